@@ -1,0 +1,126 @@
+// Package cloud is the port through which rrpool obtains the nodes that become
+// route reflectors. The doc comments are the contract; the suite in
+// cloud/contract holds every provider to it.
+package cloud
+
+import (
+	"context"
+	"time"
+)
+
+// Provider supplies the nodes that become route reflectors.
+//
+// No method blocks waiting for the cloud to finish something: workers take
+// minutes, and the caller asks again. Every error that leaves a Provider is one
+// of the kinds in errors.go. A method honours ctx: it returns soon after ctx ends.
+// A Provider is safe for concurrent use.
+type Provider interface {
+	// Name is a short lower-case word for logs, metrics and status ("iks").
+	Name() string
+
+	// Observe reports what exists now. A pool that does not exist is not an
+	// error: Pool.Exists is false. When anything is unknown Observe returns an
+	// error and the caller must change nothing.
+	Observe(ctx context.Context) (Pool, error)
+
+	// Ensure takes at most one mutating step towards want and says what it did
+	// and what it waits for. Called again with the same want it continues from
+	// what exists; when all is there it does nothing and returns Done. It never
+	// creates a second pool, never touches a pool that is not ours, and never
+	// lets a worker without want's taints come into being.
+	Ensure(ctx context.Context, want PoolSpec) (Progress, error)
+
+	// Delete takes at most one step towards there being no pool. A pool that is
+	// not ours is left alone and reported as Conflict; no pool is Done.
+	Delete(ctx context.Context) (Progress, error)
+}
+
+// PoolSpec is the pool that is wanted.
+type PoolSpec struct {
+	// Flavor is the machine type; empty means the provider's default.
+	Flavor string
+	// Zones to have workers in; empty means every zone of the cluster.
+	Zones []string
+	// SizePerZone is the number of workers in each zone, at least 1.
+	SizePerZone int
+	// Labels every node of the pool carries, besides the provider's own.
+	Labels map[string]string
+	// Taints every node of the pool carries from its first moment.
+	Taints []Taint
+	// Retire lists worker ids to be removed for good because the pool shrinks.
+	// The caller has already taken them out of service. Only these go: a pool
+	// is never shrunk in a way that lets the cloud choose the victim.
+	Retire []string
+	// Replace lists worker ids that are dead and are to be exchanged for new
+	// workers in the same zone.
+	Replace []string
+}
+
+// Taint is a node taint.
+type Taint struct{ Key, Value, Effect string }
+
+// Pool is what exists.
+type Pool struct {
+	Exists bool
+	// Owned is true when the pool was created by rrpool for this cluster.
+	Owned bool
+	ID    string
+	Name  string
+	// Flavor is the machine type of its workers.
+	Flavor string
+	// SizePerZone is the size the cloud has been asked for, per zone.
+	SizePerZone int
+	// Zones of the pool, sorted.
+	Zones []string
+	// ClusterZones are all zones the cluster has workers in or may have, sorted.
+	ClusterZones []string
+	Taints       []Taint
+	// Autoscaled says that something else resizes this pool.
+	Autoscaled bool
+	// Workers, sorted by ID. Deleted workers are left out.
+	Workers []Worker
+	// Problems are conditions a person may have to solve, in plain words,
+	// sorted ("worker w1: over quota …").
+	Problems []string
+}
+
+// WorkerState is the life of a worker as far as rrpool cares.
+type WorkerState string
+
+// The worker states.
+const (
+	// WorkerProvisioning: ordered, not yet a usable node.
+	WorkerProvisioning WorkerState = "Provisioning"
+	// WorkerDeployed: the cloud considers it a healthy node.
+	WorkerDeployed WorkerState = "Deployed"
+	// WorkerUnhealthy: deployed, but the cloud reports it as not healthy.
+	WorkerUnhealthy WorkerState = "Unhealthy"
+	// WorkerFailed: it will not become a node without being replaced.
+	WorkerFailed WorkerState = "Failed"
+	// WorkerDeleting: it is going away.
+	WorkerDeleting WorkerState = "Deleting"
+)
+
+// Worker is one machine of the pool.
+type Worker struct {
+	ID string
+	// NodeName is the Kubernetes node's name where the cloud tells it, else "".
+	NodeName string
+	Zone     string
+	Flavor   string
+	State    WorkerState
+	// Message is what the cloud says about it.
+	Message string
+}
+
+// Progress says what one call of Ensure or Delete did.
+type Progress struct {
+	// Done: nothing was changed because nothing is left to do.
+	Done bool
+	// Did names the one change made, "" for none ("created pool route-reflectors").
+	Did string
+	// WaitingFor names what has to happen in the cloud, "" for nothing.
+	WaitingFor string
+	// RetryAfter is how long to leave the cloud alone; 0 leaves it to the caller.
+	RetryAfter time.Duration
+}

@@ -1,0 +1,89 @@
+package plan
+
+import "fmt"
+
+// Action is one write that a step asks for. Every action is idempotent.
+type Action interface {
+	// String says it in words, for events, plans and logs.
+	String() string
+	action()
+}
+
+// SetReflector gives a node role label and cluster ID, in one write.
+type SetReflector struct{ Node, ClusterID string }
+
+// ClearReflector takes role label and cluster ID from a node, in one write.
+type ClearReflector struct{ Node string }
+
+// PutPeer creates a BGPPeer of ours, or makes ours equal to it.
+type PutPeer struct{ Peer Peer }
+
+// DeletePeer deletes a BGPPeer of ours.
+type DeletePeer struct{ Name string }
+
+// DisableMesh switches the node-to-node mesh off and keeps on the object what
+// was there before: Saved, or (SavedAbsent) that there was no object.
+type DisableMesh struct {
+	Saved       Mesh
+	SavedAbsent bool
+}
+
+// RestoreMesh puts the mesh back as it was saved, or switches it on where
+// nothing was saved, and notes the time.
+type RestoreMesh struct{}
+
+// ForgetMesh removes what we kept on the BGPConfiguration, and the object
+// itself where we created it and nobody has added to it since.
+type ForgetMesh struct{}
+
+// RefreshStatus demands a new report of a node: an old one is cleared, so that
+// only a reporter that is alive can fill it in again.
+type RefreshStatus struct{ Node string }
+
+// EnsurePool moves the provider's pool one step towards the wanted one.
+type EnsurePool struct{ Want PoolWant }
+
+// PoolWant is the dedicated pool as far as the plan decides it.
+type PoolWant struct {
+	SizePerZone int
+	// Zones to have it in, sorted; empty: every zone of the cluster.
+	Zones []string
+	// Retire and Replace are worker ids, see cloud.PoolSpec.
+	Retire, Replace []string
+}
+
+func (SetReflector) action()   {}
+func (ClearReflector) action() {}
+func (PutPeer) action()        {}
+func (DeletePeer) action()     {}
+func (DisableMesh) action()    {}
+func (RestoreMesh) action()    {}
+func (ForgetMesh) action()     {}
+func (RefreshStatus) action()  {}
+func (EnsurePool) action()     {}
+
+func (a SetReflector) String() string {
+	return fmt.Sprintf("make node %s a route reflector with cluster ID %s", a.Node, a.ClusterID)
+}
+
+func (a ClearReflector) String() string {
+	return fmt.Sprintf("take the route reflector role from node %s", a.Node)
+}
+
+func (a PutPeer) String() string       { return fmt.Sprintf("write BGPPeer %s", a.Peer.Name) }
+func (a DeletePeer) String() string    { return fmt.Sprintf("delete BGPPeer %s", a.Name) }
+func (DisableMesh) String() string     { return "switch the node-to-node mesh off" }
+func (RestoreMesh) String() string     { return "switch the node-to-node mesh on" }
+func (ForgetMesh) String() string      { return "remove what was kept on the BGPConfiguration" }
+func (a RefreshStatus) String() string { return fmt.Sprintf("ask node %s for a new status", a.Node) }
+
+func (a EnsurePool) String() string {
+	s := fmt.Sprintf("bring the worker pool to %d per zone", a.Want.SizePerZone)
+	if len(a.Want.Replace) > 0 {
+		s += fmt.Sprintf(", replacing %v", a.Want.Replace)
+	}
+	if len(a.Want.Retire) > 0 {
+		s += fmt.Sprintf(", retiring %v", a.Want.Retire)
+	}
+	return s
+}

@@ -1,0 +1,185 @@
+// Package plan holds the facts about a cluster that decisions are made from,
+// as plain data: no client, no context, no logger, no clock. Its subpackages
+// compute with them (sizing, topology, rollout).
+package plan
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Cluster is everything observed about a cluster's nodes and BGP at one moment.
+type Cluster struct {
+	// Nodes, sorted by name, as Kubernetes and Calico know them.
+	Nodes []Node
+	// BGP is the default BGPConfiguration.
+	BGP BGPConfig
+	// Peers are all BGPPeers, ours and others, sorted by name.
+	Peers []Peer
+	// Statuses are the node status reports that exist, by node name.
+	Statuses map[string]Status
+	// Problems are named reasons why nothing may be changed at all ("Calico
+	// runs without BGP", "CalicoNodeStatus CRD is missing"), sorted by Reason.
+	Problems []Problem
+}
+
+// Scope names the label keys that the user may choose.
+type Scope struct {
+	// RoleLabel marks route reflectors.
+	RoleLabel string
+	// ZoneLabel holds a node's zone.
+	ZoneLabel string
+}
+
+// Problem is a reason to refuse, with its remedy.
+type Problem struct {
+	// Reason is a CamelCase condition reason.
+	Reason string
+	// Message says what is wrong, with the value found, and what to do about it.
+	Message string
+}
+
+// Node is one cluster node.
+type Node struct {
+	// Name is the Kubernetes node name.
+	Name string
+	UID  string
+	// Labels are the node's labels, ProviderID its spec.providerID.
+	Labels     map[string]string
+	ProviderID string
+	// WorkerID is the cloud's id of the machine, "" outside a cloud. A node name
+	// can come back with another worker behind it.
+	WorkerID string
+	Zone     string
+	Created  time.Time
+	// Ready is the Ready condition; ReadyChanged is when it last changed.
+	Ready        bool
+	ReadyChanged time.Time
+	// Cordoned is spec.unschedulable.
+	Cordoned bool
+	// Deleting: the object has a deletion timestamp.
+	Deleting bool
+	// Dedicated: the node belongs to the provider's pool (like WorkerID, not
+	// filled in by the datastore but by whoever knows the provider).
+	Dedicated bool
+	// Addresses are the BGP addresses, IPv4 before IPv6. Empty: the node speaks no BGP.
+	Addresses []netip.Addr
+	// ASN is the node's own AS number, 0 for the cluster's default.
+	ASN uint32
+	// RoleLabel: the node carries the role label.
+	RoleLabel bool
+	// ClusterID is Calico's routeReflectorClusterID, "" for none.
+	ClusterID string
+	// Marked: the node carries our mark, so label and cluster ID are ours;
+	// RoleSince is when we gave it the role.
+	Marked    bool
+	RoleSince time.Time
+	// Blocks are the address blocks the node announces.
+	Blocks []netip.Prefix
+}
+
+// SpeaksBGP reports whether the node has sessions to wait for.
+func (n Node) SpeaksBGP() bool { return len(n.Addresses) > 0 }
+
+// SecretRef names one key of a Secret in calico-node's namespace.
+type SecretRef struct{ Name, Key string }
+
+// Mesh is the part of the BGPConfiguration that is switched together.
+type Mesh struct {
+	// Enabled is nodeToNodeMeshEnabled as written; nil when the field is absent.
+	Enabled *bool
+	// Password is nodeMeshPassword, nil when absent.
+	Password *SecretRef
+	// MaxRestartTime is nodeMeshMaxRestartTime, nil when absent.
+	MaxRestartTime *time.Duration
+}
+
+// BGPConfig is the default BGPConfiguration.
+type BGPConfig struct {
+	// Exists is false when the cluster runs on Calico's built-in defaults.
+	Exists bool
+	Mesh   Mesh
+	// ASN is the cluster's AS number (64512 where nothing else is written).
+	ASN uint32
+	// Saved is the mesh as it was before we switched it off, kept on the object
+	// itself; nil when we have not changed it. SavedAbsent: there was no object.
+	Saved       *Mesh
+	SavedAbsent bool
+	// Restored is when we switched the mesh on again, zero while we have not.
+	Restored time.Time
+}
+
+// MeshOn reports whether nodes peer with each other: on unless written otherwise.
+func (b BGPConfig) MeshOn() bool { return b.Mesh.Enabled == nil || *b.Mesh.Enabled }
+
+// Peer is a BGPPeer.
+type Peer struct {
+	Name string
+	// Owned: it carries our managed-by label.
+	Owned        bool
+	Created      time.Time
+	Node         string
+	NodeSelector string
+	PeerIP       string
+	PeerSelector string
+	ASN          uint32
+	Password     *SecretRef
+	// MaxRestartTime is maxRestartTime, nil when absent.
+	MaxRestartTime *time.Duration
+	// Extra is the canonical JSON of every other field that is set, "" for none.
+	// Ours have none, so anything here is somebody's edit.
+	Extra string
+}
+
+// Status is one CalicoNodeStatus.
+type Status struct {
+	Node string
+	// Updated is when we received the report, by our own clock; zero for one that
+	// was already there when we started, or that was cleared and not yet filled
+	// in again. The reporter writes only when something has changed, so an old
+	// report is not wrong, merely unproven: see RefreshStatus.
+	Updated time.Time
+	// Agent reports whether BIRD was Ready for the families of the node.
+	Agent bool
+	// Sessions of the node's BIRD, sorted by address.
+	Sessions []Session
+	// Routes known to BIRD, only while they are asked for; HasRoutes says whether.
+	Routes    []Route
+	HasRoutes bool
+}
+
+// SessionKind is where a session's configuration comes from.
+type SessionKind string
+
+// The session kinds.
+const (
+	SessionMesh   SessionKind = "NodeMesh"
+	SessionNode   SessionKind = "NodePeer"
+	SessionGlobal SessionKind = "GlobalPeer"
+)
+
+// Session is one BGP session as its node sees it.
+type Session struct {
+	Peer        netip.Addr
+	Kind        SessionKind
+	Established bool
+	// Since is when we first received it in this state without interruption, by
+	// our own clock; zero while unproven.
+	Since time.Time
+}
+
+// Route is one path to a prefix.
+type Route struct {
+	Prefix netip.Prefix
+	// From is the BGP peer that sent it; invalid for kernel, static and direct routes.
+	From netip.Addr
+}
+
+// Watch asks for the status of one node.
+type Watch struct {
+	Node string
+	// Period between reports.
+	Period time.Duration
+	// Routes: report the routes as well.
+	Routes bool
+}

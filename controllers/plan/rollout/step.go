@@ -1,0 +1,109 @@
+// Package rollout decides the next safe step from what is observed, and nothing
+// else. It is pure: the same observation gives the same step.
+package rollout
+
+import (
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Observed is what is true now.
+type Observed struct {
+	plan.Cluster
+	// Pool is the provider's pool; nil when the provider could not be asked,
+	// in which case nothing is decided that depends on it.
+	Pool *Pool
+}
+
+// Pool is the provider's pool as far as steps depend on it.
+type Pool struct {
+	Exists bool
+	// SizePerZone is the size the cloud has been asked for.
+	SizePerZone int
+	Zones       []string
+	// Workers that exist, sorted by ID.
+	Workers []Worker
+	// Waiting is what the pool waits for, in the provider's words.
+	Waiting string
+}
+
+// Worker is one machine of the pool.
+type Worker struct {
+	ID, Node, Zone string
+	// Failed: it will not become or stay a node without being replaced.
+	Failed bool
+	// Deleting: it is on its way out.
+	Deleting bool
+	Message  string
+}
+
+// Mode is where the cluster is to go.
+type Mode string
+
+// The modes.
+const (
+	// Reflect: onto route reflectors, and stay there.
+	Reflect Mode = "RouteReflector"
+	// Mesh: back to the node-to-node mesh.
+	Mesh Mode = "FullMesh"
+)
+
+// Desired is where the cluster is to go and how carefully.
+type Desired struct {
+	Mode Mode
+	// Dedicated: reflectors are the nodes of the provider's pool.
+	Dedicated bool
+	// Pool is the pool that is wanted, when Dedicated.
+	Pool plan.PoolWant
+	// ClusterID of the reflectors.
+	ClusterID string
+	// RoleLabel is the key of the label that marks reflectors.
+	RoleLabel string
+	// Password of the reflector sessions; nil: as the mesh has it.
+	Password *plan.SecretRef
+	// Timer: there are no session reports; wait fixed times instead.
+	Timer bool
+	// SessionTimeout is how long a wait may last before it is called stuck.
+	SessionTimeout time.Duration
+	// NotReadyGrace is how long a reflector may be NotReady before it is replaced.
+	NotReadyGrace time.Duration
+	// RemovalDelay is the least time the others have been Established before a
+	// reflector is removed.
+	RemovalDelay time.Duration
+	// MinServing and NetAfter are the safety net: fewer reflectors serving for
+	// longer than NetAfter switch the mesh on.
+	MinServing int
+	NetAfter   time.Duration
+}
+
+// Step is the next thing to do. All its actions are safe together and in order.
+type Step struct {
+	// Name is a CamelCase word, stable, for status and metrics ("DisableMesh").
+	Name string
+	// Reason says why this step, and why now.
+	Reason  string
+	Actions []plan.Action
+	// WaitingFor names exactly what is missing before the next step, sorted.
+	WaitingFor []string
+	// Watch is the set of node statuses that this step needs.
+	Watch []plan.Watch
+	// Problem is set when rrpool refuses or is stuck; nothing is removed then.
+	Problem *plan.Problem
+	// Again is when to look again even if nothing changes; 0: no need.
+	Again time.Duration
+	// Reflectors is the set this step works towards or relies on, sorted by node.
+	Reflectors []Reflector
+}
+
+// Reflector is one route reflector as the step sees it.
+type Reflector struct {
+	Node, Zone, ClusterID string
+	// Established and Expected count its sessions with Ready nodes.
+	Established, Expected int
+	// Serving: Ready, in its role, and with sessions up.
+	Serving bool
+}
+
+// Steady is the name of the step that has nothing to do.
+const Steady = "Steady"
