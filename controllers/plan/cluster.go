@@ -116,8 +116,9 @@ func (b BGPConfig) MeshOn() bool { return b.Mesh.Enabled == nil || *b.Mesh.Enabl
 type Peer struct {
 	Name string
 	// Owned: it carries our managed-by label.
-	Owned        bool
-	Created      time.Time
+	Owned bool
+	// Written is when we last wrote it, zero for those of others.
+	Written      time.Time
 	Node         string
 	NodeSelector string
 	PeerIP       string

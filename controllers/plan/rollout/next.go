@@ -1,6 +1,132 @@
 package rollout
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
 
-// Next decides the next safe step.
-func Next(o Observed, d Desired, now time.Time) Step { return Step{Name: Steady} }
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// rule proposes a step, or nil when it has nothing to say.
+type rule func(*view) *Step
+
+// The rules in order of urgency: the first that has something to say decides.
+var (
+	reflectRules = []rule{
+		safetyNet, refuse, strayLabels, healRoles, writePeers, promote, growPool, disableMesh, shrink, deleteStrayPeers,
+	}
+	meshRules = []rule{
+		hold, restoreMesh, demote, deletePeers, forgetMesh,
+	}
+)
+
+// Next decides the next safe step from what is observed. It never looks at what
+// was decided before: killed at any instant and asked again, it goes on.
+func Next(o Observed, d Desired, now time.Time) Step {
+	v := newView(o, d, now)
+	rules, rest := reflectRules, v.reflecting
+	if d.Mode == Mesh {
+		rules, rest = meshRules, v.meshed
+	}
+	for _, r := range rules {
+		if s := r(v); s != nil {
+			return v.finish(*s)
+		}
+	}
+	return v.finish(Step{Name: Steady, Reason: rest()})
+}
+
+func (v *view) reflecting() string {
+	return fmt.Sprintf("%d route reflectors serve %d nodes; the node-to-node mesh is off", len(v.wanted), len(v.clients))
+}
+
+func (v *view) meshed() string {
+	if !v.BGP.MeshOn() {
+		return "nothing of rrpool is left; the node-to-node mesh is off, as somebody else wrote it"
+	}
+	return fmt.Sprintf("the node-to-node mesh carries %d nodes", len(v.clients))
+}
+
+// finish adds what every step has: the reports to ask for and the reflectors as seen.
+func (v *view) finish(s Step) Step {
+	if s.Problem == nil {
+		for _, n := range v.holders {
+			s.Watch = append(s.Watch, plan.Watch{Node: n.Name, Period: v.period(s.Name)})
+		}
+	}
+	if v.d.Timer {
+		s.Watch = nil
+	}
+	if v.again > 0 && (s.Again == 0 || v.again < s.Again) {
+		s.Again = v.again
+	}
+	for _, n := range v.holders {
+		s.Reflectors = append(s.Reflectors, v.reflector(n))
+	}
+	slices.SortFunc(s.Watch, func(a, b plan.Watch) int { return cmp.Compare(a.Node, b.Node) })
+	return s
+}
+
+// period between a reflector's reports: short while a step waits for them.
+func (v *view) period(step string) time.Duration {
+	switch {
+	case len(v.clients) >= bigCluster:
+		return bigPeriod
+	case step == Steady:
+		return restPeriod
+	}
+	return gatePeriod
+}
+
+// reflector sums up one reflector's sessions with Ready nodes.
+func (v *view) reflector(n plan.Node) Reflector {
+	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID}
+	up := map[string]bool{}
+	for _, s := range v.Statuses[n.Name].Sessions {
+		if s.Established && isPeer(s.Kind) {
+			up[s.Peer.String()] = true
+		}
+	}
+	for _, p := range append(slices.Clone(v.clients), others(v.holders, n)...) {
+		if !usable(p) {
+			continue
+		}
+		for _, a := range common(n, p) {
+			r.Expected++
+			if up[a.String()] {
+				r.Established++
+			}
+		}
+	}
+	r.Serving = v.serves(n)
+	return r
+}
+
+// serves reports whether a reflector passes routes on, as far as is known: it is
+// Ready and in its role, and its last report shows a session with some client.
+// Without any report the node's readiness has to do.
+func (v *view) serves(n plan.Node) bool {
+	if !usable(n) || !n.RoleLabel || n.ClusterID == "" {
+		return false
+	}
+	st, ok := v.Statuses[n.Name]
+	if !ok || blank(st) || v.d.Timer || len(v.clients) == 0 {
+		return true
+	}
+	return v.sessionCount(st) > 0
+}
+
+// sessionCount counts a reflector's Established sessions with clients.
+func (v *view) sessionCount(st plan.Status) int {
+	count := 0
+	for _, s := range st.Sessions {
+		if s.Established && isPeer(s.Kind) && slices.ContainsFunc(v.clients, func(c plan.Node) bool {
+			return slices.Contains(c.Addresses, s.Peer)
+		}) {
+			count++
+		}
+	}
+	return count
+}

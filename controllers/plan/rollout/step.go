@@ -14,6 +14,10 @@ type Observed struct {
 	// Pool is the provider's pool; nil when the provider could not be asked,
 	// in which case nothing is decided that depends on it.
 	Pool *Pool
+	// Proven holds, by node, when an earlier step saw all its mesh sessions
+	// Established. It lets a large cluster be looked at in batches; losing it
+	// costs another look and nothing else.
+	Proven map[string]time.Time
 }
 
 // Pool is the provider's pool as far as steps depend on it.
@@ -24,8 +28,9 @@ type Pool struct {
 	Zones       []string
 	// Workers that exist, sorted by ID.
 	Workers []Worker
-	// Waiting is what the pool waits for, in the provider's words.
-	Waiting string
+	// Drifted says what else differs from the wanted pool ("taint missing"), ""
+	// when nothing does.
+	Drifted string
 }
 
 // Worker is one machine of the pool.
@@ -60,7 +65,7 @@ type Desired struct {
 	ClusterID string
 	// RoleLabel is the key of the label that marks reflectors.
 	RoleLabel string
-	// Password of the reflector sessions; nil: as the mesh has it.
+	// Password of the reflector sessions; nil: as the mesh has, or had, it.
 	Password *plan.SecretRef
 	// Timer: there are no session reports; wait fixed times instead.
 	Timer bool
@@ -90,6 +95,8 @@ type Step struct {
 	Watch []plan.Watch
 	// Problem is set when rrpool refuses or is stuck; nothing is removed then.
 	Problem *plan.Problem
+	// Proven are the nodes whose mesh sessions this step saw Established.
+	Proven []string
 	// Again is when to look again even if nothing changes; 0: no need.
 	Again time.Duration
 	// Reflectors is the set this step works towards or relies on, sorted by node.

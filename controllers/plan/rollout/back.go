@@ -1,0 +1,87 @@
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// ours reports whether anything of ours is left in the cluster's BGP.
+func (v *view) ours() bool {
+	if len(v.holders) > 0 || v.BGP.Saved != nil {
+		return true
+	}
+	for _, p := range v.Peers {
+		if p.Owned {
+			return true
+		}
+	}
+	return false
+}
+
+// restoreMesh switches the mesh on as it was before. Where somebody else has
+// switched it on meanwhile, what differs is put back as long as the
+// reflectors still serve, because a changed password restarts mesh sessions.
+func restoreMesh(v *view) *Step {
+	if !v.ours() {
+		return nil
+	}
+	s := &Step{
+		Name: "RestoreMesh", Reason: "the mesh must be up before the route reflectors go",
+		Actions: []plan.Action{plan.RestoreMesh{}},
+	}
+	if !v.BGP.MeshOn() {
+		return s
+	}
+	saved := v.BGP.Saved
+	if saved == nil || !v.BGP.Restored.IsZero() {
+		return nil
+	}
+	if sameRef(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.holders, v.settle).open() {
+		return s
+	}
+	return nil
+}
+
+// demote takes the role from the reflectors, one a step, once the mesh carries
+// every pair of nodes.
+func demote(v *view) *Step {
+	if len(v.holders) == 0 {
+		return nil
+	}
+	g, watch, proven := v.meshGate()
+	if !g.open() {
+		s := g.step("AwaitMesh", "the route reflectors serve until the mesh carries every pair of nodes")
+		s.Watch, s.Proven = watch, proven
+		return s
+	}
+	return &Step{
+		Name: "DemoteReflectors", Reason: fmt.Sprintf("the mesh carries all %d nodes", len(v.clients)),
+		Actions: []plan.Action{plan.ClearReflector{Node: v.holders[0].Name}}, Watch: watch, Proven: proven,
+	}
+}
+
+// deletePeers removes our BGPPeers: without reflectors they select nothing.
+func deletePeers(v *view) *Step {
+	s := &Step{Name: "DeletePeers", Reason: "no route reflector is left for the BGPPeers to select"}
+	for _, p := range v.Peers {
+		if p.Owned {
+			s.Actions = append(s.Actions, plan.DeletePeer{Name: p.Name})
+		}
+	}
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	return s
+}
+
+// forgetMesh leaves the BGPConfiguration exactly as it was found.
+func forgetMesh(v *view) *Step {
+	if v.BGP.Saved == nil {
+		return nil
+	}
+	return &Step{
+		Name: "ForgetMesh", Reason: "the mesh is as it was before",
+		Actions: []plan.Action{plan.ForgetMesh{}},
+	}
+}

@@ -1,0 +1,170 @@
+package rollout
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// gate collects what is missing before a step may be taken.
+type gate struct {
+	waiting []string
+	// refresh are nodes whose report says all is well but is too old to prove it.
+	refresh []string
+	// again is the shortest wait after which looking makes sense.
+	again time.Duration
+}
+
+func (g *gate) open() bool { return len(g.waiting) == 0 }
+
+func (g *gate) wait(format string, args ...any) {
+	g.waiting = append(g.waiting, fmt.Sprintf(format, args...))
+}
+
+// in asks to look again after d.
+func (g *gate) in(d time.Duration) {
+	if g.again == 0 || d < g.again {
+		g.again = d
+	}
+}
+
+// step turns a closed gate into the step that waits for it.
+func (g *gate) step(name, reason string) *Step {
+	slices.Sort(g.waiting)
+	s := &Step{Name: name, Reason: reason, WaitingFor: g.waiting, Again: poll}
+	if g.again > 0 && g.again < poll {
+		s.Again = g.again
+	}
+	for _, n := range g.refresh {
+		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
+	}
+	return s
+}
+
+// reflectorGate opens when every reflector in rs has sessions with every client
+// and every other reflector, up for at least settle, seen after our last write
+// had time to be rendered, and proven by a fresh report. It looks from the
+// reflectors' side only: a reflector has a session with everyone.
+func (v *view) reflectorGate(rs []plan.Node, settle time.Duration) *gate {
+	g := &gate{}
+	if len(rs) == 0 {
+		g.wait("route reflectors: there are none")
+	}
+	if v.d.Timer {
+		v.timerGate(g, v.lastWrite())
+		return g
+	}
+	for _, r := range rs {
+		v.reflectorSessions(g, r, rs, settle)
+	}
+	return g
+}
+
+// timerGate waits a fixed time after since, where sessions cannot be seen.
+func (v *view) timerGate(g *gate, since time.Time) {
+	wait := timerWait + 3*v.settle
+	if left := since.Add(wait).Sub(v.now); left > 0 {
+		g.wait("%s to have passed since the last change (rollout.gate: Timer)", wait)
+		g.in(left)
+	}
+}
+
+func (v *view) reflectorSessions(g *gate, r plan.Node, rs []plan.Node, settle time.Duration) {
+	if !usable(r) || !v.inRole(r) {
+		g.wait("route reflector %s to be Ready and in its role", r.Name)
+		return
+	}
+	st, ok := v.Statuses[r.Name]
+	if !ok || blank(st) {
+		g.wait("a status report from %s", r.Name)
+		return
+	}
+	missing := len(g.waiting)
+	up := v.sessionsUp(g, st, r, v.clients, isPeer)
+	up = latest(up, v.sessionsUp(g, st, r, others(rs, r), isPeer))
+	for _, s := range st.Sessions {
+		if s.Kind == plan.SessionMesh {
+			g.wait("%s to drop its mesh session with %s", r.Name, s.Peer)
+		}
+	}
+	if len(g.waiting) == missing {
+		v.prove(g, st, up.Add(settle), v.lastWrite().Add(v.quiet))
+	}
+}
+
+// blank is a report that was cleared and not filled in again.
+func blank(st plan.Status) bool {
+	return st.Updated.IsZero() && !st.Agent && len(st.Sessions) == 0
+}
+
+func isPeer(k plan.SessionKind) bool { return k != plan.SessionMesh }
+func isMesh(k plan.SessionKind) bool { return k == plan.SessionMesh }
+
+// sessionsUp checks that self has an Established session with each peer in every
+// address family that both have, and gives the time of the youngest.
+func (v *view) sessionsUp(
+	g *gate, st plan.Status, self plan.Node, peers []plan.Node, kind func(plan.SessionKind) bool,
+) time.Time {
+	byAddr := map[netip.Addr]plan.Session{}
+	for _, s := range st.Sessions {
+		if kind(s.Kind) {
+			byAddr[s.Peer] = s
+		}
+	}
+	var youngest time.Time
+	for _, p := range peers {
+		addrs := common(self, p)
+		if len(addrs) == 0 {
+			g.wait("%s and %s to have an address family in common", self.Name, p.Name)
+		}
+		for _, a := range addrs {
+			s, ok := byAddr[a]
+			if !ok || !s.Established {
+				g.wait("%s ↔ %s to be Established", self.Name, p.Name)
+			}
+			youngest = latest(youngest, s.Since)
+		}
+	}
+	return youngest
+}
+
+// prove demands a report that was received not before after, is fresh, and
+// whose sessions have settled by now.
+func (v *view) prove(g *gate, st plan.Status, settled, after time.Time) {
+	switch {
+	case after.After(v.now):
+		g.wait("the nodes to take over the last change (%s)", v.quiet)
+		g.in(after.Sub(v.now))
+	case st.Updated.IsZero(), st.Updated.Before(after), v.now.Sub(st.Updated) > freshFor && !settled.After(v.now):
+		g.wait("a fresh status report from %s", st.Node)
+		g.refresh = append(g.refresh, st.Node)
+	case settled.After(v.now):
+		g.wait("the sessions of %s to settle", st.Node)
+		g.in(settled.Sub(v.now))
+	}
+}
+
+// common gives the addresses of b in the families that a has too.
+func common(a, b plan.Node) []netip.Addr {
+	var out []netip.Addr
+	for _, addr := range b.Addresses {
+		if slices.ContainsFunc(a.Addresses, func(x netip.Addr) bool { return x.Is4() == addr.Is4() }) {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func others(nodes []plan.Node, self plan.Node) []plan.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return n.Name == self.Name })
+}

@@ -1,0 +1,143 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// starting: nobody reflects yet and nothing of ours is switched off.
+func (v *view) starting() bool { return len(v.holders) == 0 && v.BGP.Saved == nil }
+
+// ready: every wanted node is there and Ready, in its role or not.
+func (v *view) ready() bool {
+	return len(v.wanted) > 0 && len(v.wanted) >= v.total &&
+		!slices.ContainsFunc(v.wanted, func(n plan.Node) bool { return !usable(n) })
+}
+
+// promote gives the role to wanted nodes that are Ready. They run no workloads,
+// so their own sessions may restart. At the start it waits for all of them: a
+// pool that never becomes complete leaves the cluster as it was.
+func promote(v *view) *Step {
+	if v.starting() && !v.ready() {
+		return nil
+	}
+	s := &Step{Name: "PromoteReflectors"}
+	for _, n := range v.wanted {
+		if usable(n) && !holds(n) {
+			s.Actions = append(s.Actions, plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID})
+		}
+	}
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	s.Reason = fmt.Sprintf("%d dedicated nodes are Ready and run no workloads", len(s.Actions))
+	return s
+}
+
+// growPool brings the pool to its size, replaces what has failed, and waits for
+// nodes. Without news of the pool it decides nothing.
+func growPool(v *view) *Step {
+	if !v.d.Dedicated {
+		return nil
+	}
+	if v.Pool == nil {
+		if v.ready() {
+			return nil
+		}
+		return &Step{
+			Name: "AwaitProvider", Reason: "the state of the worker pool is unknown, so nothing is ordered or removed",
+			WaitingFor: []string{"the provider to answer"}, Again: poolPoll,
+		}
+	}
+	want := v.d.Pool
+	want.Retire, want.Replace = nil, v.failed()
+	reason, waiting := v.poolLacks(want)
+	if reason == "" {
+		return nil
+	}
+	s := &Step{Name: "EnsurePool", Reason: reason, WaitingFor: waiting, Again: poolPoll}
+	if v.poolUnsatisfied(want) {
+		s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
+	}
+	return s
+}
+
+// poolUnsatisfied reports whether the cloud still has to be asked for something.
+func (v *view) poolUnsatisfied(want plan.PoolWant) bool {
+	p := v.Pool
+	return !p.Exists || p.SizePerZone < want.SizePerZone || p.Drifted != "" || len(want.Replace) > 0 ||
+		slices.ContainsFunc(want.Zones, func(z string) bool { return !slices.Contains(p.Zones, z) })
+}
+
+// poolLacks says why the pool is not as wanted, "" when it is, and what is awaited.
+func (v *view) poolLacks(want plan.PoolWant) (string, []string) {
+	p := v.Pool
+	waiting := v.missingNodes()
+	switch {
+	case !p.Exists:
+		return "there is no worker pool for route reflectors yet", waiting
+	case p.Drifted != "":
+		return "the worker pool is not as wanted: " + p.Drifted, waiting
+	case p.SizePerZone < want.SizePerZone:
+		return fmt.Sprintf("the worker pool has %d workers per zone, wanted are %d", p.SizePerZone, want.SizePerZone), waiting
+	case v.poolUnsatisfied(want) && len(want.Replace) == 0:
+		return "the worker pool does not cover every zone yet", waiting
+	case len(want.Replace) > 0:
+		return fmt.Sprintf("worker %s has failed and is replaced", want.Replace[0]), waiting
+	case !v.ready():
+		return fmt.Sprintf("%d of %d dedicated nodes are Ready", v.readyCount(), v.total), waiting
+	}
+	return "", nil
+}
+
+func (v *view) readyCount() int {
+	count := 0
+	for _, n := range v.wanted {
+		if usable(n) {
+			count++
+		}
+	}
+	return count
+}
+
+// missingNodes names what keeps the wanted nodes from being Ready.
+func (v *view) missingNodes() []string {
+	var out []string
+	named := map[string]bool{}
+	for _, n := range v.wanted {
+		named[n.WorkerID] = true
+		switch {
+		case usable(n):
+		case !n.Ready:
+			out = append(out, fmt.Sprintf("node %s to be Ready", n.Name))
+		default:
+			out = append(out, fmt.Sprintf("calico-node on %s to announce a BGP address", n.Name))
+		}
+	}
+	if v.Pool != nil {
+		for _, w := range v.Pool.Workers {
+			if !named[w.ID] && !w.Deleting {
+				out = append(out, fmt.Sprintf("worker %s in zone %s: %s", w.ID, w.Zone, w.Message))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// failed gives at most one worker to replace: the cloud says it failed, and no
+// Ready node stands behind it.
+func (v *view) failed() []string {
+	for _, w := range v.Pool.Workers {
+		if !w.Failed || w.Deleting {
+			continue
+		}
+		if slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.WorkerID == w.ID && !v.lost(n) }) {
+			continue
+		}
+		return []string{w.ID}
+	}
+	return nil
+}

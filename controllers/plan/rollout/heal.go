@@ -1,0 +1,106 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// safetyNet switches the mesh on when too few reflectors serve. It only ever
+// adds sessions. Once nobody serves it does not wait.
+func safetyNet(v *view) *Step {
+	if v.BGP.MeshOn() || v.BGP.Saved == nil || len(v.clients) < 2 {
+		return nil
+	}
+	serving, since := 0, time.Time{}
+	for _, n := range v.holders {
+		if v.serves(n) {
+			serving++
+			continue
+		}
+		since = latest(since, v.silentSince(n))
+	}
+	least := v.d.MinServing
+	if v.total > 0 {
+		least = min(least, v.total)
+	}
+	if serving >= least {
+		return nil
+	}
+	if left := since.Add(v.d.NetAfter).Sub(v.now); serving > 0 && left > 0 {
+		// The wait is no step of its own: a repair may go on meanwhile.
+		v.lookIn(left)
+		return nil
+	}
+	return &Step{
+		Name:    "RestoreMesh",
+		Reason:  fmt.Sprintf("only %d route reflectors serve, at least %d should: the mesh takes over until they are back", serving, least),
+		Actions: []plan.Action{plan.RestoreMesh{}},
+	}
+}
+
+// silentSince is when a reflector stopped serving, as far as is known.
+func (v *view) silentSince(n plan.Node) time.Time {
+	if !n.Ready {
+		return n.ReadyChanged
+	}
+	return v.Statuses[n.Name].Updated
+}
+
+// healRoles puts back what somebody took from a reflector. A reflector that lost
+// its label or ID has lost its sessions already, so putting them back only
+// adds. One with another ID still works: those are changed one at a time, while
+// the others serve.
+func healRoles(v *view) *Step {
+	s := &Step{Name: "HealReflectors"}
+	var other *plan.Node
+	for i, n := range v.wanted {
+		switch {
+		case !holds(n) || v.inRole(n):
+		case n.ClusterID == "" || !n.RoleLabel || !n.Marked:
+			s.Reason = fmt.Sprintf("route reflector %s has lost its label or cluster ID", n.Name)
+			s.Actions = append(s.Actions, plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID})
+		case other == nil:
+			other = &v.wanted[i]
+		}
+	}
+	if len(s.Actions) > 0 {
+		return s
+	}
+	if other == nil {
+		return nil
+	}
+	return v.changeID(*other)
+}
+
+func (v *view) changeID(n plan.Node) *Step {
+	reason := fmt.Sprintf("route reflector %s has cluster ID %s instead of %s", n.Name, n.ClusterID, v.d.ClusterID)
+	if v.anyServed() {
+		if g := v.anyIDGate(others(v.wanted, n)); !g.open() {
+			return g.step("ChangeClusterID", reason+", and the others must serve while it changes")
+		}
+	}
+	return &Step{
+		Name: "ChangeClusterID", Reason: reason,
+		Actions: []plan.Action{plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID}},
+	}
+}
+
+// anyIDGate is the reflector gate for reflectors of which some still have an old ID.
+func (v *view) anyIDGate(rs []plan.Node) *gate {
+	g := &gate{}
+	if len(rs) == 0 {
+		g.wait("another route reflector")
+	}
+	if v.d.Timer {
+		v.timerGate(g, v.lastWrite())
+		return g
+	}
+	for _, r := range rs {
+		asIs := *v
+		asIs.d.ClusterID = r.ClusterID
+		asIs.reflectorSessions(g, r, rs, v.settle)
+	}
+	return g
+}

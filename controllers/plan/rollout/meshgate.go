@@ -1,0 +1,89 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+const (
+	// meshBatch is how many nodes' mesh sessions are looked at together.
+	meshBatch = 64
+	// provenFor is how long a look at a batch counts while the others follow.
+	provenFor = 30 * time.Minute
+	// meshSettle is how long mesh sessions must be up: each carries one node's routes only.
+	meshSettle = 3 * time.Second
+	// gatePeriod is the time between reports while a step waits for them, restPeriod
+	// otherwise. Reports are written only when something has changed.
+	gatePeriod = 2 * time.Second
+	restPeriod = 10 * time.Second
+	// bigCluster is the number of nodes from which a report is so large that it
+	// is not asked for more often than every bigPeriod.
+	bigCluster = 1000
+	bigPeriod  = 30 * time.Second
+)
+
+// meshGate opens when the mesh carries the cluster by itself: every pair of
+// Ready nodes that are not reflectors has its mesh session Established. It needs
+// the status of all of them, in batches where there are many.
+func (v *view) meshGate() (*gate, []plan.Watch, []string) {
+	g := &gate{}
+	if !v.BGP.MeshOn() {
+		g.wait("the node-to-node mesh to be switched on")
+		return g, nil, nil
+	}
+	if v.d.Timer {
+		v.timerGate(g, v.BGP.Restored)
+		return g, nil, nil
+	}
+	batch := v.unproven()
+	var proven []string
+	for _, n := range batch {
+		before := len(g.waiting)
+		v.meshSessions(g, n)
+		if len(g.waiting) == before {
+			proven = append(proven, n.Name)
+		}
+	}
+	if g.open() && len(v.clients) > meshBatch && len(batch) > 0 {
+		g.wait("the mesh sessions of the next nodes to be looked at")
+		g.in(time.Second)
+	}
+	var watches []plan.Watch
+	for _, n := range batch {
+		watches = append(watches, plan.Watch{Node: n.Name, Period: gatePeriod})
+	}
+	return g, watches, proven
+}
+
+// unproven gives the nodes to look at now: all in a small cluster, else the
+// first batch that no earlier look has covered.
+func (v *view) unproven() []plan.Node {
+	if len(v.clients) <= meshBatch {
+		return v.clients
+	}
+	var batch []plan.Node
+	for _, n := range v.clients {
+		seen := v.Proven[n.Name]
+		if seen.After(v.BGP.Restored) && v.now.Sub(seen) < provenFor {
+			continue
+		}
+		if batch = append(batch, n); len(batch) == meshBatch {
+			break
+		}
+	}
+	return batch
+}
+
+func (v *view) meshSessions(g *gate, n plan.Node) {
+	st, ok := v.Statuses[n.Name]
+	if !ok || blank(st) {
+		g.wait("a status report from %s", n.Name)
+		return
+	}
+	before := len(g.waiting)
+	up := v.sessionsUp(g, st, n, others(v.clients, n), isMesh)
+	if len(g.waiting) == before {
+		v.prove(g, st, up.Add(meshSettle), v.BGP.Restored.Add(v.quiet))
+	}
+}

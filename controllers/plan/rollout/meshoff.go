@@ -1,0 +1,136 @@
+package rollout
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// maxSampledPaths bounds the size of a sampled client's status: about 190 bytes
+// a path, far from etcd's 1.5 MB.
+const maxSampledPaths = 4000
+
+// disableMesh switches the mesh off once every node has what it needs from the
+// reflectors: sessions, settled, and on sampled clients every route as well.
+func disableMesh(v *view) *Step {
+	if !v.BGP.MeshOn() {
+		return nil
+	}
+	reason := "the mesh stays on until every node has its routes from every route reflector"
+	g := v.reflectorGate(v.wanted, v.settle)
+	if !v.complete() {
+		g.wait("%d route reflectors, there are %d", v.total, v.readyCount())
+	}
+	if !g.open() {
+		return g.step("AwaitSessions", reason)
+	}
+	samples := v.samples()
+	for _, c := range samples {
+		v.routesGate(g, c)
+	}
+	if !g.open() {
+		s := g.step("AwaitRoutes", reason)
+		s.Watch = watchRoutes(samples)
+		return s
+	}
+	saved, absent := v.meshBefore()
+	return &Step{
+		Name: "DisableMesh",
+		Reason: fmt.Sprintf("all %d nodes have Established sessions with all %d route reflectors",
+			len(v.clients), len(v.wanted)),
+		Actions: []plan.Action{plan.DisableMesh{Saved: saved, SavedAbsent: absent}},
+		Watch:   watchRoutes(samples),
+	}
+}
+
+// meshBefore is what a return to the mesh has to restore. What was saved the
+// first time stays: a mesh that somebody switched on meanwhile is not what was
+// there before, save for a password that it brings along.
+func (v *view) meshBefore() (plan.Mesh, bool) {
+	if v.BGP.Saved == nil {
+		return v.BGP.Mesh, !v.BGP.Exists
+	}
+	saved, absent := *v.BGP.Saved, v.BGP.SavedAbsent
+	if p := v.BGP.Mesh.Password; p != nil {
+		saved.Password, absent = p, false
+	}
+	return saved, absent
+}
+
+// samples are the clients whose routes are looked at: the first and the last by
+// name, so that each one's own routes are checked on the other. None where
+// their reports would be too large, or cannot be had.
+func (v *view) samples() []plan.Node {
+	prefixes := 0
+	for _, n := range v.clients {
+		prefixes += max(len(n.Blocks), 1)
+	}
+	if v.d.Timer || len(v.clients) < 2 || prefixes*(len(v.wanted)+1) > maxSampledPaths {
+		return nil
+	}
+	return []plan.Node{v.clients[0], v.clients[len(v.clients)-1]}
+}
+
+func watchRoutes(samples []plan.Node) []plan.Watch {
+	var out []plan.Watch
+	for _, c := range samples {
+		out = append(out, plan.Watch{Node: c.Name, Period: gatePeriod, Routes: true})
+	}
+	return out
+}
+
+// routesGate demands that a client has from every reflector each prefix that it
+// has from the mesh. A session can be Established and exchange nothing.
+func (v *view) routesGate(g *gate, c plan.Node) {
+	st, ok := v.Statuses[c.Name]
+	if !ok || blank(st) || !st.HasRoutes {
+		g.wait("a report of the routes of %s", c.Name)
+		return
+	}
+	byMesh, byPeer := map[netip.Prefix]bool{}, map[netip.Prefix]map[netip.Addr]bool{}
+	mesh := meshPeers(st)
+	for _, r := range st.Routes {
+		if !r.From.IsValid() {
+			continue
+		}
+		if mesh[r.From] {
+			byMesh[r.Prefix] = true
+			continue
+		}
+		if byPeer[r.Prefix] == nil {
+			byPeer[r.Prefix] = map[netip.Addr]bool{}
+		}
+		byPeer[r.Prefix][r.From] = true
+	}
+	before := len(g.waiting)
+	for prefix := range byMesh {
+		for _, rr := range v.wanted {
+			if !fromAny(byPeer[prefix], common(c, rr)) {
+				g.wait("%s to learn %s from %s", c.Name, prefix, rr.Name)
+			}
+		}
+	}
+	if len(g.waiting) == before {
+		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
+	}
+}
+
+func meshPeers(st plan.Status) map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for _, s := range st.Sessions {
+		if s.Kind == plan.SessionMesh {
+			out[s.Peer] = true
+		}
+	}
+	return out
+}
+
+func fromAny(have map[netip.Addr]bool, addrs []netip.Addr) bool {
+	for _, a := range addrs {
+		if have[a] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,149 @@
+package rollout
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Refused is the name of the step that does nothing because something is in the way.
+const Refused = "Refused"
+
+// refuse stops everything, and touches nothing, while the cluster holds
+// something that rrpool cannot be sure to handle.
+func refuse(v *view) *Step {
+	if s := hold(v); s != nil {
+		return s
+	}
+	for _, check := range []func(*view) *plan.Problem{mixedAS, foreignReflector, nameTaken, foreignPeer, foreignLabel} {
+		if p := check(v); p != nil {
+			return refusal(*p)
+		}
+	}
+	return nil
+}
+
+// hold stops while the datastore itself reports a problem.
+func hold(v *view) *Step {
+	if len(v.Problems) == 0 {
+		return nil
+	}
+	return refusal(v.Problems[0])
+}
+
+func refusal(p plan.Problem) *Step {
+	return &Step{Name: Refused, Reason: p.Message, Problem: &p, Again: poolPoll}
+}
+
+// mixedAS: route reflection is iBGP, all nodes must share one AS.
+func mixedAS(v *view) *plan.Problem {
+	first, name := uint32(0), ""
+	for _, n := range v.Nodes {
+		if !n.SpeaksBGP() {
+			continue
+		}
+		as := n.ASN
+		if as == 0 {
+			as = v.BGP.ASN
+		}
+		if name == "" {
+			first, name = as, n.Name
+		}
+		if as != first {
+			return &plan.Problem{Reason: "MixedASNumbers", Message: fmt.Sprintf(
+				"node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; "+
+					"remove the nodes' own AS numbers or keep the mesh", name, first, n.Name, as)}
+		}
+	}
+	return nil
+}
+
+// foreignReflector: somebody else's route reflectors.
+func foreignReflector(v *view) *plan.Problem {
+	for _, n := range v.Nodes {
+		if n.ClusterID != "" && !holds(n) {
+			return &plan.Problem{Reason: "ForeignReflector", Message: fmt.Sprintf(
+				"node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
+					"remove its routeReflectorClusterID and the BGPPeers that belong to it first", n.Name, n.ClusterID)}
+		}
+	}
+	return nil
+}
+
+// nameTaken: a BGPPeer of somebody else under one of our names.
+func nameTaken(v *view) *plan.Problem {
+	for _, p := range v.Peers {
+		if !p.Owned && slices.ContainsFunc(v.peers, func(w plan.Peer) bool { return w.Name == p.Name }) {
+			return &plan.Problem{Reason: "NameTaken", Message: fmt.Sprintf(
+				"BGPPeer %s exists but was not made by rrpool (it lacks the label app.kubernetes.io/managed-by=rrpool): "+
+					"rename or delete it", p.Name)}
+		}
+	}
+	return nil
+}
+
+// foreignPeer: somebody else's BGPPeer between nodes of the cluster. With one of
+// ours for the same pair, which of the two Calico renders is not defined. Peers
+// outside the cluster (a rack switch) are fine.
+func foreignPeer(v *view) *plan.Problem {
+	for _, p := range v.Peers {
+		if p.Owned || !v.inCluster(p) {
+			continue
+		}
+		return &plan.Problem{Reason: "ForeignInClusterPeer", Message: fmt.Sprintf(
+			"BGPPeer %s makes sessions between nodes of this cluster and was not made by rrpool: "+
+				"delete it, or keep your own route reflection and set spec.mode to Paused", p.Name)}
+	}
+	return nil
+}
+
+func (v *view) inCluster(p plan.Peer) bool {
+	if p.PeerSelector != "" {
+		return true
+	}
+	addr, ok := peerAddr(p.PeerIP)
+	return ok && slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, addr) })
+}
+
+// peerAddr reads a BGPPeer's peerIP: an address, or address:port, or [address]:port.
+func peerAddr(s string) (netip.Addr, bool) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a, true
+	}
+	ap, err := netip.ParseAddrPort(s)
+	return ap.Addr(), err == nil
+}
+
+// foreignLabel: the label the user chose for reflectors is already in use for
+// something else. Our own default is nobody else's; see strayLabels.
+func foreignLabel(v *view) *plan.Problem {
+	if strings.HasPrefix(v.d.RoleLabel, "rrpool.io/") {
+		return nil
+	}
+	for _, n := range v.Nodes {
+		if n.RoleLabel && !holds(n) {
+			return &plan.Problem{Reason: "ForeignLabel", Message: fmt.Sprintf(
+				"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: "+
+					"choose another label or remove it", n.Name, v.d.RoleLabel)}
+		}
+	}
+	return nil
+}
+
+// strayLabels takes our label from nodes that somebody else put it on. Such a
+// node has no cluster ID and reflects nothing.
+func strayLabels(v *view) *Step {
+	for _, n := range v.Nodes {
+		if n.RoleLabel && !holds(n) && n.ClusterID == "" {
+			return &Step{
+				Name:    "RemoveStrayLabel",
+				Reason:  fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name),
+				Actions: []plan.Action{plan.ClearReflector{Node: n.Name}},
+			}
+		}
+	}
+	return nil
+}

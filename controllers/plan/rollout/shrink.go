@@ -1,0 +1,107 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// shrink takes surplus reflectors out, one at a time and all the way: role first,
+// while every other one serves everyone; then the worker; only then the next.
+func shrink(v *view) *Step {
+	if s := v.retire(); s != nil {
+		return s
+	}
+	var victim *plan.Node
+	for i, n := range v.holders {
+		if !v.isWanted(n) && (victim == nil || victim.Ready && !n.Ready) {
+			victim = &v.holders[i]
+		}
+	}
+	if victim != nil {
+		return v.removeReflector(*victim)
+	}
+	return v.shrinkPool()
+}
+
+// retire removes a worker that is over and has no role any more.
+func (v *view) retire() *Step {
+	if v.Pool == nil || !v.d.Dedicated {
+		return nil
+	}
+	for _, n := range v.Nodes {
+		if !n.Dedicated || holds(n) || v.isWanted(n) || n.Deleting || n.WorkerID == "" {
+			continue
+		}
+		w, ok := v.worker(n.WorkerID)
+		if !ok || !w.Deleting && !v.overfull(w.Zone) {
+			continue
+		}
+		s := &Step{
+			Name: "RetireWorker", Reason: fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone),
+			WaitingFor: []string{fmt.Sprintf("worker %s to be gone", w.ID)}, Again: poolPoll,
+		}
+		if !w.Deleting {
+			want := v.d.Pool
+			want.Retire = []string{w.ID}
+			s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
+		}
+		return s
+	}
+	return nil
+}
+
+func (v *view) worker(id string) (Worker, bool) {
+	i := slices.IndexFunc(v.Pool.Workers, func(w Worker) bool { return w.ID == id })
+	if i < 0 {
+		return Worker{}, false
+	}
+	return v.Pool.Workers[i], true
+}
+
+// overfull: the cloud runs more workers in the zone than wanted.
+func (v *view) overfull(zone string) bool {
+	count, allowed := 0, v.d.Pool.SizePerZone
+	if len(v.d.Pool.Zones) > 0 && !slices.Contains(v.d.Pool.Zones, zone) {
+		allowed = 0
+	}
+	for _, w := range v.Pool.Workers {
+		if w.Zone == zone && !w.Deleting && !w.Failed {
+			count++
+		}
+	}
+	return count > allowed
+}
+
+// removeReflector takes the role from one node, once the wanted ones have served
+// everyone for the removal delay.
+func (v *view) removeReflector(n plan.Node) *Step {
+	reason := fmt.Sprintf("route reflector %s is more than the %d wanted", n.Name, v.total)
+	if !v.complete() {
+		return &Step{
+			Name: "RemoveReflector", Reason: reason + ", but those are not complete",
+			WaitingFor: append(v.missingNodes(), "the wanted route reflectors to be complete"), Again: poll,
+		}
+	}
+	if g := v.reflectorGate(v.wanted, max(v.settle, v.d.RemovalDelay)); !g.open() {
+		return g.step("RemoveReflector", reason+", the others must have served everyone for the removal delay")
+	}
+	return &Step{
+		Name: "RemoveReflector", Reason: reason,
+		Actions: []plan.Action{plan.ClearReflector{Node: n.Name}},
+	}
+}
+
+// shrinkPool tells the cloud the smaller size when all surplus workers are gone.
+func (v *view) shrinkPool() *Step {
+	if v.Pool == nil || !v.d.Dedicated || !v.Pool.Exists || v.Pool.SizePerZone <= v.d.Pool.SizePerZone {
+		return nil
+	}
+	return &Step{
+		Name: "ShrinkPool",
+		Reason: fmt.Sprintf("the worker pool is set to %d workers per zone, wanted are %d",
+			v.Pool.SizePerZone, v.d.Pool.SizePerZone),
+		Actions: []plan.Action{plan.EnsurePool{Want: v.d.Pool}}, Again: poolPoll,
+	}
+}

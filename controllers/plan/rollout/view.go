@@ -1,0 +1,166 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+)
+
+const (
+	// freshFor is how old a status report may be and still prove something.
+	freshFor = 30 * time.Second
+	// poll is when to look again at a wait that nothing announces the end of.
+	poll = 5 * time.Second
+	// poolPoll is the same for the cloud, where things take minutes.
+	poolPoll = 15 * time.Second
+	// timerWait is the fixed wait of the Timer gate: longer than the longest
+	// time BIRD takes to re-establish a session with Calico's timers (error
+	// wait 30 s, connect retry 5 s, twice).
+	timerWait = 75 * time.Second
+)
+
+// view is an observation with what follows from it.
+type view struct {
+	Observed
+	d   Desired
+	now time.Time
+
+	// clients are the Ready nodes whose routing the reflectors carry.
+	clients []plan.Node
+	// holders have the role, or what is left of it, by our doing.
+	holders []plan.Node
+	// wanted are the nodes that should reflect; total is how many there should be.
+	wanted []plan.Node
+	total  int
+	peers  []plan.Peer
+	// settle is how long a session must have been Established to count as
+	// converged; quiet is how long after one of our writes the nodes may still
+	// be busy rendering it.
+	settle, quiet time.Duration
+	// again is when something is due that no event announces, 0 for nothing.
+	again time.Duration
+}
+
+func newView(o Observed, d Desired, now time.Time) *view {
+	v := &view{Observed: o, d: d, now: now}
+	for _, n := range o.Nodes {
+		switch {
+		case holds(n):
+			v.holders = append(v.holders, n)
+		case usable(n) && !n.Dedicated:
+			v.clients = append(v.clients, n)
+		}
+	}
+	if d.Dedicated {
+		v.wanted = topology.Choose(o.Nodes, d.Pool.SizePerZone, d.Pool.Zones, v.lost)
+	}
+	v.total = d.Pool.SizePerZone * v.zones()
+	v.settle = settleTime(len(v.clients))
+	v.quiet = 10*time.Second + v.settle
+	for _, n := range v.holders {
+		if left := n.ReadyChanged.Add(d.NotReadyGrace).Sub(now); !n.Ready && left > 0 {
+			v.lookIn(left)
+		}
+	}
+	v.peers = topology.Single(d.RoleLabel, v.session())
+	return v
+}
+
+// lookIn asks to look again after d at the latest.
+func (v *view) lookIn(d time.Duration) {
+	if v.again == 0 || d < v.again {
+		v.again = d
+	}
+}
+
+// settleTime grows as the measured convergence of one BIRD does, with the
+// square of the clients: 5 s for a small cluster, 9 s at 1,000, 105 s at 5,000.
+func settleTime(clients int) time.Duration {
+	hundreds := time.Duration(clients / 100)
+	return 5*time.Second + hundreds*hundreds*time.Second/25
+}
+
+// usable nodes speak BGP and are expected to have sessions.
+func usable(n plan.Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
+
+// holds reports whether a node has the role or a remnant of it.
+func holds(n plan.Node) bool {
+	return n.Marked || n.Dedicated && (n.RoleLabel || n.ClusterID != "")
+}
+
+// inRole reports whether a node is a reflector as wanted.
+func (v *view) inRole(n plan.Node) bool {
+	return n.Marked && n.RoleLabel && n.ClusterID == v.d.ClusterID
+}
+
+// lost reflectors have been NotReady for longer than the grace, or are leaving.
+func (v *view) lost(n plan.Node) bool {
+	return n.Deleting || !n.Ready && v.now.Sub(n.ReadyChanged) > v.d.NotReadyGrace
+}
+
+// zones counts the zones that get reflectors.
+func (v *view) zones() int {
+	if len(v.d.Pool.Zones) > 0 {
+		return len(v.d.Pool.Zones)
+	}
+	seen := map[string]bool{}
+	for _, n := range v.Nodes {
+		if n.Dedicated {
+			seen[n.Zone] = true
+		}
+	}
+	return max(len(seen), 1)
+}
+
+// session is what our BGPPeers share: the password and restart time that the
+// mesh has, or had. Authentication is never dropped because somebody deleted
+// the object it was written on: our own peers remember it.
+func (v *view) session() topology.Session {
+	s := topology.Session{Password: v.BGP.Mesh.Password, MaxRestartTime: v.BGP.Mesh.MaxRestartTime}
+	if saved := v.BGP.Saved; saved != nil {
+		if s.Password == nil {
+			s.Password = saved.Password
+		}
+		if s.MaxRestartTime == nil {
+			s.MaxRestartTime = saved.MaxRestartTime
+		}
+	}
+	for _, p := range v.Peers {
+		if p.Owned && s.Password == nil {
+			s.Password = p.Password
+		}
+	}
+	if v.d.Password != nil {
+		s.Password = v.d.Password
+	}
+	return s
+}
+
+// lastWrite is when we last changed what nodes render for reflector sessions.
+func (v *view) lastWrite() time.Time {
+	var last time.Time
+	for _, p := range v.Peers {
+		if p.Owned && p.Written.After(last) {
+			last = p.Written
+		}
+	}
+	for _, n := range v.holders {
+		if n.RoleSince.After(last) {
+			last = n.RoleSince
+		}
+	}
+	return last
+}
+
+// complete reports whether every wanted reflector is there, Ready and in its role.
+func (v *view) complete() bool {
+	return len(v.wanted) > 0 && len(v.wanted) >= v.total &&
+		!slices.ContainsFunc(v.wanted, func(n plan.Node) bool { return !usable(n) || !v.inRole(n) })
+}
+
+// isWanted reports whether a node is in the wanted set.
+func (v *view) isWanted(n plan.Node) bool {
+	return slices.ContainsFunc(v.wanted, func(w plan.Node) bool { return w.Name == n.Name })
+}
