@@ -1,0 +1,69 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// apply takes the step's actions in order and stops at the first error. An error
+// of the cloud is remembered and reported, not returned: the data plane is in
+// order, and the cloud has its own back-off.
+func (r *Reconciler) apply(ctx context.Context, t *turn) error {
+	watchErr := r.watch(ctx, t)
+	if watchErr != nil && !urgent(t) {
+		return watchErr
+	}
+	for _, action := range t.step.Actions {
+		changed, err := r.applyOne(ctx, t, action)
+		r.Metrics.action(action, changed, err)
+		if cloud.KindOf(err) != "" {
+			break
+		}
+		if err != nil {
+			return errors.Join(watchErr, err)
+		}
+		if changed {
+			t.changes++
+		}
+	}
+	return watchErr
+}
+
+// watch asks for the reports that the step needs. A refusal asks for none and
+// leaves those that exist: they are what shows that it is over.
+func (r *Reconciler) watch(ctx context.Context, t *turn) error {
+	if t.step.Problem != nil && len(t.step.Watch) == 0 {
+		return nil
+	}
+	changed, err := r.Datastore.Watch(ctx, t.step.Watch)
+	if err != nil {
+		return fmt.Errorf("asking for node status reports: %w", err)
+	}
+	if changed {
+		t.changes++
+	}
+	return nil
+}
+
+func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) (bool, error) {
+	if ensure, ok := action.(plan.EnsurePool); ok {
+		did, err := r.supply.ensure(ctx, t.now, poolSpec(t.object.Spec.Provider.IKS, ensure.Want))
+		if err != nil || did == "" {
+			return false, err
+		}
+		r.emit(t, poolChanged(did))
+		return true, nil
+	}
+	changed, err := r.Datastore.Apply(ctx, scopeOf(t.object), action)
+	if err != nil {
+		return false, fmt.Errorf("trying to %s: %w", action, err)
+	}
+	if changed {
+		r.emit(t, actionTaken(action, t.step))
+	}
+	return changed, nil
+}

@@ -1,0 +1,87 @@
+package pool
+
+import (
+	"context"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// decide chooses the provider, asks it when that is due, and computes the step.
+// The step is computed before the cloud is asked as well, because what has to
+// happen at once must not wait for an answer that may not come.
+func (r *Reconciler) decide(ctx context.Context, t *turn) {
+	r.identify(ctx, t)
+	r.compute(t)
+	if !t.usesProvider() || urgent(t) {
+		return
+	}
+	if r.supply.observe(ctx, t.now, r.interval(t)) {
+		r.compute(t)
+	}
+}
+
+// compute is pure but for the pool, which it takes from memory.
+func (r *Reconciler) compute(t *turn) {
+	t.pool = r.supply.usable()
+	fillIn(t.cluster.Nodes, t.object.Spec.Provider.IKS.PoolName, r.supply.members())
+	desired, problem := desire(t, r.supply.last)
+	if problem == nil && t.reflecting() && t.origin.unsupported {
+		problem = t.origin.problem
+	}
+	t.desired = desired
+	if problem != nil {
+		t.step = rollout.Step{Name: "Refuse", Reason: problem.Message, Problem: problem}
+		return
+	}
+	observed := rollout.Observed{
+		Cluster: t.cluster,
+		Pool:    poolOf(t.pool, t.cluster.Nodes, taintOf(t.object.Spec.Provider.IKS.Taint)),
+		Proven:  r.proven,
+	}
+	t.step = r.next(observed, desired, t.now)
+}
+
+// interval is how often this turn's step wants to look at the provider, and at
+// the cluster without being pushed.
+func (r *Reconciler) interval(t *turn) time.Duration {
+	switch {
+	case t.paused() || t.step.Name == rollout.Steady && t.step.Problem == nil:
+		return intervalRest
+	case t.step.Problem != nil || t.origin.problem != nil || r.supply.hindered():
+		return intervalBlocked
+	default:
+		return intervalActive
+	}
+}
+
+// remember keeps what a step has proven until the cluster is at rest; losing it
+// costs another look.
+func (r *Reconciler) remember(t *turn) {
+	if t.step.Name == rollout.Steady {
+		r.proven = nil
+	}
+	if r.proven == nil && len(t.step.Proven) > 0 {
+		r.proven = make(map[string]time.Time, len(t.step.Proven))
+	}
+	for _, node := range t.step.Proven {
+		r.proven[node] = t.now
+	}
+}
+
+// usesProvider: there is a provider that this turn may ask.
+func (t *turn) usesProvider() bool { return t.origin.problem == nil }
+
+// urgent: the mesh has to come back, and never waits for the cloud.
+func urgent(t *turn) bool {
+	if !t.reflecting() {
+		return t.step.Name != rollout.Steady
+	}
+	for _, action := range t.step.Actions {
+		if _, ok := action.(plan.RestoreMesh); ok {
+			return true
+		}
+	}
+	return false
+}

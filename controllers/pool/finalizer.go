@@ -1,0 +1,87 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// StepDeletePool is the step after the mesh is back, when deletionPolicy is Delete.
+const StepDeletePool = "DeletePool"
+
+// protect puts the finalizer on before anything else happens, so that a deletion
+// can never leave a cluster between two worlds. A paused object that never did
+// anything needs none.
+func (r *Reconciler) protect(ctx context.Context, object *v1alpha1.RouteReflectorPool) (bool, error) {
+	if object.DeletionTimestamp != nil || object.Spec.Mode == v1alpha1.ModePaused ||
+		controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
+		return false, nil
+	}
+	before := object.DeepCopy()
+	controllerutil.AddFinalizer(object, v1alpha1.Finalizer)
+	if err := r.patchMeta(ctx, object, before); err != nil {
+		return true, fmt.Errorf("adding the finalizer: %w", err)
+	}
+	return true, nil
+}
+
+// release lets the object go once the mesh carries the cluster: first the pool,
+// when it is to be deleted, then the finalizer.
+func (r *Reconciler) release(ctx context.Context, t *turn) error {
+	policy := t.object.Spec.Provider.IKS.DeletionPolicy
+	if policy == v1alpha1.DeletionDelete && t.origin.kind == v1alpha1.ProviderIKS && !r.deletePool(ctx, t) {
+		return nil
+	}
+	before := t.object.DeepCopy()
+	controllerutil.RemoveFinalizer(t.object, v1alpha1.Finalizer)
+	if err := r.patchMeta(ctx, t.object, before); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer: %w", err)
+	}
+	t.released = true
+	r.emit(t, released(policy))
+	r.supply.reset()
+	return nil
+}
+
+// deletePool reports whether there is no pool of ours any more. What hinders it
+// shows in ProviderReady; the way out is always deletionPolicy Retain.
+func (r *Reconciler) deletePool(ctx context.Context, t *turn) bool {
+	t.step = rollout.Step{
+		Name:   StepDeletePool,
+		Reason: "the node-to-node mesh carries the cluster, and spec.provider.iks.deletionPolicy is Delete",
+	}
+	if t.origin.problem != nil {
+		t.step.WaitingFor = []string{"access to the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
+		return false
+	}
+	if r.supply.foreign() {
+		return true
+	}
+	did, done, err := r.supply.remove(ctx, t.now)
+	if did != "" {
+		t.changes++
+		r.emit(t, poolChanged(did))
+	}
+	switch {
+	case err != nil:
+		t.step.WaitingFor = []string{"the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
+	case r.supply.waiting != "":
+		t.step.WaitingFor = []string{r.supply.waiting}
+	}
+	return done
+}
+
+func (r *Reconciler) patchMeta(ctx context.Context, object, before *v1alpha1.RouteReflectorPool) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Patch(ctx, object, patch)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// PoolLabel is carried by every node of the dedicated pool, with the pool's
+// name as its value: the provider puts it there from a node's first moment.
+const PoolLabel = "rrpool.io/pool"
+
+// workerIDLabel is IBM's own label with the worker id.
+const workerIDLabel = "ibm-cloud.kubernetes.io/worker-id"
+
+// fillIn adds what only the provider's side knows to the nodes: the machine
+// behind each, and whether it belongs to the pool.
+func fillIn(nodes []plan.Node, poolName string, members map[string]bool) {
+	for i := range nodes {
+		node := &nodes[i]
+		node.WorkerID = workerID(*node)
+		node.Dedicated = (poolName != "" && node.Labels[PoolLabel] == poolName) ||
+			(node.WorkerID != "" && members[node.WorkerID])
+	}
+}
+
+func workerID(node plan.Node) string {
+	if id := node.Labels[workerIDLabel]; id != "" {
+		return id
+	}
+	parts := providerIDParts(node.ProviderID)
+	if len(parts) == 0 {
+		return ""
+	}
+	return parts[len(parts)-1]
+}
+
+// providerClusterID is the cluster id in a providerID of the form
+// ibm://account///cluster/worker, "" when there is none.
+func providerClusterID(providerID string) string {
+	parts := providerIDParts(providerID)
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[len(parts)-2]
+}
+
+func providerIDParts(providerID string) []string {
+	rest, ok := strings.CutPrefix(providerID, providerIDScheme)
+	if !ok {
+		return nil
+	}
+	parts := strings.Split(rest, "/")
+	if len(parts) < 3 {
+		return nil
+	}
+	return parts
+}
+
+// poolOf is the pool as far as steps depend on it; nil when it is unknown. A
+// worker's node is the one that Kubernetes says it is: a node name can come
+// back with another worker behind it.
+func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint) *rollout.Pool {
+	if pool == nil {
+		return nil
+	}
+	byWorker := make(map[string]string, len(nodes))
+	behind := make(map[string]string, len(nodes))
+	for _, node := range nodes {
+		if node.WorkerID != "" {
+			byWorker[node.WorkerID] = node.Name
+			behind[node.Name] = node.WorkerID
+		}
+	}
+	out := &rollout.Pool{
+		Exists:      pool.Exists,
+		SizePerZone: pool.SizePerZone,
+		Zones:       pool.Zones,
+		Drifted:     drift(pool, taint),
+	}
+	for _, worker := range pool.Workers {
+		node, known := byWorker[worker.ID]
+		if !known && behind[worker.NodeName] == "" {
+			node = worker.NodeName
+		}
+		out.Workers = append(out.Workers, rollout.Worker{
+			ID: worker.ID, Node: node, Zone: worker.Zone,
+			Failed:   worker.State == cloud.WorkerFailed,
+			Deleting: worker.State == cloud.WorkerDeleting,
+			Message:  worker.Message,
+		})
+	}
+	return out
+}
+
+// drift says in what way our pool differs from the wanted one besides its size.
+func drift(pool *cloud.Pool, want cloud.Taint) string {
+	if !pool.Exists || want.Key == "" || slices.Contains(pool.Taints, want) {
+		return ""
+	}
+	return fmt.Sprintf("taint %s=%s:%s is missing from the worker pool", want.Key, want.Value, want.Effect)
+}
+
+func taintOf(taint v1alpha1.Taint) cloud.Taint {
+	return cloud.Taint{Key: taint.Key, Value: taint.Value, Effect: string(taint.Effect)}
+}

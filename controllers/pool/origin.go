@@ -1,0 +1,162 @@
+package pool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// APIKey is a credential that does not print itself.
+type APIKey string
+
+// String implements fmt.Stringer.
+func (APIKey) String() string { return "[redacted]" }
+
+// GoString implements fmt.GoStringer.
+func (k APIKey) GoString() string { return k.String() }
+
+// MarshalText keeps the key out of JSON and structured logs.
+func (k APIKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// ProviderConfig is what a provider is made from. Equal configs mean the same
+// provider; another key means another one.
+type ProviderConfig struct {
+	Type          v1alpha1.ProviderType
+	ClusterID     string
+	PoolName      string
+	ResourceGroup string
+	// Private asks for the private endpoints.
+	Private bool
+	APIKey  APIKey
+}
+
+// origin is where route-reflector nodes come from.
+type origin struct {
+	// kind is the provider type after Auto was resolved.
+	kind   v1alpha1.ProviderType
+	config ProviderConfig
+	// problem says why there is no provider, nil when there is one.
+	problem *plan.Problem
+	// unsupported: the problem is no outage but a refusal, so nothing is decided.
+	unsupported bool
+}
+
+// Where IKS tells a cluster its own id.
+const (
+	clusterInfoNamespace = "kube-system"
+	clusterInfoName      = "cluster-info"
+	clusterInfoKey       = "cluster-config.json"
+	providerIDScheme     = "ibm://"
+)
+
+// identify chooses the provider and connects it. Whatever is in the way becomes a
+// problem in t.origin: the data plane does not depend on it.
+func (r *Reconciler) identify(ctx context.Context, t *turn) {
+	spec := t.object.Spec.Provider
+	t.origin = origin{kind: resolve(spec.Type, t.cluster.Nodes)}
+	if t.origin.kind == v1alpha1.ProviderExistingNodes {
+		t.origin.problem, t.origin.unsupported = existingNodesProblem(), true
+		r.supply.disconnect()
+		return
+	}
+	config := ProviderConfig{
+		Type:          t.origin.kind,
+		PoolName:      spec.IKS.PoolName,
+		ResourceGroup: spec.IKS.ResourceGroup,
+		Private:       spec.IKS.Endpoint == v1alpha1.EndpointPrivate,
+	}
+	var problem *plan.Problem
+	config.ClusterID, problem = r.findClusterID(ctx, spec.IKS.ClusterID)
+	if problem == nil {
+		problem = crossCheck(config.ClusterID, t.cluster.Nodes)
+	}
+	if problem == nil {
+		config.APIKey, problem = r.findKey(ctx, spec.IKS.CredentialsSecretRef)
+	}
+	if problem == nil {
+		problem = r.supply.use(r.Providers, config, r.Metrics)
+	}
+	t.origin.config, t.origin.problem = config, problem
+	if problem != nil {
+		r.supply.disconnect()
+	}
+}
+
+// resolve turns Auto into IKS where any node is one of IBM's.
+func resolve(kind v1alpha1.ProviderType, nodes []plan.Node) v1alpha1.ProviderType {
+	if kind != v1alpha1.ProviderAuto && kind != "" {
+		return kind
+	}
+	for _, node := range nodes {
+		if strings.HasPrefix(node.ProviderID, providerIDScheme) {
+			return v1alpha1.ProviderIKS
+		}
+	}
+	return v1alpha1.ProviderExistingNodes
+}
+
+func (r *Reconciler) findClusterID(ctx context.Context, given string) (string, *plan.Problem) {
+	if given != "" {
+		return given, nil
+	}
+	// A cluster's id never changes: once read, it is not read again.
+	if r.clusterID != "" {
+		return r.clusterID, nil
+	}
+	info := &corev1.ConfigMap{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: clusterInfoNamespace, Name: clusterInfoName}, info)
+	if apierrors.IsNotFound(err) {
+		return "", clusterIDProblem("does not exist")
+	}
+	if err != nil {
+		return "", clusterIDProblem("cannot be read: " + err.Error())
+	}
+	var content struct {
+		ClusterID string `json:"cluster_id"`
+	}
+	if err := json.Unmarshal([]byte(info.Data[clusterInfoKey]), &content); err != nil || content.ClusterID == "" {
+		return "", clusterIDProblem(fmt.Sprintf("has no field cluster_id in its key %s", clusterInfoKey))
+	}
+	r.clusterID = content.ClusterID
+	return r.clusterID, nil
+}
+
+// crossCheck compares the cluster id with the one in the nodes' providerIDs.
+func crossCheck(clusterID string, nodes []plan.Node) *plan.Problem {
+	for _, node := range nodes {
+		if found := providerClusterID(node.ProviderID); found != "" && found != clusterID {
+			return mismatchProblem(clusterID, found, node.Name)
+		}
+	}
+	return nil
+}
+
+// findKey reads the API key. Its absence is a problem, never an excuse for
+// another provider.
+func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (APIKey, *plan.Problem) {
+	secret := &corev1.Secret{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret)
+	if apierrors.IsNotFound(err) {
+		return "", credentialsProblem(ref, r.Namespace, "does not exist")
+	}
+	if err != nil {
+		return "", &plan.Problem{
+			Reason: ReasonCredentialsUnreadable,
+			Message: fmt.Sprintf("Secret %q in namespace %q cannot be read: %v: grant the manager access to it",
+				ref.Name, r.Namespace, err),
+		}
+	}
+	key := APIKey(strings.TrimSpace(string(secret.Data[ref.Key])))
+	if key == "" {
+		return "", credentialsProblem(ref, r.Namespace, fmt.Sprintf("has no value in its key %q", ref.Key))
+	}
+	return key, nil
+}

@@ -1,0 +1,126 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// The reasons with which this package refuses. Those of the cloud are
+// "Cloud" and the kind of the error.
+const (
+	ReasonExistingNodesNotSupported = "ExistingNodesNotSupported"
+	ReasonTopologyNotSupported      = "TopologyNotSupported"
+	ReasonSizingInvalid             = "SizingInvalid"
+	ReasonCredentialsMissing        = "CredentialsMissing"
+	ReasonCredentialsUnreadable     = "CredentialsUnreadable"
+	ReasonClusterIDUnknown          = "ClusterIDUnknown"
+	ReasonClusterIDMismatch         = "ClusterIDMismatch"
+	ReasonPoolConflict              = "PoolConflict"
+	ReasonPoolAutoscaled            = "PoolAutoscaled"
+	ReasonPoolProblem               = "PoolProblem"
+)
+
+func existingNodesProblem() *plan.Problem {
+	return &plan.Problem{
+		Reason: ReasonExistingNodesNotSupported,
+		Message: "route reflectors on existing nodes are not supported by this version: on IBM Cloud set " +
+			"spec.provider.type to IKS; elsewhere delete this object",
+	}
+}
+
+func topologyProblem(kind v1alpha1.TopologyType) *plan.Problem {
+	return &plan.Problem{
+		Reason:  ReasonTopologyNotSupported,
+		Message: fmt.Sprintf("spec.topology.type %s is not supported by this version: use Single", kind),
+	}
+}
+
+func sizingProblem(err error) *plan.Problem {
+	return &plan.Problem{Reason: ReasonSizingInvalid, Message: err.Error()}
+}
+
+func credentialsProblem(ref v1alpha1.SecretKeyRef, namespace, what string) *plan.Problem {
+	return &plan.Problem{
+		Reason: ReasonCredentialsMissing,
+		Message: fmt.Sprintf("Secret %q in namespace %q %s: store an IBM Cloud API key there: "+
+			"kubectl --namespace %s create secret generic %s --from-file=%s=<file with the key>",
+			ref.Name, namespace, what, namespace, ref.Name, ref.Key),
+	}
+}
+
+func clusterIDProblem(what string) *plan.Problem {
+	return &plan.Problem{
+		Reason: ReasonClusterIDUnknown,
+		Message: fmt.Sprintf("ConfigMap %q in namespace %q %s: set spec.provider.iks.clusterID",
+			clusterInfoName, clusterInfoNamespace, what),
+	}
+}
+
+func mismatchProblem(configured, found, node string) *plan.Problem {
+	return &plan.Problem{
+		Reason: ReasonClusterIDMismatch,
+		Message: fmt.Sprintf("the cluster ID is %q, but the providerID of node %s says %q: "+
+			"correct spec.provider.iks.clusterID", configured, node, found),
+	}
+}
+
+// cloudProblem turns an error of the provider into a reason and the cloud's own words.
+func cloudProblem(err error) *plan.Problem {
+	kind, message := cloud.KindOf(err), err.Error()
+	var typed *cloud.Error
+	if errors.As(err, &typed) && typed.Message != "" {
+		message = fmt.Sprintf("%s: %s", typed.Op, typed.Message)
+	}
+	problem := &plan.Problem{Reason: "Cloud" + string(kind), Message: message}
+	switch kind {
+	case cloud.Conflict:
+		problem.Reason = ReasonPoolConflict
+	case "":
+		problem.Reason = "Cloud" + string(cloud.Unavailable)
+	case cloud.NotFound, cloud.InvalidInput, cloud.Unauthorized, cloud.QuotaExceeded, cloud.RateLimited, cloud.Unavailable:
+	}
+	return problem
+}
+
+// poolProblem says what is wrong with a pool as it was observed, nil for nothing.
+func poolProblem(pool cloud.Pool) *plan.Problem {
+	switch {
+	case pool.Exists && !pool.Owned:
+		return &plan.Problem{
+			Reason: ReasonPoolConflict,
+			Message: fmt.Sprintf("worker pool %q exists and was not created by rrpool: nothing is changed; "+
+				"choose another spec.provider.iks.poolName, or remove that pool", pool.Name),
+		}
+	case pool.Autoscaled:
+		return &plan.Problem{
+			Reason: ReasonPoolAutoscaled,
+			Message: fmt.Sprintf("worker pool %q is resized by the cluster autoscaler as well: "+
+				"disable it for this pool in ConfigMap kube-system/iks-ca-configmap", pool.Name),
+		}
+	case len(pool.Problems) > 0:
+		return &plan.Problem{Reason: ReasonPoolProblem, Message: few(pool.Problems, 3)}
+	}
+	return nil
+}
+
+// few joins items, at most limit of them.
+func few(items []string, limit int) string {
+	if len(items) <= limit {
+		return strings.Join(items, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(items[:limit], "; "), len(items)-limit)
+}
+
+// capped is few for lists.
+func capped(items []string, limit int) []string {
+	if len(items) <= limit {
+		return items
+	}
+	out := append([]string{}, items[:limit]...)
+	return append(out, fmt.Sprintf("and %d more", len(items)-limit))
+}

@@ -1,0 +1,224 @@
+// Package pool reconciles the RouteReflectorPool: it gathers what is true,
+// lets the plan decide, applies the step, and reports once at the end.
+package pool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// Datastore is Calico: its nodes, BGP configuration and session reports.
+type Datastore interface {
+	// Observe gives everything known at this moment, or an error when any of it
+	// is unknown.
+	Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error)
+	// Apply makes one change and says whether there was anything to change. An
+	// EnsurePool never reaches it.
+	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
+	// Watch makes exactly these node reports exist and says whether it had to
+	// change anything.
+	Watch(ctx context.Context, want []plan.Watch) (bool, error)
+}
+
+// ProviderFactory connects to the provider that cfg describes. It talks to
+// nobody yet.
+type ProviderFactory func(cfg ProviderConfig) (cloud.Provider, error)
+
+// NextFunc decides the next safe step; see rollout.Next.
+type NextFunc func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
+
+// Reconciler takes the cluster one safe step at a time to where the
+// RouteReflectorPool wants it. It must not run concurrently with itself.
+type Reconciler struct {
+	// Client writes, and reads Secrets of Namespace.
+	Client client.Client
+	// Live reads past any cache.
+	Live client.Reader
+	// Datastore is Calico.
+	Datastore Datastore
+	// IsConflict tells a write that lost a race from one that failed.
+	IsConflict func(error) bool
+	// Providers makes the provider of dedicated nodes.
+	Providers ProviderFactory
+	// Namespace holds the credentials.
+	Namespace string
+	// Recorder receives the events.
+	Recorder events.EventRecorder
+	// Metrics are optional.
+	Metrics *Metrics
+	// Next and Now are rollout.Next and time.Now unless a test sets them.
+	Next NextFunc
+	Now  func() time.Time
+
+	// What follows is memory that may be lost at any time: it saves cloud
+	// requests and repeated words, and decides nothing about the data plane.
+	supply    supply
+	clusterID string
+	trouble   streak
+	failing   streak
+	problem   string
+	stepName  string
+	proven    map[string]time.Time
+}
+
+// again is how soon to look after a change of our own, or after losing a race.
+const again = time.Second
+
+// Reconcile takes at most one step.
+func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	object, err := r.fetch(ctx)
+	if err != nil || object == nil {
+		return reconcile.Result{}, err
+	}
+	if changed, err := r.protect(ctx, object); err != nil || changed {
+		return r.soon(err)
+	}
+	t := &turn{object: object, now: r.now()}
+	t.cluster, err = r.Datastore.Observe(ctx, scopeOf(object))
+	if err != nil {
+		return r.blind(ctx, t, fmt.Errorf("observing the cluster: %w", err))
+	}
+	r.trouble.clear()
+	r.decide(ctx, t)
+	if t.paused() {
+		return r.finish(ctx, t, nil)
+	}
+	err = r.apply(ctx, t)
+	if err == nil && t.deleting() && t.step.Name == rollout.Steady && t.step.Problem == nil {
+		err = r.release(ctx, t)
+	}
+	return r.finish(ctx, t, err)
+}
+
+// turn is one reconciliation: what was gathered, what was decided and what came of it.
+type turn struct {
+	object  *v1alpha1.RouteReflectorPool
+	now     time.Time
+	cluster plan.Cluster
+	// origin is the provider that was chosen, or why there is none.
+	origin origin
+	// pool is the provider's pool as decisions may use it, nil when unknown.
+	pool    *cloud.Pool
+	desired rollout.Desired
+	step    rollout.Step
+	// changes counts what was really changed.
+	changes int
+	// released: the finalizer is gone, and the object with it.
+	released bool
+}
+
+func (t *turn) deleting() bool { return t.object.DeletionTimestamp != nil }
+
+// paused: a deletion is not held up by a pause, the mesh has to come back.
+func (t *turn) paused() bool {
+	return t.object.Spec.Mode == v1alpha1.ModePaused && !t.deleting()
+}
+
+// reflecting: the cluster is wanted on route reflectors.
+func (t *turn) reflecting() bool {
+	return t.object.Spec.Mode != v1alpha1.ModeFullMesh && !t.deleting()
+}
+
+// fetch reads past the cache: a stale mode or a stale status must not be acted on.
+func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
+	object := &v1alpha1.RouteReflectorPool{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, object)
+	if apierrors.IsNotFound(err) {
+		r.supply.reset()
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading RouteReflectorPool %q: %w", v1alpha1.SingletonName, err)
+	}
+	return object, nil
+}
+
+// finish reports the turn, once, and says when to look again.
+func (r *Reconciler) finish(ctx context.Context, t *turn, err error) (reconcile.Result, error) {
+	if t.released {
+		return reconcile.Result{}, nil
+	}
+	r.remember(t)
+	r.narrate(t)
+	var shown error
+	if err == nil {
+		r.failing.clear()
+	} else if !r.lostRace(err) {
+		shown = r.failing.add(t.step.Name, err)
+	}
+	if patchErr := r.report(ctx, t, shown); err == nil {
+		err = patchErr
+	}
+	if err != nil {
+		return r.soon(err)
+	}
+	return reconcile.Result{RequeueAfter: r.wake(t)}, nil
+}
+
+// blind reports that the cluster could not be observed; nothing was decided.
+func (r *Reconciler) blind(ctx context.Context, t *turn, err error) (reconcile.Result, error) {
+	shown := r.trouble.add("observe", err)
+	if patchErr := r.reportUnknown(ctx, t, shown); patchErr != nil {
+		log.FromContext(ctx).V(1).Info("status not written", "reason", patchErr.Error())
+	}
+	return r.soon(err)
+}
+
+// soon turns a lost race into a quiet second try; other errors back off.
+func (r *Reconciler) soon(err error) (reconcile.Result, error) {
+	if err == nil || r.lostRace(err) {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+func (r *Reconciler) lostRace(err error) bool {
+	return apierrors.IsConflict(err) || (r.IsConflict != nil && r.IsConflict(err))
+}
+
+// wake is when to look again even if nothing is pushed.
+func (r *Reconciler) wake(t *turn) time.Duration {
+	wait := r.interval(t)
+	for _, due := range []time.Duration{t.step.Again, r.supply.due(t.now, wait), r.supply.mutable(t.now)} {
+		if due > 0 {
+			wait = min(wait, due)
+		}
+	}
+	if t.changes > 0 {
+		wait = again
+	}
+	return max(wait, again)
+}
+
+func (r *Reconciler) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
+}
+
+func (r *Reconciler) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
+	if r.Next != nil {
+		return r.Next(o, d, now)
+	}
+	return rollout.Next(o, d, now)
+}
+
+func scopeOf(object *v1alpha1.RouteReflectorPool) plan.Scope {
+	return plan.Scope{
+		RoleLabel: object.Spec.BGP.NodeLabel,
+		ZoneLabel: object.Spec.Topology.ZoneLabel,
+	}
+}

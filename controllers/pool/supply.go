@@ -1,0 +1,212 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"time"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// How often the provider is asked. One observation is two requests on IKS, and
+// an unchanged cluster may cost at most one request per minute.
+const (
+	intervalActive  = 15 * time.Second
+	intervalBlocked = 2 * time.Minute
+	intervalRest    = 5 * time.Minute
+)
+
+// How long one call may take. The data plane waits meanwhile.
+const (
+	observeTimeout = 20 * time.Second
+	ensureTimeout  = 60 * time.Second
+)
+
+// supply remembers what the provider said, and spares it questions. The zero
+// value knows nothing.
+type supply struct {
+	config   ProviderConfig
+	provider cloud.Provider
+	// last is the last good observation, made at lastAt.
+	last   *cloud.Pool
+	lastAt time.Time
+	// waiting is what the last Ensure or Delete waits for.
+	waiting string
+	// wanted is what the last Ensure was asked for.
+	wanted    cloud.PoolSpec
+	observing attempt
+	ensuring  attempt
+}
+
+// attempt is the history of one kind of call.
+type attempt struct {
+	failures  int
+	shown     streak
+	notBefore time.Time
+}
+
+func (a *attempt) succeed(now time.Time, pause time.Duration) {
+	*a = attempt{notBefore: now.Add(pause)}
+}
+
+func (a *attempt) fail(now time.Time, err error) {
+	a.failures++
+	key := string(cloud.KindOf(err))
+	var typed *cloud.Error
+	if errors.As(err, &typed) {
+		key += " " + typed.Op
+	}
+	a.shown.add(key, err)
+	a.notBefore = now.Add(backOff(err, a.failures))
+}
+
+func (a *attempt) err() error { return a.shown.err }
+
+// use connects the provider that config describes, unless it is connected. What
+// is known of a pool is kept when only the way to reach it has changed.
+func (s *supply) use(factory ProviderFactory, config ProviderConfig, metrics *Metrics) *plan.Problem {
+	if s.provider != nil && s.config == config {
+		return nil
+	}
+	samePool := s.config.ClusterID == config.ClusterID && s.config.PoolName == config.PoolName
+	last, lastAt := s.last, s.lastAt
+	s.reset()
+	if samePool {
+		s.last, s.lastAt = last, lastAt
+	}
+	provider, err := factory(config)
+	if err != nil {
+		return cloudProblem(redacted(err, config.APIKey))
+	}
+	s.config, s.provider = config, guard(metered(provider, metrics), config.APIKey)
+	// What is remembered was seen through another connection: ask this one soon.
+	s.observing.shown.clear()
+	s.lastAt = time.Time{}
+	return nil
+}
+
+// disconnect drops the connection and keeps the membership that was seen.
+func (s *supply) disconnect() {
+	s.provider, s.waiting = nil, ""
+	s.observing, s.ensuring = attempt{}, attempt{}
+	s.config.APIKey = ""
+}
+
+func (s *supply) reset() { *s = supply{} }
+
+// observe asks the provider when its last answer is older than every, and says
+// whether it asked.
+func (s *supply) observe(ctx context.Context, now time.Time, every time.Duration) bool {
+	if s.provider == nil || s.due(now, every) > 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	pool, err := s.provider.Observe(ctx)
+	if err != nil {
+		s.observing.fail(now, err)
+		return true
+	}
+	s.last, s.lastAt = &pool, now
+	s.observing.succeed(now, 0)
+	return true
+}
+
+// ensure moves the pool one step, unless the provider is to be left alone. A
+// changed wish is new: it does not wait out the failure of the former.
+func (s *supply) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (string, error) {
+	changed := s.ensuring.failures > 0 && !reflect.DeepEqual(s.wanted, want)
+	if s.provider == nil || (!changed && now.Before(s.ensuring.notBefore)) {
+		return "", s.ensuring.err()
+	}
+	s.wanted = want
+	return s.mutate(ctx, now, func(ctx context.Context) (cloud.Progress, error) {
+		return s.provider.Ensure(ctx, want)
+	})
+}
+
+// remove moves the pool one step towards not existing; done says that it does not.
+func (s *supply) remove(ctx context.Context, now time.Time) (did string, done bool, err error) {
+	if s.provider == nil || now.Before(s.ensuring.notBefore) {
+		return "", false, s.ensuring.err()
+	}
+	did, err = s.mutate(ctx, now, func(ctx context.Context) (cloud.Progress, error) {
+		progress, err := s.provider.Delete(ctx)
+		done = err == nil && progress.Done
+		return progress, err
+	})
+	return did, done, err
+}
+
+func (s *supply) mutate(
+	ctx context.Context, now time.Time, call func(context.Context) (cloud.Progress, error),
+) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
+	defer cancel()
+	progress, err := call(ctx)
+	if err != nil {
+		s.ensuring.fail(now, err)
+		return "", s.ensuring.err()
+	}
+	s.waiting = progress.WaitingFor
+	s.ensuring.succeed(now, max(intervalActive, progress.RetryAfter))
+	return progress.Did, nil
+}
+
+// usable is the pool as decisions may use it: nil while the provider does not
+// answer, and when the pool is not ours to count on.
+func (s *supply) usable() *cloud.Pool {
+	if s.provider == nil || s.last == nil || s.observing.err() != nil || s.foreign() || s.last.Autoscaled {
+		return nil
+	}
+	return s.last
+}
+
+// foreign: a pool of that name exists that rrpool did not make.
+func (s *supply) foreign() bool { return s.last != nil && s.last.Exists && !s.last.Owned }
+
+// members are the worker ids of our pool as last seen. A machine never changes
+// its pool, so an old answer is as good as a new one.
+func (s *supply) members() map[string]bool {
+	if s.last == nil || !s.last.Owned {
+		return nil
+	}
+	out := make(map[string]bool, len(s.last.Workers))
+	for _, worker := range s.last.Workers {
+		out[worker.ID] = true
+	}
+	return out
+}
+
+// due is how long until the provider is to be asked again, 0 for now.
+func (s *supply) due(now time.Time, every time.Duration) time.Duration {
+	at := s.observing.notBefore
+	if s.observing.err() == nil && s.last != nil && !s.lastAt.IsZero() {
+		at = s.lastAt.Add(every)
+	}
+	return max(0, at.Sub(now))
+}
+
+// mutable is how long until the provider may be asked for a change, 0 for now.
+func (s *supply) mutable(now time.Time) time.Duration {
+	return max(0, s.ensuring.notBefore.Sub(now))
+}
+
+// hindered: a change was refused, so there is nothing new to see soon.
+func (s *supply) hindered() bool { return s.ensuring.err() != nil || s.foreign() }
+
+// backOff is how long to leave the provider alone after a failure. What a
+// person has to solve is asked again slowly; the rest ever slower.
+func backOff(err error, failures int) time.Duration {
+	wait := intervalRest
+	switch cloud.KindOf(err) {
+	case cloud.RateLimited:
+		wait = time.Minute
+	case cloud.Unavailable, "":
+		wait = min(intervalActive<<min(failures-1, 5), intervalRest)
+	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unauthorized, cloud.QuotaExceeded:
+	}
+	return max(wait, cloud.RetryAfter(err))
+}
