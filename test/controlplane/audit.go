@@ -1,0 +1,115 @@
+package controlplane
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+)
+
+// AuditLevel says which requests the apiserver records.
+type AuditLevel int
+
+const (
+	// AuditNone records nothing.
+	AuditNone AuditLevel = iota
+	// AuditWrites records what changes, or tries to change, something.
+	AuditWrites
+	// AuditAll records reads as well.
+	AuditAll
+)
+
+func (l AuditLevel) policy() string {
+	const header = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
+	if l == AuditAll {
+		return header + "- level: Metadata\n"
+	}
+	return header + "- {level: None, verbs: [get, list, watch]}\n- level: Metadata\n"
+}
+
+// AuditEvent is one request that the apiserver has answered.
+type AuditEvent struct {
+	Time      time.Time // when it was received, in microseconds
+	User      string
+	UserAgent string
+	Verb      string // create, update, patch, delete, deletecollection, …
+	Group     string
+	Resource  string // with the subresource: "nodes/status"
+	Namespace string
+	Name      string
+	Code      int // HTTP status: a denied or failed write is recorded too
+}
+
+// Lease tells whether the event is leader election rather than work.
+func (e AuditEvent) Lease() bool { return e.Group == "coordination.k8s.io" }
+
+// String is for failure messages.
+func (e AuditEvent) String() string {
+	return fmt.Sprintf("%s %s %s %s/%s/%s → %d", e.Time.Format(time.StampMilli), e.User, e.Verb, e.Resource, e.Namespace, e.Name, e.Code)
+}
+
+// Writes returns the writes received at or after since, in order, of one user ("" is everyone). It needs Options.Audit.
+// Leader election is included: see AuditEvent.Lease.
+func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error) {
+	events, err := c.Requests(user, since)
+	return slices.DeleteFunc(events, func(e AuditEvent) bool {
+		return slices.Contains([]string{"get", "list", "watch"}, e.Verb)
+	}), err
+}
+
+// Requests is Writes with the reads, which need AuditAll. A watch is recorded when it opens and when it closes.
+func (c *ControlPlane) Requests(user string, since time.Time) ([]AuditEvent, error) {
+	if c.options.Audit == AuditNone {
+		return nil, errors.New("reading the audit log: Options.Audit is not set")
+	}
+	file, err := os.Open(c.path("audit.log"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // only read
+	var events []AuditEvent
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		event, err := parseAuditEvent(lines.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		if (user == "" || event.User == user) && !event.Time.Before(since) {
+			events = append(events, event)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	return events, nil
+}
+
+func parseAuditEvent(line []byte) (AuditEvent, error) {
+	var raw struct {
+		RequestReceivedTimestamp time.Time
+		Verb, UserAgent          string
+		User                     struct{ Username string }
+		ObjectRef                struct{ APIGroup, Resource, Subresource, Namespace, Name string }
+		ResponseStatus           struct{ Code int }
+	}
+	if err := json.Unmarshal(line, &raw); err != nil {
+		return AuditEvent{}, fmt.Errorf("reading an audit event: %w", err)
+	}
+	event := AuditEvent{
+		Time: raw.RequestReceivedTimestamp, User: raw.User.Username, UserAgent: raw.UserAgent, Verb: raw.Verb,
+		Group: raw.ObjectRef.APIGroup, Resource: raw.ObjectRef.Resource,
+		Namespace: raw.ObjectRef.Namespace, Name: raw.ObjectRef.Name, Code: raw.ResponseStatus.Code,
+	}
+	if raw.ObjectRef.Subresource != "" {
+		event.Resource += "/" + raw.ObjectRef.Subresource
+	}
+	return event, nil
+}

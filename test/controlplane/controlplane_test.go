@@ -1,0 +1,131 @@
+package controlplane
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func TestAServiceAccountMayDoOnlyWhatRBACGrants(t *testing.T) {
+	plane := ForTest(t)
+	admin := kubernetes.NewForConfigOrDie(plane.AdminConfig())
+	role, err := admin.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "reads-nodes-"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "reads-nodes-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "reader"}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	config, err := plane.ServiceAccountConfig("default", "reader")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, WriteKubeconfig(path, config))
+	loaded, err := clientcmd.BuildConfigFromFlags("", path)
+	require.NoError(t, err)
+	reader := kubernetes.NewForConfigOrDie(loaded)
+
+	// The authorizer learns of a binding by watch, a moment after the write.
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		_, err := reader.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		require.NoError(c, err)
+	}, 10*time.Second, 50*time.Millisecond)
+	_, err = reader.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
+	require.True(t, apierrors.IsForbidden(err), "got %v", err)
+}
+
+func TestANodeCanBeCreatedWithoutTaints(t *testing.T) {
+	admin := kubernetes.NewForConfigOrDie(ForTest(t).AdminConfig())
+	node, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Empty(t, node.Spec.Taints)
+}
+
+func TestWritesFindsWhoWroteWhatAndWhen(t *testing.T) {
+	plane := ForTest(t)
+	config, err := plane.UserConfig("writer", "system:masters")
+	require.NoError(t, err)
+	client := kubernetes.NewForConfigOrDie(config)
+	start := time.Now()
+	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "written"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, client.CoreV1().ConfigMaps("default").Delete(context.Background(), "written", metav1.DeleteOptions{}))
+	})
+	_, err = client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+
+	writes, err := plane.Writes("writer", start)
+	require.NoError(t, err)
+	require.Len(t, writes, 1)
+	got := writes[0]
+	require.Equal(t, []any{"create", "configmaps", "default", "written", 201, false}, []any{got.Verb, got.Resource, got.Namespace, got.Name, got.Code, got.Lease()}, got.String())
+
+	requests, err := plane.Requests("writer", start)
+	require.NoError(t, err)
+	require.Len(t, requests, 2)
+
+	writes, err = plane.Writes("writer", time.Now())
+	require.NoError(t, err)
+	require.Empty(t, writes, "an earlier write was counted")
+	writes, err = plane.Writes("somebody-else", start)
+	require.NoError(t, err)
+	require.Empty(t, writes, "another user's write was counted")
+}
+
+func TestCalicosKindsAreServed(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(ForTest(t).AdminConfig())
+	served, err := client.Discovery().ServerResourcesForGroupVersion(schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}.String())
+	require.NoError(t, err)
+	var names []string
+	for _, resource := range served.APIResources {
+		names = append(names, resource.Name)
+	}
+	require.Subset(t, names, []string{"bgppeers", "bgpconfigurations", "caliconodestatuses", "blockaffinities", "ippools"})
+}
+
+func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	ignored := goleak.IgnoreCurrent()
+	plane, err := Start(ctx, Options{Log: os.Stderr})
+	require.NoError(t, err)
+	config := plane.AdminConfig()
+	client := kubernetes.NewForConfigOrDie(config)
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	require.NoError(t, plane.StopAPIServer())
+	_, err = client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
+	require.Error(t, err, "the apiserver still answers")
+	require.NoError(t, plane.StartAPIServer(ctx))
+	_, err = client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
+	require.NoError(t, err)
+
+	_, err = plane.Writes("", time.Time{})
+	require.ErrorContains(t, err, "Options.Audit", "no audit log must not read as no writes")
+	dir := plane.Dir()
+	require.NoError(t, plane.Stop())
+	require.NoError(t, plane.Stop(), "stopping twice")
+	require.NoDirExists(t, dir)
+	goleak.VerifyNone(t, ignored)
+}

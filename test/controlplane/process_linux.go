@@ -1,0 +1,8 @@
+package controlplane
+
+import "syscall"
+
+// childAttributes keep a terminal's Ctrl-C away from the child, so that we stop it in order, and kill it when we die first.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
