@@ -1,0 +1,340 @@
+package poolplan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/cloud"
+)
+
+// Next gives the one next change from s towards want.
+func Next(s State, want cloud.PoolSpec) (Step, error) {
+	if err := Validate(want); err != nil {
+		return Step{}, err
+	}
+	labels := maps.Clone(want.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[ManagedByLabel], labels[PoolLabel] = ManagedBy, s.Name
+	if !s.Exists {
+		return Step{Kind: Create, Size: want.SizePerZone, Labels: labels, Taints: want.Taints}, nil
+	}
+	if !s.Owned {
+		return Step{}, foreign(s)
+	}
+	if s.Deleting {
+		return waiting("the pool to be deleted, it is on its way out"), nil
+	}
+	if step, ok := marks(s, labels, want.Taints); ok {
+		return step, nil
+	}
+	step, err := population(s, want)
+	if err == nil && step.Kind != None && s.Autoscaled {
+		return Step{}, &cloud.Error{
+			Kind: cloud.Conflict, Op: fmt.Sprintf("changing pool %q", s.Name),
+			Message: "an autoscaler resizes this pool; exclude it from the autoscaler's configuration",
+		}
+	}
+	if err == nil && step.Kind == None {
+		err = sameFlavor(s, want)
+	}
+	return step, err
+}
+
+// NextDelete gives the one next change towards there being no pool.
+func NextDelete(s State) (Step, error) {
+	switch {
+	case !s.Exists:
+		return Step{Kind: None, Progress: cloud.Progress{Done: true}}, nil
+	case !s.Owned:
+		return Step{}, foreign(s)
+	case s.Deleting:
+		return waiting("the pool to be deleted"), nil
+	}
+	return Step{Kind: DeletePool}, nil
+}
+
+// marks brings labels and taints in order. What else a person has put on the
+// pool stays.
+func marks(s State, labels map[string]string, taints []cloud.Taint) (Step, bool) {
+	merged := maps.Clone(s.Labels)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	maps.Copy(merged, labels)
+	switch {
+	case !maps.Equal(merged, s.Labels):
+		return s.Memory.unlessAsked(Step{Kind: SetLabels, Labels: merged}, s.Now), true
+	case !Tainted(s.Taints, taints):
+		return s.Memory.unlessAsked(Step{Kind: SetTaints, Taints: mergeTaints(s.Taints, taints)}, s.Now), true
+	}
+	return Step{}, false
+}
+
+func mergeTaints(have, want []cloud.Taint) []cloud.Taint {
+	all := slices.Clone(want)
+	for _, t := range have {
+		if !slices.ContainsFunc(all, func(o cloud.Taint) bool { return o.Key == t.Key }) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Tainted reports whether every wanted taint is there.
+func Tainted(have, want []cloud.Taint) bool {
+	for _, t := range want {
+		if !slices.Contains(have, t) {
+			return false
+		}
+	}
+	return true
+}
+
+// population brings the workers in order.
+func population(s State, want cloud.PoolSpec) (Step, error) {
+	zones := want.Zones
+	if len(zones) == 0 {
+		zones = s.ClusterZones
+	}
+	for _, rule := range []func(State, cloud.PoolSpec, []string) (Step, bool){retire, replace, dropZone, resize, addZone} {
+		if step, ok := rule(s, want, zones); ok {
+			return step, nil
+		}
+	}
+	return rest(s, want, zones)
+}
+
+// retire removes one of the workers that were named. One that is dead and whose
+// zone has more than enough is removed as well, instead of replaced.
+func retire(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
+	for _, id := range want.Retire {
+		if w, ok := s.worker(id); ok && w.State != cloud.WorkerDeleting {
+			return Step{Kind: Remove, Worker: id, Zone: w.Zone}, true
+		}
+	}
+	for _, id := range want.Replace {
+		w, ok := s.worker(id)
+		if !ok || w.State == cloud.WorkerDeleting {
+			continue
+		}
+		if s.live(w.Zone) > want.SizePerZone || !slices.Contains(zones, w.Zone) {
+			return Step{Kind: Remove, Worker: id, Zone: w.Zone}, true
+		}
+	}
+	return Step{}, false
+}
+
+// replace exchanges one dead worker, unless its zone is already getting another.
+func replace(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
+	for _, id := range want.Replace {
+		w, ok := s.worker(id)
+		if ok && w.State != cloud.WorkerDeleting && replaceable(s, w) == "" {
+			return Step{Kind: Replace, Worker: id, Zone: w.Zone}, true
+		}
+	}
+	return Step{}, false
+}
+
+// replaceable gives the reason why w has to wait for its replacement.
+func replaceable(s State, w cloud.Worker) string {
+	for _, o := range s.Workers {
+		if o.ID != w.ID && o.Zone == w.Zone && o.State == cloud.WorkerProvisioning {
+			return fmt.Sprintf("worker %s to be ready before %s is replaced", o.ID, w.ID)
+		}
+	}
+	if s.Memory.barred(w.Zone, pause(w), s.Now) > 0 {
+		return fmt.Sprintf("zone %s to settle before worker %s is replaced", w.Zone, w.ID)
+	}
+	return ""
+}
+
+// resize brings the size that the cloud is asked for in order. It never happens
+// while a zone has more workers than wanted, since the cloud would choose the
+// victim, and it repeats a size where a zone lacks workers: removing
+// one had switched the cloud's rebalancing off.
+func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
+	for _, id := range want.Retire {
+		if _, there := s.worker(id); there {
+			return Step{}, false
+		}
+	}
+	step := Step{Kind: Resize, Size: want.SizePerZone}
+	switch {
+	case len(crowded(s, want.SizePerZone)) > 0:
+		return Step{}, false
+	case s.SizePerZone != want.SizePerZone && s.Memory.asked(want.SizePerZone, s.Now):
+		return Step{}, false
+	case s.SizePerZone < want.SizePerZone:
+		return step, true
+	case s.SizePerZone > want.SizePerZone:
+		return step, !s.deleting()
+	}
+	return step, !s.Memory.settling(s.Now) && lacking(s, want.SizePerZone, zones)
+}
+
+// crowded gives the zones that have more live workers than size.
+func crowded(s State, size int) []string {
+	var zones []string
+	for _, w := range s.Workers {
+		if s.live(w.Zone) > size && !slices.Contains(zones, w.Zone) {
+			zones = append(zones, w.Zone)
+		}
+	}
+	slices.Sort(zones)
+	return zones
+}
+
+// lacking reports whether repeating the size would bring missing workers, and
+// only those: a zone that is being given up must not fill up again.
+func lacking(s State, size int, zones []string) bool {
+	lack := false
+	for _, z := range s.Zones {
+		if !slices.Contains(zones, z) {
+			return false
+		}
+		lack = lack || s.live(z) < size
+	}
+	return lack
+}
+
+func addZone(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
+	// A new zone starts with the size the cloud has been asked for.
+	if s.SizePerZone != want.SizePerZone {
+		return Step{}, false
+	}
+	for _, z := range slices.Sorted(slices.Values(zones)) {
+		if !slices.Contains(s.Zones, z) {
+			return Step{Kind: AddZone, Zone: z, Taints: want.Taints}, true
+		}
+	}
+	return Step{}, false
+}
+
+// dropZone takes a zone without workers out of the pool. Only zones that the
+// user listed count: a default that changes must not cost anybody a zone.
+func dropZone(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
+	if len(want.Zones) == 0 {
+		return Step{}, false
+	}
+	for _, z := range s.Zones {
+		if !slices.Contains(want.Zones, z) && !slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == z }) {
+			return Step{Kind: RemoveZone, Zone: z}, true
+		}
+	}
+	return Step{}, false
+}
+
+// rest says what is missing when nothing can be asked for.
+func rest(s State, want cloud.PoolSpec, zones []string) (Step, error) {
+	if err := overQuota(s, want); err != nil {
+		return Step{}, err
+	}
+	missing := missingWorkers(s, want, zones)
+	if len(zones) == 0 {
+		missing = append(missing, "the cluster to have a zone")
+	}
+	if len(missing) == 0 && s.SizePerZone != want.SizePerZone {
+		missing = append(missing, fmt.Sprintf("the cloud to take over the size of %d per zone", want.SizePerZone))
+	}
+	if len(missing) == 0 {
+		return Step{Kind: None, Progress: cloud.Progress{Done: true}}, nil
+	}
+	return waiting(capped(missing)), nil
+}
+
+// overQuota is the answer for dead workers whose replacement has failed for want
+// of quota and has to wait.
+func overQuota(s State, want cloud.PoolSpec) error {
+	for _, id := range want.Replace {
+		w, ok := s.worker(id)
+		if !ok || w.State == cloud.WorkerDeleting || !IsQuota(w.Message) {
+			continue
+		}
+		if left := s.Memory.barred(w.Zone, QuotaPause, s.Now); left > 0 {
+			return &cloud.Error{
+				Kind: cloud.QuotaExceeded, Op: "replacing worker " + id, RetryAfter: left,
+				Message: w.Message + " (raise the account's quota; the replacement is tried again)",
+			}
+		}
+	}
+	return nil
+}
+
+func missingWorkers(s State, want cloud.PoolSpec, zones []string) []string {
+	var missing []string
+	for _, w := range s.Workers {
+		if w.State != cloud.WorkerDeployed {
+			missing = append(missing, describe(w))
+		}
+		if w.State != cloud.WorkerDeleting && !slices.Contains(zones, w.Zone) {
+			missing = append(missing, fmt.Sprintf("worker %s to be retired, zone %s is not wanted", w.ID, w.Zone))
+		}
+		if slices.Contains(want.Replace, w.ID) && w.State != cloud.WorkerDeleting {
+			missing = append(missing, replaceable(s, w))
+		}
+	}
+	for _, z := range crowded(s, want.SizePerZone) {
+		missing = append(missing, fmt.Sprintf("%d of the %d workers in zone %s to be retired",
+			s.live(z)-want.SizePerZone, s.live(z), z))
+	}
+	for _, z := range s.Zones {
+		if n := s.live(z); n < want.SizePerZone && slices.Contains(zones, z) {
+			missing = append(missing, fmt.Sprintf("%d more workers in zone %s", want.SizePerZone-n, z))
+		}
+	}
+	return missing
+}
+
+// pause is how long after a replacement the next one in w's zone may follow.
+func pause(w cloud.Worker) time.Duration {
+	if IsQuota(w.Message) {
+		return QuotaPause
+	}
+	return SettlePause
+}
+
+func describe(w cloud.Worker) string {
+	text := fmt.Sprintf("worker %s in zone %s: %s", w.ID, w.Zone, w.State)
+	if w.Message != "" {
+		text += " (" + w.Message + ")"
+	}
+	return text
+}
+
+// capped joins the first few of many.
+func capped(items []string) string {
+	const most = 5
+	if len(items) > most {
+		items = append(slices.Clone(items[:most]), fmt.Sprintf("and %d more", len(items)-most))
+	}
+	return strings.Join(items, "; ")
+}
+
+func waiting(what string) Step {
+	return Step{Kind: None, Progress: cloud.Progress{WaitingFor: what}}
+}
+
+func foreign(s State) error {
+	return &cloud.Error{
+		Kind: cloud.Conflict, Op: fmt.Sprintf("taking over pool %q", s.Name),
+		Message: fmt.Sprintf("a pool of this name exists without the label %s=%s; choose another poolName, or give that pool the label",
+			ManagedByLabel, ManagedBy),
+	}
+}
+
+// sameFlavor is checked last: a pool that cannot have the wanted flavor is still
+// kept whole.
+func sameFlavor(s State, want cloud.PoolSpec) error {
+	if want.Flavor == "" || s.Flavor == "" || want.Flavor == s.Flavor {
+		return nil
+	}
+	return &cloud.Error{
+		Kind: cloud.InvalidInput, Op: fmt.Sprintf("changing pool %q", s.Name),
+		Message: fmt.Sprintf("the pool has the flavor %s and it cannot be changed to %s; use another poolName", s.Flavor, want.Flavor),
+	}
+}

@@ -1,0 +1,117 @@
+package iksserver
+
+import "slices"
+
+// Workers gives the workers of a pool, by the pool's name, that are not deleted.
+func (s *Server) Workers(clusterID, poolName string) []Worker {
+	var out []Worker
+	s.locked(func() {
+		c := s.cluster(clusterID)
+		if c == nil {
+			return
+		}
+		for _, p := range c.pools {
+			for _, w := range p.workers {
+				if p.name == poolName && w.state != stateDeleted {
+					out = append(out, snapshot(c, p, w))
+				}
+			}
+		}
+	})
+	return out
+}
+
+// Pools gives the names of a cluster's pools, sorted; one name may come twice.
+func (s *Server) Pools(clusterID string) []string {
+	var out []string
+	s.locked(func() {
+		if c := s.cluster(clusterID); c != nil {
+			for _, p := range c.pools {
+				out = append(out, p.name)
+			}
+		}
+	})
+	slices.Sort(out)
+	return out
+}
+
+// Untainted gives every worker that was ever ordered for a pool, by its name,
+// while the pool had no taint; seeded ones included.
+func (s *Server) Untainted(poolName string) []Worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Worker
+	for _, w := range s.untaint {
+		if w.PoolName == poolName {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// SetQuota changes how many workers the account may have; 0: any.
+func (s *Server) SetQuota(n int) {
+	s.locked(func() { s.cfg.Quota = n })
+}
+
+// SetDelays changes the delays of the worker states.
+func (s *Server) SetDelays(d Delays) {
+	s.locked(func() { s.cfg.Delays = d })
+}
+
+// FailNext lets the next n workers that are ordered end in state
+// ("provision_failed", "deploy_failed") with message.
+func (s *Server) FailNext(n int, state, message string) {
+	s.locked(func() {
+		for range n {
+			s.failNext = append(s.failNext, failure{state: state, message: message})
+		}
+	})
+}
+
+// Break puts a worker into a state and health; state "" leaves it deployed.
+func (s *Server) Break(clusterID, workerID, state, health, message string) {
+	s.locked(func() {
+		c := s.cluster(clusterID)
+		if c == nil {
+			return
+		}
+		if _, w := c.worker(workerID); w != nil {
+			if state != "" {
+				w.state = state
+			}
+			w.health, w.healthMessage, w.message = health, message, message
+		}
+	})
+}
+
+// SetAutoscaled puts a pool under the autoscaler's care, or out of it.
+func (s *Server) SetAutoscaled(clusterID, poolName string, on bool) {
+	s.onPool(clusterID, poolName, func(p *pool) { p.autoscaled = on })
+}
+
+// SetPoolLabels replaces a pool's labels, as a person at a console would.
+func (s *Server) SetPoolLabels(clusterID, poolName string, labels map[string]string) {
+	s.onPool(clusterID, poolName, func(p *pool) { p.labels = labels })
+}
+
+// SetPoolTaints replaces a pool's taints, as a person at a console would.
+func (s *Server) SetPoolTaints(clusterID, poolName string, taints map[string]string) {
+	s.onPool(clusterID, poolName, func(p *pool) { p.taints = taints })
+}
+
+// Labels and Taints of a pool as they are now.
+func (s *Server) Labels(clusterID, poolName string) (labels, taints map[string]string) {
+	s.onPool(clusterID, poolName, func(p *pool) { labels, taints = p.labels, p.taints })
+	return labels, taints
+}
+
+func (s *Server) onPool(clusterID, poolName string, fn func(*pool)) {
+	s.locked(func() {
+		if c := s.cluster(clusterID); c != nil {
+			if p := c.pool(poolName); p != nil {
+				fn(p)
+			}
+		}
+	})
+}

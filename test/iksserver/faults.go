@@ -1,0 +1,169 @@
+package iksserver
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// Fault spoils requests. Method and Path choose them; the other fields say how.
+type Fault struct {
+	// Method is the HTTP method, "" for any. Path is a regular expression on the
+	// path, "" for any; the path comes without "/global".
+	Method, Path string
+	// After lets so many matching requests through first. Times is how many are
+	// spoiled then; 0: all.
+	After, Times int
+
+	// Executed: the request takes effect and only its answer is spoiled.
+	Executed bool
+	// Status and Body replace the answer, Header is added to it.
+	Status int
+	Body   string
+	Header http.Header
+	// Spoil changes the body of the real answer (and implies Executed).
+	Spoil func(body []byte) []byte
+	// Hang answers nothing until the client gives up or the server closes.
+	Hang bool
+	// Slow is the time between two bytes of the real answer.
+	Slow time.Duration
+	// ExpireToken answers that the token is expired and makes it so.
+	ExpireToken bool
+
+	path *regexp.Regexp
+}
+
+// Inject adds f. It panics when Path is no regular expression.
+func (s *Server) Inject(f Fault) {
+	f.path = regexp.MustCompile(f.Path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, &f)
+}
+
+// ClearFaults takes all request faults away.
+func (s *Server) ClearFaults() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+// RateLimited is a 429; retryAfter 0 leaves the header out.
+func RateLimited(retryAfter time.Duration) Fault {
+	f := Fault{Status: http.StatusTooManyRequests, Body: "slow down", Header: http.Header{}}
+	if retryAfter > 0 {
+		f.Header.Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
+	}
+	return f
+}
+
+// HTML is the page of a proxy, with a good status.
+func HTML() Fault {
+	return Fault{Spoil: func([]byte) []byte { return []byte("<html><body>Please log in</body></html>") }}
+}
+
+// Null is the body "null".
+func Null() Fault { return Fault{Spoil: func([]byte) []byte { return []byte("null") }} }
+
+// Empty is no body at all.
+func Empty() Fault { return Fault{Spoil: func([]byte) []byte { return nil }} }
+
+// Truncated is half of the real body.
+func Truncated() Fault { return Fault{Spoil: func(b []byte) []byte { return b[:len(b)/2] }} }
+
+// On gives f for the requests of method and path.
+func (f Fault) On(method, path string) Fault {
+	f.Method, f.Path = method, path
+	return f
+}
+
+// Once gives f for one request.
+func (f Fault) Once() Fault {
+	f.Times = 1
+	return f
+}
+
+func (s *Server) takeFault(r *http.Request) *Fault {
+	for i, f := range s.faults {
+		if f.Method != "" && f.Method != r.Method || !f.path.MatchString(r.URL.Path) {
+			continue
+		}
+		if f.After > 0 {
+			f.After--
+			continue
+		}
+		if f.Times > 0 {
+			if f.Times--; f.Times == 0 {
+				s.faults = append(s.faults[:i:i], s.faults[i+1:]...)
+			}
+		}
+		return f
+	}
+	return nil
+}
+
+func (s *Server) serveFault(w *answer, r *http.Request, f *Fault) {
+	if f.ExpireToken {
+		s.ExpireTokens()
+		s.serve(w, r)
+		return
+	}
+	real := &buffered{header: http.Header{}, status: 0}
+	if f.Executed || f.Spoil != nil || f.Slow > 0 {
+		s.serve(real, r)
+	}
+	if f.Hang {
+		s.pause(r, -1)
+		return
+	}
+	status, body := real.status, real.body.Bytes()
+	if f.Spoil != nil {
+		body = f.Spoil(body)
+	}
+	if f.Status != 0 {
+		status, body = f.Status, []byte(f.Body)
+	}
+	if status == 0 {
+		status = http.StatusOK
+	}
+	maps.Copy(w.Header(), real.header)
+	maps.Copy(w.Header(), f.Header)
+	w.WriteHeader(status)
+	s.trickle(w, r, body, f.Slow)
+}
+
+func (s *Server) trickle(w *answer, r *http.Request, body []byte, slow time.Duration) {
+	if slow == 0 {
+		_, _ = w.Write(body) // the client may have gone away
+		return
+	}
+	for i := range body {
+		if _, err := w.Write(body[i : i+1]); err != nil {
+			return
+		}
+		w.Flush()
+		if !s.pause(r, slow) {
+			return
+		}
+	}
+}
+
+// pause waits for d, or for ever when d is negative; false when the client or
+// the server has gone.
+func (s *Server) pause(r *http.Request, d time.Duration) bool {
+	var timer <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-timer:
+		return true
+	case <-r.Context().Done():
+	case <-s.closed:
+	}
+	return false
+}

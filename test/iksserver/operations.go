@@ -1,0 +1,144 @@
+package iksserver
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+)
+
+// The operations that both generations share.
+
+func (s *Server) find(clusterKey, poolKey string) (*cluster, *pool, *refusal) {
+	c := s.cluster(clusterKey)
+	if c == nil {
+		return nil, nil, refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
+	}
+	p := c.pool(poolKey)
+	if p == nil {
+		return c, nil, refuse(http.StatusNotFound, "E9004", "Provisioning", "The specified worker pool could not be found.")
+	}
+	return c, p, nil
+}
+
+func (s *Server) findWorker(clusterKey, workerID string) (*cluster, *pool, *worker, *refusal) {
+	c := s.cluster(clusterKey)
+	if c == nil {
+		return nil, nil, nil, refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
+	}
+	p, w := c.worker(workerID)
+	if w == nil || w.state == stateDeleted {
+		return nil, nil, nil, refuse(http.StatusNotFound, "E9004", "Provisioning", "The specified worker node could not be found.")
+	}
+	return c, p, w, nil
+}
+
+func (s *Server) createPool(clusterKey, name, flavor string, size int, labels map[string]string) (*cluster, *pool, *refusal) {
+	c := s.cluster(clusterKey)
+	switch {
+	case c == nil:
+		return nil, nil, refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
+	case name == "" || flavor == "" || size < 0:
+		return nil, nil, refuse(http.StatusBadRequest, "E0007", "BadRequest", "The name, flavor or size of the worker pool is not valid.")
+	case c.pool(name) != nil:
+		return nil, nil, refuse(http.StatusConflict, "E0d39", "Provisioning",
+			"A worker pool with the same name already exists within the cluster. Choose another name.")
+	}
+	return c, s.newPool(c, name, flavor, size, labels), nil
+}
+
+func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
+	place := c.zone(z.id)
+	switch {
+	case place == nil:
+		return refuse(http.StatusBadRequest, "E9005", "BadRequest", "The specified zone %s is not part of the region.", z.id)
+	case p.zone(z.id) != nil:
+		return refuse(http.StatusConflict, "E9006", "Provisioning", "The worker pool already has the zone %s.", z.id)
+	case c.Provider == VPC && !slices.ContainsFunc(place.Subnets, func(n Subnet) bool { return n.ID == z.subnet }):
+		return refuse(http.StatusBadRequest, "E9007", "BadRequest", "The subnet %q does not exist in zone %s.", z.subnet, z.id)
+	case c.Provider == Classic && z.privateVLAN != "" && !slices.ContainsFunc(place.VLANs, func(v VLAN) bool { return v.ID == z.privateVLAN }):
+		return refuse(http.StatusBadRequest, "E0053", "BadRequest", "The private VLAN %q does not exist.", z.privateVLAN)
+	}
+	p.zones = append(p.zones, z)
+	for range p.size {
+		s.order(c, p, z.id)
+	}
+	return nil
+}
+
+func (s *Server) dropZone(p *pool, zone string) *refusal {
+	if p.zone(zone) == nil {
+		return refuse(http.StatusNotFound, "E9004", "Provisioning", "The specified zone could not be found in the worker pool.")
+	}
+	p.zones = slices.DeleteFunc(p.zones, func(z *poolZone) bool { return z.id == zone })
+	for _, w := range p.live(zone) {
+		s.remove(w)
+	}
+	return nil
+}
+
+func (s *Server) resize(c *cluster, p *pool, size int) *refusal {
+	if p.autoscaled {
+		return refuse(http.StatusBadRequest, "E9001", "BadRequest", "The worker pool is managed by the cluster autoscaler and can't be resized or rebalanced.")
+	}
+	if size < 0 {
+		return refuse(http.StatusBadRequest, "E0007", "BadRequest", "The size is not valid.")
+	}
+	total := 0
+	for _, o := range c.pools {
+		n := o.size
+		if o == p {
+			n = size
+		}
+		total += n * len(o.zones)
+	}
+	if c.OpenShift && total < 2 && len(p.zones) > 0 {
+		return refuse(http.StatusBadRequest, "E1437", "BadRequest",
+			"The request would reduce the worker pool's size below the cluster's minimum requirement of 2 workers.")
+	}
+	p.size, p.balanced = size, true
+	s.balance(c, p)
+	return nil
+}
+
+func (s *Server) rebalance(c *cluster, p *pool) *refusal { return s.resize(c, p, p.size) }
+
+func (s *Server) setMarks(c *cluster, p *pool, labels, taints map[string]string) {
+	if labels != nil {
+		p.labels = maps.Clone(labels)
+	}
+	if taints != nil {
+		p.taints = maps.Clone(taints)
+	}
+	for _, w := range p.workers {
+		if w.state == stateDeployed {
+			s.events.add(s.cfg.OnChanged, snapshot(c, p, w))
+		}
+	}
+}
+
+// removeWorker takes one worker away; nothing takes its place until the next
+// resize or rebalance.
+func (s *Server) removeWorker(p *pool, w *worker) {
+	p.balanced = false
+	s.remove(w)
+}
+
+func (s *Server) replaceWorker(c *cluster, p *pool, w *worker) *refusal {
+	if w.state == stateDeleting {
+		return refuse(http.StatusConflict, "E9008", "Provisioning", "The worker node is being deleted.")
+	}
+	s.remove(w)
+	if p.balanced && p.zone(w.zone) != nil {
+		s.order(c, p, w.zone)
+	}
+	return nil
+}
+
+// deletePool frees the name at once; the machines take their time.
+func (s *Server) deletePool(c *cluster, p *pool) {
+	for _, w := range p.workers {
+		s.remove(w)
+	}
+	c.pools = slices.DeleteFunc(c.pools, func(o *pool) bool { return o == p })
+	c.gone = append(c.gone, p)
+}

@@ -1,0 +1,191 @@
+// Package iksserver behaves as the IBM Cloud Kubernetes Service and IAM APIs, as
+// far as rrpool uses them, for VPC (v2) and classic (v1) clusters: an
+// asynchronous worker state machine, IBM's scale-down order, and faults.
+//
+// A Server is an http.Handler. It runs inside a test (httptest.NewServer(s)) or
+// for real in a process of its own (http.ListenAndServe(addr, s)). Point both the
+// containers and the IAM endpoint at it; a "/global" prefix is accepted.
+//
+// What IBM does not document and is invented here: the refusal of resizing an
+// autoscaled pool (400 E9001) and the code of an unknown pool or worker (E9004).
+package iksserver
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config of a Server. The zero value is usable: real time, no delays, no limits.
+type Config struct {
+	// Now is the clock; time.Now when nil. Advance adds to it.
+	Now func() time.Time
+	// Delays of the worker states.
+	Delays Delays
+	// APIKeys that IAM accepts; none: any that is not empty.
+	APIKeys []string
+	// TokenLifetime is an hour when 0.
+	TokenLifetime time.Duration
+	// AllocateIP gives a new worker its private address, which is its node name.
+	// It is called with the server locked. nil: 10.<200+n>.x.y, counted up.
+	AllocateIP func(zone, workerID string) string
+	// OnDeployed, OnChanged and OnDeleted tell when a worker has become a node,
+	// when its labels or taints have changed, and when it is gone. They are
+	// called one at a time, in order, without any lock; seeded workers count as
+	// known and are not announced.
+	OnDeployed, OnChanged, OnDeleted func(Worker)
+	// Quota is the number of workers an account may have; 0: any.
+	Quota int
+	// RateLimit is the number of requests per 10 seconds; 0: any. IBM's is 200.
+	RateLimit int
+}
+
+// Delays are how long a worker stays in each state.
+type Delays struct {
+	// Pending, Provisioning, Deploying: on the way to deployed. Deleting: on the way out.
+	Pending, Provisioning, Deploying, Deleting time.Duration
+}
+
+// Server is the cloud.
+type Server struct {
+	cfg Config
+	mux *http.ServeMux
+
+	mu       sync.Mutex
+	offset   time.Duration
+	clusters []*cluster
+	tokens   map[string]time.Time
+	faults   []*Fault
+	requests []Request
+	recent   []time.Time
+	serial   int
+	failNext []failure
+	untaint  []Worker
+
+	events eventQueue
+	closed chan struct{}
+	once   sync.Once
+}
+
+// New makes a cloud without clusters.
+func New(cfg Config) *Server {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.TokenLifetime == 0 {
+		cfg.TokenLifetime = time.Hour
+	}
+	s := &Server{cfg: cfg, tokens: map[string]time.Time{}, closed: make(chan struct{})}
+	s.mux = http.NewServeMux()
+	s.mux.HandleFunc("POST /identity/token", s.token)
+	s.routeShared()
+	s.routeVPC()
+	s.routeClassic()
+	return s
+}
+
+// Close releases every request that hangs.
+func (s *Server) Close() { s.once.Do(func() { close(s.closed) }) }
+
+// Advance lets d pass for the cloud, on top of its clock.
+func (s *Server) Advance(d time.Duration) {
+	s.locked(func() { s.offset += d })
+}
+
+// Run moves workers along in real time until ctx ends, so that they come up
+// without anybody asking. Without it the state moves with every request.
+func (s *Server) Run(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.locked(func() {})
+		}
+	}
+}
+
+// locked runs fn on an up-to-date state and then announces what has happened.
+func (s *Server) locked(fn func()) {
+	func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.move()
+		fn()
+		s.move()
+	}()
+	s.events.drain()
+}
+
+func (s *Server) now() time.Time { return s.cfg.Now().Add(s.offset) }
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		return
+	}
+	r = r.Clone(r.Context())
+	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/global")
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+
+	var fault *Fault
+	var limited bool
+	var index int
+	s.locked(func() {
+		index = s.record(r, body)
+		fault = s.takeFault(r)
+		limited = s.overRate()
+	})
+	out := &answer{ResponseWriter: w}
+	defer func() { s.locked(func() { s.requests[index].Status = out.status }) }()
+	switch {
+	case fault != nil:
+		s.serveFault(out, r, fault)
+	case limited:
+		writeError(out, http.StatusTooManyRequests, "E0000", "RateLimit", "Too many requests.")
+	default:
+		s.serve(out, r)
+	}
+}
+
+// serve answers as the service does.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/identity/token" && !s.authorized(r) {
+		writeError(w, http.StatusUnauthorized, "E0058", "Authentication",
+			"The authorization token is missing, invalid or expired.")
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+func (s *Server) overRate() bool {
+	if s.cfg.RateLimit == 0 {
+		return false
+	}
+	now := s.now()
+	for len(s.recent) > 0 && now.Sub(s.recent[0]) >= 10*time.Second {
+		s.recent = s.recent[1:]
+	}
+	s.recent = append(s.recent, now)
+	return len(s.recent) > s.cfg.RateLimit
+}
+
+func (s *Server) nextSerial() int {
+	s.serial++
+	return s.serial
+}
+
+func (s *Server) address(zone, id string) string {
+	if s.cfg.AllocateIP != nil {
+		return s.cfg.AllocateIP(zone, id)
+	}
+	n := s.serial
+	return fmt.Sprintf("10.%d.%d.%d", 200+n/65536, n/256%256, n%256)
+}

@@ -1,0 +1,153 @@
+package iksserver
+
+import (
+	"net/http"
+)
+
+// routeShared registers the v2 calls that work for any provider.
+func (s *Server) routeShared() {
+	s.mux.HandleFunc("GET /v2/getCluster", s.getCluster)
+	s.mux.HandleFunc("GET /v2/vpc/getCluster", s.getCluster)
+	s.mux.HandleFunc("GET /v2/getFlavors", s.getFlavors)
+	s.mux.HandleFunc("GET /v2/getWorkers", s.v2Workers(""))
+	s.mux.HandleFunc("GET /v2/getWorkerPool", s.v2Pool(""))
+	s.mux.HandleFunc("GET /v2/classic/getWorkerPool", s.v2Pool(Classic))
+	s.change("POST /v2/resizeWorkerPool", http.StatusAccepted, func(c *cluster, p *pool, b change) *refusal {
+		return s.resize(c, p, b.Size)
+	})
+	s.change("POST /v2/setWorkerPoolTaints", http.StatusNoContent, func(c *cluster, p *pool, b change) *refusal {
+		s.setMarks(c, p, nil, orEmpty(b.Taints))
+		return nil
+	})
+	s.change("POST /v2/setWorkerPoolLabels", http.StatusNoContent, func(c *cluster, p *pool, b change) *refusal {
+		s.setMarks(c, p, orEmpty(b.Labels), nil)
+		return nil
+	})
+	s.change("POST /v2/removeWorkerPool", http.StatusNoContent, func(c *cluster, p *pool, _ change) *refusal {
+		s.deletePool(c, p)
+		return nil
+	})
+	s.change("POST /v2/removeWorkerPoolZone", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
+		return s.dropZone(p, b.Zone)
+	})
+	s.change("POST /v2/rebalanceWorkerPool", http.StatusNoContent, func(c *cluster, p *pool, _ change) *refusal {
+		return s.rebalance(c, p)
+	})
+	s.mux.HandleFunc("POST /v2/removeWorker", s.workerChange(func(_ *cluster, p *pool, w *worker) *refusal {
+		s.removeWorker(p, w)
+		return nil
+	}))
+}
+
+// change is the body of every v2 call that changes a pool or a worker.
+type change struct {
+	Cluster    string            `json:"cluster"`
+	WorkerPool string            `json:"workerpool"`
+	WorkerID   string            `json:"workerID"`
+	Zone       string            `json:"zone"`
+	Size       int               `json:"size"`
+	Taints     map[string]string `json:"taints"`
+	Labels     map[string]string `json:"labels"`
+}
+
+func (s *Server) change(pattern string, status int, do func(*cluster, *pool, change) *refusal) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		var b change
+		bad := decode(r, &b)
+		if bad == nil {
+			s.locked(func() {
+				var c *cluster
+				var p *pool
+				if c, p, bad = s.find(b.Cluster, b.WorkerPool); bad == nil {
+					bad = do(c, p, b)
+				}
+			})
+		}
+		reply(w, bad, status, nil)
+	})
+}
+
+func (s *Server) workerChange(do func(*cluster, *pool, *worker) *refusal) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var b change
+		bad := decode(r, &b)
+		if bad == nil {
+			s.locked(func() {
+				var c *cluster
+				var p *pool
+				var target *worker
+				if c, p, target, bad = s.findWorker(b.Cluster, b.WorkerID); bad == nil {
+					bad = do(c, p, target)
+				}
+			})
+		}
+		reply(w, bad, http.StatusNoContent, nil)
+	}
+}
+
+func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) {
+	s.answerCluster(w, r.URL.Query().Get("cluster"))
+}
+
+func (s *Server) answerCluster(w http.ResponseWriter, key string) {
+	var bad *refusal
+	var out map[string]any
+	s.locked(func() {
+		c := s.cluster(key)
+		if c == nil {
+			bad = refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
+			return
+		}
+		out = c.describe()
+	})
+	reply(w, bad, http.StatusOK, out)
+}
+
+func (c *cluster) describe() map[string]any {
+	kind := "kubernetes"
+	if c.OpenShift {
+		kind = "openshift"
+	}
+	var vpcs []string
+	if c.VPCID != "" {
+		vpcs = []string{c.VPCID}
+	}
+	seen, zones, workers := map[string]bool{}, []string{}, 0
+	for _, p := range c.pools {
+		for _, z := range p.zones {
+			n := len(p.live(z.id))
+			workers += n
+			if n > 0 && !seen[z.id] {
+				seen[z.id] = true
+				zones = append(zones, z.id)
+			}
+		}
+	}
+	return map[string]any{
+		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": kind, "state": "normal",
+		"region": c.Region, "location": c.Region, "masterKubeVersion": c.Version,
+		"resourceGroup": c.ResourceGroup, "workerCount": workers, "workerZones": zones, "vpcs": vpcs,
+		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal"},
+	}
+}
+
+func (s *Server) getFlavors(w http.ResponseWriter, r *http.Request) {
+	var out []map[string]any
+	for _, f := range []struct {
+		name, memory string
+		cores        int
+	}{{"bx2.2x8", "8GB", 2}, {"bx2.4x16", "16GB", 4}, {"cx2.2x4", "4GB", 2}, {"u3c.2x4", "4GB", 2}} {
+		out = append(out, map[string]any{
+			"id": f.name, "name": f.name, "cores": f.cores, "memory": f.memory,
+			"provider": r.URL.Query().Get("provider"), "serverType": "virtual", "deprecated": false,
+		})
+	}
+	writeJSON(w, http.StatusOK, out)
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
