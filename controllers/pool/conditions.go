@@ -100,9 +100,9 @@ func providerReady(t *turn, s *supply, problem *plan.Problem) metav1.Condition {
 			deployed++
 		}
 	}
-	want := s.last.SizePerZone * len(s.last.Zones)
-	if t.reflecting() {
-		want = max(want, t.desired.Pool.SizePerZone*len(t.desired.Pool.Zones))
+	want := t.desired.Pool.SizePerZone * len(t.desired.Pool.Zones)
+	if want == 0 {
+		want = s.last.SizePerZone * len(s.last.Zones)
 	}
 	message := fmt.Sprintf("worker pool %s: %d of %d workers deployed", s.last.Name, deployed, want)
 	if deployed < want || want == 0 {

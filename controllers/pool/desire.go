@@ -1,6 +1,9 @@
 package pool
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -35,26 +38,27 @@ func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	if kind := spec.Topology.Type; kind != v1alpha1.TopologySingle && kind != "" {
 		return d, topologyProblem(kind)
 	}
-	perZone, err := perZone(spec, t.cluster.Nodes, known)
+	zones := poolZones(spec, t.cluster.Nodes, known)
+	perZone, err := sizePerZone(spec.Sizing, t.cluster.Nodes, len(zones), known)
 	if err != nil {
 		return d, sizingProblem(err)
 	}
-	d.Pool = plan.PoolWant{SizePerZone: perZone, Zones: spec.Provider.IKS.Zones}
+	d.Pool = plan.PoolWant{SizePerZone: perZone, Zones: zones}
 	return d, nil
 }
 
-// perZone sizes the pool by the nodes that are Ready. While some are not, nobody
-// knows whether they come back: the size then stays where it is, as long as that
-// is right for some number of them. Otherwise an outage of half the cluster
-// would take reflectors away from the other half.
-func perZone(spec v1alpha1.RouteReflectorPoolSpec, nodes []plan.Node, known *cloud.Pool) (int, error) {
-	zones := countZones(spec, nodes, known)
+// sizePerZone sizes the pool by the nodes that are Ready. While some are not,
+// nobody knows whether they come back: the size then stays where it is, as long
+// as that is right for some number of them. Otherwise an outage of half the
+// cluster would take reflectors away from the other half.
+func sizePerZone(spec v1alpha1.SizingSpec, nodes []plan.Node, zones int, known *cloud.Pool) (int, error) {
+	zones = max(zones, 1)
 	ready, all := countNodes(nodes)
-	low, err := sizing.Reflectors(spec.Sizing, ready, zones)
-	if err != nil || known == nil || !known.Exists || ready == all {
+	low, err := sizing.Reflectors(spec, ready, zones)
+	if err != nil || known == nil || !known.Owned || ready == all {
 		return low.PerZone, err
 	}
-	high, err := sizing.Reflectors(spec.Sizing, all, zones)
+	high, err := sizing.Reflectors(spec, all, zones)
 	return max(low.PerZone, min(known.SizePerZone, high.PerZone)), err
 }
 
@@ -72,22 +76,24 @@ func countNodes(nodes []plan.Node) (ready, all int) {
 	return ready, all
 }
 
-// countZones counts the zones of the pool: those the user names, else all that
-// the cloud knows, else those in which there are nodes.
-func countZones(spec v1alpha1.RouteReflectorPoolSpec, nodes []plan.Node, known *cloud.Pool) int {
-	if len(spec.Provider.IKS.Zones) > 0 {
-		return len(spec.Provider.IKS.Zones)
+// poolZones names the zones of the pool, sorted: those the user gives, else all
+// that the cloud knows, else those in which there are nodes. They are always
+// named: the number of reflectors to wait for depends on the zones that are
+// still without a node.
+func poolZones(spec v1alpha1.RouteReflectorPoolSpec, nodes []plan.Node, known *cloud.Pool) []string {
+	if zones := spec.Provider.IKS.Zones; len(zones) > 0 {
+		return slices.Compact(slices.Sorted(slices.Values(zones)))
 	}
 	if known != nil && len(known.ClusterZones) > 0 {
-		return len(known.ClusterZones)
+		return known.ClusterZones
 	}
 	zones := map[string]bool{}
 	for _, node := range nodes {
-		if node.SpeaksBGP() {
+		if node.SpeaksBGP() && node.Zone != "" {
 			zones[node.Zone] = true
 		}
 	}
-	return max(len(zones), 1)
+	return slices.Sorted(maps.Keys(zones))
 }
 
 // poolSpec is the provider's view of the wanted pool.

@@ -1,34 +1,44 @@
 package pool
 
 import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// maxNote is the API's limit for an event's note.
-const maxNote = 1024
+// The API's limits for an event's note and action.
+const (
+	maxNote   = 1024
+	maxAction = 128
+)
 
-// news is something that changed.
+// news is something that changed. Kubernetes folds events into one that differ
+// in nothing but the note, so action and related tell them apart.
 type news struct {
 	kind, reason, action, note string
+	related                    *corev1.ObjectReference
 }
 
 // actionTaken says what was changed in the cluster and why; zero for what is
 // not worth an event.
 func actionTaken(action plan.Action, step rollout.Step) news {
-	reason := ""
-	switch action.(type) {
+	reason, related := "", (*corev1.ObjectReference)(nil)
+	switch a := action.(type) {
 	case plan.SetReflector:
-		reason = "ReflectorAdded"
+		reason, related = "ReflectorAdded", nodeRef(a.Node)
 	case plan.ClearReflector:
-		reason = "ReflectorRemoved"
+		reason, related = "ReflectorRemoved", nodeRef(a.Node)
 	case plan.PutPeer:
-		reason = "PeerWritten"
+		reason, related = "PeerWritten", peerRef(a.Peer.Name)
 	case plan.DeletePeer:
-		reason = "PeerDeleted"
+		reason, related = "PeerDeleted", peerRef(a.Name)
 	case plan.DisableMesh:
 		reason = "MeshDisabled"
 	case plan.RestoreMesh:
@@ -38,22 +48,30 @@ func actionTaken(action plan.Action, step rollout.Step) news {
 	default:
 		return news{}
 	}
-	return news{corev1.EventTypeNormal, reason, step.Name, action.String() + ": " + step.Reason}
+	return news{corev1.EventTypeNormal, reason, step.Name, action.String() + ": " + step.Reason, related}
+}
+
+func nodeRef(name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name}
+}
+
+func peerRef(name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "projectcalico.org/v3", Kind: "BGPPeer", Name: name}
 }
 
 // poolChanged says what was changed in the cloud, in the provider's words.
 func poolChanged(did string) news {
-	return news{corev1.EventTypeNormal, "PoolChanged", "EnsurePool", did}
+	return news{corev1.EventTypeNormal, "PoolChanged", words(did), did, nil}
 }
 
 // refused says that rrpool holds still, and what would help.
 func refused(problem plan.Problem, step string) news {
-	return news{corev1.EventTypeWarning, problem.Reason, step, problem.Message}
+	return news{corev1.EventTypeWarning, problem.Reason, step, problem.Message, nil}
 }
 
 // recovered says that a refusal is over.
 func recovered(reason, step string) news {
-	return news{corev1.EventTypeNormal, "Recovered", step, "no longer hindered by " + reason}
+	return news{corev1.EventTypeNormal, "Recovered", step, "no longer hindered by " + reason, nil}
 }
 
 // released says that the object may go.
@@ -62,14 +80,18 @@ func released(policy v1alpha1.DeletionPolicy) news {
 	if policy == v1alpha1.DeletionDelete {
 		note = "the node-to-node mesh carries the cluster; rrpool has no worker pool any more"
 	}
-	return news{corev1.EventTypeNormal, "Released", "Finalize", note}
+	return news{corev1.EventTypeNormal, "Released", "Finalize", note, nil}
 }
 
 func (r *Reconciler) emit(t *turn, e news) {
 	if r.Recorder == nil || e.reason == "" {
 		return
 	}
-	r.Recorder.Eventf(t.object, nil, e.kind, e.reason, e.action, "%s", short(e.note, maxNote))
+	var related runtime.Object
+	if e.related != nil {
+		related = e.related
+	}
+	r.Recorder.Eventf(t.object, related, e.kind, e.reason, e.action, "%s", short(e.note, maxNote))
 }
 
 // narrate tells of a hindrance when it comes and when it goes.
@@ -96,6 +118,19 @@ func (r *Reconciler) hindrance(t *turn) *plan.Problem {
 		return t.step.Problem
 	}
 	return providerProblem(t, &r.supply)
+}
+
+// words makes a CamelCase word of a sentence.
+func words(sentence string) string {
+	var out strings.Builder
+	for _, field := range strings.FieldsFunc(sentence, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) }) {
+		if out.Len()+len(field) > maxAction {
+			break
+		}
+		first, size := utf8.DecodeRuneInString(field)
+		out.WriteString(string(unicode.ToUpper(first)) + field[size:])
+	}
+	return out.String()
 }
 
 func short(text string, limit int) string {

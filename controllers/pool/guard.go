@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -23,6 +24,7 @@ func (g guarded) Observe(ctx context.Context) (cloud.Pool, error) {
 	if err != nil {
 		return cloud.Pool{}, redacted(err, g.key)
 	}
+	pool.Problems, pool.Workers = slices.Clone(pool.Problems), slices.Clone(pool.Workers)
 	for i, problem := range pool.Problems {
 		pool.Problems[i] = redact(problem, g.key)
 	}

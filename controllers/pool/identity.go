@@ -19,13 +19,17 @@ const PoolLabel = "rrpool.io/pool"
 const workerIDLabel = "ibm-cloud.kubernetes.io/worker-id"
 
 // fillIn adds what only the provider's side knows to the nodes: the machine
-// behind each, and whether it belongs to the pool.
-func fillIn(nodes []plan.Node, poolName string, members map[string]bool) {
+// behind each, whether it belongs to the pool, and if so in which of the
+// provider's zones it is. members are the zones of the pool's workers by id.
+func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 	for i := range nodes {
 		node := &nodes[i]
 		node.WorkerID = workerID(*node)
-		node.Dedicated = (poolName != "" && node.Labels[PoolLabel] == poolName) ||
-			(node.WorkerID != "" && members[node.WorkerID])
+		zone, member := members[node.WorkerID]
+		node.Dedicated = member || poolName != "" && node.Labels[PoolLabel] == poolName
+		if zone != "" {
+			node.Zone = zone
+		}
 	}
 }
 

@@ -167,15 +167,17 @@ func (s *supply) usable() *cloud.Pool {
 // foreign: a pool of that name exists that rrpool did not make.
 func (s *supply) foreign() bool { return s.last != nil && s.last.Exists && !s.last.Owned }
 
-// members are the worker ids of our pool as last seen. A machine never changes
-// its pool, so an old answer is as good as a new one.
-func (s *supply) members() map[string]bool {
+// members are the zones of our pool's workers, by worker id, as last seen. A
+// machine never changes its pool, so an old answer is as good as a new one.
+func (s *supply) members() map[string]string {
 	if s.last == nil || !s.last.Owned {
 		return nil
 	}
-	out := make(map[string]bool, len(s.last.Workers))
+	out := make(map[string]string, len(s.last.Workers))
 	for _, worker := range s.last.Workers {
-		out[worker.ID] = true
+		if worker.ID != "" {
+			out[worker.ID] = worker.Zone
+		}
 	}
 	return out
 }

@@ -1,0 +1,307 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
+)
+
+const (
+	managerNamespace = "rrpool-system"
+	clusterID        = "c1"
+	apiKey           = "very secret/key+1"
+)
+
+var errRace = errors.New("somebody else was faster")
+
+// calico is a datastore in memory that does what it is told.
+type calico struct {
+	cluster plan.Cluster
+	watched []plan.Watch
+	err     error // what Observe answers
+	applied []string
+	fail    map[string]error // by action in words
+}
+
+func (c *calico) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
+	if c.err != nil {
+		return plan.Cluster{}, c.err
+	}
+	out := c.cluster
+	out.Nodes = slices.Clone(c.cluster.Nodes)
+	return out, nil
+}
+
+func (c *calico) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
+	if err := c.fail[action.String()]; err != nil {
+		return false, err
+	}
+	c.applied = append(c.applied, action.String())
+	switch action.(type) {
+	case plan.DisableMesh:
+		off := false
+		c.cluster.BGP.Mesh.Enabled = &off
+	case plan.RestoreMesh:
+		c.cluster.BGP.Mesh.Enabled = nil
+	}
+	return true, nil
+}
+
+func (c *calico) Watch(_ context.Context, want []plan.Watch) (bool, error) {
+	changed := !slices.Equal(c.watched, want)
+	c.watched = want
+	return changed, nil
+}
+
+// supplier is a provider in memory.
+type supplier struct {
+	pool                       cloud.Pool
+	observed, ensured, deleted int
+	observeErr, ensureErr      error
+	progress                   cloud.Progress
+	deletion                   []cloud.Progress
+	deleteErr                  error
+	wants                      []cloud.PoolSpec
+	keys                       []string
+}
+
+func (*supplier) Name() string { return "iks" }
+
+func (s *supplier) Observe(context.Context) (cloud.Pool, error) {
+	s.observed++
+	return s.pool, s.observeErr
+}
+
+func (s *supplier) Ensure(_ context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+	s.ensured++
+	s.wants = append(s.wants, want)
+	return s.progress, s.ensureErr
+}
+
+func (s *supplier) Delete(context.Context) (cloud.Progress, error) {
+	s.deleted++
+	if s.deleteErr != nil {
+		return cloud.Progress{}, s.deleteErr
+	}
+	if len(s.deletion) == 0 {
+		return cloud.Progress{Done: true}, nil
+	}
+	progress := s.deletion[0]
+	s.deletion = s.deletion[1:]
+	return progress, nil
+}
+
+// world is a reconciler and everything around it.
+type world struct {
+	*testing.T
+	calico     *calico
+	cloud      *supplier
+	client     client.Client
+	reconciler *pool.Reconciler
+	recorder   *events.FakeRecorder
+	metrics    *prometheus.Registry
+	writes     int
+	clock      time.Time
+	result     reconcile.Result
+	// script answers instead of rollout.Next when set.
+	script func(rollout.Observed, rollout.Desired) rollout.Step
+	seen   []rollout.Observed
+	wanted rollout.Desired
+	said   []string
+}
+
+// newWorld is an IKS cluster in full mesh, with credentials and an object.
+func newWorld(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *world {
+	t.Helper()
+	w := &world{
+		T:      t,
+		calico: &calico{cluster: plan.Cluster{Nodes: workloadNodes(6)}, fail: map[string]error{}},
+		cloud: &supplier{pool: cloud.Pool{
+			ClusterZones: []string{"z1", "z2", "z3"},
+		}},
+		recorder: events.NewFakeRecorder(1000),
+		metrics:  prometheus.NewRegistry(),
+		clock:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+	object := defaultObject()
+	for _, f := range change {
+		f(object)
+	}
+	scheme := runtime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	w.client = fake.NewClientBuilder().WithScheme(scheme).
+		WithStatusSubresource(&v1alpha1.RouteReflectorPool{}).
+		WithObjects(object, secret(apiKey), clusterInfo(clusterID)).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				w.writes++
+				return c.Patch(ctx, o, p, opts...)
+			},
+			SubResourcePatch: func(
+				ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
+			) error {
+				w.writes++
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			},
+		}).Build()
+	w.restart()
+	return w
+}
+
+// restart is a new manager process: all memory is lost.
+func (w *world) restart() {
+	w.reconciler = &pool.Reconciler{
+		Client: w.client, Live: w.client, Datastore: w.calico, Namespace: managerNamespace,
+		IsConflict: func(err error) bool { return errors.Is(err, errRace) },
+		Providers: func(cfg pool.ProviderConfig) (cloud.Provider, error) {
+			w.cloud.keys = append(w.cloud.keys, string(cfg.APIKey))
+			return w.cloud, nil
+		},
+		Recorder: w.recorder,
+		Metrics:  pool.NewMetrics(prometheus.NewRegistry()),
+		Now:      func() time.Time { return w.clock },
+		Next:     w.next,
+	}
+}
+
+func (w *world) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
+	w.seen, w.wanted = append(w.seen, o), d
+	if w.script != nil {
+		return w.script(o, d)
+	}
+	return rollout.Next(o, d, now)
+}
+
+// always answers with one step whatever is observed.
+func always(step rollout.Step) func(rollout.Observed, rollout.Desired) rollout.Step {
+	return func(rollout.Observed, rollout.Desired) rollout.Step { return step }
+}
+
+func (w *world) reconcile() error {
+	w.Helper()
+	var err error
+	w.result, err = w.reconciler.Reconcile(w.Context(), reconcile.Request{})
+	for len(w.recorder.Events) > 0 {
+		w.said = append(w.said, <-w.recorder.Events)
+	}
+	return err
+}
+
+// settle reconciles n times, as fast as the reconciler asks for it.
+func (w *world) settle(n int) {
+	w.Helper()
+	for range n {
+		require.NoError(w, w.reconcile())
+		w.clock = w.clock.Add(max(w.result.RequeueAfter, time.Second))
+	}
+}
+
+func (w *world) object() *v1alpha1.RouteReflectorPool {
+	w.Helper()
+	object := &v1alpha1.RouteReflectorPool{}
+	require.NoError(w, w.client.Get(w.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, object))
+	return object
+}
+
+func (w *world) condition(kind string) metav1.Condition {
+	w.Helper()
+	for _, c := range w.object().Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	require.Fail(w, "no condition", kind)
+	return metav1.Condition{}
+}
+
+// expect holds a condition to "Type Status Reason".
+func (w *world) expect(want ...string) {
+	w.Helper()
+	var have []string
+	for _, c := range w.object().Status.Conditions {
+		have = append(have, fmt.Sprintf("%s %s %s", c.Type, c.Status, c.Reason))
+	}
+	for _, one := range want {
+		require.Contains(w, have, one)
+	}
+}
+
+func (w *world) delete() {
+	w.Helper()
+	require.NoError(w, w.client.Delete(w.Context(), w.object()))
+}
+
+func (w *world) gone() bool {
+	err := w.client.Get(w.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, &v1alpha1.RouteReflectorPool{})
+	return client.IgnoreNotFound(err) == nil && err != nil
+}
+
+func defaultObject() *v1alpha1.RouteReflectorPool {
+	return &v1alpha1.RouteReflectorPool{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName, Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: v1alpha1.RouteReflectorPoolSpec{
+			Mode: v1alpha1.ModeRouteReflector,
+			Provider: v1alpha1.ProviderSpec{Type: v1alpha1.ProviderAuto, IKS: v1alpha1.IKSSpec{
+				PoolName:             "route-reflectors",
+				CredentialsSecretRef: v1alpha1.SecretKeyRef{Name: "rrpool-ibmcloud", Key: "apikey"},
+				Taint:                v1alpha1.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"},
+				DeletionPolicy:       v1alpha1.DeletionRetain,
+			}},
+			Sizing:   v1alpha1.SizingSpec{Method: v1alpha1.SizingPerHundred, Min: 3, Max: 25, MinPerZone: 1},
+			Topology: v1alpha1.TopologySpec{Type: v1alpha1.TopologySingle, ClusterID: "244.0.0.1", ZoneLabel: "topology.kubernetes.io/zone"},
+			BGP:      v1alpha1.BGPSpec{NodeLabel: "rrpool.io/route-reflector"},
+			Rollout:  v1alpha1.RolloutSpec{Gate: v1alpha1.GateSessions, SafetyNet: v1alpha1.SafetyNetSpec{MinServing: 2}},
+		},
+	}
+}
+
+func workloadNodes(n int) []plan.Node {
+	var out []plan.Node
+	for i := range n {
+		out = append(out, node(fmt.Sprintf("10.0.0.%d", i+1), fmt.Sprintf("w%d", i+1), fmt.Sprintf("z%d", i%3+1)))
+	}
+	return out
+}
+
+func node(name, worker, zone string) plan.Node {
+	return plan.Node{
+		Name: name, Zone: zone, Ready: true, Addresses: []netip.Addr{netip.MustParseAddr(name)},
+		ProviderID: "ibm://account///" + clusterID + "/" + worker,
+	}
+}
+
+func secret(key string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: "rrpool-ibmcloud"},
+		Data:       map[string][]byte{"apikey": []byte(key)},
+	}
+}
+
+func clusterInfo(id string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cluster-info"},
+		Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id": %q}`, id)},
+	}
+}
