@@ -1,0 +1,142 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Condition types of a RouteReflectorPool, in the order they are reported.
+const (
+	// ConditionReady: the cluster is where spec.mode wants it.
+	ConditionReady = "Ready"
+	// ConditionProviderReady: the provider supplies all the nodes asked for.
+	ConditionProviderReady = "ProviderReady"
+	// ConditionReflectorsEstablished: every reflector has all its sessions.
+	ConditionReflectorsEstablished = "ReflectorsEstablished"
+	// ConditionMeshDisabled: the node-to-node mesh is off.
+	ConditionMeshDisabled = "MeshDisabled"
+	// ConditionProgressing: a step is being taken or waited for.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded: something is wrong that a person may have to solve.
+	ConditionDegraded = "Degraded"
+)
+
+// RouteReflectorPoolStatus reports what was observed. It is never an input.
+type RouteReflectorPoolStatus struct {
+	// ObservedGeneration is the metadata.generation that this status is about.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions, Ready first, then ProviderReady, ReflectorsEstablished,
+	// MeshDisabled, Progressing and Degraded. They are Unknown while the cluster
+	// cannot be observed.
+	//
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Provider that is in use: iks or existing.
+	//
+	// +optional
+	Provider string `json:"provider,omitempty"`
+	// Pool is the name of the worker pool that rrpool created and that exists,
+	// empty while there is none. While it is set, spec.provider.type and
+	// spec.provider.iks.poolName cannot be changed.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Pool string `json:"pool,omitempty"`
+	// Nodes counts the Ready nodes that speak BGP and are not in the dedicated pool.
+	//
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
+	// Zones is the state of the pool in each zone, sorted by name.
+	//
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Zones []ZoneStatus `json:"zones,omitempty"`
+	// Reflectors are the route reflectors and their sessions, sorted by node.
+	//
+	// +listType=map
+	// +listMapKey=node
+	// +optional
+	Reflectors []ReflectorStatus `json:"reflectors,omitempty"`
+	// Step is the step being taken, or waited for.
+	//
+	// +optional
+	Step StepStatus `json:"step,omitzero"`
+	// Cost is what the dedicated pool costs, absent while there is none.
+	//
+	// +optional
+	Cost *CostStatus `json:"cost,omitempty"`
+}
+
+// ZoneStatus is the state of the pool in one zone.
+type ZoneStatus struct {
+	// Name of the zone.
+	Name string `json:"name"`
+	// Desired is the number of reflectors the zone is to have.
+	Desired int32 `json:"desired"`
+	// Ready is the number of the pool's nodes in the zone that are Ready.
+	Ready int32 `json:"ready"`
+}
+
+// ReflectorStatus is one route reflector.
+type ReflectorStatus struct {
+	// Node is the Kubernetes node's name.
+	Node string `json:"node"`
+	// Zone of the node.
+	//
+	// +optional
+	Zone string `json:"zone,omitempty"`
+	// ClusterID is the node's route-reflector cluster ID.
+	//
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
+	// SessionsEstablished counts its Established sessions with Ready nodes.
+	SessionsEstablished int32 `json:"sessionsEstablished"`
+	// SessionsExpected counts the sessions it should have, one for each Ready node
+	// and address family.
+	SessionsExpected int32 `json:"sessionsExpected"`
+}
+
+// StepStatus is the step being taken, or waited for.
+type StepStatus struct {
+	// Name is one stable word, such as DisableMesh; Steady when nothing is to be done.
+	//
+	// +optional
+	Name string `json:"name,omitempty"`
+	// Reason says why this step, and why now.
+	//
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Since is when the step of that name began.
+	//
+	// +optional
+	Since metav1.Time `json:"since,omitzero"`
+	// WaitingFor names what is missing before the next step, the first few of it.
+	//
+	// +listType=atomic
+	// +optional
+	WaitingFor []string `json:"waitingFor,omitempty"`
+}
+
+// CostStatus is what the dedicated pool costs. Unknown prices are absent, never guessed.
+type CostStatus struct {
+	// Currency as an ISO 4217 code.
+	//
+	// +optional
+	Currency string `json:"currency,omitempty"`
+	// Hourly is a decimal in Currency.
+	//
+	// +optional
+	Hourly string `json:"hourly,omitempty"`
+	// Monthly is a decimal in Currency for a month of 720 hours.
+	//
+	// +optional
+	Monthly string `json:"monthly,omitempty"`
+	// Source names the price's source and date, or says why it is unknown.
+	//
+	// +optional
+	Source string `json:"source,omitempty"`
+}
