@@ -15,8 +15,11 @@ import (
 // name as its value: the provider puts it there from a node's first moment.
 const PoolLabel = "rrpool.io/pool"
 
-// workerIDLabel is IBM's own label with the worker id.
-const workerIDLabel = "ibm-cloud.kubernetes.io/worker-id"
+// Labels that IKS gives its nodes.
+const (
+	workerIDLabel = "ibm-cloud.kubernetes.io/worker-id"
+	regionLabel   = "ibm-cloud.kubernetes.io/region"
+)
 
 // fillIn adds what only the provider's side knows to the nodes: the machine
 // behind each, whether it belongs to the pool, and if so in which of the
@@ -31,6 +34,16 @@ func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 			node.Zone = zone
 		}
 	}
+}
+
+// region is the cloud region of the cluster, as the first node has it.
+func region(nodes []plan.Node) string {
+	for _, node := range nodes {
+		if name := node.Labels[regionLabel]; name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 func workerID(node plan.Node) string {

@@ -33,8 +33,9 @@ type ProviderConfig struct {
 	ClusterID     string
 	PoolName      string
 	ResourceGroup string
-	// Private asks for the private endpoints.
+	// Private asks for the private endpoints, which are found by Region.
 	Private bool
+	Region  string
 	APIKey  APIKey
 }
 
@@ -72,6 +73,9 @@ func (r *Reconciler) identify(ctx context.Context, t *turn) {
 		PoolName:      spec.IKS.PoolName,
 		ResourceGroup: spec.IKS.ResourceGroup,
 		Private:       spec.IKS.Endpoint == v1alpha1.EndpointPrivate,
+	}
+	if config.Private {
+		config.Region = region(t.cluster.Nodes)
 	}
 	var problem *plan.Problem
 	config.ClusterID, problem = r.findClusterID(ctx, spec.IKS.ClusterID)

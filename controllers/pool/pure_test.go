@@ -1,0 +1,276 @@
+package pool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+func TestAKeyDoesNotPrintItself(t *testing.T) {
+	cfg := ProviderConfig{APIKey: "hush"}
+	asJSON, err := json.Marshal(cfg)
+	require.NoError(t, err)
+	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s %s", cfg, cfg, cfg, cfg.APIKey, asJSON), "hush")
+}
+
+func TestIdentityOfNodes(t *testing.T) {
+	for name, tc := range map[string]struct{ providerID, worker, cluster string }{
+		"IBM's form":              {"ibm://acc///c1/w1", "w1", "c1"},
+		"another cloud":           {"aws:///zone/i-1", "", ""},
+		"none":                    {"", "", ""},
+		"too short to be trusted": {"ibm://w1", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.worker, workerID(plan.Node{ProviderID: tc.providerID}))
+			require.Equal(t, tc.cluster, providerClusterID(tc.providerID))
+		})
+	}
+	labelled := plan.Node{ProviderID: "ibm://acc///c1/w1", Labels: map[string]string{workerIDLabel: "w2"}}
+	require.Equal(t, "w2", workerID(labelled))
+}
+
+func TestOfAutoAndIBM(t *testing.T) {
+	mixed := []plan.Node{{ProviderID: ""}, {ProviderID: "ibm://a///c/w"}}
+	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderAuto, mixed))
+	require.Equal(t, v1alpha1.ProviderExistingNodes, resolve(v1alpha1.ProviderAuto, mixed[:1]))
+	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderIKS, nil))
+}
+
+func nodes(ready, down int) []plan.Node {
+	var out []plan.Node
+	for i := range ready + down {
+		out = append(out, plan.Node{
+			Name: fmt.Sprint(i), Zone: "z", Ready: i < ready, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)})},
+		})
+	}
+	return out
+}
+
+func TestAnOutageDoesNotShrinkThePool(t *testing.T) {
+	spec := v1alpha1.SizingSpec{Method: v1alpha1.SizingPerHundred, Min: 3, Max: 25, MinPerZone: 1}
+	owned := func(size int) *cloud.Pool { return &cloud.Pool{Exists: true, Owned: true, SizePerZone: size} }
+	for name, tc := range map[string]struct {
+		ready, down int
+		known       *cloud.Pool
+		want        int
+	}{
+		"all are Ready": {500, 0, owned(3), 8},
+		"all are Ready and the pool is too large":        {100, 0, owned(8), 4},
+		"half are down: it stays":                        {250, 250, owned(8), 8},
+		"half are down and it is smaller than for those": {250, 250, owned(3), 5},
+		"half are down and it is larger than for all":    {250, 250, owned(20), 8},
+		"half are down and nothing is known":             {250, 250, nil, 5},
+		"somebody else's pool says nothing":              {250, 250, &cloud.Pool{Exists: true, SizePerZone: 8}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := sizePerZone(spec, nodes(tc.ready, tc.down), 1, tc.known)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestZonesOfThePool(t *testing.T) {
+	var spec v1alpha1.RouteReflectorPoolSpec
+	known := &cloud.Pool{ClusterZones: []string{"b", "c"}}
+	require.Equal(t, []string{"b", "c"}, poolZones(spec, nodes(3, 0), known))
+	require.Equal(t, []string{"z"}, poolZones(spec, nodes(3, 0), nil))
+	spec.Provider.IKS.Zones = []string{"y", "x", "y"}
+	require.Equal(t, []string{"x", "y"}, poolZones(spec, nil, known))
+}
+
+func TestTheWayBackNeedsNothingOfTheSpec(t *testing.T) {
+	bad := v1alpha1.RouteReflectorPoolSpec{
+		Mode:     v1alpha1.ModeFullMesh,
+		Sizing:   v1alpha1.SizingSpec{Method: "Nonsense"},
+		Topology: v1alpha1.TopologySpec{Type: v1alpha1.TopologyQuorum},
+	}
+	turn := &turn{object: &v1alpha1.RouteReflectorPool{Spec: bad}}
+	d, problem := desire(turn, nil)
+	require.Nil(t, problem)
+	require.Equal(t, rollout.Mesh, d.Mode)
+
+	turn.object.Spec.Mode = v1alpha1.ModeRouteReflector
+	_, problem = desire(turn, nil)
+	require.Equal(t, ReasonTopologyNotSupported, problem.Reason)
+	turn.object.Spec.Topology.Type = v1alpha1.TopologySingle
+	_, problem = desire(turn, nil)
+	require.Equal(t, ReasonSizingInvalid, problem.Reason)
+}
+
+func TestBackOff(t *testing.T) {
+	failed := func(kind cloud.Kind, after time.Duration) error { return &cloud.Error{Kind: kind, RetryAfter: after} }
+	for name, tc := range map[string]struct {
+		err      error
+		failures int
+		want     time.Duration
+	}{
+		"first time":               {failed(cloud.Unavailable, 0), 1, 15 * time.Second},
+		"third time":               {failed(cloud.Unavailable, 0), 3, time.Minute},
+		"very often":               {failed(cloud.Unavailable, 0), 99, 5 * time.Minute},
+		"an error of no kind":      {errors.New("?"), 1, 15 * time.Second},
+		"asked to wait longer":     {failed(cloud.Unavailable, time.Hour), 1, time.Hour},
+		"too many, for how long?":  {failed(cloud.RateLimited, 0), 1, time.Minute},
+		"a person has to solve it": {failed(cloud.Unauthorized, 0), 1, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, backOff(tc.err, tc.failures)) })
+	}
+}
+
+func TestHeartbeatsAreNotChanges(t *testing.T) {
+	before := func() *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "1"}, Annotations: map[string]string{
+				"projectcalico.org/IPv4Address": "10.0.0.1/24", "other": "1",
+			}},
+			Spec: corev1.NodeSpec{ProviderID: "ibm://x"},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeMemoryPressure}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+			}},
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Node)
+		want   bool
+	}{
+		"nothing":                {func(*corev1.Node) {}, false},
+		"a heartbeat":            {func(n *corev1.Node) { n.Status.Conditions[1].LastHeartbeatTime = metav1.Now() }, false},
+		"another condition":      {func(n *corev1.Node) { n.Status.Conditions[0].Status = "True" }, false},
+		"images":                 {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{}} }, false},
+		"a foreign annotation":   {func(n *corev1.Node) { n.Annotations["other"] = "2" }, false},
+		"a resource version":     {func(n *corev1.Node) { n.ResourceVersion = "7" }, false},
+		"Ready":                  {func(n *corev1.Node) { n.Status.Conditions[1].Status = "False" }, true},
+		"a label":                {func(n *corev1.Node) { n.Labels["a"] = "2" }, true},
+		"the address":            {func(n *corev1.Node) { n.Annotations["projectcalico.org/IPv4Address"] = "10.0.0.2/24" }, true},
+		"an annotation of ours":  {func(n *corev1.Node) { n.Annotations["rrpool.io/role-since"] = "x" }, true},
+		"a taint":                {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "t"}} }, true},
+		"cordoned":               {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
+		"the machine":            {func(n *corev1.Node) { n.Spec.ProviderID = "ibm://y" }, true},
+		"on its way out":         {func(n *corev1.Node) { now := metav1.Now(); n.DeletionTimestamp = &now }, true},
+		"another of that name":   {func(n *corev1.Node) { n.UID = "2" }, true},
+		"Ready is not said":      {func(n *corev1.Node) { n.Status.Conditions = nil }, true},
+		"a wide managedFields":   {func(n *corev1.Node) { n.ManagedFields = make([]metav1.ManagedFieldsEntry, 3) }, false},
+		"a Calico annotation is": {func(n *corev1.Node) { delete(n.Annotations, "projectcalico.org/IPv4Address") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := before()
+			tc.change(after)
+			require.Equal(t, tc.want, nodeChanged().Update(event.UpdateEvent{ObjectOld: before(), ObjectNew: after}))
+			slimBefore, err := SlimNode(before())
+			require.NoError(t, err)
+			slimAfter, err := SlimNode(after)
+			require.NoError(t, err)
+			slim := event.UpdateEvent{ObjectOld: slimBefore.(*corev1.Node), ObjectNew: slimAfter.(*corev1.Node)}
+			require.Equal(t, tc.want, nodeChanged().Update(slim), "the cached form tells as much")
+		})
+	}
+}
+
+func TestStatusIsNoWish(t *testing.T) {
+	update := func(change func(*v1alpha1.RouteReflectorPool)) bool {
+		after := &v1alpha1.RouteReflectorPool{}
+		change(after)
+		return wishChanged().Update(event.UpdateEvent{ObjectOld: &v1alpha1.RouteReflectorPool{}, ObjectNew: after})
+	}
+	require.False(t, update(func(o *v1alpha1.RouteReflectorPool) { o.Status.Nodes = 3 }))
+	require.True(t, update(func(o *v1alpha1.RouteReflectorPool) { o.Generation = 3 }))
+	require.True(t, update(func(o *v1alpha1.RouteReflectorPool) { o.Finalizers = []string{"x"} }))
+	require.True(t, update(func(o *v1alpha1.RouteReflectorPool) { now := metav1.Now(); o.DeletionTimestamp = &now }))
+}
+
+func TestEventsDifferInMoreThanTheNote(t *testing.T) {
+	step := rollout.Step{Name: "PromoteReflectors", Reason: "r"}
+	a, b := actionTaken(plan.SetReflector{Node: "a"}, step), actionTaken(plan.SetReflector{Node: "b"}, step)
+	require.NotEqual(t, a.related, b.related)
+	require.Equal(t, "CreatedPoolRouteReflectors", poolChanged("created pool route-reflectors").action)
+	require.LessOrEqual(t, len(words(strings.Repeat("größe ", 99))), maxAction)
+	require.Zero(t, actionTaken(plan.RefreshStatus{Node: "a"}, step), "asking is not changing")
+}
+
+func TestTextsAreCapped(t *testing.T) {
+	require.Equal(t, "a; b; c; and 2 more", few([]string{"a", "b", "c", "d", "e"}, 3))
+	require.Equal(t, "a; b", few([]string{"a", "b"}, 3))
+	require.LessOrEqual(t, len(short(strings.Repeat("ß", 2000), maxNote)), maxNote)
+	require.Equal(t, "ß", short("ß", maxNote))
+}
+
+type deaf struct{ cloud.Provider }
+
+func (deaf) Name() string { return "deaf" }
+
+func (deaf) Observe(ctx context.Context) (cloud.Pool, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok || time.Until(deadline) > observeTimeout {
+		return cloud.Pool{}, errors.New("may wait for ever")
+	}
+	return cloud.Pool{}, &cloud.Error{Kind: cloud.Unavailable, Op: "asking", Message: "no answer in time"}
+}
+
+func TestACallHasATimeLimit(t *testing.T) {
+	var s supply
+	require.Nil(t, s.use(func(ProviderConfig) (cloud.Provider, error) { return deaf{}, nil }, ProviderConfig{ClusterID: "c"}, nil))
+	require.True(t, s.observe(t.Context(), time.Now(), intervalRest))
+	require.Equal(t, cloud.Unavailable, cloud.KindOf(s.observing.err()))
+}
+
+// gathered lists every gauge and counter: name, label values, value.
+func gathered(t *testing.T, registry *prometheus.Registry) []string {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	var out []string
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			line := family.GetName()
+			for _, label := range metric.GetLabel() {
+				line += " " + label.GetValue()
+			}
+			out = append(out, fmt.Sprintf("%s %v", line, metric.GetGauge().GetValue()+metric.GetCounter().GetValue()))
+		}
+	}
+	return out
+}
+
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := NewMetrics(registry)
+	m.turn(&turn{step: rollout.Step{Name: "AwaitSessions"}}, "")
+	m.turn(&turn{step: rollout.Step{Name: "DisableMesh"}}, "AwaitSessions")
+	m.turn(&turn{step: rollout.Step{Name: "DisableMesh"}}, "DisableMesh")
+	m.action(plan.DisableMesh{}, true, nil)
+	m.action(plan.DisableMesh{}, false, errors.New("x"))
+	now := time.Now()
+	m.status(v1alpha1.RouteReflectorPoolStatus{
+		Nodes:      6,
+		Reflectors: []v1alpha1.ReflectorStatus{{SessionsEstablished: 5, SessionsExpected: 6}, {SessionsEstablished: 6, SessionsExpected: 6}},
+		Step:       v1alpha1.StepStatus{Name: "DisableMesh", Since: metav1.NewTime(now.Add(-90 * time.Second))},
+		Conditions: []metav1.Condition{{Type: "Ready", Status: "False"}},
+	}, now)
+	require.Equal(t, []string{
+		"rrpool_actions_total DisableMesh changed 1", "rrpool_actions_total DisableMesh error 1",
+		"rrpool_condition Ready False 1",
+		"rrpool_nodes 6", "rrpool_reflectors 2", "rrpool_sessions_established 11", "rrpool_sessions_expected 12",
+		"rrpool_step DisableMesh 1", "rrpool_step_waiting_seconds 90",
+		"rrpool_steps_total AwaitSessions 1", "rrpool_steps_total DisableMesh 1",
+	}, gathered(t, registry))
+	var none *Metrics
+	none.turn(&turn{}, "")
+	none.action(plan.DisableMesh{}, true, nil)
+	none.status(v1alpha1.RouteReflectorPoolStatus{}, now)
+}
