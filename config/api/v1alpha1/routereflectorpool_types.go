@@ -33,7 +33,8 @@ const Finalizer = "rrpool.io/restore-mesh"
 // +kubebuilder:printcolumn:name="Mesh",type=string,JSONPath=`.status.conditions[?(@.type=="MeshDisabled")].reason`,description="Whether the node-to-node mesh is on."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the cluster is where it is to go."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="there is one RouteReflectorPool per cluster, and its name is default",fieldPath=".metadata.name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="there is one RouteReflectorPool per cluster, and its name is default"
+// +kubebuilder:validation:XValidation:rule="self.spec.bgp.nodeLabel != self.spec.topology.zoneLabel",message="spec.bgp.nodeLabel must differ from spec.topology.zoneLabel: marking a reflector would overwrite its zone",fieldPath=".spec.bgp.nodeLabel"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.pool) || size(oldSelf.status.pool) == 0 || self.spec.provider.type == oldSelf.spec.provider.type",message="spec.provider.type cannot be changed while a worker pool exists (status.pool): delete the pool first",fieldPath=".spec.provider.type"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.pool) || size(oldSelf.status.pool) == 0 || self.spec.provider.iks.poolName == oldSelf.spec.provider.iks.poolName",message="spec.provider.iks.poolName cannot be changed while a worker pool exists (status.pool): delete the pool first",fieldPath=".spec.provider.iks.poolName"
 type RouteReflectorPool struct {
@@ -79,8 +80,6 @@ const (
 )
 
 // RouteReflectorPoolSpec is what the user wants.
-//
-// +kubebuilder:validation:XValidation:rule="self.bgp.nodeLabel != self.topology.zoneLabel",message="bgp.nodeLabel must differ from topology.zoneLabel: marking a reflector would overwrite its zone",fieldPath=".bgp.nodeLabel"
 type RouteReflectorPoolSpec struct {
 	// Mode says where the cluster is to go. RouteReflector moves it onto route
 	// reflectors and keeps it there. FullMesh takes it back to the node-to-node

@@ -18,8 +18,11 @@ const (
 // SizingSpec says how many route reflectors the cluster gets. The nodes counted
 // are the Ready ones that speak BGP and are not in the dedicated pool.
 //
-// +kubebuilder:validation:XValidation:rule="self.min <= self.max",message="min must not exceed max",fieldPath=".min"
-// +kubebuilder:validation:XValidation:rule="self.method != 'Stepping' || (has(self.steps) && self.steps.size() > 0)",message="method Stepping needs at least one step",fieldPath=".steps"
+// The rules ask has() although every field has a default: the apiserver also
+// tries them on the default of this struct itself, {}.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || self.min <= self.max",message="min must not exceed max",fieldPath=".min"
+// +kubebuilder:validation:XValidation:rule="!has(self.method) || self.method != 'Stepping' || (has(self.steps) && self.steps.size() > 0)",message="method Stepping needs at least one step",fieldPath=".steps"
 type SizingSpec struct {
 	// Method is the rule. PerHundred is 3 below 100 nodes, else 3 and one more for
 	// each whole hundred. Linear is nodes times ratio, rounded up. Stepping is the
