@@ -1,0 +1,162 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
+)
+
+var errKilled = errors.New("killed")
+
+// killer ends the process right after its n-th write: the write happened, its
+// answer was never seen, and nothing came after it.
+type killer struct {
+	left int
+	dead bool
+}
+
+func (k *killer) write(do func() error) error {
+	if k.dead {
+		return errKilled
+	}
+	err := do()
+	if k.left--; k.left == 0 {
+		k.dead = true
+		return errKilled
+	}
+	return err
+}
+
+type mortalCalico struct {
+	*calico
+	*killer
+}
+
+func (m mortalCalico) Apply(ctx context.Context, s plan.Scope, a plan.Action) (changed bool, err error) {
+	err = m.write(func() error {
+		changed, err = m.calico.Apply(ctx, s, a)
+		return err
+	})
+	return changed, err
+}
+
+type mortalCloud struct {
+	*supplier
+	*killer
+}
+
+func (m mortalCloud) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {
+	return cloud.Progress{Did: "created"}, m.write(func() error {
+		m.pool.Exists, m.pool.Owned = true, true
+		return nil
+	})
+}
+
+func (m mortalCloud) Delete(context.Context) (cloud.Progress, error) {
+	if !m.pool.Exists {
+		return cloud.Progress{Done: true}, nil
+	}
+	return cloud.Progress{Did: "deleted"}, m.write(func() error {
+		m.pool = cloud.Pool{}
+		return nil
+	})
+}
+
+type mortalClient struct {
+	client.Client
+	*killer
+}
+
+func (m mortalClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	return m.write(func() error { return m.Client.Patch(ctx, o, p, opts...) })
+}
+
+func (m mortalClient) Status() client.SubResourceWriter {
+	return mortalStatus{m.Client.Status(), m.killer}
+}
+
+type mortalStatus struct {
+	client.SubResourceWriter
+	*killer
+}
+
+func (m mortalStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+	return m.write(func() error { return m.SubResourceWriter.Patch(ctx, o, p, opts...) })
+}
+
+// aLife orders a pool, switches the mesh off and, when the object is deleted,
+// back on: a plan in miniature that depends on nothing but what is observed.
+func aLife(o rollout.Observed, d rollout.Desired) rollout.Step {
+	switch {
+	case d.Mode == rollout.Mesh && !o.BGP.MeshOn():
+		return rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}}
+	case d.Mode == rollout.Mesh:
+		return rollout.Step{Name: rollout.Steady}
+	case o.Pool == nil:
+		return rollout.Step{Name: "AwaitProvider"}
+	case !o.Pool.Exists:
+		return rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: d.Pool}}}
+	case o.BGP.MeshOn():
+		return rollout.Step{Name: "DisableMesh", Actions: []plan.Action{plan.DisableMesh{}}}
+	}
+	return rollout.Step{Name: rollout.Steady}
+}
+
+// The manager dies after any one of its writes, and its successor finishes.
+func TestKilledAfterAnyWriteItsSuccessorFinishes(t *testing.T) {
+	survived := false
+	for kill := 1; !survived; kill++ {
+		require.Less(t, kill, 100, "there is no end of writes")
+		t.Run(fmt.Sprintf("killed after write %d", kill), func(t *testing.T) {
+			w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) {
+				o.Finalizers, o.Spec.Provider.IKS.DeletionPolicy = nil, v1alpha1.DeletionDelete
+			})
+			w.script = aLife
+			death := &killer{left: kill}
+			w.restart()
+			w.mortal(death)
+			live := func(until func() bool) {
+				for range 40 {
+					err := w.reconcile()
+					if death.dead {
+						death.dead = false
+						w.restart()
+						w.mortal(death)
+					} else {
+						require.NoError(t, err)
+					}
+					if until() {
+						return
+					}
+					w.clock = w.clock.Add(max(w.result.RequeueAfter, time.Minute))
+				}
+				require.Fail(t, "it does not get there", "%+v", w.object().Status)
+			}
+			live(func() bool { return w.object().Status.Step.Name == rollout.Steady })
+			require.False(t, w.calico.cluster.BGP.MeshOn())
+			require.True(t, w.cloud.pool.Exists)
+			w.delete()
+			live(w.gone)
+			require.True(t, w.calico.cluster.BGP.MeshOn())
+			require.False(t, w.cloud.pool.Exists, "the pool was forgotten")
+			survived = death.left > 0
+		})
+	}
+}
+
+func (w *world) mortal(death *killer) {
+	w.reconciler.Client = mortalClient{w.client, death}
+	w.reconciler.Datastore = mortalCalico{w.calico, death}
+	w.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) { return mortalCloud{w.cloud, death}, nil }
+}
