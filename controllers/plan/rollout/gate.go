@@ -34,7 +34,7 @@ func (g *gate) in(d time.Duration) {
 // step turns a closed gate into the step that waits for it.
 func (g *gate) step(name, reason string) *Step {
 	slices.Sort(g.waiting)
-	s := &Step{Name: name, Reason: reason, WaitingFor: g.waiting, Again: poll}
+	s := &Step{Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: poll}
 	if g.again > 0 && g.again < poll {
 		s.Again = g.again
 	}
@@ -123,12 +123,20 @@ func (v *view) sessionsUp(
 		for _, a := range addrs {
 			s, ok := byAddr[a]
 			if !ok || !s.Established {
-				g.wait("%s ↔ %s to be Established", self.Name, p.Name)
+				g.wait("%s to be Established", pair(self, p))
 			}
 			youngest = latest(youngest, s.Since)
 		}
 	}
 	return youngest
+}
+
+// pair names a session. Reflectors come first, else the order is that of the names.
+func pair(a, b plan.Node) string {
+	if !holds(a) && (holds(b) || b.Name < a.Name) {
+		a, b = b, a
+	}
+	return a.Name + " ↔ " + b.Name
 }
 
 // prove demands a report that was received not before after, is fresh, and

@@ -67,7 +67,7 @@ func growPool(v *view) *Step {
 // poolUnsatisfied reports whether the cloud still has to be asked for something.
 func (v *view) poolUnsatisfied(want plan.PoolWant) bool {
 	p := v.Pool
-	return !p.Exists || p.SizePerZone < want.SizePerZone || p.Drifted != "" || len(want.Replace) > 0 ||
+	return !p.Exists || p.SizePerZone < want.SizePerZone || p.Drifted != "" || len(want.Replace) > 0 || v.short() != "" ||
 		slices.ContainsFunc(want.Zones, func(z string) bool { return !slices.Contains(p.Zones, z) })
 }
 
@@ -82,14 +82,33 @@ func (v *view) poolLacks(want plan.PoolWant) (string, []string) {
 		return "the worker pool is not as wanted: " + p.Drifted, waiting
 	case p.SizePerZone < want.SizePerZone:
 		return fmt.Sprintf("the worker pool has %d workers per zone, wanted are %d", p.SizePerZone, want.SizePerZone), waiting
-	case v.poolUnsatisfied(want) && len(want.Replace) == 0:
-		return "the worker pool does not cover every zone yet", waiting
 	case len(want.Replace) > 0:
 		return fmt.Sprintf("worker %s has failed and is replaced", want.Replace[0]), waiting
+	case v.short() != "":
+		return fmt.Sprintf("the worker pool has too few workers in zone %s", v.short()), waiting
+	case v.poolUnsatisfied(want):
+		return "the worker pool does not cover every zone yet", waiting
 	case !v.ready():
 		return fmt.Sprintf("%d of %d dedicated nodes are Ready", v.readyCount(), v.total), waiting
 	}
 	return "", nil
+}
+
+// short names a zone of the pool with fewer workers than wanted: the cloud does
+// not refill a zone that a worker was removed from by name until it is asked to.
+func (v *view) short() string {
+	for _, z := range v.d.Pool.Zones {
+		count := 0
+		for _, w := range v.Pool.Workers {
+			if w.Zone == z && !w.Deleting {
+				count++
+			}
+		}
+		if count < v.d.Pool.SizePerZone && slices.Contains(v.Pool.Zones, z) {
+			return z
+		}
+	}
+	return ""
 }
 
 func (v *view) readyCount() int {

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -48,33 +49,30 @@ func (v *view) silentSince(n plan.Node) time.Time {
 	return v.Statuses[n.Name].Updated
 }
 
-// healRoles puts back what somebody took from a reflector. A reflector that lost
-// its label or ID has lost its sessions already, so putting them back only
-// adds. One with another ID still works: those are changed one at a time, while
-// the others serve.
+// healRoles puts back what somebody took from a reflector. It has lost its
+// sessions with that already, so putting it back only adds.
 func healRoles(v *view) *Step {
 	s := &Step{Name: "HealReflectors"}
-	var other *plan.Node
-	for i, n := range v.wanted {
-		switch {
-		case !holds(n) || v.inRole(n):
-		case n.ClusterID == "" || !n.RoleLabel || !n.Marked:
+	for _, n := range v.wanted {
+		if holds(n) && (n.ClusterID == "" || !n.RoleLabel || !n.Marked) {
 			s.Reason = fmt.Sprintf("route reflector %s has lost its label or cluster ID", n.Name)
 			s.Actions = append(s.Actions, plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID})
-		case other == nil:
-			other = &v.wanted[i]
 		}
 	}
-	if len(s.Actions) > 0 {
-		return s
-	}
-	if other == nil {
+	if len(s.Actions) == 0 {
 		return nil
 	}
-	return v.changeID(*other)
+	return s
 }
 
-func (v *view) changeID(n plan.Node) *Step {
+// changeID gives a reflector the wanted cluster ID. With its old one it still
+// works, so they change one at a time, while the others serve.
+func changeID(v *view) *Step {
+	i := slices.IndexFunc(v.wanted, func(n plan.Node) bool { return holds(n) && n.ClusterID != v.d.ClusterID })
+	if i < 0 {
+		return nil
+	}
+	n := v.wanted[i]
 	reason := fmt.Sprintf("route reflector %s has cluster ID %s instead of %s", n.Name, n.ClusterID, v.d.ClusterID)
 	if v.anyServed() {
 		if g := v.anyIDGate(others(v.wanted, n)); !g.open() {

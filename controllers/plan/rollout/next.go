@@ -15,10 +15,10 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, refuse, strayLabels, healRoles, writePeers, promote, growPool, disableMesh, shrink, deleteStrayPeers,
+		safetyNet, refuse, strayLabels, healRoles, writePeers, promote, growPool, changeID, disableMesh, shrink, deleteStrayPeers,
 	}
 	meshRules = []rule{
-		hold, restoreMesh, demote, deletePeers, forgetMesh,
+		hold, restoreMesh, strayLabels, demote, deletePeers, forgetMesh,
 	}
 )
 

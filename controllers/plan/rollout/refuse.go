@@ -134,16 +134,31 @@ func foreignLabel(v *view) *plan.Problem {
 }
 
 // strayLabels takes our label from nodes that somebody else put it on. Such a
-// node has no cluster ID and reflects nothing.
+// node has no cluster ID and reflects nothing. While the mesh is on and our
+// BGPPeers exist, the label has turned the node's mesh sessions into others, and
+// taking it away restarts them once more: that needs reflectors that serve.
 func strayLabels(v *view) *Step {
-	for _, n := range v.Nodes {
-		if n.RoleLabel && !holds(n) && n.ClusterID == "" {
-			return &Step{
-				Name:    "RemoveStrayLabel",
-				Reason:  fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name),
-				Actions: []plan.Action{plan.ClearReflector{Node: n.Name}},
-			}
-		}
+	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && !holds(n) && n.ClusterID == "" })
+	if i < 0 {
+		return nil
+	}
+	s := &Step{
+		Name:    "RemoveStrayLabel",
+		Reason:  fmt.Sprintf("node %s carries the reflector label but is no reflector", v.Nodes[i].Name),
+		Actions: []plan.Action{plan.ClearReflector{Node: v.Nodes[i].Name}},
+	}
+	ours := slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned })
+	if !v.BGP.MeshOn() || !ours {
+		return s
+	}
+	g := v.reflectorGate(v.holders, v.settle)
+	switch {
+	case g.open():
+		return s
+	case v.d.Mode == Mesh && v.anyServed():
+		return g.step(s.Name, s.Reason+", which waits for the reflectors to serve")
+	case v.d.Mode == Mesh:
+		return s
 	}
 	return nil
 }

@@ -1,0 +1,144 @@
+package rollout_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+var update = flag.Bool("update", false, "write the golden narratives anew")
+
+// Each story is told from a migrated cluster of six nodes in three zones, unless
+// it is about getting there.
+func TestNarratives(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fresh bool
+		event func(*world)
+	}{
+		"migrate":            {fresh: true},
+		"back-to-the-mesh":   {event: func(w *world) { w.d.Mode = rollout.Mesh }},
+		"mesh-switched-on":   {event: func(w *world) { disturbances["mesh switched on"](w, 0) }},
+		"label-removed":      {event: func(w *world) { disturbances["label removed"](w, 0) }},
+		"cluster-id-removed": {event: func(w *world) { disturbances["cluster ID removed"](w, 0) }},
+		"cluster-id-changed": {event: func(w *world) { w.d.ClusterID = "244.0.0.2" }},
+		"bgppeer-edited":     {event: func(w *world) { disturbances["peer edited"](w, 0) }},
+		"bgppeer-deleted":    {event: func(w *world) { disturbances["peer deleted"](w, 0) }},
+		"password-added":     {event: func(w *world) { disturbances["password added"](w, 0) }},
+		"grow":               {event: func(w *world) { w.d.Pool.SizePerZone = 2 }},
+		"shrink": {event: func(w *world) {
+			w.d.Pool.SizePerZone = 2
+			w.nextLook = w.now
+			_ = w.settle()
+			w.narrative = nil
+			w.d.Pool.SizePerZone = 1
+		}},
+		"all-reflectors-lost": {event: func(w *world) {
+			for _, r := range w.reflectors() {
+				w.setAlive(r.Name, false)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 6, 3)
+			if !tc.fresh {
+				require.Empty(t, w.settle())
+				w.narrative = nil
+				tc.event(w)
+				w.nextLook = w.now
+			}
+			if name == "all-reflectors-lost" {
+				w.tellFor(600) // what happens to routes meanwhile is the point of the story
+			} else {
+				require.Empty(t, w.settle())
+			}
+			got := strings.Join(w.narrative, "\n") + "\n"
+			path := filepath.Join("testdata", name+".log.golden")
+			if *update {
+				require.NoError(t, os.MkdirAll("testdata", 0o755))
+				require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got)
+		})
+	}
+}
+
+// tellFor lets the story go on without holding it to the invariants.
+func (w *world) tellFor(seconds int) {
+	for range seconds {
+		w.tick()
+		w.deploy()
+		w.manage(-1)
+	}
+}
+
+// The negative controls: the same world, done wrong, must break the invariants,
+// or the world proves nothing.
+func TestDoingItWrongIsCaught(t *testing.T) {
+	role := func(w *world, add bool) {
+		for _, m := range w.sorted() {
+			if m.Dedicated {
+				m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = add, map[bool]string{true: "244.0.0.1"}[add], add, w.now
+			}
+		}
+	}
+	mesh := func(w *world, on bool) { w.bgp = plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &on}} }
+	for name, tc := range map[string]struct {
+		migrated bool
+		wrong    func(*world)
+	}{
+		"everything at once": {false, func(w *world) {
+			for _, x := range w.d.Pool.Zones {
+				w.addNode("rr-"+x, x, true)
+			}
+			role(w, true)
+			for _, p := range migratedPeers(t) {
+				w.peers[p.Name] = p
+			}
+			mesh(w, false)
+		}},
+		"mesh on and roles off at once": {true, func(w *world) { role(w, false); mesh(w, true) }},
+		"a password on all sessions at once": {true, func(w *world) {
+			for name, p := range w.peers {
+				p.Password = &plan.SecretRef{Name: "a", Key: "b"}
+				w.peers[name] = p
+			}
+		}},
+		"another cluster ID on all at once": {true, func(w *world) {
+			for i, m := range w.reflectors() {
+				m.ClusterID = "244.0.1." + string(rune('1'+i))
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 6, 3)
+			if tc.migrated {
+				require.Empty(t, w.settle())
+			}
+			tc.wrong(w)
+			w.changed()
+			caught := ""
+			for range 60 {
+				w.tick()
+				if caught = w.violation(); caught != "" {
+					break
+				}
+			}
+			require.NotEmpty(t, caught)
+		})
+	}
+}
+
+func migratedPeers(t *testing.T) map[string]plan.Peer {
+	w := newWorld(2, 2, 1)
+	require.Empty(t, w.settle())
+	return w.peers
+}

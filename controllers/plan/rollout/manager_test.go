@@ -1,0 +1,218 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// observe is what the manager sees.
+func (w *world) observe() rollout.Observed {
+	o := rollout.Observed{Cluster: plan.Cluster{BGP: w.bgp, Statuses: map[string]plan.Status{}}, Proven: w.proven}
+	for _, m := range w.sorted() {
+		o.Nodes = append(o.Nodes, m.Node)
+	}
+	for _, p := range w.peers {
+		o.Peers = append(o.Peers, p)
+	}
+	sort.Slice(o.Peers, func(i, j int) bool { return o.Peers[i].Name < o.Peers[j].Name })
+	for name, st := range w.reports {
+		o.Statuses[name] = *st
+	}
+	pool := w.pool
+	pool.Workers = slices.Clone(pool.Workers)
+	o.Pool = &pool
+	return o
+}
+
+// manage runs one reconcile if one is due. limit bounds how many of the step's
+// actions are carried out before the manager dies; negative for all.
+func (w *world) manage(limit int) *rollout.Step {
+	if w.now.Before(w.nextLook) {
+		return nil
+	}
+	s := rollout.Next(w.observe(), w.d, w.now)
+	w.nextLook = w.now.Add(time.Hour)
+	if s.Again > 0 {
+		w.nextLook = w.now.Add(s.Again)
+	}
+	w.narrate(s)
+	w.cleared = 0
+	if s.Problem != nil {
+		return &s
+	}
+	w.watch(s.Watch)
+	for i, a := range s.Actions {
+		if i == limit {
+			w.crash()
+			break
+		}
+		w.apply(a)
+	}
+	for _, n := range s.Proven {
+		w.proven[n] = w.now
+	}
+	return &s
+}
+
+// crash loses what only the manager's memory holds.
+func (w *world) crash() {
+	w.proven = map[string]time.Time{}
+	for _, st := range w.reports {
+		st.Updated = time.Time{}
+		for i := range st.Sessions {
+			st.Sessions[i].Since = time.Time{}
+		}
+	}
+	w.memory = map[string][]plan.Session{}
+	w.nextLook = w.now
+}
+
+func (w *world) watch(want []plan.Watch) {
+	next := map[string]plan.Watch{}
+	for _, x := range want {
+		next[x.Node] = x
+		if w.watches[x.Node] != x {
+			w.writes++
+		}
+	}
+	for name := range w.watches {
+		if _, ok := next[name]; !ok {
+			delete(w.reports, name)
+			delete(w.memory, name)
+			w.writes++
+		}
+	}
+	w.watches = next
+}
+
+func (w *world) apply(a plan.Action) {
+	w.writes++
+	switch a := a.(type) {
+	case plan.SetReflector:
+		m := w.nodes[a.Node]
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = true, a.ClusterID, true, w.now
+	case plan.ClearReflector:
+		m := w.nodes[a.Node]
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
+		w.cleared++
+	case plan.PutPeer:
+		p := a.Peer
+		p.Written = w.now
+		w.peers[p.Name] = p
+	case plan.DeletePeer:
+		delete(w.peers, a.Name)
+	case plan.DisableMesh:
+		off := false
+		saved := a.Saved
+		w.bgp = plan.BGPConfig{Exists: true, ASN: w.bgp.ASN, Mesh: plan.Mesh{Enabled: &off}, Saved: &saved, SavedAbsent: a.SavedAbsent}
+	case plan.RestoreMesh:
+		on := true
+		w.bgp.Mesh = plan.Mesh{Enabled: &on}
+		if w.bgp.Saved != nil {
+			w.bgp.Mesh = *w.bgp.Saved
+		}
+		w.bgp.Restored = w.now
+	case plan.ForgetMesh:
+		w.bgp.Exists = !w.bgp.SavedAbsent
+		w.bgp.Saved, w.bgp.SavedAbsent, w.bgp.Restored = nil, false, time.Time{}
+	case plan.RefreshStatus:
+		if st := w.reports[a.Node]; st != nil {
+			w.memory[a.Node] = st.Sessions
+		}
+		w.reports[a.Node] = &plan.Status{Node: a.Node}
+		return
+	case plan.EnsurePool:
+		w.ensure(a.Want)
+		return
+	default:
+		panic(fmt.Sprintf("unknown action %T", a))
+	}
+	w.changed()
+}
+
+// ensure is the cloud: one change a call, workers after a while.
+func (w *world) ensure(want plan.PoolWant) {
+	w.nextLook = w.now.Add(time.Second)
+	p := &w.pool
+	switch {
+	case !p.Exists:
+		p.Exists, p.SizePerZone = true, want.SizePerZone
+	case len(want.Retire) > 0:
+		w.dropWorker(want.Retire[0]) // and the cloud stops refilling the pool
+		return
+	case len(want.Replace) > 0:
+		w.dropWorker(want.Replace[0])
+	case len(p.Zones) < len(want.Zones):
+		p.Zones = append(p.Zones, want.Zones[len(p.Zones)])
+	default:
+		p.SizePerZone = want.SizePerZone
+	}
+	w.fillPool()
+}
+
+func (w *world) dropWorker(id string) {
+	w.pool.Workers = slices.DeleteFunc(w.pool.Workers, func(x rollout.Worker) bool { return x.ID == id })
+	w.removeNode(id)
+}
+
+// fillPool orders workers where a zone has too few.
+func (w *world) fillPool() {
+	for _, z := range w.pool.Zones {
+		count := 0
+		for _, x := range w.pool.Workers {
+			if x.Zone == z {
+				count++
+			}
+		}
+		for ; count < w.pool.SizePerZone; count++ {
+			w.sequence++
+			id := fmt.Sprintf("worker-%02d", w.sequence)
+			w.pool.Workers = append(w.pool.Workers, rollout.Worker{ID: id, Node: id, Zone: z, Message: "deploying"})
+		}
+	}
+}
+
+// deploy turns ordered workers into nodes.
+func (w *world) deploy() {
+	for i, x := range w.pool.Workers {
+		if x.Message == "deploying" && w.rnd.IntN(20) == 0 {
+			w.pool.Workers[i].Message = "Ready"
+			w.addNode(x.ID, x.Zone, true)
+		}
+	}
+}
+
+// narrate keeps an entry for each step that is not just the one before, waiting
+// for less.
+func (w *world) narrate(s rollout.Step) {
+	line := s.Name + ": " + s.Reason
+	for _, a := range s.Actions {
+		if _, asks := a.(plan.RefreshStatus); !asks {
+			line += "\n    do    " + a.String()
+		}
+	}
+	if line == w.lastLine {
+		return
+	}
+	w.lastLine = line
+	for _, x := range s.WaitingFor[:min(len(s.WaitingFor), 2)] {
+		line += "\n    await " + x
+	}
+	if n := len(s.WaitingFor); n > 2 {
+		line += fmt.Sprintf("\n          and %d more", n-2)
+	}
+	w.narrative = append(w.narrative, line)
+}
+
+func (w *world) reflectors() []*machine {
+	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return !m.RoleLabel || m.ClusterID == "" })
+}
+
+func (w *world) clients() []*machine {
+	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.Dedicated })
+}

@@ -1,0 +1,340 @@
+package rollout_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+const label = "rrpool.io/route-reflector"
+
+// world is a model of a Calico cluster: a datastore, one confd and one BIRD per
+// node that follow it with delays, reporters, a cloud, and a manager that acts
+// on rollout.Next. Its rules are those measured with the real parts: a node
+// renders its peers a while after a change, a session whose rendered options
+// change restarts and takes seconds to come back.
+type world struct {
+	now   time.Time
+	rnd   *rand.Rand
+	nodes map[string]*machine
+	bgp   plan.BGPConfig
+	peers map[string]plan.Peer
+
+	sessions map[[2]string]*session
+	watches  map[string]plan.Watch
+	reports  map[string]*plan.Status
+	memory   map[string][]plan.Session // what a cleared report said before
+	proven   map[string]time.Time
+
+	pool      rollout.Pool
+	d         rollout.Desired
+	nextLook  time.Time
+	maxLag    int // seconds until a node has rendered a change
+	sequence  int
+	narrative []string
+	lastLine  string
+	writes    int
+	cleared   int // roles taken in the last step
+}
+
+type machine struct {
+	plan.Node
+	alive    bool
+	joined   time.Time
+	rendered map[string]option // by peer's name
+	renderAt time.Time
+	ready    time.Time // when a dedicated worker becomes a node
+}
+
+// option is what a node's configuration says about one peer.
+type option struct {
+	mesh, client        bool
+	clusterID, password string
+}
+
+type session struct {
+	a, b option
+	up   bool
+	upAt time.Time // when up: since; when down: when it will be
+	live bool      // both sides are configured
+}
+
+func newWorld(seed uint64, clients, zones int) *world {
+	w := &world{
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
+		nodes: map[string]*machine{}, peers: map[string]plan.Peer{}, sessions: map[[2]string]*session{},
+		watches: map[string]plan.Watch{}, reports: map[string]*plan.Status{}, memory: map[string][]plan.Session{}, proven: map[string]time.Time{},
+		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6,
+		d: rollout.Desired{
+			Mode: rollout.Reflect, Dedicated: true, ClusterID: "244.0.0.1", RoleLabel: label,
+			SessionTimeout: 5 * time.Minute, NotReadyGrace: time.Minute, RemovalDelay: time.Minute,
+			MinServing: 2, NetAfter: 30 * time.Second,
+		},
+	}
+	for z := range zones {
+		w.d.Pool.Zones = append(w.d.Pool.Zones, fmt.Sprintf("zone-%d", z+1))
+	}
+	w.d.Pool.SizePerZone = (3 + zones - 1) / zones
+	for i := range clients {
+		w.addNode(fmt.Sprintf("client-%02d", i+1), w.d.Pool.Zones[i%zones], false)
+	}
+	w.now = w.now.Add(time.Hour)
+	for range 60 {
+		w.tick()
+	}
+	return w
+}
+
+func (w *world) addNode(name, zone string, dedicated bool) *machine {
+	w.sequence++
+	ip := netip.AddrFrom4([4]byte{10, 0, byte(w.sequence >> 8), byte(w.sequence)})
+	m := &machine{
+		Node: plan.Node{
+			Name: name, UID: fmt.Sprint(w.sequence), Zone: zone, Created: w.now, Ready: true, ReadyChanged: w.now,
+			Dedicated: dedicated, Addresses: []netip.Addr{ip},
+			Blocks: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(w.sequence), 0}), 26)},
+		},
+		alive: true, joined: w.now, rendered: map[string]option{}, renderAt: w.now,
+	}
+	if dedicated {
+		m.WorkerID = name
+	}
+	w.nodes[name] = m
+	w.changed()
+	return m
+}
+
+func (w *world) removeNode(name string) {
+	delete(w.nodes, name)
+	delete(w.reports, name)
+	w.changed()
+}
+
+// setAlive kills or revives a node; Kubernetes notices.
+func (w *world) setAlive(name string, alive bool) {
+	m := w.nodes[name]
+	if m.alive == alive {
+		return
+	}
+	m.alive, m.Ready, m.ReadyChanged = alive, alive, w.now
+	if alive {
+		m.joined = w.now
+	}
+	w.nextLook = w.now
+}
+
+// changed lets every node render anew, each after a delay of its own.
+func (w *world) changed() {
+	for _, m := range w.sorted() {
+		if at := w.now.Add(w.random(w.maxLag)); m.renderAt.Before(w.now) || at.Before(m.renderAt) {
+			m.renderAt = at
+		}
+	}
+	w.nextLook = w.now
+}
+
+func (w *world) random(seconds int) time.Duration {
+	return time.Duration(w.rnd.IntN(seconds+1)) * time.Second
+}
+
+func (w *world) sorted() []*machine {
+	out := make([]*machine, 0, len(w.nodes))
+	for _, m := range w.nodes {
+		out = append(out, m)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}
+
+// tick lets one second pass for everything but the manager.
+func (w *world) tick() {
+	w.now = w.now.Add(time.Second)
+	for _, m := range w.sorted() {
+		if m.alive && !m.renderAt.After(w.now) {
+			m.rendered = w.render(m)
+		}
+	}
+	w.moveSessions()
+	w.report()
+}
+
+// render follows Calico's confd.
+func (w *world) render(m *machine) map[string]option {
+	out := map[string]option{}
+	for _, o := range w.sorted() {
+		if o == m {
+			continue
+		}
+		opt := option{client: m.ClusterID != "" && o.ClusterID != m.ClusterID}
+		if opt.client {
+			opt.clusterID = m.ClusterID
+		}
+		if w.bgp.MeshOn() && m.ClusterID == "" && o.ClusterID == "" {
+			opt.mesh, opt.password = true, ref(w.bgp.Mesh.Password)
+			out[o.Name] = opt
+		}
+		for _, p := range w.peers {
+			if matches(p.NodeSelector, m) && matches(p.PeerSelector, o) || matches(p.NodeSelector, o) && matches(p.PeerSelector, m) {
+				opt.mesh, opt.password = false, ref(p.Password)
+				out[o.Name] = opt
+			}
+		}
+	}
+	return out
+}
+
+func ref(r *plan.SecretRef) string {
+	if r == nil {
+		return ""
+	}
+	return r.Name + "/" + r.Key
+}
+
+func matches(selector string, m *machine) bool {
+	switch selector {
+	case "has(" + label + ")":
+		return m.RoleLabel
+	case "!has(" + label + ")":
+		return !m.RoleLabel
+	}
+	return false
+}
+
+func (w *world) moveSessions() {
+	all := w.sorted()
+	known := map[[2]string]bool{}
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			key := [2]string{a.Name, b.Name}
+			oa, oka := a.rendered[b.Name]
+			ob, okb := b.rendered[a.Name]
+			live := oka && okb && a.alive && b.alive && oa.password == ob.password
+			s := w.sessions[key]
+			if s == nil {
+				s = &session{}
+				w.sessions[key] = s
+			}
+			known[key] = true
+			if !live {
+				*s = session{}
+				continue
+			}
+			if !s.live || s.a != oa || s.b != ob {
+				*s = session{a: oa, b: ob, live: true, upAt: w.now.Add(2*time.Second + w.random(16))}
+			}
+			s.up = !s.upAt.After(w.now)
+		}
+	}
+	for key := range w.sessions {
+		if !known[key] {
+			delete(w.sessions, key)
+		}
+	}
+}
+
+func (w *world) session(a, b string) *session {
+	if a > b {
+		a, b = b, a
+	}
+	if s := w.sessions[[2]string{a, b}]; s != nil {
+		return s
+	}
+	return &session{}
+}
+
+// report is Calico's reporter and our receipt of its reports: it writes only what
+// has changed, and at once what was cleared.
+func (w *world) report() {
+	for name, watch := range w.watches {
+		m := w.nodes[name]
+		if m == nil || !m.alive {
+			continue
+		}
+		old := w.reports[name]
+		if old == nil {
+			old = &plan.Status{Node: name}
+			w.reports[name] = old
+		}
+		cleared := !old.Agent
+		if !cleared && w.now.Unix()%max(1, int64(watch.Period/time.Second)) != 0 {
+			continue
+		}
+		if cleared {
+			old = &plan.Status{Sessions: w.memory[name]}
+		}
+		st, same := w.statusOf(m, watch.Routes, old)
+		if cleared || !same {
+			w.reports[name] = st
+			w.nextLook = w.now
+		}
+	}
+}
+
+func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Status, bool) {
+	st := &plan.Status{Node: m.Name, Agent: true, Updated: w.now, HasRoutes: routes}
+	same := old.HasRoutes == routes
+	for _, o := range w.sorted() {
+		opt, ok := m.rendered[o.Name]
+		if !ok {
+			continue
+		}
+		s := plan.Session{Peer: o.Addresses[0], Kind: plan.SessionNode, Established: w.session(m.Name, o.Name).up, Since: w.now}
+		if opt.mesh {
+			s.Kind = plan.SessionMesh
+		}
+		i := slices.IndexFunc(old.Sessions, func(x plan.Session) bool { return x.Peer == s.Peer && x.Kind == s.Kind })
+		if i >= 0 && old.Sessions[i].Established == s.Established {
+			s.Since = old.Sessions[i].Since
+		} else {
+			same = false
+		}
+		st.Sessions = append(st.Sessions, s)
+	}
+	if routes {
+		st.Routes = w.routesOf(m)
+		same = same && slices.Equal(st.Routes, old.Routes)
+	}
+	return st, same && len(st.Sessions) == len(old.Sessions)
+}
+
+// routesOf gives the paths that m has, one for each neighbour that passes one on.
+func (w *world) routesOf(m *machine) []plan.Route {
+	var out []plan.Route
+	for _, origin := range w.sorted() {
+		for _, via := range w.sorted() {
+			if via != m && origin != m && w.passes(origin, via, m) {
+				out = append(out, plan.Route{Prefix: origin.Blocks[0], From: via.Addresses[0]})
+			}
+		}
+	}
+	return out
+}
+
+// passes reports whether to has origin's routes from via: directly, or reflected
+// once (with one cluster ID a route is never reflected twice).
+func (w *world) passes(origin, via, to *machine) bool {
+	if !w.session(via.Name, to.Name).up {
+		return false
+	}
+	if origin == via {
+		return true
+	}
+	return w.session(origin.Name, via.Name).up && via.ClusterID != "" &&
+		(via.rendered[origin.Name].client || via.rendered[to.Name].client)
+}
+
+// reaches reports whether a has a route to b.
+func (w *world) reaches(b, a *machine) bool {
+	for _, via := range w.nodes {
+		if via != a && via.alive && w.passes(b, via, a) {
+			return true
+		}
+	}
+	return false
+}
