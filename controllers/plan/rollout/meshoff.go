@@ -81,32 +81,34 @@ func watchRoutes(samples []plan.Node) []plan.Watch {
 }
 
 // routesGate demands that a client has from every reflector each prefix that it
-// has from the mesh. A session can be Established and exchange nothing.
+// has from the mesh or from any other reflector. A session can be Established
+// and exchange nothing.
 func (v *view) routesGate(g *gate, c plan.Node) {
 	st, ok := v.Statuses[c.Name]
 	if !ok || blank(st) || !st.HasRoutes {
 		g.wait("a report of the routes of %s", c.Name)
 		return
 	}
-	byMesh, byPeer := map[netip.Prefix]bool{}, map[netip.Prefix]map[netip.Addr]bool{}
-	mesh := meshPeers(st)
+	inCluster := meshPeers(st)
+	for _, rr := range v.wanted {
+		for _, a := range common(c, rr) {
+			inCluster[a] = true
+		}
+	}
+	from := map[netip.Prefix]map[netip.Addr]bool{}
 	for _, r := range st.Routes {
-		if !r.From.IsValid() {
+		if !inCluster[r.From] {
 			continue
 		}
-		if mesh[r.From] {
-			byMesh[r.Prefix] = true
-			continue
+		if from[r.Prefix] == nil {
+			from[r.Prefix] = map[netip.Addr]bool{}
 		}
-		if byPeer[r.Prefix] == nil {
-			byPeer[r.Prefix] = map[netip.Addr]bool{}
-		}
-		byPeer[r.Prefix][r.From] = true
+		from[r.Prefix][r.From] = true
 	}
 	before := len(g.waiting)
-	for prefix := range byMesh {
+	for prefix, senders := range from {
 		for _, rr := range v.wanted {
-			if !fromAny(byPeer[prefix], common(c, rr)) {
+			if !fromAny(senders, common(c, rr)) {
 				g.wait("%s to learn %s from %s", c.Name, prefix, rr.Name)
 			}
 		}

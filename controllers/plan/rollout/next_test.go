@@ -1,0 +1,248 @@
+package rollout_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// migrated is the observation of a cluster at rest on its reflectors.
+func migrated(t *testing.T) (*world, rollout.Observed) {
+	t.Helper()
+	w := newWorld(1, 6, 3)
+	require.Empty(t, w.settle())
+	return w, w.observe()
+}
+
+func (w *world) next(o rollout.Observed) rollout.Step { return rollout.Next(o, w.d, w.now) }
+
+func TestRefusalsTouchNothing(t *testing.T) {
+	client := func(o *rollout.Observed) *plan.Node { return &o.Nodes[0] }
+	for reason, edit := range map[string]func(*world, *rollout.Observed){
+		"MixedASNumbers":   func(_ *world, o *rollout.Observed) { client(o).ASN = 65001 },
+		"ForeignReflector": func(_ *world, o *rollout.Observed) { client(o).ClusterID = "1.1.1.1" },
+		"NameTaken":        func(_ *world, o *rollout.Observed) { o.Peers[0].Owned = false },
+		"ForeignInClusterPeer": func(_ *world, o *rollout.Observed) {
+			o.Peers = append(o.Peers, plan.Peer{Name: "theirs", PeerSelector: "all()"})
+		},
+		"ForeignLabel": func(w *world, o *rollout.Observed) { w.d.RoleLabel = "route-reflector"; client(o).RoleLabel = true },
+		"CalicoNotInstalled": func(_ *world, o *rollout.Observed) {
+			o.Problems = []plan.Problem{{Reason: "CalicoNotInstalled", Message: "install it"}}
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			w, o := migrated(t)
+			edit(w, &o)
+			s := w.next(o)
+			require.NotNil(t, s.Problem)
+			require.Equal(t, reason, s.Problem.Reason)
+			require.NotEmpty(t, s.Problem.Message)
+			require.Empty(t, s.Actions)
+		})
+	}
+	t.Run("a peer outside the cluster is nobody's problem", func(t *testing.T) {
+		w, o := migrated(t)
+		o.Peers = append(o.Peers, plan.Peer{Name: "rack-switch", PeerIP: "172.16.0.1:179", ASN: 65000})
+		require.Equal(t, rollout.Steady, w.next(o).Name)
+	})
+	t.Run("one given by the address of a node is", func(t *testing.T) {
+		w, o := migrated(t)
+		o.Peers = append(o.Peers, plan.Peer{Name: "theirs", PeerIP: o.Nodes[1].Addresses[0].String() + ":179"})
+		require.Equal(t, rollout.Refused, w.next(o).Name)
+	})
+}
+
+// meshOn is the cluster a moment before the mesh goes: all gates are open.
+func meshOn(t *testing.T) (*world, rollout.Observed) {
+	t.Helper()
+	w, _ := migrated(t)
+	disturbances["mesh switched on"](w, 0)
+	for range 600 {
+		w.tick()
+		w.nextLook = w.now
+		o := w.observe()
+		if s := w.next(o); s.Name == "DisableMesh" {
+			return w, o
+		}
+		w.manage(-1)
+	}
+	t.Fatal("never ready to switch the mesh off")
+	return nil, rollout.Observed{}
+}
+
+// Each gate before the mesh goes, closed by itself.
+func TestTheMeshStaysOnWhile(t *testing.T) {
+	reflector := func(o *rollout.Observed) string { return o.Nodes[len(o.Nodes)-1].Name }
+	status := func(o *rollout.Observed, name string, edit func(*plan.Status)) {
+		st := o.Statuses[name]
+		sessions := append([]plan.Session(nil), st.Sessions...)
+		st.Sessions, st.Routes = sessions, append([]plan.Route(nil), st.Routes...)
+		edit(&st)
+		o.Statuses[name] = st
+	}
+	for name, edit := range map[string]func(*world, *rollout.Observed){
+		"a session is down": func(_ *world, o *rollout.Observed) {
+			status(o, reflector(o), func(s *plan.Status) { s.Sessions[0].Established = false })
+		},
+		"a session is missing": func(_ *world, o *rollout.Observed) {
+			status(o, reflector(o), func(s *plan.Status) { s.Sessions = s.Sessions[1:] })
+		},
+		"a session has just come up": func(w *world, o *rollout.Observed) {
+			status(o, reflector(o), func(s *plan.Status) { s.Sessions[0].Since = w.now })
+		},
+		"a report is old": func(w *world, o *rollout.Observed) {
+			status(o, reflector(o), func(s *plan.Status) { s.Updated = w.now.Add(-31 * time.Second) })
+		},
+		"a report is unproven": func(_ *world, o *rollout.Observed) {
+			status(o, reflector(o), func(s *plan.Status) { s.Updated = time.Time{} })
+		},
+		"a report is missing": func(_ *world, o *rollout.Observed) { delete(o.Statuses, reflector(o)) },
+		"a reflector has a mesh session": func(_ *world, o *rollout.Observed) {
+			status(o, reflector(o), func(s *plan.Status) {
+				s.Sessions = append(s.Sessions, plan.Session{Peer: netip.MustParseAddr("10.9.9.9"), Kind: plan.SessionMesh})
+			})
+		},
+		"a BGPPeer was written a moment ago": func(w *world, o *rollout.Observed) { o.Peers[0].Written = w.now },
+		"a role was given a moment ago": func(w *world, o *rollout.Observed) {
+			o.Nodes[len(o.Nodes)-1].RoleSince = w.now
+		},
+		"a reflector is not Ready": func(w *world, o *rollout.Observed) {
+			o.Nodes[len(o.Nodes)-1].Ready, o.Nodes[len(o.Nodes)-1].ReadyChanged = false, w.now
+		},
+		"a reflector is missing": func(_ *world, o *rollout.Observed) { o.Nodes = o.Nodes[:len(o.Nodes)-1] },
+		"a second address family has no session": func(_ *world, o *rollout.Observed) {
+			for _, i := range []int{0, len(o.Nodes) - 1} {
+				o.Nodes[i].Addresses = append(o.Nodes[i].Addresses[:1:1], netip.MustParseAddr(fmt.Sprintf("fd00::%d", i+1)))
+			}
+		},
+		"a client shares no address family": func(_ *world, o *rollout.Observed) {
+			o.Nodes[0].Addresses = []netip.Addr{netip.MustParseAddr("fd00::1")}
+		},
+		"a sampled client lacks a route": func(_ *world, o *rollout.Observed) {
+			from := o.Nodes[len(o.Nodes)-1].Addresses[0]
+			status(o, o.Nodes[0].Name, func(s *plan.Status) {
+				kept := s.Routes[:0]
+				for _, r := range s.Routes {
+					if r.From != from {
+						kept = append(kept, r)
+					}
+				}
+				s.Routes = kept
+			})
+		},
+		"the sampled routes are unknown": func(_ *world, o *rollout.Observed) {
+			status(o, o.Nodes[0].Name, func(s *plan.Status) { s.HasRoutes = false })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := meshOn(t)
+			edit(w, &o)
+			s := w.next(o)
+			require.NotEqual(t, "DisableMesh", s.Name)
+			for _, a := range s.Actions {
+				require.NotEqual(t, plan.DisableMesh{}.String(), a.String())
+			}
+			require.NotEmpty(t, s.WaitingFor, s.Name)
+		})
+	}
+	t.Run("nothing is missing: then it goes", func(t *testing.T) {
+		w, o := meshOn(t)
+		require.Equal(t, "DisableMesh", w.next(o).Name)
+	})
+}
+
+func TestSafetyNet(t *testing.T) {
+	kill := func(w *world, o *rollout.Observed, count int, ago time.Duration) {
+		for i := range count {
+			n := &o.Nodes[len(o.Nodes)-1-i]
+			n.Ready, n.ReadyChanged = false, w.now.Add(-ago)
+		}
+	}
+	for name, tc := range map[string]struct {
+		lost int
+		ago  time.Duration
+		want bool
+	}{
+		"one of three lost changes nothing":       {1, time.Hour, false},
+		"two lost just now, one serves: it waits": {2, time.Second, false},
+		"two lost for long, one serves: mesh on":  {2, time.Minute, true},
+		"all lost a second ago: mesh on, at once": {3, time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := migrated(t)
+			kill(w, &o, tc.lost, tc.ago)
+			s := w.next(o)
+			require.Equal(t, tc.want, s.Name == "RestoreMesh", s.Name)
+			if tc.lost == 2 && !tc.want {
+				require.Positive(t, s.Again, "it must look again when the wait is over")
+			}
+		})
+	}
+	t.Run("all BIRDs dead on Ready nodes: mesh on", func(t *testing.T) {
+		w, o := migrated(t)
+		for name, st := range o.Statuses {
+			st.Sessions = nil
+			o.Statuses[name] = st
+		}
+		require.Equal(t, "RestoreMesh", w.next(o).Name)
+	})
+	t.Run("a mesh that somebody else keeps off is theirs", func(t *testing.T) {
+		w, o := migrated(t)
+		kill(w, &o, 3, time.Hour)
+		o.BGP.Saved = nil
+		require.NotEqual(t, "RestoreMesh", w.next(o).Name)
+	})
+}
+
+func TestWithoutNewsOfThePoolNothingIsOrderedOrRemoved(t *testing.T) {
+	w, o := migrated(t)
+	o.Pool = nil
+	require.Equal(t, rollout.Steady, w.next(o).Name)
+	w.d.Pool.SizePerZone = 2
+	s := w.next(o)
+	require.Equal(t, "AwaitProvider", s.Name)
+	require.Empty(t, s.Actions)
+}
+
+func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
+	w, o := meshOn(t)
+	w.d.Timer = true
+	o.Statuses = nil
+	o.Peers[0].Written = w.now.Add(-80 * time.Second)
+	s := w.next(o)
+	require.Equal(t, "AwaitSessions", s.Name)
+	require.Empty(t, s.Watch)
+	o.Peers[0].Written = w.now.Add(-100 * time.Second)
+	require.Equal(t, "DisableMesh", w.next(o).Name)
+}
+
+// A large cluster goes back to the mesh in batches: never more than 64 reports
+// at a time, and every node once.
+func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
+	w := newWorld(3, 70, 3)
+	require.Empty(t, w.run(300))
+	require.False(t, w.bgp.MeshOn())
+	w.d.Mode = rollout.Mesh
+	w.nextLook = w.now
+	looked := map[string]bool{}
+	for range 900 {
+		w.tick()
+		w.manage(-1)
+		require.Empty(t, w.violation())
+		require.LessOrEqual(t, len(w.watches), 64+3)
+		for name := range w.watches {
+			looked[name] = true
+		}
+		if len(w.reflectors()) == 0 {
+			break
+		}
+	}
+	require.Empty(t, w.reflectors())
+	require.Len(t, looked, 70+3)
+}
