@@ -1,0 +1,33 @@
+package pool
+
+// What the manager may do, and nothing else: `make manifests` turns the markers
+// into config/rbac/role.yaml. The demonstration and the e2e tests run with
+// exactly these rights.
+//
+// The object itself. Its name is fixed, and with it everything but list and watch.
+// +kubebuilder:rbac:groups=rrpool.io,resources=routereflectorpools,verbs=list;watch
+// +kubebuilder:rbac:groups=rrpool.io,resources=routereflectorpools,resourceNames=default,verbs=get;patch;update
+// +kubebuilder:rbac:groups=rrpool.io,resources=routereflectorpools/status,resourceNames=default,verbs=patch;update
+//
+// Nodes: role label and cluster ID are set in one merge patch. Never nodes/status.
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+//
+// Calico. Of the BGPConfigurations, only the default one is ever written.
+// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=bgppeers,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=bgpconfigurations,verbs=list;watch;create
+// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=bgpconfigurations,resourceNames=default,verbs=get;update;delete
+// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=caliconodestatuses,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=blockaffinities,verbs=get;list;watch
+//
+// The cluster's own id on IKS.
+// +kubebuilder:rbac:groups="",namespace=kube-system,resources=configmaps,resourceNames=cluster-info,verbs=get
+//
+// Credentials and the lease, in the manager's own namespace.
+// +kubebuilder:rbac:groups="",namespace=rrpool-system,resources=secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=rrpool-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=rrpool-system,resources=leases,resourceNames=rrpool-manager,verbs=get;update
+//
+// Events: those about the object, which has no namespace, are kept in default;
+// those about the lease in its own.
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=default,resources=events,verbs=create;patch;update
+// +kubebuilder:rbac:groups="",namespace=rrpool-system,resources=events,verbs=create;patch
