@@ -1,0 +1,120 @@
+//go:build linux
+
+package lab
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// birdTimeout is how long BIRD may take to answer; under load it answers late, not never.
+const birdTimeout = 10 * time.Second
+
+// Session is a BGP session as BIRD shows it.
+type Session struct {
+	// Name is the protocol's: Mesh_172_20_0_10, Node_… or Global_….
+	Name string
+	Peer netip.Addr
+	// State is BGP's own: Established, Active, Connect, OpenSent, Idle, …; empty while the protocol is down.
+	State string
+	// ProtocolState is BIRD's: up, start, down, or wait (Established, but exchanging nothing yet).
+	ProtocolState string
+}
+
+// Established tells whether the session is up and exchanges routes.
+func (s Session) Established() bool { return s.State == "Established" && s.ProtocolState == "up" }
+
+// Mesh tells whether the session belongs to the node-to-node mesh.
+func (s Session) Mesh() bool { return strings.HasPrefix(s.Name, "Mesh_") }
+
+// Birdc asks a node's BIRD, as birdc does, and returns its answer without reply codes. An error code is an error.
+func (l *Lab) Birdc(node, command string) (string, error) {
+	n, err := l.node(node)
+	if err != nil {
+		return "", err
+	}
+	return n.birdc(command)
+}
+
+// Sessions lists a node's BGP sessions in BIRD's order.
+func (l *Lab) Sessions(node string) ([]Session, error) {
+	answer, err := l.Birdc(node, "show protocols")
+	if err != nil {
+		return nil, err
+	}
+	return parseSessions(answer), nil
+}
+
+func (n *node) birdc(command string) (string, error) {
+	conn, err := net.DialTimeout("unix", n.path("run", "bird.ctl"), birdTimeout)
+	if err != nil {
+		return "", fmt.Errorf("reaching BIRD on %q: %w", n.spec.Name, err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing to do about it
+	if err := conn.SetDeadline(time.Now().Add(birdTimeout)); err != nil {
+		return "", fmt.Errorf("reaching BIRD on %q: %w", n.spec.Name, err)
+	}
+	if _, err := fmt.Fprintln(conn, command); err != nil {
+		return "", fmt.Errorf("asking BIRD on %q: %w", n.spec.Name, err)
+	}
+	answer, code, err := readAnswer(bufio.NewScanner(conn))
+	if err != nil {
+		return "", fmt.Errorf("asking BIRD on %q for %q: %w", n.spec.Name, command, err)
+	}
+	if code[0] == '8' || code[0] == '9' {
+		return "", fmt.Errorf("asking BIRD on %q for %q: %s", n.spec.Name, command, answer)
+	}
+	return answer, nil
+}
+
+// readAnswer reads the greeting and one answer. A line is "1002-text" (more follows), " text" (the same code) or "0000 text" (the last).
+func readAnswer(lines *bufio.Scanner) (answer, code string, err error) {
+	lines.Buffer(nil, 1<<20)
+	if !lines.Scan() {
+		return "", "", fmt.Errorf("no greeting: %w", lines.Err())
+	}
+	var text strings.Builder
+	for lines.Scan() {
+		line := lines.Text()
+		if strings.HasPrefix(line, " ") {
+			fmt.Fprintln(&text, line[1:])
+			continue
+		}
+		if len(line) < 5 {
+			return "", "", fmt.Errorf("unexpected line %q", line)
+		}
+		if rest := line[5:]; rest != "" {
+			fmt.Fprintln(&text, rest)
+		}
+		if line[4] == ' ' {
+			return text.String(), line[:4], nil
+		}
+	}
+	return "", "", fmt.Errorf("the answer ends early: %w", lines.Err())
+}
+
+// parseSessions reads lines such as "Mesh_172_20_0_10 BGP master up 07:22:33 Established".
+func parseSessions(answer string) []Session {
+	var sessions []Session
+	for line := range strings.Lines(answer) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 || fields[1] != "BGP" {
+			continue
+		}
+		_, address, _ := strings.Cut(fields[0], "_")
+		peer, err := netip.ParseAddr(strings.ReplaceAll(address, "_", "."))
+		if err != nil {
+			continue
+		}
+		session := Session{Name: fields[0], Peer: peer, ProtocolState: fields[3]}
+		if len(fields) > 5 {
+			session.State = fields[5]
+		}
+		sessions = append(sessions, session)
+	}
+	return sessions
+}

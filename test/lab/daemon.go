@@ -1,0 +1,116 @@
+//go:build linux
+
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// restartDelay is runit's, which supervises these processes in calico-node.
+	restartDelay = time.Second
+	// termTimeout is how long a daemon may take to end by itself.
+	termTimeout = 5 * time.Second
+)
+
+// daemon is a process inside a space, its output in a file.
+type daemon struct {
+	space   *space
+	command []string
+	env     []string
+	logPath string
+	// restart starts it again whenever it ends by itself.
+	restart bool
+
+	mu       sync.Mutex
+	cmd      *exec.Cmd
+	ended    chan struct{} // closed when cmd has ended
+	stopping bool
+	watcher  sync.WaitGroup
+}
+
+func (d *daemon) start() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopping = false
+	return d.launch()
+}
+
+func (d *daemon) launch() error {
+	log, err := os.OpenFile(d.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the log of %q: %w", d.command[0], err)
+	}
+	cmd := exec.Command(d.command[0], d.command[1:]...) //nolint:gosec // G204: ours
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), d.env...), log, log
+	if err := d.space.start(cmd); err != nil {
+		return errors.Join(fmt.Errorf("starting %q: %w", d.command[0], err), log.Close())
+	}
+	ended := make(chan struct{})
+	d.cmd, d.ended = cmd, ended
+	d.watcher.Add(1)
+	go func() {
+		defer d.watcher.Done()
+		_ = cmd.Wait()
+		_ = log.Close()
+		close(ended)
+		d.revive()
+	}()
+	return nil
+}
+
+// revive starts the process again after a while, when that is wanted.
+func (d *daemon) revive() {
+	for {
+		d.mu.Lock()
+		again := d.restart && !d.stopping
+		d.mu.Unlock()
+		if !again {
+			return
+		}
+		time.Sleep(restartDelay)
+		d.mu.Lock()
+		if d.stopping || d.launch() == nil {
+			d.mu.Unlock()
+			return
+		}
+		d.mu.Unlock()
+	}
+}
+
+// stop ends the process with a signal, and by force when that does not help. It returns when the process is gone.
+func (d *daemon) stop(signal syscall.Signal) {
+	d.mu.Lock()
+	d.stopping = true
+	cmd, ended := d.cmd, d.ended
+	d.mu.Unlock()
+	if cmd != nil {
+		_ = cmd.Process.Signal(signal)
+		select {
+		case <-ended:
+		case <-time.After(termTimeout):
+			_ = cmd.Process.Kill()
+		}
+	}
+	d.watcher.Wait()
+}
+
+func (d *daemon) running() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cmd == nil {
+		return false
+	}
+	select {
+	case <-d.ended:
+		return false
+	default:
+		return true
+	}
+}

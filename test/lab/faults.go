@@ -1,0 +1,73 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+)
+
+// KillBIRD kills a node's BIRD as a crash does: peers see the connection break, and keep the routes for the graceful restart time.
+// It stays down until StartBIRD.
+func (l *Lab) KillBIRD(name string) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("killing BIRD: %w", err)
+	}
+	n.bird.stop(syscall.SIGKILL)
+	return nil
+}
+
+// StopBIRD shuts a node's BIRD down in order, as a drained or powered-off node does: peers are told, and withdraw the routes.
+// It stays down until StartBIRD.
+func (l *Lab) StopBIRD(name string) error {
+	if _, err := l.Birdc(name, "down"); err != nil {
+		return fmt.Errorf("stopping BIRD: %w", err)
+	}
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("stopping BIRD: %w", err)
+	}
+	n.bird.stop(syscall.SIGTERM)
+	return nil
+}
+
+// StartBIRD starts a node's BIRD after KillBIRD or StopBIRD, in graceful restart as calico-node does, and waits until it answers.
+func (l *Lab) StartBIRD(ctx context.Context, name string) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("starting BIRD: %w", err)
+	}
+	if n.bird.running() {
+		return nil
+	}
+	return n.startBIRD(ctx)
+}
+
+// CutLink pulls the node's cable: no BGP, no pods, no apiserver. The node stays Ready for the API until SetReady says otherwise.
+func (l *Lab) CutLink(name string) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("cutting a link: %w", err)
+	}
+	return setDown(l.bridge.link, n.port())
+}
+
+// RestoreLink plugs the node's cable in again.
+func (l *Lab) RestoreLink(name string) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("restoring a link: %w", err)
+	}
+	return setUp(l.bridge.link, n.port())
+}
+
+// SetReady makes the node Ready or not, and keeps it so. It returns when the apiserver knows.
+func (l *Lab) SetReady(ctx context.Context, name string, ready bool) error {
+	if _, err := l.node(name); err != nil {
+		return fmt.Errorf("setting readiness: %w", err)
+	}
+	l.kubelet.set(name, ready)
+	return l.kubelet.sync(ctx, name)
+}

@@ -1,0 +1,131 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// insideVariable tells a re-executed binary that it is inside its namespaces, and where the node agent's binary is.
+const insideVariable = "RRPOOL_LAB_INSIDE"
+
+// policyVariable set to "skip" makes Main skip the tests of a binary where the lab cannot run, instead of failing.
+const policyVariable = "RRPOOL_LAB"
+
+// Main is for TestMain: it runs the tests of the binary inside private namespaces, then cleanup, and ends the process. Where the lab
+// cannot run it says why, and fails.
+func Main(m *testing.M, cleanup ...func() error) {
+	if err := Isolate(context.Background(), os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		if os.Getenv(policyVariable) == "skip" {
+			fmt.Fprintln(os.Stderr, "lab: skipped, as "+policyVariable+"=skip says")
+			os.Exit(0)
+		}
+		os.Exit(1)
+	}
+	code := m.Run()
+	for _, clean := range cleanup {
+		if err := clean(); err != nil {
+			fmt.Fprintln(os.Stderr, "lab:", err)
+		}
+	}
+	os.Exit(code)
+}
+
+// Isolate makes sure that the process runs in private network and mount namespaces with everything that a lab needs. Called outside,
+// it checks the prerequisites, builds what is missing, re-executes the binary inside with the same arguments, and ends the process
+// with the result: it returns only an error. Called inside, it returns nil. Call it first thing: what came before runs twice.
+func Isolate(ctx context.Context, log io.Writer) error {
+	if os.Getenv(insideVariable) != "" {
+		return settleIn()
+	}
+	if err := checkPrograms(); err != nil {
+		return err
+	}
+	agent, err := prepare(ctx, log)
+	if err != nil {
+		return err
+	}
+	code, err := reexecute(agent)
+	if err != nil {
+		return err
+	}
+	os.Exit(code)
+	return nil
+}
+
+// reexecute runs this binary in new namespaces, as root of a new user namespace unless we are root already.
+func reexecute(agent string) (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("finding this binary: %w", err)
+	}
+	cmd := exec.Command(self, os.Args[1:]...) //nolint:gosec // G204: ourselves
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), insideVariable+"="+agent)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	// The terminal sends Ctrl-C to both of us; the inner one decides what to do about it.
+	signal.Ignore(os.Interrupt)
+	runtime.LockOSThread() // the child is to die with this thread, so it must not go before us
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("making private namespaces (needs root, or unprivileged user namespaces: "+
+			"sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces): %w", err)
+	}
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, syscall.SIGTERM, syscall.SIGQUIT)
+	go func() {
+		for s := range terminate {
+			_ = cmd.Process.Signal(s)
+		}
+	}()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		return 0, fmt.Errorf("running inside private namespaces: %w", err)
+	}
+	return max(cmd.ProcessState.ExitCode(), -1) & 0xff, nil
+}
+
+// settleIn prepares the namespaces: mounts that stay private, a writable run folder that hides the host's, and loopback.
+func settleIn() error {
+	signal.Reset(os.Interrupt)
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	run, err := filepath.EvalSymlinks("/var/run")
+	if err != nil {
+		return fmt.Errorf("finding the run folder: %w", err)
+	}
+	if err := unix.Mount("tmpfs", run, "tmpfs", 0, "mode=755"); err != nil {
+		return fmt.Errorf("mounting a private %s: %w", run, err)
+	}
+	if err := os.Mkdir(calicoRunDir, 0o755); err != nil { //nolint:gosec // G301: as Calico makes it
+		return fmt.Errorf("making %s: %w", calicoRunDir, err)
+	}
+	loopback, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("finding loopback: %w", err)
+	}
+	if err := netlink.LinkSetUp(loopback); err != nil {
+		return fmt.Errorf("starting loopback: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
+	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
+	"github.com/vishvananda/netlink"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/lab/probe"
+)
+
+// Options say what kind of cluster to make. The zero value is a cluster on Calico's defaults.
+type Options struct {
+	// Log receives progress. Default: discarded.
+	Log io.Writer
+	// Dir keeps every configuration and log. Default: a temporary folder that Stop removes.
+	Dir string
+	// MeshPassword, when set, is the BGP password of the mesh, as IKS has it: a default BGPConfiguration that refers to a Secret.
+	MeshPassword string
+	// Audit is what the apiserver records, for ControlPlane().Writes.
+	Audit controlplane.AuditLevel
+	// ProbeInterval defaults to probe.DefaultInterval.
+	ProbeInterval time.Duration
+}
+
+// Lab is a running cluster. It is safe for concurrent use.
+type Lab struct {
+	options   Options
+	temporary bool
+	agent     string // the node agent's binary
+	realTime  bool
+
+	bridge  *space
+	port    netlink.Link // of the control plane
+	plane   *controlplane.ControlPlane
+	kubelet *kubelet
+	kube    kubernetes.Interface
+	calico  clientv3.Interface
+	prober  *probe.Prober
+
+	mu      sync.Mutex
+	nodes   map[string]*node
+	created int
+}
+
+// Start makes a cluster without nodes: add them with AddNodes. The process must be inside its namespaces: see Main and Isolate. One
+// lab at a time.
+func Start(ctx context.Context, options Options) (*Lab, error) {
+	agent := os.Getenv(insideVariable)
+	if agent == "" {
+		return nil, errors.New("starting the lab: not inside private namespaces; call Main or Isolate first")
+	}
+	if options.Log == nil {
+		options.Log = io.Discard
+	}
+	l := &Lab{options: options, agent: agent, realTime: mayUseRealTime(), nodes: map[string]*node{}}
+	if !l.realTime {
+		fmt.Fprintln(options.Log, "lab: BIRD may not have real-time priority here; on a busy machine probes may be lost that no real node would lose")
+	}
+	if err := l.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the lab: %w", err), l.Stop())
+	}
+	return l, nil
+}
+
+func (l *Lab) start(ctx context.Context) (err error) {
+	if l.options.Dir == "" {
+		if l.options.Dir, err = os.MkdirTemp("", "rrlab-"); err != nil {
+			return fmt.Errorf("making a folder: %w", err)
+		}
+		l.temporary = true
+	}
+	if l.bridge, err = newSwitch(); err != nil {
+		return err
+	}
+	if err := l.plugInControlPlane(); err != nil {
+		return err
+	}
+	if err := l.startControlPlane(ctx); err != nil {
+		return err
+	}
+	if err := writeConfdTemplates(ctx, l.path("confd")); err != nil {
+		return err
+	}
+	l.prober = probe.New(l.options.ProbeInterval)
+	l.kubelet = startKubelet(l.kube)
+	return l.createCluster(ctx)
+}
+
+func (l *Lab) plugInControlPlane() error {
+	handle, err := netlink.NewHandle()
+	if err != nil {
+		return fmt.Errorf("opening netlink: %w", err)
+	}
+	defer handle.Close()
+	if err := plug(l.bridge, handle, "lab0", "control-plane", controlPlaneAddress()); err != nil {
+		return err
+	}
+	l.port, err = handle.LinkByName("lab0")
+	return err
+}
+
+func (l *Lab) startControlPlane(ctx context.Context) error {
+	calico, err := controlplane.CalicoCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	own, err := controlplane.OwnCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	dir := l.path("control-plane")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	l.plane, err = controlplane.Start(ctx, controlplane.Options{
+		Log: l.options.Log, Dir: dir, BindAddress: "0.0.0.0", Host: controlPlaneAddress().String(),
+		Audit: l.options.Audit, CRDs: []string{calico, own},
+	})
+	if err != nil {
+		return err
+	}
+	if err := controlplane.WriteKubeconfig(l.Kubeconfig(), l.plane.AdminConfig()); err != nil {
+		return err
+	}
+	agents, err := l.plane.UserConfig(agentUser, "system:masters")
+	if err != nil {
+		return err
+	}
+	if err := controlplane.WriteKubeconfig(l.path("agent.kubeconfig"), agents); err != nil {
+		return err
+	}
+	return l.makeClients()
+}
+
+func (l *Lab) makeClients() error {
+	config, err := l.plane.UserConfig(labUser, "system:masters")
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	if l.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("making the client: %w", err)
+	}
+	calico := apiconfig.NewCalicoAPIConfig()
+	calico.Spec.DatastoreType = apiconfig.Kubernetes
+	calico.Spec.Kubeconfig = l.Kubeconfig()
+	if l.calico, err = clientv3.New(*calico); err != nil {
+		return fmt.Errorf("making the Calico client: %w", err)
+	}
+	return nil
+}
+
+// Stop ends everything and removes the folder when it was a temporary one.
+func (l *Lab) Stop() error {
+	var errs []error
+	if l.prober != nil {
+		errs = append(errs, l.prober.Stop())
+	}
+	l.kubelet.stop()
+	for _, n := range l.nodes {
+		n.destroy()
+	}
+	if l.plane != nil {
+		errs = append(errs, l.plane.Stop())
+	}
+	if l.port != nil {
+		errs = append(errs, netlink.LinkDel(l.port))
+	}
+	if l.bridge != nil {
+		l.bridge.close()
+	}
+	if l.temporary {
+		errs = append(errs, os.RemoveAll(l.options.Dir))
+	}
+	return errors.Join(errs...)
+}
+
+// ControlPlane is the lab's apiserver: users, audit log, restarts. Pods and nodes can reach it, and so can this process.
+func (l *Lab) ControlPlane() *controlplane.ControlPlane { return l.plane }
+
+// AdminConfig is for clients that may do everything.
+func (l *Lab) AdminConfig() *rest.Config { return l.plane.AdminConfig() }
+
+// Kubeconfig is the path of an admin's kubeconfig, for DATASTORE_TYPE=kubernetes clients as well.
+func (l *Lab) Kubeconfig() string { return l.path("kubeconfig") }
+
+// Kube is an admin's client.
+func (l *Lab) Kube() kubernetes.Interface { return l.kube }
+
+// Calico is an admin's libcalico-go client.
+func (l *Lab) Calico() clientv3.Interface { return l.calico }
+
+// Checkpoint begins a phase of the probes.
+func (l *Lab) Checkpoint(name string) {
+	fmt.Fprintf(l.options.Log, "lab: %s %s\n", time.Now().Format("15:04:05.000"), name)
+	l.prober.Checkpoint(name)
+}
+
+// Report tells what the probes have seen until now. The endpoints are named as the nodes are.
+func (l *Lab) Report() probe.Report { return l.prober.Report() }
+
+// Nodes are the names of the nodes that are up, in the order of their creation.
+func (l *Lab) Nodes() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	names := make([]string, 0, len(l.nodes))
+	for name, n := range l.nodes {
+		if n.up {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return l.nodes[a].number - l.nodes[b].number })
+	return names
+}
+
+// Address is a node's own address, the one that BGP uses; the zero Addr when there is no such node.
+func (l *Lab) Address(name string) netip.Addr {
+	n, err := l.node(name)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return n.spec.Address
+}
+
+func (l *Lab) node(name string) (*node, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n, ok := l.nodes[name]; ok && n.up {
+		return n, nil
+	}
+	return nil, fmt.Errorf("there is no node %q", name)
+}
+
+func (l *Lab) path(elements ...string) string {
+	return filepath.Join(append([]string{l.options.Dir}, elements...)...)
+}
+
+func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }

@@ -1,0 +1,133 @@
+//go:build linux
+
+package lab
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+// calicoRunDir is where Calico's components look for BIRD's control sockets. Each node mounts its own folder there.
+const calicoRunDir = "/var/run/calico"
+
+var (
+	// nodeNetwork holds the control plane, at its first address, and the nodes, in the order of their creation.
+	nodeNetwork = netip.MustParsePrefix("172.20.0.0/16")
+	// podNetwork is the IP pool; each node with pods has the block of 64 addresses with its number.
+	podNetwork = netip.MustParsePrefix("10.244.0.0/16")
+)
+
+const (
+	// firstHost leaves room for addresses that tests choose themselves.
+	firstHost  = 10
+	blockBits  = 26
+	blockSize  = 1 << (32 - blockBits)
+	bridgeName = "br0"
+	podDevice  = "cali0" // Calico's BIRD configuration takes no routes from cali*
+)
+
+// block is the address block of the node with this number.
+func block(number int) netip.Prefix {
+	return netip.PrefixFrom(nth(podNetwork.Addr(), number*blockSize), blockBits)
+}
+
+// nth is the address n after base.
+func nth(base netip.Addr, n int) netip.Addr {
+	b := base.As4()
+	value := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+	value += uint32(n) //nolint:gosec // G115: a small number
+	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)})
+}
+
+// newSwitch makes the bridge that everything is plugged into, in a namespace of its own.
+func newSwitch() (*space, error) {
+	s, err := newSpace()
+	if err != nil {
+		return nil, err
+	}
+	err = s.link.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}})
+	if err == nil {
+		err = setUp(s.link, bridgeName)
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("making the bridge: %w", err)
+	}
+	return s, nil
+}
+
+// plug connects an interface, in the namespace of into, with a port of the switch, and gives it its address.
+func plug(bridge *space, into *netlink.Handle, device, port string, address netip.Addr) error {
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: device}, PeerName: port, PeerNamespace: netlink.NsFd(bridge.ns)}
+	if err := into.LinkAdd(veth); err != nil {
+		return fmt.Errorf("making the cable %q: %w", port, err)
+	}
+	master, err := bridge.link.LinkByName(bridgeName)
+	if err != nil {
+		return fmt.Errorf("finding the bridge: %w", err)
+	}
+	end, err := bridge.link.LinkByName(port)
+	if err != nil {
+		return fmt.Errorf("finding port %q: %w", port, err)
+	}
+	if err := bridge.link.LinkSetMaster(end, master); err != nil {
+		return fmt.Errorf("plugging in %q: %w", port, err)
+	}
+	if err := setUp(bridge.link, port); err != nil {
+		return err
+	}
+	if err := setUp(into, device); err != nil {
+		return err
+	}
+	return addAddress(into, device, netip.PrefixFrom(address, nodeNetwork.Bits()))
+}
+
+// addPodDevice gives the node the address that stands for its pods.
+func addPodDevice(s *space, address netip.Addr) error {
+	if err := s.link.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: podDevice}, PeerName: "pod0"}); err != nil {
+		return fmt.Errorf("making %s: %w", podDevice, err)
+	}
+	for _, device := range []string{"pod0", podDevice} {
+		if err := setUp(s.link, device); err != nil {
+			return err
+		}
+	}
+	return addAddress(s.link, podDevice, netip.PrefixFrom(address, 32))
+}
+
+func setUp(handle *netlink.Handle, device string) error {
+	link, err := handle.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("finding %q: %w", device, err)
+	}
+	if err := handle.LinkSetUp(link); err != nil {
+		return fmt.Errorf("setting %q up: %w", device, err)
+	}
+	return nil
+}
+
+func setDown(handle *netlink.Handle, device string) error {
+	link, err := handle.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("finding %q: %w", device, err)
+	}
+	if err := handle.LinkSetDown(link); err != nil {
+		return fmt.Errorf("setting %q down: %w", device, err)
+	}
+	return nil
+}
+
+func addAddress(handle *netlink.Handle, device string, address netip.Prefix) error {
+	link, err := handle.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("finding %q: %w", device, err)
+	}
+	ip := &net.IPNet{IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen())}
+	if err := handle.AddrAdd(link, &netlink.Addr{IPNet: ip}); err != nil {
+		return fmt.Errorf("giving %q the address %s: %w", device, address, err)
+	}
+	return nil
+}

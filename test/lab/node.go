@@ -1,0 +1,280 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// NodeSpec describes a host that joins the cluster.
+type NodeSpec struct {
+	// Name must be unused.
+	Name string
+	// Zone becomes the label topology.kubernetes.io/zone, when set.
+	Zone string
+	// Labels besides the zone, the hostname and the operating system.
+	Labels map[string]string
+	Taints []corev1.Taint
+	// ProviderID is the cloud's name of the machine, such as ibm://….
+	ProviderID string
+	// Pods is how many pods run here. A node with pods has an address block, and its first pod's address takes part in the probes;
+	// a node without, as dedicated ones are, announces nothing.
+	Pods int
+	// Address of the node. Default: the next free one.
+	Address netip.Addr
+	// ASN is the node's own AS number. Default: the cluster's.
+	ASN uint32
+}
+
+// node is a host: its namespaces and the processes in them.
+type node struct {
+	spec   NodeSpec
+	number int
+	dir    string
+	space  *space
+	agent  *daemon
+	bird   *daemon
+	bird6  *daemon
+	// up is guarded by the lab's lock; once it is set nothing above changes.
+	up bool
+}
+
+// configTimeout is how long confd may take to render a node's first configuration; many nodes at once take their time.
+const configTimeout = 2 * time.Minute
+
+// AddNode makes a host, registers it, starts its processes, waits until BIRD runs, and then marks it Ready. It does not wait for
+// sessions: see WaitMesh. Probes to and from its pods count from their first answer on.
+func (l *Lab) AddNode(ctx context.Context, spec NodeSpec) error {
+	n, err := l.reserve(spec)
+	if err != nil {
+		return fmt.Errorf("adding node %q: %w", spec.Name, err)
+	}
+	if err := l.bringUp(ctx, n); err != nil {
+		n.destroy()
+		l.forget(spec.Name)
+		return fmt.Errorf("adding node %q: %w", spec.Name, err)
+	}
+	return nil
+}
+
+// AddNodes adds nodes, several at a time.
+func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
+	const parallel = 8
+	slots := make(chan struct{}, parallel)
+	errs := make([]error, len(specs))
+	var all sync.WaitGroup
+	for i, spec := range specs {
+		slots <- struct{}{}
+		all.Go(func() {
+			errs[i] = l.AddNode(ctx, spec)
+			<-slots
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// RemoveNode takes a host away as an orderly deletion of a machine does: BIRD ends its sessions administratively, the host
+// disappears, and its objects are deleted.
+func (l *Lab) RemoveNode(ctx context.Context, name string) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("removing a node: %w", err)
+	}
+	if err := l.prober.Remove(name); err != nil {
+		return fmt.Errorf("removing node %q: %w", name, err)
+	}
+	l.kubelet.forget(name)
+	if n.bird.running() {
+		_ = l.StopBIRD(name)
+	}
+	n.destroy()
+	l.forget(name)
+	if err := l.deleteNode(ctx, n); err != nil {
+		return fmt.Errorf("removing node %q: %w", name, err)
+	}
+	return nil
+}
+
+// reserve takes the name and the number. The node exists for others once it is up.
+func (l *Lab) reserve(spec NodeSpec) (*node, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, exists := l.nodes[spec.Name]; exists {
+		return nil, errors.New("it exists")
+	}
+	n := &node{spec: spec, number: l.created, dir: l.path("nodes", spec.Name)}
+	if !spec.Address.IsValid() {
+		n.spec.Address = nth(nodeNetwork.Addr(), firstHost+n.number)
+	}
+	l.created++
+	l.nodes[spec.Name] = n
+	return n, nil
+}
+
+func (l *Lab) forget(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.nodes, name)
+}
+
+func (l *Lab) bringUp(ctx context.Context, n *node) error {
+	if err := l.wire(n); err != nil {
+		return err
+	}
+	if err := l.createNode(ctx, n); err != nil {
+		return err
+	}
+	if err := l.startDaemons(ctx, n); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	n.up = true
+	l.mu.Unlock()
+	l.kubelet.set(n.spec.Name, true)
+	if err := l.kubelet.sync(ctx, n.spec.Name); err != nil {
+		return err
+	}
+	if n.spec.Pods == 0 {
+		return nil
+	}
+	return l.prober.Add(n.spec.Name, n.podAddress(), n.space.enter)
+}
+
+// wire makes the host's namespaces, its cable, and the folder where BIRD's sockets are.
+func (l *Lab) wire(n *node) (err error) {
+	for _, dir := range []string{"run", "config"} {
+		if err := os.MkdirAll(n.path(dir), 0o750); err != nil {
+			return fmt.Errorf("making a folder: %w", err)
+		}
+	}
+	if n.space, err = newSpace(); err != nil {
+		return err
+	}
+	err = n.space.enter(func() error { return syscall.Mount(n.path("run"), calicoRunDir, "", syscall.MS_BIND, "") })
+	if err != nil {
+		return fmt.Errorf("mounting %s: %w", calicoRunDir, err)
+	}
+	for path, value := range map[string]string{
+		"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0",
+	} {
+		if err := n.space.sysctl(path, value); err != nil {
+			return fmt.Errorf("setting %s: %w", path, err)
+		}
+	}
+	if err := plug(l.bridge, n.space.link, "eth0", n.port(), n.spec.Address); err != nil {
+		return err
+	}
+	if n.spec.Pods == 0 {
+		return nil
+	}
+	return addPodDevice(n.space, n.podAddress())
+}
+
+// startDaemons runs what calico-node runs: confd and the reporter, then, on the configuration that confd has rendered, BIRD.
+func (l *Lab) startDaemons(ctx context.Context, n *node) error {
+	if err := l.writeConfdDir(n); err != nil {
+		return err
+	}
+	n.agent = &daemon{
+		space: n.space, logPath: n.path("calico-node.log"), restart: true,
+		command: []string{"nice", "-n", "15", l.agent, "-confdir=" + n.path("confd"), "-interval=600"},
+		env: []string{
+			"NODENAME=" + n.spec.Name, "CALICO_K8S_NODE_REF=" + n.spec.Name, "NAMESPACE=" + secretNamespace, "DATASTORE_TYPE=kubernetes",
+			"KUBECONFIG=" + l.path("agent.kubeconfig"), "GOMAXPROCS=2",
+		},
+	}
+	if err := n.agent.start(); err != nil {
+		return err
+	}
+	if err := n.waitForConfig(ctx); err != nil {
+		return err
+	}
+	var priority []string
+	if l.realTime {
+		priority = []string{"chrt", "-r", "10"}
+	}
+	n.bird = &daemon{
+		space: n.space, logPath: n.path("bird.log"),
+		command: append(priority, "bird", "-R", "-s", calicoRunDir+"/bird.ctl", "-d", "-c", n.path("config", "bird.cfg")),
+	}
+	n.bird6 = &daemon{
+		space: n.space, logPath: n.path("bird6.log"),
+		command: []string{"bird6", "-R", "-s", calicoRunDir + "/bird6.ctl", "-d", "-c", n.path("config", "bird6-empty.cfg")},
+	}
+	if err := n.bird6.start(); err != nil {
+		return err
+	}
+	return n.startBIRD(ctx)
+}
+
+func (n *node) startBIRD(ctx context.Context) error {
+	if err := n.bird.start(); err != nil {
+		return err
+	}
+	return poll(ctx, configTimeout, func() error {
+		if !n.bird.running() {
+			return &finalError{fmt.Errorf("BIRD has ended: %s", tail(n.bird.logPath))}
+		}
+		_, err := n.birdc("show status")
+		return err
+	})
+}
+
+func (n *node) waitForConfig(ctx context.Context) error {
+	return poll(ctx, configTimeout, func() error {
+		for _, name := range []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"} {
+			if _, err := os.Stat(n.path("config", name)); err != nil {
+				return fmt.Errorf("confd has not rendered %s", name)
+			}
+		}
+		return nil
+	})
+}
+
+// destroy ends the host's processes and namespaces.
+func (n *node) destroy() {
+	for _, d := range []*daemon{n.agent, n.bird, n.bird6} {
+		if d != nil {
+			d.stop(syscall.SIGKILL)
+		}
+	}
+	if n.space != nil {
+		n.space.close()
+	}
+}
+
+// podAddress is the one that stands for the node's pods.
+func (n *node) podAddress() netip.Addr { return block(n.number).Addr().Next() }
+
+// tail is the end of a log, for errors.
+func tail(path string) string {
+	text, err := os.ReadFile(path) //nolint:gosec // G304: the lab's own folder
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-5):], "\n")
+}
+
+func (n *node) port() string { return fmt.Sprintf("port%d", n.number) }
+
+func (n *node) path(elements ...string) string {
+	return filepath.Join(append([]string{n.dir}, elements...)...)
+}
+
+// sessionName is the name of a session with the node, as confd forms it.
+func (n *node) sessionName(prefix string) string {
+	return prefix + strings.ReplaceAll(n.spec.Address.String(), ".", "_")
+}

@@ -1,0 +1,213 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
+)
+
+const (
+	// secretNamespace is calico-node's, where confd looks for passwords.
+	secretNamespace = "kube-system"
+	passwordSecret  = "bgp-password"
+	passwordKey     = "password"
+	// podNamespace holds the pods that stand for workload.
+	podNamespace = "default"
+
+	// The users that write in the name of others, as the audit log has them.
+	labUser   = "lab"
+	agentUser = "lab-calico-node"
+)
+
+// createCluster makes what an installed Calico has made.
+func (l *Lab) createCluster(ctx context.Context) error {
+	pool := apiv3.NewIPPool()
+	pool.Name = "default-ipv4-ippool"
+	pool.Spec = apiv3.IPPoolSpec{
+		CIDR: podNetwork.String(), BlockSize: blockBits, NATOutgoing: true, NodeSelector: "all()",
+		IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever,
+	}
+	if _, err := l.calico.IPPools().Create(ctx, pool, options.SetOptions{}); err != nil {
+		return fmt.Errorf("creating the IP pool: %w", err)
+	}
+	info := apiv3.NewClusterInformation()
+	info.Name = "default"
+	ready := true
+	info.Spec = apiv3.ClusterInformationSpec{ClusterGUID: "0", ClusterType: "k8s,bgp,kdd", CalicoVersion: "v3.31.0", DatastoreReady: &ready}
+	if _, err := l.calico.ClusterInformation().Create(ctx, info, options.SetOptions{}); err != nil {
+		return fmt.Errorf("creating the cluster information: %w", err)
+	}
+	if l.options.MeshPassword == "" {
+		return nil
+	}
+	return l.createMeshPassword(ctx)
+}
+
+func (l *Lab) createMeshPassword(ctx context.Context) error {
+	_, err := l.kube.CoreV1().Secrets(secretNamespace).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: passwordSecret},
+		StringData: map[string]string{passwordKey: l.options.MeshPassword},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating the mesh password: %w", err)
+	}
+	enabled := true
+	config := apiv3.NewBGPConfiguration()
+	config.Name = "default"
+	config.Spec.NodeToNodeMeshEnabled = &enabled
+	config.Spec.NodeMeshPassword = PasswordRef()
+	if _, err := l.calico.BGPConfigurations().Create(ctx, config, options.SetOptions{}); err != nil {
+		return fmt.Errorf("creating the BGP configuration: %w", err)
+	}
+	return nil
+}
+
+// PasswordRef refers to the Secret that Options.MeshPassword makes, in calico-node's namespace.
+func PasswordRef() *apiv3.BGPPassword {
+	return &apiv3.BGPPassword{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: passwordSecret}, Key: passwordKey,
+	}}
+}
+
+// createNode registers a node as its kubelet and Calico's startup do, not Ready yet, with its address block and pods.
+func (l *Lab) createNode(ctx context.Context, n *node) error {
+	labels := map[string]string{corev1.LabelHostname: n.spec.Name, corev1.LabelOSStable: "linux"}
+	if n.spec.Zone != "" {
+		labels[corev1.LabelTopologyZone] = n.spec.Zone
+	}
+	maps.Copy(labels, n.spec.Labels)
+	annotations := map[string]string{
+		"projectcalico.org/IPv4Address": fmt.Sprintf("%s/%d", n.spec.Address, nodeNetwork.Bits()),
+	}
+	if n.spec.ASN != 0 {
+		annotations["projectcalico.org/ASNumber"] = strconv.FormatUint(uint64(n.spec.ASN), 10)
+	}
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110"),
+	}
+	_, err := l.kube.CoreV1().Nodes().Create(ctx, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.spec.Name, Labels: labels, Annotations: annotations},
+		Spec:       corev1.NodeSpec{ProviderID: n.spec.ProviderID, Taints: n.spec.Taints},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: capacity,
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.spec.Address.String()}, {Type: corev1.NodeHostName, Address: n.spec.Name}},
+			Conditions: []corev1.NodeCondition{readyCondition(false)},
+			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64"},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating the Node: %w", err)
+	}
+	if n.spec.Pods == 0 {
+		return nil
+	}
+	if err := l.createBlock(ctx, n); err != nil {
+		return err
+	}
+	for i := range n.spec.Pods {
+		if err := l.createPod(ctx, n, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createBlock gives the node its address block, as Calico's IPAM does.
+func (l *Lab) createBlock(ctx context.Context, n *node) error {
+	affinity := &libapiv3.BlockAffinity{Spec: libapiv3.BlockAffinitySpec{
+		State: string(model.StateConfirmed), Node: n.spec.Name, Type: "host", CIDR: block(n.number).String(), Deleted: "false",
+	}}
+	model.EnsureBlockAffinityLabels(affinity)
+	blocks, err := l.blockAffinities()
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "crd.projectcalico.org/v1", "kind": "BlockAffinity",
+		"spec": map[string]any{
+			"state": affinity.Spec.State, "node": affinity.Spec.Node, "type": affinity.Spec.Type,
+			"cidr": affinity.Spec.CIDR, "deleted": affinity.Spec.Deleted,
+		},
+	}}
+	object.SetName(n.blockName())
+	object.SetLabels(affinity.Labels)
+	if _, err := blocks.Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the block affinity: %w", err)
+	}
+	return nil
+}
+
+func (l *Lab) createPod(ctx context.Context, n *node, i int) error {
+	address := nth(n.podAddress(), i).String()
+	pod, err := l.kube.CoreV1().Pods(podNamespace).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: n.podName(i), Labels: map[string]string{"app": "workload"}},
+		Spec:       corev1.PodSpec{NodeName: n.spec.Name, Containers: []corev1.Container{{Name: "app", Image: "workload"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating a pod: %w", err)
+	}
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, HostIP: n.spec.Address.String(), PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}
+	if _, err := l.kube.CoreV1().Pods(podNamespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("reporting a pod: %w", err)
+	}
+	return nil
+}
+
+// deleteNode removes what createNode has made. What somebody else has deleted already is fine.
+func (l *Lab) deleteNode(ctx context.Context, n *node) error {
+	errs := []error{l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{})}
+	if n.spec.Pods > 0 {
+		blocks, err := l.blockAffinities()
+		if err != nil {
+			return err
+		}
+		errs = append(errs, blocks.Delete(ctx, n.blockName(), metav1.DeleteOptions{}))
+	}
+	now := int64(0)
+	for i := range n.spec.Pods {
+		errs = append(errs, l.kube.CoreV1().Pods(podNamespace).Delete(ctx, n.podName(i), metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	}
+	var wrong []error
+	for _, err := range errs {
+		if err != nil && !apierrors.IsNotFound(err) {
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (l *Lab) blockAffinities() (dynamic.ResourceInterface, error) {
+	client, err := dynamic.NewForConfig(l.AdminConfig())
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return client.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: "blockaffinities"}), nil
+}
+
+func (n *node) podName(i int) string { return fmt.Sprintf("pod-%s-%d", n.spec.Name, i) }
+
+func (n *node) blockName() string {
+	b := block(n.number)
+	a := b.Addr().As4()
+	return fmt.Sprintf("%s-%d-%d-%d-%d-%d", n.spec.Name, a[0], a[1], a[2], a[3], b.Bits())
+}

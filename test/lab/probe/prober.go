@@ -1,0 +1,248 @@
+//go:build linux
+
+package probe
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// DefaultInterval is the time between two probes of a pair.
+	DefaultInterval = 10 * time.Millisecond
+	// replyTimeout is when an answer comes too late to count. Answers take well below a millisecond.
+	replyTimeout = time.Second
+	// receiveBuffer holds the answers of a busy second, should the reader not be scheduled.
+	receiveBuffer = 4 << 20
+)
+
+// Prober probes all ordered pairs of its endpoints. It is safe for concurrent use.
+type Prober struct {
+	interval time.Duration
+	epoch    time.Time
+	id       uint16
+
+	mu        sync.Mutex
+	endpoints map[string]*endpoint
+	series    []*series // of removed endpoints too
+	phases    []Phase
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// endpoint is one pod: a raw socket inside its network namespace.
+type endpoint struct {
+	name    string
+	address netip.Addr
+	conn    *net.IPConn
+	targets []*series          // from here to every other
+	from    map[uint32]*series // the same, by series number
+}
+
+// New starts a prober without endpoints. An interval of 0 is DefaultInterval.
+func New(interval time.Duration) *Prober {
+	if interval == 0 {
+		interval = DefaultInterval
+	}
+	p := &Prober{
+		interval:  interval,
+		epoch:     time.Now(),
+		id:        uint16(os.Getpid()), //nolint:gosec // G115: any 16 bits will do
+		endpoints: map[string]*endpoint{},
+		stop:      make(chan struct{}),
+	}
+	p.done.Add(1)
+	go p.send()
+	return p
+}
+
+// Add starts probing between a new endpoint and all present ones. enter must call its argument on a thread that is inside the
+// endpoint's network namespace. A pair counts from its first answer on: a pod that has just appeared has no routes yet.
+func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) error) error {
+	var conn *net.IPConn
+	if err := enter(func() (err error) {
+		conn, err = listen(address)
+		return err
+	}); err != nil {
+		return fmt.Errorf("opening the probe of %q: %w", name, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, exists := p.endpoints[name]; exists {
+		return errors.Join(fmt.Errorf("probing %q: it is already there", name), conn.Close())
+	}
+	added := &endpoint{name: name, address: address, conn: conn, from: map[uint32]*series{}}
+	for _, other := range p.endpoints {
+		p.connect(added, other)
+		p.connect(other, added)
+	}
+	p.endpoints[name] = added
+	p.done.Add(1)
+	go p.receive(added)
+	return nil
+}
+
+// Remove ends all probes from and to an endpoint; what was measured stays in the report. Probes that are under way are forgotten:
+// they do not count as lost.
+func (p *Prober) Remove(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	removed, exists := p.endpoints[name]
+	if !exists {
+		return nil
+	}
+	delete(p.endpoints, name)
+	for _, s := range removed.targets {
+		s.end()
+	}
+	for _, other := range p.endpoints {
+		other.targets = slices.DeleteFunc(other.targets, func(s *series) bool {
+			if s.to == name {
+				s.end()
+			}
+			return s.to == name
+		})
+	}
+	return removed.conn.Close()
+}
+
+// Checkpoint ends the current phase and begins one with this name.
+func (p *Prober) Checkpoint(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if n := len(p.phases); n > 0 {
+		p.phases[n-1].Until = now
+	}
+	p.phases = append(p.phases, Phase{Name: name, From: now})
+}
+
+// Report tells what happened until now. It waits up to a second for answers that are on their way.
+func (p *Prober) Report() Report {
+	until := time.Now()
+	p.mu.Lock()
+	all, phases := slices.Clone(p.series), slices.Clone(p.phases)
+	p.mu.Unlock()
+	samples := make([]sample, 0, len(all))
+	for _, s := range all {
+		for s.waiting(until.Sub(p.epoch)) {
+			time.Sleep(p.interval)
+		}
+		samples = append(samples, s.sample(until.Sub(p.epoch)))
+	}
+	if n := len(phases); n > 0 {
+		phases[n-1].Until = until
+	}
+	return newReport(p.epoch, until, p.interval, phases, samples)
+}
+
+// Stop ends all probes. Report stays usable.
+func (p *Prober) Stop() error {
+	p.mu.Lock()
+	names := make([]string, 0, len(p.endpoints))
+	for name := range p.endpoints {
+		names = append(names, name)
+	}
+	p.mu.Unlock()
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, p.Remove(name))
+	}
+	close(p.stop)
+	p.done.Wait()
+	return errors.Join(errs...)
+}
+
+func (p *Prober) connect(from, to *endpoint) {
+	s := &series{number: uint32(len(p.series)), from: from.name, to: to.name, target: net.IPAddr{IP: to.address.AsSlice()}} //nolint:gosec // G115: few
+	p.series = append(p.series, s)
+	from.targets = append(from.targets, s)
+	from.from[s.number] = s
+}
+
+// send is the one sender of all pairs. A tick that comes late is not made up for: two probes close together would both fall into
+// one gap that lasts microseconds.
+func (p *Prober) send() {
+	defer p.done.Done()
+	raisePriority()
+	timer := time.NewTimer(p.interval)
+	defer timer.Stop()
+	packet := make([]byte, packetSize)
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-timer.C:
+		}
+		timer.Reset(p.interval)
+		p.mu.Lock()
+		for _, source := range p.endpoints {
+			for _, s := range source.targets {
+				sequence := s.begin(time.Since(p.epoch))
+				encode(packet, p.id, s.number, sequence)
+				// A route that is missing shows as an error here. The probe is lost either way.
+				_, _ = source.conn.WriteToIP(packet, &s.target)
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+func (p *Prober) receive(e *endpoint) {
+	defer p.done.Done()
+	buffer := make([]byte, 1500)
+	for {
+		n, _, err := e.conn.ReadFromIP(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // an ICMP error that the kernel reports on the socket: the probe stays unanswered
+		}
+		id, number, sequence, ok := decode(buffer[:n])
+		if !ok || id != p.id {
+			continue
+		}
+		p.mu.Lock()
+		s := e.from[number]
+		p.mu.Unlock()
+		if s != nil {
+			s.answer(sequence, time.Since(p.epoch))
+		}
+	}
+}
+
+// packetSize is an ICMP header and our number and sequence.
+const packetSize = 16
+
+// encode fills in an echo request. The kernel of the target answers with the same body.
+func encode(packet []byte, id uint16, number, sequence uint32) {
+	clear(packet)
+	packet[0] = 8 // echo request
+	binary.BigEndian.PutUint16(packet[4:], id)
+	binary.BigEndian.PutUint32(packet[8:], number)
+	binary.BigEndian.PutUint32(packet[12:], sequence)
+	var sum uint32
+	for i := 0; i < packetSize; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(packet[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	binary.BigEndian.PutUint16(packet[2:], ^uint16(sum)) //nolint:gosec // G115: folded above
+}
+
+func decode(packet []byte) (id uint16, number, sequence uint32, ok bool) {
+	if len(packet) < packetSize || packet[0] != 0 {
+		return 0, 0, 0, false
+	}
+	return binary.BigEndian.Uint16(packet[4:]), binary.BigEndian.Uint32(packet[8:]), binary.BigEndian.Uint32(packet[12:]), true
+}

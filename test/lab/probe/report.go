@@ -1,0 +1,182 @@
+package probe
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report tells which probes were lost. Narrow it with Phase, Only and Without; judge it with ZeroLoss.
+type Report struct {
+	// From and Until enclose what was measured.
+	From, Until time.Time
+	// Interval is the time between two probes of a pair.
+	Interval time.Duration
+	// Phases in order; what happened before the first checkpoint belongs to none.
+	Phases []Phase
+	// Pairs, sorted by name.
+	Pairs []Pair
+}
+
+// Phase is the time between two checkpoints.
+type Phase struct {
+	Name        string
+	From, Until time.Time
+}
+
+// Pair is one direction between two pods.
+type Pair struct {
+	From, To string
+	// Sent and Lost count probes; they begin with the first one that was answered.
+	Sent, Lost int
+	// LongestRun is the greatest number of probes lost in a row.
+	LongestRun int
+	// LongestSilence is the longest time between two probes. Much more than the interval means that the prober was starved of
+	// CPU and may have missed something.
+	LongestSilence time.Duration
+	// Outages in order.
+	Outages []Outage
+	// Unconnected: no probe was ever answered, and Sent and Lost count all of them.
+	Unconnected bool
+
+	perPhase map[string]Pair
+}
+
+// Outage is a run of lost probes.
+type Outage struct {
+	// From is when the first lost probe was sent, Until when the next answered one was (or the last one, when none was).
+	From, Until time.Time
+	Lost        int
+	// Phase in which it began.
+	Phase string
+}
+
+// Duration is how long nothing was answered.
+func (o Outage) Duration() time.Duration { return o.Until.Sub(o.From) }
+
+func newReport(epoch, until time.Time, interval time.Duration, phases []Phase, samples []sample) Report {
+	r := Report{From: epoch, Until: until, Interval: interval, Phases: phases}
+	for _, s := range samples {
+		if len(s.sent) > 0 {
+			r.Pairs = append(r.Pairs, newPair(s, epoch, phases))
+		}
+	}
+	slices.SortFunc(r.Pairs, func(a, b Pair) int { return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To)) })
+	return r
+}
+
+func newPair(s sample, epoch time.Time, phases []Phase) Pair {
+	whole := Pair{From: s.from, To: s.to, Unconnected: !slices.Contains(s.answered, true)}
+	parts := map[string]Pair{}
+	phaseOf := phaseFinder(phases)
+	var run Outage
+	for i, sent := range s.sent {
+		at := epoch.Add(sent)
+		phase := phaseOf(at)
+		part, known := parts[phase]
+		if !known {
+			part = Pair{From: s.from, To: s.to, Unconnected: whole.Unconnected}
+		}
+		silence := time.Duration(0)
+		if i > 0 {
+			silence = sent - s.sent[i-1]
+		}
+		part.count(silence)
+		whole.count(silence)
+		parts[phase] = part
+		if !s.answered[i] {
+			if run.Lost == 0 {
+				run = Outage{From: at, Phase: phase}
+			}
+			run.Lost++
+			run.Until = at
+		}
+		if run.Lost > 0 && (s.answered[i] || i == len(s.sent)-1) {
+			run.Until = at
+			began := parts[run.Phase]
+			began.add(run)
+			parts[run.Phase] = began
+			whole.add(run)
+			run = Outage{}
+		}
+	}
+	whole.perPhase = parts
+	return whole
+}
+
+// phaseFinder is for times that only grow.
+func phaseFinder(phases []Phase) func(time.Time) string {
+	next, name := 0, ""
+	return func(at time.Time) string {
+		for next < len(phases) && !at.Before(phases[next].From) {
+			name = phases[next].Name
+			next++
+		}
+		return name
+	}
+}
+
+func (p *Pair) count(silence time.Duration) {
+	p.Sent++
+	p.LongestSilence = max(p.LongestSilence, silence)
+}
+
+func (p *Pair) add(o Outage) {
+	p.Lost += o.Lost
+	p.LongestRun = max(p.LongestRun, o.Lost)
+	p.Outages = append(p.Outages, o)
+}
+
+// Longest is the pair's longest outage, zero without one.
+func (p Pair) Longest() Outage {
+	if len(p.Outages) == 0 {
+		return Outage{}
+	}
+	return slices.MaxFunc(p.Outages, func(a, b Outage) int { return cmp.Compare(a.Duration(), b.Duration()) })
+}
+
+// String is for failure messages.
+func (p Pair) String() string {
+	longest := p.Longest()
+	return fmt.Sprintf("%s → %s lost %d of %d, %d in a row, longest %s at %s in phase %q", p.From, p.To, p.Lost, p.Sent, p.LongestRun,
+		longest.Duration().Round(time.Millisecond), longest.From.Format("15:04:05.000"), longest.Phase)
+}
+
+// Phase narrows the report to one phase. An outage belongs, as a whole, to the phase in which it began.
+func (r Report) Phase(name string) Report {
+	narrowed := r.keep(func(p Pair) (Pair, bool) {
+		part, ok := p.perPhase[name]
+		return part, ok
+	})
+	narrowed.Phases = nil
+	for _, phase := range r.Phases {
+		if phase.Name == name {
+			narrowed.Phases = append(narrowed.Phases, phase)
+			narrowed.From, narrowed.Until = phase.From, phase.Until
+		}
+	}
+	return narrowed
+}
+
+// Only narrows the report to pairs between these endpoints.
+func (r Report) Only(names ...string) Report {
+	return r.keep(func(p Pair) (Pair, bool) { return p, slices.Contains(names, p.From) && slices.Contains(names, p.To) })
+}
+
+// Without narrows the report to pairs of which neither end is one of these.
+func (r Report) Without(names ...string) Report {
+	return r.keep(func(p Pair) (Pair, bool) { return p, !slices.Contains(names, p.From) && !slices.Contains(names, p.To) })
+}
+
+func (r Report) keep(choose func(Pair) (Pair, bool)) Report {
+	var kept []Pair
+	for _, pair := range r.Pairs {
+		if p, ok := choose(pair); ok {
+			kept = append(kept, p)
+		}
+	}
+	r.Pairs = kept
+	return r
+}

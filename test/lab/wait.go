@@ -1,0 +1,148 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+)
+
+const (
+	// sessionTimeout bounds WaitMesh and its like when the context does not: a refused connection is tried again after 5–30 s.
+	sessionTimeout = 2 * time.Minute
+	pollInterval   = 100 * time.Millisecond
+)
+
+// WaitMesh waits until every two nodes with a running BIRD have an Established mesh session, seen from both sides, and WaitRoutes.
+func (l *Lab) WaitMesh(ctx context.Context) error {
+	return l.waitSessions(ctx, func(on, with *node, sessions map[string]Session) error {
+		return mustBeEstablished(on, with, sessions, "Mesh_")
+	})
+}
+
+// WaitReflected waits until every node with a running BIRD has an Established Node_ session with each of the reflectors, seen from
+// both sides, and WaitRoutes.
+func (l *Lab) WaitReflected(ctx context.Context, reflectors ...string) error {
+	isReflector := map[string]bool{}
+	for _, name := range reflectors {
+		isReflector[name] = true
+	}
+	return l.waitSessions(ctx, func(on, with *node, sessions map[string]Session) error {
+		if !isReflector[on.spec.Name] && !isReflector[with.spec.Name] {
+			return nil
+		}
+		return mustBeEstablished(on, with, sessions, "Node_")
+	})
+}
+
+// WaitRoutes waits until every node with a running BIRD has a route to every other such node's pods.
+func (l *Lab) WaitRoutes(ctx context.Context) error {
+	err := poll(ctx, sessionTimeout, func() error {
+		return l.eachTwo(func(on, with *node) error {
+			if with.spec.Pods == 0 {
+				return nil
+			}
+			return on.hasRoute(with.podAddress())
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for routes: %w", err)
+	}
+	return nil
+}
+
+func (l *Lab) waitSessions(ctx context.Context, check func(on, with *node, sessions map[string]Session) error) error {
+	err := poll(ctx, sessionTimeout, func() error {
+		known := map[string]map[string]Session{}
+		return l.eachTwo(func(on, with *node) error {
+			if known[on.spec.Name] == nil {
+				sessions, err := l.Sessions(on.spec.Name)
+				if err != nil {
+					return err
+				}
+				byName := map[string]Session{}
+				for _, session := range sessions {
+					byName[session.Name] = session
+				}
+				known[on.spec.Name] = byName
+			}
+			return check(on, with, known[on.spec.Name])
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for sessions: %w", err)
+	}
+	return l.WaitRoutes(ctx)
+}
+
+func mustBeEstablished(on, with *node, sessions map[string]Session, prefix string) error {
+	session, exists := sessions[with.sessionName(prefix)]
+	switch {
+	case !exists:
+		return fmt.Errorf("%s has no session %s with %s", on.spec.Name, with.sessionName(prefix), with.spec.Name)
+	case !session.Established():
+		return fmt.Errorf("%s ↔ %s (%s) is %s, protocol %s", on.spec.Name, with.spec.Name, session.Name, session.State, session.ProtocolState)
+	}
+	return nil
+}
+
+// eachTwo calls check for every ordered pair of nodes with a running BIRD, until it fails.
+func (l *Lab) eachTwo(check func(on, with *node) error) error {
+	l.mu.Lock()
+	var running []*node
+	for _, n := range l.nodes {
+		if n.up && n.bird.running() {
+			running = append(running, n)
+		}
+	}
+	l.mu.Unlock()
+	for _, on := range running {
+		for _, with := range running {
+			if on == with {
+				continue
+			}
+			if err := check(on, with); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hasRoute asks the node's kernel.
+func (n *node) hasRoute(to netip.Addr) error {
+	routes, err := n.space.link.RouteGet(net.IP(to.AsSlice()))
+	if err != nil || len(routes) == 0 {
+		return fmt.Errorf("%s has no route to %s: %w", n.spec.Name, to, err)
+	}
+	return nil
+}
+
+// finalError tells poll that trying again is useless.
+type finalError struct{ error }
+
+// poll calls try until it succeeds, the context ends or the time is over, and then returns the last error.
+func poll(ctx context.Context, timeout time.Duration, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if final := (*finalError)(nil); errors.As(err, &final) {
+			return final.error
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-ticker.C:
+		}
+	}
+}
