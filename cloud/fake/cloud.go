@@ -1,0 +1,212 @@
+// Package fake is a cloud in memory for tests: stateful, slow if asked, with
+// faults, a quota and a record of what was called.
+package fake
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+)
+
+// Options of a Cloud. The zero value is usable.
+type Options struct {
+	// PoolName is "route-reflectors" when empty.
+	PoolName string
+	// Zones of the cluster; zone-a, zone-b and zone-c when empty.
+	Zones []string
+	// Flavor when none is wanted; "small" when empty.
+	Flavor string
+	// Now is the clock; when nil it stands still but for Advance.
+	Now func() time.Time
+	// DeployTime and DeleteTime are how long a worker takes to come and to go.
+	DeployTime, DeleteTime time.Duration
+	// Quota is how many workers may exist; 0: any.
+	Quota int
+	// NodeName gives a worker's node name; nil for 10.<zone>.<n>.
+	NodeName func(zone, workerID string) string
+}
+
+// Call is one call of a Provider method.
+type Call struct {
+	// Method is Observe, Ensure or Delete.
+	Method string
+	Want   cloud.PoolSpec
+}
+
+// Cloud is what the providers made by Provider talk to.
+type Cloud struct {
+	opts Options
+
+	mu        sync.Mutex
+	offset    time.Duration
+	pool      *pool
+	serial    int
+	calls     []Call
+	mutations []string
+	untainted []string
+	faults    []fault
+	failNext  []string
+	latency   time.Duration
+}
+
+type pool struct {
+	id, flavor string
+	size       int
+	zones      []string
+	labels     map[string]string
+	taints     []cloud.Taint
+	autoscaled bool
+	balanced   bool
+	workers    []*worker
+}
+
+type worker struct {
+	cloud.Worker
+	since time.Time
+	fail  string
+}
+
+// New makes a cloud without the pool.
+func New(o Options) *Cloud {
+	if o.PoolName == "" {
+		o.PoolName = "route-reflectors"
+	}
+	if len(o.Zones) == 0 {
+		o.Zones = []string{"zone-a", "zone-b", "zone-c"}
+	}
+	if o.Flavor == "" {
+		o.Flavor = "small"
+	}
+	if o.Now == nil {
+		o.Now = func() time.Time { return time.Unix(1_700_000_000, 0) }
+	}
+	o.Zones = slices.Sorted(slices.Values(o.Zones))
+	return &Cloud{opts: o}
+}
+
+func (c *Cloud) now() time.Time { return c.opts.Now().Add(c.offset) }
+
+// move takes every worker to where it should be by now.
+func (c *Cloud) move() {
+	if c.pool == nil {
+		return
+	}
+	now := c.now()
+	c.pool.workers = slices.DeleteFunc(c.pool.workers, func(w *worker) bool {
+		return w.State == cloud.WorkerDeleting && now.Sub(w.since) >= c.opts.DeleteTime
+	})
+	for _, w := range c.pool.workers {
+		if w.State != cloud.WorkerProvisioning || now.Sub(w.since) < c.opts.DeployTime {
+			continue
+		}
+		w.State, w.Message = cloud.WorkerDeployed, ""
+		if w.fail != "" {
+			w.State, w.Message = cloud.WorkerFailed, w.fail
+		}
+	}
+}
+
+func (c *Cloud) order(zone string) {
+	c.serial++
+	w := &worker{since: c.now(), Worker: cloud.Worker{
+		ID: fmt.Sprintf("worker-%04d", c.serial), Zone: zone, Flavor: c.pool.flavor,
+		State: cloud.WorkerProvisioning, Message: "ordered",
+	}}
+	w.NodeName = fmt.Sprintf("10.%d.0.%d", slices.Index(c.opts.Zones, zone), c.serial)
+	if c.opts.NodeName != nil {
+		w.NodeName = c.opts.NodeName(zone, w.ID)
+	}
+	if len(c.failNext) > 0 {
+		w.fail, c.failNext = c.failNext[0], c.failNext[1:]
+	}
+	if c.opts.Quota > 0 && c.usable() >= c.opts.Quota {
+		w.fail = fmt.Sprintf("the account is over quota: Allocated: %d, Quota: %d", c.usable(), c.opts.Quota)
+	}
+	if len(c.pool.taints) == 0 {
+		c.untainted = append(c.untainted, w.ID)
+	}
+	c.pool.workers = append(c.pool.workers, w)
+}
+
+// usable counts the workers that use up quota.
+func (c *Cloud) usable() int {
+	n := 0
+	for _, w := range c.pool.workers {
+		if w.fail == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *pool) live(zone string) []*worker {
+	var out []*worker
+	for _, w := range p.workers {
+		if w.Zone == zone && w.State != cloud.WorkerDeleting {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func (c *Cloud) remove(w *worker) { w.State, w.Message, w.since = cloud.WorkerDeleting, "", c.now() }
+
+// apply makes the change, as a cloud would.
+func (c *Cloud) apply(s poolplan.Step, flavor string) {
+	c.mutations = append(c.mutations, s.String())
+	switch s.Kind {
+	case poolplan.Create:
+		c.serial++
+		c.pool = &pool{id: fmt.Sprintf("pool-%d", c.serial), flavor: flavor, size: s.Size, labels: s.Labels, balanced: true}
+	case poolplan.SetLabels:
+		c.pool.labels = s.Labels
+	case poolplan.SetTaints:
+		c.pool.taints = s.Taints
+	case poolplan.AddZone:
+		c.pool.zones = slices.Sorted(slices.Values(append(c.pool.zones, s.Zone)))
+		for range c.pool.size {
+			c.order(s.Zone)
+		}
+	case poolplan.RemoveZone:
+		c.pool.zones = slices.DeleteFunc(c.pool.zones, func(z string) bool { return z == s.Zone })
+	case poolplan.Resize:
+		c.resize(s.Size)
+	case poolplan.Remove, poolplan.Replace:
+		c.dismiss(s)
+	case poolplan.DeletePool:
+		c.pool = nil
+	case poolplan.None:
+	}
+}
+
+// resize fills every zone up, or takes the oldest away.
+func (c *Cloud) resize(size int) {
+	c.pool.size, c.pool.balanced = size, true
+	for _, z := range c.pool.zones {
+		have := c.pool.live(z)
+		for i := len(have); i < size; i++ {
+			c.order(z)
+		}
+		for i := size; i < len(have); i++ {
+			c.remove(have[i-size])
+		}
+	}
+}
+
+func (c *Cloud) dismiss(s poolplan.Step) {
+	for _, w := range slices.Clone(c.pool.workers) {
+		if w.ID != s.Worker {
+			continue
+		}
+		c.remove(w)
+		if s.Kind == poolplan.Remove {
+			c.pool.balanced = false
+		} else if c.pool.balanced {
+			c.order(w.Zone)
+		}
+	}
+}

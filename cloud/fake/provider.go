@@ -1,0 +1,134 @@
+package fake
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+)
+
+// Provider is a cloud.Provider on a Cloud. Each remembers as little as a real
+// one, so a second Provider is what a restart would bring.
+type Provider struct {
+	cloud *Cloud
+	// memory is guarded by cloud.mu.
+	memory poolplan.Memory
+}
+
+var _ cloud.Provider = (*Provider)(nil)
+
+// Provider makes a provider on c.
+func (c *Cloud) Provider() *Provider { return &Provider{cloud: c} }
+
+// Name implements cloud.Provider.
+func (p *Provider) Name() string { return "fake" }
+
+// Observe implements cloud.Provider.
+func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
+	var out cloud.Pool
+	err := p.call(ctx, Call{Method: "Observe"}, func() error {
+		out = p.state().Pool
+		return nil
+	})
+	return out, err
+}
+
+// Ensure implements cloud.Provider.
+func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+	return p.change(ctx, Call{Method: "Ensure", Want: want}, func(s poolplan.State) (poolplan.Step, error) {
+		return poolplan.Next(s, want)
+	})
+}
+
+// Delete implements cloud.Provider.
+func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
+	return p.change(ctx, Call{Method: "Delete"}, poolplan.NextDelete)
+}
+
+func (p *Provider) change(ctx context.Context, call Call, next func(poolplan.State) (poolplan.Step, error)) (cloud.Progress, error) {
+	var out cloud.Progress
+	err := p.call(ctx, call, func() error {
+		c := p.cloud
+		step, err := next(p.state())
+		if err != nil || step.Kind == poolplan.None {
+			out = step.Progress
+			return err
+		}
+		c.apply(step, cmp.Or(call.Want.Flavor, c.opts.Flavor))
+		p.memory.Note(step, true, c.now())
+		if f := c.takeFault(call.Method, true); f != nil {
+			return f.err
+		}
+		out = cloud.Progress{Did: step.String()}
+		return nil
+	})
+	return out, err
+}
+
+// call runs do on the cloud, after latency and faults.
+func (p *Provider) call(ctx context.Context, call Call, do func() error) error {
+	c := p.cloud
+	c.mu.Lock()
+	c.calls = append(c.calls, call)
+	f, latency := c.takeFault(call.Method, false), c.latency
+	c.mu.Unlock()
+	if f != nil && f.hang {
+		<-ctx.Done()
+	}
+	if latency > 0 {
+		t := time.NewTimer(latency)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return &cloud.Error{Kind: cloud.Unavailable, Op: "calling the fake cloud", Message: "interrupted", Err: ctx.Err()}
+	}
+	if f != nil {
+		return f.err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.move()
+	return do()
+}
+
+// state is what a provider can see.
+func (p *Provider) state() poolplan.State {
+	c := p.cloud
+	s := poolplan.State{
+		Pool:   cloud.Pool{Name: c.opts.PoolName, ClusterZones: slices.Clone(c.opts.Zones)},
+		Memory: p.memory, Now: c.now(),
+	}
+	if c.pool == nil {
+		return s
+	}
+	s.Labels = maps.Clone(c.pool.labels)
+	s.Exists, s.ID, s.Flavor, s.SizePerZone = true, c.pool.id, c.pool.flavor, c.pool.size
+	s.Owned = c.pool.labels[poolplan.ManagedByLabel] == poolplan.ManagedBy
+	s.Zones, s.Taints, s.Autoscaled = slices.Clone(c.pool.zones), slices.Clone(c.pool.taints), c.pool.autoscaled
+	if !s.Owned {
+		s.Problems = []string{"pool " + c.opts.PoolName + " is not rrpool's"}
+		return s
+	}
+	if s.Autoscaled {
+		s.Problems = append(s.Problems, "pool "+c.opts.PoolName+" is resized by an autoscaler")
+	}
+	for _, w := range c.pool.workers {
+		s.Workers = append(s.Workers, w.Worker)
+		if w.State == cloud.WorkerFailed || w.State == cloud.WorkerUnhealthy {
+			s.Problems = append(s.Problems, fmt.Sprintf("worker %s in zone %s: %s: %s", w.ID, w.Zone, w.State, w.Message))
+		}
+	}
+	slices.SortFunc(s.Workers, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
+	slices.Sort(s.Problems)
+	return s
+}

@@ -1,0 +1,176 @@
+// Package iks supplies route reflector nodes from a dedicated worker pool of an
+// IBM Cloud Kubernetes Service cluster, VPC or classic.
+//
+// It uses bluemix-go's types, authentication and client, but none of its habits
+// that do harm here: no retries by the SDK, no environment besides the two
+// endpoint variables, no debug log, no re-authentication on 403.
+package iks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/IBM-Cloud/bluemix-go/endpoints"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+)
+
+// The labels that mark a pool, and its nodes, as rrpool's.
+const (
+	ManagedByLabel = poolplan.ManagedByLabel
+	ManagedBy      = poolplan.ManagedBy
+	PoolLabel      = poolplan.PoolLabel
+)
+
+// Flavors that are used when none is given: the smallest that IBM documents.
+const (
+	DefaultFlavorVPC     = "bx2.2x8"
+	DefaultFlavorClassic = "u3c.2x4"
+)
+
+// Environment variables that override an endpoint.
+const (
+	CSEndpointVariable  = "IBMCLOUD_CS_API_ENDPOINT"
+	IAMEndpointVariable = "IBMCLOUD_IAM_API_ENDPOINT"
+)
+
+// Config of a Provider. ClusterID, PoolName and APIKey are required.
+type Config struct {
+	// ClusterID is the cluster's id or name.
+	ClusterID string
+	// PoolName is the name of rrpool's pool: lower-case letters, digits and
+	// dashes, starting with a letter, at most 31.
+	PoolName string
+	// Flavor when PoolSpec.Flavor is empty; empty for the generation's default.
+	Flavor string
+	// ResourceGroup of the cluster, by id; empty for the account's default.
+	ResourceGroup string
+	// Region is needed for private endpoints ("us-south").
+	Region string
+	// Private takes the private endpoints instead of the public ones.
+	Private bool
+	// APIKey gives the IBM Cloud API key. It is asked again for every new token.
+	APIKey func(ctx context.Context) (string, error)
+	// CSEndpoint and IAMEndpoint override the endpoints; when empty, the
+	// environment variables of the same meaning count, then the defaults.
+	CSEndpoint, IAMEndpoint string
+	// Transport carries the requests; nil for one that is fit for the purpose.
+	Transport http.RoundTripper
+	// Timeout of one request; a minute when 0.
+	Timeout time.Duration
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+	// UserAgent names the caller to IBM; "rrpool" when empty.
+	UserAgent string
+}
+
+// StaticKey gives an APIKey function for a key that does not change.
+func StaticKey(key string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return key, nil }
+}
+
+// New makes a Provider. It makes no request. The error is a *cloud.Error.
+func New(c Config) (*Provider, error) {
+	if err := c.complete(); err != nil {
+		return nil, &cloud.Error{Kind: cloud.InvalidInput, Op: "configuring the IKS provider", Message: err.Error()}
+	}
+	return &Provider{
+		cfg: c, lock: make(chan struct{}, 1), session: newSession(c),
+		taints: map[string]confirmed{},
+	}, nil
+}
+
+func (c *Config) complete() error {
+	if err := errors.Join(checkID("cluster", c.ClusterID), checkPoolName(c.PoolName)); err != nil {
+		return err
+	}
+	if c.Flavor != "" {
+		if err := checkID("flavor", c.Flavor); err != nil {
+			return err
+		}
+	}
+	if c.Region != "" {
+		if err := checkID("region", c.Region); err != nil {
+			return err
+		}
+	}
+	if c.APIKey == nil {
+		return errors.New("no API key is given")
+	}
+	if c.Transport == nil {
+		c.Transport = newTransport()
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = "rrpool"
+	}
+	return c.locate()
+}
+
+// locate fixes both endpoints.
+func (c *Config) locate() error {
+	if c.CSEndpoint == "" {
+		c.CSEndpoint = os.Getenv(CSEndpointVariable)
+	}
+	if c.IAMEndpoint == "" {
+		c.IAMEndpoint = os.Getenv(IAMEndpointVariable)
+	}
+	visibility := "public"
+	if c.Private {
+		visibility = "private"
+		if c.Region == "" && c.CSEndpoint == "" {
+			return errors.New("private endpoints need the region or the endpoint's address")
+		}
+	}
+	// No endpoints file: the SDK ends the process when it cannot read one.
+	locator := endpoints.NewEndpointLocator(c.Region, visibility, "")
+	var err error
+	if c.CSEndpoint, err = endpoint(c.CSEndpoint, locator.ContainerEndpoint); err != nil {
+		return fmt.Errorf("locating the containers API: %w", err)
+	}
+	if c.IAMEndpoint, err = endpoint(c.IAMEndpoint, locator.IAMEndpoint); err != nil {
+		return fmt.Errorf("locating IAM: %w", err)
+	}
+	return nil
+}
+
+func endpoint(given string, fallback func() (string, error)) (string, error) {
+	if given == "" {
+		found, err := fallback()
+		if err != nil {
+			return "", err //nolint:wrapcheck // the caller says what was located
+		}
+		given = found
+	}
+	u, err := url.Parse(given)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
+		// The address may hold a credential, so it is not repeated.
+		return "", errors.New("the endpoint is not a plain http(s) address")
+	}
+	return strings.TrimRight(given, "/"), nil
+}
+
+func newTransport() http.RoundTripper {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2:     true,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: 60 * time.Second,
+		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConnsPerHost:   2,
+	}
+}

@@ -1,0 +1,151 @@
+package iks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+)
+
+// How long to leave the cloud alone.
+const (
+	// rateLimitPause when a 429 does not say: the limit is counted over 10 seconds.
+	rateLimitPause = 30 * time.Second
+	// longestPause bounds what an answer may ask for.
+	longestPause = 10 * time.Minute
+	// deniedPause after credentials were refused.
+	deniedPause = time.Minute
+)
+
+// codeNameTaken is the containers API's code for a pool name that exists.
+const codeNameTaken = "E0d39"
+
+// words is the body of an error, of the containers API or of IAM.
+type words struct {
+	IncidentID   string `json:"incidentID"`
+	Code         string `json:"code"`
+	Description  string `json:"description"`
+	RecoveryCLI  string `json:"recoveryCLI"`
+	ErrorCode    string `json:"errorCode"`
+	ErrorMessage string `json:"errorMessage"`
+}
+
+// known reports whether the service itself spoke, not some proxy.
+func (w words) known() bool { return w.Code != "" || w.ErrorCode != "" }
+
+func (w words) text() string {
+	text := w.Description + w.ErrorMessage
+	if code := w.Code + w.ErrorCode; code != "" {
+		text = strings.TrimSpace(text + " (" + code + ")")
+	}
+	if w.IncidentID != "" {
+		text += ", incident " + w.IncidentID
+	}
+	return text
+}
+
+// failure makes the typed error of an exchange that went wrong. cause is what
+// was wrong with an otherwise good answer.
+func (s *session) failure(op string, x *exchange, cause error) *cloud.Error {
+	e := &cloud.Error{Kind: cloud.Unavailable, Op: op}
+	switch {
+	case x.err != nil:
+		e.Message, e.Err = "the cloud does not answer: "+s.scrub(x.err.Error()), s.cause(x.err)
+	case x.ok():
+		text := "no answer"
+		if cause != nil {
+			text = cause.Error()
+		}
+		e.Message = "the cloud does not answer sensibly: " + s.scrub(text)
+	default:
+		s.refused(e, x)
+	}
+	return e
+}
+
+// refused classes an answer by its status.
+func (s *session) refused(e *cloud.Error, x *exchange) {
+	var w words
+	_ = json.Unmarshal(x.body, &w) // a proxy's page is no JSON, and no reason
+	e.Message = s.scrub(w.text())
+	if e.Message == "" {
+		e.Message = "status " + strconv.Itoa(x.status) + " " + http.StatusText(x.status)
+	}
+	e.RetryAfter = retryAfter(x.header, s.cfg.Now())
+	switch {
+	case x.status == http.StatusTooManyRequests:
+		e.Kind = cloud.RateLimited
+		if e.RetryAfter == 0 {
+			e.RetryAfter = rateLimitPause
+		}
+	case x.status == http.StatusUnauthorized || x.status == http.StatusForbidden:
+		denied(e)
+	case !w.known() || x.status >= 500 || x.status == http.StatusRequestTimeout:
+		// Not a word of the service about the request: nothing is proven by it.
+	case w.ErrorCode != "":
+		denied(e)
+	case poolplan.IsQuota(w.Description):
+		e.Kind = cloud.QuotaExceeded
+	case x.status == http.StatusNotFound:
+		e.Kind = cloud.NotFound
+	case x.status == http.StatusConflict:
+		e.Kind = cloud.Conflict
+	case x.status >= 400:
+		e.Kind = cloud.InvalidInput
+	}
+}
+
+func denied(e *cloud.Error) {
+	e.Kind = cloud.Unauthorized
+	e.Message += " (the API key must be valid and have the Operator or Administrator role on the cluster)"
+	e.RetryAfter = max(e.RetryAfter, deniedPause)
+}
+
+// retryAfter reads the header, in seconds or as a date; 0 when it is missing or senseless.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := h.Get("Retry-After")
+	if text == "" {
+		return 0
+	}
+	wait := time.Duration(0)
+	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+		wait = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), longestPause)
+}
+
+// cause keeps of an error only what callers may ask for, and no text of anybody else's.
+func (s *session) cause(err error) error {
+	for _, known := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return errors.New(s.scrub(err.Error()))
+}
+
+// longestMessage bounds what is taken over from an answer.
+const longestMessage = 400
+
+// scrub takes credentials out of a text of the cloud's, and brings it into one
+// line: a proxy may repeat a request in its answer.
+func (s *session) scrub(text string) string {
+	for _, secret := range s.secrets {
+		text = strings.ReplaceAll(text, secret, "***")
+		text = strings.ReplaceAll(text, url.QueryEscape(secret), "***")
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > longestMessage {
+		text = text[:longestMessage] + "…"
+	}
+	return text
+}

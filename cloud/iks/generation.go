@@ -1,0 +1,200 @@
+package iks
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	bluemix "github.com/IBM-Cloud/bluemix-go"
+	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+)
+
+// generation is what differs between VPC and classic clusters.
+type generation interface {
+	// pools lists every pool of the cluster.
+	pools(ctx context.Context) ([]pool, error)
+	// workers lists those of one pool, without deleted ones.
+	workers(ctx context.Context, poolID string) ([]cloud.Worker, error)
+	// create makes a pool without zones.
+	create(ctx context.Context, name, flavor string, size int, labels map[string]string, others []pool) error
+	addZone(ctx context.Context, poolID, zone string, others []pool) error
+	setLabels(ctx context.Context, poolID string, labels map[string]string) error
+	resize(ctx context.Context, poolID string, size int) error
+	remove(ctx context.Context, workerID string) error
+	replace(ctx context.Context, workerID string) error
+	// substitutes: a replaced worker's substitute comes by itself.
+	substitutes() bool
+	defaultFlavor() string
+}
+
+// pool is a worker pool in the words of neither generation.
+type pool struct {
+	id, name, flavor string
+	size             int
+	labels           map[string]string
+	// taints of the pool; classic listings do not tell them (taintsKnown).
+	taints      []cloud.Taint
+	taintsKnown bool
+	autoscaled  bool
+	deleting    bool
+	vpc         string
+	zones       map[string]network
+}
+
+// network is where a pool's workers of a zone are attached.
+type network struct{ subnet, privateVLAN, publicVLAN string }
+
+func (p pool) owned() bool { return p.labels[ManagedByLabel] == ManagedBy }
+
+func (p pool) zoneIDs() []string {
+	ids := make([]string, 0, len(p.zones))
+	for id := range p.zones {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// neighbour gives the network that other pools use in zone, the first pool by
+// name counting.
+func neighbour(others []pool, zone string) (network, bool) {
+	for _, o := range others {
+		if n, ok := o.zones[zone]; ok && n != (network{}) {
+			return n, true
+		}
+	}
+	return network{}, false
+}
+
+// Both generations share these calls of the v2 API.
+
+func (p *Provider) v2(op, method, path string, body, out any) call {
+	target := containerv2.ClusterTargetHeader{ResourceGroup: p.cfg.ResourceGroup}
+	return call{op: op, method: method, path: path, body: body, out: out, service: bluemix.VpcContainerService, target: target.ToMap()}
+}
+
+func (p *Provider) setTaints(ctx context.Context, poolID string, taints []cloud.Taint) error {
+	body := containerv2.WorkerPoolTaintRequest{Cluster: p.cfg.ClusterID, WorkerPool: poolID, Taints: map[string]string{}}
+	for _, t := range taints {
+		body.Taints[t.Key] = t.Value + ":" + t.Effect
+	}
+	return p.session.do(ctx, p.v2(p.op("setting the taints of"), http.MethodPost, "/v2/setWorkerPoolTaints", body, nil))
+}
+
+// readTaints asks for one pool, of either generation, and makes sure that it is
+// the one that was meant.
+func (p *Provider) readTaints(ctx context.Context, poolID string) ([]cloud.Taint, error) {
+	path, err := address("/v2/getWorkerPool?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID)
+	if err != nil {
+		return nil, p.invalid(err)
+	}
+	var got containerv2.GetWorkerPoolResponse
+	if err := p.session.do(ctx, p.v2(p.op("reading the taints of"), http.MethodGet, path, nil, &got)); err != nil {
+		return nil, err
+	}
+	if got.ID != poolID {
+		return nil, p.senseless("asked for pool %q, it tells of %q", poolID, got.ID)
+	}
+	if got.Labels[ManagedByLabel] != ManagedBy {
+		return nil, p.senseless("pool %q has lost its label %s", poolID, ManagedByLabel)
+	}
+	return parseTaints(got.Taints), nil
+}
+
+func (p *Provider) removeZone(ctx context.Context, poolID, zone string) error {
+	if err := checkID("zone", zone); err != nil {
+		return p.invalid(err)
+	}
+	body := map[string]string{"cluster": p.cfg.ClusterID, "workerpool": poolID, "zone": zone}
+	return p.session.do(ctx, p.v2(p.op("removing zone "+zone+" from"), http.MethodPost, "/v2/removeWorkerPoolZone", body, nil))
+}
+
+// deletePool uses the v1 path, as IBM's own tools do for both generations.
+func (p *Provider) deletePool(ctx context.Context, poolID string) error {
+	path, err := address("/v1/clusters/%s/workerpools/%s", p.cfg.ClusterID, poolID)
+	if err != nil {
+		return p.invalid(err)
+	}
+	return p.session.do(ctx, p.v2(p.op("deleting"), http.MethodDelete, path, nil, nil))
+}
+
+// parseTaints reads key → "value:Effect".
+func parseTaints(m map[string]string) []cloud.Taint {
+	var taints []cloud.Taint
+	for key, text := range m {
+		value, effect := "", text
+		if i := strings.LastIndex(text, ":"); i >= 0 {
+			value, effect = text[:i], text[i+1:]
+		}
+		taints = append(taints, cloud.Taint{Key: key, Value: value, Effect: effect})
+	}
+	slices.SortFunc(taints, func(a, b cloud.Taint) int { return strings.Compare(a.Key, b.Key) })
+	return taints
+}
+
+// ownLabels leaves out what IBM itself puts on a pool and may refuse to take
+// back. The wanted labels are never left out.
+func ownLabels(labels, wanted map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range labels {
+		_, want := wanted[k]
+		reserved := strings.HasPrefix(k, "kubernetes.io/") || strings.HasPrefix(k, "k8s.io/") ||
+			strings.HasPrefix(k, "ibm-cloud.kubernetes.io/") && k != "ibm-cloud.kubernetes.io/node-local-dns-enabled"
+		if want || !reserved {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (p *Provider) op(doing string) string {
+	return fmt.Sprintf("%s worker pool %q", doing, p.cfg.PoolName)
+}
+
+func (p *Provider) invalid(err error) error {
+	return &cloud.Error{Kind: cloud.InvalidInput, Op: p.op("addressing"), Message: p.session.scrub(err.Error())}
+}
+
+// senseless is the error for an answer that is well-formed but cannot be true.
+func (p *Provider) senseless(format string, args ...any) error {
+	return &cloud.Error{
+		Kind: cloud.Unavailable, Op: p.op("observing"),
+		Message: "the cloud does not answer sensibly: " + p.session.scrub(fmt.Sprintf(format, args...)),
+	}
+}
+
+// apply carries a step out.
+func (p *Provider) apply(ctx context.Context, g generation, step poolplan.Step, want cloud.PoolSpec, v view) error {
+	id := v.pool.id
+	switch step.Kind {
+	case poolplan.Create:
+		return p.create(ctx, g, step, want, v)
+	case poolplan.SetLabels:
+		return g.setLabels(ctx, id, ownLabels(step.Labels, want.Labels))
+	case poolplan.SetTaints:
+		delete(p.taints, id)
+		return p.setTaints(ctx, id, step.Taints)
+	case poolplan.AddZone:
+		if err := checkID("zone", step.Zone); err != nil {
+			return p.invalid(err)
+		}
+		return g.addZone(ctx, id, step.Zone, v.others)
+	case poolplan.RemoveZone:
+		return p.removeZone(ctx, id, step.Zone)
+	case poolplan.Resize:
+		return g.resize(ctx, id, step.Size)
+	case poolplan.Remove:
+		return g.remove(ctx, step.Worker)
+	case poolplan.Replace:
+		return g.replace(ctx, step.Worker)
+	case poolplan.DeletePool:
+		return p.deletePool(ctx, id)
+	case poolplan.None:
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package iks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	bluemix "github.com/IBM-Cloud/bluemix-go"
+	"github.com/IBM-Cloud/bluemix-go/authentication"
+	"github.com/IBM-Cloud/bluemix-go/client"
+	"github.com/IBM-Cloud/bluemix-go/rest"
+
+	"github.com/rrpool/rrpool/cloud"
+)
+
+// session makes the requests: one token, one pool of connections. Its callers
+// take turns (Provider.lock), as the SDK is not made for concurrent use.
+type session struct {
+	cfg Config
+	// token is what goes into Authorization; "" when a new one is due.
+	token   string
+	refresh string
+	renewAt time.Time
+	// secrets must not appear in any text. The last keys and tokens are kept: an
+	// answer may be about a former one.
+	secrets []string
+}
+
+func newSession(c Config) *session { return &session{cfg: c} }
+
+// call is one request to the containers API.
+type call struct {
+	op, method, path string
+	// body of the request, nil for none; out takes the answer, nil for none.
+	body, out any
+	// service chooses the headers of the API's generation, target further ones.
+	service bluemix.ServiceName
+	target  map[string]string
+}
+
+// do makes a request, and repeats it once with a new token when the API says
+// that an older one is no good: such a request has had no effect.
+func (s *session) do(ctx context.Context, c call) error {
+	fresh, err := s.ensureToken(ctx)
+	if err != nil {
+		return err
+	}
+	x, cause := s.send(ctx, c)
+	if x.err == nil && x.status == http.StatusUnauthorized {
+		s.token = ""
+		if !fresh {
+			if _, err := s.ensureToken(ctx); err != nil {
+				return err
+			}
+			x, cause = s.send(ctx, c)
+			if x.err == nil && x.status == http.StatusUnauthorized {
+				s.token = ""
+			}
+		}
+	}
+	if !x.ok() || cause != nil {
+		return s.failure(c.op, x, cause)
+	}
+	return nil
+}
+
+// send makes one request with the SDK's client. The client is a few words of
+// memory; connections belong to the transport.
+func (s *session) send(ctx context.Context, c call) (*exchange, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	x := &exchange{ctx: ctx, base: s.cfg.Transport}
+	cfg := s.sdk(x)
+	// Without a token refresher the SDK does not answer a 403 with logins.
+	sdk := client.New(cfg, c.service, nil)
+	var raw json.RawMessage
+	var into any
+	if c.out != nil {
+		into = &raw
+	}
+	var err error
+	switch c.method {
+	case http.MethodGet:
+		_, err = sdk.Get(c.path, into, c.target)
+	case http.MethodPost:
+		_, err = sdk.Post(c.path, c.body, into, c.target)
+	case http.MethodPatch:
+		_, err = sdk.Patch(c.path, c.body, into, c.target)
+	case http.MethodDelete:
+		_, err = sdk.Delete(c.path, c.target)
+	}
+	if x.err == nil && x.status == 0 {
+		x.err = errors.Join(errors.New("the request was not sent"), err)
+	}
+	if !x.ok() {
+		return x, nil
+	}
+	if bad := x.sensible(c.out != nil); bad != nil {
+		return x, bad
+	}
+	if err != nil || c.out == nil {
+		return x, err //nolint:wrapcheck // becomes a cloud.Error in do
+	}
+	return x, json.Unmarshal(x.body, c.out) //nolint:wrapcheck // becomes a cloud.Error in do
+}
+
+// sdk is a configuration that leaves the SDK nothing to look up by itself.
+func (s *session) sdk(x *exchange) *bluemix.Config {
+	retries, delay := 0, time.Duration(0)
+	return &bluemix.Config{
+		IAMAccessToken: s.token, IAMRefreshToken: s.refresh,
+		Region: s.cfg.Region, Endpoint: &s.cfg.CSEndpoint, TokenProviderEndpoint: &s.cfg.IAMEndpoint,
+		MaxRetries: &retries, RetryDelay: &delay, HTTPClient: x.client(), UserAgent: s.cfg.UserAgent,
+	}
+}
+
+// ensureToken makes sure of a token; fresh says that it was fetched just now.
+func (s *session) ensureToken(ctx context.Context) (fresh bool, err error) {
+	if s.token != "" && s.cfg.Now().Before(s.renewAt) {
+		return false, nil
+	}
+	const op = "getting an IAM token"
+	key, err := s.cfg.APIKey(ctx)
+	if err != nil {
+		return false, s.noKey(ctx, op, err)
+	}
+	key = strings.TrimSpace(key)
+	if key == "" {
+		return false, &cloud.Error{Kind: cloud.Unauthorized, Op: op, Message: "the API key is empty", RetryAfter: deniedPause}
+	}
+	s.keepSecret(key)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	x := &exchange{ctx: ctx, base: s.cfg.Transport}
+	cfg := s.sdk(x)
+	cfg.IAMAccessToken, cfg.IAMRefreshToken = "", ""
+	iam, err := authentication.NewIAMAuthRepository(cfg, &rest.Client{
+		HTTPClient:    x.client(),
+		DefaultHeader: http.Header{"X-Original-User-Agent": {s.cfg.UserAgent}},
+	})
+	if err == nil {
+		err = iam.AuthenticateAPIKey(key)
+	}
+	if x.err == nil && x.status == 0 {
+		x.err = errors.Join(errors.New("the request was not sent"), err)
+	}
+	if !x.ok() {
+		return false, s.failure(op, x, nil)
+	}
+	if bad := errors.Join(x.sensible(true), err); bad != nil {
+		return false, s.failure(op, x, bad)
+	}
+	return true, s.accept(op, x, cfg)
+}
+
+// noKey is the error of an APIKey function.
+func (s *session) noKey(ctx context.Context, op string, err error) error {
+	var typed *cloud.Error
+	switch {
+	case errors.As(err, &typed):
+		return typed
+	case ctx.Err() != nil:
+		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: "interrupted", Err: ctx.Err()}
+	}
+	return &cloud.Error{
+		Kind: cloud.Unauthorized, Op: op, RetryAfter: deniedPause,
+		Message: "the API key cannot be read: " + s.scrub(err.Error()),
+	}
+}
+
+// accept takes over the token of a good answer. The SDK is content with none.
+func (s *session) accept(op string, x *exchange, cfg *bluemix.Config) error {
+	var life struct {
+		AccessToken string `json:"access_token"`
+		TokenType   string `json:"token_type"`
+		ExpiresIn   int64  `json:"expires_in"`
+	}
+	if err := json.Unmarshal(x.body, &life); err != nil {
+		return s.failure(op, x, err)
+	}
+	s.keepSecret(life.AccessToken)
+	s.keepSecret(cfg.IAMRefreshToken)
+	if strings.TrimSpace(life.AccessToken) == "" || strings.TrimSpace(life.TokenType) == "" {
+		return s.failure(op, x, errors.New("IAM gave an empty token"))
+	}
+	s.token, s.refresh = cfg.IAMAccessToken, cfg.IAMRefreshToken
+	lifetime := time.Duration(life.ExpiresIn) * time.Second
+	if lifetime <= 0 {
+		lifetime = time.Hour
+	}
+	s.renewAt = s.cfg.Now().Add(lifetime * 4 / 5)
+	return nil
+}
+
+func (s *session) keepSecret(secret string) {
+	const most = 32
+	if strings.TrimSpace(secret) == "" {
+		return
+	}
+	for _, known := range s.secrets {
+		if known == secret {
+			return
+		}
+	}
+	s.secrets = append(s.secrets, secret)
+	if len(s.secrets) > most {
+		s.secrets = s.secrets[len(s.secrets)-most:]
+	}
+}

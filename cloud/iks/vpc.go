@@ -1,0 +1,231 @@
+package iks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
+
+	"github.com/rrpool/rrpool/cloud"
+)
+
+// vpc is the v2 API.
+type vpc struct{ *Provider }
+
+func (vpc) substitutes() bool     { return true }
+func (vpc) defaultFlavor() string { return DefaultFlavorVPC }
+
+// v2Pool tells a size that is missing from one that is 0: a pool must not be
+// resized on a half answer.
+type v2Pool struct {
+	containerv2.GetWorkerPoolResponse
+	WorkerCount *int `json:"workerCount"`
+}
+
+func (g vpc) pools(ctx context.Context) ([]pool, error) {
+	path, err := address("/v2/vpc/getWorkerPools?cluster=%s", g.cfg.ClusterID)
+	if err != nil {
+		return nil, g.invalid(err)
+	}
+	var list []v2Pool
+	if err := g.session.do(ctx, g.v2("listing worker pools", http.MethodGet, path, nil, &list)); err != nil {
+		return nil, err
+	}
+	out := make([]pool, 0, len(list))
+	for _, l := range list {
+		if l.ID == "" || l.PoolName == "" || l.WorkerCount == nil {
+			return nil, g.senseless("a worker pool has no id, name or size")
+		}
+		if l.ActualState == "deleted" {
+			continue
+		}
+		p := pool{
+			id: l.ID, name: l.PoolName, flavor: l.Flavor, size: *l.WorkerCount, labels: l.Labels,
+			taints: parseTaints(l.Taints), taintsKnown: true, autoscaled: l.AutoscaleEnabled, vpc: l.VpcID,
+			deleting: l.ActualState == "deleting" || l.DesiredState == "deleted", zones: map[string]network{},
+		}
+		for _, z := range l.Zones {
+			p.zones[z.ID] = network{subnet: primarySubnet(z.Subnets)}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func primarySubnet(subnets []containerv2.Subnet) string {
+	for _, s := range subnets {
+		if s.Primary {
+			return s.ID
+		}
+	}
+	if len(subnets) > 0 {
+		return subnets[0].ID
+	}
+	return ""
+}
+
+func (g vpc) workers(ctx context.Context, poolID string) ([]cloud.Worker, error) {
+	path, err := address("/v2/vpc/getWorkers?cluster=%s&showDeleted=false&pool=%s", g.cfg.ClusterID, poolID)
+	if err != nil {
+		return nil, g.invalid(err)
+	}
+	var list []containerv2.Worker
+	if err := g.session.do(ctx, g.v2(g.op("listing the workers of"), http.MethodGet, path, nil, &list)); err != nil {
+		return nil, err
+	}
+	var out []cloud.Worker
+	for _, w := range list {
+		if w.ID == "" || w.PoolID == "" {
+			return nil, g.senseless("a worker has no id or no pool")
+		}
+		if w.PoolID != poolID || w.LifeCycle.ActualState == "deleted" {
+			continue
+		}
+		state := v2State(w)
+		out = append(out, cloud.Worker{
+			ID: w.ID, NodeName: primaryAddress(w.NetworkInterfaces), Zone: w.Location, Flavor: w.Flavor, State: state,
+			Message: v2Message(w, state),
+		})
+	}
+	return out, nil
+}
+
+func v2State(w containerv2.Worker) cloud.WorkerState {
+	if w.LifeCycle.DesiredState == "deleted" {
+		return cloud.WorkerDeleting
+	}
+	state := lifecycle(w.LifeCycle.ActualState)
+	if state != cloud.WorkerDeployed {
+		return state
+	}
+	switch w.Health.State {
+	case "normal":
+		return cloud.WorkerDeployed
+	case "pending", "":
+		return cloud.WorkerProvisioning
+	}
+	return cloud.WorkerUnhealthy
+}
+
+// lifecycle reads a life-cycle state. One that is not known is taken for a
+// worker that is not well, never for one to be thrown away.
+func lifecycle(state string) cloud.WorkerState {
+	switch state {
+	case "deployed", "normal":
+		return cloud.WorkerDeployed
+	case "provision_pending", "provisioning", "provisioned", "deploying", "reloading", "reload_pending", "reload":
+		return cloud.WorkerProvisioning
+	case "provision_failed", "deploy_failed", "reload_failed", "reloading_failed":
+		return cloud.WorkerFailed
+	case "deleting":
+		return cloud.WorkerDeleting
+	}
+	return cloud.WorkerUnhealthy
+}
+
+func v2Message(w containerv2.Worker, state cloud.WorkerState) string {
+	if state == cloud.WorkerDeployed {
+		return ""
+	}
+	return cmp.Or(w.LifeCycle.Message, w.Health.Message, w.LifeCycle.ActualState)
+}
+
+func primaryAddress(list []containerv2.Network) string {
+	for _, n := range list {
+		if n.Primary {
+			return n.IpAddress
+		}
+	}
+	return ""
+}
+
+func (g vpc) create(ctx context.Context, name, flavor string, size int, labels map[string]string, others []pool) error {
+	facts := g.facts
+	vpcID := ""
+	if len(others) > 0 {
+		vpcID = others[0].vpc
+	}
+	if vpcID == "" && len(facts.vpcs) == 1 {
+		vpcID = facts.vpcs[0]
+	}
+	if err := checkID("VPC", vpcID); err != nil {
+		return g.invalid(err)
+	}
+	body := containerv2.WorkerPoolRequest{
+		Cluster: g.cfg.ClusterID,
+		CommonWorkerPoolConfig: containerv2.CommonWorkerPoolConfig{
+			Name: name, Flavor: flavor, WorkerCount: size, Labels: labels, VpcID: vpcID, Zones: []containerv2.Zone{},
+		},
+	}
+	var made containerv2.WorkerPoolResponse
+	return g.session.do(ctx, g.v2(g.op("creating"), http.MethodPost, "/v2/vpc/createWorkerPool", body, &made))
+}
+
+func (g vpc) addZone(ctx context.Context, poolID, zone string, others []pool) error {
+	n, ok := neighbour(others, zone)
+	if !ok || n.subnet == "" {
+		var err error
+		if n.subnet, err = g.pickSubnet(ctx, zone, others); err != nil {
+			return err
+		}
+	}
+	body := containerv2.WorkerPoolZone{Cluster: g.cfg.ClusterID, Id: zone, SubnetID: n.subnet, WorkerPoolID: poolID}
+	return g.session.do(ctx, g.v2(g.op("adding zone "+zone+" to"), http.MethodPost, "/v2/vpc/createWorkerPoolZone", body, nil))
+}
+
+// pickSubnet takes the subnet with the most room.
+func (g vpc) pickSubnet(ctx context.Context, zone string, others []pool) (string, error) {
+	vpcID := ""
+	if len(others) > 0 {
+		vpcID = others[0].vpc
+	}
+	path, err := address("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", vpcID, providerVPC, zone)
+	if err != nil {
+		return "", g.invalid(err)
+	}
+	var list []containerv2.SubnetConfig
+	if err := g.session.do(ctx, g.v2("listing subnets of zone "+zone, http.MethodGet, path, nil, &list)); err != nil {
+		return "", err
+	}
+	list = slices.DeleteFunc(list, func(s containerv2.SubnetConfig) bool { return s.ID == "" || s.Zone != zone })
+	if len(list) == 0 {
+		return "", &cloud.Error{
+			Kind: cloud.InvalidInput, Op: g.op("adding zone " + zone + " to"),
+			Message: fmt.Sprintf("the VPC has no subnet in zone %s; make one, or list the zones to use", zone),
+		}
+	}
+	best := slices.MinFunc(list, func(a, b containerv2.SubnetConfig) int {
+		return cmp.Or(cmp.Compare(b.AvailableIPv4AddressCount, a.AvailableIPv4AddressCount), cmp.Compare(a.ID, b.ID))
+	})
+	return best.ID, nil
+}
+
+func (g vpc) setLabels(ctx context.Context, poolID string, labels map[string]string) error {
+	body := containerv2.SetWorkerPoolLabelsRequest{Cluster: g.cfg.ClusterID, WorkerPool: poolID, Labels: labels}
+	return g.session.do(ctx, g.v2(g.op("setting the labels of"), http.MethodPost, "/v2/setWorkerPoolLabels", body, nil))
+}
+
+func (g vpc) resize(ctx context.Context, poolID string, size int) error {
+	body := containerv2.ResizeWorkerPoolReq{Cluster: g.cfg.ClusterID, Workerpool: poolID, Size: int64(size)}
+	return g.session.do(ctx, g.v2(g.op("resizing"), http.MethodPost, "/v2/resizeWorkerPool", body, nil))
+}
+
+func (g vpc) remove(ctx context.Context, workerID string) error {
+	if err := checkID("worker", workerID); err != nil {
+		return g.invalid(err)
+	}
+	body := map[string]string{"cluster": g.cfg.ClusterID, "workerID": workerID}
+	return g.session.do(ctx, g.v2("removing worker "+workerID, http.MethodPost, "/v2/removeWorker", body, nil))
+}
+
+// replace takes no answer: the SDK's own function expects one, and there is none.
+func (g vpc) replace(ctx context.Context, workerID string) error {
+	if err := checkID("worker", workerID); err != nil {
+		return g.invalid(err)
+	}
+	body := containerv2.ReplaceWorker{ClusterIDOrName: g.cfg.ClusterID, WorkerID: workerID, Update: true}
+	return g.session.do(ctx, g.v2("replacing worker "+workerID, http.MethodPost, "/v2/vpc/replaceWorker", body, nil))
+}
