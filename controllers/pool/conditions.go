@@ -72,11 +72,11 @@ func providerProblem(t *turn, s *supply) *plan.Problem {
 	switch {
 	case t.origin.problem != nil:
 		return t.origin.problem
-	case s.observing.err() != nil:
+	case s.observing.told(s.last) != nil:
 		return cloudProblem(s.observing.err())
 	case s.last != nil && (s.foreign() || s.last.Autoscaled):
 		return poolProblem(*s.last)
-	case s.ensuring.err() != nil:
+	case s.ensuring.told(s.last) != nil:
 		return cloudProblem(s.ensuring.err())
 	case s.last != nil:
 		return poolProblem(*s.last)

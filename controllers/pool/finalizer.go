@@ -3,12 +3,14 @@ package pool
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -29,6 +31,18 @@ func (r *Reconciler) protect(ctx context.Context, object *v1alpha1.RouteReflecto
 		return true, fmt.Errorf("adding the finalizer: %w", err)
 	}
 	return true, nil
+}
+
+// settled: there is nothing left to do.
+func (t *turn) settled() bool { return t.step.Name == rollout.Steady && t.step.Problem == nil }
+
+// untouched: nothing in the cluster's BGP is of our making, so there is nothing
+// to restore, whatever is in the way of doing it.
+func untouched(cluster plan.Cluster) bool {
+	ours := cluster.BGP.Saved != nil ||
+		slices.ContainsFunc(cluster.Nodes, func(n plan.Node) bool { return n.Marked }) ||
+		slices.ContainsFunc(cluster.Peers, func(p plan.Peer) bool { return p.Owned })
+	return len(cluster.Nodes) > 0 && !ours
 }
 
 // release lets the object go once the mesh carries the cluster: first the pool,

@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return r.finish(ctx, t, nil)
 	}
 	err = r.apply(ctx, t)
-	if err == nil && t.deleting() && t.step.Name == rollout.Steady && t.step.Problem == nil {
+	if err == nil && t.deleting() && (t.settled() || t.step.Problem != nil && untouched(t.cluster)) {
 		err = r.release(ctx, t)
 	}
 	return r.finish(ctx, t, err)

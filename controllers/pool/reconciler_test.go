@@ -280,6 +280,45 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 	})
 }
 
+func TestDeletionIsNotHeldUpByWhatWasNeverTouched(t *testing.T) {
+	refused := rollout.Step{Name: "Refused", Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}}
+	for name, tc := range map[string]struct {
+		arrange func(*plan.Cluster)
+		gone    bool
+	}{
+		"nothing is ours":           {func(*plan.Cluster) {}, true},
+		"a node is a reflector":     {func(c *plan.Cluster) { c.Nodes[0].Marked = true }, false},
+		"a BGPPeer is ours":         {func(c *plan.Cluster) { c.Peers = []plan.Peer{{Owned: true}} }, false},
+		"a BGPPeer is not":          {func(c *plan.Cluster) { c.Peers = []plan.Peer{{}} }, true},
+		"the mesh was switched off": {func(c *plan.Cluster) { c.BGP.Saved = &plan.Mesh{} }, false},
+		"no node is to be seen":     {func(c *plan.Cluster) { c.Nodes = nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tc.arrange(&w.calico.cluster)
+			w.script = always(refused)
+			w.delete()
+			require.NoError(t, w.reconcile())
+			require.Equal(t, tc.gone, w.gone())
+		})
+	}
+}
+
+func TestABlipOfTheCloudIsNotTold(t *testing.T) {
+	w := newWorld(t)
+	w.script = always(steady)
+	w.settle(1)
+	writes := w.writes
+	w.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "x"}
+	w.clock = w.clock.Add(time.Hour)
+	w.settle(1)
+	require.Nil(t, w.seen[len(w.seen)-1].Pool, "but it is respected")
+	require.Equal(t, writes, w.writes)
+	w.clock = w.clock.Add(time.Minute)
+	w.settle(1)
+	w.expect("ProviderReady False CloudUnavailable", "Degraded True CloudUnavailable")
+}
+
 func TestUnknownWhenTheClusterCannotBeObserved(t *testing.T) {
 	w := newWorld(t)
 	w.script = always(steady)

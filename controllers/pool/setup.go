@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,9 +30,23 @@ const (
 // singleton is the only request there is.
 var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.SingletonName}}
 
-// SetupWithManager makes everything that matters trigger the reconciler. changed
-// carries a value whenever the datastore has changed.
-func SetupWithManager[T any](mgr ctrl.Manager, r *Reconciler, changed <-chan T) error {
+// firstLook is how long a start waits for the datastore's first answer. After
+// that its silence is worth reporting.
+const firstLook = 15 * time.Second
+
+// burst is how long changes are gathered: a migration brings thousands.
+const burst = 100 * time.Millisecond
+
+// Signals tell that the datastore has changed.
+type Signals interface {
+	// Changes carries a value after a change; values may be merged.
+	Changes() <-chan struct{}
+	// WaitSynced returns when everything has been seen once.
+	WaitSynced(ctx context.Context) error
+}
+
+// SetupWithManager makes everything that matters trigger the reconciler.
+func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error {
 	toSingleton := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{singleton}
 	})
@@ -41,7 +56,7 @@ func SetupWithManager[T any](mgr ctrl.Manager, r *Reconciler, changed <-chan T) 
 		For(&v1alpha1.RouteReflectorPool{}, builder.WithPredicates(wishChanged())).
 		Watches(&corev1.Node{}, toSingleton, builder.WithPredicates(nodeChanged())).
 		Watches(&corev1.Secret{}, toSingleton, builder.WithPredicates(inNamespace, predicate.ResourceVersionChangedPredicate{})).
-		WatchesRawSource(signals(changed)).
+		WatchesRawSource(&signalSource{datastore}).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
@@ -50,22 +65,36 @@ func SetupWithManager[T any](mgr ctrl.Manager, r *Reconciler, changed <-chan T) 
 		Complete(r)
 }
 
-// signals requests a reconciliation for every value of a channel.
-func signals[T any](changed <-chan T) source.Source {
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		go func() {
-			for {
-				select {
-				case <-ctx.Done():
+// signalSource requests a reconciliation for every signal.
+type signalSource struct{ signals Signals }
+
+// Start implements source.Source.
+func (s *signalSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case _, open := <-s.signals.Changes():
+				if !open {
 					return
-				case _, open := <-changed:
-					if !open {
-						return
-					}
-					queue.Add(singleton)
 				}
+				queue.AddAfter(singleton, burst)
 			}
-		}()
-		return nil
-	})
+		}
+	}()
+	return nil
 }
+
+// WaitForSync implements source.SyncingSource: a manager that starts does not
+// report everything as unknown first.
+func (s *signalSource) WaitForSync(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, firstLook)
+	defer cancel()
+	if err := s.signals.WaitSynced(bounded); err != nil && ctx.Err() != nil {
+		return fmt.Errorf("waiting for the datastore: %w", err)
+	}
+	return nil
+}
+
+var _ source.SyncingSource = (*signalSource)(nil)

@@ -64,6 +64,19 @@ func (a *attempt) fail(now time.Time, err error) {
 
 func (a *attempt) err() error { return a.shown.err }
 
+// told is the error as it is worth telling: a cloud that is out of reach for a
+// moment, and whose last answer is known, is not.
+func (a *attempt) told(last *cloud.Pool) error {
+	switch cloud.KindOf(a.err()) {
+	case cloud.Unavailable, cloud.RateLimited, "":
+		if last != nil && a.failures < 2 {
+			return nil
+		}
+	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unauthorized, cloud.QuotaExceeded:
+	}
+	return a.err()
+}
+
 // use connects the provider that config describes, unless it is connected. What
 // is known of a pool is kept when only the way to reach it has changed.
 func (s *supply) use(factory ProviderFactory, config ProviderConfig, metrics *Metrics) *plan.Problem {

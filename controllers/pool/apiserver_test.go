@@ -1,0 +1,206 @@
+package pool_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+func TestMain(m *testing.M) { controlplane.Main(m) }
+
+const (
+	patience = 20 * time.Second
+	tick     = 20 * time.Millisecond
+)
+
+// shared is a datastore and a provider that test and manager use together.
+type shared struct {
+	sync.Mutex
+	calico *calico
+	cloud  *supplier
+	looks  int
+	keys   []string
+
+	changes chan struct{}
+}
+
+func (s *shared) Changes() <-chan struct{}         { return s.changes }
+func (s *shared) WaitSynced(context.Context) error { return nil }
+
+func (s *shared) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error) {
+	s.Lock()
+	defer s.Unlock()
+	s.looks++
+	return s.calico.Observe(ctx, scope)
+}
+
+func (s *shared) Apply(ctx context.Context, scope plan.Scope, a plan.Action) (bool, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.calico.Apply(ctx, scope, a)
+}
+
+func (s *shared) Watch(ctx context.Context, want []plan.Watch) (bool, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.calico.Watch(ctx, want)
+}
+
+func (s *shared) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
+	s.Lock()
+	defer s.Unlock()
+	s.keys = append(s.keys, string(cfg.APIKey))
+	return mortalCloud{s.cloud, &killer{}}, nil
+}
+
+func (s *shared) lookedAt() int {
+	s.Lock()
+	defer s.Unlock()
+	return s.looks
+}
+
+// The real thing but for Calico and the cloud: a manager, its watches, and a
+// kube-apiserver with the generated CRD, which counts the writes.
+func TestOnARealAPIServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a kube-apiserver")
+	}
+	plane := controlplane.ForTest(t)
+	const user = "rrpool-manager-under-test"
+	cluster, err := plane.UserConfig(user, "system:masters")
+	require.NoError(t, err)
+	scheme := runtime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	require.NoError(t, eventsv1.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+
+	ctx := t.Context()
+	require.NoError(t, client.IgnoreAlreadyExists(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}})))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	for _, object := range []client.Object{secret(apiKey), clusterInfo(clusterID), node} {
+		require.NoError(t, admin.Create(ctx, object))
+	}
+	world := &shared{calico: &calico{cluster: plan.Cluster{Nodes: workloadNodes(6)}}, cloud: &supplier{}, changes: make(chan struct{}, 1)}
+	world.cloud.pool.ClusterZones = []string{"z1"}
+	changes := world.changes
+	stop := startManager(t, cluster, scheme, world)
+	defer stop()
+
+	// A minimal object: the apiserver fills in the defaults.
+	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+	require.NoError(t, admin.Create(ctx, object))
+	eventually(t, func(c *assert.CollectT) {
+		select {
+		case changes <- struct{}{}:
+		default:
+		}
+		require.NoError(c, admin.Get(ctx, client.ObjectKeyFromObject(object), object))
+		require.Equal(c, "Steady", object.Status.Step.Name)
+	})
+	require.Contains(t, object.Finalizers, v1alpha1.Finalizer)
+	require.Len(t, object.Status.Conditions, 6)
+	require.Equal(t, "iks", object.Status.Provider)
+
+	// At rest, whatever is pushed: nothing is written. Events are written late.
+	var events eventsv1.EventList
+	eventually(t, func(c *assert.CollectT) {
+		require.NoError(c, admin.List(ctx, &events))
+		reasons := map[string]bool{}
+		for _, e := range events.Items {
+			reasons[e.Reason] = true
+			require.NotContains(c, e.Note, apiKey)
+		}
+		require.True(c, reasons["PoolChanged"] && reasons["MeshDisabled"], "%v", reasons)
+	})
+	began := time.Now()
+	poke := func(how func()) {
+		before := world.lookedAt()
+		how()
+		eventually(t, func(c *assert.CollectT) { require.Greater(c, world.lookedAt(), before) })
+	}
+	for range 5 {
+		poke(func() { changes <- struct{}{} })
+	}
+	poke(func() {
+		node.Labels = map[string]string{"x": "y"}
+		require.NoError(t, admin.Update(ctx, node))
+	})
+	poke(func() { require.NoError(t, admin.Update(ctx, secret("another"))) })
+	eventually(t, func(c *assert.CollectT) {
+		world.Lock()
+		defer world.Unlock()
+		require.Equal(c, []string{apiKey, "another"}, world.keys)
+	})
+	writes, err := plane.Writes(user, began)
+	require.NoError(t, err)
+	require.Empty(t, writes)
+
+	// Deleted: first the mesh, then the object.
+	require.NoError(t, admin.Delete(ctx, object))
+	eventually(t, func(c *assert.CollectT) {
+		require.True(c, apierrors.IsNotFound(admin.Get(ctx, client.ObjectKeyFromObject(object), object)))
+	})
+	require.True(t, world.calico.cluster.BGP.MeshOn())
+	writes, err = plane.Writes(user, began)
+	require.NoError(t, err)
+	require.NotEmpty(t, writes, "the count above counts")
+}
+
+func startManager(t *testing.T, cluster *rest.Config, scheme *runtime.Scheme, world *shared) (stop func()) {
+	t.Helper()
+	skip := true
+	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&corev1.Node{}:   {Transform: pool.SlimNode},
+			&corev1.Secret{}: {Namespaces: map[string]cache.Config{managerNamespace: {}}},
+		}},
+	})
+	require.NoError(t, err)
+	began := time.Now()
+	require.NoError(t, pool.SetupWithManager(mgr, &pool.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Datastore: world, Providers: world.connect,
+		Namespace: managerNamespace, Recorder: mgr.GetEventRecorder("rrpool.io/manager"),
+		Metrics: pool.NewMetrics(prometheus.NewRegistry()),
+		// Time flies, or the test would wait as long as the cloud takes.
+		Now:  func() time.Time { return began.Add(100 * time.Since(began)) },
+		Next: func(o rollout.Observed, d rollout.Desired, _ time.Time) rollout.Step { return aLife(o, d) },
+	}, world))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	return func() {
+		cancel()
+		require.NoError(t, <-done)
+	}
+}
+
+func eventually(t *testing.T, check func(*assert.CollectT)) {
+	t.Helper()
+	require.EventuallyWithT(t, check, patience, tick)
+}
