@@ -1,0 +1,147 @@
+package calico
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/watchersyncer"
+	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+const (
+	managedByLabel = v1alpha1.ManagedByLabel
+	managedByValue = v1alpha1.ManagedByValue
+)
+
+// Config is what an Adapter needs.
+type Config struct {
+	// RestConfig is the cluster.
+	RestConfig *rest.Config
+	// Nodes reads Nodes, from a cache.
+	Nodes client.Reader
+	// Writer patches Nodes.
+	Writer client.Client
+	Log    logr.Logger
+	// Now is the clock of receipt times and marks, time.Now when nil.
+	Now func() time.Time
+	// QPS is libcalico-go's limit, DefaultQPS when 0 and none when negative.
+	QPS float32
+}
+
+// Adapter observes and changes a cluster's BGP. It is safe for concurrent use.
+type Adapter struct {
+	nodes  client.Reader
+	writer client.Client
+	log    logr.Logger
+	now    func() time.Time
+
+	calico clientv3.Interface
+	source *source
+	store  *store
+	recent recentNodes
+}
+
+// watched are the kinds that are kept in memory.
+var watched = []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration, apiv3.KindCalicoNodeStatus, libapiv3.KindBlockAffinity}
+
+// New makes an Adapter. It talks to nobody until Start. libcalico-go registers
+// its types with client-go's scheme the first time, so call it before anything
+// uses that scheme concurrently.
+func New(cfg Config) (*Adapter, error) {
+	if err := checkDatastore(); err != nil {
+		return nil, err
+	}
+	if cfg.RestConfig == nil || cfg.Nodes == nil || cfg.Writer == nil {
+		return nil, errors.New("creating the Calico adapter: RestConfig, Nodes and Writer are required")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.QPS == 0 {
+		cfg.QPS = DefaultQPS
+	}
+	calico, backend, err := connect(cfg.RestConfig, cfg.QPS)
+	if err != nil {
+		return nil, err
+	}
+	a := &Adapter{nodes: cfg.Nodes, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, calico: calico}
+	a.store = newStore(cfg.Now)
+	a.source = newSource(backend, a.store)
+	return a, nil
+}
+
+// Start watches until ctx ends. It implements manager.Runnable and is called once.
+func (a *Adapter) Start(ctx context.Context) error {
+	var types []watchersyncer.ResourceType
+	for _, kind := range watched {
+		types = append(types, watchersyncer.ResourceType{ListInterface: model.ResourceListOptions{Kind: kind}})
+	}
+	if err := a.store.open(); err != nil {
+		return err
+	}
+	syncer := watchersyncer.New(a.source, types, a.store)
+	syncer.Start()
+	<-ctx.Done()
+	// Stopping reports every object as deleted, which is not true.
+	a.store.shut()
+	syncer.Stop()
+	return nil
+}
+
+// NeedLeaderElection lets a follower watch too: it takes over with sessions
+// whose age it has seen for itself.
+func (a *Adapter) NeedLeaderElection() bool { return false }
+
+// Changes carries a value after something observed has changed, Nodes and
+// blocks excepted. Values that nobody has taken yet are merged into one.
+func (a *Adapter) Changes() <-chan struct{} { return a.store.changes }
+
+// Synced reports whether everything has been listed once.
+func (a *Adapter) Synced() bool { return a.store.ready() == nil }
+
+// WaitSynced waits until Synced, or for the end of ctx.
+func (a *Adapter) WaitSynced(ctx context.Context) error {
+	select {
+	case <-a.store.synced:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("waiting for Calico's objects: %w", ctx.Err()), a.store.ready())
+	}
+}
+
+// Apply makes one change and says whether there was anything to change. An
+// error that IsConflict means that the object is no longer as it was observed.
+// An object of somebody else is a NameTakenError.
+func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
+	switch act := action.(type) {
+	case plan.SetReflector:
+		return a.setReflector(ctx, scope, act)
+	case plan.ClearReflector:
+		return a.clearReflector(ctx, scope, act)
+	case plan.PutPeer:
+		return a.putPeer(ctx, act.Peer)
+	case plan.DeletePeer:
+		return a.deletePeer(ctx, act.Name)
+	case plan.DisableMesh:
+		return a.disableMesh(ctx, act)
+	case plan.RestoreMesh:
+		return a.restoreMesh(ctx)
+	case plan.ForgetMesh:
+		return a.forgetMesh(ctx)
+	case plan.RefreshStatus:
+		return a.refreshStatus(ctx, act.Node)
+	default:
+		return false, fmt.Errorf("applying %T: not an action of the datastore", action)
+	}
+}

@@ -1,0 +1,96 @@
+package calico
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
+	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// datastoreVariable is the ecosystem's own name for the choice of datastore.
+const datastoreVariable = "DATASTORE_TYPE"
+
+// DefaultQPS is how many requests per second libcalico-go may make on average;
+// its own default of 5 would take minutes for what a migration writes. It allows
+// bursts of 100, which cannot be changed.
+const DefaultQPS = 50
+
+// checkDatastore refuses datastores that this version cannot write to.
+func checkDatastore() error {
+	switch kind := os.Getenv(datastoreVariable); apiconfig.DatastoreType(kind) {
+	case "", apiconfig.Kubernetes:
+		return nil
+	case apiconfig.EtcdV3:
+		return fmt.Errorf("%s=%q is not supported yet: this version of rrpool needs Calico's Kubernetes datastore; "+
+			"where Calico uses that, unset the variable or set it to %q", datastoreVariable, kind, apiconfig.Kubernetes)
+	default:
+		return fmt.Errorf("%s=%q is not a datastore: unset it or set it to %q", datastoreVariable, kind, apiconfig.Kubernetes)
+	}
+}
+
+// connect makes a libcalico-go client for the cluster that cfg describes, and
+// gives the backend beneath it, for watches. It talks to nobody yet.
+func connect(cfg *rest.Config, qps float32) (clientv3.Interface, api.Client, error) {
+	kubeconfig, err := inlineKubeconfig(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	spec := apiconfig.NewCalicoAPIConfig()
+	spec.Spec.DatastoreType = apiconfig.Kubernetes
+	spec.Spec.KubeconfigInline = kubeconfig
+	spec.Spec.K8sClientQPS = qps
+	client, err := clientv3.New(*spec)
+	if err != nil {
+		return nil, nil, fmt.Errorf("creating the Calico client: %w", err)
+	}
+	accessor, ok := client.(interface{ Backend() api.Client })
+	if !ok {
+		return nil, nil, fmt.Errorf("creating the Calico client: %T has no backend to watch", client)
+	}
+	return client, accessor.Backend(), nil
+}
+
+// inlineKubeconfig renders cfg as the only form in which libcalico-go takes
+// credentials. Files stay files, so that rotated tokens are read again.
+func inlineKubeconfig(cfg *rest.Config) (string, error) {
+	const name = "rrpool"
+	file := clientcmdapi.NewConfig()
+	file.Clusters[name] = &clientcmdapi.Cluster{
+		Server:                   cfg.Host,
+		TLSServerName:            cfg.ServerName,
+		InsecureSkipTLSVerify:    cfg.Insecure,
+		CertificateAuthority:     cfg.CAFile,
+		CertificateAuthorityData: cfg.CAData,
+	}
+	user := &clientcmdapi.AuthInfo{
+		ClientCertificate:     cfg.CertFile,
+		ClientCertificateData: cfg.CertData,
+		ClientKey:             cfg.KeyFile,
+		ClientKeyData:         cfg.KeyData,
+		TokenFile:             cfg.BearerTokenFile,
+		Username:              cfg.Username,
+		Password:              cfg.Password,
+		Impersonate:           cfg.Impersonate.UserName,
+		ImpersonateUID:        cfg.Impersonate.UID,
+		ImpersonateGroups:     cfg.Impersonate.Groups,
+		ImpersonateUserExtra:  cfg.Impersonate.Extra,
+		AuthProvider:          cfg.AuthProvider,
+		Exec:                  cfg.ExecProvider,
+	}
+	if user.TokenFile == "" {
+		user.Token = cfg.BearerToken
+	}
+	file.AuthInfos[name] = user
+	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	file.CurrentContext = name
+	out, err := clientcmd.Write(*file)
+	if err != nil {
+		return "", fmt.Errorf("rendering the cluster's credentials: %w", err)
+	}
+	return string(out), nil
+}

@@ -1,0 +1,117 @@
+package calico
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/projectcalico/api/pkg/lib/numorstring"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Annotations of Nodes: Calico's own, and our mark.
+const (
+	ipv4Annotation      = "projectcalico.org/IPv4Address"
+	ipv6Annotation      = "projectcalico.org/IPv6Address"
+	asnAnnotation       = "projectcalico.org/ASNumber"
+	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
+	// sinceAnnotation marks a role as given by us and says when, in RFC 3339.
+	sinceAnnotation = "rrpool.io/reflector-since"
+)
+
+// oldZoneLabel is what clouds used before topology.kubernetes.io/zone.
+const oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
+
+// nodeOf maps a Kubernetes Node. Like Calico, it takes an address or AS number
+// that cannot be read for one that is not there: such a node speaks no BGP, and
+// must not keep all others from being served.
+func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
+	out := plan.Node{
+		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,
+		Zone: n.Labels[scope.ZoneLabel], Created: n.CreationTimestamp.Time,
+		Cordoned: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
+		ClusterID: n.Annotations[clusterIDAnnotation],
+	}
+	if out.Zone == "" {
+		out.Zone = n.Labels[oldZoneLabel]
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			out.Ready, out.ReadyChanged = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		}
+	}
+	for _, key := range []string{ipv4Annotation, ipv6Annotation} {
+		if addr, ok := addressOf(n, key); ok {
+			out.Addresses = append(out.Addresses, addr)
+		}
+	}
+	if as, err := numorstring.ASNumberFromString(n.Annotations[asnAnnotation]); err == nil {
+		out.ASN = uint32(as)
+	}
+	_, out.RoleLabel = n.Labels[scope.RoleLabel]
+	if since, ok := n.Annotations[sinceAnnotation]; ok {
+		out.Marked, out.RoleSince = true, timeOf(since)
+	}
+	return out
+}
+
+// addressOf reads an address in CIDR form; a bare address is one too.
+func addressOf(n *corev1.Node, key string) (netip.Addr, bool) {
+	value, _, _ := strings.Cut(n.Annotations[key], "/")
+	addr, err := netip.ParseAddr(value)
+	if err != nil || addr.Is4() != (key == ipv4Annotation) {
+		return netip.Addr{}, false
+	}
+	return addr, true
+}
+
+// unreadable names the annotations of a node that Calico ignores, "" for none.
+func unreadable(n *corev1.Node) string {
+	var out []string
+	for _, key := range []string{ipv4Annotation, ipv6Annotation} {
+		if value := n.Annotations[key]; value != "" {
+			if _, ok := addressOf(n, key); !ok {
+				out = append(out, fmt.Sprintf("%s=%q", key, value))
+			}
+		}
+	}
+	if value := n.Annotations[asnAnnotation]; value != "" {
+		if _, err := numorstring.ASNumberFromString(value); err != nil {
+			out = append(out, fmt.Sprintf("%s=%q", asnAnnotation, value))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// timeOf reads a time of ours, zero when somebody has spoiled it.
+func timeOf(s string) time.Time {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// observeNodes reads all nodes, sorted by name.
+func (a *Adapter) observeNodes(ctx context.Context, scope plan.Scope) ([]plan.Node, error) {
+	var list corev1.NodeList
+	if err := a.nodes.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	out := make([]plan.Node, 0, len(list.Items))
+	for i := range list.Items {
+		n := a.recent.latest(&list.Items[i])
+		if bad := unreadable(n); a.recent.news(n.Name, bad) {
+			a.log.Info("Calico ignores unreadable annotations of a node: it speaks no BGP with them; correct or remove them",
+				"node", n.Name, "annotations", bad)
+		}
+		out = append(out, nodeOf(n, scope))
+	}
+	slices.SortFunc(out, func(x, y plan.Node) int { return strings.Compare(x.Name, y.Name) })
+	return out, nil
+}

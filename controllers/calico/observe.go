@@ -1,0 +1,107 @@
+package calico
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// The reasons for which Observe reports a problem.
+const (
+	ReasonCalicoNotInstalled   = "CalicoNotInstalled"
+	ReasonBGPDisabled          = "BGPDisabled"
+	ReasonNodeStatusCRDMissing = "NodeStatusCRDMissing"
+)
+
+// Observe gives everything known, from memory: at rest it makes no request. It
+// fails while any of it is unknown, as before the first list or while a watch
+// cannot be kept up.
+func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error) {
+	if err := a.store.ready(); err != nil {
+		return plan.Cluster{}, err
+	}
+	nodes, err := a.observeNodes(ctx, scope)
+	if err != nil {
+		return plan.Cluster{}, err
+	}
+	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}}
+	a.store.mu.Lock()
+	defer a.store.mu.Unlock()
+	if a.store.config != nil {
+		if out.BGP, err = configOf(a.store.config); err != nil {
+			return plan.Cluster{}, err
+		}
+	}
+	for _, p := range a.store.peers {
+		peer, err := peerOf(p)
+		if err != nil {
+			return plan.Cluster{}, err
+		}
+		out.Peers = append(out.Peers, peer)
+	}
+	slices.SortFunc(out.Peers, func(x, y plan.Peer) int { return strings.Compare(x.Name, y.Name) })
+	addBlocks(out.Nodes, a.store.blocks)
+	out.Statuses = statusesOf(out.Nodes, a.store.statuses)
+	out.Problems = problems(out.Nodes, a.store.fares)
+	return out, nil
+}
+
+func addBlocks(nodes []plan.Node, blocks map[string]block) {
+	of := map[string][]netip.Prefix{}
+	for _, b := range blocks {
+		of[b.node] = append(of[b.node], b.prefix)
+	}
+	for i := range nodes {
+		nodes[i].Blocks = of[nodes[i].Name]
+		slices.SortFunc(nodes[i].Blocks, netip.Prefix.Compare)
+	}
+}
+
+// statusesOf gives the reports that we asked for, by node.
+func statusesOf(nodes []plan.Node, reports map[string]*report) map[string]plan.Status {
+	families := map[string][2]bool{}
+	for _, n := range nodes {
+		var has [2]bool
+		for _, addr := range n.Addresses {
+			has[0], has[1] = has[0] || addr.Is4(), has[1] || addr.Is6()
+		}
+		families[n.Name] = has
+	}
+	out := map[string]plan.Status{}
+	for name, r := range reports {
+		node := r.object.Spec.Node
+		if name == statusName(node) {
+			out[node] = r.status(families[node][0], families[node][1])
+		}
+	}
+	return out
+}
+
+// problems names what keeps rrpool from changing anything.
+func problems(nodes []plan.Node, fares map[string]fare) []plan.Problem {
+	for _, kind := range []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration} {
+		if fares[kind].missing {
+			return []plan.Problem{{Reason: ReasonCalicoNotInstalled, Message: fmt.Sprintf(
+				"the API has no %s in group crd.projectcalico.org: rrpool works on clusters whose network is Calico "+
+					"with the Kubernetes datastore; install Calico, or delete this object", kind)}}
+		}
+	}
+	var out []plan.Problem
+	if len(nodes) > 0 && !slices.ContainsFunc(nodes, plan.Node.SpeaksBGP) {
+		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: fmt.Sprintf(
+			"none of the %d nodes has a BGP address (annotation %s or %s): Calico runs without BGP; "+
+				"enable it (Installation spec.calicoNetwork.bgp: Enabled, or CALICO_NETWORKING_BACKEND=bird), or delete this object",
+			len(nodes), ipv4Annotation, ipv6Annotation)})
+	}
+	if fares[apiv3.KindCalicoNodeStatus].missing {
+		out = append(out, plan.Problem{Reason: ReasonNodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +
+			"crd.projectcalico.org, so BGP sessions cannot be observed: upgrade Calico to 3.21 or later, or set rollout.gate: Timer"})
+	}
+	return out
+}

@@ -1,0 +1,193 @@
+package calico
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/api/pkg/lib/numorstring"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// writtenAnnotation says when we last wrote a BGPPeer, in RFC 3339.
+const writtenAnnotation = "rrpool.io/written"
+
+// peerOf maps a BGPPeer.
+func peerOf(o *apiv3.BGPPeer) (plan.Peer, error) {
+	extra, err := extraOf(o.Spec)
+	if err != nil {
+		return plan.Peer{}, fmt.Errorf("reading BGPPeer %q: %w", o.Name, err)
+	}
+	out := plan.Peer{
+		Name: o.Name, Owned: o.Labels[managedByLabel] == managedByValue,
+		Node: o.Spec.Node, NodeSelector: o.Spec.NodeSelector,
+		PeerIP: o.Spec.PeerIP, PeerSelector: o.Spec.PeerSelector,
+		ASN: uint32(o.Spec.ASNumber), Password: refOf(o.Spec.Password),
+		MaxRestartTime: durationOf(o.Spec.MaxRestartTime), Extra: extra,
+	}
+	if out.Owned {
+		out.Written = timeOf(o.Annotations[writtenAnnotation])
+	}
+	return out, nil
+}
+
+// extraOf is the canonical JSON of the fields that plan.Peer does not have, ""
+// for none. A field that says what Calico does anyway says nothing.
+func extraOf(spec apiv3.BGPPeerSpec) (string, error) {
+	spec.Node, spec.NodeSelector, spec.PeerIP, spec.PeerSelector = "", "", "", ""
+	spec.ASNumber, spec.MaxRestartTime = 0, nil
+	if refOf(spec.Password) != nil && spec.Password.SecretKeyRef.Optional == nil {
+		spec.Password = nil
+	}
+	if r := spec.ReversePeering; r != nil && *r == apiv3.ReversePeeringAuto {
+		spec.ReversePeering = nil
+	}
+	if m := spec.NextHopMode; m != nil && string(*m) == string(apiv3.NextHopModeAuto) {
+		spec.NextHopMode = nil
+	}
+	if spec.SourceAddress == apiv3.SourceAddressUseNodeIP {
+		spec.SourceAddress = ""
+	}
+	out, err := json.Marshal(spec)
+	if err != nil || string(out) == "{}" {
+		return "", err
+	}
+	return string(out), nil
+}
+
+// peerSpec is the whole spec of a BGPPeer of ours.
+func peerSpec(p plan.Peer) apiv3.BGPPeerSpec {
+	spec := apiv3.BGPPeerSpec{
+		Node: p.Node, NodeSelector: p.NodeSelector, PeerIP: p.PeerIP, PeerSelector: p.PeerSelector,
+		ASNumber: numorstring.ASNumber(p.ASN), Password: passwordOf(p.Password),
+	}
+	if p.MaxRestartTime != nil {
+		spec.MaxRestartTime = &metav1.Duration{Duration: *p.MaxRestartTime}
+	}
+	return spec
+}
+
+// samePeer reports whether a peer says what is wanted.
+func samePeer(have, want plan.Peer) bool {
+	return have.Node == want.Node && have.NodeSelector == want.NodeSelector &&
+		have.PeerIP == want.PeerIP && have.PeerSelector == want.PeerSelector &&
+		have.ASN == want.ASN && have.Extra == want.Extra &&
+		sameRef(have.Password, want.Password) && sameDuration(have.MaxRestartTime, want.MaxRestartTime)
+}
+
+// putPeer creates a BGPPeer of ours, or makes it equal to want.
+func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
+	if want.Extra != "" {
+		return false, fmt.Errorf("writing BGPPeer %q: fields that rrpool does not set: %s", want.Name, want.Extra)
+	}
+	have, err := a.calico.BGPPeers().Get(ctx, want.Name, options.GetOptions{})
+	if isMissing(err) {
+		return a.createPeer(ctx, want)
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading BGPPeer %q: %w", want.Name, err)
+	}
+	now, err := peerOf(have)
+	if err != nil {
+		return false, err
+	}
+	if !now.Owned {
+		return false, &NameTakenError{Kind: apiv3.KindBGPPeer, Name: want.Name}
+	}
+	if samePeer(now, want) {
+		a.store.put(have)
+		return false, nil
+	}
+	have.Spec = peerSpec(want)
+	a.stamp(have, writtenAnnotation)
+	out, err := a.calico.BGPPeers().Update(ctx, have, options.SetOptions{})
+	if err != nil {
+		return false, fmt.Errorf("updating BGPPeer %q: %w", want.Name, err)
+	}
+	a.store.put(out)
+	return true, nil
+}
+
+func (a *Adapter) createPeer(ctx context.Context, want plan.Peer) (bool, error) {
+	peer := apiv3.NewBGPPeer()
+	peer.Name = want.Name
+	peer.Labels = map[string]string{managedByLabel: managedByValue}
+	peer.Spec = peerSpec(want)
+	a.stamp(peer, writtenAnnotation)
+	out, err := a.calico.BGPPeers().Create(ctx, peer, options.SetOptions{})
+	if err != nil {
+		return false, fmt.Errorf("creating BGPPeer %q: %w", want.Name, err)
+	}
+	a.store.put(out)
+	return true, nil
+}
+
+// deletePeer deletes a BGPPeer of ours. One of somebody else is left alone, and
+// is no error: ours is gone.
+func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
+	have, err := a.calico.BGPPeers().Get(ctx, name, options.GetOptions{})
+	if isMissing(err) {
+		a.store.forget(apiv3.KindBGPPeer, name)
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading BGPPeer %q: %w", name, err)
+	}
+	if have.Labels[managedByLabel] != managedByValue {
+		a.store.put(have)
+		return false, nil
+	}
+	_, err = a.calico.BGPPeers().Delete(ctx, name, options.DeleteOptions{UID: &have.UID, ResourceVersion: have.ResourceVersion})
+	if err != nil && !isMissing(err) {
+		return false, fmt.Errorf("deleting BGPPeer %q: %w", name, err)
+	}
+	a.store.forget(apiv3.KindBGPPeer, name)
+	return err == nil, nil
+}
+
+// stamp notes the time on an object.
+func (a *Adapter) stamp(o metav1.Object, key string) {
+	notes := o.GetAnnotations()
+	if notes == nil {
+		notes = map[string]string{}
+	}
+	notes[key] = rfc3339(a.now())
+	o.SetAnnotations(notes)
+}
+
+func refOf(p *apiv3.BGPPassword) *plan.SecretRef {
+	if p == nil || p.SecretKeyRef == nil {
+		return nil
+	}
+	return &plan.SecretRef{Name: p.SecretKeyRef.Name, Key: p.SecretKeyRef.Key}
+}
+
+func passwordOf(ref *plan.SecretRef) *apiv3.BGPPassword {
+	if ref == nil {
+		return nil
+	}
+	return &apiv3.BGPPassword{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}, Key: ref.Key,
+	}}
+}
+
+func durationOf(d *metav1.Duration) *time.Duration {
+	if d == nil {
+		return nil
+	}
+	return &d.Duration
+}
+
+func sameRef(a, b *plan.SecretRef) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+func sameDuration(a, b *time.Duration) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}

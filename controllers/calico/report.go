@@ -1,0 +1,174 @@
+package calico
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// maxName is the longest name that the API takes.
+const maxName = 253
+
+// statusName is the name of our status object for a node.
+func statusName(node string) string {
+	const prefix = "rrpool-"
+	if len(prefix)+len(node) <= maxName {
+		return prefix + node
+	}
+	sum := sha256.Sum256([]byte(node))
+	hash := hex.EncodeToString(sum[:])[:16]
+	head := strings.TrimRight(node[:maxName-len(prefix)-len(hash)-1], "-.")
+	return prefix + head + "-" + hash
+}
+
+// isReport reports whether a status object is one of ours.
+func isReport(o *apiv3.CalicoNodeStatus) bool { return o.Labels[managedByLabel] == managedByValue }
+
+// sessionKey tells a node's sessions apart.
+type sessionKey struct {
+	peer netip.Addr
+	kind plan.SessionKind
+}
+
+// sessionMemory is what successive reports have shown of one session.
+type sessionMemory struct {
+	established bool
+	// since is by our clock, zero while unproven; bird is BIRD's own word for it.
+	since time.Time
+	bird  string
+}
+
+// report is a status object with what earlier versions of it have shown. It is
+// never changed once made.
+type report struct {
+	object *apiv3.CalicoNodeStatus
+	// updated is when the report was received, zero when unproven or blank.
+	updated  time.Time
+	sessions map[sessionKey]sessionMemory
+}
+
+// next is the report after another version of the object. An unproven one may
+// have been written at any time: it was there before we watched. r may be nil.
+func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *report {
+	out := &report{object: o}
+	if r != nil {
+		out.updated, out.sessions = r.updated, r.sessions
+	}
+	switch {
+	case isBlank(o):
+		// Cleared, by us: what was seen stays true, but proves nothing now.
+		out.updated = time.Time{}
+	case r != nil && reflect.DeepEqual(r.object.Status, o.Status):
+		// Only spec or metadata have changed.
+	case unproven:
+		out.updated = time.Time{}
+		out.sessions = out.remember(sessionsOf(o), time.Time{})
+	default:
+		out.updated = now
+		out.sessions = out.remember(sessionsOf(o), now)
+	}
+	return out
+}
+
+// isBlank reports whether the reporter has yet to fill in the status.
+func isBlank(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
+
+// birdSession is a session as a report has it.
+type birdSession struct {
+	sessionKey
+	established bool
+	bird        string
+}
+
+func sessionsOf(o *apiv3.CalicoNodeStatus) []birdSession {
+	var out []birdSession
+	for _, p := range slices.Concat(o.Status.BGP.PeersV4, o.Status.BGP.PeersV6) {
+		addr, err := netip.ParseAddr(p.PeerIP)
+		if err != nil {
+			continue
+		}
+		out = append(out, birdSession{
+			sessionKey:  sessionKey{peer: addr.Unmap().WithZone(""), kind: plan.SessionKind(p.Type)},
+			established: p.State == apiv3.BGPSessionStateEstablished,
+			bird:        p.Since,
+		})
+	}
+	return out
+}
+
+// remember carries the age of sessions over to a report received at the given
+// time, zero for one that proves no age.
+func (r *report) remember(seen []birdSession, at time.Time) map[sessionKey]sessionMemory {
+	out := make(map[sessionKey]sessionMemory, len(seen))
+	for _, s := range seen {
+		m := sessionMemory{established: s.established, since: at, bird: s.bird}
+		old, known := r.sessions[s.sessionKey]
+		if known && old.established == m.established && !restarted(old.bird, m.bird) && !old.since.IsZero() {
+			m.since = old.since
+		}
+		out[s.sessionKey] = m
+	}
+	return out
+}
+
+// restarted compares two of BIRD's times of the last state change. BIRD gives
+// the time of day at first and only the date later: a date is old age, not a
+// restart.
+func restarted(before, after string) bool {
+	return before != after && strings.Contains(after, ":")
+}
+
+// status is the report as the plan takes it. The agent must be Ready for the
+// families in want; families nobody asks for do not count.
+func (r *report) status(v4, v6 bool) plan.Status {
+	o := r.object
+	out := plan.Status{Node: o.Spec.Node, Updated: r.updated}
+	if isBlank(o) {
+		return out
+	}
+	ready := func(d apiv3.BGPDaemonStatus) bool { return d.State == apiv3.BGPDaemonStateReady }
+	out.Agent = (v4 || v6) && (!v4 || ready(o.Status.Agent.BIRDV4)) && (!v6 || ready(o.Status.Agent.BIRDV6))
+	for key, m := range r.sessions {
+		out.Sessions = append(out.Sessions, plan.Session{
+			Peer: key.peer, Kind: key.kind, Established: m.established, Since: m.since,
+		})
+	}
+	slices.SortFunc(out.Sessions, func(a, b plan.Session) int {
+		if c := a.Peer.Compare(b.Peer); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.Kind), string(b.Kind))
+	})
+	if slices.Contains(o.Spec.Classes, apiv3.NodeStatusClassTypeRoutes) {
+		out.HasRoutes, out.Routes = true, routesOf(o)
+	}
+	return out
+}
+
+func routesOf(o *apiv3.CalicoNodeStatus) []plan.Route {
+	var out []plan.Route
+	for _, r := range slices.Concat(o.Status.Routes.RoutesV4, o.Status.Routes.RoutesV6) {
+		prefix, err := netip.ParsePrefix(r.Destination)
+		if err != nil {
+			continue
+		}
+		route := plan.Route{Prefix: prefix.Masked()}
+		if from := r.LearnedFrom; from.SourceType == apiv3.RouteSourceTypeNodeMesh || from.SourceType == apiv3.RouteSourceTypeBGPPeer {
+			addr, err := netip.ParseAddr(from.PeerIP)
+			if err != nil {
+				continue
+			}
+			route.From = addr.Unmap().WithZone("")
+		}
+		out = append(out, route)
+	}
+	return out
+}

@@ -1,0 +1,181 @@
+package calico
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// maxPeriod is the longest time between reports that Calico takes.
+const maxPeriod = 24 * time.Hour
+
+// Watch makes exactly the wanted node status reports exist: it creates what is
+// missing, corrects what differs and deletes our own that nobody wants. Those of
+// others are left alone. Where the API has no such reports, it does nothing.
+func (a *Adapter) Watch(ctx context.Context, want []plan.Watch) (bool, error) {
+	if err := a.store.ready(); err != nil {
+		return false, err
+	}
+	if a.store.missing(apiv3.KindCalicoNodeStatus) {
+		return false, nil
+	}
+	wanted := map[string]plan.Watch{}
+	for _, w := range want {
+		wanted[statusName(w.Node)] = w
+	}
+	var did bool
+	var errs []error
+	count := func(changed bool, err error) {
+		did = did || changed
+		errs = append(errs, err)
+	}
+	for _, r := range a.store.reports() {
+		name := r.object.Name
+		w, ok := wanted[name]
+		switch {
+		case !ok:
+			count(a.deleteReport(ctx, r.object))
+		case !sameSpec(r.object.Spec, w):
+			count(a.putReport(ctx, name, w))
+		}
+		delete(wanted, name)
+	}
+	for _, name := range sortedNames(wanted) {
+		count(a.putReport(ctx, name, wanted[name]))
+	}
+	return did, errors.Join(errs...)
+}
+
+func sortedNames(wanted map[string]plan.Watch) []string {
+	var out []string
+	for name := range wanted {
+		out = append(out, name)
+	}
+	slices.SortFunc(out, strings.Compare)
+	return out
+}
+
+// reportSpec is the spec that asks for what is wanted.
+func reportSpec(w plan.Watch) apiv3.CalicoNodeStatusSpec {
+	period := min(max(w.Period, time.Second), maxPeriod)
+	spec := apiv3.CalicoNodeStatusSpec{
+		Node:                w.Node,
+		Classes:             []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeAgent, apiv3.NodeStatusClassTypeBGP},
+		UpdatePeriodSeconds: ptr.To(uint32(math.Ceil(period.Seconds()))),
+	}
+	if w.Routes {
+		spec.Classes = append(spec.Classes, apiv3.NodeStatusClassTypeRoutes)
+	}
+	return spec
+}
+
+func sameSpec(have apiv3.CalicoNodeStatusSpec, w plan.Watch) bool {
+	want := reportSpec(w)
+	return have.Node == want.Node && slices.Equal(have.Classes, want.Classes) &&
+		have.UpdatePeriodSeconds != nil && *have.UpdatePeriodSeconds == *want.UpdatePeriodSeconds
+}
+
+// putReport creates a status object of ours, or corrects it.
+func (a *Adapter) putReport(ctx context.Context, name string, w plan.Watch) (bool, error) {
+	have, err := a.liveReport(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	if have == nil {
+		return a.createReport(ctx, name, w)
+	}
+	if sameSpec(have.Spec, w) {
+		a.store.put(have)
+		return false, nil
+	}
+	spec := reportSpec(w)
+	if have.Spec.Node != spec.Node || !slices.Equal(have.Spec.Classes, spec.Classes) {
+		// The reporter never removes what it is no longer asked for.
+		have.Status = apiv3.CalicoNodeStatusStatus{}
+	}
+	have.Spec = spec
+	return a.updateReport(ctx, have)
+}
+
+func (a *Adapter) createReport(ctx context.Context, name string, w plan.Watch) (bool, error) {
+	o := apiv3.NewCalicoNodeStatus()
+	o.Name = name
+	o.Labels = map[string]string{managedByLabel: managedByValue}
+	o.Spec = reportSpec(w)
+	a.bump(o)
+	out, err := a.calico.CalicoNodeStatus().Create(ctx, o, options.SetOptions{})
+	if err != nil {
+		return false, fmt.Errorf("creating CalicoNodeStatus %q: %w", name, err)
+	}
+	a.store.put(out)
+	return true, nil
+}
+
+func (a *Adapter) updateReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (bool, error) {
+	name := o.Name
+	a.bump(o)
+	out, err := a.calico.CalicoNodeStatus().Update(ctx, o, options.SetOptions{})
+	if err != nil {
+		return false, fmt.Errorf("updating CalicoNodeStatus %q: %w", name, err)
+	}
+	a.store.put(out)
+	return true, nil
+}
+
+func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (bool, error) {
+	name, uid := o.Name, o.UID
+	_, err := a.calico.CalicoNodeStatus().Delete(ctx, name, options.DeleteOptions{UID: &uid})
+	if err != nil && !isMissing(err) {
+		return false, fmt.Errorf("deleting CalicoNodeStatus %q: %w", name, err)
+	}
+	a.store.forget(apiv3.KindCalicoNodeStatus, name)
+	return err == nil, nil
+}
+
+// refreshStatus clears a report. The reporter writes only what has changed, so
+// it fills a cleared one in again at once, if it is alive.
+func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) {
+	have, err := a.liveReport(ctx, statusName(node))
+	if err != nil || have == nil {
+		return false, err
+	}
+	if isBlank(have) {
+		a.store.put(have)
+		return false, nil
+	}
+	have.Status = apiv3.CalicoNodeStatusStatus{}
+	return a.updateReport(ctx, have)
+}
+
+// liveReport reads a status object past any cache, nil when there is none.
+func (a *Adapter) liveReport(ctx context.Context, name string) (*apiv3.CalicoNodeStatus, error) {
+	o, err := a.calico.CalicoNodeStatus().Get(ctx, name, options.GetOptions{})
+	if isMissing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading CalicoNodeStatus %q: %w", name, err)
+	}
+	if !isReport(o) {
+		return nil, &NameTakenError{Kind: apiv3.KindCalicoNodeStatus, Name: name}
+	}
+	return o, nil
+}
+
+// bump makes the reporter look at our change. It ignores every version of an
+// object whose generation it has seen, and libcalico-go does not count
+// generations: it stores the number that it is given. The clock keeps the number
+// growing when an object is deleted and created again.
+func (a *Adapter) bump(o *apiv3.CalicoNodeStatus) {
+	o.Generation = max(o.Generation+1, a.now().Unix())
+}
