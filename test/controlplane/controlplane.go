@@ -75,7 +75,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := c.StartAPIServer(ctx); err != nil {
 		return err
 	}
-	return InstallCRDs(c.admin, c.options.CRDs...)
+	return InstallCRDs(ctx, c.admin, c.options.CRDs...)
 }
 
 // complete fills in every default.

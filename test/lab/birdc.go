@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 )
@@ -117,4 +118,17 @@ func parseSessions(answer string) []Session {
 		sessions = append(sessions, session)
 	}
 	return sessions
+}
+
+// BIRDConfig is what confd has rendered for a node last: its bird.cfg.
+func (l *Lab) BIRDConfig(node string) (string, error) {
+	n, err := l.node(node)
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(n.path("config", "bird.cfg"))
+	if err != nil {
+		return "", fmt.Errorf("reading BIRD's configuration on %q: %w", node, err)
+	}
+	return string(text), nil
 }
