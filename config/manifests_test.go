@@ -36,7 +36,7 @@ func admin(t *testing.T) client.Client {
 
 func objects(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
-	content, err := os.Open(file) //nolint:gosec // a file of this repository
+	content, err := os.Open(file)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, content.Close()) }()
 	var out []*unstructured.Unstructured

@@ -1,0 +1,73 @@
+# `make help` lists what there is. Everything pinned is fetched as Go modules; what is built is cached outside the tree.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
+GENERATED := config/crd config/rbac/role.yaml config/api/v1alpha1/zz_generated.deepcopy.go
+OVERLAYS := $(patsubst %/kustomization.yaml,%,$(wildcard config/*/kustomization.yaml config/overlays/*/kustomization.yaml))
+
+# Each tool has a module of its own, so that no tool meets another's dependencies, or the product's.
+tool = "$$(go -C test/tools/$(1) tool -n $(1))"
+
+##@ Use
+
+.PHONY: demo
+demo: packages ## Migrate a lab cluster to route reflectors and back, on real parts, and count the packets lost
+	go run ./test/e2e/demo
+
+.PHONY: build
+build: ## Build the manager into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+
+##@ Check
+
+# The suites that measure packets get the machine to themselves.
+.PHONY: test
+test: packages assets ## Run all tests; the last lines name whatever was skipped
+	go run ./test/tools/gotest -alone '/test/(lab|e2e|chaos|bench)(/|$$)' -timeout 12m ./...
+
+.PHONY: lint
+lint: ## Run golangci-lint
+	$(call tool,golangci-lint) run
+
+.PHONY: verify
+verify: generate manifests ## Fail when generated files are not what the sources say, or a kustomization does not build
+	@dirty="$$(git status --porcelain -- $(GENERATED))"; \
+	if [[ -n "$$dirty" ]]; then \
+		git --no-pager diff -- $(GENERATED); \
+		printf 'generated files differ from what is committed; run make generate manifests and commit:\n%s\n' "$$dirty" >&2; exit 1; \
+	fi
+	@kustomize=$(call tool,kustomize); \
+	for overlay in $(OVERLAYS); do "$$kustomize" build "$$overlay" >/dev/null; done
+
+##@ Develop
+
+.PHONY: generate
+generate: ## Generate deepcopy functions
+	$(call tool,controller-gen) object paths=./config/api/...
+
+.PHONY: manifests
+manifests: ## Generate the CRD and the RBAC roles
+	$(call tool,controller-gen) crd:maxDescLen=4096 paths=./config/api/... output:crd:dir=config/crd
+	$(call tool,controller-gen) rbac:roleName=rrpool-manager paths=./controllers/pool output:rbac:dir=config/rbac
+
+.PHONY: fmt
+fmt: ## Format all Go code
+	$(call tool,golangci-lint) fmt
+
+.PHONY: assets
+assets: ## Build the control plane of the tests ahead of time
+	@go run ./test/controlplane/cmd/assets >/dev/null
+
+.PHONY: packages
+packages: ## Install what the lab needs from the distribution: bird, fping, iproute2
+	@.ci/packages
+
+.PHONY: clean
+clean: ## Remove what was built in the tree
+	rm -rf bin
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile

@@ -1,0 +1,115 @@
+// Command gotest runs go test and ends with what a reader has to know: what
+// failed, and what was skipped and why. Nothing is skipped silently.
+//
+//	gotest [-alone regexp] [-timeout d] package...
+//
+// Packages whose import path matches -alone run one at a time, after all others.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(1)
+	}
+}
+
+// run fails when any test does, or when a package cannot be built.
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	flags := flag.NewFlagSet("gotest", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	alone := flags.String("alone", "^$", "import paths of packages that run one at a time, as a regular expression")
+	timeout := flags.Duration("timeout", 10*time.Minute, "time that each package has")
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("reading the flags: %w", err)
+	}
+	pattern, err := regexp.Compile(*alone)
+	if err != nil {
+		return fmt.Errorf("reading -alone: %w", err)
+	}
+	packages, err := list(ctx, flags.Args())
+	if err != nil {
+		return err
+	}
+	together, single := split(packages, pattern)
+	results := newReport(out)
+	for _, set := range []struct {
+		packages []string
+		flags    []string
+	}{
+		{together, nil},
+		{single, []string{"-p=1"}},
+	} {
+		if len(set.packages) == 0 {
+			continue
+		}
+		flags := append([]string{"test", "-json", "-timeout=" + timeout.String()}, set.flags...)
+		if err := test(ctx, append(flags, set.packages...), results, progress); err != nil {
+			return err
+		}
+	}
+	return results.close()
+}
+
+// list expands patterns such as ./... to import paths.
+func list(ctx context.Context, patterns []string) ([]string, error) {
+	var out, complaint bytes.Buffer
+	command := exec.CommandContext(ctx, "go", append([]string{"list", "-e"}, patterns...)...)
+	command.Stdout, command.Stderr = &out, &complaint
+	if err := command.Run(); err != nil {
+		return nil, fmt.Errorf("listing packages: %w: %s", err, complaint.String())
+	}
+	return strings.Fields(out.String()), nil
+}
+
+func split(packages []string, alone *regexp.Regexp) (together, single []string) {
+	for _, name := range packages {
+		if alone.MatchString(name) {
+			single = append(single, name)
+		} else {
+			together = append(together, name)
+		}
+	}
+	return together, single
+}
+
+// test runs go and feeds the report. That tests fail is the report's to say.
+func test(ctx context.Context, args []string, results *report, progress io.Writer) error {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = 30 * time.Second
+	command.Stderr = progress
+	pipe, err := command.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("reading from go test: %w", err)
+	}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("starting go test: %w", err)
+	}
+	read := results.read(pipe)
+	var ended *exec.ExitError
+	if err := command.Wait(); errors.As(err, &ended) {
+		results.failed = true
+	} else if err != nil {
+		return fmt.Errorf("running go test: %w", err)
+	}
+	return errors.Join(read, ctx.Err())
+}
