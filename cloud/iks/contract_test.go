@@ -1,0 +1,196 @@
+package iks_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+const apiKey = "s3cr3t+key/with=odd&letters"
+
+func TestContract(t *testing.T) {
+	for _, generation := range []string{iksserver.VPC, iksserver.Classic} {
+		t.Run(generation, func(t *testing.T) {
+			contract.Run(t, func(t *testing.T) contract.Harness {
+				w := newWorld(t, generation)
+				return contract.Harness{World: w, Provider: func() cloud.Provider { return w.provider(t, nil) }}
+			})
+		})
+	}
+}
+
+// clock stands still unless it is moved.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// world is iksserver with one cluster of three zones and a pool of workers.
+type world struct {
+	*iksserver.Server
+	http  *httptest.Server
+	clock *clock
+	base  *http.Transport
+}
+
+const clusterID = "bl25g33d0if1cmfn0p8g"
+
+func newWorld(t *testing.T, generation string) *world {
+	t.Helper()
+	c := &clock{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s := iksserver.New(iksserver.Config{
+		Now: c.now, APIKeys: []string{apiKey}, TokenLifetime: 1000 * time.Hour,
+		Delays: iksserver.Delays{Pending: 10 * time.Second, Provisioning: 20 * time.Second, Deploying: 30 * time.Second, Deleting: time.Minute},
+	})
+	s.AddCluster(seed(generation))
+	w := &world{Server: s, http: httptest.NewServer(s), clock: c, base: &http.Transport{}}
+	t.Cleanup(func() {
+		s.Close()
+		w.base.CloseIdleConnections()
+		w.http.Close()
+	})
+	return w
+}
+
+func seed(generation string) iksserver.Cluster {
+	c := iksserver.Cluster{
+		ID: clusterID, Name: "production", Provider: generation,
+		Pools: []iksserver.Pool{{Name: "default", Flavor: "bx2.4x16", SizePerZone: 2}},
+	}
+	for _, id := range []string{"dal10", "dal12", "dal13"} {
+		z := iksserver.Zone{ID: id}
+		if generation == iksserver.VPC {
+			c.VPCID = "r006-vpc"
+			z.Subnets = []iksserver.Subnet{{ID: "sub-" + id, CIDR: "10.240.0.0/24", Available: 200}}
+		} else {
+			z.VLANs = []iksserver.VLAN{
+				{ID: "100" + id[3:], Type: "private", Router: "bcr01a." + id},
+				{ID: "200" + id[3:], Type: "public", Router: "fcr01a." + id},
+			}
+		}
+		c.Zones = append(c.Zones, z)
+		c.Pools[0].Zones = append(c.Pools[0].Zones, id)
+	}
+	return c
+}
+
+// provider makes an instance; edit may change its configuration.
+func (w *world) provider(t *testing.T, edit func(*iks.Config)) *iks.Provider {
+	t.Helper()
+	cfg := iks.Config{
+		ClusterID: clusterID, PoolName: contract.PoolName, APIKey: iks.StaticKey(apiKey),
+		CSEndpoint: w.http.URL + "/global", IAMEndpoint: w.http.URL, Transport: w.base, Now: w.clock.now,
+		Timeout: 10 * time.Second,
+	}
+	if edit != nil {
+		edit(&cfg)
+	}
+	p, err := iks.New(cfg)
+	require.NoError(t, err)
+	return p
+}
+
+func (w *world) Advance(d time.Duration) {
+	w.clock.add(d)
+	w.Server.Advance(0)
+}
+
+func (w *world) Workers() []cloud.Worker {
+	var out []cloud.Worker
+	for _, o := range w.Server.Workers(clusterID, contract.PoolName) {
+		state := cloud.WorkerProvisioning
+		switch {
+		case o.State == "deployed":
+			state = cloud.WorkerDeployed
+		case o.State == "deleting":
+			state = cloud.WorkerDeleting
+		case strings.HasSuffix(o.State, "_failed"):
+			state = cloud.WorkerFailed
+		}
+		out = append(out, cloud.Worker{ID: o.ID, Zone: o.Zone, State: state})
+	}
+	return out
+}
+
+func (w *world) Pools() int {
+	return len(slices.DeleteFunc(w.Server.Pools(clusterID), func(n string) bool { return n != contract.PoolName }))
+}
+
+func (w *world) Untainted() int { return len(w.Server.Untainted(contract.PoolName)) }
+
+func (w *world) Mutations() int {
+	_, n, _ := w.Counts()
+	return n
+}
+
+func (w *world) Requests() int {
+	reads, changes, _ := w.Counts()
+	return reads + changes
+}
+
+func (w *world) FailWorkers(n int, message string) { w.FailNext(n, "provision_failed", message) }
+
+func (w *world) Break(id, message string) {
+	w.Server.Break(clusterID, id, "deploy_failed", "critical", message)
+}
+
+func (w *world) SetAutoscaled(on bool) { w.Server.SetAutoscaled(clusterID, contract.PoolName, on) }
+
+func (w *world) AddForeignPool() {
+	w.AddPool(clusterID, iksserver.Pool{
+		Name: contract.PoolName, Flavor: "bx2.2x8", SizePerZone: 1, Zones: []string{"dal10"}, Taints: map[string]string{"a": "b:NoSchedule"},
+	})
+}
+
+func (w *world) StripTaints() { w.SetPoolTaints(clusterID, contract.PoolName, map[string]string{}) }
+
+func (w *world) Heal() { w.ClearFaults() }
+
+func (w *world) Inject(f contract.Fault) {
+	const api = "^/v[12]/"
+	switch f {
+	case contract.ServerError:
+		w.Server.Inject(iksserver.Fault{Path: api, Status: http.StatusBadGateway, Body: "<html>bad gateway</html>"})
+	case contract.Limited:
+		w.Server.Inject(iksserver.RateLimited(contract.LimitedFor).On("", api))
+	case contract.Denied:
+		w.Server.Inject(iksserver.Fault{Path: api, Status: http.StatusForbidden, Body: `{"code":"A0656","description":"not allowed"}`})
+	case contract.Hanging:
+		w.Server.Inject(iksserver.Fault{Path: api, Hang: true})
+	case contract.LostAnswer:
+		for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodDelete} {
+			w.Server.Inject(iksserver.Fault{Method: method, Path: api, Executed: true, Status: http.StatusGatewayTimeout})
+		}
+	}
+}
+
+func ensure(t *testing.T, p cloud.Provider, want cloud.PoolSpec) cloud.Progress {
+	t.Helper()
+	got, err := p.Ensure(context.Background(), want)
+	require.NoError(t, err)
+	return got
+}
