@@ -390,6 +390,27 @@ func TestPoolIsOrderedWithLabelsAndTaintsAndPatience(t *testing.T) {
 	require.Equal(t, 2, w.cloud.ensured)
 }
 
+func TestChangesFollowEachOtherUntilTheCloudIsBusy(t *testing.T) {
+	w := newWorld(t)
+	w.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{}}})
+	w.cloud.progress = cloud.Progress{Did: "created pool rr"}
+	require.NoError(t, w.reconcile())
+	w.cloud.progress = cloud.Progress{WaitingFor: "workers"}
+	w.clock = w.clock.Add(2 * time.Second)
+	require.NoError(t, w.reconcile())
+	require.Equal(t, 2, w.cloud.ensured, "there is more to do")
+	require.Equal(t, 2, w.cloud.observed, "on a pool as it is now")
+	for range 14 {
+		w.clock = w.clock.Add(time.Second)
+		require.NoError(t, w.reconcile())
+	}
+	require.Equal(t, 2, w.cloud.ensured, "the cloud is busy")
+	require.Equal(t, 2, w.cloud.observed)
+	w.clock = w.clock.Add(time.Second)
+	require.NoError(t, w.reconcile())
+	require.Equal(t, 3, w.cloud.ensured)
+}
+
 func TestRefusedOrderKeepsThePoolKnown(t *testing.T) {
 	w := newWorld(t)
 	w.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{}, plan.DeletePeer{Name: "later"}}})

@@ -18,6 +18,10 @@ const (
 	intervalRest    = 5 * time.Minute
 )
 
+// pace is the pause between two changes that follow each other. None comes after
+// the last: then the cloud is busy, and is left alone for intervalActive.
+const pace = 2 * time.Second
+
 // How long one call may take. The data plane waits meanwhile.
 const (
 	observeTimeout = 20 * time.Second
@@ -32,6 +36,8 @@ type supply struct {
 	// last is the last good observation, made at lastAt.
 	last   *cloud.Pool
 	lastAt time.Time
+	// outdated: the pool was changed since the last observation.
+	outdated bool
 	// waiting is what the last Ensure or Delete waits for.
 	waiting string
 	// wanted is what the last Ensure was asked for.
@@ -122,7 +128,7 @@ func (s *supply) observe(ctx context.Context, now time.Time, every time.Duration
 		s.observing.fail(now, err)
 		return true
 	}
-	s.last, s.lastAt = &pool, now
+	s.last, s.lastAt, s.outdated = &pool, now, false
 	s.observing.succeed(now, 0)
 	return true
 }
@@ -164,7 +170,16 @@ func (s *supply) mutate(
 		return "", s.ensuring.err()
 	}
 	s.waiting = progress.WaitingFor
-	s.ensuring.succeed(now, max(intervalActive, progress.RetryAfter))
+	pause := progress.RetryAfter
+	switch {
+	case pause > 0:
+	case progress.Did != "":
+		pause = pace
+	default:
+		pause = intervalActive
+	}
+	s.outdated = s.outdated || progress.Did != ""
+	s.ensuring.succeed(now, pause)
 	return progress.Did, nil
 }
 
@@ -200,6 +215,9 @@ func (s *supply) due(now time.Time, every time.Duration) time.Duration {
 	at := s.observing.notBefore
 	if s.observing.err() == nil && s.last != nil && !s.lastAt.IsZero() {
 		at = s.lastAt.Add(every)
+		if s.outdated && s.ensuring.notBefore.Before(at) {
+			at = s.ensuring.notBefore
+		}
 	}
 	return max(0, at.Sub(now))
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// Where the namespace comes from when the flag is not given.
+const (
+	namespaceVariable = "POD_NAMESPACE"
+	namespaceFile     = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	namespaceDefault  = "rrpool-system"
+)
+
+// options are the flags.
+type options struct {
+	leaderElect bool
+	metrics     string
+	probes      string
+	kubeconfig  string
+	namespace   string
+	zap         zap.Options
+}
+
+// parse reads the flags. The error is a sentence for the user, or pflag.ErrHelp
+// after help was written to out.
+func parse(args []string, out io.Writer) (options, error) {
+	var o options
+	flags := pflag.NewFlagSet("rrpool-manager", pflag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while holding the lease, so that several managers may run")
+	flags.StringVar(&o.metrics, "metrics-bind-address", ":8080", "address for Prometheus metrics, 0 for none")
+	flags.StringVar(&o.probes, "health-probe-bind-address", ":8081", "address for /healthz and /readyz, 0 for none")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "",
+		"kubeconfig file; default: $KUBECONFIG, the pod's service account, ~/.kube/config")
+	flags.StringVar(&o.namespace, "namespace", defaultNamespace(os.Getenv(namespaceVariable), namespaceFile),
+		"namespace of the credentials and the lease; default: $POD_NAMESPACE, the pod's own namespace, "+namespaceDefault)
+	zapFlags := flag.NewFlagSet("zap", flag.ContinueOnError)
+	o.zap.BindFlags(zapFlags)
+	flags.AddGoFlagSet(zapFlags)
+	if err := flags.Parse(args); err != nil {
+		return o, err //nolint:wrapcheck // pflag names the flag and the value
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: the manager takes flags only", flags.Arg(0))
+	}
+	return o, o.validate()
+}
+
+func (o options) validate() error {
+	for _, address := range []struct{ name, value string }{
+		{"metrics-bind-address", o.metrics},
+		{"health-probe-bind-address", o.probes},
+	} {
+		if address.value == "0" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(address.value); err != nil {
+			return fmt.Errorf("--%s: %q is no address: use for example \":8080\", or 0 for none", address.name, address.value)
+		}
+	}
+	if faults := validation.IsDNS1123Label(o.namespace); len(faults) > 0 {
+		return fmt.Errorf("--namespace: %q is no namespace: %s", o.namespace, strings.Join(faults, "; "))
+	}
+	if o.kubeconfig != "" {
+		if _, err := os.Stat(o.kubeconfig); err != nil {
+			return fmt.Errorf("--kubeconfig: %w", err)
+		}
+	}
+	return nil
+}
+
+// defaultNamespace is the pod's own namespace where there is one.
+func defaultNamespace(variable, file string) string {
+	if variable != "" {
+		return variable
+	}
+	if content, err := os.ReadFile(file); err == nil {
+		if name := strings.TrimSpace(string(content)); name != "" {
+			return name
+		}
+	}
+	return namespaceDefault
+}

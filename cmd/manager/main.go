@@ -1,0 +1,143 @@
+// Command manager is the rrpool controller: flags and wiring, nothing else.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/pool"
+)
+
+// The names under which the manager is known to the cluster.
+const (
+	leaseName   = "rrpool-manager"
+	eventSource = "rrpool.io/manager"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
+
+// run gives the exit code: 0 stopped or help, 1 failed, 2 wrong flags.
+func run(args []string, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "rrpool-manager: %v (--help lists all flags)\n", err)
+		return 2
+	}
+	logger := setUpLogging(&o.zap)
+	if err := serve(ctrl.SetupSignalHandler(), o); err != nil {
+		logger.Error(err, "the manager stopped")
+		return 1
+	}
+	return 0
+}
+
+// serve runs the manager until ctx ends or the lease is lost.
+func serve(ctx context.Context, o options) error {
+	config, err := clusterConfig(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o)
+	if err != nil {
+		return fmt.Errorf("creating the manager: %w", err)
+	}
+	if err := wire(mgr, o); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the manager: %w", err)
+	}
+	return nil
+}
+
+func clusterConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := ctrl.GetConfig()
+		if err != nil {
+			return nil, fmt.Errorf("finding the cluster (see --kubeconfig): %w", err)
+		}
+		return config, nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig %q: %w", kubeconfig, err)
+	}
+	return config, nil
+}
+
+func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	return ctrl.NewManager(config, ctrl.Options{ //nolint:wrapcheck // the caller wraps
+		Scheme:                        scheme,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Metrics:                       server.Options{BindAddress: o.metrics},
+		HealthProbeBindAddress:        o.probes,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Node{}:   {Transform: pool.SlimNode},
+				&corev1.Secret{}: {Namespaces: map[string]cache.Config{o.namespace: {}}},
+			},
+		},
+	})
+}
+
+// wire connects datastore, provider, reconciler and probes.
+func wire(mgr ctrl.Manager, o options) error {
+	adapter, err := calico.New(calico.Config{
+		RestConfig: mgr.GetConfig(),
+		Nodes:      mgr.GetCache(),
+		Writer:     mgr.GetClient(),
+		Log:        mgr.GetLogger().WithName("calico"),
+	})
+	if err != nil {
+		return fmt.Errorf("connecting to Calico: %w", err)
+	}
+	told := pool.NewMetrics(metrics.Registry)
+	reconciler := &pool.Reconciler{
+		Client:     mgr.GetClient(),
+		Live:       mgr.GetAPIReader(),
+		Datastore:  pool.MeteredDatastore(adapter, told),
+		IsConflict: calico.IsConflict,
+		Providers:  provider,
+		Namespace:  o.namespace,
+		Recorder:   mgr.GetEventRecorder(eventSource),
+		Metrics:    told,
+	}
+	if err := pool.SetupWithManager(mgr, reconciler, adapter); err != nil {
+		return fmt.Errorf("setting up the controller: %w", err)
+	}
+	ready := &readiness{adapter: adapter}
+	return errors.Join(
+		mgr.Add(adapter),
+		mgr.Add(ready),
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("caches", ready.check),
+	)
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if binary.path != "" {
+		_ = os.Remove(binary.path)
+	}
+	if err := controlplane.StopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+const (
+	testClusterID = "c1"
+	testKey       = "not-to-be-seen"
+	testNamespace = "rrpool-system"
+)
+
+// The manager as it is deployed, with the rights of config/rbac and no others:
+// a cluster's whole life but for the packets.
+func TestAWholeLife(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a kube-apiserver and waits for settle times")
+	}
+	plane := controlplane.ForTest(t)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	began := time.Now()
+	cluster(t, admin)
+	cloud := cloudFor(t, admin)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go paperBGP{admin}.run(ctx)
+	stop := start(t, plane)
+	defer func() { stop() }()
+
+	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+	object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
+	require.NoError(t, admin.Create(ctx, object))
+	last := ""
+	await(t, 2*time.Minute, func(c *assert.CollectT) {
+		require.NoError(c, admin.Get(ctx, client.ObjectKeyFromObject(object), object))
+		if step := object.Status.Step; step.Name != last {
+			t.Logf("%s: %s %v", step.Name, step.Reason, step.WaitingFor)
+			last = step.Name
+		}
+		require.Equal(c, "Steady", object.Status.Step.Name)
+	})
+	require.Equal(t, metav1.ConditionTrue, object.Status.Conditions[0].Status, "%+v", object.Status.Conditions)
+	require.Len(t, object.Status.Reflectors, 3)
+	require.Empty(t, cloud.Untainted("route-reflectors"))
+
+	// At rest, and across a restart, nothing is written.
+	user := controlplane.ServiceAccountUser(testNamespace, "rrpool-manager")
+	quiet := time.Now()
+	stop()
+	stop = start(t, plane)
+	time.Sleep(5 * time.Second) // a silence can only be waited for
+	requireSilence(t, plane, user, quiet)
+
+	require.NoError(t, admin.Delete(ctx, object))
+	await(t, 2*time.Minute, func(c *assert.CollectT) {
+		require.True(c, apierrors.IsNotFound(admin.Get(ctx, client.ObjectKeyFromObject(object), object)),
+			"%+v", object.Status.Step)
+	})
+	require.Empty(t, cloud.Workers(testClusterID, "route-reflectors"))
+	for _, kind := range []string{"BGPPeer", "BGPConfiguration", "CalicoNodeStatus"} {
+		left, err := paperBGP{admin}.list(ctx, kind)
+		require.NoError(t, err)
+		require.Empty(t, left, "%s: nothing is left behind", kind)
+	}
+	requireAllowed(t, plane, user, began)
+	var events eventsv1.EventList
+	require.NoError(t, admin.List(ctx, &events))
+	require.NotContains(t, fmt.Sprint(events), testKey)
+}
+
+// requireSilence: nothing but the lease and what was said before.
+func requireSilence(t *testing.T, plane *controlplane.ControlPlane, user string, since time.Time) {
+	t.Helper()
+	writes, err := plane.Writes(user, since)
+	require.NoError(t, err)
+	for _, write := range writes {
+		require.True(t, write.Lease() || write.Resource == "events", "%s", write)
+	}
+}
+
+// requireAllowed: the rights suffice.
+func requireAllowed(t *testing.T, plane *controlplane.ControlPlane, user string, since time.Time) {
+	t.Helper()
+	requests, err := plane.Requests(user, since)
+	require.NoError(t, err)
+	require.NotEmpty(t, requests)
+	for _, request := range requests {
+		require.NotEqual(t, 403, request.Code, "%s", request)
+	}
+}
+
+// start runs the manager until the returned function is called.
+func start(t *testing.T, plane *controlplane.ControlPlane) func() {
+	t.Helper()
+	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, controlplane.WriteKubeconfig(path, config))
+	process := launch(t, "--kubeconfig="+path, "--namespace="+testNamespace, "--metrics-bind-address=0", "--health-probe-bind-address=0")
+	return process.stop
+}
+
+func cluster(t *testing.T, admin client.Client) {
+	t.Helper()
+	ctx := t.Context()
+	require.NoError(t, client.IgnoreAlreadyExists(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}})))
+	objects := []client.Object{
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rrpool-ibmcloud"},
+			Data:       map[string][]byte{"apikey": []byte(testKey)},
+		},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cluster-info"},
+			Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q}`, testClusterID)},
+		},
+	}
+	for _, file := range []string{"role.yaml", "bindings.yaml"} {
+		objects = append(objects, decode(t, filepath.Join("..", "..", "config", "rbac", file))...)
+	}
+	for _, object := range objects {
+		require.NoError(t, admin.Create(ctx, object))
+	}
+	for i := range 6 {
+		join(t, admin, workload(t, fmt.Sprintf("10.1.0.%d", i+1), fmt.Sprintf("w%d", i+1), fmt.Sprintf("us-south-%d", i%3+1)))
+	}
+}
+
+func decode(t *testing.T, path string) []client.Object {
+	t.Helper()
+	content, err := os.ReadFile(path) //nolint:gosec // a file of this repository
+	require.NoError(t, err)
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	var out []client.Object
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if err == io.EOF { //nolint:errorlint // the decoder gives it bare
+			return out
+		}
+		require.NoError(t, err)
+		if len(object.Object) > 0 {
+			out = append(out, object)
+		}
+	}
+}
+
+// join makes a Ready node.
+func join(t *testing.T, admin client.Client, node *corev1.Node) {
+	t.Helper()
+	ctx := context.Background()
+	require.NoError(t, admin.Create(ctx, node))
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), Reason: "Test",
+	}}
+	require.NoError(t, admin.Status().Update(ctx, node))
+}
+
+// cloudFor is an IBM Cloud whose workers join the cluster.
+func cloudFor(t *testing.T, admin client.Client) *iksserver.Server {
+	t.Helper()
+	server := iksserver.New(iksserver.Config{
+		APIKeys: []string{testKey},
+		OnDeployed: func(w iksserver.Worker) {
+			node := workload(t, w.IP, w.ID, w.Zone)
+			for key, value := range w.Labels {
+				node.Labels[key] = value
+			}
+			node.Labels["ibm-cloud.kubernetes.io/worker-id"] = w.ID
+			for key, value := range w.BornTaints {
+				value, effect, _ := strings.Cut(value, ":")
+				node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
+			}
+			join(t, admin, node)
+		},
+		OnDeleted: func(w iksserver.Worker) {
+			_ = admin.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.IP}})
+		},
+	})
+	seed := iksserver.Cluster{ID: testClusterID, Name: "test", Provider: iksserver.VPC, VPCID: "r006-test"}
+	base := iksserver.Pool{Name: "default", Flavor: "bx2.4x16", SizePerZone: 2}
+	for i := range 3 {
+		zone := fmt.Sprintf("us-south-%d", i+1)
+		seed.Zones = append(seed.Zones, iksserver.Zone{ID: zone, Subnets: []iksserver.Subnet{
+			{ID: fmt.Sprintf("0717-subnet-%d", i+1), CIDR: "10.240.0.0/16", Available: 200},
+		}})
+		base.Zones = append(base.Zones, zone)
+	}
+	seed.Pools = []iksserver.Pool{base}
+	server.AddCluster(seed)
+	web := httptest.NewServer(server)
+	t.Cleanup(func() {
+		server.Close()
+		web.Close()
+	})
+	t.Setenv("IBMCLOUD_CS_API_ENDPOINT", web.URL)
+	t.Setenv("IBMCLOUD_IAM_API_ENDPOINT", web.URL)
+	return server
+}
+
+func await(t *testing.T, limit time.Duration, check func(*assert.CollectT)) {
+	t.Helper()
+	require.EventuallyWithT(t, check, limit, 100*time.Millisecond)
+}
