@@ -1,0 +1,266 @@
+package calico
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+func TestMain(m *testing.M) {
+	RedirectLogs(logr.Discard())
+	controlplane.Main(m)
+}
+
+var scope = plan.Scope{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"}
+
+// clock is a clock that stands still until it is moved.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Move(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return c.now
+}
+
+// bench is an adapter on a real apiserver, and somebody else beside it.
+type bench struct {
+	*Adapter
+	t     *testing.T
+	plane *controlplane.ControlPlane
+	clock *clock
+	// user is who the adapter is, for the audit log.
+	user string
+	// other is another client of Calico, kube one of Kubernetes.
+	other clientv3.Interface
+	kube  client.Client
+	stop  func()
+}
+
+func newBench(t *testing.T) *bench { return newBenchOn(t, controlplane.ForTest(t)) }
+
+func newBenchOn(t *testing.T, plane *controlplane.ControlPlane) *bench {
+	t.Helper()
+	b := &bench{t: t, plane: plane, clock: newClock(), user: strings.ReplaceAll(t.Name(), "/", "-")}
+	other, _, err := connect(plane.AdminConfig(), -1)
+	require.NoError(t, err)
+	kube, err := client.New(plane.AdminConfig(), client.Options{})
+	require.NoError(t, err)
+	b.other, b.kube = other, kube
+	t.Cleanup(b.clean)
+	b.Adapter = b.adapter()
+	return b
+}
+
+// adapter makes another adapter for the same cluster, as after a restart.
+func (b *bench) adapter() *Adapter {
+	b.t.Helper()
+	cfg, err := b.plane.UserConfig(b.user, "system:masters")
+	require.NoError(b.t, err)
+	kube, err := client.New(cfg, client.Options{})
+	require.NoError(b.t, err)
+	a, err := New(Config{RestConfig: cfg, Nodes: kube, Writer: kube, Log: logr.Discard(), Now: b.clock.Now, QPS: -1})
+	require.NoError(b.t, err)
+	return a
+}
+
+// run starts the adapter and waits until it is in sync.
+func (b *bench) run() *bench {
+	b.t.Helper()
+	b.stop = start(b.t, b.Adapter)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(b.t, b.WaitSynced(ctx))
+	return b
+}
+
+func start(t *testing.T, a *Adapter) func() {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Start(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func (b *bench) observe() plan.Cluster {
+	b.t.Helper()
+	out, err := b.Observe(b.t.Context(), scope)
+	require.NoError(b.t, err)
+	return out
+}
+
+// await observes until what is seen satisfies ok.
+func (b *bench) await(what string, ok func(plan.Cluster) bool) plan.Cluster {
+	b.t.Helper()
+	var last plan.Cluster
+	require.Eventually(b.t, func() bool {
+		seen, err := b.Observe(context.Background(), scope)
+		if err != nil {
+			return false
+		}
+		last = seen
+		return ok(seen)
+	}, 20*time.Second, 20*time.Millisecond, "%s never came", what)
+	return last
+}
+
+// apply demands that an action changes something, or does not.
+func (b *bench) apply(action plan.Action, wantChange bool) {
+	b.t.Helper()
+	did, err := b.Apply(b.t.Context(), scope, action)
+	require.NoError(b.t, err)
+	require.Equal(b.t, wantChange, did, "%s", action)
+}
+
+// writes counts what the adapter has written while f ran.
+func (b *bench) writes(f func()) []string {
+	b.t.Helper()
+	since := time.Now()
+	f()
+	events, err := b.plane.Writes(b.user, since)
+	require.NoError(b.t, err)
+	var out []string
+	for _, e := range events {
+		out = append(out, e.Verb+" "+e.Resource+"/"+e.Name)
+	}
+	return out
+}
+
+func (b *bench) node(name string, change func(*corev1.Node)) *corev1.Node {
+	b.t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{ipv4Annotation: name + "/24"}}}
+	if change != nil {
+		change(n)
+	}
+	require.NoError(b.t, b.kube.Create(b.t.Context(), n))
+	return n
+}
+
+func (b *bench) liveNode(name string) *corev1.Node {
+	b.t.Helper()
+	n := &corev1.Node{}
+	require.NoError(b.t, b.kube.Get(b.t.Context(), client.ObjectKey{Name: name}, n))
+	return n
+}
+
+// config is the live default BGPConfiguration, nil when there is none.
+func (b *bench) config() *apiv3.BGPConfiguration {
+	b.t.Helper()
+	o, err := b.other.BGPConfigurations().Get(b.t.Context(), defaultConfig, options.GetOptions{})
+	if isMissing(err) {
+		return nil
+	}
+	require.NoError(b.t, err)
+	return o
+}
+
+func (b *bench) giveConfig(change func(*apiv3.BGPConfiguration)) *apiv3.BGPConfiguration {
+	b.t.Helper()
+	o := apiv3.NewBGPConfiguration()
+	o.Name = defaultConfig
+	change(o)
+	out, err := b.other.BGPConfigurations().Create(b.t.Context(), o, options.SetOptions{})
+	require.NoError(b.t, err)
+	return out
+}
+
+func (b *bench) editConfig(change func(*apiv3.BGPConfiguration)) {
+	b.t.Helper()
+	o := b.config()
+	change(o)
+	_, err := b.other.BGPConfigurations().Update(b.t.Context(), o, options.SetOptions{})
+	require.NoError(b.t, err)
+}
+
+func (b *bench) report(node string) *apiv3.CalicoNodeStatus {
+	b.t.Helper()
+	o, err := b.other.CalicoNodeStatus().Get(b.t.Context(), statusName(node), options.GetOptions{})
+	require.NoError(b.t, err)
+	return o
+}
+
+// fill writes a report as calico-node does.
+func (b *bench) fill(node string, change func(*apiv3.CalicoNodeStatusStatus)) {
+	b.t.Helper()
+	o := b.report(node)
+	o.Status.LastUpdated = metav1.Time{Time: o.Status.LastUpdated.Add(time.Second)}
+	if o.Status.LastUpdated.Year() < 2000 {
+		o.Status.LastUpdated = metav1.Now()
+	}
+	change(&o.Status)
+	_, err := b.other.CalicoNodeStatus().Update(b.t.Context(), o, options.SetOptions{})
+	require.NoError(b.t, err)
+}
+
+func (b *bench) clean() {
+	ctx, t := context.Background(), b.t
+	var nodes corev1.NodeList
+	require.NoError(t, b.kube.List(ctx, &nodes))
+	for i := range nodes.Items {
+		require.NoError(t, client.IgnoreNotFound(b.kube.Delete(ctx, &nodes.Items[i])))
+	}
+	peers, err := b.other.BGPPeers().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	for _, p := range peers.Items {
+		_, err := b.other.BGPPeers().Delete(ctx, p.Name, options.DeleteOptions{})
+		require.NoError(t, err)
+	}
+	configs, err := b.other.BGPConfigurations().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	for _, c := range configs.Items {
+		_, err := b.other.BGPConfigurations().Delete(ctx, c.Name, options.DeleteOptions{})
+		require.NoError(t, err)
+	}
+	reports, err := b.other.CalicoNodeStatus().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	for _, r := range reports.Items {
+		_, err := b.other.CalicoNodeStatus().Delete(ctx, r.Name, options.DeleteOptions{})
+		require.NoError(t, err)
+	}
+	affinities, err := b.other.BlockAffinities().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	for i := range affinities.Items {
+		o := affinities.Items[i]
+		_, err := b.other.BlockAffinities().Delete(ctx, o.Name, options.DeleteOptions{UID: &o.UID, ResourceVersion: o.ResourceVersion})
+		require.NoError(t, err)
+	}
+}
+
+func (b *bench) affinity(name string, spec libapiv3.BlockAffinitySpec) {
+	b.t.Helper()
+	o := libapiv3.NewBlockAffinity()
+	o.Name, o.Spec = name, spec
+	_, err := b.other.BlockAffinities().Create(b.t.Context(), o, options.SetOptions{})
+	require.NoError(b.t, err)
+}

@@ -1,0 +1,231 @@
+package calico
+
+import (
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/api/pkg/lib/numorstring"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// withPassword is the mesh as IKS has it, among settings that are not ours.
+func withPassword(o *apiv3.BGPConfiguration) {
+	o.Labels = map[string]string{"team": "network"}
+	o.Annotations = map[string]string{"note": "do not touch"}
+	o.Spec.LogSeverityScreen = "Info"
+	o.Spec.ASNumber = ptr.To(numorstring.ASNumber(64999))
+	o.Spec.ServiceClusterIPs = []apiv3.ServiceClusterIPBlock{{CIDR: "172.21.0.0/16"}}
+	o.Spec.NodeToNodeMeshEnabled = ptr.To(true)
+	o.Spec.NodeMeshPassword = &apiv3.BGPPassword{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "bgp"}, Key: "password", Optional: ptr.To(false),
+	}}
+	o.Spec.NodeMeshMaxRestartTime = &metav1.Duration{Duration: 200 * time.Second}
+}
+
+func TestCalicoRefusesAPasswordOfAMeshThatIsOff(t *testing.T) {
+	b := newBench(t)
+	o := b.giveConfig(withPassword)
+	o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
+	_, err := b.other.BGPConfigurations().Update(t.Context(), o, options.SetOptions{})
+	require.ErrorContains(t, err, "NodeMeshPassword cannot be set if spec.NodeToNodeMesh is disabled")
+	o = b.config()
+	o.Spec.NodeToNodeMeshEnabled, o.Spec.NodeMeshPassword = ptr.To(false), nil
+	_, err = b.other.BGPConfigurations().Update(t.Context(), o, options.SetOptions{})
+	require.ErrorContains(t, err, "NodeMeshMaxRestartTime cannot be set")
+}
+
+func TestAMeshWithAPasswordGoesOffAndComesBackAsItWas(t *testing.T) {
+	b := newBench(t)
+	original := b.giveConfig(withPassword)
+	b.run()
+	seen := b.observe().BGP
+	require.Equal(t, plan.BGPConfig{
+		Exists: true, ASN: 64999, Mesh: plan.Mesh{
+			Enabled: ptr.To(true), Password: &plan.SecretRef{Name: "bgp", Key: "password"}, MaxRestartTime: ptr.To(200 * time.Second),
+		},
+	}, seen)
+
+	off := plan.DisableMesh{Saved: seen.Mesh}
+	require.Len(t, b.writes(func() { b.apply(off, true) }), 1)
+	seen = b.observe().BGP
+	require.False(t, seen.MeshOn())
+	require.Equal(t, off.Saved, *seen.Saved)
+	require.Nil(t, seen.Mesh.Password)
+	require.Nil(t, seen.Mesh.MaxRestartTime)
+	live := b.config()
+	require.Equal(t, "network", live.Labels["team"])
+	require.NotContains(t, live.Labels, managedByLabel)
+	require.Empty(t, b.writes(func() { b.apply(off, false) }), "off is off")
+
+	restoredAt := b.clock.Move(time.Hour)
+	require.Len(t, b.writes(func() { b.apply(plan.RestoreMesh{}, true) }), 1)
+	seen = b.observe().BGP
+	require.True(t, seen.MeshOn())
+	require.Equal(t, off.Saved, seen.Mesh)
+	require.True(t, seen.Restored.Equal(restoredAt))
+	require.NotNil(t, seen.Saved, "kept until it is forgotten")
+	b.clock.Move(time.Hour)
+	require.Empty(t, b.writes(func() { b.apply(plan.RestoreMesh{}, false) }))
+
+	require.Len(t, b.writes(func() { b.apply(plan.ForgetMesh{}, true) }), 1)
+	live = b.config()
+	require.Equal(t, original.Spec, live.Spec, "byte for byte, an optional password included")
+	require.Equal(t, original.Labels, live.Labels)
+	require.Equal(t, original.Annotations, live.Annotations)
+	require.Empty(t, b.writes(func() { b.apply(plan.ForgetMesh{}, false) }))
+}
+
+func TestAnAbsentBGPConfigurationIsAbsentAgainAfterwards(t *testing.T) {
+	b := newBench(t).run()
+	require.Equal(t, plan.BGPConfig{ASN: 64512}, b.observe().BGP)
+	require.Len(t, b.writes(func() { b.apply(plan.DisableMesh{SavedAbsent: true}, true) }), 1)
+
+	live := b.config()
+	require.Equal(t, managedByValue, live.Labels[managedByLabel])
+	live.Spec.ServiceLoadBalancerAggregation = nil // the CRD's own default
+	require.Equal(t, apiv3.BGPConfigurationSpec{NodeToNodeMeshEnabled: ptr.To(false)}, live.Spec)
+	seen := b.observe().BGP
+	require.True(t, seen.Exists && seen.SavedAbsent && !seen.MeshOn())
+	require.Empty(t, b.writes(func() { b.apply(plan.DisableMesh{SavedAbsent: true}, false) }))
+
+	b.apply(plan.RestoreMesh{}, true)
+	require.True(t, b.observe().BGP.MeshOn())
+	require.Nil(t, b.config().Spec.NodeToNodeMeshEnabled)
+	b.apply(plan.ForgetMesh{}, true)
+	require.Nil(t, b.config())
+	require.Equal(t, plan.BGPConfig{ASN: 64512}, b.observe().BGP)
+}
+
+func TestWhatOthersAddToOurBGPConfigurationStays(t *testing.T) {
+	for name, edit := range map[string]func(*apiv3.BGPConfiguration){
+		"a setting":     func(o *apiv3.BGPConfiguration) { o.Spec.LogSeverityScreen = "Debug" },
+		"a label":       func(o *apiv3.BGPConfiguration) { o.Labels["team"] = "network" },
+		"an annotation": func(o *apiv3.BGPConfiguration) { o.Annotations["note"] = "mine" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t).run()
+			b.apply(plan.DisableMesh{SavedAbsent: true}, true)
+			b.editConfig(edit)
+			b.apply(plan.RestoreMesh{}, true)
+			b.apply(plan.ForgetMesh{}, true)
+			live := b.config()
+			require.NotNil(t, live)
+			require.NotContains(t, live.Labels, managedByLabel)
+			require.NotContains(t, live.Annotations, beforeAnnotation)
+			require.NotContains(t, live.Annotations, restoredAnnotation)
+			want := &apiv3.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}, Annotations: map[string]string{}}}
+			edit(want)
+			require.Equal(t, want.Spec.LogSeverityScreen, live.Spec.LogSeverityScreen)
+			require.Equal(t, want.Labels["team"], live.Labels["team"])
+			require.Equal(t, want.Annotations["note"], live.Annotations["note"])
+		})
+	}
+}
+
+func TestAMeshThatIsNoLongerWhatWasDecidedOnIsLeftAlone(t *testing.T) {
+	on := plan.DisableMesh{Saved: plan.Mesh{Enabled: ptr.To(true)}}
+	give := func(change func(*apiv3.BGPConfiguration)) func(*bench) {
+		return func(b *bench) { b.giveConfig(change) }
+	}
+	for name, c := range map[string]struct {
+		given  func(*bench)
+		action plan.Action
+		fine   bool
+	}{
+		"as decided":          {give(func(o *apiv3.BGPConfiguration) { o.Spec.NodeToNodeMeshEnabled = ptr.To(true) }), on, true},
+		"a password has come": {give(withPassword), on, false},
+		"somebody created it": {give(func(*apiv3.BGPConfiguration) {}), plan.DisableMesh{SavedAbsent: true}, false},
+		"somebody deleted it": {func(*bench) {}, on, false},
+		"somebody switched it off": {
+			give(func(o *apiv3.BGPConfiguration) { o.Spec.NodeToNodeMeshEnabled = ptr.To(false) }), on, false,
+		},
+		"another password than decided on, after we had saved one": {give(func(o *apiv3.BGPConfiguration) {
+			withPassword(o)
+			o.Annotations[beforeAnnotation] = `{"enabled":true}`
+		}), on, false},
+		"forgetting while the mesh is off": {give(func(o *apiv3.BGPConfiguration) {
+			o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
+			o.Annotations = map[string]string{beforeAnnotation: `{}`}
+		}), plan.ForgetMesh{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			c.given(b)
+			before := b.config()
+			did, err := b.Apply(t.Context(), scope, c.action)
+			if c.fine {
+				require.NoError(t, err)
+				require.True(t, did)
+				return
+			}
+			require.False(t, did)
+			require.True(t, IsConflict(err), "got %v", err)
+			require.Equal(t, before, b.config(), "nothing was written")
+		})
+	}
+}
+
+func TestAMeshThatSomebodySwitchedOnAgainGoesOffWithWhatWasSavedFirst(t *testing.T) {
+	b := newBench(t)
+	b.giveConfig(withPassword)
+	b.run()
+	first := b.observe().BGP.Mesh
+	b.apply(plan.DisableMesh{Saved: first}, true)
+	b.apply(plan.RestoreMesh{}, true)
+	b.editConfig(func(o *apiv3.BGPConfiguration) { o.Spec.NodeMeshPassword.SecretKeyRef.Key = "new" })
+	want := first
+	want.Password = &plan.SecretRef{Name: "bgp", Key: "new"}
+	b.apply(plan.DisableMesh{Saved: want}, true)
+	seen := b.observe().BGP
+	require.False(t, seen.MeshOn())
+	require.Equal(t, want, *seen.Saved)
+	require.Zero(t, seen.Restored, "it is no longer restored")
+	b.apply(plan.RestoreMesh{}, true)
+	require.False(t, *b.config().Spec.NodeMeshPassword.SecretKeyRef.Optional, "in Calico's own words")
+}
+
+func TestAMeshThatNothingWasSavedOfIsSwitchedOn(t *testing.T) {
+	b := newBench(t)
+	b.giveConfig(func(o *apiv3.BGPConfiguration) { o.Spec.NodeToNodeMeshEnabled = ptr.To(false) })
+	b.run()
+	b.apply(plan.RestoreMesh{}, true)
+	seen := b.observe().BGP
+	require.True(t, seen.MeshOn())
+	require.True(t, seen.Restored.Equal(b.clock.Now()))
+	b.apply(plan.RestoreMesh{}, false)
+	b.apply(plan.ForgetMesh{}, true)
+	require.True(t, *b.config().Spec.NodeToNodeMeshEnabled)
+}
+
+func TestAConcurrentEditIsAConflict(t *testing.T) {
+	b := newBench(t)
+	o := b.giveConfig(withPassword)
+	stale := o.DeepCopy()
+	b.editConfig(func(o *apiv3.BGPConfiguration) { o.Spec.LogSeverityScreen = "Debug" })
+	stale.Spec.LogSeverityScreen = "Error"
+	_, err := b.updateConfig(t.Context(), stale)
+	require.True(t, IsConflict(err), "got %v", err)
+	require.Contains(t, err.Error(), `updating BGPConfiguration "default"`)
+	require.Equal(t, "Debug", b.config().Spec.LogSeverityScreen)
+}
+
+func TestASpoiledNoteIsNamedWithItsRemedy(t *testing.T) {
+	b := newBench(t)
+	b.giveConfig(func(o *apiv3.BGPConfiguration) {
+		o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
+		o.Annotations = map[string]string{beforeAnnotation: `{"enabled":`}
+	})
+	b.run()
+	_, err := b.Observe(t.Context(), scope)
+	require.ErrorContains(t, err, beforeAnnotation)
+	require.ErrorContains(t, err, "correct it")
+	_, err = b.Apply(t.Context(), scope, plan.RestoreMesh{})
+	require.ErrorContains(t, err, beforeAnnotation)
+}
