@@ -3,9 +3,11 @@ package calico
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	cerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // NameTakenError says that an object which rrpool wants to write exists already
@@ -25,7 +27,20 @@ func (e *NameTakenError) Error() string {
 func IsConflict(err error) bool {
 	var conflict cerrors.ErrorResourceUpdateConflict
 	var exists cerrors.ErrorResourceAlreadyExists
-	return errors.As(err, &conflict) || errors.As(err, &exists) || apierrors.IsConflict(err)
+	return errors.As(err, &conflict) || errors.As(err, &exists) || apierrors.IsConflict(err) || isReplaced(err)
+}
+
+// isReplaced reports whether a patch was meant for an earlier object of the same
+// name: that is how the apiserver answers to the UID of another.
+func isReplaced(err error) bool {
+	_, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	if !ok {
+		return false
+	}
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "metadata.uid"
+	})
 }
 
 // isMissing reports whether err means that an object does not exist.

@@ -1,0 +1,110 @@
+package calico
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+var clients = plan.Peer{
+	Name: "rrpool-clients", NodeSelector: "!has(rrpool.io/route-reflector)", PeerSelector: "has(rrpool.io/route-reflector)",
+	Password: &plan.SecretRef{Name: "bgp", Key: "password"}, MaxRestartTime: ptr.To(90 * time.Second),
+}
+
+func TestAPeerIsWrittenOnceCorrectedAndDeleted(t *testing.T) {
+	b := newBench(t).run()
+	require.Equal(t, []string{"create bgppeers/rrpool-clients"}, b.writes(func() { b.apply(plan.PutPeer{Peer: clients}, true) }))
+	want := clients
+	want.Owned, want.Written = true, b.clock.Now()
+	require.Equal(t, []plan.Peer{want}, b.observe().Peers)
+
+	b.clock.Move(time.Minute)
+	require.Empty(t, b.writes(func() { b.apply(plan.PutPeer{Peer: clients}, false) }))
+	require.Equal(t, []plan.Peer{want}, b.observe().Peers)
+
+	edited, err := b.other.BGPPeers().Get(t.Context(), clients.Name, options.GetOptions{})
+	require.NoError(t, err)
+	edited.Spec.NextHopMode = ptr.To(apiv3.NextHopMode("Keep"))
+	_, err = b.other.BGPPeers().Update(t.Context(), edited, options.SetOptions{})
+	require.NoError(t, err)
+	b.await("somebody's edit", func(c plan.Cluster) bool { return c.Peers[0].Extra == `{"nextHopMode":"Keep"}` })
+	require.Len(t, b.writes(func() { b.apply(plan.PutPeer{Peer: clients}, true) }), 1)
+	want.Written = b.clock.Now()
+	require.Equal(t, []plan.Peer{want}, b.observe().Peers)
+
+	require.Equal(t, []string{"delete bgppeers/rrpool-clients"}, b.writes(func() { b.apply(plan.DeletePeer{Name: clients.Name}, true) }))
+	require.Empty(t, b.observe().Peers)
+	require.Empty(t, b.writes(func() { b.apply(plan.DeletePeer{Name: clients.Name}, false) }))
+}
+
+func TestAPeerOfSomebodyElseIsNeverTouched(t *testing.T) {
+	b := newBench(t)
+	foreign := apiv3.NewBGPPeer()
+	foreign.Name = clients.Name
+	foreign.Spec = apiv3.BGPPeerSpec{PeerIP: "192.0.2.1", ASNumber: 65001}
+	before, err := b.other.BGPPeers().Create(t.Context(), foreign, options.SetOptions{})
+	require.NoError(t, err)
+	b.run()
+	require.Equal(t, []plan.Peer{{Name: clients.Name, PeerIP: "192.0.2.1", ASN: 65001}}, b.observe().Peers)
+
+	require.Empty(t, b.writes(func() {
+		_, err := b.Apply(t.Context(), scope, plan.PutPeer{Peer: clients})
+		var taken *NameTakenError
+		require.ErrorAs(t, err, &taken)
+		require.ErrorContains(t, err, "rename or delete it")
+		require.False(t, IsConflict(err), "trying again does not help")
+		b.apply(plan.DeletePeer{Name: clients.Name}, false)
+	}))
+	after, err := b.other.BGPPeers().Get(t.Context(), clients.Name, options.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+func TestOnlyWhatChangesSomethingIsExtra(t *testing.T) {
+	auto, manual := apiv3.ReversePeeringAuto, apiv3.ReversePeeringManual
+	for name, c := range map[string]struct {
+		spec apiv3.BGPPeerSpec
+		want string
+	}{
+		"nothing":                       {apiv3.BGPPeerSpec{NodeSelector: "all()", PeerSelector: "all()"}, ""},
+		"reverse peering as by default": {apiv3.BGPPeerSpec{ReversePeering: &auto}, ""},
+		"manual reverse peering":        {apiv3.BGPPeerSpec{ReversePeering: &manual}, `{"reversePeering":"Manual"}`},
+		"next hop as by default":        {apiv3.BGPPeerSpec{NextHopMode: ptr.To(apiv3.NextHopMode("Auto"))}, ""},
+		"source address as by default":  {apiv3.BGPPeerSpec{SourceAddress: apiv3.SourceAddressUseNodeIP}, ""},
+		"no source address":             {apiv3.BGPPeerSpec{SourceAddress: apiv3.SourceAddressNone}, `{"sourceAddress":"None"}`},
+		"filters and another local AS": {
+			apiv3.BGPPeerSpec{Filters: []string{"f"}, TTLSecurity: ptr.To(uint8(1))}, `{"ttlSecurity":1,"filters":["f"]}`,
+		},
+		"a password without a Secret": {apiv3.BGPPeerSpec{Password: &apiv3.BGPPassword{}}, `{"password":{}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := extraOf(c.spec)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+// libcalico-go keeps the labels of its objects in an annotation of the custom
+// resource: this is where kubectl shows that an object is ours.
+func TestTheOwnerIsToBeSeenOnTheCustomResource(t *testing.T) {
+	b := newBench(t)
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	raw := &unstructured.Unstructured{}
+	raw.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "BGPPeer"})
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: clients.Name}, raw))
+	var meta struct{ Labels map[string]string }
+	require.NoError(t, json.Unmarshal([]byte(raw.GetAnnotations()["projectcalico.org/metadata"]), &meta))
+	require.Equal(t, managedByValue, meta.Labels[managedByLabel])
+	require.Empty(t, raw.GetLabels(), "should this fail, kubectl can select by the label: say so in the docs")
+}

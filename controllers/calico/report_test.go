@@ -1,0 +1,232 @@
+package calico
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// told is a report, of the given second, in which BIRD has one session.
+func told(second int, state apiv3.BGPSessionState, since string) *apiv3.CalicoNodeStatus {
+	o := apiv3.NewCalicoNodeStatus()
+	o.Spec.Node = "n"
+	o.Status.LastUpdated = metav1.NewTime(time.Unix(int64(second), 0))
+	o.Status.Agent.BIRDV4.State = apiv3.BGPDaemonStateReady
+	o.Status.BGP.PeersV4 = []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.2", Type: apiv3.BGPPeerTypeNodePeer, State: state, Since: since}}
+	return o
+}
+
+func blankReport() *apiv3.CalicoNodeStatus {
+	o := apiv3.NewCalicoNodeStatus()
+	o.Spec.Node = "n"
+	return o
+}
+
+func TestTheAgeOfSessionsIsWhatReportsHaveShown(t *testing.T) {
+	const up, down = apiv3.BGPSessionStateEstablished, apiv3.BGPSessionStateActive
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	type version struct {
+		object   *apiv3.CalicoNodeStatus
+		unproven bool
+	}
+	respec := func(o *apiv3.CalicoNodeStatus) *apiv3.CalicoNodeStatus {
+		o.Generation++
+		return o
+	}
+	// Each version is received ten seconds after the one before.
+	for name, c := range map[string]struct {
+		versions       []version
+		updated, since time.Time
+	}{
+		"a report that was already there proves nothing":    {[]version{{told(1, up, "12:00:00"), true}}, time.Time{}, time.Time{}},
+		"a report that comes is as old as its arrival":      {[]version{{told(1, up, "12:00:00"), false}}, at(0), at(0)},
+		"the first proof after an old report starts an age": {[]version{{told(1, up, "12:00:00"), true}, {told(2, up, "12:00:00"), false}}, at(10), at(10)},
+		"a session that stays up keeps its age":             {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:00"), false}}, at(10), at(0)},
+		"a session that comes up is young":                  {[]version{{told(1, down, "12:00:00"), false}, {told(2, up, "12:00:05"), false}}, at(10), at(10)},
+		"a session that restarted between reports is young": {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:05"), false}}, at(10), at(10)},
+		"a session that BIRD now gives the date of is old":  {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "2026-05-01"), false}}, at(10), at(0)},
+		"clearing makes a report unproven":                  {[]version{{told(1, up, "12:00:00"), false}, {blankReport(), false}}, time.Time{}, at(0)},
+		"a cleared and refilled report keeps ages": {
+			[]version{{told(1, up, "12:00:00"), false}, {blankReport(), false}, {told(2, up, "12:00:00"), false}}, at(20), at(0),
+		},
+		"a cleared report refilled with the same words is a new one": {
+			[]version{{told(1, up, "12:00:00"), false}, {blankReport(), false}, {told(1, up, "12:00:00"), false}}, at(20), at(0),
+		},
+		"a change of the spec is no report": {[]version{{told(1, up, "12:00:00"), false}, {respec(told(1, up, "12:00:00")), false}}, at(0), at(0)},
+		"a change of the spec does not prove an old report": {
+			[]version{{told(1, up, "12:00:00"), true}, {respec(told(1, up, "12:00:00")), false}}, time.Time{}, time.Time{},
+		},
+		"what changed while we were not watching is unproven": {
+			[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:00"), true}}, time.Time{}, at(0),
+		},
+		"what restarted while we were not watching has no age": {
+			[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:05"), true}}, time.Time{}, time.Time{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r *report
+			for i, v := range c.versions {
+				r = r.next(v.object, at(10*i), v.unproven)
+			}
+			require.Equal(t, c.updated, r.updated)
+			require.Equal(t, c.since, r.sessions[sessionKey{peer: netip.MustParseAddr("10.0.0.2"), kind: plan.SessionNode}].since)
+		})
+	}
+}
+
+func TestAReportIsMapped(t *testing.T) {
+	o := told(1, apiv3.BGPSessionStateEstablished, "12:00:00")
+	o.Status.BGP.PeersV4 = append([]apiv3.CalicoNodePeer{
+		{PeerIP: "10.0.0.9", Type: apiv3.BGPPeerTypeNodeMesh, State: apiv3.BGPSessionStateIdle},
+		{PeerIP: "garbage", Type: apiv3.BGPPeerTypeNodeMesh},
+	}, o.Status.BGP.PeersV4...)
+	o.Status.BGP.PeersV6 = []apiv3.CalicoNodePeer{{PeerIP: "fd00::2", Type: apiv3.BGPPeerTypeGlobalPeer, State: apiv3.BGPSessionStateEstablished}}
+	o.Status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{
+		{Destination: "172.30.1.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeBGPPeer, PeerIP: "10.0.0.2"}},
+		{Destination: "172.30.2.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeStatic}},
+		{Destination: "172.30.3.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeNodeMesh, PeerIP: "?"}},
+	}
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	var none *report
+	r := none.next(o, now, false)
+	want := plan.Status{Node: "n", Updated: now, Agent: true, Sessions: []plan.Session{
+		{Peer: netip.MustParseAddr("10.0.0.2"), Kind: plan.SessionNode, Established: true, Since: now},
+		{Peer: netip.MustParseAddr("10.0.0.9"), Kind: plan.SessionMesh, Since: now},
+		{Peer: netip.MustParseAddr("fd00::2"), Kind: plan.SessionGlobal, Established: true, Since: now},
+	}}
+	require.Equal(t, want, r.status(true, false), "routes that were not asked for are not there")
+	require.False(t, r.status(true, true).Agent, "bird6 is not Ready")
+	require.False(t, r.status(false, false).Agent)
+
+	o.Spec.Classes = []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeRoutes}
+	want.HasRoutes, want.Routes = true, []plan.Route{
+		{Prefix: netip.MustParsePrefix("172.30.1.0/26"), From: netip.MustParseAddr("10.0.0.2")},
+		{Prefix: netip.MustParsePrefix("172.30.2.0/26")},
+	}
+	require.Equal(t, want, r.status(true, false))
+	require.Equal(t, plan.Status{Node: "n"}, none.next(blankReport(), now, false).status(true, false))
+}
+
+func TestStatusNamesAreNames(t *testing.T) {
+	long := strings.Repeat("a", 244) + ".example"
+	for _, node := range []string{"10.240.0.5", "node-1", strings.Repeat("a", 246), long, long[:252] + "c"} {
+		require.Empty(t, validation.IsDNS1123Subdomain(statusName(node)), node)
+	}
+	require.Equal(t, "rrpool-10.240.0.5", statusName("10.240.0.5"))
+	require.NotEqual(t, statusName(long), statusName(long[:251]+"d"))
+}
+
+func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
+	b := newBench(t)
+	foreign := apiv3.NewCalicoNodeStatus()
+	foreign.Name, foreign.Spec = "debug", reportSpec(plan.Watch{Node: "10.240.0.5", Period: time.Second})
+	_, err := b.other.CalicoNodeStatus().Create(t.Context(), foreign, options.SetOptions{})
+	require.NoError(t, err)
+	b.run()
+	watch := func(want ...plan.Watch) (did bool, writes []string) {
+		writes = b.writes(func() {
+			var err error
+			did, err = b.Watch(t.Context(), want)
+			require.NoError(t, err)
+		})
+		return did, writes
+	}
+	five, six := plan.Watch{Node: "10.240.0.5", Period: 1500 * time.Millisecond}, plan.Watch{Node: "10.240.0.6", Routes: true}
+	did, writes := watch(five, six)
+	require.True(t, did)
+	require.Equal(t, []string{"create caliconodestatuses/rrpool-10.240.0.5", "create caliconodestatuses/rrpool-10.240.0.6"}, writes)
+	require.EqualValues(t, 2, *b.report("10.240.0.5").Spec.UpdatePeriodSeconds)
+	require.EqualValues(t, 1, *b.report("10.240.0.6").Spec.UpdatePeriodSeconds)
+	require.Equal(t, []apiv3.NodeStatusClassType{"Agent", "BGP", "Routes"}, b.report("10.240.0.6").Spec.Classes)
+	require.Len(t, b.observe().Statuses, 2, "those of others are ignored")
+	did, writes = watch(six, five)
+	require.False(t, did)
+	require.Empty(t, writes)
+
+	for _, node := range []string{five.Node, six.Node} {
+		b.fill(node, func(s *apiv3.CalicoNodeStatusStatus) {
+			s.Agent.BIRDV4.State = apiv3.BGPDaemonStateReady
+			s.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{Destination: "172.30.1.0/26"}}
+		})
+	}
+	b.await("both reports", func(c plan.Cluster) bool {
+		return !c.Statuses[five.Node].Updated.IsZero() && c.Statuses[six.Node].HasRoutes && len(c.Statuses[six.Node].Routes) == 1
+	})
+	five.Period, six.Routes = time.Minute, false
+	generation := b.report(six.Node).Generation
+	_, writes = watch(five, six)
+	require.Len(t, writes, 2)
+	require.False(t, isBlank(b.report(five.Node)), "another period does not spoil what is known")
+	require.True(t, isBlank(b.report(six.Node)), "stale routes are gone")
+	require.Greater(t, b.report(six.Node).Generation, generation)
+
+	_, writes = watch(five)
+	require.Equal(t, []string{"delete caliconodestatuses/rrpool-10.240.0.6"}, writes)
+	_, writes = watch()
+	require.Equal(t, []string{"delete caliconodestatuses/rrpool-10.240.0.5"}, writes)
+	require.Empty(t, b.observe().Statuses)
+	_, err = b.other.CalicoNodeStatus().Get(t.Context(), "debug", options.GetOptions{})
+	require.NoError(t, err)
+}
+
+func TestAReportOfSomebodyElseUnderOurNameIsNotTouchedAndStopsNoOther(t *testing.T) {
+	b := newBench(t)
+	foreign := apiv3.NewCalicoNodeStatus()
+	foreign.Name, foreign.Spec = statusName("10.240.0.5"), reportSpec(plan.Watch{Node: "10.240.0.5"})
+	_, err := b.other.CalicoNodeStatus().Create(t.Context(), foreign, options.SetOptions{})
+	require.NoError(t, err)
+	b.run()
+	did, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Routes: true}, {Node: "10.240.0.6"}})
+	var taken *NameTakenError
+	require.ErrorAs(t, err, &taken)
+	require.True(t, did)
+	require.Len(t, b.report("10.240.0.5").Spec.Classes, 2)
+	_, err = b.Apply(t.Context(), scope, plan.RefreshStatus{Node: "10.240.0.5"})
+	require.ErrorAs(t, err, &taken)
+}
+
+func TestARefreshClearsAReportOnce(t *testing.T) {
+	b := newBench(t).run()
+	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
+	_, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Period: time.Second}})
+	require.NoError(t, err)
+	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
+	peers := []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.2", Type: apiv3.BGPPeerTypeNodePeer, State: apiv3.BGPSessionStateEstablished, Since: "12:00:00"}}
+	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
+	first := b.clock.Now()
+	b.await("the report", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(first) })
+
+	second := b.clock.Move(time.Minute)
+	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true) }), 1)
+	require.Equal(t, plan.Status{Node: "10.240.0.5"}, b.observe().Statuses["10.240.0.5"])
+	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }))
+	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
+	seen := b.await("the report again", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(second) })
+	require.True(t, seen.Statuses["10.240.0.5"].Sessions[0].Since.Equal(first))
+
+	// A restart forgets what was proven, and nothing else.
+	b.stop()
+	_, err = b.Observe(t.Context(), scope)
+	require.ErrorContains(t, err, "stopped")
+	b.Adapter = b.adapter()
+	b.run()
+	status := b.observe().Statuses["10.240.0.5"]
+	require.Zero(t, status.Updated)
+	require.True(t, status.Sessions[0].Established)
+	require.Zero(t, status.Sessions[0].Since)
+	third := b.clock.Move(time.Minute)
+	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true)
+	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
+	seen = b.await("a proof", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(third) })
+	require.True(t, seen.Statuses["10.240.0.5"].Sessions[0].Since.Equal(third))
+}
