@@ -1,6 +1,6 @@
 # The manager's image: one static binary, no shell, not root.
 #   docker buildx build --platform linux/amd64,linux/arm64,linux/s390x -t <registry>/rrpool-manager:<version> .
-ARG BUILD_IMAGE=golang:1.26
+ARG BUILD_IMAGE=golang:1.26.8
 ARG BASE_IMAGE=gcr.io/distroless/static:nonroot
 
 # Go compiles for the target on the machine that builds; nothing is emulated.
