@@ -1,0 +1,110 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+// The main job: from an API key to route reflectors and back, without losing a
+// packet between workloads.
+func TestMigrationAndReturn(t *testing.T) {
+	for _, tc := range []struct {
+		zones      int
+		generation string
+		password   string
+	}{
+		{zones: 3, generation: iksserver.VPC, password: "s3cret"},
+		{zones: 2, generation: iksserver.Classic},
+		{zones: 1, generation: iksserver.VPC},
+	} {
+		t.Run(fmt.Sprintf("%d zones on %s, password %t", tc.zones, tc.generation, tc.password != ""), func(t *testing.T) {
+			ctx, s := start(t, site.Options{Zones: tc.zones, Generation: tc.generation, MeshPassword: tc.password})
+			before := bgpConfiguration(t, ctx, s)
+
+			s.Lab.Checkpoint("migration")
+			require.NoError(t, s.StartManager("--leader-elect=false"))
+			require.NoError(t, s.CreatePool(ctx, nil))
+			require.NoError(t, s.WaitReady(within(t, ctx)))
+			requireMigrated(t, ctx, s, tc.zones)
+
+			s.Lab.Checkpoint("return")
+			require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))
+			require.NoError(t, s.WaitReady(within(t, ctx)))
+			requireMeshed(t, ctx, s, before)
+
+			report := s.Lab.Report().Only(s.Workers...)
+			require.NoError(t, report.ZeroLoss())
+			require.Empty(t, s.Cloud.Untainted(site.PoolName), "every worker was tainted from its first moment")
+		})
+	}
+}
+
+// requireMigrated checks the cluster itself, not what the manager says of it.
+func requireMigrated(t *testing.T, ctx context.Context, s *site.Site, zones int) { //nolint:revive // t comes first in tests
+	t.Helper()
+	config, err := s.Lab.Calico().BGPConfigurations().Get(ctx, "default", options.GetOptions{})
+	require.NoError(t, err)
+	require.False(t, *config.Spec.NodeToNodeMeshEnabled)
+	workers := s.Cloud.Workers(site.ClusterID, site.PoolName)
+	require.Len(t, workers, map[int]int{1: 3, 2: 4, 3: 3}[zones])
+	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, statuses.Items, len(workers), "one CalicoNodeStatus a reflector, whatever the cluster's size")
+	for _, name := range s.Workers {
+		sessions, err := s.Lab.Sessions(name)
+		require.NoError(t, err)
+		require.Len(t, sessions, len(workers), "%s peers with the reflectors and nobody else", name)
+		for _, session := range sessions {
+			require.True(t, session.Established() && !session.Mesh(), "%s: %+v", name, session)
+		}
+	}
+}
+
+// requireMeshed checks that nothing of ours is left and everything is as it was.
+func requireMeshed(t *testing.T, ctx context.Context, s *site.Site, before *apiv3.BGPConfiguration) { //nolint:revive // t comes first in tests
+	t.Helper()
+	after := bgpConfiguration(t, ctx, s)
+	require.Equal(t, before == nil, after == nil, "the BGPConfiguration is absent if it was absent")
+	if before != nil {
+		require.Equal(t, before.Spec, after.Spec)
+		require.Equal(t, before.Labels, after.Labels)
+		require.Equal(t, before.Annotations, after.Annotations)
+	}
+	peers, err := s.Lab.Calico().BGPPeers().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, peers.Items)
+	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, statuses.Items)
+	for _, name := range s.Workers {
+		sessions, err := s.Lab.Sessions(name)
+		require.NoError(t, err)
+		for _, session := range sessions {
+			require.True(t, session.Mesh(), "%s: %+v", name, session)
+		}
+	}
+}
+
+// bgpConfiguration is the default one, nil when there is none.
+func bgpConfiguration(t *testing.T, ctx context.Context, s *site.Site) *apiv3.BGPConfiguration { //nolint:revive // t comes first in tests
+	t.Helper()
+	list, err := s.Lab.Calico().BGPConfigurations().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	for i := range list.Items {
+		if list.Items[i].Name == "default" {
+			return &list.Items[i]
+		}
+	}
+	return nil
+}

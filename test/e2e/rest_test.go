@@ -1,0 +1,57 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/test/e2e/site"
+)
+
+// restVariable is how long the migrated cluster is watched at rest: 1m unless
+// set. `make rest` sets 10m.
+const restVariable = "RRPOOL_REST"
+
+// A migrated cluster that nobody touches costs nothing: no write to the
+// apiserver but the lease, no change in the cloud, and at most one read of it
+// a minute.
+func TestRest(t *testing.T) {
+	duration := time.Minute
+	if v := os.Getenv(restVariable); v != "" {
+		var err error
+		duration, err = time.ParseDuration(v)
+		require.NoError(t, err, restVariable)
+	}
+	ctx, s := start(t, site.Options{})
+	require.NoError(t, s.StartManager())
+	require.NoError(t, s.CreatePool(ctx, nil))
+	require.NoError(t, s.WaitReady(within(t, ctx)))
+	migrating, err := s.Lab.ControlPlane().Writes(site.User(), time.Time{})
+	require.NoError(t, err)
+	require.Greater(t, len(migrating), 5, "the audit log sees the manager's writes")
+	time.Sleep(15 * time.Second) // the reports settle into their long period
+
+	since := time.Now()
+	reads, mutations, _ := s.Cloud.Counts()
+	t.Logf("at rest for %s", duration)
+	time.Sleep(duration)
+	writes, err := s.Lab.ControlPlane().Writes(site.User(), since)
+	require.NoError(t, err)
+	leases := 0
+	for _, w := range writes {
+		if w.Lease() {
+			leases++
+			continue
+		}
+		t.Errorf("written at rest: %s", w)
+	}
+	require.NotZero(t, leases, "the manager is alive")
+	nowReads, nowMutations, _ := s.Cloud.Counts()
+	require.Equal(t, mutations, nowMutations)
+	require.LessOrEqual(t, float64(nowReads-reads), max(2, duration.Minutes()), "reads of the cloud in %s", duration)
+	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
+}

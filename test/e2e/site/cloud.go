@@ -1,0 +1,101 @@
+//go:build linux
+
+package site
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+// zone is the name of the i-th zone, from 0.
+func (s *Site) zone(i int) string {
+	if s.options.Generation == iksserver.Classic {
+		return fmt.Sprintf("dal1%d", 2*i)
+	}
+	return fmt.Sprintf("us-south-%d", i+1)
+}
+
+// cluster is what the cloud knows from the start: the zones and the default pool.
+func (s *Site) cluster() iksserver.Cluster {
+	c := iksserver.Cluster{ID: ClusterID, Name: "demo", Provider: s.options.Generation, VPCID: "r006-demo"}
+	pool := iksserver.Pool{Name: "default", Flavor: "bx2.4x16", SizePerZone: s.options.Workers / s.options.Zones}
+	for i := range s.options.Zones {
+		z := iksserver.Zone{ID: s.zone(i)}
+		if s.options.Generation == iksserver.Classic {
+			z.VLANs = []iksserver.VLAN{
+				{ID: fmt.Sprintf("%d1", i+1), Type: "private", Router: "bcr01a"}, {ID: fmt.Sprintf("%d2", i+1), Type: "public", Router: "fcr01a"},
+			}
+		} else {
+			z.Subnets = []iksserver.Subnet{{ID: fmt.Sprintf("0717-subnet-%d", i+1), CIDR: "172.20.0.0/16", Available: 200}}
+		}
+		c.Zones = append(c.Zones, z)
+		pool.Zones = append(pool.Zones, z.ID)
+	}
+	c.Pools = []iksserver.Pool{pool}
+	return c
+}
+
+// addWorkers brings up the hosts of the default pool: the cloud has them already.
+func (s *Site) addWorkers(ctx context.Context) error {
+	var specs []lab.NodeSpec
+	for _, w := range s.Cloud.Workers(ClusterID, "default") {
+		spec := s.host(w)
+		spec.Pods = 1
+		specs = append(specs, spec)
+		s.Workers = append(s.Workers, spec.Name)
+	}
+	if err := s.Lab.AddNodes(ctx, specs...); err != nil {
+		return fmt.Errorf("adding the workers: %w", err)
+	}
+	return s.Lab.WaitMesh(ctx)
+}
+
+// host describes a worker as the node it becomes: name, labels, taints and
+// providerID as IKS gives them.
+func (s *Site) host(w iksserver.Worker) lab.NodeSpec {
+	spec := lab.NodeSpec{
+		Name: w.IP, Zone: w.Zone, Address: netip.MustParseAddr(w.IP),
+		ProviderID: fmt.Sprintf("ibm://%s///%s/%s", account, ClusterID, w.ID),
+		Labels: map[string]string{
+			"ibm-cloud.kubernetes.io/worker-id":        w.ID,
+			"ibm-cloud.kubernetes.io/worker-pool-id":   w.PoolID,
+			"ibm-cloud.kubernetes.io/worker-pool-name": w.PoolName,
+			"ibm-cloud.kubernetes.io/internal-ip":      w.IP,
+			"ibm-cloud.kubernetes.io/machine-type":     w.Flavor,
+			"ibm-cloud.kubernetes.io/zone":             w.Zone,
+		},
+	}
+	for k, v := range w.Labels {
+		spec.Labels[k] = v
+	}
+	for k, v := range w.Taints {
+		value, effect, _ := strings.Cut(v, ":")
+		spec.Taints = append(spec.Taints, corev1.Taint{Key: k, Value: value, Effect: corev1.TaintEffect(effect)})
+	}
+	return spec
+}
+
+// join makes a deployed worker a host of the cluster.
+func (s *Site) join(ctx context.Context, w iksserver.Worker) {
+	if err := s.Lab.AddNode(ctx, s.host(w)); err != nil {
+		s.tell("worker %s could not join: %v", w.ID, err)
+		return
+	}
+	s.tell("worker %s is deployed in %s and joins as node %s", w.ID, w.Zone, w.IP)
+}
+
+// leave takes a deleted worker's host away.
+func (s *Site) leave(ctx context.Context, w iksserver.Worker) {
+	if err := s.Lab.RemoveNode(ctx, w.IP); err != nil {
+		s.tell("node %s could not leave: %v", w.IP, err)
+		return
+	}
+	s.tell("worker %s is deleted, node %s is gone", w.ID, w.IP)
+}

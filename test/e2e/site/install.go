@@ -1,0 +1,76 @@
+//go:build linux
+
+package site
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// install does what the user does before the manager starts: the manifests of
+// config/rbac as they are, and the credentials.
+func (s *Site) install(ctx context.Context) error {
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: Namespace},
+			StringData: map[string]string{"apikey": APIKey},
+		},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-system"},
+			Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q,"name":"demo"}`, ClusterID)},
+		},
+	}
+	for _, o := range objects {
+		if err := s.Client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("installing %T %q: %w", o, o.GetName(), err)
+		}
+	}
+	for _, name := range []string{"service_account.yaml", "role.yaml", "bindings.yaml"} {
+		if err := s.createFile(ctx, filepath.Join(root(), "config", "rbac", name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createFile creates every object of a manifest.
+func (s *Site) createFile(ctx context.Context, path string) error {
+	content, err := os.ReadFile(path) //nolint:gosec // G304: our own manifests
+	if err != nil {
+		return fmt.Errorf("reading a manifest: %w", err)
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(o)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && len(o.Object) > 0 {
+			err = s.Client.Create(ctx, o)
+		}
+		if err != nil {
+			return fmt.Errorf("creating what %s says: %w", path, err)
+		}
+	}
+}
+
+// root is the repository's.
+func root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+}

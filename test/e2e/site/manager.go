@@ -1,0 +1,143 @@
+//go:build linux
+
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+const (
+	serviceAccount = "rrpool-manager"
+	// binaryVariable carries the manager's path into the namespaces.
+	binaryVariable = "RRPOOL_SITE_MANAGER"
+	// Metrics and Probes are where the manager serves them.
+	Metrics = "127.0.0.1:8080"
+	Probes  = "127.0.0.1:8081"
+)
+
+// BuildManager builds the manager. Call it before lab.Main or lab.Isolate, as
+// the namespaces have no network to build in; inside it does nothing.
+func BuildManager(ctx context.Context) error {
+	if os.Getenv(binaryVariable) != "" {
+		return nil
+	}
+	cache, err := controlplane.CacheDir()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(cache, fmt.Sprintf("manager.%d", os.Getpid()))
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", path, "./cmd/manager") //nolint:gosec // G204: constants
+	cmd.Dir = root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the manager: %w\n%s", err, out)
+	}
+	final := filepath.Join(cache, "manager")
+	if err := os.Rename(path, final); err != nil {
+		return fmt.Errorf("placing the manager: %w", err)
+	}
+	return os.Setenv(binaryVariable, final)
+}
+
+// User is the manager's, as the audit log has it.
+func User() string { return controlplane.ServiceAccountUser(Namespace, serviceAccount) }
+
+// manager is the running process.
+type manager struct {
+	cmd  *exec.Cmd
+	done chan error
+}
+
+func (s *Site) managerLog() string {
+	return filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "manager.log")
+}
+
+// StartManager starts the manager with the rights of its service account and
+// nothing else; flags are added to its own. Its log goes on where an earlier
+// one's ended. One that is killed leaves its lease behind: --leader-elect=false
+// lets the next one go on at once.
+func (s *Site) StartManager(flags ...string) error {
+	config, err := s.Lab.ControlPlane().ServiceAccountConfig(Namespace, serviceAccount)
+	if err != nil {
+		return err
+	}
+	kubeconfig := filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "manager.kubeconfig")
+	if err := controlplane.WriteKubeconfig(kubeconfig, config); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.managerLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the manager's log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(os.Getenv(binaryVariable), "--kubeconfig", kubeconfig, "--namespace", Namespace, //nolint:gosec // G204: ours
+		"--metrics-bind-address="+Metrics, "--health-probe-bind-address="+Probes)
+	cmd.Args = append(cmd.Args, flags...)
+	cmd.Env = []string{
+		"PATH=/nonexistent", "HOME=/nonexistent",
+		"IBMCLOUD_CS_API_ENDPOINT=" + s.endpoint + "/global", "IBMCLOUD_IAM_API_ENDPOINT=" + s.endpoint,
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the manager: %w", err)
+	}
+	m := &manager{cmd: cmd, done: make(chan error, 1)}
+	go func() { m.done <- cmd.Wait() }()
+	s.manager = m
+	return nil
+}
+
+// KillManager ends the manager as kill -9 does.
+func (s *Site) KillManager() {
+	if s.manager == nil {
+		return
+	}
+	_ = s.manager.cmd.Process.Kill()
+	<-s.manager.done
+	s.manager = nil
+}
+
+// StopManager ends the manager in order.
+func (s *Site) StopManager() error {
+	if s.manager == nil {
+		return nil
+	}
+	_ = s.manager.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case err := <-s.manager.done:
+		s.manager = nil
+		return err
+	case <-time.After(30 * time.Second):
+		s.KillManager()
+		return errors.New("stopping the manager: it did not end within 30 s of SIGTERM")
+	}
+}
+
+// ManagerLog is everything the manager has said so far.
+func (s *Site) ManagerLog() (string, error) {
+	content, err := os.ReadFile(s.managerLog())
+	if err != nil {
+		return "", fmt.Errorf("reading the manager's log: %w", err)
+	}
+	return string(content), nil
+}
+
+func (s *Site) copyManagerLog(path string) error {
+	content, err := os.ReadFile(s.managerLog())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the manager's log: %w", err)
+	}
+	return os.WriteFile(path, content, 0o600)
+}

@@ -1,0 +1,179 @@
+//go:build linux
+
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+// The cluster as IBM Cloud knows it.
+const (
+	ClusterID = "cs9demo0rrpool00000"
+	PoolName  = "route-reflectors"
+	// APIKey is the only one that the cloud accepts. It must never show up in
+	// anything that the manager says.
+	APIKey = "rrpool-e2e-api-key-4d8f0c" //nolint:gosec // G101: made for the test
+	// Namespace of the manager.
+	Namespace = "rrpool-system"
+	account   = "0123456789abcdef"
+)
+
+// Options say what to build. The zero value is six workers in three zones on
+// VPC, without a mesh password.
+type Options struct {
+	// Log receives progress of the lab. Default: discarded.
+	Log io.Writer
+	// Dir keeps all configurations and logs. Default: a temporary folder.
+	Dir string
+	// Workers that run pods, spread over Zones zones. Default 6 in 3.
+	Workers, Zones int
+	// Generation is iksserver.VPC or iksserver.Classic. Default VPC.
+	Generation string
+	// MeshPassword, when set, is the BGP password of the mesh.
+	MeshPassword string
+	// Told receives a line for each thing that happens in the cloud. Optional.
+	Told func(line string)
+}
+
+// Site is a running installation.
+type Site struct {
+	Lab   *lab.Lab
+	Cloud *iksserver.Server
+	// Client may do everything.
+	Client client.Client
+	// Workers are the names of the nodes that run pods.
+	Workers []string
+
+	options  Options
+	endpoint string
+	server   *http.Server
+	stop     context.CancelFunc
+	manager  *manager
+	addresses
+}
+
+// addresses are given to workers as the cloud orders them: the node's name is
+// its private address, as on IKS.
+type addresses struct {
+	mu   sync.Mutex
+	next int
+}
+
+func (a *addresses) take(string, string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.next++
+	return fmt.Sprintf("172.20.%d.%d", 1+a.next/250, a.next%250+1)
+}
+
+// Start builds the lab, its workers and the cloud. The manager is not started,
+// no RouteReflectorPool exists, and the mesh carries the cluster.
+func Start(ctx context.Context, options Options) (*Site, error) {
+	if options.Workers == 0 {
+		options.Workers = 6
+	}
+	if options.Zones == 0 {
+		options.Zones = 3
+	}
+	if options.Generation == "" {
+		options.Generation = iksserver.VPC
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Site{options: options, stop: stop}
+	if err := s.start(ctx, background); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Site) start(ctx, background context.Context) error {
+	var err error
+	s.Lab, err = lab.Start(ctx, lab.Options{
+		Log: s.options.Log, Dir: s.options.Dir, MeshPassword: s.options.MeshPassword, Audit: controlplane.AuditWrites,
+	})
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return fmt.Errorf("building the scheme: %w", err)
+	}
+	if s.Client, err = client.New(s.Lab.AdminConfig(), client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("making the client: %w", err)
+	}
+	if err := s.startCloud(background); err != nil {
+		return err
+	}
+	if err := s.addWorkers(ctx); err != nil {
+		return err
+	}
+	return s.install(ctx)
+}
+
+// startCloud serves the IBM Cloud APIs on loopback.
+func (s *Site) startCloud(background context.Context) error {
+	s.Cloud = iksserver.New(iksserver.Config{
+		APIKeys:    []string{APIKey},
+		Delays:     iksserver.Delays{Pending: time.Second, Provisioning: 2 * time.Second, Deploying: 2 * time.Second, Deleting: 2 * time.Second},
+		AllocateIP: s.take,
+		OnDeployed: func(w iksserver.Worker) { s.join(background, w) },
+		OnDeleted:  func(w iksserver.Worker) { s.leave(background, w) },
+	})
+	s.Cloud.AddCluster(s.cluster())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("opening the cloud's port: %w", err)
+	}
+	s.endpoint = "http://" + listener.Addr().String()
+	s.server = &http.Server{Handler: s.Cloud, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.server.Serve(listener) }()
+	go s.Cloud.Run(background, 200*time.Millisecond)
+	return nil
+}
+
+// Stop ends everything.
+func (s *Site) Stop() error {
+	s.stop()
+	var errs []error
+	if s.manager != nil {
+		s.KillManager()
+	}
+	if s.Cloud != nil {
+		s.Cloud.Close()
+	}
+	if s.server != nil {
+		errs = append(errs, s.server.Close())
+	}
+	if s.Lab != nil {
+		errs = append(errs, s.Lab.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// Dump writes everything that explains a failure into dir.
+func (s *Site) Dump(dir string) error {
+	return errors.Join(s.Lab.Dump(dir), s.copyManagerLog(filepath.Join(dir, "manager.log")))
+}
+
+func (s *Site) tell(format string, args ...any) {
+	if s.options.Told != nil {
+		s.options.Told(fmt.Sprintf(format, args...))
+	}
+}
