@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
-GENERATED := config/crd config/rbac/role.yaml config/api/v1alpha1/zz_generated.deepcopy.go
+GENERATED := config/crd config/rbac/role.yaml config/api/v1alpha1/zz_generated.deepcopy.go docs/api.md
 OVERLAYS := $(patsubst %/kustomization.yaml,%,$(wildcard config/*/kustomization.yaml config/overlays/*/kustomization.yaml))
 
 # Each tool has a module of its own, so that no tool meets another's dependencies, or the product's.
@@ -32,11 +32,11 @@ lint: ## Run golangci-lint
 	$(call tool,golangci-lint) run
 
 .PHONY: verify
-verify: generate manifests ## Fail when generated files are not what the sources say, or a kustomization does not build
+verify: generate manifests docs ## Fail when generated files are not what the sources say, or a kustomization does not build
 	@dirty="$$(git status --porcelain -- $(GENERATED))"; \
 	if [[ -n "$$dirty" ]]; then \
 		git --no-pager diff -- $(GENERATED); \
-		printf 'generated files differ from what is committed; run make generate manifests and commit:\n%s\n' "$$dirty" >&2; exit 1; \
+		printf 'generated files differ from what is committed; run make generate manifests docs and commit:\n%s\n' "$$dirty" >&2; exit 1; \
 	fi
 	@kustomize=$(call tool,kustomize); \
 	for overlay in $(OVERLAYS); do "$$kustomize" build "$$overlay" >/dev/null; done
@@ -51,6 +51,11 @@ generate: ## Generate deepcopy functions
 manifests: ## Generate the CRD and the RBAC roles
 	$(call tool,controller-gen) crd:maxDescLen=4096 paths=./config/api/... output:crd:dir=config/crd
 	$(call tool,controller-gen) rbac:roleName=rrpool-manager paths=./controllers/pool output:rbac:dir=config/rbac
+
+.PHONY: docs
+docs: ## Write docs/api.md from the API types
+	$(call tool,crd-ref-docs) --source-path=config/api --config=test/tools/crd-ref-docs/config.yaml \
+		--renderer=markdown --output-path=docs/api.md --log-level=ERROR
 
 .PHONY: fmt
 fmt: ## Format all Go code

@@ -7,10 +7,14 @@ type TopologyType string
 
 // The topologies.
 const (
-	TopologySingle       TopologyType = "Single"
+	// TopologySingle shares one cluster ID: every client peers with every reflector.
+	TopologySingle TopologyType = "Single"
+	// TopologyMultiCluster gives each reflector a cluster ID of its own.
 	TopologyMultiCluster TopologyType = "MultiCluster"
-	TopologyQuorum       TopologyType = "Quorum"
-	TopologyHierarchy    TopologyType = "Hierarchy"
+	// TopologyQuorum shares one cluster ID: each client peers with more than half of the reflectors.
+	TopologyQuorum TopologyType = "Quorum"
+	// TopologyHierarchy gives each rack reflectors of its own, below those that join the racks.
+	TopologyHierarchy TopologyType = "Hierarchy"
 )
 
 // TopologySpec says how reflectors and clients are arranged.

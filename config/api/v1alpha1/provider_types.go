@@ -68,7 +68,9 @@ type Endpoint string
 
 // The endpoints.
 const (
-	EndpointPublic  Endpoint = "Public"
+	// EndpointPublic is reached over the internet.
+	EndpointPublic Endpoint = "Public"
+	// EndpointPrivate is reached over the private network of IBM Cloud.
 	EndpointPrivate Endpoint = "Private"
 )
 
@@ -79,7 +81,9 @@ type DeletionPolicy string
 
 // The deletion policies.
 const (
+	// DeletionRetain keeps the pool, and what it costs.
 	DeletionRetain DeletionPolicy = "Retain"
+	// DeletionDelete deletes the pool once the mesh carries the cluster again.
 	DeletionDelete DeletionPolicy = "Delete"
 )
 
@@ -184,9 +188,13 @@ type Promotion string
 
 // The promotions.
 const (
-	PromotionStaged    Promotion = "Staged"
-	PromotionCordon    Promotion = "Cordon"
-	PromotionDrain     Promotion = "Drain"
+	// PromotionStaged moves the node's routes to other reflectors first: nothing is lost.
+	PromotionStaged Promotion = "Staged"
+	// PromotionCordon keeps new pods off the node first.
+	PromotionCordon Promotion = "Cordon"
+	// PromotionDrain moves all pods off the node first.
+	PromotionDrain Promotion = "Drain"
+	// PromotionImmediate costs the node's own pods about two seconds.
 	PromotionImmediate Promotion = "Immediate"
 )
 
