@@ -7,6 +7,7 @@
 package iks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"github.com/IBM-Cloud/bluemix-go/endpoints"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
@@ -128,33 +127,26 @@ func (c *Config) locate() error {
 	if c.IAMEndpoint == "" {
 		c.IAMEndpoint = os.Getenv(IAMEndpointVariable)
 	}
-	visibility := "public"
-	if c.Private {
-		visibility = "private"
-		if c.Region == "" && c.CSEndpoint == "" {
-			return errors.New("private endpoints need the region or the endpoint's address")
-		}
+	if c.Private && c.Region == "" && c.CSEndpoint == "" {
+		return errors.New("private endpoints need the region or the endpoint's address")
 	}
-	// No endpoints file: the SDK ends the process when it cannot read one.
-	locator := endpoints.NewEndpointLocator(c.Region, visibility, "")
+	// Not by the SDK's locator: it reads the file that a variable names, and ends
+	// the process when it cannot.
+	cs, iam := "https://containers.cloud.ibm.com/global", "https://iam.cloud.ibm.com"
+	if c.Private {
+		cs, iam = "https://private."+c.Region+".containers.cloud.ibm.com/global", "https://private.iam.cloud.ibm.com"
+	}
 	var err error
-	if c.CSEndpoint, err = endpoint(c.CSEndpoint, locator.ContainerEndpoint); err != nil {
+	if c.CSEndpoint, err = endpoint(cmp.Or(c.CSEndpoint, cs)); err != nil {
 		return fmt.Errorf("locating the containers API: %w", err)
 	}
-	if c.IAMEndpoint, err = endpoint(c.IAMEndpoint, locator.IAMEndpoint); err != nil {
+	if c.IAMEndpoint, err = endpoint(cmp.Or(c.IAMEndpoint, iam)); err != nil {
 		return fmt.Errorf("locating IAM: %w", err)
 	}
 	return nil
 }
 
-func endpoint(given string, fallback func() (string, error)) (string, error) {
-	if given == "" {
-		found, err := fallback()
-		if err != nil {
-			return "", err //nolint:wrapcheck // the caller says what was located
-		}
-		given = found
-	}
+func endpoint(given string) (string, error) {
 	u, err := url.Parse(given)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
 		// The address may hold a credential, so it is not repeated.

@@ -115,3 +115,12 @@ func (s *Server) onPool(clusterID, poolName string, fn func(*pool)) {
 		}
 	})
 }
+
+// AddZone adds a zone to a cluster's region.
+func (s *Server) AddZone(clusterID string, z Zone) {
+	s.locked(func() {
+		if c := s.cluster(clusterID); c != nil {
+			c.Zones = append(c.Zones, z)
+		}
+	})
+}

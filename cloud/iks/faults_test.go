@@ -1,0 +1,405 @@
+package iks_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+var both = []string{iksserver.VPC, iksserver.Classic}
+
+func spec(size int) cloud.PoolSpec {
+	return cloud.PoolSpec{
+		SizePerZone: size,
+		Taints:      []cloud.Taint{{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}},
+	}
+}
+
+func settle(t *testing.T, w *world, p cloud.Provider, want cloud.PoolSpec) {
+	t.Helper()
+	for range 40 {
+		got := ensure(t, p, want)
+		if got.Done {
+			return
+		}
+		if got.Did == "" {
+			w.Advance(5 * time.Minute)
+		}
+	}
+	require.Fail(t, "never done")
+}
+
+// spoiled are answers that look like something.
+func spoiled() map[string]iksserver.Fault {
+	body := func(text string) iksserver.Fault {
+		return iksserver.Fault{Spoil: func([]byte) []byte { return []byte(text) }}
+	}
+	return map[string]iksserver.Fault{
+		"null": iksserver.Null(), "empty": iksserver.Empty(), "HTML": iksserver.HTML(), "truncated": iksserver.Truncated(),
+		"an empty object": body("{}"), "an empty list": body("[]"), "a list of null": body("[null]"),
+		"a list of empty objects": body("[{}]"), "a string": body(`"ok"`), "trailing rubbish": body(`[]<html>`),
+		"a page with status 404": {Status: http.StatusNotFound, Body: "<html>no such page</html>"},
+		"a page with status 400": {Status: http.StatusBadRequest, Body: "<html>?</html>"},
+		"a redirect":             {Status: http.StatusFound, Header: http.Header{"Location": {"/elsewhere"}}},
+	}
+}
+
+func TestSpoiledAnswersProveNothing(t *testing.T) {
+	for _, generation := range both {
+		for name, fault := range spoiled() {
+			for _, path := range []string{"/identity/token", "/v2/getCluster", "orkerpools$|getWorkerPools$"} {
+				t.Run(generation+" "+name+" "+path, func(t *testing.T) {
+					w := newWorld(t, generation)
+					settle(t, w, w.provider(t, nil), spec(1))
+					before := w.Mutations()
+					w.Server.Inject(fault.On("", path))
+					_, err := w.provider(t, nil).Observe(context.Background())
+					require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+					p := w.provider(t, nil)
+					_, err = p.Ensure(context.Background(), spec(2))
+					require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+					_, err = p.Delete(context.Background())
+					require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+					require.Equal(t, before, w.Mutations())
+					require.Equal(t, 1, w.Pools())
+					w.ClearFaults()
+					settle(t, w, p, spec(2))
+				})
+			}
+		}
+	}
+}
+
+func TestSpoiledListsOfWorkersChangeNothing(t *testing.T) {
+	for _, generation := range both {
+		for name, fault := range spoiled() {
+			if name == "an empty list" {
+				continue // which is a good answer here
+			}
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w := newWorld(t, generation)
+				p := w.provider(t, nil)
+				settle(t, w, p, spec(1))
+				before := w.Mutations()
+				w.Server.Inject(fault.On("GET", "orkers$"))
+				_, err := p.Ensure(context.Background(), spec(2))
+				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+				require.Equal(t, before, w.Mutations())
+			})
+		}
+	}
+}
+
+func TestSpoiledAnswersToChangesDoNotRepeatThem(t *testing.T) {
+	for _, generation := range both {
+		for name, fault := range spoiled() {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w := newWorld(t, generation)
+				p := w.provider(t, nil)
+				for _, method := range []string{"POST", "PATCH", "DELETE"} {
+					f := fault.On(method, "^/v[12]/")
+					f.Executed = true
+					w.Server.Inject(f)
+				}
+				for range 40 {
+					before := w.Mutations()
+					_, err := p.Ensure(context.Background(), spec(1))
+					if err != nil {
+						require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+					}
+					require.LessOrEqual(t, w.Mutations()-before, 1)
+					w.Advance(5 * time.Minute)
+				}
+				require.Equal(t, 1, w.Pools())
+				require.Zero(t, w.Untainted())
+				require.Len(t, w.Workers(), 3)
+				require.Equal(t, 5, w.Mutations(), "each change once")
+			})
+		}
+	}
+}
+
+func TestHalfAPoolIsNoBasis(t *testing.T) {
+	for _, generation := range both {
+		t.Run(generation, func(t *testing.T) {
+			w := newWorld(t, generation)
+			p := w.provider(t, nil)
+			settle(t, w, p, spec(2))
+			before := w.Mutations()
+			w.Server.Inject(iksserver.Fault{Method: "GET", Path: "orkerpools$|getWorkerPools$", Spoil: func(b []byte) []byte {
+				return []byte(strings.NewReplacer(`"workerCount":2,"zones"`, `"zones"`, `"sizePerZone":2,`, ``).Replace(string(b)))
+			}})
+			_, err := p.Ensure(context.Background(), spec(3))
+			require.True(t, cloud.Is(err, cloud.Unavailable), "a missing size is not 0: %v", err)
+			require.Equal(t, before, w.Mutations())
+		})
+	}
+}
+
+func TestAListingThatIsBehindMakesNoSecondPool(t *testing.T) {
+	for _, generation := range both {
+		t.Run(generation, func(t *testing.T) {
+			w := newWorld(t, generation)
+			p := w.provider(t, nil)
+			ensure(t, p, spec(1))
+			w.Server.Inject(iksserver.Fault{Method: "GET", Path: "orkerpools$|getWorkerPools$", Times: 1, Spoil: func(b []byte) []byte {
+				return bytes.ReplaceAll(b, []byte(contract.PoolName), []byte("something-else"))
+			}})
+			_, err := p.Ensure(context.Background(), spec(1))
+			require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+			require.Positive(t, cloud.RetryAfter(err))
+			require.Equal(t, 1, w.Pools())
+			settle(t, w, p, spec(1))
+		})
+	}
+}
+
+func TestTwoPoolsOfOneNameAreLeftAlone(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	w.AddForeignPool()
+	w.AddForeignPool()
+	_, err := w.provider(t, nil).Observe(context.Background())
+	require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+}
+
+func TestTokens(t *testing.T) {
+	ctx := context.Background()
+	t.Run("one token serves many calls", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		settle(t, w, w.provider(t, nil), spec(1))
+		_, _, tokens := w.Counts()
+		require.Equal(t, 1, tokens)
+	})
+	t.Run("a token that has become invalid is renewed once, and the change is made once", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		p := w.provider(t, nil)
+		ensure(t, p, spec(1))
+		w.ExpireTokens()
+		w.Server.Inject(iksserver.Fault{Method: "POST", Path: "setWorkerPoolTaints", ExpireToken: true, Times: 1})
+		require.NotEmpty(t, ensure(t, p, spec(1)).Did)
+		_, _, tokens := w.Counts()
+		require.Equal(t, 3, tokens)
+		require.Equal(t, 1, w.Pools())
+	})
+	t.Run("a token is renewed before it ends", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		p := w.provider(t, nil)
+		_, err := p.Observe(ctx)
+		require.NoError(t, err)
+		w.clock.add(900 * time.Hour)
+		_, err = p.Observe(ctx)
+		require.NoError(t, err)
+		for _, r := range w.Server.Requests() {
+			require.NotEqual(t, http.StatusUnauthorized, r.Status)
+		}
+	})
+	t.Run("a 401 that stays costs two requests and two tokens", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		p := w.provider(t, nil)
+		_, err := p.Observe(ctx)
+		require.NoError(t, err)
+		reads, _, tokens := w.Counts()
+		w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: http.StatusUnauthorized, Body: `{"code":"E0058","description":"no"}`})
+		_, err = p.Observe(ctx)
+		require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
+		after, _, then := w.Counts()
+		require.Equal(t, 2, after-reads)
+		require.Equal(t, 1, then-tokens)
+	})
+	t.Run("a 403 does not lead to logins", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		p := w.provider(t, nil)
+		_, err := p.Observe(ctx)
+		require.NoError(t, err)
+		w.Inject(contract.Denied)
+		reads, _, tokens := w.Counts()
+		for range 10 {
+			_, err := p.Observe(ctx)
+			require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
+		}
+		after, _, then := w.Counts()
+		require.Equal(t, 10, after-reads)
+		require.Equal(t, tokens, then)
+	})
+	t.Run("IAM's refusal, and its silence", func(t *testing.T) {
+		for body, c := range map[string]struct {
+			status int
+			kind   cloud.Kind
+		}{
+			`{"errorCode":"BXNIM0415E","errorMessage":"Provided API key could not be found."}`: {400, cloud.Unauthorized},
+			`{"message":"JSON without a code"}`:                                                {400, cloud.Unavailable},
+			`{"access_token":"","token_type":"Bearer"}`:                                        {200, cloud.Unavailable},
+			`{"access_token":"abc","token_type":" "}`:                                          {200, cloud.Unavailable},
+			`{"errorCode":"BXNIM0000E","errorMessage":"ouch"}`:                                 {503, cloud.Unavailable},
+			`{"errorCode":"BXNIM0999E","errorMessage":"slowly"}`:                               {429, cloud.RateLimited},
+		} {
+			w := newWorld(t, iksserver.VPC)
+			w.Server.Inject(iksserver.Fault{Path: "^/identity/", Status: c.status, Body: body})
+			_, err := w.provider(t, nil).Observe(ctx)
+			require.True(t, cloud.Is(err, c.kind), "%s: %v", body, err)
+			reads, changes, tokens := w.Counts()
+			require.Equal(t, [3]int{0, 0, 1}, [3]int{reads, changes, tokens}, "nothing is asked without a token")
+		}
+	})
+	t.Run("an API key that is empty or cannot be read", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		for _, key := range []func(context.Context) (string, error){
+			iks.StaticKey(" \n"),
+			func(context.Context) (string, error) { return "", errors.New("secret not found") },
+		} {
+			_, err := w.provider(t, func(c *iks.Config) { c.APIKey = key }).Observe(ctx)
+			require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
+		}
+		require.Empty(t, w.Server.Requests())
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"": 30 * time.Second, "12": 12 * time.Second, "never": 30 * time.Second, "-5": 30 * time.Second,
+		"99999999": 10 * time.Minute, "Fri, 02 Jan 2026 03:05:05 GMT": time.Minute,
+	} {
+		w := newWorld(t, iksserver.VPC)
+		f := iksserver.Fault{Path: "getWorkerPools", Status: http.StatusTooManyRequests, Body: "slow down", Header: http.Header{}}
+		if header != "" {
+			f.Header.Set("Retry-After", header)
+		}
+		w.Server.Inject(f)
+		_, err := w.provider(t, nil).Observe(context.Background())
+		require.True(t, cloud.Is(err, cloud.RateLimited), "%v", err)
+		require.Equal(t, want, cloud.RetryAfter(err), "Retry-After: %q", header)
+	}
+}
+
+func TestAnswersOfTheServiceKeepTheirMeaning(t *testing.T) {
+	for body, c := range map[string]struct {
+		status int
+		kind   cloud.Kind
+	}{
+		`{"code":"E0008","description":"The specified cluster could not be found."}`:       {404, cloud.NotFound},
+		`{"code":"E4e5b","description":"Could not find flavor in the requested zone."}`:    {400, cloud.InvalidInput},
+		`{"code":"E1234","description":"This would put the account over quota."}`:          {400, cloud.QuotaExceeded},
+		`{"code":"E9999","description":"Another operation is running."}`:                   {409, cloud.Conflict},
+		`{"code":"E0001","description":"Internal error.","incidentID":"incident-number1"}`: {500, cloud.Unavailable},
+	} {
+		w := newWorld(t, iksserver.VPC)
+		w.Server.Inject(iksserver.Fault{Path: "getWorkerPools", Status: c.status, Body: body})
+		_, err := w.provider(t, nil).Observe(context.Background())
+		require.True(t, cloud.Is(err, c.kind), "%v", err)
+		require.Contains(t, err.Error(), strings.Split(body, `"`)[7], "the cloud's own words")
+	}
+}
+
+func TestASlowBodyHoldsNobody(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	w.Server.Inject(iksserver.Fault{Path: "getWorkerPools", Slow: 20 * time.Millisecond})
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err := w.provider(t, nil).Observe(ctx)
+	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(start), 2*time.Second)
+
+	// Without a deadline, the configured one holds.
+	_, err = w.provider(t, func(c *iks.Config) { c.Timeout = 100 * time.Millisecond }).Observe(context.Background())
+	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+	require.Less(t, time.Since(start), 4*time.Second)
+}
+
+// tap keeps what was sent and got, so that the test knows every secret.
+type tap struct {
+	base http.RoundTripper
+	mu   sync.Mutex
+	auth map[string]bool
+	echo bool
+}
+
+func (x *tap) RoundTrip(r *http.Request) (*http.Response, error) {
+	secrets := []string{r.Header.Get("Authorization"), r.Header.Get("X-Auth-Refresh-Token")}
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, fmt.Errorf("reading: %w", err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		secrets = append(secrets, string(body))
+	}
+	x.mu.Lock()
+	for _, s := range secrets[:2] {
+		if strings.HasPrefix(s, "Basic ") {
+			continue // a public constant
+		}
+		x.auth[strings.TrimPrefix(s, "Bearer ")] = true
+	}
+	echo := x.echo
+	x.mu.Unlock()
+	if echo && !strings.HasPrefix(r.URL.Path, "/identity") || echo && len(x.auth) > 3 {
+		return nil, errors.New("proxy refuses " + strings.Join(secrets, " "))
+	}
+	return x.base.RoundTrip(r)
+}
+
+func TestNoSecretEverShows(t *testing.T) {
+	var logged bytes.Buffer
+	defer log.SetOutput(log.Writer())
+	log.SetOutput(&logged)
+	echo := "you sent " + apiKey + " and " + url.QueryEscape(apiKey) + " and token-00000001-secret refresh-token-00000001-secret"
+	faults := spoiled()
+	for _, status := range []int{400, 401, 403, 404, 409, 418, 422, 429, 500, 503} {
+		faults[fmt.Sprintf("echo %d", status)] = iksserver.Fault{Status: status, Body: echo}
+		faults[fmt.Sprintf("echo JSON %d", status)] = iksserver.Fault{Status: status, Body: fmt.Sprintf(
+			`{"code":"E1","errorCode":"E2","incidentID":%q,"description":%q,"errorMessage":%q}`, echo, echo, echo)}
+	}
+	faults["echo 200"] = iksserver.Fault{Status: 200, Body: echo}
+	faults["none"] = iksserver.Fault{Path: "nowhere"}
+	for _, generation := range both {
+		for name, fault := range faults {
+			for _, path := range []string{"/identity/token", "/v2/getCluster", "orkerpools$|getWorkerPools$", "orkers$", "set|create"} {
+				w := newWorld(t, generation)
+				x := &tap{base: w.base, auth: map[string]bool{}}
+				p := w.provider(t, func(c *iks.Config) { c.Transport = x })
+				_, _ = p.Observe(context.Background())
+				w.Server.Inject(fault.On("", path))
+				w.ExpireTokens()
+				var texts []string
+				for range 4 {
+					_, err := p.Ensure(context.Background(), spec(1))
+					texts = append(texts, fmt.Sprint(err), fmt.Sprintf("%+v %#v", err, err))
+					for ; err != nil; err = errors.Unwrap(err) {
+						texts = append(texts, fmt.Sprintf("%v %#v", err, err))
+					}
+				}
+				x.echo = true
+				pool, err := p.Observe(context.Background())
+				texts = append(texts, fmt.Sprintf("%+v %#v %v", pool, err, err))
+				texts = append(texts, fmt.Sprintf("%v %+v %#v %s %d", p, p, p, p, p), p.Name(), logged.String())
+				all := strings.Join(texts, "\n")
+				for secret := range x.auth {
+					if secret != "" {
+						require.NotContains(t, all, secret, "%s on %s", name, path)
+					}
+				}
+				require.NotContains(t, all, apiKey, "%s on %s", name, path)
+				require.NotContains(t, all, url.QueryEscape(apiKey), "%s on %s", name, path)
+			}
+		}
+	}
+	require.Empty(t, logged.String(), "the SDK logs nothing")
+}

@@ -1,0 +1,276 @@
+package iks_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// changes gives the changing requests as text.
+func changes(w *world) []string {
+	var out []string
+	for _, r := range w.Server.Requests() {
+		if r.Mutating() {
+			out = append(out, strings.TrimSpace(r.Method+" "+r.Path+" "+strings.TrimSpace(r.Body)))
+		}
+	}
+	return out
+}
+
+func TestRequestsAreTheOnesOfTheRealClients(t *testing.T) {
+	t.Run("VPC", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		settle(t, w, w.provider(t, nil), spec(1))
+		require.Equal(t, []string{
+			`POST /v2/vpc/createWorkerPool {"cluster":"` + clusterID + `","entitlement":"","flavor":"bx2.2x8",` +
+				`"labels":{"app.kubernetes.io/managed-by":"rrpool","rrpool.io/pool":"route-reflectors"},` +
+				`"name":"route-reflectors","vpcID":"r006-vpc","workerCount":1,"zones":[]}`,
+			`POST /v2/setWorkerPoolTaints {"cluster":"` + clusterID + `","workerpool":"` + poolID(w) +
+				`","taints":{"rrpool.io/dedicated":"route-reflector:NoExecute"}}`,
+			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"dal10","subnetID":"sub-dal10","workerPoolID":"` + poolID(w) + `"}`,
+			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"dal12","subnetID":"sub-dal12","workerPoolID":"` + poolID(w) + `"}`,
+			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"dal13","subnetID":"sub-dal13","workerPoolID":"` + poolID(w) + `"}`,
+		}, changes(w))
+	})
+	t.Run("classic", func(t *testing.T) {
+		w := newWorld(t, iksserver.Classic)
+		settle(t, w, w.provider(t, nil), spec(1))
+		base := "/v1/clusters/" + clusterID + "/workerpools"
+		require.Equal(t, []string{
+			`POST ` + base + ` {"name":"route-reflectors","sizePerZone":1,"machineType":"u3c.2x4","isolation":"public",` +
+				`"labels":{"app.kubernetes.io/managed-by":"rrpool","rrpool.io/pool":"route-reflectors"},` +
+				`"entitlement":"","diskEncryption":true,"zones":[]}`,
+			`POST /v2/setWorkerPoolTaints {"cluster":"` + clusterID + `","workerpool":"` + poolID(w) +
+				`","taints":{"rrpool.io/dedicated":"route-reflector:NoExecute"}}`,
+			`POST ` + base + `/` + poolID(w) + `/zones {"privateVlan":"10010","publicVlan":"20010","id":"dal10"}`,
+			`POST ` + base + `/` + poolID(w) + `/zones {"privateVlan":"10012","publicVlan":"20012","id":"dal12"}`,
+			`POST ` + base + `/` + poolID(w) + `/zones {"privateVlan":"10013","publicVlan":"20013","id":"dal13"}`,
+		}, changes(w))
+	})
+}
+
+func poolID(w *world) string { return w.Server.Workers(clusterID, contract.PoolName)[0].PoolID }
+
+func TestNetworkOfAZoneWithoutOtherPools(t *testing.T) {
+	want := spec(1)
+	want.Zones = []string{"dal14"}
+	t.Run("the subnet with the most room is taken", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		addZone(w, iksserver.Zone{ID: "dal14", Subnets: []iksserver.Subnet{{ID: "small", Available: 3}, {ID: "large-b", Available: 90}, {ID: "large-a", Available: 90}}})
+		settle(t, w, w.provider(t, nil), want)
+		require.Contains(t, strings.Join(changes(w), "\n"), `"subnetID":"large-a"`)
+	})
+	t.Run("a zone without a subnet is an input error that says so", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		addZone(w, iksserver.Zone{ID: "dal14"})
+		p := w.provider(t, nil)
+		ensure(t, p, want)
+		ensure(t, p, want)
+		_, err := p.Ensure(context.Background(), want)
+		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+		require.Contains(t, err.Error(), "no subnet in zone dal14")
+	})
+	t.Run("VLANs of one router go together", func(t *testing.T) {
+		w := newWorld(t, iksserver.Classic)
+		addZone(w, iksserver.Zone{ID: "dal14", VLANs: []iksserver.VLAN{
+			{ID: "1", Type: "private", Router: "bcr02a.dal14"}, {ID: "2", Type: "public", Router: "fcr01a.dal14"}, {ID: "3", Type: "private", Router: "bcr01a.dal14"},
+		}})
+		settle(t, w, w.provider(t, nil), want)
+		require.Contains(t, strings.Join(changes(w), "\n"), `{"privateVlan":"3","publicVlan":"2","id":"dal14"}`)
+	})
+}
+
+func addZone(w *world, z iksserver.Zone) { w.Server.AddZone(clusterID, z) }
+
+func TestDangerousIDs(t *testing.T) {
+	for _, id := range []string{"", ".", "..", "a/b", "a b", "a?b", "a&b=c", "a#b", "../../v1/clusters/x", "a..b", "%2e", strings.Repeat("a", 200)} {
+		_, err := iks.New(iks.Config{ClusterID: id, PoolName: "rr", APIKey: iks.StaticKey("k")})
+		require.True(t, cloud.Is(err, cloud.InvalidInput), "cluster %q: %v", id, err)
+		_, err = iks.New(iks.Config{ClusterID: "c", PoolName: id, APIKey: iks.StaticKey("k")})
+		require.True(t, cloud.Is(err, cloud.InvalidInput), "pool %q: %v", id, err)
+	}
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		bad := spec(1)
+		bad.Zones = []string{"dal10&x=1"}
+		_, err := p.Ensure(context.Background(), bad)
+		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+		settle(t, w, p, spec(1))
+		before, id := w.Mutations(), poolID(w)
+		// The cloud itself names a pool so that its deletion would delete the cluster.
+		w.Server.Inject(iksserver.Fault{Method: "GET", Spoil: func(b []byte) []byte {
+			return []byte(strings.ReplaceAll(string(b), `"`+id+`"`, `".."`))
+		}})
+		_, err = p.Delete(context.Background())
+		require.Error(t, err)
+		require.Equal(t, before, w.Mutations())
+	}
+}
+
+func TestTheEnvironmentIsNotListenedTo(t *testing.T) {
+	for k, v := range map[string]string{
+		"IC_API_KEY": "stray", "IBMCLOUD_API_KEY": "stray", "BLUEMIX_API_KEY": "stray", "IC_IAM_TOKEN": "Bearer stray",
+		"IBMCLOUD_IAM_TOKEN": "Bearer stray", "IC_IAM_REFRESH_TOKEN": "stray", "MAX_RETRIES": "9", "IC_TIMEOUT": "x",
+		"IC_ENDPOINTS_FILE_PATH": "/does/not/exist", "IBMCLOUD_ENDPOINTS_FILE_PATH": "/does/not/exist", "IC_VISIBILITY": "private",
+		"IC_REGION": "mars", "BLUEMIX_TRACE": "true",
+	} {
+		t.Setenv(k, v)
+	}
+	w := newWorld(t, iksserver.VPC)
+	t.Setenv(iks.CSEndpointVariable, w.http.URL+"/global/")
+	t.Setenv(iks.IAMEndpointVariable, w.http.URL)
+	x := &tap{base: w.base, auth: map[string]bool{}}
+	p := w.provider(t, func(c *iks.Config) { c.Transport, c.CSEndpoint, c.IAMEndpoint = x, "", "" })
+	settle(t, w, p, spec(1))
+	for secret := range x.auth {
+		require.NotContains(t, secret, "stray")
+	}
+	for _, r := range w.Server.Requests() {
+		require.Less(t, r.Status, 300, "%+v", r)
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	base := iks.Config{ClusterID: "c", PoolName: "rr", APIKey: iks.StaticKey("k")}
+	for name, c := range map[string]struct {
+		edit func(*iks.Config)
+		host []string
+		bad  string
+	}{
+		"public by default":              {func(*iks.Config) {}, []string{"iam.cloud.ibm.com"}, ""},
+		"private by region":              {func(c *iks.Config) { c.Private, c.Region = true, "us-south" }, []string{"private.iam.cloud.ibm.com"}, ""},
+		"private without a region":       {func(c *iks.Config) { c.Private = true }, nil, "region"},
+		"an address with a password":     {func(c *iks.Config) { c.CSEndpoint = "https://user:hunter2@host" }, nil, "plain"},
+		"something that is no address":   {func(c *iks.Config) { c.IAMEndpoint = "host" }, nil, "plain"},
+		"an override beats the defaults": {func(c *iks.Config) { c.IAMEndpoint = "https://my.iam" }, []string{"my.iam"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, asked := base, ""
+			cfg.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				asked = r.URL.Host
+				return nil, net.ErrClosed
+			})
+			c.edit(&cfg)
+			p, err := iks.New(cfg)
+			if c.bad != "" {
+				require.True(t, cloud.Is(err, cloud.InvalidInput))
+				require.ErrorContains(t, err, c.bad)
+				require.NotContains(t, err.Error(), "hunter2")
+				return
+			}
+			require.NoError(t, err)
+			_, err = p.Observe(context.Background())
+			require.True(t, cloud.Is(err, cloud.Unavailable))
+			require.Contains(t, c.host, asked)
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestConnectionsAreReused(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	var dials atomic.Int32
+	w.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials.Add(1)
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}
+	p := w.provider(t, nil)
+	settle(t, w, p, spec(1))
+	for range 20 {
+		_, err := p.Observe(context.Background())
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, dials.Load(), int32(2))
+}
+
+func TestTenMinutesOfRest(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		settle(t, w, p, spec(1))
+		_, err := p.Observe(context.Background())
+		require.NoError(t, err)
+		reads, changed, _ := w.Counts()
+		for range 5 { // asked every two minutes, as the controller does
+			w.Advance(2 * time.Minute)
+			_, err := p.Observe(context.Background())
+			require.NoError(t, err)
+		}
+		after, then, _ := w.Counts()
+		require.Equal(t, changed, then)
+		require.LessOrEqual(t, after-reads, 11, "two reads each, and once the taints of a classic pool")
+	}
+}
+
+func TestUnsupportedClusters(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	w.AddCluster(iksserver.Cluster{ID: "far-away", Name: "sat", Provider: "satellite"})
+	_, err := w.provider(t, func(c *iks.Config) { c.ClusterID = "far-away" }).Observe(context.Background())
+	require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+	_, err = w.provider(t, func(c *iks.Config) { c.ClusterID = "nowhere" }).Observe(context.Background())
+	require.True(t, cloud.Is(err, cloud.NotFound), "%v", err)
+}
+
+func TestWorkerStates(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		settle(t, w, p, spec(1))
+		worker := w.Workers()[0].ID
+		for _, c := range []struct {
+			state, health string
+			want          cloud.WorkerState
+		}{
+			{"deployed", "warning", cloud.WorkerUnhealthy},
+			{"deployed", "critical", cloud.WorkerUnhealthy},
+			{"provision_failed", "critical", cloud.WorkerFailed},
+			{"deploy_failed", "critical", cloud.WorkerFailed},
+			{"reloading", "pending", cloud.WorkerProvisioning},
+			{"somethingnew", "warning", cloud.WorkerUnhealthy},
+		} {
+			w.Server.Break(clusterID, worker, c.state, c.health, "the cloud's words")
+			pool, err := p.Observe(context.Background())
+			require.NoError(t, err)
+			require.Equal(t, c.want, pool.Workers[0].State, "%s %s", c.state, c.health)
+			require.Equal(t, "the cloud's words", pool.Workers[0].Message)
+			require.Equal(t, "10.", pool.Workers[0].NodeName[:3])
+		}
+	}
+}
+
+func TestLabelsOfOthersStay(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		settle(t, w, p, spec(1))
+		labels, _ := w.Labels(clusterID, contract.PoolName)
+		require.Equal(t, contract.PoolName, labels[iks.PoolLabel])
+		w.SetPoolLabels(clusterID, contract.PoolName, map[string]string{iks.ManagedByLabel: iks.ManagedBy, "team": "network"})
+		settle(t, w, p, spec(1))
+		labels, _ = w.Labels(clusterID, contract.PoolName)
+		require.Equal(t, map[string]string{iks.ManagedByLabel: iks.ManagedBy, iks.PoolLabel: contract.PoolName, "team": "network"}, labels)
+
+		// Without the mark it is nobody we know.
+		w.SetPoolLabels(clusterID, contract.PoolName, map[string]string{"team": "network"})
+		_, err := p.Ensure(context.Background(), spec(2))
+		require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+	}
+}
