@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -23,8 +25,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
@@ -83,6 +89,9 @@ func TestAWholeLife(t *testing.T) {
 	})
 	require.Equal(t, metav1.ConditionTrue, object.Status.Conditions[0].Status, "%+v", object.Status.Conditions)
 	require.Len(t, object.Status.Reflectors, 3)
+	asYAML, err := sigsyaml.Marshal(object.Status)
+	require.NoError(t, err)
+	t.Logf("at rest:\n%s", asYAML)
 	require.Empty(t, cloud.Untainted("route-reflectors"))
 
 	// At rest, and across a restart, nothing is written.
@@ -108,6 +117,14 @@ func TestAWholeLife(t *testing.T) {
 	var events eventsv1.EventList
 	require.NoError(t, admin.List(ctx, &events))
 	require.NotContains(t, fmt.Sprint(events), testKey)
+}
+
+// Words that two packages must spell alike without knowing each other.
+func TestSharedWords(t *testing.T) {
+	require.Equal(t, calico.ReasonNodeStatusCRDMissing, pool.ReasonNodeStatusCRDMissing)
+	require.Equal(t, iks.PoolLabel, pool.PoolLabel)
+	require.Equal(t, iks.ManagedByLabel, v1alpha1.ManagedByLabel)
+	require.Equal(t, iks.ManagedBy, v1alpha1.ManagedByValue)
 }
 
 // requireSilence: nothing but the lease and what was said before.
@@ -138,8 +155,36 @@ func start(t *testing.T, plane *controlplane.ControlPlane) func() {
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(path, config))
-	process := launch(t, "--kubeconfig="+path, "--namespace="+testNamespace, "--metrics-bind-address=0", "--health-probe-bind-address=0")
+	probes, metrics := freeAddress(t), freeAddress(t)
+	process := launch(t, "--kubeconfig="+path, "--namespace="+testNamespace,
+		"--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
+	await(t, time.Minute, func(c *assert.CollectT) {
+		for url, want := range map[string]string{
+			probes + "/healthz": "ok", probes + "/readyz": "ok", metrics + "/metrics": "rrpool_nodes",
+		} {
+			require.Contains(c, get(c, "http://"+url), want)
+		}
+	})
 	return process.stop
+}
+
+func get(c *assert.CollectT, url string) string {
+	response, err := http.Get(url) //nolint:gosec,noctx // loopback, in a test
+	require.NoError(c, err)
+	defer func() { _ = response.Body.Close() }()
+	require.Equal(c, http.StatusOK, response.StatusCode)
+	body, err := io.ReadAll(response.Body)
+	require.NoError(c, err)
+	return string(body)
+}
+
+// freeAddress is one that nobody listens on at the moment.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback, in a test
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	return listener.Addr().String()
 }
 
 func cluster(t *testing.T, admin client.Client) {

@@ -2,8 +2,10 @@ package pool
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -26,6 +28,7 @@ func (r *Reconciler) decide(ctx context.Context, t *turn) {
 func (r *Reconciler) compute(t *turn) {
 	t.pool = r.supply.usable()
 	fillIn(t.cluster.Nodes, t.object.Spec.Provider.IKS.PoolName, r.supply.members())
+	t.cluster.Problems = relevant(t.cluster.Problems, t.object.Spec.Rollout.Gate)
 	desired, problem := desire(t, r.supply.last)
 	if problem == nil && t.reflecting() && t.origin.unsupported {
 		problem = t.origin.problem
@@ -41,6 +44,17 @@ func (r *Reconciler) compute(t *turn) {
 		Proven:  r.proven,
 	}
 	t.step = r.next(observed, desired, t.now)
+}
+
+// relevant leaves out what the chosen gate does not suffer from: fixed waits need
+// no reports.
+func relevant(problems []plan.Problem, gate v1alpha1.Gate) []plan.Problem {
+	if gate != v1alpha1.GateTimer {
+		return problems
+	}
+	return slices.DeleteFunc(slices.Clone(problems), func(p plan.Problem) bool {
+		return p.Reason == ReasonNodeStatusCRDMissing
+	})
 }
 
 // interval is how often this turn's step wants to look at the provider, and at

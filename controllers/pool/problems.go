@@ -25,6 +25,9 @@ const (
 	ReasonPoolProblem               = "PoolProblem"
 )
 
+// ReasonNodeStatusCRDMissing is the datastore's reason for having no session reports.
+const ReasonNodeStatusCRDMissing = "NodeStatusCRDMissing"
+
 func existingNodesProblem() *plan.Problem {
 	return &plan.Problem{
 		Reason: ReasonExistingNodesNotSupported,

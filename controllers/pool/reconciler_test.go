@@ -15,6 +15,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 var steady = rollout.Step{Name: rollout.Steady, Reason: "all is well"}
@@ -317,6 +318,18 @@ func TestABlipOfTheCloudIsNotTold(t *testing.T) {
 	w.clock = w.clock.Add(time.Minute)
 	w.settle(1)
 	w.expect("ProviderReady False CloudUnavailable", "Degraded True CloudUnavailable")
+}
+
+func TestFixedWaitsNeedNoReports(t *testing.T) {
+	for gate, left := range map[v1alpha1.Gate]int{v1alpha1.GateSessions: 2, v1alpha1.GateTimer: 1} {
+		t.Run(string(gate), func(t *testing.T) {
+			w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = gate })
+			w.calico.cluster.Problems = []plan.Problem{{Reason: "Another"}, {Reason: pool.ReasonNodeStatusCRDMissing}}
+			w.script = always(steady)
+			w.settle(1)
+			require.Len(t, w.seen[len(w.seen)-1].Problems, left)
+		})
+	}
 }
 
 func TestUnknownWhenTheClusterCannotBeObserved(t *testing.T) {
