@@ -1,0 +1,214 @@
+package poolplan_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+)
+
+var dedicated = cloud.Taint{Key: "rrpool.io/dedicated", Value: "rr", Effect: "NoExecute"}
+
+// whole is a pool of size workers in each zone that fulfils want(size).
+func whole(size int, zones ...string) poolplan.State {
+	s := poolplan.State{
+		Pool: cloud.Pool{
+			Exists: true, Owned: true, ID: "p", Name: "rr", SizePerZone: size, Flavor: "small",
+			Zones: zones, ClusterZones: zones, Taints: []cloud.Taint{dedicated},
+		},
+		Labels: map[string]string{poolplan.ManagedByLabel: poolplan.ManagedBy, poolplan.PoolLabel: "rr"},
+		Now:    time.Unix(1_700_000_000, 0),
+	}
+	for _, z := range zones {
+		for i := range size {
+			s.Workers = append(s.Workers, cloud.Worker{ID: fmt.Sprintf("%s-%d", z, i), Zone: z, State: cloud.WorkerDeployed})
+		}
+	}
+	return s
+}
+
+func want(size int) cloud.PoolSpec {
+	return cloud.PoolSpec{SizePerZone: size, Taints: []cloud.Taint{dedicated}}
+}
+
+func TestNext(t *testing.T) {
+	for name, c := range map[string]struct {
+		state func(s *poolplan.State)
+		want  func(w *cloud.PoolSpec)
+		kind  poolplan.Kind
+		text  string
+	}{
+		"a whole pool needs nothing":               {kind: poolplan.None},
+		"no pool is created, without zones":        {state: func(s *poolplan.State) { s.Exists = false }, kind: poolplan.Create},
+		"a lost label comes before anything else":  {state: func(s *poolplan.State) { delete(s.Labels, poolplan.PoolLabel); s.Taints = nil }, kind: poolplan.SetLabels},
+		"a lost taint comes before a missing zone": {state: func(s *poolplan.State) { s.Taints, s.Zones = nil, nil }, kind: poolplan.SetTaints},
+		"a missing zone is added":                  {state: func(s *poolplan.State) { s.Zones = s.Zones[:1]; s.Workers = s.Workers[:2] }, kind: poolplan.AddZone},
+		"a zone that lacks a worker is filled up":  {state: func(s *poolplan.State) { s.Workers = s.Workers[1:] }, kind: poolplan.Resize},
+		"a pool that is going away is waited for":  {state: func(s *poolplan.State) { s.Deleting = true }, kind: poolplan.None, text: "on its way out"},
+		"a smaller pool waits for names":           {want: func(w *cloud.PoolSpec) { w.SizePerZone = 1 }, kind: poolplan.None, text: "to be retired"},
+		"a named worker is removed":                {want: func(w *cloud.PoolSpec) { w.SizePerZone, w.Retire = 1, []string{"a-0"} }, kind: poolplan.Remove},
+		"a name that is gone is no matter":         {want: func(w *cloud.PoolSpec) { w.Retire, w.Replace = []string{"x"}, []string{"y"} }, kind: poolplan.None},
+		"a dead worker is replaced":                {want: func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, kind: poolplan.Replace},
+		"a dead worker too many is removed instead": {
+			want: func(w *cloud.PoolSpec) { w.SizePerZone, w.Replace = 1, []string{"a-0"} }, kind: poolplan.Remove,
+		},
+		"a zone that is getting a worker is not touched": {
+			state: func(s *poolplan.State) { s.Workers[1].State = cloud.WorkerProvisioning },
+			want:  func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, kind: poolplan.None, text: "worker a-1 to be ready before a-0",
+		},
+		"an empty zone that nobody wants is dropped before it fills up again": {
+			state: func(s *poolplan.State) { s.Workers = s.Workers[:2] },
+			want:  func(w *cloud.PoolSpec) { w.Zones = []string{"a"} }, kind: poolplan.RemoveZone,
+		},
+		"a zone that is not the cluster's any more stays": {
+			state: func(s *poolplan.State) { s.ClusterZones, s.Workers = []string{"a"}, s.Workers[:2] }, kind: poolplan.None,
+		},
+		"a cluster without zones is waited for": {
+			state: func(s *poolplan.State) { s.ClusterZones, s.Zones, s.Workers = nil, nil, nil }, kind: poolplan.None, text: "to have a zone",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w := whole(2, "a", "b"), want(2)
+			if c.state != nil {
+				c.state(&s)
+			}
+			if c.want != nil {
+				c.want(&w)
+			}
+			step, err := poolplan.Next(s, w)
+			require.NoError(t, err)
+			require.Equal(t, c.kind, step.Kind, "%+v", step)
+			require.Contains(t, step.Progress.WaitingFor, c.text)
+			require.Equal(t, c.kind == poolplan.None, step.String() == "")
+		})
+	}
+}
+
+func TestMemorySpacesRequestsOut(t *testing.T) {
+	s, w := whole(2, "a", "b"), want(3)
+	step, err := poolplan.Next(s, w)
+	require.NoError(t, err)
+	require.Equal(t, poolplan.Resize, step.Kind)
+	s.Memory.Note(step, true, s.Now)
+	step, err = poolplan.Next(s, w)
+	require.NoError(t, err)
+	require.Equal(t, poolplan.None, step.Kind, "asked for a moment ago")
+	require.False(t, step.Progress.Done)
+	s.Now = s.Now.Add(poolplan.SettlePause)
+	step, err = poolplan.Next(s, w)
+	require.NoError(t, err)
+	require.Equal(t, poolplan.Resize, step.Kind, "and not listened to")
+}
+
+func TestOthersTaintsStay(t *testing.T) {
+	s := whole(1, "a")
+	other := cloud.Taint{Key: "team", Value: "x", Effect: "NoSchedule"}
+	s.Taints = []cloud.Taint{other, {Key: dedicated.Key, Value: "wrong", Effect: "NoExecute"}}
+	step, err := poolplan.Next(s, want(1))
+	require.NoError(t, err)
+	require.Equal(t, poolplan.SetTaints, step.Kind)
+	require.ElementsMatch(t, []cloud.Taint{dedicated, other}, step.Taints)
+}
+
+// states draws a pool in any condition.
+func states(t *rapid.T) (poolplan.State, cloud.PoolSpec) {
+	zones := []string{"a", "b", "c"}
+	s := whole(rapid.IntRange(0, 3).Draw(t, "size"), rapid.SliceOfDistinct(rapid.SampledFrom(zones), rapid.ID).Draw(t, "zones")...)
+	s.Workers, s.ClusterZones = nil, zones
+	if rapid.Bool().Draw(t, "untainted") {
+		s.Taints = nil
+	}
+	s.Autoscaled = rapid.IntRange(0, 9).Draw(t, "autoscaled") == 0
+	s.Owned = rapid.IntRange(0, 9).Draw(t, "owned") > 0
+	w := want(rapid.IntRange(1, 3).Draw(t, "want"))
+	for i := range rapid.IntRange(0, 9).Draw(t, "workers") {
+		id := fmt.Sprintf("w%d", i)
+		s.Workers = append(s.Workers, cloud.Worker{
+			ID: id, Zone: rapid.SampledFrom(zones).Draw(t, "zone"),
+			State: rapid.SampledFrom([]cloud.WorkerState{
+				cloud.WorkerDeployed, cloud.WorkerProvisioning, cloud.WorkerFailed, cloud.WorkerUnhealthy, cloud.WorkerDeleting,
+			}).Draw(t, "state"),
+		})
+		switch rapid.IntRange(0, 4).Draw(t, "named") {
+		case 0:
+			w.Retire = append(w.Retire, id)
+		case 1:
+			w.Replace = append(w.Replace, id)
+		}
+	}
+	if rapid.Bool().Draw(t, "listed") {
+		w.Zones = []string{"a", "b"}
+	}
+	return s, w
+}
+
+// unsafe gives the reason why step must not be taken.
+func unsafe(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) string {
+	live := map[string]int{}
+	for _, o := range s.Workers {
+		if o.State != cloud.WorkerDeleting {
+			live[o.Zone]++
+		}
+	}
+	switch {
+	case step.Kind != poolplan.None && !s.Owned:
+		return "the pool is not ours"
+	case step.Kind == poolplan.AddZone && !slices.Contains(s.Taints, dedicated):
+		return "a zone without taints"
+	case step.Kind == poolplan.AddZone && s.SizePerZone != w.SizePerZone:
+		return "a zone of another size"
+	case step.Kind == poolplan.Resize && slices.Max(append(slices.Collect(maps.Values(live)), 0)) > step.Size:
+		return "the cloud would choose a victim"
+	case step.Kind == poolplan.RemoveZone && live[step.Zone] > 0:
+		return "workers would go with the zone"
+	case step.Kind == poolplan.Remove && !slices.Contains(slices.Concat(w.Retire, w.Replace), step.Worker):
+		return "nobody named the worker"
+	case step.Kind == poolplan.Replace && !slices.Contains(w.Replace, step.Worker):
+		return "nobody named the worker"
+	case s.Autoscaled && slices.Contains([]poolplan.Kind{poolplan.Resize, poolplan.Remove, poolplan.Replace, poolplan.AddZone}, step.Kind):
+		return "an autoscaler is at work"
+	}
+	return ""
+}
+
+func TestNoStepIsUnsafe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, w := states(t)
+		step, err := poolplan.Next(s, w)
+		if err != nil {
+			require.NotEmpty(t, cloud.KindOf(err))
+			return
+		}
+		require.Empty(t, unsafe(s, w, step), "%+v", step)
+		require.Equal(t, step.Kind == poolplan.None, step.Progress != cloud.Progress{}, "either a change or an answer")
+	})
+}
+
+// TestTheJudgeSeesUnsafeSteps is the negative control of the test above.
+func TestTheJudgeSeesUnsafeSteps(t *testing.T) {
+	bare := whole(1, "a")
+	bare.Taints = nil
+	alien, scaled := whole(1, "a"), whole(1, "a")
+	alien.Owned, scaled.Autoscaled = false, true
+	for _, c := range []struct {
+		state poolplan.State
+		step  poolplan.Step
+	}{
+		{bare, poolplan.Step{Kind: poolplan.AddZone, Zone: "b"}},
+		{whole(2, "a"), poolplan.Step{Kind: poolplan.Resize, Size: 1}},
+		{whole(1, "a"), poolplan.Step{Kind: poolplan.RemoveZone, Zone: "a"}},
+		{whole(1, "a"), poolplan.Step{Kind: poolplan.Remove, Worker: "a-0"}},
+		{whole(1, "a"), poolplan.Step{Kind: poolplan.Replace, Worker: "a-0"}},
+		{alien, poolplan.Step{Kind: poolplan.DeletePool}},
+		{scaled, poolplan.Step{Kind: poolplan.Resize, Size: 1}},
+	} {
+		require.NotEmpty(t, unsafe(c.state, want(1), c.step), "%+v", c.step)
+	}
+}
