@@ -171,18 +171,26 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	return c.waitReady(ctx)
 }
 
-// StopAPIServer takes the API away; etcd keeps the data.
+// StopAPIServer takes the API away in order; etcd keeps the data. It fails when the apiserver has ended by itself before.
 func (c *ControlPlane) StopAPIServer() error {
-	return c.apiserver.stop()
+	if c.apiserver.exited() {
+		return fmt.Errorf("kube-apiserver has ended by itself:\n%s", tail(c.path("kube-apiserver.log")))
+	}
+	c.apiserver.stop()
+	return nil
 }
+
+// KillAPIServer takes the API away as a crash does.
+func (c *ControlPlane) KillAPIServer() { c.apiserver.kill() }
 
 // Stop ends both processes and removes the folder when it was a temporary one. It is safe to call again.
 func (c *ControlPlane) Stop() error {
-	err := errors.Join(c.apiserver.stop(), c.etcd.stop())
-	if c.temporary && c.options.Dir != "" {
-		err = errors.Join(err, os.RemoveAll(c.options.Dir))
+	c.apiserver.kill()
+	c.etcd.stop()
+	if c.temporary {
+		return os.RemoveAll(c.options.Dir)
 	}
-	return err
+	return nil
 }
 
 // Dir is the folder with the logs (etcd.log, kube-apiserver.log, audit.log) and the certificates.

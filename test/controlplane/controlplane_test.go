@@ -115,8 +115,11 @@ func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, plane.StopAPIServer())
+	require.ErrorContains(t, plane.StopAPIServer(), "ended by itself")
 	_, err = client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
 	require.Error(t, err, "the apiserver still answers")
+	require.NoError(t, plane.StartAPIServer(ctx))
+	plane.KillAPIServer()
 	require.NoError(t, plane.StartAPIServer(ctx))
 	_, err = client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
 	require.NoError(t, err)

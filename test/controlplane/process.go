@@ -51,20 +51,27 @@ func (p *process) run(started chan<- error) {
 	}
 }
 
-// stop ends the process and waits for it. It is safe to call again, and on nil.
-func (p *process) stop() error {
+// stop ends the process and waits for it, by force when it takes too long: an apiserver waits for clients that are cut off. It is
+// safe to call again, and on nil.
+func (p *process) stop() {
 	if p == nil || p.exited() {
-		return nil
+		return
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
-		return nil
 	case <-time.After(stopTimeout):
+		p.kill()
+	}
+}
+
+// kill ends the process now.
+func (p *process) kill() {
+	if p == nil || p.exited() {
+		return
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.done
-	return fmt.Errorf("%s ignored SIGTERM for %s and was killed", p.name, stopTimeout)
 }
 
 func (p *process) exited() bool {

@@ -252,3 +252,12 @@ func (l *Lab) path(elements ...string) string {
 }
 
 func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }
+
+// Block is the address block that a node with pods announces; the zero Prefix when there is no such node.
+func (l *Lab) Block(name string) netip.Prefix {
+	n, err := l.node(name)
+	if err != nil || n.spec.Pods == 0 {
+		return netip.Prefix{}
+	}
+	return block(n.number)
+}

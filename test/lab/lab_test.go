@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/lab"
 )
 
@@ -46,8 +45,6 @@ func watch(ctx context.Context, duration time.Duration) {
 	case <-time.After(duration):
 	}
 }
-
-var _ = controlplane.AuditNone
 
 func TestAMeshOfSixNodesInThreeZonesLosesNothing(t *testing.T) {
 	l := start(t, lab.Options{}, lab.Workers(6)...)

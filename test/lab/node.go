@@ -55,34 +55,38 @@ const configTimeout = 2 * time.Minute
 
 // AddNode makes a host, registers it, starts its processes, waits until BIRD runs, and then marks it Ready. It does not wait for
 // sessions: see WaitMesh. Probes to and from its pods count from their first answer on.
-func (l *Lab) AddNode(ctx context.Context, spec NodeSpec) error {
-	n, err := l.reserve(spec)
-	if err != nil {
-		return fmt.Errorf("adding node %q: %w", spec.Name, err)
-	}
-	if err := l.bringUp(ctx, n); err != nil {
-		n.destroy()
-		l.forget(spec.Name)
-		return fmt.Errorf("adding node %q: %w", spec.Name, err)
-	}
-	return nil
-}
+func (l *Lab) AddNode(ctx context.Context, spec NodeSpec) error { return l.AddNodes(ctx, spec) }
 
-// AddNodes adds nodes, several at a time.
+// AddNodes adds nodes, several at a time. Their addresses follow their order.
 func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	const parallel = 8
 	slots := make(chan struct{}, parallel)
 	errs := make([]error, len(specs))
 	var all sync.WaitGroup
 	for i, spec := range specs {
+		n, err := l.reserve(spec)
+		if err != nil {
+			errs[i] = fmt.Errorf("adding node %q: %w", spec.Name, err)
+			continue
+		}
 		slots <- struct{}{}
 		all.Go(func() {
-			errs[i] = l.AddNode(ctx, spec)
+			errs[i] = l.add(ctx, n)
 			<-slots
 		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+func (l *Lab) add(ctx context.Context, n *node) error {
+	err := l.bringUp(ctx, n)
+	if err != nil {
+		n.destroy()
+		l.forget(n.spec.Name)
+		return fmt.Errorf("adding node %q: %w", n.spec.Name, err)
+	}
+	return nil
 }
 
 // RemoveNode takes a host away as an orderly deletion of a machine does: BIRD ends its sessions administratively, the host
