@@ -1,0 +1,212 @@
+package calico
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+func TestAnUnsupportedDatastoreIsRefusedByName(t *testing.T) {
+	for value, want := range map[string]string{
+		"": "", "kubernetes": "",
+		"etcdv3":    `DATASTORE_TYPE="etcdv3" is not supported yet`,
+		"incluster": `DATASTORE_TYPE="incluster" is not a datastore: unset it or set it to "kubernetes"`,
+	} {
+		t.Run(value, func(t *testing.T) {
+			t.Setenv(datastoreVariable, value)
+			err := checkDatastore()
+			if want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, want)
+			_, err = New(Config{})
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
+
+func TestCredentialsReachLibcalicoAndRotate(t *testing.T) {
+	path := t.TempDir() + "/token"
+	require.NoError(t, os.WriteFile(path, []byte("rotated"), 0o600))
+	text, err := inlineKubeconfig(&rest.Config{
+		Host: "https://[fd00::1]:6443", BearerToken: "stale", BearerTokenFile: path,
+		Impersonate:     rest.ImpersonationConfig{UserName: "u", Groups: []string{"g"}},
+		TLSClientConfig: rest.TLSClientConfig{ServerName: "kubernetes", CAData: []byte("ca")},
+	})
+	require.NoError(t, err)
+	got, err := clientcmd.RESTConfigFromKubeConfig([]byte(text))
+	require.NoError(t, err)
+	require.Equal(t, "https://[fd00::1]:6443", got.Host)
+	require.Equal(t, path, got.BearerTokenFile)
+	require.Equal(t, "rotated", got.BearerToken)
+	require.Equal(t, "kubernetes", got.ServerName)
+	require.Equal(t, []byte("ca"), got.CAData)
+	require.Equal(t, "u", got.Impersonate.UserName)
+}
+
+func TestNothingIsKnownBeforeTheStart(t *testing.T) {
+	b := newBench(t)
+	require.False(t, b.Synced())
+	_, err := b.Observe(t.Context(), scope)
+	require.ErrorContains(t, err, "not all are listed yet")
+	_, err = b.Watch(t.Context(), nil)
+	require.Error(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, b.WaitSynced(ctx), context.Canceled)
+	b.run()
+	require.True(t, b.Synced())
+	require.ErrorContains(t, b.Start(t.Context()), "started before")
+}
+
+func TestThePoolIsNotTheDatastoresBusiness(t *testing.T) {
+	_, err := newBench(t).Apply(t.Context(), scope, plan.EnsurePool{})
+	require.ErrorContains(t, err, "plan.EnsurePool")
+}
+
+func TestAtRestNothingIsAskedAndNothingSignaled(t *testing.T) {
+	b := newBench(t)
+	b.node("10.240.0.5", nil)
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	b.nodes = &frozen{node: *b.liveNode("10.240.0.5")}
+	b.run()
+	b.await("the peer", func(c plan.Cluster) bool { return len(c.Peers) == 1 })
+	select {
+	case <-b.Changes():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the first list was not signaled")
+	}
+	since := time.Now()
+	for range 10 {
+		b.observe()
+		did, err := b.Watch(t.Context(), nil)
+		require.NoError(t, err)
+		require.False(t, did)
+	}
+	requests, err := b.plane.Requests(b.user, since)
+	require.NoError(t, err)
+	for _, r := range requests {
+		require.Equal(t, "watch", r.Verb, "%s", r)
+	}
+	require.Empty(t, b.Changes())
+	b.giveConfig(withPassword)
+	select {
+	case <-b.Changes():
+	case <-time.After(10 * time.Second):
+		t.Fatal("a change was not signaled")
+	}
+}
+
+func TestStartLeavesNoGoroutineBehind(t *testing.T) {
+	b := newBench(t)
+	ignore := []goleak.Option{
+		goleak.IgnoreCurrent(),
+		// Connections stay open for the next request.
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreAnyFunction("net/http/internal/http2.(*clientConnReadLoop).run"),
+		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"),
+	}
+	b.run()
+	require.Error(t, goleak.Find(ignore...), "the check finds a running adapter")
+	b.stop()
+	require.NoError(t, goleak.Find(ignore...))
+}
+
+func TestNodesWithoutBGPAreAProblemOfItsOwn(t *testing.T) {
+	b := newBench(t)
+	b.node("10.240.0.5", func(n *corev1.Node) { n.Annotations[ipv4Annotation] = "garbage" })
+	b.run()
+	seen := b.observe()
+	require.Len(t, seen.Problems, 1)
+	require.Equal(t, ReasonBGPDisabled, seen.Problems[0].Reason)
+	b.node("10.240.0.6", nil)
+	require.Empty(t, b.observe().Problems, "one node that does is enough, whatever the other has")
+}
+
+func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{Audit: controlplane.AuditAll})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	b := &bench{t: t, plane: plane, clock: newClock(), user: "bare"}
+	b.kube, err = client.New(plane.AdminConfig(), client.Options{})
+	require.NoError(t, err)
+	b.Adapter = b.adapter()
+	b.run()
+	seen := b.observe()
+	require.Len(t, seen.Problems, 1)
+	require.Equal(t, ReasonCalicoNotInstalled, seen.Problems[0].Reason)
+	did, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5"}})
+	require.NoError(t, err)
+	require.False(t, did)
+
+	// First everything but the reports, as before Calico 3.21.
+	crds, err := controlplane.CalicoCRDs(t.Context())
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, file := range []string{"bgppeers", "bgpconfigurations", "blockaffinities"} {
+		text, err := os.ReadFile(crds + "/crd.projectcalico.org_" + file + ".yaml")
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(dir+"/"+file+".yaml", text, 0o600))
+	}
+	require.NoError(t, controlplane.InstallCRDs(t.Context(), plane.AdminConfig(), dir))
+	seen = b.await("Calico without reports", func(c plan.Cluster) bool {
+		return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonNodeStatusCRDMissing
+	})
+	require.Contains(t, seen.Problems[0].Message, "rollout.gate: Timer")
+
+	require.NoError(t, controlplane.InstallCRDs(t.Context(), plane.AdminConfig(), crds))
+	b.await("all of Calico", func(c plan.Cluster) bool { return len(c.Problems) == 0 })
+	b.other = b.calico
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	b.giveConfig(func(*apiv3.BGPConfiguration) {})
+	b.await("what happens afterwards", func(c plan.Cluster) bool { return len(c.Peers) == 1 && c.BGP.Exists })
+
+	_, err = b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Period: time.Second}})
+	require.NoError(t, err)
+	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) {})
+	before := b.clock.Now()
+	b.await("a report", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(before) })
+
+	// While the API is away nothing is known, rather than what was true before.
+	plane.StopAPIServer()
+	require.Eventually(t, func() bool {
+		_, err := b.Observe(context.Background(), scope)
+		return err != nil
+	}, 30*time.Second, 50*time.Millisecond)
+	require.False(t, b.Synced())
+	require.NoError(t, plane.StartAPIServer(t.Context()))
+	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 7 })
+	seen = b.await("the API again", func(c plan.Cluster) bool { return true })
+	require.Len(t, seen.Peers, 1)
+}
+
+func TestAKindThatMayNotBeReadIsNamed(t *testing.T) {
+	b := newBench(t)
+	cfg, err := b.plane.UserConfig("nobody")
+	require.NoError(t, err)
+	a, err := New(Config{RestConfig: cfg, Nodes: b.kube, Writer: b.kube, Log: logr.Discard(), QPS: -1})
+	require.NoError(t, err)
+	start(t, a)
+	require.Eventually(t, func() bool {
+		_, err := a.Observe(context.Background(), scope)
+		return err != nil && IsConflict(err) == false && len(err.Error()) > 0 && a.store.failing(apiv3.KindCalicoNodeStatus)
+	}, 10*time.Second, 20*time.Millisecond)
+	_, err = a.Observe(t.Context(), scope)
+	require.ErrorContains(t, err, "watching CalicoNodeStatus: connection is unauthorized")
+	require.ErrorContains(t, err, "nobody")
+}

@@ -1,0 +1,114 @@
+package calico
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/syncersv1/nodestatussyncer"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/projectcalico/calico/node/pkg/status"
+	populator "github.com/projectcalico/calico/node/pkg/status/populators"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// bird is a BIRD whose one session is always up.
+type bird struct{ asked atomic.Int64 }
+
+func (*bird) Show() {}
+
+func (f *bird) Populate(s *apiv3.CalicoNodeStatus) error {
+	f.asked.Add(1)
+	s.Status.BGP = apiv3.CalicoNodeBGPStatus{NumberEstablishedV4: 1, PeersV4: []apiv3.CalicoNodePeer{
+		{PeerIP: "10.0.0.2", Type: apiv3.BGPPeerTypeNodePeer, State: apiv3.BGPSessionStateEstablished, Since: "12:00:00"},
+	}}
+	return nil
+}
+
+// routes is its routing table.
+type routes struct{}
+
+func (routes) Show() {}
+
+func (routes) Populate(s *apiv3.CalicoNodeStatus) error {
+	s.Status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{Destination: "172.30.1.0/26"}}
+	return nil
+}
+
+// calicoNode runs the reporter of a real calico-node for one node.
+func calicoNode(b *bench, node string) *bird {
+	b.t.Helper()
+	client, backend, err := connect(b.plane.AdminConfig(), -1)
+	require.NoError(b.t, err)
+	f := &bird{}
+	reporter := status.NewNodeStatusReporter(node, nil, client, status.PopulatorRegistry{
+		populator.IPFamilyV4: {apiv3.NodeStatusClassTypeBGP: f, apiv3.NodeStatusClassTypeRoutes: routes{}},
+	})
+	syncer := nodestatussyncer.New(backend, reporter)
+	go reporter.Run()
+	syncer.Start()
+	b.t.Cleanup(func() {
+		syncer.Stop()
+		reporter.Stop()
+	})
+	return f
+}
+
+// askedAgain waits until BIRD has been asked some more times.
+func askedAgain(t *testing.T, f *bird) {
+	t.Helper()
+	until := f.asked.Load() + 3
+	require.Eventually(t, func() bool { return f.asked.Load() >= until }, 20*time.Second, 20*time.Millisecond)
+}
+
+func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
+	b := newBench(t).run()
+	f := calicoNode(b, "10.240.0.5")
+	want := plan.Watch{Node: "10.240.0.5", Period: 24 * time.Hour}
+	_, err := b.Watch(t.Context(), []plan.Watch{want})
+	require.NoError(t, err)
+	first := b.clock.Now()
+	b.await("the first report", func(c plan.Cluster) bool { return c.Statuses[want.Node].Updated.Equal(first) })
+
+	second := b.clock.Move(time.Hour)
+	b.apply(plan.RefreshStatus{Node: want.Node}, true)
+	seen := b.await("a fresh report, long before the period is over", func(c plan.Cluster) bool {
+		return c.Statuses[want.Node].Updated.Equal(second)
+	})
+	require.True(t, seen.Statuses[want.Node].Sessions[0].Since.Equal(first))
+
+	// Classes and period that are changed later reach the reporter as well.
+	want.Routes = true
+	_, err = b.Watch(t.Context(), []plan.Watch{want})
+	require.NoError(t, err)
+	b.await("routes", func(c plan.Cluster) bool { return len(c.Statuses[want.Node].Routes) == 1 })
+	want.Period, want.Routes = time.Second, false
+	_, err = b.Watch(t.Context(), []plan.Watch{want})
+	require.NoError(t, err)
+	b.await("no routes", func(c plan.Cluster) bool {
+		return !c.Statuses[want.Node].HasRoutes && !c.Statuses[want.Node].Updated.IsZero()
+	})
+	require.Empty(t, b.report(want.Node).Status.Routes)
+	askedAgain(t, f)
+}
+
+func TestTheRealReporterOverlooksARefreshThatDoesNotCountTheGenerationUp(t *testing.T) {
+	b := newBench(t).run()
+	f := calicoNode(b, "10.240.0.5")
+	_, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Period: time.Second}})
+	require.NoError(t, err)
+	b.await("the first report", func(c plan.Cluster) bool { return !c.Statuses["10.240.0.5"].Updated.IsZero() })
+	askedAgain(t, f)
+
+	o := b.report("10.240.0.5")
+	o.Status = apiv3.CalicoNodeStatusStatus{}
+	_, err = b.other.CalicoNodeStatus().Update(t.Context(), o, options.SetOptions{})
+	require.NoError(t, err)
+	askedAgain(t, f)
+	require.True(t, isBlank(b.report("10.240.0.5")), "if this fails, Calico has changed and bump is no longer needed")
+
+	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
+}
