@@ -114,7 +114,7 @@ func (p *Prober) Remove(name string) error {
 	return removed.conn.Close()
 }
 
-// Checkpoint ends the current phase and begins one with this name.
+// Checkpoint ends the current phase and begins one with this name. Phases of one name are reported together.
 func (p *Prober) Checkpoint(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -144,7 +144,7 @@ func (p Pair) String() string {
 		longest.Duration().Round(time.Millisecond), longest.From.Format("15:04:05.000"), longest.Phase)
 }
 
-// Phase narrows the report to one phase. An outage belongs, as a whole, to the phase in which it began.
+// Phase narrows the report to one phase, or to all phases of that name. An outage belongs, as a whole, to the phase in which it began.
 func (r Report) Phase(name string) Report {
 	narrowed := r.keep(func(p Pair) (Pair, bool) {
 		part, ok := p.perPhase[name]
