@@ -117,6 +117,9 @@ func TestAWholeLife(t *testing.T) {
 	var events eventsv1.EventList
 	require.NoError(t, admin.List(ctx, &events))
 	require.NotContains(t, fmt.Sprint(events), testKey)
+	for _, e := range events.Items {
+		t.Logf("event %s %s: %s", e.Reason, e.Action, e.Note)
+	}
 }
 
 // Words that two packages must spell alike without knowing each other.

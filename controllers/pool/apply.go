@@ -55,7 +55,7 @@ func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) 
 		if err != nil || did == "" {
 			return false, err
 		}
-		r.emit(t, poolChanged(did))
+		r.emit(ctx, t, poolChanged(did))
 		return true, nil
 	}
 	changed, err := r.Datastore.Apply(ctx, scopeOf(t.object), action)
@@ -63,7 +63,7 @@ func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) 
 		return false, fmt.Errorf("trying to %s: %w", action, err)
 	}
 	if changed {
-		r.emit(t, actionTaken(action, t.step))
+		r.emit(ctx, t, actionTaken(action, t.step))
 	}
 	return changed, nil
 }

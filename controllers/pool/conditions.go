@@ -60,7 +60,7 @@ func ready(t *turn, provider *plan.Problem) metav1.Condition {
 	case t.paused():
 		return condition(kind, metav1.ConditionFalse, "Paused", fmt.Sprintf("spec.mode is Paused; the next step would be %s: %s",
 			step.Name, step.Reason))
-	case provider != nil && (t.reflecting() || step.Name == StepDeletePool):
+	case provider != nil && t.needsProvider():
 		return condition(kind, metav1.ConditionFalse, provider.Reason, provider.Message)
 	default:
 		return condition(kind, metav1.ConditionFalse, step.Name, waitText(step))
@@ -168,7 +168,7 @@ func degraded(t *turn, provider *plan.Problem, failure error) metav1.Condition {
 		return condition(kind, metav1.ConditionTrue, t.step.Problem.Reason, t.step.Problem.Message)
 	case failure != nil:
 		return condition(kind, metav1.ConditionTrue, "StepFailed", failure.Error())
-	case provider != nil:
+	case provider != nil && t.needsProvider():
 		return condition(kind, metav1.ConditionTrue, provider.Reason, provider.Message)
 	}
 	return condition(kind, metav1.ConditionFalse, "AsExpected", "nothing is wrong")

@@ -79,15 +79,24 @@ func countNodes(nodes []plan.Node) (ready, all int) {
 // poolZones names the zones of the pool, sorted: those the user gives, else all
 // that the cloud knows, else those in which there are nodes. They are always
 // named: the number of reflectors to wait for depends on the zones that are
-// still without a node.
+// still without a node. A zone that the pool has is given up only when the user
+// says so, not because the cloud's list is shorter today.
 func poolZones(spec v1alpha1.RouteReflectorPoolSpec, nodes []plan.Node, known *cloud.Pool) []string {
 	if zones := spec.Provider.IKS.Zones; len(zones) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(zones)))
 	}
-	if known != nil && len(known.ClusterZones) > 0 {
-		return known.ClusterZones
-	}
 	zones := map[string]bool{}
+	if known != nil && len(known.ClusterZones) > 0 {
+		for _, zone := range known.ClusterZones {
+			zones[zone] = true
+		}
+		if known.Owned {
+			for _, zone := range known.Zones {
+				zones[zone] = true
+			}
+		}
+		return slices.Sorted(maps.Keys(zones))
+	}
 	for _, node := range nodes {
 		if node.SpeaksBGP() && node.Zone != "" {
 			zones[node.Zone] = true

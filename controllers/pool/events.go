@@ -1,12 +1,14 @@
 package pool
 
 import (
+	"context"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -83,8 +85,13 @@ func released(policy v1alpha1.DeletionPolicy) news {
 	return news{corev1.EventTypeNormal, "Released", "Finalize", note, nil}
 }
 
-func (r *Reconciler) emit(t *turn, e news) {
-	if r.Recorder == nil || e.reason == "" {
+// emit tells of something that changed: users by an event, operators by the log.
+func (r *Reconciler) emit(ctx context.Context, t *turn, e news) {
+	if e.reason == "" {
+		return
+	}
+	log.FromContext(ctx).Info(e.note, "event", e.reason, "step", t.step.Name)
+	if r.Recorder == nil {
 		return
 	}
 	var related runtime.Object
@@ -94,17 +101,21 @@ func (r *Reconciler) emit(t *turn, e news) {
 	r.Recorder.Eventf(t.object, related, e.kind, e.reason, e.action, "%s", short(e.note, maxNote))
 }
 
-// narrate tells of a hindrance when it comes and when it goes.
-func (r *Reconciler) narrate(t *turn) {
+// narrate tells of a new step in the log, and of a hindrance when it comes and
+// when it goes.
+func (r *Reconciler) narrate(ctx context.Context, t *turn) {
+	if t.step.Name != r.stepName {
+		log.FromContext(ctx).Info("next step", "step", t.step.Name, "reason", t.step.Reason, "waitingFor", few(t.step.WaitingFor, 3))
+	}
 	problem, reason := r.hindrance(t), ""
 	if problem != nil {
 		reason = problem.Reason
 	}
 	if reason != r.problem {
 		if problem != nil {
-			r.emit(t, refused(*problem, t.step.Name))
+			r.emit(ctx, t, refused(*problem, t.step.Name))
 		} else {
-			r.emit(t, recovered(r.problem, t.step.Name))
+			r.emit(ctx, t, recovered(r.problem, t.step.Name))
 		}
 		r.problem = reason
 	}
@@ -116,6 +127,9 @@ func (r *Reconciler) narrate(t *turn) {
 func (r *Reconciler) hindrance(t *turn) *plan.Problem {
 	if t.step.Problem != nil {
 		return t.step.Problem
+	}
+	if !t.needsProvider() {
+		return nil
 	}
 	return providerProblem(t, &r.supply)
 }

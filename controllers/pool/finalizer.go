@@ -58,7 +58,7 @@ func (r *Reconciler) release(ctx context.Context, t *turn) error {
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	t.released = true
-	r.emit(t, released(policy))
+	r.emit(ctx, t, released(policy))
 	r.supply.reset()
 	return nil
 }
@@ -80,7 +80,7 @@ func (r *Reconciler) deletePool(ctx context.Context, t *turn) bool {
 	did, done, err := r.supply.remove(ctx, t.now)
 	if did != "" {
 		t.changes++
-		r.emit(t, poolChanged(did))
+		r.emit(ctx, t, poolChanged(did))
 	}
 	switch {
 	case err != nil:

@@ -91,6 +91,10 @@ func TestZonesOfThePool(t *testing.T) {
 	known := &cloud.Pool{ClusterZones: []string{"b", "c"}}
 	require.Equal(t, []string{"b", "c"}, poolZones(spec, nodes(3, 0), known))
 	require.Equal(t, []string{"z"}, poolZones(spec, nodes(3, 0), nil))
+	known.Zones = []string{"a", "b"}
+	require.Equal(t, []string{"b", "c"}, poolZones(spec, nil, known), "of somebody else's pool nothing is taken over")
+	known.Owned = true
+	require.Equal(t, []string{"a", "b", "c"}, poolZones(spec, nil, known))
 	spec.Provider.IKS.Zones = []string{"y", "x", "y"}
 	require.Equal(t, []string{"x", "y"}, poolZones(spec, nil, known))
 }

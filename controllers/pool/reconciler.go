@@ -131,6 +131,10 @@ func (t *turn) reflecting() bool {
 	return t.object.Spec.Mode != v1alpha1.ModeFullMesh && !t.deleting()
 }
 
+// needsProvider: without it the cluster does not get where it is wanted. The
+// mesh needs none.
+func (t *turn) needsProvider() bool { return t.reflecting() || t.step.Name == StepDeletePool }
+
 // fetch reads past the cache: a stale mode or a stale status must not be acted on.
 func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	object := &v1alpha1.RouteReflectorPool{}
@@ -151,7 +155,7 @@ func (r *Reconciler) finish(ctx context.Context, t *turn, err error) (reconcile.
 		return reconcile.Result{}, nil
 	}
 	r.remember(t)
-	r.narrate(t)
+	r.narrate(ctx, t)
 	var shown error
 	if err == nil {
 		r.failing.clear()

@@ -305,6 +305,14 @@ func TestDeletionIsNotHeldUpByWhatWasNeverTouched(t *testing.T) {
 	}
 }
 
+func TestTheMeshNeedsNoProvider(t *testing.T) {
+	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	require.NoError(t, w.client.Delete(t.Context(), secret("")))
+	w.settle(2)
+	w.expect("Ready True Steady", "ProviderReady False CredentialsMissing", "Degraded False AsExpected", "MeshDisabled False MeshOn")
+	require.Empty(t, w.said)
+}
+
 func TestABlipOfTheCloudIsNotTold(t *testing.T) {
 	w := newWorld(t)
 	w.script = always(steady)

@@ -114,7 +114,7 @@ func (s *supplier) Delete(context.Context) (cloud.Progress, error) {
 
 // world is a reconciler and everything around it.
 type world struct {
-	*testing.T
+	testing.TB
 	calico     *calico
 	cloud      *supplier
 	client     client.Client
@@ -128,14 +128,16 @@ type world struct {
 	script func(rollout.Observed, rollout.Desired) rollout.Step
 	seen   []rollout.Observed
 	wanted rollout.Desired
-	said   []string
+	// seenStep is the last answer of rollout.Next.
+	seenStep rollout.Step
+	said     []string
 }
 
 // newWorld is an IKS cluster in full mesh, with credentials and an object.
-func newWorld(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *world {
+func newWorld(t testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *world {
 	t.Helper()
 	w := &world{
-		T:      t,
+		TB:     t,
 		calico: &calico{cluster: plan.Cluster{Nodes: workloadNodes(6)}, fail: map[string]error{}},
 		cloud: &supplier{pool: cloud.Pool{
 			ClusterZones: []string{"z1", "z2", "z3"},
@@ -191,7 +193,8 @@ func (w *world) next(o rollout.Observed, d rollout.Desired, now time.Time) rollo
 	if w.script != nil {
 		return w.script(o, d)
 	}
-	return rollout.Next(o, d, now)
+	w.seenStep = rollout.Next(o, d, now)
+	return w.seenStep
 }
 
 // always answers with one step whatever is observed.
