@@ -30,7 +30,7 @@ type Config struct {
 	RestConfig *rest.Config
 	// Nodes reads Nodes, from a cache.
 	Nodes client.Reader
-	// Writer patches Nodes.
+	// Writer patches Nodes and reads custom resources, past any cache.
 	Writer client.Client
 	Log    logr.Logger
 	// Now is the clock of receipt times and marks, time.Now when nil.

@@ -3,6 +3,7 @@ package calico
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -182,6 +185,24 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	before := b.clock.Now()
 	b.await("a report", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(before) })
 
+	// A setting of a Calico newer than ours must not be lost by a write of ours.
+	text, err := os.ReadFile(crds + "/crd.projectcalico.org_bgpconfigurations.yaml")
+	require.NoError(t, err)
+	newer := strings.Replace(string(text), "                logSeverityScreen:\n",
+		"                ofTomorrow:\n                  type: string\n                logSeverityScreen:\n", 1)
+	require.NotEqual(t, string(text), newer)
+	require.NoError(t, os.WriteFile(dir+"/bgpconfigurations.yaml", []byte(newer), 0o600))
+	require.NoError(t, controlplane.InstallCRDs(t.Context(), plane.AdminConfig(), dir))
+	require.Eventually(t, func() bool {
+		raw := customConfig()
+		require.NoError(t, b.kube.Patch(t.Context(), raw, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))))
+		kept, _, err := unstructured.NestedString(raw.Object, "spec", "ofTomorrow")
+		return err == nil && kept == "set"
+	}, 20*time.Second, 50*time.Millisecond, "the API never learned of the new field")
+	_, err = b.Apply(t.Context(), scope, plan.DisableMesh{})
+	require.ErrorContains(t, err, `unknown field "ofTomorrow"): upgrade rrpool`)
+	require.False(t, IsConflict(err))
+
 	// While the API is away nothing is known, rather than what was true before.
 	plane.StopAPIServer()
 	require.Eventually(t, func() bool {
@@ -204,7 +225,7 @@ func TestAKindThatMayNotBeReadIsNamed(t *testing.T) {
 	start(t, a)
 	require.Eventually(t, func() bool {
 		_, err := a.Observe(context.Background(), scope)
-		return err != nil && IsConflict(err) == false && len(err.Error()) > 0 && a.store.failing(apiv3.KindCalicoNodeStatus)
+		return err != nil && a.store.failing(apiv3.KindCalicoNodeStatus)
 	}, 10*time.Second, 20*time.Millisecond)
 	_, err = a.Observe(t.Context(), scope)
 	require.ErrorContains(t, err, "watching CalicoNodeStatus: connection is unauthorized")

@@ -216,6 +216,19 @@ func TestAConcurrentEditIsAConflict(t *testing.T) {
 	require.Equal(t, "Debug", b.config().Spec.LogSeverityScreen)
 }
 
+func TestAnEditBeforeTheDeletionIsAConflict(t *testing.T) {
+	b := newBench(t)
+	stale := b.giveConfig(func(*apiv3.BGPConfiguration) {})
+	b.editConfig(func(o *apiv3.BGPConfiguration) { o.Spec.LogSeverityScreen = "Debug" })
+	_, err := b.deleteConfig(t.Context(), stale)
+	require.True(t, IsConflict(err), "got %v", err)
+	require.NotNil(t, b.config())
+	did, err := b.deleteConfig(t.Context(), b.config())
+	require.NoError(t, err)
+	require.True(t, did)
+	require.Nil(t, b.config())
+}
+
 func TestASpoiledNoteIsNamedWithItsRemedy(t *testing.T) {
 	b := newBench(t)
 	b.giveConfig(func(o *apiv3.BGPConfiguration) {

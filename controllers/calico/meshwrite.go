@@ -1,13 +1,18 @@
 package calico
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -30,13 +35,47 @@ func (a *Adapter) liveConfig(ctx context.Context) (*apiv3.BGPConfiguration, *sav
 	return o, before, err
 }
 
+// updateConfig writes the object as a whole, and only where that loses nothing.
 func (a *Adapter) updateConfig(ctx context.Context, o *apiv3.BGPConfiguration) (bool, error) {
+	if err := a.knowsAll(ctx, o.ResourceVersion); err != nil {
+		return false, fmt.Errorf("updating %s: %w", meshObject, err)
+	}
 	out, err := a.calico.BGPConfigurations().Update(ctx, o, options.SetOptions{})
 	if err != nil {
 		return false, fmt.Errorf("updating %s: %w", meshObject, err)
 	}
 	a.store.put(out)
 	return true, nil
+}
+
+// customConfig is the custom resource behind the default BGPConfiguration.
+func customConfig() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: apiv3.KindBGPConfiguration})
+	o.SetName(defaultConfig)
+	return o
+}
+
+// knowsAll refuses to write an object that holds a setting of a Calico newer than
+// the libcalico-go in here: the setting would be lost.
+func (a *Adapter) knowsAll(ctx context.Context, revision string) error {
+	raw := customConfig()
+	if err := a.writer.Get(ctx, client.ObjectKeyFromObject(raw), raw); err != nil {
+		return fmt.Errorf("reading the custom resource: %w", err)
+	}
+	if raw.GetResourceVersion() != revision {
+		return changed(meshObject, "somebody has changed it")
+	}
+	text, err := json.Marshal(raw.Object["spec"])
+	if err != nil {
+		return fmt.Errorf("reading the custom resource: %w", err)
+	}
+	strict := json.NewDecoder(bytes.NewReader(text))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&apiv3.BGPConfigurationSpec{}); err != nil {
+		return fmt.Errorf("its spec holds what this version of rrpool does not know and would lose (%w): upgrade rrpool", err)
+	}
+	return nil
 }
 
 // disableMesh switches the mesh off and keeps what was there, in one write,
@@ -172,9 +211,10 @@ func untouched(o *apiv3.BGPConfiguration) bool {
 		reflect.DeepEqual(spec, apiv3.BGPConfigurationSpec{})
 }
 
+// deleteConfig deletes exactly the version that was looked at. libcalico-go
+// cannot: with the Kubernetes datastore it ignores the version.
 func (a *Adapter) deleteConfig(ctx context.Context, o *apiv3.BGPConfiguration) (bool, error) {
-	_, err := a.calico.BGPConfigurations().Delete(ctx, defaultConfig,
-		options.DeleteOptions{UID: &o.UID, ResourceVersion: o.ResourceVersion})
+	err := a.writer.Delete(ctx, customConfig(), client.Preconditions{ResourceVersion: &o.ResourceVersion})
 	if err != nil && !isMissing(err) {
 		return false, fmt.Errorf("deleting %s: %w", meshObject, err)
 	}

@@ -1,3 +1,7 @@
+//go:build !race
+
+// Calico's reporter has data races of its own (HasSameOrNewerSpec).
+
 package calico
 
 import (

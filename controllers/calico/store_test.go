@@ -1,0 +1,105 @@
+package calico
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// scripted is a backend that answers as it is told.
+type scripted struct {
+	api.Client
+	list *model.KVPairList
+	err  error
+}
+
+func (s *scripted) List(context.Context, model.ListInterface, string) (*model.KVPairList, error) {
+	return s.list, s.err
+}
+
+func (s *scripted) Watch(context.Context, model.ListInterface, api.WatchOptions) (api.WatchInterface, error) {
+	return nil, s.err
+}
+
+func kvp(o *apiv3.CalicoNodeStatus, revision string) model.KVPair {
+	o.Name, o.ResourceVersion, o.Labels = "rrpool-n", revision, map[string]string{managedByLabel: managedByValue}
+	return model.KVPair{Key: model.ResourceKey{Kind: apiv3.KindCalicoNodeStatus, Name: o.Name}, Value: o, Revision: revision}
+}
+
+func TestOnlyAReportThatAWatchBringsIsProven(t *testing.T) {
+	c := newClock()
+	backend := &scripted{}
+	s := newStore(c.Now)
+	src := newSource(backend, s)
+	options := model.ResourceListOptions{Kind: apiv3.KindCalicoNodeStatus}
+	list := func(kv model.KVPair) {
+		backend.list, backend.err = &model.KVPairList{KVPairs: []*model.KVPair{&kv}, Revision: kv.Revision}, nil
+		_, err := src.List(t.Context(), options, "")
+		require.NoError(t, err)
+		s.OnUpdates([]api.Update{{KVPair: kv}})
+	}
+	const up = apiv3.BGPSessionStateEstablished
+	list(kvp(told(1, up, "12:00:00"), "10"))
+	require.Zero(t, s.statuses["rrpool-n"].updated)
+	s.OnUpdates([]api.Update{{KVPair: kvp(told(2, up, "12:00:00"), "11")}})
+	require.Equal(t, c.Now(), s.statuses["rrpool-n"].updated)
+
+	// After an interruption the syncer is made to list, and what it finds proves nothing.
+	backend.err = errors.New("connection refused")
+	_, err := src.Watch(t.Context(), options, api.WatchOptions{Revision: "11"})
+	require.ErrorContains(t, err, "refused")
+	require.ErrorContains(t, s.ready(), "watching CalicoNodeStatus: connection refused")
+	backend.err = nil
+	_, err = src.Watch(t.Context(), options, api.WatchOptions{Revision: "11"})
+	require.True(t, apierrors.IsResourceExpired(err), "got %v", err)
+	list(kvp(told(3, up, "12:00:00"), "12"))
+	require.Zero(t, s.statuses["rrpool-n"].updated)
+	_, err = src.Watch(t.Context(), options, api.WatchOptions{Revision: "12"})
+	require.NoError(t, err)
+
+	// An older version that comes late is ignored, unless it is what a list says.
+	s.OnUpdates([]api.Update{{KVPair: kvp(told(1, up, "12:00:00"), "9")}})
+	require.Equal(t, "12", s.statuses["rrpool-n"].object.ResourceVersion)
+	list(kvp(told(1, up, "12:00:00"), "5"))
+	require.Equal(t, "5", s.statuses["rrpool-n"].object.ResourceVersion)
+	s.OnUpdates([]api.Update{{KVPair: model.KVPair{Key: model.ResourceKey{Kind: apiv3.KindCalicoNodeStatus, Name: "rrpool-n"}}}})
+	require.Empty(t, s.statuses)
+}
+
+func TestWhatIsNoReportOfOursIsNeitherKeptNorSignaled(t *testing.T) {
+	s := newStore(time.Now)
+	foreign := kvp(told(1, apiv3.BGPSessionStateIdle, ""), "1")
+	foreign.Value.(*apiv3.CalicoNodeStatus).Labels = nil
+	other := apiv3.NewBGPConfiguration()
+	other.Name = "node.10.240.0.5"
+	s.OnUpdates([]api.Update{
+		{KVPair: foreign},
+		{KVPair: model.KVPair{Key: model.ResourceKey{Kind: apiv3.KindBGPConfiguration, Name: other.Name}, Value: other}},
+		{KVPair: model.KVPair{Key: model.ResourceKey{Kind: apiv3.KindBGPConfiguration, Name: other.Name}}},
+	})
+	require.Empty(t, s.statuses)
+	require.Nil(t, s.config)
+	require.Empty(t, s.changes)
+}
+
+func TestAnEmptyKindIsNotAMissingOne(t *testing.T) {
+	backend := &scripted{}
+	s := newStore(time.Now)
+	options := model.ResourceListOptions{Kind: apiv3.KindBGPPeer}
+	for _, c := range []struct {
+		revision string
+		missing  bool
+	}{{"", true}, {"17", false}, {"0", true}} {
+		backend.list = &model.KVPairList{Revision: c.revision}
+		_, err := newSource(backend, s).List(t.Context(), options, "")
+		require.NoError(t, err)
+		require.Equal(t, c.missing, s.missing(apiv3.KindBGPPeer), "revision %q", c.revision)
+	}
+}
