@@ -39,11 +39,13 @@ type Provider interface {
 type PoolSpec struct {
 	// Flavor is the machine type; empty means the provider's default.
 	Flavor string
-	// Zones to have workers in; empty means every zone of the cluster.
+	// Zones to have workers in; empty means every zone of the cluster. A zone that
+	// is no longer listed is given up once it has no workers.
 	Zones []string
 	// SizePerZone is the number of workers in each zone, at least 1.
 	SizePerZone int
-	// Labels every node of the pool carries, besides the provider's own.
+	// Labels every node of the pool carries, besides the provider's own. What
+	// others have put on the pool stays; so with Taints.
 	Labels map[string]string
 	// Taints every node of the pool carries from its first moment.
 	Taints []Taint
@@ -74,10 +76,13 @@ type Pool struct {
 	Zones []string
 	// ClusterZones are all zones the cluster has workers in or may have, sorted.
 	ClusterZones []string
-	Taints       []Taint
+	// Taints every node of the pool gets. A provider may tell them some minutes
+	// late, but never relies on that when it makes workers.
+	Taints []Taint
 	// Autoscaled says that something else resizes this pool.
 	Autoscaled bool
-	// Workers, sorted by ID. Deleted workers are left out.
+	// Workers, sorted by ID. Deleted workers are left out, and so are those of a
+	// pool that is not ours.
 	Workers []Worker
 	// Problems are conditions a person may have to solve, in plain words,
 	// sorted ("worker w1: over quota …").

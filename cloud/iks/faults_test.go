@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -323,83 +319,33 @@ func TestASlowBodyHoldsNobody(t *testing.T) {
 	require.Less(t, time.Since(start), 4*time.Second)
 }
 
-// tap keeps what was sent and got, so that the test knows every secret.
-type tap struct {
-	base http.RoundTripper
-	mu   sync.Mutex
-	auth map[string]bool
-	echo bool
-}
-
-func (x *tap) RoundTrip(r *http.Request) (*http.Response, error) {
-	secrets := []string{r.Header.Get("Authorization"), r.Header.Get("X-Auth-Refresh-Token")}
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, fmt.Errorf("reading: %w", err)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		secrets = append(secrets, string(body))
-	}
-	x.mu.Lock()
-	for _, s := range secrets[:2] {
-		if strings.HasPrefix(s, "Basic ") {
-			continue // a public constant
-		}
-		x.auth[strings.TrimPrefix(s, "Bearer ")] = true
-	}
-	echo := x.echo
-	x.mu.Unlock()
-	if echo && !strings.HasPrefix(r.URL.Path, "/identity") || echo && len(x.auth) > 3 {
-		return nil, errors.New("proxy refuses " + strings.Join(secrets, " "))
-	}
-	return x.base.RoundTrip(r)
-}
-
-func TestNoSecretEverShows(t *testing.T) {
-	var logged bytes.Buffer
-	defer log.SetOutput(log.Writer())
-	log.SetOutput(&logged)
-	echo := "you sent " + apiKey + " and " + url.QueryEscape(apiKey) + " and token-00000001-secret refresh-token-00000001-secret"
-	faults := spoiled()
-	for _, status := range []int{400, 401, 403, 404, 409, 418, 422, 429, 500, 503} {
-		faults[fmt.Sprintf("echo %d", status)] = iksserver.Fault{Status: status, Body: echo}
-		faults[fmt.Sprintf("echo JSON %d", status)] = iksserver.Fault{Status: status, Body: fmt.Sprintf(
-			`{"code":"E1","errorCode":"E2","incidentID":%q,"description":%q,"errorMessage":%q}`, echo, echo, echo)}
-	}
-	faults["echo 200"] = iksserver.Fault{Status: 200, Body: echo}
-	faults["none"] = iksserver.Fault{Path: "nowhere"}
+func TestAPageIsNoConfirmation(t *testing.T) {
 	for _, generation := range both {
-		for name, fault := range faults {
-			for _, path := range []string{"/identity/token", "/v2/getCluster", "orkerpools$|getWorkerPools$", "orkers$", "set|create"} {
-				w := newWorld(t, generation)
-				x := &tap{base: w.base, auth: map[string]bool{}}
-				p := w.provider(t, func(c *iks.Config) { c.Transport = x })
-				_, _ = p.Observe(context.Background())
-				w.Server.Inject(fault.On("", path))
-				w.ExpireTokens()
-				var texts []string
-				for range 4 {
-					_, err := p.Ensure(context.Background(), spec(1))
-					texts = append(texts, fmt.Sprint(err), fmt.Sprintf("%+v %#v", err, err))
-					for ; err != nil; err = errors.Unwrap(err) {
-						texts = append(texts, fmt.Sprintf("%v %#v", err, err))
-					}
-				}
-				x.echo = true
-				pool, err := p.Observe(context.Background())
-				texts = append(texts, fmt.Sprintf("%+v %#v %v", pool, err, err))
-				texts = append(texts, fmt.Sprintf("%v %+v %#v %s %d", p, p, p, p, p), p.Name(), logged.String())
-				all := strings.Join(texts, "\n")
-				for secret := range x.auth {
-					if secret != "" {
-						require.NotContains(t, all, secret, "%s on %s", name, path)
-					}
-				}
-				require.NotContains(t, all, apiKey, "%s on %s", name, path)
-				require.NotContains(t, all, url.QueryEscape(apiKey), "%s on %s", name, path)
-			}
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		ensure(t, p, spec(1))
+		for _, method := range []string{"POST", "PATCH", "DELETE"} {
+			w.Server.Inject(iksserver.Fault{Method: method, Path: "^/v[12]/", Status: http.StatusOK, Body: "<html>Please log in</html>"})
 		}
+		_, err := p.Ensure(context.Background(), spec(1))
+		require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 	}
-	require.Empty(t, logged.String(), "the SDK logs nothing")
+}
+
+func TestCallsOfOneInstanceTakeTurns(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		w.Server.Inject(iksserver.Fault{Method: "POST", Path: "^/v[12]/", Slow: 2 * time.Millisecond})
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				if _, err := p.Ensure(context.Background(), spec(1)); err != nil {
+					t.Errorf("a second look before the first change: %v", err)
+				}
+			})
+		}
+		wait.Wait()
+		require.Equal(t, 5, w.Mutations(), "created, tainted and three zones; the rest wait")
+	}
 }
