@@ -4,6 +4,8 @@ package e2e_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +31,7 @@ func TestKilledAfterEachStepAndDrift(t *testing.T) {
 	s.Lab.Checkpoint("killed on the way there")
 	require.NoError(t, s.CreatePool(ctx, nil))
 	killed := killAfterEachStep(t, ctx, s)
-	require.Subset(t, killed, []string{"EnsurePool", "WritePeers", "PromoteReflectors", "AwaitSessions", "DisableMesh"})
+	require.Subset(t, killed, []string{"EnsurePool", "WritePeers", "PromoteReflectors", "AwaitSessions", "AwaitRoutes", "DisableMesh"})
 	requireMigrated(t, ctx, s, 3)
 
 	for _, drift := range []struct {
@@ -66,6 +68,7 @@ func TestKilledAfterEachStepAndDrift(t *testing.T) {
 			return o.ResourceVersion != version && isReady(o) &&
 				meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReflectorsEstablished)
 		}))
+		require.NoError(t, s.Lab.WaitReflected(within(t, ctx), s.Reflectors()...))
 		requireMigrated(t, ctx, s, 3)
 	}
 
@@ -77,27 +80,28 @@ func TestKilledAfterEachStepAndDrift(t *testing.T) {
 	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
 }
 
-// killAfterEachStep kills and restarts the manager whenever it reports another
-// step than before, until it reports Ready, and names the steps.
+// killAfterEachStep kills and restarts the manager the moment it reports a step
+// of a kind that it was not yet killed after, until it reports Ready, and names
+// the steps.
 func killAfterEachStep(t *testing.T, ctx context.Context, s *site.Site) []string { //nolint:revive // t comes first in tests
 	t.Helper()
-	limited := within(t, ctx)
 	var killed []string
-	for {
-		var step string
-		require.NoError(t, s.WaitFor(limited, "another step", func(o *v1alpha1.RouteReflectorPool) bool {
-			step = o.Status.Step.Name
-			return o.Status.ObservedGeneration == o.Generation && step != "" &&
-				(isReady(o) || len(killed) == 0 || step != killed[len(killed)-1])
-		}))
-		if o, err := s.Pool(ctx); err == nil && isReady(o) {
-			return killed
+	err := s.Follow(within(t, ctx), func(o *v1alpha1.RouteReflectorPool) bool {
+		if isReady(o) {
+			return true
+		}
+		step := o.Status.Step.Name
+		if step == "" || o.Status.ObservedGeneration != o.Generation || slices.Contains(killed, step) {
+			return false
 		}
 		s.KillManager()
-		t.Logf("killed after %s", step)
 		killed = append(killed, step)
 		require.NoError(t, s.StartManager("--leader-elect=false"))
-	}
+		return false
+	})
+	require.NoError(t, err)
+	t.Logf("killed after %s", strings.Join(killed, ", "))
+	return killed
 }
 
 func isReady(o *v1alpha1.RouteReflectorPool) bool {

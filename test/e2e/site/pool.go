@@ -36,6 +36,15 @@ func (s *Site) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	return o, nil
 }
 
+// Reflectors are the nodes of the dedicated pool's workers.
+func (s *Site) Reflectors() []string {
+	var names []string
+	for _, w := range s.Cloud.Workers(ClusterID, PoolName) {
+		names = append(names, w.IP)
+	}
+	return names
+}
+
 // Edit changes the RouteReflectorPool's spec as a user's patch does.
 func (s *Site) Edit(ctx context.Context, edit func(*v1alpha1.RouteReflectorPoolSpec)) error {
 	o, err := s.Pool(ctx)
@@ -78,6 +87,31 @@ func (s *Site) WaitFor(ctx context.Context, what string, is func(*v1alpha1.Route
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w; last: %s", what, ctx.Err(), Describe(last))
 		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Follow calls is with every state that the RouteReflectorPool goes through, as
+// it is written, until it returns true.
+func (s *Site) Follow(ctx context.Context, is func(*v1alpha1.RouteReflectorPool) bool) error {
+	var last *v1alpha1.RouteReflectorPool
+	for {
+		w, err := s.Client.Watch(ctx, &v1alpha1.RouteReflectorPoolList{})
+		if err != nil {
+			return fmt.Errorf("watching the RouteReflectorPool: %w; last: %s", err, Describe(last))
+		}
+		for event := range w.ResultChan() {
+			o, ok := event.Object.(*v1alpha1.RouteReflectorPool)
+			if !ok {
+				break
+			}
+			if last = o; is(o) {
+				w.Stop()
+				return nil
+			}
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("following the RouteReflectorPool: %w; last: %s", ctx.Err(), Describe(last))
 		}
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/controlplane"
@@ -57,7 +59,7 @@ type Site struct {
 	Lab   *lab.Lab
 	Cloud *iksserver.Server
 	// Client may do everything.
-	Client client.Client
+	Client client.WithWatch
 	// Workers are the names of the nodes that run pods.
 	Workers []string
 
@@ -111,11 +113,12 @@ func (s *Site) start(ctx, background context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctrllog.SetLogger(logr.Discard()) // the client's; what matters is in the manager's log
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("building the scheme: %w", err)
 	}
-	if s.Client, err = client.New(s.Lab.AdminConfig(), client.Options{Scheme: scheme}); err != nil {
+	if s.Client, err = client.NewWithWatch(s.Lab.AdminConfig(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("making the client: %w", err)
 	}
 	if err := s.startCloud(background); err != nil {
