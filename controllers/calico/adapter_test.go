@@ -145,7 +145,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Audit: controlplane.AuditAll})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
-	b := &bench{t: t, plane: plane, clock: newClock(), user: "bare"}
+	b := &bench{t: t, plane: plane, clock: newClock(), user: "bare", groups: []string{"system:masters"}}
 	b.kube, err = client.New(plane.AdminConfig(), client.Options{})
 	require.NoError(t, err)
 	b.Adapter = b.adapter()
@@ -181,7 +181,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 
 	_, err = b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Period: time.Second}})
 	require.NoError(t, err)
-	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) {})
+	b.fill("10.240.0.5", func(*apiv3.CalicoNodeStatusStatus) {})
 	before := b.clock.Now()
 	b.await("a report", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(before) })
 
@@ -204,15 +204,15 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	require.False(t, IsConflict(err))
 
 	// While the API is away nothing is known, rather than what was true before.
-	plane.StopAPIServer()
+	require.NoError(t, plane.StopAPIServer())
 	require.Eventually(t, func() bool {
-		_, err := b.Observe(context.Background(), scope)
+		_, err := b.Observe(b.t.Context(), scope)
 		return err != nil
 	}, 30*time.Second, 50*time.Millisecond)
 	require.False(t, b.Synced())
 	require.NoError(t, plane.StartAPIServer(t.Context()))
 	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 7 })
-	seen = b.await("the API again", func(c plan.Cluster) bool { return true })
+	seen = b.await("the API again", func(plan.Cluster) bool { return true })
 	require.Len(t, seen.Peers, 1)
 }
 
@@ -224,7 +224,7 @@ func TestAKindThatMayNotBeReadIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	start(t, a)
 	require.Eventually(t, func() bool {
-		_, err := a.Observe(context.Background(), scope)
+		_, err := a.Observe(t.Context(), scope)
 		return err != nil && a.store.failing(apiv3.KindCalicoNodeStatus)
 	}, 10*time.Second, 20*time.Millisecond)
 	_, err = a.Observe(t.Context(), scope)

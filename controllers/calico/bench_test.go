@@ -58,18 +58,18 @@ type bench struct {
 	plane *controlplane.ControlPlane
 	clock *clock
 	// user is who the adapter is, for the audit log.
-	user string
+	user   string
+	groups []string
 	// other is another client of Calico, kube one of Kubernetes.
 	other clientv3.Interface
 	kube  client.Client
 	stop  func()
 }
 
-func newBench(t *testing.T) *bench { return newBenchOn(t, controlplane.ForTest(t)) }
-
-func newBenchOn(t *testing.T, plane *controlplane.ControlPlane) *bench {
+func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, plane: plane, clock: newClock(), user: strings.ReplaceAll(t.Name(), "/", "-")}
+	plane := controlplane.ForTest(t)
+	b := &bench{t: t, plane: plane, clock: newClock(), user: strings.ReplaceAll(t.Name(), "/", "-"), groups: []string{"system:masters"}}
 	other, _, err := connect(plane.AdminConfig(), -1)
 	require.NoError(t, err)
 	kube, err := client.New(plane.AdminConfig(), client.Options{})
@@ -83,7 +83,7 @@ func newBenchOn(t *testing.T, plane *controlplane.ControlPlane) *bench {
 // adapter makes another adapter for the same cluster, as after a restart.
 func (b *bench) adapter() *Adapter {
 	b.t.Helper()
-	cfg, err := b.plane.UserConfig(b.user, "system:masters")
+	cfg, err := b.plane.UserConfig(b.user, b.groups...)
 	require.NoError(b.t, err)
 	kube, err := client.New(cfg, client.Options{})
 	require.NoError(b.t, err)
@@ -104,7 +104,7 @@ func (b *bench) run() *bench {
 
 func start(t *testing.T, a *Adapter) func() {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Start(ctx) }()
 	stop := sync.OnceFunc(func() {
@@ -127,7 +127,7 @@ func (b *bench) await(what string, ok func(plan.Cluster) bool) plan.Cluster {
 	b.t.Helper()
 	var last plan.Cluster
 	require.Eventually(b.t, func() bool {
-		seen, err := b.Observe(context.Background(), scope)
+		seen, err := b.Observe(b.t.Context(), scope)
 		if err != nil {
 			return false
 		}

@@ -113,7 +113,8 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 				Name: "n", UID: "u", Labels: map[string]string{scope.ZoneLabel: "z1", scope.RoleLabel: ""}, ProviderID: "ibm://x",
 				Zone: "z1", Created: since.Time, Ready: true, ReadyChanged: since.Time, Cordoned: true,
 				Addresses: []netip.Addr{v4, v6}, ASN: 65546, RoleLabel: true, ClusterID: "244.0.0.1", Marked: true, RoleSince: since.Time,
-			}, "",
+			},
+			"",
 		},
 		"the old zone label, not Ready, going": {
 			corev1.Node{
@@ -135,7 +136,8 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 		},
 		"a spoiled mark is a mark": {
 			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{sinceAnnotation: "yesterday"}}},
-			plan.Node{Name: "n", Marked: true}, "",
+			plan.Node{Name: "n", Marked: true},
+			"",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

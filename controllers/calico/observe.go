@@ -89,7 +89,8 @@ func problems(nodes []plan.Node, fares map[string]fare) []plan.Problem {
 		if fares[kind].missing {
 			return []plan.Problem{{Reason: ReasonCalicoNotInstalled, Message: fmt.Sprintf(
 				"the API has no %s in group crd.projectcalico.org: rrpool works on clusters whose network is Calico "+
-					"with the Kubernetes datastore; install Calico, or delete this object", kind)}}
+					"with the Kubernetes datastore; install Calico, or delete this object", kind,
+			)}}
 		}
 	}
 	var out []plan.Problem
@@ -97,7 +98,8 @@ func problems(nodes []plan.Node, fares map[string]fare) []plan.Problem {
 		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: fmt.Sprintf(
 			"none of the %d nodes has a BGP address (annotation %s or %s): Calico runs without BGP; "+
 				"enable it (Installation spec.calicoNetwork.bgp: Enabled, or CALICO_NETWORKING_BACKEND=bird), or delete this object",
-			len(nodes), ipv4Annotation, ipv6Annotation)})
+			len(nodes), ipv4Annotation, ipv6Annotation,
+		)})
 	}
 	if fares[apiv3.KindCalicoNodeStatus].missing {
 		out = append(out, plan.Problem{Reason: ReasonNodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +

@@ -55,8 +55,11 @@ func extraOf(spec apiv3.BGPPeerSpec) (string, error) {
 		spec.SourceAddress = ""
 	}
 	out, err := json.Marshal(spec)
-	if err != nil || string(out) == "{}" {
-		return "", err
+	if err != nil {
+		return "", fmt.Errorf("rendering its other fields: %w", err)
+	}
+	if string(out) == "{}" {
+		return "", nil
 	}
 	return string(out), nil
 }

@@ -40,7 +40,7 @@ func (s *source) List(ctx context.Context, list model.ListInterface, revision st
 func (s *source) Watch(ctx context.Context, list model.ListInterface, options api.WatchOptions) (api.WatchInterface, error) {
 	kind := kindOf(list)
 	if s.store.failing(kind) {
-		return nil, apierrors.NewResourceExpired("the watch was interrupted")
+		return nil, apierrors.NewResourceExpired("the watch was interrupted") //nolint:wrapcheck // the syncer looks at the error's type
 	}
 	w, err := s.Client.Watch(ctx, list, options)
 	if err != nil && ctx.Err() == nil {
