@@ -21,24 +21,7 @@ func TestAnyOrderOfEventsEndsWell(t *testing.T) {
 		p := c.Provider()
 		size := 1
 		named := map[string]bool{}
-		step := func() bool {
-			pool, err := p.Observe(context.Background())
-			require.NoError(t, err)
-			want := demand(pool, size)
-			for _, id := range append(want.Retire, want.Replace...) {
-				named[id] = true
-			}
-			before := c.Workers()
-			got, err := p.Ensure(context.Background(), want)
-			if err != nil {
-				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-			}
-			for _, w := range gone(before, c.Workers()) {
-				require.True(t, named[w], "nobody could spare %s", w)
-			}
-			require.Empty(t, c.Untainted())
-			return got.Done
-		}
+		step := func() bool { return sensibly(t, c, p, size, named) }
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			switch rapid.IntRange(0, 6).Draw(t, "event") {
 			case 0:
@@ -68,6 +51,26 @@ func TestAnyOrderOfEventsEndsWell(t *testing.T) {
 		}
 		require.Fail(t, "never done")
 	})
+}
+
+// sensibly makes one call as a sensible caller would, and says whether all is done.
+func sensibly(t *rapid.T, c *fake.Cloud, p cloud.Provider, size int, named map[string]bool) bool {
+	pool, err := p.Observe(context.Background())
+	require.NoError(t, err)
+	want := demand(pool, size)
+	for _, id := range append(want.Retire, want.Replace...) {
+		named[id] = true
+	}
+	before := c.Workers()
+	got, err := p.Ensure(context.Background(), want)
+	if err != nil {
+		require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+	}
+	for _, w := range gone(before, c.Workers()) {
+		require.True(t, named[w], "nobody could spare %s", w)
+	}
+	require.Empty(t, c.Untainted())
+	return got.Done
 }
 
 // demand is what a sensible caller asks for.

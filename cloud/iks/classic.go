@@ -126,6 +126,9 @@ func (g classic) create(ctx context.Context, name, flavor string, size int, labe
 }
 
 func (g classic) addZone(ctx context.Context, poolID, zone string, others []pool) error {
+	if err := checkID("zone", zone); err != nil {
+		return g.invalid(err)
+	}
 	n, ok := neighbour(others, zone)
 	if !ok {
 		var err error

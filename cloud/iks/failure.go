@@ -91,15 +91,24 @@ func (s *session) refused(e *cloud.Error, x *exchange) {
 		// Not a word of the service about the request: nothing is proven by it.
 	case w.ErrorCode != "":
 		denied(e)
-	case poolplan.IsQuota(w.Description):
-		e.Kind = cloud.QuotaExceeded
-	case x.status == http.StatusNotFound:
-		e.Kind = cloud.NotFound
-	case x.status == http.StatusConflict:
-		e.Kind = cloud.Conflict
-	case x.status >= 400:
-		e.Kind = cloud.InvalidInput
+	default:
+		e.Kind = meaning(x.status, w)
 	}
+}
+
+// meaning of a refusal in the service's own words.
+func meaning(status int, w words) cloud.Kind {
+	switch {
+	case poolplan.IsQuota(w.Description):
+		return cloud.QuotaExceeded
+	case status == http.StatusNotFound:
+		return cloud.NotFound
+	case status == http.StatusConflict:
+		return cloud.Conflict
+	case status >= 400:
+		return cloud.InvalidInput
+	}
+	return cloud.Unavailable
 }
 
 func denied(e *cloud.Error) {

@@ -218,6 +218,14 @@ func TestTokens(t *testing.T) {
 		require.Equal(t, 2, after-reads)
 		require.Equal(t, 1, then-tokens)
 	})
+	t.Run("a new token that is refused is not renewed", func(t *testing.T) {
+		w := newWorld(t, iksserver.VPC)
+		w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: http.StatusUnauthorized, Body: `{"code":"E0058","description":"no"}`})
+		_, err := w.provider(t, nil).Observe(ctx)
+		require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
+		reads, _, tokens := w.Counts()
+		require.Equal(t, [2]int{1, 1}, [2]int{reads, tokens})
+	})
 	t.Run("a 403 does not lead to logins", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
 		p := w.provider(t, nil)

@@ -180,9 +180,6 @@ func (p *Provider) apply(ctx context.Context, g generation, step poolplan.Step, 
 		delete(p.taints, id)
 		return p.setTaints(ctx, id, step.Taints)
 	case poolplan.AddZone:
-		if err := checkID("zone", step.Zone); err != nil {
-			return p.invalid(err)
-		}
 		return g.addZone(ctx, id, step.Zone, v.others)
 	case poolplan.RemoveZone:
 		return p.removeZone(ctx, id, step.Zone)

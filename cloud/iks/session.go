@@ -81,17 +81,7 @@ func (s *session) send(ctx context.Context, c call) (*exchange, error) {
 	if c.out != nil {
 		into = &raw
 	}
-	var err error
-	switch c.method {
-	case http.MethodGet:
-		_, err = sdk.Get(c.path, into, c.target)
-	case http.MethodPost:
-		_, err = sdk.Post(c.path, c.body, into, c.target)
-	case http.MethodPatch:
-		_, err = sdk.Patch(c.path, c.body, into, c.target)
-	case http.MethodDelete:
-		_, err = sdk.Delete(c.path, c.target)
-	}
+	err := transmit(sdk, c, into)
 	if x.err == nil && x.status == 0 {
 		x.err = errors.Join(errors.New("the request was not sent"), err)
 	}
@@ -105,6 +95,21 @@ func (s *session) send(ctx context.Context, c call) (*exchange, error) {
 		return x, err //nolint:wrapcheck // becomes a cloud.Error in do
 	}
 	return x, json.Unmarshal(x.body, c.out) //nolint:wrapcheck // becomes a cloud.Error in do
+}
+
+func transmit(sdk *client.Client, c call, into any) error {
+	var err error
+	switch c.method {
+	case http.MethodGet:
+		_, err = sdk.Get(c.path, into, c.target)
+	case http.MethodPost:
+		_, err = sdk.Post(c.path, c.body, into, c.target)
+	case http.MethodPatch:
+		_, err = sdk.Patch(c.path, c.body, into, c.target)
+	case http.MethodDelete:
+		_, err = sdk.Delete(c.path, c.target)
+	}
+	return err //nolint:wrapcheck // becomes a cloud.Error in do
 }
 
 // sdk is a configuration that leaves the SDK nothing to look up by itself.

@@ -165,6 +165,9 @@ func (g vpc) create(ctx context.Context, name, flavor string, size int, labels m
 }
 
 func (g vpc) addZone(ctx context.Context, poolID, zone string, others []pool) error {
+	if err := checkID("zone", zone); err != nil {
+		return g.invalid(err)
+	}
 	n, ok := neighbour(others, zone)
 	if !ok || n.subnet == "" {
 		var err error

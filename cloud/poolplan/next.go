@@ -13,10 +13,8 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	if err := Validate(want); err != nil {
 		return Step{}, err
 	}
-	labels := maps.Clone(want.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels := map[string]string{}
+	maps.Copy(labels, want.Labels)
 	labels[ManagedByLabel], labels[PoolLabel] = ManagedBy, s.Name
 	if !s.Exists {
 		return Step{Kind: Create, Size: want.SizePerZone, Labels: labels, Taints: want.Taints}, nil
@@ -31,16 +29,20 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 		return step, nil
 	}
 	step, err := population(s, want)
-	if err == nil && step.Kind != None && s.Autoscaled {
+	switch {
+	case err != nil:
+		return Step{}, err
+	case step.Kind == None:
+		if err := sameFlavor(s, want); err != nil {
+			return Step{}, err
+		}
+	case s.Autoscaled:
 		return Step{}, &cloud.Error{
 			Kind: cloud.Conflict, Op: fmt.Sprintf("changing pool %q", s.Name),
 			Message: "an autoscaler resizes this pool; exclude it from the autoscaler's configuration",
 		}
 	}
-	if err == nil && step.Kind == None {
-		err = sameFlavor(s, want)
-	}
-	return step, err
+	return step, nil
 }
 
 // NextDelete gives the one next change towards there being no pool.
@@ -59,10 +61,8 @@ func NextDelete(s State) (Step, error) {
 // marks brings labels and taints in order. What else a person has put on the
 // pool stays.
 func marks(s State, labels map[string]string, taints []cloud.Taint) (Step, bool) {
-	merged := maps.Clone(s.Labels)
-	if merged == nil {
-		merged = map[string]string{}
-	}
+	merged := map[string]string{}
+	maps.Copy(merged, s.Labels)
 	maps.Copy(merged, labels)
 	switch {
 	case !maps.Equal(merged, s.Labels):

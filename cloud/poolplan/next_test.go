@@ -53,9 +53,19 @@ func TestNext(t *testing.T) {
 		"a zone that lacks a worker is filled up":  {state: func(s *poolplan.State) { s.Workers = s.Workers[1:] }, kind: poolplan.Resize},
 		"a pool that is going away is waited for":  {state: func(s *poolplan.State) { s.Deleting = true }, kind: poolplan.None, text: "on its way out"},
 		"a smaller pool waits for names":           {want: func(w *cloud.PoolSpec) { w.SizePerZone = 1 }, kind: poolplan.None, text: "to be retired"},
-		"a named worker is removed":                {want: func(w *cloud.PoolSpec) { w.SizePerZone, w.Retire = 1, []string{"a-0"} }, kind: poolplan.Remove},
-		"a name that is gone is no matter":         {want: func(w *cloud.PoolSpec) { w.Retire, w.Replace = []string{"x"}, []string{"y"} }, kind: poolplan.None},
-		"a dead worker is replaced":                {want: func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, kind: poolplan.Replace},
+		"a smaller pool waits for those who are leaving": {
+			state: func(s *poolplan.State) {
+				for i := range s.Workers {
+					if i%2 == 0 {
+						s.Workers[i].State = cloud.WorkerDeleting
+					}
+				}
+			},
+			want: func(w *cloud.PoolSpec) { w.SizePerZone = 1 }, kind: poolplan.None, text: "Deleting",
+		},
+		"a named worker is removed":        {want: func(w *cloud.PoolSpec) { w.SizePerZone, w.Retire = 1, []string{"a-0"} }, kind: poolplan.Remove},
+		"a name that is gone is no matter": {want: func(w *cloud.PoolSpec) { w.Retire, w.Replace = []string{"x"}, []string{"y"} }, kind: poolplan.None},
+		"a dead worker is replaced":        {want: func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, kind: poolplan.Replace},
 		"a dead worker too many is removed instead": {
 			want: func(w *cloud.PoolSpec) { w.SizePerZone, w.Replace = 1, []string{"a-0"} }, kind: poolplan.Remove,
 		},
@@ -149,31 +159,51 @@ func states(t *rapid.T) (poolplan.State, cloud.PoolSpec) {
 	return s, w
 }
 
-// unsafe gives the reason why step must not be taken.
-func unsafe(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) string {
-	live := map[string]int{}
+// rules that no step may break, by what would happen.
+var rules = map[string]func(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool{
+	"the pool is not ours": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
+		return step.Kind != poolplan.None && !s.Owned
+	},
+	"a zone without taints": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
+		return step.Kind == poolplan.AddZone && !slices.Contains(s.Taints, dedicated)
+	},
+	"a zone of another size": func(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
+		return step.Kind == poolplan.AddZone && s.SizePerZone != w.SizePerZone
+	},
+	"the cloud would choose a victim": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
+		return step.Kind == poolplan.Resize && slices.Max(append(slices.Collect(maps.Values(live(s))), 0)) > step.Size
+	},
+	"workers would go with the zone": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
+		return step.Kind == poolplan.RemoveZone && live(s)[step.Zone] > 0
+	},
+	"nobody named the worker to remove": func(_ poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
+		return step.Kind == poolplan.Remove && !slices.Contains(slices.Concat(w.Retire, w.Replace), step.Worker)
+	},
+	"nobody named the worker to replace": func(_ poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
+		return step.Kind == poolplan.Replace && !slices.Contains(w.Replace, step.Worker)
+	},
+	"an autoscaler is at work": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
+		changes := []poolplan.Kind{poolplan.Resize, poolplan.Remove, poolplan.Replace, poolplan.AddZone}
+		return s.Autoscaled && slices.Contains(changes, step.Kind)
+	},
+}
+
+func live(s poolplan.State) map[string]int {
+	out := map[string]int{}
 	for _, o := range s.Workers {
 		if o.State != cloud.WorkerDeleting {
-			live[o.Zone]++
+			out[o.Zone]++
 		}
 	}
-	switch {
-	case step.Kind != poolplan.None && !s.Owned:
-		return "the pool is not ours"
-	case step.Kind == poolplan.AddZone && !slices.Contains(s.Taints, dedicated):
-		return "a zone without taints"
-	case step.Kind == poolplan.AddZone && s.SizePerZone != w.SizePerZone:
-		return "a zone of another size"
-	case step.Kind == poolplan.Resize && slices.Max(append(slices.Collect(maps.Values(live)), 0)) > step.Size:
-		return "the cloud would choose a victim"
-	case step.Kind == poolplan.RemoveZone && live[step.Zone] > 0:
-		return "workers would go with the zone"
-	case step.Kind == poolplan.Remove && !slices.Contains(slices.Concat(w.Retire, w.Replace), step.Worker):
-		return "nobody named the worker"
-	case step.Kind == poolplan.Replace && !slices.Contains(w.Replace, step.Worker):
-		return "nobody named the worker"
-	case s.Autoscaled && slices.Contains([]poolplan.Kind{poolplan.Resize, poolplan.Remove, poolplan.Replace, poolplan.AddZone}, step.Kind):
-		return "an autoscaler is at work"
+	return out
+}
+
+// unsafe gives the reason why step must not be taken.
+func unsafe(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) string {
+	for reason, broken := range rules {
+		if broken(s, w, step) {
+			return reason
+		}
 	}
 	return ""
 }
