@@ -51,7 +51,9 @@ type sessionMemory struct {
 type report struct {
 	object *apiv3.CalicoNodeStatus
 	// updated is when the report was received, zero when unproven or blank.
-	updated  time.Time
+	updated time.Time
+	// blank is when we first saw it blank, zero while it is not.
+	blank    time.Time
 	sessions map[sessionKey]sessionMemory
 }
 
@@ -65,7 +67,10 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 	switch {
 	case isBlank(o):
 		// Cleared, by us: what was seen stays true, but proves nothing now.
-		out.updated = time.Time{}
+		out.updated, out.blank = time.Time{}, now
+		if r != nil && !r.blank.IsZero() {
+			out.blank = r.blank
+		}
 	case r != nil && reflect.DeepEqual(r.object.Status, o.Status):
 		// Only spec or metadata have changed.
 	case unproven:

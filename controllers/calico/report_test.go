@@ -206,10 +206,15 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 	first := b.clock.Now()
 	b.await("the report", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(first) })
 
-	second := b.clock.Move(time.Minute)
+	b.clock.Move(time.Minute)
 	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true) }), 1)
 	require.Equal(t, plan.Status{Node: "10.240.0.5"}, b.observe().Statuses["10.240.0.5"])
 	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }))
+	second := b.clock.Move(patience)
+	generation := b.report("10.240.0.5").Generation
+	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true) }), 1, "it stays blank: asked again")
+	require.Greater(t, b.report("10.240.0.5").Generation, generation)
+	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }), "and given time again")
 	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
 	seen := b.await("the report again", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(second) })
 	require.True(t, seen.Statuses["10.240.0.5"].Sessions[0].Since.Equal(first))

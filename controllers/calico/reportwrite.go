@@ -142,6 +142,10 @@ func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (
 	return err == nil, nil
 }
 
+// patience is how long a cleared report may stay blank before the reporter is
+// asked again: it may have missed the question, or somebody else cleared it.
+const patience = 15 * time.Second
+
 // refreshStatus clears a report. The reporter writes only what has changed, so
 // it fills a cleared one in again at once, if it is alive.
 func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) {
@@ -151,7 +155,10 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 	}
 	if isBlank(have) {
 		a.store.put(have)
-		return false, nil
+		if a.store.blankFor(have.Name) < patience {
+			return false, nil
+		}
+		a.store.askedAgain(have.Name)
 	}
 	have.Status = apiv3.CalicoNodeStatusStatus{}
 	return a.updateReport(ctx, have)

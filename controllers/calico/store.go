@@ -145,3 +145,25 @@ func (s *store) signal() {
 	default:
 	}
 }
+
+// blankFor is how long a report of ours has been blank.
+func (s *store) blankFor(name string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.statuses[name]
+	if r == nil || r.blank.IsZero() {
+		return 0
+	}
+	return s.now().Sub(r.blank)
+}
+
+// askedAgain begins the wait for a blank report anew.
+func (s *store) askedAgain(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.statuses[name]; r != nil {
+		again := *r
+		again.blank = s.now()
+		s.statuses[name] = &again
+	}
+}

@@ -77,7 +77,7 @@ func deletePeers(v *view) *Step {
 
 // forgetMesh leaves the BGPConfiguration exactly as it was found.
 func forgetMesh(v *view) *Step {
-	if v.BGP.Saved == nil {
+	if v.BGP.Saved == nil && v.BGP.Restored.IsZero() {
 		return nil
 	}
 	return &Step{

@@ -24,6 +24,15 @@ func (g *gate) wait(format string, args ...any) {
 	g.waiting = append(g.waiting, fmt.Sprintf(format, args...))
 }
 
+// report waits for a report of a node. One that exists and stays blank is asked
+// for again: the question may have been missed.
+func (g *gate) report(node string, exists bool) {
+	g.wait("a status report from %s", node)
+	if exists {
+		g.refresh = append(g.refresh, node)
+	}
+}
+
 // in asks to look again after d.
 func (g *gate) in(d time.Duration) {
 	if g.again == 0 || d < g.again {
@@ -79,7 +88,7 @@ func (v *view) reflectorSessions(g *gate, r plan.Node, rs []plan.Node, settle ti
 	}
 	st, ok := v.Statuses[r.Name]
 	if !ok || blank(st) {
-		g.wait("a status report from %s", r.Name)
+		g.report(r.Name, ok)
 		return
 	}
 	missing := len(g.waiting)

@@ -138,6 +138,7 @@ func TestDoingItWrongIsCaught(t *testing.T) {
 }
 
 func migratedPeers(t *testing.T) map[string]plan.Peer {
+	t.Helper()
 	w := newWorld(2, 2, 1)
 	require.Empty(t, w.settle())
 	return w.peers

@@ -106,6 +106,25 @@ func (w *world) apply(a plan.Action) {
 		w.peers[p.Name] = p
 	case plan.DeletePeer:
 		delete(w.peers, a.Name)
+	case plan.DisableMesh, plan.RestoreMesh, plan.ForgetMesh:
+		w.applyMesh(a)
+	case plan.RefreshStatus:
+		if st := w.reports[a.Node]; st != nil && st.Agent {
+			w.memory[a.Node] = st.Sessions
+		}
+		w.reports[a.Node] = &plan.Status{Node: a.Node}
+		return
+	case plan.EnsurePool:
+		w.ensure(a.Want)
+		return
+	default:
+		panic(fmt.Sprintf("unknown action %T", a))
+	}
+	w.changed()
+}
+
+func (w *world) applyMesh(a plan.Action) {
+	switch a := a.(type) {
 	case plan.DisableMesh:
 		off := false
 		saved := a.Saved
@@ -120,19 +139,7 @@ func (w *world) apply(a plan.Action) {
 	case plan.ForgetMesh:
 		w.bgp.Exists = !w.bgp.SavedAbsent
 		w.bgp.Saved, w.bgp.SavedAbsent, w.bgp.Restored = nil, false, time.Time{}
-	case plan.RefreshStatus:
-		if st := w.reports[a.Node]; st != nil {
-			w.memory[a.Node] = st.Sessions
-		}
-		w.reports[a.Node] = &plan.Status{Node: a.Node}
-		return
-	case plan.EnsurePool:
-		w.ensure(a.Want)
-		return
-	default:
-		panic(fmt.Sprintf("unknown action %T", a))
 	}
-	w.changed()
 }
 
 // ensure is the cloud: one change a call, workers after a while.

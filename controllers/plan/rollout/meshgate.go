@@ -78,7 +78,7 @@ func (v *view) unproven() []plan.Node {
 func (v *view) meshSessions(g *gate, n plan.Node) {
 	st, ok := v.Statuses[n.Name]
 	if !ok || blank(st) {
-		g.wait("a status report from %s", n.Name)
+		g.report(n.Name, ok)
 		return
 	}
 	before := len(g.waiting)

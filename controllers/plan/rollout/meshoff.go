@@ -87,8 +87,27 @@ func (v *view) routesGate(g *gate, c plan.Node) {
 	st, ok := v.Statuses[c.Name]
 	if !ok || blank(st) || !st.HasRoutes {
 		g.wait("a report of the routes of %s", c.Name)
+		if ok && blank(st) {
+			g.refresh = append(g.refresh, c.Name)
+		}
 		return
 	}
+	before := len(g.waiting)
+	for prefix, senders := range v.senders(st, c) {
+		for _, rr := range v.wanted {
+			if !fromAny(senders, common(c, rr)) {
+				g.wait("%s to learn %s from %s", c.Name, prefix, rr.Name)
+			}
+		}
+	}
+	if len(g.waiting) == before {
+		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
+	}
+}
+
+// senders gives, for each prefix that a client has from the mesh or a reflector,
+// who sent it.
+func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]map[netip.Addr]bool {
 	inCluster := meshPeers(st)
 	for _, rr := range v.wanted {
 		for _, a := range common(c, rr) {
@@ -105,17 +124,7 @@ func (v *view) routesGate(g *gate, c plan.Node) {
 		}
 		from[r.Prefix][r.From] = true
 	}
-	before := len(g.waiting)
-	for prefix, senders := range from {
-		for _, rr := range v.wanted {
-			if !fromAny(senders, common(c, rr)) {
-				g.wait("%s to learn %s from %s", c.Name, prefix, rr.Name)
-			}
-		}
-	}
-	if len(g.waiting) == before {
-		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
-	}
+	return from
 }
 
 func meshPeers(st plan.Status) map[netip.Addr]bool {

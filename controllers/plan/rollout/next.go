@@ -115,18 +115,7 @@ func (v *view) serves(n plan.Node) bool {
 	if !ok || blank(st) || v.d.Timer || len(v.clients) == 0 {
 		return true
 	}
-	return v.sessionCount(st) > 0
-}
-
-// sessionCount counts a reflector's Established sessions with clients.
-func (v *view) sessionCount(st plan.Status) int {
-	count := 0
-	for _, s := range st.Sessions {
-		if s.Established && isPeer(s.Kind) && slices.ContainsFunc(v.clients, func(c plan.Node) bool {
-			return slices.Contains(c.Addresses, s.Peer)
-		}) {
-			count++
-		}
-	}
-	return count
+	return slices.ContainsFunc(st.Sessions, func(s plan.Session) bool {
+		return s.Established && isPeer(s.Kind) && v.clientAddrs[s.Peer]
+	})
 }

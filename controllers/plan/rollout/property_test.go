@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,35 +20,53 @@ const joinTime = 40 * time.Second
 
 // violation names the first broken invariant, "" when all hold.
 func (w *world) violation() string {
-	clients := w.clients()
+	if v := w.unreachable(); v != "" {
+		return v
+	}
+	if v := w.underserved(); v != "" {
+		return v
+	}
+	if w.cleared > 1 {
+		return fmt.Sprintf("3: %d reflectors removed in one step", w.cleared)
+	}
+	return ""
+}
+
+// unreachable: no two ready workload nodes are ever without a route to each other.
+func (w *world) unreachable() string {
+	clients := slices.DeleteFunc(w.clients(), func(m *machine) bool { return !w.old(m) })
 	for _, a := range clients {
 		for _, b := range clients {
-			if a != b && w.old(a) && w.old(b) && !w.reaches(b, a) {
+			if a != b && !w.reaches(b, a) {
 				return fmt.Sprintf("1: %s has no route to %s", a.Name, b.Name)
 			}
 		}
 	}
-	if !w.bgp.MeshOn() {
-		alive := 0
-		for _, r := range w.reflectors() {
-			if w.old(r) && w.now.Sub(r.RoleSince) > joinTime {
-				alive++
-			}
-		}
-		for _, c := range clients {
-			up := 0
-			for _, r := range w.reflectors() {
-				if w.session(c.Name, r.Name).up {
-					up++
-				}
-			}
-			if w.old(c) && up < min(2, alive) {
-				return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions of %d", c.Name, up, alive)
-			}
+	return ""
+}
+
+// underserved: the mesh is never off while a ready client has fewer than
+// min(2, reflectors) Established reflector sessions.
+func (w *world) underserved() string {
+	if w.bgp.MeshOn() {
+		return ""
+	}
+	alive := 0
+	for _, r := range w.reflectors() {
+		if w.old(r) && w.now.Sub(r.RoleSince) > joinTime {
+			alive++
 		}
 	}
-	if w.cleared > 1 {
-		return fmt.Sprintf("3: %d reflectors removed in one step", w.cleared)
+	for _, c := range w.clients() {
+		up := 0
+		for _, r := range w.reflectors() {
+			if w.session(c.Name, r.Name).up {
+				up++
+			}
+		}
+		if w.old(c) && up < min(2, alive) {
+			return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions of %d", c.Name, up, alive)
+		}
 	}
 	return ""
 }

@@ -55,7 +55,8 @@ func mixedAS(v *view) *plan.Problem {
 		if as != first {
 			return &plan.Problem{Reason: "MixedASNumbers", Message: fmt.Sprintf(
 				"node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; "+
-					"remove the nodes' own AS numbers or keep the mesh", name, first, n.Name, as)}
+					"remove the nodes' own AS numbers or keep the mesh", name, first, n.Name, as,
+			)}
 		}
 	}
 	return nil
@@ -67,7 +68,8 @@ func foreignReflector(v *view) *plan.Problem {
 		if n.ClusterID != "" && !holds(n) {
 			return &plan.Problem{Reason: "ForeignReflector", Message: fmt.Sprintf(
 				"node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
-					"remove its routeReflectorClusterID and the BGPPeers that belong to it first", n.Name, n.ClusterID)}
+					"remove its routeReflectorClusterID and the BGPPeers that belong to it first", n.Name, n.ClusterID,
+			)}
 		}
 	}
 	return nil
@@ -79,7 +81,8 @@ func nameTaken(v *view) *plan.Problem {
 		if !p.Owned && slices.ContainsFunc(v.peers, func(w plan.Peer) bool { return w.Name == p.Name }) {
 			return &plan.Problem{Reason: "NameTaken", Message: fmt.Sprintf(
 				"BGPPeer %s exists but was not made by rrpool (it lacks the label app.kubernetes.io/managed-by=rrpool): "+
-					"rename or delete it", p.Name)}
+					"rename or delete it", p.Name,
+			)}
 		}
 	}
 	return nil
@@ -95,7 +98,8 @@ func foreignPeer(v *view) *plan.Problem {
 		}
 		return &plan.Problem{Reason: "ForeignInClusterPeer", Message: fmt.Sprintf(
 			"BGPPeer %s makes sessions between nodes of this cluster and was not made by rrpool: "+
-				"delete it, or keep your own route reflection and set spec.mode to Paused", p.Name)}
+				"delete it, or keep your own route reflection and set spec.mode to Paused", p.Name,
+		)}
 	}
 	return nil
 }
@@ -127,7 +131,8 @@ func foreignLabel(v *view) *plan.Problem {
 		if n.RoleLabel && !holds(n) {
 			return &plan.Problem{Reason: "ForeignLabel", Message: fmt.Sprintf(
 				"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: "+
-					"choose another label or remove it", n.Name, v.d.RoleLabel)}
+					"choose another label or remove it", n.Name, v.d.RoleLabel,
+			)}
 		}
 	}
 	return nil

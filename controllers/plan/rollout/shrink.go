@@ -31,11 +31,8 @@ func (v *view) retire() *Step {
 		return nil
 	}
 	for _, n := range v.Nodes {
-		if !n.Dedicated || holds(n) || v.isWanted(n) || n.Deleting || n.WorkerID == "" {
-			continue
-		}
-		w, ok := v.worker(n.WorkerID)
-		if !ok || !w.Deleting && !v.overfull(w.Zone) {
+		w, ok := v.surplusWorker(n)
+		if !ok {
 			continue
 		}
 		s := &Step{
@@ -50,6 +47,16 @@ func (v *view) retire() *Step {
 		return s
 	}
 	return nil
+}
+
+// surplusWorker gives the worker behind a dedicated node that has no role, is
+// not wanted and is more than its zone should have, or is leaving already.
+func (v *view) surplusWorker(n plan.Node) (Worker, bool) {
+	if !n.Dedicated || holds(n) || v.isWanted(n) || n.Deleting || n.WorkerID == "" {
+		return Worker{}, false
+	}
+	w, ok := v.worker(n.WorkerID)
+	return w, ok && (w.Deleting || v.overfull(w.Zone))
 }
 
 func (v *view) worker(id string) (Worker, bool) {

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -29,6 +30,8 @@ type view struct {
 
 	// clients are the Ready nodes whose routing the reflectors carry.
 	clients []plan.Node
+	// clientAddrs are the addresses of all clients.
+	clientAddrs map[netip.Addr]bool
 	// holders have the role, or what is left of it, by our doing.
 	holders []plan.Node
 	// wanted are the nodes that should reflect; total is how many there should be.
@@ -44,13 +47,16 @@ type view struct {
 }
 
 func newView(o Observed, d Desired, now time.Time) *view {
-	v := &view{Observed: o, d: d, now: now}
+	v := &view{Observed: o, d: d, now: now, clientAddrs: map[netip.Addr]bool{}}
 	for _, n := range o.Nodes {
 		switch {
 		case holds(n):
 			v.holders = append(v.holders, n)
 		case usable(n) && !n.Dedicated:
 			v.clients = append(v.clients, n)
+			for _, a := range n.Addresses {
+				v.clientAddrs[a] = true
+			}
 		}
 	}
 	if d.Dedicated {
@@ -78,8 +84,8 @@ func (v *view) lookIn(d time.Duration) {
 // settleTime grows as the measured convergence of one BIRD does, with the
 // square of the clients: 5 s for a small cluster, 9 s at 1,000, 105 s at 5,000.
 func settleTime(clients int) time.Duration {
-	hundreds := time.Duration(clients / 100)
-	return 5*time.Second + hundreds*hundreds*time.Second/25
+	hundreds := clients / 100
+	return 5*time.Second + time.Duration(hundreds*hundreds)*time.Second/25
 }
 
 // usable nodes speak BGP and are expected to have sessions.

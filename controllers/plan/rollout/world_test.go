@@ -49,7 +49,6 @@ type machine struct {
 	joined   time.Time
 	rendered map[string]option // by peer's name
 	renderAt time.Time
-	ready    time.Time // when a dedicated worker becomes a node
 }
 
 // option is what a node's configuration says about one peer.
@@ -180,13 +179,17 @@ func (w *world) render(m *machine) map[string]option {
 			out[o.Name] = opt
 		}
 		for _, p := range w.peers {
-			if matches(p.NodeSelector, m) && matches(p.PeerSelector, o) || matches(p.NodeSelector, o) && matches(p.PeerSelector, m) {
+			if selects(p, m, o) || selects(p, o, m) {
 				opt.mesh, opt.password = false, ref(p.Password)
 				out[o.Name] = opt
 			}
 		}
 	}
 	return out
+}
+
+func selects(p plan.Peer, node, peer *machine) bool {
+	return matches(p.NodeSelector, node) && matches(p.PeerSelector, peer)
 }
 
 func ref(r *plan.SecretRef) string {
@@ -211,24 +214,8 @@ func (w *world) moveSessions() {
 	known := map[[2]string]bool{}
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			key := [2]string{a.Name, b.Name}
-			oa, oka := a.rendered[b.Name]
-			ob, okb := b.rendered[a.Name]
-			live := oka && okb && a.alive && b.alive && oa.password == ob.password
-			s := w.sessions[key]
-			if s == nil {
-				s = &session{}
-				w.sessions[key] = s
-			}
-			known[key] = true
-			if !live {
-				*s = session{}
-				continue
-			}
-			if !s.live || s.a != oa || s.b != ob {
-				*s = session{a: oa, b: ob, live: true, upAt: w.now.Add(2*time.Second + w.random(16))}
-			}
-			s.up = !s.upAt.After(w.now)
+			known[[2]string{a.Name, b.Name}] = true
+			w.moveSession(a, b)
 		}
 	}
 	for key := range w.sessions {
@@ -236,6 +223,26 @@ func (w *world) moveSessions() {
 			delete(w.sessions, key)
 		}
 	}
+}
+
+// moveSession restarts a session when what either side has rendered changed.
+func (w *world) moveSession(a, b *machine) {
+	key := [2]string{a.Name, b.Name}
+	s := w.sessions[key]
+	if s == nil {
+		s = &session{}
+		w.sessions[key] = s
+	}
+	oa, oka := a.rendered[b.Name]
+	ob, okb := b.rendered[a.Name]
+	if !oka || !okb || !a.alive || !b.alive || oa.password != ob.password {
+		*s = session{}
+		return
+	}
+	if !s.live || s.a != oa || s.b != ob {
+		*s = session{a: oa, b: ob, live: true, upAt: w.now.Add(2*time.Second + w.random(16))}
+	}
+	s.up = !s.upAt.After(w.now)
 }
 
 func (w *world) session(a, b string) *session {

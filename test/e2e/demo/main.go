@@ -3,7 +3,7 @@
 // Command demo does rrpool's main job end to end, on real parts, and shows it: a
 // cluster of six nodes in three zones moves from the BGP full mesh, with a mesh
 // password, onto a dedicated worker pool of route reflectors and back. It ends
-// with 0 only when no packet between workloads was lost, as docs/zero-loss.md
+// with 0 only when no packet between workloads was lost, as the README
 // defines it.
 package main
 
@@ -27,8 +27,9 @@ const patience = 6 * time.Minute
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := run(ctx, os.Stdout); err != nil {
+	err := run(ctx, os.Stdout)
+	cancel()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		os.Exit(1)
 	}

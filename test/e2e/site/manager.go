@@ -19,9 +19,10 @@ const (
 	serviceAccount = "rrpool-manager"
 	// binaryVariable carries the manager's path into the namespaces.
 	binaryVariable = "RRPOOL_SITE_MANAGER"
-	// Metrics and Probes are where the manager serves them.
+	// Metrics is where the manager serves its metrics.
 	Metrics = "127.0.0.1:8080"
-	Probes  = "127.0.0.1:8081"
+	// Probes is where the manager serves healthz and readyz.
+	Probes = "127.0.0.1:8081"
 )
 
 // BuildManager builds the manager. Call it before lab.Main or lab.Isolate, as
@@ -102,8 +103,15 @@ func (s *Site) KillManager() {
 		return
 	}
 	_ = s.manager.cmd.Process.Kill()
-	<-s.manager.done
+	s.wait()
 	s.manager = nil
+}
+
+// wait reaps the process; how it ended is no news.
+func (s *Site) wait() {
+	if err := <-s.manager.done; err == nil {
+		s.tell("the manager had ended by itself")
+	}
 }
 
 // StopManager ends the manager in order.
