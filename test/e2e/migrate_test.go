@@ -24,9 +24,12 @@ func TestMigrationAndReturn(t *testing.T) {
 		generation string
 		password   string
 	}{
-		{zones: 3, generation: iksserver.VPC, password: "s3cret"},
-		{zones: 2, generation: iksserver.Classic},
 		{zones: 1, generation: iksserver.VPC},
+		{zones: 1, generation: iksserver.Classic, password: "s3cret"},
+		{zones: 2, generation: iksserver.Classic},
+		{zones: 2, generation: iksserver.VPC, password: "s3cret"},
+		{zones: 3, generation: iksserver.VPC},
+		{zones: 3, generation: iksserver.Classic, password: "s3cret"},
 	} {
 		t.Run(fmt.Sprintf("%d zones on %s, password %t", tc.zones, tc.generation, tc.password != ""), func(t *testing.T) {
 			ctx, s := start(t, site.Options{Zones: tc.zones, Generation: tc.generation, MeshPassword: tc.password})

@@ -1,0 +1,95 @@
+package topology_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+)
+
+func TestSingleNeedsTwoPeersThatNeverMatchTheSamePair(t *testing.T) {
+	restart := 90 * time.Second
+	peers := topology.Single("l", topology.Session{Password: &plan.SecretRef{Name: "s", Key: "k"}, MaxRestartTime: &restart})
+	require.Len(t, peers, 2)
+	for _, p := range peers {
+		require.True(t, p.Owned)
+		require.Equal(t, "has(l)", p.PeerSelector)
+		require.Equal(t, "s", p.Password.Name)
+		require.Equal(t, &restart, p.MaxRestartTime)
+	}
+	require.ElementsMatch(t, []string{"has(l)", "!has(l)"}, []string{peers[0].NodeSelector, peers[1].NodeSelector})
+}
+
+func TestChoose(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	node := func(name, zone string, edits ...func(*plan.Node)) plan.Node {
+		n := plan.Node{Name: name, Zone: zone, Dedicated: true, Ready: true, Created: now}
+		for _, edit := range edits {
+			edit(&n)
+		}
+		return n
+	}
+	marked := func(n *plan.Node) { n.Marked = true }
+	older := func(n *plan.Node) { n.Created = now.Add(-time.Hour) }
+	down := func(n *plan.Node) { n.Ready = false }
+	for name, tc := range map[string]struct {
+		nodes []plan.Node
+		zones []string
+		lost  string
+		want  []string
+	}{
+		"one in each zone":                   {nodes: []plan.Node{node("a", "1"), node("b", "2"), node("c", "2")}, want: []string{"a", "b"}},
+		"those in the role stay":             {nodes: []plan.Node{node("a", "1", older), node("b", "1", marked)}, want: []string{"b"}},
+		"one that is away for long does not": {nodes: []plan.Node{node("a", "1"), node("b", "1", marked, down)}, lost: "b", want: []string{"a"}},
+		"one that is away for a moment does": {nodes: []plan.Node{node("a", "1"), node("b", "1", marked, down)}, want: []string{"b"}},
+		"Ready ones come first":              {nodes: []plan.Node{node("a", "1", older, down), node("b", "1")}, want: []string{"b"}},
+		"the oldest come first":              {nodes: []plan.Node{node("a", "1"), node("b", "1", older)}, want: []string{"b"}},
+		"only the wanted zones":              {nodes: []plan.Node{node("a", "1"), node("b", "2")}, zones: []string{"2"}, want: []string{"b"}},
+		"workload nodes never":               {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Dedicated = false })}},
+		"nodes on their way out never":       {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Deleting = true })}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := topology.Choose(tc.nodes, 1, tc.zones, func(n plan.Node) bool { return n.Name == tc.lost })
+			require.Equal(t, tc.want, names(got))
+		})
+	}
+}
+
+// The choice does not depend on the order of the input, and once made it stays
+// when nodes are added.
+func TestChoiceIsStable(t *testing.T) {
+	never := func(plan.Node) bool { return false }
+	rapid.Check(t, func(t *rapid.T) {
+		var nodes []plan.Node
+		for i := range rapid.IntRange(1, 12).Draw(t, "nodes") {
+			nodes = append(nodes, plan.Node{
+				Name: fmt.Sprintf("n%02d", i), Zone: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "zone"), Dedicated: true,
+				Ready: rapid.Bool().Draw(t, "ready"), Created: time.Unix(int64(rapid.IntRange(0, 3).Draw(t, "age")), 0),
+			})
+		}
+		perZone := rapid.IntRange(1, 3).Draw(t, "perZone")
+		first := names(topology.Choose(nodes, perZone, nil, never))
+		shuffled := rapid.Permutation(nodes).Draw(t, "order")
+		require.Equal(t, first, names(topology.Choose(shuffled, perZone, nil, never)))
+		for i := range nodes {
+			nodes[i].Marked = slices.Contains(first, nodes[i].Name)
+		}
+		newcomer := plan.Node{Name: "a-newcomer", Zone: nodes[0].Zone, Dedicated: true, Ready: true}
+		more := names(topology.Choose(append(nodes, newcomer), perZone, nil, never))
+		require.Subset(t, more, first)
+	})
+}
+
+func names(nodes []plan.Node) []string {
+	var out []string
+	for _, n := range nodes {
+		out = append(out, n.Name)
+	}
+	return out
+}
