@@ -27,6 +27,14 @@ build: ## Build the manager into bin/
 test: packages assets ## Run all tests; the last lines name whatever was skipped
 	go run ./test/tools/gotest -alone '/test/(lab|e2e|chaos|bench)(/|$$)' -timeout 12m ./...
 
+.PHONY: soak
+soak: packages assets ## Run what takes long: every combination of the migration, and beside it 10 minutes of a cluster at rest
+	go test -c -o "$${TMPDIR:-/tmp}/rrpool-e2e.test" ./test/e2e
+	cd test/e2e && { result=0; binary="$${TMPDIR:-/tmp}/rrpool-e2e.test"; \
+		RRPOOL_REST=10m "$$binary" -test.run '^TestRest$$' -test.v -test.timeout 20m & rest=$$!; \
+		RRPOOL_E2E_FULL=1 "$$binary" -test.run '^TestMigrationAndReturn$$' -test.v -test.timeout 20m || result=1; \
+		wait $$rest || result=1; exit $$result; }
+
 .PHONY: lint
 lint: ## Run golangci-lint
 	$(call tool,golangci-lint) run

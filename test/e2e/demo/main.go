@@ -82,6 +82,10 @@ func show(ctx context.Context, t *teller, s *site.Site) error {
 	if err := t.follow(ctx, s); err != nil {
 		return err
 	}
+	if err := s.Lab.WaitMesh(ctx); err != nil {
+		return err
+	}
+	t.say("the former reflectors have joined the mesh again")
 	second := t.table(ctx, s, "back to the mesh")
 	if err := errors.Join(first, second); err != nil {
 		return err
