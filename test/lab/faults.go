@@ -51,7 +51,7 @@ func (l *Lab) CutLink(name string) error {
 	if err != nil {
 		return fmt.Errorf("cutting a link: %w", err)
 	}
-	return setDown(l.bridge.link, n.port())
+	return setDown(l.fabric.link, n.port())
 }
 
 // RestoreLink plugs the node's cable in again.
@@ -60,7 +60,7 @@ func (l *Lab) RestoreLink(name string) error {
 	if err != nil {
 		return fmt.Errorf("restoring a link: %w", err)
 	}
-	return setUp(l.bridge.link, n.port())
+	return setUp(l.fabric.link, n.port())
 }
 
 // SetReady makes the node Ready or not, and keeps it so. It returns when the apiserver knows.

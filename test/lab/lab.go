@@ -45,8 +45,8 @@ type Lab struct {
 	agent     string // the node agent's binary
 	realTime  bool
 
-	bridge  *space
-	port    netlink.Link // of the control plane
+	fabric  *fabric
+	host    *netlink.Handle // of the namespace that the control plane and we are in
 	plane   *controlplane.ControlPlane
 	kubelet *kubelet
 	kube    kubernetes.Interface
@@ -85,10 +85,13 @@ func (l *Lab) start(ctx context.Context) (err error) {
 		}
 		l.temporary = true
 	}
-	if l.bridge, err = newSwitch(); err != nil {
+	if l.fabric, err = newFabric(); err != nil {
 		return err
 	}
-	if err := l.plugInControlPlane(); err != nil {
+	if l.host, err = netlink.NewHandle(); err != nil {
+		return fmt.Errorf("opening netlink: %w", err)
+	}
+	if err := l.fabric.plug(l.host, hostDevice, "control-plane", controlPlaneAddress()); err != nil {
 		return err
 	}
 	if err := l.startControlPlane(ctx); err != nil {
@@ -100,19 +103,6 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	l.prober = probe.New(l.options.ProbeInterval)
 	l.kubelet = startKubelet(l.kube)
 	return l.createCluster(ctx)
-}
-
-func (l *Lab) plugInControlPlane() error {
-	handle, err := netlink.NewHandle()
-	if err != nil {
-		return fmt.Errorf("opening netlink: %w", err)
-	}
-	defer handle.Close()
-	if err := plug(l.bridge, handle, "lab0", "control-plane", controlPlaneAddress()); err != nil {
-		return err
-	}
-	l.port, err = handle.LinkByName("lab0")
-	return err
 }
 
 func (l *Lab) startControlPlane(ctx context.Context) error {
@@ -179,11 +169,14 @@ func (l *Lab) Stop() error {
 	if l.plane != nil {
 		errs = append(errs, l.plane.Stop())
 	}
-	if l.port != nil {
-		errs = append(errs, netlink.LinkDel(l.port))
+	if l.host != nil {
+		if link, err := l.host.LinkByName(hostDevice); err == nil {
+			errs = append(errs, l.host.LinkDel(link))
+		}
+		l.host.Close()
 	}
-	if l.bridge != nil {
-		l.bridge.close()
+	if l.fabric != nil {
+		l.fabric.close()
 	}
 	if l.temporary {
 		errs = append(errs, os.RemoveAll(l.options.Dir))

@@ -46,8 +46,10 @@ func TestAMigrationAllAtOnceLosesPacketsEverywhere(t *testing.T) {
 	require.ErrorContains(t, migration.ZeroLoss(), "lost probes in a row")
 	require.Len(t, migration.Pairs, 30)
 	for _, pair := range migration.Pairs {
-		require.Greater(t, pair.Longest().Duration(), time.Second, pair.String())
+		require.Greater(t, pair.Longest().Duration(), 500*time.Millisecond, pair.String())
 	}
+	// BIRD waits 2 s before it connects, less what confd on the two sides is apart; 1.6–5.8 s were measured.
+	require.Greater(t, migration.LongestOutage(), time.Second)
 	require.NoError(t, report.Phase("reflected").ZeroLoss())
 }
 

@@ -3,9 +3,11 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 )
@@ -26,6 +28,7 @@ const (
 	blockBits  = 26
 	blockSize  = 1 << (32 - blockBits)
 	bridgeName = "br0"
+	hostDevice = "lab0"
 	podDevice  = "cali0" // Calico's BIRD configuration takes no routes from cali*
 )
 
@@ -42,8 +45,22 @@ func nth(base netip.Addr, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)})
 }
 
-// newSwitch makes the bridge that everything is plugged into, in a namespace of its own.
-func newSwitch() (*space, error) {
+// fabric is the bridge that everything is plugged into, in a namespace of its own.
+type fabric struct {
+	*space
+	mu      sync.Mutex
+	members map[string]member // by port
+}
+
+// member is what is plugged in: who else must know its address.
+type member struct {
+	handle  *netlink.Handle
+	index   int
+	address netip.Addr
+	mac     net.HardwareAddr
+}
+
+func newFabric() (*fabric, error) {
 	s, err := newSpace()
 	if err != nil {
 		return nil, err
@@ -56,33 +73,68 @@ func newSwitch() (*space, error) {
 		s.close()
 		return nil, fmt.Errorf("making the bridge: %w", err)
 	}
-	return s, nil
+	return &fabric{space: s, members: map[string]member{}}, nil
 }
 
-// plug connects an interface, in the namespace of into, with a port of the switch, and gives it its address.
-func plug(bridge *space, into *netlink.Handle, device, port string, address netip.Addr) error {
-	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: device}, PeerName: port, PeerNamespace: netlink.NsFd(bridge.ns)}
+// plug connects an interface, in the namespace of into, with a port of the bridge, and gives it its address.
+func (f *fabric) plug(into *netlink.Handle, device, port string, address netip.Addr) error {
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: device}, PeerName: port, PeerNamespace: netlink.NsFd(f.ns)}
 	if err := into.LinkAdd(veth); err != nil {
 		return fmt.Errorf("making the cable %q: %w", port, err)
 	}
-	master, err := bridge.link.LinkByName(bridgeName)
+	master, err := f.link.LinkByName(bridgeName)
 	if err != nil {
 		return fmt.Errorf("finding the bridge: %w", err)
 	}
-	end, err := bridge.link.LinkByName(port)
+	end, err := f.link.LinkByName(port)
 	if err != nil {
 		return fmt.Errorf("finding port %q: %w", port, err)
 	}
-	if err := bridge.link.LinkSetMaster(end, master); err != nil {
+	if err := f.link.LinkSetMaster(end, master); err != nil {
 		return fmt.Errorf("plugging in %q: %w", port, err)
 	}
-	if err := setUp(bridge.link, port); err != nil {
+	if err := setUp(f.link, port); err != nil {
 		return err
 	}
 	if err := setUp(into, device); err != nil {
 		return err
 	}
-	return addAddress(into, device, netip.PrefixFrom(address, nodeNetwork.Bits()))
+	if err := addAddress(into, device, netip.PrefixFrom(address, nodeNetwork.Bits())); err != nil {
+		return err
+	}
+	return f.introduce(into, device, port, address)
+}
+
+// introduce makes all members know each other's hardware addresses. Left to themselves, some 30 nodes overflow the kernel's table of
+// neighbours, which all namespaces share: 1,024 entries, permanent ones not counted.
+func (f *fabric) introduce(handle *netlink.Handle, device, port string, address netip.Addr) error {
+	link, err := handle.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("finding %q: %w", device, err)
+	}
+	added := member{handle: handle, index: link.Attrs().Index, address: address, mac: link.Attrs().HardwareAddr}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, other := range f.members {
+		if err := errors.Join(added.learn(other), other.learn(added)); err != nil {
+			return fmt.Errorf("introducing %s: %w", address, err)
+		}
+	}
+	f.members[port] = added
+	return nil
+}
+
+// unplug forgets what was plugged in; the cable itself goes with its namespace.
+func (f *fabric) unplug(port string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.members, port)
+}
+
+func (m member) learn(other member) error {
+	return m.handle.NeighSet(&netlink.Neigh{
+		LinkIndex: m.index, State: netlink.NUD_PERMANENT, IP: other.address.AsSlice(), HardwareAddr: other.mac,
+	})
 }
 
 // addPodDevice gives the node the address that stands for its pods.

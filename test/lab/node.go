@@ -82,8 +82,8 @@ func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 func (l *Lab) add(ctx context.Context, n *node) error {
 	err := l.bringUp(ctx, n)
 	if err != nil {
+		l.forget(n)
 		n.destroy()
-		l.forget(n.spec.Name)
 		return fmt.Errorf("adding node %q: %w", n.spec.Name, err)
 	}
 	return nil
@@ -103,8 +103,8 @@ func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 	if n.bird.running() {
 		_ = l.StopBIRD(name)
 	}
+	l.forget(n)
 	n.destroy()
-	l.forget(name)
 	if err := l.deleteNode(ctx, n); err != nil {
 		return fmt.Errorf("removing node %q: %w", name, err)
 	}
@@ -127,10 +127,11 @@ func (l *Lab) reserve(spec NodeSpec) (*node, error) {
 	return n, nil
 }
 
-func (l *Lab) forget(name string) {
+func (l *Lab) forget(n *node) {
+	l.fabric.unplug(n.port())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.nodes, name)
+	delete(l.nodes, n.spec.Name)
 }
 
 func (l *Lab) bringUp(ctx context.Context, n *node) error {
@@ -177,7 +178,7 @@ func (l *Lab) wire(n *node) (err error) {
 			return fmt.Errorf("setting %s: %w", path, err)
 		}
 	}
-	if err := plug(l.bridge, n.space.link, "eth0", n.port(), n.spec.Address); err != nil {
+	if err := l.fabric.plug(n.space.link, "eth0", n.port(), n.spec.Address); err != nil {
 		return err
 	}
 	if n.spec.Pods == 0 {

@@ -38,6 +38,12 @@ func checkPrograms() error {
 	return nil
 }
 
+// Prepare builds everything that a lab runs, as Isolate does, when it is missing. It takes minutes the first time.
+func Prepare(ctx context.Context, log io.Writer) error {
+	_, err := prepare(ctx, log)
+	return err
+}
+
 // prepare builds the control plane and the node agent, and returns the agent's path. The namespaces have no network to do it in.
 func prepare(ctx context.Context, log io.Writer) (agent string, err error) {
 	if _, err := controlplane.Assets(ctx, log); err != nil {
@@ -52,6 +58,10 @@ func prepare(ctx context.Context, log io.Writer) (agent string, err error) {
 	}
 	agent = filepath.Join(cache, "calico-node")
 	start := time.Now()
+	notice := time.AfterFunc(5*time.Second, func() {
+		fmt.Fprintln(log, "building Calico's confd and node status reporter (minutes, the first time) ...")
+	})
+	defer notice.Stop()
 	// Go builds only what has changed; the rename keeps a running lab's binary as it is.
 	partial := fmt.Sprintf("%s.%d", agent, os.Getpid())
 	out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", partial, agentPackage).CombinedOutput() //nolint:gosec // G204: constants
