@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -46,6 +47,13 @@ func TestNodesComeAndGoAndFail(t *testing.T) {
 		require.Equal(t, corev1.ConditionTrue, readiness(t, l, victim))
 		require.NoError(t, l.SetReady(ctx, victim, false))
 		require.Equal(t, corev1.ConditionFalse, readiness(t, l, victim))
+		patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+		_, err := l.Kube().CoreV1().Nodes().Patch(ctx, victim, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		require.NoError(t, err)
+		require.Equal(t, corev1.ConditionTrue, readiness(t, l, victim))
+		for end := time.Now().Add(10 * time.Second); readiness(t, l, victim) != corev1.ConditionFalse; watch(ctx, 100*time.Millisecond) {
+			require.True(t, time.Now().Before(end), "nobody put the condition right")
+		}
 		require.NoError(t, l.SetReady(ctx, victim, true))
 		require.Equal(t, corev1.ConditionTrue, readiness(t, l, victim))
 	})

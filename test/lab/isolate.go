@@ -83,8 +83,8 @@ func reexecute(agent string) (int, error) {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
-	// The terminal sends Ctrl-C to both of us; the inner one decides what to do about it.
-	signal.Ignore(os.Interrupt)
+	// The terminal sends Ctrl-C to both of us; the inner one decides what to do about it. Ignoring it would be inherited.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	runtime.LockOSThread() // the child is to die with this thread, so it must not go before us
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("making private namespaces (needs root, or unprivileged user namespaces: "+
@@ -106,7 +106,6 @@ func reexecute(agent string) (int, error) {
 
 // settleIn prepares the namespaces: mounts that stay private, a writable run folder that hides the host's, and loopback.
 func settleIn() error {
-	signal.Reset(os.Interrupt)
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
