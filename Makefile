@@ -70,8 +70,9 @@ fmt: ## Format all Go code
 	$(call tool,golangci-lint) fmt
 
 .PHONY: assets
-assets: ## Build the control plane of the tests ahead of time
+assets: ## Build the control plane and the node agent of the tests ahead of time
 	@go run ./test/controlplane/cmd/assets >/dev/null
+	@go run ./test/lab/cmd/assets >/dev/null
 
 .PHONY: packages
 packages: ## Install what the lab needs from the distribution: bird, fping, iproute2

@@ -137,8 +137,8 @@ type Status struct {
 	Node string
 	// Updated is when we received the report, by our own clock; zero for one that
 	// was already there when we started, or that was cleared and not yet filled
-	// in again. The reporter writes only when something has changed, so an old
-	// report is not wrong, merely unproven: see RefreshStatus.
+	// in again. The reporter need not write while nothing changes, so an old report
+	// is not wrong, merely unproven: see RefreshStatus.
 	Updated time.Time
 	// Agent reports whether BIRD was Ready for the families of the node.
 	Agent bool

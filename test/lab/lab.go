@@ -143,7 +143,7 @@ func (l *Lab) makeClients() error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
 	if l.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return fmt.Errorf("making the client: %w", err)
 	}

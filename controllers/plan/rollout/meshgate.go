@@ -14,13 +14,15 @@ const (
 	// meshSettle is how long mesh sessions must be up: each carries one node's routes only.
 	meshSettle = 3 * time.Second
 	// gatePeriod is the time between reports while a step waits for them, restPeriod
-	// otherwise. Reports are written only when something has changed.
+	// otherwise. Where one address family has no sessions, Calico's reporter
+	// writes every period, changed or not, and about 90 bytes a session.
 	gatePeriod = 2 * time.Second
-	restPeriod = 10 * time.Second
-	// bigCluster is the number of nodes from which a report is so large that it
-	// is not asked for more often than every bigPeriod.
-	bigCluster = 1000
-	bigPeriod  = 30 * time.Second
+	restPeriod = 30 * time.Second
+	// bigCluster is the number of nodes from which that is 90 kB and more, and
+	// asked for less often.
+	bigCluster    = 1000
+	bigGatePeriod = 30 * time.Second
+	bigRestPeriod = 5 * time.Minute
 )
 
 // meshGate opens when the mesh carries the cluster by itself: every pair of

@@ -71,9 +71,12 @@ func (v *view) finish(s Step) Step {
 
 // period between a reflector's reports: short while a step waits for them.
 func (v *view) period(step string) time.Duration {
+	big := len(v.clients) >= bigCluster
 	switch {
-	case len(v.clients) >= bigCluster:
-		return bigPeriod
+	case big && step == Steady:
+		return bigRestPeriod
+	case big:
+		return bigGatePeriod
 	case step == Steady:
 		return restPeriod
 	}
