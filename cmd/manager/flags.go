@@ -83,7 +83,7 @@ func defaultNamespace(variable, file string) string {
 	if variable != "" {
 		return variable
 	}
-	if content, err := os.ReadFile(file); err == nil {
+	if content, err := os.ReadFile(file); err == nil { //nolint:gosec // G304: a constant but for tests
 		if name := strings.TrimSpace(string(content)); name != "" {
 			return name
 		}

@@ -172,7 +172,7 @@ func start(t *testing.T, plane *controlplane.ControlPlane) func() {
 }
 
 func get(c *assert.CollectT, url string) string {
-	response, err := http.Get(url) //nolint:gosec,noctx // loopback, in a test
+	response, err := http.Get(url)
 	require.NoError(c, err)
 	defer func() { _ = response.Body.Close() }()
 	require.Equal(c, http.StatusOK, response.StatusCode)
@@ -184,7 +184,7 @@ func get(c *assert.CollectT, url string) string {
 // freeAddress is one that nobody listens on at the moment.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback, in a test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
 	return listener.Addr().String()
@@ -217,7 +217,7 @@ func cluster(t *testing.T, admin client.Client) {
 
 func decode(t *testing.T, path string) []client.Object {
 	t.Helper()
-	content, err := os.ReadFile(path) //nolint:gosec // a file of this repository
+	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
 	var out []client.Object

@@ -49,13 +49,13 @@ func (p paperBGP) list(ctx context.Context, kind string) ([]unstructured.Unstruc
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(calicoGroup.WithKind(kind + "List"))
 	err := p.List(ctx, list)
-	return list.Items, err //nolint:wrapcheck // a test's own
+	return list.Items, err
 }
 
 func (p paperBGP) report(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := p.List(ctx, &nodes); err != nil {
-		return err //nolint:wrapcheck // a test's own
+		return err
 	}
 	configs, _ := p.list(ctx, "BGPConfiguration")
 	mesh := true
@@ -113,7 +113,7 @@ func (p paperBGP) fill(
 		return fmt.Errorf("writing a report: %w", err)
 	}
 	report.Object["status"] = content
-	return p.Update(ctx, report) //nolint:wrapcheck // a test's own
+	return p.Update(ctx, report)
 }
 
 // sessionKind is Calico's rule: a reflector has no mesh sessions, and BGPPeers

@@ -38,7 +38,7 @@ func launch(t *testing.T, args ...string) *process {
 			return
 		}
 		binary.path = filepath.Join(dir, fmt.Sprintf("manager-test.%d", os.Getpid()))
-		out, err := exec.Command("go", "build", "-o", binary.path, ".").CombinedOutput() //nolint:gosec // our own path
+		out, err := exec.Command("go", "build", "-o", binary.path, ".").CombinedOutput()
 		if binary.err = err; err != nil {
 			t.Log(string(out))
 		}

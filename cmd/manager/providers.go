@@ -26,7 +26,7 @@ func provider(cfg pool.ProviderConfig) (cloud.Provider, error) {
 		UserAgent:     "rrpool-manager",
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is a cloud.Error
+		return nil, err
 	}
 	return p, nil
 }

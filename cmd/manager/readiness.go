@@ -28,7 +28,7 @@ func (r *readiness) check(*http.Request) error {
 		return errors.New("the caches are being filled")
 	}
 	if !r.adapter.Synced() {
-		return errors.New("Calico's objects have not all been listed yet")
+		return errors.New("not all objects of Calico have been listed yet")
 	}
 	return nil
 }

@@ -73,7 +73,34 @@ func (s *shared) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	s.Lock()
 	defer s.Unlock()
 	s.keys = append(s.keys, string(cfg.APIKey))
-	return mortalCloud{s.cloud, &killer{}}, nil
+	return sharedCloud{s, mortalCloud{s.cloud, &killer{}}}, nil
+}
+
+// sharedCloud lets the test change the cloud while the manager asks it.
+type sharedCloud struct {
+	*shared
+	cloud.Provider
+}
+
+func (s sharedCloud) Observe(ctx context.Context) (cloud.Pool, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.Provider.Observe(ctx)
+}
+
+func (s sharedCloud) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.Provider.Ensure(ctx, want)
+}
+
+// losePool is somebody who deletes the pool at the cloud's console, and a cloud
+// that does not give another.
+func (s *shared) losePool() {
+	s.Lock()
+	defer s.Unlock()
+	s.cloud.pool = cloud.Pool{ClusterZones: []string{"z1"}}
+	s.cloud.ensureErr = &cloud.Error{Kind: cloud.QuotaExceeded, Op: "ordering"}
 }
 
 func (s *shared) lookedAt() int {
@@ -115,16 +142,14 @@ func TestOnARealAPIServer(t *testing.T) {
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	require.NoError(t, admin.Create(ctx, object))
 	eventually(t, func(c *assert.CollectT) {
-		select {
-		case changes <- struct{}{}:
-		default:
-		}
+		poked(changes)
 		require.NoError(c, admin.Get(ctx, client.ObjectKeyFromObject(object), object))
 		require.Equal(c, "Steady", object.Status.Step.Name)
 	})
 	require.Contains(t, object.Finalizers, v1alpha1.Finalizer)
 	require.Len(t, object.Status.Conditions, 6)
 	require.Equal(t, "iks", object.Status.Provider)
+	requireIdentityFixed(t, admin, object)
 
 	// At rest, whatever is pushed: nothing is written. Events are written late.
 	var events eventsv1.EventList
@@ -160,6 +185,16 @@ func TestOnARealAPIServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, writes)
 
+	// A pool that is gone frees its name.
+	world.losePool()
+	eventually(t, func(c *assert.CollectT) {
+		poked(changes)
+		require.NoError(c, admin.Get(ctx, client.ObjectKeyFromObject(object), object))
+		require.Empty(c, object.Status.Pool)
+		object.Spec.Provider.IKS.PoolName = "other"
+		require.NoError(c, admin.Update(ctx, object, client.DryRunAll))
+	})
+
 	// Deleted: first the mesh, then the object.
 	require.NoError(t, admin.Delete(ctx, object))
 	eventually(t, func(c *assert.CollectT) {
@@ -169,6 +204,33 @@ func TestOnARealAPIServer(t *testing.T) {
 	writes, err = plane.Writes(user, began)
 	require.NoError(t, err)
 	require.NotEmpty(t, writes, "the count above counts")
+}
+
+// poked has somebody look again, unless that is asked for already.
+func poked(changes chan<- struct{}) {
+	select {
+	case changes <- struct{}{}:
+	default:
+	}
+}
+
+// requireIdentityFixed: with a pool of ours, the apiserver refuses what would
+// make rrpool forget it.
+func requireIdentityFixed(t *testing.T, admin client.Client, object *v1alpha1.RouteReflectorPool) {
+	t.Helper()
+	require.Equal(t, "route-reflectors", object.Status.Pool)
+	for want, change := range map[string]func(*v1alpha1.ProviderSpec){
+		"spec.provider.type cannot be changed while a worker pool exists": func(p *v1alpha1.ProviderSpec) {
+			p.Type = v1alpha1.ProviderExistingNodes
+		},
+		"spec.provider.iks.poolName cannot be changed while a worker pool exists": func(p *v1alpha1.ProviderSpec) {
+			p.IKS.PoolName = "other"
+		},
+	} {
+		changed := object.DeepCopy()
+		change(&changed.Spec.Provider)
+		require.ErrorContains(t, admin.Update(t.Context(), changed, client.DryRunAll), want)
+	}
 }
 
 func startManager(t *testing.T, cluster *rest.Config, scheme *runtime.Scheme, world *shared) (stop func()) {

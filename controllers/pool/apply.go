@@ -28,6 +28,7 @@ func (r *Reconciler) apply(ctx context.Context, t *turn) error {
 		}
 		if changed {
 			t.changes++
+			t.advanced = t.advanced || advances(action)
 		}
 	}
 	return watchErr

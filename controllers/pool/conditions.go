@@ -22,8 +22,9 @@ var conditionTypes = []string{
 }
 
 // conditions says how things are, from what was gathered and decided. failure is
-// what went wrong while the step was taken, nil for nothing.
-func conditions(t *turn, s *supply, failure error) []metav1.Condition {
+// what went wrong while the step was taken, overdue is a wait that lasts too
+// long; both nil for nothing.
+func conditions(t *turn, s *supply, overdue *plan.Problem, failure error) []metav1.Condition {
 	provider := providerProblem(t, s)
 	return []metav1.Condition{
 		ready(t, provider),
@@ -31,7 +32,7 @@ func conditions(t *turn, s *supply, failure error) []metav1.Condition {
 		reflectorsEstablished(t),
 		meshDisabled(t),
 		progressing(t),
-		degraded(t, provider, failure),
+		degraded(t, worst(t, provider, overdue), failure),
 	}
 }
 
@@ -130,7 +131,7 @@ func reflectorsEstablished(t *turn) metav1.Condition {
 		}
 	}
 	if len(missing) > 0 {
-		return condition(kind, metav1.ConditionFalse, "SessionsMissing", few(missing, 3))
+		return condition(kind, metav1.ConditionFalse, "SessionsMissing", few(missing))
 	}
 	return condition(kind, metav1.ConditionTrue, "AllEstablished",
 		fmt.Sprintf("%d route reflectors have all their sessions", len(t.step.Reflectors)))
@@ -161,15 +162,27 @@ func progressing(t *turn) metav1.Condition {
 	}
 }
 
-func degraded(t *turn, provider *plan.Problem, failure error) metav1.Condition {
-	kind := v1alpha1.ConditionDegraded
+// worst is what a person should look at first, nil for nothing: a refusal, then
+// missing sessions, then what the provider says itself, then that it takes long.
+func worst(t *turn, provider, overdue *plan.Problem) *plan.Problem {
 	switch {
 	case t.step.Problem != nil:
-		return condition(kind, metav1.ConditionTrue, t.step.Problem.Reason, t.step.Problem.Message)
-	case failure != nil:
-		return condition(kind, metav1.ConditionTrue, "StepFailed", failure.Error())
+		return t.step.Problem
+	case overdue != nil && overdue.Reason == ReasonSessionTimeout:
+		return overdue
 	case provider != nil && t.needsProvider():
-		return condition(kind, metav1.ConditionTrue, provider.Reason, provider.Message)
+		return provider
+	}
+	return overdue
+}
+
+func degraded(t *turn, problem *plan.Problem, failure error) metav1.Condition {
+	kind := v1alpha1.ConditionDegraded
+	switch {
+	case t.step.Problem == nil && failure != nil:
+		return condition(kind, metav1.ConditionTrue, "StepFailed", failure.Error())
+	case problem != nil:
+		return condition(kind, metav1.ConditionTrue, problem.Reason, problem.Message)
 	}
 	return condition(kind, metav1.ConditionFalse, "AsExpected", "nothing is wrong")
 }
@@ -178,5 +191,5 @@ func waitText(step rollout.Step) string {
 	if len(step.WaitingFor) == 0 {
 		return step.Reason
 	}
-	return fmt.Sprintf("%s; waiting for %s", step.Reason, few(step.WaitingFor, 3))
+	return fmt.Sprintf("%s; waiting for %s", step.Reason, few(step.WaitingFor))
 }

@@ -57,8 +57,11 @@ type mortalCloud struct {
 }
 
 func (m mortalCloud) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {
+	if m.ensureErr != nil {
+		return cloud.Progress{}, m.ensureErr
+	}
 	return cloud.Progress{Did: "created"}, m.write(func() error {
-		m.pool.Exists, m.pool.Owned = true, true
+		m.pool.Exists, m.pool.Owned, m.pool.Name = true, true, "route-reflectors"
 		return nil
 	})
 }

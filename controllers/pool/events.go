@@ -31,7 +31,8 @@ type news struct {
 // actionTaken says what was changed in the cluster and why; zero for what is
 // not worth an event.
 func actionTaken(action plan.Action, step rollout.Step) news {
-	reason, related := "", (*corev1.ObjectReference)(nil)
+	var reason string
+	var related *corev1.ObjectReference
 	switch a := action.(type) {
 	case plan.SetReflector:
 		reason, related = "ReflectorAdded", nodeRef(a.Node)
@@ -98,14 +99,14 @@ func (r *Reconciler) emit(ctx context.Context, t *turn, e news) {
 	if e.related != nil {
 		related = e.related
 	}
-	r.Recorder.Eventf(t.object, related, e.kind, e.reason, e.action, "%s", short(e.note, maxNote))
+	r.Recorder.Eventf(t.object, related, e.kind, e.reason, e.action, "%s", short(e.note))
 }
 
 // narrate tells of a new step in the log, and of a hindrance when it comes and
 // when it goes.
 func (r *Reconciler) narrate(ctx context.Context, t *turn) {
 	if t.step.Name != r.stepName {
-		log.FromContext(ctx).Info("next step", "step", t.step.Name, "reason", t.step.Reason, "waitingFor", few(t.step.WaitingFor, 3))
+		log.FromContext(ctx).Info("next step", "step", t.step.Name, "reason", t.step.Reason, "waitingFor", few(t.step.WaitingFor))
 	}
 	problem, reason := r.hindrance(t), ""
 	if problem != nil {
@@ -125,13 +126,7 @@ func (r *Reconciler) narrate(ctx context.Context, t *turn) {
 
 // hindrance is what a person should look at first, nil for nothing.
 func (r *Reconciler) hindrance(t *turn) *plan.Problem {
-	if t.step.Problem != nil {
-		return t.step.Problem
-	}
-	if !t.needsProvider() {
-		return nil
-	}
-	return providerProblem(t, &r.supply)
+	return worst(t, providerProblem(t, &r.supply), late(t, r.waiting(t)))
 }
 
 // words makes a CamelCase word of a sentence.
@@ -147,7 +142,9 @@ func words(sentence string) string {
 	return out.String()
 }
 
-func short(text string, limit int) string {
+// short cuts a text to what the API takes.
+func short(text string) string {
+	const limit = maxNote
 	if len(text) <= limit {
 		return text
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -45,6 +44,11 @@ func untouched(cluster plan.Cluster) bool {
 	return len(cluster.Nodes) > 0 && !ours
 }
 
+// releasable: the object is to go, and nothing of ours needs it any more.
+func (t *turn) releasable() bool {
+	return t.deleting() && (t.settled() || t.step.Problem != nil && untouched(t.cluster))
+}
+
 // release lets the object go once the mesh carries the cluster: first the pool,
 // when it is to be deleted, then the finalizer.
 func (r *Reconciler) release(ctx context.Context, t *turn) error {
@@ -54,7 +58,7 @@ func (r *Reconciler) release(ctx context.Context, t *turn) error {
 	}
 	before := t.object.DeepCopy()
 	controllerutil.RemoveFinalizer(t.object, v1alpha1.Finalizer)
-	if err := r.patchMeta(ctx, t.object, before); client.IgnoreNotFound(err) != nil {
+	if err := r.patchMeta(ctx, t.object, before); err != nil {
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	t.released = true
@@ -93,9 +97,8 @@ func (r *Reconciler) deletePool(ctx context.Context, t *turn) bool {
 
 func (r *Reconciler) patchMeta(ctx context.Context, object, before *v1alpha1.RouteReflectorPool) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := r.Client.Patch(ctx, object, patch)
-	if apierrors.IsNotFound(err) {
-		return nil
+	if err := client.IgnoreNotFound(r.Client.Patch(ctx, object, patch)); err != nil {
+		return fmt.Errorf("patching RouteReflectorPool %q: %w", object.Name, err)
 	}
-	return err
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/metered"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -20,7 +22,6 @@ const (
 	labelResult    = "result"
 	labelCondition = "condition"
 	labelStatus    = "status"
-	labelSystem    = "system"
 	labelMethod    = "method"
 
 	resultChanged   = "changed"
@@ -40,6 +41,7 @@ type Metrics struct {
 	established prometheus.Gauge
 	expected    prometheus.Gauge
 	conditions  *prometheus.GaugeVec
+	providers   *metered.Metrics
 	calls       *prometheus.HistogramVec
 }
 
@@ -63,13 +65,14 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		expected:    prometheus.NewGauge(gauge("sessions_expected", "Sessions that all route reflectors should have.")),
 		conditions: prometheus.NewGaugeVec(gauge("condition", "1 for the status that a condition has."),
 			[]string{labelCondition, labelStatus}),
+		providers: metered.NewMetrics(),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "call_duration_seconds", Help: "Calls to the cloud and to the datastore.",
+			Namespace: namespace, Subsystem: "datastore", Name: "call_duration_seconds", Help: "How long calls of the datastore took.",
 			Buckets: []float64{.005, .025, .1, .5, 1, 2.5, 5, 10, 20, 60},
-		}, []string{labelSystem, labelMethod, labelResult}),
+		}, []string{labelMethod, labelResult}),
 	}
 	registry.MustRegister(m.step, m.steps, m.waiting, m.actions, m.nodes, m.reflectors,
-		m.established, m.expected, m.conditions, m.calls)
+		m.established, m.expected, m.conditions, m.providers, m.calls)
 	return m
 }
 
@@ -125,7 +128,15 @@ func (m *Metrics) action(action plan.Action, changed bool, err error) {
 	m.actions.WithLabelValues(kind[strings.LastIndex(kind, ".")+1:], result).Inc()
 }
 
-func (m *Metrics) call(system, method string, began time.Time, err error) {
+// provider gives p with its calls measured.
+func (m *Metrics) provider(p cloud.Provider) cloud.Provider {
+	if m == nil {
+		return p
+	}
+	return m.providers.Provider(p)
+}
+
+func (m *Metrics) call(method string, began time.Time, err error) {
 	if m == nil {
 		return
 	}
@@ -133,5 +144,5 @@ func (m *Metrics) call(system, method string, began time.Time, err error) {
 	if err != nil {
 		result = resultError
 	}
-	m.calls.WithLabelValues(system, method, result).Observe(time.Since(began).Seconds())
+	m.calls.WithLabelValues(method, result).Observe(time.Since(began).Seconds())
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// The reasons with which this package refuses. Those of the cloud are
+// The reasons of this package for refusing, and for worrying. Those of the cloud are
 // "Cloud" and the kind of the error.
 const (
 	ReasonExistingNodesNotSupported = "ExistingNodesNotSupported"
@@ -23,6 +23,8 @@ const (
 	ReasonPoolConflict              = "PoolConflict"
 	ReasonPoolAutoscaled            = "PoolAutoscaled"
 	ReasonPoolProblem               = "PoolProblem"
+	ReasonSessionTimeout            = "SessionTimeout"
+	ReasonWorkersLate               = "WorkersLate"
 )
 
 // ReasonNodeStatusCRDMissing is the datastore's reason for having no session reports.
@@ -106,21 +108,23 @@ func poolProblem(pool cloud.Pool) *plan.Problem {
 				"disable it for this pool in ConfigMap kube-system/iks-ca-configmap", pool.Name),
 		}
 	case len(pool.Problems) > 0:
-		return &plan.Problem{Reason: ReasonPoolProblem, Message: few(pool.Problems, 3)}
+		return &plan.Problem{Reason: ReasonPoolProblem, Message: few(pool.Problems)}
 	}
 	return nil
 }
 
-// few joins items, at most limit of them.
-func few(items []string, limit int) string {
+// few joins the first three items.
+func few(items []string) string {
+	const limit = 3
 	if len(items) <= limit {
 		return strings.Join(items, "; ")
 	}
 	return fmt.Sprintf("%s; and %d more", strings.Join(items[:limit], "; "), len(items)-limit)
 }
 
-// capped is few for lists.
-func capped(items []string, limit int) []string {
+// capped is few for the list in the status.
+func capped(items []string) []string {
+	const limit = maxWaiting
 	if len(items) <= limit {
 		return items
 	}

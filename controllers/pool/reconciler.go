@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -96,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return r.finish(ctx, t, nil)
 	}
 	err = r.apply(ctx, t)
-	if err == nil && t.deleting() && (t.settled() || t.step.Problem != nil && untouched(t.cluster)) {
+	if err == nil && t.releasable() {
 		err = r.release(ctx, t)
 	}
 	return r.finish(ctx, t, err)
@@ -115,6 +116,10 @@ type turn struct {
 	step    rollout.Step
 	// changes counts what was really changed.
 	changes int
+	// advanced: something was changed that brings the step closer to its end.
+	advanced bool
+	// since is when the step, or what it waits for now, began.
+	since metav1.Time
 	// released: the finalizer is gone, and the object with it.
 	released bool
 }
@@ -154,6 +159,7 @@ func (r *Reconciler) finish(ctx context.Context, t *turn, err error) (reconcile.
 	if t.released {
 		return reconcile.Result{}, nil
 	}
+	t.since = since(t)
 	r.remember(t)
 	r.narrate(ctx, t)
 	var shown error

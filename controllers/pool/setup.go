@@ -51,7 +51,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error 
 		return []reconcile.Request{singleton}
 	})
 	inNamespace := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == r.Namespace })
-	return ctrl.NewControllerManagedBy(mgr).
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named("routereflectorpool").
 		For(&v1alpha1.RouteReflectorPool{}, builder.WithPredicates(wishChanged())).
 		Watches(&corev1.Node{}, toSingleton, builder.WithPredicates(nodeChanged())).
@@ -60,9 +60,14 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error 
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				retryFirst, retryMax),
+				retryFirst, retryMax,
+			),
 		}).
 		Complete(r)
+	if err != nil {
+		return fmt.Errorf("building the controller: %w", err)
+	}
+	return nil
 }
 
 // signalSource requests a reconciliation for every signal.

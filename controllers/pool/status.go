@@ -20,18 +20,19 @@ import (
 const maxWaiting = 10
 
 // report writes the status, if it says anything new. The previous status is
-// read for two times only, which say since when something is so: they are
-// reports themselves and decide nothing.
+// read for the pool's name and for two times only, which say since when
+// something is so: they are reports themselves and decide nothing.
 func (r *Reconciler) report(ctx context.Context, t *turn, failure error) error {
 	status := t.object.Status.DeepCopy()
 	ready, _ := countNodes(t.cluster.Nodes)
 	status.ObservedGeneration = t.object.Generation
 	status.Provider = providerName(t.origin.kind)
 	status.Nodes = int32(ready) //nolint:gosec // a number of nodes
+	status.Pool = poolName(status.Pool, &r.supply)
 	status.Zones = zones(t, r.supply.last)
 	status.Reflectors = reflectors(t)
 	status.Step = r.stepStatus(t)
-	setConditions(status, conditions(t, &r.supply, failure), t)
+	setConditions(status, conditions(t, &r.supply, late(t, r.waiting(t)), failure), t)
 	r.Metrics.status(*status, t.now)
 	return r.patchStatus(ctx, t.object, *status)
 }
@@ -59,23 +60,28 @@ func (r *Reconciler) patchStatus(
 }
 
 func (r *Reconciler) stepStatus(t *turn) v1alpha1.StepStatus {
-	waiting := t.step.WaitingFor
-	if r.supply.waiting != "" && ordersPool(t) && !slices.Contains(waiting, r.supply.waiting) {
-		waiting = append(slices.Clone(waiting), r.supply.waiting)
-	}
 	step := v1alpha1.StepStatus{
 		Name:       t.step.Name,
 		Reason:     t.step.Reason,
-		Since:      metav1.NewTime(t.now.Truncate(1e9)),
-		WaitingFor: capped(waiting, maxWaiting),
+		Since:      t.since,
+		WaitingFor: capped(r.waiting(t)),
 	}
 	if t.paused() && len(t.step.Actions) > 0 {
-		step.WaitingFor = capped(intentions(t), maxWaiting)
-	}
-	if before := t.object.Status.Step; before.Name == step.Name && !before.Since.IsZero() {
-		step.Since = before.Since
+		step.WaitingFor = capped(intentions(t))
 	}
 	return step
+}
+
+// poolName is the name of the pool that exists and is ours. While the provider
+// gives no news, it is what it was: before is read as the report that it is.
+func poolName(before string, s *supply) string {
+	switch {
+	case s.provider == nil || s.last == nil || s.observing.err() != nil:
+		return before
+	case s.last.Exists && s.last.Owned:
+		return s.last.Name
+	}
+	return ""
 }
 
 func providerName(kind v1alpha1.ProviderType) string {
@@ -103,17 +109,9 @@ func ordersPool(t *turn) bool {
 
 // zones reports the pool per zone: as wanted, and as it serves.
 func zones(t *turn, known *cloud.Pool) []v1alpha1.ZoneStatus {
-	desired, names := t.desired.Pool.SizePerZone, t.desired.Pool.Zones
-	if known != nil {
-		if len(names) == 0 {
-			names = known.Zones
-		}
-		if len(names) == 0 && t.reflecting() {
-			names = known.ClusterZones
-		}
-		if !t.reflecting() && known.Owned {
-			desired = known.SizePerZone
-		}
+	desired, names := t.desired.Pool.SizePerZone, zoneNames(t, known)
+	if known != nil && known.Owned && !t.reflecting() {
+		desired = known.SizePerZone
 	}
 	ready := map[string]int32{}
 	for _, name := range names {
@@ -130,6 +128,22 @@ func zones(t *turn, known *cloud.Pool) []v1alpha1.ZoneStatus {
 	}
 	slices.SortFunc(out, func(a, b v1alpha1.ZoneStatus) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// zoneNames are the zones that are wanted, else those of the pool, else those
+// that it would get.
+func zoneNames(t *turn, known *cloud.Pool) []string {
+	names := t.desired.Pool.Zones
+	if known == nil {
+		return names
+	}
+	if len(names) == 0 {
+		names = known.Zones
+	}
+	if len(names) == 0 && t.reflecting() {
+		names = known.ClusterZones
+	}
+	return names
 }
 
 func reflectors(t *turn) []v1alpha1.ReflectorStatus {
@@ -150,7 +164,7 @@ func setConditions(status *v1alpha1.RouteReflectorPoolStatus, fresh []metav1.Con
 	for i := range fresh {
 		fresh[i].ObservedGeneration = t.object.Generation
 		fresh[i].LastTransitionTime = metav1.NewTime(t.now.Truncate(1e9))
-		fresh[i].Message = short(fresh[i].Message, maxNote)
+		fresh[i].Message = short(fresh[i].Message)
 		old := meta.FindStatusCondition(status.Conditions, fresh[i].Type)
 		if old != nil && old.Status == fresh[i].Status {
 			fresh[i].LastTransitionTime = old.LastTransitionTime

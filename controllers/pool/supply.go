@@ -64,7 +64,7 @@ func (a *attempt) fail(now time.Time, err error) {
 	if errors.As(err, &typed) {
 		key += " " + typed.Op
 	}
-	a.shown.add(key, err)
+	_ = a.shown.add(key, err) // what is shown is asked for later
 	a.notBefore = now.Add(backOff(err, a.failures))
 }
 
@@ -99,7 +99,7 @@ func (s *supply) use(factory ProviderFactory, config ProviderConfig, metrics *Me
 	if err != nil {
 		return cloudProblem(redacted(err, config.APIKey))
 	}
-	s.config, s.provider = config, guard(metered(provider, metrics), config.APIKey)
+	s.config, s.provider = config, guard(metrics.provider(provider), config.APIKey)
 	// What is remembered was seen through another connection: ask this one soon.
 	s.observing.shown.clear()
 	s.lastAt = time.Time{}

@@ -134,10 +134,10 @@ type world struct {
 }
 
 // newWorld is an IKS cluster in full mesh, with credentials and an object.
-func newWorld(t testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *world {
-	t.Helper()
+func newWorld(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *world {
+	tb.Helper()
 	w := &world{
-		TB:     t,
+		TB:     tb,
 		calico: &calico{cluster: plan.Cluster{Nodes: workloadNodes(6)}, fail: map[string]error{}},
 		cloud: &supplier{pool: cloud.Pool{
 			ClusterZones: []string{"z1", "z2", "z3"},
@@ -151,8 +151,8 @@ func newWorld(t testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *world
 		f(object)
 	}
 	scheme := runtime.NewScheme()
-	require.NoError(t, corev1.AddToScheme(scheme))
-	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(tb, corev1.AddToScheme(scheme))
+	require.NoError(tb, v1alpha1.AddToScheme(scheme))
 	w.client = fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.RouteReflectorPool{}).
 		WithObjects(object, secret(apiKey), clusterInfo(clusterID)).

@@ -89,15 +89,7 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if o.BindAddress == "" {
-		o.BindAddress = "127.0.0.1"
-	}
-	if o.Host == "" {
-		o.Host = o.BindAddress
-		if ip := net.ParseIP(o.BindAddress); ip != nil && ip.IsUnspecified() {
-			o.Host = "127.0.0.1"
-		}
-	}
+	o.completeAddress()
 	if o.Port == 0 {
 		if o.Port, err = freePort(); err != nil {
 			return err
@@ -110,6 +102,19 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 		c.temporary = true
 	}
 	return nil
+}
+
+// completeAddress fills in where the apiserver listens and where it is found.
+func (o *Options) completeAddress() {
+	if o.BindAddress == "" {
+		o.BindAddress = "127.0.0.1"
+	}
+	if o.Host == "" {
+		o.Host = o.BindAddress
+		if ip := net.ParseIP(o.BindAddress); ip != nil && ip.IsUnspecified() {
+			o.Host = "127.0.0.1"
+		}
+	}
 }
 
 func (c *ControlPlane) writeFiles() (err error) {

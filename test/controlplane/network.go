@@ -14,7 +14,7 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("finding a free port: %w", err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert,errcheck // a TCP listener has a TCP address
+	port := listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // a TCP listener has a TCP address
 	return port, listener.Close()
 }
 

@@ -1,0 +1,86 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// workersTimeout is how long the cloud may take for workers before that is worth
+// saying: 20 minutes and more are usual.
+const workersTimeout = time.Hour
+
+// sessionTimeout is how long a step may wait for BGP before that is worth
+// saying, and whether it waits for BGP at all. Under the Timer gate nothing is
+// observed, so nothing can be missing.
+func sessionTimeout(t *turn) (time.Duration, bool) {
+	limit := t.desired.SessionTimeout
+	switch t.step.Name {
+	case "RemoveReflector":
+		limit += t.desired.RemovalDelay
+	case "AwaitSessions", "AwaitRoutes", "AwaitMesh", "ChangeClusterID":
+	default:
+		return 0, false
+	}
+	return limit, limit > 0 && !t.desired.Timer
+}
+
+// late says that a wait lasts longer than it should, nil while it does not. It
+// is a report: what is done stays the same.
+func late(t *turn, waiting []string) *plan.Problem {
+	if t.step.Problem != nil || t.paused() || len(waiting) == 0 {
+		return nil
+	}
+	waited := t.now.Sub(t.since.Time)
+	if limit, ok := sessionTimeout(t); ok && waited > limit {
+		return &plan.Problem{Reason: ReasonSessionTimeout, Message: fmt.Sprintf(
+			"%s has been waiting for more than %s for %s: look at calico-node on these nodes "+
+				"(kubectl get pods --all-namespaces --selector k8s-app=calico-node --output wide); "+
+				"nothing is removed meanwhile", t.step.Name, limit, few(waiting),
+		)}
+	}
+	if waited > workersTimeout && slices.Contains([]string{"EnsurePool", "RetireWorker", "ShrinkPool"}, t.step.Name) {
+		return &plan.Problem{Reason: ReasonWorkersLate, Message: fmt.Sprintf(
+			"%s has been waiting for more than %s for %s: look at the workers of the pool in IBM Cloud "+
+				"(ibmcloud ks worker ls); routing is left as it is meanwhile", t.step.Name, workersTimeout, few(waiting),
+		)}
+	}
+	return nil
+}
+
+// since is when the wait of this turn began. It is read from the status, so that
+// a restart does not begin it anew; what has been achieved does.
+func since(t *turn) metav1.Time {
+	before := t.object.Status.Step
+	if before.Name != t.step.Name || before.Since.IsZero() || t.advanced || batchDone(t) {
+		return metav1.NewTime(t.now.Truncate(time.Second))
+	}
+	return before.Since
+}
+
+// batchDone: all nodes of a batch were seen in order, and the next batch follows.
+func batchDone(t *turn) bool {
+	return len(t.step.Proven) > 0 && len(t.step.Proven)+len(t.step.Reflectors) >= len(t.step.Watch)
+}
+
+// advances: the action brings the step closer to its end.
+func advances(action plan.Action) bool {
+	switch action.(type) {
+	case plan.RefreshStatus, plan.EnsurePool:
+		return false
+	}
+	return true
+}
+
+// waiting is what the step waits for, in the cluster and in the cloud.
+func (r *Reconciler) waiting(t *turn) []string {
+	waiting := t.step.WaitingFor
+	if r.supply.waiting != "" && ordersPool(t) && !slices.Contains(waiting, r.supply.waiting) {
+		waiting = append(slices.Clone(waiting), r.supply.waiting)
+	}
+	return waiting
+}
