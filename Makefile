@@ -71,8 +71,7 @@ fmt: ## Format all Go code
 
 .PHONY: assets
 assets: ## Build the control plane and the node agent of the tests ahead of time
-	@go run ./test/controlplane/cmd/assets >/dev/null
-	@go run ./test/lab/cmd/assets >/dev/null
+	@go run ./test/lab/cmd/assets
 
 .PHONY: packages
 packages: ## Install what the lab needs from the distribution: bird, fping, iproute2

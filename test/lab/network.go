@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -40,9 +41,9 @@ func block(number int) netip.Prefix {
 // nth is the address n after base.
 func nth(base netip.Addr, n int) netip.Addr {
 	b := base.As4()
-	value := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
-	value += uint32(n) //nolint:gosec // G115: a small number
-	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)})
+	value := binary.BigEndian.Uint32(b[:]) + uint32(n) //nolint:gosec // G115: a small number
+	binary.BigEndian.PutUint32(b[:], value)
+	return netip.AddrFrom4(b)
 }
 
 // fabric is the bridge that everything is plugged into, in a namespace of its own.

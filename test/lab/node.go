@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -49,9 +48,6 @@ type node struct {
 	// up is guarded by the lab's lock; once it is set nothing above changes.
 	up bool
 }
-
-// configTimeout is how long confd may take to render a node's first configuration; many nodes at once take their time.
-const configTimeout = 2 * time.Minute
 
 // AddNode makes a host, registers it, starts its processes, waits until BIRD runs, and then marks it Ready. It does not wait for
 // sessions: see WaitMesh. Probes to and from its pods count from their first answer on.
@@ -228,7 +224,7 @@ func (n *node) startBIRD(ctx context.Context) error {
 	if err := n.bird.start(); err != nil {
 		return err
 	}
-	return poll(ctx, configTimeout, func() error {
+	return poll(ctx, func() error {
 		if !n.bird.running() {
 			return &finalError{fmt.Errorf("BIRD has ended: %s", tail(n.bird.logPath))}
 		}
@@ -238,7 +234,7 @@ func (n *node) startBIRD(ctx context.Context) error {
 }
 
 func (n *node) waitForConfig(ctx context.Context) error {
-	return poll(ctx, configTimeout, func() error {
+	return poll(ctx, func() error {
 		for _, name := range []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"} {
 			if _, err := os.Stat(n.path("config", name)); err != nil {
 				return fmt.Errorf("confd has not rendered %s", name)

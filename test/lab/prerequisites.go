@@ -31,9 +31,12 @@ func checkPrograms() error {
 		return fmt.Errorf("not installed: %s (on Debian and Ubuntu: apt-get install -y bird)", strings.Join(missing, ", "))
 	}
 	out, err := exec.Command("bird", "--version").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "BIRD version 1.6.") {
-		return fmt.Errorf("Calico's BIRD is 1.6, but bird --version says %q (%v): install the package bird, not bird2", //nolint:staticcheck // ST1005: a name
-			strings.TrimSpace(string(out)), err)
+	if err != nil {
+		return fmt.Errorf("asking bird for its version: %w", err)
+	}
+	if !strings.Contains(string(out), "BIRD version 1.6.") {
+		return fmt.Errorf("Calico's BIRD is 1.6, but bird --version says %q: install the package bird, not bird2", //nolint:staticcheck // ST1005: a name
+			strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // zones is how many availability zones Workers and Dedicated spread over: zone-1 to zone-3.
 const zones = 3
 
-// Workers describes n nodes with a pod each, spread over three zones: worker-0, worker-1, …
+// Workers describes n nodes with a pod each, spread over three zones: worker-0, worker-1 and so on.
 func Workers(n int) []NodeSpec {
 	specs := make([]NodeSpec, n)
 	for i := range specs {
@@ -20,7 +20,7 @@ func Workers(n int) []NodeSpec {
 	return specs
 }
 
-// Dedicated describes n tainted nodes without pods, spread over three zones: reflector-0, reflector-1, …
+// Dedicated describes n tainted nodes without pods, spread over three zones: reflector-0, reflector-1 and so on.
 func Dedicated(n int) []NodeSpec {
 	specs := make([]NodeSpec, n)
 	for i := range specs {

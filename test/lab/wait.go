@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// sessionTimeout bounds WaitMesh and its like when the context does not: a refused connection is tried again after 5–30 s.
-	sessionTimeout = 2 * time.Minute
-	pollInterval   = 100 * time.Millisecond
+	// pollTimeout bounds every wait when the context does not: confd renders a node's first configuration slowly when many come at
+	// once, and BIRD tries a refused connection again after 5–30 s.
+	pollTimeout  = 2 * time.Minute
+	pollInterval = 100 * time.Millisecond
 )
 
 // WaitMesh waits until every two nodes with a running BIRD have an Established mesh session, seen from both sides, and WaitRoutes.
@@ -41,7 +42,7 @@ func (l *Lab) WaitReflected(ctx context.Context, reflectors ...string) error {
 
 // WaitRoutes waits until every node with a running BIRD has a route to every other such node's pods.
 func (l *Lab) WaitRoutes(ctx context.Context) error {
-	err := poll(ctx, sessionTimeout, func() error {
+	err := poll(ctx, func() error {
 		return l.eachTwo(func(on, with *node) error {
 			if with.spec.Pods == 0 {
 				return nil
@@ -56,7 +57,7 @@ func (l *Lab) WaitRoutes(ctx context.Context) error {
 }
 
 func (l *Lab) waitSessions(ctx context.Context, check func(on, with *node, sessions map[string]Session) error) error {
-	err := poll(ctx, sessionTimeout, func() error {
+	err := poll(ctx, func() error {
 		known := map[string]map[string]Session{}
 		return l.eachTwo(func(on, with *node) error {
 			if known[on.spec.Name] == nil {
@@ -126,8 +127,8 @@ func (n *node) hasRoute(to netip.Addr) error {
 type finalError struct{ error }
 
 // poll calls try until it succeeds, the context ends or the time is over, and then returns the last error.
-func poll(ctx context.Context, timeout time.Duration, try func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func poll(ctx context.Context, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

@@ -237,7 +237,7 @@ func encode(packet []byte, id uint16, number, sequence uint32) {
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff
 	}
-	binary.BigEndian.PutUint16(packet[2:], ^uint16(sum)) //nolint:gosec // G115: folded above
+	binary.BigEndian.PutUint16(packet[2:], ^uint16(sum))
 }
 
 func decode(packet []byte) (id uint16, number, sequence uint32, ok bool) {
