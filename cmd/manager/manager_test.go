@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -58,22 +59,24 @@ func TestAWholeLife(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a kube-apiserver and waits for settle times")
 	}
+	t.Parallel()
 	plane := controlplane.ForTest(t)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
-		require.NoError(t, add(scheme))
-	}
-	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
-	require.NoError(t, err)
+	admin := adminOf(t, plane)
 	began := time.Now()
 	cluster(t, admin)
 	cloud := cloudFor(t, admin)
+	env := endpoints(t, cloud)
+	theirs := writeConfig(t, admin, "Info")
+	theirs["logSeverityScreen"] = "Debug"
+	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
+	require.NoError(t, err)
+	config = meddle(t, config, func() { writeConfig(t, admin, "Debug") })
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go paperBGP{admin}.run(ctx)
-	stop := start(t, plane)
-	defer func() { stop() }()
+	manager := start(t, config, env)
+	defer func() { manager.stop() }()
 
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
@@ -97,8 +100,8 @@ func TestAWholeLife(t *testing.T) {
 	// At rest, and across a restart, nothing is written.
 	user := controlplane.ServiceAccountUser(testNamespace, "rrpool-manager")
 	quiet := time.Now()
-	stop()
-	stop = start(t, plane)
+	manager.stop()
+	manager = start(t, config, env)
 	time.Sleep(5 * time.Second) // a silence can only be waited for
 	requireSilence(t, plane, user, quiet)
 
@@ -108,12 +111,14 @@ func TestAWholeLife(t *testing.T) {
 			"%+v", object.Status.Step)
 	})
 	require.Empty(t, cloud.Workers(testClusterID, "route-reflectors"))
-	for _, kind := range []string{"BGPPeer", "BGPConfiguration", "CalicoNodeStatus"} {
+	for _, kind := range []string{"BGPPeer", "CalicoNodeStatus"} {
 		left, err := paperBGP{admin}.list(ctx, kind)
 		require.NoError(t, err)
 		require.Empty(t, left, "%s: nothing is left behind", kind)
 	}
+	requireTheirConfig(t, admin, theirs)
 	requireAllowed(t, plane, user, began)
+	requireLostRace(t, plane, user, began)
 	var events eventsv1.EventList
 	require.NoError(t, admin.List(ctx, &events))
 	require.NotContains(t, fmt.Sprint(events), testKey)
@@ -151,16 +156,34 @@ func requireAllowed(t *testing.T, plane *controlplane.ControlPlane, user string,
 	}
 }
 
-// start runs the manager until the returned function is called.
-func start(t *testing.T, plane *controlplane.ControlPlane) func() {
+// adminOf is a client that may do everything.
+func adminOf(t *testing.T, plane *controlplane.ControlPlane) client.Client {
 	t.Helper()
-	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
 	require.NoError(t, err)
+	return admin
+}
+
+// running is a manager at work, and where its metrics are.
+type running struct {
+	*process
+	metrics string
+}
+
+// start runs the manager until it is stopped.
+func start(t *testing.T, config *rest.Config, env []string, more ...string) running {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(path, config))
 	probes, metrics := freeAddress(t), freeAddress(t)
-	process := launch(t, "--kubeconfig="+path, "--namespace="+testNamespace,
-		"--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
+	process := launch(t, env, append([]string{
+		"--kubeconfig=" + path, "--namespace=" + testNamespace,
+		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + probes,
+	}, more...)...)
 	await(t, time.Minute, func(c *assert.CollectT) {
 		for url, want := range map[string]string{
 			probes + "/healthz": "ok", probes + "/readyz": "ok", metrics + "/metrics": "rrpool_nodes",
@@ -168,7 +191,7 @@ func start(t *testing.T, plane *controlplane.ControlPlane) func() {
 			require.Contains(c, get(c, "http://"+url), want)
 		}
 	})
-	return process.stop
+	return running{process, "http://" + metrics + "/metrics"}
 }
 
 func get(c *assert.CollectT, url string) string {
@@ -277,14 +300,16 @@ func cloudFor(t *testing.T, admin client.Client) *iksserver.Server {
 	}
 	seed.Pools = []iksserver.Pool{base}
 	server.AddCluster(seed)
-	web := httptest.NewServer(server)
-	t.Cleanup(func() {
-		server.Close()
-		web.Close()
-	})
-	t.Setenv("IBMCLOUD_CS_API_ENDPOINT", web.URL)
-	t.Setenv("IBMCLOUD_IAM_API_ENDPOINT", web.URL)
+	t.Cleanup(server.Close)
 	return server
+}
+
+// endpoints serves a cloud and gives the variables that lead a manager there.
+func endpoints(t *testing.T, cloud http.Handler) []string {
+	t.Helper()
+	web := httptest.NewServer(cloud)
+	t.Cleanup(web.Close)
+	return []string{"IBMCLOUD_CS_API_ENDPOINT=" + web.URL, "IBMCLOUD_IAM_API_ENDPOINT=" + web.URL}
 }
 
 func await(t *testing.T, limit time.Duration, check func(*assert.CollectT)) {

@@ -30,7 +30,8 @@ var binary struct {
 	err  error
 }
 
-func launch(t *testing.T, args ...string) *process {
+// launch starts a manager with these variables on top of our own.
+func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	binary.Do(func() {
 		dir, err := controlplane.CacheDir()
@@ -45,6 +46,7 @@ func launch(t *testing.T, args ...string) *process {
 	})
 	require.NoError(t, binary.err)
 	p := &process{t: t, cmd: exec.Command(binary.path, args...), log: &bytes.Buffer{}}
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(p.stop)

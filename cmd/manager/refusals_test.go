@@ -1,0 +1,341 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+// site is a cluster with a manager, and a cloud that can be exchanged.
+type site struct {
+	*testing.T
+	plane   *controlplane.ControlPlane
+	admin   client.Client
+	cloud   *iksserver.Server
+	serving atomic.Pointer[iksserver.Server]
+	manager running
+}
+
+// ServeHTTP implements http.Handler.
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serving.Load().ServeHTTP(w, r) }
+
+// refusal is something in the way, as a user meets it.
+type refusal struct {
+	name string
+	// trouble makes it; what it returns, if anything, takes it away again.
+	trouble func(s *site) func()
+	// reason of the condition Degraded, and words that its message has.
+	reason string
+	says   []string
+	// orders: the cloud is asked for workers, as it should be.
+	orders bool
+}
+
+var refusals = []refusal{
+	{
+		name:    "somebody's BGPPeer between nodes of the cluster",
+		trouble: func(s *site) func() { return s.peer("theirs", map[string]any{"peerSelector": "has(spine)"}) },
+		reason:  "ForeignInClusterPeer", says: []string{"BGPPeer theirs", "delete it"},
+	},
+	{
+		name: "somebody's BGPPeer under our name",
+		trouble: func(s *site) func() {
+			return s.peer("rrpool-clients", map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(64513)})
+		},
+		reason: "NameTaken", says: []string{"BGPPeer rrpool-clients", "rename or delete it"},
+	},
+	{
+		name: "somebody's route reflector",
+		trouble: func(s *site) func() {
+			s.annotate("10.1.0.1", idAnnotation, "1.2.3.4")
+			return func() { s.annotate("10.1.0.1", idAnnotation, "") }
+		},
+		reason: "ForeignReflector", says: []string{"node 10.1.0.1", "1.2.3.4", "remove its routeReflectorClusterID"},
+	},
+	{
+		name: "somebody's worker pool of our name",
+		trouble: func(s *site) func() {
+			s.cloud.AddPool(testClusterID, iksserver.Pool{
+				Name: "route-reflectors", Flavor: "bx2.2x8", SizePerZone: 1, Zones: []string{"us-south-1"},
+			})
+			return nil
+		},
+		reason: "PoolConflict", says: []string{`"route-reflectors"`, "spec.provider.iks.poolName"},
+	},
+	{
+		name: "Calico without BGP",
+		trouble: func(s *site) func() {
+			s.annotateAll(false)
+			return func() { s.annotateAll(true) }
+		},
+		reason: "BGPDisabled", says: []string{"none of the 6 nodes", "CALICO_NETWORKING_BACKEND"},
+	},
+	{
+		name: "an IKS cluster without credentials",
+		trouble: func(s *site) func() {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rrpool-ibmcloud"}}
+			require.NoError(s, s.admin.Get(s.Context(), client.ObjectKeyFromObject(secret), secret))
+			require.NoError(s, s.admin.Delete(s.Context(), secret))
+			secret.ResourceVersion = ""
+			return func() { require.NoError(s, s.admin.Create(s.Context(), secret)) }
+		},
+		reason: "CredentialsMissing", says: []string{"rrpool-ibmcloud", "kubectl --namespace rrpool-system create secret"},
+	},
+	{
+		name: "a key that IAM refuses",
+		trouble: fault(iksserver.Fault{
+			Status: http.StatusUnauthorized, Body: `{"errorCode":"BXNIM0415E","errorMessage":"Provided API key ` + testKey + ` could not be found."}`,
+		}.On(http.MethodPost, "/identity/token")),
+		reason: "CloudUnauthorized", says: []string{"API key must be valid"},
+	},
+	{
+		name: "a key without permission",
+		trouble: fault(iksserver.Fault{
+			Status: http.StatusForbidden, Body: `{"code":"E0003","description":"` + testKey + ` may not do this"}`,
+		}.On(http.MethodGet, "")),
+		reason: "CloudUnauthorized", says: []string{"E0003", "Operator or Administrator"},
+	},
+	{
+		name: "a cloud that breaks",
+		trouble: fault(iksserver.Fault{
+			Status: http.StatusInternalServerError, Body: `{"code":"E0000","description":"panic: ` + testKey + `"}`,
+		}.On(http.MethodGet, "")),
+		reason: "CloudUnavailable",
+	},
+	{
+		name: "the page of a proxy",
+		trouble: fault(iksserver.Fault{
+			Spoil: func([]byte) []byte { return []byte("<html>" + testKey + "</html>") },
+		}.On(http.MethodGet, "")),
+		reason: "CloudUnavailable", says: []string{"does not answer sensibly"},
+	},
+	{
+		name: "workers that fail",
+		trouble: func(s *site) func() {
+			s.cloud.FailNext(1000, "provision_failed", "no capacity for "+testKey)
+			return nil
+		},
+		reason: "PoolProblem", says: []string{"no capacity for"}, orders: true,
+	},
+	{
+		name: "an account whose quota refuses the workers",
+		trouble: func(s *site) func() {
+			s.cloud.SetQuota(6)
+			return nil
+		},
+		reason: "PoolProblem", says: []string{"insufficient infrastructure quota"}, orders: true,
+	},
+	{
+		name: "an account whose quota refuses the order",
+		trouble: fault(iksserver.Fault{
+			Status: http.StatusBadRequest, Body: `{"code":"E4712","description":"` + testKey + ` is over quota"}`,
+		}.On(http.MethodPost, "Pool")),
+		reason: "CloudQuotaExceeded", says: []string{"over quota"}, orders: true,
+	},
+	{
+		name:    "no CalicoNodeStatus",
+		trouble: (*site).withoutReports,
+		reason:  "NodeStatusCRDMissing", says: []string{"CalicoNodeStatus", "rollout.gate: Timer"},
+	},
+}
+
+// The manager as it is deployed, in clusters where something is in its way: it
+// says what and what would help, touches nothing, and never tells the key.
+func TestWhatIsInTheWayIsSaidAndLeftAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a kube-apiserver")
+	}
+	t.Parallel()
+	s := newSite(t)
+	for _, tc := range refusals {
+		met := t.Run(tc.name, func(t *testing.T) {
+			s.T = t
+			s.meet(tc)
+		})
+		if !met {
+			break // the next would find what this one left
+		}
+	}
+	s.T = t
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	ctx := t.Context()
+	calico, err := controlplane.CalicoCRDs(ctx)
+	require.NoError(t, err)
+	own, err := controlplane.OwnCRDs(ctx)
+	require.NoError(t, err)
+	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: controlplane.AuditAll, CRDs: []string{calico, own}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	s := &site{T: t, plane: plane, admin: adminOf(t, plane)}
+	cluster(t, s.admin)
+	s.newCloud()
+	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
+	require.NoError(t, err)
+	s.manager = start(t, config, endpoints(t, s), "--zap-log-level=debug")
+	return s
+}
+
+func (s *site) newCloud() {
+	s.Helper()
+	s.cloud = cloudFor(s.T, s.admin)
+	s.serving.Store(s.cloud)
+}
+
+// meet has the manager meet one trouble, from a new object to its end.
+func (s *site) meet(tc refusal) {
+	s.Helper()
+	s.newCloud()
+	remedy := tc.trouble(s)
+	began := time.Now()
+	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+	if !tc.orders {
+		// Trouble that comes with the object may be seen a moment later. It is there
+		// first in life, and here the pause sees to it.
+		object.Spec.Mode = v1alpha1.ModePaused
+	}
+	require.NoError(s, s.admin.Create(s.Context(), object))
+	s.awaitDegraded(object, tc)
+	if !tc.orders {
+		object.Spec.Mode = v1alpha1.ModeRouteReflector
+		require.NoError(s, s.admin.Update(s.Context(), object))
+		s.awaitDegraded(object, tc)
+	}
+	require.False(s, meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.ConditionReady))
+	time.Sleep(300 * time.Millisecond) // a silence can only be waited for
+	s.requireUntouched(began)
+	_, mutations, _ := s.cloud.Counts()
+	require.Equal(s, tc.orders, mutations > 0, "requests that change the cloud: %d", mutations)
+	s.requireKeyUntold(object)
+
+	// What was never touched does not hold up a deletion.
+	require.NoError(s, s.admin.Delete(s.Context(), object))
+	await(s.T, 30*time.Second, func(c *assert.CollectT) {
+		require.True(c, apierrors.IsNotFound(s.admin.Get(s.Context(), client.ObjectKeyFromObject(object), object)))
+	})
+	s.requireUntouched(began)
+	if remedy != nil {
+		remedy()
+	}
+}
+
+// awaitDegraded waits until the object, as it is now, is said to be in trouble.
+func (s *site) awaitDegraded(object *v1alpha1.RouteReflectorPool, tc refusal) {
+	s.Helper()
+	await(s.T, 30*time.Second, func(c *assert.CollectT) {
+		require.NoError(c, s.admin.Get(s.Context(), client.ObjectKeyFromObject(object), object))
+		degraded := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionDegraded)
+		require.NotNil(c, degraded)
+		require.Equal(c, object.Generation, degraded.ObservedGeneration)
+		require.Equal(c, "True "+tc.reason, fmt.Sprintf("%s %s", degraded.Status, degraded.Reason), degraded.Message)
+		for _, words := range tc.says {
+			require.Contains(c, degraded.Message, words)
+		}
+	})
+}
+
+// requireUntouched: the manager wrote nothing but what it has to say, its lease
+// and its own object.
+func (s *site) requireUntouched(since time.Time) {
+	s.Helper()
+	user := controlplane.ServiceAccountUser(testNamespace, "rrpool-manager")
+	writes, err := s.plane.Writes(user, since)
+	require.NoError(s, err)
+	require.NotEmpty(s, writes, "it has said something")
+	for _, write := range writes {
+		own := strings.HasPrefix(write.Resource, "routereflectorpools")
+		require.True(s, write.Lease() || own || write.Resource == "events", "%s", write)
+	}
+	requireAllowed(s.T, s.plane, user, since)
+}
+
+// requireKeyUntold looks for the key wherever the manager speaks; the log is
+// looked at when it ends.
+func (s *site) requireKeyUntold(object *v1alpha1.RouteReflectorPool) {
+	s.Helper()
+	require.NotContains(s, fmt.Sprintf("%+v", object), testKey)
+	var events eventsv1.EventList
+	require.NoError(s, s.admin.List(s.Context(), &events))
+	require.NotContains(s, fmt.Sprintf("%+v", events.Items), testKey)
+	await(s.T, 5*time.Second, func(c *assert.CollectT) {
+		told := get(c, s.manager.metrics)
+		require.Contains(c, told, "rrpool_condition")
+		require.NotContains(c, told, testKey)
+	})
+}
+
+// fault is a trouble of the cloud.
+func fault(f iksserver.Fault) func(*site) func() {
+	return func(s *site) func() {
+		s.cloud.Inject(f)
+		return nil
+	}
+}
+
+func (s *site) peer(name string, spec map[string]any) func() {
+	s.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(calicoGroup.WithKind("BGPPeer"))
+	object.SetName(name)
+	require.NoError(s, s.admin.Create(s.Context(), object))
+	return func() { require.NoError(s, s.admin.Delete(s.Context(), object)) }
+}
+
+// annotate sets an annotation of a node; "" removes it.
+func (s *site) annotate(name, key, value string) {
+	s.Helper()
+	node := &corev1.Node{}
+	require.NoError(s, s.admin.Get(s.Context(), client.ObjectKey{Name: name}, node))
+	before := node.DeepCopy()
+	if delete(node.Annotations, key); value != "" {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, key, value)
+	}
+	require.NoError(s, s.admin.Patch(s.Context(), node, client.MergeFrom(before)))
+}
+
+// annotateAll gives every node its BGP address, or takes it.
+func (s *site) annotateAll(bgp bool) {
+	s.Helper()
+	var nodes corev1.NodeList
+	require.NoError(s, s.admin.List(s.Context(), &nodes))
+	for _, node := range nodes.Items {
+		address := ""
+		if bgp {
+			address = node.Name + "/24"
+		}
+		s.annotate(node.Name, ipv4Annotation, address)
+	}
+}
+
+// withoutReports removes the kind CalicoNodeStatus.
+func (s *site) withoutReports() func() {
+	s.Helper()
+	definition := &unstructured.Unstructured{}
+	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	definition.SetName("caliconodestatuses.crd.projectcalico.org")
+	require.NoError(s, s.admin.Delete(s.Context(), definition))
+	await(s.T, 20*time.Second, func(c *assert.CollectT) {
+		require.True(c, apierrors.IsNotFound(s.admin.Get(s.Context(), client.ObjectKeyFromObject(definition), definition)))
+	})
+	return nil
+}
