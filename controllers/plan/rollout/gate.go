@@ -92,7 +92,7 @@ func (v *view) reflectorSessions(g *gate, r plan.Node, rs []plan.Node, settle ti
 		return
 	}
 	missing := len(g.waiting)
-	up := v.sessionsUp(g, st, r, v.clients, isPeer)
+	up := v.sessionsUp(g, st, r, v.served(), isPeer)
 	up = latest(up, v.sessionsUp(g, st, r, others(rs, r), isPeer))
 	for _, s := range st.Sessions {
 		if s.Kind == plan.SessionMesh {

@@ -84,7 +84,7 @@ func (v *view) meshSessions(g *gate, n plan.Node) {
 		return
 	}
 	before := len(g.waiting)
-	up := v.sessionsUp(g, st, n, others(v.clients, n), isMesh)
+	up := v.sessionsUp(g, st, n, others(v.served(), n), isMesh)
 	if len(g.waiting) == before {
 		v.prove(g, st, up.Add(meshSettle), v.BGP.Restored.Add(v.quiet))
 	}

@@ -19,6 +19,9 @@ func disableMesh(v *view) *Step {
 	}
 	reason := "the mesh stays on until every node has its routes from every route reflector"
 	g := v.reflectorGate(v.wanted, v.settle)
+	if len(v.clients) == 0 {
+		g.wait("a Ready node to serve")
+	}
 	if !v.complete() {
 		g.wait("%d route reflectors, there are %d", v.total, v.readyCount())
 	}
@@ -93,6 +96,7 @@ func (v *view) routesGate(g *gate, c plan.Node) {
 		return
 	}
 	before := len(g.waiting)
+	v.unreadyGate(g, st)
 	for prefix, senders := range v.senders(st, c) {
 		for _, rr := range v.wanted {
 			if !fromAny(senders, common(c, rr)) {
@@ -102,6 +106,21 @@ func (v *view) routesGate(g *gate, c plan.Node) {
 	}
 	if len(g.waiting) == before {
 		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
+	}
+}
+
+// unreadyGate demands that a node which is not Ready, and which the mesh still
+// reaches, has its sessions with every reflector before the mesh goes.
+func (v *view) unreadyGate(g *gate, st plan.Status) {
+	reached := map[netip.Addr]bool{}
+	for _, s := range st.Sessions {
+		if s.Established && isMesh(s.Kind) {
+			reached[s.Peer] = true
+		}
+	}
+	alive := v.unreadyWith(reached)
+	for _, rr := range v.wanted {
+		v.sessionsUp(g, v.Statuses[rr.Name], rr, alive, isPeer)
 	}
 }
 

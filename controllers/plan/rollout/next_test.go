@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -121,6 +122,36 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 				o.Nodes[i].Addresses = append(o.Nodes[i].Addresses[:1:1], netip.MustParseAddr(fmt.Sprintf("fd00::%d", i+1)))
 			}
 		},
+		"no node is Ready": func(w *world, o *rollout.Observed) {
+			for i := range o.Nodes {
+				if !o.Nodes[i].Dedicated {
+					o.Nodes[i].Ready, o.Nodes[i].ReadyChanged = false, w.now
+				}
+			}
+		},
+		"a node that is not Ready has lost one of its reflectors": func(_ *world, o *rollout.Observed) {
+			o.Nodes[1].Ready = false
+			status(o, reflector(o), func(s *plan.Status) {
+				s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == o.Nodes[1].Addresses[0] })
+			})
+		},
+		"a node that is not Ready is reached by the mesh alone": func(_ *world, o *rollout.Observed) {
+			o.Nodes[1].Ready = false
+			for _, n := range o.Nodes {
+				if n.Dedicated {
+					status(o, n.Name, func(s *plan.Status) {
+						s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == o.Nodes[1].Addresses[0] })
+					})
+				}
+			}
+			status(o, o.Nodes[0].Name, func(s *plan.Status) {
+				for i := range s.Sessions {
+					if s.Sessions[i].Peer == o.Nodes[1].Addresses[0] {
+						s.Sessions[i].Established = true
+					}
+				}
+			})
+		},
 		"a client shares no address family": func(_ *world, o *rollout.Observed) {
 			o.Nodes[0].Addresses = []netip.Addr{netip.MustParseAddr("fd00::1")}
 		},
@@ -151,6 +182,16 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 			require.NotEmpty(t, s.WaitingFor, s.Name)
 		})
 	}
+	t.Run("a node that is down for good holds nothing up", func(t *testing.T) {
+		w, o := meshOn(t)
+		o.Nodes[1].Ready = false
+		for name := range o.Statuses {
+			status(&o, name, func(s *plan.Status) {
+				s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == o.Nodes[1].Addresses[0] })
+			})
+		}
+		require.Equal(t, "DisableMesh", w.next(o).Name)
+	})
 	t.Run("nothing is missing: then it goes", func(t *testing.T) {
 		w, o := meshOn(t)
 		require.Equal(t, "DisableMesh", w.next(o).Name)

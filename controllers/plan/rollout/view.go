@@ -30,6 +30,9 @@ type view struct {
 
 	// clients are the Ready nodes whose routing the reflectors carry.
 	clients []plan.Node
+	// unready are workload nodes that Kubernetes calls NotReady or is deleting, and
+	// whose routing may well be alive: a kubelet that is down stops no packet.
+	unready []plan.Node
 	// clientAddrs are the addresses of all clients.
 	clientAddrs map[netip.Addr]bool
 	// holders have the role, or what is left of it, by our doing.
@@ -57,6 +60,8 @@ func newView(o Observed, d Desired, now time.Time) *view {
 			for _, a := range n.Addresses {
 				v.clientAddrs[a] = true
 			}
+		case n.SpeaksBGP() && !n.Dedicated:
+			v.unready = append(v.unready, n)
 		}
 	}
 	if d.Dedicated {
@@ -164,6 +169,30 @@ func (v *view) lastWrite() time.Time {
 func (v *view) complete() bool {
 	return len(v.wanted) > 0 && len(v.wanted) >= v.total &&
 		!slices.ContainsFunc(v.wanted, func(n plan.Node) bool { return !usable(n) || !v.inRole(n) })
+}
+
+// served are the nodes that reflectors must serve, or the mesh must reach: the
+// Ready ones, and those of the others that a reflector has a session with.
+func (v *view) served() []plan.Node {
+	if len(v.unready) == 0 {
+		return v.clients
+	}
+	alive := map[netip.Addr]bool{}
+	for _, n := range v.holders {
+		for _, s := range v.Statuses[n.Name].Sessions {
+			if s.Established && isPeer(s.Kind) {
+				alive[s.Peer] = true
+			}
+		}
+	}
+	return append(slices.Clone(v.clients), v.unreadyWith(alive)...)
+}
+
+// unreadyWith gives the unready nodes that have one of these addresses.
+func (v *view) unreadyWith(addrs map[netip.Addr]bool) []plan.Node {
+	return slices.DeleteFunc(slices.Clone(v.unready), func(n plan.Node) bool {
+		return !slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return addrs[a] })
+	})
 }
 
 // isWanted reports whether a node is in the wanted set.
