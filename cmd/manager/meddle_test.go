@@ -1,11 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,16 +72,8 @@ func requireTheirConfig(t *testing.T, admin client.Client, theirs map[string]any
 	require.NoError(t, err)
 	require.Len(t, configs, 1)
 	require.Equal(t, theirs, configs[0].Object["spec"])
-	require.NotContains(t, strings.Join(keys(configs[0].GetAnnotations()), " "), "rrpool")
+	require.NotContains(t, fmt.Sprint(configs[0].GetAnnotations()), "rrpool")
 	require.Empty(t, configs[0].GetLabels())
-}
-
-func keys(m map[string]string) []string {
-	var out []string
-	for key := range m {
-		out = append(out, key)
-	}
-	return out
 }
 
 // requireLostRace: an update really came too late, and was not forced.

@@ -34,16 +34,31 @@ func (r *Reconciler) compute(t *turn) {
 		problem = t.origin.problem
 	}
 	t.desired = desired
-	if problem != nil {
-		t.step = rollout.Step{Name: "Refuse", Reason: problem.Message, Problem: problem}
-		return
-	}
 	observed := rollout.Observed{
 		Cluster: t.cluster,
 		Pool:    poolOf(t.pool, t.cluster.Nodes, taintOf(t.object.Spec.Provider.IKS.Taint)),
 		Proven:  r.proven,
 	}
+	if problem != nil {
+		t.step = r.refuse(t, observed, *problem)
+		return
+	}
 	t.step = r.next(observed, desired, t.now)
+}
+
+// refuse does nothing because of the spec, with one exception: a cluster that
+// has lost its reflectors gets its mesh, which only adds sessions. How many
+// reflectors there should be is then taken from the pool as it is.
+func (r *Reconciler) refuse(t *turn, observed rollout.Observed, problem plan.Problem) rollout.Step {
+	desired := t.desired
+	if known := r.supply.last; known != nil && known.Owned {
+		desired.Pool = plan.PoolWant{SizePerZone: known.SizePerZone, Zones: known.Zones}
+	}
+	if step := r.next(observed, desired, t.now); restores(step) {
+		step.Problem = &problem
+		return step
+	}
+	return rollout.Step{Name: "Refuse", Reason: problem.Message, Problem: &problem}
 }
 
 // relevant leaves out what the chosen gate does not suffer from: fixed waits need
@@ -92,10 +107,13 @@ func urgent(t *turn) bool {
 	if !t.reflecting() {
 		return t.step.Name != rollout.Steady
 	}
-	for _, action := range t.step.Actions {
-		if _, ok := action.(plan.RestoreMesh); ok {
-			return true
-		}
-	}
-	return false
+	return restores(t.step)
+}
+
+// restores: the step switches the mesh on.
+func restores(step rollout.Step) bool {
+	return slices.ContainsFunc(step.Actions, func(action plan.Action) bool {
+		_, ok := action.(plan.RestoreMesh)
+		return ok
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
@@ -139,4 +140,29 @@ func TestGoneObjectIsNoWork(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	require.Zero(t, w.result.RequeueAfter)
 	require.Empty(t, w.seen)
+}
+
+// A spec that cannot be followed must not cost a cluster its last way out.
+func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
+	for name, serves := range map[string]bool{"its reflectors are lost": false, "its reflectors serve": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Topology.Type = v1alpha1.TopologyQuorum })
+			off := false
+			w.calico.cluster.BGP = plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, Saved: &plan.Mesh{}}
+			w.calico.cluster.Peers = topology.Single("rrpool.io/route-reflector", topology.Session{})
+			for i := range 3 {
+				rr := node(fmt.Sprintf("10.0.1.%d", i+1), fmt.Sprintf("p%d", i+1), fmt.Sprintf("z%d", i+1))
+				rr.Ready, rr.RoleLabel, rr.Marked, rr.ClusterID = serves, true, true, "244.0.0.1"
+				w.calico.cluster.Nodes = append(w.calico.cluster.Nodes, rr)
+			}
+			w.settle(2)
+			w.expect("Degraded True TopologyNotSupported")
+			require.Equal(t, !serves, w.calico.cluster.BGP.MeshOn())
+			if serves {
+				require.Empty(t, w.calico.applied)
+				return
+			}
+			require.Equal(t, []string{plan.RestoreMesh{}.String()}, w.calico.applied, "and nothing else")
+		})
+	}
 }
