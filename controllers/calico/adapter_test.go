@@ -199,9 +199,27 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 		kept, _, err := unstructured.NestedString(raw.Object, "spec", "ofTomorrow")
 		return err == nil && kept == "set"
 	}, 20*time.Second, 50*time.Millisecond, "the API never learned of the new field")
-	_, err = b.Apply(t.Context(), scope, plan.DisableMesh{})
-	require.ErrorContains(t, err, `unknown field "ofTomorrow"): upgrade rrpool`)
-	require.False(t, IsConflict(err))
+	kept := func() string {
+		raw := customConfig()
+		require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(raw), raw))
+		out, _, err := unstructured.NestedString(raw.Object, "spec", "ofTomorrow")
+		require.NoError(t, err)
+		return out
+	}
+	b.apply(plan.DisableMesh{}, true)
+	require.Equal(t, "set", kept())
+	b.apply(plan.RestoreMesh{}, true)
+	b.apply(plan.ForgetMesh{}, true)
+	require.Equal(t, "set", kept())
+
+	// Nor by deleting what we had made.
+	_, err = b.deleteVersion(t.Context(), b.config())
+	require.NoError(t, err)
+	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
+	require.NoError(t, b.kube.Patch(t.Context(), customConfig(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))))
+	b.apply(plan.RestoreMesh{}, true)
+	b.apply(plan.ForgetMesh{}, true)
+	require.Equal(t, "set", kept())
 
 	// While the API is away nothing is known, rather than what was true before.
 	require.NoError(t, plane.StopAPIServer())

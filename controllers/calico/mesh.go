@@ -46,12 +46,6 @@ func meshIn(spec apiv3.BGPConfigurationSpec) savedMesh {
 // on: the mesh is on unless written otherwise.
 func (m savedMesh) on() bool { return m.Enabled == nil || *m.Enabled }
 
-// writeTo makes a BGPConfiguration have this mesh. All three fields change
-// together: Calico refuses a password or restart time of a mesh that is off.
-func (m savedMesh) writeTo(spec *apiv3.BGPConfigurationSpec) {
-	spec.NodeToNodeMeshEnabled, spec.NodeMeshPassword, spec.NodeMeshMaxRestartTime = m.Enabled, m.Password, m.MaxRestartTime
-}
-
 // saved reads what we kept on a BGPConfiguration, nil for nothing.
 func saved(o *apiv3.BGPConfiguration) (*savedMesh, error) {
 	text, ok := o.Annotations[beforeAnnotation]

@@ -206,24 +206,25 @@ func TestAMeshThatNothingWasSavedOfIsSwitchedOn(t *testing.T) {
 
 func TestAConcurrentEditIsAConflict(t *testing.T) {
 	b := newBench(t)
-	o := b.giveConfig(withPassword)
-	stale := o.DeepCopy()
+	b.giveConfig(withPassword)
+	stale, err := b.liveConfig(t.Context())
+	require.NoError(t, err)
 	b.editConfig(func(o *apiv3.BGPConfiguration) { o.Spec.LogSeverityScreen = "Debug" })
-	stale.Spec.LogSeverityScreen = "Error"
-	_, err := b.updateConfig(t.Context(), stale)
+	require.NoError(t, stale.set(savedMesh{Enabled: ptr.To(false)}))
+	_, err = b.updateConfig(t.Context(), stale)
 	require.True(t, IsConflict(err), "got %v", err)
 	require.Contains(t, err.Error(), `updating BGPConfiguration "default"`)
-	require.Equal(t, "Debug", b.config().Spec.LogSeverityScreen)
+	require.True(t, *b.config().Spec.NodeToNodeMeshEnabled)
 }
 
 func TestAnEditBeforeTheDeletionIsAConflict(t *testing.T) {
 	b := newBench(t)
 	stale := b.giveConfig(func(*apiv3.BGPConfiguration) {})
 	b.editConfig(func(o *apiv3.BGPConfiguration) { o.Spec.LogSeverityScreen = "Debug" })
-	_, err := b.deleteConfig(t.Context(), stale)
+	_, err := b.deleteVersion(t.Context(), stale)
 	require.True(t, IsConflict(err), "got %v", err)
 	require.NotNil(t, b.config())
-	did, err := b.deleteConfig(t.Context(), b.config())
+	did, err := b.deleteVersion(t.Context(), b.config())
 	require.NoError(t, err)
 	require.True(t, did)
 	require.Nil(t, b.config())

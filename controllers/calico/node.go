@@ -60,11 +60,15 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	return out
 }
 
-// addressOf reads an address in CIDR form; a bare address is one too.
+// addressOf reads an address as Calico does: in CIDR form or bare, without a zone.
 func addressOf(n *corev1.Node, key string) (netip.Addr, bool) {
-	value, _, _ := strings.Cut(n.Annotations[key], "/")
+	value := n.Annotations[key]
 	addr, err := netip.ParseAddr(value)
-	if err != nil || addr.Is4() != (key == ipv4Annotation) {
+	if prefix, cidr := netip.ParsePrefix(value); cidr == nil {
+		addr, err = prefix.Addr(), nil
+	}
+	addr = addr.Unmap()
+	if err != nil || addr.Zone() != "" || addr.Is4() != (key == ipv4Annotation) {
 		return netip.Addr{}, false
 	}
 	return addr, true

@@ -134,6 +134,25 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 			plan.Node{Name: "n"},
 			`projectcalico.org/IPv4Address="10.0.0.300/24", projectcalico.org/IPv6Address="10.0.0.1/24", projectcalico.org/ASNumber="many"`,
 		},
+		"addresses that Calico cannot read": {
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
+				ipv4Annotation: "10.0.0.1/33", ipv6Annotation: "fe80::1%eth0/64",
+			}}},
+			plan.Node{Name: "n"},
+			`projectcalico.org/IPv4Address="10.0.0.1/33", projectcalico.org/IPv6Address="fe80::1%eth0/64"`,
+		},
+		"a zone without a prefix length": {
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
+				ipv4Annotation: "::ffff:10.0.0.1", ipv6Annotation: "fe80::1%eth0",
+			}}},
+			plan.Node{Name: "n", Addresses: []netip.Addr{v4}},
+			`projectcalico.org/IPv6Address="fe80::1%eth0"`,
+		},
+		"IPv6 only": {
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{ipv6Annotation: "fd00::1/64"}}},
+			plan.Node{Name: "n", Addresses: []netip.Addr{v6}},
+			"",
+		},
 		"a spoiled mark is a mark": {
 			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{sinceAnnotation: "yesterday"}}},
 			plan.Node{Name: "n", Marked: true},

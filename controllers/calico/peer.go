@@ -146,12 +146,7 @@ func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
 		a.store.put(have)
 		return false, nil
 	}
-	_, err = a.calico.BGPPeers().Delete(ctx, name, options.DeleteOptions{UID: &have.UID, ResourceVersion: have.ResourceVersion})
-	if err != nil && !isMissing(err) {
-		return false, fmt.Errorf("deleting BGPPeer %q: %w", name, err)
-	}
-	a.store.forget(apiv3.KindBGPPeer, name)
-	return err == nil, nil
+	return a.deleteVersion(ctx, have)
 }
 
 // stamp notes the time on an object.

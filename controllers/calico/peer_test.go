@@ -70,6 +70,22 @@ func TestAPeerOfSomebodyElseIsNeverTouched(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
+func TestAPeerThatSomebodyTakesOverMeanwhileIsNotDeleted(t *testing.T) {
+	b := newBench(t)
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	stale, err := b.other.BGPPeers().Get(t.Context(), clients.Name, options.GetOptions{})
+	require.NoError(t, err)
+	theirs := stale.DeepCopy()
+	theirs.Labels = map[string]string{"team": "network"}
+	_, err = b.other.BGPPeers().Update(t.Context(), theirs, options.SetOptions{})
+	require.NoError(t, err)
+	_, err = b.deleteVersion(t.Context(), stale)
+	require.True(t, IsConflict(err), "got %v", err)
+	b.apply(plan.DeletePeer{Name: clients.Name}, false)
+	_, err = b.other.BGPPeers().Get(t.Context(), clients.Name, options.GetOptions{})
+	require.NoError(t, err)
+}
+
 func TestOnlyWhatChangesSomethingIsExtra(t *testing.T) {
 	auto, manual := apiv3.ReversePeeringAuto, apiv3.ReversePeeringManual
 	for name, c := range map[string]struct {

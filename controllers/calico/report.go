@@ -126,9 +126,20 @@ func (r *report) remember(seen []birdSession, at time.Time) map[sessionKey]sessi
 
 // restarted compares two of BIRD's times of the last state change. BIRD gives
 // the time of day at first and only the date later: a date is old age, not a
-// restart.
+// restart. It counts from two clocks whose seconds begin at different moments, so
+// the same change may be told with a second's difference. A session takes
+// longer than that to come back.
 func restarted(before, after string) bool {
-	return before != after && strings.Contains(after, ":")
+	if before == after {
+		return false
+	}
+	if !strings.Contains(after, ":") {
+		return !strings.Contains(before, ":")
+	}
+	a, errA := time.Parse(time.TimeOnly, before)
+	b, errB := time.Parse(time.TimeOnly, after)
+	apart := b.Sub(a).Abs()
+	return errA != nil || errB != nil || min(apart, 24*time.Hour-apart) > time.Second
 }
 
 // status is the report as the plan takes it. The agent must be Ready for the
@@ -152,10 +163,18 @@ func (r *report) status(v4, v6 bool) plan.Status {
 		}
 		return strings.Compare(string(a.Kind), string(b.Kind))
 	})
-	if slices.Contains(o.Spec.Classes, apiv3.NodeStatusClassTypeRoutes) {
+	if routed(o, v4, v6) {
 		out.HasRoutes, out.Routes = true, routesOf(o)
 	}
 	return out
+}
+
+// routed reports whether a report says what the routes are. A node has some of
+// its own: Calico gives none at all where the BIRD of one family does not answer.
+func routed(o *apiv3.CalicoNodeStatus, v4, v6 bool) bool {
+	four, six := len(o.Status.Routes.RoutesV4) > 0, len(o.Status.Routes.RoutesV6) > 0
+	return slices.Contains(o.Spec.Classes, apiv3.NodeStatusClassTypeRoutes) &&
+		(four || six) && (four || !v4) && (six || !v6)
 }
 
 func routesOf(o *apiv3.CalicoNodeStatus) []plan.Route {

@@ -55,7 +55,14 @@ func TestTheAgeOfSessionsIsWhatReportsHaveShown(t *testing.T) {
 		"a session that comes up is young":                  {[]version{{told(1, down, "12:00:00"), false}, {told(2, up, "12:00:05"), false}}, at(10), at(10)},
 		"a session that restarted between reports is young": {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:05"), false}}, at(10), at(10)},
 		"a session that BIRD now gives the date of is old":  {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "2026-05-01"), false}}, at(10), at(0)},
-		"clearing makes a report unproven":                  {[]version{{told(1, up, "12:00:00"), false}, {blankReport(), false}}, time.Time{}, at(0)},
+		"a second of difference is BIRD's rounding": {
+			[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "11:59:59"), false}, {told(3, up, "12:00:00"), false}}, at(20), at(0),
+		},
+		"so it is at midnight":             {[]version{{told(1, up, "23:59:59"), false}, {told(2, up, "00:00:00"), false}}, at(10), at(0)},
+		"two seconds are a restart":        {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:02"), false}}, at(10), at(10)},
+		"another date is a restart":        {[]version{{told(1, up, "2026-05-01"), false}, {told(2, up, "2026-05-02"), false}}, at(10), at(10)},
+		"a time after a date is too":       {[]version{{told(1, up, "2026-05-01"), false}, {told(2, up, "11:00:00"), false}}, at(10), at(10)},
+		"clearing makes a report unproven": {[]version{{told(1, up, "12:00:00"), false}, {blankReport(), false}}, time.Time{}, at(0)},
 		"a cleared and refilled report keeps ages": {
 			[]version{{told(1, up, "12:00:00"), false}, {blankReport(), false}, {told(2, up, "12:00:00"), false}}, at(20), at(0),
 		},
@@ -114,6 +121,9 @@ func TestAReportIsMapped(t *testing.T) {
 		{Prefix: netip.MustParsePrefix("172.30.2.0/26")},
 	}
 	require.Equal(t, want, r.status(true, false))
+	require.False(t, r.status(true, true).HasRoutes, "a node always has routes: none of a family means that its BIRD was not there")
+	o.Status.Routes = apiv3.CalicoNodeBGPRouteStatus{}
+	require.False(t, r.status(true, false).HasRoutes, "Calico empties all routes where one family's BIRD does not answer")
 	require.Equal(t, plan.Status{Node: "n"}, none.next(blankReport(), now, false).status(true, false))
 }
 
@@ -234,4 +244,22 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
 	seen = b.await("a proof", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(third) })
 	require.True(t, seen.Statuses["10.240.0.5"].Sessions[0].Since.Equal(third))
+}
+
+func TestAReportThatWeFindIsNoProof(t *testing.T) {
+	b := newBench(t).run()
+	want := []plan.Watch{{Node: "10.240.0.5", Period: time.Second}}
+	_, err := b.Watch(t.Context(), want)
+	require.NoError(t, err)
+	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 1 })
+	b.await("the report", func(c plan.Cluster) bool { return !c.Statuses["10.240.0.5"].Updated.IsZero() })
+
+	// A watch that lags behind has not brought the object, which may be of any age.
+	b.store.forget(apiv3.KindCalicoNodeStatus, statusName("10.240.0.5"))
+	did, err := b.Watch(t.Context(), want)
+	require.NoError(t, err)
+	require.False(t, did)
+	seen, ok := b.observe().Statuses["10.240.0.5"]
+	require.True(t, ok)
+	require.Zero(t, seen.Updated)
 }

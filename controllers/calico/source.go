@@ -3,6 +3,7 @@ package calico
 import (
 	"context"
 
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,9 +19,10 @@ type source struct {
 
 func newSource(backend api.Client, s *store) *source { return &source{Client: backend, store: s} }
 
-// List implements api.Client.
-func (s *source) List(ctx context.Context, list model.ListInterface, revision string) (*model.KVPairList, error) {
-	found, err := s.Client.List(ctx, list, revision)
+// List implements api.Client. Whatever the revision that would do, it asks for
+// the latest: what a list says holds, and an apiserver's cache may lag behind.
+func (s *source) List(ctx context.Context, list model.ListInterface, _ string) (*model.KVPairList, error) {
+	found, err := s.Client.List(ctx, list, "")
 	kind := kindOf(list)
 	switch {
 	case ctx.Err() != nil:
@@ -36,10 +38,11 @@ func (s *source) List(ctx context.Context, list model.ListInterface, revision st
 }
 
 // Watch implements api.Client. After a failure it demands a new list, because
-// what a watch brings then may have happened long ago.
+// what a watch brings then may have happened long ago. With reports it does so
+// after any end of a watch: they prove something by the time of their arrival.
 func (s *source) Watch(ctx context.Context, list model.ListInterface, options api.WatchOptions) (api.WatchInterface, error) {
 	kind := kindOf(list)
-	if s.store.failing(kind) {
+	if s.store.failing(kind) || kind == apiv3.KindCalicoNodeStatus && !s.store.fresh(kind) {
 		return nil, apierrors.NewResourceExpired("the watch was interrupted") //nolint:wrapcheck // the syncer looks at the error's type
 	}
 	w, err := s.Client.Watch(ctx, list, options)

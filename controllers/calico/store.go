@@ -38,6 +38,8 @@ type store struct {
 	// listed last. What a list says holds, even where its revision is lower than
 	// one seen before, as after a restored backup; and a report may be of any age.
 	relisted map[string]map[string]string
+	// unwatched kinds have been listed and not been watched since.
+	unwatched map[string]bool
 
 	peers    map[string]*apiv3.BGPPeer
 	config   *apiv3.BGPConfiguration
@@ -48,7 +50,7 @@ type store struct {
 func newStore(now func() time.Time) *store {
 	return &store{
 		now: now, changes: make(chan struct{}, 1), synced: make(chan struct{}),
-		fares: map[string]fare{}, relisted: map[string]map[string]string{},
+		fares: map[string]fare{}, relisted: map[string]map[string]string{}, unwatched: map[string]bool{},
 		peers: map[string]*apiv3.BGPPeer{}, statuses: map[string]*report{}, blocks: map[string]block{},
 	}
 }
@@ -124,7 +126,16 @@ func (s *store) listed(kind string, found []*model.KVPair) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.relisted[kind] = revisions
+	s.relisted[kind], s.unwatched[kind] = revisions, true
+}
+
+// fresh reports whether a kind has been listed and not been watched since, once.
+func (s *store) fresh(kind string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.unwatched[kind]
+	delete(s.unwatched, kind)
+	return was
 }
 
 // OnStatusUpdated implements api.SyncerCallbacks.

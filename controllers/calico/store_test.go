@@ -18,9 +18,12 @@ type scripted struct {
 	api.Client
 	list *model.KVPairList
 	err  error
+	// asked is the revision that a list was asked not to be older than.
+	asked string
 }
 
-func (s *scripted) List(context.Context, model.ListInterface, string) (*model.KVPairList, error) {
+func (s *scripted) List(_ context.Context, _ model.ListInterface, revision string) (*model.KVPairList, error) {
+	s.asked = revision
 	return s.list, s.err
 }
 
@@ -71,6 +74,42 @@ func TestOnlyAReportThatAWatchBringsIsProven(t *testing.T) {
 	require.Equal(t, "5", s.statuses["rrpool-n"].object.ResourceVersion)
 	s.OnUpdates([]api.Update{{KVPair: model.KVPair{Key: model.ResourceKey{Kind: apiv3.KindCalicoNodeStatus, Name: "rrpool-n"}}}})
 	require.Empty(t, s.statuses)
+}
+
+func TestAReportThatCameWhileNoWatchWasOpenProvesNothing(t *testing.T) {
+	backend := &scripted{list: &model.KVPairList{Revision: "10"}}
+	src := newSource(backend, newStore(time.Now))
+	reports, peers := model.ResourceListOptions{Kind: apiv3.KindCalicoNodeStatus}, model.ResourceListOptions{Kind: apiv3.KindBGPPeer}
+	for _, kind := range []model.ListInterface{reports, peers} {
+		_, err := src.List(t.Context(), kind, "0")
+		require.NoError(t, err)
+		require.Empty(t, backend.asked, "the cache of an apiserver may lag behind: ask for the latest")
+		_, err = src.Watch(t.Context(), kind, api.WatchOptions{Revision: "10"})
+		require.NoError(t, err)
+	}
+	// The apiserver has closed the watches.
+	_, err := src.Watch(t.Context(), reports, api.WatchOptions{Revision: "11"})
+	require.True(t, apierrors.IsResourceExpired(err), "got %v", err)
+	_, err = src.Watch(t.Context(), peers, api.WatchOptions{Revision: "11"})
+	require.NoError(t, err, "elsewhere it does not matter when something has changed")
+	_, err = src.List(t.Context(), reports, "0")
+	require.NoError(t, err)
+	_, err = src.Watch(t.Context(), reports, api.WatchOptions{Revision: "12"})
+	require.NoError(t, err)
+}
+
+func TestAListDoesNotUndoWhatWeWroteSince(t *testing.T) {
+	s := newStore(time.Now)
+	peer := func(revision string) *apiv3.BGPPeer {
+		o := apiv3.NewBGPPeer()
+		o.Name, o.ResourceVersion = "p", revision
+		return o
+	}
+	found := model.KVPair{Key: model.ResourceKey{Kind: apiv3.KindBGPPeer, Name: "p"}, Value: peer("10"), Revision: "10"}
+	s.listed(apiv3.KindBGPPeer, []*model.KVPair{&found})
+	s.put(peer("12"))
+	s.OnUpdates([]api.Update{{KVPair: found}})
+	require.Equal(t, "12", s.peers["p"].ResourceVersion)
 }
 
 func TestWhatIsNoReportOfOursIsNeitherKeptNorSignaled(t *testing.T) {

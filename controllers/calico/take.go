@@ -10,6 +10,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // OnUpdates implements api.SyncerCallbacks.
@@ -27,16 +28,19 @@ func (s *store) OnUpdates(updates []api.Update) {
 		if u.Value == nil {
 			s.drop(key.Kind, key.Name)
 		} else {
-			s.take(u.Value)
+			s.take(u.Value, false)
 		}
 	}
 }
 
-// put takes in what one of our own writes has returned.
-func (s *store) put(object any) {
+// put takes in what one of our own requests has returned. It is newer than what
+// was listed before but has not arrived yet.
+func (s *store) put(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.take(object)
+	if s.take(o, true) {
+		delete(s.relisted[o.GetObjectKind().GroupVersionKind().Kind], o.GetName())
+	}
 }
 
 // forget takes in a deletion of our own.
@@ -46,43 +50,48 @@ func (s *store) forget(kind, name string) {
 	s.drop(kind, name)
 }
 
-// take keeps an object unless a newer one is known.
-func (s *store) take(object any) {
+// take keeps an object unless a newer one is known, and says whether it did. One
+// that was found and not brought by a watch may have been written at any time.
+func (s *store) take(object any, found bool) bool {
 	switch o := object.(type) {
 	case *apiv3.BGPPeer:
-		if old := s.peers[o.Name]; old == nil || s.supersedes(apiv3.KindBGPPeer, o, old) {
-			s.peers[o.Name] = o
-			s.signal()
+		if old := s.peers[o.Name]; old != nil && !s.supersedes(apiv3.KindBGPPeer, o, old) {
+			return false
 		}
+		s.peers[o.Name] = o
+		s.signal()
 	case *apiv3.BGPConfiguration:
-		s.takeConfig(o)
+		return s.takeConfig(o)
 	case *apiv3.CalicoNodeStatus:
-		s.takeStatus(o)
+		return s.takeStatus(o, found)
 	case *libapiv3.BlockAffinity:
 		s.takeBlock(o)
 	}
+	return true
 }
 
-func (s *store) takeConfig(o *apiv3.BGPConfiguration) {
+func (s *store) takeConfig(o *apiv3.BGPConfiguration) bool {
 	if o.Name != defaultConfig || s.config != nil && !s.supersedes(apiv3.KindBGPConfiguration, o, s.config) {
-		return
+		return false
 	}
 	s.config = o
 	s.signal()
+	return true
 }
 
-func (s *store) takeStatus(o *apiv3.CalicoNodeStatus) {
+func (s *store) takeStatus(o *apiv3.CalicoNodeStatus, found bool) bool {
 	const kind = apiv3.KindCalicoNodeStatus
 	if !isReport(o) {
 		s.drop(kind, o.Name)
-		return
+		return false
 	}
 	old := s.statuses[o.Name]
 	if old != nil && !s.supersedes(kind, o, old.object) {
-		return
+		return false
 	}
-	s.statuses[o.Name] = old.next(o, s.now(), s.relisted[kind][o.Name] == o.ResourceVersion)
+	s.statuses[o.Name] = old.next(o, s.now(), found || s.relisted[kind][o.Name] == o.ResourceVersion)
 	s.signal()
+	return true
 }
 
 func (s *store) takeBlock(o *libapiv3.BlockAffinity) {
