@@ -63,7 +63,7 @@ func (v *view) reflectorGate(rs []plan.Node, settle time.Duration) *gate {
 		g.wait("route reflectors: there are none")
 	}
 	if v.d.Timer {
-		v.timerGate(g, v.lastWrite())
+		v.timerGate(g, v.lastReady(rs), settle)
 		return g
 	}
 	for _, r := range rs {
@@ -73,8 +73,16 @@ func (v *view) reflectorGate(rs []plan.Node, settle time.Duration) *gate {
 }
 
 // timerGate waits a fixed time after since, where sessions cannot be seen.
-func (v *view) timerGate(g *gate, since time.Time) {
-	wait := timerWait + 3*v.settle
+func (v *view) lastReady(rs []plan.Node) time.Time {
+	last := v.lastWrite()
+	for _, r := range rs {
+		last = latest(last, r.ReadyChanged)
+	}
+	return last
+}
+
+func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
+	wait := max(timerWait+3*v.settle, least)
 	if left := since.Add(wait).Sub(v.now); left > 0 {
 		g.wait("%s to have passed since the last change (rollout.gate: Timer)", wait)
 		g.in(left)
@@ -92,6 +100,11 @@ func (v *view) reflectorSessions(g *gate, r plan.Node, rs []plan.Node, settle ti
 		return
 	}
 	missing := len(g.waiting)
+	for _, c := range v.clients {
+		if len(common(r, c)) < len(c.Addresses) {
+			g.wait("%s to have every address family of %s", r.Name, c.Name)
+		}
+	}
 	up := v.sessionsUp(g, st, r, v.served(), isPeer)
 	up = latest(up, v.sessionsUp(g, st, r, others(rs, r), isPeer))
 	for _, s := range st.Sessions {

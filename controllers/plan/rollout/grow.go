@@ -20,7 +20,7 @@ func (v *view) ready() bool {
 // so their own sessions may restart. At the start it waits for all of them: a
 // pool that never becomes complete leaves the cluster as it was.
 func promote(v *view) *Step {
-	if v.starting() && !v.ready() {
+	if v.starting() && (!v.ready() || v.Pool == nil || v.Pool.Drifted != "") {
 		return nil
 	}
 	s := &Step{Name: "PromoteReflectors"}

@@ -46,7 +46,13 @@ func (v *view) silentSince(n plan.Node) time.Time {
 	if !n.Ready {
 		return n.ReadyChanged
 	}
-	return v.Statuses[n.Name].Updated
+	var since time.Time
+	for _, s := range v.Statuses[n.Name].Sessions {
+		if !s.Established && isPeer(s.Kind) && v.clientAddrs[s.Peer] {
+			since = latest(since, s.Since)
+		}
+	}
+	return since
 }
 
 // healRoles puts back what somebody took from a reflector. It has lost its
@@ -92,7 +98,7 @@ func (v *view) anyIDGate(rs []plan.Node) *gate {
 		g.wait("another route reflector")
 	}
 	if v.d.Timer {
-		v.timerGate(g, v.lastWrite())
+		v.timerGate(g, v.lastReady(rs), 0)
 		return g
 	}
 	for _, r := range rs {

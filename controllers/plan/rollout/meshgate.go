@@ -35,8 +35,11 @@ func (v *view) meshGate() (*gate, []plan.Watch, []string) {
 		return g, nil, nil
 	}
 	if v.d.Timer {
-		v.timerGate(g, v.BGP.Restored)
+		v.timerGate(g, v.BGP.Restored, 0)
 		return g, nil, nil
+	}
+	if len(v.clients) == 0 && len(v.unready) > 0 {
+		g.wait("a Ready node: its sessions show whether the mesh carries the others")
 	}
 	batch := v.unproven()
 	var proven []string
@@ -53,7 +56,7 @@ func (v *view) meshGate() (*gate, []plan.Watch, []string) {
 	}
 	var watches []plan.Watch
 	for _, n := range batch {
-		watches = append(watches, plan.Watch{Node: n.Name, Period: gatePeriod})
+		watches = append(watches, plan.Watch{Node: n.Name, Period: v.period("")})
 	}
 	return g, watches, proven
 }
@@ -67,7 +70,7 @@ func (v *view) unproven() []plan.Node {
 	var batch []plan.Node
 	for _, n := range v.clients {
 		seen := v.Proven[n.Name]
-		if seen.After(v.BGP.Restored) && v.now.Sub(seen) < provenFor {
+		if seen.After(latest(v.BGP.Restored, latest(n.Created, n.ReadyChanged))) && v.now.Sub(seen) < provenFor {
 			continue
 		}
 		if batch = append(batch, n); len(batch) == meshBatch {

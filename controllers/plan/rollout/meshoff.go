@@ -143,6 +143,13 @@ func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]map[netip.A
 		}
 		from[r.Prefix][r.From] = true
 	}
+	for _, n := range v.clients {
+		for _, b := range n.Blocks {
+			if n.Name != c.Name && from[b] == nil {
+				from[b] = map[netip.Addr]bool{}
+			}
+		}
+	}
 	return from
 }
 

@@ -114,6 +114,9 @@ func (v *view) serves(n plan.Node) bool {
 	if !usable(n) || !n.RoleLabel || n.ClusterID == "" {
 		return false
 	}
+	if v.deniedBy(n) {
+		return false
+	}
 	st, ok := v.Statuses[n.Name]
 	if !ok || blank(st) || v.d.Timer || len(v.clients) == 0 {
 		return true
@@ -121,4 +124,20 @@ func (v *view) serves(n plan.Node) bool {
 	return slices.ContainsFunc(st.Sessions, func(s plan.Session) bool {
 		return s.Established && isPeer(s.Kind) && v.clientAddrs[s.Peer]
 	})
+}
+
+// deniedBy: another reflector reports its session with n as down for longer than
+// sessions take to start.
+func (v *view) deniedBy(n plan.Node) bool {
+	for _, h := range others(v.holders, n) {
+		if !usable(h) || v.now.Sub(v.lastReady([]plan.Node{n, h})) < timerWait {
+			continue
+		}
+		for _, s := range v.Statuses[h.Name].Sessions {
+			if !s.Established && isPeer(s.Kind) && slices.Contains(n.Addresses, s.Peer) && !s.Since.IsZero() && s.Since.After(v.Statuses[n.Name].Updated) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -28,7 +28,7 @@ func writePeers(v *view) *Step {
 		}
 	}
 	switch {
-	case len(add.Actions) > 0 && (!v.starting() || v.ready()):
+	case len(add.Actions) > 0 && (!v.starting() || v.ready() && v.Pool != nil && v.Pool.Drifted == ""):
 		return add
 	case len(change.Actions) > 0:
 		return v.changePeers(change)

@@ -156,7 +156,7 @@ func strayLabels(v *view) *Step {
 	if !v.BGP.MeshOn() || !ours {
 		return s
 	}
-	g := v.reflectorGate(v.holders, v.settle)
+	g := v.anyIDGate(slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !v.serves(n) }))
 	switch {
 	case g.open():
 		return s

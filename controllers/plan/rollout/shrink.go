@@ -13,6 +13,9 @@ func shrink(v *view) *Step {
 	if s := v.retire(); s != nil {
 		return s
 	}
+	if v.d.Dedicated && v.Pool == nil {
+		return nil
+	}
 	var victim *plan.Node
 	for i, n := range v.holders {
 		if !v.isWanted(n) && (victim == nil || victim.Ready && !n.Ready) {

@@ -162,6 +162,9 @@ func (v *view) lastWrite() time.Time {
 			last = n.RoleSince
 		}
 	}
+	if last.After(v.now) {
+		return v.now.Add(-v.quiet)
+	}
 	return last
 }
 
