@@ -21,7 +21,7 @@ import (
 const configPath = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
 
 // meddle gives the configuration of a way to the apiserver on which somebody
-// else is faster: once, just before an update of the BGPConfiguration arrives.
+// else is faster: once, just before a change of the BGPConfiguration arrives.
 func meddle(t *testing.T, config *rest.Config, how func()) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -33,7 +33,7 @@ func meddle(t *testing.T, config *rest.Config, how func()) *rest.Config {
 	}
 	var once sync.Once
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut && r.URL.Path == configPath {
+		if r.Method != http.MethodGet && r.URL.Path == configPath {
 			once.Do(how)
 		}
 		proxy.ServeHTTP(w, r)

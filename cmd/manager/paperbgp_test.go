@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,13 @@ func (p paperBGP) fill(
 	var before apiv3.CalicoNodeStatus
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(report.Object, &before); err != nil {
 		return fmt.Errorf("reading a report: %w", err)
+	}
+	if slices.Contains(before.Spec.Classes, apiv3.NodeStatusClassTypeRoutes) {
+		// Every node has routes of its own. More than that is the lab's to show.
+		status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{
+			Type: apiv3.RouteTypeFIB, Destination: "10.1.0.0/24",
+			LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeDirect},
+		}}
 	}
 	last := before.Status.LastUpdated
 	before.Status.LastUpdated = metav1.Time{}
