@@ -140,6 +140,13 @@ type Status struct {
 	// in again. The reporter need not write while nothing changes, so an old report
 	// is not wrong, merely unproven: see RefreshStatus.
 	Updated time.Time
+	// Cleared is when we first saw the report blank, zero while it is filled in.
+	// Sessions and Routes then are what it said before.
+	Cleared time.Time
+	// Regular: the reporter has been seen writing although nothing had changed, as
+	// it does where one address family has no sessions. Its silence then means
+	// that it is gone.
+	Regular bool
 	// Agent reports whether BIRD was Ready for the families of the node.
 	Agent bool
 	// Sessions of the node's BIRD, sorted by address.

@@ -12,6 +12,9 @@ import (
 // gate collects what is missing before a step may be taken.
 type gate struct {
 	waiting []string
+	// proofs counts those of waiting that ask for nothing but time and fresh
+	// reports: all sessions are there.
+	proofs int
 	// refresh are nodes whose report says all is well but is too old to prove it.
 	refresh []string
 	// again is the shortest wait after which looking makes sense.
@@ -19,6 +22,9 @@ type gate struct {
 }
 
 func (g *gate) open() bool { return len(g.waiting) == 0 }
+
+// sessions reports whether every session is there, proven or not.
+func (g *gate) sessions() bool { return len(g.waiting) == g.proofs }
 
 func (g *gate) wait(format string, args ...any) {
 	g.waiting = append(g.waiting, fmt.Sprintf(format, args...))
@@ -29,6 +35,7 @@ func (g *gate) wait(format string, args ...any) {
 func (g *gate) report(node string, exists bool) {
 	g.wait("a status report from %s", node)
 	if exists {
+		g.proofs++
 		g.refresh = append(g.refresh, node)
 	}
 }
@@ -72,7 +79,8 @@ func (v *view) reflectorGate(rs []plan.Node, settle time.Duration) *gate {
 	return g
 }
 
-// timerGate waits a fixed time after since, where sessions cannot be seen.
+// lastReady is when these reflectors became what they are: Ready, and rendered as
+// last written.
 func (v *view) lastReady(rs []plan.Node) time.Time {
 	last := v.lastWrite()
 	for _, r := range rs {
@@ -81,6 +89,7 @@ func (v *view) lastReady(rs []plan.Node) time.Time {
 	return last
 }
 
+// timerGate waits a fixed time after since, where sessions cannot be seen.
 func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
 	wait := max(timerWait+3*v.settle, least)
 	if left := since.Add(wait).Sub(v.now); left > 0 {
@@ -118,9 +127,7 @@ func (v *view) reflectorSessions(g *gate, r plan.Node, rs []plan.Node, settle ti
 }
 
 // blank is a report that was cleared and not filled in again.
-func blank(st plan.Status) bool {
-	return st.Updated.IsZero() && !st.Agent && len(st.Sessions) == 0
-}
+func blank(st plan.Status) bool { return !st.Cleared.IsZero() }
 
 func isPeer(k plan.SessionKind) bool { return k != plan.SessionMesh }
 func isMesh(k plan.SessionKind) bool { return k == plan.SessionMesh }
@@ -164,6 +171,8 @@ func pair(a, b plan.Node) string {
 // prove demands a report that was received not before after, is fresh, and
 // whose sessions have settled by now.
 func (v *view) prove(g *gate, st plan.Status, settled, after time.Time) {
+	closed := len(g.waiting)
+	defer func() { g.proofs += len(g.waiting) - closed }()
 	switch {
 	case after.After(v.now):
 		g.wait("the nodes to take over the last change (%s)", v.quiet)

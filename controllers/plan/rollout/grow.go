@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -16,11 +17,16 @@ func (v *view) ready() bool {
 		!slices.ContainsFunc(v.wanted, func(n plan.Node) bool { return !usable(n) })
 }
 
+// mayStart: all wanted nodes are there, of a pool that is known to be as wanted.
+func (v *view) mayStart() bool {
+	return v.ready() && (!v.d.Dedicated || v.Pool != nil && v.Pool.Drifted == "")
+}
+
 // promote gives the role to wanted nodes that are Ready. They run no workloads,
 // so their own sessions may restart. At the start it waits for all of them: a
 // pool that never becomes complete leaves the cluster as it was.
 func promote(v *view) *Step {
-	if v.starting() && (!v.ready() || v.Pool == nil || v.Pool.Drifted != "") {
+	if v.starting() && !v.mayStart() {
 		return nil
 	}
 	s := &Step{Name: "PromoteReflectors"}
@@ -83,7 +89,7 @@ func (v *view) poolLacks(want plan.PoolWant) (string, []string) {
 	case p.SizePerZone < want.SizePerZone:
 		return fmt.Sprintf("the worker pool has %d workers per zone, wanted are %d", p.SizePerZone, want.SizePerZone), waiting
 	case len(want.Replace) > 0:
-		return fmt.Sprintf("worker %s has failed and is replaced", want.Replace[0]), waiting
+		return fmt.Sprintf("worker %s has failed, or its node is dead, and is replaced", want.Replace[0]), waiting
 	case v.short() != "":
 		return fmt.Sprintf("the worker pool has too few workers in zone %s", v.short()), waiting
 	case v.poolUnsatisfied(want):
@@ -146,17 +152,57 @@ func (v *view) missingNodes() []string {
 	return out
 }
 
-// failed gives at most one worker to replace: the cloud says it failed, and no
-// Ready node stands behind it.
+// deadTime is how long a node may be NotReady, with no session left, before its
+// worker is replaced although the cloud does not call it failed. Much longer than
+// any reboot: replacing is final.
+const deadTime = 15 * time.Minute
+
+// failed gives at most one worker to replace: it has failed, or its node is dead,
+// and nothing else is on its way out. While the mesh is off, others must serve.
 func (v *view) failed() []string {
+	if slices.ContainsFunc(v.Pool.Workers, func(w Worker) bool { return w.Deleting }) {
+		return nil
+	}
+	if serving := v.servingCount(); !v.BGP.MeshOn() && serving < min(2, v.total-1) {
+		return nil
+	}
 	for _, w := range v.Pool.Workers {
-		if !w.Failed || w.Deleting {
-			continue
+		if v.isDead(w) {
+			return []string{w.ID}
 		}
-		if slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.WorkerID == w.ID && !v.lost(n) }) {
-			continue
-		}
-		return []string{w.ID}
 	}
 	return nil
+}
+
+func (v *view) servingCount() int {
+	count := 0
+	for _, n := range v.holders {
+		if v.serves(n) {
+			count++
+		}
+	}
+	return count
+}
+
+// isDead: the cloud says it failed and no node that may come back stands behind
+// it; or its node is away for long, and no reflector has a session with it.
+func (v *view) isDead(w Worker) bool {
+	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.WorkerID == w.ID })
+	if i < 0 {
+		return w.Failed
+	}
+	n := v.Nodes[i]
+	if w.Failed {
+		return v.lost(n)
+	}
+	return !n.Ready && v.now.Sub(n.ReadyChanged) > max(deadTime, v.d.NotReadyGrace) && !v.hasSession(n)
+}
+
+// hasSession: some other reflector reports an Established session with n.
+func (v *view) hasSession(n plan.Node) bool {
+	return slices.ContainsFunc(others(v.holders, n), func(h plan.Node) bool {
+		return slices.ContainsFunc(v.Statuses[h.Name].Sessions, func(s plan.Session) bool {
+			return s.Established && slices.Contains(n.Addresses, s.Peer)
+		})
+	})
 }

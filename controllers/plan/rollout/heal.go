@@ -11,7 +11,7 @@ import (
 // safetyNet switches the mesh on when too few reflectors serve. It only ever
 // adds sessions. Once nobody serves it does not wait.
 func safetyNet(v *view) *Step {
-	if v.BGP.MeshOn() || v.BGP.Saved == nil || len(v.clients) < 2 {
+	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 {
 		return nil
 	}
 	serving, since := 0, time.Time{}
@@ -22,14 +22,19 @@ func safetyNet(v *view) *Step {
 		}
 		since = latest(since, v.silentSince(n))
 	}
-	least := v.d.MinServing
-	if v.total > 0 {
-		least = min(least, v.total)
-	}
+	least := v.leastServing()
 	if serving >= least {
 		return nil
 	}
-	if left := since.Add(v.d.NetAfter).Sub(v.now); serving > 0 && left > 0 {
+	v.tooFew = true
+	if since.IsZero() {
+		since = v.ShortSince // those that are gone left no date
+	}
+	left := v.d.NetAfter
+	if !since.IsZero() {
+		left = since.Add(v.d.NetAfter).Sub(v.now)
+	}
+	if serving > 0 && left > 0 {
 		// The wait is no step of its own: a repair may go on meanwhile.
 		v.lookIn(left)
 		return nil
@@ -41,10 +46,32 @@ func safetyNet(v *view) *Step {
 	}
 }
 
+// relied reports whether the mesh is off by our doing: the note on the
+// BGPConfiguration says so, or should it be lost, reflectors and a BGPPeer of ours.
+func (v *view) relied() bool {
+	return v.BGP.Saved != nil || len(v.holders) > 0 && slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned })
+}
+
+// leastServing is the smallest number of reflectors that may serve. While the
+// pool grows, those still to come are not missed.
+func (v *view) leastServing() int {
+	least := v.d.MinServing
+	if v.total > 0 {
+		least = min(least, v.total)
+	}
+	if v.Pool != nil && (v.Pool.SizePerZone < v.d.Pool.SizePerZone || len(v.Pool.Workers) < v.total) {
+		least = min(least, max(2, len(v.holders)))
+	}
+	return least
+}
+
 // silentSince is when a reflector stopped serving, as far as is known.
 func (v *view) silentSince(n plan.Node) time.Time {
 	if !n.Ready {
 		return n.ReadyChanged
+	}
+	if st := v.Statuses[n.Name]; blank(st) {
+		return st.Cleared
 	}
 	var since time.Time
 	for _, s := range v.Statuses[n.Name].Sessions {
@@ -80,15 +107,20 @@ func changeID(v *view) *Step {
 	}
 	n := v.wanted[i]
 	reason := fmt.Sprintf("route reflector %s has cluster ID %s instead of %s", n.Name, n.ClusterID, v.d.ClusterID)
-	if v.anyServed() {
-		if g := v.anyIDGate(others(v.wanted, n)); !g.open() {
-			return g.step("ChangeClusterID", reason+", and the others must serve while it changes")
-		}
-	}
-	return &Step{
+	change := &Step{
 		Name: "ChangeClusterID", Reason: reason,
 		Actions: []plan.Action{plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID}},
 	}
+	rest := others(v.wanted, n)
+	if len(rest) == 0 {
+		return v.underMesh(change)
+	}
+	if v.anyServed() {
+		if g := v.anyIDGate(rest); !g.open() {
+			return g.step(change.Name, reason+", and the others must serve while it changes")
+		}
+	}
+	return change
 }
 
 // anyIDGate is the reflector gate for reflectors of which some still have an old ID.

@@ -13,6 +13,12 @@ import (
 // observe is what the manager sees.
 func (w *world) observe() rollout.Observed {
 	o := rollout.Observed{Cluster: plan.Cluster{BGP: w.bgp, Statuses: map[string]plan.Status{}}, Proven: w.proven}
+	if !w.bgp.MeshOn() {
+		w.meshSince = time.Time{}
+	} else if w.meshSince.IsZero() {
+		w.meshSince = w.now
+	}
+	o.MeshSince, o.ShortSince = w.meshSince, w.shortSince
 	for _, m := range w.sorted() {
 		o.Nodes = append(o.Nodes, m.Node)
 	}
@@ -53,6 +59,11 @@ func (w *world) manage(limit int) *rollout.Step {
 		}
 		w.apply(a)
 	}
+	if !s.Short {
+		w.shortSince = time.Time{}
+	} else if w.shortSince.IsZero() {
+		w.shortSince = w.now
+	}
 	for _, n := range s.Proven {
 		w.proven[n] = w.now
 	}
@@ -68,7 +79,7 @@ func (w *world) crash() {
 			st.Sessions[i].Since = time.Time{}
 		}
 	}
-	w.memory = map[string][]plan.Session{}
+	w.meshSince, w.shortSince = time.Time{}, time.Time{}
 	w.nextLook = w.now
 }
 
@@ -83,7 +94,6 @@ func (w *world) watch(want []plan.Watch) {
 	for name := range w.watches {
 		if _, ok := next[name]; !ok {
 			delete(w.reports, name)
-			delete(w.memory, name)
 			w.writes++
 		}
 	}
@@ -109,10 +119,11 @@ func (w *world) apply(a plan.Action) {
 	case plan.DisableMesh, plan.RestoreMesh, plan.ForgetMesh:
 		w.applyMesh(a)
 	case plan.RefreshStatus:
-		if st := w.reports[a.Node]; st != nil && st.Agent {
-			w.memory[a.Node] = st.Sessions
+		if st := w.reports[a.Node]; st != nil && st.Cleared.IsZero() {
+			cleared := *st
+			cleared.Cleared, cleared.Updated = w.now, time.Time{}
+			w.reports[a.Node] = &cleared
 		}
-		w.reports[a.Node] = &plan.Status{Node: a.Node}
 		return
 	case plan.EnsurePool:
 		w.ensure(a.Want)
@@ -154,12 +165,32 @@ func (w *world) ensure(want plan.PoolWant) {
 		return
 	case len(want.Replace) > 0:
 		w.dropWorker(want.Replace[0])
-	case len(p.Zones) < len(want.Zones):
-		p.Zones = append(p.Zones, want.Zones[len(p.Zones)])
+	case w.addZone(want):
+	case w.dropZone(want):
 	default:
 		p.SizePerZone = want.SizePerZone
 	}
 	w.fillPool()
+}
+
+func (w *world) addZone(want plan.PoolWant) bool {
+	for _, z := range want.Zones {
+		if !slices.Contains(w.pool.Zones, z) {
+			w.pool.Zones = append(w.pool.Zones, z)
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) dropZone(want plan.PoolWant) bool {
+	for i, z := range w.pool.Zones {
+		if !slices.Contains(want.Zones, z) {
+			w.pool.Zones = slices.Delete(w.pool.Zones, i, i+1)
+			return true
+		}
+	}
+	return false
 }
 
 func (w *world) dropWorker(id string) {

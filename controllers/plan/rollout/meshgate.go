@@ -35,7 +35,10 @@ func (v *view) meshGate() (*gate, []plan.Watch, []string) {
 		return g, nil, nil
 	}
 	if v.d.Timer {
-		v.timerGate(g, v.BGP.Restored, 0)
+		if v.MeshSince.IsZero() {
+			v.MeshSince = v.now
+		}
+		v.timerGate(g, latest(v.BGP.Restored, v.MeshSince), 0)
 		return g, nil, nil
 	}
 	if len(v.clients) == 0 && len(v.unready) > 0 {
@@ -70,7 +73,7 @@ func (v *view) unproven() []plan.Node {
 	var batch []plan.Node
 	for _, n := range v.clients {
 		seen := v.Proven[n.Name]
-		if seen.After(latest(v.BGP.Restored, latest(n.Created, n.ReadyChanged))) && v.now.Sub(seen) < provenFor {
+		if seen.After(latest(latest(v.BGP.Restored, v.MeshSince), latest(n.Created, n.ReadyChanged))) && v.now.Sub(seen) < provenFor {
 			continue
 		}
 		if batch = append(batch, n); len(batch) == meshBatch {

@@ -3,6 +3,8 @@ package rollout
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -25,16 +27,14 @@ func disableMesh(v *view) *Step {
 	if !v.complete() {
 		g.wait("%d route reflectors, there are %d", v.total, v.readyCount())
 	}
-	if !g.open() {
+	v.steadyGate(g)
+	if !g.sessions() {
 		return g.step("AwaitSessions", reason)
 	}
-	samples := v.samples()
-	for _, c := range samples {
-		v.routesGate(g, c)
-	}
+	watch := v.sampleGate(g)
 	if !g.open() {
 		s := g.step("AwaitRoutes", reason)
-		s.Watch = watchRoutes(samples)
+		s.Watch = watch
 		return s
 	}
 	saved, absent := v.meshBefore()
@@ -43,7 +43,21 @@ func disableMesh(v *view) *Step {
 		Reason: fmt.Sprintf("all %d nodes have Established sessions with all %d route reflectors",
 			len(v.clients), len(v.wanted)),
 		Actions: []plan.Action{plan.DisableMesh{Saved: saved, SavedAbsent: absent}},
-		Watch:   watchRoutes(samples),
+		Watch:   watch,
+	}
+}
+
+// steadyTime is how long reflectors must have been Ready again after the mesh had
+// to take over from them, so that flapping nodes do not make the mesh flap.
+const steadyTime = 5 * time.Minute
+
+func (v *view) steadyGate(g *gate) {
+	for _, n := range v.wanted {
+		left := n.ReadyChanged.Add(steadyTime).Sub(v.now)
+		if !v.BGP.Restored.IsZero() && n.ReadyChanged.After(v.BGP.Restored) && left > 0 {
+			g.wait("route reflector %s to stay Ready for %s", n.Name, steadyTime)
+			g.in(left)
+		}
 	}
 }
 
@@ -61,51 +75,53 @@ func (v *view) meshBefore() (plan.Mesh, bool) {
 	return saved, absent
 }
 
-// samples are the clients whose routes are looked at: the first and the last by
-// name, so that each one's own routes are checked on the other. None where
-// their reports would be too large, or cannot be had.
-func (v *view) samples() []plan.Node {
+// sampleGate looks at the routes of sampled clients: the first and the last by
+// name, so that each one's own routes are checked on the other. Where reports of
+// routes would be too large it looks at their sessions only.
+func (v *view) sampleGate(g *gate) []plan.Watch {
+	if v.d.Timer || len(v.clients) < 2 {
+		return nil
+	}
 	prefixes := 0
 	for _, n := range v.clients {
 		prefixes += max(len(n.Blocks), 1)
 	}
-	if v.d.Timer || len(v.clients) < 2 || prefixes*(len(v.wanted)+1) > maxSampledPaths {
-		return nil
+	routes := prefixes*(len(v.wanted)+1) <= maxSampledPaths
+	var watch []plan.Watch
+	for _, c := range []plan.Node{v.clients[0], v.clients[len(v.clients)-1]} {
+		watch = append(watch, plan.Watch{Node: c.Name, Period: v.period(""), Routes: routes})
+		v.routesGate(g, c, routes)
 	}
-	return []plan.Node{v.clients[0], v.clients[len(v.clients)-1]}
-}
-
-func watchRoutes(samples []plan.Node) []plan.Watch {
-	var out []plan.Watch
-	for _, c := range samples {
-		out = append(out, plan.Watch{Node: c.Name, Period: gatePeriod, Routes: true})
-	}
-	return out
+	return watch
 }
 
 // routesGate demands that a client has from every reflector each prefix that it
 // has from the mesh or from any other reflector. A session can be Established
 // and exchange nothing.
-func (v *view) routesGate(g *gate, c plan.Node) {
+func (v *view) routesGate(g *gate, c plan.Node, routes bool) {
 	st, ok := v.Statuses[c.Name]
-	if !ok || blank(st) || !st.HasRoutes {
-		g.wait("a report of the routes of %s", c.Name)
-		if ok && blank(st) {
-			g.refresh = append(g.refresh, c.Name)
-		}
+	if !ok || blank(st) || st.HasRoutes != routes {
+		g.report(c.Name, ok)
 		return
 	}
 	before := len(g.waiting)
 	v.unreadyGate(g, st)
+	if routes {
+		v.learned(g, st, c)
+	}
+	if len(g.waiting) == before {
+		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
+	}
+}
+
+// learned demands every prefix from every reflector.
+func (v *view) learned(g *gate, st plan.Status, c plan.Node) {
 	for prefix, senders := range v.senders(st, c) {
 		for _, rr := range v.wanted {
 			if !fromAny(senders, common(c, rr)) {
 				g.wait("%s to learn %s from %s", c.Name, prefix, rr.Name)
 			}
 		}
-	}
-	if len(g.waiting) == before {
-		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
 	}
 }
 
@@ -143,14 +159,35 @@ func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]map[netip.A
 		}
 		from[r.Prefix][r.From] = true
 	}
-	for _, n := range v.clients {
+	for _, b := range v.unheard(st, c, from) {
+		from[b] = map[netip.Addr]bool{}
+	}
+	return from
+}
+
+// unheard are the blocks of other nodes that c has from nobody. One whose node c
+// has a mesh session with, while the mesh brings other routes, is not announced
+// at all (its pool has disableBGPExport).
+func (v *view) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]map[netip.Addr]bool) []netip.Prefix {
+	mesh := map[netip.Addr]bool{}
+	for _, s := range st.Sessions {
+		if s.Established && isMesh(s.Kind) {
+			mesh[s.Peer] = true
+		}
+	}
+	brings := slices.ContainsFunc(st.Routes, func(r plan.Route) bool { return mesh[r.From] })
+	var out []netip.Prefix
+	for _, n := range others(v.clients, c) {
+		if brings && fromAny(mesh, n.Addresses) {
+			continue
+		}
 		for _, b := range n.Blocks {
-			if n.Name != c.Name && from[b] == nil {
-				from[b] = map[netip.Addr]bool{}
+			if from[b] == nil {
+				out = append(out, b)
 			}
 		}
 	}
-	return from
+	return out
 }
 
 func meshPeers(st plan.Status) map[netip.Addr]bool {

@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, refuse, strayLabels, healRoles, writePeers, promote, growPool, changeID, disableMesh, shrink, deleteStrayPeers,
+		safetyNet, refuse, strayLabels, healRoles, writePeers, promote, growPool, changeID, disableMesh, shrink, deleteStrayPeers, challenge,
 	}
 	meshRules = []rule{
 		hold, restoreMesh, strayLabels, demote, deletePeers, forgetMesh,
@@ -59,6 +60,7 @@ func (v *view) finish(s Step) Step {
 	if v.d.Timer {
 		s.Watch = nil
 	}
+	s.Short = v.tooFew
 	if v.again > 0 && (s.Again == 0 || v.again < s.Again) {
 		s.Again = v.again
 	}
@@ -108,7 +110,7 @@ func (v *view) reflector(n plan.Node) Reflector {
 }
 
 // serves reports whether a reflector passes routes on, as far as is known: it is
-// Ready and in its role, and its last report shows a session with some client.
+// Ready and in its role, and its last report shows sessions with most clients.
 // Without any report the node's readiness has to do.
 func (v *view) serves(n plan.Node) bool {
 	if !usable(n) || !n.RoleLabel || n.ClusterID == "" {
@@ -118,13 +120,30 @@ func (v *view) serves(n plan.Node) bool {
 		return false
 	}
 	st, ok := v.Statuses[n.Name]
-	if !ok || blank(st) || v.d.Timer || len(v.clients) == 0 {
+	switch {
+	case !ok || v.d.Timer || len(v.clients) == 0:
 		return true
+	case blank(st) && v.now.Sub(st.Cleared) > silence:
+		return false
 	}
-	return slices.ContainsFunc(st.Sessions, func(s plan.Session) bool {
-		return s.Established && isPeer(s.Kind) && v.clientAddrs[s.Peer]
-	})
+	up := map[netip.Addr]bool{}
+	for _, s := range st.Sessions {
+		if s.Established && isPeer(s.Kind) {
+			up[s.Peer] = true
+		}
+	}
+	count := 0
+	for _, c := range v.clients {
+		if fromAny(up, c.Addresses) {
+			count++
+		}
+	}
+	return 2*count > len(v.clients)
 }
+
+// silence is how long a reporter that was asked may say nothing before it counts
+// as dead, and its node as no reflector.
+const silence = time.Minute
 
 // deniedBy: another reflector reports its session with n as down for longer than
 // sessions take to start.
@@ -140,4 +159,27 @@ func (v *view) deniedBy(n plan.Node) bool {
 		}
 	}
 	return false
+}
+
+// challenge asks reflectors whose reporters write regularly and have fallen silent
+// for a sign of life. At rest nothing else would notice that calico-node is gone
+// from a node that Kubernetes calls Ready.
+func challenge(v *view) *Step {
+	s := &Step{Name: "AskReflectors", Again: poll}
+	for _, n := range v.holders {
+		st, ok := v.Statuses[n.Name]
+		if !ok || !n.Ready || v.d.Timer {
+			continue
+		}
+		quiet := v.now.Sub(st.Updated) > 3*v.period(Steady) && !st.Updated.IsZero()
+		if blank(st) || st.Regular && quiet {
+			s.Actions = append(s.Actions, plan.RefreshStatus{Node: n.Name})
+			s.WaitingFor = append(s.WaitingFor, "a sign of life from calico-node on "+n.Name)
+		}
+	}
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	s.Reason = "route reflectors have stopped reporting"
+	return s
 }

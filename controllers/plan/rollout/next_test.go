@@ -47,6 +47,14 @@ func TestRefusalsTouchNothing(t *testing.T) {
 			require.Empty(t, s.Actions)
 		})
 	}
+	t.Run("a label of the user's choice is left on nodes that are not ours, on the way back too", func(t *testing.T) {
+		w, o := migrated(t)
+		w.d.RoleLabel, w.d.Mode = "node-role.kubernetes.io/infra", rollout.Mesh
+		client(&o).RoleLabel = true
+		for _, a := range w.next(o).Actions {
+			require.NotEqual(t, plan.ClearReflector{Node: client(&o).Name}, a)
+		}
+	})
 	t.Run("a peer outside the cluster is nobody's problem", func(t *testing.T) {
 		w, o := migrated(t)
 		o.Peers = append(o.Peers, plan.Peer{Name: "rack-switch", PeerIP: "172.16.0.1:179", ASN: 65000})
@@ -145,11 +153,7 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 				}
 			}
 			status(o, o.Nodes[0].Name, func(s *plan.Status) {
-				for i := range s.Sessions {
-					if s.Sessions[i].Peer == o.Nodes[1].Addresses[0] {
-						s.Sessions[i].Established = true
-					}
-				}
+				s.Sessions = append(s.Sessions, plan.Session{Peer: o.Nodes[1].Addresses[0], Kind: plan.SessionMesh, Established: true})
 			})
 		},
 		"a client shares no address family": func(_ *world, o *rollout.Observed) {
@@ -233,10 +237,16 @@ func TestSafetyNet(t *testing.T) {
 		}
 		require.Equal(t, "RestoreMesh", w.next(o).Name)
 	})
-	t.Run("a mesh that somebody else keeps off is theirs", func(t *testing.T) {
+	t.Run("a lost note does not cut the net", func(t *testing.T) {
 		w, o := migrated(t)
 		kill(w, &o, 3, time.Hour)
 		o.BGP.Saved = nil
+		require.Equal(t, "RestoreMesh", w.next(o).Name)
+	})
+	t.Run("a mesh that somebody else keeps off is theirs", func(t *testing.T) {
+		w, o := migrated(t)
+		kill(w, &o, 3, time.Hour)
+		o.BGP.Saved, o.Peers = nil, nil
 		require.NotEqual(t, "RestoreMesh", w.next(o).Name)
 	})
 }

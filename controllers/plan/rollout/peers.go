@@ -28,16 +28,16 @@ func writePeers(v *view) *Step {
 		}
 	}
 	switch {
-	case len(add.Actions) > 0 && (!v.starting() || v.ready() && v.Pool != nil && v.Pool.Drifted == ""):
+	case len(add.Actions) > 0 && (!v.starting() || v.mayStart()):
 		return add
 	case len(change.Actions) > 0:
-		return v.changePeers(change)
+		return v.underMesh(change)
 	}
 	return nil
 }
 
-// changePeers takes care that nobody depends on the sessions that restart.
-func (v *view) changePeers(change *Step) *Step {
+// underMesh takes care that nobody depends on the sessions that a change restarts.
+func (v *view) underMesh(change *Step) *Step {
 	if !v.anyServed() {
 		return change
 	}

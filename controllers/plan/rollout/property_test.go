@@ -139,6 +139,7 @@ func TestMigrationAndReturnHoldTheInvariants(t *testing.T) {
 func TestAnyOrderOfDisturbancesHoldsTheInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(3, 6).Draw(t, "clients"), rapid.IntRange(1, 3).Draw(t, "zones"))
+		w.regular = rapid.Bool().Draw(t, "regular")
 		for i := range rapid.IntRange(1, 8).Draw(t, "events") {
 			name := rapid.SampledFrom(disturbanceNames).Draw(t, "event")
 			disturbances[name](w, i)

@@ -9,6 +9,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
+// ownPrefix begins label keys that are nobody else's.
+const ownPrefix = "rrpool.io/"
+
 // Refused is the name of the step that does nothing because something is in the way.
 const Refused = "Refused"
 
@@ -124,7 +127,7 @@ func peerAddr(s string) (netip.Addr, bool) {
 // foreignLabel: the label the user chose for reflectors is already in use for
 // something else. Our own default is nobody else's; see strayLabels.
 func foreignLabel(v *view) *plan.Problem {
-	if strings.HasPrefix(v.d.RoleLabel, "rrpool.io/") {
+	if strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
 		return nil
 	}
 	for _, n := range v.Nodes {
@@ -144,8 +147,8 @@ func foreignLabel(v *view) *plan.Problem {
 // taking it away restarts them once more: that needs reflectors that serve.
 func strayLabels(v *view) *Step {
 	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && !holds(n) && n.ClusterID == "" })
-	if i < 0 {
-		return nil
+	if i < 0 || !strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
+		return nil // a label of the user's choice may be somebody else's as well
 	}
 	s := &Step{
 		Name:    "RemoveStrayLabel",

@@ -94,24 +94,40 @@ func (v *view) removeReflector(n plan.Node) *Step {
 			WaitingFor: append(v.missingNodes(), "the wanted route reflectors to be complete"), Again: poll,
 		}
 	}
-	if g := v.reflectorGate(v.wanted, max(v.settle, v.d.RemovalDelay)); !g.open() {
-		return g.step("RemoveReflector", reason+", the others must have served everyone for the removal delay")
+	g := v.reflectorGate(v.wanted, max(v.settle, v.d.RemovalDelay))
+	var watch []plan.Watch
+	if g.sessions() {
+		watch = v.sampleGate(g)
+	}
+	if !g.open() {
+		s := g.step("RemoveReflector", reason+", the others must have served everyone for the removal delay")
+		s.Watch = watch
+		return s
 	}
 	return &Step{
-		Name: "RemoveReflector", Reason: reason,
+		Name: "RemoveReflector", Reason: reason, Watch: watch,
 		Actions: []plan.Action{plan.ClearReflector{Node: n.Name}},
 	}
 }
 
 // shrinkPool tells the cloud the smaller size when all surplus workers are gone.
 func (v *view) shrinkPool() *Step {
-	if v.Pool == nil || !v.d.Dedicated || !v.Pool.Exists || v.Pool.SizePerZone <= v.d.Pool.SizePerZone {
+	if v.Pool == nil || !v.d.Dedicated || !v.Pool.Exists {
 		return nil
 	}
+	reason := fmt.Sprintf("the worker pool is set to %d workers per zone, wanted are %d",
+		v.Pool.SizePerZone, v.d.Pool.SizePerZone)
+	if v.Pool.SizePerZone <= v.d.Pool.SizePerZone {
+		i := slices.IndexFunc(v.Pool.Zones, func(z string) bool {
+			return len(v.d.Pool.Zones) > 0 && !slices.Contains(v.d.Pool.Zones, z)
+		})
+		if i < 0 {
+			return nil
+		}
+		reason = fmt.Sprintf("the worker pool still covers zone %s, which is not wanted", v.Pool.Zones[i])
+	}
 	return &Step{
-		Name: "ShrinkPool",
-		Reason: fmt.Sprintf("the worker pool is set to %d workers per zone, wanted are %d",
-			v.Pool.SizePerZone, v.d.Pool.SizePerZone),
+		Name: "ShrinkPool", Reason: reason,
 		Actions: []plan.Action{plan.EnsurePool{Want: v.d.Pool}}, Again: poolPoll,
 	}
 }

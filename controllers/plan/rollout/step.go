@@ -18,6 +18,9 @@ type Observed struct {
 	// Established. It lets a large cluster be looked at in batches; losing it
 	// costs another look and nothing else.
 	Proven map[string]time.Time
+	// MeshSince is when this process first saw the mesh on without interruption,
+	// ShortSince the same for Step.Short; zero while not. Losing them costs a wait.
+	MeshSince, ShortSince time.Time
 }
 
 // Pool is the provider's pool as far as steps depend on it.
@@ -97,6 +100,8 @@ type Step struct {
 	Problem *plan.Problem
 	// Proven are the nodes whose mesh sessions this step saw Established.
 	Proven []string
+	// Short: fewer reflectors serve than should; see Observed.ShortSince.
+	Short bool
 	// Again is when to look again even if nothing changes; 0: no need.
 	Again time.Duration
 	// Reflectors is the set this step works towards or relies on, sorted by node.

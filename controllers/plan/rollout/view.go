@@ -45,12 +45,17 @@ type view struct {
 	// converged; quiet is how long after one of our writes the nodes may still
 	// be busy rendering it.
 	settle, quiet time.Duration
+	// tooFew: fewer reflectors serve than should.
+	tooFew bool
 	// again is when something is due that no event announces, 0 for nothing.
 	again time.Duration
 }
 
 func newView(o Observed, d Desired, now time.Time) *view {
 	v := &view{Observed: o, d: d, now: now, clientAddrs: map[netip.Addr]bool{}}
+	if v.BGP.Restored.After(now) {
+		v.BGP.Restored = now // a clock that was ahead
+	}
 	for _, n := range o.Nodes {
 		switch {
 		case holds(n):

@@ -29,8 +29,11 @@ type world struct {
 	sessions map[[2]string]*session
 	watches  map[string]plan.Watch
 	reports  map[string]*plan.Status
-	memory   map[string][]plan.Session // what a cleared report said before
+	muted    map[string]time.Time // by reflector: until when it passes nothing on, sessions or not
+	regular  bool                 // reporters write every period
 	proven   map[string]time.Time
+	// meshSince and shortSince are the manager's memory as well.
+	meshSince, shortSince time.Time
 
 	pool      rollout.Pool
 	d         rollout.Desired
@@ -68,7 +71,7 @@ func newWorld(seed uint64, clients, zones int) *world {
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
 		nodes: map[string]*machine{}, peers: map[string]plan.Peer{}, sessions: map[[2]string]*session{},
-		watches: map[string]plan.Watch{}, reports: map[string]*plan.Status{}, memory: map[string][]plan.Session{}, proven: map[string]time.Time{},
+		watches: map[string]plan.Watch{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, proven: map[string]time.Time{},
 		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6,
 		d: rollout.Desired{
 			Mode: rollout.Reflect, Dedicated: true, ClusterID: "244.0.0.1", RoleLabel: label,
@@ -255,8 +258,9 @@ func (w *world) session(a, b string) *session {
 	return &session{}
 }
 
-// report is Calico's reporter and our receipt of its reports: it writes only what
-// has changed, and at once what was cleared.
+// report is Calico's reporter and our receipt of its reports: it writes what has
+// changed, and at once what was cleared; where one address family has no
+// sessions, every period.
 func (w *world) report() {
 	for name, watch := range w.watches {
 		m := w.nodes[name]
@@ -265,18 +269,17 @@ func (w *world) report() {
 		}
 		old := w.reports[name]
 		if old == nil {
-			old = &plan.Status{Node: name}
+			old = &plan.Status{Node: name, Cleared: w.now}
 			w.reports[name] = old
+			w.nextLook = w.now
 		}
-		cleared := !old.Agent
+		cleared := !old.Cleared.IsZero()
 		if !cleared && w.now.Unix()%max(1, int64(watch.Period/time.Second)) != 0 {
 			continue
 		}
-		if cleared {
-			old = &plan.Status{Sessions: w.memory[name]}
-		}
 		st, same := w.statusOf(m, watch.Routes, old)
-		if cleared || !same {
+		st.Regular = w.regular && (same || old.Regular)
+		if cleared || !same || w.regular {
 			w.reports[name] = st
 			w.nextLook = w.now
 		}
@@ -331,6 +334,9 @@ func (w *world) passes(origin, via, to *machine) bool {
 	}
 	if origin == via {
 		return true
+	}
+	if w.now.Before(w.muted[via.Name]) {
+		return false
 	}
 	return w.session(origin.Name, via.Name).up && via.ClusterID != "" &&
 		(via.rendered[origin.Name].client || via.rendered[to.Name].client)

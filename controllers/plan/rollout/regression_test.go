@@ -1,0 +1,296 @@
+package rollout_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// does reports whether a step contains an action of this type.
+func does(s rollout.Step, kind plan.Action) bool {
+	return slices.ContainsFunc(s.Actions, func(a plan.Action) bool { return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", kind) })
+}
+
+// amend changes a copy of a node's report.
+func amend(o *rollout.Observed, node string, change func(*plan.Status)) {
+	st := o.Statuses[node]
+	st.Sessions, st.Routes = slices.Clone(st.Sessions), slices.Clone(st.Routes)
+	change(&st)
+	o.Statuses[node] = st
+}
+
+// Sequences that once lost packets in this model: told from a migrated cluster,
+// and run for as long as it took.
+func TestSequencesThatOnceLostPackets(t *testing.T) {
+	kill := func(w *world) {
+		for _, r := range w.reflectors() {
+			w.setAlive(r.Name, false)
+		}
+		w.tellFor(300) // the loss here is the outage's
+	}
+	for name, tc := range map[string]struct {
+		timer bool
+		do    func(*world)
+	}{
+		"Timer: the reflectors come back after the net has caught them": {true, func(w *world) {
+			kill(w)
+			for _, r := range w.reflectors() {
+				w.setAlive(r.Name, true)
+			}
+		}},
+		"Sessions: the same": {false, func(w *world) {
+			kill(w)
+			for _, r := range w.reflectors() {
+				w.setAlive(r.Name, true)
+			}
+		}},
+		"Timer: the BGPConfiguration is deleted, then back to the mesh": {true, func(w *world) {
+			w.bgp, w.d.Mode = plan.BGPConfig{ASN: 64512}, rollout.Mesh
+			w.changed()
+		}},
+		"Timer: the BGPConfiguration is deleted, then another password": {true, func(w *world) {
+			w.bgp, w.d.Password = plan.BGPConfig{ASN: 64512}, &plan.SecretRef{Name: "new", Key: "password"}
+			w.changed()
+		}},
+		"back to the mesh while no node is Ready, and all route": {false, func(w *world) {
+			for _, c := range w.clients() {
+				c.Ready, c.ReadyChanged = false, w.now
+			}
+			w.d.Mode, w.maxLag = rollout.Mesh, 30
+		}},
+		"new zones, whose reflectors exchange nothing at first": {false, func(w *world) {
+			w.d.Pool.Zones, w.d.Pool.SizePerZone = []string{"zone-4"}, 3
+			for i := range 40 { // whatever they will be called
+				w.muted[fmt.Sprintf("worker-%02d", 10+i)] = w.now.Add(10 * time.Minute)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 6, 3)
+			w.d.Timer = tc.timer
+			require.Empty(t, w.settle())
+			tc.do(w)
+			w.nextLook = w.now
+			require.Empty(t, w.run(900), strings.Join(w.narrative, "\n"))
+		})
+	}
+}
+
+// Single observations in which something must not, or must, be done.
+func TestDecisionsThatWereWrongOnce(t *testing.T) {
+	forbid := func(kind plan.Action) func(*testing.T, rollout.Step) {
+		return func(t *testing.T, s rollout.Step) { require.False(t, does(s, kind), s.Reason) }
+	}
+	demand := func(kind plan.Action) func(*testing.T, rollout.Step) {
+		return func(t *testing.T, s rollout.Step) { require.True(t, does(s, kind), "%s: %s", s.Name, s.Reason) }
+	}
+	manyBlocks := func(o *rollout.Observed) {
+		for i := range o.Nodes {
+			for range 400 {
+				o.Nodes[i].Blocks = append(o.Nodes[i].Blocks, netip.Prefix{})
+			}
+		}
+	}
+	down := func(w *world, o *rollout.Observed, count int) {
+		for _, r := range w.reflectors()[:count] {
+			amend(o, r.Name, func(s *plan.Status) {
+				for i := range s.Sessions {
+					s.Sessions[i].Established, s.Sessions[i].Since = false, w.now.Add(-time.Hour)
+				}
+			})
+		}
+	}
+	for name, tc := range map[string]struct {
+		from  func(*testing.T) (*world, rollout.Observed)
+		do    func(*world, *rollout.Observed)
+		check func(*testing.T, rollout.Step)
+	}{
+		"the mesh goes without IPv6 on the reflectors": {meshOn, func(_ *world, o *rollout.Observed) {
+			manyBlocks(o)
+			for i := range o.Nodes {
+				if !o.Nodes[i].Dedicated {
+					o.Nodes[i].Addresses = append(slices.Clone(o.Nodes[i].Addresses), netip.MustParseAddr(fmt.Sprintf("fd00::%d", i+1)))
+				}
+			}
+		}, forbid(plan.DisableMesh{})},
+		"the mesh goes though the sampled tables are empty": {meshOn, func(_ *world, o *rollout.Observed) {
+			for name := range o.Statuses {
+				amend(o, name, func(s *plan.Status) { s.Routes = nil })
+			}
+		}, forbid(plan.DisableMesh{})},
+		"a mark from the future holds the mesh for a year": {meshOn, func(w *world, o *rollout.Observed) {
+			o.Nodes[len(o.Nodes)-1].RoleSince = w.now.AddDate(1, 0, 0)
+		}, demand(plan.DisableMesh{})},
+		"untainted nodes are promoted": {func(*testing.T) (*world, rollout.Observed) {
+			w := newWorld(1, 6, 1)
+			w.pool = rollout.Pool{Exists: true, SizePerZone: 3, Zones: []string{"zone-1"}, Drifted: "taint missing"}
+			for i := range 3 {
+				w.addNode(fmt.Sprintf("worker-%d", i), "zone-1", true)
+			}
+			return w, w.observe()
+		}, func(*world, *rollout.Observed) {}, forbid(plan.SetReflector{})},
+		"a chatty report holds the net back": {migrated, func(w *world, o *rollout.Observed) {
+			down(w, o, 2)
+		}, demand(plan.RestoreMesh{})},
+		"one client is enough to serve": {migrated, func(w *world, o *rollout.Observed) {
+			down(w, o, 3)
+			for _, r := range w.reflectors() {
+				amend(o, r.Name, func(s *plan.Status) {
+					for i := range s.Sessions {
+						s.Sessions[i].Established = s.Sessions[i].Peer == o.Nodes[0].Addresses[0]
+					}
+				})
+			}
+		}, demand(plan.RestoreMesh{})},
+		"a pool that grows sets off the net": {migrated, func(w *world, _ *rollout.Observed) {
+			w.d.MinServing, w.d.NetAfter, w.d.Pool.SizePerZone = 5, time.Hour, 2
+		}, forbid(plan.RestoreMesh{})},
+		"a node object that is gone skips the wait of the net": {migrated, func(w *world, o *rollout.Observed) {
+			w.d.MinServing, w.d.NetAfter = 3, time.Hour
+			o.Nodes = o.Nodes[:len(o.Nodes)-1]
+		}, forbid(plan.RestoreMesh{})},
+		"a node that is dead for hours is never replaced": {migrated, func(w *world, o *rollout.Observed) {
+			n := &o.Nodes[len(o.Nodes)-1]
+			n.Ready, n.ReadyChanged = false, w.now.Add(-6*time.Hour)
+			for name := range o.Statuses {
+				amend(o, name, func(s *plan.Status) {
+					s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == n.Addresses[0] })
+				})
+			}
+		}, demand(plan.EnsurePool{})},
+		"a dropped zone stays in the pool": {migrated, func(_ *world, o *rollout.Observed) {
+			o.Pool.Zones = append(slices.Clone(o.Pool.Zones), "zone-9")
+		}, demand(plan.EnsurePool{})},
+		"a role is taken without news of the pool": {func(t *testing.T) (*world, rollout.Observed) {
+			t.Helper()
+			w := newWorld(1, 6, 3)
+			w.d.Pool.SizePerZone = 2
+			require.Empty(t, w.settle())
+			w.d.Pool.SizePerZone, w.d.RemovalDelay = 1, 0
+			o := w.observe()
+			o.Pool = nil
+			return w, o
+		}, func(*world, *rollout.Observed) {}, forbid(plan.ClearReflector{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := tc.from(t)
+			tc.do(w, &o)
+			tc.check(t, w.next(o))
+		})
+	}
+}
+
+// Waits that once had no end.
+func TestWaitsThatOnceHadNoEnd(t *testing.T) {
+	for name, do := range map[string]func(*world){
+		"a stray label and a dead reflector on the way back": func(w *world) {
+			w.clients()[0].RoleLabel = true
+			w.setAlive(w.reflectors()[0].Name, false)
+			w.bgp.Mesh, w.d.Mode = plan.Mesh{}, rollout.Mesh
+			w.changed()
+		},
+		"a stray label and another cluster ID on the way back": func(w *world) {
+			w.clients()[0].RoleLabel = true
+			w.d.Mode, w.d.ClusterID = rollout.Mesh, "244.0.0.7"
+			w.changed()
+		},
+		"another cluster ID for the only reflector": func(w *world) {
+			w.d.Pool.Zones, w.d.Pool.SizePerZone, w.d.MinServing = w.d.Pool.Zones[:1], 1, 1
+			w.tellFor(1200)
+			w.d.ClusterID = "244.0.0.7"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := migrated(t)
+			do(w)
+			w.nextLook = w.now
+			w.tellFor(3600)
+			s := w.next(w.observe())
+			require.Equal(t, rollout.Steady, s.Name, "%s %v", s.Reason, s.WaitingFor)
+		})
+	}
+}
+
+// calico-node can be gone from a node that Kubernetes calls Ready.
+func TestReflectorsThatFallSilentAreNoticed(t *testing.T) {
+	for name, dead := range map[string]int{"all of them": 3, "two, and the third says so": 2} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 6, 3)
+			w.regular = dead == 3
+			require.Empty(t, w.settle())
+			for _, r := range w.reflectors()[:dead] {
+				r.alive = false // the node stays Ready, and nobody reports
+			}
+			for range 600 {
+				w.tick()
+				w.nextLook = w.now
+				w.manage(-1)
+			}
+			require.True(t, w.bgp.MeshOn())
+		})
+	}
+}
+
+// A node that is replaced under its old name has proven nothing.
+func TestProofOfAnEarlierMachineDoesNotCount(t *testing.T) {
+	w := newWorld(3, 70, 3)
+	require.Empty(t, w.run(400))
+	w.d.Mode, w.nextLook = rollout.Mesh, w.now
+	for range 900 {
+		w.tick()
+		w.manage(-1)
+		if len(w.proven) >= 70 {
+			break
+		}
+	}
+	require.NotEmpty(t, w.reflectors())
+	o := w.observe()
+	o.Nodes[0].UID, o.Nodes[0].Created, o.Nodes[0].ReadyChanged = "another", w.now, w.now
+	require.False(t, does(w.next(o), plan.ClearReflector{}))
+}
+
+// A wait for a route that never comes is one wait, however often reports are
+// asked for, so that it can be seen to last too long.
+func TestAWaitForARouteIsOneWait(t *testing.T) {
+	w, _ := meshOn(t)
+	missing := w.reflectors()[0].Addresses[0]
+	names := map[string]bool{}
+	for range 1200 {
+		w.tick()
+		for _, st := range w.reports {
+			st.Routes = slices.DeleteFunc(slices.Clone(st.Routes), func(r plan.Route) bool { return r.From == missing })
+		}
+		if s := w.manage(-1); s != nil {
+			names[s.Name] = true
+		}
+	}
+	require.Equal(t, map[string]bool{"AwaitRoutes": true}, names)
+}
+
+// Flapping reflectors must not make the mesh flap.
+func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
+	w, _ := migrated(t)
+	rs := w.reflectors()
+	flips, on := 0, false
+	for i := range 3600 {
+		if i%90 == 0 {
+			w.setAlive(rs[0].Name, i/90%2 == 1)
+			w.setAlive(rs[1].Name, i/90%2 == 1)
+		}
+		w.tick()
+		w.manage(-1)
+		if w.bgp.MeshOn() != on {
+			flips++
+			on = !on
+		}
+	}
+	require.Equal(t, 1, flips, "it comes on once and stays on")
+}
