@@ -148,10 +148,11 @@ func foreign(t *testing.T, h Harness) {
 }
 
 func wrongSpecs(t *testing.T, h Harness) {
-	none, twice, strange := spec(0), spec(1), spec(1)
+	none, twice, strange, bare := spec(0), spec(1), spec(1), spec(1)
+	bare.Taints = nil
 	twice.Taints = append(twice.Taints, cloud.Taint{Key: twice.Taints[0].Key, Value: "x", Effect: "NoSchedule"})
 	strange.Taints = []cloud.Taint{{Key: "a", Value: "b", Effect: "Sometimes"}}
-	for _, want := range []cloud.PoolSpec{none, twice, strange} {
+	for _, want := range []cloud.PoolSpec{none, twice, strange, bare} {
 		_, err := h.Provider().Ensure(context.Background(), want)
 		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
 	}

@@ -61,6 +61,9 @@ func (g classic) pools(ctx context.Context) ([]pool, error) {
 			autoscaled: l.AutoscaleEnabled, deleting: l.State == "deleting", zones: map[string]network{},
 		}
 		for _, z := range l.Zones {
+			if z.ID == "" {
+				return nil, g.senseless("a zone of worker pool %q has no id", p.name)
+			}
 			p.zones[z.ID] = network{privateVLAN: z.PrivateVLAN, publicVLAN: z.PublicVLAN}
 		}
 		out = append(out, p)
@@ -71,8 +74,11 @@ func (g classic) pools(ctx context.Context) ([]pool, error) {
 // plain takes off what the service adds to the flavor of encrypted disks.
 func plain(flavor string) string { return strings.TrimSuffix(flavor, ".encrypted") }
 
-func (g classic) workers(ctx context.Context, poolID string) ([]cloud.Worker, error) {
+func (g classic) workers(ctx context.Context, poolID string, all bool) ([]cloud.Worker, error) {
 	path, err := address("/v1/clusters/%s/workers?showDeleted=false&pool=%s", g.cfg.ClusterID, poolID)
+	if all {
+		path, err = address("/v1/clusters/%s/workers?showDeleted=false", g.cfg.ClusterID)
+	}
 	if err != nil {
 		return nil, g.invalid(err)
 	}
@@ -80,12 +86,16 @@ func (g classic) workers(ctx context.Context, poolID string) ([]cloud.Worker, er
 	if err := g.session.do(ctx, g.v1(g.op("listing the workers of"), http.MethodGet, path, nil, &list)); err != nil {
 		return nil, err
 	}
+	if all && len(list) == 0 {
+		return nil, g.senseless("it lists no worker of the cluster at all")
+	}
 	var out []cloud.Worker
 	for _, w := range list {
-		if w.ID == "" || w.PoolID == "" {
-			return nil, g.senseless("a worker has no id or no pool")
+		mine, err := g.listed(w.ID, w.PoolID, w.PoolName, poolID, w.State == "deleted")
+		if err != nil {
+			return nil, err
 		}
-		if w.PoolID != poolID || w.State == "deleted" {
+		if !mine {
 			continue
 		}
 		state := v1State(w)

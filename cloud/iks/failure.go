@@ -156,5 +156,6 @@ func (s *session) scrub(text string) string {
 	if len(text) > longestMessage {
 		text = text[:longestMessage] + "…"
 	}
-	return text
+	// Half a letter would come back from a status as another one.
+	return strings.ToValidUTF8(text, "")
 }

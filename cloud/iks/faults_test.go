@@ -157,7 +157,8 @@ func TestAListingThatIsBehindMakesNoSecondPool(t *testing.T) {
 			w.Server.Inject(iksserver.Fault{Method: "GET", Path: "orkerpools$|getWorkerPools$", Times: 1, Spoil: func(b []byte) []byte {
 				return bytes.ReplaceAll(b, []byte(contract.PoolName), []byte("something-else"))
 			}})
-			_, err := p.Ensure(context.Background(), spec(1))
+			// An instance that has just started does not remember that it made one.
+			_, err := w.provider(t, nil).Ensure(context.Background(), spec(1))
 			require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 			require.Positive(t, cloud.RetryAfter(err))
 			require.Equal(t, 1, w.Pools())

@@ -18,8 +18,9 @@ import (
 type generation interface {
 	// pools lists every pool of the cluster.
 	pools(ctx context.Context) ([]pool, error)
-	// workers lists those of one pool, without deleted ones.
-	workers(ctx context.Context, poolID string) ([]cloud.Worker, error)
+	// workers gives those of one pool, without deleted ones. With all, they are
+	// picked from the list of the whole cluster, which is never empty.
+	workers(ctx context.Context, poolID string, all bool) ([]cloud.Worker, error)
 	// create makes a pool without zones.
 	create(ctx context.Context, name, flavor string, size int, labels map[string]string, others []pool) error
 	addZone(ctx context.Context, poolID, zone string, others []pool) error
@@ -121,6 +122,20 @@ func (p *Provider) deletePool(ctx context.Context, poolID string) error {
 		return p.invalid(err)
 	}
 	return p.session.do(ctx, p.v2(p.op("deleting"), http.MethodDelete, path, nil, nil))
+}
+
+// listed makes sure of what a list of workers says about one of them: mine says
+// that it is one of the pool's.
+func (p *Provider) listed(id, poolID, poolName, wanted string, gone bool) (mine bool, err error) {
+	switch {
+	case id == "" || poolID == "":
+		return false, p.senseless("a worker has no id or no pool")
+	case gone || poolID == wanted:
+		return !gone && poolID == wanted, nil
+	case poolName == p.cfg.PoolName:
+		return false, p.senseless("worker %q belongs to pool %q, but by its id to another", id, poolName)
+	}
+	return false, nil
 }
 
 // parseTaints reads key → "value:Effect".

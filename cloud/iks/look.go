@@ -87,7 +87,7 @@ func (p *Provider) sort(all []pool) (view, error) {
 func (p *Provider) inspect(ctx context.Context, g generation, v *view) error {
 	s := &v.state.Pool
 	var err error
-	if s.Workers, err = g.workers(ctx, s.ID); err != nil {
+	if s.Workers, err = g.workers(ctx, s.ID, false); err != nil {
 		return err
 	}
 	slices.SortFunc(s.Workers, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
@@ -140,6 +140,9 @@ func (p *Provider) generation(ctx context.Context) (generation, error) {
 		}
 		if got.ID == "" || got.Provider == "" {
 			return nil, p.senseless("the cluster has no id or provider")
+		}
+		if p.cfg.ClusterID != got.ID && p.cfg.ClusterID != got.Name {
+			return nil, p.senseless("asked for cluster %q, it tells of %q", p.cfg.ClusterID, got.ID)
 		}
 		p.facts = &facts{provider: got.Provider, zones: got.WorkerZones, vpcs: got.Vpcs, at: p.cfg.Now()}
 	}

@@ -99,16 +99,9 @@ func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progr
 	if err != nil || step.Kind == poolplan.None {
 		return step.Progress, err
 	}
-	if step.Kind == poolplan.AddZone {
-		// A zone brings workers: the taints are read once more, right before.
-		taints, err := p.readTaints(ctx, v.pool.id)
-		if err != nil {
-			return cloud.Progress{}, err
-		}
-		p.taints[v.pool.id] = confirmed{taints: taints, at: p.cfg.Now()}
-		if !poolplan.Tainted(taints, want.Taints) {
-			return cloud.Progress{WaitingFor: "the cloud to confirm the pool's taints"}, nil
-		}
+	waiting, err := p.confirm(ctx, g, step, want, v)
+	if err != nil || waiting != "" {
+		return cloud.Progress{WaitingFor: waiting}, err
 	}
 	return p.take(ctx, g, step, want, v)
 }
@@ -133,18 +126,22 @@ func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
 // take makes the one change.
 func (p *Provider) take(ctx context.Context, g generation, step poolplan.Step, want cloud.PoolSpec, v view) (cloud.Progress, error) {
 	err := p.apply(ctx, g, step, want, v)
-	if err == nil || cloud.Is(err, cloud.Unavailable) {
+	gone := cloud.Is(err, cloud.NotFound) && takesAway(step.Kind)
+	if err == nil || gone || cloud.Is(err, cloud.Unavailable) {
 		// It may have been done although the answer was lost.
 		p.memory.Note(step, g.substitutes(), p.cfg.Now())
 	}
 	if err == nil {
 		return cloud.Progress{Did: step.String()}, nil
 	}
-	gone := step.Kind == poolplan.Remove || step.Kind == poolplan.Replace || step.Kind == poolplan.DeletePool
-	if gone && cloud.Is(err, cloud.NotFound) {
+	if gone {
 		return cloud.Progress{WaitingFor: "the cloud to list what is gone no more"}, nil
 	}
 	return cloud.Progress{}, err
+}
+
+func takesAway(k poolplan.Kind) bool {
+	return k == poolplan.Remove || k == poolplan.Replace || k == poolplan.RemoveZone || k == poolplan.DeletePool
 }
 
 // enter waits for our turn, or for the end of ctx.

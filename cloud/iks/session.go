@@ -128,6 +128,8 @@ func (s *session) ensureToken(ctx context.Context) (fresh bool, err error) {
 		return false, nil
 	}
 	const op = "getting an IAM token"
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
 	key, err := s.cfg.APIKey(ctx)
 	if err != nil {
 		return false, s.noKey(ctx, op, err)
@@ -137,8 +139,6 @@ func (s *session) ensureToken(ctx context.Context) (fresh bool, err error) {
 		return false, &cloud.Error{Kind: cloud.Unauthorized, Op: op, Message: "the API key is empty", RetryAfter: deniedPause}
 	}
 	s.keepSecret(key)
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
 	x := &exchange{ctx: ctx, base: s.cfg.Transport}
 	cfg := s.sdk(x)
 	cfg.IAMAccessToken, cfg.IAMRefreshToken = "", ""
@@ -176,6 +176,9 @@ func (s *session) noKey(ctx context.Context, op string, err error) error {
 	}
 }
 
+// longestLife of a token that is believed, in seconds.
+const longestLife = 1 << 32
+
 // accept takes over the token of a good answer. The SDK is content with none.
 func (s *session) accept(op string, x *exchange, cfg *bluemix.Config) error {
 	var life struct {
@@ -192,11 +195,11 @@ func (s *session) accept(op string, x *exchange, cfg *bluemix.Config) error {
 		return s.failure(op, x, errors.New("IAM gave an empty token"))
 	}
 	s.token, s.refresh = cfg.IAMAccessToken, cfg.IAMRefreshToken
-	lifetime := time.Duration(life.ExpiresIn) * time.Second
+	lifetime := time.Duration(min(life.ExpiresIn, longestLife)) * time.Second
 	if lifetime <= 0 {
 		lifetime = time.Hour
 	}
-	s.renewAt = s.cfg.Now().Add(lifetime * 4 / 5)
+	s.renewAt = s.cfg.Now().Add(lifetime / 5 * 4)
 	return nil
 }
 

@@ -48,6 +48,9 @@ func (g vpc) pools(ctx context.Context) ([]pool, error) {
 			deleting: l.ActualState == "deleting" || l.DesiredState == "deleted", zones: map[string]network{},
 		}
 		for _, z := range l.Zones {
+			if z.ID == "" {
+				return nil, g.senseless("a zone of worker pool %q has no id", p.name)
+			}
 			p.zones[z.ID] = network{subnet: primarySubnet(z.Subnets)}
 		}
 		out = append(out, p)
@@ -67,8 +70,11 @@ func primarySubnet(subnets []containerv2.Subnet) string {
 	return ""
 }
 
-func (g vpc) workers(ctx context.Context, poolID string) ([]cloud.Worker, error) {
+func (g vpc) workers(ctx context.Context, poolID string, all bool) ([]cloud.Worker, error) {
 	path, err := address("/v2/vpc/getWorkers?cluster=%s&showDeleted=false&pool=%s", g.cfg.ClusterID, poolID)
+	if all {
+		path, err = address("/v2/vpc/getWorkers?cluster=%s&showDeleted=false", g.cfg.ClusterID)
+	}
 	if err != nil {
 		return nil, g.invalid(err)
 	}
@@ -76,12 +82,16 @@ func (g vpc) workers(ctx context.Context, poolID string) ([]cloud.Worker, error)
 	if err := g.session.do(ctx, g.v2(g.op("listing the workers of"), http.MethodGet, path, nil, &list)); err != nil {
 		return nil, err
 	}
+	if all && len(list) == 0 {
+		return nil, g.senseless("it lists no worker of the cluster at all")
+	}
 	var out []cloud.Worker
 	for _, w := range list {
-		if w.ID == "" || w.PoolID == "" {
-			return nil, g.senseless("a worker has no id or no pool")
+		mine, err := g.listed(w.ID, w.PoolID, w.PoolName, poolID, w.LifeCycle.ActualState == "deleted")
+		if err != nil {
+			return nil, err
 		}
-		if w.PoolID != poolID || w.LifeCycle.ActualState == "deleted" {
+		if !mine {
 			continue
 		}
 		state := v2State(w)
@@ -143,14 +153,7 @@ func primaryAddress(list []containerv2.Network) string {
 }
 
 func (g vpc) create(ctx context.Context, name, flavor string, size int, labels map[string]string, others []pool) error {
-	facts := g.facts
-	vpcID := ""
-	if len(others) > 0 {
-		vpcID = others[0].vpc
-	}
-	if vpcID == "" && len(facts.vpcs) == 1 {
-		vpcID = facts.vpcs[0]
-	}
+	vpcID := g.vpcID(others)
 	if err := checkID("VPC", vpcID); err != nil {
 		return g.invalid(err)
 	}
@@ -162,6 +165,17 @@ func (g vpc) create(ctx context.Context, name, flavor string, size int, labels m
 	}
 	var made containerv2.WorkerPoolResponse
 	return g.session.do(ctx, g.v2(g.op("creating"), http.MethodPost, "/v2/vpc/createWorkerPool", body, &made))
+}
+
+// vpcID is the VPC that the cluster is in, "" when it is not known.
+func (g vpc) vpcID(others []pool) string {
+	if len(others) > 0 && others[0].vpc != "" {
+		return others[0].vpc
+	}
+	if len(g.facts.vpcs) == 1 {
+		return g.facts.vpcs[0]
+	}
+	return ""
 }
 
 func (g vpc) addZone(ctx context.Context, poolID, zone string, others []pool) error {
@@ -181,11 +195,7 @@ func (g vpc) addZone(ctx context.Context, poolID, zone string, others []pool) er
 
 // pickSubnet takes the subnet with the most room.
 func (g vpc) pickSubnet(ctx context.Context, zone string, others []pool) (string, error) {
-	vpcID := ""
-	if len(others) > 0 {
-		vpcID = others[0].vpc
-	}
-	path, err := address("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", vpcID, providerVPC, zone)
+	path, err := address("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", g.vpcID(others), providerVPC, zone)
 	if err != nil {
 		return "", g.invalid(err)
 	}

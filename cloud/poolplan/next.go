@@ -17,7 +17,8 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	maps.Copy(labels, want.Labels)
 	labels[ManagedByLabel], labels[PoolLabel] = ManagedBy, s.Name
 	if !s.Exists {
-		return Step{Kind: Create, Size: want.SizePerZone, Labels: labels, Taints: want.Taints}, nil
+		step := Step{Kind: Create, Size: want.SizePerZone, Labels: labels, Taints: want.Taints}
+		return s.Memory.unlessAsked(step, unlisted, s.Now), nil
 	}
 	if !s.Owned {
 		return Step{}, foreign(s)
@@ -48,6 +49,8 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 // NextDelete gives the one next change towards there being no pool.
 func NextDelete(s State) (Step, error) {
 	switch {
+	case !s.Exists && s.Memory.barred(Step{Kind: Create}, SettlePause, s.Now) > 0:
+		return waiting(unlisted), nil // else it would stay, and cost
 	case !s.Exists:
 		return Step{Kind: None, Progress: cloud.Progress{Done: true}}, nil
 	case !s.Owned:
@@ -55,8 +58,11 @@ func NextDelete(s State) (Step, error) {
 	case s.Deleting:
 		return waiting("the pool to be deleted"), nil
 	}
-	return Step{Kind: DeletePool}, nil
+	return s.Memory.unlessAsked(Step{Kind: DeletePool}, "the pool to be deleted", s.Now), nil
 }
+
+// unlisted is what to wait for after a pool was created.
+const unlisted = "the cloud to list the pool, which was ordered a moment ago or exists already"
 
 // marks brings labels and taints in order. What else a person has put on the
 // pool stays.
@@ -66,9 +72,10 @@ func marks(s State, labels map[string]string, taints []cloud.Taint) (Step, bool)
 	maps.Copy(merged, labels)
 	switch {
 	case !maps.Equal(merged, s.Labels):
-		return s.Memory.unlessAsked(Step{Kind: SetLabels, Labels: merged}, s.Now), true
+		return s.Memory.unlessAsked(Step{Kind: SetLabels, Labels: merged}, "the cloud to show the pool's new labels", s.Now), true
 	case !Tainted(s.Taints, taints):
-		return s.Memory.unlessAsked(Step{Kind: SetTaints, Taints: mergeTaints(s.Taints, taints)}, s.Now), true
+		step := Step{Kind: SetTaints, Taints: mergeTaints(s.Taints, taints)}
+		return s.Memory.unlessAsked(step, "the cloud to show the pool's new taints", s.Now), true
 	}
 	return Step{}, false
 }
@@ -112,19 +119,23 @@ func population(s State, want cloud.PoolSpec) (Step, error) {
 func retire(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 	for _, id := range want.Retire {
 		if w, ok := s.worker(id); ok && w.State != cloud.WorkerDeleting {
-			return Step{Kind: Remove, Worker: id, Zone: w.Zone}, true
+			return remove(s, w), true
 		}
 	}
 	for _, id := range want.Replace {
 		w, ok := s.worker(id)
-		if !ok || w.State == cloud.WorkerDeleting {
+		if !ok || w.State == cloud.WorkerDeleting || w.Zone == "" {
 			continue
 		}
 		if s.live(w.Zone) > want.SizePerZone || !slices.Contains(zones, w.Zone) {
-			return Step{Kind: Remove, Worker: id, Zone: w.Zone}, true
+			return remove(s, w), true
 		}
 	}
 	return Step{}, false
+}
+
+func remove(s State, w cloud.Worker) Step {
+	return s.Memory.unlessAsked(Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}, fmt.Sprintf("worker %s to go", w.ID), s.Now)
 }
 
 // replace exchanges one dead worker, unless its zone is already getting another.
@@ -145,7 +156,7 @@ func replaceable(s State, w cloud.Worker) string {
 			return fmt.Sprintf("worker %s to be ready before %s is replaced", o.ID, w.ID)
 		}
 	}
-	if s.Memory.barred(w.Zone, pause(w), s.Now) > 0 {
+	if s.Memory.barred(Step{Kind: Replace, Zone: w.Zone}, pause(w), s.Now) > 0 {
 		return fmt.Sprintf("zone %s to settle before worker %s is replaced", w.Zone, w.ID)
 	}
 	return ""
@@ -163,9 +174,9 @@ func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 	}
 	step := Step{Kind: Resize, Size: want.SizePerZone}
 	switch {
-	case len(crowded(s, want.SizePerZone)) > 0:
+	case s.placeless() || len(crowded(s, want.SizePerZone)) > 0:
 		return Step{}, false
-	case s.SizePerZone != want.SizePerZone && s.Memory.asked(want.SizePerZone, s.Now):
+	case s.SizePerZone != want.SizePerZone && s.Memory.sized(want.SizePerZone, s.Now):
 		return Step{}, false
 	case s.SizePerZone < want.SizePerZone:
 		return step, true
@@ -206,8 +217,9 @@ func addZone(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 		return Step{}, false
 	}
 	for _, z := range slices.Sorted(slices.Values(zones)) {
-		if !slices.Contains(s.Zones, z) {
-			return Step{Kind: AddZone, Zone: z, Taints: want.Taints}, true
+		step := Step{Kind: AddZone, Zone: z, Taints: want.Taints}
+		if !slices.Contains(s.Zones, z) && s.Memory.barred(step, SettlePause, s.Now) == 0 {
+			return step, true
 		}
 	}
 	return Step{}, false
@@ -216,15 +228,22 @@ func addZone(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 // dropZone takes a zone without workers out of the pool. Only zones that the
 // user listed count: a default that changes must not cost anybody a zone.
 func dropZone(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
-	if len(want.Zones) == 0 {
+	if s.placeless() {
 		return Step{}, false
 	}
 	for _, z := range s.Zones {
-		if !slices.Contains(want.Zones, z) && !slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == z }) {
-			return Step{Kind: RemoveZone, Zone: z}, true
+		step := Step{Kind: RemoveZone, Zone: z}
+		if s.idle(want, z) && s.Memory.barred(step, SettlePause, s.Now) == 0 {
+			return step, true
 		}
 	}
 	return Step{}, false
+}
+
+// idle: the user lists zones, and not this one, and no worker is left in it.
+func (s State) idle(want cloud.PoolSpec, zone string) bool {
+	return len(want.Zones) > 0 && !slices.Contains(want.Zones, zone) &&
+		!slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == zone })
 }
 
 func waiting(what string) Step {

@@ -130,6 +130,10 @@ func TestOthersTaintsStay(t *testing.T) {
 // states draws a pool in any condition.
 func states(t *rapid.T) (poolplan.State, cloud.PoolSpec) {
 	zones := []string{"a", "b", "c"}
+	places := zones
+	if rapid.IntRange(0, 9).Draw(t, "placeless") == 0 {
+		places = append(places, "")
+	}
 	s := whole(rapid.IntRange(0, 3).Draw(t, "size"), rapid.SliceOfDistinct(rapid.SampledFrom(zones), rapid.ID).Draw(t, "zones")...)
 	s.Workers, s.ClusterZones = nil, zones
 	if rapid.Bool().Draw(t, "untainted") {
@@ -141,7 +145,7 @@ func states(t *rapid.T) (poolplan.State, cloud.PoolSpec) {
 	for i := range rapid.IntRange(0, 9).Draw(t, "workers") {
 		id := fmt.Sprintf("w%d", i)
 		s.Workers = append(s.Workers, cloud.Worker{
-			ID: id, Zone: rapid.SampledFrom(zones).Draw(t, "zone"),
+			ID: id, Zone: rapid.SampledFrom(places).Draw(t, "zone"),
 			State: rapid.SampledFrom([]cloud.WorkerState{
 				cloud.WorkerDeployed, cloud.WorkerProvisioning, cloud.WorkerFailed, cloud.WorkerUnhealthy, cloud.WorkerDeleting,
 			}).Draw(t, "state"),
@@ -182,6 +186,9 @@ var rules = map[string]func(s poolplan.State, w cloud.PoolSpec, step poolplan.St
 	"nobody named the worker to replace": func(_ poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
 		return step.Kind == poolplan.Replace && !slices.Contains(w.Replace, step.Worker)
 	},
+	"a worker's zone is not known": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
+		return live(s)[""] > 0 && (step.Kind == poolplan.Resize || step.Kind == poolplan.RemoveZone)
+	},
 	"an autoscaler is at work": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
 		changes := []poolplan.Kind{poolplan.Resize, poolplan.Remove, poolplan.Replace, poolplan.AddZone}
 		return s.Autoscaled && slices.Contains(changes, step.Kind)
@@ -218,6 +225,18 @@ func TestNoStepIsUnsafe(t *testing.T) {
 		}
 		require.Empty(t, unsafe(s, w, step), "%+v", step)
 		require.Equal(t, step.Kind == poolplan.None, step.Progress != cloud.Progress{}, "either a change or an answer")
+		if step.Kind == poolplan.None {
+			return
+		}
+		s.Memory.Note(step, true, s.Now)
+		again, err := poolplan.Next(s, w)
+		if err != nil {
+			require.NotEmpty(t, cloud.KindOf(err))
+			return
+		}
+		require.False(t, again.Progress.Done, "%+v does not show yet", step)
+		require.NotEqual(t, [3]string{string(step.Kind), step.Worker, step.Zone}, [3]string{string(again.Kind), again.Worker, again.Zone},
+			"what does not show yet is not asked for twice")
 	})
 }
 
@@ -225,7 +244,8 @@ func TestNoStepIsUnsafe(t *testing.T) {
 func TestTheJudgeSeesUnsafeSteps(t *testing.T) {
 	bare := whole(1, "a")
 	bare.Taints = nil
-	alien, scaled := whole(1, "a"), whole(1, "a")
+	alien, scaled, lost := whole(1, "a"), whole(1, "a"), whole(1, "a")
+	lost.Workers[0].Zone = ""
 	alien.Owned, scaled.Autoscaled = false, true
 	for _, c := range []struct {
 		state poolplan.State
@@ -233,6 +253,8 @@ func TestTheJudgeSeesUnsafeSteps(t *testing.T) {
 	}{
 		{bare, poolplan.Step{Kind: poolplan.AddZone, Zone: "b"}},
 		{whole(2, "a"), poolplan.Step{Kind: poolplan.Resize, Size: 1}},
+		{lost, poolplan.Step{Kind: poolplan.Resize, Size: 2}},
+		{lost, poolplan.Step{Kind: poolplan.RemoveZone, Zone: "b"}},
 		{whole(1, "a"), poolplan.Step{Kind: poolplan.RemoveZone, Zone: "a"}},
 		{whole(1, "a"), poolplan.Step{Kind: poolplan.Remove, Worker: "a-0"}},
 		{whole(1, "a"), poolplan.Step{Kind: poolplan.Replace, Worker: "a-0"}},

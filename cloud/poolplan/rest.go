@@ -35,7 +35,7 @@ func overQuota(s State, want cloud.PoolSpec) error {
 		if !ok || w.State == cloud.WorkerDeleting || !IsQuota(w.Message) {
 			continue
 		}
-		if left := s.Memory.barred(w.Zone, QuotaPause, s.Now); left > 0 {
+		if left := s.Memory.barred(Step{Kind: Replace, Zone: w.Zone}, QuotaPause, s.Now); left > 0 {
 			return &cloud.Error{
 				Kind: cloud.QuotaExceeded, Op: "replacing worker " + id, RetryAfter: left,
 				Message: w.Message + " (raise the account's quota; the replacement is tried again)",
@@ -51,7 +51,11 @@ func missingWorkers(s State, want cloud.PoolSpec, zones []string) []string {
 		if w.State != cloud.WorkerDeployed {
 			missing = append(missing, describe(w))
 		}
-		if w.State != cloud.WorkerDeleting && !slices.Contains(zones, w.Zone) {
+		switch {
+		case w.State == cloud.WorkerDeleting:
+		case w.Zone == "":
+			missing = append(missing, fmt.Sprintf("the cloud to tell the zone of worker %s", w.ID))
+		case !slices.Contains(zones, w.Zone):
 			missing = append(missing, fmt.Sprintf("worker %s to be retired, zone %s is not wanted", w.ID, w.Zone))
 		}
 		if slices.Contains(want.Replace, w.ID) && w.State != cloud.WorkerDeleting {
@@ -62,8 +66,16 @@ func missingWorkers(s State, want cloud.PoolSpec, zones []string) []string {
 		missing = append(missing, fmt.Sprintf("%d of the %d workers in zone %s to be retired",
 			s.live(z)-want.SizePerZone, s.live(z), z))
 	}
+	for _, z := range zones {
+		if !slices.Contains(s.Zones, z) {
+			missing = append(missing, fmt.Sprintf("the cloud to list zone %s", z))
+		}
+	}
 	for _, z := range s.Zones {
-		if n := s.live(z); n < want.SizePerZone && slices.Contains(zones, z) {
+		switch n := s.live(z); {
+		case s.idle(want, z):
+			missing = append(missing, fmt.Sprintf("the cloud to give up zone %s", z))
+		case n < want.SizePerZone && slices.Contains(zones, z):
 			missing = append(missing, fmt.Sprintf("%d more workers in zone %s", want.SizePerZone-n, z))
 		}
 	}

@@ -42,68 +42,6 @@ type State struct {
 	Now    time.Time
 }
 
-// Memory is when requests were last made. The zero value remembers nothing.
-type Memory struct {
-	settles  time.Time
-	size     int
-	replaced map[string]time.Time
-	marked   map[Kind]time.Time
-}
-
-// Note remembers that s has been asked for. Substitutes says that the cloud sees
-// to a replaced worker's substitute by itself.
-func (m *Memory) Note(s Step, substitutes bool, now time.Time) {
-	switch s.Kind {
-	case Resize:
-		m.settles, m.size = now, s.Size
-	case AddZone:
-		m.settles = now
-	case Replace:
-		if m.replaced == nil {
-			m.replaced = map[string]time.Time{}
-		}
-		m.replaced[s.Zone] = now
-		if substitutes {
-			m.settles = now
-		}
-	case SetLabels, SetTaints:
-		if m.marked == nil {
-			m.marked = map[Kind]time.Time{}
-		}
-		m.marked[s.Kind] = now
-	case None, Create, RemoveZone, Remove, DeletePool:
-	}
-}
-
-// barred gives how long zone has still to rest for pause since the last
-// replacement in it.
-func (m Memory) barred(zone string, pause time.Duration, now time.Time) time.Duration {
-	at, ok := m.replaced[zone]
-	if !ok {
-		return 0
-	}
-	return max(0, pause-now.Sub(at))
-}
-
-// settling: the cloud may not list yet what it was asked for.
-func (m Memory) settling(now time.Time) bool {
-	return !m.settles.IsZero() && now.Sub(m.settles) < SettlePause
-}
-
-// asked: this size was asked for a moment ago.
-func (m Memory) asked(size int, now time.Time) bool {
-	return m.size == size && m.settling(now)
-}
-
-// unlessAsked gives s, or a wait when s was asked for a moment ago and does not
-// show yet.
-func (m Memory) unlessAsked(s Step, now time.Time) Step {
-	if at, ok := m.marked[s.Kind]; ok && now.Sub(at) < SettlePause {
-		return waiting("the cloud to show what was set on the pool (" + string(s.Kind) + ")")
-	}
-	return s
-}
-
 // live counts the workers of zone that are not going away.
 func (s State) live(zone string) int {
 	n := 0
@@ -123,6 +61,10 @@ func (s State) worker(id string) (cloud.Worker, bool) {
 	}
 	return cloud.Worker{}, false
 }
+
+// placeless: the cloud does not tell the zone of a live worker, so no count of
+// any zone is known.
+func (s State) placeless() bool { return s.live("") > 0 }
 
 func (s State) deleting() bool {
 	for _, w := range s.Workers {

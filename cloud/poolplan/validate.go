@@ -11,6 +11,9 @@ func Validate(want cloud.PoolSpec) error {
 	if want.SizePerZone < 1 {
 		return invalid("size per zone is %d, it must be at least 1", want.SizePerZone)
 	}
+	if len(want.Taints) == 0 {
+		return invalid("no taint is given, so any pod would run on the pool")
+	}
 	seen := map[string]bool{}
 	for _, t := range want.Taints {
 		switch {

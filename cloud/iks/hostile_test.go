@@ -1,0 +1,339 @@
+package iks_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+// rewrite is a fault that changes the answers to readings of path.
+func rewrite(path string, times int, spoil func([]byte) []byte) iksserver.Fault {
+	return iksserver.Fault{Method: http.MethodGet, Path: path, Times: times, Spoil: spoil}
+}
+
+func replaced(pairs ...string) func([]byte) []byte {
+	return func(b []byte) []byte { return []byte(strings.NewReplacer(pairs...).Replace(string(b))) }
+}
+
+const (
+	poolList   = "orkerpools$|getWorkerPools$"
+	workerList = "orkers$"
+)
+
+// TestNoWorkerComesUntaintedAfterAPersonStripsThem: a classic listing has no
+// taints, and what was read minutes ago is no ground to make workers on.
+func TestNoWorkerComesUntaintedAfterAPersonStripsThem(t *testing.T) {
+	for _, generation := range both {
+		for name, disturb := range map[string]func(w *world, want *cloud.PoolSpec){
+			"while the pool grows": func(_ *world, want *cloud.PoolSpec) { want.SizePerZone = 3 },
+			"while a worker is replaced": func(w *world, want *cloud.PoolSpec) {
+				want.Replace = []string{w.Workers()[0].ID}
+			},
+			"while a zone is filled up": func(w *world, want *cloud.PoolSpec) {
+				want.Retire = []string{w.Workers()[0].ID}
+			},
+		} {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w := newWorld(t, generation)
+				p := w.provider(t, nil)
+				settle(t, w, p, spec(2))
+				want := spec(2)
+				disturb(w, &want)
+				if len(want.Retire) > 0 {
+					ensure(t, p, want)
+					w.Advance(3 * time.Minute)
+				}
+				_, err := p.Observe(context.Background())
+				require.NoError(t, err)
+				w.StripTaints()
+				settle(t, w, p, want)
+				require.Zero(t, w.Untainted())
+			})
+		}
+	}
+}
+
+func creations(w *world) int {
+	return len(slices.DeleteFunc(changes(w), func(c string) bool {
+		return !strings.Contains(c, "createWorkerPool {") && !strings.Contains(c, "/workerpools {")
+	}))
+}
+
+// TestAPoolThatIsNotListedYet: the listing hides for a while what was created.
+func TestAPoolThatIsNotListedYet(t *testing.T) {
+	hide := replaced(`"`+contract.PoolName+`"`, `"something-else"`)
+	for _, generation := range both {
+		t.Run(generation+" is not created again", func(t *testing.T) {
+			w := newWorld(t, generation)
+			p := w.provider(t, nil)
+			ensure(t, p, spec(1))
+			w.Server.Inject(rewrite(poolList, 3, hide))
+			for range 3 {
+				got := ensure(t, p, spec(1))
+				require.False(t, got.Done)
+				require.Contains(t, got.WaitingFor, "list")
+			}
+			require.Equal(t, 1, creations(w))
+			settle(t, w, p, spec(1))
+		})
+		t.Run(generation+" is not taken for deleted", func(t *testing.T) {
+			w := newWorld(t, generation)
+			p := w.provider(t, nil)
+			ensure(t, p, spec(1))
+			w.Server.Inject(rewrite(poolList, 1, hide))
+			got, err := p.Delete(context.Background())
+			require.NoError(t, err)
+			require.False(t, got.Done, "it would stay, and cost, for ever")
+			require.NotEmpty(t, got.WaitingFor)
+			for range 3 {
+				got, err = p.Delete(context.Background())
+				require.NoError(t, err)
+			}
+			require.True(t, got.Done)
+			require.Zero(t, w.Pools())
+		})
+	}
+}
+
+// TestAListOfWorkersThatLacksSomeCostsNobody: with workers missing in it, every
+// zone would seem small enough to shrink, or empty enough to be dropped.
+func TestAListOfWorkersThatLacksSomeCostsNobody(t *testing.T) {
+	for _, generation := range both {
+		for name, times := range map[string]int{"once": 1, "always": 0} {
+			t.Run(generation+" an empty list, "+name+", does not shrink the pool", func(t *testing.T) {
+				w := newWorld(t, generation)
+				p := w.provider(t, nil)
+				settle(t, w, p, spec(3))
+				w.Server.Inject(rewrite(workerList, times, func([]byte) []byte { return []byte("[]") }))
+				_, err := p.Ensure(context.Background(), spec(2))
+				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+				require.Empty(t, leaving(w))
+				w.ClearFaults()
+				require.Contains(t, ensure(t, p, spec(2)).WaitingFor, "to be retired")
+			})
+			t.Run(generation+" an empty list, "+name+", does not drop a zone", func(t *testing.T) {
+				w := newWorld(t, generation)
+				p := w.provider(t, nil)
+				settle(t, w, p, spec(1))
+				w.Server.Inject(rewrite(workerList, times, func([]byte) []byte { return []byte("[]") }))
+				want := spec(1)
+				want.Zones = []string{"dal10", "dal12"}
+				_, err := p.Ensure(context.Background(), want)
+				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+				require.Empty(t, leaving(w))
+			})
+		}
+		t.Run(generation+" a worker without a zone", func(t *testing.T) {
+			w := newWorld(t, generation)
+			p := w.provider(t, nil)
+			settle(t, w, p, spec(1))
+			w.Server.Inject(rewrite(workerList, 0, replaced(`"location":"dal13"`, `"location":""`)))
+			want := spec(1)
+			want.Zones = []string{"dal10", "dal12"}
+			for range 5 {
+				got := ensure(t, p, want)
+				require.Contains(t, got.WaitingFor, "zone")
+				require.Empty(t, leaving(w))
+				w.Advance(3 * time.Minute)
+			}
+		})
+		t.Run(generation+" workers of our pool under another id", func(t *testing.T) {
+			w := newWorld(t, generation)
+			p := w.provider(t, nil)
+			settle(t, w, p, spec(1))
+			w.Server.Inject(rewrite(workerList, 0, replaced(`"`+poolID(w)+`"`, `"another"`)))
+			_, err := p.Observe(context.Background())
+			require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+		})
+	}
+}
+
+func leaving(w *world) []cloud.Worker {
+	return slices.DeleteFunc(w.Workers(), func(o cloud.Worker) bool { return o.State != cloud.WorkerDeleting })
+}
+
+// TestWhatIsNotListedYetIsNotAskedForTwice: the answers lag behind the changes.
+func TestWhatIsNotListedYetIsNotAskedForTwice(t *testing.T) {
+	for _, generation := range both {
+		for name, c := range map[string]struct {
+			path string
+			want func(w *world) cloud.PoolSpec
+		}{
+			"a worker that was removed": {workerList, func(w *world) cloud.PoolSpec {
+				want := spec(1)
+				want.Retire = []string{w.Workers()[0].ID}
+				return want
+			}},
+			"a worker that was replaced": {workerList, func(w *world) cloud.PoolSpec {
+				want := spec(2)
+				want.Replace = []string{w.Workers()[0].ID}
+				return want
+			}},
+			"a new size": {poolList + "|" + workerList, func(*world) cloud.PoolSpec { return spec(3) }},
+			"a new zone": {poolList + "|" + workerList, func(*world) cloud.PoolSpec {
+				want := spec(2)
+				want.Zones = []string{"dal10", "dal12", "dal13", "dal14"}
+				return want
+			}},
+			"a zone that was given up": {poolList + "|" + workerList, func(*world) cloud.PoolSpec {
+				want := spec(2)
+				want.Zones = []string{"dal10", "dal12"}
+				return want
+			}},
+		} {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w := newWorld(t, generation)
+				addZone(w, iksserver.Zone{ID: "dal14", Subnets: []iksserver.Subnet{{ID: "sub-dal14", Available: 9}}})
+				p := w.provider(t, nil)
+				first := spec(2)
+				first.Zones = []string{"dal10", "dal12", "dal13"}
+				settle(t, w, p, first)
+				want := c.want(w)
+				if len(want.Zones) == 2 {
+					for _, o := range w.Workers() {
+						if o.Zone == "dal13" {
+							want.Retire = append(want.Retire, o.ID)
+						}
+					}
+					for ensure(t, p, want).Did != "" {
+					}
+					w.Advance(3 * time.Minute)
+				}
+				old := map[string][]byte{}
+				for _, path := range strings.Split(c.path, "|") {
+					w.Server.Inject(rewrite(path, 0, func(b []byte) []byte {
+						if old[path] == nil {
+							old[path] = bytes.Clone(b)
+						}
+						return old[path]
+					}))
+				}
+				before := w.Mutations()
+				require.NotEmpty(t, ensure(t, p, want).Did)
+				for range 5 {
+					w.Advance(10 * time.Second)
+					got := ensure(t, p, want)
+					require.Empty(t, got.Did)
+					require.False(t, got.Done)
+					require.NotEmpty(t, got.WaitingFor)
+				}
+				require.Equal(t, before+1, w.Mutations(), "%v", changes(w)[before:])
+			})
+		}
+	}
+}
+
+// TestAPoolThatGoesIsNotDeletedTwice while the listing still has it.
+func TestAPoolThatGoesIsNotDeletedTwice(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		settle(t, w, p, spec(1))
+		var old []byte
+		keep := func(b []byte) []byte {
+			if old == nil {
+				old = bytes.Clone(b)
+			}
+			return old
+		}
+		w.Server.Inject(rewrite(poolList, 0, keep))
+		w.Server.Inject(iksserver.Fault{Method: http.MethodGet, Path: workerList, Status: 200, Body: "[]"})
+		before := w.Mutations()
+		for range 5 {
+			got, err := p.Delete(context.Background())
+			require.NoError(t, err)
+			require.False(t, got.Done)
+		}
+		require.Equal(t, before+1, w.Mutations())
+	}
+}
+
+func TestAKeyThatIsNotGivenHoldsNobody(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	p := w.provider(t, func(c *iks.Config) {
+		c.Timeout = 50 * time.Millisecond
+		c.APIKey = func(ctx context.Context) (string, error) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Second):
+			}
+			return "", fmt.Errorf("reading the secret: %w", ctx.Err())
+		}
+	})
+	start := time.Now()
+	_, err := p.Observe(context.Background())
+	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+	require.Less(t, time.Since(start), 2*time.Second)
+}
+
+func TestAnswersAboutSomethingElse(t *testing.T) {
+	for _, generation := range both {
+		for name, c := range map[string]struct {
+			path  string
+			spoil func([]byte) []byte
+		}{
+			"another cluster":      {"/v2/getCluster", replaced(`"`+clusterID+`"`, `"other"`, `"production"`, `"other"`)},
+			"a zone without an id": {poolList, replaced(`"id":"dal13"`, `"id":""`)},
+		} {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w := newWorld(t, generation)
+				w.Server.Inject(rewrite(c.path, 0, c.spoil))
+				_, err := w.provider(t, nil).Ensure(context.Background(), spec(1))
+				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+				require.Zero(t, w.Mutations())
+			})
+		}
+		w := newWorld(t, generation)
+		settle(t, w, w.provider(t, func(c *iks.Config) { c.ClusterID = "production" }), spec(1))
+	}
+}
+
+func TestACutMessageIsStillText(t *testing.T) {
+	for i := range 3 {
+		w := newWorld(t, iksserver.VPC)
+		p := w.provider(t, nil)
+		settle(t, w, p, spec(1))
+		w.Server.Break(clusterID, w.Workers()[0].ID, "", "critical", strings.Repeat("x", i)+strings.Repeat("€", 300))
+		pool, err := p.Observe(context.Background())
+		require.NoError(t, err)
+		require.True(t, utf8.ValidString(pool.Workers[0].Message), "or a status that holds it never equals itself")
+	}
+}
+
+func TestAnOddLifetimeOfATokenIsNoReasonToLogInAgain(t *testing.T) {
+	for _, life := range []string{"-1", "0", "9000000000", "20000000000", "9223372036854775807"} {
+		w := newWorld(t, iksserver.VPC)
+		w.Server.Inject(iksserver.Fault{Path: "^/identity/", Spoil: func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"expires_in":3600000`), []byte(`"expires_in":`+life), 1)
+		}})
+		p := w.provider(t, nil)
+		for range 3 {
+			_, err := p.Observe(context.Background())
+			require.NoError(t, err)
+		}
+		_, _, tokens := w.Counts()
+		require.Equal(t, 1, tokens, life)
+	}
+}
+
+func TestPoolsThatDoNotTellTheirVPC(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	addZone(w, iksserver.Zone{ID: "dal14", Subnets: []iksserver.Subnet{{ID: "sub", Available: 9}}})
+	w.Server.Inject(rewrite(poolList, 0, replaced(`"vpcID":"r006-vpc"`, `"vpcID":""`)))
+	want := spec(1)
+	want.Zones = []string{"dal14"}
+	settle(t, w, w.provider(t, nil), want)
+}
