@@ -52,8 +52,11 @@ type report struct {
 	object *apiv3.CalicoNodeStatus
 	// updated is when the report was received, zero when unproven or blank.
 	updated time.Time
-	// blank is when we first saw it blank, zero while it is not.
-	blank    time.Time
+	// blank is when we first saw it blank, zero while it is not; asked is when the
+	// reporter was last asked to fill it in.
+	blank, asked time.Time
+	// regular: the reporter wrote although nothing had changed.
+	regular  bool
 	sessions map[sessionKey]sessionMemory
 }
 
@@ -67,20 +70,28 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 	switch {
 	case isBlank(o):
 		// Cleared, by us: what was seen stays true, but proves nothing now.
-		out.updated, out.blank = time.Time{}, now
+		out.updated, out.blank, out.asked = time.Time{}, now, now
 		if r != nil && !r.blank.IsZero() {
-			out.blank = r.blank
+			out.blank, out.asked = r.blank, r.asked
 		}
 	case r != nil && reflect.DeepEqual(r.object.Status, o.Status):
 		// Only spec or metadata have changed.
+		out.regular = r.regular
 	case unproven:
 		out.updated = time.Time{}
 		out.sessions = out.remember(sessionsOf(o), time.Time{})
 	default:
 		out.updated = now
+		out.regular = r != nil && r.blank.IsZero() && (r.regular || sameButForTime(r.object.Status, o.Status))
 		out.sessions = out.remember(sessionsOf(o), now)
 	}
 	return out
+}
+
+// sameButForTime reports whether the later status says nothing new.
+func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
+	after.LastUpdated = before.LastUpdated
+	return reflect.DeepEqual(before, after)
 }
 
 // isBlank reports whether the reporter has yet to fill in the status.
@@ -146,10 +157,7 @@ func restarted(before, after string) bool {
 // families in want; families nobody asks for do not count.
 func (r *report) status(v4, v6 bool) plan.Status {
 	o := r.object
-	out := plan.Status{Node: o.Spec.Node, Updated: r.updated}
-	if isBlank(o) {
-		return out
-	}
+	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Cleared: r.blank, Regular: r.regular}
 	ready := func(d apiv3.BGPDaemonStatus) bool { return d.State == apiv3.BGPDaemonStateReady }
 	out.Agent = (v4 || v6) && (!v4 || ready(o.Status.Agent.BIRDV4)) && (!v6 || ready(o.Status.Agent.BIRDV6))
 	for key, m := range r.sessions {

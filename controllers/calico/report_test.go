@@ -124,7 +124,7 @@ func TestAReportIsMapped(t *testing.T) {
 	require.False(t, r.status(true, true).HasRoutes, "a node always has routes: none of a family means that its BIRD was not there")
 	o.Status.Routes = apiv3.CalicoNodeBGPRouteStatus{}
 	require.False(t, r.status(true, false).HasRoutes, "Calico empties all routes where one family's BIRD does not answer")
-	require.Equal(t, plan.Status{Node: "n"}, none.next(blankReport(), now, false).status(true, false))
+	require.Equal(t, plan.Status{Node: "n", Cleared: now}, none.next(blankReport(), now, false).status(true, false))
 }
 
 func TestStatusNamesAreNames(t *testing.T) {
@@ -205,6 +205,29 @@ func TestAReportOfSomebodyElseUnderOurNameIsNotTouchedAndStopsNoOther(t *testing
 	require.ErrorAs(t, err, &taken)
 }
 
+// Where one address family has no sessions, the reporter writes every period.
+func TestAReporterThatWritesRegularlyIsRecognised(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 5, 1, 12, 0, s, 0, time.UTC) }
+	told := func(s int, state apiv3.BGPSessionState) *apiv3.CalicoNodeStatus {
+		o := blankReport()
+		o.Status.LastUpdated = metav1.NewTime(at(s))
+		o.Status.BGP.PeersV4 = []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.2", State: state}}
+		return o
+	}
+	var r *report
+	r = r.next(told(1, apiv3.BGPSessionStateEstablished), at(1), false)
+	require.False(t, r.regular, "the first one says nothing about the next")
+	r = r.next(told(2, apiv3.BGPSessionStateIdle), at(2), false)
+	require.False(t, r.regular, "it had a reason to write")
+	r = r.next(told(3, apiv3.BGPSessionStateIdle), at(3), false)
+	require.True(t, r.regular)
+	require.True(t, r.status(true, false).Regular)
+	r = r.next(told(4, apiv3.BGPSessionStateEstablished), at(4), false)
+	require.True(t, r.regular, "news does not end it")
+	r = r.next(blankReport(), at(5), false).next(told(6, apiv3.BGPSessionStateEstablished), at(6), false)
+	require.False(t, r.regular, "an answer is no habit: ask a silent one once, not for ever")
+}
+
 func TestARefreshClearsAReportOnce(t *testing.T) {
 	b := newBench(t).run()
 	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
@@ -218,7 +241,11 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 
 	b.clock.Move(time.Minute)
 	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true) }), 1)
-	require.Equal(t, plan.Status{Node: "10.240.0.5"}, b.observe().Statuses["10.240.0.5"])
+	cleared := b.observe().Statuses["10.240.0.5"]
+	require.Equal(t, b.clock.Now(), cleared.Cleared)
+	require.Zero(t, cleared.Updated)
+	require.False(t, cleared.Agent)
+	require.True(t, cleared.Sessions[0].Established, "what it said before is still known")
 	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }))
 	second := b.clock.Move(patience)
 	generation := b.report("10.240.0.5").Generation

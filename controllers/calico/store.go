@@ -157,7 +157,8 @@ func (s *store) signal() {
 	}
 }
 
-// blankFor is how long a report of ours has been blank.
+// blankFor is how long a report of ours has been blank since its reporter was
+// last asked.
 func (s *store) blankFor(name string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +166,7 @@ func (s *store) blankFor(name string) time.Duration {
 	if r == nil || r.blank.IsZero() {
 		return 0
 	}
-	return s.now().Sub(r.blank)
+	return s.now().Sub(r.asked)
 }
 
 // askedAgain begins the wait for a blank report anew.
@@ -174,7 +175,7 @@ func (s *store) askedAgain(name string) {
 	defer s.mu.Unlock()
 	if r := s.statuses[name]; r != nil {
 		again := *r
-		again.blank = s.now()
+		again.asked = s.now()
 		s.statuses[name] = &again
 	}
 }
