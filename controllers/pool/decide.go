@@ -39,6 +39,12 @@ func (r *Reconciler) compute(t *turn) {
 		Pool:    poolOf(t.pool, t.cluster.Nodes, taintOf(t.object.Spec.Provider.IKS.Taint)),
 		Proven:  r.proven,
 	}
+	if !t.cluster.BGP.MeshOn() {
+		r.meshSince = time.Time{}
+	} else if r.meshSince.IsZero() {
+		r.meshSince = t.now
+	}
+	observed.MeshSince, observed.ShortSince = r.meshSince, r.shortSince
 	if problem != nil {
 		t.step = r.refuse(t, observed, *problem)
 		return
@@ -54,7 +60,7 @@ func (r *Reconciler) refuse(t *turn, observed rollout.Observed, problem plan.Pro
 	if known := r.supply.last; known != nil && known.Owned {
 		desired.Pool = plan.PoolWant{SizePerZone: known.SizePerZone, Zones: known.Zones}
 	}
-	if step := r.next(observed, desired, t.now); restores(step) {
+	if step := r.next(observed, desired, t.now); restores(step) && step.Short {
 		step.Problem = &problem
 		return step
 	}
@@ -85,8 +91,8 @@ func (r *Reconciler) interval(t *turn) time.Duration {
 	}
 }
 
-// remember keeps what a step has proven until the cluster is at rest; losing it
-// costs another look.
+// remember keeps what a step has proven until the cluster is at rest, and since
+// when too few reflectors serve; losing it costs another look, or wait.
 func (r *Reconciler) remember(t *turn) {
 	if t.step.Name == rollout.Steady {
 		r.proven = nil
@@ -96,6 +102,11 @@ func (r *Reconciler) remember(t *turn) {
 	}
 	for _, node := range t.step.Proven {
 		r.proven[node] = t.now
+	}
+	if !t.step.Short {
+		r.shortSince = time.Time{}
+	} else if r.shortSince.IsZero() {
+		r.shortSince = t.now
 	}
 }
 

@@ -55,11 +55,17 @@ func sizePerZone(spec v1alpha1.SizingSpec, nodes []plan.Node, zones int, known *
 	zones = max(zones, 1)
 	ready, all := countNodes(nodes)
 	low, err := sizing.Reflectors(spec, ready, zones)
-	if err != nil || known == nil || !known.Owned || ready == all {
+	if err != nil || known == nil || !known.Owned || known.SizePerZone <= low.PerZone {
 		return low.PerZone, err
 	}
-	high, err := sizing.Reflectors(spec, all, zones)
-	return max(low.PerZone, min(known.SizePerZone, high.PerZone)), err
+	if ready < all {
+		high, err := sizing.Reflectors(spec, all, zones)
+		low.PerZone = max(low.PerZone, min(known.SizePerZone, high.PerZone))
+		return low.PerZone, err
+	}
+	// Nodes that come and go around a threshold must not buy and return machines.
+	margin, err := sizing.Reflectors(spec, ready+max(ready/10, 1), zones)
+	return max(low.PerZone, min(known.SizePerZone, margin.PerZone)), err
 }
 
 // countNodes counts the nodes that speak BGP and are not dedicated to reflecting.

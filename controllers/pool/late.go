@@ -22,7 +22,7 @@ func sessionTimeout(t *turn) (time.Duration, bool) {
 	switch t.step.Name {
 	case "RemoveReflector":
 		limit += t.desired.RemovalDelay
-	case "AwaitSessions", "AwaitRoutes", "AwaitMesh", "ChangeClusterID":
+	case "AwaitSessions", "AwaitRoutes", "AwaitMesh", "ChangeClusterID", "AskReflectors":
 	default:
 		return 0, false
 	}

@@ -278,3 +278,26 @@ func TestMetrics(t *testing.T) {
 	none.action(plan.DisableMesh{}, true, nil)
 	none.status(v1alpha1.RouteReflectorPoolStatus{}, now)
 }
+
+// A cluster that is autoscaled around a threshold must not buy and return
+// machines, and a size that was really lowered must still get through.
+func TestAThresholdIsCrossedDownwardsWithAMargin(t *testing.T) {
+	spec := v1alpha1.SizingSpec{Method: v1alpha1.SizingPerHundred, Min: 3, Max: 25, MinPerZone: 1}
+	known := &cloud.Pool{Exists: true, Owned: true, SizePerZone: 1}
+	size := func(ready int) int {
+		n, err := sizePerZone(spec, nodes(ready, 0), 3, known)
+		require.NoError(t, err)
+		known.SizePerZone = n
+		return n
+	}
+	require.Equal(t, 1, size(99))
+	require.Equal(t, 2, size(100))
+	for range 3 {
+		require.Equal(t, 2, size(99))
+		require.Equal(t, 2, size(100))
+	}
+	require.Equal(t, 1, size(90), "ten per cent below, it is meant")
+
+	known.SizePerZone = 5
+	require.Equal(t, 1, size(50), "a person ordered too many once")
+}

@@ -72,6 +72,8 @@ type Reconciler struct {
 	problem   string
 	stepName  string
 	proven    map[string]time.Time
+	// meshSince and shortSince: see rollout.Observed.
+	meshSince, shortSince time.Time
 }
 
 // again is how soon to look after a change of our own, or after losing a race.
