@@ -82,8 +82,8 @@ func spec(size int) cloud.PoolSpec {
 	}
 }
 
-// Run runs the suite. make gives a new harness for each test.
-func Run(t *testing.T, make func(t *testing.T) Harness) {
+// Run runs the suite. fresh gives a new harness for each test.
+func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	t.Helper()
 	for _, c := range []struct {
 		name string
@@ -110,6 +110,6 @@ func Run(t *testing.T, make func(t *testing.T) Harness) {
 		{"a hanging cloud holds nobody longer than their context", hangs},
 		{"many callers at once make one pool", concurrently},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, make(t)) })
+		t.Run(c.name, func(t *testing.T) { c.test(t, fresh(t)) })
 	}
 }

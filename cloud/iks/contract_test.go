@@ -24,6 +24,7 @@ func TestContract(t *testing.T) {
 	for _, generation := range []string{iksserver.VPC, iksserver.Classic} {
 		t.Run(generation, func(t *testing.T) {
 			contract.Run(t, func(t *testing.T) contract.Harness {
+				t.Helper()
 				w := newWorld(t, generation)
 				return contract.Harness{World: w, Provider: func() cloud.Provider { return w.provider(t, nil) }}
 			})

@@ -94,7 +94,7 @@ func TestNetworkOfAZoneWithoutOtherPools(t *testing.T) {
 	})
 }
 
-func addZone(w *world, z iksserver.Zone) { w.Server.AddZone(clusterID, z) }
+func addZone(w *world, z iksserver.Zone) { w.AddZone(clusterID, z) }
 
 func TestDangerousIDs(t *testing.T) {
 	for _, id := range []string{"", ".", "..", "a/b", "a b", "a?b", "a&b=c", "a#b", "../../v1/clusters/x", "a..b", "%2e", strings.Repeat("a", 200)} {

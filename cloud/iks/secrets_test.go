@@ -61,7 +61,8 @@ func TestNoSecretEverShows(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 409, 418, 422, 429, 500, 503} {
 		faults[fmt.Sprintf("echo %d", status)] = iksserver.Fault{Status: status, Body: echo}
 		faults[fmt.Sprintf("echo JSON %d", status)] = iksserver.Fault{Status: status, Body: fmt.Sprintf(
-			`{"code":"E1","errorCode":"E2","incidentID":%q,"description":%q,"errorMessage":%q}`, echo, echo, echo)}
+			`{"code":"E1","errorCode":"E2","incidentID":%q,"description":%q,"errorMessage":%q}`, echo, echo, echo,
+		)}
 	}
 	faults["echo 200"] = iksserver.Fault{Status: 200, Body: echo}
 	faults["none"] = iksserver.Fault{Path: "nowhere"}
@@ -84,8 +85,8 @@ func TestNoSecretEverShows(t *testing.T) {
 				}
 				x.echo = true
 				pool, err := p.Observe(context.Background())
-				texts = append(texts, fmt.Sprintf("%+v %#v %v", pool, err, err))
-				texts = append(texts, fmt.Sprintf("%v %+v %#v %s %d", p, p, p, p, p), p.Name(), logged.String())
+				texts = append(texts, fmt.Sprintf("%+v %#v %v", pool, err, err),
+					fmt.Sprintf("%v %+v %#v %s %d", p, p, p, p, p), p.Name(), logged.String())
 				all := strings.Join(texts, "\n")
 				for secret := range x.auth {
 					if secret != "" {

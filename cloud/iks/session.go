@@ -92,22 +92,23 @@ func (s *session) send(ctx context.Context, c call) (*exchange, error) {
 		return x, bad
 	}
 	if err != nil || c.out == nil {
-		return x, err //nolint:wrapcheck // becomes a cloud.Error in do
+		return x, err
 	}
 	return x, json.Unmarshal(x.body, c.out) //nolint:wrapcheck // becomes a cloud.Error in do
 }
 
+// transmit leaves the answer to the exchange, which has read and closed it.
 func transmit(sdk *client.Client, c call, into any) error {
 	var err error
 	switch c.method {
 	case http.MethodGet:
-		_, err = sdk.Get(c.path, into, c.target)
+		_, err = sdk.Get(c.path, into, c.target) //nolint:bodyclose // closed by the exchange
 	case http.MethodPost:
-		_, err = sdk.Post(c.path, c.body, into, c.target)
+		_, err = sdk.Post(c.path, c.body, into, c.target) //nolint:bodyclose // closed by the exchange
 	case http.MethodPatch:
-		_, err = sdk.Patch(c.path, c.body, into, c.target)
+		_, err = sdk.Patch(c.path, c.body, into, c.target) //nolint:bodyclose // closed by the exchange
 	case http.MethodDelete:
-		_, err = sdk.Delete(c.path, c.target)
+		_, err = sdk.Delete(c.path, c.target) //nolint:bodyclose // closed by the exchange
 	}
 	return err //nolint:wrapcheck // becomes a cloud.Error in do
 }

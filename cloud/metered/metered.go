@@ -80,7 +80,7 @@ func (p *provider) Observe(ctx context.Context) (cloud.Pool, error) {
 	start := time.Now()
 	out, err := p.Provider.Observe(ctx)
 	p.note(methodObserve, start, err)
-	return out, err //nolint:wrapcheck // a decorator changes nothing
+	return out, err
 }
 
 // Ensure implements cloud.Provider.
@@ -88,7 +88,7 @@ func (p *provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progr
 	start := time.Now()
 	out, err := p.Provider.Ensure(ctx, want)
 	p.note(methodEnsure, start, err)
-	return out, err //nolint:wrapcheck // a decorator changes nothing
+	return out, err
 }
 
 // Delete implements cloud.Provider.
@@ -96,7 +96,7 @@ func (p *provider) Delete(ctx context.Context) (cloud.Progress, error) {
 	start := time.Now()
 	out, err := p.Provider.Delete(ctx)
 	p.note(methodDelete, start, err)
-	return out, err //nolint:wrapcheck // a decorator changes nothing
+	return out, err
 }
 
 func (p *provider) note(method string, start time.Time, err error) {

@@ -62,6 +62,12 @@ func missingWorkers(s State, want cloud.PoolSpec, zones []string) []string {
 			missing = append(missing, replaceable(s, w))
 		}
 	}
+	return append(missing, missingZones(s, want, zones)...)
+}
+
+// missingZones says what is missing zone by zone.
+func missingZones(s State, want cloud.PoolSpec, zones []string) []string {
+	var missing []string
 	for _, z := range crowded(s, want.SizePerZone) {
 		missing = append(missing, fmt.Sprintf("%d of the %d workers in zone %s to be retired",
 			s.live(z)-want.SizePerZone, s.live(z), z))

@@ -110,15 +110,15 @@ func (s *Server) serveFault(w *answer, r *http.Request, f *Fault) {
 		s.serve(w, r)
 		return
 	}
-	real := &buffered{header: http.Header{}, status: 0}
+	kept := &buffered{header: http.Header{}, status: 0}
 	if f.Executed || f.Spoil != nil || f.Slow > 0 {
-		s.serve(real, r)
+		s.serve(kept, r)
 	}
 	if f.Hang {
 		s.pause(r, -1)
 		return
 	}
-	status, body := real.status, real.body.Bytes()
+	status, body := kept.status, kept.body.Bytes()
 	if f.Spoil != nil {
 		body = f.Spoil(body)
 	}
@@ -128,7 +128,7 @@ func (s *Server) serveFault(w *answer, r *http.Request, f *Fault) {
 	if status == 0 {
 		status = http.StatusOK
 	}
-	maps.Copy(w.Header(), real.header)
+	maps.Copy(w.Header(), kept.header)
 	maps.Copy(w.Header(), f.Header)
 	w.WriteHeader(status)
 	s.trickle(w, r, body, f.Slow)

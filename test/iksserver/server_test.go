@@ -51,7 +51,7 @@ func (c *client) login() {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := http.DefaultClient.Do(r)
 	require.NoError(c.t, err)
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	var out struct {
 		Token string `json:"access_token"`
 	}
@@ -67,7 +67,7 @@ func (c *client) do(method, path, body string) (int, string) {
 	r.Header.Set("Authorization", "Bearer "+c.token)
 	resp, err := http.DefaultClient.Do(r)
 	require.NoError(c.t, err)
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	text, _ := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(text)
 }
@@ -243,7 +243,7 @@ func TestQuotaRateAndFailures(t *testing.T) {
 	s, c := start(t, iksserver.Config{Quota: 4, RateLimit: 5}, vpc())
 	status, _ := c.do("POST", "/v2/resizeWorkerPool", `{"cluster":"abc","workerpool":"default","size":5}`)
 	require.Equal(t, 202, status, "the quota shows later")
-	require.Equal(t, "deployed deployed deployed deployed provision_failed", states(s, "default"))
+	require.Equal(t, strings.Repeat("deployed ", 4)+"provision_failed", states(s, "default"))
 	require.Contains(t, s.Workers("abc", "default")[4].Message, "Allocated: 4, Quota: 4")
 	for range 10 {
 		status, _ = c.do("GET", "/v2/vpc/getWorkerPools?cluster=abc", "")
@@ -288,7 +288,7 @@ func TestFaults(t *testing.T) {
 	s.Inject(iksserver.Fault{Hang: true})
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+list, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+list, http.NoBody)
 	require.NoError(t, err)
 	_, err = http.DefaultClient.Do(r) //nolint:bodyclose // there is no answer
 	require.ErrorIs(t, err, context.DeadlineExceeded)
