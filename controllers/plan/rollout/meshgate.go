@@ -45,14 +45,7 @@ func (v *view) meshGate() (*gate, []plan.Watch, []string) {
 		g.wait("a Ready node: its sessions show whether the mesh carries the others")
 	}
 	batch := v.unproven()
-	var proven []string
-	for _, n := range batch {
-		before := len(g.waiting)
-		v.meshSessions(g, n)
-		if len(g.waiting) == before {
-			proven = append(proven, n.Name)
-		}
-	}
+	proven := v.proveBatch(g, batch)
 	if g.open() && len(v.clients) > meshBatch && len(batch) > 0 {
 		g.wait("the mesh sessions of the next nodes to be looked at")
 		g.in(time.Second)
@@ -62,6 +55,20 @@ func (v *view) meshGate() (*gate, []plan.Watch, []string) {
 		watches = append(watches, plan.Watch{Node: n.Name, Period: v.period("")})
 	}
 	return g, watches, proven
+}
+
+// proveBatch looks at the mesh sessions of these nodes and names those that have
+// them all.
+func (v *view) proveBatch(g *gate, batch []plan.Node) []string {
+	var proven []string
+	for _, n := range batch {
+		before := len(g.waiting)
+		v.meshSessions(g, n)
+		if len(g.waiting) == before {
+			proven = append(proven, n.Name)
+		}
+	}
+	return proven
 }
 
 // unproven gives the nodes to look at now: all in a small cluster, else the

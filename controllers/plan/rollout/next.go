@@ -126,6 +126,11 @@ func (v *view) serves(n plan.Node) bool {
 	case blank(st) && v.now.Sub(st.Cleared) > silence:
 		return false
 	}
+	return 2*v.clientsOf(st) > len(v.clients)
+}
+
+// clientsOf counts the clients that a reflector has a session with.
+func (v *view) clientsOf(st plan.Status) int {
 	up := map[netip.Addr]bool{}
 	for _, s := range st.Sessions {
 		if s.Established && isPeer(s.Kind) {
@@ -138,7 +143,7 @@ func (v *view) serves(n plan.Node) bool {
 			count++
 		}
 	}
-	return 2*count > len(v.clients)
+	return count
 }
 
 // silence is how long a reporter that was asked may say nothing before it counts

@@ -56,19 +56,7 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	if v.BGP.Restored.After(now) {
 		v.BGP.Restored = now // a clock that was ahead
 	}
-	for _, n := range o.Nodes {
-		switch {
-		case holds(n):
-			v.holders = append(v.holders, n)
-		case usable(n) && !n.Dedicated:
-			v.clients = append(v.clients, n)
-			for _, a := range n.Addresses {
-				v.clientAddrs[a] = true
-			}
-		case n.SpeaksBGP() && !n.Dedicated:
-			v.unready = append(v.unready, n)
-		}
-	}
+	v.sortOut(o.Nodes)
 	if d.Dedicated {
 		v.wanted = topology.Choose(o.Nodes, d.Pool.SizePerZone, d.Pool.Zones, v.lost)
 	}
@@ -82,6 +70,23 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	}
 	v.peers = topology.Single(d.RoleLabel, v.session())
 	return v
+}
+
+// sortOut puts each node where it belongs.
+func (v *view) sortOut(nodes []plan.Node) {
+	for _, n := range nodes {
+		switch {
+		case holds(n):
+			v.holders = append(v.holders, n)
+		case usable(n) && !n.Dedicated:
+			v.clients = append(v.clients, n)
+			for _, a := range n.Addresses {
+				v.clientAddrs[a] = true
+			}
+		case n.SpeaksBGP() && !n.Dedicated:
+			v.unready = append(v.unready, n)
+		}
+	}
 }
 
 // lookIn asks to look again after d at the latest.

@@ -274,15 +274,18 @@ func (w *world) report() {
 			w.nextLook = w.now
 		}
 		cleared := !old.Cleared.IsZero()
-		if !cleared && w.now.Unix()%max(1, int64(watch.Period/time.Second)) != 0 {
-			continue
+		if cleared || w.now.Unix()%max(1, int64(watch.Period/time.Second)) == 0 {
+			w.write(m, watch, old, cleared)
 		}
-		st, same := w.statusOf(m, watch.Routes, old)
-		st.Regular = w.regular && (same || old.Regular)
-		if cleared || !same || w.regular {
-			w.reports[name] = st
-			w.nextLook = w.now
-		}
+	}
+}
+
+func (w *world) write(m *machine, watch plan.Watch, old *plan.Status, cleared bool) {
+	st, same := w.statusOf(m, watch.Routes, old)
+	st.Regular = w.regular && (same || old.Regular)
+	if cleared || !same || w.regular {
+		w.reports[m.Name] = st
+		w.nextLook = w.now
 	}
 }
 
