@@ -3,6 +3,9 @@ package iks
 import (
 	"context"
 	"maps"
+	"net/http"
+
+	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
@@ -52,6 +55,28 @@ func (p *Provider) confirmWorkers(ctx context.Context, g generation, v view) err
 		return p.senseless("its lists of the pool's workers differ")
 	}
 	return nil
+}
+
+// confirmNone asks for the pool by its name: one that was created right before a
+// crash may not be listed yet, and would stay, and cost, when its deletion were
+// taken for done. Only a pool that shows delays that, as the code for none is not
+// documented.
+func (p *Provider) confirmNone(ctx context.Context) (cloud.Progress, error) {
+	path, err := address("/v2/getWorkerPool?cluster=%s&workerpool=%s", p.cfg.ClusterID, p.cfg.PoolName)
+	if err != nil {
+		return cloud.Progress{}, p.invalid(err)
+	}
+	var got containerv2.GetWorkerPoolResponse
+	err = p.session.do(ctx, p.v2(p.op("asking for"), http.MethodGet, path, nil, &got))
+	switch {
+	case cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.InvalidInput):
+		return cloud.Progress{Done: true}, nil
+	case err != nil:
+		return cloud.Progress{}, err
+	case got.PoolName == p.cfg.PoolName && got.ActualState != "deleted" && got.DesiredState != "deleted":
+		return cloud.Progress{WaitingFor: "the cloud to list the pool, which still exists"}, nil
+	}
+	return cloud.Progress{Done: true}, nil
 }
 
 // places gives the zones of the workers that are not going away.

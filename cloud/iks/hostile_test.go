@@ -89,14 +89,18 @@ func TestAPoolThatIsNotListedYet(t *testing.T) {
 			require.Equal(t, 1, creations(w))
 			settle(t, w, p, spec(1))
 		})
-		t.Run(generation+" is not taken for deleted", func(t *testing.T) {
+		t.Run(generation+" is not taken for deleted, also after a crash", func(t *testing.T) {
 			w := newWorld(t, generation)
 			p := w.provider(t, nil)
 			ensure(t, p, spec(1))
-			w.Server.Inject(rewrite(poolList, 1, hide))
-			got, err := p.Delete(context.Background())
+			w.Server.Inject(rewrite(poolList, 2, hide))
+			got, err := w.provider(t, nil).Delete(context.Background())
 			require.NoError(t, err)
 			require.False(t, got.Done, "it would stay, and cost, for ever")
+			require.NotEmpty(t, got.WaitingFor)
+			got, err = p.Delete(context.Background())
+			require.NoError(t, err)
+			require.False(t, got.Done)
 			require.NotEmpty(t, got.WaitingFor)
 			for range 3 {
 				got, err = p.Delete(context.Background())

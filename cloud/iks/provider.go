@@ -117,6 +117,9 @@ func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
 		return cloud.Progress{}, err
 	}
 	step, err := poolplan.NextDelete(v.state)
+	if err == nil && step.Progress.Done {
+		return p.confirmNone(ctx)
+	}
 	if err != nil || step.Kind == poolplan.None {
 		return step.Progress, err
 	}
