@@ -29,15 +29,15 @@ func TestMigrationAndReturn(t *testing.T) {
 		password   string
 	}{
 		{zones: 1, generation: iksserver.VPC},
-		{zones: 2, generation: iksserver.Classic},
+		{zones: 2, generation: iksserver.Classic, password: "s3cret"},
 		{zones: 3, generation: iksserver.VPC, password: "s3cret"},
 		{zones: 1, generation: iksserver.Classic, password: "s3cret"},
-		{zones: 2, generation: iksserver.VPC, password: "s3cret"},
+		{zones: 2, generation: iksserver.VPC},
 		{zones: 3, generation: iksserver.Classic},
 	}
 	if os.Getenv(fullVariable) == "" {
-		t.Logf("3 of %d combinations: make soak runs them all", len(cases))
-		cases = cases[:3]
+		t.Logf("2 of %d combinations, a third is TestKilledAfterEachStepAndDrift: make soak runs them all", len(cases))
+		cases = cases[:2]
 	}
 	for _, tc := range cases {
 		t.Run(fmt.Sprintf("%d zones on %s, password %t", tc.zones, tc.generation, tc.password != ""), func(t *testing.T) {

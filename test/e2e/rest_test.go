@@ -33,6 +33,7 @@ func TestRest(t *testing.T) {
 	migrating, err := s.Lab.ControlPlane().Writes(site.User(), time.Time{})
 	require.NoError(t, err)
 	require.Greater(t, len(migrating), 5, "the audit log sees the manager's writes")
+	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
 	time.Sleep(15 * time.Second) // the reports settle into their long period
 
 	since := time.Now()
