@@ -74,7 +74,7 @@ assets: ## Build the control plane and the node agent of the tests ahead of time
 	@go run ./test/lab/cmd/assets
 
 .PHONY: packages
-packages: ## Install what the lab needs from the distribution: bird, fping, iproute2
+packages: ## Install what the lab needs from the distribution: bird
 	@.ci/packages
 
 .PHONY: clean
