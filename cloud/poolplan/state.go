@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // Ownership labels of a pool, and of its nodes.
 const (
 	// ManagedByLabel with the value ManagedBy says that rrpool made the pool.
-	ManagedByLabel = "app.kubernetes.io/managed-by"
+	ManagedByLabel = v1alpha1.ManagedByLabel
 	// ManagedBy is ManagedByLabel's value.
-	ManagedBy = "rrpool"
+	ManagedBy = v1alpha1.ManagedByValue
 	// PoolLabel holds the pool's name.
-	PoolLabel = "rrpool.io/pool"
+	PoolLabel = v1alpha1.PoolLabel
 )
 
 // Pauses between requests that would be repeats as long as the cloud has not

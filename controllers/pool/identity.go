@@ -13,7 +13,7 @@ import (
 
 // PoolLabel is carried by every node of the dedicated pool, with the pool's
 // name as its value: the provider puts it there from a node's first moment.
-const PoolLabel = "rrpool.io/pool"
+const PoolLabel = v1alpha1.PoolLabel
 
 // Labels that IKS gives its nodes.
 const (

@@ -13,6 +13,10 @@ const (
 	ManagedByValue = "rrpool"
 )
 
+// PoolLabel is carried by the dedicated worker pool and each of its nodes, with
+// the pool's name as its value.
+const PoolLabel = "rrpool.io/pool"
+
 // Finalizer keeps the object until the node-to-node mesh carries the cluster again.
 const Finalizer = "rrpool.io/restore-mesh"
 

@@ -8,15 +8,7 @@ import (
 
 // ours reports whether anything of ours is left in the cluster's BGP.
 func (v *view) ours() bool {
-	if len(v.holders) > 0 || v.BGP.Saved != nil {
-		return true
-	}
-	for _, p := range v.Peers {
-		if p.Owned {
-			return true
-		}
-	}
-	return false
+	return len(v.holders) > 0 || v.BGP.Saved != nil || v.hasPeers()
 }
 
 // restoreMesh switches the mesh on as it was before. Where somebody else has

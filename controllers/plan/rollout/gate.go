@@ -132,6 +132,17 @@ func blank(st plan.Status) bool { return !st.Cleared.IsZero() }
 func isPeer(k plan.SessionKind) bool { return k != plan.SessionMesh }
 func isMesh(k plan.SessionKind) bool { return k == plan.SessionMesh }
 
+// established gives the peers that a node has sessions of this kind with.
+func established(st plan.Status, kind func(plan.SessionKind) bool) map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for _, s := range st.Sessions {
+		if s.Established && kind(s.Kind) {
+			out[s.Peer] = true
+		}
+	}
+	return out
+}
+
 // sessionsUp checks that self has an Established session with each peer in every
 // address family that both have, and gives the time of the youngest.
 func (v *view) sessionsUp(

@@ -49,7 +49,7 @@ func safetyNet(v *view) *Step {
 // relied reports whether the mesh is off by our doing: the note on the
 // BGPConfiguration says so, or should it be lost, reflectors and a BGPPeer of ours.
 func (v *view) relied() bool {
-	return v.BGP.Saved != nil || len(v.holders) > 0 && slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned })
+	return v.BGP.Saved != nil || len(v.holders) > 0 && v.hasPeers()
 }
 
 // leastServing is the smallest number of reflectors that may serve. While the

@@ -128,13 +128,7 @@ func (v *view) learned(g *gate, st plan.Status, c plan.Node) {
 // unreadyGate demands that a node which is not Ready, and which the mesh still
 // reaches, has its sessions with every reflector before the mesh goes.
 func (v *view) unreadyGate(g *gate, st plan.Status) {
-	reached := map[netip.Addr]bool{}
-	for _, s := range st.Sessions {
-		if s.Established && isMesh(s.Kind) {
-			reached[s.Peer] = true
-		}
-	}
-	alive := v.unreadyWith(reached)
+	alive := v.unreadyWith(established(st, isMesh))
 	for _, rr := range v.wanted {
 		v.sessionsUp(g, v.Statuses[rr.Name], rr, alive, isPeer)
 	}
@@ -169,12 +163,7 @@ func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]map[netip.A
 // has a mesh session with, while the mesh brings other routes, is not announced
 // at all (its pool has disableBGPExport).
 func (v *view) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]map[netip.Addr]bool) []netip.Prefix {
-	mesh := map[netip.Addr]bool{}
-	for _, s := range st.Sessions {
-		if s.Established && isMesh(s.Kind) {
-			mesh[s.Peer] = true
-		}
-	}
+	mesh := established(st, isMesh)
 	brings := slices.ContainsFunc(st.Routes, func(r plan.Route) bool { return mesh[r.From] })
 	var out []netip.Prefix
 	for _, n := range others(v.clients, c) {

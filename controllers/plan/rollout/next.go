@@ -3,7 +3,6 @@ package rollout
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -88,19 +87,14 @@ func (v *view) period(step string) time.Duration {
 // reflector sums up one reflector's sessions with Ready nodes.
 func (v *view) reflector(n plan.Node) Reflector {
 	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID}
-	up := map[string]bool{}
-	for _, s := range v.Statuses[n.Name].Sessions {
-		if s.Established && isPeer(s.Kind) {
-			up[s.Peer.String()] = true
-		}
-	}
+	up := established(v.Statuses[n.Name], isPeer)
 	for _, p := range append(slices.Clone(v.clients), others(v.holders, n)...) {
 		if !usable(p) {
 			continue
 		}
 		for _, a := range common(n, p) {
 			r.Expected++
-			if up[a.String()] {
+			if up[a] {
 				r.Established++
 			}
 		}
@@ -131,12 +125,7 @@ func (v *view) serves(n plan.Node) bool {
 
 // clientsOf counts the clients that a reflector has a session with.
 func (v *view) clientsOf(st plan.Status) int {
-	up := map[netip.Addr]bool{}
-	for _, s := range st.Sessions {
-		if s.Established && isPeer(s.Kind) {
-			up[s.Peer] = true
-		}
-	}
+	up := established(st, isPeer)
 	count := 0
 	for _, c := range v.clients {
 		if fromAny(up, c.Addresses) {

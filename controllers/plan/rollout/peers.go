@@ -57,6 +57,11 @@ func (v *view) underMesh(change *Step) *Step {
 	return s
 }
 
+// hasPeers reports whether a BGPPeer of ours exists.
+func (v *view) hasPeers() bool {
+	return slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned })
+}
+
 // anyServed reports whether some reflector may be carrying routes.
 func (v *view) anyServed() bool {
 	return slices.ContainsFunc(v.holders, v.serves)

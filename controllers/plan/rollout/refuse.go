@@ -155,8 +155,7 @@ func strayLabels(v *view) *Step {
 		Reason:  fmt.Sprintf("node %s carries the reflector label but is no reflector", v.Nodes[i].Name),
 		Actions: []plan.Action{plan.ClearReflector{Node: v.Nodes[i].Name}},
 	}
-	ours := slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned })
-	if !v.BGP.MeshOn() || !ours {
+	if !v.BGP.MeshOn() || !v.hasPeers() {
 		return s
 	}
 	g := v.anyIDGate(slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !v.serves(n) }))

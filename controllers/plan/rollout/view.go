@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -192,11 +193,7 @@ func (v *view) served() []plan.Node {
 	}
 	alive := map[netip.Addr]bool{}
 	for _, n := range v.holders {
-		for _, s := range v.Statuses[n.Name].Sessions {
-			if s.Established && isPeer(s.Kind) {
-				alive[s.Peer] = true
-			}
-		}
+		maps.Copy(alive, established(v.Statuses[n.Name], isPeer))
 	}
 	return append(slices.Clone(v.clients), v.unreadyWith(alive)...)
 }
