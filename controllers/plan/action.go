@@ -40,6 +40,18 @@ type ForgetMesh struct{}
 // only a reporter that is alive can fill it in again.
 type RefreshStatus struct{ Node string }
 
+// CordonNode keeps new pods off a node, with our mark on it.
+type CordonNode struct{ Node string }
+
+// UncordonNode undoes CordonNode. A node without our mark is left alone.
+type UncordonNode struct{ Node string }
+
+// DrainNode evicts what runs on a node and can be evicted. It never waits.
+type DrainNode struct{ Node string }
+
+// ReleasePool moves the provider's pool one step towards not existing.
+type ReleasePool struct{}
+
 // EnsurePool moves the provider's pool one step towards the wanted one.
 type EnsurePool struct{ Want PoolWant }
 
@@ -60,6 +72,10 @@ func (DisableMesh) action()    {}
 func (RestoreMesh) action()    {}
 func (ForgetMesh) action()     {}
 func (RefreshStatus) action()  {}
+func (CordonNode) action()     {}
+func (UncordonNode) action()   {}
+func (DrainNode) action()      {}
+func (ReleasePool) action()    {}
 func (EnsurePool) action()     {}
 
 func (a SetReflector) String() string {
@@ -76,6 +92,11 @@ func (DisableMesh) String() string     { return "switch the node-to-node mesh of
 func (RestoreMesh) String() string     { return "switch the node-to-node mesh on" }
 func (ForgetMesh) String() string      { return "remove what was kept on the BGPConfiguration" }
 func (a RefreshStatus) String() string { return fmt.Sprintf("ask node %s for a new status", a.Node) }
+
+func (a CordonNode) String() string   { return fmt.Sprintf("cordon node %s", a.Node) }
+func (a UncordonNode) String() string { return fmt.Sprintf("uncordon node %s", a.Node) }
+func (a DrainNode) String() string    { return fmt.Sprintf("evict the pods of node %s", a.Node) }
+func (ReleasePool) String() string    { return "release the nodes of the pool" }
 
 func (a EnsurePool) String() string {
 	s := fmt.Sprintf("bring the worker pool to %d per zone", a.Want.SizePerZone)

@@ -55,13 +55,23 @@ type Node struct {
 	// Ready is the Ready condition; ReadyChanged is when it last changed.
 	Ready        bool
 	ReadyChanged time.Time
-	// Cordoned is spec.unschedulable.
-	Cordoned bool
+	// Cordoned is spec.unschedulable; CordonedByUs: it carries our mark as well,
+	// so it is ours to undo.
+	Cordoned, CordonedByUs bool
+	// Leaving: a taint says that the node is about to go (shutdown, out of service,
+	// scale-down).
+	Leaving bool
+	// ControlPlane: the node carries a control-plane role label.
+	ControlPlane bool
+	// Pods is how many pods with an address of their own run here, nil when nobody
+	// has counted.
+	Pods *int
 	// Deleting: the object has a deletion timestamp.
 	Deleting bool
-	// Dedicated: the node belongs to the provider's pool (like WorkerID, not
-	// filled in by the datastore but by whoever knows the provider).
-	Dedicated bool
+	// Pooled: the node belongs to the provider's pool (like WorkerID and Pods, not
+	// filled in by the datastore but by whoever knows the provider). Whether it
+	// runs workloads as well depends on the provider.
+	Pooled bool
 	// Addresses are the BGP addresses, IPv4 before IPv6. Empty: the node speaks no BGP.
 	Addresses []netip.Addr
 	// ASN is the node's own AS number, 0 for the cluster's default.

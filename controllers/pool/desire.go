@@ -71,7 +71,7 @@ func sizePerZone(spec v1alpha1.SizingSpec, nodes []plan.Node, zones int, known *
 // countNodes counts the nodes that speak BGP and are not dedicated to reflecting.
 func countNodes(nodes []plan.Node) (ready, all int) {
 	for _, node := range nodes {
-		if node.Dedicated || !node.SpeaksBGP() {
+		if node.Pooled || !node.SpeaksBGP() {
 			continue
 		}
 		all++

@@ -29,7 +29,7 @@ func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 		node := &nodes[i]
 		node.WorkerID = workerID(*node)
 		zone, member := members[node.WorkerID]
-		node.Dedicated = member || poolName != "" && node.Labels[PoolLabel] == poolName
+		node.Pooled = member || poolName != "" && node.Labels[PoolLabel] == poolName
 		if zone != "" {
 			node.Zone = zone
 		}

@@ -118,7 +118,7 @@ func zones(t *turn, known *cloud.Pool) []v1alpha1.ZoneStatus {
 		ready[name] = 0
 	}
 	for _, node := range t.cluster.Nodes {
-		if node.Dedicated && node.Ready {
+		if node.Pooled && node.Ready {
 			ready[node.Zone]++
 		}
 	}

@@ -53,7 +53,7 @@ func TestNodesOfThePoolAreRecognised(t *testing.T) {
 	seen := w.seen[len(w.seen)-1]
 	dedicated := map[string]string{}
 	for _, n := range seen.Nodes {
-		if n.Dedicated {
+		if n.Pooled {
 			dedicated[n.Name] = n.WorkerID
 		}
 	}

@@ -85,7 +85,7 @@ func (w *world) tellFor(seconds int) {
 func TestDoingItWrongIsCaught(t *testing.T) {
 	role := func(w *world, add bool) {
 		for _, m := range w.sorted() {
-			if m.Dedicated {
+			if m.Pooled {
 				m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = add, map[bool]string{true: "244.0.0.1"}[add], add, w.now
 			}
 		}

@@ -252,5 +252,5 @@ func (w *world) reflectors() []*machine {
 }
 
 func (w *world) clients() []*machine {
-	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.Dedicated })
+	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.Pooled })
 }

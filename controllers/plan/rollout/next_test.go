@@ -132,7 +132,7 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 		},
 		"no node is Ready": func(w *world, o *rollout.Observed) {
 			for i := range o.Nodes {
-				if !o.Nodes[i].Dedicated {
+				if !o.Nodes[i].Pooled {
 					o.Nodes[i].Ready, o.Nodes[i].ReadyChanged = false, w.now
 				}
 			}
@@ -146,7 +146,7 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 		"a node that is not Ready is reached by the mesh alone": func(_ *world, o *rollout.Observed) {
 			o.Nodes[1].Ready = false
 			for _, n := range o.Nodes {
-				if n.Dedicated {
+				if n.Pooled {
 					status(o, n.Name, func(s *plan.Status) {
 						s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == o.Nodes[1].Addresses[0] })
 					})

@@ -180,7 +180,7 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 // withoutIPv6 makes all clients dual-stack, with too many blocks to look at routes.
 func withoutIPv6(_ *world, o *rollout.Observed) {
 	for i := range o.Nodes {
-		if o.Nodes[i].Dedicated {
+		if o.Nodes[i].Pooled {
 			continue
 		}
 		o.Nodes[i].Addresses = append(slices.Clone(o.Nodes[i].Addresses), netip.MustParseAddr(fmt.Sprintf("fd00::%d", i+1)))

@@ -5,6 +5,9 @@ package rollout
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -19,8 +22,12 @@ type Observed struct {
 	// costs another look and nothing else.
 	Proven map[string]time.Time
 	// MeshSince is when this process first saw the mesh on without interruption,
-	// ShortSince the same for Step.Short; zero while not. Losing them costs a wait.
-	MeshSince, ShortSince time.Time
+	// ShortSince and StraySince the same for Step.Short and Step.Stray; zero while
+	// not. Losing them costs a wait.
+	MeshSince, ShortSince, StraySince time.Time
+	// Evictable names, by node, the pods that DrainNode has yet to move away; a node
+	// that is missing here has not been looked at.
+	Evictable map[string][]string
 }
 
 // Pool is the provider's pool as far as steps depend on it.
@@ -60,10 +67,15 @@ const (
 // Desired is where the cluster is to go and how carefully.
 type Desired struct {
 	Mode Mode
-	// Dedicated: reflectors are the nodes of the provider's pool.
+	// Dedicated: the nodes of the provider's pool run nothing but BGP. Otherwise they
+	// are busy: their own pods must not lose a packet either.
 	Dedicated bool
-	// Pool is the pool that is wanted, when Dedicated.
+	// Pool is the pool that is wanted.
 	Pool plan.PoolWant
+	// Preferred and Excluded choose among busy nodes, nil for no such rule.
+	Preferred, Excluded labels.Selector
+	// Promotion is how a busy node gets the role and gives it back.
+	Promotion v1alpha1.Promotion
 	// ClusterID of the reflectors.
 	ClusterID string
 	// RoleLabel is the key of the label that marks reflectors.
@@ -100,8 +112,12 @@ type Step struct {
 	Problem *plan.Problem
 	// Proven are the nodes whose mesh sessions this step saw Established.
 	Proven []string
-	// Short: fewer reflectors serve than should; see Observed.ShortSince.
-	Short bool
+	// Short: fewer reflectors serve than should; see Observed.ShortSince. Stray: there
+	// are BGPPeers of ours that nobody needs; see Observed.StraySince.
+	Short, Stray bool
+	// Drains is the node whose evictable pods this step needs to know, "" for none;
+	// see Observed.Evictable.
+	Drains string
 	// Again is when to look again even if nothing changes; 0: no need.
 	Again time.Duration
 	// Reflectors is the set this step works towards or relies on, sorted by node.

@@ -79,12 +79,12 @@ func (v *view) sortOut(nodes []plan.Node) {
 		switch {
 		case holds(n):
 			v.holders = append(v.holders, n)
-		case usable(n) && !n.Dedicated:
+		case usable(n) && !n.Pooled:
 			v.clients = append(v.clients, n)
 			for _, a := range n.Addresses {
 				v.clientAddrs[a] = true
 			}
-		case n.SpeaksBGP() && !n.Dedicated:
+		case n.SpeaksBGP() && !n.Pooled:
 			v.unready = append(v.unready, n)
 		}
 	}
@@ -109,7 +109,7 @@ func usable(n plan.Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
 
 // holds reports whether a node has the role or a remnant of it.
 func holds(n plan.Node) bool {
-	return n.Marked || n.Dedicated && (n.RoleLabel || n.ClusterID != "")
+	return n.Marked || n.Pooled && (n.RoleLabel || n.ClusterID != "")
 }
 
 // inRole reports whether a node is a reflector as wanted.
@@ -129,7 +129,7 @@ func (v *view) zones() int {
 	}
 	seen := map[string]bool{}
 	for _, n := range v.Nodes {
-		if n.Dedicated {
+		if n.Pooled {
 			seen[n.Zone] = true
 		}
 	}

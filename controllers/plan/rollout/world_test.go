@@ -99,7 +99,7 @@ func (w *world) addNode(name, zone string, dedicated bool) *machine {
 	m := &machine{
 		Node: plan.Node{
 			Name: name, UID: fmt.Sprint(w.sequence), Zone: zone, Created: w.now, Ready: true, ReadyChanged: w.now,
-			Dedicated: dedicated, Addresses: []netip.Addr{ip},
+			Pooled: dedicated, Addresses: []netip.Addr{ip},
 			Blocks: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(w.sequence), 0}), 26)},
 		},
 		alive: true, joined: w.now, rendered: map[string]option{}, renderAt: w.now,

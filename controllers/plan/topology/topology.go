@@ -3,6 +3,9 @@ package topology
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -19,6 +22,52 @@ const (
 type Session struct {
 	Password       *plan.SecretRef
 	MaxRestartTime *time.Duration
+}
+
+// Busy gives the BGPPeers of one reflector group whose reflectors run workloads
+// too. Clients peer with reflectors as in Single. Between two reflectors there is
+// one peer of its own, from the senior to the junior (see Over), so that nothing
+// about their session changes when the junior gets the role, or gives it back.
+func Busy(roleLabel string, s Session, pairs []plan.Peer) []plan.Peer {
+	return append(Single(roleLabel, s)[:1], pairs...)
+}
+
+// Over gives the BGPPeers by which senior treats junior as its client, whether
+// that has the role or not: one in each address family that both have. A peer
+// given by address has no cluster ID for Calico, hence always "rr client"; the
+// reverse side, which Calico adds by itself, is that of an ordinary client as
+// long as both have the same cluster ID.
+func Over(senior, junior plan.Node, asn uint32, s Session) []plan.Peer {
+	var out []plan.Peer
+	for _, addr := range junior.Addresses {
+		if !slices.ContainsFunc(senior.Addresses, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }) {
+			continue
+		}
+		out = append(out, plan.Peer{
+			Name: pairName(senior.Name, junior.Name, addr), Owned: true, Node: senior.Name, PeerIP: addr.String(), ASN: asn,
+			Password: s.Password, MaxRestartTime: s.MaxRestartTime,
+		})
+	}
+	return out
+}
+
+// IsPair reports whether a BGPPeer of ours is one between two reflectors.
+func IsPair(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP != "" }
+
+// longestName is what a BGPPeer's name may have, less what Calico may append.
+const longestName = 200
+
+// pairName says who is over whom, or where that is too long, something as unique.
+func pairName(senior, junior string, addr netip.Addr) string {
+	family := "v4"
+	if addr.Is6() {
+		family = "v6"
+	}
+	name := fmt.Sprintf("rrpool.%s.over.%s.%s", senior, junior, family)
+	if len(name) <= longestName {
+		return name
+	}
+	return fmt.Sprintf("rrpool.pair.%x", sha256.Sum256([]byte(name)))
 }
 
 // Single gives the BGPPeers of one reflector group: every client peers with
@@ -46,7 +95,7 @@ func Single(roleLabel string, s Session) []plan.Peer {
 func Choose(nodes []plan.Node, perZone int, zones []string, lost func(plan.Node) bool) []plan.Node {
 	byZone := map[string][]plan.Node{}
 	for _, n := range nodes {
-		if n.Dedicated && !n.Deleting && (len(zones) == 0 || slices.Contains(zones, n.Zone)) {
+		if n.Pooled && !n.Deleting && (len(zones) == 0 || slices.Contains(zones, n.Zone)) {
 			byZone[n.Zone] = append(byZone[n.Zone], n)
 		}
 	}
@@ -62,19 +111,9 @@ func Choose(nodes []plan.Node, perZone int, zones []string, lost func(plan.Node)
 // preference sorts the better reflector first.
 func preference(a, b plan.Node, lost func(plan.Node) bool) int {
 	return cmp.Or(
-		yesFirst(a.Marked && !lost(a), b.Marked && !lost(b)),
-		yesFirst(a.Ready, b.Ready),
+		plan.TrueFirst(a.Marked && !lost(a), b.Marked && !lost(b)),
+		plan.TrueFirst(a.Ready, b.Ready),
 		a.Created.Compare(b.Created),
 		cmp.Compare(a.Name, b.Name),
 	)
-}
-
-func yesFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }

@@ -29,7 +29,7 @@ func TestSingleNeedsTwoPeersThatNeverMatchTheSamePair(t *testing.T) {
 func TestChoose(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	node := func(name, zone string, edits ...func(*plan.Node)) plan.Node {
-		n := plan.Node{Name: name, Zone: zone, Dedicated: true, Ready: true, Created: now}
+		n := plan.Node{Name: name, Zone: zone, Pooled: true, Ready: true, Created: now}
 		for _, edit := range edits {
 			edit(&n)
 		}
@@ -51,7 +51,7 @@ func TestChoose(t *testing.T) {
 		"Ready ones come first":              {nodes: []plan.Node{node("a", "1", older, down), node("b", "1")}, want: []string{"b"}},
 		"the oldest come first":              {nodes: []plan.Node{node("a", "1"), node("b", "1", older)}, want: []string{"b"}},
 		"only the wanted zones":              {nodes: []plan.Node{node("a", "1"), node("b", "2")}, zones: []string{"2"}, want: []string{"b"}},
-		"workload nodes never":               {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Dedicated = false })}},
+		"workload nodes never":               {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Pooled = false })}},
 		"nodes on their way out never":       {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Deleting = true })}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestChoiceIsStable(t *testing.T) {
 		var nodes []plan.Node
 		for i := range rapid.IntRange(1, 12).Draw(t, "nodes") {
 			nodes = append(nodes, plan.Node{
-				Name: fmt.Sprintf("n%02d", i), Zone: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "zone"), Dedicated: true,
+				Name: fmt.Sprintf("n%02d", i), Zone: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "zone"), Pooled: true,
 				Ready: rapid.Bool().Draw(t, "ready"), Created: time.Unix(int64(rapid.IntRange(0, 3).Draw(t, "age")), 0),
 			})
 		}
@@ -80,7 +80,7 @@ func TestChoiceIsStable(t *testing.T) {
 		for i := range nodes {
 			nodes[i].Marked = slices.Contains(first, nodes[i].Name)
 		}
-		newcomer := plan.Node{Name: "a-newcomer", Zone: nodes[0].Zone, Dedicated: true, Ready: true}
+		newcomer := plan.Node{Name: "a-newcomer", Zone: nodes[0].Zone, Pooled: true, Ready: true}
 		more := names(topology.Choose(append(nodes, newcomer), perZone, nil, never))
 		require.Subset(t, more, first)
 	})
