@@ -1,89 +1,54 @@
-// Package selection chooses, among the nodes that are already there, those that
-// become route reflectors. It is pure and deterministic: the same nodes and rules
-// give the same choice, in whatever order the nodes come.
 package selection
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Rules say how many nodes are wanted, and which.
-type Rules struct {
-	// PerZone nodes are wanted in each of Zones; "" is the zone of nodes without one.
-	PerZone int
-	Zones   []string
-	// Preferred nodes are chosen first, Excluded ones never; nil for no such rule.
-	Preferred, Excluded labels.Selector
-	// Lost says of a node that it has been NotReady for too long; nil: any that is
-	// NotReady.
-	Lost func(plan.Node) bool
-}
-
-// Total is how many nodes are wanted in all.
-func (r Rules) Total() int { return r.PerZone * len(r.Zones) }
-
-// Unfit says why a node can neither be chosen nor kept, "" when it can. Being
-// NotReady for a moment is no such reason.
-func (r Rules) Unfit(n plan.Node) string {
-	switch {
-	case !n.SpeaksBGP():
-		return "it announces no BGP address"
-	case n.Deleting:
-		return "it is being deleted"
-	case n.Leaving:
-		return "it is tainted for shutdown"
-	case n.Cordoned && !n.CordonedByUs:
-		return "it is cordoned"
-	case r.Excluded != nil && !r.Excluded.Empty() && r.Excluded.Matches(labels.Set(n.Labels)):
-		return "spec.provider.existingNodes.excluded selects it"
-	case n.ClusterID != "" && !n.Marked:
-		return "it is somebody else's route reflector"
-	case !slices.Contains(r.Zones, n.Zone):
-		return fmt.Sprintf("its zone %q gets no route reflectors", n.Zone)
-	}
-	return ""
-}
-
 // Choose gives the nodes that should be in the pool, sorted by name: at most
-// Total, fewer when there are not enough. Nodes of the pool stay unless they are
-// unfit or lost, or another zone can take back the share that it had lent. A zone
-// with too few nodes lends its share to the others.
+// Total, fewer when there are not enough.
+//
+// A zone with fewer than PerZone nodes lends the rest of its share to the
+// others: first to where more than PerZone are in the pool already, then to where
+// the fewest are.
+//
+// Nodes that count (see Rules.Counts) stay as long as there are no more than
+// Total of them, but for one case: a zone that had lent has a node of its own
+// again and takes its share back. Then a zone with more than PerZone gives a node
+// up. Among several of a zone the last in the role, least steadily Ready goes.
 func Choose(nodes []plan.Node, r Rules) []plan.Node {
-	zones := map[string]*zone{}
-	for _, name := range r.Zones {
-		zones[name] = &zone{name: name}
-	}
-	anyKept := false
-	for _, n := range nodes {
-		if r.Unfit(n) != "" {
-			continue
-		}
-		switch z := zones[n.Zone]; {
-		case n.Pooled && !r.lost(n):
-			z.kept, anyKept = append(z.kept, n), true
-		case !n.Pooled && n.Ready:
-			z.fresh = append(z.fresh, n)
-		}
-	}
-	order := r.compare
-	if !anyKept {
-		order = r.firstBefore(nodes)
-	}
 	var chosen []plan.Node
-	for _, z := range r.share(zones) {
-		slices.SortFunc(z.kept, keep)
-		slices.SortFunc(z.fresh, order)
-		chosen = append(chosen, append(z.kept, z.fresh...)[:z.share]...)
+	for _, z := range r.share(r.sortOut(nodes)) {
+		chosen = append(chosen, z.nodes[:z.share]...)
 	}
 	slices.SortFunc(chosen, func(a, b plan.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return chosen
+}
+
+// Next gives the one node that should join the pool next, false when none
+// should: one in our service that lost the pool's label; the cheapest, where
+// nothing counts yet; else one of the zone with the fewest.
+func Next(nodes []plan.Node, r Rules) (plan.Node, bool) {
+	members, counted := map[string]int{}, false
+	for _, n := range nodes {
+		if r.Counts(n) {
+			members[n.Zone]++
+			counted = true
+		}
+	}
+	joining := slices.DeleteFunc(Choose(nodes, r), func(n plan.Node) bool { return n.Pooled })
+	if !counted || len(joining) == 0 {
+		return Cheapest(joining, r)
+	}
+	return slices.MinFunc(joining, func(a, b plan.Node) int {
+		return cmp.Or(
+			plan.TrueFirst(a.Marked, b.Marked),
+			cmp.Compare(members[a.Zone], members[b.Zone]),
+			r.compare(a, b),
+		)
+	}), true
 }
 
 // Cheapest gives the node whose promotion disturbs the fewest pods, as the first
@@ -98,95 +63,76 @@ func Cheapest(nodes []plan.Node, r Rules) (plan.Node, bool) {
 
 // zone is what one zone has to offer.
 type zone struct {
-	name        string
-	kept, fresh []plan.Node
-	share       int
+	name string
+	// nodes in the order in which they are taken, the first kept of which count
+	// already.
+	nodes []plan.Node
+	kept  int
+	share int
 }
 
-func (z *zone) room() bool { return z.share < len(z.kept)+len(z.fresh) }
+func (z *zone) room() bool { return z.share < len(z.nodes) }
 
-// share gives each zone its number of nodes, and what a zone cannot take to others:
-// first to where such nodes are already, then to where the fewest are.
-func (r Rules) share(zones map[string]*zone) []*zone {
-	var all []*zone
+// next is the node that one more share would bring; there is room for it.
+func (z *zone) next() plan.Node { return z.nodes[z.share] }
+
+// sortOut puts the nodes that count, and those that could join, into their
+// zones, best first. While none counts, the cheapest of all comes first.
+func (r Rules) sortOut(nodes []plan.Node) []*zone {
+	kept, fresh := map[string][]plan.Node{}, map[string][]plan.Node{}
+	var eligible []plan.Node
+	for _, n := range nodes {
+		switch {
+		case r.Counts(n):
+			kept[n.Zone] = append(kept[n.Zone], n)
+		case r.Eligible(n):
+			fresh[n.Zone] = append(fresh[n.Zone], n)
+			eligible = append(eligible, n)
+		}
+	}
+	order := r.compare
+	if first, ok := Cheapest(eligible, r); ok && len(kept) == 0 {
+		order = func(a, b plan.Node) int {
+			return cmp.Or(plan.TrueFirst(a.Name == first.Name, b.Name == first.Name), r.compare(a, b))
+		}
+	}
+	var out []*zone
+	for _, name := range r.zoneNames() {
+		slices.SortFunc(kept[name], keep)
+		slices.SortFunc(fresh[name], order)
+		out = append(out, &zone{name: name, nodes: append(kept[name], fresh[name]...), kept: len(kept[name])})
+	}
+	return out
+}
+
+// share gives each zone its number of nodes, and what a zone cannot take to others.
+func (r Rules) share(zones []*zone) []*zone {
 	left := r.Total()
 	for _, z := range zones {
-		z.share = min(r.PerZone, len(z.kept)+len(z.fresh))
+		z.share = min(max(r.PerZone, 0), len(z.nodes))
 		left -= z.share
-		all = append(all, z)
 	}
-	slices.SortFunc(all, func(a, b *zone) int { return cmp.Compare(a.name, b.name) })
 	for ; left > 0; left-- {
-		open := slices.DeleteFunc(slices.Clone(all), func(z *zone) bool { return !z.room() })
+		open := slices.DeleteFunc(slices.Clone(zones), func(z *zone) bool { return !z.room() })
 		if len(open) == 0 {
 			break
 		}
-		slices.MinFunc(open, func(a, b *zone) int {
-			return cmp.Or(
-				plan.TrueFirst(len(a.kept) > a.share, len(b.kept) > b.share),
-				cmp.Compare(a.share, b.share), cmp.Compare(a.name, b.name),
-			)
-		}).share++
+		slices.MinFunc(open, r.borrowsFirst).share++
 	}
-	return all
+	return zones
 }
 
-func (r Rules) lost(n plan.Node) bool {
-	if r.Lost == nil {
-		return !n.Ready
+// borrowsFirst orders zones that have room for one more.
+func (r Rules) borrowsFirst(a, b *zone) int {
+	staying := a.share < a.kept
+	if c := plan.TrueFirst(staying, b.share < b.kept); c != 0 {
+		return c
 	}
-	return r.Lost(n)
-}
-
-// keep orders the nodes of the pool: those in the role first, then those that
-// have been Ready for longest, so that one that flaps goes before one that does not.
-func keep(a, b plan.Node) int {
-	return cmp.Or(
-		plan.TrueFirst(a.Marked && a.RoleLabel, b.Marked && b.RoleLabel),
-		plan.TrueFirst(a.Marked, b.Marked),
-		plan.TrueFirst(a.Ready, b.Ready),
-		a.ReadyChanged.Compare(b.ReadyChanged),
-		a.Created.Compare(b.Created),
-		cmp.Compare(a.Name, b.Name),
-	)
-}
-
-// compare orders nodes that could join.
-func (r Rules) compare(a, b plan.Node) int {
-	return cmp.Or(
-		plan.TrueFirst(r.prefers(a), r.prefers(b)),
-		a.Created.Compare(b.Created),
-		cmp.Compare(a.Name, b.Name),
-	)
-}
-
-// cheaper orders nodes by what their promotion as the first one would disturb.
-func (r Rules) cheaper(a, b plan.Node) int {
-	return cmp.Or(
-		plan.TrueFirst(r.prefers(a), r.prefers(b)),
-		cmp.Compare(pods(a), pods(b)),
-		plan.TrueFirst(a.ControlPlane, b.ControlPlane),
-		r.compare(a, b),
-	)
-}
-
-// firstBefore orders as compare does, with the cheapest node of all before the others.
-func (r Rules) firstBefore(nodes []plan.Node) func(a, b plan.Node) int {
-	fit := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !n.Ready || r.Unfit(n) != "" })
-	first, _ := Cheapest(fit, r)
-	return func(a, b plan.Node) int {
-		return cmp.Or(plan.TrueFirst(a.Name == first.Name, b.Name == first.Name), r.compare(a, b))
+	if c := cmp.Compare(a.share, b.share); c != 0 {
+		return c
 	}
-}
-
-func (r Rules) prefers(n plan.Node) bool {
-	return r.Preferred != nil && !r.Preferred.Empty() && r.Preferred.Matches(labels.Set(n.Labels))
-}
-
-// pods is how many pods a node runs; one that nobody has counted has many.
-func pods(n plan.Node) int {
-	if n.Pods == nil {
-		return math.MaxInt
+	if staying {
+		return keep(a.next(), b.next())
 	}
-	return *n.Pods
+	return r.compare(a.next(), b.next())
 }

@@ -1,0 +1,134 @@
+// Package selection chooses, among the nodes that are already there, those that
+// become route reflectors. It is pure and deterministic: the same nodes and rules
+// give the same choice, in whatever order the nodes come.
+package selection
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Rules say how many nodes are wanted, and which.
+type Rules struct {
+	// PerZone nodes are wanted in each of Zones; "" is the zone of nodes without
+	// one. A zone that is named twice counts once.
+	PerZone int
+	Zones   []string
+	// Preferred nodes are chosen first, Excluded ones never; nil, or a selector
+	// that selects everything, for no such rule.
+	Preferred, Excluded labels.Selector
+	// Lost says of a node that it has been NotReady for too long; nil: any that is
+	// NotReady.
+	Lost func(plan.Node) bool
+}
+
+// Total is how many nodes are wanted in all.
+func (r Rules) Total() int { return max(r.PerZone, 0) * len(r.zoneNames()) }
+
+// zoneNames are the zones, sorted, each once.
+func (r Rules) zoneNames() []string { return slices.Compact(slices.Sorted(slices.Values(r.Zones))) }
+
+// Unfit says why a node can neither be chosen nor kept, "" when it can. Being
+// NotReady is no such reason: see Lost.
+func (r Rules) Unfit(n plan.Node) string {
+	if reason := unusable(n); reason != "" {
+		return reason
+	}
+	switch {
+	case r.Excluded != nil && !r.Excluded.Empty() && r.Excluded.Matches(labels.Set(n.Labels)):
+		return "spec.provider.existingNodes.excluded selects it"
+	case !slices.Contains(r.Zones, n.Zone):
+		return fmt.Sprintf("its zone %q gets no route reflectors", n.Zone)
+	case ours(n):
+		return ""
+	case n.ClusterID != "":
+		return "it is somebody else's route reflector"
+	case n.Labels[v1alpha1.PoolLabel] != "":
+		return fmt.Sprintf("its label %s says that it belongs to the pool %q", v1alpha1.PoolLabel, n.Labels[v1alpha1.PoolLabel])
+	}
+	return ""
+}
+
+// unusable says why nobody should rely on a node, whatever the rules are.
+func unusable(n plan.Node) string {
+	switch {
+	case !n.SpeaksBGP():
+		return "it announces no BGP address"
+	case n.Deleting:
+		return "it is being deleted"
+	case n.Leaving:
+		return "it is tainted for shutdown"
+	case n.Cordoned && !n.CordonedByUs:
+		return "it is cordoned"
+	}
+	return ""
+}
+
+// ours: the node is in the pool, or in our service although somebody took the
+// pool's label from it.
+func ours(n plan.Node) bool { return n.Pooled || n.Marked }
+
+// Counts reports whether a node counts towards the size: it is in the pool or in
+// our service, fit and not lost.
+func (r Rules) Counts(n plan.Node) bool { return ours(n) && !r.lost(n) && r.Unfit(n) == "" }
+
+// Eligible reports whether a node could join.
+func (r Rules) Eligible(n plan.Node) bool { return !ours(n) && n.Ready && r.Unfit(n) == "" }
+
+func (r Rules) lost(n plan.Node) bool {
+	if r.Lost == nil {
+		return !n.Ready
+	}
+	return r.Lost(n)
+}
+
+// keep orders the nodes that count: those in the role first, then those that
+// have been Ready for longest, so that one that flaps goes before one that does not.
+func keep(a, b plan.Node) int {
+	return cmp.Or(
+		plan.TrueFirst(a.Marked && a.RoleLabel, b.Marked && b.RoleLabel),
+		plan.TrueFirst(a.Marked, b.Marked),
+		plan.TrueFirst(a.Ready, b.Ready),
+		a.ReadyChanged.Compare(b.ReadyChanged),
+		a.Created.Compare(b.Created),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// compare orders nodes that could join.
+func (r Rules) compare(a, b plan.Node) int {
+	return cmp.Or(
+		plan.TrueFirst(r.prefers(a), r.prefers(b)),
+		a.Created.Compare(b.Created),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// cheaper orders nodes by what their promotion as the first one would disturb.
+func (r Rules) cheaper(a, b plan.Node) int {
+	return cmp.Or(
+		plan.TrueFirst(r.prefers(a), r.prefers(b)),
+		cmp.Compare(pods(a), pods(b)),
+		plan.TrueFirst(a.ControlPlane, b.ControlPlane),
+		r.compare(a, b),
+	)
+}
+
+func (r Rules) prefers(n plan.Node) bool {
+	return r.Preferred != nil && !r.Preferred.Empty() && r.Preferred.Matches(labels.Set(n.Labels))
+}
+
+// pods is how many pods a node runs; one that nobody has counted has many.
+func pods(n plan.Node) int {
+	if n.Pods == nil {
+		return math.MaxInt
+	}
+	return *n.Pods
+}
