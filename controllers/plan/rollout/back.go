@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -47,10 +48,37 @@ func demote(v *view) *Step {
 		s.Watch, s.Proven = watch, proven
 		return s
 	}
-	return &Step{
-		Name: "DemoteReflectors", Reason: fmt.Sprintf("the mesh carries all %d nodes", len(v.clients)),
-		Actions: []plan.Action{plan.ClearReflector{Node: v.holders[0].Name}}, Watch: watch, Proven: proven,
+	reason := fmt.Sprintf("the mesh carries all %d nodes", len(v.clients))
+	s := &Step{
+		Name: "DemoteReflectors", Reason: reason,
+		Actions: []plan.Action{plan.ClearReflector{Node: v.holders[0].Name}},
 	}
+	if !v.d.Dedicated {
+		s = v.demoteNext(reason)
+	}
+	s.Watch, s.Proven = watch, proven
+	return s
+}
+
+// demoteNext takes the role from the youngest busy node. While it gets its mesh
+// sessions, the others carry its routes; the last one has nobody to do that.
+func (v *view) demoteNext(reason string) *Step {
+	x := *v.victim
+	reason = fmt.Sprintf("%s: node %s gives the role back", reason, x.Name)
+	if !v.alone(x) && v.staged() && v.serves(x) {
+		if g := v.carriersGate(x); !g.open() {
+			return g.step("DemoteReflectors", reason+", once the others carry its routes")
+		}
+	}
+	return v.release(x, "DemoteReflectors", reason)
+}
+
+// releasePool gives up the choice of busy nodes.
+func releasePool(v *view) *Step {
+	if v.d.Dedicated || !slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Pooled }) {
+		return nil
+	}
+	return &Step{Name: "ReleasePool", Reason: "no node needs to be a route reflector", Actions: []plan.Action{plan.ReleasePool{}}}
 }
 
 // deletePeers removes our BGPPeers: without reflectors they select nothing.

@@ -22,12 +22,15 @@ func (v *view) mayStart() bool {
 	return v.ready() && (!v.d.Dedicated || v.Pool != nil && v.Pool.Drifted == "")
 }
 
-// promote gives the role to wanted nodes that are Ready. They run no workloads,
-// so their own sessions may restart. At the start it waits for all of them: a
-// pool that never becomes complete leaves the cluster as it was.
+// promote gives the role to wanted nodes that are Ready. Dedicated ones run no
+// workloads, so their own sessions may restart. At the start it waits for all of
+// them: a pool that never becomes complete leaves the cluster as it was.
 func promote(v *view) *Step {
 	if v.starting() && !v.mayStart() {
 		return nil
+	}
+	if !v.d.Dedicated {
+		return v.promoteNext()
 	}
 	s := &Step{Name: "PromoteReflectors"}
 	for _, n := range v.wanted {
@@ -46,7 +49,7 @@ func promote(v *view) *Step {
 // nodes. Without news of the pool it decides nothing.
 func growPool(v *view) *Step {
 	if !v.d.Dedicated {
-		return nil
+		return v.enlist()
 	}
 	if v.Pool == nil {
 		if v.ready() {

@@ -8,10 +8,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
+// lastOneAfter is how long a single reflector may be alone in serving. Switching
+// the mesh on costs nothing while it does, and everything once it is gone.
+const lastOneAfter = 5 * time.Second
+
 // safetyNet switches the mesh on when too few reflectors serve. It only ever
 // adds sessions. Once nobody serves it does not wait.
 func safetyNet(v *view) *Step {
-	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 {
+	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 && v.d.Dedicated {
 		return nil
 	}
 	serving, since := 0, time.Time{}
@@ -31,8 +35,11 @@ func safetyNet(v *view) *Step {
 		since = v.ShortSince // those that are gone left no date
 	}
 	left := v.d.NetAfter
+	if serving == 1 {
+		left = min(left, lastOneAfter)
+	}
 	if !since.IsZero() {
-		left = since.Add(v.d.NetAfter).Sub(v.now)
+		left = since.Add(left).Sub(v.now)
 	}
 	if serving > 0 && left > 0 {
 		// The wait is no step of its own: a repair may go on meanwhile.
@@ -59,7 +66,7 @@ func (v *view) leastServing() int {
 	if v.total > 0 {
 		least = min(least, v.total)
 	}
-	if v.Pool != nil && (v.Pool.SizePerZone < v.d.Pool.SizePerZone || len(v.Pool.Workers) < v.total) {
+	if !v.d.Dedicated || v.Pool != nil && (v.Pool.SizePerZone < v.d.Pool.SizePerZone || len(v.Pool.Workers) < v.total) {
 		least = min(least, max(2, len(v.holders)))
 	}
 	return least
@@ -87,7 +94,7 @@ func (v *view) silentSince(n plan.Node) time.Time {
 func healRoles(v *view) *Step {
 	s := &Step{Name: "HealReflectors"}
 	for _, n := range v.wanted {
-		if holds(n) && (n.ClusterID == "" || !n.RoleLabel || !n.Marked) {
+		if v.losesRole(n) {
 			s.Reason = fmt.Sprintf("route reflector %s has lost its label or cluster ID", n.Name)
 			s.Actions = append(s.Actions, plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID})
 		}
@@ -96,6 +103,15 @@ func healRoles(v *view) *Step {
 		return nil
 	}
 	return s
+}
+
+// losesRole: part of what makes the node a reflector is gone. A busy node that has
+// lost all but our mark is an ordinary client again, and promoted as such.
+func (v *view) losesRole(n plan.Node) bool {
+	if !holds(n) || !v.d.Dedicated && !n.RoleLabel && n.ClusterID == "" {
+		return false
+	}
+	return n.ClusterID == "" || !n.RoleLabel || !n.Marked
 }
 
 // changeID gives a reflector the wanted cluster ID. With its old one it still

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -18,9 +20,13 @@ func (w *world) observe() rollout.Observed {
 	} else if w.meshSince.IsZero() {
 		w.meshSince = w.now
 	}
-	o.MeshSince, o.ShortSince = w.meshSince, w.shortSince
+	o.MeshSince, o.ShortSince, o.StraySince = w.meshSince, w.shortSince, w.straySince
+	o.Evictable = map[string][]string{}
 	for _, m := range w.sorted() {
-		o.Nodes = append(o.Nodes, m.Node)
+		n, pods := m.Node, m.pods
+		n.Pods = &pods
+		o.Nodes = append(o.Nodes, n)
+		o.Evictable[n.Name] = make([]string, m.pods)
 	}
 	for _, p := range w.peers {
 		o.Peers = append(o.Peers, p)
@@ -51,6 +57,7 @@ func (w *world) manage(limit int) *rollout.Step {
 	if s.Problem != nil {
 		return &s
 	}
+	w.excuse(s)
 	w.watch(s.Watch)
 	for i, a := range s.Actions {
 		if i == limit {
@@ -59,15 +66,44 @@ func (w *world) manage(limit int) *rollout.Step {
 		}
 		w.apply(a)
 	}
-	if !s.Short {
-		w.shortSince = time.Time{}
-	} else if w.shortSince.IsZero() {
-		w.shortSince = w.now
-	}
+	w.shortSince = sinceWhen(s.Short, w.shortSince, w.now)
+	w.straySince = sinceWhen(s.Stray, w.straySince, w.now)
 	for _, n := range s.Proven {
 		w.proven[n] = w.now
 	}
 	return &s
+}
+
+func sinceWhen(is bool, since, now time.Time) time.Time {
+	switch {
+	case !is:
+		return time.Time{}
+	case since.IsZero():
+		return now
+	}
+	return since
+}
+
+// excuse notes what a step has announced that it will cost: the pods of the first
+// or last reflector, or those of two whose session turns round without a bridge.
+func (w *world) excuse(s rollout.Step) {
+	until := w.now.Add(joinTime)
+	for _, a := range s.Actions {
+		switch a := a.(type) {
+		case plan.SetReflector:
+			if strings.Contains(s.Reason, "first route reflector") || w.d.Promotion == v1alpha1.PromotionImmediate && !w.d.Dedicated {
+				w.excused[a.Node] = until
+			}
+		case plan.ClearReflector:
+			if strings.Contains(s.Reason, "as the last one") || w.d.Promotion == v1alpha1.PromotionImmediate && !w.d.Dedicated {
+				w.excused[a.Node] = until
+			}
+		case plan.PutPeer:
+			if strings.Contains(s.Reason, "nobody is senior to both") {
+				w.excused[a.Peer.Name] = until
+			}
+		}
+	}
 }
 
 // crash loses what only the manager's memory holds.
@@ -79,7 +115,7 @@ func (w *world) crash() {
 			st.Sessions[i].Since = time.Time{}
 		}
 	}
-	w.meshSince, w.shortSince = time.Time{}, time.Time{}
+	w.meshSince, w.shortSince, w.straySince = time.Time{}, time.Time{}, time.Time{}
 	w.nextLook = w.now
 }
 
@@ -128,6 +164,9 @@ func (w *world) apply(a plan.Action) {
 	case plan.EnsurePool:
 		w.ensure(a.Want)
 		return
+	case plan.CordonNode, plan.UncordonNode, plan.DrainNode, plan.ReleasePool:
+		w.applyBusy(a)
+		return
 	default:
 		panic(fmt.Sprintf("unknown action %T", a))
 	}
@@ -156,6 +195,10 @@ func (w *world) applyMesh(a plan.Action) {
 // ensure is the cloud: one change a call, workers after a while.
 func (w *world) ensure(want plan.PoolWant) {
 	w.nextLook = w.now.Add(time.Second)
+	if !w.d.Dedicated {
+		w.enlist(want)
+		return
+	}
 	p := &w.pool
 	switch {
 	case !p.Exists:
@@ -251,6 +294,7 @@ func (w *world) reflectors() []*machine {
 	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return !m.RoleLabel || m.ClusterID == "" })
 }
 
+// clients are the nodes with workloads, reflectors or not.
 func (w *world) clients() []*machine {
-	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.Pooled })
+	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.pods == 0 })
 }

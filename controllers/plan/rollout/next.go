@@ -15,10 +15,11 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, refuse, strayLabels, healRoles, writePeers, promote, growPool, changeID, disableMesh, shrink, deleteStrayPeers, challenge,
+		safetyNet, undoCordon, refuse, strayLabels, healRoles, writePeers, promote, growPool, changeID, disableMesh, deleteStrayPairs, shrink,
+		deleteStrayPeers, challenge, awaitNodes,
 	}
 	meshRules = []rule{
-		hold, restoreMesh, strayLabels, demote, deletePeers, forgetMesh,
+		hold, restoreMesh, undoCordon, strayLabels, deleteStrayPairs, demote, deletePeers, forgetMesh, releasePool,
 	}
 )
 
@@ -59,7 +60,7 @@ func (v *view) finish(s Step) Step {
 	if v.d.Timer {
 		s.Watch = nil
 	}
-	s.Short = v.tooFew
+	s.Short, s.Stray = v.tooFew, v.stray
 	if v.again > 0 && (s.Again == 0 || v.again < s.Again) {
 		s.Again = v.again
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // writePeers makes our BGPPeers what they should be. A new one only adds
@@ -15,12 +16,15 @@ func writePeers(v *view) *Step {
 	if len(v.wanted) == 0 {
 		return nil
 	}
-	add := &Step{Name: "WritePeers", Reason: "clients and route reflectors need BGPPeers to find each other"}
+	add := &Step{Name: "WritePeers", Reason: "clients and route reflectors need BGPPeers to find each other" + v.announcement()}
 	change := &Step{Name: "RepairPeers"}
 	for _, want := range v.peers {
 		i := slices.IndexFunc(v.Peers, func(p plan.Peer) bool { return p.Name == want.Name })
 		switch {
 		case i < 0:
+			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
+		case !SamePeer(v.Peers[i], want) && topology.IsPair(want):
+			// The session restarts, and the mesh could not help: reflectors have none.
 			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
 		case !SamePeer(v.Peers[i], want):
 			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", want.Name)
@@ -82,11 +86,19 @@ func sameDuration(a, b *time.Duration) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
+// announcement tells what the first busy reflector will cost, before it does.
+func (v *view) announcement() string {
+	if v.candidate == nil || !v.starting() {
+		return ""
+	}
+	return fmt.Sprintf("; node %s will be the first route reflector: %s", v.candidate.Name, v.cost(*v.candidate))
+}
+
 // deleteStrayPeers removes BGPPeers of ours that the plan does not have, once the
 // reflectors serve everyone without them.
 func deleteStrayPeers(v *view) *Step {
 	for _, p := range v.Peers {
-		if !p.Owned || slices.ContainsFunc(v.peers, func(w plan.Peer) bool { return w.Name == p.Name }) {
+		if !v.isStray(p) || topology.IsPair(p) {
 			continue
 		}
 		reason := fmt.Sprintf("BGPPeer %s is ours and no longer needed", p.Name)
@@ -96,4 +108,37 @@ func deleteStrayPeers(v *view) *Step {
 		return &Step{Name: "DeletePeers", Reason: reason, Actions: []plan.Action{plan.DeletePeer{Name: p.Name}}}
 	}
 	return nil
+}
+
+// deleteStrayPairs removes peers between two nodes of which one has given its role
+// back, as soon as that is known everywhere: then they render what is there
+// anyway. Until they are gone nobody else gives it back, because two ordinary
+// nodes with such a peer would have their mesh session twice.
+func deleteStrayPairs(v *view) *Step {
+	s := &Step{Name: "DeletePeers"}
+	for _, p := range v.Peers {
+		if topology.IsPair(p) && v.isStray(p) {
+			s.Reason = fmt.Sprintf("BGPPeer %s was for a change of role that is over", p.Name)
+			s.Actions = append(s.Actions, plan.DeletePeer{Name: p.Name})
+		}
+	}
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	v.stray = true
+	wait := v.quiet
+	if v.d.Timer {
+		wait = timerWait
+	}
+	left := wait
+	if !v.StraySince.IsZero() {
+		left = v.StraySince.Add(wait).Sub(v.now)
+	}
+	if left > 0 {
+		g := &gate{}
+		g.wait("the nodes to take over the last change (%s)", wait)
+		g.in(left)
+		return g.step(s.Name, s.Reason)
+	}
+	return s
 }

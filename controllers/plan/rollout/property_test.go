@@ -37,7 +37,7 @@ func (w *world) unreachable() string {
 	clients := slices.DeleteFunc(w.clients(), func(m *machine) bool { return !w.old(m) })
 	for _, a := range clients {
 		for _, b := range clients {
-			if a != b && !w.reaches(b, a) {
+			if a != b && !w.reaches(b, a) && !w.announced(a, b) {
 				return fmt.Sprintf("1: %s has no route to %s", a.Name, b.Name)
 			}
 		}
@@ -58,6 +58,9 @@ func (w *world) underserved() string {
 		}
 	}
 	for _, c := range w.clients() {
+		if c.RoleLabel {
+			continue // it reflects, and is reached directly
+		}
 		up := 0
 		for _, r := range w.reflectors() {
 			if w.session(c.Name, r.Name).up {

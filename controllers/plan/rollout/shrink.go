@@ -10,10 +10,13 @@ import (
 // shrink takes surplus reflectors out, one at a time and all the way: role first,
 // while every other one serves everyone; then the worker; only then the next.
 func shrink(v *view) *Step {
+	if !v.d.Dedicated {
+		return v.shrinkBusy()
+	}
 	if s := v.retire(); s != nil {
 		return s
 	}
-	if v.d.Dedicated && v.Pool == nil {
+	if v.Pool == nil {
 		return nil
 	}
 	var victim *plan.Node
@@ -28,9 +31,18 @@ func shrink(v *view) *Step {
 	return v.shrinkPool()
 }
 
+// shrinkBusy does the same with nodes that run workloads. As long as there is no
+// substitute, a node that should go stays: in its role it does no harm.
+func (v *view) shrinkBusy() *Step {
+	if v.victim == nil || !v.complete() {
+		return v.dismiss()
+	}
+	return v.removeReflector(*v.victim)
+}
+
 // retire removes a worker that is over and has no role any more.
 func (v *view) retire() *Step {
-	if v.Pool == nil || !v.d.Dedicated {
+	if v.Pool == nil {
 		return nil
 	}
 	for _, n := range v.Nodes {
@@ -88,6 +100,9 @@ func (v *view) overfull(zone string) bool {
 // everyone for the removal delay.
 func (v *view) removeReflector(n plan.Node) *Step {
 	reason := fmt.Sprintf("route reflector %s is more than the %d wanted", n.Name, v.total)
+	if why := v.rules().Unfit(n); why != "" && !v.d.Dedicated {
+		reason = fmt.Sprintf("route reflector %s goes: %s", n.Name, why)
+	}
 	if !v.complete() {
 		return &Step{
 			Name: "RemoveReflector", Reason: reason + ", but those are not complete",
@@ -104,15 +119,20 @@ func (v *view) removeReflector(n plan.Node) *Step {
 		s.Watch = watch
 		return s
 	}
-	return &Step{
-		Name: "RemoveReflector", Reason: reason, Watch: watch,
+	s := &Step{
+		Name: "RemoveReflector", Reason: reason,
 		Actions: []plan.Action{plan.ClearReflector{Node: n.Name}},
 	}
+	if !v.d.Dedicated {
+		s = v.release(n, s.Name, reason)
+	}
+	s.Watch = watch
+	return s
 }
 
 // shrinkPool tells the cloud the smaller size when all surplus workers are gone.
 func (v *view) shrinkPool() *Step {
-	if v.Pool == nil || !v.d.Dedicated || !v.Pool.Exists {
+	if !v.Pool.Exists {
 		return nil
 	}
 	reason := fmt.Sprintf("the worker pool is set to %d workers per zone, wanted are %d",

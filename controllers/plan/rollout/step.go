@@ -97,6 +97,9 @@ type Desired struct {
 	NetAfter   time.Duration
 }
 
+// dedicated: the node runs nothing but BGP.
+func (d Desired) dedicated(n plan.Node) bool { return d.Dedicated && n.Pooled }
+
 // Step is the next thing to do. All its actions are safe together and in order.
 type Step struct {
 	// Name is a CamelCase word, stable, for status and metrics ("DisableMesh").

@@ -38,16 +38,19 @@ type view struct {
 	clientAddrs map[netip.Addr]bool
 	// holders have the role, or what is left of it, by our doing.
 	holders []plan.Node
-	// wanted are the nodes that should reflect; total is how many there should be.
-	wanted []plan.Node
-	total  int
-	peers  []plan.Peer
+	// wanted are the nodes of the pool that should reflect; absent should too and are
+	// not in the pool yet; total is how many there should be.
+	wanted, absent []plan.Node
+	total          int
+	// candidate and victim are the busy nodes that get the role, and give it back, next.
+	candidate, victim *plan.Node
+	peers             []plan.Peer
 	// settle is how long a session must have been Established to count as
 	// converged; quiet is how long after one of our writes the nodes may still
 	// be busy rendering it.
 	settle, quiet time.Duration
-	// tooFew: fewer reflectors serve than should.
-	tooFew bool
+	// tooFew: fewer reflectors serve than should; stray: peers of ours are left over.
+	tooFew, stray bool
 	// again is when something is due that no event announces, 0 for nothing.
 	again time.Duration
 }
@@ -58,10 +61,13 @@ func newView(o Observed, d Desired, now time.Time) *view {
 		v.BGP.Restored = now // a clock that was ahead
 	}
 	v.sortOut(o.Nodes)
+	v.total = d.Pool.SizePerZone * v.zones()
 	if d.Dedicated {
 		v.wanted = topology.Choose(o.Nodes, d.Pool.SizePerZone, d.Pool.Zones, v.lost)
+	} else {
+		v.d.ClusterID = v.groupID()
+		v.chooseBusy()
 	}
-	v.total = d.Pool.SizePerZone * v.zones()
 	v.settle = settleTime(len(v.clients))
 	v.quiet = 10*time.Second + v.settle
 	for _, n := range v.holders {
@@ -70,6 +76,9 @@ func newView(o Observed, d Desired, now time.Time) *view {
 		}
 	}
 	v.peers = topology.Single(d.RoleLabel, v.session())
+	if !d.Dedicated {
+		v.peers = topology.Busy(d.RoleLabel, v.session(), v.pairs())
+	}
 	return v
 }
 
@@ -79,12 +88,12 @@ func (v *view) sortOut(nodes []plan.Node) {
 		switch {
 		case holds(n):
 			v.holders = append(v.holders, n)
-		case usable(n) && !n.Pooled:
+		case usable(n) && !v.d.dedicated(n):
 			v.clients = append(v.clients, n)
 			for _, a := range n.Addresses {
 				v.clientAddrs[a] = true
 			}
-		case n.SpeaksBGP() && !n.Pooled:
+		case n.SpeaksBGP() && !v.d.dedicated(n):
 			v.unready = append(v.unready, n)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -32,8 +33,10 @@ type world struct {
 	muted    map[string]time.Time // by reflector: until when it passes nothing on, sessions or not
 	regular  bool                 // reporters write every period
 	proven   map[string]time.Time
-	// meshSince and shortSince are the manager's memory as well.
-	meshSince, shortSince time.Time
+	// meshSince, shortSince and straySince are the manager's memory as well.
+	meshSince, shortSince, straySince time.Time
+	// excused nodes and pairs may be cut off until then: it was announced.
+	excused map[string]time.Time
 
 	pool      rollout.Pool
 	d         rollout.Desired
@@ -49,6 +52,7 @@ type world struct {
 type machine struct {
 	plan.Node
 	alive    bool
+	pods     int
 	joined   time.Time
 	rendered map[string]option // by peer's name
 	renderAt time.Time
@@ -56,7 +60,9 @@ type machine struct {
 
 // option is what a node's configuration says about one peer.
 type option struct {
-	mesh, client        bool
+	mesh, client bool
+	// twice: the neighbour has two protocols that fight for one connection.
+	twice               bool
 	clusterID, password string
 }
 
@@ -67,11 +73,42 @@ type session struct {
 	live bool      // both sides are configured
 }
 
+// newBusyWorld is a world without dedicated nodes: of the nodes, idle run no pods.
+func newBusyWorld(seed uint64, nodes, idle, zones int) *world {
+	w := emptyWorld(seed, zones)
+	w.d.Dedicated, w.d.Promotion = false, v1alpha1.PromotionStaged
+	for i := range nodes {
+		m := w.addNode(fmt.Sprintf("node-%02d", i+1), w.d.Pool.Zones[i%zones], false)
+		if m.pods = 10 + i; i < idle {
+			m.pods, m.ControlPlane = 0, true
+		}
+	}
+	w.age()
+	return w
+}
+
 func newWorld(seed uint64, clients, zones int) *world {
+	w := emptyWorld(seed, zones)
+	for i := range clients {
+		w.addNode(fmt.Sprintf("client-%02d", i+1), w.d.Pool.Zones[i%zones], false)
+	}
+	w.age()
+	return w
+}
+
+// age lets the mesh come up.
+func (w *world) age() {
+	w.now = w.now.Add(time.Hour)
+	for range 60 {
+		w.tick()
+	}
+}
+
+func emptyWorld(seed uint64, zones int) *world {
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
 		nodes: map[string]*machine{}, peers: map[string]plan.Peer{}, sessions: map[[2]string]*session{},
-		watches: map[string]plan.Watch{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, proven: map[string]time.Time{},
+		excused: map[string]time.Time{}, watches: map[string]plan.Watch{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, proven: map[string]time.Time{},
 		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6,
 		d: rollout.Desired{
 			Mode: rollout.Reflect, Dedicated: true, ClusterID: "244.0.0.1", RoleLabel: label,
@@ -83,13 +120,6 @@ func newWorld(seed uint64, clients, zones int) *world {
 		w.d.Pool.Zones = append(w.d.Pool.Zones, fmt.Sprintf("zone-%d", z+1))
 	}
 	w.d.Pool.SizePerZone = (3 + zones - 1) / zones
-	for i := range clients {
-		w.addNode(fmt.Sprintf("client-%02d", i+1), w.d.Pool.Zones[i%zones], false)
-	}
-	w.now = w.now.Add(time.Hour)
-	for range 60 {
-		w.tick()
-	}
 	return w
 }
 
@@ -102,10 +132,10 @@ func (w *world) addNode(name, zone string, dedicated bool) *machine {
 			Pooled: dedicated, Addresses: []netip.Addr{ip},
 			Blocks: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(w.sequence), 0}), 26)},
 		},
-		alive: true, joined: w.now, rendered: map[string]option{}, renderAt: w.now,
+		alive: true, pods: 1, joined: w.now, rendered: map[string]option{}, renderAt: w.now,
 	}
 	if dedicated {
-		m.WorkerID = name
+		m.WorkerID, m.pods = name, 0
 	}
 	w.nodes[name] = m
 	w.changed()
@@ -166,32 +196,51 @@ func (w *world) tick() {
 	w.report()
 }
 
-// render follows Calico's confd.
+// render follows Calico's confd: a peer that names the node wins over the reverse
+// of one that names the other; a peer given by address has no cluster ID.
 func (w *world) render(m *machine) map[string]option {
 	out := map[string]option{}
 	for _, o := range w.sorted() {
 		if o == m {
 			continue
 		}
-		opt := option{client: m.ClusterID != "" && o.ClusterID != m.ClusterID}
-		if opt.client {
-			opt.clusterID = m.ClusterID
-		}
 		if w.bgp.MeshOn() && m.ClusterID == "" && o.ClusterID == "" {
-			opt.mesh, opt.password = true, ref(w.bgp.Mesh.Password)
-			out[o.Name] = opt
+			out[o.Name] = option{mesh: true, password: ref(w.bgp.Mesh.Password)}
 		}
-		for _, p := range w.peers {
-			if selects(p, m, o) || selects(p, o, m) {
-				opt.mesh, opt.password = false, ref(p.Password)
-				out[o.Name] = opt
+		if p, peerID, ok := w.peering(m, o); ok {
+			opt := option{twice: out[o.Name].mesh && p.PeerIP != "", client: m.ClusterID != "" && peerID != m.ClusterID, password: ref(p.Password)}
+			if opt.client {
+				opt.clusterID = m.ClusterID
 			}
+			out[o.Name] = opt
 		}
 	}
 	return out
 }
 
+// peering is the BGPPeer that m has for o, and o's cluster ID as it says.
+func (w *world) peering(m, o *machine) (plan.Peer, string, bool) {
+	var reverse *plan.Peer
+	for _, p := range w.peers {
+		switch {
+		case selects(p, m, o) && p.PeerIP != "":
+			return p, "", true
+		case selects(p, m, o):
+			return p, o.ClusterID, true
+		case selects(p, o, m):
+			reverse = &p
+		}
+	}
+	if reverse == nil {
+		return plan.Peer{}, "", false
+	}
+	return *reverse, o.ClusterID, true
+}
+
 func selects(p plan.Peer, node, peer *machine) bool {
+	if p.PeerIP != "" {
+		return p.Node == node.Name && p.PeerIP == peer.Addresses[0].String()
+	}
 	return matches(p.NodeSelector, node) && matches(p.PeerSelector, peer)
 }
 
@@ -238,7 +287,7 @@ func (w *world) moveSession(a, b *machine) {
 	}
 	oa, oka := a.rendered[b.Name]
 	ob, okb := b.rendered[a.Name]
-	if !oka || !okb || !a.alive || !b.alive || oa.password != ob.password {
+	if !oka || !okb || !a.alive || !b.alive || oa.password != ob.password || oa.twice || ob.twice {
 		*s = session{}
 		return
 	}
@@ -341,8 +390,12 @@ func (w *world) passes(origin, via, to *machine) bool {
 	if w.now.Before(w.muted[via.Name]) {
 		return false
 	}
-	return w.session(origin.Name, via.Name).up && via.ClusterID != "" &&
-		(via.rendered[origin.Name].client || via.rendered[to.Name].client)
+	in, out, back := via.rendered[origin.Name], via.rendered[to.Name], to.rendered[via.Name]
+	if !w.session(origin.Name, via.Name).up || !in.client && !out.client {
+		return false
+	}
+	// BIRD refuses, on a session with a client, what carries its own cluster ID.
+	return !back.client || back.clusterID != in.clusterID && back.clusterID != out.clusterID
 }
 
 // reaches reports whether a has a route to b.

@@ -57,13 +57,14 @@ func IsPair(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP != ""
 // longestName is what a BGPPeer's name may have, less what Calico may append.
 const longestName = 200
 
-// pairName says who is over whom, or where that is too long, something as unique.
-func pairName(senior, junior string, addr netip.Addr) string {
+// pairName names the pair, whoever is the senior, so that one write turns it round.
+// Where the names are too long it is something as unique.
+func pairName(a, b string, addr netip.Addr) string {
 	family := "v4"
 	if addr.Is6() {
 		family = "v6"
 	}
-	name := fmt.Sprintf("rrpool.%s.over.%s.%s", senior, junior, family)
+	name := fmt.Sprintf("rrpool.%s.%s.%s", min(a, b), max(a, b), family)
 	if len(name) <= longestName {
 		return name
 	}

@@ -1,0 +1,334 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/selection"
+)
+
+// rules of the choice among busy nodes.
+func (v *view) rules() selection.Rules {
+	return selection.Rules{
+		PerZone: v.d.Pool.SizePerZone, Zones: v.d.Pool.Zones,
+		Preferred: v.d.Preferred, Excluded: v.d.Excluded, Lost: v.lost,
+	}
+}
+
+// chooseBusy fills in who should reflect, who comes next, and who goes next.
+func (v *view) chooseBusy() {
+	if v.d.Mode == Reflect {
+		for _, n := range selection.Choose(v.Nodes, v.rules()) {
+			if n.Pooled {
+				v.wanted = append(v.wanted, n)
+			} else {
+				v.absent = append(v.absent, n)
+			}
+		}
+	}
+	v.candidate = v.nextIn()
+	v.victim = v.nextOut()
+}
+
+// nextIn is the wanted node that gets the role next: one that is being prepared
+// already, else the cheapest when nobody can carry its routes, else the oldest.
+func (v *view) nextIn() *plan.Node {
+	in := slices.DeleteFunc(slices.Clone(v.wanted), func(n plan.Node) bool {
+		return !usable(n) || n.RoleLabel || n.ClusterID != ""
+	})
+	if len(in) == 0 {
+		return nil
+	}
+	group := v.group()
+	prepared := func(n plan.Node) bool {
+		return n.CordonedByUs || slices.ContainsFunc(group, func(r plan.Node) bool { return v.isOver(r, n) })
+	}
+	cheapest, _ := selection.Cheapest(in, v.rules())
+	first := slices.MinFunc(in, func(a, b plan.Node) int {
+		return cmp.Or(
+			plan.TrueFirst(prepared(a), prepared(b)),
+			plan.TrueFirst(v.alone(a) && a.Name == cheapest.Name, v.alone(b) && b.Name == cheapest.Name),
+			a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return &first
+}
+
+// nextOut is the holder that gives the role back next: those that are dead
+// first, then the youngest, which is everybody's junior already.
+func (v *view) nextOut() *plan.Node {
+	out := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool {
+		return v.d.Mode == Reflect && v.isWanted(n)
+	})
+	if len(out) == 0 {
+		return nil
+	}
+	last := slices.MinFunc(out, func(a, b plan.Node) int {
+		return cmp.Or(plan.TrueFirst(!a.Ready, !b.Ready), b.RoleSince.Compare(a.RoleSince), cmp.Compare(b.Name, a.Name))
+	})
+	return &last
+}
+
+// leaders are the other reflectors that can carry x's routes.
+func (v *view) leaders(x plan.Node) []plan.Node {
+	return slices.DeleteFunc(others(v.group(), x), func(r plan.Node) bool { return !usable(r) })
+}
+
+// alone: nobody can carry x's routes while its own sessions restart.
+func (v *view) alone(x plan.Node) bool { return len(v.leaders(x)) == 0 }
+
+// staged: other reflectors are to carry a node's routes while its sessions restart.
+func (v *view) staged() bool { return v.d.Promotion != v1alpha1.PromotionImmediate }
+
+// promoteNext gives the role to one busy node, once the reflectors that are there
+// carry its routes. The very first has nobody to do that: it costs what cost says.
+func (v *view) promoteNext() *Step {
+	if v.candidate == nil || v.alone(*v.candidate) && !v.BGP.MeshOn() {
+		return nil
+	}
+	x := *v.candidate
+	reason := fmt.Sprintf("node %s becomes a route reflector", x.Name)
+	if v.alone(x) {
+		reason = fmt.Sprintf("node %s becomes the first route reflector: %s", x.Name, v.cost(x))
+	}
+	if s := v.makeRoom(x, reason); s != nil {
+		return s
+	}
+	promote := &Step{Name: "PromoteReflectors", Reason: reason, Actions: []plan.Action{plan.SetReflector{Node: x.Name, ClusterID: v.d.ClusterID}}}
+	if v.alone(x) {
+		return promote
+	}
+	stage := v.subordinate(x)
+	if !v.staged() {
+		promote.Reason += " at once (promotion: Immediate): " + v.cost(x)
+		promote.Actions = append(promote.Actions, stage...)
+	} else if len(stage) > 0 {
+		return &Step{Name: "StagePeers", Reason: reason + ": the others prepare to carry its routes", Actions: stage}
+	}
+	if g := v.lifeline(x); !g.open() {
+		return g.step(promote.Name, reason+", once the others carry its routes")
+	}
+	return promote
+}
+
+// lifeline opens when the other reflectors carry x's routes, whatever becomes of
+// x's own sessions with clients. While the mesh is on, x relies on it, so they
+// have to serve everybody; without it x relies on them already.
+func (v *view) lifeline(x plan.Node) *gate {
+	if v.d.Timer || v.BGP.MeshOn() {
+		return v.carriersGate(x)
+	}
+	g := &gate{}
+	rs := v.carriers(x)
+	for _, r := range rs {
+		st, ok := v.Statuses[r.Name]
+		if !ok || blank(st) {
+			g.report(r.Name, ok)
+			continue
+		}
+		missing := len(g.waiting)
+		up := v.sessionsUp(g, st, r, []plan.Node{x}, isPeer)
+		if len(g.waiting) == missing {
+			v.prove(g, st, up.Add(v.settle), v.lastWrite().Add(v.quiet))
+		}
+	}
+	if len(rs) == 0 {
+		g.wait("a route reflector that serves")
+	}
+	return g
+}
+
+// carriers are the leaders that x's routes can be left to: not those that have had
+// the time to get their sessions, and do not serve.
+func (v *view) carriers(x plan.Node) []plan.Node {
+	return slices.DeleteFunc(v.leaders(x), func(r plan.Node) bool {
+		return !v.serves(r) && v.now.Sub(r.RoleSince) > timerWait
+	})
+}
+
+// carriersGate is the reflector gate for x's carriers, x being one of those that
+// they serve.
+func (v *view) carriersGate(x plan.Node) *gate {
+	with := *v
+	if !slices.ContainsFunc(v.clients, func(c plan.Node) bool { return c.Name == x.Name }) {
+		with.clients = append(slices.Clone(v.clients), x)
+	}
+	return with.reflectorGate(v.carriers(x), v.settle)
+}
+
+// release takes the role from one busy node, as the last of several steps: seniors
+// for it first, then room, then the role. The caller has seen to it that nobody
+// needs it any more.
+func (v *view) release(x plan.Node, name, reason string) *Step {
+	alone := v.alone(x)
+	if alone {
+		reason += ", as the last one: " + v.cost(x)
+	}
+	if !alone && v.staged() && v.serves(x) {
+		if s := v.stepDown(x, reason); s != nil {
+			return s
+		}
+	}
+	if s := v.makeRoom(x, reason); usable(x) && s != nil {
+		return s
+	}
+	return &Step{Name: name, Reason: reason, Actions: []plan.Action{plan.ClearReflector{Node: x.Name}}}
+}
+
+// stepDown turns the session with a junior round that nobody else bridges, once
+// the others carry x's routes. Only the most senior reflector has such a one, and
+// then only the first: the junior, senior now, bridges the rest.
+func (v *view) stepDown(x plan.Node, reason string) *Step {
+	if g := v.carriersGate(x); !g.open() {
+		return g.step("StageDemotion", reason+", once the others carry its routes")
+	}
+	j, ok := v.unbridged(x)
+	if !ok {
+		return nil
+	}
+	s := &Step{Name: "StageDemotion", Reason: fmt.Sprintf("%s: its session with %s turns round first, and nobody is senior to both: "+
+		"the pods of these two nodes cannot reach each other for some seconds", reason, j.Name)}
+	for _, p := range v.over(j, x) {
+		s.Actions = append(s.Actions, plan.PutPeer{Peer: p})
+	}
+	return s
+}
+
+// cost says what happens to the pods of a node whose sessions restart while nobody
+// else carries its routes.
+func (v *view) cost(x plan.Node) string {
+	const what = "cannot be reached from other nodes for about 2 seconds"
+	switch {
+	case len(x.Addresses) > 0 && x.Pods != nil && *x.Pods == 0:
+		return "it runs no pods, so nothing is lost"
+	case v.d.Promotion == v1alpha1.PromotionDrain:
+		return "its pods are moved away first, and what stays on it " + what
+	case x.Pods == nil:
+		return "the pods on it, if any, " + what
+	}
+	return fmt.Sprintf("its %d pods %s", *x.Pods, what)
+}
+
+// makeRoom keeps new pods off a node, or moves its pods away, where the spec asks
+// for that; nil when there is nothing to do any more.
+func (v *view) makeRoom(x plan.Node, reason string) *Step {
+	drain := v.d.Promotion == v1alpha1.PromotionDrain
+	if !drain && v.d.Promotion != v1alpha1.PromotionCordon {
+		return nil
+	}
+	if !x.Cordoned {
+		return &Step{
+			Name: "CordonNode", Reason: fmt.Sprintf("%s; promotion is %s", reason, v.d.Promotion),
+			Actions: []plan.Action{plan.CordonNode{Node: x.Name}},
+		}
+	}
+	pods, known := v.Evictable[x.Name]
+	if !drain || known && len(pods) == 0 {
+		return nil
+	}
+	s := &Step{Name: "DrainNode", Reason: reason + "; its pods move away first", Drains: x.Name, Again: poll}
+	if !known {
+		s.WaitingFor = []string{"a look at the pods of " + x.Name}
+		return s
+	}
+	for _, p := range pods {
+		s.WaitingFor = append(s.WaitingFor, fmt.Sprintf("pod %s to leave %s", p, x.Name))
+	}
+	s.Actions = []plan.Action{plan.DrainNode{Node: x.Name}}
+	return s
+}
+
+// undoCordon takes back a cordon of ours from a node that is not being prepared
+// any more, or that serves in its new role.
+func undoCordon(v *view) *Step {
+	for _, n := range v.Nodes {
+		if !n.CordonedByUs || v.preparing(n) {
+			continue
+		}
+		if v.isWanted(n) && n.RoleLabel && usable(n) && !v.seenServing(n) {
+			v.lookIn(poll)
+			continue
+		}
+		return &Step{
+			Name: "UncordonNode", Reason: fmt.Sprintf("node %s was cordoned for its change of role, which is over", n.Name),
+			Actions: []plan.Action{plan.UncordonNode{Node: n.Name}},
+		}
+	}
+	return nil
+}
+
+// preparing: the node is the next to change its role, and cordoned for that.
+func (v *view) preparing(n plan.Node) bool {
+	if v.d.Promotion != v1alpha1.PromotionDrain && v.d.Promotion != v1alpha1.PromotionCordon {
+		return false
+	}
+	return v.candidate != nil && v.candidate.Name == n.Name || v.leaves(n)
+}
+
+// seenServing: its report shows it serving; without reports, time has passed.
+func (v *view) seenServing(n plan.Node) bool {
+	if v.d.Timer {
+		return v.now.Sub(n.RoleSince) > timerWait
+	}
+	st, ok := v.Statuses[n.Name]
+	return ok && !blank(st) && len(st.Sessions) > 0 && v.serves(n)
+}
+
+// awaitNodes says what is missing when there are too few nodes to choose from.
+func awaitNodes(v *view) *Step {
+	if v.d.Dedicated || len(v.wanted) >= v.total {
+		return nil
+	}
+	s := &Step{
+		Name:   "AwaitNodes",
+		Reason: fmt.Sprintf("%d route reflectors are wanted, and %d nodes can be", v.total, len(v.wanted)),
+		Again:  poolPoll,
+	}
+	for _, n := range v.Nodes {
+		why := v.rules().Unfit(n)
+		if why == "" && v.lost(n) {
+			why = "it is not Ready"
+		}
+		if why != "" && n.SpeaksBGP() {
+			s.WaitingFor = append(s.WaitingFor, fmt.Sprintf("node %s: %s", n.Name, strings.TrimPrefix(why, "it is ")))
+		}
+	}
+	if len(s.WaitingFor) == 0 {
+		s.WaitingFor = []string{fmt.Sprintf("%d more nodes", v.total-len(v.wanted))}
+	}
+	return s
+}
+
+// enlist brings chosen nodes into the pool.
+func (v *view) enlist() *Step {
+	if len(v.absent) == 0 {
+		return nil
+	}
+	return &Step{
+		Name:    "EnsurePool",
+		Reason:  fmt.Sprintf("node %s is to be a route reflector: %d of %d are chosen", v.absent[0].Name, len(v.wanted), v.total),
+		Actions: []plan.Action{plan.EnsurePool{Want: v.d.Pool}},
+	}
+}
+
+// dismiss lets nodes leave the pool that have no role and are not chosen.
+func (v *view) dismiss() *Step {
+	want := v.d.Pool
+	want.Retire = nil
+	for _, n := range v.Nodes {
+		if n.Pooled && !holds(n) && !v.isWanted(n) {
+			want.Retire = append(want.Retire, n.Name)
+		}
+	}
+	if len(want.Retire) == 0 {
+		return nil
+	}
+	return &Step{
+		Name: "RetireWorker", Reason: fmt.Sprintf("node %s is no longer chosen", want.Retire[0]),
+		Actions: []plan.Action{plan.EnsurePool{Want: want}},
+	}
+}

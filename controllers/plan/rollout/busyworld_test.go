@@ -1,0 +1,52 @@
+package rollout_test
+
+import (
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/selection"
+)
+
+// applyBusy carries out what only busy nodes need.
+func (w *world) applyBusy(a plan.Action) {
+	switch a := a.(type) {
+	case plan.CordonNode:
+		m := w.nodes[a.Node]
+		m.Cordoned, m.CordonedByUs = true, true
+	case plan.UncordonNode:
+		m := w.nodes[a.Node]
+		m.Cordoned, m.CordonedByUs = false, false
+	case plan.DrainNode:
+		if m := w.nodes[a.Node]; m.pods > 0 {
+			m.pods--
+		}
+	case plan.ReleasePool:
+		for _, m := range w.sorted() {
+			if m.Pooled {
+				m.Pooled = false
+				break
+			}
+		}
+	}
+	w.nextLook = w.now.Add(time.Second)
+}
+
+// enlist is the provider of existing nodes: one label a call.
+func (w *world) enlist(want plan.PoolWant) {
+	for _, name := range want.Retire {
+		if m := w.nodes[name]; m != nil && m.Pooled {
+			m.Pooled = false
+			return
+		}
+	}
+	rules := selection.Rules{
+		PerZone: want.SizePerZone, Zones: want.Zones, Preferred: w.d.Preferred, Excluded: w.d.Excluded,
+		Lost: func(n plan.Node) bool { return !n.Ready && w.now.Sub(n.ReadyChanged) > w.d.NotReadyGrace },
+	}
+	for _, n := range selection.Choose(w.observe().Nodes, rules) {
+		if !n.Pooled {
+			w.nodes[n.Name].Pooled = true
+			return
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+)
+
+// Busy reflectors are paired by seniority: for every two of them there is a
+// BGPPeer by which the senior treats the junior as its client, role or not. Who
+// gets the role is made everybody's junior beforehand, which renders what was
+// there; who gives it back has to be everybody's junior as well.
+
+// group are the nodes in the role, the most senior first.
+func (v *view) group() []plan.Node {
+	out := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" })
+	slices.SortFunc(out, func(a, b plan.Node) int {
+		return cmp.Or(a.RoleSince.Compare(b.RoleSince), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// groupID is the cluster ID that busy reflectors share. One that differs from the
+// spec's stays until the cluster has been back on the mesh: changing it would
+// restart the reflectors' own sessions, and they have pods.
+func (v *view) groupID() string {
+	count := map[string]int{}
+	for _, n := range v.group() {
+		count[n.ClusterID]++
+	}
+	best := v.d.ClusterID
+	for id, c := range count {
+		if c > count[best] || c == count[best] && best != v.d.ClusterID && id < best {
+			best = id
+		}
+	}
+	return best
+}
+
+// over gives the peers by which senior treats junior as its client.
+func (v *view) over(senior, junior plan.Node) []plan.Peer {
+	asn := junior.ASN
+	if asn == 0 {
+		asn = v.BGP.ASN
+	}
+	return topology.Over(senior, junior, asn, v.session())
+}
+
+func (v *view) peer(name string) (plan.Peer, bool) {
+	i := slices.IndexFunc(v.Peers, func(p plan.Peer) bool { return p.Name == name && p.Owned })
+	if i < 0 {
+		return plan.Peer{}, false
+	}
+	return v.Peers[i], true
+}
+
+// isOver reports whether senior treats junior as its client, whatever that is.
+func (v *view) isOver(senior, junior plan.Node) bool {
+	return slices.ContainsFunc(v.over(senior, junior), func(p plan.Peer) bool {
+		have, ok := v.peer(p.Name)
+		return ok && have.Node == p.Node
+	})
+}
+
+// pairs gives the peers between the nodes in the role. What exists stays as it is.
+func (v *view) pairs() []plan.Peer {
+	var out []plan.Peer
+	group := v.group()
+	for i, a := range group {
+		for _, b := range group[i+1:] {
+			if v.isOver(b, a) {
+				out = append(out, v.over(b, a)...)
+			} else {
+				out = append(out, v.over(a, b)...)
+			}
+		}
+	}
+	return out
+}
+
+// leaves: the node is the next to give the role back.
+func (v *view) leaves(n plan.Node) bool { return v.victim != nil && v.victim.Name == n.Name }
+
+// subordinate gives what makes x everybody's junior. As long as x has no role it
+// changes nothing that is rendered.
+func (v *view) subordinate(x plan.Node) []plan.Action {
+	var out []plan.Action
+	for _, r := range others(v.group(), x) {
+		for _, want := range v.over(r, x) {
+			if have, ok := v.peer(want.Name); !ok || !SamePeer(have, want) {
+				out = append(out, plan.PutPeer{Peer: want})
+			}
+		}
+	}
+	return out
+}
+
+// unbridged is the most senior node in the role that x is over and with which it
+// would lose contact while their session restarts: nobody is senior to both and
+// passes their routes on meanwhile.
+func (v *view) unbridged(x plan.Node) (plan.Node, bool) {
+	for _, j := range others(v.group(), x) {
+		if v.isOver(x, j) && !v.bridged(x, j) {
+			return j, true
+		}
+	}
+	return plan.Node{}, false
+}
+
+func (v *view) bridged(x, j plan.Node) bool {
+	return slices.ContainsFunc(v.group(), func(b plan.Node) bool {
+		return b.Name != x.Name && b.Name != j.Name && v.serves(b) && v.isOver(b, x) && v.isOver(b, j)
+	})
+}
+
+// isStray: a peer of ours that the plan does not have, and that prepares nothing.
+func (v *view) isStray(p plan.Peer) bool {
+	if !p.Owned || slices.ContainsFunc(v.peers, func(w plan.Peer) bool { return w.Name == p.Name }) {
+		return false
+	}
+	if v.candidate == nil {
+		return true
+	}
+	return !slices.ContainsFunc(v.group(), func(r plan.Node) bool {
+		return slices.ContainsFunc(v.over(r, *v.candidate), func(w plan.Peer) bool { return w.Name == p.Name })
+	})
+}
