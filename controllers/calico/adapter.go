@@ -129,6 +129,10 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Actio
 		return a.setReflector(ctx, scope, act)
 	case plan.ClearReflector:
 		return a.clearReflector(ctx, scope, act)
+	case plan.CordonNode:
+		return a.cordon(ctx, act.Node)
+	case plan.UncordonNode:
+		return a.uncordon(ctx, act.Node)
 	case plan.PutPeer:
 		return a.putPeer(ctx, act.Peer)
 	case plan.DeletePeer:

@@ -22,7 +22,21 @@ const (
 	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
 	// sinceAnnotation marks a role as given by us and says when, in RFC 3339.
 	sinceAnnotation = "rrpool.io/reflector-since"
+	// cordonedAnnotation marks a cordon as ours and says when, in RFC 3339.
+	cordonedAnnotation = "rrpool.io/cordoned"
 )
+
+// leavingTaints say that a node is about to go, whoever decided that. The cluster
+// autoscaler's DeletionCandidate is not one: it takes that back more often than not.
+var leavingTaints = map[string]bool{
+	corev1.TaintNodeOutOfService:                true,
+	"node.cloudprovider.kubernetes.io/shutdown": true,
+	"ToBeDeletedByClusterAutoscaler":            true,
+	"karpenter.sh/disrupted":                    true,
+}
+
+// controlPlaneLabels mark nodes of the control plane, today and formerly.
+var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
 // oldZoneLabel is what clouds used before topology.kubernetes.io/zone.
 const oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
@@ -35,8 +49,12 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,
 		Zone: n.Labels[scope.ZoneLabel], Created: n.CreationTimestamp.Time,
 		Cordoned: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
-		ClusterID: n.Annotations[clusterIDAnnotation],
+		ClusterID:    n.Annotations[clusterIDAnnotation],
+		Leaving:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return leavingTaints[t.Key] }),
+		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return has(n.Labels, key) }),
+		CordonMark:   has(n.Annotations, cordonedAnnotation),
 	}
+	out.CordonedByUs = out.CordonMark && out.Cordoned
 	if out.Zone == "" {
 		out.Zone = n.Labels[oldZoneLabel]
 	}
@@ -53,11 +71,16 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	if as, err := numorstring.ASNumberFromString(n.Annotations[asnAnnotation]); err == nil {
 		out.ASN = uint32(as)
 	}
-	_, out.RoleLabel = n.Labels[scope.RoleLabel]
+	out.RoleLabel = has(n.Labels, scope.RoleLabel)
 	if since, ok := n.Annotations[sinceAnnotation]; ok {
 		out.Marked, out.RoleSince = true, timeOf(since)
 	}
 	return out
+}
+
+func has(set map[string]string, key string) bool {
+	_, ok := set[key]
+	return ok
 }
 
 // addressOf reads an address as Calico does: in CIDR form or bare, without a zone.

@@ -153,6 +153,25 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 			plan.Node{Name: "n", Addresses: []netip.Addr{v6}},
 			"",
 		},
+		"cordoned by us, on the control plane, and shut down": {
+			corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "n", Labels: map[string]string{"node-role.kubernetes.io/master": ""},
+					Annotations: map[string]string{cordonedAnnotation: "2026-05-01T00:00:00Z"},
+				},
+				Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "x"}, {Key: "node.cloudprovider.kubernetes.io/shutdown"}}},
+			},
+			plan.Node{
+				Name: "n", Labels: map[string]string{"node-role.kubernetes.io/master": ""},
+				Cordoned: true, CordonedByUs: true, CordonMark: true, ControlPlane: true, Leaving: true,
+			},
+			"",
+		},
+		"a person has undone our cordon": {
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{cordonedAnnotation: ""}}},
+			plan.Node{Name: "n", CordonMark: true},
+			"",
+		},
 		"a spoiled mark is a mark": {
 			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{sinceAnnotation: "yesterday"}}},
 			plan.Node{Name: "n", Marked: true},
@@ -162,6 +181,24 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, nodeOf(&c.node, scope))
 			require.Equal(t, c.bad, unreadable(&c.node))
+		})
+	}
+}
+
+func TestATaintSaysThatANodeLeaves(t *testing.T) {
+	for key, leaving := range map[string]bool{
+		"node.kubernetes.io/out-of-service":         true,
+		"node.cloudprovider.kubernetes.io/shutdown": true,
+		"ToBeDeletedByClusterAutoscaler":            true,
+		"karpenter.sh/disrupted":                    true,
+		"DeletionCandidateOfClusterAutoscaler":      false,
+		"node.kubernetes.io/not-ready":              false,
+		"node.kubernetes.io/unschedulable":          false,
+		"node-role.kubernetes.io/control-plane":     false,
+	} {
+		t.Run(key, func(t *testing.T) {
+			n := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: key}}}}
+			require.Equal(t, leaving, nodeOf(n, scope).Leaving)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package calico
 
 import (
 	"encoding/json"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 var clients = plan.Peer{
@@ -45,6 +48,35 @@ func TestAPeerIsWrittenOnceCorrectedAndDeleted(t *testing.T) {
 	require.Equal(t, []string{"delete bgppeers/rrpool-clients"}, b.writes(func() { b.apply(plan.DeletePeer{Name: clients.Name}, true) }))
 	require.Empty(t, b.observe().Peers)
 	require.Empty(t, b.writes(func() { b.apply(plan.DeletePeer{Name: clients.Name}, false) }))
+}
+
+// A peer between two reflectors comes back as it was written, or the core would
+// repair it for ever.
+func TestAPeerBetweenTwoReflectorsComesBackAsItWasWritten(t *testing.T) {
+	b := newBench(t)
+	dual := func(name, v4, v6 string) plan.Node {
+		return plan.Node{Name: name, Addresses: []netip.Addr{netip.MustParseAddr(v4), netip.MustParseAddr(v6)}}
+	}
+	pairs := topology.Over(dual("senior", "10.0.0.1", "fd00::1"), dual("junior.example.com", "10.0.0.2", "fd00:0:0::2"), 64512,
+		topology.Session{Password: clients.Password, MaxRestartTime: clients.MaxRestartTime})
+	require.Len(t, pairs, 2)
+	for _, want := range pairs {
+		b.apply(plan.PutPeer{Peer: want}, true)
+		b.apply(plan.PutPeer{Peer: want}, false)
+	}
+	b.run()
+	seen := b.observe().Peers
+	require.Len(t, seen, 2)
+	for i, want := range pairs {
+		require.Equal(t, want.Name, seen[i].Name)
+		require.True(t, rollout.SamePeer(want, seen[i]), "%+v is not %+v", seen[i], want)
+		require.True(t, topology.IsPair(seen[i]))
+		other := want
+		other.ASN++
+		require.False(t, rollout.SamePeer(other, seen[i]))
+		b.apply(plan.DeletePeer{Name: want.Name}, true)
+	}
+	require.Empty(t, b.observe().Peers)
 }
 
 func TestAPeerOfSomebodyElseIsNeverTouched(t *testing.T) {

@@ -50,6 +50,8 @@ func TestTheManagersOwnRoleIsEnough(t *testing.T) {
 	b.fill("10.240.0.5", func(*apiv3.CalicoNodeStatusStatus) {})
 	for _, action := range []plan.Action{
 		plan.SetReflector{Node: "10.240.0.5", ClusterID: "244.0.0.1"},
+		plan.CordonNode{Node: "10.240.0.5"},
+		plan.UncordonNode{Node: "10.240.0.5"},
 		plan.PutPeer{Peer: clients},
 		plan.RefreshStatus{Node: "10.240.0.5"},
 		plan.DisableMesh{SavedAbsent: true},

@@ -58,6 +58,10 @@ type Node struct {
 	// Cordoned is spec.unschedulable; CordonedByUs: it carries our mark as well,
 	// so it is ours to undo.
 	Cordoned, CordonedByUs bool
+	// CordonMark: the node carries our mark, cordoned or not. On a node that is not
+	// cordoned it is stale: a person has uncordoned the node, and UncordonNode only
+	// takes the mark away, so that a later cordon by a person is not taken for ours.
+	CordonMark bool
 	// Leaving: a taint says that the node is about to go (shutdown, out of service,
 	// scale-down).
 	Leaving bool
