@@ -1,0 +1,158 @@
+package deploy_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+)
+
+type object = unstructured.Unstructured
+
+// kustomize is the pinned tool, as make verify uses it.
+var kustomize = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "-C", path("test", "tools", "kustomize"), "tool", "-n", "kustomize").Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// build is what kustomize makes of a folder, in the order of its application.
+func build(t *testing.T, overlay string) []*object {
+	t.Helper()
+	tool, err := kustomize()
+	require.NoError(t, err)
+	command := exec.Command(tool, "build", path(overlay))
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	content, err := command.Output()
+	require.NoError(t, err, stderr.String())
+	require.Empty(t, stderr.String(), "kustomize warns of something")
+	objects := decode(t, content)
+	slices.SortStableFunc(objects, func(a, b *object) int { return rank(a) - rank(b) })
+	return objects
+}
+
+// rank puts first what others need in order to be accepted.
+func rank(o *object) int {
+	order := []string{"CustomResourceDefinition", "Namespace", "ServiceAccount", "Role", "ClusterRole"}
+	if i := slices.Index(order, o.GetKind()); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+// decode reads the objects of a file.
+func decode(t *testing.T, content []byte) []*object {
+	t.Helper()
+	var out []*object
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
+		o := &object{}
+		err := decoder.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			require.NotEmpty(t, out)
+			return out
+		}
+		require.NoError(t, err)
+		if len(o.Object) > 0 {
+			out = append(out, o)
+		}
+	}
+}
+
+func read(t *testing.T, name string) []*object {
+	t.Helper()
+	content, err := os.ReadFile(path(name))
+	require.NoError(t, err)
+	return decode(t, content)
+}
+
+// of is where objects of this kind are, once the apiserver serves it.
+func (c *cluster) of(t *testing.T, o *object) dynamic.ResourceInterface {
+	t.Helper()
+	kind := o.GroupVersionKind()
+	var mapping *meta.RESTMapping
+	require.EventuallyWithT(t, func(collect *assert.CollectT) {
+		var err error
+		mapping, err = c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		require.NoError(collect, err)
+	}, time.Minute, 50*time.Millisecond)
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return c.client.Resource(mapping.Resource)
+	}
+	return c.client.Resource(mapping.Resource).Namespace(o.GetNamespace())
+}
+
+// options are those of kubectl apply --server-side, with every unknown field refused.
+func options(dryRun ...string) metav1.PatchOptions {
+	return metav1.PatchOptions{FieldManager: "kubectl", FieldValidation: metav1.FieldValidationStrict, DryRun: dryRun}
+}
+
+// apply applies one object, server-side. It waits for the apiserver to serve what
+// a CustomResourceDefinition has just defined.
+func (c *cluster) apply(t *testing.T, o *object, dryRun ...string) (*object, error) {
+	t.Helper()
+	content, err := json.Marshal(o)
+	require.NoError(t, err)
+	return c.of(t, o).Patch(t.Context(), o.GetName(), types.ApplyPatchType, content, options(dryRun...))
+}
+
+// try is apply for something that the apiserver is to look at only.
+func (c *cluster) try(t *testing.T, o *object) (*object, error) {
+	t.Helper()
+	return c.apply(t, o, metav1.DryRunAll)
+}
+
+func (c *cluster) get(t *testing.T, o *object) (*object, error) {
+	t.Helper()
+	return c.of(t, o).Get(context.Background(), o.GetName(), metav1.GetOptions{})
+}
+
+// deployed has an overlay applied, as a user applies it: every object is tried
+// first, which leaves nothing behind, then taken in.
+func deployed(t *testing.T, overlay string) (*cluster, []*object) {
+	t.Helper()
+	c, objects := clusterFor(t, overlay), build(t, overlay)
+	for _, o := range objects {
+		_, before := c.get(t, o)
+		_, err := c.try(t, o)
+		require.NoError(t, err, "trying %s %s", o.GetKind(), o.GetName())
+		_, after := c.get(t, o)
+		require.Equal(t, apierrors.IsNotFound(before), apierrors.IsNotFound(after), "trying leaves nothing behind")
+		_, err = c.apply(t, o)
+		require.NoError(t, err, "applying %s %s", o.GetKind(), o.GetName())
+	}
+	return c, objects
+}
+
+// versions are the resource versions of objects, by kind, namespace and name.
+func (c *cluster) versions(t *testing.T, objects []*object) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, o := range objects {
+		found, err := c.get(t, o)
+		require.NoError(t, err)
+		out[identity(o)] = found.GetResourceVersion()
+	}
+	return out
+}
+
+func identity(o *object) string {
+	return strings.Join([]string{o.GetKind(), o.GetNamespace(), o.GetName()}, "/")
+}

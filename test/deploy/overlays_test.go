@@ -1,0 +1,148 @@
+package deploy_test
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+)
+
+// The overlays, and the sample that a user applies next.
+const (
+	kindOverlay = "config/overlays/kind"
+	iksOverlay  = "config/overlays/iks"
+)
+
+var samples = map[string]string{
+	kindOverlay: "config/samples/existing-nodes.yaml",
+	iksOverlay:  "config/samples/iks.yaml",
+}
+
+// overlays are all that there are.
+func overlays(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(path("config", "overlays", "*", "kustomization.yaml"))
+	require.NoError(t, err)
+	require.Len(t, found, len(samples), "samples has an entry for each overlay")
+	return slices.Sorted(maps.Keys(samples))
+}
+
+func TestAnOverlayIsAcceptedAsItIs(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		t.Run(overlay, func(t *testing.T) {
+			c, objects := deployed(t, overlay)
+			before := c.versions(t, objects)
+			deployed(t, overlay)
+			require.Equal(t, before, c.versions(t, objects), "applying it again changes nothing")
+			require.Empty(t, c.warnings.all())
+		})
+	}
+}
+
+func TestTheSampleOfAnOverlayIsAdmittedAndDefaulted(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		t.Run(overlay, func(t *testing.T) {
+			c, _ := deployed(t, overlay)
+			sample := read(t, samples[overlay])
+			require.Len(t, sample, 1)
+			admitted, err := c.try(t, sample[0])
+			require.NoError(t, err)
+			kept, err := c.apply(t, sample[0])
+			require.NoError(t, err)
+			require.Equal(t, admitted.Object["spec"], kept.Object["spec"])
+			again, err := c.apply(t, sample[0])
+			require.NoError(t, err)
+			require.Equal(t, kept.GetResourceVersion(), again.GetResourceVersion())
+			require.Empty(t, c.warnings.all())
+
+			var pool v1alpha1.RouteReflectorPool
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(kept.Object, &pool))
+			require.Equal(t, v1alpha1.SingletonName, pool.Name)
+			require.Equal(t, v1alpha1.ModeRouteReflector, pool.Spec.Mode)
+			require.Equal(t, "244.0.0.1", pool.Spec.Topology.ClusterID)
+			require.EqualValues(t, 2, pool.Spec.Rollout.SafetyNet.MinServing)
+			want := map[string]v1alpha1.ProviderType{kindOverlay: v1alpha1.ProviderExistingNodes, iksOverlay: v1alpha1.ProviderIKS}[overlay]
+			require.Equal(t, want, pool.Spec.Provider.Type)
+			require.Equal(t, v1alpha1.PromotionStaged, pool.Spec.Provider.ExistingNodes.Promotion)
+		})
+	}
+}
+
+// Negative controls: that everything is accepted proves something only if not
+// everything would be.
+func TestATypingErrorIsRefused(t *testing.T) {
+	c, objects := deployed(t, kindOverlay)
+	objects = append(objects, read(t, samples[kindOverlay])...)
+	cases := map[string]struct {
+		kind  string
+		field []string
+	}{
+		"in a Deployment":                          {"Deployment", []string{"spec", "replica"}},
+		"in the pods of a Deployment":              {"Deployment", []string{"spec", "template", "spec", "serviceAccount_name"}},
+		"in a ServiceAccount":                      {"ServiceAccount", []string{"automount"}},
+		"in a ClusterRole":                         {"ClusterRole", []string{"rule"}},
+		"in a RoleBinding":                         {"RoleBinding", []string{"roleRef", "names"}},
+		"in a Namespace":                           {"Namespace", []string{"metadata", "label"}},
+		"in the CustomResourceDefinition":          {"CustomResourceDefinition", []string{"spec", "scopes"}},
+		"in a RouteReflectorPool":                  {"RouteReflectorPool", []string{"spec", "provider", "existingNode"}},
+		"in the selectors of a RouteReflectorPool": {"RouteReflectorPool", []string{"spec", "provider", "existingNodes", "excluded", "matchLabel"}},
+	}
+	for name, broken := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := first(t, objects, broken.kind).DeepCopy()
+			require.NoError(t, unstructured.SetNestedField(o.Object, "x", broken.field...))
+			_, err := c.try(t, o)
+			require.ErrorContains(t, err, "."+strings.Join(broken.field, ".")+": field not declared in schema")
+		})
+	}
+}
+
+func first(t *testing.T, objects []*object, kind string) *object {
+	t.Helper()
+	for _, o := range objects {
+		if o.GetKind() == kind {
+			return o
+		}
+	}
+	require.Fail(t, "there is no "+kind)
+	return nil
+}
+
+// The namespace admits restricted pods only, which no Deployment is refused for.
+func TestAPodOfTheDeploymentIsAdmitted(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		t.Run(overlay, func(t *testing.T) {
+			c, objects := deployed(t, overlay)
+			pod := podOf(t, first(t, objects, "Deployment"))
+			_, err := c.try(t, pod)
+			require.NoError(t, err)
+
+			// Negative control.
+			require.NoError(t, unstructured.SetNestedField(pod.Object, true, "spec", "hostNetwork"))
+			_, err = c.try(t, pod)
+			require.True(t, apierrors.IsForbidden(err), "%v", err)
+		})
+	}
+}
+
+// podOf is a pod as a Deployment makes them.
+func podOf(t *testing.T, deployment *object) *object {
+	t.Helper()
+	template, found, err := unstructured.NestedMap(deployment.Object, "spec", "template")
+	require.NoError(t, err)
+	require.True(t, found)
+	pod := &object{Object: template}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	pod.SetName(deployment.GetName())
+	pod.SetNamespace(deployment.GetNamespace())
+	return pod
+}
