@@ -22,6 +22,8 @@ func TestContract(t *testing.T) {
 
 type world struct{ *fake.Cloud }
 
+var _ contract.Machines = world{}
+
 func (w world) Pools() int {
 	p, err := w.Provider().Observe(context.Background())
 	if err == nil && p.Exists {

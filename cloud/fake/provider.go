@@ -41,6 +41,9 @@ func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
 
 // Ensure implements cloud.Provider.
 func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+	if err := poolplan.Validate(want); err != nil {
+		return cloud.Progress{}, err
+	}
 	return p.change(ctx, Call{Method: "Ensure", Want: want}, func(s poolplan.State) (poolplan.Step, error) {
 		return poolplan.Next(s, want)
 	})

@@ -58,6 +58,8 @@ type world struct {
 	base  *http.Transport
 }
 
+var _ contract.Machines = (*world)(nil)
+
 const clusterID = "bl25g33d0if1cmfn0p8g"
 
 func newWorld(t *testing.T, generation string) *world {

@@ -1,0 +1,244 @@
+package existing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/existing"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+const grace = time.Minute
+
+// store is an apiserver with nodes.
+type store struct {
+	mu    sync.Mutex
+	at    time.Time
+	nodes map[string]plan.Node
+	// pods by node; counted are the nodes that were asked about, each time.
+	pods    map[string]int
+	counted [][]string
+	// reads and writes are requests, changes the writes that changed something.
+	reads, writes, changes int
+	fault                  contract.Fault
+	// hung is closed when a hanging apiserver answers again.
+	hung chan struct{}
+	// listed runs after each listing, outside of the lock.
+	listed func()
+}
+
+var (
+	_ existing.Nodes    = (*store)(nil)
+	_ contract.Standing = (*store)(nil)
+)
+
+// newStore has n nodes in each of zones a, b and c: a1 the oldest, then b1, c1, a2.
+func newStore(n int) *store {
+	s := &store{
+		at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), nodes: map[string]plan.Node{}, pods: map[string]int{},
+	}
+	for i := 1; i <= n; i++ {
+		for z, zone := range []string{"a", "b", "c"} {
+			s.add(fmt.Sprintf("%s%d", zone, i), zone, time.Duration(1000-3*i-z)*time.Hour)
+		}
+	}
+	return s
+}
+
+// add a Ready node of that age.
+func (s *store) add(name, zone string, age time.Duration) {
+	s.nodes[name] = plan.Node{
+		Name: name, UID: "uid-" + name, Labels: map[string]string{}, Zone: zone, Created: s.at.Add(-age),
+		Ready: true, ReadyChanged: s.at.Add(-age), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+	}
+}
+
+// edit changes a node as a person or the kubelet would.
+func (s *store) edit(name string, change func(*plan.Node)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nodes[name]
+	n.Labels = maps.Clone(n.Labels)
+	change(&n)
+	s.nodes[name] = n
+}
+
+func (s *store) config() existing.Config {
+	return existing.Config{
+		PoolName: contract.PoolName, Nodes: s, CountPods: s.CountPods, NotReadyGrace: grace, Now: s.now,
+	}
+}
+
+func (s *store) provider(t *testing.T, cfg existing.Config) *existing.Provider {
+	t.Helper()
+	p, err := existing.New(cfg)
+	require.NoError(t, err)
+	return p
+}
+
+func (s *store) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at
+}
+
+func (s *store) List(context.Context) ([]plan.Node, error) {
+	if err := s.answer(&s.reads); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	out := slices.Collect(maps.Values(s.nodes))
+	then := s.listed
+	s.mu.Unlock()
+	if then != nil {
+		then()
+	}
+	return out, nil
+}
+
+func (s *store) CountPods(_ context.Context, nodes []string) (map[string]int, error) {
+	if err := s.answer(&s.reads); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counted = append(s.counted, slices.Sorted(slices.Values(nodes)))
+	return maps.Clone(s.pods), nil
+}
+
+func (s *store) SetPool(_ context.Context, node plan.Node, pool string) error {
+	if err := s.answer(&s.writes); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok := s.nodes[node.Name]
+	if !ok || n.UID != node.UID {
+		return fmt.Errorf("labelling node %q: %w", node.Name, apierrors.NewConflict(nodesResource, node.Name, errors.New("another UID")))
+	}
+	if n.Labels[v1alpha1.PoolLabel] != pool {
+		s.changes++
+		n.Labels = maps.Clone(n.Labels)
+		n.Labels[v1alpha1.PoolLabel] = pool
+		if pool == "" {
+			delete(n.Labels, v1alpha1.PoolLabel)
+		}
+		s.nodes[node.Name] = n
+	}
+	if s.fault == contract.LostAnswer {
+		s.fault = ""
+		return errors.New("unexpected EOF")
+	}
+	return nil
+}
+
+var nodesResource = schema.GroupResource{Resource: "nodes"}
+
+// answer counts a request and gives its fault. A hanging one does not even look
+// at its context.
+func (s *store) answer(count *int) error {
+	s.mu.Lock()
+	*count++
+	fault, hung := s.fault, s.hung
+	s.mu.Unlock()
+	switch fault {
+	case contract.ServerError:
+		return fmt.Errorf("reading: %w", apierrors.NewInternalError(errors.New("etcd has no leader")))
+	case contract.Limited:
+		return fmt.Errorf("reading: %w", apierrors.NewTooManyRequests("busy", int(contract.LimitedFor.Seconds())))
+	case contract.Denied:
+		return fmt.Errorf("reading: %w", apierrors.NewForbidden(nodesResource, "", errors.New("no RBAC policy matched")))
+	case contract.Hanging:
+		<-hung
+	case contract.LostAnswer:
+	}
+	return nil
+}
+
+func (s *store) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = s.at.Add(d)
+}
+
+func (s *store) members() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for name, n := range s.nodes {
+		if n.Labels[v1alpha1.PoolLabel] == contract.PoolName {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s *store) Workers() []cloud.Worker {
+	names := s.members()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []cloud.Worker
+	for _, name := range names {
+		out = append(out, cloud.Worker{ID: name, NodeName: name, Zone: s.nodes[name].Zone})
+	}
+	return out
+}
+
+func (s *store) Pools() int { return min(1, len(s.members())) }
+
+func (s *store) Nodes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.nodes))
+}
+
+func (s *store) Mutations() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changes
+}
+
+func (s *store) Requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads + s.writes
+}
+
+// Break lets a node be NotReady for longer than the grace.
+func (s *store) Break(name, _ string) {
+	since := s.now().Add(-grace - time.Second)
+	s.edit(name, func(n *plan.Node) { n.Ready, n.ReadyChanged = false, since })
+}
+
+func (s *store) Inject(f contract.Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+	if f == contract.Hanging {
+		s.hung = make(chan struct{})
+	}
+}
+
+func (s *store) Heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault == contract.Hanging {
+		close(s.hung)
+	}
+	s.fault = ""
+}
