@@ -1,0 +1,110 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Eviction is what one attempt to empty a node came to.
+type Eviction struct {
+	// Evicted counts the pods that have been asked to go.
+	Evicted int
+	// Blocked says of each pod that may not go now, why: "namespace/name: the
+	// disruption budget …", sorted.
+	Blocked []string
+	// Staying are the pods that nobody would make again elsewhere, sorted: they are
+	// left alone.
+	Staying []string
+}
+
+// Evictable names the pods that Evict has yet to move away from a node, sorted:
+// those that may be evicted, and those that are on their way out.
+func (p *Pods) Evictable(ctx context.Context, node string) ([]string, error) {
+	moving, _, err := p.sort(ctx, node)
+	if err != nil {
+		return nil, fmt.Errorf("looking at the pods of node %q: %w", node, err)
+	}
+	return names(moving), nil
+}
+
+// Evict asks the pods of a node to go, once, and does not wait for them. Pods of
+// DaemonSets, mirror pods and those in the host's network stay, as a drain would
+// let them; pods without a controller stay because they would be lost. Each gets
+// the grace period that it has itself. PodDisruptionBudgets hold. The error tells
+// of the pods that could not be asked; the others were.
+func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
+	moving, staying, err := p.sort(ctx, node)
+	if err != nil {
+		return Eviction{}, fmt.Errorf("evicting the pods of node %q: %w", node, err)
+	}
+	out := Eviction{Staying: names(staying)}
+	var failed []error
+	for i := range moving {
+		pod := &moving[i]
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		switch err := p.evict(ctx, pod); {
+		case err == nil:
+			out.Evicted++
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+			// It is gone, or another one bears its name.
+		case apierrors.IsTooManyRequests(err):
+			out.Blocked = append(out.Blocked, full(pod)+": "+why(err))
+		default:
+			failed = append(failed, fmt.Errorf("evicting pod %q from node %q: %w", full(pod), node, err))
+		}
+	}
+	slices.SortFunc(out.Blocked, strings.Compare)
+	return out, errors.Join(failed...)
+}
+
+// sort tells a node's pods that can move from those that would be lost. What
+// belongs to the node is neither.
+func (p *Pods) sort(ctx context.Context, node string) (moving, staying []corev1.Pod, err error) {
+	err = p.visit(ctx, []string{node}, func(pod *corev1.Pod) {
+		owner := metav1.GetControllerOf(pod)
+		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+		switch {
+		case !addressed(pod) || mirror || owner != nil && owner.Kind == "DaemonSet":
+		case owner == nil && pod.DeletionTimestamp == nil:
+			staying = append(staying, *pod)
+		default:
+			moving = append(moving, *pod)
+		}
+	})
+	return moving, staying, err
+}
+
+// evict asks one pod to go. A refusal is not tried again here, whatever the
+// apiserver proposes: the caller has more to do than to wait.
+func (p *Pods) evict(ctx context.Context, pod *corev1.Pod) error {
+	request := p.core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("eviction")
+	err := request.MaxRetries(0).Body(&policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+	}).Do(ctx).Error()
+	return err //nolint:wrapcheck // the caller looks at its kind
+}
+
+// why is the apiserver's reason for keeping a pod where it is; it names the
+// PodDisruptionBudget.
+func why(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			if cause.Type == policyv1.DisruptionBudgetCause {
+				return cause.Message
+			}
+		}
+	}
+	return err.Error()
+}

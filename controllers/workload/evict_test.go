@@ -1,0 +1,114 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestWhatCanMoveIsEvictedAndTheRestStays(t *testing.T) {
+	b := newBench(t)
+	stays := map[string]func(*corev1.Pod){"daemon": daemon, "mirror": mirror, "host": inHostNetwork, "bare": bare}
+	for name, change := range stays {
+		b.pod("e1", name, change)
+	}
+	b.pod("e1", "web", replicated)
+	b.pod("e1", "scratch", withEmptyDir)
+	b.pod("e2", "elsewhere", replicated)
+	want := []string{b.space + "/scratch", b.space + "/web"}
+	left, err := b.Evictable(t.Context(), "e1")
+	require.NoError(t, err)
+	require.Equal(t, want, left)
+
+	did, err := b.Evict(t.Context(), "e1")
+	require.NoError(t, err)
+	require.Equal(t, Eviction{Evicted: 2, Staying: []string{b.space + "/bare"}}, did)
+	for name := range stays {
+		require.Nil(t, b.live(name).DeletionTimestamp, name)
+	}
+	require.Nil(t, b.live("elsewhere").DeletionTimestamp)
+	require.EqualValues(t, 77, *b.live("web").DeletionGracePeriodSeconds, "its own")
+
+	left, err = b.Evictable(t.Context(), "e1")
+	require.NoError(t, err)
+	require.Equal(t, want, left, "they are on their way, and not gone")
+	again, err := b.Evict(t.Context(), "e1")
+	require.NoError(t, err)
+	require.Zero(t, again.Evicted, "once is enough")
+	b.kill("web")
+	b.kill("scratch")
+	left, err = b.Evictable(t.Context(), "e1")
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestABudgetIsKeptAndNamed(t *testing.T) {
+	b := newBench(t)
+	b.pod("b1", "one", replicated)
+	b.pod("b1", "two", replicated)
+	b.budget("pdb", true, 1)
+	did, err := b.Evict(t.Context(), "b1")
+	require.NoError(t, err)
+	require.Equal(t, 1, did.Evicted, "as many as it lets go")
+	require.Len(t, did.Blocked, 1)
+	require.Contains(t, did.Blocked[0], b.space+"/")
+	require.Contains(t, did.Blocked[0], "The disruption budget pdb ")
+	left, err := b.Evictable(t.Context(), "b1")
+	require.NoError(t, err)
+	require.Len(t, left, 2)
+
+	b.removeBudget("pdb")
+	did, err = b.Evict(t.Context(), "b1")
+	require.NoError(t, err)
+	require.Equal(t, Eviction{Evicted: 1}, did, "without the budget it goes")
+}
+
+// The apiserver proposes to come back in ten seconds, which client-go would do by
+// itself, ten times.
+func TestABudgetThatIsNotCountedYetHoldsUpNobody(t *testing.T) {
+	b := newBench(t)
+	b.pod("u1", "web", replicated)
+	b.budget("fresh", false, 0)
+	began := time.Now()
+	did, err := b.Evict(t.Context(), "u1")
+	require.NoError(t, err)
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.Equal(t, []string{b.space + "/web: The disruption budget fresh is still being processed by the server."}, did.Blocked)
+
+	// The same request by client-go's own method does wait.
+	began = time.Now()
+	impatient, cancel := timeout(t, 6*time.Second)
+	defer cancel()
+	require.Error(t, b.kube.CoreV1().Pods(b.space).EvictV1(impatient, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "web"}}))
+	require.GreaterOrEqual(t, time.Since(began), 5*time.Second)
+}
+
+func TestOnePodThatCannotBeAskedDoesNotKeepTheOthers(t *testing.T) {
+	b := newBench(t)
+	b.pod("t1", "protected", replicated)
+	b.pod("t1", "web", func(p *corev1.Pod) {
+		replicated(p)
+		p.Labels = nil
+	})
+	b.budget("one", true, 1)
+	b.budget("two", true, 1)
+	did, err := b.Evict(t.Context(), "t1")
+	require.ErrorContains(t, err, `evicting pod "`+b.space+`/protected" from node "t1"`)
+	require.ErrorContains(t, err, "more than one PodDisruptionBudget")
+	require.Equal(t, 1, did.Evicted)
+}
+
+func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
+	b := newBench(t)
+	old := b.pod("a1", "web-0", replicated)
+	b.kill("web-0")
+	b.pod("a1", "web-0", replicated)
+	require.Error(t, b.evict(t.Context(), old))
+	require.Nil(t, b.live("web-0").DeletionTimestamp)
+	require.NoError(t, b.evict(t.Context(), b.live("web-0")))
+	require.NotNil(t, b.live("web-0").DeletionTimestamp)
+}

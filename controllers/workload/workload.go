@@ -1,0 +1,158 @@
+// Package workload looks at the pods of nodes and moves them away. A pod matters
+// here when it has an address of its own: it is such addresses that a node's BGP
+// announces. It keeps no pods in memory.
+package workload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// fewNodes are asked for one by one; for more, all pods are listed once.
+	fewNodes = 32
+	// page is how many pods one request brings.
+	page = 500
+	// memory is how long counts are as good as new: who comes first does not depend
+	// on a pod more or less.
+	memory = 15 * time.Second
+)
+
+// Config is what Pods need.
+type Config struct {
+	// RestConfig and HTTPClient lead to the cluster.
+	RestConfig *rest.Config
+	HTTPClient *http.Client
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+}
+
+// Pods are the pods of a cluster. They are safe for concurrent use.
+type Pods struct {
+	core typedv1.CoreV1Interface
+	now  func() time.Time
+
+	mu      sync.Mutex
+	counted map[string]int
+	at      time.Time
+}
+
+// New makes Pods. It talks to nobody yet.
+func New(cfg Config) (*Pods, error) {
+	core, err := typedv1.NewForConfigAndClient(cfg.RestConfig, cfg.HTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client for pods: %w", err)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Pods{core: core, now: cfg.Now}, nil
+}
+
+// Count gives, for each of the named nodes, how many pods with an address of their
+// own run there. It may be 15 seconds old.
+func (p *Pods) Count(ctx context.Context, nodes []string) (map[string]int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if out, ok := p.remembered(nodes); ok {
+		return out, nil
+	}
+	counts := make(map[string]int, len(nodes))
+	for _, node := range nodes {
+		counts[node] = 0
+	}
+	add := func(pod *corev1.Pod) {
+		if _, asked := counts[pod.Spec.NodeName]; asked && addressed(pod) {
+			counts[pod.Spec.NodeName]++
+		}
+	}
+	if err := p.visit(ctx, nodes, add); err != nil {
+		return nil, fmt.Errorf("counting the pods of %d nodes: %w", len(nodes), err)
+	}
+	p.counted, p.at = counts, p.now()
+	out, _ := p.remembered(nodes)
+	return out, nil
+}
+
+// remembered answers from memory when that is fresh and has all nodes.
+func (p *Pods) remembered(nodes []string) (map[string]int, bool) {
+	if p.counted == nil || p.now().Sub(p.at) >= memory {
+		return nil, false
+	}
+	out := make(map[string]int, len(nodes))
+	for _, node := range nodes {
+		count, ok := p.counted[node]
+		if !ok {
+			return nil, false
+		}
+		out[node] = count
+	}
+	return out, true
+}
+
+// visit shows all pods of the nodes that have not finished, and maybe others.
+func (p *Pods) visit(ctx context.Context, nodes []string, see func(*corev1.Pod)) error {
+	if len(nodes) > fewNodes {
+		return p.list(ctx, fields.OneTermNotEqualSelector("spec.nodeName", ""), see)
+	}
+	for _, node := range nodes {
+		if err := p.list(ctx, fields.OneTermEqualSelector("spec.nodeName", node), see); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list goes through the pods that a selector names, a page at a time, so that a
+// large cluster is never in memory as a whole.
+func (p *Pods) list(ctx context.Context, which fields.Selector, see func(*corev1.Pod)) error {
+	options := metav1.ListOptions{
+		Limit: page,
+		FieldSelector: fields.AndSelectors(which,
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+		).String(),
+	}
+	for {
+		found, err := p.core.Pods(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing pods: %w", err)
+		}
+		for i := range found.Items {
+			see(&found.Items[i])
+		}
+		if options.Continue = found.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// addressed: the pod has an address of its own, or is about to get one.
+func addressed(pod *corev1.Pod) bool {
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return !pod.Spec.HostNetwork && !finished
+}
+
+// full is a pod's name as people write it.
+func full(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// names are the sorted names of pods.
+func names(pods []corev1.Pod) []string {
+	var out []string
+	for i := range pods {
+		out = append(out, full(&pods[i]))
+	}
+	slices.SortFunc(out, strings.Compare)
+	return out
+}
