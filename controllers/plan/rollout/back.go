@@ -54,23 +54,10 @@ func demote(v *view) *Step {
 		Actions: []plan.Action{plan.ClearReflector{Node: v.holders[0].Name}},
 	}
 	if !v.d.Dedicated {
-		s = v.demoteNext(reason)
+		s = v.release(*v.victim, s.Name, fmt.Sprintf("%s: node %s gives the role back", reason, v.victim.Name))
 	}
 	s.Watch, s.Proven = watch, proven
 	return s
-}
-
-// demoteNext takes the role from the youngest busy node. While it gets its mesh
-// sessions, the others carry its routes; the last one has nobody to do that.
-func (v *view) demoteNext(reason string) *Step {
-	x := *v.victim
-	reason = fmt.Sprintf("%s: node %s gives the role back", reason, x.Name)
-	if !v.alone(x) && v.staged() && v.serves(x) {
-		if g := v.carriersGate(x); !g.open() {
-			return g.step("DemoteReflectors", reason+", once the others carry its routes")
-		}
-	}
-	return v.release(x, "DemoteReflectors", reason)
 }
 
 // releasePool gives up the choice of busy nodes.

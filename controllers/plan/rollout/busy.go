@@ -179,19 +179,20 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 	return &Step{Name: name, Reason: reason, Actions: []plan.Action{plan.ClearReflector{Node: x.Name}}}
 }
 
-// stepDown turns the session with a junior round that nobody else bridges, once
-// the others carry x's routes. Only the most senior reflector has such a one, and
-// then only the first: the junior, senior now, bridges the rest.
+// stepDown prepares a node in the role for being a client: it turns sessions round
+// that others cannot bridge, one at a time, once the others carry x's routes.
 func (v *view) stepDown(x plan.Node, reason string) *Step {
 	if g := v.carriersGate(x); !g.open() {
 		return g.step("StageDemotion", reason+", once the others carry its routes")
 	}
-	j, ok := v.unbridged(x)
+	j, cuts, ok := v.turnNext(x)
 	if !ok {
 		return nil
 	}
-	s := &Step{Name: "StageDemotion", Reason: fmt.Sprintf("%s: its session with %s turns round first, and nobody is senior to both: "+
-		"the pods of these two nodes cannot reach each other for some seconds", reason, j.Name)}
+	s := &Step{Name: "StageDemotion", Reason: fmt.Sprintf("%s: its session with %s turns round first", reason, j.Name)}
+	if cuts {
+		s.Reason += "; nobody is senior to both, so the pods of these two nodes cannot reach each other for some seconds"
+	}
 	for _, p := range v.over(j, x) {
 		s.Actions = append(s.Actions, plan.PutPeer{Peer: p})
 	}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -80,6 +82,7 @@ func TestBusyNodesHoldTheInvariantsInAnyOrderOfDisturbances(t *testing.T) {
 var busyDisturbanceNames = []string{
 	"crash", "crash in a step", "mesh switched on", "label removed", "reflector dies", "dead return", "node joins", "node leaves",
 	"grow", "shrink", "back to the mesh", "onto reflectors", "reflector cordoned", "uncordon", "promotion changes",
+	"reflector deleted", "zone cut", "all marks removed", "pool label removed", "excluded", "included", "leaving",
 }
 
 var busyDisturbances = map[string]func(w *world, i int){
@@ -121,11 +124,62 @@ var busyDisturbances = map[string]func(w *world, i int){
 		w.d.Promotion = []v1alpha1.Promotion{v1alpha1.PromotionDrain, v1alpha1.PromotionCordon, v1alpha1.PromotionStaged}[i%3]
 		w.nextLook = w.now
 	},
+	"reflector deleted": func(w *world, i int) {
+		if rs := w.reflectors(); len(rs) > 2 && w.intact() && len(w.nodes) > 5 {
+			w.removeNode(rs[i%len(rs)].Name)
+		}
+	},
+	"zone cut": func(w *world, i int) {
+		zone, left := w.d.Pool.Zones[i%len(w.d.Pool.Zones)], 0
+		for _, r := range w.reflectors() {
+			if r.Zone != zone {
+				left++
+			}
+		}
+		if left < 2 || !w.intact() {
+			return
+		}
+		for _, m := range w.sorted() {
+			if m.Zone == zone {
+				w.setAlive(m.Name, false)
+			}
+		}
+	},
+	// Somebody makes a reflector an ordinary node by hand: its own pods pay for it,
+	// and nobody else's.
+	"all marks removed": func(w *world, i int) {
+		if rs := w.reflectors(); len(rs) > 2 && w.intact() {
+			m := rs[i%len(rs)]
+			m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
+			w.excused[m.Name] = w.now.Add(3 * joinTime)
+			w.changed()
+		}
+	},
+	"pool label removed": func(w *world, i int) {
+		if rs := w.reflectors(); len(rs) > 0 {
+			rs[i%len(rs)].Pooled = false
+			w.nextLook = w.now
+		}
+	},
+	"excluded": func(w *world, i int) {
+		all := w.sorted()
+		all[i%len(all)].Labels = map[string]string{"excluded": "yes"}
+		w.d.Excluded = labels.SelectorFromSet(labels.Set{"excluded": "yes"})
+		w.nextLook = w.now
+	},
+	"included": func(w *world, _ int) { w.d.Excluded, w.nextLook = nil, w.now },
+	"leaving": func(w *world, i int) {
+		if rs := w.reflectors(); len(rs) > 0 {
+			rs[i%len(rs)].Leaving = true
+			w.nextLook = w.now
+		}
+	},
 	"everything returns": func(w *world, i int) {
 		disturbances["dead return"](w, i)
 		for _, m := range w.sorted() {
-			m.Cordoned = m.Cordoned && m.CordonedByUs
+			m.Cordoned, m.Leaving = m.Cordoned && m.CordonedByUs, false
 		}
+		w.d.Excluded = nil
 		for len(w.nodes) < w.d.Pool.SizePerZone*len(w.d.Pool.Zones)+2 {
 			w.addNode(fmt.Sprintf("late-%02d", len(w.nodes)), w.d.Pool.Zones[len(w.nodes)%len(w.d.Pool.Zones)], false)
 		}

@@ -18,30 +18,12 @@ func safetyNet(v *view) *Step {
 	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 && v.d.Dedicated {
 		return nil
 	}
-	serving, since := 0, time.Time{}
-	for _, n := range v.holders {
-		if v.serves(n) {
-			serving++
-			continue
-		}
-		since = latest(since, v.silentSince(n))
-	}
-	least := v.leastServing()
+	serving, least := v.servingCount(), v.leastServing()
 	if serving >= least {
 		return nil
 	}
 	v.tooFew = true
-	if since.IsZero() {
-		since = v.ShortSince // those that are gone left no date
-	}
-	left := v.d.NetAfter
-	if serving == 1 {
-		left = min(left, lastOneAfter)
-	}
-	if !since.IsZero() {
-		left = since.Add(left).Sub(v.now)
-	}
-	if serving > 0 && left > 0 {
+	if left := v.patience(serving); serving > 0 && left > 0 {
 		// The wait is no step of its own: a repair may go on meanwhile.
 		v.lookIn(left)
 		return nil
@@ -51,6 +33,27 @@ func safetyNet(v *view) *Step {
 		Reason:  fmt.Sprintf("only %d route reflectors serve, at least %d should: the mesh takes over until they are back", serving, least),
 		Actions: []plan.Action{plan.RestoreMesh{}},
 	}
+}
+
+// patience is how long too few reflectors may go on serving.
+func (v *view) patience(serving int) time.Duration {
+	var since time.Time
+	for _, n := range v.holders {
+		if !v.serves(n) {
+			since = latest(since, v.silentSince(n))
+		}
+	}
+	if since.IsZero() {
+		since = v.ShortSince // those that are gone left no date
+	}
+	left := v.d.NetAfter
+	if serving == 1 {
+		left = min(left, lastOneAfter)
+	}
+	if since.IsZero() {
+		return left
+	}
+	return since.Add(left).Sub(v.now)
 }
 
 // relied reports whether the mesh is off by our doing: the note on the

@@ -88,18 +88,20 @@ func sinceWhen(is bool, since, now time.Time) time.Time {
 // or last reflector, or those of two whose session turns round without a bridge.
 func (w *world) excuse(s rollout.Step) {
 	until := w.now.Add(joinTime)
+	says := func(words string) bool { return strings.Contains(s.Reason, words) }
+	immediate := w.d.Promotion == v1alpha1.PromotionImmediate && !w.d.Dedicated
 	for _, a := range s.Actions {
 		switch a := a.(type) {
 		case plan.SetReflector:
-			if strings.Contains(s.Reason, "first route reflector") || w.d.Promotion == v1alpha1.PromotionImmediate && !w.d.Dedicated {
+			if immediate || says("first route reflector") {
 				w.excused[a.Node] = until
 			}
 		case plan.ClearReflector:
-			if strings.Contains(s.Reason, "as the last one") || w.d.Promotion == v1alpha1.PromotionImmediate && !w.d.Dedicated {
+			if immediate || says("as the last one") {
 				w.excused[a.Node] = until
 			}
 		case plan.PutPeer:
-			if strings.Contains(s.Reason, "nobody is senior to both") {
+			if says("nobody is senior to both") {
 				w.excused[a.Peer.Name] = until
 			}
 		}

@@ -14,12 +14,13 @@ const (
 	// meshSettle is how long mesh sessions must be up: each carries one node's routes only.
 	meshSettle = 3 * time.Second
 	// gatePeriod is the time between reports while a step waits for them, restPeriod
-	// otherwise. Where one address family has no sessions, Calico's reporter
-	// writes every period, changed or not, and about 90 bytes a session.
-	gatePeriod = 2 * time.Second
-	restPeriod = 30 * time.Second
-	// bigCluster is the number of nodes from which that is 90 kB and more, and
-	// asked for less often.
+	// otherwise, and less in a small cluster. Where one address family has no sessions,
+	// Calico's reporter writes every period, changed or not, and about 90 bytes a
+	// session; from bigCluster nodes on that is asked for less often.
+	gatePeriod    = 2 * time.Second
+	smallPeriod   = 10 * time.Second
+	restPeriod    = 30 * time.Second
+	smallCluster  = 200
 	bigCluster    = 1000
 	bigGatePeriod = 30 * time.Second
 	bigRestPeriod = 5 * time.Minute

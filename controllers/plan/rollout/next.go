@@ -79,6 +79,8 @@ func (v *view) period(step string) time.Duration {
 		return bigRestPeriod
 	case big:
 		return bigGatePeriod
+	case step == Steady && len(v.clients) <= smallCluster:
+		return smallPeriod
 	case step == Steady:
 		return restPeriod
 	}

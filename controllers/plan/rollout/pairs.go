@@ -97,16 +97,26 @@ func (v *view) subordinate(x plan.Node) []plan.Action {
 	return out
 }
 
-// unbridged is the most senior node in the role that x is over and with which it
-// would lose contact while their session restarts: nobody is senior to both and
-// passes their routes on meanwhile.
-func (v *view) unbridged(x plan.Node) (plan.Node, bool) {
-	for _, j := range others(v.group(), x) {
-		if v.isOver(x, j) && !v.bridged(x, j) {
-			return j, true
+// turnNext is the most senior node in the role whose session with x has to turn
+// round before x becomes a client, and whether that cuts the two off from each
+// other for a moment. It has to where nobody is senior to both and passes their
+// routes on when it turns by itself; and until two are senior to x, so that it
+// never hangs on one session alone.
+func (v *view) turnNext(x plan.Node) (junior plan.Node, cuts, ok bool) {
+	rest := v.leaders(x)
+	seniors := 0
+	for _, j := range rest {
+		switch {
+		case v.isOver(j, x):
+			seniors++
+		case !v.isOver(x, j):
+		case !v.bridged(x, j):
+			return j, true, true
+		case !ok:
+			junior, ok = j, true
 		}
 	}
-	return plan.Node{}, false
+	return junior, false, ok && seniors < min(2, len(rest))
 }
 
 func (v *view) bridged(x, j plan.Node) bool {

@@ -254,7 +254,7 @@ func (w *world) intact() bool {
 		}
 	}
 	for _, p := range w.peers {
-		if w.now.Sub(p.Written) < joinTime || p.PeerSelector != "has("+label+")" {
+		if w.now.Sub(p.Written) < joinTime || p.PeerIP == "" && p.PeerSelector != "has("+label+")" {
 			return false
 		}
 	}

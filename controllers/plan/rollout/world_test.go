@@ -66,6 +66,9 @@ type option struct {
 	clusterID, password string
 }
 
+// fits: two sides that are configured like this get a session.
+func (o option) fits(p option) bool { return o.password == p.password && !o.twice && !p.twice }
+
 type session struct {
 	a, b option
 	up   bool
@@ -287,7 +290,7 @@ func (w *world) moveSession(a, b *machine) {
 	}
 	oa, oka := a.rendered[b.Name]
 	ob, okb := b.rendered[a.Name]
-	if !oka || !okb || !a.alive || !b.alive || oa.password != ob.password || oa.twice || ob.twice {
+	if !oka || !okb || !a.alive || !b.alive || !oa.fits(ob) {
 		*s = session{}
 		return
 	}
