@@ -99,7 +99,7 @@ func (a DrainNode) String() string    { return fmt.Sprintf("evict the pods of no
 func (ReleasePool) String() string    { return "release the nodes of the pool" }
 
 func (a EnsurePool) String() string {
-	s := fmt.Sprintf("bring the worker pool to %d per zone", a.Want.SizePerZone)
+	s := fmt.Sprintf("bring the pool to %d per zone", a.Want.SizePerZone)
 	if len(a.Want.Replace) > 0 {
 		s += fmt.Sprintf(", replacing %v", a.Want.Replace)
 	}

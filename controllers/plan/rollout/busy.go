@@ -165,7 +165,7 @@ func (v *view) carriersGate(x plan.Node) *gate {
 // needs it any more.
 func (v *view) release(x plan.Node, name, reason string) *Step {
 	alone := v.alone(x)
-	if alone {
+	if alone && usable(x) {
 		reason += ", as the last one: " + v.cost(x)
 	}
 	if !alone && v.staged() && v.serves(x) {
@@ -190,7 +190,7 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 		return nil
 	}
 	s := &Step{Name: "StageDemotion", Reason: fmt.Sprintf("%s: its session with %s turns round first", reason, j.Name)}
-	if cuts {
+	if cuts && !idle(x) && !idle(j) {
 		s.Reason += "; nobody is senior to both, so the pods of these two nodes cannot reach each other for some seconds"
 	}
 	for _, p := range v.over(j, x) {
@@ -199,12 +199,15 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	return s
 }
 
+// idle nodes are known to run no pods that could miss anything.
+func idle(n plan.Node) bool { return n.Pods != nil && *n.Pods == 0 }
+
 // cost says what happens to the pods of a node whose sessions restart while nobody
 // else carries its routes.
 func (v *view) cost(x plan.Node) string {
 	const what = "cannot be reached from other nodes for about 2 seconds"
 	switch {
-	case len(x.Addresses) > 0 && x.Pods != nil && *x.Pods == 0:
+	case idle(x):
 		return "it runs no pods, so nothing is lost"
 	case v.d.Promotion == v1alpha1.PromotionDrain:
 		return "its pods are moved away first, and what stays on it " + what
@@ -329,7 +332,7 @@ func (v *view) dismiss() *Step {
 		return nil
 	}
 	return &Step{
-		Name: "RetireWorker", Reason: fmt.Sprintf("node %s is no longer chosen", want.Retire[0]),
+		Name: "ReleasePool", Reason: fmt.Sprintf("node %s is no longer chosen", want.Retire[0]),
 		Actions: []plan.Action{plan.EnsurePool{Want: want}},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -58,17 +59,59 @@ func TestNarratives(t *testing.T) {
 			} else {
 				require.Empty(t, w.settle())
 			}
-			got := strings.Join(w.narrative, "\n") + "\n"
-			path := filepath.Join("testdata", name+".log.golden")
-			if *update {
-				require.NoError(t, os.MkdirAll("testdata", 0o755))
-				require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-			}
-			want, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			w.requireGolden(t, name)
 		})
 	}
+}
+
+// The same without dedicated nodes: seven that run pods, the first of which none.
+func TestNarrativesOfBusyNodes(t *testing.T) {
+	first := func(w *world) *machine { return w.nodes["node-01"] }
+	for name, tc := range map[string]struct {
+		fresh bool
+		event func(*world)
+	}{
+		"busy-migrate":               {fresh: true, event: func(*world) {}},
+		"busy-migrate-all-with-pods": {fresh: true, event: func(w *world) { first(w).pods, first(w).ControlPlane = 3, false }},
+		"busy-migrate-draining": {fresh: true, event: func(w *world) {
+			for _, m := range w.sorted() {
+				m.pods = 2
+			}
+			w.d.Promotion = v1alpha1.PromotionDrain
+		}},
+		"busy-back-to-the-mesh":  {event: func(w *world) { w.d.Mode = rollout.Mesh }},
+		"busy-first-cordoned":    {event: func(w *world) { first(w).Cordoned = true }},
+		"busy-second-cordoned":   {event: func(w *world) { w.nodes["node-02"].Cordoned = true }},
+		"busy-reflector-dies":    {event: func(w *world) { w.setAlive("node-02", false) }},
+		"busy-reflector-deleted": {event: func(w *world) { w.removeNode("node-02") }},
+		"busy-label-removed":     {event: func(w *world) { w.nodes["node-02"].RoleLabel = false; w.changed() }},
+		"busy-grow":              {event: func(w *world) { w.d.Pool.SizePerZone = 2 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newBusyWorld(1, 7, 1, 3)
+			if !tc.fresh {
+				require.Empty(t, w.settle())
+				w.narrative = nil
+			}
+			tc.event(w)
+			w.nextLook = w.now
+			require.Empty(t, w.settle())
+			w.requireGolden(t, name)
+		})
+	}
+}
+
+func (w *world) requireGolden(t *testing.T, name string) {
+	t.Helper()
+	got := strings.Join(w.narrative, "\n") + "\n"
+	path := filepath.Join("testdata", name+".log.golden")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
 }
 
 // tellFor lets the story go on without holding it to the invariants.

@@ -2,7 +2,9 @@ package topology_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,4 +94,45 @@ func names(nodes []plan.Node) []string {
 		out = append(out, n.Name)
 	}
 	return out
+}
+
+func TestASeniorHasAPeerForEachAddressFamilyThatBothHave(t *testing.T) {
+	four, six := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
+	session := topology.Session{Password: &plan.SecretRef{Name: "bgp", Key: "password"}}
+	node := func(name string, addrs ...netip.Addr) plan.Node { return plan.Node{Name: name, Addresses: addrs} }
+	for name, tc := range map[string]struct {
+		senior, junior plan.Node
+		want           []string
+	}{
+		"IPv4 only":           {senior: node("b", four), junior: node("a", four), want: []string{"rrpool.a.b.v4 b 10.0.0.1"}},
+		"both families":       {senior: node("a", four, six), junior: node("b", four, six), want: []string{"rrpool.a.b.v4 a 10.0.0.1", "rrpool.a.b.v6 a fd00::1"}},
+		"one in common":       {senior: node("a", six), junior: node("b", four, six), want: []string{"rrpool.a.b.v6 a fd00::1"}},
+		"nothing in common":   {senior: node("a", six), junior: node("b", four)},
+		"the other way round": {senior: node("a", four), junior: node("b", four), want: []string{"rrpool.a.b.v4 a 10.0.0.1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, p := range topology.Over(tc.senior, tc.junior, 64512, session) {
+				got = append(got, p.Name+" "+p.Node+" "+p.PeerIP)
+				require.True(t, topology.IsPair(p))
+				require.Equal(t, uint32(64512), p.ASN, "Calico takes a peer's AS from nowhere else")
+				require.Equal(t, session.Password, p.Password)
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
+	for _, p := range topology.Single("role", session) {
+		require.False(t, topology.IsPair(p))
+	}
+}
+
+func TestNamesOfPairsFitAndDiffer(t *testing.T) {
+	long := strings.Repeat("node.", 30)
+	addr := netip.MustParseAddr("10.0.0.1")
+	name := func(a, b string) string {
+		return topology.Over(plan.Node{Name: a, Addresses: []netip.Addr{addr}}, plan.Node{Name: b, Addresses: []netip.Addr{addr}}, 1, topology.Session{})[0].Name
+	}
+	require.LessOrEqual(t, len(name(long+"a", long+"b")), 200)
+	require.NotEqual(t, name(long+"a", long+"b"), name(long+"a", long+"c"))
+	require.Equal(t, name(long+"a", long+"b"), name(long+"b", long+"a"), "one object a pair, whoever is the senior")
 }

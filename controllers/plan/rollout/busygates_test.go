@@ -1,0 +1,198 @@
+package rollout_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// until runs the world up to the moment before a step is carried out.
+func (w *world) until(t *testing.T, step string) rollout.Observed {
+	t.Helper()
+	for range 3600 {
+		w.tick()
+		w.nextLook = w.now
+		o := w.observe()
+		if s := w.next(o); s.Name == step && len(s.Actions) > 0 && !onlyAsks(s) {
+			return o
+		}
+		w.manage(-1)
+	}
+	t.Fatalf("never came to %s", step)
+	return rollout.Observed{}
+}
+
+// onlyAsks: the step waits, and asks for reports meanwhile.
+func onlyAsks(s rollout.Step) bool {
+	for _, a := range s.Actions {
+		if _, asks := a.(plan.RefreshStatus); !asks {
+			return false
+		}
+	}
+	return true
+}
+
+func editStatus(o *rollout.Observed, name string, edit func(*plan.Status)) {
+	st := o.Statuses[name]
+	st.Sessions = append([]plan.Session(nil), st.Sessions...)
+	edit(&st)
+	o.Statuses[name] = st
+}
+
+// withPeer changes the session that a node reports with a peer.
+func withPeer(o *rollout.Observed, node string, peer netip.Addr, edit func(*plan.Session)) {
+	editStatus(o, node, func(st *plan.Status) {
+		for i := range st.Sessions {
+			if st.Sessions[i].Peer == peer {
+				edit(&st.Sessions[i])
+			}
+		}
+	})
+}
+
+// Node-02 is about to get the role under the mesh: each gate, closed by itself.
+func TestABusyNodeKeepsItsSessionsWhile(t *testing.T) {
+	const leader = "node-01"
+	addr := func(w *world, name string) netip.Addr { return w.nodes[name].Addresses[0] }
+	for name, edit := range map[string]func(*world, *rollout.Observed){
+		"its session with the leader is down": func(w *world, o *rollout.Observed) {
+			withPeer(o, leader, addr(w, "node-02"), func(s *plan.Session) { s.Established = false })
+		},
+		"its session with the leader has just come up": func(w *world, o *rollout.Observed) {
+			withPeer(o, leader, addr(w, "node-02"), func(s *plan.Session) { s.Since = w.now })
+		},
+		"the leader does not serve everybody": func(w *world, o *rollout.Observed) {
+			withPeer(o, leader, addr(w, "node-06"), func(s *plan.Session) { s.Established = false })
+		},
+		"the leader's report is old": func(w *world, o *rollout.Observed) {
+			editStatus(o, leader, func(s *plan.Status) { s.Updated = w.now.Add(-31 * time.Second) })
+		},
+		"the leader's report is unproven": func(_ *world, o *rollout.Observed) {
+			editStatus(o, leader, func(s *plan.Status) { s.Updated = time.Time{} })
+		},
+		"the leader's report is missing": func(_ *world, o *rollout.Observed) { delete(o.Statuses, leader) },
+		"the leader still has a mesh session": func(_ *world, o *rollout.Observed) {
+			editStatus(o, leader, func(s *plan.Status) {
+				s.Sessions = append(s.Sessions, plan.Session{Peer: netip.MustParseAddr("10.9.9.9"), Kind: plan.SessionMesh})
+			})
+		},
+		"the leader may not have taken over its peer yet": func(w *world, o *rollout.Observed) {
+			o.Peers[len(o.Peers)-1].Written = w.now.Add(-5 * time.Second)
+		},
+		"the leader has no peer for it": func(_ *world, o *rollout.Observed) { o.Peers = o.Peers[:len(o.Peers)-1] },
+		"somebody has turned that peer round": func(w *world, o *rollout.Observed) {
+			p := &o.Peers[len(o.Peers)-1]
+			p.Node, p.PeerIP = "node-02", addr(w, leader).String()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newBusyWorld(1, 7, 1, 3)
+			w.until(t, "PromoteReflectors")
+			w.manage(-1)
+			o := w.until(t, "PromoteReflectors")
+			require.Contains(t, w.next(o).Actions, plan.SetReflector{Node: "node-02", ClusterID: w.d.ClusterID}, "the control")
+			edit(w, &o)
+			s := w.next(o)
+			require.NotContains(t, s.Actions, plan.SetReflector{Node: "node-02", ClusterID: w.d.ClusterID}, s.Reason)
+		})
+	}
+}
+
+// Without the mesh the node hangs on the reflectors already: what matters is its
+// own sessions, and nobody else's.
+func TestWithoutTheMeshASubstituteDependsOnItsOwnSessionsOnly(t *testing.T) {
+	substitute := func(t *testing.T) (*world, rollout.Observed, plan.SetReflector) {
+		t.Helper()
+		w := newBusyWorld(1, 7, 1, 3)
+		require.Empty(t, w.settle())
+		w.setAlive("node-02", false)
+		o := w.until(t, "PromoteReflectors")
+		return w, o, plan.SetReflector{Node: "node-05", ClusterID: w.d.ClusterID}
+	}
+	t.Run("a client elsewhere that has lost its session holds nobody up", func(t *testing.T) {
+		w, o, set := substitute(t)
+		withPeer(&o, "node-01", w.nodes["node-06"].Addresses[0], func(s *plan.Session) { s.Established = false })
+		require.Contains(t, w.next(o).Actions, set)
+	})
+	t.Run("its own does", func(t *testing.T) {
+		w, o, set := substitute(t)
+		withPeer(&o, "node-01", w.nodes["node-05"].Addresses[0], func(s *plan.Session) { s.Established = false })
+		require.NotContains(t, w.next(o).Actions, set)
+	})
+	t.Run("a reflector that is dead holds nobody up", func(t *testing.T) {
+		w, o, set := substitute(t)
+		require.NotContains(t, o.Statuses["node-02"].Sessions, plan.Session{Established: true})
+		require.Contains(t, w.next(o).Actions, set)
+	})
+}
+
+func TestABusyReflectorStaysWhile(t *testing.T) {
+	for name, edit := range map[string]func(*world, *rollout.Observed){
+		"its substitute has served for less than the removal delay": func(w *world, o *rollout.Observed) {
+			withPeer(o, "node-05", w.nodes["node-06"].Addresses[0], func(s *plan.Session) { s.Since = w.now.Add(-59 * time.Second) })
+		},
+		"its substitute lacks a session": func(w *world, o *rollout.Observed) {
+			withPeer(o, "node-05", w.nodes["node-06"].Addresses[0], func(s *plan.Session) { s.Established = false })
+		},
+		"a leader lacks the session with it": func(w *world, o *rollout.Observed) {
+			withPeer(o, "node-01", w.nodes["node-02"].Addresses[0], func(s *plan.Session) { s.Established = false })
+		},
+		"only one leader is senior to it": func(w *world, o *rollout.Observed) {
+			for i, p := range o.Peers {
+				if p.Name == "rrpool.node-02.node-03.v4" {
+					o.Peers[i].Node, o.Peers[i].PeerIP = "node-02", w.nodes["node-03"].Addresses[0].String()
+				}
+			}
+		},
+		"there is no substitute": func(_ *world, o *rollout.Observed) {
+			for i := range o.Nodes {
+				if o.Nodes[i].Name == "node-05" {
+					o.Nodes[i].RoleLabel, o.Nodes[i].ClusterID, o.Nodes[i].Marked, o.Nodes[i].Pooled = false, "", false, false
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newBusyWorld(1, 7, 1, 3)
+			require.Empty(t, w.settle())
+			w.nodes["node-02"].Cordoned = true
+			o := w.until(t, "RemoveReflector")
+			require.Contains(t, w.next(o).Actions, plan.ClearReflector{Node: "node-02"}, "the control")
+			edit(w, &o)
+			require.NotContains(t, w.next(o).Actions, plan.ClearReflector{Node: "node-02"})
+		})
+	}
+}
+
+func TestACordonOfAPersonIsNeverUndone(t *testing.T) {
+	w := newBusyWorld(1, 7, 1, 3)
+	w.d.Promotion = "Drain"
+	w.nodes["node-04"].Cordoned = true
+	require.Empty(t, w.settle())
+	require.True(t, w.nodes["node-04"].Cordoned)
+	require.False(t, w.nodes["node-04"].Pooled)
+	w.d.Mode = rollout.Mesh
+	require.Empty(t, w.settle())
+	require.True(t, w.nodes["node-04"].Cordoned)
+}
+
+func TestTheNetIsQuickerWhenOnlyOneReflectorServes(t *testing.T) {
+	for serving, want := range map[int]time.Duration{0: 0, 1: 5 * time.Second} {
+		w := newBusyWorld(1, 7, 1, 3)
+		require.Empty(t, w.settle())
+		for _, r := range w.reflectors()[serving:] {
+			w.setAlive(r.Name, false)
+		}
+		dead := w.now
+		for w.next(w.observe()).Name != "RestoreMesh" {
+			w.tick()
+			require.Less(t, w.now.Sub(dead), time.Minute)
+		}
+		require.Equal(t, want, w.now.Sub(dead), "%d serving", serving)
+	}
+}
