@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
@@ -75,6 +76,29 @@ func TestTheSampleOfAnOverlayIsAdmittedAndDefaulted(t *testing.T) {
 			require.Equal(t, v1alpha1.PromotionStaged, pool.Spec.Provider.ExistingNodes.Promotion)
 		})
 	}
+}
+
+// Negative controls for the test above.
+func TestAChangeAndAWarningAreSeen(t *testing.T) {
+	c, objects := deployed(t, kindOverlay)
+	deployment := first(t, objects, "Deployment").DeepCopy()
+	before := c.versions(t, objects)
+	require.NoError(t, unstructured.SetNestedField(deployment.Object, int64(3), "spec", "replicas"))
+	_, err := c.apply(t, deployment)
+	require.NoError(t, err)
+	require.NotEqual(t, before, c.versions(t, objects))
+
+	loud := *c
+	loud.warnings = &warnings{}
+	config := c.plane.AdminConfig()
+	config.WarningHandler = loud.warnings
+	loud.client, err = dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	require.NoError(t, unstructured.SetNestedField(deployment.Object, "x",
+		"spec", "template", "metadata", "annotations", "scheduler.alpha.kubernetes.io/critical-pod"))
+	_, err = loud.try(t, deployment)
+	require.NoError(t, err)
+	require.NotEmpty(t, loud.warnings.all())
 }
 
 // Negative controls: that everything is accepted proves something only if not
