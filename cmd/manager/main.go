@@ -23,6 +23,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/pool"
+	"github.com/rrpool/rrpool/controllers/workload"
 )
 
 // The names under which the manager is known to the cluster.
@@ -119,13 +120,18 @@ func wire(mgr ctrl.Manager, o options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to Calico: %w", err)
 	}
+	pods, err := workload.New(workload.Config{RestConfig: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("connecting to the cluster's pods: %w", err)
+	}
 	told := pool.NewMetrics(metrics.Registry)
 	reconciler := &pool.Reconciler{
 		Client:     mgr.GetClient(),
 		Live:       mgr.GetAPIReader(),
 		Datastore:  pool.MeteredDatastore(adapter, told),
 		IsConflict: calico.IsConflict,
-		Providers:  provider,
+		Providers:  providers{adapter, pods}.connect,
+		Workload:   pods,
 		Namespace:  o.namespace,
 		Recorder:   mgr.GetEventRecorder(eventSource),
 		Metrics:    told,

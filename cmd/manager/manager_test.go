@@ -234,7 +234,7 @@ func cluster(t *testing.T, admin client.Client) {
 		require.NoError(t, admin.Create(ctx, object))
 	}
 	for i := range 6 {
-		join(t, admin, workload(t, fmt.Sprintf("10.1.0.%d", i+1), fmt.Sprintf("w%d", i+1), fmt.Sprintf("us-south-%d", i%3+1)))
+		join(t, admin, machine(t, fmt.Sprintf("10.1.0.%d", i+1), fmt.Sprintf("w%d", i+1), fmt.Sprintf("us-south-%d", i%3+1)))
 	}
 }
 
@@ -274,7 +274,7 @@ func cloudFor(t *testing.T, admin client.Client) *iksserver.Server {
 	server := iksserver.New(iksserver.Config{
 		APIKeys: []string{testKey},
 		OnDeployed: func(w iksserver.Worker) {
-			node := workload(t, w.IP, w.ID, w.Zone)
+			node := machine(t, w.IP, w.ID, w.Zone)
 			for key, value := range w.Labels {
 				node.Labels[key] = value
 			}

@@ -138,7 +138,7 @@ func sessionKind(a, b corev1.Node, mesh, peered bool) apiv3.BGPPeerType {
 	return ""
 }
 
-func workload(t *testing.T, name, worker, zone string) *corev1.Node {
+func machine(t *testing.T, name, worker, zone string) *corev1.Node {
 	t.Helper()
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

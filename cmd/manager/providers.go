@@ -3,19 +3,35 @@ package main
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/pool"
+	"github.com/rrpool/rrpool/controllers/workload"
 )
 
-// provider connects the providers that this version has.
-func provider(cfg pool.ProviderConfig) (cloud.Provider, error) {
-	if cfg.Type != v1alpha1.ProviderIKS {
-		return nil, &cloud.Error{
-			Kind: cloud.InvalidInput, Op: "choosing the provider", Message: fmt.Sprintf("there is no provider %q", cfg.Type),
-		}
+// providers connects the providers that this version has.
+type providers struct {
+	adapter *calico.Adapter
+	pods    *workload.Pods
+}
+
+func (p providers) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
+	switch cfg.Type {
+	case v1alpha1.ProviderIKS:
+		return ibmCloud(cfg)
+	case v1alpha1.ProviderExistingNodes:
+		return p.existingNodes(cfg)
+	default:
+		return nil, wrong(fmt.Errorf("there is no provider %q", cfg.Type))
 	}
+}
+
+func ibmCloud(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	p, err := iks.New(iks.Config{
 		ClusterID:     cfg.ClusterID,
 		PoolName:      cfg.PoolName,
@@ -29,4 +45,32 @@ func provider(cfg pool.ProviderConfig) (cloud.Provider, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+func (p providers) existingNodes(cfg pool.ProviderConfig) (cloud.Provider, error) {
+	preferred, err := labels.Parse(cfg.Preferred)
+	if err != nil {
+		return nil, wrong(fmt.Errorf("reading the selector of preferred nodes %q: %w", cfg.Preferred, err))
+	}
+	excluded, err := labels.Parse(cfg.Excluded)
+	if err != nil {
+		return nil, wrong(fmt.Errorf("reading the selector of excluded nodes %q: %w", cfg.Excluded, err))
+	}
+	provider, err := existing.New(existing.Config{
+		PoolName:      cfg.PoolName,
+		Nodes:         p.adapter.Nodes(cfg.Scope),
+		CountPods:     p.pods.Count,
+		Preferred:     preferred,
+		Excluded:      excluded,
+		NotReadyGrace: cfg.NotReadyGrace,
+	})
+	if err != nil {
+		return nil, wrong(err)
+	}
+	return provider, nil
+}
+
+// wrong is what no cloud has to be asked for.
+func wrong(err error) error {
+	return &cloud.Error{Kind: cloud.InvalidInput, Op: "choosing the provider", Message: err.Error(), Err: err}
 }

@@ -51,13 +51,15 @@ func (r *Reconciler) watch(ctx context.Context, t *turn) error {
 }
 
 func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) (bool, error) {
-	if ensure, ok := action.(plan.EnsurePool); ok {
-		did, err := r.supply.ensure(ctx, t.now, poolSpec(t.object.Spec.Provider.IKS, ensure.Want))
-		if err != nil || did == "" {
-			return false, err
-		}
-		r.emit(ctx, t, poolChanged(did))
-		return true, nil
+	switch a := action.(type) {
+	case plan.EnsurePool:
+		did, err := r.supply.ensure(ctx, t.now, poolSpec(t, a.Want))
+		return r.supplied(ctx, t, did, err)
+	case plan.ReleasePool:
+		did, _, err := r.supply.remove(ctx, t.now)
+		return r.supplied(ctx, t, did, err)
+	case plan.DrainNode:
+		return r.drain(ctx, t, a.Node)
 	}
 	changed, err := r.Datastore.Apply(ctx, scopeOf(t.object), action)
 	if err != nil {
@@ -67,4 +69,13 @@ func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) 
 		r.emit(ctx, t, actionTaken(action, t.step))
 	}
 	return changed, nil
+}
+
+// supplied tells what the provider did.
+func (r *Reconciler) supplied(ctx context.Context, t *turn, did string, err error) (bool, error) {
+	if err != nil || did == "" {
+		return false, err
+	}
+	r.emit(ctx, t, poolChanged(did))
+	return true, nil
 }

@@ -92,9 +92,17 @@ func providerReady(t *turn, s *supply, problem *plan.Problem) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, problem.Reason, problem.Message)
 	case s.last == nil:
 		return condition(kind, metav1.ConditionUnknown, "NotObserved", "the provider has not been asked yet")
+	case !s.last.Exists && t.busy():
+		return condition(kind, metav1.ConditionFalse, "PoolMissing", "no node has been chosen for a route reflector")
 	case !s.last.Exists:
 		return condition(kind, metav1.ConditionFalse, "PoolMissing", "there is no worker pool for route reflectors")
 	}
+	return manned(t, s)
+}
+
+// manned says whether the pool has all its workers.
+func manned(t *turn, s *supply) metav1.Condition {
+	kind := v1alpha1.ConditionProviderReady
 	deployed := 0
 	for _, worker := range s.last.Workers {
 		if worker.State == cloud.WorkerDeployed {
@@ -106,6 +114,9 @@ func providerReady(t *turn, s *supply, problem *plan.Problem) metav1.Condition {
 		want = s.last.SizePerZone * len(s.last.Zones)
 	}
 	message := fmt.Sprintf("worker pool %s: %d of %d workers deployed", s.last.Name, deployed, want)
+	if t.busy() {
+		message = fmt.Sprintf("%d of %d nodes are chosen and Ready", deployed, want)
+	}
 	if deployed < want || want == 0 {
 		return condition(kind, metav1.ConditionFalse, "WorkersPending", message)
 	}
@@ -163,12 +174,13 @@ func progressing(t *turn) metav1.Condition {
 }
 
 // worst is what a person should look at first, nil for nothing: a refusal, then
-// missing sessions, then what the provider says itself, then that it takes long.
+// missing sessions or pods that do not go, then what the provider says itself, then
+// that it takes long.
 func worst(t *turn, provider, overdue *plan.Problem) *plan.Problem {
 	switch {
 	case t.step.Problem != nil:
 		return t.step.Problem
-	case overdue != nil && overdue.Reason == ReasonSessionTimeout:
+	case overdue != nil && overdue.Reason != ReasonWorkersLate:
 		return overdue
 	case provider != nil && t.needsProvider():
 		return provider

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -12,10 +13,18 @@ import (
 
 // decide chooses the provider, asks it when that is due, and computes the step.
 // The step is computed before the cloud is asked as well, because what has to
-// happen at once must not wait for an answer that may not come.
+// happen at once must not wait for an answer that may not come. Existing nodes are
+// no cloud: looking at them is no request.
 func (r *Reconciler) decide(ctx context.Context, t *turn) {
 	r.identify(ctx, t)
+	if t.busy() {
+		r.supply.observe(ctx, t.now, 0)
+	}
 	r.compute(t)
+	if t.busy() {
+		r.look(ctx, t)
+		return
+	}
 	if !t.usesProvider() || urgent(t) {
 		return
 	}
@@ -27,24 +36,26 @@ func (r *Reconciler) decide(ctx context.Context, t *turn) {
 // compute is pure but for the pool, which it takes from memory.
 func (r *Reconciler) compute(t *turn) {
 	t.pool = r.supply.usable()
-	fillIn(t.cluster.Nodes, t.object.Spec.Provider.IKS.PoolName, r.supply.members())
+	taint := taintOf(t.object.Spec.Provider.IKS.Taint)
+	if t.busy() {
+		taint = cloud.Taint{}
+		enlisted(t.cluster.Nodes)
+	} else {
+		fillIn(t.cluster.Nodes, t.object.Spec.Provider.IKS.PoolName, r.supply.members())
+	}
 	t.cluster.Problems = relevant(t.cluster.Problems, t.object.Spec.Rollout.Gate)
 	desired, problem := desire(t, r.supply.last)
-	if problem == nil && t.reflecting() && t.origin.unsupported {
-		problem = t.origin.problem
-	}
 	t.desired = desired
+	r.meshSince = sinceWhen(r.meshSince, t.cluster.BGP.MeshOn(), t.now)
 	observed := rollout.Observed{
-		Cluster: t.cluster,
-		Pool:    poolOf(t.pool, t.cluster.Nodes, taintOf(t.object.Spec.Provider.IKS.Taint)),
-		Proven:  r.proven,
+		Cluster:    t.cluster,
+		Pool:       poolOf(t.pool, t.cluster.Nodes, taint),
+		Proven:     r.proven,
+		MeshSince:  r.meshSince,
+		ShortSince: r.shortSince,
+		StraySince: r.straySince,
+		Evictable:  t.evictable,
 	}
-	if !t.cluster.BGP.MeshOn() {
-		r.meshSince = time.Time{}
-	} else if r.meshSince.IsZero() {
-		r.meshSince = t.now
-	}
-	observed.MeshSince, observed.ShortSince = r.meshSince, r.shortSince
 	if problem != nil {
 		t.step = r.refuse(t, observed, *problem)
 		return
@@ -92,7 +103,8 @@ func (r *Reconciler) interval(t *turn) time.Duration {
 }
 
 // remember keeps what a step has proven until the cluster is at rest, and since
-// when too few reflectors serve; losing it costs another look, or wait.
+// when too few reflectors serve or BGPPeers are stray; losing it costs another
+// look, or wait.
 func (r *Reconciler) remember(t *turn) {
 	if t.step.Name == rollout.Steady {
 		r.proven = nil
@@ -103,11 +115,19 @@ func (r *Reconciler) remember(t *turn) {
 	for _, node := range t.step.Proven {
 		r.proven[node] = t.now
 	}
-	if !t.step.Short {
-		r.shortSince = time.Time{}
-	} else if r.shortSince.IsZero() {
-		r.shortSince = t.now
+	r.shortSince = sinceWhen(r.shortSince, t.step.Short, t.now)
+	r.straySince = sinceWhen(r.straySince, t.step.Stray, t.now)
+}
+
+// sinceWhen keeps the time since which something is so, zero while it is not.
+func sinceWhen(since time.Time, so bool, now time.Time) time.Time {
+	switch {
+	case !so:
+		return time.Time{}
+	case since.IsZero():
+		return now
 	}
+	return since
 }
 
 // usesProvider: there is a provider that this turn may ask.

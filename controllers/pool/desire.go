@@ -27,7 +27,10 @@ func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 		RemovalDelay:   spec.Rollout.RemovalDelay.Duration,
 		MinServing:     int(spec.Rollout.SafetyNet.MinServing),
 		NetAfter:       spec.Rollout.SafetyNet.After.Duration,
+		Promotion:      spec.Provider.ExistingNodes.Promotion,
 	}
+	var problem *plan.Problem
+	d.Preferred, d.Excluded, problem = selectors(spec.Provider.ExistingNodes)
 	if ref := spec.BGP.PasswordSecretRef; ref.Name != "" {
 		d.Password = &plan.SecretRef{Name: ref.Name, Key: ref.Key}
 	}
@@ -38,8 +41,11 @@ func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	if kind := spec.Topology.Type; kind != v1alpha1.TopologySingle && kind != "" {
 		return d, topologyProblem(kind)
 	}
-	zones := poolZones(spec, t.cluster.Nodes, known)
-	perZone, err := sizePerZone(spec.Sizing, t.cluster.Nodes, len(zones), known)
+	if t.busy() && problem != nil {
+		return d, problem
+	}
+	clients, zones := clientsOf(t), poolZones(t, known)
+	perZone, err := sizePerZone(spec.Sizing, clients, len(zones), known)
 	if err != nil {
 		return d, sizingProblem(err)
 	}
@@ -51,9 +57,9 @@ func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 // nobody knows whether they come back: the size then stays where it is, as long
 // as that is right for some number of them. Otherwise an outage of half the
 // cluster would take reflectors away from the other half.
-func sizePerZone(spec v1alpha1.SizingSpec, nodes []plan.Node, zones int, known *cloud.Pool) (int, error) {
+func sizePerZone(spec v1alpha1.SizingSpec, clients []plan.Node, zones int, known *cloud.Pool) (int, error) {
 	zones = max(zones, 1)
-	ready, all := countNodes(nodes)
+	ready, all := countReady(clients), len(clients)
 	low, err := sizing.Reflectors(spec, ready, zones)
 	if err != nil || known == nil || !known.Owned || known.SizePerZone <= low.PerZone {
 		return low.PerZone, err
@@ -68,27 +74,35 @@ func sizePerZone(spec v1alpha1.SizingSpec, nodes []plan.Node, zones int, known *
 	return max(low.PerZone, min(known.SizePerZone, margin.PerZone)), err
 }
 
-// countNodes counts the nodes that speak BGP and are not dedicated to reflecting.
-func countNodes(nodes []plan.Node) (ready, all int) {
+// clientsOf are the nodes that route reflectors are there for: those that speak
+// BGP and are not dedicated to reflecting. A busy reflector is a client too.
+func clientsOf(t *turn) []plan.Node {
+	return slices.DeleteFunc(slices.Clone(t.cluster.Nodes), func(n plan.Node) bool {
+		return !n.SpeaksBGP() || n.Pooled && !t.busy()
+	})
+}
+
+func countReady(nodes []plan.Node) int {
+	ready := 0
 	for _, node := range nodes {
-		if node.Pooled || !node.SpeaksBGP() {
-			continue
-		}
-		all++
 		if node.Ready {
 			ready++
 		}
 	}
-	return ready, all
+	return ready
 }
 
-// poolZones names the zones of the pool, sorted: those the user gives, else all
-// that the cloud knows, else those in which there are nodes. They are always
-// named: the number of reflectors to wait for depends on the zones that are
-// still without a node. A zone that the pool has is given up only when the user
-// says so, not because the cloud's list is shorter today.
-func poolZones(spec v1alpha1.RouteReflectorPoolSpec, nodes []plan.Node, known *cloud.Pool) []string {
-	if zones := spec.Provider.IKS.Zones; len(zones) > 0 {
+// poolZones names the zones of the pool, sorted. For existing nodes they are where
+// the nodes are, and "" is that of nodes without one. For a pool of its own: those
+// the user gives, else all that the cloud knows, else those in which there are
+// nodes. They are always named: the number of reflectors to wait for depends on
+// the zones that are still without a node. A zone that the pool has is given up
+// only when the user says so, not because the cloud's list is shorter today.
+func poolZones(t *turn, known *cloud.Pool) []string {
+	if t.busy() {
+		return zonesOf(t.cluster.Nodes)
+	}
+	if zones := t.object.Spec.Provider.IKS.Zones; len(zones) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(zones)))
 	}
 	zones := map[string]bool{}
@@ -103,16 +117,26 @@ func poolZones(spec v1alpha1.RouteReflectorPoolSpec, nodes []plan.Node, known *c
 		}
 		return slices.Sorted(maps.Keys(zones))
 	}
+	return slices.DeleteFunc(zonesOf(t.cluster.Nodes), func(zone string) bool { return zone == "" })
+}
+
+// zonesOf are the zones of the nodes that speak BGP, sorted.
+func zonesOf(nodes []plan.Node) []string {
+	zones := map[string]bool{}
 	for _, node := range nodes {
-		if node.SpeaksBGP() && node.Zone != "" {
+		if node.SpeaksBGP() {
 			zones[node.Zone] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(zones))
 }
 
-// poolSpec is the provider's view of the wanted pool.
-func poolSpec(spec v1alpha1.IKSSpec, want plan.PoolWant) cloud.PoolSpec {
+// poolSpec is the provider's view of the wanted pool. Existing nodes are as they are.
+func poolSpec(t *turn, want plan.PoolWant) cloud.PoolSpec {
+	if t.busy() {
+		return cloud.PoolSpec{Zones: want.Zones, SizePerZone: want.SizePerZone, Retire: want.Retire, Replace: want.Replace}
+	}
+	spec := t.object.Spec.Provider.IKS
 	out := cloud.PoolSpec{
 		Flavor:      spec.Flavor,
 		Zones:       want.Zones,

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -48,6 +49,10 @@ func actionTaken(action plan.Action, step rollout.Step) news {
 		reason = "MeshRestored"
 	case plan.ForgetMesh:
 		reason = "MeshForgotten"
+	case plan.CordonNode:
+		reason, related = "NodeCordoned", nodeRef(a.Node)
+	case plan.UncordonNode:
+		reason, related = "NodeUncordoned", nodeRef(a.Node)
 	default:
 		return news{}
 	}
@@ -62,7 +67,21 @@ func peerRef(name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "projectcalico.org/v3", Kind: "BGPPeer", Name: name}
 }
 
-// poolChanged says what was changed in the cloud, in the provider's words.
+// podsEvicted says how many pods were asked to leave a node, and why.
+func podsEvicted(node string, count int, step rollout.Step) news {
+	note := fmt.Sprintf("evicted %d pods from node %s: %s", count, node, step.Reason)
+	return news{corev1.EventTypeNormal, "PodsEvicted", step.Name, note, nodeRef(node)}
+}
+
+// podsStay names the pods that are not evicted although they have an address of
+// their own.
+func podsStay(node string, pods []string, step rollout.Step) news {
+	note := fmt.Sprintf("pods without a controller stay on node %s, because nobody would make them again: %s; "+
+		"move them yourself, or they meet what the change of role costs", node, few(pods))
+	return news{corev1.EventTypeWarning, "PodsStay", step.Name, note, nodeRef(node)}
+}
+
+// poolChanged says what was changed in the pool, in the provider's words.
 func poolChanged(did string) news {
 	return news{corev1.EventTypeNormal, "PoolChanged", words(did), did, nil}
 }
@@ -78,9 +97,12 @@ func recovered(reason, step string) news {
 }
 
 // released says that the object may go.
-func released(policy v1alpha1.DeletionPolicy) news {
+func released(t *turn) news {
 	note := "the node-to-node mesh carries the cluster; the worker pool is left as it is"
-	if policy == v1alpha1.DeletionDelete {
+	switch {
+	case t.busy():
+		note = "the node-to-node mesh carries the cluster; no node is in the pool any more"
+	case t.object.Spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete:
 		note = "the node-to-node mesh carries the cluster; rrpool has no worker pool any more"
 	}
 	return news{corev1.EventTypeNormal, "Released", "Finalize", note, nil}

@@ -35,18 +35,19 @@ func (r *Reconciler) protect(ctx context.Context, object *v1alpha1.RouteReflecto
 // settled: there is nothing left to do.
 func (t *turn) settled() bool { return t.step.Name == rollout.Steady && t.step.Problem == nil }
 
-// untouched: nothing in the cluster's BGP is of our making, so there is nothing
-// to restore, whatever is in the way of doing it.
-func untouched(cluster plan.Cluster) bool {
-	ours := cluster.BGP.Saved != nil ||
-		slices.ContainsFunc(cluster.Nodes, func(n plan.Node) bool { return n.Marked }) ||
+// untouched: nothing in the cluster's BGP, and nothing on its nodes, is of our
+// making, so there is nothing to restore, whatever is in the way of doing it.
+func untouched(t *turn) bool {
+	cluster := t.cluster
+	ours := cluster.BGP.Saved != nil || t.busy() && anyPooled(cluster.Nodes) ||
+		slices.ContainsFunc(cluster.Nodes, func(n plan.Node) bool { return n.Marked || n.CordonMark }) ||
 		slices.ContainsFunc(cluster.Peers, func(p plan.Peer) bool { return p.Owned })
 	return len(cluster.Nodes) > 0 && !ours
 }
 
 // releasable: the object is to go, and nothing of ours needs it any more.
 func (t *turn) releasable() bool {
-	return t.deleting() && (t.settled() || t.step.Problem != nil && untouched(t.cluster))
+	return t.deleting() && (t.settled() || t.step.Problem != nil && untouched(t))
 }
 
 // release lets the object go once the mesh carries the cluster: first the pool,
@@ -62,7 +63,7 @@ func (r *Reconciler) release(ctx context.Context, t *turn) error {
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	t.released = true
-	r.emit(ctx, t, released(policy))
+	r.emit(ctx, t, released(t))
 	r.supply.reset()
 	return nil
 }

@@ -22,7 +22,8 @@ func sessionTimeout(t *turn) (time.Duration, bool) {
 	switch t.step.Name {
 	case "RemoveReflector":
 		limit += t.desired.RemovalDelay
-	case "AwaitSessions", "AwaitRoutes", "AwaitMesh", "ChangeClusterID", "AskReflectors":
+	case "AwaitSessions", "AwaitRoutes", "AwaitMesh", "ChangeClusterID", "AskReflectors",
+		"StagePeers", "PromoteReflectors", "StageDemotion", "DemoteReflectors":
 	default:
 		return 0, false
 	}
@@ -43,6 +44,9 @@ func late(t *turn, waiting []string) *plan.Problem {
 				"nothing is removed meanwhile", t.step.Name, limit, few(waiting),
 		)}
 	}
+	if limit := t.desired.SessionTimeout; t.step.Name == "DrainNode" && limit > 0 && waited > limit {
+		return &plan.Problem{Reason: ReasonDrainBlocked, Message: drainBlocked(t, limit, waiting)}
+	}
 	if waited > workersTimeout && slices.Contains([]string{"EnsurePool", "RetireWorker", "ShrinkPool"}, t.step.Name) {
 		return &plan.Problem{Reason: ReasonWorkersLate, Message: fmt.Sprintf(
 			"%s has been waiting for more than %s for %s: look at the workers of the pool in IBM Cloud "+
@@ -50,6 +54,18 @@ func late(t *turn, waiting []string) *plan.Problem {
 		)}
 	}
 	return nil
+}
+
+// drainBlocked says what keeps a node from being empty. The budgets have more to
+// tell than the pods.
+func drainBlocked(t *turn, limit time.Duration, waiting []string) string {
+	what := few(waiting)
+	if len(t.blocked) > 0 {
+		what += ": " + few(t.blocked)
+	}
+	return fmt.Sprintf("DrainNode has been waiting for more than %s for %s: let the budget allow it (more replicas, or a smaller "+
+		"minAvailable), delete the pods named, or set spec.provider.existingNodes.promotion to Staged, which moves no pods; "+
+		"routing is left as it is meanwhile", limit, what)
 }
 
 // since is when the wait of this turn began. It is read from the status, so that
@@ -70,7 +86,7 @@ func batchDone(t *turn) bool {
 // advances: the action brings the step closer to its end.
 func advances(action plan.Action) bool {
 	switch action.(type) {
-	case plan.RefreshStatus, plan.EnsurePool:
+	case plan.RefreshStatus, plan.EnsurePool, plan.ReleasePool, plan.DrainNode:
 		return false
 	}
 	return true

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -37,6 +40,11 @@ type ProviderConfig struct {
 	Private bool
 	Region  string
 	APIKey  APIKey
+	// Scope, Preferred and Excluded (selectors, "" for none) and NotReadyGrace are
+	// for choosing among existing nodes.
+	Scope               plan.Scope
+	Preferred, Excluded string
+	NotReadyGrace       time.Duration
 }
 
 // origin is where route-reflector nodes come from.
@@ -46,8 +54,6 @@ type origin struct {
 	config ProviderConfig
 	// problem says why there is no provider, nil when there is one.
 	problem *plan.Problem
-	// unsupported: the problem is no outage but a refusal, so nothing is decided.
-	unsupported bool
 }
 
 // Where IKS tells a cluster its own id.
@@ -63,35 +69,70 @@ const (
 func (r *Reconciler) identify(ctx context.Context, t *turn) {
 	spec := t.object.Spec.Provider
 	t.origin = origin{kind: resolve(spec.Type, t.cluster.Nodes)}
-	if t.origin.kind == v1alpha1.ProviderExistingNodes {
-		t.origin.problem, t.origin.unsupported = existingNodesProblem(), true
-		r.supply.disconnect()
-		return
+	var problem *plan.Problem
+	if t.busy() {
+		t.origin.config = existingConfig(t.object)
+	} else {
+		t.origin.config, problem = r.iksConfig(ctx, spec.IKS, t.cluster.Nodes)
 	}
+	if problem == nil {
+		problem = r.supply.use(r.Providers, t.origin.config, r.Metrics)
+	}
+	if t.origin.problem = problem; problem != nil {
+		r.supply.disconnect()
+	}
+}
+
+// busy: the route reflectors are nodes that run workloads too.
+func (t *turn) busy() bool { return t.origin.kind == v1alpha1.ProviderExistingNodes }
+
+// existingConfig describes the choice among existing nodes. A selector that cannot
+// be read selects nothing here: the way back needs none, and desire refuses the rest.
+func existingConfig(object *v1alpha1.RouteReflectorPool) ProviderConfig {
+	preferred, excluded, _ := selectors(object.Spec.Provider.ExistingNodes)
+	return ProviderConfig{
+		Type:          v1alpha1.ProviderExistingNodes,
+		PoolName:      ExistingPool,
+		Scope:         scopeOf(object),
+		Preferred:     preferred.String(),
+		Excluded:      excluded.String(),
+		NotReadyGrace: object.Spec.Rollout.NotReadyGrace.Duration,
+	}
+}
+
+// selectors reads the selectors of nodes; one that is wrong is empty and a problem.
+func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Selector, problem *plan.Problem) {
+	read := func(field string, in metav1.LabelSelector) labels.Selector {
+		out, err := metav1.LabelSelectorAsSelector(&in)
+		if err != nil {
+			problem = selectorProblem(field, in, err)
+			return labels.Everything()
+		}
+		return out
+	}
+	return read("preferred", spec.Preferred), read("excluded", spec.Excluded), problem
+}
+
+// iksConfig finds the cluster at IBM Cloud and the key to it.
+func (r *Reconciler) iksConfig(ctx context.Context, spec v1alpha1.IKSSpec, nodes []plan.Node) (ProviderConfig, *plan.Problem) {
 	config := ProviderConfig{
-		Type:          t.origin.kind,
-		PoolName:      spec.IKS.PoolName,
-		ResourceGroup: spec.IKS.ResourceGroup,
-		Private:       spec.IKS.Endpoint == v1alpha1.EndpointPrivate,
+		Type:          v1alpha1.ProviderIKS,
+		PoolName:      spec.PoolName,
+		ResourceGroup: spec.ResourceGroup,
+		Private:       spec.Endpoint == v1alpha1.EndpointPrivate,
 	}
 	if config.Private {
-		config.Region = region(t.cluster.Nodes)
+		config.Region = region(nodes)
 	}
 	var problem *plan.Problem
-	config.ClusterID, problem = r.findClusterID(ctx, spec.IKS.ClusterID)
+	config.ClusterID, problem = r.findClusterID(ctx, spec.ClusterID)
 	if problem == nil {
-		problem = crossCheck(config.ClusterID, t.cluster.Nodes)
-	}
-	if problem == nil {
-		config.APIKey, problem = r.findKey(ctx, spec.IKS.CredentialsSecretRef)
+		problem = crossCheck(config.ClusterID, nodes)
 	}
 	if problem == nil {
-		problem = r.supply.use(r.Providers, config, r.Metrics)
+		config.APIKey, problem = r.findKey(ctx, spec.CredentialsSecretRef)
 	}
-	t.origin.config, t.origin.problem = config, problem
-	if problem != nil {
-		r.supply.disconnect()
-	}
+	return config, problem
 }
 
 // resolve turns Auto into IKS where any node is one of IBM's.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -13,28 +15,29 @@ import (
 // The reasons of this package for refusing, and for worrying. Those of the cloud are
 // "Cloud" and the kind of the error.
 const (
-	ReasonExistingNodesNotSupported = "ExistingNodesNotSupported"
-	ReasonTopologyNotSupported      = "TopologyNotSupported"
-	ReasonSizingInvalid             = "SizingInvalid"
-	ReasonCredentialsMissing        = "CredentialsMissing"
-	ReasonCredentialsUnreadable     = "CredentialsUnreadable"
-	ReasonClusterIDUnknown          = "ClusterIDUnknown"
-	ReasonClusterIDMismatch         = "ClusterIDMismatch"
-	ReasonPoolConflict              = "PoolConflict"
-	ReasonPoolAutoscaled            = "PoolAutoscaled"
-	ReasonPoolProblem               = "PoolProblem"
-	ReasonSessionTimeout            = "SessionTimeout"
-	ReasonWorkersLate               = "WorkersLate"
+	ReasonTopologyNotSupported  = "TopologyNotSupported"
+	ReasonSizingInvalid         = "SizingInvalid"
+	ReasonSelectorInvalid       = "SelectorInvalid"
+	ReasonCredentialsMissing    = "CredentialsMissing"
+	ReasonCredentialsUnreadable = "CredentialsUnreadable"
+	ReasonClusterIDUnknown      = "ClusterIDUnknown"
+	ReasonClusterIDMismatch     = "ClusterIDMismatch"
+	ReasonPoolConflict          = "PoolConflict"
+	ReasonPoolAutoscaled        = "PoolAutoscaled"
+	ReasonPoolProblem           = "PoolProblem"
+	ReasonSessionTimeout        = "SessionTimeout"
+	ReasonDrainBlocked          = "DrainBlocked"
+	ReasonWorkersLate           = "WorkersLate"
 )
 
 // ReasonNodeStatusCRDMissing is the datastore's reason for having no session reports.
 const ReasonNodeStatusCRDMissing = "NodeStatusCRDMissing"
 
-func existingNodesProblem() *plan.Problem {
+func selectorProblem(field string, value metav1.LabelSelector, err error) *plan.Problem {
 	return &plan.Problem{
-		Reason: ReasonExistingNodesNotSupported,
-		Message: "route reflectors on existing nodes are not supported by this version: on IBM Cloud set " +
-			"spec.provider.type to IKS; elsewhere delete this object",
+		Reason: ReasonSelectorInvalid,
+		Message: fmt.Sprintf("spec.provider.existingNodes.%s: %s is not a label selector: %v: correct it",
+			field, metav1.FormatLabelSelector(&value), err),
 	}
 }
 

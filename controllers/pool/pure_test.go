@@ -87,16 +87,26 @@ func TestAnOutageDoesNotShrinkThePool(t *testing.T) {
 }
 
 func TestZonesOfThePool(t *testing.T) {
-	var spec v1alpha1.RouteReflectorPoolSpec
+	of := func(nodes []plan.Node) *turn {
+		return &turn{object: &v1alpha1.RouteReflectorPool{}, cluster: plan.Cluster{Nodes: nodes}}
+	}
 	known := &cloud.Pool{ClusterZones: []string{"b", "c"}}
-	require.Equal(t, []string{"b", "c"}, poolZones(spec, nodes(3, 0), known))
-	require.Equal(t, []string{"z"}, poolZones(spec, nodes(3, 0), nil))
+	require.Equal(t, []string{"b", "c"}, poolZones(of(nodes(3, 0)), known))
+	require.Equal(t, []string{"z"}, poolZones(of(nodes(3, 0)), nil))
 	known.Zones = []string{"a", "b"}
-	require.Equal(t, []string{"b", "c"}, poolZones(spec, nil, known), "of somebody else's pool nothing is taken over")
+	require.Equal(t, []string{"b", "c"}, poolZones(of(nil), known), "of somebody else's pool nothing is taken over")
 	known.Owned = true
-	require.Equal(t, []string{"a", "b", "c"}, poolZones(spec, nil, known))
-	spec.Provider.IKS.Zones = []string{"y", "x", "y"}
-	require.Equal(t, []string{"x", "y"}, poolZones(spec, nil, known))
+	require.Equal(t, []string{"a", "b", "c"}, poolZones(of(nil), known))
+	given := of(nil)
+	given.object.Spec.Provider.IKS.Zones = []string{"y", "x", "y"}
+	require.Equal(t, []string{"x", "y"}, poolZones(given, known))
+
+	mixed := append(nodes(1, 1), plan.Node{Name: "nowhere", Addresses: nodes(1, 0)[0].Addresses}, plan.Node{Name: "windows", Zone: "w"})
+	require.Equal(t, []string{"z"}, poolZones(of(mixed), nil), "a cloud has no zone without a name")
+	existing := of(mixed)
+	existing.origin.kind = v1alpha1.ProviderExistingNodes
+	existing.object.Spec.Provider.IKS.Zones = []string{"x"}
+	require.Equal(t, []string{"", "z"}, poolZones(existing, known), "where the nodes are, whatever a cloud says")
 }
 
 func TestTheWayBackNeedsNothingOfTheSpec(t *testing.T) {

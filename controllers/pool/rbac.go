@@ -9,8 +9,14 @@ package pool
 // +kubebuilder:rbac:groups=rrpool.io,resources=routereflectorpools,resourceNames=default,verbs=get;patch;update
 // +kubebuilder:rbac:groups=rrpool.io,resources=routereflectorpools/status,resourceNames=default,verbs=patch;update
 //
-// Nodes: role label and cluster ID are set in one merge patch. Never nodes/status.
+// Nodes: role label and cluster ID are set in one merge patch, and so are the pool
+// label of existing nodes, and a cordon. Never nodes/status.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+//
+// Pods, where existing nodes reflect: how many run on a node, and eviction from one
+// that is to become a reflector (promotion: Drain). PodDisruptionBudgets hold.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 //
 // Calico. Of the BGPConfigurations, only the default one is ever written.
 // +kubebuilder:rbac:groups=crd.projectcalico.org,resources=bgppeers,verbs=get;list;watch;create;update;delete

@@ -5,6 +5,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,8 +26,8 @@ type Datastore interface {
 	// Observe gives everything known at this moment, or an error when any of it
 	// is unknown.
 	Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error)
-	// Apply makes one change and says whether there was anything to change. An
-	// EnsurePool never reaches it.
+	// Apply makes one change and says whether there was anything to change. What
+	// concerns the pool or pods never reaches it.
 	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
 	// Watch makes exactly these node reports exist and says whether it had to
 	// change anything.
@@ -51,8 +52,10 @@ type Reconciler struct {
 	Datastore Datastore
 	// IsConflict tells a write that lost a race from one that failed.
 	IsConflict func(error) bool
-	// Providers makes the provider of dedicated nodes.
+	// Providers makes the provider of nodes.
 	Providers ProviderFactory
+	// Workload is the pods that run on nodes; dedicated nodes need none.
+	Workload Workload
 	// Namespace holds the credentials.
 	Namespace string
 	// Recorder receives the events.
@@ -72,8 +75,12 @@ type Reconciler struct {
 	problem   string
 	stepName  string
 	proven    map[string]time.Time
-	// meshSince and shortSince: see rollout.Observed.
-	meshSince, shortSince time.Time
+	// meshSince, shortSince and straySince: see rollout.Observed.
+	meshSince, shortSince, straySince time.Time
+	// drained is the last attempt to empty a node, uncounted the last failure to
+	// count pods.
+	drained   drainage
+	uncounted time.Time
 }
 
 // again is how soon to look after a change of our own, or after losing a race.
@@ -98,7 +105,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if t.paused() {
 		return r.finish(ctx, t, nil)
 	}
-	err = r.apply(ctx, t)
+	if err = r.apply(ctx, t); err == nil {
+		err = t.unseen
+	}
 	if err == nil && t.releasable() {
 		err = r.release(ctx, t)
 	}
@@ -116,6 +125,11 @@ type turn struct {
 	pool    *cloud.Pool
 	desired rollout.Desired
 	step    rollout.Step
+	// evictable holds the pods still to move from the node that the step drains,
+	// unseen why nobody could look, and blocked which of them may not go now.
+	evictable map[string][]string
+	unseen    error
+	blocked   []string
 	// changes counts what was really changed.
 	changes int
 	// advanced: something was changed that brings the step closer to its end.
@@ -140,7 +154,12 @@ func (t *turn) reflecting() bool {
 
 // needsProvider: without it the cluster does not get where it is wanted. The
 // mesh needs none.
-func (t *turn) needsProvider() bool { return t.reflecting() || t.step.Name == StepDeletePool }
+func (t *turn) needsProvider() bool {
+	return t.reflecting() || t.step.Name == StepDeletePool || slices.ContainsFunc(t.step.Actions, func(a plan.Action) bool {
+		_, releases := a.(plan.ReleasePool)
+		return releases
+	})
+}
 
 // fetch reads past the cache: a stale mode or a stale status must not be acted on.
 func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {

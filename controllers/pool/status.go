@@ -24,11 +24,10 @@ const maxWaiting = 10
 // something is so: they are reports themselves and decide nothing.
 func (r *Reconciler) report(ctx context.Context, t *turn, failure error) error {
 	status := t.object.Status.DeepCopy()
-	ready, _ := countNodes(t.cluster.Nodes)
 	status.ObservedGeneration = t.object.Generation
 	status.Provider = providerName(t.origin.kind)
-	status.Nodes = int32(ready) //nolint:gosec // a number of nodes
-	status.Pool = poolName(status.Pool, &r.supply)
+	status.Nodes = int32(countReady(clientsOf(t))) //nolint:gosec // a number of nodes
+	status.Pool = poolName(status.Pool, t, &r.supply)
 	status.Zones = zones(t, r.supply.last)
 	status.Reflectors = reflectors(t)
 	status.Step = r.stepStatus(t)
@@ -74,8 +73,12 @@ func (r *Reconciler) stepStatus(t *turn) v1alpha1.StepStatus {
 
 // poolName is the name of the pool that exists and is ours. While the provider
 // gives no news, it is what it was: before is read as the report that it is.
-func poolName(before string, s *supply) string {
+func poolName(before string, t *turn, s *supply) string {
 	switch {
+	case t.busy() && anyPooled(t.cluster.Nodes):
+		return ExistingPool
+	case t.busy():
+		return ""
 	case s.provider == nil || s.last == nil || s.observing.err() != nil:
 		return before
 	case s.last.Exists && s.last.Owned:

@@ -95,7 +95,7 @@ func TestACountThatFailsIsNotRemembered(t *testing.T) {
 		require.ErrorContains(t, err, "counting the pods of 2 nodes: listing pods")
 		require.ErrorContains(t, err, `User "nobody" cannot list resource "pods"`)
 	}
-	_, err = denied.Evictable(t.Context(), "f1")
+	_, _, err = denied.Evictable(t.Context(), "f1")
 	require.ErrorContains(t, err, `looking at the pods of node "f1"`)
 	_, err = denied.Evict(t.Context(), "f1")
 	require.ErrorContains(t, err, `evicting the pods of node "f1"`)

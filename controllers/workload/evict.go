@@ -20,19 +20,17 @@ type Eviction struct {
 	// Blocked says of each pod that may not go now, why: "namespace/name: the
 	// disruption budget …", sorted.
 	Blocked []string
-	// Staying are the pods that nobody would make again elsewhere, sorted: they are
-	// left alone.
-	Staying []string
 }
 
-// Evictable names the pods that Evict has yet to move away from a node, sorted:
-// those that may be evicted, and those that are on their way out.
-func (p *Pods) Evictable(ctx context.Context, node string) ([]string, error) {
-	moving, _, err := p.sort(ctx, node)
+// Evictable names the pods that Evict has yet to move away from a node: those that
+// may be evicted, and those that are on their way out. Staying are those that it
+// leaves there because nobody would make them again elsewhere. Both are sorted.
+func (p *Pods) Evictable(ctx context.Context, node string) (moving, staying []string, err error) {
+	going, left, err := p.sort(ctx, node)
 	if err != nil {
-		return nil, fmt.Errorf("looking at the pods of node %q: %w", node, err)
+		return nil, nil, fmt.Errorf("looking at the pods of node %q: %w", node, err)
 	}
-	return names(moving), nil
+	return names(going), names(left), nil
 }
 
 // Evict asks the pods of a node to go, once, and does not wait for them. Pods of
@@ -41,11 +39,11 @@ func (p *Pods) Evictable(ctx context.Context, node string) ([]string, error) {
 // the grace period that it has itself. PodDisruptionBudgets hold. The error tells
 // of the pods that could not be asked; the others were.
 func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
-	moving, staying, err := p.sort(ctx, node)
+	moving, _, err := p.sort(ctx, node)
 	if err != nil {
 		return Eviction{}, fmt.Errorf("evicting the pods of node %q: %w", node, err)
 	}
-	out := Eviction{Staying: names(staying)}
+	var out Eviction
 	var failed []error
 	for i := range moving {
 		pod := &moving[i]

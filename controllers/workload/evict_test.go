@@ -20,20 +20,21 @@ func TestWhatCanMoveIsEvictedAndTheRestStays(t *testing.T) {
 	b.pod("e1", "scratch", withEmptyDir)
 	b.pod("e2", "elsewhere", replicated)
 	want := []string{b.space + "/scratch", b.space + "/web"}
-	left, err := b.Evictable(t.Context(), "e1")
+	left, staying, err := b.Evictable(t.Context(), "e1")
 	require.NoError(t, err)
 	require.Equal(t, want, left)
+	require.Equal(t, []string{b.space + "/bare"}, staying)
 
 	did, err := b.Evict(t.Context(), "e1")
 	require.NoError(t, err)
-	require.Equal(t, Eviction{Evicted: 2, Staying: []string{b.space + "/bare"}}, did)
+	require.Equal(t, Eviction{Evicted: 2}, did)
 	for name := range stays {
 		require.Nil(t, b.live(name).DeletionTimestamp, name)
 	}
 	require.Nil(t, b.live("elsewhere").DeletionTimestamp)
 	require.EqualValues(t, 77, *b.live("web").DeletionGracePeriodSeconds, "its own")
 
-	left, err = b.Evictable(t.Context(), "e1")
+	left, _, err = b.Evictable(t.Context(), "e1")
 	require.NoError(t, err)
 	require.Equal(t, want, left, "they are on their way, and not gone")
 	again, err := b.Evict(t.Context(), "e1")
@@ -41,7 +42,7 @@ func TestWhatCanMoveIsEvictedAndTheRestStays(t *testing.T) {
 	require.Zero(t, again.Evicted, "once is enough")
 	b.kill("web")
 	b.kill("scratch")
-	left, err = b.Evictable(t.Context(), "e1")
+	left, _, err = b.Evictable(t.Context(), "e1")
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
@@ -57,7 +58,7 @@ func TestABudgetIsKeptAndNamed(t *testing.T) {
 	require.Len(t, did.Blocked, 1)
 	require.Contains(t, did.Blocked[0], b.space+"/")
 	require.Contains(t, did.Blocked[0], "The disruption budget pdb ")
-	left, err := b.Evictable(t.Context(), "b1")
+	left, _, err := b.Evictable(t.Context(), "b1")
 	require.NoError(t, err)
 	require.Len(t, left, 2)
 
