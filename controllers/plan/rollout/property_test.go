@@ -48,7 +48,7 @@ func (w *world) unreachable() string {
 // underserved: the mesh is never off while a ready client has fewer than
 // min(2, reflectors) Established reflector sessions.
 func (w *world) underserved() string {
-	if w.bgp.MeshOn() {
+	if w.bgp.MeshOn() || w.now.Sub(w.lostAt) < recovery {
 		return ""
 	}
 	alive := 0

@@ -37,6 +37,8 @@ type world struct {
 	meshSince, shortSince, straySince time.Time
 	// excused nodes and pairs may be cut off until then: it was announced.
 	excused map[string]time.Time
+	// lostAt is when an event took the last routes.
+	lostAt time.Time
 
 	pool      rollout.Pool
 	d         rollout.Desired

@@ -50,6 +50,18 @@ func TestChoose(t *testing.T) {
 			[]plan.Node{node("x1", pooled), node("b1", pooled), node("b2", older), node("c1", pooled), node("c2", good)},
 			rulesFor(1, "a", "b", "c"), "b1 c1 c2",
 		},
+		"loans are spread although the older nodes are in one zone": {
+			[]plan.Node{node("b1", older), node("b2", older), node("b3", older), node("c1"), node("c2")}, rulesFor(1, "a", "b", "c", "d"), "b1 b2 c1 c2",
+		},
+		"of too many the one goes that is away": {
+			[]plan.Node{node("a1", reflector, away), node("a2", reflector, func(n *plan.Node) { n.ReadyChanged = now })}, rulesFor(1, "a"), "a2",
+		},
+		"one that gives up its role goes before one that has it": {
+			[]plan.Node{node("a1", pooled, marked), node("a2", reflector, flapped)}, rulesFor(1, "a"), "a2",
+		},
+		"one that is about to get its role stays": {
+			[]plan.Node{node("a1", pooled), node("a2", pooled, marked, flapped)}, rulesFor(1, "a"), "a2",
+		},
 		"a loan stays where it is": {
 			[]plan.Node{node("b1", pooled), node("b2", good, older), node("c1", pooled), node("c2", pooled)}, rulesFor(1, "a", "b", "c"), "b1 c1 c2",
 		},
@@ -99,6 +111,11 @@ func TestTheFirstIsTheCheapest(t *testing.T) {
 	require.False(t, ok)
 	_, ok = selection.Next([]plan.Node{node("a1", pooled), node("a2")}, rulesFor(1, "a"))
 	require.False(t, ok, "nobody is missing")
+}
+
+func TestTotal(t *testing.T) {
+	require.Equal(t, 6, rulesFor(2, "a", "b", "a", "").Total(), "a zone that is named twice counts once")
+	require.Zero(t, rulesFor(-1, "a").Total())
 }
 
 func TestTheZoneWithTheFewestIsNext(t *testing.T) {

@@ -1,0 +1,125 @@
+package rollout_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+var (
+	sequences = flag.Int("sequences", 200, "how many random sequences of failures to play")
+	firstSeed = flag.Uint64("seed", 0, "the seed of the first sequence; 0 for a random one")
+)
+
+// recovery is how long routes may be gone after a failure that took the last ones:
+// until the mesh is on, and its sessions are up with the slowest start of the model.
+const recovery = 60 * time.Second
+
+// Nodes fail, return, come and go, whichever and however many. What such an event
+// itself takes away has to come back soon; nothing else may ever be lost.
+func TestRandomSequencesOfFailures(t *testing.T) {
+	first := *firstSeed
+	if first == 0 {
+		first = rand.Uint64()
+	}
+	for i := range uint64(*sequences) {
+		seed := first + i
+		w := newWorld(seed, 5, 1+int(seed%3))
+		if seed%2 == 0 {
+			w = newBusyWorld(seed, 7, int(seed/2%2), 1+int(seed%3))
+		}
+		if v := w.playFailures(8); v != "" {
+			t.Fatalf("seed %d (repeat it with -sequences 1 -seed %d): %s\n%s", seed, seed, v, strings.Join(w.narrative, "\n"))
+		}
+	}
+}
+
+func (w *world) playFailures(events int) string {
+	if v := w.settle(); v != "" {
+		return v
+	}
+	for i := range events {
+		what := w.fail(i)
+		w.tick()
+		if w.violation() != "" { // it is the event's doing, and no step's
+			for _, m := range w.nodes {
+				w.excused[m.Name] = w.now.Add(recovery)
+			}
+			w.lostAt = w.now
+		}
+		if v := w.run(w.rnd.IntN(300)); v != "" {
+			return fmt.Sprintf("after event %d, %s: %s", i+1, what, v)
+		}
+	}
+	busyDisturbances["everything returns"](w, 0)
+	if v := w.run(60); v != "" {
+		return v
+	}
+	return w.settle()
+}
+
+// fail lets one thing happen, or up to three at once.
+func (w *world) fail(i int) string {
+	var what []string
+	for range 1 + w.rnd.IntN(3) {
+		all := w.sorted()
+		m := all[w.rnd.IntN(len(all))]
+		switch kind := w.rnd.IntN(4); {
+		case kind == 0:
+			w.setAlive(m.Name, false)
+			what = append(what, m.Name+" fails")
+		case kind == 1 && len(all) > 6:
+			w.drop(m)
+			what = append(what, m.Name+" is deleted")
+		case kind == 2:
+			name := fmt.Sprintf("new-%02d-%02d", i, w.sequence)
+			w.addNode(name, w.d.Pool.Zones[w.rnd.IntN(len(w.d.Pool.Zones))], false)
+			what = append(what, name+" comes")
+		default:
+			for _, dead := range all {
+				w.setAlive(dead.Name, true)
+			}
+			what = append(what, "all return")
+		}
+	}
+	return strings.Join(what, ", ")
+}
+
+// drop deletes a node, and the worker behind it with it.
+func (w *world) drop(m *machine) {
+	if m.WorkerID != "" {
+		w.dropWorker(m.WorkerID)
+		w.fillPool()
+		return
+	}
+	w.removeNode(m.Name)
+}
+
+// The control: a manager that does nothing leaves the cluster without routes.
+func TestASequenceOfFailuresWithoutAManagerIsCaught(t *testing.T) {
+	w := newBusyWorld(1, 7, 1, 3)
+	require.Empty(t, w.settle())
+	for _, r := range w.reflectors() {
+		w.setAlive(r.Name, false)
+	}
+	w.tick()
+	for _, m := range w.nodes {
+		w.excused[m.Name] = w.now.Add(recovery)
+	}
+	caught := ""
+	for range int(recovery/time.Second) + 10 {
+		w.tick()
+		if caught == "" {
+			caught = w.violation()
+		}
+	}
+	require.NotEmpty(t, caught)
+	require.NotEqual(t, rollout.Steady, w.next(w.observe()).Name)
+}
