@@ -48,15 +48,6 @@ func TestHindrances(t *testing.T) {
 			[]string{"ProviderReady False ClusterIDMismatch"},
 			`the cluster ID is "c2", but the providerID of node 10.0.0.1 says "c1"`,
 		},
-		"no node is IBM's": {
-			func(w *world) {
-				for i := range w.calico.cluster.Nodes {
-					w.calico.cluster.Nodes[i].ProviderID = "kind://x"
-				}
-			},
-			[]string{"ProviderReady False ExistingNodesNotSupported", "Ready False ExistingNodesNotSupported"},
-			"set spec.provider.type to IKS",
-		},
 		"a pool of that name is somebody else's": {
 			func(w *world) { w.cloud.pool = cloud.Pool{Exists: true, Name: "route-reflectors"} },
 			[]string{"ProviderReady False PoolConflict", "Ready False PoolConflict"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -21,10 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
+	"github.com/rrpool/rrpool/controllers/workload"
 )
 
 const (
@@ -65,7 +68,73 @@ func (c *calico) Apply(_ context.Context, _ plan.Scope, action plan.Action) (boo
 	case plan.RestoreMesh:
 		c.cluster.BGP.Mesh.Enabled = nil
 	}
+	c.mark(action)
 	return true, nil
+}
+
+// mark is what happens to nodes.
+func (c *calico) mark(action plan.Action) {
+	for i := range c.cluster.Nodes {
+		n := &c.cluster.Nodes[i]
+		switch action {
+		case plan.CordonNode{Node: n.Name}:
+			n.Cordoned, n.CordonedByUs, n.CordonMark = true, true, true
+		case plan.UncordonNode{Node: n.Name}:
+			n.Cordoned, n.CordonedByUs, n.CordonMark = false, false, false
+		}
+	}
+}
+
+// List and SetPool make it what the provider of existing nodes needs.
+func (c *calico) List(context.Context) ([]plan.Node, error) {
+	return slices.Clone(c.cluster.Nodes), nil
+}
+
+func (c *calico) SetPool(_ context.Context, node plan.Node, name string) error {
+	for i := range c.cluster.Nodes {
+		if n := &c.cluster.Nodes[i]; n.Name == node.Name {
+			n.Labels = maps.Clone(n.Labels)
+			if delete(n.Labels, pool.PoolLabel); name != "" {
+				if n.Labels == nil {
+					n.Labels = map[string]string{}
+				}
+				n.Labels[pool.PoolLabel] = name
+			}
+		}
+	}
+	return nil
+}
+
+// pods are the pods of nodes in memory.
+type pods struct {
+	counted            [][]string
+	counts             map[string]int
+	moving, staying    map[string][]string
+	blocked            []string
+	evictions          []string
+	evictable          int
+	countErr, evictErr error
+	lookErr            error
+}
+
+func (p *pods) Count(_ context.Context, nodes []string) (map[string]int, error) {
+	p.counted = append(p.counted, nodes)
+	return p.counts, p.countErr
+}
+
+func (p *pods) Evictable(_ context.Context, node string) (moving, staying []string, err error) {
+	p.evictable++
+	return p.moving[node], p.staying[node], p.lookErr
+}
+
+// Evict moves all pods but those that are blocked.
+func (p *pods) Evict(_ context.Context, node string) (workload.Eviction, error) {
+	p.evictions = append(p.evictions, node)
+	gone := len(p.moving[node]) - len(p.blocked)
+	if p.moving[node] = nil; len(p.blocked) > 0 {
+		p.moving[node] = []string{"default/web"}
+	}
+	return workload.Eviction{Evicted: max(gone, 0), Blocked: p.blocked}, p.evictErr
 }
 
 func (c *calico) Watch(_ context.Context, want []plan.Watch) (bool, error) {
@@ -117,6 +186,7 @@ type world struct {
 	testing.TB
 	calico     *calico
 	cloud      *supplier
+	pods       *pods
 	client     client.Client
 	reconciler *pool.Reconciler
 	recorder   *events.FakeRecorder
@@ -131,6 +201,7 @@ type world struct {
 	// seenStep is the last answer of rollout.Next.
 	seenStep rollout.Step
 	said     []string
+	configs  []pool.ProviderConfig
 }
 
 // newWorld is an IKS cluster in full mesh, with credentials and an object.
@@ -142,6 +213,7 @@ func newWorld(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *worl
 		cloud: &supplier{pool: cloud.Pool{
 			ClusterZones: []string{"z1", "z2", "z3"},
 		}},
+		pods:     &pods{moving: map[string][]string{}, staying: map[string][]string{}},
 		recorder: events.NewFakeRecorder(1000),
 		metrics:  prometheus.NewRegistry(),
 		clock:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
@@ -177,15 +249,22 @@ func (w *world) restart() {
 	w.reconciler = &pool.Reconciler{
 		Client: w.client, Live: w.client, Datastore: w.calico, Namespace: managerNamespace,
 		IsConflict: func(err error) bool { return errors.Is(err, errRace) },
-		Providers: func(cfg pool.ProviderConfig) (cloud.Provider, error) {
-			w.cloud.keys = append(w.cloud.keys, string(cfg.APIKey))
-			return w.cloud, nil
-		},
-		Recorder: w.recorder,
-		Metrics:  pool.NewMetrics(prometheus.NewRegistry()),
-		Now:      func() time.Time { return w.clock },
-		Next:     w.next,
+		Providers:  w.connect,
+		Workload:   w.pods,
+		Recorder:   w.recorder,
+		Metrics:    pool.NewMetrics(prometheus.NewRegistry()),
+		Now:        func() time.Time { return w.clock },
+		Next:       w.next,
 	}
+}
+
+func (w *world) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
+	w.configs = append(w.configs, cfg)
+	if cfg.Type == v1alpha1.ProviderExistingNodes {
+		return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: w.calico, Now: func() time.Time { return w.clock }})
+	}
+	w.cloud.keys = append(w.cloud.keys, string(cfg.APIKey))
+	return w.cloud, nil
 }
 
 func (w *world) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
