@@ -24,6 +24,9 @@ type Session struct {
 	State string
 	// ProtocolState is BIRD's: up, start, down, or wait (Established, but exchanging nothing yet).
 	ProtocolState string
+	// Since is when that changed last, in BIRD's words: a time of day. A session that restarts needs seconds for it, so the same Since
+	// means the same session.
+	Since string
 }
 
 // Established tells whether the session is up and exchanges routes.
@@ -111,7 +114,7 @@ func parseSessions(answer string) []Session {
 		if err != nil {
 			continue
 		}
-		session := Session{Name: fields[0], Peer: peer, ProtocolState: fields[3]}
+		session := Session{Name: fields[0], Peer: peer, ProtocolState: fields[3], Since: fields[4]}
 		if len(fields) > 5 {
 			session.State = fields[5]
 		}

@@ -28,10 +28,10 @@ func TestSessionsAreReadFromBIRDsOwnWords(t *testing.T) {
 	require.Equal(t, "0000", code)
 	sessions := parseSessions(answer)
 	require.Equal(t, []Session{
-		{Name: "Mesh_172_20_0_11", Peer: netip.MustParseAddr("172.20.0.11"), State: "Established", ProtocolState: "up"},
-		{Name: "Node_172_20_0_12", Peer: netip.MustParseAddr("172.20.0.12"), State: "Connect", ProtocolState: "start"},
-		{Name: "Node_172_20_0_13", Peer: netip.MustParseAddr("172.20.0.13"), State: "Established", ProtocolState: "wait"},
-		{Name: "Global_10_0_0_1", Peer: netip.MustParseAddr("10.0.0.1"), ProtocolState: "down"},
+		{Name: "Mesh_172_20_0_11", Peer: netip.MustParseAddr("172.20.0.11"), State: "Established", ProtocolState: "up", Since: "07:36:51"},
+		{Name: "Node_172_20_0_12", Peer: netip.MustParseAddr("172.20.0.12"), State: "Connect", ProtocolState: "start", Since: "07:36:49"},
+		{Name: "Node_172_20_0_13", Peer: netip.MustParseAddr("172.20.0.13"), State: "Established", ProtocolState: "wait", Since: "07:36:49"},
+		{Name: "Global_10_0_0_1", Peer: netip.MustParseAddr("10.0.0.1"), ProtocolState: "down", Since: "07:36:49"},
 	}, sessions)
 	require.True(t, sessions[0].Established())
 	require.True(t, sessions[0].Mesh())

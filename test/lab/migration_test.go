@@ -34,7 +34,7 @@ func TestAMigrationAllAtOnceLosesPacketsEverywhere(t *testing.T) {
 	l.Checkpoint("all at once")
 	makeReflectors(t, l)
 	createPeer(t, l, nil)
-	setMesh(t, l, false)
+	setMesh(t, l, false, nil)
 	require.NoError(t, l.WaitReflected(t.Context(), reflectors...))
 	l.Checkpoint("reflected")
 	watch(t.Context(), 2*time.Second)
@@ -74,7 +74,7 @@ func TestAGatedMigrationLosesNothing(t *testing.T) {
 			requirePassword(t, l, "worker-0", "Node_", password)
 			watch(t.Context(), settle)
 			l.Checkpoint("mesh off")
-			setMesh(t, l, false)
+			setMesh(t, l, false, nil)
 			watch(t.Context(), settle)
 
 			report := l.Report()
@@ -108,8 +108,8 @@ func createPeer(t *testing.T, l *lab.Lab, password *apiv3.BGPPassword) {
 	require.NoError(t, err)
 }
 
-// setMesh switches the mesh, dropping the password when it goes, which Calico insists on.
-func setMesh(t *testing.T, l *lab.Lab, on bool) {
+// setMesh switches the mesh: with this password, or none, when it comes; without any when it goes, which Calico insists on.
+func setMesh(t *testing.T, l *lab.Lab, on bool, password *apiv3.BGPPassword) {
 	t.Helper()
 	config, err := l.Calico().BGPConfigurations().Get(t.Context(), "default", options.GetOptions{})
 	if err != nil {
@@ -117,8 +117,9 @@ func setMesh(t *testing.T, l *lab.Lab, on bool) {
 		config.Name = "default"
 	}
 	config.Spec.NodeToNodeMeshEnabled = &on
-	if !on {
-		config.Spec.NodeMeshPassword = nil
+	config.Spec.NodeMeshPassword = nil
+	if on {
+		config.Spec.NodeMeshPassword = password
 	}
 	if config.ResourceVersion == "" {
 		_, err = l.Calico().BGPConfigurations().Create(t.Context(), config, options.SetOptions{})

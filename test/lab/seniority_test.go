@@ -1,0 +1,195 @@
+//go:build linux
+
+package lab_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+// asNumber is Calico's default. A peering by address must name it.
+const asNumber = 64512
+
+// seniority keeps reflectors that share a cluster ID, some or all of them busy, in an order: every two have a BGPPeer on the senior's
+// node with the junior's address. confd knows no cluster ID for an address, so the senior treats the junior as its client whether that
+// is a reflector or not, and the junior, by the automatic reverse peering, is a plain peer. Neither side depends on the junior's role, so
+// no session with a senior restarts when it changes, and every route to and from the junior stays with the senior meanwhile.
+type seniority struct {
+	t        *testing.T
+	l        *lab.Lab
+	password *apiv3.BGPPassword
+	order    []string // the most senior first
+}
+
+// clientsPeer makes every node without the role peer with every node that has it.
+const clientsPeer = "clients"
+
+// start allows reflectors. There are none yet.
+func (s *seniority) start() {
+	s.t.Helper()
+	s.create(clientsPeer, apiv3.BGPPeerSpec{NodeSelector: "!has(" + roleLabel + ")", PeerSelector: "has(" + roleLabel + ")"})
+}
+
+// found makes a node the first reflector. It has nobody to lean on, so its pods are cut off until its sessions are up. Were both sides
+// to connect at once, 2 s after the write, the connection of one would look like a restart to the other, and their session would go down
+// again, several times: 5–8 s were measured. So the reflector's side begins a second later, and only accepts.
+func (s *seniority) found(first string) {
+	s.t.Helper()
+	s.setReverse(apiv3.ReversePeeringManual)
+	watch(s.t.Context(), time.Second)
+	s.setRole(first, true)
+	watch(s.t.Context(), 1200*time.Millisecond)
+	s.setReverse(apiv3.ReversePeeringAuto)
+	s.order = []string{first}
+	s.settle()
+}
+
+// promote makes a client the most junior reflector: first all its seniors learn of it, then one write changes it.
+func (s *seniority) promote(junior string) {
+	s.t.Helper()
+	before := s.sessions(junior)
+	for _, senior := range s.order {
+		s.create(pairName(senior, junior), s.pair(senior, junior))
+	}
+	watch(s.t.Context(), 2*time.Second) // every confd must have seen the peers before it sees the role
+	require.Equal(s.t, before, s.sessions(junior), "preparing restarts nothing")
+	s.setRole(junior, true)
+	seniors := slices.Clone(s.order)
+	s.order = append(s.order, junior)
+	s.settle()
+	s.requireSame(before, junior, seniors)
+}
+
+// promoteOnTop makes a client without pods the most senior reflector. All its sessions restart, and nobody needs them yet.
+func (s *seniority) promoteOnTop(name string) {
+	s.t.Helper()
+	for _, junior := range s.order {
+		s.create(pairName(name, junior), s.pair(name, junior))
+	}
+	s.setRole(name, true)
+	s.order = append([]string{name}, s.order...)
+	s.settle()
+}
+
+// demote makes a reflector with a senior a client: one write, then its peers go. Sessions with its juniors restart, and those with its
+// seniors do not, which reflect between it and everyone meanwhile.
+func (s *seniority) demote(name string) {
+	s.t.Helper()
+	before := s.sessions(name)
+	place := slices.Index(s.order, name)
+	seniors, juniors := slices.Clone(s.order[:place]), slices.Clone(s.order[place+1:])
+	s.order = slices.Concat(seniors, juniors)
+	s.setRole(name, false)
+	s.settle()
+	s.requireSame(before, name, seniors)
+	left := s.sessions(name)
+	for _, other := range s.order {
+		s.remove(pairName(name, other))
+	}
+	watch(s.t.Context(), time.Second)
+	require.Equal(s.t, left, s.sessions(name), "cleaning up restarts nothing")
+}
+
+// swap makes the second the first in one write, so that both sides see it at once. Their session restarts, and nobody is senior to both.
+func (s *seniority) swap() {
+	s.t.Helper()
+	name := pairName(s.order[0], s.order[1])
+	peer, err := s.l.Calico().BGPPeers().Get(s.t.Context(), name, options.GetOptions{})
+	require.NoError(s.t, err)
+	s.order[0], s.order[1] = s.order[1], s.order[0]
+	peer.Spec = s.pair(s.order[0], s.order[1])
+	peer.Spec.Password = s.password
+	_, err = s.l.Calico().BGPPeers().Update(s.t.Context(), peer, options.SetOptions{})
+	require.NoError(s.t, err)
+	s.settle()
+}
+
+func (s *seniority) setReverse(mode apiv3.ReversePeering) {
+	s.t.Helper()
+	peer, err := s.l.Calico().BGPPeers().Get(s.t.Context(), clientsPeer, options.GetOptions{})
+	require.NoError(s.t, err)
+	peer.Spec.ReversePeering = &mode
+	_, err = s.l.Calico().BGPPeers().Update(s.t.Context(), peer, options.SetOptions{})
+	require.NoError(s.t, err)
+}
+
+// settle waits for what the last write has begun, and until every session with a reflector is up.
+func (s *seniority) settle() {
+	s.t.Helper()
+	watch(s.t.Context(), time.Second)
+	require.NoError(s.t, s.l.WaitReflected(s.t.Context(), s.order...))
+	watch(s.t.Context(), time.Second)
+}
+
+func (s *seniority) setRole(name string, on bool) {
+	s.t.Helper()
+	label, id := "null", "null"
+	if on {
+		label, id = `""`, fmt.Sprintf("%q", clusterID)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s},"annotations":{"projectcalico.org/RouteReflectorClusterID":%s}}}`, roleLabel, label, id)
+	_, err := s.l.Kube().CoreV1().Nodes().Patch(s.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	require.NoError(s.t, err)
+}
+
+func (s *seniority) pair(senior, junior string) apiv3.BGPPeerSpec {
+	return apiv3.BGPPeerSpec{Node: senior, PeerIP: s.l.Address(junior).String(), ASNumber: asNumber}
+}
+
+// pairName is the same for both orders, so that one write swaps them.
+func pairName(a, b string) string { return "pair-" + min(a, b) + "-" + max(a, b) }
+
+func (s *seniority) create(name string, spec apiv3.BGPPeerSpec) {
+	s.t.Helper()
+	peer := apiv3.NewBGPPeer()
+	peer.Name, peer.Spec = name, spec
+	peer.Spec.Password = s.password
+	_, err := s.l.Calico().BGPPeers().Create(s.t.Context(), peer, options.SetOptions{})
+	require.NoError(s.t, err)
+}
+
+func (s *seniority) remove(name string) {
+	s.t.Helper()
+	_, err := s.l.Calico().BGPPeers().Delete(s.t.Context(), name, options.DeleteOptions{})
+	require.NoError(s.t, err)
+}
+
+// sessions are those of a node, keyed by "on→with", from both sides.
+func (s *seniority) sessions(of string) map[string]lab.Session {
+	s.t.Helper()
+	all := map[string]lab.Session{}
+	for _, on := range s.l.Nodes() {
+		sessions, err := s.l.Sessions(on)
+		require.NoError(s.t, err)
+		for _, session := range sessions {
+			if on == of || session.Peer == s.l.Address(of) {
+				all[on+"→"+session.Peer.String()] = session
+			}
+		}
+	}
+	return all
+}
+
+// requireSame is the strongest proof there is: the sessions that carry everything have not restarted, on either side.
+func (s *seniority) requireSame(before map[string]lab.Session, of string, with []string) {
+	s.t.Helper()
+	require.NotEmpty(s.t, with, "%s has no senior", of)
+	after := s.sessions(of)
+	for _, other := range with {
+		for _, key := range []string{of + "→" + s.l.Address(other).String(), other + "→" + s.l.Address(of).String()} {
+			require.True(s.t, before[key].Established() && strings.HasPrefix(before[key].Name, "Node_"), "%s: %+v", key, before[key])
+			require.Equal(s.t, before[key], after[key], "%s has restarted", key)
+		}
+	}
+}
