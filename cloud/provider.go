@@ -35,14 +35,17 @@ type Provider interface {
 	Delete(ctx context.Context) (Progress, error)
 }
 
-// PoolSpec is the pool that is wanted.
+// PoolSpec is the pool that is wanted. A provider that orders no machines, but
+// takes nodes that are there, cannot give them a flavor, labels or taints: it
+// refuses them as InvalidInput.
 type PoolSpec struct {
 	// Flavor is the machine type; empty means the provider's default.
 	Flavor string
 	// Zones to have workers in; empty means every zone of the cluster. A zone that
 	// is no longer listed is given up once it has no workers.
 	Zones []string
-	// SizePerZone is the number of workers in each zone, at least 1.
+	// SizePerZone is the number of workers in each zone, at least 1. Where zones have
+	// only so many nodes to take, their share may go to others.
 	SizePerZone int
 	// Labels every node of the pool carries, besides the provider's own. What
 	// others have put on the pool stays; so with Taints.
@@ -54,7 +57,7 @@ type PoolSpec struct {
 	// is never shrunk in a way that lets the cloud choose the victim.
 	Retire []string
 	// Replace lists worker ids that are dead and are to be exchanged for new
-	// workers in the same zone.
+	// workers, in the same zone where that is possible.
 	Replace []string
 }
 
@@ -70,7 +73,8 @@ type Pool struct {
 	Name  string
 	// Flavor is the machine type of its workers.
 	Flavor string
-	// SizePerZone is the size the cloud has been asked for, per zone.
+	// SizePerZone is the size the cloud has been asked for, per zone. A provider
+	// that asks nobody tells what its workers amount to.
 	SizePerZone int
 	// Zones of the pool, sorted.
 	Zones []string

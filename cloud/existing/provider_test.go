@@ -142,12 +142,12 @@ func TestWhatIsAwaited(t *testing.T) {
 		}, size(1), []string{"node a1 in zone a to be Ready again, or replaced"}},
 		"nodes that could join": {
 			func(s *store) {
-				s.away("a2")
+				s.edit("a2", func(n *plan.Node) { n.Addresses = nil })
 				s.edit("b2", func(n *plan.Node) { n.Cordoned = true })
-				s.edit("c2", func(n *plan.Node) { n.Addresses = nil })
+				s.away("c2")
 			},
 			size(2),
-			[]string{"3 more eligible nodes (a2: it is NotReady, b2: it is cordoned, c2: it announces no BGP address)"},
+			[]string{"3 more eligible nodes (c2: it is NotReady, b2: it is cordoned, a2: it announces no BGP address)"},
 		},
 		"all are members already": {func(*store) {}, size(3), []string{"3 more eligible nodes (there are no others)"}},
 		"no zone at all": {func(s *store) {
