@@ -15,6 +15,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
+	"github.com/rrpool/rrpool/controllers/workload"
 )
 
 var errKilled = errors.New("killed")
@@ -49,6 +50,23 @@ func (m mortalCalico) Apply(ctx context.Context, s plan.Scope, a plan.Action) (c
 		return err
 	})
 	return changed, err
+}
+
+func (m mortalCalico) SetPool(ctx context.Context, n plan.Node, name string) error {
+	return m.write(func() error { return m.calico.SetPool(ctx, n, name) })
+}
+
+type mortalPods struct {
+	*pods
+	*killer
+}
+
+func (m mortalPods) Evict(ctx context.Context, node string) (did workload.Eviction, err error) {
+	err = m.write(func() error {
+		did, err = m.pods.Evict(ctx, node)
+		return err
+	})
+	return did, err
 }
 
 type mortalCloud struct {

@@ -2,7 +2,6 @@ package pool_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -49,29 +49,49 @@ func (w *world) lastSeen() rollout.Observed { return w.seen[len(w.seen)-1] }
 // aBusyLife is a plan in miniature for existing nodes: it enlists as many as are
 // wanted, cordons and empties the first and uncordons it, and goes all the way back.
 func aBusyLife(o rollout.Observed, d rollout.Desired) rollout.Step {
-	members := slices.DeleteFunc(slices.Clone(o.Nodes), func(n plan.Node) bool { return !n.Pooled })
-	first := o.Nodes[0]
-	off := !o.BGP.MeshOn()
-	pods, seen := o.Evictable[first.Name]
+	members, first := 0, o.Nodes[0]
+	for _, n := range o.Nodes {
+		if n.Pooled {
+			members++
+		}
+	}
 	switch {
-	case d.Mode == rollout.Mesh && off:
-		return rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}}
-	case d.Mode == rollout.Mesh && first.CordonMark || off && first.CordonMark:
-		return rollout.Step{Name: "UncordonNode", Reason: "it is over", Actions: []plan.Action{plan.UncordonNode{Node: first.Name}}}
-	case d.Mode == rollout.Mesh && len(members) > 0:
-		return rollout.Step{Name: "ReleasePool", Actions: []plan.Action{plan.ReleasePool{}}}
-	case d.Mode == rollout.Mesh || off:
-		return rollout.Step{Name: rollout.Steady}
-	case len(members) < d.Pool.SizePerZone*len(d.Pool.Zones):
+	case d.Mode == rollout.Mesh:
+		return aBusyReturn(o, members)
+	case members < d.Pool.SizePerZone*len(d.Pool.Zones):
 		return rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: d.Pool}}}
+	case !o.BGP.MeshOn() && first.CordonMark:
+		return undo(first)
+	case !o.BGP.MeshOn():
+		return rollout.Step{Name: rollout.Steady}
 	case !first.Cordoned:
 		return rollout.Step{Name: "CordonNode", Reason: "it costs 2 seconds", Actions: []plan.Action{plan.CordonNode{Node: first.Name}}}
-	case !seen:
-		return rollout.Step{Name: "DrainNode", Drains: first.Name}
-	case len(pods) > 0:
-		return rollout.Step{Name: "DrainNode", Reason: "it costs 2 seconds", Drains: first.Name, Actions: []plan.Action{plan.DrainNode{Node: first.Name}}}
 	}
-	return rollout.Step{Name: "DisableMesh", Actions: []plan.Action{plan.DisableMesh{}}}
+	step := rollout.Step{Name: "DrainNode", Reason: "it costs 2 seconds", Drains: first.Name}
+	pods, seen := o.Evictable[first.Name]
+	switch {
+	case seen && len(pods) == 0:
+		return rollout.Step{Name: "DisableMesh", Actions: []plan.Action{plan.DisableMesh{}}}
+	case seen:
+		step.Actions = []plan.Action{plan.DrainNode{Node: first.Name}}
+	}
+	return step
+}
+
+func aBusyReturn(o rollout.Observed, members int) rollout.Step {
+	switch {
+	case !o.BGP.MeshOn():
+		return rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}}
+	case o.Nodes[0].CordonMark:
+		return undo(o.Nodes[0])
+	case members > 0:
+		return rollout.Step{Name: "ReleasePool", Actions: []plan.Action{plan.ReleasePool{}}}
+	}
+	return rollout.Step{Name: rollout.Steady}
+}
+
+func undo(n plan.Node) rollout.Step {
+	return rollout.Step{Name: "UncordonNode", Reason: "it is over", Actions: []plan.Action{plan.UncordonNode{Node: n.Name}}}
 }
 
 func TestALifeOnExistingNodes(t *testing.T) {
@@ -107,6 +127,52 @@ func TestALifeOnExistingNodes(t *testing.T) {
 	require.Empty(t, w.members())
 	require.Empty(t, w.object().Status.Pool)
 	w.expect("Ready True Steady")
+}
+
+// The manager dies after any one of its writes to nodes and pods, and its successor
+// finishes, forth and back.
+func TestKilledOnExistingNodesItsSuccessorFinishes(t *testing.T) {
+	survived := false
+	for kill := 1; !survived; kill++ {
+		require.Less(t, kill, 100, "there is no end of writes")
+		w := newBusyWorld(t)
+		w.script = aBusyLife
+		w.pods.moving["10.0.0.1"] = []string{"default/web"}
+		death := &killer{left: kill}
+		renew := func() {
+			w.restart()
+			w.reconciler.Client = mortalClient{w.client, death}
+			w.reconciler.Datastore = mortalCalico{w.calico, death}
+			w.reconciler.Workload = mortalPods{w.pods, death}
+			w.reconciler.Providers = func(cfg pool.ProviderConfig) (cloud.Provider, error) {
+				return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: mortalCalico{w.calico, death}, Now: w.reconciler.Now})
+			}
+		}
+		renew()
+		live := func(until func() bool) {
+			for range 60 {
+				_ = w.reconcile()
+				if death.dead {
+					death.dead = false
+					renew()
+				}
+				if until() {
+					return
+				}
+				w.clock = w.clock.Add(time.Minute)
+			}
+			require.Fail(t, "it does not get there", "killed after write %d: %+v", kill, w.object().Status)
+		}
+		live(func() bool { return w.object().Status.Step.Name == rollout.Steady })
+		require.Len(t, w.members(), 3)
+		require.False(t, w.calico.cluster.BGP.MeshOn())
+		w.delete()
+		live(w.gone)
+		require.Empty(t, w.members())
+		require.True(t, w.calico.cluster.BGP.MeshOn())
+		require.False(t, w.calico.cluster.Nodes[0].Cordoned)
+		survived = death.left > 0
+	}
 }
 
 func TestADeletionLeavesNoNodeInThePool(t *testing.T) {

@@ -15,9 +15,6 @@ import (
 // name as its value: the provider puts it there from a node's first moment.
 const PoolLabel = v1alpha1.PoolLabel
 
-// ExistingPool is the name of the pool that existing nodes make up.
-const ExistingPool = "existing-nodes"
-
 // Labels that IKS gives its nodes.
 const (
 	workerIDLabel = "ibm-cloud.kubernetes.io/worker-id"
@@ -37,20 +34,6 @@ func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 			node.Zone = zone
 		}
 	}
-}
-
-// enlisted does the same for nodes that were there before: each is its own
-// machine, and belongs to the pool when it says so.
-func enlisted(nodes []plan.Node) {
-	for i := range nodes {
-		nodes[i].WorkerID = nodes[i].Name
-		nodes[i].Pooled = nodes[i].Labels[PoolLabel] == ExistingPool
-	}
-}
-
-// anyPooled reports whether some node belongs to the pool.
-func anyPooled(nodes []plan.Node) bool {
-	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Pooled })
 }
 
 // region is the cloud region of the cluster, as the first node has it.

@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -81,36 +79,6 @@ func (r *Reconciler) identify(ctx context.Context, t *turn) {
 	if t.origin.problem = problem; problem != nil {
 		r.supply.disconnect()
 	}
-}
-
-// busy: the route reflectors are nodes that run workloads too.
-func (t *turn) busy() bool { return t.origin.kind == v1alpha1.ProviderExistingNodes }
-
-// existingConfig describes the choice among existing nodes. A selector that cannot
-// be read selects nothing here: the way back needs none, and desire refuses the rest.
-func existingConfig(object *v1alpha1.RouteReflectorPool) ProviderConfig {
-	preferred, excluded, _ := selectors(object.Spec.Provider.ExistingNodes)
-	return ProviderConfig{
-		Type:          v1alpha1.ProviderExistingNodes,
-		PoolName:      ExistingPool,
-		Scope:         scopeOf(object),
-		Preferred:     preferred.String(),
-		Excluded:      excluded.String(),
-		NotReadyGrace: object.Spec.Rollout.NotReadyGrace.Duration,
-	}
-}
-
-// selectors reads the selectors of nodes; one that is wrong is empty and a problem.
-func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Selector, problem *plan.Problem) {
-	read := func(field string, in metav1.LabelSelector) labels.Selector {
-		out, err := metav1.LabelSelectorAsSelector(&in)
-		if err != nil {
-			problem = selectorProblem(field, in, err)
-			return labels.Everything()
-		}
-		return out
-	}
-	return read("preferred", spec.Preferred), read("excluded", spec.Excluded), problem
 }
 
 // iksConfig finds the cluster at IBM Cloud and the key to it.

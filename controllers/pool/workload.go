@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/workload"
 )
@@ -62,28 +63,28 @@ func unweighed(t *turn) []string {
 	if t.step.Problem != nil || t.step.Name == rollout.Steady || restores(t.step) {
 		return nil
 	}
-	var holders, members, all []string
-	for _, n := range t.cluster.Nodes {
-		if !n.SpeaksBGP() || !n.Ready {
-			continue
-		}
-		all = append(all, n.Name)
-		if n.Pooled {
-			members = append(members, n.Name)
-		}
-		if n.RoleLabel && n.Marked {
-			holders = append(holders, n.Name)
-		}
-	}
+	holders := upNames(t.cluster.Nodes, func(n plan.Node) bool { return n.RoleLabel && n.Marked })
 	switch {
 	case !t.reflecting() && len(holders) == 1:
 		return holders
 	case !t.reflecting() || len(holders) > 0 || !t.cluster.BGP.MeshOn():
 		return nil
-	case len(members) > 0:
+	}
+	if members := upNames(t.cluster.Nodes, func(n plan.Node) bool { return n.Pooled }); len(members) > 0 {
 		return members
 	}
-	return all
+	return upNames(t.cluster.Nodes, func(plan.Node) bool { return true })
+}
+
+// upNames are the names of the Ready nodes that speak BGP and are so.
+func upNames(nodes []plan.Node, so func(plan.Node) bool) []string {
+	var out []string
+	for _, n := range nodes {
+		if n.SpeaksBGP() && n.Ready && so(n) {
+			out = append(out, n.Name)
+		}
+	}
+	return out
 }
 
 // weigh fills in how many pods the nodes run. Without an answer nobody knows, which
