@@ -24,7 +24,7 @@ func TestCallsAreCountedByKind(t *testing.T) {
 	_, err := p.Observe(ctx)
 	require.NoError(t, err)
 	c.Fail("Ensure", 1, &cloud.Error{Kind: cloud.RateLimited, Op: "x", RetryAfter: time.Second})
-	_, err = p.Ensure(ctx, cloud.PoolSpec{SizePerZone: 1})
+	_, err = p.Ensure(ctx, cloud.PoolSpec{SizePerZone: 1, Taints: []cloud.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}})
 	require.True(t, cloud.Is(err, cloud.RateLimited))
 	_, err = p.Delete(ctx)
 	require.NoError(t, err)
