@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Action is one write that a step asks for. Every action is idempotent.
 type Action interface {
@@ -49,6 +52,10 @@ type UncordonNode struct{ Node string }
 // DrainNode evicts what runs on a node and can be evicted. It never waits.
 type DrainNode struct{ Node string }
 
+// Pause lets a moment pass between two actions of a step, where the nodes have to
+// take over the first one before the second.
+type Pause struct{ For time.Duration }
+
 // ReleasePool moves the provider's pool one step towards not existing.
 type ReleasePool struct{}
 
@@ -76,6 +83,7 @@ func (CordonNode) action()     {}
 func (UncordonNode) action()   {}
 func (DrainNode) action()      {}
 func (ReleasePool) action()    {}
+func (Pause) action()          {}
 func (EnsurePool) action()     {}
 
 func (a SetReflector) String() string {
@@ -97,6 +105,7 @@ func (a CordonNode) String() string   { return fmt.Sprintf("cordon node %s", a.N
 func (a UncordonNode) String() string { return fmt.Sprintf("uncordon node %s", a.Node) }
 func (a DrainNode) String() string    { return fmt.Sprintf("evict the pods of node %s", a.Node) }
 func (ReleasePool) String() string    { return "release the nodes of the pool" }
+func (a Pause) String() string        { return fmt.Sprintf("wait for %s", a.For) }
 
 func (a EnsurePool) String() string {
 	s := fmt.Sprintf("bring the pool to %d per zone", a.Want.SizePerZone)

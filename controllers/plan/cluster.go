@@ -141,6 +141,8 @@ type Peer struct {
 	Password     *SecretRef
 	// MaxRestartTime is maxRestartTime, nil when absent.
 	MaxRestartTime *time.Duration
+	// Manual is reversePeering Manual: Calico adds no other side by itself.
+	Manual bool
 	// Extra is the canonical JSON of every other field that is set, "" for none.
 	// Ours have none, so anything here is somebody's edit.
 	Extra string

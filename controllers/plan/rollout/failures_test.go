@@ -71,7 +71,12 @@ func (w *world) fail(i int) string {
 	for range 1 + w.rnd.IntN(3) {
 		all := w.sorted()
 		m := all[w.rnd.IntN(len(all))]
-		switch kind := w.rnd.IntN(4); {
+		switch kind := w.rnd.IntN(5); {
+		case kind == 4:
+			for _, r := range w.reflectors()[min(w.rnd.IntN(2), len(w.reflectors())):] {
+				w.setAlive(r.Name, false)
+			}
+			what = append(what, "all reflectors but one fail, or all")
 		case kind == 0:
 			w.setAlive(m.Name, false)
 			what = append(what, m.Name+" fails")

@@ -166,6 +166,8 @@ func (w *world) apply(a plan.Action) {
 	case plan.EnsurePool:
 		w.ensure(a.Want)
 		return
+	case plan.Pause:
+		return // less than a tick
 	case plan.CordonNode, plan.UncordonNode, plan.DrainNode, plan.ReleasePool:
 		w.applyBusy(a)
 		return

@@ -15,7 +15,7 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, undoCordon, refuse, strayLabels, healRoles, writePeers, promote, growPool, changeID, disableMesh, deleteStrayPairs, shrink,
+		safetyNet, undoCordon, refuse, strayLabels, healRoles, writePeers, promote, growPool, changeID, deleteStrayPairs, trim, disableMesh, shrink,
 		deleteStrayPeers, challenge, awaitNodes,
 	}
 	meshRules = []rule{

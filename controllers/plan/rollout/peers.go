@@ -23,8 +23,9 @@ func writePeers(v *view) *Step {
 		switch {
 		case i < 0:
 			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
-		case !SamePeer(v.Peers[i], want) && topology.IsPair(want):
-			// The session restarts, and the mesh could not help: reflectors have none.
+		case !SamePeer(v.Peers[i], want) && (topology.IsPair(want) || v.Peers[i].Manual):
+			// One session restarts, and the mesh could not help: reflectors have none. And
+			// those of a first reflector that has waited for this one have not begun.
 			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
 		case !SamePeer(v.Peers[i], want):
 			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", want.Name)
@@ -74,7 +75,7 @@ func (v *view) anyServed() bool {
 // SamePeer reports whether two BGPPeers render the same sessions.
 func SamePeer(a, b plan.Peer) bool {
 	return a.Node == b.Node && a.NodeSelector == b.NodeSelector && a.PeerIP == b.PeerIP &&
-		a.PeerSelector == b.PeerSelector && a.ASN == b.ASN && a.Extra == b.Extra &&
+		a.PeerSelector == b.PeerSelector && a.ASN == b.ASN && a.Manual == b.Manual && a.Extra == b.Extra &&
 		sameRef(a.Password, b.Password) && sameDuration(a.MaxRestartTime, b.MaxRestartTime)
 }
 

@@ -31,6 +31,15 @@ func shrink(v *view) *Step {
 	return v.shrinkPool()
 }
 
+// trim takes surplus busy reflectors out before the mesh goes. After a series of
+// failures every node may have got the role, and the mesh needs clients to go.
+func trim(v *view) *Step {
+	if v.d.Dedicated || !v.BGP.MeshOn() || v.victim == nil || !v.complete() {
+		return nil
+	}
+	return v.removeReflector(*v.victim)
+}
+
 // shrinkBusy does the same with nodes that run workloads. As long as there is no
 // substitute, a node that should go stays: in its role it does no harm.
 func (v *view) shrinkBusy() *Step {

@@ -77,7 +77,7 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	}
 	v.peers = topology.Single(d.RoleLabel, v.session())
 	if !d.Dedicated {
-		v.peers = topology.Busy(d.RoleLabel, v.session(), v.pairs())
+		v.peers = topology.Busy(d.RoleLabel, v.session(), v.pairs(), len(v.group()) == 0)
 	}
 	return v
 }

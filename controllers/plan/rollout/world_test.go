@@ -232,7 +232,7 @@ func (w *world) peering(m, o *machine) (plan.Peer, string, bool) {
 			return p, "", true
 		case selects(p, m, o):
 			return p, o.ClusterID, true
-		case selects(p, o, m):
+		case selects(p, o, m) && !p.Manual:
 			reverse = &p
 		}
 	}

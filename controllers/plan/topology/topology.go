@@ -28,8 +28,13 @@ type Session struct {
 // too. Clients peer with reflectors as in Single. Between two reflectors there is
 // one peer of its own, from the senior to the junior (see Over), so that nothing
 // about their session changes when the junior gets the role, or gives it back.
-func Busy(roleLabel string, s Session, pairs []plan.Peer) []plan.Peer {
-	return append(Single(roleLabel, s)[:1], pairs...)
+// While there is no reflector, manual keeps the first one from having sessions
+// before its clients have begun to connect: both sides of these sessions connect,
+// and at the same moment they break each other's connection for seconds.
+func Busy(roleLabel string, s Session, pairs []plan.Peer, manual bool) []plan.Peer {
+	clients := Single(roleLabel, s)[0]
+	clients.Manual = manual
+	return append([]plan.Peer{clients}, pairs...)
 }
 
 // Over gives the BGPPeers by which senior treats junior as its client, whether
