@@ -11,6 +11,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -30,6 +31,7 @@ func peerOf(o *apiv3.BGPPeer) (plan.Peer, error) {
 		PeerIP: o.Spec.PeerIP, PeerSelector: o.Spec.PeerSelector,
 		ASN: uint32(o.Spec.ASNumber), Password: refOf(o.Spec.Password),
 		MaxRestartTime: durationOf(o.Spec.MaxRestartTime), Extra: extra,
+		Manual: o.Spec.ReversePeering != nil && *o.Spec.ReversePeering == apiv3.ReversePeeringManual,
 	}
 	if out.Owned {
 		out.Written = timeOf(o.Annotations[writtenAnnotation])
@@ -45,7 +47,7 @@ func extraOf(spec apiv3.BGPPeerSpec) (string, error) {
 	if refOf(spec.Password) != nil && spec.Password.SecretKeyRef.Optional == nil {
 		spec.Password = nil
 	}
-	if r := spec.ReversePeering; r != nil && *r == apiv3.ReversePeeringAuto {
+	if r := spec.ReversePeering; r != nil && (*r == apiv3.ReversePeeringAuto || *r == apiv3.ReversePeeringManual) {
 		spec.ReversePeering = nil
 	}
 	if m := spec.NextHopMode; m != nil && string(*m) == string(apiv3.NextHopModeAuto) {
@@ -73,6 +75,9 @@ func peerSpec(p plan.Peer) apiv3.BGPPeerSpec {
 	if p.MaxRestartTime != nil {
 		spec.MaxRestartTime = &metav1.Duration{Duration: *p.MaxRestartTime}
 	}
+	if p.Manual {
+		spec.ReversePeering = ptr.To(apiv3.ReversePeeringManual)
+	}
 	return spec
 }
 
@@ -80,7 +85,7 @@ func peerSpec(p plan.Peer) apiv3.BGPPeerSpec {
 func samePeer(have, want plan.Peer) bool {
 	return have.Node == want.Node && have.NodeSelector == want.NodeSelector &&
 		have.PeerIP == want.PeerIP && have.PeerSelector == want.PeerSelector &&
-		have.ASN == want.ASN && have.Extra == want.Extra &&
+		have.ASN == want.ASN && have.Manual == want.Manual && have.Extra == want.Extra &&
 		sameRef(have.Password, want.Password) && sameDuration(have.MaxRestartTime, want.MaxRestartTime)
 }
 

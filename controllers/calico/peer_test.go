@@ -79,6 +79,29 @@ func TestAPeerBetweenTwoReflectorsComesBackAsItWasWritten(t *testing.T) {
 	require.Empty(t, b.observe().Peers)
 }
 
+func TestTheOtherSideOfAPeerIsHeldBackAndLetGo(t *testing.T) {
+	b := newBench(t)
+	held := clients
+	held.Manual = true
+	live := func() *apiv3.ReversePeering {
+		t.Helper()
+		out, err := b.other.BGPPeers().Get(t.Context(), clients.Name, options.GetOptions{})
+		require.NoError(t, err)
+		return out.Spec.ReversePeering
+	}
+	b.apply(plan.PutPeer{Peer: held}, true)
+	b.apply(plan.PutPeer{Peer: held}, false)
+	require.Equal(t, apiv3.ReversePeeringManual, *live())
+	b.run()
+	require.True(t, rollout.SamePeer(held, b.observe().Peers[0]))
+	require.False(t, rollout.SamePeer(clients, b.observe().Peers[0]))
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	require.True(t, rollout.SamePeer(clients, b.observe().Peers[0]))
+	if now := live(); now != nil {
+		require.Equal(t, apiv3.ReversePeeringAuto, *now)
+	}
+}
+
 func TestAPeerOfSomebodyElseIsNeverTouched(t *testing.T) {
 	b := newBench(t)
 	foreign := apiv3.NewBGPPeer()
@@ -119,14 +142,15 @@ func TestAPeerThatSomebodyTakesOverMeanwhileIsNotDeleted(t *testing.T) {
 }
 
 func TestOnlyWhatChangesSomethingIsExtra(t *testing.T) {
-	auto, manual := apiv3.ReversePeeringAuto, apiv3.ReversePeeringManual
+	auto, manual, other := apiv3.ReversePeeringAuto, apiv3.ReversePeeringManual, apiv3.ReversePeering("Other")
 	for name, c := range map[string]struct {
 		spec apiv3.BGPPeerSpec
 		want string
 	}{
 		"nothing":                       {apiv3.BGPPeerSpec{NodeSelector: "all()", PeerSelector: "all()"}, ""},
 		"reverse peering as by default": {apiv3.BGPPeerSpec{ReversePeering: &auto}, ""},
-		"manual reverse peering":        {apiv3.BGPPeerSpec{ReversePeering: &manual}, `{"reversePeering":"Manual"}`},
+		"manual reverse peering":        {apiv3.BGPPeerSpec{ReversePeering: &manual}, ""},
+		"another reverse peering":       {apiv3.BGPPeerSpec{ReversePeering: &other}, `{"reversePeering":"Other"}`},
 		"next hop as by default":        {apiv3.BGPPeerSpec{NextHopMode: ptr.To(apiv3.NextHopMode("Auto"))}, ""},
 		"source address as by default":  {apiv3.BGPPeerSpec{SourceAddress: apiv3.SourceAddressUseNodeIP}, ""},
 		"no source address":             {apiv3.BGPPeerSpec{SourceAddress: apiv3.SourceAddressNone}, `{"sourceAddress":"None"}`},

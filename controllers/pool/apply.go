@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -60,6 +61,8 @@ func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) 
 		return r.supplied(ctx, t, did, err)
 	case plan.DrainNode:
 		return r.drain(ctx, t, a.Node)
+	case plan.Pause:
+		return false, r.pause(ctx, a.For)
 	}
 	changed, err := r.Datastore.Apply(ctx, scopeOf(t.object), action)
 	if err != nil {
@@ -78,4 +81,20 @@ func (r *Reconciler) supplied(ctx context.Context, t *turn, did string, err erro
 	}
 	r.emit(ctx, t, poolChanged(did))
 	return true, nil
+}
+
+// pause lets a moment pass between two actions.
+func (r *Reconciler) pause(ctx context.Context, moment time.Duration) error {
+	if r.Pause != nil {
+		r.Pause(moment)
+		return nil
+	}
+	timer := time.NewTimer(moment)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for %s between two actions: %w", moment, ctx.Err())
+	}
 }

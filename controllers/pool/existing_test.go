@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,12 +50,8 @@ func (w *world) lastSeen() rollout.Observed { return w.seen[len(w.seen)-1] }
 // aBusyLife is a plan in miniature for existing nodes: it enlists as many as are
 // wanted, cordons and empties the first and uncordons it, and goes all the way back.
 func aBusyLife(o rollout.Observed, d rollout.Desired) rollout.Step {
-	members, first := 0, o.Nodes[0]
-	for _, n := range o.Nodes {
-		if n.Pooled {
-			members++
-		}
-	}
+	first := o.Nodes[0]
+	members := len(slices.DeleteFunc(slices.Clone(o.Nodes), func(n plan.Node) bool { return !n.Pooled }))
 	switch {
 	case d.Mode == rollout.Mesh:
 		return aBusyReturn(o, members)

@@ -62,9 +62,10 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Metrics are optional.
 	Metrics *Metrics
-	// Next and Now are rollout.Next and time.Now unless a test sets them.
-	Next NextFunc
-	Now  func() time.Time
+	// Next, Now and Pause are rollout.Next, time.Now and a wait unless a test sets them.
+	Next  NextFunc
+	Now   func() time.Time
+	Pause func(time.Duration)
 
 	// What follows is memory that may be lost at any time: it saves cloud
 	// requests and repeated words, and decides nothing about the data plane.

@@ -1,15 +1,18 @@
 package pool_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -123,6 +126,31 @@ func TestStepIsTakenInOrderUpToTheFirstError(t *testing.T) {
 	require.NoError(t, w.reconcile(), "a lost race is no error")
 	require.Equal(t, time.Second, w.result.RequeueAfter)
 	w.expect("Degraded False AsExpected")
+}
+
+func TestAPauseIsMadeBetweenTheActionsAroundIt(t *testing.T) {
+	one, two := plan.SetReflector{Node: "a", ClusterID: "1"}, plan.DeletePeer{Name: "b"}
+	w := newWorld(t)
+	w.script = always(rollout.Step{Name: "X", Actions: []plan.Action{one, plan.Pause{For: 1200 * time.Millisecond}, two}})
+	require.NoError(t, w.reconcile())
+	require.Equal(t, []string{one.String(), "wait for 1.2s", two.String()}, w.calico.applied)
+
+	// The manager's own clock really waits, and no longer than the manager lives.
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.script = always(rollout.Step{Name: "X", Actions: []plan.Action{plan.Pause{For: time.Hour}, two}})
+		w.reconciler.Pause = nil
+		began := time.Now()
+		require.NoError(t, w.reconcile())
+		require.Equal(t, time.Hour, time.Since(began))
+
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		began = time.Now()
+		_, err := w.reconciler.Reconcile(ctx, reconcile.Request{})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, time.Minute, time.Since(began))
+	})
 }
 
 func TestGoneObjectIsNoWork(t *testing.T) {

@@ -255,6 +255,10 @@ func (w *world) restart() {
 		Metrics:    pool.NewMetrics(prometheus.NewRegistry()),
 		Now:        func() time.Time { return w.clock },
 		Next:       w.next,
+		Pause: func(moment time.Duration) {
+			w.calico.applied = append(w.calico.applied, "wait for "+moment.String())
+			w.clock = w.clock.Add(moment)
+		},
 	}
 }
 
