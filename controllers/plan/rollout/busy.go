@@ -64,7 +64,7 @@ func (v *view) nextIn() *plan.Node {
 // first, then the youngest, which is everybody's junior already.
 func (v *view) nextOut() *plan.Node {
 	out := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool {
-		return v.d.Mode == Reflect && v.isWanted(n)
+		return v.d.Mode == Reflect && (v.isWanted(n) || named(v.absent, n))
 	})
 	if len(out) == 0 {
 		return nil
@@ -333,12 +333,13 @@ func awaitNodes(v *view) *Step {
 
 // enlist brings chosen nodes into the pool.
 func (v *view) enlist() *Step {
-	if len(v.absent) == 0 {
+	next, ok := selection.Next(v.Nodes, v.rules())
+	if !ok {
 		return nil
 	}
 	return &Step{
 		Name:    "EnsurePool",
-		Reason:  fmt.Sprintf("node %s is to be a route reflector: %d of %d are chosen", v.absent[0].Name, len(v.wanted), v.total),
+		Reason:  fmt.Sprintf("node %s is to be a route reflector: %d of %d are chosen", next.Name, len(v.wanted), v.total),
 		Actions: []plan.Action{plan.EnsurePool{Want: v.d.Pool}},
 	}
 }

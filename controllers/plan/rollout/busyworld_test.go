@@ -43,10 +43,7 @@ func (w *world) enlist(want plan.PoolWant) {
 		PerZone: want.SizePerZone, Zones: want.Zones, Preferred: w.d.Preferred, Excluded: w.d.Excluded,
 		Lost: func(n plan.Node) bool { return !n.Ready && w.now.Sub(n.ReadyChanged) > w.d.NotReadyGrace },
 	}
-	for _, n := range selection.Choose(w.observe().Nodes, rules) {
-		if !n.Pooled {
-			w.nodes[n.Name].Pooled = true
-			return
-		}
+	if n, ok := selection.Next(w.observe().Nodes, rules); ok {
+		w.nodes[n.Name].Pooled = true
 	}
 }

@@ -216,5 +216,10 @@ func (v *view) unreadyWith(addrs map[netip.Addr]bool) []plan.Node {
 
 // isWanted reports whether a node is in the wanted set.
 func (v *view) isWanted(n plan.Node) bool {
-	return slices.ContainsFunc(v.wanted, func(w plan.Node) bool { return w.Name == n.Name })
+	return named(v.wanted, n)
+}
+
+// named reports whether a node is among others.
+func named(nodes []plan.Node, n plan.Node) bool {
+	return slices.ContainsFunc(nodes, func(x plan.Node) bool { return x.Name == n.Name })
 }

@@ -58,6 +58,7 @@ type machine struct {
 	joined   time.Time
 	rendered map[string]option // by peer's name
 	renderAt time.Time
+	outdated bool // something has changed since it rendered
 }
 
 // option is what a node's configuration says about one peer.
@@ -169,6 +170,7 @@ func (w *world) setAlive(name string, alive bool) {
 // changed lets every node render anew, each after a delay of its own.
 func (w *world) changed() {
 	for _, m := range w.sorted() {
+		m.outdated = true
 		if at := w.now.Add(w.random(w.maxLag)); m.renderAt.Before(w.now) || at.Before(m.renderAt) {
 			m.renderAt = at
 		}
@@ -193,8 +195,8 @@ func (w *world) sorted() []*machine {
 func (w *world) tick() {
 	w.now = w.now.Add(time.Second)
 	for _, m := range w.sorted() {
-		if m.alive && !m.renderAt.After(w.now) {
-			m.rendered = w.render(m)
+		if m.alive && m.outdated && !m.renderAt.After(w.now) {
+			m.rendered, m.outdated = w.render(m), false
 		}
 	}
 	w.moveSessions()
