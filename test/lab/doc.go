@@ -6,5 +6,6 @@
 // up when the process dies.
 //
 // Pools must not be encapsulated, stock BIRD cannot do that. No kubelet, controller or scheduler runs: nodes are Ready when SetReady
-// says so, pods are objects, and each node with pods has one address that the probes use.
+// says so, and the lab itself ends pods that are evicted or deleted, makes new ones of a ReplicaSet, and finds them a node. Each node
+// that runs pods has one address that the probes use.
 package lab

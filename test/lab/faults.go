@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // KillBIRD kills a node's BIRD as a crash does: peers see the connection break, and keep the routes for the graceful restart time.
@@ -45,12 +47,14 @@ func (l *Lab) StartBIRD(ctx context.Context, name string) error {
 	return n.startBIRD(ctx)
 }
 
-// CutLink pulls the node's cable: no BGP, no pods, no apiserver. The node stays Ready for the API until SetReady says otherwise.
+// CutLink pulls the node's cable: no BGP, no pods, no apiserver. The node stays Ready for the API until SetReady or SetUnknown says
+// otherwise.
 func (l *Lab) CutLink(name string) error {
 	n, err := l.node(name)
 	if err != nil {
 		return fmt.Errorf("cutting a link: %w", err)
 	}
+	n.pods.setOff(true)
 	return setDown(l.fabric.link, n.port())
 }
 
@@ -60,14 +64,27 @@ func (l *Lab) RestoreLink(name string) error {
 	if err != nil {
 		return fmt.Errorf("restoring a link: %w", err)
 	}
+	n.pods.setOff(false)
 	return setUp(l.fabric.link, n.port())
 }
 
 // SetReady makes the node Ready or not, and keeps it so. It returns when the apiserver knows.
 func (l *Lab) SetReady(ctx context.Context, name string, ready bool) error {
+	if ready {
+		return l.setReadiness(ctx, name, corev1.ConditionTrue)
+	}
+	return l.setReadiness(ctx, name, corev1.ConditionFalse)
+}
+
+// SetUnknown makes the node's readiness Unknown, as the node controller does some 40 s after a node's last sign of life.
+func (l *Lab) SetUnknown(ctx context.Context, name string) error {
+	return l.setReadiness(ctx, name, corev1.ConditionUnknown)
+}
+
+func (l *Lab) setReadiness(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	if _, err := l.node(name); err != nil {
 		return fmt.Errorf("setting readiness: %w", err)
 	}
-	l.kubelet.set(name, ready)
+	l.kubelet.set(name, status)
 	return l.kubelet.sync(ctx, name)
 }

@@ -18,19 +18,19 @@ import (
 // kubeletPeriod is how often all nodes' conditions are put right. Nothing is written where nothing has changed.
 const kubeletPeriod = 5 * time.Second
 
-// kubelet stands for all nodes' kubelets: it keeps their Ready conditions as the lab wants them.
+// kubelet stands for all nodes' kubelets, and for the node controller: it keeps their Ready conditions as the lab wants them.
 type kubelet struct {
 	client kubernetes.Interface
 	cancel context.CancelFunc
 	done   chan struct{}
 
 	mu    sync.Mutex
-	ready map[string]bool
+	ready map[string]corev1.ConditionStatus
 }
 
 func startKubelet(client kubernetes.Interface) *kubelet {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &kubelet{client: client, cancel: cancel, done: make(chan struct{}), ready: map[string]bool{}}
+	k := &kubelet{client: client, cancel: cancel, done: make(chan struct{}), ready: map[string]corev1.ConditionStatus{}}
 	go k.run(ctx)
 	return k
 }
@@ -65,7 +65,7 @@ func (k *kubelet) stop() {
 	}
 }
 
-func (k *kubelet) set(node string, ready bool) {
+func (k *kubelet) set(node string, ready corev1.ConditionStatus) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ready[node] = ready
@@ -82,7 +82,7 @@ func (k *kubelet) differs(node *corev1.Node) bool {
 	want, known := k.ready[node.Name]
 	k.mu.Unlock()
 	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
-	return known && (i < 0 || node.Status.Conditions[i].Status != readyCondition(want).Status)
+	return known && (i < 0 || node.Status.Conditions[i].Status != want)
 }
 
 // sync writes one node's condition when it differs.
@@ -106,13 +106,13 @@ func (k *kubelet) sync(ctx context.Context, name string) error {
 	return nil
 }
 
-func readyCondition(ready bool) corev1.NodeCondition {
+// readyCondition is what a kubelet reports, or, for Unknown, what the node controller writes when it has not heard of one for a while.
+func readyCondition(status corev1.ConditionStatus) corev1.NodeCondition {
+	reasons := map[corev1.ConditionStatus]string{
+		corev1.ConditionTrue: "KubeletReady", corev1.ConditionFalse: "KubeletNotReady", corev1.ConditionUnknown: "NodeStatusUnknown",
+	}
 	now := metav1.Now()
-	condition := corev1.NodeCondition{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now,
+	return corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: status, Reason: reasons[status], LastHeartbeatTime: now, LastTransitionTime: now,
 	}
-	if !ready {
-		condition.Status, condition.Reason = corev1.ConditionFalse, "KubeletNotReady"
-	}
-	return condition
 }

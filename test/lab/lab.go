@@ -49,6 +49,7 @@ type Lab struct {
 	host    *netlink.Handle // of the namespace that the control plane and we are in
 	plane   *controlplane.ControlPlane
 	kubelet *kubelet
+	pods    *workload
 	kube    kubernetes.Interface
 	calico  clientv3.Interface
 	prober  *probe.Prober
@@ -102,7 +103,10 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	}
 	l.prober = probe.New(l.options.ProbeInterval)
 	l.kubelet = startKubelet(l.kube)
-	return l.createCluster(ctx)
+	if err := l.createCluster(ctx); err != nil {
+		return err
+	}
+	return l.startWorkload(ctx)
 }
 
 func (l *Lab) startControlPlane(ctx context.Context) error {
@@ -159,6 +163,7 @@ func (l *Lab) makeClients() error {
 // Stop ends everything and removes the folder when it was a temporary one.
 func (l *Lab) Stop() error {
 	var errs []error
+	l.pods.stop()
 	if l.prober != nil {
 		errs = append(errs, l.prober.Stop())
 	}
@@ -210,16 +215,26 @@ func (l *Lab) Report() probe.Report { return l.prober.Report() }
 
 // Nodes are the names of the nodes that are up, in the order of their creation.
 func (l *Lab) Nodes() []string {
+	nodes := l.upNodes()
+	names := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		names = append(names, n.spec.Name)
+	}
+	return names
+}
+
+// upNodes are in the order of their creation.
+func (l *Lab) upNodes() []*node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	names := make([]string, 0, len(l.nodes))
-	for name, n := range l.nodes {
+	var nodes []*node
+	for _, n := range l.nodes {
 		if n.up {
-			names = append(names, name)
+			nodes = append(nodes, n)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return l.nodes[a].number - l.nodes[b].number })
-	return names
+	slices.SortFunc(nodes, func(a, b *node) int { return a.number - b.number })
+	return nodes
 }
 
 // Address is a node's own address, the one that BGP uses; the zero Addr when there is no such node.
@@ -240,6 +255,13 @@ func (l *Lab) node(name string) (*node, error) {
 	return nil, fmt.Errorf("there is no node %q", name)
 }
 
+// knows tells whether there is such a host, be it on its way in.
+func (l *Lab) knows(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.nodes[name] != nil
+}
+
 func (l *Lab) path(elements ...string) string {
 	return filepath.Join(append([]string{l.options.Dir}, elements...)...)
 }
@@ -249,7 +271,7 @@ func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }
 // Block is the address block that a node with pods announces; the zero Prefix when there is no such node.
 func (l *Lab) Block(name string) netip.Prefix {
 	n, err := l.node(name)
-	if err != nil || n.spec.Pods == 0 {
+	if err != nil || !n.pods.hasBlock() {
 		return netip.Prefix{}
 	}
 	return block(n.number)

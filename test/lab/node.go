@@ -27,9 +27,12 @@ type NodeSpec struct {
 	Taints []corev1.Taint
 	// ProviderID is the cloud's name of the machine, such as ibm://….
 	ProviderID string
-	// Pods is how many pods run here. A node with pods has an address block, and its first pod's address takes part in the probes;
-	// a node without, as dedicated ones are, announces nothing.
+	// Pods is how many pods run here from the start. A node that has, or had, pods has an address block, and one address takes part in
+	// the probes while there are any; a node that never had, as dedicated ones, announces nothing.
 	Pods int
+	// Replicated: a ReplicaSet has made the pods, and makes one that is evicted or deleted anew, which then runs on another node.
+	// Otherwise nobody does.
+	Replicated bool
 	// Address of the node. Default: the next free one.
 	Address netip.Addr
 	// ASN is the node's own AS number. Default: the cluster's.
@@ -45,6 +48,7 @@ type node struct {
 	agent  *daemon
 	bird   *daemon
 	bird6  *daemon
+	pods   podSet
 	// up is guarded by the lab's lock; once it is set nothing above changes.
 	up bool
 }
@@ -78,6 +82,7 @@ func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 func (l *Lab) add(ctx context.Context, n *node) error {
 	err := l.bringUp(ctx, n)
 	if err != nil {
+		err = errors.Join(err, l.endPods(n))
 		l.forget(n)
 		n.destroy()
 		return fmt.Errorf("adding node %q: %w", n.spec.Name, err)
@@ -92,17 +97,34 @@ func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("removing a node: %w", err)
 	}
-	if err := l.prober.Remove(name); err != nil {
+	if err := l.endPods(n); err != nil {
 		return fmt.Errorf("removing node %q: %w", name, err)
 	}
-	l.kubelet.forget(name)
 	if n.bird.running() {
 		_ = l.StopBIRD(name)
 	}
+	return l.takeAway(ctx, n)
+}
+
+// LoseNode takes a host away without a word, as when a machine is destroyed: peers keep its routes for the graceful restart time. Then
+// its objects are deleted.
+func (l *Lab) LoseNode(ctx context.Context, name string) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("losing a node: %w", err)
+	}
+	if err := errors.Join(l.endPods(n), setDown(l.fabric.link, n.port())); err != nil {
+		return fmt.Errorf("losing node %q: %w", name, err)
+	}
+	return l.takeAway(ctx, n)
+}
+
+func (l *Lab) takeAway(ctx context.Context, n *node) error {
+	l.kubelet.forget(n.spec.Name)
 	l.forget(n)
 	n.destroy()
 	if err := l.deleteNode(ctx, n); err != nil {
-		return fmt.Errorf("removing node %q: %w", name, err)
+		return fmt.Errorf("removing node %q: %w", n.spec.Name, err)
 	}
 	return nil
 }
@@ -143,14 +165,11 @@ func (l *Lab) bringUp(ctx context.Context, n *node) error {
 	l.mu.Lock()
 	n.up = true
 	l.mu.Unlock()
-	l.kubelet.set(n.spec.Name, true)
+	l.kubelet.set(n.spec.Name, corev1.ConditionTrue)
 	if err := l.kubelet.sync(ctx, n.spec.Name); err != nil {
 		return err
 	}
-	if n.spec.Pods == 0 {
-		return nil
-	}
-	return l.prober.Add(n.spec.Name, n.podAddress(), n.space.enter)
+	return l.createPods(ctx, n)
 }
 
 // wire makes the host's namespaces, its cable, and the folder where BIRD's sockets are.
@@ -177,7 +196,8 @@ func (l *Lab) wire(n *node) (err error) {
 	if err := l.fabric.plug(n.space.link, "eth0", n.port(), n.spec.Address); err != nil {
 		return err
 	}
-	if n.spec.Pods == 0 {
+	n.pods.block = n.spec.Pods > 0
+	if !n.pods.block {
 		return nil
 	}
 	return addPodDevice(n.space, n.podAddress())
@@ -196,12 +216,6 @@ func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 			"KUBECONFIG=" + l.path("agent.kubeconfig"), "GOMAXPROCS=2",
 		},
 	}
-	if err := n.agent.start(); err != nil {
-		return err
-	}
-	if err := n.waitForConfig(ctx); err != nil {
-		return err
-	}
 	var priority []string
 	if l.realTime {
 		priority = []string{"chrt", "-r", "10"}
@@ -213,6 +227,17 @@ func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 	n.bird6 = &daemon{
 		space: n.space, logPath: n.path("bird6.log"),
 		command: []string{"bird6", "-R", "-s", calicoRunDir + "/bird6.ctl", "-d", "-c", n.path("config", "bird6-empty.cfg")},
+	}
+	return n.boot(ctx)
+}
+
+// boot starts the daemons in their order.
+func (n *node) boot(ctx context.Context) error {
+	if err := n.agent.start(); err != nil {
+		return err
+	}
+	if err := n.waitForConfig(ctx); err != nil {
+		return err
 	}
 	if err := n.bird6.start(); err != nil {
 		return err

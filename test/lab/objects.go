@@ -29,6 +29,7 @@ const (
 	passwordKey     = "password"
 	// podNamespace holds the pods that stand for workload.
 	podNamespace = "default"
+	podPrefix    = "pod-"
 
 	// The users that write in the name of others, as the audit log has them.
 	labUser   = "lab"
@@ -85,7 +86,7 @@ func PasswordRef() *apiv3.BGPPassword {
 	}}
 }
 
-// createNode registers a node as its kubelet and Calico's startup do, not Ready yet, with its address block and pods.
+// createNode registers a node as its kubelet and Calico's startup do, not Ready yet, with its address block.
 func (l *Lab) createNode(ctx context.Context, n *node) error {
 	labels := map[string]string{corev1.LabelHostname: n.spec.Name, corev1.LabelOSStable: "linux"}
 	if n.spec.Zone != "" {
@@ -107,7 +108,7 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: capacity,
 			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.spec.Address.String()}, {Type: corev1.NodeHostName, Address: n.spec.Name}},
-			Conditions: []corev1.NodeCondition{readyCondition(false)},
+			Conditions: []corev1.NodeCondition{readyCondition(corev1.ConditionFalse)},
 			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64"},
 		},
 	}, metav1.CreateOptions{})
@@ -117,15 +118,24 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 	if n.spec.Pods == 0 {
 		return nil
 	}
-	if err := l.createBlock(ctx, n); err != nil {
-		return err
-	}
-	for i := range n.spec.Pods {
-		if err := l.createPod(ctx, n, i); err != nil {
+	return l.createBlock(ctx, n)
+}
+
+// createPods makes the pods that the node has from the start, and starts them.
+func (l *Lab) createPods(ctx context.Context, n *node) error {
+	for range n.spec.Pods {
+		pod, err := l.createPod(ctx, n, n.spec.Replicated)
+		if err != nil {
+			return err
+		}
+		if err := l.startPod(ctx, n, pod); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !n.spec.Replicated {
+		return nil
+	}
+	return l.pods.grow(ctx, n.spec.Pods)
 }
 
 // createBlock gives the node its address block, as Calico's IPAM does.
@@ -147,44 +157,29 @@ func (l *Lab) createBlock(ctx context.Context, n *node) error {
 	}}
 	object.SetName(n.blockName())
 	object.SetLabels(affinity.Labels)
-	if _, err := blocks.Create(ctx, object, metav1.CreateOptions{}); err != nil {
+	if _, err := blocks.Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the block affinity: %w", err)
 	}
 	return nil
 }
 
-func (l *Lab) createPod(ctx context.Context, n *node, i int) error {
-	address := nth(n.podAddress(), i).String()
-	pod, err := l.kube.CoreV1().Pods(podNamespace).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: n.podName(i), Labels: map[string]string{"app": "workload"}},
-		Spec:       corev1.PodSpec{NodeName: n.spec.Name, Containers: []corev1.Container{{Name: "app", Image: "workload"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("creating a pod: %w", err)
-	}
-	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, HostIP: n.spec.Address.String(), PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-	}
-	if _, err := l.kube.CoreV1().Pods(podNamespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("reporting a pod: %w", err)
-	}
-	return nil
-}
-
-// deleteNode removes what createNode has made. What somebody else has deleted already is fine.
+// deleteNode removes what there is of a node: its object, its address block, and its pods. What somebody else has deleted already is
+// fine.
 func (l *Lab) deleteNode(ctx context.Context, n *node) error {
-	errs := []error{l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{})}
-	if n.spec.Pods > 0 {
-		blocks, err := l.blockAffinities()
-		if err != nil {
-			return err
-		}
-		errs = append(errs, blocks.Delete(ctx, n.blockName(), metav1.DeleteOptions{}))
+	blocks, err := l.blockAffinities()
+	if err != nil {
+		return err
 	}
-	now := int64(0)
-	for i := range n.spec.Pods {
-		errs = append(errs, l.kube.CoreV1().Pods(podNamespace).Delete(ctx, n.podName(i), metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	errs := []error{
+		l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{}),
+		blocks.Delete(ctx, n.blockName(), metav1.DeleteOptions{}),
+	}
+	pods, err := l.kube.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.spec.Name})
+	if err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	for i := range pods.Items {
+		errs = append(errs, l.removePod(ctx, &pods.Items[i]))
 	}
 	var wrong []error
 	for _, err := range errs {
@@ -202,8 +197,6 @@ func (l *Lab) blockAffinities() (dynamic.ResourceInterface, error) {
 	}
 	return client.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: "blockaffinities"}), nil
 }
-
-func (n *node) podName(i int) string { return fmt.Sprintf("pod-%s-%d", n.spec.Name, i) }
 
 func (n *node) blockName() string {
 	b := block(n.number)
