@@ -42,19 +42,15 @@ func (s *Site) cluster() iksserver.Cluster {
 	return c
 }
 
-// addWorkers brings up the hosts of the default pool: the cloud has them already.
-func (s *Site) addWorkers(ctx context.Context) error {
+// hosts are those of the default pool: the cloud has them already.
+func (s *Site) hosts() []lab.NodeSpec {
 	var specs []lab.NodeSpec
 	for _, w := range s.Cloud.Workers(ClusterID, "default") {
 		spec := s.host(w)
 		spec.Pods = 1
 		specs = append(specs, spec)
-		s.Workers = append(s.Workers, spec.Name)
 	}
-	if err := s.Lab.AddNodes(ctx, specs...); err != nil {
-		return fmt.Errorf("adding the workers: %w", err)
-	}
-	return s.Lab.WaitMesh(ctx)
+	return specs
 }
 
 // host describes a worker as the node it becomes: name, labels, taints and

@@ -21,18 +21,11 @@ import (
 )
 
 // install does what the user does before the manager starts: the manifests of
-// config/rbac as they are, and the credentials.
+// config/rbac as they are, and, on a cloud, the credentials.
 func (s *Site) install(ctx context.Context) error {
-	objects := []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}},
-		&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: Namespace},
-			StringData: map[string]string{"apikey": APIKey},
-		},
-		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-system"},
-			Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q,"name":"demo"}`, ClusterID)},
-		},
+	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}}
+	if s.Cloud != nil {
+		objects = append(objects, credentials()...)
 	}
 	for _, o := range objects {
 		if err := s.Client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -45,6 +38,20 @@ func (s *Site) install(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// credentials are the user's Secret, and what IKS itself puts into a cluster.
+func credentials() []client.Object {
+	return []client.Object{
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: Namespace},
+			StringData: map[string]string{"apikey": APIKey},
+		},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-system"},
+			Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q,"name":"demo"}`, ClusterID)},
+		},
+	}
 }
 
 // createFile creates every object of a manifest.

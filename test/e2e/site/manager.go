@@ -82,9 +82,9 @@ func (s *Site) StartManager(flags ...string) error {
 	cmd := exec.Command(os.Getenv(binaryVariable), "--kubeconfig", kubeconfig, "--namespace", Namespace, //nolint:gosec // G204: ours
 		"--metrics-bind-address="+Metrics, "--health-probe-bind-address="+Probes)
 	cmd.Args = append(cmd.Args, flags...)
-	cmd.Env = []string{
-		"PATH=/nonexistent", "HOME=/nonexistent",
-		"IBMCLOUD_CS_API_ENDPOINT=" + s.endpoint + "/global", "IBMCLOUD_IAM_API_ENDPOINT=" + s.endpoint,
+	cmd.Env = []string{"PATH=/nonexistent", "HOME=/nonexistent"}
+	if s.Cloud != nil {
+		cmd.Env = append(cmd.Env, "IBMCLOUD_CS_API_ENDPOINT="+s.endpoint+"/global", "IBMCLOUD_IAM_API_ENDPOINT="+s.endpoint)
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

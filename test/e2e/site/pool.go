@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,9 +16,19 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// CreatePool creates the RouteReflectorPool; edit may change it first.
+// The two parts of a reflector's role, with the API's default label.
+const (
+	roleLabel           = "rrpool.io/route-reflector"
+	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
+)
+
+// CreatePool creates the RouteReflectorPool, of existing nodes where there is no
+// cloud; edit may change it first.
 func (s *Site) CreatePool(ctx context.Context, edit func(*v1alpha1.RouteReflectorPool)) error {
 	o := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+	if s.Cloud == nil {
+		o.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
+	}
 	if edit != nil {
 		edit(o)
 	}
@@ -36,13 +47,31 @@ func (s *Site) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	return o, nil
 }
 
-// Reflectors are the nodes of the dedicated pool's workers.
+// Reflectors are the nodes of the dedicated pool's workers. Where there is no
+// cloud see Holders.
 func (s *Site) Reflectors() []string {
 	var names []string
 	for _, w := range s.Cloud.Workers(ClusterID, PoolName) {
 		names = append(names, w.IP)
 	}
 	return names
+}
+
+// Holders are the nodes that have both parts of the role now, label and cluster
+// ID, sorted by name.
+func (s *Site) Holders(ctx context.Context) ([]string, error) {
+	nodes, err := s.Lab.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: roleLabel})
+	if err != nil {
+		return nil, fmt.Errorf("listing the reflectors: %w", err)
+	}
+	var names []string
+	for i := range nodes.Items {
+		if nodes.Items[i].Annotations[clusterIDAnnotation] != "" {
+			names = append(names, nodes.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // Edit changes the RouteReflectorPool's spec as a user's patch does.

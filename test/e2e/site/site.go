@@ -44,6 +44,10 @@ type Options struct {
 	Log io.Writer
 	// Dir keeps all configurations and logs. Default: a temporary folder.
 	Dir string
+	// Nodes of a cluster that no cloud provides. With them there is no cloud
+	// server, no provider ID and no credential, and the three options below mean
+	// nothing.
+	Nodes []lab.NodeSpec
 	// Workers that run pods, spread over Zones zones. Default 6 in 3.
 	Workers, Zones int
 	// Generation is iksserver.VPC or iksserver.Classic. Default VPC.
@@ -56,11 +60,12 @@ type Options struct {
 
 // Site is a running installation.
 type Site struct {
-	Lab   *lab.Lab
+	Lab *lab.Lab
+	// Cloud is nil where no cloud provides the nodes.
 	Cloud *iksserver.Server
 	// Client may do everything.
 	Client client.WithWatch
-	// Workers are the names of the nodes that run pods.
+	// Workers are the names of the nodes that ran pods at the start.
 	Workers []string
 
 	options  Options
@@ -121,13 +126,34 @@ func (s *Site) start(ctx, background context.Context) error {
 	if s.Client, err = client.NewWithWatch(s.Lab.AdminConfig(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("making the client: %w", err)
 	}
-	if err := s.startCloud(background); err != nil {
-		return err
-	}
-	if err := s.addWorkers(ctx); err != nil {
+	if err := s.furnish(ctx, background); err != nil {
 		return err
 	}
 	return s.install(ctx)
+}
+
+// furnish makes the cluster's nodes, and the cloud that provides them, if any.
+func (s *Site) furnish(ctx, background context.Context) error {
+	if len(s.options.Nodes) > 0 {
+		return s.addNodes(ctx, s.options.Nodes)
+	}
+	if err := s.startCloud(background); err != nil {
+		return err
+	}
+	return s.addNodes(ctx, s.hosts())
+}
+
+// addNodes brings up the first nodes, and waits for their mesh.
+func (s *Site) addNodes(ctx context.Context, specs []lab.NodeSpec) error {
+	for _, spec := range specs {
+		if spec.Pods > 0 {
+			s.Workers = append(s.Workers, spec.Name)
+		}
+	}
+	if err := s.Lab.AddNodes(ctx, specs...); err != nil {
+		return fmt.Errorf("adding the nodes: %w", err)
+	}
+	return s.Lab.WaitMesh(ctx)
 }
 
 // startCloud serves the IBM Cloud APIs on loopback.
