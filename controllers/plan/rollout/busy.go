@@ -77,7 +77,9 @@ func (v *view) nextOut() *plan.Node {
 
 // leaders are the other reflectors that can carry x's routes.
 func (v *view) leaders(x plan.Node) []plan.Node {
-	return slices.DeleteFunc(others(v.group(), x), func(r plan.Node) bool { return !usable(r) })
+	return slices.DeleteFunc(others(v.group(), x), func(r plan.Node) bool {
+		return !usable(r) || !r.RoleLabel || r.ClusterID == ""
+	})
 }
 
 // alone: nobody can carry x's routes while its own sessions restart.

@@ -82,14 +82,15 @@ func TestBusyNodesHoldTheInvariantsInAnyOrderOfDisturbances(t *testing.T) {
 var busyDisturbanceNames = []string{
 	"crash", "crash in a step", "mesh switched on", "label removed", "reflector dies", "dead return", "node joins", "node leaves",
 	"grow", "shrink", "back to the mesh", "onto reflectors", "reflector cordoned", "uncordon", "promotion changes",
-	"reflector deleted", "zone cut", "all marks removed", "pool label removed", "excluded", "included", "leaving",
+	"reflector deleted", "zone cut", "all marks removed", "ID removed", "pool label removed", "excluded", "included", "leaving",
 }
 
 var busyDisturbances = map[string]func(w *world, i int){
 	"crash":            disturbances["crash"],
 	"crash in a step":  disturbances["crash in a step"],
 	"mesh switched on": disturbances["mesh switched on"],
-	"label removed":    onReflector(func(m *machine) { m.RoleLabel = false }),
+	"label removed":    byHand(func(m *machine) { m.RoleLabel = false }),
+	"ID removed":       byHand(func(m *machine) { m.ClusterID = "" }),
 	"reflector dies":   disturbances["reflector dies"],
 	"dead return":      disturbances["dead return"],
 	"node joins":       func(w *world, i int) { w.addNode(fmt.Sprintf("new-%02d", i), w.d.Pool.Zones[0], false) },
@@ -145,16 +146,9 @@ var busyDisturbances = map[string]func(w *world, i int){
 			}
 		}
 	},
-	// Somebody makes a reflector an ordinary node by hand: its own pods pay for it,
-	// and nobody else's.
-	"all marks removed": func(w *world, i int) {
-		if rs := w.reflectors(); len(rs) > 2 && w.intact() {
-			m := rs[i%len(rs)]
-			m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
-			w.excused[m.Name] = w.now.Add(3 * joinTime)
-			w.changed()
-		}
-	},
+	"all marks removed": byHand(func(m *machine) {
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
+	}),
 	"pool label removed": func(w *world, i int) {
 		if rs := w.reflectors(); len(rs) > 0 {
 			rs[i%len(rs)].Pooled = false
@@ -185,6 +179,30 @@ var busyDisturbances = map[string]func(w *world, i int){
 		}
 		w.nextLook = w.now
 	},
+}
+
+// byHand takes something from a reflector. Others carry its routes if they are
+// senior to it; where nobody is, its own pods pay, and nobody else's.
+func byHand(edit func(*machine)) func(*world, int) {
+	return func(w *world, i int) {
+		rs := w.reflectors()
+		if len(rs) < 3 || !w.intact() {
+			return
+		}
+		m := rs[i%len(rs)]
+		seniors := 0
+		for _, p := range w.peers {
+			if p.PeerIP == m.Addresses[0].String() {
+				seniors++
+			}
+		}
+		if seniors == 0 {
+			w.excused[m.Name] = w.now.Add(3 * joinTime)
+		}
+		edit(m)
+		w.lostAt = w.now // with fewer sessions than it should have, until that is put right
+		w.changed()
+	}
 }
 
 // The order that everybody uses: role and cluster ID at once, nothing prepared.

@@ -1,15 +1,21 @@
 package rollout_test
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 )
 
-// applyBusy carries out what only busy nodes need.
-func (w *world) applyBusy(a plan.Action) {
+// applyAside carries out what changes nothing that nodes render.
+func (w *world) applyAside(a plan.Action) {
 	switch a := a.(type) {
+	case plan.EnsurePool:
+		w.ensure(a.Want)
+		return
+	case plan.Pause:
+		return // less than a tick
 	case plan.CordonNode:
 		m := w.nodes[a.Node]
 		m.Cordoned, m.CordonedByUs = true, true
@@ -27,6 +33,8 @@ func (w *world) applyBusy(a plan.Action) {
 				break
 			}
 		}
+	default:
+		panic(fmt.Sprintf("unknown action %T", a))
 	}
 	w.nextLook = w.now.Add(time.Second)
 }

@@ -163,16 +163,9 @@ func (w *world) apply(a plan.Action) {
 			w.reports[a.Node] = &cleared
 		}
 		return
-	case plan.EnsurePool:
-		w.ensure(a.Want)
-		return
-	case plan.Pause:
-		return // less than a tick
-	case plan.CordonNode, plan.UncordonNode, plan.DrainNode, plan.ReleasePool:
-		w.applyBusy(a)
-		return
 	default:
-		panic(fmt.Sprintf("unknown action %T", a))
+		w.applyAside(a)
+		return
 	}
 	w.changed()
 }

@@ -13,9 +13,9 @@ import (
 // gets the role is made everybody's junior beforehand, which renders what was
 // there; who gives it back has to be everybody's junior as well.
 
-// group are the nodes in the role, the most senior first.
+// group are the nodes in the role, or in half of it, the most senior first.
 func (v *view) group() []plan.Node {
-	out := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" })
+	out := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !n.RoleLabel && n.ClusterID == "" })
 	slices.SortFunc(out, func(a, b plan.Node) int {
 		return cmp.Or(a.RoleSince.Compare(b.RoleSince), cmp.Compare(a.Name, b.Name))
 	})
@@ -28,7 +28,9 @@ func (v *view) group() []plan.Node {
 func (v *view) groupID() string {
 	count := map[string]int{}
 	for _, n := range v.group() {
-		count[n.ClusterID]++
+		if n.ClusterID != "" {
+			count[n.ClusterID]++
+		}
 	}
 	best := v.d.ClusterID
 	for id, c := range count {

@@ -19,15 +19,12 @@ func writePeers(v *view) *Step {
 	add := &Step{Name: "WritePeers", Reason: "clients and route reflectors need BGPPeers to find each other" + v.announcement()}
 	change := &Step{Name: "RepairPeers"}
 	for _, want := range v.peers {
-		i := slices.IndexFunc(v.Peers, func(p plan.Peer) bool { return p.Name == want.Name })
+		have, ok := v.peer(want.Name)
 		switch {
-		case i < 0:
+		case ok && SamePeer(have, want):
+		case !ok || onlyAdds(have, want):
 			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
-		case !SamePeer(v.Peers[i], want) && (topology.IsPair(want) || v.Peers[i].Manual):
-			// One session restarts, and the mesh could not help: reflectors have none. And
-			// those of a first reflector that has waited for this one have not begun.
-			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
-		case !SamePeer(v.Peers[i], want):
+		default:
 			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", want.Name)
 			change.Actions = append(change.Actions, plan.PutPeer{Peer: want})
 		}
@@ -40,6 +37,10 @@ func writePeers(v *view) *Step {
 	}
 	return nil
 }
+
+// onlyAdds: a change that need not wait for the mesh. Between two reflectors the
+// mesh could not help, and those sides that were held back have yet to begin.
+func onlyAdds(have, want plan.Peer) bool { return topology.IsPair(want) || have.Manual }
 
 // underMesh takes care that nobody depends on the sessions that a change restarts.
 func (v *view) underMesh(change *Step) *Step {

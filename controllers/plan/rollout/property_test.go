@@ -61,17 +61,23 @@ func (w *world) underserved() string {
 		if c.RoleLabel {
 			continue // it reflects, and is reached directly
 		}
-		up := 0
-		for _, r := range w.reflectors() {
-			if w.session(c.Name, r.Name).up {
-				up++
-			}
-		}
+		up := w.servedBy(c)
 		if w.old(c) && up < min(2, alive) {
 			return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions of %d", c.Name, up, alive)
 		}
 	}
 	return ""
+}
+
+// servedBy counts the reflectors that a node has a session with.
+func (w *world) servedBy(c *machine) int {
+	up := 0
+	for _, r := range w.reflectors() {
+		if w.session(c.Name, r.Name).up {
+			up++
+		}
+	}
+	return up
 }
 
 func (w *world) old(m *machine) bool { return m.alive && w.now.Sub(m.joined) > joinTime }
@@ -258,12 +264,11 @@ func (w *world) intact() bool {
 			return false
 		}
 	}
-	for _, c := range w.clients() {
-		if c.RoleLabel {
-			return false
-		}
-	}
-	return w.allAlive() && len(w.peers) != 1
+	return w.allAlive() && !w.strayLabel() && (len(w.peers) != 1 || !w.d.Dedicated)
+}
+
+func (w *world) strayLabel() bool {
+	return slices.ContainsFunc(w.sorted(), func(m *machine) bool { return m.RoleLabel && !m.Marked })
 }
 
 func (w *world) allAlive() bool {
