@@ -89,7 +89,7 @@ func (s *supply) use(factory ProviderFactory, config ProviderConfig, metrics *Me
 	if s.provider != nil && s.config == config {
 		return nil
 	}
-	samePool := s.config.Type == config.Type && s.config.ClusterID == config.ClusterID && s.config.PoolName == config.PoolName
+	samePool := s.config.ClusterID == config.ClusterID && s.config.PoolName == config.PoolName
 	last, lastAt := s.last, s.lastAt
 	s.reset()
 	if samePool {

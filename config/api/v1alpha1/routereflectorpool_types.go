@@ -13,8 +13,8 @@ const (
 	ManagedByValue = "rrpool"
 )
 
-// PoolLabel is carried by the dedicated worker pool and each of its nodes, with
-// the pool's name as its value.
+// PoolLabel is carried by the dedicated worker pool and each of its nodes, and by
+// existing nodes that are chosen, with the pool's name as its value.
 const PoolLabel = "rrpool.io/pool"
 
 // Finalizer keeps the object until the node-to-node mesh carries the cluster again.

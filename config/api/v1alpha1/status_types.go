@@ -38,14 +38,16 @@ type RouteReflectorPoolStatus struct {
 	//
 	// +optional
 	Provider string `json:"provider,omitempty"`
-	// Pool is the name of the worker pool that rrpool created and that exists,
+	// Pool is the name of the worker pool that rrpool created and that exists, or
+	// existing-nodes while any existing node carries the label rrpool.io/pool;
 	// empty while there is none. While it is set, spec.provider.type and
 	// spec.provider.iks.poolName cannot be changed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Pool string `json:"pool,omitempty"`
-	// Nodes counts the Ready nodes that speak BGP and are not in the dedicated pool.
+	// Nodes counts the Ready nodes that speak BGP and are not in a dedicated pool.
+	// Existing nodes that reflect count, as they run workloads too.
 	//
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
