@@ -276,6 +276,12 @@ func (v *view) makeRoom(x plan.Node, reason string) *Step {
 // any more, or that serves in its new role.
 func undoCordon(v *view) *Step {
 	for _, n := range v.Nodes {
+		if n.CordonMark && !n.Cordoned {
+			return &Step{
+				Name: "UncordonNode", Reason: fmt.Sprintf("somebody else has uncordoned node %s, and our mark must not outlive that", n.Name),
+				Actions: []plan.Action{plan.UncordonNode{Node: n.Name}},
+			}
+		}
 		if !n.CordonedByUs || v.preparing(n) {
 			continue
 		}

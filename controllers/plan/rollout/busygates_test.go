@@ -181,6 +181,22 @@ func TestACordonOfAPersonIsNeverUndone(t *testing.T) {
 	require.True(t, w.nodes["node-04"].Cordoned)
 }
 
+func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
+	w := newBusyWorld(1, 7, 1, 3)
+	require.Empty(t, w.settle())
+	o := w.observe()
+	o.Nodes[3].CordonMark = true // somebody has uncordoned it since
+	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
+	w.d.Mode = rollout.Mesh
+	for w.next(w.observe()).Name != rollout.Steady {
+		w.tick()
+		w.manage(-1)
+	}
+	o = w.observe()
+	o.Nodes[3].CordonMark = true
+	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
+}
+
 func TestTheNetIsQuickerWhenOnlyOneReflectorServes(t *testing.T) {
 	for serving, want := range map[int]time.Duration{0: 0, 1: 5 * time.Second} {
 		w := newBusyWorld(1, 7, 1, 3)

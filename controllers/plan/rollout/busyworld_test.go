@@ -18,10 +18,10 @@ func (w *world) applyAside(a plan.Action) {
 		return // less than a tick
 	case plan.CordonNode:
 		m := w.nodes[a.Node]
-		m.Cordoned, m.CordonedByUs = true, true
+		m.Cordoned, m.CordonedByUs, m.CordonMark = true, true, true
 	case plan.UncordonNode:
 		m := w.nodes[a.Node]
-		m.Cordoned, m.CordonedByUs = false, false
+		m.Cordoned, m.CordonedByUs, m.CordonMark = false, false, false
 	case plan.DrainNode:
 		if m := w.nodes[a.Node]; m.pods > 0 {
 			m.pods--
