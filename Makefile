@@ -35,6 +35,10 @@ soak: packages assets ## Run what takes long: every combination of the migration
 		RRPOOL_E2E_FULL=1 "$$binary" -test.run '^TestMigrationAndReturn$$' -test.v -test.timeout 20m || result=1; \
 		wait $$rest || result=1; exit $$result; }
 
+.PHONY: chaos
+chaos: packages assets ## Run what fails: reflectors, links, nodes and zones in the lab, with a manager that puts it right
+	RRPOOL_CHAOS=1 go test -count=1 -timeout 25m ./test/chaos
+
 .PHONY: lint
 lint: ## Run golangci-lint
 	$(call tool,golangci-lint) run

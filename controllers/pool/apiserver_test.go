@@ -220,7 +220,7 @@ func requireIdentityFixed(t *testing.T, admin client.Client, object *v1alpha1.Ro
 	t.Helper()
 	require.Equal(t, "route-reflectors", object.Status.Pool)
 	for want, change := range map[string]func(*v1alpha1.ProviderSpec){
-		"spec.provider.type cannot be changed while a worker pool exists": func(p *v1alpha1.ProviderSpec) {
+		"spec.provider.type cannot be changed while a pool exists": func(p *v1alpha1.ProviderSpec) {
 			p.Type = v1alpha1.ProviderExistingNodes
 		},
 		"spec.provider.iks.poolName cannot be changed while a worker pool exists": func(p *v1alpha1.ProviderSpec) {

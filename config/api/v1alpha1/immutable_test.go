@@ -24,7 +24,7 @@ func TestThePoolsIdentityIsFixedOnlyWhileAPoolExists(t *testing.T) {
 		"the provider's type is fixed with a pool": {
 			pool:   "route-reflectors",
 			change: func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.Type = v1alpha1.ProviderExistingNodes },
-			want:   "spec.provider.type cannot be changed while a worker pool exists",
+			want:   "spec.provider.type cannot be changed while a pool exists",
 		},
 		"the pool's name is fixed with a pool": {
 			pool:   "route-reflectors",

@@ -71,7 +71,7 @@ type SafetyNetSpec struct {
 	// +optional
 	MinServing int32 `json:"minServing,omitempty"`
 	// After is how long that must have been so. Once none serves, nothing is
-	// waited for.
+	// waited for, and while a single one serves, at most 5 seconds.
 	//
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string

@@ -39,7 +39,7 @@ const Finalizer = "rrpool.io/restore-mesh"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="there is one RouteReflectorPool per cluster, and its name is default"
 // +kubebuilder:validation:XValidation:rule="self.spec.bgp.nodeLabel != self.spec.topology.zoneLabel",message="spec.bgp.nodeLabel must differ from spec.topology.zoneLabel: marking a reflector would overwrite its zone",fieldPath=".spec.bgp.nodeLabel"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.pool) || size(oldSelf.status.pool) == 0 || self.spec.provider.type == oldSelf.spec.provider.type",message="spec.provider.type cannot be changed while a worker pool exists (status.pool): delete the pool first",fieldPath=".spec.provider.type"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.pool) || size(oldSelf.status.pool) == 0 || self.spec.provider.type == oldSelf.spec.provider.type",message="spec.provider.type cannot be changed while a pool exists (status.pool): delete the worker pool, or with existing nodes set spec.mode to FullMesh and wait, first",fieldPath=".spec.provider.type"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.pool) || size(oldSelf.status.pool) == 0 || self.spec.provider.iks.poolName == oldSelf.spec.provider.iks.poolName",message="spec.provider.iks.poolName cannot be changed while a worker pool exists (status.pool): delete the pool first",fieldPath=".spec.provider.iks.poolName"
 type RouteReflectorPool struct {
 	metav1.TypeMeta `json:",inline"`
