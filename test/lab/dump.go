@@ -23,6 +23,7 @@ const dumpTimeout = 30 * time.Second
 // dumped are the kinds that matter for BGP.
 var dumped = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "nodes"},
+	{Version: "v1", Resource: "pods"},
 	{Version: "v1", Resource: "events"},
 	{Group: "crd.projectcalico.org", Version: "v1", Resource: "bgpconfigurations"},
 	{Group: "crd.projectcalico.org", Version: "v1", Resource: "bgppeers"},

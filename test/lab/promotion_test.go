@@ -74,13 +74,21 @@ func costs(pairs int, least, most time.Duration, node string) func(*testing.T, p
 }
 
 // controlPlainPeers promotes with the peers that a group of dedicated reflectors has, where both sides depend on the role, and mends it.
+// That the sessions restart shows as well that requireSame would notice.
 func (s *seniority) controlPlainPeers(name string) {
 	s.t.Helper()
 	s.create("plain", apiv3.BGPPeerSpec{NodeSelector: "has(" + roleLabel + ")", PeerSelector: "has(" + roleLabel + ")"})
+	before := s.sessions(name)
 	s.setRole(name, true)
 	seniors := slices.Clone(s.order)
 	s.order = append(s.order, name)
 	s.settle()
+	after := s.sessions(name)
+	for _, senior := range seniors {
+		key := senior + "→" + s.l.Address(name).String()
+		require.True(s.t, before[key].Established() && after[key].Established(), key)
+		require.NotEqual(s.t, before[key], after[key], key)
+	}
 	s.remove("plain")
 	for _, senior := range seniors {
 		s.create(pairName(senior, name), s.pair(senior, name))
