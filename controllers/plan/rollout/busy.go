@@ -345,9 +345,12 @@ func (v *view) enlist() *Step {
 	if !ok {
 		return nil
 	}
+	reason := fmt.Sprintf("node %s is to be a route reflector: %d of %d are chosen", next.Name, len(v.wanted), v.total)
+	if len(v.wanted) == 0 && len(v.group()) == 0 {
+		reason += "; as the first one: " + v.cost(next)
+	}
 	return &Step{
-		Name:    "EnsurePool",
-		Reason:  fmt.Sprintf("node %s is to be a route reflector: %d of %d are chosen", next.Name, len(v.wanted), v.total),
+		Name: "EnsurePool", Reason: reason,
 		Actions: []plan.Action{plan.EnsurePool{Want: v.d.Pool}},
 	}
 }
