@@ -259,12 +259,16 @@ func (w *world) intact() bool {
 			return false
 		}
 	}
+	return w.peersIntact() && w.allAlive() && !w.strayLabel() && (len(w.peers) != 1 || !w.d.Dedicated)
+}
+
+func (w *world) peersIntact() bool {
 	for _, p := range w.peers {
 		if w.now.Sub(p.Written) < joinTime || p.PeerIP == "" && p.PeerSelector != "has("+label+")" {
 			return false
 		}
 	}
-	return w.allAlive() && !w.strayLabel() && (len(w.peers) != 1 || !w.d.Dedicated)
+	return true
 }
 
 func (w *world) strayLabel() bool {
