@@ -1,0 +1,40 @@
+package main
+
+import (
+	_ "embed"
+	"html/template"
+	"strings"
+
+	"github.com/rrpool/rrpool/cloud/cost"
+)
+
+//go:embed cost.html
+var costPage string
+
+var costTemplate = template.Must(template.New("cost").Funcs(template.FuncMap{
+	"amount": func(sum sumView, text string) string {
+		if sum.Certainty == cost.Unknown {
+			return "unknown"
+		}
+		return least(sum) + text
+	},
+	"link":  func(source string) bool { return strings.HasPrefix(source, "https://") },
+	"share": shareLine,
+}).Parse(costPage))
+
+// htmlOf renders one page that needs nothing from elsewhere, and no script.
+func htmlOf(s surroundings, v view) error {
+	page := struct {
+		view
+		Zones, Comparison *chart
+	}{view: v}
+	if len(v.Lines) > 0 && !v.ExistingNodes {
+		zones := zonesChart(v)
+		page.Zones = &zones
+	}
+	if len(v.Sizes) > 0 {
+		sizes := sizesChart(v)
+		page.Comparison = &sizes
+	}
+	return costTemplate.Execute(s.out, page) //nolint:wrapcheck // the caller wraps
+}

@@ -1,0 +1,32 @@
+// Command rrpool answers questions about a cluster's route reflectors. Installed
+// as kubectl-rrpool it is a plugin of kubectl.
+//
+// What was asked for goes to standard output, everything else to standard error.
+// The exit code is 0 when the question was answered, 1 when it was not, and 2 where
+// a command says so.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() { os.Exit(start()) }
+
+func start() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A reader that has seen enough, such as head, is an error of writing like any
+	// other: run knows it, and does not die of it.
+	signal.Ignore(syscall.SIGPIPE)
+	// What libraries log would stand among our sentences.
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	return run(ctx, os.Args, system())
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// release is set when a release is built: -ldflags "-X main.release=v1.2.3".
+var release string
+
+// versionSchema names the form of `version -o json`.
+const versionSchema = "rrpool.io/version/v1"
+
+// build is what is known about this program.
+type build struct {
+	SchemaVersion string `json:"schemaVersion"`
+	Version       string `json:"version"`
+	// Revision of the source, empty when the build does not know it.
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func thisBuild() build {
+	b := build{SchemaVersion: versionSchema, Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b.Version = info.Main.Version
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				b.Revision = setting.Value
+			}
+		}
+	}
+	if release != "" {
+		b.Version = release
+	}
+	return b
+}
+
+func newVersion(s surroundings) *cobra.Command {
+	output := newChoice("text", "json")
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Say which version this is",
+		Args:  noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			b := thisBuild()
+			if output.value == "json" {
+				return writeJSON(s.out, b)
+			}
+			_, err := fmt.Fprintf(s.out, "rrpool %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+			return err //nolint:wrapcheck // run says it
+		},
+	}
+	output.register(cmd, "output", "o", "format: text or json")
+	return cmd
+}
+
+func writeJSON(out interface{ Write([]byte) (int, error) }, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value) //nolint:wrapcheck // run says it
+}
