@@ -66,7 +66,7 @@ func (s *Site) managerLog() string {
 // one's ended. One that is killed leaves its lease behind: --leader-elect=false
 // lets the next one go on at once.
 func (s *Site) StartManager(flags ...string) error {
-	config, err := s.Lab.ControlPlane().ServiceAccountConfig(Namespace, serviceAccount)
+	config, err := s.managerConfig()
 	if err != nil {
 		return err
 	}

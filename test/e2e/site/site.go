@@ -73,6 +73,7 @@ type Site struct {
 	server   *http.Server
 	stop     context.CancelFunc
 	manager  *manager
+	door     *door
 	addresses
 }
 
@@ -184,6 +185,7 @@ func (s *Site) Stop() error {
 	if s.manager != nil {
 		s.KillManager()
 	}
+	errs = append(errs, s.door.close())
 	if s.Cloud != nil {
 		s.Cloud.Close()
 	}

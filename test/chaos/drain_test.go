@@ -1,0 +1,164 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+// replicated and bare are the nodes that a drained cluster prefers: their pods are
+// a ReplicaSet's, or nobody's.
+var replicated, bare = []string{"infra-0", "infra-1"}, "infra-2"
+
+// byHand is a node that a person has cordoned.
+const byHand = "worker-0"
+
+// A cluster without zones gets its reflectors by draining them, more by staging
+// and at once, fewer again, and in the end loses all of them together.
+func TestDrainedReflectors(t *testing.T) {
+	c := start(t, site.Options{Nodes: infraAndWorkers(5)})
+	c.stages([]stage{
+		{"promotion is Drain", migrateDraining},
+		{"one more is wanted", growStaged},
+		{"a node comes and goes at a threshold", crossThreshold},
+		{"promotion is Immediate", growAtOnce},
+		{"fewer are wanted", shrinkStaged},
+		{"all reflectors are shut down in the same second", shutDownTogether},
+	})
+}
+
+// infraAndWorkers describes a cluster without zones. The first worker has no pods,
+// so that those that are moved have somewhere to go.
+func infraAndWorkers(workers int) []lab.NodeSpec {
+	infra := map[string]string{"node-role.kubernetes.io/infra": ""}
+	specs := []lab.NodeSpec{
+		{Name: replicated[0], Labels: infra, Pods: 1, Replicated: true},
+		{Name: replicated[1], Labels: infra, Pods: 2, Replicated: true},
+		{Name: bare, Labels: infra, Pods: 3},
+	}
+	for i := range workers {
+		specs = append(specs, lab.NodeSpec{Name: fmt.Sprintf("worker-%d", i), Pods: 1})
+	}
+	specs[len(specs)-1].Pods = 0
+	return specs
+}
+
+// migrateDraining: what can be moved is moved and loses nothing, what cannot stays
+// and loses nothing either, and every cordon of ours is undone.
+func migrateDraining(c *cluster) {
+	stay, err := c.Lab.Pods(c.ctx, bare)
+	require.NoError(c.t, err)
+	require.Len(c.t, stay, 3)
+	require.NoError(c.t, c.Lab.Cordon(c.ctx, byHand))
+	e := c.begin("onto drained nodes")
+	require.NoError(c.t, c.CreatePool(c.ctx, func(o *v1alpha1.RouteReflectorPool) {
+		hasty(o)
+		o.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
+		o.Spec.Provider.ExistingNodes.Preferred.MatchLabels = map[string]string{"node-role.kubernetes.io/infra": ""}
+	}))
+	holders := c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
+	require.Equal(c.t, append(slices.Clone(replicated), bare), holders)
+	c.requireMesh(false)
+	require.Equal(c.t, []string{byHand}, c.cordoned(), "ours are undone, a person's is not")
+	left, err := c.Lab.Pods(c.ctx, bare)
+	require.NoError(c.t, err)
+	require.Subset(c.t, left, stay, "pods that nobody would make again stay")
+	events := [][]string{{"PodsStay", bare, stay[0]}}
+	for _, n := range replicated {
+		events = append(events, []string{"NodeCordoned", n}, []string{"PodsEvicted", n}, []string{"NodeUncordoned", n})
+	}
+	c.told(e, events...)
+	c.requireLostNothing(e)
+	report := c.lost(e)
+	for _, moved := range []struct{ from, when string }{{replicated[0], "before"}, {replicated[1], "before"}, {"worker-4", "after"}} {
+		sent, _ := report.Only(moved.from, "worker-1").Totals()
+		require.Greater(c.t, sent, 500, "pods that were moved were probed on %s, %s", moved.from, moved.when)
+	}
+}
+
+// growStaged: one more reflector, without loss.
+func growStaged(c *cluster) {
+	before := c.reflectors()
+	e := c.begin("one more, staged")
+	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+		spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionStaged
+		spec.Sizing.Min = 4
+	})
+	after := c.waitReflectors("four reflectors", func(h []string) bool { return len(h) == 4 })
+	c.told(e, []string{"ReflectorAdded", newOne(before, after)})
+	require.Empty(c.t, c.meshWrites(e))
+	c.requireLostNothing(e)
+}
+
+// crossThreshold: there are as many nodes as the next step of the sizing needs; one
+// of them goes, and comes back.
+func crossThreshold(c *cluster) {
+	before := c.reflectors()
+	nodes := c.Lab.Nodes()
+	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+		spec.Sizing = v1alpha1.SizingSpec{
+			Method: v1alpha1.SizingStepping, Min: 3, MinPerZone: 1, Max: 25,
+			Steps: []v1alpha1.SizingStep{{UpToNodes: int32(len(nodes) - 1), Reflectors: 3}, {UpToNodes: 100, Reflectors: 4}},
+		}
+	})
+	c.reflectors()
+	e := c.begin("a node at the threshold comes and goes")
+	count := func(n int) func(*v1alpha1.RouteReflectorPool) bool {
+		return func(o *v1alpha1.RouteReflectorPool) bool { return int(o.Status.Nodes) == n && ready(o) }
+	}
+	for range 2 {
+		require.NoError(c.t, c.Lab.RemoveNode(c.ctx, byHand))
+		c.waitFor("one node less", count(len(nodes)-1))
+		time.Sleep(5 * time.Second)
+		require.NoError(c.t, c.Lab.AddNode(c.ctx, lab.NodeSpec{Name: byHand, Pods: 1}))
+		c.waitFor("one node more", count(len(nodes)))
+	}
+	require.ElementsMatch(c.t, before, c.reflectors())
+	for _, told := range c.told(e) {
+		require.NotContains(c.t, []string{"ReflectorAdded", "ReflectorRemoved", "PeerWritten", "PoolChanged"}, told.Reason, "%s", told)
+	}
+	c.requireLostNothing(e, byHand)
+}
+
+// growAtOnce is the negative control of all the others: the same without the
+// preparation costs the node more than a second.
+func growAtOnce(c *cluster) {
+	before := c.reflectors()
+	e := c.begin("one more, at once")
+	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+		spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionImmediate
+		spec.Sizing = v1alpha1.SizingSpec{Method: v1alpha1.SizingPerHundred, Min: 5, MinPerZone: 1, Max: 25}
+	})
+	after := c.waitReflectors("five reflectors", func(h []string) bool { return len(h) == 5 })
+	promoted := newOne(before, after)
+	c.told(e, []string{"ReflectorAdded", promoted, "at once (promotion: Immediate)", "cannot be reached from other nodes for about 2 seconds"})
+	report := c.lost(e)
+	require.Greater(c.t, report.LongestOutage(), time.Second)
+	for _, pair := range lossyPairs(report) {
+		require.Contains(c.t, pair, promoted)
+	}
+	c.requireLostNothing(e, promoted)
+}
+
+// shrinkStaged: two reflectors less, without loss.
+func shrinkStaged(c *cluster) {
+	e := c.begin("two less, staged")
+	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+		spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionStaged
+		spec.Sizing.Min = 3
+	})
+	after := c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
+	require.Equal(c.t, append(slices.Clone(replicated), bare), after, "those that were there first stay")
+	c.told(e, []string{"ReflectorRemoved", "is more than the 3 wanted"})
+	require.Empty(c.t, c.meshWrites(e))
+	c.requireLostNothing(e)
+}

@@ -1,0 +1,151 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/lab/probe"
+)
+
+// event is something that happens to a cluster, and what is told of it.
+type event struct {
+	name string
+	from time.Time
+}
+
+// begin starts a phase of the probes.
+func (c *cluster) begin(name string) event {
+	c.t.Helper()
+	c.t.Logf("%s %s", time.Now().Format("15:04:05.000"), name)
+	c.Lab.Checkpoint(name)
+	return event{name: name, from: time.Now()}
+}
+
+// told are the events since e began. All parts of each want must be in one of
+// them, and the first part is its reason.
+func (c *cluster) told(e event, want ...[]string) []site.Event {
+	c.t.Helper()
+	events, err := c.Events(c.ctx, e.from)
+	require.NoError(c.t, err)
+	for _, told := range events {
+		c.t.Logf("    %s", told)
+	}
+	for _, w := range want {
+		require.True(c.t, slices.ContainsFunc(events, func(told site.Event) bool { return told.Has(w[0], w[1:]...) }),
+			"%s: no event %s says %q", e.name, w[0], w[1:])
+	}
+	return events
+}
+
+// lost is what was lost between the workers since e began, but for pairs with
+// these. It checks that every other pair was probed.
+func (c *cluster) lost(e event, without ...string) probe.Report {
+	c.t.Helper()
+	report := c.Lab.Report().Phase(e.name).Without(without...)
+	alive := slices.DeleteFunc(slices.Clone(c.Lab.Nodes()), func(n string) bool {
+		pods, err := c.Lab.Pods(c.ctx, n)
+		require.NoError(c.t, err)
+		return slices.Contains(without, n) || len(pods) == 0
+	})
+	require.GreaterOrEqual(c.t, len(report.Pairs), len(alive)*(len(alive)-1), "all pairs of %v are probed", alive)
+	took := report.Until.Sub(report.From)
+	sent, lost := report.Totals()
+	least := float64(len(alive)*(len(alive)-1)) * took.Seconds() / report.Interval.Seconds() / 2
+	require.Greater(c.t, float64(sent), least, "probes in %s between %v", took, alive)
+	c.t.Logf("    in %s between %v: %d of %d probes lost, longest outage %s, on %d of %d pairs",
+		took.Round(time.Millisecond), alive, lost, sent, report.LongestOutage().Round(time.Millisecond), len(report.Lossy()), len(report.Pairs))
+	return report
+}
+
+// requireLostNothing checks every pair but those with these.
+func (c *cluster) requireLostNothing(e event, without ...string) {
+	c.t.Helper()
+	assert.NoError(c.t, c.lost(e, without...).ZeroLoss(), e.name) // the story goes on
+}
+
+// bounds are when the first lost probe was sent, and when it was
+// over for good.
+func bounds(r probe.Report) (from, until time.Time) {
+	for _, pair := range r.Lossy() {
+		for _, o := range pair.Outages {
+			if from.IsZero() || o.From.Before(from) {
+				from = o.From
+			}
+			if o.Until.After(until) {
+				until = o.Until
+			}
+		}
+	}
+	return from, until
+}
+
+// lossyPairs are the nodes between whose pods something was lost, in any direction.
+func lossyPairs(r probe.Report) []string {
+	var out []string
+	for _, pair := range r.Lossy() {
+		names := []string{pair.From, pair.To}
+		slices.Sort(names)
+		out = append(out, strings.Join(names, " and "))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// meshWrites are the manager's writes to the BGPConfiguration since e began, from
+// the apiserver's audit log.
+func (c *cluster) meshWrites(e event) []controlplane.AuditEvent {
+	c.t.Helper()
+	writes, err := c.Lab.ControlPlane().Writes(site.User(), e.from)
+	require.NoError(c.t, err)
+	return slices.DeleteFunc(writes, func(w controlplane.AuditEvent) bool { return w.Resource != "bgpconfigurations" || w.Code >= 300 })
+}
+
+// requireMesh checks whether the mesh is on.
+func (c *cluster) requireMesh(on bool) {
+	c.t.Helper()
+	config, err := c.Lab.Calico().BGPConfigurations().Get(c.ctx, "default", options.GetOptions{})
+	require.NoError(c.t, err)
+	require.Equal(c.t, on, *config.Spec.NodeToNodeMeshEnabled)
+}
+
+// seniority orders reflectors by who is senior to whom, as their BGPPeers say.
+func (c *cluster) seniority(holders []string) []string {
+	c.t.Helper()
+	peers, err := c.Lab.Calico().BGPPeers().List(c.ctx, options.ListOptions{})
+	require.NoError(c.t, err)
+	over := map[string]int{}
+	for i := range peers.Items {
+		if !strings.HasPrefix(peers.Items[i].Name, "rrpool.") {
+			continue
+		}
+		over[peers.Items[i].Spec.Node]++
+	}
+	sorted := slices.Clone(holders)
+	slices.SortFunc(sorted, func(a, b string) int { return over[b] - over[a] })
+	return sorted
+}
+
+// cordoned are the nodes that take no pods.
+func (c *cluster) cordoned() []string {
+	c.t.Helper()
+	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{})
+	require.NoError(c.t, err)
+	var names []string
+	for i := range list.Items {
+		if list.Items[i].Spec.Unschedulable {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+// A cluster that no cloud provides moves onto nodes that run workloads, and
+// back, while the manager is killed after each single write, before it learns
+// that the write was done. The first reflector is the control plane's node, which
+// runs no pods, so nothing is lost by anyone, and afterwards no node says that it
+// ever happened: cordons are undone, but for a person's.
+func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
+	ctx, s := start(t, site.Options{Nodes: withControlPlane(6), MeshPassword: "s3cret"})
+	require.NoError(t, s.Lab.Cordon(ctx, "worker-5"))
+	before, nodes := bgpConfiguration(t, ctx, s), nodeObjects(t, ctx, s)
+	writes, err := s.WatchWrites()
+	require.NoError(t, err)
+	require.NoError(t, s.StartManager("--leader-elect=false"))
+
+	s.Lab.Checkpoint("onto busy nodes")
+	require.NoError(t, s.CreatePool(ctx, cordoning))
+	killed := killAfterEachWrite(t, ctx, s, writes)
+	requireReflected(t, ctx, s, "control-plane", "worker-1", "worker-2")
+	for node, patches := range map[string]int{"control-plane": 4, "worker-1": 4, "worker-2": 4} {
+		require.Equal(t, patches, count(killed, "PATCH nodes/"+node), "chosen, cordoned, promoted, uncordoned: %s", node)
+	}
+	for _, write := range []string{
+		"POST bgppeers", "PUT bgppeers/rrpool-clients", "PUT bgpconfigurations/default", "POST caliconodestatuses",
+	} {
+		require.Contains(t, killed, write)
+	}
+
+	s.Lab.Checkpoint("back to the mesh")
+	require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))
+	killed = killAfterEachWrite(t, ctx, s, writes)
+	for _, write := range []string{
+		"PUT bgpconfigurations/default", "PATCH nodes/control-plane", "PATCH nodes/worker-1", "PATCH nodes/worker-2",
+		"DELETE bgppeers/rrpool.control-plane.worker-1.v4", "DELETE bgppeers/rrpool-clients",
+	} {
+		require.Contains(t, killed, write)
+	}
+	requireMeshed(t, ctx, s, before)
+	requireUntouched(t, ctx, s, nodes)
+	requireNothingLost(t, s)
+}
+
+// killAfterEachWrite kills the manager at each write and starts the next one at
+// once, until one reports Ready. It tells what the writes were. A question to a
+// node, which is a PUT of its CalicoNodeStatus, kills once a node: a manager that
+// is never given the time to hear the answer asks for ever, and does nothing else.
+func killAfterEachWrite(t *testing.T, ctx context.Context, s *site.Site, writes <-chan site.Write) []string { //nolint:revive // t comes first in tests
+	t.Helper()
+	ctx = within(t, ctx)
+	var killed []string
+	for {
+		select {
+		case write := <-writes:
+			if strings.HasPrefix(write.String(), "PUT caliconodestatuses/") && slices.Contains(killed, write.String()) {
+				write.Release()
+				continue
+			}
+			s.KillManager()
+			write.Release()
+			killed = append(killed, write.String())
+			require.NoError(t, s.StartManager("--leader-elect=false"))
+		case <-time.After(200 * time.Millisecond):
+			o, err := s.Pool(ctx)
+			if err == nil && isReady(o) {
+				t.Logf("killed after %d writes: %s", len(killed), strings.Join(killed, ", "))
+				return killed
+			}
+			require.NoError(t, ctx.Err(), "killed after %d writes, the last ones %s; %s",
+				len(killed), strings.Join(killed[max(0, len(killed)-5):], ", "), site.Describe(o))
+		}
+	}
+}
+
+func count(writes []string, write string) int {
+	n := 0
+	for _, w := range writes {
+		if w == write {
+			n++
+		}
+	}
+	return n
+}
+
+// withControlPlane describes a cluster of three zones: a control plane that runs
+// no pods, and workers with a pod each.
+func withControlPlane(workers int) []lab.NodeSpec {
+	return append([]lab.NodeSpec{{
+		Name: "control-plane", Zone: "zone-1", Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""},
+		Taints: []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}},
+	}}, lab.Workers(workers)...)
+}
+
+// cordoning keeps new pods off a node while its role changes, and shortens waits
+// that are nothing but time.
+func cordoning(o *v1alpha1.RouteReflectorPool) {
+	o.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionCordon
+	o.Spec.Rollout.NotReadyGrace = metav1.Duration{Duration: 5 * time.Second}
+	o.Spec.Rollout.RemovalDelay = metav1.Duration{Duration: 10 * time.Second}
+}
+
+// requireReflected checks the cluster itself: who reflects, and that every worker
+// peers with them and nobody else.
+func requireReflected(t *testing.T, ctx context.Context, s *site.Site, reflectors ...string) { //nolint:revive // t comes first in tests
+	t.Helper()
+	config := bgpConfiguration(t, ctx, s)
+	require.NotNil(t, config)
+	require.False(t, *config.Spec.NodeToNodeMeshEnabled)
+	holders, err := s.Holders(ctx)
+	require.NoError(t, err)
+	require.Equal(t, reflectors, holders)
+	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, statuses.Items, len(reflectors))
+	for _, name := range s.Lab.Nodes() {
+		sessions, err := s.Lab.Sessions(name)
+		require.NoError(t, err)
+		want := len(reflectors)
+		if slices.Contains(reflectors, name) {
+			want = len(s.Lab.Nodes()) - 1
+		}
+		require.Len(t, sessions, want, "%s peers with the reflectors and nobody else: %+v", name, sessions)
+		for _, session := range sessions {
+			require.True(t, session.Established() && !session.Mesh(), "%s: %+v", name, session)
+		}
+	}
+}
+
+// nodeObjects are all nodes, by name.
+func nodeObjects(t *testing.T, ctx context.Context, s *site.Site) map[string]corev1.Node { //nolint:revive // t comes first in tests
+	t.Helper()
+	list, err := s.Lab.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	nodes := map[string]corev1.Node{}
+	for i := range list.Items {
+		nodes[list.Items[i].Name] = list.Items[i]
+	}
+	return nodes
+}
+
+// requireUntouched checks that each node has the labels, annotations and cordon
+// that it had before.
+func requireUntouched(t *testing.T, ctx context.Context, s *site.Site, before map[string]corev1.Node) { //nolint:revive // t comes first in tests
+	t.Helper()
+	after := nodeObjects(t, ctx, s)
+	require.Len(t, after, len(before))
+	for name, node := range after {
+		require.Equal(t, before[name].Labels, node.Labels, name)
+		require.Equal(t, before[name].Annotations, node.Annotations, name)
+		require.Equal(t, before[name].Spec, node.Spec, name)
+		for key := range node.Annotations {
+			require.False(t, strings.HasPrefix(key, "rrpool.io/"), key)
+		}
+	}
+}
+
+// requireNothingLost checks every pair of workers, the reflectors' own pods
+// included.
+func requireNothingLost(t *testing.T, s *site.Site) {
+	t.Helper()
+	report := s.Lab.Report().Only(s.Workers...)
+	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1))
+	t.Logf("\n%s", report)
+	require.NoError(t, report.ZeroLoss())
+}
