@@ -31,7 +31,7 @@ func (p *Provider) rules(want cloud.PoolSpec, nodes []plan.Node) selection.Rules
 	if len(r.Zones) == 0 {
 		r.Zones = zonesOf(nodes, plan.Node.SpeaksBGP)
 	}
-	return r
+	return r.Of(nodes)
 }
 
 // lost nodes have been NotReady for longer than the grace.

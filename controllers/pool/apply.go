@@ -19,6 +19,9 @@ func (r *Reconciler) apply(ctx context.Context, t *turn) error {
 		return watchErr
 	}
 	for _, action := range t.step.Actions {
+		if _, halfway := action.(plan.Pause); halfway {
+			ctx = context.WithoutCancel(ctx) // told to go now, it finishes: half of this cuts a node off
+		}
 		changed, err := r.applyOne(ctx, t, action)
 		r.Metrics.action(action, changed, err)
 		if cloud.KindOf(err) != "" {

@@ -71,11 +71,12 @@ func (r *Reconciler) refuse(t *turn, observed rollout.Observed, problem plan.Pro
 	if known := r.supply.last; known != nil && known.Owned {
 		desired.Pool = plan.PoolWant{SizePerZone: known.SizePerZone, Zones: known.Zones}
 	}
-	if step := r.next(observed, desired, t.now); restores(step) && step.Short {
+	step := r.next(observed, desired, t.now)
+	if step.Urgent {
 		step.Problem = &problem
 		return step
 	}
-	return rollout.Step{Name: "Refuse", Reason: problem.Message, Problem: &problem}
+	return rollout.Step{Name: "Refuse", Reason: problem.Message, Problem: &problem, Short: step.Short}
 }
 
 // relevant leaves out what the chosen gate does not suffer from: fixed waits need

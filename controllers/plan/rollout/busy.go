@@ -18,7 +18,7 @@ func (v *view) rules() selection.Rules {
 	return selection.Rules{
 		PerZone: v.d.Pool.SizePerZone, Zones: v.d.Pool.Zones,
 		Preferred: v.d.Preferred, Excluded: v.d.Excluded, Lost: v.lost,
-	}
+	}.Of(v.Nodes)
 }
 
 // chooseBusy fills in who should reflect, who comes next, and who goes next.
@@ -83,7 +83,7 @@ func (v *view) leaders(x plan.Node) []plan.Node {
 }
 
 // alone: nobody can carry x's routes while its own sessions restart.
-func (v *view) alone(x plan.Node) bool { return len(v.leaders(x)) == 0 }
+func (v *view) alone(x plan.Node) bool { return len(v.carriers(x)) == 0 }
 
 // staged: other reflectors are to carry a node's routes while its sessions restart.
 func (v *view) staged() bool { return v.d.Promotion != v1alpha1.PromotionImmediate }
@@ -109,7 +109,7 @@ func (v *view) promoteNext() *Step {
 	stage := v.subordinate(x)
 	if !v.staged() {
 		promote.Reason += " at once (promotion: Immediate): " + v.cost(x)
-		promote.Actions = append(promote.Actions, stage...)
+		promote.Actions = append(stage, promote.Actions...) // killed in between, the peers do no harm
 	} else if len(stage) > 0 {
 		return &Step{Name: "StagePeers", Reason: reason + ": the others prepare to carry its routes", Actions: stage}
 	}
@@ -194,7 +194,7 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 	if alone && usable(x) {
 		reason += ", as the last one: " + v.cost(x)
 	}
-	if !alone && v.staged() && v.serves(x) {
+	if !alone && v.staged() && (v.serves(x) || v.d.Timer || v.hasSession(x)) { // a kubelet that is down stops no packet
 		if s := v.stepDown(x, reason); s != nil {
 			return s
 		}
@@ -231,12 +231,15 @@ func idle(n plan.Node) bool { return n.Pods != nil && *n.Pods == 0 }
 // cost says what happens to the pods of a node whose sessions restart while nobody
 // else carries its routes.
 func (v *view) cost(x plan.Node) string {
-	const what = "cannot be reached from other nodes for about 2 seconds"
+	what := "cannot be reached from other nodes for about 2 seconds"
+	if p, ok := v.peer(topology.PeerClients); ok && !p.Manual {
+		what = "cannot be reached from other nodes for up to 8 seconds"
+	}
 	switch {
 	case idle(x):
 		return "it runs no pods, so nothing is lost"
 	case v.d.Promotion == v1alpha1.PromotionDrain:
-		return "its pods are moved away first, and what stays on it " + what
+		return "its pods are moved away first; what stays " + what
 	case x.Pods == nil:
 		return "the pods on it, if any, " + what
 	}
@@ -260,7 +263,10 @@ func (v *view) makeRoom(x plan.Node, reason string) *Step {
 	if !drain || known && len(pods) == 0 {
 		return nil
 	}
-	s := &Step{Name: "DrainNode", Reason: reason + "; its pods move away first", Drains: x.Name, Again: poll}
+	s := &Step{Name: "DrainNode", Reason: reason + "; promotion is Drain", Drains: x.Name, Again: poll}
+	for _, n := range v.silent() { // a drain may be held up for ever, and the safety net must not be blind
+		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
+	}
 	if !known {
 		s.WaitingFor = []string{"a look at the pods of " + x.Name}
 		return s
@@ -268,7 +274,7 @@ func (v *view) makeRoom(x plan.Node, reason string) *Step {
 	for _, p := range pods {
 		s.WaitingFor = append(s.WaitingFor, fmt.Sprintf("pod %s to leave %s", p, x.Name))
 	}
-	s.Actions = []plan.Action{plan.DrainNode{Node: x.Name}}
+	s.Actions = append(s.Actions, plan.DrainNode{Node: x.Name})
 	return s
 }
 
@@ -302,7 +308,7 @@ func (v *view) preparing(n plan.Node) bool {
 	if v.d.Promotion != v1alpha1.PromotionDrain && v.d.Promotion != v1alpha1.PromotionCordon {
 		return false
 	}
-	return v.candidate != nil && v.candidate.Name == n.Name || v.leaves(n)
+	return v.candidate != nil && v.candidate.Name == n.Name || v.leaves(n) && (v.d.Mode == Mesh || v.complete())
 }
 
 // seenServing: its report shows it serving; without reports, time has passed.
@@ -316,7 +322,7 @@ func (v *view) seenServing(n plan.Node) bool {
 
 // awaitNodes says what is missing when there are too few nodes to choose from.
 func awaitNodes(v *view) *Step {
-	if v.d.Dedicated || len(v.wanted) >= v.total {
+	if v.d.Dedicated || len(v.wanted) >= v.total && (!v.starting() || len(v.clients) > v.total) {
 		return nil
 	}
 	s := &Step{
@@ -334,7 +340,7 @@ func awaitNodes(v *view) *Step {
 		}
 	}
 	if len(s.WaitingFor) == 0 {
-		s.WaitingFor = []string{fmt.Sprintf("%d more nodes", v.total-len(v.wanted))}
+		s.WaitingFor = []string{fmt.Sprintf("%d more nodes, so that there is one that is no route reflector", v.total+1-len(v.wanted))}
 	}
 	return s
 }

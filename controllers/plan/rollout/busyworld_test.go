@@ -23,7 +23,7 @@ func (w *world) applyAside(a plan.Action) {
 		m := w.nodes[a.Node]
 		m.Cordoned, m.CordonedByUs, m.CordonMark = false, false, false
 	case plan.DrainNode:
-		if m := w.nodes[a.Node]; m.pods > 0 {
+		if m := w.nodes[a.Node]; m.pods > 0 && !w.pdb {
 			m.pods--
 		}
 	case plan.ReleasePool:

@@ -47,13 +47,7 @@ func (w *world) playFailures(events int) string {
 	}
 	for i := range events {
 		what := w.fail(i)
-		w.tick()
-		if w.violation() != "" { // it is the event's doing, and no step's
-			for _, m := range w.nodes {
-				w.excused[m.Name] = w.now.Add(recovery)
-			}
-			w.lostAt = w.now
-		}
+		w.forgive()
 		if v := w.run(w.rnd.IntN(300)); v != "" {
 			return fmt.Sprintf("after event %d, %s: %s", i+1, what, v)
 		}
@@ -63,6 +57,24 @@ func (w *world) playFailures(events int) string {
 		return v
 	}
 	return w.settle()
+}
+
+// forgive excuses what the last event takes away, and no step: at once, or while
+// sessions that were on their way do not arrive.
+func (w *world) forgive() {
+	for range 20 {
+		w.tick()
+		w.deploy()
+		w.manage(-1)
+		if w.violation() == "" {
+			continue
+		}
+		for _, m := range w.nodes {
+			w.excused[m.Name] = w.now.Add(recovery)
+		}
+		w.lostAt = w.now
+		return
+	}
 }
 
 // fail lets one thing happen, or up to three at once.

@@ -19,7 +19,10 @@ func (v *view) ready() bool {
 
 // mayStart: all wanted nodes are there, of a pool that is known to be as wanted.
 func (v *view) mayStart() bool {
-	return v.ready() && (!v.d.Dedicated || v.Pool != nil && v.Pool.Drifted == "")
+	if !v.d.Dedicated {
+		return v.ready() && len(v.clients) > v.total // without a client the mesh could never go
+	}
+	return v.ready() && v.Pool != nil && v.Pool.Drifted == ""
 }
 
 // promote gives the role to wanted nodes that are Ready. Dedicated ones run no

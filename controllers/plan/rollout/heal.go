@@ -29,7 +29,7 @@ func safetyNet(v *view) *Step {
 		return nil
 	}
 	return &Step{
-		Name:    "RestoreMesh",
+		Name: "RestoreMesh", Urgent: true,
 		Reason:  fmt.Sprintf("only %d route reflectors serve, at least %d should: the mesh takes over until they are back", serving, least),
 		Actions: []plan.Action{plan.RestoreMesh{}},
 	}
@@ -43,8 +43,8 @@ func (v *view) patience(serving int) time.Duration {
 			since = latest(since, v.silentSince(n))
 		}
 	}
-	if since.IsZero() {
-		since = v.ShortSince // those that are gone left no date
+	if since.IsZero() || !v.ShortSince.IsZero() && v.ShortSince.Before(since) {
+		since = v.ShortSince // those that are gone left no date, and one that flaps a new one each time
 	}
 	left := v.d.NetAfter
 	if serving == 1 {
@@ -96,9 +96,16 @@ func (v *view) silentSince(n plan.Node) time.Time {
 // sessions with that already, so putting it back only adds.
 func healRoles(v *view) *Step {
 	s := &Step{Name: "HealReflectors"}
-	for _, n := range v.wanted {
+	nodes := v.wanted
+	if !v.d.Dedicated {
+		nodes = v.holders // half a role is worse than either, even on a node that is to go
+	}
+	for _, n := range nodes {
 		if v.losesRole(n) {
 			s.Reason = fmt.Sprintf("route reflector %s has lost its label or cluster ID", n.Name)
+			if !v.d.Dedicated && !v.hasSenior(n) {
+				s.Reason += "; with it all its sessions start anew: " + v.cost(n)
+			}
 			s.Actions = append(s.Actions, plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID})
 		}
 	}
@@ -126,6 +133,9 @@ func changeID(v *view) *Step {
 	}
 	n := v.wanted[i]
 	reason := fmt.Sprintf("route reflector %s has cluster ID %s instead of %s", n.Name, n.ClusterID, v.d.ClusterID)
+	if !v.d.Dedicated {
+		reason += "; with the right one all its sessions start anew: " + v.cost(n)
+	}
 	change := &Step{
 		Name: "ChangeClusterID", Reason: reason,
 		Actions: []plan.Action{plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID}},

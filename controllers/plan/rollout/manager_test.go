@@ -22,11 +22,14 @@ func (w *world) observe() rollout.Observed {
 	}
 	o.MeshSince, o.ShortSince, o.StraySince = w.meshSince, w.shortSince, w.straySince
 	o.Evictable = map[string][]string{}
+	o.Problems = w.problems
 	for _, m := range w.sorted() {
 		n, pods := m.Node, m.pods
 		n.Pods = &pods
 		o.Nodes = append(o.Nodes, n)
-		o.Evictable[n.Name] = make([]string, m.pods)
+		if !w.blind {
+			o.Evictable[n.Name] = make([]string, m.pods)
+		}
 	}
 	for _, p := range w.peers {
 		o.Peers = append(o.Peers, p)
@@ -44,7 +47,7 @@ func (w *world) observe() rollout.Observed {
 // manage runs one reconcile if one is due. limit bounds how many of the step's
 // actions are carried out before the manager dies; negative for all.
 func (w *world) manage(limit int) *rollout.Step {
-	if w.now.Before(w.nextLook) {
+	if w.now.Before(w.nextLook) || w.now.Before(w.asleep) {
 		return nil
 	}
 	s := rollout.Next(w.observe(), w.d, w.now)
@@ -93,7 +96,7 @@ func (w *world) excuse(s rollout.Step) {
 	for _, a := range s.Actions {
 		switch a := a.(type) {
 		case plan.SetReflector:
-			if immediate || says("first route reflector") {
+			if immediate || says("first route reflector") || says("start anew") {
 				w.excused[a.Node] = until
 			}
 		case plan.ClearReflector:
@@ -101,6 +104,11 @@ func (w *world) excuse(s rollout.Step) {
 				w.excused[a.Node] = until
 			}
 		case plan.PutPeer:
+			if says("cannot be reached for some seconds") {
+				for _, r := range w.reflectors() {
+					w.excused[r.Name] = until
+				}
+			}
 			if says("nobody is senior to both") {
 				w.excused[a.Peer.Name] = until
 			}
@@ -144,13 +152,16 @@ func (w *world) apply(a plan.Action) {
 	case plan.SetReflector:
 		m := w.nodes[a.Node]
 		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = true, a.ClusterID, true, w.now
+		w.roleAt = w.now
 	case plan.ClearReflector:
 		m := w.nodes[a.Node]
 		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
 		w.cleared++
+		w.roleAt = w.now
 	case plan.PutPeer:
 		p := a.Peer
 		p.Written = w.now
+		p.Manual = p.Manual && !w.oldCalico
 		w.peers[p.Name] = p
 	case plan.DeletePeer:
 		delete(w.peers, a.Name)
@@ -269,6 +280,10 @@ func (w *world) deploy() {
 // for less.
 func (w *world) narrate(s rollout.Step) {
 	line := s.Name + ": " + s.Reason
+	at := ""
+	if w.stamps {
+		at = w.now.Format("04:05 ")
+	}
 	for _, a := range s.Actions {
 		if _, asks := a.(plan.RefreshStatus); !asks {
 			line += "\n    do    " + a.String()
@@ -284,7 +299,7 @@ func (w *world) narrate(s rollout.Step) {
 	if n := len(s.WaitingFor); n > 2 {
 		line += fmt.Sprintf("\n          and %d more", n-2)
 	}
-	w.narrative = append(w.narrative, line)
+	w.narrative = append(w.narrative, at+line)
 }
 
 func (w *world) reflectors() []*machine {

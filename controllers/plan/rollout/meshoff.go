@@ -52,13 +52,35 @@ func disableMesh(v *view) *Step {
 const steadyTime = 5 * time.Minute
 
 func (v *view) steadyGate(g *gate) {
+	if v.BGP.Restored.IsZero() {
+		return
+	}
 	for _, n := range v.wanted {
-		left := n.ReadyChanged.Add(steadyTime).Sub(v.now)
-		if !v.BGP.Restored.IsZero() && n.ReadyChanged.After(v.BGP.Restored) && left > 0 {
-			g.wait("route reflector %s to stay Ready for %s", n.Name, steadyTime)
+		back := latest(n.ReadyChanged, v.sessionsBack(n))
+		if left := back.Add(steadyTime).Sub(v.now); back.After(v.BGP.Restored) && left > 0 {
+			g.wait("route reflector %s to stay up for %s", n.Name, steadyTime)
 			g.in(left)
 		}
 	}
+}
+
+// sessionsBack is when most of a reflector's sessions came back by themselves after
+// the mesh had to take over, zero when they did not. Those that a change of ours
+// has restarted meanwhile say nothing.
+func (v *view) sessionsBack(n plan.Node) time.Time {
+	if v.lastWrite().After(v.BGP.Restored) {
+		return time.Time{}
+	}
+	var back []time.Time
+	for _, s := range v.Statuses[n.Name].Sessions {
+		if s.Established && isPeer(s.Kind) && v.clientAddrs[s.Peer] && s.Since.After(v.BGP.Restored) {
+			back = append(back, s.Since)
+		}
+	}
+	if 2*len(back) <= len(v.clients) {
+		return time.Time{}
+	}
+	return slices.MaxFunc(back, time.Time.Compare)
 }
 
 // meshBefore is what a return to the mesh has to restore. What was saved the

@@ -15,11 +15,11 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, undoCordon, refuse, strayLabels, healRoles, writePeers, promote, growPool, changeID, deleteStrayPairs, trim, disableMesh, shrink,
+		safetyNet, connect, undoCordon, refuse, strayLabels, healRoles, writePeers, clearForMesh, promote, growPool, changeID, deleteStrayPairs, trim, disableMesh, shrink,
 		deleteStrayPeers, challenge, awaitNodes,
 	}
 	meshRules = []rule{
-		hold, restoreMesh, undoCordon, strayLabels, deleteStrayPairs, demote, deletePeers, forgetMesh, releasePool,
+		connect, hold, restoreMesh, undoCordon, strayLabels, deleteStrayPairs, demote, deletePeers, forgetMesh, releasePool,
 	}
 )
 
@@ -118,24 +118,28 @@ func (v *view) serves(n plan.Node) bool {
 	}
 	st, ok := v.Statuses[n.Name]
 	switch {
-	case !ok || v.d.Timer || len(v.clients) == 0:
+	case !ok || v.d.Timer:
 		return true
 	case blank(st) && v.now.Sub(st.Cleared) > silence:
 		return false
 	}
-	return 2*v.clientsOf(st) > len(v.clients)
+	served, clients := v.clientsOf(st)
+	return clients == 0 || 2*served > clients
 }
 
-// clientsOf counts the clients that a reflector has a session with.
-func (v *view) clientsOf(st plan.Status) int {
+// clientsOf counts the clients that a reflector has a session with, and all of
+// them; one that has just joined the cluster cannot be missed yet.
+func (v *view) clientsOf(st plan.Status) (served, clients int) {
 	up := established(st, isPeer)
-	count := 0
 	for _, c := range v.clients {
 		if fromAny(up, c.Addresses) {
-			count++
+			served++
+		} else if v.now.Sub(c.Created) < timerWait {
+			continue
 		}
+		clients++
 	}
-	return count
+	return served, clients
 }
 
 // silence is how long a reporter that was asked may say nothing before it counts
@@ -162,7 +166,20 @@ func (v *view) deniedBy(n plan.Node) bool {
 // for a sign of life. At rest nothing else would notice that calico-node is gone
 // from a node that Kubernetes calls Ready.
 func challenge(v *view) *Step {
-	s := &Step{Name: "AskReflectors", Again: poll}
+	s := &Step{Name: "AskReflectors", Again: poll, Reason: "route reflectors have stopped reporting"}
+	for _, n := range v.silent() {
+		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
+		s.WaitingFor = append(s.WaitingFor, "a sign of life from calico-node on "+n)
+	}
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	return s
+}
+
+// silent are the reflectors that have to be asked for a sign of life.
+func (v *view) silent() []string {
+	var out []string
 	for _, n := range v.holders {
 		st, ok := v.Statuses[n.Name]
 		if !ok || !n.Ready || v.d.Timer {
@@ -170,13 +187,8 @@ func challenge(v *view) *Step {
 		}
 		quiet := v.now.Sub(st.Updated) > 3*v.period(Steady) && !st.Updated.IsZero()
 		if blank(st) || st.Regular && quiet {
-			s.Actions = append(s.Actions, plan.RefreshStatus{Node: n.Name})
-			s.WaitingFor = append(s.WaitingFor, "a sign of life from calico-node on "+n.Name)
+			out = append(out, n.Name)
 		}
 	}
-	if len(s.Actions) == 0 {
-		return nil
-	}
-	s.Reason = "route reflectors have stopped reporting"
-	return s
+	return out
 }

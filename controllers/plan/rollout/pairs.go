@@ -66,6 +66,15 @@ func (v *view) isOver(senior, junior plan.Node) bool {
 	})
 }
 
+// isWhollyOver: so in every address family that both have.
+func (v *view) isWhollyOver(senior, junior plan.Node) bool {
+	over := v.over(senior, junior)
+	return len(over) > 0 && !slices.ContainsFunc(over, func(p plan.Peer) bool {
+		have, ok := v.peer(p.Name)
+		return !ok || have.Node != p.Node
+	})
+}
+
 // pairs gives the peers between the nodes in the role. What exists stays as it is.
 func (v *view) pairs() []plan.Peer {
 	var out []plan.Peer
@@ -80,6 +89,24 @@ func (v *view) pairs() []plan.Peer {
 		}
 	}
 	return out
+}
+
+// connect gives busy reflectors the peers without which they have no sessions at
+// all: they are not in the mesh. It only adds, and waits for nothing, neither for
+// a problem to be solved nor for the way back.
+func connect(v *view) *Step {
+	s := &Step{Name: "WritePeers", Reason: "route reflectors have no sessions without them", Urgent: true}
+	for _, want := range v.peers {
+		have, owned := v.peer(want.Name)
+		taken := slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Name == want.Name })
+		if !taken || owned && have.Manual && !want.Manual {
+			s.Actions = append(s.Actions, plan.PutPeer{Peer: want})
+		}
+	}
+	if v.d.Dedicated || len(v.group()) == 0 || len(s.Actions) == 0 {
+		return nil
+	}
+	return s
 }
 
 // leaves: the node is the next to give the role back.
@@ -109,7 +136,7 @@ func (v *view) turnNext(x plan.Node) (junior plan.Node, cuts, ok bool) {
 	seniors := 0
 	for _, j := range rest {
 		switch {
-		case v.isOver(j, x):
+		case v.isWhollyOver(j, x):
 			seniors++
 		case !v.isOver(x, j):
 		case !v.bridged(x, j):
@@ -121,9 +148,14 @@ func (v *view) turnNext(x plan.Node) (junior plan.Node, cuts, ok bool) {
 	return junior, false, ok && seniors < min(2, len(rest))
 }
 
+// hasSenior: somebody who serves treats n as its client, and carries its routes.
+func (v *view) hasSenior(n plan.Node) bool {
+	return slices.ContainsFunc(v.leaders(n), func(r plan.Node) bool { return v.serves(r) && v.isOver(r, n) })
+}
+
 func (v *view) bridged(x, j plan.Node) bool {
 	return slices.ContainsFunc(v.group(), func(b plan.Node) bool {
-		return b.Name != x.Name && b.Name != j.Name && v.serves(b) && v.isOver(b, x) && v.isOver(b, j)
+		return b.Name != x.Name && b.Name != j.Name && v.serves(b) && v.isWhollyOver(b, x) && v.isWhollyOver(b, j)
 	})
 }
 

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -21,11 +22,11 @@ func writePeers(v *view) *Step {
 	for _, want := range v.peers {
 		have, ok := v.peer(want.Name)
 		switch {
-		case ok && SamePeer(have, want):
+		case ok && (SamePeer(have, want) || lacksOnlyManual(have, want)):
 		case !ok || onlyAdds(have, want):
 			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
 		default:
-			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", want.Name)
+			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be%s", want.Name, v.price())
 			change.Actions = append(change.Actions, plan.PutPeer{Peer: want})
 		}
 	}
@@ -38,9 +39,33 @@ func writePeers(v *view) *Step {
 	return nil
 }
 
+// lacksOnlyManual: Calico before 3.30.3 does not know reversePeering and drops it.
+// The first reflector then costs some seconds more, and that is all.
+func lacksOnlyManual(have, want plan.Peer) bool {
+	have.Manual = true
+	return want.Manual && SamePeer(have, want)
+}
+
 // onlyAdds: a change that need not wait for the mesh. Between two reflectors the
 // mesh could not help, and those sides that were held back have yet to begin.
-func onlyAdds(have, want plan.Peer) bool { return topology.IsPair(want) || have.Manual }
+func onlyAdds(have, want plan.Peer) bool {
+	return topology.IsPair(want) && sameRef(have.Password, want.Password) && sameDuration(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
+}
+
+// price says what a change of all sessions costs the pods of busy reflectors, which
+// the mesh does not carry.
+func (v *view) price() string {
+	var names []string
+	for _, n := range v.group() {
+		if !idle(n) {
+			names = append(names, n.Name)
+		}
+	}
+	if v.d.Dedicated || len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the pods on %s cannot be reached for some seconds", strings.Join(names, ", "))
+}
 
 // underMesh takes care that nobody depends on the sessions that a change restarts.
 func (v *view) underMesh(change *Step) *Step {
@@ -110,6 +135,15 @@ func deleteStrayPeers(v *view) *Step {
 		return &Step{Name: "DeletePeers", Reason: reason, Actions: []plan.Action{plan.DeletePeer{Name: p.Name}}}
 	}
 	return nil
+}
+
+// clearForMesh lets nothing hold up deleteStrayPairs while the mesh is on: two
+// ordinary nodes with such a peer have their mesh session twice.
+func clearForMesh(v *view) *Step {
+	if !v.BGP.MeshOn() {
+		return nil
+	}
+	return deleteStrayPairs(v)
 }
 
 // deleteStrayPairs removes peers between two nodes of which one has given its role

@@ -58,7 +58,7 @@ func (w *world) underserved() string {
 		}
 	}
 	for _, c := range w.clients() {
-		if c.RoleLabel {
+		if c.RoleLabel || w.now.Before(w.excused[c.Name]) {
 			continue // it reflects, and is reached directly
 		}
 		up := w.servedBy(c)
@@ -254,6 +254,9 @@ func onReflector(edit func(*machine)) func(*world, int) {
 
 // intact: nobody has a disturbance to recover from.
 func (w *world) intact() bool {
+	if w.now.Sub(w.roleAt) < joinTime {
+		return false
+	}
 	for _, r := range w.reflectors() {
 		if !r.Marked || w.now.Sub(r.RoleSince) < joinTime || r.ClusterID != w.d.ClusterID {
 			return false

@@ -118,6 +118,8 @@ type Step struct {
 	// Short: fewer reflectors serve than should; see Observed.ShortSince. Stray: there
 	// are BGPPeers of ours that nobody needs; see Observed.StraySince.
 	Short, Stray bool
+	// Urgent: without this step routes stay lost, so no refusal may hold it up.
+	Urgent bool
 	// Drains is the node whose evictable pods this step needs to know, "" for none;
 	// see Observed.Evictable.
 	Drains string

@@ -128,7 +128,7 @@ func (v *view) inRole(n plan.Node) bool {
 
 // lost reflectors have been NotReady for longer than the grace, or are leaving.
 func (v *view) lost(n plan.Node) bool {
-	return n.Deleting || !n.Ready && v.now.Sub(n.ReadyChanged) > v.d.NotReadyGrace
+	return n.Deleting || !n.Ready && v.now.Sub(n.ReadyChanged) >= v.d.NotReadyGrace
 }
 
 // zones counts the zones that get reflectors.

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -37,8 +38,8 @@ type world struct {
 	meshSince, shortSince, straySince time.Time
 	// excused nodes and pairs may be cut off until then: it was announced.
 	excused map[string]time.Time
-	// lostAt is when an event took the last routes.
-	lostAt time.Time
+	// lostAt is when an event took the last routes, roleAt when a role changed last.
+	lostAt, roleAt time.Time
 
 	pool      rollout.Pool
 	d         rollout.Desired
@@ -49,6 +50,10 @@ type world struct {
 	lastLine  string
 	writes    int
 	cleared   int // roles taken in the last step
+
+	pdb, blind, oldCalico, stamps bool
+	problems                      []plan.Problem
+	asleep                        time.Time
 }
 
 type machine struct {
@@ -228,7 +233,8 @@ func (w *world) render(m *machine) map[string]option {
 // peering is the BGPPeer that m has for o, and o's cluster ID as it says.
 func (w *world) peering(m, o *machine) (plan.Peer, string, bool) {
 	var reverse *plan.Peer
-	for _, p := range w.peers {
+	for _, name := range slices.Sorted(maps.Keys(w.peers)) { // else a seed would not repeat
+		p := w.peers[name]
 		switch {
 		case selects(p, m, o) && p.PeerIP != "":
 			return p, "", true

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,6 +28,37 @@ type Rules struct {
 	// Lost says of a node that it has been NotReady for too long; nil: any that is
 	// NotReady.
 	Lost func(plan.Node) bool
+
+	// families that some Ready node of the cluster has, and reflectors must have; see Of.
+	families []bool
+}
+
+// Of gives the rules for a cluster of these nodes: a reflector that lacks an
+// address family could not serve the nodes that have it.
+func (r Rules) Of(nodes []plan.Node) Rules {
+	r.families = nil
+	for _, n := range nodes {
+		for _, a := range n.Addresses {
+			if n.Ready && !slices.Contains(r.families, a.Is4()) {
+				r.families = append(r.families, a.Is4())
+			}
+		}
+	}
+	return r
+}
+
+// lacks names an address family that the node should have, "" for none.
+func (r Rules) lacks(n plan.Node) string {
+	for _, four := range r.families {
+		if slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == four }) {
+			continue
+		}
+		if four {
+			return "IPv4"
+		}
+		return "IPv6"
+	}
+	return ""
 }
 
 // Total is how many nodes are wanted in all.
@@ -40,6 +72,9 @@ func (r Rules) zoneNames() []string { return slices.Compact(slices.Sorted(slices
 func (r Rules) Unfit(n plan.Node) string {
 	if reason := unusable(n); reason != "" {
 		return reason
+	}
+	if family := r.lacks(n); family != "" {
+		return fmt.Sprintf("it announces no %s address, and other nodes do", family)
 	}
 	switch {
 	case r.Excluded != nil && !r.Excluded.Empty() && r.Excluded.Matches(labels.Set(n.Labels)):

@@ -19,6 +19,7 @@ import (
 // again and takes its share back. Then a zone with more than PerZone gives a node
 // up. Among several of a zone the last in the role, least steadily Ready goes.
 func Choose(nodes []plan.Node, r Rules) []plan.Node {
+	r = r.Of(nodes)
 	var chosen []plan.Node
 	for _, z := range r.share(r.sortOut(nodes)) {
 		chosen = append(chosen, z.nodes[:z.share]...)
@@ -31,6 +32,7 @@ func Choose(nodes []plan.Node, r Rules) []plan.Node {
 // should: one in our service that lost the pool's label; the cheapest, where
 // nothing counts yet; else one of the zone with the fewest.
 func Next(nodes []plan.Node, r Rules) (plan.Node, bool) {
+	r = r.Of(nodes)
 	members, counted := map[string]int{}, false
 	for _, n := range nodes {
 		if r.Counts(n) {

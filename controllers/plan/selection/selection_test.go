@@ -1,7 +1,9 @@
 package selection_test
 
 import (
+	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -145,4 +147,17 @@ func TestUnfitSaysWhy(t *testing.T) {
 	}
 	require.Empty(t, selection.Rules{Zones: []string{"a"}}.Unfit(node("a1")), "no rules")
 	require.False(t, selection.Rules{Zones: []string{"a"}}.Counts(node("a1", pooled, away)), "without Lost, NotReady is lost")
+}
+
+// A node without IPv6 cannot serve those that have it: the mesh would never go.
+func TestANodeThatLacksAnAddressFamilyIsNotChosen(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
+	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	nodes := []plan.Node{{Name: "a", Ready: true, Created: day, Addresses: []netip.Addr{v4}}}
+	for _, name := range []string{"b", "c", "d", "e"} {
+		nodes = append(nodes, plan.Node{Name: name, Ready: true, Created: day.Add(time.Hour), Addresses: []netip.Addr{v4, v6}})
+	}
+	for _, n := range selection.Choose(nodes, selection.Rules{PerZone: 3, Zones: []string{""}}) {
+		require.NotEqual(t, "a", n.Name)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -70,10 +71,14 @@ func pairName(a, b string, addr netip.Addr) string {
 		family = "v6"
 	}
 	name := fmt.Sprintf("rrpool.%s.%s.%s", min(a, b), max(a, b), family)
-	if len(name) <= longestName {
-		return name
+	sum := sha256.Sum256([]byte(min(a, b) + "/" + max(a, b)))
+	switch {
+	case len(name) > longestName:
+		return fmt.Sprintf("rrpool.pair.%x.%s", sum[:16], family)
+	case strings.Contains(a+b, "."):
+		return fmt.Sprintf("%s.%x", name, sum[:4]) // a.b with c is not a with b.c
 	}
-	return fmt.Sprintf("rrpool.pair.%x", sha256.Sum256([]byte(name)))
+	return name
 }
 
 // Single gives the BGPPeers of one reflector group: every client peers with
