@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -15,13 +16,13 @@ import (
 // order, and the cloud has its own back-off.
 func (r *Reconciler) apply(ctx context.Context, t *turn) error {
 	watchErr := r.watch(ctx, t)
-	if watchErr != nil && !urgent(t) {
+	if watchErr != nil && !t.step.Urgent && !urgent(t) {
 		return watchErr
 	}
+	if slices.ContainsFunc(t.step.Actions, isPause) {
+		ctx = context.WithoutCancel(ctx) // told to go meanwhile, it finishes: half of this cuts a node off
+	}
 	for _, action := range t.step.Actions {
-		if _, halfway := action.(plan.Pause); halfway {
-			ctx = context.WithoutCancel(ctx) // told to go now, it finishes: half of this cuts a node off
-		}
 		changed, err := r.applyOne(ctx, t, action)
 		r.Metrics.action(action, changed, err)
 		if cloud.KindOf(err) != "" {
@@ -36,6 +37,11 @@ func (r *Reconciler) apply(ctx context.Context, t *turn) error {
 		}
 	}
 	return watchErr
+}
+
+func isPause(action plan.Action) bool {
+	_, is := action.(plan.Pause)
+	return is
 }
 
 // watch asks for the reports that the step needs. A refusal asks for none and

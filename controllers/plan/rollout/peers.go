@@ -22,7 +22,7 @@ func writePeers(v *view) *Step {
 	for _, want := range v.peers {
 		have, ok := v.peer(want.Name)
 		switch {
-		case ok && (SamePeer(have, want) || lacksOnlyManual(have, want)):
+		case ok && fits(have, want):
 		case !ok || onlyAdds(have, want):
 			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
 		default:
@@ -39,11 +39,11 @@ func writePeers(v *view) *Step {
 	return nil
 }
 
-// lacksOnlyManual: Calico before 3.30.3 does not know reversePeering and drops it.
-// The first reflector then costs some seconds more, and that is all.
-func lacksOnlyManual(have, want plan.Peer) bool {
-	have.Manual = true
-	return want.Manual && SamePeer(have, want)
+// fits: there is nothing to change. An older Calico does not know reversePeering
+// and drops it: the first reflector then costs some seconds more, and that is all.
+func fits(have, want plan.Peer) bool {
+	have.Manual = have.Manual || want.Manual
+	return SamePeer(have, want)
 }
 
 // onlyAdds: a change that need not wait for the mesh. Between two reflectors the
