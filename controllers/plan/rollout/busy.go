@@ -194,7 +194,7 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 	if alone && usable(x) {
 		reason += ", as the last one: " + v.cost(x)
 	}
-	if !alone && v.staged() && (v.serves(x) || v.d.Timer || v.hasSession(x)) { // a kubelet that is down stops no packet
+	if !alone && v.staged() && v.mayBeAlive(x) {
 		if s := v.stepDown(x, reason); s != nil {
 			return s
 		}
@@ -203,6 +203,13 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 		return s
 	}
 	return &Step{Name: name, Reason: reason, Actions: []plan.Action{plan.ClearReflector{Node: x.Name}}}
+}
+
+// mayBeAlive: x has sessions that its pods may depend on. A kubelet that is down
+// stops no packet; but of a host that is cut off, sessions look Established until
+// BIRD's hold time ends, or until one that had to turn round does not come back.
+func (v *view) mayBeAlive(x plan.Node) bool {
+	return v.serves(x) || v.d.Timer || v.hasSession(x) && !v.deniedBy(x)
 }
 
 // stepDown prepares a node in the role for being a client: it turns sessions round
@@ -217,12 +224,19 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	}
 	s := &Step{Name: "StageDemotion", Reason: fmt.Sprintf("%s: its session with %s turns round first", reason, j.Name)}
 	if cuts && !idle(x) && !idle(j) {
-		s.Reason += "; nobody is senior to both, so the pods of these two nodes cannot reach each other for some seconds"
+		s.Reason += "; nobody is senior to both, so the pods of these two nodes cannot reach each other for some seconds" + ifAlive(x)
 	}
 	for _, p := range v.over(j, x) {
 		s.Actions = append(s.Actions, plan.PutPeer{Peer: p})
 	}
 	return s
+}
+
+func ifAlive(n plan.Node) string {
+	if n.Ready {
+		return ""
+	}
+	return ", if it is alive at all"
 }
 
 // idle nodes are known to run no pods that could miss anything.
