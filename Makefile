@@ -30,14 +30,18 @@ test: packages assets ## Run all tests; the last lines name whatever was skipped
 .PHONY: soak
 soak: packages assets ## Run what takes long: every combination of the migration, and beside it 10 minutes of a cluster at rest
 	go test -c -o "$${TMPDIR:-/tmp}/rrpool-e2e.test" ./test/e2e
-	cd test/e2e && { result=0; binary="$${TMPDIR:-/tmp}/rrpool-e2e.test"; \
+	export RRPOOL_CHAOS=1; cd test/e2e && { result=0; binary="$${TMPDIR:-/tmp}/rrpool-e2e.test"; \
 		RRPOOL_REST=10m "$$binary" -test.run '^TestRest$$' -test.v -test.timeout 20m & rest=$$!; \
 		RRPOOL_E2E_FULL=1 "$$binary" -test.run '^TestMigrationAndReturn$$' -test.v -test.timeout 20m || result=1; \
 		wait $$rest || result=1; exit $$result; }
 
 .PHONY: chaos
-chaos: packages assets ## Run what fails: reflectors, links, nodes and zones in the lab, with a manager that puts it right
-	RRPOOL_CHAOS=1 go test -count=1 -timeout 25m ./test/chaos
+chaos: export RRPOOL_CHAOS = 1
+chaos: packages assets ## Run what breaks: reflectors, links, nodes, zones and the manager, in the lab
+	@result=0; \
+	go test -count=1 -timeout 25m ./test/chaos || result=1; \
+	go test -count=1 -timeout 10m -p 1 -run '^Test(BusyNodesBecomeReflectorsAndStop|KilledAfterEachStepAndDrift|Rest)$$' ./test/lab ./test/e2e || result=1; \
+	exit $$result
 
 .PHONY: lint
 lint: ## Run golangci-lint

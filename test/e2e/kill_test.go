@@ -18,12 +18,14 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/lab"
 )
 
 // The manager is killed right after each kind of step, on the way there and
 // back, and the next one goes on. In between, what people do to a migrated
 // cluster is put right. Nothing is lost.
 func TestKilledAfterEachStepAndDrift(t *testing.T) {
+	lab.SkipLong(t)
 	ctx, s := start(t, site.Options{Zones: 3, Generation: iksserver.VPC, MeshPassword: "s3cret"})
 	before := bgpConfiguration(t, ctx, s)
 	require.NoError(t, s.StartManager("--leader-elect=false"))

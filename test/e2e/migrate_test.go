@@ -28,16 +28,16 @@ func TestMigrationAndReturn(t *testing.T) {
 		generation string
 		password   string
 	}{
-		{zones: 1, generation: iksserver.VPC},
 		{zones: 2, generation: iksserver.Classic, password: "s3cret"},
+		{zones: 1, generation: iksserver.VPC},
 		{zones: 3, generation: iksserver.VPC, password: "s3cret"},
 		{zones: 1, generation: iksserver.Classic, password: "s3cret"},
 		{zones: 2, generation: iksserver.VPC},
 		{zones: 3, generation: iksserver.Classic},
 	}
 	if os.Getenv(fullVariable) == "" {
-		t.Logf("2 of %d combinations, a third is TestKilledAfterEachStepAndDrift: make soak runs them all", len(cases))
-		cases = cases[:2]
+		t.Logf("1 of %d combinations, another is TestKilledAfterEachStepAndDrift: make soak runs them all", len(cases))
+		cases = cases[:1]
 	}
 	for _, tc := range cases {
 		t.Run(fmt.Sprintf("%d zones on %s, password %t", tc.zones, tc.generation, tc.password != ""), func(t *testing.T) {

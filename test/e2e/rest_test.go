@@ -10,16 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/lab"
 )
 
 // restVariable is how long the migrated cluster is watched at rest: 30s unless
-// set. `make soak` sets 10m.
+// set. `make soak` sets 10m, `make chaos` leaves it.
 const restVariable = "RRPOOL_REST"
 
 // A migrated cluster that nobody touches costs nothing: no write to the
 // apiserver but the lease, no change in the cloud, and at most one read of it
 // a minute.
 func TestRest(t *testing.T) {
+	lab.SkipLong(t)
 	duration := 30 * time.Second
 	if v := os.Getenv(restVariable); v != "" {
 		var err error

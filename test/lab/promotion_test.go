@@ -17,6 +17,7 @@ import (
 // What busy reflectors cost, over the life of a cluster: every node but one has pods, and every pair is probed, reflectors included.
 // A step is a phase of the report.
 func TestBusyNodesBecomeReflectorsAndStop(t *testing.T) {
+	lab.SkipLong(t)
 	const first, second, third, fourth, fifth, idle = "worker-0", "worker-1", "worker-2", "worker-3", "worker-4", "idle"
 	l := start(t, lab.Options{MeshPassword: "correct-horse"}, append(lab.Workers(6), lab.NodeSpec{Name: idle, Zone: "zone-1"})...)
 	s := &seniority{t: t, l: l, password: lab.PasswordRef()}
