@@ -196,19 +196,3 @@ func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
 	o.Nodes[3].CordonMark = true
 	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
 }
-
-func TestTheNetIsQuickerWhenOnlyOneReflectorServes(t *testing.T) {
-	for serving, want := range map[int]time.Duration{0: 0, 1: 5 * time.Second} {
-		w := newBusyWorld(1, 7, 1, 3)
-		require.Empty(t, w.settle())
-		for _, r := range w.reflectors()[serving:] {
-			w.setAlive(r.Name, false)
-		}
-		dead := w.now
-		for w.next(w.observe()).Name != "RestoreMesh" {
-			w.tick()
-			require.Less(t, w.now.Sub(dead), time.Minute)
-		}
-		require.Equal(t, want, w.now.Sub(dead), "%d serving", serving)
-	}
-}

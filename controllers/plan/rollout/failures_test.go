@@ -29,15 +29,25 @@ func TestRandomSequencesOfFailures(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64()
 	}
-	for i := range uint64(*sequences) {
-		seed := first + i
-		w := newWorld(seed, 5, 1+int(seed%3))
-		if seed%2 == 0 {
-			w = newBusyWorld(seed, 7, int(seed/2%2), 1+int(seed%3))
-		}
-		if v := w.playFailures(8); v != "" {
-			t.Fatalf("seed %d (repeat it with -sequences 1 -seed %d): %s\n%s", seed, seed, v, strings.Join(w.narrative, "\n"))
-		}
+	middle := *sequences / 2
+	for name, part := range map[string][2]int{"one half": {0, middle}, "the other half": {middle, *sequences}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i := part[0]; i < part[1]; i++ {
+				playSeed(t, first+uint64(i))
+			}
+		})
+	}
+}
+
+func playSeed(t *testing.T, seed uint64) {
+	t.Helper()
+	w := newWorld(seed, 5, 1+int(seed%3))
+	if seed%2 == 0 {
+		w = newBusyWorld(seed, 7, int(seed/2%2), 1+int(seed%3))
+	}
+	if v := w.playFailures(8); v != "" {
+		t.Fatalf("seed %d (repeat it with -sequences 1 -seed %d): %s\n%s", seed, seed, v, strings.Join(w.narrative, "\n"))
 	}
 }
 
@@ -52,7 +62,7 @@ func (w *world) playFailures(events int) string {
 			return fmt.Sprintf("after event %d, %s: %s", i+1, what, v)
 		}
 	}
-	busyDisturbances["everything returns"](w, 0)
+	w.everythingReturns()
 	if v := w.run(60); v != "" {
 		return v
 	}

@@ -116,6 +116,7 @@ func (w *world) requireGolden(t *testing.T, name string) {
 
 // tellFor lets the story go on without holding it to the invariants.
 func (w *world) tellFor(seconds int) {
+	w.nextLook = w.now
 	for range seconds {
 		w.tick()
 		w.deploy()

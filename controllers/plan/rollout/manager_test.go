@@ -87,33 +87,47 @@ func sinceWhen(is bool, since, now time.Time) time.Time {
 	return since
 }
 
-// excuse notes what a step has announced that it will cost: the pods of the first
-// or last reflector, or those of two whose session turns round without a bridge.
+// excuse notes what a step has announced that it will cost.
 func (w *world) excuse(s rollout.Step) {
-	until := w.now.Add(joinTime)
-	says := func(words string) bool { return strings.Contains(s.Reason, words) }
-	immediate := w.d.Promotion == v1alpha1.PromotionImmediate && !w.d.Dedicated
 	for _, a := range s.Actions {
-		switch a := a.(type) {
-		case plan.SetReflector:
-			if immediate || says("first route reflector") || says("start anew") {
-				w.excused[a.Node] = until
-			}
-		case plan.ClearReflector:
-			if immediate || says("as the last one") {
-				w.excused[a.Node] = until
-			}
-		case plan.PutPeer:
-			if says("cannot be reached for some seconds") {
-				for _, r := range w.reflectors() {
-					w.excused[r.Name] = until
-				}
-			}
-			if says("nobody is senior to both") {
-				w.excused[a.Peer.Name] = until
-			}
+		for _, name := range w.costs(a, s.Reason) {
+			w.excused[name] = w.now.Add(joinTime)
 		}
 	}
+}
+
+// costs are those that an action cuts off for a moment, as its step says: the pods of
+// the first or last reflector, or of all of them, or those of two whose session turns
+// round without a bridge.
+func (w *world) costs(a plan.Action, reason string) []string {
+	says := func(words string) bool { return strings.Contains(reason, words) }
+	immediate := w.d.Promotion == v1alpha1.PromotionImmediate && !w.d.Dedicated
+	switch a := a.(type) {
+	case plan.SetReflector:
+		if immediate || says("first route reflector") || says("start anew") {
+			return []string{a.Node}
+		}
+	case plan.ClearReflector:
+		if immediate || says("as the last one") {
+			return []string{a.Node}
+		}
+	case plan.PutPeer:
+		return w.costsOfPeer(a.Peer.Name, says)
+	}
+	return nil
+}
+
+func (w *world) costsOfPeer(name string, says func(string) bool) []string {
+	var out []string
+	if says("cannot be reached for some seconds") {
+		for _, r := range w.reflectors() {
+			out = append(out, r.Name)
+		}
+	}
+	if says("nobody is senior to both") {
+		out = append(out, name)
+	}
+	return out
 }
 
 // crash loses what only the manager's memory holds.
@@ -310,3 +324,6 @@ func (w *world) reflectors() []*machine {
 func (w *world) clients() []*machine {
 	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.pods == 0 })
 }
+
+// story is how the narrative ends.
+func (w *world) story() string { return strings.Join(w.narrative[max(0, len(w.narrative)-12):], "\n") }

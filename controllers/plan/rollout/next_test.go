@@ -202,55 +202,6 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 	})
 }
 
-func TestSafetyNet(t *testing.T) {
-	kill := func(w *world, o *rollout.Observed, count int, ago time.Duration) {
-		for i := range count {
-			n := &o.Nodes[len(o.Nodes)-1-i]
-			n.Ready, n.ReadyChanged = false, w.now.Add(-ago)
-		}
-	}
-	for name, tc := range map[string]struct {
-		lost int
-		ago  time.Duration
-		want bool
-	}{
-		"one of three lost changes nothing":       {1, time.Hour, false},
-		"two lost just now, one serves: it waits": {2, time.Second, false},
-		"two lost for long, one serves: mesh on":  {2, time.Minute, true},
-		"all lost a second ago: mesh on, at once": {3, time.Second, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, o := migrated(t)
-			kill(w, &o, tc.lost, tc.ago)
-			s := w.next(o)
-			require.Equal(t, tc.want, s.Name == "RestoreMesh", s.Name)
-			if tc.lost == 2 && !tc.want {
-				require.Positive(t, s.Again, "it must look again when the wait is over")
-			}
-		})
-	}
-	t.Run("all BIRDs dead on Ready nodes: mesh on", func(t *testing.T) {
-		w, o := migrated(t)
-		for name, st := range o.Statuses {
-			st.Sessions = nil
-			o.Statuses[name] = st
-		}
-		require.Equal(t, "RestoreMesh", w.next(o).Name)
-	})
-	t.Run("a lost note does not cut the net", func(t *testing.T) {
-		w, o := migrated(t)
-		kill(w, &o, 3, time.Hour)
-		o.BGP.Saved = nil
-		require.Equal(t, "RestoreMesh", w.next(o).Name)
-	})
-	t.Run("a mesh that somebody else keeps off is theirs", func(t *testing.T) {
-		w, o := migrated(t)
-		kill(w, &o, 3, time.Hour)
-		o.BGP.Saved, o.Peers = nil, nil
-		require.NotEqual(t, "RestoreMesh", w.next(o).Name)
-	})
-}
-
 func TestWithoutNewsOfThePoolNothingIsOrderedOrRemoved(t *testing.T) {
 	w, o := migrated(t)
 	o.Pool = nil

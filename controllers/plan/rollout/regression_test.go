@@ -219,26 +219,6 @@ func TestWaitsThatOnceHadNoEnd(t *testing.T) {
 	}
 }
 
-// calico-node can be gone from a node that Kubernetes calls Ready.
-func TestReflectorsThatFallSilentAreNoticed(t *testing.T) {
-	for name, dead := range map[string]int{"all of them": 3, "two, and the third says so": 2} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(1, 6, 3)
-			w.regular = dead == 3
-			require.Empty(t, w.settle())
-			for _, r := range w.reflectors()[:dead] {
-				r.alive = false // the node stays Ready, and nobody reports
-			}
-			for range 600 {
-				w.tick()
-				w.nextLook = w.now
-				w.manage(-1)
-			}
-			require.True(t, w.bgp.MeshOn())
-		})
-	}
-}
-
 // A node that is replaced under its old name has proven nothing.
 func TestProofOfAnEarlierMachineDoesNotCount(t *testing.T) {
 	w := newWorld(3, 70, 3)
@@ -273,24 +253,4 @@ func TestAWaitForARouteIsOneWait(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]bool{"AwaitRoutes": true}, names)
-}
-
-// Flapping reflectors must not make the mesh flap.
-func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
-	w, _ := migrated(t)
-	rs := w.reflectors()
-	flips, on := 0, false
-	for i := range 3600 {
-		if i%90 == 0 {
-			w.setAlive(rs[0].Name, i/90%2 == 1)
-			w.setAlive(rs[1].Name, i/90%2 == 1)
-		}
-		w.tick()
-		w.manage(-1)
-		if w.bgp.MeshOn() != on {
-			flips++
-			on = !on
-		}
-	}
-	require.Equal(t, 1, flips, "it comes on once and stays on")
 }

@@ -51,9 +51,12 @@ type world struct {
 	writes    int
 	cleared   int // roles taken in the last step
 
-	pdb, blind, oldCalico, stamps bool
-	problems                      []plan.Problem
-	asleep                        time.Time
+	pdb       bool           // a disruption budget lets no pod go
+	blind     bool           // the manager does not know which pods could be moved
+	oldCalico bool           // the apiserver drops what Calico before 3.30.3 does not know
+	problems  []plan.Problem // what the datastore refuses for
+	asleep    time.Time      // until when there is no manager
+	stamps    bool           // the narrative says when
 }
 
 type machine struct {

@@ -1,0 +1,142 @@
+package rollout_test
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+)
+
+// busyDisturbances are the same where reflectors are ordinary nodes, with cordons,
+// selectors and all else that makes them eligible or not.
+var busyDisturbances = map[string]func(w *world, i int){
+	"crash":            disturbances["crash"],
+	"crash in a step":  disturbances["crash in a step"],
+	"mesh switched on": disturbances["mesh switched on"],
+	"label removed":    byHand(func(m *machine) { m.RoleLabel = false }),
+	"ID removed":       byHand(func(m *machine) { m.ClusterID = "" }),
+	"reflector dies":   disturbances["reflector dies"],
+	"dead return":      disturbances["dead return"],
+	"node joins":       func(w *world, i int) { w.addNode(fmt.Sprintf("new-%02d", i), w.d.Pool.Zones[0], false) },
+	"node leaves": func(w *world, _ int) {
+		for _, m := range w.sorted() {
+			if len(w.nodes) > 5 && !m.RoleLabel {
+				w.removeNode(m.Name)
+				return
+			}
+		}
+	},
+	"grow":             disturbances["grow"],
+	"shrink":           disturbances["shrink"],
+	"back to the mesh": disturbances["back to the mesh"],
+	"onto reflectors":  disturbances["onto reflectors"],
+	"reflector cordoned": func(w *world, i int) {
+		if rs := w.reflectors(); len(rs) > 0 {
+			m := rs[i%len(rs)]
+			m.Cordoned = true
+			w.nextLook = w.now
+		}
+	},
+	"uncordon": func(w *world, _ int) {
+		for _, m := range w.nodes {
+			if !m.CordonedByUs {
+				m.Cordoned = false
+			}
+		}
+		w.nextLook = w.now
+	},
+	"promotion changes": func(w *world, i int) {
+		w.d.Promotion = []v1alpha1.Promotion{v1alpha1.PromotionDrain, v1alpha1.PromotionCordon, v1alpha1.PromotionStaged}[i%3]
+		w.nextLook = w.now
+	},
+	"reflector deleted": func(w *world, i int) {
+		if rs := w.reflectors(); len(rs) > 2 && w.intact() && len(w.nodes) > 5 {
+			w.removeNode(rs[i%len(rs)].Name)
+		}
+	},
+	"zone cut": func(w *world, i int) {
+		zone, left := w.d.Pool.Zones[i%len(w.d.Pool.Zones)], 0
+		for _, r := range w.reflectors() {
+			if r.Zone != zone {
+				left++
+			}
+		}
+		if left < 2 || !w.intact() {
+			return
+		}
+		for _, m := range w.sorted() {
+			if m.Zone == zone {
+				w.setAlive(m.Name, false)
+			}
+		}
+	},
+	"all marks removed": byHand(func(m *machine) {
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
+	}),
+	"pool label removed": func(w *world, i int) {
+		if rs := w.reflectors(); len(rs) > 0 {
+			rs[i%len(rs)].Pooled = false
+			w.nextLook = w.now
+		}
+	},
+	"excluded": func(w *world, i int) {
+		all := w.sorted()
+		all[i%len(all)].Labels = map[string]string{"excluded": "yes"}
+		w.d.Excluded = labels.SelectorFromSet(labels.Set{"excluded": "yes"})
+		w.nextLook = w.now
+	},
+	"included": func(w *world, _ int) { w.d.Excluded, w.nextLook = nil, w.now },
+	"leaving": func(w *world, i int) {
+		if rs := w.reflectors(); len(rs) > 0 {
+			rs[i%len(rs)].Leaving = true
+			w.nextLook = w.now
+		}
+	},
+}
+
+// byHand takes something from a reflector. Others carry its routes if they are
+// senior to it; where nobody is, its own pods pay, and nobody else's.
+func byHand(edit func(*machine)) func(*world, int) {
+	return func(w *world, i int) {
+		rs := w.reflectors()
+		if len(rs) < 3 || !w.intact() {
+			return
+		}
+		m := rs[i%len(rs)]
+		seniors := 0
+		for _, p := range w.peers {
+			if p.PeerIP == m.Addresses[0].String() {
+				seniors++
+			}
+		}
+		if seniors == 0 {
+			w.excused[m.Name] = w.now.Add(3 * joinTime)
+		}
+		edit(m)
+		w.lostAt = w.now // with fewer sessions than it should have, until that is put right
+		w.changed()
+	}
+}
+
+// everythingReturns ends what holds the cluster or the manager up, so that it can
+// come to rest.
+func (w *world) everythingReturns() {
+	w.pdb, w.blind, w.problems, w.asleep = false, false, nil, time.Time{}
+	for _, m := range w.sorted() {
+		w.birdBack(m.Name)
+		if m.alive && !m.Ready {
+			m.Ready, m.ReadyChanged = true, w.now
+		}
+	}
+	disturbances["dead return"](w, 0)
+	for _, m := range w.sorted() {
+		m.Cordoned, m.Leaving = m.Cordoned && m.CordonedByUs, false
+	}
+	w.d.Excluded = nil
+	for len(w.nodes) < w.d.Pool.SizePerZone*len(w.d.Pool.Zones)+2 {
+		w.addNode(fmt.Sprintf("late-%02d", len(w.nodes)), w.d.Pool.Zones[len(w.nodes)%len(w.d.Pool.Zones)], false)
+	}
+	w.nextLook = w.now
+}

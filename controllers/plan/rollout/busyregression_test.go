@@ -1,0 +1,153 @@
+package rollout_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+)
+
+// Calico before 3.30.3 does not know reversePeering, and the apiserver drops it: a
+// peer that never is as wanted was once written for ever, and nobody promoted.
+func TestOldCalicoWithoutReversePeeringMigrates(t *testing.T) {
+	w := newBusyWorld(1, 7, 1, 3)
+	w.oldCalico = true
+	require.Empty(t, w.settle())
+	require.Len(t, w.reflectors(), 3)
+}
+
+// The mesh does not carry reflectors, so nothing can take over from their own
+// sessions: what restarts those has to say so beforehand.
+func TestWhatRestartsTheSessionsOfBusyReflectorsIsAnnounced(t *testing.T) {
+	w := newBusyWorld(1, 7, 0, 3)
+	require.Empty(t, w.settle())
+	w.d.Password = &plan.SecretRef{Name: "new", Key: "password"}
+	w.nextLook = w.now
+	require.Empty(t, w.run(300), w.story())
+}
+
+// What a person breaks is theirs; what putting it back costs is announced.
+func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
+	for name, tc := range map[string]struct{ node, id string }{
+		"another one on the most senior": {"node-01", "244.0.0.9"},
+		"none on the most senior":        {"node-01", ""},
+		"none on the second":             {"node-02", ""},
+		"none on the most junior":        {"node-03", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newBusyWorld(1, 7, 0, 3)
+			require.Empty(t, w.settle())
+			w.nodes[tc.node].ClusterID = tc.id
+			w.asleep = w.now.Add(100 * time.Second) // too late to put it back before anybody has rendered it
+			w.excused[tc.node] = w.now.Add(60 * time.Second)
+			w.lostAt = w.now
+			w.changed()
+			require.Empty(t, w.run(99), "the person's doing")
+			require.Empty(t, w.run(200), w.story())
+			require.Equal(t, w.d.ClusterID, w.nodes[tc.node].ClusterID)
+		})
+	}
+}
+
+func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
+	w := newBusyWorld(1, 7, 0, 3)
+	require.Empty(t, w.settle())
+	for _, m := range w.sorted() {
+		m.Cordoned = true
+	}
+	w.nodes["node-01"].RoleLabel = false
+	require.Contains(t, w.next(w.observe()).Actions, plan.SetReflector{Node: "node-01", ClusterID: w.d.ClusterID})
+}
+
+// A BIRD that is dead on a Ready node serves nobody, and must hold up neither way.
+func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
+	dead := func(t *testing.T) *world {
+		t.Helper()
+		w := newBusyWorld(1, 7, 0, 3)
+		require.Empty(t, w.settle())
+		w.birdDies("node-01")
+		return w
+	}
+	t.Run("not the way back to the mesh", func(t *testing.T) {
+		w := dead(t)
+		require.Empty(t, w.run(200))
+		w.d.Mode = rollout.Mesh
+		w.tellFor(1800)
+		require.Empty(t, w.reflectors(), w.story())
+	})
+	t.Run("not those who replace the others", func(t *testing.T) {
+		w := dead(t)
+		w.tellFor(120)
+		w.setAlive("node-02", false)
+		w.setAlive("node-03", false)
+		w.tellFor(1800)
+		serving := 0
+		for _, r := range w.reflectors() {
+			if r.alive {
+				serving++
+			}
+		}
+		require.NotZero(t, serving, w.story())
+	})
+}
+
+// With as many nodes as reflectors nobody would be left to serve: the first would
+// be cut off for a moment, and for nothing.
+func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
+	for nodes, want := range map[int]int{3: 0, 4: 3} {
+		w := newBusyWorld(1, nodes, 0, 1)
+		w.tellFor(1800)
+		require.Len(t, w.reflectors(), want, "%d nodes: %s", nodes, w.story())
+	}
+}
+
+// A node is cordoned to give its role back. Then nobody is left to replace it, so it
+// serves on, and must not stay cordoned for that.
+func TestNoCordonIsLeftOnAReflectorThatStays(t *testing.T) {
+	w := newBusyWorld(1, 6, 0, 1)
+	require.Empty(t, w.settle())
+	w.d.Promotion, w.pdb = v1alpha1.PromotionDrain, true
+	w.nodes["node-04"].pods = 0 // the substitute need not be drained
+	w.nodes["node-01"].Leaving = true
+	w.tellFor(1200)
+	require.True(t, w.nodes["node-01"].CordonedByUs, "the control: %s", w.story())
+	for _, name := range []string{"node-02", "node-05", "node-06"} {
+		w.removeNode(name)
+	}
+	w.nodes["node-01"].Leaving = false
+	w.d.Excluded = labels.SelectorFromSet(labels.Set{"old": "yes"})
+	w.nodes["node-01"].Labels = map[string]string{"old": "yes"}
+	w.tellFor(1800)
+	require.False(t, w.nodes["node-01"].CordonedByUs, w.story())
+}
+
+// Its routing and its pods go on, so its role is taken with all due care.
+func TestADeadKubeletIsNoReasonToLoseAPacket(t *testing.T) {
+	for _, name := range []string{"node-01", "node-02", "node-03"} {
+		t.Run(name, func(t *testing.T) {
+			w := newBusyWorld(1, 7, 0, 3)
+			require.Empty(t, w.settle())
+			w.nodes[name].Ready, w.nodes[name].ReadyChanged = false, w.now
+			w.nextLook = w.now
+			require.Empty(t, w.run(900), w.story())
+			require.False(t, w.nodes[name].RoleLabel, w.story())
+		})
+	}
+}
+
+// Two pairs under one name would rewrite one object for ever.
+func TestNoTwoPairsShareAName(t *testing.T) {
+	name := func(a, b string) string {
+		senior := plan.Node{Name: a, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
+		junior := plan.Node{Name: b, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
+		return topology.Over(senior, junior, 1, topology.Session{})[0].Name
+	}
+	require.NotEqual(t, name("a", "b.c"), name("a.b", "c"))
+}

@@ -1,0 +1,198 @@
+package rollout_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+func TestSafetyNet(t *testing.T) {
+	kill := func(w *world, o *rollout.Observed, count int, ago time.Duration) {
+		for i := range count {
+			n := &o.Nodes[len(o.Nodes)-1-i]
+			n.Ready, n.ReadyChanged = false, w.now.Add(-ago)
+		}
+	}
+	for name, tc := range map[string]struct {
+		lost int
+		ago  time.Duration
+		want bool
+	}{
+		"one of three lost changes nothing":       {1, time.Hour, false},
+		"two lost just now, one serves: it waits": {2, time.Second, false},
+		"two lost for long, one serves: mesh on":  {2, time.Minute, true},
+		"all lost a second ago: mesh on, at once": {3, time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := migrated(t)
+			kill(w, &o, tc.lost, tc.ago)
+			s := w.next(o)
+			require.Equal(t, tc.want, s.Name == "RestoreMesh", s.Name)
+			if tc.lost == 2 && !tc.want {
+				require.Positive(t, s.Again, "it must look again when the wait is over")
+			}
+		})
+	}
+	t.Run("all BIRDs dead on Ready nodes: mesh on", func(t *testing.T) {
+		w, o := migrated(t)
+		for name, st := range o.Statuses {
+			st.Sessions = nil
+			o.Statuses[name] = st
+		}
+		require.Equal(t, "RestoreMesh", w.next(o).Name)
+	})
+	t.Run("a lost note does not cut the net", func(t *testing.T) {
+		w, o := migrated(t)
+		kill(w, &o, 3, time.Hour)
+		o.BGP.Saved = nil
+		require.Equal(t, "RestoreMesh", w.next(o).Name)
+	})
+	t.Run("a mesh that somebody else keeps off is theirs", func(t *testing.T) {
+		w, o := migrated(t)
+		kill(w, &o, 3, time.Hour)
+		o.BGP.Saved, o.Peers = nil, nil
+		require.NotEqual(t, "RestoreMesh", w.next(o).Name)
+	})
+}
+
+func TestTheNetIsQuickerWhenOnlyOneReflectorServes(t *testing.T) {
+	for serving, want := range map[int]time.Duration{0: 0, 1: 5 * time.Second} {
+		w := newBusyWorld(1, 7, 1, 3)
+		require.Empty(t, w.settle())
+		for _, r := range w.reflectors()[serving:] {
+			w.setAlive(r.Name, false)
+		}
+		dead := w.now
+		for w.next(w.observe()).Name != "RestoreMesh" {
+			w.tick()
+			require.Less(t, w.now.Sub(dead), time.Minute)
+		}
+		require.Equal(t, want, w.now.Sub(dead), "%d serving", serving)
+	}
+}
+
+// Too few have served for ten minutes. What dates the failing ones later, and may do
+// so again and again, does not keep the net away.
+func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
+	long := -10 * time.Minute
+	cut := func(w *world, o *rollout.Observed, since time.Duration, clients ...string) {
+		for _, c := range clients {
+			withPeer(o, "node-03", w.nodes[c].Addresses[0], func(s *plan.Session) { s.Established, s.Since = false, w.now.Add(since) })
+		}
+	}
+	notReady := func(w *world, o *rollout.Observed, since time.Duration) {
+		for i, n := range o.Nodes {
+			if n.Name == "node-02" || n.Name == "node-03" {
+				o.Nodes[i].Ready, o.Nodes[i].ReadyChanged = false, w.now.Add(since)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		least       int
+		fail, later func(*world, *rollout.Observed)
+	}{
+		"a client that flaps on a dying reflector": {
+			3, func(w *world, o *rollout.Observed) { cut(w, o, long, "node-04", "node-05", "node-06") },
+			func(w *world, o *rollout.Observed) { cut(w, o, -time.Second, "node-06") },
+		},
+		"nodes whose clock is ahead": {
+			2, func(w *world, o *rollout.Observed) { notReady(w, o, -time.Hour) },
+			func(w *world, o *rollout.Observed) { notReady(w, o, time.Hour) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newBusyWorld(1, 7, 1, 3)
+			require.Empty(t, w.settle())
+			w.d.MinServing = tc.least
+			o := w.observe()
+			o.ShortSince = w.now.Add(long)
+			tc.fail(w, &o)
+			require.Equal(t, "RestoreMesh", w.next(o).Name, "the control")
+			tc.later(w, &o)
+			require.Equal(t, "RestoreMesh", w.next(o).Name)
+		})
+	}
+}
+
+// More new nodes at once than there were clients have no sessions yet: the
+// reflectors serve as before.
+func TestManyNewNodesAtOnceAreNoOutage(t *testing.T) {
+	for name, w := range map[string]*world{"busy reflectors": newBusyWorld(1, 7, 0, 3), "dedicated ones": newWorld(1, 4, 3)} {
+		t.Run(name, func(t *testing.T) {
+			require.Empty(t, w.settle())
+			for i := range 5 {
+				w.addNode(fmt.Sprintf("new-%d", i+1), "zone-1", false)
+			}
+			for range 60 {
+				w.tick()
+				w.manage(-1)
+				require.False(t, w.bgp.MeshOn(), w.story())
+			}
+		})
+	}
+}
+
+// calico-node can be gone from a node that Kubernetes calls Ready.
+func TestReflectorsThatFallSilentAreNoticed(t *testing.T) {
+	for name, dead := range map[string]int{"all of them": 3, "two, and the third says so": 2} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 6, 3)
+			w.regular = dead == 3
+			require.Empty(t, w.settle())
+			for _, r := range w.reflectors()[:dead] {
+				r.alive = false // the node stays Ready, and nobody reports
+			}
+			for range 600 {
+				w.tick()
+				w.nextLook = w.now
+				w.manage(-1)
+			}
+			require.True(t, w.bgp.MeshOn())
+		})
+	}
+}
+
+// Reflectors that flap must not make the mesh flap.
+func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
+	for name, tc := range map[string]struct {
+		w            *world
+		every, after int // a failure every so many seconds, over after so many
+		fail, mend   func(*world, string)
+		most         int
+	}{
+		"their nodes fail: it comes on once and stays on": {
+			newWorld(1, 6, 3), 180, 90,
+			func(w *world, r string) { w.setAlive(r, false) }, func(w *world, r string) { w.setAlive(r, true) }, 1,
+		},
+		"their BIRDs die on Ready nodes, minutes apart": {newBusyWorld(1, 8, 0, 3), 300, 100, (*world).birdDies, (*world).birdBack, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := tc.w
+			require.Empty(t, w.settle())
+			two, switches, on := w.reflectors()[:2], 0, false
+			for i := range 3600 {
+				for _, r := range two {
+					switch i % tc.every {
+					case 0:
+						tc.fail(w, r.Name)
+					case tc.after:
+						tc.mend(w, r.Name)
+					}
+				}
+				w.tick()
+				w.manage(-1)
+				if w.bgp.MeshOn() != on {
+					on = !on
+					switches++
+				}
+			}
+			require.Positive(t, switches, "the control")
+			require.LessOrEqual(t, switches, tc.most, w.story())
+		})
+	}
+}
