@@ -140,7 +140,7 @@ func growAtOnce(c *cluster) {
 	})
 	after := c.waitReflectors("five reflectors", func(h []string) bool { return len(h) == 5 })
 	promoted := newOne(before, after)
-	c.told(e, []string{"ReflectorAdded", promoted, "at once (promotion: Immediate)", "cannot be reached from other nodes for about 2 seconds"})
+	c.told(e, []string{"ReflectorAdded", promoted, "at once (promotion: Immediate)", "cannot be reached from other nodes"})
 	report := c.lost(e)
 	require.Greater(c.t, report.LongestOutage(), time.Second)
 	for _, pair := range lossyPairs(report) {

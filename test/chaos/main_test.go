@@ -20,9 +20,6 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// enabledVariable, when set, runs what takes minutes.
-const enabledVariable = "RRPOOL_CHAOS"
-
 // limit is how long any one wait may take on a slow machine.
 const limit = 4 * time.Minute
 
@@ -44,9 +41,7 @@ type cluster struct {
 // start builds a cluster and starts the manager in it.
 func start(t *testing.T, options site.Options) *cluster {
 	t.Helper()
-	if os.Getenv(enabledVariable) == "" {
-		t.Skipf("it takes minutes: make chaos runs it, with %s=1", enabledVariable)
-	}
+	lab.SkipLong(t)
 	ctx, s := site.ForTest(t, options)
 	c := &cluster{Site: s, t: t, ctx: ctx}
 	require.NoError(t, c.StartManager("--leader-elect=false"))
