@@ -1,18 +1,15 @@
 package pool_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -128,31 +125,6 @@ func TestStepIsTakenInOrderUpToTheFirstError(t *testing.T) {
 	w.expect("Degraded False AsExpected")
 }
 
-func TestAPauseIsMadeBetweenTheActionsAroundIt(t *testing.T) {
-	one, two := plan.SetReflector{Node: "a", ClusterID: "1"}, plan.DeletePeer{Name: "b"}
-	w := newWorld(t)
-	w.script = always(rollout.Step{Name: "X", Actions: []plan.Action{one, plan.Pause{For: 1200 * time.Millisecond}, two}})
-	require.NoError(t, w.reconcile())
-	require.Equal(t, []string{one.String(), "wait for 1.2s", two.String()}, w.calico.applied)
-
-	// The manager's own clock really waits, and no longer than the manager lives.
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.script = always(rollout.Step{Name: "X", Actions: []plan.Action{plan.Pause{For: time.Hour}, two}})
-		w.reconciler.Pause = nil
-		began := time.Now()
-		require.NoError(t, w.reconcile())
-		require.Equal(t, time.Hour, time.Since(began))
-
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Minute, cancel)
-		began = time.Now()
-		_, err := w.reconciler.Reconcile(ctx, reconcile.Request{})
-		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, time.Minute, time.Since(began))
-	})
-}
-
 func TestGoneObjectIsNoWork(t *testing.T) {
 	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Finalizers = nil })
 	require.NoError(t, w.client.Delete(t.Context(), w.object(), &client.DeleteOptions{}))
@@ -184,4 +156,18 @@ func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
 			require.Equal(t, []string{plan.RestoreMesh{}.String()}, w.calico.applied, "and nothing else")
 		})
 	}
+}
+
+// Nor must it make the manager forget since when too few reflectors serve: those that
+// were deleted have left no other date.
+func TestARefusalRemembersSinceWhenTooFewServe(t *testing.T) {
+	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Topology.Type = v1alpha1.TopologyQuorum })
+	w.script = always(rollout.Step{Name: rollout.Steady, Short: true})
+	began := w.clock
+	w.settle(3)
+	w.expect("Degraded True TopologyNotSupported")
+	require.Equal(t, began, w.lastSeen().ShortSince)
+	w.script = always(steady)
+	w.settle(2)
+	require.Zero(t, w.lastSeen().ShortSince)
 }
