@@ -227,6 +227,7 @@ func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
 // A large cluster goes back to the mesh in batches: never more than 64 reports
 // at a time, and every node once.
 func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
+	t.Parallel()
 	w := newWorld(3, 70, 3)
 	require.Empty(t, w.run(300))
 	require.False(t, w.bgp.MeshOn())

@@ -221,6 +221,7 @@ func TestWaitsThatOnceHadNoEnd(t *testing.T) {
 
 // A node that is replaced under its old name has proven nothing.
 func TestProofOfAnEarlierMachineDoesNotCount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(3, 70, 3)
 	require.Empty(t, w.run(400))
 	w.d.Mode, w.nextLook = rollout.Mesh, w.now
