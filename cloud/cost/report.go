@@ -128,7 +128,7 @@ func (r *Report) note(line Line) {
 }
 
 func (w Worker) describe() string {
-	flavor, region := cmp.Or(w.Flavor, "nodes without a flavor label"), ""
+	flavor, region := cmp.Or(w.Flavor, "nodes without a label node.kubernetes.io/instance-type"), ""
 	if w.Region != "" {
 		region = " in " + w.Region
 	}

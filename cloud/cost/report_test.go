@@ -42,7 +42,7 @@ func TestHowCertainTheTotalsAre(t *testing.T) {
 		"there is no share of nothing":                 {nil, []cost.Worker{}, cost.Exact, cost.Exact, cost.Unknown, ""},
 		"the pool is all there is":                     {workers(1, "a", small), []cost.Worker{}, cost.Exact, cost.Exact, cost.Exact, "100"},
 		"a node without a flavor label has no price":   {workers(1, "a", small), workers(1, "a", ""), cost.Exact, cost.AtLeast, cost.Unknown, ""},
-		"an empty pool beside workers without a price": {nil, workers(1, "a", odd), cost.Exact, cost.Unknown, cost.Unknown, ""},
+		"an empty pool beside workers without a price": {nil, workers(1, "a", odd), cost.Exact, cost.Unknown, cost.Exact, "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := cost.Compute(cost.Input{Pool: tc.pool, Rest: tc.rest, Prices: cost.Shelf{parse(t, page)}, Currency: "USD", HoursPerMonth: 720, Now: today})

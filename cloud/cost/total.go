@@ -70,7 +70,11 @@ type Share struct {
 
 // shareOf is part's share of part and other together. More in the part can only
 // make it greater, more in the other can only make it less.
+// Nothing is no part of anything.
 func shareOf(part, other Total) Share {
+	if part.Certainty() == Exact && part.Hourly.IsZero() && other.Certainty() != Exact {
+		return Share{Certainty: Exact}
+	}
 	percent, ok := part.Hourly.Percent(part.Hourly.Plus(other.Hourly))
 	if !ok || part.Certainty() == Unknown || other.Certainty() == Unknown {
 		return Share{Certainty: Unknown}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -103,9 +104,9 @@ func sizesChart(v view) chart {
 func zonesChart(v view) chart {
 	rows := make([]row, 0, len(v.Lines))
 	for _, line := range v.Lines {
-		r := row{name: line.Zone + " " + line.Flavor, value: "unknown", length: line.exact.Approximate()}
+		r := row{name: strings.TrimSpace(line.Zone + " " + line.Flavor), value: "unknown", length: line.exact.Approximate()}
 		if line.Monthly != "" {
-			r.value = least(line.sumView) + line.Monthly + " " + v.Currency
+			r.value = least(line.Sum) + line.Monthly + " " + v.Currency
 		}
 		rows = append(rows, r)
 	}

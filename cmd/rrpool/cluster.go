@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -131,11 +132,11 @@ func (c *connection) read(ctx context.Context) (*cluster, error) {
 	}
 }
 
-// isMissingObject tells an object that is not there from a kind that is not there.
+// isMissingObject tells an object that is not there from a kind that is not there:
+// of the latter the apiserver says nothing but "page not found", which the client
+// marks as unexpected.
 func isMissingObject(err error) bool {
-	var status apierrors.APIStatus
-	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
-		status.Status().Details != nil && status.Status().Details.Name == v1alpha1.SingletonName
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // explain says in one sentence what went wrong and what to do about it.

@@ -12,14 +12,13 @@ import (
 var costPage string
 
 var costTemplate = template.Must(template.New("cost").Funcs(template.FuncMap{
-	"amount": func(sum sumView, text string) string {
+	"amount": func(sum Sum, text string) string {
 		if sum.Certainty == cost.Unknown {
 			return "unknown"
 		}
 		return least(sum) + text
 	},
-	"link":  func(source string) bool { return strings.HasPrefix(source, "https://") },
-	"share": shareLine,
+	"link": func(source string) bool { return strings.HasPrefix(source, "https://") },
 }).Parse(costPage))
 
 // htmlOf renders one page that needs nothing from elsewhere, and no script.
@@ -27,7 +26,8 @@ func htmlOf(s surroundings, v view) error {
 	page := struct {
 		view
 		Zones, Comparison *chart
-	}{view: v}
+		ShareLine         string
+	}{view: v, ShareLine: shareLine(v)}
 	if len(v.Lines) > 0 && !v.ExistingNodes {
 		zones := zonesChart(v)
 		page.Zones = &zones

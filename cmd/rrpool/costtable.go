@@ -20,8 +20,8 @@ func tableOf(s surroundings, v view) error {
 	if one := v.OneWorker; one != nil {
 		out("%s\n", s.fold(fmt.Sprintf("One worker: %[1]s%[2]s %[5]s/hour, %[1]s%[3]s/month, %[1]s%[4]s/year", least(*one), one.Hourly, one.Monthly, one.Yearly, v.Currency), "  "))
 	}
-	if v.Share != nil {
-		out("%s\n", s.fold(shareLine(v), "  "))
+	if share := shareLine(v); share != "" {
+		out("%s\n", s.fold(share, "  "))
 	}
 	if len(v.Sizes) > 0 {
 		out("\n%s\n", sizesTable(v))
@@ -50,7 +50,7 @@ func tableOf(s surroundings, v view) error {
 func linesTable(s surroundings, v view) string {
 	rows := []table.Row{{"ZONE", "FLAVOR", "WORKERS", v.Currency + "/HOUR", v.Currency + "/MONTH", v.Currency + "/YEAR"}}
 	for _, line := range v.Lines {
-		rows = append(rows, append(table.Row{cmp.Or(line.Zone, "-"), cmp.Or(line.Flavor, "-")}, cells(line.sumView)...))
+		rows = append(rows, append(table.Row{cmp.Or(line.Zone, "-"), cmp.Or(line.Flavor, "-")}, cells(line.Sum)...))
 	}
 	parts := len(rows)
 	rows = append(rows, append(table.Row{"Pool", ""}, cells(v.Pool)...))
@@ -102,8 +102,11 @@ func sizesTable(v view) string {
 	w.AppendRow(table.Row{"full mesh", "0", "0", ""})
 	for _, size := range v.Sizes {
 		mark := ""
-		if size.Workers == v.Pool.Workers {
+		switch size.Workers {
+		case v.Pool.Workers:
 			mark = "<- this pool"
+		case v.WantedWorkers:
+			mark = "<- wanted size"
 		}
 		w.AppendRow(table.Row{size.Workers, least(size) + size.WholeMonthly, least(size) + size.WholeYearly, mark})
 	}
@@ -112,7 +115,7 @@ func sizesTable(v view) string {
 }
 
 // cells are the numbers of a sum, with cents.
-func cells(sum sumView) table.Row {
+func cells(sum Sum) table.Row {
 	if sum.Certainty == cost.Unknown {
 		return table.Row{sum.Workers, "unknown", "unknown", "unknown"}
 	}
@@ -120,14 +123,18 @@ func cells(sum sumView) table.Row {
 }
 
 // least marks what is at least so much.
-func least(sum sumView) string {
+func least(sum Sum) string {
 	if sum.Certainty == cost.AtLeast {
 		return "≥"
 	}
 	return ""
 }
 
+// shareLine is empty when no cluster was read.
 func shareLine(v view) string {
+	if v.Share == nil {
+		return ""
+	}
 	if v.Share.Certainty == cost.Unknown {
 		return "Share of the bill for all workers of the cluster: unknown"
 	}

@@ -12,7 +12,7 @@ func jsonOf(s surroundings, v view) error { return writeJSON(s.out, v) }
 // What has no place in rows is said on standard error.
 func csvOf(s surroundings, v view) error {
 	w := csv.NewWriter(s.out)
-	row := func(kind, zone, region, flavor string, sum sumView) {
+	row := func(kind, zone, region, flavor string, sum Sum) {
 		_ = w.Write([]string{
 			kind, zone, region, flavor, strconv.Itoa(sum.Workers), string(sum.Certainty),
 			v.Currency, sum.Hourly, sum.Monthly, sum.Yearly, strconv.Itoa(v.HoursPerMonth),
@@ -22,7 +22,7 @@ func csvOf(s surroundings, v view) error {
 		"kind", "zone", "region", "flavor", "workers", "certainty", "currency", "hourly", "monthly", "yearly", "hours_per_month",
 	})
 	for _, line := range v.Lines {
-		row("pool part", line.Zone, line.Region, line.Flavor, line.sumView)
+		row("pool part", line.Zone, line.Region, line.Flavor, line.Sum)
 	}
 	row("pool", "", "", "", v.Pool)
 	if v.ClusterBill != nil {

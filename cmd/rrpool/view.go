@@ -20,21 +20,23 @@ type view struct {
 	// Subject says in a sentence what the numbers are about.
 	Subject string `json:"subject"`
 	// Cluster is the context that was read, empty when none was.
-	Cluster       string     `json:"cluster,omitempty"`
-	Imagined      bool       `json:"imagined"`
-	ExistingNodes bool       `json:"existingNodes"`
-	Currency      string     `json:"currency"`
-	HoursPerMonth int        `json:"hoursPerMonth"`
+	Cluster       string `json:"cluster,omitempty"`
+	Imagined      bool   `json:"imagined"`
+	ExistingNodes bool   `json:"existingNodes"`
+	Currency      string `json:"currency"`
+	HoursPerMonth int    `json:"hoursPerMonth"`
+	// WantedWorkers is the size of the pool when it is complete, 0 when unknown.
+	WantedWorkers int        `json:"wantedWorkers"`
 	Lines         []lineView `json:"lines"`
-	Pool          sumView    `json:"pool"`
+	Pool          Sum        `json:"pool"`
 	// Mesh is what the full mesh costs extra: nothing.
-	Mesh sumView `json:"mesh"`
+	Mesh Sum `json:"mesh"`
 	// ClusterBill is for all workers of the cluster.
-	ClusterBill *sumView   `json:"clusterBill,omitempty"`
+	ClusterBill *Sum       `json:"clusterBill,omitempty"`
 	Share       *shareView `json:"share,omitempty"`
 	// OneWorker more, and pools of other sizes; absent when the price is unknown.
-	OneWorker *sumView    `json:"oneWorker,omitempty"`
-	Sizes     []sumView   `json:"sizes,omitempty"`
+	OneWorker *Sum        `json:"oneWorker,omitempty"`
+	Sizes     []Sum       `json:"sizes,omitempty"`
 	Unpriced  []string    `json:"unpriced,omitempty"`
 	Prices    []priceView `json:"prices"`
 	Warnings  []string    `json:"warnings"`
@@ -42,9 +44,9 @@ type view struct {
 	Next      string      `json:"next,omitempty"`
 }
 
-// sumView has decimals as text: hourly to at most 6 places, others to 2, whole to none;
+// Sum is what some workers cost, with decimals as text: hourly to at most 6 places, others to 2, whole to none;
 // each rounded half up from the exact value. They are empty when unknown.
-type sumView struct {
+type Sum struct {
 	Workers      int            `json:"workers"`
 	Certainty    cost.Certainty `json:"certainty"`
 	Hourly       string         `json:"hourly,omitempty"`
@@ -60,7 +62,7 @@ type lineView struct {
 	Zone   string `json:"zone"`
 	Region string `json:"region"`
 	Flavor string `json:"flavor"`
-	sumView
+	Sum
 }
 
 type shareView struct {
@@ -86,7 +88,7 @@ func newView(called string, q question, r cost.Report, now time.Time) view {
 		SchemaVersion: costSchema, GeneratedAt: now.UTC().Format(time.RFC3339),
 		Subject: subject(q), Cluster: q.cluster, Imagined: q.imagined, ExistingNodes: r.Existing,
 		Currency: r.Currency, HoursPerMonth: r.HoursPerMonth,
-		Lines: []lineView{}, Prices: []priceView{},
+		WantedWorkers: q.wanted, Lines: []lineView{}, Prices: []priceView{},
 		Pool:     sumOf(r.Pool, r.HoursPerMonth),
 		Mesh:     sumOf(cost.Total{}, r.HoursPerMonth),
 		Unpriced: r.Unpriced, Warnings: warnings(q, r), Notes: notes(q, r),
@@ -114,7 +116,7 @@ func newView(called string, q question, r cost.Report, now time.Time) view {
 	return v
 }
 
-func billOf(r cost.Report) (*sumView, *shareView) {
+func billOf(r cost.Report) (*Sum, *shareView) {
 	if r.Bill == nil {
 		return nil, nil
 	}
@@ -125,8 +127,8 @@ func billOf(r cost.Report) (*sumView, *shareView) {
 	return &bill, &share
 }
 
-func sumOf(t cost.Total, hours int) sumView {
-	out := sumView{Workers: t.Workers(), Certainty: t.Certainty(), exact: t.Monthly(hours)}
+func sumOf(t cost.Total, hours int) Sum {
+	out := Sum{Workers: t.Workers(), Certainty: t.Certainty(), exact: t.Monthly(hours)}
 	if out.Certainty == cost.Unknown {
 		return out
 	}
@@ -173,22 +175,33 @@ func number(n int, of string) string {
 const tooMany = 25
 
 func notes(q question, r cost.Report) []string {
-	out := []string{}
-	say := func(when bool, format string, args ...any) {
-		if when {
-			out = append(out, fmt.Sprintf(format, args...))
-		}
+	var out []string
+	switch {
+	case r.Existing:
+		out = append(out, "The reflectors are nodes that the cluster has anyway: they cost nothing extra.")
+	case !q.imagined:
+		out = append(out, orderedNotes(q)...)
 	}
+	return append(out, "The full mesh costs nothing extra.", fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. "+
+		"Sums are exact; what is shown is rounded half up.", r.HoursPerMonth))
+}
+
+// orderedNotes tell the pool that is there from the one that is to be.
+func orderedNotes(q question) []string {
 	missing := q.wanted - len(q.pool)
-	say(r.Existing, "The reflectors are nodes that the cluster has anyway: they cost nothing extra.")
-	say(q.cluster != "" && !q.exists, "Nobody has asked for route reflectors in this cluster yet: there is no RouteReflectorPool.")
-	say(!q.imagined && !r.Existing && missing > 0 && q.mode != v1alpha1.ModeFullMesh,
-		"The pool is to have %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.", number(q.wanted, "worker"), missing)
-	say(!q.imagined && !r.Existing && len(q.pool) > 0 && q.mode == v1alpha1.ModeFullMesh,
-		"The cluster is to be on the full mesh, and the pool costs until it is deleted.")
-	say(true, "The full mesh costs nothing extra.")
-	say(true, "A month is %d hours, a year 12 months. Workers only, before tax and discounts. Sums are exact; what is shown is rounded half up.", r.HoursPerMonth)
-	return out
+	switch {
+	case !q.exists && missing > 0:
+		return []string{"There is no RouteReflectorPool: nobody has asked for route reflectors in this cluster yet. With the defaults the pool would have " +
+			number(q.wanted, "worker") + "."}
+	case !q.exists:
+		return []string{"There is no RouteReflectorPool, and the pool costs until it is deleted."}
+	case q.mode == v1alpha1.ModeFullMesh && len(q.pool) > 0:
+		return []string{"The cluster is to be on the full mesh, and the pool costs until it is deleted."}
+	case q.mode != v1alpha1.ModeFullMesh && missing > 0:
+		return []string{fmt.Sprintf("The pool is to have %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
+			number(q.wanted, "worker"), missing)}
+	}
+	return nil
 }
 
 func warnings(q question, r cost.Report) []string {

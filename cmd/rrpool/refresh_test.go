@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// catalogServer has one flavor, at a price and in a region of its own.
+func catalogServer(t *testing.T) string {
+	t.Helper()
+	const plan = "containers.kubernetes.vpc.bx2.2x8"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/v1/containers-kubernetes/*":
+			_, _ = fmt.Fprintf(w, `{"resource_count":1,"resources":[{"id":%q,"kind":"plan","active":true}]}`, plan)
+		case "/api/v1/" + plan + "/pricing/deployment":
+			_, _ = w.Write([]byte(`{"resource_count":1,"resources":[{"deployment_location":"us-south","metrics":[{"metric_id":"part-iks.vpc.bx2.2x8",
+				"charge_unit":"Instance-Hour","charge_unit_quantity":1,"amounts":[{"country":"USA","currency":"USD","prices":[{"price":0.5}]}]}]}]}`))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestRefresh(t *testing.T) {
+	reachable := surroundings{getenv: environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", catalogServer(t))}
+	unreachable := surroundings{getenv: environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "http://127.0.0.1:1")}
+	pool := []string{"rrpool", "cost", "--nodes", "3", "--region", "us-south", "--refresh"}
+
+	t.Run("the catalog's price comes before the built-in one, and is of today", func(t *testing.T) {
+		got := askIn(t, reachable, pool...)
+		require.Zero(t, got.code, got.err)
+		require.Equal(t, "asking the IBM Cloud Global Catalog for prices …\n", got.err, "progress is not part of the report")
+		require.Contains(t, got.out, "bx2.2x8 in us-south: 0.5 USD/hour, 2026-11-21")
+		require.NotContains(t, got.out, "more than a year old")
+	})
+	t.Run("the user's own price comes before the catalog's", func(t *testing.T) {
+		book := file(t, "version: 1\nentries: [{flavor: bx2.2x8, region: any, price: '0.01', currency: USD, date: '2026-11-01', source: me}]")
+		got := askIn(t, reachable, append(pool, "--price-book", book)...)
+		require.Contains(t, got.out, "0.01 USD/hour, 2026-11-01, me")
+	})
+	t.Run("what the catalog lacks is said", func(t *testing.T) {
+		got := askIn(t, reachable, append(pool, "--flavor", "bx2.4x16")...)
+		require.Zero(t, got.code, got.err)
+		require.Contains(t, got.out, "‼ the catalog has no plain hourly price for bx2.4x16")
+		require.Contains(t, got.out, "bx2.4x16 in us-south: 0.277895 USD/hour, 2026-02-19")
+	})
+	t.Run("without the catalog the report is made all the same", func(t *testing.T) {
+		got := askIn(t, unreachable, pool...)
+		require.Zero(t, got.code, got.err)
+		require.Contains(t, got.out, "‼ the prices were not refreshed: listing the plans of containers-kubernetes")
+		require.Contains(t, got.out, "connection refused")
+		require.Contains(t, got.out, "0.124584 USD/hour, 2022-08-30")
+	})
+	t.Run("the catalog is not asked without being told to", func(t *testing.T) {
+		got := askIn(t, unreachable, pool[:len(pool)-1]...)
+		require.Zero(t, got.code)
+		require.Empty(t, got.err)
+	})
+	t.Run("an address that is none", func(t *testing.T) {
+		got := askIn(t, surroundings{getenv: environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "::")}, pool...)
+		require.Zero(t, got.code)
+		require.Contains(t, got.out, "the prices were not refreshed")
+	})
+}
