@@ -52,9 +52,13 @@ func member(nodes []plan.Node, so func(plan.Node) bool) (plan.Node, bool) {
 	return nodes[i], true
 }
 
-// unserved: no node counts, so the next one to join is the first reflector.
+// unserved: no node counts and none is in the role, so the next one to join is the
+// first reflector. Nodes that reflect but are to go, all cordoned for instance, carry
+// the routes of whoever follows them, and must not wait for pods to be counted.
 func unserved(nodes []plan.Node, rules selection.Rules) bool {
-	return !slices.ContainsFunc(nodes, rules.Counts)
+	return !slices.ContainsFunc(nodes, func(n plan.Node) bool {
+		return rules.Counts(n) || n.Ready && n.Marked && n.RoleLabel
+	})
 }
 
 // checkSpec refuses what existing nodes cannot be given. Of Labels only the marks

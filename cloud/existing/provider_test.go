@@ -75,6 +75,27 @@ func TestTheFirstIsTheCheapestAndPodsAreCountedOnlyForIt(t *testing.T) {
 	require.Len(t, s.counted, 2)
 }
 
+// While nodes still reflect, nothing may wait for pods: neither for a count that
+// takes a minute nor for one that is forbidden.
+func TestReflectorsThatAreAllToGoAreReplacedWithoutCounting(t *testing.T) {
+	s := newStore(2)
+	p := s.provider(t, s.config())
+	settle(t, p, size(1))
+	s.counted = nil
+	for _, name := range []string{"a1", "b1", "c1"} {
+		s.edit(name, func(n *plan.Node) { n.Marked, n.RoleLabel, n.ClusterID, n.Cordoned = true, true, "244.0.0.1", true })
+	}
+	ensure(t, p, size(1))
+	require.Len(t, s.members(), 4)
+	require.Empty(t, s.counted)
+	for _, name := range []string{"a1", "b1", "c1"} {
+		s.Break(name, "")
+	}
+	s.edit("a2", func(n *plan.Node) { n.Cordoned = true })
+	ensure(t, p, size(1))
+	require.NotEmpty(t, s.counted, "they do not reflect any more: the next is a first one")
+}
+
 func TestWithoutCountingTheFirstIsAControlPlaneNode(t *testing.T) {
 	s := newStore(2)
 	s.edit("b2", func(n *plan.Node) { n.ControlPlane = true })
