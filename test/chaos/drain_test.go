@@ -22,16 +22,16 @@ var replicated, bare = []string{"infra-0", "infra-1"}, "infra-2"
 // byHand is a node that a person has cordoned.
 const byHand = "worker-0"
 
-// A cluster without zones gets its reflectors by draining them, more by staging
-// and at once, fewer again, and in the end loses all of them together.
+// A cluster without zones gets its reflectors by draining them, one more by
+// staging, one less, one more at once, and in the end loses all of them together.
 func TestDrainedReflectors(t *testing.T) {
 	c := start(t, site.Options{Nodes: infraAndWorkers(5)})
 	c.stages([]stage{
 		{"promotion is Drain", migrateDraining},
 		{"one more is wanted", growStaged},
 		{"a node comes and goes at a threshold", crossThreshold},
+		{"one less is wanted", shrinkStaged},
 		{"promotion is Immediate", growAtOnce},
-		{"fewer are wanted", shrinkStaged},
 		{"all reflectors are shut down in the same second", shutDownTogether},
 	})
 }
@@ -115,18 +115,29 @@ func crossThreshold(c *cluster) {
 	count := func(n int) func(*v1alpha1.RouteReflectorPool) bool {
 		return func(o *v1alpha1.RouteReflectorPool) bool { return int(o.Status.Nodes) == n && ready(o) }
 	}
-	for range 2 {
-		require.NoError(c.t, c.Lab.RemoveNode(c.ctx, byHand))
-		c.waitFor("one node less", count(len(nodes)-1))
-		time.Sleep(5 * time.Second)
-		require.NoError(c.t, c.Lab.AddNode(c.ctx, lab.NodeSpec{Name: byHand, Pods: 1}))
-		c.waitFor("one node more", count(len(nodes)))
-	}
+	require.NoError(c.t, c.Lab.RemoveNode(c.ctx, byHand))
+	c.waitFor("one node less", count(len(nodes)-1))
+	time.Sleep(5 * time.Second)
+	require.NoError(c.t, c.Lab.AddNode(c.ctx, lab.NodeSpec{Name: byHand, Pods: 1}))
+	c.waitFor("one node more", count(len(nodes)))
 	require.ElementsMatch(c.t, before, c.reflectors())
 	for _, told := range c.told(e) {
 		require.NotContains(c.t, []string{"ReflectorAdded", "ReflectorRemoved", "PeerWritten", "PoolChanged"}, told.Reason, "%s", told)
 	}
 	c.requireLostNothing(e, byHand)
+}
+
+// shrinkStaged: one reflector less, without loss.
+func shrinkStaged(c *cluster) {
+	e := c.begin("one less, staged")
+	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+		spec.Sizing = v1alpha1.SizingSpec{Method: v1alpha1.SizingPerHundred, Min: 3, MinPerZone: 1, Max: 25}
+	})
+	after := c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
+	require.Equal(c.t, append(slices.Clone(replicated), bare), after, "those that were there first stay")
+	c.told(e, []string{"ReflectorRemoved", "is more than the 3 wanted"})
+	require.Empty(c.t, c.meshWrites(e))
+	c.requireLostNothing(e)
 }
 
 // growAtOnce is the negative control of all the others: the same without the
@@ -136,9 +147,9 @@ func growAtOnce(c *cluster) {
 	e := c.begin("one more, at once")
 	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
 		spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionImmediate
-		spec.Sizing = v1alpha1.SizingSpec{Method: v1alpha1.SizingPerHundred, Min: 5, MinPerZone: 1, Max: 25}
+		spec.Sizing.Min = 4
 	})
-	after := c.waitReflectors("five reflectors", func(h []string) bool { return len(h) == 5 })
+	after := c.waitReflectors("four reflectors", func(h []string) bool { return len(h) == 4 })
 	promoted := newOne(before, after)
 	c.told(e, []string{"ReflectorAdded", promoted, "at once (promotion: Immediate)", "cannot be reached from other nodes"})
 	report := c.lost(e)
@@ -147,18 +158,4 @@ func growAtOnce(c *cluster) {
 		require.Contains(c.t, pair, promoted)
 	}
 	c.requireLostNothing(e, promoted)
-}
-
-// shrinkStaged: two reflectors less, without loss.
-func shrinkStaged(c *cluster) {
-	e := c.begin("two less, staged")
-	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
-		spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionStaged
-		spec.Sizing.Min = 3
-	})
-	after := c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
-	require.Equal(c.t, append(slices.Clone(replicated), bare), after, "those that were there first stay")
-	c.told(e, []string{"ReflectorRemoved", "is more than the 3 wanted"})
-	require.Empty(c.t, c.meshWrites(e))
-	c.requireLostNothing(e)
 }
