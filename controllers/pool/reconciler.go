@@ -78,8 +78,8 @@ type Reconciler struct {
 	proven    map[string]time.Time
 	// meshSince, shortSince and straySince: see rollout.Observed.
 	meshSince, shortSince, straySince time.Time
-	// drained is the last attempt to empty a node, uncounted the last failure to
-	// count pods.
+	// drained is the last attempt to empty a node, uncounted when pods may be counted
+	// again after that has failed.
 	drained   drainage
 	uncounted time.Time
 }
@@ -192,6 +192,11 @@ func (r *Reconciler) finish(ctx context.Context, t *turn, err error) (reconcile.
 	}
 	if patchErr := r.report(ctx, t, shown); err == nil {
 		err = patchErr
+	}
+	if err != nil && t.step.Short && !r.lostRace(err) {
+		// The safety net must not sleep through a back-off: it is due in seconds.
+		log.FromContext(ctx).Error(err, "the step failed while too few route reflectors serve: trying again soon", "step", t.step.Name)
+		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	if err != nil {
 		return r.soon(err)

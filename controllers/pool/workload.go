@@ -26,15 +26,22 @@ type Workload interface {
 	Evict(ctx context.Context, node string) (workload.Eviction, error)
 }
 
-// How long one look at the pods may take. The data plane waits meanwhile.
+// How long one look at the pods may take. The data plane waits meanwhile, so all
+// pods are counted only while the mesh is on and carries every route.
 const (
 	countTimeout = 60 * time.Second
 	drainTimeout = 20 * time.Second
+	// offTimeout holds while the mesh is off: reflectors may die meanwhile.
+	offTimeout = 5 * time.Second
 )
 
-// evictPause is the pause between two attempts to empty a node, and between two
-// to count after one has failed.
-const evictPause = 5 * time.Second
+// evictPause is the pause between two attempts to empty a node, and the shortest
+// after a count that has failed. One that took long is tried again after countRest
+// times as long, so that turns go on.
+const (
+	evictPause = 5 * time.Second
+	countRest  = 5
+)
 
 // drainage is the last attempt to empty a node.
 type drainage struct {
@@ -90,14 +97,16 @@ func upNames(nodes []plan.Node, so func(plan.Node) bool) []string {
 // weigh fills in how many pods the nodes run. Without an answer nobody knows, which
 // makes no step unsafe, so it is no failure.
 func (r *Reconciler) weigh(ctx context.Context, t *turn, names []string) bool {
-	if t.now.Sub(r.uncounted) < evictPause {
+	if t.now.Before(r.uncounted) {
 		return false
 	}
+	began := r.now()
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	counts, err := r.Workload.Count(ctx, names)
 	if err != nil {
-		r.uncounted = t.now
+		now := r.now()
+		r.uncounted = now.Add(max(evictPause, countRest*now.Sub(began)))
 		log.FromContext(ctx).Error(err, "the pods are not counted: any node counts as busy as another")
 		return false
 	}
@@ -109,10 +118,21 @@ func (r *Reconciler) weigh(ctx context.Context, t *turn, names []string) bool {
 	return true
 }
 
+// drainPatience is how long this turn waits for an answer about pods.
+func drainPatience(t *turn) time.Duration {
+	switch {
+	case t.cluster.BGP.MeshOn():
+		return drainTimeout
+	case t.step.Short && t.step.Again > 0:
+		return min(offTimeout, t.step.Again)
+	}
+	return offTimeout
+}
+
 // inspect looks which pods are still to move away from a node. A failure is the
 // turn's: without an answer the step cannot go on.
 func (r *Reconciler) inspect(ctx context.Context, t *turn, node string) bool {
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	ctx, cancel := context.WithTimeout(ctx, drainPatience(t))
 	defer cancel()
 	moving, staying, err := r.Workload.Evictable(ctx, node)
 	if err != nil {
@@ -138,7 +158,7 @@ func (r *Reconciler) drain(ctx context.Context, t *turn, node string) (bool, err
 		t.blocked = slices.Clone(r.drained.blocked)
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	ctx, cancel := context.WithTimeout(ctx, drainPatience(t))
 	defer cancel()
 	did, err := r.Workload.Evict(ctx, node)
 	if r.drained.node != node {
