@@ -151,3 +151,30 @@ func TestNoTwoPairsShareAName(t *testing.T) {
 	}
 	require.NotEqual(t, name("a", "b.c"), name("a.b", "c"))
 }
+
+// A zone that is cut off takes a reflector and clients with it. The last report of
+// that reflector says for ever that it has sessions with these clients.
+func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
+	for name, w := range map[string]*world{"existing nodes": newBusyWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 9, 3)} {
+		t.Run(name, func(t *testing.T) {
+			require.Empty(t, w.settle())
+			if w.d.Dedicated {
+				w.d.Pool.SizePerZone = 2
+				require.Empty(t, w.settle())
+			}
+			for _, m := range w.sorted() {
+				if m.Zone == "zone-3" {
+					w.setAlive(m.Name, false)
+				}
+			}
+			if w.d.Dedicated {
+				w.d.Pool.SizePerZone = 1 // two are more than wanted: one of each zone has to go
+			}
+			w.tellFor(1200)
+			for _, r := range w.reflectors() {
+				require.True(t, r.alive || w.d.Dedicated, "%s still has the role\n%s", r.Name, w.story())
+			}
+			require.LessOrEqual(t, len(w.reflectors()), 3, w.story())
+		})
+	}
+}

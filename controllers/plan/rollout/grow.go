@@ -206,7 +206,7 @@ func (v *view) isDead(w Worker) bool {
 
 // hasSession: some other reflector reports an Established session with n.
 func (v *view) hasSession(n plan.Node) bool {
-	return slices.ContainsFunc(others(v.holders, n), func(h plan.Node) bool {
+	return slices.ContainsFunc(others(v.witnesses(), n), func(h plan.Node) bool {
 		return slices.ContainsFunc(v.Statuses[h.Name].Sessions, func(s plan.Session) bool {
 			return s.Established && slices.Contains(n.Addresses, s.Peer)
 		})

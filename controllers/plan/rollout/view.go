@@ -201,10 +201,19 @@ func (v *view) served() []plan.Node {
 		return v.clients
 	}
 	alive := map[netip.Addr]bool{}
-	for _, n := range v.holders {
+	for _, n := range v.witnesses() {
 		maps.Copy(alive, established(v.Statuses[n.Name], isPeer))
 	}
 	return append(slices.Clone(v.clients), v.unreadyWith(alive)...)
+}
+
+// witnesses are the reflectors whose reports tell who is alive. The last word of one
+// that is dead itself, or silent although asked, will never change again.
+func (v *view) witnesses() []plan.Node {
+	return slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool {
+		st := v.Statuses[n.Name]
+		return !usable(n) || blank(st) && v.now.Sub(st.Cleared) > silence
+	})
 }
 
 // unreadyWith gives the unready nodes that have one of these addresses.
