@@ -63,6 +63,9 @@ func (r *Reconciler) watch(ctx context.Context, t *turn) error {
 func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) (bool, error) {
 	switch a := action.(type) {
 	case plan.EnsurePool:
+		if t.step.Short && !t.busy() {
+			return false, nil // see decide: the mesh is back in a moment, and then there is time for the cloud
+		}
 		did, err := r.supply.ensure(ctx, t.now, poolSpec(t, a.Want))
 		return r.supplied(ctx, t, did, err)
 	case plan.ReleasePool:

@@ -13,7 +13,8 @@ import (
 
 // decide chooses the provider, asks it when that is due, and computes the step.
 // The step is computed before the cloud is asked as well, because what has to
-// happen at once must not wait for an answer that may not come. Existing nodes are
+// happen at once must not wait for an answer that may not come; neither must what is
+// due in seconds, as while too few reflectors serve. Existing nodes are
 // no cloud: looking at them is no request.
 func (r *Reconciler) decide(ctx context.Context, t *turn) {
 	r.identify(ctx, t)
@@ -25,7 +26,7 @@ func (r *Reconciler) decide(ctx context.Context, t *turn) {
 		r.look(ctx, t)
 		return
 	}
-	if !t.usesProvider() || urgent(t) {
+	if !t.usesProvider() || urgent(t) || t.step.Short {
 		return
 	}
 	if r.supply.observe(ctx, t.now, r.interval(t)) {

@@ -139,3 +139,19 @@ func TestAFailingStepDoesNotPutTheSafetyNetToSleep(t *testing.T) {
 		w.clock = w.clock.Add(w.result.RequeueAfter)
 	}
 }
+
+// While the net is about to be cast, seconds count, and a cloud takes minutes anyway.
+func TestTheCloudIsNotAskedWhileTheSafetyNetIsDue(t *testing.T) {
+	w := newWorld(t)
+	w.meshOff()
+	step := rollout.Step{Name: "EnsurePool", Short: true, Again: 5 * time.Second, Actions: []plan.Action{plan.EnsurePool{}}}
+	w.script = always(step)
+	w.settle(3)
+	require.Zero(t, w.cloud.observed)
+	require.Zero(t, w.cloud.ensured)
+	step.Short = false
+	w.script = always(step)
+	w.settle(1)
+	require.NotZero(t, w.cloud.observed)
+	require.NotZero(t, w.cloud.ensured)
+}
