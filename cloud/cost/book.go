@@ -101,6 +101,11 @@ func (s Shelf) Find(flavor, region, currency string) (Entry, bool) {
 	return Entry{}, false
 }
 
+// Currencies are those that prices are in, sorted.
+func (s Shelf) Currencies() []string {
+	return s.collect(func(e Entry) (string, bool) { return e.Currency, true })
+}
+
 // Flavors are those that have a price in the currency somewhere, sorted.
 func (s Shelf) Flavors(currency string) []string {
 	return s.collect(func(e Entry) (string, bool) { return e.Flavor, e.Currency == currency })

@@ -55,6 +55,7 @@ func TestFind(t *testing.T) {
 	require.Equal(t, []string{"bx2.2x8", "bx2.4x16"}, shelf.Flavors("USD"))
 	require.Equal(t, []string{"any", "eu-de"}, shelf.Regions("bx2.2x8", "USD"))
 	require.Empty(t, shelf.Flavors("EUR"))
+	require.Equal(t, []string{"USD"}, shelf.Currencies())
 }
 
 func TestABadBookIsRefusedWithFieldValueAndRemedy(t *testing.T) {

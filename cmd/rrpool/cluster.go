@@ -23,6 +23,9 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
+// errInterrupted is what is left to say after Ctrl-C.
+var errInterrupted = errors.New("interrupted")
+
 // access says which cluster is meant, as kubectl's flags of the same names do.
 type access struct {
 	kubeconfig, context string
@@ -151,7 +154,7 @@ func (c *connection) explain(err error, verb, resource string) error {
 	case apierrors.IsNotFound(err) && schema.ParseGroupResource(resource).Group != "":
 		return fmt.Errorf("the cluster of context %q does not know %s: install rrpool's CRD (kubectl apply --server-side -k config/crd), or choose another --context", c.name, resource)
 	case errors.Is(err, context.Canceled):
-		return errors.New("interrupted")
+		return errInterrupted
 	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
 		return fmt.Errorf("%s of context %q did not answer within %s: check the network, or give more --request-timeout", c.server, c.name, c.timeout)
 	case errors.As(err, &unreachable):

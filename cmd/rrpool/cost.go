@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -172,10 +173,15 @@ func (f *costFlags) ownPrices() (cost.Shelf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--price-book: %s: %w", f.priceBook, err)
 	}
-	if !f.given("currency") {
-		f.currency.value = book.Entries()[0].Currency
+	own := cost.Shelf{book}
+	switch currencies := own.Currencies(); {
+	case f.given("currency"):
+	case len(currencies) > 1:
+		return nil, fmt.Errorf("--price-book: %s has prices in %s: say with --currency which of them count", f.priceBook, strings.Join(currencies, ", "))
+	default:
+		f.currency.value = currencies[0]
 	}
-	return cost.Shelf{book}, nil
+	return own, nil
 }
 
 // look reads the cluster; nil when it is not asked about.

@@ -24,6 +24,8 @@ func file(t *testing.T, content string) string {
 func TestBadInput(t *testing.T) {
 	broken := file(t, "entries: [")
 	negative := file(t, "version: 1\nentries: [{flavor: a, region: any, price: -1, currency: USD, date: '2026-01-01', source: me}]")
+	twoCurrencies := file(t, "version: 1\nentries:\n- {flavor: a, region: any, price: 1, currency: USD, date: '2026-01-01', source: me}\n"+
+		"- {flavor: a, region: any, price: 1, currency: EUR, date: '2026-01-01', source: me}")
 	for name, tc := range map[string]struct {
 		args []string
 		says []string
@@ -56,6 +58,7 @@ func TestBadInput(t *testing.T) {
 		"a price book that is a folder":   {[]string{"--price-book", "/"}, []string{"--price-book", "is a directory"}},
 		"a price book that is no YAML":    {[]string{"--price-book", broken}, []string{"--price-book", broken, "this is no price book", "line 1"}},
 		"a negative price in the book":    {[]string{"--price-book", negative}, []string{"--price-book", "entries[0].price", `"-1"`, "write a decimal of 0 or more"}},
+		"a price book in two currencies":  {[]string{"--price-book", twoCurrencies}, []string{"--price-book", "prices in EUR, USD", "say with --currency"}},
 		"an output file in no folder":     {[]string{"--hourly-price", "1", "--output-file", "/nonexistent/x"}, []string{"--output-file", `"/nonexistent/x"`, "no such file", "give a folder that is there"}},
 		"an output file that is a folder": {[]string{"--hourly-price", "1", "--output-file", "/"}, []string{"--output-file", `"/"`, "give the name of a file"}},
 		"refreshing in another currency":  {[]string{"--refresh", "--currency", "EUR", "--hourly-price", "1"}, []string{"--refresh", "USD", `"EUR"`, "leave one of them out"}},

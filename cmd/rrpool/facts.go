@@ -70,7 +70,9 @@ func factsOf(c *cluster) facts {
 	if len(spec.Provider.IKS.Zones) > 0 && !f.existing {
 		f.zones = slices.Sorted(slices.Values(spec.Provider.IKS.Zones))
 	}
-	f.wanted = wanted(object, ready, len(f.zones))
+	if f.mode != v1alpha1.ModeFullMesh {
+		f.wanted = wanted(object, ready, len(f.zones))
+	}
 	f.model = f.another(spec.Provider.IKS.Flavor)
 	return f
 }

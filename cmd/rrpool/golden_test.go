@@ -28,6 +28,8 @@ func scenes(t *testing.T) map[string][]string {
 	mixed.nodes[60].Labels["ibm-cloud.kubernetes.io/machine-type"] = "cx2.2x4"
 	returned := migrated()
 	returned.pool.Spec.Mode = v1alpha1.ModeFullMesh
+	kept := migrated()
+	kept.pool = nil
 	existing := &api{
 		pool:  poolObject(nil),
 		nodes: append(nodesOf(3, []string{"a", "b"}, "", nil), nodesOf(2, []string{"a", "b"}, "", map[string]string{v1alpha1.PoolLabel: "existing-nodes"})...),
@@ -47,6 +49,7 @@ func scenes(t *testing.T) map[string][]string {
 		"cluster-pool-unknown":  {"--kubeconfig", cluster(unpriced)},
 		"cluster-pool-mixed":    {"--kubeconfig", cluster(mixed)},
 		"cluster-back-on-mesh":  {"--kubeconfig", cluster(returned)},
+		"cluster-pool-kept":     {"--kubeconfig", cluster(kept)},
 		"cluster-existing":      {"--kubeconfig", cluster(existing)},
 		"cluster-without-rrp":   {"--kubeconfig", cluster(nothing)},
 		"cluster-classic":       {"--kubeconfig", cluster(classic)},

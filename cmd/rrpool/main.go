@@ -25,8 +25,12 @@ func start() int {
 	// A reader that has seen enough, such as head, is an error of writing like any
 	// other: run knows it, and does not die of it.
 	signal.Ignore(syscall.SIGPIPE)
-	// What libraries log would stand among our sentences.
+	silence()
+	return run(ctx, os.Args, system())
+}
+
+// silence drops what libraries log: it would stand among our sentences.
+func silence() {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
-	return run(ctx, os.Args, system())
 }

@@ -114,7 +114,7 @@ func (f *costFlags) shelf(ctx context.Context, s surroundings, own cost.Shelf, q
 		fresh, missing, err := reader.Prices(ctx, q.flavors())
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil, context.Cause(ctx) //nolint:wrapcheck // it says interrupted
+			return nil, nil, errInterrupted
 		case err != nil:
 			notes = append(notes, "the prices were not refreshed: "+sentence(err))
 		case len(missing) > 0:

@@ -18,7 +18,10 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-func TestMain(m *testing.M) { controlplane.Main(m) }
+func TestMain(m *testing.M) {
+	silence()
+	controlplane.Main(m)
+}
 
 // What the other tests believe about apiservers, seen on a real one: what a missing
 // right, object and CRD look like, and that the two rights of the docs are enough.
@@ -38,10 +41,9 @@ func TestARealApiserver(t *testing.T) {
 	require.Equal(t, 1, got.code)
 	requireSentence(t, got.err, "may not get routereflectorpools.rrpool.io")
 
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-reader"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"rrpool.io"}, Resources: []string{"routereflectorpools"}, Verbs: []string{"get"}}},
-	}
+	written, _, _ := docs(t)
+	role := written.DeepCopy()
+	role.Rules = role.Rules[:1]
 	require.NoError(t, admin.Create(t.Context(), role))
 	require.NoError(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-reader"},
@@ -54,13 +56,13 @@ func TestARealApiserver(t *testing.T) {
 	}, 20*time.Second, 50*time.Millisecond)
 	requireSentence(t, got.err, "may not list nodes")
 
-	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}})
+	role.Rules = written.Rules
 	require.NoError(t, admin.Update(t.Context(), role))
 	require.Eventually(t, func() bool {
 		got = ask(t, args...)
 		return got.code == 0
 	}, 20*time.Second, 50*time.Millisecond)
-	require.Contains(t, got.out, "There is no RouteReflectorPool")
+	require.Contains(t, got.out, "there is no RouteReflectorPool")
 
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	require.NoError(t, admin.Create(t.Context(), object))

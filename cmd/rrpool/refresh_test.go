@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -67,5 +71,20 @@ func TestRefresh(t *testing.T) {
 		got := askIn(t, surroundings{getenv: environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "::")}, pool...)
 		require.Zero(t, got.code)
 		require.Contains(t, got.out, "the prices were not refreshed")
+	})
+	t.Run("Ctrl-C ends it with a sentence", func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		asked := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			interrupt()
+			<-r.Context().Done()
+		}))
+		defer asked.Close()
+		var said strings.Builder
+		s := surroundings{
+			out: io.Discard, err: &said, now: func() time.Time { return now }, web: asked.Client(),
+			getenv: environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", asked.URL),
+		}
+		require.Equal(t, 1, run(ctx, pool, s))
+		require.Contains(t, said.String(), "\nrrpool: interrupted\n")
 	})
 }

@@ -176,6 +176,9 @@ const tooMany = 25
 
 func notes(q question, r cost.Report) []string {
 	var out []string
+	if q.cluster != "" && !q.exists {
+		out = append(out, "Nobody has asked for route reflectors in this cluster yet: there is no RouteReflectorPool.")
+	}
 	switch {
 	case r.Existing:
 		out = append(out, "The reflectors are nodes that the cluster has anyway: they cost nothing extra.")
@@ -190,13 +193,12 @@ func notes(q question, r cost.Report) []string {
 func orderedNotes(q question) []string {
 	missing := q.wanted - len(q.pool)
 	switch {
-	case !q.exists && missing > 0:
-		return []string{"There is no RouteReflectorPool: nobody has asked for route reflectors in this cluster yet. With the defaults the pool would have " +
-			number(q.wanted, "worker") + "."}
-	case !q.exists:
-		return []string{"There is no RouteReflectorPool, and the pool costs until it is deleted."}
+	case !q.exists && len(q.pool) > 0:
+		return []string{"The pool is there all the same, and costs until it is deleted."}
 	case q.mode == v1alpha1.ModeFullMesh && len(q.pool) > 0:
 		return []string{"The cluster is to be on the full mesh, and the pool costs until it is deleted."}
+	case !q.exists && missing > 0:
+		return []string{"With the defaults the pool would have " + number(q.wanted, "worker") + "."}
 	case q.mode != v1alpha1.ModeFullMesh && missing > 0:
 		return []string{fmt.Sprintf("The pool is to have %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
 			number(q.wanted, "worker"), missing)}
