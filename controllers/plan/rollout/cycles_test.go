@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -48,4 +49,14 @@ func (w *world) writesIn(seconds int) map[string]int {
 		}
 	}
 	return wrote
+}
+
+// The control: at rest nothing is counted, and what is written is.
+func TestWritesAreCounted(t *testing.T) {
+	w := newBusyWorld(1, 7, 1, 3)
+	require.Empty(t, w.settle())
+	require.Empty(t, w.writesIn(600))
+	w.nodes["node-02"].RoleLabel = false
+	w.changed()
+	require.Equal(t, map[string]int{plan.SetReflector{Node: "node-02", ClusterID: w.d.ClusterID}.String(): 1}, w.writesIn(600))
 }
