@@ -307,6 +307,45 @@ func TestAnotherTypeOfProviderBeginsAnew(t *testing.T) {
 	require.Len(t, w.cloud.keys, 2, "connected anew")
 }
 
+// spec.provider.type cannot be changed while a pool exists, and a node that joins
+// the cluster must not do what its owner may not.
+func TestANodeThatJoinsDoesNotChangeWhatAutoMeans(t *testing.T) {
+	w := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = v1alpha1.ProviderAuto })
+	w.script = aBusyLife
+	w.settle(12)
+	w.expect("Ready True Steady")
+	w.calico.cluster.Nodes = append(w.calico.cluster.Nodes, node("10.0.0.99", "w99", "z1"))
+	w.settle(2)
+	require.False(t, w.wanted.Dedicated)
+	require.Equal(t, "existing", w.object().Status.Provider)
+	require.Empty(t, w.cloud.keys, "nobody wants to buy machines")
+
+	ibm := newWorld(t)
+	ibm.calico.cluster.Nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
+	ibm.settle(1)
+	require.True(t, ibm.wanted.Dedicated, "a label on a node of IBM Cloud does not lead to busy nodes")
+}
+
+// What is remembered of existing nodes is no worker pool, not even while there is no
+// way to the cloud.
+func TestWithoutAccessToTheCloudNothingIsTakenOverFromExistingNodes(t *testing.T) {
+	w := newBusyWorld(t)
+	for i := range w.calico.cluster.Nodes {
+		w.calico.cluster.Nodes[i].Zone = ""
+	}
+	w.script = always(rollout.Step{Name: "AwaitNodes"})
+	w.settle(1)
+	require.Equal(t, []string{""}, w.wanted.Pool.Zones)
+	require.NoError(t, w.client.Delete(t.Context(), secret(apiKey)))
+	object := w.object()
+	object.Spec.Provider.Type = v1alpha1.ProviderIKS
+	require.NoError(t, w.client.Update(t.Context(), object))
+	w.script = always(rollout.Step{Name: "AwaitProvider"})
+	w.settle(1)
+	w.expect("ProviderReady False CredentialsMissing")
+	require.Empty(t, w.wanted.Pool.Zones, "a cloud has no zone without a name")
+}
+
 func TestStrayPeersAreRememberedWhileTheyLast(t *testing.T) {
 	w := newBusyWorld(t)
 	w.script = always(rollout.Step{Name: "DeletePeers", Stray: true})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,6 +68,9 @@ const (
 func (r *Reconciler) identify(ctx context.Context, t *turn) {
 	spec := t.object.Spec.Provider
 	t.origin = origin{kind: resolve(spec.Type, t.cluster.Nodes)}
+	if r.supply.config.Type != t.origin.kind {
+		r.supply.reset() // what one kind of pool was like says nothing about the other
+	}
 	var problem *plan.Problem
 	if t.busy() {
 		t.origin.config = existingConfig(t.object)
@@ -103,15 +107,17 @@ func (r *Reconciler) iksConfig(ctx context.Context, spec v1alpha1.IKSSpec, nodes
 	return config, problem
 }
 
-// resolve turns Auto into IKS where any node is one of IBM's.
+// resolve turns Auto into IKS where any node is one of IBM's, unless nodes of
+// others are in the pool of existing nodes already: an IBM node that joins them must
+// not make all of it move. A label on one of IBM's own nodes says nothing.
 func resolve(kind v1alpha1.ProviderType, nodes []plan.Node) v1alpha1.ProviderType {
 	if kind != v1alpha1.ProviderAuto && kind != "" {
 		return kind
 	}
-	for _, node := range nodes {
-		if strings.HasPrefix(node.ProviderID, providerIDScheme) {
-			return v1alpha1.ProviderIKS
-		}
+	ofIBM := func(n plan.Node) bool { return strings.HasPrefix(n.ProviderID, providerIDScheme) }
+	enlisted := func(n plan.Node) bool { return !ofIBM(n) && n.Labels[PoolLabel] == ExistingPool }
+	if slices.ContainsFunc(nodes, ofIBM) && !slices.ContainsFunc(nodes, enlisted) {
+		return v1alpha1.ProviderIKS
 	}
 	return v1alpha1.ProviderExistingNodes
 }
