@@ -17,7 +17,7 @@ demo: packages ## Migrate a lab cluster to route reflectors and back, on real pa
 	go run ./test/e2e/demo
 
 .PHONY: build
-build: ## Build the manager into bin/
+build: ## Build the manager and the command line into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
 
 ##@ Check

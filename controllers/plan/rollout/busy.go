@@ -245,10 +245,7 @@ func idle(n plan.Node) bool { return n.Pods != nil && *n.Pods == 0 }
 // cost says what happens to the pods of a node whose sessions restart while nobody
 // else carries its routes.
 func (v *view) cost(x plan.Node) string {
-	what := "cannot be reached from other nodes for about 2 seconds"
-	if p, ok := v.peer(topology.PeerClients); ok && !p.Manual {
-		what = "cannot be reached from other nodes for up to 8 seconds"
-	}
+	what := "cannot be reached from other nodes for " + v.howLong(x)
 	switch {
 	case idle(x):
 		return "it runs no pods, so nothing is lost"
@@ -258,6 +255,19 @@ func (v *view) cost(x plan.Node) string {
 		return "the pods on it, if any, " + what
 	}
 	return fmt.Sprintf("its %d pods %s", *x.Pods, what)
+}
+
+// howLong restarting all of a node's sessions takes, as measured: mesh sessions
+// are up in 2 s, those with a reflector only where its side was held back.
+func (v *view) howLong(x plan.Node) string {
+	held, ok := v.peer(topology.PeerClients)
+	switch {
+	case !v.alone(x):
+		return "some seconds"
+	case x.RoleLabel, len(v.group()) == 0 && (!ok || held.Manual):
+		return "about 2 seconds"
+	}
+	return "up to 8 seconds"
 }
 
 // makeRoom keeps new pods off a node, or moves its pods away, where the spec asks
