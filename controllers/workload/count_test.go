@@ -84,6 +84,30 @@ func TestCountsAreRememberedForAMoment(t *testing.T) {
 	require.Equal(t, 1, b.requests(func() { count(2, "m1") }))
 }
 
+// A cluster whose pods take half a minute to list must not be listed all the time.
+func TestACountThatTookLongIsGoodForLonger(t *testing.T) {
+	b := newBench(t)
+	clock, tick := b.clock, 30*time.Second
+	b.now = func() time.Time {
+		clock = clock.Add(tick)
+		return clock
+	}
+	count := func() int {
+		return b.requests(func() {
+			_, err := b.Count(t.Context(), []string{"l1"})
+			require.NoError(t, err)
+		})
+	}
+	require.Equal(t, 1, count())
+	tick = 0
+	clock = clock.Add(119 * time.Second)
+	require.Zero(t, count())
+	clock = clock.Add(time.Second)
+	require.Equal(t, 1, count())
+	clock = clock.Add(memory)
+	require.Equal(t, 1, count(), "that one was quick")
+}
+
 func TestACountThatFailsIsNotRemembered(t *testing.T) {
 	b := newBench(t)
 	cfg, err := b.plane.UserConfig("nobody")
