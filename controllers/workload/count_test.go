@@ -3,6 +3,8 @@ package workload
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -82,6 +84,42 @@ func TestCountsAreRememberedForAMoment(t *testing.T) {
 	b.pod("m1", "newer", replicated)
 	b.clock = b.clock.Add(memory)
 	require.Equal(t, 1, b.requests(func() { count(2, "m1") }))
+}
+
+// asked remembers the queries of requests.
+type asked struct {
+	http.RoundTripper
+	queries []url.Values
+}
+
+func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.queries = append(a.queries, r.URL.Query())
+	return a.RoundTripper.RoundTrip(r) //nolint:wrapcheck // as it was
+}
+
+// The apiserver finds the pods of one node by an index in memory, but only when no
+// limit is given: with one it reads every pod of the cluster from etcd.
+func TestThePodsOfOneNodeAreFoundByTheIndex(t *testing.T) {
+	b := newBench(t)
+	cfg, err := b.plane.UserConfig(b.user, "system:masters")
+	require.NoError(t, err)
+	transport := &asked{RoundTripper: httpClient(t, cfg).Transport}
+	pods, err := New(Config{RestConfig: cfg, HTTPClient: &http.Client{Transport: transport}})
+	require.NoError(t, err)
+	_, err = pods.Count(t.Context(), []string{"i1", "i2"})
+	require.NoError(t, err)
+	_, _, err = pods.Evictable(t.Context(), "i1")
+	require.NoError(t, err)
+	_, err = pods.Evict(t.Context(), "i1")
+	require.NoError(t, err)
+	require.Len(t, transport.queries, 4)
+	for _, query := range transport.queries {
+		require.Contains(t, query.Get("fieldSelector"), "spec.nodeName=i")
+		require.Empty(t, query.Get("limit"))
+	}
+	_, err = pods.Count(t.Context(), make([]string, fewNodes+1))
+	require.NoError(t, err)
+	require.Equal(t, "500", transport.queries[4].Get("limit"), "all pods come in pages")
 }
 
 // A cluster whose pods take half a minute to list must not be listed all the time.

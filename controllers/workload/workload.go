@@ -104,24 +104,26 @@ func (p *Pods) remembered(nodes []string) (map[string]int, bool) {
 	return out, true
 }
 
-// visit shows all pods of the nodes that have not finished, and maybe others.
+// visit shows all pods of the nodes that have not finished, and maybe others. Those
+// of one node are few, and are asked for without a limit: the apiserver then finds
+// them by an index in memory, while with one it reads all pods from etcd.
 func (p *Pods) visit(ctx context.Context, nodes []string, see func(*corev1.Pod)) error {
 	if len(nodes) > fewNodes {
-		return p.list(ctx, fields.OneTermNotEqualSelector("spec.nodeName", ""), see)
+		return p.list(ctx, fields.OneTermNotEqualSelector("spec.nodeName", ""), page, see)
 	}
 	for _, node := range nodes {
-		if err := p.list(ctx, fields.OneTermEqualSelector("spec.nodeName", node), see); err != nil {
+		if err := p.list(ctx, fields.OneTermEqualSelector("spec.nodeName", node), 0, see); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// list goes through the pods that a selector names, a page at a time, so that a
-// large cluster is never in memory as a whole.
-func (p *Pods) list(ctx context.Context, which fields.Selector, see func(*corev1.Pod)) error {
+// list goes through the pods that a selector names, so many at a time (0 for all),
+// so that a large cluster is never in memory as a whole.
+func (p *Pods) list(ctx context.Context, which fields.Selector, limit int64, see func(*corev1.Pod)) error {
 	options := metav1.ListOptions{
-		Limit: page,
+		Limit: limit,
 		FieldSelector: fields.AndSelectors(which,
 			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
