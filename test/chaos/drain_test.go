@@ -23,7 +23,7 @@ var replicated, bare = []string{"infra-0", "infra-1"}, "infra-2"
 const byHand = "worker-0"
 
 // A cluster without zones gets its reflectors by draining them, one more by
-// staging, one less, one more at once, and in the end loses all of them together.
+// staging, one less, and in the end loses all of them together.
 func TestDrainedReflectors(t *testing.T) {
 	c := start(t, site.Options{Nodes: infraAndWorkers(5)})
 	c.stages([]stage{
@@ -31,7 +31,6 @@ func TestDrainedReflectors(t *testing.T) {
 		{"one more is wanted", growStaged},
 		{"a node comes and goes at a threshold", crossThreshold},
 		{"one less is wanted", shrinkStaged},
-		{"promotion is Immediate", growAtOnce},
 		{"all reflectors are shut down in the same second", shutDownTogether},
 	})
 }
@@ -138,24 +137,4 @@ func shrinkStaged(c *cluster) {
 	c.told(e, []string{"ReflectorRemoved", "is more than the 3 wanted"})
 	require.Empty(c.t, c.meshWrites(e))
 	c.requireLostNothing(e)
-}
-
-// growAtOnce is the negative control of all the others: the same without the
-// preparation costs the node more than a second.
-func growAtOnce(c *cluster) {
-	before := c.reflectors()
-	e := c.begin("one more, at once")
-	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
-		spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionImmediate
-		spec.Sizing.Min = 4
-	})
-	after := c.waitReflectors("four reflectors", func(h []string) bool { return len(h) == 4 })
-	promoted := newOne(before, after)
-	c.told(e, []string{"ReflectorAdded", promoted, "at once (promotion: Immediate)", "cannot be reached from other nodes"})
-	report := c.lost(e)
-	require.Greater(c.t, report.LongestOutage(), time.Second)
-	for _, pair := range lossyPairs(report) {
-		require.Contains(c.t, pair, promoted)
-	}
-	c.requireLostNothing(e, promoted)
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // limit is how long any one wait may take on a slow machine.
-const limit = 4 * time.Minute
+const limit = 5 * time.Minute
 
 func TestMain(m *testing.M) {
 	if err := site.BuildManager(context.Background()); err != nil {
