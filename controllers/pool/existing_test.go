@@ -326,6 +326,19 @@ func TestANodeThatJoinsDoesNotChangeWhatAutoMeans(t *testing.T) {
 	require.True(t, ibm.wanted.Dedicated, "a label on a node of IBM Cloud does not lead to busy nodes")
 }
 
+// Nobody is sent to a cloud that there is none of.
+func TestNodesThatAreNotTakenForAnHourAreNoCloudsFault(t *testing.T) {
+	w := newBusyWorld(t)
+	w.script = always(rollout.Step{Name: "EnsurePool", WaitingFor: []string{"node 10.0.0.1"}})
+	require.NoError(t, w.reconcile())
+	w.clock = w.clock.Add(time.Hour + time.Second)
+	require.NoError(t, w.reconcile())
+	w.expect("Degraded True WorkersLate")
+	message := w.condition(v1alpha1.ConditionDegraded).Message
+	require.NotContains(t, message, "IBM Cloud")
+	require.Contains(t, message, "kubectl get nodes --label-columns rrpool.io/pool")
+}
+
 // What is remembered of existing nodes is no worker pool, not even while there is no
 // way to the cloud.
 func TestWithoutAccessToTheCloudNothingIsTakenOverFromExistingNodes(t *testing.T) {

@@ -49,11 +49,19 @@ func late(t *turn, waiting []string) *plan.Problem {
 	}
 	if waited > workersTimeout && slices.Contains([]string{"EnsurePool", "RetireWorker", "ShrinkPool"}, t.step.Name) {
 		return &plan.Problem{Reason: ReasonWorkersLate, Message: fmt.Sprintf(
-			"%s has been waiting for more than %s for %s: look at the workers of the pool in IBM Cloud "+
-				"(ibmcloud ks worker ls); routing is left as it is meanwhile", t.step.Name, workersTimeout, few(waiting),
+			"%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
+			t.step.Name, workersTimeout, few(waiting), whereWorkersShow(t),
 		)}
 	}
 	return nil
+}
+
+// whereWorkersShow tells a person where to look for nodes that do not come or go.
+func whereWorkersShow(t *turn) string {
+	if t.busy() {
+		return "the nodes (kubectl get nodes --label-columns " + PoolLabel + ")"
+	}
+	return "the workers of the pool in IBM Cloud (ibmcloud ks worker ls)"
 }
 
 // drainBlocked says what keeps a node from being empty. The budgets have more to
