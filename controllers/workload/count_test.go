@@ -94,11 +94,11 @@ type asked struct {
 
 func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.queries = append(a.queries, r.URL.Query())
-	return a.RoundTripper.RoundTrip(r) //nolint:wrapcheck // as it was
+	return a.RoundTripper.RoundTrip(r)
 }
 
-// The apiserver finds the pods of one node by an index in memory, but only when no
-// limit is given: with one it reads every pod of the cluster from etcd.
+// The apiserver finds the pods of one node by an index in memory, older ones only
+// when no limit is given: with one they read every pod of the cluster from etcd.
 func TestThePodsOfOneNodeAreFoundByTheIndex(t *testing.T) {
 	b := newBench(t)
 	cfg, err := b.plane.UserConfig(b.user, "system:masters")

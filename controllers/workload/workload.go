@@ -106,7 +106,7 @@ func (p *Pods) remembered(nodes []string) (map[string]int, bool) {
 
 // visit shows all pods of the nodes that have not finished, and maybe others. Those
 // of one node are few, and are asked for without a limit: the apiserver then finds
-// them by an index in memory, while with one it reads all pods from etcd.
+// them by an index in memory, while with one older ones read all pods from etcd.
 func (p *Pods) visit(ctx context.Context, nodes []string, see func(*corev1.Pod)) error {
 	if len(nodes) > fewNodes {
 		return p.list(ctx, fields.OneTermNotEqualSelector("spec.nodeName", ""), page, see)
