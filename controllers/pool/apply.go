@@ -74,7 +74,8 @@ func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) 
 	case plan.DrainNode:
 		return r.drain(ctx, t, a.Node)
 	case plan.Pause:
-		return false, r.pause(ctx, a.For)
+		r.pause(a.For)
+		return false, nil
 	}
 	changed, err := r.Datastore.Apply(ctx, scopeOf(t.object), action)
 	if err != nil {
@@ -95,18 +96,13 @@ func (r *Reconciler) supplied(ctx context.Context, t *turn, did string, err erro
 	return true, nil
 }
 
-// pause lets a moment pass between two actions.
-func (r *Reconciler) pause(ctx context.Context, moment time.Duration) error {
+// pause lets a moment pass between two actions. Nothing cuts it short: see apply.
+func (r *Reconciler) pause(moment time.Duration) {
 	if r.Pause != nil {
 		r.Pause(moment)
-		return nil
+		return
 	}
 	timer := time.NewTimer(moment)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for %s between two actions: %w", moment, ctx.Err())
-	}
+	<-timer.C
 }

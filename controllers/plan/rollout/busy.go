@@ -113,9 +113,11 @@ func (v *view) promoteNext() *Step {
 	} else if len(stage) > 0 {
 		return &Step{Name: "StagePeers", Reason: reason + ": the others prepare to carry its routes", Actions: stage}
 	}
-	if g := v.lifeline(x); !g.open() {
-		return g.step(promote.Name, reason+", once the others carry its routes")
+	g, watch := v.lifeline(x)
+	if !g.open() {
+		promote = g.step(promote.Name, reason+", once the others carry its routes")
 	}
+	promote.Watch = watch
 	return promote
 }
 
@@ -144,9 +146,10 @@ func (v *view) promoteFirst(promote *Step) *Step {
 // lifeline opens when the other reflectors carry x's routes, whatever becomes of
 // x's own sessions with clients. While the mesh is on, x relies on it, so they
 // have to serve everybody; without it x relies on them already.
-func (v *view) lifeline(x plan.Node) *gate {
+func (v *view) lifeline(x plan.Node) (*gate, []plan.Watch) {
 	if v.d.Timer || v.BGP.MeshOn() {
-		return v.carriersGate(x)
+		g := v.carriersGate(x)
+		return g, v.silentGate(g, x)
 	}
 	g := &gate{}
 	rs := v.carriers(x)
@@ -165,7 +168,29 @@ func (v *view) lifeline(x plan.Node) *gate {
 	if len(rs) == 0 {
 		g.wait("a route reflector that serves")
 	}
-	return g
+	return g, nil
+}
+
+// silentGate demands that the carriers have a session with each node that is not
+// Ready and that x still reaches through the mesh: its own report shows them.
+func (v *view) silentGate(g *gate, x plan.Node) []plan.Watch {
+	if v.d.Timer || len(v.unready) == 0 {
+		return nil
+	}
+	watch := []plan.Watch{{Node: x.Name, Period: v.period("")}}
+	st, ok := v.Statuses[x.Name]
+	if !ok || blank(st) {
+		g.report(x.Name, ok)
+		return watch
+	}
+	before := len(g.waiting)
+	for _, r := range v.carriers(x) {
+		v.sessionsUp(g, v.Statuses[r.Name], r, v.unreadyWith(established(st, isMesh)), isPeer)
+	}
+	if len(g.waiting) == before {
+		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
+	}
+	return watch
 }
 
 // carriers are the leaders that x's routes can be left to: not those that have had
@@ -205,11 +230,13 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 	return &Step{Name: name, Reason: reason, Actions: []plan.Action{plan.ClearReflector{Node: x.Name}}}
 }
 
-// mayBeAlive: x has sessions that its pods may depend on. A kubelet that is down
-// stops no packet; but of a host that is cut off, sessions look Established until
-// BIRD's hold time ends, or until one that had to turn round does not come back.
+// mayBeAlive: x has sessions that its pods may depend on, or they may be about to
+// come back after a change of ours. A kubelet that is down stops no packet; but of
+// a host that is cut off, sessions look Established until BIRD's hold time ends, or
+// until one that had to turn round does not come back.
 func (v *view) mayBeAlive(x plan.Node) bool {
-	return v.serves(x) || v.d.Timer || v.hasSession(x) && !v.deniedBy(x)
+	recent := v.now.Sub(v.lastWrite()) < timerWait
+	return v.serves(x) || v.d.Timer || (v.hasSession(x) || recent) && !v.deniedBy(x)
 }
 
 // stepDown prepares a node in the role for being a client: it turns sessions round

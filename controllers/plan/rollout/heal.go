@@ -115,6 +115,15 @@ func healRoles(v *view) *Step {
 	return s
 }
 
+// healHalf does the same on the way back, where a busy node with half a role would
+// give it back with sessions that nobody expects.
+func healHalf(v *view) *Step {
+	if v.d.Dedicated {
+		return nil
+	}
+	return healRoles(v)
+}
+
 // losesRole: part of what makes the node a reflector is gone. A busy node that has
 // lost all but our mark is an ordinary client again, and promoted as such.
 func (v *view) losesRole(n plan.Node) bool {

@@ -19,7 +19,7 @@ var (
 		deleteStrayPeers, challenge, awaitNodes,
 	}
 	meshRules = []rule{
-		connect, hold, restoreMesh, undoCordon, strayLabels, deleteStrayPairs, demote, deletePeers, forgetMesh, releasePool,
+		connect, hold, restoreMesh, undoCordon, strayLabels, healHalf, deleteStrayPairs, demote, deletePeers, forgetMesh, releasePool,
 	}
 )
 
