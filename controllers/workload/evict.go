@@ -37,7 +37,8 @@ func (p *Pods) Evictable(ctx context.Context, node string) (moving, staying []st
 // DaemonSets, mirror pods and those in the host's network stay, as a drain would
 // let them; pods without a controller stay because they would be lost. Each gets
 // the grace period that it has itself. PodDisruptionBudgets hold. The error tells
-// of the pods that could not be asked; the others were.
+// of the pods that could not be asked; the others were. When the apiserver falls
+// silent, or time runs out, the rest is left for the next time.
 func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 	moving, _, err := p.sort(ctx, node)
 	if err != nil {
@@ -50,19 +51,42 @@ func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		switch err := p.evict(ctx, pod); {
-		case err == nil:
-			out.Evicted++
-		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-			// It is gone, or another one bears its name.
-		case apierrors.IsTooManyRequests(err):
-			out.Blocked = append(out.Blocked, full(pod)+": "+why(err))
-		default:
+		err := p.evict(ctx, pod)
+		if silence(err) && out.Evicted > 0 {
+			break // the others next time
+		}
+		if err := out.note(pod, err); err != nil {
 			failed = append(failed, fmt.Errorf("evicting pod %q from node %q: %w", full(pod), node, err))
+		}
+		if silence(err) {
+			break
 		}
 	}
 	slices.SortFunc(out.Blocked, strings.Compare)
 	return out, errors.Join(failed...)
+}
+
+// note takes down what the apiserver said to one eviction, and gives back what is
+// none of the usual.
+func (e *Eviction) note(pod *corev1.Pod, err error) error {
+	switch {
+	case err == nil:
+		e.Evicted++
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		// It is gone, or another one bears its name.
+	case apierrors.IsTooManyRequests(err):
+		e.Blocked = append(e.Blocked, full(pod)+": "+why(err))
+	default:
+		return err
+	}
+	return nil
+}
+
+// silence: the apiserver has not answered, or our time is up, and asking for one pod
+// more would end the same way.
+func silence(err error) bool {
+	var status apierrors.APIStatus
+	return err != nil && !errors.As(err, &status)
 }
 
 // sort tells a node's pods that can move from those that would be lost. What

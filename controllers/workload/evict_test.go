@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -112,4 +113,52 @@ func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 	require.Nil(t, b.live("web-0").DeletionTimestamp)
 	require.NoError(t, b.evict(t.Context(), b.live("web-0")))
 	require.NotNil(t, b.live("web-0").DeletionTimestamp)
+}
+
+// stuck lets so many evictions through, and then nothing until the caller gives up.
+type stuck struct {
+	http.RoundTripper
+	left, asked int
+}
+
+func (s *stuck) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost {
+		return s.RoundTripper.RoundTrip(r)
+	}
+	s.asked++
+	if s.left--; s.left < 0 {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// Time that runs out after some pods were asked is no failure: the others are asked
+// next time.
+func TestWhenTimeRunsOutTheOthersAreAskedNextTime(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"p1", "p2", "p3", "p4"} {
+		b.pod("h1", name, replicated)
+	}
+	cfg, err := b.plane.UserConfig(b.user, "system:masters")
+	require.NoError(t, err)
+	transport := &stuck{RoundTripper: httpClient(t, cfg).Transport, left: 1}
+	pods, err := New(Config{RestConfig: cfg, HTTPClient: &http.Client{Transport: transport}})
+	require.NoError(t, err)
+	evict := func() (Eviction, error) {
+		ctx, cancel := timeout(t, time.Second)
+		defer cancel()
+		return pods.Evict(ctx, "h1")
+	}
+	did, err := evict()
+	require.NoError(t, err)
+	require.Equal(t, Eviction{Evicted: 1}, did)
+	require.Equal(t, 2, transport.asked)
+	_, err = evict()
+	require.ErrorContains(t, err, `evicting pod "`+b.space+`/p2" from node "h1"`, "nobody at all could be asked")
+	require.NotContains(t, err.Error(), "p3", "one is enough")
+	transport.left = 2
+	did, err = evict()
+	require.NoError(t, err)
+	require.Equal(t, 2, did.Evicted)
 }
