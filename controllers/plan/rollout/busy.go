@@ -110,7 +110,9 @@ func (v *view) promoteNext() *Step {
 	if !v.staged() {
 		promote.Reason += " at once (promotion: Immediate): " + v.cost(x)
 		promote.Actions = append(stage, promote.Actions...) // killed in between, the peers do no harm
-	} else if len(stage) > 0 {
+		return promote
+	}
+	if len(stage) > 0 {
 		return &Step{Name: "StagePeers", Reason: reason + ": the others prepare to carry its routes", Actions: stage}
 	}
 	g, watch := v.lifeline(x)

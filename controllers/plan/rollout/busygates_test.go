@@ -196,3 +196,47 @@ func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
 	o.Nodes[3].CordonMark = true
 	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
 }
+
+// Node-06 is not Ready. Whether its host is cut off, or only its kubelet is down,
+// shows in its sessions, and only after a while.
+func TestANodeThatIsNotReadyIsWaitedForWhileItMayBeAlive(t *testing.T) {
+	const silent = "node-06"
+	down := func(since time.Duration, reflectors ...string) func(*world, *rollout.Observed) {
+		return func(w *world, o *rollout.Observed) {
+			for _, r := range reflectors {
+				withPeer(o, r, w.nodes[silent].Addresses[0], func(s *plan.Session) {
+					s.Established, s.Since = false, w.now.Add(-since)
+				})
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		edit func(*world, *rollout.Observed)
+		goes bool
+	}{
+		"all have their session with it":              {edit: func(*world, *rollout.Observed) {}, goes: true},
+		"one has lost it a moment ago":                {edit: down(10*time.Second, "node-05")},
+		"one has not had it for longer than it takes": {edit: down(80*time.Second, "node-05"), goes: true},
+		"only the one that goes has it":               {edit: down(80*time.Second, "node-01", "node-03", "node-05")},
+		"nobody has it":                               {edit: down(80*time.Second, "node-01", "node-02", "node-03", "node-05"), goes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newBusyWorld(1, 7, 1, 3)
+			require.Empty(t, w.settle())
+			w.nodes["node-02"].Cordoned = true
+			o := w.until(t, "RemoveReflector")
+			for i := range o.Nodes {
+				if o.Nodes[i].Name == silent {
+					o.Nodes[i].Ready, o.Nodes[i].ReadyChanged = false, w.now.Add(-2*time.Minute)
+				}
+			}
+			tc.edit(w, &o)
+			s := w.next(o)
+			if tc.goes {
+				require.Contains(t, s.Actions, plan.ClearReflector{Node: "node-02"}, "%s %v", s.Reason, s.WaitingFor)
+			} else {
+				require.NotContains(t, s.Actions, plan.ClearReflector{Node: "node-02"}, s.Reason)
+			}
+		})
+	}
+}

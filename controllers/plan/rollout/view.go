@@ -204,7 +204,25 @@ func (v *view) served() []plan.Node {
 	for _, n := range v.witnesses() {
 		maps.Copy(alive, established(v.Statuses[n.Name], isPeer))
 	}
-	return append(slices.Clone(v.clients), v.unreadyWith(alive)...)
+	return append(slices.Clone(v.clients), slices.DeleteFunc(v.unreadyWith(alive), v.isGone)...)
+}
+
+// isGone: of a node that is not Ready, some sessions look Established and others have
+// been down for longer than any takes to start. A host that is cut off looks like
+// that until BIRD's hold time (240 s) ends. Should it be alive after all, it keeps a
+// reflector that stays.
+func (v *view) isGone(n plan.Node) bool {
+	up, down := false, false
+	for _, h := range v.witnesses() {
+		for _, s := range v.Statuses[h.Name].Sessions {
+			if !isPeer(s.Kind) || !slices.Contains(n.Addresses, s.Peer) {
+				continue
+			}
+			up = up || s.Established && v.isWanted(h)
+			down = down || !s.Established && !s.Since.IsZero() && v.now.Sub(s.Since) > timerWait
+		}
+	}
+	return up && down
 }
 
 // witnesses are the reflectors whose reports tell who is alive. The last word of one
