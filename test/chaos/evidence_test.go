@@ -60,7 +60,7 @@ func (c *cluster) lost(e event, without ...string) probe.Report {
 	require.GreaterOrEqual(c.t, len(report.Pairs), len(alive)*(len(alive)-1), "all pairs of %v are probed", alive)
 	took := report.Until.Sub(report.From)
 	sent, lost := report.Totals()
-	least := float64(len(alive)*(len(alive)-1)) * took.Seconds() / report.Interval.Seconds() / 2
+	least := float64(len(alive)*(len(alive)-1)) * took.Seconds() / report.Interval.Seconds() / 5 // a busy machine skips some
 	require.Greater(c.t, float64(sent), least, "probes in %s between %v", took, alive)
 	c.t.Logf("    in %s between %v: %d of %d probes lost, longest outage %s, on %d of %d pairs",
 		took.Round(time.Millisecond), alive, lost, sent, report.LongestOutage().Round(time.Millisecond), len(report.Lossy()), len(report.Pairs))
