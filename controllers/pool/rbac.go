@@ -15,7 +15,7 @@ package pool
 //
 // Pods, where existing nodes reflect: how many run on a node, and eviction from one
 // that is to become a reflector (promotion: Drain). PodDisruptionBudgets hold.
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 //
 // Calico. Of the BGPConfigurations, only the default one is ever written.

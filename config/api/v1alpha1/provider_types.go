@@ -23,8 +23,8 @@ const (
 // ProviderSpec says where route-reflector nodes come from.
 type ProviderSpec struct {
 	// Type names the supplier. Auto means IKS when nodes carry an ibm://
-	// providerID, else ExistingNodes. It cannot be changed while a worker pool
-	// of rrpool's exists.
+	// providerID, else ExistingNodes, and stays with that while existing nodes
+	// are chosen. It cannot be changed while a pool of rrpool's exists.
 	//
 	// +kubebuilder:default=Auto
 	// +optional
