@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -195,4 +196,40 @@ func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
 			require.LessOrEqual(t, switches, tc.most, w.story())
 		})
 	}
+}
+
+// A reflector that has lost all its sessions says of the others that they are gone.
+// Were it believed, nobody would count as serving, and sessions that the cluster
+// depends on would be restarted.
+func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
+	w := newWorld(1, 6, 3)
+	require.Empty(t, w.settle())
+	w.now = w.now.Add(time.Hour)
+	o := w.observe()
+	rs := w.reflectors()
+	editStatus(&o, rs[0].Name, func(st *plan.Status) {
+		st.Updated = w.now
+		for i := range st.Sessions {
+			st.Sessions[i].Established, st.Sessions[i].Since = false, w.now.Add(-2*time.Minute)
+		}
+	})
+	serving := 0
+	for _, r := range w.next(o).Reflectors {
+		if r.Serving {
+			serving++
+		}
+	}
+	require.Equal(t, 2, serving)
+	editStatus(&o, rs[0].Name, func(st *plan.Status) { // the control: one that serves is believed
+		for i := range st.Sessions {
+			st.Sessions[i].Established = !slices.Contains(rs[1].Addresses, st.Sessions[i].Peer)
+		}
+	})
+	serving = 0
+	for _, r := range w.next(o).Reflectors {
+		if r.Serving {
+			serving++
+		}
+	}
+	require.Equal(t, 2, serving)
 }

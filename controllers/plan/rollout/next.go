@@ -146,11 +146,18 @@ func (v *view) clientsOf(st plan.Status) (served, clients int) {
 // as dead, and its node as no reflector.
 const silence = time.Minute
 
+// credible: a reflector that most clients have a session with. One that has lost
+// them itself cannot tell that the others are gone.
+func (v *view) credible(h plan.Node) bool {
+	served, clients := v.clientsOf(v.Statuses[h.Name])
+	return clients == 0 || 2*served > clients
+}
+
 // deniedBy: another reflector reports its session with n as down for longer than
 // sessions take to start.
 func (v *view) deniedBy(n plan.Node) bool {
 	for _, h := range others(v.holders, n) {
-		if !usable(h) || v.now.Sub(v.lastReady([]plan.Node{n, h})) < timerWait {
+		if !usable(h) || !v.credible(h) || v.now.Sub(v.lastReady([]plan.Node{n, h})) < timerWait {
 			continue
 		}
 		for _, s := range v.Statuses[h.Name].Sessions {
