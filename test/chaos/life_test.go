@@ -76,10 +76,11 @@ func killBIRD(c *cluster) {
 }
 
 // cutLink: the node is Unknown, and another one of its zone takes over. It is the
-// most senior one, whose peers hold on to its sessions for minutes.
+// most junior one: of the most senior one, which has to step down first in case
+// it is alive, the peers hold on to its sessions for three minutes.
 func cutLink(c *cluster) {
 	before, zones := c.reflectors(), c.zones()
-	victim := before[0]
+	victim := before[len(before)-1]
 	e := c.begin("a reflector's link is cut")
 	require.NoError(c.t, c.Lab.CutLink(victim))
 	require.NoError(c.t, c.Lab.SetUnknown(c.ctx, victim))
@@ -126,6 +127,7 @@ func cutZone(c *cluster) {
 	after := c.waitReflectors("the zone to have its share back", func(h []string) bool { return len(h) == 3 && c.onePerZone(h) })
 	require.NotContains(c.t, after, lent)
 	c.told(e, []string{"ReflectorRemoved", lent})
+	require.Empty(c.t, c.meshWrites(e), "there were enough reflectors all the time")
 	c.requireLostNothing(e, cut...)
 }
 
