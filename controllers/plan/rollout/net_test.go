@@ -233,3 +233,27 @@ func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
 	}
 	require.Equal(t, 2, serving)
 }
+
+// A zone that comes back brings clients that cannot have sessions yet. Nobody stops
+// serving because of that.
+func TestClientsThatComeBackAreNotMissedAtOnce(t *testing.T) {
+	for name, w := range map[string]*world{"existing nodes": newBusyWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 6, 3)} {
+		t.Run(name, func(t *testing.T) {
+			require.Empty(t, w.settle())
+			plain := slices.DeleteFunc(w.clients(), func(m *machine) bool { return m.RoleLabel })
+			for _, m := range plain[:len(plain)/2] {
+				w.setAlive(m.Name, false)
+			}
+			w.tellFor(600)
+			require.False(t, w.bgp.MeshOn())
+			for _, m := range plain[:len(plain)/2] {
+				w.setAlive(m.Name, true)
+			}
+			for range 120 {
+				w.tick()
+				w.manage(-1)
+				require.False(t, w.bgp.MeshOn(), w.story())
+			}
+		})
+	}
+}

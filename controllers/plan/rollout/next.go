@@ -128,13 +128,13 @@ func (v *view) serves(n plan.Node) bool {
 }
 
 // clientsOf counts the clients that a reflector has a session with, and all of
-// them; one that has just joined the cluster cannot be missed yet.
+// them; one that has just joined the cluster, or come back, cannot be missed yet.
 func (v *view) clientsOf(st plan.Status) (served, clients int) {
 	up := established(st, isPeer)
 	for _, c := range v.clients {
 		if fromAny(up, c.Addresses) {
 			served++
-		} else if v.now.Sub(c.Created) < timerWait {
+		} else if v.now.Sub(latest(c.Created, c.ReadyChanged)) < timerWait {
 			continue
 		}
 		clients++
