@@ -7,11 +7,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // shutDownTogether: nobody is left to carry anything, and every route is withdrawn.
-// The mesh is switched on without a wait, and carries everyone within seconds.
+// The mesh is switched on without a wait, and carries everyone within seconds. The
+// grace is as it is by default, so that nothing else happens meanwhile.
 func shutDownTogether(c *cluster) {
+	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+		spec.Rollout.NotReadyGrace = metav1.Duration{Duration: time.Minute}
+	})
 	going := c.reflectors()
 	e := c.begin("all reflectors shut down together")
 	var all sync.WaitGroup
