@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,18 +131,20 @@ func requireReflected(t *testing.T, ctx context.Context, s *site.Site, reflector
 	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, statuses.Items, len(reflectors))
-	for _, name := range s.Lab.Nodes() {
-		sessions, err := s.Lab.Sessions(name)
-		require.NoError(t, err)
-		want := len(reflectors)
-		if slices.Contains(reflectors, name) {
-			want = len(s.Lab.Nodes()) - 1
+	soon(t, func(c *assert.CollectT) {
+		for _, name := range s.Lab.Nodes() {
+			sessions, err := s.Lab.Sessions(name)
+			require.NoError(c, err)
+			want := len(reflectors)
+			if slices.Contains(reflectors, name) {
+				want = len(s.Lab.Nodes()) - 1
+			}
+			require.Len(c, sessions, want, "%s peers with the reflectors and nobody else: %+v", name, sessions)
+			for _, session := range sessions {
+				require.True(c, session.Established() && !session.Mesh(), "%s: %+v", name, session)
+			}
 		}
-		require.Len(t, sessions, want, "%s peers with the reflectors and nobody else: %+v", name, sessions)
-		for _, session := range sessions {
-			require.True(t, session.Established() && !session.Mesh(), "%s: %+v", name, session)
-		}
-	}
+	})
 }
 
 // nodeObjects are all nodes, by name.

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -74,14 +76,23 @@ func requireMigrated(t *testing.T, ctx context.Context, s *site.Site, zones int)
 	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, statuses.Items, len(workers), "one CalicoNodeStatus a reflector, whatever the cluster's size")
-	for _, name := range s.Workers {
-		sessions, err := s.Lab.Sessions(name)
-		require.NoError(t, err)
-		require.Len(t, sessions, len(workers), "%s peers with the reflectors and nobody else", name)
-		for _, session := range sessions {
-			require.True(t, session.Established() && !session.Mesh(), "%s: %+v", name, session)
+	soon(t, func(c *assert.CollectT) {
+		for _, name := range s.Workers {
+			sessions, err := s.Lab.Sessions(name)
+			require.NoError(c, err)
+			require.Len(c, sessions, len(workers), "%s peers with the reflectors and nobody else", name)
+			for _, session := range sessions {
+				require.True(c, session.Established() && !session.Mesh(), "%s: %+v", name, session)
+			}
 		}
-	}
+	})
+}
+
+// soon waits until a check of sessions passes: what the manager has written a moment
+// ago, confd has yet to render.
+func soon(t *testing.T, check func(c *assert.CollectT)) {
+	t.Helper()
+	require.EventuallyWithT(t, check, 20*time.Second, 200*time.Millisecond)
 }
 
 // requireMeshed checks that nothing of ours is left and everything is as it was.
@@ -100,13 +111,15 @@ func requireMeshed(t *testing.T, ctx context.Context, s *site.Site, before *apiv
 	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
 	require.NoError(t, err)
 	require.Empty(t, statuses.Items)
-	for _, name := range s.Workers {
-		sessions, err := s.Lab.Sessions(name)
-		require.NoError(t, err)
-		for _, session := range sessions {
-			require.True(t, session.Mesh(), "%s: %+v", name, session)
+	soon(t, func(c *assert.CollectT) {
+		for _, name := range s.Workers {
+			sessions, err := s.Lab.Sessions(name)
+			require.NoError(c, err)
+			for _, session := range sessions {
+				require.True(c, session.Mesh(), "%s: %+v", name, session)
+			}
 		}
-	}
+	})
 }
 
 // bgpConfiguration is the default one, nil when there is none.
