@@ -50,10 +50,11 @@ func (v *view) nextIn() *plan.Node {
 		return n.CordonedByUs || slices.ContainsFunc(group, func(r plan.Node) bool { return v.isOver(r, n) })
 	}
 	cheapest, _ := selection.Cheapest(in, v.rules())
+	alone := v.alone(in[0]) // so are all: none of them has the role
 	first := slices.MinFunc(in, func(a, b plan.Node) int {
 		return cmp.Or(
 			plan.TrueFirst(prepared(a), prepared(b)),
-			plan.TrueFirst(v.alone(a) && a.Name == cheapest.Name, v.alone(b) && b.Name == cheapest.Name),
+			plan.TrueFirst(alone && a.Name == cheapest.Name, alone && b.Name == cheapest.Name),
 			a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name),
 		)
 	})
@@ -136,8 +137,7 @@ func (v *view) promoteFirst(promote *Step) *Step {
 	}
 	if left := v.lastWrite().Add(v.quiet).Sub(v.now); left > 0 {
 		g := &gate{}
-		g.wait("the nodes to take over the last change (%s)", v.quiet)
-		g.in(left)
+		g.takeOver(v.quiet, left)
 		return g.step(promote.Name, promote.Reason)
 	}
 	promote.Actions = append(promote.Actions, plan.Pause{For: headStart},
@@ -186,9 +186,7 @@ func (v *view) silentGate(g *gate, x plan.Node) []plan.Watch {
 		return watch
 	}
 	before := len(g.waiting)
-	for _, r := range v.carriers(x) {
-		v.sessionsUp(g, v.Statuses[r.Name], r, v.unreadyWith(established(st, isMesh)), isPeer)
-	}
+	v.unreadyGate(g, st, v.carriers(x))
 	if len(g.waiting) == before {
 		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
 	}
@@ -207,7 +205,7 @@ func (v *view) carriers(x plan.Node) []plan.Node {
 // they serve.
 func (v *view) carriersGate(x plan.Node) *gate {
 	with := *v
-	if !slices.ContainsFunc(v.clients, func(c plan.Node) bool { return c.Name == x.Name }) {
+	if !named(v.clients, x) {
 		with.clients = append(slices.Clone(v.clients), x)
 	}
 	return with.reflectorGate(v.carriers(x), v.settle)
@@ -383,11 +381,9 @@ func awaitNodes(v *view) *Step {
 		Reason: fmt.Sprintf("%d route reflectors are wanted, and %d nodes can be", v.total, len(v.wanted)),
 		Again:  poolPoll,
 	}
+	rules := v.rules()
 	for _, n := range v.Nodes {
-		why := v.rules().Unfit(n)
-		if why == "" && v.lost(n) {
-			why = "it is not Ready"
-		}
+		why := v.unfit(rules, n)
 		if why != "" && n.SpeaksBGP() {
 			s.WaitingFor = append(s.WaitingFor, fmt.Sprintf("node %s: %s", n.Name, strings.TrimPrefix(why, "it is ")))
 		}
@@ -398,12 +394,21 @@ func awaitNodes(v *view) *Step {
 	return s
 }
 
+// unfit says why a busy node cannot be or stay a reflector, "" when it can.
+func (v *view) unfit(rules selection.Rules, n plan.Node) string {
+	why := rules.Unfit(n)
+	if why == "" && v.lost(n) {
+		why = "it is not Ready"
+	}
+	return why
+}
+
 // enlist brings chosen nodes into the pool.
 func (v *view) enlist() *Step {
-	next, ok := selection.Next(v.Nodes, v.rules())
-	if !ok {
+	if len(v.absent) == 0 {
 		return nil
 	}
+	next, _ := selection.Next(v.Nodes, v.rules())
 	reason := fmt.Sprintf("node %s is to be a route reflector: %d of %d are chosen", next.Name, len(v.wanted), v.total)
 	if len(v.wanted) == 0 && len(v.group()) == 0 {
 		reason += "; as the first one: " + v.cost(next)

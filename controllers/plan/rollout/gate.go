@@ -40,6 +40,13 @@ func (g *gate) report(node string, exists bool) {
 	}
 }
 
+// takeOver waits for what is left of the time that nodes may need to render our
+// last change.
+func (g *gate) takeOver(all, left time.Duration) {
+	g.wait("the nodes to take over the last change (%s)", all)
+	g.in(left)
+}
+
 // in asks to look again after d.
 func (g *gate) in(d time.Duration) {
 	if g.again == 0 || d < g.again {
@@ -186,8 +193,7 @@ func (v *view) prove(g *gate, st plan.Status, settled, after time.Time) {
 	defer func() { g.proofs += len(g.waiting) - closed }()
 	switch {
 	case after.After(v.now):
-		g.wait("the nodes to take over the last change (%s)", v.quiet)
-		g.in(after.Sub(v.now))
+		g.takeOver(v.quiet, after.Sub(v.now))
 	case st.Updated.IsZero(), st.Updated.Before(after), v.now.Sub(st.Updated) > freshFor && !settled.After(v.now):
 		g.wait("a fresh status report from %s", st.Node)
 		g.refresh = append(g.refresh, st.Node)

@@ -127,7 +127,7 @@ func (v *view) routesGate(g *gate, c plan.Node, routes bool) {
 		return
 	}
 	before := len(g.waiting)
-	v.unreadyGate(g, st)
+	v.unreadyGate(g, st, v.wanted)
 	if routes {
 		v.learned(g, st, c)
 	}
@@ -148,10 +148,11 @@ func (v *view) learned(g *gate, st plan.Status, c plan.Node) {
 }
 
 // unreadyGate demands that a node which is not Ready, and which the mesh still
-// reaches, has its sessions with every reflector before the mesh goes.
-func (v *view) unreadyGate(g *gate, st plan.Status) {
+// reaches from where st comes from, has its sessions with these reflectors before
+// the mesh goes there.
+func (v *view) unreadyGate(g *gate, st plan.Status, rs []plan.Node) {
 	alive := v.unreadyWith(established(st, isMesh))
-	for _, rr := range v.wanted {
+	for _, rr := range rs {
 		v.sessionsUp(g, v.Statuses[rr.Name], rr, alive, isPeer)
 	}
 }

@@ -123,6 +123,11 @@ func (v *view) serves(n plan.Node) bool {
 	case blank(st) && v.now.Sub(st.Cleared) > silence:
 		return false
 	}
+	return v.hasMost(st)
+}
+
+// hasMost: the report shows sessions with most clients.
+func (v *view) hasMost(st plan.Status) bool {
 	served, clients := v.clientsOf(st)
 	return clients == 0 || 2*served > clients
 }
@@ -146,24 +151,20 @@ func (v *view) clientsOf(st plan.Status) (served, clients int) {
 // as dead, and its node as no reflector.
 const silence = time.Minute
 
-// credible: a reflector that most clients have a session with. One that has lost
-// them itself cannot tell that the others are gone.
-func (v *view) credible(h plan.Node) bool {
-	served, clients := v.clientsOf(v.Statuses[h.Name])
-	return clients == 0 || 2*served > clients
-}
-
 // deniedBy: another reflector reports its session with n as down for longer than
-// sessions take to start.
+// sessions take to start. One that has lost most of its own cannot tell.
 func (v *view) deniedBy(n plan.Node) bool {
 	for _, h := range others(v.holders, n) {
-		if !usable(h) || !v.credible(h) || v.now.Sub(v.lastReady([]plan.Node{n, h})) < timerWait {
+		if !usable(h) || v.now.Sub(v.lastReady([]plan.Node{n, h})) < timerWait {
 			continue
 		}
-		for _, s := range v.Statuses[h.Name].Sessions {
-			if !s.Established && isPeer(s.Kind) && slices.Contains(n.Addresses, s.Peer) && !s.Since.IsZero() && s.Since.After(v.Statuses[n.Name].Updated) {
-				return true
-			}
+		st := v.Statuses[h.Name]
+		down := slices.ContainsFunc(st.Sessions, func(s plan.Session) bool {
+			return !s.Established && isPeer(s.Kind) && slices.Contains(n.Addresses, s.Peer) &&
+				!s.Since.IsZero() && s.Since.After(v.Statuses[n.Name].Updated)
+		})
+		if down && v.hasMost(st) {
+			return true
 		}
 	}
 	return false

@@ -11,7 +11,8 @@ import (
 // Busy reflectors are paired by seniority: for every two of them there is a
 // BGPPeer by which the senior treats the junior as its client, role or not. Who
 // gets the role is made everybody's junior beforehand, which renders what was
-// there; who gives it back has to be everybody's junior as well.
+// there already. Who gives it back turns into a client of its juniors, and somebody
+// senior to both passes their routes on meanwhile.
 
 // group are the nodes in the role, or in half of it, the most senior first.
 func (v *view) group() []plan.Node {
@@ -116,12 +117,19 @@ func (v *view) leaves(n plan.Node) bool { return v.victim != nil && v.victim.Nam
 // changes nothing that is rendered.
 func (v *view) subordinate(x plan.Node) []plan.Action {
 	var out []plan.Action
-	for _, r := range others(v.group(), x) {
-		for _, want := range v.over(r, x) {
-			if have, ok := v.peer(want.Name); !ok || !SamePeer(have, want) {
-				out = append(out, plan.PutPeer{Peer: want})
-			}
+	for _, want := range v.overAll(x) {
+		if have, ok := v.peer(want.Name); !ok || !SamePeer(have, want) {
+			out = append(out, plan.PutPeer{Peer: want})
 		}
+	}
+	return out
+}
+
+// overAll gives the peers by which all others in the role are over x.
+func (v *view) overAll(x plan.Node) []plan.Peer {
+	var out []plan.Peer
+	for _, r := range others(v.group(), x) {
+		out = append(out, v.over(r, x)...)
 	}
 	return out
 }
@@ -161,13 +169,13 @@ func (v *view) bridged(x, j plan.Node) bool {
 
 // isStray: a peer of ours that the plan does not have, and that prepares nothing.
 func (v *view) isStray(p plan.Peer) bool {
-	if !p.Owned || slices.ContainsFunc(v.peers, func(w plan.Peer) bool { return w.Name == p.Name }) {
-		return false
-	}
+	return p.Owned && !slices.ContainsFunc(v.planned(), func(w plan.Peer) bool { return w.Name == p.Name })
+}
+
+// planned are the peers of the plan, and those that prepare the next promotion.
+func (v *view) planned() []plan.Peer {
 	if v.candidate == nil {
-		return true
+		return v.peers
 	}
-	return !slices.ContainsFunc(v.group(), func(r plan.Node) bool {
-		return slices.ContainsFunc(v.over(r, *v.candidate), func(w plan.Peer) bool { return w.Name == p.Name })
-	})
+	return append(slices.Clone(v.peers), v.overAll(*v.candidate)...)
 }

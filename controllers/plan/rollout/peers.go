@@ -172,8 +172,7 @@ func deleteStrayPairs(v *view) *Step {
 	}
 	if left > 0 {
 		g := &gate{}
-		g.wait("the nodes to take over the last change (%s)", wait)
-		g.in(left)
+		g.takeOver(wait, left)
 		return g.step(s.Name, s.Reason)
 	}
 	return s

@@ -80,12 +80,7 @@ func foreignReflector(v *view) *plan.Problem {
 
 // nameTaken: a BGPPeer of somebody else under one of our names.
 func nameTaken(v *view) *plan.Problem {
-	ours := slices.Clone(v.peers)
-	if v.candidate != nil {
-		for _, r := range v.group() {
-			ours = append(ours, v.over(r, *v.candidate)...)
-		}
-	}
+	ours := v.planned()
 	for _, p := range v.Peers {
 		if !p.Owned && slices.ContainsFunc(ours, func(w plan.Peer) bool { return w.Name == p.Name }) {
 			return &plan.Problem{Reason: "NameTaken", Message: fmt.Sprintf(

@@ -109,12 +109,10 @@ func (v *view) overfull(zone string) bool {
 // everyone for the removal delay.
 func (v *view) removeReflector(n plan.Node) *Step {
 	reason := fmt.Sprintf("route reflector %s is more than the %d wanted", n.Name, v.total)
-	switch why := v.rules().Unfit(n); {
-	case v.d.Dedicated:
-	case why != "":
-		reason = fmt.Sprintf("route reflector %s goes: %s", n.Name, why)
-	case v.lost(n):
-		reason = fmt.Sprintf("route reflector %s goes: it is not Ready", n.Name)
+	if !v.d.Dedicated {
+		if why := v.unfit(v.rules(), n); why != "" {
+			reason = fmt.Sprintf("route reflector %s goes: %s", n.Name, why)
+		}
 	}
 	if !v.complete() {
 		return &Step{
