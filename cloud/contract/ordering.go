@@ -74,15 +74,7 @@ func otherFlavor(t *testing.T, h Harness) {
 func replacesInTurn(t *testing.T, h Harness) {
 	p := h.Provider()
 	settle(t, h, p, h.spec(2))
-	zone := h.World.Workers()[0].Zone
-	want := h.spec(2)
-	for _, w := range h.World.Workers() {
-		if w.Zone == zone {
-			h.World.Break(w.ID, "dead")
-			want.Replace = append(want.Replace, w.ID)
-		}
-	}
-	require.Len(t, want.Replace, 2)
+	want := breakZone(t, h)
 	got := until(t, h, p, want)
 	require.NotEmpty(t, got.WaitingFor)
 	touched := 0

@@ -48,9 +48,9 @@ func wrongSpecs(t *testing.T, h Harness) {
 	require.Equal(t, requests, h.World.Requests())
 }
 
-func replacesZone(t *testing.T, h Harness) {
-	p := h.Provider()
-	settle(t, h, p, h.spec(2))
+// breakZone breaks both workers of a zone, and gives the spec that replaces them.
+func breakZone(t *testing.T, h Harness) cloud.PoolSpec {
+	t.Helper()
 	zone := h.World.Workers()[0].Zone
 	want := h.spec(2)
 	for _, w := range h.World.Workers() {
@@ -60,6 +60,13 @@ func replacesZone(t *testing.T, h Harness) {
 		}
 	}
 	require.Len(t, want.Replace, 2)
+	return want
+}
+
+func replacesZone(t *testing.T, h Harness) {
+	p := h.Provider()
+	settle(t, h, p, h.spec(2))
+	want := breakZone(t, h)
 	settle(t, h, p, want)
 	whole(t, h, p, 2, zoneCount)
 	for _, id := range want.Replace {

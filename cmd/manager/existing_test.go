@@ -83,13 +83,7 @@ func TestAWholeLifeOnExistingNodes(t *testing.T) {
 func busyCluster(t *testing.T) (*controlplane.ControlPlane, client.Client) {
 	t.Helper()
 	ctx := t.Context()
-	calico, err := controlplane.CalicoCRDs(ctx)
-	require.NoError(t, err)
-	own, err := controlplane.OwnCRDs(ctx)
-	require.NoError(t, err)
-	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: controlplane.AuditAll, CRDs: []string{calico, own}})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	plane := auditedPlane(t)
 	admin := adminOf(t, plane)
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}}
 	for _, file := range []string{"role.yaml", "bindings.yaml"} {

@@ -177,7 +177,8 @@ func TestWhatIsInTheWayIsSaidAndLeftAlone(t *testing.T) {
 	s.T = t
 }
 
-func newSite(t *testing.T) *site {
+// auditedPlane is a control plane of the test's own, whose audit log has every request.
+func auditedPlane(t *testing.T) *controlplane.ControlPlane {
 	t.Helper()
 	ctx := t.Context()
 	calico, err := controlplane.CalicoCRDs(ctx)
@@ -187,6 +188,12 @@ func newSite(t *testing.T) *site {
 	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: controlplane.AuditAll, CRDs: []string{calico, own}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	return plane
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	plane := auditedPlane(t)
 	s := &site{T: t, plane: plane, admin: adminOf(t, plane)}
 	cluster(t, s.admin)
 	s.newCloud()

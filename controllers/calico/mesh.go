@@ -92,7 +92,7 @@ func keep(act plan.DisableMesh, have savedMesh, before *savedMesh) (string, erro
 		sources = append(sources, *before)
 	}
 	for _, s := range sources {
-		if s.Password != nil && sameRef(refOf(s.Password), act.Saved.Password) {
+		if s.Password != nil && plan.SameRef(refOf(s.Password), act.Saved.Password) {
 			out.Password = s.Password
 			break
 		}
@@ -106,7 +106,7 @@ func keep(act plan.DisableMesh, have savedMesh, before *savedMesh) (string, erro
 
 func sameMesh(a, b plan.Mesh) bool {
 	sameEnabled := a.Enabled == b.Enabled || a.Enabled != nil && b.Enabled != nil && *a.Enabled == *b.Enabled
-	return sameEnabled && sameRef(a.Password, b.Password) && sameDuration(a.MaxRestartTime, b.MaxRestartTime)
+	return sameEnabled && plan.SameRef(a.Password, b.Password) && plan.SameDuration(a.MaxRestartTime, b.MaxRestartTime)
 }
 
 // rfc3339 is how times are written on objects.

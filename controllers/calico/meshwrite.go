@@ -66,7 +66,7 @@ func decidedOn(act plan.DisableMesh, have savedMesh, before *savedMesh) error {
 	case before == nil && act.SavedAbsent:
 		return changed(meshObject, "somebody has created it")
 	case before == nil && !sameMesh(act.Saved, now),
-		before != nil && now.Password != nil && !sameRef(act.Saved.Password, now.Password):
+		before != nil && now.Password != nil && !plan.SameRef(act.Saved.Password, now.Password):
 		return changed(meshObject, "somebody has changed the mesh")
 	}
 	return nil

@@ -81,14 +81,6 @@ func peerSpec(p plan.Peer) apiv3.BGPPeerSpec {
 	return spec
 }
 
-// samePeer reports whether a peer says what is wanted.
-func samePeer(have, want plan.Peer) bool {
-	return have.Node == want.Node && have.NodeSelector == want.NodeSelector &&
-		have.PeerIP == want.PeerIP && have.PeerSelector == want.PeerSelector &&
-		have.ASN == want.ASN && have.Manual == want.Manual && have.Extra == want.Extra &&
-		sameRef(have.Password, want.Password) && sameDuration(have.MaxRestartTime, want.MaxRestartTime)
-}
-
 // putPeer creates a BGPPeer of ours, or makes it equal to want.
 func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	if want.Extra != "" {
@@ -108,7 +100,7 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	if !now.Owned {
 		return false, &NameTakenError{Kind: apiv3.KindBGPPeer, Name: want.Name}
 	}
-	if samePeer(now, want) {
+	if plan.SamePeer(now, want) {
 		a.store.put(have)
 		return false, nil
 	}
@@ -185,12 +177,4 @@ func durationOf(d *metav1.Duration) *time.Duration {
 		return nil
 	}
 	return &d.Duration
-}
-
-func sameRef(a, b *plan.SecretRef) bool {
-	return a == b || a != nil && b != nil && *a == *b
-}
-
-func sameDuration(a, b *time.Duration) bool {
-	return a == b || a != nil && b != nil && *a == *b
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
-	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
@@ -69,11 +68,11 @@ func TestAPeerBetweenTwoReflectorsComesBackAsItWasWritten(t *testing.T) {
 	require.Len(t, seen, 2)
 	for i, want := range pairs {
 		require.Equal(t, want.Name, seen[i].Name)
-		require.True(t, rollout.SamePeer(want, seen[i]), "%+v is not %+v", seen[i], want)
+		require.True(t, plan.SamePeer(want, seen[i]), "%+v is not %+v", seen[i], want)
 		require.True(t, topology.IsPair(seen[i]))
 		other := want
 		other.ASN++
-		require.False(t, rollout.SamePeer(other, seen[i]))
+		require.False(t, plan.SamePeer(other, seen[i]))
 		b.apply(plan.DeletePeer{Name: want.Name}, true)
 	}
 	require.Empty(t, b.observe().Peers)
@@ -93,10 +92,10 @@ func TestTheOtherSideOfAPeerIsHeldBackAndLetGo(t *testing.T) {
 	b.apply(plan.PutPeer{Peer: held}, false)
 	require.Equal(t, apiv3.ReversePeeringManual, *live())
 	b.run()
-	require.True(t, rollout.SamePeer(held, b.observe().Peers[0]))
-	require.False(t, rollout.SamePeer(clients, b.observe().Peers[0]))
+	require.True(t, plan.SamePeer(held, b.observe().Peers[0]))
+	require.False(t, plan.SamePeer(clients, b.observe().Peers[0]))
 	b.apply(plan.PutPeer{Peer: clients}, true)
-	require.True(t, rollout.SamePeer(clients, b.observe().Peers[0]))
+	require.True(t, plan.SamePeer(clients, b.observe().Peers[0]))
 	if now := live(); now != nil {
 		require.Equal(t, apiv3.ReversePeeringAuto, *now)
 	}

@@ -30,7 +30,7 @@ func restoreMesh(v *view) *Step {
 	if saved == nil || !v.BGP.Restored.IsZero() {
 		return nil
 	}
-	if sameRef(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.holders, v.settle).open() {
+	if plan.SameRef(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.holders, v.settle).open() {
 		return s
 	}
 	return nil

@@ -118,7 +118,7 @@ func (v *view) leaves(n plan.Node) bool { return v.victim != nil && v.victim.Nam
 func (v *view) subordinate(x plan.Node) []plan.Action {
 	var out []plan.Action
 	for _, want := range v.overAll(x) {
-		if have, ok := v.peer(want.Name); !ok || !SamePeer(have, want) {
+		if have, ok := v.peer(want.Name); !ok || !plan.SamePeer(have, want) {
 			out = append(out, plan.PutPeer{Peer: want})
 		}
 	}

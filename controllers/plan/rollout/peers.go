@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
@@ -43,13 +42,13 @@ func writePeers(v *view) *Step {
 // and drops it: the first reflector then costs some seconds more, and that is all.
 func fits(have, want plan.Peer) bool {
 	have.Manual = have.Manual || want.Manual
-	return SamePeer(have, want)
+	return plan.SamePeer(have, want)
 }
 
 // onlyAdds: a change that need not wait for the mesh. Between two reflectors the
 // mesh could not help, and those sides that were held back have yet to begin.
 func onlyAdds(have, want plan.Peer) bool {
-	return topology.IsPair(want) && sameRef(have.Password, want.Password) && sameDuration(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
+	return topology.IsPair(want) && plan.SameRef(have.Password, want.Password) && plan.SameDuration(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
 }
 
 // price says what a change of all sessions costs the pods of busy reflectors, which
@@ -96,21 +95,6 @@ func (v *view) hasPeers() bool {
 // anyServed reports whether some reflector may be carrying routes.
 func (v *view) anyServed() bool {
 	return slices.ContainsFunc(v.holders, v.serves)
-}
-
-// SamePeer reports whether two BGPPeers render the same sessions.
-func SamePeer(a, b plan.Peer) bool {
-	return a.Node == b.Node && a.NodeSelector == b.NodeSelector && a.PeerIP == b.PeerIP &&
-		a.PeerSelector == b.PeerSelector && a.ASN == b.ASN && a.Manual == b.Manual && a.Extra == b.Extra &&
-		sameRef(a.Password, b.Password) && sameDuration(a.MaxRestartTime, b.MaxRestartTime)
-}
-
-func sameRef(a, b *plan.SecretRef) bool {
-	return a == b || a != nil && b != nil && *a == *b
-}
-
-func sameDuration(a, b *time.Duration) bool {
-	return a == b || a != nil && b != nil && *a == *b
 }
 
 // announcement tells what the first busy reflector will cost, before it does.
