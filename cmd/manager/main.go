@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/rrpool/rrpool/cmd/wiring"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/pool"
@@ -130,7 +131,7 @@ func wire(mgr ctrl.Manager, o options) error {
 		Live:       mgr.GetAPIReader(),
 		Datastore:  pool.MeteredDatastore(adapter, told),
 		IsConflict: calico.IsConflict,
-		Providers:  providers{adapter, pods}.connect,
+		Providers:  wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: leaseName}.Connect,
 		Workload:   pods,
 		Namespace:  o.namespace,
 		Recorder:   mgr.GetEventRecorder(eventSource),

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -11,7 +13,34 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/test/cli"
 )
+
+func TestMain(m *testing.M) {
+	silence()
+	os.Exit(m.Run())
+}
+
+// ask calls the program as a user does.
+func ask(t *testing.T, args ...string) cli.Answer {
+	t.Helper()
+	return askIn(t, terminal.Streams{}, append([]string{"rrpool"}, args...)...)
+}
+
+// askIn is ask with some of the streams given; args begin with the program.
+func askIn(t *testing.T, s terminal.Streams, args ...string) cli.Answer {
+	t.Helper()
+	var out, err bytes.Buffer
+	if s.Out == nil {
+		s.Out = &out
+	}
+	s.Err = &err
+	s = cli.Defaults(s)
+	code := terminal.Run(t.Context(), newRoot(calledAs(args), s), args[1:], s)
+	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
+}
 
 func TestHelp(t *testing.T) {
 	for name, args := range map[string][]string{
@@ -19,9 +48,9 @@ func TestHelp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, args...)
-			require.Zero(t, got.code)
-			require.Empty(t, got.err)
-			golden(t, filepath.Join("help", name+".golden"), got.out)
+			require.Zero(t, got.Code)
+			require.Empty(t, got.Err)
+			cli.Golden(t, filepath.Join("help", name+".golden"), got.Out)
 		})
 	}
 }
@@ -35,47 +64,42 @@ func TestTheNameItIsCalledBy(t *testing.T) {
 		"/opt/kubectl-rrpool/bin/rrpool":  "rrpool cost [flags]",
 		"something-else-it-was-linked-as": "rrpool cost [flags]",
 	} {
-		got := askIn(t, surroundings{}, called, "cost", "--help")
-		require.Zero(t, got.code)
-		require.Contains(t, got.out, "\n  "+want+"\n", called)
+		got := askIn(t, terminal.Streams{}, called, "cost", "--help")
+		require.Zero(t, got.Code)
+		require.Contains(t, got.Out, "\n  "+want+"\n", called)
 	}
-	got := askIn(t, surroundings{}, "kubectl-rrpool", "cost", "--kubeconfig", "/nonexistent")
-	require.Contains(t, got.err, "without a cluster: kubectl rrpool cost --nodes 3")
+	got := askIn(t, terminal.Streams{}, "kubectl-rrpool", "cost", "--kubeconfig", "/nonexistent")
+	require.Contains(t, got.Err, "without a cluster: kubectl rrpool cost --nodes 3")
 }
 
 func TestVersion(t *testing.T) {
 	got := ask(t, "version")
-	require.Zero(t, got.code)
-	require.Regexp(t, `^rrpool \S+ \(go1\.\d+\S*, \w+/\w+\)\n$`, got.out)
+	require.Zero(t, got.Code)
+	require.Regexp(t, `^rrpool \S+ \(go1\.\d+\S*, \w+/\w+\)\n$`, got.Out)
 	got = ask(t, "version", "-o", "json")
-	require.Zero(t, got.code)
+	require.Zero(t, got.Code)
 	var b build
-	require.NoError(t, json.Unmarshal([]byte(got.out), &b))
+	require.NoError(t, json.Unmarshal([]byte(got.Out), &b))
 	require.Equal(t, versionSchema, b.SchemaVersion)
 	require.NotEmpty(t, b.Version)
 	require.NotEmpty(t, b.Platform)
 	release = "v1.2.3"
 	defer func() { release = "" }()
-	require.Contains(t, ask(t, "version").out, "rrpool v1.2.3 (")
+	require.Contains(t, ask(t, "version").Out, "rrpool v1.2.3 (")
 }
 
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		got := ask(t, "completion", shell)
-		require.Zero(t, got.code, shell)
-		require.Contains(t, got.out, "rrpool", shell)
-		require.Empty(t, got.err)
+		require.Zero(t, got.Code, shell)
+		require.Contains(t, got.Out, "rrpool", shell)
+		require.Empty(t, got.Err)
 	}
-	require.Equal(t, "table\njson\ncsv\nhtml\n:4\n", ask(t, "__complete", "cost", "-o", "").out)
-	require.Contains(t, ask(t, "__complete", "cost", "--").out, "--hourly-price")
-	require.Contains(t, ask(t, "__complete", "").out, "cost\tWhat the route-reflector pool costs")
+	require.Equal(t, "table\njson\ncsv\nhtml\n:4\n", ask(t, "__complete", "cost", "-o", "").Out)
+	require.Contains(t, ask(t, "__complete", "cost", "--").Out, "--hourly-price")
+	require.Contains(t, ask(t, "__complete", "").Out, "cost\tWhat the route-reflector pool costs")
 }
 
-// An error may carry an exit code of its own, as plan's "there are changes" will.
-type coded struct{ code int }
-
-func (coded) Error() string   { return "there are changes" }
-func (c coded) ExitCode() int { return c.code }
 
 // failing fails every write.
 type failing struct{ err error }
@@ -90,11 +114,11 @@ func TestFailuresToWrite(t *testing.T) {
 	}{
 		"a reader that has seen enough":         {syscall.EPIPE, 0, ""},
 		"a full disk":                           {syscall.ENOSPC, 1, "rrpool: writing the report: no space left on device\n"},
-		"an error with an exit code of its own": {coded{2}, 2, "rrpool: writing the report: there are changes\n"},
+		"an error with an exit code of its own": {&terminal.Exit{Code: 2, Err: errors.New("there are changes")}, 2, "rrpool: writing the report: there are changes\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := askIn(t, surroundings{out: failing{tc.err}}, "rrpool", "cost", "--hourly-price", "1")
-			require.Equal(t, answer{"", tc.says, tc.code}, got)
+			got := askIn(t, terminal.Streams{Out: failing{tc.err}}, "rrpool", "cost", "--hourly-price", "1")
+			require.Equal(t, cli.Answer{Err: tc.says, Code: tc.code}, got)
 		})
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 )
 
 func main() { os.Exit(start()) }
@@ -23,10 +25,11 @@ func start() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A reader that has seen enough, such as head, is an error of writing like any
-	// other: run knows it, and does not die of it.
+	// other: Run knows it, and does not die of it.
 	signal.Ignore(syscall.SIGPIPE)
 	silence()
-	return run(ctx, os.Args, system())
+	s := terminal.System()
+	return terminal.Run(ctx, newRoot(calledAs(os.Args), s), os.Args[min(1, len(os.Args)):], s)
 }
 
 // silence drops what libraries log: it would stand among our sentences.

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 )
 
 // release is set when a release is built: -ldflags "-X main.release=v1.2.3".
@@ -41,28 +42,21 @@ func thisBuild() build {
 	return b
 }
 
-func newVersion(s surroundings) *cobra.Command {
-	output := newChoice("text", "json")
+func newVersion(s terminal.Streams) *cobra.Command {
+	output := terminal.NewChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which version this is",
-		Args:  noArguments,
+		Args:  terminal.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
-			if output.value == "json" {
-				return writeJSON(s.out, b)
+			if output.Value == "json" {
+				return terminal.WriteJSON(s.Out, b)
 			}
-			_, err := fmt.Fprintf(s.out, "rrpool %s (%s, %s)\n", b.Version, b.Go, b.Platform)
-			return err //nolint:wrapcheck // run says it
+			_, err := fmt.Fprintf(s.Out, "rrpool %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+			return err //nolint:wrapcheck // terminal.Run says it
 		},
 	}
-	output.register(cmd, "output", "o", "format: text or json")
+	output.Register(cmd, "output", "o", "format: text or json")
 	return cmd
-}
-
-func writeJSON(out interface{ Write([]byte) (int, error) }, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value) //nolint:wrapcheck // run says it
 }

@@ -120,6 +120,14 @@ func (a *Adapter) WaitSynced(ctx context.Context) error {
 	}
 }
 
+// Failing gives the reasons why objects cannot be listed or watched at the moment, nil
+// for none. It is for whoever cannot wait until that is over.
+func (a *Adapter) Failing() error {
+	a.store.mu.Lock()
+	defer a.store.mu.Unlock()
+	return a.store.failures()
+}
+
 // Apply makes one change and says whether there was anything to change. An
 // error that IsConflict means that the object is no longer as it was observed.
 // An object of somebody else is a NameTakenError.

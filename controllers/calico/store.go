@@ -76,21 +76,27 @@ func (s *store) shut() {
 func (s *store) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var failing []error
-	for _, kind := range watched {
-		if err := s.fares[kind].err; err != nil {
-			failing = append(failing, fmt.Errorf("watching %s: %w", kind, err))
-		}
-	}
+	failing := s.failures()
 	switch {
-	case len(failing) > 0:
-		return errors.Join(failing...)
+	case failing != nil:
+		return failing
 	case s.shutOff:
 		return errors.New("watching Calico's objects: stopped")
 	case !s.inSync:
 		return errors.New("watching Calico's objects: not all are listed yet")
 	}
 	return nil
+}
+
+// failures are the reasons why kinds cannot be listed or watched.
+func (s *store) failures() error {
+	var failing []error
+	for _, kind := range watched {
+		if err := s.fares[kind].err; err != nil {
+			failing = append(failing, fmt.Errorf("watching %s: %w", kind, err))
+		}
+	}
+	return errors.Join(failing...)
 }
 
 // fare notes how a kind fares and signals when that has changed.

@@ -96,13 +96,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if changed, err := r.protect(ctx, object); err != nil || changed {
 		return r.soon(err)
 	}
-	t := &turn{object: object, now: r.now()}
-	t.cluster, err = r.Datastore.Observe(ctx, scopeOf(object))
+	t, err := r.observe(ctx, object)
 	if err != nil {
-		return r.blind(ctx, t, fmt.Errorf("observing the cluster: %w", err))
+		return r.blind(ctx, t, err)
 	}
 	r.trouble.clear()
-	r.decide(ctx, t)
 	if t.paused() {
 		return r.finish(ctx, t, nil)
 	}

@@ -23,6 +23,13 @@ const maxWaiting = 10
 // read for the pool's name and for two times only, which say since when
 // something is so: they are reports themselves and decide nothing.
 func (r *Reconciler) report(ctx context.Context, t *turn, failure error) error {
+	status := r.status(t, failure)
+	r.Metrics.status(status, t.now)
+	return r.patchStatus(ctx, t.object, status)
+}
+
+// status is what there is to report.
+func (r *Reconciler) status(t *turn, failure error) v1alpha1.RouteReflectorPoolStatus {
 	status := t.object.Status.DeepCopy()
 	status.ObservedGeneration = t.object.Generation
 	status.Provider = providerName(t.origin.kind)
@@ -32,8 +39,7 @@ func (r *Reconciler) report(ctx context.Context, t *turn, failure error) error {
 	status.Reflectors = reflectors(t)
 	status.Step = r.stepStatus(t)
 	setConditions(status, conditions(t, &r.supply, late(t, r.waiting(t)), failure), t)
-	r.Metrics.status(*status, t.now)
-	return r.patchStatus(ctx, t.object, *status)
+	return *status
 }
 
 // reportUnknown says that nothing is known at the moment; all else stays as it was.

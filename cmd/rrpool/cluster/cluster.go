@@ -1,0 +1,187 @@
+// Package cluster reaches the cluster that a command is about, and says in one sentence
+// why it cannot.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+)
+
+// Access says which cluster is meant, as kubectl's flags of the same names do.
+type Access struct {
+	kubeconfig, context string
+	timeout             time.Duration
+}
+
+// Register makes flags of it.
+func (a *Access) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig file; default: $KUBECONFIG, ~/.kube/config")
+	flags.StringVar(&a.context, "context", "", "context of the kubeconfig; default: its current one")
+	flags.DurationVar(&a.timeout, "request-timeout", 15*time.Second, "how long the cluster may take to answer")
+}
+
+// Cluster is what Read reads.
+type Cluster struct {
+	// Name of the context.
+	Name string
+	// Pool is nil while nobody has asked for route reflectors.
+	Pool  *v1alpha1.RouteReflectorPool
+	Nodes []corev1.Node
+}
+
+// Connection is a cluster that can be asked, past any cache.
+type Connection struct {
+	client.Client
+	// Config is how it is reached.
+	Config *rest.Config
+	// Name of the context, and the address of the server.
+	Name, Server string
+	// Timeout bounds each question.
+	Timeout time.Duration
+}
+
+// Connect finds the cluster without asking it anything. All kinds are known ahead, so
+// no discovery is needed, nor the right to it.
+func (a *Access) Connect() (*Connection, error) {
+	if a.timeout <= 0 {
+		return nil, fmt.Errorf("--request-timeout: %s is no time to wait: use for example 15s", a.timeout)
+	}
+	config, name, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = a.timeout
+	config.UserAgent = "rrpool"
+	config.WarningHandler = rest.NoWarnings{}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper()})
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: context %q does not describe a cluster: %w", name, err)
+	}
+	return &Connection{Client: c, Config: config, Name: name, Server: config.Host, Timeout: a.timeout}, nil
+}
+
+func (a *Access) load() (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = a.kubeconfig
+	rules.WarnIfAllMissing = false
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: a.context})
+	raw, err := loader.RawConfig()
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, "", fmt.Errorf("--kubeconfig: %q is not there: give the name of a kubeconfig file", a.kubeconfig)
+	case err != nil:
+		return nil, "", fmt.Errorf("--kubeconfig: no kubeconfig can be read: %w", err)
+	}
+	name := raw.CurrentContext
+	if a.context != "" {
+		name = a.context
+		if _, known := raw.Contexts[name]; !known {
+			return nil, "", fmt.Errorf("--context: %q is not in the kubeconfig: choose one that kubectl config get-contexts lists", name)
+		}
+	}
+	config, err := loader.ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, "", errors.New("no cluster is known: give --kubeconfig, or set KUBECONFIG")
+	case err != nil:
+		return nil, "", fmt.Errorf("--kubeconfig: context %q cannot be used: %w", name, err)
+	}
+	return config, name, nil
+}
+
+// Read gives the pool and all nodes.
+func (c *Connection) Read(ctx context.Context) (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	out := &Cluster{Name: c.Name}
+	var err error
+	if out.Pool, err = c.Pool(ctx); err != nil {
+		return nil, err
+	}
+	var list corev1.NodeList
+	for {
+		if err := c.List(ctx, &list, client.Limit(500), client.Continue(list.Continue)); err != nil {
+			return nil, c.Explain(err, "list", "nodes")
+		}
+		out.Nodes = append(out.Nodes, list.Items...)
+		if list.Continue == "" {
+			return out, nil
+		}
+	}
+}
+
+// Pool gives the RouteReflectorPool, nil while there is none.
+func (c *Connection) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	var object v1alpha1.RouteReflectorPool
+	err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, &object)
+	switch {
+	case err == nil:
+		return &object, nil
+	case !IsMissing(err):
+		return nil, c.Explain(err, "get", "routereflectorpools.rrpool.io")
+	}
+	return nil, nil
+}
+
+// IsMissing tells an object that is not there from a kind that is not there:
+// of the latter the apiserver says nothing but "page not found", which the client
+// marks as unexpected.
+func IsMissing(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// Explain says in one sentence what went wrong and what to do about it.
+func (c *Connection) Explain(err error, verb, resource string) error {
+	var unreachable *url.Error
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("the user of context %q may not %s %s: ask for a ClusterRole that allows it (kubectl auth can-i %s %s says when)",
+			c.Name, verb, resource, verb, resource)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the cluster does not accept the credentials of context %q: log in again", c.Name)
+	case apierrors.IsNotFound(err) && schema.ParseGroupResource(resource).Group != "":
+		return fmt.Errorf("the cluster of context %q does not know %s: install rrpool's CRD (kubectl apply --server-side -k config/crd), or choose another --context", c.Name, resource)
+	case errors.Is(err, context.Canceled):
+		return terminal.ErrInterrupted
+	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
+		return fmt.Errorf("%s of context %q did not answer within %s: check the network, or give more --request-timeout", c.Server, c.Name, c.Timeout)
+	case errors.As(err, &unreachable):
+		return fmt.Errorf("%s of context %q cannot be reached (%w): check the address and the network, or choose another --context", c.Server, c.Name, root(unreachable.Err))
+	default:
+		return fmt.Errorf("asking %s of context %q to %s %s: %s", c.Server, c.Name, verb, resource, strings.TrimSuffix(err.Error(), "."))
+	}
+}
+
+// root is the first cause: the outer ones repeat the address.
+func root(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}

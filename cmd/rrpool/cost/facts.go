@@ -1,0 +1,165 @@
+package cost
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/sizing"
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+)
+
+// Labels that say what a node is paid for. IBM's own come first: the others can be
+// changed by whoever may change nodes.
+var (
+	flavorLabels = []string{"ibm-cloud.kubernetes.io/machine-type", corev1.LabelInstanceTypeStable}
+	regionLabels = []string{"ibm-cloud.kubernetes.io/region", corev1.LabelTopologyRegion}
+)
+
+const (
+	providerScheme = "ibm://"
+	// encrypted is what IKS adds to a flavor whose disks are encrypted, at the same price.
+	encrypted = ".encrypted"
+)
+
+// classicZone is the form of a zone of classic infrastructure, such as dal10.
+var classicZone = regexp.MustCompile(`^[a-z]{3}\d{2}$`)
+
+// facts are what a cluster says about the cost of its pool.
+type facts struct {
+	exists, existing bool
+	mode             v1alpha1.Mode
+	pool, rest       []cost.Worker
+	zones            []string
+	// wanted is the size of the pool when it is complete, 0 when it cannot be told.
+	wanted int
+	// model is one worker that would be added.
+	model cost.Worker
+}
+
+func factsOf(c *cluster.Cluster) facts {
+	object := c.Pool
+	if object == nil {
+		object = &v1alpha1.RouteReflectorPool{Spec: defaults()}
+	}
+	spec := object.Spec
+	f := facts{exists: c.Pool != nil, mode: spec.Mode, existing: existingNodes(spec.Provider.Type, c.Nodes)}
+	ready := 0
+	for _, node := range c.Nodes {
+		worker := workerOf(node, spec.Topology.ZoneLabel)
+		if pooled(node, f.existing, spec.Provider.IKS.PoolName) {
+			f.pool = append(f.pool, worker)
+			continue
+		}
+		f.rest = append(f.rest, worker)
+		f.zones = append(f.zones, worker.Zone)
+		if isReady(node) {
+			ready++
+		}
+	}
+	if f.rest == nil {
+		f.rest = []cost.Worker{}
+	}
+	slices.Sort(f.zones)
+	f.zones = slices.Compact(f.zones)
+	if len(spec.Provider.IKS.Zones) > 0 && !f.existing {
+		f.zones = slices.Sorted(slices.Values(spec.Provider.IKS.Zones))
+	}
+	if f.mode != v1alpha1.ModeFullMesh {
+		f.wanted = wanted(object, ready, len(f.zones))
+	}
+	f.model = f.another(spec.Provider.IKS.Flavor)
+	return f
+}
+
+// defaults is the spec of a pool that nobody has asked for yet, as far as we use it.
+func defaults() v1alpha1.RouteReflectorPoolSpec {
+	return v1alpha1.RouteReflectorPoolSpec{
+		Provider: v1alpha1.ProviderSpec{Type: v1alpha1.ProviderAuto, IKS: v1alpha1.IKSSpec{PoolName: "route-reflectors"}},
+		Sizing:   v1alpha1.SizingSpec{Method: v1alpha1.SizingPerHundred, Ratio: "0.005", Min: 3, Max: 25, MinPerZone: 1},
+		Topology: v1alpha1.TopologySpec{ZoneLabel: corev1.LabelTopologyZone},
+	}
+}
+
+func existingNodes(kind v1alpha1.ProviderType, nodes []corev1.Node) bool {
+	if kind != v1alpha1.ProviderAuto && kind != "" {
+		return kind == v1alpha1.ProviderExistingNodes
+	}
+	return !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return strings.HasPrefix(n.Spec.ProviderID, providerScheme) })
+}
+
+func pooled(node corev1.Node, existing bool, poolName string) bool {
+	label := node.Labels[v1alpha1.PoolLabel]
+	return label != "" && (existing || label == poolName)
+}
+
+func workerOf(node corev1.Node, zoneLabel string) cost.Worker {
+	return cost.Worker{
+		Zone:   cmp.Or(node.Labels[zoneLabel], node.Labels[corev1.LabelTopologyZone]),
+		Region: first(node.Labels, regionLabels),
+		Flavor: strings.TrimSuffix(first(node.Labels, flavorLabels), encrypted),
+	}
+}
+
+func first(labels map[string]string, keys []string) string {
+	for _, key := range keys {
+		if value := labels[key]; value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+func isReady(node corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// wanted is what the manager works towards, else what the rule gives for the nodes
+// that are Ready.
+func wanted(object *v1alpha1.RouteReflectorPool, ready, zones int) int {
+	total := 0
+	for _, zone := range object.Status.Zones {
+		total += int(zone.Desired)
+	}
+	if total > 0 || zones == 0 {
+		return total
+	}
+	size, err := sizing.Reflectors(object.Spec.Sizing, ready, zones)
+	if err != nil {
+		return 0
+	}
+	return size.PerZone * zones
+}
+
+// another is a worker like those that are there, or as the spec has it.
+func (f facts) another(flavor string) cost.Worker {
+	out := cost.Worker{Region: region(f.pool, f.rest), Flavor: flavor}
+	if len(f.pool) > 0 && !f.existing {
+		out.Flavor = f.pool[0].Flavor
+	}
+	if out.Flavor == "" {
+		out.Flavor = iks.DefaultFlavorVPC
+		if slices.ContainsFunc(f.zones, classicZone.MatchString) {
+			out.Flavor = iks.DefaultFlavorClassic
+		}
+	}
+	return out
+}
+
+// region is the one that the first worker says it is in.
+func region(lists ...[]cost.Worker) string {
+	for _, worker := range slices.Concat(lists...) {
+		if worker.Region != "" {
+			return worker.Region
+		}
+	}
+	return ""
+}

@@ -1,0 +1,91 @@
+// Package forecast is the command that says what the manager will do: it lets the
+// manager's own decisions run forward on a model of the cluster.
+package forecast
+
+import (
+	"time"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/pool"
+)
+
+// Input is a cluster as it is, and what is wished for it.
+type Input struct {
+	// Object with all defaults.
+	Object *v1alpha1.RouteReflectorPool
+	// Cluster as observed; Provider after Auto was resolved.
+	Cluster  plan.Cluster
+	Provider v1alpha1.ProviderType
+	// Pool as the provider told it, nil when nobody asked.
+	Pool *cloud.Pool
+	// Pods with an address of their own by node, nil when unknown.
+	Pods map[string]int
+	Now  time.Time
+}
+
+// Of takes from a survey what a forecast needs.
+func Of(s *survey.Survey, now time.Time) Input {
+	return Input{
+		Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Turn.Pool, Pods: s.Pods, Now: now,
+	}
+}
+
+// Forecast is what the manager will do.
+type Forecast struct {
+	// Steps in order; none when there is nothing to do.
+	Steps []Step
+	// Settled: at the end nothing is left to do. Otherwise Problem says what stops it.
+	Settled bool
+	Problem *plan.Problem
+	// Lasts is how long it takes in the model, machines included.
+	Lasts time.Duration
+	// Loss names the nodes whose pods will not be reached for a moment; none is the rule.
+	Loss          []Loss
+	Before, After Shape
+	// Final is the last turn: the cluster as it will be.
+	Final pool.Turn
+}
+
+// Step is one step of the manager, from its first turn to the next step's.
+type Step struct {
+	// Name and Reason as the manager gives them.
+	Name   string
+	Reason string
+	// Begins counts from now, Lasts is how long it takes in the model.
+	Begins, Lasts time.Duration
+	// Guard is what the step waits for before the next one, as first seen.
+	Guard []string
+	// Writes are all changes, in the words of the manager's events.
+	Writes []string
+}
+
+// Loss is a node whose pods cannot be reached for a moment.
+type Loss struct {
+	Node string
+	// For is how long, in the model. Pods is how many, -1 when unknown.
+	For  time.Duration
+	Pods int
+	// Step during which it happens.
+	Step string
+}
+
+// Shape is a cluster before or after.
+type Shape struct {
+	MeshOn bool
+	// Nodes that speak BGP, Reflectors among them.
+	Nodes, Reflectors int
+	// Zones of the pool with its nodes, sorted by name.
+	Zones []Zone
+	// Sessions are all BGP sessions between nodes; PerClient and PerReflector those of
+	// one such node.
+	Sessions, PerClient, PerReflector int
+}
+
+// Zone of the pool.
+type Zone struct {
+	Name  string
+	Nodes int
+}
