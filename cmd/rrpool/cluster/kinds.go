@@ -11,6 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
@@ -27,6 +28,9 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
+// calico are Calico's own objects as the Kubernetes datastore keeps them.
+var calico = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
+
 // mapper knows every kind that a command asks for.
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
@@ -34,14 +38,19 @@ func mapper() meta.RESTMapper {
 	for _, kind := range []string{"Node", "Namespace"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
-	for _, kind := range []string{"ConfigMap", "Pod", "Secret"} {
+	for _, kind := range []string{"ConfigMap", "Pod", "Secret", "ServiceAccount"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	for _, kind := range []string{"DaemonSet", "Deployment"} {
 		m.Add(appsv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	m.Add(eventsv1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
-	m.Add(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), meta.RESTScopeRoot)
+	for _, kind := range []string{"SelfSubjectAccessReview", "SubjectAccessReview"} {
+		m.Add(authorizationv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	for _, kind := range []string{"BGPConfiguration", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool"} {
+		m.Add(calico.WithKind(kind), meta.RESTScopeRoot)
+	}
 	m.Add(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), meta.RESTScopeRoot)
 	return m
 }
