@@ -1,0 +1,104 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+)
+
+// details are what -v adds.
+func (p page) details() {
+	p.reflectors()
+	p.shortClients()
+	p.workers()
+	p.conditions()
+}
+
+func (p page) title(words string) { p.say("\n%s\n", p.Paint(terminal.Bold, p.Fold(words, ""))) }
+
+func (p page) reflectors() {
+	if len(p.view.Reflectors) == 0 {
+		return
+	}
+	w := terminal.NewTable()
+	w.AppendHeader(table.Row{"REFLECTOR", "ZONE", "SESSIONS", "NODE"})
+	for _, r := range p.view.Reflectors {
+		sessions := fmt.Sprintf("%d/%d", r.SessionsEstablished, r.SessionsExpected)
+		if !p.SessionsObserved {
+			sessions = fmt.Sprintf("?/%d", r.SessionsExpected)
+		}
+		w.AppendRow(table.Row{r.Node, orDash(r.Zone), sessions, r.State})
+	}
+	p.columns(w, 28, 1, 2)
+	p.say("\n%s\n", w.Render())
+}
+
+// maxShort is how many nodes short of sessions are shown; -o json has all.
+const maxShort = 20
+
+func (p page) shortClients() {
+	switch {
+	case p.ShortClients == nil || len(p.view.Reflectors) == 0 || !p.SessionsObserved:
+		return
+	case len(*p.ShortClients) == 0:
+		p.say("\n%s\n", p.Fold("No node is short of sessions.", ""))
+		return
+	}
+	short := *p.ShortClients
+	p.title(fmt.Sprintf("Nodes short of sessions: %d", len(short)))
+	for _, c := range short[:min(len(short), maxShort)] {
+		line := fmt.Sprintf("%s (%s) lacks %d with %s", c.Node, orDash(c.Zone), c.Sessions, few(c.Lacks))
+		p.say("  %s\n", p.Fold(line, "    "))
+	}
+	if left := len(short) - maxShort; left > 0 {
+		p.say("  and %d more; -o json has all\n", left)
+	}
+}
+
+func (p page) workers() {
+	if len(p.PoolProblems) > 0 {
+		p.say("\n")
+	}
+	for _, problem := range p.PoolProblems {
+		p.say("%s\n", p.Paint(terminal.Yellow, p.Fold("‼ pool: "+problem, "  ")))
+	}
+	if p.Workers == nil || len(*p.Workers) == 0 {
+		return
+	}
+	w := terminal.NewTable()
+	w.AppendHeader(table.Row{"WORKER", "NODE", "ZONE", "STATE"})
+	for _, worker := range *p.Workers {
+		w.AppendRow(table.Row{worker.ID, orDash(worker.Node), orDash(worker.Zone), worker.State})
+	}
+	var configs []table.ColumnConfig
+	if p.Width > 0 {
+		room := (p.Width - len("Provisioning") - 4*len(terminal.Gap)) / 3
+		for n := 1; n <= 3; n++ {
+			configs = append(configs, table.ColumnConfig{Number: n, WidthMax: max(room, 8), WidthMaxEnforcer: text.WrapText})
+		}
+	}
+	w.SetColumnConfigs(configs)
+	p.say("\n%s\n", w.Render())
+	for _, worker := range *p.Workers {
+		if worker.Message != "" {
+			p.say("%s\n", p.Fold(fmt.Sprintf("%s: %s", worker.ID, worker.Message), "  "))
+		}
+	}
+}
+
+func (p page) conditions() {
+	if len(p.Conditions) == 0 {
+		return
+	}
+	p.title("Conditions")
+	for _, c := range p.Conditions {
+		p.say("  %s\n", p.Fold(fmt.Sprintf("%s is %s: %s%s", c.Type, c.Status, c.Reason, p.since(c.since)), "    "))
+		if c.Message != "" {
+			p.say("    %s\n", p.Fold(strings.TrimSpace(c.Message), "    "))
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package status
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+// Bad input gets one sentence that names the field, the value and the remedy.
+func TestBadInput(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"an unknown format":            {[]string{"-o", "yaml"}, []string{"--output", `"yaml"`, "use table, json"}},
+		"a negative interval":          {[]string{"--interval", "-2s"}, []string{"--interval", `"-2s"`, "use a time of 1s or more"}},
+		"an interval without a unit":   {[]string{"--interval", "2"}, []string{"--interval", `"2"`, "such as 30s"}},
+		"a time-out of nothing":        {[]string{"--wait", "--timeout", "0s"}, []string{"--timeout", `"0s"`, "use a time of 1s or more"}},
+		"a time-out of what":           {[]string{"--timeout", "5m"}, []string{"--timeout", "--wait is missing", "give both or none"}},
+		"an unknown flag":              {[]string{"--all"}, []string{"unknown flag: --all", "--help lists all flags"}},
+		"an argument":                  {[]string{"default"}, []string{`unexpected argument "default"`, "takes flags only"}},
+		"no kubeconfig":                {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`, "give the name of a kubeconfig file"}},
+		"a kubeconfig that is no YAML": {[]string{"--kubeconfig", cli.File(t, "contexts: [")}, []string{"--kubeconfig", "no kubeconfig can be read"}},
+		"an unknown context":           {[]string{"--context", "elsewhere", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "http://127.0.0.1:1"})}, []string{"--context", `"elsewhere"`, "kubectl config get-contexts"}},
+		"no time to wait":              {[]string{"--request-timeout", "-1s"}, []string{"--request-timeout", "-1s", "use for example 15s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := cli.Ask(t, New, append([]string{"status"}, tc.args...)...)
+			require.Equal(t, 1, got.Code)
+			require.Empty(t, got.Out)
+			cli.RequireSentence(t, got.Err, tc.says...)
+		})
+	}
+}
+
+func TestClustersThatDoNotAnswer(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for name, tc := range map[string]struct {
+		kubeconfig string
+		says       []string
+	}{
+		"nobody listens": {
+			cli.Kubeconfig(t, &rest.Config{Host: gone.URL}),
+			[]string{gone.URL, `context "rrpool"`, "cannot be reached", "check the address and the network"},
+		},
+		"silence": {
+			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
+			[]string{"did not answer within 200ms", "give more --request-timeout"},
+		},
+		"the CRD is missing": {
+			cli.Serve(t, http.NotFoundHandler()),
+			[]string{"does not know routereflectorpools.rrpool.io", "config/crd"},
+		},
+		"the pool may not be read": {
+			cli.Serve(t, atRest(nil).refusing("routereflectorpools", http.StatusForbidden, metav1.StatusReasonForbidden, "no")),
+			[]string{"may not get routereflectorpools.rrpool.io", "ask for a ClusterRole"},
+		},
+		"the nodes may not be read": {
+			cli.Serve(t, atRest(nil).refusing("nodes", http.StatusForbidden, metav1.StatusReasonForbidden, "no")),
+			[]string{"may not list nodes", "kubectl auth can-i list nodes"},
+		},
+		"the credentials are not accepted": {
+			cli.Serve(t, atRest(nil).refusing("/", http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")),
+			[]string{"does not accept the credentials", "log in again"},
+		},
+	} {
+		for _, more := range [][]string{nil, {"-v"}, {"--watch"}, {"--wait"}, {"-o", "json"}} {
+			t.Run(name, func(t *testing.T) {
+				got := cli.Ask(t, New, append([]string{"status", "--kubeconfig", tc.kubeconfig, "--request-timeout", "200ms"}, more...)...)
+				require.Equal(t, 1, got.Code, more)
+				require.Empty(t, got.Out)
+				cli.RequireSentence(t, got.Err, tc.says...)
+			})
+		}
+	}
+}
+
+// Events, lease and Deployment are worth a look, and no reason to show nothing.
+func TestWhatMayBeMissing(t *testing.T) {
+	got := ask(t, atRest(nil).refusing("events", http.StatusForbidden, metav1.StatusReasonForbidden, "no"))
+	require.Zero(t, got.Code)
+	require.Contains(t, got.Out, `‼ no events are shown: the user of context "rrpool" may not list events.events.k8s.io`)
+	require.Contains(t, got.Out, "√ Ready")
+	got = ask(t, atRest(nil))
+	require.NotContains(t, got.Out, "‼")
+	require.Contains(t, got.Out, "Events\n")
+}
+
+// What the view needs is read with few requests and no discovery.
+func TestWhatIsAsked(t *testing.T) {
+	a := atRest(nil)
+	require.Zero(t, ask(t, a).Code)
+	require.Equal(t, []string{
+		"GET /apis/rrpool.io/v1alpha1/routereflectorpools/default", "GET /api/v1/nodes",
+		"GET /apis/coordination.k8s.io/v1/namespaces/rrpool-system/leases/rrpool-manager",
+		"GET /apis/events.k8s.io/v1/namespaces/default/events",
+	}, a.asked)
+}
+
+// failing fails every write.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestAReaderThatHasSeenEnough(t *testing.T) {
+	for _, args := range [][]string{nil, {"--watch"}, {"--watch", "-o", "json"}} {
+		got := askIn(t, terminal.Streams{Out: failing{syscall.EPIPE}}, atRest(nil), args...)
+		require.Equal(t, cli.Answer{}, got)
+	}
+	got := askIn(t, terminal.Streams{Out: failing{syscall.EPIPE}, Terminal: true, Width: 80}, atRest(nil), "--watch")
+	require.Equal(t, cli.Answer{}, got)
+	got = askIn(t, terminal.Streams{Out: failing{syscall.ENOSPC}}, atRest(nil))
+	require.Equal(t, cli.Answer{Err: "rrpool: writing the status: no space left on device\n", Code: 1}, got)
+}

@@ -1,0 +1,194 @@
+package status
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+// scenes are the clusters whose status is kept, in every format.
+func scenes() map[string]*api {
+	degraded := migrating()
+	set(degraded.pool, "Degraded", "True", "SessionTimeout", "AwaitSessions has been waiting for more than 10m0s for 10.1.9.1 ↔ 10.2.0.7 to be Established: "+
+		"look at calico-node on these nodes (kubectl get pods --all-namespaces --selector k8s-app=calico-node --output wide); nothing is removed meanwhile")
+	degraded.events = append(degraded.events, event("c", 50*time.Minute, "Warning", "SessionTimeout", strings.Repeat("AwaitSessions has been waiting. ", 20)))
+	refused := ordering()
+	refuse(refused.pool)
+	noCloud := atRest(func(o *v1alpha1.RouteReflectorPool) {
+		set(o, "ProviderReady", "False", "CloudUnauthorized", "observing the pool: the key is not accepted: store another one")
+		set(o, "Degraded", "True", "CloudUnauthorized", "observing the pool: the key is not accepted: store another one")
+	})
+	paused := migrating()
+	paused.pool.Spec.Mode = v1alpha1.ModePaused
+	paused.pool.Status.Step.WaitingFor = []string{"spec.mode other than Paused", "would switch the node-to-node mesh off"}
+	paused.pool.Status.Step.Name = "DisableMesh"
+	set(paused.pool, "Ready", "False", "Paused", "spec.mode is Paused; the next step would be DisableMesh")
+	set(paused.pool, "Progressing", "False", "Paused", "spec.mode is Paused")
+	deleting := migrating()
+	gone := ago(time.Minute)
+	deleting.pool.DeletionTimestamp = &gone
+	deleting.pool.Status.Step = v1alpha1.StepStatus{Name: "DemoteReflectors", Reason: "the mesh carries every pair of nodes", Since: ago(20 * time.Second)}
+	timer := atRest(func(o *v1alpha1.RouteReflectorPool) {
+		o.Spec.Rollout.Gate = v1alpha1.GateTimer
+		for i := range o.Status.Reflectors {
+			o.Status.Reflectors[i].SessionsEstablished = 0
+		}
+		set(o, "ReflectorsEstablished", "Unknown", "TimerGate", "spec.rollout.gate is Timer: sessions are not observed")
+	})
+	lost := atRest(func(o *v1alpha1.RouteReflectorPool) {
+		o.Status.Reflectors[1].SessionsEstablished = 0
+		set(o, "ReflectorsEstablished", "False", "SessionsMissing", "10.1.9.2 has 0 of 65 sessions")
+	})
+	lost.nodes[21].Status.Conditions[0].Status = corev1.ConditionUnknown
+	blind := atRest(func(o *v1alpha1.RouteReflectorPool) {
+		for _, c := range o.Status.Conditions {
+			set(o, c.Type, "Unknown", "ObservationFailed", "observing the cluster: bgppeers.crd.projectcalico.org is forbidden")
+		}
+	})
+	behind := atRest(func(o *v1alpha1.RouteReflectorPool) { o.Generation = 4 })
+	stopped := atRest(nil)
+	stopped.lease = held(time.Hour)
+	unnoted := &api{nodes: clusterOf(0), deployment: replicas(2, 0), pool: object(func(o *v1alpha1.RouteReflectorPool) {
+		o.Status = v1alpha1.RouteReflectorPoolStatus{}
+	})}
+	unsure := atRest(nil)
+	unsure.lease = nil
+	busy := atRest(func(o *v1alpha1.RouteReflectorPool) {
+		o.Status.Provider, o.Status.Pool = "existing", "existing-nodes"
+		o.Status.Zones = []v1alpha1.ZoneStatus{{Name: "", Desired: 3, Ready: 3}}
+		o.Status.Reflectors = o.Status.Reflectors[:3]
+		for i := range o.Status.Reflectors {
+			o.Status.Reflectors[i].Zone = ""
+		}
+	})
+	unpriced := atRest(nil)
+	for i := range unpriced.nodes {
+		unpriced.nodes[i].Labels["ibm-cloud.kubernetes.io/region"] = "jp-tok"
+	}
+	many := atRest(nil)
+	many.events = nil
+	for i := range 12 {
+		many.events = append(many.events, event(string(rune('a'+i)), time.Duration(i+1)*time.Minute, "Normal", "PeerWritten", "write BGPPeer rrpool-clients"))
+	}
+	many.events[3].Series = &eventsv1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(cli.Now)}
+	return map[string]*api{
+		"at-rest": atRest(nil), "migrating": migrating(), "ordering": ordering(), "degraded": degraded, "refused": refused, "no-cloud": noCloud,
+		"paused": paused, "deleting": deleting, "timer": timer, "reflector-lost": lost, "blind": blind, "behind": behind, "manager-stopped": stopped,
+		"not-noted": unnoted, "manager-unknown": unsure, "existing-nodes": busy, "price-unknown": unpriced, "many-events": many, "on-mesh": onMesh(),
+		"no-pool":           {nodes: clusterOf(0), mesh: "absent"},
+		"no-pool-mesh-off":  {nodes: clusterOf(0), mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`},
+		"no-pool-no-calico": {nodes: clusterOf(0)},
+		"no-rights": atRest(nil).refusing("/namespaces/", 403, metav1.StatusReasonForbidden, "no"),
+	}
+}
+
+// ordering is a cluster whose pool has just been ordered.
+func ordering() *api {
+	return &api{nodes: clusterOf(0), lease: held(time.Second), pool: object(func(o *v1alpha1.RouteReflectorPool) {
+		const reason = "the worker pool has fewer workers than are wanted"
+		o.Status.Reflectors = nil
+		for i := range o.Status.Zones {
+			o.Status.Zones[i].Ready = 0
+		}
+		o.Status.Step = v1alpha1.StepStatus{Name: "EnsurePool", Reason: reason, Since: ago(90 * time.Second), WaitingFor: []string{"6 workers to be deployed"}}
+		set(o, "Ready", "False", "EnsurePool", reason)
+		set(o, "ProviderReady", "False", "WorkersPending", "worker pool route-reflectors: 0 of 6 workers deployed")
+		set(o, "ReflectorsEstablished", "False", "NoReflectors", "no node is a route reflector")
+		set(o, "MeshDisabled", "False", "MeshOn", "the node-to-node mesh is on")
+		set(o, "Progressing", "True", "EnsurePool", reason)
+	})}
+}
+
+// onMesh is a cluster that has gone back.
+func onMesh() *api {
+	a := ordering()
+	a.pool.Spec.Mode = v1alpha1.ModeFullMesh
+	a.pool.Status.Pool = ""
+	a.pool.Status.Zones = nil
+	a.pool.Status.Step = v1alpha1.StepStatus{Name: "Steady", Reason: "the node-to-node mesh carries 60 nodes", Since: ago(26 * time.Hour)}
+	set(a.pool, "Ready", "True", "Steady", "the node-to-node mesh carries 60 nodes")
+	set(a.pool, "ProviderReady", "False", "CredentialsMissing", "Secret rrpool-ibmcloud does not exist")
+	set(a.pool, "Progressing", "False", "Steady", "there is nothing to do")
+	return a
+}
+
+// refuse makes the manager refuse to do anything.
+func refuse(o *v1alpha1.RouteReflectorPool) {
+	const message = "node 10.1.0.4 has the route reflector cluster ID 1.2.3.4 that rrpool did not set: remove it, or delete the RouteReflectorPool"
+	o.Status.Step = v1alpha1.StepStatus{Name: "Refused", Reason: "nothing may be changed", Since: ago(time.Minute)}
+	for _, kind := range []string{"Ready", "ReflectorsEstablished", "MeshDisabled", "Progressing"} {
+		set(o, kind, "False", "ForeignReflector", message)
+	}
+	set(o, "Degraded", "True", "ForeignReflector", message)
+}
+
+func TestOutputs(t *testing.T) {
+	for name, a := range scenes() {
+		for _, format := range []string{"table", "json"} {
+			t.Run(name+"/"+format, func(t *testing.T) {
+				got := ask(t, a, "-o", format)
+				require.Zero(t, got.Code, got.Err)
+				require.Empty(t, got.Err, "nothing but the status")
+				cli.Golden(t, filepath.Join(name, format+".golden"), got.Out)
+			})
+		}
+	}
+}
+
+// A narrow terminal gets narrow lines, whatever the scene; colours only where wanted.
+func TestTerminals(t *testing.T) {
+	for name, a := range scenes() {
+		t.Run(name, func(t *testing.T) {
+			for _, width := range []int{60, 80, 120} {
+				got := askIn(t, terminal.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")}, a)
+				require.Zero(t, got.Code, got.Err)
+				require.NotContains(t, got.Out, "\x1b", "NO_COLOR")
+				cli.RequireWidth(t, got.Out, width)
+				if width == 60 {
+					cli.Golden(t, filepath.Join(name, "table60.golden"), got.Out)
+				}
+			}
+		})
+	}
+	got := askIn(t, terminal.Streams{Terminal: true, Width: 60}, migrating())
+	require.Contains(t, got.Out, "\x1b[33m… Progressing")
+	cli.Golden(t, "colours.golden", got.Out)
+}
+
+// The state is one word that scripts can rely on.
+func TestStates(t *testing.T) {
+	want := map[string]State{
+		"at-rest": Ready, "migrating": Progressing, "ordering": Progressing, "degraded": Degraded, "refused": Degraded, "no-cloud": Degraded,
+		"paused": Paused, "deleting": Deleting, "timer": Ready, "reflector-lost": Ready, "blind": Unknown, "behind": Stale, "manager-stopped": Stale,
+		"not-noted": Stale, "manager-unknown": Ready, "existing-nodes": Ready, "price-unknown": Ready, "many-events": Ready, "on-mesh": Ready,
+		"no-pool": NoPool, "no-pool-mesh-off": NoPool, "no-pool-no-calico": NoPool, "no-rights": Ready,
+	}
+	all := scenes()
+	require.Len(t, all, len(want))
+	for name, a := range all {
+		var v view
+		require.NoError(t, json.Unmarshal([]byte(ask(t, a, "-o", "json").Out), &v), name)
+		require.Equal(t, want[name], v.State, name)
+		require.Equal(t, "rrpool.io/status/v1", v.SchemaVersion)
+	}
+}
+
+// What the command tells to type next is about the same cluster.
+func TestTheNextCommandHasTheFlags(t *testing.T) {
+	kubeconfig := cli.Serve(t, migrating())
+	got := cli.Ask(t, New, "status", "--kubeconfig", kubeconfig, "--context", "rrpool", "-n", "rrpool-system")
+	require.Contains(t, got.Out, "Next: rrpool status --watch --kubeconfig "+kubeconfig+" --context rrpool\n")
+	got = cli.Ask(t, New, "status", "--kubeconfig", kubeconfig, "-n", "else where")
+	require.Contains(t, got.Out, "Next: rrpool status --watch --kubeconfig "+kubeconfig+" --namespace 'else where'\n")
+}

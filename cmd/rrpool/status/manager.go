@@ -1,0 +1,161 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+)
+
+// managerName is the manager's Deployment and its lease.
+const managerName = "rrpool-manager"
+
+// skew is how far this computer's clock may be from the cluster's.
+const skew = time.Minute
+
+// Pulse says whether a manager acts.
+type Pulse string
+
+// The pulses.
+const (
+	// Running: somebody renews the lease, or a replica is available.
+	Running Pulse = "Running"
+	// Stopped: nobody does.
+	Stopped Pulse = "Stopped"
+	// Unsure: neither can be seen.
+	Unsure Pulse = "Unknown"
+)
+
+// Manager is what can be told of the manager.
+type Manager struct {
+	Pulse Pulse `json:"pulse"`
+	// Message says how that is known.
+	Message string `json:"message"`
+	// Namespace in which it was looked for.
+	Namespace string `json:"namespace"`
+}
+
+// FindManager looks whether a manager acts: at its lease, which the one that acts
+// renews every few seconds, else at its Deployment. It needs no rights, but without
+// any to look it can tell nothing.
+func FindManager(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) Manager {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	out := Manager{Pulse: Unsure, Namespace: namespace}
+	leases, err := coordination.NewForConfig(c.Config)
+	if err != nil {
+		out.Message = err.Error()
+		return out
+	}
+	lease, leaseErr := leases.Leases(namespace).Get(ctx, managerName, metav1.GetOptions{})
+	if leaseErr == nil {
+		out.Pulse, out.Message = pulseOf(lease, now)
+		return out
+	}
+	var deployment appsv1.Deployment
+	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: managerName}, &deployment)
+	switch {
+	case err == nil:
+		out.Pulse, out.Message = replicasOf(&deployment)
+	case apierrors.IsNotFound(err) && apierrors.IsNotFound(leaseErr):
+		out.Message = fmt.Sprintf("there is neither a lease nor a Deployment %s in namespace %s", managerName, namespace)
+	default:
+		out.Message = fmt.Sprintf("neither the lease nor the Deployment %s in namespace %s can be read", managerName, namespace)
+	}
+	return out
+}
+
+// pulseOf tells whether a lease is being renewed.
+func pulseOf(lease *coordinationv1.Lease, now time.Time) (Pulse, string) {
+	spec := lease.Spec
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil {
+		return Stopped, fmt.Sprintf("nobody holds the lease %s in namespace %s", lease.Name, lease.Namespace)
+	}
+	valid := 15 * time.Second
+	if spec.LeaseDurationSeconds != nil {
+		valid = time.Duration(*spec.LeaseDurationSeconds) * time.Second
+	}
+	if age := now.Sub(spec.RenewTime.Time); age > valid+skew {
+		return Stopped, fmt.Sprintf("%s has not renewed the lease %s in namespace %s since %s, too long ago by this computer's clock",
+			*spec.HolderIdentity, lease.Name, lease.Namespace, spec.RenewTime.UTC().Format("2006-01-02 15:04:05Z"))
+	}
+	return Running, fmt.Sprintf("%s holds the lease %s in namespace %s", *spec.HolderIdentity, lease.Name, lease.Namespace)
+}
+
+func replicasOf(d *appsv1.Deployment) (Pulse, string) {
+	wanted := int32(1)
+	if d.Spec.Replicas != nil {
+		wanted = *d.Spec.Replicas
+	}
+	switch {
+	case d.Status.AvailableReplicas > 0:
+		return Running, fmt.Sprintf("%d of %d replicas of the Deployment %s in namespace %s are available", d.Status.AvailableReplicas, wanted, d.Name, d.Namespace)
+	case wanted == 0:
+		return Stopped, fmt.Sprintf("the Deployment %s in namespace %s is scaled to 0", d.Name, d.Namespace)
+	}
+	return Stopped, fmt.Sprintf("none of the %d replicas of the Deployment %s in namespace %s is available", wanted, d.Name, d.Namespace)
+}
+
+// Mesh is the node-to-node mesh.
+type Mesh struct {
+	// State is on, off, or unknown.
+	State string `json:"state"`
+	// Why it is unknown.
+	Why string `json:"why,omitempty"`
+}
+
+// The states of the mesh.
+const (
+	meshOn      = "on"
+	meshOff     = "off"
+	meshUnknown = "unknown"
+)
+
+const (
+	meshPath     = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
+	meshResource = "bgpconfigurations.crd.projectcalico.org"
+)
+
+// findMesh reads the switch of the mesh. Without the right to, or without Calico, it
+// says so.
+func findMesh(ctx context.Context, c *cluster.Connection) Mesh {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	raw, err := coordination.NewForConfig(c.Config)
+	if err != nil {
+		return Mesh{meshUnknown, err.Error()}
+	}
+	result := raw.RESTClient().Get().AbsPath(meshPath).Do(ctx)
+	switch err := result.Error(); {
+	case err == nil:
+	case cluster.IsMissing(err):
+		return Mesh{State: meshOn} // Calico's own default
+	case apierrors.IsNotFound(err):
+		return Mesh{meshUnknown, "the cluster has no " + meshResource + ": is Calico installed?"}
+	default:
+		return Mesh{meshUnknown, c.Explain(err, "get", meshResource).Error()}
+	}
+	var found struct {
+		Spec struct {
+			Enabled *bool `json:"nodeToNodeMeshEnabled"`
+		} `json:"spec"`
+	}
+	content, err := result.Raw()
+	switch err := errors.Join(err, json.Unmarshal(content, &found)); {
+	case err != nil:
+		return Mesh{meshUnknown, "the BGPConfiguration default cannot be read: " + err.Error()}
+	case found.Spec.Enabled != nil && !*found.Spec.Enabled:
+		return Mesh{State: meshOff}
+	}
+	return Mesh{State: meshOn}
+}

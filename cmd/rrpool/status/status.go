@@ -1,0 +1,114 @@
+// Package status is the command that says where a cluster is on its way to route
+// reflectors, or back. What it knows of the cluster, of the manager and of trouble is
+// there for other commands as well.
+package status
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+)
+
+// flags of `rrpool status`.
+type flags struct {
+	survey.Flags
+	watch, wait, verbose bool
+	interval, timeout    Period
+	output               *terminal.Choice
+}
+
+// New makes the command.
+func New(s terminal.Streams) *cobra.Command {
+	f := &flags{
+		interval: Period{Value: 2 * time.Second, Least: time.Second},
+		timeout:  Period{Value: 10 * time.Minute, Least: time.Second},
+		output:   terminal.NewChoice("table", "json"),
+	}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Where the cluster is, and what it waits for",
+		Long: `Where the cluster is on its way to route reflectors or back to the mesh: the mode, the step and what it waits
+for, the reflectors of each zone with their sessions, bad conditions with what to do about them, the newest events,
+and what the pool costs.
+
+It shows what the manager reports, and says so when the manager does not run or has not taken note of the object as
+it is now. With -v it looks at the cluster itself, with the manager's eyes, and names the nodes that are short of
+sessions, the workers of the pool, and all conditions.`,
+		Example: `  rrpool status
+  rrpool status --watch
+  rrpool status --wait --timeout 30m
+  rrpool status -v -o json`,
+		Args: terminal.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
+	}
+	set := cmd.Flags()
+	set.SortFlags = false
+	set.BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
+	set.BoolVar(&f.wait, "wait", false, "return only when the cluster is where the object as it is now wants it")
+	set.Var(&f.timeout, "timeout", "how long --wait waits")
+	set.Var(&f.interval, "interval", "how often --watch and --wait look")
+	set.BoolVarP(&f.verbose, "verbose", "v", false, "look with the manager's eyes and show everything")
+	f.output.Register(cmd, "output", "o", "format: table or json")
+	f.Register(set)
+	return cmd
+}
+
+func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
+	if cmd.Flags().Changed("timeout") && !f.wait {
+		return errors.New("--timeout: it says how long --wait waits, and --wait is missing: give both or none")
+	}
+	connection, err := f.Connect()
+	if err != nil {
+		return err
+	}
+	p := PhraseOf(cmd)
+	p.watching = f.watch
+	w := &watcher{
+		Streams: s, phrase: p, render: f.renderer(), watch: f.watch, wait: f.wait,
+		interval: f.interval.Value, timeout: f.timeout.Value, lines: f.output.Value == "json" || !s.Terminal,
+		look: look{connection, f.Namespace, f.verbose},
+	}
+	return w.run(cmd.Context())
+}
+
+func (f *flags) renderer() renderer {
+	switch {
+	case f.output.Value == "json":
+		return jsonOf
+	case f.verbose:
+		return verboseOf
+	}
+	return tableOf
+}
+
+// renderer writes a view in some format.
+type renderer func(terminal.Streams, view) error
+
+// Show writes facts as a person reads them, for other commands.
+func Show(s terminal.Streams, p Phrase, f Facts) error {
+	return s.Emit("status", "", func(s terminal.Streams) error { return tableOf(s, newView(f, p)) })
+}
+
+// Period is a flag for a length of time.
+type Period struct{ Value, Least time.Duration }
+
+// String implements pflag.Value.
+func (p *Period) String() string { return p.Value.String() }
+
+// Type implements pflag.Value.
+func (*Period) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (p *Period) Set(text string) error {
+	value, err := time.ParseDuration(text)
+	if err != nil || value < p.Least {
+		return fmt.Errorf("use a time of %s or more, such as 30s, 5m or 2h", p.Least)
+	}
+	p.Value = value
+	return nil
+}
