@@ -1,0 +1,156 @@
+// Package check is the command that says whether a cluster is fit for rrpool, and what to
+// do where it is not.
+package check
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+)
+
+// flags of `rrpool check`.
+type flags struct {
+	survey.Flags
+	pre      bool
+	wait     time.Duration
+	filename string
+	output   *terminal.Choice
+}
+
+// New makes the command.
+func New(s terminal.Streams) *cobra.Command {
+	f := &flags{output: terminal.NewChoice("table", "json", "short")}
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Whether the cluster is fit, and what to do where it is not",
+		Long: `Whether the cluster is fit for rrpool: Kubernetes and rights, rrpool itself, Calico, the nodes, and where route
+reflectors come from. Every failure has a remedy, and a page that explains it. Nothing is changed.
+
+√ right   · something to know   ‼ rrpool works, but look   × rrpool does not work, or refuses to
+
+What could not be looked at is ‼, never √. With --pre it is about installing rrpool: what you may do yourself,
+and no word about what is not there yet.
+
+Exit code 0 when there is no ×, 1 when there is one, or no answer.`,
+		Example: `  rrpool check --pre
+  rrpool check
+  rrpool check --filename pool.yaml
+  rrpool check --wait 5m -o short`,
+		Args: terminal.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
+	}
+	set := cmd.Flags()
+	set.SortFlags = false
+	set.BoolVar(&f.pre, "pre", false, "check whether rrpool can be installed")
+	set.StringVarP(&f.filename, "filename", "f", "", "check for the RouteReflectorPool in this file, - for standard input, instead of the cluster's")
+	set.DurationVar(&f.wait, "wait", 0, "check again until nothing is wrong, for that long at most")
+	f.output.Register(cmd, "output", "o", "format: table, json or short")
+	f.Register(set)
+	return cmd
+}
+
+func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
+	if f.wait < 0 {
+		return fmt.Errorf("--wait: %s is no time to wait: use for example 5m", f.wait)
+	}
+	object, err := f.read(s.In)
+	if err != nil {
+		return err
+	}
+	connection, err := f.Connect()
+	if err != nil {
+		return err
+	}
+	called := strings.TrimSuffix(cmd.CommandPath(), " "+cmd.Name())
+	v, err := f.patiently(cmd.Context(), s, func(ctx context.Context) (view, error) {
+		found, err := f.look(ctx, connection, object, s.Now())
+		if err != nil {
+			return view{}, err
+		}
+		return judge(found, called), nil
+	})
+	if err != nil {
+		return err
+	}
+	render := map[string]func(terminal.Streams, view) error{"table": tableOf, "json": jsonOf, "short": shortOf}[f.output.Value]
+	if err := s.Emit("answer", "", func(s terminal.Streams) error { return render(s, v) }); err != nil {
+		return err
+	}
+	if !v.Fit {
+		return &terminal.Exit{Code: 1}
+	}
+	return nil
+}
+
+// read gives the object of the file, nil without one.
+func (f *flags) read(in io.Reader) (*v1alpha1.RouteReflectorPool, error) {
+	if f.filename == "" {
+		return nil, nil
+	}
+	var content []byte
+	var err error
+	if f.filename == "-" {
+		content, err = io.ReadAll(in)
+	} else {
+		content, err = os.ReadFile(f.filename)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--filename: %q cannot be read: %w: give the name of a file with a RouteReflectorPool", f.filename, terminal.Reason(err))
+	}
+	object, err := crd.Read(content)
+	if err != nil {
+		return nil, fmt.Errorf("--filename: %s: %s", f.filename, oneLine(err))
+	}
+	return object, nil
+}
+
+func (f *flags) look(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (facts, error) {
+	start := facts{now: now, pre: f.pre, namespace: f.Namespace, file: f.filename}
+	if object != nil {
+		start.object = object.DeepCopy()
+	}
+	g, err := newGatherer(c, start)
+	if err != nil {
+		return facts{}, err
+	}
+	return g.gather(ctx)
+}
+
+// pause is between two looks.
+const pause = 5 * time.Second
+
+// patiently looks until nothing is wrong, or it has lasted long enough; what was seen
+// last counts. Progress goes to standard error, where there is any.
+func (f *flags) patiently(ctx context.Context, s terminal.Streams, look func(context.Context) (view, error)) (view, error) {
+	end, told := s.Now().Add(f.wait), ""
+	for {
+		v, err := look(ctx)
+		left := end.Sub(s.Now())
+		if err == nil && v.Fit || left <= 0 || ctx.Err() != nil {
+			return v, err
+		}
+		saying := "× " + strings.Join(v.wrong(), ", ")
+		if err != nil {
+			saying = terminal.Sentence(err)
+		}
+		if saying != told {
+			told = saying
+			_, _ = fmt.Fprintf(s.Err, "waiting, %s left: %s\n", left.Round(time.Second), saying)
+		}
+		s.Wait(min(pause, left), ctx.Done())
+		if ctx.Err() != nil {
+			return view{}, terminal.ErrInterrupted
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/config/rbac"
+)
+
+// gatherer finds out what there is to know. It writes nothing.
+type gatherer struct {
+	*cluster.Connection
+	facts
+}
+
+// newGatherer makes one whose questions follow each other without a pause: there are
+// many, and each is small.
+func newGatherer(c *cluster.Connection, f facts) (*gatherer, error) {
+	config := rest.CopyConfig(c.Config)
+	config.QPS = -1
+	fast, err := client.New(config, client.Options{Scheme: c.Scheme(), Mapper: c.RESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster of context %q: %w", c.Name, err)
+	}
+	f.context, f.server = c.Name, c.Server
+	return &gatherer{Connection: &cluster.Connection{Client: fast, Config: config, Name: c.Name, Server: c.Server, Timeout: c.Timeout}, facts: f}, nil
+}
+
+// gather fails only where the cluster does not answer at all, or nobody is known to it.
+func (g *gatherer) gather(ctx context.Context) (facts, error) {
+	if err := g.askVersion(ctx); err != nil {
+		return facts{}, err
+	}
+	for _, step := range []func(context.Context) error{g.lookAtOwn, g.lookAsManager, g.lookAtRights, g.lookAtCalico, g.lookAtProvider} {
+		if err := step(ctx); err != nil {
+			return facts{}, err
+		}
+		if ctx.Err() != nil {
+			return facts{}, terminal.ErrInterrupted
+		}
+	}
+	return g.facts, nil
+}
+
+func (g *gatherer) askVersion(ctx context.Context) error {
+	// Everybody may ask for this, so it tells a cluster that is out of reach from one
+	// that does not let us look.
+	web, err := rest.HTTPClientFor(g.Config)
+	if err != nil {
+		return fmt.Errorf("connecting to the cluster of context %q: %w", g.Name, err)
+	}
+	config := rest.CopyConfig(g.Config)
+	config.NegotiatedSerializer = serializer()
+	c, err := rest.UnversionedRESTClientForConfigAndClient(config, web)
+	if err != nil {
+		return fmt.Errorf("connecting to the cluster of context %q: %w", g.Name, err)
+	}
+	var answer struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	body, err := c.Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return g.Explain(err, "get", "/version")
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.GitVersion == "" {
+		return fmt.Errorf("%s of context %q does not answer as an apiserver does: check the address, or choose another --context", g.Server, g.Name)
+	}
+	g.version = answer.GitVersion
+	return nil
+}
+
+// look reads one object. What is not there is not found; what may not be looked at is
+// hidden.
+func (g *gatherer) look(ctx context.Context, object client.Object, resource, namespace, name string) (found bool, hidden string) {
+	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
+	defer cancel()
+	switch err := g.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); {
+	case err == nil:
+		return true, ""
+	case apierrors.IsNotFound(err):
+		return false, ""
+	default:
+		return false, g.Explain(err, "get", resource).Error()
+	}
+}
+
+// lookAtOwn looks for what there is of rrpool.
+func (g *gatherer) lookAtOwn(ctx context.Context) error {
+	own := &g.own
+	d := &apiextensionsv1.CustomResourceDefinition{}
+	own.definition.value = d
+	own.definition.found, own.definition.hidden = g.look(ctx, d, "customresourcedefinitions.apiextensions.k8s.io", "", definitionName)
+	stored := &v1alpha1.RouteReflectorPool{}
+	err := g.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, stored)
+	switch {
+	case err == nil:
+		own.served, own.pool = true, seen[*v1alpha1.RouteReflectorPool]{value: stored, found: true}
+	case apierrors.IsUnauthorized(err):
+		return g.Explain(err, "get", "routereflectorpools.rrpool.io")
+	case cluster.IsMissing(err):
+		own.served = true
+	case !apierrors.IsNotFound(err):
+		own.pool.hidden = g.Explain(err, "get", "routereflectorpools.rrpool.io").Error()
+	}
+	own.manager.value = &appsv1.Deployment{}
+	own.manager.found, own.manager.hidden = g.look(ctx, own.manager.value, "deployments.apps", g.namespace, managerName)
+	g.rights.account.found, g.rights.account.hidden = g.look(ctx, &corev1.ServiceAccount{}, "serviceaccounts", g.namespace, rbac.ServiceAccount)
+	switch {
+	case g.object != nil:
+	case own.pool.found:
+		g.object = stored.DeepCopy()
+	default:
+		if g.object, err = crd.Default(); err != nil {
+			return fmt.Errorf("making up a RouteReflectorPool: %w", err)
+		}
+	}
+	return nil
+}
+
+// lookAsManager looks with the manager's eyes.
+func (g *gatherer) lookAsManager(ctx context.Context) error {
+	c := *g.Connection
+	c.Client = known{c.Client, g.own.pool.value}
+	s, err := survey.Take(ctx, &c, g.namespace, g.object.DeepCopy(), false)
+	switch {
+	case errors.Is(err, terminal.ErrInterrupted):
+		return err
+	case err != nil:
+		g.blind = err.Error()
+	default:
+		g.survey = s
+	}
+	return nil
+}
+
+// known is a client for the manager's eyes that has the RouteReflectorPool already: a
+// cluster can be looked at before anybody may read it there, or it is known at all.
+type known struct {
+	client.Client
+	pool *v1alpha1.RouteReflectorPool
+}
+
+// Get implements client.Reader.
+func (k known) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	pool, ok := object.(*v1alpha1.RouteReflectorPool)
+	switch {
+	case !ok:
+		return k.Client.Get(ctx, key, object, options...)
+	case k.pool == nil:
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("routereflectorpools").GroupResource(), key.Name)
+	}
+	k.pool.DeepCopyInto(pool)
+	return nil
+}
+
+// lookAtProvider looks for what the provider depends on in the cluster.
+func (g *gatherer) lookAtProvider(ctx context.Context) error {
+	if !g.iks() {
+		return nil
+	}
+	ref, secret := g.object.Spec.Provider.IKS.CredentialsSecretRef, &corev1.Secret{}
+	p := &g.provide
+	p.key.found, p.key.hidden = g.look(ctx, secret, "secrets", g.namespace, ref.Name)
+	p.key.value = len(bytes.TrimSpace(secret.Data[ref.Key])) > 0
+	p.info.found, p.info.hidden = g.look(ctx, &corev1.ConfigMap{}, "configmaps", "kube-system", "cluster-info")
+	config := &corev1.ConfigMap{}
+	p.autoscaled.found, p.autoscaled.hidden = g.look(ctx, config, "configmaps", "kube-system", autoscalerConfig)
+	if p.autoscaled.found {
+		p.autoscaled = autoscaledPools(config.Data[autoscalerKey])
+	}
+	return nil
+}
+
+// autoscaledPools reads the autoscaler's configuration.
+func autoscaledPools(text string) seen[[]string] {
+	out := seen[[]string]{found: true}
+	var pools []struct {
+		Name    string `json:"name"`
+		Enabled bool   `json:"enabled"`
+	}
+	if text == "" {
+		return out
+	}
+	if err := json.Unmarshal([]byte(text), &pools); err != nil {
+		out.hidden = fmt.Sprintf("key %s of ConfigMap kube-system/%s is no JSON: correct it", autoscalerKey, autoscalerConfig)
+	}
+	for _, p := range pools {
+		if p.Enabled {
+			out.value = append(out.value, p.Name)
+		}
+	}
+	return out
+}

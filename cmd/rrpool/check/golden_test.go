@@ -1,0 +1,95 @@
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+// ownDefinition is our CRD as an apiserver has it that has taken it.
+func ownDefinition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	content, err := os.ReadFile("../../../config/crd/rrpool.io_routereflectorpools.yaml")
+	require.NoError(t, err)
+	out := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, yaml.Unmarshal(content, out))
+	out.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	return out
+}
+
+func TestOutputs(t *testing.T) {
+	for name, f := range scenes(t) {
+		for _, format := range []string{"table", "json", "short"} {
+			t.Run(name+"/"+format, func(t *testing.T) {
+				cli.Golden(t, filepath.Join(name, format+".golden"), show(t, f, format, terminal.Streams{}))
+			})
+		}
+	}
+}
+
+// A narrow terminal gets narrow lines, whatever the scene, and never half a link.
+func TestTerminals(t *testing.T) {
+	for name, f := range scenes(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, width := range []int{60, 80, 200} {
+				for _, format := range []string{"table", "short"} {
+					got := show(t, f, format, terminal.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")})
+					require.NotContains(t, got, "\x1b", "NO_COLOR")
+					cli.RequireWidth(t, got, width)
+					if width == 60 {
+						cli.Golden(t, filepath.Join(name, format+"60.golden"), got)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestColours(t *testing.T) {
+	f := broken(t)
+	got := show(t, f, "table", terminal.Streams{Terminal: true, Width: 100})
+	cli.Golden(t, "colours.golden", got)
+	for _, colour := range []string{terminal.Red, terminal.Yellow, terminal.Green, terminal.Dim} {
+		require.Contains(t, got, colour)
+	}
+	require.NotContains(t, show(t, f, "table", terminal.Streams{}), "\x1b", "a pipe gets none")
+	require.NotContains(t, show(t, f, "table", terminal.Streams{Terminal: true, Width: 100, Getenv: cli.Environment("TERM", "dumb")}), "\x1b")
+}
+
+// Every warning and error has a link to a section that is there, and what is right has none.
+func TestLinks(t *testing.T) {
+	for name, f := range scenes(t) {
+		for _, g := range judge(f, "rrpool").Groups {
+			for _, c := range g.Checks {
+				bad := c.Status == Warning || c.Status == Error
+				require.Equal(t, bad, c.Link != "", "%s: %s", name, c.ID)
+				if bad {
+					require.True(t, anchored(t, c.Link), "%s: %s", name, c.Link)
+				}
+			}
+		}
+	}
+}
+
+// anchored says whether a link leads to a heading of a page of ours.
+func anchored(t *testing.T, link string) bool {
+	t.Helper()
+	page, anchor, _ := strings.Cut(strings.TrimPrefix(link, docs), "#")
+	content, err := os.ReadFile(filepath.Join("../../../docs", page))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(content)) {
+		heading, is := strings.CutPrefix(strings.TrimSpace(line), "### ")
+		if is && strings.ToLower(strings.ReplaceAll(heading, " ", "-")) == anchor {
+			return true
+		}
+	}
+	return false
+}

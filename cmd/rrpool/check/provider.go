@@ -1,0 +1,216 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/selection"
+	"github.com/rrpool/rrpool/controllers/pool"
+)
+
+func supply() group {
+	return group{"Provider", []check{
+		{"provider", kind},
+		{"eligible", eligible},
+		{"credentials", credentials},
+		{"cluster-id", clusterID},
+		{"cloud", cloudAnswers},
+		{"worker-pool", workerPool},
+		{"autoscaler", autoscaler},
+		{"quota", quota},
+	}}
+}
+
+func kind(f facts) *Result {
+	if f.survey == nil {
+		return unseen("where route reflectors would come from", lookFirst)
+	}
+	how := ""
+	if f.object.Spec.Provider.Type == v1alpha1.ProviderAuto {
+		how = ", as spec.provider.type is Auto"
+	}
+	if f.iks() {
+		return fine("route reflectors are workers of IBM Cloud Kubernetes Service%s", how)
+	}
+	return fine("route reflectors are nodes that are there already%s", how)
+}
+
+// eligible: on existing nodes there have to be enough that can reflect, and one more.
+func eligible(f facts) *Result {
+	if f.survey == nil || f.iks() || len(clients(f)) == 0 {
+		return nil
+	}
+	d := f.survey.Desired
+	rules := selection.Rules{PerZone: d.Pool.SizePerZone, Zones: d.Pool.Zones, Preferred: d.Preferred, Excluded: d.Excluded}.Of(f.survey.Cluster.Nodes)
+	want := rules.Total()
+	if want == 0 {
+		return note("how many route reflectors are wanted is not decided: mode %s, or a spec that is refused", f.object.Spec.Mode)
+	}
+	able, speaking := 0, len(clients(f))
+	var unfit []string
+	for _, n := range f.survey.Cluster.Nodes {
+		reason := rules.Unfit(n)
+		switch {
+		case rules.Counts(n) || rules.Eligible(n):
+			able++
+		case reason == "":
+			unfit = append(unfit, fmt.Sprintf("%s: it is not Ready", n.Name))
+		default:
+			unfit = append(unfit, fmt.Sprintf("%s: %s", n.Name, reason))
+		}
+	}
+	switch {
+	case able < want:
+		return fail("%d of %d nodes can be route reflectors, and %d are wanted", able, len(f.survey.Cluster.Nodes), want).also(capped(unfit)...).reason("AwaitNodes").
+			do("repair or add nodes, or lower spec.sizing.min")
+	case speaking <= want:
+		return fail("%d route reflectors are wanted of %d nodes that speak BGP: one has to be left that is none", want, speaking).reason("AwaitNodes").
+			do("add a node, or lower spec.sizing.min")
+	case able == want:
+		return warn("%d nodes can be route reflectors, and that many are wanted: none could take the place of one that fails", able).also(capped(unfit)...).
+			do("add a node, or repair those named")
+	}
+	return fine("%d nodes can be route reflectors, and %d are wanted", able, want)
+}
+
+// capped is few for details.
+func capped(lines []string) []string {
+	const most = 5
+	if len(lines) <= most {
+		return lines
+	}
+	return append(slices.Clone(lines[:most]), fmt.Sprintf("and %d more", len(lines)-most))
+}
+
+// onIKS makes a check that is about IBM Cloud.
+func onIKS(look func(facts) *Result) func(facts) *Result {
+	return func(f facts) *Result {
+		if !f.iks() {
+			return nil
+		}
+		return look(f)
+	}
+}
+
+var credentials = onIKS(func(f facts) *Result {
+	ref, k := f.object.Spec.Provider.IKS.CredentialsSecretRef, f.provide.key
+	create := fmt.Sprintf("kubectl --namespace %s create secret generic %s --from-file=%s=<file with the key>", f.namespace, ref.Name, ref.Key)
+	switch {
+	case k.hidden != "":
+		return unseen("the IBM Cloud API key", k.hidden)
+	case !k.found && f.pre:
+		return note("the IBM Cloud API key is not there yet: Secret %s in namespace %s", ref.Name, f.namespace).do("after installing: %s", create)
+	case !k.found:
+		return fail("there is no IBM Cloud API key: Secret %s in namespace %s does not exist", ref.Name, f.namespace).
+			reason(pool.ReasonCredentialsMissing).do("%s", create)
+	case !k.value:
+		return fail("there is no IBM Cloud API key: Secret %s in namespace %s has no value in its key %s", ref.Name, f.namespace, ref.Key).
+			reason(pool.ReasonCredentialsMissing).do("delete the Secret and store it anew: %s", create)
+	}
+	return fine("Secret %s in namespace %s has an API key", ref.Name, f.namespace)
+})
+
+// obstacle is the reason why the provider is of no use, "" for none.
+func (f facts) obstacle() string {
+	if f.survey == nil || f.survey.Obstacle == nil {
+		return ""
+	}
+	return f.survey.Obstacle.Reason
+}
+
+var clusterID = onIKS(func(f facts) *Result {
+	switch reason := f.obstacle(); {
+	case reason == pool.ReasonClusterIDUnknown && f.provide.info.hidden != "":
+		return unseen("the cluster's id at IBM Cloud", f.provide.info.hidden)
+	case reason == pool.ReasonClusterIDUnknown, reason == pool.ReasonClusterIDMismatch:
+		return fail("the cluster's id at IBM Cloud is not known: %s", f.survey.Obstacle.Message).reason(reason).do("set or correct spec.provider.iks.clusterID")
+	}
+	return fine("the cluster's id at IBM Cloud is known")
+})
+
+// cloudRemedies are what to do about what the cloud answers.
+var cloudRemedies = map[string]string{
+	"CloudUnauthorized": "give the key's identity the role Operator or Administrator on the cluster, or store another key",
+	"CloudNotFound":     "correct spec.provider.iks.clusterID or resourceGroup",
+	"CloudInvalidInput": "correct what the message names",
+	"CloudUnavailable":  "check the way from this machine to IBM Cloud, a proxy, and its status page; the manager asks from within the cluster",
+}
+
+// cloudAnswers: what reading proves, and no more.
+var cloudAnswers = onIKS(func(f facts) *Result {
+	reason := f.obstacle()
+	switch {
+	case reason == "CloudUnavailable" && f.object.Spec.Provider.IKS.Endpoint == v1alpha1.EndpointPrivate:
+		return unseen("whether IBM Cloud answers", f.survey.Obstacle.Message).reason(reason).
+			do("private endpoints can be reached from IBM's network only: run this in the cluster's network")
+	case reason == "CloudRateLimited":
+		return warn("IBM Cloud wants to be asked less often: %s", f.survey.Obstacle.Message).reason(reason).do("run this again in a minute")
+	case strings.HasPrefix(reason, "Cloud"):
+		return fail("IBM Cloud: %s: %s", reason, f.survey.Obstacle.Message).reason(reason).do("%s", cloudRemedies[reason])
+	case f.survey.Pool != nil:
+		return fine("IBM Cloud answers, and the key may read the cluster and its worker pools").
+			also("whether the key may also order workers is only told when it does: it needs the role Operator or Administrator on the cluster")
+	case f.provide.key.found && f.provide.key.value:
+		return note("IBM Cloud was not asked: nothing depends on it in mode %s", f.object.Spec.Mode)
+	}
+	return note("IBM Cloud was not asked: there is no key to ask with")
+})
+
+var workerPool = onIKS(func(f facts) *Result {
+	p, reason := f.survey.Pool, f.obstacle()
+	switch {
+	case reason == pool.ReasonPoolConflict:
+		return fail("the worker pool cannot be used: %s", f.survey.Obstacle.Message).reason(reason).
+			do("choose another spec.provider.iks.poolName, or remove that pool")
+	case reason == pool.ReasonPoolAutoscaled:
+		return fail("the worker pool cannot be used: %s", f.survey.Obstacle.Message).reason(reason).
+			do("disable the autoscaler for it in ConfigMap kube-system/%s", autoscalerConfig)
+	case p == nil:
+		return nil
+	case !p.Exists:
+		return fine("no worker pool has the name %s yet: rrpool would order it", p.Name)
+	case len(p.Problems) > 0:
+		return warn("IBM Cloud reports trouble with worker pool %s", p.Name).also(capped(p.Problems)...).
+			reason(pool.ReasonPoolProblem).do("raise the quota, or free the capacity that it speaks of")
+	}
+	return fine("worker pool %s is rrpool's, with %s", p.Name, count(len(p.Workers), "worker", "workers"))
+})
+
+// autoscalerConfig is where the cluster autoscaler of IKS keeps what it may resize.
+const (
+	autoscalerConfig = "iks-ca-configmap"
+	autoscalerKey    = "workerPoolsConfig.json"
+)
+
+var autoscaler = onIKS(func(f facts) *Result {
+	a, name := f.provide.autoscaled, f.object.Spec.Provider.IKS.PoolName
+	switch {
+	case a.hidden != "":
+		return unseen("whether the cluster autoscaler resizes the pool", a.hidden)
+	case !a.found:
+		return fine("the cluster autoscaler is not installed")
+	case slices.Contains(a.value, name):
+		return fail("the cluster autoscaler resizes worker pool %s as well", name).reason(pool.ReasonPoolAutoscaled).
+			do("disable it for this pool in ConfigMap kube-system/%s", autoscalerConfig)
+	}
+	return fine("the cluster autoscaler leaves worker pool %s alone", name)
+})
+
+// mostWorkers is what IBM documents as the limit of a cluster.
+const mostWorkers = 500
+
+// quota: what IBM's API does not tell cannot be checked, and is said to be so.
+var quota = onIKS(func(f facts) *Result {
+	if f.survey.Pool == nil {
+		return nil
+	}
+	more := f.survey.Desired.Pool.SizePerZone*len(f.survey.Desired.Pool.Zones) - len(f.survey.Pool.Workers)
+	if total := len(f.survey.Cluster.Nodes) + more; more > 0 && total > mostWorkers {
+		return fail("with %d more workers the cluster would have %d, and IBM allows %d", more, total, mostWorkers).
+			do("remove workers, or lower spec.sizing.max")
+	}
+	return note("how many more workers your account may have cannot be seen: IBM's API does not tell").
+		also("an order beyond the quota fails with CloudQuotaExceeded or PoolProblem, and the mesh carries the cluster meanwhile")
+})

@@ -1,0 +1,256 @@
+package check
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/sizing"
+	"github.com/rrpool/rrpool/controllers/pool"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+// refused is what an apiserver's refusal looks like once explained.
+func refused(verb, resource string) string {
+	return fmt.Sprintf("the user of context \"prod\" may not %[1]s %[2]s: ask for a ClusterRole that allows it (kubectl auth can-i %[1]s %[2]s says when)", verb, resource)
+}
+
+// nodesIn makes so many Ready nodes in each zone that speak BGP.
+func nodesIn(perZone int, zones ...string) []plan.Node {
+	var out []plan.Node
+	for z, zone := range zones {
+		for i := range perZone {
+			name := fmt.Sprintf("10.%d.0.%d", 240+z, i+1)
+			out = append(out, plan.Node{
+				Name: name, UID: name, Zone: zone, Ready: true, Created: cli.Now.Add(-time.Hour), ReadyChanged: cli.Now.Add(-time.Hour),
+				Addresses: []netip.Addr{netip.MustParseAddr(name)},
+			})
+		}
+	}
+	return out
+}
+
+// scene is a cluster in which all is well: of so many nodes, with rrpool installed and
+// without a RouteReflectorPool.
+func scene(t *testing.T, nodes []plan.Node) facts {
+	t.Helper()
+	object, err := crd.Default()
+	require.NoError(t, err)
+	needs, err := needed(survey.DefaultNamespace)
+	require.NoError(t, err)
+	f := facts{
+		now: cli.Now, context: "prod", server: "https://203.0.113.7:6443", namespace: survey.DefaultNamespace,
+		version: "v1.31.4", object: object,
+		survey: &survey.Survey{Object: object, Turn: pool.Turn{
+			Cluster:  plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: 64512}},
+			Provider: v1alpha1.ProviderExistingNodes,
+		}},
+		rights: rights{account: seen[struct{}]{found: true}, manager: answer{asked: len(needs)}, user: answer{asked: len(needs)}},
+		own: installed{
+			served:     true,
+			definition: seen[*apiextensionsv1.CustomResourceDefinition]{value: ownDefinition(t), found: true},
+			manager:    seen[*appsv1.Deployment]{value: deployment(2, 2), found: true},
+		},
+		calico: calico{
+			version: seen[string]{value: "v3.28.1", found: true},
+			nodes:   seen[*appsv1.DaemonSet]{value: daemonSet("calico-system", len(nodes), len(nodes)), found: true},
+			reports: seen[[]report]{found: true},
+			pools:   seen[[]ipPool]{value: []ipPool{{name: "default", cidr: "172.30.0.0/16", ipip: "CrossSubnet", vxlan: "Never"}}, found: true},
+			routes:  seen[string]{found: true},
+		},
+	}
+	decide(t, &f)
+	return f
+}
+
+// decide makes the manager's decision on what the scene has become.
+func decide(t *testing.T, f *facts) {
+	t.Helper()
+	s, spec := f.survey, f.object.Spec
+	zones := map[string]bool{}
+	var clients int
+	for _, n := range s.Cluster.Nodes {
+		if n.SpeaksBGP() {
+			zones[n.Zone] = true
+			clients++
+		}
+	}
+	s.Desired = rollout.Desired{
+		Mode: rollout.Reflect, Dedicated: s.Provider == v1alpha1.ProviderIKS, ClusterID: spec.Topology.ClusterID, RoleLabel: spec.BGP.NodeLabel,
+		Timer: f.timer(), Promotion: v1alpha1.PromotionStaged, SessionTimeout: 5 * time.Minute, MinServing: 2,
+	}
+	size, err := sizing.Reflectors(spec.Sizing, clients, max(len(zones), 1))
+	require.NoError(t, err)
+	s.Desired.Pool.SizePerZone = size.PerZone
+	for _, zone := range []string{"", "eu-de-1", "eu-de-2", "eu-de-3"} {
+		if zones[zone] {
+			s.Desired.Pool.Zones = append(s.Desired.Pool.Zones, zone)
+		}
+	}
+	observed := rollout.Observed{Cluster: s.Cluster, Pool: &rollout.Pool{}}
+	s.Step = rollout.Next(observed, s.Desired, f.now)
+}
+
+var frankfurt = []string{"eu-de-1", "eu-de-2", "eu-de-3"}
+
+// onCloud is the scene on IBM Cloud, before rrpool has ordered anything.
+func onCloud(t *testing.T, perZone int) facts {
+	t.Helper()
+	f := scene(t, nodesIn(perZone, frankfurt...))
+	f.version = "v1.31.4+IKS"
+	f.survey.Provider = v1alpha1.ProviderIKS
+	f.survey.Pool = &cloud.Pool{Name: "route-reflectors", ClusterZones: frankfurt}
+	f.survey.Cluster.BGP.Exists = true
+	f.survey.Cluster.BGP.Mesh.Password = &plan.SecretRef{Name: "calico-bgp-password", Key: "password"}
+	f.calico.passwords = []password{{
+		SecretRef: *f.survey.Cluster.BGP.Mesh.Password, field: "nodeMeshPassword",
+		filled: seen[bool]{value: true, found: true}, readable: seen[bool]{value: true, found: true},
+	}}
+	f.provide = provider{key: seen[bool]{value: true, found: true}, info: seen[struct{}]{found: true}}
+	decide(t, &f)
+	return f
+}
+
+// asking puts a RouteReflectorPool into the cluster, with what the manager says of it.
+func asking(f *facts, conditions ...metav1.Condition) {
+	f.own.pool = seen[*v1alpha1.RouteReflectorPool]{value: f.object.DeepCopy(), found: true}
+	f.own.pool.value.Status.Conditions = conditions
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func deployment(wanted, available int32) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: survey.DefaultNamespace},
+		Spec: appsv1.DeploymentSpec{Replicas: ptr.To(wanted), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: managerContainer, Image: "registry.example.com/rrpool-manager:v0.1.0"}},
+		}}},
+		Status: appsv1.DeploymentStatus{AvailableReplicas: available},
+	}
+}
+
+func daemonSet(namespace string, wanted, ready int) *appsv1.DaemonSet {
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "calico-node", Namespace: namespace},
+		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			ServiceAccountName: "calico-node",
+			Containers:         []corev1.Container{{Name: "calico-node", Env: []corev1.EnvVar{{Name: datastoreVariable, Value: "kubernetes"}}}},
+		}}},
+		Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: int32(wanted), NumberReady: int32(ready)},
+	}
+}
+
+// scenes are the clusters whose answers are kept, in every format.
+func scenes(t *testing.T) map[string]facts {
+	t.Helper()
+	big := onCloud(t, 50)
+	running := onCloud(t, 50)
+	asking(&running,
+		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "AwaitSessions", "the mesh stays on until every node has its routes from every route reflector"),
+		condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, "AwaitSessions", "the mesh stays on until every node has its routes from every route reflector; waiting for 10.240.0.7 ↔ 10.240.0.42 to be Established"),
+		condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "AsExpected", "nothing is wrong"))
+	running.calico.reports.value = []report{{node: "10.240.0.1", period: 10 * time.Second, updated: cli.Now.Add(-8 * time.Second)}}
+
+	kind := scene(t, nodesIn(5, ""))
+	kind.calico.nodes.value.Namespace = "kube-system"
+	kind.calico.pools.value = []ipPool{{name: "default", cidr: "10.244.0.0/16"}}
+	decide(t, &kind)
+
+	before := onCloud(t, 50)
+	before.pre = true
+	before.own = installed{}
+	before.provide.key, before.survey.Pool = seen[bool]{}, nil
+	before.survey.Obstacle = &plan.Problem{Reason: pool.ReasonCredentialsMissing}
+	before.rights.install = answer{asked: 38}
+
+	return map[string]facts{
+		"iks": big, "iks-running": running, "kind": kind, "iks-before-installation": before,
+		"broken": broken(t), "blind": blind(t), "file": fromFile(t),
+	}
+}
+
+// broken is a cluster in which much is wrong at once.
+func broken(t *testing.T) facts {
+	t.Helper()
+	f := scene(t, nodesIn(3, "eu-de-1"))
+	nodes := f.survey.Cluster.Nodes
+	nodes[0].ASN, nodes[0].ClusterID = 65001, "1.0.0.1"
+	nodes[1].Ready = false
+	nodes[2].Cordoned = true
+	f.survey.Cluster.Peers = []plan.Peer{
+		{Name: "full-mesh-by-hand", NodeSelector: "all()", PeerSelector: "role == 'rr'"},
+		{Name: "rack-switch", PeerIP: "192.0.2.1", ASN: 65100},
+	}
+	f.version = "v1.24.17"
+	f.rights.manager.lacking = []right{
+		{verb: "create", group: "crd.projectcalico.org", resource: "bgppeers"}, {verb: "patch", resource: "nodes"},
+		{verb: "create", resource: "pods", subresource: "eviction"}, {verb: "get", resource: "secrets", namespace: "rrpool-system"},
+	}
+	f.own.manager.value = deployment(2, 0)
+	f.calico.version.value = "v3.19.1"
+	f.calico.nodes.value = daemonSet("calico-system", 3, 1)
+	f.calico.reports = seen[[]report]{}
+	f.calico.pools.value = []ipPool{{name: "default", cidr: "172.30.0.0/16", vxlan: "Always"}}
+	ref := plan.SecretRef{Name: "bgp-reflectors", Key: "password"}
+	f.calico.passwords = []password{{SecretRef: ref, field: "spec.bgp.passwordSecretRef"}}
+	asking(&f,
+		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "SessionTimeout", "3 sessions are missing for 12m"),
+		condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "SessionTimeout", "3 sessions are missing for 12m"))
+	f.survey.Cluster.Problems = nil
+	decide(t, &f)
+	return f
+}
+
+// blind is the cluster of somebody who may not look at anything.
+func blind(t *testing.T) facts {
+	t.Helper()
+	f := scene(t, nil)
+	f.survey, f.blind = nil, refused("list", "nodes")
+	no := answer{asked: 46, hidden: refused("create", "subjectaccessreviews.authorization.k8s.io")}
+	f.rights = rights{account: seen[struct{}]{hidden: refused("get", "serviceaccounts")}, manager: no, user: answer{asked: 46, lacking: []right{{verb: "get", resource: "nodes"}}}}
+	f.own = installed{}
+	f.own.definition.hidden = refused("get", "customresourcedefinitions.apiextensions.k8s.io")
+	f.own.pool.hidden = refused("get", "routereflectorpools.rrpool.io")
+	f.own.manager.hidden = refused("get", "deployments.apps")
+	return f
+}
+
+// fromFile is a check for an object that is not there yet.
+func fromFile(t *testing.T) facts {
+	t.Helper()
+	f := scene(t, nodesIn(4, frankfurt...))
+	f.file = "pool.yaml"
+	f.object.Spec.Rollout.Gate = v1alpha1.GateTimer
+	f.calico.reports = seen[[]report]{}
+	f.calico.version.value = "v3.19.1"
+	decide(t, &f)
+	return f
+}
+
+// show renders an answer.
+func show(t *testing.T, f facts, format string, s terminal.Streams) string {
+	t.Helper()
+	var out bytes.Buffer
+	s.Out = &out
+	render := map[string]func(terminal.Streams, view) error{"table": tableOf, "json": jsonOf, "short": shortOf}[format]
+	require.NoError(t, render(cli.Defaults(s), judge(f, "rrpool")))
+	return out.String()
+}
