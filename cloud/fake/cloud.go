@@ -10,6 +10,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // Options of a Cloud. The zero value is usable.
@@ -26,6 +27,8 @@ type Options struct {
 	DeployTime, DeleteTime time.Duration
 	// Quota is how many workers may exist; 0: any.
 	Quota int
+	// Pool is there from the start; nil for none.
+	Pool *cloud.Pool
 	// NodeName gives a worker's node name; nil for 10.<zone>.<n>.
 	NodeName func(zone, workerID string) string
 }
@@ -85,7 +88,26 @@ func New(o Options) *Cloud {
 		o.Now = func() time.Time { return time.Unix(1_700_000_000, 0) }
 	}
 	o.Zones = slices.Sorted(slices.Values(o.Zones))
-	return &Cloud{opts: o}
+	return &Cloud{opts: o, pool: adopt(o)}
+}
+
+// adopt makes a pool like the one that is described.
+func adopt(o Options) *pool {
+	in := o.Pool
+	if in == nil || !in.Exists {
+		return nil
+	}
+	p := &pool{
+		id: in.ID, flavor: in.Flavor, size: in.SizePerZone, zones: slices.Clone(in.Zones), taints: slices.Clone(in.Taints),
+		autoscaled: in.Autoscaled, balanced: true,
+	}
+	if in.Owned {
+		p.labels = map[string]string{poolplan.ManagedByLabel: poolplan.ManagedBy, v1alpha1.PoolLabel: o.PoolName}
+	}
+	for _, w := range in.Workers {
+		p.workers = append(p.workers, &worker{Worker: w, since: o.Now()})
+	}
+	return p
 }
 
 func (c *Cloud) now() time.Time { return c.opts.Now().Add(c.offset) }

@@ -4,6 +4,7 @@
 package crd
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -116,6 +117,6 @@ func (r *rules) check(raw map[string]any) field.ErrorList {
 	if errs := validation.ValidateCustomResource(nil, raw, r.values); len(errs) > 0 {
 		return errs
 	}
-	errs, _ := r.relations.Validate(nil, nil, r.structural, raw, nil, celconfig.RuntimeCELCostBudget) //nolint:staticcheck // the rules ask nobody, so nothing has to be cut short
+	errs, _ := r.relations.Validate(context.Background(), nil, r.structural, raw, nil, celconfig.RuntimeCELCostBudget)
 	return errs
 }

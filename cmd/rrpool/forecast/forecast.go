@@ -47,6 +47,8 @@ type Forecast struct {
 	Before, After Shape
 	// Final is the last turn: the cluster as it will be.
 	Final pool.Turn
+
+	in Input
 }
 
 // Step is one step of the manager, from its first turn to the next step's.
@@ -58,17 +60,19 @@ type Step struct {
 	Begins, Lasts time.Duration
 	// Guard is what the step waits for before the next one, as first seen.
 	Guard []string
-	// Writes are all changes, in the words of the manager's events.
+	// Writes are all changes, in the words of the manager's events. Asked is how many
+	// nodes are asked for reports of their sessions besides (one CalicoNodeStatus each).
 	Writes []string
+	Asked  int
 }
 
-// Loss is a node whose pods cannot be reached for a moment.
+// Loss is a node whose pods cannot be reached for a moment. How long that is, the
+// reason of the step says, from measurements; the model only knows that it is so.
 type Loss struct {
 	Node string
-	// For is how long, in the model. Pods is how many, -1 when unknown.
-	For  time.Duration
+	// Pods is how many run there, -1 when unknown.
 	Pods int
-	// Step during which it happens.
+	// Step during which it begins.
 	Step string
 }
 

@@ -1,0 +1,144 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
+)
+
+const (
+	// patience is how long the model may wait for one and the same thing.
+	patience = 3 * time.Hour
+	// reasonStuck is the reason when that was not enough.
+	reasonStuck = "NeverDone"
+)
+
+// Run lets the manager take turns on a model of the cluster until nothing is left to
+// do, something stops it, or ctx ends. The model is one in which nothing fails.
+func Run(ctx context.Context, in Input) (*Forecast, error) {
+	s, err := newStage(in)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{stage: s, out: &Forecast{in: in}, began: in.Now}
+	r.out.Before = s.shape()
+	for {
+		done, err := r.turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			break
+		}
+	}
+	r.out.After = s.shape()
+	r.out.Steps = condense(r.out.Steps)
+	if n := len(r.out.Steps); n > 0 {
+		r.out.Lasts = r.out.Steps[n-1].Begins + r.out.Steps[n-1].Lasts
+	}
+	r.out.Loss = s.lost
+	return r.out, nil
+}
+
+// condense leaves out rest, and of steps that take turns waiting for this and that keeps
+// one each.
+func condense(steps []Step) []Step {
+	var out []Step
+	waits := 0 // where the waits in a row begin
+	for _, s := range steps {
+		if s.Name == rollout.Steady {
+			continue
+		}
+		if len(s.Writes) > 0 {
+			out, waits = append(out, s), len(out)+1
+			continue
+		}
+		same := slices.IndexFunc(out[waits:], func(o Step) bool { return o.Name == s.Name })
+		if same < 0 {
+			out = append(out, s)
+			continue
+		}
+		o := &out[waits+same]
+		o.Lasts, o.Asked = o.Lasts+s.Lasts, o.Asked+s.Asked
+		if len(o.Guard) < len(s.Guard) {
+			o.Guard = s.Guard
+		}
+	}
+	return out
+}
+
+// run is one forecast in the making.
+type run struct {
+	stage *stage
+	out   *Forecast
+	began time.Time
+	// since is when the step, or what it waits for, changed last.
+	since time.Time
+	last  string
+}
+
+// turn lets the manager take one turn, and time pass until the next.
+func (r *run) turn(ctx context.Context) (done bool, err error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	s := r.stage
+	s.writes, s.asked = nil, 0
+	turn, err := s.manager.Rehearse(ctx, s.object)
+	if err != nil {
+		return false, fmt.Errorf("rehearsing step %s on a model of the cluster: %w", turn.Step.Name, err)
+	}
+	r.out.Final = turn
+	s.object.Status = turn.Status
+	r.record(turn, s.writes)
+	switch {
+	case turn.Step.Problem != nil && len(turn.Step.Actions) == 0:
+		r.out.Problem = turn.Step.Problem
+		return true, nil
+	case turn.Step.Name == rollout.Steady && turn.Changes == 0 && s.model.Quiet():
+		r.out.Settled = true
+		return true, nil
+	case s.model.Now().Sub(r.since) > patience:
+		r.out.Problem = &plan.Problem{Reason: reasonStuck, Message: fmt.Sprintf("in the model the manager waits for more than %s for %s: this is a "+
+			"mistake of the model or of the manager, please report it (rrpool report)", patience, strings.Join(turn.WaitingFor, "; "))}
+		return true, nil
+	}
+	if s.step == "" || s.moved {
+		s.step, s.moved = turn.Step.Name, false
+	}
+	s.pass(turn.Again)
+	return false, nil
+}
+
+// record adds a turn to the step that it belongs to.
+func (r *run) record(turn pool.Turn, writes []string) {
+	now := r.stage.model.Now()
+	if said := turn.Step.Name + strings.Join(turn.WaitingFor, "\n"); said != r.last || turn.Changes > 0 {
+		r.last, r.since = said, now
+	}
+	steps := r.out.Steps
+	last := len(steps) - 1
+	if last >= 0 {
+		steps[last].Lasts = now.Sub(r.began) - steps[last].Begins
+	}
+	// What is written for another reason is a step of its own, if its name is the same.
+	if last < 0 || steps[last].Name != turn.Step.Name || len(writes) > 0 && steps[last].Reason != turn.Step.Reason && len(steps[last].Writes) > 0 {
+		r.out.Steps = append(steps, Step{Name: turn.Step.Name, Begins: now.Sub(r.began)})
+		last++
+	}
+	at := &r.out.Steps[last]
+	if len(at.Writes) == 0 {
+		at.Reason = turn.Step.Reason
+	}
+	if len(at.Guard) == 0 {
+		at.Guard = turn.WaitingFor
+	}
+	at.Writes = append(at.Writes, writes...)
+	at.Asked += r.stage.asked
+}

@@ -1,0 +1,203 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// How long things take in the model: what is usual. Nodes take over a change after
+// Lag, a session that starts anew is up after Connect, a reporter that is asked answers
+// after Answer.
+const (
+	Lag     = 2 * time.Second
+	Connect = 4 * time.Second
+	Answer  = 2 * time.Second
+)
+
+// Model is a cluster in which nothing fails. It is not safe for concurrent use.
+type Model struct {
+	scope plan.Scope
+	now   time.Time
+	nodes []plan.Node // sorted by name
+	index map[string]int
+	bgp   plan.BGPConfig
+	peers map[string]plan.Peer
+
+	versions []version
+	watches  map[string]watch
+}
+
+// version is what the nodes have configured from a moment on.
+type version struct {
+	from time.Time
+	*Configuration
+	// alive says which nodes are there and up.
+	alive map[string]bool
+}
+
+// watch is a reporter that is asked.
+type watch struct {
+	plan.Watch
+	asked time.Time
+}
+
+// New makes a model of a cluster as it was observed. All its sessions count as long
+// Established, and all nodes that are not Ready as dead.
+func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
+	m := &Model{scope: scope, now: now, nodes: slices.Clone(c.Nodes), bgp: c.BGP, peers: map[string]plan.Peer{}, watches: map[string]watch{}}
+	for _, p := range c.Peers {
+		m.peers[p.Name] = p
+	}
+	for node, st := range c.Statuses {
+		m.watches[node] = watch{plan.Watch{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour)}
+	}
+	m.sort()
+	m.changed()
+	m.versions[0].from = time.Time{}
+	return m
+}
+
+// Now is the model's time.
+func (m *Model) Now() time.Time { return m.now }
+
+// Advance lets time pass.
+func (m *Model) Advance(d time.Duration) { m.now = m.now.Add(d) }
+
+func (m *Model) sort() {
+	slices.SortFunc(m.nodes, func(a, b plan.Node) int { return strings.Compare(a.Name, b.Name) })
+	m.index = make(map[string]int, len(m.nodes))
+	for i, n := range m.nodes {
+		m.index[n.Name] = i
+	}
+}
+
+// changed lets all nodes take over what the datastore says now.
+func (m *Model) changed() {
+	v := version{from: m.now.Add(Lag), alive: make(map[string]bool, len(m.nodes))}
+	v.Configuration = NewConfiguration(m.scope.RoleLabel, m.nodes, m.bgp, m.sortedPeers())
+	for _, n := range m.nodes {
+		v.alive[n.Name] = n.Ready && n.SpeaksBGP()
+	}
+	if last := len(m.versions) - 1; last >= 0 && m.versions[last].from.Equal(v.from) {
+		m.versions[last] = v
+		return
+	}
+	m.versions = append(m.versions, v)
+}
+
+func (m *Model) sortedPeers() []plan.Peer {
+	out := make([]plan.Peer, 0, len(m.peers))
+	for _, name := range slices.Sorted(maps.Keys(m.peers)) {
+		out = append(out, m.peers[name])
+	}
+	return out
+}
+
+// Join adds a node.
+func (m *Model) Join(n plan.Node) {
+	m.nodes = append(m.nodes, n)
+	m.sort()
+	m.changed()
+}
+
+// Leave takes a node away.
+func (m *Model) Leave(name string) {
+	m.nodes = slices.DeleteFunc(m.nodes, func(n plan.Node) bool { return n.Name == name })
+	delete(m.watches, name)
+	m.sort()
+	m.changed()
+}
+
+// Nodes are all nodes as they are now, sorted by name.
+func (m *Model) Nodes() []plan.Node { return slices.Clone(m.nodes) }
+
+// Edit changes a node in what no session depends on.
+func (m *Model) Edit(name string, edit func(*plan.Node)) {
+	if i, ok := m.index[name]; ok {
+		n := m.nodes[i]
+		n.Labels = maps.Clone(n.Labels)
+		edit(&n)
+		m.nodes[i] = n
+	}
+}
+
+// Watch makes exactly these nodes report, and gives the names of those that are asked
+// for the first time.
+func (m *Model) Watch(want []plan.Watch) (asked []string, changed bool) {
+	next := make(map[string]watch, len(want))
+	for _, w := range want {
+		old, known := m.watches[w.Node]
+		since := old.asked
+		if !known {
+			asked, since = append(asked, w.Node), m.now
+		}
+		changed = changed || !known || old.Watch != w
+		next[w.Node] = watch{w, since}
+	}
+	changed = changed || len(next) != len(m.watches)
+	m.watches = next
+	return asked, changed
+}
+
+// Apply makes a change and says whether there was anything to change. What concerns
+// the pool or pods is not its business.
+func (m *Model) Apply(action plan.Action) (bool, error) {
+	switch a := action.(type) {
+	case plan.CordonNode:
+		m.Edit(a.Node, func(n *plan.Node) { n.Cordoned, n.CordonedByUs, n.CordonMark = true, true, true })
+		return true, nil
+	case plan.UncordonNode:
+		m.Edit(a.Node, func(n *plan.Node) {
+			n.Cordoned, n.CordonedByUs, n.CordonMark = n.Cordoned && !n.CordonedByUs, false, false
+		})
+		return true, nil
+	case plan.RefreshStatus:
+		if w, ok := m.watches[a.Node]; ok && m.now.Sub(w.asked) > Answer {
+			w.asked = m.now
+			m.watches[a.Node] = w
+		}
+		return true, nil
+	}
+	if err := m.configure(action); err != nil {
+		return false, err
+	}
+	m.changed()
+	return true, nil
+}
+
+// configure makes a change that nodes take over.
+func (m *Model) configure(action plan.Action) error {
+	switch a := action.(type) {
+	case plan.SetReflector:
+		m.Edit(a.Node, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Marked, n.RoleSince = true, a.ClusterID, true, m.now })
+	case plan.ClearReflector:
+		m.Edit(a.Node, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Marked, n.RoleSince = false, "", false, time.Time{} })
+	case plan.PutPeer:
+		p := a.Peer
+		p.Owned, p.Written = true, m.now
+		m.peers[p.Name] = p
+	case plan.DeletePeer:
+		delete(m.peers, a.Name)
+	case plan.DisableMesh:
+		off, saved := false, a.Saved
+		m.bgp = plan.BGPConfig{Exists: true, ASN: m.bgp.ASN, Mesh: plan.Mesh{Enabled: &off}, Saved: &saved, SavedAbsent: a.SavedAbsent}
+	case plan.RestoreMesh:
+		on := true
+		m.bgp.Mesh.Enabled = &on
+		if m.bgp.Saved != nil {
+			m.bgp.Mesh = *m.bgp.Saved
+		}
+		m.bgp.Restored = m.now
+	case plan.ForgetMesh:
+		m.bgp.Exists = !m.bgp.SavedAbsent
+		m.bgp.Saved, m.bgp.SavedAbsent, m.bgp.Restored = nil, false, time.Time{}
+	default:
+		return fmt.Errorf("applying %T: the model does not know it", action)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package simulate
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// session is one between two nodes at a moment.
+type session struct {
+	up bool
+	// since is when it came up, or will.
+	since time.Time
+	// of the node that asks, and of the other.
+	mine, yours Side
+}
+
+// current is the index of the version that holds now.
+func (m *Model) current() int {
+	i := len(m.versions) - 1
+	for i > 0 && m.versions[i].from.After(m.now) {
+		i--
+	}
+	return i
+}
+
+// session gives the session of a with b, and whether both have one configured.
+func (m *Model) session(a, b string) (session, bool) {
+	i := m.current()
+	mine, yours, ok := m.versions[i].sides(a, b)
+	if !ok {
+		return session{}, false
+	}
+	began := i
+	for began > 0 {
+		x, y, ok := m.versions[began-1].sides(a, b)
+		if !ok || x != mine || y != yours {
+			break
+		}
+		began--
+	}
+	s := session{mine: mine, yours: yours, since: m.versions[began].from}
+	if began > 0 {
+		s.since = s.since.Add(Connect)
+	}
+	s.up = !s.since.After(m.now)
+	return s, true
+}
+
+func (v version) sides(a, b string) (mine, yours Side, ok bool) {
+	if a == b || !v.alive[a] || !v.alive[b] {
+		return Side{}, Side{}, false
+	}
+	mine, here := v.Side(a, b)
+	yours, there := v.Side(b, a)
+	return mine, yours, here && there && mine.Fits(yours)
+}
+
+// Observe gives everything known, as the datastore would.
+func (m *Model) Observe() plan.Cluster {
+	out := plan.Cluster{Nodes: m.Nodes(), BGP: m.bgp, Peers: m.sortedPeers(), Statuses: map[string]plan.Status{}}
+	current := m.versions[m.current()]
+	for name, w := range m.watches {
+		if current.alive[name] {
+			out.Statuses[name] = m.status(current, w)
+		}
+	}
+	return out
+}
+
+// status is the last report of a node.
+func (m *Model) status(v version, w watch) plan.Status {
+	first := w.asked.Add(Answer)
+	st := plan.Status{Node: w.Node, Agent: true}
+	if first.After(m.now) {
+		st.Cleared = w.asked
+		return st
+	}
+	st.Updated = first
+	if period := w.Period; period > 0 {
+		st.Updated = first.Add(m.now.Sub(first).Truncate(period))
+	}
+	st.Regular = true
+	self := m.nodes[m.index[w.Node]]
+	for _, n := range m.nodes {
+		if n.Name != w.Node {
+			st.Sessions = append(st.Sessions, m.reported(v, self, n, first)...)
+		}
+	}
+	if w.Routes {
+		st.HasRoutes, st.Routes = true, m.routes(w.Node)
+	}
+	return st
+}
+
+// reported are the sessions of a node with another, one for each address family that
+// both have, as reports since first have them.
+func (m *Model) reported(v version, self, n plan.Node, first time.Time) []plan.Session {
+	side, ok := v.Side(self.Name, n.Name)
+	if !ok {
+		return nil
+	}
+	s := plan.Session{Kind: plan.SessionNode, Since: first}
+	if side.Mesh {
+		s.Kind = plan.SessionMesh
+	}
+	if found, ok := m.session(self.Name, n.Name); ok {
+		s.Established = found.up
+		if found.up && found.since.After(first) {
+			s.Since = found.since
+		}
+	}
+	var out []plan.Session
+	for _, address := range n.Addresses {
+		both := func(own netip.Addr) bool { return own.Is4() == address.Is4() }
+		if slices.ContainsFunc(self.Addresses, both) {
+			s.Peer = address
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// routes are the paths that a node has: one for each neighbour that passes one on.
+func (m *Model) routes(to string) []plan.Route {
+	vias := m.reflecting()
+	var out []plan.Route
+	for _, origin := range m.nodes {
+		if origin.Name == to {
+			continue
+		}
+		direct := false
+		for _, via := range vias {
+			direct = direct || via.Name == origin.Name
+			if m.passes(origin.Name, via.Name, to) {
+				out = append(out, paths(origin, via)...)
+			}
+		}
+		if !direct && m.passes(origin.Name, origin.Name, to) {
+			out = append(out, paths(origin, origin)...)
+		}
+	}
+	return out
+}
+
+func paths(origin, via plan.Node) []plan.Route {
+	var out []plan.Route
+	for _, block := range origin.Blocks {
+		out = append(out, plan.Route{Prefix: block, From: via.Addresses[0]})
+	}
+	return out
+}
+
+// reflecting are the nodes that may pass on the routes of others.
+func (m *Model) reflecting() []plan.Node {
+	v := m.versions[m.current()]
+	var out []plan.Node
+	for _, n := range m.nodes {
+		if v.Members[n.Name].ClusterID != "" && v.alive[n.Name] {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// passes reports whether to has origin's routes from via.
+func (m *Model) passes(origin, via, to string) bool {
+	if via == to {
+		return false
+	}
+	last, ok := m.session(via, to)
+	if !ok || !last.up {
+		return false
+	}
+	if origin == via {
+		return true
+	}
+	first, ok := m.session(via, origin)
+	return ok && first.up && Passes(first.mine, last.mine, last.yours)
+}
