@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
@@ -78,9 +79,13 @@ func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	var raw map[string]any
-	if err := yaml.UnmarshalStrict(content, &raw); err != nil {
+	text, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
 		return nil, fmt.Errorf("this is no YAML: %w", err)
+	}
+	var raw map[string]any
+	if err := utiljson.Unmarshal(text, &raw); err != nil { // whole numbers as int64, which the rules ask for
+		return nil, fmt.Errorf("this is no object: %w", err)
 	}
 	if err := isPool(raw); err != nil {
 		return nil, err
@@ -106,7 +111,8 @@ func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 
 // isPool tells our kind from others.
 func isPool(raw map[string]any) error {
-	kind, version := fmt.Sprint(raw["kind"]), fmt.Sprint(raw["apiVersion"])
+	kind, _ := raw["kind"].(string)
+	version, _ := raw["apiVersion"].(string)
 	if want := v1alpha1.GroupVersion.String(); kind != "RouteReflectorPool" || version != want {
 		return fmt.Errorf("this is kind %q of apiVersion %q: give a RouteReflectorPool of %s", kind, version, want)
 	}

@@ -1,0 +1,48 @@
+package crd_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+)
+
+const head = "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"
+
+func TestWhatIsLeftOpenIsFilledIn(t *testing.T) {
+	object, err := crd.Read([]byte(head + "spec: {sizing: {min: 5, max: 9}, provider: {existingNodes: {promotion: Drain}}}"))
+	require.NoError(t, err)
+	require.Equal(t, int32(5), object.Spec.Sizing.Min)
+	require.Equal(t, v1alpha1.SizingPerHundred, object.Spec.Sizing.Method)
+	require.Equal(t, "route-reflectors", object.Spec.Provider.IKS.PoolName)
+	require.Equal(t, v1alpha1.PromotionDrain, object.Spec.Provider.ExistingNodes.Promotion)
+	again, err := crd.Complete(object)
+	require.NoError(t, err)
+	require.Equal(t, object, again)
+	empty, err := crd.Default()
+	require.NoError(t, err)
+	require.Equal(t, v1alpha1.ModeRouteReflector, empty.Spec.Mode)
+	require.Equal(t, "244.0.0.1", empty.Spec.Topology.ClusterID)
+}
+
+func TestWhatAnApiserverWouldRefuse(t *testing.T) {
+	for name, tc := range map[string]struct{ content, says string }{
+		"no YAML":               {"spec: [", "this is no YAML"},
+		"a field written twice": {head + "spec: {mode: FullMesh, mode: Paused}", "this is no YAML"},
+		"another kind":          {"apiVersion: v1\nkind: Node", `this is kind "Node" of apiVersion "v1"`},
+		"nothing":               {"", "give a RouteReflectorPool of rrpool.io/v1alpha1"},
+		"an unknown field":      {head + "spec: {sizing: {minimum: 3}}", "spec.sizing.minimum: there is no such field"},
+		"an unknown word":       {head + "spec: {mode: Mesh}", `spec.mode: Unsupported value: "Mesh"`},
+		"a negative number":     {head + "spec: {sizing: {min: -1}}", "spec.sizing.min"},
+		"a relation":            {head + "spec: {sizing: {min: 9, max: 3}}", "spec.sizing"},
+		"another name":          {strings.Replace(head, "default", "other", 1), "its name is default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := crd.Read([]byte(tc.content))
+			require.ErrorContains(t, err, tc.says)
+		})
+	}
+}
