@@ -1,0 +1,151 @@
+package migrate
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+// Bad input gets one sentence that names the field, the value and the remedy.
+func TestBadInput(t *testing.T) {
+	const head = "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"
+	for name, tc := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"a negative interval":           {[]string{"--interval", "-2s"}, []string{"--interval", `"-2s"`, "use a time of 1s or more"}},
+		"a time-out without a unit":     {[]string{"--timeout", "30"}, []string{"--timeout", `"30"`, "such as 30s"}},
+		"an argument":                   {[]string{"default"}, []string{`unexpected argument "default"`, "takes flags only"}},
+		"an unknown flag":               {[]string{"--now"}, []string{"unknown flag: --now"}},
+		"a file that is not there":      {[]string{"-f", "/nonexistent"}, []string{"--filename", `"/nonexistent"`, "no such file", "give the name of a file"}},
+		"a file that is a folder":       {[]string{"-f", "/"}, []string{"--filename", "is a directory"}},
+		"broken YAML":                   {[]string{"-f", cli.File(t, "spec: [")}, []string{"--filename", "this is no YAML"}},
+		"another kind":                  {[]string{"-f", cli.File(t, "kind: Pod\napiVersion: v1\n")}, []string{"--filename", `"Pod"`, "give a RouteReflectorPool"}},
+		"an unknown field":              {[]string{"-f", cli.File(t, head+"spec: {size: 3}\n")}, []string{"--filename", "spec.size", "no such field"}},
+		"a negative number":             {[]string{"-f", cli.File(t, head+"spec: {sizing: {min: -1}}\n")}, []string{"--filename", "spec.sizing.min", "-1"}},
+		"a file that is for a way back": {[]string{"-f", cli.File(t, head+"spec: {mode: FullMesh}\n")}, []string{"--filename", "spec.mode", `"FullMesh"`, "leave it out"}},
+		"no kubeconfig":                 {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`, "give the name of a kubeconfig file"}},
+		"an unknown context":            {[]string{"--context", "elsewhere", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "http://127.0.0.1:1"})}, []string{"--context", `"elsewhere"`, "kubectl config get-contexts"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := cli.Ask(t, New, append([]string{"migrate", "--yes"}, tc.args...)...)
+			require.Equal(t, 1, got.Code)
+			require.Empty(t, got.Out)
+			cli.RequireSentence(t, got.Err, tc.says...)
+		})
+	}
+	got := cli.Ask(t, NewRollback, "rollback", "-f", "pool.yaml")
+	cli.RequireSentence(t, got.Err, "unknown shorthand flag: 'f'", "rrpool rollback --help lists all flags")
+}
+
+// forbidden answers requests of that method as RBAC does.
+func forbidden(method, verb string) func(r *http.Request) *metav1.Status {
+	return func(r *http.Request) *metav1.Status {
+		if r.Method != method || !strings.HasPrefix(r.URL.Path, poolPath) {
+			return nil
+		}
+		return &metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: `routereflectorpools.rrpool.io "default" is forbidden: ` +
+			`User "u" cannot ` + verb + ` resource "routereflectorpools" in API group "rrpool.io" at the cluster scope`}
+	}
+}
+
+func TestClustersThatRefuse(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	admission := func(r *http.Request) *metav1.Status {
+		if r.Method != http.MethodPatch {
+			return nil
+		}
+		return &metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: `admission webhook "freeze" denied the request: not before Monday`}
+	}
+	deleting := object(v1alpha1.ModeFullMesh)
+	deleting.DeletionTimestamp = &metav1.Time{Time: cli.Now}
+	for name, tc := range map[string]struct {
+		kubeconfig string
+		command    string
+		says       []string
+	}{
+		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: gone.URL}), "migrate", []string{gone.URL, "cannot be reached"}},
+		"silence": {
+			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), "rollback",
+			[]string{"did not answer within 200ms"},
+		},
+		"the CRD is missing": {cli.Serve(t, http.NotFoundHandler()), "migrate", []string{"does not know routereflectorpools.rrpool.io", "config/crd"}},
+		"no right to read": {
+			cli.Serve(t, &api{refuse: forbidden(http.MethodGet, "get")}), "migrate", []string{"may not get routereflectorpools.rrpool.io"},
+		},
+		"no right to patch": {
+			cli.Serve(t, &api{pool: object(v1alpha1.ModePaused), refuse: forbidden(http.MethodPatch, "patch")}), "rollback",
+			[]string{"may not patch routereflectorpools.rrpool.io", "kubectl auth can-i patch routereflectorpools.rrpool.io", "docs/migrate.md has the ClusterRole"},
+		},
+		"no right to create": {
+			cli.Serve(t, &api{refuse: forbidden(http.MethodPost, "create")}), "migrate",
+			[]string{"may not create routereflectorpools.rrpool.io", "docs/migrate.md has the ClusterRole"},
+		},
+		"a webhook": {
+			cli.Serve(t, &api{pool: object(v1alpha1.ModePaused), refuse: admission}), "migrate",
+			[]string{"refuses to patch", `admission webhook "freeze" denied the request: not before Monday`},
+		},
+		"the object is being deleted": {
+			cli.Serve(t, &api{pool: deleting}), "migrate",
+			[]string{"is being deleted", "rrpool status --watch", "then call this again"},
+		},
+		"nothing to take back": {cli.Serve(t, &api{}), "rollback", []string{"there is no RouteReflectorPool", "rrpool status"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := New
+			if tc.command == "rollback" {
+				command = NewRollback
+			}
+			got := cli.Ask(t, command, tc.command, "--yes", "--kubeconfig", tc.kubeconfig, "--request-timeout", "200ms")
+			require.Equal(t, 1, got.Code)
+			require.Empty(t, got.Out, "nothing was begun")
+			cli.RequireSentence(t, got.Err, tc.says...)
+		})
+	}
+}
+
+// A webhook that cannot rehearse is no reason not to try.
+func TestAWebhookThatCannotRehearse(t *testing.T) {
+	s := &story{api: &api{pool: object(v1alpha1.ModePaused)}}
+	s.refuse = func(r *http.Request) *metav1.Status {
+		if r.URL.Query().Get("dryRun") == "" {
+			return nil
+		}
+		return &metav1.Status{Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: `admission webhook "x" does not support dry run`}
+	}
+	got := s.tell(t, terminal.Streams{}, "migrate", "--yes", "--wait=false")
+	require.Zero(t, got.Code, got.Err)
+	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
+}
+
+// failing fails every write.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// Nobody reads: who has said yes before gets what was asked for, and nobody else is
+// asked to agree to what cannot be seen.
+func TestAReaderThatIsGone(t *testing.T) {
+	s := &story{api: &api{pool: object(v1alpha1.ModePaused)}, happens: theWay()}
+	got := s.tell(t, terminal.Streams{Out: failing{syscall.EPIPE}}, "migrate", "--yes")
+	require.Zero(t, got.Code, got.Err)
+	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
+	s = &story{api: &api{pool: object(v1alpha1.ModePaused)}}
+	asked := person("yes\n")
+	asked.Out = failing{syscall.EPIPE}
+	got = s.tell(t, asked, "migrate")
+	require.Equal(t, 1, got.Code)
+	cli.RequireSentence(t, got.Err, "nobody can read what will be done, so nothing was changed")
+	requireMode(t, s.api, v1alpha1.ModePaused)
+}

@@ -1,0 +1,305 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+// api is an apiserver as far as the commands ask it, which counts what is written.
+type api struct {
+	sync.Mutex
+	pool  *v1alpha1.RouteReflectorPool
+	lease *coordinationv1.Lease
+	// refuse answers in its place when it is not nil.
+	refuse func(r *http.Request) *metav1.Status
+	// before happens before each write is looked at.
+	before func(*api)
+	writes []string
+}
+
+const poolPath = "/apis/rrpool.io/v1alpha1/routereflectorpools"
+
+// ServeHTTP implements http.Handler.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.Lock()
+	defer a.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if a.refuse != nil {
+		if status := a.refuse(r); status != nil {
+			fail(w, *status)
+			return
+		}
+	}
+	switch {
+	case strings.HasPrefix(r.URL.Path, poolPath) && r.Method != http.MethodGet:
+		a.write(w, r)
+	case r.URL.Path == poolPath+"/default" && a.pool != nil:
+		_ = json.NewEncoder(w).Encode(a.pool)
+	case r.URL.Path == "/api/v1/nodes":
+		_ = json.NewEncoder(w).Encode(corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}})
+	case strings.HasSuffix(r.URL.Path, "/events"):
+		_ = json.NewEncoder(w).Encode(eventsv1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "events.k8s.io/v1"}})
+	case strings.HasSuffix(r.URL.Path, "/leases/rrpool-manager") && a.lease != nil:
+		_ = json.NewEncoder(w).Encode(a.lease)
+	default:
+		fail(w, metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: "default"}})
+	}
+}
+
+func fail(w http.ResponseWriter, status metav1.Status) {
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	status.Status = "Failure"
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// write creates or patches, unless somebody else was faster.
+func (a *api) write(w http.ResponseWriter, r *http.Request) {
+	if a.before != nil {
+		a.before(a)
+	}
+	body, _ := io.ReadAll(r.Body)
+	rehearsal := r.URL.Query().Get("dryRun") != ""
+	a.writes = append(a.writes, fmt.Sprintf("%s dryRun=%t", r.Method, rehearsal))
+	if r.Method == http.MethodPost {
+		object := &v1alpha1.RouteReflectorPool{}
+		_ = json.Unmarshal(body, object)
+		object.Generation, object.ResourceVersion, object.UID = 1, "1", "u1"
+		if !rehearsal {
+			a.pool = object
+		}
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(object)
+		return
+	}
+	var patch struct {
+		Metadata struct{ ResourceVersion string }
+		Spec     map[string]any
+	}
+	_ = json.Unmarshal(body, &patch)
+	if patch.Metadata.ResourceVersion != a.pool.ResourceVersion {
+		fail(w, metav1.Status{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: "the object has been modified"})
+		return
+	}
+	a.writes[len(a.writes)-1] += fmt.Sprint(" ", patch.Spec)
+	changed := a.pool.DeepCopy()
+	changed.Spec.Mode = v1alpha1.Mode(fmt.Sprint(patch.Spec["mode"]))
+	changed.Generation++
+	changed.ResourceVersion += "0"
+	if !rehearsal {
+		a.pool = changed
+	}
+	_ = json.NewEncoder(w).Encode(changed)
+}
+
+// act is the manager for a moment: what it does to the status.
+func (a *api) act(do func(*v1alpha1.RouteReflectorPool)) {
+	a.pool = a.pool.DeepCopy()
+	do(a.pool)
+	a.pool.ResourceVersion += "1"
+}
+
+// story is a cluster that changes while somebody watches: after each wait the next
+// thing happens, and after the last one somebody presses Ctrl-C.
+type story struct {
+	*api
+	happens []func(*api)
+	planner planner
+	clock   time.Time
+	waits   []time.Duration
+}
+
+// tell calls a command and lets the story happen, in no time.
+func (s *story) tell(t *testing.T, streams terminal.Streams, args ...string) cli.Answer {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s.clock = cli.Now
+	streams.Now = func() time.Time { return s.clock }
+	streams.Sleep = func(d time.Duration, _ <-chan struct{}) {
+		s.waits = append(s.waits, d)
+		s.clock = s.clock.Add(d)
+		if len(s.happens) == 0 {
+			stop()
+			return
+		}
+		s.Lock()
+		defer s.Unlock()
+		s.happens[0](s.api)
+		s.happens = s.happens[1:]
+	}
+	var out, err bytes.Buffer
+	if streams.Out == nil {
+		streams.Out = &out
+	}
+	streams.Err = &err
+	streams = cli.Defaults(streams)
+	t.Setenv("KUBECONFIG", cli.Serve(t, s))
+	code := terminal.Run(ctx, s.root(streams), args, streams)
+	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
+}
+
+// root is the program with both commands.
+func (s *story) root(streams terminal.Streams) *cobra.Command {
+	p := s.planner
+	if p == nil {
+		p = foretold
+	}
+	root := cli.Root(newMigrate(streams, p))
+	root.AddCommand(newRollback(streams, p))
+	return root
+}
+
+// foretold is a plan that is easy to recognise.
+func foretold(_ context.Context, s terminal.Streams, _ *cluster.Connection, _ string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
+	_, _ = fmt.Fprintf(s.Out, "1. the manager does what it does for %s\n", wish.Spec.Mode)
+	return nil, nil
+}
+
+// object is a RouteReflectorPool that the manager has taken note of.
+func object(mode v1alpha1.Mode) *v1alpha1.RouteReflectorPool {
+	out, err := crd.Default()
+	if err != nil {
+		panic(err)
+	}
+	out.Spec.Mode, out.Generation, out.ResourceVersion, out.UID = mode, 1, "1", "u1"
+	out.Status = v1alpha1.RouteReflectorPoolStatus{Provider: "iks"}
+	settle(out, "the node-to-node mesh carries 60 nodes")
+	return out
+}
+
+// step is what the manager reports while it is at a step.
+func step(o *v1alpha1.RouteReflectorPool, name, reason string, waits ...string) {
+	o.Status.ObservedGeneration = o.Generation
+	o.Status.Step = v1alpha1.StepStatus{Name: name, Reason: reason, WaitingFor: waits}
+	ready := metav1.ConditionFalse
+	if name == "Steady" {
+		ready = metav1.ConditionTrue
+	}
+	condition(o, "Ready", ready, name, reason)
+}
+
+func settle(o *v1alpha1.RouteReflectorPool, reason string) { step(o, "Steady", reason) }
+
+func condition(o *v1alpha1.RouteReflectorPool, kind string, status metav1.ConditionStatus, reason, message string) {
+	c := metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Generation}
+	for i := range o.Status.Conditions {
+		if o.Status.Conditions[i].Type == kind {
+			o.Status.Conditions[i] = c
+			return
+		}
+	}
+	o.Status.Conditions = append(o.Status.Conditions, c)
+}
+
+// numbers are workers that are Ready in each of three zones, and sessions of each of
+// as many reflectors.
+func numbers(o *v1alpha1.RouteReflectorPool, ready, reflectors, sessions int) {
+	o.Status.Pool, o.Status.Zones, o.Status.Reflectors = "route-reflectors", nil, nil
+	for z := range 3 {
+		o.Status.Zones = append(o.Status.Zones, v1alpha1.ZoneStatus{Name: fmt.Sprintf("eu-de-%d", z+1), Desired: 2, Ready: int32(ready)})
+	}
+	for i := range reflectors {
+		o.Status.Reflectors = append(o.Status.Reflectors, v1alpha1.ReflectorStatus{
+			Node: fmt.Sprintf("10.1.9.%d", i+1), Zone: "eu-de-1", SessionsEstablished: int32(sessions), SessionsExpected: 65,
+		})
+	}
+}
+
+// by lets the manager act.
+func by(do func(*v1alpha1.RouteReflectorPool)) func(*api) {
+	return func(a *api) { a.act(do) }
+}
+
+func nothing(*api) {}
+
+// theWay is a migration, as the manager reports it.
+func theWay() []func(*api) {
+	const mesh = "the mesh stays on until every node has its routes from every route reflector"
+	return []func(*api){
+		nothing,
+		by(func(o *v1alpha1.RouteReflectorPool) {
+			step(o, "EnsurePool", "the pool is to have 6 workers", "6 workers to be deployed")
+			numbers(o, 0, 0, 0)
+			condition(o, "MeshDisabled", "False", "MeshOn", "the node-to-node mesh is on")
+		}),
+		nothing,
+		by(func(o *v1alpha1.RouteReflectorPool) { numbers(o, 1, 0, 0) }),
+		by(func(o *v1alpha1.RouteReflectorPool) {
+			step(o, "AwaitSessions", mesh, "10.1.9.1 ↔ 10.2.0.7 to be Established", "10.1.9.2 ↔ 10.2.0.7 to be Established")
+			numbers(o, 2, 6, 20)
+		}),
+		by(func(o *v1alpha1.RouteReflectorPool) {
+			step(o, "AwaitSessions", mesh, "10.1.9.2 ↔ 10.2.0.7 to be Established")
+			numbers(o, 2, 6, 64)
+		}),
+		by(func(o *v1alpha1.RouteReflectorPool) {
+			step(o, "AwaitRoutes", "all sessions are there", "sessions to settle")
+			numbers(o, 2, 6, 65)
+		}),
+		by(func(o *v1alpha1.RouteReflectorPool) {
+			settle(o, "6 route reflectors serve 60 nodes; the node-to-node mesh is off")
+			condition(o, "MeshDisabled", "True", "MeshOff", "the node-to-node mesh is off")
+		}),
+	}
+}
+
+// theWayBack is the other way, from there.
+func theWayBack() []func(*api) {
+	return []func(*api){
+		by(func(o *v1alpha1.RouteReflectorPool) {
+			step(o, "AwaitMesh", "the mesh is to carry every pair of nodes", "10.1.0.1 ↔ 10.2.0.7 to be Established")
+			condition(o, "MeshDisabled", "False", "MeshOn", "the node-to-node mesh is on")
+		}),
+		by(func(o *v1alpha1.RouteReflectorPool) {
+			step(o, "DemoteReflectors", "one after the other")
+			numbers(o, 2, 4, 65)
+		}),
+		by(func(o *v1alpha1.RouteReflectorPool) {
+			settle(o, "the node-to-node mesh carries 60 nodes")
+			numbers(o, 2, 0, 0)
+		}),
+	}
+}
+
+// reflecting is a cluster at the end of the way.
+func reflecting() *v1alpha1.RouteReflectorPool {
+	o := object(v1alpha1.ModeRouteReflector)
+	settle(o, "6 route reflectors serve 60 nodes; the node-to-node mesh is off")
+	condition(o, "MeshDisabled", "True", "MeshOff", "the node-to-node mesh is off")
+	numbers(o, 2, 6, 65)
+	return o
+}
+
+// person answers on a terminal.
+func person(answer string) terminal.Streams {
+	return terminal.Streams{Interactive: true, In: strings.NewReader(answer)}
+}
+
+func requireMode(t *testing.T, a *api, want v1alpha1.Mode) {
+	t.Helper()
+	require.NotNil(t, a.pool)
+	require.Equal(t, want, a.pool.Spec.Mode)
+}

@@ -1,0 +1,249 @@
+// Package migrate is the commands that send a cluster onto route reflectors and back to
+// the mesh, and follow it on its way. They set spec.mode and nothing else: the way is
+// the manager's, and goes on without them.
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+)
+
+// direction is one of the two ways.
+type direction struct {
+	name string
+	mode v1alpha1.Mode
+	// deed is what goes on without us, and there is where the cluster is then.
+	deed, there string
+	// urgent: not even what looks like a refusal keeps anybody from asking for it.
+	urgent bool
+}
+
+var (
+	forth = direction{name: "migrate", mode: v1alpha1.ModeRouteReflector, deed: "the migration", there: "on route reflectors"}
+	back  = direction{name: "rollback", mode: v1alpha1.ModeFullMesh, deed: "the way back", there: "on the node-to-node mesh", urgent: true}
+)
+
+// flags of both commands.
+type flags struct {
+	survey.Flags
+	direction
+	planner
+	file              string
+	yes, wait         bool
+	interval, timeout status.Period
+}
+
+func newFlags(d direction, p planner) *flags {
+	return &flags{
+		direction: d, planner: p,
+		interval: status.Period{Value: 2 * time.Second, Least: time.Second},
+		timeout:  status.Period{Value: 2 * time.Hour, Least: time.Second},
+	}
+}
+
+// New makes `rrpool migrate`.
+func New(s terminal.Streams) *cobra.Command { return newMigrate(s, forecasted) }
+
+// NewRollback makes `rrpool rollback`.
+func NewRollback(s terminal.Streams) *cobra.Command { return newRollback(s, forecasted) }
+
+func newMigrate(s terminal.Streams, p planner) *cobra.Command {
+	f := newFlags(forth, p)
+	cmd := &cobra.Command{
+		Use:   f.name,
+		Short: "Move the cluster onto route reflectors, and watch",
+		Long: `Shows what will happen, asks, sets spec.mode of the RouteReflectorPool to RouteReflector, and shows how far the
+manager is until the cluster is on route reflectors. Where there is no RouteReflectorPool it creates one, from a file
+or with all defaults.
+
+Ctrl-C ends the watching, never the migration. Called again while a migration is under way, it only watches.`,
+		Example: `  rrpool migrate
+  rrpool migrate -f pool.yaml
+  rrpool migrate --yes --wait=false`,
+		Args: terminal.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with the RouteReflectorPool to create; default: one with all defaults")
+	f.register(cmd)
+	return cmd
+}
+
+func newRollback(s terminal.Streams, p planner) *cobra.Command {
+	f := newFlags(back, p)
+	cmd := &cobra.Command{
+		Use:   f.name,
+		Short: "Take the cluster back to the node-to-node mesh, and watch",
+		Long: `Shows what will happen, asks, sets spec.mode of the RouteReflectorPool to FullMesh, and shows how far the manager
+is until the node-to-node mesh carries the cluster again. A worker pool stays.
+
+Ctrl-C ends the watching, never the way back. Called again while it is under way, it only watches.`,
+		Example: `  rrpool rollback
+  rrpool rollback --yes --wait=false`,
+		Args: terminal.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
+	}
+	cmd.Flags().SortFlags = false
+	f.register(cmd)
+	return cmd
+}
+
+func (f *flags) register(cmd *cobra.Command) {
+	set := cmd.Flags()
+	set.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	set.BoolVar(&f.wait, "wait", true, "watch until the cluster has arrived")
+	set.Var(&f.timeout, "timeout", "how long to watch; "+f.deed+" goes on afterwards")
+	set.Var(&f.interval, "interval", "how often to look")
+	f.Register(set)
+}
+
+func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
+	ctx := cmd.Context()
+	given, err := f.read()
+	if err != nil {
+		return err
+	}
+	connection, err := f.Connect()
+	if err != nil {
+		return err
+	}
+	stored, err := connection.Pool(ctx)
+	if err != nil {
+		return err
+	}
+	phrase := status.PhraseOf(cmd)
+	if err := f.fit(stored, given, phrase); err != nil {
+		return err
+	}
+	w := &watch{
+		Streams: s, Connection: connection, direction: f.direction, phrase: phrase, namespace: f.Namespace,
+		interval: f.interval.Value, timeout: f.timeout.Value,
+	}
+	if stored != nil && stored.Spec.Mode == f.mode {
+		return f.again(ctx, w, stored)
+	}
+	if !f.yes && !s.Interactive {
+		return fmt.Errorf("--yes: missing, and there is no terminal to ask on: %s shows what will be done, --yes does it", phrase.Command("plan"))
+	}
+	object, err := f.change(ctx, s, connection, stored, given)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(s.Err, "√ spec.mode is %s\n", f.mode)
+	return f.follow(ctx, w, object)
+}
+
+// read gives the object of --filename, nil without one.
+func (f *flags) read() (*v1alpha1.RouteReflectorPool, error) {
+	if f.file == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(f.file)
+	if err != nil {
+		return nil, fmt.Errorf("--filename: %q cannot be read: %w: give the name of a file (config/samples has some)", f.file, terminal.Reason(err))
+	}
+	object, err := crd.Read(content)
+	if err != nil {
+		return nil, fmt.Errorf("--filename: %s: %w", f.file, err)
+	}
+	if object.Spec.Mode != f.mode {
+		return nil, fmt.Errorf("--filename: %s: spec.mode is %q, and %s is for %s: leave it out", f.file, object.Spec.Mode, f.name, f.mode)
+	}
+	return object, nil
+}
+
+// fit refuses what makes no sense for the object as it is.
+func (f *flags) fit(stored, given *v1alpha1.RouteReflectorPool, p status.Phrase) error {
+	switch {
+	case stored == nil && f.mode == v1alpha1.ModeFullMesh:
+		return fmt.Errorf("there is no RouteReflectorPool, so rrpool has nothing to take back: %s says what is known of the mesh", p.Command("status"))
+	case stored == nil:
+		return nil
+	case stored.DeletionTimestamp != nil:
+		return fmt.Errorf("the RouteReflectorPool is being deleted, and the cluster goes back to the mesh before: wait until it is gone (%s), then call this again",
+			p.Command("status --watch"))
+	case given != nil && !sameButMode(stored.Spec, given.Spec):
+		return fmt.Errorf("--filename: there is a RouteReflectorPool already, and it is not as in %s: kubectl apply -f %s changes it, then call this again without --filename",
+			f.file, f.file)
+	}
+	return nil
+}
+
+func sameButMode(a, b v1alpha1.RouteReflectorPoolSpec) bool {
+	a.Mode = b.Mode
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// again is for a mode that is set already: nothing is to be asked.
+func (f *flags) again(ctx context.Context, w *watch, stored *v1alpha1.RouteReflectorPool) error {
+	if !status.Reached(stored) {
+		_, _ = fmt.Fprintf(w.Err, "√ %s is already under way: spec.mode is %s\n", f.deed, f.mode)
+		return f.follow(ctx, w, stored)
+	}
+	manager := status.FindManager(ctx, w.Connection, f.Namespace, w.Now())
+	if manager.Pulse == status.Stopped {
+		return fmt.Errorf("the manager reported last that the cluster is %s, but it does not run: %s; %s shows more", f.there, manager.Message, w.phrase.Manager())
+	}
+	return w.run(ctx, stored)
+}
+
+func (f *flags) follow(ctx context.Context, w *watch, object *v1alpha1.RouteReflectorPool) error {
+	if !f.wait {
+		_, err := fmt.Fprintf(w.Out, "%s goes on by itself.\n\nNext: %s\n", sentence(f.deed), w.phrase.Command("status --watch"))
+		return err //nolint:wrapcheck // terminal.Run says it
+	}
+	return w.run(ctx, object)
+}
+
+// change shows what will happen, asks, and does it.
+func (f *flags) change(
+	ctx context.Context, s terminal.Streams, c *cluster.Connection, stored, given *v1alpha1.RouteReflectorPool,
+) (*v1alpha1.RouteReflectorPool, error) {
+	wish, what, err := f.wish(stored, given)
+	if err != nil {
+		return nil, err
+	}
+	set := change{c, stored, wish}
+	if err := set.rehearse(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.show(ctx, s, c, wish, what); err != nil {
+		return nil, err
+	}
+	if !f.yes {
+		if err := confirm(ctx, s, c.Name, f.direction); err != nil {
+			return nil, err
+		}
+	}
+	return set.do(ctx)
+}
+
+// wish is the object as it is to be, and a sentence about what is changed for it.
+func (f *flags) wish(stored, given *v1alpha1.RouteReflectorPool) (*v1alpha1.RouteReflectorPool, string, error) {
+	switch {
+	case stored != nil:
+		wish := stored.DeepCopy()
+		wish.Spec.Mode = f.mode
+		return wish, fmt.Sprintf("spec.mode of the RouteReflectorPool is %s and becomes %s", stored.Spec.Mode, f.mode), nil
+	case given != nil:
+		return given, fmt.Sprintf("the RouteReflectorPool is created as in %s", f.file), nil
+	}
+	wish, err := crd.Default()
+	return wish, "the RouteReflectorPool is created with all defaults", err
+}
+
+// errUnconfirmed: somebody was asked and did not say yes.
+var errUnconfirmed = errors.New("not confirmed: nothing was changed")

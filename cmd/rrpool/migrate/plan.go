@@ -1,0 +1,80 @@
+package migrate
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// planner writes to s.Out what the manager will do for a wish, and gives what will keep
+// it from doing so. An error says why nothing can be foretold.
+type planner func(ctx context.Context, s terminal.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error)
+
+// forecasted lets the manager's own decisions run forward on a model of the cluster.
+func forecasted(ctx context.Context, s terminal.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
+	seen, err := survey.Take(ctx, c, namespace, wish.DeepCopy(), true)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = fmt.Fprintf(s.Out, "First step: %s: %s\n", seen.Step.Name, seen.Step.Reason)
+	return seen.Step.Problem, nil
+}
+
+// show says what is changed and what the manager will do then. What the manager would
+// refuse is not asked of it, unless it is urgent.
+func (f *flags) show(ctx context.Context, s terminal.Streams, c *cluster.Connection, wish *v1alpha1.RouteReflectorPool, what string) error {
+	var page bytes.Buffer
+	to := s
+	to.Out = &page
+	problem, err := f.planner(ctx, to, c, f.Namespace, wish)
+	if ctx.Err() != nil {
+		return terminal.ErrInterrupted
+	}
+	if problem != nil && !f.urgent {
+		return fmt.Errorf("the manager would refuse, so nothing was changed: %s: %s (docs/conditions.md#%s)",
+			problem.Reason, problem.Message, strings.ToLower(problem.Reason))
+	}
+	head := s.Paint(terminal.Bold, s.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(f.deed), c.Name, what), ""))
+	if err != nil {
+		page.Reset()
+		_, _ = fmt.Fprintln(&page, s.Paint(terminal.Yellow, s.Fold("‼ what the manager will do cannot be foretold: "+terminal.Sentence(err), "  ")))
+	}
+	if problem != nil {
+		_, _ = fmt.Fprintln(&page, s.Paint(terminal.Yellow, s.Fold(fmt.Sprintf("‼ the manager says %s: %s", problem.Reason, problem.Message), "  ")))
+	}
+	if _, err := fmt.Fprintf(s.Out, "%s\n\n%s\n", head, page.String()); err != nil && !f.yes {
+		return fmt.Errorf("nobody can read what will be done, so nothing was changed: %s", err.Error())
+	}
+	return nil
+}
+
+// confirm asks on the terminal. Only yes is yes.
+func confirm(ctx context.Context, s terminal.Streams, name string, d direction) error {
+	_, _ = fmt.Fprintf(s.Err, "Shall %s of cluster %s begin? Type yes: ", d.deed, name)
+	said := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(s.In).ReadString('\n') // an end without an answer is an answer
+		said <- line
+	}()
+	select {
+	case answer := <-said:
+		if strings.TrimSpace(strings.ToLower(answer)) == "yes" {
+			return nil
+		}
+		return errUnconfirmed
+	case <-ctx.Done():
+		_, _ = fmt.Fprintln(s.Err)
+		return errUnconfirmed
+	}
+}
+
+// sentence begins with a capital.
+func sentence(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
