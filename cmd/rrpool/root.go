@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cost"
+	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 )
 
@@ -41,6 +42,6 @@ func newRoot(called string, s terminal.Streams) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	root.AddCommand(cost.New(s), newVersion(s))
+	root.AddCommand(cost.New(s), forecast.New(s), newVersion(s))
 	return root
 }

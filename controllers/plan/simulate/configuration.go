@@ -20,7 +20,7 @@ type Configuration struct {
 	Members map[string]Member
 
 	selecting []selecting
-	reaching  map[[2]string]plan.Peer
+	reaching  map[end]plan.Peer
 }
 
 // Member is a node as far as the configuration depends on it.
@@ -28,6 +28,12 @@ type Member struct {
 	Addresses []netip.Addr
 	Role      bool
 	ClusterID string
+}
+
+// end is a node, and the address that a BGPPeer of it names.
+type end struct {
+	node    string
+	address netip.Addr
 }
 
 // selecting is a BGPPeer that connects nodes by the role label.
@@ -64,7 +70,7 @@ func (s Side) Fits(o Side) bool { return s.Password == o.Password && !s.Twice &&
 func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, peers []plan.Peer) *Configuration {
 	c := &Configuration{
 		RoleLabel: roleLabel, MeshOn: bgp.MeshOn(), MeshPassword: password(bgp.Mesh.Password),
-		Members: make(map[string]Member, len(nodes)), reaching: map[[2]string]plan.Peer{},
+		Members: make(map[string]Member, len(nodes)), reaching: map[end]plan.Peer{},
 	}
 	for _, n := range nodes {
 		if n.SpeaksBGP() {
@@ -72,8 +78,8 @@ func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, p
 		}
 	}
 	for _, p := range peers {
-		if p.PeerIP != "" {
-			c.reaching[[2]string{p.Node, p.PeerIP}] = p
+		if address, err := netip.ParseAddr(p.PeerIP); err == nil {
+			c.reaching[end{p.Node, address}] = p
 		} else {
 			c.selecting = append(c.selecting, selecting{p, c.read(p.NodeSelector), c.read(p.PeerSelector)})
 		}
@@ -92,7 +98,11 @@ func password(ref *plan.SecretRef) string {
 // all. As Calico's confd does it, a BGPPeer that names the node wins over the reverse
 // side of one that names the peer, and a peer given by its address has no cluster ID.
 func (c *Configuration) Side(node, peer string) (Side, bool) {
-	n, o := c.Members[node], c.Members[peer]
+	n, known := c.Members[node]
+	o, there := c.Members[peer]
+	if !known || !there {
+		return Side{}, false
+	}
 	mesh := c.MeshOn && n.ClusterID == "" && o.ClusterID == ""
 	p, peerID, ok := c.peering(node, n, peer, o)
 	switch {
@@ -136,7 +146,7 @@ func (c *Configuration) named(node string, o Member) (plan.Peer, bool) {
 		return plan.Peer{}, false
 	}
 	for _, address := range o.Addresses {
-		if p, ok := c.reaching[[2]string{node, address.String()}]; ok {
+		if p, ok := c.reaching[end{node, address}]; ok {
 			return p, true
 		}
 	}

@@ -38,6 +38,8 @@ type version struct {
 	*Configuration
 	// alive says which nodes are there and up.
 	alive map[string]bool
+	// reports of nodes that were asked, while this version holds.
+	reports map[string][]reported
 }
 
 // watch is a reporter that is asked.
@@ -78,7 +80,7 @@ func (m *Model) sort() {
 
 // changed lets all nodes take over what the datastore says now.
 func (m *Model) changed() {
-	v := version{from: m.now.Add(Lag), alive: make(map[string]bool, len(m.nodes))}
+	v := version{from: m.now.Add(Lag), alive: make(map[string]bool, len(m.nodes)), reports: map[string][]reported{}}
 	v.Configuration = NewConfiguration(m.scope.RoleLabel, m.nodes, m.bgp, m.sortedPeers())
 	for _, n := range m.nodes {
 		v.alive[n.Name] = n.Ready && n.SpeaksBGP()

@@ -21,10 +21,10 @@ type group struct {
 func (m *Model) groups(want func(plan.Node) bool) []group {
 	i := m.current()
 	v := m.versions[i]
-	named := map[string]bool{}
+	named, reached := map[string]bool{}, map[netip.Addr]bool{}
 	for x := range m.versions[:i+1] {
 		for key := range m.versions[x].reaching {
-			named[key[0]], named[key[1]] = true, true
+			named[key.node], reached[key.address] = true, true
 		}
 	}
 	byKind := map[string]int{}
@@ -34,8 +34,8 @@ func (m *Model) groups(want func(plan.Node) bool) []group {
 			continue
 		}
 		kind := m.kind(n, i)
-		isNamed := func(address netip.Addr) bool { return named[address.String()] }
-		if named[n.Name] || slices.ContainsFunc(n.Addresses, isNamed) {
+		isReached := func(address netip.Addr) bool { return reached[address] }
+		if named[n.Name] || slices.ContainsFunc(n.Addresses, isReached) {
 			kind = n.Name
 		}
 		at, known := byKind[kind]

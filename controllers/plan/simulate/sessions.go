@@ -83,11 +83,15 @@ func (m *Model) status(v version, w watch) plan.Status {
 		st.Updated = first.Add(m.now.Sub(first).Truncate(period))
 	}
 	st.Regular = true
-	self := m.nodes[m.index[w.Node]]
-	for _, n := range m.nodes {
-		if n.Name != w.Node {
-			st.Sessions = append(st.Sessions, m.reported(v, self, n, first)...)
+	for _, r := range m.reported(v, w.Node) {
+		s := plan.Session{Peer: r.peer, Kind: r.kind, Since: first}
+		if r.mutual {
+			s.Established = !r.since.After(m.now)
+			if s.Established && r.since.After(first) {
+				s.Since = r.since
+			}
 		}
+		st.Sessions = append(st.Sessions, s)
 	}
 	if w.Routes {
 		st.HasRoutes, st.Routes = true, m.routes(w.Node)
@@ -95,31 +99,42 @@ func (m *Model) status(v version, w watch) plan.Status {
 	return st
 }
 
-// reported are the sessions of a node with another, one for each address family that
-// both have, as reports since first have them.
-func (m *Model) reported(v version, self, n plan.Node, first time.Time) []plan.Session {
-	side, ok := v.Side(self.Name, n.Name)
-	if !ok {
-		return nil
+// reported is a session as a node reports it.
+type reported struct {
+	peer netip.Addr
+	kind plan.SessionKind
+	// mutual: the peer has it configured as well. It is up since then, or will be.
+	mutual bool
+	since  time.Time
+}
+
+// reported are the sessions of a node, one for each peer and address family that both
+// have. They stay the same until the nodes take over another version.
+func (m *Model) reported(v version, node string) []reported {
+	if cached, ok := v.reports[node]; ok {
+		return cached
 	}
-	s := plan.Session{Kind: plan.SessionNode, Since: first}
-	if side.Mesh {
-		s.Kind = plan.SessionMesh
-	}
-	if found, ok := m.session(self.Name, n.Name); ok {
-		s.Established = found.up
-		if found.up && found.since.After(first) {
-			s.Since = found.since
+	self := m.nodes[m.index[node]]
+	var out []reported
+	for _, n := range m.nodes {
+		side, ok := v.Side(node, n.Name)
+		if n.Name == node || !ok {
+			continue
+		}
+		r := reported{kind: plan.SessionNode}
+		if side.Mesh {
+			r.kind = plan.SessionMesh
+		}
+		found, mutual := m.session(node, n.Name)
+		r.mutual, r.since = mutual, found.since
+		for _, address := range n.Addresses {
+			if slices.ContainsFunc(self.Addresses, func(own netip.Addr) bool { return own.Is4() == address.Is4() }) {
+				r.peer = address
+				out = append(out, r)
+			}
 		}
 	}
-	var out []plan.Session
-	for _, address := range n.Addresses {
-		both := func(own netip.Addr) bool { return own.Is4() == address.Is4() }
-		if slices.ContainsFunc(self.Addresses, both) {
-			s.Peer = address
-			out = append(out, s)
-		}
-	}
+	v.reports[node] = out
 	return out
 }
 

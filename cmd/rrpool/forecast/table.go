@@ -1,0 +1,187 @@
+package forecast
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+)
+
+// tableOf renders for people.
+func tableOf(s terminal.Streams, v view) error {
+	out := func(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
+	out("%s\n%s\n\n", s.Paint(terminal.Bold, s.Fold("What the manager will do", "")), s.Fold(v.Subject, ""))
+	out("%s\n\n", shapes(s, v))
+	if v.Obstacle != "" {
+		out("%s\n\n", s.Paint(terminal.Yellow, s.Fold("‼ First: "+v.Obstacle, "  ")))
+	}
+	for _, step := range v.Steps {
+		steps(s, step)
+	}
+	switch {
+	case v.Problem != nil:
+		out("%s\n", s.Paint(terminal.Red, s.Fold(fmt.Sprintf("× Then it stops: %s: %s", v.Problem.Reason, v.Problem.Message), "  ")))
+	case len(v.Steps) == 0:
+		out("%s\n", s.Paint(terminal.Green, "√ There is nothing to do."))
+	default:
+		out("%s\n", s.Fold(fmt.Sprintf("%d steps, about %s.", len(v.Steps), lasting(v.LastsSeconds)), ""))
+	}
+	if v.Settled {
+		out("%s\n", losses(s, v))
+	}
+	if len(v.Notes) > 0 {
+		out("\n%s\n", s.Fold(strings.Join(v.Notes, " "), ""))
+	}
+	if v.Next != "" {
+		out("\n%s\n", s.Fold("Next: "+v.Next, "  "))
+	}
+	return nil
+}
+
+// shapes compares the cluster as it is with what becomes of it.
+func shapes(s terminal.Streams, v view) string {
+	w := terminal.NewTable()
+	w.AppendHeader(table.Row{"", "NOW", "AFTER"})
+	b, a := v.Before, v.After
+	w.AppendRows([]table.Row{
+		{"routes", routing(b), routing(a)},
+		{"BGP sessions", b.Sessions, a.Sessions},
+		{"  of a node", b.SessionsPerNode, a.SessionsPerNode},
+		{"  of a reflector", dash(b), dash(a)},
+		{"pool", poolOfShape(b), poolOfShape(a)},
+		{"cost", "", costLine(v.Cost)},
+	})
+	if s.Width > 0 {
+		room := max((s.Width-len("  of a reflector")-3*len(terminal.Gap))/2, 12)
+		w.SetColumnConfigs([]table.ColumnConfig{
+			{Number: 2, WidthMax: room, WidthMaxEnforcer: text.WrapSoft},
+			{Number: 3, WidthMax: room, WidthMaxEnforcer: text.WrapSoft},
+		})
+	}
+	return w.Render()
+}
+
+func routing(s shapeView) string {
+	switch {
+	case s.FullMesh && s.Reflectors > 0:
+		return fmt.Sprintf("full mesh of %d nodes, %d reflectors", s.Nodes, s.Reflectors)
+	case s.FullMesh:
+		return fmt.Sprintf("full mesh of %d nodes", s.Nodes)
+	default:
+		return fmt.Sprintf("%d reflectors, %d nodes", s.Reflectors, s.Nodes)
+	}
+}
+
+func dash(s shapeView) string {
+	if s.Reflectors == 0 {
+		return "-"
+	}
+	return fmt.Sprint(s.SessionsPerReflector)
+}
+
+func poolOfShape(s shapeView) string {
+	if len(s.Zones) == 0 {
+		return "-"
+	}
+	var out []string
+	for _, z := range s.Zones {
+		name := z.Name
+		if name == "" {
+			name = "no zone"
+		}
+		out = append(out, fmt.Sprintf("%d in %s", z.PoolNodes, name))
+	}
+	return strings.Join(out, ", ")
+}
+
+func costLine(c costView) string {
+	switch {
+	case c.Certainty == cost.Unknown:
+		return "unknown"
+	case c.Certainty == cost.AtLeast:
+		return fmt.Sprintf("≥%s %s/month", c.Monthly, c.Currency)
+	}
+	return fmt.Sprintf("%s %s/month", c.Monthly, c.Currency)
+}
+
+// steps prints one step: what, why, what it writes, and what it waits for.
+func steps(s terminal.Streams, step stepView) {
+	line := func(indent, format string, args ...any) {
+		_, _ = fmt.Fprintf(s.Out, "%s%s\n", indent, indented(s, indent).Fold(fmt.Sprintf(format, args...), indent+"  "))
+	}
+	head := fmt.Sprintf("%d. %s", step.Number, step.Name)
+	_, _ = fmt.Fprintf(s.Out, "%s  %s\n", s.Paint(terminal.Bold, head), s.Paint(terminal.Dim, "after "+lasting(step.BeginsSeconds)))
+	line("   ", "%s", step.Reason)
+	for _, w := range step.Writes {
+		line("   ", "+ %s", w)
+	}
+	if step.ReportsAsked > 0 {
+		line("   ", "? ask %s for a report of the sessions (CalicoNodeStatus)", number(step.ReportsAsked, "node"))
+	}
+	if step.GuardCount > 0 {
+		line("   ", "… until %s", guard(step))
+	}
+	_, _ = fmt.Fprintln(s.Out)
+}
+
+// indented is a terminal without the columns of the indent.
+func indented(s terminal.Streams, indent string) terminal.Streams {
+	if s.Width > 0 {
+		s.Width = max(s.Width-len(indent), 20)
+	}
+	return s
+}
+
+// guard names the first two waits.
+func guard(step stepView) string {
+	const few = 2
+	text := strings.Join(step.Guard[:min(few, len(step.Guard))], "; ")
+	if step.GuardCount > few {
+		text += fmt.Sprintf("; and %d more", step.GuardCount-few)
+	}
+	return text
+}
+
+func losses(s terminal.Streams, v view) string {
+	if len(v.Loss) == 0 {
+		return s.Paint(terminal.Green, s.Fold("√ No packet between pods is lost.", "  "))
+	}
+	var out []string
+	for _, l := range v.Loss {
+		what := fmt.Sprintf("%s on %s", number(l.Pods, "pod"), l.Node)
+		if l.Pods < 0 {
+			what = "the pods on " + l.Node
+		}
+		out = append(out, s.Paint(terminal.Yellow, s.Fold(fmt.Sprintf("‼ Packets are lost: %s, at %s (its reason says for how long).", what, l.Step), "  ")))
+	}
+	return strings.Join(out, "\n")
+}
+
+// number counts something.
+func number(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
+}
+
+// lasting is a duration as people say it.
+func lasting(seconds int) string {
+	d := time.Duration(seconds) * time.Second
+	switch {
+	case seconds == 0:
+		return "0 s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", seconds)
+	case d < time.Hour && seconds%60 == 0:
+		return fmt.Sprintf("%d min", seconds/60)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", seconds/60, seconds%60)
+	}
+	return fmt.Sprintf("%d h %d min", seconds/3600, seconds/60%60)
+}
