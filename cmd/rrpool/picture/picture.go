@@ -1,0 +1,170 @@
+// Package picture is the command that draws the topology of the route reflectors.
+package picture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+)
+
+// pictureFlags are the flags of `rrpool topology`.
+type pictureFlags struct {
+	survey.Flags
+	set                      *pflag.FlagSet
+	nodes, zones, reflectors terminal.Count
+	file, outputFile         string
+	output                   *terminal.Choice
+}
+
+// New makes the command.
+func New(s terminal.Streams) *cobra.Command {
+	f := &pictureFlags{
+		nodes:      terminal.Count{Least: 1, Most: 100000},
+		zones:      terminal.Count{Least: 1, Most: 100},
+		reflectors: terminal.Count{Least: 1, Most: 1000},
+		output:     terminal.NewChoice("svg", "dot", "mermaid", "json", "html"),
+	}
+	cmd := &cobra.Command{
+		Use:   "topology",
+		Short: "Draw the route reflectors, their clients and their sessions",
+		Long: `Draws the zones of a cluster with their route reflectors and clients, and the BGP sessions between them with
+their states. Clients are drawn as groups with a count, so the picture stays readable with thousands of nodes.
+
+Without flags it looks at the cluster of the kubeconfig. With --nodes it draws a cluster that you think of, and
+needs none: as large as the default sizing makes it, or the one of the RouteReflectorPool given with -f, or with as
+many --reflectors as you say.
+
+The same network gives the same picture, byte for byte.`,
+		Example: `  rrpool topology --output-file topology.svg
+  rrpool topology -o mermaid
+  rrpool topology --nodes 500 --zones 3 -o html --output-file topology.html
+  rrpool topology -f pool.yaml --nodes 500 -o dot | dot -Tpdf > topology.pdf`,
+		Args: terminal.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *pictureFlags) register(cmd *cobra.Command) {
+	f.set = cmd.Flags()
+	f.set.SortFlags = false
+	f.set.Var(&f.nodes, "nodes", "draw a cluster of that many nodes, without those of a dedicated pool; no cluster is asked")
+	f.set.Var(&f.zones, "zones", "zones of that cluster; default: those in the file, else 1")
+	f.set.Var(&f.reflectors, "reflectors", "reflectors of that cluster, all zones together; default: what the sizing gives")
+	f.set.StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose sizing counts; - for standard input")
+	f.output.Register(cmd, "output", "o", "format: svg, dot, mermaid, json or html")
+	f.set.StringVar(&f.outputFile, "output-file", "", "write to this file instead of standard output")
+	f.Register(f.set)
+	none := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)
+	for _, flag := range []string{"nodes", "zones", "reflectors"} {
+		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, none))
+	}
+}
+
+func (f *pictureFlags) given(flag string) bool { return f.set.Changed(flag) }
+
+func (f *pictureFlags) run(cmd *cobra.Command, s terminal.Streams) error {
+	n, err := f.network(cmd, s)
+	if err != nil {
+		return err
+	}
+	render := map[string]func(terminal.Streams, *Network) error{
+		"svg": svgOf, "dot": dotOf, "mermaid": mermaidOf, "json": jsonOf, "html": htmlOf,
+	}[f.output.Value]
+	if err := s.Emit("picture", f.outputFile, func(s terminal.Streams) error { return render(s, &n) }); err != nil {
+		return err //nolint:wrapcheck // it is a sentence already
+	}
+	for _, warning := range n.Warnings {
+		_, _ = fmt.Fprintf(s.Err, "%s\n", s.Fold("‼ "+warning, "  "))
+	}
+	return nil
+}
+
+// network is what is to be drawn.
+func (f *pictureFlags) network(cmd *cobra.Command, s terminal.Streams) (Network, error) {
+	if err := f.check(); err != nil {
+		return Network{}, err
+	}
+	if !f.given("nodes") {
+		n, err := f.look(cmd.Context())
+		if err != nil && !errors.Is(err, terminal.ErrInterrupted) {
+			return Network{}, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, cmd.CommandPath())
+		}
+		return n, err
+	}
+	object, err := f.object(s)
+	if err != nil {
+		return Network{}, err
+	}
+	return invent(wish{object: object, nodes: f.nodes.Value, zones: f.zones.Value, reflectors: f.reflectors.Value})
+}
+
+// check refuses flags that do not go together.
+func (f *pictureFlags) check() error {
+	alone := []string{"zones", "reflectors", "filename"}
+	clusters := []string{"kubeconfig", "context", "namespace"}
+	given := func(flag string) bool { return f.given(flag) }
+	if f.given("nodes") {
+		if i := slices.IndexFunc(clusters, given); i >= 0 {
+			return fmt.Errorf("--nodes %d and --%s exclude each other: with --nodes no cluster is asked; leave out one of them", f.nodes.Value, clusters[i])
+		}
+		return nil
+	}
+	if i := slices.IndexFunc(alone, given); i >= 0 {
+		return fmt.Errorf("--nodes: missing, and --%s is about a cluster that you think of: say how many nodes it has, such as --nodes 500", alone[i])
+	}
+	return nil
+}
+
+// object is the RouteReflectorPool of the file, else one with the defaults.
+func (f *pictureFlags) object(s terminal.Streams) (*v1alpha1.RouteReflectorPool, error) {
+	if f.file == "" {
+		return crd.Default() //nolint:wrapcheck // our own defaults
+	}
+	content, err := readAll(f.file, s)
+	if err != nil {
+		return nil, fmt.Errorf("--filename: %q cannot be read: %w: give the name of a file with a RouteReflectorPool", f.file, terminal.Reason(err))
+	}
+	object, err := crd.Read(content)
+	if err != nil {
+		return nil, fmt.Errorf("--filename: %s: %w", f.file, err)
+	}
+	return object, nil
+}
+
+// look draws the cluster.
+func (f *pictureFlags) look(ctx context.Context) (Network, error) {
+	connection, err := f.Connect()
+	if err != nil {
+		return Network{}, err //nolint:wrapcheck // it is a sentence already
+	}
+	seen, err := survey.Take(ctx, connection, f.Namespace, nil, false)
+	if err != nil {
+		return Network{}, err //nolint:wrapcheck // it is a sentence already
+	}
+	o := observed{Cluster: seen.Cluster, name: connection.Name, provider: seen.Provider}
+	if seen.Asked {
+		o.step = seen.Step.Name
+	}
+	return live(o), nil
+}
+
+// readAll reads a file, or standard input.
+func readAll(file string, s terminal.Streams) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(s.In) //nolint:wrapcheck // the caller wraps
+	}
+	return os.ReadFile(file) //nolint:gosec,wrapcheck // G304: the file that the user names; the caller wraps
+}

@@ -1,0 +1,215 @@
+package picture
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// grouped is a number that can be read at a glance: 124,750.
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	var out strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			out.WriteByte(',')
+		}
+		out.WriteRune(d)
+	}
+	return out.String()
+}
+
+// count is so many of something.
+func count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return grouped(n) + " " + of + "s"
+}
+
+// soMany says how many of the sessions are up, in one or two words.
+func (n *Network) soMany(s Sessions) string {
+	switch n.of(s) {
+	case planned, idle:
+		return ""
+	case up:
+		return "all up"
+	case down0:
+		return "none up"
+	case unknown:
+		if s.Established == 0 {
+			return "not known"
+		}
+	}
+	text := grouped(s.Established) + " up"
+	if s.Unknown > 0 {
+		text += ", " + grouped(s.Unknown) + " not known"
+	}
+	return text
+}
+
+// sessions counts them, and says how many are up.
+func (n *Network) sessions(s Sessions) string {
+	return joined(count(s.Expected, "session"), n.soMany(s))
+}
+
+func joined(parts ...string) string {
+	var out []string
+	for _, part := range parts {
+		if part != "" {
+			out = append(out, part)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// zoneName is how a zone is called.
+func zoneName(name string) string {
+	if name == "" {
+		return "no zone"
+	}
+	return clean(name)
+}
+
+// clean is text that every format can hold: one line of valid characters that show.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == utf8.RuneError, !unicode.IsGraphic(r), r >= 0xfffe && r <= 0xffff:
+			return '�'
+		case unicode.IsSpace(r):
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// lines of a group besides its number of clients, each with the state it tells of.
+func (n *Network) lines(g Group) []line {
+	var out []line
+	if n.Live {
+		for _, part := range []struct {
+			count int
+			state state
+			words string
+		}{
+			{g.All, up, "with all sessions up"},
+			{g.Some, partial, "with some sessions up"},
+			{g.None, down0, "with no session up"},
+			{g.NotKnown, unknown, "not known"},
+		} {
+			if part.count > 0 {
+				out = append(out, line{part.state, grouped(part.count) + " " + part.words})
+			}
+		}
+	}
+	if with, all := n.peersOf(g), n.reflectors(); with > 0 && with < all {
+		out = append(out, line{idle, fmt.Sprintf("with %d of %s", with, count(all, "reflector"))})
+	}
+	if g.NotReady > 0 {
+		out = append(out, line{idle, grouped(g.NotReady) + " not Ready"})
+	}
+	return out
+}
+
+// line is one line of text about a state; idle has no mark.
+type line struct {
+	state state
+	text  string
+}
+
+// peersOf counts the reflectors that a group peers with.
+func (n *Network) peersOf(g Group) int {
+	with := 0
+	for _, l := range n.Links {
+		if l.Group == g.ID {
+			with++
+		}
+	}
+	return with
+}
+
+// reflectors counts those in the role.
+func (n *Network) reflectors() int {
+	all := 0
+	for _, zone := range n.Zones {
+		for _, r := range zone.Reflectors {
+			if r.Role {
+				all++
+			}
+		}
+	}
+	return all
+}
+
+// clients counts those of all groups.
+func (n *Network) clients() int {
+	all := 0
+	for _, zone := range n.Zones {
+		for _, g := range zone.Groups {
+			all += g.Clients
+		}
+	}
+	return all
+}
+
+// howMany counts the nodes of a group, or of all. Without reflectors nobody is a client.
+func (n *Network) howMany(nodes int) string {
+	if n.reflectors() == 0 {
+		return count(nodes, "node")
+	}
+	return count(nodes, "client")
+}
+
+// size says how large the network is.
+func (n *Network) size() string {
+	reflectors := "no reflectors"
+	if all := n.reflectors(); all > 0 {
+		reflectors = count(all, "reflector")
+	}
+	return reflectors + ", " + n.howMany(n.clients())
+}
+
+// nothing is said instead of a picture of nothing.
+const nothing = "No node has a BGP address: there is nothing to draw."
+
+// headline is the subtitle, and that there is no mesh: a mesh would be seen.
+func (n *Network) headline() string {
+	if n.Mesh.On {
+		return n.Subtitle
+	}
+	return n.Subtitle + ", " + n.meshLine()
+}
+
+// meshLine says what the node-to-node mesh is.
+func (n *Network) meshLine() string {
+	if !n.Mesh.On {
+		return "node-to-node mesh: off"
+	}
+	return fmt.Sprintf("node-to-node mesh: on, %s each with each, %s", count(n.Mesh.Nodes, "node"), count(n.Mesh.Sessions, "session"))
+}
+
+// chipText is what is said about the sessions of a reflector.
+func (n *Network) chipText(r Reflector) string {
+	switch n.of(r.Sessions) {
+	case idle:
+		return "no sessions"
+	case planned:
+		return count(r.Expected, "session")
+	case unknown:
+		return "not known"
+	}
+	return grouped(r.Established) + "/" + grouped(r.Expected) + " up"
+}
+
+// detailOf is what else is to be said about a reflector; its cluster ID where there are
+// several.
+func (n *Network) detailOf(r Reflector) string {
+	id := ""
+	if len(n.clusterIDs()) > 1 && r.ClusterID != "" {
+		id = "cluster ID " + r.ClusterID
+	}
+	return joined(id, r.Detail)
+}
