@@ -37,8 +37,6 @@ func priceOf(f Facts) priceView {
 		return priceView{cost.Exact, reported.Currency, reported.Monthly, cmp.Or(reported.Source, "the manager")}
 	case existing(f.Object, f.Nodes):
 		return priceView{Certainty: cost.Exact, Monthly: "0.00", Source: "the reflectors are nodes that the cluster has anyway"}
-	case f.Nodes == nil:
-		return priceView{Certainty: cost.Unknown, Source: "the nodes were not looked at"}
 	}
 	workers := workersOf(f.Object, f.Nodes)
 	if len(workers) == 0 {

@@ -33,7 +33,7 @@ func (p page) reflectors() {
 		}
 		w.AppendRow(table.Row{r.Node, orDash(r.Zone), sessions, r.State})
 	}
-	p.columns(w, 28, 1, 2)
+	p.columns(w, 28, 1, 1, 2)
 	p.say("\n%s\n", w.Render())
 }
 
@@ -64,7 +64,7 @@ func (p page) workers() {
 		p.say("\n")
 	}
 	for _, problem := range p.PoolProblems {
-		p.say("%s\n", p.Paint(terminal.Yellow, p.Fold("‼ pool: "+problem, "  ")))
+		p.say("%s\n", p.Paint(terminal.Yellow, p.Fold("‼ the pool, as your user sees it: "+problem, "  ")))
 	}
 	if p.Workers == nil || len(*p.Workers) == 0 {
 		return

@@ -9,12 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
@@ -237,4 +240,16 @@ func migrating() *api {
 	})
 	a.events = a.events[1:]
 	return a
+}
+
+// connect gives a connection as the commands have it.
+func connect(t *testing.T, a http.Handler) *cluster.Connection {
+	t.Helper()
+	var access cluster.Access
+	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	access.Register(set)
+	require.NoError(t, set.Parse([]string{"--kubeconfig", cli.Serve(t, a)}))
+	c, err := access.Connect()
+	require.NoError(t, err)
+	return c
 }

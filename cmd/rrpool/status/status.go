@@ -4,12 +4,14 @@
 package status
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 )
@@ -88,6 +90,12 @@ func (f *flags) renderer() renderer {
 
 // renderer writes a view in some format.
 type renderer func(terminal.Streams, view) error
+
+// Take looks at the cluster as `rrpool status` does. Every error is a sentence for the
+// user.
+func Take(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (*Facts, error) {
+	return look{connection: c, namespace: namespace}.take(ctx, now)
+}
 
 // Show writes facts as a person reads them, for other commands.
 func Show(s terminal.Streams, p Phrase, f Facts) error {

@@ -206,17 +206,20 @@ func (p page) zones() {
 		}
 		w.AppendRow(table.Row{orDash(z.Name), fmt.Sprintf("%d/%d", z.PoolReady, z.PoolWanted), z.Counts.Reflectors, sessions})
 	}
-	p.columns(w, 34, 1)
+	p.columns(w, 34, 3, 1)
 	p.say("\n%s\n", w.Render())
 }
 
-// columns aligns numbers, which begin behind the columns of names, and narrows names
-// to the width that the numbers leave.
-func (p page) columns(w table.Writer, numbers int, names ...int) {
-	configs := []table.ColumnConfig{terminal.Right(len(names) + 1), terminal.Right(len(names) + 2), terminal.Right(len(names) + 3)}
+// columns sets as many columns of numbers, which follow those of names, to the right,
+// and narrows names to what the terminal leaves when others is taken.
+func (p page) columns(w table.Writer, others, numbers int, names ...int) {
+	var configs []table.ColumnConfig
+	for i := range numbers {
+		configs = append(configs, terminal.Right(len(names)+1+i))
+	}
 	for _, n := range names {
 		if p.Width > 0 {
-			room := max((p.Width-numbers)/len(names), 8)
+			room := max((p.Width-others)/len(names), 8)
 			configs = append(configs, table.ColumnConfig{Number: n, WidthMax: room, WidthMaxEnforcer: text.WrapText})
 		}
 	}

@@ -176,8 +176,10 @@ func (v *view) fill(f Facts) {
 	for _, e := range f.Events {
 		v.Events = append(v.Events, eventView{stamp(eventTime(e)), e.Type, e.Reason, e.Note, eventCount(e), eventTime(e)})
 	}
-	price := priceOf(f)
-	v.Cost = &price
+	if f.Nodes != nil || status.Cost != nil {
+		price := priceOf(f)
+		v.Cost = &price
+	}
 	if f.Survey != nil {
 		short, workers := shortClients(f.Survey.Turn), workersSeen(f.Survey.Turn.Pool)
 		v.ShortClients, v.Workers = &short, &workers

@@ -1,0 +1,191 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	controlplane.Main(m)
+}
+
+// world is a real apiserver, and a user of it who may do what the docs say.
+type world struct {
+	*testing.T
+	admin client.Client
+	args  []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	plane := controlplane.ForTest(t)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	config, err := plane.UserConfig("reader")
+	require.NoError(t, err)
+	return &world{t, admin, []string{"status", "--kubeconfig", cli.Kubeconfig(t, config)}}
+}
+
+func (w *world) create(objects ...client.Object) {
+	w.Helper()
+	for _, o := range objects {
+		require.NoError(w, client.IgnoreAlreadyExists(w.admin.Create(w.Context(), o)), o.GetName())
+	}
+}
+
+// grant gives the reader a role of the docs.
+func (w *world) grant(role rbacv1.Role) {
+	w.Helper()
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}}
+	meta := metav1.ObjectMeta{Name: role.Name, Namespace: role.Namespace}
+	if role.Namespace == "" {
+		w.create(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: role.Rules},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, Subjects: subjects})
+		return
+	}
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: role.Namespace}}, &rbacv1.Role{ObjectMeta: meta, Rules: role.Rules},
+		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}, Subjects: subjects})
+}
+
+// asking calls the command until its answer is as wanted: rights take a moment.
+func (w *world) asking(wanted func(cli.Answer) bool, more ...string) cli.Answer {
+	w.Helper()
+	var got cli.Answer
+	require.Eventually(w, func() bool {
+		got = cli.Ask(w.T, New, append(w.args, more...)...)
+		return wanted(got)
+	}, 20*time.Second, 50*time.Millisecond, "%v", &got)
+	return got
+}
+
+func shows(words string) func(cli.Answer) bool {
+	return func(a cli.Answer) bool { return a.Code == 0 && strings.Contains(a.Out, words) }
+}
+
+// bgpNode speaks BGP; a reflector is one by rrpool's doing.
+func bgpNode(name, address string, reflector bool) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "z1"}, Annotations: map[string]string{"projectcalico.org/IPv4Address": address + "/24"},
+	}}
+	if reflector {
+		n.Labels[v1alpha1.PoolLabel], n.Labels["rrpool.io/route-reflector"] = "existing-nodes", ""
+		n.Annotations["projectcalico.org/RouteReflectorClusterID"], n.Annotations["rrpool.io/reflector-since"] = "224.0.0.1", "2026-11-21T08:00:00Z"
+	}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n
+}
+
+// report is what the reporter of a node says of its sessions.
+func report(t *testing.T, node string, established ...string) *unstructured.Unstructured {
+	t.Helper()
+	o := &apiv3.CalicoNodeStatus{
+		TypeMeta:   metav1.TypeMeta{Kind: "CalicoNodeStatus", APIVersion: "crd.projectcalico.org/v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-" + node, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue}},
+	}
+	period := uint32(10)
+	o.Spec = apiv3.CalicoNodeStatusSpec{
+		Node: node, UpdatePeriodSeconds: &period,
+		Classes: []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeAgent, apiv3.NodeStatusClassTypeBGP},
+	}
+	o.Status.LastUpdated = metav1.Now()
+	o.Status.Agent.BIRDV4 = apiv3.BGPDaemonStatus{State: apiv3.BGPDaemonStateReady}
+	for _, peer := range established {
+		o.Status.BGP.PeersV4 = append(o.Status.BGP.PeersV4, apiv3.CalicoNodePeer{PeerIP: peer, Type: apiv3.BGPPeerTypeNodePeer, State: apiv3.BGPSessionStateEstablished})
+	}
+	o.Status.BGP.NumberEstablishedV4 = len(established)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	require.NoError(t, err)
+	return &unstructured.Unstructured{Object: content}
+}
+
+// What the other tests believe about apiservers, seen on a real one: each right of the
+// docs is needed, and enough for what the docs say it is for.
+func TestARealApiserver(t *testing.T) {
+	w := newWorld(t)
+	_, _, roles := readDocs(t)
+	require.Len(t, roles, 4)
+	needed, events, manager, verbose := roles[0], roles[1], roles[2], roles[3]
+	got := cli.Ask(t, New, w.args...)
+	require.Equal(t, 1, got.Code)
+	cli.RequireSentence(t, got.Err, "may not get routereflectorpools.rrpool.io")
+
+	w.grant(needed)
+	got = w.asking(shows("NoPool"))
+	require.Contains(t, got.Out, "Mesh       unknown: the user of context \"rrpool\" may not get bgpconfigurations.crd.projectcalico.org")
+	require.Contains(t, got.Out, "Next: rrpool plan --kubeconfig ")
+
+	pool := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	w.create(pool)
+	for i := range 6 {
+		node := bgpNode(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i+1), i >= 4)
+		status := node.Status
+		w.create(node)
+		node.Status = status
+		require.NoError(t, w.admin.Status().Update(t.Context(), node))
+	}
+	got = w.asking(shows("Stale"))
+	require.Contains(t, got.Out, "the manager has not taken note of the RouteReflectorPool")
+	require.Contains(t, got.Out, "‼ no events are shown: the user of context \"rrpool\" may not list events.events.k8s.io")
+
+	pool.Status = object(nil).Status
+	pool.Status.ObservedGeneration, pool.Status.Provider = pool.Generation, "existing"
+	require.NoError(t, w.admin.Status().Update(t.Context(), pool))
+	for i, about := range []client.Object{pool, pool, bgpNode("n0", "", false)} {
+		w.create(&eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("event-%d", i), Namespace: "default"}, EventTime: metav1.NowMicro(),
+			Regarding: corev1.ObjectReference{Kind: kindOf(about), Name: about.GetName()}, Type: "Normal", Reason: fmt.Sprintf("Reason%d", i), Action: "Act",
+			Note: "something happened", ReportingController: "rrpool.io/manager", ReportingInstance: "m1",
+		})
+	}
+	w.grant(events)
+	got = w.asking(shows("Reason1"))
+	require.Contains(t, got.Out, "Reason0")
+	require.NotContains(t, got.Out, "Reason2", "it is about something else")
+	require.Contains(t, got.Out, "√ Ready")
+
+	w.grant(manager)
+	got = w.asking(shows("Manager    unknown: there is neither a lease nor a Deployment"), "-v")
+	require.Contains(t, got.Out, "‼ neither workers nor single sessions are shown: ")
+
+	for _, report := range []*unstructured.Unstructured{report(t, "n4", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.6"), report(t, "n5", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5")} {
+		w.create(report)
+	}
+	w.grant(verbose)
+	got = w.asking(func(a cli.Answer) bool { return a.Code == 0 && !strings.Contains(a.Out, "neither workers") }, "-v", "-o", "json")
+	var v view
+	require.NoError(t, json.Unmarshal([]byte(got.Out), &v))
+	require.Empty(t, v.Unseen)
+	require.NotNil(t, v.ShortClients)
+	require.Equal(t, []shortClient{{Node: "n3", Zone: "z1", Lacks: []string{"n4"}, Sessions: 1}}, *v.ShortClients)
+}
+
+func kindOf(o client.Object) string {
+	if _, ok := o.(*v1alpha1.RouteReflectorPool); ok {
+		return "RouteReflectorPool"
+	}
+	return "Node"
+}
