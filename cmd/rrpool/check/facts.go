@@ -30,7 +30,7 @@ type facts struct {
 
 	rights  rights
 	own     installed
-	calico  calico
+	calico  calicoSeen
 	provide provider
 }
 
@@ -71,8 +71,8 @@ type installed struct {
 	manager seen[*appsv1.Deployment]
 }
 
-// calico is what is known of Calico besides what the manager looks at.
-type calico struct {
+// calicoSeen is what is known of Calico besides what the manager looks at.
+type calicoSeen struct {
 	// version as ClusterInformation has it.
 	version seen[string]
 	nodes   seen[*appsv1.DaemonSet]

@@ -26,6 +26,8 @@ import (
 type gatherer struct {
 	*cluster.Connection
 	facts
+	// lost is why the cluster no longer answers, nil while it does.
+	lost error
 }
 
 // newGatherer makes one whose questions follow each other without a pause: there are
@@ -50,8 +52,11 @@ func (g *gatherer) gather(ctx context.Context) (facts, error) {
 		if err := step(ctx); err != nil {
 			return facts{}, err
 		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return facts{}, terminal.ErrInterrupted
+		case g.lost != nil:
+			return facts{}, g.lost
 		}
 	}
 	return g.facts, nil
@@ -95,8 +100,18 @@ func (g *gatherer) look(ctx context.Context, object client.Object, resource, nam
 	case apierrors.IsNotFound(err):
 		return false, ""
 	default:
-		return false, g.Explain(err, "get", resource).Error()
+		return false, g.hide(err, "get", resource)
 	}
+}
+
+// hide says why something could not be looked at. Where there is no answer at all, there
+// is no sense in further questions.
+func (g *gatherer) hide(err error, verb, resource string) string {
+	explained := g.Explain(err, verb, resource)
+	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
+		g.lost = explained
+	}
+	return explained.Error()
 }
 
 // lookAtOwn looks for what there is of rrpool.
@@ -106,7 +121,9 @@ func (g *gatherer) lookAtOwn(ctx context.Context) error {
 	own.definition.value = d
 	own.definition.found, own.definition.hidden = g.look(ctx, d, "customresourcedefinitions.apiextensions.k8s.io", "", definitionName)
 	stored := &v1alpha1.RouteReflectorPool{}
-	err := g.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, stored)
+	bounded, cancel := context.WithTimeout(ctx, g.Timeout)
+	defer cancel()
+	err := g.Get(bounded, client.ObjectKey{Name: v1alpha1.SingletonName}, stored)
 	switch {
 	case err == nil:
 		own.served, own.pool = true, seen[*v1alpha1.RouteReflectorPool]{value: stored, found: true}
@@ -115,7 +132,7 @@ func (g *gatherer) lookAtOwn(ctx context.Context) error {
 	case cluster.IsMissing(err):
 		own.served = true
 	case !apierrors.IsNotFound(err):
-		own.pool.hidden = g.Explain(err, "get", "routereflectorpools.rrpool.io").Error()
+		own.pool.hidden = g.hide(err, "get", "routereflectorpools.rrpool.io")
 	}
 	own.manager.value = &appsv1.Deployment{}
 	own.manager.found, own.manager.hidden = g.look(ctx, own.manager.value, "deployments.apps", g.namespace, managerName)

@@ -63,7 +63,7 @@ func (g *gatherer) list(ctx context.Context, kind, resource string) seen[[]unstr
 		case apierrors.IsNotFound(err):
 			return out
 		case err != nil:
-			out.hidden = g.Explain(err, "list", resource).Error()
+			out.hidden = g.hide(err, "list", resource)
 			return out
 		}
 		out.found, out.value = true, append(out.value, page.Items...)
@@ -83,7 +83,7 @@ func (g *gatherer) calicoNode(ctx context.Context) seen[*appsv1.DaemonSet] {
 		err := g.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{"k8s-app": calicoNodeLabel})
 		switch {
 		case err != nil:
-			out.hidden = g.Explain(err, "list", "daemonsets.apps").Error()
+			out.hidden = g.hide(err, "list", "daemonsets.apps")
 		case len(list.Items) > 0:
 			return seen[*appsv1.DaemonSet]{value: &list.Items[0], found: true}
 		}

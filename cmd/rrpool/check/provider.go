@@ -203,10 +203,10 @@ const mostWorkers = 500
 
 // quota: what IBM's API does not tell cannot be checked, and is said to be so.
 var quota = onIKS(func(f facts) *Result {
-	if f.survey.Pool == nil {
-		return nil
+	more := f.survey.Desired.Pool.SizePerZone * len(f.survey.Desired.Pool.Zones)
+	if f.survey.Pool != nil {
+		more -= len(f.survey.Pool.Workers)
 	}
-	more := f.survey.Desired.Pool.SizePerZone*len(f.survey.Desired.Pool.Zones) - len(f.survey.Pool.Workers)
 	if total := len(f.survey.Cluster.Nodes) + more; more > 0 && total > mostWorkers {
 		return fail("with %d more workers the cluster would have %d, and IBM allows %d", more, total, mostWorkers).
 			do("remove workers, or lower spec.sizing.max")

@@ -67,7 +67,7 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 			definition: seen[*apiextensionsv1.CustomResourceDefinition]{value: ownDefinition(t), found: true},
 			manager:    seen[*appsv1.Deployment]{value: deployment(2, 2), found: true},
 		},
-		calico: calico{
+		calico: calicoSeen{
 			version: seen[string]{value: "v3.28.1", found: true},
 			nodes:   seen[*appsv1.DaemonSet]{value: daemonSet("calico-system", len(nodes), len(nodes)), found: true},
 			reports: seen[[]report]{found: true},

@@ -1,0 +1,369 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+// answerTo gives the answer to one question.
+func answerTo(t *testing.T, f facts, id string) *Result {
+	t.Helper()
+	for _, g := range groups() {
+		for _, c := range g.checks {
+			if c.id == id {
+				return c.look(f)
+			}
+		}
+	}
+	require.Fail(t, "there is no check "+id)
+	return nil
+}
+
+// row is one case: a fit cluster, what is done to it, and what one check says then.
+type row struct {
+	id    string
+	edit  func(*facts)
+	want  Status
+	says  string
+	page  string
+	unset bool
+}
+
+func try(t *testing.T, make func(*testing.T) facts, rows map[string]row) {
+	t.Helper()
+	for name, tc := range rows {
+		t.Run(name, func(t *testing.T) {
+			f := make(t)
+			if tc.edit != nil {
+				tc.edit(&f)
+			}
+			if f.survey != nil {
+				decide(t, &f)
+			}
+			got := answerTo(t, f, tc.id)
+			if tc.unset {
+				require.Nil(t, got)
+				return
+			}
+			require.NotNil(t, got)
+			require.Equal(t, tc.want, got.Status, got.Says)
+			require.Contains(t, fmt.Sprint(got.Says, got.Details, got.Remedy), tc.says)
+			if tc.page != "" {
+				require.Equal(t, tc.page, got.Page)
+			}
+			if got.Status == Error {
+				require.NotEmpty(t, got.Remedy, "an error has a remedy")
+			}
+			if got.Unseen {
+				require.Equal(t, Warning, got.Status, "what could not be looked at is never right")
+			}
+		})
+	}
+}
+
+func existing(t *testing.T) facts {
+	t.Helper()
+	return scene(t, nodesIn(4, frankfurt...))
+}
+
+func TestKubernetes(t *testing.T) {
+	hide := refused("create", "selfsubjectaccessreviews.authorization.k8s.io")
+	lack := []right{{verb: "patch", resource: "nodes"}}
+	try(t, existing, map[string]row{
+		"the oldest that works":                  {id: "kubernetes-version", edit: func(f *facts) { f.version = "v1.28.0" }, want: OK, says: "v1.28.0"},
+		"one older":                              {id: "kubernetes-version", edit: func(f *facts) { f.version = "v1.27.16+IKS" }, want: Error, says: "needs 1.28 or newer"},
+		"a version of a cloud":                   {id: "kubernetes-version", edit: func(f *facts) { f.version = "v1.30.2-eks-1552ad0" }, want: OK, says: "v1.30.2-eks"},
+		"a version that is none":                 {id: "kubernetes-version", edit: func(f *facts) { f.version = "main" }, want: Warning, says: `"main"`},
+		"rights before installing":               {id: "install-rights", edit: func(f *facts) { f.pre = true }, want: OK, says: "you may install"},
+		"no rights to install":                   {id: "install-rights", edit: func(f *facts) { f.pre = true; f.rights.install.lacking = lack }, want: Error, says: "patch nodes"},
+		"rights that cannot be asked for":        {id: "install-rights", edit: func(f *facts) { f.pre = true; f.rights.install.hidden = hide }, want: Warning, says: "selfsubjectaccessreviews"},
+		"rights to install, once installed":      {id: "install-rights", unset: true},
+		"giving away what one has":               {id: "escalation", edit: func(f *facts) { f.pre = true }, want: OK, says: "all 46"},
+		"giving away what one lacks":             {id: "escalation", edit: func(f *facts) { f.pre = true; f.rights.user.lacking = lack }, want: Error, says: "escalate and bind"},
+		"escalating":                             {id: "escalation", edit: func(f *facts) { f.pre, f.rights.escalates, f.rights.user.lacking = true, true, lack }, want: OK, says: "escalate, bind"},
+		"not knowing what one has":               {id: "escalation", edit: func(f *facts) { f.pre = true; f.rights.user.hidden = hide }, want: Warning, says: "could not be checked"},
+		"the manager may do it all":              {id: "manager-rights", want: OK, says: "all 46 things"},
+		"the manager lacks one":                  {id: "manager-rights", edit: func(f *facts) { f.rights.manager.lacking = lack }, want: Error, says: "1 of the 46 rights that it needs: patch nodes"},
+		"no service account":                     {id: "manager-rights", edit: func(f *facts) { f.rights.account.found = false }, want: Error, says: "no ServiceAccount rrpool-manager"},
+		"the manager cannot be asked for":        {id: "manager-rights", edit: func(f *facts) { f.rights.manager.hidden = hide }, want: Warning, says: "you yourself have all 46"},
+		"nor oneself":                            {id: "manager-rights", edit: func(f *facts) { f.rights.manager.hidden, f.rights.user.hidden = hide, hide }, want: Warning, says: "could not be checked"},
+		"the manager's rights before installing": {id: "manager-rights", edit: func(f *facts) { f.pre = true }, unset: true},
+	})
+}
+
+// The bound on Kubernetes is one of our CRD's: were it gone, the bound would have to go.
+func TestWhyThatKubernetes(t *testing.T) {
+	uses := false
+	for _, rule := range ownDefinition(t).Spec.Versions[0].Schema.OpenAPIV3Schema.XValidations {
+		uses = uses || rule.FieldPath != ""
+	}
+	require.True(t, uses, "fieldPath came with 1.28")
+}
+
+func TestOwn(t *testing.T) {
+	version := func(f *facts) *apiextensionsv1.CustomResourceDefinitionVersion {
+		return &f.own.definition.value.Spec.Versions[0]
+	}
+	degraded := func(status metav1.ConditionStatus, reason string) func(*facts) {
+		return func(f *facts) {
+			asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, "why"), condition(v1alpha1.ConditionDegraded, status, reason, "why"))
+		}
+	}
+	try(t, existing, map[string]row{
+		"no CRD":                        {id: "crd", edit: func(f *facts) { f.own.definition = seen[*apiextensionsv1.CustomResourceDefinition]{} }, want: Error, says: applyDefinition},
+		"no CRD before installing":      {id: "crd", edit: func(f *facts) { f.pre = true; f.own.definition = seen[*apiextensionsv1.CustomResourceDefinition]{} }, want: Note},
+		"a CRD of another version":      {id: "crd", edit: func(f *facts) { version(f).Name = "v1beta1" }, want: Error, says: "does not serve version v1alpha1"},
+		"a CRD that is not served":      {id: "crd", edit: func(f *facts) { version(f).Served = false }, want: Error, says: "does not serve"},
+		"a CRD that is not established": {id: "crd", edit: func(f *facts) { f.own.definition.value.Status.Conditions = nil }, want: Error, says: "not established"},
+		"a CRD that lacks a field": {id: "crd", edit: func(f *facts) {
+			delete(version(f).Schema.OpenAPIV3Schema.Properties["spec"].Properties["provider"].Properties, "existingNodes")
+		}, want: Error, says: "spec.provider.existingNodes"},
+		"a CRD that may not be read":     {id: "crd", edit: func(f *facts) { f.own.definition.hidden = "no" }, want: Warning, says: "is known, but its definition"},
+		"no manager":                     {id: "manager", edit: func(f *facts) { f.own.manager.found = false }, want: Error, says: "no Deployment rrpool-manager in namespace rrpool-system"},
+		"a manager that does not run":    {id: "manager", edit: func(f *facts) { f.own.manager.value = deployment(2, 0) }, want: Error, says: "0 of 2"},
+		"a manager that is alone":        {id: "manager", edit: func(f *facts) { f.own.manager.value = deployment(2, 1) }, want: Warning, says: "1 of 2"},
+		"a manager that is scaled away":  {id: "manager", edit: func(f *facts) { f.own.manager.value = deployment(0, 0) }, want: Error, says: "--replicas=2"},
+		"a manager that may not be seen": {id: "manager", edit: func(f *facts) { f.own.manager.hidden = "no" }, want: Warning, says: "could not be checked"},
+		"an object that is valid":        {id: "object", edit: func(f *facts) { asking(f) }, want: OK, says: "mode RouteReflector"},
+		"an object that is not":          {id: "object", edit: func(f *facts) { f.object.Spec.Sizing.Ratio = "2"; asking(f) }, want: Error, says: "spec.sizing.ratio"},
+		"an object that may not be seen": {id: "object", edit: func(f *facts) { f.own.pool.hidden = "no" }, want: Warning, says: "could not be checked"},
+		"a file with another provider": {id: "object", edit: func(f *facts) {
+			asking(f)
+			f.file, f.own.pool.value.Status.Pool = "p.yaml", "existing-nodes"
+			f.object.Spec.Provider.Type = v1alpha1.ProviderIKS
+		}, want: Error, says: "p.yaml: spec.provider.type: Auto cannot become IKS"},
+		"a file with another pool": {id: "object", edit: func(f *facts) {
+			asking(f)
+			f.file, f.own.pool.value.Status.Pool = "p.yaml", "route-reflectors"
+			f.object.Spec.Provider.IKS.PoolName = "other"
+		}, want: Error, says: "poolName: route-reflectors cannot become other"},
+		"no object, no conditions":            {id: "conditions", unset: true},
+		"a manager that has said nothing":     {id: "conditions", edit: func(f *facts) { asking(f) }, want: Warning, says: "has not said anything"},
+		"a manager that has not looked again": {id: "conditions", edit: func(f *facts) { degraded(metav1.ConditionFalse, "Steady")(f); f.own.pool.value.Generation = 2 }, want: Warning, says: "since it was last changed"},
+		"a manager in trouble":                {id: "conditions", edit: degraded(metav1.ConditionTrue, "DrainBlocked"), want: Error, says: "DrainBlocked: why", page: "conditions.md#drainblocked"},
+		"a manager that is paused":            {id: "conditions", edit: degraded(metav1.ConditionFalse, "Paused"), want: Note, says: "Paused"},
+		"a manager that cannot tell": {id: "conditions", edit: func(f *facts) {
+			asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "ObservationFailed", "why"))
+		}, want: Error, page: "conditions.md#observationfailed"},
+		"a manager that has arrived":            {id: "conditions", edit: func(f *facts) { asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "Steady", "done")) }, want: OK, says: "Steady"},
+		"a name that is taken":                  {id: "decision", edit: func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }, want: Error, says: "NameTaken", page: "conditions.md#nametaken"},
+		"a refusal that another check explains": {id: "decision", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ASN = 1 }, unset: true},
+	})
+}
+
+func TestCalico(t *testing.T) {
+	problem := func(reason string) func(*facts) {
+		return func(f *facts) {
+			f.survey.Cluster.Problems = []plan.Problem{{Reason: reason, Message: reason + " it is"}}
+		}
+	}
+	env := func(value string) func(*facts) {
+		return func(f *facts) { f.calico.nodes.value.Spec.Template.Spec.Containers[0].Env[0].Value = value }
+	}
+	reports := func(gate v1alpha1.Gate, all ...report) func(*facts) {
+		return func(f *facts) { f.calico.reports.value, f.object.Spec.Rollout.Gate = all, gate }
+	}
+	ago := func(d time.Duration) time.Time { return cli.Now.Add(-d) }
+	timer := func(f *facts) { f.object.Spec.Rollout.Gate = v1alpha1.GateTimer }
+	try(t, existing, map[string]row{
+		"no Calico":                               {id: "calico", edit: problem("CalicoNotInstalled"), want: Error, page: "conditions.md#caliconotinstalled"},
+		"without Calico nothing else matters":     {id: "mesh", edit: problem("CalicoNotInstalled"), unset: true},
+		"etcd":                                    {id: "datastore", edit: env("etcdv3"), want: Error, says: `DATASTORE_TYPE is "etcdv3"`},
+		"a datastore that objects prove":          {id: "datastore", edit: func(f *facts) { f.calico.nodes.found = false }, want: OK, says: "ClusterInformation"},
+		"a datastore that nothing proves":         {id: "datastore", edit: func(f *facts) { f.calico.nodes.found, f.calico.version.found = false, false }, want: Warning, says: "could not be checked"},
+		"the oldest Calico with reports":          {id: "calico-version", edit: func(f *facts) { f.calico.version.value = "v3.21.0" }, want: OK},
+		"an older Calico":                         {id: "calico-version", edit: func(f *facts) { f.calico.version.value = "v3.20.6" }, want: Warning, says: "spec.rollout.gate: Timer"},
+		"an older Calico, by the clock":           {id: "calico-version", edit: func(f *facts) { f.calico.version.value = "v3.20.6"; timer(f) }, want: OK},
+		"a Calico that says nothing":              {id: "calico-version", edit: func(f *facts) { f.calico.version.found = false }, want: Warning, says: "no ClusterInformation"},
+		"a Calico that says nonsense":             {id: "calico-version", edit: func(f *facts) { f.calico.version.value = "master" }, want: Warning, says: `"master"`},
+		"calico-node is ill somewhere":            {id: "calico-node", edit: func(f *facts) { f.calico.nodes.value = daemonSet("calico-system", 12, 11) }, want: Warning, says: "11 of 12"},
+		"calico-node is ill everywhere":           {id: "calico-node", edit: func(f *facts) { f.calico.nodes.value = daemonSet("calico-system", 12, 0) }, want: Error, says: "none of 12"},
+		"calico-node runs nowhere":                {id: "calico-node", edit: func(f *facts) { f.calico.nodes.value = daemonSet("calico-system", 0, 0) }, want: Warning, says: "nowhere"},
+		"no calico-node":                          {id: "calico-node", edit: func(f *facts) { f.calico.nodes.found = false }, want: Warning, says: "calico-system or kube-system"},
+		"no BGP":                                  {id: "bgp", edit: problem("BGPDisabled"), want: Error, page: "conditions.md#bgpdisabled"},
+		"a node without BGP":                      {id: "bgp", edit: func(f *facts) { f.survey.Cluster.Nodes[2].Addresses = nil }, want: Warning, says: "10.240.0.3"},
+		"no nodes":                                {id: "bgp", edit: func(f *facts) { f.survey.Cluster.Nodes = nil }, want: Error, says: "no nodes"},
+		"no reports":                              {id: "node-status", edit: func(f *facts) { f.calico.reports.found = false }, want: Error, page: "conditions.md#nodestatuscrdmissing"},
+		"no reports, by the clock":                {id: "node-status", edit: func(f *facts) { f.calico.reports.found = false; timer(f) }, want: OK, says: "Timer"},
+		"reports that may not be seen":            {id: "node-status", edit: func(f *facts) { f.calico.reports.hidden = "no" }, want: Warning},
+		"no report yet":                           {id: "reporter", want: Note, says: "cannot be seen"},
+		"a recent report":                         {id: "reporter", edit: reports("", report{"10.240.0.1", 10 * time.Second, ago(time.Second), ago(0)}), want: OK, says: "1 of 1"},
+		"an old report, which proves nothing":     {id: "reporter", edit: reports("", report{"10.240.0.1", 10 * time.Second, ago(time.Hour), ago(0)}), want: Note, says: "only when there is news"},
+		"a report that was just made":             {id: "reporter", edit: reports("", report{"10.240.0.1", 10 * time.Second, time.Time{}, ago(20 * time.Second)}), want: Note},
+		"a report that nobody fills in":           {id: "reporter", edit: reports("", report{"10.240.0.1", 10 * time.Second, time.Time{}, ago(2 * time.Minute)}), want: Error, says: "10.240.0.1"},
+		"the blank report of a node that is gone": {id: "reporter", edit: reports("", report{"gone", 10 * time.Second, time.Time{}, ago(time.Hour)}), want: Note},
+		"a report that is asked for once":         {id: "reporter", edit: reports("", report{"10.240.0.1", 0, time.Time{}, ago(time.Hour)}), want: Note},
+		"a dead reporter, by the clock":           {id: "reporter", edit: reports(v1alpha1.GateTimer, report{"10.240.0.1", 10 * time.Second, time.Time{}, ago(time.Hour)}), unset: true},
+		"the mesh is off by somebody":             {id: "mesh", edit: func(f *facts) { f.survey.Cluster.BGP.Mesh.Enabled = new(bool) }, want: Warning, says: "not by rrpool"},
+		"the mesh is off by us":                   {id: "mesh", edit: func(f *facts) { f.survey.Cluster.BGP.Mesh.Enabled, f.survey.Cluster.BGP.SavedAbsent = new(bool), true }, want: OK, says: "by rrpool"},
+		"two AS numbers":                          {id: "as-numbers", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ASN = 65001 }, want: Error, says: "AS 65001: 10.240.0.1", page: "conditions.md#mixedasnumbers"},
+		"an AS number of its own, the same":       {id: "as-numbers", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ASN = 64512 }, want: OK},
+		"a node that speaks no BGP has none":      {id: "as-numbers", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ASN, f.survey.Cluster.Nodes[0].Addresses = 65001, nil }, want: OK},
+		"somebody else's reflector":               {id: "reflectors", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ClusterID = "1.0.0.1" }, want: Error, says: "10.240.0.1 (cluster ID 1.0.0.1)", page: "conditions.md#foreignreflector"},
+		"our reflector": {id: "reflectors", edit: func(f *facts) {
+			f.survey.Cluster.Nodes[0].ClusterID, f.survey.Cluster.Nodes[0].Marked = "244.0.0.1", true
+		}, want: OK, says: "1 node is a route reflector, by rrpool"},
+		"a peer between nodes by selector": {id: "peers", edit: func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "p", PeerSelector: "x"}} }, want: Error, page: "conditions.md#foreigninclusterpeer"},
+		"a peer between nodes by address":  {id: "peers", edit: func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "p", PeerIP: "10.240.0.2:179"}} }, want: Error, says: "p"},
+		"a peer outside":                   {id: "peers", edit: func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1"}} }, want: OK, says: "tor"},
+		"our own peer": {id: "peers", edit: func(f *facts) {
+			f.survey.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", Owned: true, PeerSelector: "x"}}
+		}, want: OK, says: "no BGPPeers of somebody else"},
+	})
+}
+
+func TestPasswordsAndRoutes(t *testing.T) {
+	good := seen[bool]{value: true, found: true}
+	with := func(filled, readable seen[bool]) func(*facts) {
+		return func(f *facts) {
+			f.calico.passwords = []password{{plan.SecretRef{Name: "s", Key: "k"}, "nodeMeshPassword", filled, readable}}
+		}
+	}
+	pools := func(routes seen[string], all ...ipPool) func(*facts) {
+		return func(f *facts) { f.calico.pools.value, f.calico.routes = all, routes }
+	}
+	plain, ipip, vxlan := ipPool{cidr: "1"}, ipPool{cidr: "2", ipip: "Always", vxlan: "Never"}, ipPool{cidr: "3", ipip: "Never", vxlan: "CrossSubnet"}
+	enabled := seen[string]{value: "Enabled", found: true}
+	try(t, existing, map[string]row{
+		"no password":                      {id: "password", want: OK, says: "no password"},
+		"a password that is read":          {id: "password", edit: with(good, good), want: OK, says: "Secret s, key k (nodeMeshPassword)"},
+		"a Secret that is not there":       {id: "password", edit: with(seen[bool]{}, good), want: Error, says: "does not exist"},
+		"a key that is empty":              {id: "password", edit: with(seen[bool]{found: true}, good), want: Error, says: "has no value"},
+		"a Secret calico-node cannot read": {id: "password", edit: with(good, seen[bool]{found: true}), want: Error, says: "get, list and watch"},
+		"a Secret we cannot read":          {id: "password", edit: with(seen[bool]{hidden: "no"}, good), want: Warning, says: "could not be checked"},
+		"not knowing who may read it":      {id: "password", edit: with(good, seen[bool]{hidden: "no"}), want: Warning, says: "whether calico-node may read"},
+		"plain routes":                     {id: "routes", edit: pools(seen[string]{}, plain), want: OK, says: "not encapsulated"},
+		"IP-in-IP by BIRD":                 {id: "routes", edit: pools(seen[string]{}, ipip), want: OK, says: "IP-in-IP Always"},
+		"IP-in-IP by Felix":                {id: "routes", edit: pools(enabled, ipip), want: Warning, says: "route reflectors would change nothing"},
+		"IP-in-IP by whom":                 {id: "routes", edit: pools(seen[string]{hidden: "no"}, ipip), want: Warning, says: "could not be checked"},
+		"plain routes, whoever":            {id: "routes", edit: pools(seen[string]{hidden: "no"}, plain), want: OK},
+		"VXLAN":                            {id: "routes", edit: pools(seen[string]{}, vxlan), want: Warning, says: "VXLAN CrossSubnet"},
+		"VXLAN and BGP":                    {id: "routes", edit: pools(seen[string]{}, plain, vxlan), want: Warning, says: "matter for the others only"},
+		"no pools":                         {id: "routes", edit: pools(seen[string]{}), want: Note, says: "no IPPool"},
+		"pools that may not be seen":       {id: "routes", edit: func(f *facts) { f.calico.pools.hidden = "no" }, want: Warning},
+	})
+}
+
+func TestNodesAndProviders(t *testing.T) {
+	try(t, existing, map[string]row{
+		"a small cluster":             {id: "size", want: Note, says: "the mesh is fine as well"},
+		"a large cluster":             {id: "size", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(100, "eu-de-1") }, want: OK, says: "100 nodes"},
+		"a node that is not Ready":    {id: "readiness", edit: func(f *facts) { f.survey.Cluster.Nodes[1].Ready = false }, want: Warning, says: "kubectl describe node 10.240.0.2"},
+		"one zone":                    {id: "zones", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(5, "eu-de-1") }, want: Warning, says: "eu-de-1 (5)"},
+		"a node without a zone":       {id: "zones", edit: func(f *facts) { f.survey.Cluster.Nodes[0].Zone = "" }, want: Warning, says: "10.240.0.1"},
+		"too few that can reflect":    {id: "eligible", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(1, "eu-de-1", "eu-de-2") }, want: Error, says: "2 of 2 nodes can be route reflectors", page: "conditions.md#awaitnodes"},
+		"as many nodes as reflectors": {id: "eligible", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(3, "eu-de-1") }, want: Error, says: "one has to be left"},
+		"no substitute": {id: "eligible", edit: func(f *facts) {
+			f.survey.Cluster.Nodes = nodesIn(4, "eu-de-1")
+			f.survey.Cluster.Nodes[0].Cordoned = true
+		}, want: Warning, says: "10.240.0.1: it is cordoned"},
+		"enough":                         {id: "eligible", want: OK, says: "12 nodes can be"},
+		"nothing about clouds elsewhere": {id: "credentials", unset: true},
+	})
+	obstacle := func(reason string) func(*facts) {
+		return func(f *facts) {
+			f.survey.Pool, f.survey.Obstacle = nil, &plan.Problem{Reason: reason, Message: "in the cloud's words"}
+		}
+	}
+	try(t, func(t *testing.T) facts { t.Helper(); return onCloud(t, 5) }, map[string]row{
+		"a key":                        {id: "credentials", want: OK},
+		"no key":                       {id: "credentials", edit: func(f *facts) { f.provide.key = seen[bool]{} }, want: Error, says: "create secret generic rrpool-ibmcloud --from-file=apikey", page: "conditions.md#credentialsmissing"},
+		"an empty key":                 {id: "credentials", edit: func(f *facts) { f.provide.key.value = false }, want: Error, says: "no value in its key apikey"},
+		"a key that may not be seen":   {id: "credentials", edit: func(f *facts) { f.provide.key.hidden = "no" }, want: Warning},
+		"no key yet":                   {id: "credentials", edit: func(f *facts) { f.pre = true; f.provide.key = seen[bool]{} }, want: Note, says: "after installing"},
+		"no cluster id":                {id: "cluster-id", edit: obstacle("ClusterIDUnknown"), want: Error, page: "conditions.md#clusteridunknown"},
+		"a cluster id we may not read": {id: "cluster-id", edit: func(f *facts) { obstacle("ClusterIDUnknown")(f); f.provide.info.hidden = "no" }, want: Warning},
+		"another cluster's id":         {id: "cluster-id", edit: obstacle("ClusterIDMismatch"), want: Error, page: "conditions.md#clusteridmismatch"},
+		"a cloud that answers":         {id: "cloud", want: OK, says: "only told when it does"},
+		"a key that is refused":        {id: "cloud", edit: obstacle("CloudUnauthorized"), want: Error, says: "Operator or Administrator", page: "conditions.md#cloudunauthorized"},
+		"a cloud out of reach":         {id: "cloud", edit: obstacle("CloudUnavailable"), want: Error, says: "from this machine"},
+		"a private cloud out of reach": {id: "cloud", edit: func(f *facts) {
+			obstacle("CloudUnavailable")(f)
+			f.object.Spec.Provider.IKS.Endpoint = v1alpha1.EndpointPrivate
+		}, want: Warning, says: "IBM's network only"},
+		"a cloud that is busy":        {id: "cloud", edit: obstacle("CloudRateLimited"), want: Warning},
+		"a cloud that was not asked":  {id: "cloud", edit: func(f *facts) { f.survey.Pool = nil }, want: Note, says: "was not asked"},
+		"somebody else's pool":        {id: "worker-pool", edit: obstacle("PoolConflict"), want: Error, page: "conditions.md#poolconflict"},
+		"a pool that grows by itself": {id: "worker-pool", edit: obstacle("PoolAutoscaled"), want: Error, page: "conditions.md#poolautoscaled"},
+		"a pool with trouble": {id: "worker-pool", edit: func(f *facts) {
+			f.survey.Pool = &cloud.Pool{Exists: true, Owned: true, Problems: []string{"over quota"}}
+		}, want: Warning, says: "over quota"},
+		"our pool": {id: "worker-pool", edit: func(f *facts) { f.survey.Pool = &cloud.Pool{Exists: true, Owned: true, Workers: []cloud.Worker{{}}} }, want: OK, says: "1 worker"},
+		"an autoscaler that stays away": {id: "autoscaler", edit: func(f *facts) {
+			f.provide.autoscaled = autoscaledPools(`[{"name":"default","enabled":true},{"name":"route-reflectors","enabled":false}]`)
+		}, want: OK},
+		"an autoscaler that takes the pool": {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`[{"name":"route-reflectors","enabled":true}]`) }, want: Error, page: "conditions.md#poolautoscaled"},
+		"an autoscaler nobody understands":  {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`{`) }, want: Warning, says: "is no JSON"},
+		"quota":                             {id: "quota", want: Note, says: "IBM's API does not tell"},
+		"a cluster that is full":            {id: "quota", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(166, frankfurt...) }, want: Error, says: "IBM allows 500"},
+	})
+}
+
+// Whatever keeps the manager from acting is an error of some check: nobody is told that
+// a cluster is fit, and then refused.
+func TestEveryRefusalIsSeen(t *testing.T) {
+	for reason, edit := range map[string]func(*facts){
+		"CalicoNotInstalled": func(f *facts) { f.survey.Cluster.Problems = []plan.Problem{{Reason: "CalicoNotInstalled"}} },
+		"BGPDisabled":        func(f *facts) { f.survey.Cluster.Problems = []plan.Problem{{Reason: "BGPDisabled"}} },
+		"NodeStatusCRDMissing": func(f *facts) {
+			f.survey.Cluster.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing"}}
+			f.calico.reports.found = false
+		},
+		"MixedASNumbers":       func(f *facts) { f.survey.Cluster.Nodes[0].ASN = 1 },
+		"ForeignReflector":     func(f *facts) { f.survey.Cluster.Nodes[0].ClusterID = "1.0.0.1" },
+		"ForeignInClusterPeer": func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "p", PeerIP: "10.240.0.2"}} },
+		"NameTaken":            func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} },
+		"ForeignLabel": func(f *facts) {
+			f.object.Spec.BGP.NodeLabel = "example.com/rr"
+			f.survey.Cluster.Nodes[0].RoleLabel = true
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			f := existing(t)
+			require.True(t, judge(f, "rrpool").Fit, "fit before")
+			edit(&f)
+			decide(t, &f)
+			require.NotNil(t, f.survey.Step.Problem)
+			require.Equal(t, reason, f.survey.Step.Problem.Reason, "the manager refuses")
+			require.NotEmpty(t, judge(f, "rrpool").wrong())
+		})
+	}
+}
+
+// What could not be looked at is never right, whatever it is.
+func TestNothingUnseenIsRight(t *testing.T) {
+	v := judge(blind(t), "rrpool")
+	for _, g := range v.Groups {
+		for _, c := range g.Checks {
+			if !slices.Contains([]string{"apiserver", "kubernetes-version", "sight"}, c.ID) {
+				require.Equal(t, Warning, c.Status, c.ID)
+				require.True(t, c.Unchecked, c.ID)
+			}
+		}
+	}
+	require.False(t, v.Fit)
+}
+
+func TestTheIdsOfChecks(t *testing.T) {
+	known := map[string]bool{}
+	for _, g := range groups() {
+		for _, c := range g.checks {
+			require.False(t, known[c.id], c.id)
+			require.Empty(t, validation.IsDNS1123Label(c.id))
+			require.True(t, anchored(t, docs+"check.md#"+c.id), c.id)
+			known[c.id] = true
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package check
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+const header = "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"
+
+// Bad input gets one sentence that names the field, the value and the remedy.
+func TestBadInput(t *testing.T) {
+	file := func(content string) string { return cli.File(t, content) }
+	for name, tc := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"a wait that is over":           {[]string{"--wait", "-5s"}, []string{"--wait", "-5s", "use for example 5m"}},
+		"a wait in words":               {[]string{"--wait", "long"}, []string{"--wait", `"long"`}},
+		"an unknown format":             {[]string{"-o", "yaml"}, []string{"--output", `"yaml"`, "use table, json, short"}},
+		"an unknown flag":               {[]string{"--force"}, []string{"unknown flag: --force", "--help lists all flags"}},
+		"an argument":                   {[]string{"now"}, []string{`unexpected argument "now"`, "takes flags only"}},
+		"no time to wait":               {[]string{"--request-timeout", "-1s"}, []string{"--request-timeout", "-1s", "use for example 15s"}},
+		"no kubeconfig":                 {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`, "give the name of a kubeconfig file"}},
+		"a kubeconfig that is no YAML":  {[]string{"--kubeconfig", file("a: [")}, []string{"--kubeconfig", "no kubeconfig can be read"}},
+		"an unknown context":            {[]string{"--context", "elsewhere", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "http://127.0.0.1:1"})}, []string{"--context", `"elsewhere"`}},
+		"a file that is not there":      {[]string{"-f", "/nonexistent"}, []string{"--filename", `"/nonexistent"`, "no such file", "give the name of a file"}},
+		"a file that is a folder":       {[]string{"-f", "/"}, []string{"--filename", `"/"`, "is a directory"}},
+		"a file that is no YAML":        {[]string{"-f", file("a: [")}, []string{"--filename", "this is no YAML", "line 1"}},
+		"a file of something else":      {[]string{"-f", file("kind: Pod\napiVersion: v1")}, []string{"--filename", `kind "Pod"`, "give a RouteReflectorPool"}},
+		"a field that there is not":     {[]string{"-f", file(header + "spec: {mood: Paused}")}, []string{"--filename", "spec.mood", "there is no such field"}},
+		"a negative number of zones":    {[]string{"-f", file(header + "spec: {sizing: {minPerZone: -1}}")}, []string{"--filename", "spec.sizing.minPerZone", "greater than or equal to 1"}},
+		"a mode that there is not":      {[]string{"-f", file(header + "spec: {mode: Fast}")}, []string{"--filename", "spec.mode", `"Fast"`, `"Paused"`}},
+		"two mistakes in one file":      {[]string{"-f", file(header + "spec: {mode: Fast, sizing: {min: 0}}")}, []string{"spec.mode", "spec.sizing.min"}},
+		"standard input that is empty":  {[]string{"-f", "-"}, []string{"--filename", "-: this is kind"}},
+		"a flavor that there cannot be": {[]string{"-f", file(header + "spec: {provider: {iks: {flavor: 'b 2'}}}")}, []string{"spec.provider.iks.flavor", "such as bx2.2x8"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := cli.Ask(t, New, append([]string{"check"}, tc.args...)...)
+			require.Equal(t, 1, got.Code)
+			require.Empty(t, got.Out, "no half of an answer")
+			cli.RequireSentence(t, got.Err, tc.says...)
+		})
+	}
+}
+
+// refusing answers to everything but the version with a failure.
+func refusing(code int32, reason metav1.StatusReason) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/version" {
+			_, _ = w.Write([]byte(`{"gitVersion":"v1.31.4"}`))
+			return
+		}
+		w.WriteHeader(int(code))
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: code, Reason: reason, Message: "no",
+		})
+	})
+}
+
+func TestClustersThatDoNotAnswer(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for name, tc := range map[string]struct {
+		kubeconfig string
+		says       []string
+	}{
+		"nobody listens": {
+			cli.Kubeconfig(t, &rest.Config{Host: gone.URL}),
+			[]string{gone.URL, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
+		},
+		"no such host": {cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"}), []string{"https://nowhere.invalid", "cannot be reached"}},
+		"silence": {
+			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
+			[]string{"did not answer within 200ms", "give more --request-timeout"},
+		},
+		"a web server that knows nothing": {cli.Serve(t, http.NotFoundHandler()), []string{"get /version"}},
+		"a page for people":               {cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>\nlog in</html>")) })), []string{"does not answer as an apiserver does", "--context"}},
+		"credentials that are not known":  {cli.Serve(t, refusing(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)), []string{"does not accept the credentials", "log in again"}},
+		"silence after the first word": {
+			cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/version" {
+					refusing(http.StatusForbidden, "").ServeHTTP(w, r)
+					return
+				}
+				<-r.Context().Done()
+			})),
+			[]string{"did not answer within 200ms"},
+		},
+		"a version that may not be known":  {cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })), []string{"may not get /version"}},
+		"an apiserver that fails entirely": {cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })), []string{"get /version"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := cli.Ask(t, New, "check", "--kubeconfig", tc.kubeconfig, "--request-timeout", "200ms")
+			require.Equal(t, 1, got.Code)
+			require.Empty(t, got.Out)
+			cli.RequireSentence(t, got.Err, tc.says...)
+		})
+	}
+}
+
+// Who may do nothing gets an answer all the same: what he may not see is said, and nothing
+// of it is right.
+func TestNothingMayBeSeen(t *testing.T) {
+	got := cli.Ask(t, New, "check", "-o", "short", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden)))
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Err)
+	require.Contains(t, got.Out, "× sight: you may not see")
+	require.Contains(t, got.Out, "Not fit: 1 ×, 8 ‼, 0 ·, 2 √; 8 things could not be checked")
+}
+
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestAClosedPipe(t *testing.T) {
+	got := cli.AskIn(t, terminal.Streams{Out: closedPipe{}}, New, "check", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden)))
+	require.Zero(t, got.Code)
+	require.Empty(t, got.Err)
+}
+
+// --wait looks again until its time is over, says so on standard error, and shows what
+// it saw last.
+func TestWaiting(t *testing.T) {
+	now, waits := cli.Now, 0
+	s := terminal.Streams{
+		Now:   func() time.Time { return now },
+		Sleep: func(d time.Duration, _ <-chan struct{}) { now, waits = now.Add(d), waits+1 },
+	}
+	got := cli.AskIn(t, s, New, "check", "-o", "short", "--wait", "12s", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden)))
+	require.Equal(t, 1, got.Code)
+	require.Equal(t, 3, waits)
+	require.Equal(t, "waiting, 12s left: × sight\n", got.Err, "nothing is said twice")
+	require.Contains(t, got.Out, "Not fit")
+
+	// A cluster out of reach is waited for as well.
+	now = cli.Now
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	got = cli.AskIn(t, s, New, "check", "--wait", "7s", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: gone.URL}))
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Out)
+	lines := strings.SplitAfter(got.Err, "\n")
+	require.Contains(t, lines[0], "waiting, 7s left: "+gone.URL)
+	cli.RequireSentence(t, strings.Join(lines[1:], ""), "cannot be reached")
+}

@@ -1,0 +1,161 @@
+package check
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+// A cluster on a real apiserver that is fit, seen by one who may do everything.
+func TestAFitCluster(t *testing.T) {
+	w := newWorld(t)
+	w.install()
+	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
+	w.calico("calico-system", 6)
+	w.password("calico-system", "calico-bgp-password", true)
+	w.custom("BGPConfiguration", "default", map[string]any{
+		"nodeMeshPassword": map[string]any{"secretKeyRef": map[string]any{"name": "calico-bgp-password", "key": "password"}},
+	})
+	w.custom("BGPPeer", "rack-switch", map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(65100)})
+	checks, v, got := w.check("")
+	require.Zero(t, got.Code, got.Out)
+	require.Empty(t, got.Err)
+	require.True(t, v.Fit)
+	for id, c := range checks {
+		require.NotEqual(t, Error, c.Status, "%s: %s", id, c.Message)
+		require.NotEqual(t, Warning, c.Status, "%s: %s", id, c.Message)
+	}
+	for id, says := range map[string]string{
+		"apiserver": "https://127.0.0.1:", "kubernetes-version": "Kubernetes v1.", "sight": "6 nodes", "manager-rights": "all 46 things",
+		"crd": "rrpool.io/v1alpha1", "manager": "2 of 2 available (image rrpool-manager)", "object": "no RouteReflectorPool", "decision": "EnsurePool",
+		"datastore": "Kubernetes datastore", "calico-version": "v3.31.0", "calico-node": "all 6 nodes (calico-system/calico-node)",
+		"node-status": "CalicoNodeStatus", "password": "calico-bgp-password", "as-numbers": "64512", "peers": "rack-switch",
+		"zones": "3 zones: zone-a (2), zone-b (2), zone-c (2)", "eligible": "6 nodes can be route reflectors, and 3 are wanted",
+	} {
+		require.Contains(t, checks[id].Message, says, id)
+	}
+	require.Equal(t, []string{"172.30.0.0/16: IP-in-IP CrossSubnet"}, checks["routes"].Details, "a pool that is disabled does not count")
+	require.NotContains(t, got.Out, "swordfish")
+	require.Equal(t, "rrpool plan", v.Next)
+	require.True(t, strings.HasPrefix(got.Out, "{\n  \"schemaVersion\": \"rrpool.io/check/v1\""))
+}
+
+// The object of the cluster, and one of a file that is to take its place.
+func TestTheObject(t *testing.T) {
+	w := newWorld(t)
+	w.install()
+	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
+	w.calico("kube-system", 6)
+	pool := objects(t, "../../../config/samples/existing-nodes.yaml")[0]
+	w.have(pool, nil)
+	checks, v, got := w.check("")
+	require.Zero(t, got.Code, got.Out)
+	require.Equal(t, "the RouteReflectorPool is valid, with mode RouteReflector", checks["object"].Message)
+	require.Equal(t, Warning, checks["conditions"].Status, "no manager runs here")
+	require.Equal(t, "rrpool status", v.Next)
+
+	file := cli.File(t, header+"spec: {mode: Paused, topology: {zoneLabel: example.com/room}}")
+	checks, v, got = w.check("", "--filename", file)
+	require.Zero(t, got.Code, got.Out)
+	require.Equal(t, file+" is valid, with mode Paused; what follows is for it", checks["object"].Message)
+	require.Contains(t, checks["zones"].Message, "no node has the zone label example.com/room")
+	require.Equal(t, "rrpool plan --filename "+file, v.Next)
+}
+
+// What calico-node fills in, or does not.
+func TestReports(t *testing.T) {
+	w := newWorld(t)
+	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
+	w.calico("kube-system", 6)
+	o := w.custom("CalicoNodeStatus", "rrpool-zone-a-node-1", map[string]any{"node": "zone-a-node-1", "updatePeriodSeconds": int64(10), "classes": []any{"BGP"}})
+	checks, _, _ := w.check("")
+	require.Equal(t, Note, checks["reporter"].Status, "it has been there for a moment only: %s", checks["reporter"].Message)
+	later := terminal.Streams{Now: func() time.Time { return time.Now().Add(10 * time.Minute) }}
+	checks, _, got := w.checkIn(later, "")
+	require.Equal(t, 1, got.Code)
+	require.Equal(t, "calico-node does not fill in the report of 1 Ready node: zone-a-node-1", checks["reporter"].Message)
+
+	o.Object["status"] = map[string]any{"lastUpdated": time.Now().UTC().Format(time.RFC3339)}
+	require.NoError(t, w.admin.Update(t.Context(), o))
+	checks, _, _ = w.check("")
+	require.Equal(t, "calico-node reports sessions: 1 of 1 reports are recent", checks["reporter"].Message)
+	checks, _, _ = w.checkIn(later, "")
+	require.Equal(t, Note, checks["reporter"].Status, "an old report proves nothing")
+}
+
+// Much that is wrong in a real cluster, and each found.
+func TestABrokenCluster(t *testing.T) {
+	w := newWorld(t)
+	w.nodes(1, "", "zone-a", "zone-b", "zone-c")
+	w.calico("calico-system", 3)
+	w.password("calico-system", "unreadable", false)
+	w.custom("BGPConfiguration", "default", map[string]any{
+		"nodeMeshPassword": map[string]any{"secretKeyRef": map[string]any{"name": "unreadable", "key": "password"}},
+	})
+	w.custom("BGPPeer", "by-hand", map[string]any{"nodeSelector": "all()", "peerSelector": "role == 'rr'"})
+	w.custom("IPPool", "overlay", map[string]any{"cidr": "172.28.0.0/16", "vxlanMode": "Always"})
+	node := &corev1.Node{}
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: "zone-a-node-1"}, node))
+	node.Annotations["projectcalico.org/ASNumber"] = "65001"
+	node.Annotations["projectcalico.org/RouteReflectorClusterID"] = "1.0.0.1"
+	require.NoError(t, w.admin.Update(t.Context(), node))
+	checks, v, got := w.check("")
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Err, "the answer says it")
+	for id, says := range map[string]string{
+		"manager-rights": "no ServiceAccount", "manager": "no Deployment", "password": "calico-node may not read", "as-numbers": "2 different AS numbers",
+		"reflectors": "zone-a-node-1 (cluster ID 1.0.0.1)", "peers": "by-hand", "eligible": "2 of 3 nodes can be route reflectors, and 3 are wanted",
+	} {
+		require.Equal(t, Error, checks[id].Status, id)
+		require.Contains(t, checks[id].Message, says, id)
+	}
+	require.Contains(t, checks["routes"].Message, "Felix programs the routes to the pods of 1 IPPool")
+	require.Equal(t, "rrpool check", v.Next)
+}
+
+// Without our CRD nothing else is in the way of looking.
+func TestNoCRD(t *testing.T) {
+	w := newWorld(t)
+	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
+	w.calico("kube-system", 6)
+	t.Cleanup(func() {
+		own, err := controlplane.OwnCRDs(context.Background())
+		require.NoError(t, err)
+		require.NoError(t, controlplane.InstallCRDs(context.Background(), w.plane.AdminConfig(), own))
+	})
+	require.NoError(t, w.admin.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}))
+	checks := w.eventually("", "crd", func(c resultView) bool { return c.Status == Error })
+	require.Equal(t, "rrpool's CRD routereflectorpools.rrpool.io is not installed", checks["crd"].Message)
+	require.Equal(t, OK, checks["decision"].Status, "the cluster can be looked at all the same: %s", checks["decision"].Message)
+	checks, _, got := w.check("", "--pre")
+	require.Zero(t, got.Code, got.Out)
+	require.Equal(t, Note, checks["crd"].Status)
+}
+
+// --wait ends as soon as nothing is wrong.
+func TestWaitingForACluster(t *testing.T) {
+	w := newWorld(t)
+	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
+	w.calico("kube-system", 6)
+	waits := 0
+	s := terminal.Streams{Now: time.Now, Sleep: func(time.Duration, <-chan struct{}) {
+		if waits++; waits == 1 {
+			w.install()
+		}
+	}}
+	_, v, got := w.checkIn(s, "", "--wait", "1m")
+	require.Zero(t, got.Code, got.Out)
+	require.True(t, v.Fit)
+	require.Contains(t, got.Err, "waiting, 1m0s left: × manager-rights, manager\n")
+}

@@ -1,0 +1,147 @@
+package check
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+)
+
+// allowAsManager gives a user exactly what config/rbac gives the manager, less what the edit takes.
+func (w *world) allowAsManager(user string, edit func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
+	w.t.Helper()
+	for namespace, rules := range managerRules(w.t) {
+		if namespace == "" && edit != nil {
+			rules = edit(rules)
+		}
+		w.allow(user, namespace, rules...)
+	}
+}
+
+// withoutCreatingPeers takes one right away.
+func withoutCreatingPeers(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	for i, rule := range rules {
+		if slices.Contains(rule.Resources, "bgppeers") {
+			rules[i].Resources = slices.DeleteFunc(slices.Clone(rule.Resources), func(r string) bool { return r == "bgppeers" })
+			rest := *rule.DeepCopy()
+			rest.Resources = []string{"bgppeers"}
+			rest.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return v == "create" })
+			return append(rules, rest)
+		}
+	}
+	return rules
+}
+
+// The manager's own role is enough to see everything that decides, and what it does not
+// let one look at is never right.
+func TestTheManagersOwnRole(t *testing.T) {
+	w := newWorld(t)
+	w.install()
+	w.nodes(3, "", "zone-a", "zone-b")
+	w.calico("kube-system", 6)
+	w.allowAsManager("as-manager", nil)
+	has := func(c resultView) bool {
+		return slices.Contains(c.Details, "you yourself have all 46 rights that it needs")
+	}
+	checks := w.eventually("as-manager", "manager-rights", has)
+	require.Equal(t, Warning, checks["manager-rights"].Status, "the manager itself could not be asked for")
+	require.True(t, checks["manager-rights"].Unchecked)
+	for _, id := range []string{"sight", "decision", "calico", "bgp", "node-status", "mesh", "as-numbers", "eligible", "zones"} {
+		require.Contains(t, []Status{OK, Note}, checks[id].Status, "%s: %s", id, checks[id].Message)
+	}
+	for id, resource := range map[string]string{
+		"crd": "customresourcedefinitions.apiextensions.k8s.io", "manager": "deployments.apps", "calico-version": "clusterinformations",
+		"calico-node": "daemonsets.apps", "routes": "ippools", "manager-rights": "subjectaccessreviews.authorization.k8s.io",
+	} {
+		require.Equal(t, Warning, checks[id].Status, id)
+		require.True(t, checks[id].Unchecked, id)
+		require.Contains(t, checks[id].Message, "may not", id)
+		require.Contains(t, checks[id].Message, resource, id)
+	}
+	require.Contains(t, checks["crd"].Message, "is known, but its definition")
+}
+
+// The negative control: one right is taken away, and it is named. It cannot be seen but
+// by asking.
+func TestOneRightIsMissing(t *testing.T) {
+	w := newWorld(t)
+	w.install()
+	w.nodes(3, "", "zone-a", "zone-b")
+	w.allowAsManager("lacks-one", withoutCreatingPeers)
+	const named = "you yourself lack 1 of the 46 rights: create bgppeers.crd.projectcalico.org"
+	w.eventually("lacks-one", "manager-rights", func(c resultView) bool { return slices.Contains(c.Details, named) })
+
+	// The same right taken from the manager, seen by one who may ask for others.
+	role := &rbacv1.ClusterRole{}
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: "rrpool-manager"}, role))
+	role.Rules = withoutCreatingPeers(role.Rules)
+	require.NoError(t, w.admin.Update(t.Context(), role))
+	checks := w.eventually("", "manager-rights", func(c resultView) bool { return c.Status == Error })
+	require.Equal(t, "the manager lacks 1 of the 46 rights that it needs: create bgppeers.crd.projectcalico.org", checks["manager-rights"].Message)
+	require.Contains(t, checks["manager-rights"].Remedy, "kubectl apply --server-side -k config/rbac")
+}
+
+// Before installing: what check says of giving away rights is what the apiserver does.
+func TestBeforeInstalling(t *testing.T) {
+	w := newWorld(t)
+	w.nodes(3, "", "zone-a", "zone-b")
+	w.calico("kube-system", 6)
+	w.namespace(survey.DefaultNamespace)
+
+	checks, v, got := w.check("", "--pre")
+	require.Zero(t, got.Code, got.Out)
+	require.True(t, v.Pre)
+	require.Equal(t, OK, checks["install-rights"].Status)
+	require.Contains(t, checks["install-rights"].Message, "all 37 rights")
+	require.Equal(t, "you may give the manager its 46 rights (escalate, bind)", checks["escalation"].Message)
+	require.Equal(t, Note, checks["manager"].Status)
+	require.Equal(t, "kustomize build config/overlays/kind | kubectl apply --server-side -f -", v.Next)
+	require.NotContains(t, checks, "manager-rights")
+
+	// A user who may write roles, and has all of the manager's rights but one.
+	writeRoles := rbacv1.PolicyRule{APIGroups: []string{groupRBAC}, Resources: []string{"clusterroles"}, Verbs: []string{"create"}}
+	w.allowAsManager("installer", func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		return append(withoutCreatingPeers(rules), writeRoles)
+	})
+	checks = w.eventually("installer", "escalation", func(c resultView) bool {
+		return strings.HasPrefix(c.Message, "you lack 1 of")
+	}, "--pre")
+	require.Equal(t, "you lack 1 of the 46 rights that you would give the manager: create bgppeers.crd.projectcalico.org", checks["escalation"].Message)
+	require.Contains(t, checks["install-rights"].Message, "you lack")
+	require.Contains(t, checks["install-rights"].Message, "customresourcedefinitions.apiextensions.k8s.io")
+	require.True(t, apierrors.IsForbidden(w.create("installer", w.managerRole())), "the apiserver refuses as well")
+
+	// With that right, and without escalate or bind.
+	w.allow("giver", "", append(managerRules(t)[""], writeRoles)...)
+	for _, namespace := range []string{"default", "kube-system", survey.DefaultNamespace} {
+		w.allow("giver", namespace, managerRules(t)[namespace]...)
+	}
+	checks = w.eventually("giver", "escalation", func(c resultView) bool { return c.Status == OK }, "--pre")
+	require.Equal(t, "you have all 46 rights that you would give the manager", checks["escalation"].Message)
+	require.NoError(t, w.create("giver", w.managerRole()))
+}
+
+func (w *world) managerRole() *rbacv1.ClusterRole {
+	w.t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-manager-by-hand"}, Rules: managerRules(w.t)[""]}
+	w.t.Cleanup(func() { _ = w.admin.Delete(context.Background(), role) })
+	return role
+}
+
+// create makes an object as a user.
+func (w *world) create(user string, o client.Object) error {
+	w.t.Helper()
+	config, err := w.plane.UserConfig(user)
+	require.NoError(w.t, err)
+	c, err := client.New(config, client.Options{Mapper: w.admin.RESTMapper()})
+	require.NoError(w.t, err)
+	return c.Create(w.t.Context(), o)
+}
