@@ -58,8 +58,10 @@ type Step struct {
 	Reason string
 	// Begins counts from now, Lasts is how long it takes in the model.
 	Begins, Lasts time.Duration
-	// Guard is what the step waits for before the next one, as first seen.
-	Guard []string
+	// Guard is what the step waits for, as first seen: before it writes (GuardFirst), or
+	// after that.
+	Guard      []string
+	GuardFirst bool
 	// Writes are all changes, in the words of the manager's events. Asked is how many
 	// nodes are asked for reports of their sessions besides (one CalicoNodeStatus each).
 	Writes []string

@@ -136,8 +136,8 @@ func (r *run) record(turn pool.Turn, writes []string) {
 	if len(at.Writes) == 0 {
 		at.Reason = turn.Step.Reason
 	}
-	if len(at.Guard) == 0 {
-		at.Guard = turn.WaitingFor
+	if len(at.Guard) == 0 && len(turn.WaitingFor) > 0 {
+		at.Guard, at.GuardFirst = turn.WaitingFor, len(at.Writes)+len(writes) == 0
 	}
 	at.Writes = append(at.Writes, writes...)
 	at.Asked += r.stage.asked

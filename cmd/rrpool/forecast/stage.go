@@ -44,8 +44,10 @@ type stage struct {
 	writes []string
 	asked  int
 
-	lost   []Loss
-	serial int
+	lost []Loss
+	// ordered counts machines by zone, serial those that joined.
+	ordered map[string]int
+	serial  int
 }
 
 func newStage(in Input) (*stage, error) {
@@ -55,7 +57,7 @@ func newStage(in Input) (*stage, error) {
 		model:  simulate.New(in.Cluster, scope, in.Now),
 		object: object,
 		busy:   in.Provider == v1alpha1.ProviderExistingNodes,
-		pods:   maps.Clone(in.Pods),
+		pods:   maps.Clone(in.Pods), ordered: map[string]int{},
 	}
 	object.Spec.Provider.Type = in.Provider
 	object.Spec.Provider.IKS.ClusterID = ""
@@ -123,8 +125,8 @@ func clusterID(nodes []plan.Node) string {
 
 // nodeName names the node of a machine that does not exist yet.
 func (s *stage) nodeName(zone, _ string) string {
-	s.serial++
-	return fmt.Sprintf("new-%s-%d", zone, s.serial)
+	s.ordered[zone]++
+	return fmt.Sprintf("new-%s-%d", zone, s.ordered[zone])
 }
 
 func (s *stage) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {

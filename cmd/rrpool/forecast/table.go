@@ -117,14 +117,17 @@ func steps(s terminal.Streams, step stepView) {
 	head := fmt.Sprintf("%d. %s", step.Number, step.Name)
 	_, _ = fmt.Fprintf(s.Out, "%s  %s\n", s.Paint(terminal.Bold, head), s.Paint(terminal.Dim, "after "+lasting(step.BeginsSeconds)))
 	line("   ", "%s", step.Reason)
+	if step.GuardCount > 0 && step.GuardFirst && len(step.Writes) > 0 {
+		line("   ", "… waits for %s", guard(step))
+	}
 	for _, w := range step.Writes {
 		line("   ", "+ %s", w)
 	}
 	if step.ReportsAsked > 0 {
 		line("   ", "? ask %s for a report of the sessions (CalicoNodeStatus)", number(step.ReportsAsked, "node"))
 	}
-	if step.GuardCount > 0 {
-		line("   ", "… until %s", guard(step))
+	if step.GuardCount > 0 && (!step.GuardFirst || len(step.Writes) == 0) {
+		line("   ", "… goes on after %s", guard(step))
 	}
 	_, _ = fmt.Fprintln(s.Out)
 }

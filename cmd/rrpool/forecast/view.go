@@ -70,9 +70,11 @@ type stepView struct {
 	Number int    `json:"number"`
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
-	// Guard is what has to be seen before the next step: the first few, of GuardCount.
+	// Guard is what has to be seen before the step writes (GuardFirst), or before the
+	// next step: the first few, of GuardCount.
 	Guard      []string `json:"guard"`
 	GuardCount int      `json:"guardCount"`
+	GuardFirst bool     `json:"guardFirst"`
 	// Writes are the changes as the manager's events will name them. ReportsAsked is how
 	// many nodes are asked for a report of their sessions besides.
 	Writes       []string `json:"writes"`
@@ -162,7 +164,7 @@ func shapeOf(s Shape) shapeView {
 
 func stepOf(number int, s Step) stepView {
 	out := stepView{
-		Number: number, Name: s.Name, Reason: s.Reason, Guard: []string{}, GuardCount: len(s.Guard), Writes: []string{},
+		Number: number, Name: s.Name, Reason: s.Reason, Guard: []string{}, GuardCount: len(s.Guard), GuardFirst: s.GuardFirst, Writes: []string{},
 		ReportsAsked: s.Asked, BeginsSeconds: seconds(s.Begins), LastsSeconds: seconds(s.Lasts),
 	}
 	out.Guard = append(out.Guard, s.Guard[:min(len(s.Guard), mostGuards)]...)

@@ -12,6 +12,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 const label = "rrpool.io/route-reflector"
@@ -27,6 +28,8 @@ type world struct {
 	nodes map[string]*machine
 	bgp   plan.BGPConfig
 	peers map[string]plan.Peer
+	// config is what the nodes render, nil when it is not known yet.
+	config *simulate.Configuration
 
 	sessions map[[2]string]*session
 	watches  map[string]plan.Watch
@@ -64,24 +67,13 @@ type machine struct {
 	alive    bool
 	pods     int
 	joined   time.Time
-	rendered map[string]option // by peer's name
+	rendered map[string]simulate.Side // by peer's name
 	renderAt time.Time
 	outdated bool // something has changed since it rendered
 }
 
-// option is what a node's configuration says about one peer.
-type option struct {
-	mesh, client bool
-	// twice: the neighbour has two protocols that fight for one connection.
-	twice               bool
-	clusterID, password string
-}
-
-// fits: two sides that are configured like this get a session.
-func (o option) fits(p option) bool { return o.password == p.password && !o.twice && !p.twice }
-
 type session struct {
-	a, b option
+	a, b simulate.Side
 	up   bool
 	upAt time.Time // when up: since; when down: when it will be
 	live bool      // both sides are configured
@@ -146,7 +138,7 @@ func (w *world) addNode(name, zone string, dedicated bool) *machine {
 			Pooled: dedicated, Addresses: []netip.Addr{ip},
 			Blocks: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(w.sequence), 0}), 26)},
 		},
-		alive: true, pods: 1, joined: w.now, rendered: map[string]option{}, renderAt: w.now,
+		alive: true, pods: 1, joined: w.now, rendered: map[string]simulate.Side{}, renderAt: w.now,
 	}
 	if dedicated {
 		m.WorkerID, m.pods = name, 0
@@ -177,6 +169,7 @@ func (w *world) setAlive(name string, alive bool) {
 
 // changed lets every node render anew, each after a delay of its own.
 func (w *world) changed() {
+	w.config = nil
 	for _, m := range w.sorted() {
 		m.outdated = true
 		if at := w.now.Add(w.random(w.maxLag)); m.renderAt.Before(w.now) || at.Before(m.renderAt) {
@@ -211,70 +204,30 @@ func (w *world) tick() {
 	w.report()
 }
 
-// render follows Calico's confd: a peer that names the node wins over the reverse
-// of one that names the other; a peer given by address has no cluster ID.
-func (w *world) render(m *machine) map[string]option {
-	out := map[string]option{}
+// render is what a node configures about the others.
+func (w *world) render(m *machine) map[string]simulate.Side {
+	if w.config == nil {
+		w.config = w.configuration()
+	}
+	out := map[string]simulate.Side{}
 	for _, o := range w.sorted() {
-		if o == m {
-			continue
-		}
-		if w.bgp.MeshOn() && m.ClusterID == "" && o.ClusterID == "" {
-			out[o.Name] = option{mesh: true, password: ref(w.bgp.Mesh.Password)}
-		}
-		if p, peerID, ok := w.peering(m, o); ok {
-			opt := option{twice: out[o.Name].mesh && p.PeerIP != "", client: m.ClusterID != "" && peerID != m.ClusterID, password: ref(p.Password)}
-			if opt.client {
-				opt.clusterID = m.ClusterID
-			}
-			out[o.Name] = opt
+		if side, ok := w.config.Side(m.Name, o.Name); ok && o != m {
+			out[o.Name] = side
 		}
 	}
 	return out
 }
 
-// peering is the BGPPeer that m has for o, and o's cluster ID as it says.
-func (w *world) peering(m, o *machine) (plan.Peer, string, bool) {
-	var reverse *plan.Peer
+func (w *world) configuration() *simulate.Configuration {
+	var nodes []plan.Node
+	for _, m := range w.sorted() {
+		nodes = append(nodes, m.Node)
+	}
+	var peers []plan.Peer
 	for _, name := range slices.Sorted(maps.Keys(w.peers)) { // else a seed would not repeat
-		p := w.peers[name]
-		switch {
-		case selects(p, m, o) && p.PeerIP != "":
-			return p, "", true
-		case selects(p, m, o):
-			return p, o.ClusterID, true
-		case selects(p, o, m) && !p.Manual:
-			reverse = &p
-		}
+		peers = append(peers, w.peers[name])
 	}
-	if reverse == nil {
-		return plan.Peer{}, "", false
-	}
-	return *reverse, o.ClusterID, true
-}
-
-func selects(p plan.Peer, node, peer *machine) bool {
-	if p.PeerIP != "" {
-		return p.Node == node.Name && p.PeerIP == peer.Addresses[0].String()
-	}
-	return matches(p.NodeSelector, node) && matches(p.PeerSelector, peer)
-}
-
-func ref(r *plan.SecretRef) string {
-	if r == nil {
-		return ""
-	}
-	return r.Name + "/" + r.Key
-}
-
-func matches(selector string, m *machine) bool {
-	switch selector {
-	case "has(" + label + ")":
-		return m.RoleLabel
-	case "!has(" + label + ")":
-		return !m.RoleLabel
-	}
-	return false
+	return simulate.NewConfiguration(label, nodes, w.bgp, peers)
 }
 
 func (w *world) moveSessions() {
@@ -303,7 +256,7 @@ func (w *world) moveSession(a, b *machine) {
 	}
 	oa, oka := a.rendered[b.Name]
 	ob, okb := b.rendered[a.Name]
-	if !oka || !okb || !a.alive || !b.alive || !oa.fits(ob) {
+	if !oka || !okb || !a.alive || !b.alive || !oa.Fits(ob) {
 		*s = session{}
 		return
 	}
@@ -363,7 +316,7 @@ func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Statu
 			continue
 		}
 		s := plan.Session{Peer: o.Addresses[0], Kind: plan.SessionNode, Established: w.session(m.Name, o.Name).up, Since: w.now}
-		if opt.mesh {
+		if opt.Mesh {
 			s.Kind = plan.SessionMesh
 		}
 		i := slices.IndexFunc(old.Sessions, func(x plan.Session) bool { return x.Peer == s.Peer && x.Kind == s.Kind })
@@ -406,12 +359,8 @@ func (w *world) passes(origin, via, to *machine) bool {
 	if w.now.Before(w.muted[via.Name]) {
 		return false
 	}
-	in, out, back := via.rendered[origin.Name], via.rendered[to.Name], to.rendered[via.Name]
-	if !w.session(origin.Name, via.Name).up || !in.client && !out.client {
-		return false
-	}
-	// BIRD refuses, on a session with a client, what carries its own cluster ID.
-	return !back.client || back.clusterID != in.clusterID && back.clusterID != out.clusterID
+	return w.session(origin.Name, via.Name).up &&
+		simulate.Passes(via.rendered[origin.Name], via.rendered[to.Name], to.rendered[via.Name])
 }
 
 // reaches reports whether a has a route to b.
