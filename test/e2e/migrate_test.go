@@ -47,15 +47,21 @@ func TestMigrationAndReturn(t *testing.T) {
 			before := bgpConfiguration(t, ctx, s)
 
 			s.Lab.Checkpoint("migration")
+			predicted, since := predict(t, s, "RouteReflector"), time.Now()
+			require.Empty(t, predicted.Loss)
 			require.NoError(t, s.StartManager("--leader-elect=false"))
 			require.NoError(t, s.CreatePool(ctx, nil))
 			require.NoError(t, s.WaitReady(within(t, ctx)))
 			requireMigrated(t, ctx, s, tc.zones)
+			requirePredicted(t, ctx, s, since, predicted)
 
 			s.Lab.Checkpoint("return")
+			predicted, since = predict(t, s, "FullMesh"), time.Now()
+			require.Empty(t, predicted.Loss)
 			require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))
 			require.NoError(t, s.WaitReady(within(t, ctx)))
 			requireMeshed(t, ctx, s, before)
+			requirePredicted(t, ctx, s, since, predicted)
 
 			report := s.Lab.Report().Only(s.Workers...)
 			require.NoError(t, report.ZeroLoss())

@@ -17,6 +17,8 @@ type Event struct {
 	// Time is when it was told, the first time.
 	Time         time.Time
 	Reason, Note string
+	// Action is the step of the manager, or what was done to the pool.
+	Action string
 	// About is the node or BGPPeer that it is about, besides the pool.
 	About string
 }
@@ -43,7 +45,7 @@ func (s *Site) Events(ctx context.Context, since time.Time) ([]Event, error) {
 		if !item.EventTime.After(since) {
 			continue
 		}
-		e := Event{Time: item.EventTime.Time, Reason: item.Reason, Note: item.Note}
+		e := Event{Time: item.EventTime.Time, Reason: item.Reason, Note: item.Note, Action: item.Action}
 		if item.Related != nil {
 			e.About = item.Related.Name
 		}

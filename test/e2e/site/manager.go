@@ -83,8 +83,8 @@ func (s *Site) StartManager(flags ...string) error {
 		"--metrics-bind-address="+Metrics, "--health-probe-bind-address="+Probes)
 	cmd.Args = append(cmd.Args, flags...)
 	cmd.Env = []string{"PATH=/nonexistent", "HOME=/nonexistent"}
-	if s.Cloud != nil {
-		cmd.Env = append(cmd.Env, "IBMCLOUD_CS_API_ENDPOINT="+s.endpoint+"/global", "IBMCLOUD_IAM_API_ENDPOINT="+s.endpoint)
+	for name, value := range s.Environment() {
+		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -95,6 +95,14 @@ func (s *Site) StartManager(flags ...string) error {
 	go func() { m.done <- cmd.Wait() }()
 	s.manager = m
 	return nil
+}
+
+// Environment leads programs to the cloud, if there is one.
+func (s *Site) Environment() map[string]string {
+	if s.Cloud == nil {
+		return nil
+	}
+	return map[string]string{"IBMCLOUD_CS_API_ENDPOINT": s.endpoint + "/global", "IBMCLOUD_IAM_API_ENDPOINT": s.endpoint}
 }
 
 // KillManager ends the manager as kill -9 does.

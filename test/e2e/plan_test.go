@@ -1,0 +1,125 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
+	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/e2e/site"
+)
+
+// prediction is what `rrpool plan -o json` says, as far as it can be compared.
+type prediction struct {
+	Settled bool
+	Steps   []struct {
+		Name, Reason string
+		Writes       []string
+	}
+	Loss []struct{ Node string }
+}
+
+// predict asks the command line what will happen, as a user does before it does.
+func predict(t *testing.T, s *site.Site, mode string) prediction {
+	t.Helper()
+	for name, value := range s.Environment() {
+		t.Setenv(name, value)
+	}
+	got := cli.Ask(t, forecast.New, "plan", "--mode", mode, "-o", "json", "--kubeconfig", s.Lab.Kubeconfig())
+	require.Equal(t, 2, got.Code, "there are changes: %s", got.Err)
+	var out prediction
+	require.NoError(t, json.Unmarshal([]byte(got.Out), &out), got.Out)
+	require.True(t, out.Settled, got.Out)
+	return out
+}
+
+// writes are all that is written, each with its step and its reason. What one step
+// writes about several nodes for one reason is in order of the nodes' names.
+func (p prediction) writes(rename *strings.Replacer) []string {
+	var out []string
+	for _, step := range p.Steps {
+		var lines []string
+		for _, write := range step.Writes {
+			lines = append(lines, rename.Replace(fmt.Sprintf("%s: %s", write, step.Reason)))
+		}
+		out = append(out, lines...)
+	}
+	return inOrder(out)
+}
+
+// inOrder sorts what was written of one kind in a row.
+func inOrder(lines []string) []string {
+	kind := func(line string) string { return line[:min(len(line), len("make node "))] }
+	for i := 0; i < len(lines); {
+		j := i
+		for j < len(lines) && kind(lines[j]) == kind(lines[i]) && strings.HasPrefix(lines[i], "make node") {
+			j++
+		}
+		slices.Sort(lines[i:j])
+		i = max(j, i+1)
+	}
+	return lines
+}
+
+// told are the reasons of the events that tell of something written.
+var told = []string{
+	"ReflectorAdded", "ReflectorRemoved", "PeerWritten", "PeerDeleted", "MeshDisabled", "MeshRestored", "MeshForgotten",
+	"NodeCordoned", "NodeUncordoned", "PodsEvicted", "PoolChanged",
+}
+
+// requirePredicted holds what the manager has done since then to the prediction: the
+// same writes for the same reasons in the same order, and nothing else.
+func requirePredicted(t *testing.T, ctx context.Context, s *site.Site, since time.Time, p prediction) { //nolint:revive // t comes first in tests
+	t.Helper()
+	want := p.writes(newNames(s))
+	require.NotEmpty(t, want)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		events, err := s.Events(ctx, since)
+		require.NoError(c, err)
+		var done []string
+		for _, e := range events {
+			switch {
+			case e.Reason == "PoolChanged":
+				done = append(done, e.Note+": "+poolReason(p, e.Note))
+			case slices.Contains(told, e.Reason):
+				done = append(done, e.Note)
+			}
+		}
+		require.Equal(c, want, inOrder(done))
+	}, 10*time.Second, 200*time.Millisecond)
+}
+
+// poolReason is the reason that was predicted for a change of the pool: its event is in
+// the provider's words and has none.
+func poolReason(p prediction, did string) string {
+	for _, step := range p.Steps {
+		if slices.Contains(step.Writes, did) {
+			return step.Reason
+		}
+	}
+	return "not predicted"
+}
+
+// newNames are the names of the nodes that did not exist when they were predicted: the
+// machines of a zone, in the order of their names.
+func newNames(s *site.Site) *strings.Replacer {
+	var pairs []string
+	count := map[string]int{}
+	if s.Cloud != nil {
+		for _, w := range s.Cloud.Workers(site.ClusterID, site.PoolName) {
+			count[w.Zone]++
+			pairs = append(pairs, fmt.Sprintf("new-%s-%d ", w.Zone, count[w.Zone]), w.IP+" ")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
