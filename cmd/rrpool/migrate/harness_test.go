@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -234,6 +235,9 @@ func by(do func(*v1alpha1.RouteReflectorPool)) func(*api) {
 }
 
 func nothing(*api) {}
+
+// idle is a while in which nothing happens.
+func idle(looks int) []func(*api) { return slices.Repeat([]func(*api){nothing}, looks) }
 
 // theWay is a migration, as the manager reports it.
 func theWay() []func(*api) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -157,7 +158,7 @@ func (f *flags) read() (*v1alpha1.RouteReflectorPool, error) {
 	}
 	object, err := crd.Read(content)
 	if err != nil {
-		return nil, fmt.Errorf("--filename: %s: %w", f.file, err)
+		return nil, fmt.Errorf("--filename: %s: %s", f.file, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if object.Spec.Mode != f.mode {
 		return nil, fmt.Errorf("--filename: %s: spec.mode is %q, and %s is for %s: leave it out", f.file, object.Spec.Mode, f.name, f.mode)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,7 +180,7 @@ func TestCtrlC(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh), lease: renewed(0)}, happens: append(theWay()[:4], nothing, nothing, nothing)}
+	s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh), lease: renewed(0)}, happens: slices.Concat(theWay()[:4], idle(3))}
 	got := s.tell(t, person("yes\n"), "migrate", "--timeout", "9s")
 	require.Equal(t, 1, got.Code)
 	require.Equal(t, time.Second, s.waits[len(s.waits)-1], "not longer than it was told to")
@@ -193,7 +194,7 @@ func TestTimeout(t *testing.T) {
 				return &metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError, Message: "etcd has no leader"}
 			}
 		}
-		s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: append(theWay()[:4], cut, nothing, nothing)}
+		s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: slices.Concat(theWay()[:4], []func(*api){cut}, idle(2))}
 		got := s.tell(t, person("yes\n"), "migrate", "--timeout", "12s")
 		require.Equal(t, 1, got.Code)
 		require.Contains(t, got.Out, "‼ what is shown is old: ")
@@ -210,7 +211,9 @@ func TestTrouble(t *testing.T) {
 			condition(o, "Ready", "False", reason, message)
 		})
 	}
-	fine := by(func(o *v1alpha1.RouteReflectorPool) { condition(o, "Degraded", "False", "AsExpected", "nothing is wrong") })
+	fine := by(func(o *v1alpha1.RouteReflectorPool) {
+		condition(o, "Degraded", "False", "AsExpected", "nothing is wrong")
+	})
 	s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: []func(*api){
 		way[1], problem("CloudQuotaExceeded", "the account may not have more workers: raise the quota."), nothing, nothing,
 		problem("CloudUnavailable", "the cloud does not answer"), nothing, fine, way[4], way[7],

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -24,8 +25,23 @@ func forecasted(ctx context.Context, s terminal.Streams, c *cluster.Connection, 
 	if err != nil {
 		return nil, err
 	}
-	_, _ = fmt.Fprintf(s.Out, "First step: %s: %s\n", seen.Step.Name, seen.Step.Reason)
-	return seen.Step.Problem, nil
+	future, err := forecast.Run(ctx, forecast.Of(seen, s.Now()))
+	if err != nil {
+		return nil, fmt.Errorf("running the manager's decisions forward: %w", err)
+	}
+	if err := forecast.Show(s, future); err != nil {
+		return nil, fmt.Errorf("rendering the plan: %w", err)
+	}
+	warn := func(words string) {
+		_, _ = fmt.Fprintf(s.Out, "\n%s\n", s.Paint(terminal.Yellow, s.Fold("‼ "+words, "  ")))
+	}
+	if seen.Obstacle != nil && wish.Spec.Mode != v1alpha1.ModeFullMesh {
+		warn(fmt.Sprintf("As your user sees it, this comes first: %s: %s", seen.Obstacle.Reason, seen.Obstacle.Message))
+	}
+	if seen.Uncounted != "" {
+		warn("The pods were not counted: " + seen.Uncounted)
+	}
+	return future.Problem, nil
 }
 
 // show says what is changed and what the manager will do then. What the manager would

@@ -2,7 +2,9 @@ package migrate
 
 import (
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -83,10 +85,20 @@ type display interface {
 
 // newDisplay draws bars for a person, and writes lines for everything else.
 func newDisplay(s terminal.Streams) display {
-	if s.Terminal && s.Getenv("TERM") != "dumb" {
+	if s.Terminal && s.Getenv("TERM") != "dumb" && !redirected(s.Err) {
 		return &bars{Streams: s}
 	}
 	return &lines{Streams: s}
+}
+
+// redirected: standard error goes to a file or a pipe, whatever standard output does.
+func redirected(err io.Writer) bool {
+	file, ok := err.(*os.File)
+	if !ok {
+		return false
+	}
+	info, failed := file.Stat()
+	return failed != nil || info.Mode()&os.ModeCharDevice == 0
 }
 
 // lines writes one line for each change, with the time.

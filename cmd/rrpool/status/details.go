@@ -21,12 +21,12 @@ func (p page) details() {
 func (p page) title(words string) { p.say("\n%s\n", p.Paint(terminal.Bold, p.Fold(words, ""))) }
 
 func (p page) reflectors() {
-	if len(p.view.Reflectors) == 0 {
+	if len(p.Reflectors) == 0 {
 		return
 	}
 	w := terminal.NewTable()
 	w.AppendHeader(table.Row{"REFLECTOR", "ZONE", "SESSIONS", "NODE"})
-	for _, r := range p.view.Reflectors {
+	for _, r := range p.Reflectors {
 		sessions := fmt.Sprintf("%d/%d", r.SessionsEstablished, r.SessionsExpected)
 		if !p.SessionsObserved {
 			sessions = fmt.Sprintf("?/%d", r.SessionsExpected)
@@ -42,7 +42,7 @@ const maxShort = 20
 
 func (p page) shortClients() {
 	switch {
-	case p.ShortClients == nil || len(p.view.Reflectors) == 0 || !p.SessionsObserved:
+	case p.ShortClients == nil || len(p.Reflectors) == 0 || !p.SessionsObserved:
 		return
 	case len(*p.ShortClients) == 0:
 		p.say("\n%s\n", p.Fold("No node is short of sessions.", ""))

@@ -89,7 +89,7 @@ func scenes() map[string]*api {
 		"no-pool":           {nodes: clusterOf(0), mesh: "absent"},
 		"no-pool-mesh-off":  {nodes: clusterOf(0), mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`},
 		"no-pool-no-calico": {nodes: clusterOf(0)},
-		"no-rights": atRest(nil).refusing("/namespaces/", 403, metav1.StatusReasonForbidden, "no"),
+		"no-rights":         atRest(nil).refusing("/namespaces/", 403, metav1.StatusReasonForbidden, "no"),
 	}
 }
 

@@ -20,12 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
+	calico.RedirectLogs(logr.Discard())
 	controlplane.Main(m)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
@@ -24,33 +25,44 @@ type shortClient struct {
 // them, sorted by name. The manager counts the same sessions for its status.
 func shortClients(t pool.Turn) []shortClient {
 	out := []shortClient{}
-	reflects := map[string]bool{}
-	for _, r := range t.Step.Reflectors {
-		reflects[r.Node] = true
-	}
 	if t.Desired.Timer {
 		return out // nobody reports sessions
 	}
-	dedicated := t.Provider == v1alpha1.ProviderIKS
+	var reflectors []plan.Node
 	for _, node := range t.Cluster.Nodes {
-		if !node.Ready || node.Deleting || dedicated && node.Pooled && !reflects[node.Name] {
+		if reflects(t, node) {
+			reflectors = append(reflectors, node)
+		}
+	}
+	for _, node := range t.Cluster.Nodes {
+		idle := t.Provider == v1alpha1.ProviderIKS && node.Pooled && !reflects(t, node)
+		if !node.Ready || node.Deleting || idle {
 			continue
 		}
-		short := shortClient{Node: node.Name, Zone: node.Zone}
-		for _, reflector := range t.Cluster.Nodes {
-			if !reflects[reflector.Name] || reflector.Name == node.Name {
-				continue
-			}
-			if missing := missingSessions(t.Cluster.Statuses[reflector.Name], reflector, node); missing > 0 {
-				short.Lacks = append(short.Lacks, reflector.Name)
-				short.Sessions += missing
-			}
-		}
-		if short.Sessions > 0 {
+		if short := shortOf(t, node, reflectors); short.Sessions > 0 {
 			out = append(out, short)
 		}
 	}
 	slices.SortFunc(out, func(a, b shortClient) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+func reflects(t pool.Turn, node plan.Node) bool {
+	return slices.ContainsFunc(t.Step.Reflectors, func(r rollout.Reflector) bool { return r.Node == node.Name })
+}
+
+// shortOf adds up what the reflectors lack with one node.
+func shortOf(t pool.Turn, node plan.Node, reflectors []plan.Node) shortClient {
+	out := shortClient{Node: node.Name, Zone: node.Zone}
+	for _, reflector := range reflectors {
+		if reflector.Name == node.Name {
+			continue
+		}
+		if missing := missingSessions(t.Cluster.Statuses[reflector.Name], reflector, node); missing > 0 {
+			out.Lacks = append(out.Lacks, reflector.Name)
+			out.Sessions += missing
+		}
+	}
 	return out
 }
 

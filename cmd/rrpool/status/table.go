@@ -86,7 +86,7 @@ func (p page) facts() {
 	p.fact("Mode", mode)
 	p.step()
 	p.fact("Mesh", meshText(p.Mesh))
-	if p.Counts.PoolWanted > 0 || p.view.Pool != "" {
+	if p.Counts.PoolWanted > 0 || p.Pool != "" {
 		p.fact("Pool", p.pool())
 	}
 	if p.Counts.Reflectors > 0 {
@@ -140,7 +140,7 @@ func (p page) pool() string {
 	if p.Provider == "existing" {
 		return fmt.Sprintf("existing nodes, %d of %d Ready", p.Counts.PoolReady, p.Counts.PoolWanted)
 	}
-	out := fmt.Sprintf("%s, %d of %d nodes Ready", cmp.Or(p.view.Pool, "not there yet"), p.Counts.PoolReady, p.Counts.PoolWanted)
+	out := fmt.Sprintf("%s, %d of %d nodes Ready", cmp.Or(p.Pool, "not there yet"), p.Counts.PoolReady, p.Counts.PoolWanted)
 	for _, c := range p.Conditions {
 		if c.Type == v1alpha1.ConditionProviderReady && c.Reason == "WorkersPending" {
 			out += " (" + c.Message + ")"
@@ -156,7 +156,7 @@ func (p page) sessions() string {
 	}
 	out := fmt.Sprintf("%d of %d Established", p.Counts.SessionsEstablished, p.Counts.SessionsExpected)
 	var lacking []string
-	for _, r := range p.view.Reflectors {
+	for _, r := range p.Reflectors {
 		if r.SessionsEstablished < r.SessionsExpected {
 			lacking = append(lacking, fmt.Sprintf("%s has %d of %d", r.Node, r.SessionsEstablished, r.SessionsExpected))
 		}
@@ -204,7 +204,7 @@ func (p page) zones() {
 		if !p.SessionsObserved {
 			sessions = fmt.Sprintf("?/%d", z.SessionsExpected)
 		}
-		w.AppendRow(table.Row{orDash(z.Name), fmt.Sprintf("%d/%d", z.PoolReady, z.PoolWanted), z.Counts.Reflectors, sessions})
+		w.AppendRow(table.Row{orDash(z.Name), fmt.Sprintf("%d/%d", z.PoolReady, z.PoolWanted), z.Reflectors, sessions})
 	}
 	p.columns(w, 34, 3, 1)
 	p.say("\n%s\n", w.Render())
@@ -235,7 +235,7 @@ func orDash(name string) string {
 
 // troubles are the bad conditions, each with its page of the docs.
 func (p page) troubles() {
-	for _, r := range p.view.Reflectors {
+	for _, r := range p.Reflectors {
 		if r.State == nodeNotReady || r.State == nodeGone {
 			p.say("\n%s\n", p.Paint(terminal.Yellow, p.Fold(fmt.Sprintf("‼ the node of route reflector %s is %s", r.Node, map[string]string{
 				nodeNotReady: "NotReady", nodeGone: "no longer in the cluster",

@@ -44,7 +44,7 @@ func Troubles(object *v1alpha1.RouteReflectorPool) []Trouble {
 		case bad(object, c):
 			out = append(out, Trouble{
 				Conditions: []string{says(c)}, Reason: c.Reason, Message: c.Message, Docs: docs(c.Reason),
-				 Since: stamp(c.LastTransitionTime.Time), since: c.LastTransitionTime,
+				Since: stamp(c.LastTransitionTime.Time), since: c.LastTransitionTime,
 			})
 		}
 	}

@@ -58,8 +58,8 @@ func TestVerbose(t *testing.T) {
 			quiet.Survey.Cluster.Statuses[name].Sessions[i].Established = true
 		}
 	}
-	quiet.Survey.Turn.Pool = nil
-	quiet.Survey.Turn.Obstacle = &plan.Problem{Reason: "CredentialsUnreadable", Message: "Secret rrpool-ibmcloud cannot be read: grant access to it"}
+	quiet.Survey.Pool = nil
+	quiet.Survey.Obstacle = &plan.Problem{Reason: "CredentialsUnreadable", Message: "Secret rrpool-ibmcloud cannot be read: grant access to it"}
 	p := Phrase{program: "rrpool", namespace: "rrpool-system"}
 	for name, facts := range map[string]Facts{"verbose": seen(), "verbose-quiet": quiet} {
 		v := newView(facts, p)

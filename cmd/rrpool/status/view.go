@@ -44,8 +44,8 @@ type view struct {
 	Zones            []zoneView      `json:"zones"`
 	Reflectors       []reflectorView `json:"reflectors"`
 	// ShortClients and Workers are known with -v only.
-	ShortClients *[]shortClient  `json:"shortClients,omitempty"`
-	Workers      *[]workerView   `json:"workers,omitempty"`
+	ShortClients *[]shortClient `json:"shortClients,omitempty"`
+	Workers      *[]workerView  `json:"workers,omitempty"`
 	// PoolProblems are what the provider says of the pool; with -v only.
 	PoolProblems []string        `json:"poolProblems,omitempty"`
 	Troubles     []Trouble       `json:"troubles"`
@@ -181,7 +181,7 @@ func (v *view) fill(f Facts) {
 		v.Cost = &price
 	}
 	if f.Survey != nil {
-		short, workers := shortClients(f.Survey.Turn), workersSeen(f.Survey.Turn.Pool)
+		short, workers := shortClients(f.Survey.Turn), workersSeen(f.Survey.Pool)
 		v.ShortClients, v.Workers = &short, &workers
 		v.PoolProblems = problemsSeen(f.Survey.Turn)
 	}

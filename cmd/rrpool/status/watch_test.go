@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,10 +62,10 @@ func wobble(a *api) {
 	a.refusing("/", http.StatusInternalServerError, metav1.StatusReasonInternalError, "etcd has no leader")
 }
 
-func recover(a *api) { a.refuse = nil }
+func regain(a *api) { a.refuse = nil }
 
 func TestAWatchShowsChangesOnly(t *testing.T) {
-	s := &story{api: migrating(), happens: []func(*api){nothing, nothing, arrive, nothing, wobble, nothing, recover, nothing}}
+	s := &story{api: migrating(), happens: []func(*api){nothing, nothing, arrive, nothing, wobble, nothing, regain, nothing}}
 	got := s.watch(t, terminal.Streams{}, "--watch")
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, 1, strings.Count(got.Out, "… Progressing"), got.Out)
@@ -89,7 +90,7 @@ func between(text, begin, end string) string {
 
 // On a terminal each look is put over the last one.
 func TestAWatchOnATerminal(t *testing.T) {
-	s := &story{api: migrating(), happens: []func(*api){nothing, wobble, recover, arrive}}
+	s := &story{api: migrating(), happens: []func(*api){nothing, wobble, regain, arrive}}
 	got := s.watch(t, terminal.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, "--watch")
 	require.Zero(t, got.Code)
 	require.Empty(t, got.Err)
@@ -112,7 +113,7 @@ func TestAWatchOnATerminal(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	s := &story{api: migrating(), happens: []func(*api){nothing, wobble, recover, func(a *api) { a.pool = ordering().pool }, arrive}}
+	s := &story{api: migrating(), happens: []func(*api){nothing, wobble, regain, func(a *api) { a.pool = ordering().pool }, arrive}}
 	got := s.watch(t, terminal.Streams{}, "--wait")
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, 1, strings.Count(got.Out, "Route reflectors of cluster"))
@@ -139,7 +140,7 @@ func TestWait(t *testing.T) {
 		require.Len(t, s.waits, 2)
 	})
 	t.Run("a time-out shows the last known state", func(t *testing.T) {
-		s := &story{api: migrating(), happens: slicesOf(nothing, 100)}
+		s := &story{api: migrating(), happens: slices.Repeat([]func(*api){nothing}, 100)}
 		got := s.watch(t, terminal.Streams{}, "--wait", "--timeout", "5s")
 		require.Equal(t, 1, got.Code)
 		require.Equal(t, []time.Duration{2 * time.Second, 2 * time.Second, time.Second}, s.waits)
@@ -159,12 +160,4 @@ func TestWait(t *testing.T) {
 		require.Equal(t, 2, strings.Count(got.Out, "Route reflectors of cluster"))
 		require.Empty(t, got.Err)
 	})
-}
-
-func slicesOf(f func(*api), n int) []func(*api) {
-	out := make([]func(*api), n)
-	for i := range out {
-		out[i] = f
-	}
-	return out
 }

@@ -1,0 +1,65 @@
+package migrate
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+var blocks = regexp.MustCompile("(?s)\n```(yaml|console|text)\n(.*?)```\n")
+
+// readDocs gives docs/migrate.md and its blocks by language.
+func readDocs(t *testing.T) (string, map[string]string) {
+	t.Helper()
+	content, err := os.ReadFile("../../../docs/migrate.md")
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, match := range blocks.FindAllStringSubmatch(string(content), -1) {
+		found[match[1]] = match[2]
+	}
+	return string(content), found
+}
+
+func theRole(t *testing.T) *rbacv1.ClusterRole {
+	t.Helper()
+	_, found := readDocs(t)
+	var role rbacv1.ClusterRole
+	require.NoError(t, yaml.UnmarshalStrict([]byte(found["yaml"]), &role))
+	return &role
+}
+
+func TestTheExampleOfTheDocs(t *testing.T) {
+	_, found := readDocs(t)
+	command, output, _ := strings.Cut(found["console"], "\n")
+	s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
+	got := s.tell(t, terminal.Streams{}, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...)
+	require.Zero(t, got.Code, got.Err)
+	require.Equal(t, output, got.Out)
+	require.Equal(t, found["text"], got.Err)
+}
+
+// The docs name no flag that is not, and each that is of these commands alone.
+func TestWhatTheDocsName(t *testing.T) {
+	page, _ := readDocs(t)
+	help := cli.Ask(t, New, "migrate", "--help").Out
+	flags := regexp.MustCompile("--[a-z][a-z-]+").FindAllString(page, -1)
+	require.NotEmpty(t, flags)
+	for _, flag := range slices.Compact(slices.Sorted(slices.Values(flags))) {
+		if flag != "--watch" { // of rrpool status
+			require.Contains(t, help, flag+" ")
+		}
+	}
+	for _, flag := range []string{"--yes", "--wait", "--timeout", "--interval", "--filename"} {
+		require.Contains(t, page, "| `"+flag)
+	}
+}

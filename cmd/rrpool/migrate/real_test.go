@@ -1,0 +1,172 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	calico.RedirectLogs(logr.Discard())
+	controlplane.Main(m)
+}
+
+// manage plays the manager until ctx ends: whatever the mode, some steps and then rest.
+func manage(ctx context.Context, c client.Client) {
+	for at := 0; ctx.Err() == nil; time.Sleep(30 * time.Millisecond) {
+		o := &v1alpha1.RouteReflectorPool{}
+		if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, o); err != nil {
+			continue
+		}
+		if o.Status.ObservedGeneration != o.Generation {
+			at = 0
+		}
+		steps := []string{"EnsurePool", "AwaitSessions", "DisableMesh", "Steady"}
+		if o.Spec.Mode == v1alpha1.ModeFullMesh {
+			steps = []string{"RestoreMesh", "AwaitMesh", "DemoteReflectors", "Steady"}
+		}
+		step(o, steps[min(at, len(steps)-1)], "it is time")
+		numbers(o, min(at, 2), 6, 20*at)
+		for i := range o.Status.Conditions {
+			o.Status.Conditions[i].LastTransitionTime = metav1.Now()
+		}
+		at++
+		_ = c.Status().Update(ctx, o) // a conflict is decided anew
+	}
+}
+
+// really calls a command that waits for real, but not for long.
+func really(t *testing.T, command cli.Command, config *rest.Config, args ...string) cli.Answer {
+	t.Helper()
+	var out, err bytes.Buffer
+	s := cli.Defaults(terminal.Streams{
+		Out: &out, Err: &err, Now: time.Now,
+		Sleep: func(time.Duration, <-chan struct{}) { time.Sleep(20 * time.Millisecond) },
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	code := terminal.Run(ctx, cli.Root(command(s)), append(args, "--kubeconfig", cli.Kubeconfig(t, config)), s)
+	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
+}
+
+// There and back on a real apiserver, by a user with the rights of the docs and no
+// others, while a manager writes the status all the time.
+func TestARealApiserver(t *testing.T) {
+	plane := controlplane.ForTest(t)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	operator, err := plane.UserConfig("operator")
+	require.NoError(t, err)
+	began := time.Now().Add(-time.Second)
+
+	role := theRole(t)
+	all := role.Rules[0].Verbs
+	grant(t, admin, role, "get")
+	got := eventually(t, func() cli.Answer { return really(t, New, operator, "migrate", "--yes") }, "may not create")
+	cli.RequireSentence(t, got.Err, "may not create routereflectorpools.rrpool.io", "docs/migrate.md has the ClusterRole")
+
+	grant(t, admin, role, "get", "create")
+	got = eventually(t, func() cli.Answer { return really(t, New, operator, "migrate", "--yes", "--wait=false") }, "spec.mode is RouteReflector")
+	require.Zero(t, got.Code)
+	require.Contains(t, got.Out, "the RouteReflectorPool is created with all defaults")
+	require.Contains(t, got.Out, "‼ what the manager will do cannot be foretold: ")
+	got = really(t, NewRollback, operator, "rollback", "--yes")
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Out)
+	cli.RequireSentence(t, got.Err, "may not patch routereflectorpools.rrpool.io", "docs/migrate.md has the ClusterRole")
+
+	grant(t, admin, role, all...)
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); manage(ctx, admin) }()
+	defer func() { stop(); <-stopped }()
+	got = really(t, New, operator, "migrate")
+	require.Zero(t, got.Code, got.Err)
+	require.Contains(t, got.Out, "√ The cluster is on route reflectors: it is time.")
+	got = eventually(t, func() cli.Answer { return really(t, NewRollback, operator, "rollback", "--yes") }, "spec.mode is FullMesh")
+	require.Zero(t, got.Code, got.Err)
+	require.Contains(t, got.Err, "reflectors left 6, mesh on", "it was watched")
+	require.Contains(t, got.Out, "√ The cluster is on the node-to-node mesh: it is time.")
+
+	var done []string
+	writes, err := plane.Writes("operator", began)
+	require.NoError(t, err)
+	for _, w := range writes {
+		if w.Code < 300 {
+			done = append(done, w.Verb+" "+w.Resource)
+		}
+	}
+	require.Equal(t, []string{
+		"create routereflectorpools", "create routereflectorpools", "patch routereflectorpools", "patch routereflectorpools",
+	}, done, "each once as a rehearsal, and nothing else")
+	var object v1alpha1.RouteReflectorPool
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: "default"}, &object))
+	require.Equal(t, v1alpha1.ModeFullMesh, object.Spec.Mode)
+
+	t.Run("with what the manager will do", func(t *testing.T) {
+		for i := range 6 {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("n%d", i), Annotations: map[string]string{"projectcalico.org/IPv4Address": fmt.Sprintf("10.0.0.%d/24", i+1)},
+			}}
+			require.NoError(t, admin.Create(t.Context(), node))
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			require.NoError(t, admin.Status().Update(t.Context(), node))
+		}
+		got := really(t, New, plane.AdminConfig(), "migrate", "--yes")
+		require.Zero(t, got.Code, got.Err)
+		require.NotContains(t, got.Out, "cannot be foretold")
+		require.Contains(t, got.Out, "What the manager will do")
+		require.Contains(t, got.Out, "DisableMesh")
+	})
+}
+
+// grant gives the operator these verbs of the role, and no others.
+func grant(t *testing.T, admin client.Client, role *rbacv1.ClusterRole, verbs ...string) {
+	t.Helper()
+	now := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Rules: role.DeepCopy().Rules}
+	now.Rules[0].Verbs = verbs
+	if err := admin.Create(t.Context(), now); err == nil {
+		require.NoError(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "operator"}},
+		}))
+		return
+	}
+	require.NoError(t, admin.Update(t.Context(), now))
+}
+
+// eventually calls until the answer has the words: rights take a moment.
+func eventually(t *testing.T, call func() cli.Answer, words string) cli.Answer {
+	t.Helper()
+	var got cli.Answer
+	require.Eventually(t, func() bool {
+		got = call()
+		return strings.Contains(got.Err, words)
+	}, 20*time.Second, 50*time.Millisecond, "%v", &got)
+	return got
+}
