@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -223,6 +224,12 @@ func dual() observed {
 
 // scenes are the pictures that are kept, in every format.
 func scenes(t require.TestingT) map[string]Network {
+	out, err := scenesOnce()
+	require.NoError(t, err)
+	return out
+}
+
+var scenesOnce = sync.OnceValues(func() (map[string]Network, error) {
 	out := map[string]Network{}
 	for name, o := range map[string]observed{
 		"three-reflectors": cluster(frankfurt, 1, 10),
@@ -240,13 +247,16 @@ func scenes(t require.TestingT) map[string]Network {
 		out[name] = live(o)
 	}
 	object, err := crd.Default()
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	for name, w := range map[string]wish{
 		"invented-500":   {object: object, nodes: 500, zones: 3},
 		"invented-large": {object: object, nodes: 5000, zones: 3, reflectors: 33},
 	} {
-		out[name], err = invent(w)
-		require.NoError(t, err)
+		if out[name], err = invent(w); err != nil {
+			return nil, err
+		}
 	}
-	return out
-}
+	return out, nil
+})
