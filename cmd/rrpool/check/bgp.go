@@ -116,7 +116,7 @@ var peers = withCalico(func(f facts) *Result {
 		return fail("%s sessions between nodes of this cluster: %s", count(len(inside), "BGPPeer of somebody else makes", "BGPPeers of somebody else make"), few(inside)).
 			reason("ForeignInClusterPeer").do("delete them (kubectl get bgppeers.crd.projectcalico.org), or set spec.mode: Paused and keep your own route reflection")
 	case len(outside) > 0:
-		return fine("%s to outside the cluster, which is left alone: %s", count(len(outside), "BGPPeer of somebody else leads", "BGPPeers of somebody else lead"), few(outside))
+		return fine("%s: %s", count(len(outside), "BGPPeer of somebody else leads out of the cluster, and is left alone", "BGPPeers of somebody else lead out of the cluster, and are left alone"), few(outside))
 	}
 	return fine("no BGPPeers of somebody else")
 })

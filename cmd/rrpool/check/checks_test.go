@@ -41,11 +41,11 @@ type row struct {
 	unset bool
 }
 
-func try(t *testing.T, make func(*testing.T) facts, rows map[string]row) {
+func try(t *testing.T, start func(*testing.T) facts, rows map[string]row) {
 	t.Helper()
 	for name, tc := range rows {
 		t.Run(name, func(t *testing.T) {
-			f := make(t)
+			f := start(t)
 			if tc.edit != nil {
 				tc.edit(&f)
 			}
@@ -269,7 +269,13 @@ func TestNodesAndProviders(t *testing.T) {
 			f.survey.Cluster.Nodes = nodesIn(4, "eu-de-1")
 			f.survey.Cluster.Nodes[0].Cordoned = true
 		}, want: Warning, says: "10.240.0.1: it is cordoned"},
-		"enough":                         {id: "eligible", want: OK, says: "12 nodes can be"},
+		"enough":                {id: "eligible", want: OK, says: "12 nodes can be"},
+		"no node is chosen yet": {id: "chosen", unset: true},
+		"nodes that are chosen": {id: "chosen", edit: func(f *facts) { f.survey.Pool = &cloud.Pool{Exists: true, Workers: make([]cloud.Worker, 3)} }, want: OK, says: "3 nodes are chosen"},
+		"a chosen node that is unfit": {id: "chosen", edit: func(f *facts) {
+			f.survey.Obstacle = &plan.Problem{Reason: "PoolProblem", Message: "node n: it is cordoned"}
+		}, want: Warning, says: "it is cordoned", page: "conditions.md#poolproblem"},
+		"chosen nodes we may not see":    {id: "chosen", edit: func(f *facts) { f.survey.Obstacle = &plan.Problem{Reason: "CloudUnauthorized"} }, want: Warning, page: "conditions.md#cloudunauthorized"},
 		"nothing about clouds elsewhere": {id: "credentials", unset: true},
 	})
 	obstacle := func(reason string) func(*facts) {

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -144,6 +146,19 @@ func TestWaiting(t *testing.T) {
 	require.Equal(t, 3, waits)
 	require.Equal(t, "waiting, 12s left: × sight\n", got.Err, "nothing is said twice")
 	require.Contains(t, got.Out, "Not fit")
+
+	// Ctrl-C ends it at once.
+	ctx, cancel := context.WithCancel(t.Context())
+	s.Sleep = func(time.Duration, <-chan struct{}) { cancel() }
+	var out, said bytes.Buffer
+	s.Out, s.Err = &out, &said
+	interrupted := cli.Defaults(s)
+	args := []string{"check", "--wait", "1h", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden))}
+	require.Equal(t, 1, terminal.Run(ctx, cli.Root(New(interrupted)), args, interrupted))
+	require.Empty(t, out.String())
+	require.True(t, strings.HasSuffix(said.String(), "\nrrpool: interrupted\n"), said.String())
+	s.Out, s.Err = nil, nil
+	s.Sleep = func(d time.Duration, _ <-chan struct{}) { now = now.Add(d) }
 
 	// A cluster out of reach is waited for as well.
 	now = cli.Now

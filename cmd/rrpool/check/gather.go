@@ -177,9 +177,9 @@ func (k known) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 	pool, ok := object.(*v1alpha1.RouteReflectorPool)
 	switch {
 	case !ok:
-		return k.Client.Get(ctx, key, object, options...)
+		return k.Client.Get(ctx, key, object, options...) //nolint:wrapcheck // callers look at the error's type
 	case k.pool == nil:
-		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("routereflectorpools").GroupResource(), key.Name)
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("routereflectorpools").GroupResource(), key.Name) //nolint:wrapcheck // as the apiserver says it
 	}
 	k.pool.DeepCopyInto(pool)
 	return nil

@@ -83,7 +83,7 @@ func TestLinks(t *testing.T) {
 func anchored(t *testing.T, link string) bool {
 	t.Helper()
 	page, anchor, _ := strings.Cut(strings.TrimPrefix(link, docs), "#")
-	content, err := os.ReadFile(filepath.Join("../../../docs", page))
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page))
 	require.NoError(t, err)
 	for line := range strings.Lines(string(content)) {
 		heading, is := strings.CutPrefix(strings.TrimSpace(line), "### ")

@@ -164,7 +164,8 @@ func object(f facts) *Result {
 		return note("there is no RouteReflectorPool, so rrpool does nothing yet; what follows is for one that is all defaults")
 	}
 	wish := p.value.DeepCopy()
-	wish.Status = v1alpha1.RouteReflectorPoolStatus{} // which nobody but the manager writes
+	wish.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("RouteReflectorPool")) // which is lost on the way
+	wish.Status = v1alpha1.RouteReflectorPoolStatus{}                              // which nobody but the manager writes
 	if _, err := crd.Complete(wish); err != nil {
 		return fail("the RouteReflectorPool is not valid: %s", oneLine(err)).do("correct it: kubectl edit routereflectorpool %s", p.value.Name)
 	}

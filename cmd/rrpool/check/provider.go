@@ -1,11 +1,13 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
@@ -14,6 +16,7 @@ func supply() group {
 	return group{"Provider", []check{
 		{"provider", kind},
 		{"eligible", eligible},
+		{"chosen", chosen},
 		{"credentials", credentials},
 		{"cluster-id", clusterID},
 		{"cloud", cloudAnswers},
@@ -48,19 +51,8 @@ func eligible(f facts) *Result {
 	if want == 0 {
 		return note("how many route reflectors are wanted is not decided: mode %s, or a spec that is refused", f.object.Spec.Mode)
 	}
-	able, speaking := 0, len(clients(f))
-	var unfit []string
-	for _, n := range f.survey.Cluster.Nodes {
-		reason := rules.Unfit(n)
-		switch {
-		case rules.Counts(n) || rules.Eligible(n):
-			able++
-		case reason == "":
-			unfit = append(unfit, fmt.Sprintf("%s: it is not Ready", n.Name))
-		default:
-			unfit = append(unfit, fmt.Sprintf("%s: %s", n.Name, reason))
-		}
-	}
+	able, unfit := ableOf(f.survey.Cluster.Nodes, rules)
+	speaking := len(clients(f))
 	switch {
 	case able < want:
 		return fail("%d of %d nodes can be route reflectors, and %d are wanted", able, len(f.survey.Cluster.Nodes), want).also(capped(unfit)...).reason("AwaitNodes").
@@ -73,6 +65,35 @@ func eligible(f facts) *Result {
 			do("add a node, or repair those named")
 	}
 	return fine("%d nodes can be route reflectors, and %d are wanted", able, want)
+}
+
+// ableOf counts the nodes that can reflect, and says of the others why not.
+func ableOf(nodes []plan.Node, rules selection.Rules) (able int, unfit []string) {
+	for _, n := range nodes {
+		if rules.Counts(n) || rules.Eligible(n) {
+			able++
+			continue
+		}
+		unfit = append(unfit, n.Name+": "+cmp.Or(rules.Unfit(n), "it is not Ready"))
+	}
+	return able, unfit
+}
+
+// chosen: on existing nodes, how those fare that are chosen.
+func chosen(f facts) *Result {
+	if f.survey == nil || f.iks() {
+		return nil
+	}
+	p, reason := f.survey.Pool, f.obstacle()
+	switch {
+	case reason == "CloudUnauthorized":
+		return unseen("how the chosen nodes fare", f.survey.Obstacle.Message).reason(reason) // it is the user who may not
+	case reason != "":
+		return warn("something is wrong with the chosen nodes: %s", f.survey.Obstacle.Message).reason(reason).do("see what to do about %s:", reason)
+	case p == nil || !p.Exists:
+		return nil
+	}
+	return fine("%s chosen for route reflectors", count(len(p.Workers), "node is", "nodes are"))
 }
 
 // capped is few for details.

@@ -20,14 +20,7 @@ import (
 // A cluster on a real apiserver that is fit, seen by one who may do everything.
 func TestAFitCluster(t *testing.T) {
 	w := newWorld(t)
-	w.install()
-	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
-	w.calico("calico-system", 6)
-	w.password("calico-system", "calico-bgp-password", true)
-	w.custom("BGPConfiguration", "default", map[string]any{
-		"nodeMeshPassword": map[string]any{"secretKeyRef": map[string]any{"name": "calico-bgp-password", "key": "password"}},
-	})
-	w.custom("BGPPeer", "rack-switch", map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(65100)})
+	w.fit()
 	checks, v, got := w.check("")
 	require.Zero(t, got.Code, got.Out)
 	require.Empty(t, got.Err)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/test/cli"
 )
 
 // allowAsManager gives a user exactly what config/rbac gives the manager, less what the edit takes.
@@ -29,13 +30,14 @@ func (w *world) allowAsManager(user string, edit func([]rbacv1.PolicyRule) []rba
 // withoutCreatingPeers takes one right away.
 func withoutCreatingPeers(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	for i, rule := range rules {
-		if slices.Contains(rule.Resources, "bgppeers") {
-			rules[i].Resources = slices.DeleteFunc(slices.Clone(rule.Resources), func(r string) bool { return r == "bgppeers" })
-			rest := *rule.DeepCopy()
-			rest.Resources = []string{"bgppeers"}
-			rest.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return v == "create" })
-			return append(rules, rest)
+		if !slices.Contains(rule.Resources, "bgppeers") {
+			continue
 		}
+		rules[i].Resources = slices.DeleteFunc(slices.Clone(rule.Resources), func(r string) bool { return r == "bgppeers" })
+		rest := *rule.DeepCopy()
+		rest.Resources = []string{"bgppeers"}
+		rest.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return v == "create" })
+		return append(rules, rest)
 	}
 	return rules
 }
@@ -67,6 +69,9 @@ func TestTheManagersOwnRole(t *testing.T) {
 		require.Contains(t, checks[id].Message, resource, id)
 	}
 	require.Contains(t, checks["crd"].Message, "is known, but its definition")
+	got := cli.Ask(t, New, "check", "-o", "short", "--kubeconfig", w.kubeconfig("as-manager"))
+	require.Zero(t, got.Code, "there is no ×")
+	require.Contains(t, got.Out, "\nFit, as far as could be seen: 0 ×, ")
 }
 
 // The negative control: one right is taken away, and it is named. It cannot be seen but

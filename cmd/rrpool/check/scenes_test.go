@@ -131,6 +131,7 @@ func onCloud(t *testing.T, perZone int) facts {
 func asking(f *facts, conditions ...metav1.Condition) {
 	f.own.pool = seen[*v1alpha1.RouteReflectorPool]{value: f.object.DeepCopy(), found: true}
 	f.own.pool.value.Status.Conditions = conditions
+	f.own.pool.value.TypeMeta = metav1.TypeMeta{} // as a client gives it
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -201,8 +202,10 @@ func broken(t *testing.T) facts {
 	}
 	f.version = "v1.24.17"
 	f.rights.manager.lacking = []right{
-		{verb: "create", group: "crd.projectcalico.org", resource: "bgppeers"}, {verb: "patch", resource: "nodes"},
-		{verb: "create", resource: "pods", subresource: "eviction"}, {verb: "get", resource: "secrets", namespace: "rrpool-system"},
+		{verb: "create", group: "crd.projectcalico.org", resource: "bgppeers"},
+		{verb: "patch", resource: "nodes"},
+		{verb: "create", resource: "pods", subresource: "eviction"},
+		{verb: "get", resource: "secrets", namespace: "rrpool-system"},
 	}
 	f.own.manager.value = deployment(2, 0)
 	f.calico.version.value = "v3.19.1"

@@ -81,7 +81,7 @@ func (w *world) install() {
 	w.t.Helper()
 	w.namespace(survey.DefaultNamespace)
 	for _, name := range []string{"rbac/service_account.yaml", "rbac/role.yaml", "rbac/bindings.yaml", "manager/deployment.yaml"} {
-		for _, o := range objects(w.t, filepath.Join("../../../config", name)) {
+		for _, o := range objects(w.t, filepath.Join("..", "..", "..", "config", name)) {
 			if o.GetKind() != "Deployment" {
 				w.have(o, nil)
 				continue
@@ -190,6 +190,28 @@ func (w *world) password(namespace, name string, readable bool) {
 	}, nil)
 }
 
+// meshPassword gives the mesh a password, as IBM Cloud does.
+func (w *world) meshPassword() {
+	w.t.Helper()
+	w.password("calico-system", "calico-bgp-password", true)
+	w.custom("BGPConfiguration", "default", map[string]any{
+		"nodeMeshPassword": map[string]any{"secretKeyRef": map[string]any{"name": "calico-bgp-password", "key": "password"}},
+	})
+}
+
+// fit makes a cluster of existing nodes with everything in place.
+func (w *world) fit() {
+	w.t.Helper()
+	w.install()
+	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
+	w.calico("calico-system", 6)
+	w.meshPassword()
+	w.custom("BGPPeer", "rack-switch", map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(65100)})
+}
+
+// authorizerLag is how long the apiserver may take to learn of a right.
+const authorizerLag = 20 * time.Second
+
 // allow lets a user do something: everywhere, or in a namespace.
 func (w *world) allow(user, namespace string, rules ...rbacv1.PolicyRule) {
 	w.t.Helper()
@@ -247,7 +269,7 @@ func (w *world) eventually(user, id string, so func(resultView) bool, args ...st
 	require.Eventually(w.t, func() bool {
 		last, _, _ = w.check(user, args...)
 		return so(last[id])
-	}, 20*time.Second, 100*time.Millisecond, "%s: %v", id, last[id])
+	}, authorizerLag, authorizerLag/100, "%s: %v", id, last[id])
 	return last
 }
 
