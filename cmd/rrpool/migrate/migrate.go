@@ -79,6 +79,7 @@ Ctrl-C ends the watching, never the migration. Called again while a migration is
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with the RouteReflectorPool to create; default: one with all defaults")
+	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 	f.register(cmd)
 	return cmd
 }
@@ -109,6 +110,7 @@ func (f *flags) register(cmd *cobra.Command) {
 	set.Var(&f.timeout, "timeout", "how long to watch; "+f.deed+" goes on afterwards")
 	set.Var(&f.interval, "interval", "how often to look")
 	f.Register(set)
+	status.CompleteNothing(cmd, "timeout", "interval")
 }
 
 func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {

@@ -239,6 +239,10 @@ func TestTheManagerIsGone(t *testing.T) {
 	got := s.tell(t, person("yes\n"), "migrate")
 	require.Zero(t, got.Code, got.Err)
 	cli.Golden(t, "manager.stderr.golden", got.Err)
+	require.Contains(t, got.Out, "‼ the manager does not run, and nothing will happen until it does: m1 has not renewed the lease", "before anybody says yes")
+	page, err := os.ReadFile("../../../docs/operations.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "\n## Back by hand, with kubectl only\n", "where it leads")
 
 	t.Run("and nobody knows whether it runs", func(t *testing.T) {
 		s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: []func(*api){nothing, way[1], way[7]}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -51,25 +52,40 @@ func (f *flags) show(ctx context.Context, s terminal.Streams, c *cluster.Connect
 	to := s
 	to.Out = &page
 	problem, err := f.planner(ctx, to, c, f.Namespace, wish)
-	if ctx.Err() != nil {
+	manager := status.FindManager(ctx, c, f.Namespace, s.Now())
+	switch {
+	case ctx.Err() != nil:
 		return terminal.ErrInterrupted
-	}
-	if problem != nil && !f.urgent {
+	case problem != nil && !f.urgent:
 		return fmt.Errorf("the manager would refuse, so nothing was changed: %s: %s (docs/conditions.md#%s)",
 			problem.Reason, problem.Message, strings.ToLower(problem.Reason))
+	case err != nil:
+		page.Reset()
+	}
+	for _, warning := range warnings(problem, err, manager) {
+		_, _ = fmt.Fprintln(&page, s.Paint(terminal.Yellow, s.Fold("‼ "+warning, "  ")))
 	}
 	head := s.Paint(terminal.Bold, s.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(f.deed), c.Name, what), ""))
-	if err != nil {
-		page.Reset()
-		_, _ = fmt.Fprintln(&page, s.Paint(terminal.Yellow, s.Fold("‼ what the manager will do cannot be foretold: "+terminal.Sentence(err), "  ")))
-	}
-	if problem != nil {
-		_, _ = fmt.Fprintln(&page, s.Paint(terminal.Yellow, s.Fold(fmt.Sprintf("‼ the manager says %s: %s", problem.Reason, problem.Message), "  ")))
-	}
 	if _, err := fmt.Fprintf(s.Out, "%s\n\n%s\n", head, page.String()); err != nil && !f.yes {
 		return fmt.Errorf("nobody can read what will be done, so nothing was changed: %s", err.Error())
 	}
 	return nil
+}
+
+// warnings are what somebody should know who is about to say yes.
+func warnings(problem *plan.Problem, unplanned error, manager status.Manager) []string {
+	var out []string
+	if unplanned != nil {
+		out = append(out, "what the manager will do cannot be foretold: "+terminal.Sentence(unplanned))
+	}
+	if problem != nil {
+		out = append(out, fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
+	}
+	if manager.Pulse == status.Stopped {
+		out = append(out, "the manager does not run, and nothing will happen until it does: "+manager.Message+
+			" (without it: docs/operations.md#back-by-hand-with-kubectl-only)")
+	}
+	return out
 }
 
 // confirm asks on the terminal. Only yes is yes.

@@ -57,6 +57,7 @@ sessions, the workers of the pool, and all conditions.`,
 	set.BoolVarP(&f.verbose, "verbose", "v", false, "look with the manager's eyes and show everything")
 	f.output.Register(cmd, "output", "o", "format: table or json")
 	f.Register(set)
+	CompleteNothing(cmd, "timeout", "interval")
 	return cmd
 }
 
@@ -100,6 +101,13 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, now time
 // Show writes facts as a person reads them, for other commands.
 func Show(s terminal.Streams, p Phrase, f Facts) error {
 	return s.Emit("status", "", func(s terminal.Streams) error { return tableOf(s, newView(f, p)) })
+}
+
+// CompleteNothing keeps the shell from offering files for these flags.
+func CompleteNothing(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)))
+	}
 }
 
 // Period is a flag for a length of time.
