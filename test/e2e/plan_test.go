@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/lab"
 )
 
 // prediction is what `rrpool plan -o json` says, as far as it can be compared.
@@ -50,7 +52,7 @@ func (p prediction) writes(rename *strings.Replacer) []string {
 	for _, step := range p.Steps {
 		var lines []string
 		for _, write := range step.Writes {
-			lines = append(lines, rename.Replace(fmt.Sprintf("%s: %s", write, step.Reason)))
+			lines = append(lines, rename.Replace(fmt.Sprintf("%s: %s: %s", step.Name, write, step.Reason)))
 		}
 		out = append(out, lines...)
 	}
@@ -59,14 +61,13 @@ func (p prediction) writes(rename *strings.Replacer) []string {
 
 // inOrder sorts what was written of one kind in a row.
 func inOrder(lines []string) []string {
-	kind := func(line string) string { return line[:min(len(line), len("make node "))] }
-	for i := 0; i < len(lines); {
-		j := i
-		for j < len(lines) && kind(lines[j]) == kind(lines[i]) && strings.HasPrefix(lines[i], "make node") {
-			j++
+	aboutNode := func(line string) bool { return strings.HasPrefix(line, "PromoteReflectors: make node ") }
+	for i := 0; i < len(lines); i++ {
+		from := i
+		for i < len(lines) && aboutNode(lines[i]) {
+			i++
 		}
-		slices.Sort(lines[i:j])
-		i = max(j, i+1)
+		slices.Sort(lines[from:i])
 	}
 	return lines
 }
@@ -90,24 +91,24 @@ func requirePredicted(t *testing.T, ctx context.Context, s *site.Site, since tim
 		for _, e := range events {
 			switch {
 			case e.Reason == "PoolChanged":
-				done = append(done, e.Note+": "+poolReason(p, e.Note))
+				done = append(done, poolStep(p, e.Note))
 			case slices.Contains(told, e.Reason):
-				done = append(done, e.Note)
+				done = append(done, e.Action+": "+e.Note)
 			}
 		}
 		require.Equal(c, want, inOrder(done))
 	}, 10*time.Second, 200*time.Millisecond)
 }
 
-// poolReason is the reason that was predicted for a change of the pool: its event is in
-// the provider's words and has none.
-func poolReason(p prediction, did string) string {
+// poolStep is the step and the reason that were predicted for a change of the pool: its
+// event is in the provider's words and has neither.
+func poolStep(p prediction, did string) string {
 	for _, step := range p.Steps {
 		if slices.Contains(step.Writes, did) {
-			return step.Reason
+			return fmt.Sprintf("%s: %s: %s", step.Name, did, step.Reason)
 		}
 	}
-	return "not predicted"
+	return "not predicted: " + did
 }
 
 // newNames are the names of the nodes that did not exist when they were predicted: the
@@ -122,4 +123,24 @@ func newNames(s *site.Site) *strings.Replacer {
 		}
 	}
 	return strings.NewReplacer(pairs...)
+}
+
+// The same where the reflectors are nodes with pods: every pair, every role, and whom
+// it costs packets.
+func TestPlanOnExistingNodes(t *testing.T) {
+	lab.SkipLong(t)
+	ctx, s := start(t, site.Options{Nodes: lab.Workers(4)})
+	require.NoError(t, s.CreatePool(ctx, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused }))
+	require.NoError(t, s.StartManager("--leader-elect=false"))
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
+		s.Lab.Checkpoint(string(mode))
+		predicted, since := predict(t, s, string(mode)), time.Now()
+		require.NoError(t, s.SetMode(ctx, mode))
+		require.NoError(t, s.WaitReady(within(t, ctx)))
+		requirePredicted(t, ctx, s, since, predicted)
+		require.Len(t, predicted.Loss, 1, "the first reflector, or the last one")
+		spared := slices.DeleteFunc(slices.Clone(s.Workers), func(name string) bool { return name == predicted.Loss[0].Node })
+		require.NoError(t, s.Lab.Report().Only(spared...).ZeroLoss(), "nobody else loses a packet")
+	}
+	require.Error(t, s.Lab.Report().Only(s.Workers...).ZeroLoss(), "and the ones that were named do")
 }
