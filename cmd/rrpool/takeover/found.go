@@ -82,8 +82,9 @@ type Node struct {
 	ClusterID string
 	Role      bool
 	Marked    bool
-	// Outside counts its sessions with routers that are no nodes.
-	Outside int
+	// Outside counts its sessions with routers that are no nodes, Global those of them
+	// that every node has.
+	Outside, Global int
 	// Helper: it carries the routes of others during the takeover.
 	Helper bool
 }

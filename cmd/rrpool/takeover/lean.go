@@ -48,7 +48,7 @@ func (w *way) seat(n Node) {
 	w.reflectors = slices.DeleteFunc(w.reflectors, same)
 	w.ordinary = slices.DeleteFunc(w.ordinary, same)
 	w.helper = &n
-	s.Waits = []Wait{w.wait(n, len(w.ordinary))}
+	s.Waits = []Wait{w.wait(n, 0, len(w.ordinary))}
 	w.add(s)
 }
 
@@ -69,7 +69,7 @@ func (w *way) hold() {
 		Why: "One BGPPeer for each reflector, by its address: neither side of such a session depends on the role of the reflector, so it does not restart when that goes. " +
 			"The sessions are new, and nobody relies on them yet.",
 		Cost:  "none",
-		Waits: []Wait{w.wait(*w.helper, len(w.ordinary)+len(w.reflectors))},
+		Waits: []Wait{w.wait(*w.helper, 0, len(w.ordinary)+len(w.reflectors))},
 		Then:  w.settled(),
 	}
 	for _, n := range w.reflectors {
@@ -94,7 +94,7 @@ func (w *way) stand() {
 		Title: fmt.Sprintf("Make %s an ordinary node again", w.helper.Name),
 		Why:   "All others have the mesh. First its BGPPeers by address go, which changes no session now, then its role.",
 		Cost:  "none: no pod on it has an address of its own",
-		Waits: []Wait{w.wait(*w.helper, len(w.ordinary)-1)},
+		Waits: []Wait{w.wait(*w.helper, len(w.ordinary)-1, 0)},
 		Then:  w.settled(),
 	}
 	var names []string

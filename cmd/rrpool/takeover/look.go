@@ -36,11 +36,8 @@ type looker struct {
 type outside struct{ node, selector string }
 
 func (o outside) matches(n *corev1.Node) bool {
-	switch {
-	case o.node != "":
+	if o.node != "" {
 		return o.node == n.Name
-	case o.selector == "":
-		return true
 	}
 	parsed, err := selector.Parse(o.selector)
 	return err == nil && parsed.Evaluate(n.Labels)
@@ -200,7 +197,10 @@ func (l *looker) settleNodes(ctx context.Context) error {
 		}
 		names = append(names, n.Name)
 		for _, o := range l.outside {
-			if o.matches(&l.remote[i]) {
+			switch {
+			case o == outside{}:
+				n.Global++
+			case o.matches(&l.remote[i]):
 				n.Outside++
 			}
 		}

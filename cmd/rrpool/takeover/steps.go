@@ -36,10 +36,11 @@ type Step struct {
 	Waits []Wait
 }
 
-// Wait asks for the IPv4 sessions of a node: so many Established, none else.
+// Wait asks for the IPv4 sessions of a node: so many of each kind Established, and no
+// other ones. The kinds tell a node that has changed from one that has not yet.
 type Wait struct {
-	Node        string
-	Established int
+	Node                string
+	Mesh, Peers, Global int
 }
 
 // way makes the steps from what is left.
@@ -155,60 +156,83 @@ const watched = 3
 
 // watch asks calico-node for what it sees.
 func (w *way) watch() {
-	var nodes []Node
-	nodes = append(nodes, w.ordinary[:min(watched, len(w.ordinary))]...)
-	nodes = append(nodes, w.reflectors...)
+	nodes := slices.Clone(w.reflectors)
 	if w.helper != nil {
 		nodes = append(nodes, *w.helper)
-	} else if helper := w.chooseHelper(); helper != nil && !slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == helper.Name }) {
+	} else if helper := w.chooseHelper(); helper != nil {
 		nodes = append(nodes, *helper)
 	}
+	nodes = append(nodes, w.looked()...)
 	s := Step{
 		Title: "Watch the sessions",
 		Why:   "Each further step waits for sessions that it relies on. calico-node reports them into these objects; they change nothing.",
-		Cost:  "none",
+		Cost:  free,
+		Waits: w.sample(),
 	}
-	for _, n := range nodes {
-		if w.f.Statuses && !slices.Contains(w.f.Watches, watchPrefix+n.Name) {
+	if !w.f.Statuses {
+		s.Why = "Each further step waits for sessions that it relies on. This Calico has no CalicoNodeStatus (it came with 3.21): log in to the nodes and run calicoctl node status."
+		w.add(s)
+		return
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	for _, n := range slices.CompactFunc(nodes, func(a, b Node) bool { return a.Name == b.Name }) {
+		if !w.isWatched(n) {
 			s.Actions = append(s.Actions, applyCalico("caliconodestatuses", "CalicoNodeStatus", watchPrefix+n.Name,
 				map[string]any{"node": n.Name, "classes": []any{"Agent", "BGP"}, "updatePeriodSeconds": int64(5)}))
 		}
 	}
-	s.Waits = w.sample()
-	if !w.f.Statuses {
-		s.Why = "Each further step waits for sessions that it relies on. This Calico has no CalicoNodeStatus (it came with 3.21): log in to the nodes and run calicoctl node status."
-	}
-	if len(s.Actions) > 0 || !w.f.Statuses {
+	if len(s.Actions) > 0 {
 		w.add(s)
 	}
 }
 
-// wait adds the sessions with routers outside of the cluster.
-func (*way) wait(n Node, sessions int) Wait { return Wait{n.Name, sessions + n.Outside} }
+func (w *way) isWatched(n Node) bool { return slices.Contains(w.f.Watches, watchPrefix+n.Name) }
+
+// looked are the ordinary nodes that are looked at: those that are already, else some
+// that will stay ordinary.
+func (w *way) looked() []Node {
+	helper := w.chooseHelper()
+	nodes := slices.DeleteFunc(slices.Clone(w.ordinary), func(n Node) bool { return helper != nil && n.Name == helper.Name })
+	if known := slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return !w.isWatched(n) }); len(known) > 0 {
+		nodes = known
+	}
+	return nodes[:min(watched, len(nodes))]
+}
 
 // sample are the waits of some ordinary nodes.
 func (w *way) sample() []Wait {
 	var out []Wait
-	for _, n := range w.ordinary[:min(watched, len(w.ordinary))] {
-		out = append(out, w.wait(n, w.sessions()))
+	for _, n := range w.looked() {
+		out = append(out, w.client(n))
 	}
 	return out
 }
 
-// sessions is how many IPv4 sessions an ordinary node has with the mesh on. In topology
-// multi it has reflectors of its own choice, up to three.
-func (w *way) sessions() int {
-	count := len(w.ordinary) - 1
-	switch {
-	case w.everyone:
-		count += len(w.reflectors)
-	default:
-		count += min(len(w.reflectors), 3)
+// client is what an ordinary node has with the mesh on. In topology multi it has
+// reflectors of its own choice, up to three.
+func (w *way) client(n Node) Wait {
+	peers := len(w.reflectors)
+	if !w.everyone {
+		peers = min(peers, 3)
 	}
-	if w.helper != nil {
-		count++
+	return w.wait(n, len(w.ordinary)-1, peers)
+}
+
+// former is what a node has that was a reflector. Without BGPPeers for everyone nobody
+// made any for it as a client.
+func (w *way) former(n Node) Wait {
+	if w.everyone {
+		return w.client(n)
 	}
-	return count
+	return w.wait(n, len(w.ordinary)-1, 0)
+}
+
+// wait adds the session with the helper, and those with routers outside of the cluster.
+func (w *way) wait(n Node, mesh, peers int) Wait {
+	if w.helper != nil && w.helper.Name != n.Name {
+		peers++
+	}
+	return Wait{Node: n.Name, Mesh: mesh, Peers: peers + n.Outside, Global: n.Global}
 }
 
 // busy are the reflectors with pods of their own.
@@ -249,21 +273,10 @@ func (w *way) retire() {
 			Cost:  w.costRetire(n),
 			Actions: []Action{patchNode(n.Name,
 				map[string]any{w.f.Label: nil}, map[string]any{idAnnotation: nil})},
-			Waits: []Wait{w.wait(n, w.sessionsOfFormer())},
+			Waits: []Wait{w.former(n)},
 			Then:  w.settled(),
 		})
 	}
-}
-
-func (w *way) sessionsOfFormer() int {
-	if w.everyone {
-		return w.sessions()
-	}
-	count := len(w.ordinary) - 1 // nobody made BGPPeers for it as a client
-	if w.helper != nil {
-		count++
-	}
-	return count
 }
 
 // settled is the pause after sessions are up, in which routes follow.
@@ -286,9 +299,9 @@ func (w *way) costRetire(n Node) string {
 	case w.helper != nil:
 		return "none"
 	case n.Pods < 0:
-		return "its own pods cannot be reached from other nodes for about 2 seconds, if it has any with an address of their own; nobody else loses anything"
+		return "its own pods, if it has any with an address of their own, cannot be reached from other nodes for some seconds (2 to 5 were measured); nobody else loses anything"
 	default:
-		return fmt.Sprintf("its own pods (%d) cannot be reached from other nodes for about 2 seconds, and with the other reflectors' pods for up to 18; nobody else loses anything. "+
+		return fmt.Sprintf("its own pods (%d) cannot be reached from other nodes for some seconds (2 to 5 were measured); nobody else loses anything. "+
 			"To lose nothing, drain it first (kubectl drain %s --ignore-daemonsets, later kubectl uncordon %s)", n.Pods, n.Name, n.Name)
 	}
 }

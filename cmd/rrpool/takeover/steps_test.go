@@ -203,16 +203,36 @@ func (w *replay) peer(a Action) string {
 // After each step the rest of the way is the same as it was before: the order can be
 // asked for again, and what is done is left out.
 func TestStepsAreLeftOutWhenTheyAreDone(t *testing.T) {
-	a := situations()["an-idle-reflector"]
-	before := lookAt(t, a).Steps()
-	for i := range before {
-		if i == len(before)-1 {
-			break
-		}
-		a.do(t, before[i])
-		rest := lookAt(t, a).Steps()
-		require.Equal(t, titles(before[i+1:]), titles(rest), "after %s", before[i].Title)
+	firstIdle := operated(6, 1, 2)
+	firstIdle.idle(0)
+	for name, a := range map[string]*api{
+		"an idle reflector": situations()["an-idle-reflector"], "the first node is idle": firstIdle, "dedicated": situations()["dedicated"],
+		"nobody is idle": situations()["nobody-idle"], "multi": situations()["multi"],
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := lookAt(t, a).Steps()
+			for i := range before[:len(before)-1] {
+				a.do(t, before[i])
+				rest := lookAt(t, a).Steps()
+				require.Equal(t, titles(before[i+1:]), titles(rest), "after %s", before[i].Title)
+			}
+		})
 	}
+}
+
+// What a step waits for was not so before it: a count that had been the same all along
+// would be no proof.
+func TestWhatAStepWaitsForIsNew(t *testing.T) {
+	f := lookAt(t, situations()["an-idle-node"])
+	last := map[string]Wait{}
+	for _, s := range f.Steps() {
+		for _, w := range s.Waits {
+			require.NotEqual(t, last[w.Node], w, "%s: %s", s.Title, w.Node)
+			last[w.Node] = w
+		}
+	}
+	require.Equal(t, Wait{Node: "node-0", Mesh: 3, Peers: 3}, last["node-0"], "three others in the mesh; the other reflector, the helper, and the rack's switch")
+	require.Equal(t, Wait{Node: "node-5", Mesh: 5, Peers: 1}, last["node-5"])
 }
 
 func titles(steps []Step) []string {

@@ -155,15 +155,32 @@ func show(f *Found, s Step) shown {
 	}
 	for _, w := range s.Waits {
 		c := check{
-			Command: fmt.Sprintf("kubectl get caliconodestatuses.crd.projectcalico.org %s%s -o jsonpath='{.status.bgp.numberEstablishedV4} {.status.bgp.numberNotEstablishedV4}'", watchPrefix, w.Node),
-			Shows:   fmt.Sprintf("%d 0", w.Established),
+			Command: fmt.Sprintf("kubectl get caliconodestatuses.crd.projectcalico.org %s%s -o jsonpath='%s' | sort | uniq -c", watchPrefix, w.Node, sessionPath),
+			Shows:   w.kinds(),
 		}
 		if !f.Statuses {
-			c = check{Command: "calicoctl node status", Shows: fmt.Sprintf("%d sessions, all Established, on %s", w.Established, w.Node)}
+			c = check{Command: "calicoctl node status", Shows: w.kinds() + ", on " + w.Node}
 		}
 		out.Checks = append(out.Checks, c)
 	}
 	return out
+}
+
+// sessionPath prints each session's kind and state in a line.
+const sessionPath = `{range .status.bgp.peersV4[*]}{.type} {.state}{"\n"}{end}`
+
+// kinds are the sessions as the command counts them.
+func (w Wait) kinds() string {
+	var out []string
+	for _, kind := range []struct {
+		count int
+		name  string
+	}{{w.Global, "GlobalPeer"}, {w.Mesh, "NodeMesh"}, {w.Peers, "NodePeer"}} {
+		if kind.count > 0 {
+			out = append(out, fmt.Sprintf("%d %s Established", kind.count, kind.name))
+		}
+	}
+	return strings.Join(out, ", ") + " and nothing else"
 }
 
 func jsonOf(s terminal.Streams, v view) error { return terminal.WriteJSON(s.Out, v) }
