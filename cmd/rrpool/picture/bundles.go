@@ -30,10 +30,10 @@ type wire struct {
 // words on the line: clients × reflectors where every client has a session with each.
 func (w wire) words(n *Network) string {
 	pairs := w.group.Clients * w.reflectors
-	switch {
-	case w.Expected == pairs:
+	switch w.Expected {
+	case pairs:
 		return joined(fmt.Sprintf("%s × %d sessions", grouped(w.group.Clients), w.reflectors), n.soMany(w.Sessions))
-	case w.Expected == 2*pairs:
+	case 2 * pairs:
 		return joined(fmt.Sprintf("%s × %d × 2 sessions", grouped(w.group.Clients), w.reflectors), n.soMany(w.Sessions))
 	}
 	return n.sessions(w.Sessions)

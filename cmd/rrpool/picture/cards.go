@@ -2,7 +2,7 @@ package picture
 
 // cardHeight is as much as the texts of a group need, or the wires that leave it.
 func (s *sheet) cardHeight(i, j int) float64 {
-	return max(s.textHeight(s.Network.Zones[i].Groups[j]), float64(len(s.wires[i][j]))*port+4)
+	return max(s.textHeight(s.Zones[i].Groups[j]), float64(len(s.wires[i][j]))*port+4)
 }
 
 // textHeight is what the texts of a group need.
@@ -21,7 +21,7 @@ func (s *sheet) textHeight(g Group) float64 {
 // cardsHeight is the one of all groups of a zone.
 func (s *sheet) cardsHeight(i int) float64 {
 	high := -cardGap
-	for j := range s.Network.Zones[i].Groups {
+	for j := range s.Zones[i].Groups {
 		high += s.cardHeight(i, j) + cardGap
 	}
 	return max(high, lineStep)
@@ -32,7 +32,7 @@ func (s *sheet) hasBar(g Group) bool { return s.Live && g.All+g.Some+g.None+g.No
 
 // card draws a group of clients. Its wires are spread around its middle.
 func (s *sheet) card(i, j int, y float64) {
-	g, wires, high := s.Network.Zones[i].Groups[j], s.wires[i][j], s.cardHeight(i, j)
+	g, wires, high := s.Zones[i].Groups[j], s.wires[i][j], s.cardHeight(i, j)
 	s.Front = append(s.Front, shape{s.cardX, y, s.cardWidth, high, 6, "card"})
 	x, room := s.cardX+padding, s.cardWidth-2*padding
 	at := y + (high-s.textHeight(g))/2
@@ -117,7 +117,7 @@ func (s *sheet) panel(i int, p place) {
 	if s.panelWidth == 0 {
 		return
 	}
-	reflectors := s.Network.Zones[i].Reflectors
+	reflectors := s.Zones[i].Reflectors
 	if len(reflectors) == 0 {
 		s.write("no reflectors", s.panelX, p.top+21, s.panelWidth, fontSize, "soft")
 		return
@@ -135,7 +135,7 @@ func (s *sheet) panel(i int, p place) {
 	if with := s.ring.byZone[i]; with.Expected > 0 {
 		s.busTaps = append(s.busTaps, tap{
 			y: (p.panel + p.bottom) / 2, state: s.of(with),
-			title: zoneName(s.Network.Zones[i].Name) + ", sessions with reflectors: " + s.sessions(with),
+			title: zoneName(s.Zones[i].Name) + ", sessions with reflectors: " + s.sessions(with),
 		})
 	}
 }

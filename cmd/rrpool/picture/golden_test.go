@@ -89,7 +89,7 @@ func TestTheModelAddsUp(t *testing.T) {
 			}
 			for _, zone := range read.Zones {
 				for _, r := range zone.Reflectors {
-					require.Equal(t, sums[r.Name], r.Expected, r.Name)
+					require.Equal(t, r.Expected, sums[r.Name], r.Name)
 				}
 			}
 			require.Equal(t, n.clients(), clients)

@@ -51,14 +51,14 @@ func peeringOf(peers []plan.Peer, members, clients []plan.Node) (peering, []stri
 	p := peering{clients: table(len(members), len(clients)), members: table(len(members), len(members))}
 	var strange []string
 	for _, peer := range peers {
-		from, to, common, err := ends(peer, slices.Concat(members, clients))
+		e, common, err := endsOf(peer, slices.Concat(members, clients))
 		switch {
 		case err != nil:
 			strange = append(strange, fmt.Sprintf("BGPPeer %s: %v: its sessions are not drawn", peer.Name, err))
-		case to == nil:
+		case e.to == nil:
 			p.outside = append(p.outside, peer.Name)
 		default:
-			p.join(from, to, common, members, clients)
+			p.join(e, common, members, clients)
 		}
 	}
 	return p, strange
@@ -72,52 +72,54 @@ func table(rows, columns int) [][]families {
 	return out
 }
 
-// join marks the pairs of two sets of nodes, which are given by place: members come
-// first, clients after them.
-func (p *peering) join(from, to []bool, common families, members, clients []plan.Node) {
-	k := len(members)
+// ends of a BGPPeer by the places of the nodes: members come first, clients after them.
+type ends struct{ from, to []bool }
+
+// meet: the BGPPeer makes a session of these two.
+func (e ends) meet(i, j int) bool { return i != j && (e.from[i] && e.to[j] || e.from[j] && e.to[i]) }
+
+// join marks the pairs that a BGPPeer makes.
+func (p *peering) join(e ends, common families, members, clients []plan.Node) {
 	for i, member := range members {
-		if !from[i] && !to[i] {
+		if !e.from[i] && !e.to[i] {
 			continue
 		}
-		for j, other := range members {
-			if i != j && (from[i] && to[j] || from[j] && to[i]) {
-				p.members[i][j] |= common & familiesOf(member) & familiesOf(other)
-			}
-		}
-		if member.ClusterID == "" {
-			continue
-		}
-		for j, client := range clients {
-			if from[i] && to[k+j] || from[k+j] && to[i] {
-				p.clients[i][j] |= common & familiesOf(member) & familiesOf(client)
-			}
+		with := common & familiesOf(member)
+		join(p.members[i], members, with, func(j int) bool { return e.meet(i, j) })
+		if member.ClusterID != "" {
+			join(p.clients[i], clients, with, func(j int) bool { return e.meet(i, len(members)+j) })
 		}
 	}
 }
 
-// ends of a BGPPeer: the nodes that have it, and those that it leads to; nil for a peer
-// that is no node.
-func ends(p plan.Peer, nodes []plan.Node) (from, to []bool, common families, err error) {
+// join adds the families in common with those nodes that are peers.
+func join(row []families, nodes []plan.Node, common families, isPeer func(int) bool) {
+	for j, node := range nodes {
+		if isPeer(j) {
+			row[j] |= common & familiesOf(node)
+		}
+	}
+}
+
+// endsOf gives the nodes that have a BGPPeer, and those that it leads to: none at all
+// (nil) when it leads to what is no node.
+func endsOf(p plan.Peer, nodes []plan.Node) (ends, families, error) {
 	here, err := chosen(p.Node, p.NodeSelector)
 	if err != nil {
-		return nil, nil, 0, err
+		return ends{}, 0, err
 	}
 	there, common, err := target(p)
 	if err != nil {
-		return nil, nil, 0, err
+		return ends{}, 0, err
 	}
-	from = make([]bool, len(nodes))
-	any := false
-	found := make([]bool, len(nodes))
+	out := ends{make([]bool, len(nodes)), make([]bool, len(nodes))}
 	for i, node := range nodes {
-		from[i], found[i] = here(node), there(node)
-		any = any || found[i]
+		out.from[i], out.to[i] = here(node), there(node)
 	}
-	if any || p.PeerSelector != "" {
-		to = found
+	if p.PeerSelector == "" && !slices.Contains(out.to, true) {
+		out.to = nil
 	}
-	return from, to, common, nil
+	return out, common, nil
 }
 
 func chosen(name, text string) (func(plan.Node) bool, error) {

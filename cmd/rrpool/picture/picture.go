@@ -84,7 +84,7 @@ func (f *pictureFlags) run(cmd *cobra.Command, s terminal.Streams) error {
 		"svg": svgOf, "dot": dotOf, "mermaid": mermaidOf, "json": jsonOf, "html": htmlOf,
 	}[f.output.Value]
 	if err := s.Emit("picture", f.outputFile, func(s terminal.Streams) error { return render(s, &n) }); err != nil {
-		return err //nolint:wrapcheck // it is a sentence already
+		return err
 	}
 	for _, warning := range n.Warnings {
 		_, _ = fmt.Fprintf(s.Err, "%s\n", s.Fold("‼ "+warning, "  "))
@@ -131,7 +131,7 @@ func (f *pictureFlags) check() error {
 // object is the RouteReflectorPool of the file, else one with the defaults.
 func (f *pictureFlags) object(s terminal.Streams) (*v1alpha1.RouteReflectorPool, error) {
 	if f.file == "" {
-		return crd.Default() //nolint:wrapcheck // our own defaults
+		return crd.Default()
 	}
 	content, err := readAll(f.file, s)
 	if err != nil {
@@ -148,11 +148,11 @@ func (f *pictureFlags) object(s terminal.Streams) (*v1alpha1.RouteReflectorPool,
 func (f *pictureFlags) look(ctx context.Context) (Network, error) {
 	connection, err := f.Connect()
 	if err != nil {
-		return Network{}, err //nolint:wrapcheck // it is a sentence already
+		return Network{}, err
 	}
 	seen, err := survey.Take(ctx, connection, f.Namespace, nil, false)
 	if err != nil {
-		return Network{}, err //nolint:wrapcheck // it is a sentence already
+		return Network{}, err
 	}
 	o := observed{Cluster: seen.Cluster, name: connection.Name, provider: seen.Provider}
 	if seen.Asked {

@@ -1,9 +1,11 @@
 package picture
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,15 +34,15 @@ func TestMain(m *testing.M) {
 	controlplane.Main(m)
 }
 
-// real is an apiserver with a user who may do nothing yet.
-type real struct {
+// apiserver is an apiserver with a user who may do nothing yet.
+type apiserver struct {
 	*testing.T
 	client.Client
 	kubeconfig string
 	role       *rbacv1.ClusterRole
 }
 
-func newReal(t *testing.T) *real {
+func newAPIServer(t *testing.T) *apiserver {
 	t.Helper()
 	plane := controlplane.ForTest(t)
 	scheme := runtime.NewScheme()
@@ -51,35 +53,35 @@ func newReal(t *testing.T) *real {
 	require.NoError(t, err)
 	config, err := plane.UserConfig("reader")
 	require.NoError(t, err)
-	r := &real{T: t, Client: admin, kubeconfig: cli.Kubeconfig(t, config)}
-	r.role = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-topology"}}
-	r.create(r.role, &rbacv1.ClusterRoleBinding{
+	a := &apiserver{T: t, Client: admin, kubeconfig: cli.Kubeconfig(t, config)}
+	a.role = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-topology"}}
+	a.create(a.role, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-topology"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "rrpool-topology"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}},
 	})
-	return r
+	return a
 }
 
-func (r *real) create(objects ...client.Object) {
-	r.Helper()
+func (a *apiserver) create(objects ...client.Object) {
+	a.Helper()
 	for _, object := range objects {
-		require.NoError(r, r.Create(r.Context(), object))
-		r.Cleanup(func() { _ = r.Delete(r.T.Context(), object) })
+		require.NoError(a, a.Create(a.Context(), object))
+		a.Cleanup(func() { _ = a.Delete(context.Background(), object) }) // the test's own context is over by then
 	}
 }
 
 // calico creates an object of Calico's, as YAML.
-func (r *real) calico(content string, args ...any) {
-	r.Helper()
+func (a *apiserver) calico(content string, args ...any) {
+	a.Helper()
 	object := &unstructured.Unstructured{}
-	require.NoError(r, yaml.Unmarshal(fmt.Appendf(nil, content, args...), &object.Object))
+	require.NoError(a, yaml.Unmarshal(fmt.Appendf(nil, content, args...), &object.Object))
 	object.SetAPIVersion("crd.projectcalico.org/v1")
-	r.create(object)
+	a.create(object)
 }
 
-func (r *real) node(name, zone, address string, labels, annotations map[string]string) {
-	r.Helper()
+func (a *apiserver) node(name, zone, address string, labels, annotations map[string]string) {
+	a.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}, Annotations: map[string]string{"projectcalico.org/IPv4Address": address + "/24"},
 	}}
@@ -89,17 +91,17 @@ func (r *real) node(name, zone, address string, labels, annotations map[string]s
 	for key, value := range annotations {
 		node.Annotations[key] = value
 	}
-	r.create(node)
+	a.create(node)
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	require.NoError(r, r.Status().Update(r.Context(), node))
+	require.NoError(a, a.Status().Update(a.Context(), node))
 }
 
 // await asks until the answer is as wanted: rights take a moment.
-func (r *real) await(good func(cli.Answer) bool, args ...string) cli.Answer {
-	r.Helper()
+func (a *apiserver) await(good func(cli.Answer) bool, args ...string) cli.Answer {
+	a.Helper()
 	var got cli.Answer
-	require.Eventually(r, func() bool {
-		got = ask(r.T, append([]string{"topology", "--kubeconfig", r.kubeconfig}, args...)...)
+	require.Eventually(a, func() bool {
+		got = ask(a.T, append([]string{"topology", "--kubeconfig", a.kubeconfig}, args...)...)
 		return good(got)
 	}, 20*time.Second, 50*time.Millisecond)
 	return got
@@ -108,34 +110,34 @@ func (r *real) await(good func(cli.Answer) bool, args ...string) cli.Answer {
 // Calico's objects on a real apiserver, seen by a user with the rights of the docs, who
 // gains them one by one.
 func TestARealApiserver(t *testing.T) {
-	r := newReal(t)
-	got := ask(t, "topology", "--kubeconfig", r.kubeconfig)
+	a := newAPIServer(t)
+	got := ask(t, "topology", "--kubeconfig", a.kubeconfig)
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "may not get routereflectorpools.rrpool.io", "without a cluster: rrpool topology --nodes 500 --zones 3")
 
 	rules := docsRole(t).Rules
-	r.role.Rules = rules[:1]
-	require.NoError(t, r.Update(t.Context(), r.role))
-	got = r.await(func(a cli.Answer) bool { return !strings.Contains(a.Err, "routereflectorpools") })
+	a.role.Rules = rules[:1]
+	require.NoError(t, a.Update(t.Context(), a.role))
+	got = a.await(func(got cli.Answer) bool { return !strings.Contains(got.Err, "routereflectorpools") })
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "crd.projectcalico.org", "kubectl auth can-i list bgppeers.crd.projectcalico.org")
 
-	r.role.Rules = append(rules[:1:1], rules[2:]...)
-	require.NoError(t, r.Update(t.Context(), r.role))
-	got = r.await(func(a cli.Answer) bool { return !strings.Contains(a.Err, "crd.projectcalico.org") })
+	a.role.Rules = slices.Delete(slices.Clone(rules), 1, 2)
+	require.NoError(t, a.Update(t.Context(), a.role))
+	got = a.await(func(got cli.Answer) bool { return !strings.Contains(got.Err, "crd.projectcalico.org") })
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "nodes", "forbidden")
 
-	r.role.Rules = rules
-	require.NoError(t, r.Update(t.Context(), r.role))
-	got = r.await(func(a cli.Answer) bool { return a.Code == 0 })
+	a.role.Rules = rules
+	require.NoError(t, a.Update(t.Context(), a.role))
+	got = a.await(func(got cli.Answer) bool { return got.Code == 0 })
 	require.Contains(t, got.Out, "No node has a BGP address: there is nothing to draw.")
 
-	r.populate()
-	got = r.await(func(a cli.Answer) bool { return a.Code == 0 && strings.Contains(a.Out, "3 clients") }, "-o", "json")
+	a.populate()
+	got = a.await(func(got cli.Answer) bool { return got.Code == 0 && strings.Contains(got.Out, "3 clients") }, "-o", "json")
 	require.Equal(t, "‼ BGPPeer broken: its selector \"has(\" cannot be read", got.Err[:len("‼ BGPPeer broken: its selector \"has(\" cannot be read")])
 	var n Network
 	require.NoError(t, json.Unmarshal([]byte(got.Out), &n))
@@ -145,15 +147,15 @@ func TestARealApiserver(t *testing.T) {
 	require.Equal(t, "2 reflectors, 3 clients, cluster ID 244.0.0.1, node-to-node mesh: off", n.headline())
 	require.Equal(t, []string{"1 BGPPeer that leads out of the cluster: not drawn (tor)"}, n.Notes)
 
-	again := ask(t, "topology", "--kubeconfig", r.kubeconfig, "-o", "json")
+	again := ask(t, "topology", "--kubeconfig", a.kubeconfig, "-o", "json")
 	require.Equal(t, got, again, "the same cluster, the same bytes")
 
-	narrow := askIn(t, terminal.Streams{Terminal: true, Width: 60}, "topology", "--kubeconfig", r.kubeconfig)
+	narrow := askIn(t, terminal.Streams{Terminal: true, Width: 60}, "topology", "--kubeconfig", a.kubeconfig)
 	require.Zero(t, narrow.Code)
 	cli.RequireWidth(t, narrow.Err, 60)
 
-	r.create(&v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
-	got = r.await(func(a cli.Answer) bool { return strings.Contains(a.Out, ", step ") })
+	a.create(&v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, ", step ") })
 	require.Zero(t, got.Code)
 	if keep := os.Getenv("RRPOOL_SCREENSHOT"); keep != "" {
 		require.NoError(t, os.WriteFile(keep+"/real.svg", []byte(got.Out), 0o600))
@@ -161,19 +163,19 @@ func TestARealApiserver(t *testing.T) {
 }
 
 // populate makes a cluster of two zones, one session of which is down.
-func (r *real) populate() {
+func (a *apiserver) populate() {
 	reflector := map[string]string{role: ""}
 	id := map[string]string{"projectcalico.org/RouteReflectorClusterID": "244.0.0.1"}
-	r.node("rr-a", "a", "10.0.0.1", reflector, id)
-	r.node("rr-b", "b", "10.0.0.2", reflector, id)
-	r.node("w-1", "a", "10.0.0.11", nil, nil)
-	r.node("w-2", "a", "10.0.0.12", nil, nil)
-	r.node("w-3", "b", "10.0.0.13", nil, nil)
-	r.calico("kind: BGPConfiguration\nmetadata: {name: default}\nspec: {nodeToNodeMeshEnabled: false}")
-	r.calico("kind: BGPPeer\nmetadata: {name: rrpool-clients}\nspec: {nodeSelector: '!has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
-	r.calico("kind: BGPPeer\nmetadata: {name: rrpool-reflectors}\nspec: {nodeSelector: 'has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
-	r.calico("kind: BGPPeer\nmetadata: {name: tor}\nspec: {peerIP: 192.0.2.1, asNumber: 64513}")
-	r.calico("kind: BGPPeer\nmetadata: {name: broken}\nspec: {nodeSelector: 'has(', peerSelector: 'all()'}")
+	a.node("rr-a", "a", "10.0.0.1", reflector, id)
+	a.node("rr-b", "b", "10.0.0.2", reflector, id)
+	a.node("w-1", "a", "10.0.0.11", nil, nil)
+	a.node("w-2", "a", "10.0.0.12", nil, nil)
+	a.node("w-3", "b", "10.0.0.13", nil, nil)
+	a.calico("kind: BGPConfiguration\nmetadata: {name: default}\nspec: {nodeToNodeMeshEnabled: false}")
+	a.calico("kind: BGPPeer\nmetadata: {name: rrpool-clients}\nspec: {nodeSelector: '!has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
+	a.calico("kind: BGPPeer\nmetadata: {name: rrpool-reflectors}\nspec: {nodeSelector: 'has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
+	a.calico("kind: BGPPeer\nmetadata: {name: tor}\nspec: {peerIP: 192.0.2.1, asNumber: 64513}")
+	a.calico("kind: BGPPeer\nmetadata: {name: broken}\nspec: {nodeSelector: 'has(', peerSelector: 'all()'}")
 	for name, others := range map[string][]string{"rr-a": {"10.0.0.2", "10.0.0.12", "10.0.0.13"}, "rr-b": {"10.0.0.1", "10.0.0.11", "10.0.0.12", "10.0.0.13"}} {
 		var peers []string
 		for _, other := range others {
@@ -182,7 +184,7 @@ func (r *real) populate() {
 		if name == "rr-a" {
 			peers = append(peers, "{peerIP: 10.0.0.11, type: NodePeer, state: Connect, since: '09:00:00'}")
 		}
-		r.calico("kind: CalicoNodeStatus\nmetadata: {name: rrpool-%[1]s, labels: {%[2]s: %[3]s}}\nspec: {node: %[1]s, classes: [Agent, BGP], updatePeriodSeconds: 10}\n"+
+		a.calico("kind: CalicoNodeStatus\nmetadata: {name: rrpool-%[1]s, labels: {%[2]s: %[3]s}}\nspec: {node: %[1]s, classes: [Agent, BGP], updatePeriodSeconds: 10}\n"+
 			"status: {lastUpdated: '2026-11-21T09:00:00Z', agent: {birdV4: {state: Ready}}, bgp: {numberEstablishedV4: 4, numberNotEstablishedV4: 0, numberEstablishedV6: 0, numberNotEstablishedV6: 0, peersV4: [%[4]s]}}",
 			name, v1alpha1.ManagedByLabel, v1alpha1.ManagedByValue, strings.Join(peers, ", "))
 	}

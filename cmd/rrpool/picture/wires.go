@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // arrival is where a wire, or the trunk, comes to the reflectors of a zone.
@@ -53,12 +52,12 @@ func (s *sheet) curve(e end, y float64) {
 	half := (from + to) / 2
 	d := fmt.Sprintf("M%g %gH%gC%g %g %g %g %g %g", round(s.wordsX), round(e.y), round(from),
 		round(half), round(e.y), round(half), round(y), round(to), round(y))
-	s.Wires = append(s.Wires, path{D: d, Class: "wire-" + looks[s.of(e.Sessions)].name, Title: s.wireTitle(e, zoneName(s.Network.Zones[e.zones[0]].Name))})
+	s.Wires = append(s.Wires, path{D: d, Class: "wire-" + looks[s.of(e.Sessions)].name, Title: s.wireTitle(e, zoneName(s.Zones[e.zones[0]].Name))})
 }
 
 // wireTitle is what a pointer over the wire shows.
 func (s *sheet) wireTitle(e end, to string) string {
-	return fmt.Sprintf("%s of %s with %s of %s: %s", count(e.group.Clients, "client"), zoneName(s.Network.Zones[e.zone].Name),
+	return fmt.Sprintf("%s of %s with %s of %s: %s", count(e.group.Clients, "client"), zoneName(s.Zones[e.zone].Name),
 		count(e.reflectors, "reflector"), to, s.sessions(e.Sessions))
 }
 
@@ -125,108 +124,5 @@ func (s *sheet) branch(zone int, y float64) {
 	from := (p.panel + p.bottom) / 2
 	half := (s.trunkX() + s.panelX) / 2
 	d := fmt.Sprintf("M%g %gC%g %g %g %g %g %g", s.trunkX(), round(from), round(half), round(from), round(half), round(y), round(s.panelX), round(y))
-	s.Wires = append(s.Wires, path{D: d, Class: "wire-" + looks[s.of(sum)].name, Title: zoneName(s.Network.Zones[zone].Name) + ": " + s.sessions(sum)})
-}
-
-// buses draws the mesh on the left, and what joins the reflectors on the right.
-func (s *sheet) buses() {
-	if len(s.meshTaps) > 0 {
-		var d strings.Builder
-		fmt.Fprintf(&d, "M%g %gV%g", s.meshX, round(s.meshTaps[0]+7), round(s.meshTaps[len(s.meshTaps)-1]))
-		for _, y := range s.meshTaps[1:] {
-			fmt.Fprintf(&d, "M%g %gH%g", s.meshX, round(y), s.cardX)
-			s.Front = append(s.Front, shape{s.meshX - 3.5, y - 3.5, 7, 7, 3.5, "meshed"})
-		}
-		if len(s.meshTaps) > 1 {
-			s.Wires = append(s.Wires, path{D: d.String(), Class: "mesh", Title: s.meshLine()})
-		}
-		s.Wires = append(s.Wires, path{D: ringPath(s.meshX, s.meshTaps[0]), Class: "mesh", Title: s.meshLine()})
-	}
-	if len(s.busTaps) == 0 {
-		return
-	}
-	title := s.ring.words(s.Network)
-	last := s.busTaps[len(s.busTaps)-1].y
-	s.Wires = append(s.Wires,
-		path{D: fmt.Sprintf("M%g %gV%g", s.busX, round(s.busTaps[0].y+7), round(last)), Class: "bus", Title: title},
-		path{D: ringPath(s.busX, s.busTaps[0].y), Class: "bus", Title: title})
-	for _, t := range s.busTaps[1:] {
-		s.joint(s.busX, t.y)
-		d := fmt.Sprintf("M%g %gH%g", round(s.panelX+s.panelWidth), round(t.y), s.busX)
-		s.Wires = append(s.Wires, path{D: d, Class: "wire-" + looks[t.state].name, Title: t.title})
-	}
-}
-
-// ringPath is a circle around x and y: each with each.
-func ringPath(x, y float64) string {
-	const r = 7.0
-	return fmt.Sprintf("M%g %ga%g %g 0 1 1 %g 0a%g %g 0 1 1 %g 0z", round(x-r), round(y), r, r, 2*r, r, r, -2*r)
-}
-
-// footer writes the legend and the notes, and gives where they end.
-func (s *sheet) footer(y float64) float64 {
-	x := margin
-	for _, state := range s.used() {
-		words := looks[state].words
-		wide := 36 + 14 + widthOf(words, fontSize) + 22
-		if x+wide > s.Width-margin && x > margin {
-			x, y = margin, y+lineStep+4
-		}
-		s.Wires = append(s.Wires, path{D: fmt.Sprintf("M%g %gh32", round(x), round(y+8)), Class: "wire-" + looks[state].name})
-		s.Marks = append(s.Marks, mark{x + 42, y + 8, state})
-		s.write(words, x+54, y+12, s.Width-margin-x-54, fontSize, "soft")
-		x += wide + 8
-	}
-	if x > margin {
-		y += lineStep + 8
-	}
-	for _, note := range s.notes() {
-		y += s.paragraph(note, margin, y, s.Width-2*margin, fontSize, "soft")
-	}
-	return y
-}
-
-// used are the states in the picture, in the order of the legend.
-func (s *sheet) used() []state {
-	seen := map[state]bool{}
-	for _, m := range s.Marks {
-		seen[m.State] = true
-	}
-	for _, e := range s.ends {
-		seen[s.of(e.Sessions)] = true
-	}
-	for _, t := range s.busTaps {
-		seen[t.state] = true
-	}
-	var out []state
-	for _, state := range states {
-		if seen[state] && (state != idle || s.hasIdle()) {
-			out = append(out, state)
-		}
-	}
-	return out
-}
-
-// hasIdle: some reflector has no sessions. Lines of a card are idle as well, and need no legend.
-func (s *sheet) hasIdle() bool {
-	for _, zone := range s.Network.Zones {
-		for _, r := range zone.Reflectors {
-			if r.Expected == 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// notes explain the picture, and say what is not in it.
-func (s *sheet) notes() []string {
-	var out []string
-	if len(s.ends) > 0 {
-		out = append(out, "A line is all BGP sessions of a group of clients with a zone's reflectors: clients × reflectors.")
-	}
-	if len(s.Network.Zones) == 0 {
-		out = append(out, nothing)
-	}
-	return append(out, s.Notes...)
+	s.Wires = append(s.Wires, path{D: d, Class: "wire-" + looks[s.of(sum)].name, Title: zoneName(s.Zones[zone].Name) + ": " + s.sessions(sum)})
 }

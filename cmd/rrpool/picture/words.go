@@ -42,6 +42,7 @@ func (n *Network) soMany(s Sessions) string {
 		if s.Established == 0 {
 			return "not known"
 		}
+	default: // some of them
 	}
 	text := grouped(s.Established) + " up"
 	if s.Unknown > 0 {
@@ -200,6 +201,7 @@ func (n *Network) chipText(r Reflector) string {
 		return count(r.Expected, "session")
 	case unknown:
 		return "not known"
+	default:
 	}
 	return grouped(r.Established) + "/" + grouped(r.Expected) + " up"
 }
