@@ -34,6 +34,8 @@ type sheet struct {
 	drawing
 	ring  ring
 	wires [][][]wire // by zone and group
+	// spread is what the trunk brings to each zone.
+	spread map[int]Sessions
 
 	// Where the columns are, and how wide.
 	bandX, bandWidth         float64
@@ -77,7 +79,7 @@ type end struct {
 
 // draw lays out a network.
 func draw(n *Network) drawing {
-	s := &sheet{Network: n, ring: n.ring()}
+	s := &sheet{Network: n, ring: n.ring(), spread: n.spread()}
 	for _, zone := range n.Zones {
 		var groups [][]wire
 		for _, g := range zone.Groups {
@@ -100,9 +102,9 @@ func draw(n *Network) drawing {
 
 // describe says in words what is seen, for those who cannot see it.
 func (n *Network) describe() string {
-	text := n.Subtitle + ". " + n.meshLine() + "."
+	text, ring := n.Subtitle+". "+n.meshLine()+".", n.ring()
 	for i, zone := range n.Zones {
-		text += fmt.Sprintf(" %s: %s", zoneName(zone.Name), n.panelWords(i, n.ring()))
+		text += fmt.Sprintf(" %s: %s", zoneName(zone.Name), n.panelWords(i, ring))
 		for _, g := range zone.Groups {
 			text += ", " + n.howMany(g.Clients)
 			for _, l := range n.lines(g) {

@@ -28,7 +28,7 @@ func (s *sheet) connect() {
 		}
 		arrivals[e.zones[0]] = append(arrivals[e.zones[0]], arrival{i, e.y})
 	}
-	for zone := range s.spread() {
+	for zone := range s.spread {
 		arrivals[zone] = append(arrivals[zone], arrival{-1, trunk})
 	}
 	for zone, in := range arrivals {
@@ -84,7 +84,7 @@ func (s *sheet) trunkEnds() (low, high float64) {
 
 // stem draws the trunk itself, and what comes to it from the groups.
 func (s *sheet) stem() {
-	spread := s.spread()
+	spread := s.spread
 	if len(spread) == 0 {
 		return
 	}
@@ -120,7 +120,7 @@ func (s *sheet) joint(x, y float64) {
 
 // branch draws what leads from the trunk to the reflectors of a zone.
 func (s *sheet) branch(zone int, y float64) {
-	p, sum := s.zones[zone], s.spread()[zone]
+	p, sum := s.zones[zone], s.spread[zone]
 	from := (p.panel + p.bottom) / 2
 	half := (s.trunkX() + s.panelX) / 2
 	d := fmt.Sprintf("M%g %gC%g %g %g %g %g %g", s.trunkX(), round(from), round(half), round(from), round(half), round(y), round(s.panelX), round(y))
