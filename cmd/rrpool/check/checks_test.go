@@ -299,6 +299,7 @@ func TestNodesAndProviders(t *testing.T) {
 			obstacle("CloudUnavailable")(f)
 			f.object.Spec.Provider.IKS.Endpoint = v1alpha1.EndpointPrivate
 		}, want: Warning, says: "IBM's network only"},
+		"a cloud with an odd answer":  {id: "cloud", edit: obstacle("CloudQuotaExceeded"), want: Error, says: "see what to do about CloudQuotaExceeded"},
 		"a cloud that is busy":        {id: "cloud", edit: obstacle("CloudRateLimited"), want: Warning},
 		"a cloud that was not asked":  {id: "cloud", edit: func(f *facts) { f.survey.Pool = nil }, want: Note, says: "was not asked"},
 		"somebody else's pool":        {id: "worker-pool", edit: obstacle("PoolConflict"), want: Error, page: "conditions.md#poolconflict"},

@@ -169,7 +169,8 @@ var cloudAnswers = onIKS(func(f facts) *Result {
 	case reason == "CloudRateLimited":
 		return warn("IBM Cloud wants to be asked less often: %s", f.survey.Obstacle.Message).reason(reason).do("run this again in a minute")
 	case strings.HasPrefix(reason, "Cloud"):
-		return fail("IBM Cloud: %s: %s", reason, f.survey.Obstacle.Message).reason(reason).do("%s", cloudRemedies[reason])
+		return fail("IBM Cloud: %s: %s", reason, f.survey.Obstacle.Message).reason(reason).
+			do("%s", cmp.Or(cloudRemedies[reason], "see what to do about "+reason+":"))
 	case f.survey.Pool != nil:
 		return fine("IBM Cloud answers, and the key may read the cluster and its worker pools").
 			also("whether the key may also order workers is only told when it does: it needs the role Operator or Administrator on the cluster")

@@ -150,5 +150,5 @@ func TestWaitingForACluster(t *testing.T) {
 	_, v, got := w.checkIn(s, "", "--wait", "1m")
 	require.Zero(t, got.Code, got.Out)
 	require.True(t, v.Fit)
-	require.Contains(t, got.Err, "waiting, 1m0s left: × manager-rights, manager\n")
+	require.Contains(t, got.Err, " left: × manager-rights, manager\n")
 }

@@ -74,6 +74,22 @@ func TestTheManagersOwnRole(t *testing.T) {
 	require.Contains(t, got.Out, "\nFit, as far as could be seen: 0 ×, ")
 }
 
+// Who may do nothing is told what he may not see, and nothing of that is right.
+func TestWhoMayDoNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fit()
+	checks, v, got := w.check("nobody")
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Err)
+	require.Equal(t, []string{"sight"}, v.wrong())
+	for id, c := range checks {
+		if id != "sight" && id != "apiserver" && id != "kubernetes-version" {
+			require.True(t, c.Unchecked, "%s: %s", id, c.Message)
+		}
+	}
+	require.Contains(t, checks["manager-rights"].Details[0], "you yourself lack 46 of the 46 rights")
+}
+
 // The negative control: one right is taken away, and it is named. It cannot be seen but
 // by asking.
 func TestOneRightIsMissing(t *testing.T) {
