@@ -23,7 +23,9 @@ func (s *sheet) columns() {
 	}
 	s.Width = round(max(right+edge, narrowest))
 	s.bandWidth = s.Width - edge - s.bandX
-	if s.panelWidth > 0 {
+	if s.panelWidth == 0 {
+		s.cardWidth = s.bandWidth - 2*padding // there is nothing beside them
+	} else {
 		s.curveWidth += s.Width - edge - right
 		s.panelX = s.curveX + s.curveWidth
 	}

@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -13,10 +14,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -120,6 +123,45 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 			cli.RequireSentence(t, got.Err, append(tc.says, "without a cluster: rrpool topology --nodes 500 --zones 3")...)
 		})
 	}
+}
+
+// calicoless is an apiserver without Calico, and with a node.
+func calicoless() http.Handler {
+	answer := func(w http.ResponseWriter, object any) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(object)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/apis/rrpool.io/v1alpha1/routereflectorpools/default", func(w http.ResponseWriter, _ *http.Request) {
+		object, _ := crd.Default()
+		answer(w, object)
+	})
+	mux.HandleFunc("/api/v1/nodes", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, corev1.NodeList{
+			TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}},
+		})
+	})
+	return mux
+}
+
+func TestAClusterWithoutCalico(t *testing.T) {
+	got := ask(t, "topology", "--kubeconfig", cli.Serve(t, calicoless()))
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Out, "no picture of nothing")
+	cli.RequireSentence(t, got.Err, `nothing to draw in the cluster of context "rrpool"`, "the API has no BGPPeer", "install Calico")
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	kubeconfig := cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		interrupt()
+		<-r.Context().Done()
+	}))
+	var out, said strings.Builder
+	s := cli.Defaults(terminal.Streams{Out: &out, Err: &said})
+	require.Equal(t, 1, terminal.Run(ctx, cli.Root(New(s)), []string{"topology", "--kubeconfig", kubeconfig}, s))
+	require.Equal(t, "rrpool: interrupted\n", said.String())
+	require.Empty(t, out.String())
 }
 
 // A network that one thinks of needs no cluster, not even one that is configured.

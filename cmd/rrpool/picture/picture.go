@@ -158,7 +158,11 @@ func (f *pictureFlags) look(ctx context.Context) (Network, error) {
 	if seen.Asked {
 		o.step = seen.Step.Name
 	}
-	return live(o), nil
+	n := live(o)
+	if len(n.Zones) == 0 && len(n.Warnings) > 0 {
+		return Network{}, fmt.Errorf("there is nothing to draw in the cluster of context %q: %s", connection.Name, n.Warnings[0])
+	}
+	return n, nil
 }
 
 // readAll reads a file, or standard input.
