@@ -81,7 +81,15 @@ func TestARealApiserver(t *testing.T) {
 	require.NoError(t, err)
 	operator, err := plane.UserConfig("operator")
 	require.NoError(t, err)
-	began := time.Now().Add(-time.Second)
+	began := time.Now()
+	t.Cleanup(func() {
+		meta := metav1.ObjectMeta{Name: theRole(t).Name}
+		pool := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+		for _, o := range []client.Object{&rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta}, pool} {
+			require.NoError(t, client.IgnoreNotFound(admin.Delete(context.Background(), o)))
+		}
+		require.NoError(t, admin.DeleteAllOf(context.Background(), &corev1.Node{}))
+	})
 
 	role := theRole(t)
 	all := role.Rules[0].Verbs
