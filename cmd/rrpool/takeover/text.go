@@ -151,7 +151,7 @@ func warningsOf(f *Found) []string {
 func show(f *Found, s Step) shown {
 	out := shown{
 		Title: s.Title, Why: s.Why, Cost: s.Cost, Then: s.Then, Checks: []check{},
-		Commands: slices.Concat([]string{}, s.Commands, commands(s.Actions)),
+		Commands: append(append([]string{}, s.Commands...), commands(s.Actions)...),
 	}
 	for _, w := range s.Waits {
 		c := check{
