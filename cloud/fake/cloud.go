@@ -134,6 +134,9 @@ func (c *Cloud) move() {
 
 func (c *Cloud) order(zone string) {
 	c.serial++
+	for c.taken(fmt.Sprintf("worker-%04d", c.serial)) {
+		c.serial++
+	}
 	w := &worker{since: c.now(), Worker: cloud.Worker{
 		ID: fmt.Sprintf("worker-%04d", c.serial), Zone: zone, Flavor: c.pool.flavor,
 		State: cloud.WorkerProvisioning, Message: "ordered",
@@ -152,6 +155,10 @@ func (c *Cloud) order(zone string) {
 		c.untainted = append(c.untainted, w.ID)
 	}
 	c.pool.workers = append(c.pool.workers, w)
+}
+
+func (c *Cloud) taken(id string) bool {
+	return slices.ContainsFunc(c.pool.workers, func(w *worker) bool { return w.ID == id })
 }
 
 // usable counts the workers that use up quota.

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/controllers/calico"
 )
 
 func main() { os.Exit(start()) }
@@ -36,4 +37,5 @@ func start() int {
 func silence() {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
+	calico.RedirectLogs(logr.Discard())
 }

@@ -6,8 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/check"
 	"github.com/rrpool/rrpool/cmd/rrpool/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
+	"github.com/rrpool/rrpool/cmd/rrpool/migrate"
+	"github.com/rrpool/rrpool/cmd/rrpool/picture"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
+	"github.com/rrpool/rrpool/cmd/rrpool/takeover"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 )
 
@@ -33,15 +38,23 @@ func newRoot(called string, s terminal.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   terminal.Program,
 		Short: "Route reflectors for Calico, without losing a packet",
-		Long: "rrpool answers questions about the route reflectors of a Calico cluster.\n\n" +
+		Long: "rrpool answers questions about the route reflectors of a Calico cluster, and sends it onto them and back.\n\n" +
 			"What was asked for goes to standard output, everything else to standard error.\n" +
-			"Exit codes: 0 answered, 1 not answered (one sentence on standard error says why).",
+			"Exit codes: 0 done or answered, 1 not (one sentence on standard error says why), 2 where plan finds changes.",
+		Example: `  rrpool check --pre      is this cluster fit for route reflectors?
+  rrpool plan             what would happen, and what would it cost?
+  rrpool migrate          do it, and watch
+  rrpool status --watch   where is it now?
+  rrpool rollback         back to the full mesh`,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: called},
 		Args:        terminal.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
 	}
-	root.AddCommand(cost.New(s), forecast.New(s), newVersion(s))
+	root.AddCommand(
+		check.New(s), forecast.New(s), migrate.New(s), migrate.NewRollback(s), status.New(s), cost.New(s),
+		picture.New(s), takeover.New(s), newVersion(s),
+	)
 	return root
 }

@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// patience is how long the model may wait for one and the same thing.
+	// patience is how long the model may wait for one and the same thing, and most how
+	// long all of it may take: a thousand nodes take over one role after the other in hours.
 	patience = 3 * time.Hour
+	most     = 7 * 24 * time.Hour
 	// reasonStuck is the reason when that was not enough.
 	reasonStuck = "NeverDone"
 )
@@ -104,9 +106,9 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 	case turn.Step.Name == rollout.Steady && turn.Changes == 0 && s.model.Quiet():
 		r.out.Settled = true
 		return true, nil
-	case s.model.Now().Sub(r.since) > patience:
-		r.out.Problem = &plan.Problem{Reason: reasonStuck, Message: fmt.Sprintf("in the model the manager waits for more than %s for %s: this is a "+
-			"mistake of the model or of the manager, please report it (rrpool report)", patience, strings.Join(turn.WaitingFor, "; "))}
+	case s.model.Now().Sub(r.since) > patience, s.model.Now().Sub(r.began) > most:
+		r.out.Problem = &plan.Problem{Reason: reasonStuck, Message: fmt.Sprintf("in the model the manager is not done after %s; it waits for %s: this is a "+
+			"mistake of the model or of the manager, please report it (rrpool report)", s.model.Now().Sub(r.began).Round(time.Minute), strings.Join(turn.WaitingFor, "; "))}
 		return true, nil
 	}
 	if s.step == "" || s.moved {

@@ -125,8 +125,13 @@ func clusterID(nodes []plan.Node) string {
 
 // nodeName names the node of a machine that does not exist yet.
 func (s *stage) nodeName(zone, _ string) string {
-	s.ordered[zone]++
-	return fmt.Sprintf("new-%s-%d", zone, s.ordered[zone])
+	for {
+		s.ordered[zone]++
+		name := fmt.Sprintf("new-%s-%d", zone, s.ordered[zone])
+		if !slices.ContainsFunc(s.model.Nodes(), func(n plan.Node) bool { return n.Name == name }) {
+			return name
+		}
+	}
 }
 
 func (s *stage) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {

@@ -5,7 +5,6 @@ package survey
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -111,11 +110,7 @@ type eyes struct {
 	stopped    chan struct{}
 }
 
-// quieten keeps what Calico's library logs away from our sentences.
-var quieten = sync.OnceFunc(func() { calico.RedirectLogs(logr.Discard()) })
-
 func open(ctx context.Context, c *cluster.Connection, namespace string) (*eyes, error) {
-	quieten()
 	config := rest.CopyConfig(c.Config)
 	config.Timeout = 0 // a watch has no end
 	adapter, err := calico.New(calico.Config{RestConfig: config, Nodes: c.Client, Writer: c.Client, Log: logr.Discard()})

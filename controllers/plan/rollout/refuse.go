@@ -21,7 +21,7 @@ func refuse(v *view) *Step {
 	if s := hold(v); s != nil {
 		return s
 	}
-	for _, check := range []func(*view) *plan.Problem{mixedAS, foreignReflector, nameTaken, foreignPeer, foreignLabel} {
+	for _, check := range []func(*view) *plan.Problem{mixedAS, foreignReflector, nameTaken, foreignPeer, foreignLabel, tooFewNodes} {
 		if p := check(v); p != nil {
 			return refusal(*p)
 		}
@@ -140,6 +140,17 @@ func foreignLabel(v *view) *plan.Problem {
 		}
 	}
 	return nil
+}
+
+// tooFewNodes: with nobody left to be a client, the mesh could never go.
+func tooFewNodes(v *view) *plan.Problem {
+	if v.d.Dedicated || !v.starting() || v.total == 0 || len(v.clients) == 0 || len(v.clients)+len(v.unready) > v.total {
+		return nil
+	}
+	return &plan.Problem{Reason: "TooFewNodes", Message: fmt.Sprintf(
+		"all %d nodes that speak BGP would be route reflectors, and nobody their client, which is what the full mesh is: "+
+			"add nodes, lower spec.sizing.min or spec.sizing.minPerZone, or delete this object", len(v.clients),
+	)}
 }
 
 // strayLabels takes our label from nodes that somebody else put it on. Such a
