@@ -136,3 +136,11 @@ func (f facts) problem(reason string) *plan.Problem {
 	}
 	return nil
 }
+
+// obstacle is the reason why the provider is of no use, "" for none.
+func (f facts) obstacle() string {
+	if f.survey == nil || f.survey.Obstacle == nil {
+		return ""
+	}
+	return f.survey.Obstacle.Reason
+}

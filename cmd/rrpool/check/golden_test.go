@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,13 +15,22 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
+// readDefinition reads our CRD, once: it is long.
+var readDefinition = sync.OnceValues(func() (*apiextensionsv1.CustomResourceDefinition, error) {
+	content, err := os.ReadFile("../../../config/crd/rrpool.io_routereflectorpools.yaml")
+	if err != nil {
+		return nil, err
+	}
+	out := &apiextensionsv1.CustomResourceDefinition{}
+	return out, yaml.Unmarshal(content, out)
+})
+
 // ownDefinition is our CRD as an apiserver has it that has taken it.
 func ownDefinition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	content, err := os.ReadFile("../../../config/crd/rrpool.io_routereflectorpools.yaml")
+	read, err := readDefinition()
 	require.NoError(t, err)
-	out := &apiextensionsv1.CustomResourceDefinition{}
-	require.NoError(t, yaml.Unmarshal(content, out))
+	out := read.DeepCopy()
 	out.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
 	return out
 }

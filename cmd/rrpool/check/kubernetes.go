@@ -109,8 +109,6 @@ func yourself(a answer) []string {
 
 // others are the rights that few has left out.
 func others(rights []right) []string {
-	if len(rights) <= shown {
-		return nil
-	}
-	return named(rights[shown:])
+	all := named(rights)
+	return all[min(shown, len(all)):]
 }

@@ -123,11 +123,23 @@ func escalating() []right {
 	return out
 }
 
-// named are the rights as they are shown.
+// named are the rights as they are shown: what may be done to one thing, together.
 func named(rights []right) []string {
-	out := make([]string, 0, len(rights))
+	var things []right
+	verbs := map[right][]string{}
 	for _, r := range rights {
-		out = append(out, r.String())
+		thing := r
+		thing.verb = ""
+		if verbs[thing] == nil {
+			things = append(things, thing)
+		}
+		verbs[thing] = append(verbs[thing], r.verb)
+	}
+	out := make([]string, 0, len(things))
+	for _, thing := range things {
+		one := thing
+		one.verb = strings.Join(verbs[thing], ",")
+		out = append(out, one.String())
 	}
 	return out
 }

@@ -1,0 +1,75 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+)
+
+func requireSound(r *rapid.T, v view, blind map[string]bool) {
+	require.NotEmpty(r, v.Next)
+	for _, g := range v.Groups {
+		for _, c := range g.Checks {
+			require.False(r, blind[c.ID] && c.Status == OK, "%s: %s", c.ID, c.Message)
+			require.False(r, c.Status == Error && (c.Remedy == "" || c.Link == ""), "%s: %s", c.ID, c.Message)
+			require.False(r, c.Unchecked && c.Status != Warning, "%s: %s", c.ID, c.Message)
+		}
+	}
+}
+
+// Whatever may not be looked at, in whatever company: no check falls over, what it
+// depends on is not called right, and every error has a remedy and a link.
+func TestAnyBlindness(t *testing.T) {
+	const why = "somebody may not"
+	// What hides a fact, and the checks that cannot be right without it.
+	hide := map[string]struct {
+		edit func(*facts)
+		ids  []string
+	}{
+		"manager's rights": {func(f *facts) { f.rights.manager.hidden = why }, []string{"manager-rights"}},
+		"own rights":       {func(f *facts) { f.rights.user.hidden = why }, []string{"escalation"}},
+		"install rights":   {func(f *facts) { f.rights.install.hidden = why }, []string{"install-rights"}},
+		"definition":       {func(f *facts) { f.own.definition.found, f.own.definition.hidden = false, why }, []string{"crd"}},
+		"object":           {func(f *facts) { f.own.pool.found, f.own.pool.hidden = false, why }, []string{"object"}},
+		"manager":          {func(f *facts) { f.own.manager.found, f.own.manager.hidden = false, why }, []string{"manager"}},
+		"version":          {func(f *facts) { f.calico.version.found, f.calico.version.hidden = false, why }, []string{"calico-version"}},
+		"calico-node":      {func(f *facts) { f.calico.nodes.found, f.calico.nodes.hidden = false, why }, []string{"calico-node"}},
+		"reports":          {func(f *facts) { f.calico.reports.found, f.calico.reports.hidden = false, why }, []string{"node-status", "reporter"}},
+		"pools":            {func(f *facts) { f.calico.pools.found, f.calico.pools.hidden = false, why }, []string{"routes"}},
+		"Felix":            {func(f *facts) { f.calico.routes.found, f.calico.routes.hidden = false, why }, []string{"routes"}},
+		"password":         {func(f *facts) { f.calico.passwords[0].filled.hidden = why }, []string{"password"}},
+		"its reader":       {func(f *facts) { f.calico.passwords[0].readable.hidden = why }, []string{"password"}},
+		"key":              {func(f *facts) { f.provide.key.found, f.provide.key.hidden = false, why }, []string{"credentials"}},
+		"autoscaler":       {func(f *facts) { f.provide.autoscaled.found, f.provide.autoscaled.hidden = false, why }, []string{"autoscaler"}},
+		"everything":       {func(f *facts) { f.survey, f.blind = nil, why }, []string{"sight", "decision", "calico", "bgp", "mesh", "as-numbers", "peers", "zones", "eligible", "cloud"}},
+	}
+	var names []string
+	for name := range hide {
+		names = append(names, name)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		f := onCloud(t, 3)
+		f.pre = rapid.Bool().Draw(r, "pre")
+		if rapid.Bool().Draw(r, "asked") {
+			asking(&f)
+		}
+		if rapid.Bool().Draw(r, "timer") {
+			f.object.Spec.Rollout.Gate = v1alpha1.GateTimer
+		}
+		blind := map[string]bool{}
+		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(r, "hidden") {
+			hide[name].edit(&f)
+			for _, id := range hide[name].ids {
+				blind[id] = true
+			}
+		}
+		requireSound(r, judge(f, "rrpool"), blind)
+		for _, format := range []string{"table", "json", "short"} {
+			require.NotEmpty(r, show(t, f, format, terminal.Streams{Terminal: true, Width: 60}))
+		}
+	})
+}
