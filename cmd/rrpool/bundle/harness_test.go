@@ -129,7 +129,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // object is one of a list, by its name.
 func (a *api) object(list, name string) map[string]any {
 	for _, text := range a.lists[list] {
-		if strings.Contains(text, "{name: "+name+"}") {
+		if strings.Contains(text, "{name: "+name+"}") || strings.Contains(text, "{name: "+name+",") {
 			return parsed(list, text)
 		}
 	}

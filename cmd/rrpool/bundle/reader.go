@@ -56,12 +56,8 @@ type reader struct {
 		calicoVersion    string
 		calicoImages     []string
 		calicoNamespaces []string
-		passwords        []passwordRef
 	}
 }
-
-// passwordRef names a key of a Secret with the password of BGP sessions.
-type passwordRef struct{ name, key string }
 
 func newReader(c *cluster.Connection, namespace string, lines int64, now time.Time) (*reader, error) {
 	config := rest.CopyConfig(c.Config)
@@ -135,9 +131,8 @@ type query struct {
 }
 
 // list gives all objects of a query, in the apiserver's order, which is that of names.
+// Each page may take as long as any request.
 func (r *reader) list(ctx context.Context, q query) ([]unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
-	defer cancel()
 	var out []unstructured.Unstructured
 	q.options.Limit = page
 	for {

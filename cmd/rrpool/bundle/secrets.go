@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -22,16 +24,21 @@ type keysOf struct {
 }
 
 // secrets comes first: what is learned here is taken out of all that follows. The
-// manager's namespace has the API key; the passwords of BGP sessions are in calico-node's.
+// manager's namespace has the API key. Of calico-node's only the Secrets are read that
+// BGP objects name.
 func (r *reader) secrets(ctx context.Context) {
-	r.found.passwords = r.passwords(ctx)
 	var out []keysOf
-	for _, namespace := range []string{"calico-system", "kube-system", r.namespace} {
-		own := namespace == r.namespace
-		if !own && len(r.found.passwords) == 0 {
-			continue
+	for _, namespace := range []string{"calico-system", "kube-system"} {
+		for _, name := range r.passwords(ctx) {
+			out = append(out, r.passwordIn(ctx, namespace, name)...)
 		}
-		out = append(out, r.secretsIn(ctx, namespace, own)...)
+	}
+	own, err := r.list(ctx, query{resource: core("secrets"), namespace: r.namespace})
+	if err != nil {
+		r.miss("names of the keys of Secrets in "+r.namespace, err)
+	}
+	for i := range own {
+		out = append(out, r.reduce(&own[i], false))
 	}
 	if len(out) == 0 {
 		return
@@ -44,46 +51,39 @@ func (r *reader) secrets(ctx context.Context) {
 	r.add("objects/secrets.yaml", "names of the keys of Secrets", string(content))
 }
 
-// secretsIn reduces the Secrets of a namespace: all of the manager's own, elsewhere those
-// with passwords of BGP sessions.
-func (r *reader) secretsIn(ctx context.Context, namespace string, own bool) []keysOf {
-	objects, err := r.list(ctx, query{resource: core("secrets"), namespace: namespace})
-	if err != nil {
-		r.miss("names of the keys of Secrets in "+namespace, err)
+// passwordIn reduces the Secret with a password of BGP sessions, if it is there.
+func (r *reader) passwordIn(ctx context.Context, namespace, name string) []keysOf {
+	object, err := r.objects.Resource(core("secrets")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		r.miss("the password of BGP sessions, if it is Secret "+namespace+"/"+name+", to take it out of everything else", r.c.Explain(err, "get", "secrets"))
 		return nil
 	}
-	var out []keysOf
-	for i := range objects {
-		keys, used := r.reduce(&objects[i])
-		if own || used {
-			out = append(out, keys)
-		}
-	}
-	return out
+	return []keysOf{r.reduce(object, true)}
 }
 
-// reduce learns the values of a Secret and gives the names of its keys. used says that
-// it has a password of BGP sessions.
-func (r *reader) reduce(object *unstructured.Unstructured) (out keysOf, used bool) {
-	out = keysOf{Namespace: object.GetNamespace(), Name: object.GetName(), Keys: []string{}}
+// reduce learns the values of a Secret and gives the names of its keys. sure says that
+// they are passwords, however short.
+func (r *reader) reduce(object *unstructured.Unstructured, sure bool) keysOf {
+	out := keysOf{Namespace: object.GetNamespace(), Name: object.GetName(), Keys: []string{}}
 	out.Type, _, _ = unstructured.NestedString(object.Object, "type")
 	data, _, _ := unstructured.NestedMap(object.Object, "data")
 	for key, value := range data {
 		out.Keys = append(out.Keys, key)
-		isPassword := slices.Contains(r.found.passwords, passwordRef{out.Name, key})
-		used = used || isPassword
 		text, _ := value.(string)
 		if plain, err := base64.StdEncoding.DecodeString(text); err == nil && !slices.Contains(public, key) {
-			r.redact.learn(string(plain), isPassword || secretName.MatchString(key))
+			r.redact.learn(string(plain), sure || secretName.MatchString(key))
 		}
 	}
 	slices.Sort(out.Keys)
-	return out, used
+	return out
 }
 
-// passwords are the references that BGP objects have.
-func (r *reader) passwords(ctx context.Context) []passwordRef {
-	var out []passwordRef
+// passwords are the names of Secrets that BGP objects refer to.
+func (r *reader) passwords(ctx context.Context) []string {
+	var out []string
 	for _, resource := range []string{"bgpconfigurations", "bgppeers"} {
 		objects, err := r.list(ctx, query{resource: calico(resource)})
 		if err != nil {
@@ -91,13 +91,12 @@ func (r *reader) passwords(ctx context.Context) []passwordRef {
 		}
 		for i := range objects {
 			for _, field := range []string{"nodeMeshPassword", "password"} {
-				name, _, _ := unstructured.NestedString(objects[i].Object, "spec", field, "secretKeyRef", "name")
-				key, _, _ := unstructured.NestedString(objects[i].Object, "spec", field, "secretKeyRef", "key")
-				if name != "" {
-					out = append(out, passwordRef{name, key})
+				if name, _, _ := unstructured.NestedString(objects[i].Object, "spec", field, "secretKeyRef", "name"); name != "" {
+					out = append(out, name)
 				}
 			}
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -10,10 +10,11 @@ import (
 
 // Annotations of nodes: Calico's, and rrpool's mark.
 const (
-	idAnnotation   = "projectcalico.org/RouteReflectorClusterID"
-	addrAnnotation = "projectcalico.org/IPv4Address"
-	asnAnnotation  = "projectcalico.org/ASNumber"
-	markAnnotation = "rrpool.io/reflector-since"
+	idAnnotation    = "projectcalico.org/RouteReflectorClusterID"
+	addrAnnotation  = "projectcalico.org/IPv4Address"
+	addr6Annotation = "projectcalico.org/IPv6Address"
+	asnAnnotation   = "projectcalico.org/ASNumber"
+	markAnnotation  = "rrpool.io/reflector-since"
 )
 
 // The BGPPeers of the operators.
@@ -73,9 +74,11 @@ func (f *Found) settings() bool {
 
 // Node is one that speaks BGP.
 type Node struct {
-	Name, Address string
-	ASN           uint32
-	Ready         bool
+	Name string
+	// Address is the IPv4 address that BGP uses, Address6 the IPv6 one, "" for none.
+	Address, Address6 string
+	ASN               uint32
+	Ready             bool
 	// Pods with an address of their own; -1 when nobody could count them.
 	Pods int
 	// ClusterID and Role, its label, make a reflector of it; Marked: it is rrpool's.

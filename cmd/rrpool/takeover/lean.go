@@ -73,14 +73,28 @@ func (w *way) hold() {
 		Then:  w.settled(),
 	}
 	for _, n := range w.reflectors {
-		if !slices.Contains(w.f.Ours, helperPrefix+n.Name) {
-			s.Actions = append(s.Actions, applyPeer(helperPrefix+n.Name,
-				map[string]any{"node": w.helper.Name, "peerIP": n.Address, "asNumber": int64(n.ASN)}))
+		for _, peer := range w.byAddress(n) {
+			if !slices.Contains(w.f.Ours, peer.name) {
+				s.Actions = append(s.Actions, applyPeer(peer.name,
+					map[string]any{"node": w.helper.Name, "peerIP": peer.address, "asNumber": int64(n.ASN)}))
+			}
 		}
 	}
 	if len(s.Actions) > 0 {
 		w.add(s)
 	}
+}
+
+type byAddress struct{ name, address string }
+
+// byAddress are the BGPPeers with a reflector: one for each address family that the
+// helper has as well.
+func (w *way) byAddress(n Node) []byAddress {
+	out := []byAddress{{helperPrefix + n.Name, n.Address}}
+	if n.Address6 != "" && w.helper.Address6 != "" {
+		out = append(out, byAddress{helperPrefix + n.Name + "-v6", n.Address6})
+	}
+	return out
 }
 
 // stand makes the helper what it was. Its peers go first: between two ordinary nodes one
@@ -99,8 +113,10 @@ func (w *way) stand() {
 	}
 	var names []string
 	for _, n := range w.ordinary {
-		if n.Name != w.helper.Name && (slices.Contains(w.f.Ours, helperPrefix+n.Name) || w.plans(helperPrefix+n.Name)) {
-			names = append(names, helperPrefix+n.Name)
+		for _, peer := range w.byAddress(n) {
+			if slices.Contains(w.f.Ours, peer.name) || w.plans(peer.name) {
+				names = append(names, peer.name)
+			}
 		}
 	}
 	if len(names) > 0 {

@@ -64,10 +64,8 @@ func (l *looker) readNodes(ctx context.Context) error {
 	return err
 }
 
-// list gives all objects of a kind.
+// list gives all objects of a kind. Each page may take as long as any request.
 func (l *looker) list(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.c.Timeout)
-	defer cancel()
 	var out []unstructured.Unstructured
 	options := metav1.ListOptions{Limit: page}
 	for {
@@ -128,11 +126,13 @@ func (l *looker) isNode(peerIP string) bool {
 	if with, bad := netip.ParseAddrPort(peerIP); bad == nil {
 		addr, err = with.Addr(), nil
 	}
-	return err == nil && slices.ContainsFunc(l.remote, func(n corev1.Node) bool { return addressOf(&n) == addr.String() })
+	return err == nil && slices.ContainsFunc(l.remote, func(n corev1.Node) bool { 
+		return addressOf(&n, addrAnnotation) == addr.String() || addressOf(&n, addr6Annotation) == addr.String()
+	})
 }
 
-func addressOf(n *corev1.Node) string {
-	address, _, _ := strings.Cut(n.Annotations[addrAnnotation], "/")
+func addressOf(n *corev1.Node, annotation string) string {
+	address, _, _ := strings.Cut(n.Annotations[annotation], "/")
 	return address
 }
 
@@ -225,7 +225,7 @@ func (l *looker) settleNodes(ctx context.Context) error {
 }
 
 func nodeOf(object *corev1.Node, key string) Node {
-	n := Node{Name: object.Name, Address: addressOf(object), ClusterID: object.Annotations[idAnnotation], Pods: -1}
+	n := Node{Name: object.Name, Address: addressOf(object, addrAnnotation), Address6: addressOf(object, addr6Annotation), ClusterID: object.Annotations[idAnnotation], Pods: -1}
 	_, n.Role = object.Labels[key]
 	_, n.Marked = object.Annotations[markAnnotation]
 	_, n.Helper = object.Labels[helperLabel]
@@ -239,8 +239,6 @@ func nodeOf(object *corev1.Node, key string) Node {
 }
 
 func (l *looker) count(ctx context.Context, names []string) (map[string]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.c.Timeout)
-	defer cancel()
 	web, err := rest.HTTPClientFor(l.c.Config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster's pods: %w", err)

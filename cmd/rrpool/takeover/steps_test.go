@@ -235,6 +235,27 @@ func TestWhatAStepWaitsForIsNew(t *testing.T) {
 	require.Equal(t, Wait{Node: "node-5", Mesh: 5, Peers: 1}, last["node-5"])
 }
 
+// With IPv6 the helper carries both families.
+func TestBothFamilies(t *testing.T) {
+	a := situations()["an-idle-node"]
+	for i := range 6 {
+		a.node(i, nil, map[string]any{addr6Annotation: fmt.Sprintf("fd00::%d/64", i+1)})
+	}
+	var names, gone []string
+	for _, s := range lookAt(t, a).Steps() {
+		for _, action := range s.Actions {
+			if strings.HasSuffix(action.Names[0], "node-0") || strings.HasSuffix(action.Names[0], "-v6") {
+				names = append(names, action.Names[0])
+			}
+			if action.Verb == "delete" && gone == nil {
+				gone = action.Names
+			}
+		}
+	}
+	require.Subset(t, names, []string{helperPrefix + "node-0", helperPrefix + "node-0-v6", helperPrefix + "node-1-v6"})
+	require.Equal(t, []string{helperPrefix + "node-0", helperPrefix + "node-0-v6", helperPrefix + "node-1", helperPrefix + "node-1-v6"}, gone)
+}
+
 func titles(steps []Step) []string {
 	var out []string
 	for _, s := range steps {

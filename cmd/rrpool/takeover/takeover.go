@@ -151,8 +151,6 @@ func (f *flags) ofCluster(ctx context.Context) (variables, int, error) {
 
 // operatorsOf are the Deployments of the two operators.
 func operatorsOf(ctx context.Context, c *cluster.Connection) ([]appsv1.Deployment, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	var out []appsv1.Deployment
 	var list appsv1.DeploymentList
 	for {
@@ -187,8 +185,6 @@ func zonesOf(ctx context.Context, c *cluster.Connection, key string) (int, error
 }
 
 func nodesOf(ctx context.Context, c *cluster.Connection) ([]corev1.Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	var out []corev1.Node
 	var list corev1.NodeList
 	for {
