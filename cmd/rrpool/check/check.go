@@ -39,8 +39,8 @@ reflectors come from. Every failure has a remedy, and a page that explains it. N
 
 √ right   · something to know   ‼ rrpool works, but look   × rrpool does not work, or refuses to
 
-What could not be looked at is ‼, never √. With --pre it is about installing rrpool: what you may do yourself,
-and no word about what is not there yet.
+What could not be looked at is ‼, never √. With --pre it is about installing rrpool: whether you may, and what is
+not there yet is no failure.
 
 Exit code 0 when there is no ×, 1 when there is one, or no answer.`,
 		Example: `  rrpool check --pre

@@ -163,13 +163,16 @@ func TestOwn(t *testing.T) {
 
 func TestNodesAndProviders(t *testing.T) {
 	try(t, existing, map[string]row{
-		"a small cluster":             {id: "size", want: Note, says: "the mesh is fine as well"},
-		"a large cluster":             {id: "size", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(100, "eu-de-1") }, want: OK, says: "100 nodes"},
-		"a node that is not Ready":    {id: "readiness", edit: func(f *facts) { f.survey.Cluster.Nodes[1].Ready = false }, want: Warning, says: "kubectl describe node 10.240.0.2"},
-		"one zone":                    {id: "zones", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(5, "eu-de-1") }, want: Warning, says: "eu-de-1 (5)"},
-		"a node without a zone":       {id: "zones", edit: func(f *facts) { f.survey.Cluster.Nodes[0].Zone = "" }, want: Warning, says: "10.240.0.1"},
-		"too few that can reflect":    {id: "eligible", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(1, "eu-de-1", "eu-de-2") }, want: Error, says: "2 of 2 nodes can be route reflectors", page: "conditions.md#awaitnodes"},
-		"as many nodes as reflectors": {id: "eligible", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(3, "eu-de-1") }, want: Error, says: "one has to be left"},
+		"a small cluster":          {id: "size", want: Note, says: "the mesh is fine as well"},
+		"a large cluster":          {id: "size", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(100, "eu-de-1") }, want: OK, says: "100 nodes"},
+		"a node that is not Ready": {id: "readiness", edit: func(f *facts) { f.survey.Cluster.Nodes[1].Ready = false }, want: Warning, says: "kubectl describe node 10.240.0.2"},
+		"one zone":                 {id: "zones", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(5, "eu-de-1") }, want: Warning, says: "eu-de-1 (5)"},
+		"a node without a zone":    {id: "zones", edit: func(f *facts) { f.survey.Cluster.Nodes[0].Zone = "" }, want: Warning, says: "10.240.0.1"},
+		"too few that can reflect": {id: "eligible", edit: func(f *facts) {
+			f.survey.Cluster.Nodes = nodesIn(4, "eu-de-1")
+			f.survey.Cluster.Nodes[0].Cordoned, f.survey.Cluster.Nodes[1].Ready = true, false
+		}, want: Error, says: "2 of 4 nodes can be route reflectors", page: "conditions.md#awaitnodes"},
+		"as many nodes as reflectors": {id: "eligible", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(3, "eu-de-1") }, want: Error, says: "3 route reflectors are wanted of 3 nodes", page: "conditions.md#toofewnodes"},
 		"no substitute": {id: "eligible", edit: func(f *facts) {
 			f.survey.Cluster.Nodes = nodesIn(4, "eu-de-1")
 			f.survey.Cluster.Nodes[0].Cordoned = true
@@ -236,6 +239,7 @@ func TestEveryRefusalIsSeen(t *testing.T) {
 		"MixedASNumbers":       func(f *facts) { f.survey.Cluster.Nodes[0].ASN = 1 },
 		"ForeignReflector":     func(f *facts) { f.survey.Cluster.Nodes[0].ClusterID = "1.0.0.1" },
 		"ForeignInClusterPeer": func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "p", PeerIP: "10.240.0.2"}} },
+		"TooFewNodes":          func(f *facts) { f.survey.Cluster.Nodes = nodesIn(3, "eu-de-1") },
 		"NameTaken":            func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} },
 		"ForeignLabel": func(f *facts) {
 			f.object.Spec.BGP.NodeLabel = "example.com/rr"

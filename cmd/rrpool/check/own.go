@@ -142,6 +142,7 @@ func conditions(f facts) *Result {
 // told are refusals of the manager that a check of their own explains.
 var told = []string{
 	"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "ForeignReflector", "ForeignInClusterPeer",
+	"TooFewNodes",
 }
 
 // decision: what the manager would do next, or why it would not.

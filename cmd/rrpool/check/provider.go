@@ -52,12 +52,12 @@ func eligible(f facts) *Result {
 	able, unfit := ableOf(f.survey.Cluster.Nodes, rules)
 	speaking := len(clients(f))
 	switch {
+	case speaking <= want:
+		return fail("%d route reflectors are wanted of %d nodes that speak BGP: nobody would be left to be their client", want, speaking).also(capped(unfit)...).
+			reason("TooFewNodes").do("add nodes, or lower spec.sizing.min or spec.sizing.minPerZone")
 	case able < want:
 		return fail("%d of %d nodes can be route reflectors, and %d are wanted", able, len(f.survey.Cluster.Nodes), want).also(capped(unfit)...).reason("AwaitNodes").
 			do("repair or add nodes, or lower spec.sizing.min")
-	case speaking <= want:
-		return fail("%d route reflectors are wanted of %d nodes that speak BGP: one has to be left that is none", want, speaking).reason("AwaitNodes").
-			do("add a node, or lower spec.sizing.min")
 	case able == want:
 		return warn("%d nodes can be route reflectors, and that many are wanted: none could take the place of one that fails", able).also(capped(unfit)...).
 			do("add a node, or repair those named")

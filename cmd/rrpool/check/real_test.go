@@ -108,7 +108,7 @@ func TestABrokenCluster(t *testing.T) {
 	require.Empty(t, got.Err, "the answer says it")
 	for id, says := range map[string]string{
 		"manager-rights": "no ServiceAccount", "manager": "no Deployment", "password": "calico-node may not read", "as-numbers": "2 different AS numbers",
-		"reflectors": "zone-a-node-1 (cluster ID 1.0.0.1)", "peers": "by-hand", "eligible": "2 of 3 nodes can be route reflectors, and 3 are wanted",
+		"reflectors": "zone-a-node-1 (cluster ID 1.0.0.1)", "peers": "by-hand", "eligible": "3 route reflectors are wanted of 3 nodes that speak BGP",
 	} {
 		require.Equal(t, Error, checks[id].Status, id)
 		require.Contains(t, checks[id].Message, says, id)
