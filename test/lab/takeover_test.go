@@ -28,6 +28,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/takeover"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/test/lab"
+	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
 var statusResource = schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: "caliconodestatuses"}
@@ -36,14 +37,15 @@ var statusResource = schema.GroupVersionResource{Group: "crd.projectcalico.org",
 const oldLabel = "calico-route-reflector"
 
 // The steps that `rrpool import-env --takeover` prints are taken one by one, each as printed, with what it says to wait for. Every node but
-// one has pods, the operator's reflectors included, and every pair is probed.
+// one has pods, two of the operator's three reflectors included, and every pair is probed.
 func TestTakingOverFromTheOperatorLosesNothing(t *testing.T) {
-	busy := []string{"worker-0", "worker-1"}
 	l := start(t, lab.Options{}, append(lab.Workers(5), lab.NodeSpec{Name: "idle", Zone: "zone-1"})...)
-	o := &operated{t: t, l: l, reflectors: busy}
+	o := &operated{t: t, l: l, reflectors: []string{"idle", "worker-0", "worker-1"}}
 	o.connect()
-
-	o.begin(func(int) string { return "224.0.0.0" }, o.simplePeers)
+	// The negative control: were the probes blind, this would find nothing. It is what the operator and its README do.
+	l.Checkpoint("the operator, all at once")
+	setMesh(t, l, false, nil)
+	o.begin(sharedID, o.simplePeers)
 	require.Equal(t, rollout.Refused, o.nextOfRRPool(), "rrpool refuses what is there")
 	l.Checkpoint("taking over")
 	titles := o.takeOver()
@@ -52,18 +54,42 @@ func TestTakingOverFromTheOperatorLosesNothing(t *testing.T) {
 	require.NoError(t, l.WaitMesh(t.Context()))
 	require.NotEqual(t, rollout.Refused, o.nextOfRRPool(), "rrpool goes on from here")
 
-	// The negative control: were the probes blind, this would find nothing.
-	l.Checkpoint("back to where it was")
-	o.begin(func(int) string { return "224.0.0.0" }, o.simplePeers)
-	l.Checkpoint("all at once")
-	o.allAtOnce()
 	report := l.Report()
 	t.Log("\n" + report.String())
 	require.NoError(t, report.Phase("taking over").ZeroLoss())
-	control := report.Phase("all at once")
-	require.Len(t, control.Lossy(), len(control.Pairs))
-	require.Greater(t, control.LongestOutage(), time.Second)
+	requireAllLost(t, report.Phase("the operator, all at once"))
 }
+
+// The same where all reflectors have pods, and a node without any, which is none of them, leans in.
+func TestTakingOverWithAnOrdinaryNodeLosesNothing(t *testing.T) {
+	lab.SkipLong(t)
+	l := start(t, lab.Options{}, append(lab.Workers(5), lab.NodeSpec{Name: "idle", Zone: "zone-1"})...)
+	o := &operated{t: t, l: l, reflectors: []string{"worker-0", "worker-1"}}
+	o.connect()
+	o.begin(sharedID, o.simplePeers)
+	l.Checkpoint("taking over")
+	require.Contains(t, o.takeOver(), "Let idle lean in")
+	watch(t.Context(), time.Second)
+	require.NoError(t, l.WaitMesh(t.Context()))
+	l.Checkpoint("back to where it was")
+	o.begin(sharedID, o.simplePeers)
+	l.Checkpoint("everything deleted at once")
+	o.allAtOnce()
+
+	report := l.Report()
+	t.Log("\n" + report.String())
+	require.NoError(t, report.Phase("taking over").ZeroLoss())
+	requireAllLost(t, report.Phase("everything deleted at once"))
+}
+
+func requireAllLost(t *testing.T, phase probe.Report) {
+	t.Helper()
+	require.Len(t, phase.Lossy(), len(phase.Pairs))
+	require.Greater(t, phase.LongestOutage(), time.Second)
+}
+
+// sharedID is that of all reflectors in topology simple.
+func sharedID(int) string { return "224.0.0.0" }
 
 // In topology multi each reflector has a cluster ID of its own, and nobody can carry its routes: its own pods lose what the step says,
 // and nobody else loses anything.

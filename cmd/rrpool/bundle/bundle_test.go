@@ -144,6 +144,12 @@ func TestLongFilesAreCut(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	files, _ := unpack(t, path)
 	require.Contains(t, files["objects/nodes.yaml"], "# cut: the first 1 of 2\n")
+	text := raw(t, content)
+	for _, secret := range []string{ibmAPIKey, keyMaterial} {
+		for half := range len(secret) - 7 {
+			require.NotContains(t, text, secret[half:half+8], "not even a part")
+		}
+	}
 	for name, text := range files {
 		require.LessOrEqual(t, len(text), 440, name)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	goruntime "runtime"
 	"runtime/debug"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,19 +44,30 @@ func (r *reader) log(ctx context.Context, pod, name string, options *corev1.PodL
 	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
 	defer cancel()
 	what := "log of pod " + pod
-	options.TailLines, options.LimitBytes, options.Timestamps = ptr.To(r.lines), ptr.To(int64(r.limit)), true
+	options.TailLines, options.LimitBytes, options.Timestamps = ptr.To(r.lines), ptr.To(int64(r.limit)+1), true
 	stream, err := r.kube.CoreV1().Pods(r.namespace).GetLogs(pod, options).Stream(ctx)
 	if err != nil {
 		r.miss(what, r.explainPod(err, "get", "pods/log"))
 		return
 	}
 	defer stream.Close() //nolint:errcheck // only read
-	content, err := io.ReadAll(io.LimitReader(stream, int64(r.limit)))
+	content, err := io.ReadAll(io.LimitReader(stream, int64(r.limit)+1))
 	if err != nil {
 		r.miss(what, r.c.Explain(err, "get", "pods/log"))
 		return
 	}
-	r.add(name, fmt.Sprintf("%s, the last %d lines at most", what, r.lines), r.redact.text(string(content)))
+	r.add(name, fmt.Sprintf("%s, the last %d lines at most", what, r.lines), r.redact.text(r.lined(name, string(content))))
+}
+
+// lined drops the end of a text that is too long, from the last whole line on: half a
+// secret would not be known for one.
+func (r *reader) lined(name, text string) string {
+	if len(text) <= r.limit {
+		return text
+	}
+	text = text[:strings.LastIndex(text[:r.limit], "\n")+1]
+	r.cut = append(r.cut, fmt.Sprintf("%s: its end is missing, after %d bytes", name, len(text)))
+	return text
 }
 
 // explainPod keeps the kubelet's own words, which say most.
@@ -111,12 +123,13 @@ func (r *reader) scrape(ctx context.Context, pod string) {
 		return
 	}
 	defer stream.Close() //nolint:errcheck // only read
-	content, err := io.ReadAll(io.LimitReader(stream, int64(r.limit)))
+	content, err := io.ReadAll(io.LimitReader(stream, int64(r.limit)+1))
 	if err != nil {
 		r.miss(what, r.c.Explain(err, "get", "pods/proxy"))
 		return
 	}
-	r.add("metrics/"+pod+".txt", what, r.redact.text(string(content)))
+	name := "metrics/" + pod + ".txt"
+	r.add(name, what, r.redact.text(r.lined(name, string(content))))
 }
 
 // seen is what the manager would see and do.

@@ -126,7 +126,7 @@ func (l *looker) isNode(peerIP string) bool {
 	if with, bad := netip.ParseAddrPort(peerIP); bad == nil {
 		addr, err = with.Addr(), nil
 	}
-	return err == nil && slices.ContainsFunc(l.remote, func(n corev1.Node) bool { 
+	return err == nil && slices.ContainsFunc(l.remote, func(n corev1.Node) bool {
 		return addressOf(&n, addrAnnotation) == addr.String() || addressOf(&n, addr6Annotation) == addr.String()
 	})
 }

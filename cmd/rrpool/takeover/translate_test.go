@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -212,4 +213,16 @@ func TestBadValues(t *testing.T) {
 			cli.RequireSentence(t, got.Err, tc.says...)
 		})
 	}
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// A reader that has seen enough is no failure.
+func TestAClosedPipe(t *testing.T) {
+	got := askIn(t, terminal.Streams{Out: closed{}, Getenv: cli.Environment(datastore, "incluster")})
+	require.Zero(t, got.Code)
+	got = askIn(t, terminal.Streams{Out: closed{}}, "--takeover", "--kubeconfig", cli.Serve(t, world(3)))
+	require.Zero(t, got.Code)
 }
