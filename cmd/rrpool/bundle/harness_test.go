@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -74,7 +75,9 @@ type api struct {
 	lists  map[string][]string
 	texts  map[string]string
 	refuse func(path string) int
-	asked  []string
+
+	mu    sync.Mutex
+	asked []string
 }
 
 var kinds = map[string]string{
@@ -86,7 +89,9 @@ var kinds = map[string]string{
 // ServeHTTP implements http.Handler.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
+	a.mu.Lock()
 	a.asked = append(a.asked, r.Method+" "+path)
+	a.mu.Unlock()
 	if a.refuse != nil {
 		if code := a.refuse(path); code != 0 {
 			w.Header().Set("Content-Type", "application/json")
