@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
-GENERATED := config/crd config/rbac/role.yaml config/api/v1alpha1/zz_generated.deepcopy.go docs/api.md
+GENERATED := config/crd config/rbac/role.yaml config/api/v1alpha1/zz_generated.deepcopy.go docs/api.md docs/reference
 OVERLAYS := $(patsubst %/kustomization.yaml,%,$(wildcard config/*/kustomization.yaml config/overlays/*/kustomization.yaml))
 
 # Each tool has a module of its own, so that no tool meets another's dependencies, or the product's.
@@ -17,8 +17,13 @@ demo: packages ## Migrate a lab cluster to route reflectors and back, on real pa
 	go run ./test/e2e/demo
 
 .PHONY: build
-build: ## Build the manager and the command line into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+build: ## Build the manager and the command line into bin/; VERSION=v1.2.3 names the release
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X github.com/rrpool/rrpool/cmd/rrpool/command.release=$(VERSION)' -o bin/ ./cmd/manager ./cmd/rrpool
+	ln -sf rrpool bin/kubectl-rrpool
+
+.PHONY: man
+man: ## Write the manual pages of the command line into bin/man
+	go run ./test/tools/reference -man bin/man
 
 ##@ Check
 
@@ -69,7 +74,8 @@ manifests: ## Generate the CRD and the RBAC roles
 	$(call tool,controller-gen) rbac:roleName=rrpool-manager paths=./controllers/pool output:rbac:dir=config/rbac
 
 .PHONY: docs
-docs: ## Write docs/api.md from the API types
+docs: ## Write docs/api.md from the API types, and docs/reference from the commands
+	go run ./test/tools/reference -markdown docs/reference
 	$(call tool,crd-ref-docs) --source-path=config/api --config=test/tools/crd-ref-docs/config.yaml \
 		--renderer=markdown --output-path=docs/api.md --log-level=ERROR
 

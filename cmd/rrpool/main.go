@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/command"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/controllers/calico"
 )
@@ -30,7 +31,7 @@ func start() int {
 	signal.Ignore(syscall.SIGPIPE)
 	silence()
 	s := terminal.System()
-	return terminal.Run(ctx, newRoot(calledAs(os.Args), s), os.Args[min(1, len(os.Args)):], s)
+	return terminal.Run(ctx, command.New(command.CalledAs(os.Args), s), os.Args[min(1, len(os.Args)):], s)
 }
 
 // silence drops what libraries log: it would stand among our sentences.

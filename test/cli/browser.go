@@ -144,7 +144,8 @@ func hasInk(t *testing.T, path string, width, height int) bool {
 // becomes a page first.
 func Measured(page string) string {
 	if strings.HasPrefix(strings.TrimSpace(page), "<svg") || strings.HasPrefix(page, "<?xml") {
-		page = "<!doctype html><html><head><meta charset=\"utf-8\"></head><body style=\"margin:0\">" + page[strings.Index(page, "<svg"):] + "</body></html>"
+		_, picture, _ := strings.Cut(page, "<svg")
+		page = "<!doctype html><html><head><meta charset=\"utf-8\"></head><body style=\"margin:0\"><svg" + picture + "</body></html>"
 	}
 	return strings.Replace(page, "<head>", "<head>"+measure, 1)
 }

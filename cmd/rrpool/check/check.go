@@ -88,7 +88,7 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 		return err
 	}
 	if !v.Fit {
-		return &terminal.Exit{Code: 1}
+		return &terminal.ExitError{Code: 1}
 	}
 	return nil
 }

@@ -1,10 +1,11 @@
-package main
+package command
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,15 +14,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/test/cli"
 )
-
-func TestMain(m *testing.M) {
-	silence()
-	os.Exit(m.Run())
-}
 
 // ask calls the program as a user does.
 func ask(t *testing.T, args ...string) cli.Answer {
@@ -38,13 +35,13 @@ func askIn(t *testing.T, s terminal.Streams, args ...string) cli.Answer {
 	}
 	s.Err = &err
 	s = cli.Defaults(s)
-	code := terminal.Run(t.Context(), newRoot(calledAs(args), s), args[1:], s)
+	code := terminal.Run(t.Context(), New(CalledAs(args), s), args[1:], s)
 	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
 }
 
 func TestHelp(t *testing.T) {
 	for name, args := range map[string][]string{
-		"help": nil, "help-flag": {"--help"}, "help-cost": {"cost", "--help"}, "help-version": {"help", "version"},
+		"help": nil, "help-flag": {"--help"}, "help-version": {"help", "version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, args...)
@@ -100,7 +97,6 @@ func TestCompletion(t *testing.T) {
 	require.Contains(t, ask(t, "__complete", "").Out, "cost\tWhat the route-reflector pool costs")
 }
 
-
 // failing fails every write.
 type failing struct{ err error }
 
@@ -114,7 +110,7 @@ func TestFailuresToWrite(t *testing.T) {
 	}{
 		"a reader that has seen enough":         {syscall.EPIPE, 0, ""},
 		"a full disk":                           {syscall.ENOSPC, 1, "rrpool: writing the report: no space left on device\n"},
-		"an error with an exit code of its own": {&terminal.Exit{Code: 2, Err: errors.New("there are changes")}, 2, "rrpool: writing the report: there are changes\n"},
+		"an error with an exit code of its own": {&terminal.ExitError{Code: 2, Err: errors.New("there are changes")}, 2, "rrpool: writing the report: there are changes\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := askIn(t, terminal.Streams{Out: failing{tc.err}}, "rrpool", "cost", "--hourly-price", "1")
@@ -127,7 +123,7 @@ func TestFailuresToWrite(t *testing.T) {
 func program(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubectl-rrpool")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", path, "..").CombinedOutput()
 	require.NoError(t, err, string(out))
 	return path
 }
@@ -160,4 +156,55 @@ func TestAsAProcess(t *testing.T) {
 		require.Equal(t, 1, exit.ExitCode())
 		require.Equal(t, 1, strings.Count(said.String(), "\n"), said.String())
 	})
+}
+
+// Every command says at length what it does, shows how, has a page of its own in docs,
+// and is in the generated reference.
+func TestEveryCommandIsDocumented(t *testing.T) {
+	pages := map[string]string{"rollback": "migrate", "import-env": "takeover", "version": "reference/rrpool_version"}
+	for _, cmd := range New("rrpool", terminal.Streams{}).Commands() {
+		name := cmd.Name()
+		page := pages[name]
+		if page == "" {
+			page = name
+		}
+		require.FileExists(t, filepath.Join("..", "..", "..", "docs", page+".md"))
+		content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "rrpool_"+name+".md"))
+		require.NoError(t, err, "make docs writes it")
+		require.Contains(t, string(content), cmd.Short)
+		if name != "version" {
+			require.NotEmpty(t, cmd.Long, name)
+			require.NotEmpty(t, cmd.Example, name)
+		}
+	}
+}
+
+// Bad flags and arguments end with one sentence, whatever the command.
+func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, cmd := range New("rrpool", terminal.Streams{}).Commands() {
+		for _, bad := range []string{"--no-such-flag", "no-such-argument"} {
+			got := ask(t, cmd.Name(), bad)
+			require.Equal(t, 1, got.Code, cmd.Name())
+			require.Empty(t, got.Out)
+			cli.RequireSentence(t, got.Err)
+		}
+	}
+}
+
+// Against an apiserver that nobody reaches, every command that asks one ends with a
+// sentence and leaves nothing on standard output.
+func TestEveryCommandWithoutAnApiserver(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	path := cli.Kubeconfig(t, &rest.Config{Host: gone.URL})
+	for _, args := range [][]string{
+		{"check"}, {"check", "--pre"}, {"plan"}, {"migrate", "--yes"}, {"rollback", "--yes"}, {"status"}, {"status", "-v"}, {"status", "--wait"}, {"cost"},
+		{"topology"}, {"report", "--output-file", filepath.Join(t.TempDir(), "report.tar.gz")}, {"import-env", "--from-cluster"},
+	} {
+		got := ask(t, append(args, "--kubeconfig", path, "--request-timeout", "2s")...)
+		require.Equal(t, 1, got.Code, "%s: %s", args, got.Err)
+		require.Empty(t, got.Out, args)
+		lines := strings.SplitAfter(strings.TrimSuffix(got.Err, "\n"), "\n")
+		cli.RequireSentence(t, lines[len(lines)-1]+"\n", gone.URL, "cannot be reached") // progress comes before it
+	}
 }

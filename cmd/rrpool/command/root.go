@@ -1,4 +1,5 @@
-package main
+// Package command is the program rrpool: all its commands below one root.
+package command
 
 import (
 	"path/filepath"
@@ -6,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/bundle"
 	"github.com/rrpool/rrpool/cmd/rrpool/check"
 	"github.com/rrpool/rrpool/cmd/rrpool/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
@@ -22,8 +24,8 @@ const (
 	pluginName = "kubectl rrpool"
 )
 
-// calledAs is how the user calls the program.
-func calledAs(args []string) string {
+// CalledAs is how the user calls the program; args begin with its own name.
+func CalledAs(args []string) string {
 	if len(args) == 0 {
 		return terminal.Program
 	}
@@ -34,7 +36,8 @@ func calledAs(args []string) string {
 	return terminal.Program
 }
 
-func newRoot(called string, s terminal.Streams) *cobra.Command {
+// New makes the program. called is how the user calls it.
+func New(called string, s terminal.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   terminal.Program,
 		Short: "Route reflectors for Calico, without losing a packet",
@@ -54,7 +57,7 @@ func newRoot(called string, s terminal.Streams) *cobra.Command {
 	}
 	root.AddCommand(
 		check.New(s), forecast.New(s), migrate.New(s), migrate.NewRollback(s), status.New(s), cost.New(s),
-		picture.New(s), takeover.New(s), newVersion(s),
+		picture.New(s), takeover.New(s), bundle.New(s), newVersion(s),
 	)
 	return root
 }

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 )
 
-// release is set when a release is built: -ldflags "-X main.release=v1.2.3".
+// release is set when a release is built: -ldflags "-X github.com/rrpool/rrpool/cmd/rrpool/command.release=v1.2.3".
 var release string
 
 // versionSchema names the form of `version -o json`.

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"strconv"
+
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 )
 

@@ -48,7 +48,7 @@ func TestThePriceBookOfTheDocs(t *testing.T) {
 	got := ask(t, "cost", "--flavor", "u3c.2x4", "--price-book", cli.File(t, book))
 	require.Zero(t, got.Code, got.Err)
 	require.Contains(t, got.Out, "u3c.2x4 in any: 0.08 EUR/hour, 2026-10-01, contract 4711")
-	require.Contains(t, got.Out, "leaves Out: disks")
+	require.Contains(t, got.Out, "leaves out: disks")
 }
 
 // The docs name each flavor and region of the built-in book, and no flag that is not.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
-	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 )
 
 // Labels that say what a node is paid for. IBM's own come first: the others can be

@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
 	"github.com/rrpool/rrpool/test/cli"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/cost/catalog"
 	"github.com/rrpool/rrpool/cloud/iks"
-	"github.com/rrpool/rrpool/controllers/plan/sizing"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/controllers/plan/sizing"
 )
 
 // question is what the report is about.

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 func TestMain(m *testing.M) {

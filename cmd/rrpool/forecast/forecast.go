@@ -29,7 +29,7 @@ type Input struct {
 // Of takes from a survey what a forecast needs.
 func Of(s *survey.Survey, now time.Time) Input {
 	return Input{
-		Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Turn.Pool, Pods: s.Pods, Now: now,
+		Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Pool, Pods: s.Pods, Now: now,
 	}
 }
 

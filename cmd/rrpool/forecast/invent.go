@@ -18,7 +18,7 @@ func Invent(nodes, zones int, provider v1alpha1.ProviderType) plan.Cluster {
 			Name: fmt.Sprintf("node-%04d", i+1), UID: fmt.Sprint(i + 1), Zone: zone, Ready: true,
 			Created: time.Unix(0, 0), ReadyChanged: time.Unix(0, 0),
 			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})},
-			Blocks:    []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{172, byte(i >> 10), byte(i >> 2), byte(i << 6)}), 26)},
+			Blocks:    []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{172, byte(i >> 10), byte(i >> 2), byte(i << 6)}), 26)}, //nolint:gosec // G115: the bytes of a number
 		}
 		if provider == v1alpha1.ProviderIKS {
 			n.ProviderID = fmt.Sprintf("ibm://model///model/invented-%d", i+1)

@@ -112,7 +112,7 @@ func (b bookkeeper) Get(_ context.Context, key client.ObjectKey, object client.O
 	case *corev1.ConfigMap:
 		o.Data = map[string]string{"cluster-config.json": fmt.Sprintf("{%q: %q}", "cluster_id", b.id)}
 	default:
-		return apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", object)}, key.Name)
+		return apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", object)}, key.Name) //nolint:wrapcheck // as an apiserver does
 	}
 	return nil
 }

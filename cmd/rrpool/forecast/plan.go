@@ -57,9 +57,9 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 	}
 	switch {
 	case v.Problem != nil:
-		return &terminal.Exit{Code: 1, Err: errors.New(v.Problem.Reason + ": " + v.Problem.Message)}
+		return &terminal.ExitError{Code: 1, Err: errors.New(v.Problem.Reason + ": " + v.Problem.Message)}
 	case v.Changes:
-		return &terminal.Exit{Code: 2}
+		return &terminal.ExitError{Code: 2}
 	}
 	return nil
 }

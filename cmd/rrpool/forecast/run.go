@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
@@ -24,13 +25,10 @@ const (
 // Run lets the manager take turns on a model of the cluster until nothing is left to
 // do, something stops it, or ctx ends. The model is one in which nothing fails.
 func Run(ctx context.Context, in Input) (*Forecast, error) {
-	s, err := newStage(in)
-	if err != nil {
-		return nil, err
-	}
+	s := newStage(in)
 	r := &run{stage: s, out: &Forecast{in: in}, began: in.Now}
 	r.out.Before = s.shape()
-	for {
+	for in.Object.Spec.Mode != v1alpha1.ModePaused {
 		done, err := r.turn(ctx)
 		if err != nil {
 			return nil, err
@@ -88,7 +86,7 @@ type run struct {
 // turn lets the manager take one turn, and time pass until the next.
 func (r *run) turn(ctx context.Context) (done bool, err error) {
 	if ctx.Err() != nil {
-		return false, context.Cause(ctx)
+		return false, context.Cause(ctx) //nolint:wrapcheck // the caller knows it
 	}
 	s := r.stage
 	s.writes, s.asked = nil, 0
@@ -98,11 +96,12 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 	}
 	r.out.Final = turn
 	s.object.Status = turn.Status
-	r.record(turn, s.writes)
-	switch {
-	case turn.Step.Problem != nil && len(turn.Step.Actions) == 0:
+	if turn.Step.Problem != nil && len(turn.Step.Actions) == 0 {
 		r.out.Problem = turn.Step.Problem
 		return true, nil
+	}
+	r.record(turn, s.writes)
+	switch {
 	case turn.Step.Name == rollout.Steady && turn.Changes == 0 && s.model.Quiet():
 		r.out.Settled = true
 		return true, nil
@@ -118,23 +117,29 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
+// current is the step that a turn belongs to. What is written for another reason is a
+// step of its own, also if its name is the same.
+func (r *run) current(is rollout.Step, writes bool) *Step {
+	passed, last := r.stage.model.Now().Sub(r.began), len(r.out.Steps)-1
+	if last >= 0 {
+		at := &r.out.Steps[last]
+		at.Lasts = passed - at.Begins
+		another := writes && len(at.Writes) > 0 && at.Reason != is.Reason
+		if at.Name == is.Name && !another {
+			return at
+		}
+	}
+	r.out.Steps = append(r.out.Steps, Step{Name: is.Name, Begins: passed})
+	return &r.out.Steps[last+1]
+}
+
 // record adds a turn to the step that it belongs to.
 func (r *run) record(turn pool.Turn, writes []string) {
 	now := r.stage.model.Now()
 	if said := turn.Step.Name + strings.Join(turn.WaitingFor, "\n"); said != r.last || turn.Changes > 0 {
 		r.last, r.since = said, now
 	}
-	steps := r.out.Steps
-	last := len(steps) - 1
-	if last >= 0 {
-		steps[last].Lasts = now.Sub(r.began) - steps[last].Begins
-	}
-	// What is written for another reason is a step of its own, if its name is the same.
-	if last < 0 || steps[last].Name != turn.Step.Name || len(writes) > 0 && steps[last].Reason != turn.Step.Reason && len(steps[last].Writes) > 0 {
-		r.out.Steps = append(steps, Step{Name: turn.Step.Name, Begins: now.Sub(r.began)})
-		last++
-	}
-	at := &r.out.Steps[last]
+	at := r.current(turn.Step, len(writes) > 0)
 	if len(at.Writes) == 0 {
 		at.Reason = turn.Step.Reason
 	}

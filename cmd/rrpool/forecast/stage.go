@@ -50,7 +50,7 @@ type stage struct {
 	serial  int
 }
 
-func newStage(in Input) (*stage, error) {
+func newStage(in Input) *stage {
 	object := in.Object.DeepCopy()
 	scope := plan.Scope{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
 	s := &stage{
@@ -69,7 +69,7 @@ func newStage(in Input) (*stage, error) {
 		Client: books, Live: books, Namespace: "model", Datastore: datastore{s}, Workload: pods{s}, Providers: s.connect,
 		Recorder: recorder{s}, Now: s.model.Now, Pause: s.pass,
 	}
-	return s, nil
+	return s
 }
 
 // newCloud is a cloud with the pool as it was told, or as its nodes look.
@@ -155,7 +155,7 @@ func (s *stage) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 		NotReadyGrace: cfg.NotReadyGrace, Now: s.model.Now,
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the field
+		return nil, err
 	}
 	return provider, nil
 }
@@ -262,7 +262,7 @@ func (s *stage) newNode(w cloud.Worker) plan.Node {
 		Name: w.NodeName, UID: w.ID, WorkerID: w.ID, Zone: w.Zone, Created: s.model.Now(), Ready: true, ReadyChanged: s.model.Now(),
 		Labels:     map[string]string{v1alpha1.PoolLabel: s.object.Spec.Provider.IKS.PoolName, s.object.Spec.Topology.ZoneLabel: w.Zone},
 		ProviderID: "ibm://model///" + clusterID(s.model.Nodes()) + "/" + w.ID,
-		Addresses:  []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(s.serial >> 8), byte(s.serial)})}, // RFC 2544: nobody's
+		Addresses:  []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(s.serial >> 8), byte(s.serial)})}, //nolint:gosec // G115: the bytes of a number; RFC 2544: nobody's
 	}
 }
 

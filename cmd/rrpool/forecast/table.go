@@ -25,13 +25,17 @@ func tableOf(s terminal.Streams, v view) error {
 	}
 	switch {
 	case v.Problem != nil:
-		out("%s\n", s.Paint(terminal.Red, s.Fold(fmt.Sprintf("× Then it stops: %s: %s", v.Problem.Reason, v.Problem.Message), "  ")))
+		what := "It does nothing"
+		if len(v.Steps) > 0 {
+			what = "Then it stops"
+		}
+		out("%s\n", s.Paint(terminal.Red, s.Fold(fmt.Sprintf("× %s: %s: %s", what, v.Problem.Reason, v.Problem.Message), "  ")))
 	case len(v.Steps) == 0:
 		out("%s\n", s.Paint(terminal.Green, "√ There is nothing to do."))
 	default:
 		out("%s\n", s.Fold(fmt.Sprintf("%d steps, about %s.", len(v.Steps), lasting(v.LastsSeconds)), ""))
 	}
-	if v.Settled {
+	if v.Settled && len(v.Steps) > 0 {
 		out("%s\n", losses(s, v))
 	}
 	if len(v.Notes) > 0 {
@@ -100,10 +104,10 @@ func poolOfShape(s shapeView) string {
 }
 
 func costLine(c costView) string {
-	switch {
-	case c.Certainty == cost.Unknown:
+	if c.Certainty == cost.Unknown {
 		return "unknown"
-	case c.Certainty == cost.AtLeast:
+	}
+	if c.Certainty == cost.AtLeast {
 		return fmt.Sprintf("≥%s %s/month", c.Monthly, c.Currency)
 	}
 	return fmt.Sprintf("%s %s/month", c.Monthly, c.Currency)
@@ -111,23 +115,24 @@ func costLine(c costView) string {
 
 // steps prints one step: what, why, what it writes, and what it waits for.
 func steps(s terminal.Streams, step stepView) {
-	line := func(indent, format string, args ...any) {
+	const indent = "   "
+	line := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(s.Out, "%s%s\n", indent, indented(s, indent).Fold(fmt.Sprintf(format, args...), indent+"  "))
 	}
 	head := fmt.Sprintf("%d. %s", step.Number, step.Name)
 	_, _ = fmt.Fprintf(s.Out, "%s  %s\n", s.Paint(terminal.Bold, head), s.Paint(terminal.Dim, "after "+lasting(step.BeginsSeconds)))
-	line("   ", "%s", step.Reason)
+	line("%s", step.Reason)
 	if step.GuardCount > 0 && step.GuardFirst && len(step.Writes) > 0 {
-		line("   ", "… waits for %s", guard(step))
+		line("… waits for %s", guard(step))
 	}
 	for _, w := range step.Writes {
-		line("   ", "+ %s", w)
+		line("+ %s", w)
 	}
 	if step.ReportsAsked > 0 {
-		line("   ", "? ask %s for a report of the sessions (CalicoNodeStatus)", number(step.ReportsAsked, "node"))
+		line("? ask %s for a report of the sessions (CalicoNodeStatus)", number(step.ReportsAsked, "node"))
 	}
 	if step.GuardCount > 0 && (!step.GuardFirst || len(step.Writes) == 0) {
-		line("   ", "… goes on after %s", guard(step))
+		line("… goes on after %s", guard(step))
 	}
 	_, _ = fmt.Fprintln(s.Out)
 }

@@ -20,14 +20,14 @@ const Program = "rrpool"
 // ErrInterrupted is what is left to say after Ctrl-C.
 var ErrInterrupted = errors.New("interrupted")
 
-// Exit is an error that carries an exit code of its own. Without Err nothing is said.
-type Exit struct {
+// ExitError is an error that carries an exit code of its own. Without Err nothing is said.
+type ExitError struct {
 	Code int
 	Err  error
 }
 
 // Error implements error.
-func (e *Exit) Error() string {
+func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
 	}
@@ -35,9 +35,9 @@ func (e *Exit) Error() string {
 }
 
 // Unwrap gives what is said.
-func (e *Exit) Unwrap() error { return e.Err }
+func (e *ExitError) Unwrap() error { return e.Err }
 
-// Run executes a command and gives the exit code: 0, the code of an Exit, else 1,
+// Run executes a command and gives the exit code: 0, the code of an ExitError, else 1,
 // with one sentence on standard error.
 func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int {
 	root.SetIn(s.In)
@@ -55,9 +55,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 	if err == nil || errors.Is(err, syscall.EPIPE) {
 		return 0
 	}
-	var exit *Exit
+	var exit *ExitError
 	if !errors.As(err, &exit) {
-		exit = &Exit{Code: 1, Err: err}
+		exit = &ExitError{Code: 1, Err: err}
 	}
 	if exit.Err != nil {
 		_, _ = fmt.Fprintf(s.Err, "%s: %s\n", Program, Sentence(err))

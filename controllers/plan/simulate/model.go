@@ -27,6 +27,8 @@ type Model struct {
 	index map[string]int
 	bgp   plan.BGPConfig
 	peers map[string]plan.Peer
+	// problems are those of the datastore: they stay.
+	problems []plan.Problem
 
 	versions []version
 	watches  map[string]watch
@@ -51,7 +53,7 @@ type watch struct {
 // New makes a model of a cluster as it was observed. All its sessions count as long
 // Established, and all nodes that are not Ready as dead.
 func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
-	m := &Model{scope: scope, now: now, nodes: slices.Clone(c.Nodes), bgp: c.BGP, peers: map[string]plan.Peer{}, watches: map[string]watch{}}
+	m := &Model{scope: scope, now: now, nodes: slices.Clone(c.Nodes), bgp: c.BGP, problems: c.Problems, peers: map[string]plan.Peer{}, watches: map[string]watch{}}
 	for _, p := range c.Peers {
 		m.peers[p.Name] = p
 	}

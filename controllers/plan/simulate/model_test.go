@@ -67,16 +67,16 @@ func most(m *simulate.Model) int {
 
 func TestWhatCutsNodesOffAndWhatDoesNot(t *testing.T) {
 	for name, tc := range map[string]struct {
-		do    func(*testing.T, *simulate.Model)
+		do    func(require.TestingT, *simulate.Model)
 		loses bool
 	}{
-		"a mesh at rest":      {func(*testing.T, *simulate.Model) {}, false},
-		"BGPPeers of no node": {func(t *testing.T, m *simulate.Model) { apply(t, m, clients, reflectors) }, false},
-		"everything at once": {func(t *testing.T, m *simulate.Model) {
+		"a mesh at rest":      {func(require.TestingT, *simulate.Model) {}, false},
+		"BGPPeers of no node": {func(t require.TestingT, m *simulate.Model) { apply(t, m, clients, reflectors) }, false},
+		"everything at once": {func(t require.TestingT, m *simulate.Model) {
 			apply(t, m, append(promote("n1", "n2", "n3"), clients, reflectors, plan.DisableMesh{})...)
 		}, true},
-		"the mesh off without reflectors": {func(t *testing.T, m *simulate.Model) { apply(t, m, plan.DisableMesh{}) }, true},
-		"reflectors of two cluster IDs that no session connects": {func(t *testing.T, m *simulate.Model) {
+		"the mesh off without reflectors": {func(t require.TestingT, m *simulate.Model) { apply(t, m, plan.DisableMesh{}) }, true},
+		"reflectors of two cluster IDs that no session connects": {func(t require.TestingT, m *simulate.Model) {
 			apply(t, m, clients, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1"}, plan.SetReflector{Node: "n2", ClusterID: "244.0.0.2"})
 			m.Advance(time.Minute)
 			apply(t, m, plan.DisableMesh{})
@@ -145,8 +145,12 @@ func event(t *rapid.T, m *simulate.Model, node *rapid.Generator[string]) []plan.
 	pair := plan.PutPeer{Peer: plan.Peer{Name: a + "." + b, Node: a, PeerIP: address.String()}}
 	return []plan.Action{rapid.SampledFrom([]plan.Action{
 		plan.SetReflector{Node: a, ClusterID: rapid.SampledFrom([]string{"244.0.0.1", "244.0.0.2"}).Draw(t, "id")},
-		plan.ClearReflector{Node: a}, clients, reflectors, pair, plan.DeletePeer{Name: "clients"}, plan.DeletePeer{Name: a + "." + b},
-		plan.DisableMesh{}, plan.RestoreMesh{},
+		plan.ClearReflector{Node: a},
+		clients, reflectors, pair,
+		plan.DeletePeer{Name: "clients"},
+		plan.DeletePeer{Name: a + "." + b},
+		plan.DisableMesh{},
+		plan.RestoreMesh{},
 	}).Draw(t, "event")}
 }
 

@@ -60,7 +60,7 @@ func (v version) sides(a, b string) (mine, yours Side, ok bool) {
 
 // Observe gives everything known, as the datastore would.
 func (m *Model) Observe() plan.Cluster {
-	out := plan.Cluster{Nodes: m.Nodes(), BGP: m.bgp, Peers: m.sortedPeers(), Statuses: map[string]plan.Status{}}
+	out := plan.Cluster{Nodes: m.Nodes(), BGP: m.bgp, Peers: m.sortedPeers(), Problems: m.problems, Statuses: map[string]plan.Status{}}
 	current := m.versions[m.current()]
 	for name, w := range m.watches {
 		if current.alive[name] {
