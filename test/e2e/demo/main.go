@@ -1,10 +1,10 @@
 //go:build linux
 
-// Command demo does rrpool's main job end to end, on real parts, and shows it: a
-// cluster of six nodes in three zones moves from the BGP full mesh, with a mesh
-// password, onto a dedicated worker pool of route reflectors and back. It ends
-// with 0 only when no packet between workloads was lost, as the README
-// defines it.
+// Command demo does rrpool's main job end to end, on real parts, and shows it as a
+// user sees it, on the command line: a cluster of six nodes in three zones moves from
+// the BGP full mesh, with a mesh password, onto a dedicated worker pool of route
+// reflectors and back. It ends with 0 only when no packet between workloads was lost,
+// as the README defines it, and each command ended with its exit code.
 package main
 
 import (
@@ -14,16 +14,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"time"
+	"path/filepath"
+	"strings"
 
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
 )
-
-// patience is how long a move may take on a slow machine.
-const patience = 6 * time.Minute
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -36,7 +33,7 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	if err := site.BuildManager(ctx); err != nil {
+	if err := errors.Join(site.BuildManager(ctx), site.BuildCommandLine(ctx)); err != nil {
 		return err
 	}
 	if err := lab.Isolate(ctx, out); err != nil {
@@ -50,7 +47,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("building the cluster: %w", err)
 	}
 	defer func() { _ = s.Stop() }()
-	err = show(ctx, t, s)
+	err = show(ctx, prompt{t, s})
 	if err != nil {
 		dir, dirErr := os.MkdirTemp("", "rrpool-demo-")
 		err = errors.Join(err, dirErr, s.Dump(dir), fmt.Errorf("everything about the failure is in %s", dir))
@@ -58,38 +55,76 @@ func run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// show moves the cluster there and back.
-func show(ctx context.Context, t *teller, s *site.Site) error {
-	t.say("every pair of pods exchanges a packet every 10 ms, from now on")
-	if err := s.StartManager(); err != nil {
+// show moves the cluster there and back. Lost packets are judged at the end.
+func show(ctx context.Context, p prompt) error {
+	p.say("every pair of pods exchanges a packet every 10 ms, from now on")
+	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	t.title("Onto route reflectors: kubectl apply -f config/samples/defaults.yaml")
-	s.Lab.Checkpoint("onto route reflectors")
-	if err := s.CreatePool(ctx, nil); err != nil {
+	if err := p.migrate(ctx); err != nil {
 		return err
 	}
-	if err := t.follow(ctx, s); err != nil {
+	there := p.packets(p.site, phaseThere)
+	if err := p.rollback(ctx); err != nil {
 		return err
 	}
-	first := t.table(ctx, s, "onto route reflectors")
-
-	t.title("Back to the mesh: spec.mode: FullMesh")
-	s.Lab.Checkpoint("back to the mesh")
-	if err := s.SetMode(ctx, v1alpha1.ModeFullMesh); err != nil {
+	back := p.packets(p.site, phaseBack)
+	if err := errors.Join(there, back); err != nil {
 		return err
 	}
-	if err := t.follow(ctx, s); err != nil {
-		return err
-	}
-	if err := s.Lab.WaitMesh(ctx); err != nil {
-		return err
-	}
-	t.say("the former reflectors have joined the mesh again")
-	second := t.table(ctx, s, "back to the mesh")
-	if err := errors.Join(first, second); err != nil {
-		return err
-	}
-	t.title("Done: nothing was lost between workloads, there and back")
+	p.title("Done: nothing was lost between workloads, there and back")
 	return nil
+}
+
+// The phases of which packets are counted.
+const (
+	phaseThere = "onto route reflectors"
+	phaseBack  = "back to the mesh"
+)
+
+// prepare asks before anything is changed.
+func (p prompt) prepare(ctx context.Context) error {
+	p.title("Is it fit, and what would happen?")
+	if err := p.rrpool(ctx, 0, 0, "check", "--pre", "-o", "short"); err != nil {
+		return err
+	}
+	if err := p.site.StartManager(); err != nil {
+		return err
+	}
+	p.write("\n")
+	p.say("the manager is started: a process with the rights of config/rbac, and no more")
+	return p.rrpool(ctx, changes, 0, "plan")
+}
+
+func (p prompt) migrate(ctx context.Context) error {
+	p.title("Onto route reflectors")
+	p.site.Lab.Checkpoint(phaseThere)
+	if err := p.move(ctx, "the plan, as above", "migrate", "--yes"); err != nil {
+		return err
+	}
+	picture := filepath.Join(os.TempDir(), "rrpool-demo.svg")
+	for _, words := range []string{
+		"status",
+		"topology -o svg --output-file " + picture,
+		"cost --context rrpool --hourly-price 0.11",
+	} {
+		if err := p.rrpool(ctx, 0, 15, strings.Fields(words)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p prompt) rollback(ctx context.Context) error {
+	p.title("Back to the mesh")
+	p.site.Lab.Checkpoint(phaseBack)
+	if err := p.move(ctx, "the plan, as rrpool plan --mode FullMesh shows it", "rollback", "--yes"); err != nil {
+		return err
+	}
+	if err := p.site.Lab.WaitMesh(ctx); err != nil {
+		return err
+	}
+	p.write("\n")
+	p.say("BIRD has every mesh session Established, those of the former reflectors too")
+	return p.rrpool(ctx, 0, 8, "status")
 }

@@ -66,6 +66,7 @@ func (s *Site) host(w iksserver.Worker) lab.NodeSpec {
 			"ibm-cloud.kubernetes.io/internal-ip":      w.IP,
 			"ibm-cloud.kubernetes.io/machine-type":     w.Flavor,
 			"ibm-cloud.kubernetes.io/zone":             w.Zone,
+			"ibm-cloud.kubernetes.io/region":           "us-south",
 		},
 	}
 	for k, v := range w.Labels {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,10 +73,4 @@ func (s *Site) createFile(ctx context.Context, path string) error {
 			return fmt.Errorf("creating what %s says: %w", path, err)
 		}
 	}
-}
-
-// root is the repository's.
-func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }

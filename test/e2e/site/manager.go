@@ -3,7 +3,6 @@
 package site
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,36 +16,11 @@ import (
 
 const (
 	serviceAccount = "rrpool-manager"
-	// binaryVariable carries the manager's path into the namespaces.
-	binaryVariable = "RRPOOL_SITE_MANAGER"
 	// Metrics is where the manager serves its metrics.
 	Metrics = "127.0.0.1:8080"
 	// Probes is where the manager serves healthz and readyz.
 	Probes = "127.0.0.1:8081"
 )
-
-// BuildManager builds the manager. Call it before lab.Main or lab.Isolate, as
-// the namespaces have no network to build in; inside it does nothing.
-func BuildManager(ctx context.Context) error {
-	if os.Getenv(binaryVariable) != "" {
-		return nil
-	}
-	cache, err := controlplane.CacheDir()
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(cache, fmt.Sprintf("manager.%d", os.Getpid()))
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", path, "./cmd/manager") //nolint:gosec // G204: constants
-	cmd.Dir = root()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the manager: %w\n%s", err, out)
-	}
-	final := filepath.Join(cache, "manager")
-	if err := os.Rename(path, final); err != nil {
-		return fmt.Errorf("placing the manager: %w", err)
-	}
-	return os.Setenv(binaryVariable, final)
-}
 
 // User is the manager's, as the audit log has it.
 func User() string { return controlplane.ServiceAccountUser(Namespace, serviceAccount) }
@@ -79,7 +53,7 @@ func (s *Site) StartManager(flags ...string) error {
 		return fmt.Errorf("opening the manager's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(os.Getenv(binaryVariable), "--kubeconfig", kubeconfig, "--namespace", Namespace, //nolint:gosec // G204: ours
+	cmd := exec.Command(os.Getenv(managerVariable), "--kubeconfig", kubeconfig, "--namespace", Namespace, //nolint:gosec // G204: ours
 		"--metrics-bind-address="+Metrics, "--health-probe-bind-address="+Probes)
 	cmd.Args = append(cmd.Args, flags...)
 	cmd.Env = []string{"PATH=/nonexistent", "HOME=/nonexistent"}

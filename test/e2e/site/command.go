@@ -1,0 +1,25 @@
+//go:build linux
+
+package site
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Command is the command line as an administrator of the cluster calls it. It is
+// interrupted, as by Ctrl-C, when ctx ends. It needs BuildCommandLine.
+func (s *Site) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Getenv(commandLineVariable), args...) //nolint:gosec // G204: ours
+	cmd.Env = []string{"PATH=/nonexistent", "HOME=/nonexistent", "KUBECONFIG=" + s.Lab.Kubeconfig()}
+	for name, value := range s.Environment() {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
