@@ -14,6 +14,8 @@ import (
 
 // Input is a cluster as it is, and what is wished for it.
 type Input struct {
+	// Name of the cluster, "" for an invented one.
+	Name string
 	// Object with all defaults.
 	Object *v1alpha1.RouteReflectorPool
 	// Cluster as observed; Provider after Auto was resolved.
@@ -29,7 +31,7 @@ type Input struct {
 // Of takes from a survey what a forecast needs.
 func Of(s *survey.Survey, now time.Time) Input {
 	return Input{
-		Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Pool, Pods: s.Pods, Now: now,
+		Name: s.Name, Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Pool, Pods: s.Pods, Now: now,
 	}
 }
 

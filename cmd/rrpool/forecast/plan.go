@@ -68,7 +68,7 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 func (f *flags) next(v view, src *source) string {
 	called := f.cmd.Root().CommandPath()
 	switch {
-	case src.cluster == "" || v.Problem != nil || !v.Changes:
+	case f.nodes.Value > 0 || v.Problem != nil || !v.Changes:
 		return ""
 	case v.Obstacle != "":
 		return called + " check"
@@ -84,7 +84,7 @@ func (f *flags) next(v view, src *source) string {
 
 // Show prints a forecast for people, as the command does.
 func Show(s terminal.Streams, f *Forecast) error {
-	return tableOf(s, newView(f, &source{cluster: "of the kubeconfig", asked: true, Input: f.in}, ""))
+	return tableOf(s, newView(f, &source{asked: true, Input: f.in}, ""))
 }
 
 func jsonOf(s terminal.Streams, v view) error { return terminal.WriteJSON(s.Out, v) }

@@ -99,8 +99,6 @@ func (f *flags) object() (*v1alpha1.RouteReflectorPool, error) {
 // source is what a plan is about.
 type source struct {
 	Input
-	// cluster is the context's name, "" for an invented one.
-	cluster string
 	// asked: the object is in the cluster.
 	asked bool
 	// obstacle is what a person has to put right first.
@@ -128,7 +126,7 @@ func (f *flags) look(ctx context.Context, s terminal.Streams) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &source{cluster: connection.Name, asked: found.Asked, Input: Of(found, s.Now())}
+	out := &source{asked: found.Asked, Input: Of(found, s.Now())}
 	f.turnTo(out.Object)
 	if found.Obstacle != nil && out.Object.Spec.Mode != v1alpha1.ModeFullMesh {
 		out.obstacle = found.Obstacle.Reason + ": " + found.Obstacle.Message

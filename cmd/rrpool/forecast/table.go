@@ -58,7 +58,7 @@ func shapes(s terminal.Streams, v view) string {
 		{"  of a node", b.SessionsPerNode, a.SessionsPerNode},
 		{"  of a reflector", dash(b), dash(a)},
 		{"pool", poolOfShape(b), poolOfShape(a)},
-		{"cost", "", costLine(v.Cost)},
+		{"cost", costLine(v.CostBefore), costLine(v.CostAfter)},
 	})
 	if s.Width > 0 {
 		room := max((s.Width-len("  of a reflector")-3*len(terminal.Gap))/2, 12)
@@ -104,6 +104,9 @@ func poolOfShape(s shapeView) string {
 }
 
 func costLine(c costView) string {
+	if c.Workers == 0 && c.Certainty == cost.Exact {
+		return "-"
+	}
 	if c.Certainty == cost.Unknown {
 		return "unknown"
 	}

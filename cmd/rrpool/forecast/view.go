@@ -40,7 +40,8 @@ type view struct {
 	// LastsSeconds is how long all of it takes in the model.
 	LastsSeconds int        `json:"lastsSeconds"`
 	Loss         []lossView `json:"loss"`
-	Cost         costView   `json:"cost"`
+	CostBefore   costView   `json:"costBefore"`
+	CostAfter    costView   `json:"costAfter"`
 	Notes        []string   `json:"notes"`
 	Next         string     `json:"next,omitempty"`
 }
@@ -106,11 +107,11 @@ const mostGuards = 10
 // newView puts a forecast into words.
 func newView(f *Forecast, src *source, region string) view {
 	v := view{
-		SchemaVersion: planSchema, GeneratedAt: f.in.Now.UTC().Format(time.RFC3339), Cluster: src.cluster,
+		SchemaVersion: planSchema, GeneratedAt: f.in.Now.UTC().Format(time.RFC3339), Cluster: f.in.Name,
 		Mode: string(f.in.Object.Spec.Mode), Provider: string(f.in.Provider),
 		Changes: len(f.Steps) > 0, Settled: f.Settled, Obstacle: src.obstacle,
 		Before: shapeOf(f.Before), After: shapeOf(f.After), Steps: []stepView{}, Loss: []lossView{},
-		LastsSeconds: seconds(f.Lasts), Cost: costOf(f, region), Notes: slices.Clone(src.notes),
+		LastsSeconds: seconds(f.Lasts), CostBefore: costOf(f, f.Before, region), CostAfter: costOf(f, f.After, region), Notes: slices.Clone(src.notes),
 	}
 	if f.Problem != nil {
 		v.Problem = &problemView{f.Problem.Reason, f.Problem.Message}
@@ -122,8 +123,8 @@ func newView(f *Forecast, src *source, region string) view {
 	for _, l := range f.Loss {
 		v.Loss = append(v.Loss, lossView(l))
 	}
-	v.Subject = subject(f, src)
-	v.Notes = append(v.Notes, notes(f, src)...)
+	v.Subject = subject(f)
+	v.Notes = append(v.Notes, notes(f, src, v)...)
 	return v
 }
 
@@ -136,9 +137,9 @@ func (f *Forecast) writes() []string {
 	return out
 }
 
-func subject(f *Forecast, src *source) string {
-	where := "cluster " + src.cluster
-	if src.cluster == "" {
+func subject(f *Forecast) string {
+	where := "cluster " + f.in.Name
+	if f.in.Name == "" {
 		where = fmt.Sprintf("an invented cluster of %d nodes", len(f.in.Cluster.Nodes))
 	}
 	to := map[v1alpha1.Mode]string{
@@ -182,17 +183,17 @@ const (
 	hoursPerMonth = 720
 )
 
-// costOf is what the pool costs when all is done.
-func costOf(f *Forecast, region string) costView {
+// costOf is what the pool of that shape costs.
+func costOf(f *Forecast, shape Shape, region string) costView {
 	if f.in.Provider == v1alpha1.ProviderExistingNodes {
-		return costView{Certainty: cost.Exact, Currency: currency, Monthly: "0.00", Source: "the nodes are there anyway"}
+		return costView{Certainty: cost.Exact, Currency: currency, Monthly: "0.00", Source: "the nodes are there anyway"} // nothing is ordered
 	}
 	flavor := cmp.Or(f.in.Object.Spec.Provider.IKS.Flavor, iks.DefaultFlavorVPC)
 	if f.in.Pool != nil && f.in.Pool.Flavor != "" {
 		flavor = f.in.Pool.Flavor
 	}
 	in := cost.Input{Currency: currency, HoursPerMonth: hoursPerMonth, Now: f.in.Now}
-	for _, z := range f.After.Zones {
+	for _, z := range shape.Zones {
 		for range z.Nodes {
 			in.Pool = append(in.Pool, cost.Worker{Zone: z.Name, Region: cmp.Or(region, regionOf(f)), Flavor: flavor})
 		}
@@ -228,13 +229,36 @@ func regionOf(f *Forecast) string {
 	return ""
 }
 
-func notes(f *Forecast, src *source) []string {
+// sessionsDown counts the sessions that reports of reflectors name as down.
+func sessionsDown(f *Forecast) int {
+	down := 0
+	for _, n := range f.in.Cluster.Nodes {
+		st, ok := f.in.Cluster.Statuses[n.Name]
+		if !ok || !n.Ready || n.ClusterID == "" || !st.Cleared.IsZero() {
+			continue
+		}
+		for _, s := range st.Sessions {
+			if !s.Established {
+				down++
+			}
+		}
+	}
+	return down
+}
+
+func notes(f *Forecast, src *source, v view) []string {
 	var out []string
-	if src.cluster != "" && !src.asked {
-		out = append(out, "The cluster has no RouteReflectorPool of this kind yet: nothing happens until one is applied (rrpool migrate does it).")
+	if f.in.Name != "" && !src.asked && f.in.Object.Spec.Mode != v1alpha1.ModeFullMesh {
+		out = append(out, "The cluster has no RouteReflectorPool of this kind yet: nothing happens until there is one (rrpool migrate makes it).")
 	}
 	if f.in.Object.Spec.Mode == v1alpha1.ModePaused {
 		out = append(out, "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
+	}
+	if down := sessionsDown(f); down > 0 {
+		out = append(out, fmt.Sprintf("%s with route reflectors are not Established now: the model takes all that are configured for Established.", number(down, "session")))
+	}
+	if v.CostAfter.Certainty == cost.Unknown {
+		out = append(out, "The price of the workers is unknown: rrpool cost says how to give one.")
 	}
 	if len(f.Steps) == 0 {
 		return out

@@ -38,6 +38,8 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 
 // Survey is a cluster as the manager sees it.
 type Survey struct {
+	// Name of the context.
+	Name string
 	// Object is the RouteReflectorPool that was looked at, complete with all defaults.
 	// Asked: it is in the cluster; otherwise it is what somebody thinks of.
 	Object *v1alpha1.RouteReflectorPool
@@ -58,7 +60,7 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 	if err != nil {
 		return nil, err
 	}
-	out := &Survey{Object: object}
+	out := &Survey{Name: c.Name, Object: object}
 	switch {
 	case object != nil:
 	case stored != nil:
