@@ -198,8 +198,18 @@ func TestEveryCommandWithoutAnApiserver(t *testing.T) {
 	gone.Close()
 	path := cli.Kubeconfig(t, &rest.Config{Host: gone.URL})
 	for _, args := range [][]string{
-		{"check"}, {"check", "--pre"}, {"plan"}, {"migrate", "--yes"}, {"rollback", "--yes"}, {"status"}, {"status", "-v"}, {"status", "--wait"}, {"cost"},
-		{"topology"}, {"report", "--output-file", filepath.Join(t.TempDir(), "report.tar.gz")}, {"import-env", "--from-cluster"},
+		{"check"},
+		{"check", "--pre"},
+		{"plan"},
+		{"migrate", "--yes"},
+		{"rollback", "--yes"},
+		{"status"},
+		{"status", "-v"},
+		{"status", "--wait"},
+		{"cost"},
+		{"topology"},
+		{"report", "--output-file", filepath.Join(t.TempDir(), "report.tar.gz")},
+		{"import-env", "--from-cluster"},
 	} {
 		got := ask(t, append(args, "--kubeconfig", path, "--request-timeout", "2s")...)
 		require.Equal(t, 1, got.Code, "%s: %s", args, got.Err)
