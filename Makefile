@@ -45,7 +45,7 @@ chaos: export RRPOOL_CHAOS = 1
 chaos: packages assets ## Run what breaks: reflectors, links, nodes, zones and the manager, in the lab
 	@result=0; \
 	go test -count=1 -timeout 25m ./test/chaos || result=1; \
-	go test -count=1 -timeout 10m -p 1 -run '^Test(BusyNodesBecomeReflectorsAndStop|KilledAfterEachStepAndDrift|PlanOnExistingNodes|Rest)$$' ./test/lab ./test/e2e || result=1; \
+	go test -count=1 -timeout 10m -p 1 -run '^Test(BusyNodesBecomeReflectorsAndStop|TakingOver\w+|KilledAfterEachStepAndDrift|PlanOnExistingNodes|Rest)$$' ./test/lab ./test/e2e || result=1; \
 	exit $$result
 
 .PHONY: lint

@@ -39,6 +39,7 @@ const oldLabel = "calico-route-reflector"
 // The steps that `rrpool import-env --takeover` prints are taken one by one, each as printed, with what it says to wait for. Every node but
 // one has pods, two of the operator's three reflectors included, and every pair is probed.
 func TestTakingOverFromTheOperatorLosesNothing(t *testing.T) {
+	lab.SkipLong(t)
 	l := start(t, lab.Options{}, append(lab.Workers(5), lab.NodeSpec{Name: "idle", Zone: "zone-1"})...)
 	o := &operated{t: t, l: l, reflectors: []string{"idle", "worker-0", "worker-1"}}
 	o.connect()
