@@ -24,6 +24,8 @@ var (
 
 const (
 	providerScheme = "ibm://"
+	// existingProvider is how a status calls nodes that are there anyway.
+	existingProvider = "existing"
 	// encrypted is what IKS adds to a flavor whose disks are encrypted, at the same price.
 	encrypted = ".encrypted"
 )
@@ -49,14 +51,14 @@ func factsOf(c *cluster.Cluster) facts {
 		object = &v1alpha1.RouteReflectorPool{Spec: defaults()}
 	}
 	spec := object.Spec
-	f := facts{exists: c.Pool != nil, mode: spec.Mode, existing: existingNodes(spec.Provider.Type, c.Nodes)}
+	f := facts{exists: c.Pool != nil, mode: spec.Mode}
+	f.pool, f.existing = PoolOf(object, c.Nodes)
 	ready := 0
 	for _, node := range c.Nodes {
-		worker := workerOf(node, spec.Topology.ZoneLabel)
 		if pooled(node, f.existing, spec.Provider.IKS.PoolName) {
-			f.pool = append(f.pool, worker)
 			continue
 		}
+		worker := workerOf(node, spec.Topology.ZoneLabel)
 		f.rest = append(f.rest, worker)
 		f.zones = append(f.zones, worker.Zone)
 		if isReady(node) {
@@ -78,6 +80,19 @@ func factsOf(c *cluster.Cluster) facts {
 	return f
 }
 
+// PoolOf gives the nodes of the pool as somebody pays for them. existing: they are nodes
+// that the cluster has anyway, and cost nothing extra.
+func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers []cost.Worker, existing bool) {
+	spec := object.Spec
+	existing = existingNodes(object, nodes)
+	for _, node := range nodes {
+		if pooled(node, existing, spec.Provider.IKS.PoolName) {
+			workers = append(workers, workerOf(node, spec.Topology.ZoneLabel))
+		}
+	}
+	return workers, existing
+}
+
 // defaults is the spec of a pool that nobody has asked for yet, as far as we use it.
 func defaults() v1alpha1.RouteReflectorPoolSpec {
 	return v1alpha1.RouteReflectorPoolSpec{
@@ -87,8 +102,12 @@ func defaults() v1alpha1.RouteReflectorPoolSpec {
 	}
 }
 
-func existingNodes(kind v1alpha1.ProviderType, nodes []corev1.Node) bool {
-	if kind != v1alpha1.ProviderAuto && kind != "" {
+// existingNodes is what the manager has found out, else what it would.
+func existingNodes(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) bool {
+	if object.Status.Provider != "" {
+		return object.Status.Provider == existingProvider
+	}
+	if kind := object.Spec.Provider.Type; kind != v1alpha1.ProviderAuto && kind != "" {
 		return kind == v1alpha1.ProviderExistingNodes
 	}
 	return !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return strings.HasPrefix(n.Spec.ProviderID, providerScheme) })

@@ -2,14 +2,11 @@ package status
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	bill "github.com/rrpool/rrpool/cmd/rrpool/cost"
 )
 
 // hoursPerMonth is the month of `rrpool cost`.
@@ -30,16 +27,15 @@ type priceView struct {
 // nodes. Nothing is guessed.
 func priceOf(f Facts) priceView {
 	reported := f.Object.Status.Cost
+	workers, existing := bill.PoolOf(f.Object, f.Nodes)
 	switch {
 	case reported != nil && reported.Monthly == "":
 		return priceView{Certainty: cost.Unknown, Source: cmp.Or(reported.Source, "the manager does not know it")}
 	case reported != nil:
 		return priceView{cost.Exact, reported.Currency, reported.Monthly, cmp.Or(reported.Source, "the manager")}
-	case existing(f.Object, f.Nodes):
+	case existing:
 		return priceView{Certainty: cost.Exact, Monthly: "0.00", Source: "the reflectors are nodes that the cluster has anyway"}
-	}
-	workers := workersOf(f.Object, f.Nodes)
-	if len(workers) == 0 {
+	case len(workers) == 0:
 		return priceView{Certainty: cost.Exact, Monthly: "0.00", Source: "no worker of the pool is a node"}
 	}
 	book, err := cost.Builtin()
@@ -59,35 +55,6 @@ func priceOf(f Facts) priceView {
 	}
 	if stale := report.Old; len(stale) > 0 {
 		out.Source += "; of " + stale[0].Date.Format(time.DateOnly)
-	}
-	return out
-}
-
-// existing: the reflectors are nodes that are there anyway.
-func existing(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) bool {
-	if object.Status.Provider != "" {
-		return object.Status.Provider == "existing"
-	}
-	if kind := object.Spec.Provider.Type; kind != v1alpha1.ProviderAuto && kind != "" {
-		return kind == v1alpha1.ProviderExistingNodes
-	}
-	return !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return strings.HasPrefix(n.Spec.ProviderID, "ibm://") })
-}
-
-// workersOf are the nodes of the dedicated pool as somebody pays for them.
-func workersOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) []cost.Worker {
-	var out []cost.Worker
-	for _, node := range nodes {
-		label := node.Labels[v1alpha1.PoolLabel]
-		if label == "" || label != object.Spec.Provider.IKS.PoolName {
-			continue
-		}
-		flavor := cmp.Or(node.Labels["ibm-cloud.kubernetes.io/machine-type"], node.Labels[corev1.LabelInstanceTypeStable])
-		out = append(out, cost.Worker{
-			Zone:   node.Labels[corev1.LabelTopologyZone],
-			Region: cmp.Or(node.Labels["ibm-cloud.kubernetes.io/region"], node.Labels[corev1.LabelTopologyRegion]),
-			Flavor: strings.TrimSuffix(flavor, ".encrypted"),
-		})
 	}
 	return out
 }
