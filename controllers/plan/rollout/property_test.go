@@ -73,7 +73,7 @@ func (w *world) underserved() string {
 func (w *world) servedBy(c *machine) int {
 	up := 0
 	for _, r := range w.reflectors() {
-		if w.session(c.Name, r.Name).up {
+		if w.session(c, r).up {
 			up++
 		}
 	}

@@ -31,7 +31,7 @@ type world struct {
 	// config is what the nodes render, nil when it is not known yet.
 	config *simulate.Configuration
 
-	sessions map[[2]string]*session
+	sessions map[[2]int]*session
 	watches  map[string]plan.Watch
 	reports  map[string]*plan.Status
 	muted    map[string]time.Time // by reflector: until when it passes nothing on, sessions or not
@@ -64,6 +64,7 @@ type world struct {
 
 type machine struct {
 	plan.Node
+	number   int
 	alive    bool
 	pods     int
 	joined   time.Time
@@ -113,7 +114,7 @@ func (w *world) age() {
 func emptyWorld(seed uint64, zones int) *world {
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
-		nodes: map[string]*machine{}, peers: map[string]plan.Peer{}, sessions: map[[2]string]*session{},
+		nodes: map[string]*machine{}, peers: map[string]plan.Peer{}, sessions: map[[2]int]*session{},
 		excused: map[string]time.Time{}, watches: map[string]plan.Watch{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, proven: map[string]time.Time{},
 		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6,
 		d: rollout.Desired{
@@ -138,7 +139,7 @@ func (w *world) addNode(name, zone string, dedicated bool) *machine {
 			Pooled: dedicated, Addresses: []netip.Addr{ip},
 			Blocks: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(w.sequence), 0}), 26)},
 		},
-		alive: true, pods: 1, joined: w.now, rendered: map[string]simulate.Side{}, renderAt: w.now,
+		number: w.sequence, alive: true, pods: 1, joined: w.now, rendered: map[string]simulate.Side{}, renderAt: w.now,
 	}
 	if dedicated {
 		m.WorkerID, m.pods = name, 0
@@ -232,10 +233,10 @@ func (w *world) configuration() *simulate.Configuration {
 
 func (w *world) moveSessions() {
 	all := w.sorted()
-	known := map[[2]string]bool{}
+	known := map[[2]int]bool{}
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			known[[2]string{a.Name, b.Name}] = true
+			known[between(a, b)] = true
 			w.moveSession(a, b)
 		}
 	}
@@ -248,7 +249,7 @@ func (w *world) moveSessions() {
 
 // moveSession restarts a session when what either side has rendered changed.
 func (w *world) moveSession(a, b *machine) {
-	key := [2]string{a.Name, b.Name}
+	key := between(a, b)
 	s := w.sessions[key]
 	if s == nil {
 		s = &session{}
@@ -266,15 +267,17 @@ func (w *world) moveSession(a, b *machine) {
 	s.up = !s.upAt.After(w.now)
 }
 
-func (w *world) session(a, b string) *session {
-	if a > b {
-		a, b = b, a
-	}
-	if s := w.sessions[[2]string{a, b}]; s != nil {
+func (w *world) session(a, b *machine) *session {
+	if s := w.sessions[between(a, b)]; s != nil {
 		return s
 	}
-	return &session{}
+	return &noSession
 }
+
+var noSession session
+
+// between is the key of the session of two machines.
+func between(a, b *machine) [2]int { return [2]int{min(a.number, b.number), max(a.number, b.number)} }
 
 // report is Calico's reporter and our receipt of its reports: it writes what has
 // changed, and at once what was cleared; where one address family has no
@@ -315,7 +318,7 @@ func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Statu
 		if !ok {
 			continue
 		}
-		s := plan.Session{Peer: o.Addresses[0], Kind: plan.SessionNode, Established: w.session(m.Name, o.Name).up, Since: w.now}
+		s := plan.Session{Peer: o.Addresses[0], Kind: plan.SessionNode, Established: w.session(m, o).up, Since: w.now}
 		if opt.Mesh {
 			s.Kind = plan.SessionMesh
 		}
@@ -350,7 +353,7 @@ func (w *world) routesOf(m *machine) []plan.Route {
 // passes reports whether to has origin's routes from via: directly, or reflected
 // once (with one cluster ID a route is never reflected twice).
 func (w *world) passes(origin, via, to *machine) bool {
-	if !w.session(via.Name, to.Name).up {
+	if !w.session(via, to).up {
 		return false
 	}
 	if origin == via {
@@ -359,7 +362,7 @@ func (w *world) passes(origin, via, to *machine) bool {
 	if w.now.Before(w.muted[via.Name]) {
 		return false
 	}
-	return w.session(origin.Name, via.Name).up &&
+	return w.session(origin, via).up &&
 		simulate.Passes(via.rendered[origin.Name], via.rendered[to.Name], to.rendered[via.Name])
 }
 
