@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -128,8 +129,23 @@ func TestOwn(t *testing.T) {
 		"a CRD that lacks a field": {id: "crd", edit: func(f *facts) {
 			delete(version(f).Schema.OpenAPIV3Schema.Properties["spec"].Properties["provider"].Properties, "existingNodes")
 		}, want: Error, says: "spec.provider.existingNodes"},
-		"a CRD that may not be read":     {id: "crd", edit: func(f *facts) { f.own.definition.hidden = "no" }, want: Warning, says: "is known, but its definition"},
-		"no manager":                     {id: "manager", edit: func(f *facts) { f.own.manager.found = false }, want: Error, says: "no Deployment rrpool-manager in namespace rrpool-system"},
+		"a CRD that may not be read": {id: "crd", edit: func(f *facts) { f.own.definition.hidden = "no" }, want: Warning, says: "is known, but its definition"},
+		"no manager":                 {id: "manager", edit: func(f *facts) { f.own.manager.found = false }, want: Error, says: "no Deployment rrpool-manager in namespace rrpool-system"},
+		"a manager under another name": {id: "manager", edit: func(f *facts) {
+			f.own.manager.found, f.own.holder = false, holds(status.Running, "m1 holds the lease")
+		}, want: Warning, says: "m1 holds the lease; there is no Deployment rrpool-manager in namespace rrpool-system"},
+		"a manager that is there before installing": {id: "manager", edit: func(f *facts) {
+			f.pre, f.own.manager.found, f.own.holder = true, false, holds(status.Running, "m1 holds the lease")
+		}, want: Warning, says: "m1 holds the lease"},
+		"a manager that has left its lease": {id: "manager", edit: func(f *facts) {
+			f.own.manager.found, f.own.holder = false, holds(status.Stopped, "m1 has not renewed the lease since then")
+		}, want: Error, says: "m1 has not renewed"},
+		"no manager, and a lease that may not be seen": {id: "manager", edit: func(f *facts) {
+			f.own.manager.found, f.own.holder.hidden = false, "no"
+		}, want: Error, says: "elsewhere could not be checked: no"},
+		"a manager that is known by its lease only": {id: "manager", edit: func(f *facts) {
+			f.own.manager.found, f.own.manager.hidden, f.own.holder = false, "no", holds(status.Running, "m1 holds the lease")
+		}, want: Warning, says: "m1 holds the lease; its Deployment rrpool-manager could not be checked: no"},
 		"a manager that does not run":    {id: "manager", edit: func(f *facts) { f.own.manager.value = deployment(2, 0) }, want: Error, says: "0 of 2"},
 		"a manager that is alone":        {id: "manager", edit: func(f *facts) { f.own.manager.value = deployment(2, 1) }, want: Warning, says: "1 of 2"},
 		"a manager that is scaled away":  {id: "manager", edit: func(f *facts) { f.own.manager.value = deployment(0, 0) }, want: Error, says: "--replicas=2"},

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -69,6 +70,8 @@ type installed struct {
 	served  bool
 	pool    seen[*v1alpha1.RouteReflectorPool]
 	manager seen[*appsv1.Deployment]
+	// holder is who holds the manager's lease; looked for where no Deployment is seen.
+	holder seen[status.Manager]
 }
 
 // calicoSeen is what is known of Calico besides what the manager looks at.

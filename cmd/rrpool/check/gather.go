@@ -136,6 +136,9 @@ func (g *gatherer) lookAtOwn(ctx context.Context) error {
 	}
 	own.manager.value = &appsv1.Deployment{}
 	own.manager.found, own.manager.hidden = g.look(ctx, own.manager.value, "deployments.apps", g.namespace, managerName)
+	if !own.manager.found {
+		own.holder = g.lookForHolder(ctx)
+	}
 	g.rights.account.found, g.rights.account.hidden = g.look(ctx, &corev1.ServiceAccount{}, "serviceaccounts", g.namespace, rbac.ServiceAccount)
 	switch {
 	case g.object != nil:

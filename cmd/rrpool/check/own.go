@@ -4,19 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
-)
-
-// managerName is that of the Deployment in config/manager, and of its container managerContainer.
-const (
-	managerName      = "rrpool-manager"
-	managerContainer = "manager"
 )
 
 func own() group {
@@ -27,45 +20,6 @@ func own() group {
 		{"conditions", conditions},
 		{"decision", decision},
 	}}
-}
-
-func manager(f facts) *Result {
-	m := f.own.manager
-	switch {
-	case m.hidden != "":
-		return unseen("whether the manager runs", m.hidden)
-	case !m.found && f.pre:
-		return note("the manager is not installed yet")
-	case !m.found:
-		return fail("there is no Deployment %s in namespace %s", managerName, f.namespace).
-			do("install rrpool (docs/operations.md), or say with --namespace where it is; rrpool check --pre says whether it can be installed")
-	}
-	wanted, available := int32(1), m.value.Status.AvailableReplicas
-	if m.value.Spec.Replicas != nil {
-		wanted = *m.value.Spec.Replicas
-	}
-	image := imageOf(m.value)
-	switch {
-	case wanted == 0:
-		return fail("the manager is scaled to 0: nothing is decided, and the safety net does not work").
-			do("kubectl --namespace %s scale deployment %s --replicas=2", f.namespace, managerName)
-	case available == 0:
-		return fail("the manager does not run: 0 of %d available (%s)", wanted, image).
-			do("kubectl --namespace %s describe pods --selector app.kubernetes.io/name=rrpool", f.namespace)
-	case available < wanted:
-		return warn("%d of %d managers are available (%s): one acts, the others stand by", available, wanted, image).
-			do("kubectl --namespace %s describe pods --selector app.kubernetes.io/name=rrpool", f.namespace)
-	}
-	return fine("the manager runs: %d of %d available (%s)", available, wanted, image)
-}
-
-func imageOf(d *appsv1.Deployment) string {
-	for _, c := range d.Spec.Template.Spec.Containers {
-		if c.Name == managerContainer {
-			return "image " + c.Image
-		}
-	}
-	return "no container " + managerContainer
 }
 
 func object(f facts) *Result {

@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane"
@@ -64,6 +68,33 @@ func TestTheObject(t *testing.T) {
 	require.Equal(t, file+" is valid, with mode Paused; what follows is for it", checks["object"].Message)
 	require.Contains(t, checks["zones"].Message, "no node has the zone label example.com/room")
 	require.Equal(t, "rrpool plan --filename "+file, v.Next)
+}
+
+// A manager under another name, or outside of the cluster, is known by its lease.
+func TestAManagerElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.fit()
+	require.NoError(t, w.admin.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: survey.DefaultNamespace}}))
+	checks, v, got := w.check("")
+	require.Equal(t, 1, got.Code, "nobody holds the lease")
+	require.Equal(t, []string{"manager"}, v.wrong())
+	require.Equal(t, "there is no Deployment rrpool-manager in namespace rrpool-system", checks["manager"].Message)
+	require.Empty(t, checks["manager"].Details)
+
+	renewed := metav1.NowMicro()
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: survey.DefaultNamespace},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("m1_8f2c"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &renewed},
+	}
+	w.have(lease, nil)
+	checks, _, got = w.check("")
+	require.Zero(t, got.Code, got.Out)
+	require.Equal(t, Warning, checks["manager"].Status)
+	require.Equal(t, "m1_8f2c holds the lease rrpool-manager in namespace rrpool-system; there is no Deployment rrpool-manager in namespace rrpool-system", checks["manager"].Message)
+
+	checks, _, got = w.checkIn(terminal.Streams{Now: func() time.Time { return time.Now().Add(5 * time.Minute) }}, "")
+	require.Equal(t, 1, got.Code, "it no longer renews it")
+	require.Contains(t, checks["manager"].Details[0], "m1_8f2c has not renewed the lease")
 }
 
 // What calico-node fills in, or does not.

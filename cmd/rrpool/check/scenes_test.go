@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -148,6 +149,11 @@ func deployment(wanted, available int32) *appsv1.Deployment {
 	}
 }
 
+// holds is what was seen of the manager's lease.
+func holds(pulse status.Pulse, message string) seen[status.Manager] {
+	return seen[status.Manager]{value: status.Manager{Pulse: pulse, Message: message, Namespace: survey.DefaultNamespace}, found: true}
+}
+
 func daemonSet(namespace string, wanted, ready int) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "calico-node", Namespace: namespace},
@@ -182,8 +188,12 @@ func scenes(t *testing.T) map[string]facts {
 	before.survey.Obstacle = &plan.Problem{Reason: pool.ReasonCredentialsMissing}
 	before.rights.install = answer{asked: 38}
 
+	elsewhere := scene(t, nodesIn(5, frankfurt...))
+	elsewhere.own.manager, elsewhere.own.holder = seen[*appsv1.Deployment]{}, holds(status.Running, "m1_8f2c holds the lease rrpool-manager in namespace rrpool-system")
+
 	return map[string]facts{
-		"iks": big, "iks-running": running, "kind": kind, "iks-before-installation": before,
+		"manager-elsewhere": elsewhere,
+		"iks":               big, "iks-running": running, "kind": kind, "iks-before-installation": before,
 		"broken": broken(t), "blind": blind(t), "file": fromFile(t),
 	}
 }
@@ -232,7 +242,7 @@ func blind(t *testing.T) facts {
 	f.own = installed{}
 	f.own.definition.hidden = refused("get", "customresourcedefinitions.apiextensions.k8s.io")
 	f.own.pool.hidden = refused("get", "routereflectorpools.rrpool.io")
-	f.own.manager.hidden = refused("get", "deployments.apps")
+	f.own.manager.hidden, f.own.holder.hidden = refused("get", "deployments.apps"), refused("get", "leases.coordination.k8s.io")
 	return f
 }
 

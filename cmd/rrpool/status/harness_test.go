@@ -192,7 +192,7 @@ func held(d time.Duration) *coordinationv1.Lease {
 	holder, seconds, renewed := "rrpool-manager-7d9f_1", int32(15), metav1.NewMicroTime(cli.Now.Add(-d))
 	return &coordinationv1.Lease{
 		TypeMeta:   metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: "rrpool-system"},
+		ObjectMeta: metav1.ObjectMeta{Name: ManagerName, Namespace: "rrpool-system"},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &renewed},
 	}
 }
@@ -200,7 +200,7 @@ func held(d time.Duration) *coordinationv1.Lease {
 func replicas(wanted, available int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{Kind: "Deployment", APIVersion: "apps/v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: "rrpool-system"},
+		ObjectMeta: metav1.ObjectMeta{Name: ManagerName, Namespace: "rrpool-system"},
 		Spec:       appsv1.DeploymentSpec{Replicas: &wanted},
 		Status:     appsv1.DeploymentStatus{AvailableReplicas: available},
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 )
 
-// managerName is the manager's Deployment and its lease.
-const managerName = "rrpool-manager"
+// ManagerName is the manager's Deployment and its lease, as config/manager names them.
+const ManagerName = "rrpool-manager"
 
 // skew is how far this computer's clock may be from the cluster's.
 const skew = time.Minute
@@ -49,30 +49,41 @@ type Manager struct {
 // renews every few seconds, else at its Deployment. It needs no rights, but without
 // any to look it can tell nothing.
 func FindManager(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) Manager {
+	out, leaseErr := FindHolder(ctx, c, namespace, now)
+	if leaseErr == nil {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	var deployment appsv1.Deployment
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ManagerName}, &deployment)
+	switch {
+	case err == nil:
+		out.Pulse, out.Message = replicasOf(&deployment)
+	case apierrors.IsNotFound(err) && apierrors.IsNotFound(leaseErr):
+		out.Message = fmt.Sprintf("there is neither a lease nor a Deployment %s in namespace %s", ManagerName, namespace)
+	default:
+		out.Message = fmt.Sprintf("neither the lease nor the Deployment %s in namespace %s can be read", ManagerName, namespace)
+	}
+	return out
+}
+
+// FindHolder looks whether somebody renews the manager's lease, whatever Deployment that
+// is of, if any. Its error is the apiserver's.
+func FindHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Manager, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	out := Manager{Pulse: Unsure, Namespace: namespace}
 	leases, err := coordination.NewForConfig(c.Config)
 	if err != nil {
-		out.Message = err.Error()
-		return out
+		return out, err //nolint:wrapcheck // callers look at the error's type
 	}
-	lease, leaseErr := leases.Leases(namespace).Get(ctx, managerName, metav1.GetOptions{})
-	if leaseErr == nil {
-		out.Pulse, out.Message = pulseOf(lease, now)
-		return out
+	lease, err := leases.Leases(namespace).Get(ctx, ManagerName, metav1.GetOptions{})
+	if err != nil {
+		return out, err //nolint:wrapcheck // as above
 	}
-	var deployment appsv1.Deployment
-	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: managerName}, &deployment)
-	switch {
-	case err == nil:
-		out.Pulse, out.Message = replicasOf(&deployment)
-	case apierrors.IsNotFound(err) && apierrors.IsNotFound(leaseErr):
-		out.Message = fmt.Sprintf("there is neither a lease nor a Deployment %s in namespace %s", managerName, namespace)
-	default:
-		out.Message = fmt.Sprintf("neither the lease nor the Deployment %s in namespace %s can be read", managerName, namespace)
-	}
-	return out
+	out.Pulse, out.Message = pulseOf(lease, now)
+	return out, nil
 }
 
 // pulseOf tells whether a lease is being renewed.
