@@ -26,15 +26,15 @@ import (
 type direction struct {
 	name string
 	mode v1alpha1.Mode
-	// deed is what goes on without us, and there is where the cluster is then.
-	deed, there string
+	// deed is what goes on without us, and place is where the cluster is then.
+	deed, place string
 	// urgent: not even what looks like a refusal keeps anybody from asking for it.
 	urgent bool
 }
 
 var (
-	forth = direction{name: "migrate", mode: v1alpha1.ModeRouteReflector, deed: "the migration", there: "on route reflectors"}
-	back  = direction{name: "rollback", mode: v1alpha1.ModeFullMesh, deed: "the way back", there: "on the node-to-node mesh", urgent: true}
+	forth = direction{name: "migrate", mode: v1alpha1.ModeRouteReflector, deed: "the migration", place: "on route reflectors"}
+	back  = direction{name: "rollback", mode: v1alpha1.ModeFullMesh, deed: "the way back", place: "on the node-to-node mesh", urgent: true}
 )
 
 // flags of both commands.
@@ -198,9 +198,9 @@ func (f *flags) again(ctx context.Context, w *watch, stored *v1alpha1.RouteRefle
 	}
 	manager := status.FindManager(ctx, w.Connection, f.Namespace, w.Now())
 	if manager.Pulse == status.Stopped {
-		return fmt.Errorf("the manager reported last that the cluster is %s, but it does not run: %s; %s shows more", f.there, manager.Message, w.phrase.Manager())
+		return fmt.Errorf("the manager reported last that the cluster is %s, but it does not run: %s; %s shows more", f.place, manager.Message, w.phrase.Manager())
 	}
-	return w.run(ctx, stored)
+	return w.there(stored)
 }
 
 func (f *flags) follow(ctx context.Context, w *watch, object *v1alpha1.RouteReflectorPool) error {

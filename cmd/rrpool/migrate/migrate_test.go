@@ -143,18 +143,57 @@ func TestAgain(t *testing.T) {
 	require.Contains(t, got.Err, "√ the migration is already under way: spec.mode is RouteReflector\n")
 	require.Contains(t, got.Out, "√ The cluster is on route reflectors")
 
-	t.Run("arrived", func(t *testing.T) {
-		s := &story{api: &api{pool: reflecting()}}
-		got := s.tell(t, terminal.Streams{}, "migrate")
-		require.Zero(t, got.Code)
-		require.Empty(t, s.waits)
-		require.Equal(t, "√ The cluster is on route reflectors: 6 route reflectors serve 60 nodes; the node-to-node mesh is off.\n", got.Out)
-	})
 	t.Run("arrived, as a manager said that is gone", func(t *testing.T) {
 		s := &story{api: &api{pool: reflecting(), lease: renewed(time.Hour)}}
 		got := s.tell(t, terminal.Streams{}, "migrate")
 		require.Equal(t, 1, got.Code)
 		cli.RequireSentence(t, got.Err, "does not run", "kubectl --namespace rrpool-system get deployment,pod")
+	})
+}
+
+// Where the cluster is there already, one line says so: nothing was done, and nothing
+// took any time.
+func TestAlreadyThere(t *testing.T) {
+	meshed := object(v1alpha1.ModeFullMesh)
+	numbers(meshed, 2, 0, 0)
+	for name, tc := range map[string]struct {
+		command string
+		pool    *v1alpha1.RouteReflectorPool
+		says    string
+	}{
+		"migrate": {"migrate", reflecting(), "√ The cluster is already on route reflectors: 6 route reflectors serve 60 nodes; the node-to-node mesh is off.\n"},
+		"rollback": {"rollback", meshed, "√ The cluster is already on the node-to-node mesh: the node-to-node mesh carries 60 nodes. " +
+			"The worker pool route-reflectors stays, and costs until it is deleted (docs/operations.md#delete).\n"},
+	} {
+		for _, flags := range [][]string{{"--yes"}, {}, {"--yes", "--wait=false"}} {
+			t.Run(strings.Join(append([]string{name}, flags...), " "), func(t *testing.T) {
+				s := &story{api: &api{pool: tc.pool, lease: renewed(0)}}
+				got := s.tell(t, terminal.Streams{}, append([]string{tc.command}, flags...)...)
+				require.Zero(t, got.Code, got.Err)
+				require.Equal(t, tc.says, got.Out)
+				require.Empty(t, got.Err, "there is no progress")
+				require.Empty(t, s.waits)
+				require.Empty(t, s.writes)
+			})
+		}
+	}
+	t.Run("what is wrong there is told", func(t *testing.T) {
+		ill := reflecting()
+		condition(ill, "Degraded", "True", "CloudUnauthorized", "the key is not accepted: store another one.")
+		s := &story{api: &api{pool: ill, lease: renewed(0)}}
+		got := s.tell(t, terminal.Streams{}, "migrate", "--yes")
+		require.Zero(t, got.Code)
+		require.Contains(t, got.Out, "already on route reflectors")
+		require.Equal(t, "‼ CloudUnauthorized: the key is not accepted: store another one (docs/conditions.md#cloudunauthorized)\n", got.Err)
+	})
+	t.Run("a change that nobody has taken note of is under way", func(t *testing.T) {
+		behind := reflecting()
+		behind.Generation++
+		s := &story{api: &api{pool: behind, lease: renewed(0)}, happens: []func(*api){by(func(o *v1alpha1.RouteReflectorPool) { settle(o, "done") })}}
+		got := s.tell(t, terminal.Streams{}, "migrate", "--yes")
+		require.Zero(t, got.Code, got.Err)
+		require.Contains(t, got.Err, "√ the migration is already under way")
+		require.Equal(t, "√ The cluster is on route reflectors: done. This took 2s.\n", got.Out)
 	})
 }
 

@@ -149,13 +149,27 @@ func (w *watch) over(object *v1alpha1.RouteReflectorPool) (bool, error) {
 	return false, nil
 }
 
-// arrived is the result.
+// there is the result where the cluster had arrived before. What is wrong there all the
+// same is told, but waited for by nobody.
+func (w *watch) there(object *v1alpha1.RouteReflectorPool) error {
+	for _, t := range status.Troubles(object) {
+		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Docs)
+		_, _ = fmt.Fprintf(w.Err, "%s\n", w.Paint(terminal.Red, w.Fold(line, "  ")))
+	}
+	return w.result(object, "already ", "")
+}
+
+// arrived is the result of a way that was watched.
 func (w *watch) arrived(object *v1alpha1.RouteReflectorPool) error {
 	took := ""
-	if d := w.Now().Sub(w.began); d > 0 {
+	if d := w.Now().Sub(w.began); d >= time.Second {
 		took = " This took " + duration.HumanDuration(d) + "."
 	}
-	line := fmt.Sprintf("√ The cluster is %s: %s.%s", w.there, object.Status.Step.Reason, took)
+	return w.result(object, "", took)
+}
+
+func (w *watch) result(object *v1alpha1.RouteReflectorPool, already, took string) error {
+	line := fmt.Sprintf("√ The cluster is %s%s: %s.%s", already, w.place, object.Status.Step.Reason, took)
 	if w.mode == v1alpha1.ModeFullMesh && object.Status.Pool != "" && object.Status.Provider == "iks" {
 		line += fmt.Sprintf(" The worker pool %s stays, and costs until it is deleted (docs/operations.md#delete).", object.Status.Pool)
 	}
@@ -173,5 +187,5 @@ func (w *watch) expired(ctx context.Context, object *v1alpha1.RouteReflectorPool
 		return err
 	}
 	return fmt.Errorf("--timeout: the cluster is not %s after %s: %s goes on without this command: %s shows it, %s watches it again",
-		w.there, duration.HumanDuration(w.timeout), w.deed, w.phrase.Command("status --watch"), w.phrase.Command(w.name))
+		w.place, duration.HumanDuration(w.timeout), w.deed, w.phrase.Command("status --watch"), w.phrase.Command(w.name))
 }
