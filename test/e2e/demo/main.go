@@ -103,12 +103,15 @@ func (p prompt) migrate(ctx context.Context) error {
 		return err
 	}
 	picture := filepath.Join(os.TempDir(), "rrpool-demo.svg")
-	for _, words := range []string{
-		"status",
-		"topology -o svg --output-file " + picture,
-		"cost --context rrpool --hourly-price 0.11",
+	for _, command := range []struct {
+		words string
+		most  int
+	}{
+		{"status", 16},
+		{"topology -o svg --output-file " + picture, 0},
+		{"cost --context rrpool --hourly-price 0.11", 15},
 	} {
-		if err := p.rrpool(ctx, 0, 15, strings.Fields(words)...); err != nil {
+		if err := p.rrpool(ctx, 0, command.most, strings.Fields(command.words)...); err != nil {
 			return err
 		}
 	}
