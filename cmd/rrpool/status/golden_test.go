@@ -57,6 +57,12 @@ func scenes() map[string]*api {
 		}
 	})
 	behind := atRest(func(o *v1alpha1.RouteReflectorPool) { o.Generation = 4 })
+	changed := atRest(func(o *v1alpha1.RouteReflectorPool) { o.Generation, o.Spec.Mode = 4, v1alpha1.ModeFullMesh })
+	changeSpec(changed.pool, 3*time.Second)
+	changed.lease = held(time.Second)
+	made := &api{nodes: clusterOf(0), lease: held(time.Second), pool: object(func(o *v1alpha1.RouteReflectorPool) {
+		o.Status, o.CreationTimestamp = v1alpha1.RouteReflectorPoolStatus{}, ago(2*time.Second)
+	})}
 	stopped := atRest(nil)
 	stopped.lease = held(time.Hour)
 	unnoted := &api{nodes: clusterOf(0), deployment: replicas(2, 0), pool: object(func(o *v1alpha1.RouteReflectorPool) {
@@ -85,6 +91,7 @@ func scenes() map[string]*api {
 	return map[string]*api{
 		"at-rest": atRest(nil), "migrating": migrating(), "ordering": ordering(), "degraded": degraded, "refused": refused, "no-cloud": noCloud,
 		"paused": paused, "deleting": deleting, "timer": timer, "reflector-lost": lost, "blind": blind, "behind": behind, "manager-stopped": stopped,
+		"just-changed": changed, "just-made": made,
 		"not-noted": unnoted, "manager-unknown": unsure, "existing-nodes": busy, "price-unknown": unpriced, "many-events": many, "on-mesh": onMesh(),
 		"no-pool":           {nodes: clusterOf(0), mesh: "absent"},
 		"no-pool-mesh-off":  {nodes: clusterOf(0), mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`},
@@ -170,7 +177,7 @@ func TestTerminals(t *testing.T) {
 func TestStates(t *testing.T) {
 	want := map[string]State{
 		"at-rest": Ready, "migrating": Progressing, "ordering": Progressing, "degraded": Degraded, "refused": Degraded, "no-cloud": Degraded,
-		"paused": Paused, "deleting": Deleting, "timer": Ready, "reflector-lost": Ready, "blind": Unknown, "behind": Stale, "manager-stopped": Stale,
+		"paused": Paused, "deleting": Deleting, "timer": Ready, "reflector-lost": Ready, "blind": Unknown, "behind": Stale, "manager-stopped": Stale, "just-changed": Progressing, "just-made": Progressing,
 		"not-noted": Stale, "manager-unknown": Ready, "existing-nodes": Ready, "price-unknown": Ready, "many-events": Ready, "on-mesh": Ready,
 		"no-pool": NoPool, "no-pool-mesh-off": NoPool, "no-pool-no-calico": NoPool, "no-rights": Ready,
 	}

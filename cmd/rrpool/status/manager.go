@@ -43,6 +43,9 @@ type Manager struct {
 	Message string `json:"message"`
 	// Namespace in which it was looked for.
 	Namespace string `json:"namespace"`
+
+	// renewed is when the lease was, zero where nobody holds it, or it was not seen.
+	renewed time.Time
 }
 
 // FindManager looks whether a manager acts: at its lease, which the one that acts
@@ -83,6 +86,9 @@ func FindHolder(ctx context.Context, c *cluster.Connection, namespace string, no
 		return out, err //nolint:wrapcheck // as above
 	}
 	out.Pulse, out.Message = pulseOf(lease, now)
+	if out.Pulse == Running {
+		out.renewed = lease.Spec.RenewTime.Time
+	}
 	return out, nil
 }
 

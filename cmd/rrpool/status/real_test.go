@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
@@ -43,7 +45,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	plane := controlplane.ForTest(t)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{coordinationv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
 		require.NoError(t, add(scheme))
 	}
 	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
@@ -187,6 +189,45 @@ func TestARealApiserver(t *testing.T) {
 	require.Empty(t, v.Unseen)
 	require.NotNil(t, v.ShortClients)
 	require.Equal(t, []shortClient{{Node: "n3", Zone: "z1", Lacks: []string{"n4"}, Sessions: 1}}, *v.ShortClients)
+}
+
+// When somebody changed the object is what a real apiserver says.
+func TestARealChange(t *testing.T) {
+	w := newWorld(t)
+	_, _, roles := readDocs(t)
+	w.grant(roles[0])
+	w.grant(roles[2])
+	lease := held(0)
+	renew := func(ahead time.Duration) {
+		at := metav1.NewMicroTime(time.Now().Add(ahead))
+		lease.Spec.RenewTime = &at
+	}
+	renew(0)
+	w.create(lease)
+	w.asking(shows(`"pulse": "Running"`), "-o", "json")
+	ask := func() string {
+		got := cli.AskIn(t, terminal.Streams{Now: time.Now}, New, w.args...)
+		require.Zero(t, got.Code, got.Err)
+		return got.Out
+	}
+	pool := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	w.create(pool)
+	require.Contains(t, ask(), "… Progressing: the manager has not yet taken note of the RouteReflectorPool, which was made at ")
+
+	pool.Status = object(nil).Status
+	pool.Status.ObservedGeneration = pool.Generation
+	require.NoError(t, w.admin.Status().Update(t.Context(), pool))
+	require.NotContains(t, ask(), "not yet taken note")
+	pool.Spec.Mode = v1alpha1.ModeFullMesh
+	require.NoError(t, w.admin.Update(t.Context(), pool))
+	out := ask()
+	require.Contains(t, out, "… Progressing: the manager has not yet taken note of the change that was made at ")
+	require.Contains(t, out, "(generation 2, it has seen 1); what follows is from before\n")
+	require.Contains(t, out, "Next: rrpool status --watch")
+
+	renew(20 * time.Second)
+	require.NoError(t, w.admin.Update(t.Context(), lease))
+	require.Contains(t, ask(), "‼ Stale: the manager has not taken note", "it has had the time")
 }
 
 func kindOf(o client.Object) string {

@@ -29,7 +29,8 @@ const (
 	Paused State = "Paused"
 	// Ready: the cluster is where spec.mode wants it.
 	Ready State = "Ready"
-	// Progressing: a step is being taken or waited for.
+	// Progressing: a step is being taken or waited for, or the object has been changed
+	// just now.
 	Progressing State = "Progressing"
 )
 
@@ -58,6 +59,10 @@ func stateOf(f Facts) State {
 	}
 	ready, degraded := condition(f.Object, v1alpha1.ConditionReady), condition(f.Object, v1alpha1.ConditionDegraded)
 	switch {
+	case fresh(f) && f.Object.DeletionTimestamp != nil:
+		return Deleting
+	case fresh(f):
+		return Progressing
 	case !Noted(f.Object) || f.Manager.Pulse == Stopped:
 		return Stale
 	case ready.Status == metav1.ConditionUnknown:
@@ -76,6 +81,9 @@ func stateOf(f Facts) State {
 
 // summary is the state in a sentence.
 func summary(f Facts, state State) string {
+	if state != NoPool && fresh(f) {
+		return freshness(f.Object)
+	}
 	switch state {
 	case NoPool:
 		return "nobody has asked for route reflectors in this cluster: there is no RouteReflectorPool"
