@@ -1,8 +1,8 @@
 package status
 
 import (
-	"bytes"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -32,7 +32,7 @@ func changedAt(object *v1alpha1.RouteReflectorPool) time.Time {
 	}
 	for _, entry := range object.ManagedFields {
 		ours := entry.Subresource == "" && entry.Time != nil && entry.FieldsV1 != nil
-		if ours && bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:spec"`)) && entry.Time.After(out) {
+		if ours && strings.Contains(entry.FieldsV1.GetRawString(), `"f:spec"`) && entry.Time.After(out) {
 			out = entry.Time.Time
 		}
 	}

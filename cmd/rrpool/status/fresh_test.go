@@ -38,7 +38,7 @@ func TestAChangeOfJustNow(t *testing.T) {
 		"a creation":             {time.Hour, second, func(a *api) { a.pool.ManagedFields, a.pool.CreationTimestamp = nil, ago(2*second) }, Progressing},
 		"nobody knows when":      {0, second, func(a *api) { a.pool.ManagedFields = nil }, Stale},
 		"only the status":        {3 * second, second, func(a *api) { a.pool.ManagedFields[0].Subresource = "status" }, Stale},
-		"only a label":           {3 * second, second, func(a *api) { a.pool.ManagedFields[0].FieldsV1.Raw = []byte(`{"f:metadata":{}}`) }, Stale},
+		"only a label":           {3 * second, second, func(a *api) { a.pool.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(`{"f:metadata":{}}`) }, Stale},
 		"one that was noted":     {3 * second, second, func(a *api) { a.pool.Generation = 3 }, Ready},
 		"a second one that fits": {time.Hour, second, func(a *api) { changeSpec(a.pool, 2*second) }, Progressing},
 	} {

@@ -192,7 +192,7 @@ func changeSpec(o *v1alpha1.RouteReflectorPool, before time.Duration) {
 	at := ago(before)
 	o.ManagedFields = append(o.ManagedFields, metav1.ManagedFieldsEntry{
 		Manager: "rrpool", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "rrpool.io/v1alpha1", Time: &at, FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:mode":{}}}`)},
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:mode":{}}}`),
 	})
 }
 

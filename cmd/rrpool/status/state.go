@@ -54,24 +54,30 @@ func condition(object *v1alpha1.RouteReflectorPool, kind string) metav1.Conditio
 }
 
 func stateOf(f Facts) State {
-	if f.Object == nil {
-		return NoPool
-	}
-	ready, degraded := condition(f.Object, v1alpha1.ConditionReady), condition(f.Object, v1alpha1.ConditionDegraded)
 	switch {
+	case f.Object == nil:
+		return NoPool
 	case fresh(f) && f.Object.DeletionTimestamp != nil:
 		return Deleting
 	case fresh(f):
 		return Progressing
 	case !Noted(f.Object) || f.Manager.Pulse == Stopped:
 		return Stale
+	}
+	return reported(f.Object)
+}
+
+// reported is the state that the manager tells of.
+func reported(object *v1alpha1.RouteReflectorPool) State {
+	ready, degraded := condition(object, v1alpha1.ConditionReady), condition(object, v1alpha1.ConditionDegraded)
+	switch {
 	case ready.Status == metav1.ConditionUnknown:
 		return Unknown
 	case degraded.Status == metav1.ConditionTrue:
 		return Degraded
-	case f.Object.DeletionTimestamp != nil:
+	case object.DeletionTimestamp != nil:
 		return Deleting
-	case f.Object.Spec.Mode == v1alpha1.ModePaused:
+	case object.Spec.Mode == v1alpha1.ModePaused:
 		return Paused
 	case ready.Status == metav1.ConditionTrue:
 		return Ready
