@@ -93,6 +93,7 @@ func scenes() map[string]*api {
 		"paused": paused, "deleting": deleting, "timer": timer, "reflector-lost": lost, "blind": blind, "behind": behind, "manager-stopped": stopped,
 		"just-changed": changed, "just-made": made,
 		"not-noted": unnoted, "manager-unknown": unsure, "existing-nodes": busy, "price-unknown": unpriced, "many-events": many, "on-mesh": onMesh(),
+		"rolled-back":       rolledBack(),
 		"no-pool":           {nodes: clusterOf(0), mesh: "absent"},
 		"no-pool-mesh-off":  {nodes: clusterOf(0), mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`},
 		"no-pool-no-calico": {nodes: clusterOf(0)},
@@ -127,6 +128,19 @@ func onMesh() *api {
 	set(a.pool, "Ready", "True", "Steady", "the node-to-node mesh carries 60 nodes")
 	set(a.pool, "ProviderReady", "False", "CredentialsMissing", "Secret rrpool-ibmcloud does not exist")
 	set(a.pool, "Progressing", "False", "Steady", "there is nothing to do")
+	return a
+}
+
+// rolledBack is a cluster that has gone back, whose pool is still there.
+func rolledBack() *api {
+	a := onMesh()
+	a.nodes = clusterOf(2)
+	for i := range a.nodes {
+		delete(a.nodes[i].Annotations, clusterIDAnnotation)
+	}
+	rest := object(nil)
+	a.pool.Status.Pool, a.pool.Status.Zones = rest.Status.Pool, rest.Status.Zones
+	set(a.pool, "ProviderReady", "True", "PoolReady", "worker pool route-reflectors: 6 of 6 workers deployed")
 	return a
 }
 
@@ -179,7 +193,8 @@ func TestStates(t *testing.T) {
 		"at-rest": Ready, "migrating": Progressing, "ordering": Progressing, "degraded": Degraded, "refused": Degraded, "no-cloud": Degraded,
 		"paused": Paused, "deleting": Deleting, "timer": Ready, "reflector-lost": Ready, "blind": Unknown, "behind": Stale, "manager-stopped": Stale, "just-changed": Progressing, "just-made": Progressing,
 		"not-noted": Stale, "manager-unknown": Ready, "existing-nodes": Ready, "price-unknown": Ready, "many-events": Ready, "on-mesh": Ready,
-		"no-pool": NoPool, "no-pool-mesh-off": NoPool, "no-pool-no-calico": NoPool, "no-rights": Ready,
+		"rolled-back": Ready,
+		"no-pool":     NoPool, "no-pool-mesh-off": NoPool, "no-pool-no-calico": NoPool, "no-rights": Ready,
 	}
 	all := scenes()
 	require.Len(t, all, len(want))

@@ -114,19 +114,20 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(cli.Now.Add(-d)) }
 
 var zones = []string{"eu-de-1", "eu-de-2", "eu-de-3"}
 
-// cluster has twenty nodes in each of three zones, and as many of the pool as given.
+// clusterOf has twenty nodes in each of three zones, and as many route reflectors of the
+// pool as given.
 func clusterOf(poolPerZone int) []corev1.Node {
 	var out []corev1.Node
 	add := func(name, zone, flavor, pool string) {
 		node := corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 				corev1.LabelTopologyZone: zone, "ibm-cloud.kubernetes.io/region": "eu-de", "ibm-cloud.kubernetes.io/machine-type": flavor,
-			}},
+			}, Annotations: map[string]string{ipv4Annotation: name + "/24"}},
 			Spec:   corev1.NodeSpec{ProviderID: "ibm://account///cluster/worker"},
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 		}
 		if pool != "" {
-			node.Labels[v1alpha1.PoolLabel] = pool
+			node.Labels[v1alpha1.PoolLabel], node.Annotations[clusterIDAnnotation] = pool, "224.0.0.1"
 		}
 		out = append(out, node)
 	}

@@ -2,8 +2,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -121,58 +119,4 @@ func replicasOf(d *appsv1.Deployment) (Pulse, string) {
 		return Stopped, fmt.Sprintf("the Deployment %s in namespace %s is scaled to 0", d.Name, d.Namespace)
 	}
 	return Stopped, fmt.Sprintf("none of the %d replicas of the Deployment %s in namespace %s is available", wanted, d.Name, d.Namespace)
-}
-
-// Mesh is the node-to-node mesh.
-type Mesh struct {
-	// State is on, off, or unknown.
-	State string `json:"state"`
-	// Why it is unknown.
-	Why string `json:"why,omitempty"`
-}
-
-// The states of the mesh.
-const (
-	meshOn      = "on"
-	meshOff     = "off"
-	meshUnknown = "unknown"
-)
-
-const (
-	meshPath     = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
-	meshResource = "bgpconfigurations.crd.projectcalico.org"
-)
-
-// findMesh reads the switch of the mesh. Without the right to, or without Calico, it
-// says so.
-func findMesh(ctx context.Context, c *cluster.Connection) Mesh {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	raw, err := coordination.NewForConfig(c.Config)
-	if err != nil {
-		return Mesh{meshUnknown, err.Error()}
-	}
-	result := raw.RESTClient().Get().AbsPath(meshPath).Do(ctx)
-	switch err := result.Error(); {
-	case err == nil:
-	case cluster.IsMissing(err):
-		return Mesh{State: meshOn} // Calico's own default
-	case apierrors.IsNotFound(err):
-		return Mesh{meshUnknown, "the cluster has no " + meshResource + ": is Calico installed?"}
-	default:
-		return Mesh{meshUnknown, c.Explain(err, "get", meshResource).Error()}
-	}
-	var found struct {
-		Spec struct {
-			Enabled *bool `json:"nodeToNodeMeshEnabled"`
-		} `json:"spec"`
-	}
-	content, err := result.Raw()
-	switch err := errors.Join(err, json.Unmarshal(content, &found)); {
-	case err != nil:
-		return Mesh{meshUnknown, "the BGPConfiguration default cannot be read: " + err.Error()}
-	case found.Spec.Enabled != nil && !*found.Spec.Enabled:
-		return Mesh{State: meshOff}
-	}
-	return Mesh{State: meshOn}
 }

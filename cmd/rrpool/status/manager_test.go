@@ -1,7 +1,6 @@
 package status
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -42,27 +41,6 @@ func TestFindManager(t *testing.T) {
 			got := FindManager(t.Context(), connect(t, tc.api), "rrpool-system", cli.Now)
 			require.Equal(t, tc.want, got.Pulse, got.Message)
 			require.Contains(t, got.Message, tc.says)
-		})
-	}
-}
-
-func TestFindMesh(t *testing.T) {
-	for name, tc := range map[string]struct {
-		api  *api
-		want string
-		says string
-	}{
-		"switched off":    {&api{mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`}, meshOff, ""},
-		"switched on":     {&api{mesh: `{"spec":{"nodeToNodeMeshEnabled":true}}`}, meshOn, ""},
-		"left open":       {&api{mesh: `{"spec":{}}`}, meshOn, ""},
-		"no object":       {&api{mesh: "absent"}, meshOn, ""},
-		"no Calico":       {&api{}, meshUnknown, "is Calico installed?"},
-		"no right to ask": {(&api{}).refusing("/", http.StatusForbidden, metav1.StatusReasonForbidden, "no"), meshUnknown, "may not get bgpconfigurations.crd.projectcalico.org"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := findMesh(t.Context(), connect(t, tc.api))
-			require.Equal(t, tc.want, got.State, got.Why)
-			require.Contains(t, got.Why, tc.says)
 		})
 	}
 }

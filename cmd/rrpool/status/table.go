@@ -38,7 +38,7 @@ func render(p page) error {
 		p.zones()
 		p.troubles()
 	} else {
-		p.fact("Mesh", meshText(p.Mesh))
+		p.fact("Mesh", p.Mesh.text())
 	}
 	if p.verbose {
 		p.details()
@@ -85,7 +85,7 @@ func (p page) facts() {
 	}
 	p.fact("Mode", mode)
 	p.step()
-	p.fact("Mesh", meshText(p.Mesh))
+	p.fact("Mesh", p.Mesh.text())
 	if p.Counts.PoolWanted > 0 || p.Pool != "" {
 		p.fact("Pool", p.pool())
 	}
@@ -128,13 +128,6 @@ func (p page) since(at time.Time) string {
 
 // age is never negative, whatever the clocks say.
 func age(now, at time.Time) string { return duration.HumanDuration(max(0, now.Sub(at))) }
-
-func meshText(m Mesh) string {
-	if m.Why == "" {
-		return m.State
-	}
-	return m.State + ": " + m.Why
-}
 
 func (p page) pool() string {
 	if p.Provider == "existing" {

@@ -148,6 +148,7 @@ func newView(f Facts, p Phrase) view {
 	if f.Object != nil {
 		v.fill(f)
 	}
+	v.Mesh.count(f.Nodes, f.Object)
 	v.State = stateOf(f)
 	v.Summary = summary(f, v.State)
 	v.Next = p.next(f, v.State)
@@ -204,10 +205,10 @@ func meshOf(status v1alpha1.RouteReflectorPoolStatus) Mesh {
 		case c.Status == "False":
 			return Mesh{State: meshOn}
 		default:
-			return Mesh{meshUnknown, c.Reason}
+			return Mesh{State: meshUnknown, Why: c.Reason}
 		}
 	}
-	return Mesh{meshUnknown, "the manager has not reported it"}
+	return Mesh{State: meshUnknown, Why: "the manager has not reported it"}
 }
 
 // zonesOf are the pool and its reflectors by zone, sorted.
