@@ -177,7 +177,10 @@ func (n *Network) panelWords(zone int, r ring) string {
 	}
 	text := count(roles, "reflector")
 	if roles == 0 && len(n.Zones[zone].Reflectors) > 0 {
-		text = "no reflector yet"
+		text = "no reflector"
+		if n.coming {
+			text += " yet"
+		}
 	}
 	if with := r.byZone[zone]; with.Expected > 0 && n.Live && n.of(with) != up {
 		text += fmt.Sprintf(", to reflectors %s/%s up", grouped(with.Established), grouped(with.Expected))

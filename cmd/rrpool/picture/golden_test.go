@@ -27,7 +27,7 @@ func TestPictures(t *testing.T) {
 // The same cluster gives the same bytes, in whatever order its parts are found.
 func TestThePictureDoesNotDependOnTheOrder(t *testing.T) {
 	for name, o := range map[string]observed{
-		"failing": failing(), "migrating": migrating(), "weird": weird(), "quorum": quorum(), "racks": racks(), "dual": dual(),
+		"failing": failing(), "migrating": migrating(), "rolled-back": rolledBack(), "ordered": ordered(), "weird": weird(), "quorum": quorum(), "racks": racks(), "dual": dual(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := map[string]string{}

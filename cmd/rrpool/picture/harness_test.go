@@ -54,7 +54,7 @@ var formats = []string{"svg", "dot", "mermaid", "json", "html"}
 // Established, the mesh off.
 func cluster(zones []string, reflectors, clients int) observed {
 	off := false
-	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS}
+	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS, coming: true}
 	o.BGP.Mesh.Enabled = &off
 	o.Peers = topology.Single(role, topology.Session{})
 	for z, zone := range zones {
@@ -155,6 +155,24 @@ func meshed() observed {
 	return o
 }
 
+// rolledBack is a cluster after the way back, whose pool is still there.
+func rolledBack() observed {
+	o := cluster(frankfurt, 1, 2)
+	o.BGP, o.Peers, o.coming = plan.BGPConfig{ASN: 64512}, nil, false
+	for i := range o.Nodes {
+		o.Nodes[i].RoleLabel, o.Nodes[i].ClusterID, o.Nodes[i].Labels = false, "", nil
+	}
+	o.report()
+	return o
+}
+
+// ordered is a cluster whose pool has just come.
+func ordered() observed {
+	o := rolledBack()
+	o.coming, o.step = true, "WritePeers"
+	return o
+}
+
 // migrating has its reflectors, and one that is still without its role; the mesh is on.
 func migrating() observed {
 	o := cluster(frankfurt, 1, 40)
@@ -236,6 +254,8 @@ var scenesOnce = sync.OnceValues(func() (map[string]Network, error) {
 		"failing":          failing(),
 		"mesh":             meshed(),
 		"migrating":        migrating(),
+		"rolled-back":      rolledBack(),
+		"ordered":          ordered(),
 		"large":            cluster(frankfurt, 11, 1667),
 		"one-zone":         cluster([]string{"only"}, 3, 50),
 		"weird-names":      weird(),

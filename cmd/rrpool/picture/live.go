@@ -17,6 +17,9 @@ type observed struct {
 	name, step string
 	// provider after Auto was resolved.
 	provider v1alpha1.ProviderType
+	// coming: somebody wants route reflectors, so that nodes of the pool without the role
+	// are about to get it.
+	coming bool
 }
 
 // scene sorts the nodes of a cluster.
@@ -44,7 +47,7 @@ func live(o observed) Network {
 	}
 	var strange []string
 	s.peering, strange = peeringOf(o.Peers, s.members, s.clients)
-	n := Network{Cluster: o.name, Live: true, Mesh: s.mesh(), Title: "BGP topology of cluster " + o.name}
+	n := Network{Cluster: o.name, Live: true, Mesh: s.mesh(), Title: "BGP topology of cluster " + o.name, coming: o.coming}
 	s.addMembers(&n)
 	s.addGroups(&n)
 	s.addPairs(&n)
@@ -66,9 +69,15 @@ func sortedByName(nodes []plan.Node) []plan.Node {
 }
 
 // isMember: whoever has a cluster ID reflects, whoever gave it; the node label alone, or
-// being a worker of a dedicated pool, says that it is to.
+// being a worker of a dedicated pool while somebody wants route reflectors, says that it
+// is to. Without that such a worker is a node like any other.
 func (s *scene) isMember(n plan.Node) bool {
-	return n.ClusterID != "" || n.RoleLabel || n.Pooled && s.provider != v1alpha1.ProviderExistingNodes
+	return n.ClusterID != "" || n.RoleLabel || s.coming && s.dedicated(n)
+}
+
+// dedicated: the node is there for nothing but reflecting.
+func (s *scene) dedicated(n plan.Node) bool {
+	return n.Pooled && s.provider != v1alpha1.ProviderExistingNodes
 }
 
 func (s *scene) mesh() Mesh {
@@ -95,17 +104,19 @@ func (s *scene) addMembers(n *Network) {
 	for _, node := range s.members {
 		zone := n.zone(node.Zone)
 		zone.Reflectors = append(zone.Reflectors, Reflector{
-			Name: node.Name, ClusterID: node.ClusterID, Role: node.ClusterID != "", Detail: detail(node),
+			Name: node.Name, ClusterID: node.ClusterID, Role: node.ClusterID != "", Detail: s.detail(node),
 		})
 	}
 }
 
 // detail is what a reflector's name does not say.
-func detail(n plan.Node) string {
+func (s *scene) detail(n plan.Node) string {
 	var out []string
 	switch {
-	case n.ClusterID == "" && n.RoleLabel:
+	case n.ClusterID == "" && n.RoleLabel && s.coming:
 		out = append(out, "no cluster ID yet")
+	case n.ClusterID == "" && n.RoleLabel:
+		out = append(out, "no cluster ID")
 	case n.ClusterID == "":
 		out = append(out, "no role yet")
 	case !n.RoleLabel:
@@ -127,14 +138,18 @@ func (n *Network) zone(name string) *Zone {
 	return &n.Zones[i]
 }
 
-// addGroups puts the clients of a zone that peer with the same reflectors together.
+// addGroups puts the clients of a zone that peer with the same reflectors together, those
+// of the pool apart.
 func (s *scene) addGroups(n *Network) {
-	type key struct{ zone, with string }
+	type key struct {
+		zone, with string
+		pooled     bool
+	}
 	groups, links := map[key]*Group{}, map[key]map[int]*Sessions{}
 	for i, client := range s.clients {
-		k := key{client.Zone, s.peering.with(i)}
+		k := key{client.Zone, s.peering.with(i), s.dedicated(client)}
 		if groups[k] == nil {
-			groups[k], links[k] = &Group{}, map[int]*Sessions{}
+			groups[k], links[k] = &Group{Pooled: k.pooled}, map[int]*Sessions{}
 		}
 		s.addClient(groups[k], links[k], i)
 	}
@@ -142,9 +157,11 @@ func (s *scene) addGroups(n *Network) {
 	for k := range groups {
 		keys = append(keys, k)
 	}
-	// The more reflectors, the earlier; the names decide the rest.
+	// The pool comes last. The more reflectors, the earlier; the names decide the rest.
+	last := map[bool]int{true: 1}
 	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(cmp.Compare(a.zone, b.zone), -cmp.Compare(len(links[a]), len(links[b])), cmp.Compare(a.with, b.with))
+		return cmp.Or(cmp.Compare(a.zone, b.zone), cmp.Compare(last[a.pooled], last[b.pooled]),
+			-cmp.Compare(len(links[a]), len(links[b])), cmp.Compare(a.with, b.with))
 	})
 	numbers := map[string]int{}
 	for _, k := range keys {

@@ -3,6 +3,7 @@ package picture
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +148,27 @@ func TestWhatALiveClusterShows(t *testing.T) {
 			},
 			"a/1: 4 clients, 4 with all sessions up; 4 × 1 sessions, all up\n" +
 				"10.240.0.200: 5/5 up\n10.240.0.201: 1/1 up, no role yet\nreflectors each with each: 1 session, all up\n" +
-				"1 reflector, 4 clients, cluster ID 244.0.0.1, step Steady, node-to-node mesh: off",
+				"1 reflector, 4 clients, 1 node without the role, cluster ID 244.0.0.1, step Steady, node-to-node mesh: off",
+		},
+		"a worker of the pool that is not to have its role": {
+			func(o *observed) {
+				o.coming = false
+				o.change(r2, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Labels = false, "", nil })
+				delete(o.Statuses, r2)
+			},
+			"a/1: 4 clients, 4 with all sessions up; 4 × 1 sessions, all up\n" +
+				"a/2: 1 client, in the pool, without the role, 1 with all sessions up; 1 × 1 sessions, all up\n10.240.0.200: 5/5 up\n" +
+				"1 reflector, 5 clients, cluster ID 244.0.0.1, step Steady, node-to-node mesh: off",
+		},
+		"a worker whose label alone is left": {
+			func(o *observed) {
+				o.coming = false
+				o.change(r2, func(n *plan.Node) { n.ClusterID = "" })
+				delete(o.Statuses, r2)
+			},
+			"a/1: 4 clients, 4 with all sessions up; 4 × 1 sessions, all up\n" +
+				"10.240.0.200: 5/5 up\n10.240.0.201: 1/1 up, no cluster ID\nreflectors each with each: 1 session, all up\n" +
+				"1 reflector, 4 clients, 1 node without the role, cluster ID 244.0.0.1, step Steady, node-to-node mesh: off",
 		},
 		"an existing node that was chosen is a client until it has the role": {
 			func(o *observed) {
@@ -189,6 +210,39 @@ func TestTheMesh(t *testing.T) {
 	require.Equal(t, 4950+45, live(o).Mesh.Sessions)
 	n := live(o)
 	require.Equal(t, "node-to-node mesh: on, 100 nodes each with each, 4,995 sessions", n.meshLine())
+}
+
+// What the title counts is what the mesh joins, and nothing is promised that nobody wants.
+func TestThePoolAfterARollback(t *testing.T) {
+	for name, o := range map[string]observed{"rolled back": rolledBack(), "ordered": ordered(), "migrating": migrating()} {
+		n := live(o)
+		joins := n.clients()
+		for _, zone := range n.Zones {
+			for _, r := range zone.Reflectors {
+				if !r.Role {
+					joins++
+				}
+			}
+		}
+		require.Equal(t, n.Mesh.Nodes, joins, name)
+		for _, format := range formats {
+			promises := regexp.MustCompile(`\byet\b`).MatchString(rendered(t, n, format))
+			require.Equal(t, o.coming, promises, "%s as %s", name, format)
+		}
+	}
+	back := live(rolledBack())
+	require.Equal(t, "no reflectors, 9 nodes, step Steady", back.Subtitle)
+	require.Equal(t, "node-to-node mesh: on, 9 nodes each with each, 36 sessions", back.meshLine())
+	for _, zone := range back.Zones {
+		require.Empty(t, zone.Reflectors)
+		require.Len(t, zone.Groups, 2)
+		require.Equal(t, []line{{idle, "in the pool, without the role"}}, back.lines(zone.Groups[1]))
+	}
+	n := live(ordered())
+	require.Equal(t, "no reflectors, 9 nodes, step WritePeers", n.Subtitle)
+	n = live(migrating())
+	require.Equal(t, "2 reflectors, 120 clients, 1 node without the role, cluster ID 244.0.0.1, step AwaitSessions", n.Subtitle)
+	require.Equal(t, 121, n.Mesh.Nodes)
 }
 
 func TestBGPPeersThatAreNotOurs(t *testing.T) {

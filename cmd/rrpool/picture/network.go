@@ -27,6 +27,9 @@ type Network struct {
 	// Notes say what the picture leaves out; Warnings what is wrong.
 	Notes    []string `json:"notes,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+
+	// coming: whoever is among the reflectors without the role is about to get it.
+	coming bool
 }
 
 // Mesh is Calico's node-to-node mesh: each of its nodes peers with each other.
@@ -60,6 +63,8 @@ type Group struct {
 	// ID is unique in the network.
 	ID      string `json:"id"`
 	Clients int    `json:"clients"`
+	// Pooled: they are the nodes of the dedicated pool that are not to reflect now.
+	Pooled bool `json:"pooled,omitempty"`
 	// NotReady counts the clients that Kubernetes calls so.
 	NotReady int `json:"notReady,omitempty"`
 	// All, Some and None count the clients by how many of their sessions are

@@ -157,6 +157,7 @@ func (f *pictureFlags) look(ctx context.Context) (Network, error) {
 	o := observed{Cluster: seen.Cluster, name: connection.Name, provider: seen.Provider}
 	if seen.Asked {
 		o.step = seen.Step.Name
+		o.coming = seen.Object.Spec.Mode != v1alpha1.ModeFullMesh && seen.Object.DeletionTimestamp == nil
 	}
 	n := live(o)
 	if len(n.Zones) == 0 && len(n.Warnings) > 0 {

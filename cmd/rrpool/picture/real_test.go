@@ -157,6 +157,20 @@ func TestARealApiserver(t *testing.T) {
 	a.create(&v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, ", step ") })
 	require.Zero(t, got.Code)
+	require.NotContains(t, got.Out, "in the pool")
+
+	// A worker of the pool is about to reflect where that is wanted, and a node like any other elsewhere.
+	a.node("pooled", "b", "10.0.0.3", map[string]string{v1alpha1.PoolLabel: "route-reflectors"}, nil)
+	pool := &v1alpha1.RouteReflectorPool{}
+	require.NoError(t, a.Get(t.Context(), client.ObjectKey{Name: "default"}, pool))
+	pool.Spec.Provider.Type = v1alpha1.ProviderIKS
+	require.NoError(t, a.Update(t.Context(), pool))
+	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, "no role yet") }, "-o", "mermaid")
+	require.Contains(t, got.Out, "2 reflectors, 3 clients, 1 node without the role")
+	pool.Spec.Mode = v1alpha1.ModeFullMesh
+	require.NoError(t, a.Update(t.Context(), pool))
+	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, "in the pool, without the role") }, "-o", "mermaid")
+	require.NotContains(t, got.Out, "yet")
 	if keep := os.Getenv("RRPOOL_SCREENSHOT"); keep != "" {
 		require.NoError(t, os.WriteFile(keep+"/real.svg", []byte(got.Out), 0o600))
 	}

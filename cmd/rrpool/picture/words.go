@@ -90,6 +90,9 @@ func clean(text string) string {
 // lines of a group besides its number of clients, each with the state it tells of.
 func (n *Network) lines(g Group) []line {
 	var out []line
+	if g.Pooled {
+		out = append(out, line{idle, "in the pool, without the role"})
+	}
 	if n.Live {
 		for _, part := range []struct {
 			count int
@@ -164,13 +167,21 @@ func (n *Network) howMany(nodes int) string {
 	return count(nodes, "client")
 }
 
-// size says how large the network is.
+// size says how large the network is. Every node that speaks BGP is counted once; the mesh
+// joins all but the reflectors.
 func (n *Network) size() string {
-	reflectors := "no reflectors"
-	if all := n.reflectors(); all > 0 {
-		reflectors = count(all, "reflector")
+	all, without := n.reflectors(), 0
+	for _, zone := range n.Zones {
+		without += len(zone.Reflectors)
 	}
-	return reflectors + ", " + n.howMany(n.clients())
+	without -= all
+	switch {
+	case all == 0:
+		return "no reflectors, " + n.howMany(n.clients()+without)
+	case without == 0:
+		return count(all, "reflector") + ", " + n.howMany(n.clients())
+	}
+	return fmt.Sprintf("%s, %s, %s without the role", count(all, "reflector"), n.howMany(n.clients()), count(without, "node"))
 }
 
 // nothing is said instead of a picture of nothing.
