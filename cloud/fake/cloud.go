@@ -105,6 +105,9 @@ func adopt(o Options) *pool {
 		p.labels = map[string]string{poolplan.ManagedByLabel: poolplan.ManagedBy, v1alpha1.PoolLabel: o.PoolName}
 	}
 	for _, w := range in.Workers {
+		if w.NodeName == "" && o.NodeName != nil {
+			w.NodeName = o.NodeName(w.Zone, w.ID) // the cloud tells it when it is deployed
+		}
 		p.workers = append(p.workers, &worker{Worker: w, since: o.Now()})
 	}
 	return p

@@ -9,6 +9,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
@@ -25,13 +26,16 @@ type Input struct {
 	Pool *cloud.Pool
 	// Pods with an address of their own by node, nil when unknown.
 	Pods map[string]int
+	// Step is what the manager would do with the cluster itself, sessions as they are;
+	// nil for an invented one.
+	Step *rollout.Step
 	Now  time.Time
 }
 
 // Of takes from a survey what a forecast needs.
 func Of(s *survey.Survey, now time.Time) Input {
 	return Input{
-		Name: s.Name, Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Pool, Pods: s.Pods, Now: now,
+		Name: s.Name, Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Pool, Pods: s.Pods, Step: &s.Step, Now: now,
 	}
 }
 
@@ -45,9 +49,12 @@ type Forecast struct {
 	// Lasts is how long it takes in the model, machines included.
 	Lasts time.Duration
 	// Loss names the nodes whose pods will not be reached for a moment; none is the rule.
-	Loss          []Loss
+	Loss []Loss
+	// LostAlready are the nodes whose pods cannot be reached as it is.
+	LostAlready   []string
 	Before, After Shape
-	// Final is the last turn: the cluster as it will be.
+	// First is the first step of the model, Final the last turn: the cluster as it will be.
+	First rollout.Step
 	Final pool.Turn
 
 	in Input

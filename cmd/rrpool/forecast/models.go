@@ -25,10 +25,6 @@ func (d datastore) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
 
 // Apply implements pool.Datastore.
 func (d datastore) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
-	switch action.(type) {
-	case plan.SetReflector, plan.ClearReflector:
-		d.moved = true
-	}
 	return d.model.Apply(action)
 }
 
@@ -71,7 +67,7 @@ func (p pods) Count(_ context.Context, nodes []string) (map[string]int, error) {
 
 // Evictable implements pool.Workload.
 func (p pods) Evictable(_ context.Context, node string) (moving, staying []string, err error) {
-	if count := p.pods[node]; count > 0 {
+	if count := p.pods[node]; count > 0 && !p.drained[node] {
 		moving = append(moving, fmt.Sprintf("%d pods", count))
 	}
 	return moving, nil, nil
@@ -80,8 +76,8 @@ func (p pods) Evictable(_ context.Context, node string) (moving, staying []strin
 // Evict implements pool.Workload.
 func (p pods) Evict(_ context.Context, node string) (workload.Eviction, error) {
 	count := p.pods[node]
-	if count > 0 {
-		p.pods[node] = 0
+	if p.drained[node] = true; count > 0 {
+		delete(p.pods, node) // those of DaemonSets stay, and nobody has said how many they are
 	}
 	return workload.Eviction{Evicted: count}, nil
 }

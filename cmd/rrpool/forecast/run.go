@@ -20,6 +20,10 @@ const (
 	most     = 7 * 24 * time.Hour
 	// reasonStuck is the reason when that was not enough.
 	reasonStuck = "NeverDone"
+	// reasonWaits is the reason when there is nothing to do but to wait.
+	reasonWaits = "Waits"
+	// maxTurns bounds a forecast whatever happens in it.
+	maxTurns = 50_000
 )
 
 // Run lets the manager take turns on a model of the cluster until nothing is left to
@@ -28,7 +32,8 @@ func Run(ctx context.Context, in Input) (*Forecast, error) {
 	s := newStage(in)
 	r := &run{stage: s, out: &Forecast{in: in}, began: in.Now}
 	r.out.Before = s.shape()
-	for in.Object.Spec.Mode != v1alpha1.ModePaused {
+	s.cut = s.unreached()
+	for in.Object.Spec.Mode != v1alpha1.ModePaused || in.Object.DeletionTimestamp != nil {
 		done, err := r.turn(ctx)
 		if err != nil {
 			return nil, err
@@ -42,7 +47,7 @@ func Run(ctx context.Context, in Input) (*Forecast, error) {
 	if n := len(r.out.Steps); n > 0 {
 		r.out.Lasts = r.out.Steps[n-1].Begins + r.out.Steps[n-1].Lasts
 	}
-	r.out.Loss = s.lost
+	r.out.Loss, r.out.LostAlready = s.lost, s.cut
 	return r.out, nil
 }
 
@@ -81,6 +86,7 @@ type run struct {
 	// since is when the step, or what it waits for, changed last.
 	since time.Time
 	last  string
+	turns int
 }
 
 // turn lets the manager take one turn, and time pass until the next.
@@ -89,12 +95,15 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 		return false, context.Cause(ctx) //nolint:wrapcheck // the caller knows it
 	}
 	s := r.stage
+	r.turns++
 	s.writes, s.asked = nil, 0
 	turn, err := s.manager.Rehearse(ctx, s.object)
 	if err != nil {
 		return false, fmt.Errorf("rehearsing step %s on a model of the cluster: %w", turn.Step.Name, err)
 	}
-	r.out.Final = turn
+	if r.out.Final = turn; r.turns == 1 {
+		r.out.First = turn.Step
+	}
 	s.object.Status = turn.Status
 	if turn.Step.Problem != nil && len(turn.Step.Actions) == 0 {
 		r.out.Problem = turn.Step.Problem
@@ -105,16 +114,30 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 	case turn.Step.Name == rollout.Steady && turn.Changes == 0 && s.model.Quiet():
 		r.out.Settled = true
 		return true, nil
-	case s.model.Now().Sub(r.since) > patience, s.model.Now().Sub(r.began) > most:
-		r.out.Problem = &plan.Problem{Reason: reasonStuck, Message: fmt.Sprintf("in the model the manager is not done after %s; it waits for %s: this is a "+
-			"mistake of the model or of the manager, please report it (rrpool report)", s.model.Now().Sub(r.began).Round(time.Minute), strings.Join(turn.WaitingFor, "; "))}
+	case turn.Obstacle != nil && turn.Changes == 0 && turn.Step.Name == "AwaitProvider":
+		r.out.Problem = turn.Obstacle
 		return true, nil
-	}
-	if s.step == "" || s.moved {
-		s.step, s.moved = turn.Step.Name, false
+	case s.model.Now().Sub(r.since) > patience || s.model.Now().Sub(r.began) > most || r.turns > maxTurns:
+		r.out.Problem = r.stuck(turn)
+		return true, nil
 	}
 	s.pass(turn.Again)
 	return false, nil
+}
+
+// stuck says why a forecast has no end: something is in the way, something that does not
+// come by itself is waited for, or the manager would change things for ever.
+func (r *run) stuck(turn pool.Turn) *plan.Problem {
+	waits := strings.Join(turn.WaitingFor[:min(3, len(turn.WaitingFor))], "; ")
+	passed := r.stage.model.Now().Sub(r.began).Round(time.Minute)
+	switch {
+	case turn.Obstacle != nil:
+		return turn.Obstacle
+	case r.stage.model.Now().Sub(r.since) > patience:
+		return &plan.Problem{Reason: reasonWaits, Message: fmt.Sprintf("step %s waits for %s, and nothing more happens until that is so", turn.Step.Name, waits)}
+	}
+	return &plan.Problem{Reason: reasonStuck, Message: fmt.Sprintf("in the model the manager is not done after %s; it waits for %s: this is a "+
+		"mistake of the model or of the manager, please report it (rrpool report)", passed, waits)}
 }
 
 // current is the step that a turn belongs to. What is written for another reason is a

@@ -2,14 +2,22 @@ package forecast
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -30,8 +38,10 @@ func forecastOf(t require.TestingT, in Input) *Forecast {
 func after(f *Forecast, mode v1alpha1.Mode) Input {
 	object := f.in.Object.DeepCopy()
 	object.Spec.Mode = mode
+	cluster := f.Final.Cluster
+	cluster.Nodes, cluster.Statuses = slices.Clone(cluster.Nodes), maps.Clone(cluster.Statuses)
 	return Input{
-		Object: object, Provider: f.in.Provider, Cluster: f.Final.Cluster, Pool: f.Final.Pool, Pods: f.in.Pods, Now: cli.Now.Add(24 * time.Hour),
+		Object: object, Provider: f.in.Provider, Cluster: cluster, Pool: f.Final.Pool, Pods: f.in.Pods, Now: cli.Now.Add(24 * time.Hour),
 	}
 }
 
@@ -110,7 +120,7 @@ func TestForecastsOfChanges(t *testing.T) {
 	in.Pods = map[string]int{"node-0001": 2, "node-0002": 2, "node-0003": 2, "node-0004": 2, "node-0005": 2, "node-0006": 2}
 	drained := forecastOf(t, in)
 	require.True(t, drained.Settled)
-	require.Empty(t, drained.Loss, "the first one was empty by then")
+	require.Equal(t, []Loss{{Node: "node-0001", Pods: -1, Step: "PromoteReflectors"}}, drained.Loss, "nobody knows what stays, such as pods of DaemonSets")
 	require.Contains(t, drained.writes()[0], "into the pool")
 }
 
@@ -132,4 +142,84 @@ func TestForecastsWithoutAnEnd(t *testing.T) {
 	stop()
 	_, err := Run(ctx, input(t, 6, 3, v1alpha1.ProviderIKS))
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What reviewers have broken: pools half built, families, clusters that are in trouble.
+func TestForecastsOfClustersInTrouble(t *testing.T) {
+	there := forecastOf(t, input(t, 6, 3, v1alpha1.ProviderIKS))
+
+	t.Run("workers that have no node yet", func(t *testing.T) {
+		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		spec := in.Object.Spec.Provider.IKS
+		in.Pool = &cloud.Pool{
+			Exists: true, Owned: true, Name: spec.PoolName, SizePerZone: 1, Zones: []string{"zone-1", "zone-2", "zone-3"},
+			Taints: []cloud.Taint{{Key: spec.Taint.Key, Value: spec.Taint.Value, Effect: string(spec.Taint.Effect)}},
+		}
+		for i, zone := range in.Pool.Zones {
+			in.Pool.Workers = append(in.Pool.Workers, cloud.Worker{ID: fmt.Sprintf("kube-%d", i), Zone: zone, State: cloud.WorkerProvisioning})
+		}
+		f := forecastOf(t, in)
+		require.True(t, f.Settled, f.Problem)
+		require.Equal(t, 3, f.After.Reflectors)
+		require.Contains(t, strings.Join(f.writes(), "\n"), "make node new-zone-1-1 ")
+	})
+	t.Run("two address families", func(t *testing.T) {
+		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		for i := range in.Cluster.Nodes {
+			in.Cluster.Nodes[i].Addresses = append(in.Cluster.Nodes[i].Addresses, netip.AddrFrom16([16]byte{0xfd, 15: byte(i + 1)}))
+		}
+		require.True(t, forecastOf(t, in).Settled)
+	})
+	t.Run("a pool of somebody else", func(t *testing.T) {
+		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		in.Pool = &cloud.Pool{Exists: true, Name: "route-reflectors", SizePerZone: 1, Zones: []string{"zone-1"}}
+		f := forecastOf(t, in)
+		require.False(t, f.Settled)
+		require.Equal(t, "PoolConflict", f.Problem.Reason)
+	})
+	t.Run("nobody to serve", func(t *testing.T) {
+		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		for i := range in.Cluster.Nodes {
+			in.Cluster.Nodes[i].Ready = false
+		}
+		f := forecastOf(t, in)
+		require.False(t, f.Settled)
+		require.Equal(t, "Waits", f.Problem.Reason)
+	})
+	t.Run("all reflectors dead while the mesh is off", func(t *testing.T) {
+		in := after(there, v1alpha1.ModeRouteReflector)
+		for i := range in.Cluster.Nodes {
+			if in.Cluster.Nodes[i].RoleLabel {
+				in.Cluster.Nodes[i].Ready, in.Cluster.Nodes[i].ReadyChanged = false, in.Now.Add(-time.Hour)
+			}
+		}
+		f := forecastOf(t, in)
+		require.Len(t, f.LostAlready, 6, "everybody, not two for all")
+		require.Empty(t, f.Loss)
+		require.Contains(t, f.writes()[0], "switch the node-to-node mesh on")
+	})
+	t.Run("sessions that are down", func(t *testing.T) {
+		in := after(there, v1alpha1.ModeRouteReflector)
+		in.Name = "prod"
+		for name, st := range in.Cluster.Statuses {
+			st.Sessions = slices.Clone(st.Sessions)
+			for i := range st.Sessions {
+				st.Sessions[i].Established = false
+			}
+			in.Cluster.Statuses[name] = st
+		}
+		in.Step = &rollout.Step{Name: "RestoreMesh", Reason: "only 0 route reflectors serve", Urgent: true}
+		v := newView(forecastOf(t, in), &source{asked: true, Input: in}, "")
+		require.True(t, v.Changes, "never code 0")
+		require.Contains(t, v.Assumes, "24 sessions with route reflectors are not Established now")
+		require.Equal(t, "RestoreMesh", v.Now.Step)
+	})
+	t.Run("a deletion while paused", func(t *testing.T) {
+		in := after(there, v1alpha1.ModePaused)
+		in.Object.DeletionTimestamp = &metav1.Time{Time: in.Now}
+		f := forecastOf(t, in)
+		require.True(t, f.Settled)
+		require.True(t, f.After.MeshOn)
+		require.Contains(t, subject(f), "deleted, so back to the full mesh")
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,12 +123,25 @@ func (f *flags) look(ctx context.Context, s terminal.Streams) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, f.cmd.CommandPath())
 	}
+	stored, err := connection.Pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if object == nil && stored != nil {
+		object = stored
+	}
+	if object != nil {
+		f.turnTo(object)
+	}
 	found, err := survey.Take(ctx, connection, f.Namespace, object, true)
 	if err != nil {
 		return nil, err
 	}
-	out := &source{asked: found.Asked, Input: Of(found, s.Now())}
-	f.turnTo(out.Object)
+	f.turnTo(found.Object)
+	out := &source{asked: stored != nil, Input: Of(found, s.Now())}
+	if stray := strayZones(found); len(stray) > 0 {
+		return nil, fmt.Errorf("spec.provider.iks.zones: the cluster has no zone %s, it has %s: name some of these", strings.Join(stray, ", "), strings.Join(found.Pool.ClusterZones, ", "))
+	}
 	if found.Obstacle != nil && out.Object.Spec.Mode != v1alpha1.ModeFullMesh {
 		out.obstacle = found.Obstacle.Reason + ": " + found.Obstacle.Message
 	}
@@ -135,6 +149,16 @@ func (f *flags) look(ctx context.Context, s terminal.Streams) (*source, error) {
 		out.notes = append(out.notes, "The pods were not counted: "+found.Uncounted+".")
 	}
 	return out, nil
+}
+
+// strayZones are zones of the spec that the cloud does not have for this cluster.
+func strayZones(s *survey.Survey) []string {
+	if s.Provider != v1alpha1.ProviderIKS || s.Pool == nil || len(s.Pool.ClusterZones) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Object.Spec.Provider.IKS.Zones), func(zone string) bool {
+		return slices.Contains(s.Pool.ClusterZones, zone) || slices.Contains(s.Pool.Zones, zone)
+	})
 }
 
 func (f *flags) turnTo(object *v1alpha1.RouteReflectorPool) {

@@ -16,6 +16,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/fake"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
@@ -37,14 +38,15 @@ type stage struct {
 	// pods by node, nil when unknown.
 	pods map[string]int
 
-	// step that has last moved a role, and whether the present turn has.
-	step  string
-	moved bool
 	// writes and asked are what was written and asked in the present turn.
 	writes []string
 	asked  int
 
 	lost []Loss
+	// cut are the nodes that could not be reached before the first turn.
+	cut []string
+	// drained are the nodes whose pods were asked to go.
+	drained map[string]bool
 	// ordered counts machines by zone, serial those that joined.
 	ordered map[string]int
 	serial  int
@@ -57,7 +59,7 @@ func newStage(in Input) *stage {
 		model:  simulate.New(in.Cluster, scope, in.Now),
 		object: object,
 		busy:   in.Provider == v1alpha1.ProviderExistingNodes,
-		pods:   maps.Clone(in.Pods), ordered: map[string]int{},
+		pods:   maps.Clone(in.Pods), ordered: map[string]int{}, drained: map[string]bool{},
 	}
 	object.Spec.Provider.Type = in.Provider
 	object.Spec.Provider.IKS.ClusterID = ""
@@ -67,7 +69,7 @@ func newStage(in Input) *stage {
 	books := bookkeeper{id: clusterID(in.Cluster.Nodes), key: object.Spec.Provider.IKS.CredentialsSecretRef}
 	s.manager = &pool.Reconciler{
 		Client: books, Live: books, Namespace: "model", Datastore: datastore{s}, Workload: pods{s}, Providers: s.connect,
-		Recorder: recorder{s}, Now: s.model.Now, Pause: s.pass,
+		Recorder: recorder{s}, Now: s.model.Now, Pause: s.pass, Next: s.next,
 	}
 	return s
 }
@@ -134,6 +136,13 @@ func (s *stage) nodeName(zone, _ string) string {
 	}
 }
 
+// next is rollout.Next. What is written now is written because of its step.
+func (s *stage) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
+	step := rollout.Next(o, d, now)
+	s.model.Because(step.Name)
+	return step
+}
+
 func (s *stage) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	if !s.busy {
 		return s.cloud.Provider(), nil
@@ -172,7 +181,7 @@ func (s *stage) pass(d time.Duration) {
 
 func (s *stage) to(at time.Time) {
 	if passed := at.Sub(s.model.Now()); passed > 0 {
-		for _, node := range culprits(s.model.Unreached(s.mattersTo)) {
+		for _, node := range s.unreached() {
 			s.lose(node)
 		}
 		s.model.Advance(passed)
@@ -180,6 +189,16 @@ func (s *stage) to(at time.Time) {
 	if s.cloud != nil {
 		s.deploy()
 	}
+}
+
+// unreached are the nodes that others cannot reach at this moment.
+func (s *stage) unreached() []string {
+	var out []string
+	for _, node := range culprits(s.model.Unreached(s.mattersTo)) {
+		out = append(out, s.model.Alike(node)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // culprits are the nodes that the others cannot reach: those whose absence explains
@@ -221,14 +240,14 @@ func (s *stage) mattersTo(n plan.Node) bool {
 
 // lose notes a node whose pods cannot be reached, once.
 func (s *stage) lose(node string) {
-	if slices.ContainsFunc(s.lost, func(l Loss) bool { return l.Node == node }) {
+	if slices.Contains(s.cut, node) || slices.ContainsFunc(s.lost, func(l Loss) bool { return l.Node == node }) {
 		return
 	}
 	count, known := s.pods[node]
 	if !known {
 		count = -1
 	}
-	s.lost = append(s.lost, Loss{Node: node, Pods: count, Step: s.step})
+	s.lost = append(s.lost, Loss{Node: node, Pods: count, Step: s.model.Cause()})
 }
 
 // deploy lets machines become nodes, and nodes go with their machines.
@@ -258,12 +277,23 @@ func (s *stage) owns(n plan.Node) bool {
 
 func (s *stage) newNode(w cloud.Worker) plan.Node {
 	s.serial++
+	high, low := byte(s.serial>>8), byte(s.serial) //nolint:gosec // G115: the bytes of a number
 	return plan.Node{
 		Name: w.NodeName, UID: w.ID, WorkerID: w.ID, Zone: w.Zone, Created: s.model.Now(), Ready: true, ReadyChanged: s.model.Now(),
 		Labels:     map[string]string{v1alpha1.PoolLabel: s.object.Spec.Provider.IKS.PoolName, s.object.Spec.Topology.ZoneLabel: w.Zone},
 		ProviderID: "ibm://model///" + clusterID(s.model.Nodes()) + "/" + w.ID,
-		Addresses:  []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(s.serial >> 8), byte(s.serial)})}, //nolint:gosec // G115: the bytes of a number; RFC 2544: nobody's
+		// Addresses for benchmarks (RFC 2544 and 5180), in the families that nodes here have: nobody's.
+		Addresses: s.families(netip.AddrFrom4([4]byte{198, 18, high, low}), netip.AddrFrom16([16]byte{0x20, 0x01, 0, 2, 14: high, 15: low})),
 	}
+}
+
+// families are those of the addresses that some node has a like of.
+func (s *stage) families(addresses ...netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(addresses, func(a netip.Addr) bool {
+		return !slices.ContainsFunc(s.model.Nodes(), func(n plan.Node) bool {
+			return slices.ContainsFunc(n.Addresses, func(o netip.Addr) bool { return o.Is4() == a.Is4() })
+		})
+	})
 }
 
 func (s *stage) shape() Shape {

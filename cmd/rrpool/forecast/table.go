@@ -17,6 +17,12 @@ func tableOf(s terminal.Streams, v view) error {
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
 	out("%s\n%s\n\n", s.Paint(terminal.Bold, s.Fold("What the manager will do", "")), s.Fold(v.Subject, ""))
 	out("%s\n\n", shapes(s, v))
+	if v.Now != nil && (v.Assumes != "" || len(v.Now.WaitingFor) > 0) {
+		out("%s\n\n", s.Fold(fmt.Sprintf("Now: %s: %s%s", v.Now.Step, v.Now.Reason, waits(v.Now.WaitingFor)), "  "))
+	}
+	if v.Assumes != "" {
+		out("%s\n\n", s.Paint(terminal.Yellow, s.Fold("‼ "+v.Assumes, "  ")))
+	}
 	if v.Obstacle != "" {
 		out("%s\n\n", s.Paint(terminal.Yellow, s.Fold("‼ First: "+v.Obstacle, "  ")))
 	}
@@ -30,10 +36,15 @@ func tableOf(s terminal.Streams, v view) error {
 			what = "Then it stops"
 		}
 		out("%s\n", s.Paint(terminal.Red, s.Fold(fmt.Sprintf("× %s: %s: %s", what, v.Problem.Reason, v.Problem.Message), "  ")))
+	case len(v.Steps) == 0 && v.Assumes != "":
+		out("%s\n", "Otherwise there is nothing to do.")
 	case len(v.Steps) == 0:
 		out("%s\n", s.Paint(terminal.Green, "√ There is nothing to do."))
 	default:
 		out("%s\n", s.Fold(fmt.Sprintf("%d steps, about %s.", len(v.Steps), lasting(v.LastsSeconds)), ""))
+	}
+	if len(v.LostAlready) > 0 {
+		out("%s\n", s.Paint(terminal.Red, s.Fold("× As it is, pods cannot be reached: those on "+few(v.LostAlready)+".", "  ")))
 	}
 	if v.Settled && len(v.Steps) > 0 {
 		out("%s\n", losses(s, v))
@@ -148,6 +159,23 @@ func indented(s terminal.Streams, indent string) terminal.Streams {
 	return s
 }
 
+// waits names the first few things that are waited for.
+func waits(what []string) string {
+	if len(what) == 0 {
+		return ""
+	}
+	return "; it waits for " + few(what)
+}
+
+// few names the first three.
+func few(what []string) string {
+	const most = 3
+	if len(what) <= most {
+		return strings.Join(what, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(what[:most], "; "), len(what)-most)
+}
+
 // guard names the first two waits.
 func guard(step stepView) string {
 	const few = 2
@@ -159,14 +187,21 @@ func guard(step stepView) string {
 }
 
 func losses(s terminal.Streams, v view) string {
+	if len(v.Loss) == 0 && v.Assumes != "" {
+		return "No packet between pods is lost by these steps."
+	}
 	if len(v.Loss) == 0 {
 		return s.Paint(terminal.Green, s.Fold("√ No packet between pods is lost.", "  "))
 	}
 	var out []string
-	for _, l := range v.Loss {
+	for i, l := range v.Loss {
+		if i == mostGuards {
+			out = append(out, fmt.Sprintf("  and those on %d more nodes", len(v.Loss)-i))
+			break
+		}
 		what := fmt.Sprintf("%s on %s", number(l.Pods, "pod"), l.Node)
 		if l.Pods < 0 {
-			what = "the pods on " + l.Node
+			what = "the pods on " + l.Node + ", if there are any"
 		}
 		out = append(out, s.Paint(terminal.Yellow, s.Fold(fmt.Sprintf("‼ Packets are lost: %s, at %s (its reason says for how long).", what, l.Step), "  ")))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 // planSchema names the form of `plan -o json`. It changes when a field changes its
@@ -30,6 +31,10 @@ type view struct {
 	// Changes: there is something to do. Settled: at the end nothing is left to do.
 	Changes bool `json:"changes"`
 	Settled bool `json:"settled"`
+	// Now is what the manager would do with the cluster itself, nil for an invented one.
+	// Assumes says what the plan takes for so although it is not, "" for nothing.
+	Now     *nowView `json:"now,omitempty"`
+	Assumes string   `json:"assumes,omitempty"`
 	// Obstacle is what has to be put right before the steps can be taken, Problem what
 	// stops them.
 	Obstacle string       `json:"obstacle,omitempty"`
@@ -40,10 +45,18 @@ type view struct {
 	// LastsSeconds is how long all of it takes in the model.
 	LastsSeconds int        `json:"lastsSeconds"`
 	Loss         []lossView `json:"loss"`
-	CostBefore   costView   `json:"costBefore"`
-	CostAfter    costView   `json:"costAfter"`
-	Notes        []string   `json:"notes"`
-	Next         string     `json:"next,omitempty"`
+	// LostAlready are the nodes whose pods cannot be reached as it is.
+	LostAlready []string `json:"lostAlready,omitempty"`
+	CostBefore  costView `json:"costBefore"`
+	CostAfter   costView `json:"costAfter"`
+	Notes       []string `json:"notes"`
+	Next        string   `json:"next,omitempty"`
+}
+
+type nowView struct {
+	Step       string   `json:"step"`
+	Reason     string   `json:"reason"`
+	WaitingFor []string `json:"waitingFor,omitempty"`
 }
 
 type problemView struct {
@@ -123,9 +136,29 @@ func newView(f *Forecast, src *source, region string) view {
 	for _, l := range f.Loss {
 		v.Loss = append(v.Loss, lossView(l))
 	}
-	v.Subject = subject(f)
+	v.Subject, v.LostAlready = subject(f), f.LostAlready
+	v.present(f)
 	v.Notes = append(v.Notes, notes(f, src, v)...)
 	return v
+}
+
+// present compares what the manager would do now with what it would do in the model.
+func (v *view) present(f *Forecast) {
+	step := f.in.Step
+	if step == nil || f.in.Object.Spec.Mode == v1alpha1.ModePaused {
+		return
+	}
+	v.Now = &nowView{step.Name, step.Reason, step.WaitingFor[:min(len(step.WaitingFor), mostGuards)]}
+	down := sessionsDown(f)
+	switch {
+	case down > 0:
+		v.Assumes = number(down, "session") + " with route reflectors are not Established now, and the steps below take all that are configured for Established"
+	case step.Urgent || step.Problem == nil && step.Name != f.First.Name:
+		v.Assumes = "the steps below take all sessions that are configured for Established, and it does not look like that"
+	default:
+		return
+	}
+	v.Changes = v.Changes || step.Name != rollout.Steady
 }
 
 // writes are all changes of all steps.
@@ -145,6 +178,9 @@ func subject(f *Forecast) string {
 	to := map[v1alpha1.Mode]string{
 		v1alpha1.ModeRouteReflector: "onto route reflectors", v1alpha1.ModeFullMesh: "back to the full mesh", v1alpha1.ModePaused: "paused",
 	}[f.in.Object.Spec.Mode]
+	if f.in.Object.DeletionTimestamp != nil {
+		to = "deleted, so back to the full mesh"
+	}
 	on := "a dedicated worker pool"
 	if f.in.Provider == v1alpha1.ProviderExistingNodes {
 		on = "existing nodes"
@@ -251,11 +287,11 @@ func notes(f *Forecast, src *source, v view) []string {
 	if f.in.Name != "" && !src.asked && f.in.Object.Spec.Mode != v1alpha1.ModeFullMesh {
 		out = append(out, "The cluster has no RouteReflectorPool of this kind yet: nothing happens until there is one (rrpool migrate makes it).")
 	}
-	if f.in.Object.Spec.Mode == v1alpha1.ModePaused {
-		out = append(out, "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
+	if f.in.Object.DeletionTimestamp != nil && f.in.Object.Spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete && f.in.Provider == v1alpha1.ProviderIKS {
+		out = append(out, "After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
 	}
-	if down := sessionsDown(f); down > 0 {
-		out = append(out, fmt.Sprintf("%s with route reflectors are not Established now: the model takes all that are configured for Established.", number(down, "session")))
+	if f.in.Object.Spec.Mode == v1alpha1.ModePaused && f.in.Object.DeletionTimestamp == nil {
+		out = append(out, "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
 	}
 	if v.CostAfter.Certainty == cost.Unknown {
 		out = append(out, "The price of the workers is unknown: rrpool cost says how to give one.")

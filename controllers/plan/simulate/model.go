@@ -29,6 +29,8 @@ type Model struct {
 	peers map[string]plan.Peer
 	// problems are those of the datastore: they stay.
 	problems []plan.Problem
+	// because is why the datastore is changed at the moment.
+	because string
 
 	versions []version
 	watches  map[string]watch
@@ -38,16 +40,18 @@ type Model struct {
 type version struct {
 	from time.Time
 	*Configuration
+	// because is why.
+	because string
 	// alive says which nodes are there and up.
 	alive map[string]bool
 	// reports of nodes that were asked, while this version holds.
 	reports map[string][]reported
 }
 
-// watch is a reporter that is asked.
+// watch is a reporter that is asked: for the first time, and for the last.
 type watch struct {
 	plan.Watch
-	asked time.Time
+	since, asked time.Time
 }
 
 // New makes a model of a cluster as it was observed. All its sessions count as long
@@ -58,7 +62,7 @@ func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
 		m.peers[p.Name] = p
 	}
 	for node, st := range c.Statuses {
-		m.watches[node] = watch{plan.Watch{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour)}
+		m.watches[node] = watch{plan.Watch{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour), now.Add(-time.Hour)}
 	}
 	m.sort()
 	m.changed()
@@ -82,7 +86,7 @@ func (m *Model) sort() {
 
 // changed lets all nodes take over what the datastore says now.
 func (m *Model) changed() {
-	v := version{from: m.now.Add(Lag), alive: make(map[string]bool, len(m.nodes)), reports: map[string][]reported{}}
+	v := version{from: m.now.Add(Lag), because: m.because, alive: make(map[string]bool, len(m.nodes)), reports: map[string][]reported{}}
 	v.Configuration = NewConfiguration(m.scope.RoleLabel, m.nodes, m.bgp, m.sortedPeers())
 	for _, n := range m.nodes {
 		v.alive[n.Name] = n.Ready && n.SpeaksBGP()
@@ -102,8 +106,17 @@ func (m *Model) sortedPeers() []plan.Peer {
 	return out
 }
 
-// Join adds a node.
+// Because says why the datastore is changed from now on, for Cause.
+func (m *Model) Because(why string) { m.because = why }
+
+// Cause is why the nodes have configured what they have now.
+func (m *Model) Cause() string { return m.versions[m.current()].because }
+
+// Join adds a node, unless there is one of that name.
 func (m *Model) Join(n plan.Node) {
+	if _, known := m.index[n.Name]; known {
+		return
+	}
 	m.nodes = append(m.nodes, n)
 	m.sort()
 	m.changed()
@@ -136,12 +149,11 @@ func (m *Model) Watch(want []plan.Watch) (asked []string, changed bool) {
 	next := make(map[string]watch, len(want))
 	for _, w := range want {
 		old, known := m.watches[w.Node]
-		since := old.asked
-		if !known {
-			asked, since = append(asked, w.Node), m.now
-		}
 		changed = changed || !known || old.Watch != w
-		next[w.Node] = watch{w, since}
+		if old.Watch = w; !known {
+			asked, old.since, old.asked = append(asked, w.Node), m.now, m.now
+		}
+		next[w.Node] = old
 	}
 	changed = changed || len(next) != len(m.watches)
 	m.watches = next

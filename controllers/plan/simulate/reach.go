@@ -14,6 +14,7 @@ import (
 // holds for all.
 type group struct {
 	size  int
+	names []string
 	first []plan.Node // at most two of them
 }
 
@@ -44,6 +45,7 @@ func (m *Model) groups(want func(plan.Node) bool) []group {
 			byKind[kind], out = at, append(out, group{})
 		}
 		g := &out[at]
+		g.names = append(g.names, n.Name)
 		if g.size++; len(g.first) < 2 {
 			g.first = append(g.first, n)
 		}
@@ -64,6 +66,16 @@ func (m *Model) kind(n plan.Node, until int) string {
 		}
 	}
 	return string(kind)
+}
+
+// Alike are the nodes that cannot be told apart from a node, itself among them.
+func (m *Model) Alike(name string) []string {
+	for _, g := range m.groups(func(plan.Node) bool { return true }) {
+		if slices.Contains(g.names, name) {
+			return g.names
+		}
+	}
+	return []string{name}
 }
 
 // Pair is a node without a route to the blocks of another.

@@ -72,17 +72,18 @@ func (m *Model) Observe() plan.Cluster {
 
 // status is the last report of a node.
 func (m *Model) status(v version, w watch) plan.Status {
-	first := w.asked.Add(Answer)
+	first, last := w.since.Add(Answer), w.asked.Add(Answer)
 	st := plan.Status{Node: w.Node, Agent: true}
 	if first.After(m.now) {
 		st.Cleared = w.asked
 		return st
 	}
-	st.Updated = first
-	if period := w.Period; period > 0 {
-		st.Updated = first.Add(m.now.Sub(first).Truncate(period))
+	st.Regular, st.Updated = true, last
+	if last.After(m.now) {
+		st.Cleared, st.Updated = w.asked, time.Time{}
+	} else if period := w.Period; period > 0 {
+		st.Updated = last.Add(m.now.Sub(last).Truncate(period))
 	}
-	st.Regular = true
 	for _, r := range m.reported(v, w.Node) {
 		s := plan.Session{Peer: r.peer, Kind: r.kind, Since: first}
 		if r.mutual {
