@@ -4,11 +4,15 @@
 package crd
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -16,11 +20,15 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
 
@@ -72,35 +80,24 @@ func Complete(object *v1alpha1.RouteReflectorPool) (*v1alpha1.RouteReflectorPool
 	return Read(content)
 }
 
-// Read reads a RouteReflectorPool from YAML or JSON. What an apiserver would refuse,
-// or silently drop, is an error that names every such field.
+// Read reads the one RouteReflectorPool of a file, in YAML or JSON, as it will be once
+// it is created: what the apiserver sets itself, such as the status, is left out. What an
+// apiserver would refuse or silently drop is an error that names every such field, and so
+// is anything else in the file. Rules about a change of a field are not checked.
 func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
+	raw, others, err := split(content)
+	if err != nil {
+		return nil, err
+	}
+	if len(others) > 0 {
+		return nil, fmt.Errorf("there is also %s in it: give a file with the RouteReflectorPool alone", strings.Join(others, ", "))
+	}
 	r, err := load()
 	if err != nil {
 		return nil, err
 	}
-	text, err := yaml.YAMLToJSONStrict(content)
-	if err != nil {
-		return nil, fmt.Errorf("this is no YAML: %w", err)
-	}
-	var raw map[string]any
-	if err := utiljson.Unmarshal(text, &raw); err != nil { // whole numbers as int64, which the rules ask for
-		return nil, fmt.Errorf("this is no object: %w", err)
-	}
-	if err := isPool(raw); err != nil {
+	if err := r.admit(raw); err != nil {
 		return nil, err
-	}
-	unknown := pruning.PruneWithOptions(raw, r.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	var problems []error
-	for _, path := range unknown {
-		problems = append(problems, fmt.Errorf("%s: there is no such field (kubectl explain routereflectorpool lists them)", path))
-	}
-	defaulting.Default(raw, r.structural)
-	for _, p := range r.check(raw) {
-		problems = append(problems, p)
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
 	}
 	out := &v1alpha1.RouteReflectorPool{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, out); err != nil {
@@ -109,20 +106,102 @@ func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 	return out, nil
 }
 
-// isPool tells our kind from others.
-func isPool(raw map[string]any) error {
-	kind, _ := raw["kind"].(string)
-	version, _ := raw["apiVersion"].(string)
-	if want := v1alpha1.GroupVersion.String(); kind != "RouteReflectorPool" || version != want {
-		return fmt.Errorf("this is kind %q of apiVersion %q: give a RouteReflectorPool of %s", kind, version, want)
+// split gives the RouteReflectorPool among the documents of a file, and names the others.
+func split(content []byte) (pool map[string]any, others []string, err error) {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		raw, err := parse(document, err)
+		if err != nil {
+			return nil, nil, err
+		}
+		kind, _ := raw["kind"].(string)
+		switch {
+		case len(raw) == 0:
+		case isPool(raw) && pool == nil:
+			pool = raw
+		default:
+			others = append(others, fmt.Sprintf("%q of apiVersion %q", kind, raw["apiVersion"]))
+		}
 	}
-	return nil
+	if pool == nil && len(others) > 0 {
+		return nil, nil, fmt.Errorf("this is %s: give a RouteReflectorPool of %s", strings.Join(others, ", "), v1alpha1.GroupVersion)
+	}
+	if pool == nil {
+		return nil, nil, fmt.Errorf("nothing is in it: give a RouteReflectorPool of %s", v1alpha1.GroupVersion)
+	}
+	return pool, others, nil
+}
+
+// parse reads one document. Whole numbers become int64, which the rules ask for.
+func parse(document []byte, err error) (map[string]any, error) {
+	if err != nil {
+		return nil, fmt.Errorf("this is no YAML: %w", err)
+	}
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, fmt.Errorf("this is no YAML: %w", err)
+	}
+	var raw map[string]any
+	if err := utiljson.Unmarshal(text, &raw); err != nil {
+		return nil, fmt.Errorf("this is no object: %w", err)
+	}
+	return raw, nil
+}
+
+// isPool tells our kind from others.
+func isPool(raw map[string]any) bool {
+	return raw["kind"] == "RouteReflectorPool" && raw["apiVersion"] == v1alpha1.GroupVersion.String()
+}
+
+// admit does to an object what an apiserver does when it is created.
+func (r *rules) admit(raw map[string]any) error {
+	delete(raw, "status")
+	var problems []error
+	for _, path := range pruning.PruneWithOptions(raw, r.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+		problems = append(problems, fmt.Errorf("%s: there is no such field (kubectl explain routereflectorpool lists them)", path))
+	}
+	problems = append(problems, metadata(raw)...)
+	if len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	defaulting.Default(raw, r.structural)
+	return r.check(raw).ToAggregate()
+}
+
+// metadata refuses what an object cannot be named, labelled or owned like, and takes
+// away what the apiserver sets.
+func metadata(raw map[string]any) []error {
+	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(raw, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		return []error{err}
+	}
+	var problems []error
+	for _, path := range unknown {
+		problems = append(problems, fmt.Errorf("%s: there is no such field", path))
+	}
+	if meta == nil || meta.Name == "" {
+		return append(problems, fmt.Errorf("metadata.name: it is missing: write %s", v1alpha1.SingletonName))
+	}
+	meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = nil, nil
+	for _, p := range apivalidation.ValidateObjectMeta(meta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")) {
+		problems = append(problems, p)
+	}
+	if err := objectmeta.SetObjectMeta(raw, meta); err != nil {
+		problems = append(problems, err)
+	}
+	return problems
 }
 
 func (r *rules) check(raw map[string]any) field.ErrorList {
-	if errs := validation.ValidateCustomResource(nil, raw, r.values); len(errs) > 0 {
+	errs := validation.ValidateCustomResource(nil, raw, r.values)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, r.structural, raw)...)
+	if len(errs) > 0 {
 		return errs
 	}
-	errs, _ := r.relations.Validate(context.Background(), nil, r.structural, raw, nil, celconfig.RuntimeCELCostBudget)
+	errs, _ = r.relations.Validate(context.Background(), nil, r.structural, raw, nil, celconfig.RuntimeCELCostBudget)
 	return errs
 }

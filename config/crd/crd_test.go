@@ -22,6 +22,10 @@ func TestWhatIsLeftOpenIsFilledIn(t *testing.T) {
 	again, err := crd.Complete(object)
 	require.NoError(t, err)
 	require.Equal(t, object, again)
+	saved, err := crd.Read([]byte("---\n# saved while it was deleted\n---\n" + strings.Replace(head, "name", "deletionTimestamp: '2026-01-01T00:00:00Z', name", 1) + "status: {pool: old}"))
+	require.NoError(t, err)
+	require.Nil(t, saved.DeletionTimestamp)
+	require.Empty(t, saved.Status.Pool)
 	empty, err := crd.Default()
 	require.NoError(t, err)
 	require.Equal(t, v1alpha1.ModeRouteReflector, empty.Spec.Mode)
@@ -32,8 +36,15 @@ func TestWhatAnApiserverWouldRefuse(t *testing.T) {
 	for name, tc := range map[string]struct{ content, says string }{
 		"no YAML":               {"spec: [", "this is no YAML"},
 		"a field written twice": {head + "spec: {mode: FullMesh, mode: Paused}", "this is no YAML"},
-		"another kind":          {"apiVersion: v1\nkind: Node", `this is kind "Node" of apiVersion "v1"`},
-		"nothing":               {"", "give a RouteReflectorPool of rrpool.io/v1alpha1"},
+		"another kind":          {"apiVersion: v1\nkind: Node", `this is "Node" of apiVersion "v1": give a RouteReflectorPool of rrpool.io/v1alpha1`},
+		"nothing":               {"", "nothing is in it: give a RouteReflectorPool of rrpool.io/v1alpha1"},
+		"another one below":     {head + "---\n" + head, `there is also "RouteReflectorPool"`},
+		"a Secret beside it":    {"apiVersion: v1\nkind: Secret\n---\n" + head, `there is also "Secret" of apiVersion "v1" in it`},
+		"a broken one below":    {head + "---\nspec: [", "this is no YAML"},
+		"no name":               {"apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool", "metadata.name: it is missing: write default"},
+		"a slip in metadata":    {strings.Replace(head, "name", "lables: {a: b}, name", 1), "metadata.lables: there is no such field"},
+		"a label that is none":  {strings.Replace(head, "name", "labels: {a: 'b c'}, name", 1), "metadata.labels"},
+		"a zone twice":          {head + "spec: {provider: {iks: {zones: [a, a]}}}", `Duplicate value: "a"`},
 		"an unknown field":      {head + "spec: {sizing: {minimum: 3}}", "spec.sizing.minimum: there is no such field"},
 		"an unknown word":       {head + "spec: {mode: Mesh}", `spec.mode: Unsupported value: "Mesh"`},
 		"a negative number":     {head + "spec: {sizing: {min: -1}}", "spec.sizing.min"},

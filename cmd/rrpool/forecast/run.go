@@ -110,34 +110,36 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 		return true, nil
 	}
 	r.record(turn, s.writes)
-	switch {
-	case turn.Step.Name == rollout.Steady && turn.Changes == 0 && s.model.Quiet():
+	if turn.Step.Name == rollout.Steady && turn.Changes == 0 && s.model.Quiet() {
 		r.out.Settled = true
 		return true, nil
-	case turn.Obstacle != nil && turn.Changes == 0 && turn.Step.Name == "AwaitProvider":
-		r.out.Problem = turn.Obstacle
-		return true, nil
-	case s.model.Now().Sub(r.since) > patience || s.model.Now().Sub(r.began) > most || r.turns > maxTurns:
-		r.out.Problem = r.stuck(turn)
+	}
+	if r.out.Problem = r.stuck(turn); r.out.Problem != nil {
 		return true, nil
 	}
 	s.pass(turn.Again)
 	return false, nil
 }
 
-// stuck says why a forecast has no end: something is in the way, something that does not
-// come by itself is waited for, or the manager would change things for ever.
+// stuck says why a forecast has no end, nil while it may have one: something is in the
+// way, something that does not come by itself is waited for, or the manager would change
+// things for ever.
 func (r *run) stuck(turn pool.Turn) *plan.Problem {
+	now := r.stage.model.Now()
+	waited, passed := now.Sub(r.since), now.Sub(r.began)
+	hindered := turn.Obstacle != nil && turn.Changes == 0 && turn.Step.Name == "AwaitProvider"
+	if !hindered && waited <= patience && passed <= most && r.turns <= maxTurns {
+		return nil
+	}
 	waits := strings.Join(turn.WaitingFor[:min(3, len(turn.WaitingFor))], "; ")
-	passed := r.stage.model.Now().Sub(r.began).Round(time.Minute)
 	switch {
 	case turn.Obstacle != nil:
 		return turn.Obstacle
-	case r.stage.model.Now().Sub(r.since) > patience:
+	case waited > patience:
 		return &plan.Problem{Reason: reasonWaits, Message: fmt.Sprintf("step %s waits for %s, and nothing more happens until that is so", turn.Step.Name, waits)}
 	}
 	return &plan.Problem{Reason: reasonStuck, Message: fmt.Sprintf("in the model the manager is not done after %s; it waits for %s: this is a "+
-		"mistake of the model or of the manager, please report it (rrpool report)", passed, waits)}
+		"mistake of the model or of the manager, please report it (rrpool report)", passed.Round(time.Minute), waits)}
 }
 
 // current is the step that a turn belongs to. What is written for another reason is a

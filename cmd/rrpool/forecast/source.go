@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -123,25 +124,31 @@ func (f *flags) look(ctx context.Context, s terminal.Streams) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, f.cmd.CommandPath())
 	}
-	stored, err := connection.Pool(ctx)
+	return f.survey(ctx, connection, object, s.Now())
+}
+
+// survey reads a cluster for its own object, or for another one.
+func (f *flags) survey(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (*source, error) {
+	stored, err := c.Pool(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if object == nil && stored != nil {
+	if object == nil {
 		object = stored
 	}
 	if object != nil {
 		f.turnTo(object)
 	}
-	found, err := survey.Take(ctx, connection, f.Namespace, object, true)
+	found, err := survey.Take(ctx, c, f.Namespace, object, true)
 	if err != nil {
 		return nil, err
 	}
 	f.turnTo(found.Object)
-	out := &source{asked: stored != nil, Input: Of(found, s.Now())}
 	if stray := strayZones(found); len(stray) > 0 {
-		return nil, fmt.Errorf("spec.provider.iks.zones: the cluster has no zone %s, it has %s: name some of these", strings.Join(stray, ", "), strings.Join(found.Pool.ClusterZones, ", "))
+		return nil, fmt.Errorf("spec.provider.iks.zones: the cluster has no zone %s, it has %s: name some of these",
+			strings.Join(stray, ", "), strings.Join(found.Pool.ClusterZones, ", "))
 	}
+	out := &source{asked: stored != nil, Input: Of(found, now)}
 	if found.Obstacle != nil && out.Object.Spec.Mode != v1alpha1.ModeFullMesh {
 		out.obstacle = found.Obstacle.Reason + ": " + found.Obstacle.Message
 	}

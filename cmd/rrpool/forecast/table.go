@@ -17,38 +17,11 @@ func tableOf(s terminal.Streams, v view) error {
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
 	out("%s\n%s\n\n", s.Paint(terminal.Bold, s.Fold("What the manager will do", "")), s.Fold(v.Subject, ""))
 	out("%s\n\n", shapes(s, v))
-	if v.Now != nil && (v.Assumes != "" || len(v.Now.WaitingFor) > 0) {
-		out("%s\n\n", s.Fold(fmt.Sprintf("Now: %s: %s%s", v.Now.Step, v.Now.Reason, waits(v.Now.WaitingFor)), "  "))
-	}
-	if v.Assumes != "" {
-		out("%s\n\n", s.Paint(terminal.Yellow, s.Fold("‼ "+v.Assumes, "  ")))
-	}
-	if v.Obstacle != "" {
-		out("%s\n\n", s.Paint(terminal.Yellow, s.Fold("‼ First: "+v.Obstacle, "  ")))
-	}
+	caveats(s, v)
 	for _, step := range v.Steps {
 		steps(s, step)
 	}
-	switch {
-	case v.Problem != nil:
-		what := "It does nothing"
-		if len(v.Steps) > 0 {
-			what = "Then it stops"
-		}
-		out("%s\n", s.Paint(terminal.Red, s.Fold(fmt.Sprintf("× %s: %s: %s", what, v.Problem.Reason, v.Problem.Message), "  ")))
-	case len(v.Steps) == 0 && v.Assumes != "":
-		out("%s\n", "Otherwise there is nothing to do.")
-	case len(v.Steps) == 0:
-		out("%s\n", s.Paint(terminal.Green, "√ There is nothing to do."))
-	default:
-		out("%s\n", s.Fold(fmt.Sprintf("%d steps, about %s.", len(v.Steps), lasting(v.LastsSeconds)), ""))
-	}
-	if len(v.LostAlready) > 0 {
-		out("%s\n", s.Paint(terminal.Red, s.Fold("× As it is, pods cannot be reached: those on "+few(v.LostAlready)+".", "  ")))
-	}
-	if v.Settled && len(v.Steps) > 0 {
-		out("%s\n", losses(s, v))
-	}
+	outcome(s, v)
 	if len(v.Notes) > 0 {
 		out("\n%s\n", s.Fold(strings.Join(v.Notes, " "), ""))
 	}
@@ -56,6 +29,43 @@ func tableOf(s terminal.Streams, v view) error {
 		out("\n%s\n", s.Fold("Next: "+v.Next, "  "))
 	}
 	return nil
+}
+
+// caveats are what has to be known before the steps.
+func caveats(s terminal.Streams, v view) {
+	say := func(colour, text string) { _, _ = fmt.Fprintf(s.Out, "%s\n\n", s.Paint(colour, s.Fold(text, "  "))) }
+	if v.Now != nil && (v.Assumes != "" || len(v.Now.WaitingFor) > 0) {
+		say("", fmt.Sprintf("Now: %s: %s%s", v.Now.Step, v.Now.Reason, waits(v.Now.WaitingFor)))
+	}
+	if v.Assumes != "" {
+		say(terminal.Yellow, "‼ "+v.Assumes)
+	}
+	if v.Obstacle != "" {
+		say(terminal.Yellow, "‼ First: "+v.Obstacle)
+	}
+}
+
+// outcome is how the steps end, and what they cost.
+func outcome(s terminal.Streams, v view) {
+	say := func(colour, text string) { _, _ = fmt.Fprintf(s.Out, "%s\n", s.Paint(colour, s.Fold(text, "  "))) }
+	switch {
+	case v.Problem != nil && len(v.Steps) > 0:
+		say(terminal.Red, fmt.Sprintf("× Then it stops: %s: %s", v.Problem.Reason, v.Problem.Message))
+	case v.Problem != nil:
+		say(terminal.Red, fmt.Sprintf("× It does nothing: %s: %s", v.Problem.Reason, v.Problem.Message))
+	case len(v.Steps) == 0 && v.Assumes != "":
+		say("", "Otherwise there is nothing to do.")
+	case len(v.Steps) == 0:
+		say(terminal.Green, "√ There is nothing to do.")
+	default:
+		say("", fmt.Sprintf("%d steps, about %s.", len(v.Steps), lasting(v.LastsSeconds)))
+	}
+	if len(v.LostAlready) > 0 {
+		say(terminal.Red, "× As it is, pods cannot be reached: those on "+few(v.LostAlready)+".")
+	}
+	if v.Settled && len(v.Steps) > 0 {
+		_, _ = fmt.Fprintln(s.Out, losses(s, v))
+	}
 }
 
 // shapes compares the cluster as it is with what becomes of it.

@@ -283,16 +283,7 @@ func sessionsDown(f *Forecast) int {
 }
 
 func notes(f *Forecast, src *source, v view) []string {
-	var out []string
-	if f.in.Name != "" && !src.asked && f.in.Object.Spec.Mode != v1alpha1.ModeFullMesh {
-		out = append(out, "The cluster has no RouteReflectorPool of this kind yet: nothing happens until there is one (rrpool migrate makes it).")
-	}
-	if f.in.Object.DeletionTimestamp != nil && f.in.Object.Spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete && f.in.Provider == v1alpha1.ProviderIKS {
-		out = append(out, "After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
-	}
-	if f.in.Object.Spec.Mode == v1alpha1.ModePaused && f.in.Object.DeletionTimestamp == nil {
-		out = append(out, "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
-	}
+	out := notesOnTheObject(f, src)
 	if v.CostAfter.Certainty == cost.Unknown {
 		out = append(out, "The price of the workers is unknown: rrpool cost says how to give one.")
 	}
@@ -302,6 +293,21 @@ func notes(f *Forecast, src *source, v view) []string {
 	out = append(out, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
 	if f.in.Provider == v1alpha1.ProviderIKS && f.Lasts > DeployTime {
 		out = append(out, fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
+	}
+	return out
+}
+
+func notesOnTheObject(f *Forecast, src *source) []string {
+	var out []string
+	object, deleting := f.in.Object, f.in.Object.DeletionTimestamp != nil
+	if f.in.Name != "" && !src.asked && object.Spec.Mode != v1alpha1.ModeFullMesh {
+		out = append(out, "The cluster has no RouteReflectorPool yet: nothing happens until there is one (rrpool migrate makes it).")
+	}
+	if deleting && object.Spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete && f.in.Provider == v1alpha1.ProviderIKS {
+		out = append(out, "After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
+	}
+	if object.Spec.Mode == v1alpha1.ModePaused && !deleting {
+		out = append(out, "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
 	}
 	return out
 }

@@ -91,7 +91,7 @@ const (
 
 // Paint colours each line of the text, where colours are wanted.
 func (s Streams) Paint(colour, text string) string {
-	if !s.Colour || text == "" {
+	if !s.Colour || text == "" || colour == "" {
 		return text
 	}
 	return colour + strings.ReplaceAll(text, "\n", plain+"\n"+colour) + plain
