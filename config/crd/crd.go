@@ -169,7 +169,10 @@ func (r *rules) admit(raw map[string]any) error {
 		return errors.Join(problems...)
 	}
 	defaulting.Default(raw, r.structural)
-	return r.check(raw).ToAggregate()
+	for _, p := range r.check(raw) {
+		problems = append(problems, p)
+	}
+	return errors.Join(problems...)
 }
 
 // metadata refuses what an object cannot be named, labelled or owned like, and takes

@@ -118,7 +118,7 @@ func TestBadInput(t *testing.T) {
 		"an argument":                   {[]string{"now"}, []string{`unexpected argument "now"`}},
 		"a file that is not there":      {[]string{"-f", "/nonexistent"}, []string{"--filename", `"/nonexistent"`, "no such file", "give the name of a file"}},
 		"a file that is no YAML":        {[]string{"-f", cli.File(t, "spec: [")}, []string{"--filename", "this is no YAML"}},
-		"a file of another kind":        {[]string{"-f", cli.File(t, "kind: Node\napiVersion: v1")}, []string{"--filename", `kind "Node"`, "give a RouteReflectorPool"}},
+		"a file of another kind":        {[]string{"-f", cli.File(t, "kind: Node\napiVersion: v1")}, []string{"--filename", `this is "Node"`, "give a RouteReflectorPool"}},
 		"a field that is not there":     {[]string{"-f", cli.File(t, head+"spec: {size: 3}")}, []string{"--filename", "spec.size: there is no such field"}},
 		"a value out of range":          {[]string{"-f", cli.File(t, head+"spec: {sizing: {min: 0}}")}, []string{"--filename", "spec.sizing.min"}},
 		"zones of a real cluster":       {[]string{"--nodes", "9", "-f", cli.File(t, head+"spec: {provider: {iks: {zones: [eu-de-1]}}}")}, []string{"spec.provider.iks.zones", "leave the field out"}},

@@ -140,3 +140,33 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		})
 	}
 }
+
+// A server that lists but never answers a watch does not hold the command up.
+func TestAWatchThatHangs(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
+	path := cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Query().Get("watch") != "":
+			select {
+			case <-hang:
+			case <-r.Context().Done():
+			}
+		case strings.HasSuffix(r.URL.Path, "/routereflectorpools/default"):
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","code":404,"reason":"NotFound","details":{"group":"rrpool.io","kind":"routereflectorpools","name":"default"}}`))
+		case strings.HasSuffix(r.URL.Path, "/nodes"):
+			_, _ = w.Write([]byte(`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}`))
+		default:
+			_, _ = w.Write([]byte(`{"kind":"List","apiVersion":"crd.projectcalico.org/v1","metadata":{"resourceVersion":"7"},"items":[]}`))
+		}
+	}))
+	done := make(chan cli.Answer, 1)
+	go func() { done <- cli.Ask(t, New, "plan", "--kubeconfig", path, "--request-timeout", "2s") }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "the command hangs")
+	}
+}

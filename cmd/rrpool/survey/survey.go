@@ -176,7 +176,14 @@ func (*eyes) explain(ctx context.Context, c *cluster.Connection, err error) erro
 		c.Name, err, c.Timeout)
 }
 
+// lingering is how long the end of a watch is waited for. One that the server neither
+// answers nor ends may stay behind: the command is over all the same.
+const lingering = time.Second
+
 func (e *eyes) close() {
 	e.stop()
-	<-e.stopped
+	select {
+	case <-e.stopped:
+	case <-time.After(lingering):
+	}
 }

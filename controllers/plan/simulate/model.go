@@ -96,6 +96,21 @@ func (m *Model) changed() {
 		return
 	}
 	m.versions = append(m.versions, v)
+	m.forget()
+}
+
+// memory is how long the model remembers what was configured: nothing waits longer for
+// sessions to be old.
+const memory = time.Hour
+
+// forget drops what nobody asks for any more.
+func (m *Model) forget() {
+	for len(m.versions) > 2 && m.now.Sub(m.versions[1].from) > memory {
+		m.versions = m.versions[1:]
+	}
+	for i := range m.versions[:m.current()] {
+		m.versions[i].reports = nil
+	}
 }
 
 func (m *Model) sortedPeers() []plan.Peer {
