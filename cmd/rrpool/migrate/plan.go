@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
@@ -20,13 +21,22 @@ import (
 // it from doing so. An error says why nothing can be foretold.
 type planner func(ctx context.Context, s terminal.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error)
 
+// patience is how long the plan may take: in a cluster of thousands of nodes it takes
+// minutes, and the way back must not wait for it.
+const patience = 20 * time.Second
+
 // forecasted lets the manager's own decisions run forward on a model of the cluster.
 func forecasted(ctx context.Context, s terminal.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 	seen, err := survey.Take(ctx, c, namespace, wish.DeepCopy(), true)
 	if err != nil {
 		return nil, err
 	}
-	future, err := forecast.Run(ctx, forecast.Of(seen, s.Now()))
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	future, err := forecast.Run(bounded, forecast.Of(seen, s.Now()))
+	if bounded.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("it takes longer than %s in a cluster of %d nodes: rrpool plan takes its time", patience, len(seen.Cluster.Nodes))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("running the manager's decisions forward: %w", err)
 	}
