@@ -2,6 +2,8 @@ package calico
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
@@ -55,6 +57,25 @@ func connect(cfg *rest.Config, qps float32) (clientv3.Interface, api.Client, err
 	return client, accessor.Backend(), nil
 }
 
+// throughProxy keeps the proxy that leads to the cluster, if there is one.
+func throughProxy(cfg *rest.Config, to *clientcmdapi.Cluster) error {
+	if cfg.Proxy == nil {
+		return nil
+	}
+	server, err := url.Parse(cfg.Host)
+	if err != nil {
+		return fmt.Errorf("reading the cluster's address %q: %w", cfg.Host, err)
+	}
+	proxy, err := cfg.Proxy(&http.Request{URL: server})
+	if err != nil {
+		return fmt.Errorf("finding the proxy to %q: %w", cfg.Host, err)
+	}
+	if proxy != nil {
+		to.ProxyURL = proxy.String()
+	}
+	return nil
+}
+
 // inlineKubeconfig renders cfg as the only form in which libcalico-go takes
 // credentials. Files stay files, so that rotated tokens are read again.
 func inlineKubeconfig(cfg *rest.Config) (string, error) {
@@ -66,6 +87,9 @@ func inlineKubeconfig(cfg *rest.Config) (string, error) {
 		InsecureSkipTLSVerify:    cfg.Insecure,
 		CertificateAuthority:     cfg.CAFile,
 		CertificateAuthorityData: cfg.CAData,
+	}
+	if err := throughProxy(cfg, file.Clusters[name]); err != nil {
+		return "", err
 	}
 	user := &clientcmdapi.AuthInfo{
 		ClientCertificate:     cfg.CertFile,

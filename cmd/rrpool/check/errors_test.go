@@ -40,12 +40,12 @@ func TestBadInput(t *testing.T) {
 		"a file that is not there":      {[]string{"-f", "/nonexistent"}, []string{"--filename", `"/nonexistent"`, "no such file", "give the name of a file"}},
 		"a file that is a folder":       {[]string{"-f", "/"}, []string{"--filename", `"/"`, "is a directory"}},
 		"a file that is no YAML":        {[]string{"-f", file("a: [")}, []string{"--filename", "this is no YAML", "line 1"}},
-		"a file of something else":      {[]string{"-f", file("kind: Pod\napiVersion: v1")}, []string{"--filename", `kind "Pod"`, "give a RouteReflectorPool"}},
+		"a file of something else":      {[]string{"-f", file("kind: Pod\napiVersion: v1")}, []string{"--filename", `this is "Pod"`, "give a RouteReflectorPool"}},
 		"a field that there is not":     {[]string{"-f", file(header + "spec: {mood: Paused}")}, []string{"--filename", "spec.mood", "there is no such field"}},
 		"a negative number of zones":    {[]string{"-f", file(header + "spec: {sizing: {minPerZone: -1}}")}, []string{"--filename", "spec.sizing.minPerZone", "greater than or equal to 1"}},
 		"a mode that there is not":      {[]string{"-f", file(header + "spec: {mode: Fast}")}, []string{"--filename", "spec.mode", `"Fast"`, `"Paused"`}},
 		"two mistakes in one file":      {[]string{"-f", file(header + "spec: {mode: Fast, sizing: {min: 0}}")}, []string{"spec.mode", "spec.sizing.min"}},
-		"standard input that is empty":  {[]string{"-f", "-"}, []string{"--filename", "-: this is kind"}},
+		"standard input that is empty":  {[]string{"-f", "-"}, []string{"--filename", "-: nothing is in it"}},
 		"a flavor that there cannot be": {[]string{"-f", file(header + "spec: {provider: {iks: {flavor: 'b 2'}}}")}, []string{"spec.provider.iks.flavor", "such as bx2.2x8"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,11 +2,11 @@ package forecast
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
@@ -66,20 +66,22 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 
 // next is the command that follows from the plan, "" for none.
 func (f *flags) next(v view, src *source) string {
-	called := f.cmd.Root().CommandPath()
+	next := status.PhraseOf(f.cmd)
 	switch {
 	case f.nodes.Value > 0 || v.Problem != nil || !v.Changes:
 		return ""
 	case v.Obstacle != "":
-		return called + " check"
-	case src.asked && f.mode.Value == as:
-		return called + " status --watch"
+		return next.Command("check")
+	case src.asked && f.file == "" && f.mode.Value == as:
+		return next.Command("status --watch")
+	case f.file != "" && src.asked:
+		return "kubectl apply -f " + f.file
 	case v.Mode == string(v1alpha1.ModeFullMesh):
-		return called + " rollback"
+		return next.Command("rollback")
 	case f.file != "":
-		return fmt.Sprintf("%s migrate -f %s", called, f.file)
+		return next.Command("migrate -f " + f.file)
 	}
-	return called + " migrate"
+	return next.Command("migrate")
 }
 
 // Show prints a forecast for people, as the command does.

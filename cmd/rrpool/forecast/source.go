@@ -152,6 +152,9 @@ func (f *flags) survey(ctx context.Context, c *cluster.Connection, object *v1alp
 	if found.Obstacle != nil && out.Object.Spec.Mode != v1alpha1.ModeFullMesh {
 		out.obstacle = found.Obstacle.Reason + ": " + found.Obstacle.Message
 	}
+	if found.Provider == v1alpha1.ProviderIKS && found.Pool == nil && found.Obstacle == nil {
+		out.notes = append(out.notes, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
+	}
 	if found.Uncounted != "" {
 		out.notes = append(out.notes, "The pods were not counted: "+found.Uncounted+".")
 	}

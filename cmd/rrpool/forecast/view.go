@@ -122,13 +122,12 @@ func newView(f *Forecast, src *source, region string) view {
 	v := view{
 		SchemaVersion: planSchema, GeneratedAt: f.in.Now.UTC().Format(time.RFC3339), Cluster: f.in.Name,
 		Mode: string(f.in.Object.Spec.Mode), Provider: string(f.in.Provider),
-		Changes: len(f.Steps) > 0, Settled: f.Settled, Obstacle: src.obstacle,
+		Changes: len(f.writes()) > 0, Settled: f.Settled, Obstacle: src.obstacle,
 		Before: shapeOf(f.Before), After: shapeOf(f.After), Steps: []stepView{}, Loss: []lossView{},
 		LastsSeconds: seconds(f.Lasts), CostBefore: costOf(f, f.Before, region), CostAfter: costOf(f, f.After, region), Notes: slices.Clone(src.notes),
 	}
 	if f.Problem != nil {
 		v.Problem = &problemView{f.Problem.Reason, f.Problem.Message}
-		v.Changes = v.Changes && len(f.writes()) > 0
 	}
 	for i, s := range f.Steps {
 		v.Steps = append(v.Steps, stepOf(i+1, s))

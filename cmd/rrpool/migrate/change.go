@@ -3,10 +3,12 @@ package migrate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,12 +47,30 @@ func (c change) rehearse(ctx context.Context) error {
 
 // do makes the change and gives the object as it is then.
 func (c change) do(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
+	out, err := c.wish, error(nil)
 	if c.stored == nil {
-		err := c.create(ctx)
-		return c.wish, c.explain(err)
+		err = c.create(ctx)
+	} else {
+		out, err = c.patch(ctx)
 	}
-	out, err := c.patch(ctx)
-	return out, c.explain(err)
+	if err == nil || err == errOvertaken || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { //nolint:errorlint // it is never wrapped
+		return out, c.explain(err)
+	}
+	return c.lookAgain(ctx, err)
+}
+
+// lookAgain says what came of a write whose answer was lost.
+func (c change) lookAgain(ctx context.Context, lost error) (*v1alpha1.RouteReflectorPool, error) {
+	now, err := c.Pool(context.WithoutCancel(ctx))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("whether spec.mode was set is not known, as the answer was lost (%w): rrpool status says it", c.explain(lost))
+	case now == nil || now.Spec.Mode != c.wish.Spec.Mode:
+		return nil, c.explain(lost)
+	case ctx.Err() != nil:
+		return nil, errors.New("interrupted, and spec.mode is set all the same: rrpool status --watch shows what comes of it")
+	}
+	return now, nil
 }
 
 func (c change) create(ctx context.Context, options ...client.CreateOption) error {
@@ -126,7 +146,7 @@ func (c change) explain(err error) error {
 		return fmt.Errorf("the cluster of context %q refuses to %s %s: %w", c.Name, verb, resource, err) // admission
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; docs/migrate.md has the ClusterRole", c.Explain(err, verb, resource))
-	case apierrors.IsAlreadyExists(err):
+	case apierrors.IsAlreadyExists(err), c.stored != nil && cluster.IsMissing(err):
 		return errOvertaken
 	}
 	return c.Explain(err, verb, resource)

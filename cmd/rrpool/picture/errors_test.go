@@ -49,7 +49,7 @@ func TestBadInput(t *testing.T) {
 		"an argument":                        {[]string{"now"}, []string{`unexpected argument "now"`, "takes flags only"}},
 		"a file that is not there":           {[]string{"--nodes", "9", "-f", "/nonexistent"}, []string{"--filename", `"/nonexistent"`, "no such file", "give the name of a file"}},
 		"a file that is no YAML":             {[]string{"--nodes", "9", "-f", cli.File(t, "spec: [")}, []string{"--filename", "this is no YAML", "line 1"}},
-		"a file of another kind":             {[]string{"--nodes", "9", "-f", cli.File(t, "apiVersion: v1\nkind: Node\n")}, []string{"--filename", `kind "Node"`, "give a RouteReflectorPool"}},
+		"a file of another kind":             {[]string{"--nodes", "9", "-f", cli.File(t, "apiVersion: v1\nkind: Node\n")}, []string{"--filename", `this is "Node"`, "give a RouteReflectorPool"}},
 		"a field that is not there":          {[]string{"--nodes", "9", "-f", cli.File(t, pool("{size: 3}"))}, []string{"--filename", "spec.size: there is no such field"}},
 		"a value that cannot be":             {[]string{"--nodes", "9", "-f", cli.File(t, pool("{sizing: {min: -1}}"))}, []string{"--filename", "spec.sizing.min", "-1"}},
 		"a topology that is not drawn yet":   {[]string{"--nodes", "9", "-f", cli.File(t, pool("{topology: {type: Quorum}}"))}, []string{"spec.topology.type", `"Quorum"`, "use Single"}},

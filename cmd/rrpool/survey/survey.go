@@ -5,6 +5,7 @@ package survey
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -160,20 +161,29 @@ func (e *eyes) wait(ctx context.Context, c *cluster.Connection) error {
 			}
 			return e.explain(ctx, c, err)
 		case <-ticker.C:
-			if err := e.adapter.Failing(); err != nil {
+			if err := e.adapter.Failing(); err != nil && !passing(err) {
 				return e.explain(ctx, c, err)
 			}
 		}
 	}
 }
 
+// passing tells a failure that may be over at the next try from a missing right.
+func passing(err error) bool {
+	words := strings.ToLower(err.Error())
+	return !strings.Contains(words, "forbidden") && !strings.Contains(words, "unauthorized")
+}
+
 func (*eyes) explain(ctx context.Context, c *cluster.Connection, err error) error {
 	if ctx.Err() != nil {
 		return terminal.ErrInterrupted
 	}
+	if passing(err) {
+		return fmt.Errorf("the cluster of context %q did not show its Calico objects (group crd.projectcalico.org) within %s: %w: "+
+			"call it again, or give more --request-timeout", c.Name, c.Timeout, err)
+	}
 	return fmt.Errorf("the cluster of context %q does not show its Calico objects (%w): your user needs to list and watch those of group "+
-		"crd.projectcalico.org (kubectl auth can-i list bgppeers.crd.projectcalico.org), and they have to come within %s (--request-timeout)",
-		c.Name, err, c.Timeout)
+		"crd.projectcalico.org (kubectl auth can-i list bgppeers.crd.projectcalico.org)", c.Name, err)
 }
 
 // lingering is how long the end of a watch is waited for. One that the server neither
