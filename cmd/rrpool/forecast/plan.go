@@ -67,9 +67,10 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 // next is the command that follows from the plan, "" for none.
 func (f *flags) next(v view, src *source) string {
 	next := status.PhraseOf(f.cmd)
-	switch {
-	case f.nodes.Value > 0 || v.Problem != nil || !v.Changes:
+	if f.nodes.Value > 0 || v.Problem != nil || !v.Changes {
 		return ""
+	}
+	switch {
 	case v.Obstacle != "":
 		return next.Command("check")
 	case src.asked && f.file == "" && f.mode.Value == as:
@@ -78,10 +79,8 @@ func (f *flags) next(v view, src *source) string {
 		return "kubectl apply -f " + f.file
 	case v.Mode == string(v1alpha1.ModeFullMesh):
 		return next.Command("rollback")
-	case f.file != "":
-		return next.Command("migrate -f " + f.file)
 	}
-	return next.Command("migrate")
+	return next.Command("migrate" + map[bool]string{true: " -f " + f.file}[f.file != ""])
 }
 
 // Show prints a forecast for people, as the command does.

@@ -149,16 +149,21 @@ func (f *flags) survey(ctx context.Context, c *cluster.Connection, object *v1alp
 			strings.Join(stray, ", "), strings.Join(found.Pool.ClusterZones, ", "))
 	}
 	out := &source{asked: stored != nil, Input: Of(found, now)}
-	if found.Obstacle != nil && out.Object.Spec.Mode != v1alpha1.ModeFullMesh {
-		out.obstacle = found.Obstacle.Reason + ": " + found.Obstacle.Message
+	out.qualify(found)
+	return out, nil
+}
+
+// qualify adds what was not seen, or is in the way.
+func (s *source) qualify(found *survey.Survey) {
+	if found.Obstacle != nil && s.Object.Spec.Mode != v1alpha1.ModeFullMesh {
+		s.obstacle = found.Obstacle.Reason + ": " + found.Obstacle.Message
 	}
 	if found.Provider == v1alpha1.ProviderIKS && found.Pool == nil && found.Obstacle == nil {
-		out.notes = append(out.notes, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
+		s.notes = append(s.notes, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
 	}
 	if found.Uncounted != "" {
-		out.notes = append(out.notes, "The pods were not counted: "+found.Uncounted+".")
+		s.notes = append(s.notes, "The pods were not counted: "+found.Uncounted+".")
 	}
-	return out, nil
 }
 
 // strayZones are zones of the spec that the cloud does not have for this cluster.

@@ -47,7 +47,8 @@ func (c change) rehearse(ctx context.Context) error {
 
 // do makes the change and gives the object as it is then.
 func (c change) do(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
-	out, err := c.wish, error(nil)
+	out := c.wish
+	var err error
 	if c.stored == nil {
 		err = c.create(ctx)
 	} else {
