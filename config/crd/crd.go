@@ -141,6 +141,12 @@ func parse(document []byte, err error) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this is no YAML: %w", err)
 	}
+	if trimmed := bytes.TrimSpace(document); bytes.HasPrefix(trimmed, []byte("{")) && !json.Valid(trimmed) {
+		decoder := json.NewDecoder(bytes.NewReader(trimmed))
+		if one := json.RawMessage(nil); decoder.Decode(&one) == nil && decoder.More() {
+			return nil, errors.New("there is something after the object: give a file with the RouteReflectorPool alone")
+		}
+	}
 	text, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
 		return nil, fmt.Errorf("this is no YAML: %w", err)

@@ -41,6 +41,7 @@ func TestWhatAnApiserverWouldRefuse(t *testing.T) {
 		"another one below":     {head + "---\n" + head, `there is also "RouteReflectorPool"`},
 		"a Secret beside it":    {"apiVersion: v1\nkind: Secret\n---\n" + head, `there is also "Secret" of apiVersion "v1" in it`},
 		"a broken one below":    {head + "---\nspec: [", "this is no YAML"},
+		"one after another":     {`{"apiVersion": "rrpool.io/v1alpha1", "kind": "RouteReflectorPool"} {"kind": "Node"}`, "there is something after the object"},
 		"no name":               {"apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool", "metadata.name: it is missing: write default"},
 		"a slip in metadata":    {strings.Replace(head, "name", "lables: {a: b}, name", 1), "metadata.lables: there is no such field"},
 		"a label that is none":  {strings.Replace(head, "name", "labels: {a: 'b c'}, name", 1), "metadata.labels"},

@@ -54,6 +54,7 @@ func TestMigrationAndReturn(t *testing.T) {
 			require.NoError(t, s.WaitReady(within(t, ctx)))
 			requireMigrated(t, ctx, s, tc.zones)
 			requirePredicted(t, ctx, s, since, predicted)
+			requireNothingToDo(t, s)
 
 			s.Lab.Checkpoint("return")
 			predicted, since = predict(t, s, "FullMesh"), time.Now()

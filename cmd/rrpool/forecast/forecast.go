@@ -53,8 +53,7 @@ type Forecast struct {
 	// LostAlready are the nodes whose pods cannot be reached as it is.
 	LostAlready   []string
 	Before, After Shape
-	// First is the first step of the model, Final the last turn: the cluster as it will be.
-	First rollout.Step
+	// Final is the last turn: the cluster as it will be.
 	Final pool.Turn
 
 	in Input

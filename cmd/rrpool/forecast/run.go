@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -22,6 +23,8 @@ const (
 	reasonStuck = "NeverDone"
 	// reasonWaits is the reason when there is nothing to do but to wait.
 	reasonWaits = "Waits"
+	// reasonZones is the cloud's own reason for a zone that it does not have.
+	reasonZones = "Cloud" + string(cloud.InvalidInput)
 	// maxTurns bounds a forecast whatever happens in it.
 	maxTurns = 50_000
 )
@@ -29,6 +32,9 @@ const (
 // Run lets the manager take turns on a model of the cluster until nothing is left to
 // do, something stops it, or ctx ends. The model is one in which nothing fails.
 func Run(ctx context.Context, in Input) (*Forecast, error) {
+	if problem := strayZones(in); problem != nil {
+		return &Forecast{in: in, Problem: problem}, nil
+	}
 	s := newStage(in)
 	r := &run{stage: s, out: &Forecast{in: in}, began: in.Now}
 	r.out.Before = s.shape()
@@ -78,6 +84,29 @@ func condense(steps []Step) []Step {
 	return out
 }
 
+// Page is where to read about the reason of a forecast's problem.
+func Page(reason string) string {
+	if reason == reasonStuck || reason == reasonWaits {
+		return "docs/plan.md#how-far-to-trust-it"
+	}
+	return "docs/conditions.md#" + strings.ToLower(reason)
+}
+
+// strayZones is the problem of zones in the spec that the cloud does not have.
+func strayZones(in Input) *plan.Problem {
+	if in.Provider != v1alpha1.ProviderIKS || in.Pool == nil || len(in.Pool.ClusterZones) == 0 || in.Object.Spec.Mode != v1alpha1.ModeRouteReflector {
+		return nil
+	}
+	stray := slices.DeleteFunc(slices.Clone(in.Object.Spec.Provider.IKS.Zones), func(zone string) bool {
+		return slices.Contains(in.Pool.ClusterZones, zone) || slices.Contains(in.Pool.Zones, zone)
+	})
+	if len(stray) == 0 {
+		return nil
+	}
+	return &plan.Problem{Reason: reasonZones, Message: fmt.Sprintf("spec.provider.iks.zones: the cluster has no zone %s, it has %s: name some of these",
+		strings.Join(stray, ", "), strings.Join(in.Pool.ClusterZones, ", "))}
+}
+
 // run is one forecast in the making.
 type run struct {
 	stage *stage
@@ -101,9 +130,7 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("rehearsing step %s on a model of the cluster: %w", turn.Step.Name, err)
 	}
-	if r.out.Final = turn; r.turns == 1 {
-		r.out.First = turn.Step
-	}
+	r.out.Final = turn
 	s.object.Status = turn.Status
 	if turn.Step.Problem != nil && len(turn.Step.Actions) == 0 {
 		r.out.Problem = turn.Step.Problem
@@ -133,7 +160,7 @@ func (r *run) stuck(turn pool.Turn) *plan.Problem {
 	}
 	waits := strings.Join(turn.WaitingFor[:min(3, len(turn.WaitingFor))], "; ")
 	switch {
-	case turn.Obstacle != nil:
+	case turn.Obstacle != nil && (hindered || turn.Step.Name == "EnsurePool"):
 		return turn.Obstacle
 	case waited > patience:
 		return &plan.Problem{Reason: reasonWaits, Message: fmt.Sprintf("step %s waits for %s, and nothing more happens until that is so", turn.Step.Name, waits)}

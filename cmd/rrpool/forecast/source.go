@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -144,10 +143,6 @@ func (f *flags) survey(ctx context.Context, c *cluster.Connection, object *v1alp
 		return nil, err
 	}
 	f.turnTo(found.Object)
-	if stray := strayZones(found); len(stray) > 0 {
-		return nil, fmt.Errorf("spec.provider.iks.zones: the cluster has no zone %s, it has %s: name some of these",
-			strings.Join(stray, ", "), strings.Join(found.Pool.ClusterZones, ", "))
-	}
 	out := &source{asked: stored != nil, Input: Of(found, now)}
 	out.qualify(found)
 	return out, nil
@@ -164,16 +159,6 @@ func (s *source) qualify(found *survey.Survey) {
 	if found.Uncounted != "" {
 		s.notes = append(s.notes, "The pods were not counted: "+found.Uncounted+".")
 	}
-}
-
-// strayZones are zones of the spec that the cloud does not have for this cluster.
-func strayZones(s *survey.Survey) []string {
-	if s.Provider != v1alpha1.ProviderIKS || s.Pool == nil || len(s.Pool.ClusterZones) == 0 {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(s.Object.Spec.Provider.IKS.Zones), func(zone string) bool {
-		return slices.Contains(s.Pool.ClusterZones, zone) || slices.Contains(s.Pool.Zones, zone)
-	})
 }
 
 func (f *flags) turnTo(object *v1alpha1.RouteReflectorPool) {

@@ -3,6 +3,7 @@ package forecast
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -152,7 +153,7 @@ func (v *view) present(f *Forecast) {
 	switch {
 	case down > 0:
 		v.Assumes = number(down, "session") + " with route reflectors are not Established now, and the steps below take all that are configured for Established"
-	case step.Urgent || step.Problem == nil && step.Name != f.First.Name:
+	case step.Urgent || step.Problem == nil && len(f.Steps) == 0 && step.Name != rollout.Steady:
 		v.Assumes = "the steps below take all sessions that are configured for Established, and it does not look like that"
 	default:
 		return
@@ -264,16 +265,22 @@ func regionOf(f *Forecast) string {
 	return ""
 }
 
-// sessionsDown counts the sessions that reports of reflectors name as down.
+// sessionsDown counts the sessions with Ready nodes that reports of reflectors name as
+// down. Those with routers outside the cluster are somebody else's.
 func sessionsDown(f *Forecast) int {
-	down := 0
+	down, ready := 0, map[netip.Addr]bool{}
+	for _, n := range f.in.Cluster.Nodes {
+		for _, address := range n.Addresses {
+			ready[address] = n.Ready
+		}
+	}
 	for _, n := range f.in.Cluster.Nodes {
 		st, ok := f.in.Cluster.Statuses[n.Name]
 		if !ok || !n.Ready || n.ClusterID == "" || !st.Cleared.IsZero() {
 			continue
 		}
 		for _, s := range st.Sessions {
-			if !s.Established {
+			if !s.Established && ready[s.Peer] {
 				down++
 			}
 		}

@@ -27,12 +27,15 @@ const patience = 20 * time.Second
 
 // forecasted lets the manager's own decisions run forward on a model of the cluster.
 func forecasted(ctx context.Context, s terminal.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
-	seen, err := survey.Take(ctx, c, namespace, wish.DeepCopy(), true)
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	seen, err := survey.Take(bounded, c, namespace, wish.DeepCopy(), true)
+	if bounded.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("looking at the cluster takes longer than %s: rrpool plan takes its time", patience)
+	}
 	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	future, err := forecast.Run(bounded, forecast.Of(seen, s.Now()))
 	if bounded.Err() != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("it takes longer than %s in a cluster of %d nodes: rrpool plan takes its time", patience, len(seen.Cluster.Nodes))
@@ -67,8 +70,7 @@ func (f *flags) show(ctx context.Context, s terminal.Streams, c *cluster.Connect
 	case ctx.Err() != nil:
 		return terminal.ErrInterrupted
 	case problem != nil && !f.urgent:
-		return fmt.Errorf("the manager would refuse, so nothing was changed: %s: %s (docs/conditions.md#%s)",
-			problem.Reason, problem.Message, strings.ToLower(problem.Reason))
+		return fmt.Errorf("the manager would refuse, so nothing was changed: %s: %s (%s)", problem.Reason, problem.Message, forecast.Page(problem.Reason))
 	case err != nil:
 		page.Reset()
 	}

@@ -52,14 +52,19 @@ func progressOf(object *v1alpha1.RouteReflectorPool, d direction, gone time.Dura
 	return p
 }
 
+// settling begins a wait that is nothing but time.
+const settling = "the nodes to take over the last change"
+
+// firstOf names one wait: rather what is missing than time that has to pass.
 func firstOf(waits []string) string {
-	switch len(waits) {
-	case 0:
+	if len(waits) == 0 {
 		return ""
-	case 1:
+	}
+	first := slices.IndexFunc(waits, func(wait string) bool { return !strings.HasPrefix(wait, settling) })
+	if len(waits) == 1 {
 		return waits[0]
 	}
-	return fmt.Sprintf("%s and %d more", waits[0], len(waits)-1)
+	return fmt.Sprintf("%s and %d more", waits[max(first, 0)], len(waits)-1)
 }
 
 // counts is the progress in numbers, for lines.

@@ -7,6 +7,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 )
 
@@ -59,6 +60,24 @@ func (p page) shortClients() {
 	}
 }
 
+// chosenNodes are the workers of a pool of existing nodes: each is its own machine.
+func (p page) chosenNodes() {
+	w := terminal.NewTable()
+	w.AppendHeader(table.Row{"NODE IN THE POOL", "ZONE", "READY"})
+	for _, worker := range *p.Workers {
+		ready := "yes"
+		if worker.State != cloud.WorkerDeployed {
+			ready = "no"
+		}
+		w.AppendRow(table.Row{worker.Node, orDash(worker.Zone), ready})
+	}
+	if p.Width > 0 {
+		room := max(p.Width-len("READY")-12-3*len(terminal.Gap), 16)
+		w.SetColumnConfigs([]table.ColumnConfig{{Number: 1, WidthMax: room, WidthMaxEnforcer: text.WrapText}, {Number: 2, WidthMax: 12, WidthMaxEnforcer: text.WrapText}})
+	}
+	p.say("\n%s\n", w.Render())
+}
+
 func (p page) workers() {
 	if len(p.PoolProblems) > 0 {
 		p.say("\n")
@@ -67,6 +86,10 @@ func (p page) workers() {
 		p.say("%s\n", p.Paint(terminal.Yellow, p.Fold("‼ the pool, as your user sees it: "+problem, "  ")))
 	}
 	if p.Workers == nil || len(*p.Workers) == 0 {
+		return
+	}
+	if p.Provider == "existing" {
+		p.chosenNodes()
 		return
 	}
 	w := terminal.NewTable()
