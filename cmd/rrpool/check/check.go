@@ -5,8 +5,6 @@ package check
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/config/crd"
 )
 
 // flags of `rrpool check`.
@@ -64,7 +61,7 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 	if f.wait < 0 {
 		return fmt.Errorf("--wait: %s is no time to wait: use for example 5m", f.wait)
 	}
-	object, err := f.read(s.In)
+	object, err := survey.Object(f.filename, s.In)
 	if err != nil {
 		return err
 	}
@@ -91,28 +88,6 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 		return &terminal.ExitError{Code: 1}
 	}
 	return nil
-}
-
-// read gives the object of the file, nil without one.
-func (f *flags) read(in io.Reader) (*v1alpha1.RouteReflectorPool, error) {
-	if f.filename == "" {
-		return nil, nil
-	}
-	var content []byte
-	var err error
-	if f.filename == "-" {
-		content, err = io.ReadAll(in)
-	} else {
-		content, err = os.ReadFile(f.filename)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("--filename: %q cannot be read: %w: give the name of a file with a RouteReflectorPool", f.filename, terminal.Reason(err))
-	}
-	object, err := crd.Read(content)
-	if err != nil {
-		return nil, fmt.Errorf("--filename: %s: %s", f.filename, oneLine(err))
-	}
-	return object, nil
 }
 
 func (f *flags) look(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (facts, error) {

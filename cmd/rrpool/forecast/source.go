@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,22 +79,6 @@ func (f *flags) check() error {
 	return nil
 }
 
-// object is the one of the file, with --mode; nil when the cluster's own is meant.
-func (f *flags) object() (*v1alpha1.RouteReflectorPool, error) {
-	if f.file == "" {
-		return nil, nil
-	}
-	content, err := os.ReadFile(f.file)
-	if err != nil {
-		return nil, fmt.Errorf("--filename: %q cannot be read: %w: give the name of a file with a RouteReflectorPool", f.file, terminal.Reason(err))
-	}
-	object, err := crd.Read(content)
-	if err != nil {
-		return nil, fmt.Errorf("--filename: %s: %s", f.file, strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	return object, nil
-}
-
 // source is what a plan is about.
 type source struct {
 	Input
@@ -112,7 +94,7 @@ func (f *flags) look(ctx context.Context, s terminal.Streams) (*source, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	object, err := f.object()
+	object, err := survey.Object(f.file, s.In)
 	if err != nil {
 		return nil, err
 	}

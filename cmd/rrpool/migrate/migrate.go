@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,7 +113,7 @@ func (f *flags) register(cmd *cobra.Command) {
 
 func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 	ctx := cmd.Context()
-	given, err := f.read()
+	given, err := f.read(s)
 	if err != nil {
 		return err
 	}
@@ -150,22 +148,12 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 }
 
 // read gives the object of --filename, nil without one.
-func (f *flags) read() (*v1alpha1.RouteReflectorPool, error) {
-	if f.file == "" {
-		return nil, nil
-	}
-	content, err := os.ReadFile(f.file)
-	if err != nil {
-		return nil, fmt.Errorf("--filename: %q cannot be read: %w: give the name of a file (config/samples has some)", f.file, terminal.Reason(err))
-	}
-	object, err := crd.Read(content)
-	if err != nil {
-		return nil, fmt.Errorf("--filename: %s: %s", f.file, strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	if object.Spec.Mode != f.mode {
+func (f *flags) read(s terminal.Streams) (*v1alpha1.RouteReflectorPool, error) {
+	object, err := survey.Object(f.file, s.In)
+	if err == nil && object != nil && object.Spec.Mode != f.mode {
 		return nil, fmt.Errorf("--filename: %s: spec.mode is %q, and %s is for %s: leave it out", f.file, object.Spec.Mode, f.name, f.mode)
 	}
-	return object, nil
+	return object, err
 }
 
 // fit refuses what makes no sense for the object as it is.

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -133,15 +131,7 @@ func (f *pictureFlags) object(s terminal.Streams) (*v1alpha1.RouteReflectorPool,
 	if f.file == "" {
 		return crd.Default()
 	}
-	content, err := readAll(f.file, s)
-	if err != nil {
-		return nil, fmt.Errorf("--filename: %q cannot be read: %w: give the name of a file with a RouteReflectorPool", f.file, terminal.Reason(err))
-	}
-	object, err := crd.Read(content)
-	if err != nil {
-		return nil, fmt.Errorf("--filename: %s: %w", f.file, err)
-	}
-	return object, nil
+	return survey.Object(f.file, s.In)
 }
 
 // look draws the cluster.
@@ -164,12 +154,4 @@ func (f *pictureFlags) look(ctx context.Context) (Network, error) {
 		return Network{}, fmt.Errorf("there is nothing to draw in the cluster of context %q: %s", connection.Name, n.Warnings[0])
 	}
 	return n, nil
-}
-
-// readAll reads a file, or standard input.
-func readAll(file string, s terminal.Streams) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(s.In) //nolint:wrapcheck // the caller wraps
-	}
-	return os.ReadFile(file) //nolint:gosec,wrapcheck // G304: the file that the user names; the caller wraps
 }
