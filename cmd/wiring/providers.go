@@ -3,7 +3,9 @@
 package wiring
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -30,7 +32,7 @@ func (p Providers) Connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	case v1alpha1.ProviderIKS:
 		return p.ibmCloud(cfg)
 	case v1alpha1.ProviderExistingNodes:
-		return p.existingNodes(cfg)
+		return ExistingNodes(cfg, p.Adapter.Nodes(cfg.Scope), p.Pods.Count, nil)
 	default:
 		return nil, wrong(fmt.Errorf("there is no provider %q", cfg.Type))
 	}
@@ -52,7 +54,11 @@ func (p Providers) ibmCloud(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	return provider, nil
 }
 
-func (p Providers) existingNodes(cfg pool.ProviderConfig) (cloud.Provider, error) {
+// ExistingNodes makes the provider of nodes that are there. count and now may be nil, see
+// existing.Config.
+func ExistingNodes(
+	cfg pool.ProviderConfig, nodes existing.Nodes, count func(context.Context, []string) (map[string]int, error), now func() time.Time,
+) (cloud.Provider, error) {
 	preferred, err := labels.Parse(cfg.Preferred)
 	if err != nil {
 		return nil, wrong(fmt.Errorf("reading the selector of preferred nodes %q: %w", cfg.Preferred, err))
@@ -63,11 +69,12 @@ func (p Providers) existingNodes(cfg pool.ProviderConfig) (cloud.Provider, error
 	}
 	provider, err := existing.New(existing.Config{
 		PoolName:      cfg.PoolName,
-		Nodes:         p.Adapter.Nodes(cfg.Scope),
-		CountPods:     p.Pods.Count,
+		Nodes:         nodes,
+		CountPods:     count,
 		Preferred:     preferred,
 		Excluded:      excluded,
 		NotReadyGrace: cfg.NotReadyGrace,
+		Now:           now,
 	})
 	if err != nil {
 		return nil, wrong(err)

@@ -57,9 +57,9 @@ func workerID(node plan.Node) string {
 	return parts[len(parts)-1]
 }
 
-// providerClusterID is the cluster id in a providerID of the form
+// ProviderClusterID is the cluster id in a providerID of the form
 // ibm://account///cluster/worker, "" when there is none.
-func providerClusterID(providerID string) string {
+func ProviderClusterID(providerID string) string {
 	parts := providerIDParts(providerID)
 	if len(parts) < 2 {
 		return ""

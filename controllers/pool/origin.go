@@ -151,7 +151,7 @@ func (r *Reconciler) findClusterID(ctx context.Context, given string) (string, *
 // crossCheck compares the cluster id with the one in the nodes' providerIDs.
 func crossCheck(clusterID string, nodes []plan.Node) *plan.Problem {
 	for _, node := range nodes {
-		if found := providerClusterID(node.ProviderID); found != "" && found != clusterID {
+		if found := ProviderClusterID(node.ProviderID); found != "" && found != clusterID {
 			return mismatchProblem(clusterID, found, node.Name)
 		}
 	}

@@ -38,7 +38,7 @@ func TestIdentityOfNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tc.worker, workerID(plan.Node{ProviderID: tc.providerID}))
-			require.Equal(t, tc.cluster, providerClusterID(tc.providerID))
+			require.Equal(t, tc.cluster, ProviderClusterID(tc.providerID))
 		})
 	}
 	labelled := plan.Node{ProviderID: "ibm://acc///c1/w1", Labels: map[string]string{workerIDLabel: "w2"}}

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -64,7 +65,7 @@ var asNumbers = withCalico(func(f facts) *Result {
 	}
 	var parts []string
 	for _, as := range slices.Sorted(maps.Keys(of)) {
-		parts = append(parts, fmt.Sprintf("AS %d: %s", as, few(of[as])))
+		parts = append(parts, fmt.Sprintf("AS %d: %s", as, terminal.Few(of[as])))
 	}
 	switch len(of) {
 	case 0:
@@ -91,7 +92,7 @@ var reflectors = withCalico(func(f facts) *Result {
 	}
 	switch {
 	case len(foreign) > 0:
-		return fail("%s already, and not by rrpool: %s", count(len(foreign), "node is a route reflector", "nodes are route reflectors"), few(foreign)).
+		return fail("%s already, and not by rrpool: %s", count(len(foreign), "node is a route reflector", "nodes are route reflectors"), terminal.Few(foreign)).
 			reason("ForeignReflector").do("remove their routeReflectorClusterID and the BGPPeers that belong to it, or keep your own reflection")
 	case ours > 0:
 		return fine("%s, by rrpool", count(ours, "node is a route reflector", "nodes are route reflectors"))
@@ -113,10 +114,10 @@ var peers = withCalico(func(f facts) *Result {
 	}
 	switch {
 	case len(inside) > 0:
-		return fail("%s sessions between nodes of this cluster: %s", count(len(inside), "BGPPeer of somebody else makes", "BGPPeers of somebody else make"), few(inside)).
+		return fail("%s sessions between nodes of this cluster: %s", count(len(inside), "BGPPeer of somebody else makes", "BGPPeers of somebody else make"), terminal.Few(inside)).
 			reason("ForeignInClusterPeer").do("delete them (kubectl get bgppeers.crd.projectcalico.org), or set spec.mode: Paused and keep your own route reflection")
 	case len(outside) > 0:
-		return fine("%s: %s", count(len(outside), "BGPPeer of somebody else leads out of the cluster, and is left alone", "BGPPeers of somebody else lead out of the cluster, and are left alone"), few(outside))
+		return fine("%s: %s", count(len(outside), "BGPPeer of somebody else leads out of the cluster, and is left alone", "BGPPeers of somebody else lead out of the cluster, and are left alone"), terminal.Few(outside))
 	}
 	return fine("no BGPPeers of somebody else")
 })

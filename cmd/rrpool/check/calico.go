@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -165,7 +166,7 @@ var speaking = withCalico(func(f facts) *Result {
 	case len(nodes) == 0:
 		return fail("the cluster has no nodes").do("add some")
 	case len(silent) > 0:
-		return warn("%s no BGP address: %s", count(len(silent), "Ready node has", "Ready nodes have"), few(silent)).
+		return warn("%s no BGP address: %s", count(len(silent), "Ready node has", "Ready nodes have"), terminal.Few(silent)).
 			do("look at calico-node there; such a node gets no session, and is left out")
 	}
 	return fine("BGP is enabled: every Ready node has a BGP address")

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/rbac"
 )
 
@@ -52,7 +53,7 @@ func installRights(f facts) *Result {
 	case a.hidden != "":
 		return unseen("whether you may install rrpool", a.hidden)
 	case len(a.lacking) > 0:
-		return fail("you lack %d of %d rights that installing needs: %s", len(a.lacking), a.asked, few(named(a.lacking))).
+		return fail("you lack %d of %d rights that installing needs: %s", len(a.lacking), a.asked, terminal.Few(named(a.lacking))).
 			also(others(a.lacking)...).
 			do("let somebody with cluster-admin install it, or ask for these rights")
 	}
@@ -70,7 +71,7 @@ func escalation(f facts) *Result {
 	case a.hidden != "":
 		return unseen("whether you may give the manager its rights", a.hidden)
 	case len(a.lacking) > 0:
-		return fail("you lack %d of the %d rights that you would give the manager: %s", len(a.lacking), a.asked, few(named(a.lacking))).
+		return fail("you lack %d of the %d rights that you would give the manager: %s", len(a.lacking), a.asked, terminal.Few(named(a.lacking))).
 			also(others(a.lacking)...).
 			do("Kubernetes lets nobody give away what he does not have: let somebody with cluster-admin apply config/rbac, or ask for the verbs escalate and bind on clusterroles and roles")
 	}
@@ -89,7 +90,7 @@ func managerRights(f facts) *Result {
 		return unseen("whether the manager may do its work", a.hidden).also(yourself(f.rights.user)...).
 			do("ask somebody who may create subjectaccessreviews.authorization.k8s.io to run this")
 	case len(a.lacking) > 0:
-		return fail("the manager lacks %d of the %d rights that it needs: %s", len(a.lacking), a.asked, few(named(a.lacking))).
+		return fail("the manager lacks %d of the %d rights that it needs: %s", len(a.lacking), a.asked, terminal.Few(named(a.lacking))).
 			also(others(a.lacking)...).
 			do("apply its roles again: kubectl apply --server-side -k config/rbac")
 	}
@@ -102,7 +103,7 @@ func yourself(a answer) []string {
 	case a.hidden != "":
 		return nil
 	case len(a.lacking) > 0:
-		return append([]string{fmt.Sprintf("you yourself lack %d of the %d rights: %s", len(a.lacking), a.asked, few(named(a.lacking)))}, others(a.lacking)...)
+		return append([]string{fmt.Sprintf("you yourself lack %d of the %d rights: %s", len(a.lacking), a.asked, terminal.Few(named(a.lacking)))}, others(a.lacking)...)
 	}
 	return []string{fmt.Sprintf("you yourself have all %d rights that it needs", a.asked)}
 }
@@ -110,5 +111,5 @@ func yourself(a answer) []string {
 // others are the rights that few has left out.
 func others(rights []right) []string {
 	all := named(rights)
-	return all[min(shown, len(all)):]
+	return all[min(terminal.Named, len(all)):]
 }

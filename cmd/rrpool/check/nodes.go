@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -49,7 +50,7 @@ func readiness(f facts) *Result {
 		}
 	}
 	if len(bad) > 0 {
-		return warn("%s not Ready: %s", count(len(bad), "node is", "nodes are"), few(bad)).
+		return warn("%s not Ready: %s", count(len(bad), "node is", "nodes are"), terminal.Few(bad)).
 			do("kubectl describe node %s; sessions with it are not waited for until it is Ready", bad[0])
 	}
 	return fine("all %d nodes are Ready", len(f.survey.Cluster.Nodes))
@@ -79,11 +80,11 @@ func zones(f facts) *Result {
 		return warn("no node has the zone label %s: all count as one zone, and nothing is spread", label).
 			do("label the nodes, or say with spec.topology.zoneLabel which label has the zone; in a cluster of one place there is nothing to do")
 	case len(without) > 0:
-		return warn("%s the zone label %s: %s", count(len(without), "node lacks", "nodes lack"), label, few(without)).
-			also("zones: " + few(parts)).do("label them: nodes without it count as a zone of their own")
+		return warn("%s the zone label %s: %s", count(len(without), "node lacks", "nodes lack"), label, terminal.Few(without)).
+			also("zones: " + terminal.Few(parts)).do("label them: nodes without it count as a zone of their own")
 	case len(parts) == 1:
 		return warn("all nodes are in one zone, %s: when it is gone, so are all route reflectors", parts[0]).
 			do("nothing, if the cluster is to have one zone")
 	}
-	return fine("%d zones: %s", len(parts), few(parts))
+	return fine("%d zones: %s", len(parts), terminal.Few(parts))
 }

@@ -88,17 +88,6 @@ func (r *Result) reason(name string) *Result {
 	return r
 }
 
-// shown is how many items of a list are named.
-const shown = 3
-
-// few joins the first items of a list.
-func few(items []string) string {
-	if len(items) <= shown {
-		return strings.Join(items, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(items[:shown], ", "), len(items)-shown)
-}
-
 // count says how many there are of something.
 func count(n int, one, many string) string {
 	if n == 1 {

@@ -121,10 +121,13 @@ func pooled(node corev1.Node, existing bool, poolName string) bool {
 func workerOf(node corev1.Node, zoneLabel string) cost.Worker {
 	return cost.Worker{
 		Zone:   cmp.Or(node.Labels[zoneLabel], node.Labels[corev1.LabelTopologyZone]),
-		Region: first(node.Labels, regionLabels),
+		Region: RegionOf(node.Labels),
 		Flavor: strings.TrimSuffix(first(node.Labels, flavorLabels), encrypted),
 	}
 }
+
+// RegionOf is the region that a node's labels name, "" for none.
+func RegionOf(labels map[string]string) string { return first(labels, regionLabels) }
 
 func first(labels map[string]string, keys []string) string {
 	for _, key := range keys {

@@ -2,10 +2,10 @@ package cost
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -149,26 +149,18 @@ func subject(q question) string {
 	var what string
 	switch {
 	case q.imagined && q.sizedFor > 0:
-		what = fmt.Sprintf("a pool of %s, sized for a cluster of %d nodes", number(len(q.pool), "worker"), q.sizedFor)
+		what = fmt.Sprintf("a pool of %s, sized for a cluster of %d nodes", terminal.Number(len(q.pool), "worker"), q.sizedFor)
 	case q.imagined:
-		what = "a pool of " + number(len(q.pool), "worker")
+		what = "a pool of " + terminal.Number(len(q.pool), "worker")
 	case q.existing:
-		what = "reflectors on " + number(len(q.pool), "existing node")
+		what = "reflectors on " + terminal.Number(len(q.pool), "existing node")
 	default:
-		what = "the pool of " + number(len(q.pool), "worker")
+		what = "the pool of " + terminal.Number(len(q.pool), "worker")
 	}
 	if q.cluster != "" {
 		what += ", cluster " + q.cluster
 	}
 	return what
-}
-
-// number counts something.
-func number(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
 }
 
 // tooMany is where a pool is larger than the default sizing would make any.
@@ -198,10 +190,10 @@ func orderedNotes(q question) []string {
 	case q.mode == v1alpha1.ModeFullMesh && len(q.pool) > 0:
 		return []string{"The cluster is to be on the full mesh, and the pool costs until it is deleted."}
 	case !q.exists && missing > 0:
-		return []string{"With the defaults the pool would have " + number(q.wanted, "worker") + "."}
+		return []string{"With the defaults the pool would have " + terminal.Number(q.wanted, "worker") + "."}
 	case q.mode != v1alpha1.ModeFullMesh && missing > 0:
 		return []string{fmt.Sprintf("The pool is to have %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
-			number(q.wanted, "worker"), missing)}
+			terminal.Number(q.wanted, "worker"), missing)}
 	}
 	return nil
 }
@@ -213,7 +205,7 @@ func warnings(q question, r cost.Report) []string {
 			len(q.pool), len(q.pool), len(q.pool)))
 	}
 	if len(r.Unpriced) > 0 {
-		out = append(out, "the price is unknown of "+shortened(r.Unpriced)+": nothing is guessed, so sums with them are \"at least\" or unknown; "+
+		out = append(out, "the price is unknown of "+terminal.Few(r.Unpriced)+": nothing is guessed, so sums with them are \"at least\" or unknown; "+
 			"--price-book can add it")
 	}
 	for _, entry := range r.Old {
@@ -226,13 +218,4 @@ func warnings(q question, r cost.Report) []string {
 		}
 	}
 	return out
-}
-
-// shortened names the first few.
-func shortened(names []string) string {
-	const few = 3
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }

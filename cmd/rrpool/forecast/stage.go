@@ -9,11 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/cloud/fake"
+	"github.com/rrpool/rrpool/cmd/wiring"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -117,9 +115,8 @@ func poolOf(in Input) *cloud.Pool {
 // clusterID is the one that the nodes' providerIDs name.
 func clusterID(nodes []plan.Node) string {
 	for _, n := range nodes {
-		parts := strings.Split(n.ProviderID, "/")
-		if strings.HasPrefix(n.ProviderID, "ibm://") && len(parts) >= 5 {
-			return parts[len(parts)-2]
+		if id := pool.ProviderClusterID(n.ProviderID); id != "" {
+			return id
 		}
 	}
 	return "model"
@@ -147,26 +144,11 @@ func (s *stage) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	if !s.busy {
 		return s.cloud.Provider(), nil
 	}
-	preferred, err := labels.Parse(cfg.Preferred)
-	if err != nil {
-		return nil, fmt.Errorf("reading the selector of preferred nodes: %w", err)
-	}
-	excluded, err := labels.Parse(cfg.Excluded)
-	if err != nil {
-		return nil, fmt.Errorf("reading the selector of excluded nodes: %w", err)
-	}
 	counted := pods{s}.Count
 	if s.pods == nil {
 		counted = nil
 	}
-	provider, err := existing.New(existing.Config{
-		PoolName: cfg.PoolName, Nodes: datastore{s}, CountPods: counted, Preferred: preferred, Excluded: excluded,
-		NotReadyGrace: cfg.NotReadyGrace, Now: s.model.Now,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return provider, nil
+	return wiring.ExistingNodes(cfg, datastore{s}, counted, s.model.Now)
 }
 
 // pass lets time go by, and looks at each moment at which something changes whether
@@ -231,7 +213,7 @@ func culprits(pairs []simulate.Pair) []string {
 
 // mattersTo: the node runs pods.
 func (s *stage) mattersTo(n plan.Node) bool {
-	if !s.busy && (n.Labels[v1alpha1.PoolLabel] == s.object.Spec.Provider.IKS.PoolName) {
+	if !s.busy && s.owns(n) {
 		return false
 	}
 	count, known := s.pods[n.Name]

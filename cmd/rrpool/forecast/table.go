@@ -153,7 +153,7 @@ func steps(s terminal.Streams, step stepView) {
 		line("+ %s", w)
 	}
 	if step.ReportsAsked > 0 {
-		line("? ask %s for a report of the sessions (CalicoNodeStatus)", number(step.ReportsAsked, "node"))
+		line("? ask %s for a report of the sessions (CalicoNodeStatus)", terminal.Number(step.ReportsAsked, "node"))
 	}
 	if step.GuardCount > 0 && (!step.GuardFirst || len(step.Writes) == 0) {
 		line("… goes on after %s", guard(step))
@@ -209,21 +209,13 @@ func losses(s terminal.Streams, v view) string {
 			out = append(out, fmt.Sprintf("  and those on %d more nodes", len(v.Loss)-i))
 			break
 		}
-		what := fmt.Sprintf("%s on %s", number(l.Pods, "pod"), l.Node)
+		what := fmt.Sprintf("%s on %s", terminal.Number(l.Pods, "pod"), l.Node)
 		if l.Pods < 0 {
 			what = "the pods on " + l.Node + ", if there are any"
 		}
 		out = append(out, s.Paint(terminal.Yellow, s.Fold(fmt.Sprintf("‼ Packets are lost: %s, at %s (its reason says for how long).", what, l.Step), "  ")))
 	}
 	return strings.Join(out, "\n")
-}
-
-// number counts something.
-func number(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
 }
 
 // lasting is a duration as people say it.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/iks"
+	costs "github.com/rrpool/rrpool/cmd/rrpool/cost"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -152,7 +154,7 @@ func (v *view) present(f *Forecast) {
 	down := sessionsDown(f)
 	switch {
 	case down > 0:
-		v.Assumes = number(down, "session") + " with route reflectors are not Established now, and the steps below take all that are configured for Established"
+		v.Assumes = terminal.Number(down, "session") + " with route reflectors are not Established now, and the steps below take all that are configured for Established"
 	case step.Urgent || step.Problem == nil && len(f.Steps) == 0 && step.Name != rollout.Steady:
 		v.Assumes = "the steps below take all sessions that are configured for Established, and it does not look like that"
 	default:
@@ -256,10 +258,8 @@ func costOf(f *Forecast, shape Shape, region string) costView {
 
 func regionOf(f *Forecast) string {
 	for _, n := range f.in.Cluster.Nodes {
-		for _, key := range []string{"ibm-cloud.kubernetes.io/region", "topology.kubernetes.io/region"} {
-			if region := n.Labels[key]; region != "" {
-				return region
-			}
+		if region := costs.RegionOf(n.Labels); region != "" {
+			return region
 		}
 	}
 	return ""

@@ -52,7 +52,7 @@ func (p page) shortClients() {
 	short := *p.ShortClients
 	p.title(fmt.Sprintf("Nodes short of sessions: %d", len(short)))
 	for _, c := range short[:min(len(short), maxShort)] {
-		line := fmt.Sprintf("%s (%s) lacks %d with %s", c.Node, orDash(c.Zone), c.Sessions, few(c.Lacks))
+		line := fmt.Sprintf("%s (%s) lacks %d with %s", c.Node, orDash(c.Zone), c.Sessions, terminal.Few(c.Lacks))
 		p.say("  %s\n", p.Fold(line, "    "))
 	}
 	if left := len(short) - maxShort; left > 0 {

@@ -157,20 +157,11 @@ func (p page) sessions() string {
 	if len(lacking) == 0 {
 		return out
 	}
-	out += ": " + few(lacking)
+	out += ": " + terminal.Few(lacking)
 	if !p.verbose {
 		out += "; -v names the nodes that are short"
 	}
 	return out
-}
-
-// few names the first few.
-func few(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 func costText(c priceView) string {

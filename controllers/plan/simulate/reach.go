@@ -13,7 +13,6 @@ import (
 // group is a set of nodes that the model cannot tell apart: what holds for two of them
 // holds for all.
 type group struct {
-	size  int
 	names []string
 	first []plan.Node // at most two of them
 }
@@ -46,7 +45,7 @@ func (m *Model) groups(want func(plan.Node) bool) []group {
 		}
 		g := &out[at]
 		g.names = append(g.names, n.Name)
-		if g.size++; len(g.first) < 2 {
+		if len(g.first) < 2 {
 			g.first = append(g.first, n)
 		}
 	}
@@ -120,7 +119,7 @@ func (m *Model) Sessions() (all, perReflector, perClient int) {
 		for _, h := range groups {
 			degree += m.between(g, h)
 		}
-		degrees += degree * g.size
+		degrees += degree * len(g.names)
 		if n.RoleLabel && n.ClusterID != "" {
 			perReflector = max(perReflector, degree)
 		} else {
@@ -141,9 +140,9 @@ func (m *Model) between(g, h group) int {
 			return 0
 		}
 		if slices.ContainsFunc(h.first, func(x plan.Node) bool { return x.Name == n.Name }) {
-			return h.size - 1
+			return len(h.names) - 1
 		}
-		return h.size
+		return len(h.names)
 	}
 	return 0
 }
