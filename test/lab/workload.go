@@ -77,6 +77,12 @@ func (w *workload) grow(ctx context.Context, by int) error {
 	return nil
 }
 
+func (w *workload) wanted() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.replicas
+}
+
 func (w *workload) run(ctx context.Context) {
 	defer close(w.done)
 	for ctx.Err() == nil {
@@ -119,6 +125,7 @@ func (w *workload) follow(ctx context.Context, pods watch.Interface) {
 
 // reconcile does what is to be done for each pod. An error means that something is left to do.
 func (w *workload) reconcile(ctx context.Context) error {
+	wanted := w.wanted() // before the list: the pods that grow counts are in it then
 	list, err := w.lab.kube.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -139,10 +146,7 @@ func (w *workload) reconcile(ctx context.Context) error {
 		errs = append(errs, w.care(ctx, pod, load))
 	}
 	errs = append(errs, w.endUnknown(known))
-	w.mu.Lock()
-	missing := w.replicas - replicas
-	w.mu.Unlock()
-	for range missing {
+	for range wanted - replicas {
 		_, err := w.lab.createPod(ctx, nil, true)
 		errs = append(errs, err)
 	}
