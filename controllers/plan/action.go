@@ -12,8 +12,13 @@ type Action interface {
 	action()
 }
 
-// SetReflector gives a node role label and cluster ID, in one write.
-type SetReflector struct{ Node, ClusterID string }
+// SetReflector gives a node role label and cluster ID, in one write. Seat is the
+// label's value, "" for that of topology.SeatSingle.
+type SetReflector struct{ Node, ClusterID, Seat string }
+
+// SetRack puts a client into a rack: it gives the node the label RackLabel. An empty
+// Rack takes the label away.
+type SetRack struct{ Node, Rack string }
 
 // ClearReflector takes role label and cluster ID from a node, in one write.
 type ClearReflector struct{ Node string }
@@ -73,6 +78,7 @@ type PoolWant struct {
 
 func (SetReflector) action()   {}
 func (ClearReflector) action() {}
+func (SetRack) action()        {}
 func (PutPeer) action()        {}
 func (DeletePeer) action()     {}
 func (DisableMesh) action()    {}
@@ -87,7 +93,18 @@ func (Pause) action()          {}
 func (EnsurePool) action()     {}
 
 func (a SetReflector) String() string {
-	return fmt.Sprintf("make node %s a route reflector with cluster ID %s", a.Node, a.ClusterID)
+	s := fmt.Sprintf("make node %s a route reflector with cluster ID %s", a.Node, a.ClusterID)
+	if a.Seat != "" {
+		s += " in seat " + a.Seat
+	}
+	return s
+}
+
+func (a SetRack) String() string {
+	if a.Rack == "" {
+		return fmt.Sprintf("take node %s out of its rack", a.Node)
+	}
+	return fmt.Sprintf("put node %s into rack %s", a.Node, a.Rack)
 }
 
 func (a ClearReflector) String() string {

@@ -31,6 +31,10 @@ type Scope struct {
 	ZoneLabel string
 }
 
+// RackLabel is the key of the label by which rrpool divides clients into racks
+// where no label of theirs does.
+const RackLabel = "rrpool.io/rack"
+
 // Problem is a reason to refuse, with its remedy.
 type Problem struct {
 	// Reason is a CamelCase condition reason.
@@ -80,8 +84,12 @@ type Node struct {
 	Addresses []netip.Addr
 	// ASN is the node's own AS number, 0 for the cluster's default.
 	ASN uint32
-	// RoleLabel: the node carries the role label.
+	// RoleLabel: the node carries the role label. Seat is the label's value: which
+	// reflector of the topology the node is, see package topology.
 	RoleLabel bool
+	Seat      string
+	// Rack is the value of RackLabel, "" for none.
+	Rack string
 	// ClusterID is Calico's routeReflectorClusterID, "" for none.
 	ClusterID string
 	// Marked: the node carries our mark, so label and cluster ID are ours;

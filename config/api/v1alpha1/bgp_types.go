@@ -2,7 +2,7 @@ package v1alpha1
 
 // TopologyType is the arrangement of reflectors and clients.
 //
-// +kubebuilder:validation:Enum=Single;MultiCluster;Quorum;Hierarchy
+// +kubebuilder:validation:Enum=Single;MultiCluster;Quorum;Hierarchy;Auto
 type TopologyType string
 
 // The topologies.
@@ -15,12 +15,16 @@ const (
 	TopologyQuorum TopologyType = "Quorum"
 	// TopologyHierarchy gives each rack reflectors of its own, below those that join the racks.
 	TopologyHierarchy TopologyType = "Hierarchy"
+	// TopologyAuto is the smallest of Single, Quorum and Hierarchy that keeps every
+	// reflector within MaxClientsPerReflector and survives Redundancy - 1 failures.
+	TopologyAuto TopologyType = "Auto"
 )
 
 // TopologySpec says how reflectors and clients are arranged.
 type TopologySpec struct {
 	// Type is the arrangement. In Single, all reflectors share one cluster ID and
-	// every node peers with every reflector.
+	// every node peers with every reflector. The others need nodes that do nothing
+	// but reflect (provider IKS).
 	//
 	// +kubebuilder:default=Single
 	// +optional
@@ -33,19 +37,39 @@ type TopologySpec struct {
 	// +kubebuilder:validation:XValidation:rule="self != '0.0.0.0' && self.matches('^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])$')",message="must be written like an IPv4 address, and not 0.0.0.0"
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
-	// Redundancy is the number of reflectors that each client peers with. Single
-	// ignores it: there every client peers with all of them.
+	// Redundancy is how many reflectors keep two clients in touch, so that one less
+	// may fail at the same time. In Single that is all of them, whatever is written
+	// here. In Quorum, any two clients share so many reflectors. In MultiCluster each
+	// client peers with so many. In Hierarchy each rack has so many, and as many spines
+	// join the racks.
 	//
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Redundancy int32 `json:"redundancy,omitempty"`
-	// MaxClientsPerReflector is the greatest number of clients that one reflector serves.
+	// MaxClientsPerReflector is the greatest number of clients that one reflector
+	// serves. Left out, it is 2000 where reflectors are dedicated nodes, and 500 where
+	// they run workloads as well.
 	//
-	// +kubebuilder:default=500
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MaxClientsPerReflector int32 `json:"maxClientsPerReflector,omitempty"`
+	// MaxPathsPerPrefix is the greatest number of paths to one prefix that a node may
+	// get to hold. A topology that makes more is refused.
+	//
+	// +kubebuilder:default=64
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MaxPathsPerPrefix int32 `json:"maxPathsPerPrefix,omitempty"`
+	// RackLabel is the key of the node label whose value is the node's rack: nodes of
+	// one rack have the same reflectors. Left out, zones are the racks; where they are
+	// too few or too large, rrpool makes racks by size and labels clients with
+	// rrpool.io/rack.
+	//
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self == '' || (self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253)",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
+	// +optional
+	RackLabel string `json:"rackLabel,omitempty"`
 	// ZoneLabel is the key of the node label whose value is the node's zone.
 	//
 	// +kubebuilder:default=topology.kubernetes.io/zone
