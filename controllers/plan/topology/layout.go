@@ -63,3 +63,18 @@ type Layout struct {
 	// filled: one less may fail.
 	Depth int
 }
+
+// The names of the BGPPeers of the other topologies begin with these, and then comes a
+// dot and the group; those between reflectors have no group. They differ between the
+// topologies, and so do the seats that they select, so that two of them can stand side
+// by side while the cluster moves from one to the other. (This replaces what the plan
+// said before: no peer but Single's selects has(role), also where every client peers
+// with every reflector.)
+const (
+	PeerQuorum           = "rrpool-quorum"            // !has(role) && group -> role in {seats}
+	PeerQuorumReflectors = "rrpool-quorum-reflectors" // role starts with "quorum-" -> the same
+	PeerMulti            = "rrpool-multi"             // !has(role) && group -> role in {seats}
+	PeerMultiReflectors  = "rrpool-multi-reflectors"  // role starts with "multi-" -> the same
+	PeerRack             = "rrpool-rack"              // !has(role) && rack -> role in {seats}
+	PeerSpines           = "rrpool-spines"            // role starts with "spine-" -> role starts with "rack-"
+)
