@@ -137,6 +137,8 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Actio
 		return a.setReflector(ctx, scope, act)
 	case plan.ClearReflector:
 		return a.clearReflector(ctx, scope, act)
+	case plan.SetRack:
+		return a.setRack(ctx, act)
 	case plan.CordonNode:
 		return a.cordon(ctx, act.Node)
 	case plan.UncordonNode:

@@ -53,6 +53,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		Leaving:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return leavingTaints[t.Key] }),
 		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return has(n.Labels, key) }),
 		CordonMark:   has(n.Annotations, cordonedAnnotation),
+		Rack:         n.Labels[plan.RackLabel],
 	}
 	out.CordonedByUs = out.CordonMark && out.Cordoned
 	if out.Zone == "" {
@@ -71,7 +72,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	if as, err := numorstring.ASNumberFromString(n.Annotations[asnAnnotation]); err == nil {
 		out.ASN = uint32(as)
 	}
-	out.RoleLabel = has(n.Labels, scope.RoleLabel)
+	out.Seat, out.RoleLabel = n.Labels[scope.RoleLabel]
 	if since, ok := n.Annotations[sinceAnnotation]; ok {
 		out.Marked, out.RoleSince = true, timeOf(since)
 	}

@@ -116,6 +116,14 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 			},
 			"",
 		},
+		"in a seat, and in a rack": {
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{scope.RoleLabel: "rack-a-1", plan.RackLabel: "a"}}},
+			plan.Node{
+				Name: "n", Labels: map[string]string{scope.RoleLabel: "rack-a-1", plan.RackLabel: "a"},
+				RoleLabel: true, Seat: "rack-a-1", Rack: "a",
+			},
+			"",
+		},
 		"the old zone label, not Ready, going": {
 			corev1.Node{
 				ObjectMeta: metav1.ObjectMeta{

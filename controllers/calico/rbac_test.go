@@ -58,6 +58,7 @@ func TestTheManagersOwnRoleIsEnough(t *testing.T) {
 		plan.RestoreMesh{},
 		plan.ForgetMesh{},
 		plan.ClearReflector{Node: "10.240.0.5"},
+		plan.SetRack{Node: "10.240.0.5", Rack: "a"},
 		plan.DeletePeer{Name: clients.Name},
 	} {
 		b.apply(action, true)

@@ -4,22 +4,25 @@ import (
 	"context"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// roleValue is the value of the role label. Selectors ask for the key only.
-const roleValue = "true"
-
-// setReflector gives a node label, cluster ID and mark in one patch.
+// setReflector gives a node label, cluster ID and mark in one patch. Selectors may ask
+// for the label's value, so another one is put right, whoever wrote it.
 func (a *Adapter) setReflector(ctx context.Context, scope plan.Scope, act plan.SetReflector) (bool, error) {
 	node, err := a.node(ctx, act.Node)
 	if err != nil {
 		return false, err
 	}
-	if now := nodeOf(node, scope); now.RoleLabel && now.Marked && now.ClusterID == act.ClusterID {
+	seat := act.Seat
+	if seat == "" {
+		seat = topology.SeatSingle
+	}
+	if now := nodeOf(node, scope); now.Seat == seat && now.Marked && now.ClusterID == act.ClusterID {
 		return false, nil
 	}
 	return true, a.patchNode(ctx, node, nodePatch{
-		labels:      map[string]any{scope.RoleLabel: roleValue},
+		labels:      map[string]any{scope.RoleLabel: seat},
 		annotations: map[string]any{clusterIDAnnotation: act.ClusterID, sinceAnnotation: rfc3339(a.now())},
 	})
 }
