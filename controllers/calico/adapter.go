@@ -133,16 +133,6 @@ func (a *Adapter) Failing() error {
 // An object of somebody else is a NameTakenError.
 func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
 	switch act := action.(type) {
-	case plan.SetReflector:
-		return a.setReflector(ctx, scope, act)
-	case plan.ClearReflector:
-		return a.clearReflector(ctx, scope, act)
-	case plan.SetRack:
-		return a.setRack(ctx, act)
-	case plan.CordonNode:
-		return a.cordon(ctx, act.Node)
-	case plan.UncordonNode:
-		return a.uncordon(ctx, act.Node)
 	case plan.PutPeer:
 		return a.putPeer(ctx, act.Peer)
 	case plan.DeletePeer:
@@ -155,6 +145,24 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Actio
 		return a.forgetMesh(ctx)
 	case plan.RefreshStatus:
 		return a.refreshStatus(ctx, act.Node)
+	default:
+		return a.applyToNode(ctx, scope, action)
+	}
+}
+
+// applyToNode makes the changes to Nodes, each in one write.
+func (a *Adapter) applyToNode(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
+	switch act := action.(type) {
+	case plan.SetReflector:
+		return a.setReflector(ctx, scope, act)
+	case plan.ClearReflector:
+		return a.clearReflector(ctx, scope, act)
+	case plan.SetRack:
+		return a.setRack(ctx, act)
+	case plan.CordonNode:
+		return a.cordon(ctx, act.Node)
+	case plan.UncordonNode:
+		return a.uncordon(ctx, act.Node)
 	default:
 		return false, fmt.Errorf("applying %T: not an action of the datastore", action)
 	}
