@@ -30,6 +30,8 @@ func TestWhatIsLeftOpenIsFilledIn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, v1alpha1.ModeRouteReflector, empty.Spec.Mode)
 	require.Equal(t, "244.0.0.1", empty.Spec.Topology.ClusterID)
+	require.Equal(t, int32(64), empty.Spec.Topology.MaxPathsPerPrefix)
+	require.Zero(t, empty.Spec.Topology.MaxClientsPerReflector, "it depends on what the reflectors are")
 }
 
 func TestWhatAnApiserverWouldRefuse(t *testing.T) {
@@ -50,6 +52,9 @@ func TestWhatAnApiserverWouldRefuse(t *testing.T) {
 		"an unknown word":       {head + "spec: {mode: Mesh}", `spec.mode: Unsupported value: "Mesh"`},
 		"a negative number":     {head + "spec: {sizing: {min: -1}}", "spec.sizing.min"},
 		"a relation":            {head + "spec: {sizing: {min: 9, max: 3}}", "spec.sizing"},
+		"a relation of labels":  {head + "spec: {topology: {rackLabel: a}, bgp: {nodeLabel: a}}", "spec.topology.rackLabel"},
+		"a label of rrpool's":   {head + "spec: {topology: {rackLabel: rrpool.io/rack}}", "spec.topology.rackLabel"},
+		"busy nodes for racks":  {head + "spec: {topology: {type: Hierarchy}, provider: {type: ExistingNodes}}", "spec.topology.type"},
 		"another name":          {strings.Replace(head, "default", "other", 1), "its name is default"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -67,6 +67,7 @@ type TopologySpec struct {
 	// rrpool.io/rack.
 	//
 	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes and removes the labels rrpool.io/rack and rrpool.io/pool itself: leave the field out, or give the key of a label of yours"
 	// +kubebuilder:validation:XValidation:rule="self == '' || (self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253)",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
 	// +optional
 	RackLabel string `json:"rackLabel,omitempty"`
@@ -74,6 +75,7 @@ type TopologySpec struct {
 	//
 	// +kubebuilder:default=topology.kubernetes.io/zone
 	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes the labels rrpool.io/rack and rrpool.io/pool itself, for other ends: give another key"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
 	// +optional
 	ZoneLabel string `json:"zoneLabel,omitempty"`
@@ -85,6 +87,7 @@ type BGPSpec struct {
 	//
 	// +kubebuilder:default=rrpool.io/route-reflector
 	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes the labels rrpool.io/rack and rrpool.io/pool itself, for other ends: give another key"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
 	// +optional
 	NodeLabel string `json:"nodeLabel,omitempty"`

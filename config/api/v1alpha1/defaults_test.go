@@ -32,7 +32,7 @@ func defaults() v1alpha1.RouteReflectorPoolSpec {
 			Method: v1alpha1.SizingPerHundred, Ratio: "0.005", Min: 3, Max: 25, MinPerZone: 1,
 		},
 		Topology: v1alpha1.TopologySpec{
-			Type: v1alpha1.TopologySingle, ClusterID: "244.0.0.1", Redundancy: 3, MaxClientsPerReflector: 500,
+			Type: v1alpha1.TopologySingle, ClusterID: "244.0.0.1", Redundancy: 3, MaxPathsPerPrefix: 64,
 			ZoneLabel: "topology.kubernetes.io/zone",
 		},
 		BGP: v1alpha1.BGPSpec{NodeLabel: "rrpool.io/route-reflector"},

@@ -84,6 +84,9 @@ const (
 )
 
 // RouteReflectorPoolSpec is what the user wants.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.rackLabel) || self.topology.rackLabel != self.bgp.nodeLabel",message="spec.topology.rackLabel must differ from spec.bgp.nodeLabel, which tells route reflectors from clients: give the key of another label, or leave the field out",fieldPath=".topology.rackLabel"
+// +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider.type != 'ExistingNodes' || self.topology.type in ['Single', 'Auto']",message="spec.topology.type must be Single or Auto while spec.provider.type is ExistingNodes: the others need nodes that do nothing but reflect (provider IKS)",fieldPath=".topology.type"
 type RouteReflectorPoolSpec struct {
 	// Mode says where the cluster is to go. RouteReflector moves it onto route
 	// reflectors and keeps it there. FullMesh takes it back to the node-to-node

@@ -10,16 +10,17 @@ import (
 
 // The messages of the rules, as a user sees them.
 const (
-	badLabelKey = "must be a label key"
-	badDuration = "must be a positive duration, such as 90s or 1m30s"
-	badSelector = "matchExpressions: In and NotIn need values, Exists and DoesNotExist take none, and there are no other operators"
-	badIPv4     = "must be written like an IPv4 address, and not 0.0.0.0"
-	badRatio    = "must be a decimal in (0,1], such as 0.005"
-	badPoolName = "must start with a lower-case letter, hold only lower-case letters, digits and '-', and not end with '-'"
-	badSteps    = "must ascend strictly by upToNodes"
-	badZone     = "each must be an IBM Cloud zone, such as us-south-1 or dal10"
-	below1      = "should be greater than or equal to 1"
-	unsupported = "Unsupported value"
+	badLabelKey    = "must be a label key"
+	badDuration    = "must be a positive duration, such as 90s or 1m30s"
+	badSelector    = "matchExpressions: In and NotIn need values, Exists and DoesNotExist take none, and there are no other operators"
+	badIPv4        = "must be written like an IPv4 address, and not 0.0.0.0"
+	badRatio       = "must be a decimal in (0,1], such as 0.005"
+	badPoolName    = "must start with a lower-case letter, hold only lower-case letters, digits and '-', and not end with '-'"
+	badSteps       = "must ascend strictly by upToNodes"
+	needsDedicated = "spec.topology.type must be Single or Auto while spec.provider.type is ExistingNodes"
+	badZone        = "each must be an IBM Cloud zone, such as us-south-1 or dal10"
+	below1         = "should be greater than or equal to 1"
+	unsupported    = "Unsupported value"
 )
 
 // rules lists, for every rule, specs that it takes and specs that it refuses with the words expected.
@@ -167,25 +168,31 @@ var rules = map[string]struct {
 	"topology": {
 		takes: []string{
 			`{topology: {clusterID: 10.0.0.255}}`, `{topology: {clusterID: 255.255.255.255}}`, `{topology: {clusterID: 0.0.0.1}}`,
-			`{topology: {type: Hierarchy, redundancy: 1, maxClientsPerReflector: 1}}`,
+			`{topology: {type: Hierarchy, redundancy: 1, maxClientsPerReflector: 1, maxPathsPerPrefix: 1}}`,
+			`{topology: {type: Auto}}`, `{topology: {type: Quorum}}`, `{topology: {type: MultiCluster}}`,
+			`{topology: {type: Auto}, provider: {type: ExistingNodes}}`, `{topology: {type: Quorum}, provider: {type: IKS}}`,
 		},
 		refuses: map[string]string{
-			`{topology: {clusterID: 0.0.0.0}}`:        badIPv4,
-			`{topology: {clusterID: 1.2.3}}`:          badIPv4,
-			`{topology: {clusterID: 1.2.3.4.}}`:       badIPv4,
-			`{topology: {clusterID: 1.2.3.256}}`:      badIPv4,
-			`{topology: {clusterID: 01.2.3.4}}`:       badIPv4,
-			`{topology: {clusterID: "fd00::1"}}`:      badIPv4,
-			`{topology: {clusterID: ""}}`:             badIPv4,
-			`{topology: {type: Star}}`:                unsupported,
-			`{topology: {redundancy: 0}}`:             below1,
-			`{topology: {maxClientsPerReflector: 0}}`: below1,
+			`{topology: {clusterID: 0.0.0.0}}`:                               badIPv4,
+			`{topology: {clusterID: 1.2.3}}`:                                 badIPv4,
+			`{topology: {clusterID: 1.2.3.4.}}`:                              badIPv4,
+			`{topology: {clusterID: 1.2.3.256}}`:                             badIPv4,
+			`{topology: {clusterID: 01.2.3.4}}`:                              badIPv4,
+			`{topology: {clusterID: "fd00::1"}}`:                             badIPv4,
+			`{topology: {clusterID: ""}}`:                                    badIPv4,
+			`{topology: {type: Star}}`:                                       unsupported,
+			`{topology: {redundancy: 0}}`:                                    below1,
+			`{topology: {maxClientsPerReflector: 0}}`:                        below1,
+			`{topology: {maxPathsPerPrefix: 0}}`:                             below1,
+			`{topology: {type: Quorum}, provider: {type: ExistingNodes}}`:    needsDedicated,
+			`{topology: {type: Hierarchy}, provider: {type: ExistingNodes}}`: needsDedicated,
 		},
 	},
 	"the label keys": {
 		takes: []string{
 			`{bgp: {nodeLabel: rr}}`, `{topology: {zoneLabel: example.com/rack_1}}`,
 			`{bgp: {nodeLabel: ` + strings.Repeat("a", 253) + `/` + strings.Repeat("b", 63) + `}}`,
+			`{topology: {rackLabel: example.com/rack}}`, `{topology: {rackLabel: ""}}`, `{topology: {rackLabel: topology.kubernetes.io/zone}}`,
 		},
 		refuses: map[string]string{
 			`{bgp: {nodeLabel: ""}}`:                                 badLabelKey,
@@ -196,6 +203,14 @@ var rules = map[string]struct {
 			`{bgp: {nodeLabel: ` + strings.Repeat("b", 64) + `}}`:    badLabelKey,
 			`{bgp: {nodeLabel: ` + strings.Repeat("a", 254) + `/b}}`: badLabelKey,
 			`{topology: {zoneLabel: "-zone"}}`:                       badLabelKey,
+			`{topology: {rackLabel: "rack="}}`:                       badLabelKey,
+			`{topology: {rackLabel: rrpool.io/rack}}`:                "leave the field out, or give the key of a label of yours",
+			`{topology: {rackLabel: rrpool.io/pool}}`:                "leave the field out, or give the key of a label of yours",
+			`{topology: {zoneLabel: rrpool.io/rack}}`:                "for other ends: give another key",
+			`{bgp: {nodeLabel: rrpool.io/rack}}`:                     "for other ends: give another key",
+			`{bgp: {nodeLabel: rrpool.io/pool}}`:                     "for other ends: give another key",
+			`{topology: {rackLabel: rrpool.io/route-reflector}}`:     "spec.topology.rackLabel must differ from spec.bgp.nodeLabel",
+			`{topology: {rackLabel: rr}, bgp: {nodeLabel: rr}}`:      "spec.topology.rackLabel must differ from spec.bgp.nodeLabel",
 			`{bgp: {nodeLabel: topology.kubernetes.io/zone}}`:        "spec.bgp.nodeLabel must differ from spec.topology.zoneLabel",
 		},
 	},
