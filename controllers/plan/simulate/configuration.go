@@ -4,14 +4,17 @@
 package simulate
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Configuration is what all nodes configure their BGP sessions from.
+// Configuration is what all nodes configure their BGP sessions from. All nodes have the
+// same AS number and address families.
 type Configuration struct {
-	// RoleLabel is the key of the label that selectors ask for.
+	// RoleLabel is the key of the label that marks reflectors.
 	RoleLabel string
 	// MeshOn, and the password of the mesh.
 	MeshOn       bool
@@ -19,44 +22,39 @@ type Configuration struct {
 	// Members are the nodes that speak BGP, by name.
 	Members map[string]Member
 
-	selecting []selecting
-	reaching  map[end]plan.Peer
+	// names of the members, sorted.
+	names []string
+	// peerings in the order in which the first that matches wins.
+	peerings []peering
+	kinds    []kind
 }
 
 // Member is a node as far as the configuration depends on it.
 type Member struct {
 	Addresses []netip.Addr
-	Role      bool
+	// Labels are those of the node. Selectors see the role label and the rack as the
+	// node's Seat and Rack say, whatever stands here.
+	Labels    map[string]string
 	ClusterID string
+
+	// kind is an index: nothing tells nodes of one kind apart.
+	kind int
 }
 
-// end is a node, and the address that a BGPPeer of it names.
-type end struct {
-	node    string
-	address netip.Addr
-}
-
-// selecting is a BGPPeer that connects nodes by the role label.
-type selecting struct {
+// peering is a BGPPeer that connects nodes.
+type peering struct {
 	plan.Peer
-	from, to wanted
+	// global: the peer is one of all nodes. address is the one it names, if it does.
+	global   bool
+	address  netip.Addr
+	password string
 }
-
-// wanted is a selector as far as it is about the role label.
-type wanted int
-
-const (
-	nobody wanted = iota
-	withRole
-	withoutRole
-)
-
-func (w wanted) matches(m Member) bool { return w == withRole && m.Role || w == withoutRole && !m.Role }
 
 // Side is what a node configures about one peer. A session whose sides change restarts.
 type Side struct {
-	// Mesh: the session is one of the mesh. Client: the peer is a client of this node.
-	Mesh, Client bool
+	// Mesh: the session is one of the mesh. Global: it is one that all nodes have.
+	// Client: the peer is a client of this node.
+	Mesh, Global, Client bool
 	// Twice: the peer has two protocols that fight for one connection.
 	Twice               bool
 	ClusterID, Password string
@@ -65,26 +63,65 @@ type Side struct {
 // Fits reports whether two sides get a session.
 func (s Side) Fits(o Side) bool { return s.Password == o.Password && !s.Twice && !o.Twice }
 
-// NewConfiguration reads nodes, BGPConfiguration and BGPPeers. Of the peers only those
-// count that connect nodes: by the role label, or one node with one address.
+// NewConfiguration reads nodes, BGPConfiguration and BGPPeers. A BGPPeer whose selector
+// cannot be read, or whose address is that of no node, connects nobody.
 func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, peers []plan.Peer) *Configuration {
 	c := &Configuration{
 		RoleLabel: roleLabel, MeshOn: bgp.MeshOn(), MeshPassword: password(bgp.Mesh.Password),
-		Members: make(map[string]Member, len(nodes)), reaching: map[end]plan.Peer{},
+		Members: make(map[string]Member, len(nodes)),
 	}
-	for _, n := range nodes {
-		if n.SpeaksBGP() {
-			c.Members[n.Name] = Member{Addresses: n.Addresses, Role: n.RoleLabel, ClusterID: n.ClusterID}
+	c.peerings = connecting(nodes, peers)
+	sorter := newSorter(roleLabel, c.peerings)
+	for i := range nodes {
+		if n := &nodes[i]; n.SpeaksBGP() {
+			c.names = append(c.names, n.Name)
+			c.Members[n.Name] = Member{Addresses: n.Addresses, Labels: n.Labels, ClusterID: n.ClusterID, kind: sorter.kindOf(n)}
 		}
 	}
-	for _, p := range peers {
-		if address, err := netip.ParseAddr(p.PeerIP); err == nil {
-			c.reaching[end{p.Node, address}] = p
-		} else {
-			c.selecting = append(c.selecting, selecting{p, c.read(p.NodeSelector), c.read(p.PeerSelector)})
-		}
+	if slices.Sort(c.names); len(c.names) > len(c.Members) {
+		c.names = slices.Compact(c.names)
 	}
+	c.kinds = sorter.kinds
 	return c
+}
+
+// connecting are the BGPPeers that may connect nodes, the one that wins first: peers of
+// all nodes before those of some, those that name an address before those that select.
+// Calico leaves it open which of two alike wins, so here it is the first by name.
+func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
+	known := map[netip.Addr]bool{}
+	for i := range nodes {
+		for _, a := range nodes[i].Addresses {
+			known[a] = true
+		}
+	}
+	var out []peering
+	for _, p := range peers {
+		c := peering{Peer: p, global: p.NodeSelector == "" && p.Node == "", password: password(p.Password)}
+		if p.PeerSelector == "" {
+			if c.address = addressOf(p.PeerIP); !known[c.address] {
+				continue
+			}
+		}
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(a, b peering) int {
+		return cmp.Or(
+			plan.TrueFirst(a.global, b.global),
+			plan.TrueFirst(a.address.IsValid(), b.address.IsValid()),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return out
+}
+
+// addressOf reads an address with or without a port.
+func addressOf(peerIP string) netip.Addr {
+	if a, err := netip.ParseAddrPort(peerIP); err == nil {
+		return a.Addr()
+	}
+	a, _ := netip.ParseAddr(peerIP) // invalid: no node has it
+	return a
 }
 
 func password(ref *plan.SecretRef) string {
@@ -100,16 +137,32 @@ func password(ref *plan.SecretRef) string {
 func (c *Configuration) Side(node, peer string) (Side, bool) {
 	n, known := c.Members[node]
 	o, there := c.Members[peer]
-	if !known || !there {
+	if !known || !there || node == peer {
 		return Side{}, false
 	}
-	mesh := c.MeshOn && n.ClusterID == "" && o.ClusterID == ""
-	p, peerID, ok := c.peering(node, n, peer, o)
+	return c.side(n.kind, o.kind)
+}
+
+// side is what a node of one kind configures about a node of another.
+func (c *Configuration) side(node, peer int) (Side, bool) {
+	n, o := &c.kinds[node], &c.kinds[peer]
+	mesh := c.MeshOn && n.clusterID == "" && o.clusterID == ""
+	i, reverse := n.from.first(o.to), false
+	if i < 0 {
+		i, reverse = n.to.first(o.automatic), true
+	}
 	switch {
-	case ok:
-		s := Side{Twice: mesh && p.PeerIP != "", Client: n.ClusterID != "" && peerID != n.ClusterID, Password: password(p.Password)}
+	case i >= 0:
+		p, peerID := &c.peerings[i], o.clusterID
+		if p.address.IsValid() && !reverse {
+			peerID = ""
+		}
+		s := Side{
+			Global: p.global && !reverse, Twice: mesh && p.address.IsValid(),
+			Client: n.clusterID != "" && peerID != n.clusterID, Password: p.password,
+		}
 		if s.Client {
-			s.ClusterID = n.ClusterID
+			s.ClusterID = n.clusterID
 		}
 		return s, true
 	case mesh:
@@ -118,50 +171,11 @@ func (c *Configuration) Side(node, peer string) (Side, bool) {
 	return Side{}, false
 }
 
-// peering is the BGPPeer that a node has for another, and the other's cluster ID as it
-// says.
-func (c *Configuration) peering(node string, n Member, peer string, o Member) (p plan.Peer, peerID string, ok bool) {
-	if p, ok := c.named(node, o); ok {
-		return p, "", true
-	}
-	reverse, reversed := plan.Peer{}, false
-	for i := range c.selecting {
-		p := &c.selecting[i]
-		switch {
-		case p.from.matches(n) && p.to.matches(o):
-			return p.Peer, o.ClusterID, true
-		case p.from.matches(o) && p.to.matches(n) && !p.Manual:
-			reverse, reversed = p.Peer, true
-		}
-	}
-	if p, ok := c.named(peer, n); ok && !p.Manual {
-		reverse, reversed = p, true
-	}
-	return reverse, o.ClusterID, reversed
-}
-
-// named is the BGPPeer of a node that names an address of another.
-func (c *Configuration) named(node string, o Member) (plan.Peer, bool) {
-	if len(c.reaching) == 0 {
-		return plan.Peer{}, false
-	}
-	for _, address := range o.Addresses {
-		if p, ok := c.reaching[end{node, address}]; ok {
-			return p, true
-		}
-	}
-	return plan.Peer{}, false
-}
-
-// read understands the selectors that rrpool writes; others match nobody.
-func (c *Configuration) read(selector string) wanted {
-	switch selector {
-	case "has(" + c.RoleLabel + ")":
-		return withRole
-	case "!has(" + c.RoleLabel + ")":
-		return withoutRole
-	}
-	return nobody
+// sides are those of a session between nodes of two kinds, if they get one.
+func (c *Configuration) sides(a, b int) (mine, yours Side, ok bool) {
+	mine, here := c.side(a, b)
+	yours, there := c.side(b, a)
+	return mine, yours, here && there && mine.Fits(yours)
 }
 
 // Passes reports whether to gets origin's routes from via, given what the three have

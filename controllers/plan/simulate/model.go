@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,6 +35,9 @@ type Model struct {
 
 	versions []version
 	watches  map[string]watch
+	// changes counts those of nodes and configuration, latest is what was last computed.
+	changes int
+	latest  *moment
 }
 
 // version is what the nodes have configured from a moment on.
@@ -86,6 +90,7 @@ func (m *Model) sort() {
 
 // changed lets all nodes take over what the datastore says now.
 func (m *Model) changed() {
+	m.changes++
 	v := version{from: m.now.Add(Lag), because: m.because, alive: make(map[string]bool, len(m.nodes)), reports: map[string][]reported{}}
 	v.Configuration = NewConfiguration(m.scope.RoleLabel, m.nodes, m.bgp, m.sortedPeers())
 	for _, n := range m.nodes {
@@ -205,9 +210,20 @@ func (m *Model) Apply(action plan.Action) (bool, error) {
 func (m *Model) configure(action plan.Action) error {
 	switch a := action.(type) {
 	case plan.SetReflector:
-		m.Edit(a.Node, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Marked, n.RoleSince = true, a.ClusterID, true, m.now })
+		m.Edit(a.Node, func(n *plan.Node) {
+			n.RoleLabel, n.Seat, n.ClusterID, n.Marked, n.RoleSince = true, cmp.Or(a.Seat, anySeat), a.ClusterID, true, m.now
+			label(n, m.scope.RoleLabel, n.Seat)
+		})
 	case plan.ClearReflector:
-		m.Edit(a.Node, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Marked, n.RoleSince = false, "", false, time.Time{} })
+		m.Edit(a.Node, func(n *plan.Node) {
+			n.RoleLabel, n.Seat, n.ClusterID, n.Marked, n.RoleSince = false, "", "", false, time.Time{}
+			label(n, m.scope.RoleLabel, "")
+		})
+	case plan.SetRack:
+		m.Edit(a.Node, func(n *plan.Node) {
+			n.Rack = a.Rack
+			label(n, plan.RackLabel, a.Rack)
+		})
 	case plan.PutPeer:
 		p := a.Peer
 		p.Owned, p.Written = true, m.now
@@ -231,4 +247,16 @@ func (m *Model) configure(action plan.Action) error {
 		return fmt.Errorf("applying %T: the model does not know it", action)
 	}
 	return nil
+}
+
+// label sets a label, or takes it away.
+func label(n *plan.Node, key, value string) {
+	if value == "" {
+		delete(n.Labels, key)
+		return
+	}
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	n.Labels[key] = value
 }

@@ -1,150 +1,138 @@
 package simulate
 
 import (
-	"cmp"
-	"fmt"
-	"net/netip"
+	"encoding/binary"
 	"slices"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// group is a set of nodes that the model cannot tell apart: what holds for two of them
-// holds for all.
-type group struct {
-	names []string
-	first []plan.Node // at most two of them
+// moment is what the sessions that are up at one moment make of the model's nodes.
+type moment struct {
+	// Of the versions that matter the first and the last, and the model's changes.
+	first, last, changes int
+	// groups of the nodes that are up: nothing that matters tells those of one apart.
+	groups [][]int // indexes of m.nodes
+	of     []int   // by index of m.nodes, -1 for nodes that are down
+	*graph
 }
 
-// groups of the nodes that are up, in a fixed order. want leaves nodes out.
-func (m *Model) groups(want func(plan.Node) bool) []group {
-	i := m.current()
-	v := m.versions[i]
-	named, reached := map[string]bool{}, map[netip.Addr]bool{}
-	for x := range m.versions[:i+1] {
-		for key := range m.versions[x].reaching {
-			named[key.node], reached[key.address] = true, true
-		}
+// moment gives that of now.
+func (m *Model) moment() *moment {
+	last := m.current()
+	// A session is up if nothing has changed about it since it had the time to come up.
+	first := last
+	for first > 0 && m.versions[first].from.Add(Connect).After(m.now) {
+		first--
 	}
-	byKind := map[string]int{}
-	var out []group
-	for _, n := range m.nodes {
-		if !v.alive[n.Name] || !want(n) {
+	if o := m.latest; o != nil && o.first == first && o.last == last && o.changes == m.changes {
+		return o
+	}
+	out := &moment{first: first, last: last, changes: m.changes, of: make([]int, len(m.nodes))}
+	known := map[string]int{}
+	var key []byte
+	for i, n := range m.nodes {
+		if out.of[i] = -1; !m.versions[last].alive[n.Name] {
 			continue
 		}
-		kind := m.kind(n, i)
-		isReached := func(address netip.Addr) bool { return reached[address] }
-		if named[n.Name] || slices.ContainsFunc(n.Addresses, isReached) {
-			kind = n.Name
+		key = m.kind(key[:0], n.Name, first, last)
+		group, ok := known[string(key)]
+		if !ok {
+			group = len(out.groups)
+			known[string(key)] = group
+			out.groups = append(out.groups, nil)
 		}
-		at, known := byKind[kind]
-		if !known {
-			at = len(out)
-			byKind[kind], out = at, append(out, group{})
-		}
-		g := &out[at]
-		g.names = append(g.names, n.Name)
-		if len(g.first) < 2 {
-			g.first = append(g.first, n)
-		}
+		out.of[i] = group
+		out.groups[group] = append(out.groups[group], i)
 	}
+	size := make([]int, len(out.groups))
+	for i, g := range out.groups {
+		size[i] = len(g)
+	}
+	v := m.versions[last]
+	out.graph = newGraph(
+		size,
+		func(g int) string { return v.Members[m.nodes[out.groups[g][0]].Name].ClusterID },
+		func(a, b int) (Side, Side, bool) { return m.between(out.groups[a], out.groups[b]) },
+	)
+	m.latest = out
 	return out
 }
 
-// kind is what the sessions of a node depend on, in all versions until now.
-func (m *Model) kind(n plan.Node, until int) string {
-	kind := make([]byte, 0, 64)
-	last := ""
-	for i := range m.versions[:until+1] {
-		v := m.versions[i]
-		member := v.Members[n.Name]
-		now := fmt.Sprint(v.alive[n.Name], member.Role, member.ClusterID)
-		if now != last {
-			kind, last = append(kind, fmt.Sprint(i, now, ";")...), now
+// kind is what the sessions of a node depend on, in those versions.
+func (m *Model) kind(key []byte, name string, first, last int) []byte {
+	for _, v := range m.versions[first : last+1] {
+		member, known := v.Members[name]
+		if !known || !v.alive[name] {
+			member.kind = -1
 		}
+		key = binary.AppendVarint(key, int64(member.kind))
 	}
-	return string(kind)
+	return key
+}
+
+// between gives the sides of the session that nodes of two groups, or of one, have with
+// each other, if it is up.
+func (m *Model) between(g, h []int) (mine, yours Side, up bool) {
+	a, b := g[0], h[0]
+	if a == b {
+		if len(h) < 2 {
+			return Side{}, Side{}, false
+		}
+		b = h[1]
+	}
+	s, ok := m.session(m.nodes[a].Name, m.nodes[b].Name)
+	return s.mine, s.yours, ok && s.up
 }
 
 // Alike are the nodes that cannot be told apart from a node, itself among them.
 func (m *Model) Alike(name string) []string {
-	for _, g := range m.groups(func(plan.Node) bool { return true }) {
-		if slices.Contains(g.names, name) {
-			return g.names
-		}
+	now, i := m.moment(), m.index[name]
+	if i >= len(m.nodes) || m.nodes[i].Name != name || now.of[i] < 0 {
+		return []string{name}
 	}
-	return []string{name}
+	var out []string
+	for _, o := range now.groups[now.of[i]] {
+		out = append(out, m.nodes[o].Name)
+	}
+	return out
 }
-
-// Pair is a node without a route to the blocks of another.
-type Pair struct{ From, To string }
 
 // Unreached gives pairs of nodes without a route from one to the other, sorted; none is
 // the rule. Of nodes that cannot be told apart two stand for all. want leaves nodes out.
 func (m *Model) Unreached(want func(plan.Node) bool) []Pair {
-	var nodes []plan.Node
-	for _, g := range m.groups(want) {
-		nodes = append(nodes, g.first...)
-	}
-	vias := m.reflecting()
-	var out []Pair
-	for _, a := range nodes {
-		for _, b := range nodes {
-			if a.Name != b.Name && !m.reaches(a.Name, b.Name, vias) {
-				out = append(out, Pair{a.Name, b.Name})
+	now := m.moment()
+	nodes := make([][]string, len(now.groups))
+	for g, members := range now.groups {
+		for _, i := range members {
+			if len(nodes[g]) == 2 {
+				break
+			}
+			if want(m.nodes[i]) {
+				nodes[g] = append(nodes[g], m.nodes[i].Name)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Pair) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
-	return out
-}
-
-// reaches reports whether a has a route to b.
-func (m *Model) reaches(a, b string, vias []plan.Node) bool {
-	if m.passes(b, b, a) {
-		return true
-	}
-	return slices.ContainsFunc(vias, func(via plan.Node) bool { return m.passes(b, via.Name, a) })
+	return unreached(now.graph, nodes)
 }
 
 // Sessions counts the Established sessions of the cluster, and the most that a node
 // has: one in the role, and one that is not.
 func (m *Model) Sessions() (all, perReflector, perClient int) {
-	groups := m.groups(func(plan.Node) bool { return true })
-	degrees := 0
-	for _, g := range groups {
-		n := g.first[0]
-		degree := 0
-		for _, h := range groups {
-			degree += m.between(g, h)
-		}
-		degrees += degree * len(g.names)
-		if n.RoleLabel && n.ClusterID != "" {
-			perReflector = max(perReflector, degree)
-		} else {
-			perClient = max(perClient, degree)
+	now := m.moment()
+	for g, members := range now.groups {
+		degree := now.degree(g)
+		all += degree * len(members)
+		for _, i := range members {
+			if n := &m.nodes[i]; n.RoleLabel && n.ClusterID != "" {
+				perReflector = max(perReflector, degree)
+			} else {
+				perClient = max(perClient, degree)
+			}
 		}
 	}
-	return degrees / 2, perReflector, perClient
-}
-
-// between counts the sessions of one node of g with those of h.
-func (m *Model) between(g, h group) int {
-	n := g.first[0]
-	for _, o := range h.first {
-		if o.Name == n.Name {
-			continue
-		}
-		if s, ok := m.session(n.Name, o.Name); !ok || !s.up {
-			return 0
-		}
-		if slices.ContainsFunc(h.first, func(x plan.Node) bool { return x.Name == n.Name }) {
-			return len(h.names) - 1
-		}
-		return len(h.names)
-	}
-	return 0
+	return all / 2, perReflector, perClient
 }
 
 // Quiet reports whether everything has settled: all nodes have taken over the last

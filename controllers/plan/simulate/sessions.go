@@ -139,23 +139,36 @@ func (m *Model) reported(v version, node string) []reported {
 	return out
 }
 
-// routes are the paths that a node has: one for each neighbour that passes one on.
+// routes are the paths that a node has: one for each neighbour that sends it any.
 func (m *Model) routes(to string) []plan.Route {
-	vias := m.reflecting()
+	now, self := m.moment(), m.index[to]
+	if now.of[self] < 0 {
+		return nil
+	}
+	type senders struct {
+		known, itself bool
+		classes       []int
+	}
+	byGroup := make([]senders, len(now.groups))
 	var out []plan.Route
-	for _, origin := range m.nodes {
-		if origin.Name == to {
+	for origin, group := range now.of {
+		if group < 0 || origin == self {
 			continue
 		}
-		direct := false
-		for _, via := range vias {
-			direct = direct || via.Name == origin.Name
-			if m.passes(origin.Name, via.Name, to) {
-				out = append(out, paths(origin, via)...)
-			}
+		from := &byGroup[group]
+		if !from.known {
+			from.known = true
+			from.itself, from.classes = now.senders(group, now.of[self])
 		}
-		if !direct && m.passes(origin.Name, origin.Name, to) {
-			out = append(out, paths(origin, origin)...)
+		if from.itself {
+			out = append(out, paths(m.nodes[origin], m.nodes[origin])...)
+		}
+		for _, class := range from.classes {
+			for _, via := range now.groups[class] {
+				if via != origin && via != self {
+					out = append(out, paths(m.nodes[origin], m.nodes[via])...)
+				}
+			}
 		}
 	}
 	return out
@@ -167,32 +180,4 @@ func paths(origin, via plan.Node) []plan.Route {
 		out = append(out, plan.Route{Prefix: block, From: via.Addresses[0]})
 	}
 	return out
-}
-
-// reflecting are the nodes that may pass on the routes of others.
-func (m *Model) reflecting() []plan.Node {
-	v := m.versions[m.current()]
-	var out []plan.Node
-	for _, n := range m.nodes {
-		if v.Members[n.Name].ClusterID != "" && v.alive[n.Name] {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// passes reports whether to has origin's routes from via.
-func (m *Model) passes(origin, via, to string) bool {
-	if via == to {
-		return false
-	}
-	last, ok := m.session(via, to)
-	if !ok || !last.up {
-		return false
-	}
-	if origin == via {
-		return true
-	}
-	first, ok := m.session(via, origin)
-	return ok && first.up && Passes(first.mine, last.mine, last.yours)
 }
