@@ -1,0 +1,135 @@
+package simulate_test
+
+import (
+	"math/bits"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
+)
+
+// depth tries every set of nodes that may be lost.
+func (o *oracle) depth(most int, want func(string) bool) int {
+	var mayBeLost []string
+	for _, n := range o.nodes {
+		if o.up[n.Name] && n.ClusterID != "" && !want(n.Name) {
+			mayBeLost = append(mayBeLost, n.Name)
+		}
+	}
+	for lost := range 1 << len(mayBeLost) {
+		size := bits.OnesCount(uint(lost))
+		if size >= most {
+			continue
+		}
+		o.setUp(mayBeLost, lost, false)
+		all := o.table()
+		for _, a := range o.nodes {
+			for _, b := range o.nodes {
+				if a.Name != b.Name && o.up[a.Name] && o.up[b.Name] && want(a.Name) && want(b.Name) && len(all[a.Name][b.Name]) == 0 {
+					most = min(most, size)
+				}
+			}
+		}
+		o.setUp(mayBeLost, lost, true)
+	}
+	return most
+}
+
+func (o *oracle) setUp(names []string, which int, up bool) {
+	for i, name := range names {
+		if which>>i&1 == 1 {
+			o.up[name] = up
+		}
+	}
+}
+
+// The classes that must go are what a search through all sets of nodes would find.
+func TestDepthIsTheSmallestLoss(t *testing.T) {
+	found := map[int]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		o := someTopology.Draw(t, "topology")
+		some := rapid.Bool().Draw(t, "some reflectors run pods")
+		want := func(name string) bool { return o.node(name).ClusterID == "" || some && name > "r3" }
+		most := rapid.IntRange(0, 4).Draw(t, "most")
+		got := o.configuration().Network(o.isUp).Depth(most, want)
+		require.Equal(t, o.depth(most, want), got)
+		if got < most {
+			found[got]++
+		}
+	})
+	require.Greater(t, len(found), 2, "topologies of different depth")
+}
+
+func TestDepthOfTopologies(t *testing.T) {
+	for name, tc := range map[string]struct {
+		sketch *sketch
+		depth  int
+	}{
+		"Single: all of them":                          {subsets(3, oneID, []int{1, 2, 3}), 3},
+		"Quorum, 3 of 5: two clients share one":        {subsets(5, oneID, ring(5, 3)...), 1},
+		"Quorum, 4 of 5: two clients share three":      {subsets(5, oneID, ring(5, 4)...), 3},
+		"quorums of 3 of 6 that do not overlap":        {subsets(6, oneID, []int{1, 2, 3}, []int{4, 5, 6}), 0},
+		"MultiCluster, 3 of 5: the other may be far":   {subsets(5, ownIDs, ring(5, 3)...), 3},
+		"Hierarchy with two spines: both":              {hierarchy(2, 2), 2},
+		"Hierarchy with four spines: a rack's three":   {hierarchy(2, 4), 3},
+		"Hierarchy without spines has racks apart":     {hierarchy(2, 0), 0},
+		"Hierarchy of one rack needs no spines at all": {hierarchy(1, 0), 3},
+		"one client alone has nobody to be cut off of": {subsets(1, oneID, []int{1}, nil), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := tc.sketch.configuration().Network(up)
+			runsPods := func(name string) bool { return name[0] == 'c' || name[0] == 'd' }
+			require.Equal(t, tc.depth, n.Depth(9, runsPods))
+			require.Equal(t, min(tc.depth, 1), n.Depth(1, runsPods))
+		})
+	}
+}
+
+func (o *oracle) compare(after *oracle) simulate.Change {
+	var out simulate.Change
+	for i, a := range o.nodes {
+		for _, b := range o.nodes[:i] {
+			inAfter := func(name string) bool {
+				return slices.ContainsFunc(after.nodes, func(n plan.Node) bool { return n.Name == name })
+			}
+			if !inAfter(a.Name) || !inAfter(b.Name) {
+				continue
+			}
+			x, y, was := o.session(a, b)
+			v, w, is := after.session(after.node(a.Name), after.node(b.Name))
+			switch {
+			case was && !is:
+				out.Removed++
+			case is && !was:
+				out.Added++
+			case is && (x != v || y != w):
+				out.Restarted++
+			}
+		}
+	}
+	return out
+}
+
+// Counting by pairs of kinds is counting pairs of nodes.
+func TestCompareCountsSessions(t *testing.T) {
+	var all simulate.Change
+	rapid.Check(t, func(t *rapid.T) {
+		before, after := someCluster.Draw(t, "before"), someCluster.Draw(t, "after")
+		if rapid.Bool().Draw(t, "same nodes") {
+			after.nodes = before.nodes
+		}
+		for _, o := range []*oracle{before, after} {
+			for _, n := range o.nodes {
+				o.up[n.Name] = true
+			}
+		}
+		got := simulate.Compare(before.configuration(), after.configuration())
+		require.Equal(t, before.compare(after), got)
+		all = simulate.Change{Added: all.Added + got.Added, Removed: all.Removed + got.Removed, Restarted: all.Restarted + got.Restarted}
+	})
+	require.NotZero(t, all.Added*all.Removed*all.Restarted)
+}

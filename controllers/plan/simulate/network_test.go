@@ -1,0 +1,198 @@
+package simulate_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
+)
+
+var (
+	// Of each kind there may be several nodes.
+	someSelector = rapid.SampledFrom([]string{
+		"has(" + role + ")", "!has(" + role + ")", role + " in {'a','b'}", role + " == 'c'", role + " starts with 'a'",
+		"zone == 'x'", "zone != 'x' && !has(" + role + ")", plan.RackLabel + " == 'k'", "all()", "no selector",
+	})
+	someID   = rapid.SampledFrom([]string{"", "", "244.0.0.1", "244.0.0.1", "244.0.0.2", "244.0.0.3"})
+	somePeer = rapid.Custom(func(t *rapid.T) plan.Peer {
+		p := plan.Peer{Manual: rapid.IntRange(0, 5).Draw(t, "manual") == 0}
+		if rapid.IntRange(0, 3).Draw(t, "password") == 0 {
+			p.Password = &plan.SecretRef{Name: "bgp", Key: "one"}
+		}
+		switch rapid.IntRange(0, 9).Draw(t, "near") {
+		case 0: // all nodes
+		case 1, 2:
+			p.Node = fmt.Sprintf("n%d", rapid.IntRange(1, 7).Draw(t, "node"))
+		default:
+			p.NodeSelector = someSelector.Draw(t, "nodes")
+		}
+		if rapid.IntRange(0, 3).Draw(t, "far") == 0 {
+			p.PeerIP = fmt.Sprintf("10.0.0.%d", rapid.IntRange(1, 7).Draw(t, "address"))
+		} else {
+			p.PeerSelector = someSelector.Draw(t, "peers")
+		}
+		return p
+	})
+	someNode = rapid.Custom(func(t *rapid.T) plan.Node {
+		n := plan.Node{
+			RoleLabel: rapid.Bool().Draw(t, "role"), ClusterID: someID.Draw(t, "id"),
+			Labels: map[string]string{role: "stale"}, Rack: rapid.SampledFrom([]string{"", "", "k"}).Draw(t, "rack"),
+		}
+		if n.RoleLabel {
+			n.Seat = rapid.SampledFrom([]string{"", "a", "ab", "b", "c"}).Draw(t, "seat")
+		}
+		if zone := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "zone"); zone != "" {
+			n.Labels["zone"] = zone
+		}
+		return n
+	})
+	// anyCluster is one that makes no sense, as a rule.
+	anyCluster = rapid.Custom(func(t *rapid.T) *oracle {
+		o := &oracle{up: map[string]bool{}}
+		kinds := rapid.SliceOfN(someNode, 1, 4).Draw(t, "kinds")
+		for i := range rapid.IntRange(2, 7).Draw(t, "nodes") {
+			n := rapid.SampledFrom(kinds).Draw(t, "kind")
+			n.Name = fmt.Sprintf("n%d", i+1)
+			o.add(n)
+			o.up[n.Name] = rapid.IntRange(0, 7).Draw(t, "up") > 0
+		}
+		if rapid.IntRange(0, 3).Draw(t, "mesh") > 0 {
+			off := false
+			o.bgp.Mesh.Enabled = &off
+		}
+		for i, p := range rapid.SliceOfN(somePeer, 0, 6).Draw(t, "peers") {
+			p.Name = fmt.Sprintf("p%d", (i*5)%7) // not sorted
+			o.peers = append(o.peers, p)
+		}
+		return o
+	})
+	// someTopology has reflectors, some with the same cluster ID, and groups of clients.
+	someTopology = rapid.Custom(func(t *rapid.T) *oracle {
+		o := &oracle{up: map[string]bool{}}
+		off := false
+		o.bgp.Mesh.Enabled = &off
+		ids := rapid.SampledFrom([]string{"244.0.0.1", "244.0.0.2", "244.0.0.3", "244.0.0.4"}[:rapid.IntRange(1, 4).Draw(t, "ids")])
+		for i := range rapid.IntRange(1, 5).Draw(t, "reflectors") {
+			seat := rapid.SampledFrom([]string{"a", "b", "c", "spine"}).Draw(t, "seat")
+			o.add(plan.Node{Name: fmt.Sprintf("r%d", i+1), RoleLabel: true, Seat: seat, ClusterID: ids.Draw(t, "id")})
+		}
+		for i := range rapid.IntRange(1, 3).Draw(t, "groups") {
+			rack := fmt.Sprintf("k%d", i+1)
+			o.client(rack, "c"+rack)
+			if rapid.Bool().Draw(t, "two") {
+				o.client(rack, "d"+rack)
+			}
+			seats := rapid.SampledFrom([]string{"R == 'a'", "R in {'a','b'}", "R in {'b','c'}", "has(R)", "R == 'c'"}).Draw(t, "seats")
+			o.peer(rack, "!has(R) && "+plan.RackLabel+" == '"+rack+"'", seats)
+		}
+		if rapid.Bool().Draw(t, "spines") {
+			o.peer("spines", "R == 'spine'", "R != 'spine'")
+		} else {
+			o.peer("reflectors", "has(R)", "has(R)")
+		}
+		for _, n := range o.nodes {
+			o.up[n.Name] = true
+		}
+		return o
+	})
+	someCluster = rapid.OneOf(anyCluster, someTopology)
+)
+
+// differences are what a network says that the oracle does not.
+func differences(o *oracle, n *simulate.Network) []string {
+	var out []string
+	differ := func(what string, want, got any) {
+		if w, g := fmt.Sprint(want), fmt.Sprint(got); w != g {
+			out = append(out, fmt.Sprintf("%s: the oracle says %s, the network %s", what, w, g))
+		}
+	}
+	all, rib, ends := o.table(), map[string]uint64{}, o.ends()
+	var unreached []simulate.Pair
+	for _, a := range o.nodes {
+		differ("sessions of "+a.Name, len(ends[a.Name]), n.Sessions(a.Name))
+		for _, b := range o.nodes {
+			_, _, connected := o.session(a, b)
+			differ(fmt.Sprintf("%s with %s", a.Name, b.Name), connected, n.Connected(a.Name, b.Name))
+			from, paths := all[a.Name][b.Name], uint64(0)
+			for _, count := range from {
+				paths += count
+			}
+			rib[b.Name] += paths
+			what := fmt.Sprintf("paths to %s on %s", a.Name, b.Name)
+			differ(what, simulate.Count{Paths: paths}, n.Paths(a.Name, b.Name))
+			differ("senders of "+what, slices.Sorted(maps.Keys(from)), n.Senders(a.Name, b.Name))
+			if paths == 0 && a.Name != b.Name && o.up[a.Name] && o.up[b.Name] {
+				unreached = append(unreached, simulate.Pair{From: b.Name, To: a.Name})
+			}
+		}
+	}
+	for _, a := range o.nodes {
+		differ("RIB of "+a.Name, simulate.Count{Paths: rib[a.Name]}, n.RIB(a.Name))
+	}
+	got := n.Unreached(o.isUp)
+	differ("somebody unreached", len(unreached) > 0, len(got) > 0)
+	for _, p := range got {
+		differ(fmt.Sprint(p, " unreached"), true, slices.Contains(unreached, p))
+	}
+	return out
+}
+
+// What the classes say is what each node by itself would: sessions, routes, from whom.
+func TestNetworkIsWhatTheRulesSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := someCluster.Draw(t, "cluster")
+		n := o.configuration().Network(o.isUp)
+		require.Empty(t, differences(o, n))
+		var down []string
+		for _, a := range o.nodes {
+			if rapid.IntRange(0, 3).Draw(t, "down") == 0 {
+				o.up[a.Name] = false
+				down = append(down, a.Name)
+			}
+		}
+		require.Empty(t, differences(o, n.Without(down...)))
+		var standing []string
+		for _, c := range n.Without(down...).Classes() {
+			standing = append(standing, c.Nodes...)
+		}
+		slices.Sort(standing)
+		for _, a := range o.nodes {
+			require.Equal(t, o.up[a.Name], slices.Contains(standing, a.Name))
+		}
+	})
+}
+
+// The comparison sees each rule: without one of them something differs.
+func TestEachRuleMatters(t *testing.T) {
+	for r, clusters := range map[rule]*rapid.Generator[*oracle]{
+		onlyClients: someTopology, exportedList: someTopology, importedList: someTopology, ownRoutes: someTopology,
+		forwardWins: anyCluster, manual: anyCluster, addressHasNoID: anyCluster,
+	} {
+		t.Run(string(r), func(t *testing.T) {
+			for seed := range 2000 {
+				o := clusters.Example(seed)
+				o.lack = r
+				if len(differences(o, o.configuration().Network(o.isUp))) > 0 {
+					return
+				}
+			}
+			t.Fatal("the comparison does not see it")
+		})
+	}
+}
+
+// A rule of BIRD's that never decides anything as Calico configures it, on which the
+// network relies: no route would go back where it came from.
+func TestNothingWouldGoBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := someCluster.Draw(t, "cluster")
+		o.lack = notBack
+		require.Empty(t, differences(o, o.configuration().Network(o.isUp)))
+	})
+}
