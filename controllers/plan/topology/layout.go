@@ -1,12 +1,22 @@
 package topology
 
 import (
+	"slices"
+
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// SeatSingle is the seat of every reflector in Single: there they are all alike.
-const SeatSingle = "true"
+// SeatSingle is the seat of every reflector in Single: there they are all alike. The
+// others' names begin with these, see KindOf.
+const (
+	SeatSingle  = "true"
+	SeatQuorum  = "quorum-"
+	SeatMulti   = "multi-"
+	SeatRack    = "rack-"
+	SeatSpine   = "spine-"
+	mostPerZone = 64 // of which Size finds the fewest that do
+)
 
 // Spec is what of the user's spec a layout depends on.
 type Spec struct {
@@ -20,6 +30,12 @@ type Spec struct {
 	MaxClients, MaxPaths int
 	// RoleLabel, ZoneLabel and RackLabel are label keys; no RackLabel: see Arrange.
 	RoleLabel, ZoneLabel, RackLabel string
+	// Open are the BGPPeers of groups that take whoever is in no other, as things are
+	// now, and Racks those that have reflectors now; see Standing. Without them the same
+	// clients give the same layout, but it may change where a rack fills up or empties.
+	Open, Racks []string
+	// standing: these two are known.
+	standing bool
 }
 
 // Seat is the place of one reflector in a layout. Its name is the value of the role
@@ -36,8 +52,10 @@ type Seat struct {
 
 // Group is a set of clients that have the same reflectors.
 type Group struct {
-	// Name is a zone, a rack, or a number.
+	// Name is a zone, a rack, or a number; "" for those that no label puts into one.
 	Name string
+	// Open: the group takes every node that is in no other.
+	Open bool
 	// Selector gives its nodes, in Calico's syntax.
 	Selector string
 	// Seats that its clients peer with, by name, sorted.
@@ -77,4 +95,37 @@ const (
 	PeerMultiReflectors  = "rrpool-multi-reflectors"  // role starts with "multi-" -> the same
 	PeerRack             = "rrpool-rack"              // !has(role) && rack -> role in {seats}
 	PeerSpines           = "rrpool-spines"            // role starts with "spine-" -> role starts with "rack-"
+	PeerRackReflectors   = "rrpool-rack-reflectors"   // of the only rack: role in {seats} -> the same
 )
+
+// Arrange gives everybody a place. The reflectors are the nodes chosen to reflect, in a
+// role already or not: who has a seat of this layout keeps it. There are as many seats
+// as perZone in each of zones, or what a Hierarchy needs if that is more; where that
+// would make too many paths, the nodes left over stay without a seat.
+//
+// Clients are divided by the label that the spec names. Where it names none, by zone, or
+// by plan.RackLabel if there are not two zones, or they do not fit.
+func Arrange(spec Spec, s Session, clients []plan.Node, reflectors []plan.Node, zones []string, perZone int) Layout {
+	spec, zones, perZone = spec.sound(), sound(zones), max(perZone, 1)
+	switch spec.Kind {
+	case v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster:
+		return arrangeShared(spec, s, clients, reflectors, zones, perZone)
+	case v1alpha1.TopologyHierarchy:
+		return arrangeTiers(spec, s, clients, reflectors, zones, perZone)
+	case v1alpha1.TopologySingle, v1alpha1.TopologyAuto:
+	}
+	return arrangeSingle(spec, s, clients, reflectors, len(zones)*perZone)
+}
+
+func (s Spec) sound() Spec {
+	s.Redundancy = max(s.Redundancy, 1)
+	return s
+}
+
+// sound are the zones sorted, each once, and at least one.
+func sound(zones []string) []string {
+	if len(zones) == 0 {
+		return []string{""}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(zones)))
+}

@@ -1,0 +1,197 @@
+package topology
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// tiers is what becomes of a census in a Hierarchy.
+type tiers struct {
+	*census
+	racks []string
+	// perRack reflectors serve each rack, and spines join them.
+	perRack, spines int
+}
+
+// newTiers counts the seats that racks and spines need, and those that they get when
+// there are more: further spines, as far as the paths allow it.
+func newTiers(spec Spec, clients []plan.Node, zones []string, seats int) *tiers {
+	c := divide(spec, clients, zones)
+	if c.division == bySize {
+		c.racks(spec)
+	}
+	if len(c.groups) == 0 {
+		c.open("1") // nobody has a rack: one for all
+	}
+	t := &tiers{census: c, racks: c.names(), perRack: spec.Redundancy}
+	if len(t.racks) == 1 {
+		t.perRack = max(t.perRack, seats)
+		if spec.MaxPaths > 0 {
+			t.perRack = max(spec.Redundancy, min(t.perRack, spec.MaxPaths))
+		}
+		return t
+	}
+	t.spines = max(spec.Redundancy, seats-len(t.racks)*t.perRack)
+	if spec.MaxPaths > 0 {
+		t.spines = max(spec.Redundancy, min(t.spines, spec.MaxPaths/(t.perRack*t.perRack)))
+	}
+	return t
+}
+
+// needed is how many reflectors there have to be at least.
+func (t *tiers) needed(redundancy int) int {
+	if len(t.racks) == 1 {
+		return redundancy
+	}
+	return (len(t.racks) + 1) * redundancy
+}
+
+// seats in the order in which they are filled: the first of each rack, a spine, the
+// second of each rack, and so on.
+func (t *tiers) seats(spec Spec) []Seat {
+	var out []Seat
+	for n := 1; n <= max(t.perRack, t.spines); n++ {
+		for _, rack := range t.racks {
+			if n <= t.perRack {
+				out = append(out, Seat{Name: seatName(SeatRack, rack, n), Group: rack})
+			}
+		}
+		if n <= t.spines {
+			out = append(out, Seat{Name: SeatSpine + strconv.Itoa(n), Spine: true, ClusterID: clusterID(spec.ClusterID, spineID)})
+		}
+	}
+	return out
+}
+
+// arrangeTiers arranges a Hierarchy.
+func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
+	t := newTiers(spec, clients, zones, len(zones)*perZone)
+	l := Layout{Kind: v1alpha1.TopologyHierarchy, Seats: t.seats(spec)}
+	l.sit(reflectors, l.spread(t, zones, reflectors))
+	lowest := l.numberRacks(spec, t, reflectors)
+	serving := slices.DeleteFunc(slices.Clone(t.racks), func(rack string) bool { return !l.serves(rack, reflectors) })
+	open := lowest
+	switch now := slices.IndexFunc(serving, func(rack string) bool { return slices.Contains(spec.Open, peerName(spec.Kind, rack)) }); {
+	case t.division == bySize:
+		open = l.assign(spec, t.census, serving, spec.MaxClients)
+	case now >= 0:
+		open = serving[now]
+	}
+	seats := map[string][]string{}
+	for _, seat := range l.Seats {
+		seats[seat.Group] = append(seats[seat.Group], seat.Name)
+	}
+	l.divide(spec, s, t.census, open, func(rack string) []string { return slices.Sorted(slices.Values(seats[rack])) })
+	if t.spines > 0 {
+		l.Peers = append(l.Peers, peer(PeerSpines, startsWith(spec.RoleLabel, SeatSpine), startsWith(spec.RoleLabel, SeatRack), s))
+	} else {
+		reflector := in(spec.RoleLabel, l.Groups[0].Seats)
+		l.Peers = append(l.Peers, peer(PeerRackReflectors, reflector, reflector, s))
+	}
+	l.sortPeers()
+	l.Depth = depth(l.Groups, l.Kind)
+	if busy := slices.DeleteFunc(slices.Clone(l.Groups), func(g Group) bool { return g.Clients == 0 }); len(busy) != 1 && t.spines > 0 {
+		l.Depth = min(l.Depth, t.spines)
+	}
+	return l
+}
+
+// serves reports whether a rack has a reflector already.
+func (l *Layout) serves(rack string, reflectors []plan.Node) bool {
+	return slices.ContainsFunc(l.Seats, func(s Seat) bool {
+		return s.Group == rack && slices.ContainsFunc(reflectors, func(n plan.Node) bool { return n.Name == s.Node && n.Seat == s.Name })
+	})
+}
+
+// spread chooses zones for those who have no seat yet. A rack gets its first reflector
+// from the zone that most of its clients are in, the second from another, and so on;
+// spines come from zones that have none. Among equals it is the zone with most to give.
+func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node) func(int, map[string][]plan.Node) string {
+	zoneOf := map[string]string{}
+	for _, n := range reflectors {
+		zoneOf[n.Name] = n.Zone
+	}
+	return func(i int, free map[string][]plan.Node) string {
+		used := map[string]int{}
+		for _, s := range l.Seats {
+			if s.Group == l.Seats[i].Group && s.Node != "" {
+				used[zoneOf[s.Node]]++
+			}
+		}
+		home := t.home(l.Seats[i].Group, zones)
+		offered := slices.DeleteFunc(slices.Sorted(maps.Keys(free)), func(z string) bool { return len(free[z]) == 0 })
+		if len(offered) == 0 {
+			return ""
+		}
+		return slices.MinFunc(offered, func(a, b string) int {
+			return cmp.Or(
+				cmp.Compare(used[a], used[b]),
+				plan.TrueFirst(a == home, b == home),
+				cmp.Compare(len(free[b]), len(free[a])),
+				cmp.Compare(a, b),
+			)
+		})
+	}
+}
+
+// home is the zone that most clients of a rack are in.
+func (t *tiers) home(rack string, zones []string) string {
+	group := t.groups[rack]
+	if group == nil {
+		return ""
+	}
+	if t.division == byZone {
+		return rack
+	}
+	return slices.MaxFunc(append([]string{""}, zones...), func(a, b string) int {
+		return cmp.Or(cmp.Compare(group.zones[a], group.zones[b]), cmp.Compare(b, a))
+	})
+}
+
+// numberRacks gives each rack a cluster ID, which it keeps as long as one of its
+// reflectors has it, and returns the rack with the lowest: the one that was there first.
+func (l *Layout) numberRacks(spec Spec, t *tiers, reflectors []plan.Node) (lowest string) {
+	now, names := map[string][]string{}, map[string]plan.Node{}
+	for _, n := range reflectors {
+		names[n.Name] = n
+	}
+	for _, s := range l.Seats {
+		if n := names[s.Node]; !s.Spine && n.ClusterID != "" && n.Seat == s.Name {
+			now[s.Group] = append(now[s.Group], n.ClusterID)
+		}
+	}
+	ids := newIDs(spec.ClusterID, firstRackID, firstSeatID, l.foreignIDs(reflectors))
+	id := map[string]string{}
+	for _, rack := range t.racks {
+		id[rack] = ids.keep(mostFrequent(now[rack]))
+	}
+	for _, rack := range t.racks {
+		if id[rack] == "" {
+			id[rack] = ids.fresh()
+		}
+	}
+	for i, s := range l.Seats {
+		if !s.Spine {
+			l.Seats[i].ClusterID = id[s.Group]
+		}
+	}
+	return slices.MinFunc(t.racks, func(a, b string) int {
+		return cmp.Compare(placeOf(spec.ClusterID, id[a]), placeOf(spec.ClusterID, id[b]))
+	})
+}
+
+// mostFrequent sorts what is there more often first.
+func mostFrequent(ids []string) []string {
+	often := map[string]int{}
+	for _, id := range ids {
+		often[id]++
+	}
+	return slices.SortedFunc(maps.Keys(often), func(a, b string) int {
+		return cmp.Or(cmp.Compare(often[b], often[a]), cmp.Compare(a, b))
+	})
+}

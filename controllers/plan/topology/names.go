@@ -1,0 +1,139 @@
+package topology
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// KindOf tells the kind that a seat belongs to: Single for none, "" for a value that is
+// no seat's.
+func KindOf(seat string) v1alpha1.TopologyType {
+	switch {
+	case seat == SeatSingle, seat == "":
+		return v1alpha1.TopologySingle
+	case strings.HasPrefix(seat, SeatQuorum):
+		return v1alpha1.TopologyQuorum
+	case strings.HasPrefix(seat, SeatMulti):
+		return v1alpha1.TopologyMultiCluster
+	case strings.HasPrefix(seat, SeatRack), strings.HasPrefix(seat, SeatSpine):
+		return v1alpha1.TopologyHierarchy
+	}
+	return ""
+}
+
+// seatName is a valid label value, and no two places have the same.
+func seatName(prefix, place string, number int) string {
+	return prefix + part(place, isSeatPart) + "-" + strconv.Itoa(number)
+}
+
+// seatPlace is the place of a seat name, as part wrote it.
+func seatPlace(prefix, seat string) string {
+	place, found := strings.CutPrefix(seat, prefix)
+	dash := strings.LastIndexByte(place, '-')
+	if !found || dash < 0 {
+		return ""
+	}
+	return place[:dash]
+}
+
+// peerName of the BGPPeer of a group of clients.
+func peerName(kind v1alpha1.TopologyType, group string) string {
+	if group == "" {
+		return peerNames[kind]
+	}
+	return peerNames[kind] + "." + part(group, isPeerPart)
+}
+
+var peerNames = map[v1alpha1.TopologyType]string{
+	v1alpha1.TopologyQuorum: PeerQuorum, v1alpha1.TopologyMultiCluster: PeerMulti, v1alpha1.TopologyHierarchy: PeerRack,
+}
+
+// hashed is how long a part is that stands for another.
+const hashed = 16
+
+// part is a value as part of a name, or something as unique where it does not fit. What
+// looks like a hash gets one as well, so that nobody can choose another's name.
+func part(value string, fits func(string) bool) string {
+	if fits(value) && (len(value) != hashed || strings.Trim(value, "0123456789abcdef") != "") {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return fmt.Sprintf("%x", sum[:hashed/2])
+}
+
+// isSeatPart: "quorum-" before it and a number after it leave a label value of at most
+// 63 characters.
+func isSeatPart(s string) bool { return len(s) <= 48 && isValue(s) }
+
+// isPeerPart: names of BGPPeers are in lower case.
+func isPeerPart(s string) bool {
+	return isValue(s) && len(s) <= 63 && strings.ToLower(s) == s && !strings.ContainsAny(s, "._")
+}
+
+// isValue reports whether s is a label value, not empty. No other ever gets into a
+// selector.
+func isValue(s string) bool {
+	if s == "" || len(s) > 63 || !alphanumeric(s[0]) || !alphanumeric(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if !alphanumeric(s[i]) && s[i] != '-' && s[i] != '_' && s[i] != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// isRack reports whether s is a rack that rrpool itself has made: a number from 1.
+func isRack(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n > 0 && n <= mostGroups && strconv.Itoa(n) == s
+}
+
+// Selectors, in Calico's syntax.
+
+func isClient(role string) string { return "!has(" + role + ")" }
+
+func equals(key, value string) string { return key + ` == "` + value + `"` }
+
+func in(key string, values []string) string {
+	return key + ` in {"` + strings.Join(values, `","`) + `"}`
+}
+
+// notIn is true of nodes without the label as well.
+func notIn(key string, values []string) string {
+	return key + ` not in {"` + strings.Join(values, `","`) + `"}`
+}
+
+func startsWith(key, prefix string) string { return key + ` starts with "` + prefix + `"` }
+
+// peer is a BGPPeer of ours.
+func peer(name, nodes, peers string, s Session) plan.Peer {
+	return plan.Peer{
+		Name: name, Owned: true, NodeSelector: nodes, PeerSelector: peers,
+		Password: s.Password, MaxRestartTime: s.MaxRestartTime,
+	}
+}
+
+// AsksForRack reports whether a BGPPeer selects clients by the label that rrpool writes.
+func AsksForRack(p plan.Peer) bool { return strings.Contains(p.NodeSelector, " "+plan.RackLabel+" ") }
+
+// Fenced gives Single's peers as they have to be while there are reflectors of a
+// topology that has other cluster IDs: they select Single's reflectors only. They render
+// the same sessions.
+func Fenced(roleLabel string, s Session) []plan.Peer {
+	reflector := roleLabel + " == '" + SeatSingle + "'"
+	return []plan.Peer{
+		peer(PeerClients, isClient(roleLabel), reflector, s),
+		peer(PeerReflectors, reflector, reflector, s),
+	}
+}

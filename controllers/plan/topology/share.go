@@ -1,0 +1,143 @@
+package topology
+
+// shares divides the seats of each zone among groups of clients, so that each group has
+// its number of them and each seat about as many groups. Everything follows from the
+// number of seats per zone alone, step by step from one: a step keeps what each group
+// had before, but for one seat at most.
+type shares struct {
+	zones   int
+	members []member
+	// has[member][zone][number - 1]: the member peers with that seat.
+	has [][][]bool
+	// load[zone][number - 1] is how many members peer with that seat.
+	load [][]int
+}
+
+// member is a group that may exist. To be the same whoever else exists, groups are
+// mapped to a fixed number of members.
+type member struct {
+	// home is the zone that comes first, and the others after it, in a circle.
+	home int
+	// own: the member has all the seats of its home. Its clients are all there, so with
+	// the home they lose nobody.
+	own bool
+}
+
+// zoned members are one for each zone, who stay in it.
+func zoned(zones int) []member {
+	out := make([]member, zones)
+	for z := range out {
+		out[z] = member{home: z, own: zones > 1}
+	}
+	return out
+}
+
+// anywhere members may have clients in every zone: theirs are spread evenly, so that no
+// zone takes too many with it.
+func anywhere(zones, members int) []member {
+	out := make([]member, members)
+	for i := range out {
+		out[i] = member{home: i % zones}
+	}
+	return out
+}
+
+// share divides. quota is how many seats each member gets when there are so many per
+// zone: when that grows by one, it grows by at most one per zone, and for members with
+// their own zone by at least one.
+func share(zones, perZone int, members []member, quota func(perZone int) int) *shares {
+	s := &shares{zones: zones, members: members, has: make([][][]bool, len(members)), load: make([][]int, zones)}
+	for i := range s.has {
+		s.has[i] = make([][]bool, zones)
+	}
+	for p := 1; p <= perZone; p++ {
+		s.grow(p, quota(p))
+	}
+	return s
+}
+
+// grow gives everybody the new seat of each zone, and takes one away from those that
+// then have too many: the busiest, but from each member an old one in one zone only.
+func (s *shares) grow(perZone, quota int) {
+	moved := make([]bool, len(s.members))
+	for i := range s.zones {
+		z := (i + perZone) % s.zones
+		s.load[z] = append(s.load[z], len(s.members))
+		for m := range s.members {
+			s.has[m][z] = append(s.has[m][z], true)
+			for surplus := held(s.has[m][z]) - s.quota(m, z, perZone, quota); surplus > 0; surplus-- {
+				seat := s.busiest(m, z, moved[m])
+				moved[m] = moved[m] || seat != perZone-1
+				s.has[m][z][seat] = false
+				s.load[z][seat]--
+			}
+		}
+	}
+}
+
+func held(seats []bool) int {
+	n := 0
+	for _, has := range seats {
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
+// quota of a member in a zone.
+func (s *shares) quota(m, z, perZone, quota int) int {
+	home := s.members[m].home
+	distance := (z - home + s.zones) % s.zones
+	if !s.members[m].own {
+		return (quota + s.zones - 1 - distance) / s.zones
+	}
+	if distance == 0 {
+		return perZone
+	}
+	return (quota - perZone + s.zones - 1 - distance) / (s.zones - 1)
+}
+
+// busiest of the seats that a member has in a zone, the newest among equals, and the
+// newest anyway if no other may go.
+func (s *shares) busiest(m, z int, moved bool) int {
+	newest := len(s.load[z]) - 1
+	for !s.has[m][z][newest] {
+		newest--
+	}
+	best := newest
+	for seat := newest - 1; seat >= 0 && !moved; seat-- {
+		if s.has[m][z][seat] && s.load[z][seat] > s.load[z][best] {
+			best = seat
+		}
+	}
+	return best
+}
+
+// quorums gives the number of reflectors that each client needs, by their number per
+// zone: so many that any two clients still share one when some have failed, or when a
+// whole zone has. It grows evenly, see share.
+func quorums(zones, failures int) func(perZone int) int {
+	known := []int{0}
+	return func(perZone int) int {
+		for p := len(known); p <= perZone; p++ {
+			all := zones * p
+			q := (all+failures)/2 + 1
+			if zones > 1 {
+				q = max(q, known[p-1]+1)
+			}
+			for q < all && zones > 1 && 2*(q-ceil(q, zones)) <= all-p {
+				q++
+			}
+			known = append(known, min(q, all))
+		}
+		return known[perZone]
+	}
+}
+
+// fixed gives each client the same number of reflectors, or all while they are fewer.
+func fixed(zones, each int) func(perZone int) int {
+	return func(perZone int) int { return min(each, zones*perZone) }
+}
+
+func ceil(n, by int) int { return (n + by - 1) / by }

@@ -1,0 +1,202 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Reasons to refuse a topology.
+const (
+	ReasonTooManyClients = "TooManyClients"
+	ReasonTooManyPaths   = "TooManyPaths"
+	ReasonTooManyRacks   = "TooManyRacks"
+)
+
+// kinds in the order in which Auto prefers them.
+var kinds = []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy}
+
+// Size says how many reflectors the topology takes, the same number in each zone, and
+// turns Auto into a kind. Sized is what spec.sizing asks for, all zones together: fewer
+// are never enough, except in a Hierarchy, which takes what its racks need. What the
+// caller's limits are, it checks itself. Now is the kind that the cluster has, "" for
+// none: Auto leaves it for a smaller one only if that holds all clients with 90% of the
+// limit.
+func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) (resolved Spec, total int, problem *plan.Problem) {
+	given, spec, zones := spec, spec.sound(), sound(zones)
+	if spec.Kind == v1alpha1.TopologyAuto {
+		spec = automatic(spec, clients, zones, sized, now)
+	}
+	given.Kind = cmp.Or(spec.Kind, v1alpha1.TopologySingle)
+	spec.Kind = given.Kind
+	total, problem = measure(spec, clients, zones, sized)
+	if problem != nil && problem.Reason == ReasonTooManyClients {
+		problem.Message += ": " + remedy(spec, clients, zones, sized)
+	}
+	return given, total, problem
+}
+
+// automatic chooses the kind: the first that has no problem. A Quorum is none when it
+// takes more reflectors than a Hierarchy.
+func automatic(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) Spec {
+	sized = max(sized, spec.Redundancy)
+	for i, kind := range kinds {
+		try := spec
+		try.Kind = kind
+		if i < slices.Index(kinds, now) {
+			try.MaxClients = spec.MaxClients * 9 / 10
+		}
+		total, problem := measure(try, clients, zones, sized)
+		if problem == nil && (kind != v1alpha1.TopologyQuorum || total <= tiered(spec, clients, zones, sized)) {
+			spec.Kind = kind
+			return spec
+		}
+	}
+	spec.Kind = v1alpha1.TopologyHierarchy
+	return spec
+}
+
+// tiered is what a Hierarchy would take, a very large number if it is not possible.
+func tiered(spec Spec, clients []plan.Node, zones []string, sized int) int {
+	spec.Kind = v1alpha1.TopologyHierarchy
+	total, problem := measure(spec, clients, zones, sized)
+	if problem != nil {
+		return 1 << 30
+	}
+	return total
+}
+
+// measure sizes one kind. Problems are of the size that it says.
+func measure(spec Spec, clients []plan.Node, zones []string, sized int) (total int, problem *plan.Problem) {
+	perZone := max(ceil(sized, len(zones)), 1)
+	switch spec.Kind {
+	case v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster:
+		c := divide(spec, clients, zones)
+		if problem := tooManyRacks(spec, c, len(c.groups), 0, 0); problem != nil {
+			return perZone * len(zones), problem
+		}
+		enough, _ := fewest(spec, c, zones, perZone)
+		sh := newSharing(spec, c, zones, enough)
+		total = enough * len(zones)
+		return total, cmp.Or(tooManyPaths(spec, paths(sh), total), tooManyClients(spec, total, sh.busiest(), "each of the busiest"))
+	case v1alpha1.TopologyHierarchy:
+		return measureTiers(spec, clients, zones)
+	case v1alpha1.TopologySingle, v1alpha1.TopologyAuto:
+	}
+	total = perZone * len(zones)
+	return total, cmp.Or(
+		tooManyPaths(spec, uint64(total), total), //nolint:gosec // G115: a count
+		tooManyClients(spec, total, len(clients), "each of them"),
+	)
+}
+
+func measureTiers(spec Spec, clients []plan.Node, zones []string) (total int, problem *plan.Problem) {
+	t := newTiers(spec, clients, zones, 0)
+	needed := t.needed(spec.Redundancy)
+	total = ceil(needed, len(zones)) * len(zones)
+	if problem := tooManyRacks(spec, t.census, len(t.racks), needed, len(clients)); problem != nil {
+		return total, problem
+	}
+	paths := uint64(t.perRack) //nolint:gosec // G115: a count
+	if t.spines > 0 {
+		paths *= paths * uint64(t.spines) //nolint:gosec // G115: a count
+	}
+	if problem := tooManyPaths(spec, paths, total); problem != nil {
+		return total, problem
+	}
+	rack, most := t.largest()
+	if t.division == bySize {
+		return total, nil // a rack that overflows is full, and the next one open
+	}
+	if problem := tooManyClients(spec, total, most, fmt.Sprintf("each reflector of rack %s", rack)); problem != nil {
+		return total, problem
+	}
+	return total, tooManyClients(spec, total, len(t.racks)*t.perRack, "each spine")
+}
+
+// paths is the most to one prefix that a node gets where all reflectors are joined.
+func paths(sh *sharing) uint64 {
+	if sh.kind == v1alpha1.TopologyQuorum {
+		return uint64(sh.each) //nolint:gosec // G115: a count
+	}
+	groups := []Group{{Seats: sh.seats("")}}
+	for _, name := range sh.names() {
+		groups = append(groups, Group{Seats: sh.seats(name)})
+	}
+	return pathsInMesh(groups, len(sh.zones)*sh.perZone)
+}
+
+func tooManyPaths(spec Spec, paths uint64, total int) *plan.Problem {
+	if spec.MaxPaths <= 0 || paths <= uint64(spec.MaxPaths) {
+		return nil
+	}
+	number := fmt.Sprint(paths)
+	if paths > 1e6 {
+		number = "over a million"
+	}
+	advice := map[v1alpha1.TopologyType]string{
+		v1alpha1.TopologySingle: "ask for fewer reflectors in spec.sizing, or set spec.topology.type to Quorum or Hierarchy",
+		v1alpha1.TopologyQuorum: "ask for fewer reflectors in spec.sizing, or set spec.topology.type to Hierarchy",
+		v1alpha1.TopologyMultiCluster: "set spec.topology.type to Single, Quorum or Hierarchy, where paths do not multiply, " +
+			"ask for fewer reflectors in spec.sizing, or lower spec.topology.redundancy",
+		v1alpha1.TopologyHierarchy: "lower spec.topology.redundancy",
+	}[spec.Kind]
+	return &plan.Problem{Reason: ReasonTooManyPaths, Message: fmt.Sprintf(
+		"spec.topology.type: %s with %d reflectors and spec.topology.redundancy %d gives nodes up to %s paths to each prefix, "+
+			"and spec.topology.maxPathsPerPrefix is %d: %s",
+		spec.Kind, total, spec.Redundancy, number, spec.MaxPaths, advice)}
+}
+
+func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
+	if within(clients, spec.MaxClients) {
+		return nil
+	}
+	return &plan.Problem{Reason: ReasonTooManyClients, Message: fmt.Sprintf(
+		"spec.topology.type: in %s with %d reflectors, %s would serve %d clients, and spec.topology.maxClientsPerReflector is %d",
+		spec.Kind, total, who, clients, spec.MaxClients)}
+}
+
+// remedy names the topology that holds the clients with the fewest reflectors.
+func remedy(spec Spec, clients []plan.Node, zones []string, sized int) string {
+	best, fewest := v1alpha1.TopologyType(""), 0
+	for _, kind := range kinds {
+		try := spec
+		try.Kind = kind
+		total, problem := measure(try, clients, zones, sized)
+		if problem == nil && kind != spec.Kind && (best == "" || total < fewest) {
+			best, fewest = kind, total
+		}
+	}
+	out := "raise the limit"
+	if best != "" {
+		out = fmt.Sprintf("set spec.topology.type to %s, which takes %d reflectors for them, or raise the limit", best, fewest)
+	}
+	if spec.RackLabel != "" && spec.Kind != v1alpha1.TopologySingle {
+		out += fmt.Sprintf(", or leave out spec.topology.rackLabel %s, so that rrpool makes groups that fit", spec.RackLabel)
+	}
+	return out
+}
+
+// tooManyRacks: a label whose every value is a group of its own is no rack's.
+func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Problem {
+	if racks <= mostGroups && (c.division != byLabel || needed <= max(clients, 2*spec.Redundancy)) {
+		return nil
+	}
+	field, value, advice := "spec.topology.rackLabel", spec.RackLabel, "name a label that more nodes share, or leave it out"
+	switch c.division {
+	case byZone:
+		field, value, advice = "spec.topology.zoneLabel", spec.ZoneLabel, "name the label of zones"
+	case bySize:
+		field, value = "spec.topology.maxClientsPerReflector", fmt.Sprint(spec.MaxClients)
+		advice = "raise it"
+	case byLabel:
+	}
+	message := fmt.Sprintf("%s: %s makes %d groups of %d nodes, and %d are possible: %s", field, value, racks, clients, mostGroups, advice)
+	if racks <= mostGroups {
+		message = fmt.Sprintf("%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
+	}
+	return &plan.Problem{Reason: ReasonTooManyRacks, Message: message}
+}
