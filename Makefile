@@ -48,6 +48,11 @@ chaos: packages assets ## Run what breaks: reflectors, links, nodes, zones and t
 	go test -count=1 -timeout 10m -p 1 -run '^Test(BusyNodesBecomeReflectorsAndStop|TakingOver\w+|KilledAfterEachStepAndDrift|PlanOnExistingNodes|Rest)$$' ./test/lab ./test/e2e || result=1; \
 	exit $$result
 
+.PHONY: bench-reflector
+bench-reflector: SIZES ?= 100,500,1000,2000
+bench-reflector: packages assets ## Measure what one route reflector carries, on a real BIRD; SIZES=3000,5000 are other numbers of clients
+	@go run ./test/bench -sizes '$(SIZES)' $(ARGS)
+
 .PHONY: lint
 lint: ## Run golangci-lint
 	$(call tool,golangci-lint) run
@@ -97,4 +102,4 @@ clean: ## Remove what was built in the tree
 
 .PHONY: help
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
