@@ -89,22 +89,18 @@ func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, p
 // all nodes before those of some, those that name an address before those that select.
 // Calico leaves it open which of two alike wins, so here it is the first by name.
 func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
-	known := map[netip.Addr]bool{}
-	for i := range nodes {
-		for _, a := range nodes[i].Addresses {
-			known[a] = true
-		}
-	}
 	var out []peering
+	named := map[netip.Addr]bool{}
 	for _, p := range peers {
 		c := peering{Peer: p, global: p.NodeSelector == "" && p.Node == "", password: password(p.Password)}
 		if p.PeerSelector == "" {
-			if c.address = addressOf(p.PeerIP); !known[c.address] {
-				continue
-			}
+			c.address = addressOf(p.PeerIP)
+			named[c.address] = true
 		}
 		out = append(out, c)
 	}
+	known := having(nodes, named)
+	out = slices.DeleteFunc(out, func(p peering) bool { return p.PeerSelector == "" && !known[p.address] })
 	slices.SortStableFunc(out, func(a, b peering) int {
 		return cmp.Or(
 			plan.TrueFirst(a.global, b.global),
@@ -112,6 +108,22 @@ func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
 			cmp.Compare(a.Name, b.Name),
 		)
 	})
+	return out
+}
+
+// having gives those of some addresses that nodes have.
+func having(nodes []plan.Node, some map[netip.Addr]bool) map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for i := range nodes {
+		if len(some) == 0 {
+			break
+		}
+		for _, a := range nodes[i].Addresses {
+			if some[a] {
+				out[a] = true
+			}
+		}
+	}
 	return out
 }
 

@@ -19,6 +19,8 @@ type graph struct {
 	// links of each class, by the other class.
 	links [][]link
 	lists *clusterLists
+	// counted is how many steps all counting has taken.
+	counted *int
 }
 
 // link is the sessions of each node of a class with each node of another, or with the
@@ -32,7 +34,7 @@ type link struct {
 // newGraph makes a graph of n classes: sides gives the sides of the session between
 // nodes of two, or of one.
 func newGraph(size []int, clusterID func(class int) string, sides func(a, b int) (mine, yours Side, ok bool)) *graph {
-	g := &graph{size: size, id: make([]int32, len(size)), links: make([][]link, len(size)), lists: newClusterLists()}
+	g := &graph{size: size, id: make([]int32, len(size)), links: make([][]link, len(size)), counted: new(int)}
 	ids := map[string]int32{"": -1}
 	for a := range size {
 		id := clusterID(a)
@@ -51,12 +53,13 @@ func newGraph(size []int, clusterID func(class int) string, sides func(a, b int)
 			}
 		}
 	}
+	g.lists = newClusterLists(len(ids) - 1)
 	return g
 }
 
 // resized is the graph with other numbers of nodes in its classes.
 func (g *graph) resized(size []int) *graph {
-	return &graph{size: size, id: g.id, links: g.links, lists: g.lists}
+	return &graph{size: size, id: g.id, links: g.links, lists: g.lists, counted: new(int)}
 }
 
 // linked reports whether nodes of two classes have sessions.
@@ -90,9 +93,12 @@ func (g *graph) others(c, a, b int) int {
 // passes reports whether nodes of a class give what they hold to those at the other end
 // of l: client, where they have it from; list, the cluster list with their own ID in it.
 func (g *graph) passes(origin, class int, client bool, list int32, l link) bool {
-	return (client || l.client) &&
-		!(l.served && g.lists.has(list, g.id[l.to])) &&
-		g.others(class, origin, l.to) > 0 && g.others(l.to, origin, -1) > 0
+	return (client || l.client) && !(l.served && g.lists.has(list, g.id[l.to])) && g.meet(origin, class, l)
+}
+
+// meet reports whether there are two nodes at the ends of l that are not the origin.
+func (g *graph) meet(origin, class int, l link) bool {
+	return g.others(class, origin, l.to) > 0 && g.others(l.to, origin, -1) > 0
 }
 
 // reflects reports whether a class may pass on what carries a cluster list.

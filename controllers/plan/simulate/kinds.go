@@ -26,6 +26,8 @@ type bitset []uint64
 
 func (s bitset) add(i int) { s[i/64] |= 1 << (i % 64) }
 
+func (s bitset) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
+
 // first is the least number that both have, or -1.
 func (s bitset) first(o bitset) int {
 	for i := range s {
@@ -190,7 +192,7 @@ func (s *sorter) newKind(n *plan.Node, named, reached []int) kind {
 		k.to.add(i)
 	}
 	for i, p := range s.peerings {
-		if !p.Manual && k.from[i/64]>>(i%64)&1 == 1 {
+		if !p.Manual && k.from.has(i) {
 			k.automatic.add(i)
 		}
 	}

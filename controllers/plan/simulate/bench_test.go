@@ -1,0 +1,95 @@
+package simulate_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
+)
+
+// populated is what a node of a cluster in IBM Cloud looks like.
+func populated(n plan.Node) plan.Node {
+	n.Labels = map[string]string{"kubernetes.io/hostname": n.Name, "kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "zone-1"}
+	for i := range 20 {
+		n.Labels[fmt.Sprintf("ibm-cloud.kubernetes.io/label-%d", i)] = n.Name
+	}
+	return n
+}
+
+func singleOf(nodes int) *sketch {
+	s := &sketch{}
+	for i := range 3 {
+		s.add(populated(plan.Node{Name: fmt.Sprintf("r%d", i+1), RoleLabel: true, Seat: "true", ClusterID: "244.0.0.1"}))
+	}
+	for i := range nodes - 3 {
+		s.add(populated(plan.Node{Name: fmt.Sprintf("c%06d", i)}))
+	}
+	s.peer("clients", "!has(R)", "has(R)")
+	s.peer("reflectors", "has(R)", "has(R)")
+	return s
+}
+
+// hierarchyOf has racks of about 500 nodes, and three spines.
+func hierarchyOf(nodes int) *sketch {
+	racks := (nodes + 499) / 500
+	s := hierarchy(racks, 3)
+	for i := range nodes - len(s.nodes) {
+		s.add(populated(plan.Node{Name: fmt.Sprintf("c%06d", i), Rack: fmt.Sprintf("rack-%d", i%racks+1)}))
+	}
+	return s
+}
+
+// greatest is the most paths that a node has to one prefix of a client.
+func greatest(n *simulate.Network) simulate.Count {
+	var out simulate.Count
+	for _, a := range n.Classes() {
+		if a.Reflects {
+			continue
+		}
+		for _, b := range n.Classes() {
+			c := n.Paths(a.Nodes[0], b.Nodes[len(b.Nodes)-1])
+			if out.More = out.More || c.More; c.Paths > out.Paths {
+				out.Paths = c.Paths
+			}
+		}
+	}
+	return out
+}
+
+func BenchmarkNetwork(b *testing.B) {
+	for _, nodes := range []int{500, 5000, 50000} {
+		for name, tc := range map[string]struct {
+			sketch *sketch
+			paths  uint64
+		}{
+			"Single":    {singleOf(nodes), 3},
+			"Hierarchy": {hierarchyOf(nodes), 27},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", name, nodes), func(b *testing.B) {
+				for b.Loop() {
+					n := tc.sketch.configuration().Network(up)
+					require.Empty(b, n.Unreached(up))
+					if nodes > 500 || name == "Single" {
+						require.Equal(b, simulate.Count{Paths: tc.paths}, greatest(n))
+					}
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkMultiCluster(b *testing.B) {
+	for _, reflectors := range []int{5, 11, 13, 20, 40} {
+		s := subsets(reflectors, ownIDs, ring(reflectors, 3)...)
+		b.Run(fmt.Sprint(reflectors), func(b *testing.B) {
+			for b.Loop() {
+				n := s.configuration().Network(up)
+				require.Empty(b, n.Unreached(up))
+				require.Greater(b, greatest(n).Paths, uint64(64))
+			}
+		})
+	}
+}
