@@ -1,0 +1,154 @@
+package simulate_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
+)
+
+// tiers are the actions that make n1 and n2 spines, n3 to n6 the reflectors of two racks,
+// and n7 to n10 clients, two in each.
+func tiers() []plan.Action {
+	s := &sketch{}
+	s.peer("spines", "R starts with 'spine-'", "R starts with 'rack-'")
+	s.peer("clients.a", "!has(R) && "+plan.RackLabel+" == 'a'", "R in {'rack-a-1','rack-a-2'}")
+	s.peer("clients.b", "!has(R) && "+plan.RackLabel+" == 'b'", "R in {'rack-b-1','rack-b-2'}")
+	var out []plan.Action
+	for i, seat := range []string{"spine-1", "spine-2", "rack-a-1", "rack-a-2", "rack-b-1", "rack-b-2"} {
+		out = append(out, plan.SetReflector{Node: fmt.Sprintf("n%d", i+1), Seat: seat, ClusterID: fmt.Sprintf("244.0.0.%d", i/2)})
+	}
+	for i, rack := range []string{"a", "a", "b", "b"} {
+		out = append(out, plan.SetRack{Node: fmt.Sprintf("n%d", i+7), Rack: rack})
+	}
+	for _, p := range s.peers {
+		out = append(out, plan.PutPeer{Peer: p})
+	}
+	return out
+}
+
+func runsPods(n plan.Node) bool { return slices.Contains([]string{"n7", "n8", "n9", "n10"}, n.Name) }
+
+// A route from rack to rack is reflected three times.
+func TestTheModelReflectsMoreThanOnce(t *testing.T) {
+	m := model(10)
+	apply(t, m, tiers()...)
+	for range 60 {
+		require.Empty(t, m.Unreached(runsPods))
+		m.Advance(time.Second)
+	}
+	_, _ = m.Watch([]plan.Watch{{Node: "n7", Period: time.Second, Routes: true}})
+	apply(t, m, plan.DisableMesh{})
+	for range 60 {
+		require.Empty(t, m.Unreached(runsPods))
+		m.Advance(time.Second)
+	}
+	for _, rack := range [][]int{{8}, {9, 10}} {
+		for _, i := range rack {
+			require.ElementsMatch(t, []string{"10.0.0.3", "10.0.0.4"}, senders(m, "n7", i))
+		}
+	}
+	all, perReflector, perClient := m.Sessions()
+	require.Equal(t, []int{2*4 + 4*2, 4, 2}, []int{all, perReflector, perClient})
+	require.Equal(t, []string{"n7", "n8"}, m.Alike("n8"))
+
+	apply(t, m, plan.ClearReflector{Node: "n1"})
+	for range 60 {
+		require.Empty(t, m.Unreached(runsPods), "the other spine stays")
+		m.Advance(time.Second)
+	}
+	apply(t, m, plan.ClearReflector{Node: "n2"})
+	m.Advance(time.Minute)
+	require.Contains(t, m.Unreached(runsPods), simulate.Pair{From: "n7", To: "n9"}, "no spine is left")
+	require.NotContains(t, m.Unreached(runsPods), simulate.Pair{From: "n7", To: "n8"}, "both are in one rack")
+
+	apply(t, m, plan.SetRack{Node: "n9", Rack: "a"})
+	m.Advance(time.Minute)
+	require.NotContains(t, m.Unreached(runsPods), simulate.Pair{From: "n7", To: "n9"}, "n9 has moved to the other rack")
+	apply(t, m, plan.SetRack{Node: "n9"})
+	m.Advance(time.Minute)
+	require.Contains(t, m.Unreached(runsPods), simulate.Pair{From: "n7", To: "n9"}, "n9 is in no rack")
+}
+
+// senders are those that a node reports to have a route from, to the block of node i.
+func senders(m *simulate.Model, node string, i int) []string {
+	var out []string
+	for _, r := range m.Observe().Statuses[node].Routes {
+		if r.Prefix == netip.MustParsePrefix(fmt.Sprintf("192.168.%d.0/26", i)) {
+			out = append(out, r.From.String())
+		}
+	}
+	return out
+}
+
+func TestSeatsAndRacksAreLabels(t *testing.T) {
+	m := model(2)
+	apply(t, m, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1"}, plan.SetRack{Node: "n2", Rack: "a"})
+	n := m.Nodes()
+	require.Equal(t, []any{true, "true", map[string]string{role: "true"}}, []any{n[0].RoleLabel, n[0].Seat, n[0].Labels})
+	require.Equal(t, []any{"a", map[string]string{plan.RackLabel: "a"}}, []any{n[1].Rack, n[1].Labels})
+	apply(t, m, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1", Seat: "spine-1"})
+	require.Equal(t, map[string]string{role: "spine-1"}, m.Nodes()[0].Labels)
+	apply(t, m, plan.ClearReflector{Node: "n1"}, plan.SetRack{Node: "n2"})
+	for _, n := range m.Nodes() {
+		require.Equal(t, []any{false, "", "", map[string]string{}}, []any{n.RoleLabel, n.Seat, n.Rack, n.Labels})
+	}
+}
+
+// At rest the model is what the rules make of the datastore.
+func TestTheModelAtRestIsWhatTheRulesSay(t *testing.T) {
+	seats := rapid.SampledFrom([]string{"", "rack-a-1", "rack-b-1", "spine-1"})
+	racks := rapid.SampledFrom([]string{"", "a", "b"})
+	ids := rapid.SampledFrom([]string{"244.0.0.0", "244.0.0.1", "244.0.0.2"})
+	rapid.Check(t, func(t *rapid.T) {
+		m := model(rapid.IntRange(2, 8).Draw(t, "nodes"))
+		nodes := m.Nodes()
+		apply(t, m, plan.DisableMesh{})
+		for _, a := range tiers()[10:] {
+			apply(t, m, a)
+		}
+		apply(t, m, reflectors)
+		for range rapid.IntRange(4, 14).Draw(t, "events") {
+			node := rapid.SampledFrom(nodes).Draw(t, "node").Name
+			apply(t, m, rapid.SampledFrom([]plan.Action{
+				plan.SetReflector{Node: node, Seat: seats.Draw(t, "seat"), ClusterID: ids.Draw(t, "id")},
+				plan.ClearReflector{Node: node},
+				plan.SetRack{Node: node, Rack: racks.Draw(t, "rack")},
+				plan.SetRack{Node: node, Rack: racks.Draw(t, "rack")},
+				plan.DeletePeer{Name: "reflectors"},
+			}).Draw(t, "event"))
+			m.Advance(time.Duration(rapid.IntRange(0, 8).Draw(t, "seconds")) * time.Second)
+		}
+		var all []plan.Watch
+		for _, n := range nodes {
+			all = append(all, plan.Watch{Node: n.Name, Period: time.Second, Routes: true})
+		}
+		_, _ = m.Watch(all)
+		m.Advance(time.Minute)
+		now := m.Observe()
+		o := &oracle{sketch: sketch{now.Nodes, now.Peers}, bgp: now.BGP, up: map[string]bool{}}
+		for _, n := range nodes {
+			o.up[n.Name] = true
+		}
+		table, ends, lost := o.table(), o.ends(), false
+		for i, origin := range nodes {
+			require.Len(t, now.Statuses[origin.Name].Sessions, len(ends[origin.Name]))
+			for _, n := range nodes {
+				var want []string
+				for from := range table[origin.Name][n.Name] {
+					want = append(want, o.node(from).Addresses[0].String())
+				}
+				require.ElementsMatch(t, want, senders(m, n.Name, i+1))
+				lost = lost || len(want) == 0 && n.Name != origin.Name
+			}
+		}
+		require.Equal(t, lost, len(m.Unreached(everybody)) > 0)
+	})
+}
