@@ -159,28 +159,32 @@ func (c *Configuration) Side(node, peer string) (Side, bool) {
 func (c *Configuration) side(node, peer int) (Side, bool) {
 	n, o := &c.kinds[node], &c.kinds[peer]
 	mesh := c.MeshOn && n.clusterID == "" && o.clusterID == ""
-	i, reverse := n.from.first(o.to), false
-	if i < 0 {
-		i, reverse = n.to.first(o.automatic), true
-	}
-	switch {
-	case i >= 0:
+	if i := n.from.first(o.to); i >= 0 {
 		p, peerID := &c.peerings[i], o.clusterID
-		if p.address.IsValid() && !reverse {
+		if p.address.IsValid() {
 			peerID = ""
 		}
-		s := Side{
-			Global: p.global && !reverse, Twice: mesh && p.address.IsValid(),
-			Client: n.clusterID != "" && peerID != n.clusterID, Password: p.password,
-		}
-		if s.Client {
-			s.ClusterID = n.clusterID
-		}
+		s := p.side(n.clusterID, peerID, mesh)
+		s.Global = p.global
 		return s, true
-	case mesh:
+	}
+	if i := n.to.first(o.automatic); i >= 0 {
+		return c.peerings[i].side(n.clusterID, o.clusterID, mesh), true
+	}
+	if mesh {
 		return Side{Mesh: true, Password: c.MeshPassword}, true
 	}
 	return Side{}, false
+}
+
+// side is what a node makes of the BGPPeer, given both cluster IDs and whether the mesh
+// connects the two as well.
+func (p *peering) side(clusterID, peerID string, mesh bool) Side {
+	s := Side{Twice: mesh && p.address.IsValid(), Password: p.password}
+	if s.Client = clusterID != "" && peerID != clusterID; s.Client {
+		s.ClusterID = clusterID
+	}
+	return s
 }
 
 // sides are those of a session between nodes of two kinds, if they get one.

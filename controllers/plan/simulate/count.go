@@ -117,7 +117,7 @@ func (c Count) plus(o Count) Count {
 }
 
 func (c Count) times(n int) Count {
-	high, low := bits.Mul64(c.Paths, uint64(max(n, 0))) //nolint:gosec // G115: not negative
+	high, low := bits.Mul64(c.Paths, uint64(max(n, 0)))
 	if high > 0 {
 		return Count{math.MaxUint64, true}
 	}

@@ -93,7 +93,8 @@ func (g *graph) others(c, a, b int) int {
 // passes reports whether nodes of a class give what they hold to those at the other end
 // of l: client, where they have it from; list, the cluster list with their own ID in it.
 func (g *graph) passes(origin, class int, client bool, list int32, l link) bool {
-	return (client || l.client) && !(l.served && g.lists.has(list, g.id[l.to])) && g.meet(origin, class, l)
+	looped := l.served && g.lists.has(list, g.id[l.to])
+	return (client || l.client) && !looped && g.meet(origin, class, l)
 }
 
 // meet reports whether there are two nodes at the ends of l that are not the origin.

@@ -144,3 +144,29 @@ func TestPathsAsMeasured(t *testing.T) {
 		})
 	}
 }
+
+// The proposal's 11 reflectors for 2,000 nodes, each with its own cluster ID, cannot work:
+// the number is exact. What is beyond counting is so soon.
+func TestMultiClusterExplodes(t *testing.T) {
+	for reflectors, want := range map[int]simulate.Count{
+		6: {Paths: 585}, 11: {Paths: 8_877_690}, 30: {More: true},
+	} {
+		n := subsets(reflectors, ownIDs, ring(reflectors, 3)...).configuration().Network(up)
+		got := greatest(n)
+		require.Equal(t, want.More, got.More)
+		if require.Greater(t, got.Paths, uint64(500)); !want.More {
+			require.Equal(t, want.Paths, got.Paths, "with %d reflectors", reflectors)
+		}
+		require.Empty(t, n.Unreached(up))
+	}
+}
+
+// What spines originate carries no cluster list, so all racks pass it on from spine to
+// spine, and there are far more paths to it than to what clients originate.
+func TestPathsToSpines(t *testing.T) {
+	for racks, want := range map[int]uint64{2: 12, 10: 84} {
+		n := hierarchy(racks, 2).configuration().Network(up)
+		require.Equal(t, simulate.Count{Paths: want}, n.Paths("spine-1", "crack-1"))
+		require.Equal(t, simulate.Count{Paths: 18}, greatest(n))
+	}
+}

@@ -62,7 +62,7 @@ func labels(n plan.Node) map[string]string {
 
 func selects(text string, n plan.Node) bool {
 	s, err := selector.Parse(text)
-	return err == nil && s.Evaluate(labels(n)) //nolint:staticcheck // SA1019: slow is good enough
+	return err == nil && s.Evaluate(labels(n))
 }
 
 // near reports whether p has n on its one side, far whether on the other.
@@ -81,9 +81,10 @@ func far(p plan.Peer, n plan.Node) bool {
 	return err == nil && slices.Contains(n.Addresses, a)
 }
 
+func global(p plan.Peer) bool { return p.Node == "" && p.NodeSelector == "" }
+
 // order is that in which BGPPeers win.
 func (o *oracle) order() []plan.Peer {
-	global := func(p plan.Peer) bool { return p.Node == "" && p.NodeSelector == "" }
 	return slices.SortedStableFunc(slices.Values(o.peers), func(a, b plan.Peer) int {
 		return cmp.Or(plan.TrueFirst(global(a), global(b)), plan.TrueFirst(a.PeerIP != "", b.PeerIP != ""), cmp.Compare(a.Name, b.Name))
 	})
@@ -91,30 +92,45 @@ func (o *oracle) order() []plan.Peer {
 
 func (o *oracle) side(n, other plan.Node) (simulate.Side, bool) {
 	mesh := o.bgp.MeshOn() && n.ClusterID == "" && other.ClusterID == ""
+	p, reverse, ok := o.decides(n, other)
+	if !ok {
+		return simulate.Side{Mesh: true}, mesh
+	}
+	s := simulate.Side{Twice: mesh && p.PeerIP != "", Global: !reverse && global(p)}
+	if p.Password != nil {
+		s.Password = p.Password.Name + "/" + p.Password.Key
+	}
+	id := other.ClusterID
+	if p.PeerIP != "" && !reverse {
+		id = o.idOf(other)
+	}
+	if s.Client = n.ClusterID != "" && id != n.ClusterID; s.Client {
+		s.ClusterID = n.ClusterID
+	}
+	return s, true
+}
+
+// idOf is the cluster ID of a peer given by its address.
+func (o *oracle) idOf(n plan.Node) string {
+	if o.lack == addressHasNoID {
+		return n.ClusterID
+	}
+	return ""
+}
+
+// decides gives the BGPPeer that does, and whether n is at its other side.
+func (o *oracle) decides(n, other plan.Node) (p plan.Peer, reverse, ok bool) {
 	for _, reverse := range []bool{o.lack == forwardWins, o.lack != forwardWins} {
 		for _, p := range o.order() {
-			matches := near(p, n) && far(p, other)
-			if reverse {
-				matches = near(p, other) && far(p, n) && (!p.Manual || o.lack == manual)
+			if !reverse && near(p, n) && far(p, other) {
+				return p, false, true
 			}
-			if !matches {
-				continue
+			if reverse && near(p, other) && far(p, n) && (!p.Manual || o.lack == manual) {
+				return p, true, true
 			}
-			s := simulate.Side{Twice: mesh && p.PeerIP != "", Global: !reverse && p.Node == "" && p.NodeSelector == ""}
-			if p.Password != nil {
-				s.Password = p.Password.Name + "/" + p.Password.Key
-			}
-			id := other.ClusterID
-			if p.PeerIP != "" && !reverse && o.lack != addressHasNoID {
-				id = ""
-			}
-			if s.Client = n.ClusterID != "" && id != n.ClusterID; s.Client {
-				s.ClusterID = n.ClusterID
-			}
-			return s, true
 		}
 	}
-	return simulate.Side{Mesh: true}, mesh
+	return plan.Peer{}, false, false
 }
 
 // session gives both sides of one that two nodes have.
@@ -172,13 +188,10 @@ func (o *oracle) routes(ends map[string][]end, origin plan.Node) []route {
 
 // reflect exports a route that came on session src, and imports it at the other end of e.
 func (o *oracle) reflect(r route, src simulate.Side, e end) (route, bool) {
-	p := e.mine
-	switch {
-	case e.peer.Name == r.from.Name && o.lack != notBack,
-		p.Client && slices.Contains(r.list, p.ClusterID) && o.lack != exportedList,
-		!p.Client && !src.Client && o.lack != onlyClients:
+	if !o.exports(r, src, e) {
 		return route{}, false
 	}
+	p := e.mine
 	next := route{at: e.peer, from: r.at, originator: cmp.Or(r.originator, r.from.Name)}
 	id := p.ClusterID
 	if src.Client {
@@ -188,9 +201,20 @@ func (o *oracle) reflect(r route, src simulate.Side, e end) (route, bool) {
 	if src.Client && p.Client && src.ClusterID != p.ClusterID {
 		next.list = append(next.list, p.ClusterID)
 	}
-	refused := next.originator == e.peer.Name && o.lack != ownRoutes ||
-		e.yours.Client && slices.Contains(next.list, e.yours.ClusterID) && o.lack != importedList
-	return next, !refused
+	return next, o.imports(next, e)
+}
+
+func (o *oracle) exports(r route, src simulate.Side, e end) bool {
+	p := e.mine
+	back := e.peer.Name == r.from.Name && o.lack != notBack
+	looped := p.Client && slices.Contains(r.list, p.ClusterID) && o.lack != exportedList
+	return !back && !looped && (p.Client || src.Client || o.lack == onlyClients)
+}
+
+func (o *oracle) imports(r route, e end) bool {
+	own := r.originator == e.peer.Name && o.lack != ownRoutes
+	looped := e.yours.Client && slices.Contains(r.list, e.yours.ClusterID) && o.lack != importedList
+	return !own && !looped
 }
 
 // table is what a network looks like: by origin, by node, how many routes from whom.

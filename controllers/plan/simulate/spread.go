@@ -16,48 +16,72 @@ type held struct {
 // network that somebody meant comes near.
 const followed = 1 << 16
 
-// spread follows the routes of a node of class origin, and calls visit for each class
-// that learns them: from the origin (-1), or from whoever holds the route of that index.
-// Of routes that the same class holds only those are followed that may get further than
-// the others. It ends early when visit says so.
-func (g *graph) spread(origin int, visit func(from int, sender, to int) bool) []held {
-	var all []held
-	byClass := make([][]int, len(g.size))
-	learn := func(h held) {
-		if !g.reflects(h.class, h.list) || len(all) >= followed {
-			return
-		}
-		for _, i := range byClass[h.class] {
-			if o := &all[i]; (o.client || !h.client) && g.lists.within(o.list, h.list) {
-				return
-			}
-		}
-		byClass[h.class] = append(byClass[h.class], len(all))
-		all = append(all, h)
+// spreading is how the routes to a node of class origin spread. Of routes that the same
+// class holds only those are followed that may get further than the others.
+type spreading struct {
+	*graph
+	origin int
+	// visit is called for each class that learns them: from the origin (-1), or from
+	// whoever holds the route of that index. It says whether to go on.
+	visit func(from, sender, to int) bool
+	// all that is held, in the order in which it is passed on, and where, by class.
+	all     []held
+	byClass [][]int
+}
+
+// spread follows the routes to a node of class origin, and gives all that is held.
+func (g *graph) spread(origin int, visit func(from, sender, to int) bool) []held {
+	s := &spreading{graph: g, origin: origin, visit: visit, byClass: make([][]int, len(g.size))}
+	more := s.originate()
+	for next := 0; more && next < len(s.all); {
+		more = s.reflect(next)
+		next++
 	}
-	for _, l := range g.links[origin] {
-		if g.others(l.to, origin, -1) < 1 {
+	return s.all
+}
+
+// originate gives the node's own routes to its neighbours.
+func (s *spreading) originate() bool {
+	for _, l := range s.links[s.origin] {
+		if s.others(l.to, s.origin, -1) < 1 {
 			continue
 		}
-		if !visit(-1, origin, l.to) {
-			return all
+		if !s.visit(-1, s.origin, l.to) {
+			return false
 		}
-		learn(held{l.to, 0, l.served, -1})
+		s.learn(held{l.to, 0, l.served, -1})
 	}
-	for i := 0; i < len(all); i++ {
-		h := all[i]
-		list := g.lists.add(h.list, g.id[h.class])
-		for _, l := range g.links[h.class] {
-			if !g.passes(origin, h.class, h.client, list, l) {
-				continue
-			}
-			if !visit(i, h.class, l.to) {
-				return all
-			}
-			learn(held{l.to, list, l.served, i})
+	return true
+}
+
+// reflect passes on what is held.
+func (s *spreading) reflect(i int) bool {
+	h := s.all[i]
+	list := s.lists.add(h.list, s.id[h.class])
+	for _, l := range s.links[h.class] {
+		if !s.passes(s.origin, h.class, h.client, list, l) {
+			continue
+		}
+		if !s.visit(i, h.class, l.to) {
+			return false
+		}
+		s.learn(held{l.to, list, l.served, i})
+	}
+	return true
+}
+
+// learn keeps what may be passed on, and further than what is held already.
+func (s *spreading) learn(h held) {
+	if !s.reflects(h.class, h.list) || len(s.all) >= followed {
+		return
+	}
+	for _, i := range s.byClass[h.class] {
+		if o := &s.all[i]; (o.client || !h.client) && s.lists.within(o.list, h.list) {
+			return
 		}
 	}
-	return all
+	s.byClass[h.class] = append(s.byClass[h.class], len(s.all))
+	s.all = append(s.all, h)
 }
 
 // reached says which classes have a route to a node of class origin.
