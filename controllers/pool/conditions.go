@@ -184,6 +184,8 @@ func worst(t *turn, provider, overdue *plan.Problem) *plan.Problem {
 		return overdue
 	case provider != nil && t.needsProvider():
 		return provider
+	case overdue == nil:
+		return t.worry
 	}
 	return overdue
 }

@@ -38,9 +38,6 @@ func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 		return d, nil
 	}
 	d.Mode = rollout.Reflect
-	if kind := spec.Topology.Type; kind != v1alpha1.TopologySingle && kind != "" {
-		return d, topologyProblem(kind)
-	}
 	if t.busy() && problem != nil {
 		return d, problem
 	}
@@ -49,7 +46,12 @@ func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	if err != nil {
 		return d, sizingProblem(err)
 	}
-	d.Pool = plan.PoolWant{SizePerZone: perZone, Zones: zones}
+	topo, perZone, problem, serious := shape(t, clients, zones, perZone)
+	if serious {
+		return d, problem
+	}
+	t.worry = problem
+	d.Topology, d.Pool = topo, plan.PoolWant{SizePerZone: perZone, Zones: zones}
 	return d, nil
 }
 

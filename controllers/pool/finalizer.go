@@ -40,7 +40,7 @@ func (t *turn) settled() bool { return t.step.Name == rollout.Steady && t.step.P
 func untouched(t *turn) bool {
 	cluster := t.cluster
 	ours := cluster.BGP.Saved != nil || t.busy() && anyPooled(cluster.Nodes) ||
-		slices.ContainsFunc(cluster.Nodes, func(n plan.Node) bool { return n.Marked || n.CordonMark }) ||
+		slices.ContainsFunc(cluster.Nodes, func(n plan.Node) bool { return n.Marked || n.CordonMark || n.Rack != "" }) ||
 		slices.ContainsFunc(cluster.Peers, func(p plan.Peer) bool { return p.Owned })
 	return len(cluster.Nodes) > 0 && !ours
 }

@@ -41,13 +41,6 @@ func selectorProblem(field string, value metav1.LabelSelector, err error) *plan.
 	}
 }
 
-func topologyProblem(kind v1alpha1.TopologyType) *plan.Problem {
-	return &plan.Problem{
-		Reason:  ReasonTopologyNotSupported,
-		Message: fmt.Sprintf("spec.topology.type %s is not supported by this version: use Single", kind),
-	}
-}
-
 func sizingProblem(err error) *plan.Problem {
 	return &plan.Problem{Reason: ReasonSizingInvalid, Message: err.Error()}
 }

@@ -115,17 +115,21 @@ func TestTheWayBackNeedsNothingOfTheSpec(t *testing.T) {
 		Sizing:   v1alpha1.SizingSpec{Method: "Nonsense"},
 		Topology: v1alpha1.TopologySpec{Type: v1alpha1.TopologyQuorum},
 	}
-	turn := &turn{object: &v1alpha1.RouteReflectorPool{Spec: bad}}
+	turn := &turn{object: &v1alpha1.RouteReflectorPool{Spec: bad}, origin: origin{kind: v1alpha1.ProviderExistingNodes}}
 	d, problem := desire(turn, nil)
 	require.Nil(t, problem)
 	require.Equal(t, rollout.Mesh, d.Mode)
 
 	turn.object.Spec.Mode = v1alpha1.ModeRouteReflector
 	_, problem = desire(turn, nil)
-	require.Equal(t, ReasonTopologyNotSupported, problem.Reason)
-	turn.object.Spec.Topology.Type = v1alpha1.TopologySingle
-	_, problem = desire(turn, nil)
 	require.Equal(t, ReasonSizingInvalid, problem.Reason)
+	turn.object.Spec.Sizing = v1alpha1.SizingSpec{Min: 3, Max: 25, MinPerZone: 1}
+	_, problem = desire(turn, nil)
+	require.Equal(t, ReasonTopologyNotSupported, problem.Reason, "busy nodes know Single only")
+	turn.object.Spec.Topology.Type = v1alpha1.TopologyAuto
+	d, problem = desire(turn, nil)
+	require.Nil(t, problem)
+	require.Equal(t, v1alpha1.TopologySingle, d.Topology.Kind)
 }
 
 func TestBackOff(t *testing.T) {

@@ -10,7 +10,7 @@ package pool
 // +kubebuilder:rbac:groups=rrpool.io,resources=routereflectorpools/status,resourceNames=default,verbs=patch;update
 //
 // Nodes: role label and cluster ID are set in one merge patch, and so are the pool
-// label of existing nodes, and a cordon. Never nodes/status.
+// label of existing nodes, the rack of a client, and a cordon. Never nodes/status.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 //
 // Pods, where existing nodes reflect: how many run on a node, and eviction from one

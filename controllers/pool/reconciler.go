@@ -124,6 +124,8 @@ type turn struct {
 	pool    *cloud.Pool
 	desired rollout.Desired
 	step    rollout.Step
+	// worry is what is not as the spec wants it, and no reason to stop.
+	worry *plan.Problem
 	// evictable holds the pods still to move from the node that the step drains,
 	// unseen why nobody could look, and blocked which of them may not go now.
 	evictable map[string][]string

@@ -137,7 +137,7 @@ func TestGoneObjectIsNoWork(t *testing.T) {
 func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
 	for name, serves := range map[string]bool{"its reflectors are lost": false, "its reflectors serve": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Topology.Type = v1alpha1.TopologyQuorum })
+			w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
 			off := false
 			w.calico.cluster.BGP = plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, Saved: &plan.Mesh{}}
 			w.calico.cluster.Peers = topology.Single("rrpool.io/route-reflector", topology.Session{})
@@ -147,7 +147,7 @@ func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
 				w.calico.cluster.Nodes = append(w.calico.cluster.Nodes, rr)
 			}
 			w.settle(2)
-			w.expect("Degraded True TopologyNotSupported")
+			w.expect("Degraded True SizingInvalid")
 			require.Equal(t, !serves, w.calico.cluster.BGP.MeshOn())
 			if serves {
 				require.Empty(t, w.calico.applied)
@@ -161,11 +161,11 @@ func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
 // Nor must it make the manager forget since when too few reflectors serve: those that
 // were deleted have left no other date.
 func TestARefusalRemembersSinceWhenTooFewServe(t *testing.T) {
-	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Topology.Type = v1alpha1.TopologyQuorum })
+	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
 	w.script = always(rollout.Step{Name: rollout.Steady, Short: true})
 	began := w.clock
 	w.settle(3)
-	w.expect("Degraded True TopologyNotSupported")
+	w.expect("Degraded True SizingInvalid")
 	require.Equal(t, began, w.lastSeen().ShortSince)
 	w.script = always(steady)
 	w.settle(2)

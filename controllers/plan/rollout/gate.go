@@ -110,19 +110,28 @@ func (v *view) reflectorSessions(g *gate, r plan.Node, rs []plan.Node, settle ti
 		g.wait("route reflector %s to be Ready and in its role", r.Name)
 		return
 	}
+	v.sessionsOf(g, r, v.peersOf(v.goal(), r, append(slices.Clone(v.served()), others(rs, r)...)), settle)
+}
+
+// sessionsOf does the same for a reflector as it is, and these peers of it.
+func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, settle time.Duration) {
 	st, ok := v.Statuses[r.Name]
 	if !ok || blank(st) {
 		g.report(r.Name, ok)
 		return
 	}
+	v.sessionsIn(g, st, r, peers, settle)
+}
+
+// sessionsIn looks for them in a report.
+func (v *view) sessionsIn(g *gate, st plan.Status, r plan.Node, peers []plan.Node, settle time.Duration) {
 	missing := len(g.waiting)
-	for _, c := range v.clients {
-		if len(common(r, c)) < len(c.Addresses) {
-			g.wait("%s to have every address family of %s", r.Name, c.Name)
+	for _, p := range peers {
+		if usable(p) && !holds(p) && len(common(r, p)) < len(p.Addresses) {
+			g.wait("%s to have every address family of %s", r.Name, p.Name)
 		}
 	}
-	up := v.sessionsUp(g, st, r, v.served(), isPeer)
-	up = latest(up, v.sessionsUp(g, st, r, others(rs, r), isPeer))
+	up := v.sessionsUp(g, st, r, peers, isPeer)
 	for _, s := range st.Sessions {
 		if s.Kind == plan.SessionMesh {
 			g.wait("%s to drop its mesh session with %s", r.Name, s.Peer)

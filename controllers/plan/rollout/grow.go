@@ -38,11 +38,16 @@ func promote(v *view) *Step {
 	s := &Step{Name: "PromoteReflectors"}
 	for _, n := range v.wanted {
 		if usable(n) && !holds(n) {
-			s.Actions = append(s.Actions, plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID})
+			s.Actions = append(s.Actions, v.setReflector(n))
 		}
 	}
 	if len(s.Actions) == 0 {
 		return nil
+	}
+	if left := v.fencedFor(); left > 0 {
+		g := &gate{}
+		g.takeOver(v.quiet, left)
+		return g.step(s.Name, "the reflectors of the topology that is left must not connect to the new ones")
 	}
 	s.Reason = fmt.Sprintf("%d dedicated nodes are Ready and run no workloads", len(s.Actions))
 	return s

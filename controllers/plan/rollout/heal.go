@@ -18,7 +18,8 @@ func safetyNet(v *view) *Step {
 	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 && v.d.Dedicated {
 		return nil
 	}
-	serving, least := v.servingCount(), v.leastServing()
+	least := v.leastServing()
+	serving := v.servingFor(least)
 	if serving >= least {
 		return nil
 	}
@@ -30,9 +31,28 @@ func safetyNet(v *view) *Step {
 	}
 	return &Step{
 		Name: "RestoreMesh", Urgent: true,
-		Reason:  fmt.Sprintf("only %d route reflectors serve, at least %d should: the mesh takes over until they are back", serving, least),
+		Reason:  v.shortage(serving) + fmt.Sprintf(", at least %d should: the mesh takes over until they are back", least),
 		Actions: []plan.Action{plan.RestoreMesh{}},
 	}
+}
+
+// servingFor is how many reflectors serve, as far as it matters up to least: where each
+// serves some nodes only, how many keep any two nodes in touch.
+func (v *view) servingFor(least int) int {
+	if !v.arranged() {
+		return v.servingCount()
+	}
+	return v.depth(v.serving(), least)
+}
+
+func (v *view) shortage(serving int) string {
+	switch {
+	case !v.arranged():
+		return fmt.Sprintf("only %d route reflectors serve", serving)
+	case serving == 0:
+		return "no route reflector that serves keeps some of the nodes in touch"
+	}
+	return fmt.Sprintf("only %d route reflectors that serve keep some of the nodes in touch", serving)
 }
 
 // patience is how long too few reflectors may go on serving.
@@ -66,6 +86,9 @@ func (v *view) relied() bool {
 // pool grows, those still to come are not missed.
 func (v *view) leastServing() int {
 	least := v.d.MinServing
+	if v.arranged() {
+		return v.leastDepth(least)
+	}
 	if v.total > 0 {
 		least = min(least, v.total)
 	}
@@ -73,6 +96,13 @@ func (v *view) leastServing() int {
 		least = min(least, max(2, len(v.holders)))
 	}
 	return least
+}
+
+// leastDepth is the same where each reflector serves some nodes only: no more than the
+// topology has, or what there is of it.
+func (v *view) leastDepth(least int) int {
+	least = min(least, max(v.seating.Depth, 1))
+	return min(least, max(v.depth(v.holders, least), 1))
 }
 
 // silentSince is when a reflector stopped serving, as far as is known.
@@ -106,7 +136,7 @@ func healRoles(v *view) *Step {
 			if !v.d.Dedicated && !v.hasSenior(n) {
 				s.Reason += "; with it all its sessions start anew: " + v.cost(n)
 			}
-			s.Actions = append(s.Actions, plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID})
+			s.Actions = append(s.Actions, v.setReflector(n))
 		}
 	}
 	if len(s.Actions) == 0 {
@@ -136,6 +166,9 @@ func (v *view) losesRole(n plan.Node) bool {
 // changeID gives a reflector the wanted cluster ID. With its old one it still
 // works, so they change one at a time, while the others serve.
 func changeID(v *view) *Step {
+	if v.arranged() {
+		return nil // see reseat
+	}
 	i := slices.IndexFunc(v.wanted, func(n plan.Node) bool { return holds(n) && n.ClusterID != v.d.ClusterID })
 	if i < 0 {
 		return nil
@@ -163,6 +196,9 @@ func changeID(v *view) *Step {
 
 // anyIDGate is the reflector gate for reflectors of which some still have an old ID.
 func (v *view) anyIDGate(rs []plan.Node) *gate {
+	if v.arranged() {
+		return v.nowGate(rs)
+	}
 	g := &gate{}
 	if len(rs) == 0 {
 		g.wait("another route reflector")

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -10,6 +11,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // observe is what the manager sees.
@@ -165,13 +167,16 @@ func (w *world) apply(a plan.Action) {
 	switch a := a.(type) {
 	case plan.SetReflector:
 		m := w.nodes[a.Node]
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = true, a.ClusterID, true, w.now
+		w.moves(m, a)
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Seat = true, a.ClusterID, true, w.now, cmp.Or(a.Seat, topology.SeatSingle)
 		w.roleAt = w.now
 	case plan.ClearReflector:
 		m := w.nodes[a.Node]
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Seat = false, "", false, time.Time{}, ""
 		w.cleared++
 		w.roleAt = w.now
+	case plan.SetRack:
+		w.setRack(a)
 	case plan.PutPeer:
 		p := a.Peer
 		p.Written = w.now

@@ -38,10 +38,14 @@ func disableMesh(v *view) *Step {
 		return s
 	}
 	saved, absent := v.meshBefore()
+	whose := fmt.Sprintf("all %d route reflectors", len(v.wanted))
+	if v.arranged() {
+		whose = fmt.Sprintf("their route reflectors, of %d in topology %s", len(v.wanted), v.seating.Kind)
+	}
 	return &Step{
 		Name: "DisableMesh",
-		Reason: fmt.Sprintf("all %d nodes have Established sessions with all %d route reflectors",
-			len(v.clients), len(v.wanted)),
+		Reason: fmt.Sprintf("all %d nodes have Established sessions with %s",
+			len(v.clients), whose),
 		Actions: []plan.Action{plan.DisableMesh{Saved: saved, SavedAbsent: absent}},
 		Watch:   watch,
 	}
@@ -108,13 +112,45 @@ func (v *view) sampleGate(g *gate) []plan.Watch {
 	for _, n := range v.clients {
 		prefixes += max(len(n.Blocks), 1)
 	}
-	routes := prefixes*(len(v.wanted)+1) <= maxSampledPaths
+	routes := prefixes*(v.paths()+1) <= maxSampledPaths
 	var watch []plan.Watch
-	for _, c := range []plan.Node{v.clients[0], v.clients[len(v.clients)-1]} {
+	for _, c := range v.samples() {
 		watch = append(watch, plan.Watch{Node: c.Name, Period: v.period(""), Routes: routes})
 		v.routesGate(g, c, routes)
 	}
 	return watch
+}
+
+// samples are the first and the last client, and where they have different reflectors
+// one of each group.
+func (v *view) samples() []plan.Node {
+	out := []plan.Node{v.clients[0], v.clients[len(v.clients)-1]}
+	if !v.arranged() {
+		return out
+	}
+	for _, class := range v.seating.then.Classes() {
+		i := slices.IndexFunc(v.clients, func(n plan.Node) bool { return n.Name == class.Nodes[0] })
+		if i >= 0 && !named(out, v.clients[i]) && len(out) < maxSamples {
+			out = append(out, v.clients[i])
+		}
+	}
+	return out
+}
+
+// maxSamples bounds the number of clients that are looked at.
+const maxSamples = 16
+
+// paths is how many a client holds to a prefix, about.
+func (v *view) paths() int {
+	if !v.arranged() {
+		return len(v.wanted)
+	}
+	most := 0
+	for _, c := range v.samples() {
+		held := v.seating.then.RIB(c.Name)
+		most = max(most, int(min(held.Paths, 1<<20))/max(len(v.clients), 1)) //nolint:gosec // bounded
+	}
+	return most + 1
 }
 
 // routesGate demands that a client has from every reflector each prefix that it
@@ -139,12 +175,25 @@ func (v *view) routesGate(g *gate, c plan.Node, routes bool) {
 // learned demands every prefix from every reflector.
 func (v *view) learned(g *gate, st plan.Status, c plan.Node) {
 	for prefix, senders := range v.senders(st, c) {
-		for _, rr := range v.wanted {
+		for _, rr := range v.passing(prefix, c) {
 			if !fromAny(senders, common(c, rr)) {
 				g.wait("%s to learn %s from %s", c.Name, prefix, rr.Name)
 			}
 		}
 	}
+}
+
+// passing are the reflectors that are to pass a prefix on to c.
+func (v *view) passing(prefix netip.Prefix, c plan.Node) []plan.Node {
+	if !v.arranged() {
+		return v.wanted
+	}
+	owner, known := v.seating.owners[prefix]
+	if !known {
+		return nil // not a node's block: whatever passes on the others passes it on
+	}
+	from := v.seating.then.Senders(owner, c.Name)
+	return slices.DeleteFunc(slices.Clone(v.wanted), func(n plan.Node) bool { return !slices.Contains(from, n.Name) })
 }
 
 // unreadyGate demands that a node which is not Ready, and which the mesh still
@@ -153,7 +202,7 @@ func (v *view) learned(g *gate, st plan.Status, c plan.Node) {
 func (v *view) unreadyGate(g *gate, st plan.Status, rs []plan.Node) {
 	alive := v.unreadyWith(established(st, isMesh))
 	for _, rr := range rs {
-		v.sessionsUp(g, v.Statuses[rr.Name], rr, alive, isPeer)
+		v.sessionsUp(g, v.Statuses[rr.Name], rr, v.peersOf(v.goal(), rr, alive), isPeer)
 	}
 }
 

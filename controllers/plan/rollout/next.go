@@ -15,11 +15,11 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, connect, undoCordon, refuse, strayLabels, healRoles, writePeers, clearForMesh, promote, growPool, changeID, deleteStrayPairs, trim, disableMesh, shrink,
-		deleteStrayPeers, challenge, awaitNodes,
+		safetyNet, connect, undoCordon, refuse, strayLabels, healRoles, putInRacks, writePeers, clearForMesh, promote, growPool, changeID, reseat, deleteStrayPairs, trim, disableMesh, shrink,
+		narrow, deleteStrayPeers, clearRacks, challenge, awaitNodes,
 	}
 	meshRules = []rule{
-		connect, hold, restoreMesh, undoCordon, strayLabels, healHalf, deleteStrayPairs, demote, deletePeers, forgetMesh, releasePool,
+		connect, hold, restoreMesh, undoCordon, strayLabels, healHalf, deleteStrayPairs, demote, deletePeers, clearRacks, forgetMesh, releasePool,
 	}
 )
 
@@ -40,6 +40,9 @@ func Next(o Observed, d Desired, now time.Time) Step {
 }
 
 func (v *view) reflecting() string {
+	if v.arranged() {
+		return fmt.Sprintf("%d route reflectors in topology %s serve %d nodes; the node-to-node mesh is off", len(v.wanted), v.seating.Kind, len(v.clients))
+	}
 	return fmt.Sprintf("%d route reflectors serve %d nodes; the node-to-node mesh is off", len(v.wanted), len(v.clients))
 }
 
@@ -91,7 +94,7 @@ func (v *view) period(step string) time.Duration {
 func (v *view) reflector(n plan.Node) Reflector {
 	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID}
 	up := established(v.Statuses[n.Name], isPeer)
-	for _, p := range append(slices.Clone(v.clients), others(v.holders, n)...) {
+	for _, p := range v.neighbours(n) {
 		if !usable(p) {
 			continue
 		}
@@ -104,6 +107,14 @@ func (v *view) reflector(n plan.Node) Reflector {
 	}
 	r.Serving = v.serves(n)
 	return r
+}
+
+// neighbours are the nodes that a reflector has sessions with, or should have.
+func (v *view) neighbours(n plan.Node) []plan.Node {
+	if v.arranged() {
+		return v.peersOf(v.seating.now, n, append(slices.Clone(v.clients), v.holders...))
+	}
+	return append(slices.Clone(v.clients), others(v.holders, n)...)
 }
 
 // serves reports whether a reflector passes routes on, as far as is known: it is
@@ -126,7 +137,8 @@ func (v *view) serves(n plan.Node) bool {
 	return v.hasMost(st)
 }
 
-// hasMost: the report shows sessions with most clients.
+// hasMost: the report shows sessions with most clients, and of a spine with most of the
+// reflectors below it.
 func (v *view) hasMost(st plan.Status) bool {
 	served, clients := v.clientsOf(st)
 	return clients == 0 || 2*served > clients
@@ -136,15 +148,31 @@ func (v *view) hasMost(st plan.Status) bool {
 // them; one that has just joined the cluster, or come back, cannot be missed yet.
 func (v *view) clientsOf(st plan.Status) (served, clients int) {
 	up := established(st, isPeer)
-	for _, c := range v.clients {
+	for _, c := range v.dependants(st.Node) {
 		if fromAny(up, c.Addresses) {
 			served++
-		} else if v.now.Sub(latest(c.Created, c.ReadyChanged)) < timerWait {
+		} else if v.now.Sub(latest(c.RoleSince, latest(c.Created, c.ReadyChanged))) < timerWait {
 			continue
 		}
 		clients++
 	}
 	return served, clients
+}
+
+// dependants are the nodes that a reflector is there for: its clients, or where it has
+// none, the reflectors that it joins.
+func (v *view) dependants(name string) []plan.Node {
+	if !v.arranged() {
+		return v.clients
+	}
+	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.Name == name })
+	if i < 0 {
+		return nil
+	}
+	if clients := v.clientsNow(v.Nodes[i]); len(clients) > 0 {
+		return clients
+	}
+	return v.peersOf(v.seating.now, v.Nodes[i], slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !usable(n) }))
 }
 
 // silence is how long a reporter that was asked may say nothing before it counts

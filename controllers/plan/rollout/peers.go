@@ -22,6 +22,8 @@ func writePeers(v *view) *Step {
 		have, ok := v.peer(want.Name)
 		switch {
 		case ok && fits(have, want):
+		case v.arranged():
+			v.writeArranged(add, change, have, want)
 		case !ok || onlyAdds(have, want):
 			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
 		default:
@@ -36,6 +38,23 @@ func writePeers(v *view) *Step {
 		return v.underMesh(change)
 	}
 	return nil
+}
+
+// writeArranged adds what may be written of a BGPPeer now. What only ends sessions is
+// left to narrow.
+func (v *view) writeArranged(add, change *Step, have, want plan.Peer) {
+	if _, exists := v.peer(want.Name); !exists {
+		add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
+		return
+	}
+	p, ok, restarts := v.widen(have, want)
+	switch {
+	case restarts:
+		change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", want.Name)
+		change.Actions = append(change.Actions, plan.PutPeer{Peer: want})
+	case ok:
+		add.Actions = append(add.Actions, plan.PutPeer{Peer: p})
+	}
 }
 
 // fits: there is nothing to change. An older Calico does not know reversePeering
@@ -108,6 +127,9 @@ func (v *view) announcement() string {
 // deleteStrayPeers removes BGPPeers of ours that the plan does not have, once the
 // reflectors serve everyone without them.
 func deleteStrayPeers(v *view) *Step {
+	if v.arranged() && !v.complete() {
+		return nil
+	}
 	for _, p := range v.Peers {
 		if !v.isStray(p) || topology.IsPair(p) {
 			continue

@@ -100,7 +100,7 @@ const unsettled = "does not settle"
 // settle runs until the manager has been at rest for two minutes.
 func (w *world) settle() string {
 	rest := 0
-	for range 3600 {
+	for range 3600 { // an hour
 		w.tick()
 		w.deploy()
 		before := w.writes

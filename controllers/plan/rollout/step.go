@@ -9,6 +9,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // Observed is what is true now.
@@ -78,6 +79,9 @@ type Desired struct {
 	Promotion v1alpha1.Promotion
 	// ClusterID of the reflectors.
 	ClusterID string
+	// Topology says how dedicated reflectors and their clients are arranged; without a
+	// kind it is Single.
+	Topology topology.Spec
 	// RoleLabel is the key of the label that marks reflectors.
 	RoleLabel string
 	// Password of the reflector sessions; nil: as the mesh has, or had, it.

@@ -45,6 +45,8 @@ type view struct {
 	// candidate and victim are the busy nodes that get the role, and give it back, next.
 	candidate, victim *plan.Node
 	peers             []plan.Peer
+	// seating is nil where all reflectors are alike.
+	seating *arrangement
 	// settle is how long a session must have been Established to count as
 	// converged; quiet is how long after one of our writes the nodes may still
 	// be busy rendering it.
@@ -63,7 +65,7 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	v.sortOut(o.Nodes)
 	v.total = d.Pool.SizePerZone * v.zones()
 	if d.Dedicated {
-		v.wanted = topology.Choose(o.Nodes, d.Pool.SizePerZone, d.Pool.Zones, v.lost)
+		v.wanted = topology.Choose(d.Topology.Kind, o.Nodes, d.Pool.SizePerZone, d.Pool.Zones, v.lost)
 	} else {
 		v.d.ClusterID = v.groupID()
 		v.chooseBusy()
@@ -76,7 +78,10 @@ func newView(o Observed, d Desired, now time.Time) *view {
 		}
 	}
 	v.peers = topology.Single(d.RoleLabel, v.session())
-	if !d.Dedicated {
+	switch {
+	case v.needsSeats():
+		v.arrange()
+	case !d.Dedicated:
 		v.peers = topology.Busy(d.RoleLabel, v.session(), v.pairs(), len(v.group()) == 0)
 	}
 	return v
@@ -123,7 +128,8 @@ func holds(n plan.Node) bool {
 
 // inRole reports whether a node is a reflector as wanted.
 func (v *view) inRole(n plan.Node) bool {
-	return n.Marked && n.RoleLabel && n.ClusterID == v.d.ClusterID
+	seat, id := v.seat(n)
+	return n.Marked && n.RoleLabel && n.ClusterID == id && (!v.arranged() || n.Seat == seat)
 }
 
 // lost reflectors have been NotReady for longer than the grace, or are leaving.

@@ -31,6 +31,10 @@ type world struct {
 	// config is what the nodes render, nil when it is not known yet.
 	config *simulate.Configuration
 
+	// known is who had which routes from whom at learnedAt.
+	known     map[*machine]map[*machine]map[*machine]bool
+	learnedAt time.Time
+
 	sessions map[[2]int]*session
 	watches  map[string]plan.Watch
 	reports  map[string]*plan.Status
@@ -136,7 +140,7 @@ func (w *world) addNode(name, zone string, dedicated bool) *machine {
 	m := &machine{
 		Node: plan.Node{
 			Name: name, UID: fmt.Sprint(w.sequence), Zone: zone, Created: w.now, Ready: true, ReadyChanged: w.now,
-			Pooled: dedicated, Addresses: []netip.Addr{ip},
+			Labels: map[string]string{"zone": zone}, Pooled: dedicated, Addresses: []netip.Addr{ip},
 			Blocks: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(w.sequence), 0}), 26)},
 		},
 		number: w.sequence, alive: true, pods: 1, joined: w.now, rendered: map[string]simulate.Side{}, renderAt: w.now,
@@ -202,6 +206,7 @@ func (w *world) tick() {
 		}
 	}
 	w.moveSessions()
+	w.learnedAt = time.Time{}
 	w.report()
 }
 
@@ -342,7 +347,7 @@ func (w *world) routesOf(m *machine) []plan.Route {
 	var out []plan.Route
 	for _, origin := range w.sorted() {
 		for _, via := range w.sorted() {
-			if via != m && origin != m && w.passes(origin, via, m) {
+			if via != m && origin != m && w.brings(origin, via, m) {
 				out = append(out, plan.Route{Prefix: origin.Blocks[0], From: via.Addresses[0]})
 			}
 		}
@@ -368,6 +373,9 @@ func (w *world) passes(origin, via, to *machine) bool {
 
 // reaches reports whether a has a route to b.
 func (w *world) reaches(b, a *machine) bool {
+	if w.tiered() {
+		return len(w.learned(b)[a]) > 0
+	}
 	for _, via := range w.nodes {
 		if via != a && via.alive && w.passes(b, via, a) {
 			return true

@@ -27,6 +27,9 @@ func (l *Layout) sit(reflectors []plan.Node, zoneOf func(i int, free map[string]
 			free[n.Zone] = append(free[n.Zone], n)
 		}
 	}
+	for _, waiting := range free { // who reflects in another topology yet moves last
+		slices.SortStableFunc(waiting, func(a, b plan.Node) int { return plan.TrueFirst(!a.RoleLabel, !b.RoleLabel) })
+	}
 	for i := range l.Seats {
 		if l.Seats[i].Node != "" {
 			continue

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -101,9 +102,10 @@ func Single(roleLabel string, s Session) []plan.Peer {
 
 // Choose picks perZone reflectors in each of zones from the dedicated nodes; no
 // zones means every zone that has some. It is sticky: nodes in the role come
-// first unless they are lost, then Ready ones, then the oldest. The result is
-// sorted by name.
-func Choose(nodes []plan.Node, perZone int, zones []string, lost func(plan.Node) bool) []plan.Node {
+// first unless they are lost, then Ready ones, then the oldest. For a topology
+// without spines, spines come before those that have clients: they can be spared
+// first. The result is sorted by name.
+func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []string, lost func(plan.Node) bool) []plan.Node {
 	byZone := map[string][]plan.Node{}
 	for _, n := range nodes {
 		if n.Pooled && !n.Deleting && (len(zones) == 0 || slices.Contains(zones, n.Zone)) {
@@ -112,7 +114,7 @@ func Choose(nodes []plan.Node, perZone int, zones []string, lost func(plan.Node)
 	}
 	var chosen []plan.Node
 	for _, inZone := range byZone {
-		slices.SortFunc(inZone, func(a, b plan.Node) int { return preference(a, b, lost) })
+		slices.SortFunc(inZone, func(a, b plan.Node) int { return preference(kind, a, b, lost) })
 		chosen = append(chosen, inZone[:min(perZone, len(inZone))]...)
 	}
 	slices.SortFunc(chosen, func(a, b plan.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -120,9 +122,13 @@ func Choose(nodes []plan.Node, perZone int, zones []string, lost func(plan.Node)
 }
 
 // preference sorts the better reflector first.
-func preference(a, b plan.Node, lost func(plan.Node) bool) int {
+func preference(kind v1alpha1.TopologyType, a, b plan.Node, lost func(plan.Node) bool) int {
+	spare := func(n plan.Node) bool {
+		return kind != v1alpha1.TopologyHierarchy && strings.HasPrefix(n.Seat, SeatSpine)
+	}
 	return cmp.Or(
 		plan.TrueFirst(a.Marked && !lost(a), b.Marked && !lost(b)),
+		plan.TrueFirst(spare(a), spare(b)),
 		plan.TrueFirst(a.Ready, b.Ready),
 		a.Created.Compare(b.Created),
 		cmp.Compare(a.Name, b.Name),

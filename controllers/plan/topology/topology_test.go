@@ -57,7 +57,7 @@ func TestChoose(t *testing.T) {
 		"nodes on their way out never":       {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Deleting = true })}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := topology.Choose(tc.nodes, 1, tc.zones, func(n plan.Node) bool { return n.Name == tc.lost })
+			got := topology.Choose("", tc.nodes, 1, tc.zones, func(n plan.Node) bool { return n.Name == tc.lost })
 			require.Equal(t, tc.want, names(got))
 		})
 	}
@@ -76,14 +76,14 @@ func TestChoiceIsStable(t *testing.T) {
 			})
 		}
 		perZone := rapid.IntRange(1, 3).Draw(t, "perZone")
-		first := names(topology.Choose(nodes, perZone, nil, never))
+		first := names(topology.Choose("", nodes, perZone, nil, never))
 		shuffled := rapid.Permutation(nodes).Draw(t, "order")
-		require.Equal(t, first, names(topology.Choose(shuffled, perZone, nil, never)))
+		require.Equal(t, first, names(topology.Choose("", shuffled, perZone, nil, never)))
 		for i := range nodes {
 			nodes[i].Marked = slices.Contains(first, nodes[i].Name)
 		}
 		newcomer := plan.Node{Name: "a-newcomer", Zone: nodes[0].Zone, Pooled: true, Ready: true}
-		more := names(topology.Choose(append(nodes, newcomer), perZone, nil, never))
+		more := names(topology.Choose("", append(nodes, newcomer), perZone, nil, never))
 		require.Subset(t, more, first)
 	})
 }

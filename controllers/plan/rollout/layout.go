@@ -1,0 +1,205 @@
+package rollout
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+)
+
+// arrangement is what the view knows where reflectors are not all alike: dedicated
+// ones of another topology than Single, or on the way from one to the other.
+type arrangement struct {
+	topology.Layout
+	seats map[string]topology.Seat // by node
+	// is what the nodes have configured, goal what they will once everything is as
+	// planned. The mesh counts for neither.
+	is, goal *simulate.Configuration
+	// now and then are what comes of that, with every node up.
+	now, then *simulate.Network
+	// owners of address blocks, by prefix.
+	owners map[netip.Prefix]string
+	served map[string][]plan.Node // by reflector, see clientsNow
+}
+
+// arranged reports whether reflectors have seats that differ.
+func (v *view) arranged() bool { return v.seating != nil }
+
+// needsSeats: the reflectors are not all alike, or not yet, or no longer.
+func (v *view) needsSeats() bool {
+	if !v.d.Dedicated {
+		return false
+	}
+	kind := v.d.Topology.Kind
+	return v.d.Mode == Reflect && kind != "" && kind != v1alpha1.TopologySingle ||
+		slices.ContainsFunc(v.holders, func(n plan.Node) bool { return topology.KindOf(n.Seat) != v1alpha1.TopologySingle }) ||
+		slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Rack != "" })
+}
+
+// arrange gives every reflector its seat, and makes the two networks.
+func (v *view) arrange() {
+	layout := topology.Layout{Kind: v1alpha1.TopologySingle, Peers: v.peers} // on the way back nobody moves
+	if v.d.Mode == Reflect {
+		layout = topology.Arrange(v.d.Topology.Standing(v.Nodes, v.Peers), v.session(), v.workloads(), v.wanted, v.d.Pool.Zones, v.d.Pool.SizePerZone)
+	}
+	a := &arrangement{Layout: layout, seats: map[string]topology.Seat{}, owners: map[netip.Prefix]string{}, served: map[string][]plan.Node{}}
+	for _, s := range layout.Seats {
+		if s.Node != "" {
+			a.seats[s.Node] = s
+		}
+	}
+	v.seating = a
+	v.peers = v.fenced(layout)
+	a.is = v.configuration(v.Nodes, v.Peers)
+	a.goal = v.configuration(v.seated(), v.peers)
+	everybody := func(string) bool { return true }
+	a.now, a.then = a.is.Network(everybody), a.goal.Network(everybody)
+	for _, n := range v.clients {
+		for _, b := range n.Blocks {
+			a.owners[b] = n.Name
+		}
+	}
+}
+
+// workloads are the nodes that speak BGP and run pods, Ready or not.
+func (v *view) workloads() []plan.Node {
+	return slices.DeleteFunc(slices.Clone(v.Nodes), func(n plan.Node) bool { return !n.SpeaksBGP() || v.d.dedicated(n) })
+}
+
+// configuration is what nodes configure without the mesh.
+func (v *view) configuration(nodes []plan.Node, peers []plan.Peer) *simulate.Configuration {
+	off, bgp := false, v.BGP
+	bgp.Mesh.Enabled = &off
+	return simulate.NewConfiguration(v.d.RoleLabel, nodes, bgp, peers)
+}
+
+// seated are all nodes as they are once everybody is in place: who has no seat has no
+// role.
+func (v *view) seated() []plan.Node {
+	out := slices.Clone(v.Nodes)
+	for i, n := range out {
+		s, ok := v.seating.seats[n.Name]
+		if !ok && !holds(n) || v.d.Mode != Reflect {
+			continue
+		}
+		out[i] = withSeat(n, v.d.RoleLabel, s.Name, s.ClusterID)
+	}
+	return out
+}
+
+// withSeat is a node in a seat, or without one.
+func withSeat(n plan.Node, label, seat, id string) plan.Node {
+	n.Labels = maps.Clone(n.Labels)
+	delete(n.Labels, label)
+	n.RoleLabel, n.Seat, n.ClusterID = seat != "", seat, id
+	if seat != "" {
+		if n.Labels == nil {
+			n.Labels = map[string]string{}
+		}
+		n.Labels[label] = seat
+	}
+	return n
+}
+
+// fenced are the BGPPeers of the layout. Single's select every reflector, whatever its
+// seat. Beside reflectors with other cluster IDs they must not: those would pass on each
+// other's routes, and the paths multiply.
+func (v *view) fenced(layout topology.Layout) []plan.Peer {
+	seats := func(kinds ...v1alpha1.TopologyType) bool {
+		return slices.ContainsFunc(v.holders, func(n plan.Node) bool {
+			return n.RoleLabel && slices.Contains(kinds, topology.KindOf(n.Seat))
+		})
+	}
+	const multi, tiers = v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy
+	switch layout.Kind {
+	case v1alpha1.TopologySingle:
+		if seats(multi, tiers) {
+			return topology.Fenced(v.d.RoleLabel, v.session())
+		}
+	case multi, tiers:
+		if seats(v1alpha1.TopologySingle) && v.hasSingle() {
+			return append(slices.Clone(layout.Peers), topology.Fenced(v.d.RoleLabel, v.session())...)
+		}
+	}
+	return layout.Peers
+}
+
+// hasSingle: the BGPPeers of Single exist.
+func (v *view) hasSingle() bool {
+	_, clients := v.peer(topology.PeerClients)
+	_, reflectors := v.peer(topology.PeerReflectors)
+	return clients || reflectors
+}
+
+// seat is where a reflector belongs, and its cluster ID. Without an arrangement all have
+// the same.
+func (v *view) seat(n plan.Node) (name, id string) {
+	switch {
+	case !v.arranged():
+		return "", v.d.ClusterID
+	case v.d.Mode != Reflect:
+		return n.Seat, n.ClusterID
+	}
+	s := v.seating.seats[n.Name]
+	return s.Name, s.ClusterID
+}
+
+// setReflector gives a node its role, and its seat.
+func (v *view) setReflector(n plan.Node) plan.Action {
+	seat, id := v.seat(n)
+	return plan.SetReflector{Node: n.Name, ClusterID: id, Seat: seat}
+}
+
+// clientsNow are the Ready clients that a reflector has sessions with as things are
+// configured.
+func (v *view) clientsNow(r plan.Node) []plan.Node {
+	if !v.arranged() {
+		return v.clients
+	}
+	out, known := v.seating.served[r.Name]
+	if !known {
+		out = v.peersOf(v.seating.now, r, v.clients)
+		v.seating.served[r.Name] = out
+	}
+	return out
+}
+
+// peersOf are those of nodes that r has a session with in a network; all, where there is
+// no arrangement.
+func (v *view) peersOf(net *simulate.Network, r plan.Node, nodes []plan.Node) []plan.Node {
+	if net == nil {
+		return nodes
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return n.Name == r.Name || !net.Connected(r.Name, n.Name) })
+}
+
+// goal is the network that is wanted, nil where all reflectors are alike.
+func (v *view) goal() *simulate.Network {
+	if !v.arranged() {
+		return nil
+	}
+	return v.seating.then
+}
+
+// depth is how many of these reflectors keep any two Ready clients in touch, counted up
+// to most.
+func (v *view) depth(serving []plan.Node, most int) int {
+	clients, reflectors := map[string]bool{}, map[string]bool{}
+	for _, n := range serving {
+		reflectors[n.Name] = true
+	}
+	for _, n := range v.clients {
+		clients[n.Name] = true
+	}
+	net := v.seating.is.Network(func(name string) bool { return clients[name] || reflectors[name] })
+	return net.Depth(most, func(name string) bool { return clients[name] })
+}
+
+// serving are the reflectors that serve.
+func (v *view) serving() []plan.Node {
+	return slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !v.serves(n) })
+}

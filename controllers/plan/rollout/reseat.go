@@ -1,0 +1,250 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+)
+
+// reseat moves reflectors from the seat they have to the one they should have. A new
+// seat that changes no session is taken at once. Otherwise all sessions of that
+// reflector start anew, so they move one at a time, while the others keep every two
+// clients in touch.
+func reseat(v *view) *Step {
+	if !v.arranged() {
+		return nil
+	}
+	astray := v.astray()
+	if len(astray) == 0 {
+		return nil
+	}
+	if s := v.rename(astray); s != nil {
+		return s
+	}
+	if v.BGP.MeshOn() || !v.anyServed() {
+		return v.moveAll(astray)
+	}
+	return v.moveOne(astray)
+}
+
+// moveAll moves them all at once, while the mesh carries the routes.
+func (v *view) moveAll(astray []plan.Node) *Step {
+	s := &Step{Name: "MoveReflectors", Reason: "the route reflectors change their seats, and too few of them could go on serving meanwhile"}
+	for _, n := range astray {
+		s.Actions = append(s.Actions, v.setReflector(n))
+	}
+	return v.underMesh(s)
+}
+
+// meshAnyway is up to how many clients the mesh takes over where there are too few
+// reflectors to move one at a time: a mesh of that size is nothing to be afraid of.
+const meshAnyway = 100
+
+// astray are the reflectors that sit elsewhere than they should, in the order in which
+// their seats are to be filled.
+func (v *view) astray() []plan.Node {
+	var out []plan.Node
+	for _, s := range v.seating.Seats {
+		i := slices.IndexFunc(v.wanted, func(n plan.Node) bool { return n.Name == s.Node })
+		if i < 0 {
+			continue
+		}
+		if n := v.wanted[i]; holds(n) && !v.losesRole(n) && !v.inRole(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// rename gives those their seats whose sessions stay as they are.
+func (v *view) rename(astray []plan.Node) *Step {
+	s := &Step{Name: "MoveReflectors", Reason: "the seats of the topology are others; no session changes"}
+	nodes := slices.Clone(v.Nodes)
+	for _, n := range astray {
+		seat, id := v.seat(n)
+		if id != n.ClusterID {
+			continue
+		}
+		next := slices.Clone(nodes)
+		i := slices.IndexFunc(next, func(x plan.Node) bool { return x.Name == n.Name })
+		next[i] = withSeat(next[i], v.d.RoleLabel, seat, id)
+		if change := simulate.Compare(v.seating.is, v.configuration(next, v.Peers)); change == (simulate.Change{}) {
+			nodes = next
+			s.Actions = append(s.Actions, v.setReflector(n))
+		}
+	}
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	return s
+}
+
+// moveOne moves the first reflector that the others can do without.
+func (v *view) moveOne(astray []plan.Node) *Step {
+	serving, need := v.serving(), min(2, max(1, v.seating.Depth))
+	spared := func(rs []plan.Node) func(plan.Node) bool {
+		return func(n plan.Node) bool { return v.depth(others(rs, n), need) >= need }
+	}
+	i := slices.IndexFunc(astray, spared(serving))
+	if i < 0 {
+		possible := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !usable(n) })
+		if !slices.ContainsFunc(astray, spared(possible)) && len(v.clients)+len(v.unready) <= meshAnyway {
+			return v.moveAll(astray)
+		}
+		return &Step{
+			Name: "MoveReflectors", Reason: "the reflectors change their seats one at a time",
+			WaitingFor: []string{fmt.Sprintf("more route reflectors to serve: without any one of those that are to move, some nodes would depend on fewer than %d; raise spec.sizing.min until they have moved", need)},
+			Again:      poll,
+		}
+	}
+	n := astray[i]
+	seat, id := v.seat(n)
+	reason := fmt.Sprintf("route reflector %s moves from seat %s to %s, cluster ID %s", n.Name, n.Seat, seat, id)
+	rest := others(serving, n)
+	g := v.nowGate(rest)
+	if !g.open() {
+		return g.step("MoveReflectors", reason+", while the others serve")
+	}
+	return &Step{Name: "MoveReflectors", Reason: reason, Actions: []plan.Action{v.setReflector(n)}}
+}
+
+// nowGate opens when these reflectors have all the sessions that are configured for them.
+func (v *view) nowGate(rs []plan.Node) *gate {
+	g := &gate{}
+	if len(rs) == 0 {
+		g.wait("route reflectors: there are none")
+	}
+	if v.d.Timer {
+		v.timerGate(g, v.lastReady(rs), v.settle)
+		return g
+	}
+	for _, r := range rs {
+		v.sessionsOf(g, r, v.peersOf(v.seating.now, r, append(v.served(), others(rs, r)...)), v.settle)
+	}
+	return g
+}
+
+// narrow writes BGPPeers of ours that are to select fewer nodes, one at a time, once
+// the reflectors serve everyone without the sessions that end.
+func narrow(v *view) *Step {
+	if !v.arranged() || !v.complete() {
+		return nil
+	}
+	for _, want := range v.peers {
+		have, ok := v.peer(want.Name)
+		if !ok || fits(have, want) {
+			continue
+		}
+		reason := fmt.Sprintf("BGPPeer %s is to select fewer nodes", want.Name)
+		if g := v.reflectorGate(v.wanted, v.settle); !g.open() {
+			return g.step("NarrowPeers", reason+", once the reflectors serve without the sessions that end")
+		}
+		return &Step{Name: "NarrowPeers", Reason: reason, Actions: []plan.Action{plan.PutPeer{Peer: want}}}
+	}
+	return nil
+}
+
+// widen gives what may be written of a BGPPeer now without any session ending: itself,
+// or itself and what is there. ok is false where that does nothing new, restarts is
+// true where sessions would start anew.
+func (v *view) widen(have, want plan.Peer) (peer plan.Peer, ok, restarts bool) {
+	change := v.effect(want)
+	switch {
+	case change.Restarted > 0 || !sameOptions(have, want):
+		return want, false, true
+	case change.Removed == 0:
+		return want, true, false
+	case change.Added == 0:
+		return want, false, false
+	}
+	both := want
+	both.NodeSelector = either(have.NodeSelector, want.NodeSelector)
+	both.PeerSelector = either(have.PeerSelector, want.PeerSelector)
+	change = v.effect(both)
+	return both, change.Removed == 0 && change.Restarted == 0 && change.Added > 0, change.Restarted > 0
+}
+
+// effect is what writing a BGPPeer does to the sessions.
+func (v *view) effect(p plan.Peer) simulate.Change {
+	peers := slices.DeleteFunc(slices.Clone(v.Peers), func(x plan.Peer) bool { return x.Name == p.Name })
+	peers = append(peers, p)
+	slices.SortFunc(peers, func(a, b plan.Peer) int { return strings.Compare(a.Name, b.Name) })
+	return simulate.Compare(v.seating.is, v.configuration(v.Nodes, peers))
+}
+
+// sameOptions: the two differ at most in whom they select.
+func sameOptions(a, b plan.Peer) bool {
+	a.NodeSelector, a.PeerSelector = b.NodeSelector, b.PeerSelector
+	return plan.SamePeer(a, b)
+}
+
+func either(a, b string) string {
+	if a == b {
+		return a
+	}
+	return "(" + a + ") || (" + b + ")"
+}
+
+// putInRacks writes the labels by which clients belong to racks of ours. Each client
+// counts for its rack already, so no session changes.
+func putInRacks(v *view) *Step {
+	if !v.arranged() {
+		return nil
+	}
+	s := &Step{Name: "LabelRacks", Reason: "clients are divided into racks by size"}
+	for _, n := range v.workloads() {
+		if rack, ok := v.seating.Racks[n.Name]; ok && len(s.Actions) < rackBatch {
+			s.Actions = append(s.Actions, plan.SetRack{Node: n.Name, Rack: rack})
+		}
+	}
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	return s
+}
+
+// rackBatch is how many clients one step labels.
+const rackBatch = 100
+
+// clearRacks takes our rack labels away once no BGPPeer asks for them.
+func clearRacks(v *view) *Step {
+	if v.d.Mode == Reflect && (!v.arranged() || v.usesRacks()) {
+		return nil
+	}
+	s := &Step{Name: "ClearRacks", Reason: "no BGPPeer asks for racks any more"}
+	for _, n := range v.Nodes {
+		if n.Rack != "" && len(s.Actions) < rackBatch {
+			s.Actions = append(s.Actions, plan.SetRack{Node: n.Name})
+		}
+	}
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	return s
+}
+
+// usesRacks: a BGPPeer of ours, planned or there, selects by our rack label.
+func (v *view) usesRacks() bool {
+	return slices.ContainsFunc(slices.Concat(v.peers, v.Peers), func(p plan.Peer) bool {
+		return p.Owned && topology.AsksForRack(p)
+	})
+}
+
+// fencedFor is how long Single's BGPPeers have yet to be taken over as they are beside
+// another topology, before the first reflector of that comes.
+func (v *view) fencedFor() time.Duration {
+	if !v.arranged() || v.seating.Kind == v1alpha1.TopologySingle {
+		return 0
+	}
+	have, ok := v.peer(topology.PeerClients)
+	if !ok || v.starting() || have.Written.After(v.now) {
+		return 0
+	}
+	return have.Written.Add(v.quiet).Sub(v.now)
+}

@@ -1,0 +1,124 @@
+package rollout_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// tiered: reflectors have different cluster IDs, so a route may be reflected more than
+// once.
+func (w *world) tiered() bool {
+	id := ""
+	for _, m := range w.nodes {
+		if m.ClusterID != "" && id != "" && m.ClusterID != id {
+			return true
+		}
+		id = max(id, m.ClusterID)
+	}
+	return false
+}
+
+// heard is a route as a node has it: from whom, and by which clusters.
+type heard struct {
+	at, from *machine
+	clusters string // each ID between two spaces
+}
+
+// learn gives all that have a route to origin, and from whom, by BIRD's rules of
+// reflection.
+func (w *world) learn(origin *machine) map[*machine]map[*machine]bool {
+	all := w.sorted()
+	seen, got := map[heard]bool{}, map[*machine]map[*machine]bool{}
+	queue := []heard{{at: origin}}
+	for len(queue) > 0 {
+		h := queue[0]
+		queue = queue[1:]
+		for _, next := range all {
+			if clusters, ok := w.sends(origin, h, next); ok {
+				if n := (heard{next, h.at, clusters}); !seen[n] {
+					if got[next] == nil {
+						got[next] = map[*machine]bool{}
+					}
+					seen[n], got[next][h.at] = true, true
+					queue = append(queue, n)
+				}
+			}
+		}
+	}
+	return got
+}
+
+// sends reports whether the node that has heard a route passes it on to next, and the
+// clusters that it has come through then.
+func (w *world) sends(origin *machine, h heard, next *machine) (string, bool) {
+	if next == h.at || next == h.from || next == origin || !w.session(h.at, next).up {
+		return "", false
+	}
+	clusters, to := h.clusters, h.at.rendered[next.Name]
+	if h.at != origin {
+		from := h.at.rendered[h.from.Name]
+		switch {
+		case w.now.Before(w.muted[h.at.Name]), !from.Client && !to.Client, to.Client && contains(clusters, to.ClusterID):
+			return "", false
+		case from.Client:
+			clusters = with(clusters, from.ClusterID)
+		}
+		if to.Client {
+			clusters = with(clusters, to.ClusterID)
+		}
+	}
+	back := next.rendered[h.at.Name]
+	return clusters, !back.Client || !contains(clusters, back.ClusterID)
+}
+
+func contains(clusters, id string) bool { return strings.Contains(clusters, " "+id+" ") }
+
+func with(clusters, id string) string {
+	if contains(clusters, id) {
+		return clusters
+	}
+	ids := append(strings.Fields(clusters), id)
+	slices.Sort(ids)
+	return " " + strings.Join(ids, " ") + " "
+}
+
+func (w *world) setRack(a plan.SetRack) {
+	m := w.nodes[a.Node]
+	m.Labels = maps.Clone(m.Labels)
+	if m.Labels == nil {
+		m.Labels = map[string]string{}
+	}
+	m.Rack, m.Labels[plan.RackLabel] = a.Rack, a.Rack
+	if a.Rack == "" {
+		delete(m.Labels, plan.RackLabel)
+	}
+}
+
+// moves counts a reflector that changes its seat while nodes depend on it.
+func (w *world) moves(m *machine, a plan.SetReflector) {
+	if m.RoleLabel && m.ClusterID != "" && m.ClusterID != a.ClusterID && !w.bgp.MeshOn() {
+		w.cleared++
+	}
+}
+
+// brings reports whether to has origin's routes from via, whatever way they took there.
+func (w *world) brings(origin, via, to *machine) bool {
+	if w.tiered() {
+		return w.learned(origin)[to][via]
+	}
+	return w.passes(origin, via, to)
+}
+
+// learned is learn, once a second.
+func (w *world) learned(origin *machine) map[*machine]map[*machine]bool {
+	if w.learnedAt != w.now {
+		w.learnedAt, w.known = w.now, map[*machine]map[*machine]map[*machine]bool{}
+	}
+	if w.known[origin] == nil {
+		w.known[origin] = w.learn(origin)
+	}
+	return w.known[origin]
+}

@@ -1,0 +1,76 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+)
+
+// topologySpec is what the object says about the topology.
+func topologySpec(object *v1alpha1.RouteReflectorPool, busy bool) topology.Spec {
+	spec := object.Spec.Topology
+	limit := v1alpha1.MaxClientsDedicated
+	if busy {
+		limit = v1alpha1.MaxClientsShared
+	}
+	return topology.Spec{
+		Kind: spec.Type, ClusterID: spec.ClusterID, Redundancy: int(spec.Redundancy),
+		MaxClients: cmp.Or(int(spec.MaxClientsPerReflector), limit), MaxPaths: int(spec.MaxPathsPerPrefix),
+		RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: spec.ZoneLabel, RackLabel: spec.RackLabel,
+	}
+}
+
+// kindNow is the topology that the reflectors have: on the way from one to another, the
+// larger one.
+func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
+	order := []v1alpha1.TopologyType{
+		"", v1alpha1.TopologySingle, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy,
+	}
+	size := 0
+	for _, n := range nodes {
+		if !n.Marked || !n.RoleLabel {
+			continue
+		}
+		for i, kind := range order {
+			if topology.KindOf(n.Seat) == kind {
+				size = max(size, i)
+			}
+		}
+	}
+	return order[size]
+}
+
+// shape turns the wanted number of reflectors per zone into what the topology takes. A
+// reflector that comes to serve more clients than it should is no reason to stop what
+// works: then problem is set and serious is not.
+func shape(t *turn, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
+	spec = topologySpec(t.object, t.busy())
+	if kind := spec.Kind; t.busy() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
+		return spec, perZone, dedicatedOnly(kind), true
+	}
+	if t.busy() {
+		spec.Kind = v1alpha1.TopologySingle
+	}
+	now := kindNow(t.cluster.Nodes)
+	spec, total, problem := topology.Size(spec.Standing(t.cluster.Nodes, t.cluster.Peers), clients, zones, perZone*len(zones), now)
+	if problem != nil {
+		return spec, perZone, problem, problem.Reason != topology.ReasonTooManyClients || now != spec.Kind
+	}
+	if limit := int(t.object.Spec.Sizing.Max); limit > 0 && total > limit && total > perZone*len(zones) {
+		return spec, perZone, sizingProblem(fmt.Errorf(
+			"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
+			limit, spec.Kind, total, len(clients), len(zones), total)), true
+	}
+	return spec, (total + len(zones) - 1) / max(len(zones), 1), nil, false
+}
+
+func dedicatedOnly(kind v1alpha1.TopologyType) *plan.Problem {
+	return &plan.Problem{
+		Reason: ReasonTopologyNotSupported,
+		Message: fmt.Sprintf("spec.topology.type: %s needs nodes that do nothing but reflect (spec.provider.type: IKS), "+
+			"and here existing nodes reflect, which run workloads as well: use Single", kind),
+	}
+}

@@ -1,0 +1,102 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+	"github.com/rrpool/rrpool/test/e2e/site"
+)
+
+// A cluster moves from one topology to another, grows and shrinks in each, and goes back
+// to the mesh. No packet is lost, and the mesh is never needed in between.
+func TestBetweenTopologies(t *testing.T) {
+	c := start(t, site.Options{MeshPassword: "s3cret"})
+	c.stages([]stage{
+		{"onto Single", migrateDedicated},
+		{"Single to Quorum", move(v1alpha1.TopologyQuorum, 6, 2, 6)},
+		{"a reflector more in each zone", move(v1alpha1.TopologyQuorum, 9, 2, 9)},
+		{"and less", move(v1alpha1.TopologyQuorum, 6, 2, 6)},
+		{"Quorum to Single", move(v1alpha1.TopologySingle, 3, 2, 3)},
+		{"Single to Hierarchy", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
+		{"a reflector more in each rack", move(v1alpha1.TopologyHierarchy, 3, 3, 12)},
+		{"a rack's reflector is lost", loseReflector},
+		{"and one less again", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
+		{"Hierarchy to Single", move(v1alpha1.TopologySingle, 3, 2, 3)},
+		{"Single to MultiCluster", move(v1alpha1.TopologyMultiCluster, 3, 3, 3)},
+		{"back to the mesh", backToMesh},
+	})
+}
+
+// move changes the topology, and how many reflectors it has, and waits until they all sit
+// where they should.
+func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) func(*cluster) {
+	return func(c *cluster) {
+		e := c.begin(string(kind))
+		c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+			spec.Topology.Type, spec.Topology.Redundancy, spec.Sizing.Min = kind, redundancy, sized
+		})
+		c.waitReflectors("the new seats", func(h []string) bool {
+			seats := c.seats()
+			if len(h) != reflectors || len(seats) != reflectors {
+				return false
+			}
+			for _, seat := range seats {
+				if topology.KindOf(seat) != kind {
+					return false
+				}
+			}
+			return true
+		})
+		c.requireMesh(false)
+		require.Empty(c.t, c.meshWrites(e), "the mesh was not needed")
+		c.told(e)
+		c.requireLostNothing(e)
+	}
+}
+
+// seats are the reflectors' seats by node.
+func (c *cluster) seats() map[string]string {
+	c.t.Helper()
+	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{LabelSelector: "rrpool.io/route-reflector"})
+	require.NoError(c.t, err)
+	out := map[string]string{}
+	for i := range list.Items {
+		out[list.Items[i].Name] = list.Items[i].Labels["rrpool.io/route-reflector"]
+	}
+	return out
+}
+
+// loseReflector: the machine of one of a rack's reflectors is shut down, and comes back.
+func loseReflector(c *cluster) {
+	e := c.begin("a rack's reflector is lost")
+	victim := ""
+	for node, seat := range c.seats() {
+		if seat == "rack-us-south-1-1" {
+			victim = node
+		}
+	}
+	require.NotEmpty(c.t, victim)
+	require.NoError(c.t, c.Lab.Shutdown(c.ctx, victim))
+	c.waitFor("it to be missed", func(o *v1alpha1.RouteReflectorPool) bool { return !ready(o) })
+	require.NoError(c.t, c.Lab.PowerOn(c.ctx, victim))
+	c.waitReflectors("all twelve", func(h []string) bool { return len(h) == 12 })
+	require.Empty(c.t, c.meshWrites(e), "the mesh was not needed")
+	c.told(e)
+	c.requireLostNothing(e)
+}
+
+func backToMesh(c *cluster) {
+	e := c.begin("back to the mesh")
+	require.NoError(c.t, c.SetMode(c.ctx, v1alpha1.ModeFullMesh))
+	c.waitFor("the mesh", func(o *v1alpha1.RouteReflectorPool) bool {
+		return o.Status.ObservedGeneration == o.Generation && o.Status.Step.Name == "Steady" && len(c.seats()) == 0
+	})
+	c.requireMesh(true)
+	c.requireLostNothing(e)
+}
