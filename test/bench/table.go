@@ -15,7 +15,7 @@ import (
 )
 
 // quiet is how many cores other programs may keep busy before the report says so.
-const quiet = 0.1
+const quiet = 0.3
 
 // report is the outcome of a run.
 type report struct {
@@ -92,7 +92,7 @@ func (r report) table() string {
 		fmt.Fprintf(&text, "\nHow it grows: the ratio from one size to the next, and the power n^x of the clients that this is\n\n%s\n", r.ratios())
 	}
 	if cores := r.bystanders(); cores > quiet {
-		fmt.Fprintf(&text, "\nOther programs kept up to %.1f cores busy meanwhile, so the times are too long: measure again on a quiet machine.\n", cores)
+		fmt.Fprintf(&text, "\nOther programs kept up to %.1f cores busy meanwhile, so the times may be too long: a quiet machine shows them.\n", cores)
 	}
 	text.WriteString("\nSeconds and bytes are this machine's: another one's differ by a factor. How they grow is BIRD's, and that is what counts.\n")
 	return text.String()
@@ -100,12 +100,15 @@ func (r report) table() string {
 
 func (r report) restarts() string {
 	w := terminal.NewTable()
-	w.AppendHeader(table.Row{"CLIENTS", "SESSIONS UP", "CONVERGED", "BIRD CPU", "ROUTES SENT", "PEAK RSS", "SLOWEST ANSWER", "SESSIONS LOST"})
-	w.SetColumnConfigs(right(8))
+	w.AppendHeader(table.Row{
+		"CLIENTS", "SESSIONS UP", "CONVERGED", "BIRD CPU", "ROUTES SENT", "PEAK RSS", "SLOWEST ANSWER", "SESSIONS LOST", "OTHER PROGRAMS",
+	})
+	w.SetColumnConfigs(right(9))
 	for _, result := range r.Results {
 		w.AppendRow(table.Row{
 			result.Clients, seconds(result.Sessions), seconds(result.Restart.Converged), seconds(result.Restart.CPU),
 			result.Restart.RoutesSent, fmt.Sprintf("%.0f MB", float64(result.PeakMemory)/1e6), seconds(result.SlowestAnswer), result.Lost,
+			fmt.Sprintf("%.1f cores", result.Bystanders),
 		})
 	}
 	return w.Render()

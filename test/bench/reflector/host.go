@@ -82,9 +82,3 @@ func (b *bystanders) cores() (float64, error) {
 	spent, err := b.others()
 	return max(0, (spent-b.spent).Seconds()/time.Since(b.began).Seconds()), err
 }
-
-// comeForward asks for a higher priority, which children inherit. Whoever may not have it is measured all the same.
-func comeForward() {
-	const eager = -10
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, eager)
-}

@@ -87,7 +87,6 @@ func measure(ctx context.Context, options Options) (Result, error) {
 	if err := prepareHost(options.Clients); err != nil {
 		return Result{}, err
 	}
-	comeForward()
 	config, err := configure(ctx, options.Dir, options.Clients)
 	if err != nil {
 		return Result{}, err
