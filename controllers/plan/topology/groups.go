@@ -106,10 +106,17 @@ func natural(a, b string) int {
 	return cmp.Or(plan.TrueFirst(errX == nil, errY == nil), cmp.Compare(x, y), cmp.Compare(a, b))
 }
 
-// largest is the value that most clients have.
-func (c *census) largest() (name string, clients int) {
-	for _, value := range c.names() {
-		if n := c.groups[value].clients; n > clients {
+// largest is the rack with most clients, those without a rack among them: they are in
+// the open one, at first the first.
+func (c *census) largest(spec Spec) (name string, clients int) {
+	names := c.names()
+	open := max(0, slices.IndexFunc(names, func(name string) bool { return slices.Contains(spec.Open, peerName(spec.Kind, name)) }))
+	for i, value := range names {
+		n := c.groups[value].clients
+		if i == open {
+			n += len(c.others)
+		}
+		if n > clients {
 			name, clients = value, n
 		}
 	}
@@ -151,8 +158,8 @@ func fits(spec Spec, zoned *census, zones []string) bool {
 	if spec.Kind == v1alpha1.TopologyQuorum {
 		return quorumFits(spec, zoned, zones)
 	}
-	_, most := zoned.largest()
-	return within(most+len(zoned.others), spec.MaxClients)
+	_, most := zoned.largest(spec)
+	return within(most, spec.MaxClients)
 }
 
 // within: 0 is no limit.

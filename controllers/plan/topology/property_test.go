@@ -1,22 +1,284 @@
 package topology_test
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
+
+func everybody(string) bool { return true }
+
+// settled draws a cluster that has arrived at what is planned, unless that is refused.
+func settled(t *rapid.T) (*world, topology.Layout) {
+	w := drawWorld(t)
+	l, problem := w.settle(rapid.IntRange(1, 9).Draw(t, "sized"))
+	if problem != nil {
+		require.NotEmpty(t, problem.Message)
+		t.Skip(problem.Message)
+	}
+	return w, l
+}
 
 func TestEveryPlanConnectsEverybodyAsDeeplyAsItSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
-		l, problem := w.settle(rapid.IntRange(1, 9).Draw(t, "sized"))
-		if problem != nil {
-			t.Logf("%s", problem.Message)
+		w, l := settled(t)
+		net := w.network()
+		require.Empty(t, net.Unreached(everybody))
+		require.Equal(t, l.Depth, net.Depth(l.Depth+1, isClient))
+		if l.Kind != v1alpha1.TopologySingle {
+			require.GreaterOrEqual(t, l.Depth, min(w.spec.Redundancy, len(w.reflectors)))
+		}
+		for range 5 {
+			lost := rapid.Permutation(w.reflectors).Draw(t, "lost")[:l.Depth-1]
+			require.Empty(t, net.Without(names(lost)...).Unreached(isClient), "without %v", names(lost))
+		}
+	})
+}
+
+func TestEveryPlanSurvivesTheLossOfAZone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, l := settled(t)
+		if len(w.zones) == 1 || w.spec.Redundancy == 1 && (l.Kind == v1alpha1.TopologyHierarchy || l.Kind == v1alpha1.TopologyMultiCluster) {
 			return
 		}
 		net := w.network()
-		require.Empty(t, net.Unreached(func(string) bool { return true }))
-		require.Equal(t, l.Depth, net.Depth(l.Depth+1, isClient))
+		for _, zone := range w.zones {
+			lost := slices.DeleteFunc(slices.Concat(w.clients, w.reflectors), func(n plan.Node) bool { return n.Zone != zone })
+			require.Empty(t, net.Without(names(lost)...).Unreached(isClient), "without zone %s", zone)
+		}
+	})
+}
+
+func TestEveryPlanKeepsTheLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, l := settled(t)
+		net := w.network()
+		counted := 0
+		for _, g := range l.Groups {
+			counted += g.Clients
+		}
+		require.Equal(t, len(w.clients), counted)
+		classes := net.Classes()
+		for _, a := range classes {
+			for _, b := range classes {
+				if a.Reflects {
+					continue // they run no pods, and the prefixes of spines have more
+				}
+				require.LessOrEqual(t, net.Paths(a.Nodes[0], b.Nodes[len(b.Nodes)-1]).Paths, uint64(w.spec.MaxPaths))
+			}
+		}
+		for _, r := range w.reflectors {
+			serves := 0
+			for _, class := range classes {
+				if !class.Reflects && net.Connected(r.Name, class.Nodes[0]) {
+					serves += len(class.Nodes)
+				}
+			}
+			require.LessOrEqual(t, serves, w.spec.MaxClients, r.Seat)
+		}
+		require.LessOrEqual(t, len(l.Peers), len(l.Groups)+1)
+	})
+}
+
+func TestAPlanDependsOnNothingElseAndStays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, l := settled(t)
+		again := w.arrange()
+		require.Empty(t, again.Racks)
+		require.Equal(t, l.Seats, again.Seats)
+		require.Equal(t, l.Groups, again.Groups)
+		require.Equal(t, l.Peers, again.Peers)
+		other := *w
+		other.clients = rapid.Permutation(w.clients).Draw(t, "clients")
+		other.reflectors = rapid.Permutation(w.reflectors).Draw(t, "reflectors")
+		other.zones = rapid.Permutation(w.zones).Draw(t, "zones")
+		require.Equal(t, again, other.arrange())
+	})
+}
+
+// A new node has sessions before the manager knows of it, and nobody else notices it.
+func TestAClientThatJoinsMovesNobody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, l := settled(t)
+		before, seats, keys := w.sessions(), w.perZone, keysOf(w)
+		for range rapid.IntRange(1, 30).Draw(t, "newcomers") {
+			w.drawClient(t, 3, 2)
+		}
+		require.Empty(t, w.network().Unreached(everybody), "before anything is written")
+		next := w.arrange()
+		for _, n := range w.clients {
+			require.False(t, n.Rack != "" && next.Racks[n.Name] != "", "%s changes its rack", n.Name)
+		}
+		if len(next.Groups) != len(l.Groups) || w.size(seats*len(w.zones)) != nil || w.perZone != seats {
+			w.settle(seats * len(w.zones))
+		} else {
+			w.follow(next)
+		}
+		if keysOf(w) != keys || w.spec.Kind != v1alpha1.TopologyHierarchy && w.perZone != seats {
+			t.Skip("divided in another way, or another size")
+		}
+		after := w.sessions()
+		for name, peers := range before {
+			require.Equal(t, peers, after[name], name)
+		}
+	})
+}
+
+// keysOf are the labels that clients are divided by.
+func keysOf(w *world) string {
+	by := ""
+	for _, key := range []string{zoneLabel, rackLabel, plan.RackLabel} {
+		if slices.ContainsFunc(w.peers, func(p plan.Peer) bool { return slices.Contains(wordsOf(p.NodeSelector), key) }) {
+			by += key + " "
+		}
+	}
+	return by
+}
+
+// One more reflector in each zone, or one less, costs a client at most one session that
+// it had, beyond those to a reflector that goes.
+func TestAReflectorMoreOrLessMovesOneSessionOfAClientAtMost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, _ := settled(t)
+		for range 3 {
+			before := w.sessions()
+			if up := rapid.Bool().Draw(t, "more"); up || w.perZone == 1 || w.spec.Kind == v1alpha1.TopologyHierarchy {
+				w.perZone++
+			} else {
+				w.perZone--
+			}
+			w.pool()
+			w.follow(w.arrange())
+			after := w.sessions()
+			there := map[string]bool{}
+			for _, r := range w.reflectors {
+				there[r.Name] = true
+			}
+			for name, peers := range before {
+				lost := slices.DeleteFunc(slices.Clone(peers), func(r string) bool { return !there[r] || slices.Contains(after[name], r) })
+				require.LessOrEqual(t, len(lost), 1, "%s had %v and has %v", name, peers, after[name])
+			}
+		}
+	})
+}
+
+func TestWhoHasASeatKeepsItAndWhoHasAnIDKeepsIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, l := settled(t)
+		ids := map[string]string{}
+		for _, s := range l.Seats {
+			ids[s.Name] = s.ClusterID
+		}
+		gone := rapid.IntRange(0, len(w.reflectors)-1).Draw(t, "gone")
+		zone := w.reflectors[gone].Zone
+		w.reflectors = slices.Delete(slices.Clone(w.reflectors), gone, gone+1)
+		w.reflectors = append(w.reflectors, w.node("reflector", zone))
+		after := w.arrange()
+		for _, n := range w.reflectors[:len(w.reflectors)-1] {
+			if n.Seat == "" || n.Seat == topology.SeatSingle {
+				continue
+			}
+			i := slices.IndexFunc(after.Seats, func(s topology.Seat) bool { return s.Node == n.Name })
+			require.GreaterOrEqual(t, i, 0, n.Seat)
+			require.Equal(t, n.Seat, after.Seats[i].Name)
+		}
+		for _, s := range after.Seats {
+			if l.Kind == v1alpha1.TopologyHierarchy && w.spec.Redundancy > 1 {
+				require.Equal(t, ids[s.Name], s.ClusterID, s.Name)
+			}
+		}
+		if w.spec.Redundancy > 1 {
+			require.Equal(t, l.Peers, after.Peers)
+		}
+	})
+}
+
+// Racks come and go, and no other's cluster ID changes.
+func TestCountingOfClusterIDs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(v1alpha1.TopologyHierarchy, 2)
+		w.spec.ClusterID = rapid.SampledFrom([]string{"244.0.0.1", "255.255.255.253", "0.0.0.1"}).Draw(t, "first")
+		w.spec.RackLabel, w.spec.Redundancy = rackLabel, 2
+		ids := map[string]string{}
+		for range 6 {
+			w.clients = nil
+			for _, rack := range rapid.SliceOfNDistinct(rapid.IntRange(1, 9), 1, 8, rapid.ID[int]).Draw(t, "racks") {
+				for range 4 {
+					n := w.node("client", w.zones[rack%2])
+					n.Labels[rackLabel] = fmt.Sprintf("r%d", rack)
+					w.clients = append(w.clients, n)
+				}
+			}
+			l, problem := w.settle(1)
+			require.Nil(t, problem)
+			now, owner := map[string]string{}, map[string]string{}
+			for _, s := range l.Seats {
+				require.NotEqual(t, "0.0.0.0", s.ClusterID)
+				require.NotEqual(t, w.spec.ClusterID, s.ClusterID)
+				require.Contains(t, []string{"", s.Group}, owner[s.ClusterID])
+				owner[s.ClusterID], now[s.Group] = s.Group, s.ClusterID
+			}
+			for group, id := range now {
+				if had := ids[group]; had != "" && group != "" {
+					require.Equal(t, had, id)
+				}
+			}
+			ids = now
+		}
+	})
+}
+
+// However few seats are filled, in their order, everybody has a route to everybody once
+// each rack and the spines have one.
+func TestSeatsAreFilledInAGoodOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, l := settled(t)
+		first := 1
+		switch l.Kind {
+		case v1alpha1.TopologyHierarchy:
+			first = len(l.Groups)
+			if first > 1 {
+				first++
+			}
+		case v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster:
+			first = len(l.Seats) - l.Depth + 1
+		case v1alpha1.TopologySingle, v1alpha1.TopologyAuto:
+		}
+		filled := rapid.IntRange(min(first, len(l.Seats)), len(l.Seats)).Draw(t, "filled")
+		seated := map[string]bool{}
+		for _, s := range l.Seats[:filled] {
+			seated[s.Node] = true
+		}
+		missing := slices.DeleteFunc(names(w.reflectors), func(name string) bool { return seated[name] })
+		require.Empty(t, w.network().Without(missing...).Unreached(isClient))
+	})
+}
+
+func TestZonesOfRacksAndSpines(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, l := settled(t)
+		if l.Kind != v1alpha1.TopologyHierarchy || len(w.zones) == 1 || w.spec.Redundancy == 1 {
+			return
+		}
+		zones := map[string]map[string]bool{}
+		for _, s := range l.Seats {
+			if zones[s.Group] == nil {
+				zones[s.Group] = map[string]bool{}
+			}
+			i := slices.IndexFunc(w.reflectors, func(n plan.Node) bool { return n.Name == s.Node })
+			require.GreaterOrEqual(t, i, 0, "%s is empty", s.Name)
+			zones[s.Group][w.reflectors[i].Zone] = true
+		}
+		for group, in := range zones {
+			require.GreaterOrEqual(t, len(in), 2, "rack %q: %v", group, slices.Sorted(maps.Keys(in)))
+		}
 	})
 }

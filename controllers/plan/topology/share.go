@@ -58,20 +58,37 @@ func share(zones, perZone int, members []member, quota func(perZone int) int) *s
 
 // grow gives everybody the new seat of each zone, and takes one away from those that
 // then have too many: the busiest, but from each member an old one in one zone only.
+// Whoever still gets more may take one that it did not have before instead of the new,
+// in one zone as well: on the way back that is the one to give up.
 func (s *shares) grow(perZone, quota int) {
-	moved := make([]bool, len(s.members))
+	moved, swapped := make([]bool, len(s.members)), make([]bool, len(s.members))
 	for i := range s.zones {
 		z := (i + perZone) % s.zones
 		s.load[z] = append(s.load[z], len(s.members))
-		for m := range s.members {
+		for j := range s.members {
+			m := (i + j) % len(s.members)
 			s.has[m][z] = append(s.has[m][z], true)
 			for surplus := held(s.has[m][z]) - s.quota(m, z, perZone, quota); surplus > 0; surplus-- {
 				seat := s.busiest(m, z, moved[m])
 				moved[m] = moved[m] || seat != perZone-1
-				s.has[m][z][seat] = false
-				s.load[z][seat]--
+				s.set(m, z, seat, false)
+			}
+			idle := s.idlest(m, z)
+			if s.has[m][z][perZone-1] && !swapped[m] && idle >= 0 && s.load[z][idle] < s.load[z][perZone-1]-1 {
+				swapped[m] = true
+				s.set(m, z, perZone-1, false)
+				s.set(m, z, idle, true)
 			}
 		}
+	}
+}
+
+func (s *shares) set(m, z, seat int, has bool) {
+	s.has[m][z][seat] = has
+	if has {
+		s.load[z][seat]++
+	} else {
+		s.load[z][seat]--
 	}
 }
 
@@ -108,6 +125,17 @@ func (s *shares) busiest(m, z int, moved bool) int {
 	best := newest
 	for seat := newest - 1; seat >= 0 && !moved; seat-- {
 		if s.has[m][z][seat] && s.load[z][seat] > s.load[z][best] {
+			best = seat
+		}
+	}
+	return best
+}
+
+// idlest of the seats that a member does not have in a zone, or -1.
+func (s *shares) idlest(m, z int) int {
+	best := -1
+	for seat, has := range s.has[m][z] {
+		if !has && (best < 0 || s.load[z][seat] < s.load[z][best]) {
 			best = seat
 		}
 	}

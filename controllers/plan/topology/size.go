@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -28,13 +29,14 @@ var kinds = []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQu
 func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) (resolved Spec, total int, problem *plan.Problem) {
 	given, spec, zones := spec, spec.sound(), sound(zones)
 	if spec.Kind == v1alpha1.TopologyAuto {
+		sized = max(sized, spec.Redundancy)
 		spec = automatic(spec, clients, zones, sized, now)
 	}
 	given.Kind = cmp.Or(spec.Kind, v1alpha1.TopologySingle)
 	spec.Kind = given.Kind
 	total, problem = measure(spec, clients, zones, sized)
-	if problem != nil && problem.Reason == ReasonTooManyClients {
-		problem.Message += ": " + remedy(spec, clients, zones, sized)
+	if problem != nil && problem.Reason != ReasonTooManyRacks {
+		problem.Message += ": " + remedy(spec, clients, zones, sized, problem.Reason)
 	}
 	return given, total, problem
 }
@@ -42,7 +44,6 @@ func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha
 // automatic chooses the kind: the first that has no problem. A Quorum is none when it
 // takes more reflectors than a Hierarchy.
 func automatic(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) Spec {
-	sized = max(sized, spec.Redundancy)
 	for i, kind := range kinds {
 		try := spec
 		try.Kind = kind
@@ -107,7 +108,7 @@ func measureTiers(spec Spec, clients []plan.Node, zones []string) (total int, pr
 	if problem := tooManyPaths(spec, paths, total); problem != nil {
 		return total, problem
 	}
-	rack, most := t.largest()
+	rack, most := t.largest(spec)
 	if t.division == bySize {
 		return total, nil // a rack that overflows is full, and the next one open
 	}
@@ -137,17 +138,9 @@ func tooManyPaths(spec Spec, paths uint64, total int) *plan.Problem {
 	if paths > 1e6 {
 		number = "over a million"
 	}
-	advice := map[v1alpha1.TopologyType]string{
-		v1alpha1.TopologySingle: "ask for fewer reflectors in spec.sizing, or set spec.topology.type to Quorum or Hierarchy",
-		v1alpha1.TopologyQuorum: "ask for fewer reflectors in spec.sizing, or set spec.topology.type to Hierarchy",
-		v1alpha1.TopologyMultiCluster: "set spec.topology.type to Single, Quorum or Hierarchy, where paths do not multiply, " +
-			"ask for fewer reflectors in spec.sizing, or lower spec.topology.redundancy",
-		v1alpha1.TopologyHierarchy: "lower spec.topology.redundancy",
-	}[spec.Kind]
 	return &plan.Problem{Reason: ReasonTooManyPaths, Message: fmt.Sprintf(
 		"spec.topology.type: %s with %d reflectors and spec.topology.redundancy %d gives nodes up to %s paths to each prefix, "+
-			"and spec.topology.maxPathsPerPrefix is %d: %s",
-		spec.Kind, total, spec.Redundancy, number, spec.MaxPaths, advice)}
+			"and spec.topology.maxPathsPerPrefix is %d", spec.Kind, total, spec.Redundancy, number, spec.MaxPaths)}
 }
 
 func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
@@ -159,25 +152,20 @@ func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
 		spec.Kind, total, who, clients, spec.MaxClients)}
 }
 
-// remedy names the topology that holds the clients with the fewest reflectors.
-func remedy(spec Spec, clients []plan.Node, zones []string, sized int) string {
-	best, fewest := v1alpha1.TopologyType(""), 0
-	for _, kind := range kinds {
-		try := spec
-		try.Kind = kind
-		total, problem := measure(try, clients, zones, sized)
-		if problem == nil && kind != spec.Kind && (best == "" || total < fewest) {
-			best, fewest = kind, total
-		}
+// remedy names the topology that Auto would choose, and what else helps.
+func remedy(spec Spec, clients []plan.Node, zones []string, sized int, reason string) string {
+	var ways []string
+	other := automatic(spec, clients, zones, sized, "")
+	if total, problem := measure(other, clients, zones, sized); problem == nil {
+		ways = append(ways, fmt.Sprintf("set spec.topology.type to %s, which takes %d reflectors", other.Kind, total))
 	}
-	out := "raise the limit"
-	if best != "" {
-		out = fmt.Sprintf("set spec.topology.type to %s, which takes %d reflectors for them, or raise the limit", best, fewest)
+	if reason == ReasonTooManyPaths && spec.Kind != v1alpha1.TopologySingle {
+		ways = append(ways, "lower spec.topology.redundancy")
 	}
-	if spec.RackLabel != "" && spec.Kind != v1alpha1.TopologySingle {
-		out += fmt.Sprintf(", or leave out spec.topology.rackLabel %s, so that rrpool makes groups that fit", spec.RackLabel)
+	if reason == ReasonTooManyClients && spec.RackLabel != "" && spec.Kind != v1alpha1.TopologySingle {
+		ways = append(ways, "leave out spec.topology.rackLabel "+spec.RackLabel+", so that rrpool makes groups that fit")
 	}
-	return out
+	return strings.Join(append(ways, "raise the limit"), ", or ")
 }
 
 // tooManyRacks: a label whose every value is a group of its own is no rack's.

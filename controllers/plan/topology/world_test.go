@@ -91,12 +91,18 @@ func (w *world) size(sized int) *plan.Problem {
 	return problem
 }
 
-// pool has perZone nodes in each zone: the youngest go, new ones come.
+// pool has perZone nodes in each zone: who has no seat any more goes first, new ones come.
 func (w *world) pool() {
+	seated := map[string]int{}
+	for i, s := range w.arrange().Seats {
+		seated[s.Node] = len(w.reflectors) + i
+	}
 	var out []plan.Node
 	for _, z := range w.zones {
 		there := slices.DeleteFunc(slices.Clone(w.reflectors), func(n plan.Node) bool { return n.Zone != z })
-		slices.SortFunc(there, func(a, b plan.Node) int { return cmp.Or(plan.TrueFirst(a.RoleLabel, b.RoleLabel), cmp.Compare(seatNumber(a), seatNumber(b))) })
+		slices.SortFunc(there, func(a, b plan.Node) int {
+			return cmp.Or(plan.TrueFirst(seated[a.Name] > 0, seated[b.Name] > 0), cmp.Compare(seated[a.Name], seated[b.Name]))
+		})
 		for len(there) < w.perZone {
 			n := w.node("reflector", z)
 			n.Pooled = true
@@ -105,12 +111,6 @@ func (w *world) pool() {
 		out = append(out, there[:w.perZone]...)
 	}
 	w.reflectors = out
-}
-
-func seatNumber(n plan.Node) int {
-	number := 0
-	_, _ = fmt.Sscan(n.Seat[strings.LastIndexByte(n.Seat, '-')+1:], &number)
-	return number
 }
 
 func (w *world) arrange() topology.Layout {
@@ -148,6 +148,10 @@ func (w *world) settle(sized int) (topology.Layout, *plan.Problem) {
 	w.pool()
 	l := w.arrange()
 	w.follow(l)
+	for next := w.arrange(); !slices.EqualFunc(l.Peers, next.Peers, plan.SamePeer) || len(next.Racks) > 0; next = w.arrange() {
+		l = next
+		w.follow(l)
+	}
 	return l, problem
 }
 
@@ -175,7 +179,9 @@ func (w *world) sessions() map[string][]string {
 			}
 		}
 		for _, n := range class.Nodes {
-			out[n] = peers
+			if isClient(n) {
+				out[n] = peers
+			}
 		}
 	}
 	return out
@@ -211,3 +217,5 @@ func (w *world) drawClient(t *rapid.T, racks, skew int) {
 	}
 	w.clients = append(w.clients, n)
 }
+
+func wordsOf(selector string) []string { return strings.Fields(selector) }

@@ -1,0 +1,159 @@
+package topology_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/projectcalico/calico/libcalico-go/lib/selector"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+)
+
+// With Calico's own parser: each client is in exactly one group, and no two BGPPeers match
+// the same node and peer (whose winner Calico does not define).
+func TestSelectorsExcludeEachOtherAndCoverEverybody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, l := settled(t)
+		require.Len(t, slices.DeleteFunc(slices.Clone(l.Groups), func(g topology.Group) bool { return !g.Open }), 1)
+		counts := map[string]int{}
+		for _, n := range w.clients {
+			var in []string
+			for _, g := range l.Groups {
+				if parsed(t, g.Selector).Evaluate(n.Labels) {
+					in = append(in, g.Name)
+				}
+			}
+			require.Len(t, in, 1, "%s with %v", n.Name, n.Labels)
+			counts[in[0]]++
+		}
+		for _, g := range l.Groups {
+			require.Equal(t, counts[g.Name], g.Clients, g.Name)
+		}
+		requireOnePeerEach(t, l.Peers, append(sample(w.clients), w.reflectors...))
+	})
+}
+
+func parsed(t require.TestingT, text string) *selector.Selector {
+	s, err := selector.Parse(text)
+	require.NoError(t, err, text)
+	return s
+}
+
+// sample are some nodes of each kind of labels.
+func sample(nodes []plan.Node) []plan.Node {
+	seen := map[string]int{}
+	return slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool {
+		key := fmt.Sprint(n.Labels)
+		seen[key]++
+		return seen[key] > 2
+	})
+}
+
+func requireOnePeerEach(t require.TestingT, peers []plan.Peer, nodes []plan.Node) {
+	winner := map[[2]string]string{}
+	for _, p := range peers {
+		from, to := parsed(t, p.NodeSelector), parsed(t, p.PeerSelector)
+		for _, a := range nodes {
+			for _, b := range nodes {
+				if from.Evaluate(a.Labels) && to.Evaluate(b.Labels) {
+					require.Empty(t, winner[[2]string{a.Name, b.Name}], "%s: from %s to %s", p.Name, a.Name, b.Name)
+					winner[[2]string{a.Name, b.Name}] = p.Name
+				}
+			}
+		}
+	}
+}
+
+// While a cluster moves from one topology to another both stand side by side.
+func TestPeersOfDifferentTopologiesNeverMatchTheSamePair(t *testing.T) {
+	var peers []plan.Peer
+	var nodes []plan.Node
+	for _, kind := range everyKind {
+		w := newWorld(kind, 2).join(2)
+		w.made = 100 * len(nodes)
+		w.settle(6)
+		if kind == v1alpha1.TopologySingle {
+			w.peers = topology.Fenced(roleLabel, topology.Session{})
+			nodes = append(nodes, w.clients...)
+		}
+		peers, nodes = append(peers, w.peers...), append(nodes, w.reflectors...)
+	}
+	requireOnePeerEach(t, peers, nodes)
+	seen := map[string]bool{}
+	for _, p := range peers {
+		require.False(t, seen[p.Name], p.Name)
+		seen[p.Name] = true
+	}
+}
+
+func TestFencedPeersRenderSinglesSessions(t *testing.T) {
+	w := newWorld(v1alpha1.TopologySingle, 3).join(3)
+	w.settle(3)
+	before := w.sessions()
+	w.peers = topology.Fenced(roleLabel, topology.Session{})
+	require.Equal(t, before, w.sessions())
+	require.Empty(t, w.network().Unreached(everybody))
+}
+
+// Labels are written by others: whatever they hold, names are valid and nobody gets out
+// of a selector.
+func TestStrangeLabels(t *testing.T) {
+	long := "a-very-long-rack-name-that-is-a-valid-label-value-of-63-letters"
+	require.Len(t, long, 63)
+	for name, tc := range map[string]struct {
+		value string
+		group bool
+	}{
+		"upper case, dots and underscores": {"Row_7.Rack-B", true},
+		"as long as can be":                {long, true},
+		"what looks like our hash":         {"0123456789abcdef", true},
+		"a spine's name":                   {"spine-1", true},
+		"a quote":                          {`x"} || all() || k in {"x`, false},
+		"a brace":                          {"x}", false},
+		"no text":                          {"", false},
+		"a space":                          {"a b", false},
+		"a dash at its end":                {"a-", false},
+		"too long":                         {long + "x", false},
+		"another script":                   {"стойка", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, kind := range everyKind[1:] {
+				w := newWorld(kind, 2).join(6)
+				w.spec.RackLabel, w.spec.Redundancy, w.spec.MaxPaths = rackLabel, 2, 1000
+				for i := range w.clients {
+					w.clients[i].Labels[rackLabel] = []string{"plain", "other", tc.value}[i%3]
+				}
+				l, problem := w.settle(5)
+				require.Nil(t, problem)
+				has := slices.ContainsFunc(l.Groups, func(g topology.Group) bool { return g.Name == tc.value && g.Name != "" })
+				require.Equal(t, tc.group, has)
+				for _, s := range l.Seats {
+					require.Regexp(t, regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`), s.Name)
+					require.Equal(t, kind, topology.KindOf(s.Name))
+				}
+				for _, p := range l.Peers {
+					require.Regexp(t, regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`), p.Name)
+					parsed(t, p.NodeSelector)
+				}
+				requireOnePeerEach(t, l.Peers, append(w.clients, w.reflectors...))
+				require.Empty(t, w.network().Unreached(isClient))
+			}
+		})
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for seat, want := range map[string]v1alpha1.TopologyType{
+		"": v1alpha1.TopologySingle, "true": v1alpha1.TopologySingle, "quorum-a-1": v1alpha1.TopologyQuorum,
+		"multi-a-1": v1alpha1.TopologyMultiCluster, "rack-7-1": v1alpha1.TopologyHierarchy, "spine-1": v1alpha1.TopologyHierarchy,
+		"yes": "",
+	} {
+		require.Equal(t, want, topology.KindOf(seat), seat)
+	}
+}
