@@ -29,12 +29,15 @@ type wire struct {
 
 // words on the line: clients × reflectors where every client has a session with each.
 func (w wire) words(n *Network) string {
-	pairs := w.group.Clients * w.reflectors
-	switch w.Expected {
+	each := w.reflectors
+	if w.group.Each > 0 { // as many for each client, but not the same
+		each = w.Expected / max(w.group.Clients, 1)
+	}
+	switch pairs := w.group.Clients * each; w.Expected {
 	case pairs:
-		return joined(fmt.Sprintf("%s × %d sessions", grouped(w.group.Clients), w.reflectors), n.soMany(w.Sessions))
+		return joined(fmt.Sprintf("%s × %d sessions", grouped(w.group.Clients), each), n.soMany(w.Sessions))
 	case 2 * pairs:
-		return joined(fmt.Sprintf("%s × %d × 2 sessions", grouped(w.group.Clients), w.reflectors), n.soMany(w.Sessions))
+		return joined(fmt.Sprintf("%s × %d × 2 sessions", grouped(w.group.Clients), each), n.soMany(w.Sessions))
 	}
 	return n.sessions(w.Sessions)
 }
@@ -131,56 +134,68 @@ type ring struct {
 	// total counts each once, byZone those with an end in the zone.
 	total  Sessions
 	byZone []Sessions
-	// complete: each reflector has a session with each other.
-	complete bool
+	// complete: each reflector has a session with each other. tiered: each spine has one with
+	// each of the others, and there is no other.
+	complete, tiered bool
 }
 
 func (n *Network) ring() ring {
 	home := n.home()
 	out := ring{byZone: make([]Sessions, len(n.Zones))}
-	links := 0
+	links, across := 0, 0
 	for _, l := range n.Links {
 		if l.Reflector == "" {
 			continue
 		}
 		links++
 		a, b := home[l.Reflector], home[l.To]
+		if (n.Zones[a].Kind == spineFrame) != (n.Zones[b].Kind == spineFrame) {
+			across++
+		}
 		out.total.add(l.Sessions)
 		out.byZone[a].add(l.Sessions)
 		if a != b {
 			out.byZone[b].add(l.Sessions)
 		}
 	}
-	all := 0
+	all, spines := 0, 0
 	for _, zone := range n.Zones {
 		all += len(zone.Reflectors)
+		if zone.Kind == spineFrame {
+			spines = len(zone.Reflectors)
+		}
 	}
 	out.complete = links == all*(all-1)/2
+	out.tiered = across == links && links == spines*(all-spines)
 	return out
 }
 
 // words about all sessions between reflectors.
 func (r ring) words(n *Network) string {
-	if r.complete {
+	switch {
+	case r.complete:
 		return "reflectors each with each: " + n.sessions(r.total)
+	case r.tiered:
+		return "spines with all reflectors of the racks: " + n.sessions(r.total)
 	}
 	return "between reflectors: " + n.sessions(r.total)
 }
 
 // panelWords head the reflectors of a zone.
 func (n *Network) panelWords(zone int, r ring) string {
-	roles := 0
-	for _, one := range n.Zones[zone].Reflectors {
-		if one.Role {
-			roles++
-		}
+	frame, what := n.Zones[zone], "reflector"
+	if frame.Kind == spineFrame {
+		what = "spine"
 	}
-	text := count(roles, "reflector")
-	if roles == 0 && len(n.Zones[zone].Reflectors) > 0 {
-		text = "no reflector"
+	text := count(roles(frame.Reflectors), what)
+	if roles(frame.Reflectors) == 0 && len(frame.Reflectors) > 0 {
+		text = "no " + what
 		if n.coming {
 			text += " yet"
 		}
+	}
+	if id := frame.commonID(); id != "" {
+		text += ", cluster ID " + id
 	}
 	if with := r.byZone[zone]; with.Expected > 0 && n.Live && n.of(with) != up {
 		text += fmt.Sprintf(", to reflectors %s/%s up", grouped(with.Established), grouped(with.Expected))

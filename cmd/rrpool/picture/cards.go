@@ -135,7 +135,7 @@ func (s *sheet) panel(i int, p place) {
 	if with := s.ring.byZone[i]; with.Expected > 0 {
 		s.busTaps = append(s.busTaps, tap{
 			y: (p.panel + p.bottom) / 2, state: s.of(with),
-			title: zoneName(s.Zones[i].Name) + ", sessions with reflectors: " + s.sessions(with),
+			title: s.Zones[i].title() + ", sessions with reflectors: " + s.sessions(with),
 		})
 	}
 }

@@ -36,6 +36,9 @@ func (s *sheet) measureCards() {
 	s.cardWidth = widthOf("no clients", fontSize)
 	lines := 1
 	for i, zone := range s.Zones {
+		if len(zone.Groups) == 0 {
+			s.cardWidth = max(s.cardWidth, widthOf(zone.clientless(), fontSize)-2*padding)
+		}
 		for j, g := range zone.Groups {
 			s.cardWidth = max(s.cardWidth, widthOf(s.howMany(g.Clients), fontSize+2))
 			for _, l := range s.lines(g) {

@@ -72,6 +72,29 @@ func TestThePicturesOfTheDocs(t *testing.T) {
 	}
 }
 
+// Those of the topologies, on pages of their own, are what a reader gets.
+func TestThePicturesOfTheTopologies(t *testing.T) {
+	for kind, flags := range map[string]string{
+		"single":       "--nodes 500 --zones 3 --reflectors 3",
+		"quorum":       "--nodes 2000 --zones 3 --topology quorum --reflectors 9",
+		"hierarchy":    "--nodes 5000 --zones 3 --topology hierarchy",
+		"multicluster": "--nodes 500 --zones 3 --topology multicluster --reflectors 3",
+	} {
+		name := "topology-" + kind + ".svg"
+		path := filepath.Join(docs, "pictures", name)
+		args := append([]string{"topology"}, strings.Fields(flags)...)
+		got := ask(t, args...)
+		require.Zero(t, got.Code, got.Err)
+		if flag.Lookup("update").Value.String() == "true" {
+			require.NoError(t, os.WriteFile(path, []byte(got.Out), 0o600))
+		}
+		want, err := os.ReadFile(path)
+		require.NoError(t, err, "go test -update draws it")
+		require.Equal(t, string(want), got.Out, name)
+		require.Contains(t, docsPage(t), "[`rrpool topology "+flags+"`](pictures/"+name+")")
+	}
+}
+
 // The docs name no flag that is not, and each format and word of the legend.
 func TestWhatTheDocsName(t *testing.T) {
 	page, help := docsPage(t), ask(t, "topology", "--help").Out

@@ -79,7 +79,7 @@ func dot(n *Network) string {
 
 func (w *dotWriter) zone(n *Network, i int, zone Zone) {
 	w.open("subgraph cluster_zone_%d", i)
-	w.put(`graph [style=rounded, color="#b9c2cb", label=%s]`, dotText(zoneName(zone.Name)))
+	w.put(`graph [style=rounded, color="#b9c2cb", label=%s]`, dotText(zone.title()))
 	for j, g := range zone.Groups {
 		lines := []string{n.howMany(g.Clients)}
 		for _, l := range n.lines(g) {
@@ -135,6 +135,10 @@ func (w *dotWriter) hubs(n *Network) {
 		w.put("ring [shape=ellipse, style=solid, label=%s]", dotText(r.words(n)))
 		for zone, with := range r.byZone {
 			if with.Expected > 0 {
+				if n.Zones[zone].Kind == spineFrame { // on the other side of the ring
+					w.put("ring -- %s [lhead=cluster_reflectors_%d, %s]", middle(n, zone), zone, dotEdge(n.of(with)))
+					continue
+				}
 				w.put("%s -- ring [ltail=cluster_reflectors_%d, %s]", middle(n, zone), zone, dotEdge(n.of(with)))
 			}
 		}

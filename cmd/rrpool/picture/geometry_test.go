@@ -192,12 +192,14 @@ func anyNetwork(t *rapid.T) Network {
 	ends := []Link{}
 	var reflectors []string
 	for i := range rapid.IntRange(0, 7).Draw(t, "zones") {
-		zone := Zone{Name: fmt.Sprint(anyName.Draw(t, "zone"), i)}
+		zone := Zone{Name: fmt.Sprint(anyName.Draw(t, "zone"), i), Kind: rapid.SampledFrom([]frameKind{zoneFrame, rackFrame, spineFrame}).Draw(t, "kind")}
 		for j := range rapid.IntRange(0, 8).Draw(t, "reflectors") {
 			r := Reflector{
 				Name: fmt.Sprint(anyName.Draw(t, "reflector"), i, "-", j), Role: rapid.Bool().Draw(t, "role"),
 				ClusterID: rapid.SampledFrom([]string{"", "244.0.0.1", "255.255.255.255"}).Draw(t, "id"),
 				Detail:    rapid.OneOf(rapid.Just(""), anyName).Draw(t, "detail"),
+				Seat:      rapid.OneOf(rapid.Just(""), anyName).Draw(t, "seat"),
+				Zone:      rapid.OneOf(rapid.Just(""), anyName).Draw(t, "reflector's zone"),
 			}
 			zone.Reflectors = append(zone.Reflectors, r)
 			reflectors = append(reflectors, r.Name)
@@ -208,6 +210,8 @@ func anyNetwork(t *rapid.T) Network {
 			g := Group{
 				ID: fmt.Sprint(i, "/", j), All: number.Draw(t, "all"), Some: number.Draw(t, "some"), None: number.Draw(t, "none"),
 				NotKnown: number.Draw(t, "unknown"), NotReady: number.Draw(t, "not ready"),
+				Names: rapid.SliceOfN(anyName, 0, 2).Draw(t, "names"), Zones: rapid.SliceOfN(anyName, 0, 2).Draw(t, "group's zones"),
+				Each: rapid.IntRange(0, 3).Draw(t, "each"),
 			}
 			g.Clients = g.All + g.Some + g.None + g.NotKnown
 			zone.Groups = append(zone.Groups, g)

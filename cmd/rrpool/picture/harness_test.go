@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -212,6 +213,80 @@ func quorum() observed {
 	return o
 }
 
+// arranged is a cluster of a topology as rrpool leaves it, all sessions Established. The
+// nodes of the pool are called as in cluster.
+func arranged(kind v1alpha1.TopologyType, w wish) (observed, error) {
+	var err error
+	if w.object, err = crd.Default(); err != nil {
+		return observed{}, err
+	}
+	w.object.Spec.Topology.Type = kind
+	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS, coming: true}
+	zones := w.zoneNames()
+	spec, perZone, err := w.size(zones)
+	if err != nil {
+		return observed{}, err
+	}
+	w.arrange(&o, spec, zones, perZone)
+	for i := range o.Nodes {
+		if n := &o.Nodes[i]; n.Pooled {
+			n.Name = fmt.Sprintf("10.240.%d.%d", i%len(zones), 200+i)
+		} else {
+			n.Name = fmt.Sprintf("10.241.%d.%d", i/200, i%200)
+		}
+	}
+	o.report()
+	return o, nil
+}
+
+func object(t *testing.T, kind v1alpha1.TopologyType) *v1alpha1.RouteReflectorPool {
+	t.Helper()
+	out, err := crd.Default()
+	require.NoError(t, err)
+	out.Spec.Topology.Type = kind
+	return out
+}
+
+// brokenTiers is a Hierarchy in trouble: a spine is not Ready, another one has no session
+// with a reflector of the first rack, and that reflector misses two clients.
+func brokenTiers() (observed, error) {
+	o, err := arranged(v1alpha1.TopologyHierarchy, wish{nodes: 60, zones: 3})
+	if err != nil {
+		return o, err
+	}
+	seats := map[string]string{}
+	for _, n := range o.Nodes {
+		seats[n.Seat] = n.Name
+	}
+	o.change(seats["spine-3"], func(n *plan.Node) { n.Ready = false })
+	o.cut(seats["spine-2"], seats["rack-zone-1-1"])
+	missed := 0
+	for _, n := range o.Nodes {
+		if !n.Pooled && n.Zone == "zone-1" && missed < 2 {
+			o.cut(seats["rack-zone-1-1"], n.Name)
+			missed++
+		}
+	}
+	return o, nil
+}
+
+// changing is a cluster on the way from Single to a Hierarchy: the third reflectors do
+// not have their seats yet, and clients still peer with them all.
+func changing() (observed, error) {
+	o, err := arranged(v1alpha1.TopologyHierarchy, wish{nodes: 30, zones: 3})
+	if err != nil {
+		return o, err
+	}
+	for i := range o.Nodes {
+		if n := &o.Nodes[i]; strings.HasSuffix(n.Seat, "-3") {
+			n.Seat, n.ClusterID, n.Labels[role] = topology.SeatSingle, "244.0.0.1", topology.SeatSingle
+		}
+	}
+	o.Peers = append(o.Peers, topology.Fenced(role, topology.Session{})...)
+	o.step = "AwaitSessions"
+	return o, nil
+}
+
 // racks are many zones, in one of which something is wrong.
 func racks() observed {
 	var names []string
@@ -272,11 +347,39 @@ var scenesOnce = sync.OnceValues(func() (map[string]Network, error) {
 	}
 	for name, w := range map[string]wish{
 		"invented-500":   {object: object, nodes: 500, zones: 3},
-		"invented-large": {object: object, nodes: 5000, zones: 3, reflectors: 33},
+		"invented-large": {object: object, nodes: 2000, zones: 3, reflectors: 33},
 	} {
 		if out[name], err = invent(w); err != nil {
 			return nil, err
 		}
 	}
+	for name, arrange := range seated {
+		o, err := arrange()
+		if err != nil {
+			return nil, err
+		}
+		out[name] = live(o)
+	}
 	return out, nil
 })
+
+// seated are clusters of the topologies in which reflectors differ.
+var seated = map[string]func() (observed, error){
+	"topology-quorum": func() (observed, error) {
+		return arranged(v1alpha1.TopologyQuorum, wish{nodes: 90, zones: 3, reflectors: 9})
+	},
+	"topology-quorum-by-size": func() (observed, error) {
+		return arranged(v1alpha1.TopologyQuorum, wish{nodes: 300, zones: 3, racks: 30, reflectors: 15})
+	},
+	"topology-multicluster": func() (observed, error) {
+		return arranged(v1alpha1.TopologyMultiCluster, wish{nodes: 90, zones: 3, reflectors: 3})
+	},
+	"topology-hierarchy": func() (observed, error) {
+		return arranged(v1alpha1.TopologyHierarchy, wish{nodes: 5000, zones: 3, racks: 10, reflectors: 33})
+	},
+	"topology-hierarchy-by-size": func() (observed, error) {
+		return arranged(v1alpha1.TopologyHierarchy, wish{nodes: 6000, zones: 2})
+	},
+	"topology-hierarchy-failing": brokenTiers,
+	"topology-changing":          changing,
+}

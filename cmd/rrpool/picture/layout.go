@@ -104,7 +104,7 @@ func draw(n *Network) drawing {
 func (n *Network) describe() string {
 	text, ring := n.Subtitle+". "+n.meshLine()+".", n.ring()
 	for i, zone := range n.Zones {
-		text += fmt.Sprintf(" %s: %s", zoneName(zone.Name), n.panelWords(i, ring))
+		text += fmt.Sprintf(" %s: %s", zone.title(), n.panelWords(i, ring))
 		for _, g := range zone.Groups {
 			text += ", " + n.howMany(g.Clients)
 			for _, l := range n.lines(g) {
@@ -153,12 +153,12 @@ func (s *sheet) band(i int, y float64) float64 {
 		at += s.cardHeight(i, j) + cardGap
 	}
 	if len(zone.Groups) == 0 {
-		s.write("no clients", s.cardX, at+ascent*fontSize, s.cardWidth, fontSize, "soft")
+		s.write(zone.clientless(), s.cardX, at+ascent*fontSize, s.cardWidth, fontSize, "soft")
 	}
 	p := place{top: y, height: heading + high + padding, panel: top + (high-right)/2}
 	p.bottom = p.panel + right
 	s.panel(i, p)
-	s.write(zoneName(zone.Name), s.cardX, y+21, s.nameRoom(), fontSize+2, "ink strong")
+	s.write(zone.title(), s.cardX, y+21, s.nameRoom(), fontSize+2, "ink strong")
 	s.Back = append(s.Back, shape{s.bandX, y, s.bandWidth, p.height, 8, "band"})
 	s.zones = append(s.zones, p)
 	return y + p.height

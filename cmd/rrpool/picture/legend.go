@@ -1,6 +1,9 @@
 package picture
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // footer writes the legend and the notes, and gives where they end.
 func (s *sheet) footer(y float64) float64 {
@@ -62,7 +65,11 @@ func (s *sheet) hasIdle() bool {
 func (s *sheet) notes() []string {
 	var out []string
 	if len(s.ends) > 0 {
-		out = append(out, "A line is all BGP sessions of a group of clients with a zone's reflectors: clients × reflectors.")
+		what := "zone"
+		if slices.ContainsFunc(s.Zones, func(z Zone) bool { return z.Kind == rackFrame }) {
+			what = "rack"
+		}
+		out = append(out, "A line is all BGP sessions of a group of clients with a "+what+"'s reflectors: clients × reflectors.")
 	}
 	if len(s.Zones) == 0 {
 		out = append(out, nothing)

@@ -2,12 +2,12 @@ package picture
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // observed is a cluster as it was looked at.
@@ -20,6 +20,8 @@ type observed struct {
 	// coming: somebody wants route reflectors, so that nodes of the pool without the role
 	// are about to get it.
 	coming bool
+	// planned: nobody has looked at the sessions, because there are none yet.
+	planned bool
 }
 
 // scene sorts the nodes of a cluster.
@@ -47,7 +49,10 @@ func live(o observed) Network {
 	}
 	var strange []string
 	s.peering, strange = peeringOf(o.Peers, s.members, s.clients)
-	n := Network{Cluster: o.name, Live: true, Mesh: s.mesh(), Title: "BGP topology of cluster " + o.name, coming: o.coming}
+	n := Network{
+		Cluster: o.name, Live: !o.planned, Topology: kindsOf(s.members), Mesh: s.mesh(),
+		Title: "BGP topology of cluster " + o.name, coming: o.coming,
+	}
 	s.addMembers(&n)
 	s.addGroups(&n)
 	s.addPairs(&n)
@@ -101,11 +106,17 @@ func (s *scene) mesh() Mesh {
 }
 
 func (s *scene) addMembers(n *Network) {
-	for _, node := range s.members {
-		zone := n.zone(node.Zone)
-		zone.Reflectors = append(zone.Reflectors, Reflector{
-			Name: node.Name, ClusterID: node.ClusterID, Role: node.ClusterID != "", Detail: s.detail(node),
-		})
+	for i, node := range s.members {
+		kind, name := s.frameOf(node, i)
+		r := Reflector{Name: node.Name, ClusterID: node.ClusterID, Role: node.ClusterID != "", Detail: s.detail(node)}
+		if kind != zoneFrame {
+			r.Zone = node.Zone
+		}
+		if topology.KindOf(node.Seat) != v1alpha1.TopologySingle {
+			r.Seat = node.Seat
+		}
+		frame := n.frame(kind, name)
+		frame.Reflectors = append(frame.Reflectors, r)
 	}
 }
 
@@ -128,86 +139,14 @@ func (s *scene) detail(n plan.Node) string {
 	return strings.Join(out, ", ")
 }
 
-// zone finds the zone of that name, or makes it.
-func (n *Network) zone(name string) *Zone {
-	i := slices.IndexFunc(n.Zones, func(z Zone) bool { return z.Name == name })
+// frame finds the frame of that kind and name, or makes it.
+func (n *Network) frame(kind frameKind, name string) *Zone {
+	i := slices.IndexFunc(n.Zones, func(z Zone) bool { return z.Kind == kind && z.Name == name })
 	if i < 0 {
 		i = len(n.Zones)
-		n.Zones = append(n.Zones, Zone{Name: name})
+		n.Zones = append(n.Zones, Zone{Name: name, Kind: kind})
 	}
 	return &n.Zones[i]
-}
-
-// addGroups puts the clients of a zone that peer with the same reflectors together, those
-// of the pool apart.
-func (s *scene) addGroups(n *Network) {
-	type key struct {
-		zone, with string
-		pooled     bool
-	}
-	groups, links := map[key]*Group{}, map[key]map[int]*Sessions{}
-	for i, client := range s.clients {
-		k := key{client.Zone, s.peering.with(i), s.dedicated(client)}
-		if groups[k] == nil {
-			groups[k], links[k] = &Group{Pooled: k.pooled}, map[int]*Sessions{}
-		}
-		s.addClient(groups[k], links[k], i)
-	}
-	keys := make([]key, 0, len(groups))
-	for k := range groups {
-		keys = append(keys, k)
-	}
-	// The pool comes last. The more reflectors, the earlier; the names decide the rest.
-	last := map[bool]int{true: 1}
-	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(cmp.Compare(a.zone, b.zone), cmp.Compare(last[a.pooled], last[b.pooled]),
-			-cmp.Compare(len(links[a]), len(links[b])), cmp.Compare(a.with, b.with))
-	})
-	numbers := map[string]int{}
-	for _, k := range keys {
-		numbers[k.zone]++
-		g := groups[k]
-		g.ID = fmt.Sprintf("%s/%d", zoneName(k.zone), numbers[k.zone])
-		zone := n.zone(k.zone)
-		zone.Groups = append(zone.Groups, *g)
-		for member, sum := range links[k] {
-			n.Links = append(n.Links, Link{Group: g.ID, To: s.members[member].Name, Sessions: *sum})
-		}
-	}
-}
-
-// addClient counts a client, and its sessions by reflector.
-func (s *scene) addClient(g *Group, links map[int]*Sessions, i int) {
-	client, all := s.clients[i], Sessions{}
-	g.Clients++
-	if !client.Ready {
-		g.NotReady++
-	}
-	for member := range s.members {
-		with := s.sessions(s.members[member], client, s.peering.clients[member][i])
-		if with.Expected == 0 {
-			continue
-		}
-		if links[member] == nil {
-			links[member] = &Sessions{}
-		}
-		links[member].add(with)
-		all.add(with)
-	}
-	switch all.state() {
-	case up:
-		g.All++
-	case partial:
-		g.Some++
-	case down0:
-		g.None++
-	case unknown:
-		g.NotKnown++
-	default:
-		if !s.BGP.MeshOn() {
-			g.None++
-		}
-	}
 }
 
 // addPairs adds the sessions that reflectors have with each other.
@@ -223,6 +162,9 @@ func (s *scene) addPairs(n *Network) {
 
 func (s *scene) subtitle(n *Network) string {
 	parts := []string{n.size()}
+	if n.Topology != "" && n.Topology != string(v1alpha1.TopologySingle) {
+		parts = append(parts, "topology "+n.Topology)
+	}
 	if ids := n.clusterIDs(); len(ids) == 1 {
 		parts = append(parts, "cluster ID "+ids[0])
 	}

@@ -120,7 +120,7 @@ func (w *mermaidWriter) end() {
 func (w *mermaidWriter) groups(n *Network) {
 	for i, zone := range n.Zones {
 		for j, g := range zone.Groups {
-			lines := []string{zoneName(zone.Name), n.howMany(g.Clients)}
+			lines := []string{zone.title(), n.howMany(g.Clients)}
 			for _, l := range n.lines(g) {
 				lines = append(lines, l.text)
 			}
@@ -134,7 +134,7 @@ func (w *mermaidWriter) reflectors(n *Network) {
 		if len(zone.Reflectors) == 0 {
 			continue
 		}
-		w.open("subgraph reflectors%d[%s]", i, mermaidText(zoneName(zone.Name)+": "+n.panelWords(i, n.ring())))
+		w.open("subgraph reflectors%d[%s]", i, mermaidText(zone.title()+": "+n.panelWords(i, n.ring())))
 		w.put("direction LR")
 		for j, r := range zone.Reflectors {
 			w.put("reflector%d_%d[%s]:::%s", i, j, mermaidText(r.Name, n.chipText(r), n.detailOf(r)), w.class(n.of(r.Sessions)))
@@ -186,7 +186,11 @@ func (w *mermaidWriter) hubs(n *Network) {
 		w.put("ring{{%s}}", mermaidText(r.words(n)))
 		for zone, with := range r.byZone {
 			if with.Expected > 0 {
-				w.link(fmt.Sprintf("reflectors%d", zone), "ring", "", n.of(with))
+				from, to := fmt.Sprintf("reflectors%d", zone), "ring"
+				if n.Zones[zone].Kind == spineFrame { // on the other side of the ring
+					from, to = to, from
+				}
+				w.link(from, to, "", n.of(with))
 			}
 		}
 	}

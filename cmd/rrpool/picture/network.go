@@ -19,8 +19,12 @@ type Network struct {
 	// Cluster is the context that was read, empty for a network that somebody thinks of.
 	Cluster string `json:"cluster,omitempty"`
 	// Live: the sessions were looked at. Otherwise they are planned.
-	Live  bool   `json:"live"`
-	Mesh  Mesh   `json:"mesh"`
+	Live bool `json:"live"`
+	// Topology that the seats of the reflectors make: "Single", or on the way from one to
+	// another "Quorum and Single".
+	Topology string `json:"topology,omitempty"`
+	Mesh     Mesh   `json:"mesh"`
+	// Zones are the frames, which in a Hierarchy are racks.
 	Zones []Zone `json:"zones"`
 	// Links with at least one session, from a group of clients or a reflector to a reflector.
 	Links []Link `json:"links"`
@@ -40,9 +44,11 @@ type Mesh struct {
 	Sessions int `json:"sessions"`
 }
 
-// Zone holds what is in one zone; its name is empty for nodes without one.
+// Zone holds what is in one zone; its name is empty for nodes without one. Or it is a
+// rack of a Hierarchy, or the spines.
 type Zone struct {
 	Name       string      `json:"name"`
+	Kind       frameKind   `json:"kind,omitempty"`
 	Reflectors []Reflector `json:"reflectors,omitempty"`
 	Groups     []Group     `json:"groups,omitempty"`
 }
@@ -51,18 +57,31 @@ type Zone struct {
 type Reflector struct {
 	Name      string `json:"name"`
 	ClusterID string `json:"clusterID,omitempty"`
+	// Seat in the topology, where seats differ, and the zone, where the frame is none.
+	Seat string `json:"seat,omitempty"`
+	Zone string `json:"zone,omitempty"`
 	// Role: it reflects. Detail says what else there is to know ("not Ready").
 	Role   bool   `json:"role"`
 	Detail string `json:"detail,omitempty"`
 	// Sessions are those of all its links.
 	Sessions
+
+	// idSaid: the frame says its cluster ID.
+	idSaid bool
 }
 
-// Group are the clients of a zone that peer with the same reflectors.
+// Group are the clients of a zone or rack that peer with the same reflectors, or where
+// these would be too many groups, with as many in each zone.
 type Group struct {
-	// ID is unique in the network.
-	ID      string `json:"id"`
-	Clients int    `json:"clients"`
+	// ID is unique in the network. Names are those of the topology's groups that its
+	// clients are of, and Zones the zones that they are in where the frame is none.
+	ID      string   `json:"id"`
+	Names   []string `json:"groups,omitempty"`
+	Zones   []string `json:"zones,omitempty"`
+	Clients int      `json:"clients"`
+	// Each is how many reflectors each client peers with, where they are not the same for
+	// all, else 0.
+	Each int `json:"each,omitempty"`
 	// Pooled: they are the nodes of the dedicated pool that are not to reflect now.
 	Pooled bool `json:"pooled,omitempty"`
 	// NotReady counts the clients that Kubernetes calls so.
@@ -135,13 +154,16 @@ func (n *Network) arrange() {
 	slices.SortFunc(n.Links, func(a, b Link) int {
 		return cmp.Or(natural(a.Reflector, b.Reflector), natural(a.Group, b.Group), natural(a.To, b.To))
 	})
-	slices.SortFunc(n.Zones, func(a, b Zone) int { return natural(a.Name, b.Name) })
+	slices.SortFunc(n.Zones, compareZones)
 	for i := range n.Zones {
 		zone := &n.Zones[i]
-		slices.SortFunc(zone.Reflectors, func(a, b Reflector) int { return natural(a.Name, b.Name) })
+		slices.SortFunc(zone.Reflectors, func(a, b Reflector) int {
+			return cmp.Or(natural(a.Seat, b.Seat), natural(a.Name, b.Name))
+		})
 		slices.SortFunc(zone.Groups, func(a, b Group) int { return natural(a.ID, b.ID) })
 		for j := range zone.Reflectors {
 			zone.Reflectors[j].Sessions = sums[zone.Reflectors[j].Name]
+			zone.Reflectors[j].idSaid = zone.commonID() != ""
 		}
 	}
 	slices.Sort(n.Notes)

@@ -42,16 +42,23 @@ type peering struct {
 	// clients and members are, for each member, the families that it has sessions in
 	// with each client, and each other member.
 	clients, members [][]families
+	// racks and groups of the nodes, members first and then clients, as far as the
+	// BGPPeers name them.
+	racks, groups []string
 	// outside are the BGPPeers that lead out of the cluster.
 	outside []string
 }
 
 // peeringOf also gives a sentence for each BGPPeer that cannot be understood.
 func peeringOf(peers []plan.Peer, members, clients []plan.Node) (peering, []string) {
-	p := peering{clients: table(len(members), len(clients)), members: table(len(members), len(members))}
+	all := slices.Concat(members, clients)
+	p := peering{
+		clients: table(len(members), len(clients)), members: table(len(members), len(members)),
+		racks: make([]string, len(all)), groups: make([]string, len(all)),
+	}
 	var strange []string
 	for _, peer := range peers {
-		e, common, err := endsOf(peer, slices.Concat(members, clients))
+		e, common, err := endsOf(peer, all)
 		switch {
 		case err != nil:
 			strange = append(strange, fmt.Sprintf("BGPPeer %s: %v: its sessions are not drawn", peer.Name, err))
@@ -59,9 +66,26 @@ func peeringOf(peers []plan.Peer, members, clients []plan.Node) (peering, []stri
 			p.outside = append(p.outside, peer.Name)
 		default:
 			p.join(e, common, members, clients)
+			p.name(peer, e)
 		}
 	}
 	return p, strange
+}
+
+// name notes which nodes the BGPPeer of a group is for.
+func (p *peering) name(peer plan.Peer, e ends) {
+	name, rack := groupNamed(peer)
+	if name == "" {
+		return
+	}
+	for i := range p.groups {
+		if e.from[i] {
+			p.groups[i] = name
+		}
+		if rack && (e.from[i] || e.to[i]) {
+			p.racks[i] = name
+		}
+	}
 }
 
 func table(rows, columns int) [][]families {

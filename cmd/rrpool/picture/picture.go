@@ -19,10 +19,10 @@ import (
 // pictureFlags are the flags of `rrpool topology`.
 type pictureFlags struct {
 	survey.Flags
-	set                      *pflag.FlagSet
-	nodes, zones, reflectors terminal.Count
-	file, outputFile         string
-	output                   *terminal.Choice
+	set                             *pflag.FlagSet
+	nodes, zones, reflectors, racks terminal.Count
+	file, outputFile                string
+	topology, output                *terminal.Choice
 }
 
 // New makes the command.
@@ -31,6 +31,8 @@ func New(s terminal.Streams) *cobra.Command {
 		nodes:      terminal.Count{Least: 1, Most: 100000},
 		zones:      terminal.Count{Least: 1, Most: 100},
 		reflectors: terminal.Count{Least: 1, Most: 1000},
+		racks:      terminal.Count{Least: 1, Most: 200},
+		topology:   terminal.NewChoice("single", "quorum", "hierarchy", "multicluster", "auto"),
 		output:     terminal.NewChoice("svg", "dot", "mermaid", "json", "html"),
 	}
 	cmd := &cobra.Command{
@@ -39,14 +41,17 @@ func New(s terminal.Streams) *cobra.Command {
 		Long: `Draws the zones of a cluster with their route reflectors and clients, and the BGP sessions between them with
 their states. Clients are drawn as groups with a count, so the picture stays readable with thousands of nodes.
 
+A frame is a zone; in a Hierarchy it is a rack, with the spines that join the racks above them.
+
 Without flags it looks at the cluster of the kubeconfig. With --nodes it draws a cluster that you think of, and
-needs none: as large as the default sizing makes it, or the one of the RouteReflectorPool given with -f, or with as
-many --reflectors as you say.
+needs none: of the topology that you say, as large as the default sizing makes it, or the one of the
+RouteReflectorPool given with -f, or with as many --reflectors as you say.
 
 The same network gives the same picture, byte for byte.`,
 		Example: `  rrpool topology --output-file topology.svg
   rrpool topology -o mermaid
   rrpool topology --nodes 500 --zones 3 -o html --output-file topology.html
+  rrpool topology --nodes 5000 --zones 3 --topology hierarchy --output-file topology.svg
   rrpool topology -f pool.yaml --nodes 500 -o dot | dot -Tpdf > topology.pdf`,
 		Args: terminal.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
@@ -60,13 +65,15 @@ func (f *pictureFlags) register(cmd *cobra.Command) {
 	f.set.SortFlags = false
 	f.set.Var(&f.nodes, "nodes", "draw a cluster of that many nodes, without those of a dedicated pool; no cluster is asked")
 	f.set.Var(&f.zones, "zones", "zones of that cluster; default: those in the file, else 1")
-	f.set.Var(&f.reflectors, "reflectors", "reflectors of that cluster, all zones together; default: what the sizing gives")
-	f.set.StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose sizing counts; - for standard input")
+	f.topology.Register(cmd, "topology", "", "its topology: single, quorum, hierarchy, multicluster or auto; default: that of the file")
+	f.set.Var(&f.racks, "racks", "racks that its nodes are labelled with; default: none")
+	f.set.Var(&f.reflectors, "reflectors", "reflectors of that cluster, all zones together; default: what sizing and topology give")
+	f.set.StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
 	f.output.Register(cmd, "output", "o", "format: svg, dot, mermaid, json or html")
 	f.set.StringVar(&f.outputFile, "output-file", "", "write to this file instead of standard output")
 	f.Register(f.set)
 	none := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)
-	for _, flag := range []string{"nodes", "zones", "reflectors"} {
+	for _, flag := range []string{"nodes", "zones", "racks", "reflectors"} {
 		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, none))
 	}
 }
@@ -106,12 +113,15 @@ func (f *pictureFlags) network(cmd *cobra.Command, s terminal.Streams) (Network,
 	if err != nil {
 		return Network{}, err
 	}
-	return invent(wish{object: object, nodes: f.nodes.Value, zones: f.zones.Value, reflectors: f.reflectors.Value})
+	if f.given("topology") {
+		object.Spec.Topology.Type = plans[f.topology.Value]
+	}
+	return invent(wish{object: object, nodes: f.nodes.Value, zones: f.zones.Value, reflectors: f.reflectors.Value, racks: f.racks.Value})
 }
 
 // check refuses flags that do not go together.
 func (f *pictureFlags) check() error {
-	alone := []string{"zones", "reflectors", "filename"}
+	alone := []string{"zones", "topology", "racks", "reflectors", "filename"}
 	clusters := []string{"kubeconfig", "context", "namespace"}
 	given := func(flag string) bool { return f.given(flag) }
 	if f.given("nodes") {

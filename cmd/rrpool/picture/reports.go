@@ -49,6 +49,9 @@ func count1(s state) Sessions {
 // seen is what a reflector reports about its session with an address. The last word of
 // one that is not Ready may be long out of date, and a blank report says nothing.
 func (s *scene) seen(reflector plan.Node, addr netip.Addr) state {
+	if s.planned {
+		return planned
+	}
 	report, ok := s.Statuses[reflector.Name]
 	if !ok || !reflector.Ready || !report.Cleared.IsZero() && len(report.Sessions) == 0 {
 		return unknown

@@ -52,12 +52,12 @@ func (s *sheet) curve(e end, y float64) {
 	half := (from + to) / 2
 	d := fmt.Sprintf("M%g %gH%gC%g %g %g %g %g %g", round(s.wordsX), round(e.y), round(from),
 		round(half), round(e.y), round(half), round(y), round(to), round(y))
-	s.Wires = append(s.Wires, path{D: d, Class: "wire-" + looks[s.of(e.Sessions)].name, Title: s.wireTitle(e, zoneName(s.Zones[e.zones[0]].Name))})
+	s.Wires = append(s.Wires, path{D: d, Class: "wire-" + looks[s.of(e.Sessions)].name, Title: s.wireTitle(e, s.Zones[e.zones[0]].title())})
 }
 
 // wireTitle is what a pointer over the wire shows.
 func (s *sheet) wireTitle(e end, to string) string {
-	return fmt.Sprintf("%s of %s with %s of %s: %s", count(e.group.Clients, "client"), zoneName(s.Zones[e.zone].Name),
+	return fmt.Sprintf("%s of %s with %s of %s: %s", count(e.group.Clients, "client"), s.Zones[e.zone].title(),
 		count(e.reflectors, "reflector"), to, s.sessions(e.Sessions))
 }
 
@@ -124,5 +124,5 @@ func (s *sheet) branch(zone int, y float64) {
 	from := (p.panel + p.bottom) / 2
 	half := (s.trunkX() + s.panelX) / 2
 	d := fmt.Sprintf("M%g %gC%g %g %g %g %g %g", s.trunkX(), round(from), round(half), round(from), round(half), round(y), round(s.panelX), round(y))
-	s.Wires = append(s.Wires, path{D: d, Class: "wire-" + looks[s.of(sum)].name, Title: zoneName(s.Zones[zone].Name) + ": " + s.sessions(sum)})
+	s.Wires = append(s.Wires, path{D: d, Class: "wire-" + looks[s.of(sum)].name, Title: s.Zones[zone].title() + ": " + s.sessions(sum)})
 }

@@ -2,6 +2,7 @@ package picture
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -90,6 +91,12 @@ func clean(text string) string {
 // lines of a group besides its number of clients, each with the state it tells of.
 func (n *Network) lines(g Group) []line {
 	var out []line
+	if words := n.groupWords(g); words != "" {
+		out = append(out, line{idle, words})
+	}
+	if len(g.Zones) > 0 {
+		out = append(out, line{idle, "in " + few(g.Zones, "zone")})
+	}
 	if g.Pooled {
 		out = append(out, line{idle, "in the pool, without the role"})
 	}
@@ -109,7 +116,9 @@ func (n *Network) lines(g Group) []line {
 			}
 		}
 	}
-	if with, all := n.peersOf(g), n.reflectors(); with > 0 && with < all {
+	if with, all := n.peersOf(g); g.Each > 0 {
+		out = append(out, line{idle, fmt.Sprintf("each with %d of %s", g.Each, count(all, "reflector"))})
+	} else if with > 0 && with < all {
 		out = append(out, line{idle, fmt.Sprintf("with %d of %s", with, count(all, "reflector"))})
 	}
 	if g.NotReady > 0 {
@@ -124,26 +133,62 @@ type line struct {
 	text  string
 }
 
-// peersOf counts the reflectors that a group peers with.
-func (n *Network) peersOf(g Group) int {
-	with := 0
+// groupWords name the groups of the topology that clients are of, where the frame does
+// not say it.
+func (n *Network) groupWords(g Group) string {
+	for _, zone := range n.Zones {
+		if len(g.Names) == 1 && g.Names[0] == zone.Name && slices.ContainsFunc(zone.Groups, func(o Group) bool { return o.ID == g.ID }) {
+			return ""
+		}
+	}
+	return few(g.Names, "group")
+}
+
+// few names one thing, and counts several.
+func few(names []string, what string) string {
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return what + " " + names[0]
+	}
+	return count(len(names), what)
+}
+
+// peersOf counts the reflectors that a group peers with, and those that there are: in a
+// rack those of the rack, as long as it peers with no other.
+func (n *Network) peersOf(g Group) (with, all int) {
+	home, racks := n.home(), map[int]bool{}
 	for _, l := range n.Links {
 		if l.Group == g.ID {
 			with++
+			racks[home[l.To]] = true
 		}
 	}
-	return with
+	for zone := range racks {
+		if len(racks) == 1 && n.Zones[zone].Kind == rackFrame {
+			return with, roles(n.Zones[zone].Reflectors)
+		}
+	}
+	return with, n.reflectors()
+}
+
+// roles counts those that reflect.
+func roles(reflectors []Reflector) int {
+	out := 0
+	for _, r := range reflectors {
+		if r.Role {
+			out++
+		}
+	}
+	return out
 }
 
 // reflectors counts those in the role.
 func (n *Network) reflectors() int {
 	all := 0
 	for _, zone := range n.Zones {
-		for _, r := range zone.Reflectors {
-			if r.Role {
-				all++
-			}
-		}
+		all += roles(zone.Reflectors)
 	}
 	return all
 }
@@ -175,13 +220,20 @@ func (n *Network) size() string {
 		without += len(zone.Reflectors)
 	}
 	without -= all
-	switch {
-	case all == 0:
+	if all == 0 {
 		return "no reflectors, " + n.howMany(n.clients()+without)
-	case without == 0:
-		return count(all, "reflector") + ", " + n.howMany(n.clients())
 	}
-	return fmt.Sprintf("%s, %s, %s without the role", count(all, "reflector"), n.howMany(n.clients()), count(without, "node"))
+	text := count(all, "reflector")
+	for _, zone := range n.Zones {
+		if spines := roles(zone.Reflectors); zone.Kind == spineFrame && spines > 0 {
+			text += fmt.Sprintf(" (%s)", count(spines, "spine"))
+		}
+	}
+	text += ", " + n.howMany(n.clients())
+	if without > 0 {
+		text += fmt.Sprintf(", %s without the role", count(without, "node"))
+	}
+	return text
 }
 
 // nothing is said instead of a picture of nothing.
@@ -218,11 +270,29 @@ func (n *Network) chipText(r Reflector) string {
 }
 
 // detailOf is what else is to be said about a reflector; its cluster ID where there are
-// several.
+// several, unless its frame says it.
 func (n *Network) detailOf(r Reflector) string {
-	id := ""
-	if len(n.clusterIDs()) > 1 && r.ClusterID != "" {
+	id, seat, zone := "", r.Seat, ""
+	if len(n.clusterIDs()) > 1 && r.ClusterID != "" && !r.idSaid {
 		id = "cluster ID " + r.ClusterID
 	}
-	return joined(id, r.Detail)
+	if seat == r.Name {
+		seat = ""
+	}
+	if r.Zone != "" {
+		zone = zoneName(r.Zone)
+	}
+	return joined(seat, zone, id, r.Detail)
+}
+
+// commonID is the cluster ID that all reflectors of a rack have, or all spines, "" for none.
+func (z Zone) commonID() string {
+	if z.Kind == zoneFrame || len(z.Reflectors) == 0 {
+		return ""
+	}
+	id := z.Reflectors[0].ClusterID
+	if slices.ContainsFunc(z.Reflectors, func(r Reflector) bool { return r.ClusterID != id }) {
+		return ""
+	}
+	return id
 }
