@@ -13,6 +13,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
 	"github.com/rrpool/rrpool/cmd/rrpool/migrate"
 	"github.com/rrpool/rrpool/cmd/rrpool/picture"
+	"github.com/rrpool/rrpool/cmd/rrpool/simulation"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/cmd/rrpool/takeover"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
@@ -57,7 +58,7 @@ func New(called string, s terminal.Streams) *cobra.Command {
 	}
 	root.AddCommand(
 		check.New(s), forecast.New(s), migrate.New(s), migrate.NewRollback(s), status.New(s), cost.New(s),
-		picture.New(s), takeover.New(s), bundle.New(s), newVersion(s),
+		picture.New(s), simulation.New(s), takeover.New(s), bundle.New(s), newVersion(s),
 	)
 	return root
 }
