@@ -185,8 +185,8 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 	open := ""
 	if c.division == bySize {
 		served := divided(spec, c, reflectors)
-		for n := range sizeGroups {
-			c.open(strconv.Itoa(n + 1))
+		for _, name := range sizeNames() {
+			c.open(name)
 		}
 		var serving []string
 		if served {
@@ -197,6 +197,15 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 	l.divide(spec, s, c, open, sh.seats)
 	l.Depth = depth(l.Groups, spec.Kind)
 	return l
+}
+
+// sizeNames are the groups by size.
+func sizeNames() []string {
+	out := make([]string, sizeGroups)
+	for i := range out {
+		out[i] = strconv.Itoa(i + 1)
+	}
+	return out
 }
 
 // divided reports whether clients are served by groups of their size already.

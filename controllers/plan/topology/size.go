@@ -76,7 +76,7 @@ func measure(spec Spec, clients []plan.Node, zones []string, sized int) (total i
 	switch spec.Kind {
 	case v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster:
 		c := divide(spec, clients, zones)
-		if problem := tooManyRacks(spec, c, len(c.groups), 0, 0); problem != nil {
+		if problem := tooManyRacks(spec, c, len(c.groups), 0, len(clients)); problem != nil {
 			return perZone * len(zones), problem
 		}
 		enough, _ := fewest(spec, c, zones, perZone)
@@ -123,8 +123,12 @@ func paths(sh *sharing) uint64 {
 	if sh.kind == v1alpha1.TopologyQuorum {
 		return uint64(sh.each) //nolint:gosec // G115: a count
 	}
-	groups := []Group{{Seats: sh.seats("")}}
-	for _, name := range sh.names() {
+	var groups []Group
+	names := append(sh.names(), "")
+	if sh.division == bySize {
+		names = sizeNames()
+	}
+	for _, name := range names {
 		groups = append(groups, Group{Seats: sh.seats(name)})
 	}
 	return pathsInMesh(groups, len(sh.zones)*sh.perZone)
