@@ -65,7 +65,7 @@ func (f *pictureFlags) register(cmd *cobra.Command) {
 	f.set.SortFlags = false
 	f.set.Var(&f.nodes, "nodes", "draw a cluster of that many nodes, without those of a dedicated pool; no cluster is asked")
 	f.set.Var(&f.zones, "zones", "zones of that cluster; default: those in the file, else 1")
-	f.topology.Register(cmd, "topology", "", "its topology: single, quorum, hierarchy, multicluster or auto; default: that of the file")
+	f.topology.Register(cmd, "topology", "", "its topology: single, quorum, hierarchy, multicluster or auto; it counts before that of the file")
 	f.set.Var(&f.racks, "racks", "racks that its nodes are labelled with; default: none")
 	f.set.Var(&f.reflectors, "reflectors", "reflectors of that cluster, all zones together; default: what sizing and topology give")
 	f.set.StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
