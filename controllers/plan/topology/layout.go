@@ -105,7 +105,7 @@ const (
 //
 // Clients are divided by the label that the spec names. Where it names none, by zone, or
 // by plan.RackLabel if there are not two zones, or they do not fit.
-func Arrange(spec Spec, s Session, clients []plan.Node, reflectors []plan.Node, zones []string, perZone int) Layout {
+func Arrange(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
 	spec, zones, perZone = spec.sound(), sound(zones), max(perZone, 1)
 	switch spec.Kind {
 	case v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster:

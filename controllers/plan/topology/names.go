@@ -41,6 +41,15 @@ func seatPlace(prefix, seat string) string {
 	return place[:dash]
 }
 
+// seatNumber is the number at the end of a seat's name, 0 for none.
+func seatNumber(seat string) int {
+	n, err := strconv.Atoi(seat[strings.LastIndexByte(seat, '-')+1:])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // peerName of the BGPPeer of a group of clients.
 func peerName(kind v1alpha1.TopologyType, group string) string {
 	if group == "" {

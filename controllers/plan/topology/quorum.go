@@ -170,7 +170,7 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 			l.Seats = append(l.Seats, Seat{Name: seatName(prefixes[spec.Kind], z, n), ClusterID: spec.ClusterID})
 		}
 	}
-	l.sit(reflectors, func(i int, free map[string][]plan.Node) string { return zones[i%len(zones)] })
+	l.sit(reflectors, func(i int, _ map[string][]plan.Node) string { return zones[i%len(zones)] })
 	reflector := startsWith(spec.RoleLabel, prefixes[spec.Kind])
 	name := PeerQuorumReflectors
 	if spec.Kind == v1alpha1.TopologyMultiCluster {

@@ -89,7 +89,7 @@ func measure(spec Spec, clients []plan.Node, zones []string, sized int) (total i
 	}
 	total = perZone * len(zones)
 	return total, cmp.Or(
-		tooManyPaths(spec, uint64(total), total), //nolint:gosec // G115: a count
+		tooManyPaths(spec, uint64(total), total),
 		tooManyClients(spec, total, len(clients), "each of them"),
 	)
 }
@@ -103,7 +103,7 @@ func measureTiers(spec Spec, clients []plan.Node, zones []string) (total int, pr
 	}
 	paths := uint64(t.perRack) //nolint:gosec // G115: a count
 	if t.spines > 0 {
-		paths *= paths * uint64(t.spines) //nolint:gosec // G115: a count
+		paths *= paths * uint64(t.spines)
 	}
 	if problem := tooManyPaths(spec, paths, total); problem != nil {
 		return total, problem
@@ -144,7 +144,8 @@ func tooManyPaths(spec Spec, paths uint64, total int) *plan.Problem {
 	}
 	return &plan.Problem{Reason: ReasonTooManyPaths, Message: fmt.Sprintf(
 		"spec.topology.type: %s with %d reflectors and spec.topology.redundancy %d gives nodes up to %s paths to each prefix, "+
-			"and spec.topology.maxPathsPerPrefix is %d", spec.Kind, total, spec.Redundancy, number, spec.MaxPaths)}
+			"and spec.topology.maxPathsPerPrefix is %d", spec.Kind, total, spec.Redundancy, number, spec.MaxPaths,
+	)}
 }
 
 func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
@@ -153,7 +154,8 @@ func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
 	}
 	return &plan.Problem{Reason: ReasonTooManyClients, Message: fmt.Sprintf(
 		"spec.topology.type: in %s with %d reflectors, %s would serve %d clients, and spec.topology.maxClientsPerReflector is %d",
-		spec.Kind, total, who, clients, spec.MaxClients)}
+		spec.Kind, total, who, clients, spec.MaxClients,
+	)}
 }
 
 // remedy names the topology that Auto would choose, and what else helps.

@@ -130,6 +130,7 @@ func preference(kind v1alpha1.TopologyType, a, b plan.Node, lost func(plan.Node)
 		plan.TrueFirst(a.Marked && !lost(a), b.Marked && !lost(b)),
 		plan.TrueFirst(spare(a), spare(b)),
 		plan.TrueFirst(a.Ready, b.Ready),
+		cmp.Compare(seatNumber(a.Seat), seatNumber(b.Seat)),
 		a.Created.Compare(b.Created),
 		cmp.Compare(a.Name, b.Name),
 	)

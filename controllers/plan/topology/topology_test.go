@@ -38,6 +38,9 @@ func TestChoose(t *testing.T) {
 		return n
 	}
 	marked := func(n *plan.Node) { n.Marked = true }
+	seat := func(name string) func(*plan.Node) {
+		return func(n *plan.Node) { n.Marked, n.Seat = true, name }
+	}
 	older := func(n *plan.Node) { n.Created = now.Add(-time.Hour) }
 	down := func(n *plan.Node) { n.Ready = false }
 	for name, tc := range map[string]struct {
@@ -52,6 +55,7 @@ func TestChoose(t *testing.T) {
 		"one that is away for a moment does": {nodes: []plan.Node{node("a", "1"), node("b", "1", marked, down)}, want: []string{"b"}},
 		"Ready ones come first":              {nodes: []plan.Node{node("a", "1", older, down), node("b", "1")}, want: []string{"b"}},
 		"the oldest come first":              {nodes: []plan.Node{node("a", "1"), node("b", "1", older)}, want: []string{"b"}},
+		"the first seats come first":         {nodes: []plan.Node{node("a", "1", older, seat("quorum-1-2")), node("b", "1", seat("quorum-1-1"))}, want: []string{"b"}},
 		"only the wanted zones":              {nodes: []plan.Node{node("a", "1"), node("b", "2")}, zones: []string{"2"}, want: []string{"b"}},
 		"workload nodes never":               {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Pooled = false })}},
 		"nodes on their way out never":       {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Deleting = true })}},
