@@ -35,9 +35,17 @@ func (v *view) needsSeats() bool {
 		return false
 	}
 	kind := v.d.Topology.Kind
-	return v.d.Mode == Reflect && kind != "" && kind != v1alpha1.TopologySingle ||
+	return v.d.Mode == Reflect && kind != "" && kind != v1alpha1.TopologySingle || v.isFenced() ||
 		slices.ContainsFunc(v.holders, func(n plan.Node) bool { return topology.KindOf(n.Seat) != v1alpha1.TopologySingle }) ||
 		slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Rack != "" })
+}
+
+// isFenced: Single's BGPPeers are as they have to be beside another topology.
+func (v *view) isFenced() bool {
+	return slices.ContainsFunc(topology.Fenced(v.d.RoleLabel, v.session()), func(p plan.Peer) bool {
+		have, ok := v.peer(p.Name)
+		return ok && have.PeerSelector == p.PeerSelector
+	})
 }
 
 // arrange gives every reflector its seat, and makes the two networks.
@@ -53,6 +61,10 @@ func (v *view) arrange() {
 		}
 	}
 	v.seating = a
+	if v.d.Mode == Reflect { // nodes of the pool that the layout has no seat for stay without a role
+		v.wanted = slices.DeleteFunc(v.wanted, func(n plan.Node) bool { return a.seats[n.Name].Node == "" })
+		v.total = len(layout.Seats)
+	}
 	v.peers = v.fenced(layout)
 	a.is = v.configuration(v.Nodes, v.Peers)
 	a.goal = v.configuration(v.seated(), v.peers)
