@@ -94,3 +94,17 @@ func BenchmarkMultiCluster(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkDepth(b *testing.B) {
+	for name, s := range map[string]*sketch{
+		"Hierarchy/5000": hierarchyOf(5000), "Hierarchy/50000": hierarchyOf(50000),
+		"MultiCluster/11": subsets(11, ownIDs, ring(11, 3)...), "Quorum/13": subsets(13, oneID, ring(13, 8)...),
+	} {
+		b.Run(name, func(b *testing.B) {
+			n := s.configuration().Network(up)
+			for b.Loop() {
+				require.Equal(b, 3, n.Depth(3, func(node string) bool { return node[0] == 'c' || node[0] == 'd' }))
+			}
+		})
+	}
+}

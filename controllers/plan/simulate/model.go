@@ -35,6 +35,8 @@ type Model struct {
 
 	versions []version
 	watches  map[string]watch
+	// unread: the last version is yet to be made.
+	unread bool
 	// changes counts those of nodes and configuration, latest is what was last computed.
 	changes int
 	latest  *moment
@@ -71,6 +73,7 @@ func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
 	m.sort()
 	m.changed()
 	m.versions[0].from = time.Time{}
+	m.read()
 	return m
 }
 
@@ -78,7 +81,10 @@ func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
 func (m *Model) Now() time.Time { return m.now }
 
 // Advance lets time pass.
-func (m *Model) Advance(d time.Duration) { m.now = m.now.Add(d) }
+func (m *Model) Advance(d time.Duration) {
+	m.read()
+	m.now = m.now.Add(d)
+}
 
 func (m *Model) sort() {
 	slices.SortFunc(m.nodes, func(a, b plan.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -88,20 +94,32 @@ func (m *Model) sort() {
 	}
 }
 
-// changed lets all nodes take over what the datastore says now.
+// changed lets all nodes take over what the datastore says once this moment is over.
 func (m *Model) changed() {
 	m.changes++
-	v := version{from: m.now.Add(Lag), because: m.because, alive: make(map[string]bool, len(m.nodes)), reports: map[string][]reported{}}
-	v.Configuration = NewConfiguration(m.scope.RoleLabel, m.nodes, m.bgp, m.sortedPeers())
-	for _, n := range m.nodes {
-		v.alive[n.Name] = n.Ready && n.SpeaksBGP()
-	}
+	m.unread = true
+	v := version{from: m.now.Add(Lag), because: m.because}
 	if last := len(m.versions) - 1; last >= 0 && m.versions[last].from.Equal(v.from) {
 		m.versions[last] = v
 		return
 	}
 	m.versions = append(m.versions, v)
 	m.forget()
+}
+
+// read makes the last version of what the datastore says. That nobody needs it before
+// time passes lets thousands of changes at one moment cost as much as one.
+func (m *Model) read() {
+	if !m.unread {
+		return
+	}
+	m.unread = false
+	v := &m.versions[len(m.versions)-1]
+	v.Configuration = NewConfiguration(m.scope.RoleLabel, m.nodes, m.bgp, m.sortedPeers())
+	v.reports, v.alive = map[string][]reported{}, make(map[string]bool, len(m.nodes))
+	for _, n := range m.nodes {
+		v.alive[n.Name] = n.Ready && n.SpeaksBGP()
+	}
 }
 
 // memory is how long the model remembers what was configured: nothing waits longer for
