@@ -157,7 +157,8 @@ func (b *bench) restart(ctx context.Context) error {
 	b.result.Restart = figures
 	b.result.Sessions = b.crowd.established.since().Sub(began).Seconds()
 	b.result.PeakMemory, err = b.bird.peakMemory()
-	b.options.Progress("%d clients have every prefix after %.1f s", b.options.Clients, figures.Converged)
+	b.options.Progress("%d clients have every prefix after %.1f s (BIRD: %.1f s of CPU, %.0f MB, slowest answer %.1f s)",
+		b.options.Clients, figures.Converged, figures.CPU, float64(b.result.PeakMemory)/1e6, b.result.SlowestAnswer)
 	return err
 }
 
