@@ -202,12 +202,12 @@ func TestLabelsWrittenHalfWayMoveNobody(t *testing.T) {
 		}
 		w.joinAll(rapid.IntRange(1, 40).Draw(t, "newcomers"))
 		before := w.sessions()
-		for range 30 {
+		for range 10 {
 			l := w.arrange()
 			if len(l.Racks) == 0 {
 				break
 			}
-			some := slices.Sorted(maps.Keys(l.Racks))[:rapid.IntRange(1, min(9, len(l.Racks))).Draw(t, "written")]
+			some := slices.Sorted(maps.Keys(l.Racks))[:rapid.IntRange(1, min(15, len(l.Racks))).Draw(t, "written")]
 			maps.DeleteFunc(l.Racks, func(name, _ string) bool { return !slices.Contains(some, name) })
 			seats := w.reflectors
 			w.follow(l)
