@@ -54,8 +54,8 @@ type TopologySpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MaxClientsPerReflector int32 `json:"maxClientsPerReflector,omitempty"`
-	// MaxPathsPerPrefix is the greatest number of paths to one prefix that a node may
-	// get to hold. A topology that makes more is refused.
+	// MaxPathsPerPrefix is the greatest number of paths to one client's prefix that a
+	// node may get to hold. A topology that makes more is refused.
 	//
 	// +kubebuilder:default=64
 	// +kubebuilder:validation:Minimum=1

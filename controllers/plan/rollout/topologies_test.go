@@ -74,7 +74,7 @@ func TestFromEveryTopologyToEveryOther(t *testing.T) {
 			}
 			t.Run(string(from)+" to "+string(to), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(7, 6, 3)
+				w := newWorld(7, 12, 3)
 				w.stamps = true
 				require.Empty(t, w.want(from, 2, 3))
 				require.Empty(t, w.settle())

@@ -111,11 +111,12 @@ func (v *view) lookIn(d time.Duration) {
 	}
 }
 
-// settleTime grows as the measured convergence of one BIRD does, with the
-// square of the clients: 5 s for a small cluster, 9 s at 1,000, 105 s at 5,000.
+// settleTime grows as the measured convergence of one BIRD does (docs/capacity.md), with
+// the square of the clients: 5 s for a small cluster, 11 s at 1,000, 31 s at 2,000, and
+// 171 s at 5,000.
 func settleTime(clients int) time.Duration {
 	hundreds := clients / 100
-	return 5*time.Second + time.Duration(hundreds*hundreds)*time.Second/25
+	return 5*time.Second + time.Duration(hundreds*hundreds)*time.Second/15
 }
 
 // usable nodes speak BGP and are expected to have sessions.
