@@ -7,6 +7,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -74,6 +75,27 @@ type Step struct {
 	// nodes are asked for reports of their sessions besides (one CalicoNodeStatus each).
 	Writes []string
 	Asked  int
+
+	// told are the writes that are told together, by what they are.
+	told map[string]told
+}
+
+// told is a write that is told together with others: how often, and in which place.
+type told struct{ count, at int }
+
+// tell adds writes that are told together: thousands of clients get a label each.
+func (s *Step) tell(what string, count int) {
+	all, known := s.told[what]
+	if !known {
+		all.at = len(s.Writes)
+		s.Writes = append(s.Writes, "")
+	}
+	all.count += count
+	if s.told == nil {
+		s.told = map[string]told{}
+	}
+	s.told[what] = all
+	s.Writes[all.at] = what + " " + terminal.Number(all.count, "node")
 }
 
 // Loss is a node whose pods cannot be reached for a moment. How long that is, the
@@ -89,8 +111,9 @@ type Loss struct {
 // Shape is a cluster before or after.
 type Shape struct {
 	MeshOn bool
-	// Nodes that speak BGP, Reflectors among them.
+	// Nodes that speak BGP, Reflectors among them, and the topology that these have.
 	Nodes, Reflectors int
+	Topology          string
 	// Zones of the pool with its nodes, sorted by name.
 	Zones []Zone
 	// Sessions are all BGP sessions between nodes; PerClient and PerReflector those of

@@ -36,12 +36,14 @@ func scenes(t *testing.T) map[string]scene {
 			"--nodes", "4", "--zones", "1", "--provider", "ExistingNodes",
 			"-f", file("spec: {provider: {existingNodes: {promotion: Immediate}}}"),
 		}, 2},
-		"own-sizing":       {[]string{"--nodes", "40", "--zones", "2", "-f", file("spec: {sizing: {method: Linear, ratio: '0.1'}, provider: {iks: {flavor: own.2x4}}}")}, 2},
-		"on-the-mesh":      {[]string{"--nodes", "10", "--mode", "FullMesh"}, 0},
-		"paused":           {[]string{"--nodes", "10", "-f", file("spec: {mode: Paused}")}, 0},
-		"too-few-nodes":    {[]string{"--nodes", "3", "--provider", "ExistingNodes"}, 1},
-		"too-many-zones":   {[]string{"--nodes", "60", "--zones", "30"}, 1},
-		"another-topology": {[]string{"--nodes", "60", "-f", file("spec: {topology: {type: Quorum}}")}, 1},
+		"own-sizing":     {[]string{"--nodes", "40", "--zones", "2", "-f", file("spec: {sizing: {method: Linear, ratio: '0.1'}, provider: {iks: {flavor: own.2x4}}}")}, 2},
+		"on-the-mesh":    {[]string{"--nodes", "10", "--mode", "FullMesh"}, 0},
+		"paused":         {[]string{"--nodes", "10", "-f", file("spec: {mode: Paused}")}, 0},
+		"too-few-nodes":  {[]string{"--nodes", "3", "--provider", "ExistingNodes"}, 1},
+		"too-many-zones": {[]string{"--nodes", "60", "--zones", "30"}, 1},
+		"quorum":         {[]string{"--nodes", "60", "-f", file("spec: {topology: {type: Quorum}, sizing: {min: 9}}")}, 2},
+		"racks-by-size":  {[]string{"--nodes", "60", "--zones", "1", "-f", file("spec: {topology: {type: Hierarchy, maxClientsPerReflector: 30}}")}, 2},
+		"too-many-paths": {[]string{"--nodes", "60", "-f", file("spec: {topology: {type: MultiCluster}, sizing: {min: 9}}")}, 1},
 	}
 }
 

@@ -25,7 +25,15 @@ func (d datastore) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
 
 // Apply implements pool.Datastore.
 func (d datastore) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
-	return d.model.Apply(action)
+	changed, err := d.model.Apply(action)
+	if act, ok := action.(plan.SetRack); ok && changed {
+		what := "put the label " + plan.RackLabel + " on"
+		if act.Rack == "" {
+			what = "take the label " + plan.RackLabel + " from"
+		}
+		d.racked[what]++
+	}
+	return changed, err
 }
 
 // Watch implements pool.Datastore.

@@ -3,6 +3,7 @@ package forecast
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -125,7 +126,7 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 	}
 	s := r.stage
 	r.turns++
-	s.writes, s.asked = nil, 0
+	s.writes, s.asked, s.racked = nil, 0, map[string]int{}
 	turn, err := s.manager.Rehearse(ctx, s.object)
 	if err != nil {
 		return false, fmt.Errorf("rehearsing step %s on a model of the cluster: %w", turn.Step.Name, err)
@@ -191,7 +192,8 @@ func (r *run) record(turn pool.Turn, writes []string) {
 	if said := turn.Step.Name + strings.Join(turn.WaitingFor, "\n"); said != r.last || turn.Changes > 0 {
 		r.last, r.since = said, now
 	}
-	at := r.current(turn.Step, len(writes) > 0)
+	racked := r.stage.racked
+	at := r.current(turn.Step, len(writes)+len(racked) > 0)
 	if len(at.Writes) == 0 {
 		at.Reason = turn.Step.Reason
 	}
@@ -199,5 +201,8 @@ func (r *run) record(turn pool.Turn, writes []string) {
 		at.Guard, at.GuardFirst = turn.WaitingFor, len(at.Writes)+len(writes) == 0
 	}
 	at.Writes = append(at.Writes, writes...)
+	for _, what := range slices.Sorted(maps.Keys(racked)) {
+		at.tell(what, racked[what])
+	}
 	at.Asked += r.stage.asked
 }

@@ -25,7 +25,7 @@ import (
 func input(t require.TestingT, nodes, zones int, provider v1alpha1.ProviderType) Input {
 	object, err := crd.Default()
 	require.NoError(t, err)
-	return Input{Object: object, Provider: provider, Cluster: Invent(nodes, zones, provider), Now: cli.Now}
+	return Input{Object: object, Provider: provider, Cluster: Invent(nodes, zones, provider, object.Spec.Topology.ZoneLabel), Now: cli.Now}
 }
 
 func forecastOf(t require.TestingT, in Input) *Forecast {

@@ -174,5 +174,5 @@ func (f *flags) invent(object *v1alpha1.RouteReflectorPool, now time.Time) (*sou
 	if len(object.Spec.Provider.IKS.Zones) > 0 && provider == v1alpha1.ProviderIKS {
 		return nil, errors.New("--filename: spec.provider.iks.zones names zones, and those of an invented cluster are zone-1, zone-2, …: leave the field out, or --nodes")
 	}
-	return &source{Input: Input{Object: object, Cluster: Invent(f.nodes.Value, zones, provider), Provider: provider, Now: now}}, nil
+	return &source{Input: Input{Object: object, Cluster: Invent(f.nodes.Value, zones, provider, object.Spec.Topology.ZoneLabel), Provider: provider, Now: now}}, nil
 }

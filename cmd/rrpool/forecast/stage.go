@@ -16,6 +16,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
@@ -39,6 +40,8 @@ type stage struct {
 	// writes and asked are what was written and asked in the present turn.
 	writes []string
 	asked  int
+	// racked counts nodes whose rack was written, which makes no event, by what was done.
+	racked map[string]int
 
 	lost []Loss
 	// cut are the nodes that could not be reached before the first turn.
@@ -281,7 +284,7 @@ func (s *stage) families(addresses ...netip.Addr) []netip.Addr {
 func (s *stage) shape() Shape {
 	out := Shape{MeshOn: s.model.Observe().BGP.MeshOn()}
 	out.Sessions, out.PerReflector, out.PerClient = s.model.Sessions()
-	zones := map[string]int{}
+	zones, kinds := map[string]int{}, map[string]bool{}
 	for _, n := range s.model.Nodes() {
 		if !n.SpeaksBGP() {
 			continue
@@ -289,11 +292,13 @@ func (s *stage) shape() Shape {
 		out.Nodes++
 		if n.RoleLabel && n.ClusterID != "" {
 			out.Reflectors++
+			kinds[string(topology.KindOf(n.Seat))] = true
 		}
 		if s.owns(n) && !s.busy || s.busy && n.Labels[v1alpha1.PoolLabel] == pool.ExistingPool {
 			zones[n.Zone]++
 		}
 	}
+	out.Topology = strings.Join(slices.Sorted(maps.Keys(kinds)), " and ")
 	for name, count := range zones {
 		out.Zones = append(out.Zones, Zone{name, count})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // tableOf renders for people.
@@ -98,7 +99,11 @@ func routing(s shapeView) string {
 	case s.FullMesh:
 		return fmt.Sprintf("full mesh of %d nodes", s.Nodes)
 	default:
-		return fmt.Sprintf("%d reflectors, %d nodes", s.Reflectors, s.Nodes)
+		reflectors := fmt.Sprintf("%d reflectors", s.Reflectors)
+		if s.Topology != "" && s.Topology != string(v1alpha1.TopologySingle) {
+			reflectors += " in " + s.Topology
+		}
+		return fmt.Sprintf("%s, %d nodes", reflectors, s.Nodes)
 	}
 }
 

@@ -68,10 +68,12 @@ type problemView struct {
 }
 
 type shapeView struct {
-	FullMesh   bool       `json:"fullMesh"`
-	Nodes      int        `json:"nodes"`
-	Reflectors int        `json:"reflectors"`
-	Zones      []zoneView `json:"zones"`
+	FullMesh   bool `json:"fullMesh"`
+	Nodes      int  `json:"nodes"`
+	Reflectors int  `json:"reflectors"`
+	// Topology that the reflectors have, empty where there are none.
+	Topology string     `json:"topology,omitempty"`
+	Zones    []zoneView `json:"zones"`
 	// Sessions are those between nodes.
 	Sessions             int `json:"sessions"`
 	SessionsPerNode      int `json:"sessionsPerNode"`
@@ -192,7 +194,7 @@ func subject(f *Forecast) string {
 
 func shapeOf(s Shape) shapeView {
 	out := shapeView{
-		FullMesh: s.MeshOn, Nodes: s.Nodes, Reflectors: s.Reflectors, Zones: []zoneView{},
+		FullMesh: s.MeshOn, Nodes: s.Nodes, Reflectors: s.Reflectors, Topology: s.Topology, Zones: []zoneView{},
 		Sessions: s.Sessions, SessionsPerNode: s.PerClient, SessionsPerReflector: s.PerReflector,
 	}
 	for _, z := range s.Zones {
