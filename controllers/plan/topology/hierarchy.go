@@ -72,7 +72,7 @@ func (t *tiers) seats(spec Spec) []Seat {
 func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
 	t := newTiers(spec, clients, zones, len(zones)*perZone)
 	l := Layout{Kind: v1alpha1.TopologyHierarchy, Seats: t.seats(spec)}
-	l.sit(reflectors, l.spread(t, zones, reflectors))
+	l.sit(reflectors, func(free map[string][]string) { l.spread(t, zones, reflectors, perZone, free) })
 	lowest := l.numberRacks(spec, t, reflectors)
 	serving := slices.DeleteFunc(slices.Clone(t.racks), func(rack string) bool { return !l.serves(rack, reflectors) })
 	open := lowest
@@ -106,37 +106,6 @@ func (l *Layout) serves(rack string, reflectors []plan.Node) bool {
 	return slices.ContainsFunc(l.Seats, func(s Seat) bool {
 		return s.Group == rack && slices.ContainsFunc(reflectors, func(n plan.Node) bool { return n.Name == s.Node && n.Seat == s.Name })
 	})
-}
-
-// spread chooses zones for those who have no seat yet. A rack gets its first reflector
-// from the zone that most of its clients are in, the second from another, and so on;
-// spines come from zones that have none. Among equals it is the zone with most to give.
-func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node) func(int, map[string][]plan.Node) string {
-	zoneOf := map[string]string{}
-	for _, n := range reflectors {
-		zoneOf[n.Name] = n.Zone
-	}
-	return func(i int, free map[string][]plan.Node) string {
-		used := map[string]int{}
-		for _, s := range l.Seats {
-			if s.Group == l.Seats[i].Group && s.Node != "" {
-				used[zoneOf[s.Node]]++
-			}
-		}
-		home := t.home(l.Seats[i].Group, zones)
-		offered := slices.DeleteFunc(slices.Sorted(maps.Keys(free)), func(z string) bool { return len(free[z]) == 0 })
-		if len(offered) == 0 {
-			return ""
-		}
-		return slices.MinFunc(offered, func(a, b string) int {
-			return cmp.Or(
-				cmp.Compare(used[a], used[b]),
-				plan.TrueFirst(a == home, b == home),
-				cmp.Compare(len(free[b]), len(free[a])),
-				cmp.Compare(a, b),
-			)
-		})
-	}
 }
 
 // home is the zone that most clients of a rack are in.

@@ -262,23 +262,51 @@ func TestSeatsAreFilledInAGoodOrder(t *testing.T) {
 	})
 }
 
-func TestZonesOfRacksAndSpines(t *testing.T) {
+func TestRacksAndSpinesAreInSeveralZones(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, l := settled(t)
-		if l.Kind != v1alpha1.TopologyHierarchy || len(w.zones) == 1 || w.spec.Redundancy == 1 {
-			return
+		if l.Kind == v1alpha1.TopologyHierarchy && len(w.zones) > 1 && w.spec.Redundancy > 1 {
+			w.requireSeveralZones(t, l)
 		}
-		zones := map[string]map[string]bool{}
-		for _, s := range l.Seats {
-			if zones[s.Group] == nil {
-				zones[s.Group] = map[string]bool{}
-			}
-			i := slices.IndexFunc(w.reflectors, func(n plan.Node) bool { return n.Name == s.Node })
-			require.GreaterOrEqual(t, i, 0, "%s is empty", s.Name)
-			zones[s.Group][w.reflectors[i].Zone] = true
+	})
+}
+
+func (w *world) requireSeveralZones(t *rapid.T, l topology.Layout) {
+	zones := map[string]map[string]bool{}
+	for _, s := range l.Seats {
+		i := slices.IndexFunc(w.reflectors, func(n plan.Node) bool { return n.Name == s.Node })
+		require.GreaterOrEqual(t, i, 0, "%s is empty", s.Name)
+		if zones[s.Group] == nil {
+			zones[s.Group] = map[string]bool{}
 		}
-		for group, in := range zones {
-			require.GreaterOrEqual(t, len(in), 2, "rack %q: %v", group, slices.Sorted(maps.Keys(in)))
+		zones[s.Group][w.reflectors[i].Zone] = true
+	}
+	for group, in := range zones {
+		require.GreaterOrEqual(t, len(in), 2, "rack %q: %v", group, slices.Sorted(maps.Keys(in)))
+	}
+}
+
+// Workers of a pool arrive one by one, and have the role before the next is there.
+func TestRacksAndSpinesAreInSeveralZonesInWhateverOrderReflectorsArrive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(v1alpha1.TopologyHierarchy, rapid.IntRange(2, 4).Draw(t, "zones"))
+		w.spec.Redundancy, w.spec.MaxClients = rapid.IntRange(2, 3).Draw(t, "redundancy"), 10
+		zones := w.zones
+		if rapid.Bool().Draw(t, "clients in one zone only") {
+			w.zones = zones[:1]
 		}
+		w.joinAll(rapid.IntRange(1, 40).Draw(t, "clients"))
+		w.zones = zones
+		if problem := w.size(1); problem != nil {
+			t.Skip(problem.Message)
+		}
+		w.pool()
+		all := rapid.Permutation(w.reflectors).Draw(t, "order")
+		w.reflectors = nil
+		for _, n := range all {
+			w.reflectors = append(w.reflectors, n)
+			w.follow(w.arrange())
+		}
+		w.requireSeveralZones(t, w.arrange())
 	})
 }

@@ -170,7 +170,14 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 			l.Seats = append(l.Seats, Seat{Name: seatName(prefixes[spec.Kind], z, n), ClusterID: spec.ClusterID})
 		}
 	}
-	l.sit(reflectors, func(i int, _ map[string][]plan.Node) string { return zones[i%len(zones)] })
+	l.sit(reflectors, func(free map[string][]string) {
+		for i, s := range l.Seats {
+			zone := zones[i%len(zones)]
+			if s.Node == "" && len(free[zone]) > 0 {
+				l.Seats[i].Node, free[zone] = free[zone][0], free[zone][1:]
+			}
+		}
+	})
 	reflector := startsWith(spec.RoleLabel, prefixes[spec.Kind])
 	name := PeerQuorumReflectors
 	if spec.Kind == v1alpha1.TopologyMultiCluster {

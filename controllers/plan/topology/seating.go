@@ -10,35 +10,22 @@ import (
 )
 
 // sit gives the reflectors their seats. Who has one keeps it; of two with the same the
-// one that has been there longer. The others are asked into the seats that are left, in
-// their order, from the zone that zoneOf names for the i-th, given who is free in each.
-func (l *Layout) sit(reflectors []plan.Node, zoneOf func(i int, free map[string][]plan.Node) string) {
+// one that has been there longer. The others, by zone, are left for seat to place.
+func (l *Layout) sit(reflectors []plan.Node, seat func(free map[string][]string)) {
 	seats := map[string]int{}
 	for i, s := range l.Seats {
 		seats[s.Name] = i
 	}
-	sorted := slices.SortedFunc(slices.Values(reflectors), bySeniority)
-	free := map[string][]plan.Node{}
-	for _, n := range sorted {
+	free := map[string][]string{}
+	for _, n := range slices.SortedFunc(slices.Values(reflectors), bySeniority) {
 		i, ok := seats[n.Seat]
 		if n.RoleLabel && ok && l.Seats[i].Node == "" {
 			l.Seats[i].Node = n.Name
 		} else {
-			free[n.Zone] = append(free[n.Zone], n)
+			free[n.Zone] = append(free[n.Zone], n.Name)
 		}
 	}
-	for _, waiting := range free { // who reflects in another topology yet moves last
-		slices.SortStableFunc(waiting, func(a, b plan.Node) int { return plan.TrueFirst(!a.RoleLabel, !b.RoleLabel) })
-	}
-	for i := range l.Seats {
-		if l.Seats[i].Node != "" {
-			continue
-		}
-		zone := zoneOf(i, free)
-		if waiting := free[zone]; len(waiting) > 0 {
-			l.Seats[i].Node, free[zone] = waiting[0].Name, waiting[1:]
-		}
-	}
+	seat(free)
 }
 
 // bySeniority sorts those in the role first, by the time they got it, then Ready ones,

@@ -1,0 +1,102 @@
+package topology
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// placing seats the reflectors of a Hierarchy over the zones.
+type placing struct {
+	seats []Seat
+	zone  []string // of who sits in each seat, or is going to
+	here  []bool   // the seat was taken before
+	free  map[string][]string
+	zones []string // that have somebody to give
+	home  func(rack string) string
+}
+
+// spread places those who have no seat yet. A rack gets its first reflector from the zone
+// that most of its clients are in, the second from another, and so on; spines come from
+// zones that have none. For nodes that are still to come, up to perZone in each zone, it
+// keeps seats free: nobody has to move when they do.
+func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZone int, free map[string][]string) {
+	p := &placing{
+		seats: l.Seats, zone: make([]string, len(l.Seats)), here: make([]bool, len(l.Seats)), free: free,
+		home: func(rack string) string { return t.home(rack, zones) },
+	}
+	zoneOf, have := map[string]string{}, map[string]int{}
+	for _, n := range reflectors {
+		zoneOf[n.Name] = n.Zone
+		have[n.Zone]++
+	}
+	for _, zone := range zones {
+		for ; t.perRack > 1 && len(l.Seats) >= len(zones)*perZone && have[zone] < perZone; have[zone]++ {
+			free[zone] = append(free[zone], "") // somebody who is still to come
+		}
+	}
+	for zone := range free {
+		p.zones = append(p.zones, zone)
+	}
+	slices.Sort(p.zones)
+	for i, s := range l.Seats {
+		p.here[i] = s.Node != ""
+		p.zone[i] = zoneOf[s.Node]
+	}
+	for i, here := range p.here {
+		if !here {
+			p.place(i)
+		}
+	}
+	for i := range p.seats {
+		p.improve(i)
+	}
+}
+
+// place gives a seat to somebody from the best zone.
+func (p *placing) place(i int) {
+	used, home := p.used(p.seats[i].Group), p.home(p.seats[i].Group)
+	offered := slices.DeleteFunc(slices.Clone(p.zones), func(z string) bool { return len(p.free[z]) == 0 })
+	if len(offered) == 0 {
+		p.here[i] = true // there is nobody to swap with
+		return
+	}
+	zone := slices.MinFunc(offered, func(a, b string) int {
+		return cmp.Or(
+			cmp.Compare(used[a], used[b]),
+			plan.TrueFirst(a == home, b == home),
+			plan.TrueFirst(p.free[a][0] != "", p.free[b][0] != ""),
+			cmp.Compare(len(p.free[b]), len(p.free[a])),
+			cmp.Compare(a, b),
+		)
+	})
+	p.seats[i].Node, p.zone[i], p.free[zone] = p.free[zone][0], zone, p.free[zone][1:]
+}
+
+// used counts the seats of a group by zone.
+func (p *placing) used(group string) map[string]int {
+	used := map[string]int{}
+	for i, s := range p.seats {
+		if s.Group == group && (p.here[i] && s.Node != "" || !p.here[i] && p.zone[i] != "") {
+			used[p.zone[i]]++
+		}
+	}
+	return used
+}
+
+// improve swaps a new one with another new one, where all of its group are in one zone
+// and the other's group then are not.
+func (p *placing) improve(i int) {
+	for j := range p.seats {
+		mine, yours := p.used(p.seats[i].Group), p.used(p.seats[j].Group)
+		if p.here[i] || len(mine) != 1 || mine[p.zone[i]] < 2 {
+			return
+		}
+		if p.here[j] || p.zone[j] == p.zone[i] || len(yours) < 2 || len(yours) == 2 && yours[p.zone[j]] == 1 && yours[p.zone[i]] > 0 {
+			continue
+		}
+		p.zone[i], p.zone[j] = p.zone[j], p.zone[i]
+		p.seats[i].Node, p.seats[j].Node = p.seats[j].Node, p.seats[i].Node
+	}
+}
