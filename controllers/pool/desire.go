@@ -46,7 +46,7 @@ func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	if err != nil {
 		return d, sizingProblem(err)
 	}
-	topo, perZone, problem, serious := shape(t, clients, zones, perZone)
+	topo, perZone, problem, serious := shape(t, known, clients, zones, perZone)
 	if serious {
 		return d, problem
 	}

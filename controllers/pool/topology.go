@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
@@ -46,7 +47,7 @@ func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
 // shape turns the wanted number of reflectors per zone into what the topology takes. A
 // reflector that comes to serve more clients than it should is no reason to stop what
 // works: then problem is set and serious is not.
-func shape(t *turn, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
+func shape(t *turn, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
 	spec = topologySpec(t.object, t.busy())
 	if kind := spec.Kind; t.busy() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
 		return spec, perZone, dedicatedOnly(kind), true
@@ -56,6 +57,12 @@ func shape(t *turn, clients []plan.Node, zones []string, perZone int) (spec topo
 	}
 	now := kindNow(t.cluster.Nodes)
 	spec, total, problem := topology.Size(spec.Standing(t.cluster.Nodes, t.cluster.Peers), clients, zones, perZone*len(zones), now)
+	if known != nil && known.Owned && known.SizePerZone*len(zones) > total { // clients that come and go must not buy and return machines
+		tighter := spec
+		tighter.MaxClients = spec.MaxClients * 9 / 10
+		_, margin, _ := topology.Size(tighter, clients, zones, perZone*len(zones), now)
+		total = max(total, min(known.SizePerZone*len(zones), margin))
+	}
 	if problem != nil {
 		return spec, perZone, problem, problem.Reason != topology.ReasonTooManyClients || now != spec.Kind
 	}
