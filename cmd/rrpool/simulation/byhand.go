@@ -10,7 +10,7 @@ import (
 )
 
 // mostGroups is how many groups a quorum by hand may have.
-const mostGroups = 1000
+const mostGroups = 300
 
 // byHand arranges a quorum as one would by hand: every combination of so many reflectors
 // has a group of clients of its own. rrpool does not build it.

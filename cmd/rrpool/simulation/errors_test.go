@@ -37,7 +37,7 @@ func TestBadInput(t *testing.T) {
 		"by hand without reflectors":        {[]string{"--nodes", "90", "--topology", "quorum", "--per-client", "3"}, []string{"--reflectors: missing", "--per-client 3"}},
 		"by hand, not a quorum":             {[]string{"--nodes", "90", "--topology", "single", "--reflectors", "5", "--per-client", "3"}, []string{"--per-client: 3", "--topology is single", "quorum only", "--redundancy"}},
 		"by hand, more than there are":      {[]string{"--nodes", "90", "--topology", "quorum", "--reflectors", "5", "--per-client", "6"}, []string{"--per-client: 6 of 5 reflectors", "give at most 5"}},
-		"by hand, too many groups":          {[]string{"--nodes", "2000", "--topology", "quorum", "--reflectors", "25", "--per-client", "12"}, []string{"--per-client: 12 of 25", "5200300 groups", "at most 1000"}},
+		"by hand, too many groups":          {[]string{"--nodes", "2000", "--topology", "quorum", "--reflectors", "25", "--per-client", "12"}, []string{"--per-client: 12 of 25", "5200300 groups", "at most 300"}},
 		"by hand, groups without clients":   {[]string{"--nodes", "90", "--topology", "quorum", "--reflectors", "13", "--per-client", "3"}, []string{"--per-client: 3 of 13", "286 groups", "77 clients", "give more nodes"}},
 		"by hand, and redundancy":           {[]string{"--nodes", "90", "--topology", "quorum", "--reflectors", "5", "--per-client", "3", "--redundancy", "2"}, []string{"--per-client 3 and --redundancy exclude each other"}},
 		"no redundancy":                     {[]string{"--nodes", "90", "--redundancy", "0"}, []string{"--redundancy", `"0"`, "from 1 to 100"}},

@@ -1,16 +1,16 @@
 package simulation
 
-// What BIRD needs on a reflector, by measurement (docs/capacity.md): so much by itself, so
-// much for each session, and so much for each route that it passes on, as long as
-// everybody connects at the same moment.
+// What BIRD needs on a reflector, as measured with 500 to 5,000 clients (docs/capacity.md): so
+// much by itself, so much for each session, and so much for each route that it sends,
+// while everybody connects at the same moment. With fewer sessions it is less.
 const (
-	bytesAlone      = 8_000_000
-	bytesPerSession = 6_000
-	bytesPerRoute   = 7.5
+	bytesAlone      = 7_000_000
+	bytesPerSession = 89_000
+	bytesPerRoute   = 8.8
 )
 
-// estimate is the memory of BIRD on the busiest reflector. It passes on what a client
-// gets over each of its sessions, to each of its own.
+// estimate is the memory of BIRD on the busiest reflector. Over each of its sessions
+// it sends what a client gets over one.
 func estimate(f *figures) memory {
 	if f.SessionsPerClient.Least == 0 || f.Reflectors == 0 {
 		return memory{}
