@@ -52,3 +52,23 @@ func TestBlocksDoNotOverlap(t *testing.T) {
 	require.Equal(t, "10.244.25.0/26", block(100).String())
 	require.Equal(t, "172.20.1.4", nth(nodeNetwork.Addr(), 260).String())
 }
+
+const routes = `0001 BIRD 1.6.8 ready.
+1007-10.244.0.64/26     via 172.20.0.11 on eth0 [Node_172_20_0_20 07:36:51 from 172.20.0.20] * (100/0) [i]
+1007-                   via 172.20.0.11 on eth0 [Node_172_20_0_20 07:36:51 from 172.20.0.20] (100/0) [i]
+                    via 172.20.0.11 on eth0 [Mesh_172_20_0_11 07:36:51] (100/0) [i]
+ 10.244.0.128/26    unreachable [Node_172_20_0_20 07:36:51 from 172.20.0.20] * (100/-) [i]
+ 10.244.0.0/26      blackhole [static1 07:36:51] * (200)
+ 172.20.0.0/16      dev eth0 [direct1 07:36:51] * (240)
+0000 ` + `
+`
+
+func TestPathsAreCountedByNeighbour(t *testing.T) {
+	answer, _, err := readAnswer(bufio.NewScanner(strings.NewReader(routes)))
+	require.NoError(t, err)
+	reflector, mesh := netip.MustParseAddr("172.20.0.20"), netip.MustParseAddr("172.20.0.11")
+	require.Equal(t, map[netip.Prefix]map[netip.Addr]int{
+		netip.MustParsePrefix("10.244.0.64/26"):  {reflector: 2, mesh: 1},
+		netip.MustParsePrefix("10.244.0.128/26"): {reflector: 1},
+	}, parsePaths(answer))
+}

@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -42,22 +43,51 @@ func agreeOn(t *testing.T, configurations []configuration) {
 		t.Run(c.name, func(t *testing.T) {
 			w.t = t
 			w.configure(c)
-			network := w.simulate(c, "")
+			network := w.simulate(c, "").Network(everybody)
 			w.requireAgreement(network)
-			inTheLab, err := measured(l)
-			require.NoError(t, err)
-			require.Contains(t, disagreement(inTheLab, simulated(w.simulate(c, c.control), w.names())), "lab and simulator disagree", "the control")
-			for _, name := range c.kill {
-				require.NoError(t, l.KillBIRD(name))
+			w.requireControl(c)
+			depth := network.Depth(len(c.seats)+1, func(name string) bool { return c.seats[name].name == "" })
+			if c.depth > 0 {
+				require.GreaterOrEqual(t, depth, c.depth, "rrpool says that it survives more than it does")
 			}
 			defer w.revive(c.kill)
-			w.requireAgreement(network.Without(c.kill...), c.kill...)
+			for i, name := range c.kill {
+				require.NoError(t, l.KillBIRD(name))
+				down := c.kill[:i+1]
+				if now := w.requireAgreement(network.Without(down...), down...); len(down) < depth {
+					require.Empty(t, now.cutOff(c), "clients that do not reach each other after %d of %d", len(down), depth)
+				}
+			}
 		})
 	}
 }
 
+func everybody(string) bool { return true }
+
+// requireControl demands that the comparison is not blind: the simulator is asked for a configuration with a BGPPeer less.
+func (w *writer) requireControl(c configuration) {
+	w.t.Helper()
+	now, err := measured(w.l)
+	require.NoError(w.t, err)
+	wrong := disagreement(now, simulated(w.simulate(c, c.control).Network(everybody), w.names()))
+	require.Contains(w.t, wrong, "lab and simulator disagree", "without %s", c.control)
+}
+
+// cutOff are the pairs of nodes without a seat of which one has no route to the other.
+func (t table) cutOff(c configuration) []string {
+	var out []string
+	for _, to := range slices.Sorted(maps.Keys(t)) {
+		for _, from := range slices.Sorted(maps.Keys(t)) {
+			if c.seats[to].name == "" && c.seats[from].name == "" && !t[to].from[from].reached {
+				out = append(out, from+" → "+to)
+			}
+		}
+	}
+	return out
+}
+
 // requireAgreement waits until lab and simulator agree, and stay so for a while.
-func (w *writer) requireAgreement(n *simulate.Network, down ...string) {
+func (w *writer) requireAgreement(n *simulate.Network, down ...string) table {
 	w.t.Helper()
 	want := simulated(n, w.names(), down...)
 	ctx, cancel := context.WithTimeout(w.t.Context(), agreeWithin)
@@ -75,15 +105,15 @@ func (w *writer) requireAgreement(n *simulate.Network, down ...string) {
 		case agreed.IsZero():
 			agreed = time.Now()
 		case time.Since(agreed) > agreeFor:
-			w.t.Logf("agreed after %s\n%s", agreed.Sub(began).Round(100*time.Millisecond), got)
-			return
+			w.t.Logf("agreed after %s without %v\n%s", agreed.Sub(began).Round(100*time.Millisecond), down, got)
+			return got
 		}
 		watch(w.t.Context(), 200*time.Millisecond)
 	}
 }
 
-// simulate makes the simulator's network of a configuration, without one of its BGPPeers.
-func (w *writer) simulate(c configuration, without string) *simulate.Network {
+// simulate tells the simulator a configuration, without one of its BGPPeers.
+func (w *writer) simulate(c configuration, without string) *simulate.Configuration {
 	w.t.Helper()
 	off := false
 	bgp := plan.BGPConfig{Exists: true, ASN: asNumber}
@@ -99,5 +129,68 @@ func (w *writer) simulate(c configuration, without string) *simulate.Network {
 		})
 	}
 	peers := slices.DeleteFunc(w.resolved(c.peers), func(p plan.Peer) bool { return p.Name == without })
-	return simulate.NewConfiguration(roleLabel, nodes, bgp, peers).Network(func(string) bool { return true })
+	return simulate.NewConfiguration(roleLabel, nodes, bgp, peers)
+}
+
+// One write at a time: what the nodes do with their sessions is what the simulator says.
+func TestTheSimulatorKnowsWhatAWriteDoesToSessions(t *testing.T) {
+	lab.SkipLong(t)
+	specs := topologyNodes()
+	l := start(t, lab.Options{ProbeInterval: time.Second}, specs...)
+	w := &writer{t: t, l: l, specs: specs}
+	c := single(4)
+	w.configure(c)
+	w.requireAgreement(w.simulate(c, "").Network(everybody))
+	for _, step := range []struct {
+		name string
+		edit func(*configuration)
+		want simulate.Change
+	}{
+		{"the mesh comes", func(c *configuration) { c.mesh = true }, simulate.Change{Added: 45}},
+		{"the mesh goes", func(c *configuration) { c.mesh = false }, simulate.Change{Removed: 45}},
+		{"a seat gets another name", func(c *configuration) { c.seats[reflector(2)] = seat{"seat-2", id(1)} }, simulate.Change{}},
+		{"clients lose the one in that seat", func(c *configuration) {
+			c.peers[0] = peer("clients", isClient, anyReflector+" && "+roleLabel+" != 'seat-2'")
+		}, simulate.Change{Removed: 10}},
+		{"they get it back", func(c *configuration) { c.peers[0] = peer("clients", isClient, anyReflector) }, simulate.Change{Added: 10}},
+		{"a reflector gets another cluster ID", func(c *configuration) { c.seats[reflector(1)] = seat{"true", id(2)} }, simulate.Change{Restarted: 13}},
+		{"a reflector leaves its seat", func(c *configuration) { delete(c.seats, reflector(4)) }, simulate.Change{Removed: 10, Restarted: 3}},
+		{"a client becomes a reflector", func(c *configuration) { c.seats[reflector(5)] = seat{"true", id(1)} }, simulate.Change{Added: 10, Restarted: 3}},
+		{"a BGPPeer for the same sessions comes", func(c *configuration) { c.peers = append(c.peers, peer("second", among(zone1), anyReflector)) }, simulate.Change{}},
+		{"it goes", func(c *configuration) { c.peers = c.peers[:2] }, simulate.Change{}},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			w.t = t
+			old, before := w.simulate(c, ""), w.sessions()
+			c.seats, c.peers = maps.Clone(c.seats), slices.Clone(c.peers)
+			step.edit(&c)
+			w.configure(c)
+			w.requireAgreement(w.simulate(c, "").Network(everybody))
+			require.Equal(t, step.want, w.changed(before), "the lab")
+			require.Equal(t, step.want, simulate.Compare(old, w.simulate(c, "")), "the simulator")
+		})
+	}
+}
+
+// changed counts what has become of sessions. Each has two sides.
+func (w *writer) changed(before map[string]lab.Session) simulate.Change {
+	w.t.Helper()
+	after := w.sessions()
+	var out simulate.Change
+	for i, a := range w.names() {
+		for _, b := range w.names()[:i] {
+			one, two := a+"→"+w.l.Address(b).String(), b+"→"+w.l.Address(a).String()
+			was := before[one].Established() && before[two].Established()
+			is := after[one].Established() && after[two].Established()
+			switch {
+			case is && !was:
+				out.Added++
+			case was && !is:
+				out.Removed++
+			case is && !(same(before[one], after[one]) && same(before[two], after[two])):
+				out.Restarted++
+			}
+		}
+	}
+	return out
 }
