@@ -22,7 +22,7 @@ var kinds = []v1alpha1.TopologyType{
 // want asks for a topology, with the number of reflectors that it takes.
 func (w *world) want(kind v1alpha1.TopologyType, redundancy, sized int) string {
 	spec := topology.Spec{
-		Kind: kind, ClusterID: w.d.ClusterID, Redundancy: redundancy, MaxClients: 500, MaxPaths: 64,
+		Kind: kind, ClusterID: w.d.ClusterID, Redundancy: redundancy, MaxClients: max(w.d.Topology.MaxClients, 500), MaxPaths: 64,
 		RoleLabel: label, ZoneLabel: "zone",
 	}
 	spec, total, problem := topology.Size(spec, w.workloadNodes(), w.d.Pool.Zones, sized, "")
