@@ -36,6 +36,7 @@ func TestTheSimulatorAgreesWithBIRDOnASample(t *testing.T) {
 }
 
 func agreeOn(t *testing.T, configurations []configuration) {
+	t.Helper()
 	specs := topologyNodes()
 	l := start(t, lab.Options{ProbeInterval: time.Second}, specs...)
 	w := &writer{t: t, l: l, specs: specs}
@@ -180,14 +181,14 @@ func (w *writer) changed(before map[string]lab.Session) simulate.Change {
 	for i, a := range w.names() {
 		for _, b := range w.names()[:i] {
 			one, two := a+"→"+w.l.Address(b).String(), b+"→"+w.l.Address(a).String()
-			was := before[one].Established() && before[two].Established()
-			is := after[one].Established() && after[two].Established()
-			switch {
+			up := func(all map[string]lab.Session) bool { return all[one].Established() && all[two].Established() }
+			stayed := same(before[one], after[one]) && same(before[two], after[two])
+			switch was, is := up(before), up(after); {
 			case is && !was:
 				out.Added++
 			case was && !is:
 				out.Removed++
-			case is && !(same(before[one], after[one]) && same(before[two], after[two])):
+			case is && !stayed:
 				out.Restarted++
 			}
 		}
