@@ -26,9 +26,10 @@ func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZon
 		seats: l.Seats, zone: make([]string, len(l.Seats)), here: make([]bool, len(l.Seats)), free: free,
 		home: func(rack string) string { return t.home(rack, zones) },
 	}
-	zoneOf, have := map[string]string{}, map[string]int{}
+	zoneOf, have, elsewhere := map[string]string{}, map[string]int{}, map[string]bool{}
 	for _, n := range reflectors {
 		zoneOf[n.Name] = n.Zone
+		elsewhere[n.Name] = n.RoleLabel
 		have[n.Zone]++
 	}
 	for _, zone := range zones {
@@ -36,7 +37,8 @@ func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZon
 			free[zone] = append(free[zone], "") // somebody who is still to come
 		}
 	}
-	for zone := range free {
+	for zone := range free { // who reflects elsewhere yet is the last to move, and to the last seats
+		slices.SortStableFunc(free[zone], func(a, b string) int { return plan.TrueFirst(!elsewhere[a], !elsewhere[b]) })
 		p.zones = append(p.zones, zone)
 	}
 	slices.Sort(p.zones)
