@@ -40,6 +40,14 @@ soak: packages assets ## Run what takes long: every combination of the migration
 		RRPOOL_E2E_FULL=1 "$$binary" -test.run '^TestMigrationAndReturn$$' -test.v -test.timeout 20m || result=1; \
 		wait $$rest || result=1; exit $$result; }
 
+.PHONY: lab
+lab: export RRPOOL_CHAOS = 1
+lab: packages assets ## Hold the topologies to real BIRD, and move a cluster through all of them
+	@result=0; \
+	go test -count=1 -timeout 15m -run '^Test(TheSimulator\w+|WhatMovingBetweenTopologiesIsBuiltOn|PodsMoveAndHostsFailAsRealOnesDo)$$' ./test/lab || result=1; \
+	go test -count=1 -timeout 15m -run '^TestBetweenTopologies$$' ./test/chaos || result=1; \
+	exit $$result
+
 .PHONY: chaos
 chaos: export RRPOOL_CHAOS = 1
 chaos: packages assets ## Run what breaks: reflectors, links, nodes, zones and the manager, in the lab

@@ -39,6 +39,8 @@ func actionTaken(action plan.Action, step rollout.Step) news {
 		reason, related = "ReflectorAdded", nodeRef(a.Node)
 	case plan.ClearReflector:
 		reason, related = "ReflectorRemoved", nodeRef(a.Node)
+	case plan.SetRack:
+		return racksLabelled(a, step)
 	case plan.PutPeer:
 		reason, related = "PeerWritten", peerRef(a.Peer.Name)
 	case plan.DeletePeer:
@@ -176,4 +178,20 @@ func short(text string) string {
 		cut = cut[:len(cut)-1]
 	}
 	return string(cut) + more
+}
+
+// racksLabelled tells of all clients that a step labels with the first of them: there may
+// be thousands.
+func racksLabelled(first plan.SetRack, step rollout.Step) news {
+	count := 0
+	for _, action := range step.Actions {
+		if a, ok := action.(plan.SetRack); ok {
+			if count == 0 && a != first {
+				return news{}
+			}
+			count++
+		}
+	}
+	note := fmt.Sprintf("write the label %s on %d clients, of which the first is %s: %s", plan.RackLabel, count, first.Node, step.Reason)
+	return news{corev1.EventTypeNormal, "RacksLabelled", step.Name, note, nodeRef(first.Node)}
 }

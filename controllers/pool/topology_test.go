@@ -9,6 +9,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 // shaping is a turn on a cluster of so many clients in three zones.
@@ -75,4 +76,11 @@ func serving(seat string) func(*turn) {
 	return func(t *turn) {
 		t.cluster.Nodes = append(t.cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Seat: seat, ClusterID: "244.0.0.1", Pooled: true})
 	}
+}
+
+func TestOneEventTellsOfAllRacksOfAStep(t *testing.T) {
+	a, b := plan.SetRack{Node: "a", Rack: "1"}, plan.SetRack{Node: "b", Rack: "2"}
+	step := rollout.Step{Name: "LabelRacks", Reason: "because", Actions: []plan.Action{a, b}}
+	require.Contains(t, actionTaken(a, step).note, "on 2 clients, of which the first is a: because")
+	require.Zero(t, actionTaken(b, step))
 }

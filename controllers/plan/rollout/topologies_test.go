@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,11 +22,15 @@ var kinds = []v1alpha1.TopologyType{
 
 // want asks for a topology, with the number of reflectors that it takes.
 func (w *world) want(kind v1alpha1.TopologyType, redundancy, sized int) string {
+	return w.wantLimited(kind, redundancy, sized, max(w.d.Topology.MaxClients, 500))
+}
+
+func (w *world) wantLimited(kind v1alpha1.TopologyType, redundancy, sized, clients int) string {
 	spec := topology.Spec{
-		Kind: kind, ClusterID: w.d.ClusterID, Redundancy: redundancy, MaxClients: max(w.d.Topology.MaxClients, 500), MaxPaths: 64,
+		Kind: kind, ClusterID: w.d.ClusterID, Redundancy: redundancy, MaxClients: clients, MaxPaths: 64,
 		RoleLabel: label, ZoneLabel: "zone",
 	}
-	spec, total, problem := topology.Size(spec, w.workloadNodes(), w.d.Pool.Zones, sized, "")
+	spec, total, problem := topology.Size(spec.Standing(w.observe().Nodes, w.observe().Peers), w.workloadNodes(), w.d.Pool.Zones, sized, "")
 	if problem != nil {
 		return problem.Message
 	}
@@ -125,4 +130,45 @@ func arrangedEvents() events {
 	e := dedicatedEvents()
 	e.names = slices.DeleteFunc(e.names, func(name string) bool { return name == "grow" || name == "shrink" })
 	return e
+}
+
+// Where no label makes racks, rrpool labels the clients, and takes the labels away when
+// nothing asks for them any more. Nobody loses a route, also not those who join.
+func TestRacksBySize(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*world){
+		"and on to Single":     func(w *world) { require.Empty(t, w.want(v1alpha1.TopologySingle, 2, 3)) },
+		"and back to the mesh": func(w *world) { w.d.Mode, w.nextLook = rollout.Mesh, w.now },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(3, 12, 1)
+			w.stamps = true
+			require.Empty(t, w.wantLimited(v1alpha1.TopologyHierarchy, 2, 3, 5))
+			require.Empty(t, w.settle(), w.story())
+			w.arrived(t)
+			require.Equal(t, map[string]int{"1": 4, "2": 4, "3": 4}, w.racks())
+			for i := range 4 {
+				w.addNode(fmt.Sprintf("new-%d", i), "zone-1", false)
+				require.Empty(t, w.run(100), w.story())
+			}
+			require.Empty(t, w.wantLimited(v1alpha1.TopologyHierarchy, 2, 3, 5))
+			require.Empty(t, w.settle(), w.story())
+			require.Equal(t, 16, w.racks()["1"]+w.racks()["2"]+w.racks()["3"]+w.racks()["4"], "%v", w.racks())
+			leave(w)
+			require.Empty(t, w.settle(), w.story())
+			require.Empty(t, w.racks())
+		})
+	}
+}
+
+// racks counts the clients in each rack of ours.
+func (w *world) racks() map[string]int {
+	out := map[string]int{}
+	for _, m := range w.nodes {
+		if m.Rack != "" {
+			out[m.Rack]++
+		}
+	}
+	return out
 }
