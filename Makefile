@@ -42,9 +42,10 @@ soak: packages assets ## Run what takes long: every combination of the migration
 
 .PHONY: lab
 lab: export RRPOOL_CHAOS = 1
-lab: packages assets ## Hold the topologies to real BIRD, and move a cluster through all of them
+lab: packages assets ## Run what takes minutes in the lab, and CI has the time for: topologies, existing nodes
 	@result=0; \
-	go test -count=1 -timeout 15m -run '^Test(TheSimulator\w+|WhatMovingBetweenTopologiesIsBuiltOn|PodsMoveAndHostsFailAsRealOnesDo)$$' ./test/lab || result=1; \
+	go test -count=1 -timeout 15m -run '^Test(TheSimulatorAgreesWithBIRD|TheSimulatorKnows\w+|WhatMovingBetweenTopologiesIsBuiltOn|PodsMoveAndHostsFailAsRealOnesDo)$$' ./test/lab || result=1; \
+	go test -count=1 -timeout 10m -run '^TestExistingNodesThereAndBackKilledAfterEachWrite$$' ./test/e2e || result=1; \
 	go test -count=1 -timeout 15m -run '^TestBetweenTopologies$$' ./test/chaos || result=1; \
 	exit $$result
 

@@ -26,6 +26,7 @@ import (
 // runs no pods, so nothing is lost by anyone, and afterwards no node says that it
 // ever happened: cordons are undone, but for a person's.
 func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
+	lab.SkipLong(t)
 	ctx, s := start(t, site.Options{Nodes: withControlPlane(6), MeshPassword: "s3cret"})
 	require.NoError(t, s.Lab.Cordon(ctx, "worker-5"))
 	before, nodes := bgpConfiguration(t, ctx, s), nodeObjects(t, ctx, s)

@@ -20,6 +20,7 @@ import (
 const soon = 10 * time.Second
 
 func TestPodsMoveAndHostsFailAsRealOnesDo(t *testing.T) {
+	lab.SkipLong(t)
 	specs := lab.Workers(6)
 	specs[0].Replicated, specs[0].Pods = true, 2
 	specs = append(specs, lab.NodeSpec{Name: "idle", Zone: "zone-1"})
