@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -62,13 +63,26 @@ func (s *Site) StartManager(flags ...string) error {
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	m := &manager{cmd: cmd, done: make(chan error, 1)}
+	started := make(chan error)
+	go m.run(started)
+	if err := <-started; err != nil {
 		return fmt.Errorf("starting the manager: %w", err)
 	}
-	m := &manager{cmd: cmd, done: make(chan error, 1)}
-	go func() { m.done <- cmd.Wait() }()
 	s.manager = m
 	return nil
+}
+
+// run holds one thread for as long as the manager lives, which dies with the thread that
+// started it: any other may come to be the thread of a host, and end with that.
+func (m *manager) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := m.cmd.Start()
+	started <- err
+	if err == nil {
+		m.done <- m.cmd.Wait()
+	}
 }
 
 // Environment leads programs to the cloud, if there is one.
