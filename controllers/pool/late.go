@@ -23,7 +23,7 @@ func sessionTimeout(t *turn) (time.Duration, bool) {
 	case "RemoveReflector":
 		limit += t.desired.RemovalDelay
 	case "AwaitSessions", "AwaitRoutes", "AwaitMesh", "ChangeClusterID", "AskReflectors",
-		"StagePeers", "PromoteReflectors", "StageDemotion", "DemoteReflectors":
+		"StagePeers", "PromoteReflectors", "StageDemotion", "DemoteReflectors", "MoveReflectors", "NarrowPeers":
 	default:
 		return 0, false
 	}

@@ -3,10 +3,12 @@ package rollout_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // disturbances are what one person or one failure does to a cluster.
@@ -25,7 +27,7 @@ var disturbances = map[string]func(w *world, i int){
 		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
 	}),
 	"peer edited": func(w *world, _ int) {
-		if p, ok := w.peers["rrpool-reflectors"]; ok && w.intact() {
+		if p, ok := w.peers[w.anyPeer()]; ok && w.intact() {
 			p.PeerSelector = "has(nothing)"
 			w.peers[p.Name] = p
 			w.changed()
@@ -33,7 +35,7 @@ var disturbances = map[string]func(w *world, i int){
 	},
 	"peer deleted": func(w *world, _ int) {
 		if w.intact() {
-			delete(w.peers, "rrpool-reflectors")
+			delete(w.peers, w.anyPeer())
 			w.changed()
 		}
 	},
@@ -93,7 +95,10 @@ func (w *world) intact() bool {
 		return false
 	}
 	for _, r := range w.reflectors() {
-		if !r.Marked || w.now.Sub(r.RoleSince) < joinTime || r.ClusterID != w.d.ClusterID {
+		if !r.Marked || w.now.Sub(r.RoleSince) < joinTime || r.ClusterID != w.d.ClusterID && !w.tiered() {
+			return false
+		}
+		if kind := w.d.Topology.Kind; kind != "" && topology.KindOf(r.Seat) != kind {
 			return false
 		}
 	}
@@ -102,7 +107,7 @@ func (w *world) intact() bool {
 
 func (w *world) peersIntact() bool {
 	for _, p := range w.peers {
-		if w.now.Sub(p.Written) < joinTime || p.PeerIP == "" && p.PeerSelector != "has("+label+")" {
+		if w.now.Sub(p.Written) < joinTime || p.PeerIP == "" && !strings.Contains(p.PeerSelector, label) {
 			return false
 		}
 	}
@@ -120,4 +125,14 @@ func (w *world) allAlive() bool {
 		}
 	}
 	return true
+}
+
+// anyPeer is the BGPPeer between reflectors whose loss costs nobody anything: spines need theirs.
+func (w *world) anyPeer() string {
+	for _, name := range []string{topology.PeerQuorumReflectors, topology.PeerMultiReflectors} {
+		if _, ok := w.peers[name]; ok {
+			return name
+		}
+	}
+	return topology.PeerReflectors
 }

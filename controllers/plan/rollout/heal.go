@@ -24,7 +24,7 @@ func safetyNet(v *view) *Step {
 		return nil
 	}
 	v.tooFew = true
-	if left := v.patience(serving); serving > 0 && left > 0 {
+	if left := v.patience(serving); (serving > 0 || v.driftOnly(least)) && left > 0 {
 		// The wait is no step of its own: a repair may go on meanwhile.
 		v.lookIn(left)
 		return nil
@@ -43,6 +43,13 @@ func (v *view) servingFor(least int) int {
 		return v.servingCount()
 	}
 	return v.depth(v.serving(), least)
+}
+
+// driftOnly: the reflectors serve as they should all those that any BGPPeer gives
+// sessions. The others have lost theirs to an edit, and get them back as soon by its
+// repair as by the mesh.
+func (v *view) driftOnly(least int) bool {
+	return v.arranged() && v.depthAmong(v.serving(), least, func(n plan.Node) bool { return v.seating.now.Sessions(n.Name) > 0 }) >= least
 }
 
 func (v *view) shortage(serving int) string {

@@ -133,7 +133,7 @@ func (v *view) fenced(layout topology.Layout) []plan.Peer {
 			return topology.Fenced(v.d.RoleLabel, v.session())
 		}
 	case multi, tiers:
-		if seats(v1alpha1.TopologySingle) && v.hasSingle() {
+		if seats(v1alpha1.TopologySingle, v1alpha1.TopologyQuorum) && v.hasSingle() {
 			return append(slices.Clone(layout.Peers), topology.Fenced(v.d.RoleLabel, v.session())...)
 		}
 	}
@@ -200,12 +200,17 @@ func (v *view) goal() *simulate.Network {
 // depth is how many of these reflectors keep any two Ready clients in touch, counted up
 // to most.
 func (v *view) depth(serving []plan.Node, most int) int {
+	return v.depthAmong(serving, most, func(plan.Node) bool { return true })
+}
+
+// depthAmong is the same for some of the clients.
+func (v *view) depthAmong(serving []plan.Node, most int, among func(plan.Node) bool) int {
 	clients, reflectors := map[string]bool{}, map[string]bool{}
 	for _, n := range serving {
 		reflectors[n.Name] = true
 	}
 	for _, n := range v.clients {
-		clients[n.Name] = true
+		clients[n.Name] = among(n)
 	}
 	net := v.seating.is.Network(func(name string) bool { return clients[name] || reflectors[name] })
 	return net.Depth(most, func(name string) bool { return clients[name] })

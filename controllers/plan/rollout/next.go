@@ -159,8 +159,9 @@ func (v *view) clientsOf(st plan.Status) (served, clients int) {
 	return served, clients
 }
 
-// dependants are the nodes that a reflector is there for: its clients, or where it has
-// none, the reflectors that it joins.
+// dependants are the nodes that a reflector is there for: its clients, and where each
+// serves some nodes only the reflectors that it joins. A rack may have a single client,
+// whose calico-node restarts.
 func (v *view) dependants(name string) []plan.Node {
 	if !v.arranged() {
 		return v.clients
@@ -169,10 +170,8 @@ func (v *view) dependants(name string) []plan.Node {
 	if i < 0 {
 		return nil
 	}
-	if clients := v.clientsNow(v.Nodes[i]); len(clients) > 0 {
-		return clients
-	}
-	return v.peersOf(v.seating.now, v.Nodes[i], slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !usable(n) }))
+	fellows := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !usable(n) })
+	return append(slices.Clone(v.clientsNow(v.Nodes[i])), v.peersOf(v.seating.now, v.Nodes[i], fellows)...)
 }
 
 // silence is how long a reporter that was asked may say nothing before it counts

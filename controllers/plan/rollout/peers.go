@@ -31,6 +31,7 @@ func writePeers(v *view) *Step {
 			change.Actions = append(change.Actions, plan.PutPeer{Peer: want})
 		}
 	}
+	v.renewStrays(change)
 	switch {
 	case len(add.Actions) > 0 && (!v.starting() || v.mayStart()):
 		return add
@@ -38,6 +39,26 @@ func writePeers(v *view) *Step {
 		return v.underMesh(change)
 	}
 	return nil
+}
+
+// renewStrays gives the BGPPeers of a topology that is on its way out the password and
+// times of the others: where both select the same nodes, they have to render the same.
+func (v *view) renewStrays(change *Step) {
+	if !v.arranged() {
+		return
+	}
+	s := v.session()
+	for _, have := range v.Peers {
+		if !v.isStray(have) || topology.IsPair(have) {
+			continue
+		}
+		want := have
+		want.Password, want.MaxRestartTime = s.Password, s.MaxRestartTime
+		if !plan.SamePeer(have, want) {
+			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", have.Name)
+			change.Actions = append(change.Actions, plan.PutPeer{Peer: want})
+		}
+	}
 }
 
 // writeArranged adds what may be written of a BGPPeer now. What only ends sessions is

@@ -62,7 +62,7 @@ func (w *world) underserved() string {
 			continue // it reflects, and is reached directly
 		}
 		up := w.servedBy(c)
-		if w.old(c) && up < min(2, alive) {
+		if w.old(c) && up < min(2, alive, w.atLeast) {
 			return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions of %d", c.Name, up, alive)
 		}
 	}

@@ -87,9 +87,9 @@ func (v *view) rename(astray []plan.Node) *Step {
 
 // moveOne moves the first reflector that the others can do without.
 func (v *view) moveOne(astray []plan.Node) *Step {
-	serving, need := v.serving(), min(2, max(1, v.seating.Depth))
+	serving := v.serving()
 	spared := func(rs []plan.Node) func(plan.Node) bool {
-		return func(n plan.Node) bool { return v.depth(others(rs, n), need) >= need }
+		return func(n plan.Node) bool { return v.depth(others(rs, n), v.needs(n)) >= v.needs(n) }
 	}
 	i := slices.IndexFunc(astray, spared(serving))
 	if i < 0 {
@@ -99,8 +99,9 @@ func (v *view) moveOne(astray []plan.Node) *Step {
 		}
 		return &Step{
 			Name: "MoveReflectors", Reason: "the reflectors change their seats one at a time",
-			WaitingFor: []string{fmt.Sprintf("more route reflectors to serve: without any one of those that are to move, some nodes would depend on fewer than %d; raise spec.sizing.min until they have moved", need)},
-			Again:      poll,
+			WaitingFor: []string{fmt.Sprintf("more route reflectors to serve: without any one of those that are to move, some nodes would depend on fewer than %d; "+
+				"raise spec.sizing.min until they have moved, or go by way of the mesh (spec.mode: FullMesh)", v.needs(astray[0]))},
+			Again: poll,
 		}
 	}
 	n := astray[i]
@@ -112,6 +113,17 @@ func (v *view) moveOne(astray []plan.Node) *Step {
 		return g.step("MoveReflectors", reason+", while the others serve")
 	}
 	return &Step{Name: "MoveReflectors", Reason: reason, Actions: []plan.Action{v.setReflector(n)}}
+}
+
+// needs is how many reflectors have to keep any two clients in touch while n moves: two,
+// where the topology has more. Where somebody has changed the seat or ID of a
+// reflector, those of its rack may be fewer, and it has to be put right all the same.
+func (v *view) needs(n plan.Node) int {
+	depth := v.seating.Depth
+	if topology.KindOf(n.Seat) == v.seating.Kind {
+		depth--
+	}
+	return min(2, max(1, depth))
 }
 
 // nowGate opens when these reflectors have all the sessions that are configured for them.

@@ -107,6 +107,7 @@ func TestAnyOrderOfDisturbancesInAnyTopology(t *testing.T) {
 		w := newWorld(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(3, 6).Draw(t, "clients"), rapid.IntRange(2, 3).Draw(t, "zones"))
 		w.stamps, w.regular = true, rapid.Bool().Draw(t, "regular")
 		redundancy := rapid.IntRange(2, 3).Draw(t, "redundancy")
+		w.atLeast = redundancy - 1 // a rack has no more reflectors than that, and a person takes one
 		change := func(w *world, _ int) { w.want(rapid.SampledFrom(kinds).Draw(t, "kind"), redundancy, 3) }
 		change(w, 0)
 		w.hold(t, w.settle())
@@ -125,10 +126,12 @@ func TestAnyOrderOfDisturbancesInAnyTopology(t *testing.T) {
 	})
 }
 
-// arrangedEvents leaves out what resizes the pool without regard to the topology.
+// arrangedEvents leaves out what resizes the pool without regard to the topology, and the
+// role label on a client: in other topologies than Single it costs that client its
+// sessions until it is taken away again.
 func arrangedEvents() events {
 	e := dedicatedEvents()
-	e.names = slices.DeleteFunc(e.names, func(name string) bool { return name == "grow" || name == "shrink" })
+	e.names = slices.DeleteFunc(e.names, func(name string) bool { return name == "grow" || name == "shrink" || name == "stray label" })
 	return e
 }
 

@@ -48,6 +48,9 @@ type world struct {
 	// lostAt is when an event took the last routes, roleAt when a role changed last.
 	lostAt, roleAt time.Time
 
+	// atLeast is how many reflector sessions a disturbance may leave to a client.
+	atLeast int
+
 	pool      rollout.Pool
 	d         rollout.Desired
 	nextLook  time.Time
@@ -120,7 +123,7 @@ func emptyWorld(seed uint64, zones int) *world {
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
 		nodes: map[string]*machine{}, peers: map[string]plan.Peer{}, sessions: map[[2]int]*session{},
 		excused: map[string]time.Time{}, watches: map[string]plan.Watch{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, proven: map[string]time.Time{},
-		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6,
+		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6, atLeast: 2,
 		d: rollout.Desired{
 			Mode: rollout.Reflect, Dedicated: true, ClusterID: "244.0.0.1", RoleLabel: label,
 			SessionTimeout: 5 * time.Minute, NotReadyGrace: time.Minute, RemovalDelay: time.Minute,

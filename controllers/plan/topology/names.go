@@ -137,10 +137,10 @@ func peer(name, nodes, peers string, s Session) plan.Peer {
 func AsksForRack(p plan.Peer) bool { return strings.Contains(p.NodeSelector, " "+plan.RackLabel+" ") }
 
 // Fenced gives Single's peers as they have to be while there are reflectors of a
-// topology that has other cluster IDs: they select Single's reflectors only. They render
-// the same sessions.
+// topology that has other cluster IDs: they select those of Single only, and of Quorum,
+// which has the same ID and may not be rid of them yet. They render the same sessions.
 func Fenced(roleLabel string, s Session) []plan.Peer {
-	reflector := roleLabel + " == '" + SeatSingle + "'"
+	reflector := equals(roleLabel, SeatSingle) + " || " + startsWith(roleLabel, SeatQuorum)
 	return []plan.Peer{
 		peer(PeerClients, isClient(roleLabel), reflector, s),
 		peer(PeerReflectors, reflector, reflector, s),
