@@ -57,21 +57,28 @@ func shape(t *turn, known *cloud.Pool, clients []plan.Node, zones []string, perZ
 	}
 	now := kindNow(t.cluster.Nodes)
 	spec, total, problem := topology.Size(spec.Standing(t.cluster.Nodes, t.cluster.Peers), clients, zones, perZone*len(zones), now)
-	if known != nil && known.Owned && known.SizePerZone*len(zones) > total { // clients that come and go must not buy and return machines
-		tighter := spec
-		tighter.MaxClients = spec.MaxClients * 9 / 10
-		_, margin, _ := topology.Size(tighter, clients, zones, perZone*len(zones), now)
-		total = max(total, min(known.SizePerZone*len(zones), margin))
-	}
 	if problem != nil {
 		return spec, perZone, problem, problem.Reason != topology.ReasonTooManyClients || now != spec.Kind
 	}
+	total = steady(spec, known, clients, zones, total, perZone*len(zones), now)
 	if limit := int(t.object.Spec.Sizing.Max); limit > 0 && total > limit && total > perZone*len(zones) {
 		return spec, perZone, sizingProblem(fmt.Errorf(
 			"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
-			limit, spec.Kind, total, len(clients), len(zones), total)), true
+			limit, spec.Kind, total, len(clients), len(zones), total,
+		)), true
 	}
 	return spec, (total + len(zones) - 1) / max(len(zones), 1), nil, false
+}
+
+// steady keeps a pool that is larger than it has to be as it is, while a tenth more
+// clients would need it: those that come and go must not buy and return machines.
+func steady(spec topology.Spec, known *cloud.Pool, clients []plan.Node, zones []string, total, sized int, now v1alpha1.TopologyType) int {
+	if known == nil || !known.Owned || known.SizePerZone*len(zones) <= total {
+		return total
+	}
+	spec.MaxClients = spec.MaxClients * 9 / 10
+	_, margin, _ := topology.Size(spec, clients, zones, sized, now)
+	return max(total, min(known.SizePerZone*len(zones), margin))
 }
 
 func dedicatedOnly(kind v1alpha1.TopologyType) *plan.Problem {

@@ -95,10 +95,7 @@ func (w *world) intact() bool {
 		return false
 	}
 	for _, r := range w.reflectors() {
-		if !r.Marked || w.now.Sub(r.RoleSince) < joinTime || r.ClusterID != w.d.ClusterID && !w.tiered() {
-			return false
-		}
-		if kind := w.d.Topology.Kind; kind != "" && topology.KindOf(r.Seat) != kind {
+		if !r.Marked || w.now.Sub(r.RoleSince) < joinTime || !w.seated(r) {
 			return false
 		}
 	}
@@ -127,12 +124,17 @@ func (w *world) allAlive() bool {
 	return true
 }
 
-// anyPeer is the BGPPeer between reflectors whose loss costs nobody anything: spines need theirs.
+// seated: the reflector is one of the topology that is wanted.
+func (w *world) seated(r *machine) bool {
+	kind := w.d.Topology.Kind
+	return (r.ClusterID == w.d.ClusterID || w.tiered()) && (kind == "" || topology.KindOf(r.Seat) == kind)
+}
+
+// anyPeer is the BGPPeer between reflectors whose loss costs nobody anything: of the
+// topologies that need theirs there is none.
 func (w *world) anyPeer() string {
-	for _, name := range []string{topology.PeerQuorumReflectors, topology.PeerMultiReflectors} {
-		if _, ok := w.peers[name]; ok {
-			return name
-		}
+	if _, ok := w.peers[topology.PeerQuorumReflectors]; ok {
+		return topology.PeerQuorumReflectors
 	}
 	return topology.PeerReflectors
 }

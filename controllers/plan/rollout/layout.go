@@ -136,6 +136,7 @@ func (v *view) fenced(layout topology.Layout) []plan.Peer {
 		if seats(v1alpha1.TopologySingle, v1alpha1.TopologyQuorum) && v.hasSingle() {
 			return append(slices.Clone(layout.Peers), topology.Fenced(v.d.RoleLabel, v.session())...)
 		}
+	case v1alpha1.TopologyQuorum, v1alpha1.TopologyAuto: // the same cluster ID
 	}
 	return layout.Peers
 }

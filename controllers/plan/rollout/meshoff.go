@@ -148,7 +148,7 @@ func (v *view) paths() int {
 	most := 0
 	for _, c := range v.samples() {
 		held := v.seating.then.RIB(c.Name)
-		most = max(most, int(min(held.Paths, 1<<20))/max(len(v.clients), 1)) //nolint:gosec // bounded
+		most = max(most, int(min(held.Paths, 1<<20))/max(len(v.clients), 1))
 	}
 	return most + 1
 }

@@ -16,8 +16,20 @@ func writePeers(v *view) *Step {
 	if len(v.wanted) == 0 {
 		return nil
 	}
-	add := &Step{Name: "WritePeers", Reason: "clients and route reflectors need BGPPeers to find each other" + v.announcement()}
-	change := &Step{Name: "RepairPeers"}
+	add, change := v.peerWrites()
+	switch {
+	case len(add.Actions) > 0 && (!v.starting() || v.mayStart()):
+		return add
+	case len(change.Actions) > 0:
+		return v.underMesh(change)
+	}
+	return nil
+}
+
+// peerWrites are those that only add sessions, and those that restart some.
+func (v *view) peerWrites() (add, change *Step) {
+	add = &Step{Name: "WritePeers", Reason: "clients and route reflectors need BGPPeers to find each other" + v.announcement()}
+	change = &Step{Name: "RepairPeers"}
 	for _, want := range v.peers {
 		have, ok := v.peer(want.Name)
 		switch {
@@ -32,13 +44,7 @@ func writePeers(v *view) *Step {
 		}
 	}
 	v.renewStrays(change)
-	switch {
-	case len(add.Actions) > 0 && (!v.starting() || v.mayStart()):
-		return add
-	case len(change.Actions) > 0:
-		return v.underMesh(change)
-	}
-	return nil
+	return add, change
 }
 
 // renewStrays gives the BGPPeers of a topology that is on its way out the password and

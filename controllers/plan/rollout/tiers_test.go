@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 // tiered: reflectors have different cluster IDs, so a route may be reflected more than
@@ -60,14 +61,13 @@ func (w *world) sends(origin *machine, h heard, next *machine) (string, bool) {
 	clusters, to := h.clusters, h.at.rendered[next.Name]
 	if h.at != origin {
 		from := h.at.rendered[h.from.Name]
-		switch {
-		case w.now.Before(w.muted[h.at.Name]), !from.Client && !to.Client, to.Client && contains(clusters, to.ClusterID):
+		if w.now.Before(w.muted[h.at.Name]) || !from.Client && !to.Client || to.Client && contains(clusters, to.ClusterID) {
 			return "", false
-		case from.Client:
-			clusters = with(clusters, from.ClusterID)
 		}
-		if to.Client {
-			clusters = with(clusters, to.ClusterID)
+		for _, side := range []simulate.Side{from, to} {
+			if side.Client {
+				clusters = with(clusters, side.ClusterID)
+			}
 		}
 	}
 	back := next.rendered[h.at.Name]
