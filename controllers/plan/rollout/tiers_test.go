@@ -58,20 +58,28 @@ func (w *world) sends(origin *machine, h heard, next *machine) (string, bool) {
 	if next == h.at || next == h.from || next == origin || !w.session(h.at, next).up {
 		return "", false
 	}
-	clusters, to := h.clusters, h.at.rendered[next.Name]
+	clusters, reflected := h.clusters, true
 	if h.at != origin {
-		from := h.at.rendered[h.from.Name]
-		if w.now.Before(w.muted[h.at.Name]) || !from.Client && !to.Client || to.Client && contains(clusters, to.ClusterID) {
-			return "", false
-		}
-		for _, side := range []simulate.Side{from, to} {
-			if side.Client {
-				clusters = with(clusters, side.ClusterID)
-			}
-		}
+		clusters, reflected = w.reflects(h, next)
 	}
 	back := next.rendered[h.at.Name]
-	return clusters, !back.Client || !contains(clusters, back.ClusterID)
+	return clusters, reflected && (!back.Client || !contains(clusters, back.ClusterID))
+}
+
+// reflects reports whether a node passes on what it has from another, and the clusters
+// that the route has come through then.
+func (w *world) reflects(h heard, next *machine) (string, bool) {
+	from, to := h.at.rendered[h.from.Name], h.at.rendered[next.Name]
+	if w.now.Before(w.muted[h.at.Name]) || !from.Client && !to.Client || to.Client && contains(h.clusters, to.ClusterID) {
+		return "", false
+	}
+	clusters := h.clusters
+	for _, side := range []simulate.Side{from, to} {
+		if side.Client {
+			clusters = with(clusters, side.ClusterID)
+		}
+	}
+	return clusters, true
 }
 
 func contains(clusters, id string) bool { return strings.Contains(clusters, " "+id+" ") }
