@@ -62,10 +62,13 @@ func shape(t *turn, known *cloud.Pool, clients []plan.Node, zones []string, perZ
 	}
 	total = steady(spec, known, clients, zones, total, perZone*len(zones), now)
 	if limit := int(t.object.Spec.Sizing.Max); limit > 0 && total > limit && total > perZone*len(zones) {
+		if now == spec.Kind {
+			perZone = limit / len(zones) // what serves goes on, also healing
+		}
 		return spec, perZone, sizingProblem(fmt.Errorf(
 			"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
 			limit, spec.Kind, total, len(clients), len(zones), total,
-		)), true
+		)), now != spec.Kind
 	}
 	return spec, (total + len(zones) - 1) / max(len(zones), 1), nil, false
 }

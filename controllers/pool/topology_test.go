@@ -44,6 +44,7 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 		"a small cluster is Single by itself":     {kind: v1alpha1.TopologyAuto, nodes: 400, want: v1alpha1.TopologySingle, perZone: 1},
 		"a large one is not":                      {kind: v1alpha1.TopologyAuto, nodes: 1400, want: v1alpha1.TopologyHierarchy, perZone: 4},
 		"racks that take more than the limit":     {kind: v1alpha1.TopologyHierarchy, nodes: 4000, want: v1alpha1.TopologyHierarchy, perZone: 1, reason: ReasonSizingInvalid, serious: true},
+		"racks that come to take more":            {kind: v1alpha1.TopologyHierarchy, nodes: 4000, edit: serving("rack-z0-1"), want: v1alpha1.TopologyHierarchy, perZone: 8, reason: ReasonSizingInvalid},
 		"too many clients before the migration":   {kind: v1alpha1.TopologySingle, nodes: 600, want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients", serious: true},
 		"too many clients of one that is serving": {kind: v1alpha1.TopologySingle, nodes: 600, edit: serving("true"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients"},
 		"and a change to one that cannot be":      {kind: v1alpha1.TopologySingle, nodes: 600, edit: serving("rack-z0-1"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients", serious: true},

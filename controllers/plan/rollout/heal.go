@@ -20,7 +20,7 @@ func safetyNet(v *view) *Step {
 	}
 	least := v.leastServing()
 	serving := v.servingFor(least)
-	if serving >= least {
+	if serving >= least || serving >= v.possible(least) {
 		return nil
 	}
 	v.tooFew = true
@@ -94,7 +94,7 @@ func (v *view) relied() bool {
 func (v *view) leastServing() int {
 	least := v.d.MinServing
 	if v.arranged() {
-		return v.leastDepth(least)
+		return min(least, max(v.seating.Depth, 1))
 	}
 	if v.total > 0 {
 		least = min(least, v.total)
@@ -105,11 +105,13 @@ func (v *view) leastServing() int {
 	return least
 }
 
-// leastDepth is the same where each reflector serves some nodes only: no more than the
-// topology has, or what there is of it.
-func (v *view) leastDepth(least int) int {
-	least = min(least, max(v.seating.Depth, 1))
-	return min(least, max(v.depth(v.holders, least), 1))
+// possible is how many reflectors could serve at most: where each serves some nodes only,
+// no more than there are of them so far. It takes long to count, and is rarely asked for.
+func (v *view) possible(least int) int {
+	if !v.arranged() {
+		return least
+	}
+	return max(v.depth(v.holders, least), 1)
 }
 
 // silentSince is when a reflector stopped serving, as far as is known.

@@ -124,7 +124,7 @@ func (v *view) serves(n plan.Node) bool {
 	if !usable(n) || !n.RoleLabel || n.ClusterID == "" {
 		return false
 	}
-	if v.deniedBy(n) {
+	if v.deniedBy(n) || v.severed(n) {
 		return false
 	}
 	st, ok := v.Statuses[n.Name]
@@ -135,6 +135,36 @@ func (v *view) serves(n plan.Node) bool {
 		return false
 	}
 	return v.hasMost(st)
+}
+
+// severed: the reflector has lost all those with other cluster IDs that it is joined
+// with, for longer than sessions take to start: what lies beyond them cannot be reached
+// through it.
+func (v *view) severed(n plan.Node) bool {
+	st, ok := v.Statuses[n.Name]
+	if !v.arranged() || !ok || blank(st) {
+		return false
+	}
+	joined := v.peersOf(v.seating.now, n, slices.DeleteFunc(others(v.holders, n), func(o plan.Node) bool { return o.ClusterID == n.ClusterID }))
+	up := established(st, isPeer)
+	for _, o := range joined {
+		changed := latest(latest(v.lastWrite(), latest(n.ReadyChanged, o.ReadyChanged)), sessionSince(st, o))
+		if fromAny(up, o.Addresses) || v.now.Sub(changed) < timerWait {
+			return false
+		}
+	}
+	return len(joined) > 0
+}
+
+// sessionSince is when the session with a node last changed, as far as is known.
+func sessionSince(st plan.Status, o plan.Node) time.Time {
+	var since time.Time
+	for _, s := range st.Sessions {
+		if slices.Contains(o.Addresses, s.Peer) {
+			since = latest(since, s.Since)
+		}
+	}
+	return since
 }
 
 // hasMost: the report shows sessions with most clients, and of a spine with most of the

@@ -18,6 +18,8 @@ func writePeers(v *view) *Step {
 	}
 	add, change := v.peerWrites()
 	switch {
+	case v.arranged() && len(change.Actions) > 0: // what is added may select the same nodes, and has to render the same
+		return v.underMesh(change)
 	case len(add.Actions) > 0 && (!v.starting() || v.mayStart()):
 		return add
 	case len(change.Actions) > 0:

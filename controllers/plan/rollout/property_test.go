@@ -26,6 +26,9 @@ func (w *world) violation() string {
 	if v := w.underserved(); v != "" {
 		return v
 	}
+	if v := w.atOdds(); v != "" {
+		return v
+	}
 	if w.cleared > 1 {
 		return fmt.Sprintf("3: %d reflectors removed in one step", w.cleared)
 	}

@@ -62,9 +62,9 @@ func (v *view) astray() []plan.Node {
 	return out
 }
 
-// rename gives those their seats whose sessions stay as they are.
+// rename gives those their seats of whose sessions none ends by it.
 func (v *view) rename(astray []plan.Node) *Step {
-	s := &Step{Name: "MoveReflectors", Reason: "the seats of the topology are others; no session changes"}
+	s := &Step{Name: "MoveReflectors", Reason: "the seats of the topology are others; no session ends by that"}
 	nodes := slices.Clone(v.Nodes)
 	for _, n := range astray {
 		seat, id := v.seat(n)
@@ -74,7 +74,7 @@ func (v *view) rename(astray []plan.Node) *Step {
 		next := slices.Clone(nodes)
 		i := slices.IndexFunc(next, func(x plan.Node) bool { return x.Name == n.Name })
 		next[i] = withSeat(next[i], v.d.RoleLabel, seat, id)
-		if change := simulate.Compare(v.seating.is, v.configuration(next, v.Peers)); change == (simulate.Change{}) {
+		if change := simulate.Compare(v.seating.is, v.configuration(next, v.Peers)); change.Removed == 0 && change.Restarted == 0 {
 			nodes = next
 			s.Actions = append(s.Actions, v.setReflector(n))
 		}
@@ -89,7 +89,11 @@ func (v *view) rename(astray []plan.Node) *Step {
 func (v *view) moveOne(astray []plan.Node) *Step {
 	serving := v.serving()
 	spared := func(rs []plan.Node) func(plan.Node) bool {
-		return func(n plan.Node) bool { return v.depth(others(rs, n), v.needs(n)) >= v.needs(n) }
+		return func(n plan.Node) bool {
+			need := v.needs(n)
+			without := v.depth(others(rs, n), need)
+			return without >= need || without > 0 && without == v.depth(rs, need) // it is of no use where it is
+		}
 	}
 	i := slices.IndexFunc(astray, spared(serving))
 	if i < 0 {

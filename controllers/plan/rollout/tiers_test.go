@@ -1,12 +1,15 @@
 package rollout_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // tiered: reflectors have different cluster IDs, so a route may be reflected more than
@@ -129,4 +132,36 @@ func (w *world) learned(origin *machine) map[*machine]map[*machine]bool {
 		w.known[origin] = w.learn(origin)
 	}
 	return w.known[origin]
+}
+
+// atOdds: BGPPeers of ours that must not stand side by side. While the mesh is off, those
+// that may select the same nodes render the same; and Single's, which select every
+// reflector, are fenced beside reflectors with other cluster IDs.
+func (w *world) atOdds() string {
+	if w.bgp.MeshOn() {
+		return ""
+	}
+	var first *plan.Peer
+	for _, name := range slices.Sorted(maps.Keys(w.peers)) {
+		p := w.peers[name]
+		switch {
+		case p.PeerIP != "":
+			continue
+		case first == nil:
+			first = &p
+		case !plan.SameRef(first.Password, p.Password):
+			return fmt.Sprintf("4: BGPPeers %s and %s have different passwords", first.Name, name)
+		}
+		if p.PeerSelector == "has("+label+")" && w.hasTiers() {
+			return fmt.Sprintf("4: BGPPeer %s selects reflectors of another topology", name)
+		}
+	}
+	return ""
+}
+
+func (w *world) hasTiers() bool {
+	return slices.ContainsFunc(w.reflectors(), func(m *machine) bool {
+		kind := topology.KindOf(m.Seat)
+		return kind == v1alpha1.TopologyHierarchy || kind == v1alpha1.TopologyMultiCluster
+	})
 }

@@ -175,3 +175,99 @@ func (w *world) racks() map[string]int {
 	}
 	return out
 }
+
+// A spec that changes again before the first move is over.
+func TestATopologyThatChangesInTheMiddleOfAMove(t *testing.T) {
+	t.Parallel()
+	for _, to := range kinds {
+		for after := range 6 {
+			w := newWorld(11, 6, 3)
+			w.stamps = true
+			require.Empty(t, w.settle())
+			require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 3))
+			require.Empty(t, w.run(4*after), w.story())
+			require.Empty(t, w.want(to, 2, 3))
+			if after%2 == 0 {
+				w.d.Password = &plan.SecretRef{Name: "another", Key: "password"}
+			}
+			require.Empty(t, w.settle(), w.story())
+			w.arrived(t)
+		}
+	}
+}
+
+// What a person or a failure does to one rack is put right without the mesh, which would
+// be there for all the others as well.
+func TestOneRackIsNoReasonForTheMesh(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(w *world, rack *machine){
+		"a reflector's cluster ID is edited": func(_ *world, m *machine) { m.ClusterID = "244.0.0.99" },
+		"a reflector's seat is edited":       func(_ *world, m *machine) { m.Seat = "rack-nowhere-7" },
+		"the role label on a client":         func(w *world, _ *machine) { w.clients()[0].RoleLabel = true },
+		"a rack's BGPPeer is deleted":        func(w *world, _ *machine) { delete(w.peers, topology.PeerRack+".zone-1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(5, 12, 3)
+			w.stamps = true
+			require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
+			require.Empty(t, w.settle())
+			i := slices.IndexFunc(w.reflectors(), func(m *machine) bool { return m.Seat == "rack-zone-1-1" })
+			fellow := slices.IndexFunc(w.reflectors(), func(m *machine) bool { return m.Seat == "rack-zone-1-2" })
+			before, told := w.reflectors()[fellow].ClusterID, len(w.narrative)
+			do(w, w.reflectors()[i])
+			w.changed()
+			w.atLeast = 0
+			for _, m := range w.nodes {
+				w.excused[m.Name] = w.now.Add(joinTime)
+			}
+			require.Empty(t, w.settle(), w.story())
+			w.arrived(t)
+			require.Equal(t, before, w.reflectors()[fellow].ClusterID, "nobody else has to move")
+			for _, line := range w.narrative[told:] {
+				require.NotContains(t, line, "RestoreMesh", w.story())
+			}
+		})
+	}
+}
+
+// A calico-node that restarts on the only node of a rack condemns no reflector.
+func TestOneClientCondemnsNoRack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(5, 12, 3)
+	for i, m := range w.clients() {
+		if i%3 == 0 && i > 0 {
+			w.removeNode(m.Name)
+		}
+	}
+	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
+	require.Empty(t, w.settle())
+	told := len(w.narrative)
+	w.birdDies("client-01")
+	w.excused["client-01"] = w.now.Add(5 * time.Minute)
+	w.atLeast = 0
+	require.Empty(t, w.run(100), w.story())
+	for _, line := range w.narrative[told:] {
+		require.NotContains(t, line, "RestoreMesh", w.story())
+	}
+}
+
+// Reflectors that grow in number take no session from a client before the one that
+// follows is up.
+func TestGrowingTakesNoSessionBeforeTheNextIsUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(9, 12, 3)
+	w.stamps = true
+	require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 6))
+	require.Empty(t, w.settle())
+	each := w.servedBy(w.clients()[0])
+	w.atLeast = each
+	require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 9))
+	for range 600 {
+		require.Empty(t, w.run(1), w.story())
+		for _, c := range w.clients() {
+			require.GreaterOrEqual(t, w.servedBy(c), each, "%s at %s:\n%s", c.Name, w.now.Format("04:05"), w.story())
+		}
+	}
+	w.arrived(t)
+}

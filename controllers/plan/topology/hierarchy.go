@@ -134,7 +134,10 @@ func (l *Layout) numberRacks(spec Spec, t *tiers, reflectors []plan.Node) (lowes
 			now[s.Group] = append(now[s.Group], n.ClusterID)
 		}
 	}
-	ids := newIDs(spec.ClusterID, firstRackID, firstSeatID, l.foreignIDs(reflectors))
+	foreign := slices.DeleteFunc(l.foreignIDs(reflectors), func(id string) bool { // a seat that somebody has edited costs its rack nothing
+		return slices.ContainsFunc(slices.Collect(maps.Values(now)), func(ids []string) bool { return slices.Contains(ids, id) })
+	})
+	ids := newIDs(spec.ClusterID, firstRackID, firstSeatID, foreign)
 	id := map[string]string{}
 	for _, rack := range t.racks {
 		id[rack] = ids.keep(mostFrequent(now[rack]))
