@@ -147,13 +147,18 @@ func (v *view) severed(n plan.Node) bool {
 	}
 	joined := v.peersOf(v.seating.now, n, slices.DeleteFunc(others(v.holders, n), func(o plan.Node) bool { return o.ClusterID == n.ClusterID }))
 	up := established(st, isPeer)
-	for _, o := range joined {
-		changed := latest(latest(v.lastWrite(), latest(n.ReadyChanged, o.ReadyChanged)), sessionSince(st, o))
-		if fromAny(up, o.Addresses) || v.now.Sub(changed) < timerWait {
-			return false
-		}
+	if len(joined) == 0 || slices.ContainsFunc(joined, func(o plan.Node) bool { return fromAny(up, o.Addresses) }) {
+		return false
 	}
-	return len(joined) > 0
+	last := latest(v.lastWrite(), n.ReadyChanged)
+	for _, o := range joined {
+		last = latest(last, latest(o.ReadyChanged, sessionSince(st, o)))
+	}
+	left := last.Add(timerWait).Sub(v.now)
+	if left > 0 {
+		v.lookIn(left)
+	}
+	return left <= 0
 }
 
 // sessionSince is when the session with a node last changed, as far as is known.

@@ -271,3 +271,26 @@ func TestGrowingTakesNoSessionBeforeTheNextIsUp(t *testing.T) {
 	}
 	w.arrived(t)
 }
+
+// A rack whose reflectors have lost all spines reaches nobody else, although each of its
+// clients has its sessions: the mesh takes over.
+func TestARackWithoutSpinesIsNotServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(5, 12, 3)
+	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
+	require.Empty(t, w.settle())
+	w.cut = map[[2]int]bool{}
+	for _, r := range w.reflectors() {
+		for _, s := range w.reflectors() {
+			if strings.HasPrefix(r.Seat, "rack-zone-1-") && strings.HasPrefix(s.Seat, topology.SeatSpine) {
+				w.cut[between(r, s)] = true
+			}
+		}
+	}
+	for _, m := range w.nodes {
+		w.excused[m.Name] = w.now.Add(3 * time.Minute)
+	}
+	w.atLeast = 0
+	require.Empty(t, w.run(600), w.story())
+	require.True(t, w.bgp.MeshOn())
+}

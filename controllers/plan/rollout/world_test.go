@@ -36,6 +36,7 @@ type world struct {
 	learnedAt time.Time
 
 	sessions map[[2]int]*session
+	cut      map[[2]int]bool // sessions whose packets get lost
 	watches  map[string]plan.Watch
 	reports  map[string]*plan.Status
 	muted    map[string]time.Time // by reflector: until when it passes nothing on, sessions or not
@@ -265,7 +266,7 @@ func (w *world) moveSession(a, b *machine) {
 	}
 	oa, oka := a.rendered[b.Name]
 	ob, okb := b.rendered[a.Name]
-	if !oka || !okb || !a.alive || !b.alive || !oa.Fits(ob) {
+	if !oka || !okb || !a.alive || !b.alive || !oa.Fits(ob) || w.cut[key] {
 		*s = session{}
 		return
 	}
