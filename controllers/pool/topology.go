@@ -61,16 +61,21 @@ func shape(t *turn, known *cloud.Pool, clients []plan.Node, zones []string, perZ
 		return spec, perZone, problem, problem.Reason != topology.ReasonTooManyClients || now != spec.Kind
 	}
 	total = steady(spec, known, clients, zones, total, perZone*len(zones), now)
-	if limit := int(t.object.Spec.Sizing.Max); limit > 0 && total > limit && total > perZone*len(zones) {
+	size = (total + len(zones) - 1) / max(len(zones), 1)
+	if limit := int(t.object.Spec.Sizing.Max); limit > 0 && total > max(limit, perZone*len(zones)) {
 		if now == spec.Kind {
 			perZone = limit / len(zones) // what serves goes on, also healing
 		}
-		return spec, perZone, sizingProblem(fmt.Errorf(
-			"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
-			limit, spec.Kind, total, len(clients), len(zones), total,
-		)), now != spec.Kind
+		return spec, perZone, beyondMax(spec, limit, total, len(clients), len(zones)), now != spec.Kind
 	}
-	return spec, (total + len(zones) - 1) / max(len(zones), 1), nil, false
+	return spec, size, nil, false
+}
+
+func beyondMax(spec topology.Spec, limit, total, clients, zones int) *plan.Problem {
+	return sizingProblem(fmt.Errorf(
+		"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
+		limit, spec.Kind, total, clients, zones, total,
+	))
 }
 
 // steady keeps a pool that is larger than it has to be as it is, while a tenth more

@@ -95,7 +95,8 @@ type recorder struct{ *stage }
 
 // Eventf implements events.EventRecorder.
 func (r recorder) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
-	if kind == corev1.EventTypeNormal && reason != "Recovered" {
+	// Of clients that are labelled there is an event each hundred; see datastore.Apply.
+	if kind == corev1.EventTypeNormal && reason != "Recovered" && reason != "RacksLabelled" {
 		r.writes = append(r.writes, fmt.Sprintf(note, args...))
 	}
 }
