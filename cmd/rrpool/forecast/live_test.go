@@ -82,7 +82,10 @@ func TestARealApiserver(t *testing.T) {
 
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "bgppeers.crd.projectcalico.org"}}
 	require.NoError(t, admin.Delete(t.Context(), crd))
-	got = eventually(t, 1, args...)
+	require.Eventually(t, func() bool { // the CRD goes by and by: its watch may end before its list does
+		got = cli.Ask(t, New, args...)
+		return got.Code == 1 && strings.Contains(got.Err, "CalicoNotInstalled")
+	}, 20*time.Second, 50*time.Millisecond)
 	cli.RequireSentence(t, got.Err, "CalicoNotInstalled")
 }
 
