@@ -20,8 +20,9 @@ var spelled = map[string][]string{
 		`Reason\w+ += "(\w+)"`, `condition\(kind, metav1\.Condition\w+, "(\w+)"`, `reason, message := "(\w+)"`,
 		`Step\w+ += "(\w+)"`,
 	},
-	"../calico":       {`Reason\w+ += "(\w+)"`},
-	"../plan/rollout": {`Problem\{Reason: "(\w+)"`, `Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `Steady += "(\w+)"`},
+	"../calico":        {`Reason\w+ += "(\w+)"`},
+	"../plan/topology": {`Reason\w+ += "(\w+)"`},
+	"../plan/rollout":  {`Problem\{Reason: "(\w+)"`, `Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `Steady += "(\w+)"`},
 }
 
 func TestEveryConditionAndReasonIsDocumented(t *testing.T) {

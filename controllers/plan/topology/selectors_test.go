@@ -73,11 +73,19 @@ func requireOnePeerEach(t require.TestingT, peers []plan.Peer, nodes []plan.Node
 	}
 }
 
-// While a cluster moves from one topology to another both stand side by side.
+// While a cluster moves from one topology to another both stand side by side. Single and
+// Quorum, which have the same cluster ID, may match the same pair and render the same.
 func TestPeersOfDifferentTopologiesNeverMatchTheSamePair(t *testing.T) {
+	for _, flat := range []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum} {
+		requireSideBySide(t, flat, v1alpha1.TopologyHierarchy, v1alpha1.TopologyMultiCluster)
+	}
+}
+
+func requireSideBySide(t *testing.T, kinds ...v1alpha1.TopologyType) {
+	t.Helper()
 	var peers []plan.Peer
 	var nodes []plan.Node
-	for _, kind := range everyKind {
+	for _, kind := range kinds {
 		w := newWorld(kind, 2).join(2)
 		w.made = 100 * len(nodes)
 		w.settle(6)
