@@ -11,7 +11,6 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 	"github.com/rrpool/rrpool/test/e2e/site"
-	"github.com/rrpool/rrpool/test/iksserver"
 )
 
 // A cluster moves from one topology to another and back, and to the mesh. No packet is
@@ -30,7 +29,7 @@ func TestBetweenTopologies(t *testing.T) {
 
 // Nor is any lost where reflectors come, go and fail in each topology.
 func TestTopologiesGrowAndShrink(t *testing.T) {
-	c := start(t, site.Options{MeshPassword: "s3cret", Generation: iksserver.Classic})
+	c := start(t, site.Options{MeshPassword: "s3cret"})
 	c.stages([]stage{
 		{"onto Single", migrateDedicated},
 		{"Single to Quorum", move(v1alpha1.TopologyQuorum, 6, 2, 6)},
