@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -9,20 +8,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
-
-// topologySpec is what the object says about the topology.
-func topologySpec(object *v1alpha1.RouteReflectorPool, busy bool) topology.Spec {
-	spec := object.Spec.Topology
-	limit := v1alpha1.MaxClientsDedicated
-	if busy {
-		limit = v1alpha1.MaxClientsShared
-	}
-	return topology.Spec{
-		Kind: spec.Type, ClusterID: spec.ClusterID, Redundancy: int(spec.Redundancy),
-		MaxClients: cmp.Or(int(spec.MaxClientsPerReflector), limit), MaxPaths: int(spec.MaxPathsPerPrefix),
-		RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: spec.ZoneLabel, RackLabel: spec.RackLabel,
-	}
-}
 
 // kindNow is the topology that the reflectors have: on the way from one to another, the
 // larger one.
@@ -48,7 +33,7 @@ func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
 // reflector that comes to serve more clients than it should is no reason to stop what
 // works: then problem is set and serious is not.
 func shape(t *turn, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
-	spec = topologySpec(t.object, t.busy())
+	spec = topology.Read(t.object.Spec.Topology, t.object.Spec.BGP.NodeLabel, !t.busy())
 	if kind := spec.Kind; t.busy() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
 		return spec, perZone, dedicatedOnly(kind), true
 	}
@@ -66,15 +51,16 @@ func shape(t *turn, known *cloud.Pool, clients []plan.Node, zones []string, perZ
 		if now == spec.Kind {
 			perZone = limit / len(zones) // what serves goes on, also healing
 		}
-		return spec, perZone, beyondMax(spec, limit, total, len(clients), len(zones)), now != spec.Kind
+		return spec, perZone, BeyondMax(spec.Kind, limit, total, len(clients), len(zones)), now != spec.Kind
 	}
 	return spec, size, nil, false
 }
 
-func beyondMax(spec topology.Spec, limit, total, clients, zones int) *plan.Problem {
+// BeyondMax refuses a topology that takes more reflectors than spec.sizing.max.
+func BeyondMax(kind v1alpha1.TopologyType, limit, total, clients, zones int) *plan.Problem {
 	return sizingProblem(fmt.Errorf(
 		"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
-		limit, spec.Kind, total, clients, zones, total,
+		limit, kind, total, clients, zones, total,
 	))
 }
 

@@ -1,7 +1,6 @@
 package picture
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -150,16 +149,9 @@ func (w wish) within(kind v1alpha1.TopologyType, total, asked int, zones []strin
 
 // spec is what the planner reads.
 func (w wish) spec() topology.Spec {
-	t := w.object.Spec.Topology
-	most := v1alpha1.MaxClientsDedicated
-	if w.existing() {
-		most = v1alpha1.MaxClientsShared
-	}
-	return topology.Spec{
-		Kind: t.Type, ClusterID: t.ClusterID, Redundancy: int(t.Redundancy),
-		MaxClients: cmp.Or(int(t.MaxClientsPerReflector), most), MaxPaths: int(t.MaxPathsPerPrefix),
-		RoleLabel: w.object.Spec.BGP.NodeLabel, ZoneLabel: t.ZoneLabel, RackLabel: w.rackLabel(),
-	}
+	spec := topology.Read(w.object.Spec.Topology, w.object.Spec.BGP.NodeLabel, !w.existing())
+	spec.RackLabel = w.rackLabel()
+	return spec
 }
 
 func (w wish) rackLabel() string {
@@ -178,20 +170,10 @@ func (w wish) arrange(o *observed, spec topology.Spec, zones []string, perZone i
 	}
 	clients, pool := w.clients(all, zones), w.pool(zones, perZone)
 	layout := topology.Arrange(spec, topology.Session{}, clients, pool, zones, perZone)
-	for i := range clients {
-		if rack := layout.Racks[clients[i].Name]; rack != "" {
-			clients[i].Rack, clients[i].Labels[plan.RackLabel] = rack, rack
-		}
-	}
-	for i := range pool {
-		at := slices.IndexFunc(layout.Seats, func(s topology.Seat) bool { return s.Node == pool[i].Name })
-		if at < 0 {
-			continue
-		}
-		seat := layout.Seats[at]
-		pool[i].RoleLabel, pool[i].Seat, pool[i].ClusterID, pool[i].Labels[spec.RoleLabel] = true, seat.Name, seat.ClusterID, seat.Name
-		if seat.Name != topology.SeatSingle {
-			pool[i].Name = seat.Name
+	clients, pool = layout.Written(clients, spec.RoleLabel), layout.Written(pool, spec.RoleLabel)
+	for i, n := range pool {
+		if n.Seat != "" && n.Seat != topology.SeatSingle {
+			pool[i].Name = n.Seat
 		}
 	}
 	off := false

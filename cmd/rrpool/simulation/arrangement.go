@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/projectcalico/calico/libcalico-go/lib/selector"
 
@@ -25,7 +26,7 @@ type arrangement struct {
 
 // arrange builds what the layout says.
 func arrange(layout topology.Layout, spec topology.Spec, clients, pool []plan.Node) (*arrangement, error) {
-	all := seated(layout, spec, clients, pool)
+	all := layout.Written(slices.Concat(clients, pool), spec.RoleLabel)
 	off := false
 	bgp := plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, ASN: 64512}
 	a := &arrangement{Layout: layout, nodes: map[string]plan.Node{}, seats: map[string]topology.Seat{}}

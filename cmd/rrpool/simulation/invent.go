@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"strconv"
 	"time"
@@ -63,33 +62,4 @@ func node(name string, n int) plan.Node {
 		Created: time.Unix(0, 0), ReadyChanged: time.Unix(0, 0),
 		Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})}, //nolint:gosec // G115: the bytes of a number
 	}
-}
-
-// seated are the nodes as they are once the layout is written to the cluster.
-func seated(layout topology.Layout, spec topology.Spec, clients, pool []plan.Node) []plan.Node {
-	seats := map[string]topology.Seat{}
-	for _, s := range layout.Seats {
-		seats[s.Node] = s
-	}
-	out := make([]plan.Node, 0, len(clients)+len(pool))
-	for _, n := range clients {
-		if rack := layout.Racks[n.Name]; rack != "" {
-			n.Rack, n.Labels = rack, with(n.Labels, plan.RackLabel, rack)
-		}
-		out = append(out, n)
-	}
-	for _, n := range pool {
-		if s, ok := seats[n.Name]; ok {
-			n.RoleLabel, n.Marked, n.Seat, n.ClusterID = true, true, s.Name, s.ClusterID
-			n.Labels = with(n.Labels, spec.RoleLabel, s.Name)
-		}
-		out = append(out, n)
-	}
-	return out
-}
-
-func with(labels map[string]string, key, value string) map[string]string {
-	out := maps.Clone(labels)
-	out[key] = value
-	return out
 }

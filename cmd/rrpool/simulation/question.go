@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -113,11 +112,7 @@ func (q question) size(kind v1alpha1.TopologyType, clients int) (sized, error) {
 		return out, nil
 	}
 	if limit := int(q.spec.Sizing.Max); out.problem == nil && total > max(limit, asked) {
-		out.problem = &plan.Problem{
-			Reason: pool.ReasonSizingInvalid,
-			Message: fmt.Sprintf("spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
-				limit, out.spec.Kind, total, clients, zones, total),
-		}
+		out.problem = pool.BeyondMax(out.spec.Kind, limit, total, clients, zones)
 	}
 	out.perZone = (total + zones - 1) / zones
 	return out, nil
@@ -160,14 +155,7 @@ func (q question) settle(kind v1alpha1.TopologyType) (out sized, clients int, er
 
 // topology is the spec as the planner reads it.
 func (q question) topology(kind v1alpha1.TopologyType) topology.Spec {
-	t := q.spec.Topology
-	most := v1alpha1.MaxClientsDedicated
-	if q.spec.Provider.Type == v1alpha1.ProviderExistingNodes {
-		most = v1alpha1.MaxClientsShared
-	}
-	return topology.Spec{
-		Kind: kind, ClusterID: t.ClusterID, Redundancy: int(t.Redundancy),
-		MaxClients: cmp.Or(int(t.MaxClientsPerReflector), most), MaxPaths: int(t.MaxPathsPerPrefix),
-		RoleLabel: q.spec.BGP.NodeLabel, ZoneLabel: t.ZoneLabel, RackLabel: t.RackLabel,
-	}
+	spec := topology.Read(q.spec.Topology, q.spec.BGP.NodeLabel, q.spec.Provider.Type != v1alpha1.ProviderExistingNodes)
+	spec.Kind = kind
+	return spec
 }

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -16,14 +15,15 @@ import (
 type arrangement struct {
 	topology.Layout
 	seats map[string]topology.Seat // by node
-	// is what the nodes have configured, goal what they will once everything is as
-	// planned. The mesh counts for neither.
-	is, goal *simulate.Configuration
-	// now and then are what comes of that, with every node up.
+	// is what the nodes have configured; the mesh does not count.
+	is *simulate.Configuration
+	// now is what comes of that with every node up, then what will once everything is
+	// as planned; see goal.
 	now, then *simulate.Network
 	// owners of address blocks, by prefix.
 	owners map[netip.Prefix]string
-	served map[string][]plan.Node // by reflector, see clientsNow
+	// dependants of reflectors by name, as far as somebody has asked.
+	dependants map[string][]plan.Node
 }
 
 // arranged reports whether reflectors have seats that differ.
@@ -54,7 +54,7 @@ func (v *view) arrange() {
 	if v.d.Mode == Reflect {
 		layout = topology.Arrange(v.d.Topology.Standing(v.Nodes, v.Peers), v.session(), v.workloads(), v.wanted, v.d.Pool.Zones, v.d.Pool.SizePerZone)
 	}
-	a := &arrangement{Layout: layout, seats: map[string]topology.Seat{}, owners: map[netip.Prefix]string{}, served: map[string][]plan.Node{}}
+	a := &arrangement{Layout: layout, seats: map[string]topology.Seat{}, owners: map[netip.Prefix]string{}, dependants: map[string][]plan.Node{}}
 	for _, s := range layout.Seats {
 		if s.Node != "" {
 			a.seats[s.Node] = s
@@ -67,15 +67,15 @@ func (v *view) arrange() {
 	}
 	v.peers = v.fenced(layout)
 	a.is = v.configuration(v.Nodes, v.Peers)
-	a.goal = v.configuration(v.seated(), v.peers)
-	everybody := func(string) bool { return true }
-	a.now, a.then = a.is.Network(everybody), a.goal.Network(everybody)
+	a.now = a.is.Network(everybody)
 	for _, n := range v.clients {
 		for _, b := range n.Blocks {
 			a.owners[b] = n.Name
 		}
 	}
 }
+
+func everybody(string) bool { return true }
 
 // workloads are the nodes that speak BGP and run pods, Ready or not.
 func (v *view) workloads() []plan.Node {
@@ -98,22 +98,14 @@ func (v *view) seated() []plan.Node {
 		if !ok && !holds(n) || v.d.Mode != Reflect {
 			continue
 		}
-		out[i] = withSeat(n, v.d.RoleLabel, s.Name, s.ClusterID)
+		out[i] = withSeat(n, s.Name, s.ClusterID)
 	}
 	return out
 }
 
 // withSeat is a node in a seat, or without one.
-func withSeat(n plan.Node, label, seat, id string) plan.Node {
-	n.Labels = maps.Clone(n.Labels)
-	delete(n.Labels, label)
+func withSeat(n plan.Node, seat, id string) plan.Node {
 	n.RoleLabel, n.Seat, n.ClusterID = seat != "", seat, id
-	if seat != "" {
-		if n.Labels == nil {
-			n.Labels = map[string]string{}
-		}
-		n.Labels[label] = seat
-	}
 	return n
 }
 
@@ -167,20 +159,6 @@ func (v *view) setReflector(n plan.Node) plan.Action {
 	return plan.SetReflector{Node: n.Name, ClusterID: id, Seat: seat}
 }
 
-// clientsNow are the Ready clients that a reflector has sessions with as things are
-// configured.
-func (v *view) clientsNow(r plan.Node) []plan.Node {
-	if !v.arranged() {
-		return v.clients
-	}
-	out, known := v.seating.served[r.Name]
-	if !known {
-		out = v.peersOf(v.seating.now, r, v.clients)
-		v.seating.served[r.Name] = out
-	}
-	return out
-}
-
 // peersOf are those of nodes that r has a session with in a network; all, where there is
 // no arrangement.
 func (v *view) peersOf(net *simulate.Network, r plan.Node, nodes []plan.Node) []plan.Node {
@@ -194,6 +172,9 @@ func (v *view) peersOf(net *simulate.Network, r plan.Node, nodes []plan.Node) []
 func (v *view) goal() *simulate.Network {
 	if !v.arranged() {
 		return nil
+	}
+	if v.seating.then == nil {
+		v.seating.then = v.configuration(v.seated(), v.peers).Network(everybody)
 	}
 	return v.seating.then
 }

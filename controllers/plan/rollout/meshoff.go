@@ -128,7 +128,7 @@ func (v *view) samples() []plan.Node {
 	if !v.arranged() {
 		return out
 	}
-	for _, class := range v.seating.then.Classes() {
+	for _, class := range v.goal().Classes() {
 		i := slices.IndexFunc(v.clients, func(n plan.Node) bool { return n.Name == class.Nodes[0] })
 		if i >= 0 && !named(out, v.clients[i]) && len(out) < maxSamples {
 			out = append(out, v.clients[i])
@@ -147,7 +147,7 @@ func (v *view) paths() int {
 	}
 	most := 0
 	for _, c := range v.samples() {
-		held := v.seating.then.RIB(c.Name)
+		held := v.goal().RIB(c.Name)
 		most = max(most, int(min(held.Paths, 1<<20))/max(len(v.clients), 1))
 	}
 	return most + 1
@@ -192,7 +192,7 @@ func (v *view) passing(prefix netip.Prefix, c plan.Node) []plan.Node {
 	if !known {
 		return nil // not a node's block: whatever passes on the others passes it on
 	}
-	from := v.seating.then.Senders(owner, c.Name)
+	from := v.goal().Senders(owner, c.Name)
 	return slices.DeleteFunc(slices.Clone(v.wanted), func(n plan.Node) bool { return !slices.Contains(from, n.Name) })
 }
 

@@ -201,12 +201,13 @@ func (v *view) dependants(name string) []plan.Node {
 	if !v.arranged() {
 		return v.clients
 	}
-	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.Name == name })
-	if i < 0 {
-		return nil
+	out, known := v.seating.dependants[name]
+	if !known {
+		fellows := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !usable(n) })
+		out = v.peersOf(v.seating.now, plan.Node{Name: name}, append(slices.Clone(v.clients), fellows...))
+		v.seating.dependants[name] = out
 	}
-	fellows := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !usable(n) })
-	return append(slices.Clone(v.clientsNow(v.Nodes[i])), v.peersOf(v.seating.now, v.Nodes[i], fellows)...)
+	return out
 }
 
 // silence is how long a reporter that was asked may say nothing before it counts

@@ -73,7 +73,7 @@ func (v *view) rename(astray []plan.Node) *Step {
 		}
 		next := slices.Clone(nodes)
 		i := slices.IndexFunc(next, func(x plan.Node) bool { return x.Name == n.Name })
-		next[i] = withSeat(next[i], v.d.RoleLabel, seat, id)
+		next[i] = withSeat(next[i], seat, id)
 		if change := simulate.Compare(v.seating.is, v.configuration(next, v.Peers)); change.Removed == 0 && change.Restarted == 0 {
 			nodes = next
 			s.Actions = append(s.Actions, v.setReflector(n))

@@ -1,6 +1,9 @@
 package topology
 
 import (
+	"cmp"
+	"maps"
+
 	"slices"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -36,6 +39,20 @@ type Spec struct {
 	Open, Racks []string
 	// standing: these two are known.
 	standing bool
+}
+
+// Read gives the Spec of what an object says. Reflectors that are not dedicated run
+// workloads as well, and serve fewer clients where it says nothing.
+func Read(spec v1alpha1.TopologySpec, roleLabel string, dedicated bool) Spec {
+	limit := v1alpha1.MaxClientsShared
+	if dedicated {
+		limit = v1alpha1.MaxClientsDedicated
+	}
+	return Spec{
+		Kind: spec.Type, ClusterID: spec.ClusterID, Redundancy: int(spec.Redundancy),
+		MaxClients: cmp.Or(int(spec.MaxClientsPerReflector), limit), MaxPaths: int(spec.MaxPathsPerPrefix),
+		RoleLabel: roleLabel, ZoneLabel: spec.ZoneLabel, RackLabel: spec.RackLabel,
+	}
 }
 
 // Seat is the place of one reflector in a layout. Its name is the value of the role
@@ -80,6 +97,34 @@ type Layout struct {
 	// Depth is how many reflectors keep any two clients in touch once all seats are
 	// filled: one less may fail.
 	Depth int
+}
+
+// Written gives nodes as they are once the layout is written to them: clients in their
+// racks, reflectors in their seats.
+func (l Layout) Written(nodes []plan.Node, roleLabel string) []plan.Node {
+	seats := map[string]Seat{}
+	for _, s := range l.Seats {
+		seats[s.Node] = s
+	}
+	out := make([]plan.Node, 0, len(nodes))
+	for _, n := range nodes {
+		if rack := l.Racks[n.Name]; rack != "" {
+			n.Rack, n.Labels = rack, with(n.Labels, plan.RackLabel, rack)
+		}
+		if s, ok := seats[n.Name]; ok {
+			n.RoleLabel, n.Marked, n.Seat, n.ClusterID = true, true, s.Name, s.ClusterID
+			n.Labels = with(n.Labels, roleLabel, s.Name)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func with(labels map[string]string, key, value string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, labels)
+	out[key] = value
+	return out
 }
 
 // The names of the BGPPeers of the other topologies begin with these, and then comes a
