@@ -3,7 +3,6 @@ package topology
 import (
 	"cmp"
 	"maps"
-
 	"slices"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
