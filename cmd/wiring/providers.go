@@ -24,6 +24,8 @@ type Providers struct {
 	Pods    *workload.Pods
 	// UserAgent names the program to the cloud.
 	UserAgent string
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
 }
 
 // Connect is a pool.ProviderFactory. It talks to nobody yet.
@@ -32,7 +34,7 @@ func (p Providers) Connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	case v1alpha1.ProviderIKS:
 		return p.ibmCloud(cfg)
 	case v1alpha1.ProviderExistingNodes:
-		return ExistingNodes(cfg, p.Adapter.Nodes(cfg.Scope), p.Pods.Count, nil)
+		return ExistingNodes(cfg, p.Adapter.Nodes(cfg.Scope), p.Pods.Count, p.Now)
 	default:
 		return nil, wrong(fmt.Errorf("there is no provider %q", cfg.Type))
 	}

@@ -102,6 +102,9 @@ func (r *Reconciler) pause(moment time.Duration) {
 		r.Pause(moment)
 		return
 	}
+	if r.Wait != nil {
+		moment = r.Wait(moment)
+	}
 	timer := time.NewTimer(moment)
 	defer timer.Stop()
 	<-timer.C

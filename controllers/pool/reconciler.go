@@ -66,6 +66,8 @@ type Reconciler struct {
 	Next  NextFunc
 	Now   func() time.Time
 	Pause func(time.Duration)
+	// Wait is how long a time by Now really takes, for tests in a hurry; nil: as long.
+	Wait func(time.Duration) time.Duration
 
 	// What follows is memory that may be lost at any time: it saves cloud
 	// requests and repeated words, and decides nothing about the data plane.
@@ -89,6 +91,14 @@ const again = time.Second
 
 // Reconcile takes at most one step.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	result, err := r.take(ctx)
+	if r.Wait != nil {
+		result.RequeueAfter = r.Wait(result.RequeueAfter)
+	}
+	return result, err
+}
+
+func (r *Reconciler) take(ctx context.Context) (reconcile.Result, error) {
 	object, err := r.fetch(ctx)
 	if err != nil || object == nil {
 		return reconcile.Result{}, err
