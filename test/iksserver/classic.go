@@ -89,7 +89,7 @@ func (p *pool) v1(c *cluster) map[string]any {
 	}
 	return map[string]any{
 		"id": p.id, "name": p.name, "sizePerZone": p.size, "machineType": p.flavor + ".encrypted", "isolation": "public",
-		"labels": orEmpty(p.labels), "region": c.Region, "state": "active", "reasonForDelete": "",
+		"labels": orEmpty(p.labels), "region": c.Region, "state": p.lifecycle()["actualState"], "reasonForDelete": "",
 		"isBalanced": p.balanced, "autoscaleEnabled": p.autoscaled, "zones": zones,
 	}
 }

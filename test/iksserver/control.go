@@ -85,6 +85,15 @@ func (s *Server) Break(clusterID, workerID, state, health, message string) {
 	})
 }
 
+// ReplaceWorker deletes a worker and orders another one in its place, as a person at a console would.
+func (s *Server) ReplaceWorker(clusterID, workerID string) {
+	s.locked(func() {
+		if c, p, w, bad := s.findWorker(clusterID, workerID); bad == nil {
+			_ = s.replaceWorker(c, p, w) // one that is on its way out already goes
+		}
+	})
+}
+
 // SetAutoscaled puts a pool under the autoscaler's care, or out of it.
 func (s *Server) SetAutoscaled(clusterID, poolName string, on bool) {
 	s.onPool(clusterID, poolName, func(p *pool) { p.autoscaled = on })
@@ -111,6 +120,28 @@ func (s *Server) onPool(clusterID, poolName string, fn func(*pool)) {
 		if c := s.cluster(clusterID); c != nil {
 			if p := c.pool(poolName); p != nil {
 				fn(p)
+			}
+		}
+	})
+}
+
+// RemoveWorker takes a worker away, as a person at a console would.
+func (s *Server) RemoveWorker(clusterID, workerID string) {
+	s.locked(func() {
+		if c := s.cluster(clusterID); c != nil {
+			if p, w := c.worker(workerID); w != nil {
+				s.removeWorker(p, w)
+			}
+		}
+	})
+}
+
+// RemovePool deletes a pool, as a person at a console would.
+func (s *Server) RemovePool(clusterID, poolName string) {
+	s.locked(func() {
+		if c := s.cluster(clusterID); c != nil {
+			if p := c.pool(poolName); p != nil {
+				s.deletePool(c, p)
 			}
 		}
 	})

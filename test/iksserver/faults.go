@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// Fault spoils requests. Method and Path choose them; the other fields say how.
+// Fault spoils requests. Method, Path and Query choose them; the other fields say how.
 type Fault struct {
-	// Method is the HTTP method, "" for any. Path is a regular expression on the
-	// path, "" for any; the path comes without "/global".
-	Method, Path string
+	// Method is the HTTP method, "" for any. Path and Query are regular expressions
+	// on the path and on the query, "" for any; the path comes without "/global".
+	Method, Path, Query string
 	// After lets so many matching requests through first. Times is how many are
 	// spoiled then; 0: all.
 	After, Times int
+	// For ends the fault that long after the first request that it spoiled; 0: never.
+	For time.Duration
 
 	// Executed: the request takes effect and only its answer is spoiled.
 	Executed bool
@@ -27,17 +29,21 @@ type Fault struct {
 	Spoil func(body []byte) []byte
 	// Hang answers nothing until the client gives up or the server closes.
 	Hang bool
+	// Reset breaks the connection instead of answering.
+	Reset bool
 	// Slow is the time between two bytes of the real answer.
 	Slow time.Duration
 	// ExpireToken answers that the token is expired and makes it so.
 	ExpireToken bool
 
-	path *regexp.Regexp
+	path, query *regexp.Regexp
+	// until is when it ends, zero while that is open.
+	until time.Time
 }
 
-// Inject adds f. It panics when Path is no regular expression.
+// Inject adds f. It panics when Path or Query is no regular expression.
 func (s *Server) Inject(f Fault) {
-	f.path = regexp.MustCompile(f.Path)
+	f.path, f.query = regexp.MustCompile(f.Path), regexp.MustCompile(f.Query)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = append(s.faults, &f)
@@ -85,14 +91,34 @@ func (f Fault) Once() Fault {
 	return f
 }
 
+// Lasting gives f for as long as d after the first request that it spoils.
+func (f Fault) Lasting(d time.Duration) Fault {
+	f.For = d
+	return f
+}
+
+// Lost gives f with the request taking effect all the same.
+func (f Fault) Lost() Fault {
+	f.Executed = true
+	return f
+}
+
+func (f *Fault) matches(r *http.Request, now time.Time) bool {
+	over := !f.until.IsZero() && !now.Before(f.until)
+	return !over && (f.Method == "" || f.Method == r.Method) && f.path.MatchString(r.URL.Path) && f.query.MatchString(r.URL.RawQuery)
+}
+
 func (s *Server) takeFault(r *http.Request) *Fault {
 	for i, f := range s.faults {
-		if f.Method != "" && f.Method != r.Method || !f.path.MatchString(r.URL.Path) {
+		if !f.matches(r, s.now()) {
 			continue
 		}
 		if f.After > 0 {
 			f.After--
 			continue
+		}
+		if f.For > 0 && f.until.IsZero() {
+			f.until = s.now().Add(f.For)
 		}
 		if f.Times > 0 {
 			if f.Times--; f.Times == 0 {
@@ -104,19 +130,22 @@ func (s *Server) takeFault(r *http.Request) *Fault {
 	return nil
 }
 
-func (s *Server) serveFault(w *answer, r *http.Request, f *Fault) {
+func (s *Server) serveFault(w *answer, r *http.Request, f *Fault, index int) {
 	if f.ExpireToken {
 		s.ExpireTokens()
-		s.serve(w, r)
+		s.serve(w, r, index)
 		return
 	}
 	kept := &buffered{header: http.Header{}, status: 0}
 	if f.Executed || f.Spoil != nil || f.Slow > 0 {
-		s.serve(kept, r)
+		s.serve(kept, r, index)
 	}
-	if f.Hang {
+	switch {
+	case f.Hang:
 		s.pause(r, -1)
 		return
+	case f.Reset:
+		panic(http.ErrAbortHandler) // which is how a handler breaks its connection
 	}
 	status, body := kept.status, kept.body.Bytes()
 	if f.Spoil != nil {

@@ -23,7 +23,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := r.PostForm.Get("apikey")
-	if key == "" || len(s.cfg.APIKeys) > 0 && !slices.Contains(s.cfg.APIKeys, key) {
+	if !s.valid(key) {
 		iamError(w, http.StatusBadRequest, "BXNIM0415E", "Provided API key could not be found.")
 		return
 	}
@@ -38,6 +38,18 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	writeJSON(w, http.StatusOK, body)
+}
+
+func (s *Server) valid(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return key != "" && (len(s.cfg.APIKeys) == 0 || slices.Contains(s.cfg.APIKeys, key))
+}
+
+// SetAPIKeys changes the keys that IAM accepts. Tokens that were given out stay valid
+// until they expire, as they do at IBM: see ExpireTokens.
+func (s *Server) SetAPIKeys(keys ...string) {
+	s.locked(func() { s.cfg.APIKeys = slices.Clone(keys) })
 }
 
 func iamError(w http.ResponseWriter, status int, code, message string) {

@@ -81,7 +81,19 @@ func (s *Server) move() {
 				s.moveWorker(c, p, w)
 			}
 		}
+		s.bury(c)
 	}
+}
+
+// bury takes the pools that linger from the list once their machines are gone.
+func (s *Server) bury(c *cluster) {
+	c.pools = slices.DeleteFunc(c.pools, func(p *pool) bool {
+		over := p.deleting && !slices.ContainsFunc(p.workers, func(w *worker) bool { return w.state != stateDeleted })
+		if over {
+			c.gone = append(c.gone, p)
+		}
+		return over
+	})
 }
 
 func (s *Server) moveWorker(c *cluster, p *pool, w *worker) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // The operations that both generations share.
@@ -49,6 +50,8 @@ func (s *Server) createPool(clusterKey, name, flavor string, size int, labels ma
 func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
 	place := c.zone(z.id)
 	switch {
+	case p.deleting:
+		return refuse(http.StatusConflict, "E9009", "Provisioning", "The worker pool is being deleted.")
 	case place == nil:
 		return refuse(http.StatusBadRequest, "E9005", "BadRequest", "The specified zone %s is not part of the region.", z.id)
 	case p.zone(z.id) != nil:
@@ -79,6 +82,9 @@ func (s *Server) dropZone(p *pool, zone string) *refusal {
 func (s *Server) resize(c *cluster, p *pool, size int) *refusal {
 	if p.autoscaled {
 		return refuse(http.StatusBadRequest, "E9001", "BadRequest", "The worker pool is managed by the cluster autoscaler and can't be resized or rebalanced.")
+	}
+	if p.deleting {
+		return refuse(http.StatusConflict, "E9009", "Provisioning", "The worker pool is being deleted.")
 	}
 	if size < 0 {
 		return refuse(http.StatusBadRequest, "E0007", "BadRequest", "The size is not valid.")
@@ -116,6 +122,18 @@ func (s *Server) setMarks(c *cluster, p *pool, labels, taints map[string]string)
 	}
 }
 
+// wellFormed refuses taints that are not written as value:Effect. IBM's words for that are
+// not known.
+func wellFormed(taints map[string]string) *refusal {
+	for key, text := range taints {
+		value, effect, ok := strings.Cut(text, ":")
+		if known := []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}; !ok || value == "" || !slices.Contains(known, effect) {
+			return refuse(http.StatusBadRequest, "E0007", "BadRequest", "The taint %s=%s is not valid.", key, text)
+		}
+	}
+	return nil
+}
+
 // removeWorker takes one worker away; nothing takes its place until the next
 // resize or rebalance.
 func (s *Server) removeWorker(p *pool, w *worker) {
@@ -134,10 +152,15 @@ func (s *Server) replaceWorker(c *cluster, p *pool, w *worker) *refusal {
 	return nil
 }
 
-// deletePool frees the name at once; the machines take their time.
+// deletePool sends the machines away, which take their time.
 func (s *Server) deletePool(c *cluster, p *pool) {
 	for _, w := range p.workers {
 		s.remove(w)
+	}
+	p.deleting = true
+	if s.cfg.Lingering {
+		s.bury(c)
+		return
 	}
 	c.pools = slices.DeleteFunc(c.pools, func(o *pool) bool { return o == p })
 	c.gone = append(c.gone, p)

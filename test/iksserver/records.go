@@ -17,9 +17,17 @@ type Request struct {
 	Query url.Values
 	// Body, empty for token requests: it holds the API key.
 	Body string
-	// Status that was answered, 0 while the request is under way.
+	// Status that was answered, 0 while the request is under way, and for ever when
+	// nothing was.
 	Status int
+	// Own is the status that the service itself gave, 0 when the request did not get
+	// as far: a fault may have spoiled the answer. Faulty: there was a fault.
+	Own    int
+	Faulty bool
 }
+
+// Executed reports whether the request took effect, whatever was answered.
+func (r Request) Executed() bool { return r.Own >= 200 && r.Own <= 299 }
 
 // Mutating reports whether the request was to change something.
 func (r Request) Mutating() bool { return r.Method != http.MethodGet && !r.Token() }

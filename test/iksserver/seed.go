@@ -81,6 +81,8 @@ type pool struct {
 	autoscaled       bool
 	// balanced: the cloud keeps each zone at the size.
 	balanced bool
+	// deleting: it is on its way out, or out.
+	deleting bool
 	zones    []*poolZone
 	workers  []*worker
 }

@@ -26,7 +26,7 @@ type Config struct {
 	Now func() time.Time
 	// Delays of the worker states.
 	Delays Delays
-	// APIKeys that IAM accepts; none: any that is not empty.
+	// APIKeys that IAM accepts; none: any that is not empty. See SetAPIKeys.
 	APIKeys []string
 	// TokenLifetime is an hour when 0.
 	TokenLifetime time.Duration
@@ -42,6 +42,12 @@ type Config struct {
 	Quota int
 	// RateLimit is the number of requests per 10 seconds; 0: any. IBM's is 200.
 	RateLimit int
+	// Lingering: a deleted pool stays listed, as one that goes, and keeps its name
+	// until its machines are gone. Else both end at once; IBM does not say which.
+	Lingering bool
+	// Audit is shown every pool after each change of state, however short it lasts,
+	// with the server locked.
+	Audit func([]PoolState)
 }
 
 // Delays are how long a worker stays in each state.
@@ -119,6 +125,7 @@ func (s *Server) locked(fn func()) {
 		s.move()
 		fn()
 		s.move()
+		s.audit()
 	}()
 	s.events.drain()
 }
@@ -141,28 +148,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.locked(func() {
 		index = s.record(r, body)
 		fault = s.takeFault(r)
+		s.requests[index].Faulty = fault != nil
 		limited = s.overRate()
 	})
 	out := &answer{ResponseWriter: w}
 	defer func() { s.locked(func() { s.requests[index].Status = out.status }) }()
 	switch {
 	case fault != nil:
-		s.serveFault(out, r, fault)
+		s.serveFault(out, r, fault, index)
 	case limited:
 		writeError(out, http.StatusTooManyRequests, "E0000", "RateLimit", "Too many requests.")
 	default:
-		s.serve(out, r)
+		s.serve(out, r, index)
 	}
 }
 
-// serve answers as the service does.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+// serve answers as the service does, and notes what it has answered.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, index int) {
+	own := &answer{ResponseWriter: w}
 	if r.URL.Path != "/identity/token" && !s.authorized(r) {
-		writeError(w, http.StatusUnauthorized, "E0058", "Authentication",
+		writeError(own, http.StatusUnauthorized, "E0058", "Authentication",
 			"The authorization token is missing, invalid or expired.")
-		return
+	} else {
+		s.mux.ServeHTTP(own, r)
 	}
-	s.mux.ServeHTTP(w, r)
+	s.locked(func() { s.requests[index].Own = own.status })
 }
 
 func (s *Server) overRate() bool {

@@ -9,13 +9,16 @@ func (s *Server) routeShared() {
 	s.mux.HandleFunc("GET /v2/getCluster", s.getCluster)
 	s.mux.HandleFunc("GET /v2/vpc/getCluster", s.getCluster)
 	s.mux.HandleFunc("GET /v2/getFlavors", s.getFlavors)
-	s.mux.HandleFunc("GET /v2/getWorkers", s.v2Workers(""))
+	s.mux.HandleFunc("GET /v2/getWorkers", s.v2Workers)
 	s.mux.HandleFunc("GET /v2/getWorkerPool", s.v2Pool(""))
 	s.mux.HandleFunc("GET /v2/classic/getWorkerPool", s.v2Pool(Classic))
 	s.change("POST /v2/resizeWorkerPool", http.StatusAccepted, func(c *cluster, p *pool, b change) *refusal {
 		return s.resize(c, p, b.Size)
 	})
 	s.change("POST /v2/setWorkerPoolTaints", http.StatusNoContent, func(c *cluster, p *pool, b change) *refusal {
+		if bad := wellFormed(b.Taints); bad != nil {
+			return bad
+		}
 		s.setMarks(c, p, nil, orEmpty(b.Taints))
 		return nil
 	})

@@ -2,14 +2,15 @@ package iksserver
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
 func (s *Server) routeVPC() {
-	s.mux.HandleFunc("GET /v2/vpc/getWorkerPools", s.v2Pools)
+	s.mux.HandleFunc("GET /v2/vpc/getWorkerPools", s.ofVPC(s.v2Pools))
 	s.mux.HandleFunc("GET /v2/vpc/getWorkerPool", s.v2Pool(VPC))
-	s.mux.HandleFunc("GET /v2/vpc/getWorkers", s.v2Workers(VPC))
-	s.mux.HandleFunc("GET /v2/vpc/getWorker", s.v2Worker)
+	s.mux.HandleFunc("GET /v2/vpc/getWorkers", s.ofVPC(s.v2Workers))
+	s.mux.HandleFunc("GET /v2/vpc/getWorker", s.ofVPC(s.v2Worker))
 	s.mux.HandleFunc("GET /v2/vpc/getSubnets", s.getSubnets)
 	s.mux.HandleFunc("GET /v2/vpc/getVPCs", s.getVPCs)
 	s.mux.HandleFunc("GET /v2/vpc/getZones", s.getZones)
@@ -17,6 +18,25 @@ func (s *Server) routeVPC() {
 	s.mux.HandleFunc("POST /v2/vpc/createWorkerPoolZone", s.v2AddZone)
 	s.mux.HandleFunc("POST /v2/vpc/replaceWorker", s.workerChange(s.replaceWorker))
 }
+
+// ofVPC refuses clusters of another provider.
+func (s *Server) ofVPC(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		other := false
+		s.locked(func() {
+			c := s.cluster(r.URL.Query().Get("cluster"))
+			other = c != nil && c.Provider != VPC
+		})
+		if other {
+			writeError(w, http.StatusBadRequest, codeProvider, "BadRequest", "The cluster's provider is not permitted for this path.")
+			return
+		}
+		next(w, r)
+	}
+}
+
+// codeProvider is what IBM says to a call for another provider, as far as is known.
+const codeProvider = "E3917"
 
 func (s *Server) v2Pools(w http.ResponseWriter, r *http.Request) {
 	var bad *refusal
@@ -46,7 +66,7 @@ func (s *Server) v2Pool(provider string) http.HandlerFunc {
 				return
 			}
 			if provider != "" && c.Provider != provider {
-				bad = refuse(http.StatusBadRequest, "E3917", "BadRequest", "The cluster's provider is not permitted for this path.")
+				bad = refuse(http.StatusBadRequest, codeProvider, "BadRequest", "The cluster's provider is not permitted for this path.")
 				return
 			}
 			out = p.v2(c)
@@ -67,16 +87,22 @@ func (p *pool) v2(c *cluster) map[string]any {
 		"id": p.id, "poolName": p.name, "flavor": p.flavor, "provider": c.Provider, "isolation": "public",
 		"vpcID": c.VPCID, "workerCount": p.size, "labels": orEmpty(p.labels), "taints": orEmpty(p.taints),
 		"autoscaleEnabled": p.autoscaled, "isBalanced": p.balanced, "operatingSystem": "UBUNTU_24_64",
-		"lifecycle": map[string]string{"actualState": "active", "desiredState": "active"}, "zones": zones,
+		"lifecycle": p.lifecycle(), "zones": zones,
 	}
 }
 
-func (s *Server) v2Workers(string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		bad, out := s.listWorkers(q.Get("cluster"), q.Get("pool"), q.Get("showDeleted") == "true", v2Worker)
-		reply(w, bad, http.StatusOK, out)
+// lifecycle of a pool: at IBM "active" was seen, and "deleted"; "deleting" is invented.
+func (p *pool) lifecycle() map[string]string {
+	if p.deleting {
+		return map[string]string{"actualState": stateDeleting, "desiredState": stateDeleted}
 	}
+	return map[string]string{"actualState": "active", "desiredState": "active"}
+}
+
+func (s *Server) v2Workers(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	bad, out := s.listWorkers(q.Get("cluster"), q.Get("pool"), q.Get("showDeleted") == "true", v2Worker)
+	reply(w, bad, http.StatusOK, out)
 }
 
 // listWorkers lists in the words of one generation.
@@ -89,13 +115,16 @@ func (s *Server) listWorkers(clusterKey, poolKey string, deleted bool, say func(
 			bad = refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
 			return
 		}
-		if poolKey != "" && c.pool(poolKey) == nil {
+		// The machines of a deleted pool are still listed, as IBM's own tools wait for them.
+		every := slices.Concat(c.pools, c.gone)
+		only := slices.IndexFunc(every, func(p *pool) bool { return p.id == poolKey || p == c.pool(poolKey) })
+		if poolKey != "" && only < 0 {
 			bad = refuse(http.StatusNotFound, "E9004", "Provisioning", "The specified worker pool could not be found.")
 			return
 		}
-		for _, p := range c.pools {
+		for i, p := range every {
 			for _, w := range p.workers {
-				if (poolKey == "" || p == c.pool(poolKey)) && (deleted || w.state != stateDeleted) {
+				if (poolKey == "" || i == only) && (deleted || w.state != stateDeleted) {
 					out = append(out, say(c, p, w))
 				}
 			}
@@ -203,6 +232,10 @@ func (s *Server) v2CreatePool(w http.ResponseWriter, r *http.Request) {
 		}
 		var c *cluster
 		var p *pool
+		if c = s.cluster(b.Cluster); c != nil && (c.Provider != VPC || c.VPCID != b.VPCID) {
+			bad = refuse(http.StatusBadRequest, codeProvider, "BadRequest", "The cluster is not in the VPC %q.", b.VPCID)
+			return
+		}
 		c, p, bad = s.createPool(b.Cluster, b.Name, b.Flavor, b.WorkerCount, b.Labels)
 		for i := 0; bad == nil && i < len(b.Zones); i++ {
 			bad = s.addZone(c, p, &poolZone{id: b.Zones[i].ID, subnet: b.Zones[i].SubnetID})
