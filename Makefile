@@ -32,14 +32,6 @@ man: ## Write the manual pages of the command line into bin/man
 test: packages assets ## Run all tests; the last lines name whatever was skipped
 	go run ./test/tools/gotest -alone '/test/(lab|e2e|chaos|bench)(/|$$)' -timeout 12m ./...
 
-.PHONY: soak
-soak: packages assets ## Run what takes long: every combination of the migration, and beside it 10 minutes of a cluster at rest
-	go test -c -o "$${TMPDIR:-/tmp}/rrpool-e2e.test" ./test/e2e
-	export RRPOOL_CHAOS=1; cd test/e2e && { result=0; binary="$${TMPDIR:-/tmp}/rrpool-e2e.test"; \
-		RRPOOL_REST=10m "$$binary" -test.run '^TestRest$$' -test.v -test.timeout 20m & rest=$$!; \
-		RRPOOL_E2E_FULL=1 "$$binary" -test.run '^TestMigrationAndReturn$$' -test.v -test.timeout 20m || result=1; \
-		wait $$rest || result=1; exit $$result; }
-
 .PHONY: lab
 lab: export RRPOOL_CHAOS = 1
 lab: packages assets ## Run what takes minutes in the lab, and CI has the time for: topologies, existing nodes
@@ -51,10 +43,22 @@ lab: packages assets ## Run what takes minutes in the lab, and CI has the time f
 
 .PHONY: chaos
 chaos: export RRPOOL_CHAOS = 1
-chaos: packages assets ## Run what breaks: reflectors, links, nodes, zones and the manager, in the lab
+chaos: export RRPOOL_CHAOS_TIME = $(TIME)
+chaos: export RRPOOL_CHAOS_SEED = $(SEED)
+chaos: TIME ?= 1h
+chaos: packages assets ## Break everything at random in the lab for an hour, and count what is lost; TIME=5m, SEED=7 as you like
+	go test -count=1 -timeout 0 -v -run '^TestChaos$$' ./test/chaos
+
+.PHONY: soak
+soak: export RRPOOL_CHAOS = 1
+soak: packages assets ## Run all that takes long (2 hours): single failures, every combination, properties, a cluster at rest
 	@result=0; \
-	go test -count=1 -timeout 45m ./test/chaos || result=1; \
-	go test -count=1 -timeout 20m -p 1 -run '^Test(TheSimulatorAgreesWithBIRD|WhatMovingBetweenTopologiesIsBuiltOn|BusyNodesBecomeReflectorsAndStop|TakingOver\w+|KilledAfterEachStepAndDrift|PlanOnExistingNodes|Rest)$$' ./test/lab ./test/e2e || result=1; \
+	go test -count=1 -timeout 60m -rapid.checks=1000 ./controllers/plan/rollout || result=1; \
+	go test -count=1 -timeout 60m -skip '^Test(Chaos|BetweenTopologies)$$' ./test/chaos || result=1; \
+	go test -count=1 -timeout 20m -run '^Test(TheSimulatorAgreesWithBIRD|WhatMovingBetweenTopologiesIsBuiltOn|BusyNodesBecomeReflectorsAndStop|TakingOver\w+)$$' ./test/lab || result=1; \
+	go test -count=1 -timeout 20m -run '^Test(KilledAfterEachStepAndDrift|PlanOnExistingNodes)$$' ./test/e2e || result=1; \
+	RRPOOL_E2E_FULL=1 go test -count=1 -timeout 20m -run '^TestMigrationAndReturn$$' ./test/e2e || result=1; \
+	RRPOOL_REST=10m go test -count=1 -timeout 20m -run '^TestRest$$' ./test/e2e || result=1; \
 	exit $$result
 
 .PHONY: bench-reflector

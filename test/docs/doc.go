@@ -1,0 +1,2 @@
+// Package docs holds the pages of docs to what they claim.
+package docs
