@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,12 +23,13 @@ const (
 
 // options are the flags.
 type options struct {
-	leaderElect bool
-	metrics     string
-	probes      string
-	kubeconfig  string
-	namespace   string
-	zap         zap.Options
+	leaderElect  bool
+	metrics      string
+	metricsCerts string
+	probes       string
+	kubeconfig   string
+	namespace    string
+	zap          zap.Options
 }
 
 // parse reads the flags. The error is a sentence for the user, or pflag.ErrHelp
@@ -37,7 +39,10 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags := pflag.NewFlagSet("rrpool-manager", pflag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while holding the lease, so that several managers may run")
-	flags.StringVar(&o.metrics, "metrics-bind-address", ":8080", "address for Prometheus metrics, 0 for none")
+	flags.StringVar(&o.metrics, "metrics-bind-address", ":8443",
+		"address for Prometheus metrics, 0 for none; HTTPS, for tokens that may get /metrics (ClusterRole rrpool-metrics-reader)")
+	flags.StringVar(&o.metricsCerts, "metrics-cert-dir", "",
+		"folder with tls.crt and tls.key for the metrics, read again when they change; default: a certificate signed by itself")
 	flags.StringVar(&o.probes, "health-probe-bind-address", ":8081", "address for /healthz and /readyz, 0 for none")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "",
 		"kubeconfig file; default: $KUBECONFIG, the pod's service account, ~/.kube/config")
@@ -67,12 +72,28 @@ func (o options) validate() error {
 			return fmt.Errorf("--%s: %q is no address: use for example \":8080\", or 0 for none", address.name, address.value)
 		}
 	}
+	if err := o.validateCerts(); err != nil {
+		return err
+	}
 	if faults := validation.IsDNS1123Label(o.namespace); len(faults) > 0 {
 		return fmt.Errorf("--namespace: %q is no namespace: %s", o.namespace, strings.Join(faults, "; "))
 	}
 	if o.kubeconfig != "" {
 		if _, err := os.Stat(o.kubeconfig); err != nil {
 			return fmt.Errorf("--kubeconfig: %w", err)
+		}
+	}
+	return nil
+}
+
+// validateCerts: where a certificate is asked for, nothing else takes its place.
+func (o options) validateCerts() error {
+	if o.metricsCerts == "" {
+		return nil
+	}
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		if _, err := os.Stat(filepath.Join(o.metricsCerts, name)); err != nil {
+			return fmt.Errorf("--metrics-cert-dir: %w", err)
 		}
 	}
 	return nil

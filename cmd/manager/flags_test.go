@@ -15,7 +15,8 @@ func TestDefaults(t *testing.T) {
 	o, err := parse(nil, &bytes.Buffer{})
 	require.NoError(t, err)
 	require.True(t, o.leaderElect)
-	require.Equal(t, ":8080", o.metrics)
+	require.Equal(t, ":8443", o.metrics)
+	require.Empty(t, o.metricsCerts)
 	require.Equal(t, ":8081", o.probes)
 	require.Equal(t, "rrpool-system", o.namespace)
 }
@@ -41,6 +42,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"a namespace that cannot exist": {"--namespace=A_b", `--namespace: "A_b" is no namespace`},
 		"an empty namespace":            {"--namespace=", `--namespace: "" is no namespace`},
 		"a file that is not there":      {"--kubeconfig=/nonexistent/x", "--kubeconfig: stat /nonexistent/x"},
+		"no certificate in the folder":  {"--metrics-cert-dir=/nonexistent", "--metrics-cert-dir: stat /nonexistent/tls.crt"},
 		"no boolean":                    {"--leader-elect=maybe", `"maybe" for "--leader-elect"`},
 		"an unknown flag":               {"--api-key=x", "unknown flag: --api-key"},
 		"an argument":                   {"start", `unexpected argument "start"`},

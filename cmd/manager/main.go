@@ -3,16 +3,19 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,10 +36,20 @@ const (
 	eventSource = "rrpool.io/manager"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Stderr, tuning{})) }
+
+// tuning is how fast a manager's time passes. Tests are in a hurry; the zero value is
+// real time, and client-go's times for the lease.
+type tuning struct {
+	// now is the clock, wait how long a time by that clock really takes.
+	now  func() time.Time
+	wait func(time.Duration) time.Duration
+	// lease is how long a lease lasts that nobody renews.
+	lease time.Duration
+}
 
 // run gives the exit code: 0 stopped or help, 1 failed, 2 wrong flags.
-func run(args []string, stderr io.Writer) int {
+func run(args []string, stderr io.Writer, pace tuning) int {
 	o, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {
 		return 0
@@ -46,7 +59,7 @@ func run(args []string, stderr io.Writer) int {
 		return 2
 	}
 	logger := setUpLogging(&o.zap)
-	if err := serve(ctrl.SetupSignalHandler(), o); err != nil {
+	if err := serve(ctrl.SetupSignalHandler(), o, pace); err != nil {
 		logger.Error(err, "the manager stopped")
 		return 1
 	}
@@ -54,16 +67,16 @@ func run(args []string, stderr io.Writer) int {
 }
 
 // serve runs the manager until ctx ends or the lease is lost.
-func serve(ctx context.Context, o options) error {
+func serve(ctx context.Context, o options, pace tuning) error {
 	config, err := clusterConfig(o.kubeconfig)
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config, o)
+	mgr, err := newManager(config, o, pace)
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := wire(mgr, o); err != nil {
+	if err := wire(mgr, o, pace); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -87,18 +100,18 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
+func newManager(config *rest.Config, o options, pace tuning) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	return ctrl.NewManager(config, ctrl.Options{ //nolint:wrapcheck // the caller wraps
+	all := ctrl.Options{
 		Scheme:                        scheme,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Metrics:                       server.Options{BindAddress: o.metrics},
+		Metrics:                       metricsServer(o),
 		HealthProbeBindAddress:        o.probes,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
@@ -107,16 +120,36 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 				&corev1.Secret{}: {Namespaces: map[string]cache.Config{o.namespace: {}}},
 			},
 		},
-	})
+	}
+	if pace.lease > 0 { // in client-go's own proportions
+		all.LeaseDuration, all.RenewDeadline = &pace.lease, ptr.To(pace.lease*2/3)
+		all.RetryPeriod = ptr.To(pace.lease * 2 / 15)
+	}
+	return ctrl.NewManager(config, all) //nolint:wrapcheck // the caller wraps
+}
+
+// metricsServer speaks TLS only, and to those only whom the guard lets in.
+func metricsServer(o options) server.Options {
+	return server.Options{
+		BindAddress:    o.metrics,
+		SecureServing:  true,
+		CertDir:        o.metricsCerts,
+		FilterProvider: newGuard,
+		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.MinVersion = tls.VersionTLS12
+			c.NextProtos = []string{"http/1.1"} // of HTTP/2, nothing is needed but its flaws would be ours
+		}},
+	}
 }
 
 // wire connects datastore, provider, reconciler and probes.
-func wire(mgr ctrl.Manager, o options) error {
+func wire(mgr ctrl.Manager, o options, pace tuning) error {
 	adapter, err := calico.New(calico.Config{
 		RestConfig: mgr.GetConfig(),
 		Nodes:      mgr.GetCache(),
 		Writer:     mgr.GetClient(),
 		Log:        mgr.GetLogger().WithName("calico"),
+		Now:        pace.now,
 	})
 	if err != nil {
 		return fmt.Errorf("connecting to Calico: %w", err)
@@ -131,11 +164,13 @@ func wire(mgr ctrl.Manager, o options) error {
 		Live:       mgr.GetAPIReader(),
 		Datastore:  pool.MeteredDatastore(adapter, told),
 		IsConflict: calico.IsConflict,
-		Providers:  wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: leaseName}.Connect,
+		Providers:  wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: leaseName, Now: pace.now}.Connect,
 		Workload:   pods,
 		Namespace:  o.namespace,
 		Recorder:   mgr.GetEventRecorder(eventSource),
 		Metrics:    told,
+		Now:        pace.now,
+		Wait:       pace.wait,
 	}
 	if err := pool.SetupWithManager(mgr, reconciler, adapter); err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)

@@ -2,18 +2,14 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 // process is a manager that runs as its own process, as it does in a cluster.
@@ -24,29 +20,14 @@ type process struct {
 	once sync.Once
 }
 
-var binary struct {
-	sync.Once
-	path string
-	err  error
-}
-
-// launch starts a manager with these variables on top of our own.
+// launch starts a manager with these variables on top of our own. It is this very
+// program, see TestMain: another one would have to be linked first.
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	binary.Do(func() {
-		dir, err := controlplane.CacheDir()
-		if binary.err = err; err != nil {
-			return
-		}
-		binary.path = filepath.Join(dir, fmt.Sprintf("manager-test.%d", os.Getpid()))
-		out, err := exec.Command("go", "build", "-o", binary.path, ".").CombinedOutput()
-		if binary.err = err; err != nil {
-			t.Log(string(out))
-		}
-	})
-	require.NoError(t, binary.err)
-	p := &process{t: t, cmd: exec.Command(binary.path, args...), log: &bytes.Buffer{}}
-	p.cmd.Env = append(os.Environ(), env...)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	p := &process{t: t, cmd: exec.Command(self, args...), log: &bytes.Buffer{}}
+	p.cmd.Env = append(append(os.Environ(), childVariable+"=real"), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(p.stop)

@@ -32,6 +32,7 @@ type site struct {
 	cloud   *iksserver.Server
 	serving atomic.Pointer[iksserver.Server]
 	manager running
+	scraper string // the token of one who may read the metrics
 }
 
 // ServeHTTP implements http.Handler.
@@ -197,6 +198,8 @@ func newSite(t *testing.T) *site {
 	s := &site{T: t, plane: plane, admin: adminOf(t, plane)}
 	cluster(t, s.admin)
 	s.newCloud()
+	letRead(t, s.admin, "scraper")
+	s.scraper = tokenOf(t, s.admin, "scraper")
 	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	require.NoError(t, err)
 	s.manager = start(t, config, endpoints(t, s), "--zap-log-level=debug")
@@ -285,7 +288,8 @@ func (s *site) requireKeyUntold(object *v1alpha1.RouteReflectorPool) {
 	require.NoError(s, s.admin.List(s.Context(), &events))
 	require.NotContains(s, fmt.Sprintf("%+v", events.Items), testKey)
 	await(s.T, 5*time.Second, func(c *assert.CollectT) {
-		told := get(c, s.manager.metrics)
+		code, told := get(c, s.manager.metrics, s.scraper)
+		require.Equal(c, http.StatusOK, code, told)
 		require.Contains(c, told, "rrpool_condition")
 		require.NotContains(c, told, testKey)
 	})

@@ -37,3 +37,7 @@ package pool
 // those about the lease in its own.
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=default,resources=events,verbs=create;patch;update
 // +kubebuilder:rbac:groups="",namespace=rrpool-system,resources=events,verbs=create;patch
+//
+// Who may read the metrics is for the apiserver to say.
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create

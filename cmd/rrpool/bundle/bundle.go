@@ -26,7 +26,7 @@ func New(s terminal.Streams) *cobra.Command {
 		Use:   "report",
 		Short: "Put everything that is needed to help into one archive",
 		Long: `Reads what is needed to find out why a cluster is as it is, and writes it to one archive: the RouteReflectorPool, nodes,
-Calico's BGP objects, the manager with its logs and metrics, calico-node, events, versions, and what the manager would
+Calico's BGP objects, the manager with its logs, calico-node, events, versions, and what the manager would
 do next. Its index.txt lists each file, and what could not be read and why. Missing rights are warnings, not errors.
 
 Secrets are reduced to the names of their keys. What looks like a password, key or token is taken out of everything
@@ -83,7 +83,7 @@ func (r *reader) archive(ctx context.Context, folder string) ([]byte, error) {
 		return nil, err
 	}
 	for _, part := range []func(context.Context){
-		r.secrets, r.ours, r.nodes, r.calico, r.manager, r.calicoNode, r.events, r.clusterInfo, r.logs, r.metrics, r.survey, r.versions,
+		r.secrets, r.ours, r.nodes, r.calico, r.manager, r.calicoNode, r.events, r.clusterInfo, r.logs, r.survey, r.versions,
 	} {
 		part(ctx)
 		if ctx.Err() != nil {

@@ -176,7 +176,6 @@ const (
 	infoSecret  = "password-of-cluster-info"
 	otherSecret = "of-another-namespace"
 	birdWord    = "bird config word"
-	metricsWord = "secret-of-metrics"
 	fieldValue  = "value-of-a-field"
 	listValue   = "value-in-a-list"
 	bearerWord  = "bearer-in-a-field"
@@ -185,7 +184,7 @@ const (
 
 // readable are the secrets that stand in what a report keeps, and which only redaction
 // takes out. The others are in what it never keeps.
-var readable = []string{ibmAPIKey, bgpPassword, bearer, jsonWebTok, envPassword, argToken, noteToken, eventWord, urlPassword, keyMaterial, birdWord, metricsWord, fieldValue, listValue, bearerWord}
+var readable = []string{ibmAPIKey, bgpPassword, bearer, jsonWebTok, envPassword, argToken, noteToken, eventWord, urlPassword, keyMaterial, birdWord, fieldValue, listValue, bearerWord}
 
 var planted = append([]string{helmValue, oldConfig, infoSecret, otherSecret}, readable...)
 
@@ -210,8 +209,6 @@ func world() *api {
 			"/version?":                                                 `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`,
 			inSystem + "pods/rrpool-manager-a/log?":                     log,
 			inSystem + "pods/rrpool-manager-a/log?true":                 "panic: before the restart, with " + ibmAPIKey + "\n",
-			inSystem + "pods/rrpool-manager-a:8080/proxy/metrics?":      "rrpool_step_waiting_seconds 3\nother{token=\"" + metricsWord + "\"} 1\n",
-			inSystem + "pods/http:rrpool-manager-a:8080/proxy/metrics?": "rrpool_step_waiting_seconds 3\nother{token=\"" + metricsWord + "\"} 1\n",
 		},
 		lists: map[string][]string{
 			"/apis/rrpool.io/v1alpha1/routereflectorpools": {`{metadata: {name: default}, spec: {mode: RouteReflector, sizing: {min: 3, max: 10, minPerZone: 1}, topology: {zoneLabel: zone}, bgp: {nodeLabel: x, passwordSecretRef: {name: bgp, key: password}}}}`},

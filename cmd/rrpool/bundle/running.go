@@ -23,9 +23,6 @@ import (
 // schemaVersion names the form of the JSON files in the archive.
 const schemaVersion = "rrpool.io/report/v1"
 
-// metricsPort is where the manager serves its metrics, as config/manager has it.
-const metricsPort = "8080"
-
 // logs of the manager's pods: the current ones, and those before the last restart.
 func (r *reader) logs(ctx context.Context) {
 	for i := range r.found.managerPods {
@@ -101,35 +98,6 @@ func containersOf(pod *unstructured.Unstructured) []container {
 		}
 	}
 	return out
-}
-
-// metrics of the manager, through the apiserver.
-func (r *reader) metrics(ctx context.Context) {
-	for i := range r.found.managerPods {
-		if phase, _, _ := unstructured.NestedString(r.found.managerPods[i].Object, "status", "phase"); phase != string(corev1.PodRunning) {
-			continue
-		}
-		r.scrape(ctx, r.found.managerPods[i].GetName())
-	}
-}
-
-func (r *reader) scrape(ctx context.Context, pod string) {
-	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
-	defer cancel()
-	what := "metrics of pod " + pod
-	stream, err := r.kube.CoreV1().Pods(r.namespace).ProxyGet("http", pod, metricsPort, "/metrics", nil).Stream(ctx)
-	if err != nil {
-		r.miss(what, r.explainPod(err, "get", "pods/proxy"))
-		return
-	}
-	defer stream.Close() //nolint:errcheck // only read
-	content, err := io.ReadAll(io.LimitReader(stream, int64(r.limit)+1))
-	if err != nil {
-		r.miss(what, r.c.Explain(err, "get", "pods/proxy"))
-		return
-	}
-	name := "metrics/" + pod + ".txt"
-	r.add(name, what, r.redact.text(r.lined(name, string(content))))
 }
 
 // seen is what the manager would see and do.

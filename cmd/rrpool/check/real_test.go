@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestAFitCluster(t *testing.T) {
 		require.NotEqual(t, Warning, c.Status, "%s: %s", id, c.Message)
 	}
 	for id, says := range map[string]string{
-		"apiserver": "https://127.0.0.1:", "kubernetes-version": "Kubernetes v1.", "sight": "6 nodes", "manager-rights": "all 46 things",
+		"apiserver": "https://127.0.0.1:", "kubernetes-version": "Kubernetes v1.", "sight": "6 nodes", "manager-rights": fmt.Sprintf("all %d things", rightsOfManager(t)),
 		"crd": "rrpool.io/v1alpha1", "manager": "2 of 2 available (image rrpool-manager)", "object": "no RouteReflectorPool", "decision": "EnsurePool",
 		"datastore": "Kubernetes datastore", "calico-version": "v3.31.0", "calico-node": "all 6 nodes (calico-system/calico-node)",
 		"node-status": "CalicoNodeStatus", "password": "calico-bgp-password", "as-numbers": "64512", "peers": "rack-switch",

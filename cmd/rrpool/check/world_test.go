@@ -273,6 +273,18 @@ func (w *world) eventually(user, id string, so func(resultView) bool, args ...st
 	return last
 }
 
+// rightsOfManager is how many things those are.
+func rightsOfManager(t *testing.T) int {
+	t.Helper()
+	count := 0
+	for _, rules := range managerRules(t) {
+		for _, r := range rules {
+			count += len(r.APIGroups) * len(r.Resources) * len(r.Verbs) * max(1, len(r.ResourceNames))
+		}
+	}
+	return count
+}
+
 // managerRules are the rules of config/rbac: everywhere (""), or in one namespace.
 func managerRules(t *testing.T) map[string][]rbacv1.PolicyRule {
 	t.Helper()

@@ -18,7 +18,7 @@ import (
 const (
 	serviceAccount = "rrpool-manager"
 	// Metrics is where the manager serves its metrics.
-	Metrics = "127.0.0.1:8080"
+	Metrics = "127.0.0.1:8443"
 	// Probes is where the manager serves healthz and readyz.
 	Probes = "127.0.0.1:8081"
 )
@@ -30,6 +30,17 @@ func User() string { return controlplane.ServiceAccountUser(Namespace, serviceAc
 type manager struct {
 	cmd  *exec.Cmd
 	done chan error
+}
+
+// ManagerEnded tells whether the manager that was started last has ended by itself, as one that loses its lease does. It is then to be
+// started again, as a kubelet does.
+func (s *Site) ManagerEnded() bool {
+	if s.manager == nil || len(s.manager.done) == 0 {
+		return false
+	}
+	s.wait()
+	s.manager = nil
+	return true
 }
 
 func (s *Site) managerLog() string {

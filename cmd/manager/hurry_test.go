@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// childVariable makes a test binary a manager. Its value is a hurry, or "real".
+const childVariable = "RRPOOL_TEST_MANAGER"
+
+// hurry is a clock that is faster than time, from epoch on.
+type hurry struct {
+	epoch time.Time
+	speed float64
+	// lease is how long a lease really lasts, 0 for client-go's own time.
+	lease time.Duration
+}
+
+func (h hurry) now() time.Time { return h.epoch.Add(h.of(time.Since(h.epoch))) }
+
+// of is how much time passes by the clock while d really does.
+func (h hurry) of(d time.Duration) time.Duration { return time.Duration(float64(d) * h.speed) }
+
+// wait is how long d takes.
+func (h hurry) wait(d time.Duration) time.Duration { return time.Duration(float64(d) / h.speed) }
+
+// variable makes a child live by h.
+func (h hurry) variable() string {
+	return fmt.Sprintf("%s=%d,%g,%d", childVariable, h.epoch.UnixNano(), h.speed, h.lease)
+}
+
+// pace reads the variable's value.
+func pace(value string) (tuning, error) {
+	if value == "real" {
+		return tuning{}, nil
+	}
+	parts := strings.Split(value, ",")
+	if len(parts) != 3 {
+		return tuning{}, fmt.Errorf("reading %s=%q: want epoch,speed,lease", childVariable, value)
+	}
+	epoch, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil {
+		return tuning{}, fmt.Errorf("reading %s=%q: %w", childVariable, value, err)
+	}
+	speed, err := strconv.ParseFloat(parts[1], 64)
+	if err != nil {
+		return tuning{}, fmt.Errorf("reading %s=%q: %w", childVariable, value, err)
+	}
+	lease, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil {
+		return tuning{}, fmt.Errorf("reading %s=%q: %w", childVariable, value, err)
+	}
+	h := hurry{time.Unix(0, epoch), speed, time.Duration(lease)}
+	return tuning{now: h.now, wait: h.wait, lease: h.lease}, nil
+}
+
+// beManager is the whole life of a child.
+func beManager(value string) int {
+	tuned, err := pace(value)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	return run(os.Args[1:], os.Stderr, tuned)
+}

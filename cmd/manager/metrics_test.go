@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The metrics on the manager's own port, with the rights of config/rbac: for those only
+// who show a token that may read them, and over TLS only.
+func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a kube-apiserver")
+	}
+	t.Parallel()
+	plane := auditedPlane(t)
+	admin := adminOf(t, plane)
+	cluster(t, admin)
+	letRead(t, admin, "prometheus")
+	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
+	require.NoError(t, err)
+	certs := ownCertificate(t)
+	manager := start(t, config, nil, "--metrics-cert-dir="+certs)
+	for name, tc := range map[string]struct {
+		token string
+		code  int
+		says  string
+	}{
+		"nobody":                           {"", http.StatusUnauthorized, "bearer token"},
+		"somebody with a made-up token":    {"made-up", http.StatusUnauthorized, "not valid"},
+		"somebody whom nobody gave rights": {tokenOf(t, admin, "passer-by"), http.StatusForbidden, "rrpool-metrics-reader"},
+		"somebody who may read metrics":    {tokenOf(t, admin, "prometheus"), http.StatusOK, "rrpool_nodes"},
+	} {
+		for range 2 { // the second time it is remembered
+			await(t, 10*time.Second, func(c *assert.CollectT) {
+				code, body := get(c, manager.metrics, tc.token)
+				require.Equal(c, tc.code, code, "%s: %s", name, body)
+				require.Contains(c, body, tc.says, name)
+				require.Equal(c, tc.code == http.StatusOK, strings.Contains(body, "rrpool_nodes"), name)
+			})
+		}
+	}
+
+	// In the clear nothing is told.
+	response, err := http.Get("http" + strings.TrimPrefix(manager.metrics, "https"))
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusBadRequest, response.StatusCode)
+	require.NotContains(t, string(body), "rrpool_")
+
+	// The certificate is the one that was given, and a client can hold the manager to it.
+	authority, err := os.ReadFile(filepath.Join(certs, "tls.crt"))
+	require.NoError(t, err)
+	trusted := x509.NewCertPool()
+	require.True(t, trusted.AppendCertsFromPEM(authority))
+	careful := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}}}
+	answer, err := careful.Get(manager.metrics)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	_, err = http.Get(manager.metrics) //nolint:bodyclose // negative control: there is no answer
+	require.ErrorContains(t, err, "certificate")
+}
+
+func TestMetricsCanBeSwitchedOff(t *testing.T) {
+	o, err := parse([]string{"--metrics-bind-address=0"}, &bytes.Buffer{})
+	require.NoError(t, err)
+	require.Equal(t, "0", metricsServer(o).BindAddress)
+}
+
+// Whoever floods the port with guesses gets 503, and the apiserver few questions.
+func TestGuessesDoNotReachTheApiserverAllAtOnce(t *testing.T) {
+	asked, release := atomic.Int32{}, make(chan struct{})
+	reviews := fake.NewClientset()
+	reviews.PrependReactor("create", "tokenreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked.Add(1)
+		<-release
+		return true, &authenticationv1.TokenReview{}, nil
+	})
+	g := guardOf(t, reviews)
+	codes := make(chan int)
+	for i := range 50 {
+		go func() { codes <- ask(g, fmt.Sprint("guess-", i)) }()
+	}
+	count := map[int]int{}
+	for range 50 - guardAsks {
+		count[<-codes]++
+	}
+	require.Equal(t, map[int]int{http.StatusServiceUnavailable: 50 - guardAsks}, count)
+	close(release)
+	for range guardAsks {
+		require.Equal(t, http.StatusUnauthorized, <-codes)
+	}
+	require.EqualValues(t, guardAsks, asked.Load())
+}
+
+// An apiserver that does not answer opens no door, and its silence is not remembered.
+func TestAnApiserverThatFailsLetsNobodyIn(t *testing.T) {
+	reviews := fake.NewClientset()
+	broken := true
+	reviews.PrependReactor("create", "tokenreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if broken {
+			return true, nil, errors.New("no")
+		}
+		return true, &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{Authenticated: true}}, nil
+	})
+	reviews.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &authorizationv1.SubjectAccessReview{}, nil
+	})
+	g := guardOf(t, reviews)
+	require.Equal(t, http.StatusServiceUnavailable, ask(g, "t"))
+	broken = false
+	require.Equal(t, http.StatusForbidden, ask(g, "t"))
+}
+
+func guardOf(t *testing.T, reviews *fake.Clientset) http.Handler {
+	t.Helper()
+	return newGuardOver(reviews, logr.Discard(), http.NotFoundHandler())
+}
+
+func ask(g http.Handler, token string) int {
+	request := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer := httptest.NewRecorder()
+	g.ServeHTTP(answer, request)
+	return answer.Code
+}
+
+// letRead gives a service account the right to read the metrics.
+func letRead(t *testing.T, admin client.Client, account string) {
+	t.Helper()
+	const role = "rrpool-metrics-reader"
+	for _, object := range decode(t, filepath.Join("..", "..", "config", "rbac", "metrics_reader.yaml")) {
+		require.NoError(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), object)))
+	}
+	require.NoError(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: account},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: testNamespace, Name: account}},
+	}))
+}
+
+// tokenOf is a token of a service account, which is made.
+func tokenOf(t *testing.T, admin client.Client, account string) string {
+	t.Helper()
+	owner := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: account}}
+	require.NoError(t, admin.Create(t.Context(), owner))
+	var token authenticationv1.TokenRequest
+	require.NoError(t, admin.SubResource("token").Create(t.Context(), owner, &token))
+	return token.Status.Token
+}
+
+// ownCertificate is a folder with a certificate for 127.0.0.1 that signs itself.
+func ownCertificate(t *testing.T) string {
+	t.Helper()
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	return dir
+}
+
+// get asks with a token, if there is one; whose certificate it is does not matter.
+func get(c *assert.CollectT, url, token string) (code int, body string) {
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
+	require.NoError(c, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // G402: of a test
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	require.NoError(c, err)
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	require.NoError(c, err)
+	return response.StatusCode, string(content)
+}
