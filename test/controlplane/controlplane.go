@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -188,8 +189,15 @@ func (c *ControlPlane) StopAPIServer() error {
 // KillAPIServer takes the API away as a crash does.
 func (c *ControlPlane) KillAPIServer() { c.apiserver.kill() }
 
+// PauseEtcd lets etcd stand still, as on a disk that hangs: the apiserver runs on, and answers nothing that needs its data.
+func (c *ControlPlane) PauseEtcd() error { return c.etcd.signal(syscall.SIGSTOP) }
+
+// ResumeEtcd lets etcd go on after PauseEtcd.
+func (c *ControlPlane) ResumeEtcd() error { return c.etcd.signal(syscall.SIGCONT) }
+
 // Stop ends both processes and removes the folder when it was a temporary one. It is safe to call again.
 func (c *ControlPlane) Stop() error {
+	_ = c.etcd.signal(syscall.SIGCONT) // else it could not end in order
 	c.apiserver.kill()
 	c.etcd.stop()
 	if c.temporary {

@@ -51,6 +51,17 @@ func (p *process) run(started chan<- error) {
 	}
 }
 
+// signal sends the process a signal. It fails when the process has ended, and does nothing on nil.
+func (p *process) signal(s syscall.Signal) error {
+	if p == nil {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("sending %s to %s: %w", s, p.name, err)
+	}
+	return nil
+}
+
 // stop ends the process and waits for it, by force when it takes too long: an apiserver waits for clients that are cut off. It is
 // safe to call again, and on nil.
 func (p *process) stop() {

@@ -101,6 +101,12 @@ func (d *daemon) stop(signal syscall.Signal) {
 	d.watcher.Wait()
 }
 
+func (d *daemon) signal(signal syscall.Signal) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cmd.Process.Signal(signal)
+}
+
 func (d *daemon) running() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -47,6 +47,46 @@ func (l *Lab) StartBIRD(ctx context.Context, name string) error {
 	return n.startBIRD(ctx)
 }
 
+// StopAgent kills what calico-node runs beside BIRD, confd and the node status reporter, as one that crashes again and again: BIRD goes
+// on with the configuration it has. They stay down until StartAgent.
+func (l *Lab) StopAgent(name string) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("stopping confd: %w", err)
+	}
+	n.agent.stop(syscall.SIGKILL)
+	return nil
+}
+
+// StartAgent starts confd and the reporter after StopAgent.
+func (l *Lab) StartAgent(name string) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("starting confd: %w", err)
+	}
+	if n.agent.running() {
+		return nil
+	}
+	return n.agent.start()
+}
+
+// PauseAgent lets confd and the reporter hang, until ResumeAgent.
+func (l *Lab) PauseAgent(name string) error { return l.signalAgent(name, syscall.SIGSTOP) }
+
+// ResumeAgent lets them go on.
+func (l *Lab) ResumeAgent(name string) error { return l.signalAgent(name, syscall.SIGCONT) }
+
+func (l *Lab) signalAgent(name string, signal syscall.Signal) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("signalling confd: %w", err)
+	}
+	if err := n.agent.signal(signal); err != nil {
+		return fmt.Errorf("signalling confd on %q: %w", name, err)
+	}
+	return nil
+}
+
 // CutLink pulls the node's cable: no BGP, no pods, no apiserver. The node stays Ready for the API until SetReady or SetUnknown says
 // otherwise.
 func (l *Lab) CutLink(name string) error {

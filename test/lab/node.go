@@ -123,7 +123,8 @@ func (l *Lab) takeAway(ctx context.Context, n *node) error {
 	l.kubelet.forget(n.spec.Name)
 	l.forget(n)
 	n.destroy()
-	if err := l.deleteNode(ctx, n); err != nil {
+	// The apiserver may be down on purpose; whoever deletes nodes tries again as well.
+	if err := poll(ctx, func() error { return l.deleteNode(ctx, n) }); err != nil {
 		return fmt.Errorf("removing node %q: %w", n.spec.Name, err)
 	}
 	return nil

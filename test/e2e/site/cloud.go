@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
@@ -79,11 +81,20 @@ func (s *Site) host(w iksserver.Worker) lab.NodeSpec {
 	return spec
 }
 
-// join makes a deployed worker a host of the cluster.
+// join makes a deployed worker a host of the cluster. Where the apiserver is away, it tries again, as a kubelet does.
 func (s *Site) join(ctx context.Context, w iksserver.Worker) {
-	if err := s.Lab.AddNode(ctx, s.host(w)); err != nil {
+	for {
+		err := s.Lab.AddNode(ctx, s.host(w))
+		if err == nil {
+			break
+		}
 		s.tell("worker %s could not join: %v", w.ID, err)
-		return
+		_ = s.Lab.Kube().CoreV1().Nodes().Delete(ctx, w.IP, metav1.DeleteOptions{}) // half of it may be there
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
 	}
 	s.tell("worker %s is deployed in %s and joins as node %s", w.ID, w.Zone, w.IP)
 }

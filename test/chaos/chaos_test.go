@@ -1,0 +1,161 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+const (
+	// seedVariable repeats the chaos of a seed; without it, each run has its own.
+	seedVariable = "RRPOOL_CHAOS_SEED"
+	// timeVariable is how long it takes, from the beginning of the migration to the end of the return: 5m unless set.
+	timeVariable = "RRPOOL_CHAOS_TIME"
+	// wayBack is the part of it that is left for coming to rest, and for the return.
+	wayBack = 70 * time.Second
+	// blowsThere and blowsBack is how much befalls the cluster on its way: each blow makes that longer.
+	blowsThere, blowsBack = 5, 3
+	// rest is how long the manager must write nothing in the end.
+	rest = 10 * time.Second
+)
+
+// A cluster is migrated, lives, and is taken back, while everything around it breaks: BIRD, links, hosts, the apiserver, etcd, the
+// manager and the cloud, and somebody changes what is ours. Nothing is lost between nodes that were not themselves cut off.
+func TestChaos(t *testing.T) {
+	length := 5 * time.Minute
+	if v := os.Getenv(timeVariable); v != "" {
+		var err error
+		length, err = time.ParseDuration(v)
+		require.NoError(t, err, timeVariable)
+	}
+	s := brew(t, length)
+	ctx := t.Context()
+	end := s.begun.Add(length)
+
+	s.note("onto reflectors")
+	require.NoError(t, s.keeper.start())
+	require.NoError(t, s.CreatePool(ctx, hasty))
+	arrived, arrive := context.WithCancel(ctx)
+	s.strikes.Go(func() {
+		defer arrive()
+		s.wait(ctx, "route reflectors", end, ready)
+	})
+	s.play(ctx, arrived, draw(s.seed, there, blowsThere), end)
+	if !s.failed() {
+		s.want(3)
+		s.note("on reflectors")
+		s.play(ctx, ctx, draw(s.seed, storming, 10_000), end.Add(-wayBack))
+	}
+	s.settle(ctx, "on reflectors")
+	if !s.failed() {
+		s.want(0)
+		s.note("back to the mesh")
+		s.takeBack(ctx)
+	}
+	s.settle(ctx, "back on the mesh")
+	require.NoError(t, s.finish())
+}
+
+// brew prepares a storm on a cluster on the mesh, without a manager.
+func brew(t *testing.T, length time.Duration) *storm {
+	t.Helper()
+	lab.SkipLong(t)
+	seed := uint64(time.Now().UnixNano()) % 1_000_000 //nolint:gosec // G115: a positive number
+	if v := os.Getenv(seedVariable); v != "" {
+		var err error
+		seed, err = strconv.ParseUint(v, 10, 64)
+		require.NoError(t, err, seedVariable)
+	}
+	t.Logf("%s=%d %s=%s", seedVariable, seed, timeVariable, length)
+	_, built := site.ForTest(t, site.Options{MeshPassword: "s3cret"})
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &storm{cluster: &cluster{Site: built, t: t, ctx: ctx}, seed: seed, length: length, begun: time.Now()}
+	s.ledger = newLedger(s.Lab.Checkpoint, func(line string) { t.Log(line) })
+	s.keeper = &keeper{site: built, tell: s.note, away: true}
+	s.witness = s.startWitness(ctx)
+	s.watchers.Go(func() { s.keeper.run(ctx) })
+	s.watchers.Go(func() { s.witness.watch(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		s.watchers.Wait()
+		_ = s.Lab.ControlPlane().ResumeEtcd()
+	})
+	return s
+}
+
+// wait waits until the pool is as asked.
+func (s *storm) wait(ctx context.Context, what string, until time.Time, is func(*v1alpha1.RouteReflectorPool) bool) {
+	var last *v1alpha1.RouteReflectorPool
+	for !s.failed() {
+		if o, err := s.Pool(ctx); err == nil {
+			if last = o; is(o) {
+				return
+			}
+		}
+		if ctx.Err() != nil || time.Now().After(until) {
+			s.complain(fmt.Errorf("waiting for %s: %s", what, site.Describe(last)))
+		}
+		pause(ctx, glance)
+	}
+}
+
+// settle waits until the manager is content, everything is well, and nothing is written any more.
+func (s *storm) settle(ctx context.Context, where string) {
+	if s.failed() {
+		return
+	}
+	s.wait(ctx, "rest "+where, time.Now().Add(limit+time.Minute), content)
+	from := time.Now()
+	for !s.failed() {
+		pause(ctx, time.Second)
+		writes, err := s.Lab.ControlPlane().Writes(site.User(), from)
+		for _, w := range writes {
+			if !w.Lease() {
+				from = w.Time.Add(time.Microsecond)
+			}
+		}
+		now, sees := s.look(ctx)
+		if err = errors.Join(err, sees); err == nil {
+			err = now.sound(nil, s.wanted())
+		}
+		if err == nil && time.Since(from) > rest {
+			s.note("at rest %s: %s without a write", where, rest)
+			return
+		}
+		if time.Since(from) > patience {
+			s.complain(fmt.Errorf("coming to rest %s: %w", where, err))
+		}
+	}
+}
+
+// takeBack goes back to the mesh, amid what may befall a cluster on its way.
+func (s *storm) takeBack(ctx context.Context) {
+	if err := s.insist(ctx, func(ctx context.Context, s *storm, _ string) error { return s.SetMode(ctx, v1alpha1.ModeFullMesh) }, ""); err != nil {
+		s.complain(err)
+		return
+	}
+	until := time.Now().Add(limit)
+	home, arrive := context.WithCancel(ctx)
+	s.strikes.Go(func() {
+		defer arrive()
+		s.wait(ctx, "the mesh", until, content)
+	})
+	s.play(ctx, home, draw(s.seed, back, blowsBack), until)
+}
+
+// content: the manager has nothing to do.
+func content(o *v1alpha1.RouteReflectorPool) bool {
+	return o.Status.ObservedGeneration == o.Generation && o.Status.Step.Name == "Steady"
+}

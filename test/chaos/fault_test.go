@@ -1,0 +1,140 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+// class is what a fault may cost.
+type class int
+
+const (
+	// free: no pair of pods may lose anything.
+	free class = iota
+	// cuts: the node that it befalls is off the network, and its pods with it. Nobody else may lose anything.
+	cuts
+	// costs: somebody takes away what all nodes depend on. Nobody can prevent that; what counts is how soon it is put right.
+	costs
+)
+
+func (c class) String() string { return [...]string{"free", "cuts a node off", "costs everyone"}[c] }
+
+// target is whom a fault befalls.
+type target int
+
+const (
+	nobody target = iota
+	aReflector
+	aClient
+)
+
+// fault is a kind of disturbance: a cause of loss, in the report.
+type fault struct {
+	name  string
+	class class
+	on    target
+	// bound is how long a pair may be out of reach at most, when it costs everyone.
+	bound time.Duration
+	// grave: it falls more rarely, and never together with another one. net: the mesh takes over, and stays for five
+	// minutes after the reflectors are back; it needs a long run.
+	grave, net bool
+	// early: it may befall a cluster that is on its way to reflectors, or back, as well.
+	early bool
+	// least and most is how long it lasts.
+	least, most time.Duration
+	// again is how often it is done while it lasts, when it is done more than once: somebody insists.
+	again time.Duration
+	// begin and end may be called again when they fail, because the apiserver is away.
+	begin, end func(ctx context.Context, s *storm, node string) error
+}
+
+// faults are all that can happen. What is done by somebody is in hostile_test.go.
+var faults = append([]*fault{
+	{name: "reflector: BIRD is killed", on: aReflector, least: 2 * time.Second, most: 12 * time.Second, begin: killBird, end: startBird},
+	{name: "reflector: BIRD shuts down", on: aReflector, least: 2 * time.Second, most: 12 * time.Second, begin: stopBird, end: startBird},
+	{name: "reflector: link is cut", on: aReflector, least: 3 * time.Second, most: 15 * time.Second, begin: cut, end: restore},
+	{name: "reflector: link is cut, and it is Unknown", on: aReflector, least: 3 * time.Second, most: 15 * time.Second, begin: cutAndNoticed, end: restore},
+	{name: "reflector: host reboots", on: aReflector, least: 3 * time.Second, most: 12 * time.Second, begin: shutDown, end: powerOn},
+	{name: "reflector: machine is destroyed", on: aReflector, begin: destroy},
+	{name: "reflector: worker is replaced in the cloud", on: aReflector, begin: replace},
+	{name: "reflector: confd and reporter hang", on: aReflector, least: 5 * time.Second, most: 20 * time.Second, begin: pauseAgent, end: resumeAgent},
+	{name: "reflector: confd and reporter are down", on: aReflector, least: 5 * time.Second, most: 20 * time.Second, begin: stopAgent, end: startAgent},
+
+	{name: "client: BIRD is killed", class: cuts, on: aClient, early: true, least: 2 * time.Second, most: 12 * time.Second, begin: killBird, end: startBird},
+	{name: "client: BIRD shuts down", class: cuts, on: aClient, least: 2 * time.Second, most: 8 * time.Second, begin: stopBird, end: startBird},
+	{name: "client: link is cut", class: cuts, on: aClient, early: true, least: 2 * time.Second, most: 10 * time.Second, begin: cut, end: restore},
+	{name: "client: host reboots", class: cuts, on: aClient, least: 2 * time.Second, most: 8 * time.Second, begin: shutDown, end: powerOn},
+	{name: "client: confd and reporter hang", on: aClient, early: true, least: 5 * time.Second, most: 20 * time.Second, begin: pauseAgent, end: resumeAgent},
+	{name: "client: confd and reporter are down", on: aClient, early: true, least: 5 * time.Second, most: 20 * time.Second, begin: stopAgent, end: startAgent},
+
+	{name: "apiserver is killed", early: true, least: time.Second, most: 6 * time.Second, begin: killAPI, end: startAPI},
+	{name: "etcd hangs", early: true, least: 2 * time.Second, most: 8 * time.Second, begin: pauseEtcd, end: resumeEtcd},
+	{name: "manager is killed", early: true, most: 10 * time.Second, begin: killManager, end: startManager},
+	{name: "cloud answers 503", early: true, least: 5 * time.Second, most: 20 * time.Second, begin: cloudDown, end: cloudUp},
+	{name: "cloud does not answer", early: true, least: 5 * time.Second, most: 20 * time.Second, begin: cloudHangs, end: cloudUp},
+}, hostile...)
+
+func killBird(_ context.Context, s *storm, node string) error     { return s.Lab.KillBIRD(node) }
+func stopBird(_ context.Context, s *storm, node string) error     { return s.Lab.StopBIRD(node) }
+func startBird(ctx context.Context, s *storm, node string) error  { return s.Lab.StartBIRD(ctx, node) }
+func pauseAgent(_ context.Context, s *storm, node string) error   { return s.Lab.PauseAgent(node) }
+func resumeAgent(_ context.Context, s *storm, node string) error  { return s.Lab.ResumeAgent(node) }
+func stopAgent(_ context.Context, s *storm, node string) error    { return s.Lab.StopAgent(node) }
+func startAgent(_ context.Context, s *storm, node string) error   { return s.Lab.StartAgent(node) }
+func cut(_ context.Context, s *storm, node string) error          { return s.Lab.CutLink(node) }
+func shutDown(ctx context.Context, s *storm, node string) error   { return s.Lab.Shutdown(ctx, node) }
+func powerOn(ctx context.Context, s *storm, node string) error    { return s.Lab.PowerOn(ctx, node) }
+func killAPI(_ context.Context, s *storm, _ string) error         { s.Lab.ControlPlane().KillAPIServer(); return nil }
+func startAPI(ctx context.Context, s *storm, _ string) error      { return s.Lab.ControlPlane().StartAPIServer(ctx) }
+func pauseEtcd(_ context.Context, s *storm, _ string) error       { return s.Lab.ControlPlane().PauseEtcd() }
+func resumeEtcd(_ context.Context, s *storm, _ string) error      { return s.Lab.ControlPlane().ResumeEtcd() }
+func killManager(_ context.Context, s *storm, _ string) error     { return s.keeper.kill() }
+func startManager(_ context.Context, s *storm, _ string) error    { return s.keeper.start() }
+func cloudDown(_ context.Context, s *storm, _ string) error       { s.Cloud.Inject(iksserver.Fault{Status: 503}); return nil }
+func cloudHangs(_ context.Context, s *storm, _ string) error      { s.Cloud.Inject(iksserver.Fault{Hang: true}); return nil }
+func cloudUp(_ context.Context, s *storm, _ string) error         { s.Cloud.ClearFaults(); return nil }
+
+// cutAndNoticed: the node controller takes 40 s for that; here it happens at once.
+func cutAndNoticed(ctx context.Context, s *storm, node string) error {
+	if err := s.Lab.CutLink(node); err != nil {
+		return err
+	}
+	return s.Lab.SetUnknown(ctx, node)
+}
+
+// restore: a node that was replaced meanwhile is gone.
+func restore(ctx context.Context, s *storm, node string) error {
+	if s.gone(node) {
+		return nil
+	}
+	if err := s.Lab.RestoreLink(node); err != nil {
+		return err
+	}
+	return s.Lab.SetReady(ctx, node, true)
+}
+
+// destroy: the machine is dead and does not come back. Only the manager can have it replaced.
+func destroy(ctx context.Context, s *storm, node string) error {
+	if s.gone(node) {
+		return nil
+	}
+	if err := s.Lab.Crash(node); err != nil {
+		return err
+	}
+	return s.Lab.SetUnknown(ctx, node)
+}
+
+// replace: as with ibmcloud ks worker replace.
+func replace(_ context.Context, s *storm, node string) error {
+	for _, w := range s.Cloud.Workers(site.ClusterID, site.PoolName) {
+		if w.IP == node {
+			s.Cloud.ReplaceWorker(site.ClusterID, w.ID)
+		}
+	}
+	return nil
+}

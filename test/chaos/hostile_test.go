@@ -1,0 +1,186 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	calicoerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// hostile is what a second controller does, or a person who does not know better: to what is ours, and again whenever it is put right.
+var hostile = []*fault{
+	{
+		name: "somebody removes a reflector's label", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
+		begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":null}}}`),
+	},
+	{
+		name: "somebody removes a reflector's cluster ID", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
+		begin: patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":null}}}`),
+	},
+	{
+		name: "somebody changes a reflector's cluster ID", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
+		begin: patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":"244.9.9.9"}}}`),
+	},
+	{
+		name: "somebody takes a reflector's whole role", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
+		begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":null},` +
+			`"annotations":{"projectcalico.org/RouteReflectorClusterID":null,"rrpool.io/reflector-since":null}}}`),
+	},
+	{name: "somebody cordons a reflector", on: aReflector, least: 5 * time.Second, most: 30 * time.Second, begin: cordon, end: uncordon},
+	{name: "somebody labels a client as a reflector", on: aClient, most: 6 * time.Second, again: 2 * time.Second, begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":""}}}`)},
+	{name: "somebody switches the mesh on", most: 6 * time.Second, again: 2 * time.Second, begin: meshOn},
+	{name: "somebody edits rrpool-reflectors", most: 6 * time.Second, again: 2 * time.Second, begin: editPeer("rrpool-reflectors", "has(nothing)")},
+	{name: "somebody deletes rrpool-reflectors", most: 6 * time.Second, again: 2 * time.Second, begin: deletePeer("rrpool-reflectors")},
+	{name: "somebody deletes our CalicoNodeStatuses", most: 6 * time.Second, again: 2 * time.Second, begin: deleteStatuses},
+
+	{name: "somebody removes our notes from the BGPConfiguration", grave: true, begin: removeNotes},
+	{
+		name: "somebody gives a client a cluster ID", class: cuts, on: aClient, grave: true, least: 2 * time.Second, most: 8 * time.Second,
+		begin: patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":"244.0.0.1"}}}`),
+		end:   patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":null}}}`),
+	},
+	{name: "somebody deletes rrpool-clients", class: costs, bound: 20 * time.Second, grave: true, begin: deletePeer("rrpool-clients")},
+	{name: "somebody edits rrpool-clients", class: costs, bound: 20 * time.Second, grave: true, begin: editPeer("rrpool-clients", "has(nothing)")},
+	{name: "two reflectors' hosts reboot together", grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(2), end: powerOnAll},
+	{name: "all reflectors' hosts reboot together", class: costs, bound: 10 * time.Second, grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(100), end: powerOnAll},
+}
+
+func patch(body string) func(context.Context, *storm, string) error {
+	return func(ctx context.Context, s *storm, node string) error {
+		if s.gone(node) {
+			return nil
+		}
+		written, err := s.Lab.Kube().CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "hostile"})
+		if err != nil {
+			return fmt.Errorf("patching %q: %w", node, err)
+		}
+		s.witness.notOurs(written.ResourceVersion)
+		return nil
+	}
+}
+
+func cordon(ctx context.Context, s *storm, node string) error {
+	return s.Lab.Cordon(ctx, node)
+}
+
+// uncordon: the node may have been replaced meanwhile.
+func uncordon(ctx context.Context, s *storm, node string) error {
+	if s.gone(node) {
+		return nil
+	}
+	return s.Lab.Uncordon(ctx, node)
+}
+
+func meshOn(ctx context.Context, s *storm, _ string) error { return setMesh(ctx, s, true) }
+
+func meshOff(ctx context.Context, s *storm, _ string) error { return setMesh(ctx, s, false) }
+
+// setMesh writes the field that a person knows, and nothing else; what Calico refuses together with it goes.
+func setMesh(ctx context.Context, s *storm, on bool) error {
+	return s.editConfiguration(ctx, func(c *apiv3.BGPConfiguration) {
+		c.Spec.NodeToNodeMeshEnabled = &on
+		if !on {
+			c.Spec.NodeMeshPassword = nil
+		}
+	})
+}
+
+func removeNotes(ctx context.Context, s *storm, _ string) error {
+	return s.editConfiguration(ctx, func(c *apiv3.BGPConfiguration) {
+		delete(c.Annotations, "rrpool.io/mesh-before")
+		delete(c.Annotations, "rrpool.io/mesh-restored")
+	})
+}
+
+func (s *storm) editConfiguration(ctx context.Context, edit func(*apiv3.BGPConfiguration)) error {
+	c, err := s.Lab.Calico().BGPConfigurations().Get(ctx, "default", options.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the BGPConfiguration: %w", err)
+	}
+	edit(c)
+	if _, err := s.Lab.Calico().BGPConfigurations().Update(ctx, c, options.SetOptions{}); err != nil {
+		return fmt.Errorf("writing the BGPConfiguration: %w", err)
+	}
+	return nil
+}
+
+func editPeer(name, selector string) func(context.Context, *storm, string) error {
+	return func(ctx context.Context, s *storm, _ string) error {
+		p, err := s.Lab.Calico().BGPPeers().Get(ctx, name, options.GetOptions{})
+		if err != nil {
+			return notThere(err)
+		}
+		p.Spec.PeerSelector = selector
+		_, err = s.Lab.Calico().BGPPeers().Update(ctx, p, options.SetOptions{})
+		return notThere(err)
+	}
+}
+
+func deletePeer(name string) func(context.Context, *storm, string) error {
+	return func(ctx context.Context, s *storm, _ string) error {
+		_, err := s.Lab.Calico().BGPPeers().Delete(ctx, name, options.DeleteOptions{})
+		return notThere(err)
+	}
+}
+
+func deleteStatuses(ctx context.Context, s *storm, _ string) error {
+	list, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing the CalicoNodeStatuses: %w", err)
+	}
+	for i := range list.Items {
+		_, err := s.Lab.Calico().CalicoNodeStatus().Delete(ctx, list.Items[i].Name, options.DeleteOptions{})
+		if err := notThere(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notThere is fine: the manager may be about to put right what was done before.
+func notThere(err error) error {
+	var missing calicoerrors.ErrorResourceDoesNotExist
+	if errors.As(err, &missing) {
+		return nil
+	}
+	return err
+}
+
+// shutDownSome shuts reflectors down in the same second.
+func shutDownSome(most int) func(context.Context, *storm, string) error {
+	return func(ctx context.Context, s *storm, _ string) error {
+		now, err := s.look(ctx)
+		if err != nil {
+			return err
+		}
+		going := now.holders[:min(most, len(now.holders))]
+		errs := make([]error, len(going))
+		var all sync.WaitGroup
+		for i, n := range going {
+			all.Go(func() { errs[i] = s.Lab.Shutdown(ctx, n) })
+		}
+		all.Wait()
+		return errors.Join(errs...)
+	}
+}
+
+// powerOnAll starts every host that is down.
+func powerOnAll(ctx context.Context, s *storm, _ string) error {
+	var errs []error
+	for _, n := range s.Lab.Nodes() {
+		if !slices.Contains(s.Workers, n) {
+			errs = append(errs, s.Lab.PowerOn(ctx, n))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,220 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rrpool/rrpool/test/lab/probe"
+)
+
+// ledger keeps book of what is felt when, so that every packet has its causes.
+type ledger struct {
+	checkpoint func(phase string)
+
+	mu       sync.Mutex
+	active   []*strike
+	segments []*segment
+	events   map[*fault]int
+	diary    []string
+	tell     func(string)
+}
+
+// segment is a time in which the same strikes were felt.
+type segment struct {
+	phase   string
+	from    time.Time
+	faults  []*fault
+	strikes []string
+	cut     map[string]bool // nodes that are off the network themselves
+}
+
+func newLedger(checkpoint, tell func(string)) *ledger {
+	l := &ledger{checkpoint: checkpoint, tell: tell, events: map[*fault]int{}}
+	l.open()
+	return l
+}
+
+// feel: from here on losses may be due to k. Call it before k is done.
+func (l *ledger) feel(k *strike) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.active = append(l.active, k)
+	l.events[k.fault]++
+	l.open()
+}
+
+// forget: from here on nothing is.
+func (l *ledger) forget(k *strike) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k.off = time.Now()
+	l.active = slices.DeleteFunc(l.active, func(o *strike) bool { return o == k })
+	l.open()
+}
+
+// felt are the strikes of now.
+func (l *ledger) felt() []*strike {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.active)
+}
+
+func (l *ledger) open() {
+	s := &segment{phase: fmt.Sprintf("segment %d", len(l.segments)), from: time.Now(), cut: map[string]bool{}}
+	for _, k := range l.active {
+		s.faults = append(s.faults, k.fault)
+		s.strikes = append(s.strikes, k.String())
+		if k.fault.class == cuts {
+			s.cut[k.node] = true
+		}
+	}
+	l.segments = append(l.segments, s)
+	l.checkpoint(s.phase)
+}
+
+func (l *ledger) note(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.diary = append(l.diary, line)
+	l.tell(line)
+}
+
+// seconds that a segment took.
+func (l *ledger) seconds(i int, until time.Time) float64 {
+	if i+1 < len(l.segments) {
+		until = l.segments[i+1].from
+	}
+	return until.Sub(l.segments[i].from).Seconds()
+}
+
+// share is what the probes of one pair saw in one segment.
+type share struct {
+	*segment
+	pair probe.Pair
+}
+
+// shares splits a report by segments.
+func (l *ledger) shares(report probe.Report) []share {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []share
+	for _, s := range l.segments {
+		for _, pair := range report.Phase(s.phase).Pairs {
+			out = append(out, share{s, pair})
+		}
+	}
+	return out
+}
+
+// off: one end of the pair was off the network itself.
+func (s share) off() bool { return s.cut[s.pair.From] || s.cut[s.pair.To] }
+
+// bound is how long the pair may have been out of reach, zero where it must not.
+func (s share) bound() time.Duration {
+	bound := time.Duration(0)
+	for _, f := range s.faults {
+		bound = max(bound, f.bound)
+	}
+	return bound
+}
+
+// verdict: nothing was lost but by those who were cut off, and by what nobody can prevent, within its bound.
+func verdict(report probe.Report, shares []share) error {
+	strict := report
+	strict.Pairs = nil
+	var errs []error
+	for _, s := range shares {
+		switch {
+		case s.off():
+		case s.bound() == 0:
+			strict.Pairs = append(strict.Pairs, s.pair)
+			if s.pair.LongestRun > 1 {
+				errs = append(errs, fmt.Errorf("lost while %s was felt: %s", s.felt(), s.pair))
+			}
+		case s.pair.Longest().Duration() > s.bound():
+			errs = append(errs, fmt.Errorf("lost for longer than %s while %s was felt: %s", s.bound(), s.felt(), s.pair))
+		}
+	}
+	if err := strict.ZeroLoss(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *segment) felt() string {
+	if len(s.strikes) == 0 {
+		return "nothing"
+	}
+	return fmt.Sprintf("%q", s.strikes)
+}
+
+// account is what a cause has cost.
+type account struct {
+	name    string
+	class   class
+	events  int
+	seconds float64
+	// bystanders are the pairs of which neither end was cut off, victims the others.
+	bystanders, victims tally
+}
+
+type tally struct {
+	sent, lost, run int
+	outage          time.Duration
+}
+
+func (t *tally) add(p probe.Pair) {
+	t.sent += p.Sent
+	t.lost += p.Lost
+	t.run = max(t.run, p.LongestRun)
+	t.outage = max(t.outage, p.Longest().Duration())
+}
+
+// calm is the cause of what is lost when nothing is felt.
+const calm = "nothing"
+
+// accounts sums up by cause. While two are felt, both get all of it; the last account, of all, counts everything once.
+func (l *ledger) accounts(shares []share, until time.Time) []account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	by := map[string]*account{calm: {name: calm}}
+	for f, n := range l.events {
+		by[f.name] = &account{name: f.name, class: f.class, events: n}
+	}
+	all := account{name: "all"}
+	each := func(s *segment, do func(*account)) {
+		do(&all)
+		if len(s.faults) == 0 {
+			do(by[calm])
+		}
+		for _, f := range s.faults {
+			do(by[f.name])
+		}
+	}
+	for i, s := range l.segments {
+		each(s, func(a *account) { a.seconds += l.seconds(i, until) })
+	}
+	for _, s := range shares {
+		each(s.segment, func(a *account) {
+			if s.off() {
+				a.victims.add(s.pair)
+			} else {
+				a.bystanders.add(s.pair)
+			}
+		})
+	}
+	for _, n := range l.events {
+		all.events += n
+	}
+	var out []account
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, *by[name])
+	}
+	return append(out, all)
+}

@@ -1,0 +1,121 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+// sight is the cluster from outside: roles from the API, sessions from each node's BIRD.
+type sight struct {
+	nodes   []string
+	holders []string
+	names   map[netip.Addr]string
+	// sessions by node; none where BIRD does not answer.
+	sessions map[string][]lab.Session
+	// reach: two workers whose kernels have no route to each other.
+	apart string
+}
+
+func (s *storm) look(ctx context.Context) (*sight, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	holders, err := s.Holders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := s.glimpse()
+	now.holders = holders
+	for _, a := range s.Workers {
+		for _, b := range s.Workers {
+			if reaches, err := s.Lab.Reaches(a, b); a != b && (err != nil || !reaches) {
+				now.apart = fmt.Sprintf("%s has no route to %s", a, b)
+			}
+		}
+	}
+	return now, nil
+}
+
+// glimpse is what can be seen without the API.
+func (s *storm) glimpse() *sight {
+	now := &sight{nodes: s.Lab.Nodes(), names: map[netip.Addr]string{}, sessions: map[string][]lab.Session{}}
+	for _, n := range now.nodes {
+		now.names[s.Lab.Address(n)] = n
+		if sessions, err := s.Lab.Sessions(n); err == nil {
+			now.sessions[n] = sessions
+		}
+	}
+	return now
+}
+
+// gone: there is no such host any more.
+func (s *storm) gone(node string) bool { return !slices.Contains(s.Lab.Nodes(), node) }
+
+// sound: all is well but for those that are hit.
+func (v *sight) sound(hit map[string]bool, reflectors int) error {
+	if v.apart != "" && len(hit) == 0 {
+		return fmt.Errorf("%s", v.apart)
+	}
+	whole := 0
+	for _, n := range v.nodes {
+		if hit[n] {
+			continue
+		}
+		if err := v.whole(n, hit); err != nil {
+			return err
+		}
+		if slices.Contains(v.holders, n) {
+			whole++
+		}
+	}
+	for n := range hit {
+		if slices.Contains(v.holders, n) {
+			whole++ // its own blow has to wait for it
+		}
+	}
+	if whole < reflectors {
+		return fmt.Errorf("%d reflectors serve, not %d", whole, reflectors)
+	}
+	return nil
+}
+
+// whole: a node has an Established session with every reflector, or with everybody, and none that is not.
+func (v *sight) whole(node string, hit map[string]bool) error {
+	up := map[string]bool{}
+	for _, session := range v.sessions[node] {
+		peer := v.names[session.Peer]
+		if peer == "" || hit[peer] {
+			continue
+		}
+		if !session.Established() {
+			return fmt.Errorf("%s ↔ %s is %s, protocol %s", node, peer, session.State, session.ProtocolState)
+		}
+		up[peer] = true
+	}
+	for _, h := range v.holders {
+		if h != node && !hit[h] && !up[h] && slices.Contains(v.nodes, h) {
+			return fmt.Errorf("%s has no session with reflector %s", node, h)
+		}
+	}
+	if len(up) == 0 && len(v.nodes)-len(hit) > 1 {
+		return fmt.Errorf("%s has no session with anybody", node)
+	}
+	return nil
+}
+
+// served counts the reflectors that a node has an Established session with.
+func (v *sight) served(node string, holders []string) int {
+	count := 0
+	for _, session := range v.sessions[node] {
+		if session.Established() && !session.Mesh() && slices.Contains(holders, v.names[session.Peer]) {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,272 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/rrpool/rrpool/test/e2e/site"
+)
+
+// enough is how many reflectors every Ready client must have an Established session with before anything is taken away, where there
+// are as many.
+const enough = 2
+
+// witness sees the mesh and roles go at the moment they do, and asks every BIRD what is left. What it finds are the invariants.
+type witness struct {
+	storm *storm
+
+	mu     sync.Mutex
+	mesh   bool
+	roles  map[string]bool
+	others map[string]bool // versions of nodes that somebody else wrote
+	taken  []taking
+	pools  int // looks at the cloud
+	wrong  []error
+	// thin is since when some client has too few sessions without the mesh, longest for how long that was so.
+	thin    time.Time
+	longest time.Duration
+}
+
+// taking is something that was taken away: the mesh, or a reflector's role.
+type taking struct {
+	at      time.Time
+	what    string
+	version string
+	node    string
+	// fewest is the least number of other reflectors that any client had sessions with, of so many.
+	fewest, of int
+	client     string
+	mesh       bool
+}
+
+func (s *storm) startWitness(ctx context.Context) *witness {
+	s.t.Helper()
+	w := &witness{storm: s, mesh: true, roles: map[string]bool{}, others: map[string]bool{}}
+	client, err := dynamic.NewForConfig(s.Lab.AdminConfig())
+	require.NoError(s.t, err)
+	for resource, see := range map[schema.GroupVersionResource]func(*unstructured.Unstructured){
+		{Version: "v1", Resource: "nodes"}:                                             w.seeNode,
+		{Group: "crd.projectcalico.org", Version: "v1", Resource: "bgpconfigurations"}: w.seeConfiguration,
+	} {
+		s.watchers.Go(func() {
+			for ctx.Err() == nil {
+				_ = follow(ctx, client.Resource(resource), see) // the apiserver may be away
+				pause(ctx, 50*time.Millisecond)
+			}
+		})
+	}
+	return w
+}
+
+// follow gives all that there is, and then whatever changes, until the apiserver is away. An informer would wait up to half a minute
+// before it looked again, and miss the moment.
+func follow(ctx context.Context, resource dynamic.ResourceInterface, see func(*unstructured.Unstructured)) error {
+	list, err := resource.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		see(&list.Items[i])
+	}
+	w, err := resource.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		o, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || event.Type == watch.Error {
+			return errors.New("the watch ended")
+		}
+		see(o)
+	}
+	return nil
+}
+
+// notOurs: this version of a node is somebody else's doing.
+func (w *witness) notOurs(version string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.others[version] = true
+}
+
+func (w *witness) seeNode(o *unstructured.Unstructured) {
+	_, label := o.GetLabels()["rrpool.io/route-reflector"]
+	id := o.GetAnnotations()["projectcalico.org/RouteReflectorClusterID"] != ""
+	role := label && id
+	w.mu.Lock()
+	before := w.roles[o.GetName()]
+	w.roles[o.GetName()] = role
+	w.mu.Unlock()
+	if before && !role {
+		w.sample(taking{what: "the role of " + o.GetName(), version: o.GetResourceVersion(), node: o.GetName()})
+	}
+}
+
+func (w *witness) seeConfiguration(o *unstructured.Unstructured) {
+	on, found, err := unstructured.NestedBool(o.Object, "spec", "nodeToNodeMeshEnabled")
+	on = on || !found || err != nil
+	w.mu.Lock()
+	before := w.mesh
+	w.mesh = on
+	w.mu.Unlock()
+	if before && !on {
+		w.sample(taking{what: "the mesh"})
+		return
+	}
+	if !before && on {
+		w.storm.note("the mesh is on")
+	}
+}
+
+// holders are the reflectors as the API last said.
+func (w *witness) holders(without string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for n, role := range w.roles {
+		if role && n != without {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (w *witness) sample(t taking) {
+	t.at = time.Now()
+	holders := slices.DeleteFunc(w.holders(t.node), w.storm.gone)
+	t.of = len(holders)
+	t.fewest, t.client = w.fewest(holders)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.mesh = w.mesh
+	w.taken = append(w.taken, t)
+	w.storm.note("taken away: %s", t)
+}
+
+// fewest asks each client that is not cut off.
+func (w *witness) fewest(holders []string) (least int, client string) {
+	now := w.storm.glimpse()
+	hit := map[string]bool{}
+	for _, k := range w.storm.ledger.felt() {
+		hit[k.node] = true
+	}
+	least = len(holders)
+	for _, c := range w.storm.Workers {
+		if served := now.served(c, holders); !hit[c] && served < least {
+			least, client = served, c
+		}
+	}
+	return least, client
+}
+
+func (t taking) String() string {
+	text := fmt.Sprintf("%s, while all had sessions with all %d other reflectors", t.what, t.of)
+	if t.client != "" {
+		text = fmt.Sprintf("%s, while %s had sessions with %d of %d other reflectors", t.what, t.client, t.fewest, t.of)
+	}
+	if t.mesh {
+		text += ", under the mesh"
+	}
+	return text
+}
+
+// watch looks at what has to be so all the time, twice a second.
+func (w *witness) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause(ctx, 500*time.Millisecond)
+		w.watchSessions()
+		w.watchCloud()
+	}
+}
+
+func (w *witness) watchSessions() {
+	holders := w.holders("")
+	least, _ := w.fewest(holders)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.mesh || least >= min(enough, len(holders)) && least > 0:
+		w.thin = time.Time{}
+	case w.thin.IsZero():
+		w.thin = time.Now()
+	default:
+		w.longest = max(w.longest, time.Since(w.thin))
+	}
+}
+
+func (w *witness) watchCloud() {
+	if w.storm.Cloud == nil {
+		return
+	}
+	pools := w.storm.Cloud.Pools(site.ClusterID)
+	untainted := w.storm.Cloud.Untainted(site.PoolName)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pools++
+	if len(pools) > 2 {
+		w.wrong = append(w.wrong, fmt.Errorf("a second pool: %s", strings.Join(pools, ", ")))
+	}
+	if len(untainted) > 0 {
+		w.wrong = append(w.wrong, fmt.Errorf("%d workers without a taint", len(untainted)))
+	}
+}
+
+// judge gives the invariants that did not hold.
+func (w *witness) judge() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	errs := slices.Clone(w.wrong)
+	for _, t := range w.taken {
+		if t.node != "" && (t.mesh || w.others[t.version]) {
+			continue
+		}
+		if t.fewest < min(enough, t.of) || t.of == 0 {
+			errs = append(errs, fmt.Errorf("%s taken away: %s", t.at.Format("15:04:05.000"), t))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// summary are the invariants as they were seen.
+func (w *witness) summary() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var text strings.Builder
+	mesh, roles, foreign := 0, 0, 0
+	for _, t := range w.taken {
+		switch {
+		case t.node == "":
+			mesh++
+		case w.others[t.version]:
+			foreign++
+		default:
+			roles++
+		}
+	}
+	fmt.Fprintf(&text, "the mesh was switched off %d times, and a role given back %d times (and taken by somebody else %d times):\n", mesh, roles, foreign)
+	for _, t := range w.taken {
+		if !w.others[t.version] {
+			fmt.Fprintf(&text, "  %s %s\n", t.at.Format("15:04:05"), t)
+		}
+	}
+	fmt.Fprintf(&text, "longest time that some client had sessions with fewer than %d reflectors, without the mesh: %s\n",
+		enough, w.longest.Round(100*time.Millisecond))
+	fmt.Fprintf(&text, "pools of the cloud, looked at %d times: never a second one, never an untainted worker: %t\n", w.pools, len(w.wrong) == 0)
+	return text.String()
+}
