@@ -12,6 +12,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // How long to leave the cloud alone.
@@ -145,8 +146,8 @@ func (s *session) cause(err error) error {
 // longestMessage bounds what is taken over from an answer.
 const longestMessage = 400
 
-// scrub takes credentials out of a text of the cloud's, and brings it into one
-// line: a proxy may repeat a request in its answer.
+// scrub takes credentials out of a text of the cloud's, and brings it into one line of
+// characters that show: a proxy may repeat a request in its answer, or anything else.
 func (s *session) scrub(text string) string {
 	for _, secret := range s.secrets {
 		text = strings.ReplaceAll(text, secret, "***")
@@ -157,5 +158,5 @@ func (s *session) scrub(text string) string {
 		text = text[:longestMessage] + "…"
 	}
 	// Half a letter would come back from a status as another one.
-	return strings.ToValidUTF8(text, "")
+	return plan.Plain(strings.ToValidUTF8(text, ""), len(text))
 }

@@ -38,6 +38,9 @@ var leavingTaints = map[string]bool{
 // controlPlaneLabels mark nodes of the control plane, today and formerly.
 var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
+// longestID is far beyond any cluster ID: what a node says of itself may be anything.
+const longestID = 64
+
 // oldZoneLabel is what clouds used before topology.kubernetes.io/zone.
 const oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
 
@@ -49,7 +52,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,
 		Zone: n.Labels[scope.ZoneLabel], Created: n.CreationTimestamp.Time,
 		Cordoned: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
-		ClusterID:    n.Annotations[clusterIDAnnotation],
+		ClusterID:    plan.Plain(n.Annotations[clusterIDAnnotation], longestID),
 		Leaving:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return leavingTaints[t.Key] }),
 		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return has(n.Labels, key) }),
 		CordonMark:   has(n.Annotations, cordonedAnnotation),

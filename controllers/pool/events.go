@@ -115,6 +115,7 @@ func (r *Reconciler) emit(ctx context.Context, t *turn, e news) {
 	if e.reason == "" {
 		return
 	}
+	e.note = short(e.note)
 	log.FromContext(ctx).Info(e.note, "event", e.reason, "step", t.step.Name)
 	if r.Recorder == nil {
 		return
@@ -123,7 +124,7 @@ func (r *Reconciler) emit(ctx context.Context, t *turn, e news) {
 	if e.related != nil {
 		related = e.related
 	}
-	r.Recorder.Eventf(t.object, related, e.kind, e.reason, e.action, "%s", short(e.note))
+	r.Recorder.Eventf(t.object, related, e.kind, e.reason, e.action, "%s", e.note)
 }
 
 // narrate tells of a new step in the log, and of a hindrance when it comes and
@@ -157,28 +158,18 @@ func (r *Reconciler) hindrance(t *turn) *plan.Problem {
 func words(sentence string) string {
 	var out strings.Builder
 	for _, field := range strings.FieldsFunc(sentence, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) }) {
-		if out.Len()+len(field) > maxAction {
+		first, size := utf8.DecodeRuneInString(field)
+		word := string(unicode.ToUpper(first)) + field[size:] // a capital may take more bytes
+		if out.Len()+len(word) > maxAction {
 			break
 		}
-		first, size := utf8.DecodeRuneInString(field)
-		out.WriteString(string(unicode.ToUpper(first)) + field[size:])
+		out.WriteString(word)
 	}
 	return out.String()
 }
 
-// short cuts a text to what the API takes.
-func short(text string) string {
-	const limit = maxNote
-	if len(text) <= limit {
-		return text
-	}
-	const more = " …"
-	cut := []rune(text)
-	for len(string(cut)) > limit-len(more) {
-		cut = cut[:len(cut)-1]
-	}
-	return string(cut) + more
-}
+// short is a text as the API takes it. Words of nodes and of the cloud are in it.
+func short(text string) string { return plan.Plain(text, maxNote) }
 
 // racksLabelled tells of all clients that a step labels with the first of them: there may
 // be thousands.

@@ -121,9 +121,12 @@ func few(items []string) string {
 // capped is few for the list in the status.
 func capped(items []string) []string {
 	const limit = maxWaiting
-	if len(items) <= limit {
-		return items
+	var out []string
+	for i, item := range items {
+		if i == limit {
+			return append(out, fmt.Sprintf("and %d more", len(items)-limit))
+		}
+		out = append(out, short(item))
 	}
-	out := append([]string{}, items[:limit]...)
-	return append(out, fmt.Sprintf("and %d more", len(items)-limit))
+	return out
 }

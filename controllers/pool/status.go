@@ -67,7 +67,7 @@ func (r *Reconciler) patchStatus(
 func (r *Reconciler) stepStatus(t *turn) v1alpha1.StepStatus {
 	step := v1alpha1.StepStatus{
 		Name:       t.step.Name,
-		Reason:     t.step.Reason,
+		Reason:     short(t.step.Reason),
 		Since:      t.since,
 		WaitingFor: capped(r.waiting(t)),
 	}
