@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,17 +24,47 @@ const (
 
 // fillIn adds what only the provider's side knows to the nodes: the machine
 // behind each, whether it belongs to the pool, and if so in which of the
-// provider's zones it is. members are the zones of the pool's workers by id.
+// provider's zones it is. members are the zones of the pool's workers by id, nil while
+// nobody has said. Once the cloud has, a node with a worker that is not in the pool is
+// not either, whatever its labels say: a kubelet may label its own node.
 func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
+	behind := machines(nodes)
 	for i := range nodes {
 		node := &nodes[i]
-		node.WorkerID = workerID(*node)
+		claim := workerID(*node)
+		node.WorkerID = ""
+		if behind[claim] == i {
+			node.WorkerID = claim
+		}
 		zone, member := members[node.WorkerID]
-		node.Pooled = member || poolName != "" && node.Labels[PoolLabel] == poolName
+		labelled := poolName != "" && node.Labels[PoolLabel] == poolName
+		node.Pooled = member || labelled && (members == nil || claim == "")
 		if zone != "" {
 			node.Zone = zone
 		}
 	}
+}
+
+// machines gives each worker its node, by index. Of several that claim the same machine
+// it is the one with the label that kubelets may not set, else the oldest: who comes
+// later with another's providerID gets nothing, neither its place nor its end.
+func machines(nodes []plan.Node) map[string]int {
+	out := map[string]int{}
+	for i, node := range nodes {
+		claim := workerID(node)
+		if claim == "" {
+			continue
+		}
+		if first, taken := out[claim]; !taken || earlier(node, nodes[first]) {
+			out[claim] = i
+		}
+	}
+	return out
+}
+
+func earlier(a, b plan.Node) bool {
+	labelled := func(n plan.Node) bool { return n.Labels[workerIDLabel] != "" }
+	return cmp.Or(plan.TrueFirst(labelled(a), labelled(b)), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // region is the cloud region of the cluster, as the first node has it.

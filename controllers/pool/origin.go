@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -62,6 +63,9 @@ const (
 	clusterInfoKey       = "cluster-config.json"
 	providerIDScheme     = "ibm://"
 )
+
+// clusterIDForm is that of spec.provider.iks.clusterID: the ID gets into addresses.
+var clusterIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // identify chooses the provider and connects it. Whatever is in the way becomes a
 // problem in t.origin: the data plane does not depend on it.
@@ -143,6 +147,9 @@ func (r *Reconciler) findClusterID(ctx context.Context, given string) (string, *
 	}
 	if err := json.Unmarshal([]byte(info.Data[clusterInfoKey]), &content); err != nil || content.ClusterID == "" {
 		return "", clusterIDProblem(fmt.Sprintf("has no field cluster_id in its key %s", clusterInfoKey))
+	}
+	if !clusterIDForm.MatchString(content.ClusterID) {
+		return "", clusterIDProblem(fmt.Sprintf("has %.80q as cluster_id in its key %s, which is no cluster ID", content.ClusterID, clusterInfoKey))
 	}
 	r.clusterID = content.ClusterID
 	return r.clusterID, nil

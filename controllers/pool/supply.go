@@ -195,10 +195,11 @@ func (s *supply) usable() *cloud.Pool {
 // foreign: a pool of that name exists that rrpool did not make.
 func (s *supply) foreign() bool { return s.last != nil && s.last.Exists && !s.last.Owned }
 
-// members are the zones of our pool's workers, by worker id, as last seen. A
-// machine never changes its pool, so an old answer is as good as a new one.
+// members are the zones of our pool's workers, by worker id, as last seen; nil while
+// nobody has told, and of a pool that is not ours. A machine never changes its pool, so
+// an old answer is as good as a new one.
 func (s *supply) members() map[string]string {
-	if s.last == nil || !s.last.Owned {
+	if s.last == nil || s.foreign() {
 		return nil
 	}
 	out := make(map[string]string, len(s.last.Workers))
