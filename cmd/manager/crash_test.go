@@ -1,0 +1,191 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/controlplane/intercept"
+)
+
+// chaosVariable lets tests run that take minutes, as test/lab has it.
+const chaosVariable = "RRPOOL_CHAOS"
+
+var update = flag.Bool("update", false, "write the golden files of how lives end")
+
+func skipLong(t *testing.T) {
+	t.Helper()
+	if os.Getenv(chaosVariable) == "" {
+		t.Skipf("it takes minutes: make soak runs it, with %s=1", chaosVariable)
+	}
+}
+
+// stride is how many writes a manager lives in the lives of many deaths: long enough to
+// get somewhere, and shorter than any phase.
+const stride = 14
+
+// A manager dies again and again in the middle of a cluster's life: killed, right before
+// a write or right after one whose answer it never sees. Its successors finish.
+func TestKilledInTheMiddleOfALife(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a kube-apiserver and waits for settle times")
+	}
+	t.Parallel()
+	a := newArena(t, v1alpha1.ProviderIKS)
+	a.dieFrom(5)
+}
+
+// The same at every single write there is, both ways, on both kinds of providers.
+func TestKilledAtEveryWrite(t *testing.T) {
+	skipLong(t)
+	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
+		t.Run(string(kind), func(t *testing.T) {
+			a := newArena(t, kind)
+			for first := 1; first <= 2*stride; first++ {
+				a.run(fmt.Sprintf("from write %d on", first), func() { a.dieFrom(first) })
+			}
+		})
+	}
+}
+
+// run runs a life as a test of its own. After one that failed the next would meet what it left.
+func (a *arena) run(name string, do func()) {
+	a.Helper()
+	outer := a.T
+	passed := outer.Run(name, func(t *testing.T) {
+		a.T = t
+		defer func() { a.T = outer }()
+		defer a.bury()
+		do()
+	})
+	require.True(outer, passed)
+}
+
+// dieFrom lives a life with deaths at write first and every stride writes after, by
+// turns before and after the write; a first beyond stride begins with the other turn.
+func (a *arena) dieFrom(first int) {
+	a.Helper()
+	a.begin()
+	turn := first > stride
+	if turn {
+		first -= stride
+	}
+	next := first
+	var at []string
+	a.between.Rules(func(r intercept.Request) intercept.Verdict {
+		if r.Number != next {
+			return intercept.Verdict{}
+		}
+		next += stride
+		turn = !turn
+		at = append(at, fmt.Sprintf("%s %s %s (executed: %t)", r.Kind(), r.Name, map[bool]string{true: "and its answer", false: "before"}[turn], turn))
+		return intercept.Verdict{Cut: true, Executed: turn}
+	})
+	a.rise()
+	l := a.live(a.succeed)
+	a.Logf("%d writes, %d deaths, %s: %s", len(l.work), len(at), l.took.Round(100*time.Millisecond), strings.Join(at, "; "))
+	require.NotEmpty(a, at)
+	require.GreaterOrEqual(a, len(a.managers), len(at), "each death took a manager")
+	a.requireAsGolden(l)
+	a.requireNoRepetition(l, len(at))
+}
+
+// requireAsGolden: each phase has ended as it always does.
+func (a *arena) requireAsGolden(l life) {
+	a.Helper()
+	for i, p := range l.phases {
+		path := filepath.Join("testdata", "life", fmt.Sprintf("%s-%d.golden", strings.ToLower(string(a.kind)), i+1))
+		if *update {
+			require.NoError(a, os.MkdirAll(filepath.Dir(path), 0o755))
+			require.NoError(a, os.WriteFile(path, []byte(p.end), 0o600))
+		}
+		want, err := os.ReadFile(path)
+		require.NoError(a, err)
+		requireSameLines(a, string(want), p.end, "phase %q", p.name)
+	}
+}
+
+// requireSameLines shows no more than the lines that differ.
+func requireSameLines(a *arena, want, got, format string, args ...any) {
+	a.Helper()
+	wants, gots := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for _, line := range wants {
+		if i := slices.Index(gots, line); i >= 0 {
+			gots = slices.Delete(gots, i, i+1)
+		} else {
+			a.Errorf(format+": missing: %s", append(args, line)...)
+		}
+	}
+	for _, line := range gots {
+		a.Errorf(format+": unexpected: %s", append(args, line)...)
+	}
+	require.False(a, a.Failed())
+}
+
+// serial is what the cloud counts up.
+var serial = regexp.MustCompile(`c1-[0-9a-f]{7}`)
+
+// requireNoRepetition: what changes routing or the cloud took effect exactly as often as
+// in a life without deaths; and each death costs a few reports more.
+func (a *arena) requireNoRepetition(l life, deaths int) {
+	a.Helper()
+	var did []string
+	told := 0
+	for _, r := range l.work {
+		switch {
+		case !r.Executed():
+		case strings.HasPrefix(r.Resource, "routereflectorpools"), r.Resource == "caliconodestatuses":
+			told++
+		default:
+			did = append(did, serial.ReplaceAllString(r.Kind()+" "+r.Name, "…"))
+		}
+	}
+	slices.Sort(did)
+	path := filepath.Join("testdata", "life", strings.ToLower(string(a.kind))+"-writes.golden")
+	if *update {
+		require.NoError(a, os.WriteFile(path, []byte(strings.Join(did, "\n")+"\n"), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(a, err)
+	requireSameLines(a, string(want), strings.Join(did, "\n")+"\n", "writes")
+	require.LessOrEqual(a, told, reports[a.kind]+15*deaths, "reports and requests for reports: %v", kinds(l.work))
+}
+
+// reports is how many writes of a life without deaths are the manager's status, or ask
+// nodes for theirs.
+var reports = map[v1alpha1.ProviderType]int{v1alpha1.ProviderIKS: 95, v1alpha1.ProviderExistingNodes: 180}
+
+// kinds counts writes by kind.
+func kinds(work []intercept.Request) map[string]int {
+	out := map[string]int{}
+	for _, r := range work {
+		out[r.Kind()]++
+	}
+	return out
+}
+
+// A life without any trouble is what the others are held to.
+func TestALifeWithoutTrouble(t *testing.T) {
+	skipLong(t)
+	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
+		t.Run(string(kind), func(t *testing.T) {
+			a := newArena(t, kind)
+			a.begin()
+			a.rise()
+			l := a.live(a.succeed)
+			a.Logf("%d writes in %s: %v", len(l.work), l.took.Round(100*time.Millisecond), kinds(l.work))
+			require.Len(t, a.managers, 1)
+			a.requireAsGolden(l)
+			a.requireNoRepetition(l, 0)
+		})
+	}
+}

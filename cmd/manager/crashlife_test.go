@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/controlplane/intercept"
+)
+
+// patience is how long a phase of a life may really take.
+const patience = 2 * time.Minute
+
+// life is what has come of one.
+type life struct {
+	// phases in order.
+	phases []phase
+	work   []intercept.Request
+	took   time.Duration
+}
+
+// phase is a part of a life.
+type phase struct {
+	name string
+	// end is how the cluster was in the end, without times and versions.
+	end string
+	// last is the number of the phase's last write.
+	last int
+}
+
+// live takes the cluster to route reflectors, loses one of them, goes back to the mesh
+// and deletes the object. Whoever dies is replaced at once; tend may do more between.
+func (a *arena) live(tend func()) life {
+	a.Helper()
+	began := time.Now()
+	ctx := a.Context()
+	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+	object.Spec.Provider.Type = a.kind
+	object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
+	object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
+	object.Spec.Rollout.NotReadyGrace = metav1.Duration{Duration: 10 * time.Second}
+	// A busy machine is slow by a hurried clock: no reason for the mesh to come back.
+	object.Spec.Rollout.SafetyNet.After = metav1.Duration{Duration: 5 * time.Minute}
+	object.Spec.Rollout.RemovalDelay = metav1.Duration{Duration: 5 * time.Second}
+	require.NoError(a, a.admin.Create(ctx, object))
+	var out life
+	step := func(name string, over func(*v1alpha1.RouteReflectorPool) bool) {
+		a.Helper()
+		a.until(name, tend, over)
+		out.phases = append(out.phases, phase{name, a.snapshot(), len(a.between.Work())})
+	}
+	step("to route reflectors", func(o *v1alpha1.RouteReflectorPool) bool { return rested(o) && len(o.Status.Reflectors) == 3 })
+
+	lost := a.object().Status.Reflectors[0].Node
+	a.lose(lost)
+	step("a lost reflector", func(o *v1alpha1.RouteReflectorPool) bool {
+		return rested(o) && len(o.Status.Reflectors) == 3 && !reflects(o, lost)
+	})
+	if a.kind != v1alpha1.ProviderIKS {
+		a.setReady(lost, true)
+	}
+
+	a.wish(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	step("to the mesh", func(o *v1alpha1.RouteReflectorPool) bool { return rested(o) && len(o.Status.Reflectors) == 0 })
+
+	require.NoError(a, a.admin.Delete(ctx, a.object()))
+	step("deleted", func(o *v1alpha1.RouteReflectorPool) bool { return o == nil })
+	out.work, out.took = a.between.Work(), time.Since(began)
+	return out
+}
+
+// rested: the object says that it is as wanted, and every session is there.
+func rested(o *v1alpha1.RouteReflectorPool) bool {
+	return o != nil && o.Status.ObservedGeneration == o.Generation && o.Status.Step.Name == "Steady" &&
+		meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
+		!slices.ContainsFunc(o.Status.Reflectors, func(r v1alpha1.ReflectorStatus) bool { return r.SessionsEstablished < r.SessionsExpected })
+}
+
+func reflects(o *v1alpha1.RouteReflectorPool, node string) bool {
+	return slices.ContainsFunc(o.Status.Reflectors, func(r v1alpha1.ReflectorStatus) bool { return r.Node == node })
+}
+
+// until waits for the end of a phase.
+func (a *arena) until(name string, tend func(), over func(*v1alpha1.RouteReflectorPool) bool) {
+	a.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		tend()
+		for _, broken := range a.net.broken() {
+			a.Errorf("phase %q: %s", name, broken)
+		}
+		o := a.object()
+		if over(o) {
+			return
+		}
+		if time.Now().After(deadline) {
+			told := "gone"
+			if o != nil {
+				told = fmt.Sprintf("%+v\n%+v\n%+v", o.Status.Step, o.Status.Conditions, o.Status.Reflectors)
+			}
+			require.FailNow(a, "it does not get there", "phase %q: %s", name, told)
+		}
+		time.Sleep(20 * time.Millisecond) // between two looks at a real apiserver
+	}
+}
+
+// wish changes the spec.
+func (a *arena) wish(change func(*v1alpha1.RouteReflectorPool)) {
+	a.Helper()
+	o := a.object()
+	before := o.DeepCopy()
+	change(o)
+	require.NoError(a, a.admin.Patch(a.Context(), o, client.MergeFrom(before)))
+}
+
+// lose lets a reflector's machine fail.
+func (a *arena) lose(node string) {
+	a.Helper()
+	a.setReady(node, false)
+	if a.kind != v1alpha1.ProviderIKS {
+		return
+	}
+	for _, w := range a.cloud.Workers(testClusterID, "route-reflectors") {
+		if w.IP == node {
+			a.cloud.Break(testClusterID, w.ID, "deploy_failed", "critical", "the machine does not answer")
+		}
+	}
+}
+
+// succeed replaces the manager that has died.
+func (a *arena) succeed() {
+	a.Helper()
+	if last := a.managers[len(a.managers)-1]; last.dead() {
+		a.rise()
+	}
+}
+
+var varying = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|"generation\\*":\d+,|kube-c1-[a-z-]*[0-9a-f]{8}`)
+
+// snapshot is the cluster as it is, but for times, versions and identities.
+func (a *arena) snapshot() string {
+	a.Helper()
+	var out strings.Builder
+	say := func(kind, name string, content any) {
+		text, err := json.Marshal(content)
+		require.NoError(a, err)
+		fmt.Fprintf(&out, "%s %s %s\n", kind, name, varying.ReplaceAll(text, []byte("…")))
+	}
+	var nodes corev1.NodeList
+	require.NoError(a, a.admin.List(a.Context(), &nodes))
+	for _, n := range nodes.Items {
+		say("node", n.Name, []any{n.Labels, n.Annotations, n.Spec.Unschedulable, n.Spec.Taints})
+	}
+	for _, kind := range []string{"BGPConfiguration", "BGPPeer", "CalicoNodeStatus"} {
+		found, err := a.net.list(a.Context(), kind)
+		require.NoError(a, err)
+		for _, o := range found {
+			say(kind, o.GetName(), []any{o.GetLabels(), o.GetAnnotations(), o.Object["spec"]})
+		}
+	}
+	if o := a.object(); o != nil {
+		s := o.Status
+		s.Step.Since = metav1.Time{}
+		for i := range s.Conditions {
+			s.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+		say("object", o.Name, []any{o.Finalizers, o.Annotations, o.Labels, s})
+	}
+	if a.cloud != nil {
+		for _, w := range a.cloud.Workers(testClusterID, "route-reflectors") {
+			say("worker", w.IP, []any{w.Zone, w.State, w.Health, w.Labels, w.Taints, w.BornTaints, w.Flavor})
+		}
+		say("pools", "", a.cloud.Pools(testClusterID))
+		say("untainted", "", a.cloud.Untainted("route-reflectors"))
+	}
+	return out.String()
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/controlplane/intercept"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+// speed is how much faster than real time the managers of these tests live. Above it a
+// busy machine's answers come too late by their clocks.
+const speed = 10
+
+// arena is a cluster whose managers are made to die, to wait and to fight. Its lives
+// follow each other: each leaves the cluster as it was.
+type arena struct {
+	*testing.T
+	kind     v1alpha1.ProviderType
+	plane    *controlplane.ControlPlane
+	admin    client.Client
+	cloud    *iksserver.Server
+	clock    hurry
+	net      *paperNetwork
+	between  *intercept.Interceptor
+	identity *rest.Config
+	// managers that run or ran in this life, the latest last.
+	managers []*mortal
+	args     []string
+}
+
+// mortal is a manager that dies when its line is cut.
+type mortal struct {
+	name string
+	line *intercept.Line
+	cmd  *exec.Cmd
+	log  *bytes.Buffer
+	done chan struct{}
+}
+
+func (m *mortal) dead() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends the manager as kill -9 does.
+func (m *mortal) kill() {
+	_ = m.cmd.Process.Kill()
+	<-m.done
+}
+
+// newArena has a cluster of six nodes, on IBM Cloud or elsewhere.
+func newArena(t *testing.T, kind v1alpha1.ProviderType) *arena {
+	t.Helper()
+	a := &arena{T: t, kind: kind, clock: hurry{epoch: time.Now(), speed: speed}, between: intercept.New(), args: []string{"--leader-elect=false"}}
+	if kind == v1alpha1.ProviderIKS {
+		a.plane = auditedPlane(t)
+		a.admin = adminOf(t, a.plane)
+		cluster(t, a.admin)
+	} else {
+		a.plane, a.admin = busyCluster(t)
+	}
+	var err error
+	a.identity, err = a.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
+	require.NoError(t, err)
+	a.net = &paperNetwork{paperBGP: paperBGP{a.admin}, now: a.clock.now}
+	require.NoError(t, a.net.take(t.Context(), "the beginning"))
+	a.between.Observe(func(r intercept.Request) {
+		if r.Executed() && (r.Resource == "nodes" || r.Resource == "bgppeers" || r.Resource == "bgpconfigurations") {
+			a.look(r.String())
+		}
+	})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	go a.net.run(ctx, 30*time.Millisecond)
+	if kind != v1alpha1.ProviderIKS {
+		go paperKubelet(ctx, a.admin)
+	}
+	t.Cleanup(a.bury)
+	return a
+}
+
+// look takes in what has just changed.
+func (a *arena) look(why string) {
+	if err := a.net.take(context.WithoutCancel(a.Context()), why); err != nil {
+		a.Errorf("the paper network cannot see: %v", err)
+	}
+}
+
+// begin prepares a life.
+func (a *arena) begin() {
+	a.Helper()
+	a.between.Rules()
+	a.between.Forget()
+	if a.kind == v1alpha1.ProviderIKS {
+		a.cloud = cloudFor(a.T, watched{a.admin, a})
+		return
+	}
+	ctx := a.Context()
+	require.NoError(a, a.admin.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0)))
+	for i := range 6 {
+		for name, owner := range map[string]string{"web": "ReplicaSet", "log": "DaemonSet", "bare": ""} {
+			runPod(a.T, a.admin, fmt.Sprintf("10.1.0.%d", i+1), fmt.Sprintf("%s-%d", name, i+1), owner)
+		}
+	}
+}
+
+// watched is an admin whose changes of nodes the paper network sees.
+type watched struct {
+	client.Client
+	*arena
+}
+
+func (w watched) Status() client.SubResourceWriter {
+	return watchedStatus{w.Client.Status(), w.arena}
+}
+
+func (w watched) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	defer w.look("node " + o.GetName() + " is gone")
+	return w.Client.Delete(ctx, o, opts...)
+}
+
+type watchedStatus struct {
+	client.SubResourceWriter
+	*arena
+}
+
+func (w watchedStatus) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
+	defer w.look("node " + o.GetName() + " changes its mind")
+	return w.SubResourceWriter.Update(ctx, o, opts...)
+}
+
+// rise starts a manager.
+func (a *arena) rise() *mortal {
+	a.Helper()
+	m := &mortal{name: fmt.Sprintf("manager-%d", len(a.managers)+1), log: &bytes.Buffer{}, done: make(chan struct{})}
+	var cloud *iksserver.Server
+	if a.kind == v1alpha1.ProviderIKS {
+		cloud = a.cloud
+	}
+	self, err := os.Executable()
+	require.NoError(a, err)
+	m.line, err = a.between.Open(m.name, a.identity, cloud, func() { _ = m.cmd.Process.Kill() })
+	require.NoError(a, err)
+	file := filepath.Join(a.TempDir(), m.name)
+	require.NoError(a, controlplane.WriteKubeconfig(file, m.line.Config()))
+	m.cmd = exec.Command(self, append([]string{
+		"--namespace=" + testNamespace, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--zap-time-encoding=rfc3339nano",
+	}, a.args...)...)
+	m.cmd.Env = append(os.Environ(), a.clock.variable(), "KUBECONFIG="+file,
+		"IBMCLOUD_CS_API_ENDPOINT="+m.line.CloudURL(), "IBMCLOUD_IAM_API_ENDPOINT="+m.line.CloudURL())
+	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
+	require.NoError(a, m.cmd.Start())
+	a.managers = append(a.managers, m)
+	go func() {
+		defer close(m.done)
+		_ = m.cmd.Wait()
+	}()
+	return m
+}
+
+// bury ends all managers.
+func (a *arena) bury() {
+	for _, m := range a.managers {
+		m.kill()
+		m.line.Close()
+		if strings.Contains(m.log.String(), testKey) {
+			a.Error("the API key is in the log")
+		}
+		if a.Failed() {
+			a.Logf("the log of %s:\n%s", m.name, tailOf(m.log.String(), 60))
+		}
+	}
+	a.managers = nil
+}
+
+func tailOf(text string, lines int) string {
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// object is the RouteReflectorPool as it is, or nil.
+func (a *arena) object() *v1alpha1.RouteReflectorPool {
+	a.Helper()
+	o := &v1alpha1.RouteReflectorPool{}
+	err := a.admin.Get(a.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, o)
+	if client.IgnoreNotFound(err) != nil {
+		require.NoError(a, err)
+	}
+	if err != nil {
+		return nil
+	}
+	return o
+}
+
+// setReady makes a node Ready or not.
+func (a *arena) setReady(name string, ready bool) {
+	a.Helper()
+	node := &corev1.Node{}
+	require.NoError(a, a.admin.Get(a.Context(), client.ObjectKey{Name: name}, node))
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(a.clock.now()), Reason: "Test",
+	}}
+	require.NoError(a, a.admin.Status().Update(a.Context(), node))
+	a.look(fmt.Sprintf("node %s is ready: %t", name, ready))
+}
