@@ -261,8 +261,13 @@ func join(t *testing.T, admin client.Client, node *corev1.Node) {
 // cloudFor is an IBM Cloud whose workers join the cluster.
 func cloudFor(t *testing.T, admin client.Client) *iksserver.Server {
 	t.Helper()
+	given := map[string]int{}
 	server := iksserver.New(iksserver.Config{
 		APIKeys: []string{testKey},
+		AllocateIP: func(zone, _ string) string {
+			given[zone]++
+			return fmt.Sprintf("10.24%s.0.%d", zone[len(zone)-1:], given[zone])
+		},
 		OnDeployed: func(w iksserver.Worker) {
 			node := machine(t, w.IP, w.ID, w.Zone)
 			for key, value := range w.Labels {
