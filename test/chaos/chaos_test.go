@@ -26,7 +26,7 @@ const (
 	// wayBack is the part of it that is left for coming to rest, and for the return.
 	wayBack = 70 * time.Second
 	// blowsThere and blowsBack is how much befalls the cluster on its way: each blow makes that longer.
-	blowsThere, blowsBack = 5, 3
+	blowsThere, blowsBack = 3, 3
 	// rest is how long the manager must write nothing in the end.
 	rest = 10 * time.Second
 )
@@ -72,7 +72,7 @@ func TestChaos(t *testing.T) {
 func brew(t *testing.T, length time.Duration) *storm {
 	t.Helper()
 	lab.SkipLong(t)
-	seed := uint64(time.Now().UnixNano()) % 1_000_000 //nolint:gosec // G115: a positive number
+	seed := uint64(time.Now().UnixNano()) % 1_000_000
 	if v := os.Getenv(seedVariable); v != "" {
 		var err error
 		seed, err = strconv.ParseUint(v, 10, 64)

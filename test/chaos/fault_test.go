@@ -14,8 +14,8 @@ import (
 type class int
 
 const (
-	// free: no pair of pods may lose anything.
-	free class = iota
+	// free, as is what says nothing: no pair of pods may lose anything.
+	_ class = iota
 	// cuts: the node that it befalls is off the network, and its pods with it. Nobody else may lose anything.
 	cuts
 	// costs: somebody takes away what all nodes depend on. Nobody can prevent that; what counts is how soon it is put right.
@@ -79,25 +79,42 @@ var faults = append([]*fault{
 	{name: "cloud does not answer", early: true, least: 5 * time.Second, most: 20 * time.Second, begin: cloudHangs, end: cloudUp},
 }, hostile...)
 
-func killBird(_ context.Context, s *storm, node string) error     { return s.Lab.KillBIRD(node) }
-func stopBird(_ context.Context, s *storm, node string) error     { return s.Lab.StopBIRD(node) }
-func startBird(ctx context.Context, s *storm, node string) error  { return s.Lab.StartBIRD(ctx, node) }
-func pauseAgent(_ context.Context, s *storm, node string) error   { return s.Lab.PauseAgent(node) }
-func resumeAgent(_ context.Context, s *storm, node string) error  { return s.Lab.ResumeAgent(node) }
-func stopAgent(_ context.Context, s *storm, node string) error    { return s.Lab.StopAgent(node) }
-func startAgent(_ context.Context, s *storm, node string) error   { return s.Lab.StartAgent(node) }
-func cut(_ context.Context, s *storm, node string) error          { return s.Lab.CutLink(node) }
-func shutDown(ctx context.Context, s *storm, node string) error   { return s.Lab.Shutdown(ctx, node) }
-func powerOn(ctx context.Context, s *storm, node string) error    { return s.Lab.PowerOn(ctx, node) }
-func killAPI(_ context.Context, s *storm, _ string) error         { s.Lab.ControlPlane().KillAPIServer(); return nil }
-func startAPI(ctx context.Context, s *storm, _ string) error      { return s.Lab.ControlPlane().StartAPIServer(ctx) }
-func pauseEtcd(_ context.Context, s *storm, _ string) error       { return s.Lab.ControlPlane().PauseEtcd() }
-func resumeEtcd(_ context.Context, s *storm, _ string) error      { return s.Lab.ControlPlane().ResumeEtcd() }
-func killManager(_ context.Context, s *storm, _ string) error     { return s.keeper.kill() }
-func startManager(_ context.Context, s *storm, _ string) error    { return s.keeper.start() }
-func cloudDown(_ context.Context, s *storm, _ string) error       { s.Cloud.Inject(iksserver.Fault{Status: 503}); return nil }
-func cloudHangs(_ context.Context, s *storm, _ string) error      { s.Cloud.Inject(iksserver.Fault{Hang: true}); return nil }
-func cloudUp(_ context.Context, s *storm, _ string) error         { s.Cloud.ClearFaults(); return nil }
+func killBird(_ context.Context, s *storm, node string) error    { return s.Lab.KillBIRD(node) }
+func stopBird(_ context.Context, s *storm, node string) error    { return s.Lab.StopBIRD(node) }
+func startBird(ctx context.Context, s *storm, node string) error { return s.Lab.StartBIRD(ctx, node) }
+func pauseAgent(_ context.Context, s *storm, node string) error  { return s.Lab.PauseAgent(node) }
+func resumeAgent(_ context.Context, s *storm, node string) error { return s.Lab.ResumeAgent(node) }
+func stopAgent(_ context.Context, s *storm, node string) error   { return s.Lab.StopAgent(node) }
+func startAgent(_ context.Context, s *storm, node string) error  { return s.Lab.StartAgent(node) }
+func cut(_ context.Context, s *storm, node string) error         { return s.Lab.CutLink(node) }
+func shutDown(ctx context.Context, s *storm, node string) error  { return s.Lab.Shutdown(ctx, node) }
+func powerOn(ctx context.Context, s *storm, node string) error   { return s.Lab.PowerOn(ctx, node) }
+func killAPI(_ context.Context, s *storm, _ string) error {
+	s.Lab.ControlPlane().KillAPIServer()
+	return nil
+}
+
+func startAPI(ctx context.Context, s *storm, _ string) error {
+	return s.Lab.ControlPlane().StartAPIServer(ctx)
+}
+
+func pauseEtcd(_ context.Context, s *storm, _ string) error { return s.Lab.ControlPlane().PauseEtcd() }
+
+func resumeEtcd(_ context.Context, s *storm, _ string) error {
+	return s.Lab.ControlPlane().ResumeEtcd()
+}
+func killManager(_ context.Context, s *storm, _ string) error  { return s.keeper.kill() }
+func startManager(_ context.Context, s *storm, _ string) error { return s.keeper.start() }
+func cloudDown(_ context.Context, s *storm, _ string) error {
+	s.Cloud.Inject(iksserver.Fault{Status: 503})
+	return nil
+}
+
+func cloudHangs(_ context.Context, s *storm, _ string) error {
+	s.Cloud.Inject(iksserver.Fault{Hang: true})
+	return nil
+}
+func cloudUp(_ context.Context, s *storm, _ string) error { s.Cloud.ClearFaults(); return nil }
 
 // cutAndNoticed: the node controller takes 40 s for that; here it happens at once.
 func cutAndNoticed(ctx context.Context, s *storm, node string) error {
@@ -118,13 +135,18 @@ func restore(ctx context.Context, s *storm, node string) error {
 	return s.Lab.SetReady(ctx, node, true)
 }
 
-// destroy: the machine is dead and does not come back. Only the manager can have it replaced.
+// destroy: the machine is dead and does not come back, and the cloud says so. Only the manager can have it replaced.
 func destroy(ctx context.Context, s *storm, node string) error {
 	if s.gone(node) {
 		return nil
 	}
 	if err := s.Lab.Crash(node); err != nil {
 		return err
+	}
+	for _, w := range s.Cloud.Workers(site.ClusterID, site.PoolName) {
+		if w.IP == node {
+			s.Cloud.Break(site.ClusterID, w.ID, "deploy_failed", "critical", "The machine is gone")
+		}
 	}
 	return s.Lab.SetUnknown(ctx, node)
 }

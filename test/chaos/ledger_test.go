@@ -115,36 +115,40 @@ func (l *ledger) shares(report probe.Report) []share {
 // off: one end of the pair was off the network itself.
 func (s share) off() bool { return s.cut[s.pair.From] || s.cut[s.pair.To] }
 
-// bound is how long the pair may have been out of reach, zero where it must not.
-func (s share) bound() time.Duration {
+// verdict: nothing was lost but by those who were cut off, and by what nobody can prevent, within its bound.
+func verdict(report probe.Report, shares []share) error {
+	strict := report
+	strict.Pairs = nil
+	lost := map[*segment][]probe.Pair{}
+	for _, s := range shares {
+		switch {
+		case s.off():
+		case s.bound() > 0:
+			if s.pair.Longest().Duration() > s.bound() {
+				lost[s.segment] = append(lost[s.segment], s.pair)
+			}
+		default:
+			strict.Pairs = append(strict.Pairs, s.pair)
+			if s.pair.LongestRun > 1 {
+				lost[s.segment] = append(lost[s.segment], s.pair)
+			}
+		}
+	}
+	errs := []error{strict.ZeroLoss()}
+	for s, pairs := range lost {
+		worst := slices.MaxFunc(pairs, func(a, b probe.Pair) int { return a.LongestRun - b.LongestRun })
+		errs = append(errs, fmt.Errorf("while %s was felt, %d pairs lost more than they may (%s); the worst: %s", s.felt(), len(pairs), s.bound(), worst))
+	}
+	return errors.Join(errs...)
+}
+
+// bound is how long a pair may have been out of reach, zero where it must not.
+func (s *segment) bound() time.Duration {
 	bound := time.Duration(0)
 	for _, f := range s.faults {
 		bound = max(bound, f.bound)
 	}
 	return bound
-}
-
-// verdict: nothing was lost but by those who were cut off, and by what nobody can prevent, within its bound.
-func verdict(report probe.Report, shares []share) error {
-	strict := report
-	strict.Pairs = nil
-	var errs []error
-	for _, s := range shares {
-		switch {
-		case s.off():
-		case s.bound() == 0:
-			strict.Pairs = append(strict.Pairs, s.pair)
-			if s.pair.LongestRun > 1 {
-				errs = append(errs, fmt.Errorf("lost while %s was felt: %s", s.felt(), s.pair))
-			}
-		case s.pair.Longest().Duration() > s.bound():
-			errs = append(errs, fmt.Errorf("lost for longer than %s while %s was felt: %s", s.bound(), s.felt(), s.pair))
-		}
-	}
-	if err := strict.ZeroLoss(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 func (s *segment) felt() string {
@@ -166,7 +170,7 @@ type account struct {
 
 type tally struct {
 	sent, lost, run int
-	outage          time.Duration
+	outage, silence time.Duration
 }
 
 func (t *tally) add(p probe.Pair) {
@@ -174,6 +178,7 @@ func (t *tally) add(p probe.Pair) {
 	t.lost += p.Lost
 	t.run = max(t.run, p.LongestRun)
 	t.outage = max(t.outage, p.Longest().Duration())
+	t.silence = max(t.silence, p.LongestSilence)
 }
 
 // calm is the cause of what is lost when nothing is felt.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/test/lab"
@@ -90,18 +91,18 @@ func (v *sight) whole(node string, hit map[string]bool) error {
 	up := map[string]bool{}
 	for _, session := range v.sessions[node] {
 		peer := v.names[session.Peer]
-		if peer == "" || hit[peer] {
-			continue
-		}
-		if !session.Established() {
+		known := peer != "" && !hit[peer]
+		if known && !session.Established() {
 			return fmt.Errorf("%s ↔ %s is %s, protocol %s", node, peer, session.State, session.ProtocolState)
 		}
 		up[peer] = true
 	}
-	for _, h := range v.holders {
-		if h != node && !hit[h] && !up[h] && slices.Contains(v.nodes, h) {
-			return fmt.Errorf("%s has no session with reflector %s", node, h)
-		}
+	delete(up, "")
+	missing := slices.DeleteFunc(slices.Clone(v.holders), func(h string) bool {
+		return h == node || hit[h] || up[h] || !slices.Contains(v.nodes, h)
+	})
+	if len(missing) > 0 {
+		return fmt.Errorf("%s has no session with %s", node, strings.Join(missing, ", "))
 	}
 	if len(up) == 0 && len(v.nodes)-len(hit) > 1 {
 		return fmt.Errorf("%s has no session with anybody", node)

@@ -66,7 +66,7 @@ func (s *storm) keep(text string) {
 
 func render(accounts []account) string {
 	w := terminal.NewTable()
-	w.AppendHeader(table.Row{"CAUSE", "MAY COST", "EVENTS", "FELT", "SENT", "LOST", "IN A ROW", "LONGEST"})
+	w.AppendHeader(table.Row{"CAUSE", "MAY COST", "EVENTS", "FELT", "SENT", "LOST", "IN A ROW", "LONGEST", "NOT PROBED"})
 	for _, a := range accounts {
 		may := a.class.String()
 		if a.name == "all" {
@@ -75,11 +75,11 @@ func render(accounts []account) string {
 		w.AppendRow(table.Row{
 			a.name, may, a.events, fmt.Sprintf("%.0f s", a.seconds), beside(a, func(t tally) string { return fmt.Sprint(t.sent) }),
 			beside(a, func(t tally) string { return fmt.Sprint(t.lost) }), beside(a, func(t tally) string { return fmt.Sprint(t.run) }),
-			beside(a, func(t tally) string { return t.outage.Round(time.Millisecond).String() }),
+			beside(a, func(t tally) string { return t.outage.Round(time.Millisecond).String() }), a.bystanders.silence.Round(time.Millisecond),
 		})
 	}
 	w.SetColumnConfigs([]table.ColumnConfig{
-		terminal.Right(3), terminal.Right(4), terminal.Right(5), terminal.Right(6), terminal.Right(7), terminal.Right(8),
+		terminal.Right(3), terminal.Right(4), terminal.Right(5), terminal.Right(6), terminal.Right(7), terminal.Right(8), terminal.Right(9),
 	})
 	return w.Render()
 }

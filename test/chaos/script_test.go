@@ -33,7 +33,7 @@ const perGrave = 5
 
 // draw writes the script of a part: the same seed gives the same blows. All of a kind fall before any falls again.
 func draw(seed uint64, p part, n int) []blow {
-	random := rand.New(rand.NewPCG(seed, uint64(p))) //nolint:gosec // G404: it is to be repeated
+	random := rand.New(rand.NewPCG(seed, uint64(p)))
 	ordinary, grave := deck{random: random}, deck{random: random}
 	for _, f := range faults {
 		switch {

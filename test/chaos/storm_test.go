@@ -18,6 +18,8 @@ const (
 	patience = 2 * time.Minute
 	// after is how long a cause counts on when all looks well again.
 	after = 2 * time.Second
+	// rendered is when what was written last has reached every BIRD, be it that nothing is felt yet.
+	rendered = 2 * time.Second
 	// glance is the time between two looks at the cluster.
 	glance = 300 * time.Millisecond
 )
@@ -108,17 +110,8 @@ func (s *storm) room(ctx context.Context, b blow) (string, bool) {
 // candidates are those whom a fault may befall now. At most one reflector is hit at a time, and only when all serve.
 func (s *storm) candidates(ctx context.Context, f *fault) ([]string, error) {
 	felt := s.ledger.felt()
-	hit := map[string]bool{}
-	reflector := false
-	for _, k := range felt {
-		if k.fault.grave || f.grave || k.fault == f {
-			return nil, fmt.Errorf("%s is felt", k)
-		}
-		hit[k.node] = true
-		reflector = reflector || k.fault.on == aReflector
-	}
-	if len(felt) >= together {
-		return nil, fmt.Errorf("%d are felt", len(felt))
+	if err := f.with(felt); err != nil {
+		return nil, err
 	}
 	if f.on == nobody && !f.grave {
 		return nil, nil
@@ -127,6 +120,10 @@ func (s *storm) candidates(ctx context.Context, f *fault) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	hit := map[string]bool{}
+	for _, k := range felt {
+		hit[k.node] = true
+	}
 	if f.grave || f.on == aReflector {
 		if err := now.sound(hit, s.wanted()); err != nil {
 			return nil, err
@@ -134,9 +131,6 @@ func (s *storm) candidates(ctx context.Context, f *fault) ([]string, error) {
 	}
 	from := s.Workers
 	if f.on == aReflector {
-		if reflector {
-			return nil, errors.New("another reflector is hit")
-		}
 		from = now.holders
 	}
 	candidates := slices.DeleteFunc(slices.Clone(from), func(n string) bool { return hit[n] })
@@ -144,6 +138,19 @@ func (s *storm) candidates(ctx context.Context, f *fault) ([]string, error) {
 		return nil, errors.New("there is nobody to hit")
 	}
 	return candidates, nil
+}
+
+// with: f may fall while these are felt.
+func (f *fault) with(felt []*strike) error {
+	if len(felt) >= together {
+		return fmt.Errorf("%d are felt", len(felt))
+	}
+	for _, k := range felt {
+		if k.fault.grave || f.grave || k.fault == f || k.fault.on == aReflector && f.on == aReflector {
+			return fmt.Errorf("%s is felt", k)
+		}
+	}
+	return nil
 }
 
 // strike does what the fault does, undoes it after its time, and waits until nothing is felt of it.
@@ -166,6 +173,7 @@ func (s *storm) strike(ctx context.Context, k *strike) error {
 		}
 	}
 	k.ended = time.Now()
+	pause(ctx, rendered)
 	if err := s.healed(ctx, k); err != nil {
 		return err
 	}

@@ -25,6 +25,9 @@ const insideVariable = "RRPOOL_LAB_INSIDE"
 // policyVariable set to "skip" makes Main skip the tests of a binary where the lab cannot run, instead of failing.
 const policyVariable = "RRPOOL_LAB"
 
+// spareTurns is how many more threads may run Go code at a time than there are CPUs.
+const spareTurns = 6
+
 // Main is for TestMain: it runs the tests of the binary inside private namespaces, then cleanup, and ends the process. Where the lab
 // cannot run it says why, and fails.
 func Main(m *testing.M, cleanup ...func() error) {
@@ -50,6 +53,8 @@ func Main(m *testing.M, cleanup ...func() error) {
 // with the result: it returns only an error. Called inside, it returns nil. Call it first thing: what came before runs twice.
 func Isolate(ctx context.Context, log io.Writer) error {
 	if os.Getenv(insideVariable) != "" {
+		// What has the CPU's favour, such as the sender of the probes, must not wait for a turn that a thread without it holds.
+		runtime.GOMAXPROCS(runtime.NumCPU() + spareTurns)
 		return settleIn()
 	}
 	if err := checkPrograms(); err != nil {

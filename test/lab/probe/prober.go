@@ -173,16 +173,14 @@ func (p *Prober) connect(from, to *endpoint) {
 func (p *Prober) send() {
 	defer p.done.Done()
 	raisePriority()
-	timer := time.NewTimer(p.interval)
-	defer timer.Stop()
 	packet := make([]byte, packetSize)
 	for {
+		sleep(p.interval)
 		select {
 		case <-p.stop:
 			return
-		case <-timer.C:
+		default:
 		}
-		timer.Reset(p.interval)
 		p.mu.Lock()
 		for _, source := range p.endpoints {
 			for _, s := range source.targets {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,6 +36,14 @@ func listen(address netip.Addr) (*net.IPConn, error) {
 		return nil, errors.Join(fmt.Errorf("setting up the socket: %w", err), conn.Close())
 	}
 	return conn, nil
+}
+
+// sleep lets the kernel wake this very thread. A timer of Go's is seen by whichever thread looks first, and that one may have to wait
+// for the CPU, which the sender's never has to.
+func sleep(duration time.Duration) {
+	left := unix.NsecToTimespec(int64(duration))
+	for errors.Is(unix.Nanosleep(&left, &left), unix.EINTR) {
+	}
 }
 
 // raisePriority keeps the calling goroutine on a thread that the kernel prefers, where it lets us: a sender that is not scheduled
