@@ -1,0 +1,92 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/test/lab/probe"
+)
+
+// The same probes, book and witness must see what a bad operator does: the mesh goes first, and reflectors were to follow.
+func TestChaosSeesABadOperator(t *testing.T) {
+	s := brew(t, time.Minute)
+	bad := &fault{name: "an operator switches the mesh off first", least: 3 * time.Second, most: 3 * time.Second, begin: meshOff, end: meshOn}
+	pause(t.Context(), 2*time.Second) // in which nothing is lost
+	s.play(t.Context(), t.Context(), []blow{{fault: bad, hold: bad.least}}, s.begun.Add(s.length))
+	err := s.finish()
+	require.ErrorContains(t, err, `while ["an operator switches the mesh off first"] was felt, 30 pairs lost more than they may (0s)`)
+	require.ErrorContains(t, err, "taken away: the mesh")
+
+	report := s.Lab.Report()
+	for _, a := range s.ledger.accounts(s.ledger.shares(report), report.Until) {
+		switch a.name {
+		case bad.name:
+			require.Greater(t, a.bystanders.outage, 2*time.Second)
+			require.Greater(t, a.bystanders.lost, 30*100, "every pair, for seconds")
+		case calm:
+			require.Zero(t, a.bystanders.lost)
+			require.NotZero(t, a.bystanders.sent)
+		}
+	}
+}
+
+// What is lost is judged by who was cut off, and by what was felt.
+func TestLossIsJudgedByItsCause(t *testing.T) {
+	lost := func(from string, probes int) probe.Pair {
+		p := probe.Pair{From: from, To: "b", Sent: 100_000}
+		if probes > 0 {
+			begun := time.Unix(0, 0)
+			p.Lost, p.LongestRun = probes, probes
+			p.Outages = []probe.Outage{{From: begun, Until: begun.Add(time.Duration(probes) * 10 * time.Millisecond), Lost: probes}}
+		}
+		return p
+	}
+	cutOff := &segment{cut: map[string]bool{"a": true}, strikes: []string{"client: link is cut (a)"}}
+	costly := &segment{faults: []*fault{{class: costs, bound: time.Second}}, strikes: []string{"somebody deletes rrpool-clients"}}
+	for name, tc := range map[string]struct {
+		share share
+		says  string
+	}{
+		"nothing is lost":                        {share: share{&segment{}, lost("a", 0)}},
+		"one packet of very many":                {share: share{&segment{}, lost("a", 1)}},
+		"two in a row":                           {share: share{&segment{}, lost("a", 2)}, says: "while nothing was felt, 1 pairs lost more than they may (0s); the worst: a → b"},
+		"by a node that was cut off":             {share: share{cutOff, lost("a", 500)}},
+		"by another node at that time":           {share: share{cutOff, lost("c", 500)}, says: "client: link is cut (a)"},
+		"by what nobody can prevent, in time":    {share: share{costly, lost("a", 90)}},
+		"by what nobody can prevent, for longer": {share: share{costly, lost("a", 110)}, says: "lost more than they may (1s)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := verdict(probe.Report{}, []share{tc.share, {&segment{}, lost("x", 0)}})
+			if tc.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.says)
+		})
+	}
+}
+
+// What is taken away is judged by what is left.
+func TestTakingAwayIsJudgedByWhatIsLeft(t *testing.T) {
+	for name, tc := range map[string]struct {
+		taken taking
+		wrong bool
+	}{
+		"the mesh, and all have three":            {taken: taking{what: "the mesh", fewest: 3, of: 3}},
+		"the mesh, and somebody has one of three": {taken: taking{what: "the mesh", fewest: 1, of: 3}, wrong: true},
+		"the mesh, and there is no reflector":     {taken: taking{what: "the mesh"}, wrong: true},
+		"a role, and all have two":                {taken: taking{node: "a", fewest: 2, of: 2}},
+		"a role, and somebody has one":            {taken: taking{node: "a", fewest: 1, of: 2}, wrong: true},
+		"a role under the mesh":                   {taken: taking{node: "a", mesh: true}},
+		"a role that somebody else took":          {taken: taking{node: "a", version: "7", fewest: 1, of: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &witness{taken: []taking{tc.taken}, others: map[string]bool{"7": true}}
+			require.Equal(t, tc.wrong, w.judge() != nil)
+		})
+	}
+}
