@@ -1,12 +1,9 @@
 package iksserver
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // PoolState is a pool as it is at one moment. One that is deleted is told until its
-// last machine is gone.
+// last machine is gone. Its maps are those of the server: do not keep them.
 type PoolState struct {
 	ClusterID, ID, Name string
 	SizePerZone         int
@@ -37,15 +34,16 @@ func (s *Server) audit() {
 func (p *pool) state(c *cluster) PoolState {
 	out := PoolState{
 		ClusterID: c.ID, ID: p.id, Name: p.name, SizePerZone: p.size, Deleted: p.deleting,
-		Labels: maps.Clone(p.labels), Taints: maps.Clone(p.taints),
+		Labels: p.labels, Taints: p.taints,
 	}
 	for _, z := range p.zones {
 		out.Zones = append(out.Zones, z.id)
 	}
 	slices.Sort(out.Zones)
+	out.Workers = make([]Worker, 0, len(p.workers))
 	for _, w := range p.workers {
 		if w.state != stateDeleted {
-			out.Workers = append(out.Workers, snapshot(c, p, w))
+			out.Workers = append(out.Workers, view(c, p, w))
 		}
 	}
 	return out

@@ -198,10 +198,17 @@ func (s *Server) remove(w *worker) {
 }
 
 func snapshot(c *cluster, p *pool, w *worker) Worker {
+	out := view(c, p, w)
+	out.Labels, out.Taints, out.BornTaints = maps.Clone(out.Labels), maps.Clone(out.Taints), maps.Clone(out.BornTaints)
+	return out
+}
+
+// view is a snapshot that shares its maps with the server.
+func view(c *cluster, p *pool, w *worker) Worker {
 	return Worker{
 		ID: w.id, ClusterID: c.ID, PoolID: p.id, PoolName: p.name, Zone: w.zone, Flavor: w.flavor, IP: w.ip,
 		State: w.state, Health: w.health, Message: w.message,
-		Labels: maps.Clone(p.labels), Taints: maps.Clone(p.taints), BornTaints: maps.Clone(w.born),
+		Labels: p.labels, Taints: p.taints, BornTaints: w.born,
 	}
 }
 

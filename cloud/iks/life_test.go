@@ -1,0 +1,337 @@
+package iks_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+var dedicated = cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}
+
+// watchdog sees every state of the cloud, and notes what must never be.
+type watchdog struct {
+	mu sync.Mutex
+	// named are the workers that may go, pools those that may be deleted.
+	named  map[string]bool
+	doomed bool
+	wrongs []string
+}
+
+func (d *watchdog) wrong(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(d.wrongs, text) {
+		d.wrongs = append(d.wrongs, text)
+	}
+}
+
+// name lets workers go.
+func (d *watchdog) name(ids ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range ids {
+		d.named[id] = true
+	}
+}
+
+// release lets the pool go, with all its workers.
+func (d *watchdog) release(doomed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.doomed = doomed
+}
+
+func (d *watchdog) audit(pools []iksserver.PoolState) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var alive []string
+	for _, p := range pools {
+		if p.Name == others {
+			d.bystander(p)
+			continue
+		}
+		if !p.Deleted {
+			alive = append(alive, p.Name)
+		} else if !d.doomed {
+			d.wrong("pool %s is deleted", p.ID)
+		}
+		for _, w := range p.Workers {
+			d.worker(p, w)
+		}
+	}
+	if len(alive) > 1 {
+		d.wrong("there is a second pool: %v", alive)
+	}
+}
+
+func (d *watchdog) worker(p iksserver.PoolState, w iksserver.Worker) {
+	want := dedicated.Value + ":" + dedicated.Effect
+	leaving := w.State == "deleting"
+	switch {
+	case w.BornTaints[dedicated.Key] != want:
+		d.wrong("worker %s was ordered with the taints %v", w.ID, w.BornTaints)
+	case !leaving && !p.Deleted && p.Taints[dedicated.Key] != want:
+		d.wrong("worker %s has lost its taint", w.ID)
+	case leaving && !d.doomed && !d.named[w.ID]:
+		d.wrong("worker %s goes, which nobody named", w.ID)
+	}
+}
+
+// bystander is somebody else's pool: of two workers in each of three zones.
+func (d *watchdog) bystander(p iksserver.PoolState) {
+	if p.Deleted || p.SizePerZone != 2 || len(p.Zones) != 3 || len(p.Workers) != 6 {
+		d.wrong("the pool %s was touched: %+v", p.Name, p)
+	}
+	for _, w := range p.Workers {
+		if w.State != "deployed" {
+			d.wrong("worker %s of pool %s is %s", w.ID, p.Name, w.State)
+		}
+	}
+}
+
+// others is the name of somebody else's pool.
+const others = "default"
+
+// trial is a provider, and the cloud around it, in a synctest bubble.
+type trial struct {
+	testing.TB
+	*iksserver.Server
+	*watchdog
+	connect  func(http.RoundTripper) cloud.Provider
+	provider cloud.Provider
+	// seen are the requests of earlier stages, last those of the last one.
+	seen int
+	last []iksserver.Request
+	// failures in a row decide how long the caller waits.
+	failures int
+}
+
+// newTrial makes a cloud with one more zone than anybody has workers in.
+func newTrial(tb testing.TB, generation string, lingering bool) *trial {
+	tb.Helper()
+	t := &trial{TB: tb, watchdog: &watchdog{named: map[string]bool{}}}
+	t.Server = iksserver.New(iksserver.Config{
+		APIKeys: []string{apiKey}, Audit: t.audit, Lingering: lingering,
+		Delays: iksserver.Delays{Pending: time.Minute, Provisioning: time.Minute, Deploying: time.Minute, Deleting: 3 * time.Minute},
+	})
+	c := seed(generation)
+	c.Zones = append(c.Zones, iksserver.Zone{ID: "dal14"})
+	if last := &c.Zones[3]; generation == iksserver.VPC {
+		last.Subnets = []iksserver.Subnet{{ID: "sub-dal14", CIDR: "10.241.0.0/24", Available: 9}}
+	} else {
+		last.VLANs = []iksserver.VLAN{{ID: "10014", Type: "private", Router: "bcr01a.dal14"}, {ID: "20014", Type: "public", Router: "fcr01a.dal14"}}
+	}
+	t.AddCluster(c)
+	t.connect = func(wire http.RoundTripper) cloud.Provider {
+		p, err := iks.New(iks.Config{
+			ClusterID: clusterID, PoolName: contract.PoolName, APIKey: iks.StaticKey(apiKey),
+			CSEndpoint: "http://cs.invalid/global", IAMEndpoint: "http://iam.invalid", Transport: wire,
+		})
+		require.NoError(tb, err)
+		return p
+	}
+	t.restart()
+	return t
+}
+
+// restart is a new process: it remembers nothing.
+func (t *trial) restart() { t.provider, t.failures = t.connect(t.Transport()), 0 }
+
+// wanted is what the pool is to be.
+func wanted(size int, zones ...string) cloud.PoolSpec {
+	return cloud.PoolSpec{
+		SizePerZone: size, Zones: zones, Taints: []cloud.Taint{dedicated},
+		Labels: map[string]string{"rrpool.io/role": "route-reflector"},
+	}
+}
+
+// patience is how long a trial waits for a pool: the longest fault, and then as long
+// as the slowest retry and the slowest worker take, several times.
+const patience = 6 * time.Hour
+
+// live calls the provider as the pool controller does, until want is there.
+func (t *trial) live(want cloud.PoolSpec) error {
+	return t.until(func(ctx context.Context) (cloud.Progress, error) {
+		look, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		if _, err := t.provider.Observe(look); err != nil {
+			return cloud.Progress{}, err
+		}
+		return t.provider.Ensure(ctx, want)
+	})
+}
+
+func (t *trial) until(call func(context.Context) (cloud.Progress, error)) error {
+	var last cloud.Progress
+	var err error
+	for start := time.Now(); time.Since(start) < patience; {
+		last, err = t.turn(call)
+		if err == nil && last.Done {
+			return nil
+		}
+	}
+	return fmt.Errorf("not done after %s: %+v, %w", patience, last, err)
+}
+
+// turn makes one call, and waits as it asks for.
+func (t *trial) turn(call func(context.Context) (cloud.Progress, error)) (cloud.Progress, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	got, err := call(ctx)
+	cancel()
+	switch {
+	case err != nil:
+		t.failures++
+		time.Sleep(pauseAfter(err, t.failures))
+		return got, err
+	case got.Done:
+	case got.Did != "":
+		time.Sleep(max(got.RetryAfter, 2*time.Second))
+	default:
+		time.Sleep(max(got.RetryAfter, time.Minute)) // the controller asks sooner, which only takes longer here
+	}
+	t.failures = 0
+	return got, nil
+}
+
+// pauseAfter is the pool controller's back-off.
+func pauseAfter(err error, failures int) time.Duration {
+	wait := 5 * time.Minute
+	switch cloud.KindOf(err) {
+	case cloud.RateLimited:
+		wait = time.Minute
+	case cloud.Unavailable, "":
+		wait = min(15*time.Second<<min(failures-1, 5), wait)
+	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unauthorized, cloud.QuotaExceeded:
+	}
+	return max(wait, cloud.RetryAfter(err))
+}
+
+// ours are our workers by zone, without those that go.
+func (t *trial) ours() map[string][]string {
+	out := map[string][]string{}
+	for _, w := range t.Workers(clusterID, contract.PoolName) {
+		if w.State != "deleting" {
+			out[w.Zone] = append(out[w.Zone], w.ID)
+		}
+	}
+	return out
+}
+
+// stage is one chapter of a pool's life.
+type stage struct {
+	name string
+	// live makes it happen, and returns when the provider says that it has.
+	live func(*trial) error
+	// size and zones are what there has to be then; size 0: no pool.
+	size  int
+	zones []string
+}
+
+var three, four = []string{"dal10", "dal12", "dal13"}, []string{"dal10", "dal12", "dal13", "dal14"}
+
+// life is that of a pool from the first request to the last.
+var life = []stage{
+	{"ordered", func(t *trial) error { return t.live(wanted(1, three...)) }, 1, three},
+	{"grown", func(t *trial) error { return t.live(wanted(2, three...)) }, 2, three},
+	{"a dead worker replaced", func(t *trial) error {
+		want, dead := wanted(2, three...), t.ours()["dal12"][0]
+		t.Break(clusterID, dead, "deploy_failed", "critical", "it does not start")
+		want.Replace = []string{dead}
+		t.name(dead)
+		return t.live(want)
+	}, 2, three},
+	{"a zone added", func(t *trial) error { return t.live(wanted(2, four...)) }, 2, four},
+	{"labels put back that a person took", func(t *trial) error {
+		t.SetPoolLabels(clusterID, contract.PoolName, map[string]string{iks.ManagedByLabel: iks.ManagedBy, "team": "net"})
+		return t.live(wanted(2, four...))
+	}, 2, four},
+	{"shrunk", func(t *trial) error {
+		want := wanted(1, four...)
+		for _, ids := range t.ours() {
+			want.Retire = append(want.Retire, slices.Max(ids)) // no cloud would choose the newest
+		}
+		t.name(want.Retire...)
+		return t.live(want)
+	}, 1, four},
+	{"a zone given up", func(t *trial) error {
+		want := wanted(1, three...)
+		want.Retire = t.ours()["dal14"]
+		t.name(want.Retire...)
+		return t.live(want)
+	}, 1, three},
+	{"deleted", func(t *trial) error {
+		t.release(true)
+		return t.until(func(ctx context.Context) (cloud.Progress, error) { return t.provider.Delete(ctx) })
+	}, 0, nil},
+}
+
+// complaints lives a stage and says what is wrong with it: it does not come to its end,
+// or to another than it should; something was that must never be; or more was asked
+// for than is needed.
+func (t *trial) complaints(s stage, needed map[string]int, name func(iksserver.Request) string) []string {
+	var out []string
+	if err := s.live(t); err != nil {
+		out = append(out, err.Error())
+	}
+	t.mu.Lock()
+	out = append(out, t.wrongs...)
+	t.mu.Unlock()
+	have, want := map[string]int{}, map[string]int{}
+	for zone, ids := range t.ours() {
+		have[zone] = len(ids)
+	}
+	for _, zone := range s.zones {
+		want[zone] = s.size
+	}
+	if !maps.Equal(want, have) {
+		out = append(out, fmt.Sprintf("there should be the workers %v, there are %v", want, have))
+	}
+	labels, taints := t.Labels(clusterID, contract.PoolName)
+	if s.size > 0 && (labels["rrpool.io/role"] != "route-reflector" || len(taints) != 1) {
+		out = append(out, fmt.Sprintf("the pool has the labels %v and the taints %v", labels, taints))
+	}
+	t.last = t.Requests()[t.seen:]
+	t.seen += len(t.last)
+	return append(out, overspent(t.last, needed, name)...)
+}
+
+// bill is how many changes took effect, by endpoint.
+func bill(requests []iksserver.Request, name func(iksserver.Request) string) map[string]int {
+	out := map[string]int{}
+	for _, r := range requests {
+		if r.Mutating() && r.Executed() {
+			out[name(r)]++
+		}
+	}
+	return out
+}
+
+// overspent says what was asked for although it was not needed: each change takes
+// effect no more often than in a life without faults, and none is asked for that the
+// service itself refuses, as it does a change that has been made already. A nil clean
+// leaves the former open.
+func overspent(requests []iksserver.Request, clean map[string]int, name func(iksserver.Request) string) []string {
+	var out []string
+	spent := bill(requests, name)
+	for _, what := range slices.Sorted(maps.Keys(spent)) {
+		if clean != nil && spent[what] > clean[what] {
+			out = append(out, fmt.Sprintf("%s took effect %d times, %d are needed", what, spent[what], clean[what]))
+		}
+	}
+	for _, r := range requests {
+		if r.Mutating() && !r.Faulty && !r.Executed() && r.Own != http.StatusUnauthorized {
+			out = append(out, fmt.Sprintf("%s was refused with status %d: %s", name(r), r.Own, r.Body))
+		}
+	}
+	return out
+}

@@ -1,0 +1,266 @@
+package iks_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+// endpoint is one kind of request that the provider makes. Path and query are
+// regular expressions.
+type endpoint struct{ name, method, path, query string }
+
+func (e endpoint) matches(r iksserver.Request) bool {
+	return r.Method == e.method && pattern(e.path).MatchString(r.Path) && pattern(e.query).MatchString(r.Query.Encode())
+}
+
+var patterns sync.Map
+
+func pattern(text string) *regexp.Regexp {
+	known, ok := patterns.Load(text)
+	if !ok {
+		known, _ = patterns.LoadOrStore(text, regexp.MustCompile(text))
+	}
+	return known.(*regexp.Regexp) //nolint:forcetypeassert // see the line before
+}
+
+// endpoints that a life of each generation uses: all of them, as the test makes sure.
+var endpoints = map[string][]endpoint{
+	iksserver.VPC: append([]endpoint{
+		{"list pools", "GET", "^/v2/vpc/getWorkerPools$", ""},
+		{"list the pool's workers", "GET", "^/v2/vpc/getWorkers$", "pool="},
+		{"list all workers", "GET", "^/v2/vpc/getWorkers$", "^cluster=[^&]*&showDeleted=false$"},
+		{"list subnets", "GET", "^/v2/vpc/getSubnets$", ""},
+		{"create the pool", "POST", "^/v2/vpc/createWorkerPool$", ""},
+		{"add a zone", "POST", "^/v2/vpc/createWorkerPoolZone$", ""},
+		{"set labels", "POST", "^/v2/setWorkerPoolLabels$", ""},
+		{"resize", "POST", "^/v2/resizeWorkerPool$", ""},
+		{"remove a worker", "POST", "^/v2/removeWorker$", ""},
+		{"replace a worker", "POST", "^/v2/vpc/replaceWorker$", ""},
+	}, shared...),
+	iksserver.Classic: append([]endpoint{
+		{"list pools", "GET", "^/v1/clusters/[^/]*/workerpools$", ""},
+		{"list the pool's workers", "GET", "^/v1/clusters/[^/]*/workers$", "pool="},
+		{"list all workers", "GET", "^/v1/clusters/[^/]*/workers$", "^showDeleted=false$"},
+		{"list VLANs", "GET", "^/v1/datacenters/[^/]*/vlans$", ""},
+		{"create the pool", "POST", "^/v1/clusters/[^/]*/workerpools$", ""},
+		{"add a zone", "POST", "^/v1/clusters/[^/]*/workerpools/[^/]*/zones$", ""},
+		{"set labels, or resize", "PATCH", "^/v1/clusters/[^/]*/workerpools/[^/]*$", ""},
+		{"remove a worker", "DELETE", "^/v1/clusters/[^/]*/workers/[^/]*$", ""},
+	}, shared...),
+}
+
+var shared = []endpoint{
+	{"log in", "POST", "^/identity/token$", ""},
+	{"read the cluster", "GET", "^/v2/getCluster$", ""},
+	{"read the pool", "GET", "^/v2/getWorkerPool$", ""},
+	{"set taints", "POST", "^/v2/setWorkerPoolTaints$", ""},
+	{"remove a zone", "POST", "^/v2/removeWorkerPoolZone$", ""},
+	{"delete the pool", "DELETE", "^/v1/clusters/[^/]*/workerpools/[^/]*$", ""},
+}
+
+// nameOf gives the one endpoint of a request.
+func nameOf(generation string) func(iksserver.Request) string {
+	return func(r iksserver.Request) string {
+		var names []string
+		for _, e := range endpoints[generation] {
+			if e.matches(r) {
+				names = append(names, e.name)
+			}
+		}
+		if len(names) != 1 {
+			return fmt.Sprintf("%s %s?%s is of the endpoints %q", r.Method, r.Path, r.Query.Encode(), names)
+		}
+		return names[0]
+	}
+}
+
+// everyFault is every way for one answer to go wrong. What takes effect although its
+// answer is lost is told from what does not.
+func everyFault() map[string]iksserver.Fault {
+	out := map[string]iksserver.Fault{
+		"no answer": {Hang: true}, "no answer, but executed": {Hang: true, Executed: true},
+		"a broken connection": {Reset: true}, "a broken connection, but executed": {Reset: true, Executed: true},
+		"a page instead": {Status: http.StatusOK, Body: "<html>Please log in</html>"}, "a page, but executed": iksserver.HTML(),
+		"null": iksserver.Null(), "nothing": iksserver.Empty(), "half an answer": iksserver.Truncated(),
+		"null, unexecuted": {Status: http.StatusOK, Body: "null"}, "an empty object": {Status: http.StatusOK, Body: "{}"},
+		"a slow answer": {Slow: 3 * time.Second}, "an expired token": {ExpireToken: true},
+		"a redirect":          {Status: http.StatusTemporaryRedirect, Header: http.Header{"Location": {"/elsewhere"}}},
+		"429 and Retry-After": iksserver.RateLimited(7 * time.Minute),
+	}
+	for _, status := range []int{400, 401, 403, 404, 409, 429, 500, 502, 503, 504} {
+		out[fmt.Sprintf("%d, a proxy's page", status)] = iksserver.Fault{Status: status, Body: "<html>?</html>"}
+		out[fmt.Sprintf("%d, in the service's words", status)] = iksserver.Fault{
+			Status: status, Body: `{"incidentID":"i1","code":"E9999","errorCode":"BXNIM0001E","description":"It is so.","errorMessage":"It is so."}`,
+		}
+		if status >= 500 {
+			out[fmt.Sprintf("%d, but executed", status)] = iksserver.Fault{Status: status, Body: "<html>?</html>", Executed: true}
+		}
+	}
+	return out
+}
+
+// A fault hits one request, or all that come for some time.
+var durations = map[string]func(iksserver.Fault) iksserver.Fault{
+	"once":           iksserver.Fault.Once,
+	"for 40 minutes": func(f iksserver.Fault) iksserver.Fault { return f.Lasting(40 * time.Minute) },
+}
+
+// cell is one fault on one endpoint, in one stage of a life.
+type cell struct {
+	name  string
+	fault iksserver.Fault
+	// fresh: a new process begins the stage, else what it asks for is known.
+	fresh bool
+}
+
+// TestEveryEndpointMayFailInEveryWay takes a pool through its life, with one fault on
+// one endpoint in each stage, until every endpoint has failed in every way. At every
+// state of the cloud there is one pool and no worker untainted, and only workers that
+// were named go; no change is made twice; each stage comes to its end by itself.
+//
+// With RRPOOL_CHAOS=1 that is in every stage that uses it, and both once and for some
+// time; else in one of these stages, for one of these times, and each endpoint has a
+// third of the statuses.
+func TestEveryEndpointMayFailInEveryWay(t *testing.T) {
+	for _, generation := range both {
+		clean := cleanLife(t, generation)
+		cells := someCells(generation, clean)
+		if os.Getenv("RRPOOL_CHAOS") == "1" {
+			cells = allCells(generation, clean)
+		}
+		lives := 0
+		for _, of := range cells {
+			lives = max(lives, len(of))
+		}
+		for part := range parts {
+			t.Run(fmt.Sprintf("%s %d", generation, part), func(t *testing.T) {
+				t.Parallel()
+				for n := part; n < lives; n += parts {
+					synctest.Test(t, func(t *testing.T) { faultyLife(t, generation, clean, cells, n) })
+				}
+			})
+		}
+	}
+}
+
+// parts that run side by side.
+const parts = 4
+
+// chapter is what a stage needs where nothing fails.
+type chapter struct {
+	// bill counts the changes, by endpoint, used are all endpoints.
+	bill map[string]int
+	used map[string]bool
+}
+
+// cleanLife lives a life without faults.
+func cleanLife(t *testing.T, generation string) (clean []chapter) {
+	t.Helper()
+	name, used := nameOf(generation), map[string]bool{}
+	synctest.Test(t, func(t *testing.T) {
+		w := newTrial(t, generation, false)
+		for _, s := range life {
+			w.restart()
+			require.Empty(t, w.complaints(s, nil, name), "%s", s.name)
+			now := chapter{bill(w.last, name), map[string]bool{}}
+			for _, r := range w.last {
+				used[name(r)], now.used[name(r)] = true, true
+			}
+			clean = append(clean, now)
+		}
+	})
+	for _, e := range endpoints[generation] {
+		require.True(t, used[e.name], "nobody uses %q", e.name)
+		delete(used, e.name)
+	}
+	require.Empty(t, used, "an endpoint that the matrix lacks")
+	return clean
+}
+
+// allCells gives the cells of each stage.
+func allCells(generation string, clean []chapter) [][]cell {
+	out := make([][]cell, len(clean))
+	for i, c := range clean {
+		for _, e := range endpoints[generation] {
+			for _, name := range faultNames {
+				for span := range durations {
+					if c.used[e.name] {
+						out[i] = append(out[i], newCell(e, name, span))
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// someCells puts a fault on an endpoint into one stage, the one that has the fewest so
+// far.
+func someCells(generation string, clean []chapter) [][]cell {
+	out := make([][]cell, len(clean))
+	use := func(e endpoint) (stages []int) {
+		for i, c := range clean {
+			if c.used[e.name] {
+				stages = append(stages, i)
+			}
+		}
+		return stages
+	}
+	sorted := slices.Clone(endpoints[generation])
+	slices.SortStableFunc(sorted, func(a, b endpoint) int { return cmp.Compare(len(use(a)), len(use(b))) })
+	for i, e := range sorted {
+		for j, name := range faultNames {
+			if strings.ContainsAny(name, "0123456789") && (i+j)%3 > 0 {
+				continue // a status: the other endpoints have the others
+			}
+			stage := slices.MinFunc(use(e), func(a, b int) int { return cmp.Compare(len(out[a]), len(out[b])) })
+			out[stage] = append(out[stage], newCell(e, name, slices.Sorted(maps.Keys(durations))[(i+j)%2]))
+		}
+	}
+	return out
+}
+
+var faultNames = slices.Sorted(maps.Keys(everyFault()))
+
+// known are the endpoints whose answers are kept for a while.
+var known = []string{"log in", "read the cluster", "read the pool"}
+
+func newCell(e endpoint, fault, span string) cell {
+	f := durations[span](everyFault()[fault].On(e.method, e.path))
+	f.Query = e.query
+	return cell{e.name + ": " + fault + ", " + span, f, slices.Contains(known, e.name)}
+}
+
+// faultyLife is the n-th: of each stage it has the n-th cell.
+func faultyLife(t *testing.T, generation string, clean []chapter, cells [][]cell, n int) {
+	t.Helper()
+	w := newTrial(t, generation, n%2 == 1)
+	for i, s := range life {
+		var c cell
+		if n < len(cells[i]) {
+			c = cells[i][n]
+			w.Inject(c.fault)
+		}
+		if c.fresh {
+			w.restart()
+		}
+		require.Empty(t, w.complaints(s, clean[i].bill, nameOf(generation)), "%s: %s", s.name, c.name)
+		hit := slices.ContainsFunc(w.last, func(r iksserver.Request) bool { return r.Faulty })
+		require.Equal(t, c.name != "", hit, "%s: %s never came to pass", s.name, c.name)
+		w.ClearFaults()
+	}
+}
