@@ -1,0 +1,288 @@
+package modelcheck
+
+import (
+	"fmt"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// workload: a node whose pods nobody may cut off.
+func (n *node) workload() bool { return n.is(exists | alive | ready | pods) }
+
+// forgive ends excuses that are not needed any more: pairs that are joined by sessions
+// that stay, clients that have all their sessions, reflectors that have all of theirs.
+func (m *model) forgive(s *state) {
+	if s.excused != 0 {
+		s.excused &^= m.stable(s)
+	}
+	if s.fresh == 0 && s.owed == m.full(s) {
+		return
+	}
+	conf := m.configuration(s)
+	for i := range m.size() {
+		if n := &s.nodes[i]; n.is(exists|alive) && m.complete(s, &conf, i) {
+			s.owed[i] = 2
+			s.fresh &^= 1 << i
+		}
+	}
+	for p := range maxPairs {
+		if a, b := ends(p); !s.nodes[a].is(exists|alive|pods) || !s.nodes[b].is(exists|alive|pods) {
+			s.excused &^= 1 << p
+		}
+	}
+}
+
+func (m *model) full(s *state) (out [maxNodes]uint8) {
+	for i := range m.size() {
+		out[i] = 2 * bit(s.nodes[i].is(exists))
+	}
+	return out
+}
+
+// ends of a pair.
+func ends(pair int) (a, b int) {
+	for a = range maxNodes {
+		for b = a + 1; b < maxNodes; b++ {
+			if pairOf(a, b) == pair {
+				return a, b
+			}
+		}
+	}
+	panic("modelcheck: no such pair")
+}
+
+// complete: the node has rendered everything, and has all its sessions with nodes that run.
+func (m *model) complete(s *state, conf *[maxNodes]uint16, i int) bool {
+	if s.rows[i] != conf[i] {
+		return false
+	}
+	for j, side := range m.rows.get(int(conf[i])) {
+		if side != 0 && s.nodes[j].is(alive) && s.up[pairOf(i, j)] < upFromHere {
+			return false
+		}
+	}
+	return true
+}
+
+// oweLess lowers what clients are owed to the reflector sessions that they are left with.
+func (m *model) oweLess(s *state) {
+	conf := m.configuration(s)
+	for i := range m.size() {
+		left := uint8(0)
+		for j := range m.size() {
+			if j != i && s.nodes[j].inRole() && s.up[pairOf(i, j)] >= upFromHere && m.settled(s, &conf, min(i, j), max(i, j)) {
+				left++
+			}
+		}
+		s.owed[i] = min(s.owed[i], left)
+	}
+}
+
+// broken names the first invariant that does not hold, "" when all do.
+func (m *model) broken(s *state) string {
+	joined := m.routes(s).joined | s.excused
+	for i := range m.size() {
+		for j := i + 1; j < m.size(); j++ {
+			if s.nodes[i].workload() && s.nodes[j].workload() && joined>>pairOf(i, j)&1 == 0 {
+				return fmt.Sprintf("1: %s and %s have no route to each other", m.name(i), m.name(j))
+			}
+		}
+	}
+	if m.bgp(s).MeshOn() {
+		return ""
+	}
+	conf := m.configuration(s)
+	for i := range m.size() {
+		if n := &s.nodes[i]; n.workload() && !n.is(labelled) && n.id == 0 {
+			if up, least := m.served(s, &conf, i); up < least {
+				return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions, fewer than %d", m.name(i), up, least)
+			}
+		}
+	}
+	return ""
+}
+
+// served counts the reflectors that a client has sessions with, and those it must have.
+func (m *model) served(s *state, conf *[maxNodes]uint16, i int) (up, least int) {
+	r := m.rows.get(int(conf[i]))
+	for j := range m.size() {
+		if !s.nodes[j].inRole() || !s.nodes[j].is(alive) {
+			continue
+		}
+		up += int(bit(s.up[pairOf(i, j)] >= upFromHere))
+		if s.fresh>>j&1 == 0 && (!m.arranged() || r[j] != 0) {
+			least++
+		}
+	}
+	return up, min(least, 2, int(s.owed[i]))
+}
+
+// brokenTurn names what a turn does that it must not, whatever comes of it.
+func (m *model) brokenTurn(s *state, st *step) string {
+	if st.Problem != nil {
+		return ""
+	}
+	removed := 0
+	for _, a := range st.Actions {
+		removed += m.removes(s, a)
+		if why := m.forbidden(s, st, a); why != "" {
+			return why
+		}
+	}
+	if removed > 1 {
+		return fmt.Sprintf("3: one step takes %d reflectors away", removed)
+	}
+	return ""
+}
+
+// removes counts the reflectors that an action takes from nodes that depend on them.
+func (m *model) removes(s *state, a plan.Action) int {
+	switch a := a.(type) {
+	case plan.ClearReflector:
+		return int(bit(s.nodes[m.indexOf(a.Node)].inRole()))
+	case plan.SetReflector:
+		n := &s.nodes[m.indexOf(a.Node)]
+		return int(bit(n.inRole() && m.values.get(int(n.id)) != a.ClusterID && !m.bgp(s).MeshOn()))
+	}
+	return 0
+}
+
+// forbidden is what no step may do.
+func (m *model) forbidden(s *state, st *step, a plan.Action) string {
+	_, asks := a.(plan.RefreshStatus)
+	if asks {
+		return ""
+	}
+	if (s.problem || m.taken(s)) && !st.Urgent && !s.back {
+		return fmt.Sprintf("5: %s, although something is in the way", a)
+	}
+	switch a := a.(type) {
+	case plan.EnsurePool:
+		if m.Dedicated && s.unknown {
+			return fmt.Sprintf("5: %s, although nobody knows the pool", a)
+		}
+	case plan.ClearReflector:
+		return m.forbiddenRemoval(s, a)
+	case plan.PutPeer:
+		return m.notOurs(s, a.Peer.Name)
+	case plan.DeletePeer:
+		return m.notOurs(s, a.Name)
+	}
+	return ""
+}
+
+func (m *model) taken(s *state) bool {
+	for _, w := range s.peers {
+		if w.spec != 0 && !m.spec(w.spec).Owned {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) notOurs(s *state, name string) string {
+	for _, w := range s.peers {
+		if w.spec != 0 && m.spec(w.spec).Name == name && !m.spec(w.spec).Owned {
+			return fmt.Sprintf("5: BGPPeer %s is not ours", name)
+		}
+	}
+	return ""
+}
+
+// forbiddenRemoval: where the cluster stays on reflectors, one goes only when what the
+// manager was told shows that each of the others has been Established with everyone for
+// the removal delay, and not while the pool is unknown.
+func (m *model) forbiddenRemoval(s *state, a plan.ClearReflector) string {
+	i := m.indexOf(a.Node)
+	if s.back || !s.nodes[i].inRole() || !s.nodes[i].is(marked) {
+		return ""
+	}
+	if s.unknown && m.Dedicated {
+		return "5: a reflector is removed although nobody knows the pool"
+	}
+	if m.Timer {
+		return ""
+	}
+	for j := range m.size() {
+		if j == i || !s.nodes[j].inRole() || !s.nodes[j].is(ready) {
+			continue
+		}
+		for c, x := range s.reports[j].sess {
+			if s.nodes[c].workload() && !s.nodes[c].inRole() && m.wantsSession(s, j, c) && (x&kindBits != nodeUp || age(x>>sinceShift&7) < earlier) {
+				return fmt.Sprintf("3: %s is removed before %s has been Established with %s for the removal delay", a.Node, m.name(j), m.name(c))
+			}
+		}
+	}
+	return ""
+}
+
+func (m *model) wantsSession(s *state, i, j int) bool {
+	conf := m.configuration(s)
+	return m.rows.get(int(conf[i]))[j] != 0
+}
+
+// atRest says what is wrong with a state that a fair run ends in, "" for nothing.
+func (m *model) atRest(s *state) string {
+	st := m.next(s)
+	if st.Name == rollout.Steady {
+		return m.arrived(s)
+	}
+	if !m.faulty(s) {
+		return fmt.Sprintf("4: it rests in step %s, not in %s", st.Name, rollout.Steady)
+	}
+	if st.Problem == nil && len(st.WaitingFor) == 0 {
+		return fmt.Sprintf("4: it rests in step %s and does not say what it waits for", st.Name)
+	}
+	return ""
+}
+
+// faulty: something is broken that no manager can put right.
+func (m *model) faulty(s *state) bool {
+	if s.foreign {
+		return true
+	}
+	for i := range m.size() {
+		if n := &s.nodes[i]; n.is(exists) && !n.is(alive) || n.is(cordoned) && !n.is(cordonedByUs) {
+			return true
+		}
+	}
+	return false
+}
+
+// arrived says what is missing although the manager is at rest.
+func (m *model) arrived(s *state) string {
+	reflectors := 0
+	for i := range m.size() {
+		reflectors += int(bit(s.nodes[i].inRole() && s.nodes[i].is(alive)))
+		if n := &s.nodes[i]; n.is(exists) && (n.is(labelled) != (n.id != 0) || n.is(cordonedByUs)) {
+			return fmt.Sprintf("4: at rest %s has half a role, or a cordon of ours", m.name(i))
+		}
+	}
+	switch {
+	case s.back && (reflectors > 0 || s.mesh != m.begin && s.spent == 0):
+		return fmt.Sprintf("4: at rest on the mesh, %d reflectors are left, or the BGPConfiguration is not what it was", reflectors)
+	case s.back:
+		return ""
+	case m.bgp(s).MeshOn():
+		return "4: at rest, and the mesh is on"
+	case reflectors == 0, !m.faulty(s) && reflectors != m.total():
+		return fmt.Sprintf("4: at rest with %d reflectors, not %d", reflectors, m.total())
+	}
+	if m.excusedForGood(s) {
+		return "4: at rest, and somebody is still cut off"
+	}
+	return ""
+}
+
+// excusedForGood: an excuse has outlived the run that it was for.
+func (m *model) excusedForGood(s *state) bool {
+	for i := range m.size() {
+		for j := i + 1; j < m.size(); j++ {
+			if s.nodes[i].workload() && s.nodes[j].workload() && s.excused>>pairOf(i, j)&1 == 1 {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,204 @@
+package modelcheck
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Disturbance is what a failure or a person does to a cluster.
+type Disturbance string
+
+// The disturbances.
+const (
+	NodeFails       Disturbance = "a node fails"
+	LabelRemoved    Disturbance = "a person removes the role label"
+	IDRemoved       Disturbance = "a person removes the cluster ID"
+	IDChanged       Disturbance = "a person changes the cluster ID"
+	RoleRemoved     Disturbance = "a person removes label, cluster ID and our mark"
+	StrayLabel      Disturbance = "a person puts the role label on a client"
+	MeshOn          Disturbance = "a person switches the mesh on"
+	MeshOff         Disturbance = "a person switches the mesh off"
+	PeerDeleted     Disturbance = "a person deletes a BGPPeer of ours"
+	PeerEdited      Disturbance = "a person edits a BGPPeer of ours"
+	ForeignPeer     Disturbance = "a person creates a BGPPeer between nodes"
+	Cordoned        Disturbance = "a person cordons a reflector"
+	NodeDeleted     Disturbance = "a node of the pool is deleted"
+	ProviderSilent  Disturbance = "the provider does not answer any more"
+	ProblemReported Disturbance = "the datastore reports a problem"
+	ModeChanges     Disturbance = "spec.mode changes"
+	Restart         Disturbance = "the manager restarts"
+)
+
+const otherID = "244.0.0.99"
+
+// disturbances adds those that may happen now.
+func (m *model) disturbances(s *state, out []move) []move {
+	for k, d := range m.Disturbances {
+		free := d == ModeChanges && m.Flip
+		if int(s.spent) >= m.Budget && !free || free && s.flipped {
+			continue
+		}
+		for b := range m.targets(s, d) {
+			out = append(out, move{kind: disturbance, a: uint8(k), b: uint8(b)}) //nolint:gosec // G115: a few
+		}
+	}
+	return out
+}
+
+// targets yields the nodes, or BGPPeers, that a disturbance may befall.
+func (m *model) targets(s *state, d Disturbance) func(func(int) bool) {
+	count, fits := m.size(), func(i int) bool { return s.nodes[i].inRole() }
+	switch d {
+	case NodeFails:
+		fits = func(i int) bool { return s.nodes[i].is(exists | alive | ready) }
+	case StrayLabel:
+		fits = func(i int) bool { return s.nodes[i].is(exists|pods) && !s.nodes[i].is(labelled) && s.nodes[i].id == 0 }
+	case Cordoned:
+		fits = func(i int) bool { return s.nodes[i].inRole() && !s.nodes[i].is(cordoned) }
+	case NodeDeleted:
+		fits = func(i int) bool { return s.nodes[i].is(exists | pooled) }
+	case PeerDeleted, PeerEdited:
+		count, fits = maxPeers, func(i int) bool { return s.peers[i].spec != 0 && m.spec(s.peers[i].spec).Owned }
+	case MeshOn, MeshOff, ForeignPeer, ProviderSilent, ProblemReported, ModeChanges, Restart:
+		count, fits = 1, func(int) bool { return m.applies(s, d) }
+	case LabelRemoved, IDRemoved, IDChanged, RoleRemoved:
+	}
+	return func(yield func(int) bool) {
+		for i := range count {
+			if fits(i) && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+func (m *model) applies(s *state, d Disturbance) bool {
+	switch d {
+	case MeshOn:
+		return !m.bgp(s).MeshOn()
+	case MeshOff:
+		return m.bgp(s).MeshOn()
+	case ProviderSilent:
+		return !s.unknown
+	case ProblemReported:
+		return !s.problem
+	case ForeignPeer:
+		return !s.foreign
+	}
+	return true
+}
+
+// disturb does it. What it takes is excused, and nothing else: pairs that no session
+// joins any more which it leaves as it is, and reflector sessions that it restarts.
+func (m *model) disturb(s *state, mv move) {
+	d := m.Disturbances[mv.a]
+	if d == ModeChanges {
+		s.back, s.flipped = !s.back, true
+	}
+	if d != ModeChanges || !m.Flip {
+		s.spent++
+	}
+	switch d {
+	case NodeFails, LabelRemoved, IDRemoved, IDChanged, RoleRemoved, StrayLabel, Cordoned, NodeDeleted:
+		m.disturbNode(s, d, int(mv.b))
+	case PeerDeleted, PeerEdited, ForeignPeer:
+		m.disturbPeer(s, d, int(mv.b))
+	case MeshOn, MeshOff:
+		on := d == MeshOn
+		is := m.meshes.get(int(s.mesh.is))
+		is.Enabled = &on
+		s.mesh.is, s.mesh.exists = m.meshOf(is), true
+	case ProviderSilent:
+		s.unknown, s.foreign = true, true
+	case ProblemReported:
+		s.problem, s.foreign = true, true
+	case Restart:
+		s.crash()
+	case ModeChanges:
+		return
+	}
+	s.excused |= ^m.stable(s)
+	m.oweLess(s)
+}
+
+func (m *model) disturbNode(s *state, d Disturbance, i int) {
+	n := &s.nodes[i]
+	switch d {
+	case NodeFails:
+		n.set(alive, false)
+		s.dead = small(i) + 1
+		m.restartAll(s, i)
+	case LabelRemoved:
+		n.set(labelled, false)
+		n.seat = 0
+	case IDRemoved:
+		n.id = 0
+	case IDChanged:
+		n.id = m.value(otherID)
+	case RoleRemoved:
+		n.set(labelled|marked, false)
+		n.seat, n.id, n.roleAge = 0, 0, never
+		s.rankRoles()
+	case StrayLabel:
+		n.set(labelled, true)
+		n.seat = m.value("true")
+	case Cordoned:
+		n.set(cordoned, true)
+	case NodeDeleted:
+		m.remove(s, i)
+	}
+}
+
+// remove takes a node away.
+func (m *model) remove(s *state, i int) {
+	if i < 0 {
+		return
+	}
+	s.nodes[i] = node{readyAge: never, roleAge: never, born: never}
+	s.reports[i] = report{updated: never, cleared: never}
+	s.rows[i] = 0
+	s.owed[i] = 0
+	s.fresh &^= 1 << i
+	if s.dead == small(i)+1 {
+		s.dead = 0
+	}
+	m.restartAll(s, i)
+	s.rankRoles()
+}
+
+func (m *model) disturbPeer(s *state, d Disturbance, b int) {
+	if d == ForeignPeer {
+		s.foreign = true
+		m.addPeer(s, plan.Peer{Name: "somebody-elses", NodeSelector: "has(somebodys)", PeerSelector: "has(somebodys)"}, never)
+		return
+	}
+	p := m.spec(s.peers[b].spec)
+	at := s.peers[b].at
+	m.deletePeer(s, p.Name)
+	if d == PeerEdited {
+		p.NodeSelector, p.PeerSelector, p.Node, p.PeerIP = "has(nothing)", "has(nothing)", "", ""
+		m.addPeer(s, p, at)
+	}
+}
+
+func (m *model) addPeer(s *state, p plan.Peer, at age) {
+	i := slices.IndexFunc(s.peers[:], func(w written) bool { return w.spec == 0 })
+	if i < 0 {
+		panic("modelcheck: too many BGPPeers for a state")
+	}
+	s.peers[i] = written{m.specOf(p), at}
+	m.sortPeers(s)
+}
+
+func (m *model) tellDisturbance(s *state, mv move) string {
+	d := m.Disturbances[mv.a]
+	switch d {
+	case PeerDeleted, PeerEdited:
+		return fmt.Sprintf("%s: %s", d, m.spec(s.peers[mv.b].spec).Name)
+	case MeshOn, MeshOff, ForeignPeer, ProviderSilent, ProblemReported, ModeChanges, Restart:
+		return string(d)
+	}
+	return fmt.Sprintf("%s: %s", d, m.name(int(mv.b)))
+}

@@ -1,0 +1,246 @@
+package modelcheck
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Result is what an exploration has found.
+type Result struct {
+	Scenario string
+	States   int
+	Moves    int
+	Depth    int
+	// Runs is how many fair runs were followed: one from each state.
+	Runs int
+	// Complete: there is no state that was not looked at.
+	Complete bool
+	Took     time.Duration
+	// Violation is the first that was found, "" for none, and Trace the shortest way to it.
+	Violation string
+	Trace     string
+}
+
+type explorer struct {
+	m       *model
+	limit   int
+	workers int
+
+	seen memo[key, struct{}]
+	calm memo[key, struct{}] // the fair run from here settles
+	runs atomic.Int64
+	log  []entry
+}
+
+// entry is how a state was reached first.
+type entry struct {
+	parent uint32
+	move   move
+}
+
+type found struct {
+	state state
+	entry entry
+}
+
+// violation is a broken invariant: of the state that entry leads to, of its last move,
+// or (settles) of the fair run from there.
+type violation struct {
+	why     string
+	entry   entry
+	settles bool
+}
+
+// Explore looks at every state of a scenario, breadth first, up to limit states (0: all),
+// and stops at the first violation.
+func Explore(sc Scenario, limit, workers int) Result {
+	start := time.Now()
+	x := &explorer{m: newModel(sc), limit: limit, workers: max(workers, 1)}
+	r := Result{Scenario: sc.Name, Complete: true}
+	first := x.m.beginning()
+	h := hash(&first)
+	x.seen.add(h[0], h, struct{}{})
+	x.log = append(x.log, entry{})
+	level, indices := []state{first}, []uint32{0}
+	var bad *violation
+	for len(level) > 0 && bad == nil {
+		var next []found
+		var moves int
+		next, moves, bad = x.expand(level, indices)
+		r.Moves += moves
+		level, indices = level[:0:0], indices[:0:0]
+		for _, f := range next {
+			level = append(level, f.state)
+			indices = append(indices, uint32(len(x.log))) //nolint:gosec // G115: some millions
+			x.log = append(x.log, f.entry)
+		}
+		if len(next) > 0 {
+			r.Depth++
+		}
+		if x.limit > 0 && len(x.log) >= x.limit && len(level) > 0 {
+			r.Complete = false
+			break
+		}
+	}
+	r.States, r.Runs, r.Took = len(x.log), int(x.runs.Load()), time.Since(start)
+	if bad != nil {
+		r.Complete, r.Violation, r.Trace = false, bad.why, x.trace(*bad)
+	}
+	return r
+}
+
+// expand makes all moves from the states of one level.
+func (x *explorer) expand(level []state, indices []uint32) (out []found, moves int, bad *violation) {
+	var wg sync.WaitGroup
+	results := make([][]found, x.workers)
+	counts := make([]int, x.workers)
+	bads := make([]*violation, x.workers)
+	var at atomic.Int64
+	const chunk = 64
+	for w := range x.workers {
+		wg.Go(func() {
+			for bads[w] == nil {
+				from := int(at.Add(chunk)) - chunk
+				if from >= len(level) {
+					return
+				}
+				for i := from; i < min(from+chunk, len(level)) && bads[w] == nil; i++ {
+					var n int
+					results[w], n, bads[w] = x.successors(&level[i], indices[i], results[w])
+					counts[w] += n
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for w := range x.workers {
+		moves += counts[w]
+		if bads[w] != nil && bad == nil {
+			bad = bads[w]
+		}
+	}
+	return slices.Concat(results...), moves, bad
+}
+
+// successors adds the states that follow one and are new.
+func (x *explorer) successors(s *state, index uint32, out []found) ([]found, int, *violation) {
+	if why := x.run(*s); why != "" {
+		return out, 0, &violation{why, entry{parent: index}, true}
+	}
+	if why := x.m.brokenTurn(s, x.m.next(s)); why != "" {
+		return out, 0, &violation{why, entry{index, move{kind: manages}}, false}
+	}
+	moves := x.m.moves(s)
+	made := 0
+	for _, mv := range moves {
+		after := *s
+		x.m.make(&after, mv)
+		for _, mv.lag = range x.m.lags(s, &after, mv) {
+			next := after
+			x.m.receive(&next, mv.lag)
+			made++
+			h := hash(&next)
+			if !x.seen.add(h[0], h, struct{}{}) {
+				continue
+			}
+			e := entry{index, mv}
+			if why := x.m.broken(&next); why != "" {
+				return out, made, &violation{why, e, false}
+			}
+			out = append(out, found{next, e})
+		}
+	}
+	return out, made, nil
+}
+
+// trace tells how a violation comes about.
+func (x *explorer) trace(v violation) string {
+	var moves []move
+	if !v.settles {
+		moves = append(moves, v.entry.move)
+	}
+	for i := v.entry.parent; i != 0; i = x.log[i].parent {
+		moves = append(moves, x.log[i].move)
+	}
+	slices.Reverse(moves)
+	s := x.m.beginning()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\nstart:  %s\n", x.m.Name, x.m.describe(&s))
+	for i, mv := range moves {
+		fmt.Fprintf(&b, "%3d.    %s\n", i+1, x.m.tell(&s, mv))
+		x.m.do(&s, mv)
+	}
+	fmt.Fprintf(&b, "then:   %s\n", x.m.describe(&s))
+	if v.settles {
+		x.tellRun(&b, s)
+	}
+	fmt.Fprintf(&b, "BROKEN: %s\n", v.why)
+	return b.String()
+}
+
+// tellRun tells the last turns of a fair run that does not settle.
+func (x *explorer) tellRun(b *strings.Builder, s state) {
+	var lines []string
+	for range longest {
+		turn := x.m.tellTurn(&s, move{kind: manages})
+		next, changed := x.m.fair(&s)
+		if len(lines) == 0 || lines[len(lines)-1] != turn {
+			lines = append(lines, turn)
+		}
+		if s = next; !changed {
+			break
+		}
+	}
+	fmt.Fprintln(b, "and undisturbed, in the end:")
+	for _, line := range lines[max(0, len(lines)-12):] {
+		fmt.Fprintf(b, "        %s\n", line)
+	}
+	fmt.Fprintf(b, "        %s\n", x.m.describe(&s))
+}
+
+// describe is a state in a few words.
+func (m *model) describe(s *state) string {
+	var parts []string
+	for i := range m.size() {
+		n := &s.nodes[i]
+		if !n.is(exists) {
+			continue
+		}
+		about := ""
+		for _, f := range []struct {
+			on   bool
+			name string
+		}{
+			{!n.is(alive), " dead"},
+			{n.is(labelled), " label " + m.values.get(int(n.seat))},
+			{n.id != 0, " ID " + m.values.get(int(n.id))},
+			{n.is(cordoned), " cordoned"},
+			{n.is(pooled) && !m.Dedicated, " chosen"},
+		} {
+			if f.on {
+				about += f.name
+			}
+		}
+		parts = append(parts, m.name(i)+about)
+	}
+	on := "off"
+	if m.bgp(s).MeshOn() {
+		on = "on"
+	}
+	parts = append(parts, "mesh "+on)
+	for _, p := range m.peersOf(s) {
+		parts = append(parts, "BGPPeer "+p.Name)
+	}
+	waiting := 0
+	for _, u := range s.up {
+		waiting += int(bit(u == starting || u == late))
+	}
+	if waiting > 0 {
+		parts = append(parts, fmt.Sprintf("%d sessions starting", waiting))
+	}
+	return strings.Join(parts, ", ")
+}

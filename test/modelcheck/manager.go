@@ -1,0 +1,307 @@
+package modelcheck
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/selection"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+)
+
+// step is what rollout says, once for all states that look the same to it.
+type step struct {
+	rollout.Step
+	// watch is 1 for a node to report, 2 for one to report routes as well.
+	watch [maxNodes]uint8
+}
+
+// next asks rollout what to do.
+func (m *model) next(s *state) *step {
+	v := s.visible()
+	h := hash(&v)
+	return m.steps.get(h[0], h, func() *step {
+		out := &step{Step: rollout.Next(m.observe(&v), m.desired[bit(s.back)], today)}
+		for _, w := range out.Watch {
+			out.watch[m.indexOf(w.Node)] = 1 + bit(w.Routes)
+		}
+		return out
+	})
+}
+
+func bit(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// turn is a reconcile that dies after so many actions, or (all of them) lives.
+func (m *model) turn(s *state, actions int) *step {
+	st := m.next(s)
+	s.meshSince = sinceWhen(s.meshSince, m.bgp(s).MeshOn())
+	s.shortSince = sinceWhen(s.shortSince, st.Short)
+	s.straySince = sinceWhen(s.straySince, st.Stray)
+	if st.Problem != nil {
+		return st
+	}
+	m.watch(s, st)
+	for _, a := range st.Actions[:min(actions, len(st.Actions))] {
+		m.apply(s, a, st.Reason)
+	}
+	if actions < len(st.Actions) {
+		s.crash()
+	}
+	return st
+}
+
+// crash loses what only the manager's memory holds.
+func (s *state) crash() {
+	s.meshSince, s.shortSince, s.straySince = never, never, never
+	for i := range s.reports {
+		r := &s.reports[i]
+		r.updated = never
+		if r.cleared != never {
+			r.cleared = justNow
+		}
+		for j, x := range r.sess {
+			if x&kindBits != unseen {
+				r.sess[j] = x&^(7<<sinceShift) | uint8(never)<<sinceShift
+			}
+		}
+	}
+}
+
+func (m *model) watch(s *state, st *step) {
+	for i := range m.size() {
+		r := &s.reports[i]
+		want := st.watch[i] != 0 && s.nodes[i].is(exists)
+		switch {
+		case !want:
+			*r = report{updated: never, cleared: never}
+		case !r.watched:
+			*r = report{watched: true, updated: never, cleared: justNow}
+		}
+		r.wants = want && st.watch[i] == 2
+	}
+}
+
+// apply carries out one action.
+func (m *model) apply(s *state, a plan.Action, reason string) {
+	switch a := a.(type) {
+	case plan.SetReflector:
+		m.setReflector(s, a)
+	case plan.ClearReflector:
+		n := &s.nodes[m.indexOf(a.Node)]
+		n.set(labelled|marked, false)
+		n.seat, n.id, n.roleAge = 0, 0, never
+		s.rankRoles()
+	case plan.SetRack:
+		s.nodes[m.indexOf(a.Node)].rack = m.value(a.Rack)
+	case plan.PutPeer:
+		m.putPeer(s, a.Peer)
+	case plan.DeletePeer:
+		m.deletePeer(s, a.Name)
+	case plan.RefreshStatus:
+		if r := &s.reports[m.indexOf(a.Node)]; r.watched && r.cleared == never {
+			r.cleared, r.updated = justNow, never
+		}
+	case plan.DisableMesh, plan.RestoreMesh, plan.ForgetMesh:
+		m.applyMesh(s, a)
+	default:
+		m.applyAside(s, a)
+	}
+	m.excuse(s, a, reason)
+}
+
+func (m *model) setReflector(s *state, a plan.SetReflector) {
+	i := m.indexOf(a.Node)
+	n := &s.nodes[i]
+	if !n.inRole() {
+		s.fresh |= 1 << i
+	}
+	n.set(labelled|marked, true)
+	n.seat, n.id, n.roleAge, n.rank = m.value(cmp.Or(a.Seat, topology.SeatSingle)), m.value(a.ClusterID), justNow, maxNodes
+	s.rankRoles()
+}
+
+// rankRoles keeps the order of those in the role dense: only the order counts.
+func (s *state) rankRoles() {
+	var in []int
+	for i := range s.nodes {
+		if s.nodes[i].is(exists | marked) {
+			in = append(in, i)
+		} else {
+			s.nodes[i].rank = 0
+		}
+	}
+	slices.SortStableFunc(in, func(a, b int) int { return cmp.Compare(s.nodes[a].rank, s.nodes[b].rank) })
+	for rank, i := range in {
+		s.nodes[i].rank = uint8(rank) //nolint:gosec // G115: at most eight
+	}
+}
+
+func (m *model) putPeer(s *state, p plan.Peer) {
+	p.Owned = true
+	m.deletePeer(s, p.Name)
+	for i := range s.peers {
+		if s.peers[i].spec == 0 {
+			s.peers[i] = written{m.specOf(p), justNow}
+			m.sortPeers(s)
+			return
+		}
+	}
+	panic("modelcheck: too many BGPPeers for a state")
+}
+
+func (m *model) deletePeer(s *state, name string) {
+	for i := range s.peers {
+		if s.peers[i].spec != 0 && m.spec(s.peers[i].spec).Name == name {
+			s.peers[i] = written{at: never}
+		}
+	}
+	m.sortPeers(s)
+}
+
+// sortPeers gives the same BGPPeers the same order, whoever came first.
+func (m *model) sortPeers(s *state) {
+	slices.SortFunc(s.peers[:], func(a, b written) int {
+		return cmp.Or(plan.TrueFirst(a.spec != 0, b.spec != 0), strings.Compare(m.spec(a.spec).Name, m.spec(b.spec).Name))
+	})
+}
+
+func (m *model) applyMesh(s *state, a plan.Action) {
+	switch a := a.(type) {
+	case plan.DisableMesh:
+		off := false
+		s.mesh = mesh{exists: true, is: m.meshOf(plan.Mesh{Enabled: &off}), saved: m.meshOf(a.Saved), savedAbsent: a.SavedAbsent, restored: never}
+	case plan.RestoreMesh:
+		on := true
+		is := m.meshOf(plan.Mesh{Enabled: &on})
+		if s.mesh.saved != 0 {
+			is = s.mesh.saved
+		}
+		s.mesh.is, s.mesh.restored = is, justNow
+	case plan.ForgetMesh:
+		s.mesh.exists = !s.mesh.savedAbsent
+		s.mesh.saved, s.mesh.savedAbsent, s.mesh.restored = 0, false, never
+	}
+}
+
+// applyAside carries out what no node renders.
+func (m *model) applyAside(s *state, a plan.Action) {
+	switch a := a.(type) {
+	case plan.EnsurePool:
+		m.ensure(s, a.Want)
+	case plan.CordonNode:
+		s.nodes[m.indexOf(a.Node)].set(cordoned|cordonedByUs, true)
+	case plan.UncordonNode:
+		s.nodes[m.indexOf(a.Node)].set(cordoned|cordonedByUs, false)
+	case plan.DrainNode:
+		s.nodes[m.indexOf(a.Node)].set(pods, false)
+	case plan.ReleasePool:
+		for i := range s.nodes {
+			if s.nodes[i].is(pooled) {
+				s.nodes[i].set(pooled, false)
+				return
+			}
+		}
+	}
+}
+
+// ensure is the provider, which makes one change a call.
+func (m *model) ensure(s *state, want plan.PoolWant) {
+	if !m.Dedicated {
+		m.enlist(s, want)
+		return
+	}
+	for _, id := range slices.Concat(want.Retire, want.Replace) {
+		m.remove(s, m.indexOf(id))
+		if len(want.Retire) > 0 {
+			return
+		}
+		break
+	}
+	s.pool = small(want.SizePerZone)
+	for z, zone := range m.Zones {
+		there := 0
+		for i := m.Clients; i < m.size(); i++ {
+			if m.zone(i) == m.Zones[z] && (s.nodes[i].is(exists) || s.nodes[i].is(ordered)) {
+				there++
+			}
+		}
+		for i := m.Clients; i < m.size() && there < want.SizePerZone; i++ {
+			if m.zone(i) == zone && !s.nodes[i].is(exists) && !s.nodes[i].is(ordered) {
+				s.nodes[i].flags = ordered
+				there++
+			}
+		}
+	}
+}
+
+func (m *model) enlist(s *state, want plan.PoolWant) {
+	for _, name := range want.Retire {
+		if n := &s.nodes[m.indexOf(name)]; n.is(pooled) {
+			n.set(pooled, false)
+			return
+		}
+	}
+	d := m.desired[0]
+	n, ok := selection.Next(m.nodes(s), selection.Rules{
+		PerZone: want.SizePerZone, Zones: want.Zones, Preferred: d.Preferred, Excluded: d.Excluded,
+		Lost: func(n plan.Node) bool { return !n.Ready && today.Sub(n.ReadyChanged) > d.NotReadyGrace },
+	})
+	if ok {
+		s.nodes[m.indexOf(n.Name)].set(pooled, true)
+	}
+}
+
+// excuse notes what a step has announced that it will cost: its words in the plan and in
+// events are the only licence to cut anybody off. See rollout's own tests.
+func (m *model) excuse(s *state, a plan.Action, reason string) {
+	says := func(words string) bool { return strings.Contains(reason, words) }
+	immediate := m.Promotion == v1alpha1.PromotionImmediate && !m.Dedicated
+	switch a := a.(type) {
+	case plan.SetReflector:
+		if immediate || says("first route reflector") || says("start anew") {
+			m.excuseNode(s, m.indexOf(a.Node))
+		}
+	case plan.ClearReflector:
+		if immediate || says("as the last one") {
+			m.excuseNode(s, m.indexOf(a.Node))
+		}
+	case plan.PutPeer:
+		m.excusePeer(s, a.Peer, says)
+	}
+}
+
+func (m *model) excusePeer(s *state, p plan.Peer, says func(string) bool) {
+	if says("cannot be reached for some seconds") {
+		for i := range m.size() {
+			if s.nodes[i].inRole() {
+				m.excuseNode(s, i)
+			}
+		}
+	}
+	if says("nobody is senior to both") {
+		for i := range m.size() {
+			for j := range m.size() {
+				if p.Node == m.name(i) && p.PeerIP == address(j).String() {
+					s.excused |= 1 << pairOf(i, j)
+				}
+			}
+		}
+	}
+}
+
+// excuseNode lets a node be cut off until it is reached by what stays.
+func (m *model) excuseNode(s *state, i int) {
+	for j := range m.size() {
+		if j != i {
+			s.excused |= 1 << pairOf(i, j)
+		}
+	}
+}
