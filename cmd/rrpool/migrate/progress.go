@@ -98,7 +98,7 @@ func newDisplay(s terminal.Streams) display {
 
 // redirected: standard error goes to a file or a pipe, whatever standard output does.
 func redirected(err io.Writer) bool {
-	file, ok := err.(*os.File)
+	file, ok := terminal.Unguarded(err).(*os.File)
 	if !ok {
 		return false
 	}
@@ -157,7 +157,7 @@ func (b *bars) update(p progress) {
 		waits = "waits for " + p.waits
 	}
 	picture = append(picture, b.cut(waits, ""))
-	_, _ = fmt.Fprint(b.Err, b.top()+strings.Join(picture, "\x1b[K\n")+"\x1b[K\n\x1b[J")
+	_, _ = fmt.Fprint(terminal.Unguarded(b.Err), b.top()+strings.Join(picture, "\x1b[K\n")+"\x1b[K\n\x1b[J")
 	b.height = len(picture)
 }
 
@@ -171,6 +171,7 @@ func (b *bars) top() string {
 
 // cut keeps a line from being broken in two, which would shift the picture.
 func (b *bars) cut(line, colour string) string {
+	line = terminal.Visible(line)
 	if b.Width > 0 {
 		line = text.Snip(line, b.Width-1, "…")
 	}
@@ -189,7 +190,7 @@ func (b bar) String() string {
 }
 
 func (b *bars) say(colour, line string) {
-	_, _ = fmt.Fprintf(b.Err, "%s\x1b[J%s\n", b.top(), b.Paint(colour, b.Fold(line, "  ")))
+	_, _ = fmt.Fprintf(terminal.Unguarded(b.Err), "%s\x1b[J%s\n", b.top(), terminal.Visible(b.Paint(colour, b.Fold(line, "  "))))
 	if b.height > 0 {
 		b.height = 0
 		b.update(b.last)

@@ -9,12 +9,16 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 // schema names the form of `status -o json`. It changes when a field changes its
 // meaning or goes away.
 const schema = "rrpool.io/status/v1"
+
+// longest is what is shown of a sentence: whoever may write events may write anything.
+const longest = 4096
 
 // view is a status as it is shown.
 type view struct {
@@ -171,11 +175,11 @@ func (v *view) fill(f Facts) {
 	v.Troubles = Troubles(object)
 	for _, c := range status.Conditions {
 		v.Conditions = append(v.Conditions, conditionView{
-			c.Type, string(c.Status), c.Reason, c.Message, stamp(c.LastTransitionTime.Time), c.LastTransitionTime.Time,
+			c.Type, string(c.Status), c.Reason, plan.Plain(c.Message, longest), stamp(c.LastTransitionTime.Time), c.LastTransitionTime.Time,
 		})
 	}
 	for _, e := range f.Events {
-		v.Events = append(v.Events, eventView{stamp(eventTime(e)), e.Type, e.Reason, e.Note, eventCount(e), eventTime(e)})
+		v.Events = append(v.Events, eventView{stamp(eventTime(e)), e.Type, e.Reason, plan.Plain(e.Note, longest), eventCount(e), eventTime(e)})
 	}
 	if f.Nodes != nil || status.Cost != nil {
 		price := priceOf(f)

@@ -159,13 +159,13 @@ func (w *watcher) redraw(v view) error {
 	if w.trouble != "" {
 		footer = "\n" + w.Paint(terminal.Red, w.Fold("‼ "+w.trouble, "  ")) + footer
 	}
-	content := strings.ReplaceAll(screen.String()+footer, "\n", restOfLine+"\n")
+	content := strings.ReplaceAll(terminal.Visible(screen.String()+footer), "\n", restOfLine+"\n")
 	begin := home
 	if w.shown == "" {
 		begin = clearScreen + home
 	}
 	w.shown = "something"
-	_, err := fmt.Fprint(w.Out, begin+content+restBelow)
+	_, err := fmt.Fprint(terminal.Unguarded(w.Out), begin+content+restBelow)
 	return err //nolint:wrapcheck // terminal.Run says it
 }
 

@@ -107,10 +107,11 @@ func (s Streams) Emit(what, file string, render func(Streams) error) error {
 	if err := render(to); err != nil {
 		return fmt.Errorf("rendering the %s: %w", what, err)
 	}
+	content := []byte(Visible(buffer.String()))
 	if file != "" {
-		return WriteFile(file, buffer.Bytes())
+		return WriteFile(file, content)
 	}
-	if _, err := s.Out.Write(buffer.Bytes()); err != nil {
+	if _, err := s.Out.Write(content); err != nil {
 		return fmt.Errorf("writing the %s: %w", what, err)
 	}
 	return nil

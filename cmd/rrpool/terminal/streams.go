@@ -38,7 +38,7 @@ const webTimeout = 15 * time.Second
 // System are the streams of this process.
 func System() Streams {
 	s := Streams{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		In: os.Stdin, Out: Guard(os.Stdout), Err: Guard(os.Stderr),
 		Terminal:    isTerminal(os.Stdout),
 		Interactive: isTerminal(os.Stdin),
 		Now:         time.Now,
