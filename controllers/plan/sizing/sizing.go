@@ -4,9 +4,17 @@ package sizing
 import (
 	"fmt"
 	"math/big"
+	"regexp"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
+
+// Most is the greatest number of route reflectors. What is computed for each of them
+// would otherwise take hours for a slip of the finger.
+const Most = 1000
+
+// ratioForm is that of spec.sizing.ratio, and keeps exponents out of the arithmetic.
+var ratioForm = regexp.MustCompile(`^(\d+\.?\d*|\.\d+)$`)
 
 // Size is how many route reflectors a cluster gets.
 type Size struct {
@@ -29,6 +37,9 @@ func Reflectors(spec v1alpha1.SizingSpec, nodes, zones int) (Size, error) {
 		return Size{}, err
 	}
 	low, high := max(int(spec.Min), 1), int(spec.Max)
+	if high > Most {
+		return Size{}, fmt.Errorf("spec.sizing.max: %d is more than the %d route reflectors that any cluster has use for: lower it", high, Most)
+	}
 	if high < low {
 		return Size{}, fmt.Errorf("spec.sizing.max: %d is below spec.sizing.min %d: raise max or lower min", high, low)
 	}
@@ -55,7 +66,10 @@ func byMethod(spec v1alpha1.SizingSpec, nodes int) (int, error) {
 
 // linear is ceil(nodes × ratio), in exact arithmetic.
 func linear(ratio string, nodes int) (int, error) {
-	r, ok := new(big.Rat).SetString(ratio)
+	r, ok := new(big.Rat), len(ratio) <= 16 && ratioForm.MatchString(ratio)
+	if ok {
+		r, ok = r.SetString(ratio)
+	}
 	if !ok || r.Sign() <= 0 || r.Cmp(big.NewRat(1, 1)) > 0 {
 		return 0, fmt.Errorf("spec.sizing.ratio: %q is not a decimal in (0,1]: use for example \"0.005\"", ratio)
 	}
