@@ -137,14 +137,6 @@ func (a *arena) lose(node string) {
 	}
 }
 
-// succeed replaces the manager that has died.
-func (a *arena) succeed() {
-	a.Helper()
-	if last := a.managers[len(a.managers)-1]; last.dead() {
-		a.rise()
-	}
-}
-
 var varying = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|"generation\\*":\d+,|kube-c1-[a-z-]*[0-9a-f]{8}`)
 
 // snapshot is the cluster as it is, but for times, versions and identities.

@@ -8,12 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,8 +42,11 @@ type arena struct {
 	between  *intercept.Interceptor
 	identity *rest.Config
 	// managers that run or ran in this life, the latest last.
+	mu       sync.Mutex
 	managers []*mortal
 	args     []string
+	// onWrite sees every write that was answered, if set.
+	onWrite func(intercept.Request)
 }
 
 // mortal is a manager that dies when its line is cut.
@@ -87,6 +92,9 @@ func newArena(t *testing.T, kind v1alpha1.ProviderType) *arena {
 	a.between.Observe(func(r intercept.Request) {
 		if r.Executed() && (r.Resource == "nodes" || r.Resource == "bgppeers" || r.Resource == "bgpconfigurations") {
 			a.look(r.String())
+		}
+		if a.onWrite != nil {
+			a.onWrite(r)
 		}
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -170,12 +178,52 @@ func (a *arena) rise() *mortal {
 		"IBMCLOUD_CS_API_ENDPOINT="+m.line.CloudURL(), "IBMCLOUD_IAM_API_ENDPOINT="+m.line.CloudURL())
 	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
 	require.NoError(a, m.cmd.Start())
+	a.mu.Lock()
 	a.managers = append(a.managers, m)
+	a.mu.Unlock()
 	go func() {
 		defer close(m.done)
 		_ = m.cmd.Wait()
 	}()
 	return m
+}
+
+// manager gives the one of a line.
+func (a *arena) manager(name string) *mortal {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, m := range a.managers {
+		if m.name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// alive are the managers that run.
+func (a *arena) alive() (out []*mortal) {
+	for _, m := range a.managers {
+		if !m.dead() {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// succeed replaces the manager that has died.
+func (a *arena) succeed() {
+	a.Helper()
+	if len(a.alive()) == 0 {
+		a.rise()
+	}
+}
+
+// twoAlive replaces managers as a Deployment of two does.
+func (a *arena) twoAlive() {
+	a.Helper()
+	for len(a.alive()) < 2 {
+		a.rise()
+	}
 }
 
 // bury ends all managers.
@@ -211,6 +259,23 @@ func (a *arena) object() *v1alpha1.RouteReflectorPool {
 	}
 	return o
 }
+
+// stepNow is the step that the object tells of.
+func (a *arena) stepNow() string {
+	o := &v1alpha1.RouteReflectorPool{}
+	if a.admin.Get(context.WithoutCancel(a.Context()), client.ObjectKey{Name: v1alpha1.SingletonName}, o) != nil {
+		return ""
+	}
+	return o.Status.Step.Name
+}
+
+// waitFor waits for what managers do without an object.
+func (a *arena) waitFor(what string, so func() bool) {
+	a.Helper()
+	require.Eventually(a, so, patience, 20*time.Millisecond, what)
+}
+
+func rawMerge(patch string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(patch)) }
 
 // setReady makes a node Ready or not.
 func (a *arena) setReady(name string, ready bool) {

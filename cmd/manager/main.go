@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -102,7 +103,7 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 
 func newManager(config *rest.Config, o options, pace tuning) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	all := ctrl.Options{
@@ -171,6 +172,13 @@ func wire(mgr ctrl.Manager, o options, pace tuning) error {
 		Metrics:    told,
 		Now:        pace.now,
 		Wait:       pace.wait,
+	}
+	if o.leaderElect {
+		fence, err := newFence(mgr.GetAPIReader(), o.namespace)
+		if err != nil {
+			return err
+		}
+		reconciler.Leading = fence.check
 	}
 	if err := pool.SetupWithManager(mgr, reconciler, adapter); err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)

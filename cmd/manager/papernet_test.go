@@ -33,7 +33,7 @@ type paperNetwork struct {
 	nodes  map[string]corev1.Node // those that are up and speak BGP
 	// since is when a node that was down has come up: it has no sessions at first.
 	since map[string]time.Time
-	links  map[[2]string]paperLink
+	links map[[2]string]paperLink
 	// faults are the moments at which an invariant did not hold.
 	faults []string
 }
@@ -301,4 +301,3 @@ func paperPeer(w unstructured.Unstructured) plan.Peer {
 		PeerSelector: field("peerSelector"), Manual: field("reversePeering") == string(apiv3.ReversePeeringManual),
 	}
 }
-

@@ -50,6 +50,9 @@ func (r *Reconciler) watch(ctx context.Context, t *turn) error {
 	if t.step.Problem != nil && len(t.step.Watch) == 0 {
 		return nil
 	}
+	if err := r.leading(ctx); err != nil {
+		return err
+	}
 	changed, err := r.Datastore.Watch(ctx, t.step.Watch)
 	if err != nil {
 		return fmt.Errorf("asking for node status reports: %w", err)
@@ -61,6 +64,9 @@ func (r *Reconciler) watch(ctx context.Context, t *turn) error {
 }
 
 func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) (bool, error) {
+	if err := r.leading(ctx); err != nil {
+		return false, err
+	}
 	switch a := action.(type) {
 	case plan.EnsurePool:
 		if t.step.Short && !t.busy() {

@@ -53,9 +53,15 @@ func (t *turn) releasable() bool {
 // release lets the object go once the mesh carries the cluster: first the pool,
 // when it is to be deleted, then the finalizer.
 func (r *Reconciler) release(ctx context.Context, t *turn) error {
+	if err := r.leading(ctx); err != nil {
+		return err
+	}
 	policy := t.object.Spec.Provider.IKS.DeletionPolicy
 	if policy == v1alpha1.DeletionDelete && t.origin.kind == v1alpha1.ProviderIKS && !r.deletePool(ctx, t) {
 		return nil
+	}
+	if err := r.leading(ctx); err != nil {
+		return err
 	}
 	before := t.object.DeepCopy()
 	controllerutil.RemoveFinalizer(t.object, v1alpha1.Finalizer)

@@ -60,6 +60,9 @@ type Reconciler struct {
 	Namespace string
 	// Recorder receives the events.
 	Recorder events.EventRecorder
+	// Leading gives the reason why another manager may be writing, nil for none. Asked
+	// before every write. Nil: there is no other.
+	Leading func(context.Context) error
 	// Metrics are optional.
 	Metrics *Metrics
 	// Next, Now and Pause are rollout.Next, time.Now and a wait unless a test sets them.
@@ -101,6 +104,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 func (r *Reconciler) take(ctx context.Context) (reconcile.Result, error) {
 	object, err := r.fetch(ctx)
 	if err != nil || object == nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.leading(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	if changed, err := r.protect(ctx, object); err != nil || changed {
@@ -247,6 +253,14 @@ func (r *Reconciler) wake(t *turn) time.Duration {
 		wait = again
 	}
 	return max(wait, again)
+}
+
+// leading is Leading where there is one.
+func (r *Reconciler) leading(ctx context.Context) error {
+	if r.Leading == nil {
+		return nil
+	}
+	return r.Leading(ctx)
 }
 
 func (r *Reconciler) now() time.Time {

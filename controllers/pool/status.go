@@ -56,6 +56,9 @@ func (r *Reconciler) patchStatus(
 	if equality.Semantic.DeepEqual(object.Status, status) {
 		return nil
 	}
+	if err := r.leading(ctx); err != nil {
+		return err
+	}
 	before := object.DeepCopy()
 	object.Status = status
 	if err := r.Client.Status().Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
