@@ -10,8 +10,9 @@ import (
 // workload: a node whose pods nobody may cut off.
 func (n *node) workload() bool { return n.is(exists | alive | ready | pods) }
 
-// forgive ends excuses that are not needed any more: pairs that are joined by sessions
-// that stay, clients that have all their sessions, reflectors that have all of theirs.
+// forgive ends excuses that are not needed any more: of pairs that are joined by sessions
+// that stay, and of reflectors that have all their sessions. What a client has got again
+// of reflector sessions, it is owed again.
 func (m *model) forgive(s *state) {
 	if s.excused != 0 {
 		s.excused &^= m.stable(s)
@@ -22,9 +23,9 @@ func (m *model) forgive(s *state) {
 	conf := m.configuration(s)
 	for i := range m.size() {
 		if n := &s.nodes[i]; n.is(exists|alive) && m.complete(s, &conf, i) {
-			s.owed[i] = 2
 			s.fresh &^= 1 << i
 		}
+		s.owed[i] = max(s.owed[i], min(2, m.left(s, &conf, i)))
 	}
 	for p := range maxPairs {
 		if a, b := ends(p); !s.nodes[a].is(exists|alive|pods) || !s.nodes[b].is(exists|alive|pods) {
@@ -69,14 +70,18 @@ func (m *model) complete(s *state, conf *[maxNodes]uint16, i int) bool {
 func (m *model) oweLess(s *state) {
 	conf := m.configuration(s)
 	for i := range m.size() {
-		left := uint8(0)
-		for j := range m.size() {
-			if j != i && s.nodes[j].inRole() && s.up[pairOf(i, j)] >= upFromHere && m.settled(s, &conf, min(i, j), max(i, j)) {
-				left++
-			}
-		}
-		s.owed[i] = min(s.owed[i], left)
+		s.owed[i] = min(s.owed[i], m.left(s, &conf, i))
 	}
+}
+
+// left counts a node's sessions with reflectors that stay as they are.
+func (m *model) left(s *state, conf *[maxNodes]uint16, i int) (left uint8) {
+	for j := range m.size() {
+		if j != i && s.nodes[j].inRole() && s.up[pairOf(i, j)] >= upFromHere && m.settled(s, conf, i, j) {
+			left++
+		}
+	}
+	return left
 }
 
 // broken names the first invariant that does not hold, "" when all do.

@@ -1,19 +1,18 @@
 package modelcheck
 
 import (
+	"os"
+	"strings"
 	"testing"
 )
 
 func TestFirst(t *testing.T) {
-	for _, sc := range []Scenario{
-	{Name: "first0", Clients: 2, Pool: 2, PerZone: 2, Dedicated: true},
-	{Name: "first1", Clients: 2, Pool: 2, PerZone: 2, Dedicated: true,Stale:1},
-	{Name: "first slow", Clients: 2, Pool: 2, PerZone: 2, Dedicated: true,Stale:1,Slow:true},
-	{Name: "first0 late", Clients: 2, Pool: 2, PerZone: 2, Dedicated: true,Late:true},
-	{Name: "first flip", Clients: 2, Pool: 2, PerZone: 2, Dedicated: true,Stale:1,Flip:true, Disturbances:[]Disturbance{ModeChanges}},
-	}{
-	r := Explore(sc, 120000, 2)
+	for _, sc := range Scenarios(false) {
+	if only := os.Getenv("ONLY"); only != "" && !strings.Contains(sc.Name, only) { continue }
+	r := Explore(sc, 20000, 2)
+	trace := r.Trace
+	r.Trace = ""
 	t.Logf("%+v", r)
-	t.Log(r.Trace)
+	t.Log(trace)
 	}
 }

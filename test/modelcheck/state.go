@@ -7,7 +7,7 @@ import (
 
 const (
 	maxNodes = 8
-	maxPeers = 12
+	maxPeers = 16
 	maxPairs = maxNodes * (maxNodes - 1) / 2
 )
 
