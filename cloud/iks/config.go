@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -146,14 +147,19 @@ func (c *Config) locate() error {
 	return nil
 }
 
+// endpoint is an address that paths can be put behind, and stay behind.
 func endpoint(given string) (string, error) {
+	given = strings.TrimRight(given, "/")
 	u, err := url.Parse(given)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" || !plainPath(u) || strings.ContainsAny(given, "?#") {
 		// The address may hold a credential, so it is not repeated.
 		return "", errors.New("the endpoint is not a plain http(s) address")
 	}
-	return strings.TrimRight(given, "/"), nil
+	return given, nil
 }
+
+// plainPath: the path means what it says.
+func plainPath(u *url.URL) bool { return u.RawPath == "" && (u.Path == "" || path.Clean(u.Path) == u.Path) }
 
 func newTransport() http.RoundTripper {
 	return &http.Transport{
