@@ -373,6 +373,9 @@ func (v *view) seenServing(n plan.Node) bool {
 
 // awaitNodes says what is missing when there are too few nodes to choose from.
 func awaitNodes(v *view) *Step {
+	if s := v.awaitMesh(); s != nil {
+		return s
+	}
 	if v.d.Dedicated || len(v.wanted) >= v.total && (!v.starting() || len(v.clients) > v.total) {
 		return nil
 	}
@@ -392,6 +395,20 @@ func awaitNodes(v *view) *Step {
 		s.WaitingFor = []string{fmt.Sprintf("%d more nodes, so that there is one that is no route reflector", v.total+1-len(v.wanted))}
 	}
 	return s
+}
+
+// awaitMesh says that the first reflector needs the mesh, where somebody else keeps that
+// off: its clients would have nothing until their sessions with it are up.
+func (v *view) awaitMesh() *Step {
+	if v.d.Dedicated || v.candidate == nil || v.BGP.MeshOn() || !v.alone(*v.candidate) {
+		return nil
+	}
+	return &Step{
+		Name:       "AwaitMesh",
+		Reason:     fmt.Sprintf("node %s is to be the first route reflector, which takes the mesh, and somebody else keeps that off", v.candidate.Name),
+		WaitingFor: []string{"nodeToNodeMeshEnabled of the default BGPConfiguration to be true"},
+		Again:      poolPoll,
+	}
 }
 
 // unfit says why a busy node cannot be or stay a reflector, "" when it can.

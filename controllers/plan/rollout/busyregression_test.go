@@ -178,3 +178,46 @@ func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
 		})
 	}
 }
+
+// With few clients, one that carries our label by mistake was once enough for no
+// reflector to count as serving: the mesh came on, and the label stayed for ever.
+func TestALabelOnOneOfTwoClientsIsTakenAway(t *testing.T) {
+	for name, meshOn := range map[string]bool{"the mesh is off": false, "the mesh is on": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newBusyWorld(1, 5, 0, 3)
+			require.Empty(t, w.settle())
+			if meshOn {
+				w.bgp.Mesh.Enabled = &meshOn
+			}
+			w.nodes["node-05"].RoleLabel = true
+			w.asleep = w.now.Add(30 * time.Second) // everybody has rendered it
+			w.changed()
+			w.excused["node-05"] = w.now.Add(5 * time.Minute)
+			w.lostAt = w.now
+			require.Empty(t, w.run(240), w.story())
+			require.False(t, w.nodes["node-05"].RoleLabel, w.story())
+			require.Empty(t, w.settle(), w.story())
+			require.False(t, w.bgp.MeshOn())
+		})
+	}
+}
+
+// A mesh that somebody else keeps off leaves the first reflector nothing to begin with.
+// That once was called steady.
+func TestTheFirstReflectorWaitsForAMeshThatSomebodyElseKeepsOff(t *testing.T) {
+	w := newBusyWorld(1, 5, 0, 3)
+	off := false
+	w.bgp.Mesh.Enabled = &off
+	w.changed()
+	w.tellFor(600)
+	s := w.next(w.observe())
+	require.Equal(t, "AwaitMesh", s.Name, w.story())
+	require.NotEmpty(t, s.WaitingFor)
+	require.Empty(t, s.Actions)
+	on := true
+	w.bgp.Mesh.Enabled = &on
+	w.changed()
+	w.tellFor(60)
+	require.Empty(t, w.settle(), w.story())
+	require.Len(t, w.reflectors(), 3)
+}

@@ -184,6 +184,9 @@ func (v *view) hasMost(st plan.Status) bool {
 func (v *view) clientsOf(st plan.Status) (served, clients int) {
 	up := established(st, isPeer)
 	for _, c := range v.dependants(st.Node) {
+		if v.mislabelled(c) {
+			continue
+		}
 		if fromAny(up, c.Addresses) {
 			served++
 		} else if v.now.Sub(latest(c.RoleSince, latest(c.Created, c.ReadyChanged))) < timerWait {
@@ -192,6 +195,12 @@ func (v *view) clientsOf(st plan.Status) (served, clients int) {
 		clients++
 	}
 	return served, clients
+}
+
+// mislabelled: somebody has put our label on the node. Busy reflectors have no session
+// with it until that is gone, through no fault of theirs.
+func (v *view) mislabelled(n plan.Node) bool {
+	return !v.d.Dedicated && n.RoleLabel && !holds(n)
 }
 
 // dependants are the nodes that a reflector is there for: its clients, and where each

@@ -170,7 +170,12 @@ func strayLabels(v *view) *Step {
 	if !v.BGP.MeshOn() || !v.hasPeers() {
 		return s
 	}
-	g := v.anyIDGate(slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !v.serves(n) }))
+	of := *v
+	of.clients = slices.DeleteFunc(slices.Clone(v.clients), v.mislabelled)
+	g := of.anyIDGate(v.serving())
+	if v.mislabelled(v.Nodes[i]) {
+		s.Reason += "; without it all its sessions start anew: " + v.cost(v.Nodes[i])
+	}
 	switch {
 	case g.open():
 		return s
