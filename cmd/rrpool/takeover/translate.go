@@ -2,6 +2,7 @@ package takeover
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -159,12 +160,20 @@ func (t *translation) exclusions() {
 	t.add(5, "operator", "Exists")
 }
 
+// ofKubernetes are the keys of labels that spec.bgp.nodeLabel cannot be.
+var ofKubernetes = regexp.MustCompile(`^([^/]*[.])?(kubernetes|k8s)[.]io/`)
+
 func (t *translation) label() {
 	t.add(1, "bgp", "")
 	const path = "spec.bgp.nodeLabel"
 	if t.s.nodeKey == oldNodeLabel {
 		t.add(2, "nodeLabel", "rrpool.io/route-reflector", t.about(nodeLabel, path, differs,
 			"not the operator's %s, so that no node has two masters. The value of the label is always true", oldNodeLabel))
+		return
+	}
+	if ofKubernetes.MatchString(t.s.nodeKey) {
+		t.add(2, "nodeLabel", "rrpool.io/route-reflector", t.about(nodeLabel, path, differs,
+			"not the operator's %s: rrpool writes no labels of Kubernetes. The value of the label is always true", t.s.nodeKey))
 		return
 	}
 	text := "the same key. The old label has to be off all nodes before, or rrpool refuses (ForeignLabel)"

@@ -92,6 +92,12 @@ var cases = map[string]struct {
 			r.Equal("example.com/rr", s.BGP.NodeLabel)
 		},
 	},
+	"a-label-of-kubernetes": {
+		env: []string{datastore, "incluster", nodeLabel, "node-role.kubernetes.io/reflector="},
+		holds: func(r *require.Assertions, s v1alpha1.RouteReflectorPoolSpec) {
+			r.Equal("rrpool.io/route-reflector", s.BGP.NodeLabel)
+		},
+	},
 	"a-label-that-yaml-would-take-for-something-else": {
 		env: []string{datastore, "incluster", nodeLabel, "true=", zoneLabel, "1.5"},
 		holds: func(r *require.Assertions, s v1alpha1.RouteReflectorPoolSpec) {

@@ -190,7 +190,7 @@ var rules = map[string]struct {
 	},
 	"the label keys": {
 		takes: []string{
-			`{bgp: {nodeLabel: rr}}`, `{topology: {zoneLabel: example.com/rack_1}}`,
+			`{bgp: {nodeLabel: rr}}`, `{bgp: {nodeLabel: notkubernetes.io/rr}}`, `{topology: {zoneLabel: example.com/rack_1}}`,
 			`{bgp: {nodeLabel: ` + strings.Repeat("a", 253) + `/` + strings.Repeat("b", 63) + `}}`,
 			`{topology: {rackLabel: example.com/rack}}`, `{topology: {rackLabel: ""}}`, `{topology: {rackLabel: topology.kubernetes.io/zone}}`,
 		},
@@ -211,7 +211,9 @@ var rules = map[string]struct {
 			`{bgp: {nodeLabel: rrpool.io/pool}}`:                     "for other ends: give another key",
 			`{topology: {rackLabel: rrpool.io/route-reflector}}`:     "spec.topology.rackLabel must differ from spec.bgp.nodeLabel",
 			`{topology: {rackLabel: rr}, bgp: {nodeLabel: rr}}`:      "spec.topology.rackLabel must differ from spec.bgp.nodeLabel",
-			`{bgp: {nodeLabel: topology.kubernetes.io/zone}}`:        "spec.bgp.nodeLabel must differ from spec.topology.zoneLabel",
+			`{bgp: {nodeLabel: rack}, topology: {zoneLabel: rack}}`:  "spec.bgp.nodeLabel must differ from spec.topology.zoneLabel",
+			`{bgp: {nodeLabel: node-role.kubernetes.io/worker}}`:     "have a meaning for Kubernetes",
+			`{bgp: {nodeLabel: k8s.io/rr}}`:                          "have a meaning for Kubernetes",
 		},
 	},
 	"bgp.passwordSecretRef": {
