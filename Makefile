@@ -70,6 +70,15 @@ bench-reflector: packages assets ## Measure what one route reflector carries, on
 lint: ## Run golangci-lint
 	$(call tool,golangci-lint) run
 
+# What the vulnerability scan came to is the last line: NOT RUN where its database is not reachable.
+.PHONY: audit
+audit: build ## Check what is linked in: sums, licences, SBOMs into bin/, the same bytes when built again, known vulnerabilities
+	go mod verify
+	go -C test/tools/supply test ./...
+	go -C test/tools/supply run . -root '$(CURDIR)' '$(CURDIR)/bin/manager' '$(CURDIR)/bin/rrpool'
+	go -C test/tools/supply run . -root '$(CURDIR)' reproduce
+	@go -C test/tools/supply run . -root '$(CURDIR)' vulnerabilities '$(CURDIR)/bin/manager' '$(CURDIR)/bin/rrpool'
+
 .PHONY: verify
 verify: generate manifests docs ## Fail when generated files are not what the sources say, or a kustomization does not build
 	@dirty="$$(git status --porcelain -- $(GENERATED))"; \

@@ -1,0 +1,87 @@
+// Command supply says what is linked into binaries: under which licences, in a CycloneDX
+// SBOM beside each of them, and whether the same sources give the same bytes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func main() {
+	root := flag.String("root", "../../..", "folder of the main module")
+	flag.Parse()
+	if err := run(context.Background(), *root, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "supply:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, root string, args []string) error {
+	if len(args) == 1 && args[0] == "reproduce" {
+		return reproduce(ctx, root)
+	}
+	if len(args) > 1 && args[0] == "vulnerabilities" {
+		return vulnerabilities(ctx, root, args[1:])
+	}
+	if len(args) == 0 {
+		return errors.New("name the binaries, or reproduce, or vulnerabilities and the binaries")
+	}
+	judge, err := newJudge()
+	if err != nil {
+		return err
+	}
+	for _, binary := range args {
+		if err := inspect(ctx, root, binary, judge); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inspect judges what is in a binary, and writes its SBOM.
+func inspect(ctx context.Context, root, binary string, judge *judge) error {
+	linked, err := modulesIn(binary)
+	if err != nil {
+		return err
+	}
+	packages, err := packagesOf(ctx, root, linked.main)
+	if err != nil {
+		return err
+	}
+	if err := sameModules(linked, packages); err != nil {
+		return fmt.Errorf("%s is not what its sources say: %w", binary, err)
+	}
+	var faults []error
+	count := map[string]int{}
+	for i := range linked.modules {
+		m := &linked.modules[i]
+		var fault error
+		m.licences, fault = judge.module(packages[m.path])
+		if fault != nil {
+			faults = append(faults, fmt.Errorf("module %s: %w", m.path, fault))
+		}
+		for _, l := range m.licences {
+			count[l]++
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("licences in %s:\n%w", binary, err)
+	}
+	out := binary + ".cdx.json"
+	if err := writeSBOM(out, binary, linked); err != nil {
+		return err
+	}
+	var told []string
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		told = append(told, fmt.Sprintf("%s %d", name, count[name]))
+	}
+	fmt.Printf("%s: %d modules; licences: %s; SBOM: %s\n", filepath.Base(binary), len(linked.modules), strings.Join(told, ", "), filepath.Base(out))
+	return nil
+}
