@@ -95,7 +95,7 @@ func (f fileEntry) entry() (Entry, error) {
 	}
 	return Entry{
 		Flavor: f.Flavor, Region: f.Region, Hourly: price.Over(hours), Currency: f.Currency,
-		Source: f.Source, Date: date, Note: f.Note, Excludes: f.Excludes,
+		Source: f.Source, Date: date, Note: strings.Join(strings.Fields(f.Note), " "), Excludes: strings.Join(strings.Fields(f.Excludes), " "),
 	}, nil
 }
 
@@ -105,6 +105,7 @@ var (
 	regionForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
 	printable    = regexp.MustCompile(`^[[:graph:]]([[:print:]]*[[:graph:]])?$`)
+	showing      = regexp.MustCompile(`^[\pL\pM\pN\pP\pS\p{Zs}]*$`)
 )
 
 // CheckFlavor says what is wrong with a flavor's name.
@@ -126,6 +127,8 @@ func (e Entry) check() error {
 	for _, err := range []error{
 		CheckFlavor(e.Flavor), CheckRegion(e.Region), CheckCurrency(e.Currency),
 		form(printable, e.Source, "source: %q does not say where the price was seen: write a URL"),
+		form(showing, e.Note, "note: %q is too long, or has characters that do not show: write plain text"),
+		form(showing, e.Excludes, "excludes: %q is too long, or has characters that do not show: write plain text"),
 	} {
 		if err != nil {
 			return err

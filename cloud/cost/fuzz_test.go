@@ -1,0 +1,72 @@
+package cost
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever stands in a price file, it is a book that can be added up and printed, or one
+// sentence about what is wrong with it.
+func FuzzPrices(f *testing.F) {
+	f.Add(string(builtin))
+	for _, seed := range []string{
+		"version: 1\nentries: [{flavor: bx2.2x8, region: any, price: 0.11, currency: USD, date: 2026-02-19, source: x}]",
+		"version: 1\nentries: [{flavor: a, region: any, price: 1e999999999, currency: USD, date: 2026-02-19, source: x}]",
+		"version: 1\nentries: [{flavor: a, region: any, price: \"999999999.999999999999999999\", hours: 2147483647, currency: USD, date: 0000-01-01, source: x}]",
+		"version: 1\nentries: [{flavor: a, region: any, price: -1, currency: USD, date: 2026-02-30, source: x}]",
+		"version: 1\nentries: [{flavor: \"a\\x1b[2J\", region: any, price: 1, currency: USD, date: 2026-02-19, source: \"\\u202e\"}]",
+		"version: 1\nentries: [{flavor: a, region: any, price: 1, currency: USD, date: 2026-02-19, source: x, note: \"a\\nb\\x1b[2J\", excludes: \"\\u009b\"}]",
+		"version: 1\nversion: 2", "a: &a [*a]", "{}", "", "---\n---\n", "version: 1\nentries: [&a {flavor: a}, *a]", "entries: 1", "\xff",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		if len(content) > 1<<15 {
+			t.Skip("YAML takes what it takes")
+		}
+		book, err := Parse([]byte(content))
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n")
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		sum := Decimal{}
+		for _, e := range book.Entries() {
+			sum = sum.Plus(e.Hourly.Times(720))
+			require.GreaterOrEqual(t, e.Hourly.Cmp(Decimal{}), 0)
+			require.False(t, e.Date.IsZero())
+			_, ok := book.find(e.Flavor, e.Region, e.Currency)
+			require.True(t, ok)
+			for _, text := range []string{e.Flavor, e.Region, e.Currency, e.Source, e.Note, e.Excludes} {
+				require.Equal(t, -1, strings.IndexFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }), "%q", text)
+			}
+			_ = e.OlderThanAYear(time.Unix(1e9, 0))
+		}
+		require.LessOrEqual(t, len(sum.Round(2)), 64)
+	})
+}
+
+// What is read as an amount is that amount.
+func FuzzDecimal(f *testing.F) {
+	for _, seed := range []string{"0.11", "0", "007", "1.", ".5", "1e9", "-1", "1/3", "999999999.999999999999999999", "٣", "0x10", "1_0", "Inf", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := ParseDecimal(text)
+		if err != nil {
+			require.Equal(t, fmt.Sprintf("%q is no amount: write a decimal of 0 or more, such as 0.11", text), err.Error())
+			return
+		}
+		_, fraction, _ := strings.Cut(text, ".")
+		whole, ok := new(big.Int).SetString(strings.ReplaceAll(text, ".", ""), 10)
+		require.True(t, ok)
+		want := new(big.Rat).SetFrac(whole, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(len(fraction))), nil))
+		require.Zero(t, want.Cmp(got.exact()))
+	})
+}
