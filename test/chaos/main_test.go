@@ -1,7 +1,9 @@
 //go:build linux
 
-// Package chaos_test breaks clusters of existing nodes on purpose, with the real
-// manager watching, and counts the packets that are lost.
+// Package chaos_test breaks clusters on purpose, with the real manager watching,
+// and counts the packets that are lost: in stories, each of which ends as it is
+// told (TestLifeOfBusyReflectors and others), and at random, from a seed, with a report of what
+// each cause has cost (TestChaos).
 package chaos_test
 
 import (

@@ -9,6 +9,11 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/e2e/site"
 )
 
 const (
@@ -124,20 +129,33 @@ func (s *storm) candidates(ctx context.Context, f *fault) ([]string, error) {
 	for _, k := range felt {
 		hit[k.node] = true
 	}
-	if f.grave || f.on == aReflector {
-		if err := now.sound(hit, s.wanted()); err != nil {
-			return nil, err
-		}
-	}
 	from := s.Workers
 	if f.on == aReflector {
 		from = now.holders
+	}
+	if f.grave || f.on == aReflector {
+		if err := errors.Join(now.sound(hit, s.wanted()), s.seenSound(ctx)); err != nil {
+			return nil, err
+		}
 	}
 	candidates := slices.DeleteFunc(slices.Clone(from), func(n string) bool { return hit[n] })
 	if len(candidates) == 0 {
 		return nil, errors.New("there is nobody to hit")
 	}
 	return candidates, nil
+}
+
+// seenSound: the manager has seen that the reflectors are well again. Else it would count one more that is down, and have the
+// mesh take over for minutes, under which nothing can be learnt about reflectors.
+func (s *storm) seenSound(ctx context.Context) error {
+	o, err := s.Pool(ctx)
+	if err != nil {
+		return err
+	}
+	if !meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReflectorsEstablished) {
+		return fmt.Errorf("the manager sees: %s", site.Describe(o))
+	}
+	return nil
 }
 
 // with: f may fall while these are felt.

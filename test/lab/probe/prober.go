@@ -43,8 +43,10 @@ type endpoint struct {
 	name    string
 	address netip.Addr
 	conn    *net.IPConn
-	targets []*series          // from here to every other
-	from    map[uint32]*series // the same, by series number
+	targets []*series // from here to every other
+	// from is the same by series number, without the prober's lock: the sender must never have to wait for a receiver that the kernel
+	// does not let run.
+	from sync.Map
 }
 
 // New starts a prober without endpoints. An interval of 0 is DefaultInterval.
@@ -79,7 +81,7 @@ func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) e
 	if _, exists := p.endpoints[name]; exists {
 		return errors.Join(fmt.Errorf("probing %q: it is already there", name), conn.Close())
 	}
-	added := &endpoint{name: name, address: address, conn: conn, from: map[uint32]*series{}}
+	added := &endpoint{name: name, address: address, conn: conn}
 	for _, other := range p.endpoints {
 		p.connect(added, other)
 		p.connect(other, added)
@@ -165,7 +167,7 @@ func (p *Prober) connect(from, to *endpoint) {
 	s := &series{number: uint32(len(p.series)), from: from.name, to: to.name, target: net.IPAddr{IP: to.address.AsSlice()}} //nolint:gosec // G115: few
 	p.series = append(p.series, s)
 	from.targets = append(from.targets, s)
-	from.from[s.number] = s
+	from.from.Store(s.number, s)
 }
 
 // send is the one sender of all pairs. A tick that comes late is not made up for: two probes close together would both fall into
@@ -209,11 +211,8 @@ func (p *Prober) receive(e *endpoint) {
 		if !ok || id != p.id {
 			continue
 		}
-		p.mu.Lock()
-		s := e.from[number]
-		p.mu.Unlock()
-		if s != nil {
-			s.answer(sequence, time.Since(p.epoch))
+		if s, known := e.from.Load(number); known {
+			s.(*series).answer(sequence, time.Since(p.epoch)) //nolint:forcetypeassert // nothing else is in it
 		}
 	}
 }
