@@ -155,7 +155,16 @@ func endpoint(given string) (string, error) {
 		// The address may hold a credential, so it is not repeated.
 		return "", errors.New("the endpoint is not a plain http(s) address")
 	}
+	if u.Scheme == "http" && !thisMachine(u.Hostname()) {
+		return "", errors.New("the endpoint has no TLS, and the API key would go there in the clear: give an https address")
+	}
 	return given, nil
+}
+
+// thisMachine: what is sent there crosses no network.
+func thisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // plainPath: the path means what it says.
