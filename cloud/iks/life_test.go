@@ -135,7 +135,7 @@ func newTrial(tb testing.TB, generation string, lingering bool) *trial {
 	t.connect = func(wire http.RoundTripper) cloud.Provider {
 		p, err := iks.New(iks.Config{
 			ClusterID: clusterID, PoolName: contract.PoolName, APIKey: iks.StaticKey(apiKey),
-			CSEndpoint: "http://cs.invalid/global", IAMEndpoint: "http://iam.invalid", Transport: wire,
+			CSEndpoint: "https://cs.invalid/global", IAMEndpoint: "https://iam.invalid", Transport: wire,
 		})
 		require.NoError(tb, err)
 		return p
