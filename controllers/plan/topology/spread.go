@@ -90,15 +90,23 @@ func (p *placing) used(group string) map[string]int {
 // improve swaps a new one with another new one, where all of its group are in one zone
 // and the other's group then are not.
 func (p *placing) improve(i int) {
+	if p.here[i] {
+		return
+	}
+	mine := p.used(p.seats[i].Group)
 	for j := range p.seats {
-		mine, yours := p.used(p.seats[i].Group), p.used(p.seats[j].Group)
-		if p.here[i] || len(mine) != 1 || mine[p.zone[i]] < 2 {
+		if len(mine) != 1 || mine[p.zone[i]] < 2 {
 			return
 		}
-		if p.here[j] || p.zone[j] == p.zone[i] || len(yours) < 2 || len(yours) == 2 && yours[p.zone[j]] == 1 && yours[p.zone[i]] > 0 {
+		if p.here[j] || p.zone[j] == p.zone[i] {
+			continue
+		}
+		yours := p.used(p.seats[j].Group)
+		if len(yours) < 2 || len(yours) == 2 && yours[p.zone[j]] == 1 && yours[p.zone[i]] > 0 {
 			continue
 		}
 		p.zone[i], p.zone[j] = p.zone[j], p.zone[i]
 		p.seats[i].Node, p.seats[j].Node = p.seats[j].Node, p.seats[i].Node
+		mine = p.used(p.seats[i].Group)
 	}
 }
