@@ -221,3 +221,21 @@ func TestTheFirstReflectorWaitsForAMeshThatSomebodyElseKeepsOff(t *testing.T) {
 	require.Empty(t, w.settle(), w.story())
 	require.Len(t, w.reflectors(), 3)
 }
+
+// The label alone, on a node that is chosen and has no role yet, changes no session. Our
+// BGPPeers would, so it goes before they come.
+func TestALabelOnTheFirstCandidateCostsNothing(t *testing.T) {
+	w := newBusyWorld(1, 5, 0, 3)
+	w.nodes["node-01"].Pooled = true
+	w.nodes["node-01"].RoleLabel = true
+	w.changed()
+	for range 20 {
+		require.Empty(t, w.run(1), w.story())
+		if !w.nodes["node-01"].RoleLabel {
+			break
+		}
+		require.Empty(t, w.peers, w.story())
+	}
+	require.False(t, w.nodes["node-01"].RoleLabel && !w.nodes["node-01"].Marked, w.story())
+	require.Empty(t, w.settle(), w.story())
+}

@@ -197,10 +197,10 @@ func (v *view) clientsOf(st plan.Status) (served, clients int) {
 	return served, clients
 }
 
-// mislabelled: somebody has put our label on the node. Busy reflectors have no session
-// with it until that is gone, through no fault of theirs.
+// mislabelled: somebody has put our label on a busy node, chosen already or not. Busy
+// reflectors have no session with it until that is gone, through no fault of theirs.
 func (v *view) mislabelled(n plan.Node) bool {
-	return !v.d.Dedicated && n.RoleLabel && !holds(n)
+	return !v.d.Dedicated && n.RoleLabel && n.ClusterID == "" && !n.Marked
 }
 
 // dependants are the nodes that a reflector is there for: its clients, and where each

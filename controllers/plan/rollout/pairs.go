@@ -104,7 +104,8 @@ func connect(v *view) *Step {
 			s.Actions = append(s.Actions, plan.PutPeer{Peer: want})
 		}
 	}
-	if v.d.Dedicated || len(v.group()) == 0 || len(s.Actions) == 0 {
+	outside := slices.ContainsFunc(v.group(), func(n plan.Node) bool { return n.ClusterID != "" }) // one with the label alone is in the mesh
+	if v.d.Dedicated || !outside || len(s.Actions) == 0 {
 		return nil
 	}
 	return s

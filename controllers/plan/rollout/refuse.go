@@ -158,28 +158,35 @@ func tooFewNodes(v *view) *plan.Problem {
 // BGPPeers exist, the label has turned the node's mesh sessions into others, and
 // taking it away restarts them once more: that needs reflectors that serve.
 func strayLabels(v *view) *Step {
-	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && !holds(n) && n.ClusterID == "" })
+	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && n.ClusterID == "" && (!holds(n) || v.mislabelled(n)) })
 	if i < 0 || !strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
 		return nil // a label of the user's choice may be somebody else's as well
 	}
+	n := v.Nodes[i]
 	s := &Step{
 		Name:    "RemoveStrayLabel",
-		Reason:  fmt.Sprintf("node %s carries the reflector label but is no reflector", v.Nodes[i].Name),
-		Actions: []plan.Action{plan.ClearReflector{Node: v.Nodes[i].Name}},
+		Reason:  fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name),
+		Actions: []plan.Action{plan.ClearReflector{Node: n.Name}},
+	}
+	if v.mislabelled(n) && v.hasPeers() {
+		s.Reason += "; without it all its sessions start anew: " + v.cost(n)
 	}
 	if !v.BGP.MeshOn() || !v.hasPeers() {
 		return s
 	}
+	return v.onceServed(s)
+}
+
+// onceServed holds the removal of a label back until the reflectors serve everybody else.
+// As long as they have not got their sessions, what gives them those comes first.
+func (v *view) onceServed(s *Step) *Step {
 	of := *v
 	of.clients = slices.DeleteFunc(slices.Clone(v.clients), v.mislabelled)
 	g := of.anyIDGate(v.serving())
-	if v.mislabelled(v.Nodes[i]) {
-		s.Reason += "; without it all its sessions start anew: " + v.cost(v.Nodes[i])
-	}
 	switch {
 	case g.open():
 		return s
-	case v.d.Mode == Mesh && v.anyServed():
+	case g.sessions(), v.d.Mode == Mesh && v.anyServed():
 		return g.step(s.Name, s.Reason+", which waits for the reflectors to serve")
 	case v.d.Mode == Mesh:
 		return s
