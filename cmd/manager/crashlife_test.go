@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -44,15 +45,7 @@ func (a *arena) live(tend func()) life {
 	a.Helper()
 	began := time.Now()
 	ctx := a.Context()
-	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
-	object.Spec.Provider.Type = a.kind
-	object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
-	object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
-	object.Spec.Rollout.NotReadyGrace = metav1.Duration{Duration: 10 * time.Second}
-	// A busy machine is slow by a hurried clock: no reason for the mesh to come back.
-	object.Spec.Rollout.SafetyNet.After = metav1.Duration{Duration: 5 * time.Minute}
-	object.Spec.Rollout.RemovalDelay = metav1.Duration{Duration: 5 * time.Second}
-	require.NoError(a, a.admin.Create(ctx, object))
+	require.NoError(a, a.admin.Create(ctx, a.newObject()))
 	var out life
 	step := func(name string, over func(*v1alpha1.RouteReflectorPool) bool) {
 		a.Helper()
@@ -79,10 +72,29 @@ func (a *arena) live(tend func()) life {
 	return out
 }
 
+// newObject wants route reflectors.
+func (a *arena) newObject() *v1alpha1.RouteReflectorPool {
+	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+	object.Spec.Provider.Type = a.kind
+	object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
+	object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
+	object.Spec.Rollout.NotReadyGrace = metav1.Duration{Duration: 10 * time.Second}
+	// A busy machine is slow by a hurried clock: no reason for the mesh to come back.
+	object.Spec.Rollout.SafetyNet.After = metav1.Duration{Duration: 5 * time.Minute}
+	object.Spec.Rollout.RemovalDelay = metav1.Duration{Duration: 5 * time.Second}
+	return object
+}
+
+// containsAll reports whether a text has all these words.
+func containsAll(text string, words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
 // rested: the object says that it is as wanted, and every session is there.
 func rested(o *v1alpha1.RouteReflectorPool) bool {
 	return o != nil && o.Status.ObservedGeneration == o.Generation && o.Status.Step.Name == "Steady" &&
 		meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
+		meta.IsStatusConditionFalse(o.Status.Conditions, v1alpha1.ConditionDegraded) &&
 		!slices.ContainsFunc(o.Status.Reflectors, func(r v1alpha1.ReflectorStatus) bool { return r.SessionsEstablished < r.SessionsExpected })
 }
 
@@ -139,6 +151,18 @@ func (a *arena) lose(node string) {
 
 var varying = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|"generation\\*":\d+,|kube-c1-[a-z-]*[0-9a-f]{8}`)
 
+// unordered is the spec of an object. Which of two existing nodes became a reflector
+// first, and so is the client of the other, may be as it comes.
+func unordered(o unstructured.Unstructured) any {
+	node, _, _ := unstructured.NestedString(o.Object, "spec", "node")
+	peer, _, _ := unstructured.NestedString(o.Object, "spec", "peerIP")
+	if node != "" && peer != "" {
+		_ = unstructured.SetNestedField(o.Object, min(node, peer), "spec", "node")
+		_ = unstructured.SetNestedField(o.Object, max(node, peer), "spec", "peerIP")
+	}
+	return o.Object["spec"]
+}
+
 // snapshot is the cluster as it is, but for times, versions and identities.
 func (a *arena) snapshot() string {
 	a.Helper()
@@ -157,7 +181,7 @@ func (a *arena) snapshot() string {
 		found, err := a.net.list(a.Context(), kind)
 		require.NoError(a, err)
 		for _, o := range found {
-			say(kind, o.GetName(), []any{o.GetLabels(), o.GetAnnotations(), o.Object["spec"]})
+			say(kind, o.GetName(), []any{o.GetLabels(), o.GetAnnotations(), unordered(o)})
 		}
 	}
 	if o := a.object(); o != nil {

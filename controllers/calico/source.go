@@ -46,7 +46,9 @@ func (s *source) Watch(ctx context.Context, list model.ListInterface, options ap
 		return nil, apierrors.NewResourceExpired("the watch was interrupted") //nolint:wrapcheck // the syncer looks at the error's type
 	}
 	w, err := s.Client.Watch(ctx, list, options)
-	if err != nil && ctx.Err() == nil {
+	// A revision that the API has forgotten says nothing against the kind: the syncer
+	// lists it anew at once, and List notes how that fares.
+	if err != nil && ctx.Err() == nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		s.store.fare(kind, fare{err: err})
 	}
 	return w, err //nolint:wrapcheck // the syncer looks at the error's type

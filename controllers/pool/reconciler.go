@@ -78,6 +78,7 @@ type Reconciler struct {
 	clusterID string
 	trouble   streak
 	failing   streak
+	races     int // lost in a row
 	problem   string
 	stepName  string
 	proven    map[string]time.Time
@@ -201,9 +202,11 @@ func (r *Reconciler) finish(ctx context.Context, t *turn, err error) (reconcile.
 	r.remember(t)
 	r.narrate(ctx, t)
 	var shown error
-	if err == nil {
+	switch {
+	case err == nil:
 		r.failing.clear()
-	} else if !r.lostRace(err) {
+		r.races = 0
+	case r.loses(err):
 		shown = r.failing.add(t.step.Name, err)
 	}
 	if patchErr := r.report(ctx, t, shown); err == nil {
@@ -235,6 +238,20 @@ func (r *Reconciler) soon(err error) (reconcile.Result, error) {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// manyRaces is how many races in a row may be lost before that is worth reporting:
+// somebody writes all the time, or refuses our writes as if somebody did.
+const manyRaces = 10
+
+// loses reports whether err is worth telling: a race that was lost is not, but for the
+// last of many.
+func (r *Reconciler) loses(err error) bool {
+	if !r.lostRace(err) {
+		return true
+	}
+	r.races++
+	return r.races >= manyRaces
 }
 
 func (r *Reconciler) lostRace(err error) bool {
