@@ -129,14 +129,14 @@ func FuzzIKSBodies(f *testing.F) {
 		classicCluster = `{"id":"c1","provider":"classic","workerZones":["dal10"]}`
 		classicWorkers = `[{"id":"../../c2","poolid":"..","poolName":"route-reflectors","location":"dal10","state":"normal","status":"Ready"}]`
 	)
-	f.Add(uint16(200), vpcCluster, vpcPools, vpcWorkers, onePool, "{}")
-	f.Add(uint16(200), vpcCluster, strings.ReplaceAll(vpcPools, `"p1"`, `"p1&workerpool=p0"`), vpcWorkers, onePool, "[]")
-	f.Add(uint16(200), vpcCluster, strings.ReplaceAll(vpcPools, `"z1"`, `"z/../.."`), strings.ReplaceAll(vpcWorkers, `"w1"`, `"w#1"`), onePool, "[]")
-	f.Add(uint16(200), classicCluster, classicPools, classicWorkers, onePool, "[]")
-	f.Add(uint16(200), classicCluster, strings.ReplaceAll(classicPools, `".."`, `"p1"`), strings.ReplaceAll(classicWorkers, `".."`, `"p1"`), onePool, "[]")
-	f.Add(uint16(403), `{"incidentID":"i","code":"E1","description":"apikey=KEY bearer TOKEN","type":"x"}`, "", "", "", "")
-	f.Add(uint16(500), "<html>KEY\x1b]0;x\a</html>", "null", "null", "null", "")
-	f.Add(uint16(200), `{"id":"c1","provider":"vpc-gen2"}`, "[]", "[]", "{}", `{"id":7}`)
+	f.Add(uint16(0), vpcCluster, vpcPools, vpcWorkers, onePool, "{}")
+	f.Add(uint16(0), vpcCluster, strings.ReplaceAll(vpcPools, `"p1"`, `"p1&workerpool=p0"`), vpcWorkers, onePool, "[]")
+	f.Add(uint16(0), vpcCluster, strings.ReplaceAll(vpcPools, `"z1"`, `"z/../.."`), strings.ReplaceAll(vpcWorkers, `"w1"`, `"w#1"`), onePool, "[]")
+	f.Add(uint16(0), classicCluster, classicPools, classicWorkers, onePool, "[]")
+	f.Add(uint16(0), classicCluster, strings.ReplaceAll(classicPools, `".."`, `"p1"`), strings.ReplaceAll(classicWorkers, `".."`, `"p1"`), onePool, "[]")
+	f.Add(uint16(203), `{"incidentID":"i","code":"E1","description":"apikey=KEY bearer TOKEN","type":"x"}`, "", "", "", "")
+	f.Add(uint16(300), "<html>KEY\x1b]0;x\a</html>", "null", "null", "null", "")
+	f.Add(uint16(0), `{"id":"c1","provider":"vpc-gen2"}`, "[]", "[]", "{}", `{"id":7}`)
 	f.Fuzz(func(t *testing.T, status uint16, cluster, pools, workers, pool, rest string) {
 		c := &hostileCloud{status: 200 + int(status)%400, answers: map[string]string{
 			"/getCluster": cluster, "/getWorkerPools": pools, "/workerpools": pools, "/getWorkers": workers, "/workers": workers,
@@ -171,13 +171,13 @@ func FuzzIKSBodies(f *testing.F) {
 // Whatever IAM answers, no request goes out without a token, and what it answers does not
 // show.
 func FuzzToken(f *testing.F) {
-	f.Add(uint16(200), `{"access_token":"TOKEN","token_type":"Bearer","refresh_token":"r","expires_in":3600}`)
-	f.Add(uint16(200), `{"access_token":" ","token_type":"Bearer"}`)
-	f.Add(uint16(200), `{"access_token":"a\r\nX-Evil: 1","token_type":"Bearer","expires_in":-1}`)
-	f.Add(uint16(200), `{"access_token":"TOKEN","token_type":"Bearer","expires_in":9223372036854775807}`)
-	f.Add(uint16(400), `{"errorCode":"BXNIM0415E","errorMessage":"Provided API key KEY could not be found."}`)
-	f.Add(uint16(200), `{}`)
-	f.Add(uint16(503), `<html>TOKEN</html>`)
+	f.Add(uint16(0), `{"access_token":"TOKEN","token_type":"Bearer","refresh_token":"r","expires_in":3600}`)
+	f.Add(uint16(0), `{"access_token":" ","token_type":"Bearer"}`)
+	f.Add(uint16(0), `{"access_token":"a\r\nX-Evil: 1","token_type":"Bearer","expires_in":-1}`)
+	f.Add(uint16(0), `{"access_token":"TOKEN","token_type":"Bearer","expires_in":9223372036854775807}`)
+	f.Add(uint16(200), `{"errorCode":"BXNIM0415E","errorMessage":"Provided API key KEY could not be found."}`)
+	f.Add(uint16(0), `{}`)
+	f.Add(uint16(303), `<html>TOKEN</html>`)
 	f.Fuzz(func(t *testing.T, status uint16, body string) {
 		if body == "" {
 			t.Skip("the cloud's own")
@@ -249,7 +249,8 @@ func requireAt(t *testing.T, to *url.URL, endpoint, host, below string) {
 	}
 	base, err := url.Parse(endpoint)
 	require.NoError(t, err)
-	require.Equal(t, base.Host, to.Host)
+	require.Equal(t, base.Hostname(), to.Hostname())
+	require.Equal(t, base.Port(), to.Port())
 	require.Equal(t, base.Scheme, to.Scheme)
 	require.Equal(t, path.Clean(strings.TrimRight(base.Path, "/")+below), to.Path)
 }

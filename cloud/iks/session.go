@@ -195,6 +195,9 @@ func (s *session) accept(op string, x *exchange, cfg *bluemix.Config) error {
 	if strings.TrimSpace(life.AccessToken) == "" || strings.TrimSpace(life.TokenType) == "" {
 		return s.failure(op, x, errors.New("IAM gave an empty token"))
 	}
+	if strings.ContainsFunc(life.TokenType+life.AccessToken, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return s.failure(op, x, errors.New("IAM gave a token that cannot be put into a header"))
+	}
 	s.token, s.refresh = cfg.IAMAccessToken, cfg.IAMRefreshToken
 	lifetime := time.Duration(min(life.ExpiresIn, longestLife)) * time.Second
 	if lifetime <= 0 {
