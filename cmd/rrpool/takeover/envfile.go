@@ -21,15 +21,20 @@ func read(flag, path string) ([]byte, error) {
 	return content, nil
 }
 
-// ofEnvFile reads KEY=VALUE lines: comments, blank lines, quotes, the word export, and
-// line ends of Windows are what people have in such files.
+// ofEnvFile reads an env file.
 func ofEnvFile(path string) (variables, error) {
 	content, err := read("--env-file", path)
 	if err != nil {
 		return variables{}, err
 	}
+	return ofEnvText(path, string(content))
+}
+
+// ofEnvText reads KEY=VALUE lines: comments, blank lines, quotes, the word export, and
+// line ends of Windows are what people have in such files.
+func ofEnvText(path, text string) (variables, error) {
 	out := variables{source: path, set: map[string]variable{}}
-	text := strings.TrimPrefix(string(content), "\ufeff")
+	text = strings.TrimPrefix(text, "\ufeff")
 	for i, line := range strings.Split(text, "\n") {
 		name, value, err := assignment(strings.TrimSpace(line))
 		switch {
