@@ -25,6 +25,12 @@ const (
 	deniedPause = time.Minute
 )
 
+// What a person can do about a cloud that is out of reach, or wants to be left alone.
+const (
+	lookAround = " (check the network from the manager to the cloud, any proxy in between, and https://cloud.ibm.com/status)"
+	justWait   = " (it is asked again by itself, less often)"
+)
+
 // codeNameTaken is the containers API's code for a pool name that exists.
 const codeNameTaken = "E0d39"
 
@@ -58,13 +64,13 @@ func (s *session) failure(op string, x *exchange, cause error) *cloud.Error {
 	e := &cloud.Error{Kind: cloud.Unavailable, Op: op}
 	switch {
 	case x.err != nil:
-		e.Message, e.Err = "the cloud does not answer: "+s.scrub(x.err.Error()), s.cause(x.err)
+		e.Message, e.Err = "the cloud does not answer: "+s.scrub(x.err.Error())+lookAround, s.cause(x.err)
 	case x.ok():
 		text := "no answer"
 		if cause != nil {
 			text = cause.Error()
 		}
-		e.Message = "the cloud does not answer sensibly: " + s.scrub(text)
+		e.Message = "the cloud does not answer sensibly: " + s.scrub(text) + lookAround
 	default:
 		s.refused(e, x)
 	}
@@ -83,6 +89,7 @@ func (s *session) refused(e *cloud.Error, x *exchange) {
 	switch {
 	case x.status == http.StatusTooManyRequests:
 		e.Kind = cloud.RateLimited
+		e.Message += justWait
 		if e.RetryAfter == 0 {
 			e.RetryAfter = rateLimitPause
 		}
@@ -90,6 +97,7 @@ func (s *session) refused(e *cloud.Error, x *exchange) {
 		denied(e)
 	case !w.known() || x.status >= 500 || x.status == http.StatusRequestTimeout:
 		// Not a word of the service about the request: nothing is proven by it.
+		e.Message += lookAround
 	case w.ErrorCode != "":
 		denied(e)
 	default:

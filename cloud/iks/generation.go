@@ -179,7 +179,7 @@ func (p *Provider) invalid(err error) error {
 func (p *Provider) senseless(format string, args ...any) error {
 	return &cloud.Error{
 		Kind: cloud.Unavailable, Op: p.op("observing"),
-		Message: "the cloud does not answer sensibly: " + p.session.scrub(fmt.Sprintf(format, args...)),
+		Message: "the cloud does not answer sensibly: " + p.session.scrub(fmt.Sprintf(format, args...)) + lookAround,
 	}
 }
 

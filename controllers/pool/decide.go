@@ -18,6 +18,7 @@ import (
 // no cloud: looking at them is no request.
 func (r *Reconciler) decide(ctx context.Context, t *turn) {
 	r.identify(ctx, t)
+	r.supply.meshOff = !t.cluster.BGP.MeshOn()
 	if t.busy() {
 		r.supply.observe(ctx, t.now, 0)
 	}

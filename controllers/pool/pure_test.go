@@ -139,13 +139,14 @@ func TestBackOff(t *testing.T) {
 		failures int
 		want     time.Duration
 	}{
-		"first time":               {failed(cloud.Unavailable, 0), 1, 15 * time.Second},
-		"third time":               {failed(cloud.Unavailable, 0), 3, time.Minute},
-		"very often":               {failed(cloud.Unavailable, 0), 99, 5 * time.Minute},
-		"an error of no kind":      {errors.New("?"), 1, 15 * time.Second},
-		"asked to wait longer":     {failed(cloud.Unavailable, time.Hour), 1, time.Hour},
-		"too many, for how long?":  {failed(cloud.RateLimited, 0), 1, time.Minute},
-		"a person has to solve it": {failed(cloud.Unauthorized, 0), 1, 5 * time.Minute},
+		"first time":                {failed(cloud.Unavailable, 0), 1, 15 * time.Second},
+		"third time":                {failed(cloud.Unavailable, 0), 3, time.Minute},
+		"very often":                {failed(cloud.Unavailable, 0), 99, 5 * time.Minute},
+		"an error of no kind":       {errors.New("?"), 1, 15 * time.Second},
+		"asked to wait longer":      {failed(cloud.Unavailable, time.Hour), 1, time.Hour},
+		"too many, for how long?":   {failed(cloud.RateLimited, 0), 1, time.Minute},
+		"too many, again and again": {failed(cloud.RateLimited, time.Second), 9, 5 * time.Minute},
+		"a person has to solve it":  {failed(cloud.Unauthorized, 0), 1, 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, backOff(tc.err, tc.failures)) })
 	}

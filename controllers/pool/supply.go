@@ -22,10 +22,13 @@ const (
 // the last: then the cloud is busy, and is left alone for intervalActive.
 const pace = 2 * time.Second
 
-// How long one call may take. The data plane waits meanwhile.
+// How long one call may take. The data plane waits meanwhile: less while the mesh is
+// off, as reflectors may die, and the safety net cannot be cast before the call is over.
 const (
-	observeTimeout = 20 * time.Second
-	ensureTimeout  = 60 * time.Second
+	observeTimeout    = 20 * time.Second
+	ensureTimeout     = 60 * time.Second
+	offObserveTimeout = 10 * time.Second
+	offEnsureTimeout  = 20 * time.Second
 )
 
 // supply remembers what the provider said, and spares it questions. The zero
@@ -38,6 +41,8 @@ type supply struct {
 	lastAt time.Time
 	// outdated: the pool was changed since the last observation.
 	outdated bool
+	// meshOff: see offObserveTimeout.
+	meshOff bool
 	// waiting is what the last Ensure or Delete waits for.
 	waiting string
 	// wanted is what the last Ensure was asked for.
@@ -121,7 +126,7 @@ func (s *supply) observe(ctx context.Context, now time.Time, every time.Duration
 	if s.provider == nil || s.due(now, every) > 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	ctx, cancel := s.limited(ctx, observeTimeout, offObserveTimeout)
 	defer cancel()
 	pool, err := s.provider.Observe(ctx)
 	if err != nil {
@@ -131,6 +136,13 @@ func (s *supply) observe(ctx context.Context, now time.Time, every time.Duration
 	s.last, s.lastAt, s.outdated = &pool, now, false
 	s.observing.succeed(now, 0)
 	return true
+}
+
+func (s *supply) limited(ctx context.Context, most, whileOff time.Duration) (context.Context, context.CancelFunc) {
+	if s.meshOff {
+		most = whileOff
+	}
+	return context.WithTimeout(ctx, most)
 }
 
 // ensure moves the pool one step, unless the provider is to be left alone. A
@@ -162,7 +174,7 @@ func (s *supply) remove(ctx context.Context, now time.Time) (did string, done bo
 func (s *supply) mutate(
 	ctx context.Context, now time.Time, call func(context.Context) (cloud.Progress, error),
 ) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
+	ctx, cancel := s.limited(ctx, ensureTimeout, offEnsureTimeout)
 	defer cancel()
 	progress, err := call(ctx)
 	if err != nil {
@@ -237,7 +249,7 @@ func backOff(err error, failures int) time.Duration {
 	wait := intervalRest
 	switch cloud.KindOf(err) {
 	case cloud.RateLimited:
-		wait = time.Minute
+		wait = min(time.Minute<<min(failures-1, 3), intervalRest)
 	case cloud.Unavailable, "":
 		wait = min(intervalActive<<min(failures-1, 5), intervalRest)
 	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unauthorized, cloud.QuotaExceeded:

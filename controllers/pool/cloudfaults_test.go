@@ -1,0 +1,251 @@
+package pool_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+// perHour is how many requests an hour a cloud that does not answer gets, once it has
+// not answered for a while: one each five minutes, and then a new login for it.
+const perHour = 2 * 12
+
+// ridesOut lets the cloud of a migrated cluster be gone for hours, and says what went
+// wrong: something changed in the data plane or was ordered, it was not said why, or
+// more than once, the cloud was not left alone, or its return was not noticed.
+func (o *overcast) ridesOut(how outage, hours int) (complaints []string) {
+	o.Helper()
+	complain := func(ok bool, format string, args ...any) {
+		if !ok {
+			complaints = append(complaints, fmt.Sprintf(format, args...))
+		}
+	}
+	_, ordered, _ := o.server.Counts()
+	applied := slices.Clone(o.applied)
+	o.down(how)
+	o.pass(30 * time.Minute)
+	complain(o.is("Ready True Steady", "ProviderReady False "+how.reason, "Degraded True "+how.reason), "conditions: %v", o.object().Status.Conditions)
+	message := o.condition(v1alpha1.ConditionProviderReady).Message
+	complain(strings.Contains(message, how.remedy), "no remedy: %s", message)
+	writes, said, asked := o.writes, len(o.said), len(o.server.Requests())
+	o.pass(time.Duration(hours) * time.Hour)
+	complain(o.writes-writes <= 1, "reported %d times that nothing has changed", o.writes-writes) // a login may fail then, instead of a list
+	complain(said == len(o.said), "said again: %v", o.said[said:])
+	n := len(o.server.Requests()) - asked
+	complain(n <= hours*perHour, "%d requests in %d hours", n, hours)
+	o.server.ClearFaults()
+	o.pass(10 * time.Minute)
+	complain(o.is("Ready True Steady", "ProviderReady True PoolReady", "Degraded False AsExpected"), "conditions: %v", o.object().Status.Conditions)
+	complain(slices.Equal(applied, o.applied), "the data plane was changed: %v", o.applied[len(applied):])
+	complain(len(o.lost) == 0, "lost: %v", o.lost)
+	_, now, _ := o.server.Counts()
+	complain(ordered == now, "%d changes were ordered", now-ordered)
+	return complaints
+}
+
+// TestAtRestNothingDependsOnTheCloud: a migrated cluster does not change when the cloud
+// goes away, for whatever reason and however long; it says so once, asks slowly, and
+// notices by itself that the cloud is back.
+func TestAtRestNothingDependsOnTheCloud(t *testing.T) {
+	for name, how := range outages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOvercast(t)
+				o.migrate()
+				require.Empty(t, o.ridesOut(how, 3))
+			})
+		})
+	}
+}
+
+// eager is a provider that does not take no for an answer.
+type eager struct{ cloud.Provider }
+
+func (e eager) Observe(ctx context.Context) (out cloud.Pool, err error) {
+	for range 20 {
+		if out, err = e.Provider.Observe(ctx); err == nil {
+			break
+		}
+	}
+	return out, err //nolint:wrapcheck // passed on
+}
+
+// TestAManagerThatDoesNotRideItOutIsFoundOut is what the trial above is worth.
+func TestAManagerThatDoesNotRideItOutIsFoundOut(t *testing.T) {
+	how := outages["every request fails"]
+	for name, c := range map[string]struct {
+		spoil func(*overcast)
+		want  string
+	}{
+		"it takes silence for the loss of the pool": {func(o *overcast) {
+			o.decide = func(seen rollout.Observed, want rollout.Desired, now time.Time) rollout.Step {
+				if seen.Pool == nil && !seen.BGP.MeshOn() {
+					return rollout.Step{Name: "RestoreMesh", Again: time.Minute, Actions: []plan.Action{plan.RestoreMesh{}}}
+				}
+				return rollout.Next(seen, want, now)
+			}
+		}, "the data plane was changed: [switch the node-to-node mesh on"},
+		"it hammers": {func(o *overcast) { o.provider = func(p cloud.Provider) cloud.Provider { return eager{p} } }, "requests in 1 hours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOvercast(t)
+				c.spoil(o)
+				o.until(time.Hour, o.migrated)
+				o.pass(time.Minute)
+				require.Contains(t, strings.Join(o.ridesOut(how, 1), "\n"), c.want)
+			})
+		})
+	}
+}
+
+// story is a change in the cluster that calls for one of the data plane.
+type story struct {
+	name string
+	// begin makes it happen, over says that the manager is through with it.
+	begin func(*overcast)
+	over  func(*overcast) bool
+	// without: it needs nothing of the cloud.
+	without bool
+}
+
+var stories = []story{
+	{"to route reflectors", func(*overcast) {}, (*overcast).migrated, false},
+	{"a reflector dies", func(o *overcast) {
+		o.migrate()
+		o.pass(10 * time.Minute)
+		o.die(o.reflectors()[0])
+	}, func(o *overcast) bool {
+		return o.migrated() && len(o.reflectors()) == 3 && o.is("ProviderReady True PoolReady")
+	}, false},
+	{"back to the mesh", func(o *overcast) {
+		o.migrate()
+		o.edit(func(r *v1alpha1.RouteReflectorPool) { r.Spec.Mode = v1alpha1.ModeFullMesh })
+	}, func(o *overcast) bool { return o.seenStep.Name == rollout.Steady && o.model.Observe().BGP.MeshOn() }, true},
+	{"all reflectors die", func(o *overcast) {
+		o.migrate()
+		o.pass(10 * time.Minute)
+		o.die(o.reflectors()...)
+	}, func(o *overcast) bool { return o.model.Observe().BGP.MeshOn() }, true},
+}
+
+// clear tells a story under a clear sky: what was changed in the data plane, and how many
+// turns it took.
+func (s story) clear(t *testing.T) (applied []string, turns int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOvercast(t)
+		s.begin(o)
+		o.applied = nil
+		require.True(t, o.until(6*time.Hour, func() bool {
+			turns++
+			return s.over(o)
+		}), "%s: %+v", s.name, o.seenStep)
+		applied = o.applied
+	})
+	return applied, turns
+}
+
+// TestTheCloudChangesNoStory: whenever in a story the cloud goes away, the data plane is
+// changed as under a clear sky, and in no other way. What needs the cloud waits for it,
+// and goes on by itself; what does not, does not wait.
+func TestTheCloudChangesNoStory(t *testing.T) {
+	for _, s := range stories {
+		want, turns := s.clear(t)
+		require.NotEmpty(t, want)
+		for _, name := range []string{"every request hangs", "everything is said to be forbidden"} {
+			t.Run(s.name+", "+name, func(t *testing.T) {
+				t.Parallel()
+				for cut := 0; cut < turns; cut += max(1, turns/5) {
+					synctest.Test(t, func(t *testing.T) { s.overcast(t, outages[name], cut, want) })
+				}
+			})
+		}
+	}
+}
+
+// overcast tells the story with the cloud gone after some turns, for an hour.
+func (s story) overcast(t *testing.T, how outage, cut int, want []string) {
+	t.Helper()
+	o := newOvercast(t)
+	s.begin(o)
+	o.applied = nil
+	turns := 0
+	ended := o.until(6*time.Hour, func() bool {
+		turns++
+		return turns > cut || s.over(o)
+	})
+	require.True(t, ended)
+	o.down(how)
+	over := o.until(time.Hour, func() bool { return s.over(o) })
+	for _, action := range o.applied {
+		require.Contains(t, want, action, "%s: the cloud went after turn %d", s.name, cut)
+	}
+	if s.without {
+		require.True(t, over, "it waits for the cloud: %+v", o.seenStep)
+	} else if !over {
+		require.True(t, o.is("ProviderReady False "+how.reason), "%v", o.object().Status.Conditions)
+	}
+	o.server.ClearFaults()
+	require.True(t, over || o.until(3*time.Hour, func() bool { return s.over(o) }), "%+v", o.seenStep)
+	require.ElementsMatch(t, want, o.applied, "%s: the cloud went after turn %d", s.name, cut)
+	require.Len(t, o.server.Pools(clusterID), 2, "a second pool")
+	require.Empty(t, o.server.Untainted("route-reflectors"))
+}
+
+// TestACloudThatHangsHoldsTheSafetyNetUpForSeconds: all reflectors die while a request
+// is under way that nobody answers. It is the most that a cloud can do to the data plane.
+func TestACloudThatHangsHoldsTheSafetyNetUpForSeconds(t *testing.T) {
+	for name, c := range map[string]struct {
+		hang iksserver.Fault
+		// first are the reflectors that die before, so that something is ordered.
+		first int
+		most  time.Duration
+	}{
+		"it answers":                       {iksserver.Fault{Path: "^none$", Hang: true}, 0, 2 * time.Second},
+		"it is silent about what there is": {iksserver.Fault{Method: "GET", Hang: true}, 0, 10 * time.Second},
+		"it is silent about an order":      {iksserver.Fault{Method: "POST", Path: "^/v2", Hang: true}, 1, 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOvercast(t)
+				o.migrate()
+				o.pass(10 * time.Minute)
+				all := o.reflectors()
+				o.server.Inject(c.hang)
+				asked := len(o.server.Requests())
+				died := make(chan time.Time, 1)
+				go func() {
+					for !slices.ContainsFunc(o.server.Requests()[asked:], func(r iksserver.Request) bool {
+						return c.first == 0 || r.Mutating()
+					}) {
+						time.Sleep(100 * time.Millisecond)
+					}
+					time.Sleep(time.Second)
+					o.die(all[c.first:]...)
+					died <- time.Now()
+				}()
+				o.die(all[:c.first]...)
+				require.True(t, o.until(time.Hour, func() bool { return o.model.Observe().BGP.MeshOn() }))
+				took := time.Since(<-died)
+				t.Log(took)
+				require.LessOrEqual(t, took, c.most)
+			})
+		})
+	}
+}
