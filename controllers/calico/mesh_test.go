@@ -204,6 +204,20 @@ func TestAMeshThatNothingWasSavedOfIsSwitchedOn(t *testing.T) {
 	require.True(t, *b.config().Spec.NodeToNodeMeshEnabled)
 }
 
+func TestAMeshWhoseNoteIsLostIsSwitchedOnWithThePasswordOfOurBGPPeers(t *testing.T) {
+	b := newBench(t)
+	b.giveConfig(withPassword)
+	b.run()
+	before := b.observe().BGP.Mesh
+	b.apply(plan.PutPeer{Peer: plan.Peer{Name: "rrpool-clients", NodeSelector: "all()", PeerSelector: "all()", Password: before.Password}}, true)
+	b.apply(plan.DisableMesh{Saved: before}, true)
+	b.editConfig(func(o *apiv3.BGPConfiguration) { delete(o.Annotations, beforeAnnotation) })
+	b.apply(plan.RestoreMesh{}, true)
+	seen := b.observe().BGP
+	require.True(t, seen.MeshOn())
+	require.Equal(t, before.Password, seen.Mesh.Password)
+}
+
 func TestAConcurrentEditIsAConflict(t *testing.T) {
 	b := newBench(t)
 	b.giveConfig(withPassword)

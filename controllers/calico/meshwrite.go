@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
@@ -107,7 +109,9 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 	switch {
 	case o.before == nil && have.on():
 		return false, nil
-	case o.before != nil:
+	case o.before == nil:
+		want.Password = a.peerPassword() // the note is lost
+	default:
 		want = *o.before
 		if !want.on() {
 			// Never saved by us: a mesh that was off needed no switching off.
@@ -121,6 +125,21 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	return a.updateConfig(ctx, o)
+}
+
+// peerPassword is the one of our BGPPeers, in Calico's own words, nil where they
+// have none. They took it over from the mesh: without it the sessions of a mesh
+// whose note somebody has removed would come back unprotected.
+func (a *Adapter) peerPassword() *apiv3.BGPPassword {
+	a.store.mu.Lock()
+	defer a.store.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(a.store.peers)) {
+		p := a.store.peers[name]
+		if p.Labels[managedByLabel] == managedByValue && p.Spec.Password != nil {
+			return p.Spec.Password
+		}
+	}
+	return nil
 }
 
 // forgetMesh takes our notes from the BGPConfiguration, and the object itself
