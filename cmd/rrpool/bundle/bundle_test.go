@@ -189,7 +189,7 @@ func TestFailures(t *testing.T) {
 		says []string
 	}{
 		"nobody listens":      {[]string{"--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: gone.URL})}, []string{gone.URL, "cannot be reached", "check the address"}},
-		"silence":             {[]string{"--request-timeout", "200ms", "--kubeconfig", cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))}, []string{"did not answer within 200ms"}},
+		"silence":             {[]string{"--request-timeout", "2s", "--kubeconfig", cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))}, []string{"did not answer within 2s"}},
 		"nothing may be read": {[]string{"--kubeconfig", refusing(http.StatusForbidden)}, []string{"may not", "ask for a ClusterRole"}},
 		"not logged in":       {[]string{"--kubeconfig", refusing(http.StatusUnauthorized)}, []string{"log in again"}},
 		"no kubeconfig":       {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`}},

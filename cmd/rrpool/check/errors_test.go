@@ -86,7 +86,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		"no such host": {cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"}), []string{"https://nowhere.invalid", "cannot be reached"}},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
-			[]string{"did not answer within 200ms", "give more --request-timeout"},
+			[]string{"did not answer within 2s", "give more --request-timeout"},
 		},
 		"a web server that knows nothing": {cli.Serve(t, http.NotFoundHandler()), []string{"get /version"}},
 		"a page for people":               {cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>\nlog in</html>")) })), []string{"does not answer as an apiserver does", "--context"}},
@@ -99,13 +99,13 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 				}
 				<-r.Context().Done()
 			})),
-			[]string{"did not answer within 200ms"},
+			[]string{"did not answer within 2s"},
 		},
 		"a version that may not be known":  {cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })), []string{"may not get /version"}},
 		"an apiserver that fails entirely": {cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })), []string{"get /version"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := cli.Ask(t, New, "check", "--kubeconfig", tc.kubeconfig, "--request-timeout", "200ms")
+			got := cli.Ask(t, New, "check", "--kubeconfig", tc.kubeconfig, "--request-timeout", "2s")
 			require.Equal(t, 1, got.Code)
 			require.Empty(t, got.Out)
 			cli.RequireSentence(t, got.Err, tc.says...)

@@ -98,7 +98,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
-			[]string{"did not answer within 200ms", "give more --request-timeout"},
+			[]string{"did not answer within 2s", "give more --request-timeout"},
 		},
 		"a web server that knows nothing": {
 			cli.Serve(t, http.NotFoundHandler()),
@@ -126,7 +126,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ask(t, "cost", "--kubeconfig", tc.kubeconfig, "--request-timeout", "200ms")
+			got := ask(t, "cost", "--kubeconfig", tc.kubeconfig, "--request-timeout", "2s")
 			require.Equal(t, 1, got.Code)
 			require.Empty(t, got.Out)
 			cli.RequireSentence(t, got.Err, append(tc.says, "without a cluster: rrpool cost --nodes 3 --hourly-price 0.11")...)

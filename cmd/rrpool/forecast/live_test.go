@@ -131,12 +131,12 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: gone.URL}), []string{"cannot be reached", "connection refused"}},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
-			[]string{"did not answer within 200ms", "give more --request-timeout"},
+			[]string{"did not answer within 2s", "give more --request-timeout"},
 		},
 		"no CRD": {cli.Serve(t, http.NotFoundHandler()), []string{"does not know routereflectorpools.rrpool.io", "install rrpool's CRD"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := cli.Ask(t, New, "plan", "--kubeconfig", tc.kubeconfig, "--request-timeout", "200ms")
+			got := cli.Ask(t, New, "plan", "--kubeconfig", tc.kubeconfig, "--request-timeout", "2s")
 			require.Equal(t, 1, got.Code)
 			require.Empty(t, got.Out)
 			cli.RequireSentence(t, got.Err, tc.says...)

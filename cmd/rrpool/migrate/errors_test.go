@@ -78,7 +78,7 @@ func TestClustersThatRefuse(t *testing.T) {
 		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: gone.URL}), "migrate", []string{gone.URL, "cannot be reached"}},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), "rollback",
-			[]string{"did not answer within 200ms"},
+			[]string{"did not answer within 2s"},
 		},
 		"the CRD is missing": {cli.Serve(t, http.NotFoundHandler()), "migrate", []string{"does not know routereflectorpools.rrpool.io", "config/crd"}},
 		"no right to read": {
@@ -107,7 +107,7 @@ func TestClustersThatRefuse(t *testing.T) {
 			if tc.command == "rollback" {
 				command = NewRollback
 			}
-			got := cli.Ask(t, command, tc.command, "--yes", "--kubeconfig", tc.kubeconfig, "--request-timeout", "200ms")
+			got := cli.Ask(t, command, tc.command, "--yes", "--kubeconfig", tc.kubeconfig, "--request-timeout", "2s")
 			require.Equal(t, 1, got.Code)
 			require.Empty(t, got.Out, "nothing was begun")
 			cli.RequireSentence(t, got.Err, tc.says...)

@@ -54,7 +54,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
-			[]string{"did not answer within 200ms", "give more --request-timeout"},
+			[]string{"did not answer within 2s", "give more --request-timeout"},
 		},
 		"the CRD is missing": {
 			cli.Serve(t, http.NotFoundHandler()),
@@ -75,7 +75,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 	} {
 		for _, more := range [][]string{nil, {"-v"}, {"--watch"}, {"--wait"}, {"-o", "json"}} {
 			t.Run(name, func(t *testing.T) {
-				got := cli.Ask(t, New, append([]string{"status", "--kubeconfig", tc.kubeconfig, "--request-timeout", "200ms"}, more...)...)
+				got := cli.Ask(t, New, append([]string{"status", "--kubeconfig", tc.kubeconfig, "--request-timeout", "2s"}, more...)...)
 				require.Equal(t, 1, got.Code, more)
 				require.Empty(t, got.Out)
 				cli.RequireSentence(t, got.Err, tc.says...)

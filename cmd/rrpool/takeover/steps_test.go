@@ -342,7 +342,7 @@ func TestClustersThatCannotBeLookedAt(t *testing.T) {
 		says       []string
 	}{
 		"nobody listens":           {cli.Kubeconfig(t, &rest.Config{Host: gone.URL}), []string{gone.URL, "cannot be reached", "check the address"}},
-		"silence":                  {cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), []string{"did not answer within 200ms", "--request-timeout"}},
+		"silence":                  {cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), []string{"did not answer within 2s", "--request-timeout"}},
 		"no kubeconfig":            {"/nonexistent", []string{"--kubeconfig", `"/nonexistent"`}},
 		"nodes may not be read":    {refused(nodesPath, 403), []string{"may not list nodes", "kubectl auth can-i list nodes"}},
 		"peers may not be read":    {refused(peersPath, 403), []string{"may not list bgppeers.crd.projectcalico.org"}},
@@ -353,7 +353,7 @@ func TestClustersThatCannotBeLookedAt(t *testing.T) {
 		"a page for people":        {cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>log in</html>")) })), []string{"list nodes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ask(t, "--takeover", "--kubeconfig", tc.kubeconfig, "--request-timeout", "200ms")
+			got := ask(t, "--takeover", "--kubeconfig", tc.kubeconfig, "--request-timeout", "2s")
 			require.Equal(t, 1, got.Code)
 			require.Empty(t, got.Out)
 			cli.RequireSentence(t, strings.TrimPrefix(got.Err, "looking at the cluster of context \"rrpool\" …\n"), tc.says...)
