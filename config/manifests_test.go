@@ -87,7 +87,7 @@ var (
 		"put a finalizer on its object":       ask("patch", "rrpool.io", "routereflectorpools", "", "default"),
 		"create a BGPPeer":                    ask("create", "crd.projectcalico.org", "bgppeers", "", ""),
 		"update the default BGPConfiguration": ask("update", "crd.projectcalico.org", "bgpconfigurations", "", "default"),
-		"read the credentials":                ask("get", "", "secrets", "rrpool-system", "rrpool-ibmcloud"),
+		"read the credentials":                ask("list", "", "secrets", "rrpool-system", ""),
 		"read the cluster's id":               ask("get", "", "configmaps", "kube-system", "cluster-info"),
 		"renew its lease":                     ask("update", "coordination.k8s.io", "leases", "rrpool-system", "rrpool-manager"),
 		"write events about its object":       ask("create", "events.k8s.io", "events", "default", ""),

@@ -70,3 +70,18 @@ func TestNamespaceOfThePod(t *testing.T) {
 	require.Equal(t, "from-file", defaultNamespace("", file))
 	require.Equal(t, "rrpool-system", defaultNamespace("", file+"-missing"))
 }
+
+// An apiserver must prove who it is.
+func TestAKubeconfigThatTrustsAnybodyIsRefused(t *testing.T) {
+	for setting, says := range map[string]string{"insecure-skip-tls-verify: true": "insecure-skip-tls-verify", "insecure-skip-tls-verify: false": ""} {
+		file := filepath.Join(t.TempDir(), "config")
+		require.NoError(t, os.WriteFile(file, []byte("clusters: [{name: c, cluster: {server: 'https://h', "+setting+"}}]\n"+
+			"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"), 0o600))
+		_, err := clusterConfig(file)
+		if says == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, says)
+	}
+}

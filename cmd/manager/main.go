@@ -87,16 +87,17 @@ func serve(ctx context.Context, o options, pace tuning) error {
 }
 
 func clusterConfig(kubeconfig string) (*rest.Config, error) {
+	var config *rest.Config
+	var err error
 	if kubeconfig == "" {
-		config, err := ctrl.GetConfig()
-		if err != nil {
+		if config, err = ctrl.GetConfig(); err != nil {
 			return nil, fmt.Errorf("finding the cluster (see --kubeconfig): %w", err)
 		}
-		return config, nil
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
+	} else if config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return nil, fmt.Errorf("reading kubeconfig %q: %w", kubeconfig, err)
+	}
+	if config.Insecure {
+		return nil, errors.New("the kubeconfig says insecure-skip-tls-verify: anybody could be that apiserver; give certificate-authority instead")
 	}
 	return config, nil
 }

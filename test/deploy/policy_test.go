@@ -135,8 +135,10 @@ func guarded(t *testing.T) (admin, manager dynamic.Interface) {
 	put(t, c.client, nodes, "plain", `{metadata: {labels: {topology.kubernetes.io/zone: a}}}`)
 	put(t, c.client, nodes, "cordoned", `{spec: {unschedulable: true, taints: [{key: a, effect: NoSchedule}]}}`)
 	put(t, c.client, bgpPeers, "uplink", `{spec: {peerIP: 192.0.2.1, asNumber: 64999}}`)
-	for _, w := range []write{writes["a taint"][0], writes["a label that workloads choose nodes by"][0], writes["a BGPPeer of others"][0],
-		writes["a BGPConfiguration with more"][0], writes["the spec"][0]} {
+	for _, w := range []write{
+		writes["a taint"][0], writes["a label that workloads choose nodes by"][0], writes["a BGPPeer of others"][0],
+		writes["a BGPConfiguration with more"][0], writes["the spec"][0],
+	} {
 		require.EventuallyWithT(t, func(collect *assert.CollectT) {
 			require.ErrorContains(collect, w.try(t, manager, metav1.DryRunAll), w.says)
 		}, policyLag, policyLag/100)

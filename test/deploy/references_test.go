@@ -161,3 +161,10 @@ func convert[T any](t *testing.T, o *object) *T {
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out))
 	return out
 }
+
+func unstructuredOf(t *testing.T, o any) *object {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	require.NoError(t, err)
+	return &object{Object: content}
+}
