@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -67,6 +70,7 @@ func TestChaos(t *testing.T) {
 		s.takeBack(ctx)
 	}
 	s.settle(ctx, "back on the mesh")
+	s.compare(ctx)
 	require.NoError(t, s.finish())
 }
 
@@ -84,6 +88,7 @@ func brew(t *testing.T, length time.Duration) *storm {
 	_, built := site.ForTest(t, site.Options{MeshPassword: "s3cret"})
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &storm{cluster: &cluster{Site: built, t: t, ctx: ctx}, seed: seed, length: length, begun: time.Now()}
+	s.before = s.configuration(ctx)
 	s.ledger = newLedger(s.Lab.Checkpoint, func(line string) { t.Log(line) })
 	s.keeper = &keeper{site: built, tell: s.note, away: true}
 	s.witness = s.startWitness(ctx)
@@ -155,6 +160,28 @@ func (s *storm) takeBack(ctx context.Context) {
 		s.wait(ctx, "the mesh", until, content)
 	})
 	s.play(ctx, home, draw(s.seed, back, blowsBack), until)
+}
+
+// compare: the mesh is as it was, with its password, whatever somebody has done to our notes of it. What cannot be known is a password
+// that the notes had, when somebody has removed these and switched the mesh on without it.
+func (s *storm) compare(ctx context.Context) {
+	if s.failed() {
+		return
+	}
+	now := s.configuration(ctx)
+	switch {
+	case s.ledger.fell(notesLost) == 0 && !reflect.DeepEqual(now, s.before):
+		s.complain(fmt.Errorf("the BGPConfiguration is %+v, and was %+v", now, s.before))
+	case s.ledger.fell(meshSwitchedOn) == 0 && !reflect.DeepEqual(now.NodeMeshPassword, s.before.NodeMeshPassword):
+		s.complain(fmt.Errorf("the mesh has the password %+v, and had %+v", now.NodeMeshPassword, s.before.NodeMeshPassword))
+	}
+}
+
+func (s *storm) configuration(ctx context.Context) apiv3.BGPConfigurationSpec {
+	s.t.Helper()
+	c, err := s.Lab.Calico().BGPConfigurations().Get(ctx, "default", options.GetOptions{})
+	require.NoError(s.t, err)
+	return c.Spec
 }
 
 // atRest: the manager has nothing to do, or, in a run that is too short for it, only lets the reflectors prove for five minutes that

@@ -60,7 +60,7 @@ func TestLossIsJudgedByItsCause(t *testing.T) {
 		"by what nobody can prevent, for longer": {share: share{costly, lost("a", 110)}, says: "lost more than they may (1s)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := verdict(probe.Report{}, []share{tc.share, {&segment{}, lost("x", 0)}})
+			err := verdict(probe.Report{}, []share{tc.share, {&segment{}, lost("x", 0)}}, nil)
 			if tc.says == "" {
 				require.NoError(t, err)
 				return

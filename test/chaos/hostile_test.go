@@ -17,6 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// What somebody does that tells what can be as it was in the end.
+const (
+	notesLost      = "somebody removes our notes from the BGPConfiguration"
+	meshSwitchedOn = "somebody switches the mesh on"
+)
+
 // hostile is what a second controller does, or a person who does not know better: to what is ours, and again whenever it is put right.
 var hostile = []*fault{
 	{
@@ -38,19 +44,19 @@ var hostile = []*fault{
 	},
 	{name: "somebody cordons a reflector", on: aReflector, least: 5 * time.Second, most: 30 * time.Second, begin: cordon, end: uncordon},
 	{name: "somebody labels a client as a reflector", on: aClient, most: 6 * time.Second, again: 2 * time.Second, begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":""}}}`)},
-	{name: "somebody switches the mesh on", most: 6 * time.Second, again: 2 * time.Second, begin: meshOn},
+	{name: meshSwitchedOn, most: 6 * time.Second, again: 2 * time.Second, begin: meshOn},
 	{name: "somebody edits rrpool-reflectors", most: 6 * time.Second, again: 2 * time.Second, begin: editPeer("rrpool-reflectors", "has(nothing)")},
 	{name: "somebody deletes rrpool-reflectors", most: 6 * time.Second, again: 2 * time.Second, begin: deletePeer("rrpool-reflectors")},
 	{name: "somebody deletes our CalicoNodeStatuses", most: 6 * time.Second, again: 2 * time.Second, begin: deleteStatuses},
 
-	{name: "somebody removes our notes from the BGPConfiguration", grave: true, begin: removeNotes},
+	{name: notesLost, grave: true, begin: removeNotes},
 	{
 		name: "somebody gives a client a cluster ID", class: cuts, on: aClient, grave: true, least: 2 * time.Second, most: 8 * time.Second,
 		begin: patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":"244.0.0.1"}}}`),
 		end:   patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":null}}}`),
 	},
-	{name: "somebody deletes rrpool-clients", class: costs, bound: 20 * time.Second, grave: true, begin: deletePeer("rrpool-clients")},
-	{name: "somebody edits rrpool-clients", class: costs, bound: 20 * time.Second, grave: true, begin: editPeer("rrpool-clients", "has(nothing)")},
+	{name: "somebody deletes rrpool-clients", class: costs, bound: 10 * time.Second, grave: true, begin: deletePeer("rrpool-clients")},
+	{name: "somebody edits rrpool-clients", class: costs, bound: 10 * time.Second, grave: true, begin: editPeer("rrpool-clients", "has(nothing)")},
 	{name: "two reflectors' hosts reboot together", grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(2), end: powerOnAll},
 	{name: "all reflectors' hosts reboot together", class: costs, bound: 10 * time.Second, grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(100), end: powerOnAll},
 }

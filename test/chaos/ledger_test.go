@@ -65,6 +65,18 @@ func (l *ledger) felt() []*strike {
 	return slices.Clone(l.active)
 }
 
+// fell is how often something happened.
+func (l *ledger) fell(name string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f, n := range l.events {
+		if f.name == name {
+			return n
+		}
+	}
+	return 0
+}
+
 func (l *ledger) open() {
 	s := &segment{phase: fmt.Sprintf("segment %d", len(l.segments)), from: time.Now(), cut: map[string]bool{}}
 	for _, k := range l.active {
@@ -116,7 +128,7 @@ func (l *ledger) shares(report probe.Report) []share {
 func (s share) off() bool { return s.cut[s.pair.From] || s.cut[s.pair.To] }
 
 // verdict: nothing was lost but by those who were cut off, and by what nobody can prevent, within its bound.
-func verdict(report probe.Report, shares []share) error {
+func verdict(report probe.Report, shares []share, stood standstill) error {
 	strict := report
 	strict.Pairs = nil
 	lost := map[*segment][]probe.Pair{}
@@ -128,13 +140,14 @@ func verdict(report probe.Report, shares []share) error {
 				lost[s.segment] = append(lost[s.segment], s.pair)
 			}
 		default:
-			strict.Pairs = append(strict.Pairs, s.pair)
-			if s.pair.LongestRun > 1 {
-				lost[s.segment] = append(lost[s.segment], s.pair)
+			pair := stood.leaveOut(s.pair)
+			strict.Pairs = append(strict.Pairs, pair)
+			if pair.LongestRun > 1 {
+				lost[s.segment] = append(lost[s.segment], pair)
 			}
 		}
 	}
-	errs := []error{strict.ZeroLoss()}
+	errs := []error{strict.ZeroLoss(), stood.tooLong(report.Until.Sub(report.From))}
 	for s, pairs := range lost {
 		worst := slices.MaxFunc(pairs, func(a, b probe.Pair) int { return a.LongestRun - b.LongestRun })
 		errs = append(errs, fmt.Errorf("while %s was felt, %d pairs lost more than they may (%s); the worst: %s", s.felt(), len(pairs), s.bound(), worst))

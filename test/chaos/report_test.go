@@ -22,7 +22,8 @@ func (s *storm) finish() error {
 	s.mu.Lock()
 	trouble := errors.Join(s.trouble...)
 	s.mu.Unlock()
-	loss, broken := verdict(report, shares), s.witness.judge()
+	stood := stands(report)
+	loss, broken := verdict(report, shares, stood), s.witness.judge()
 	var text strings.Builder
 	fmt.Fprintf(&text, "seed %d, %s, %d pairs of pods; again: %s=%d %s=%s make chaos\n\n", s.seed, time.Since(s.begun).Round(time.Second),
 		len(report.Pairs), seedVariable, s.seed, timeVariable, s.length)
@@ -30,6 +31,9 @@ func (s *storm) finish() error {
 	fmt.Fprintln(&text, "Of two causes at a time each is given all that was sent and lost; \"all\" counts it once. In brackets: pairs with a node that was cut off.")
 	fmt.Fprintln(&text)
 	fmt.Fprint(&text, s.witness.summary())
+	total, longest := stood.total()
+	fmt.Fprintf(&text, "the machine stood still %d times, for %s in all and %s at most; %d probes were lost within a second of that, for less than %s\n",
+		len(stood), total.Round(time.Millisecond), longest.Round(time.Millisecond), stood.explained(shares), brief)
 	fmt.Fprintf(&text, "the manager ended by itself %d times\n", s.keeper.endings())
 	for _, v := range []struct {
 		what string

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -35,6 +36,7 @@ type storm struct {
 	seed    uint64
 	length  time.Duration
 	begun   time.Time
+	before  apiv3.BGPConfigurationSpec
 	ledger  *ledger
 	witness *witness
 	keeper  *keeper

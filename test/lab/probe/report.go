@@ -36,6 +36,8 @@ type Pair struct {
 	// LongestSilence is the longest time between two probes. Much more than the interval means that the prober was starved of
 	// CPU and may have missed something.
 	LongestSilence time.Duration
+	// Silences are those that are too long for a report to be evidence.
+	Silences []Silence
 	// Outages in order.
 	Outages []Outage
 	// Unconnected: no probe was ever answered, and Sent and Lost count all of them.
@@ -43,6 +45,12 @@ type Pair struct {
 
 	perPhase map[string]Pair
 }
+
+// Silence is a time in which nothing was sent.
+type Silence struct{ From, Until time.Time }
+
+// Duration is how long nothing was sent.
+func (s Silence) Duration() time.Duration { return s.Until.Sub(s.From) }
 
 // Outage is a run of lost probes.
 type Outage struct {
@@ -83,8 +91,8 @@ func newPair(s sample, epoch time.Time, phases []Phase) Pair {
 		if i > 0 {
 			silence = sent - s.sent[i-1]
 		}
-		part.count(silence)
-		whole.count(silence)
+		part.count(at, silence)
+		whole.count(at, silence)
 		parts[phase] = part
 		if !s.answered[i] {
 			if run.Lost == 0 {
@@ -118,9 +126,12 @@ func phaseFinder(phases []Phase) func(time.Time) string {
 	}
 }
 
-func (p *Pair) count(silence time.Duration) {
+func (p *Pair) count(at time.Time, silence time.Duration) {
 	p.Sent++
 	p.LongestSilence = max(p.LongestSilence, silence)
+	if silence > maxSilence {
+		p.Silences = append(p.Silences, Silence{From: at.Add(-silence), Until: at})
+	}
 }
 
 func (p *Pair) add(o Outage) {
