@@ -17,7 +17,8 @@ func (m *model) forgive(s *state) {
 	if s.excused != 0 {
 		s.excused &^= m.stable(s)
 	}
-	if s.fresh == 0 && s.owed == m.full(s) {
+	m.excuseMislabelled(s)
+	if s.fresh == 0 && s.excused == 0 && s.owed == m.full(s) {
 		return
 	}
 	conf := m.configuration(s)
@@ -30,6 +31,16 @@ func (m *model) forgive(s *state) {
 	for p := range maxPairs {
 		if a, b := ends(p); !s.nodes[a].is(exists|alive|pods) || !s.nodes[b].is(exists|alive|pods) {
 			s.excused &^= 1 << p
+		}
+	}
+}
+
+// excuseMislabelled: as long as a busy node carries a label that a person gave it, changes
+// of our BGPPeers restart its sessions, and so does taking the label away.
+func (m *model) excuseMislabelled(s *state) {
+	for i := range m.size() {
+		if n := &s.nodes[i]; !m.Dedicated && n.is(exists|labelled) && !n.is(marked) {
+			m.excuseNode(s, i)
 		}
 	}
 }
@@ -244,7 +255,7 @@ func (m *model) atRest(s *state) string {
 
 // faulty: something is broken that no manager can put right.
 func (m *model) faulty(s *state) bool {
-	if s.foreign {
+	if s.foreign || !m.Dedicated && s.mesh.saved == 0 && !m.bgp(s).MeshOn() {
 		return true
 	}
 	for i := range m.size() {

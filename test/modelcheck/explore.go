@@ -55,11 +55,11 @@ type violation struct {
 	settles bool
 }
 
-// Explore looks at every state of a scenario, breadth first, up to limit states (0: all),
-// and stops at the first violation.
-func Explore(sc Scenario, limit, workers int) Result {
+// Explore looks at every state of a scenario, breadth first, up to its limit, and stops
+// at the first violation.
+func Explore(sc Scenario, workers int) Result {
 	start := time.Now()
-	x := &explorer{m: newModel(sc), limit: limit, workers: max(workers, 1)}
+	x := &explorer{m: newModel(sc), limit: sc.Limit, workers: max(workers, 1)}
 	r := Result{Scenario: sc.Name, Complete: true}
 	first := x.m.beginning()
 	h := hash(&first)

@@ -1,6 +1,10 @@
 package modelcheck
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
 
 // longest is more steps than any fair run takes.
 const longest = 400
@@ -65,7 +69,10 @@ func (x *explorer) run(s state) string {
 	for range longest {
 		h := hash(&s)
 		if own[h] {
-			return "4: the manager goes round in circles, and writes for ever"
+			if !x.m.onlyAsks(s) {
+				return "4: the manager goes round in circles, and writes for ever"
+			}
+			break
 		}
 		if x.calm.has(h[0], h) {
 			break
@@ -88,4 +95,25 @@ func (x *explorer) run(s state) string {
 	}
 	x.runs.Add(1)
 	return ""
+}
+
+// onlyAsks: in the circle that a run has come to, something is broken that no manager can
+// put right, and all that is written are questions for reports.
+func (m *model) onlyAsks(s state) bool {
+	first := s
+	for range longest {
+		st := m.next(&s)
+		if !m.faulty(&s) || len(st.WaitingFor) == 0 {
+			return false
+		}
+		for _, a := range st.Actions {
+			if _, asks := a.(plan.RefreshStatus); !asks {
+				return false
+			}
+		}
+		if s, _ = m.fair(&s); s == first {
+			return true
+		}
+	}
+	return false
 }

@@ -270,7 +270,7 @@ func (m *model) excuse(s *state, a plan.Action, reason string) {
 			m.excuseNode(s, m.indexOf(a.Node))
 		}
 	case plan.ClearReflector:
-		if immediate || says("as the last one") {
+		if immediate || says("as the last one") || says("start anew") {
 			m.excuseNode(s, m.indexOf(a.Node))
 		}
 	case plan.PutPeer:

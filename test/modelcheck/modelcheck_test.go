@@ -9,7 +9,7 @@ import (
 func TestFirst(t *testing.T) {
 	for _, sc := range Scenarios(false) {
 	if only := os.Getenv("ONLY"); only != "" && !strings.Contains(sc.Name, only) { continue }
-	r := Explore(sc, 20000, 2)
+	sc.Limit = 20000; r := Explore(sc, 2)
 	trace := r.Trace
 	r.Trace = ""
 	t.Logf("%+v", r)

@@ -28,7 +28,7 @@ func (m *model) moves(s *state) []move {
 	out := make([]move, 0, 24)
 	st := m.next(s)
 	for k := range st.Actions {
-		if st.Problem == nil {
+		if st.Problem == nil && !m.Unbroken {
 			out = append(out, move{kind: dies, a: uint8(k)}) //nolint:gosec // G115: a few
 		}
 	}

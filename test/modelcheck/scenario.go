@@ -42,6 +42,10 @@ type Scenario struct {
 	// Stale is how many times in one run a report falls behind, and stays so for as long as
 	// it likes. The others arrive at once.
 	Stale int
+	// Unbroken: the manager dies in no step.
+	Unbroken bool
+	// Limit is how many states are looked at, 0 for all.
+	Limit int
 }
 
 func (m *model) arranged() bool { return m.Kind != "" && m.Kind != v1alpha1.TopologySingle }
@@ -70,7 +74,7 @@ func (m *model) setUp() {
 
 // beginning is the state that a scenario begins in.
 func (m *model) beginning() state {
-	s := state{mesh: m.begin, meshSince: longAgo, shortSince: never, straySince: never, back: m.Back}
+	s := state{mesh: m.begin, meshSince: longAgo, shortSince: never, straySince: never, back: m.Back && m.Was == nil}
 	for i := range s.nodes {
 		s.nodes[i] = node{readyAge: never, roleAge: never, born: never}
 		s.reports[i] = report{updated: never, cleared: never}
@@ -95,7 +99,7 @@ func (m *model) beginning() state {
 		m.desired = was.desired
 		m.steps = memo[key, *step]{}
 		s = m.rest(s)
-		m.desired = now
+		m.desired, s.back = now, m.Back
 		m.steps = memo[key, *step]{}
 	}
 	if m.Settled {

@@ -75,6 +75,60 @@ func Scenarios(full bool) []Scenario {
 		}),
 		busy("existing nodes, on the way, one disturbance", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Budget = 1 }),
 	}
-	_ = full
+	for i := range out {
+		out[i].Limit = 4000
+		if full {
+			out[i].Limit = 100_000
+		}
+	}
+	return out
+}
+
+// Probes are the smallest scenarios that find a missing gate.
+func Probes() []Scenario {
+	hierarchy := dedicated("", 2, 4, func(s *Scenario) {
+		s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyHierarchy, 1, twoZones, 2
+	})
+	multi := dedicated("", 2, 4, func(s *Scenario) {
+		s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyMultiCluster, 2, twoZones, 2
+	})
+	single := dedicated("", 2, 4, func(s *Scenario) { s.Zones, s.PerZone = twoZones, 2 })
+	three, two, five := dedicated("", 2, 3, nil), dedicated("", 2, 2, nil), busy("", 5, 3, v1alpha1.PromotionStaged, nil)
+	out := []Scenario{
+		dedicated("probe: there", 3, 2, func(s *Scenario) { s.Late, s.Slow, s.Stale = true, true, 1 }),
+		dedicated("probe: there, quickly", 3, 1, func(s *Scenario) { s.Slow = true }),
+		dedicated("probe: back", 3, 2, func(s *Scenario) { s.Was, s.Back, s.Late, s.Slow = &two, true, true, true }),
+		dedicated("probe: fewer", 2, 3, func(s *Scenario) { s.Was, s.PerZone, s.Spare = &three, 2, 1 }),
+		dedicated("probe: edits", 2, 3, func(s *Scenario) {
+			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{PeerDeleted, PeerEdited, IDChanged, IDRemoved, RoleRemoved, StrayLabel}
+		}),
+		dedicated("probe: in the way", 2, 2, func(s *Scenario) { s.Budget, s.Disturbances = 1, []Disturbance{ForeignPeer, ProblemReported, ProviderSilent} }),
+		dedicated("probe: in the way, fewer", 2, 3, func(s *Scenario) {
+			s.Was, s.PerZone, s.Spare, s.Budget, s.Disturbances = &three, 2, 1, 1, []Disturbance{ForeignPeer, ProblemReported, ProviderSilent}
+		}),
+		dedicated("probe: too small a pool", 2, 1, func(s *Scenario) {
+			s.PerZone, s.Spare, s.Budget, s.Disturbances = 2, 2, 1, []Disturbance{ProviderSilent}
+		}),
+		dedicated("probe: failures", 2, 3, func(s *Scenario) { s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{NodeFails, NodeDeleted, MeshOn} }),
+		dedicated("probe: two failures", 2, 3, func(s *Scenario) { s.Settled, s.Budget, s.Disturbances = true, 2, []Disturbance{NodeFails} }),
+		dedicated("probe: timer", 2, 2, func(s *Scenario) { s.Timer = true }),
+		busy("probe: existing nodes, there", 4, 2, v1alpha1.PromotionStaged, nil),
+		busy("probe: existing nodes, 3 of 5", 5, 3, v1alpha1.PromotionStaged, nil),
+		busy("probe: existing nodes, back", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Was, s.Back = &five, true }),
+		busy("probe: existing nodes, a cordon", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{Cordoned} }),
+		busy("probe: existing nodes, edits", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) {
+			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{IDChanged, IDRemoved, RoleRemoved, LabelRemoved, PeerDeleted, MeshOn}
+		}),
+		with(hierarchy, func(s *Scenario) { s.Name, s.Was = "probe: single to hierarchy", &single }),
+		with(single, func(s *Scenario) { s.Name, s.Was = "probe: hierarchy to single", &hierarchy }),
+		with(single, func(s *Scenario) { s.Name, s.Was = "probe: multi to single", &multi }),
+		with(multi, func(s *Scenario) { s.Name, s.Was = "probe: single to multi", &single }),
+		with(hierarchy, func(s *Scenario) {
+			s.Name, s.Settled, s.Budget, s.Disturbances = "probe: hierarchy, edits", true, 1, []Disturbance{PeerEdited, IDChanged, LabelRemoved}
+		}),
+	}
+	for i := range out {
+		out[i].Unbroken, out[i].Limit = true, 6000
+	}
 	return out
 }

@@ -105,7 +105,7 @@ func (v *view) meshBefore() (plan.Mesh, bool) {
 // name, so that each one's own routes are checked on the other. Where reports of
 // routes would be too large it looks at their sessions only.
 func (v *view) sampleGate(g *gate) []plan.Watch {
-	if v.d.Timer || len(v.clients) < 2 {
+	if v.d.Timer || len(v.clients) == 0 || len(v.clients)+len(v.unready) < 2 {
 		return nil
 	}
 	prefixes := 0
@@ -124,7 +124,10 @@ func (v *view) sampleGate(g *gate) []plan.Watch {
 // samples are the first and the last client, and where they have different reflectors
 // one of each group.
 func (v *view) samples() []plan.Node {
-	out := []plan.Node{v.clients[0], v.clients[len(v.clients)-1]}
+	out := []plan.Node{v.clients[0]}
+	if last := v.clients[len(v.clients)-1]; !named(out, last) {
+		out = append(out, last)
+	}
 	if !v.arranged() {
 		return out
 	}

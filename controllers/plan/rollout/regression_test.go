@@ -255,3 +255,27 @@ func TestAWaitForARouteIsOneWait(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{"AwaitRoutes": true}, names)
 }
+
+// A single Ready client tells nothing of the pairs among clients, but it does of a node
+// whose kubelet alone is down.
+func TestTheMeshStaysForTheOnlyOtherNodeThatIsNotReady(t *testing.T) {
+	w := newWorld(1, 2, 3)
+	require.Empty(t, w.settle())
+	on := true
+	w.bgp.Mesh.Enabled = &on
+	w.changed()
+	c := w.nodes["client-02"]
+	w.cut = map[[2]int]bool{}
+	for _, r := range w.reflectors() {
+		w.cut[between(c, r)] = true
+	}
+	for i := range 600 {
+		if i == 60 { // the mesh is up
+			c.Ready, c.ReadyChanged, w.nextLook = false, w.now, w.now
+		}
+		w.tick()
+		w.manage(-1)
+	}
+	require.True(t, w.bgp.MeshOn(), w.story())
+	require.True(t, w.reaches(c, w.nodes["client-01"]))
+}
