@@ -187,13 +187,21 @@ func (s *storm) configuration(ctx context.Context) apiv3.BGPConfigurationSpec {
 // atRest: the manager has nothing to do, or, in a run that is too short for it, only lets the reflectors prove for five minutes that
 // they stay up before it switches the mesh off again.
 func (s *storm) atRest(o *v1alpha1.RouteReflectorPool) bool {
-	waiting := o.Status.Step.WaitingFor
-	proving := s.length < netNeeds && o.Status.Step.Name == "AwaitSessions" && len(waiting) > 0 &&
-		!slices.ContainsFunc(waiting, func(w string) bool { return !strings.HasSuffix(w, "to stay up for 5m0s") })
-	if proving {
+	waiting := proving(o)
+	if s.length < netNeeds && len(waiting) > 0 {
 		s.note("the mesh stays on: the manager waits for %s", strings.Join(waiting, ", "))
+		return true
 	}
-	return proving || content(o)
+	return content(o)
+}
+
+// proving is what the manager waits for when it is nothing but reflectors to stay up.
+func proving(o *v1alpha1.RouteReflectorPool) []string {
+	waiting := o.Status.Step.WaitingFor
+	if o.Status.Step.Name != "AwaitSessions" || slices.ContainsFunc(waiting, func(w string) bool { return !strings.HasSuffix(w, "to stay up for 5m0s") }) {
+		return nil
+	}
+	return waiting
 }
 
 // content: the manager has nothing to do.

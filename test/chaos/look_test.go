@@ -20,8 +20,8 @@ type sight struct {
 	names   map[netip.Addr]string
 	// sessions by node; none where BIRD does not answer.
 	sessions map[string][]lab.Session
-	// reach: two workers whose kernels have no route to each other.
-	apart string
+	// apart are two workers of which the first's kernel has no route to the second.
+	apart [][2]string
 }
 
 func (s *storm) look(ctx context.Context) (*sight, error) {
@@ -36,7 +36,7 @@ func (s *storm) look(ctx context.Context) (*sight, error) {
 	for _, a := range s.Workers {
 		for _, b := range s.Workers {
 			if reaches, err := s.Lab.Reaches(a, b); a != b && (err != nil || !reaches) {
-				now.apart = fmt.Sprintf("%s has no route to %s", a, b)
+				now.apart = append(now.apart, [2]string{a, b})
 			}
 		}
 	}
@@ -60,8 +60,10 @@ func (s *storm) gone(node string) bool { return !slices.Contains(s.Lab.Nodes(), 
 
 // sound: all is well but for those that are hit.
 func (v *sight) sound(hit map[string]bool, reflectors int) error {
-	if v.apart != "" && len(hit) == 0 {
-		return fmt.Errorf("%s", v.apart)
+	for _, pair := range v.apart {
+		if !hit[pair[0]] && !hit[pair[1]] {
+			return fmt.Errorf("%s has no route to %s", pair[0], pair[1])
+		}
 	}
 	whole := 0
 	for _, n := range v.nodes {

@@ -94,6 +94,10 @@ func (s *storm) play(ctx, stop context.Context, script []blow, until time.Time) 
 // netNeeds is the time that a run must go on when the mesh has taken over: it stays for five minutes.
 const netNeeds = 7 * time.Minute
 
+// errLull: the mesh carries everyone until the reflectors have proven that they stay up. Hit again they would never, and nothing could be
+// learnt about them; other blows go on falling.
+var errLull = errors.New("a lull")
+
 // room waits until a blow may fall, and chooses whom it befalls.
 func (s *storm) room(ctx context.Context, b blow) (string, bool) {
 	limit := time.Now().Add(patience)
@@ -105,6 +109,9 @@ func (s *storm) room(ctx context.Context, b blow) (string, bool) {
 				return "", true
 			}
 			return candidates[b.pick%uint64(len(candidates))], true
+		}
+		if errors.Is(last, errLull) {
+			return "", false
 		}
 		pause(ctx, glance)
 	}
@@ -153,6 +160,9 @@ func (s *storm) seenSound(ctx context.Context) error {
 	o, err := s.Pool(ctx)
 	if err != nil {
 		return err
+	}
+	if len(proving(o)) > 0 && time.Until(s.begun.Add(s.length)) > netNeeds {
+		return errLull
 	}
 	if !meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReflectorsEstablished) {
 		return fmt.Errorf("the manager sees: %s", site.Describe(o))
@@ -225,7 +235,9 @@ func (s *storm) healed(ctx context.Context, k *strike) error {
 		if err == nil {
 			hit := map[string]bool{}
 			for _, other := range s.ledger.felt() {
-				hit[other.node] = other != k && other.node != ""
+				if other != k {
+					hit[other.node] = true
+				}
 			}
 			err = now.sound(hit, s.wanted())
 		}

@@ -124,6 +124,15 @@ func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {
 	_, err = client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
 	require.NoError(t, err)
 
+	require.NoError(t, plane.PauseEtcd())
+	soon, cancelSoon := context.WithTimeout(ctx, time.Second)
+	defer cancelSoon()
+	_, err = client.CoreV1().Namespaces().Create(soon, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
+	require.Error(t, err, "etcd still answers")
+	require.NoError(t, plane.ResumeEtcd())
+	_, err = client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
+	require.NoError(t, err)
+
 	_, err = plane.Writes("", time.Time{})
 	require.ErrorContains(t, err, "Options.Audit", "no audit log must not read as no writes")
 	dir := plane.Dir()

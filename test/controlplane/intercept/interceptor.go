@@ -46,6 +46,13 @@ func (i *Interceptor) Rules(rules ...Rule) {
 	i.rules = rules
 }
 
+// Swap changes what rules look at, between two requests.
+func (i *Interceptor) Swap(change func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	change()
+}
+
 // Observe has fn called for every write that the far side has answered, before its
 // answer goes on.
 func (i *Interceptor) Observe(fn func(Request)) {
