@@ -43,6 +43,7 @@ func TestTheManagersOwnRoleIsEnough(t *testing.T) {
 	b.user, b.groups = "manager", nil
 	grantManagerRole(b, b.user)
 	b.Adapter = b.adapter()
+	b.nodes = b.kube // the manager's cache, which lists and watches
 	b.run()
 	b.await("the node", func(c plan.Cluster) bool { return len(c.Nodes) == 1 })
 	_, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Period: time.Second}})
