@@ -80,7 +80,7 @@ func (e eager) Observe(ctx context.Context) (out cloud.Pool, err error) {
 			break
 		}
 	}
-	return out, err //nolint:wrapcheck // passed on
+	return out, err
 }
 
 // TestAManagerThatDoesNotRideItOutIsFoundOut is what the trial above is worth.

@@ -1,0 +1,209 @@
+package pool_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+const nextKey = "the next/key=2 & more"
+
+// deprivation is a way to lose access to the cloud.
+type deprivation struct {
+	take func(*overcast)
+	// reason and remedy are what has to be said about it, logins how often an hour IAM
+	// may be asked meanwhile.
+	reason, remedy string
+	logins         int
+	// back: what was taken can be given back without touching the Secret. later: it is
+	// felt when the token ends.
+	back, later bool
+}
+
+func store(text string) func(*overcast) {
+	return func(o *overcast) { require.NoError(o, o.client.Update(o.Context(), secret(text))) }
+}
+
+var deprivations = map[string]deprivation{
+	"the key is revoked, its tokens live on": {
+		func(o *overcast) { o.server.SetAPIKeys("none of ours") },
+		"CloudUnauthorized", "the API key must be valid", 13, true, true,
+	},
+	"the key is revoked, and its tokens": {func(o *overcast) {
+		o.server.SetAPIKeys("none of ours")
+		o.server.ExpireTokens()
+	}, "CloudUnauthorized", "the API key must be valid", 13, true, false},
+	"IAM shows the key in its refusal": {func(o *overcast) {
+		o.server.SetAPIKeys("none of ours")
+		o.server.ExpireTokens()
+		o.server.Inject(iksserver.Fault{Path: "^/identity/", Status: http.StatusBadRequest, Body: fmt.Sprintf(
+			`{"errorCode":"BXNIM0415E","errorMessage":%q}`, "no key "+apiKey+" apikey="+url.QueryEscape(apiKey),
+		)})
+	}, "CloudUnauthorized", "the API key must be valid", 13, true, false},
+	"the Secret is deleted": {
+		func(o *overcast) { require.NoError(o, o.client.Delete(o.Context(), secret(""))) },
+		"CredentialsMissing", "kubectl --namespace rrpool-system create secret", 0, false, false,
+	},
+	"the Secret is emptied":           {store(""), "CredentialsMissing", `has no value in its key "apikey"`, 0, false, false},
+	"the Secret holds spaces":         {store("  \t"), "CredentialsMissing", `has no value in its key "apikey"`, 0, false, false},
+	"the Secret holds an empty line":  {store("\r\n"), "CredentialsMissing", `has no value in its key "apikey"`, 0, false, false},
+	"the Secret holds something else": {store("PASTE KEY HERE\n"), "CloudUnauthorized", "the API key must be valid", 13, false, false},
+}
+
+// deprived takes the access away for some hours and says what went wrong meanwhile: it
+// was not said, or the key was, IAM was not left alone, or something was changed.
+func (o *overcast) deprived(d deprivation, hours int) (complaints []string) {
+	o.Helper()
+	complain := func(ok bool, format string, args ...any) {
+		if !ok {
+			complaints = append(complaints, fmt.Sprintf(format, args...))
+		}
+	}
+	applied := slices.Clone(o.applied)
+	d.take(o)
+	o.pass(time.Hour) // which is how long a token lives
+	asked, writes := len(o.server.Requests()), o.writes
+	complain(o.is("ProviderReady False "+d.reason), "conditions: %v", o.object().Status.Conditions)
+	message := o.condition(v1alpha1.ConditionProviderReady).Message
+	complain(strings.Contains(message, d.remedy), "no remedy: %s", message)
+	o.pass(time.Duration(hours) * time.Hour)
+	logins, others := o.count(asked)
+	complain(logins <= d.logins*hours, "%d logins in %d hours", logins, hours)
+	complain(others <= logins, "%d requests without access", others)
+	complain(writes == o.writes, "it was said %d times more", o.writes-writes)
+	complain(slices.Equal(applied, o.applied), "the data plane was changed: %v", o.applied[len(applied):])
+	return append(complaints, o.leaks()...)
+}
+
+// leaks are the credentials that anybody can read.
+func (o *overcast) leaks() (found []string) {
+	told := o.told()
+	for _, key := range []string{apiKey, nextKey, url.QueryEscape(apiKey), url.QueryEscape(nextKey), url.PathEscape(nextKey), "-secret"} {
+		if strings.Contains(told, key) {
+			found = append(found, "it shows "+key)
+		}
+	}
+	return found
+}
+
+// regain gives access back with another key, or the same.
+func (o *overcast) regain(key string) {
+	o.server.ClearFaults()
+	o.server.SetAPIKeys(key)
+	if key == apiKey {
+		return
+	}
+	if o.client.Update(o.Context(), secret(key+"\n")) != nil {
+		require.NoError(o, o.client.Create(o.Context(), secret(key+"\n")))
+	}
+	o.pushed <- struct{}{} // the Secret is watched
+}
+
+// TestAccessLostAndRegained: without access to the cloud a migrated cluster stays as it
+// is, and one that migrates waits. A new key is taken up at once, an old one that is
+// good again within minutes, both without a restart; no key is ever shown.
+func TestAccessLostAndRegained(t *testing.T) {
+	for name, d := range deprivations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOvercast(t)
+				if !d.later {
+					require.True(t, o.until(time.Hour, o.at("EnsurePool")))
+					require.Empty(t, o.deprived(d, 1), "while the pool is ordered")
+					o.regain(nextKey)
+					o.pass(time.Minute)
+					require.False(t, o.is("ProviderReady False "+d.reason), "%v", o.object().Status.Conditions)
+				}
+				o.migrate()
+				o.regain(apiKey)
+				store(apiKey)(o)
+				o.pass(time.Minute)
+				require.Empty(t, o.deprived(d, 2), "at rest")
+				o.expect("Ready True Steady")
+				key, within := nextKey, time.Minute
+				if d.back {
+					key, within = apiKey, 6*time.Minute
+				}
+				o.regain(key)
+				o.pass(within)
+				o.expect("Ready True Steady", "ProviderReady True PoolReady", "Degraded False AsExpected")
+				require.Empty(t, o.lost)
+				require.Empty(t, o.leaks())
+				require.Len(t, o.server.Pools(clusterID), 2)
+				require.Empty(t, o.server.Untainted("route-reflectors"))
+			})
+		})
+	}
+}
+
+// TestAKeyIsRotated: with both keys valid for a moment nothing is noticed at all, and a
+// key that is stored anew with a line break is no new one.
+func TestAKeyIsRotated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOvercast(t)
+		o.migrate()
+		o.pass(10 * time.Minute)
+		writes, said, asked := o.writes, len(o.said), len(o.server.Requests())
+		store(apiKey + "\n")(o)
+		o.pass(5 * time.Minute)
+		logins, _ := o.count(asked)
+		require.Zero(t, logins, "the same key")
+		o.server.SetAPIKeys(apiKey, nextKey)
+		store(nextKey)(o)
+		o.pass(2 * time.Minute)
+		o.server.SetAPIKeys(nextKey)
+		o.server.ExpireTokens()
+		o.pass(40 * time.Minute)
+		logins, _ = o.count(asked)
+		require.LessOrEqual(t, logins, 2)
+		require.Equal(t, writes, o.writes)
+		require.Len(t, o.said, said)
+		o.expect("Ready True Steady", "ProviderReady True PoolReady")
+		require.Empty(t, o.leaks())
+	})
+}
+
+// talkative is a provider that tells a key that is not, or no longer, the present one.
+type talkative struct{ cloud.Provider }
+
+func (p talkative) Observe(ctx context.Context) (cloud.Pool, error) {
+	out, err := p.Provider.Observe(ctx)
+	if err != nil {
+		err = &cloud.Error{Kind: cloud.KindOf(err), Op: "logging in with " + nextKey}
+	}
+	return out, err
+}
+
+// TestAManagerThatIsNotDiscreetIsFoundOut is what the trials above are worth.
+func TestAManagerThatIsNotDiscreetIsFoundOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		provider func(cloud.Provider) cloud.Provider
+		want     string
+	}{
+		"it tells a key":       {func(p cloud.Provider) cloud.Provider { return talkative{p} }, "it shows " + nextKey},
+		"it logs in too often": {func(p cloud.Provider) cloud.Provider { return eager{p} }, "logins in 1 hours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOvercast(t)
+				o.provider = c.provider
+				o.migrate()
+				require.Contains(t, strings.Join(o.deprived(deprivations["the key is revoked, and its tokens"], 1), "\n"), c.want)
+			})
+		})
+	}
+}
