@@ -92,13 +92,11 @@ func (c *Config) complete() error {
 	if err := errors.Join(checkID("cluster", c.ClusterID), checkPoolName(c.PoolName)); err != nil {
 		return err
 	}
-	if c.Flavor != "" {
-		if err := checkID("flavor", c.Flavor); err != nil {
-			return err
+	for _, given := range []struct{ what, id string }{{"flavor", c.Flavor}, {"region", c.Region}, {"resource group", c.ResourceGroup}} {
+		if given.id == "" {
+			continue
 		}
-	}
-	if c.Region != "" {
-		if err := checkID("region", c.Region); err != nil {
+		if err := checkID(given.what, given.id); err != nil {
 			return err
 		}
 	}
@@ -168,7 +166,9 @@ func thisMachine(host string) bool {
 }
 
 // plainPath: the path means what it says.
-func plainPath(u *url.URL) bool { return u.RawPath == "" && (u.Path == "" || path.Clean(u.Path) == u.Path) }
+func plainPath(u *url.URL) bool {
+	return u.RawPath == "" && (u.Path == "" || path.Clean(u.Path) == u.Path)
+}
 
 func newTransport() http.RoundTripper {
 	return &http.Transport{

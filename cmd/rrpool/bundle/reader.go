@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,12 +104,33 @@ func (r *reader) reach(ctx context.Context) error {
 // add puts a file into the archive. Everything passes here, and here known secrets and
 // what looks like one are taken out, whatever was done before.
 func (r *reader) add(name, what, content string) {
-	content = r.redact.anywhere(content)
+	content, name = r.redact.anywhere(content), r.unique(local(name))
 	if len(content) > r.limit {
 		content = content[:r.limit]
 		r.cut = append(r.cut, fmt.Sprintf("%s: cut after %d bytes", name, r.limit))
 	}
 	r.entries = append(r.entries, entry{name: name, what: what, content: []byte(content)})
+}
+
+// local is a name that unpacks into the archive's folder, on any system: names of pods are
+// in it.
+func local(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./", c) {
+			return c
+		}
+		return '_'
+	}, name)
+	return strings.TrimPrefix(path.Clean("/"+strings.ReplaceAll(name, "..", "_")), "/")
+}
+
+// unique is the name, with a number where another file has it already.
+func (r *reader) unique(name string) string {
+	out := name
+	for n := 2; slices.ContainsFunc(r.entries, func(e entry) bool { return e.name == out }); n++ {
+		out = fmt.Sprintf("%s.%d", name, n)
+	}
+	return out
 }
 
 // miss notes what could not be read.

@@ -83,7 +83,7 @@ func (n note) commands(out *strings.Builder, indent string) {
 func comment(out *strings.Builder, indent, text string, width int) {
 	prefix := indent + "# "
 	// What somebody has written into a variable must not end the comment.
-	text = strings.Join(strings.Fields(text), " ")
+	text = terminal.Visible(strings.Join(strings.Fields(text), " "))
 	folded := terminal.Streams{Width: width - len(prefix)}.Fold(text, "")
 	for line := range strings.SplitSeq(folded, "\n") {
 		out.WriteString(prefix + strings.TrimSpace(line) + "\n")
