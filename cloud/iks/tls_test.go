@@ -2,8 +2,11 @@ package iks_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"sync/atomic"
 	"testing"
 
@@ -68,3 +71,29 @@ func TestAKeyGoesOutEncryptedOnly(t *testing.T) {
 	}
 }
 
+// proxied is set in the child of the test below.
+const proxied = "RRPOOL_TEST_PROXIED"
+
+// The proxy of the environment is used for IBM Cloud, and sees a name and no more. Go reads
+// those variables once in a process, so this takes another one.
+func TestTheProxyOfTheEnvironmentIsATunnel(t *testing.T) {
+	if os.Getenv(proxied) != "" {
+		p, err := iks.New(iks.Config{ClusterID: "c", PoolName: "rr", APIKey: iks.StaticKey("hush")})
+		require.NoError(t, err)
+		_, err = p.Observe(context.Background())
+		require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+		return
+	}
+	var asked, headers string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, headers = r.Method+" "+r.RequestURI, fmt.Sprint(r.Header)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTheProxyOfTheEnvironmentIsATunnel$")
+	child.Env = append(os.Environ(), proxied+"=1", "HTTPS_PROXY="+proxy.URL, "NO_PROXY=")
+	out, err := child.CombinedOutput()
+	proxy.Close()
+	require.NoError(t, err, string(out))
+	require.Equal(t, "CONNECT iam.cloud.ibm.com:443", asked)
+	require.NotContains(t, headers, "hush")
+}

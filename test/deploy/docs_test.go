@@ -174,7 +174,7 @@ var (
 )
 
 func TestWhatAPageNamesInTheRepositoryExists(t *testing.T) {
-	for _, name := range append([]string{"README.md"}, pages...) {
+	for _, name := range append([]string{"README.md", "docs/security.md"}, pages...) {
 		require.Empty(t, missing(name, page(t, name)), name)
 	}
 	require.Equal(t, []string{"conditionz.md", "config/overlays/kinds"},
