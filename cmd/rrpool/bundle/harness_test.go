@@ -206,9 +206,9 @@ func world() *api {
 	}, "\n") + "\n"
 	return &api{
 		texts: map[string]string{
-			"/version?":                                                 `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`,
-			inSystem + "pods/rrpool-manager-a/log?":                     log,
-			inSystem + "pods/rrpool-manager-a/log?true":                 "panic: before the restart, with " + ibmAPIKey + "\n",
+			"/version?":                                 `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`,
+			inSystem + "pods/rrpool-manager-a/log?":     log,
+			inSystem + "pods/rrpool-manager-a/log?true": "panic: before the restart, with " + ibmAPIKey + "\n",
 		},
 		lists: map[string][]string{
 			"/apis/rrpool.io/v1alpha1/routereflectorpools": {`{metadata: {name: default}, spec: {mode: RouteReflector, sizing: {min: 3, max: 10, minPerZone: 1}, topology: {zoneLabel: zone}, bgp: {nodeLabel: x, passwordSecretRef: {name: bgp, key: password}}}}`},
