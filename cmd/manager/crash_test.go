@@ -33,18 +33,22 @@ func skipLong(t *testing.T) {
 // get somewhere, and shorter than any phase.
 const stride = 14
 
-// A manager dies again and again in the middle of a cluster's life: killed, right before
-// a write or right after one whose answer it never sees. Its successors finish.
-func TestKilledInTheMiddleOfALife(t *testing.T) {
+// A manager dies again and again in the middle of a cluster's life, leadership changes in
+// the middle of another, and the apiserver refuses in a third.
+func TestTroubleInTheMiddleOfALife(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a kube-apiserver and waits for settle times")
 	}
 	t.Parallel()
 	a := newArena(t, v1alpha1.ProviderIKS)
-	a.dieFrom(5)
+	a.run("killed", func() { a.dieFrom(5) })
+	a.run("leaders replaced", func() { a.replaceLeaders(coups, 21, 28) })
+	a.run("refused", a.refuse)
+	a.run("wrong, and caught", a.requireWatchful)
 }
 
-// The same at every single write there is, both ways, on both kinds of providers.
+// A manager dies at every single write there is, right before it and right after it,
+// when its answer is lost; on both kinds of providers. Its successors finish.
 func TestKilledAtEveryWrite(t *testing.T) {
 	skipLong(t)
 	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
@@ -110,25 +114,33 @@ func (a *arena) requireAsGolden(l life) {
 		}
 		want, err := os.ReadFile(path)
 		require.NoError(a, err)
-		requireSameLines(a, string(want), p.end, "phase %q", p.name)
+		requireSameLines(a, string(want), p.end, "phase "+p.name)
 	}
 }
 
 // requireSameLines shows no more than the lines that differ.
-func requireSameLines(a *arena, want, got, format string, args ...any) {
+func requireSameLines(a *arena, want, got, what string) {
 	a.Helper()
-	wants, gots := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for _, line := range wants {
+	for _, line := range differing(want, got) {
+		a.Errorf("%s: %s", what, line)
+	}
+	require.False(a, a.Failed())
+}
+
+// differing are the lines that one of two texts has and the other has not, in any order.
+func differing(want, got string) (out []string) {
+	gots := strings.Split(got, "\n")
+	for _, line := range strings.Split(want, "\n") {
 		if i := slices.Index(gots, line); i >= 0 {
 			gots = slices.Delete(gots, i, i+1)
 		} else {
-			a.Errorf(format+": missing: %s", append(args, line)...)
+			out = append(out, "missing: "+line)
 		}
 	}
 	for _, line := range gots {
-		a.Errorf(format+": unexpected: %s", append(args, line)...)
+		out = append(out, "unexpected: "+line)
 	}
-	require.False(a, a.Failed())
+	return out
 }
 
 // serial is what the cloud counts up.

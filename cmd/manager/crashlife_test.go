@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a phase of a life may really take.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // life is what has come of one.
 type life struct {

@@ -76,7 +76,7 @@ func (m *mortal) kill() {
 // newArena has a cluster of six nodes, on IBM Cloud or elsewhere.
 func newArena(t *testing.T, kind v1alpha1.ProviderType) *arena {
 	t.Helper()
-	a := &arena{T: t, kind: kind, clock: hurry{epoch: time.Now(), speed: speed}, between: intercept.New(), args: []string{"--leader-elect=false"}}
+	a := &arena{T: t, kind: kind, clock: hurry{epoch: time.Now(), speed: speed}, between: intercept.New()}
 	if kind == v1alpha1.ProviderIKS {
 		a.plane = auditedPlane(t)
 		a.admin = adminOf(t, a.plane)
@@ -119,6 +119,7 @@ func (a *arena) begin() {
 	a.Helper()
 	a.between.Rules()
 	a.between.Forget()
+	a.args, a.clock.lease, a.onWrite = []string{"--leader-elect=false"}, 0, nil
 	if a.kind == v1alpha1.ProviderIKS {
 		a.cloud = cloudFor(a.T, watched{a.admin, a})
 		return

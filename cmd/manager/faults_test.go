@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
@@ -19,6 +19,10 @@ import (
 
 // seedVariable chooses another weather.
 const seedVariable = "RRPOOL_SEED"
+
+// hot is more requests in a real second, which is ten for the manager, than it has reason
+// for: about two a second by its clock when it works, and hundreds when it spins.
+const hot = 12 * speed
 
 // weather is a seeded schedule of faults.
 type weather struct {
@@ -30,7 +34,7 @@ func newWeather(seed uint64) *weather {
 	return &weather{random: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}} //nolint:gosec // G404: for a test, repeatable
 }
 
-// rule spoils about every fifth request.
+// rule spoils about every tenth request.
 func (w *weather) rule(r intercept.Request) intercept.Verdict {
 	v := w.draw(r)
 	switch {
@@ -43,7 +47,7 @@ func (w *weather) rule(r intercept.Request) intercept.Verdict {
 }
 
 func (w *weather) draw(r intercept.Request) intercept.Verdict {
-	dice := w.random.IntN(100)
+	dice := w.random.IntN(220)
 	switch {
 	case r.Lease(), r.Verb == "watch":
 		return intercept.Verdict{}
@@ -83,7 +87,7 @@ func (a *arena) stormy(seed uint64) {
 	last, dropped := time.Now(), 0
 	l := a.live(func() {
 		a.succeed()
-		if time.Since(last) > 1500*time.Millisecond {
+		if time.Since(last) > 3*time.Second {
 			last = time.Now()
 			dropped += a.managers[len(a.managers)-1].line.DropWatches(dropped%2 == 0)
 		}
@@ -95,7 +99,7 @@ func (a *arena) stormy(seed uint64) {
 	a.requireAsGolden(l)
 	a.requireNoRepetition(l, dropped)
 	require.LessOrEqual(a, len(l.work), 4*reports[a.kind], "writes, and attempts to write")
-	require.LessOrEqual(a, busiest(all), 12*speed, "requests in a second, which is %d s for the manager", speed)
+	require.LessOrEqual(a, busiest(all), hot)
 }
 
 // busiest is the greatest number of requests in any second.
@@ -111,94 +115,84 @@ func busiest(all []intercept.Request) int {
 }
 
 // Conflicts, refusals, lost answers, slow answers and dropped watches, all through a life.
-func TestALifeInBadWeather(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a kube-apiserver and waits for settle times")
-	}
-	t.Parallel()
-	a := newArena(t, v1alpha1.ProviderIKS)
-	a.stormy(1)
-}
-
-// The same in many kinds of bad weather, with both kinds of providers.
 func TestLivesInBadWeather(t *testing.T) {
 	skipLong(t)
 	from, _ := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
 	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
 		t.Run(string(kind), func(t *testing.T) {
 			a := newArena(t, kind)
-			for seed := from + 2; seed < from+7; seed++ {
+			for seed := from + 1; seed < from+4; seed++ {
 				a.run(fmt.Sprintf("seed %d", seed), func() { a.stormy(seed) })
 			}
 		})
 	}
 }
 
-// What lasts is said while it lasts, and is over when it is over.
-func TestWhatTheApiserverRefusesIsSaid(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a kube-apiserver")
-	}
-	t.Parallel()
-	a := newArena(t, v1alpha1.ProviderIKS)
-	for _, tc := range []struct {
-		name    string
-		refused func(intercept.Request) bool
-		code    int
-		stale   bool
-		status  string
-		says    []string
-	}{
-		{
-			name: "nodes cannot be written", code: http.StatusInternalServerError,
-			refused: func(r intercept.Request) bool { return r.Kind() == "patch nodes" },
-			status:  "True", says: []string{"10.241.0.3", "injected 500"},
-		},
-		{
-			name: "Calico's objects cannot be listed", code: http.StatusServiceUnavailable, stale: true,
-			refused: func(r intercept.Request) bool { return r.Resource == "bgppeers" && !r.Write() },
-			status:  "Unknown", says: []string{"BGPPeer", "injected 503"},
-		},
-		{
-			name: "somebody is always faster", code: http.StatusConflict,
-			refused: func(r intercept.Request) bool { return r.Kind() == "patch nodes" },
-			status:  "True", says: []string{"10.241.0.3", "injected 409"},
-		},
-	} {
-		a.run(tc.name, func() {
-			a.begin()
-			a.between.Rules(func(r intercept.Request) intercept.Verdict {
-				if tc.refused(r) {
-					return intercept.Verdict{Answer: tc.code}
-				}
-				return intercept.Verdict{}
-			})
-			m := a.rise()
+// lasting is what an apiserver refuses for long.
+type lasting struct {
+	name    string
+	refused func(intercept.Request) bool
+	code    int
+	// stale: watches that are open end as well.
+	stale bool
+	// degraded is the condition's status, and words that its message has.
+	degraded metav1.ConditionStatus
+	says     []string
+}
+
+// refused in turn, in one life: each keeps it from what the next one needs.
+var refused = []lasting{
+	{
+		name: "somebody is always faster", code: http.StatusConflict,
+		refused:  func(r intercept.Request) bool { return r.Kind() == "patch nodes" },
+		degraded: metav1.ConditionTrue, says: []string{"10.241.0.3", "injected 409"},
+	},
+	{
+		name: "Calico's objects cannot be listed", code: http.StatusServiceUnavailable, stale: true,
+		refused:  func(r intercept.Request) bool { return r.Resource == "bgppeers" && !r.Write() },
+		degraded: metav1.ConditionUnknown, says: []string{"BGPPeer", "injected 503"},
+	},
+	{
+		name: "the mesh cannot be switched", code: http.StatusInternalServerError,
+		refused:  func(r intercept.Request) bool { return r.Kind() == "create bgpconfigurations" },
+		degraded: metav1.ConditionTrue, says: []string{"BGPConfiguration", "injected 500"},
+	},
+}
+
+// refuse: what lasts is said while it lasts, tried again in moderation, and over when it
+// is over.
+func (a *arena) refuse() {
+	a.Helper()
+	a.begin()
+	var now *lasting
+	a.between.Rules(func(r intercept.Request) intercept.Verdict {
+		if now == nil || !now.refused(r) {
+			return intercept.Verdict{}
+		}
+		return intercept.Verdict{Answer: now.code}
+	})
+	m := a.rise()
+	for i := range refused {
+		a.between.Swap(func() { now = &refused[i] })
+		if i == 0 {
 			require.NoError(a, a.admin.Create(a.Context(), a.newObject()))
-			if tc.stale {
-				m.line.DropWatches(true)
-			}
-			told := func(o *v1alpha1.RouteReflectorPool) string {
-				degraded := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionDegraded)
-				if degraded == nil {
-					return ""
-				}
-				return string(degraded.Status) + " " + degraded.Message
-			}
-			a.until("it is said", func() {}, func(o *v1alpha1.RouteReflectorPool) bool {
-				text := told(o)
-				return strings.HasPrefix(text, tc.status) && containsAll(text, tc.says)
-			})
-			a.Logf("Degraded: %s", told(a.object()))
-			before := len(a.between.Requests())
-			time.Sleep(2 * time.Second) // how often it tries can only be counted
-			tries := len(a.between.Requests()) - before
-			a.Logf("%d requests in 2 s", tries)
-			require.Less(a, tries, 2*12*speed)
-			a.between.Rules()
-			a.until("it is over", func() {}, func(o *v1alpha1.RouteReflectorPool) bool { return rested(o) && len(o.Status.Reflectors) == 3 })
-			require.NoError(a, a.admin.Delete(a.Context(), a.object()))
-			a.until("deleted", func() {}, func(o *v1alpha1.RouteReflectorPool) bool { return o == nil })
-		})
+		}
+		if refused[i].stale {
+			m.line.DropWatches(true)
+		}
+		a.until(refused[i].name, func() {}, refused[i].said)
+		before := len(a.between.Requests())
+		time.Sleep(time.Second) // how often it tries can only be counted
+		require.Less(a, len(a.between.Requests())-before, hot)
 	}
+	a.between.Swap(func() { now = nil })
+	a.until("it is over", func() {}, func(o *v1alpha1.RouteReflectorPool) bool { return rested(o) && len(o.Status.Reflectors) == 3 })
+	require.NoError(a, a.admin.Delete(a.Context(), a.object()))
+	a.until("deleted", func() {}, func(o *v1alpha1.RouteReflectorPool) bool { return o == nil })
+}
+
+// said: the object's conditions tell of it.
+func (l lasting) said(o *v1alpha1.RouteReflectorPool) bool {
+	degraded := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionDegraded)
+	return degraded != nil && degraded.Status == l.degraded && containsAll(degraded.Message, l.says)
 }

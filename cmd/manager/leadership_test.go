@@ -116,16 +116,6 @@ func (a *arena) usurp(holder string) {
 }
 
 // Leadership changes in the middle of whatever is being done; the two never both write.
-func TestLeadersAreReplacedInTheMiddleOfALife(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a kube-apiserver and waits for leases")
-	}
-	t.Parallel()
-	a := newArena(t, v1alpha1.ProviderIKS)
-	a.replaceLeaders(coups, 21, 28)
-}
-
-// The same at every write.
 func TestLeadersAreReplacedAtEveryWrite(t *testing.T) {
 	skipLong(t)
 	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {

@@ -146,12 +146,21 @@ func metricsServer(o options) server.Options {
 
 // wire connects datastore, provider, reconciler and probes.
 func wire(mgr ctrl.Manager, o options, pace tuning) error {
+	var leading func(context.Context) error
+	if o.leaderElect {
+		fence, err := newFence(mgr.GetAPIReader(), o.namespace)
+		if err != nil {
+			return err
+		}
+		leading = fence.check
+	}
 	adapter, err := calico.New(calico.Config{
 		RestConfig: mgr.GetConfig(),
 		Nodes:      mgr.GetCache(),
 		Writer:     mgr.GetClient(),
 		Log:        mgr.GetLogger().WithName("calico"),
 		Now:        pace.now,
+		Permit:     leading,
 	})
 	if err != nil {
 		return fmt.Errorf("connecting to Calico: %w", err)
@@ -170,16 +179,10 @@ func wire(mgr ctrl.Manager, o options, pace tuning) error {
 		Workload:   pods,
 		Namespace:  o.namespace,
 		Recorder:   mgr.GetEventRecorder(eventSource),
+		Leading:    leading,
 		Metrics:    told,
 		Now:        pace.now,
 		Wait:       pace.wait,
-	}
-	if o.leaderElect {
-		fence, err := newFence(mgr.GetAPIReader(), o.namespace)
-		if err != nil {
-			return err
-		}
-		reconciler.Leading = fence.check
 	}
 	if err := pool.SetupWithManager(mgr, reconciler, adapter); err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)

@@ -35,6 +35,9 @@ type Config struct {
 	Log    logr.Logger
 	// Now is the clock of receipt times and marks, time.Now when nil.
 	Now func() time.Time
+	// Permit is asked before each of what may be many writes in a row, and gives the
+	// reason not to make it; nil permits all.
+	Permit func(context.Context) error
 	// QPS is libcalico-go's limit, DefaultQPS when 0 and none when negative.
 	QPS float32
 }
@@ -45,6 +48,7 @@ type Adapter struct {
 	writer client.Client
 	log    logr.Logger
 	now    func() time.Time
+	permit func(context.Context) error
 
 	calico clientv3.Interface
 	source *source
@@ -68,6 +72,9 @@ func New(cfg Config) (*Adapter, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Permit == nil {
+		cfg.Permit = func(context.Context) error { return nil }
+	}
 	if cfg.QPS == 0 {
 		cfg.QPS = DefaultQPS
 	}
@@ -75,7 +82,7 @@ func New(cfg Config) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Adapter{nodes: cfg.Nodes, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, calico: calico}
+	a := &Adapter{nodes: cfg.Nodes, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, permit: cfg.Permit, calico: calico}
 	a.store = newStore(cfg.Now)
 	a.source = newSource(backend, a.store)
 	return a, nil

@@ -26,6 +26,9 @@ type nodePatch struct {
 // back with another machine under the same name is a conflict. A mark on a node
 // that a person has uncordoned goes with whatever is written.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
+	if err := a.permit(ctx); err != nil {
+		return err
+	}
 	if has(node.Annotations, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {
 		p.annotations = maps.Clone(p.annotations)
 		if p.annotations == nil {

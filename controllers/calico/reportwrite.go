@@ -108,6 +108,9 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.Watch) (boo
 }
 
 func (a *Adapter) createReport(ctx context.Context, name string, w plan.Watch) (bool, error) {
+	if err := a.permit(ctx); err != nil {
+		return false, err
+	}
 	o := apiv3.NewCalicoNodeStatus()
 	o.Name = name
 	o.Labels = map[string]string{managedByLabel: managedByValue}
@@ -122,6 +125,9 @@ func (a *Adapter) createReport(ctx context.Context, name string, w plan.Watch) (
 }
 
 func (a *Adapter) updateReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (bool, error) {
+	if err := a.permit(ctx); err != nil {
+		return false, err
+	}
 	name := o.Name
 	a.bump(o)
 	out, err := a.calico.CalicoNodeStatus().Update(ctx, o, options.SetOptions{})
@@ -133,6 +139,9 @@ func (a *Adapter) updateReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (
 }
 
 func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (bool, error) {
+	if err := a.permit(ctx); err != nil {
+		return false, err
+	}
 	name, uid := o.Name, o.UID
 	_, err := a.calico.CalicoNodeStatus().Delete(ctx, name, options.DeleteOptions{UID: &uid})
 	if err != nil && !isMissing(err) {

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/test/controlplane/intercept"
+)
+
+// requireWatchful: the checks see a manager that does wrong. It comes through a line as
+// any other does.
+func (a *arena) requireWatchful() {
+	a.Helper()
+	a.between.Rules()
+	line, err := a.between.Open("impostor", a.plane.AdminConfig(), nil, func() {})
+	require.NoError(a, err)
+	defer line.Close()
+	impostor, err := client.New(line.Config(), client.Options{})
+	require.NoError(a, err)
+	require.Empty(a, a.net.broken(), "nothing is wrong so far")
+
+	config := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"nodeToNodeMeshEnabled": false}}}
+	config.SetGroupVersionKind(calicoGroup.WithKind("BGPConfiguration"))
+	config.SetName("default")
+	require.NoError(a, impostor.Create(a.Context(), config))
+	broken := a.net.broken()
+	require.Len(a, broken, 6+6*5, "six nodes without reflectors, and no way between any two: %v", broken)
+	require.NoError(a, impostor.Delete(a.Context(), config))
+	require.NotEmpty(a, a.net.broken(), "the mesh takes its time to come back")
+	a.waitFor("the mesh", func() bool {
+		a.look("again")
+		return len(a.net.broken()) == 0
+	})
+}
+
+func TestASecondWriterIsSeen(t *testing.T) {
+	begin := time.Now()
+	at := func(line string, after time.Duration) intercept.Request {
+		return intercept.Request{Line: line, Verb: "patch", Resource: "nodes", At: begin.Add(after)}
+	}
+	g := &reign{accessions: []accession{{"a", begin}, {"b", begin.Add(time.Minute)}}}
+	require.Empty(t, g.late([]intercept.Request{at("a", time.Second), at("b", 2*time.Minute)}))
+	late := g.late([]intercept.Request{at("a", time.Second), at("b", 61*time.Second), at("a", 62*time.Second), at("a", 63*time.Second)})
+	require.Len(t, late[begin.Add(time.Minute)], 2, "%v", late)
+	require.NotEmpty(t, g.late([]intercept.Request{at("c", time.Second)}), "one who never led")
+}
+
+func TestWhatDiffersIsSeen(t *testing.T) {
+	require.Empty(t, differing("a\nb\nb", "b\na\nb"))
+	require.Equal(t, []string{"missing: b", "unexpected: c"}, differing("a\nb\nb", "a\nb\nc"))
+}
+
+func TestAHotLoopIsSeen(t *testing.T) {
+	var all []intercept.Request
+	begin := time.Now()
+	for i := range 100 {
+		all = append(all, intercept.Request{At: begin.Add(time.Duration(i) * 100 * time.Millisecond)})
+	}
+	require.Equal(t, 11, busiest(all))
+	for i := range 50 {
+		all = append(all, intercept.Request{At: begin.Add(10*time.Second + time.Duration(i)*time.Millisecond)})
+	}
+	require.Equal(t, 59, busiest(all))
+}
