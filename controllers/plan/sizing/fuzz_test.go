@@ -24,7 +24,9 @@ func decimal(text string) (value *big.Int, places int, ok bool) {
 	return value, places, value.Sign() > 0 && value.Cmp(power(places)) <= 0
 }
 
-func power(places int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(places)), nil) }
+func power(places int) *big.Int {
+	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(places)), nil)
+}
 
 // A ratio is accepted just where it is a plain decimal in (0,1], and gives the number that
 // arithmetic by hand gives.
