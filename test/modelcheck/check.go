@@ -241,6 +241,9 @@ func (m *model) wantsSession(s *state, i, j int) bool {
 // atRest says what is wrong with a state that a fair run ends in, "" for nothing.
 func (m *model) atRest(s *state) string {
 	st := m.next(s)
+	if n := m.running(s); !s.back && !m.bgp(s).MeshOn() && s.mesh.saved != 0 && n < min(2, m.total()) {
+		return fmt.Sprintf("4: at rest in step %s, the mesh is off and %d reflectors run", st.Name, n)
+	}
 	if st.Name == rollout.Steady {
 		return m.arrived(s)
 	}
@@ -255,7 +258,7 @@ func (m *model) atRest(s *state) string {
 
 // faulty: something is broken that no manager can put right.
 func (m *model) faulty(s *state) bool {
-	if s.foreign || !m.Dedicated && s.mesh.saved == 0 && !m.bgp(s).MeshOn() {
+	if s.foreign || s.muted != 0 || !m.Dedicated && s.mesh.saved == 0 && !m.bgp(s).MeshOn() {
 		return true
 	}
 	for i := range m.size() {
@@ -268,9 +271,8 @@ func (m *model) faulty(s *state) bool {
 
 // arrived says what is missing although the manager is at rest.
 func (m *model) arrived(s *state) string {
-	reflectors := 0
+	reflectors := m.running(s)
 	for i := range m.size() {
-		reflectors += int(bit(s.nodes[i].inRole() && s.nodes[i].is(alive)))
 		if n := &s.nodes[i]; n.is(exists) && (n.is(labelled) != (n.id != 0) || n.is(cordonedByUs)) {
 			return fmt.Sprintf("4: at rest %s has half a role, or a cordon of ours", m.name(i))
 		}
@@ -289,6 +291,14 @@ func (m *model) arrived(s *state) string {
 		return "4: at rest, and somebody is still cut off"
 	}
 	return ""
+}
+
+// running counts the reflectors that are alive.
+func (m *model) running(s *state) (n int) {
+	for i := range m.size() {
+		n += int(bit(s.nodes[i].inRole() && s.nodes[i].is(alive)))
+	}
+	return n
 }
 
 // excusedForGood: an excuse has outlived the run that it was for.

@@ -27,6 +27,7 @@ const (
 	NodeDeleted     Disturbance = "a node of the pool is deleted"
 	ProviderSilent  Disturbance = "the provider does not answer any more"
 	ProblemReported Disturbance = "the datastore reports a problem"
+	Mute            Disturbance = "a reflector keeps its sessions and passes nothing on"
 	ModeChanges     Disturbance = "spec.mode changes"
 	Restart         Disturbance = "the manager restarts"
 )
@@ -63,7 +64,7 @@ func (m *model) targets(s *state, d Disturbance) func(func(int) bool) {
 		count, fits = maxPeers, func(i int) bool { return s.peers[i].spec != 0 && m.spec(s.peers[i].spec).Owned }
 	case MeshOn, MeshOff, ForeignPeer, ProviderSilent, ProblemReported, ModeChanges, Restart:
 		count, fits = 1, func(int) bool { return m.applies(s, d) }
-	case LabelRemoved, IDRemoved, IDChanged, RoleRemoved:
+	case LabelRemoved, IDRemoved, IDChanged, RoleRemoved, Mute:
 	}
 	return func(yield func(int) bool) {
 		for i := range count {
@@ -101,7 +102,7 @@ func (m *model) disturb(s *state, mv move) {
 		s.spent++
 	}
 	switch d {
-	case NodeFails, LabelRemoved, IDRemoved, IDChanged, RoleRemoved, StrayLabel, Cordoned, NodeDeleted:
+	case NodeFails, LabelRemoved, IDRemoved, IDChanged, RoleRemoved, StrayLabel, Cordoned, NodeDeleted, Mute:
 		m.disturbNode(s, d, int(mv.b))
 	case PeerDeleted, PeerEdited, ForeignPeer:
 		m.disturbPeer(s, d, int(mv.b))
@@ -119,7 +120,7 @@ func (m *model) disturb(s *state, mv move) {
 	case ModeChanges:
 		return
 	}
-	s.excused |= ^m.stable(s)
+	s.excused |= ^m.stable(s) & (1<<maxPairs - 1)
 	m.oweLess(s)
 }
 
@@ -148,6 +149,8 @@ func (m *model) disturbNode(s *state, d Disturbance, i int) {
 		n.set(cordoned, true)
 	case NodeDeleted:
 		m.remove(s, i)
+	case Mute:
+		s.muted |= 1 << i
 	}
 }
 

@@ -84,8 +84,9 @@ func (m *model) restartAll(s *state, i int) {
 
 // network is what routes depend on.
 type network struct {
-	rows [maxNodes]uint16
-	up   uint32 // pairs
+	rows  [maxNodes]uint16
+	up    uint32 // pairs
+	muted uint8
 }
 
 // routes say who has a path to whom.
@@ -96,8 +97,8 @@ type routes struct {
 	joined uint32
 }
 
-func (m *model) routesOver(rows [maxNodes]uint16, up uint32) *routes {
-	n := network{rows, up}
+func (m *model) routesOver(s *state, up uint32) *routes {
+	n, rows := network{s.rows, up, s.muted}, &s.rows
 	return m.nets.get(uint64(up)^uint64(rows[0])<<3^uint64(rows[maxNodes/2])<<5, n, func() *routes { return m.spread(n) })
 }
 
@@ -109,7 +110,7 @@ func (m *model) routes(s *state) *routes {
 			up |= 1 << p
 		}
 	}
-	return m.routesOver(s.rows, up)
+	return m.routesOver(s, up)
 }
 
 // stable are the pairs that reach each other by sessions that stay as they are when
@@ -124,7 +125,7 @@ func (m *model) stable(s *state) uint32 {
 			}
 		}
 	}
-	return m.routesOver(s.rows, up).joined
+	return m.routesOver(s, up).joined
 }
 
 // settled: what both have rendered about each other is what they are to.
@@ -180,6 +181,9 @@ func (m *model) sends(n *network, rows *[maxNodes]row, origin int, h heard, next
 	to, back := m.sides.get(int(rows[at][next])), m.sides.get(int(rows[next][at]))
 	clusters := h.clusters
 	if at != origin {
+		if n.muted>>at&1 == 1 {
+			return heard{}, false
+		}
 		source := m.sides.get(int(rows[at][from]))
 		if !source.Client && !to.Client || to.Client && clusters&m.cluster(to) != 0 {
 			return heard{}, false

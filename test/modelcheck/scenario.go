@@ -48,7 +48,10 @@ type Scenario struct {
 	Limit int
 }
 
-func (m *model) arranged() bool { return m.Kind != "" && m.Kind != v1alpha1.TopologySingle }
+// arranged: at some time not every client peers with every reflector.
+func (m *model) arranged() bool {
+	return m.Kind != v1alpha1.TopologySingle || m.Was != nil && m.Was.Kind != "" && m.Was.Kind != v1alpha1.TopologySingle
+}
 
 func (m *model) total() int { return m.PerZone * len(m.Zones) }
 
@@ -61,7 +64,10 @@ func (m *model) setUp() {
 		ClusterID: "244.0.0.1", RoleLabel: label, Timer: m.Timer, SessionTimeout: 5 * time.Minute, NotReadyGrace: time.Minute,
 		RemovalDelay: time.Minute, MinServing: 2, NetAfter: 30 * time.Second,
 	}
-	if m.Kind != "" {
+	if m.Kind == "" {
+		m.Kind = v1alpha1.TopologySingle
+	}
+	if m.Dedicated {
 		d.Topology = topology.Spec{
 			Kind: m.Kind, ClusterID: d.ClusterID, Redundancy: m.Redundancy, MaxClients: 500, MaxPaths: 64, RoleLabel: label, ZoneLabel: "zone",
 		}

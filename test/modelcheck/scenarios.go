@@ -10,7 +10,7 @@ import (
 var (
 	anywhere = []Disturbance{
 		ModeChanges, NodeFails, LabelRemoved, IDRemoved, IDChanged, RoleRemoved, StrayLabel, MeshOn, MeshOff, PeerDeleted, PeerEdited, ForeignPeer,
-		ProblemReported, Restart,
+		ProblemReported, Mute, Restart,
 	}
 	withPool = slices.Concat(anywhere, []Disturbance{NodeDeleted, ProviderSilent})
 	withBusy = slices.Concat(anywhere, []Disturbance{Cordoned})
@@ -55,8 +55,12 @@ func Scenarios(full bool) []Scenario {
 		busy("existing nodes, drain", 4, 2, v1alpha1.PromotionDrain, func(s *Scenario) { s.Flip = true }),
 		busy("existing nodes, immediate", 4, 2, v1alpha1.PromotionImmediate, func(s *Scenario) { s.Flip = true }),
 		dedicated("quorum", 2, 4, func(s *Scenario) { s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyQuorum, 2, twoZones, 2 }),
-		dedicated("multi", 2, 2, func(s *Scenario) { s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyMultiCluster, 2, twoZones, 1 }),
-		dedicated("hierarchy", 2, 4, func(s *Scenario) { s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyHierarchy, 1, twoZones, 2 }),
+		dedicated("multi", 2, 2, func(s *Scenario) {
+			s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyMultiCluster, 2, twoZones, 1
+		}),
+		dedicated("hierarchy", 2, 4, func(s *Scenario) {
+			s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyHierarchy, 1, twoZones, 2
+		}),
 		dedicated("single to quorum", 2, 4, func(s *Scenario) {
 			s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyQuorum, 2, twoZones, 2
 			was := dedicated("", 2, 4, func(s *Scenario) { s.Zones, s.PerZone = twoZones, 2 })
@@ -78,7 +82,7 @@ func Scenarios(full bool) []Scenario {
 	for i := range out {
 		out[i].Limit = 4000
 		if full {
-			out[i].Limit = 100_000
+			out[i].Limit = 90_000
 		}
 	}
 	return out
@@ -102,15 +106,23 @@ func Probes() []Scenario {
 		dedicated("probe: edits", 2, 3, func(s *Scenario) {
 			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{PeerDeleted, PeerEdited, IDChanged, IDRemoved, RoleRemoved, StrayLabel}
 		}),
-		dedicated("probe: in the way", 2, 2, func(s *Scenario) { s.Budget, s.Disturbances = 1, []Disturbance{ForeignPeer, ProblemReported, ProviderSilent} }),
+		dedicated("probe: in the way", 2, 2, func(s *Scenario) {
+			s.Budget, s.Disturbances = 1, []Disturbance{ForeignPeer, ProblemReported, ProviderSilent}
+		}),
 		dedicated("probe: in the way, fewer", 2, 3, func(s *Scenario) {
 			s.Was, s.PerZone, s.Spare, s.Budget, s.Disturbances = &three, 2, 1, 1, []Disturbance{ForeignPeer, ProblemReported, ProviderSilent}
 		}),
 		dedicated("probe: too small a pool", 2, 1, func(s *Scenario) {
 			s.PerZone, s.Spare, s.Budget, s.Disturbances = 2, 2, 1, []Disturbance{ProviderSilent}
 		}),
-		dedicated("probe: failures", 2, 3, func(s *Scenario) { s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{NodeFails, NodeDeleted, MeshOn} }),
+		dedicated("probe: failures", 2, 3, func(s *Scenario) {
+			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{NodeFails, NodeDeleted, MeshOn}
+		}),
 		dedicated("probe: two failures", 2, 3, func(s *Scenario) { s.Settled, s.Budget, s.Disturbances = true, 2, []Disturbance{NodeFails} }),
+		dedicated("probe: mute", 2, 1, func(s *Scenario) { s.Budget, s.Disturbances = 1, []Disturbance{Mute} }),
+		dedicated("probe: stale", 3, 1, func(s *Scenario) {
+			s.Settled, s.Stale, s.Budget, s.Disturbances, s.Limit = true, 1, 2, []Disturbance{MeshOn, NodeFails}, 40_000
+		}),
 		dedicated("probe: timer", 2, 2, func(s *Scenario) { s.Timer = true }),
 		busy("probe: existing nodes, there", 4, 2, v1alpha1.PromotionStaged, nil),
 		busy("probe: existing nodes, 3 of 5", 5, 3, v1alpha1.PromotionStaged, nil),
@@ -120,7 +132,6 @@ func Probes() []Scenario {
 			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{IDChanged, IDRemoved, RoleRemoved, LabelRemoved, PeerDeleted, MeshOn}
 		}),
 		with(hierarchy, func(s *Scenario) { s.Name, s.Was = "probe: single to hierarchy", &single }),
-		with(single, func(s *Scenario) { s.Name, s.Was = "probe: hierarchy to single", &hierarchy }),
 		with(single, func(s *Scenario) { s.Name, s.Was = "probe: multi to single", &multi }),
 		with(multi, func(s *Scenario) { s.Name, s.Was = "probe: single to multi", &single }),
 		with(hierarchy, func(s *Scenario) {
@@ -128,7 +139,7 @@ func Probes() []Scenario {
 		}),
 	}
 	for i := range out {
-		out[i].Unbroken, out[i].Limit = true, 6000
+		out[i].Unbroken, out[i].Limit = true, max(out[i].Limit, 6000)
 	}
 	return out
 }

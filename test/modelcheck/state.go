@@ -111,9 +111,9 @@ const (
 	meshUp
 	nodeDown
 	nodeUp
-	kindBits       = 7
-	sinceShift     = 3
-	restarted uint8 = 1 << 6
+	kindBits         = 7
+	sinceShift       = 3
+	restarted  uint8 = 1 << 6
 )
 
 // report is a CalicoNodeStatus as the manager knows it.
@@ -160,6 +160,8 @@ type hidden struct {
 	excused uint32
 	owed    [maxNodes]uint8
 	fresh   uint8
+	// muted reflectors pass nothing on.
+	muted uint8
 	// foreign is a fault that no manager can put right.
 	foreign bool
 	flipped bool
