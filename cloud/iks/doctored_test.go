@@ -71,10 +71,12 @@ func rewriting(path, what, by string) treatment {
 func repeating(what, by string) treatment {
 	return func(r *http.Request, body string, send sending) (*http.Response, error) {
 		resp, err := send(r.URL.Path, body)
-		if err != nil || resp.StatusCode < 500 {
-			return resp, err
+		if err == nil && resp.StatusCode < 500 {
+			return resp, nil
 		}
-		_ = resp.Body.Close()
+		if err == nil {
+			_ = resp.Body.Close()
+		}
 		return send(r.URL.Path, strings.Replace(body, what, by, 1))
 	}
 }

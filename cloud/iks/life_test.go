@@ -23,9 +23,11 @@ var dedicated = cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector"
 // watchdog sees every state of the cloud, and notes what must never be.
 type watchdog struct {
 	mu sync.Mutex
-	// named are the workers that may go, pools those that may be deleted.
+	// named are the workers that may go, doomed the pools, by id. alive are the pools that
+	// are there.
 	named  map[string]bool
-	doomed bool
+	doomed map[string]bool
+	alive  []string
 	wrongs []string
 }
 
@@ -44,33 +46,35 @@ func (d *watchdog) name(ids ...string) {
 	}
 }
 
-// release lets the pool go, with all its workers.
-func (d *watchdog) release(doomed bool) {
+// release lets the pool that there is go, with all its workers.
+func (d *watchdog) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.doomed = doomed
+	for _, id := range d.alive {
+		d.doomed[id] = true
+	}
 }
 
 func (d *watchdog) audit(pools []iksserver.PoolState) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var alive []string
+	d.alive = nil
 	for _, p := range pools {
 		if p.Name == others {
 			d.bystander(p)
 			continue
 		}
 		if !p.Deleted {
-			alive = append(alive, p.Name)
-		} else if !d.doomed {
+			d.alive = append(d.alive, p.ID)
+		} else if !d.doomed[p.ID] {
 			d.wrong("pool %s is deleted", p.ID)
 		}
 		for _, w := range p.Workers {
 			d.worker(p, w)
 		}
 	}
-	if len(alive) > 1 {
-		d.wrong("there is a second pool: %v", alive)
+	if len(d.alive) > 1 {
+		d.wrong("there is a second pool: %v", d.alive)
 	}
 }
 
@@ -82,7 +86,7 @@ func (d *watchdog) worker(p iksserver.PoolState, w iksserver.Worker) {
 		d.wrong("worker %s was ordered with the taints %v", w.ID, w.BornTaints)
 	case !leaving && !p.Deleted && p.Taints[dedicated.Key] != want:
 		d.wrong("worker %s has lost its taint", w.ID)
-	case leaving && !d.doomed && !d.named[w.ID]:
+	case leaving && !d.doomed[p.ID] && !d.named[w.ID]:
 		d.wrong("worker %s goes, which nobody named", w.ID)
 	}
 }
@@ -107,8 +111,9 @@ type trial struct {
 	testing.TB
 	*iksserver.Server
 	*watchdog
-	connect  func(http.RoundTripper) cloud.Provider
-	provider cloud.Provider
+	generation string
+	connect    func(http.RoundTripper) cloud.Provider
+	provider   cloud.Provider
 	// seen are the requests of earlier stages, last those of the last one.
 	seen int
 	last []iksserver.Request
@@ -119,7 +124,7 @@ type trial struct {
 // newTrial makes a cloud with one more zone than anybody has workers in.
 func newTrial(tb testing.TB, generation string, lingering bool) *trial {
 	tb.Helper()
-	t := &trial{TB: tb, watchdog: &watchdog{named: map[string]bool{}}}
+	t := &trial{TB: tb, generation: generation, watchdog: &watchdog{named: map[string]bool{}, doomed: map[string]bool{}}}
 	t.Server = iksserver.New(iksserver.Config{
 		APIKeys: []string{apiKey}, Audit: t.audit, Lingering: lingering,
 		Delays: iksserver.Delays{Pending: time.Minute, Provisioning: time.Minute, Deploying: time.Minute, Deleting: 3 * time.Minute},
@@ -270,7 +275,7 @@ var life = []stage{
 		return t.live(want)
 	}, 1, three},
 	{"deleted", func(t *trial) error {
-		t.release(true)
+		t.release()
 		return t.until(func(ctx context.Context) (cloud.Progress, error) { return t.provider.Delete(ctx) })
 	}, 0, nil},
 }

@@ -1,0 +1,261 @@
+package iks_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/contract"
+)
+
+// schedule is a life in which everything happens at random, several faults at once.
+type schedule struct {
+	*trial
+	r    *rapid.T
+	want cloud.PoolSpec
+	// judge hears of what is wrong.
+	judge require.TestingT
+	// deleted counts the pools that a person has deleted.
+	deleted int
+}
+
+// TestSeveralFaultsAtOnce: whatever fails together, whatever a person does meanwhile and
+// whenever the process dies, there is one pool, no worker untainted, and only workers that
+// were named go. Once the cloud is in order, so is the pool soon.
+func TestSeveralFaultsAtOnce(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) { anySchedule(t, r, r, nil) })
+}
+
+func anySchedule(t *testing.T, r *rapid.T, judge require.TestingT, treat treatment) {
+	t.Helper()
+	generation := rapid.SampledFrom(both).Draw(r, "generation")
+	inBubble(t, func(t *testing.T) {
+		w := &schedule{trial: newTrial(t, generation, rapid.Bool().Draw(r, "lingering")), r: r, judge: judge, want: wanted(1, three...)}
+		if connect := w.connect; treat != nil {
+			w.connect = func(wire http.RoundTripper) cloud.Provider { return connect(doctor{wire, treat}) }
+			w.restart()
+		}
+		w.fault()
+		w.spend()
+		for range rapid.IntRange(3, 12).Draw(r, "events") {
+			w.event()
+			w.spend()
+		}
+		w.settle()
+	})
+}
+
+// TestABadProviderIsFoundOutByChance: each of these fails one of the first schedules.
+func TestABadProviderIsFoundOutByChance(t *testing.T) {
+	for name, treat := range map[string]treatment{
+		"it repeats a change whose answer is lost":         repeating("", ""),
+		"it orders the zones with the pool":                rewriting("createWorkerPool", `"zones":[]`, `"zones":[{"id":"dal10","subnetID":"sub-dal10"}]`),
+		"it orders a pool of another name in case of need": repeating(`"name":"route`, `"name":"second-route`),
+		"it lets the cloud choose who goes":                shrinking,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range 40 {
+				if !passes(t, seed, treat) {
+					return
+				}
+			}
+			require.Fail(t, "nobody has noticed")
+		})
+	}
+}
+
+// hearer only wants to know whether anything is wrong.
+type hearer struct{ heard bool }
+
+func (h *hearer) Errorf(string, ...any) { h.heard = true }
+
+func (h *hearer) FailNow() { panic(h) }
+
+// passes runs the schedule of one seed.
+func passes(t *testing.T, seed int, treat treatment) bool {
+	t.Helper()
+	h := &hearer{}
+	func() {
+		defer func() { _ = recover() }()
+		rapid.Custom(func(r *rapid.T) bool {
+			anySchedule(t, r, h, treat)
+			return true
+		}).Example(seed)
+	}()
+	return !h.heard
+}
+
+// inBubble carries a panic, by which rapid ends a trial, out of the bubble.
+func inBubble(t *testing.T, run func(*testing.T)) {
+	t.Helper()
+	var ended any
+	synctest.Test(t, func(t *testing.T) {
+		defer func() { ended = recover() }()
+		run(t)
+	})
+	if ended != nil {
+		panic(ended)
+	}
+}
+
+// event is the next thing to happen.
+func (w *schedule) event() {
+	switch what := rapid.SampledFrom([]string{
+		"fault", "fault", "fault", "size", "zone", "restart", "worker removed", "worker broken", "pool removed", "nothing",
+	}).Draw(w.r, "event"); what {
+	case "fault":
+		w.fault()
+	case "size":
+		w.want.SizePerZone = rapid.IntRange(1, 3).Draw(w.r, "size")
+	case "zone":
+		w.want.Zones = [][]string{three[:2], three, four}[rapid.IntRange(0, 2).Draw(w.r, "zones")]
+	case "restart":
+		w.restart()
+	case "pool removed":
+		w.deleted++
+		w.release()
+		w.RemovePool(clusterID, contract.PoolName)
+	case "worker removed", "worker broken":
+		w.worker(what == "worker removed")
+	}
+}
+
+// lostNames are the faults after which a change has been made that nobody knows of.
+var lostNames = slices.DeleteFunc(slices.Clone(faultNames), func(name string) bool { return !strings.Contains(name, "but executed") })
+
+// worker takes one, or breaks it.
+func (w *schedule) worker(removed bool) {
+	all := slices.Concat(slices.Collect(maps.Values(w.ours()))...)
+	if len(all) == 0 {
+		return
+	}
+	slices.Sort(all)
+	id := rapid.SampledFrom(all).Draw(w.r, "worker")
+	if removed {
+		w.name(id)
+		w.RemoveWorker(clusterID, id)
+		return
+	}
+	w.Break(clusterID, id, "deploy_failed", "critical", "it does not start")
+}
+
+// fault spoils one endpoint, or all of one method, or all; often it is a change whose
+// answer is lost.
+func (w *schedule) fault() {
+	f := everyFault()[rapid.SampledFrom(faultNames).Draw(w.r, "fault")]
+	switch rapid.IntRange(0, 5).Draw(w.r, "where") {
+	case 0:
+	case 1:
+		f.Method = rapid.SampledFrom([]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}).Draw(w.r, "method")
+	case 2, 3:
+		e := rapid.SampledFrom(endpoints[w.generation]).Draw(w.r, "endpoint")
+		f.Method, f.Path, f.Query = e.method, e.path, e.query
+	default:
+		f = everyFault()[rapid.SampledFrom(lostNames).Draw(w.r, "lost")]
+		f.Method = rapid.SampledFrom([]string{http.MethodPost, http.MethodPatch, http.MethodDelete}).Draw(w.r, "change")
+		f.Path = "^/v"
+	}
+	f.After = rapid.IntRange(0, 2).Draw(w.r, "after")
+	if f.Times = rapid.IntRange(0, 3).Draw(w.r, "times"); f.Times == 0 {
+		f.For = time.Duration(rapid.IntRange(1, 60).Draw(w.r, "minutes")) * time.Minute
+	}
+	w.Inject(f)
+}
+
+// spend lets the caller make some turns.
+func (w *schedule) spend() {
+	for range rapid.IntRange(0, 12).Draw(w.r, "turns") {
+		_, _ = w.turn(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })
+		w.sane()
+	}
+}
+
+// decide names who is to go, as the plan does: the newest of what is too many, those in
+// zones that are given up, and what has failed.
+func (w *schedule) decide() cloud.PoolSpec {
+	want := w.want
+	ours := w.ours()
+	for _, zone := range slices.Sorted(maps.Keys(ours)) {
+		ids := slices.Sorted(slices.Values(ours[zone]))
+		keep := min(want.SizePerZone, len(ids))
+		if !slices.Contains(want.Zones, zone) {
+			keep = 0
+		}
+		want.Retire = append(want.Retire, ids[keep:]...)
+	}
+	for _, o := range w.Workers(clusterID, contract.PoolName) {
+		if o.State == "deploy_failed" && !slices.Contains(want.Retire, o.ID) {
+			want.Replace = append(want.Replace, o.ID)
+		}
+	}
+	w.name(slices.Concat(want.Retire, want.Replace)...)
+	return want
+}
+
+// sane holds at any time: besides what the watchdog sees, no more pools were made than
+// are needed.
+func (w *schedule) sane() {
+	w.mu.Lock()
+	wrongs := slices.Clone(w.wrongs)
+	w.mu.Unlock()
+	require.Empty(w.judge, wrongs)
+	made := 0
+	for _, r := range w.Requests() {
+		if name := nameOf(w.generation)(r); name == "create the pool" && r.Executed() {
+			made++
+		}
+	}
+	require.LessOrEqual(w.judge, made, 1+w.deleted)
+}
+
+// settle clears the sky, and expects the pool to come to what is wanted, with no more
+// requests than changes are needed.
+func (w *schedule) settle() {
+	w.ClearFaults()
+	var got cloud.Progress
+	var err error
+	for start := time.Now(); !got.Done && time.Since(start) < patience; {
+		got, err = w.turn(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })
+		w.sane()
+	}
+	require.True(w.judge, got.Done, "%+v %v", got, err)
+	have := map[string]int{}
+	for zone, ids := range w.ours() {
+		have[zone] = len(ids)
+	}
+	want := map[string]int{}
+	for _, zone := range w.want.Zones {
+		want[zone] = w.want.SizePerZone
+	}
+	require.Equal(w.judge, want, have)
+	before := len(w.Requests())
+	for range 5 {
+		_, _ = w.turn(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })
+	}
+	for _, r := range w.Requests()[before:] {
+		require.False(w.judge, r.Mutating(), "at rest: %s %s", r.Method, r.Path)
+	}
+	w.thrifty()
+}
+
+// thrifty: what the service itself refuses was asked for without need.
+func (w *schedule) thrifty() {
+	var refused []string
+	for _, r := range w.Requests() {
+		if r.Mutating() && !r.Faulty && !r.Executed() && r.Own != http.StatusUnauthorized {
+			refused = append(refused, fmt.Sprintf("%s %s: %d", r.Method, r.Path, r.Own))
+		}
+	}
+	require.Empty(w.judge, refused)
+}
