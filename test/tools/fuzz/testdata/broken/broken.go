@@ -1,0 +1,2 @@
+// Package broken has a target that fails.
+package broken

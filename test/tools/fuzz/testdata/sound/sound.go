@@ -1,0 +1,2 @@
+// Package sound has a target that finds nothing.
+package sound
