@@ -219,7 +219,8 @@ func badPolicy(t *testing.T, objects []*object) []string {
 			out = append(out, "every port is open")
 		}
 		for _, port := range rule.Ports {
-			if !slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port.Port.StrVal && p.Name == "metrics" }) {
+			open := slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port.Port.StrVal })
+			if !open || port.Port.StrVal != "metrics" {
 				out = append(out, fmt.Sprintf("port %s is none of the manager's", port.Port.String()))
 			}
 		}

@@ -1,0 +1,437 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/rbac"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+// right is one verb on one resource: the least that can be taken from the manager.
+type right struct{ namespace, group, resource, name, verb string }
+
+// String is the right as kubectl auth can-i would be asked for it.
+func (r right) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s.%s %s %s", r.verb, r.resource, r.group, r.name, r.namespace))
+}
+
+// covers tells whether a request needs this right.
+func (r right) covers(e controlplane.AuditEvent) bool {
+	return r.verb == e.Verb && r.group == e.Group && r.resource == e.Resource && (r.name == "" || r.name == e.Name) &&
+		(r.namespace == "" || r.namespace == e.Namespace)
+}
+
+// rule is the right as RBAC has it.
+func (r right) rule() rbacv1.PolicyRule {
+	rule := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.resource}, Verbs: []string{r.verb}}
+	if r.name != "" {
+		rule.ResourceNames = []string{r.name}
+	}
+	return rule
+}
+
+// allRights are those of config/rbac, one by one.
+func allRights(t *testing.T) []right {
+	t.Helper()
+	grants, err := rbac.Grants(testNamespace)
+	require.NoError(t, err)
+	var out []right
+	for _, g := range grants {
+		names := g.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range g.APIGroups {
+			for _, resource := range g.Resources {
+				for _, name := range names {
+					for _, verb := range g.Verbs {
+						out = append(out, right{g.Namespace, group, resource, name, verb})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// miser is an administrator who gives the manager nothing that it has not been seen to lack.
+type miser struct {
+	*testing.T
+	plane   *controlplane.ControlPlane
+	admin   client.Client
+	user    string
+	all     []right
+	given   map[right]bool
+	lacked  map[right]lack
+	seen    time.Time
+	log     string
+	args    []string
+	env     []string
+	running *exec.Cmd
+	ended   chan struct{}
+	metrics string
+	token   string
+	object  *v1alpha1.RouteReflectorPool
+	read    bool // the metrics have been read
+	began   time.Time
+}
+
+// lack is since when a right has been missing, and whether the mesh was on then.
+type lack struct {
+	since time.Time
+	mesh  bool
+}
+
+// stacks are nothing that helps here.
+var stacks = regexp.MustCompile(`,"stacktrace":"[^"]*"`)
+
+// hold is how long a right is lacking: for several attempts.
+const hold = 300 * time.Millisecond
+
+// Every right of config/rbac is needed, and its lack is told. The manager starts with no
+// right at all and is given one after the other: each only when the apiserver has refused
+// a request for want of it, the manager has said so by verb and resource, and nothing was
+// removed meanwhile. What it has at the end of two whole lives, with the policies of
+// config/policy in force, is config/rbac: no right less, none more.
+func TestEveryRightIsNeededAndItsLackIsTold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a kube-apiserver and waits for settle times")
+	}
+	t.Parallel()
+	m := newMiser(t)
+	m.start()
+
+	m.T.Log("on nodes that are there")
+	m.object.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
+	m.object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
+	require.NoError(t, m.admin.Create(t.Context(), m.object))
+	m.until("Steady", m.steady)
+	m.drift()
+	m.until("the BGPPeer is put right", m.repaired)
+	m.leave()
+
+	m.T.Log("on IBM Cloud")
+	m.object = &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+	m.object.Spec.Provider.Type = v1alpha1.ProviderIKS
+	m.object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
+	require.NoError(t, m.admin.Create(t.Context(), m.object))
+	m.until("Steady", m.steady)
+	m.leave()
+	m.until("the metrics are read", func() bool { return m.read })
+	m.repeat()
+
+	var unneeded []string
+	for _, r := range m.all {
+		if !m.given[r] {
+			unneeded = append(unneeded, r.String())
+		}
+	}
+	require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/pool/rbac.go")
+}
+
+// newMiser has a cluster on IBM Cloud whose nodes run pods, and a manager that may do nothing.
+func newMiser(t *testing.T) *miser {
+	t.Helper()
+	calico, err := controlplane.CalicoCRDs(t.Context())
+	require.NoError(t, err)
+	own, err := controlplane.OwnCRDs(t.Context())
+	require.NoError(t, err)
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{
+		Audit: controlplane.AuditAll, CRDs: []string{calico, own},
+		// As apiservers before 1.32 are: where a watch brings what there is, nothing is listed.
+		APIServerFlags: []string{"--feature-gates=WatchList=false"},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	m := &miser{
+		T: t, plane: plane, admin: adminOf(t, plane), user: controlplane.ServiceAccountUser(testNamespace, "rrpool-manager"),
+		all: allRights(t), given: map[right]bool{}, lacked: map[right]lack{}, seen: time.Now(), began: time.Now(),
+		object: &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}},
+		log:    filepath.Join(t.TempDir(), "log"),
+	}
+	cluster(t, m.admin)
+	m.grant()
+	for _, file := range []string{"nodes", "labels", "calico", "pool"} {
+		for _, object := range decode(t, filepath.Join("..", "..", "config", "policy", file+".yaml")) {
+			require.NoError(t, m.admin.Create(t.Context(), object))
+		}
+	}
+	for i := range 6 {
+		runPod(t, m.admin, fmt.Sprintf("10.1.0.%d", i+1), fmt.Sprintf("web-%d", i+1), "ReplicaSet")
+	}
+	letRead(t, m.admin, "scraper")
+	m.token = tokenOf(t, m.admin, "scraper")
+	go paperBGP{m.admin}.run(t.Context())
+	go paperKubelet(t.Context(), m.admin)
+
+	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
+	require.NoError(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, config))
+	address := freeAddress(t)
+	m.metrics = "https://" + address + "/metrics"
+	m.args = []string{"--kubeconfig=" + kubeconfig, "--namespace=" + testNamespace, "--metrics-bind-address=" + address, "--health-probe-bind-address=0"}
+	pace := hurry{epoch: time.Now(), speed: 8, lease: 5 * time.Second}
+	m.env = append(append(os.Environ(), endpoints(t, cloudFor(t, m.admin))...), pace.variable())
+	t.Cleanup(m.stop)
+	return m
+}
+
+func (m *miser) start() {
+	m.Helper()
+	self, err := os.Executable()
+	require.NoError(m, err)
+	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(m, err)
+	m.running, m.ended = exec.Command(self, m.args...), make(chan struct{})
+	m.running.Env, m.running.Stdout, m.running.Stderr = m.env, log, log
+	require.NoError(m, m.running.Start())
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		_ = cmd.Wait()
+		_ = log.Close()
+		close(ended)
+	}(m.running, m.ended)
+}
+
+func (m *miser) stop() {
+	_ = m.running.Process.Signal(syscall.SIGTERM)
+	<-m.ended
+	said := m.said()
+	if m.Failed() {
+		short := stacks.ReplaceAllString(said, "")
+		m.Logf("the manager's log ends:\n%s", short[max(0, len(short)-10000):])
+	}
+	if strings.Contains(said, testKey) {
+		m.Error("the API key is in the log")
+	}
+}
+
+func (m *miser) said() string {
+	content, err := os.ReadFile(m.log)
+	require.NoError(m, err)
+	return string(content)
+}
+
+// until gives what is found lacking, until something is so. A manager that has ended for
+// want of a right is started again, as Kubernetes does.
+func (m *miser) until(what string, so func() bool) {
+	m.Helper()
+	for end := time.Now().Add(4 * time.Minute); !so(); {
+		require.True(m, time.Now().Before(end), "%s: never; the step is %+v, lacking are %v", what, m.object.Status.Step, m.lacked)
+		select {
+		case <-m.ended:
+			m.start()
+		case <-time.After(150 * time.Millisecond):
+		}
+		m.look()
+		m.read = m.read || m.scraped()
+	}
+	m.Logf("%s, with %d rights, after %s", what, len(m.given), time.Since(m.began).Round(time.Second))
+}
+
+// look finds what has been refused, and gives what has been lacking for long enough.
+func (m *miser) look() {
+	m.Helper()
+	requests, err := m.plane.Requests(m.user, m.seen)
+	require.NoError(m, err)
+	for _, request := range requests {
+		m.seen = request.Time
+		if request.Code != http.StatusForbidden {
+			continue
+		}
+		i := slices.IndexFunc(m.all, func(r right) bool { return r.covers(request) })
+		require.GreaterOrEqual(m, i, 0, "refused, and not in config/rbac: %s", request)
+		r := m.all[i]
+		if _, known := m.lacked[r]; !known && !m.given[r] {
+			m.lacked[r] = lack{time.Now(), m.mesh()}
+		}
+	}
+	require.NotContains(m, m.said(), "ValidatingAdmissionPolicy", "a policy is in the way of the manager's own writes")
+	news := false
+	for r, l := range m.lacked {
+		if time.Since(l.since) < hold || !m.told(r) {
+			continue
+		}
+		m.requireNothingRemoved(r, l)
+		delete(m.lacked, r)
+		m.given[r] = true
+		news = true
+		m.Logf("lacked: %s", r)
+	}
+	if news {
+		m.grant()
+		m.wake()
+	}
+}
+
+// told: the manager has said what it may not do, in the apiserver's own words: in a
+// condition, or, where it has none to write to or is not up yet, in its log.
+func (m *miser) told(r right) bool {
+	words := fmt.Sprintf("cannot %s resource %q in API group %q", r.verb, r.resource, r.group)
+	for _, c := range m.object.Status.Conditions {
+		if strings.Contains(c.Message, words) {
+			m.Logf("%s: %s: %.300s", c.Type, c.Reason, c.Message)
+			return true
+		}
+	}
+	return strings.Contains(strings.ReplaceAll(m.said(), `\`, ""), words)
+}
+
+// requireNothingRemoved: while a right is lacking, the manager takes away nothing that
+// carries routes: the mesh is not switched off, no BGPPeer goes.
+func (m *miser) requireNothingRemoved(r right, l lack) {
+	m.Helper()
+	require.False(m, l.mesh && !m.mesh(), "the mesh was switched off while the right to %s was lacking", r)
+	writes, err := m.plane.Writes(m.user, l.since)
+	require.NoError(m, err)
+	for _, w := range writes {
+		removed := w.Verb == "delete" && (w.Resource == "bgppeers" || w.Resource == "bgpconfigurations")
+		require.False(m, removed && w.Code < 300, "while the right to %s was lacking: %s", r, w)
+	}
+}
+
+// mesh tells whether the mesh is on.
+func (m *miser) mesh() bool {
+	configs, err := paperBGP{m.admin}.list(m.Context(), "BGPConfiguration")
+	require.NoError(m, err)
+	for _, c := range configs {
+		if on, found, _ := unstructured.NestedBool(c.Object, "spec", "nodeToNodeMeshEnabled"); found {
+			return on
+		}
+	}
+	return true
+}
+
+// grant writes what has been given into the manager's roles.
+func (m *miser) grant() {
+	m.Helper()
+	rules := map[string][]rbacv1.PolicyRule{"": {}, "default": {}, "kube-system": {}, testNamespace: {}}
+	for _, r := range m.all {
+		if m.given[r] {
+			rules[r.namespace] = append(rules[r.namespace], r.rule())
+		}
+	}
+	for namespace, rules := range rules {
+		key := client.ObjectKey{Namespace: namespace, Name: "rrpool-manager"}
+		if namespace == "" {
+			role := &rbacv1.ClusterRole{}
+			require.NoError(m, m.admin.Get(m.Context(), key, role))
+			role.Rules = rules
+			require.NoError(m, m.admin.Update(m.Context(), role))
+			continue
+		}
+		role := &rbacv1.Role{}
+		require.NoError(m, m.admin.Get(m.Context(), key, role))
+		role.Rules = rules
+		require.NoError(m, m.admin.Update(m.Context(), role))
+	}
+}
+
+// wake has the manager look again: after failures it waits longer and longer.
+func (m *miser) wake() {
+	m.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rrpool-ibmcloud"}}
+	require.NoError(m, m.admin.Get(m.Context(), client.ObjectKeyFromObject(secret), secret))
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, "given", fmt.Sprint(len(m.given)))
+	require.NoError(m, m.admin.Update(m.Context(), secret))
+}
+
+func (m *miser) steady() bool {
+	require.NoError(m, m.admin.Get(m.Context(), client.ObjectKeyFromObject(m.object), m.object))
+	return m.object.Status.Step.Name == "Steady"
+}
+
+// drift is somebody who changes our BGPPeer.
+func (m *miser) drift() {
+	m.Helper()
+	peers, err := paperBGP{m.admin}.list(m.Context(), "BGPPeer")
+	require.NoError(m, err)
+	require.NotEmpty(m, peers)
+	require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
+	require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
+}
+
+func (m *miser) repaired() bool {
+	peers, err := paperBGP{m.admin}.list(m.Context(), "BGPPeer")
+	require.NoError(m, err)
+	for _, p := range peers {
+		if selector, _, _ := unstructured.NestedString(p.Object, "spec", "nodeSelector"); selector == "has(elsewhere)" {
+			return false
+		}
+	}
+	return m.steady()
+}
+
+// repeat tells the same event twice about the same version of an object, as the manager.
+// That is a matter of milliseconds, and happens in few lives: client-go then writes the
+// second one as a patch, and says in the log that the apiserver rejected it.
+func (m *miser) repeat() {
+	m.Helper()
+	config, err := m.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
+	require.NoError(m, err)
+	kube, err := kubernetes.NewForConfig(config)
+	require.NoError(m, err)
+	ctx, cancel := context.WithCancel(m.Context())
+	defer cancel()
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: kube.EventsV1()})
+	require.NoError(m, broadcaster.StartRecordingToSinkWithContext(ctx))
+	recorder := broadcaster.NewRecorder(m.admin.Scheme(), eventSource)
+	about := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName, ResourceVersion: "1", UID: "1"}}
+	repeats := right{"default", "events.k8s.io", "events", "", "patch"}
+	since := time.Now()
+	for range 2 {
+		recorder.Eventf(about, nil, corev1.EventTypeNormal, "Repeated", "Repeat", "the same")
+	}
+	await(m.T, 20*time.Second, func(c *assert.CollectT) {
+		requests, err := m.plane.Requests(m.user, since)
+		require.NoError(c, err)
+		require.True(c, slices.ContainsFunc(requests, func(e controlplane.AuditEvent) bool {
+			return repeats.covers(e) && e.Code == http.StatusForbidden
+		}))
+	})
+	m.given[repeats] = true
+}
+
+// leave takes the way back to its end.
+func (m *miser) leave() {
+	m.Helper()
+	require.NoError(m, m.admin.Delete(m.Context(), m.object))
+	m.until("gone", func() bool {
+		return apierrors.IsNotFound(m.admin.Get(m.Context(), client.ObjectKeyFromObject(m.object), m.object))
+	})
+	var nodes corev1.NodeList
+	require.NoError(m, m.admin.List(m.Context(), &nodes))
+	for _, n := range nodes.Items {
+		require.NotContains(m, n.Labels, roleLabel)
+	}
+}
+
+func (m *miser) scraped() bool {
+	ctx, cancel := context.WithTimeout(m.Context(), time.Second)
+	defer cancel()
+	code, _, err := fetch(ctx, m.metrics, m.token)
+	return err == nil && code == http.StatusOK
+}
