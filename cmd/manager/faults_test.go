@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ type weather struct {
 }
 
 func newWeather(seed uint64) *weather {
-	return &weather{random: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}} //nolint:gosec // G404: for a test, repeatable
+	return &weather{random: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}}
 }
 
 // rule spoils about every tenth request.
@@ -47,29 +48,37 @@ func (w *weather) rule(r intercept.Request) intercept.Verdict {
 }
 
 func (w *weather) draw(r intercept.Request) intercept.Verdict {
-	dice := w.random.IntN(220)
-	switch {
-	case r.Lease(), r.Verb == "watch":
+	if r.Lease() || r.Verb == "watch" {
 		return intercept.Verdict{}
-	case dice < 4:
-		return intercept.Verdict{Delay: time.Duration(200+w.random.IntN(1000)) * time.Millisecond}
-	case dice < 7:
-		return intercept.Verdict{Answer: http.StatusTooManyRequests, RetryAfter: time.Second}
-	case dice < 10:
-		return intercept.Verdict{Answer: http.StatusServiceUnavailable}
-	case dice < 12:
-		return intercept.Verdict{Answer: http.StatusInternalServerError}
-	case !r.Write():
-		return intercept.Verdict{}
-	case dice < 15:
-		return intercept.Verdict{Answer: http.StatusServiceUnavailable, Executed: true}
-	case dice < 21 && !r.Cloud:
-		return intercept.Verdict{Answer: http.StatusConflict}
-	case dice < 23 && !r.Cloud:
-		return intercept.Verdict{Answer: http.StatusConflict, Executed: true}
+	}
+	fates := anybody
+	if r.Write() {
+		fates = append(slices.Clone(anybody), writers...)
+	}
+	if r.Write() && !r.Cloud { // the cloud's conflicts mean something else
+		fates = append(fates, racers...)
+	}
+	if dice := w.random.IntN(60); dice < len(fates) {
+		v := fates[dice]
+		if v.Delay > 0 {
+			v.Delay += time.Duration(w.random.IntN(1000)) * time.Millisecond
+		}
+		return v
 	}
 	return intercept.Verdict{}
 }
+
+// What may become of any request, of writes, and of writes to objects.
+var (
+	anybody = []intercept.Verdict{
+		{Delay: 200 * time.Millisecond},
+		{Answer: http.StatusTooManyRequests, RetryAfter: time.Second},
+		{Answer: http.StatusServiceUnavailable},
+		{Answer: http.StatusInternalServerError},
+	}
+	writers = []intercept.Verdict{{Answer: http.StatusServiceUnavailable, Executed: true}}
+	racers  = []intercept.Verdict{{Answer: http.StatusConflict}, {Answer: http.StatusConflict, Executed: true}}
+)
 
 // stormy lives a life in bad weather.
 func (a *arena) stormy(seed uint64) {

@@ -99,10 +99,7 @@ var coups = []coup{
 			_ = leader.cmd.Process.Signal(syscall.SIGCONT)
 		}()
 	}},
-	{"somebody writes another holder into the lease", func(a *arena, g *reign, leader *mortal) {
-		_ = leader // it is told by what it reads
-		a.usurp("somebody")
-	}},
+	{"somebody writes another holder into the lease", func(a *arena, _ *reign, _ *mortal) { a.usurp("somebody") }},
 }
 
 // usurp writes a holder into the lease as a person would.

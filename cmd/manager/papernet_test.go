@@ -144,15 +144,18 @@ func (p *paperNetwork) judge(why string) {
 				have++
 			}
 		}
-		if need := min(2, len(reflectors)); !p.config.MeshOn && have < max(1, need) {
+		if !p.config.MeshOn && have < max(1, min(2, len(reflectors))) {
 			p.fault("%s: the mesh is off and %s has %d of %d sessions with reflectors", why, c, have, len(reflectors))
 		}
+		p.judgeRoutes(why, c, clients, reflectors)
 	}
-	for _, a := range clients {
-		for _, b := range clients {
-			if a != b && !p.reaches(a, b, reflectors) {
-				p.fault("%s: %s has no route to %s", why, a, b)
-			}
+}
+
+// judgeRoutes notes the clients that one of them has no route to.
+func (p *paperNetwork) judgeRoutes(why, from string, clients, reflectors []string) {
+	for _, to := range clients {
+		if from != to && !p.reaches(from, to, reflectors) {
+			p.fault("%s: %s has no route to %s", why, from, to)
 		}
 	}
 }

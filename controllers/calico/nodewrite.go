@@ -3,6 +3,7 @@ package calico
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -26,9 +27,6 @@ type nodePatch struct {
 // back with another machine under the same name is a conflict. A mark on a node
 // that a person has uncordoned goes with whatever is written.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
-	if err := a.permit(ctx); err != nil {
-		return err
-	}
 	if has(node.Annotations, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {
 		p.annotations = maps.Clone(p.annotations)
 		if p.annotations == nil {
@@ -51,7 +49,7 @@ func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch)
 		body["spec"] = map[string]any{"unschedulable": *p.unschedulable}
 	}
 	patch, err := json.Marshal(body)
-	if err != nil {
+	if err = errors.Join(err, a.permit(ctx)); err != nil {
 		return fmt.Errorf("patching node %q: %w", node.Name, err)
 	}
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}

@@ -166,7 +166,7 @@ func TestWatchesAreDroppedAndTheNextMayBeStale(t *testing.T) {
 		w, err := s.client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 1, s.line.DropWatches(stale))
-		for range w.ResultChan() { //nolint:revive // until it is closed
+		for range w.ResultChan() {
 		}
 		_, err = s.client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
 		require.Equal(t, stale, apierrors.IsResourceExpired(err), "%v", err)

@@ -84,14 +84,20 @@ func parse(r *http.Request) Request {
 	if len(parts) > 2 {
 		out.Resource += "/" + strings.Join(parts[2:], "/")
 	}
-	verb := verbs[r.Method]
-	if out.Verb = verb.one; out.Name == "" {
-		out.Verb = cmp.Or(verb.many, verb.one)
-	}
-	if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
-		out.Verb = "watch"
-	}
+	out.Verb = verbOf(r, out.Name)
 	return out
+}
+
+// verbOf gives Kubernetes' verb for a request about an object, or about many.
+func verbOf(r *http.Request, name string) string {
+	verb := verbs[r.Method]
+	if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+		return "watch"
+	}
+	if name == "" {
+		return cmp.Or(verb.many, verb.one)
+	}
+	return verb.one
 }
 
 // nameFromBody names what is to be created: the path does not.
