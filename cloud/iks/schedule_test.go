@@ -40,6 +40,7 @@ func anySchedule(t *testing.T, r *rapid.T, judge require.TestingT, treat treatme
 	t.Helper()
 	generation := rapid.SampledFrom(both).Draw(r, "generation")
 	inBubble(t, func(t *testing.T) {
+		t.Helper()
 		w := &schedule{trial: newTrial(t, generation, rapid.Bool().Draw(r, "lingering")), r: r, judge: judge, want: wanted(1, three...)}
 		if connect := w.connect; treat != nil {
 			w.connect = func(wire http.RoundTripper) cloud.Provider { return connect(doctor{wire, treat}) }
