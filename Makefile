@@ -61,6 +61,15 @@ soak: packages assets ## Run all that takes long (2 hours): single failures, eve
 	RRPOOL_REST=10m go test -count=1 -timeout 20m -run '^TestRest$$' ./test/e2e || result=1; \
 	exit $$result
 
+.PHONY: model-check
+model-check: ## Explore a million states of small clusters under the rollout, and see each gate missed that is taken out
+	RRPOOL_MODELCHECK=full RRPOOL_CHAOS=1 go test -count=1 -timeout 30m -v ./test/modelcheck
+
+.PHONY: fuzz
+fuzz: TIME ?= 30s
+fuzz: ## Run every fuzz target for TIME, 30s where you say nothing
+	go run ./test/tools/fuzz -time $(TIME)
+
 .PHONY: bench-reflector
 bench-reflector: SIZES ?= 100,500,1000,2000
 bench-reflector: packages assets ## Measure what one route reflector carries, on a real BIRD; SIZES=3000,5000 are other numbers of clients
