@@ -237,8 +237,8 @@ func blind(t *testing.T) facts {
 	t.Helper()
 	f := scene(t, nil)
 	f.survey, f.blind = nil, refused("list", "nodes")
-	no := answer{asked: 46, hidden: refused("create", "subjectaccessreviews.authorization.k8s.io")}
-	f.rights = rights{account: seen[struct{}]{hidden: refused("get", "serviceaccounts")}, manager: no, user: answer{asked: 46, lacking: []right{{verb: "get", resource: "nodes"}}}}
+	no := answer{asked: 41, hidden: refused("create", "subjectaccessreviews.authorization.k8s.io")}
+	f.rights = rights{account: seen[struct{}]{hidden: refused("get", "serviceaccounts")}, manager: no, user: answer{asked: 41, lacking: []right{{verb: "list", resource: "nodes"}}}}
 	f.own = installed{}
 	f.own.definition.hidden = refused("get", "customresourcedefinitions.apiextensions.k8s.io")
 	f.own.pool.hidden = refused("get", "routereflectorpools.rrpool.io")
