@@ -3,8 +3,10 @@ package modelcheck
 import (
 	"fmt"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // workload: a node whose pods nobody may cut off.
@@ -108,12 +110,32 @@ func (m *model) broken(s *state) string {
 	if m.bgp(s).MeshOn() {
 		return ""
 	}
+	if why := m.unfenced(s); why != "" {
+		return why
+	}
 	conf := m.configuration(s)
 	for i := range m.size() {
 		if n := &s.nodes[i]; n.workload() && !n.is(labelled) && n.id == 0 {
 			if up, least := m.served(s, &conf, i); up < least {
 				return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions, fewer than %d", m.name(i), up, least)
 			}
+		}
+	}
+	return ""
+}
+
+// unfenced: Single's BGPPeers select every reflector. Beside those with other cluster IDs,
+// paths would multiply.
+func (m *model) unfenced(s *state) string {
+	const multi, tiers = v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy
+	tiered := false
+	for i := range m.size() {
+		kind := topology.KindOf(m.values.get(int(s.nodes[i].seat)))
+		tiered = tiered || s.nodes[i].inRole() && (kind == multi || kind == tiers)
+	}
+	for _, w := range s.peers {
+		if tiered && w.spec != 0 && m.spec(w.spec).PeerSelector == "has("+label+")" {
+			return fmt.Sprintf("5: BGPPeer %s selects reflectors of another topology", m.spec(w.spec).Name)
 		}
 	}
 	return ""
@@ -174,6 +196,10 @@ func (m *model) forbidden(s *state, st *step, a plan.Action) string {
 		return fmt.Sprintf("5: %s, although something is in the way", a)
 	}
 	switch a := a.(type) {
+	case plan.SetReflector:
+		if m.Dedicated && m.untouched(s) && m.waiting(s) < m.total() {
+			return fmt.Sprintf("5: %s, before the pool is complete", a)
+		}
 	case plan.EnsurePool:
 		if m.Dedicated && s.unknown {
 			return fmt.Sprintf("5: %s, although nobody knows the pool", a)
@@ -186,6 +212,24 @@ func (m *model) forbidden(s *state, st *step, a plan.Action) string {
 		return m.notOurs(s, a.Name)
 	}
 	return ""
+}
+
+// untouched: nobody reflects, and the mesh is as it was.
+func (m *model) untouched(s *state) bool {
+	for i := range m.size() {
+		if n := &s.nodes[i]; n.is(marked) || n.is(labelled) || n.id != 0 {
+			return false
+		}
+	}
+	return s.mesh.saved == 0
+}
+
+// waiting counts the Ready nodes of the pool.
+func (m *model) waiting(s *state) (n int) {
+	for i := range m.size() {
+		n += int(bit(s.nodes[i].is(exists | ready | pooled)))
+	}
+	return n
 }
 
 func (m *model) taken(s *state) bool {
@@ -287,7 +331,7 @@ func (m *model) arrived(s *state) string {
 	case reflectors == 0, !m.faulty(s) && reflectors != m.total():
 		return fmt.Sprintf("4: at rest with %d reflectors, not %d", reflectors, m.total())
 	}
-	if m.excusedForGood(s) {
+	if s.muted == 0 && m.excusedForGood(s) {
 		return "4: at rest, and somebody is still cut off"
 	}
 	return ""

@@ -1,6 +1,7 @@
 package modelcheck
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -24,6 +25,8 @@ type Scenario struct {
 	Redundancy int
 	Promotion  v1alpha1.Promotion
 	Timer      bool
+	// ID and Password are those of spec.topology and spec.bgp; empty: 244.0.0.1, and none.
+	ID, Password string
 	// Idle clients run no pods.
 	Idle int
 	// Back: the wanted mode is FullMesh. Flip: it may change once at any moment, besides
@@ -61,8 +64,11 @@ func (m *model) setUp() {
 	}
 	d := rollout.Desired{
 		Mode: rollout.Reflect, Dedicated: m.Dedicated, Pool: plan.PoolWant{SizePerZone: m.PerZone, Zones: m.Zones}, Promotion: m.Promotion,
-		ClusterID: "244.0.0.1", RoleLabel: label, Timer: m.Timer, SessionTimeout: 5 * time.Minute, NotReadyGrace: time.Minute,
+		ClusterID: cmp.Or(m.ID, "244.0.0.1"), RoleLabel: label, Timer: m.Timer, SessionTimeout: 5 * time.Minute, NotReadyGrace: time.Minute,
 		RemovalDelay: time.Minute, MinServing: 2, NetAfter: 30 * time.Second,
+	}
+	if m.Password != "" {
+		d.Password = &plan.SecretRef{Name: m.Password, Key: "password"}
 	}
 	if m.Kind == "" {
 		m.Kind = v1alpha1.TopologySingle

@@ -104,7 +104,7 @@ func Probes() []Scenario {
 		dedicated("probe: back", 3, 2, func(s *Scenario) { s.Was, s.Back, s.Late, s.Slow = &two, true, true, true }),
 		dedicated("probe: fewer", 2, 3, func(s *Scenario) { s.Was, s.PerZone, s.Spare = &three, 2, 1 }),
 		dedicated("probe: edits", 2, 3, func(s *Scenario) {
-			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{PeerDeleted, PeerEdited, IDChanged, IDRemoved, RoleRemoved, StrayLabel}
+			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{PeerDeleted, PeerEdited, IDChanged, IDRemoved, LabelRemoved, RoleRemoved, StrayLabel}
 		}),
 		dedicated("probe: in the way", 2, 2, func(s *Scenario) {
 			s.Budget, s.Disturbances = 1, []Disturbance{ForeignPeer, ProblemReported, ProviderSilent}
@@ -119,9 +119,11 @@ func Probes() []Scenario {
 			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{NodeFails, NodeDeleted, MeshOn}
 		}),
 		dedicated("probe: two failures", 2, 3, func(s *Scenario) { s.Settled, s.Budget, s.Disturbances = true, 2, []Disturbance{NodeFails} }),
+		dedicated("probe: another cluster ID", 2, 3, func(s *Scenario) { s.Was, s.ID = &three, "244.0.0.9" }),
+		dedicated("probe: a password", 2, 3, func(s *Scenario) { s.Was, s.Password = &three, "bgp" }),
 		dedicated("probe: mute", 2, 1, func(s *Scenario) { s.Budget, s.Disturbances = 1, []Disturbance{Mute} }),
 		dedicated("probe: stale", 3, 1, func(s *Scenario) {
-			s.Settled, s.Stale, s.Budget, s.Disturbances, s.Limit = true, 1, 2, []Disturbance{MeshOn, NodeFails}, 40_000
+			s.Settled, s.Stale, s.Budget, s.Disturbances, s.Limit = true, 1, 2, []Disturbance{MeshOn, NodeFails}, 50_000
 		}),
 		dedicated("probe: timer", 2, 2, func(s *Scenario) { s.Timer = true }),
 		busy("probe: existing nodes, there", 4, 2, v1alpha1.PromotionStaged, nil),
@@ -131,6 +133,7 @@ func Probes() []Scenario {
 		busy("probe: existing nodes, edits", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) {
 			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{IDChanged, IDRemoved, RoleRemoved, LabelRemoved, PeerDeleted, MeshOn}
 		}),
+		busy("probe: existing nodes, a label", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Budget, s.Disturbances = 1, []Disturbance{StrayLabel} }),
 		with(hierarchy, func(s *Scenario) { s.Name, s.Was = "probe: single to hierarchy", &single }),
 		with(single, func(s *Scenario) { s.Name, s.Was = "probe: multi to single", &multi }),
 		with(multi, func(s *Scenario) { s.Name, s.Was = "probe: single to multi", &single }),
