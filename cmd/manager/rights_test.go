@@ -124,7 +124,7 @@ func TestEveryRightIsNeededAndItsLackIsTold(t *testing.T) {
 	m := newMiser(t)
 	m.start()
 
-	m.T.Log("on nodes that are there")
+	m.Log("on nodes that are there")
 	m.object.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
 	m.object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
 	require.NoError(t, m.admin.Create(t.Context(), m.object))
@@ -133,7 +133,7 @@ func TestEveryRightIsNeededAndItsLackIsTold(t *testing.T) {
 	m.until("the BGPPeer is put right", m.repaired)
 	m.leave()
 
-	m.T.Log("on IBM Cloud")
+	m.Log("on IBM Cloud")
 	m.object = &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	m.object.Spec.Provider.Type = v1alpha1.ProviderIKS
 	m.object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
