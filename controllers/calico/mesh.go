@@ -54,8 +54,9 @@ func saved(o *apiv3.BGPConfiguration) (*savedMesh, error) {
 	}
 	out := &savedMesh{}
 	if err := json.Unmarshal([]byte(text), out); err != nil {
-		return nil, fmt.Errorf("reading annotation %s=%q of BGPConfiguration %q: %w; it says how the mesh was before rrpool "+
-			"(%s for a cluster without settings of its own): correct it", beforeAnnotation, text, o.Name, err, `{"absent":true}`)
+		why := plan.Plain(err.Error(), 256) // it repeats what stands there
+		return nil, fmt.Errorf("reading annotation %s=%.256q of BGPConfiguration %q: %s; it says how the mesh was before rrpool "+
+			"(%s for a cluster without settings of its own): correct it", beforeAnnotation, text, o.Name, why, `{"absent":true}`)
 	}
 	return out, nil
 }
