@@ -31,7 +31,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 		"the label of the dedicated pool, to be chosen for a reflector": {
 			func(n *plan.Node) { n.Labels[PoolLabel] = "route-reflectors" }, rollout.Steady, "",
 		},
-		"the label of the role": {func(n *plan.Node) { n.RoleLabel, n.Seat = true, "true" }, "RemoveStrayLabel", ""},
+		"the label of the role":   {func(n *plan.Node) { n.RoleLabel, n.Seat = true, "true" }, "RemoveStrayLabel", ""},
 		"a seat that another has": {func(n *plan.Node) { n.RoleLabel, n.Seat = true, "quorum-z1-1" }, "RemoveStrayLabel", ""},
 		"all that makes a reflector, as if it had been the first": {
 			func(n *plan.Node) {
