@@ -14,7 +14,7 @@ import (
 )
 
 // restVariable is how long the migrated cluster is watched at rest: 30s unless
-// set. `make soak` sets 10m, `make chaos` leaves it.
+// set. `make soak` sets 10m.
 const restVariable = "RRPOOL_REST"
 
 // A migrated cluster that nobody touches costs nothing: no write to the
