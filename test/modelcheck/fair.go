@@ -44,7 +44,7 @@ func (m *model) allComeUp(s *state) {
 
 func (m *model) allHappens(s *state) {
 	for i := range m.size() {
-		n, id := &s.nodes[i], uint8(i) //nolint:gosec // G115: at most eight
+		n, id := &s.nodes[i], uint8(i)
 		switch {
 		case n.is(ordered):
 			m.change(s, move{kind: joins, a: id})

@@ -40,13 +40,13 @@ func bit(b bool) uint8 {
 }
 
 // turn is a reconcile that dies after so many actions, or (all of them) lives.
-func (m *model) turn(s *state, actions int) *step {
+func (m *model) turn(s *state, actions int) {
 	st := m.next(s)
 	s.meshSince = sinceWhen(s.meshSince, m.bgp(s).MeshOn())
 	s.shortSince = sinceWhen(s.shortSince, st.Short)
 	s.straySince = sinceWhen(s.straySince, st.Stray)
 	if st.Problem != nil {
-		return st
+		return
 	}
 	m.watch(s, st)
 	for _, a := range st.Actions[:min(actions, len(st.Actions))] {
@@ -55,7 +55,6 @@ func (m *model) turn(s *state, actions int) *step {
 	if actions < len(st.Actions) {
 		s.crash()
 	}
-	return st
 }
 
 // crash loses what only the manager's memory holds.
@@ -140,7 +139,7 @@ func (s *state) rankRoles() {
 	}
 	slices.SortStableFunc(in, func(a, b int) int { return cmp.Compare(s.nodes[a].rank, s.nodes[b].rank) })
 	for rank, i := range in {
-		s.nodes[i].rank = uint8(rank) //nolint:gosec // G115: at most eight
+		s.nodes[i].rank = uint8(rank)
 	}
 }
 
@@ -218,27 +217,33 @@ func (m *model) ensure(s *state, want plan.PoolWant) {
 		m.enlist(s, want)
 		return
 	}
-	for _, id := range slices.Concat(want.Retire, want.Replace) {
-		m.remove(s, m.indexOf(id))
-		if len(want.Retire) > 0 {
-			return
-		}
-		break
+	if len(want.Retire) > 0 {
+		m.remove(s, m.indexOf(want.Retire[0]))
+		return
+	}
+	if len(want.Replace) > 0 {
+		m.remove(s, m.indexOf(want.Replace[0]))
 	}
 	s.pool = small(want.SizePerZone)
-	for z, zone := range m.Zones {
-		there := 0
-		for i := m.Clients; i < m.size(); i++ {
-			if m.zone(i) == m.Zones[z] && (s.nodes[i].is(exists) || s.nodes[i].is(ordered)) {
-				there++
-			}
+	for _, zone := range m.Zones {
+		m.fill(s, zone, want.SizePerZone)
+	}
+}
+
+// fill orders workers where a zone has too few.
+func (m *model) fill(s *state, zone string, size int) {
+	var free []int
+	for i := m.Clients; i < m.size(); i++ {
+		switch {
+		case m.zone(i) != zone:
+		case s.nodes[i].flags&(exists|ordered) != 0:
+			size--
+		default:
+			free = append(free, i)
 		}
-		for i := m.Clients; i < m.size() && there < want.SizePerZone; i++ {
-			if m.zone(i) == zone && !s.nodes[i].is(exists) && !s.nodes[i].is(ordered) {
-				s.nodes[i].flags = ordered
-				there++
-			}
-		}
+	}
+	for _, i := range free[:min(max(size, 0), len(free))] {
+		s.nodes[i].flags = ordered
 	}
 }
 

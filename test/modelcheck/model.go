@@ -64,9 +64,9 @@ func (m *model) value(s string) uint8 { return small(m.values.of(s, s)) }
 func (m *model) meshOf(x plan.Mesh) uint8 { return small(m.meshes.of(text(x), x)) }
 
 func (m *model) specOf(p plan.Peer) uint16 {
-	clear := p
-	clear.Written = today.AddDate(-100, 0, 0) // the zero time is no JSON that one can compare by eye
-	return uint16(m.specs.of(text(clear), p)) //nolint:gosec // G115: a few dozen
+	undated := p
+	undated.Written = today.AddDate(-100, 0, 0) // the zero time is no JSON that one can compare by eye
+	return uint16(m.specs.of(text(undated), p)) //nolint:gosec // G115: a few dozen
 }
 
 func (m *model) spec(i uint16) plan.Peer { return m.specs.get(int(i)) }

@@ -29,7 +29,7 @@ func (m *model) moves(s *state) []move {
 	st := m.next(s)
 	for k := range st.Actions {
 		if st.Problem == nil && !m.Unbroken {
-			out = append(out, move{kind: dies, a: uint8(k)}) //nolint:gosec // G115: a few
+			out = append(out, move{kind: dies, a: uint8(k)})
 		}
 	}
 	out = append(out, move{kind: manages})
@@ -181,7 +181,7 @@ func (m *model) lags(before, after *state, mv move) []uint8 {
 		if !m.news(after, i) {
 			continue
 		}
-		if m.news(before, i) && mv != (move{kind: reports, a: uint8(i)}) { //nolint:gosec // G115: at most eight
+		if m.news(before, i) && mv != (move{kind: reports, a: uint8(i)}) {
 			return []uint8{small(i) + 1}
 		}
 		if int(before.lagged) < m.Stale && m.flatters(after, i) {

@@ -2,7 +2,6 @@ package modelcheck
 
 import (
 	"errors"
-	"fmt"
 	"go/ast"
 	"os"
 	"os/exec"
@@ -62,7 +61,7 @@ func TestWithoutAnyOneGateTheExplorerFails(t *testing.T) {
 // explored runs the binary with a mutation, and says whether it has found a violation.
 func explored(t *testing.T, binary, mutation string, scenarios []string) (found bool, out string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "-only", strings.Join(scenarios, "|")) //nolint:gosec // G204: our own binary
+	cmd := exec.CommandContext(t.Context(), binary, "-only", strings.Join(scenarios, "|"))
 	cmd.Env = append(os.Environ(), MutantVariable+"="+mutation, "GOMAXPROCS=1")
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -84,7 +83,7 @@ func mutantBinary(t *testing.T) string {
 	overlay, err := Overlay(source, folder, Mutations)
 	require.NoError(t, err)
 	binary := filepath.Join(folder, "explore")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", binary, "./explore").CombinedOutput() //nolint:gosec // G204: the go command
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", binary, "./explore").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return binary
 }
@@ -122,15 +121,18 @@ func looksLikeAGate(d *ast.FuncDecl) bool {
 			return false
 		}
 		for _, f := range list.List {
-			if fmt.Sprint(f.Type) != "" && isPointerTo(f.Type, "gate") {
+			if isPointerTo(f.Type, "gate") {
 				return true
 			}
 		}
 		return false
 	}
-	rule := d.Recv == nil && len(d.Type.Params.List) == 1 && isPointerTo(d.Type.Params.List[0].Type, "view") &&
+	return !gate(d.Recv) && (gate(d.Type.Params) || gate(d.Type.Results) || strings.HasSuffix(d.Name.Name, "Gate") || isRule(d))
+}
+
+func isRule(d *ast.FuncDecl) bool {
+	return d.Recv == nil && len(d.Type.Params.List) == 1 && isPointerTo(d.Type.Params.List[0].Type, "view") &&
 		d.Type.Results != nil && isPointerTo(d.Type.Results.List[0].Type, "Step")
-	return !gate(d.Recv) && (gate(d.Type.Params) || gate(d.Type.Results) || strings.HasSuffix(d.Name.Name, "Gate") || rule)
 }
 
 func isPointerTo(t ast.Expr, name string) bool {

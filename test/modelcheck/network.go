@@ -148,7 +148,7 @@ func (m *model) spread(n network) *routes {
 	}
 	for origin := range m.size() {
 		seen := map[heard]bool{}
-		queue := []heard{{uint8(origin), uint8(origin), 0}} //nolint:gosec // G115: at most eight
+		queue := []heard{{uint8(origin), uint8(origin), 0}}
 		for len(queue) > 0 {
 			h := queue[0]
 			queue = queue[1:]

@@ -42,10 +42,7 @@ func Overlay(source, folder string, mutations []Mutation) (string, error) {
 		return "", err
 	}
 	for name, f := range files {
-		text, err := mutate(f, mutations, missing)
-		if err != nil {
-			return "", fmt.Errorf("mutating %s: %w", name, err)
-		}
+		text := mutate(f, mutations, missing)
 		to := filepath.Join(folder, filepath.Base(name))
 		if err := os.WriteFile(to, text, 0o600); err != nil {
 			return "", fmt.Errorf("writing a mutated file: %w", err)
@@ -112,7 +109,7 @@ func (f sourceFile) functions() map[string]*ast.FuncDecl {
 }
 
 // mutate puts each mutation at the beginning of its function.
-func mutate(f sourceFile, mutations []Mutation, missing map[string]bool) ([]byte, error) {
+func mutate(f sourceFile, mutations []Mutation, missing map[string]bool) []byte {
 	type insertion struct {
 		at   int
 		text string
@@ -133,5 +130,5 @@ func mutate(f sourceFile, mutations []Mutation, missing map[string]bool) ([]byte
 	for _, x := range all {
 		text = slices.Insert(text, x.at, []byte(x.text)...)
 	}
-	return text, nil
+	return text
 }

@@ -19,7 +19,7 @@ func NewReport() *Report { return &Report{began: time.Now()} }
 // Add adds what an exploration has found.
 func (r *Report) Add(x Result) { r.Results = append(r.Results, x) }
 
-// Empty: nothing was explored.
+// Empty reports whether nothing was explored.
 func (r *Report) Empty() bool { return len(r.Results) == 0 }
 
 // States is how many distinct states there were.
