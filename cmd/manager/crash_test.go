@@ -103,11 +103,16 @@ func (a *arena) dieFrom(first int) {
 	a.requireNoRepetition(l, len(at))
 }
 
+// golden is the file of how a phase ends.
+func (a *arena) golden(phase int) string {
+	return filepath.Join("testdata", "life", fmt.Sprintf("%s-%d.golden", strings.ToLower(string(a.kind)), phase))
+}
+
 // requireAsGolden: each phase has ended as it always does.
 func (a *arena) requireAsGolden(l life) {
 	a.Helper()
 	for i, p := range l.phases {
-		path := filepath.Join("testdata", "life", fmt.Sprintf("%s-%d.golden", strings.ToLower(string(a.kind)), i+1))
+		path := a.golden(i + 1)
 		if *update {
 			require.NoError(a, os.MkdirAll(filepath.Dir(path), 0o755))
 			require.NoError(a, os.WriteFile(path, []byte(p.end), 0o600))
