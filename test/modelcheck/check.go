@@ -99,13 +99,8 @@ func (m *model) left(s *state, conf *[maxNodes]uint16, i int) (left uint8) {
 
 // broken names the first invariant that does not hold, "" when all do.
 func (m *model) broken(s *state) string {
-	joined := m.routes(s).joined | s.excused
-	for i := range m.size() {
-		for j := i + 1; j < m.size(); j++ {
-			if s.nodes[i].workload() && s.nodes[j].workload() && joined>>pairOf(i, j)&1 == 0 {
-				return fmt.Sprintf("1: %s and %s have no route to each other", m.name(i), m.name(j))
-			}
-		}
+	if i, j, ok := m.workloads(s, ^(m.routes(s).joined | s.excused)); ok {
+		return fmt.Sprintf("1: %s and %s have no route to each other", m.name(i), m.name(j))
 	}
 	if m.bgp(s).MeshOn() {
 		return ""
@@ -122,6 +117,18 @@ func (m *model) broken(s *state) string {
 		}
 	}
 	return ""
+}
+
+// workloads gives two Ready nodes with pods that are among these pairs.
+func (m *model) workloads(s *state, pairs uint32) (a, b int, ok bool) {
+	for i := range m.size() {
+		for j := i + 1; j < m.size(); j++ {
+			if s.nodes[i].workload() && s.nodes[j].workload() && pairs>>pairOf(i, j)&1 == 1 {
+				return i, j, true
+			}
+		}
+	}
+	return 0, 0, false
 }
 
 // unfenced: Single's BGPPeers select every reflector. Beside those with other cluster IDs,
@@ -188,13 +195,16 @@ func (m *model) removes(s *state, a plan.Action) int {
 
 // forbidden is what no step may do.
 func (m *model) forbidden(s *state, st *step, a plan.Action) string {
-	_, asks := a.(plan.RefreshStatus)
-	if asks {
+	if _, asks := a.(plan.RefreshStatus); asks {
 		return ""
 	}
 	if (s.problem || m.taken(s)) && !st.Urgent && !s.back {
 		return fmt.Sprintf("5: %s, although something is in the way", a)
 	}
+	return m.forbiddenAction(s, a)
+}
+
+func (m *model) forbiddenAction(s *state, a plan.Action) string {
 	switch a := a.(type) {
 	case plan.SetReflector:
 		if m.Dedicated && m.untouched(s) && m.waiting(s) < m.total() {
@@ -268,13 +278,22 @@ func (m *model) forbiddenRemoval(s *state, a plan.ClearReflector) string {
 		if j == i || !s.nodes[j].inRole() || !s.nodes[j].is(ready) {
 			continue
 		}
-		for c, x := range s.reports[j].sess {
-			if s.nodes[c].workload() && !s.nodes[c].inRole() && m.wantsSession(s, j, c) && (x&kindBits != nodeUp || age(x>>sinceShift&7) < earlier) {
-				return fmt.Sprintf("3: %s is removed before %s has been Established with %s for the removal delay", a.Node, m.name(j), m.name(c))
-			}
+		if c := m.unproven(s, j); c >= 0 {
+			return fmt.Sprintf("3: %s is removed before %s has been Established with %s for the removal delay", a.Node, m.name(j), m.name(c))
 		}
 	}
 	return ""
+}
+
+// unproven gives a client that a reflector has not reported as Established for the removal
+// delay, or -1.
+func (m *model) unproven(s *state, j int) int {
+	for c, x := range s.reports[j].sess {
+		if s.nodes[c].workload() && !s.nodes[c].inRole() && m.wantsSession(s, j, c) && (x&kindBits != nodeUp || age(x>>sinceShift&7) < earlier) {
+			return c
+		}
+	}
+	return -1
 }
 
 func (m *model) wantsSession(s *state, i, j int) bool {
@@ -315,12 +334,10 @@ func (m *model) faulty(s *state) bool {
 
 // arrived says what is missing although the manager is at rest.
 func (m *model) arrived(s *state) string {
-	reflectors := m.running(s)
-	for i := range m.size() {
-		if n := &s.nodes[i]; n.is(exists) && (n.is(labelled) != (n.id != 0) || n.is(cordonedByUs)) {
-			return fmt.Sprintf("4: at rest %s has half a role, or a cordon of ours", m.name(i))
-		}
+	if i := m.half(s); i >= 0 {
+		return fmt.Sprintf("4: at rest %s has half a role, or a cordon of ours", m.name(i))
 	}
+	reflectors := m.running(s)
 	switch {
 	case s.back && (reflectors > 0 || s.mesh != m.begin && s.spent == 0):
 		return fmt.Sprintf("4: at rest on the mesh, %d reflectors are left, or the BGPConfiguration is not what it was", reflectors)
@@ -331,10 +348,20 @@ func (m *model) arrived(s *state) string {
 	case reflectors == 0, !m.faulty(s) && reflectors != m.total():
 		return fmt.Sprintf("4: at rest with %d reflectors, not %d", reflectors, m.total())
 	}
-	if s.muted == 0 && m.excusedForGood(s) {
+	if _, _, cut := m.workloads(s, s.excused); cut && s.muted == 0 {
 		return "4: at rest, and somebody is still cut off"
 	}
 	return ""
+}
+
+// half gives a node with half a role, or a cordon of ours, or -1.
+func (m *model) half(s *state) int {
+	for i := range m.size() {
+		if n := &s.nodes[i]; n.is(exists) && (n.is(labelled) != (n.id != 0) || n.is(cordonedByUs)) {
+			return i
+		}
+	}
+	return -1
 }
 
 // running counts the reflectors that are alive.
@@ -343,16 +370,4 @@ func (m *model) running(s *state) (n int) {
 		n += int(bit(s.nodes[i].inRole() && s.nodes[i].is(alive)))
 	}
 	return n
-}
-
-// excusedForGood: an excuse has outlived the run that it was for.
-func (m *model) excusedForGood(s *state) bool {
-	for i := range m.size() {
-		for j := i + 1; j < m.size(); j++ {
-			if s.nodes[i].workload() && s.nodes[j].workload() && s.excused>>pairOf(i, j)&1 == 1 {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -50,28 +50,41 @@ func (m *model) disturbances(s *state, out []move) []move {
 
 // targets yields the nodes, or BGPPeers, that a disturbance may befall.
 func (m *model) targets(s *state, d Disturbance) func(func(int) bool) {
-	count, fits := m.size(), func(i int) bool { return s.nodes[i].inRole() }
+	count := m.size()
 	switch d {
-	case NodeFails:
-		fits = func(i int) bool { return s.nodes[i].is(exists | alive | ready) }
-	case StrayLabel:
-		fits = func(i int) bool { return s.nodes[i].is(exists|pods) && !s.nodes[i].is(labelled) && s.nodes[i].id == 0 }
-	case Cordoned:
-		fits = func(i int) bool { return s.nodes[i].inRole() && !s.nodes[i].is(cordoned) }
-	case NodeDeleted:
-		fits = func(i int) bool { return s.nodes[i].is(exists | pooled) }
 	case PeerDeleted, PeerEdited:
-		count, fits = maxPeers, func(i int) bool { return s.peers[i].spec != 0 && m.spec(s.peers[i].spec).Owned }
+		count = maxPeers
 	case MeshOn, MeshOff, ForeignPeer, ProviderSilent, ProblemReported, ModeChanges, Restart:
-		count, fits = 1, func(int) bool { return m.applies(s, d) }
-	case LabelRemoved, IDRemoved, IDChanged, RoleRemoved, Mute:
+		count = 1
+	default:
 	}
 	return func(yield func(int) bool) {
 		for i := range count {
-			if fits(i) && !yield(i) {
+			if m.fits(s, d, i) && !yield(i) {
 				return
 			}
 		}
+	}
+}
+
+// fits: the disturbance may befall this node, or BGPPeer.
+func (m *model) fits(s *state, d Disturbance, i int) bool {
+	n := &s.nodes[i%maxNodes]
+	switch d {
+	case NodeFails:
+		return n.is(exists | alive | ready)
+	case StrayLabel:
+		return n.is(exists|pods) && !n.is(labelled) && n.id == 0
+	case Cordoned:
+		return n.inRole() && !n.is(cordoned)
+	case NodeDeleted:
+		return n.is(exists | pooled)
+	case PeerDeleted, PeerEdited:
+		return s.peers[i].spec != 0 && m.spec(s.peers[i].spec).Owned
+	case LabelRemoved, IDRemoved, IDChanged, RoleRemoved, Mute:
+		return n.inRole()
+	default:
+		return m.applies(s, d)
 	}
 }
 
@@ -87,8 +100,9 @@ func (m *model) applies(s *state, d Disturbance) bool {
 		return !s.problem
 	case ForeignPeer:
 		return !s.foreign
+	default:
+		return true
 	}
-	return true
 }
 
 // disturb does it. What it takes is excused, and nothing else: pairs that no session
@@ -151,6 +165,7 @@ func (m *model) disturbNode(s *state, d Disturbance, i int) {
 		m.remove(s, i)
 	case Mute:
 		s.muted |= 1 << i
+	default:
 	}
 }
 
@@ -202,6 +217,7 @@ func (m *model) tellDisturbance(s *state, mv move) string {
 		return fmt.Sprintf("%s: %s", d, m.spec(s.peers[mv.b].spec).Name)
 	case MeshOn, MeshOff, ForeignPeer, ProviderSilent, ProblemReported, ModeChanges, Restart:
 		return string(d)
+	default:
+		return fmt.Sprintf("%s: %s", d, m.name(int(mv.b)))
 	}
-	return fmt.Sprintf("%s: %s", d, m.name(int(mv.b)))
 }

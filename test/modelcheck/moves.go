@@ -144,14 +144,21 @@ func (m *model) normalise(s *state) {
 		if m.Dedicated && s.nodes[i].is(marked) {
 			s.nodes[i].roleAge = last
 		}
+	}
+	s.undate()
+	if !m.Timer && s.meshSince != never {
+		s.meshSince = longAgo
+	}
+}
+
+// undate: what has been Established since nobody knows when counts as long so.
+func (s *state) undate() {
+	for i := range s.nodes {
 		for j, x := range s.reports[i].sess {
 			if kind := x & kindBits; (kind == nodeUp || kind == meshUp) && age(x>>sinceShift&7) == never {
 				s.reports[i].sess[j] = x&^(7<<sinceShift) | uint8(longAgo)<<sinceShift
 			}
 		}
-	}
-	if !m.Timer && s.meshSince != never {
-		s.meshSince = longAgo
 	}
 }
 
