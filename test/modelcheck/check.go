@@ -265,15 +265,18 @@ func (m *model) notOurs(s *state, name string) string {
 // the removal delay, and not while the pool is unknown.
 func (m *model) forbiddenRemoval(s *state, a plan.ClearReflector) string {
 	i := m.indexOf(a.Node)
-	if s.back || !s.nodes[i].inRole() || !s.nodes[i].is(marked) {
+	switch {
+	case s.back || !s.nodes[i].inRole() || !s.nodes[i].is(marked):
 		return ""
-	}
-	if s.unknown && m.Dedicated {
+	case s.unknown && m.Dedicated:
 		return "5: a reflector is removed although nobody knows the pool"
-	}
-	if m.Timer {
+	case m.Timer:
 		return ""
 	}
+	return m.forbiddenHaste(s, a, i)
+}
+
+func (m *model) forbiddenHaste(s *state, a plan.ClearReflector, i int) string {
 	for j := range m.size() {
 		if j == i || !s.nodes[j].inRole() || !s.nodes[j].is(ready) {
 			continue
@@ -338,11 +341,18 @@ func (m *model) arrived(s *state) string {
 		return fmt.Sprintf("4: at rest %s has half a role, or a cordon of ours", m.name(i))
 	}
 	reflectors := m.running(s)
-	switch {
-	case s.back && (reflectors > 0 || s.mesh != m.begin && s.spent == 0):
-		return fmt.Sprintf("4: at rest on the mesh, %d reflectors are left, or the BGPConfiguration is not what it was", reflectors)
-	case s.back:
+	if s.back {
+		if reflectors > 0 || s.mesh != m.begin && s.spent == 0 {
+			return fmt.Sprintf("4: at rest on the mesh, %d reflectors are left, or the BGPConfiguration is not what it was", reflectors)
+		}
 		return ""
+	}
+	return m.arrivedWith(s, reflectors)
+}
+
+// arrivedWith is the same for a cluster on that many reflectors.
+func (m *model) arrivedWith(s *state, reflectors int) string {
+	switch {
 	case m.bgp(s).MeshOn():
 		return "4: at rest, and the mesh is on"
 	case reflectors == 0, !m.faulty(s) && reflectors != m.total():

@@ -73,28 +73,37 @@ func (m *model) movesOf(s *state, conf *[maxNodes]uint16, out []move, i int, cal
 }
 
 func (m *model) sessionMoves(s *state, out []move, i int, calm *bool) []move {
-	pending, waiting := 0, 0
+	var count [carrying + 1]int // sessions, by state
 	for j := range m.size() {
 		if j == i {
 			continue
 		}
 		u := s.up[pairOf(i, j)]
-		isPending, isWaiting := u == starting || u == late, u == quietUp
-		*calm = *calm && u != late && !isWaiting && (m.Late || !isPending)
-		pending += int(bit(isPending))
-		waiting += int(bit(isWaiting))
-		if m.Fine && j > i && isPending {
-			out = append(out, move{kind: comesUp, a: uint8(i), b: uint8(j)}) //nolint:gosec // G115: at most eight
-		}
-		if m.Fine && j > i && isWaiting {
-			out = append(out, move{kind: carries, a: uint8(i), b: uint8(j)}) //nolint:gosec // G115: at most eight
+		count[u]++
+		if m.Fine && j > i {
+			out = fineMoves(out, i, j, u == starting || u == late, u == quietUp)
 		}
 	}
-	if pending > 0 && !m.Fine {
-		out = append(out, move{kind: comesUpAll, a: uint8(i)}) //nolint:gosec // G115: at most eight
+	*calm = *calm && count[late]+count[quietUp] == 0 && (m.Late || count[starting] == 0)
+	if m.Fine {
+		return out
 	}
-	if waiting > 0 && !m.Fine {
-		out = append(out, move{kind: carriesAll, a: uint8(i)}) //nolint:gosec // G115: at most eight
+	if count[starting]+count[late] > 0 {
+		out = append(out, move{kind: comesUpAll, a: small(i)})
+	}
+	if count[quietUp] > 0 {
+		out = append(out, move{kind: carriesAll, a: small(i)})
+	}
+	return out
+}
+
+// fineMoves are those of a session on its own.
+func fineMoves(out []move, i, j int, isPending, isWaiting bool) []move {
+	if isPending {
+		out = append(out, move{kind: comesUp, a: small(i), b: small(j)})
+	}
+	if isWaiting {
+		out = append(out, move{kind: carries, a: small(i), b: small(j)})
 	}
 	return out
 }
@@ -135,6 +144,14 @@ func (m *model) normalise(s *state) {
 			last = min(last, s.nodes[i].roleAge)
 		}
 	}
+	m.dateWrites(s, last)
+	s.undate()
+	if !m.Timer && s.meshSince != never {
+		s.meshSince = longAgo
+	}
+}
+
+func (m *model) dateWrites(s *state, last age) {
 	for i := range s.peers {
 		if s.peers[i].at != never {
 			s.peers[i].at = last
@@ -144,10 +161,6 @@ func (m *model) normalise(s *state) {
 		if m.Dedicated && s.nodes[i].is(marked) {
 			s.nodes[i].roleAge = last
 		}
-	}
-	s.undate()
-	if !m.Timer && s.meshSince != never {
-		s.meshSince = longAgo
 	}
 }
 
@@ -358,6 +371,12 @@ func (m *model) tell(s *state, mv move) string {
 		return "worker " + a + " becomes a node"
 	case returns:
 		return a + " runs again"
+	}
+	return m.tellRest(s, mv)
+}
+
+func (m *model) tellRest(s *state, mv move) string {
+	switch mv.kind {
 	case timePasses:
 		return "time passes"
 	case disturbance:

@@ -181,11 +181,8 @@ func (m *model) sends(n *network, rows *[maxNodes]row, origin int, h heard, next
 	to, back := m.sides.get(int(rows[at][next])), m.sides.get(int(rows[next][at]))
 	clusters := h.clusters
 	if at != origin {
-		if n.muted>>at&1 == 1 {
-			return heard{}, false
-		}
 		source := m.sides.get(int(rows[at][from]))
-		if !source.Client && !to.Client || to.Client && clusters&m.cluster(to) != 0 {
+		if n.muted>>at&1 == 1 || !m.reflects(source, to, clusters) {
 			return heard{}, false
 		}
 		clusters |= m.cluster(source) | m.cluster(to)
@@ -194,6 +191,11 @@ func (m *model) sends(n *network, rows *[maxNodes]row, origin int, h heard, next
 		return heard{}, false
 	}
 	return heard{uint8(next), h.at, clusters}, true //nolint:gosec // G115: at most eight
+}
+
+// reflects reports whether what came by one side goes to the other.
+func (m *model) reflects(source, to simulate.Side, clusters uint8) bool {
+	return (source.Client || to.Client) && clusters&m.cluster(to) == 0
 }
 
 // cluster is the bit of the cluster ID that a side adds for a client.
