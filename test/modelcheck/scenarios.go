@@ -82,7 +82,7 @@ func Scenarios(full bool) []Scenario {
 	for i := range out {
 		out[i].Limit = 4000
 		if full {
-			out[i].Limit = 90_000
+			out[i].Limit = 60_000
 		}
 	}
 	return out
