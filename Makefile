@@ -50,9 +50,11 @@ chaos: packages assets ## Break everything at random in the lab for an hour, and
 
 .PHONY: soak
 soak: export RRPOOL_CHAOS = 1
-soak: packages assets ## Run all that takes long (2 hours): single failures, every combination, properties, a cluster at rest
+soak: packages assets ## Run all that takes long (3 hours): single failures, every write and combination, properties, a cluster at rest
 	@result=0; \
 	go test -count=1 -timeout 60m -rapid.checks=1000 ./controllers/plan/rollout || result=1; \
+	go test -count=1 -timeout 60m -run '^TestEveryEndpointMayFailInEveryWay$$' ./cloud/iks || result=1; \
+	go test -count=1 -timeout 120m -run '^Test(ALifeWithoutTrouble|KilledAtEveryWrite|LeadersAreReplacedAtEveryWrite|LivesInBadWeather)$$' ./cmd/manager || result=1; \
 	go test -count=1 -timeout 60m -skip '^TestChaos' ./test/chaos || result=1; \
 	go test -count=1 -timeout 20m -run '^Test(TheSimulatorAgreesWithBIRD|PodsMoveAndHostsFailAsRealOnesDo|WhatMovingBetweenTopologiesIsBuiltOn|BusyNodesBecomeReflectorsAndStop|TakingOver\w+)$$' ./test/lab || result=1; \
 	go test -count=1 -timeout 20m -run '^Test(KilledAfterEachStepAndDrift|PlanOnExistingNodes)$$' ./test/e2e || result=1; \

@@ -22,7 +22,7 @@ func (b book) check(p proof) error {
 	if !ok || test.file != path.Base(p.file) {
 		return fmt.Errorf("there is no %s in %s", p.test, p.file)
 	}
-	long := functions.reach(p.test, "SkipLong", map[string]bool{})
+	long := functions.reach(p.test, "SkipLong", map[string]bool{}) || functions.reach(p.test, "skipLong", map[string]bool{})
 	switch {
 	case long && p.target == "":
 		return fmt.Errorf("%s is not run by make test: name the target that does, as (`make lab`)", p.test)
@@ -34,7 +34,7 @@ func (b book) check(p proof) error {
 
 var (
 	filter  = regexp.MustCompile(`-(?:test\.)?run '([^']*)'`)
-	ofTests = regexp.MustCompile(`\./test/\w+`)
+	ofTests = regexp.MustCompile(`\./(?:test|cmd|cloud|controllers)/[\w/]+`)
 )
 
 // runs reports whether the recipe of a target has a line that runs this test.
