@@ -75,18 +75,17 @@ func (m *model) movesOf(s *state, conf *[maxNodes]uint16, out []move, i int, cal
 func (m *model) sessionMoves(s *state, out []move, i int, calm *bool) []move {
 	var count [carrying + 1]int // sessions, by state
 	for j := range m.size() {
-		if j == i {
-			continue
-		}
-		u := s.up[pairOf(i, j)]
-		count[u]++
-		if m.Fine && j > i {
-			out = fineMoves(out, i, j, u == starting || u == late, u == quietUp)
+		if j != i {
+			count[s.up[pairOf(i, j)]]++
 		}
 	}
-	*calm = *calm && count[late]+count[quietUp] == 0 && (m.Late || count[starting] == 0)
+	busy := count[late] + count[quietUp]
+	if !m.Late {
+		busy += count[starting]
+	}
+	*calm = *calm && busy == 0
 	if m.Fine {
-		return out
+		return m.fineMoves(s, out, i)
 	}
 	if count[starting]+count[late] > 0 {
 		out = append(out, move{kind: comesUpAll, a: small(i)})
@@ -97,13 +96,15 @@ func (m *model) sessionMoves(s *state, out []move, i int, calm *bool) []move {
 	return out
 }
 
-// fineMoves are those of a session on its own.
-func fineMoves(out []move, i, j int, isPending, isWaiting bool) []move {
-	if isPending {
-		out = append(out, move{kind: comesUp, a: small(i), b: small(j)})
-	}
-	if isWaiting {
-		out = append(out, move{kind: carries, a: small(i), b: small(j)})
+// fineMoves are those of each session on its own.
+func (m *model) fineMoves(s *state, out []move, i int) []move {
+	for j := i + 1; j < m.size(); j++ {
+		switch s.up[pairOf(i, j)] {
+		case starting, late:
+			out = append(out, move{kind: comesUp, a: small(i), b: small(j)})
+		case quietUp:
+			out = append(out, move{kind: carries, a: small(i), b: small(j)})
+		}
 	}
 	return out
 }
