@@ -14,7 +14,7 @@ import (
 func TestEachFailureModeIsShownByATest(t *testing.T) {
 	b, err := open()
 	require.NoError(t, err)
-	page, err := os.ReadFile(filepath.Join(root, "docs/failure-modes.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "failure-modes.md"))
 	require.NoError(t, err)
 	table, err := rows(string(page))
 	require.NoError(t, err)

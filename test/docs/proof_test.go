@@ -45,7 +45,7 @@ func (b book) runs(target string, p proof) bool {
 			continue
 		}
 		chosen := filter.FindStringSubmatch(line)
-		if chosen == nil || regexp.MustCompile(chosen[1]).MatchString(p.test) {
+		if len(chosen) == 0 || regexp.MustCompile(chosen[1]).MatchString(p.test) {
 			return true
 		}
 	}

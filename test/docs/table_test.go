@@ -55,6 +55,15 @@ func (r row) proofs() []proof {
 	return out
 }
 
+// book is what rows are held to.
+type book struct {
+	// ci are the targets of the Makefile that CI runs, recipes all of them.
+	ci      []string
+	recipes map[string]string
+	// words is the text of the product's code, conditions the page of that name.
+	words, conditions string
+}
+
 // problems says what is wrong with a row, as one problem per line.
 func (b book) problems(r row) []string {
 	var out []string
@@ -86,15 +95,6 @@ func (b book) problems(r row) []string {
 // word is a name in code type that a user is to see.
 var word = regexp.MustCompile("`([A-Z]\\w+)`")
 
-// book is what rows are held to.
-type book struct {
-	// ci are the targets of the Makefile that CI runs, recipes all of them.
-	ci      []string
-	recipes map[string]string
-	// words is the text of the product's code, conditions the page of that name.
-	words, conditions string
-}
-
 func open() (book, error) {
 	b := book{recipes: map[string]string{}}
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
@@ -104,14 +104,14 @@ func open() (book, error) {
 	for _, m := range regexp.MustCompile(`(?m)^([\w-]+):[^\n]*##[^\n]*\n((?:\t[^\n]*\n)+)`).FindAllStringSubmatch(string(makefile), -1) {
 		b.recipes[m[1]] = m[2]
 	}
-	run, err := os.ReadFile(filepath.Join(root, ".ci/run"))
+	run, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
 	if err != nil {
 		return b, err
 	}
 	for _, m := range regexp.MustCompile(`(?m)^[^#\n]*\bmake ([\w-]+)`).FindAllStringSubmatch(string(run), -1) {
 		b.ci = append(b.ci, m[1])
 	}
-	conditions, err := os.ReadFile(filepath.Join(root, "docs/conditions.md"))
+	conditions, err := os.ReadFile(filepath.Join(root, "docs", "conditions.md"))
 	if err != nil {
 		return b, err
 	}
@@ -128,7 +128,7 @@ func code() (string, error) {
 			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 				return err
 			}
-			content, err := os.ReadFile(name) //nolint:gosec // G304: our own sources
+			content, err := os.ReadFile(name)
 			out.Write(content)
 			return err
 		})
