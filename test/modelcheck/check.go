@@ -19,7 +19,7 @@ func (m *model) forgive(s *state) {
 	if s.excused != 0 {
 		s.excused &^= m.stable(s)
 	}
-	m.excuseMislabelled(s)
+	m.excuseSome(s)
 	if s.fresh == 0 && s.excused == 0 && s.owed == m.full(s) {
 		return
 	}
@@ -37,11 +37,14 @@ func (m *model) forgive(s *state) {
 	}
 }
 
-// excuseMislabelled: as long as a busy node carries a label that a person gave it, changes
-// of our BGPPeers restart its sessions, and so does taking the label away.
-func (m *model) excuseMislabelled(s *state) {
+// excuseSome excuses nodes as long as something is odd about them. A busy node carries a
+// label that a person gave it: changes of our BGPPeers restart its sessions, and so does
+// taking the label away. Or a node runs again, and Kubernetes does not know it yet.
+func (m *model) excuseSome(s *state) {
 	for i := range m.size() {
-		if n := &s.nodes[i]; !m.Dedicated && n.is(exists|labelled) && !n.is(marked) {
+		n := &s.nodes[i]
+		mislabelled := !m.Dedicated && n.is(exists|labelled) && !n.is(marked)
+		if mislabelled || n.is(exists|alive) && !n.is(ready) {
 			m.excuseNode(s, i)
 		}
 	}

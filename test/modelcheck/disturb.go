@@ -13,6 +13,7 @@ type Disturbance string
 // The disturbances.
 const (
 	NodeFails       Disturbance = "a node fails"
+	ClientFails     Disturbance = "a client fails"
 	LabelRemoved    Disturbance = "a person removes the role label"
 	IDRemoved       Disturbance = "a person removes the cluster ID"
 	IDChanged       Disturbance = "a person changes the cluster ID"
@@ -67,14 +68,19 @@ func (m *model) targets(s *state, d Disturbance) func(func(int) bool) {
 	}
 }
 
+// plain: a node that runs pods and has nothing of ours.
+func (n *node) plain() bool { return n.is(exists|pods) && !n.is(labelled) && n.id == 0 }
+
 // fits: the disturbance may befall this node, or BGPPeer.
 func (m *model) fits(s *state, d Disturbance, i int) bool {
 	n := &s.nodes[i%maxNodes]
 	switch d {
 	case NodeFails:
 		return n.is(exists | alive | ready)
+	case ClientFails:
+		return n.is(exists|alive|ready|pods) && !n.inRole()
 	case StrayLabel:
-		return n.is(exists|pods) && !n.is(labelled) && n.id == 0
+		return n.plain()
 	case Cordoned:
 		return n.inRole() && !n.is(cordoned)
 	case NodeDeleted:
@@ -116,7 +122,7 @@ func (m *model) disturb(s *state, mv move) {
 		s.spent++
 	}
 	switch d {
-	case NodeFails, LabelRemoved, IDRemoved, IDChanged, RoleRemoved, StrayLabel, Cordoned, NodeDeleted, Mute:
+	case NodeFails, ClientFails, LabelRemoved, IDRemoved, IDChanged, RoleRemoved, StrayLabel, Cordoned, NodeDeleted, Mute:
 		m.disturbNode(s, d, int(mv.b))
 	case PeerDeleted, PeerEdited, ForeignPeer:
 		m.disturbPeer(s, d, int(mv.b))
@@ -141,7 +147,7 @@ func (m *model) disturb(s *state, mv move) {
 func (m *model) disturbNode(s *state, d Disturbance, i int) {
 	n := &s.nodes[i]
 	switch d {
-	case NodeFails:
+	case NodeFails, ClientFails:
 		n.set(alive, false)
 		s.dead = small(i) + 1
 		m.restartAll(s, i)

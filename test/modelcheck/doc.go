@@ -30,7 +30,7 @@
 // that moment, and take from a client the reflector sessions that it restarts; both until
 // they are there again, and what is there again may not be lost again. A step may cut off
 // the node, or the pair, whose outage its Reason announces. A node that returns is excused
-// until it is joined. A busy node on which a person has put the role label is excused until
+// until it is Ready and joined. A busy node on which a person has put the role label is excused until
 // the label is gone. Reflectors that are new count for (2) when they have their sessions.
 //
 // # Time

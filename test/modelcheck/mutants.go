@@ -1,6 +1,7 @@
 package modelcheck
 
-// Mutation takes one gate out of rollout: Statement becomes the first one of Function.
+// Mutation takes one gate out of rollout: Statement becomes the first one of Function. Two
+// of the same name go together.
 type Mutation struct {
 	Name string
 	// Function is the name of a function or method of package rollout.
@@ -21,7 +22,9 @@ var Mutations = []Mutation{
 	{"proof", "prove", "return", "settled sessions, seen after the last write, in a fresh report", "probe: there, quickly", ""},
 	{"settle", "prove", "settled = time.Time{}", "sessions that have carried routes for a moment", "probe: back", ""},
 	{"quiet", "prove", "after = time.Time{}", "what was seen before the last write was rendered", "probe: existing nodes, a cordon", ""},
-	{"freshness", "prove", "st.Updated = v.now", "an old report", "probe: stale", ""},
+	{"freshness", "prove", "st.Updated = v.now", "an old report", "", "the route gate protects as well: see what follows"},
+	{"freshness and routes", "prove", "st.Updated = v.now", "an old report", "probe: stale", ""},
+	{"freshness and routes", "routesGate", "return", "routes on clients", "probe: stale", ""},
 	{"removal delay", "removeReflector", "v.d.RemovalDelay = 0", "a reflector before the others have proven themselves", "probe: existing nodes, a cordon", ""},
 	{"one at a time", "removeReflector", "return &Step{Name: \"RemoveReflector\", Actions: func() (out []plan.Action) { for _, h := range v.holders { out = append(out, plan.ClearReflector{Node: h.Name}) }; return out }()}", "two reflectors in one step", "probe: fewer", ""},
 	{"completeness", "complete", "return true", "as many reflectors as wanted before the mesh goes", "", "growPool comes first and waits for the whole pool; the reflector gate covers those that are there: rollout's TestTheMeshStaysOnWhile"},

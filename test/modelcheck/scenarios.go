@@ -123,7 +123,7 @@ func Probes() []Scenario {
 		dedicated("probe: a password", 2, 3, func(s *Scenario) { s.Was, s.Password = &three, "bgp" }),
 		dedicated("probe: mute", 2, 1, func(s *Scenario) { s.Budget, s.Disturbances = 1, []Disturbance{Mute} }),
 		dedicated("probe: stale", 3, 1, func(s *Scenario) {
-			s.Settled, s.Stale, s.Budget, s.Disturbances, s.Limit = true, 1, 2, []Disturbance{MeshOn, NodeFails}, 50_000
+			s.Settled, s.Stale, s.Budget, s.Disturbances, s.Limit = true, 1, 2, []Disturbance{MeshOn, ClientFails}, 100_000
 		}),
 		dedicated("probe: timer", 2, 2, func(s *Scenario) { s.Timer = true }),
 		busy("probe: existing nodes, there", 4, 2, v1alpha1.PromotionStaged, nil),
