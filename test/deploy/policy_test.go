@@ -222,14 +222,14 @@ func TestThePoliciesLetThroughWhatTheManagerWritesAndNoMore(t *testing.T) {
 // before it does no longer.
 func TestThePoliciesFollowTheLabelOfTheRole(t *testing.T) {
 	admin, manager := guarded(t)
-	const other = `{metadata: {labels: {example.com/reflects: single}}}`
+	const other = `{metadata: {labels: {node-restriction.kubernetes.io/reflects: single}}}`
 	set := write{verb: "patch", resource: nodes, name: "plain", body: other}
-	require.ErrorContains(t, set.try(t, manager), "not example.com/reflects")
+	require.ErrorContains(t, set.try(t, manager), "not node-restriction.kubernetes.io/reflects")
 	change := func(key string) {
 		w := write{verb: "patch", resource: pools, name: "default", body: `{spec: {bgp: {nodeLabel: ` + key + `}}}`}
 		require.NoError(t, w.try(t, admin))
 	}
-	change("example.com/reflects")
+	change("node-restriction.kubernetes.io/reflects")
 	defer change("rrpool.io/route-reflector")
 	require.EventuallyWithT(t, func(c *assert.CollectT) { require.NoError(c, set.try(t, manager)) }, policyLag, policyLag/100)
 	require.ErrorContains(t, write{verb: "patch", resource: nodes, name: "plain", body: role}.try(t, manager), "not rrpool.io/route-reflector")

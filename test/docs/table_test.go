@@ -45,7 +45,7 @@ type proof struct {
 	target string
 }
 
-var link = regexp.MustCompile("\\[(Test\\w+)\\]\\(\\.\\./([\\w/.-]+_test\\.go)\\)(?: \\(`make ([\\w-]+)`\\))?")
+var link = regexp.MustCompile("\\[((?:Test|Fuzz)\\w+)\\]\\(\\.\\./([\\w/.-]+_test\\.go)\\)(?: \\(`make ([\\w-]+)`\\))?")
 
 func (r row) proofs() []proof {
 	var out []proof

@@ -171,7 +171,7 @@ func (t *translation) label() {
 			"not the operator's %s, so that no node has two masters. The value of the label is always true", oldNodeLabel))
 		return
 	}
-	if ofKubernetes.MatchString(t.s.nodeKey) {
+	if ofKubernetes.MatchString(t.s.nodeKey) && !strings.HasPrefix(t.s.nodeKey, "node-restriction.kubernetes.io/") {
 		t.add(2, "nodeLabel", "rrpool.io/route-reflector", t.about(nodeLabel, path, differs,
 			"not the operator's %s: rrpool writes no labels of Kubernetes. The value of the label is always true", t.s.nodeKey))
 		return

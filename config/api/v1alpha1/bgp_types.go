@@ -84,11 +84,13 @@ type TopologySpec struct {
 // BGPSpec holds what is written to nodes and sessions.
 type BGPSpec struct {
 	// NodeLabel is the key of the label that marks a node as a route reflector. It cannot
-	// be one of Kubernetes' own, such as node-role.kubernetes.io/worker.
+	// be one of Kubernetes' own, such as node-role.kubernetes.io/worker. One of
+	// node-restriction.kubernetes.io is out of reach of kubelets: no node can then give
+	// itself the role.
 	//
 	// +kubebuilder:default=rrpool.io/route-reflector
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/')",message="labels of kubernetes.io and k8s.io have a meaning for Kubernetes, which rrpool must not change: give another key"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') || self.startsWith('node-restriction.kubernetes.io/')",message="labels of kubernetes.io and k8s.io have a meaning for Kubernetes, which rrpool must not change: give another key, or one of node-restriction.kubernetes.io"
 	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes the labels rrpool.io/rack and rrpool.io/pool itself, for other ends: give another key"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
 	// +optional

@@ -190,7 +190,7 @@ var rules = map[string]struct {
 	},
 	"the label keys": {
 		takes: []string{
-			`{bgp: {nodeLabel: rr}}`, `{bgp: {nodeLabel: notkubernetes.io/rr}}`, `{topology: {zoneLabel: example.com/rack_1}}`,
+			`{bgp: {nodeLabel: rr}}`, `{bgp: {nodeLabel: notkubernetes.io/rr}}`, `{bgp: {nodeLabel: node-restriction.kubernetes.io/rr}}`, `{topology: {zoneLabel: example.com/rack_1}}`,
 			`{bgp: {nodeLabel: ` + strings.Repeat("a", 253) + `/` + strings.Repeat("b", 63) + `}}`,
 			`{topology: {rackLabel: example.com/rack}}`, `{topology: {rackLabel: ""}}`, `{topology: {rackLabel: topology.kubernetes.io/zone}}`,
 		},
