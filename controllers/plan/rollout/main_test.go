@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// TestMain makes the properties try 40 cases each, a minute on two cores, where nobody
+// TestMain makes the properties try 25 cases each, less than a minute on two cores, where nobody
 // asks for another number with -rapid.checks; make soak does.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
 	if !asked {
-		if err := flag.Set("rapid.checks", "40"); err != nil {
+		if err := flag.Set("rapid.checks", "25"); err != nil {
 			panic(err)
 		}
 	}
