@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -51,11 +52,13 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	together, single := split(packages, pattern)
 	results := newReport(out)
+	// Many wait for an apiserver rather than compute: one more at a time than there are cores.
+	more := fmt.Sprintf("-p=%d", runtime.GOMAXPROCS(0)+1)
 	for _, set := range []struct {
 		packages []string
 		flags    []string
 	}{
-		{together, nil},
+		{together, []string{more}},
 		{single, []string{"-p=1"}},
 	} {
 		if len(set.packages) == 0 {
