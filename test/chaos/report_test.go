@@ -25,8 +25,8 @@ func (s *storm) finish() error {
 	stood := stands(report)
 	loss, broken := verdict(report, shares, stood), s.witness.judge()
 	var text strings.Builder
-	fmt.Fprintf(&text, "seed %d, %s, %d pairs of pods; again: %s=%d %s=%s make chaos\n\n", s.seed, time.Since(s.begun).Round(time.Second),
-		len(report.Pairs), seedVariable, s.seed, timeVariable, s.length)
+	fmt.Fprintf(&text, "seed %d, %s, %d pairs of pods; again: make chaos SEED=%d TIME=%s\n\n", s.seed, time.Since(s.begun).Round(time.Second),
+		len(report.Pairs), s.seed, s.length)
 	fmt.Fprintln(&text, render(s.ledger.accounts(shares, report.Until)))
 	fmt.Fprintln(&text, "Of two causes at a time each is given all that was sent and lost; \"all\" counts it once. In brackets: pairs with a node that was cut off.")
 	fmt.Fprintln(&text)
