@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 
@@ -82,8 +84,14 @@ func (n note) commands(out *strings.Builder, indent string) {
 
 func comment(out *strings.Builder, indent, text string, width int) {
 	prefix := indent + "# "
-	// What somebody has written into a variable must not end the comment.
-	text = terminal.Visible(strings.Join(strings.Fields(text), " "))
+	// What somebody has written into a variable must not end the comment, nor be what YAML
+	// takes nowhere: not even a colour.
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, strings.Join(strings.Fields(text), " "))
 	folded := terminal.Streams{Width: width - len(prefix)}.Fold(text, "")
 	for line := range strings.SplitSeq(folded, "\n") {
 		out.WriteString(prefix + strings.TrimSpace(line) + "\n")
