@@ -71,15 +71,15 @@ func (p paperBGP) report(ctx context.Context) error {
 		name, _, _ := unstructured.NestedString(reports[i].Object, "spec", "node")
 		for _, node := range nodes.Items {
 			if node.Name == name {
-				_ = p.fill(ctx, &reports[i], node, nodes.Items, mesh, len(peers) > 0)
+				_ = p.answer(ctx, &reports[i], node, nodes.Items, mesh, len(peers) > 0)
 			}
 		}
 	}
 	return err
 }
 
-// fill writes one report when it differs from the last.
-func (p paperBGP) fill(
+// answer fills in the report of a node.
+func (p paperBGP) answer(
 	ctx context.Context, report *unstructured.Unstructured, self corev1.Node, nodes []corev1.Node, mesh, peered bool,
 ) error {
 	status := apiv3.CalicoNodeStatusStatus{
@@ -99,20 +99,31 @@ func (p paperBGP) fill(
 		})
 	}
 	status.BGP.NumberEstablishedV4 = len(status.BGP.PeersV4)
+	return p.fill(ctx, report, func(asked apiv3.CalicoNodeStatusSpec) (apiv3.CalicoNodeStatusStatus, bool) {
+		if slices.Contains(asked.Classes, apiv3.NodeStatusClassTypeRoutes) {
+			// Every node has routes of its own. More than that is the lab's to show.
+			status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{
+				Type: apiv3.RouteTypeFIB, Destination: "10.1.0.0/24",
+				LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeDirect},
+			}}
+		}
+		return status, true
+	})
+}
+
+// fill writes what a reporter says to what it is asked, when that differs from the last; a
+// node that is not up says nothing.
+func (p paperBGP) fill(
+	ctx context.Context, report *unstructured.Unstructured, says func(apiv3.CalicoNodeStatusSpec) (status apiv3.CalicoNodeStatusStatus, up bool),
+) error {
 	var before apiv3.CalicoNodeStatus
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(report.Object, &before); err != nil {
 		return fmt.Errorf("reading a report: %w", err)
 	}
-	if slices.Contains(before.Spec.Classes, apiv3.NodeStatusClassTypeRoutes) {
-		// Every node has routes of its own. More than that is the lab's to show.
-		status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{
-			Type: apiv3.RouteTypeFIB, Destination: "10.1.0.0/24",
-			LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeDirect},
-		}}
-	}
+	status, up := says(before.Spec)
 	last := before.Status.LastUpdated
 	before.Status.LastUpdated = metav1.Time{}
-	if !last.IsZero() && reflect.DeepEqual(before.Status, status) {
+	if !up || !last.IsZero() && reflect.DeepEqual(before.Status, status) {
 		return nil
 	}
 	status.LastUpdated = metav1.Now()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -12,9 +11,7 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -207,31 +204,12 @@ func (p *paperNetwork) run(ctx context.Context, every time.Duration) {
 		case <-tick.C:
 			reports, _ := p.list(ctx, "CalicoNodeStatus")
 			for i := range reports {
-				_ = p.answer(ctx, &reports[i])
+				_ = p.fill(ctx, &reports[i], func(asked apiv3.CalicoNodeStatusSpec) (apiv3.CalicoNodeStatusStatus, bool) {
+					return p.status(asked.Node, slices.Contains(asked.Classes, apiv3.NodeStatusClassTypeRoutes))
+				})
 			}
 		}
 	}
-}
-
-// answer fills in one report when it differs from the last.
-func (p *paperNetwork) answer(ctx context.Context, report *unstructured.Unstructured) error {
-	var before apiv3.CalicoNodeStatus
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(report.Object, &before); err != nil {
-		return fmt.Errorf("reading a report: %w", err)
-	}
-	status, up := p.status(before.Spec.Node, slices.Contains(before.Spec.Classes, apiv3.NodeStatusClassTypeRoutes))
-	last := before.Status.LastUpdated
-	before.Status.LastUpdated = metav1.Time{}
-	if !up || !last.IsZero() && reflect.DeepEqual(before.Status, status) {
-		return nil
-	}
-	status.LastUpdated = metav1.Now()
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
-	if err != nil {
-		return fmt.Errorf("writing a report: %w", err)
-	}
-	report.Object["status"] = content
-	return p.Update(ctx, report)
 }
 
 // status is what the reporter of a node says; a node that is down has none.

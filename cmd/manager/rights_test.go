@@ -31,24 +31,24 @@ import (
 )
 
 // right is one verb on one resource: the least that can be taken from the manager.
-type right struct{ namespace, group, resource, name, verb string }
+type right rbac.Right
 
 // String is the right as kubectl auth can-i would be asked for it.
 func (r right) String() string {
-	return strings.TrimSpace(fmt.Sprintf("%s %s.%s %s %s", r.verb, r.resource, r.group, r.name, r.namespace))
+	return strings.TrimSpace(fmt.Sprintf("%s %s.%s %s %s", r.Verb, r.Resource, r.Group, r.Name, r.Namespace))
 }
 
 // covers tells whether a request needs this right.
 func (r right) covers(e controlplane.AuditEvent) bool {
-	return r.verb == e.Verb && r.group == e.Group && r.resource == e.Resource && (r.name == "" || r.name == e.Name) &&
-		(r.namespace == "" || r.namespace == e.Namespace)
+	return r.Verb == e.Verb && r.Group == e.Group && r.Resource == e.Resource && (r.Name == "" || r.Name == e.Name) &&
+		(r.Namespace == "" || r.Namespace == e.Namespace)
 }
 
 // rule is the right as RBAC has it.
 func (r right) rule() rbacv1.PolicyRule {
-	rule := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.resource}, Verbs: []string{r.verb}}
-	if r.name != "" {
-		rule.ResourceNames = []string{r.name}
+	rule := rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: []string{r.Verb}}
+	if r.Name != "" {
+		rule.ResourceNames = []string{r.Name}
 	}
 	return rule
 }
@@ -60,18 +60,8 @@ func allRights(t *testing.T) []right {
 	require.NoError(t, err)
 	var out []right
 	for _, g := range grants {
-		names := g.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, group := range g.APIGroups {
-			for _, resource := range g.Resources {
-				for _, name := range names {
-					for _, verb := range g.Verbs {
-						out = append(out, right{g.Namespace, group, resource, name, verb})
-					}
-				}
-			}
+		for _, r := range g.Rights() {
+			out = append(out, right(r))
 		}
 	}
 	return out
@@ -290,7 +280,7 @@ func (m *miser) look() {
 // told: the manager has said what it may not do, in the apiserver's own words: in a
 // condition, or, where it has none to write to or is not up yet, in its log.
 func (m *miser) told(r right) bool {
-	words := fmt.Sprintf("cannot %s resource %q in API group %q", r.verb, r.resource, r.group)
+	words := fmt.Sprintf("cannot %s resource %q in API group %q", r.Verb, r.Resource, r.Group)
 	for _, c := range m.object.Status.Conditions {
 		if strings.Contains(c.Message, words) {
 			m.Logf("%s: %s: %.300s", c.Type, c.Reason, c.Message)
@@ -331,7 +321,7 @@ func (m *miser) grant() {
 	rules := map[string][]rbacv1.PolicyRule{"": {}, "default": {}, "kube-system": {}, testNamespace: {}}
 	for _, r := range m.all {
 		if m.given[r] {
-			rules[r.namespace] = append(rules[r.namespace], r.rule())
+			rules[r.Namespace] = append(rules[r.Namespace], r.rule())
 		}
 	}
 	for namespace, rules := range rules {

@@ -51,3 +51,26 @@ func Grants(namespace string) ([]Grant, error) {
 		}
 	}
 }
+
+// Right is one verb on one resource, "nodes/status" with the subresource: the least that
+// can be given. Without a name it is about all objects.
+type Right struct{ Namespace, Group, Resource, Name, Verb string }
+
+// Rights takes a grant apart.
+func (g Grant) Rights() []Right {
+	names := g.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var out []Right
+	for _, group := range g.APIGroups {
+		for _, resource := range g.Resources {
+			for _, name := range names {
+				for _, verb := range g.Verbs {
+					out = append(out, Right{g.Namespace, group, resource, name, verb})
+				}
+			}
+		}
+	}
+	return out
+}

@@ -46,19 +46,9 @@ func needed(namespace string) ([]right, error) {
 	}
 	var out []right
 	for _, g := range grants {
-		names := g.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, group := range g.APIGroups {
-			for _, resource := range g.Resources {
-				resource, subresource, _ := strings.Cut(resource, "/")
-				for _, name := range names {
-					for _, verb := range g.Verbs {
-						out = append(out, right{verb, group, resource, subresource, g.Namespace, name})
-					}
-				}
-			}
+		for _, r := range g.Rights() {
+			resource, subresource, _ := strings.Cut(r.Resource, "/")
+			out = append(out, right{r.Verb, r.Group, resource, subresource, r.Namespace, r.Name})
 		}
 	}
 	return out, nil
