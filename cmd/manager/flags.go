@@ -29,14 +29,15 @@ type options struct {
 	probes       string
 	kubeconfig   string
 	namespace    string
+	version      bool
 	zap          zap.Options
 }
 
 // parse reads the flags. The error is a sentence for the user, or pflag.ErrHelp
-// after help was written to out.
+// after help was written to out. Who asks for the version may say what they like.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
-	flags := pflag.NewFlagSet("rrpool-manager", pflag.ContinueOnError)
+	flags := pflag.NewFlagSet(program, pflag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while holding the lease, so that several managers may run")
 	flags.StringVar(&o.metrics, "metrics-bind-address", ":8443",
@@ -48,11 +49,15 @@ func parse(args []string, out io.Writer) (options, error) {
 		"kubeconfig file; default: $KUBECONFIG, the pod's service account, ~/.kube/config")
 	flags.StringVar(&o.namespace, "namespace", defaultNamespace(os.Getenv(namespaceVariable), namespaceFile),
 		"namespace of the credentials and the lease; default: $POD_NAMESPACE, the pod's own namespace, "+namespaceDefault)
+	flags.BoolVar(&o.version, "version", false, "say which version this is, and end")
 	zapFlags := flag.NewFlagSet("zap", flag.ContinueOnError)
 	o.zap.BindFlags(zapFlags)
 	flags.AddGoFlagSet(zapFlags)
 	if err := flags.Parse(args); err != nil {
 		return o, err //nolint:wrapcheck // pflag names the flag and the value
+	}
+	if o.version {
+		return o, nil
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q: the manager takes flags only", flags.Arg(0))

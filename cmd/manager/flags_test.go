@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cmd/version"
 )
 
 func TestDefaults(t *testing.T) {
@@ -84,4 +86,26 @@ func TestAKubeconfigThatTrustsAnybodyIsRefused(t *testing.T) {
 		}
 		require.ErrorContains(t, err, says)
 	}
+}
+
+// A manager says which version it is: when it is asked, whatever else it is told, and in
+// its log, to the servers and to whoever reads their audit logs.
+func TestItSaysWhichVersionItIs(t *testing.T) {
+	var out, faults bytes.Buffer
+	require.Zero(t, run([]string{"--version", "--namespace=A_b"}, &out, &faults, tuning{}))
+	require.Empty(t, faults.String())
+	require.Regexp(t, `^rrpool-manager \S+ \(.*go1\.\d+\S*, \w+/\w+\)\n$`, out.String())
+
+	empty := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	p := launch(t, nil, "--kubeconfig="+empty)
+	require.Error(t, p.cmd.Wait(), "there is no cluster")
+	require.Contains(t, p.log.String(), `"msg":"starting","version":"`+version.Get().Version+`"`)
+
+	file := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(file, []byte("clusters: [{name: c, cluster: {server: 'https://h'}}]\n"+
+		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"), 0o600))
+	config, err := clusterConfig(file)
+	require.NoError(t, err)
+	require.Regexp(t, `^rrpool-manager/\S+ \(\w+/\w+\)$`, config.UserAgent)
 }

@@ -64,5 +64,5 @@ func beManager(value string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	return run(os.Args[1:], os.Stderr, tuned)
+	return run(os.Args[1:], os.Stdout, os.Stderr, tuned)
 }

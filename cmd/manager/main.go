@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/cmd/wiring"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
@@ -33,11 +34,12 @@ import (
 
 // The names under which the manager is known to the cluster.
 const (
-	leaseName   = "rrpool-manager"
+	program     = "rrpool-manager"
+	leaseName   = program
 	eventSource = "rrpool.io/manager"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stderr, tuning{})) }
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, tuning{})) }
 
 // tuning is how fast a manager's time passes. Tests are in a hurry; the zero value is
 // real time, and client-go's times for the lease.
@@ -49,17 +51,23 @@ type tuning struct {
 	lease time.Duration
 }
 
-// run gives the exit code: 0 stopped or help, 1 failed, 2 wrong flags.
-func run(args []string, stderr io.Writer, pace tuning) int {
+// run gives the exit code: 0 stopped, help or version, 1 failed, 2 wrong flags.
+func run(args []string, stdout, stderr io.Writer, pace tuning) int {
 	o, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {
 		return 0
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "rrpool-manager: %v (--help lists all flags)\n", err)
+		_, _ = fmt.Fprintf(stderr, "%s: %v (--help lists all flags)\n", program, err)
 		return 2
 	}
+	this := version.Get()
+	if o.version {
+		_, _ = fmt.Fprintln(stdout, this.Of(program))
+		return 0
+	}
 	logger := setUpLogging(&o.zap)
+	logger.Info("starting", "version", this.Version, "revision", this.Revision, "go", this.Go, "platform", this.Platform)
 	if err := serve(ctrl.SetupSignalHandler(), o, pace); err != nil {
 		logger.Error(err, "the manager stopped")
 		return 1
@@ -99,6 +107,7 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	if config.Insecure {
 		return nil, errors.New("the kubeconfig says insecure-skip-tls-verify: anybody could be that apiserver; give certificate-authority instead")
 	}
+	config.UserAgent = version.UserAgent(program)
 	return config, nil
 }
 
@@ -175,7 +184,7 @@ func wire(mgr ctrl.Manager, o options, pace tuning) error {
 		Live:       mgr.GetAPIReader(),
 		Datastore:  pool.MeteredDatastore(adapter, told),
 		IsConflict: calico.IsConflict,
-		Providers:  wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: leaseName, Now: pace.now}.Connect,
+		Providers:  wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: version.UserAgent(program), Now: pace.now}.Connect,
 		Workload:   pods,
 		Namespace:  o.namespace,
 		Recorder:   mgr.GetEventRecorder(eventSource),

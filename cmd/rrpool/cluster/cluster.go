@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -68,7 +69,7 @@ func (a *Access) Connect() (*Connection, error) {
 		return nil, err
 	}
 	config.Timeout = a.timeout
-	config.UserAgent = "rrpool"
+	config.UserAgent = version.UserAgent(terminal.Program)
 	config.WarningHandler = rest.NoWarnings{}
 	scheme, err := newScheme()
 	if err != nil {

@@ -2,16 +2,12 @@ package command
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/version"
 )
-
-// release is set when a release is built: -ldflags "-X github.com/rrpool/rrpool/cmd/rrpool/command.release=v1.2.3".
-var release string
 
 // versionSchema names the form of `version -o json`.
 const versionSchema = "rrpool.io/version/v1"
@@ -19,27 +15,7 @@ const versionSchema = "rrpool.io/version/v1"
 // build is what is known about this program.
 type build struct {
 	SchemaVersion string `json:"schemaVersion"`
-	Version       string `json:"version"`
-	// Revision of the source, empty when the build does not know it.
-	Revision string `json:"revision,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-func thisBuild() build {
-	b := build{SchemaVersion: versionSchema, Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		b.Version = info.Main.Version
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				b.Revision = setting.Value
-			}
-		}
-	}
-	if release != "" {
-		b.Version = release
-	}
-	return b
+	version.Info
 }
 
 func newVersion(s terminal.Streams) *cobra.Command {
@@ -49,11 +25,11 @@ func newVersion(s terminal.Streams) *cobra.Command {
 		Short: "Say which version this is",
 		Args:  terminal.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild()
+			info := version.Get()
 			if output.Value == "json" {
-				return terminal.WriteJSON(s.Out, b)
+				return terminal.WriteJSON(s.Out, build{SchemaVersion: versionSchema, Info: info})
 			}
-			_, err := fmt.Fprintf(s.Out, "rrpool %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+			_, err := fmt.Fprintln(s.Out, info.Of(terminal.Program))
 			return err //nolint:wrapcheck // terminal.Run says it
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/cost/catalog"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 )
 
@@ -111,7 +112,7 @@ func (f *costFlags) shelf(ctx context.Context, s terminal.Streams, own cost.Shel
 			return nil, nil, fmt.Errorf("--refresh: the catalog is read in %s, and --currency is %q: leave one of them out", catalog.Currency, f.currency.Value)
 		}
 		_, _ = fmt.Fprintln(s.Err, "asking the IBM Cloud Global Catalog for prices …")
-		reader := catalog.Client{HTTP: s.Web, Endpoint: s.Getenv("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT"), UserAgent: "rrpool", Now: s.Now()}
+		reader := catalog.Client{HTTP: s.Web, Endpoint: s.Getenv("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT"), UserAgent: version.UserAgent(terminal.Program), Now: s.Now()}
 		fresh, missing, err := reader.Prices(ctx, q.flavors())
 		switch {
 		case ctx.Err() != nil:

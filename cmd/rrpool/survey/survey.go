@@ -14,6 +14,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/cmd/wiring"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
@@ -131,7 +132,7 @@ func open(ctx context.Context, c *cluster.Connection, namespace string) (*eyes, 
 	e := &eyes{adapter: adapter, pods: pods, stopped: make(chan struct{})}
 	e.reconciler = &pool.Reconciler{
 		Client: c.Client, Live: c.Client, Datastore: adapter, IsConflict: calico.IsConflict, Namespace: namespace, Workload: pods,
-		Providers: wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: "rrpool"}.Connect,
+		Providers: wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: version.UserAgent(terminal.Program)}.Connect,
 	}
 	watching, stop := context.WithCancel(ctx)
 	e.stop = stop
