@@ -178,7 +178,7 @@ func wire(mgr ctrl.Manager, o options, pace tuning) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster's pods: %w", err)
 	}
-	told := pool.NewMetrics(metrics.Registry)
+	told := wiring.Metrics(metrics.Registry)
 	reconciler := &pool.Reconciler{
 		Client:     mgr.GetClient(),
 		Live:       mgr.GetAPIReader(),
@@ -200,6 +200,7 @@ func wire(mgr ctrl.Manager, o options, pace tuning) error {
 	return errors.Join(
 		mgr.Add(adapter),
 		mgr.Add(ready),
+		mgr.Add(leads(told.Lead)),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("caches", ready.check),
 	)

@@ -5,7 +5,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -103,16 +102,7 @@ func providerReady(t *turn, s *supply, problem *plan.Problem) metav1.Condition {
 // manned says whether the pool has all its workers.
 func manned(t *turn, s *supply) metav1.Condition {
 	kind := v1alpha1.ConditionProviderReady
-	deployed := 0
-	for _, worker := range s.last.Workers {
-		if worker.State == cloud.WorkerDeployed {
-			deployed++
-		}
-	}
-	want := t.desired.Pool.SizePerZone * len(t.desired.Pool.Zones)
-	if want == 0 {
-		want = s.last.SizePerZone * len(s.last.Zones)
-	}
+	want, deployed := manning(t, s)
 	message := fmt.Sprintf("worker pool %s: %d of %d workers deployed", s.last.Name, deployed, want)
 	if t.busy() {
 		message = fmt.Sprintf("%d of %d nodes are chosen and Ready", deployed, want)

@@ -9,9 +9,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/metered"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
-	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 // The label names and the values that are chosen here.
@@ -22,7 +20,10 @@ const (
 	labelResult    = "result"
 	labelCondition = "condition"
 	labelStatus    = "status"
+	labelReason    = "reason"
 	labelMethod    = "method"
+	labelMode      = "mode"
+	labelState     = "state"
 
 	resultChanged   = "changed"
 	resultUnchanged = "unchanged"
@@ -31,84 +32,51 @@ const (
 )
 
 // Metrics are what rrpool tells Prometheus. A nil Metrics tells nothing.
+//
+// Of several managers one acts. The others tell that they do not (rrpool_leader 0) and
+// count what they did while they did; how the cluster is they do not know, and those
+// metrics are absent, never 0.
 type Metrics struct {
-	step        *prometheus.GaugeVec
-	steps       *prometheus.CounterVec
-	waiting     prometheus.Gauge
-	actions     *prometheus.CounterVec
-	nodes       prometheus.Gauge
-	reflectors  prometheus.Gauge
-	established prometheus.Gauge
-	expected    prometheus.Gauge
-	conditions  *prometheus.GaugeVec
-	providers   *metered.Metrics
-	calls       *prometheus.HistogramVec
+	leader    prometheus.Gauge
+	steps     *prometheus.CounterVec
+	actions   *prometheus.CounterVec
+	providers *metered.Metrics
+	calls     *prometheus.HistogramVec
+	*gauges
 }
 
 // NewMetrics registers the metrics; it panics when they are registered already.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	gauge := func(name, help string) prometheus.GaugeOpts {
-		return prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}
-	}
 	m := &Metrics{
-		step: prometheus.NewGaugeVec(gauge("step", "1 for the step being taken or waited for."), []string{labelStep}),
+		leader: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "leader",
+			Help: "1 for the manager that acts, 0 for one that stands by. Only the one that acts knows how the cluster is.",
+		}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "steps_total", Help: "Steps begun.",
+			Namespace: namespace, Name: "steps_total", Help: "Steps begun, since the manager started.",
 		}, []string{labelStep}),
-		waiting: prometheus.NewGauge(gauge("step_waiting_seconds", "How long the current step has been going on, 0 at rest.")),
 		actions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "actions_total", Help: "Actions taken, by kind and result.",
+			Namespace: namespace, Name: "actions_total",
+			Help: "Actions taken, by kind and result: changed, unchanged (it was so already) or error.",
 		}, []string{labelAction, labelResult}),
-		nodes:       prometheus.NewGauge(gauge("nodes", "Ready nodes that speak BGP and are not in the dedicated pool.")),
-		reflectors:  prometheus.NewGauge(gauge("reflectors", "Route reflectors that the current step relies on.")),
-		established: prometheus.NewGauge(gauge("sessions_established", "Established sessions of all route reflectors.")),
-		expected:    prometheus.NewGauge(gauge("sessions_expected", "Sessions that all route reflectors should have.")),
-		conditions: prometheus.NewGaugeVec(gauge("condition", "1 for the status that a condition has."),
-			[]string{labelCondition, labelStatus}),
 		providers: metered.NewMetrics(),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Subsystem: "datastore", Name: "call_duration_seconds", Help: "How long calls of the datastore took.",
+			Namespace: namespace, Subsystem: "datastore", Name: "call_duration_seconds", Help: "How long calls of Calico's datastore took.",
 			Buckets: []float64{.005, .025, .1, .5, 1, 2.5, 5, 10, 20, 60},
 		}, []string{labelMethod, labelResult}),
+		gauges: newGauges(),
 	}
-	registry.MustRegister(m.step, m.steps, m.waiting, m.actions, m.nodes, m.reflectors,
-		m.established, m.expected, m.conditions, m.providers, m.calls)
+	registry.MustRegister(m.leader, m.steps, m.actions, m.providers, m.calls, m.gauges)
 	return m
 }
 
+// Lead notes that this manager acts. One that no longer does ends.
+func (m *Metrics) Lead() { m.leader.Set(1) }
+
 // turn notes the step of a turn; before is the step of the turn before.
 func (m *Metrics) turn(t *turn, before string) {
-	if m == nil {
-		return
-	}
-	if t.step.Name != before {
-		m.step.Reset()
+	if m != nil && t.step.Name != before {
 		m.steps.WithLabelValues(t.step.Name).Inc()
-	}
-	m.step.WithLabelValues(t.step.Name).Set(1)
-}
-
-// status notes what the status says.
-func (m *Metrics) status(status v1alpha1.RouteReflectorPoolStatus, now time.Time) {
-	if m == nil {
-		return
-	}
-	var established, expected int32
-	for _, r := range status.Reflectors {
-		established += r.SessionsEstablished
-		expected += r.SessionsExpected
-	}
-	m.nodes.Set(float64(status.Nodes))
-	m.reflectors.Set(float64(len(status.Reflectors)))
-	m.established.Set(float64(established))
-	m.expected.Set(float64(expected))
-	m.waiting.Set(0)
-	if status.Step.Name != rollout.Steady {
-		m.waiting.Set(max(0, now.Sub(status.Step.Since.Time).Seconds()))
-	}
-	m.conditions.Reset()
-	for _, c := range status.Conditions {
-		m.conditions.WithLabelValues(c.Type, string(c.Status)).Set(1)
 	}
 }
 

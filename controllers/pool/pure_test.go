@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -246,52 +245,6 @@ func TestACallHasATimeLimit(t *testing.T) {
 	require.Nil(t, s.use(func(ProviderConfig) (cloud.Provider, error) { return deaf{}, nil }, ProviderConfig{ClusterID: "c"}, nil))
 	require.True(t, s.observe(t.Context(), time.Now(), intervalRest))
 	require.Equal(t, cloud.Unavailable, cloud.KindOf(s.observing.err()))
-}
-
-// gathered lists every gauge and counter: name, label values, value.
-func gathered(t *testing.T, registry *prometheus.Registry) []string {
-	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	var out []string
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			line := family.GetName()
-			for _, label := range metric.GetLabel() {
-				line += " " + label.GetValue()
-			}
-			out = append(out, fmt.Sprintf("%s %v", line, metric.GetGauge().GetValue()+metric.GetCounter().GetValue()))
-		}
-	}
-	return out
-}
-
-func TestMetrics(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	m := NewMetrics(registry)
-	m.turn(&turn{step: rollout.Step{Name: "AwaitSessions"}}, "")
-	m.turn(&turn{step: rollout.Step{Name: "DisableMesh"}}, "AwaitSessions")
-	m.turn(&turn{step: rollout.Step{Name: "DisableMesh"}}, "DisableMesh")
-	m.action(plan.DisableMesh{}, true, nil)
-	m.action(plan.DisableMesh{}, false, errors.New("x"))
-	now := time.Now()
-	m.status(v1alpha1.RouteReflectorPoolStatus{
-		Nodes:      6,
-		Reflectors: []v1alpha1.ReflectorStatus{{SessionsEstablished: 5, SessionsExpected: 6}, {SessionsEstablished: 6, SessionsExpected: 6}},
-		Step:       v1alpha1.StepStatus{Name: "DisableMesh", Since: metav1.NewTime(now.Add(-90 * time.Second))},
-		Conditions: []metav1.Condition{{Type: "Ready", Status: "False"}},
-	}, now)
-	require.Equal(t, []string{
-		"rrpool_actions_total DisableMesh changed 1", "rrpool_actions_total DisableMesh error 1",
-		"rrpool_condition Ready False 1",
-		"rrpool_nodes 6", "rrpool_reflectors 2", "rrpool_sessions_established 11", "rrpool_sessions_expected 12",
-		"rrpool_step DisableMesh 1", "rrpool_step_waiting_seconds 90",
-		"rrpool_steps_total AwaitSessions 1", "rrpool_steps_total DisableMesh 1",
-	}, gathered(t, registry))
-	var none *Metrics
-	none.turn(&turn{}, "")
-	none.action(plan.DisableMesh{}, true, nil)
-	none.status(v1alpha1.RouteReflectorPoolStatus{}, now)
 }
 
 // A cluster that is autoscaled around a threshold must not buy and return

@@ -104,8 +104,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 
 func (r *Reconciler) take(ctx context.Context) (reconcile.Result, error) {
 	object, err := r.fetch(ctx)
-	if err != nil || object == nil {
+	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if object == nil {
+		r.Metrics.absent()
+		return reconcile.Result{}, nil
 	}
 	if err := r.leading(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -196,6 +200,7 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 // finish reports the turn, once, and says when to look again.
 func (r *Reconciler) finish(ctx context.Context, t *turn, err error) (reconcile.Result, error) {
 	if t.released {
+		r.Metrics.absent()
 		return reconcile.Result{}, nil
 	}
 	t.since = since(t)

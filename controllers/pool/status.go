@@ -24,7 +24,7 @@ const maxWaiting = 10
 // something is so: they are reports themselves and decide nothing.
 func (r *Reconciler) report(ctx context.Context, t *turn, failure error) error {
 	status := r.status(t, failure)
-	r.Metrics.status(status, t.now)
+	r.Metrics.looked(t, &r.supply, status, r.now)
 	return r.patchStatus(ctx, t.object, status)
 }
 
@@ -47,6 +47,7 @@ func (r *Reconciler) reportUnknown(ctx context.Context, t *turn, failure error) 
 	status := t.object.Status.DeepCopy()
 	status.ObservedGeneration = t.object.Generation
 	setConditions(status, unknown(failure), t)
+	r.Metrics.blind(t, *status, r.now)
 	return r.patchStatus(ctx, t.object, *status)
 }
 

@@ -215,7 +215,6 @@ func newWorld(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *worl
 		}},
 		pods:     &pods{moving: map[string][]string{}, staying: map[string][]string{}},
 		recorder: events.NewFakeRecorder(1000),
-		metrics:  prometheus.NewRegistry(),
 		clock:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 	object := defaultObject()
@@ -246,13 +245,14 @@ func newWorld(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *worl
 
 // restart is a new manager process: all memory is lost.
 func (w *world) restart() {
+	w.metrics = prometheus.NewRegistry()
 	w.reconciler = &pool.Reconciler{
 		Client: w.client, Live: w.client, Datastore: w.calico, Namespace: managerNamespace,
 		IsConflict: func(err error) bool { return errors.Is(err, errRace) },
 		Providers:  w.connect,
 		Workload:   w.pods,
 		Recorder:   w.recorder,
-		Metrics:    pool.NewMetrics(prometheus.NewRegistry()),
+		Metrics:    pool.NewMetrics(w.metrics),
 		Now:        func() time.Time { return w.clock },
 		Next:       w.next,
 		Pause: func(moment time.Duration) {

@@ -1,0 +1,179 @@
+package pool_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
+)
+
+// told lists every gauge and counter but those of calls: name, label values, value.
+func told(t *testing.T, registry prometheus.Gatherer) []string {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	var out []string
+	for _, family := range families {
+		if family.GetType() == dto.MetricType_HISTOGRAM || strings.Contains(family.GetName(), "_provider_") {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			line := strings.TrimPrefix(family.GetName(), "rrpool_")
+			for _, label := range metric.GetLabel() {
+				line += " " + label.GetValue()
+			}
+			out = append(out, fmt.Sprintf("%s %v", line, metric.GetGauge().GetValue()+metric.GetCounter().GetValue()))
+		}
+	}
+	return out
+}
+
+// onReflectors is a cluster on three reflectors, of which as many serve as said.
+func onReflectors(t *testing.T, serving int, change ...func(*v1alpha1.RouteReflectorPool)) *world {
+	t.Helper()
+	w := newWorld(t, change...)
+	w.meshOff()
+	w.cloud.pool = cloud.Pool{
+		Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"},
+		Workers: []cloud.Worker{{ID: "rr1", State: cloud.WorkerDeployed}, {ID: "rr2", State: cloud.WorkerDeployed}},
+	}
+	step := rollout.Step{Name: rollout.Steady, Short: serving < 2}
+	for i := range 3 {
+		r := rollout.Reflector{Node: fmt.Sprintf("10.0.%d.1", i+1), Expected: 8}
+		if i < serving {
+			r.Serving, r.Established = true, 8
+		}
+		step.Reflectors = append(step.Reflectors, r)
+	}
+	w.script = always(step)
+	return w
+}
+
+func TestMetricsOfAClusterAtRest(t *testing.T) {
+	w := onReflectors(t, 3)
+	w.settle(2)
+	require.Equal(t, []string{
+		"condition Degraded AsExpected False 1", "condition MeshDisabled MeshOff True 1", "condition Progressing Steady False 1",
+		"condition ProviderReady WorkersPending False 1", "condition Ready Steady True 1",
+		"condition ReflectorsEstablished AllEstablished True 1",
+		"last_observation_timestamp_seconds 1.767323345e+09", "leader 0",
+		"mesh off 1", "mesh on 0", "mesh unknown 0", "mode FullMesh 0", "mode Paused 0", "mode RouteReflector 1",
+		"nodes 6", "object_present 1", "reflectors 3", "reflectors_minimum 2", "reflectors_serving 3", "reflectors_wanted 3",
+		"safety_net_acted 0", "safety_net_due 0", "sessions_established 24", "sessions_expected 24",
+		"step Steady 1", "step_waiting_seconds 0", "steps_total Steady 1", "workers_deployed 2", "workers_wanted 3",
+	}, told(t, w.metrics))
+}
+
+func TestWhatMetricsSayOf(t *testing.T) {
+	restored := func(w *world) {
+		w.calico.cluster.BGP.Mesh.Enabled = nil
+		w.calico.cluster.BGP.Restored = w.clock
+	}
+	for name, tc := range map[string]struct {
+		serving     int
+		spec        func(*v1alpha1.RouteReflectorPool)
+		arrange     func(*world)
+		says, hides []string
+	}{
+		"one reflector that serves of three": {
+			serving: 1, says: []string{"reflectors 3", "reflectors_serving 1", "safety_net_due 1", "sessions_established 8"},
+		},
+		"a mesh that had to come back": {
+			arrange: restored, says: []string{"mesh on 1", "mesh off 0", "safety_net_acted 1"},
+		},
+		"a mesh that was asked for": {
+			spec:    func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
+			arrange: restored, says: []string{"safety_net_acted 0", "reflectors_wanted 0", "reflectors_minimum 0", "mode FullMesh 1"},
+		},
+		"a pause": {
+			serving: 1, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused },
+			says: []string{"mode Paused 1", "mode RouteReflector 0", "safety_net_due 1", "reflectors_wanted 3"},
+		},
+		"a wish for fewer reflectors than the safety net's minimum": {
+			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.SafetyNet.MinServing = 9 },
+			says: []string{"reflectors_minimum 3"},
+		},
+		"sessions that nobody observes": {
+			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = v1alpha1.GateTimer },
+			says: []string{"reflectors_serving 3"}, hides: []string{"sessions_"},
+		},
+		"a pool of somebody else": {
+			serving: 3, arrange: func(w *world) { w.cloud.pool.Owned = false },
+			hides: []string{"workers_"},
+		},
+		"a spec that is refused": {
+			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 },
+			says: []string{"mesh off 1", "safety_net_due 0", "condition Degraded SizingInvalid True 1"}, hides: []string{"reflectors", "sessions_"},
+		},
+		"a cluster that cannot be observed": {
+			serving: 3, arrange: func(w *world) { w.settle(1); w.calico.err = errors.New("no route to host") },
+			says: []string{
+				"mesh unknown 1", "mesh on 0", "mesh off 0", "object_present 1", "mode RouteReflector 1",
+				"condition Ready ObservationFailed Unknown 1", "last_observation_timestamp_seconds 1.767323045e+09",
+			},
+			hides: []string{"reflectors", "sessions_", "safety_net_", "nodes", "step ", "step_", "workers_", "condition Ready Steady"},
+		},
+		"no object": {
+			serving: 3, arrange: func(w *world) { require.NoError(w, w.client.Delete(w.Context(), w.object())) },
+			says: []string{"object_present 0"}, hides: []string{"mesh", "mode", "condition", "reflectors", "last_"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var change []func(*v1alpha1.RouteReflectorPool)
+			if tc.spec != nil {
+				change = append(change, tc.spec)
+			}
+			w := onReflectors(t, tc.serving, change...)
+			if tc.arrange != nil {
+				tc.arrange(w)
+			}
+			_ = w.reconcile() // of what fails, metrics tell
+			have := told(t, w.metrics)
+			require.Subset(t, have, tc.says)
+			for _, prefix := range tc.hides {
+				for _, line := range have {
+					require.False(t, strings.HasPrefix(line, prefix), "%s is not known", line)
+				}
+			}
+		})
+	}
+}
+
+// A manager that stands by has not looked: 0 reflectors would be a lie.
+func TestAManagerThatStandsByTellsOnlyThat(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := pool.NewMetrics(registry)
+	require.Equal(t, []string{"leader 0"}, told(t, registry))
+	m.Lead()
+	require.Equal(t, []string{"leader 1"}, told(t, registry))
+}
+
+// The wait is told as of now: at rest, or while a write hangs, turns are minutes apart.
+func TestAWaitGrowsBetweenTurns(t *testing.T) {
+	w := newWorld(t)
+	w.script = always(rollout.Step{Name: "AwaitSessions"})
+	require.NoError(t, w.reconcile())
+	require.NoError(t, w.reconcile())
+	w.clock = w.clock.Add(90 * time.Second)
+	require.Contains(t, told(t, w.metrics), "step_waiting_seconds 90")
+}
+
+func TestActionsAreCountedByResult(t *testing.T) {
+	w := newWorld(t)
+	w.script = always(rollout.Step{Name: "DisableMesh", Actions: []plan.Action{plan.DisableMesh{}}})
+	w.settle(2)
+	w.calico.fail[plan.DisableMesh{}.String()] = errors.New("no")
+	require.Error(t, w.reconcile())
+	require.Subset(t, told(t, w.metrics), []string{"actions_total DisableMesh changed 2", "actions_total DisableMesh error 1", "steps_total DisableMesh 1"})
+}

@@ -1,0 +1,145 @@
+package pool
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// sight is what the last turn saw, as far as metrics tell of it. The zero value is that
+// of a manager that has not looked yet, or does not lead.
+type sight struct {
+	// looked: the object was asked for; exists: it is there.
+	looked, exists bool
+	mode           v1alpha1.Mode
+	conditions     []metav1.Condition
+	// seen is when the cluster was last observed whole, zero for never by this manager.
+	seen time.Time
+	// known is what was seen then, nil while the cluster cannot be observed.
+	known *known
+	// now tells the time, as the reconciler has it.
+	now func() time.Time
+}
+
+// known is how the cluster is.
+type known struct {
+	meshOn bool
+	step   string
+	since  time.Time
+	nodes  int32
+	// netDue: the mesh is off and too few reflectors serve; netActed: the mesh is on
+	// again by our doing, though reflectors are wanted.
+	netDue, netActed bool
+	// reflectors is nil while nothing is known of them, as with a spec that is refused.
+	reflectors *reflecting
+	// wanted and minimum are nil while the spec does not say.
+	wanted, minimum *int
+	// workers is nil while nobody has told.
+	workers *crew
+}
+
+// reflecting sums up the route reflectors.
+type reflecting struct {
+	count, serving int
+	// observed: sessions are, which a Timer gate does not do.
+	observed              bool
+	established, expected int32
+}
+
+// crew is the pool as the provider tells of it.
+type crew struct{ wanted, deployed int }
+
+// absent notes that there is no object, so nothing to tell of.
+func (m *Metrics) absent() {
+	if m != nil {
+		m.show(sight{looked: true})
+	}
+}
+
+// blind notes that the cluster could not be observed.
+func (m *Metrics) blind(t *turn, status v1alpha1.RouteReflectorPoolStatus, now func() time.Time) {
+	if m == nil {
+		return
+	}
+	m.show(sight{
+		looked: true, exists: true, mode: modeOf(t), conditions: status.Conditions, seen: m.last().seen, now: now,
+	})
+}
+
+// looked notes what a turn saw and what the status says of it.
+func (m *Metrics) looked(t *turn, s *supply, status v1alpha1.RouteReflectorPoolStatus, now func() time.Time) {
+	if m == nil {
+		return
+	}
+	bgp := t.cluster.BGP
+	k := &known{
+		meshOn: bgp.MeshOn(), step: status.Step.Name, since: status.Step.Since.Time, nodes: status.Nodes,
+		netDue:     t.step.Short,
+		netActed:   t.reflecting() && bgp.MeshOn() && !bgp.Restored.IsZero(),
+		reflectors: reflectingOf(t, status), workers: crewOf(t, s),
+	}
+	if wanted := t.desired.Pool.SizePerZone * len(t.desired.Pool.Zones); wanted > 0 || !t.reflecting() {
+		least := min(wanted, t.desired.MinServing)
+		k.wanted, k.minimum = &wanted, &least
+	}
+	m.show(sight{looked: true, exists: true, mode: modeOf(t), conditions: status.Conditions, seen: t.now, known: k, now: now})
+}
+
+func reflectingOf(t *turn, status v1alpha1.RouteReflectorPoolStatus) *reflecting {
+	if len(t.step.Reflectors) == 0 && t.step.Problem != nil {
+		return nil
+	}
+	out := &reflecting{count: len(t.step.Reflectors), observed: !t.desired.Timer}
+	for _, r := range t.step.Reflectors {
+		if r.Serving {
+			out.serving++
+		}
+	}
+	for _, r := range status.Reflectors {
+		out.established += r.SessionsEstablished
+		out.expected += r.SessionsExpected
+	}
+	return out
+}
+
+func crewOf(t *turn, s *supply) *crew {
+	if s.last == nil || s.foreign() {
+		return nil
+	}
+	wanted, deployed := manning(t, s)
+	return &crew{wanted, deployed}
+}
+
+// manning is how many workers the pool should have, and has.
+func manning(t *turn, s *supply) (wanted, deployed int) {
+	for _, worker := range s.last.Workers {
+		if worker.State == cloud.WorkerDeployed {
+			deployed++
+		}
+	}
+	wanted = t.desired.Pool.SizePerZone * len(t.desired.Pool.Zones)
+	if wanted == 0 {
+		wanted = s.last.SizePerZone * len(s.last.Zones)
+	}
+	return wanted, deployed
+}
+
+// modeOf is where the object is to go; one that is deleted goes back to the mesh.
+func modeOf(t *turn) v1alpha1.Mode {
+	if t.deleting() {
+		return v1alpha1.ModeFullMesh
+	}
+	return t.object.Spec.Mode
+}
+
+// waiting is how long the step has been going on, 0 at rest.
+func (k *known) waiting(now time.Time) float64 {
+	if k.step == rollout.Steady {
+		return 0
+	}
+	return max(0, now.Sub(k.since).Seconds())
+}
