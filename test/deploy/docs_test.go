@@ -178,7 +178,7 @@ func TestWhatAPageNamesInTheRepositoryExists(t *testing.T) {
 		require.Empty(t, missing(name, page(t, name)), name)
 	}
 	require.Equal(t, []string{"conditionz.md", "config/overlays/kinds"},
-		missing("docs/kind.md", "[a](conditionz.md#ready) [b](conditions.md) `config/overlays/kinds` config/overlays/kind."))
+		missing("docs/kind.md", "[a](conditionz.md#ready) [b](runbook/README.md) `config/overlays/kinds` config/overlays/kind."))
 }
 
 // missing are the names in a page that lead nowhere.

@@ -60,8 +60,8 @@ type book struct {
 	// ci are the targets of the Makefile that CI runs, recipes all of them.
 	ci      []string
 	recipes map[string]string
-	// words is the text of the product's code, conditions the page of that name.
-	words, conditions string
+	// words is the text of the product's code.
+	words string
 }
 
 // problems says what is wrong with a row, as one problem per line.
@@ -85,7 +85,7 @@ func (b book) problems(r row) []string {
 		say("none of its tests is run by CI (%s)", strings.Join(b.ci, ", "))
 	}
 	for _, m := range word.FindAllStringSubmatch(r.sees, -1) {
-		if !strings.Contains(b.words, `"`+m[1]+`"`) && !strings.Contains(b.conditions, "### "+m[1]+"\n") {
+		if !strings.Contains(b.words, `"`+m[1]+`"`) && !paged(m[1]) {
 			say("%q is no condition, reason, step or event of the code", m[1])
 		}
 	}
@@ -111,13 +111,14 @@ func open() (book, error) {
 	for _, m := range regexp.MustCompile(`(?m)^[^#\n]*\bmake ([\w-]+)`).FindAllStringSubmatch(string(run), -1) {
 		b.ci = append(b.ci, m[1])
 	}
-	conditions, err := os.ReadFile(filepath.Join(root, "docs", "conditions.md"))
-	if err != nil {
-		return b, err
-	}
-	b.conditions = string(conditions)
 	b.words, err = code()
 	return b, err
+}
+
+// paged says whether the runbook has a page about it.
+func paged(name string) bool {
+	_, err := os.Stat(filepath.Join(root, "docs", "runbook", name+".md"))
+	return err == nil
 }
 
 // code is the text of all Go files of the product.

@@ -2,7 +2,8 @@ package check
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // Status says how serious a result is.
@@ -84,7 +85,7 @@ func (r *Result) also(details ...string) *Result {
 
 // reason points to the page of a condition.
 func (r *Result) reason(name string) *Result {
-	r.Page = "conditions.md#" + strings.ToLower(name)
+	r.Page = plan.Page(name)
 	return r
 }
 

@@ -90,7 +90,7 @@ func Page(reason string) string {
 	if reason == reasonStuck || reason == reasonWaits {
 		return "docs/plan.md#how-far-to-trust-it"
 	}
-	return "docs/conditions.md#" + strings.ToLower(reason)
+	return "docs/" + plan.Page(reason)
 }
 
 // strayZones is the problem of zones in the spec that the cloud does not have.

@@ -56,21 +56,15 @@ func TestWhatTheDocsName(t *testing.T) {
 	}
 }
 
-// Every reason that the docs of conditions name is a link that leads there.
+// Every trouble leads to its page of the runbook.
 func TestTheLinksToTheConditions(t *testing.T) {
-	content, err := os.ReadFile("../../../docs/conditions.md")
-	require.NoError(t, err)
-	headings := map[string]bool{}
-	for _, match := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(string(content), -1) {
-		headings["docs/conditions.md#"+strings.ToLower(match[1])] = true
-	}
 	found := 0
 	for _, a := range scenes() {
 		if a.pool == nil {
 			continue
 		}
 		for _, trouble := range Troubles(a.pool) {
-			require.True(t, headings[trouble.Docs], trouble.Docs)
+			require.FileExists(t, "../../../"+trouble.Docs)
 			found++
 		}
 	}
@@ -79,6 +73,6 @@ func TestTheLinksToTheConditions(t *testing.T) {
 		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
 	} {
 		require.True(t, Trouble{Reason: reason}.Passing())
-		require.True(t, headings[docs(reason)], reason)
+		require.FileExists(t, "../../../"+docs(reason))
 	}
 }

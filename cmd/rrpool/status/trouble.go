@@ -2,11 +2,11 @@ package status
 
 import (
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -60,8 +60,8 @@ func rank(c metav1.Condition) int {
 	return 1
 }
 
-// docs is the section about a reason.
-func docs(reason string) string { return "docs/conditions.md#" + strings.ToLower(reason) }
+// docs is the page about a reason.
+func docs(reason string) string { return "docs/" + plan.Page(reason) }
 
 // bad tells a condition that needs a look from one that is as expected on the way.
 func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
