@@ -16,10 +16,20 @@ tool = "$$(go -C test/tools/$(1) tool -n $(1))"
 demo: packages ## Migrate a lab cluster to route reflectors and back, on real parts, and count the packets lost
 	go run ./test/e2e/demo
 
+# What the programs say of themselves; empty without git. --exclude: the commit, whatever tags there are.
+STAMP = -s -w -X github.com/rrpool/rrpool/cmd/version.release=$(VERSION) \
+	-X github.com/rrpool/rrpool/cmd/version.commit=$(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null) \
+	-X github.com/rrpool/rrpool/cmd/version.date=$(shell git log -1 --format=%cI 2>/dev/null)
+
 .PHONY: build
 build: ## Build the manager and the command line into bin/; VERSION=v1.2.3 names the release
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X github.com/rrpool/rrpool/cmd/rrpool/command.release=$(VERSION)' -o bin/ ./cmd/manager ./cmd/rrpool
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMP)' -o bin/ ./cmd/manager ./cmd/rrpool
 	ln -sf rrpool bin/kubectl-rrpool
+
+.PHONY: image
+image: PLATFORMS ?= linux/$(shell go env GOARCH)
+image: ## Make the manager's image as an OCI archive, without a daemon; PLATFORMS=linux/amd64,linux/s390x VERSION=v1.2.3 BASE=folder, tar or name@sha256:...
+	go -C test/tools/image run . -root '$(CURDIR)' -platforms '$(PLATFORMS)' -version '$(VERSION)' -base '$(BASE)' -output '$(CURDIR)/bin/rrpool-manager-image.tar'
 
 .PHONY: man
 man: ## Write the manual pages of the command line into bin/man
@@ -39,6 +49,10 @@ lab: packages assets ## Run what takes minutes in the lab, and CI has the time f
 	go test -count=1 -timeout 15m -run '^TestTheSimulatorKnows\w+$$' ./test/lab || result=1; \
 	go test -count=1 -timeout 10m -run '^TestExistingNodesThereAndBackKilledAfterEachWrite$$' ./test/e2e || result=1; \
 	exit $$result
+
+.PHONY: walkthrough
+walkthrough: packages assets ## Type what the docs say, block by block, in lab clusters: quick start, existing nodes, back by hand
+	RRPOOL_WALKTHROUGH=1 go test -count=1 -timeout 15m -v ./test/walkthrough
 
 .PHONY: chaos
 chaos: export RRPOOL_CHAOS = 1
@@ -83,12 +97,15 @@ lint: ## Run golangci-lint
 
 # What the vulnerability scan came to is the last line: NOT RUN where its database is not reachable.
 .PHONY: audit
-audit: build ## Check what is linked in: sums, licences, SBOMs into bin/, the same bytes when built again, known vulnerabilities
+audit: build ## Check what is linked in: sums, licences, SBOMs into bin/, known vulnerabilities
 	go mod verify
 	go -C test/tools/supply test ./...
 	go -C test/tools/supply run . -root '$(CURDIR)' '$(CURDIR)/bin/manager' '$(CURDIR)/bin/rrpool'
-	go -C test/tools/supply run . -root '$(CURDIR)' reproduce
 	@go -C test/tools/supply run . -root '$(CURDIR)' vulnerabilities '$(CURDIR)/bin/manager' '$(CURDIR)/bin/rrpool'
+
+.PHONY: reproduce
+reproduce: ## Build twice, from two folders and with an empty cache, and see the same bytes
+	go -C test/tools/supply run . -root '$(CURDIR)' reproduce
 
 .PHONY: verify
 verify: generate manifests docs ## Fail when generated files are not what the sources say, or a kustomization does not build
