@@ -28,7 +28,7 @@ var binaries = []string{"etcd", "kube-apiserver"}
 // Two processes never build at once: the second waits for the first.
 func Assets(ctx context.Context, log io.Writer) (string, error) {
 	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
-		if missing := missingIn(dir); len(missing) > 0 {
+		if missing := missingIn(dir, binaries...); len(missing) > 0 {
 			return "", fmt.Errorf("KUBEBUILDER_ASSETS is %q, but %s is not in it", dir, strings.Join(missing, " and "))
 		}
 		return dir, nil
@@ -42,7 +42,7 @@ func Assets(ctx context.Context, log io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(missingIn(dir)) == 0 {
+	if len(missingIn(dir, binaries...)) == 0 {
 		return dir, nil
 	}
 	return dir, fill(ctx, source, dir, log)
@@ -84,27 +84,41 @@ func fill(ctx context.Context, source, dir string, log io.Writer) error {
 		return err
 	}
 	defer unlock()
-	for _, name := range missingIn(dir) {
-		if err := build(ctx, filepath.Join(source, name), filepath.Join(dir, name), log); err != nil {
+	for _, name := range missingIn(dir, binaries...) {
+		if err := buildServer(ctx, filepath.Join(source, name), filepath.Join(dir, name), log); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// build compiles the module in source into target, which appears only when it is complete.
-func build(ctx context.Context, source, target string, log io.Writer) error {
+// buildServer compiles the module in source, which stays as it is while its version does.
+func buildServer(ctx context.Context, source, target string, log io.Writer) error {
+	var flags string
+	if version, err := requiredVersion(filepath.Join(source, "go.mod"), kubernetesModule); err == nil {
+		flags = versionFlags(version)
+	}
+	return build(ctx, program{source: source, ldflags: flags, args: []string{"-trimpath", "."}}, target, log)
+}
+
+// program is a main package of a module of its own.
+type program struct {
+	source, ldflags string
+	// args are those of go build that are not everybody's, the last one the package.
+	args []string
+	env  []string
+}
+
+// build compiles a program into target, which appears only when it is complete.
+func build(ctx context.Context, p program, target string, log io.Writer) error {
 	start := time.Now()
 	fmt.Fprintf(log, "building %s (once; kube-apiserver takes minutes on few cores) ...\n", target)
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o", target + ".partial", "-ldflags", "-s -w"}
-	if version, err := requiredVersion(filepath.Join(source, "go.mod"), kubernetesModule); err == nil {
-		args[len(args)-1] += versionFlags(version)
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, ".")...) //nolint:gosec // G204: the arguments are ours
-	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	args := []string{"build", "-buildvcs=false", "-mod=readonly", "-o", target + ".partial", "-ldflags", "-s -w" + p.ldflags}
+	cmd := exec.CommandContext(ctx, "go", append(args, p.args...)...) //nolint:gosec // G204: the arguments are ours
+	cmd.Dir = p.source
+	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0"), p.env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %q: %w\n%s", source, err, out)
+		return fmt.Errorf("building %q: %w\n%s", p.source, err, out)
 	}
 	if err := os.Rename(target+".partial", target); err != nil {
 		return fmt.Errorf("placing %q: %w", target, err)
@@ -120,9 +134,9 @@ func versionFlags(version string) string {
 	return pkg + "gitVersion=" + version + pkg + "gitMajor=" + parts[0] + pkg + "gitMinor=" + parts[1]
 }
 
-func missingIn(dir string) []string {
+func missingIn(dir string, names ...string) []string {
 	var missing []string
-	for _, name := range binaries {
+	for _, name := range names {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.IsDir() {
 			missing = append(missing, name)
 		}
@@ -135,7 +149,7 @@ func requiredVersion(goMod, module string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the version of %q: %w", module, err)
 	}
-	match := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(module) + ` (v\S+)$`).FindSubmatch(data)
+	match := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(module) + ` (v\S+)(?: // indirect)?$`).FindSubmatch(data)
 	if match == nil {
 		return "", fmt.Errorf("reading the version of %q: not required by %q", module, goMod)
 	}

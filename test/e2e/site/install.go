@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,16 +21,23 @@ import (
 )
 
 // install does what the user does before the manager starts: the manifests of
-// config/rbac as they are, and, on a cloud, the credentials.
+// config/rbac as they are, and, on a cloud, the credentials. What IKS puts into a
+// cluster is there in any case.
 func (s *Site) install(ctx context.Context) error {
+	if s.Cloud != nil {
+		if err := s.create(ctx, clusterInfo()); err != nil {
+			return err
+		}
+	}
+	if s.options.Bare {
+		return s.uninstallCRD(ctx)
+	}
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}}
 	if s.Cloud != nil {
-		objects = append(objects, credentials()...)
+		objects = append(objects, credentials())
 	}
-	for _, o := range objects {
-		if err := s.Client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("installing %T %q: %w", o, o.GetName(), err)
-		}
+	if err := s.create(ctx, objects...); err != nil {
+		return err
 	}
 	for _, name := range []string{"service_account.yaml", "role.yaml", "bindings.yaml"} {
 		if err := s.createFile(ctx, filepath.Join(root(), "config", "rbac", name)); err != nil {
@@ -39,17 +47,50 @@ func (s *Site) install(ctx context.Context) error {
 	return nil
 }
 
-// credentials are the user's Secret, and what IKS itself puts into a cluster.
-func credentials() []client.Object {
-	return []client.Object{
-		&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: Namespace},
-			StringData: map[string]string{"apikey": APIKey},
-		},
-		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-system"},
-			Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q,"name":"demo"}`, ClusterID)},
-		},
+func (s *Site) create(ctx context.Context, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := s.Client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("installing %T %q: %w", o, o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// credentials are the user's Secret.
+func credentials() client.Object {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: Namespace},
+		StringData: map[string]string{"apikey": APIKey},
+	}
+}
+
+// clusterInfo is what IKS itself puts into a cluster.
+func clusterInfo() client.Object {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-system"},
+		Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q,"name":"demo"}`, ClusterID)},
+	}
+}
+
+// uninstallCRD takes our kind away, which the lab brings along, and waits until the apiserver has forgotten it.
+func (s *Site) uninstallCRD(ctx context.Context) error {
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	crd.SetName("routereflectorpools.rrpool.io")
+	for {
+		err := s.Client.Delete(ctx, crd)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("taking the CRD away: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("taking the CRD away: %w", ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 }
 

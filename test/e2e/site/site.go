@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +55,8 @@ type Options struct {
 	Generation string
 	// MeshPassword, when set, is the BGP password of the mesh.
 	MeshPassword string
+	// Bare leaves everything to the user that a user installs: the CRD, the namespace, the rights, the credentials.
+	Bare bool
 	// Told receives a line for each thing that happens in the cloud. Optional.
 	Told func(line string)
 }
@@ -71,8 +74,10 @@ type Site struct {
 	options  Options
 	endpoint string
 	server   *http.Server
+	doors    map[string]bool // of the cloud, on nodes
 	stop     context.CancelFunc
 	manager  *manager
+	runtime  *Runtime
 	door     *door
 	addresses
 }
@@ -157,7 +162,7 @@ func (s *Site) addNodes(ctx context.Context, specs []lab.NodeSpec) error {
 	return s.Lab.WaitMesh(ctx)
 }
 
-// startCloud serves the IBM Cloud APIs on loopback.
+// startCloud serves the IBM Cloud APIs on loopback: elsewhere no API key would be sent to it without TLS.
 func (s *Site) startCloud(background context.Context) error {
 	s.Cloud = iksserver.New(iksserver.Config{
 		APIKeys:    []string{APIKey},
@@ -171,10 +176,24 @@ func (s *Site) startCloud(background context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening the cloud's port: %w", err)
 	}
-	s.endpoint = "http://" + listener.Addr().String()
+	s.endpoint, s.doors = "http://"+listener.Addr().String(), map[string]bool{}
 	s.server = &http.Server{Handler: s.Cloud, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.server.Serve(listener) }()
 	go s.Cloud.Run(background, 200*time.Millisecond)
+	return nil
+}
+
+// cloudOn opens the cloud on a node's loopback, for managers that run there. The second time it does nothing.
+func (s *Site) cloudOn(node string) error {
+	if s.Cloud == nil || s.doors[node] {
+		return nil
+	}
+	listener, err := s.Lab.ListenOn(node, strings.TrimPrefix(s.endpoint, "http://"))
+	if err != nil {
+		return err
+	}
+	s.doors[node] = true
+	go func() { _ = s.server.Serve(listener) }()
 	return nil
 }
 
@@ -182,6 +201,7 @@ func (s *Site) startCloud(background context.Context) error {
 func (s *Site) Stop() error {
 	s.stop()
 	var errs []error
+	s.runtime.Stop()
 	if s.manager != nil {
 		s.KillManager()
 	}

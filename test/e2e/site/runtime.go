@@ -1,0 +1,224 @@
+//go:build linux
+
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// runtimePeriod is how often the Runtime looks.
+	runtimePeriod = 200 * time.Millisecond
+	// crashDelay is how long it waits before it starts a manager again that has ended by itself.
+	crashDelay = time.Second
+)
+
+// Runtime stands in for the controllers, the scheduler and the kubelets, which a lab cluster lacks, for one Deployment: the
+// manager's, as it was applied. It runs each replica as a process on a node of its own, in that node's network, with exactly the
+// Deployment's arguments and environment, and a token of its service account where a pod has it. It reports the Deployment's
+// status, and takes namespaces away that are deleted.
+//
+// It does not imitate: images (the manager is the one that BuildManager has built), the user, the read-only root, limits, affinity and
+// spreading, rolling updates (a changed template stops all and starts anew), probes other than the readiness probe, and
+// NetworkPolicies. Of the environment it adds the apiserver's address, as a kubelet does, and the cloud's, which is not IBM's here.
+// A template that has what it does not know is not run, and the Deployment's status says why.
+type Runtime struct {
+	site   *Site
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	// These belong to the loop.
+	pods     []*pod
+	template string
+	started  int
+
+	mu   sync.Mutex
+	last error
+}
+
+// StartRuntime runs the Deployment of the manager whenever there is one, until Stop or the end of the site.
+func (s *Site) StartRuntime() *Runtime {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &Runtime{site: s, cancel: cancel, done: make(chan struct{})}
+	s.runtime = r
+	go r.run(ctx)
+	return r
+}
+
+// Stop kills the managers without a word, and nobody starts them any more: as if no node could run them. Stopping twice is fine.
+func (r *Runtime) Stop() {
+	if r == nil {
+		return
+	}
+	r.cancel()
+	<-r.done
+}
+
+// Err is why the Deployment could not be run when it was tried last, nil if it could.
+func (r *Runtime) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+func (r *Runtime) run(ctx context.Context) {
+	defer close(r.done)
+	ticker := time.NewTicker(runtimePeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			for _, p := range r.pods {
+				p.kill()
+			}
+			return
+		case <-ticker.C:
+		}
+		err := errors.Join(r.sync(ctx), r.site.finalizeNamespaces(ctx))
+		r.mu.Lock()
+		r.last = err
+		r.mu.Unlock()
+	}
+}
+
+// sync makes what runs what the Deployment says, and says so in its status.
+func (r *Runtime) sync(ctx context.Context) error {
+	d, err := r.site.Lab.Kube().AppsV1().Deployments(Namespace).Get(ctx, serviceAccount, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && d.DeletionTimestamp != nil {
+		r.shrink(0)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the Deployment: %w", err)
+	}
+	template, err := json.Marshal(d.Spec.Template)
+	if err != nil {
+		return fmt.Errorf("rendering the template: %w", err)
+	}
+	if string(template) != r.template {
+		r.shrink(0)
+		r.template = string(template)
+	}
+	r.bury()
+	r.shrink(int(ptr.Deref(d.Spec.Replicas, 1)))
+	err = r.grow(ctx, d)
+	return errors.Join(err, r.report(ctx, d, err))
+}
+
+// bury takes away those that have ended by themselves a while ago.
+func (r *Runtime) bury() {
+	r.pods = slices.DeleteFunc(r.pods, func(p *pod) bool { return p.endedFor() > crashDelay })
+}
+
+func (r *Runtime) shrink(to int) {
+	for len(r.pods) > to {
+		r.pods[len(r.pods)-1].stop()
+		r.pods = r.pods[:len(r.pods)-1]
+	}
+}
+
+func (r *Runtime) grow(ctx context.Context, d *appsv1.Deployment) error {
+	for len(r.pods) < int(ptr.Deref(d.Spec.Replicas, 1)) {
+		node, err := r.schedule(ctx, &d.Spec.Template.Spec)
+		if err != nil {
+			return err
+		}
+		r.started++
+		p, err := r.start(ctx, d, node)
+		if err != nil {
+			return fmt.Errorf("running a pod of Deployment %q on node %q: %w", d.Name, node, err)
+		}
+		r.pods = append(r.pods, p)
+	}
+	return nil
+}
+
+// schedule chooses the first node that the pod tolerates, and that has none of ours.
+func (r *Runtime) schedule(ctx context.Context, spec *corev1.PodSpec) (string, error) {
+	nodes, err := r.site.Lab.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("listing the nodes: %w", err)
+	}
+	up := r.site.Lab.Nodes()
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		taken := slices.ContainsFunc(r.pods, func(p *pod) bool { return p.node == n.Name })
+		if !taken && slices.Contains(up, n.Name) && !n.Spec.Unschedulable && tolerates(spec, n.Spec.Taints) {
+			return n.Name, nil
+		}
+	}
+	return "", fmt.Errorf("no node of %d is free for a pod of the manager", len(nodes.Items))
+}
+
+// tolerates knows the two operators that there are for strings.
+func tolerates(spec *corev1.PodSpec, taints []corev1.Taint) bool {
+	return !slices.ContainsFunc(taints, func(taint corev1.Taint) bool {
+		return taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool {
+			return (t.Effect == "" || t.Effect == taint.Effect) && (t.Key == "" || t.Key == taint.Key) &&
+				(t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
+		})
+	})
+}
+
+// report writes the Deployment's status when it is another.
+func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment, failed error) error {
+	var ready int32
+	for _, p := range r.pods {
+		if p.ready(ctx) {
+			ready++
+		}
+	}
+	status := appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: int32(len(r.pods)), UpdatedReplicas: int32(len(r.pods)), //nolint:gosec // G115: a handful
+		ReadyReplicas: ready, AvailableReplicas: ready, UnavailableReplicas: ptr.Deref(d.Spec.Replicas, 1) - ready,
+	}
+	status.Conditions = []appsv1.DeploymentCondition{
+		condition(d, appsv1.DeploymentAvailable, ready >= max(1, ptr.Deref(d.Spec.Replicas, 1)-1) || ptr.Deref(d.Spec.Replicas, 1) == 0,
+			"MinimumReplicasAvailable", "MinimumReplicasUnavailable", nil),
+		condition(d, appsv1.DeploymentProgressing, failed == nil, "NewReplicaSetAvailable", "PodNotStarted", failed),
+	}
+	if same(status, d.Status) {
+		return nil
+	}
+	d = d.DeepCopy()
+	d.Status = status
+	if _, err := r.site.Lab.Kube().AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("writing the Deployment's status: %w", err)
+	}
+	return nil
+}
+
+// condition keeps the times of one that has not changed.
+func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType, is bool, yes, no string, failed error) appsv1.DeploymentCondition {
+	c := appsv1.DeploymentCondition{Type: kind, Status: corev1.ConditionFalse, Reason: no, LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()}
+	if is {
+		c.Status, c.Reason = corev1.ConditionTrue, yes
+	}
+	if failed != nil {
+		c.Message = failed.Error()
+	}
+	for _, old := range d.Status.Conditions {
+		if old.Type == c.Type && old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message {
+			return old
+		}
+	}
+	return c
+}
+
+func same(a, b appsv1.DeploymentStatus) bool {
+	left, leftErr := json.Marshal(a)
+	right, rightErr := json.Marshal(b)
+	return leftErr == nil && rightErr == nil && string(left) == string(right)
+}

@@ -1,0 +1,138 @@
+//go:build unix
+
+package walkthrough
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// prelude ends the shell at the first command that fails, as set -e does, but for a plan that says "there are changes" by its exit
+// code 2. Unset variables and the middle of pipes count as well.
+const prelude = `set -Euo pipefail
+trap 'walked=$?; [[ $walked == 2 && $BASH_COMMAND == "rrpool plan"* ]] || exit $walked' ERR
+`
+
+// Shell is a bash that types blocks one after the other.
+type Shell struct {
+	cmd    *exec.Cmd
+	dir    string
+	stdin  io.WriteCloser
+	typed  *bufio.Reader
+	blocks int
+	done   chan struct{}
+	err    error // once done is closed
+}
+
+// Session says how a Shell is started.
+type Session struct {
+	// Scripts is a folder where blocks are kept, Dir the working directory.
+	Scripts, Dir string
+	// Env is the whole environment.
+	Env []string
+	// Out receives all that is said.
+	Out io.Writer
+}
+
+// StartShell starts a bash of its own, without anybody's settings.
+func StartShell(s Session) (*Shell, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	defer func() { _ = w.Close() }()
+	cmd := exec.Command("bash", "--noprofile", "--norc") //nolint:noctx // it outlives the call; Run has the context
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = s.Dir, s.Env, s.Out, s.Out, []*os.File{w}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting bash: %w", err)
+	}
+	sh := &Shell{cmd: cmd, dir: s.Scripts, stdin: stdin, typed: bufio.NewReader(r), done: make(chan struct{})}
+	go func() {
+		sh.err = cmd.Wait()
+		close(sh.done)
+	}()
+	_, err = io.WriteString(stdin, prelude)
+	return sh, err
+}
+
+// Run types a block, and waits until it is done. After a failure the shell is gone.
+func (sh *Shell) Run(ctx context.Context, b Block) error {
+	sh.blocks++
+	// The last command's exit code is the trap's to judge, and not that of what reads the script.
+	script := filepath.Join(sh.dir, fmt.Sprintf("block-%d", sh.blocks))
+	if err := os.WriteFile(script, []byte(b.Text+":\n"), 0o600); err != nil {
+		return fmt.Errorf("writing a block: %w", err)
+	}
+	// Commands must not read what is typed next, nor hold the pipe that says that they are done.
+	if _, err := fmt.Fprintf(sh.stdin, "source %s </dev/null 3>&-\necho done >&3\n", script); err != nil {
+		return fmt.Errorf("typing %q: %w", b.First(), err)
+	}
+	said := make(chan error, 1)
+	go func() {
+		_, err := sh.typed.ReadString('\n')
+		said <- err
+	}()
+	select {
+	case err := <-said:
+		if err == nil {
+			return nil
+		}
+		<-sh.done
+		return fmt.Errorf("typing the block at line %d, %q: %w", b.Line, b.First(), errors.Join(sh.err, errors.New("its commands failed")))
+	case <-ctx.Done():
+		sh.Stop()
+		return fmt.Errorf("typing the block at line %d, %q: it did not end: %w", b.Line, b.First(), context.Cause(ctx))
+	}
+}
+
+// Stop ends the shell and all that it has started.
+func (sh *Shell) Stop() {
+	_ = sh.stdin.Close()
+	select {
+	case <-sh.done:
+		return
+	case <-time.After(100 * time.Millisecond):
+	}
+	_ = syscall.Kill(-sh.cmd.Process.Pid, syscall.SIGKILL)
+	<-sh.done
+}
+
+// Programs makes a folder with nothing in it but the programs that a page may use: given are those that are not the system's, by
+// their names. What else a page types is not found.
+func Programs(dir string, given map[string]string) error {
+	all := map[string]string{}
+	for _, name := range strings.Fields("bash basename cat cp cut date dirname echo env false grep head id ls mkdir mktemp mv printf rm sed seq sleep sort tail " +
+		"tee test touch tr true uniq wc xargs") {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return fmt.Errorf("finding what pages use: %w", err)
+		}
+		all[name] = path
+	}
+	for name, path := range given {
+		all[name] = path
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	for name, path := range all {
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("linking %q: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+//go:build linux
+
+package walkthrough
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/test/e2e/site"
+)
+
+// patience is how long a block may take on a slow machine.
+const patience = 6 * time.Minute
+
+// walker types a page in a site.
+type walker struct {
+	*testing.T
+	site  *site.Site
+	shell *Shell
+	dir   string
+	env   []string
+	// after is what is checked when a block has been typed that has these words in it.
+	after map[string]func()
+}
+
+// newWalker prepares a desk: a copy of the manifests, the programs, and an administrator's kubeconfig.
+func newWalker(t *testing.T, s *site.Site) *walker {
+	t.Helper()
+	w := &walker{T: t, site: s, dir: t.TempDir(), after: map[string]func(){}}
+	repository := filepath.Join(w.dir, "repository")
+	require.NoError(t, os.CopyFS(filepath.Join(repository, "config"), os.DirFS("../../config")))
+	clients := os.Getenv(clientsVariable)
+	programs := filepath.Join(w.dir, "programs")
+	require.NoError(t, Programs(programs, map[string]string{
+		"kubectl": filepath.Join(clients, "kubectl"), "calicoctl": filepath.Join(clients, "calicoctl"), "kustomize": os.Getenv(kustomizeVariable),
+		"rrpool": s.Command(t.Context()).Path, "kubectl-rrpool": s.Command(t.Context()).Path,
+	}))
+	w.env = []string{"PATH=" + programs, "HOME=" + w.dir, "KUBECONFIG=" + s.Lab.Kubeconfig(), "LANG=C.UTF-8"}
+	for name, value := range s.Environment() {
+		w.env = append(w.env, name+"="+value)
+	}
+	var err error
+	w.shell, err = StartShell(Session{Scripts: w.dir, Dir: repository, Env: w.env, Out: &lines{T: t}})
+	require.NoError(t, err)
+	t.Cleanup(w.shell.Stop)
+	return w
+}
+
+// blocksOf reads a page, and holds it to what it is known not to run.
+func blocksOf(t *testing.T, page string, notRun ...string) []Block {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("..", "..", page))
+	require.NoError(t, err)
+	blocks, err := Blocks(source)
+	require.NoError(t, err, page)
+	var skipped []string
+	for _, b := range blocks {
+		if b.Place == Nowhere {
+			skipped = append(skipped, b.First())
+		}
+	}
+	require.Equal(t, notRun, skipped, "%s: the blocks that are not run are known here; say why a block cannot be run before it is added", page)
+	return blocks
+}
+
+// walk types blocks until all are done.
+func (w *walker) walk(blocks []Block) {
+	w.Helper()
+	for _, b := range blocks {
+		w.Logf("--- line %d: %s", b.Line, b.First())
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(w.Context(), patience)
+		require.NoError(w, w.typed(ctx, b))
+		cancel()
+		w.Logf("--- took %s", time.Since(begun).Round(100*time.Millisecond))
+		for words, check := range w.after {
+			if strings.Contains(b.Text, words) {
+				delete(w.after, words)
+				check()
+			}
+		}
+	}
+	require.Empty(w, w.after, "blocks that the page has no more")
+}
+
+func (w *walker) typed(ctx context.Context, b Block) error {
+	switch b.Place {
+	case Nowhere:
+		w.Logf("not run: %s", b.Reason)
+		return nil
+	case EveryNode:
+		for _, node := range w.site.Lab.Nodes() {
+			if err := w.onNode(ctx, node, b); err != nil {
+				return fmt.Errorf("on node %s: %w", node, err)
+			}
+		}
+		return nil
+	case Here:
+	}
+	return w.shell.Run(ctx, b)
+}
+
+// onNode types a block in a shell on a node.
+func (w *walker) onNode(ctx context.Context, node string, b Block) error {
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.Text) //nolint:gosec // G204: what our page says
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = w.env, w.dir, &out, &out
+	err := w.site.Lab.StartOn(node, cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	w.Logf("on %s:\n%s", node, out.String())
+	return err
+}
+
+// lines writes what a shell says into the test's log, line by line.
+type lines struct {
+	*testing.T
+	rest []byte
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(chunk []byte) (int, error) {
+	l.rest = append(l.rest, chunk...)
+	for {
+		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
+		if !whole {
+			return len(chunk), nil
+		}
+		l.rest = rest
+		l.Logf("%s", line)
+	}
+}
