@@ -200,4 +200,3 @@ func unpackOne(root *os.Root, name string, content io.Reader) error {
 	_, err = io.Copy(out, content)
 	return errors.Join(err, out.Close())
 }
-

@@ -190,7 +190,7 @@ func TestTheDockerfileMakesTheSameImage(t *testing.T) {
 		"emulated":                {"--platform=$BUILDPLATFORM ", ""},
 		"a source less":           {"COPY cloud cloud\n", ""},
 		"everything there is":     {"COPY cloud cloud", "COPY . ."},
-		"another Go":              {"golang:1.", "golang:0."},
+		"another Go":              {"GO_IMAGE=golang:1.", "GO_IMAGE=golang:0."},
 		"a digest made of words":  {"GO_DIGEST=@sha256:", "GO_DIGEST=@sha256:latest"},
 		"no pin":                  {"${BASE_IMAGE}${BASE_DIGEST}", "${BASE_IMAGE}"},
 	} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -194,30 +195,27 @@ func TestAnArchiveWithAChangedByteIsNotValid(t *testing.T) {
 	}
 }
 
-// check holds a layout against its digests, down from the top. The validator takes what
-// an index says of itself for granted.
+// check holds a layout against its digests: each blob has that of its name. The validator
+// takes some of what a layout says of itself for granted.
 func check(dir string) error {
-	top, err := layout.ImageIndexFromPath(dir)
+	blobs, err := filepath.Glob(filepath.Join(dir, "blobs", "sha256", "*"))
 	if err != nil {
 		return err
 	}
-	manifest, err := top.IndexManifest()
-	if err != nil {
-		return err
-	}
-	for _, d := range manifest.Manifests {
-		index, err := top.ImageIndex(d.Digest)
+	for _, blob := range blobs {
+		content, err := os.ReadFile(blob)
 		if err != nil {
 			return err
 		}
-		if got, err := index.Digest(); err != nil || got != d.Digest {
-			return fmt.Errorf("%s is %s: %w", d.Digest, got, err)
-		}
-		if err := validate.Index(index); err != nil {
-			return err
+		if got := fmt.Sprintf("%x", sha256.Sum256(content)); got != filepath.Base(blob) {
+			return fmt.Errorf("%s has the digest %s", filepath.Base(blob), got)
 		}
 	}
-	return nil
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return err
+	}
+	return validate.Index(index)
 }
 
 // A base is taken from a folder, a file or a registry; what it is is said on the image.
