@@ -55,14 +55,14 @@ func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
 		"nobody":                           {"", http.StatusUnauthorized, "bearer token"},
 		"somebody with a made-up token":    {"made-up", http.StatusUnauthorized, "not valid"},
 		"somebody whom nobody gave rights": {tokenOf(t, admin, "passer-by"), http.StatusForbidden, "rrpool-metrics-reader"},
-		"somebody who may read metrics":    {tokenOf(t, admin, "prometheus"), http.StatusOK, "rrpool_nodes"},
+		"somebody who may read metrics":    {tokenOf(t, admin, "prometheus"), http.StatusOK, "rrpool_leader"},
 	} {
 		for range 2 { // the second time it is remembered
 			await(t, 10*time.Second, func(c *assert.CollectT) {
 				code, body := get(c, manager.metrics, tc.token)
 				require.Equal(c, tc.code, code, "%s: %s", name, body)
 				require.Contains(c, body, tc.says, name)
-				require.Equal(c, tc.code == http.StatusOK, strings.Contains(body, "rrpool_nodes"), name)
+				require.Equal(c, tc.code == http.StatusOK, strings.Contains(body, "rrpool_leader"), name)
 			})
 		}
 	}

@@ -39,7 +39,7 @@ func newGauges() *gauges {
 	add("last_observation_timestamp_seconds", "When the cluster was last observed whole. At rest that is every 5 minutes.", lastLook)
 	add("mesh", "1 for the state of the node-to-node mesh: on, off, or unknown while the cluster cannot be observed.", mesh, labelState)
 	add("safety_net_due", "1 while the mesh is off and fewer route reflectors serve than should: "+
-		"the mesh has to come back, and within seconds does.", ifKnown(func(k *known) float64 { return truth(k.netDue) }))
+		"the mesh has to come back, after spec.rollout.safetyNet.after at the latest.", ifKnown(func(k *known) float64 { return truth(k.netDue) }))
 	add("safety_net_acted", "1 while the mesh is on because rrpool switched it on again, though route reflectors are wanted.",
 		ifKnown(func(k *known) float64 { return truth(k.netActed) }))
 	add("nodes", "Ready nodes that speak BGP and are not in the dedicated pool.", ifKnown(func(k *known) float64 { return float64(k.nodes) }))
