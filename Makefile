@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
-GENERATED := config/crd config/rbac/role.yaml config/api/v1alpha1/zz_generated.deepcopy.go docs/api.md docs/reference
+GENERATED := config/crd config/rbac/role.yaml config/api/v1alpha1/zz_generated.deepcopy.go config/chart/files \
+	config/monitoring/prometheusrule.yaml docs/api.md docs/metrics.md docs/reference
 OVERLAYS := $(patsubst %/kustomization.yaml,%,$(wildcard config/*/kustomization.yaml config/overlays/*/kustomization.yaml))
 
 # Each tool has a module of its own, so that no tool meets another's dependencies, or the product's.
@@ -108,11 +109,11 @@ reproduce: ## Build twice, from two folders and with an empty cache, and see the
 	go -C test/tools/supply run . -root '$(CURDIR)' reproduce
 
 .PHONY: verify
-verify: generate manifests docs ## Fail when generated files are not what the sources say, or a kustomization does not build
+verify: generate manifests chart docs ## Fail when generated files are not what the sources say, or a kustomization does not build
 	@dirty="$$(git status --porcelain -- $(GENERATED))"; \
 	if [[ -n "$$dirty" ]]; then \
 		git --no-pager diff -- $(GENERATED); \
-		printf 'generated files differ from what is committed; run make generate manifests docs and commit:\n%s\n' "$$dirty" >&2; exit 1; \
+		printf 'generated files differ from what is committed; run make generate manifests chart docs and commit:\n%s\n' "$$dirty" >&2; exit 1; \
 	fi
 	@kustomize=$(call tool,kustomize); \
 	for overlay in $(OVERLAYS); do "$$kustomize" build "$$overlay" >/dev/null; done
@@ -128,9 +129,16 @@ manifests: ## Generate the CRD and the RBAC roles
 	$(call tool,controller-gen) crd:maxDescLen=4096 paths=./config/api/... output:crd:dir=config/crd
 	$(call tool,controller-gen) rbac:roleName=rrpool-manager paths=./controllers/pool output:rbac:dir=config/rbac
 
+.PHONY: chart
+chart: manifests ## Copy into the chart what config has: what has no values is written once
+	@kustomize=$(call tool,kustomize); \
+	for part in crd rbac policy manager; do "$$kustomize" build config/$$part >config/chart/files/$$part.yaml; done; \
+	"$$kustomize" build config/overlays/iks/components/external-secret >config/chart/files/external-secret.yaml
+
 .PHONY: docs
-docs: ## Write docs/api.md from the API types, and docs/reference from the commands
+docs: ## Write docs/api.md from the API types, docs/reference from the commands, docs/metrics.md from the metrics
 	go run ./test/tools/reference -markdown docs/reference
+	go run ./test/tools/metrics -markdown docs/metrics.md -rules config/monitoring/rules.yaml -prometheusrule config/monitoring/prometheusrule.yaml
 	$(call tool,crd-ref-docs) --source-path=config/api --config=test/tools/crd-ref-docs/config.yaml \
 		--renderer=markdown --output-path=docs/api.md --log-level=ERROR
 
