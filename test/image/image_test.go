@@ -1,0 +1,231 @@
+//go:build linux
+
+package image
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+// archiveVariable names the archive to test. Unset, it is made as make image does.
+const archiveVariable = "RRPOOL_IMAGE"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(boxVariable); spec != "" {
+		os.Exit(enter(spec))
+	}
+	if err := makeArchive(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	lab.Main(m, controlplane.StopShared)
+}
+
+// makeArchive makes the image of this machine's platform.
+func makeArchive(ctx context.Context) error {
+	if os.Getenv(archiveVariable) != "" {
+		return nil
+	}
+	cache, err := controlplane.CacheDir()
+	if err != nil {
+		return err
+	}
+	root, err := filepath.Abs(repository())
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(cache, "image", "rrpool-manager-image.tar")
+	out, err := exec.CommandContext(ctx, "go", "-C", filepath.Join(root, "test", "tools", "image"), //nolint:gosec // G204: our own tool
+		"run", ".", "-root", root, "-output", path).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("making the image: %w\n%s", err, out)
+	}
+	fmt.Fprint(os.Stderr, string(out))
+	return os.Setenv(archiveVariable, path)
+}
+
+// unpacked is the image in a folder, judged.
+func unpacked(t *testing.T) (contents, string) {
+	t.Helper()
+	a, err := readArchive(os.Getenv(archiveVariable))
+	require.NoError(t, err)
+	image, err := a.image(runtime.GOARCH)
+	require.NoError(t, err)
+	root := t.TempDir()
+	require.NoError(t, a.unpack(image, root))
+	return image, root
+}
+
+// soon is how long a manager may take to be ready.
+const soon = 2 * time.Second
+
+// The image runs as a pod runs it: as a user that nobody knows, without a right on its
+// machine, its files read-only. It is ready soon, does its work, and ends when it is told.
+func TestTheImageRunsAsAnyoneOnAReadOnlyRoot(t *testing.T) {
+	image, root := unpacked(t)
+	require.NoError(t, image.judge(root))
+	t.Logf("%.1f MB compressed", float64(image.compressed())/1e6)
+	c := install(t)
+	manager := c.container(t)
+	grace := time.Duration(*c.deployment.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
+	ports := map[string]string{}
+	for _, p := range manager.Ports {
+		ports[p.Name] = "127.0.0.1:" + strconv.Itoa(int(p.ContainerPort))
+	}
+	var best time.Duration
+	for i := range 3 {
+		b := newBox(t, root, c.secrets)
+		b.Args, b.Env = append(image.config.Config.Entrypoint, manager.Args...), c.environment(t, image, manager)
+		began := time.Now()
+		run := launch(t, b)
+		run.awaitReady(t, "http://"+ports["probes"]+manager.ReadinessProbe.HTTPGet.Path)
+		if took := time.Since(began); i == 0 || took < best {
+			best = took
+		}
+		if i == 0 {
+			requirePowerless(t, run, b)
+			requireLeads(t, c)
+			requireMetrics(t, "https://"+ports["metrics"]+"/metrics", c.token(t, scraper))
+		}
+		run.requireEnds(t, grace)
+		require.NotContains(t, run.log.String(), syscall.EROFS.Error(), "it tried to write")
+	}
+	t.Logf("ready after %s, the best of three", best.Round(time.Millisecond))
+	require.Less(t, best, soon)
+}
+
+func launch(t *testing.T, b *box) *contained {
+	t.Helper()
+	run, err := b.start()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = run.cmd.Process.Kill()
+		if t.Failed() {
+			t.Logf("what it said:\n%s", run.log)
+		}
+	})
+	return run
+}
+
+// awaitReady asks until the answer is yes, or the program has ended.
+func (c *contained) awaitReady(t *testing.T, url string) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(time.Minute)
+	for code := 0; code != http.StatusOK; {
+		select {
+		case err := <-c.done:
+			require.FailNow(t, "it ended before it was ready", "%v", err)
+		case <-deadline:
+			require.FailNow(t, "it did not become ready", "the last answer was %d", code)
+		case <-ticker.C:
+			code, _ = get(t, url, "")
+		}
+	}
+}
+
+// get asks for a page; nobody there is code 0.
+func get(t *testing.T, url, token string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} // it signs for itself
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return 0, ""
+	}
+	defer response.Body.Close() //nolint:errcheck // only read
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body)
+}
+
+// requirePowerless: the kernel says who it is, and that it may do nothing.
+func requirePowerless(t *testing.T, run *contained, b *box) {
+	t.Helper()
+	status := run.status(t)
+	id := func(id int) string { return strings.TrimSpace(strings.Repeat(strconv.Itoa(id)+" ", 4)) }
+	if b.Groups {
+		require.Equal(t, id(b.UID), status["Uid"])
+		require.Equal(t, id(b.GID), status["Gid"])
+		require.Empty(t, status["Groups"])
+	}
+	mapped, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", run.cmd.Process.Pid))
+	require.NoError(t, err)
+	require.Equal(t, strconv.Itoa(b.UID), strings.Fields(string(mapped))[0], "there is nobody else in there")
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		require.Equal(t, "0000000000000000", status[set], set)
+	}
+	require.Equal(t, "1", status["NoNewPrivs"])
+	require.True(t, strings.HasSuffix(status["NSpid"], " 1"), "%s: it is the first process of its own", status["NSpid"])
+	require.Equal(t, "manager", status["Name"])
+}
+
+// requireLeads: the token and the rights do.
+func requireLeads(t *testing.T, c *cluster) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		holder, err := c.holder(t.Context())
+		return err == nil && strings.HasPrefix(holder, hostname)
+	}, time.Minute, 50*time.Millisecond)
+}
+
+// requireMetrics: they answer, to those only who may read them.
+func requireMetrics(t *testing.T, url, token string) {
+	t.Helper()
+	var code int
+	require.Eventually(t, func() bool { // it makes its certificate while the rest is ready
+		code, _ = get(t, url, "")
+		return code != 0
+	}, time.Minute, 20*time.Millisecond)
+	require.Equal(t, http.StatusUnauthorized, code)
+	code, body := get(t, url, token)
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, body, "\nrrpool_")
+}
+
+// requireEnds: as the kubelet ends it, in the time that the Deployment gives it.
+func (c *contained) requireEnds(t *testing.T, grace time.Duration) {
+	t.Helper()
+	began := time.Now()
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case err := <-c.done:
+		require.NoError(t, err)
+		t.Logf("ended %s after SIGTERM", time.Since(began).Round(time.Millisecond))
+	case <-time.After(grace):
+		require.FailNow(t, "it did not end when it was told")
+	}
+}
+
+// look runs nothing in a box but what looks around.
+func look(t *testing.T, b *box) view {
+	t.Helper()
+	run := launch(t, b)
+	require.NoError(t, <-run.done, "%s", run.log)
+	var seen view
+	require.NoError(t, json.Unmarshal(run.log.Bytes(), &seen), "%s", run.log)
+	return seen
+}
