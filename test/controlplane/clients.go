@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// CalicoRelease is what the Calico that the product is built with calls itself. calicoctl refuses clusters of another.
+const CalicoRelease = "v3.31.0"
+
 const (
 	kubectlModule = "k8s.io/kubectl"
 	calicoModule  = "github.com/projectcalico/calico"
@@ -63,6 +66,9 @@ func clients(source string) (map[string]program, string, error) {
 			source: filepath.Join(source, "kubectl"), ldflags: versionFlags(strings.Replace(kubectl, "v0.", "v1.", 1)), args: []string{"-trimpath", "."},
 		},
 		// Built as the node agent is, so that the two share what is compiled of Calico.
-		"calicoctl": {source: filepath.Join(source, "calicoctl"), args: []string{calicoctl}, env: []string{"CGO_ENABLED=" + os.Getenv("CGO_ENABLED")}},
-	}, filepath.Join(cache, fmt.Sprintf("kubectl-%s-calicoctl-%s-%s-%s", kubectl, calico, runtime.GOOS, runtime.GOARCH)), nil
+		"calicoctl": {
+			source: filepath.Join(source, "calicoctl"), ldflags: " -X " + calicoModule + "/pkg/buildinfo.Version=" + CalicoRelease,
+			args: []string{calicoctl}, env: []string{"CGO_ENABLED=" + os.Getenv("CGO_ENABLED")},
+		},
+	}, filepath.Join(cache, fmt.Sprintf("kubectl-%s-calicoctl-%s-%s-%s-%s", kubectl, CalicoRelease, calico, runtime.GOOS, runtime.GOARCH)), nil
 }

@@ -16,7 +16,7 @@ func TestClientsAreOfTheVersionsInUse(t *testing.T) {
 	require.Contains(t, programs["kubectl"].ldflags, "gitVersion="+apiserver+" ")
 	product, err := requiredVersion(filepath.Join("..", "..", "go.mod"), calicoModule)
 	require.NoError(t, err)
-	require.Contains(t, filepath.Base(dir), "-calicoctl-"+product+"-")
+	require.Contains(t, filepath.Base(dir), "-calicoctl-"+CalicoRelease+"-"+product+"-")
 	for name, p := range programs {
 		require.Equal(t, name, filepath.Base(p.source))
 		_, err := os.Stat(filepath.Join(p.source, "go.sum"))

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 const (
@@ -50,7 +52,7 @@ func (l *Lab) createCluster(ctx context.Context) error {
 	info := apiv3.NewClusterInformation()
 	info.Name = "default"
 	ready := true
-	info.Spec = apiv3.ClusterInformationSpec{ClusterGUID: "0", ClusterType: "k8s,bgp,kdd", CalicoVersion: "v3.31.0", DatastoreReady: &ready}
+	info.Spec = apiv3.ClusterInformationSpec{ClusterGUID: "0", ClusterType: "k8s,bgp,kdd", CalicoVersion: controlplane.CalicoRelease, DatastoreReady: &ready}
 	if _, err := l.calico.ClusterInformation().Create(ctx, info, options.SetOptions{}); err != nil {
 		return fmt.Errorf("creating the cluster information: %w", err)
 	}
