@@ -54,10 +54,17 @@ func clusterFor(t *testing.T, overlay string) *cluster {
 	if c := clusters.started[overlay]; c != nil {
 		return c
 	}
+	c := start(t)
+	clusters.started[overlay] = c
+	return c
+}
+
+// start starts a cluster with nothing of ours in it. Whoever does so stops its plane.
+func start(t *testing.T) *cluster {
+	t.Helper()
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Log: os.Stderr, CRDs: []string{operatorCRDs(t)}})
 	require.NoError(t, err)
 	c := &cluster{plane: plane, warnings: &warnings{}}
-	clusters.started[overlay] = c
 	config := plane.AdminConfig()
 	config.WarningHandler = c.warnings
 	c.client, err = dynamic.NewForConfig(config)

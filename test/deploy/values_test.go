@@ -1,0 +1,117 @@
+package deploy_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAWrongValueIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  []string
+		says []string
+	}{
+		"a misspelt key":               {[]string{"replica=3"}, []string{"replica"}},
+		"a misspelt key further in":    {[]string{"image.repo=x"}, []string{"image", "repo"}},
+		"a key of a wrong kind":        {[]string{"replicas=two"}, []string{"/replicas", "integer"}},
+		"no manager at all":            {[]string{"replicas=0"}, []string{"/replicas", "minimum"}},
+		"a pull policy that is none":   {[]string{"image.pullPolicy=Sometimes"}, []string{"/image/pullPolicy", "IfNotPresent"}},
+		"a digest that is none":        {[]string{"image.digest=v1"}, []string{"/image/digest", "sha256"}},
+		"a budget that stops drains":   {[]string{"podDisruptionBudget.maxUnavailable=0"}, []string{"/podDisruptionBudget/maxUnavailable"}},
+		"the API key itself":           {[]string{"credentials.apiKey=secret"}, []string{"/credentials", "apiKey"}},
+		"an argument that is none":     {[]string{"extraArgs={debug}"}, []string{"/extraArgs/0", "^--"}},
+		"a store of an unknown kind":   {[]string{"credentials.externalSecret.secretStoreRef.kind=Vault"}, []string{"/secretStoreRef/kind", "ClusterSecretStore"}},
+		"a pool before its kind":       {[]string{"pool.create=true"}, []string{"pool.create", "install with pool.create=false first", "--api-versions"}},
+		"a setting of the pool itself": {[]string{"pool.mode=Paused"}, []string{"/pool", "mode"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var arguments []string
+			for _, set := range c.set {
+				arguments = append(arguments, "--set", set)
+			}
+			_, said, err := render(t, arguments...)
+			require.Error(t, err)
+			for _, word := range c.says {
+				require.Contains(t, said, word)
+			}
+		})
+	}
+	_, said, err := render(t, "--kube-version", "1.29.4")
+	require.Error(t, err)
+	require.Contains(t, said, "policy.enabled: ValidatingAdmissionPolicies need Kubernetes 1.30, this is v1.29.4: set policy.enabled=false")
+	_, said, err = render(t, "--kube-version", "1.29.4", "--set", "policy.enabled=false")
+	require.NoError(t, err, said)
+}
+
+// everything is a set of values with all that the chart can make.
+var everything = []string{
+	"--set", "credentials.externalSecret.enabled=true", "--set", "credentials.secretName=key", "--set", "credentials.secretKey=k",
+	"--set", "pool.create=true", "--set", "pool.spec.mode=Paused", "--api-versions", "rrpool.io/v1alpha1/RouteReflectorPool",
+	"--set", "image.repository=icr.io/x/rrpool-manager", "--set", "image.digest=sha256:" + strings.Repeat("0", 64), "--set", "imagePullSecrets[0].name=icr",
+	"--set", "nodeSelector.a=b", "--set", "podAnnotations.a=b", "--set", "podLabels.a=b", "--set", "extraArgs={--zap-log-level=debug}",
+	"--set", "extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy:3128", "--set", "metrics.certificateSecret=tls",
+}
+
+// Whatever values say, the apiserver takes it, and the pods under the profile restricted.
+func TestAllThatTheChartCanMakeIsAccepted(t *testing.T) {
+	c, _ := deployed(t, iksOverlay)
+	externalSecrets(t, c)
+	objects := rendered(t, everything...)
+	for _, o := range objects {
+		_, err := c.try(t, o)
+		require.NoError(t, err, identity(o))
+	}
+	_, err := c.try(t, podOf(t, first(t, objects, "Deployment")))
+	require.NoError(t, err)
+	deployment := manifest(t, first(t, objects, "Deployment"))
+	for _, part := range []string{
+		"image: icr.io/x/rrpool-manager@sha256:000", "name: icr", "--metrics-cert-dir=/etc/rrpool/metrics", "mountPath: /etc/rrpool/metrics",
+		"secretName: tls", "--zap-log-level=debug", "name: HTTPS_PROXY", "--leader-elect", "name: POD_NAMESPACE",
+	} {
+		require.Contains(t, deployment, part)
+	}
+	require.Contains(t, manifest(t, first(t, objects, "ExternalSecret")), "name: key")
+	require.Contains(t, manifest(t, first(t, objects, "RouteReflectorPool")), "credentialsSecretRef:\n        key: k\n        name: key\n")
+	require.Empty(t, c.warnings.all())
+
+	quiet := manifest(t, first(t, rendered(t, "--set", "metrics.enabled=false"), "Deployment"))
+	require.Contains(t, quiet, "- --metrics-bind-address=0\n")
+	require.NotContains(t, quiet, ":8443")
+}
+
+func TestTheChartIsLinted(t *testing.T) {
+	said, stderr, err := helm(t, "lint", "--strict", path(chart))
+	require.NoError(t, err, said+stderr)
+	require.NotContains(t, said, "[WARNING]")
+
+	spoilt := filepath.Join(t.TempDir(), "rrpool")
+	require.NoError(t, os.CopyFS(spoilt, os.DirFS(path(chart))))
+	require.NoError(t, os.WriteFile(filepath.Join(spoilt, "values.yaml"), []byte("replicas: none\n"), 0o600))
+	_, _, err = helm(t, "lint", "--strict", spoilt)
+	require.Error(t, err, "negative control")
+}
+
+// A chart that is packaged is the same chart, in the same bytes each time.
+func TestTheChartIsPackaged(t *testing.T) {
+	pack := func() (string, []byte) {
+		dir := t.TempDir()
+		_, said, err := helm(t, "package", path(chart), "--version", "1.2.3", "--app-version", "v1.2.3", "--destination", dir)
+		require.NoError(t, err, said)
+		file := filepath.Join(dir, "rrpool-1.2.3.tgz")
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return file, content
+	}
+	file, once := pack()
+	_, again := pack()
+	require.True(t, bytes.Equal(once, again), "the same bytes")
+	out, said, err := helm(t, "template", "rrpool", file, "--namespace", namespace)
+	require.NoError(t, err, said)
+	require.Equal(t, []string{"Deployment/rrpool-system/rrpool-manager.spec.template.spec.containers"},
+		unequal(decode(t, []byte(out)), build(t, iksOverlay)))
+	require.Contains(t, out, "image: rrpool-manager:v1.2.3\n")
+}
