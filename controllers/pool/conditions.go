@@ -39,7 +39,7 @@ func conditions(t *turn, s *supply, overdue *plan.Problem, failure error) []meta
 func unknown(failure error) []metav1.Condition {
 	out := make([]metav1.Condition, 0, len(conditionTypes))
 	for _, kind := range conditionTypes {
-		out = append(out, condition(kind, metav1.ConditionUnknown, "ObservationFailed", failure.Error()))
+		out = append(out, troubled(kind, metav1.ConditionUnknown, ReasonObservationFailed, failure.Error()))
 	}
 	return out
 }
@@ -48,20 +48,25 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
+// troubled is a condition that may want a person, and tells where to read on.
+func troubled(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return condition(kind, status, reason, plan.Linked(message, reason, maxNote))
+}
+
 // ready: the cluster is where it is wanted. Trouble with the provider alone does
 // not change that.
 func ready(t *turn, provider *plan.Problem) metav1.Condition {
 	kind, step := v1alpha1.ConditionReady, t.step
 	switch {
 	case step.Problem != nil:
-		return condition(kind, metav1.ConditionFalse, step.Problem.Reason, step.Problem.Message)
+		return troubled(kind, metav1.ConditionFalse, step.Problem.Reason, step.Problem.Message)
 	case step.Name == rollout.Steady && (!t.reflecting() || !t.cluster.BGP.MeshOn()):
 		return condition(kind, metav1.ConditionTrue, rollout.Steady, step.Reason)
 	case t.paused():
 		return condition(kind, metav1.ConditionFalse, "Paused", fmt.Sprintf("spec.mode is Paused; the next step would be %s: %s",
 			step.Name, step.Reason))
 	case provider != nil && t.needsProvider():
-		return condition(kind, metav1.ConditionFalse, provider.Reason, provider.Message)
+		return troubled(kind, metav1.ConditionFalse, provider.Reason, provider.Message)
 	default:
 		return condition(kind, metav1.ConditionFalse, step.Name, waitText(step))
 	}
@@ -88,7 +93,7 @@ func providerReady(t *turn, s *supply, problem *plan.Problem) metav1.Condition {
 	kind := v1alpha1.ConditionProviderReady
 	switch {
 	case problem != nil:
-		return condition(kind, metav1.ConditionFalse, problem.Reason, problem.Message)
+		return troubled(kind, metav1.ConditionFalse, problem.Reason, problem.Message)
 	case s.last == nil:
 		return condition(kind, metav1.ConditionUnknown, "NotObserved", "the provider has not been asked yet")
 	case !s.last.Exists && t.busy():
@@ -184,9 +189,9 @@ func degraded(t *turn, problem *plan.Problem, failure error) metav1.Condition {
 	kind := v1alpha1.ConditionDegraded
 	switch {
 	case t.step.Problem == nil && failure != nil:
-		return condition(kind, metav1.ConditionTrue, "StepFailed", failure.Error())
+		return troubled(kind, metav1.ConditionTrue, ReasonStepFailed, failure.Error())
 	case problem != nil:
-		return condition(kind, metav1.ConditionTrue, problem.Reason, problem.Message)
+		return troubled(kind, metav1.ConditionTrue, problem.Reason, problem.Message)
 	}
 	return condition(kind, metav1.ConditionFalse, "AsExpected", "nothing is wrong")
 }

@@ -90,7 +90,7 @@ func poolChanged(did string) news {
 
 // refused says that rrpool holds still, and what would help.
 func refused(problem plan.Problem, step string) news {
-	return news{corev1.EventTypeWarning, problem.Reason, step, problem.Message, nil}
+	return news{corev1.EventTypeWarning, problem.Reason, step, plan.Linked(problem.Message, problem.Reason, maxNote), nil}
 }
 
 // recovered says that a refusal is over.

@@ -28,6 +28,8 @@ const (
 	ReasonSessionTimeout        = "SessionTimeout"
 	ReasonDrainBlocked          = "DrainBlocked"
 	ReasonWorkersLate           = "WorkersLate"
+	ReasonStepFailed            = "StepFailed"
+	ReasonObservationFailed     = "ObservationFailed"
 )
 
 // ReasonNodeStatusCRDMissing is the datastore's reason for having no session reports.

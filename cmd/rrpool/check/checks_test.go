@@ -294,7 +294,7 @@ func TestTheIdsOfChecks(t *testing.T) {
 		for _, c := range g.checks {
 			require.False(t, known[c.id], c.id)
 			require.Empty(t, validation.IsDNS1123Label(c.id))
-			require.True(t, anchored(t, docs+"check.md#"+c.id), c.id)
+			require.True(t, anchored(t, plan.Docs+"check.md#"+c.id), c.id)
 			known[c.id] = true
 		}
 	}

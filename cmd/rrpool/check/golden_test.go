@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -92,7 +93,7 @@ func TestLinks(t *testing.T) {
 // anchored says whether a link leads to a page of ours, and to a heading if it names one.
 func anchored(t *testing.T, link string) bool {
 	t.Helper()
-	page, anchor, _ := strings.Cut(strings.TrimPrefix(link, docs), "#")
+	page, anchor, _ := strings.Cut(strings.TrimPrefix(link, plan.Docs), "#")
 	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page))
 	require.NoError(t, err)
 	if anchor == "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -82,15 +83,15 @@ func conditions(f facts) *Result {
 		return warn("the manager has not looked at the RouteReflectorPool since it was last changed").
 			do("see whether it runs: kubectl --namespace %s logs deployment/%s", f.namespace, managerName)
 	case degraded.Status == metav1.ConditionTrue:
-		return fail("the manager is in trouble: %s: %s", degraded.Reason, degraded.Message).reason(degraded.Reason).do("see what to do about %s:", degraded.Reason)
+		return fail("the manager is in trouble: %s: %s", degraded.Reason, plan.Unlinked(degraded.Message, degraded.Reason)).reason(degraded.Reason).do("see what to do about %s:", degraded.Reason)
 	case ready.Status == metav1.ConditionUnknown:
-		return fail("the manager cannot tell how things are: %s: %s", ready.Reason, ready.Message).reason(ready.Reason).do("see what to do about %s:", ready.Reason)
+		return fail("the manager cannot tell how things are: %s: %s", ready.Reason, plan.Unlinked(ready.Message, ready.Reason)).reason(ready.Reason).do("see what to do about %s:", ready.Reason)
 	case ready.Status == metav1.ConditionTrue:
 		return fine("the manager says Ready: %s: %s", ready.Reason, ready.Message)
 	case progressing.Status == metav1.ConditionTrue:
 		return fine("the manager is on its way: %s: %s", progressing.Reason, progressing.Message)
 	}
-	return note("the manager says not Ready: %s: %s", ready.Reason, ready.Message)
+	return note("the manager says not Ready: %s: %s", ready.Reason, plan.Unlinked(ready.Message, ready.Reason))
 }
 
 // told are refusals of the manager that a check of their own explains.

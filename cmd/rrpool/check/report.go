@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // schemaVersion names the form of `check -o json`. It changes when a field changes its meaning
@@ -56,9 +58,6 @@ type resultView struct {
 	Link string `json:"link,omitempty"`
 }
 
-// docs is where pages are.
-const docs = "https://github.com/rrpool/rrpool/blob/main/docs/"
-
 // judge answers every question that makes sense. called is how the user calls the program.
 func judge(f facts, called string) view {
 	v := view{
@@ -105,7 +104,7 @@ func (r *Result) view(id string) resultView {
 		if page == "" {
 			page = "check.md#" + id
 		}
-		out.Link = docs + page
+		out.Link = plan.Docs + page
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // marks and their colours.
@@ -93,7 +94,7 @@ func linksFor(s terminal.Streams, v view) links {
 	for _, g := range v.Groups {
 		for _, c := range g.Checks {
 			if s.Width > 0 && len(c.Link)+2 > s.Width {
-				return links{base: "docs/ is " + docs}
+				return links{base: "docs/ is " + plan.Docs}
 			}
 		}
 	}
@@ -104,5 +105,5 @@ func (l links) of(link string) string {
 	if l.base == "" {
 		return link
 	}
-	return "docs/" + strings.TrimPrefix(link, docs)
+	return "docs/" + strings.TrimPrefix(link, plan.Docs)
 }

@@ -88,9 +88,9 @@ func condense(steps []Step) []Step {
 // Page is where to read about the reason of a forecast's problem.
 func Page(reason string) string {
 	if reason == reasonStuck || reason == reasonWaits {
-		return "docs/plan.md#how-far-to-trust-it"
+		return plan.Docs + "plan.md#how-far-to-trust-it"
 	}
-	return "docs/" + plan.Page(reason)
+	return plan.Docs + plan.Page(reason)
 }
 
 // strayZones is the problem of zones in the spec that the cloud does not have.

@@ -17,6 +17,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -183,7 +184,7 @@ func TestForecastsOfClustersInTrouble(t *testing.T) {
 		in.Object.Spec.Provider.IKS.Zones = []string{"zone-1", "nowhere-1"}
 		f := forecastOf(t, in)
 		require.Contains(t, f.Problem.Message, "the cluster has no zone nowhere-1, it has zone-1, zone-2, zone-3")
-		require.Equal(t, "docs/runbook/CloudInvalidInput.md", Page(f.Problem.Reason))
+		require.Equal(t, plan.Docs+"runbook/CloudInvalidInput.md", Page(f.Problem.Reason))
 	})
 	t.Run("nobody to serve", func(t *testing.T) {
 		in := input(t, 6, 3, v1alpha1.ProviderIKS)

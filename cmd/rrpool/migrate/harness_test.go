@@ -205,6 +205,9 @@ func step(o *v1alpha1.RouteReflectorPool, name, reason string, waits ...string) 
 func settle(o *v1alpha1.RouteReflectorPool, reason string) { step(o, "Steady", reason) }
 
 func condition(o *v1alpha1.RouteReflectorPool, kind string, status metav1.ConditionStatus, reason, message string) {
+	if kind == "Degraded" && status != metav1.ConditionFalse {
+		message = plan.Linked(message, reason, 1024) // as the manager does it
+	}
 	c := metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Generation}
 	for i := range o.Status.Conditions {
 		if o.Status.Conditions[i].Type == kind {

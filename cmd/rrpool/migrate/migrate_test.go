@@ -15,6 +15,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -184,7 +185,7 @@ func TestAlreadyThere(t *testing.T) {
 		got := s.tell(t, terminal.Streams{}, "migrate", "--yes")
 		require.Zero(t, got.Code)
 		require.Contains(t, got.Out, "already on route reflectors")
-		require.Equal(t, "‼ CloudUnauthorized: the key is not accepted: store another one (docs/runbook/CloudUnauthorized.md)\n", got.Err)
+		require.Equal(t, "‼ CloudUnauthorized: the key is not accepted: store another one ("+plan.Docs+"runbook/CloudUnauthorized.md)\n", got.Err)
 	})
 	t.Run("a change that nobody has taken note of is under way", func(t *testing.T) {
 		behind := reflecting()

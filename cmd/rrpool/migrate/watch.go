@@ -120,7 +120,7 @@ func (w *watch) troubles(object *v1alpha1.RouteReflectorPool) {
 		if w.troubled[t.Reason] {
 			continue
 		}
-		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Docs)
+		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Page(w.Width-len("  ()")))
 		if !t.Passing() {
 			line += ". This needs somebody; " + w.deed + " goes on by itself when it is solved"
 		}
@@ -153,7 +153,7 @@ func (w *watch) over(object *v1alpha1.RouteReflectorPool) (bool, error) {
 // same is told, but waited for by nobody.
 func (w *watch) there(object *v1alpha1.RouteReflectorPool) error {
 	for _, t := range status.Troubles(object) {
-		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Docs)
+		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Page(w.Width-len("  ()")))
 		_, _ = fmt.Fprintf(w.Err, "%s\n", w.Paint(terminal.Red, w.Fold(line, "  ")))
 	}
 	return w.result(object, "already ", "")

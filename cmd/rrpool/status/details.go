@@ -9,6 +9,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // details are what -v adds.
@@ -121,7 +122,7 @@ func (p page) conditions() {
 	for _, c := range p.Conditions {
 		p.say("  %s\n", p.Fold(fmt.Sprintf("%s is %s: %s%s", c.Type, c.Status, c.Reason, p.since(c.since)), "    "))
 		if c.Message != "" {
-			p.say("    %s\n", p.Fold(strings.TrimSpace(c.Message), "    "))
+			p.say("    %s\n", p.Fold(strings.TrimSpace(plan.Unlinked(c.Message, c.Reason)), "    "))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -64,7 +65,7 @@ func TestTheLinksToTheConditions(t *testing.T) {
 			continue
 		}
 		for _, trouble := range Troubles(a.pool) {
-			require.FileExists(t, "../../../"+trouble.Docs)
+			require.FileExists(t, "../../../"+trouble.Page(1))
 			found++
 		}
 	}
@@ -73,6 +74,6 @@ func TestTheLinksToTheConditions(t *testing.T) {
 		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
 	} {
 		require.True(t, Trouble{Reason: reason}.Passing())
-		require.FileExists(t, "../../../"+docs(reason))
+		require.FileExists(t, "../../../docs/"+plan.Page(reason))
 	}
 }

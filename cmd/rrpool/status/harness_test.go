@@ -21,6 +21,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -175,6 +176,9 @@ func object(edit func(*v1alpha1.RouteReflectorPool)) *v1alpha1.RouteReflectorPoo
 
 // set writes a condition that has been so for an hour.
 func set(o *v1alpha1.RouteReflectorPool, kind, status, reason, message string) {
+	if kind == "Degraded" && status != "False" || kind == "ProviderReady" && strings.HasPrefix(reason, "C") || status == "Unknown" && kind == "Ready" {
+		message = plan.Linked(message, reason, longest) // as the manager does it
+	}
 	c := metav1.Condition{
 		Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message,
 		ObservedGeneration: o.Status.ObservedGeneration, LastTransitionTime: ago(time.Hour),

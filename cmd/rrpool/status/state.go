@@ -100,9 +100,9 @@ func summary(f Facts, state State) string {
 	case Paused:
 		return "nothing is changed, not even by the safety net; " + progress(f.Object)
 	case Degraded:
-		return condition(f.Object, v1alpha1.ConditionDegraded).Message
+		return message(condition(f.Object, v1alpha1.ConditionDegraded))
 	case Unknown, Ready:
-		return condition(f.Object, v1alpha1.ConditionReady).Message
+		return message(condition(f.Object, v1alpha1.ConditionReady))
 	case Progressing:
 	}
 	return progress(f.Object)

@@ -13,6 +13,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 func jsonOf(s terminal.Streams, v view) error { return terminal.WriteJSON(s.Out, v) }
@@ -232,7 +233,7 @@ func (p page) troubles() {
 		if t.Message != p.Summary {
 			p.say("  %s\n", p.Fold(t.Message, "  "))
 		}
-		p.say("  See %s\n", t.Docs)
+		p.say("  See %s\n", t.Page(p.Width-len("  See ")))
 	}
 }
 
@@ -252,7 +253,7 @@ func (p page) events() {
 	}
 	p.say("\n%s\n", p.Paint(terminal.Bold, "Events"))
 	for _, e := range shown {
-		note := []rune(e.Note)
+		note := []rune(plan.Unlinked(e.Note, e.Reason))
 		if len(note) > maxNote && !p.verbose {
 			note = append(note[:maxNote-1], '…')
 		}

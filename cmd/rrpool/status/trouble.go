@@ -2,6 +2,7 @@ package status
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,7 +17,7 @@ type Trouble struct {
 	Conditions []string `json:"conditions"`
 	Reason     string   `json:"reason"`
 	Message    string   `json:"message"`
-	// Docs is where this repository says what it means and what to do.
+	// Docs is the page that says what it means and what to do.
 	Docs  string `json:"docs"`
 	Since string `json:"since"`
 
@@ -43,7 +44,7 @@ func Troubles(object *v1alpha1.RouteReflectorPool) []Trouble {
 			out[same].Conditions = append(out[same].Conditions, says(c))
 		case bad(object, c):
 			out = append(out, Trouble{
-				Conditions: []string{says(c)}, Reason: c.Reason, Message: c.Message, Docs: docs(c.Reason),
+				Conditions: []string{says(c)}, Reason: c.Reason, Message: message(c), Docs: plan.Docs + plan.Page(c.Reason),
 				Since: stamp(c.LastTransitionTime.Time), since: c.LastTransitionTime,
 			})
 		}
@@ -60,8 +61,17 @@ func rank(c metav1.Condition) int {
 	return 1
 }
 
-// docs is the page about a reason.
-func docs(reason string) string { return "docs/" + plan.Page(reason) }
+// message is what a condition says, without the address of its page, which is shown elsewhere.
+func message(c metav1.Condition) string { return plan.Unlinked(c.Message, c.Reason) }
+
+// Page is where to read on. A link that is broken in two leads nowhere: where the terminal
+// is too narrow for all of it, only the path in the repository is given.
+func (t Trouble) Page(width int) string {
+	if width > 0 && len(t.Docs) > width {
+		return "docs/" + strings.TrimPrefix(t.Docs, plan.Docs)
+	}
+	return t.Docs
+}
 
 // bad tells a condition that needs a look from one that is as expected on the way.
 func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
