@@ -109,11 +109,11 @@ reproduce: ## Build twice, from two folders and with an empty cache, and see the
 	go -C test/tools/supply run . -root '$(CURDIR)' reproduce
 
 .PHONY: verify
-verify: generate manifests chart docs ## Fail when generated files are not what the sources say, or a kustomization does not build
+verify: generate manifests docs chart ## Fail when generated files are not what the sources say, or a kustomization does not build
 	@dirty="$$(git status --porcelain -- $(GENERATED))"; \
 	if [[ -n "$$dirty" ]]; then \
 		git --no-pager diff -- $(GENERATED); \
-		printf 'generated files differ from what is committed; run make generate manifests chart docs and commit:\n%s\n' "$$dirty" >&2; exit 1; \
+		printf 'generated files differ from what is committed; run make generate manifests docs chart and commit:\n%s\n' "$$dirty" >&2; exit 1; \
 	fi
 	@kustomize=$(call tool,kustomize); \
 	for overlay in $(OVERLAYS); do "$$kustomize" build "$$overlay" >/dev/null; done
@@ -129,18 +129,18 @@ manifests: ## Generate the CRD and the RBAC roles
 	$(call tool,controller-gen) crd:maxDescLen=4096 paths=./config/api/... output:crd:dir=config/crd
 	$(call tool,controller-gen) rbac:roleName=rrpool-manager paths=./controllers/pool output:rbac:dir=config/rbac
 
-.PHONY: chart
-chart: manifests ## Copy into the chart what config has: what has no values is written once
-	@kustomize=$(call tool,kustomize); \
-	for part in crd rbac policy manager; do "$$kustomize" build config/$$part >config/chart/files/$$part.yaml; done; \
-	"$$kustomize" build config/overlays/iks/components/external-secret >config/chart/files/external-secret.yaml
-
 .PHONY: docs
 docs: ## Write docs/api.md from the API types, docs/reference from the commands, docs/metrics.md from the metrics
 	go run ./test/tools/reference -markdown docs/reference
 	go run ./test/tools/metrics -markdown docs/metrics.md -rules config/monitoring/rules.yaml -prometheusrule config/monitoring/prometheusrule.yaml
 	$(call tool,crd-ref-docs) --source-path=config/api --config=test/tools/crd-ref-docs/config.yaml \
 		--renderer=markdown --output-path=docs/api.md --log-level=ERROR
+
+.PHONY: chart
+chart: manifests docs ## Copy into the Helm chart what config has, so that it is written once
+	@kustomize=$(call tool,kustomize); \
+	for part in crd rbac policy manager monitoring; do "$$kustomize" build config/$$part >config/chart/files/$$part.yaml; done; \
+	"$$kustomize" build config/overlays/iks/components/external-secret >config/chart/files/external-secret.yaml
 
 .PHONY: fmt
 fmt: ## Format all Go code
