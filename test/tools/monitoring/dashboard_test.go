@@ -1,0 +1,150 @@
+package monitoring_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/stretchr/testify/require"
+)
+
+// board is what Grafana's own check does not look at.
+type board struct {
+	Panels []struct {
+		ID          int    `json:"id"`
+		Type        string `json:"type"`
+		Title       string `json:"title"`
+		Description string `json:"description"`
+		Datasource  source `json:"datasource"`
+		GridPos     struct{ X, Y, W, H int }
+		Targets     []struct {
+			RefID      string `json:"refId"`
+			Expr       string `json:"expr"`
+			Datasource source `json:"datasource"`
+		} `json:"targets"`
+		FieldConfig struct {
+			Defaults struct {
+				Unit string `json:"unit"`
+			} `json:"defaults"`
+		} `json:"fieldConfig"`
+	} `json:"panels"`
+	Templating struct {
+		List []struct {
+			Name, Type string
+			Datasource source
+		} `json:"list"`
+	} `json:"templating"`
+}
+
+type source struct{ Type, UID string }
+
+// width of Grafana's grid.
+const width = 24
+
+// faults of a dashboard, none of which keeps Grafana from loading it.
+func faults(text string, known map[string][]string) []string {
+	var b board
+	if err := json.Unmarshal([]byte(text), &b); err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	chosen := source{"prometheus", "${datasource}"}
+	for _, v := range b.Templating.List {
+		if v.Type == "query" && v.Datasource != chosen {
+			say("variable %s: its data source is not the one that the user has chosen", v.Name)
+		}
+	}
+	ids, taken := map[int]bool{}, map[[2]int]string{}
+	for _, p := range b.Panels {
+		if ids[p.ID] {
+			say("%s: id %d is taken", p.Title, p.ID)
+		}
+		ids[p.ID] = true
+		if p.GridPos.X+p.GridPos.W > width {
+			say("%s: ends beyond column %d", p.Title, width)
+		}
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other := taken[[2]int{x, y}]; other != "" && other != p.Title {
+					say("%s overlaps %s", p.Title, other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		if p.Type == "row" {
+			continue
+		}
+		if p.Description == "" || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
+			say("%s: has no description, no unit or no query", p.Title)
+		}
+		if p.Datasource != chosen {
+			say("%s: its data source is not the one that the user has chosen", p.Title)
+		}
+		for _, target := range p.Targets {
+			if target.Datasource != chosen {
+				say("%s: the data source of query %s is not the one that the user has chosen", p.Title, target.RefID)
+			}
+			query := strings.NewReplacer("$__rate_interval", "5m", "$job", "rrpool").Replace(target.Expr)
+			for _, problem := range problems(query, known) {
+				say("%s: query %s: %s", p.Title, target.RefID, problem)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Grafana's own model of dashboards, from which its SDK is made, takes every field, the options of
+// each panel with them. Grafana itself is not run.
+func TestGrafanasModelTakesTheDashboard(t *testing.T) {
+	plugins.RegisterDefaultPlugins()
+	text := content(t, manifest+"dashboard.json")
+	var model dashboard.Dashboard
+	require.NoError(t, model.UnmarshalJSONStrict([]byte(text)))
+	require.NoError(t, model.Validate())
+	require.EqualValues(t, 39, model.SchemaVersion)
+	require.Equal(t, "rrpool", *model.Uid)
+	require.Empty(t, faults(text, metrics(t)))
+	for what, tc := range map[string][2]string{
+		"a field that there is not":  {`"gridPos"`, `"gridPosition"`},
+		"an option of another panel": {`"graphMode"`, `"graphMood"`},
+		"a number that is a word":    {`"schemaVersion": 39`, `"schemaVersion": "39"`},
+		"a variable without a name":  {`"name": "job",`, ``},
+	} {
+		var spoiled dashboard.Dashboard
+		err := spoiled.UnmarshalJSONStrict([]byte(strings.Replace(text, tc[0], tc[1], 1)))
+		if err == nil {
+			err = spoiled.Validate()
+		}
+		require.Error(t, err, what)
+	}
+}
+
+func TestABadDashboardIsFoundOut(t *testing.T) {
+	text, known := content(t, manifest+"dashboard.json"), metrics(t)
+	for spoilt, problem := range map[[2]string]string{
+		{`"id": 3,`, `"id": 2,`}:                           "id 2 is taken",
+		{`"x": 6,`, `"x": 5,`}:                             "overlaps",
+		{`"x": 21,`, `"x": 22,`}:                           "ends beyond column 24",
+		{`"unit": "s"`, `"unit": ""`}:                      "no unit",
+		{`"uid": "${datasource}"`, `"uid": "P1809F7CD0C"`}: "not the one that the user has chosen",
+		{"rrpool_safety_net_due", "rrpool_safety_due"}:     "there is no metric rrpool_safety_due",
+		{"max by (state)", "max by (mesh)"}:                "nothing has a label mesh",
+	} {
+		require.Contains(t, strings.Join(faults(strings.Replace(text, spoilt[0], spoilt[1], 1), known), "\n"), problem)
+	}
+}
+
+// The first thing to see, without scrolling, is whether routing is safe.
+func TestTheFirstRowSaysWhetherRoutingIsSafe(t *testing.T) {
+	var b board
+	require.NoError(t, json.Unmarshal([]byte(content(t, manifest+"dashboard.json")), &b))
+	require.Equal(t, "Is routing safe?", b.Panels[0].Title)
+	require.Equal(t, "Routing", b.Panels[1].Title)
+	require.Zero(t, b.Panels[1].GridPos.X)
+}

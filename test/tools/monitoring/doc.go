@@ -1,0 +1,3 @@
+// Package monitoring has no code: its tests hold config/monitoring to what Prometheus, its
+// operator and Grafana read.
+package monitoring
