@@ -1,5 +1,6 @@
-// Command reference writes the pages that are generated from the commands of rrpool:
-// Markdown, and with -man manual pages.
+// Command reference writes what is generated from the commands of rrpool: pages in
+// Markdown, manual pages, and completions for shells. Manual pages have the month of
+// SOURCE_DATE_EPOCH where that is set.
 package main
 
 import (
@@ -7,7 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/command"
@@ -17,8 +21,10 @@ import (
 func main() {
 	markdown := flag.String("markdown", "", "folder for Markdown pages")
 	man := flag.String("man", "", "folder for manual pages")
+	release := flag.String("version", "", "version that the manual pages are of")
+	completions := flag.String("completions", "", "folder for completions")
 	flag.Parse()
-	if err := write(*markdown, *man); err != nil {
+	if err := write(*markdown, *man, *release, *completions); err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
 		os.Exit(1)
 	}
@@ -26,7 +32,7 @@ func main() {
 
 // write fills the folders that are named, and empties them first: a command that is
 // gone leaves no page behind.
-func write(markdown, man string) error {
+func write(markdown, man, release, completions string) error {
 	root := command.New(terminal.Program, terminal.System())
 	root.DisableAutoGenTag = true
 	root.InitDefaultHelpCmd()
@@ -36,10 +42,26 @@ func write(markdown, man string) error {
 		errs = append(errs, empty(markdown), doc.GenMarkdownTree(root, markdown))
 	}
 	if man != "" {
-		header := &doc.GenManHeader{Section: "1", Source: terminal.Program, Manual: "rrpool manual"}
+		header := &doc.GenManHeader{Section: "1", Source: strings.TrimSpace(terminal.Program + " " + release), Manual: "rrpool manual"}
 		errs = append(errs, empty(man), doc.GenManTree(root, header, man))
 	}
+	if completions != "" {
+		errs = append(errs, empty(completions), complete(root, completions))
+	}
 	return errors.Join(errs...)
+}
+
+// complete writes a file for each shell, called as the shell wants it, and one that
+// completes kubectl rrpool: kubectl runs it by this name, whatever the shell.
+func complete(root *cobra.Command, folder string) error {
+	plugin := filepath.Join(folder, "kubectl_complete-"+terminal.Program)
+	return errors.Join(
+		root.GenBashCompletionFileV2(filepath.Join(folder, terminal.Program+".bash"), true),
+		root.GenZshCompletionFile(filepath.Join(folder, "_"+terminal.Program)),
+		root.GenFishCompletionFile(filepath.Join(folder, terminal.Program+".fish"), true),
+		root.GenPowerShellCompletionFileWithDesc(filepath.Join(folder, terminal.Program+".ps1")),
+		os.WriteFile(plugin, []byte("#!/bin/sh\nexec kubectl "+terminal.Program+" __complete \"$@\"\n"), 0o755), //nolint:gosec // G306: kubectl runs it
+	)
 }
 
 func empty(folder string) error {

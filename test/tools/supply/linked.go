@@ -23,6 +23,7 @@ type module struct {
 // linked is what a binary says of itself.
 type linked struct {
 	main, version, goVersion string
+	platform                 []string // variables of the build: GOOS=linux, GOARCH=amd64
 	modules                  []module // Go's own library first
 }
 
@@ -33,6 +34,11 @@ func modulesIn(binary string) (linked, error) {
 		return linked{}, fmt.Errorf("reading what is in %q: %w", binary, err)
 	}
 	out := linked{main: info.Path, version: info.Main.Version, goVersion: info.GoVersion}
+	for _, s := range info.Settings {
+		if s.Key == "GOOS" || s.Key == "GOARCH" {
+			out.platform = append(out.platform, s.Key+"="+s.Value)
+		}
+	}
 	out.modules = append(out.modules, module{path: "std", version: strings.TrimPrefix(info.GoVersion, "go")})
 	for _, m := range info.Deps {
 		if m.Replace != nil {
@@ -49,11 +55,12 @@ type source struct {
 	packages     []string // folders
 }
 
-// packagesOf are the packages that a command is built of, by module.
-func packagesOf(ctx context.Context, root, command string) (map[string]source, error) {
+// packagesOf are the packages that a binary is built of on its platform, by module.
+func packagesOf(ctx context.Context, root string, l linked) (map[string]source, error) {
+	command := l.main
 	list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=Dir,Standard,Module", command) //nolint:gosec // G204: of our own binary
 	list.Dir = root
-	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	list.Env = append(append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"), l.platform...)
 	var stderr bytes.Buffer
 	list.Stderr = &stderr
 	content, err := list.Output()

@@ -1,5 +1,6 @@
 // Command supply says what is linked into binaries: under which licences, in a CycloneDX
-// SBOM beside each of them, and whether the same sources give the same bytes.
+// SBOM beside each of them, with -notices in a file with the texts of the licences, and
+// whether the same sources give the same bytes.
 package main
 
 import (
@@ -15,20 +16,29 @@ import (
 )
 
 func main() {
-	root := flag.String("root", "../../..", "folder of the main module")
+	var o options
+	flag.StringVar(&o.root, "root", "../../..", "folder of the main module")
+	flag.StringVar(&o.version, "version", "", "version that the SBOM gives to what is built of the main module; default: what Go wrote into the binary")
+	flag.BoolVar(&o.notices, "notices", false, "write the texts of the licences beside each binary, too")
 	flag.Parse()
-	if err := run(context.Background(), *root, flag.Args()); err != nil {
+	if err := run(context.Background(), o, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "supply:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, root string, args []string) error {
+// options are the flags.
+type options struct {
+	root, version string
+	notices       bool
+}
+
+func run(ctx context.Context, o options, args []string) error {
 	if len(args) == 1 && args[0] == "reproduce" {
-		return reproduce(ctx, root)
+		return reproduce(ctx, o.root)
 	}
 	if len(args) > 1 && args[0] == "vulnerabilities" {
-		return vulnerabilities(ctx, root, args[1:])
+		return vulnerabilities(ctx, o.root, args[1:])
 	}
 	if len(args) == 0 {
 		return errors.New("name the binaries, or reproduce, or vulnerabilities and the binaries")
@@ -38,7 +48,7 @@ func run(ctx context.Context, root string, args []string) error {
 		return err
 	}
 	for _, binary := range args {
-		if err := inspect(ctx, root, binary, judge); err != nil {
+		if err := inspect(ctx, o, binary, judge); err != nil {
 			return err
 		}
 	}
@@ -46,12 +56,12 @@ func run(ctx context.Context, root string, args []string) error {
 }
 
 // inspect judges what is in a binary, and writes its SBOM.
-func inspect(ctx context.Context, root, binary string, judge *judge) error {
+func inspect(ctx context.Context, o options, binary string, judge *judge) error {
 	linked, err := modulesIn(binary)
 	if err != nil {
 		return err
 	}
-	packages, err := packagesOf(ctx, root, linked.main)
+	packages, err := packagesOf(ctx, o.root, linked)
 	if err != nil {
 		return err
 	}
@@ -73,6 +83,14 @@ func inspect(ctx context.Context, root, binary string, judge *judge) error {
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("licences in %s:\n%w", binary, err)
+	}
+	if o.version != "" {
+		linked.version = o.version
+	}
+	if o.notices {
+		if err := writeNotices(binary+".notices.txt", packages); err != nil {
+			return err
+		}
 	}
 	out := binary + ".cdx.json"
 	if err := writeSBOM(out, binary, linked); err != nil {

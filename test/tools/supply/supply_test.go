@@ -69,6 +69,31 @@ func TestLicencesAreJudged(t *testing.T) {
 	}
 }
 
+// Each licence and notice goes along once, under the names of all who have it.
+func TestNoticesAreComplete(t *testing.T) {
+	one := tree(t, map[string]string{"LICENSE": "mine\r\n", "NOTICE": "by me", "a/a.go": "", "third/COPYING": "theirs", "license.go": "code"})
+	one.version = "v1.0.0"
+	two := tree(t, map[string]string{"LICENCE.md": "mine", "a.go": ""})
+	two.version = "v2.0.0"
+	none := tree(t, map[string]string{"a.go": ""})
+	out := filepath.Join(t.TempDir(), "notices")
+	if err := writeNotices(out, map[string]source{"a.example/one": one, "b.example/two": two, "c.example/none": none}); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(content)
+	for text, count := range map[string]int{
+		"a.example/one v1.0.0\nb.example/two v2.0.0\n\nmine\n": 1, "by me": 1, "mine": 1, "c.example/none\n\nIts files say": 1, "code": 0,
+	} {
+		if strings.Count(got, text) != count {
+			t.Errorf("%q is not there %d times:\n%s", text, count, got)
+		}
+	}
+}
+
 // A binary that is not made of what go.mod says is not judged by go.mod.
 func TestOtherModulesThanThoseOfTheSourcesAreSeen(t *testing.T) {
 	l := linked{modules: []module{{path: "std"}, {path: "a.example/m", version: "v1.0.0"}}}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// sbom is what is read of a CycloneDX file.
+type sbom struct {
+	Format   string `json:"bomFormat"`
+	Metadata struct {
+		Component struct {
+			Name, Version string
+			Hashes        []struct{ Alg, Content string }
+		}
+	}
+	Components []struct {
+		Name, Version string
+	}
+}
+
+// checkProgram: a program is of its target, and its SBOM lists what the linker says is in
+// it, no more and no less.
+func checkProgram(content []byte, t target, path, release string) error {
+	built, err := buildinfo.Read(bytes.NewReader(content))
+	if err != nil {
+		return fmt.Errorf("reading what is in the program: %w", err)
+	}
+	for _, s := range built.Settings {
+		if s.Key == "GOOS" && s.Value != t.os || s.Key == "GOARCH" && s.Value != t.arch {
+			return fmt.Errorf("the program has %s=%s", s.Key, s.Value)
+		}
+	}
+	var listed sbom
+	raw, err := os.ReadFile(path) //nolint:gosec // G304: of the release
+	if err != nil {
+		return fmt.Errorf("reading the SBOM: %w", err)
+	}
+	if err := json.Unmarshal(raw, &listed); err != nil {
+		return fmt.Errorf("reading the SBOM: %w", err)
+	}
+	sum := sha256.Sum256(content)
+	about := listed.Metadata.Component
+	if listed.Format != "CycloneDX" || about.Version != release || len(about.Hashes) != 1 || about.Hashes[0].Content != hex.EncodeToString(sum[:]) {
+		return fmt.Errorf("the SBOM is about %s %s %v, and not about this program", about.Name, about.Version, about.Hashes)
+	}
+	linked := []string{"std " + strings.TrimPrefix(built.GoVersion, "go")}
+	for _, m := range built.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		linked = append(linked, m.Path+" "+m.Version)
+	}
+	var names []string
+	for _, c := range listed.Components {
+		names = append(names, c.Name+" "+c.Version)
+	}
+	return sameList(linked, names)
+}
+
+// sameList names what is linked and not listed, and the reverse.
+func sameList(linked, listed []string) error {
+	var faults []error
+	for _, name := range linked {
+		if !slices.Contains(listed, name) {
+			faults = append(faults, fmt.Errorf("the SBOM lacks %s, which is linked", name))
+		}
+	}
+	for _, name := range listed {
+		if !slices.Contains(linked, name) {
+			faults = append(faults, fmt.Errorf("the SBOM has %s, which is not linked", name))
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// noticeFile is what a file is called that whoever passes a program on has to pass on too.
+var noticeFile = regexp.MustCompile(`(?i)^((un)?(licen[cs]e|copying)|notice)([-._].*)?$`)
+
+// writeNotices writes the licences and notices of what is linked into a binary, each text
+// once, below the names of the modules that have it. Most licences ask for that.
+func writeNotices(out string, packages map[string]source) error {
+	var order []string // of the texts
+	owners := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(packages)) {
+		texts, err := notices(packages[name])
+		if err != nil {
+			return fmt.Errorf("collecting the notices of %s: %w", name, err)
+		}
+		who := strings.TrimSpace(name + " " + packages[name].version)
+		for _, text := range texts {
+			if owners[text] == nil {
+				order = append(order, text)
+			}
+			owners[text] = append(owners[text], who)
+		}
+	}
+	var b strings.Builder
+	b.WriteString("This program contains the following works of others, under these licences.\n")
+	for _, text := range order {
+		_, _ = fmt.Fprintf(&b, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 72), strings.Join(owners[text], "\n"), text)
+	}
+	if err := os.WriteFile(out, []byte(b.String()), 0o600); err != nil {
+		return fmt.Errorf("writing the notices: %w", err)
+	}
+	return nil
+}
+
+// notices are the texts in the folder of a module and in those of its packages that are
+// linked. A module without any says by the headers of its files what it is under: then
+// these words stand for it.
+func notices(s source) ([]string, error) {
+	folders := []string{s.dir}
+	for _, p := range s.packages {
+		for ; len(p) > len(s.dir); p = filepath.Dir(p) {
+			folders = append(folders, p)
+		}
+	}
+	slices.Sort(folders)
+	var out []string
+	for _, folder := range slices.Compact(folders) {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return nil, fmt.Errorf("looking for notices: %w", err)
+		}
+		for _, e := range entries {
+			if e.IsDir() || !noticeFile.MatchString(e.Name()) || strings.HasSuffix(e.Name(), ".go") {
+				continue
+			}
+			content, err := os.ReadFile(filepath.Join(folder, e.Name()))
+			if err != nil {
+				return nil, fmt.Errorf("reading a notice: %w", err)
+			}
+			text := strings.TrimSpace(strings.ReplaceAll(string(content), "\r\n", "\n"))
+			if text != "" && !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = []string{"Its files say in their headers under which licence they are."}
+	}
+	return out, nil
+}
