@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -121,11 +122,17 @@ func withExternalSecret(t *testing.T) string {
 	return relativeToRoot
 }
 
+// monitored are the values for all of config/monitoring.
+var monitored = []string{"--set", "monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"}
+
 func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 	for _, overlay := range overlays(t) {
-		require.Empty(t, unequal(rendered(t), build(t, overlay)), overlay)
+		made := rendered(t)
+		require.Empty(t, unequal(made, build(t, overlay)), overlay)
+		require.Equal(t, "keep", first(t, made, "CustomResourceDefinition").GetAnnotations()[keep])
 	}
 	require.Empty(t, unequal(rendered(t, "--set", "credentials.externalSecret.enabled=true"), build(t, withExternalSecret(t))))
+	require.Empty(t, unequal(rendered(t, monitored...), append(build(t, iksOverlay), build(t, "config/monitoring")...)))
 }
 
 // Negative controls for the test above: every object of either side, and a field in the
@@ -133,11 +140,11 @@ func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 func TestADifferenceBetweenChartAndOverlayIsSeen(t *testing.T) {
 	made, wanted := rendered(t), build(t, iksOverlay)
 	for i, o := range made {
-		doctored := append([]*object{}, made...)
+		doctored := slices.Clone(made)
 		doctored[i] = o.DeepCopy()
 		doctored[i].SetLabels(map[string]string{"other": "label"})
 		require.Contains(t, strings.Join(unequal(doctored, wanted), "\n"), identity(o)+".metadata.labels")
-		require.Equal(t, []string{"not made: " + identity(o)}, unequal(append(append([]*object{}, made[:i]...), made[i+1:]...), wanted))
+		require.Equal(t, []string{"not made: " + identity(o)}, unequal(slices.Concat(made[:i], made[i+1:]), wanted))
 	}
 	for field, set := range map[string]string{
 		".spec.replicas":                        "replicas=3",
@@ -158,6 +165,18 @@ func TestADifferenceBetweenChartAndOverlayIsSeen(t *testing.T) {
 	require.Equal(t, []string{"not made: NetworkPolicy/rrpool-system/rrpool-manager"},
 		unequal(rendered(t, "--set", "networkPolicy.enabled=false"), wanted))
 	require.Len(t, unequal(rendered(t, "--set", "policy.enabled=false"), wanted), 10)
+	require.Equal(t, []string{"not made: CustomResourceDefinition//routereflectorpools.rrpool.io"},
+		unequal(rendered(t, "--set", "crd.enabled=false"), wanted))
+
+	for field, set := range map[string]string{
+		"ClusterRoleBinding//prometheus-reads-rrpool.subjects":                "serviceMonitor.reader.name=prometheus",
+		"ServiceMonitor/rrpool-system/rrpool-manager.spec.endpoints":          "serviceMonitor.tlsConfig.serverName=rrpool",
+		"PrometheusRule/rrpool-system/rrpool.metadata.labels.release":         "prometheusRule.labels.release=prometheus",
+		"ConfigMap/rrpool-system/rrpool-dashboard.metadata.labels.dashboards": "dashboard.labels.dashboards=yes",
+	} {
+		made := rendered(t, append(slices.Clone(monitored), "--set", "monitoring."+set)...)
+		require.Equal(t, []string{field}, unequal(made, append(slices.Clone(wanted), build(t, "config/monitoring")...)), set)
+	}
 }
 
 // In another namespace everything is in that one, and about whoever is the manager there.

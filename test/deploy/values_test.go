@@ -2,10 +2,12 @@ package deploy_test
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -84,31 +86,37 @@ func TestAllThatTheChartCanMakeIsAccepted(t *testing.T) {
 }
 
 func TestTheChartIsLinted(t *testing.T) {
-	said, stderr, err := helm(t, "lint", "--strict", path(chart))
+	said, stderr, err := helm(t, "lint", "--strict", path(chart), "--namespace", namespace)
 	require.NoError(t, err, said+stderr)
 	require.NotContains(t, said, "[WARNING]")
 
 	spoilt := filepath.Join(t.TempDir(), "rrpool")
 	require.NoError(t, os.CopyFS(spoilt, os.DirFS(path(chart))))
 	require.NoError(t, os.WriteFile(filepath.Join(spoilt, "values.yaml"), []byte("replicas: none\n"), 0o600))
-	_, _, err = helm(t, "lint", "--strict", spoilt)
+	_, _, err = helm(t, "lint", "--strict", spoilt, "--namespace", namespace)
 	require.Error(t, err, "negative control")
 }
 
-// A chart that is packaged is the same chart, in the same bytes each time.
+// A chart that is packaged is the same chart, and of files with the same times the same
+// bytes.
 func TestTheChartIsPackaged(t *testing.T) {
-	pack := func() (string, []byte) {
-		dir := t.TempDir()
-		_, said, err := helm(t, "package", path(chart), "--version", "1.2.3", "--app-version", "v1.2.3", "--destination", dir)
+	pack := func(of time.Time) (string, []byte) {
+		dir, sources := t.TempDir(), filepath.Join(t.TempDir(), "rrpool")
+		require.NoError(t, os.CopyFS(sources, os.DirFS(path(chart))))
+		require.NoError(t, filepath.WalkDir(sources, func(name string, _ fs.DirEntry, _ error) error { return os.Chtimes(name, of, of) }))
+		_, said, err := helm(t, "package", sources, "--version", "1.2.3", "--app-version", "v1.2.3", "--destination", dir)
 		require.NoError(t, err, said)
 		file := filepath.Join(dir, "rrpool-1.2.3.tgz")
 		content, err := os.ReadFile(file)
 		require.NoError(t, err)
 		return file, content
 	}
-	file, once := pack()
-	_, again := pack()
+	when := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	file, once := pack(when)
+	_, again := pack(when)
 	require.True(t, bytes.Equal(once, again), "the same bytes")
+	_, later := pack(when.Add(time.Hour))
+	require.False(t, bytes.Equal(once, later), "negative control")
 	out, said, err := helm(t, "template", "rrpool", file, "--namespace", namespace)
 	require.NoError(t, err, said)
 	require.Equal(t, []string{"Deployment/rrpool-system/rrpool-manager.spec.template.spec.containers"},
