@@ -115,16 +115,33 @@ func (r *Reconciler) emit(ctx context.Context, t *turn, e news) {
 	if e.reason == "" {
 		return
 	}
-	e.note = short(e.note)
-	log.FromContext(ctx).Info(e.note, "event", e.reason, "step", t.step.Name)
-	if r.Recorder == nil {
-		return
+	r.log(ctx, t, e)
+	if !r.send(t, e) {
+		r.Metrics.heldBack(e.reason)
+	}
+}
+
+// log has everything, and counts what there is for events to tell.
+func (r *Reconciler) log(ctx context.Context, t *turn, e news) {
+	log.FromContext(ctx).Info(short(e.note), "event", e.reason, "step", t.step.Name)
+	r.budget.happened(e.reason, t.now)
+}
+
+// send sends an event, if there may be one now.
+func (r *Reconciler) send(t *turn, e news) bool {
+	suffix, ok := r.budget.spend(e.reason, t.now)
+	if !ok || r.Recorder == nil {
+		return ok
 	}
 	var related runtime.Object
 	if e.related != nil {
 		related = e.related
 	}
-	r.Recorder.Eventf(t.object, related, e.kind, e.reason, e.action, "%s", e.note)
+	text := plan.Unlinked(e.note, e.reason)
+	link := e.note[len(text):]
+	note := plan.Plain(text, maxNote-len(suffix)-len(link)) + suffix + link
+	r.Recorder.Eventf(t.object, related, e.kind, e.reason, e.action, "%s", note)
+	return true
 }
 
 // narrate tells of a new step in the log, and of a hindrance when it comes and
@@ -133,20 +150,32 @@ func (r *Reconciler) narrate(ctx context.Context, t *turn) {
 	if t.step.Name != r.stepName {
 		log.FromContext(ctx).Info("next step", "step", t.step.Name, "reason", t.step.Reason, "waitingFor", few(t.step.WaitingFor))
 	}
-	problem, reason := r.hindrance(t), ""
-	if problem != nil {
-		reason = problem.Reason
-	}
-	if reason != r.problem {
-		if problem != nil {
-			r.emit(ctx, t, refused(*problem, t.step.Name))
-		} else {
-			r.emit(ctx, t, recovered(r.problem, t.step.Name))
-		}
-		r.problem = reason
-	}
+	r.narrateHindrance(ctx, t)
 	r.Metrics.turn(t, r.stepName)
 	r.stepName = t.step.Name
+}
+
+// narrateHindrance tells what hinders, or that nothing does any more. Where that changes
+// more often than there may be events, the last word is given as soon as there may be one:
+// events never end with what is long over.
+func (r *Reconciler) narrateHindrance(ctx context.Context, t *turn) {
+	problem, reason := r.hindrance(t), ""
+	said := func(before string) news { return recovered(before, t.step.Name) }
+	if problem != nil {
+		reason = problem.Reason
+		said = func(string) news { return refused(*problem, t.step.Name) }
+	}
+	changed := reason != r.problem
+	if changed {
+		r.log(ctx, t, said(r.problem))
+		r.problem = reason
+	}
+	switch {
+	case reason != r.told && r.send(t, said(r.told)):
+		r.told = reason
+	case changed:
+		r.Metrics.heldBack(said(r.told).reason)
+	}
 }
 
 // hindrance is what a person should look at first, nil for nothing.

@@ -40,6 +40,7 @@ type Metrics struct {
 	leader    prometheus.Gauge
 	steps     *prometheus.CounterVec
 	actions   *prometheus.CounterVec
+	held      *prometheus.CounterVec
 	providers *metered.Metrics
 	calls     *prometheus.HistogramVec
 	*gauges
@@ -59,6 +60,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Namespace: namespace, Name: "actions_total",
 			Help: "Actions taken, by kind and result: changed, unchanged (it was so already) or error.",
 		}, []string{labelAction, labelResult}),
+		held: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "events_held_back_total",
+			Help: "Events not sent when they were due, because there were too many of their reason. The log has them, and the next event their number.",
+		}, []string{labelReason}),
 		providers: metered.NewMetrics(),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: "datastore", Name: "call_duration_seconds", Help: "How long calls of Calico's datastore took.",
@@ -66,7 +71,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{labelMethod, labelResult}),
 		gauges: newGauges(),
 	}
-	registry.MustRegister(m.leader, m.steps, m.actions, m.providers, m.calls, m.gauges)
+	registry.MustRegister(m.leader, m.steps, m.actions, m.held, m.providers, m.calls, m.gauges)
 	return m
 }
 
@@ -94,6 +99,13 @@ func (m *Metrics) action(action plan.Action, changed bool, err error) {
 	}
 	kind := fmt.Sprintf("%T", action)
 	m.actions.WithLabelValues(kind[strings.LastIndex(kind, ".")+1:], result).Inc()
+}
+
+// heldBack notes an event that was not sent.
+func (m *Metrics) heldBack(reason string) {
+	if m != nil {
+		m.held.WithLabelValues(reason).Inc()
+	}
 }
 
 // provider gives p with its calls measured.

@@ -79,9 +79,11 @@ type Reconciler struct {
 	trouble   streak
 	failing   streak
 	races     int // lost in a row
-	problem   string
 	stepName  string
-	proven    map[string]time.Time
+	// problem hinders now, told is the one that the last event spoke of.
+	problem, told string
+	budget        budget
+	proven        map[string]time.Time
 	// meshSince, shortSince and straySince: see rollout.Observed.
 	meshSince, shortSince, straySince time.Time
 	// drained is the last attempt to empty a node, uncounted when pods may be counted
@@ -189,6 +191,7 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, object)
 	if apierrors.IsNotFound(err) {
 		r.supply.reset()
+		r.problem, r.told = "", "" // another object is told anew
 		return nil, nil
 	}
 	if err != nil {
