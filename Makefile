@@ -36,6 +36,10 @@ image: ## Make the manager's image as an OCI archive, without a daemon; PLATFORM
 man: ## Write the manual pages of the command line into bin/man
 	go run ./test/tools/reference -man bin/man
 
+.PHONY: release-snapshot
+release-snapshot: ## Make archives of the command line, SBOMs, manifests and sums in bin/release, and use them; VERSION=v1.2.3, TARGETS=linux_amd64
+	go run ./test/tools/release -version '$(VERSION)' -targets '$(TARGETS)'
+
 ##@ Check
 
 # The suites that measure packets get the machine to themselves.
@@ -54,6 +58,10 @@ lab: packages assets ## Run what takes minutes in the lab, and CI has the time f
 .PHONY: walkthrough
 walkthrough: packages assets ## Type what the docs say, block by block, in lab clusters: quick start, existing nodes, back by hand
 	RRPOOL_WALKTHROUGH=1 go test -count=1 -timeout 15m -v ./test/walkthrough
+
+.PHONY: alerts
+alerts: packages assets ## Kill reflectors in the lab, and see that exactly the right alerts fire on what was scraped meanwhile
+	RRPOOL_CHAOS=1 go test -count=1 -timeout 15m -v ./test/monitoring
 
 .PHONY: chaos
 chaos: export RRPOOL_CHAOS = 1
