@@ -98,11 +98,13 @@ func (s site) page(t *testing.T) {
 		{"registry=", func(*testing.T) {}},
 		{"kubectl create namespace", s.imageOnly},
 		{"cat >values.yaml", func(t *testing.T) {
+			t.Helper()
 			require.Contains(t, manifest(t, s.pool(t)), "mode: Paused\n")
 			require.Contains(t, manifest(t, s.pool(t)), "endpoint: Private\n")
 			s.imageOnly(t)
 		}},
 		{"helm uninstall", func(t *testing.T) {
+			t.Helper()
 			_, err := s.get(t, first(t, s.wanted, "Deployment"))
 			require.True(t, apierrors.IsNotFound(err))
 			require.Nil(t, s.pool(t).GetDeletionTimestamp(), "the way back takes a manager: the object is for a person to delete")
@@ -110,6 +112,7 @@ func (s site) page(t *testing.T) {
 		{"mkdir -p mycluster", s.imageOnly},
 		{"helm install rrpool", s.imageOnly},
 		{"read -r key", func(t *testing.T) {
+			t.Helper()
 			secret := &object{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
 			secret.SetNamespace(namespace)
 			secret.SetName("rrpool-ibmcloud")
@@ -118,6 +121,7 @@ func (s site) page(t *testing.T) {
 			require.Contains(t, manifest(t, live), "apikey: dGhlIGtleQo=\n")
 		}},
 		{"mkdir -p mycluster", func(t *testing.T) {
+			t.Helper()
 			s.imageOnly(t)
 			live, err := s.get(t, first(t, build(t, withExternalSecret(t)), "ExternalSecret"))
 			require.NoError(t, err)

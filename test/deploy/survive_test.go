@@ -37,23 +37,7 @@ func dedicated(t *testing.T) []corev1.Taint {
 // through the loss of nodes and zones.
 func mortal(d *appsv1.Deployment, b *policyv1.PodDisruptionBudget, reflectors []corev1.Taint) []string {
 	pod := d.Spec.Template
-	var out []string
-	if *d.Spec.Replicas < 2 {
-		out = append(out, "nobody stands by")
-	}
-	if !selects(b.Spec.Selector, pod.Labels) || b.Namespace != d.Namespace {
-		out = append(out, "the budget is not about the manager")
-	}
-	switch allowed := b.Spec.MaxUnavailable.IntValue(); {
-	case allowed < 1:
-		out = append(out, "a node with a manager can never be drained")
-	case allowed >= int(*d.Spec.Replicas):
-		out = append(out, "a drain may take all managers at once")
-	}
-	if b.Spec.UnhealthyPodEvictionPolicy == nil || *b.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
-		out = append(out, "a manager that does not work holds up drains")
-	}
-	out = append(out, together(pod)...)
+	out := append(drained(d, b), together(pod)...)
 	for _, taint := range reflectors {
 		if tolerates(pod.Spec, taint) {
 			out = append(out, fmt.Sprintf("it tolerates the reflectors' taint with %s", taint.Effect))
@@ -66,6 +50,27 @@ func mortal(d *appsv1.Deployment, b *policyv1.PodDisruptionBudget, reflectors []
 		if seconds := leaves(pod.Spec, key); seconds < 10 || seconds > 60 {
 			out = append(out, fmt.Sprintf("it leaves a node with %s after %d s", key, seconds))
 		}
+	}
+	return out
+}
+
+// drained says what a drain does to managers, and they to it.
+func drained(d *appsv1.Deployment, b *policyv1.PodDisruptionBudget) []string {
+	var out []string
+	if *d.Spec.Replicas < 2 {
+		out = append(out, "nobody stands by")
+	}
+	if !selects(b.Spec.Selector, d.Spec.Template.Labels) || b.Namespace != d.Namespace {
+		out = append(out, "the budget is not about the manager")
+	}
+	switch allowed := b.Spec.MaxUnavailable.IntValue(); {
+	case allowed < 1:
+		out = append(out, "a node with a manager can never be drained")
+	case allowed >= int(*d.Spec.Replicas):
+		out = append(out, "a drain may take all managers at once")
+	}
+	if b.Spec.UnhealthyPodEvictionPolicy == nil || *b.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
+		out = append(out, "a manager that does not work holds up drains")
 	}
 	return out
 }
