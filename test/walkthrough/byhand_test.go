@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/lab"
 )
 
 // backByHand is the way back without the manager.
@@ -45,6 +46,7 @@ func TestBackByHand(t *testing.T) {
 	require.Equal(t, before, bgpConfiguration(t, ctx, s))
 	requireNothingLost(t, s)
 
+	requireMisspellingsFail(t, s, blocks)
 	s.Lab.Checkpoint("there again")
 	s.StartRuntime()
 	w.walk([]Block{{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=2\nrrpool migrate --yes\n"}})
@@ -53,13 +55,33 @@ func TestBackByHand(t *testing.T) {
 
 	s.Lab.Checkpoint("role first")
 	w.walk(roleFirst(t, blocks))
-	requireMeshed(t, ctx, s)
+	require.NoError(t, s.Lab.WaitMesh(ctx))
 	require.ErrorContains(t, s.Lab.Report().Phase("role first").Only(s.Workers...).ZeroLoss(), "lost", "the wrong order is seen")
+}
+
+// requireMisspellingsFail types blocks in which a word is wrong.
+func requireMisspellingsFail(t *testing.T, s *site.Site, blocks []Block) {
+	t.Helper()
+	for right, wrong := range map[string]string{
+		"--replicas=": "--replica=", "calicoctl get": "calicoctl gte", "bgppeers.crd.": "bgppers.crd.",
+		`"nodeToNodeMeshEnabled":true'`: `"nodeToNodeMeshEnable":true'`, "kind: CalicoNodeStatus": "kind: CalicoNodeState",
+	} {
+		w := newWalker(t, s)
+		i := slices.IndexFunc(blocks, func(b Block) bool { return strings.Contains(b.Text, right) })
+		require.GreaterOrEqual(t, i, 0, "no block of the page has %s", right)
+		// The words that stand where an earlier block would have said something.
+		early := Block{Text: blocks[0].Text + "password= restart= note=\n"}
+		require.NoError(t, w.typed(t.Context(), early))
+		b := blocks[i]
+		b.Text = strings.Replace(b.Text, right, wrong, 1)
+		require.Error(t, w.typed(t.Context(), b), wrong)
+	}
 }
 
 // A cluster that never had settings for BGP has none afterwards.
 func TestBackByHandWithoutBGPConfiguration(t *testing.T) {
 	skipWalk(t)
+	lab.SkipLong(t)
 	blocks := blocksOf(t, backByHand, `ibmcloud ks worker-pool rm --cluster "$cluster" --worker-pool route-reflectors`)
 	ctx, s := site.ForTest(t, site.Options{Bare: true})
 	require.Nil(t, bgpConfiguration(t, ctx, s))
@@ -74,17 +96,16 @@ func TestBackByHandWithoutBGPConfiguration(t *testing.T) {
 	requireNothingLost(t, s)
 }
 
-// roleFirst takes the role from the reflectors before the mesh is switched on.
+// roleFirst takes the role from the reflectors before the mesh is switched on. What only looks and waits is left out.
 func roleFirst(t *testing.T, blocks []Block) []Block {
 	t.Helper()
-	at := func(words string) int {
+	var order []Block
+	for _, words := range []string{"role=", "scale deployment/rrpool-manager", "note=$(", "RouteReflectorClusterID", `"nodeToNodeMeshEnabled":true'`} {
 		i := slices.IndexFunc(blocks, func(b Block) bool { return strings.Contains(b.Text, words) })
 		require.GreaterOrEqual(t, i, 0, "no block of the page has %s", words)
-		return i
+		order = append(order, blocks[i])
 	}
-	mesh, role := at(`"nodeToNodeMeshEnabled":true'`), at("RouteReflectorClusterID")
-	require.Less(t, mesh, role)
-	return slices.Concat(blocks[:mesh], blocks[role:role+1], blocks[mesh:role], blocks[role+1:])
+	return order
 }
 
 // pretendFelix is a process of that name. calicoctl node status says nothing of BIRD, which is real here, where there is no Felix,

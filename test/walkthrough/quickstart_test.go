@@ -16,6 +16,7 @@ import (
 
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/lab"
 )
 
 // quickStart is a newcomer's way on IKS.
@@ -35,6 +36,7 @@ func TestQuickStartOnVPC(t *testing.T) {
 
 func TestQuickStartOnClassic(t *testing.T) {
 	skipWalk(t)
+	lab.SkipLong(t)
 	walkQuickStart(t, site.Options{Generation: iksserver.Classic, Zones: 2, MeshPassword: "s3cret", Bare: true})
 }
 

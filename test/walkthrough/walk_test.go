@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type walker struct {
 	*testing.T
 	site  *site.Site
 	shell *Shell
+	said  *lines
 	dir   string
 	env   []string
 	// after is what is checked when a block has been typed that has these words in it.
@@ -35,7 +37,7 @@ type walker struct {
 // newWalker prepares a desk: a copy of the manifests, the programs, and an administrator's kubeconfig.
 func newWalker(t *testing.T, s *site.Site) *walker {
 	t.Helper()
-	w := &walker{T: t, site: s, dir: t.TempDir(), after: map[string]func(){}}
+	w := &walker{T: t, site: s, said: &lines{T: t}, dir: t.TempDir(), after: map[string]func(){}}
 	repository := filepath.Join(w.dir, "repository")
 	require.NoError(t, os.CopyFS(filepath.Join(repository, "config"), os.DirFS("../../config")))
 	clients := os.Getenv(clientsVariable)
@@ -49,7 +51,7 @@ func newWalker(t *testing.T, s *site.Site) *walker {
 		w.env = append(w.env, name+"="+value)
 	}
 	var err error
-	w.shell, err = StartShell(Session{Scripts: w.dir, Dir: repository, Env: w.env, Out: &lines{T: t}})
+	w.shell, err = StartShell(Session{Scripts: w.dir, Dir: repository, Env: w.env, Out: w.said})
 	require.NoError(t, err)
 	t.Cleanup(w.shell.Stop)
 	return w
@@ -106,7 +108,13 @@ func (w *walker) typed(ctx context.Context, b Block) error {
 		return nil
 	case Here:
 	}
-	return w.shell.Run(ctx, b)
+	if err := w.shell.Run(ctx, b); err != nil {
+		return err
+	}
+	if w.said.warned.Load() {
+		return fmt.Errorf("typing the block at line %d, %q: it names a field that there is not", b.Line, b.First())
+	}
+	return nil
 }
 
 // onNode types a block in a shell on a node.
@@ -126,6 +134,8 @@ func (w *walker) onNode(ctx context.Context, node string, b Block) error {
 type lines struct {
 	*testing.T
 	rest []byte
+	// warned: the apiserver did not know a field. kubectl patch goes on then.
+	warned atomic.Bool
 }
 
 // Write implements io.Writer.
@@ -137,6 +147,9 @@ func (l *lines) Write(chunk []byte) (int, error) {
 			return len(chunk), nil
 		}
 		l.rest = rest
+		if bytes.Contains(line, []byte("Warning: unknown field")) {
+			l.warned.Store(true)
+		}
 		l.Logf("%s", line)
 	}
 }
