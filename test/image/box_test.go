@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -120,7 +119,7 @@ func (b *box) attributes() (*syscall.SysProcAttr, error) {
 // status is what the kernel says of the program in the box, by name.
 func (c *contained) status(t *testing.T) map[string]string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(c.cmd.Process.Pid), "status"))
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
 	require.NoError(t, err)
 	out := map[string]string{}
 	for line := range strings.Lines(string(content)) {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,9 +76,9 @@ func install(t *testing.T) *cluster {
 		"ca.crt": string(c.plane.AdminConfig().CAData), "namespace": namespace,
 		"token": c.token(t, c.deployment.Spec.Template.Spec.ServiceAccountName),
 	} {
-		require.NoError(t, os.WriteFile(filepath.Join(c.secrets, name), []byte(content), 0o644)) //nolint:gosec // G306: as the kubelet makes them
+		require.NoError(t, os.WriteFile(filepath.Join(c.secrets, name), []byte(content), 0o644))
 	}
-	require.NoError(t, os.Chmod(c.secrets, 0o755)) //nolint:gosec // G302: as above
+	require.NoError(t, os.Chmod(c.secrets, 0o755))
 	return c
 }
 
@@ -120,6 +121,11 @@ func (c *cluster) container(t *testing.T) corev1.Container {
 	require.True(t, *manager.SecurityContext.ReadOnlyRootFilesystem)
 	require.Equal(t, []corev1.Capability{"ALL"}, manager.SecurityContext.Capabilities.Drop)
 	return manager
+}
+
+// command is the image's program with the pod's arguments.
+func (c contents) command(manager corev1.Container) []string {
+	return slices.Concat(c.config.Config.Entrypoint, manager.Args)
 }
 
 // environment is the image's, the pod's, and what every container finds of the cluster.

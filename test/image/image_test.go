@@ -53,7 +53,7 @@ func makeArchive(ctx context.Context) error {
 		return err
 	}
 	path := filepath.Join(cache, "image", "rrpool-manager-image.tar")
-	out, err := exec.CommandContext(ctx, "go", "-C", filepath.Join(root, "test", "tools", "image"), //nolint:gosec // G204: our own tool
+	out, err := exec.CommandContext(ctx, "go", "-C", filepath.Join(root, "test", "tools", "image"),
 		"run", ".", "-root", root, "-output", path).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("making the image: %w\n%s", err, out)
@@ -93,7 +93,7 @@ func TestTheImageRunsAsAnyoneOnAReadOnlyRoot(t *testing.T) {
 	var best time.Duration
 	for i := range 3 {
 		b := newBox(t, root, c.secrets)
-		b.Args, b.Env = append(image.config.Config.Entrypoint, manager.Args...), c.environment(t, image, manager)
+		b.Args, b.Env = image.command(manager), c.environment(t, image, manager)
 		began := time.Now()
 		run := launch(t, b)
 		run.awaitReady(t, "http://"+ports["probes"]+manager.ReadinessProbe.HTTPGet.Path)

@@ -33,7 +33,7 @@ func enter(spec string) int {
 		}
 	}
 	if err == nil {
-		err = fmt.Errorf("running %q: %w", b.Args[0], syscall.Exec(b.Args[0], b.Args, b.Env)) //nolint:gosec // G204: the image's entrypoint
+		err = fmt.Errorf("running %q: %w", b.Args[0], syscall.Exec(b.Args[0], b.Args, b.Env))
 	}
 	fmt.Fprintln(os.Stderr, "box:", err)
 	return 125
@@ -145,7 +145,7 @@ const written = "written"
 
 // tryWrite says how it ended; what was made is taken away again.
 func tryWrite(path string, flags int) string {
-	file, err := os.OpenFile(path, flags, 0o600) //nolint:gosec // G304: a place to try
+	file, err := os.OpenFile(path, flags, 0o600)
 	if err != nil {
 		return err.(*os.PathError).Err.Error() //nolint:errorlint,forcetypeassert // what OpenFile returns
 	}

@@ -79,7 +79,7 @@ func TestABlobThatIsNotWhatItsNameSaysIsSeen(t *testing.T) {
 // A program that may not be run is not run, in the same box in which the image is.
 func TestARootWithoutTheRightToRunDoesNotStart(t *testing.T) {
 	root := t.TempDir()
-	require.NoError(t, os.Chmod(root, 0o755)) //nolint:gosec // G302: a root is for everyone
+	require.NoError(t, os.Chmod(root, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "manager"), staticProgram, 0o600))
 	b := newBox(t, root, secretsWith(t, nil))
 	b.Args = []string{"/manager"}

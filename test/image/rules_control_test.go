@@ -16,9 +16,9 @@ func TestWhatIsWrongWithAnImageIsSeen(t *testing.T) {
 		t.Helper()
 		image, root := contents{}, t.TempDir()
 		image.config.Config.User, image.config.Config.Entrypoint = "65532:65532", []string{"/manager"}
-		require.NoError(t, os.Chmod(root, 0o755)) //nolint:gosec // G302: a root is for everyone
+		require.NoError(t, os.Chmod(root, 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(root, "manager"), staticProgram, 0o600))
-		require.NoError(t, os.Chmod(filepath.Join(root, "manager"), 0o555)) //nolint:gosec // G302: as above
+		require.NoError(t, os.Chmod(filepath.Join(root, "manager"), 0o555))
 		return image, root
 	}
 	mode := func(mode os.FileMode) func(*contents, string) error {
@@ -67,5 +67,5 @@ func replace(root string, program []byte) error {
 	if err := os.WriteFile(path, program, 0o600); err != nil {
 		return err
 	}
-	return os.Chmod(path, 0o555) //nolint:gosec // G302: as in an image
+	return os.Chmod(path, 0o555)
 }

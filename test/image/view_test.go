@@ -20,8 +20,8 @@ const rootsFile = "etc/ssl/certs/ca-certificates.crt"
 func secretsWith(t *testing.T, certificates []byte) string {
 	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o755))                                              //nolint:gosec // G302: as the kubelet makes it
-	require.NoError(t, os.WriteFile(filepath.Join(dir, candidates), certificates, 0o644)) //nolint:gosec // G306: as above
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, candidates), certificates, 0o644))
 	return dir
 }
 
@@ -74,7 +74,7 @@ func open(t *testing.T, root string) {
 		if err != nil {
 			return err
 		}
-		return os.Chmod(path, 0o777) //nolint:gosec // G302: on purpose
+		return os.Chmod(path, 0o777)
 	}))
 }
 
@@ -84,11 +84,11 @@ func TestTheManagerWritesNothingWhereItCould(t *testing.T) {
 	image, root := unpacked(t)
 	c := install(t)
 	b := newBox(t, root, c.secrets)
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "tmp"), 0o755)) //nolint:gosec // G301: as a base may have it
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "tmp"), 0o755))
 	open(t, root)
 	before := tree(t, root)
 	manager := c.container(t)
-	b.Writable, b.Args, b.Env = true, append(image.config.Config.Entrypoint, manager.Args...), c.environment(t, image, manager)
+	b.Writable, b.Args, b.Env = true, image.command(manager), c.environment(t, image, manager)
 	run := launch(t, b)
 	run.awaitReady(t, "http://127.0.0.1:8081"+manager.ReadinessProbe.HTTPGet.Path)
 	requireLeads(t, c)

@@ -25,13 +25,19 @@ type platformImage struct {
 	image    v1.Image
 }
 
+// plain is an image and no artifact of another kind: an index need not say so.
+type plain struct{ v1.Image }
+
+// ArtifactType is asked for by the index.
+func (plain) ArtifactType() (string, error) { return "", nil }
+
 // write writes the archive: an OCI layout with one index that has an image for each
 // platform. It gives what is to be told about it.
 func write(output, reference string, images []platformImage, at time.Time) (string, error) {
 	var index v1.ImageIndex = empty.Index
 	var said strings.Builder
 	for _, p := range images {
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: p.image, Descriptor: v1.Descriptor{Platform: &p.platform}})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: plain{p.image}, Descriptor: v1.Descriptor{Platform: &p.platform}})
 		digest, err := p.image.Digest()
 		if err != nil {
 			return "", fmt.Errorf("reading the digest for %s: %w", p.platform.String(), err)

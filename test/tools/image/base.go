@@ -59,7 +59,7 @@ func openBase(ctx context.Context, given string, at time.Time) (bases, error) {
 	case strings.Contains(given, "@"):
 		b.index, err = pull(ctx, given)
 	default:
-		err = errors.New("it is no folder and no file; an image of a registry is named by its digest: name@sha256:...")
+		err = errors.New("it is no folder and no file; an image of a registry is named by its digest: name@sha256:<digest>")
 	}
 	if err != nil {
 		b.close()

@@ -128,8 +128,11 @@ func TestAnArchiveHasAValidImageForEachPlatform(t *testing.T) {
 		if got := *manifest.Manifests[i].Platform; !got.Equals(want) {
 			t.Errorf("platform %s, want %s", got.String(), want.String())
 		}
+		if got := manifest.Manifests[i].ArtifactType; got != "" {
+			t.Errorf("it is said to be a %s", got)
+		}
 		config := must2(must2(index.Image(manifest.Manifests[i].Digest))(t).ConfigFile())(t)
-		if config.Config.User != "65532:65532" || config.Architecture != want.Architecture || !config.Created.Time.Equal(noon) ||
+		if config.Config.User != "65532:65532" || config.Architecture != want.Architecture || !config.Created.Equal(noon) ||
 			strings.Join(config.Config.Entrypoint, " ") != "/manager" || config.Config.Labels["org.opencontainers.image.version"] != "v1.2.3" {
 			t.Errorf("%+v", config)
 		}
@@ -218,7 +221,7 @@ func check(dir string) error {
 	return validate.Index(index)
 }
 
-// A base is taken from a folder, a file or a registry; what it is is said on the image.
+// A base is taken from a folder, a file or a registry; the image names it.
 func TestAnotherBaseIsTakenWhereverItIs(t *testing.T) {
 	theirs := stamp{revision: "base", created: noon}
 	file, _ := archive(t, "of the base", "", theirs, amd64, s390x)

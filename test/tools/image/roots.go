@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -25,7 +26,7 @@ func hasRoots(image v1.Image) error {
 		if err != nil {
 			return fmt.Errorf("reading its files: %w", err)
 		}
-		if path.Join("/", header.Name) != "/"+rootsFile || header.Typeflag != tar.TypeReg {
+		if strings.TrimPrefix(path.Clean(header.Name), "/") != rootsFile || header.Typeflag != tar.TypeReg {
 			continue
 		}
 		content, err := io.ReadAll(r)
