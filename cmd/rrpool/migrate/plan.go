@@ -95,7 +95,7 @@ func warnings(problem *plan.Problem, unplanned error, manager status.Manager) []
 	}
 	if manager.Pulse == status.Stopped {
 		out = append(out, "the manager does not run, and nothing will happen until it does: "+manager.Message+
-			" (without it: docs/operations.md#back-by-hand-with-kubectl-only)")
+			" (without it: docs/back-by-hand.md)")
 	}
 	return out
 }
