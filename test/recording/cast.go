@@ -89,7 +89,7 @@ func event(line []byte) (Event, error) {
 		kind, text string
 	)
 	if err := json.Unmarshal(line, &[]any{&at, &kind, &text}); err != nil {
-		return Event{}, err //nolint:wrapcheck // the caller says what it reads
+		return Event{}, err
 	}
 	if kind != output {
 		return Event{}, fmt.Errorf("kind %q: only %q is known here", kind, output)

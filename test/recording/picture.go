@@ -39,13 +39,13 @@ type row struct {
 
 // view is what the template is given.
 type view struct {
-	Title, Description, Command, Note   string
-	Font, Margin, Bar, Rule, Right      int
-	Width, Height, Outer, High          int
-	Seconds                             string
-	Rows                                []row
-	Frames                              []frame
-	Last                                frame
+	Title, Description, Command, Note string
+	Font, Margin, Bar, Rule, Right    int
+	Width, Height, Outer, High        int
+	Seconds                           string
+	Rows                              []row
+	Frames                            []frame
+	Last                              frame
 }
 
 // Picture draws a recording as an SVG that moves, without scripts or anything from

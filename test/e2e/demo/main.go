@@ -10,21 +10,25 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
+	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
 func main() {
+	record := flag.String("record", "", "file for a recording of what a terminal shows, for asciinema and make recording")
+	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Stdout)
+	err := run(ctx, *record)
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
@@ -32,27 +36,42 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, record string) error {
 	if err := errors.Join(site.BuildManager(ctx), site.BuildCommandLine(ctx)); err != nil {
 		return err
 	}
-	if err := lab.Isolate(ctx, out); err != nil {
+	if err := lab.Isolate(ctx, os.Stdout); err != nil {
 		return err
 	}
-	t := newTeller(out)
-	t.title("A Calico cluster on IKS: 6 nodes in 3 zones, BGP full mesh with a password")
-	t.say("a network namespace per host, real BIRD and confd, a real apiserver; the IBM Cloud is imitated over HTTP")
+	if record == "" {
+		return demonstrate(ctx, terminal.System())
+	}
+	to, recorder := recorded(terminal.System())
+	if err := demonstrate(ctx, to); err != nil {
+		return err
+	}
+	return keep(record, recorder.Cast())
+}
+
+func demonstrate(ctx context.Context, to terminal.Streams) error {
+	t := newTeller(to)
+	t.open()
 	s, err := site.Start(ctx, site.Options{MeshPassword: "a mesh password", Generation: iksserver.VPC, Told: t.say})
 	if err != nil {
 		return fmt.Errorf("building the cluster: %w", err)
 	}
 	defer func() { _ = s.Stop() }()
-	err = show(ctx, prompt{t, s})
+	err = show(ctx, prompt{t, inLab{s}})
 	if err != nil {
 		dir, dirErr := os.MkdirTemp("", "rrpool-demo-")
 		err = errors.Join(err, dirErr, s.Dump(dir), fmt.Errorf("everything about the failure is in %s", dir))
 	}
 	return err
+}
+
+func (t *teller) open() {
+	t.title("A Calico cluster on IKS: 6 nodes in 3 zones, BGP full mesh with a password")
+	t.say("network namespaces, real BIRD and confd, a real apiserver; the IBM Cloud is imitated over HTTP")
 }
 
 // show moves the cluster there and back. Lost packets are judged at the end.
@@ -64,15 +83,25 @@ func show(ctx context.Context, p prompt) error {
 	if err := p.migrate(ctx); err != nil {
 		return err
 	}
-	there := p.packets(p.site, phaseThere)
+	there := p.Packets(phaseThere)
+	p.packets(there)
 	if err := p.rollback(ctx); err != nil {
 		return err
 	}
-	back := p.packets(p.site, phaseBack)
-	if err := errors.Join(there, back); err != nil {
+	back := p.Packets(phaseBack)
+	p.packets(back)
+	if err := errors.Join(lost(phaseThere, there), lost(phaseBack, back)); err != nil {
 		return err
 	}
-	p.title("Done: nothing was lost between workloads, there and back")
+	p.title(verdict(there, back))
+	return nil
+}
+
+// lost is an error where packets were lost in a phase.
+func lost(phase string, report probe.Report) error {
+	if err := report.ZeroLoss(); err != nil {
+		return fmt.Errorf("%s: %w", phase, err)
+	}
 	return nil
 }
 
@@ -88,17 +117,17 @@ func (p prompt) prepare(ctx context.Context) error {
 	if err := p.rrpool(ctx, 0, 0, "check", "--pre", "-o", "short"); err != nil {
 		return err
 	}
-	if err := p.site.StartManager(); err != nil {
+	if err := p.StartManager(); err != nil {
 		return err
 	}
-	p.write("\n")
+	p.write("")
 	p.say("the manager is started: a process with the rights of config/rbac, and no more")
 	return p.rrpool(ctx, changes, 0, "plan")
 }
 
 func (p prompt) migrate(ctx context.Context) error {
 	p.title("Onto route reflectors")
-	p.site.Lab.Checkpoint(phaseThere)
+	p.Checkpoint(phaseThere)
 	if err := p.move(ctx, "the plan, as above", "migrate", "--yes"); err != nil {
 		return err
 	}
@@ -120,14 +149,14 @@ func (p prompt) migrate(ctx context.Context) error {
 
 func (p prompt) rollback(ctx context.Context) error {
 	p.title("Back to the mesh")
-	p.site.Lab.Checkpoint(phaseBack)
+	p.Checkpoint(phaseBack)
 	if err := p.move(ctx, "the plan, as rrpool plan --mode FullMesh shows it", "rollback", "--yes"); err != nil {
 		return err
 	}
-	if err := p.site.Lab.WaitMesh(ctx); err != nil {
+	if err := p.WaitMesh(ctx); err != nil {
 		return err
 	}
-	p.write("\n")
+	p.write("")
 	p.say("BIRD has every mesh session Established, those of the former reflectors too")
 	return p.rrpool(ctx, 0, 8, "status")
 }

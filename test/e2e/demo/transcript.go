@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 )
 
@@ -38,7 +39,7 @@ func (t *transcript) Write(chunk []byte) (int, error) {
 func (t *transcript) line(line string) {
 	t.lines++
 	if t.plan != "" && strings.HasPrefix(line, "√ spec.mode is ") {
-		t.write("[%d lines: %s]\n", len(t.hidden), t.plan)
+		t.write(fmt.Sprintf("[%d lines: %s]", len(t.hidden), t.plan))
 		t.plan, t.hidden = "", nil
 	}
 	planned := t.plan != "" && t.lines > 1 && !strings.HasPrefix(line, "‼")
@@ -46,7 +47,7 @@ func (t *transcript) line(line string) {
 		t.hidden = append(t.hidden, line)
 		return
 	}
-	t.write("%s\n", line)
+	t.write(line)
 }
 
 // end says how much was left out, or all of that when the command did not do as expected.
@@ -57,8 +58,8 @@ func (t *transcript) end(expected bool) {
 	switch {
 	case len(t.hidden) == 0:
 	case expected && t.plan == "":
-		t.write("[%d more lines]\n", len(t.hidden))
+		t.write(fmt.Sprintf("[%d more lines]", len(t.hidden)))
 	default:
-		t.write("%s\n", strings.Join(t.hidden, "\n"))
+		t.write(t.hidden...)
 	}
 }
