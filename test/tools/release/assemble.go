@@ -55,6 +55,7 @@ func assemble(ctx context.Context, o options, out io.Writer) error {
 	_, _ = fmt.Fprintf(out, "%s: built and packed twice, in two folders: the same bytes\n", o.targets[0])
 	return errors.Join(
 		manifests(ctx, b, o),
+		chart(b, o),
 		writePlugin(o.out, src.version, o.targets),
 		os.RemoveAll(b.stage),
 		writeSums(o.out),

@@ -23,7 +23,7 @@ type building struct {
 // tool builds the programs that write the pages and the SBOMs.
 func (b building) tool(ctx context.Context) error {
 	for folder, dir := range map[string]string{b.root: "./test/tools/reference", filepath.Join(b.root, "test", "tools", "supply"): "."} {
-		if err := b.run(ctx, folder, nil, "go", "build", "-buildvcs=false", "-trimpath", "-o", b.tools+string(filepath.Separator), dir); err != nil {
+		if err := b.run(ctx, folder, nil, "go", "build", "-buildvcs=false", "-o", b.tools+string(filepath.Separator), dir); err != nil {
 			return fmt.Errorf("building the tools: %w", err)
 		}
 	}

@@ -17,9 +17,9 @@ import (
 	"text/tabwriter"
 )
 
-// check looks at a release as whoever gets it: nothing is taken from how it was made but
-// the names. It ends with a table of what there is.
-func check(ctx context.Context, dir string, out io.Writer) error {
+// check looks at a release as whoever gets it and reads the page: nothing is taken from how
+// it was made but the names. It ends with a table of what there is.
+func check(ctx context.Context, dir, page string, out io.Writer) error {
 	if err := checkSums(dir); err != nil {
 		return err
 	}
@@ -36,7 +36,10 @@ func check(ctx context.Context, dir string, out io.Writer) error {
 	if err := checkManifests(dir, p.Spec.Version); err != nil {
 		return err
 	}
-	said, err := use(ctx, dir, p)
+	if err := checkChart(dir, p.Spec.Version); err != nil {
+		return err
+	}
+	said, err := use(ctx, dir, page, p)
 	if err != nil {
 		return err
 	}

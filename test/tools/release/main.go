@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	return check(ctx, o.out, out)
+	return check(ctx, o.out, filepath.Join(o.root, "docs", "install-cli.md"), out)
 }
 
 func parse(args []string) (options, error) {

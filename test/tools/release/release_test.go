@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 
 const testRelease = "v1.2.3"
 
+// page is what users read.
+var page = filepath.Join("..", "..", "..", "docs", "install-cli.md")
+
 var host = target{runtime.GOOS, runtime.GOARCH}
 
 // whole makes a release whose program is this one.
@@ -76,6 +79,10 @@ func seal(t *testing.T, dir string, entries []entry) {
 	for _, overlay := range overlays {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, manifestName(overlay)), []byte("      - name: manager\n        image: a.example/rrpool-manager:v1.2.3\n"), 0o600))
 	}
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	require.NoError(t, err)
+	about := building{root: root, source: source{version: testRelease, at: time.Unix(1e9, 0)}}
+	require.NoError(t, chart(about, options{out: dir, image: "a.example/rrpool-manager"}))
 	require.NoError(t, writePlugin(dir, testRelease, []target{host}))
 	require.NoError(t, writeSums(dir))
 }
@@ -101,8 +108,8 @@ func list(t *testing.T, program []byte) []byte {
 func TestAReleaseThatIsWhole(t *testing.T) {
 	dir := whole(t)
 	var out strings.Builder
-	require.NoError(t, check(t.Context(), dir, &out))
-	require.Contains(t, out.String(), "checked: 5 files have their sums; 1 archives")
+	require.NoError(t, check(t.Context(), dir, page, &out))
+	require.Contains(t, out.String(), "checked: 6 files have their sums; 1 archives")
 	require.Contains(t, out.String(), "used: kubectl rrpool says its version")
 	if _, err := exec.LookPath("sha256sum"); err == nil { // what users have
 		cmd := exec.Command("sha256sum", "--check", "--strict", sumsFile)
@@ -127,7 +134,10 @@ func TestAReleaseThatIsNotWholeIsSeen(t *testing.T) {
 			t.Helper()
 			edit(t, filepath.Join(dir, "install-iks.yaml"), func(b []byte) []byte { b[0]++; return b })
 		}, "install-iks.yaml has the sum"},
-		"a file that is gone":      {func(t *testing.T, dir string) { t.Helper(); require.NoError(t, os.Remove(filepath.Join(dir, pluginFile))) }, pluginFile},
+		"a file that is gone": {func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, os.Remove(filepath.Join(dir, pluginFile)))
+		}, pluginFile},
 		"a file that nobody knows": {func(t *testing.T, dir string) { t.Helper(); change(t, dir, "more", []byte("x"), false) }, "more has no sum"},
 		"no sums":                  {func(t *testing.T, dir string) { t.Helper(); change(t, dir, sumsFile, nil, false) }, "no sum is there"},
 		"an SBOM without a module": {func(t *testing.T, dir string) {
@@ -160,12 +170,25 @@ func TestAReleaseThatIsNotWholeIsSeen(t *testing.T) {
 			t.Helper()
 			change(t, dir, "install-kind.yaml", []byte("        image: a.example/rrpool-manager:v1.2.4\n"), true)
 		}, "install-kind.yaml does not start the manager v1.2.3"},
+		"a chart of another version": {func(t *testing.T, dir string) {
+			t.Helper()
+			other := building{root: filepath.Join("..", "..", ".."), source: source{version: "v1.2.4"}}
+			require.NoError(t, chart(other, options{out: dir, image: "a.example/rrpool-manager"}))
+			require.NoError(t, os.Rename(filepath.Join(dir, chartFile("v1.2.4")), filepath.Join(dir, chartFile(testRelease))))
+			require.NoError(t, writeSums(dir))
+		}, "rrpool-1.2.3.tgz is of"},
+		"a chart with an image that nobody publishes": {func(t *testing.T, dir string) {
+			t.Helper()
+			own := building{root: filepath.Join("..", "..", ".."), source: source{version: testRelease}}
+			require.NoError(t, chart(own, options{out: dir, image: "rrpool-manager"}))
+			require.NoError(t, writeSums(dir))
+		}, "rrpool-1.2.3.tgz starts"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := whole(t)
 			tc.spoil(t, dir)
-			require.ErrorContains(t, check(t.Context(), dir, &strings.Builder{}), tc.says)
+			require.ErrorContains(t, check(t.Context(), dir, page, &strings.Builder{}), tc.says)
 		})
 	}
 }
@@ -213,7 +236,7 @@ func TestAnArchiveThatIsNotWholeIsSeen(t *testing.T) {
 				entries = append(entries, e)
 			}
 			seal(t, dir, tc.spoil(entries))
-			require.ErrorContains(t, check(t.Context(), dir, &strings.Builder{}), tc.says)
+			require.ErrorContains(t, check(t.Context(), dir, page, &strings.Builder{}), tc.says)
 		})
 	}
 }
@@ -224,7 +247,7 @@ func TestAProgramThatIsNotTheOneIsSeen(t *testing.T) {
 	p, err := readPlugin(dir)
 	require.NoError(t, err)
 	p.Spec.Version = "v1.2.4"
-	_, err = use(t.Context(), dir, p)
+	_, err = use(t.Context(), dir, page, p)
 	require.ErrorContains(t, err, `rrpool says its version: it says "rrpool v1.2.3 (go)`)
 
 	self, err := os.Executable()
@@ -251,5 +274,33 @@ func change(t *testing.T, dir, name string, content []byte, summed bool) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	if summed {
 		require.NoError(t, writeSums(dir))
+	}
+}
+
+// Negative controls: the page is followed to the letter.
+func TestAPageThatDoesNotWorkIsSeen(t *testing.T) {
+	dir := whole(t)
+	p, err := readPlugin(dir)
+	require.NoError(t, err)
+	said, err := use(t.Context(), dir, page, p)
+	require.NoError(t, err)
+	require.Contains(t, said, "used: all 4 blocks of install-cli.md that can be run here")
+	for name, tc := range map[string]struct{ was, becomes, says string }{
+		"another name for the archive":  {`tar -xzf "rrpool_`, `tar -xzf "rr_`, "rr_1.2.3"},
+		"a file that is not in it":      {"cp completions/rrpool.bash", "cp completions/bash", "completions/bash"},
+		"a manual where man looks not":  {".local/share/man", ".local/man1", "man rrpool"},
+		"the program where nobody does": {"install -m 0755 rrpool ~/.local/bin/rrpool", "install -m 0755 rrpool ~/rrpool", "rrpool version"},
+		"a version that nobody chooses": {"version=v0.1.0", "release=v0.1.0", "does not say version="},
+	} {
+		if _, err := exec.LookPath("man"); err != nil && tc.says == "man rrpool" {
+			continue
+		}
+		spoilt := filepath.Join(t.TempDir(), "install-cli.md")
+		content, err := os.ReadFile(page)
+		require.NoError(t, err)
+		require.Contains(t, string(content), tc.was)
+		require.NoError(t, os.WriteFile(spoilt, []byte(strings.ReplaceAll(string(content), tc.was, tc.becomes)), 0o600))
+		_, err = use(t.Context(), dir, spoilt, p)
+		require.ErrorContains(t, err, tc.says, name)
 	}
 }

@@ -17,9 +17,9 @@ type user struct {
 	release string // the version that they expect
 }
 
-// use does with the archive for this machine what docs/install-cli.md says, and installs it
-// as krew does. It gives sentences about what was done, and what could not be.
-func use(ctx context.Context, dir string, p plugin) ([]string, error) {
+// use installs the archive for this machine as krew does, and as the page says, which is
+// docs/install-cli.md. It gives sentences about what was done, and what could not be.
+func use(ctx context.Context, dir, page string, p plugin) ([]string, error) {
 	for _, one := range p.Spec.Platforms {
 		t, name := one.target()
 		if t != (target{runtime.GOOS, runtime.GOARCH}) {
@@ -38,7 +38,11 @@ func use(ctx context.Context, dir string, p plugin) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("using %s: %w", name, err)
 		}
-		return said, nil
+		more, err := u.reads(ctx, dir, page, t)
+		if err != nil {
+			return nil, fmt.Errorf("doing what %s says: %w", filepath.Base(page), err)
+		}
+		return append(said, more...), nil
 	}
 	return []string{fmt.Sprintf("use: NOT RUN, there is no archive for %s_%s", runtime.GOOS, runtime.GOARCH)}, nil
 }
@@ -117,16 +121,21 @@ func (u user) works(ctx context.Context) ([]string, error) {
 	return said, nil
 }
 
-// types runs a line in the folder of the archive, with nothing of ours in the environment.
-func (u user) types(ctx context.Context, line string) (string, error) {
-	cmd := exec.CommandContext(ctx, "bash", "--norc", "-c", "set -e; "+line) //nolint:gosec // G204: lines of ours
-	cmd.Dir = u.unpacked()
-	cmd.Env = []string{"HOME=" + u.home, "PATH=" + u.bin() + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=dumb", "MANPAGER=cat", "LC_ALL=C.UTF-8"}
+// types runs lines in the folder of the archive.
+func (u user) types(ctx context.Context, lines string) (string, error) {
+	return u.shell(ctx, u.unpacked(), u.bin(), lines)
+}
+
+// shell runs lines in a folder, with nothing of ours in the environment but the PATH.
+func (u user) shell(ctx context.Context, dir, bin, lines string) (string, error) {
+	cmd := exec.CommandContext(ctx, "bash", "--norc", "-euc", lines) //nolint:gosec // G204: lines of ours
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + u.home, "PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=dumb", "MANPAGER=cat", "LC_ALL=C.UTF-8"}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", line, err, stderr.String())
+		return "", fmt.Errorf("%s: %w: %s", strings.TrimSpace(lines), err, stderr.String())
 	}
 	return string(out), nil
 }
