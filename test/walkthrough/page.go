@@ -20,7 +20,7 @@ const (
 	Here Place = iota
 	// EveryNode is a shell of its own on each node, as root.
 	EveryNode
-	// Nowhere: the block cannot be run in the lab.
+	// Nowhere is for a block that cannot be run in the lab.
 	Nowhere
 )
 

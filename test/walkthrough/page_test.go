@@ -22,10 +22,10 @@ func TestBlocksOfAPage(t *testing.T) {
 
 func TestABlockCannotHide(t *testing.T) {
 	for name, tc := range map[string]struct{ page, says string }{
-		"behind another word for shell": {"```bash\na\n```\n", `line 1: a fence says "bash"`},
-		"behind no word at all":         {"text\n\n```\na\n```\n", `line 3: a fence says ""`},
-		"behind an unknown comment":     {"<!-- skip: slow -->\n```sh\na\n```\n", `line 1: "<!-- skip: slow -->" is neither`},
-		"without a reason":              {"<!-- not run: -->\n```sh\na\n```\n", "is neither"},
+		"behind another word for shell":               {"```bash\na\n```\n", `line 1: a fence says "bash"`},
+		"behind no word at all":                       {"text\n\n```\na\n```\n", `line 3: a fence says ""`},
+		"behind an unknown comment":                   {"<!-- skip: slow -->\n```sh\na\n```\n", `line 1: "<!-- skip: slow -->" is neither`},
+		"without a reason":                            {"<!-- not run: -->\n```sh\na\n```\n", "is neither"},
 		"behind a comment that is not directly above": {"<!-- not run: slow -->\n\n```sh\na\n```\n", "line 1: <!-- not run: slow --> does not stand"},
 	} {
 		t.Run(name, func(t *testing.T) {

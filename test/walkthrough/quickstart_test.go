@@ -41,6 +41,7 @@ func TestQuickStartOnClassic(t *testing.T) {
 }
 
 func walkQuickStart(t *testing.T, o site.Options) {
+	t.Helper()
 	ctx, s := site.ForTest(t, o)
 	pullSecret(t, ctx, s)
 	runtime := s.StartRuntime()

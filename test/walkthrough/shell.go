@@ -50,7 +50,7 @@ func StartShell(s Session) (*Shell, error) {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
 	defer func() { _ = w.Close() }()
-	cmd := exec.Command("bash", "--noprofile", "--norc") //nolint:noctx // it outlives the call; Run has the context
+	cmd := exec.Command("bash", "--noprofile", "--norc")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = s.Dir, s.Env, s.Out, s.Out, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()

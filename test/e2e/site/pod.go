@@ -26,7 +26,7 @@ import (
 )
 
 // tokenFolder is where a container finds the token of its service account.
-const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // G101: a folder
 
 // pod is one process of the manager's Deployment.
 type pod struct {

@@ -3,6 +3,7 @@
 package site
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -220,5 +221,5 @@ func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType, is boo
 func same(a, b appsv1.DeploymentStatus) bool {
 	left, leftErr := json.Marshal(a)
 	right, rightErr := json.Marshal(b)
-	return leftErr == nil && rightErr == nil && string(left) == string(right)
+	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
 }
