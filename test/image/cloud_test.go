@@ -75,8 +75,8 @@ func TestTheManagerTrustsTheCertificatesOfTheImageOnly(t *testing.T) {
 		b.Args = image.command(manager)
 		b.Env = append(c.environment(t, image, manager), "IBMCLOUD_CS_API_ENDPOINT="+web.URL, "IBMCLOUD_IAM_API_ENDPOINT="+web.URL)
 		started := launch(t, b)
-		require.Eventually(t, until, time.Minute, 50*time.Millisecond)
-		started.requireEnds(t, time.Minute)
+		require.Eventually(t, until, patience, 50*time.Millisecond)
+		started.requireEnds(t, patience)
 	}
 	run(func() bool {
 		require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(pool), pool))

@@ -19,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/lab"
@@ -29,6 +31,7 @@ import (
 const archiveVariable = "RRPOOL_IMAGE"
 
 func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // of clients that have nothing to say
 	if spec := os.Getenv(boxVariable); spec != "" {
 		os.Exit(enter(spec))
 	}
@@ -73,6 +76,9 @@ func unpacked(t *testing.T) (contents, string) {
 	require.NoError(t, a.unpack(image, root))
 	return image, root
 }
+
+// patience is how long anything may take on a machine that has much to do.
+const patience = 2 * time.Minute
 
 // soon is how long a manager may take to be ready.
 const soon = 2 * time.Second
@@ -130,7 +136,7 @@ func (c *contained) awaitReady(t *testing.T, url string) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(time.Minute)
+	deadline := time.After(patience)
 	for code := 0; code != http.StatusOK; {
 		select {
 		case err := <-c.done:
@@ -189,7 +195,7 @@ func requireLeads(t *testing.T, c *cluster) {
 	require.Eventually(t, func() bool {
 		holder, err := c.holder(t.Context())
 		return err == nil && strings.HasPrefix(holder, hostname)
-	}, time.Minute, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 }
 
 // requireMetrics: they answer, to those only who may read them.
@@ -199,7 +205,7 @@ func requireMetrics(t *testing.T, url, token string) {
 	require.Eventually(t, func() bool { // it makes its certificate while the rest is ready
 		code, _ = get(t, url, "")
 		return code != 0
-	}, time.Minute, 20*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	require.Equal(t, http.StatusUnauthorized, code)
 	code, body := get(t, url, token)
 	require.Equal(t, http.StatusOK, code)

@@ -92,7 +92,7 @@ func TestTheManagerWritesNothingWhereItCould(t *testing.T) {
 	run := launch(t, b)
 	run.awaitReady(t, "http://127.0.0.1:8081"+manager.ReadinessProbe.HTTPGet.Path)
 	requireLeads(t, c)
-	run.requireEnds(t, time.Minute)
+	run.requireEnds(t, patience)
 	require.Equal(t, before, tree(t, root))
 
 	// Somebody who does write, and cleans up behind himself, is seen.
