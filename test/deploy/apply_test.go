@@ -33,8 +33,23 @@ var kustomize = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
+// built are the outputs of kustomize by folder: nothing changes while the tests run.
+var built sync.Map
+
 // build is what kustomize makes of a folder, in the order of its application.
 func build(t *testing.T, overlay string) []*object {
+	t.Helper()
+	content, found := built.Load(overlay)
+	if !found {
+		content = kustomized(t, overlay)
+		built.Store(overlay, content)
+	}
+	objects := decode(t, content.([]byte)) //nolint:forcetypeassert // nothing else is stored
+	slices.SortStableFunc(objects, func(a, b *object) int { return rank(a) - rank(b) })
+	return objects
+}
+
+func kustomized(t *testing.T, overlay string) []byte {
 	t.Helper()
 	tool, err := kustomize()
 	require.NoError(t, err)
@@ -44,9 +59,7 @@ func build(t *testing.T, overlay string) []*object {
 	content, err := command.Output()
 	require.NoError(t, err, stderr.String())
 	require.Empty(t, stderr.String(), "kustomize warns of something")
-	objects := decode(t, content)
-	slices.SortStableFunc(objects, func(a, b *object) int { return rank(a) - rank(b) })
-	return objects
+	return content
 }
 
 // rank puts first what others need in order to be accepted.

@@ -169,34 +169,3 @@ func TestEveryKeyThatAPageNamesIsInTheCode(t *testing.T) {
 	require.True(t, quoted("rrpool.io/reflector-since"))
 	require.False(t, quoted("rrpool.io/reflector"))
 }
-
-// What a page names in the repository: links, and paths in commands and text.
-var (
-	link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	file = regexp.MustCompile(`\b((?:config|docs|test|controllers|cmd|cloud)/[\w./-]*\w)`)
-)
-
-func TestWhatAPageNamesInTheRepositoryExists(t *testing.T) {
-	for _, name := range append([]string{"README.md", "docs/security.md"}, explained...) {
-		require.Empty(t, missing(name, page(t, name)), name)
-	}
-	require.Equal(t, []string{"conditionz.md", "config/overlays/kinds"},
-		missing("docs/kind.md", "[a](conditionz.md#ready) [b](runbook/README.md) `config/overlays/kinds` config/overlays/kind."))
-}
-
-// missing are the names in a page that lead nowhere.
-func missing(name, text string) []string {
-	var out []string
-	look := func(found, at string) {
-		if _, err := os.Stat(at); err != nil {
-			out = append(out, found)
-		}
-	}
-	for _, match := range link.FindAllStringSubmatch(text, -1) {
-		look(match[1], filepath.Join(filepath.Dir(path(name)), match[1]))
-	}
-	for _, match := range file.FindAllStringSubmatch(link.ReplaceAllString(text, "]"), -1) {
-		look(match[1], path(match[1]))
-	}
-	return out
-}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -192,6 +193,18 @@ func (s site) release(t *testing.T) {
 	before := s.versions(t, s.wanted)
 	s.must(t, "upgrade", "rrpool", path(chart))
 	require.Equal(t, before, s.versions(t, s.wanted), "an upgrade to the same changes nothing")
+
+	newer := filepath.Join(t.TempDir(), "rrpool")
+	require.NoError(t, os.CopyFS(newer, os.DirFS(path(chart))))
+	crd := filepath.Join(newer, "files", "crd.yaml")
+	require.NoError(t, os.WriteFile(crd, []byte(strings.Replace(text(t, crd), "- rrp\n", "- rrp\n    - rrps\n", 1)), 0o600))
+	s.must(t, "upgrade", "rrpool", newer)
+	live, err := s.get(t, first(t, s.wanted, "CustomResourceDefinition"))
+	require.NoError(t, err)
+	require.Contains(t, manifest(t, live), "- rrps\n", "the kind is upgraded with the chart")
+	s.must(t, "upgrade", "rrpool", path(chart))
+	require.Empty(t, s.unlike(t, s.wanted))
+	before = s.versions(t, s.wanted)
 
 	_, refused, err := s.run(t, "install", "second", path(chart))
 	require.Error(t, err)

@@ -2,14 +2,19 @@ package deploy_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 func TestAWrongValueIsNamed(t *testing.T) {
@@ -122,4 +127,48 @@ func TestTheChartIsPackaged(t *testing.T) {
 	require.Equal(t, []string{"Deployment/rrpool-system/rrpool-manager.spec.template.spec.containers"},
 		unequal(decode(t, []byte(out)), build(t, iksOverlay)))
 	require.Contains(t, out, "image: rrpool-manager:v1.2.3\n")
+}
+
+// passed are values that are handed on as they are; further keys of theirs need no default.
+var passed = []string{"resources", "affinity", "nodeSelector", "podAnnotations", "podLabels", "pool.spec", "remoteRef", "tlsConfig", "labels"}
+
+// oddities are values that values.yaml does not show, or that no template reads.
+func oddities(schema, values map[string]any, templates, at string) []string {
+	var out []string
+	properties, _, _ := unstructured.NestedMap(schema, "properties")
+	for key, property := range properties {
+		name := strings.TrimPrefix(at+"."+key, ".")
+		value, shown := values[key]
+		below, deeper := value.(map[string]any)
+		switch {
+		case name == "global":
+		case !shown:
+			out = append(out, name+" is not in values.yaml")
+		case !regexp.MustCompile(`[."]` + key + `\b`).MatchString(templates):
+			out = append(out, name+" is read by no template")
+		case deeper && !slices.ContainsFunc(passed, func(p string) bool { return strings.HasSuffix(name, p) }):
+			out = append(out, oddities(property.(map[string]any), below, templates, name)...) //nolint:forcetypeassert // it is a schema
+		}
+	}
+	return out
+}
+
+func TestEveryValueIsShownAndRead(t *testing.T) {
+	var schema, values map[string]any
+	require.NoError(t, json.Unmarshal([]byte(text(t, path(chart, "values.schema.json"))), &schema))
+	require.NoError(t, yaml.UnmarshalStrict([]byte(text(t, path(chart, "values.yaml"))), &values))
+	var templates strings.Builder
+	for _, pattern := range []string{"*.yaml", "*.tpl", "*.txt"} {
+		files, err := filepath.Glob(path(chart, "templates", pattern))
+		require.NoError(t, err)
+		for _, file := range files {
+			templates.WriteString(text(t, file))
+		}
+	}
+	require.Empty(t, oddities(schema, values, templates.String(), ""))
+
+	doctored := strings.ReplaceAll(templates.String(), ".certificateSecret", ".certificate")
+	require.Equal(t, []string{"metrics.certificateSecret is read by no template"}, oddities(schema, values, doctored, ""), "negative control")
+	unstructured.RemoveNestedField(values, "metrics", "enabled")
+	require.Equal(t, []string{"metrics.enabled is not in values.yaml"}, oddities(schema, values, templates.String(), ""), "negative control")
 }
