@@ -30,7 +30,7 @@ func chart(b building, o options) error {
 		}
 		content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))) //nolint:gosec // G304: of the sources
 		if err != nil {
-			return err //nolint:wrapcheck // below
+			return err
 		}
 		for key, value := range set[name] {
 			line := regexp.MustCompile(`(?m)^` + key + `: .*$`)

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -87,7 +86,7 @@ func TestTheVersionOfACommit(t *testing.T) {
 	require.Regexp(t, `^v0\.0\.0-20261122090000-[0-9a-f]{12}$`, s.version)
 	_, err = version.ParseSemantic(s.version)
 	require.NoError(t, err)
-	require.Regexp(t, regexp.MustCompile(`^[0-9a-f]{40}$`), s.commit)
+	require.Regexp(t, `^[0-9a-f]{40}$`, s.commit)
 	require.Equal(t, "2026-11-22T09:00:00Z", s.date())
 
 	require.NoError(t, os.WriteFile(filepath.Join(root, "note"), nil, 0o600))

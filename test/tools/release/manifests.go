@@ -34,7 +34,7 @@ func (b building) manifest(ctx context.Context, kustomize, overlay string, o opt
 	dir := filepath.Join(b.stage, "manifests", overlay)
 	base, err := filepath.Rel(dir, filepath.Join(b.root, "config", "overlays", overlay))
 	if err != nil {
-		return err //nolint:wrapcheck // manifests wraps
+		return err
 	}
 	type image struct {
 		Name    string `json:"name"`
@@ -46,13 +46,13 @@ func (b building) manifest(ctx context.Context, kustomize, overlay string, o opt
 		Images    []image  `json:"images"`
 	}{[]string{filepath.ToSlash(base)}, []image{{"rrpool-manager", o.image, b.source.version}}})
 	if err != nil {
-		return err //nolint:wrapcheck // manifests wraps
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err //nolint:wrapcheck // manifests wraps
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), kustomization, 0o600); err != nil {
-		return err //nolint:wrapcheck // manifests wraps
+		return err
 	}
 	cmd := exec.CommandContext(ctx, kustomize, "build", dir)
 	var complaint strings.Builder
@@ -62,7 +62,7 @@ func (b building) manifest(ctx context.Context, kustomize, overlay string, o opt
 		return fmt.Errorf("%w: %s", err, complaint.String())
 	}
 	head := "# rrpool " + b.source.version + ", from config/overlays/" + overlay + ": kubectl apply --server-side -f " + manifestName(overlay) + "\n"
-	return os.WriteFile(filepath.Join(o.out, manifestName(overlay)), append([]byte(head), content...), 0o644) //nolint:gosec,wrapcheck // G306: for everybody; manifests wraps
+	return os.WriteFile(filepath.Join(o.out, manifestName(overlay)), append([]byte(head), content...), 0o644) //nolint:gosec // G306: for everybody
 }
 
 func manifestName(overlay string) string { return "install-" + overlay + ".yaml" }

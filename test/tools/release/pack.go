@@ -57,7 +57,7 @@ func pack(path string, at time.Time, entries []entry) (err error) {
 func tarred(to io.Writer, at time.Time, entries []entry) error {
 	compressed, err := gzip.NewWriterLevel(to, compression)
 	if err != nil {
-		return err //nolint:wrapcheck // pack wraps
+		return err
 	}
 	w := tar.NewWriter(compressed)
 	for _, e := range entries {
@@ -73,9 +73,9 @@ func tarred(to io.Writer, at time.Time, entries []entry) error {
 		}
 	}
 	if err := w.Close(); err != nil {
-		return err //nolint:wrapcheck // pack wraps
+		return err
 	}
-	return compressed.Close() //nolint:wrapcheck // pack wraps
+	return compressed.Close()
 }
 
 func zipped(to io.Writer, at time.Time, entries []entry) error {
@@ -94,5 +94,5 @@ func zipped(to io.Writer, at time.Time, entries []entry) error {
 			return fmt.Errorf("%s: %w", e.name, err)
 		}
 	}
-	return w.Close() //nolint:wrapcheck // pack wraps
+	return w.Close()
 }
