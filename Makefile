@@ -56,8 +56,8 @@ lab: packages assets ## Run what takes minutes in the lab, and CI has the time f
 	exit $$result
 
 .PHONY: walkthrough
-walkthrough: packages assets ## Type what the docs say, block by block, in lab clusters: quick start, existing nodes, back by hand
-	RRPOOL_WALKTHROUGH=1 go test -count=1 -timeout 15m -v ./test/walkthrough
+walkthrough: packages assets ## Type what the docs say, block by block, in lab clusters: quick start, existing nodes, migrating, back by hand
+	RRPOOL_WALKTHROUGH=1 go test -count=1 -timeout 20m -v ./test/walkthrough
 
 .PHONY: alerts
 alerts: packages assets ## Kill reflectors in the lab, and see that exactly the right alerts fire on what was scraped meanwhile
@@ -126,6 +126,11 @@ verify: generate manifests docs chart ## Fail when generated files are not what 
 	@kustomize=$(call tool,kustomize); \
 	for overlay in $(OVERLAYS); do "$$kustomize" build "$$overlay" >/dev/null; done
 
+.PHONY: links
+links: export RRPOOL_LINKS_ONLINE = 1
+links: ## Follow every link of the docs, those to the net as well
+	go test -count=1 -v ./test/docs/links
+
 ##@ Develop
 
 .PHONY: generate
@@ -149,6 +154,11 @@ chart: manifests docs ## Copy into the Helm chart what config has, so that it is
 	@kustomize=$(call tool,kustomize); \
 	for part in crd rbac policy manager monitoring; do "$$kustomize" build config/$$part >config/chart/files/$$part.yaml; done; \
 	"$$kustomize" build config/overlays/iks/components/external-secret >config/chart/files/external-secret.yaml
+
+.PHONY: recording
+recording: packages assets ## Record the demo anew, and draw the picture of the README from it
+	go run ./test/e2e/demo -record docs/pictures/demo.cast
+	go test -count=1 ./test/e2e/demo -run '^Test(ThePictureIsOfTheRecording|TheRecordingIsOfThisDemo)$$' -update
 
 .PHONY: fmt
 fmt: ## Format all Go code
