@@ -4,9 +4,11 @@ package walkthrough
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
@@ -45,7 +47,7 @@ func walkQuickStart(t *testing.T, o site.Options) {
 	ctx, s := site.ForTest(t, o)
 	pullSecret(t, ctx, s)
 	runtime := s.StartRuntime()
-	before := bgpConfiguration(t, ctx, s)
+	before, begun := bgpConfiguration(t, ctx, s), time.Now()
 	w := newWalker(t, s)
 	// As jq leaves it, with an end of line.
 	apikey := filepath.Join(w.dir, "repository", "config", "overlays", "iks", "secret", "apikey")
@@ -58,6 +60,7 @@ func walkQuickStart(t *testing.T, o site.Options) {
 	}
 	w.after["rrpool migrate"] = func() {
 		requireReflected(t, ctx, s, s.Reflectors()...)
+		requireDeployedManagerDidIt(t, s, begun)
 		s.Lab.Checkpoint("and back")
 	}
 	w.after["rrpool rollback"] = func() {
@@ -74,6 +77,26 @@ func walkQuickStart(t *testing.T, o site.Options) {
 	}
 	w.walk(blocksOf(t, quickStart, notRunOnIKS...))
 	requireNothingLost(t, s)
+}
+
+// requireDeployedManagerDidIt checks in the apiserver's log who wrote to Calico: the service account of the Deployment, by the token
+// that its pods were given, and nobody else; and that it never lacked a right.
+func requireDeployedManagerDidIt(t *testing.T, s *site.Site, since time.Time) {
+	t.Helper()
+	writes, err := s.Lab.ControlPlane().Writes("", since)
+	require.NoError(t, err)
+	by := map[string]int{}
+	for _, write := range writes {
+		if write.Resource == "bgppeers" || write.Resource == "bgpconfigurations" {
+			by[write.User]++
+		}
+		if write.User == site.User() {
+			require.NotEqual(t, http.StatusForbidden, write.Code, "%s", write)
+		}
+	}
+	require.NotEmpty(t, by)
+	require.Len(t, by, 1, "%v", by)
+	require.Contains(t, by, site.User())
 }
 
 // pullSecret is what IKS itself puts into the namespace default.
