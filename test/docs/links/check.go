@@ -24,7 +24,8 @@ func Problems(files fs.FS) ([]string, error) {
 			out = append(out, name+": "+fault)
 		}
 	}
-	return append(out, t.orphans()...), nil
+	out = append(out, t.orphans()...)
+	return append(out, t.unseen()...), nil
 }
 
 // External are the addresses on the net that pages link, sorted, but for our own home.
@@ -138,6 +139,24 @@ func (t tree) mentions(name string) []string {
 	}
 	for _, m := range machine.FindAllStringSubmatch(text, -1) {
 		say(m[1], "is a place on somebody's computer")
+	}
+	return out
+}
+
+// unseen are the pictures of docs that no page shows or links.
+func (t tree) unseen() []string {
+	seen := map[string]bool{}
+	for _, p := range t.pages {
+		for _, link := range slices.Concat(p.links, p.pictures) {
+			seen[path.Join(path.Dir(p.name), link)] = true
+		}
+	}
+	pictures, _ := fs.Glob(t.files, "docs/pictures/*") // the pattern is fine, and that is all that is looked at
+	var out []string
+	for _, name := range pictures {
+		if !seen[name] {
+			out = append(out, name+": no page shows it")
+		}
 	}
 	return out
 }

@@ -137,9 +137,9 @@ func TestAddressesInCodeAreFound(t *testing.T) {
 			require.Contains(t, problems[0], tc.file)
 		})
 	}
-	problems, err := Problems(repository("docs/d.md", "# lonely", "docs/e.md", "[d](d.md)"))
+	problems, err := Problems(repository("docs/d.md", "# lonely", "docs/e.md", "[d](d.md)", "docs/pictures/f.svg", "<svg/>"))
 	require.NoError(t, err)
-	require.Equal(t, []string{"docs/d.md: no links lead here from README.md", "docs/e.md: no links lead here from README.md"}, problems)
+	require.Equal(t, []string{"docs/d.md: no links lead here from README.md", "docs/e.md: no links lead here from README.md", "docs/pictures/f.svg: no page shows it"}, problems)
 }
 
 // onlineVariable set to 1 asks the net; make links sets it.
