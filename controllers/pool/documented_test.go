@@ -78,50 +78,61 @@ func TestARunbookThatLacksAnythingIsCaught(t *testing.T) {
 // with RRPool, are only looked for in the index.
 func wrong(t *testing.T, docs fs.FS, want, grave []string) []string {
 	t.Helper()
-	var out []string
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	out := wrongIndex(t, docs, want)
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(want))) {
+		content, err := fs.ReadFile(docs, plan.Page(name))
+		if err != nil {
+			out = append(out, name+" has no page")
+			continue
+		}
+		out = append(out, wrongPage(name, string(content), slices.Contains(grave, name))...)
+	}
+	return out
+}
+
+// wrongIndex holds the index to the pages, and the pages to the words.
+func wrongIndex(t *testing.T, docs fs.FS, want []string) []string {
+	t.Helper()
 	index, err := fs.ReadFile(docs, "runbook/README.md")
 	require.NoError(t, err)
-	indexed := map[string]int{}
-	for _, match := range regexp.MustCompile(`\]\((\w+)\.md\)`).FindAllSubmatch(index, -1) {
-		indexed[string(match[1])]++
-	}
 	pages, err := fs.Glob(docs, "runbook/*.md")
 	require.NoError(t, err)
+	var out []string
+	indexed := map[string]int{}
+	for _, match := range regexp.MustCompile(`\]\((\w+)\.md\)`).FindAllSubmatch(index, -1) {
+		name := string(match[1])
+		indexed[name]++
+		if !slices.Contains(pages, plan.Page(name)) {
+			out = append(out, "the index has "+name+", which has no page")
+		}
+	}
 	for _, file := range pages {
 		name := strings.TrimSuffix(filepath.Base(file), ".md")
 		if name == "README" {
 			continue
 		}
 		if indexed[name] != 1 {
-			say("%s is in the index %d times", name, indexed[name])
+			out = append(out, fmt.Sprintf("%s is in the index %d times", name, indexed[name]))
 		}
 		if !slices.Contains(want, name) && !strings.HasPrefix(name, "RRPool") {
-			say("%s is no word of the code", name)
+			out = append(out, name+" is no word of the code")
 		}
 	}
-	for name := range indexed {
-		if !slices.Contains(pages, plan.Page(name)) {
-			say("the index has %s, which has no page", name)
-		}
+	return out
+}
+
+func wrongPage(name, text string, grave bool) []string {
+	var out []string
+	text, ok := strings.CutPrefix(text, "# "+name+"\n\n")
+	if !ok {
+		out = append(out, name+" is not its own heading")
 	}
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(want))) {
-		content, err := fs.ReadFile(docs, plan.Page(name))
-		if err != nil {
-			say("%s has no page", name)
-			continue
-		}
-		text := string(content)
-		if !strings.HasPrefix(text, "# "+name+"\n\n") {
-			say("%s is not its own heading", name)
-		}
-		for _, part := range []string{"\n- **Means:** ", "\n- **Meanwhile:** ", "\n- **Do:** "} {
-			if strings.Count(text, part) != 1 {
-				say("%s does not say %s", name, strings.Trim(part, "\n- "))
-			}
-		}
-		if slices.Contains(grave, name) && !strings.HasPrefix(text, "# "+name+"\n\n**Is routing safe now?** ") {
-			say("%s does not say whether routing is safe in its first line", name)
+	if grave && !strings.HasPrefix(text, "**Is routing safe now?** ") {
+		out = append(out, name+" does not say whether routing is safe in its first line")
+	}
+	for _, part := range []string{"**Means:** ", "**Meanwhile:** ", "**Do:** "} {
+		if strings.Count("\n"+text, "\n- "+part) != 1 {
+			out = append(out, name+" does not say "+part)
 		}
 	}
 	return out
