@@ -2,7 +2,6 @@ package walkthrough
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,14 +17,9 @@ func check(c Call) error {
 
 // Whatever a page says to type, the program has.
 func TestEveryCallOfAPageIsUnderstood(t *testing.T) {
-	var pages []string
-	for _, pattern := range []string{"README.md", ".github/*.md", "docs/*.md", "docs/runbook/*.md"} {
-		found, err := filepath.Glob(filepath.Join("..", "..", pattern))
-		require.NoError(t, err)
-		pages = append(pages, found...)
-	}
+	all := pages(t)
 	calls := 0
-	for _, page := range pages {
+	for _, page := range all {
 		source, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, c := range Calls(source) {
@@ -34,7 +28,7 @@ func TestEveryCallOfAPageIsUnderstood(t *testing.T) {
 		}
 	}
 	require.Greater(t, calls, 80)
-	t.Logf("%d calls in %d pages", calls, len(pages))
+	t.Logf("%d calls in %d pages", calls, len(all))
 }
 
 func TestCallsOfAPage(t *testing.T) {
