@@ -41,18 +41,18 @@ func TestBlocksShareTheirShell(t *testing.T) {
 
 func TestTheFirstFailureEndsTheWalk(t *testing.T) {
 	for name, tc := range map[string]struct{ block, says string }{
-		"a command that is not there":              {"ibmcloud login\necho on", "command not found"},
-		"a command that fails":                     {"echo first\nfalse\necho on", "first"},
-		"in the middle of a pipe":                  {"false | cat\necho on", ""},
-		"in a substitution":                        {"a=$(ls /nonexistent)\necho on", "nonexistent"},
-		"in a function":                            {"f() { false; true; }\nf\necho on", ""},
-		"in a subshell":                            {"(false; true)\necho on", ""},
-		"in a loop":                                {"for i in 1 2; do false; done\necho on", ""},
-		"an unset variable":                        {"echo $unset\necho on", "unbound variable"},
-		"a syntax error":                           {"if true; then\necho on", "syntax error"},
-		"a plan that fails":                        {"rrpool plan 1\necho on", ""},
-		"another command that ends as a plan does": {"rrpool check 2\necho on", ""},
-		"an end":                                   {"exit 0", ""},
+		"a command that is not there":     {"ibmcloud login\necho on", "command not found"},
+		"a command that fails":            {"echo first\nfalse\necho on", "first"},
+		"in the middle of a pipe":         {"false | cat\necho on", ""},
+		"in a substitution":               {"a=$(ls /nonexistent)\necho on", "nonexistent"},
+		"in a function":                   {"f() { false; true; }\nf\necho on", ""},
+		"in a subshell":                   {"(false; true)\necho on", ""},
+		"in a loop":                       {"for i in 1 2; do false; done\necho on", ""},
+		"an unset variable":               {"echo $unset\necho on", "unbound variable"},
+		"a syntax error":                  {"if true; then\necho on", "syntax error"},
+		"a plan that fails":               {"rrpool plan 1\necho on", ""},
+		"a check that ends as a plan may": {"rrpool check 2\necho on", ""},
+		"an end":                          {"exit 0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := walk(t, tc.block, "echo on")
