@@ -121,6 +121,7 @@ func (s site) page(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, manifest(t, live), "apikey: dGhlIGtleQo=\n")
 		}},
+		{"kubectl replace -k", func(*testing.T) {}},
 		{"mkdir -p mycluster", func(t *testing.T) {
 			t.Helper()
 			s.imageOnly(t)
@@ -143,8 +144,9 @@ func (s site) page(t *testing.T) {
 	require.Contains(t, said.String(), "rrpool plan\n  rrpool migrate\n")
 	require.NotContains(t, said.String(), "pod-security.kubernetes.io/enforce=restricted", "the namespace has the profile")
 	b := blocks[1]
-	b.Text = "helm upgrade rrpool config/chart --namespace rrpool-system --set replica=1\n"
-	require.Error(t, shell.Run(t.Context(), b), "negative control")
+	b.Text = "kubectl create -k config/overlays/iks/secret\n"
+	require.Error(t, shell.Run(t.Context(), b), "a key that is there is not replaced by making it")
+	require.Contains(t, said.String(), `secrets "rrpool-ibmcloud" already exists`)
 }
 
 // shell is one that has the tools of the page, and a copy of config.
