@@ -46,20 +46,7 @@ func about(built *debug.BuildInfo) Info {
 		if v := built.Main.Version; v != "" && v != "(devel)" {
 			i.Version = v
 		}
-		changed := false
-		for _, s := range built.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				i.Revision = s.Value
-			case "vcs.time":
-				i.Date = s.Value
-			case "vcs.modified":
-				changed = s.Value == "true"
-			}
-		}
-		if changed && i.Revision != "" {
-			i.Revision += "-dirty"
-		}
+		i.Revision, i.Date = committed(built.Settings)
 	}
 	if release != "" {
 		i.Version = release
@@ -68,6 +55,19 @@ func about(built *debug.BuildInfo) Info {
 		i.Revision, i.Date = commit, date
 	}
 	return i
+}
+
+// committed is what Go knows of the commit.
+func committed(settings []debug.BuildSetting) (revision, at string) {
+	known := map[string]string{}
+	for _, s := range settings {
+		known[s.Key] = s.Value
+	}
+	revision, at = known["vcs.revision"], known["vcs.time"]
+	if revision != "" && known["vcs.modified"] == "true" {
+		revision += "-dirty"
+	}
+	return revision, at
 }
 
 // Of is one line about a program: rrpool v1.2.3 (commit 0123456789ab of

@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,7 @@ import (
 func TestWhatIsStampedComesBeforeWhatGoKnows(t *testing.T) {
 	const hash = "0123456789abcdef0123456789abcdef01234567"
 	known := []debug.BuildSetting{{Key: "vcs.revision", Value: hash}, {Key: "vcs.time", Value: "2026-11-22T10:00:00Z"}}
-	changed := append(known[:2:2], debug.BuildSetting{Key: "vcs.modified", Value: "true"})
+	changed := slices.Concat(known, []debug.BuildSetting{{Key: "vcs.modified", Value: "true"}})
 	for name, tc := range map[string]struct {
 		built                 *debug.BuildInfo
 		release, commit, date string

@@ -27,8 +27,8 @@ func assemble(ctx context.Context, o options, out io.Writer) error {
 	}
 	_, _ = fmt.Fprintf(out, "release %s of commit %s\n", src.version, src.commit)
 	stage := filepath.Join(o.out, stageName)
-	b := building{root: o.root, stage: stage, tools: filepath.Join(stage, "tools"), source: src}
-	if err := b.tool(ctx); err != nil {
+	b := building{root: filepath.Join(stage, "sources"), stage: stage, tools: filepath.Join(stage, "tools"), source: src}
+	if err := errors.Join(copySources(ctx, o.root, b.root), tools(ctx, o.root, b.tools)); err != nil {
 		return err
 	}
 	if err := b.document(ctx); err != nil {
@@ -110,13 +110,8 @@ func again(ctx context.Context, b building, t target, first string) error {
 	}
 	defer func() { _ = os.RemoveAll(top) }()
 	other := building{root: filepath.Join(top, "sources"), stage: filepath.Join(top, "stage"), tools: b.tools, source: b.source}
-	if err := os.Mkdir(other.root, 0o750); err != nil {
-		return fmt.Errorf("making a folder: %w", err)
-	}
-	for _, name := range append([]string{"LICENSE", "README.md"}, sources...) {
-		if err := b.run(ctx, b.root, nil, "cp", "-R", name, other.root); err != nil {
-			return fmt.Errorf("copying the sources: %w", err)
-		}
+	if err := copySources(ctx, b.root, other.root); err != nil {
+		return err
 	}
 	if err := errors.Join(other.document(ctx), other.compile(ctx, t), other.account(ctx, []target{t})); err != nil {
 		return fmt.Errorf("making %s again: %w", t, err)

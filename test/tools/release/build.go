@@ -15,16 +15,30 @@ const stamped = "github.com/rrpool/rrpool/cmd/version."
 
 // building is one making of programs and pages, in a folder of its own.
 type building struct {
-	root, stage string
-	tools       string // folder of what tool has built
+	root, stage string // root has the sources, and nothing else
+	tools       string // folder of the programs that write pages and SBOMs
 	source      source
 }
 
-// tool builds the programs that write the pages and the SBOMs.
-func (b building) tool(ctx context.Context) error {
-	for folder, dir := range map[string]string{b.root: "./test/tools/reference", filepath.Join(b.root, "test", "tools", "supply"): "."} {
-		if err := b.run(ctx, folder, nil, "go", "build", "-buildvcs=false", "-o", b.tools+string(filepath.Separator), dir); err != nil {
+// tools builds them.
+func tools(ctx context.Context, root, to string) error {
+	for folder, dir := range map[string]string{root: "./test/tools/reference", filepath.Join(root, "test", "tools", "supply"): "."} {
+		if err := run(ctx, folder, nil, "go", "build", "-buildvcs=false", "-o", to+string(filepath.Separator), dir); err != nil {
 			return fmt.Errorf("building the tools: %w", err)
+		}
+	}
+	return nil
+}
+
+// copySources takes what a release is made of to a folder of its own, so that nobody
+// changes it meanwhile.
+func copySources(ctx context.Context, from, to string) error {
+	if err := os.MkdirAll(to, 0o750); err != nil {
+		return fmt.Errorf("copying the sources: %w", err)
+	}
+	for _, name := range append([]string{"LICENSE", "README.md"}, sources...) {
+		if err := run(ctx, from, nil, "cp", "-R", name, to); err != nil {
+			return fmt.Errorf("copying the sources: %w", err)
 		}
 	}
 	return nil
@@ -40,7 +54,7 @@ func (b building) pages() string { return filepath.Join(b.stage, "pages") }
 // here, and not by the environment.
 func (b building) compile(ctx context.Context, t target) error {
 	stamps := "-s -w -X " + stamped + "release=" + b.source.version + " -X " + stamped + "commit=" + b.source.commit + " -X " + stamped + "date=" + b.source.date()
-	err := b.run(ctx, b.root, []string{"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOPPC64=power8"},
+	err := run(ctx, b.root, []string{"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOPPC64=power8"},
 		"go", "build", "-buildvcs=false", "-trimpath", "-ldflags", stamps, "-o", b.program(t), "./cmd/rrpool")
 	if err != nil {
 		return fmt.Errorf("building the command line for %s: %w", t, err)
@@ -50,7 +64,7 @@ func (b building) compile(ctx context.Context, t target) error {
 
 // document writes manual pages and completions.
 func (b building) document(ctx context.Context) error {
-	err := b.run(ctx, b.root, []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(b.source.at.Unix(), 10)},
+	err := run(ctx, b.root, []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(b.source.at.Unix(), 10)},
 		filepath.Join(b.tools, "reference"), "-version", b.source.version, "-man", filepath.Join(b.pages(), "man"), "-completions", filepath.Join(b.pages(), "completions"))
 	if err != nil {
 		return fmt.Errorf("writing manual pages and completions: %w", err)
@@ -64,7 +78,7 @@ func (b building) account(ctx context.Context, targets []target) error {
 	for _, t := range targets {
 		args = append(args, b.program(t))
 	}
-	if err := b.run(ctx, b.root, nil, filepath.Join(b.tools, "supply"), args...); err != nil {
+	if err := run(ctx, b.root, nil, filepath.Join(b.tools, "supply"), args...); err != nil {
 		return fmt.Errorf("writing the SBOMs: %w", err)
 	}
 	return nil
@@ -111,7 +125,7 @@ func (b building) entries(t target) ([]entry, error) {
 }
 
 // run runs a program, which says something only where it fails.
-func (b building) run(ctx context.Context, dir string, env []string, name string, args ...string) error {
+func run(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // G204: our own arguments
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)

@@ -123,6 +123,8 @@ func readPlugin(dir string) (plugin, error) {
 var (
 	safeName = regexp.MustCompile(`^[\w-]+$`)
 	shaForm  = regexp.MustCompile(`^[a-f0-9]{64}$`)
+	// archiveForm: krew opens these two kinds.
+	archiveForm = regexp.MustCompile(`^https://\S+\.(tar\.gz|zip)$`)
 )
 
 // validate has the rules that krew documents and its index asks for.
@@ -149,8 +151,8 @@ func (p plugin) validate() error {
 }
 
 func (p platform) validate() error {
-	var faults []error
-	if !strings.HasPrefix(p.URI, "https://") || !strings.HasSuffix(p.URI, ".tar.gz") && !strings.HasSuffix(p.URI, ".zip") {
+	faults := []error{p.Selector.validate()}
+	if !archiveForm.MatchString(p.URI) {
 		faults = append(faults, errors.New("uri is no address of an archive"))
 	}
 	if !shaForm.MatchString(p.SHA256) {
@@ -166,16 +168,20 @@ func (p platform) validate() error {
 	if !installed || len(p.Files) == 0 {
 		faults = append(faults, fmt.Errorf("bin %q is none of files", p.Bin))
 	}
-	for key := range p.Selector.MatchLabels {
-		if key != "os" && key != "arch" {
-			faults = append(faults, fmt.Errorf("selector: %q is neither os nor arch", key))
-		}
-	}
-	if len(p.Selector.MatchLabels) == 0 {
-		faults = append(faults, errors.New("selector is empty"))
-	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("platform %s: %w", p.URI, err)
+	}
+	return nil
+}
+
+func (s selector) validate() error {
+	for key := range s.MatchLabels {
+		if key != "os" && key != "arch" {
+			return fmt.Errorf("selector: %q is neither os nor arch", key)
+		}
+	}
+	if len(s.MatchLabels) == 0 {
+		return errors.New("selector is empty")
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type options struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := release(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func release(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ var overlays = []string{"iks", "kind"}
 
 // manifests renders each overlay with the image of the release.
 func manifests(ctx context.Context, b building, o options) error {
-	said, err := exec.CommandContext(ctx, "go", "-C", filepath.Join(b.root, "test", "tools", "kustomize"), "tool", "-n", "kustomize").Output() //nolint:gosec // G204: our own tool
+	said, err := exec.CommandContext(ctx, "go", "-C", filepath.Join(o.root, "test", "tools", "kustomize"), "tool", "-n", "kustomize").Output() //nolint:gosec // G204: our own tool
 	if err != nil {
 		return fmt.Errorf("building kustomize: %w", err)
 	}
@@ -54,7 +54,7 @@ func (b building) manifest(ctx context.Context, kustomize, overlay string, o opt
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), kustomization, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, kustomize, "build", dir)
+	cmd := exec.CommandContext(ctx, kustomize, "build", dir) //nolint:gosec // G204: the tool that we built
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	content, err := cmd.Output()

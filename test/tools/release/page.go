@@ -14,7 +14,7 @@ import (
 // reads does what a page says, block by block: in a folder with the files of the release,
 // at a home where nothing is yet.
 func (u user) reads(ctx context.Context, dir, page string, t target) ([]string, error) {
-	if _, err := exec.LookPath("sha256sum"); err != nil {
+	if !here("sha256sum") {
 		return []string{"not run, there is no sha256sum here: the blocks of " + filepath.Base(page)}, nil
 	}
 	content, err := os.ReadFile(page) //nolint:gosec // G304: of docs
@@ -31,7 +31,7 @@ func (u user) reads(ctx context.Context, dir, page string, t target) ([]string, 
 		script = line.ReplaceAllString(script, name+"="+value)
 	}
 	var said []string
-	if _, err := exec.LookPath("man"); err != nil {
+	if !here("man") {
 		script = regexp.MustCompile(`(?m)^man .*$`).ReplaceAllString(script, "")
 		said = append(said, "not run, there is no man here: man shows the page that was installed")
 	}
@@ -48,6 +48,12 @@ func (u user) reads(ctx context.Context, dir, page string, t target) ([]string, 
 		return nil, fmt.Errorf("it does not end with the version: %q", got)
 	}
 	return append(said, fmt.Sprintf("used: all %d blocks of %s that can be run here", len(text), filepath.Base(page))), nil
+}
+
+// here: this machine has the program.
+func here(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
 }
 
 // blocks are the lines between ```sh and ``` of a page, but for those that it says are not

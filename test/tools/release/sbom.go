@@ -34,23 +34,15 @@ func checkProgram(content []byte, t target, path, release string) error {
 	if err != nil {
 		return fmt.Errorf("reading what is in the program: %w", err)
 	}
+	want := map[string]string{"GOOS": t.os, "GOARCH": t.arch}
 	for _, s := range built.Settings {
-		if s.Key == "GOOS" && s.Value != t.os || s.Key == "GOARCH" && s.Value != t.arch {
+		if value, known := want[s.Key]; known && s.Value != value {
 			return fmt.Errorf("the program has %s=%s", s.Key, s.Value)
 		}
 	}
-	var listed sbom
-	raw, err := os.ReadFile(path) //nolint:gosec // G304: of the release
+	listed, err := readSBOM(path, content, release)
 	if err != nil {
-		return fmt.Errorf("reading the SBOM: %w", err)
-	}
-	if err := json.Unmarshal(raw, &listed); err != nil {
-		return fmt.Errorf("reading the SBOM: %w", err)
-	}
-	sum := sha256.Sum256(content)
-	about := listed.Metadata.Component
-	if listed.Format != "CycloneDX" || about.Version != release || len(about.Hashes) != 1 || about.Hashes[0].Content != hex.EncodeToString(sum[:]) {
-		return fmt.Errorf("the SBOM is about %s %s %v, and not about this program", about.Name, about.Version, about.Hashes)
+		return err
 	}
 	linked := []string{"std " + strings.TrimPrefix(built.GoVersion, "go")}
 	for _, m := range built.Deps {
@@ -64,6 +56,24 @@ func checkProgram(content []byte, t target, path, release string) error {
 		names = append(names, c.Name+" "+c.Version)
 	}
 	return sameList(linked, names)
+}
+
+// readSBOM reads an SBOM, which has to be about this very program.
+func readSBOM(path string, program []byte, release string) (sbom, error) {
+	var listed sbom
+	raw, err := os.ReadFile(path) //nolint:gosec // G304: of the release
+	if err != nil {
+		return listed, fmt.Errorf("reading the SBOM: %w", err)
+	}
+	if err := json.Unmarshal(raw, &listed); err != nil {
+		return listed, fmt.Errorf("reading the SBOM: %w", err)
+	}
+	sum := sha256.Sum256(program)
+	about := listed.Metadata.Component
+	if listed.Format != "CycloneDX" || about.Version != release || len(about.Hashes) != 1 || about.Hashes[0].Content != hex.EncodeToString(sum[:]) {
+		return listed, fmt.Errorf("the SBOM is about %s %s %v, and not about this program", about.Name, about.Version, about.Hashes)
+	}
+	return listed, nil
 }
 
 // sameList names what is linked and not listed, and the reverse.

@@ -21,30 +21,33 @@ type user struct {
 // docs/install-cli.md. It gives sentences about what was done, and what could not be.
 func use(ctx context.Context, dir, page string, p plugin) ([]string, error) {
 	for _, one := range p.Spec.Platforms {
-		t, name := one.target()
-		if t != (target{runtime.GOOS, runtime.GOARCH}) {
-			continue
+		if t, _ := one.target(); t == (target{runtime.GOOS, runtime.GOARCH}) {
+			return useHere(ctx, dir, page, p.Spec.Version, one)
 		}
-		home, err := os.MkdirTemp("", "rrpool-user-")
-		if err != nil {
-			return nil, fmt.Errorf("making a home: %w", err)
-		}
-		defer func() { _ = os.RemoveAll(home) }()
-		u := user{home: home, release: p.Spec.Version}
-		if err := u.takes(filepath.Join(dir, name), one); err != nil {
-			return nil, fmt.Errorf("installing %s: %w", name, err)
-		}
-		said, err := u.works(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("using %s: %w", name, err)
-		}
-		more, err := u.reads(ctx, dir, page, t)
-		if err != nil {
-			return nil, fmt.Errorf("doing what %s says: %w", filepath.Base(page), err)
-		}
-		return append(said, more...), nil
 	}
 	return []string{fmt.Sprintf("use: NOT RUN, there is no archive for %s_%s", runtime.GOOS, runtime.GOARCH)}, nil
+}
+
+func useHere(ctx context.Context, dir, page, release string, p platform) ([]string, error) {
+	t, name := p.target()
+	home, err := os.MkdirTemp("", "rrpool-user-")
+	if err != nil {
+		return nil, fmt.Errorf("making a home: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	u := user{home: home, release: release}
+	if err := u.takes(filepath.Join(dir, name), p); err != nil {
+		return nil, fmt.Errorf("installing %s: %w", name, err)
+	}
+	said, err := u.works(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("using %s: %w", name, err)
+	}
+	more, err := u.reads(ctx, dir, page, t)
+	if err != nil {
+		return nil, fmt.Errorf("doing what %s says: %w", filepath.Base(page), err)
+	}
+	return append(said, more...), nil
 }
 
 func (u user) unpacked() string { return filepath.Join(u.home, "unpacked") }
@@ -105,7 +108,7 @@ func (u user) works(ctx context.Context) ([]string, error) {
 	}
 	var said []string
 	for _, s := range steps {
-		if _, err := exec.LookPath(s.needs); s.needs != "" && err != nil {
+		if s.needs != "" && !here(s.needs) {
 			said = append(said, "not run, there is no "+s.needs+" here: "+s.does)
 			continue
 		}
