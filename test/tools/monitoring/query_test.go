@@ -63,12 +63,12 @@ func problems(query string, known map[string][]string) []string {
 func TestABadQueryIsFoundOut(t *testing.T) {
 	known := metrics(t)
 	for query, problem := range map[string]string{
-		"max(rrpool_leader":                        "unclosed left parenthesis",
-		"max(rrpool_ledaer)":                       "there is no metric rrpool_ledaer",
-		`rrpool_mesh{stat="off"}`:                  "rrpool_mesh has no label stat",
-		"sum by (steps) (rrpool_step)":             "nothing has a label steps",
+		"max(rrpool_leader":                             "unclosed left parenthesis",
+		"max(rrpool_ledaer)":                            "there is no metric rrpool_ledaer",
+		`rrpool_mesh{stat="off"}`:                       "rrpool_mesh has no label stat",
+		"sum by (steps) (rrpool_step)":                  "nothing has a label steps",
 		"rrpool_mesh and ignoring (mode) rrpool_leader": "nothing has a label mode",
-		"rate(rrpool_leader)":                      "expected type range vector",
+		"rate(rrpool_leader)":                           "expected type range vector",
 	} {
 		require.Contains(t, fmt.Sprint(problems(query, known)), problem, query)
 	}

@@ -38,6 +38,21 @@ func TestAlertsPagesAndUnitTestsAreTheSame(t *testing.T) {
 	require.Equal(t, alerts, names(t, manifest+"tests/RRPool*.yaml"))
 }
 
+// The table of docs/monitoring.md has them all, with the same severity.
+func TestTheTableOfAlertsIsTheirs(t *testing.T) {
+	var want, have []string
+	for _, rule := range ruleFile(t) {
+		want = append(want, rule.Alert+" "+rule.Labels["severity"])
+	}
+	for line := range strings.Lines(content(t, root+"/docs/monitoring.md")) {
+		if cells := strings.Split(line, " | "); len(cells) == 4 && strings.HasPrefix(line, "| [RRPool") {
+			name, _, _ := strings.Cut(strings.TrimPrefix(cells[0], "| ["), "]")
+			have = append(have, name+" "+cells[1])
+		}
+	}
+	require.ElementsMatch(t, want, have)
+}
+
 func TestARunbookAnswersTheSameQuestions(t *testing.T) {
 	for _, name := range names(t, root+"/docs/runbook/RRPool*.md") {
 		page, at := content(t, root+"/docs/runbook/"+name+".md"), 0
