@@ -42,16 +42,9 @@ func newJudge() (*judge, error) {
 // in the folders of packages, which may have come from elsewhere. Something under no
 // licence, or under one that is not allowed, is an error.
 func (j *judge) module(s source) ([]string, error) {
-	folders := []string{s.dir}
-	for _, p := range s.packages {
-		for ; len(p) > len(s.dir); p = filepath.Dir(p) {
-			folders = append(folders, p)
-		}
-	}
-	slices.Sort(folders)
 	var out []string
 	var faults []error
-	for _, folder := range slices.Compact(folders) {
+	for _, folder := range s.folders() {
 		found, err := j.folder(folder)
 		if err != nil {
 			faults = append(faults, err)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -53,6 +54,18 @@ func modulesIn(binary string) (linked, error) {
 type source struct {
 	dir, version string
 	packages     []string // folders
+}
+
+// folders are those of the linked packages, and the ones above them up to the module's.
+func (s source) folders() []string {
+	out := []string{s.dir}
+	for _, p := range s.packages {
+		for ; len(p) > len(s.dir); p = filepath.Dir(p) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // packagesOf are the packages that a binary is built of on its platform, by module.

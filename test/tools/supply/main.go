@@ -68,20 +68,8 @@ func inspect(ctx context.Context, o options, binary string, judge *judge) error 
 	if err := sameModules(linked, packages); err != nil {
 		return fmt.Errorf("%s is not what its sources say: %w", binary, err)
 	}
-	var faults []error
-	count := map[string]int{}
-	for i := range linked.modules {
-		m := &linked.modules[i]
-		var fault error
-		m.licences, fault = judge.module(packages[m.path])
-		if fault != nil {
-			faults = append(faults, fmt.Errorf("module %s: %w", m.path, fault))
-		}
-		for _, l := range m.licences {
-			count[l]++
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
+	told, err := judge.all(linked, packages)
+	if err != nil {
 		return fmt.Errorf("licences in %s:\n%w", binary, err)
 	}
 	if o.version != "" {
@@ -96,10 +84,28 @@ func inspect(ctx context.Context, o options, binary string, judge *judge) error 
 	if err := writeSBOM(out, binary, linked); err != nil {
 		return err
 	}
+	fmt.Printf("%s: %d modules; licences: %s; SBOM: %s\n", filepath.Base(binary), len(linked.modules), told, filepath.Base(out))
+	return nil
+}
+
+// all judges the modules of a binary, notes their licences, and counts these in words.
+func (j *judge) all(l linked, packages map[string]source) (string, error) {
+	var faults []error
+	count := map[string]int{}
+	for i := range l.modules {
+		m := &l.modules[i]
+		var fault error
+		m.licences, fault = j.module(packages[m.path])
+		if fault != nil {
+			faults = append(faults, fmt.Errorf("module %s: %w", m.path, fault))
+		}
+		for _, name := range m.licences {
+			count[name]++
+		}
+	}
 	var told []string
 	for _, name := range slices.Sorted(maps.Keys(count)) {
 		told = append(told, fmt.Sprintf("%s %d", name, count[name]))
 	}
-	fmt.Printf("%s: %d modules; licences: %s; SBOM: %s\n", filepath.Base(binary), len(linked.modules), strings.Join(told, ", "), filepath.Base(out))
-	return nil
+	return strings.Join(told, ", "), errors.Join(faults...)
 }

@@ -46,35 +46,42 @@ func writeNotices(out string, packages map[string]source) error {
 // linked. A module without any says by the headers of its files what it is under: then
 // these words stand for it.
 func notices(s source) ([]string, error) {
-	folders := []string{s.dir}
-	for _, p := range s.packages {
-		for ; len(p) > len(s.dir); p = filepath.Dir(p) {
-			folders = append(folders, p)
-		}
-	}
-	slices.Sort(folders)
 	var out []string
-	for _, folder := range slices.Compact(folders) {
-		entries, err := os.ReadDir(folder)
+	for _, folder := range s.folders() {
+		texts, err := noticesIn(folder)
 		if err != nil {
-			return nil, fmt.Errorf("looking for notices: %w", err)
+			return nil, err
 		}
-		for _, e := range entries {
-			if e.IsDir() || !noticeFile.MatchString(e.Name()) || strings.HasSuffix(e.Name(), ".go") {
-				continue
-			}
-			content, err := os.ReadFile(filepath.Join(folder, e.Name()))
-			if err != nil {
-				return nil, fmt.Errorf("reading a notice: %w", err)
-			}
-			text := strings.TrimSpace(strings.ReplaceAll(string(content), "\r\n", "\n"))
-			if text != "" && !slices.Contains(out, text) {
+		for _, text := range texts {
+			if !slices.Contains(out, text) {
 				out = append(out, text)
 			}
 		}
 	}
 	if len(out) == 0 {
 		out = []string{"Its files say in their headers under which licence they are."}
+	}
+	return out, nil
+}
+
+// noticesIn are the texts in one folder.
+func noticesIn(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, fmt.Errorf("looking for notices: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() || !noticeFile.MatchString(e.Name()) || strings.HasSuffix(e.Name(), ".go") {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(folder, e.Name())) //nolint:gosec // G304: of the module cache
+		if err != nil {
+			return nil, fmt.Errorf("reading a notice: %w", err)
+		}
+		if text := strings.TrimSpace(strings.ReplaceAll(string(content), "\r\n", "\n")); text != "" {
+			out = append(out, text)
+		}
 	}
 	return out, nil
 }
