@@ -53,7 +53,7 @@ func check(ctx context.Context, dir, page string, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("looking at %s: %w", name, err)
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%.1f MB\n", name, float64(info.Size())/1e6)
+		_, _ = fmt.Fprintf(w, "%s\t%d kB\n", name, (info.Size()+999)/1000)
 	}
 	_ = w.Flush()
 	_, _ = fmt.Fprintf(out, "checked: %d files have their sums; %d archives have what they should, and SBOMs of what is linked\n%s\n",

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -158,14 +159,12 @@ func (p platform) validate() error {
 	if !shaForm.MatchString(p.SHA256) {
 		faults = append(faults, fmt.Errorf("sha256 %q is none", p.SHA256))
 	}
-	installed := false
 	for _, m := range p.Files {
 		if m.From == "" || m.To == "" || m.To != filepath.Clean(m.To) {
 			faults = append(faults, fmt.Errorf("files: %+v", m))
 		}
-		installed = installed || m.To != "" && m.To == p.Bin
 	}
-	if !installed || len(p.Files) == 0 {
+	if !slices.ContainsFunc(p.Files, func(m move) bool { return m.To == p.Bin }) {
 		faults = append(faults, fmt.Errorf("bin %q is none of files", p.Bin))
 	}
 	if err := errors.Join(faults...); err != nil {
