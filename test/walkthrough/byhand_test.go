@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
@@ -41,7 +42,10 @@ func TestBackByHand(t *testing.T) {
 
 	s.Lab.Checkpoint("by hand")
 	runtime.Stop()
+	require.NoError(t, s.Lab.Cordon(ctx, s.Workers[0]), "by a person")
+	w.walk([]Block{{Text: "kubectl cordon " + s.Workers[1] + "\nkubectl annotate node " + s.Workers[1] + " rrpool.io/cordoned=2026-05-01T12:00:00Z\n"}})
 	w.walk(blocks)
+	require.Equal(t, []string{s.Workers[0]}, cordoned(t, ctx, s))
 	requireMeshed(t, ctx, s)
 	require.Equal(t, before, bgpConfiguration(t, ctx, s))
 	requireNothingLost(t, s)
@@ -57,6 +61,20 @@ func TestBackByHand(t *testing.T) {
 	w.walk(roleFirst(t, blocks))
 	require.NoError(t, s.Lab.WaitMesh(ctx))
 	require.ErrorContains(t, s.Lab.Report().Phase("role first").Only(s.Workers...).ZeroLoss(), "lost", "the wrong order is seen")
+}
+
+// cordoned are the nodes that take no new pods, or say that rrpool saw to that.
+func cordoned(t *testing.T, ctx context.Context, s *site.Site) []string { //nolint:revive // t comes first in tests
+	t.Helper()
+	nodes, err := s.Lab.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	var names []string
+	for i := range nodes.Items {
+		if n := &nodes.Items[i]; n.Spec.Unschedulable || n.Annotations["rrpool.io/cordoned"] != "" {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 // requireMisspellingsFail types blocks in which a word is wrong.
