@@ -56,12 +56,18 @@ lab: packages assets ## Run what takes minutes in the lab, and CI has the time f
 	exit $$result
 
 .PHONY: walkthrough
+walkthrough: ONLY ?= .
 walkthrough: packages assets ## Type what the docs say, block by block, in lab clusters: quick start, existing nodes, migrating, back by hand
-	RRPOOL_WALKTHROUGH=1 go test -count=1 -timeout 20m -v ./test/walkthrough
+	RRPOOL_WALKTHROUGH=1 go test -count=1 -timeout 20m -v -run '$(ONLY)' ./test/walkthrough
 
+# promtool is built by hand: go tool leaves -tags out.
 .PHONY: alerts
-alerts: packages assets ## Kill reflectors in the lab, and see that exactly the right alerts fire on what was scraped meanwhile
-	RRPOOL_CHAOS=1 go test -count=1 -timeout 15m -v ./test/monitoring
+alerts: export RRPOOL_CHAOS = 1
+alerts: export RRPOOL_PROMTOOL = $(CURDIR)/bin/promtool
+alerts: packages assets ## Check alerts and dashboard with Prometheus' and Grafana's own validators; kill reflectors in the lab and see which alerts fire
+	go -C test/tools/prometheus build -tags remove_all_sd -o '$(RRPOOL_PROMTOOL)' github.com/prometheus/prometheus/cmd/promtool
+	go -C test/tools/monitoring test -count=1 ./...
+	go test -count=1 -timeout 15m -v ./test/monitoring
 
 .PHONY: chaos
 chaos: export RRPOOL_CHAOS = 1
@@ -81,6 +87,7 @@ soak: packages assets ## Run all that takes long (3 hours): single failures, eve
 	go test -count=1 -timeout 60m -skip '^TestChaos' ./test/chaos || result=1; \
 	go test -count=1 -timeout 20m -run '^Test(TheSimulatorAgreesWithBIRD|PodsMoveAndHostsFailAsRealOnesDo|WhatMovingBetweenTopologiesIsBuiltOn|BusyNodesBecomeReflectorsAndStop|TakingOver\w+)$$' ./test/lab || result=1; \
 	go test -count=1 -timeout 20m -run '^Test(KilledAfterEachStepAndDrift|PlanOnExistingNodes)$$' ./test/e2e || result=1; \
+	RRPOOL_WALKTHROUGH=1 go test -count=1 -timeout 40m ./test/walkthrough || result=1; \
 	RRPOOL_E2E_FULL=1 go test -count=1 -timeout 20m -run '^TestMigrationAndReturn$$' ./test/e2e || result=1; \
 	RRPOOL_REST=10m go test -count=1 -timeout 20m -run '^TestRest$$' ./test/e2e || result=1; \
 	exit $$result
