@@ -69,6 +69,11 @@ alerts: packages assets ## Check alerts and dashboard with Prometheus' and Grafa
 	go -C test/tools/monitoring test -count=1 ./...
 	go test -count=1 -timeout 15m -v ./test/monitoring
 
+.PHONY: image-check
+image-check: image packages assets ## Unpack what make image has made, and run it as a pod runs it
+	go -C test/tools/image test ./...
+	RRPOOL_IMAGE='$(CURDIR)/bin/rrpool-manager-image.tar' go test -count=1 -timeout 10m -v ./test/image
+
 .PHONY: chaos
 chaos: export RRPOOL_CHAOS = 1
 chaos: export RRPOOL_CHAOS_TIME = $(TIME)
