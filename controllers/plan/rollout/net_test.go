@@ -61,6 +61,34 @@ func TestSafetyNet(t *testing.T) {
 	})
 }
 
+// On the way back the mesh comes on anyway, but not while something is refused: the net is not held by it.
+func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
+	refusals := []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "no reports"}}
+	for name, tc := range map[string]struct {
+		lost     int
+		problems []plan.Problem
+		step     string
+		short    bool
+	}{
+		"all serve":                       {0, nil, "RestoreMesh", false},
+		"all serve, something is refused": {0, refusals, "Refused", false},
+		"none serves":                     {3, nil, "RestoreMesh", true},
+		"none serves, and it is refused":  {3, refusals, "RestoreMesh", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := migrated(t)
+			w.d.Mode, o.Problems = rollout.Mesh, tc.problems
+			for i := range tc.lost {
+				n := &o.Nodes[len(o.Nodes)-1-i]
+				n.Ready, n.ReadyChanged = false, w.now.Add(-time.Hour)
+			}
+			s := w.next(o)
+			require.Equal(t, tc.step, s.Name)
+			require.Equal(t, tc.short, s.Short)
+		})
+	}
+}
+
 func TestTheNetIsQuickerWhenOnlyOneReflectorServes(t *testing.T) {
 	for serving, want := range map[int]time.Duration{0: 0, 1: 5 * time.Second} {
 		w := newBusyWorld(1, 7, 1, 3)

@@ -19,7 +19,7 @@ var (
 		narrow, deleteStrayPeers, clearRacks, challenge, awaitNodes,
 	}
 	meshRules = []rule{
-		connect, hold, restoreMesh, undoCordon, strayLabels, healHalf, deleteStrayPairs, demote, deletePeers, clearRacks, forgetMesh, releasePool,
+		safetyNet, connect, hold, restoreMesh, undoCordon, strayLabels, healHalf, deleteStrayPairs, demote, deletePeers, clearRacks, forgetMesh, releasePool,
 	}
 )
 
