@@ -85,6 +85,7 @@ func TestInstalling(t *testing.T) {
 	t.Run("as the page says", s.page)
 	t.Run("a release, from its beginning to its end", s.release)
 	t.Run("who says the mode", s.mode)
+	t.Run("who says the mode, as Helm 3 applies", s.modeOfHelm3)
 }
 
 // page types docs/install.md, block by block.
@@ -213,34 +214,76 @@ func (s site) release(t *testing.T) {
 	require.Contains(t, refused, "second", "there is one rrpool in a cluster")
 	require.Equal(t, before, s.versions(t, s.wanted))
 
-	_, refused, err = s.run(t, "upgrade", "rrpool", path(chart), "--set", "pool.create=true,pool.spec.modus=Paused")
+	_, refused, err = s.run(t, "upgrade", "rrpool", path(chart), "--set", "pool.create=true,pool.spec.mode=Paused,pool.spec.modus=Paused")
 	require.Error(t, err, "what the kind does not have is refused, and not dropped")
 	require.Contains(t, refused, "modus")
 	s.must(t, "upgrade", "rrpool", path(chart))
 }
 
-// mode: without a mode in the values it is a person's, and with one the values'.
+// person says a mode as rrpool migrate and rrpool rollback do.
+func (s site) person(t *testing.T, mode string) {
+	t.Helper()
+	patch := []byte(`{"spec":{"mode":"` + mode + `"}}`)
+	o := read(t, samples[iksOverlay])[0]
+	_, err := s.of(t, o).Patch(t.Context(), "default", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "rrpool"})
+	require.NoError(t, err)
+}
+
+// upgrade to values of the pool.
+func (s site) upgrade(t *testing.T, values, folder string, how ...string) error {
+	t.Helper()
+	_, said, err := s.run(t, append([]string{"upgrade", "rrpool", folder, "--set", "pool.create=true," + values}, how...)...)
+	if err != nil {
+		require.Contains(t, said, ".spec.mode")
+	}
+	return err
+}
+
+const byPeople = "pool.modeByPeople=true"
+
+// mode: it is the values' or, when they say so, a person's.
 func (s site) mode(t *testing.T) {
-	person := func(mode string) {
-		patch := []byte(`{"spec":{"mode":"` + mode + `"}}`)
-		o := read(t, samples[iksOverlay])[0]
-		_, err := s.of(t, o).Patch(t.Context(), "default", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "rrpool"})
-		require.NoError(t, err)
-	}
-	upgrade := func(values string) error {
-		_, said, err := s.run(t, "upgrade", "rrpool", path(chart), "--set", "pool.create=true"+values)
-		if err != nil {
-			require.Contains(t, said, ".spec.mode")
-		}
-		return err
-	}
-	require.NoError(t, upgrade(",pool.spec.mode=Paused"))
-	require.Contains(t, manifest(t, s.pool(t)), "mode: Paused\n")
-	require.NoError(t, upgrade(",pool.spec.provider.type=ExistingNodes"))
-	require.Contains(t, manifest(t, s.pool(t)), "mode: RouteReflector\n", "taken out of the values it is the default again")
-	person("FullMesh")
-	require.NoError(t, upgrade(",pool.spec.provider.type=ExistingNodes"))
+	s.without(t)
+	require.Error(t, s.upgrade(t, "pool.spec.provider.type=IKS", path(chart)), "by saying nothing nobody migrates")
+	require.NoError(t, s.upgrade(t, byPeople, path(chart)))
+	require.Contains(t, manifest(t, s.pool(t)), "mode: Paused\n", "a new one waits for a person")
+	s.person(t, "RouteReflector")
+	require.NoError(t, s.upgrade(t, byPeople, path(chart)))
+	require.Contains(t, manifest(t, s.pool(t)), "mode: RouteReflector\n")
+	s.person(t, "FullMesh")
+	require.NoError(t, s.upgrade(t, byPeople+",pool.spec.provider.type=ExistingNodes", path(chart)))
 	require.Contains(t, manifest(t, s.pool(t)), "mode: FullMesh\n", "an upgrade does not migrate again")
-	require.Error(t, upgrade(",pool.spec.mode=RouteReflector"), "the mode is a person's")
+	require.Error(t, s.upgrade(t, "pool.spec.mode=RouteReflector", path(chart)), "the mode is a person's")
 	require.Contains(t, manifest(t, s.pool(t)), "mode: FullMesh\n")
+}
+
+// modeOfHelm3: Helm 3, and Helm 4 on a release of its, send a patch that takes out what the
+// release before had and this one has not.
+func (s site) modeOfHelm3(t *testing.T) {
+	s.without(t)
+	const client = "--server-side=false"
+	silent := filepath.Join(t.TempDir(), "rrpool")
+	require.NoError(t, os.CopyFS(silent, os.DirFS(path(chart))))
+	pool := filepath.Join(silent, "templates", "pool.yaml")
+	said := text(t, pool)
+	said = strings.Replace(said, `set $spec "mode"`, `set dict "mode"`, 1)
+	require.NotEqual(t, text(t, pool), said)
+	require.NoError(t, os.WriteFile(pool, []byte(said), 0o600))
+
+	for folder, becomes := range map[string]string{path(chart): "FullMesh", silent: "RouteReflector"} {
+		require.NoError(t, s.upgrade(t, "pool.spec.mode=Paused", path(chart), client))
+		s.person(t, "FullMesh")
+		require.NoError(t, s.upgrade(t, byPeople, folder, client))
+		require.Contains(t, manifest(t, s.pool(t)), "mode: "+becomes+"\n", "a template that is silent is the negative control")
+	}
+	s.person(t, "FullMesh")
+	require.NoError(t, s.upgrade(t, "pool.spec.mode=Paused", path(chart), client))
+	require.Contains(t, manifest(t, s.pool(t)), "mode: Paused\n", "no conflict: what the values say is put back")
+}
+
+// without deletes the pool, which has no finalizer as long as no manager runs.
+func (s site) without(t *testing.T) {
+	t.Helper()
+	err := s.of(t, read(t, samples[iksOverlay])[0]).Delete(t.Context(), "default", metav1.DeleteOptions{})
+	require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
 }

@@ -32,6 +32,8 @@ func TestAWrongValueIsNamed(t *testing.T) {
 		"the API key itself":           {[]string{"credentials.apiKey=secret"}, []string{"/credentials", "apiKey"}},
 		"an argument that is none":     {[]string{"extraArgs={debug}"}, []string{"/extraArgs/0", "^--"}},
 		"a store of an unknown kind":   {[]string{"credentials.externalSecret.secretStoreRef.kind=Vault"}, []string{"/secretStoreRef/kind", "ClusterSecretStore"}},
+		"a tag that is a number":       {[]string{"image.tag=0"}, []string{"image.tag: 0 is a number to YAML", "--set-string"}},
+		"nothing to scrape":            {[]string{"metrics.enabled=false,monitoring.serviceMonitor.enabled=true"}, []string{"metrics.enabled is false"}},
 		"a pool before its kind":       {[]string{"pool.create=true"}, []string{"pool.create", "install with pool.create=false first", "--api-versions"}},
 		"a setting of the pool itself": {[]string{"pool.mode=Paused"}, []string{"/pool", "mode"}},
 	} {
@@ -52,6 +54,81 @@ func TestAWrongValueIsNamed(t *testing.T) {
 	require.Contains(t, said, "policy.enabled: ValidatingAdmissionPolicies need Kubernetes 1.30, this is v1.29.4: set policy.enabled=false")
 	_, said, err = render(t, "--kube-version", "1.29.4", "--set", "policy.enabled=false")
 	require.NoError(t, err, said)
+}
+
+// A pool without a mode would be one that migrates: nobody gets it by saying nothing.
+func TestTheModeIsSaid(t *testing.T) {
+	for name, c := range map[string]struct{ set, says string }{
+		"nothing said":         {"pool.spec.provider.type=IKS", "pool.spec.mode: not said, and the default is RouteReflector"},
+		"an empty mode":        {"pool.spec.mode=", "pool.spec.mode: not said"},
+		"an empty spec":        {"pool.spec=null", "pool.spec.mode: not said"},
+		"both":                 {"pool.spec.mode=Paused,pool.modeByPeople=true", "pool.spec.mode is Paused and pool.modeByPeople is true"},
+		"no cluster to ask":    {"pool.modeByPeople=true", "pool.modeByPeople: the mode that is to be kept is in the cluster"},
+		"a mode that is given": {"pool.spec.mode=FullMesh", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, said, err := render(t, "--api-versions", "rrpool.io/v1alpha1/RouteReflectorPool", "--set", "pool.create=true,"+c.set)
+			if c.says == "" {
+				require.NoError(t, err, said)
+				require.Contains(t, out, "\n  mode: FullMesh\n")
+				return
+			}
+			require.Error(t, err)
+			require.Contains(t, said, c.says)
+		})
+	}
+}
+
+// keysOf are the names of values, in groups that can be left empty together: those that the
+// schema asks for, by their depth, so that none is within another, and the others.
+func keysOf(schema, values map[string]any, at string, asked map[int][]string) (others []string) {
+	required, _, _ := unstructured.NestedStringSlice(schema, "required")
+	for key, value := range values {
+		name := strings.TrimPrefix(at+"."+key, ".")
+		if slices.Contains(required, key) {
+			depth := strings.Count(name, ".")
+			asked[depth] = append(asked[depth], name)
+		} else {
+			others = append(others, name)
+		}
+		below, _ := value.(map[string]any)
+		if property, _, _ := unstructured.NestedMap(schema, "properties", key); slices.Contains(required, key) {
+			others = append(others, keysOf(property, below, name, asked)...)
+		}
+	}
+	return others
+}
+
+// A key that is left empty, which to Helm is as good as not there, is none, or missed by its name.
+func TestAKeyThatIsLeftEmptyIsNoneOrMissed(t *testing.T) {
+	var schema, values map[string]any
+	require.NoError(t, json.Unmarshal([]byte(text(t, path(chart, "values.schema.json"))), &schema))
+	require.NoError(t, yaml.Unmarshal([]byte(text(t, path(chart, "values.yaml"))), &values))
+	empty := func(folder string, names []string) (string, error) {
+		arguments := append([]string{"template", "rrpool", folder, "--namespace", namespace, "--set", "credentials.externalSecret.enabled=true"}, monitored...)
+		_, said, err := helm(t, append(arguments, "--set", strings.Join(names, "=null,")+"=null")...)
+		return said, err
+	}
+	asked := map[int][]string{}
+	others := keysOf(schema, values, "", asked)
+	require.Subset(t, others, []string{"extraArgs", "extraEnv", "podAnnotations", "podLabels", "pool.spec", "monitoring.dashboard.labels"})
+	said, err := empty(path(chart), others)
+	require.NoError(t, err, said)
+	require.Len(t, asked, 4)
+	for _, names := range asked {
+		said, err := empty(path(chart), names)
+		require.Error(t, err)
+		for _, name := range names {
+			require.Regexp(t, "missing propert.*'"+name[strings.LastIndex(name, ".")+1:]+"'", said, name)
+		}
+	}
+
+	spoilt := filepath.Join(t.TempDir(), "rrpool")
+	require.NoError(t, os.CopyFS(spoilt, os.DirFS(path(chart))))
+	deployment := filepath.Join(spoilt, "templates", "deployment.yaml")
+	require.NoError(t, os.WriteFile(deployment, []byte(strings.ReplaceAll(text(t, deployment), " | default list", "")), 0o600))
+	_, err = empty(spoilt, others)
+	require.Error(t, err, "negative control")
 }
 
 // everything is a set of values with all that the chart can make.

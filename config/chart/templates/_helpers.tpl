@@ -20,6 +20,9 @@
 
 {{- define "rrpool.image" -}}
 {{- $image := .Values.image -}}
+{{- if not (or (kindIs "invalid" $image.tag) (kindIs "string" $image.tag)) -}}
+{{- fail (printf "image.tag: %v is a number to YAML, which may lose digits: put it into quotes, or use --set-string" $image.tag) -}}
+{{- end -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $image.repository $image.digest -}}
 {{- else -}}
