@@ -68,7 +68,7 @@ func walkQuickStart(t *testing.T, o site.Options) {
 		require.Equal(t, before, bgpConfiguration(t, ctx, s))
 		require.Equal(t, []string{"default", site.PoolName}, s.Cloud.Pools(site.ClusterID), "the worker pool stays")
 	}
-	w.after["kubectl delete -k config/overlays/iks"] = func() {
+	w.after["kubectl delete -k mycluster"] = func() {
 		require.Equal(t, []string{"default"}, s.Cloud.Pools(site.ClusterID))
 		_, err := s.Lab.Kube().CoreV1().Namespaces().Get(ctx, site.Namespace, metav1.GetOptions{})
 		require.True(t, apierrors.IsNotFound(err), "%v", err)
