@@ -38,7 +38,7 @@ func newGauges() *gauges {
 	add("mode", "1 for the mode that spec.mode asks for, 0 for the others; FullMesh while the object is being deleted.", modes, labelMode)
 	add("last_observation_timestamp_seconds", "When the cluster was last observed whole. At rest that is every 5 minutes.", lastLook)
 	add("mesh", "1 for the state of the node-to-node mesh: on, off, or unknown while the cluster cannot be observed.", mesh, labelState)
-	add("safety_net_due", "1 while the mesh is off and fewer route reflectors serve than should: "+
+	add("safety_net_due", "1 while the mesh is off and fewer route reflectors serve than should, in any mode: "+
 		"the mesh has to come back, after spec.rollout.safetyNet.after at the latest.", ifKnown(func(k *known) float64 { return truth(k.netDue) }))
 	add("safety_net_acted", "1 while the mesh is on because rrpool switched it on again, though route reflectors are wanted.",
 		ifKnown(func(k *known) float64 { return truth(k.netActed) }))
@@ -49,14 +49,16 @@ func newGauges() *gauges {
 	add("reflectors_wanted", "Route reflectors that there should be, 0 where the mesh is wanted.",
 		ifSaid(func(k *known) *int { return k.wanted }))
 	add("reflectors_minimum", "With fewer route reflectors serving the mesh comes back: spec.rollout.safetyNet.minServing, "+
-		"or as many as are wanted at all.", ifSaid(func(k *known) *int { return k.minimum }))
+		"or as many as are wanted at all; absent for topologies other than Single.", ifSaid(func(k *known) *int { return k.minimum }))
 	add("workers_wanted", "Workers that the pool should have, or nodes to be chosen where they exist already.",
 		ofCrew(func(c *crew) int { return c.wanted }))
 	add("workers_deployed", "Workers of the pool that the provider calls deployed.", ofCrew(func(c *crew) int { return c.deployed }))
-	add("sessions_established", "Established sessions of all route reflectors with Ready nodes; absent with the Timer gate.",
-		sessions(func(r *reflecting) int32 { return r.established }))
-	add("sessions_expected", "Sessions with Ready nodes that all route reflectors should have; absent with the Timer gate.",
-		sessions(func(r *reflecting) int32 { return r.expected }))
+	add("sessions_established", "Established sessions with Ready nodes of all route reflectors that report; absent while none does, and with the Timer gate.",
+		sessions(func(r *reflecting) int { return r.established }))
+	add("sessions_expected", "Sessions with Ready nodes that all route reflectors that report should have; absent while none does, and with the Timer gate.",
+		sessions(func(r *reflecting) int { return r.expected }))
+	add("nodes_unserved", "Ready nodes without an Established session with any route reflector; absent while that cannot be told, as with the Timer gate.",
+		ifSaid(func(k *known) *int { return k.unserved }))
 	add("step", "1 for the step being taken or waited for; Steady at rest.", step, labelStep)
 	add("step_waiting_seconds", "How long the current step has been going on without progress, 0 at rest.", stepWaiting)
 	add("condition", "1 for the status that a condition of the RouteReflectorPool has, with its reason.", conditionsSeen,
@@ -186,7 +188,7 @@ func ofReflectors(value func(*reflecting) float64) func(*sight) []reading {
 	}
 }
 
-func sessions(count func(*reflecting) int32) func(*sight) []reading {
+func sessions(count func(*reflecting) int) func(*sight) []reading {
 	return func(s *sight) []reading {
 		if s.known == nil || s.known.reflectors == nil || !s.known.reflectors.observed {
 			return nil

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,18 +47,40 @@ func onReflectors(t *testing.T, serving int, change ...func(*v1alpha1.RouteRefle
 	w.meshOff()
 	w.cloud.pool = cloud.Pool{
 		Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"},
-		Workers: []cloud.Worker{{ID: "rr1", State: cloud.WorkerDeployed}, {ID: "rr2", State: cloud.WorkerDeployed}},
+		Workers: []cloud.Worker{{ID: "rr1", State: cloud.WorkerDeployed}, {ID: "rr2", State: cloud.WorkerDeployed}, {ID: "rr3", State: cloud.WorkerProvisioning}},
 	}
 	step := rollout.Step{Name: rollout.Steady, Short: serving < 2}
+	var sessions []plan.Session
+	for _, n := range w.calico.cluster.Nodes {
+		sessions = append(sessions, plan.Session{Peer: n.Addresses[0], Kind: plan.SessionNode, Established: true})
+	}
+	w.calico.cluster.Statuses = map[string]plan.Status{}
 	for i := range 3 {
 		r := rollout.Reflector{Node: fmt.Sprintf("10.0.%d.1", i+1), Expected: 8}
+		n := node(r.Node, fmt.Sprintf("rr%d", i+1), fmt.Sprintf("z%d", i+1))
+		n.RoleLabel, n.ClusterID, n.Marked = true, "244.0.0.1", true
+		report := plan.Status{Node: r.Node}
 		if i < serving {
 			r.Serving, r.Established = true, 8
+			report.Sessions = sessions
 		}
+		n.Ready = i < serving
+		w.calico.cluster.Nodes = append(w.calico.cluster.Nodes, n)
+		w.calico.cluster.Statuses[r.Node] = report
 		step.Reflectors = append(step.Reflectors, r)
 	}
 	w.script = always(step)
 	return w
+}
+
+// cut takes the sessions of the first nodes away.
+func (w *world) cut(nodes int) {
+	for name, report := range w.calico.cluster.Statuses {
+		report.Sessions = slices.DeleteFunc(slices.Clone(report.Sessions), func(s plan.Session) bool {
+			return slices.ContainsFunc(w.calico.cluster.Nodes[:nodes], func(n plan.Node) bool { return n.Addresses[0] == s.Peer })
+		})
+		w.calico.cluster.Statuses[name] = report
+	}
 }
 
 func TestMetricsOfAClusterAtRest(t *testing.T) {
@@ -69,7 +92,7 @@ func TestMetricsOfAClusterAtRest(t *testing.T) {
 		"condition ReflectorsEstablished AllEstablished True 1",
 		"last_observation_timestamp_seconds 1.767323345e+09", "leader 0",
 		"mesh off 1", "mesh on 0", "mesh unknown 0", "mode FullMesh 0", "mode Paused 0", "mode RouteReflector 1",
-		"nodes 6", "object_present 1", "reflectors 3", "reflectors_minimum 2", "reflectors_serving 3", "reflectors_wanted 3",
+		"nodes 6", "nodes_unserved 0", "object_present 1", "reflectors 3", "reflectors_minimum 2", "reflectors_serving 3", "reflectors_wanted 3",
 		"safety_net_acted 0", "safety_net_due 0", "sessions_established 24", "sessions_expected 24",
 		"step Steady 1", "step_waiting_seconds 0", "steps_total Steady 1", "workers_deployed 2", "workers_wanted 3",
 	}, told(t, w.metrics))
@@ -107,6 +130,54 @@ func TestWhatMetricsSayOf(t *testing.T) {
 		"sessions that nobody observes": {
 			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = v1alpha1.GateTimer },
 			says: []string{"reflectors_serving 3"}, hides: []string{"sessions_"},
+		},
+		"reflectors that do not report": {
+			serving: 3, arrange: func(w *world) { w.calico.cluster.Statuses = nil },
+			says: []string{"reflectors_serving 3", "safety_net_due 0"}, hides: []string{"sessions_", "nodes_unserved"},
+		},
+		"one reflector that does not report": {
+			serving: 3, arrange: func(w *world) { delete(w.calico.cluster.Statuses, "10.0.1.1") },
+			says: []string{"sessions_established 16", "sessions_expected 16"}, hides: []string{"nodes_unserved"},
+		},
+		"nodes that have lost all sessions": {
+			serving: 3, arrange: func(w *world) { w.cut(2) }, says: []string{"nodes_unserved 2", "reflectors_serving 3", "safety_net_due 0"},
+		},
+		"nodes that have lost all sessions with the one reflector that is left": {
+			serving: 1, arrange: func(w *world) { w.cut(2) }, says: []string{"nodes_unserved 2"},
+		},
+		"nodes that have just come": {
+			serving: 3, arrange: func(w *world) {
+				w.cut(2)
+				w.calico.cluster.Nodes[0].Created, w.calico.cluster.Nodes[1].ReadyChanged = w.clock, w.clock
+			}, says: []string{"nodes_unserved 0"},
+		},
+		"reporters that were asked and are silent": {
+			serving: 3, arrange: func(w *world) {
+				for name, report := range w.calico.cluster.Statuses {
+					report.Cleared = w.clock.Add(-2 * time.Minute)
+					w.calico.cluster.Statuses[name] = report
+				}
+			}, says: []string{"nodes_unserved 6"},
+		},
+		"no reflector left, and the way back is refused": {
+			spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
+			says: []string{"safety_net_due 1", "mode FullMesh 1", "mesh off 1"},
+		},
+		"reflectors that serve until the mesh is back": {
+			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
+			says: []string{"safety_net_due 0"},
+		},
+		"a mesh that somebody else keeps off": {
+			spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
+			arrange: func(w *world) {
+				w.calico.cluster.BGP.Saved, w.calico.cluster.Nodes = nil, w.calico.cluster.Nodes[:6]
+				w.script = always(rollout.Step{Name: rollout.Steady})
+			},
+			says: []string{"safety_net_due 0", "mesh off 1"}, hides: []string{"nodes_unserved"},
+		},
+		"a topology in which not all reflectors are alike": {
+			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Topology.Type = v1alpha1.TopologyQuorum },
+			says: []string{"reflectors_serving 3"}, hides: []string{"reflectors_minimum"},
 		},
 		"a pool of somebody else": {
 			serving: 3, arrange: func(w *world) { w.cloud.pool.Owned = false },

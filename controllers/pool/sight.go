@@ -31,6 +31,8 @@ type known struct {
 	step   string
 	since  time.Time
 	nodes  int32
+	// unserved is nil while nobody can tell.
+	unserved *int
 	// netDue: the mesh is off and too few reflectors serve; netActed: the mesh is on
 	// again by our doing, though reflectors are wanted.
 	netDue, netActed bool
@@ -45,9 +47,10 @@ type known struct {
 // reflecting sums up the route reflectors.
 type reflecting struct {
 	count, serving int
-	// observed: sessions are, which a Timer gate does not do.
+	// observed: there is a report of sessions, for which a Timer gate does not ask. Of a
+	// reflector without one nothing is counted.
 	observed              bool
-	established, expected int32
+	established, expected int
 }
 
 // crew is the pool as the provider tells of it.
@@ -78,30 +81,37 @@ func (m *Metrics) looked(t *turn, s *supply, status v1alpha1.RouteReflectorPoolS
 	bgp := t.cluster.BGP
 	k := &known{
 		meshOn: bgp.MeshOn(), step: status.Step.Name, since: status.Step.Since.Time, nodes: status.Nodes,
-		netDue:     t.step.Short,
+		netDue:     netDue(t),
 		netActed:   t.reflecting() && bgp.MeshOn() && !bgp.Restored.IsZero(),
-		reflectors: reflectingOf(t, status), workers: crewOf(t, s),
+		reflectors: reflectingOf(t), workers: crewOf(t, s),
 	}
 	if wanted := t.desired.Pool.SizePerZone * len(t.desired.Pool.Zones); wanted > 0 || !t.reflecting() {
-		least := min(wanted, t.desired.MinServing)
-		k.wanted, k.minimum = &wanted, &least
+		k.wanted = &wanted
+		if kind := t.desired.Topology.Kind; kind == "" || kind == v1alpha1.TopologySingle {
+			least := min(wanted, t.desired.MinServing)
+			k.minimum = &least
+		}
+	}
+	if count, told := unserved(t); told {
+		k.unserved = &count
 	}
 	m.show(sight{looked: true, exists: true, mode: modeOf(t), conditions: status.Conditions, seen: t.now, known: k, now: now})
 }
 
-func reflectingOf(t *turn, status v1alpha1.RouteReflectorPoolStatus) *reflecting {
+func reflectingOf(t *turn) *reflecting {
 	if len(t.step.Reflectors) == 0 && t.step.Problem != nil {
 		return nil
 	}
-	out := &reflecting{count: len(t.step.Reflectors), observed: !t.desired.Timer}
+	out := &reflecting{count: len(t.step.Reflectors)}
 	for _, r := range t.step.Reflectors {
 		if r.Serving {
 			out.serving++
 		}
-	}
-	for _, r := range status.Reflectors {
-		out.established += r.SessionsEstablished
-		out.expected += r.SessionsExpected
+		if _, reports := t.cluster.Statuses[r.Node]; reports && !t.desired.Timer {
+			out.observed = true
+			out.established += r.Established
+			out.expected += r.Expected
+		}
 	}
 	return out
 }

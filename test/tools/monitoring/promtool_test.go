@@ -66,7 +66,7 @@ func TestPeaceIsNotQuietWithoutWaits(t *testing.T) {
 	for i := range ruleFile(t) {
 		rules := ruleFile(t)
 		switch rules[i].Alert {
-		case "RRPoolRedundancyReduced", "RRPoolSessionsMissing", "RRPoolNoLeader", "RRPoolTargetDown", "RRPoolDegraded", "RRPoolRoutingUnsafe":
+		case "RRPoolRedundancyReduced", "RRPoolSessionsMissing", "RRPoolNoLeader", "RRPoolTargetDown", "RRPoolDegraded", "RRPoolRoutingUnsafe", "RRPoolNodesUnserved":
 			rules[i].For = nil
 			require.Error(t, testWith(t, rules, "quiet"), "%s does not wait", rules[i].Alert)
 		}

@@ -12,7 +12,7 @@ import (
 // What Prometheus itself adds to every series, or makes.
 var (
 	added = []string{"job", "namespace", "instance", "pod"}
-	made  = map[string][]string{"up": nil, "ALERTS": {"alertname", "alertstate", "severity"}}
+	made  = map[string][]string{"up": nil, "process_start_time_seconds": nil, "ALERTS": {"alertname", "alertstate", "severity"}}
 )
 
 // problems of a query: what Prometheus cannot parse, and metrics and labels that nobody has.
