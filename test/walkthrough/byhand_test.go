@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,15 +52,19 @@ func TestBackByHand(t *testing.T) {
 	requireNothingLost(t, s)
 
 	requireMisspellingsFail(t, s, blocks)
+	requireMeshNeedsCluster(t, s, blocks)
 	s.Lab.Checkpoint("there again")
 	s.StartRuntime()
 	w.walk([]Block{{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=2\nrrpool migrate --yes\n"}})
 	requireReflected(t, ctx, s, s.Reflectors()...)
 	requireNothingLost(t, s)
 
+	requireProofFirst(t, ctx, s, blocks)
 	s.Lab.Checkpoint("role first")
 	w.walk(roleFirst(t, blocks))
+	newWalker(t, s).walk([]Block{blockWith(t, blocks, meshStep)}) // where a runbook page leads
 	require.NoError(t, s.Lab.WaitMesh(ctx))
+	requireMeshAsBefore(t, ctx, s, before)
 	require.ErrorContains(t, s.Lab.Report().Phase("role first").Only(s.Workers...).ZeroLoss(), "lost", "the wrong order is seen")
 }
 
@@ -85,12 +90,10 @@ func requireMisspellingsFail(t *testing.T, s *site.Site, blocks []Block) {
 		`"nodeToNodeMeshEnabled":true'`: `"nodeToNodeMeshEnable":true'`, "kind: CalicoNodeStatus": "kind: CalicoNodeState",
 	} {
 		w := newWalker(t, s)
-		i := slices.IndexFunc(blocks, func(b Block) bool { return strings.Contains(b.Text, right) })
-		require.GreaterOrEqual(t, i, 0, "no block of the page has %s", right)
+		b := blockWith(t, blocks, right)
 		// The words that stand where an earlier block would have said something.
-		early := Block{Text: blocks[0].Text + "password= restart= note=\n"}
+		early := Block{Text: blocks[0].Text + "password= restart= note= proven=yes\n"}
 		require.NoError(t, w.typed(t.Context(), early))
-		b := blocks[i]
 		b.Text = strings.Replace(b.Text, right, wrong, 1)
 		require.Error(t, w.typed(t.Context(), b), wrong)
 	}
@@ -114,16 +117,61 @@ func TestBackByHandWithoutBGPConfiguration(t *testing.T) {
 	requireNothingLost(t, s)
 }
 
-// roleFirst takes the role from the reflectors before the mesh is switched on. What only looks and waits is left out.
+// Words by which the blocks of two steps are found.
+const (
+	meshStep = `"nodeToNodeMeshEnabled":true'`
+	roleStep = `"projectcalico.org/RouteReflectorClusterID":null`
+)
+
+// blockWith is the first block that has these words in it.
+func blockWith(t *testing.T, blocks []Block, words string) Block {
+	t.Helper()
+	i := slices.IndexFunc(blocks, func(b Block) bool { return strings.Contains(b.Text, words) })
+	require.GreaterOrEqual(t, i, 0, "no block of the page has %s", words)
+	return blocks[i]
+}
+
+// requireMeshNeedsCluster: where the BGPConfiguration cannot be read, that is not taken for one that is not there.
+func requireMeshNeedsCluster(t *testing.T, s *site.Site, blocks []Block) {
+	t.Helper()
+	step := blockWith(t, blocks, meshStep)
+	require.Error(t, newWalker(t, s).typed(t.Context(), Block{Text: "export KUBECONFIG=/nonexistent\n" + step.Text}))
+	step.Text = strings.Replace(step.Text, "bgpconfigurations.crd.", "bgpconfigs.crd.", 1)
+	require.Error(t, newWalker(t, s).typed(t.Context(), step))
+}
+
+// requireProofFirst: whoever leaves out the wait for the mesh, or for whom it found no node, changes no reflector and no BGPPeer.
+func requireProofFirst(t *testing.T, ctx context.Context, s *site.Site, blocks []Block) { //nolint:revive // t comes first in tests
+	t.Helper()
+	for _, words := range []string{roleStep, "delete\n", "added=", "finalizers"} {
+		step := blockWith(t, blocks, words)
+		step.Text = blocks[0].Text + "note=\n" + step.Text
+		require.Error(t, newWalker(t, s).typed(ctx, step), words)
+	}
+	wait := blockWith(t, blocks, "proven=yes")
+	wait.Text = blocks[0].Text + "bgp=\n" + wait.Text
+	require.Error(t, newWalker(t, s).typed(ctx, wait), "no node is no proof")
+	requireReflected(t, ctx, s, s.Reflectors()...)
+}
+
+// requireMeshAsBefore: the mesh is on, with the password that it had.
+func requireMeshAsBefore(t *testing.T, ctx context.Context, s *site.Site, before any) { //nolint:revive // t comes first in tests
+	t.Helper()
+	was, is := before.(map[string]any)["spec"].(apiv3.BGPConfigurationSpec), bgpConfiguration(t, ctx, s).(map[string]any)["spec"].(apiv3.BGPConfigurationSpec)
+	require.True(t, *is.NodeToNodeMeshEnabled)
+	require.NotNil(t, was.NodeMeshPassword)
+	require.Equal(t, was.NodeMeshPassword, is.NodeMeshPassword)
+}
+
+// roleFirst takes the role from the reflectors before the mesh is switched on. What looks, waits and asks for proof is left out.
 func roleFirst(t *testing.T, blocks []Block) []Block {
 	t.Helper()
-	var order []Block
-	for _, words := range []string{"role=", "scale deployment/rrpool-manager", "note=$(", "RouteReflectorClusterID", `"nodeToNodeMeshEnabled":true'`} {
-		i := slices.IndexFunc(blocks, func(b Block) bool { return strings.Contains(b.Text, words) })
-		require.GreaterOrEqual(t, i, 0, "no block of the page has %s", words)
-		order = append(order, blocks[i])
+	const careless = "proven=yes bgp=\nspeakers() { :; }\nask() { :; }\nawait() { sleep 5; }\n"
+	return []Block{
+		blocks[0],
+		{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=0\n" + careless},
+		blockWith(t, blocks, roleStep),
 	}
-	return order
 }
 
 // pretendFelix is a process of that name. calicoctl node status says nothing of BIRD, which is real here, where there is no Felix,
