@@ -78,10 +78,10 @@ func conditions(f facts) *Result {
 	switch {
 	case ready.Reason == "":
 		return warn("the manager has not said anything about the RouteReflectorPool yet").
-			do("see whether it runs: kubectl --namespace %s logs deployment/%s", f.namespace, managerName)
+			do("see whether it runs: kubectl --namespace %s logs --selector app.kubernetes.io/name=rrpool --prefix", f.namespace)
 	case status.ObservedGeneration < f.own.pool.value.Generation:
 		return warn("the manager has not looked at the RouteReflectorPool since it was last changed").
-			do("see whether it runs: kubectl --namespace %s logs deployment/%s", f.namespace, managerName)
+			do("see whether it runs: kubectl --namespace %s logs --selector app.kubernetes.io/name=rrpool --prefix", f.namespace)
 	case degraded.Status == metav1.ConditionTrue:
 		return fail("the manager is in trouble: %s: %s", degraded.Reason, plan.Unlinked(degraded.Message, degraded.Reason)).reason(degraded.Reason).do("see what to do about %s:", degraded.Reason)
 	case ready.Status == metav1.ConditionUnknown:
