@@ -22,7 +22,7 @@ func TestSessionsOverBothFamiliesAreCounted(t *testing.T) {
 		dual  = "a v4=10.0.0.1/24 v6=fd00::1/64\nb v4=10.0.0.2/24 v6=fd00::2/64\nc v4=10.0.0.3/24 v6=fd00::3/64"
 		mixed = "a v4=10.0.0.1/24 v6=fd00::1/64\nb v4=10.0.0.2/24 v6=\nc v4= v6=fd00::3/64\nwithout v4= v6="
 	)
-	for _, page := range []string{"back-by-hand.md"} {
+	for _, page := range []string{"back-by-hand.md", "migrating.md"} {
 		source, err := os.ReadFile("../../docs/" + page)
 		require.NoError(t, err)
 		lines := counting.FindString(string(source))

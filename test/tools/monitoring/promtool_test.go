@@ -46,6 +46,9 @@ func TestEachUnitTestOfAnAlertPasses(t *testing.T) {
 
 // Whatever is changed in an alert, its unit test notices.
 func TestEachUnitTestNoticesWhatIsBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes of promtool: make alerts without -short")
+	}
 	for i, rule := range ruleFile(t) {
 		t.Run(rule.Alert, func(t *testing.T) {
 			t.Parallel()
