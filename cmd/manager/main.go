@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -200,7 +201,10 @@ func wire(mgr ctrl.Manager, o options, pace tuning) error {
 	return errors.Join(
 		mgr.Add(adapter),
 		mgr.Add(ready),
-		mgr.Add(leads(told.Lead)),
+		mgr.Add(manager.RunnableFunc(func(context.Context) error { // once this manager has the lease, or needs none
+			told.Lead()
+			return nil
+		})),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("caches", ready.check),
 	)

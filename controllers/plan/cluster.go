@@ -103,6 +103,11 @@ type Node struct {
 // SpeaksBGP reports whether the node has sessions to wait for.
 func (n Node) SpeaksBGP() bool { return len(n.Addresses) > 0 }
 
+// HoldsRole reports whether the node is a route reflector of ours, or what is left of one.
+func (n Node) HoldsRole() bool {
+	return n.Marked || n.Pooled && (n.RoleLabel || n.ClusterID != "")
+}
+
 // SecretRef names one key of a Secret in calico-node's namespace.
 type SecretRef struct{ Name, Key string }
 

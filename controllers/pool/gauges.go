@@ -43,9 +43,9 @@ func newGauges() *gauges {
 	add("safety_net_acted", "1 while the mesh is on because rrpool switched it on again, though route reflectors are wanted.",
 		ifKnown(func(k *known) float64 { return truth(k.netActed) }))
 	add("nodes", "Ready nodes that speak BGP and are not in the dedicated pool.", ifKnown(func(k *known) float64 { return float64(k.nodes) }))
-	add("reflectors", "Route reflectors that the current step relies on.", ofReflectors(func(r *reflecting) float64 { return float64(r.count) }))
+	add("reflectors", "Route reflectors that the current step relies on.", ofReflectors(func(r *reflecting) int { return r.count }))
 	add("reflectors_serving", "Route reflectors that are Ready, in their role, and have sessions with most of their clients.",
-		ofReflectors(func(r *reflecting) float64 { return float64(r.serving) }))
+		ofReflectors(func(r *reflecting) int { return r.serving }))
 	add("reflectors_wanted", "Route reflectors that there should be, 0 where the mesh is wanted.",
 		ifSaid(func(k *known) *int { return k.wanted }))
 	add("reflectors_minimum", "With fewer route reflectors serving the mesh comes back: spec.rollout.safetyNet.minServing, "+
@@ -147,10 +147,7 @@ func step(s *sight) []reading {
 }
 
 func stepWaiting(s *sight) []reading {
-	if s.known == nil {
-		return nil
-	}
-	return one(s.known.waiting(s.now()))
+	return ifKnown(func(k *known) float64 { return k.waiting(s.now()) })(s)
 }
 
 func conditionsSeen(s *sight) []reading {
@@ -161,49 +158,40 @@ func conditionsSeen(s *sight) []reading {
 	return out
 }
 
-func ifKnown(value func(*known) float64) func(*sight) []reading {
+// told reads a number of a part of what is known, which is nil while nothing is.
+func told[part any](of func(*known) *part, value func(*part) float64) func(*sight) []reading {
 	return func(s *sight) []reading {
-		if s.known == nil {
+		if s.known == nil || of(s.known) == nil {
 			return nil
 		}
-		return one(value(s.known))
+		return one(value(of(s.known)))
 	}
+}
+
+func ifKnown(value func(*known) float64) func(*sight) []reading {
+	return told(func(k *known) *known { return k }, value)
 }
 
 func ifSaid(number func(*known) *int) func(*sight) []reading {
-	return func(s *sight) []reading {
-		if s.known == nil || number(s.known) == nil {
-			return nil
-		}
-		return one(float64(*number(s.known)))
-	}
+	return told(number, func(n *int) float64 { return float64(*n) })
 }
 
-func ofReflectors(value func(*reflecting) float64) func(*sight) []reading {
-	return func(s *sight) []reading {
-		if s.known == nil || s.known.reflectors == nil {
-			return nil
-		}
-		return one(value(s.known.reflectors))
-	}
+func ofReflectors(count func(*reflecting) int) func(*sight) []reading {
+	return told(func(k *known) *reflecting { return k.reflectors }, func(r *reflecting) float64 { return float64(count(r)) })
 }
 
 func sessions(count func(*reflecting) int) func(*sight) []reading {
-	return func(s *sight) []reading {
-		if s.known == nil || s.known.reflectors == nil || !s.known.reflectors.observed {
+	observed := func(k *known) *reflecting {
+		if k.reflectors == nil || !k.reflectors.observed {
 			return nil
 		}
-		return one(float64(count(s.known.reflectors)))
+		return k.reflectors
 	}
+	return told(observed, func(r *reflecting) float64 { return float64(count(r)) })
 }
 
-func ofCrew(number func(*crew) int) func(*sight) []reading {
-	return func(s *sight) []reading {
-		if s.known == nil || s.known.workers == nil {
-			return nil
-		}
-		return one(float64(number(s.known.workers)))
-	}
+func ofCrew(count func(*crew) int) func(*sight) []reading {
+	return told(func(k *known) *crew { return k.workers }, func(c *crew) float64 { return float64(count(c)) })
 }
 
 func one(value float64) []reading { return []reading{{value: value}} }

@@ -20,7 +20,7 @@ const (
 func unserved(t *turn) (count int, told bool) {
 	served, told := reached(t)
 	for _, n := range clientsOf(t) {
-		if settledIn(n, t.now) && !reflects(n) && !slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return served[a] }) {
+		if settledIn(n, t.now) && !n.HoldsRole() && !slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return served[a] }) {
 			count++
 		}
 	}
@@ -32,7 +32,7 @@ func unserved(t *turn) (count int, told bool) {
 func reached(t *turn) (served map[netip.Addr]bool, told bool) {
 	served = map[netip.Addr]bool{}
 	for _, n := range t.cluster.Nodes {
-		if !reflects(n) || !n.Ready {
+		if !n.HoldsRole() || !n.Ready {
 			continue
 		}
 		report, ok := t.cluster.Statuses[n.Name]
@@ -60,11 +60,6 @@ func settledIn(n plan.Node, now time.Time) bool {
 	return n.Ready && !n.Deleting && now.Sub(n.Created) >= youth && now.Sub(n.ReadyChanged) >= youth
 }
 
-// reflects: the node is a route reflector of ours, or what is left of one.
-func reflects(n plan.Node) bool {
-	return n.Marked || n.Pooled && (n.RoleLabel || n.ClusterID != "")
-}
-
 // netDue: the mesh is off, and fewer reflectors serve than should. On the way back to the
 // mesh the plan does not count them: restoring it is the first step of all.
 func netDue(t *turn) bool {
@@ -73,7 +68,7 @@ func netDue(t *turn) bool {
 	}
 	count, serving := 0, 0
 	for _, n := range t.cluster.Nodes {
-		if reflects(n) {
+		if n.HoldsRole() {
 			count++
 		}
 	}

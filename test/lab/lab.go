@@ -32,6 +32,8 @@ type Options struct {
 	Dir string
 	// MeshPassword, when set, is the BGP password of the mesh, as IKS has it: a default BGPConfiguration that refers to a Secret.
 	MeshPassword string
+	// Bare leaves our own CustomResourceDefinitions to the user.
+	Bare bool
 	// Audit is what the apiserver records, for ControlPlane().Writes.
 	Audit controlplane.AuditLevel
 	// ProbeInterval defaults to probe.DefaultInterval.
@@ -110,11 +112,7 @@ func (l *Lab) start(ctx context.Context) (err error) {
 }
 
 func (l *Lab) startControlPlane(ctx context.Context) error {
-	calico, err := controlplane.CalicoCRDs(ctx)
-	if err != nil {
-		return err
-	}
-	own, err := controlplane.OwnCRDs(ctx)
+	crds, err := l.crds(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,7 +122,7 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 	}
 	l.plane, err = controlplane.Start(ctx, controlplane.Options{
 		Log: l.options.Log, Dir: dir, BindAddress: "0.0.0.0", Host: controlPlaneAddress().String(),
-		Audit: l.options.Audit, CRDs: []string{calico, own},
+		Audit: l.options.Audit, CRDs: crds,
 	})
 	if err != nil {
 		return err
@@ -140,6 +138,16 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	return l.makeClients()
+}
+
+// crds are the folders with the kinds that the cluster begins with.
+func (l *Lab) crds(ctx context.Context) ([]string, error) {
+	calico, err := controlplane.CalicoCRDs(ctx)
+	if err != nil || l.options.Bare {
+		return []string{calico}, err
+	}
+	own, err := controlplane.OwnCRDs(ctx)
+	return []string{calico, own}, err
 }
 
 func (l *Lab) makeClients() error {

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/rrpool/rrpool/test/controlplane"
@@ -19,9 +17,8 @@ import (
 const (
 	// walkVariable, when set, runs the pages in the lab.
 	walkVariable = "RRPOOL_WALKTHROUGH"
-	// These carry the programs' paths into the namespaces.
-	clientsVariable   = "RRPOOL_WALKTHROUGH_CLIENTS"
-	kustomizeVariable = "RRPOOL_WALKTHROUGH_KUSTOMIZE"
+	// clientsVariable carries the programs' folder into the namespaces.
+	clientsVariable = "RRPOOL_WALKTHROUGH_CLIENTS"
 )
 
 func TestMain(m *testing.M) {
@@ -44,12 +41,7 @@ func build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kustomize, err := exec.CommandContext(ctx, "go", "-C", "../tools/kustomize", "tool", "-n", "kustomize").Output()
-	if err != nil {
-		return fmt.Errorf("building kustomize: %w", err)
-	}
-	return errors.Join(site.BuildManager(ctx), site.BuildCommandLine(ctx),
-		os.Setenv(clientsVariable, clients), os.Setenv(kustomizeVariable, strings.TrimSpace(string(kustomize))))
+	return errors.Join(site.BuildManager(ctx), site.BuildCommandLine(ctx), os.Setenv(clientsVariable, clients))
 }
 
 // skipWalk skips a test that needs the lab.

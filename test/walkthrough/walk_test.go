@@ -43,7 +43,7 @@ func newWalker(t *testing.T, s *site.Site) *walker {
 	clients := os.Getenv(clientsVariable)
 	programs := filepath.Join(w.dir, "programs")
 	require.NoError(t, Programs(programs, map[string]string{
-		"kubectl": filepath.Join(clients, "kubectl"), "calicoctl": filepath.Join(clients, "calicoctl"), "kustomize": os.Getenv(kustomizeVariable),
+		"kubectl": filepath.Join(clients, "kubectl"), "calicoctl": filepath.Join(clients, "calicoctl"),
 		"rrpool": s.Command(t.Context()).Path, "kubectl-rrpool": s.Command(t.Context()).Path,
 	}))
 	w.env = []string{"PATH=" + programs, "HOME=" + w.dir, "KUBECONFIG=" + s.Lab.Kubeconfig(), "LANG=C.UTF-8"}

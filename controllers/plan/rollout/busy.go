@@ -441,7 +441,7 @@ func (v *view) dismiss() *Step {
 	want := v.d.Pool
 	want.Retire = nil
 	for _, n := range v.Nodes {
-		if n.Pooled && !holds(n) && !v.isWanted(n) {
+		if n.Pooled && !n.HoldsRole() && !v.isWanted(n) {
 			want.Retire = append(want.Retire, n.Name)
 		}
 	}

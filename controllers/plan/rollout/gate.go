@@ -127,7 +127,7 @@ func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, settle time.D
 func (v *view) sessionsIn(g *gate, st plan.Status, r plan.Node, peers []plan.Node, settle time.Duration) {
 	missing := len(g.waiting)
 	for _, p := range peers {
-		if usable(p) && !holds(p) && len(common(r, p)) < len(p.Addresses) {
+		if usable(p) && !p.HoldsRole() && len(common(r, p)) < len(p.Addresses) {
 			g.wait("%s to have every address family of %s", r.Name, p.Name)
 		}
 	}
@@ -189,7 +189,7 @@ func (v *view) sessionsUp(
 
 // pair names a session. Reflectors come first, else the order is that of the names.
 func pair(a, b plan.Node) string {
-	if !holds(a) && (holds(b) || b.Name < a.Name) {
+	if !a.HoldsRole() && (b.HoldsRole() || b.Name < a.Name) {
 		a, b = b, a
 	}
 	return a.Name + " ↔ " + b.Name

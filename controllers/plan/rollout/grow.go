@@ -37,7 +37,7 @@ func promote(v *view) *Step {
 	}
 	s := &Step{Name: "PromoteReflectors"}
 	for _, n := range v.wanted {
-		if usable(n) && !holds(n) {
+		if usable(n) && !n.HoldsRole() {
 			s.Actions = append(s.Actions, v.setReflector(n))
 		}
 	}

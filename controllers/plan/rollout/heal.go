@@ -166,7 +166,7 @@ func healHalf(v *view) *Step {
 // losesRole: part of what makes the node a reflector is gone. A busy node that has
 // lost all but our mark is an ordinary client again, and promoted as such.
 func (v *view) losesRole(n plan.Node) bool {
-	if !holds(n) || !v.d.Dedicated && !n.RoleLabel && n.ClusterID == "" {
+	if !n.HoldsRole() || !v.d.Dedicated && !n.RoleLabel && n.ClusterID == "" {
 		return false
 	}
 	return n.ClusterID == "" || !n.RoleLabel || !n.Marked
@@ -178,7 +178,7 @@ func changeID(v *view) *Step {
 	if v.arranged() {
 		return nil // see reseat
 	}
-	i := slices.IndexFunc(v.wanted, func(n plan.Node) bool { return holds(n) && n.ClusterID != v.d.ClusterID })
+	i := slices.IndexFunc(v.wanted, func(n plan.Node) bool { return n.HoldsRole() && n.ClusterID != v.d.ClusterID })
 	if i < 0 {
 		return nil
 	}

@@ -95,7 +95,7 @@ func (v *view) seated() []plan.Node {
 	out := slices.Clone(v.Nodes)
 	for i, n := range out {
 		s, ok := v.seating.seats[n.Name]
-		if !ok && !holds(n) || v.d.Mode != Reflect {
+		if !ok && !n.HoldsRole() || v.d.Mode != Reflect {
 			continue
 		}
 		out[i] = withSeat(n, s.Name, s.ClusterID)

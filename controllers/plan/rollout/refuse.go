@@ -68,7 +68,7 @@ func mixedAS(v *view) *plan.Problem {
 // foreignReflector: somebody else's route reflectors.
 func foreignReflector(v *view) *plan.Problem {
 	for _, n := range v.Nodes {
-		if n.ClusterID != "" && !holds(n) {
+		if n.ClusterID != "" && !n.HoldsRole() {
 			return &plan.Problem{Reason: "ForeignReflector", Message: fmt.Sprintf(
 				"node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
 					"remove its routeReflectorClusterID and the BGPPeers that belong to it first", n.Name, n.ClusterID,
@@ -132,7 +132,7 @@ func foreignLabel(v *view) *plan.Problem {
 		return nil
 	}
 	for _, n := range v.Nodes {
-		if n.RoleLabel && !holds(n) {
+		if n.RoleLabel && !n.HoldsRole() {
 			return &plan.Problem{Reason: "ForeignLabel", Message: fmt.Sprintf(
 				"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: "+
 					"choose another label or remove it", n.Name, v.d.RoleLabel,
@@ -158,7 +158,9 @@ func tooFewNodes(v *view) *plan.Problem {
 // BGPPeers exist, the label has turned the node's mesh sessions into others, and
 // taking it away restarts them once more: that needs reflectors that serve.
 func strayLabels(v *view) *Step {
-	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && n.ClusterID == "" && (!holds(n) || v.mislabelled(n)) })
+	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool {
+		return n.RoleLabel && n.ClusterID == "" && (!n.HoldsRole() || v.mislabelled(n))
+	})
 	if i < 0 || !strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
 		return nil // a label of the user's choice may be somebody else's as well
 	}

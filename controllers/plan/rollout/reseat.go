@@ -55,7 +55,7 @@ func (v *view) astray() []plan.Node {
 		if i < 0 {
 			continue
 		}
-		if n := v.wanted[i]; holds(n) && !v.losesRole(n) && !v.inRole(n) {
+		if n := v.wanted[i]; n.HoldsRole() && !v.losesRole(n) && !v.inRole(n) {
 			out = append(out, n)
 		}
 	}

@@ -91,7 +91,7 @@ func newView(o Observed, d Desired, now time.Time) *view {
 func (v *view) sortOut(nodes []plan.Node) {
 	for _, n := range nodes {
 		switch {
-		case holds(n):
+		case n.HoldsRole():
 			v.holders = append(v.holders, n)
 		case usable(n) && !v.d.dedicated(n):
 			v.clients = append(v.clients, n)
@@ -121,11 +121,6 @@ func settleTime(clients int) time.Duration {
 
 // usable nodes speak BGP and are expected to have sessions.
 func usable(n plan.Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
-
-// holds reports whether a node has the role or a remnant of it.
-func holds(n plan.Node) bool {
-	return n.Marked || n.Pooled && (n.RoleLabel || n.ClusterID != "")
-}
 
 // inRole reports whether a node is a reflector as wanted.
 func (v *view) inRole(n plan.Node) bool {

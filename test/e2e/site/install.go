@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +29,7 @@ func (s *Site) install(ctx context.Context) error {
 		}
 	}
 	if s.options.Bare {
-		return s.uninstallCRD(ctx)
+		return nil
 	}
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}}
 	if s.Cloud != nil {
@@ -69,28 +68,6 @@ func clusterInfo() client.Object {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-system"},
 		Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q,"name":"demo"}`, ClusterID)},
-	}
-}
-
-// uninstallCRD takes our kind away, which the lab brings along, and waits until the apiserver has forgotten it.
-func (s *Site) uninstallCRD(ctx context.Context) error {
-	crd := &unstructured.Unstructured{}
-	crd.SetAPIVersion("apiextensions.k8s.io/v1")
-	crd.SetKind("CustomResourceDefinition")
-	crd.SetName("routereflectorpools.rrpool.io")
-	for {
-		err := s.Client.Delete(ctx, crd)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("taking the CRD away: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("taking the CRD away: %w", ctx.Err())
-		case <-time.After(100 * time.Millisecond):
-		}
 	}
 }
 

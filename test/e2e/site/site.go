@@ -119,7 +119,8 @@ func Start(ctx context.Context, options Options) (*Site, error) {
 func (s *Site) start(ctx, background context.Context) error {
 	var err error
 	s.Lab, err = lab.Start(ctx, lab.Options{
-		Log: s.options.Log, Dir: s.options.Dir, MeshPassword: s.options.MeshPassword, Audit: controlplane.AuditWrites,
+		Log: s.options.Log, Dir: s.options.Dir, MeshPassword: s.options.MeshPassword, Bare: s.options.Bare,
+		Audit: controlplane.AuditWrites,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/rrpool/rrpool/test/walkthrough"
 )
 
 // reads does what a page says, block by block: in a folder with the files of the release,
@@ -21,7 +23,10 @@ func (u user) reads(ctx context.Context, dir, page string, t target) ([]string, 
 	if err != nil {
 		return nil, fmt.Errorf("reading the page: %w", err)
 	}
-	text := blocks(string(content))
+	text, err := typed(content)
+	if err != nil {
+		return nil, err
+	}
 	script := strings.Join(text, "\n")
 	for name, value := range map[string]string{"version": u.release, "target": t.String()} {
 		line := regexp.MustCompile(`(?m)^` + name + `=.*$`)
@@ -56,22 +61,14 @@ func here(program string) bool {
 	return err == nil
 }
 
-// blocks are the lines between ```sh and ``` of a page, but for those that it says are not
-// run in the line above.
-func blocks(page string) []string {
+// typed are the blocks of a page, but for those that it says are not run.
+func typed(page []byte) ([]string, error) {
+	blocks, err := walkthrough.Blocks(page)
 	var out []string
-	var above string
-	var block *strings.Builder
-	for line := range strings.Lines(page) {
-		switch {
-		case block != nil && strings.TrimSpace(line) == "```":
-			out, block = append(out, block.String()), nil
-		case block != nil:
-			block.WriteString(line)
-		case strings.TrimSpace(line) == "```sh" && !strings.HasPrefix(above, "<!-- not run: "):
-			block = &strings.Builder{}
+	for _, b := range blocks {
+		if b.Place == walkthrough.Here {
+			out = append(out, b.Text)
 		}
-		above = strings.TrimSpace(line)
 	}
-	return out
+	return out, err
 }
