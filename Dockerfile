@@ -27,6 +27,10 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     go build -buildvcs=false -trimpath -ldflags "-s -w -X github.com/rrpool/rrpool/cmd/version.release=${VERSION} \
         -X github.com/rrpool/rrpool/cmd/version.commit=${COMMIT} -X github.com/rrpool/rrpool/cmd/version.date=${DATE}" \
     -o /out/manager ./cmd/manager
+# The licences of what is linked go along: most of them ask for that.
+COPY test/tools/supply test/tools/supply
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    go -C test/tools/supply run . -root /src -notices /out/manager
 
 FROM ${BASE_IMAGE}${BASE_DIGEST}
 ARG VERSION=dev
@@ -40,6 +44,7 @@ LABEL org.opencontainers.image.title="rrpool manager" \
       org.opencontainers.image.created="${DATE}"
 COPY --chmod=0555 --from=build /out/manager /manager
 COPY --chmod=0444 LICENSE /licenses/LICENSE
+COPY --chmod=0444 --from=build /out/manager.notices.txt /licenses/NOTICES.txt
 WORKDIR /
 USER 65532:65532
 ENTRYPOINT ["/manager"]

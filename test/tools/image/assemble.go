@@ -16,15 +16,11 @@ func assemble(root, binary string, platform v1.Platform, from bases, s stamp) (v
 	if err != nil {
 		return nil, err
 	}
-	manager, err := os.ReadFile(binary) //nolint:gosec // G304: what we have compiled
+	files, err := filesOf(root, binary)
 	if err != nil {
-		return nil, fmt.Errorf("reading the manager: %w", err)
+		return nil, err
 	}
-	licence, err := os.ReadFile(filepath.Join(root, "LICENSE")) //nolint:gosec // G304: ours
-	if err != nil {
-		return nil, fmt.Errorf("reading the licence: %w", err)
-	}
-	own, err := layer(map[string]file{"manager": {content: manager, executable: true}, "licenses/LICENSE": {content: licence}}, s.created)
+	own, err := layer(files, s.created)
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +32,27 @@ func assemble(root, binary string, platform v1.Platform, from bases, s stamp) (v
 		return nil, err
 	}
 	return image, nil
+}
+
+// filesOf are what goes onto the base: the manager, and the licences of it and of what is
+// linked into it. The Dockerfile copies the same.
+func filesOf(root, binary string) (map[string]file, error) {
+	out := map[string]file{}
+	for name, f := range map[string]struct {
+		path       string
+		executable bool
+	}{
+		"manager":              {binary, true},
+		"licenses/LICENSE":     {filepath.Join(root, "LICENSE"), false},
+		"licenses/NOTICES.txt": {noticesOf(binary), false},
+	} {
+		content, err := os.ReadFile(f.path) //nolint:gosec // G304: ours
+		if err != nil {
+			return nil, fmt.Errorf("reading what becomes /%s: %w", name, err)
+		}
+		out[name] = file{content: content, executable: f.executable}
+	}
+	return out, nil
 }
 
 // fits refuses an image that is larger than allowed, compressed.

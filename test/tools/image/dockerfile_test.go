@@ -27,7 +27,7 @@ func ofRepository(t *testing.T, name string) string {
 }
 
 // judge reads a Dockerfile as BuildKit does, and holds it against what this program does.
-func judge(dockerfile, goMod string) error {
+func judge(dockerfile, goMod string, files map[string]file) error {
 	parsed, err := parser.Parse(strings.NewReader(dockerfile))
 	if err != nil {
 		return fmt.Errorf("parsing: %w", err)
@@ -46,7 +46,7 @@ func judge(dockerfile, goMod string) error {
 	if len(stages) != 2 {
 		return fmt.Errorf("%d stages, not one that builds and one that runs", len(stages))
 	}
-	faults = append(faults, judgeBases(stages, args, goMod), judgeBuild(stages[0]), judgeImage(stages[1]))
+	faults = append(faults, judgeBases(stages, args, goMod), judgeBuild(stages[0]), judgeFiles(stages[1], files), judgeImage(stages[1]))
 	return errors.Join(faults...)
 }
 
@@ -82,7 +82,8 @@ func judgeBases(stages []instructions.Stage, args []instructions.ArgCommand, goM
 	return errors.Join(faults...)
 }
 
-// judgeBuild: the same sources, built by the same line.
+// judgeBuild: the same sources, built by the same line; and the licences of what is linked,
+// collected by the same line, too.
 func judgeBuild(stage instructions.Stage) error {
 	var copied, lines []string
 	for _, command := range stage.Commands {
@@ -93,11 +94,15 @@ func judgeBuild(stage instructions.Stage) error {
 			lines = append(lines, strings.Join(c.CmdLine, " "))
 		}
 	}
-	if want := slices.Sorted(slices.Values(sources)); !slices.Equal(slices.Sorted(slices.Values(copied)), want) {
+	collector := accounting("", "")[1]
+	if want := slices.Sorted(slices.Values(append([]string{collector}, sources...))); !slices.Equal(slices.Sorted(slices.Values(copied)), want) {
 		return fmt.Errorf("built of %v, and not of %v", copied, want)
 	}
-	if len(lines) != 1 || !strings.Contains(lines[0], "GOOS=${TARGETOS} GOARCH=${TARGETARCH} ") {
-		return fmt.Errorf("%q: not one line that builds for the target", lines)
+	if len(lines) != 2 || !strings.Contains(lines[0], "GOOS=${TARGETOS} GOARCH=${TARGETARCH} ") || !strings.HasSuffix(lines[0], " -o /out/manager ./cmd/manager") {
+		return fmt.Errorf("%q: not a line that builds for the target, and one that collects the licences", lines)
+	}
+	if want := "go " + strings.Join(accounting("/src", "/out/manager"), " "); lines[1] != want {
+		return fmt.Errorf("%q is run, and not %q", lines[1], want)
 	}
 	return sameBuild("-buildvcs=false " + lines[0])
 }
@@ -133,6 +138,34 @@ func meaning(line string) []string {
 		out = append(out, strings.Join(strings.Fields(line[found[4]:found[5]]), " "))
 		line = line[found[5]:]
 	}
+}
+
+// judgeFiles: in the image is what this program puts there, and as it does.
+func judgeFiles(stage instructions.Stage, files map[string]file) error {
+	from := map[string]string{"manager": "build:/out/manager", "licenses/NOTICES.txt": "build:" + noticesOf("/out/manager"), "licenses/LICENSE": "LICENSE"}
+	var got, want []string
+	for name, f := range files {
+		mode := "0444"
+		if f.executable {
+			mode = "0555"
+		}
+		want = append(want, from[name]+" as /"+name+", "+mode)
+	}
+	for _, command := range stage.Commands {
+		if c, ok := command.(*instructions.CopyCommand); ok {
+			source := strings.Join(c.SourcePaths, " ")
+			if c.From != "" {
+				source = c.From + ":" + source
+			}
+			got = append(got, source+" as "+c.DestPath+", "+c.Chmod)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("it has %q, and not %q", got, want)
+	}
+	return nil
 }
 
 // judgeImage: it runs and is labelled as what this program makes.
@@ -171,7 +204,8 @@ func judgeImage(stage instructions.Stage) error {
 // program makes. Where it does not, that is seen.
 func TestTheDockerfileMakesTheSameImage(t *testing.T) {
 	dockerfile, goMod := ofRepository(t, "Dockerfile"), ofRepository(t, "go.mod")
-	if err := judge(dockerfile, goMod); err != nil {
+	files := must2(filesOf(program(t, "program")))(t)
+	if err := judge(dockerfile, goMod, files); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string][2]string{
@@ -190,6 +224,13 @@ func TestTheDockerfileMakesTheSameImage(t *testing.T) {
 		"emulated":                {"--platform=$BUILDPLATFORM ", ""},
 		"a source less":           {"COPY controllers controllers\n", ""}, //nolint:dupword // from and to
 		"everything there is":     {"COPY go.mod go.sum ./", "COPY . ."},
+		"no collector":            {"COPY test/tools/supply test/tools/supply\n", ""}, //nolint:dupword // from and to
+		"licences of another":     {"-notices /out/manager\n", "-notices /out/rrpool\n"},
+		"licences not collected":  {" -notices /out/manager\n", " /out/manager\n"},
+		"licences not taken":      {"COPY --chmod=0444 --from=build /out/manager.notices.txt /licenses/NOTICES.txt\n", ""},
+		"licences elsewhere":      {"/licenses/NOTICES.txt", "/NOTICES.txt"},
+		"no licence of our own":   {"COPY --chmod=0444 LICENSE /licenses/LICENSE\n", ""},
+		"licences to be changed":  {"--chmod=0444 LICENSE", "--chmod=0666 LICENSE"},
 		"another Go":              {"GO_IMAGE=golang:1.", "GO_IMAGE=golang:0."},
 		"a digest made of words":  {"GO_DIGEST=@sha256:", "GO_DIGEST=@sha256:latest"},
 		"no pin":                  {"${BASE_IMAGE}${BASE_DIGEST}", "${BASE_IMAGE}"},
@@ -197,7 +238,7 @@ func TestTheDockerfileMakesTheSameImage(t *testing.T) {
 		changed := strings.Replace(dockerfile, change[0], change[1], 1)
 		if changed == dockerfile {
 			t.Errorf("%s: %q is not in the Dockerfile", name, change[0])
-		} else if judge(changed, goMod) == nil {
+		} else if judge(changed, goMod, files) == nil {
 			t.Errorf("%s was not seen", name)
 		}
 	}
@@ -247,7 +288,7 @@ func TestADaemonGetsTheSourcesOnly(t *testing.T) {
 	rules := ofRepository(t, ".dockerignore")
 	for path, want := range map[string]bool{
 		"go.mod": false, "go.sum": false, "LICENSE": false, "cmd/manager/main.go": false, "config/api/v1alpha1/doc.go": false,
-		"bin/manager": true, ".git/HEAD": true, ".ci/run": true, "test/lab/lab.go": true, "docs/image.md": true,
+		"bin/manager": true, ".git/HEAD": true, ".ci/run": true, "test/lab/lab.go": true, "test/tools/supply/go.mod": false, "test/tools/supply/main.go": false, "test/tools/image/main.go": true, "docs/image.md": true,
 		"apikey": true, "config/overlays/iks/secret/apikey": true, "cmd/manager/main_test.go": true,
 	} {
 		if ignored(t, rules, path) != want {

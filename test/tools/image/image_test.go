@@ -41,12 +41,12 @@ func must[T any](t *testing.T, value T, err error) T {
 	return value
 }
 
-// program is a folder with a licence, and a manager of these bytes.
+// program is a folder with a licence, and a manager of these bytes with its notices.
 func program(t *testing.T, content string) (root, binary string) {
 	t.Helper()
 	root = t.TempDir()
 	binary = filepath.Join(root, "manager")
-	for path, content := range map[string]string{filepath.Join(root, "LICENSE"): "free", binary: content} {
+	for path, content := range map[string]string{filepath.Join(root, "LICENSE"): "free", binary: content, noticesOf(binary): "free, too"} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

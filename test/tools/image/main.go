@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -52,6 +53,9 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
+		if err := account(ctx, o.root, binary); err != nil {
+			return err
+		}
 		image, err := assemble(o.root, binary, platform, bases, stamp)
 		if err == nil {
 			err = fits(image, o.limit)
@@ -89,6 +93,10 @@ func parse(args []string) (options, error) {
 	}
 	if o.output == "" {
 		o.output = o.root + "/bin/rrpool-manager-image.tar"
+	}
+	var err error
+	if o.root, err = filepath.Abs(o.root); err != nil {
+		return o, fmt.Errorf("-root: finding %q: %w", o.root, err)
 	}
 	for name := range strings.SplitSeq(platforms, ",") {
 		platform, err := v1.ParsePlatform(name)

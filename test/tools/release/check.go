@@ -56,7 +56,7 @@ func check(ctx context.Context, dir, page string, out io.Writer) error {
 		_, _ = fmt.Fprintf(w, "%s\t%d kB\n", name, (info.Size()+999)/1000)
 	}
 	_ = w.Flush()
-	_, _ = fmt.Fprintf(out, "checked: %d files have their sums; %d archives have what they should, and SBOMs of what is linked\n%s\n",
+	_, _ = fmt.Fprintf(out, "checked: %d files have their sums; %d archives have what they should, and licences and SBOMs of what is linked\n%s\n",
 		len(names)-1, len(p.Spec.Platforms), strings.Join(said, "\n"))
 	return nil
 }
@@ -133,7 +133,7 @@ func checkArchive(dir, release string, p platform) error {
 	if !program.program {
 		return fmt.Errorf("%s cannot be executed", t.program())
 	}
-	return checkProgram(program.content, t, path+sbomSuffix, release)
+	return checkProgram(program.content, t, path+sbomSuffix, release, string(inside["NOTICES.txt"].content))
 }
 
 // unpack reads an archive. Krew takes regular files only, so it fails at anything else.

@@ -12,11 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/test/notices"
 )
 
 // TestMain: called by one of its names, this program is the command line of a release.
@@ -54,6 +57,7 @@ func whole(t *testing.T) string {
 	entries := []entry{{host.program(), content, true}}
 	for _, name := range append(needed, "man/rrpool.1", "man/rrpool-version.1") {
 		text := map[string]string{
+			"NOTICES.txt":             licences(t),
 			"completions/rrpool.bash": "complete -F _x rrpool\n",
 			"completions/_rrpool":     "#compdef rrpool\ncompdef _rrpool rrpool\n",
 			"completions/rrpool.fish": "complete -c rrpool -f -a table\n",
@@ -64,6 +68,14 @@ func whole(t *testing.T) string {
 	entries = append(entries, entry{"completions/kubectl_complete-rrpool", []byte("#!/bin/sh\nexec kubectl rrpool __complete \"$@\"\n"), true})
 	seal(t, dir, entries)
 	return dir
+}
+
+// licences are those of what is linked into this program.
+func licences(t *testing.T) string {
+	t.Helper()
+	built, ok := debug.ReadBuildInfo()
+	require.True(t, ok)
+	return "\n" + strings.Repeat("=", 72) + "\n" + strings.Join(notices.Linked(built), "\n") + "\n\nPermission is granted\n"
 }
 
 // seal packs entries, and writes what belongs to the archive.
@@ -221,6 +233,8 @@ func TestAnArchiveThatIsNotWholeIsSeen(t *testing.T) {
 		says  string
 	}{
 		"no licence":                      {without("LICENSE"), "LICENSE is not in it"},
+		"no notices":                      {without("NOTICES.txt"), "NOTICES.txt is not in it"},
+		"a module without its licence":    {with("NOTICES.txt", func(e *entry) { e.content = bytes.Replace(e.content, []byte("sigs.k8s.io/yaml"), []byte("other"), 1) }), "NOTICES.txt has nothing of sigs.k8s.io/yaml"},
 		"no manual":                       {without("man/rrpool.1"), "man/rrpool.1 is not in it"},
 		"a program that cannot be run":    {with("rrpool", func(e *entry) { e.program = false }), "rrpool cannot be executed"},
 		"a completion that bash refuses":  {with("completions/rrpool.bash", func(e *entry) { e.content = []byte("complete (\n") }), "bash completes"},
@@ -255,8 +269,8 @@ func TestAProgramThatIsNotTheOneIsSeen(t *testing.T) {
 	content, err := os.ReadFile(self)
 	require.NoError(t, err)
 	path := filepath.Join(dir, host.archive(testRelease)) + sbomSuffix
-	require.NoError(t, checkProgram(content, host, path, testRelease))
-	require.ErrorContains(t, checkProgram(content, target{"plan9", host.arch}, path, testRelease), "the program has GOOS="+host.os)
+	require.NoError(t, checkProgram(content, host, path, testRelease, licences(t)))
+	require.ErrorContains(t, checkProgram(content, target{"plan9", host.arch}, path, testRelease, licences(t)), "the program has GOOS="+host.os)
 }
 
 func edit(t *testing.T, path string, how func([]byte) []byte) {

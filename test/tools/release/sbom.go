@@ -10,7 +10,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
+
+	"github.com/rrpool/rrpool/test/notices"
 )
 
 // sbom is what is read of a CycloneDX file.
@@ -28,8 +29,8 @@ type sbom struct {
 }
 
 // checkProgram: a program is of its target, and its SBOM lists what the linker says is in
-// it, no more and no less.
-func checkProgram(content []byte, t target, path, release string) error {
+// it, no more and no less. The licences of all that are with it.
+func checkProgram(content []byte, t target, path, release, licences string) error {
 	built, err := buildinfo.Read(bytes.NewReader(content))
 	if err != nil {
 		return fmt.Errorf("reading what is in the program: %w", err)
@@ -44,18 +45,11 @@ func checkProgram(content []byte, t target, path, release string) error {
 	if err != nil {
 		return err
 	}
-	linked := []string{"std " + strings.TrimPrefix(built.GoVersion, "go")}
-	for _, m := range built.Deps {
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		linked = append(linked, m.Path+" "+m.Version)
-	}
 	var names []string
 	for _, c := range listed.Components {
 		names = append(names, c.Name+" "+c.Version)
 	}
-	return sameList(linked, names)
+	return errors.Join(sameList(notices.Linked(built), names), notices.Check(built, licences))
 }
 
 // readSBOM reads an SBOM, which has to be about this very program.

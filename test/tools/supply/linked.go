@@ -84,7 +84,7 @@ func packagesOf(ctx context.Context, root string, l linked) (map[string]source, 
 	if err != nil {
 		return nil, fmt.Errorf("finding Go's own library: %w", err)
 	}
-	out := map[string]source{"std": {dir: strings.TrimSpace(string(goroot))}}
+	out := map[string]source{"std": {dir: strings.TrimSpace(string(goroot)), version: l.modules[0].version}}
 	for decoder := json.NewDecoder(bytes.NewReader(content)); ; {
 		var p struct {
 			Dir      string
@@ -120,7 +120,7 @@ func sameModules(l linked, packages map[string]source) error {
 	var faults []error
 	for _, m := range l.modules {
 		s, ok := packages[m.path]
-		if !ok || m.path != "std" && s.version != m.version {
+		if !ok || s.version != m.version {
 			faults = append(faults, fmt.Errorf("%s %s is linked, %q is in go.mod", m.path, m.version, s.version))
 		}
 	}

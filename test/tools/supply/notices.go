@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
@@ -44,7 +46,7 @@ func writeNotices(out string, packages map[string]source) error {
 
 // notices are the texts in the folder of a module and in those of its packages that are
 // linked. A module without any says by the headers of its files what it is under: then
-// these words stand for it.
+// these go along.
 func notices(s source) ([]string, error) {
 	var out []string
 	for _, folder := range s.folders() {
@@ -59,7 +61,34 @@ func notices(s source) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		out = []string{"Its files say in their headers under which licence they are."}
+		return headersOf(s)
+	}
+	return out, nil
+}
+
+// headersOf are the licences that stand at the top of a module's files, each once.
+func headersOf(s source) ([]string, error) {
+	var out []string
+	for _, dir := range s.packages {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			return nil, fmt.Errorf("looking for headers: %w", err)
+		}
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				return nil, fmt.Errorf("reading a header: %w", err)
+			}
+			for _, comment := range file.Comments {
+				text := strings.TrimSpace(comment.Text())
+				if strings.Contains(strings.ToLower(text), "license") && !slices.Contains(out, text) {
+					out = append(out, text)
+				}
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no text of a licence in %s, and none at the top of its files", s.dir)
 	}
 	return out, nil
 }

@@ -75,7 +75,7 @@ func TestNoticesAreComplete(t *testing.T) {
 	one.version = "v1.0.0"
 	two := tree(t, map[string]string{"LICENCE.md": "mine", "a.go": ""})
 	two.version = "v2.0.0"
-	none := tree(t, map[string]string{"a.go": ""})
+	none := tree(t, map[string]string{"a.go": "// Licensed as you like.\n\n// Package a does b.\npackage a\n", "b.go": "// Licensed as you like.\npackage a\n"})
 	out := filepath.Join(t.TempDir(), "notices")
 	if err := writeNotices(out, map[string]source{"a.example/one": one, "b.example/two": two, "c.example/none": none}); err != nil {
 		t.Fatal(err)
@@ -86,11 +86,15 @@ func TestNoticesAreComplete(t *testing.T) {
 	}
 	got := string(content)
 	for text, count := range map[string]int{
-		"a.example/one v1.0.0\nb.example/two v2.0.0\n\nmine\n": 1, "by me": 1, "mine": 1, "c.example/none\n\nIts files say": 1, "code": 0,
+		"a.example/one v1.0.0\nb.example/two v2.0.0\n\nmine\n": 1, "by me": 1, "mine": 1, "c.example/none\n\nLicensed as you like.\n": 1, "does b": 0, "code": 0,
 	} {
 		if strings.Count(got, text) != count {
 			t.Errorf("%q is not there %d times:\n%s", text, count, got)
 		}
+	}
+	silent := tree(t, map[string]string{"a.go": "// Package a does b.\npackage a\n"})
+	if err := writeNotices(out, map[string]source{"d.example/silent": silent}); err == nil || !strings.Contains(err.Error(), "d.example/silent") {
+		t.Errorf("a module under no licence at all: %v", err)
 	}
 }
 
