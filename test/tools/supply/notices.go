@@ -15,6 +15,9 @@ import (
 // noticeFile is what a file is called that whoever passes a program on has to pass on too.
 var noticeFile = regexp.MustCompile(`(?i)^((un)?(licen[cs]e|copying)|notice)([-._].*)?$`)
 
+// legal is a comment that has to be passed on.
+var legal = regexp.MustCompile(`(?i)copyright|licen[cs]e`)
+
 // writeNotices writes the licences and notices of what is linked into a binary, each text
 // once, below the names of the modules that have it. Most licences ask for that.
 func writeNotices(out string, packages map[string]source) error {
@@ -75,15 +78,12 @@ func headersOf(s source) ([]string, error) {
 			return nil, fmt.Errorf("looking for headers: %w", err)
 		}
 		for _, name := range files {
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.PackageClauseOnly|parser.ParseComments)
+			text, err := headerOf(name)
 			if err != nil {
-				return nil, fmt.Errorf("reading a header: %w", err)
+				return nil, err
 			}
-			for _, comment := range file.Comments {
-				text := strings.TrimSpace(comment.Text())
-				if strings.Contains(strings.ToLower(text), "license") && !slices.Contains(out, text) {
-					out = append(out, text)
-				}
+			if text != "" && !slices.Contains(out, text) {
+				out = append(out, text)
 			}
 		}
 	}
@@ -91,6 +91,21 @@ func headersOf(s source) ([]string, error) {
 		return nil, fmt.Errorf("no text of a licence in %s, and none at the top of its files", s.dir)
 	}
 	return out, nil
+}
+
+// headerOf is what stands above a file's package about whose it is, and under which licence.
+func headerOf(name string) (string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.PackageClauseOnly|parser.ParseComments)
+	if err != nil {
+		return "", fmt.Errorf("reading a header: %w", err)
+	}
+	var out []string
+	for _, comment := range file.Comments {
+		if text := strings.TrimSpace(comment.Text()); legal.MatchString(text) {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, "\n\n"), nil
 }
 
 // noticesIn are the texts in one folder.

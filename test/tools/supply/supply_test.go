@@ -75,7 +75,8 @@ func TestNoticesAreComplete(t *testing.T) {
 	one.version = "v1.0.0"
 	two := tree(t, map[string]string{"LICENCE.md": "mine", "a.go": ""})
 	two.version = "v2.0.0"
-	none := tree(t, map[string]string{"a.go": "// Licensed as you like.\n\n// Package a does b.\npackage a\n", "b.go": "// Licensed as you like.\npackage a\n"})
+	none := tree(t, map[string]string{"a.go": "// Copyright: ours.\n\n// Licensed as you like.\n\n// Package a does b.\npackage a\n"})
+	none.packages = append(none.packages, none.packages[0])
 	out := filepath.Join(t.TempDir(), "notices")
 	if err := writeNotices(out, map[string]source{"a.example/one": one, "b.example/two": two, "c.example/none": none}); err != nil {
 		t.Fatal(err)
@@ -86,7 +87,7 @@ func TestNoticesAreComplete(t *testing.T) {
 	}
 	got := string(content)
 	for text, count := range map[string]int{
-		"a.example/one v1.0.0\nb.example/two v2.0.0\n\nmine\n": 1, "by me": 1, "mine": 1, "c.example/none\n\nLicensed as you like.\n": 1, "does b": 0, "code": 0,
+		"a.example/one v1.0.0\nb.example/two v2.0.0\n\nmine\n": 1, "by me": 1, "mine": 1, "c.example/none\n\nCopyright: ours.\n\nLicensed as you like.\n": 1, "Licensed as you like.": 1, "does b": 0, "code": 0,
 	} {
 		if strings.Count(got, text) != count {
 			t.Errorf("%q is not there %d times:\n%s", text, count, got)
