@@ -2,7 +2,6 @@ package cost
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -128,11 +127,14 @@ func (r *Report) note(line Line) {
 }
 
 func (w Worker) describe() string {
-	flavor, region := cmp.Or(w.Flavor, "nodes without a label node.kubernetes.io/instance-type"), ""
-	if w.Region != "" {
-		region = " in " + w.Region
+	what := cmp.Or(w.Flavor, "nodes without a label node.kubernetes.io/instance-type")
+	switch {
+	case w.Region != "":
+		return what + " in " + w.Region
+	case w.Flavor != "":
+		return what + " in an unknown region"
 	}
-	return fmt.Sprintf("%s%s", flavor, region)
+	return what
 }
 
 func (in Input) lines() []Line {

@@ -24,6 +24,7 @@ const (
 	labelMethod    = "method"
 	labelMode      = "mode"
 	labelState     = "state"
+	labelCurrency  = "currency"
 
 	resultChanged   = "changed"
 	resultUnchanged = "unchanged"

@@ -20,7 +20,7 @@ import (
 )
 
 // told lists every gauge and counter but those of calls: name, label values, value.
-func told(t *testing.T, registry prometheus.Gatherer) []string {
+func told(t testing.TB, registry prometheus.Gatherer) []string {
 	t.Helper()
 	families, err := registry.Gather()
 	require.NoError(t, err)

@@ -42,6 +42,8 @@ type known struct {
 	wanted, minimum *int
 	// workers is nil while nobody has told.
 	workers *crew
+	// cost is that of the status, nil while there is no dedicated pool.
+	cost *v1alpha1.CostStatus
 }
 
 // reflecting sums up the route reflectors.
@@ -83,7 +85,7 @@ func (m *Metrics) looked(t *turn, s *supply, status v1alpha1.RouteReflectorPoolS
 		meshOn: bgp.MeshOn(), step: status.Step.Name, since: status.Step.Since.Time, nodes: status.Nodes,
 		netDue:     netDue(t),
 		netActed:   t.reflecting() && bgp.MeshOn() && !bgp.Restored.IsZero(),
-		reflectors: reflectingOf(t), workers: crewOf(t, s),
+		reflectors: reflectingOf(t), workers: crewOf(t, s), cost: status.Cost,
 	}
 	if wanted := t.desired.Pool.SizePerZone * len(t.desired.Pool.Zones); wanted > 0 || !t.reflecting() {
 		k.wanted = &wanted

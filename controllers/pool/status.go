@@ -38,6 +38,7 @@ func (r *Reconciler) status(t *turn, failure error) v1alpha1.RouteReflectorPoolS
 	status.Zones = zones(t, r.supply.last)
 	status.Reflectors = reflectors(t)
 	status.Step = r.stepStatus(t)
+	status.Cost = costOf(t)
 	setConditions(status, conditions(t, &r.supply, late(t, r.waiting(t)), failure), t)
 	return *status
 }

@@ -35,10 +35,10 @@ func New(s terminal.Streams) *cobra.Command {
 		nodes:        terminal.Count{Least: 1, Most: 10000},
 		clusterNodes: terminal.Count{Least: 1, Most: 100000},
 		zones:        terminal.Count{Least: 1, Most: 100},
-		hours:        terminal.Count{Value: 720, Least: 1, Most: 744},
+		hours:        terminal.Count{Value: cost.HoursPerMonth, Least: 1, Most: 744},
 		flavor:       word{kind: "flavor", check: cost.CheckFlavor},
 		region:       word{kind: "region", check: cost.CheckRegion},
-		currency:     word{kind: "currency", check: cost.CheckCurrency, Value: "USD"},
+		currency:     word{kind: "currency", check: cost.CheckCurrency, Value: cost.Currency},
 		output:       terminal.NewChoice("table", "json", "csv", "html"),
 	}
 	cmd := &cobra.Command{

@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,19 +14,10 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 )
 
-// Labels that say what a node is paid for. IBM's own come first: the others can be
-// changed by whoever may change nodes.
-var (
-	flavorLabels = []string{"ibm-cloud.kubernetes.io/machine-type", corev1.LabelInstanceTypeStable}
-	regionLabels = []string{"ibm-cloud.kubernetes.io/region", corev1.LabelTopologyRegion}
-)
-
 const (
 	providerScheme = "ibm://"
 	// existingProvider is how a status calls nodes that are there anyway.
 	existingProvider = "existing"
-	// encrypted is what IKS adds to a flavor whose disks are encrypted, at the same price.
-	encrypted = ".encrypted"
 )
 
 // classicZone is the form of a zone of classic infrastructure, such as dal10.
@@ -58,7 +48,7 @@ func factsOf(c *cluster.Cluster) facts {
 		if pooled(node, f.existing, spec.Provider.IKS.PoolName) {
 			continue
 		}
-		worker := workerOf(node, spec.Topology.ZoneLabel)
+		worker := cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel)
 		f.rest = append(f.rest, worker)
 		f.zones = append(f.zones, worker.Zone)
 		if isReady(node) {
@@ -87,7 +77,7 @@ func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers [
 	existing = existingNodes(object, nodes)
 	for _, node := range nodes {
 		if pooled(node, existing, spec.Provider.IKS.PoolName) {
-			workers = append(workers, workerOf(node, spec.Topology.ZoneLabel))
+			workers = append(workers, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
 		}
 	}
 	return workers, existing
@@ -114,28 +104,7 @@ func existingNodes(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) boo
 }
 
 func pooled(node corev1.Node, existing bool, poolName string) bool {
-	label := node.Labels[v1alpha1.PoolLabel]
-	return label != "" && (existing || label == poolName)
-}
-
-func workerOf(node corev1.Node, zoneLabel string) cost.Worker {
-	return cost.Worker{
-		Zone:   cmp.Or(node.Labels[zoneLabel], node.Labels[corev1.LabelTopologyZone]),
-		Region: RegionOf(node.Labels),
-		Flavor: strings.TrimSuffix(first(node.Labels, flavorLabels), encrypted),
-	}
-}
-
-// RegionOf is the region that a node's labels name, "" for none.
-func RegionOf(labels map[string]string) string { return first(labels, regionLabels) }
-
-func first(labels map[string]string, keys []string) string {
-	for _, key := range keys {
-		if value := labels[key]; value != "" {
-			return value
-		}
-	}
-	return ""
+	return existing && node.Labels[v1alpha1.PoolLabel] != "" || cost.InPool(node.Labels, poolName)
 }
 
 func isReady(node corev1.Node) bool {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/iks"
-	costs "github.com/rrpool/rrpool/cmd/rrpool/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -218,21 +217,16 @@ func stepOf(number int, s Step) stepView {
 
 func seconds(d time.Duration) int { return int(d.Round(time.Second) / time.Second) }
 
-const (
-	currency      = "USD"
-	hoursPerMonth = 720
-)
-
 // costOf is what the pool of that shape costs.
 func costOf(f *Forecast, shape Shape, region string) costView {
 	if f.in.Provider == v1alpha1.ProviderExistingNodes {
-		return costView{Certainty: cost.Exact, Currency: currency, Monthly: "0.00", Source: "the nodes are there anyway"} // nothing is ordered
+		return costView{Certainty: cost.Exact, Currency: cost.Currency, Monthly: "0.00", Source: "the nodes are there anyway"} // nothing is ordered
 	}
 	flavor := cmp.Or(f.in.Object.Spec.Provider.IKS.Flavor, iks.DefaultFlavorVPC)
 	if f.in.Pool != nil && f.in.Pool.Flavor != "" {
 		flavor = f.in.Pool.Flavor
 	}
-	in := cost.Input{Currency: currency, HoursPerMonth: hoursPerMonth, Now: f.in.Now}
+	in := cost.Input{Currency: cost.Currency, HoursPerMonth: cost.HoursPerMonth, Now: f.in.Now}
 	for _, z := range shape.Zones {
 		for range z.Nodes {
 			in.Pool = append(in.Pool, cost.Worker{Zone: z.Name, Region: cmp.Or(region, regionOf(f)), Flavor: flavor})
@@ -243,14 +237,14 @@ func costOf(f *Forecast, shape Shape, region string) costView {
 		in.Prices = cost.Shelf{book}
 	}
 	report := cost.Compute(in)
-	out := costView{Certainty: report.Pool.Certainty(), Currency: currency, Workers: len(in.Pool), Source: "no price is known for " + flavor}
+	out := costView{Certainty: report.Pool.Certainty(), Currency: cost.Currency, Workers: len(in.Pool), Source: "no price is known for " + flavor}
 	if region := cmp.Or(region, regionOf(f)); region != "" {
 		out.Source += " in " + region
 	} else {
 		out.Source += " without a region"
 	}
 	if out.Certainty != cost.Unknown {
-		out.Monthly, out.Source = report.Pool.Monthly(hoursPerMonth).Round(2), "no workers"
+		out.Monthly, out.Source = report.Pool.Monthly(cost.HoursPerMonth).Round(2), "no workers"
 	}
 	for _, used := range report.Used {
 		out.Source = fmt.Sprintf("%s in %s at %s %s/hour, list price of %s", used.Flavor, used.Region, used.Hourly.Short(6), used.Currency, used.Date.Format(cost.DateLayout))
@@ -260,7 +254,7 @@ func costOf(f *Forecast, shape Shape, region string) costView {
 
 func regionOf(f *Forecast) string {
 	for _, n := range f.in.Cluster.Nodes {
-		if region := costs.RegionOf(n.Labels); region != "" {
+		if region := cost.RegionOf(n.Labels); region != "" {
 			return region
 		}
 	}

@@ -171,8 +171,6 @@ func costText(c priceView) string {
 		return "unknown: " + c.Source
 	case c.Monthly == "0.00":
 		return "nothing extra: " + c.Source
-	case c.Certainty == cost.AtLeast:
-		return fmt.Sprintf("≥%s %s/month (%s)", c.Monthly, c.Currency, c.Source)
 	}
 	return fmt.Sprintf("%s %s/month (%s)", c.Monthly, c.Currency, c.Source)
 }

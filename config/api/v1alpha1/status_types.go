@@ -67,7 +67,8 @@ type RouteReflectorPoolStatus struct {
 	//
 	// +optional
 	Step StepStatus `json:"step,omitzero"`
-	// Cost is what the dedicated pool costs, absent while there is none.
+	// Cost is what the dedicated pool costs, in any mode; absent while none of its
+	// workers is a node, and on existing nodes, which cost nothing extra.
 	//
 	// +optional
 	Cost *CostStatus `json:"cost,omitempty"`
@@ -123,13 +124,15 @@ type StepStatus struct {
 	WaitingFor []string `json:"waitingFor,omitempty"`
 }
 
-// CostStatus is what the dedicated pool costs. Unknown prices are absent, never guessed.
+// CostStatus is what those workers of the dedicated pool cost that are nodes, by the
+// prices that are built into the manager. Amounts that are not known exactly are
+// absent, never guessed.
 type CostStatus struct {
 	// Currency as an ISO 4217 code.
 	//
 	// +optional
 	Currency string `json:"currency,omitempty"`
-	// Hourly is a decimal in Currency.
+	// Hourly is a decimal in Currency, for all of them together.
 	//
 	// +optional
 	Hourly string `json:"hourly,omitempty"`
@@ -137,7 +140,8 @@ type CostStatus struct {
 	//
 	// +optional
 	Monthly string `json:"monthly,omitempty"`
-	// Source names the price's source and date, or says why it is unknown.
+	// Source says of which days the prices are; where there is no amount, which
+	// flavor and region have no price, and what is known.
 	//
 	// +optional
 	Source string `json:"source,omitempty"`

@@ -1,0 +1,4 @@
+package cost
+
+// StatusBy is Status with another book.
+var StatusBy = statusBy
