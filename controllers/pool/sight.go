@@ -49,8 +49,8 @@ type known struct {
 // reflecting sums up the route reflectors.
 type reflecting struct {
 	count, serving int
-	// observed: there is a report of sessions, for which a Timer gate does not ask. Of a
-	// reflector without one nothing is counted.
+	// observed: one that serves reports its sessions, for which a Timer gate does not ask. Of
+	// the others nothing is counted, nor what they keep those that serve from having.
 	observed              bool
 	established, expected int
 }
@@ -106,13 +106,13 @@ func reflectingOf(t *turn) *reflecting {
 	}
 	out := &reflecting{count: len(t.step.Reflectors)}
 	for _, r := range t.step.Reflectors {
-		if r.Serving {
-			out.serving++
+		if !r.Serving {
+			continue
 		}
 		if _, reports := t.cluster.Statuses[r.Node]; reports && !t.desired.Timer {
 			out.observed = true
 			out.established += r.Established
-			out.expected += r.Expected
+			out.expected += r.Established + r.Lacking
 		}
 	}
 	return out

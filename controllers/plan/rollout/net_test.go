@@ -61,6 +61,25 @@ func TestSafetyNet(t *testing.T) {
 	})
 }
 
+// What a dead reflector takes from those that serve is not what they lack; what else
+// they have lost is, while it is dead as well.
+func TestADeadReflectorDoesNotHideWhatTheOthersLack(t *testing.T) {
+	w, o := migrated(t)
+	dead, left := w.reflectors()[0], w.reflectors()[1:]
+	at := func(i int) rollout.Reflector { return w.next(o).Reflectors[i] }
+	require.Zero(t, at(1).Lacking)
+	for _, r := range left {
+		withPeer(&o, r.Name, dead.Addresses[0], func(s *plan.Session) { s.Established = false })
+	}
+	withPeer(&o, left[0].Name, w.clients()[0].Addresses[0], func(s *plan.Session) { s.Established = false })
+	require.Equal(t, 2, at(1).Lacking, "the other reflector is not known to be dead")
+	amend(&o, dead.Name, func(st *plan.Status) { st.Sessions = nil })
+	require.False(t, at(0).Serving)
+	require.Equal(t, 1, at(1).Lacking, "%+v", at(1))
+	require.Zero(t, at(2).Lacking, "%+v", at(2))
+	require.Equal(t, at(2).Expected-1, at(2).Established, "the status tells of all")
+}
+
 // On the way back the mesh comes on anyway, but not while something is refused: the net is not held by it.
 func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 	refusals := []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "no reports"}}

@@ -67,8 +67,12 @@ func (v *view) finish(s Step) Step {
 	if v.again > 0 && (s.Again == 0 || v.again < s.Again) {
 		s.Again = v.again
 	}
+	idle := map[string]bool{}
 	for _, n := range v.holders {
-		s.Reflectors = append(s.Reflectors, v.reflector(n))
+		idle[n.Name] = !v.serves(n)
+	}
+	for _, n := range v.holders {
+		s.Reflectors = append(s.Reflectors, v.reflector(n, idle))
 	}
 	slices.SortFunc(s.Watch, func(a, b plan.Watch) int { return cmp.Compare(a.Node, b.Node) })
 	return s
@@ -90,9 +94,10 @@ func (v *view) period(step string) time.Duration {
 	return gatePeriod
 }
 
-// reflector sums up one reflector's sessions with Ready nodes.
-func (v *view) reflector(n plan.Node) Reflector {
-	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID}
+// reflector sums up one reflector's sessions with Ready nodes; idle are the reflectors
+// that do not serve.
+func (v *view) reflector(n plan.Node, idle map[string]bool) Reflector {
+	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID, Serving: !idle[n.Name]}
 	up := established(v.Statuses[n.Name], isPeer)
 	for _, p := range v.neighbours(n) {
 		if !usable(p) {
@@ -100,12 +105,14 @@ func (v *view) reflector(n plan.Node) Reflector {
 		}
 		for _, a := range common(n, p) {
 			r.Expected++
-			if up[a] {
+			switch {
+			case up[a]:
 				r.Established++
+			case !idle[p.Name]:
+				r.Lacking++
 			}
 		}
 	}
-	r.Serving = v.serves(n)
 	return r
 }
 

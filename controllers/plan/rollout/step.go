@@ -138,6 +138,9 @@ type Reflector struct {
 	Node, Zone, ClusterID string
 	// Established and Expected count its sessions with Ready nodes.
 	Established, Expected int
+	// Lacking counts, of those that are not Established, all but those with reflectors that
+	// do not serve: these lack their sessions themselves.
+	Lacking int
 	// Serving: Ready, in its role, and with sessions up.
 	Serving bool
 }
