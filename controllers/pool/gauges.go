@@ -53,6 +53,8 @@ func newGauges() *gauges {
 	add("workers_wanted", "Workers that the pool should have, or nodes to be chosen where they exist already.",
 		ofCrew(func(c *crew) int { return c.wanted }))
 	add("workers_deployed", "Workers of the pool that the provider calls deployed.", ofCrew(func(c *crew) int { return c.deployed }))
+	add("pool_cost_hourly", "What the dedicated pool's nodes cost together for an hour, by the built-in prices; "+
+		"absent without any, on existing nodes, and while a price is unknown: status.cost.source says which.", costHourly, labelCurrency)
 	add("sessions_established", "Established sessions with Ready nodes of the route reflectors that serve and report; absent while none does, and with the Timer gate.",
 		sessions(func(r *reflecting) int { return r.established }))
 	add("sessions_expected", "Sessions with Ready nodes that the route reflectors that serve and report should have, those with others "+

@@ -109,6 +109,7 @@ func reflectingOf(t *turn) *reflecting {
 		if !r.Serving {
 			continue
 		}
+		out.serving++
 		if _, reports := t.cluster.Statuses[r.Node]; reports && !t.desired.Timer {
 			out.observed = true
 			out.established += r.Established
