@@ -96,22 +96,31 @@ func (a archive) read(d descriptor, into any) error {
 	return json.Unmarshal(content, into)
 }
 
-// image finds the one for Linux on an architecture.
-func (a archive) image(architecture string) (contents, error) {
-	var found contents
+// images are what there is, one for each platform.
+func (a archive) images() ([]descriptor, error) {
 	var top, index struct {
 		Manifests []descriptor `json:"manifests"`
 	}
 	if err := json.Unmarshal(a["index.json"], &top); err != nil {
-		return found, fmt.Errorf("reading index.json: %w", err)
+		return nil, fmt.Errorf("reading index.json: %w", err)
 	}
 	if len(top.Manifests) != 1 {
-		return found, fmt.Errorf("index.json has %d entries, and readers expect one", len(top.Manifests))
+		return nil, fmt.Errorf("index.json has %d entries, and readers expect one", len(top.Manifests))
 	}
 	if err := a.read(top.Manifests[0], &index); err != nil {
-		return found, fmt.Errorf("reading the index: %w", err)
+		return nil, fmt.Errorf("reading the index: %w", err)
 	}
-	for _, d := range index.Manifests {
+	return index.Manifests, nil
+}
+
+// image finds the one for Linux on an architecture.
+func (a archive) image(architecture string) (contents, error) {
+	var found contents
+	images, err := a.images()
+	if err != nil {
+		return found, err
+	}
+	for _, d := range images {
 		if d.Platform.OS != "linux" || d.Platform.Architecture != architecture {
 			continue
 		}
