@@ -20,10 +20,10 @@ import (
 )
 
 // told lists every gauge and counter but those of calls: name, label values, value.
-func told(t testing.TB, registry prometheus.Gatherer) []string {
-	t.Helper()
+func told(tb testing.TB, registry prometheus.Gatherer) []string {
+	tb.Helper()
 	families, err := registry.Gather()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var out []string
 	for _, family := range families {
 		if family.GetType() == dto.MetricType_HISTOGRAM || strings.Contains(family.GetName(), "_provider_") {

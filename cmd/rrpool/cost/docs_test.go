@@ -51,6 +51,21 @@ func TestThePriceBookOfTheDocs(t *testing.T) {
 	require.Contains(t, got.Out, "leaves out: disks")
 }
 
+// The figures of what the manager reports are those of its own code.
+func TestWhatTheDocsSayTheManagerReports(t *testing.T) {
+	content, err := os.ReadFile("../../../docs/cost.md")
+	require.NoError(t, err)
+	worker := cost.Worker{Region: "us-south", Flavor: "bx2.2x8"}
+	said := cost.Status([]cost.Worker{worker, worker, worker})
+	for field, value := range map[string]string{
+		"`currency`": said.Currency, "`hourly`": said.Hourly, "`monthly`, of 720 hours": said.Monthly, "`source`": said.Source,
+	} {
+		require.Contains(t, string(content), "| "+field+" | `"+value+"` |")
+	}
+	partly, _, _ := strings.Cut(cost.Status([]cost.Worker{worker, {Flavor: "odd.1x1"}}).Source, " the ")
+	require.Contains(t, string(content), "`"+partly+" …`")
+}
+
 // The docs name each flavor and region of the built-in book, and no flag that is not.
 func TestWhatTheDocsName(t *testing.T) {
 	content, err := os.ReadFile("../../../docs/cost.md")
