@@ -27,8 +27,10 @@ const (
 // Block is a fenced block of shell commands.
 type Block struct {
 	// Line is that of its first command, from 1.
-	Line  int
-	Text  string
+	Line int
+	// Heading is what it stands under.
+	Heading string
+	Text    string
 	Place Place
 	// Reason is why it is not run.
 	Reason string
@@ -50,12 +52,16 @@ var (
 // is for commands. A comment directly above a block is one of those that are known: not run, with a reason, or on every node.
 func Blocks(source []byte) ([]Block, error) {
 	var blocks []Block
+	heading := ""
 	err := ast.Walk(goldmark.DefaultParser().Parse(text.NewReader(source)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if n.Kind() == ast.KindHeading && entering {
+			heading = string(n.Lines().Value(source))
+		}
 		fence, is := n.(*ast.FencedCodeBlock)
 		if !is || !entering {
 			return ast.WalkContinue, nil
 		}
-		b := Block{Line: lineOf(source, fence), Text: string(fence.Lines().Value(source))}
+		b := Block{Line: lineOf(source, fence), Heading: heading, Text: string(fence.Lines().Value(source))}
 		language := string(fence.Language(source))
 		if slices.Contains(notShell, language) {
 			return ast.WalkSkipChildren, nil

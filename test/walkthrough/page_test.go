@@ -7,15 +7,15 @@ import (
 )
 
 func TestBlocksOfAPage(t *testing.T) {
-	const page = "# A page\n\n```sh\na=1\nb\n```\n\n```console\n$ not typed\n```\n\n1. in a list:\n\n   ```sh\n   c <<E\n     indented\n   E\n   ```\n\n" +
-		"<!-- not run: needs Docker -->\n```sh\ndocker run\n```\n\n<!-- on every node -->\n```sh\ncalicoctl node status\n```\n"
+	const page = "# A page\n\n## With `this`\n\n```sh\na=1\nb\n```\n\n```console\n$ not typed\n```\n\n1. in a list:\n\n   ```sh\n   c <<E\n     indented\n   E\n   ```\n\n" +
+		"# Then\n\n<!-- not run: needs Docker -->\n```sh\ndocker run\n```\n\n<!-- on every node -->\n```sh\ncalicoctl node status\n```\n"
 	blocks, err := Blocks([]byte(page))
 	require.NoError(t, err)
 	require.Equal(t, []Block{
-		{Line: 4, Text: "a=1\nb\n"},
-		{Line: 15, Text: "c <<E\n  indented\nE\n"},
-		{Line: 22, Text: "docker run\n", Place: Nowhere, Reason: "needs Docker"},
-		{Line: 27, Text: "calicoctl node status\n", Place: EveryNode},
+		{Line: 6, Heading: "With `this`", Text: "a=1\nb\n"},
+		{Line: 17, Heading: "With `this`", Text: "c <<E\n  indented\nE\n"},
+		{Line: 26, Heading: "Then", Text: "docker run\n", Place: Nowhere, Reason: "needs Docker"},
+		{Line: 31, Heading: "Then", Text: "calicoctl node status\n", Place: EveryNode},
 	}, blocks)
 	require.Equal(t, "c <<E", blocks[1].First())
 }

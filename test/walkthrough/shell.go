@@ -115,7 +115,7 @@ func (sh *Shell) Stop() {
 // their names. What else a page types is not found.
 func Programs(dir string, given map[string]string) error {
 	all := map[string]string{}
-	for _, name := range strings.Fields("bash basename cat cp cut date dirname echo env false grep head id ls mkdir mktemp mv printf rm sed seq sleep sort tail " +
+	for _, name := range strings.Fields("bash basename cat cp cut date diff dirname echo env false grep head id ls mkdir mktemp mv printf rm sed seq sleep sort tail " +
 		"tee test touch tr true uniq wc xargs") {
 		path, err := exec.LookPath(name)
 		if err != nil {

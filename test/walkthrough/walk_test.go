@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,6 +109,7 @@ func (w *walker) typed(ctx context.Context, b Block) error {
 		return nil
 	case Here:
 	}
+	w.said.forget()
 	if err := w.shell.Run(ctx, b); err != nil {
 		return err
 	}
@@ -134,6 +136,9 @@ func (w *walker) onNode(ctx context.Context, node string, b Block) error {
 type lines struct {
 	*testing.T
 	rest []byte
+
+	mu    sync.Mutex
+	heard strings.Builder
 	// warned: the apiserver did not know a field. kubectl patch goes on then.
 	warned atomic.Bool
 }
@@ -151,5 +156,21 @@ func (l *lines) Write(chunk []byte) (int, error) {
 			l.warned.Store(true)
 		}
 		l.Logf("%s", line)
+		l.mu.Lock()
+		fmt.Fprintf(&l.heard, "%s\n", line)
+		l.mu.Unlock()
 	}
+}
+
+// text is what was said since the last block began. Its end may come a moment after the block's.
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heard.String()
+}
+
+func (l *lines) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard.Reset()
 }

@@ -32,8 +32,10 @@ const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gos
 type pod struct {
 	name, node string
 	grace      time.Duration
+	template   string
 	probe      string // URL, "" without a readiness probe
 	cmd        *exec.Cmd
+	gone       func() // takes it out of the API
 	ended      chan struct{}
 	endedAt    time.Time // once ended is closed
 }
@@ -45,7 +47,7 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 		return nil, err
 	}
 	p := &pod{
-		name: fmt.Sprintf("%s-%d", d.Name, r.started), node: node, ended: make(chan struct{}),
+		name: fmt.Sprintf("%s-%d", d.Name, r.started), node: node, template: r.template, ended: make(chan struct{}), gone: func() {},
 		grace: time.Duration(ptr.Deref(spec.TerminationGracePeriodSeconds, 30)) * time.Second,
 	}
 	container := &spec.Containers[0]
@@ -65,21 +67,30 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 	if err := r.site.cloudOn(node); err != nil {
 		return nil, err
 	}
-	return p, r.site.launch(p)
+	if err := r.site.launch(p); err != nil {
+		return nil, err
+	}
+	if err := r.site.register(ctx, d, p); err != nil {
+		p.kill()
+		return nil, err
+	}
+	return p, nil
 }
 
+// launch starts the process. What it says goes into a log of its own, and into that of all managers.
 func (s *Site) launch(p *pod) error {
-	log, err := os.OpenFile(s.managerLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	out, closeLogs, err := s.openLogs(p)
 	if err != nil {
-		return fmt.Errorf("opening the manager's log: %w", err)
+		return err
 	}
-	defer func() { _ = log.Close() }()
-	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Stdout, p.cmd.Stderr = out, out
 	if err := s.Lab.StartOn(p.node, p.cmd); err != nil {
+		closeLogs()
 		return err
 	}
 	go func() {
 		_ = p.cmd.Wait()
+		closeLogs()
 		p.endedAt = time.Now()
 		close(p.ended)
 	}()
@@ -217,6 +228,7 @@ func (p *pod) endedFor() time.Duration {
 
 // stop ends the process as a kubelet does.
 func (p *pod) stop() {
+	defer p.gone()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
@@ -226,6 +238,7 @@ func (p *pod) stop() {
 }
 
 func (p *pod) kill() {
+	defer p.gone()
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }

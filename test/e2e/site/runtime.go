@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 )
 
@@ -31,10 +32,13 @@ const (
 // Deployment's arguments and environment, and a token of its service account where a pod has it. It reports the Deployment's
 // status, and takes namespaces away that are deleted.
 //
+// A changed template replaces the pods one after the other, as far as maxUnavailable lets it; maxSurge is not used. With Options.Pods
+// they are Pods of the API as well, which can be listed, and whose logs can be read.
+//
 // It does not imitate: images (the manager is the one that BuildManager has built), the user, the read-only root, limits, affinity and
-// spreading, rolling updates (a changed template stops all and starts anew), probes other than the readiness probe, and
-// NetworkPolicies. Of the environment it adds the apiserver's address, as a kubelet does, and the cloud's, which is not IBM's here.
-// A template that has what it does not know is not run, and the Deployment's status says why.
+// spreading, probes other than the readiness probe, and NetworkPolicies. Of the environment it adds the apiserver's address, as a
+// kubelet does, and the cloud's, which is not IBM's here. A template that has what it does not know is not run, and the Deployment's
+// status says why.
 type Runtime struct {
 	site   *Site
 	cancel context.CancelFunc
@@ -108,19 +112,55 @@ func (r *Runtime) sync(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rendering the template: %w", err)
 	}
-	if string(template) != r.template {
-		r.shrink(0)
-		r.template = string(template)
-	}
+	r.template = string(template)
 	r.bury()
+	r.replace(ctx, d)
 	r.shrink(int(ptr.Deref(d.Spec.Replicas, 1)))
 	err = r.grow(ctx, d)
 	return errors.Join(err, r.report(ctx, d, err))
 }
 
+// replace stops one that an older template has made, if those that are away already are fewer than may be. One that is not ready is
+// away.
+func (r *Runtime) replace(ctx context.Context, d *appsv1.Deployment) {
+	wanted, away, old := int(ptr.Deref(d.Spec.Replicas, 1)), 0, -1
+	for i, p := range r.pods {
+		ready := p.ready(ctx)
+		if !ready {
+			away++
+		}
+		if p.template != r.template && (old < 0 || !ready) {
+			old = i
+		}
+	}
+	if old < 0 || r.pods[old].ready(ctx) && away+wanted-len(r.pods) >= mayBeAway(d, wanted) {
+		return
+	}
+	r.pods[old].stop()
+	r.pods = slices.Delete(r.pods, old, old+1)
+}
+
+// mayBeAway is maxUnavailable, at least 1: nothing is surged.
+func mayBeAway(d *appsv1.Deployment, wanted int) int {
+	if d.Spec.Strategy.RollingUpdate == nil || d.Spec.Strategy.RollingUpdate.MaxUnavailable == nil {
+		return 1
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(d.Spec.Strategy.RollingUpdate.MaxUnavailable, wanted, false)
+	if err != nil {
+		return 1 // the apiserver takes no other
+	}
+	return max(1, n)
+}
+
 // bury takes away those that have ended by themselves a while ago.
 func (r *Runtime) bury() {
-	r.pods = slices.DeleteFunc(r.pods, func(p *pod) bool { return p.endedFor() > crashDelay })
+	r.pods = slices.DeleteFunc(r.pods, func(p *pod) bool {
+		dead := p.endedFor() > crashDelay
+		if dead {
+			p.gone()
+		}
+		return dead
+	})
 }
 
 func (r *Runtime) shrink(to int) {
@@ -175,14 +215,17 @@ func tolerates(spec *corev1.PodSpec, taints []corev1.Taint) bool {
 
 // report writes the Deployment's status when it is another.
 func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment, failed error) error {
-	var ready int32
+	var ready, updated int32
 	for _, p := range r.pods {
+		if p.template == r.template {
+			updated++
+		}
 		if p.ready(ctx) {
 			ready++
 		}
 	}
 	status := appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: int32(len(r.pods)), UpdatedReplicas: int32(len(r.pods)), //nolint:gosec // G115: a handful
+		ObservedGeneration: d.Generation, Replicas: int32(len(r.pods)), UpdatedReplicas: updated, //nolint:gosec // G115: a handful
 		ReadyReplicas: ready, AvailableReplicas: ready, UnavailableReplicas: ptr.Deref(d.Spec.Replicas, 1) - ready,
 	}
 	status.Conditions = []appsv1.DeploymentCondition{

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -57,6 +58,8 @@ type Options struct {
 	MeshPassword string
 	// Bare leaves everything to the user that a user installs: the CRD, the namespace, the rights, the credentials.
 	Bare bool
+	// Pods lets the managers that the Runtime starts be Pods of the API as well, with logs.
+	Pods bool
 	// Told receives a line for each thing that happens in the cloud. Optional.
 	Told func(line string)
 }
@@ -75,6 +78,7 @@ type Site struct {
 	endpoint string
 	server   *http.Server
 	doors    map[string]bool // of the cloud, on nodes
+	kubelets map[string]*httptest.Server
 	stop     context.CancelFunc
 	manager  *manager
 	runtime  *Runtime
@@ -205,6 +209,9 @@ func (s *Site) Stop() error {
 	s.runtime.Stop()
 	if s.manager != nil {
 		s.KillManager()
+	}
+	for _, kubelet := range s.kubelets {
+		kubelet.Close()
 	}
 	errs = append(errs, s.door.close())
 	if s.Cloud != nil {

@@ -1,0 +1,181 @@
+//go:build linux
+
+package walkthrough
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/test/e2e/site"
+)
+
+const (
+	// operations is what is done day to day.
+	operations = "docs/operations.md"
+	// nextKey is the API key that the first one is replaced by.
+	nextKey = "rrpool-e2e-next-api-key-77aa01" //nolint:gosec // G101: made for the test
+)
+
+// Whoever operates rrpool as the page says, from its installation as docs/install.md says to its end, gets what the page promises, and
+// loses nothing.
+func TestOperations(t *testing.T) {
+	skipWalk(t)
+	ctx, s := site.ForTest(t, site.Options{MeshPassword: "s3cret", Bare: true, Pods: true})
+	o := &operator{walker: newWalker(t, s), ctx: ctx, page: blocksOf(t, operations, `ibmcloud ks worker ls --cluster "$cluster" --worker-pool "$pool"`), done: map[int]bool{}}
+	o.before, o.begun = bgpConfiguration(t, ctx, s), time.Now()
+	o.install(s.StartRuntime())
+
+	o.doing("Install")
+	o.follow("Operations", "keyfile=")
+	o.follow("Install", "mode: Paused")
+	o.requireIdle(o.begun, "EnsurePool")
+	o.follow("Install", `"mode":"RouteReflector"`)
+	requireReflected(t, ctx, s, s.Reflectors()...)
+	requireDeployedManagerDidIt(t, s, o.begun)
+
+	o.doing("See what it does")
+	o.follow("See what it does", "rrpool status")
+	o.requireSeen()
+	o.requireScrape(false)
+	o.follow("See what it does", "clusterrolebinding")
+	o.requireScrape(true)
+
+	o.doing("Upgrade rrpool")
+	undisturbed := o.requireUndisturbed()
+	replaced := o.requireReplaced()
+	o.newTag("v0.1.0", "v0.2.0")
+	o.follow("Upgrade rrpool", "kubectl apply -k")
+	replaced("v0.2.0")
+	o.follow("Upgrade rrpool", "rrpool plan")
+	o.requireNothingPlanned()
+
+	o.doing("Rotate the key")
+	o.rotateKey()
+
+	undisturbed()
+	o.doing("Change the session password")
+	o.changePassword()
+
+	o.doing("Pause")
+	o.follow("Pause", "Paused")
+	goesOff := o.requirePauseHolds()
+	o.follow("Pause", "rrpool migrate")
+	goesOff()
+
+	o.doing("Take me back")
+	o.follow("Take me back")
+	o.requireBack(site.PoolName)
+
+	o.doing("Delete")
+	o.follow("Install")
+	requireReflected(t, ctx, s, s.Reflectors()...)
+	o.follow("Pause", "Paused")
+	o.follow("Delete", "kubectl delete")
+	o.requireGone()
+	o.requireBack(site.PoolName)
+
+	o.doing("Uninstall")
+	o.follow("Install", "mode: Paused")
+	o.follow("Take me back")
+	o.follow("Delete", "deletionPolicy")
+	o.follow("Uninstall")
+	o.requireBack()
+	o.requireUninstalled()
+	o.requireRevoked()
+
+	o.requireAllFollowed()
+	requireNothingLost(t, s)
+}
+
+// install types what docs/install.md says about kustomize, and about the key.
+func (o *operator) install(runtime *site.Runtime) {
+	o.Helper()
+	o.write("my-api-key", site.APIKey+"\n")
+	source, err := os.ReadFile(filepath.Join("..", "..", "docs/install.md"))
+	require.NoError(o, err)
+	blocks, err := Blocks(source)
+	require.NoError(o, err)
+	for _, words := range []string{"registry=", "kubectl apply -k mycluster", "kubectl create -k config/overlays/iks/secret"} {
+		o.walk([]Block{blockWith(o.T, blocks, words)})
+	}
+	soonReady(o, runtime)
+}
+
+// changePassword has every session restart with the new one, which calico-node alone was let to read.
+func (o *operator) changePassword() {
+	o.Helper()
+	o.requireReads("bgp-2", false)
+	o.follow("Change the session password", "create secret")
+	o.requireReads("bgp-2", true)
+	restarted := o.requireRestarted()
+	o.follow("Change the session password", "passwordSecretRef")
+	restarted("bgp-2")
+	requireReflected(o.T, o.ctx, o.site, o.site.Reflectors()...)
+}
+
+// rotateKey: while both keys are valid the new one is put in, and used at once; then the old one is revoked.
+func (o *operator) rotateKey() {
+	o.Helper()
+	o.write("apikey", nextKey+"\n")
+	o.site.Cloud.SetAPIKeys(site.APIKey, nextKey)
+	asked := o.logins()
+	o.follow("Rotate the key", "kubectl replace")
+	o.requireKey(nextKey)
+	require.Eventually(o, func() bool { return o.logins() > asked }, 20*time.Second, 100*time.Millisecond, "the new key is tried")
+	o.follow("Rotate the key", "ProviderReady")
+	o.requireSaid(`"status":"True"`)
+	o.site.Cloud.SetAPIKeys(nextKey)
+	o.site.Cloud.ExpireTokens()
+	o.revoked = o.logins()
+}
+
+// newTag is what a person does to their own kustomization for a new version.
+func (o *operator) newTag(from, to string) {
+	o.Helper()
+	path := filepath.Join(o.dir, "repository", "mycluster", "kustomization.yaml")
+	content, err := os.ReadFile(path) //nolint:gosec // G304: of this test
+	require.NoError(o, err)
+	require.Contains(o, string(content), "newTag: "+from)
+	o.write("mycluster/kustomization.yaml", strings.Replace(string(content), "newTag: "+from, "newTag: "+to, 1))
+}
+
+// write is a file that the page expects to be there.
+func (o *operator) write(name, content string) {
+	o.Helper()
+	require.NoError(o, os.WriteFile(filepath.Join(o.dir, "repository", name), []byte(content), 0o600))
+}
+
+// doing begins a part: what is lost from here on is lost in it.
+func (o *operator) doing(part string) {
+	o.Logf("=== %s, after %s", part, time.Since(o.begun).Round(time.Second))
+	o.site.Lab.Checkpoint(part)
+}
+
+// follow types the blocks under a heading, in their order: those that have these words in them, or all.
+func (o *operator) follow(heading string, words ...string) {
+	o.Helper()
+	typed := slices.DeleteFunc(slices.Clone(o.page), func(b Block) bool {
+		return b.Heading != heading || !slices.ContainsFunc(append(words, ""), func(w string) bool {
+			return (w != "" || len(words) == 0) && strings.Contains(b.Text, w)
+		})
+	})
+	require.NotEmpty(o, typed, "no block under %q has %q", heading, words)
+	for _, b := range typed {
+		o.done[b.Line] = true
+	}
+	o.walk(typed)
+}
+
+// requireAllFollowed: there is no block that nobody has typed.
+func (o *operator) requireAllFollowed() {
+	o.Helper()
+	for _, b := range o.page {
+		require.True(o, b.Place == Nowhere || o.done[b.Line], "line %d, under %q, was not typed: %s", b.Line, b.Heading, b.First())
+	}
+}
