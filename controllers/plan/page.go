@@ -12,7 +12,7 @@ func Page(reason string) string { return "runbook/" + reason + ".md" }
 // about its reason. Where there is too much text, the address stays.
 func Linked(text, reason string, most int) string {
 	link := see(reason)
-	return Plain(strings.TrimSuffix(text, "."), most-len(link)) + link
+	return Plain(strings.TrimRight(text, "."), most-len(link)) + link
 }
 
 // Unlinked is a text without the address that Linked put at its end, for those who show
