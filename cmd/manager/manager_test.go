@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
@@ -52,6 +53,7 @@ const (
 	testClusterID = "c1"
 	testKey       = "not-to-be-seen"
 	testNamespace = "rrpool-system"
+	testRegion    = "us-south"
 )
 
 // The manager as it is deployed, with the rights of config/rbac and no others:
@@ -93,6 +95,7 @@ func TestAWholeLife(t *testing.T) {
 	})
 	require.Equal(t, metav1.ConditionTrue, object.Status.Conditions[0].Status, "%+v", object.Status.Conditions)
 	require.Len(t, object.Status.Reflectors, 3)
+	requireCost(t, cloud, object)
 	asYAML, err := sigsyaml.Marshal(object.Status)
 	require.NoError(t, err)
 	t.Logf("at rest:\n%s", asYAML)
@@ -134,6 +137,18 @@ func TestSharedWords(t *testing.T) {
 	require.Equal(t, iks.PoolLabel, pool.PoolLabel)
 	require.Equal(t, iks.ManagedByLabel, v1alpha1.ManagedByLabel)
 	require.Equal(t, iks.ManagedBy, v1alpha1.ManagedByValue)
+}
+
+// requireCost: what the cloud has in the pool is what is reported to cost, and has a price.
+func requireCost(t *testing.T, cloud *iksserver.Server, object *v1alpha1.RouteReflectorPool) {
+	t.Helper()
+	var pool []cost.Worker
+	for _, w := range cloud.Workers(testClusterID, object.Spec.Provider.IKS.PoolName) {
+		pool = append(pool, cost.Worker{Flavor: w.Flavor, Region: testRegion})
+	}
+	require.Len(t, pool, 3)
+	require.Equal(t, cost.Status(pool), object.Status.Cost)
+	require.NotEmpty(t, object.Status.Cost.Monthly)
 }
 
 // requireSilence: nothing but the lease and what was said before.
@@ -275,6 +290,8 @@ func cloudFor(t *testing.T, admin client.Client) *iksserver.Server {
 				node.Labels[key] = value
 			}
 			node.Labels["ibm-cloud.kubernetes.io/worker-id"] = w.ID
+			node.Labels["ibm-cloud.kubernetes.io/machine-type"] = w.Flavor
+			node.Labels["ibm-cloud.kubernetes.io/region"] = testRegion
 			for key, value := range w.BornTaints {
 				value, effect, _ := strings.Cut(value, ":")
 				node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
