@@ -165,6 +165,7 @@ func TestExistingNodesHaveNoCost(t *testing.T) {
 			pool.PoolLabel: pool.ExistingPool, "node.kubernetes.io/instance-type": small, "topology.kubernetes.io/region": "eu-de",
 		}
 	}
+	w.calico.cluster.Nodes[0].Labels[pool.PoolLabel] = w.object().Spec.Provider.IKS.PoolName
 	w.settle(2)
 	require.Equal(t, pool.ExistingPool, w.object().Status.Pool)
 	w.expectCost(nil)
