@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/test/e2e/site"
 )
@@ -19,7 +20,7 @@ const (
 	// operations is what is done day to day.
 	operations = "docs/operations.md"
 	// nextKey is the API key that the first one is replaced by.
-	nextKey = "rrpool-e2e-next-api-key-77aa01" //nolint:gosec // G101: made for the test
+	nextKey = "rrpool-e2e-next-api-key-77aa01"
 )
 
 // Whoever operates rrpool as the page says, from its installation as docs/install.md says to its end, gets what the page promises, and
@@ -28,7 +29,7 @@ func TestOperations(t *testing.T) {
 	skipWalk(t)
 	ctx, s := site.ForTest(t, site.Options{MeshPassword: "s3cret", Bare: true, Pods: true})
 	o := &operator{walker: newWalker(t, s), ctx: ctx, page: blocksOf(t, operations, `ibmcloud ks worker ls --cluster "$cluster" --worker-pool "$pool"`), done: map[int]bool{}}
-	o.before, o.begun = bgpConfiguration(t, ctx, s), time.Now()
+	o.before, o.begun, o.objects = bgpConfiguration(t, ctx, s), time.Now(), o.inventory()
 	o.install(s.StartRuntime())
 
 	o.doing("Install")
@@ -58,6 +59,7 @@ func TestOperations(t *testing.T) {
 	o.doing("Rotate the key")
 	o.rotateKey()
 
+	o.requireMistakesFail()
 	undisturbed()
 	o.doing("Change the session password")
 	o.changePassword()
@@ -97,7 +99,7 @@ func TestOperations(t *testing.T) {
 func (o *operator) install(runtime *site.Runtime) {
 	o.Helper()
 	o.write("my-api-key", site.APIKey+"\n")
-	source, err := os.ReadFile(filepath.Join("..", "..", "docs/install.md"))
+	source, err := os.ReadFile(filepath.Join("..", "..", "docs", "install.md"))
 	require.NoError(o, err)
 	blocks, err := Blocks(source)
 	require.NoError(o, err)
@@ -115,19 +117,24 @@ func (o *operator) changePassword() {
 	o.requireReads("bgp-2", true)
 	restarted := o.requireRestarted()
 	o.follow("Change the session password", "passwordSecretRef")
-	restarted("bgp-2")
 	requireReflected(o.T, o.ctx, o.site, o.site.Reflectors()...)
+	restarted("bgp-2")
 }
 
-// rotateKey: while both keys are valid the new one is put in, and used at once; then the old one is revoked.
+// rotateKey: while both keys are valid a new one is put in, first a wrong one, which is told, then the right one; then the old one is
+// revoked.
 func (o *operator) rotateKey() {
 	o.Helper()
-	o.write("apikey", nextKey+"\n")
 	o.site.Cloud.SetAPIKeys(site.APIKey, nextKey)
+	o.write("apikey", "mistyped\n")
+	o.follow("Rotate the key", "kubectl replace")
+	o.requireProvider(metav1.ConditionFalse, "CloudUnauthorized")
+	o.write("apikey", nextKey+"\n")
 	asked := o.logins()
 	o.follow("Rotate the key", "kubectl replace")
 	o.requireKey(nextKey)
-	require.Eventually(o, func() bool { return o.logins() > asked }, 20*time.Second, 100*time.Millisecond, "the new key is tried")
+	o.requireProvider(metav1.ConditionTrue, "PoolReady")
+	require.Greater(o, o.logins(), asked)
 	o.follow("Rotate the key", "ProviderReady")
 	o.requireSaid(`"status":"True"`)
 	o.site.Cloud.SetAPIKeys(nextKey)
@@ -135,11 +142,25 @@ func (o *operator) rotateKey() {
 	o.revoked = o.logins()
 }
 
+// requireMistakesFail types blocks with a mistake, at desks of their own: none passes for done, and what they would have changed is as
+// it was.
+func (o *operator) requireMistakesFail() {
+	o.Helper()
+	for right, wrong := range map[string]string{
+		"kubectl diff -k mycluster": "kubectl diff -k nowhere", `"mode":"Paused"`: `"mode":"Pause"`, "passwordSecretRef": "passwordSecretRefs",
+		"rollback --yes": "rollback",
+	} {
+		b := blockWith(o.T, o.page, right)
+		b.Text = o.page[0].Text + strings.Replace(b.Text, right, wrong, 1)
+		require.Error(o, newWalker(o.T, o.site).typed(o.ctx, b), wrong)
+	}
+}
+
 // newTag is what a person does to their own kustomization for a new version.
 func (o *operator) newTag(from, to string) {
 	o.Helper()
 	path := filepath.Join(o.dir, "repository", "mycluster", "kustomization.yaml")
-	content, err := os.ReadFile(path) //nolint:gosec // G304: of this test
+	content, err := os.ReadFile(path)
 	require.NoError(o, err)
 	require.Contains(o, string(content), "newTag: "+from)
 	o.write("mycluster/kustomization.yaml", strings.Replace(string(content), "newTag: "+from, "newTag: "+to, 1))

@@ -31,7 +31,7 @@ type Block struct {
 	// Heading is what it stands under.
 	Heading string
 	Text    string
-	Place Place
+	Place   Place
 	// Reason is why it is not run.
 	Reason string
 }

@@ -3,10 +3,14 @@
 package site
 
 import (
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // What the Runtime cannot imitate it refuses: a Deployment that says more than is run is not called tried.
@@ -48,6 +52,47 @@ func TestTolerations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tc.want, tolerates(spec, []corev1.Taint{tc.taint}))
+		})
+	}
+}
+
+// Pods of an older template go one after the other, and those first that are of no use.
+func TestPodsAreReplacedOneByOne(t *testing.T) {
+	started := func(name, template string) *pod {
+		p := &pod{name: name, template: template, cmd: exec.Command("sleep", "60"), ended: make(chan struct{}), gone: func() {}}
+		require.NoError(t, p.cmd.Start())
+		go func() {
+			_ = p.cmd.Wait()
+			close(p.ended)
+		}()
+		t.Cleanup(p.kill)
+		return p
+	}
+	unready := func(p *pod) *pod {
+		p.probe = "http://127.0.0.1:1/"
+		return p
+	}
+	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2)}}
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: ptr.To(intstr.FromInt32(1))}
+	for name, tc := range map[string]struct {
+		pods []*pod
+		left []string
+	}{
+		"both are old":                      {[]*pod{started("a", "old"), started("b", "old")}, []string{"b"}},
+		"one is away":                       {[]*pod{started("b", "old")}, []string{"b"}},
+		"the new one is not ready":          {[]*pod{started("b", "old"), unready(started("c", "new"))}, []string{"b", "c"}},
+		"the new one is ready":              {[]*pod{started("b", "old"), started("c", "new")}, []string{"c"}},
+		"an old one that is not ready goes": {[]*pod{started("a", "old"), unready(started("b", "old"))}, []string{"a"}},
+		"both are new":                      {[]*pod{started("c", "new"), started("d", "new")}, []string{"c", "d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Runtime{template: "new", pods: tc.pods}
+			r.replace(t.Context(), d)
+			var left []string
+			for _, p := range r.pods {
+				left = append(left, p.name)
+			}
+			require.Equal(t, tc.left, left)
 		})
 	}
 }
