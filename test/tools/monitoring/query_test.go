@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What Prometheus itself adds to every series, or makes.
+// What Prometheus itself adds to every series, or makes; cluster is for one that has several.
 var (
-	added = []string{"job", "namespace", "instance", "pod"}
+	added = []string{"job", "namespace", "instance", "pod", "cluster"}
 	made  = map[string][]string{"up": nil, "process_start_time_seconds": nil, "ALERTS": {"alertname", "alertstate", "severity"}}
 )
 
