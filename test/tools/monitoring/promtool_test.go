@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
@@ -55,10 +54,13 @@ func TestEachUnitTestNoticesWhatIsBroken(t *testing.T) {
 	for _, rule := range ruleFile(t) {
 		t.Run(rule.Alert, func(t *testing.T) {
 			t.Parallel()
+			var unnoticed []string
 			for what, broken := range mutants(t, rule) {
-				err := testWith(t, []monitoringv1.Rule{broken}, rule.Alert, only(t, rule.Alert))
-				assert.Error(t, err, "%s: its unit test does not notice: %s", rule.Alert, what)
+				if testWith(t, []monitoringv1.Rule{broken}, rule.Alert, only(t, rule.Alert)) == nil {
+					unnoticed = append(unnoticed, what)
+				}
 			}
+			require.Empty(t, unnoticed, "%s: its unit test does not notice what is changed", rule.Alert)
 			require.NoError(t, testWith(t, []monitoringv1.Rule{rule}, rule.Alert, only(t, rule.Alert)), "negative control: nothing is changed")
 		})
 	}
