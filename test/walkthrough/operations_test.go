@@ -84,7 +84,9 @@ func TestOperations(t *testing.T) {
 
 	o.doing("Uninstall")
 	o.follow("Install", "mode: Paused")
+	o.requireFinalizer(false)
 	o.follow("Take me back")
+	o.requireFinalizer(true)
 	o.follow("Delete", "deletionPolicy")
 	o.follow("Uninstall")
 	o.requireBack()

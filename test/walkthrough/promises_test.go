@@ -123,6 +123,14 @@ func (o *operator) requireBack(pools ...string) {
 	require.Equal(o, append([]string{"default"}, pools...), o.site.Cloud.Pools(site.ClusterID))
 }
 
+// requireFinalizer: the object is held until the mesh is back, or not.
+func (o *operator) requireFinalizer(held bool) {
+	o.Helper()
+	pool, err := o.site.Pool(o.ctx)
+	require.NoError(o, err)
+	require.Equal(o, held, slices.Contains(pool.Finalizers, v1alpha1.Finalizer))
+}
+
 // requireGone: the object, which the manager has let go; the manager itself is there.
 func (o *operator) requireGone() {
 	o.Helper()
