@@ -57,7 +57,7 @@ lab: packages assets ## Run what takes minutes in the lab, and CI has the time f
 
 .PHONY: walkthrough
 walkthrough: ONLY ?= .
-walkthrough: packages assets ## Type what the docs say, block by block, in lab clusters: quick start, existing nodes, migrating, back by hand
+walkthrough: packages assets ## Type what the docs say, block by block, in lab clusters: quick start, operations, existing nodes, migrating, back by hand
 	RRPOOL_WALKTHROUGH=1 go test -count=1 -timeout 20m -v -run '$(ONLY)' ./test/walkthrough
 
 # promtool is built by hand: go tool leaves -tags out.
