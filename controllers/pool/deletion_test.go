@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,30 @@ func TestFinalizerComesFirst(t *testing.T) {
 	require.Empty(t, w.seen)
 	w.settle(1)
 	require.NotZero(t, w.cloud.observed)
+}
+
+// A paused object that is deleted at once leaves nothing behind only where nothing is of our making.
+func TestAPausedObjectIsProtectedWhereThereIsSomethingToRestore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		found func(*world)
+		want  bool
+	}{
+		"nothing of ours":         {func(*world) {}, false},
+		"a worker pool":           {func(w *world) { w.calico.cluster.Nodes[0].Pooled = true }, false},
+		"a route reflector":       {func(w *world) { w.calico.cluster.Nodes[0].Marked = true }, true},
+		"a BGPPeer":               {func(w *world) { w.calico.cluster.Peers = []plan.Peer{{Name: "rrpool-clients", Owned: true}} }, true},
+		"somebody else's BGPPeer": {func(w *world) { w.calico.cluster.Peers = []plan.Peer{{Name: "uplink"}} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode, o.Finalizers = v1alpha1.ModePaused, nil })
+			w.calico.cluster.BGP.Saved = nil
+			tc.found(w)
+			w.settle(2)
+			require.Equal(t, tc.want, slices.Contains(w.object().Finalizers, v1alpha1.Finalizer))
+			require.Empty(t, w.calico.applied, "a pause does nothing")
+			w.expect("Ready False Paused")
+		})
+	}
 }
 
 func TestDeletionRestoresTheMeshFirst(t *testing.T) {

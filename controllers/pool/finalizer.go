@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -17,11 +18,9 @@ import (
 const StepDeletePool = "DeletePool"
 
 // protect puts the finalizer on before anything else happens, so that a deletion
-// can never leave a cluster between two worlds. A paused object that never did
-// anything needs none.
-func (r *Reconciler) protect(ctx context.Context, object *v1alpha1.RouteReflectorPool) (bool, error) {
-	if object.DeletionTimestamp != nil || object.Spec.Mode == v1alpha1.ModePaused ||
-		controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
+// can never leave a cluster between two worlds.
+func (r *Reconciler) protect(ctx context.Context, object *v1alpha1.RouteReflectorPool, needed bool) (bool, error) {
+	if !needed || object.DeletionTimestamp != nil || controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return false, nil
 	}
 	before := object.DeepCopy()
@@ -30,6 +29,15 @@ func (r *Reconciler) protect(ctx context.Context, object *v1alpha1.RouteReflecto
 		return true, fmt.Errorf("adding the finalizer: %w", err)
 	}
 	return true, nil
+}
+
+// onlyReport is the turn of a paused object. It needs no finalizer where nothing was ever
+// done; one that is made anew for a cluster on route reflectors does.
+func (r *Reconciler) onlyReport(ctx context.Context, t *turn) (reconcile.Result, error) {
+	if changed, err := r.protect(ctx, t.object, !untouched(t)); err != nil || changed {
+		return r.soon(err)
+	}
+	return r.finish(ctx, t, nil)
 }
 
 // settled: there is nothing left to do.

@@ -116,7 +116,7 @@ func (r *Reconciler) take(ctx context.Context) (reconcile.Result, error) {
 	if err := r.leading(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	if changed, err := r.protect(ctx, object); err != nil || changed {
+	if changed, err := r.protect(ctx, object, object.Spec.Mode != v1alpha1.ModePaused); err != nil || changed {
 		return r.soon(err)
 	}
 	t, err := r.observe(ctx, object)
@@ -125,7 +125,7 @@ func (r *Reconciler) take(ctx context.Context) (reconcile.Result, error) {
 	}
 	r.trouble.clear()
 	if t.paused() {
-		return r.finish(ctx, t, nil)
+		return r.onlyReport(ctx, t)
 	}
 	if err = r.apply(ctx, t); err == nil {
 		err = t.unseen
