@@ -24,13 +24,20 @@ type Session struct {
 	State string
 	// ProtocolState is BIRD's: up, start, down, or wait (Established, but exchanging nothing yet).
 	ProtocolState string
-	// Since is when that changed last, in BIRD's words: a time of day. A session that restarts needs seconds for it, so the same Since
-	// means the same session.
+	// Since is when that changed last, in BIRD's words: a time of day. See Same.
 	Since string
 }
 
 // Established tells whether the session is up and exchanges routes.
 func (s Session) Established() bool { return s.State == "Established" && s.ProtocolState == "up" }
+
+// Same tells whether a session has stayed Established from one look to another. BIRD rounds its two clocks, so that one moment can read
+// as two times, a second apart. A session that restarts needs at least two.
+func (s Session) Same(other Session) bool {
+	one, err := time.Parse(time.TimeOnly, s.Since)
+	two, err2 := time.Parse(time.TimeOnly, other.Since)
+	return err == nil && err2 == nil && two.Sub(one).Abs() <= time.Second && s.Established() && other.Established() && s.Name == other.Name
+}
 
 // Mesh tells whether the session belongs to the node-to-node mesh.
 func (s Session) Mesh() bool { return strings.HasPrefix(s.Name, "Mesh_") }

@@ -189,7 +189,7 @@ func (s *seniority) requireSame(before map[string]lab.Session, of string, with [
 	for _, other := range with {
 		for _, key := range []string{of + "→" + s.l.Address(other).String(), other + "→" + s.l.Address(of).String()} {
 			require.True(s.t, before[key].Established() && strings.HasPrefix(before[key].Name, "Node_"), "%s: %+v", key, before[key])
-			require.True(s.t, same(before[key], after[key]), "%s has restarted: %+v, then %+v", key, before[key], after[key])
+			require.True(s.t, before[key].Same(after[key]), "%s has restarted: %+v, then %+v", key, before[key], after[key])
 		}
 	}
 }

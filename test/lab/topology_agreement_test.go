@@ -182,7 +182,7 @@ func (w *writer) changed(before map[string]lab.Session) simulate.Change {
 		for _, b := range w.names()[:i] {
 			one, two := a+"→"+w.l.Address(b).String(), b+"→"+w.l.Address(a).String()
 			up := func(all map[string]lab.Session) bool { return all[one].Established() && all[two].Established() }
-			stayed := same(before[one], after[one]) && same(before[two], after[two])
+			stayed := before[one].Same(after[one]) && before[two].Same(after[two])
 			switch was, is := up(before), up(after); {
 			case is && !was:
 				out.Added++

@@ -113,15 +113,7 @@ func (w *writer) configured() map[string]time.Time {
 func (w *writer) requireSubset(fewer, more map[string]lab.Session) int {
 	w.t.Helper()
 	for key, session := range fewer {
-		require.True(w.t, same(session, more[key]), "%s was %+v and is %+v", key, session, more[key])
+		require.True(w.t, session.Same(more[key]), "%s was %+v and is %+v", key, session, more[key])
 	}
 	return len(more) - len(fewer)
-}
-
-// same tells whether it is still the same session. BIRD rounds its two clocks, so that one moment can read as two times, a second apart.
-// A session that restarts needs at least two.
-func same(a, b lab.Session) bool {
-	since, err := time.Parse(time.TimeOnly, a.Since)
-	until, err2 := time.Parse(time.TimeOnly, b.Since)
-	return err == nil && err2 == nil && until.Sub(since).Abs() <= time.Second && a.Established() && b.Established() && a.Name == b.Name
 }

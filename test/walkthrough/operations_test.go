@@ -108,7 +108,7 @@ func (o *operator) install(runtime *site.Runtime) {
 	for _, words := range []string{"registry=", "kubectl apply -k mycluster", "kubectl create -k config/overlays/iks/secret"} {
 		o.walk([]Block{blockWith(o.T, blocks, words)})
 	}
-	soonReady(o, runtime)
+	o.requireAvailable(runtime)
 }
 
 // changePassword has every session restart with the new one, which calico-node alone was let to read.
@@ -184,9 +184,7 @@ func (o *operator) doing(part string) {
 func (o *operator) follow(heading string, words ...string) {
 	o.Helper()
 	typed := slices.DeleteFunc(slices.Clone(o.page), func(b Block) bool {
-		return b.Heading != heading || !slices.ContainsFunc(append(words, ""), func(w string) bool {
-			return (w != "" || len(words) == 0) && strings.Contains(b.Text, w)
-		})
+		return b.Heading != heading || len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(b.Text, w) })
 	})
 	require.NotEmpty(o, typed, "no block under %q has %q", heading, words)
 	for _, b := range typed {

@@ -39,8 +39,8 @@ type operator struct {
 	revoked int
 }
 
-// soonReady waits for the Deployment, as rollout status does.
-func soonReady(o *operator, runtime *site.Runtime) {
+// requireAvailable waits for the Deployment, as rollout status does.
+func (o *operator) requireAvailable(runtime *site.Runtime) {
 	o.Helper()
 	require.EventuallyWithT(o, func(c *assert.CollectT) {
 		d, err := o.site.Lab.Kube().AppsV1().Deployments(site.Namespace).Get(o.ctx, "rrpool-manager", metav1.GetOptions{})

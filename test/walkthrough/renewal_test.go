@@ -18,34 +18,32 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/lab"
 )
 
-// sessions are all sessions of the cluster that are Established, and since when, as BIRD has it: by a clock of whole seconds, of which
-// it has two.
-func (o *operator) sessions() map[string]time.Time {
+// sessions are all sessions of the cluster, which are Established.
+func (o *operator) sessions() map[string]lab.Session {
 	o.Helper()
-	out := map[string]time.Time{}
+	out := map[string]lab.Session{}
 	for _, node := range o.site.Lab.Nodes() {
 		sessions, err := o.site.Lab.Sessions(node)
 		require.NoError(o, err)
 		for _, s := range sessions {
 			require.True(o, s.Established(), "%s: %+v", node, s)
-			since, err := time.Parse(time.TimeOnly, s.Since)
-			require.NoError(o, err)
-			out[node+" "+s.Name] = since
+			out[node+" "+s.Name] = s
 		}
 	}
 	require.NotEmpty(o, out)
 	return out
 }
 
-// restarted are those of the sessions of before that are not there, or have begun anew. A session that restarts needs seconds for it.
-func (o *operator) restarted(before map[string]time.Time) []string {
+// restarted are those of the sessions of before that are not there, or have begun anew.
+func (o *operator) restarted(before map[string]lab.Session) []string {
 	o.Helper()
 	var out []string
 	is := o.sessions()
-	for name, since := range before {
-		if now, there := is[name]; !there || now.Sub(since).Abs() > time.Second {
+	for name, session := range before {
+		if !session.Same(is[name]) {
 			out = append(out, name)
 		}
 	}

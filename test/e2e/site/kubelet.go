@@ -32,10 +32,10 @@ func (s *Site) openLogs(p *pod) (out io.Writer, closeLogs func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(s.podLog(p.name)), 0o750); err != nil {
 		return nil, nil, fmt.Errorf("making the pods' folder: %w", err)
 	}
-	var files []io.Writer
+	var files []*os.File
 	closeLogs = func() {
 		for _, file := range files {
-			_ = file.(*os.File).Close()
+			_ = file.Close()
 		}
 	}
 	for _, path := range []string{s.podLog(p.name), s.managerLog()} {
@@ -46,7 +46,7 @@ func (s *Site) openLogs(p *pod) (out io.Writer, closeLogs func(), err error) {
 		}
 		files = append(files, file)
 	}
-	return io.MultiWriter(files...), closeLogs, nil
+	return io.MultiWriter(files[0], files[1]), closeLogs, nil
 }
 
 // register makes a Pod of a process that runs, as its ReplicaSet and its kubelet do, where Options.Pods wants that. The namespace's Pod

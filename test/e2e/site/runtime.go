@@ -123,17 +123,17 @@ func (r *Runtime) sync(ctx context.Context) error {
 // replace stops one that an older template has made, if those that are away already are fewer than may be. One that is not ready is
 // away.
 func (r *Runtime) replace(ctx context.Context, d *appsv1.Deployment) {
-	wanted, away, old := int(ptr.Deref(d.Spec.Replicas, 1)), 0, -1
+	wanted, away, old, serves := int(ptr.Deref(d.Spec.Replicas, 1)), 0, -1, false
 	for i, p := range r.pods {
 		ready := p.ready(ctx)
 		if !ready {
 			away++
 		}
 		if p.template != r.template && (old < 0 || !ready) {
-			old = i
+			old, serves = i, ready
 		}
 	}
-	if old < 0 || r.pods[old].ready(ctx) && away+wanted-len(r.pods) >= mayBeAway(d, wanted) {
+	if old < 0 || serves && away+wanted-len(r.pods) >= mayBeAway(d, wanted) {
 		return
 	}
 	r.pods[old].stop()
