@@ -16,9 +16,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
@@ -76,7 +78,7 @@ type miser struct {
 	all     []right
 	given   map[right]bool
 	lacked  map[right]lack
-	seen    time.Time
+	next    func() ([]controlplane.AuditEvent, error)
 	log     string
 	args    []string
 	env     []string
@@ -158,10 +160,11 @@ func newMiser(t *testing.T) *miser {
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	m := &miser{
 		T: t, plane: plane, admin: adminOf(t, plane), user: controlplane.ServiceAccountUser(testNamespace, "rrpool-manager"),
-		all: allRights(t), given: map[right]bool{}, lacked: map[right]lack{}, seen: time.Now(), began: time.Now(),
+		all: allRights(t), given: map[right]bool{}, lacked: map[right]lack{}, began: time.Now(),
 		object: &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}},
 		log:    filepath.Join(t.TempDir(), "log"),
 	}
+	m.next = plane.Follow(m.user)
 	cluster(t, m.admin)
 	m.grant()
 	for _, file := range []string{"nodes", "labels", "calico", "pool"} {
@@ -229,7 +232,7 @@ func (m *miser) said() string {
 // want of a right is started again, as Kubernetes does.
 func (m *miser) until(what string, so func() bool) {
 	m.Helper()
-	for end := time.Now().Add(4 * time.Minute); !so(); {
+	for end := time.Now().Add(8 * time.Minute); !so(); {
 		require.True(m, time.Now().Before(end), "%s: never; the step is %+v, lacking are %v", what, m.object.Status.Step, m.lacked)
 		select {
 		case <-m.ended:
@@ -245,10 +248,9 @@ func (m *miser) until(what string, so func() bool) {
 // look finds what has been refused, and gives what has been lacking for long enough.
 func (m *miser) look() {
 	m.Helper()
-	requests, err := m.plane.Requests(m.user, m.seen)
+	requests, err := m.next()
 	require.NoError(m, err)
 	for _, request := range requests {
-		m.seen = request.Time
 		if request.Code != http.StatusForbidden {
 			continue
 		}
@@ -260,7 +262,7 @@ func (m *miser) look() {
 		}
 	}
 	require.NotContains(m, m.said(), "ValidatingAdmissionPolicy", "a policy is in the way of the manager's own writes")
-	news := false
+	var news []right
 	for r, l := range m.lacked {
 		if time.Since(l.since) < hold || !m.told(r) {
 			continue
@@ -268,11 +270,12 @@ func (m *miser) look() {
 		m.requireNothingRemoved(r, l)
 		delete(m.lacked, r)
 		m.given[r] = true
-		news = true
+		news = append(news, r)
 		m.Logf("lacked: %s", r)
 	}
-	if news {
+	if len(news) > 0 {
 		m.grant()
+		m.awaitRights(news)
 		m.wake()
 	}
 }
@@ -340,9 +343,34 @@ func (m *miser) grant() {
 	}
 }
 
-// wake has the manager look again: after failures it waits longer and longer.
+// awaitRights waits until the apiserver knows what it has been told: its authorizer watches roles.
+func (m *miser) awaitRights(news []right) {
+	m.Helper()
+	kube, err := kubernetes.NewForConfig(m.plane.AdminConfig())
+	require.NoError(m, err)
+	for _, r := range news {
+		resource, sub, _ := strings.Cut(r.Resource, "/")
+		asked := &authorizationv1.ResourceAttributes{
+			Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: sub, Name: r.Name,
+		}
+		await(m.T, time.Minute, func(c *assert.CollectT) {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: m.user, ResourceAttributes: asked}}
+			review, err := kube.AuthorizationV1().SubjectAccessReviews().Create(m.Context(), review, metav1.CreateOptions{})
+			require.NoError(c, err)
+			require.True(c, review.Status.Allowed, "%s", r)
+		})
+	}
+}
+
+// wake has the manager look again: after failures it waits longer and longer, and after
+// a refusal of the provider's for minutes, unless it is started again.
 func (m *miser) wake() {
 	m.Helper()
+	if ready := meta.FindStatusCondition(m.object.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Reason == "CloudUnauthorized" {
+		m.Log("started again")
+		_ = m.running.Process.Signal(syscall.SIGTERM)
+		return
+	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rrpool-ibmcloud"}}
 	require.NoError(m, m.admin.Get(m.Context(), client.ObjectKeyFromObject(secret), secret))
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, "given", fmt.Sprint(len(m.given)))

@@ -1,11 +1,13 @@
 package controlplane
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -65,33 +67,49 @@ func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error
 
 // Requests is Writes with the reads, which need AuditAll. A watch is recorded when it opens and when it closes.
 func (c *ControlPlane) Requests(user string, since time.Time) ([]AuditEvent, error) {
-	if c.options.Audit == AuditNone {
-		return nil, errors.New("reading the audit log: Options.Audit is not set")
+	events, err := c.Follow(user)()
+	return slices.DeleteFunc(events, func(e AuditEvent) bool { return e.Time.Before(since) }), err
+}
+
+// Follow returns what gives, each time it is called, the requests of one user ("" is everyone) that were recorded since
+// the last call, in the order in which they were answered.
+func (c *ControlPlane) Follow(user string) func() ([]AuditEvent, error) {
+	read := int64(0)
+	return func() ([]AuditEvent, error) {
+		if c.options.Audit == AuditNone {
+			return nil, errors.New("reading the audit log: Options.Audit is not set")
+		}
+		lines, err := wholeLines(c.path("audit.log"), read)
+		if err != nil {
+			return nil, fmt.Errorf("reading the audit log: %w", err)
+		}
+		read += int64(len(lines))
+		var events []AuditEvent
+		for line := range bytes.Lines(lines) {
+			event, err := parseAuditEvent(line)
+			if err != nil {
+				return nil, err
+			}
+			if user == "" || event.User == user {
+				events = append(events, event)
+			}
+		}
+		return events, nil
 	}
-	file, err := os.Open(c.path("audit.log"))
+}
+
+// wholeLines is what a file has from an offset on, without the line that is still being written. No file is an empty one.
+func wholeLines(path string, offset int64) ([]byte, error) {
+	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the audit log: %w", err)
+		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // only read
-	var events []AuditEvent
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		event, err := parseAuditEvent(lines.Bytes())
-		if err != nil {
-			return nil, err
-		}
-		if (user == "" || event.User == user) && !event.Time.Before(since) {
-			events = append(events, event)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading the audit log: %w", err)
-	}
-	return events, nil
+	content, err := io.ReadAll(io.NewSectionReader(file, offset, math.MaxInt64-offset))
+	return content[:bytes.LastIndexByte(content, '\n')+1], err
 }
 
 func parseAuditEvent(line []byte) (AuditEvent, error) {

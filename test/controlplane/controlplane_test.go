@@ -65,7 +65,7 @@ func TestWritesFindsWhoWroteWhatAndWhen(t *testing.T) {
 	config, err := plane.UserConfig("writer", "system:masters")
 	require.NoError(t, err)
 	client := kubernetes.NewForConfigOrDie(config)
-	start := time.Now()
+	start, next := time.Now(), plane.Follow("writer")
 	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "written"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -83,6 +83,11 @@ func TestWritesFindsWhoWroteWhatAndWhen(t *testing.T) {
 	requests, err := plane.Requests("writer", start)
 	require.NoError(t, err)
 	require.Len(t, requests, 2)
+	for _, want := range [][]AuditEvent{requests, nil} {
+		news, err := next()
+		require.NoError(t, err)
+		require.Equal(t, want, news)
+	}
 
 	writes, err = plane.Writes("writer", time.Now())
 	require.NoError(t, err)
@@ -90,6 +95,23 @@ func TestWritesFindsWhoWroteWhatAndWhen(t *testing.T) {
 	writes, err = plane.Writes("somebody-else", start)
 	require.NoError(t, err)
 	require.Empty(t, writes, "another user's write was counted")
+}
+
+// The apiserver may be in the middle of a line.
+func TestALineOfTheAuditLogIsReadWhenItIsWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	read := int64(0)
+	for i, step := range []struct{ written, want string }{
+		{"", ""}, {"one\ntw", "one\n"}, {"one\ntwo", ""}, {"one\ntwo\n", "two\n"}, {"one\ntwo\nthree\nfour\n", "three\nfour\n"},
+	} {
+		if i > 0 {
+			require.NoError(t, os.WriteFile(path, []byte(step.written), 0o600))
+		}
+		lines, err := wholeLines(path, read)
+		require.NoError(t, err)
+		require.Equal(t, step.want, string(lines))
+		read += int64(len(lines))
+	}
 }
 
 func TestCalicosKindsAreServed(t *testing.T) {
