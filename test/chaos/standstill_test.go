@@ -50,7 +50,7 @@ func stands(report probe.Report) standstill {
 // leaveOut takes out of a pair what the machine's standing still explains.
 func (s standstill) leaveOut(p probe.Pair) probe.Pair {
 	if p.LongestSilence <= longestStand {
-		p.LongestSilence = 0
+		p.LongestSilence, p.Silences = 0, nil // how many there may be is tooLong's to say
 	}
 	outages := p.Outages
 	p.Outages, p.LongestRun = nil, 0

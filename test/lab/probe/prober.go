@@ -33,6 +33,8 @@ type Prober struct {
 	endpoints map[string]*endpoint
 	series    []*series // of removed endpoints too
 	phases    []Phase
+	// priority is why the sender could not have the kernel's preference.
+	priority error
 
 	stop chan struct{}
 	done sync.WaitGroup
@@ -131,7 +133,7 @@ func (p *Prober) Checkpoint(name string) {
 func (p *Prober) Report() Report {
 	until := time.Now()
 	p.mu.Lock()
-	all, phases := slices.Clone(p.series), slices.Clone(p.phases)
+	all, phases, priority := slices.Clone(p.series), slices.Clone(p.phases), p.priority
 	p.mu.Unlock()
 	samples := make([]sample, 0, len(all))
 	for _, s := range all {
@@ -143,7 +145,9 @@ func (p *Prober) Report() Report {
 	if n := len(phases); n > 0 {
 		phases[n-1].Until = until
 	}
-	return newReport(p.epoch, until, p.interval, phases, samples)
+	report := newReport(p.epoch, until, p.interval, phases, samples)
+	report.Priority = priority
+	return report
 }
 
 // Stop ends all probes. Report stays usable.
@@ -174,7 +178,10 @@ func (p *Prober) connect(from, to *endpoint) {
 // one gap that lasts microseconds.
 func (p *Prober) send() {
 	defer p.done.Done()
-	raisePriority()
+	refused := raisePriority()
+	p.mu.Lock()
+	p.priority = refused
+	p.mu.Unlock()
 	packet := make([]byte, packetSize)
 	for {
 		sleep(p.interval)

@@ -16,6 +16,8 @@ type Report struct {
 	Interval time.Duration
 	// Phases in order; what happened before the first checkpoint belongs to none.
 	Phases []Phase
+	// Priority is why the sender of the probes had to wait for the CPU like anybody else, nil when it had not.
+	Priority error
 	// Pairs, sorted by name.
 	Pairs []Pair
 }
@@ -129,7 +131,7 @@ func phaseFinder(phases []Phase) func(time.Time) string {
 func (p *Pair) count(at time.Time, silence time.Duration) {
 	p.Sent++
 	p.LongestSilence = max(p.LongestSilence, silence)
-	if silence > maxSilence {
+	if silence > shortSilence {
 		p.Silences = append(p.Silences, Silence{From: at.Add(-silence), Until: at})
 	}
 }

@@ -1,9 +1,11 @@
 // Command gotest runs go test and ends with what a reader has to know: what
 // failed, and what was skipped and why. Nothing is skipped silently.
 //
-//	gotest [-alone regexp] [-timeout d] package...
+//	gotest [-alone regexp] [-again regexp] [-timeout d] package...
 //
-// Packages whose import path matches -alone run one at a time, after all others.
+// Packages whose import path matches -alone run one at a time, after all others. Of
+// these, tests that fail with output that matches -again, and nothing else does, have
+// shown nothing and run once more; the closing lines name them.
 package main
 
 import (
@@ -38,6 +40,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("gotest", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	alone := flags.String("alone", "^$", "import paths of packages that run one at a time, as a regular expression")
+	again := flags.String("again", "", "output with which a test that runs alone is given a second run, as a regular expression")
 	timeout := flags.Duration("timeout", 10*time.Minute, "time that each package has")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("reading the flags: %w", err)
@@ -45,6 +48,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	pattern, err := regexp.Compile(*alone)
 	if err != nil {
 		return fmt.Errorf("reading -alone: %w", err)
+	}
+	shownNothing, err := regexp.Compile(*again)
+	if err != nil {
+		return fmt.Errorf("reading -again: %w", err)
 	}
 	packages, err := list(ctx, flags.Args())
 	if err != nil {
@@ -67,6 +74,14 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		flags := append([]string{"test", "-json", "-timeout=" + timeout.String()}, set.flags...)
 		if err := test(ctx, append(flags, set.packages...), results, progress); err != nil {
 			return err
+		}
+	}
+	if *again != "" {
+		for _, r := range results.takeBack(shownNothing, single) {
+			err := test(ctx, []string{"test", "-json", "-timeout=" + timeout.String(), "-count=1", "-run=" + r.run(), r.name}, results, progress)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return results.close()
@@ -107,10 +122,13 @@ func test(ctx context.Context, args []string, results *report, progress io.Write
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("starting go test: %w", err)
 	}
+	before := len(results.failures)
 	read := results.read(pipe)
 	var ended *exec.ExitError
 	if err := command.Wait(); errors.As(err, &ended) {
-		results.failed = true
+		if len(results.failures) == before {
+			results.failures = append(results.failures, failure{name: "go " + strings.Join(args, " ")})
+		}
 	} else if err != nil {
 		return fmt.Errorf("running go test: %w", err)
 	}

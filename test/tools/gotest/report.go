@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -16,14 +17,19 @@ type event struct {
 	Elapsed                                   float64
 }
 
+// failure is of a test, of a package when test is empty, or of go itself.
+type failure struct{ name, test, ending, output string }
+
+func (f failure) String() string { return strings.TrimSpace(f.name+" "+f.test) + f.ending }
+
 // report prints packages as they end and keeps what the closing lines need.
 type report struct {
 	out      io.Writer
-	failed   bool
 	packages int
 	passed   int
 	skipped  []string
-	failures []string
+	repeated []string
+	failures []failure
 	// output of each test that has not ended, by package and test.
 	output map[[2]string][]string
 }
@@ -79,8 +85,9 @@ func (r *report) testEnded(e event) {
 	case "skip":
 		r.skipped = append(r.skipped, name+": "+reason(r.output[[2]string{e.Package, e.Test}]))
 	case "fail":
-		r.failures = append(r.failures, name)
-		r.print("%s", strings.Join(r.output[[2]string{e.Package, e.Test}], ""))
+		output := strings.Join(r.output[[2]string{e.Package, e.Test}], "")
+		r.failures = append(r.failures, failure{name: e.Package, test: e.Test, output: output})
+		r.print("%s", output)
 	}
 }
 
@@ -91,11 +98,10 @@ func (r *report) packageEnded(e event) {
 		r.print("ok    %s  %.1fs\n", e.Package, e.Elapsed)
 	case "fail":
 		r.packages++
-		r.failed = true
 		r.unfinished(e.Package)
 		r.print("%s", strings.Join(r.output[[2]string{e.Package, ""}], ""))
 		r.print("FAIL  %s  %.1fs\n", e.Package, e.Elapsed)
-		r.failures = append(r.failures, e.Package)
+		r.failures = append(r.failures, failure{name: e.Package})
 	}
 }
 
@@ -103,28 +109,94 @@ func (r *report) packageEnded(e event) {
 func (r *report) unfinished(name string) {
 	for key, output := range r.output {
 		if key[0] == name && key[1] != "" {
-			r.failures = append(r.failures, name+" "+key[1]+": did not end")
-			r.print("%s", strings.Join(output, ""))
+			all := strings.Join(output, "")
+			r.failures = append(r.failures, failure{name, key[1], ": did not end", all})
+			r.print("%s", all)
 			delete(r.output, key)
 		}
 	}
 }
 
+// repeat is what of a package has shown nothing, by the names of its tests.
+type repeat struct {
+	name  string
+	tests []string
+}
+
+// run is for go test's -run.
+func (r repeat) run() string { return "^(" + strings.Join(r.tests, "|") + ")$" }
+
+// takeBack removes the failures of those packages in which all failing tests said what
+// matches, and returns them. A test of which a part fails speaks by that part.
+func (r *report) takeBack(matching *regexp.Regexp, packages []string) []repeat {
+	var out []repeat
+	for _, name := range packages {
+		again := repeat{name: name}
+		for _, f := range r.failures {
+			if f.name != name || f.test == "" {
+				continue
+			}
+			if !r.excused(f, matching) {
+				again.tests = nil
+				break
+			}
+			if !strings.Contains(f.test, "/") {
+				again.tests = append(again.tests, f.test)
+			}
+		}
+		if len(again.tests) == 0 {
+			continue
+		}
+		r.failures = slices.DeleteFunc(r.failures, func(f failure) bool { return f.name == name })
+		r.packages--
+		for _, test := range again.tests {
+			r.repeated = append(r.repeated, name+" "+test)
+		}
+		out = append(out, again)
+	}
+	return out
+}
+
+// excused: the test ended, and failed by what matches, or by a part of it and nothing else.
+func (r *report) excused(f failure, matching *regexp.Regexp) bool {
+	if f.ending != "" || matching.MatchString(f.output) {
+		return f.ending == ""
+	}
+	return !strings.Contains(f.output, "Error Trace:") && slices.ContainsFunc(r.failures, func(part failure) bool {
+		return part.name == f.name && strings.HasPrefix(part.test, f.test+"/")
+	})
+}
+
 // close prints the closing lines and gives an error when anything failed.
 func (r *report) close() error {
 	slices.Sort(r.skipped)
-	slices.Sort(r.failures)
 	for _, name := range r.skipped {
 		r.print("SKIP  %s\n", name)
 	}
-	for _, name := range r.failures {
-		r.print("FAIL  %s\n", name)
+	for _, name := range r.repeated {
+		r.print("AGAIN %s: what it said of its first run shows nothing\n", name)
+	}
+	slices.SortFunc(r.failures, func(a, b failure) int { return strings.Compare(a.String(), b.String()) })
+	for _, f := range r.failures {
+		r.print("FAIL  %s\n%s", f, gist(f.output))
 	}
 	r.print("%d packages, %d tests passed, %d failed, %d skipped\n", r.packages, r.passed, len(r.failures), len(r.skipped))
-	if r.failed || len(r.failures) > 0 {
+	if len(r.failures) > 0 {
 		return errors.New("tests failed")
 	}
 	return nil
+}
+
+// gistLines is how much of a failing test's output the closing lines repeat.
+const gistLines = 20
+
+// logged are the lines of programs that a test has started.
+var logged = regexp.MustCompile(`level=|"level":|^=== `)
+
+// gist is the end of what a test said.
+func gist(output string) string {
+	lines := slices.DeleteFunc(strings.SplitAfter(output, "\n"), logged.MatchString)
+	return strings.Join(lines[max(0, len(lines)-gistLines):], "")
 }
 
 func (r *report) print(format string, args ...any) { _, _ = fmt.Fprintf(r.out, format, args...) }
