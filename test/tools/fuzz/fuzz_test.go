@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +16,7 @@ import (
 func trial(t *testing.T) options {
 	t.Helper()
 	dir := t.TempDir()
-	return options{time: time.Second, jobs: 2, only: regexp.MustCompile("."), in: func(target) string { return dir }, progress: io.Discard}
+	return options{tries: 10_000, jobs: 2, only: regexp.MustCompile("."), in: func(target) string { return dir }, progress: io.Discard}
 }
 
 func TestATargetWithoutAFindingIsCounted(t *testing.T) {
@@ -25,7 +24,7 @@ func TestATargetWithoutAFindingIsCounted(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, trial(t).all(t.Context(), []string{"./testdata/sound"}, &out))
 	require.Regexp(t, `(?m)^FuzzSound +github.com/rrpool/rrpool/test/tools/fuzz/testdata/sound +[1-9]\d* +\d+ +none$`, out.String())
-	require.Contains(t, out.String(), "1 targets for 1s each, 2 at a time")
+	require.Contains(t, out.String(), "1 targets for 10000x each, 2 at a time")
 }
 
 func TestAFindingFails(t *testing.T) {

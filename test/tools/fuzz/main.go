@@ -40,7 +40,9 @@ func main() {
 
 // options are what the flags say.
 type options struct {
-	time  time.Duration
+	time time.Duration
+	// tries, when set, is how often each target is tried instead: a second may pass without one on a busy machine.
+	tries int
 	jobs  int
 	least int
 	only  *regexp.Regexp
@@ -76,6 +78,14 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return o.all(ctx, patterns, out)
 }
 
+// length is how long a target runs, as go test has it.
+func (o options) length() string {
+	if o.tries > 0 {
+		return fmt.Sprintf("%dx", o.tries)
+	}
+	return o.time.String()
+}
+
 // all finds, builds and runs the targets, and says what came of it.
 func (o options) all(ctx context.Context, patterns []string, out io.Writer) error {
 	began := time.Now()
@@ -100,7 +110,7 @@ func (o options) all(ctx context.Context, patterns []string, out io.Writer) erro
 	results := o.fuzz(ctx, targets, binaries, work)
 	o.table(out, results)
 	fmt.Fprintf(out, "%d targets for %s each, %d at a time: %s, of which %s to build\n",
-		len(results), o.time, o.jobs, time.Since(began).Round(time.Second), built.Round(time.Second))
+		len(results), o.length(), o.jobs, time.Since(began).Round(time.Second), built.Round(time.Second))
 	if found := slices.DeleteFunc(results, func(r result) bool { return r.finding == "" }); len(found) > 0 {
 		return fmt.Errorf("%d targets have a finding", len(found))
 	}

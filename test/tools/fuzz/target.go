@@ -88,7 +88,7 @@ var progressForm = regexp.MustCompile(`fuzz: elapsed: [^,]+, execs: (\d+) .*new 
 func (o options) one(ctx context.Context, t target, binary, cache string) result {
 	ctx, cancel := context.WithTimeout(ctx, o.time+grace)
 	defer cancel()
-	command := exec.CommandContext(ctx, binary, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+o.time.String(), //nolint:gosec // G204: we have built it
+	command := exec.CommandContext(ctx, binary, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+o.length(), //nolint:gosec // G204: we have built it
 		"-test.parallel=1", "-test.fuzzminimizetime=0s", "-test.fuzzcachedir="+cache)
 	command.Dir = o.in(t)
 	said, err := command.CombinedOutput()
