@@ -55,7 +55,7 @@ func TestChaos(t *testing.T) {
 	arrived, arrive := context.WithCancel(ctx)
 	s.strikes.Go(func() {
 		defer arrive()
-		s.wait(ctx, "route reflectors", end, ready)
+		s.wait(ctx, "route reflectors", time.Now().Add(limit+length), ready)
 	})
 	s.play(ctx, arrived, draw(s.seed, there, blowsThere), end)
 	if !s.failed() {

@@ -94,8 +94,10 @@ func killAPI(_ context.Context, s *storm, _ string) error {
 	return nil
 }
 
-func startAPI(ctx context.Context, s *storm, _ string) error {
-	return s.Lab.ControlPlane().StartAPIServer(ctx)
+// startAPI takes as long as it takes: one that was given up half-way would hold the port of the next.
+func startAPI(_ context.Context, s *storm, _ string) error {
+	s.Lab.ControlPlane().KillAPIServer()
+	return s.Lab.ControlPlane().StartAPIServer(s.ctx)
 }
 
 func pauseEtcd(_ context.Context, s *storm, _ string) error { return s.Lab.ControlPlane().PauseEtcd() }
