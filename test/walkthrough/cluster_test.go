@@ -15,10 +15,11 @@ import (
 	"github.com/rrpool/rrpool/test/e2e/site"
 )
 
-// soon waits until a check of sessions passes: what was written a moment ago, confd has yet to render.
+// soon waits until a check passes: what was written a moment ago, confd has yet to render. It is much less than the five minutes in which
+// the manager looks again at rest.
 func soon(t *testing.T, check func(c *assert.CollectT)) {
 	t.Helper()
-	require.EventuallyWithT(t, check, 20*time.Second, 200*time.Millisecond)
+	require.EventuallyWithT(t, check, time.Minute, 200*time.Millisecond)
 }
 
 // requireReflected checks the cluster itself: every node that is no reflector peers with the reflectors and nobody else.

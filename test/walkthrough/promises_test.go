@@ -47,7 +47,7 @@ func (o *operator) requireAvailable(runtime *site.Runtime) {
 		require.NoError(c, err)
 		require.EqualValues(c, 2, d.Status.AvailableReplicas)
 		require.NoError(c, runtime.Err())
-	}, time.Minute, 200*time.Millisecond)
+	}, patience, 200*time.Millisecond)
 }
 
 // changes are the manager's writes, but for those that only say something.

@@ -22,7 +22,7 @@ func walk(t *testing.T, blocks ...string) (string, error) {
 	var out strings.Builder
 	sh, err := StartShell(Session{Scripts: dir, Dir: dir, Env: []string{"PATH=" + dir + "/bin"}, Out: &out})
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, block := range blocks {
 		if err = sh.Run(ctx, Block{Line: 7, Text: block + "\n"}); err != nil {
