@@ -17,6 +17,7 @@ import (
 // The same probes, book and witness must see what a bad operator does: the mesh goes first, and reflectors were to follow.
 func TestChaosSeesABadOperator(t *testing.T) {
 	s := brew(t, time.Minute)
+	s.control = true
 	bad := &fault{name: "an operator switches the mesh off first", begin: meshOffForSeconds, end: meshOn}
 	pause(t.Context(), 2*time.Second) // in which nothing is lost
 	s.play(t.Context(), t.Context(), []blow{{fault: bad}}, s.begun.Add(s.length))

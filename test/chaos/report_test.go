@@ -41,7 +41,9 @@ func (s *storm) finish() error {
 	}{{"zero loss between nodes that were not cut off", loss}, {"invariants", broken}, {"healed and settled", trouble}} {
 		fmt.Fprintf(&text, "%s: %s\n", v.what, holds(v.err))
 	}
-	s.t.Log("\n" + text.String())
+	if !s.control {
+		s.t.Log("\n" + text.String())
+	}
 	s.keep(text.String())
 	return errors.Join(loss, broken, trouble)
 }

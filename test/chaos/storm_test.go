@@ -40,6 +40,8 @@ type storm struct {
 	ledger  *ledger
 	witness *witness
 	keeper  *keeper
+	// control: what it loses is wanted, so its report is kept, and not shown: whoever looks for losses would take them for real ones.
+	control bool
 
 	mu sync.Mutex
 	// reflectors is how many there are when all is well: none before the first part is over, and in the last.
