@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -19,6 +20,8 @@ const (
 	DefaultInterval = 10 * time.Millisecond
 	// replyTimeout is when an answer comes too late to count. Answers take well below a millisecond.
 	replyTimeout = time.Second
+	// readTimeout is how long what has come may take to be read before a report goes without it.
+	readTimeout = 30 * time.Second
 	// receiveBuffer holds the answers of a busy second, should the reader not be scheduled.
 	receiveBuffer = 4 << 20
 )
@@ -98,10 +101,16 @@ func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) e
 // they do not count as lost.
 func (p *Prober) Remove(name string) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	removed, exists := p.endpoints[name]
+	p.mu.Unlock()
 	if !exists {
 		return nil
+	}
+	p.catchUp(removed)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.endpoints[name] != removed {
+		return nil // somebody else was faster
 	}
 	delete(p.endpoints, name)
 	for _, s := range removed.targets {
@@ -134,12 +143,16 @@ func (p *Prober) Report() Report {
 	until := time.Now()
 	p.mu.Lock()
 	all, phases, priority := slices.Clone(p.series), slices.Clone(p.phases), p.priority
+	endpoints := slices.Collect(maps.Values(p.endpoints))
 	p.mu.Unlock()
-	samples := make([]sample, 0, len(all))
 	for _, s := range all {
 		for s.waiting(until.Sub(p.epoch)) {
 			time.Sleep(p.interval)
 		}
+	}
+	p.catchUp(endpoints...)
+	samples := make([]sample, 0, len(all))
+	for _, s := range all {
 		samples = append(samples, s.sample(until.Sub(p.epoch)))
 	}
 	if n := len(phases); n > 0 {
@@ -148,6 +161,15 @@ func (p *Prober) Report() Report {
 	report := newReport(p.epoch, until, p.interval, phases, samples)
 	report.Priority = priority
 	return report
+}
+
+// catchUp waits until the answers that have come are read: a reader that has to wait for the CPU must not lose them.
+func (p *Prober) catchUp(endpoints ...*endpoint) {
+	for limit := time.Now().Add(readTimeout); time.Now().Before(limit); time.Sleep(p.interval) {
+		if !slices.ContainsFunc(endpoints, func(e *endpoint) bool { return unread(e.conn) }) {
+			return
+		}
+	}
 }
 
 // Stop ends all probes. Report stays usable.
@@ -205,21 +227,21 @@ func (p *Prober) send() {
 
 func (p *Prober) receive(e *endpoint) {
 	defer p.done.Done()
-	buffer := make([]byte, 1500)
+	buffer, control := make([]byte, 1500), make([]byte, 256)
 	for {
-		n, _, err := e.conn.ReadFromIP(buffer)
+		packet, came, err := read(e.conn, buffer, control)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
 			continue // an ICMP error that the kernel reports on the socket: the probe stays unanswered
 		}
-		id, number, sequence, ok := decode(buffer[:n])
+		id, number, sequence, ok := decode(packet)
 		if !ok || id != p.id {
 			continue
 		}
 		if s, known := e.from.Load(number); known {
-			s.(*series).answer(sequence, time.Since(p.epoch)) //nolint:forcetypeassert // nothing else is in it
+			s.(*series).answer(sequence, came.Sub(p.epoch)) //nolint:forcetypeassert // nothing else is in it
 		}
 	}
 }
