@@ -17,7 +17,7 @@ import (
 )
 
 // readyTimeout is how long the apiserver may take to answer; a busy two-core machine needs a fraction of it.
-const readyTimeout = 90 * time.Second
+const readyTimeout = 4 * time.Minute
 
 // Options say how to run a control plane. The zero value is right for tests on loopback.
 type Options struct {
@@ -52,6 +52,7 @@ type ControlPlane struct {
 	admin     *rest.Config
 	etcd      *process
 	apiserver *process
+	ports     []*port
 }
 
 // Start runs a control plane and returns when it is ready to serve, its system namespaces and CRDs included.
@@ -92,7 +93,7 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	}
 	o.completeAddress()
 	if o.Port == 0 {
-		if o.Port, err = freePort(); err != nil {
+		if o.Port, err = c.port(); err != nil {
 			return err
 		}
 	}
@@ -103,6 +104,16 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 		c.temporary = true
 	}
 	return nil
+}
+
+// port gives one that is ours until Stop.
+func (c *ControlPlane) port() (int, error) {
+	p, err := holdPort()
+	if err != nil {
+		return 0, err
+	}
+	c.ports = append(c.ports, p)
+	return p.number, nil
 }
 
 // completeAddress fills in where the apiserver listens and where it is found.
@@ -148,18 +159,18 @@ func (c *ControlPlane) writeFiles() (err error) {
 }
 
 func (c *ControlPlane) startEtcd() error {
-	client, err := freePort()
+	client, err := c.port()
 	if err != nil {
 		return err
 	}
-	peer, err := freePort()
+	peer, err := c.port()
 	if err != nil {
 		return err
 	}
 	c.etcdURL = "http://127.0.0.1:" + strconv.Itoa(client)
 	peerURL := "http://127.0.0.1:" + strconv.Itoa(peer)
 	c.etcd, err = startProcess("etcd", filepath.Join(c.options.Assets, "etcd"), c.options.Dir, []string{
-		"--data-dir=" + c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--data-dir=" + c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
 		"--listen-client-urls=" + c.etcdURL, "--advertise-client-urls=" + c.etcdURL,
 		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL, "--initial-cluster=default=" + peerURL,
 	})
@@ -200,10 +211,15 @@ func (c *ControlPlane) Stop() error {
 	_ = c.etcd.signal(syscall.SIGCONT) // else it could not end in order
 	c.apiserver.kill()
 	c.etcd.stop()
-	if c.temporary {
-		return os.RemoveAll(c.options.Dir)
+	var errs []error
+	for _, p := range c.ports {
+		errs = append(errs, p.release())
 	}
-	return nil
+	c.ports = nil
+	if c.temporary {
+		errs = append(errs, os.RemoveAll(c.options.Dir))
+	}
+	return errors.Join(errs...)
 }
 
 // Dir is the folder with the logs (etcd.log, kube-apiserver.log, audit.log) and the certificates.
@@ -218,7 +234,7 @@ func (c *ControlPlane) apiserverFlags() []string {
 	o := c.options
 	flags := []string{
 		"--etcd-servers=" + c.etcdURL,
-		"--bind-address=" + o.BindAddress, "--secure-port=" + strconv.Itoa(o.Port), "--cert-dir=" + o.Dir,
+		"--bind-address=" + o.BindAddress, "--secure-port=" + strconv.Itoa(o.Port), "--permit-port-sharing", "--cert-dir=" + o.Dir,
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--client-ca-file=" + c.path("ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.path("service-account.pub"),

@@ -48,7 +48,7 @@ func TestAServiceAccountMayDoOnlyWhatRBACGrants(t *testing.T) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := reader.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		require.NoError(c, err)
-	}, 10*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	_, err = reader.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
 	require.True(t, apierrors.IsForbidden(err), "got %v", err)
 }
@@ -126,7 +126,7 @@ func TestCalicosKindsAreServed(t *testing.T) {
 }
 
 func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	ignored := goleak.IgnoreCurrent()
 	plane, err := Start(ctx, Options{Log: os.Stderr})
@@ -161,5 +161,10 @@ func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {
 	require.NoError(t, plane.Stop())
 	require.NoError(t, plane.Stop(), "stopping twice")
 	require.NoDirExists(t, dir)
-	goleak.VerifyNone(t, ignored)
+	// goleak's own half a second is less than a busy machine may stand still for.
+	left := goleak.Find(ignored)
+	for end := time.Now().Add(time.Minute); left != nil && time.Now().Before(end); {
+		left = goleak.Find(ignored)
+	}
+	require.NoError(t, left)
 }

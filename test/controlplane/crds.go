@@ -18,10 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 )
 
 // servedTimeout is how long a new kind may take to be served.
-const servedTimeout = time.Minute
+const servedTimeout = 4 * time.Minute
 
 // CalicoCRDs is the folder with Calico's own CustomResourceDefinitions, from the Calico module that we build against.
 func CalicoCRDs(ctx context.Context) (string, error) {
@@ -112,13 +113,15 @@ func applyCRD(ctx context.Context, client apiextensions.Interface, definition *a
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	existing, err := crds.Get(ctx, definition.Name, metav1.GetOptions{})
-	if err != nil {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the apiserver writes its status
+		existing, err := crds.Get(ctx, definition.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		definition.ResourceVersion = existing.ResourceVersion
+		_, err = crds.Update(ctx, definition, metav1.UpdateOptions{})
 		return err
-	}
-	definition.ResourceVersion = existing.ResourceVersion
-	_, err = crds.Update(ctx, definition, metav1.UpdateOptions{})
-	return err
+	})
 }
 
 func waitServed(ctx context.Context, client discovery.DiscoveryInterface, definition *apiextensionsv1.CustomResourceDefinition) error {
