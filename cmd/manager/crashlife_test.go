@@ -78,7 +78,7 @@ func (a *arena) live(tend func()) life {
 func (a *arena) settle(phase int) string {
 	a.Helper()
 	want, _ := os.ReadFile(a.golden(phase)) // there is none yet where it is to be written
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		end := a.snapshot()
 		if end == string(want) || time.Now().After(deadline) {

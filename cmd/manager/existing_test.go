@@ -51,9 +51,8 @@ func TestAWholeLifeOnExistingNodes(t *testing.T) {
 	chosen := requireChosen(t, admin)
 
 	// While nodes are in the pool, nobody can make rrpool forget them.
-	changed := object.DeepCopy()
-	changed.Spec.Provider.Type = v1alpha1.ProviderIKS
-	require.ErrorContains(t, admin.Update(ctx, changed, client.DryRunAll), "spec.provider.type cannot be changed")
+	change := rawMerge(`{"spec":{"provider":{"type":"IKS"}}}`)
+	require.ErrorContains(t, admin.Patch(ctx, object.DeepCopy(), change, client.DryRunAll), "spec.provider.type cannot be changed")
 
 	requireEvictions(t, plane, admin, chosen, began)
 	user := controlplane.ServiceAccountUser(testNamespace, "rrpool-manager")
@@ -92,6 +91,7 @@ func busyCluster(t *testing.T) (*controlplane.ControlPlane, client.Client) {
 	for _, object := range objects {
 		require.NoError(t, admin.Create(ctx, object))
 	}
+	awaitRights(t, admin)
 	for i := range 6 {
 		node := machine(t, fmt.Sprintf("10.1.0.%d", i+1), "", fmt.Sprintf("zone-%d", i%3+1))
 		node.Spec.ProviderID = fmt.Sprintf("kind://docker/test/%d", i+1)

@@ -98,9 +98,9 @@ func TestItSaysWhichVersionItIs(t *testing.T) {
 
 	empty := filepath.Join(t.TempDir(), "config")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
-	p := launch(t, nil, "--kubeconfig="+empty)
-	require.Error(t, p.cmd.Wait(), "there is no cluster")
-	require.Contains(t, p.log.String(), `"msg":"starting","version":"`+version.Get().Version+`"`)
+	said, err := launch(t, nil, "--kubeconfig="+empty).ended()
+	require.Error(t, err, "there is no cluster")
+	require.Contains(t, said, `"msg":"starting","version":"`+version.Get().Version+`"`)
 
 	file := filepath.Join(t.TempDir(), "config")
 	require.NoError(t, os.WriteFile(file, []byte("clusters: [{name: c, cluster: {server: 'https://h'}}]\n"+

@@ -11,11 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -32,6 +34,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/rbac"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/test/controlplane"
@@ -85,7 +88,7 @@ func TestAWholeLife(t *testing.T) {
 	object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
 	require.NoError(t, admin.Create(ctx, object))
 	last := ""
-	await(t, 2*time.Minute, func(c *assert.CollectT) {
+	await(t, 5*time.Minute, func(c *assert.CollectT) {
 		require.NoError(c, admin.Get(ctx, client.ObjectKeyFromObject(object), object))
 		if step := object.Status.Step; step.Name != last {
 			t.Logf("%s: %s %v", step.Name, step.Reason, step.WaitingFor)
@@ -110,7 +113,7 @@ func TestAWholeLife(t *testing.T) {
 	requireSilence(t, plane, user, quiet)
 
 	require.NoError(t, admin.Delete(ctx, object))
-	await(t, 2*time.Minute, func(c *assert.CollectT) {
+	await(t, 5*time.Minute, func(c *assert.CollectT) {
 		require.True(c, apierrors.IsNotFound(admin.Get(ctx, client.ObjectKeyFromObject(object), object)),
 			"%+v", object.Status.Step)
 	})
@@ -176,7 +179,9 @@ func requireAllowed(t *testing.T, plane *controlplane.ControlPlane, user string,
 func adminOf(t *testing.T, plane *controlplane.ControlPlane) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		authorizationv1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme,
+	} {
 		require.NoError(t, add(scheme))
 	}
 	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
@@ -190,24 +195,44 @@ type running struct {
 	metrics string
 }
 
-// start runs the manager until it is stopped.
+// start runs the manager until it is stopped. Somebody else may have got one of its addresses
+// before it listens: then it is started again with others.
 func start(t *testing.T, config *rest.Config, env []string, more ...string) running {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(path, config))
-	probes, metrics := freeAddress(t), freeAddress(t)
-	process := launch(t, env, append([]string{
-		"--kubeconfig=" + path, "--namespace=" + testNamespace,
-		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + probes,
-	}, more...)...)
-	await(t, time.Minute, func(c *assert.CollectT) {
+	for {
+		probes, metrics := freeAddress(t), freeAddress(t)
+		process := launch(t, env, append([]string{
+			"--kubeconfig=" + path, "--namespace=" + testNamespace,
+			"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + probes,
+		}, more...)...)
+		if process.ready(probes) {
+			return running{process, "https://" + metrics + "/metrics"}
+		}
+		said, err := process.ended()
+		require.Contains(t, said, syscall.EADDRINUSE.Error(), "it ended before it was ready: %v", err)
+	}
+}
+
+// ready waits until the probes say so; false when the manager has ended before.
+func (p *process) ready(probes string) bool {
+	p.t.Helper()
+	var ended bool
+	await(p.t, 3*time.Minute, func(c *assert.CollectT) {
+		select {
+		case <-p.done:
+			ended = true
+			return
+		default:
+		}
 		for _, path := range []string{"/healthz", "/readyz"} {
 			code, body := get(c, "http://"+probes+path, "")
 			require.Equal(c, http.StatusOK, code)
 			require.Contains(c, body, "ok")
 		}
 	})
-	return running{process, "https://" + metrics + "/metrics"}
+	return !ended
 }
 
 // freeAddress is one that nobody listens on at the moment.
@@ -239,8 +264,32 @@ func cluster(t *testing.T, admin client.Client) {
 	for _, object := range objects {
 		require.NoError(t, admin.Create(ctx, object))
 	}
+	awaitRights(t, admin)
 	for i := range 6 {
 		join(t, admin, machine(t, fmt.Sprintf("10.1.0.%d", i+1), fmt.Sprintf("w%d", i+1), fmt.Sprintf("us-south-%d", i%3+1)))
+	}
+}
+
+// awaitRights waits until the apiserver knows of all rights of the manager: it learns of them by a
+// watch, a moment after they were written, and what it refuses until then would count.
+func awaitRights(t *testing.T, admin client.Client) {
+	t.Helper()
+	grants, err := rbac.Grants(testNamespace)
+	require.NoError(t, err)
+	for _, grant := range grants {
+		for _, right := range grant.Rights() {
+			resource, sub, _ := strings.Cut(right.Resource, "/")
+			await(t, 2*time.Minute, func(c *assert.CollectT) {
+				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+					User: controlplane.ServiceAccountUser(testNamespace, rbac.ServiceAccount),
+					ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Namespace: right.Namespace, Group: right.Group, Resource: resource, Subresource: sub, Name: right.Name, Verb: right.Verb,
+					},
+				}}
+				require.NoError(c, admin.Create(t.Context(), review))
+				require.True(c, review.Status.Allowed, "%v", right)
+			})
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
 		"somebody who may read metrics":    {tokenOf(t, admin, "prometheus"), http.StatusOK, "rrpool_leader"},
 	} {
 		for range 2 { // the second time it is remembered
-			await(t, 10*time.Second, func(c *assert.CollectT) {
+			await(t, 2*time.Minute, func(c *assert.CollectT) {
 				code, body := get(c, manager.metrics, tc.token)
 				require.Equal(c, tc.code, code, "%s: %s", name, body)
 				require.Contains(c, body, tc.says, name)

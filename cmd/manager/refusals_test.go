@@ -227,8 +227,8 @@ func (s *site) meet(tc refusal) {
 	require.NoError(s, s.admin.Create(s.Context(), object))
 	s.awaitDegraded(object, tc)
 	if !tc.orders {
-		object.Spec.Mode = v1alpha1.ModeRouteReflector
-		require.NoError(s, s.admin.Update(s.Context(), object))
+		// As a person does it: whatever the manager has written meanwhile.
+		require.NoError(s, s.admin.Patch(s.Context(), object, rawMerge(`{"spec":{"mode":"RouteReflector"}}`)))
 		s.awaitDegraded(object, tc)
 	}
 	require.False(s, meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.ConditionReady))
@@ -240,7 +240,7 @@ func (s *site) meet(tc refusal) {
 
 	// What was never touched does not hold up a deletion.
 	require.NoError(s, s.admin.Delete(s.Context(), object))
-	await(s.T, 30*time.Second, func(c *assert.CollectT) {
+	await(s.T, 2*time.Minute, func(c *assert.CollectT) {
 		require.True(c, apierrors.IsNotFound(s.admin.Get(s.Context(), client.ObjectKeyFromObject(object), object)))
 	})
 	s.requireUntouched(began)
@@ -252,7 +252,7 @@ func (s *site) meet(tc refusal) {
 // awaitDegraded waits until the object, as it is now, is said to be in trouble.
 func (s *site) awaitDegraded(object *v1alpha1.RouteReflectorPool, tc refusal) {
 	s.Helper()
-	await(s.T, 30*time.Second, func(c *assert.CollectT) {
+	await(s.T, 2*time.Minute, func(c *assert.CollectT) {
 		require.NoError(c, s.admin.Get(s.Context(), client.ObjectKeyFromObject(object), object))
 		degraded := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionDegraded)
 		require.NotNil(c, degraded)
@@ -287,7 +287,7 @@ func (s *site) requireKeyUntold(object *v1alpha1.RouteReflectorPool) {
 	var events eventsv1.EventList
 	require.NoError(s, s.admin.List(s.Context(), &events))
 	require.NotContains(s, fmt.Sprintf("%+v", events.Items), testKey)
-	await(s.T, 5*time.Second, func(c *assert.CollectT) {
+	await(s.T, 2*time.Minute, func(c *assert.CollectT) {
 		code, told := get(c, s.manager.metrics, s.scraper)
 		require.Equal(c, http.StatusOK, code, told)
 		require.Contains(c, told, "rrpool_condition")
@@ -345,7 +345,7 @@ func (s *site) withoutReports() func() {
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	definition.SetName("caliconodestatuses.crd.projectcalico.org")
 	require.NoError(s, s.admin.Delete(s.Context(), definition))
-	await(s.T, 20*time.Second, func(c *assert.CollectT) {
+	await(s.T, 2*time.Minute, func(c *assert.CollectT) {
 		require.True(c, apierrors.IsNotFound(s.admin.Get(s.Context(), client.ObjectKeyFromObject(definition), definition)))
 	})
 	return nil
