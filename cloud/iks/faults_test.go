@@ -313,19 +313,20 @@ func TestAnswersOfTheServiceKeepTheirMeaning(t *testing.T) {
 
 func TestASlowBodyHoldsNobody(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)
-	w.Server.Inject(iksserver.Fault{Path: "getWorkerPools", Slow: 20 * time.Millisecond})
+	w.Server.Inject(iksserver.Fault{Path: "getWorkerPools", Slow: time.Second}) // for each byte
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()
 	_, err := w.provider(t, nil).Observe(ctx)
 	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(start), 2*time.Second)
+	require.Less(t, time.Since(start), 30*time.Second)
 
 	// Without a deadline, the configured one holds.
+	start = time.Now()
 	_, err = w.provider(t, func(c *iks.Config) { c.Timeout = 100 * time.Millisecond }).Observe(context.Background())
 	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-	require.Less(t, time.Since(start), 4*time.Second)
+	require.Less(t, time.Since(start), 30*time.Second)
 }
 
 func TestAPageIsNoConfirmation(t *testing.T) {

@@ -273,7 +273,7 @@ func TestAKeyThatIsNotGivenHoldsNobody(t *testing.T) {
 		c.APIKey = func(ctx context.Context) (string, error) {
 			select {
 			case <-ctx.Done():
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 			}
 			return "", fmt.Errorf("reading the secret: %w", ctx.Err())
 		}
@@ -281,7 +281,7 @@ func TestAKeyThatIsNotGivenHoldsNobody(t *testing.T) {
 	start := time.Now()
 	_, err := p.Observe(context.Background())
 	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-	require.Less(t, time.Since(start), 2*time.Second)
+	require.Less(t, time.Since(start), 30*time.Second)
 }
 
 func TestAnswersAboutSomethingElse(t *testing.T) {

@@ -18,7 +18,24 @@ import (
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(patient{m}) }
+
+// patient gives goroutines time to end: goleak's own half a second is less than a busy machine
+// may stand still for.
+type patient struct{ *testing.M }
+
+// Run implements goleak.TestingM.
+func (p patient) Run() int {
+	code := p.M.Run()
+	if code != 0 {
+		return code
+	}
+	left := goleak.Find()
+	for end := time.Now().Add(time.Minute); left != nil && time.Now().Before(end); {
+		left = goleak.Find()
+	}
+	return code
+}
 
 // changes gives the changing requests as text.
 func changes(w *world) []string {

@@ -90,7 +90,7 @@ func TestAtRestNothingIsAskedAndNothingSignaled(t *testing.T) {
 	b.await("the peer", func(c plan.Cluster) bool { return len(c.Peers) == 1 })
 	select {
 	case <-b.Changes():
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the first list was not signaled")
 	}
 	since := time.Now()
@@ -109,7 +109,7 @@ func TestAtRestNothingIsAskedAndNothingSignaled(t *testing.T) {
 	b.giveConfig(withPassword)
 	select {
 	case <-b.Changes():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("a change was not signaled")
 	}
 }
@@ -127,7 +127,12 @@ func TestStartLeavesNoGoroutineBehind(t *testing.T) {
 	b.run()
 	require.Error(t, goleak.Find(ignore...), "the check finds a running adapter")
 	b.stop()
-	require.NoError(t, goleak.Find(ignore...))
+	// goleak's own half a second is less than a busy machine may stand still for.
+	left := goleak.Find(ignore...)
+	for end := time.Now().Add(time.Minute); left != nil && time.Now().Before(end); {
+		left = goleak.Find(ignore...)
+	}
+	require.NoError(t, left)
 }
 
 func TestNodesWithoutBGPAreAProblemOfItsOwn(t *testing.T) {
@@ -195,10 +200,12 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	require.NoError(t, controlplane.InstallCRDs(t.Context(), plane.AdminConfig(), dir))
 	require.Eventually(t, func() bool {
 		raw := customConfig()
-		require.NoError(t, b.kube.Patch(t.Context(), raw, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))))
+		if b.kube.Patch(t.Context(), raw, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))) != nil {
+			return false // a kind that is just being changed
+		}
 		kept, _, err := unstructured.NestedString(raw.Object, "spec", "ofTomorrow")
 		return err == nil && kept == "set"
-	}, 20*time.Second, 50*time.Millisecond, "the API never learned of the new field")
+	}, 2*time.Minute, 50*time.Millisecond, "the API never learned of the new field")
 	kept := func() string {
 		raw := customConfig()
 		require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(raw), raw))
@@ -225,9 +232,8 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	require.NoError(t, plane.StopAPIServer())
 	require.Eventually(t, func() bool {
 		_, err := b.Observe(b.t.Context(), scope)
-		return err != nil
-	}, 30*time.Second, 50*time.Millisecond)
-	require.False(t, b.Synced())
+		return err != nil && !b.Synced() // the nodes may be missed before the watches end
+	}, 2*time.Minute, 50*time.Millisecond)
 	require.NoError(t, plane.StartAPIServer(t.Context()))
 	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 7 })
 	seen = b.await("the API again", func(plan.Cluster) bool { return true })
@@ -244,7 +250,7 @@ func TestAKindThatMayNotBeReadIsNamed(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := a.Observe(t.Context(), scope)
 		return err != nil && a.store.failing(apiv3.KindCalicoNodeStatus)
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 	_, err = a.Observe(t.Context(), scope)
 	require.ErrorContains(t, err, "watching CalicoNodeStatus: connection is unauthorized")
 	require.ErrorContains(t, err, "nobody")

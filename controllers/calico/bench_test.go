@@ -96,7 +96,7 @@ func (b *bench) adapter() *Adapter {
 func (b *bench) run() *bench {
 	b.t.Helper()
 	b.stop = start(b.t, b.Adapter)
-	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
 	defer cancel()
 	require.NoError(b.t, b.WaitSynced(ctx))
 	return b
@@ -133,7 +133,7 @@ func (b *bench) await(what string, ok func(plan.Cluster) bool) plan.Cluster {
 		}
 		last = seen
 		return ok(seen)
-	}, 20*time.Second, 20*time.Millisecond, "%s never came", what)
+	}, 2*time.Minute, 20*time.Millisecond, "%s never came", what)
 	return last
 }
 

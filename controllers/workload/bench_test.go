@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -52,11 +51,6 @@ func newBench(t *testing.T) *bench {
 	b.Pods, err = New(Config{RestConfig: cfg, HTTPClient: httpClient(t, cfg), Now: func() time.Time { return b.clock }})
 	require.NoError(t, err)
 	return b
-}
-
-func timeout(t *testing.T, limit time.Duration) (context.Context, context.CancelFunc) {
-	t.Helper()
-	return context.WithTimeout(t.Context(), limit)
 }
 
 func httpClient(t *testing.T, cfg *rest.Config) *http.Client {
