@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,7 +106,7 @@ func (c *cluster) of(t *testing.T, o *object) dynamic.ResourceInterface {
 		var err error
 		mapping, err = c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		require.NoError(collect, err)
-	}, time.Minute, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		return c.client.Resource(mapping.Resource)
 	}
@@ -132,9 +133,35 @@ func (c *cluster) try(t *testing.T, o *object) (*object, error) {
 	return c.apply(t, o, metav1.DryRunAll)
 }
 
-func (c *cluster) get(t *testing.T, o *object) (*object, error) {
+// get gives an object as it is: a CustomResourceDefinition once the apiserver has taken it over
+// into its status, which changes its version by itself.
+func (c *cluster) get(t *testing.T, o *object) (found *object, err error) {
 	t.Helper()
-	return c.of(t, o).Get(context.Background(), o.GetName(), metav1.GetOptions{})
+	at := c.of(t, o)
+	require.EventuallyWithT(t, func(collect *assert.CollectT) {
+		found, err = at.Get(context.Background(), o.GetName(), metav1.GetOptions{})
+		require.True(collect, err != nil || takenOver(found))
+	}, 2*time.Minute, 20*time.Millisecond)
+	return found, err
+}
+
+// takenOver is false for a CustomResourceDefinition of which the apiserver has not yet said that
+// its names are accepted and its kind is served.
+func takenOver(o *object) bool {
+	if o.GetKind() != "CustomResourceDefinition" {
+		return true
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	return equality.Semantic.DeepEqual(at(o, "spec", "names"), at(o, "status", "acceptedNames")) &&
+		slices.ContainsFunc(conditions, func(c any) bool {
+			condition, _ := c.(map[string]any)
+			return condition["type"] == "Established" && condition["status"] == "True"
+		})
+}
+
+func at(o *object, path ...string) any {
+	out, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
+	return out
 }
 
 // deployed has an overlay applied, as a user applies it: every object is tried

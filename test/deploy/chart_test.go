@@ -126,6 +126,7 @@ func withExternalSecret(t *testing.T) string {
 var monitored = []string{"--set", "monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"}
 
 func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
+	t.Parallel()
 	for _, overlay := range overlays(t) {
 		made := rendered(t)
 		require.Empty(t, unequal(made, build(t, overlay)), overlay)
@@ -138,6 +139,7 @@ func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 // Negative controls for the test above: every object of either side, and a field in the
 // middle of one.
 func TestADifferenceBetweenChartAndOverlayIsSeen(t *testing.T) {
+	t.Parallel()
 	made, wanted := rendered(t), build(t, iksOverlay)
 	for i, o := range made {
 		doctored := slices.Clone(made)

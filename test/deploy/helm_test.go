@@ -81,6 +81,7 @@ func (s site) pool(t *testing.T) *object {
 }
 
 func TestInstalling(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	t.Run("as the page says", s.page)
 	t.Run("a release, from its beginning to its end", s.release)

@@ -16,7 +16,7 @@ import (
 )
 
 // policyLag is how long the apiserver may take to learn of a policy.
-const policyLag = 30 * time.Second
+const policyLag = 2 * time.Minute
 
 var (
 	nodes      = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
@@ -141,8 +141,11 @@ func guarded(t *testing.T) (admin, manager dynamic.Interface) {
 	} {
 		require.EventuallyWithT(t, func(collect *assert.CollectT) {
 			require.ErrorContains(collect, w.try(t, manager, metav1.DryRunAll), w.says)
-		}, policyLag, policyLag/100)
+		}, policyLag, 100*time.Millisecond)
 	}
+	require.EventuallyWithT(t, func(collect *assert.CollectT) { // the object that is asked for the label is another
+		require.NoError(collect, writes["the role, and back"][0].try(t, manager, metav1.DryRunAll))
+	}, policyLag, 100*time.Millisecond)
 	return c.client, manager
 }
 
@@ -230,8 +233,8 @@ func TestThePoliciesFollowTheLabelOfTheRole(t *testing.T) {
 		require.NoError(t, w.try(t, admin))
 	}
 	change("node-restriction.kubernetes.io/reflects")
-	defer change("rrpool.io/route-reflector")
-	require.EventuallyWithT(t, func(c *assert.CollectT) { require.NoError(c, set.try(t, manager)) }, policyLag, policyLag/100)
+	defer change("rrpool.io/route-reflector") // the next test waits for it
+	require.EventuallyWithT(t, func(c *assert.CollectT) { require.NoError(c, set.try(t, manager)) }, policyLag, 100*time.Millisecond)
 	require.ErrorContains(t, write{verb: "patch", resource: nodes, name: "plain", body: role}.try(t, manager), "not rrpool.io/route-reflector")
 }
 
@@ -244,7 +247,7 @@ func TestThePoliciesAreForTheManagerOnly(t *testing.T) {
 	relabel := writes["a label that workloads choose nodes by"][0]
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		require.NoError(c, relabel.try(t, manager, metav1.DryRunAll), "nothing says which label it is")
-	}, policyLag, policyLag/100)
+	}, policyLag, 100*time.Millisecond)
 	require.ErrorContains(t, writes["another zone"][0].try(t, manager), "labels of Kubernetes: topology.kubernetes.io/zone")
 	taint := writes["a taint"][0]
 	require.NoError(t, taint.try(t, admin, metav1.DryRunAll))
@@ -259,6 +262,6 @@ func TestThePoliciesAreForTheManagerOnly(t *testing.T) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := admin.Resource(crd).Get(t.Context(), "routereflectorpools.rrpool.io", metav1.GetOptions{})
 		require.True(c, apierrors.IsNotFound(err))
-	}, policyLag, policyLag/100)
+	}, policyLag, 100*time.Millisecond)
 	deployed(t, kindOverlay) // for whoever comes next
 }

@@ -18,6 +18,7 @@ import (
 )
 
 func TestAWrongValueIsNamed(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		set  []string
 		says []string
@@ -101,6 +102,7 @@ func keysOf(schema, values map[string]any, at string, asked map[int][]string) (o
 
 // A key that is left empty, which to Helm is as good as not there, is none, or missed by its name.
 func TestAKeyThatIsLeftEmptyIsNoneOrMissed(t *testing.T) {
+	t.Parallel()
 	var schema, values map[string]any
 	require.NoError(t, json.Unmarshal([]byte(text(t, path(chart, "values.schema.json"))), &schema))
 	require.NoError(t, yaml.Unmarshal([]byte(text(t, path(chart, "values.yaml"))), &values))
@@ -182,6 +184,7 @@ func TestTheChartIsLinted(t *testing.T) {
 // A chart that is packaged is the same chart, and of files with the same times the same
 // bytes.
 func TestTheChartIsPackaged(t *testing.T) {
+	t.Parallel()
 	pack := func(of time.Time) (string, []byte) {
 		dir, sources := t.TempDir(), filepath.Join(t.TempDir(), "rrpool")
 		require.NoError(t, os.CopyFS(sources, os.DirFS(path(chart))))
