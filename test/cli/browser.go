@@ -62,10 +62,11 @@ type Place struct {
 
 var measured = regexp.MustCompile(`(?s)<pre id="measured">(.*?)</pre>`)
 
-// chromium runs the browser without a window, at the lowest priority.
+// chromium runs the browser without a window, at the lowest priority: on a busy machine it takes
+// its time.
 func chromium(t *testing.T, path, page string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	args = append([]string{
 		"-n", "19", path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",

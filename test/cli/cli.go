@@ -70,13 +70,17 @@ func Defaults(s terminal.Streams) terminal.Streams {
 		s.Getenv = Environment()
 	}
 	if s.Web == nil {
-		s.Web = &http.Client{Timeout: time.Second}
+		s.Web = &http.Client{Timeout: time.Minute}
 	}
 	if s.Now == nil {
 		s.Now = func() time.Time { return Now }
 	}
 	return s.Settle()
 }
+
+// Nobody is an address at which nobody listens: only root could, and the kernel gives the port
+// to no server that asks for any, which it does with one that has just been closed.
+const Nobody = "http://127.0.0.1:1"
 
 // Environment has the variables given, name by value.
 func Environment(pairs ...string) func(string) string {

@@ -75,7 +75,7 @@ func TestARealApiserver(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got = ask(t, args...)
 		return got.Code == 0
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	files, _ := unpack(t, path)
 	require.Contains(t, files["objects/nodes.yaml"], "name: node-r")
 	require.Contains(t, files["index.txt"], `may not list bgppeers.crd.projectcalico.org`)
@@ -89,7 +89,7 @@ func TestARealApiserver(t *testing.T) {
 		got = ask(t, args...)
 		files, _ = unpack(t, path)
 		return got.Code == 0 && !strings.Contains(files["index.txt"], "may not")
-	}, 30*time.Second, 200*time.Millisecond, "%s", files["index.txt"])
+	}, 2*time.Minute, 200*time.Millisecond, "%s", files["index.txt"])
 	for _, name := range []string{"objects/secrets.yaml", "objects/bgppeers.yaml", "objects/manager-deployments.yaml", "objects/calico-node-daemonsets.yaml", "survey.json"} {
 		require.Contains(t, files, name)
 	}

@@ -71,7 +71,7 @@ func TestTheRightsOfTheDocs(t *testing.T) {
 			}
 		}
 		return len(unchecked) == 0
-	}, authorizerLag, authorizerLag/100, "%v", unchecked)
+	}, authorizerLag, authorizerLag/1000, "%v", unchecked)
 
 	existing := strings.Join([]string{"apiVersion: rrpool.io/v1alpha1", "kind: RouteReflectorPool", "metadata: {name: default}", "spec: {provider: {type: ExistingNodes}}"}, "\n")
 	checks, _, _ := w.check("checker", "-f", cli.File(t, existing))

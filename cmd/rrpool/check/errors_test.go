@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,15 +72,13 @@ func refusing(code int32, reason metav1.StatusReason) http.Handler {
 }
 
 func TestClustersThatDoNotAnswer(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	for name, tc := range map[string]struct {
 		kubeconfig string
 		says       []string
 	}{
 		"nobody listens": {
-			cli.Kubeconfig(t, &rest.Config{Host: gone.URL}),
-			[]string{gone.URL, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
+			cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}),
+			[]string{cli.Nobody, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
 		},
 		"no such host": {cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"}), []string{"https://nowhere.invalid", "cannot be reached"}},
 		"silence": {
@@ -162,12 +159,10 @@ func TestWaiting(t *testing.T) {
 
 	// A cluster out of reach is waited for as well.
 	now = cli.Now
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	got = cli.AskIn(t, s, New, "check", "--wait", "7s", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: gone.URL}))
+	got = cli.AskIn(t, s, New, "check", "--wait", "7s", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}))
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
 	lines := strings.SplitAfter(got.Err, "\n")
-	require.Contains(t, lines[0], "waiting, 7s left: "+gone.URL)
+	require.Contains(t, lines[0], "waiting, 7s left: "+cli.Nobody)
 	cli.RequireSentence(t, strings.Join(lines[1:], ""), "cannot be reached")
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -106,10 +106,8 @@ func TestOnIBMCloud(t *testing.T) {
 		w := newWorld(t)
 		w.onCloud()
 		w.key(apiKey)
-		gone := httptest.NewServer(http.NotFoundHandler())
-		gone.Close()
-		t.Setenv(iks.CSEndpointVariable, gone.URL)
-		t.Setenv(iks.IAMEndpointVariable, gone.URL)
+		t.Setenv(iks.CSEndpointVariable, cli.Nobody)
+		t.Setenv(iks.IAMEndpointVariable, cli.Nobody)
 		checks, _, got := w.check("")
 		require.Equal(t, 1, got.Code)
 		require.Contains(t, checks["cloud"].Message, "CloudUnavailable")

@@ -210,7 +210,7 @@ func (w *world) fit() {
 }
 
 // authorizerLag is how long the apiserver may take to learn of a right.
-const authorizerLag = 20 * time.Second
+const authorizerLag = 2 * time.Minute
 
 // allow lets a user do something: everywhere, or in a namespace.
 func (w *world) allow(user, namespace string, rules ...rbacv1.PolicyRule) {
@@ -269,7 +269,7 @@ func (w *world) eventually(user, id string, so func(resultView) bool, args ...st
 	require.Eventually(w.t, func() bool {
 		last, _, _ = w.check(user, args...)
 		return so(last[id])
-	}, authorizerLag, authorizerLag/100, "%s: %v", id, last[id])
+	}, authorizerLag, authorizerLag/1000, "%s: %v", id, last[id])
 	return last
 }
 

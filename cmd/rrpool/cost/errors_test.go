@@ -2,7 +2,6 @@ package cost
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -82,15 +81,13 @@ func refusing(path string, code int32, reason metav1.StatusReason, message strin
 }
 
 func TestClustersThatDoNotAnswer(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	for name, tc := range map[string]struct {
 		kubeconfig string
 		says       []string
 	}{
 		"nobody listens": {
-			cli.Kubeconfig(t, &rest.Config{Host: gone.URL}),
-			[]string{gone.URL, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
+			cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}),
+			[]string{cli.Nobody, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
 		},
 		"no such host": {
 			cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"}),

@@ -56,7 +56,7 @@ func TestARealApiserver(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got = ask(t, args...)
 		return got.Code == 1 && got.Err != "" && !strings.Contains(got.Err, "routereflectorpools")
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	cli.RequireSentence(t, got.Err, "may not list nodes")
 
 	role.Rules = written.Rules
@@ -64,7 +64,7 @@ func TestARealApiserver(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got = ask(t, args...)
 		return got.Code == 0
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	require.Contains(t, got.Out, "there is no RouteReflectorPool")
 
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
@@ -87,6 +87,6 @@ func TestARealApiserver(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got = ask(t, args...)
 		return got.Code == 1
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	cli.RequireSentence(t, got.Err, "does not know routereflectorpools.rrpool.io", "install rrpool's CRD")
 }

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,8 +59,6 @@ func forbidden(method, verb string) func(r *http.Request) *metav1.Status {
 }
 
 func TestClustersThatRefuse(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	admission := func(r *http.Request) *metav1.Status {
 		if r.Method != http.MethodPatch {
 			return nil
@@ -75,7 +72,7 @@ func TestClustersThatRefuse(t *testing.T) {
 		command    string
 		says       []string
 	}{
-		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: gone.URL}), "migrate", []string{gone.URL, "cannot be reached"}},
+		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}), "migrate", []string{cli.Nobody, "cannot be reached"}},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), "rollback",
 			[]string{"did not answer within 2s"},

@@ -53,7 +53,7 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 			var out, errs bytes.Buffer
 			s := cli.Defaults(terminal.Streams{Out: &out, Err: &errs})
 			code := terminal.Run(ctx, cli.Root(newMigrate(s, foretold)), []string{
-				"migrate", "--yes", "--wait=false", "--kubeconfig", path, "--request-timeout", "500ms",
+				"migrate", "--yes", "--wait=false", "--kubeconfig", path, "--request-timeout", "2s", // which the other requests must not come near to
 			}, s)
 			require.Equal(t, v1alpha1.ModeRouteReflector, a.pool.Spec.Mode)
 			if interrupt {

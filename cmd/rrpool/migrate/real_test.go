@@ -63,7 +63,7 @@ func really(t *testing.T, command cli.Command, config *rest.Config, args ...stri
 		Out: &out, Err: &err, Now: time.Now,
 		Sleep: func(time.Duration, <-chan struct{}) { time.Sleep(20 * time.Millisecond) },
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	code := terminal.Run(ctx, cli.Root(command(s)), append(args, "--kubeconfig", cli.Kubeconfig(t, config)), s)
 	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
@@ -175,6 +175,6 @@ func eventually(t *testing.T, call func() cli.Answer, words string) cli.Answer {
 	require.Eventually(t, func() bool {
 		got = call()
 		return strings.Contains(got.Err, words)
-	}, 20*time.Second, 50*time.Millisecond, "%v", &got)
+	}, 2*time.Minute, 50*time.Millisecond, "%v", &got)
 	return got
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,15 +91,13 @@ func answering(code int32, reason metav1.StatusReason, message string) http.Hand
 }
 
 func TestClustersThatDoNotAnswer(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	for name, tc := range map[string]struct {
 		kubeconfig string
 		says       []string
 	}{
 		"nobody listens": {
-			cli.Kubeconfig(t, &rest.Config{Host: gone.URL}),
-			[]string{gone.URL, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
+			cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}),
+			[]string{cli.Nobody, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
 		},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),

@@ -103,7 +103,7 @@ func (a *apiserver) await(good func(cli.Answer) bool, args ...string) cli.Answer
 	require.Eventually(a, func() bool {
 		got = ask(a.T, append([]string{"topology", "--kubeconfig", a.kubeconfig}, args...)...)
 		return good(got)
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	return got
 }
 

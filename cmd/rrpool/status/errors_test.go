@@ -2,7 +2,6 @@ package status
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"syscall"
 	"testing"
 
@@ -42,15 +41,13 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestClustersThatDoNotAnswer(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	for name, tc := range map[string]struct {
 		kubeconfig string
 		says       []string
 	}{
 		"nobody listens": {
-			cli.Kubeconfig(t, &rest.Config{Host: gone.URL}),
-			[]string{gone.URL, `context "rrpool"`, "cannot be reached", "check the address and the network"},
+			cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}),
+			[]string{cli.Nobody, `context "rrpool"`, "cannot be reached", "check the address and the network"},
 		},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),

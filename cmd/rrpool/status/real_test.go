@@ -87,7 +87,7 @@ func (w *world) asking(wanted func(cli.Answer) bool, more ...string) cli.Answer 
 	require.Eventually(w, func() bool {
 		got = cli.Ask(w.T, New, append(w.args, more...)...)
 		return wanted(got)
-	}, 20*time.Second, 50*time.Millisecond, "%v", &got)
+	}, 2*time.Minute, 50*time.Millisecond, "%v", &got)
 	return got
 }
 

@@ -94,7 +94,7 @@ func TestARealApiserver(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got = ask(t, args...)
 		return got.Code == 0
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	require.Contains(t, got.Out, "reflector   a, cluster ID 224.0.0.0, 0 pods")
 	require.Contains(t, got.Out, "Watch the sessions")
 	require.NotContains(t, got.Out, "not readable")

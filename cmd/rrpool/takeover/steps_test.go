@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -325,8 +324,6 @@ func lookAt(t *testing.T, a *api) *Found {
 }
 
 func TestClustersThatCannotBeLookedAt(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	refused := func(path string, code int) string {
 		a := operated(4, 0)
 		a.refuse[path] = code
@@ -341,7 +338,7 @@ func TestClustersThatCannotBeLookedAt(t *testing.T) {
 		kubeconfig string
 		says       []string
 	}{
-		"nobody listens":           {cli.Kubeconfig(t, &rest.Config{Host: gone.URL}), []string{gone.URL, "cannot be reached", "check the address"}},
+		"nobody listens":           {cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}), []string{cli.Nobody, "cannot be reached", "check the address"}},
 		"silence":                  {cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), []string{"did not answer within 2s", "--request-timeout"}},
 		"no kubeconfig":            {"/nonexistent", []string{"--kubeconfig", `"/nonexistent"`}},
 		"nodes may not be read":    {refused(nodesPath, 403), []string{"may not list nodes", "kubectl auth can-i list nodes"}},
