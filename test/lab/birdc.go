@@ -13,7 +13,7 @@ import (
 )
 
 // birdTimeout is how long BIRD may take to answer; under load it answers late, not never.
-const birdTimeout = 10 * time.Second
+const birdTimeout = time.Minute
 
 // Session is a BGP session as BIRD shows it.
 type Session struct {

@@ -15,8 +15,8 @@ import (
 const (
 	// restartDelay is runit's, which supervises these processes in calico-node.
 	restartDelay = time.Second
-	// termTimeout is how long a daemon may take to end by itself.
-	termTimeout = 5 * time.Second
+	// termTimeout is how long a daemon may take to end by itself: BIRD has yet to tell its peers, on a machine that may be slow.
+	termTimeout = 30 * time.Second
 )
 
 // daemon is a process inside a space, its output in a file.

@@ -28,8 +28,8 @@ const policyVariable = "RRPOOL_LAB"
 // spareTurns is how many more threads may run Go code at a time than there are CPUs.
 const spareTurns = 6
 
-// Main is for TestMain: it runs the tests of the binary inside private namespaces, then cleanup, and ends the process. Where the lab
-// cannot run it says why, and fails.
+// Main is for TestMain: it runs the tests of the binary inside private namespaces, then cleanup, which must not fail either, and ends the
+// process. Where the lab cannot run it says why, and fails.
 func Main(m *testing.M, cleanup ...func() error) {
 	if err := Isolate(context.Background(), os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
@@ -43,6 +43,7 @@ func Main(m *testing.M, cleanup ...func() error) {
 	for _, clean := range cleanup {
 		if err := clean(); err != nil {
 			fmt.Fprintln(os.Stderr, "lab:", err)
+			code = max(code, 1)
 		}
 	}
 	os.Exit(code)

@@ -88,7 +88,7 @@ func (s *seniority) controlPlainPeers(name string) {
 	for _, senior := range seniors {
 		key := senior + "→" + s.l.Address(name).String()
 		require.True(s.t, before[key].Established() && after[key].Established(), key)
-		require.NotEqual(s.t, before[key], after[key], key)
+		require.False(s.t, before[key].Same(after[key]), key)
 	}
 	s.remove("plain")
 	for _, senior := range seniors {
@@ -114,7 +114,7 @@ func (s *seniority) setMesh(on bool) {
 	setMesh(s.t, s.l, on, s.password)
 	watch(s.t.Context(), time.Second)
 	if on {
-		require.Eventually(s.t, s.meshIsUp, time.Minute, 100*time.Millisecond)
+		require.Eventually(s.t, s.meshIsUp, patience, 100*time.Millisecond)
 	}
 	watch(s.t.Context(), time.Second)
 }

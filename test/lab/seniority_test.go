@@ -12,8 +12,6 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -63,7 +61,7 @@ func (s *seniority) promote(junior string) {
 		s.create(pairName(senior, junior), s.pair(senior, junior))
 	}
 	watch(s.t.Context(), 2*time.Second) // every confd must have seen the peers before it sees the role
-	require.Equal(s.t, before, s.sessions(junior), "preparing restarts nothing")
+	s.requireUntouched(before, junior, "preparing")
 	s.setRole(junior, true)
 	seniors := slices.Clone(s.order)
 	s.order = append(s.order, junior)
@@ -98,7 +96,17 @@ func (s *seniority) demote(name string) {
 		s.remove(pairName(name, other))
 	}
 	watch(s.t.Context(), time.Second)
-	require.Equal(s.t, left, s.sessions(name), "cleaning up restarts nothing")
+	s.requireUntouched(left, name, "cleaning up")
+}
+
+// requireUntouched demands that a node has the sessions that it had.
+func (s *seniority) requireUntouched(before map[string]lab.Session, of, by string) {
+	s.t.Helper()
+	after := s.sessions(of)
+	require.Len(s.t, after, len(before), by)
+	for key, was := range before {
+		require.True(s.t, was == after[key] || was.Same(after[key]), "%s has changed %s: %+v, then %+v", by, key, was, after[key])
+	}
 }
 
 // swap makes the second the first in one write, so that both sides see it at once. Their session restarts, and nobody is senior to both.
@@ -138,9 +146,7 @@ func (s *seniority) setRole(name string, on bool) {
 	if on {
 		label, id = `""`, fmt.Sprintf("%q", clusterID)
 	}
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s},"annotations":{"projectcalico.org/RouteReflectorClusterID":%s}}}`, roleLabel, label, id)
-	_, err := s.l.Kube().CoreV1().Nodes().Patch(s.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	require.NoError(s.t, err)
+	patchRole(s.t, s.l, name, label, id)
 }
 
 func (s *seniority) pair(senior, junior string) apiv3.BGPPeerSpec {

@@ -3,6 +3,7 @@
 package lab_test
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"reflect"
@@ -19,26 +20,23 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-const (
-	// never is a reporting period that no test lives to see.
-	never = 3600
-	// atOnce is how soon a reporter answers that need not wait for its period. It takes some 20 ms.
-	atOnce = 2 * time.Second
-)
+// never is a reporting period that no test lives to see: what comes all the same is an answer. It takes some 20 ms.
+const never = 3600
 
 // These are the facts about Calico's node status reporter that the session gate is built on. They are Calico's, not ours: when one
 // of these tests fails after an update of Calico, the gate needs another look.
 func TestWhatTheSessionGateKnowsAboutTheReporter(t *testing.T) {
-	l := start(t, lab.Options{}, lab.Workers(3)...)
+	l := inMesh(t, shared.password)
 	const node = "worker-0"
+	sessions := len(l.Nodes()) - 1
 	agentAndBGP := []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeAgent, apiv3.NodeStatusClassTypeBGP}
 
 	t.Run("a new object is filled in at once", func(t *testing.T) {
 		createStatus(t, l, "new", node, never, agentAndBGP...)
 		status := requireAnswer(t, l, "new")
 		require.Equal(t, apiv3.BGPDaemonStateReady, status.Agent.BIRDV4.State)
-		require.Equal(t, 2, status.BGP.NumberEstablishedV4)
-		require.Len(t, status.BGP.PeersV4, 2)
+		require.Equal(t, sessions, status.BGP.NumberEstablishedV4)
+		require.Len(t, status.BGP.PeersV4, sessions)
 		for _, peer := range status.BGP.PeersV4 {
 			require.Equal(t, apiv3.BGPPeerTypeNodeMesh, peer.Type)
 			require.Equal(t, apiv3.BGPSessionStateEstablished, peer.State)
@@ -49,36 +47,43 @@ func TestWhatTheSessionGateKnowsAboutTheReporter(t *testing.T) {
 		requireAnswer(t, l, "challenged")
 		for range 3 {
 			challenge(t, l, "challenged", 1)
-			require.Equal(t, 2, requireAnswer(t, l, "challenged").BGP.NumberEstablishedV4)
+			require.Equal(t, sessions, requireAnswer(t, l, "challenged").BGP.NumberEstablishedV4)
 		}
 	})
 	t.Run("a status that is cleared without touching the generation stays empty: the reporter takes it for its own write", func(t *testing.T) {
 		createStatus(t, l, "unnoticed", node, never, agentAndBGP...)
 		requireAnswer(t, l, "unnoticed")
 		challenge(t, l, "unnoticed", 0)
+		for range 3 { // the reporter has seen what came before what it answers
+			challenge(t, l, "challenged", 1)
+			requireAnswer(t, l, "challenged")
+		}
 		requireNoAnswer(t, l, "unnoticed")
 	})
+	// These are watched together, until enough is written of the one that always writes.
+	createStatus(t, l, "quiet", node, 0, agentAndBGP...)
+	createStatus(t, l, "chatty", node, 1, agentAndBGP...)
+	createStatus(t, l, "silent", node, 1, apiv3.NodeStatusClassTypeAgent)
+	for _, name := range []string{"quiet", "chatty", "silent"} {
+		requireAnswer(t, l, name)
+	}
+	written := writes(t, l, "chatty", 3)
 	t.Run("a period of 0 means that only challenges are answered", func(t *testing.T) {
-		createStatus(t, l, "quiet", node, 0, agentAndBGP...)
-		requireAnswer(t, l, "quiet")
-		require.Empty(t, writes(t, l, "quiet"))
+		require.Empty(t, written[statusName("quiet")])
 		challenge(t, l, "quiet", 1)
 		requireAnswer(t, l, "quiet")
 	})
 	t.Run("without a session in one address family it writes every period, changed or not: an empty list differs from none", func(t *testing.T) {
-		createStatus(t, l, "chatty", node, 1, agentAndBGP...)
-		requireAnswer(t, l, "chatty")
-		require.Contains(t, writes(t, l, "chatty"), nothingNew)
+		require.Contains(t, written[statusName("chatty")], nothingNew)
 	})
 	t.Run("where nothing has changed for it either, it writes nothing, so lastUpdated is no sign of life", func(t *testing.T) {
-		createStatus(t, l, "silent", node, 1, apiv3.NodeStatusClassTypeAgent)
-		requireAnswer(t, l, "silent")
-		require.NotContains(t, writes(t, l, "silent"), nothingNew)
+		require.NotContains(t, written[statusName("silent")], nothingNew)
 	})
 	t.Run("a challenge shows a session that has just ended", func(t *testing.T) {
 		require.NoError(t, l.StopBIRD("worker-2"))
+		require.Eventually(t, func() bool { return established(t, l, node) == sessions-1 }, patience, 5*time.Millisecond, "BIRD does not know")
 		challenge(t, l, "challenged", 1)
-		require.Equal(t, 1, requireAnswer(t, l, "challenged").BGP.NumberEstablishedV4)
+		require.Equal(t, sessions-1, requireAnswer(t, l, "challenged").BGP.NumberEstablishedV4)
 	})
 	t.Run("a challenge shows that the node's own BIRD is dead, and no session", func(t *testing.T) {
 		require.NoError(t, l.KillBIRD(node))
@@ -88,20 +93,21 @@ func TestWhatTheSessionGateKnowsAboutTheReporter(t *testing.T) {
 		require.Empty(t, status.BGP.PeersV4)
 		require.Zero(t, status.BGP.NumberEstablishedV4)
 	})
-	t.Run("a node without a network answers no challenge", func(t *testing.T) {
+	t.Run("a node without a network answers no challenge until it has one", func(t *testing.T) {
 		createStatus(t, l, "cut off", "worker-1", never, agentAndBGP...)
 		requireAnswer(t, l, "cut off")
 		require.NoError(t, l.CutLink("worker-1"))
 		challenge(t, l, "cut off", 1)
+		watch(t.Context(), 2*time.Second)
 		requireNoAnswer(t, l, "cut off")
+		require.NoError(t, l.RestoreLink("worker-1"))
+		requireAnswer(t, l, "cut off")
 	})
 }
 
-func TestTheRoutesClassListsEveryPathWithItsPeer(t *testing.T) {
-	l := start(t, lab.Options{}, append(lab.Workers(3), lab.Dedicated(3)...)...)
-	createPeer(t, l, nil)
-	makeReflectors(t, l)
-	require.NoError(t, l.WaitReflected(t.Context(), reflectors...))
+// requireEveryPathInStatus is for a mesh with reflectors beside it.
+func requireEveryPathInStatus(t *testing.T, l *lab.Lab) {
+	t.Helper()
 	want := []netip.Addr{l.Address("worker-1")}
 	for _, name := range reflectors {
 		want = append(want, l.Address(name))
@@ -121,9 +127,17 @@ func TestTheRoutesClassListsEveryPathWithItsPeer(t *testing.T) {
 		}
 		slices.SortFunc(from, netip.Addr.Compare)
 		require.Equal(c, want, from)
-	}, 20*time.Second, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 	slices.Sort(best)
 	require.Equal(t, []apiv3.CalicoNodeRouteType{"FIB", "RIB", "RIB", "RIB"}, best, "one path is the best, the others are listed too")
+}
+
+// established counts a node's sessions, as its BIRD has them.
+func established(t *testing.T, l *lab.Lab, node string) int {
+	t.Helper()
+	sessions, err := l.Sessions(node)
+	require.NoError(t, err)
+	return len(slices.DeleteFunc(sessions, func(s lab.Session) bool { return !s.Established() }))
 }
 
 func createStatus(t *testing.T, l *lab.Lab, name, node string, period uint32, classes ...apiv3.NodeStatusClassType) {
@@ -158,7 +172,7 @@ func getStatus(t *testing.T, l *lab.Lab, name string) *apiv3.CalicoNodeStatus {
 	return status
 }
 
-// requireAnswer waits for the reporter to fill in the status at once.
+// requireAnswer waits for the reporter to fill in the status.
 func requireAnswer(t *testing.T, l *lab.Lab, name string) apiv3.CalicoNodeStatusStatus {
 	t.Helper()
 	for began := time.Now(); ; watch(t.Context(), 5*time.Millisecond) {
@@ -167,13 +181,12 @@ func requireAnswer(t *testing.T, l *lab.Lab, name string) apiv3.CalicoNodeStatus
 			t.Logf("answered after %s", time.Since(began).Round(time.Millisecond))
 			return status
 		}
-		require.Less(t, time.Since(began), atOnce, "no answer")
+		require.Less(t, time.Since(began), patience, "no answer")
 	}
 }
 
 func requireNoAnswer(t *testing.T, l *lab.Lab, name string) {
 	t.Helper()
-	watch(t.Context(), atOnce)
 	require.True(t, getStatus(t, l, name).Status.LastUpdated.IsZero(), "it was answered")
 }
 
@@ -183,26 +196,42 @@ const (
 	nothingNew   = "nothing new"
 )
 
-// writes tells what the reporter writes within a few seconds. BIRD counts its own times from two clocks whose seconds begin at
-// different moments: the time of its start may change by a second and back, which is something new.
-func writes(t *testing.T, l *lab.Lab, name string) []string {
+// writes tells, by object, what reporters write until one of them has so often written nothing new. BIRD counts its own times from two
+// clocks whose seconds begin at different moments: the time of its start may change by a second and back, which is something new.
+func writes(t *testing.T, l *lab.Lab, until string, times int) map[string][]string {
 	t.Helper()
-	var out []string
-	before := getStatus(t, l, name)
-	for began := time.Now(); time.Since(began) < 2*atOnce; watch(t.Context(), 5*time.Millisecond) {
-		after := getStatus(t, l, name)
-		if after.ResourceVersion == before.ResourceVersion {
-			continue
-		}
-		before.Status.LastUpdated = after.Status.LastUpdated
-		said := somethingNew
-		if reflect.DeepEqual(before.Status, after.Status) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	list, err := l.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	before := map[string]apiv3.CalicoNodeStatusStatus{}
+	for _, object := range list.Items {
+		before[object.Name] = object.Status
+	}
+	events, err := l.Calico().CalicoNodeStatus().Watch(ctx, options.ListOptions{ResourceVersion: list.ResourceVersion})
+	require.NoError(t, err)
+	defer events.Stop()
+	out := map[string][]string{}
+	for event := range events.ResultChan() {
+		require.NoError(t, event.Error)
+		object, ok := event.Object.(*apiv3.CalicoNodeStatus)
+		require.True(t, ok, "%s %v", event.Type, event.Object)
+		was, is, said := before[object.Name], object.Status, somethingNew
+		was.LastUpdated = is.LastUpdated
+		if reflect.DeepEqual(was, is) {
 			said = nothingNew
 		}
-		out = append(out, said)
-		before = after
+		before[object.Name] = is
+		out[object.Name] = append(out[object.Name], said)
+		if said == nothingNew && object.Name == statusName(until) {
+			times--
+		}
+		if times == 0 {
+			return out
+		}
 	}
-	return out
+	require.Fail(t, "the watch has ended", "%v", out)
+	return nil
 }
 
 // statusName makes an object's name of a word or two.

@@ -46,6 +46,7 @@ func TestTakingOverFromTheOperatorLosesNothing(t *testing.T) {
 	// The negative control: were the probes blind, this would find nothing. It is what the operator and its README do.
 	l.Checkpoint("the operator, all at once")
 	setMesh(t, l, false, nil)
+	awaitNoSession(t, l, meshPrefix)
 	o.begin(sharedID, o.simplePeers)
 	require.Equal(t, rollout.Refused, o.nextOfRRPool(), "rrpool refuses what is there")
 	l.Checkpoint("taking over")
@@ -148,6 +149,7 @@ func (o *operated) begin(id func(int) string, peers func()) {
 	peers()
 	require.NoError(o.t, o.l.WaitReflected(o.t.Context(), o.reflectors...))
 	setMesh(o.t, o.l, false, nil)
+	awaitNoSession(o.t, o.l, meshPrefix)
 	watch(o.t.Context(), time.Second)
 }
 
@@ -190,6 +192,7 @@ func (o *operated) allAtOnce() {
 	for _, name := range o.reflectors {
 		o.patchNode(name, "null", "null")
 	}
+	awaitNoSession(o.t, o.l, nodePrefix)
 	setMesh(o.t, o.l, true, nil)
 	require.NoError(o.t, o.l.WaitMesh(o.t.Context()))
 }
@@ -256,7 +259,7 @@ func (o *operated) await(wait takeover.Wait) {
 			have[fmt.Sprint(fields["type"], " ", fields["state"])]++
 		}
 		return maps.Equal(want, have)
-	}, time.Minute, 200*time.Millisecond, "%s: %v wanted: %s", wait.Node, want, o.sessions(wait.Node))
+	}, patience, 200*time.Millisecond, "%s: %v wanted: %s", wait.Node, want, o.sessions(wait.Node))
 }
 
 func (o *operated) sessions(node string) string {

@@ -16,12 +16,9 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-const (
-	// agreeWithin is how long sessions may take to restart, which BIRD may try in vain a few times, and routes to spread.
-	agreeWithin = time.Minute
-	// agreeFor is how long the lab must stay as it should be: longer than what is under way needs.
-	agreeFor = 2 * time.Second
-)
+// agreeFor is how long the lab must stay as it should be: longer than what is under way needs. Until it is, BIRD may restart sessions in
+// vain a few times, and routes have to spread.
+const agreeFor = 2 * time.Second
 
 // The simulator knows what BIRD does with a configuration: it and the lab have the same sessions, and on every node the same number of
 // paths to every prefix, from the same neighbours, before and after reflectors are killed.
@@ -91,7 +88,7 @@ func (t table) cutOff(c configuration) []string {
 func (w *writer) requireAgreement(n *simulate.Network, down ...string) table {
 	w.t.Helper()
 	want := simulated(n, w.names(), down...)
-	ctx, cancel := context.WithTimeout(w.t.Context(), agreeWithin)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	began := time.Now()
 	agreed := time.Time{}

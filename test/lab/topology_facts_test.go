@@ -13,6 +13,9 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
+// settle is how long Calico's own end-to-end test lets Established sessions exchange their routes.
+const settle = 5 * time.Second
+
 // These are the facts about Calico that moving from one topology to another is built on: which writes change no session, and what those
 // cost that take sessions away. They are Calico's, not ours: when one of these tests fails after an update of Calico, the migrations need
 // another look.

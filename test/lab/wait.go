@@ -14,7 +14,7 @@ import (
 const (
 	// pollTimeout bounds every wait when the context does not: confd renders a node's first configuration slowly when many come at
 	// once, and BIRD tries a refused connection again after 5–30 s.
-	pollTimeout  = 2 * time.Minute
+	pollTimeout  = 4 * time.Minute
 	pollInterval = 100 * time.Millisecond
 )
 
@@ -56,10 +56,12 @@ func (l *Lab) WaitRoutes(ctx context.Context) error {
 	return nil
 }
 
+// waitSessions looks twice: where both sides have connected at once, a session may restart in its first moment.
 func (l *Lab) waitSessions(ctx context.Context, check func(on, with *node, sessions map[string]Session) error) error {
+	looks := 0
 	err := poll(ctx, func() error {
 		known := map[string]map[string]Session{}
-		return l.eachTwo(func(on, with *node) error {
+		err := l.eachTwo(func(on, with *node) error {
 			if known[on.spec.Name] == nil {
 				sessions, err := l.Sessions(on.spec.Name)
 				if err != nil {
@@ -73,6 +75,12 @@ func (l *Lab) waitSessions(ctx context.Context, check func(on, with *node, sessi
 			}
 			return check(on, with, known[on.spec.Name])
 		})
+		if looks++; err != nil {
+			looks = 0
+		} else if looks < 2 {
+			err = errors.New("all are Established, for the first moment")
+		}
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for sessions: %w", err)

@@ -16,9 +16,6 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// soon is within what time the pods' caretakers have done their work.
-const soon = 10 * time.Second
-
 func TestPodsMoveAndHostsFailAsRealOnesDo(t *testing.T) {
 	lab.SkipLong(t)
 	specs := lab.Workers(6)
@@ -53,7 +50,7 @@ func TestPodsMoveAndHostsFailAsRealOnesDo(t *testing.T) {
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			_, err := l.Kube().CoreV1().Pods("default").Get(ctx, pods[0], metav1.GetOptions{})
 			require.True(c, apierrors.IsNotFound(err), "got %v", err)
-		}, soon, 50*time.Millisecond)
+		}, patience, 50*time.Millisecond)
 		watch(ctx, 500*time.Millisecond)
 		require.NoError(t, l.Report().Phase("delete").ZeroLoss())
 		requirePods(t, l, "worker-5", 0)
@@ -71,7 +68,7 @@ func TestPodsMoveAndHostsFailAsRealOnesDo(t *testing.T) {
 			pending, err := l.Kube().CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 			require.NoError(c, err)
 			require.Len(c, pending.Items, 1)
-		}, soon, 50*time.Millisecond)
+		}, patience, 50*time.Millisecond)
 		for _, name := range l.Nodes() {
 			require.NoError(t, l.Uncordon(ctx, name))
 		}
@@ -157,7 +154,7 @@ func requirePods(t *testing.T, l *lab.Lab, node string, want int) {
 		for i := range list.Items {
 			require.Equal(c, corev1.PodRunning, list.Items[i].Status.Phase)
 		}
-	}, soon, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 }
 
 func requireRoutes(t *testing.T, l *lab.Lab) {
