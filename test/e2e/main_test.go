@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // limit is how long any one wait may take on a slow machine.
-const limit = 4 * time.Minute
+const limit = 6 * time.Minute
 
 // start builds a site for one test.
 func start(t *testing.T, options site.Options) (context.Context, *site.Site) {

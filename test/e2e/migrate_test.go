@@ -99,7 +99,7 @@ func requireMigrated(t *testing.T, ctx context.Context, s *site.Site, zones int)
 // ago, confd has yet to render.
 func soon(t *testing.T, check func(c *assert.CollectT)) {
 	t.Helper()
-	require.EventuallyWithT(t, check, 20*time.Second, 200*time.Millisecond)
+	require.EventuallyWithT(t, check, limit, 200*time.Millisecond)
 }
 
 // requireMeshed checks that nothing of ours is left and everything is as it was.

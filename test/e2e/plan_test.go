@@ -37,7 +37,7 @@ func predict(t *testing.T, s *site.Site, mode string) prediction {
 	for name, value := range s.Environment() {
 		t.Setenv(name, value)
 	}
-	got := cli.Ask(t, forecast.New, "plan", "--mode", mode, "-o", "json", "--kubeconfig", s.Lab.Kubeconfig())
+	got := cli.Ask(t, forecast.New, "plan", "--mode", mode, "-o", "json", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
 	require.Equal(t, 2, got.Code, "there are changes: %s", got.Err)
 	var out prediction
 	require.NoError(t, json.Unmarshal([]byte(got.Out), &out), got.Out)
@@ -48,7 +48,7 @@ func predict(t *testing.T, s *site.Site, mode string) prediction {
 // requireNothingToDo: at rest a plan is empty, and has no doubts.
 func requireNothingToDo(t *testing.T, s *site.Site) {
 	t.Helper()
-	got := cli.Ask(t, forecast.New, "plan", "--kubeconfig", s.Lab.Kubeconfig())
+	got := cli.Ask(t, forecast.New, "plan", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
 	require.Zero(t, got.Code, got.Out)
 	require.Contains(t, got.Out, "√ There is nothing to do.")
 }
@@ -105,7 +105,7 @@ func requirePredicted(t *testing.T, ctx context.Context, s *site.Site, since tim
 			}
 		}
 		require.Equal(c, want, inOrder(done))
-	}, 10*time.Second, 200*time.Millisecond)
+	}, limit, 200*time.Millisecond)
 }
 
 // poolStep is the step and the reason that were predicted for a change of the pool: its
