@@ -45,7 +45,8 @@ release-snapshot: ## Make archives of the command line, SBOMs, manifests and sum
 # The suites that measure packets get the machine to themselves, and a second run where the machine let them measure too little.
 .PHONY: test
 test: packages assets ## Run all tests; the last lines name whatever was skipped
-	go run ./test/tools/gotest -alone '/test/(lab|e2e|chaos|bench)(/|$$)' -again 'Error:\s+(Received unexpected error:\s+)?no loss can be ruled out' -timeout 12m ./...
+	go run ./test/tools/gotest -first '/(cmd/manager|controllers/plan/rollout|test/deploy)$$' -alone '/test/(lab|e2e|chaos|bench)(/|$$)' \
+		-again 'Error:\s+(Received unexpected error:\s+)?no loss can be ruled out' -timeout 12m ./...
 
 .PHONY: lab
 lab: export RRPOOL_CHAOS = 1

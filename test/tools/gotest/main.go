@@ -1,9 +1,10 @@
 // Command gotest runs go test and ends with what a reader has to know: what
 // failed, and what was skipped and why. Nothing is skipped silently.
 //
-//	gotest [-alone regexp] [-again regexp] [-timeout d] package...
+//	gotest [-first regexp] [-alone regexp] [-again regexp] [-timeout d] package...
 //
-// Packages whose import path matches -alone run one at a time, after all others. Of
+// Packages whose import path matches -first begin before all others, so that nobody
+// waits for the longest one in the end. Packages whose import path matches -alone run one at a time, after all others. Of
 // these, tests that fail with output that matches -again, and nothing else does, have
 // shown nothing and run once more; the closing lines name them.
 package main
@@ -39,6 +40,7 @@ func main() {
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("gotest", flag.ContinueOnError)
 	flags.SetOutput(progress)
+	first := flags.String("first", "^$", "import paths of packages that begin before all others, as a regular expression")
 	alone := flags.String("alone", "^$", "import paths of packages that run one at a time, as a regular expression")
 	again := flags.String("again", "", "output with which a test that runs alone is given a second run, as a regular expression")
 	timeout := flags.Duration("timeout", 10*time.Minute, "time that each package has")
@@ -49,6 +51,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading -alone: %w", err)
 	}
+	longest, err := regexp.Compile(*first)
+	if err != nil {
+		return fmt.Errorf("reading -first: %w", err)
+	}
 	shownNothing, err := regexp.Compile(*again)
 	if err != nil {
 		return fmt.Errorf("reading -again: %w", err)
@@ -58,6 +64,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	together, single := split(packages, pattern)
+	others, longer := split(together, longest)
+	together = append(longer, others...)
 	results := newReport(out)
 	// Many wait for an apiserver rather than compute: one more at a time than there are cores.
 	more := fmt.Sprintf("-p=%d", runtime.GOMAXPROCS(0)+1)
@@ -98,15 +106,16 @@ func list(ctx context.Context, patterns []string) ([]string, error) {
 	return strings.Fields(out.String()), nil
 }
 
-func split(packages []string, alone *regexp.Regexp) (together, single []string) {
+// split sets apart what matches.
+func split(packages []string, pattern *regexp.Regexp) (others, matching []string) {
 	for _, name := range packages {
-		if alone.MatchString(name) {
-			single = append(single, name)
+		if pattern.MatchString(name) {
+			matching = append(matching, name)
 		} else {
-			together = append(together, name)
+			others = append(others, name)
 		}
 	}
-	return together, single
+	return others, matching
 }
 
 // test runs go and feeds the report. That tests fail is the report's to say.
