@@ -25,7 +25,8 @@ func (w *world) observe() rollout.Observed {
 	o.MeshSince, o.ShortSince, o.StraySince = w.meshSince, w.shortSince, w.straySince
 	o.Evictable = map[string][]string{}
 	o.Problems = w.problems
-	for _, m := range w.sorted() {
+	o.Nodes = make([]plan.Node, 0, len(w.nodes))
+	for _, m := range w.all() {
 		n, pods := m.Node, m.pods
 		n.Pods = &pods
 		o.Nodes = append(o.Nodes, n)

@@ -2,7 +2,6 @@ package rollout_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,12 +36,10 @@ func (w *world) violation() string {
 
 // unreachable: no two ready workload nodes are ever without a route to each other.
 func (w *world) unreachable() string {
-	clients := slices.DeleteFunc(w.clients(), func(m *machine) bool { return !w.old(m) })
-	for _, a := range clients {
-		for _, b := range clients {
-			if a != b && !w.reaches(b, a) && !w.announced(a, b) {
-				return fmt.Sprintf("1: %s has no route to %s", a.Name, b.Name)
-			}
+	waits := func(m *machine) bool { return m.pods > 0 && w.old(m) }
+	for _, p := range w.apart() {
+		if a, b := p[0], p[1]; waits(a) && waits(b) && !w.announced(a, b) {
+			return fmt.Sprintf("1: %s has no route to %s", a.Name, b.Name)
 		}
 	}
 	return ""
@@ -54,8 +51,8 @@ func (w *world) underserved() string {
 	if w.bgp.MeshOn() || w.now.Sub(w.lostAt) < recovery {
 		return ""
 	}
-	alive := 0
-	for _, r := range w.reflectors() {
+	alive, reflectors := 0, w.reflectors()
+	for _, r := range reflectors {
 		if w.old(r) && w.now.Sub(r.RoleSince) > joinTime {
 			alive++
 		}
@@ -64,7 +61,7 @@ func (w *world) underserved() string {
 		if c.RoleLabel || w.now.Before(w.excused[c.Name]) {
 			continue // it reflects, and is reached directly
 		}
-		up := w.servedBy(c)
+		up := w.servedBy(c, reflectors)
 		if w.old(c) && up < min(2, alive, w.atLeast) {
 			return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions of %d", c.Name, up, alive)
 		}
@@ -72,10 +69,10 @@ func (w *world) underserved() string {
 	return ""
 }
 
-// servedBy counts the reflectors that a node has a session with.
-func (w *world) servedBy(c *machine) int {
+// servedBy counts those of the reflectors that a node has a session with.
+func (w *world) servedBy(c *machine, reflectors []*machine) int {
 	up := 0
-	for _, r := range w.reflectors() {
+	for _, r := range reflectors {
 		if w.session(c, r).up {
 			up++
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -28,7 +27,17 @@ func (w *world) tiered() bool {
 // heard is a route as a node has it: from whom, and by which clusters.
 type heard struct {
 	at, from *machine
-	clusters string // each ID between two spaces
+	clusters uint64 // a bit for each
+}
+
+// routes is what follows from the sessions that are up and from what is rendered. Mostly
+// nothing of that changes for many seconds, and then neither do the routes.
+type routes struct {
+	learned map[*machine]map[*machine]map[*machine]bool // by origin
+	apart   [][2]*machine
+	// paired: apart is worked out; tiered: for reflectors with different cluster IDs.
+	paired, tiered bool
+	bits           map[string]uint64 // by cluster ID
 }
 
 // learn gives all that have a route to origin, and from whom, by BIRD's rules of
@@ -57,43 +66,47 @@ func (w *world) learn(origin *machine) map[*machine]map[*machine]bool {
 
 // sends reports whether the node that has heard a route passes it on to next, and the
 // clusters that it has come through then.
-func (w *world) sends(origin *machine, h heard, next *machine) (string, bool) {
+func (w *world) sends(origin *machine, h heard, next *machine) (uint64, bool) {
 	if next == h.at || next == h.from || next == origin || !w.session(h.at, next).up {
-		return "", false
+		return 0, false
 	}
 	clusters, reflected := h.clusters, true
 	if h.at != origin {
 		clusters, reflected = w.reflects(h, next)
 	}
 	back := next.rendered[h.at.Name]
-	return clusters, reflected && (!back.Client || !contains(clusters, back.ClusterID))
+	return clusters, reflected && (!back.Client || clusters&w.known.bit(back.ClusterID) == 0)
 }
 
 // reflects reports whether a node passes on what it has from another, and the clusters
 // that the route has come through then.
-func (w *world) reflects(h heard, next *machine) (string, bool) {
+func (w *world) reflects(h heard, next *machine) (uint64, bool) {
 	from, to := h.at.rendered[h.from.Name], h.at.rendered[next.Name]
-	if w.now.Before(w.muted[h.at.Name]) || !from.Client && !to.Client || to.Client && contains(h.clusters, to.ClusterID) {
-		return "", false
+	if w.now.Before(w.muted[h.at.Name]) || !from.Client && !to.Client || to.Client && h.clusters&w.known.bit(to.ClusterID) != 0 {
+		return 0, false
 	}
 	clusters := h.clusters
 	for _, side := range []simulate.Side{from, to} {
 		if side.Client {
-			clusters = with(clusters, side.ClusterID)
+			clusters |= w.known.bit(side.ClusterID)
 		}
 	}
 	return clusters, true
 }
 
-func contains(clusters, id string) bool { return strings.Contains(clusters, " "+id+" ") }
-
-func with(clusters, id string) string {
-	if contains(clusters, id) {
-		return clusters
+// bit stands for a cluster ID as long as the network is the same.
+func (r *routes) bit(id string) uint64 {
+	if r.bits == nil {
+		r.bits = map[string]uint64{}
 	}
-	ids := append(strings.Fields(clusters), id)
-	slices.Sort(ids)
-	return " " + strings.Join(ids, " ") + " "
+	bit, known := r.bits[id]
+	if !known {
+		if bit = 1 << len(r.bits); bit == 0 {
+			panic("a network with more than 64 cluster IDs")
+		}
+		r.bits[id] = bit
+	}
+	return bit
 }
 
 func (w *world) setRack(a plan.SetRack) {
@@ -123,15 +136,32 @@ func (w *world) brings(origin, via, to *machine) bool {
 	return w.passes(origin, via, to)
 }
 
-// learned is learn, once a second.
+// learned is learn, once for a network.
 func (w *world) learned(origin *machine) map[*machine]map[*machine]bool {
-	if w.learnedAt != w.now {
-		w.learnedAt, w.known = w.now, map[*machine]map[*machine]map[*machine]bool{}
+	if w.known.learned == nil {
+		w.known.learned = map[*machine]map[*machine]map[*machine]bool{}
 	}
-	if w.known[origin] == nil {
-		w.known[origin] = w.learn(origin)
+	got, known := w.known.learned[origin]
+	if !known {
+		got = w.learn(origin)
+		w.known.learned[origin] = got
 	}
-	return w.known[origin]
+	return got
+}
+
+// apart gives the pairs of nodes of which the first has no route to the second.
+func (w *world) apart() [][2]*machine {
+	if tiered := w.tiered(); !w.known.paired || w.known.tiered != tiered {
+		w.known.paired, w.known.tiered, w.known.apart = true, tiered, nil
+		for _, a := range w.all() {
+			for _, b := range w.all() {
+				if a != b && !w.reachesAs(tiered, b, a) {
+					w.known.apart = append(w.known.apart, [2]*machine{a, b})
+				}
+			}
+		}
+	}
+	return w.known.apart
 }
 
 // atOdds: BGPPeers of ours that must not stand side by side. While the mesh is off, those

@@ -260,13 +260,13 @@ func TestGrowingTakesNoSessionBeforeTheNextIsUp(t *testing.T) {
 	w.stamps = true
 	require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 6))
 	require.Empty(t, w.settle())
-	each := w.servedBy(w.clients()[0])
+	each := w.servedBy(w.clients()[0], w.reflectors())
 	w.atLeast = each
 	require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 9))
 	for range 600 {
 		require.Empty(t, w.run(1), w.story())
 		for _, c := range w.clients() {
-			require.GreaterOrEqual(t, w.servedBy(c), each, "%s at %s:\n%s", c.Name, w.now.Format("04:05"), w.story())
+			require.GreaterOrEqual(t, w.servedBy(c, w.reflectors()), each, "%s at %s:\n%s", c.Name, w.now.Format("04:05"), w.story())
 		}
 	}
 	w.arrived(t)

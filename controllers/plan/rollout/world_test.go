@@ -1,12 +1,12 @@
 package rollout_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -26,22 +26,22 @@ type world struct {
 	now   time.Time
 	rnd   *rand.Rand
 	nodes map[string]*machine
-	bgp   plan.BGPConfig
-	peers map[string]plan.Peer
+	// byName are the nodes in order, nil when they are not known yet.
+	byName []*machine
+	bgp    plan.BGPConfig
+	peers  map[string]plan.Peer
 	// config is what the nodes render, nil when it is not known yet.
 	config *simulate.Configuration
 
-	// known is who had which routes from whom at learnedAt.
-	known     map[*machine]map[*machine]map[*machine]bool
-	learnedAt time.Time
+	// known is what has been worked out of the routes since the network last changed.
+	known routes
 
-	sessions map[[2]int]*session
-	cut      map[[2]int]bool // sessions whose packets get lost
-	watches  map[string]plan.Watch
-	reports  map[string]*plan.Status
-	muted    map[string]time.Time // by reflector: until when it passes nothing on, sessions or not
-	regular  bool                 // reporters write every period
-	proven   map[string]time.Time
+	cut     map[[2]int]bool // sessions whose packets get lost
+	watches map[string]plan.Watch
+	reports map[string]*plan.Status
+	muted   map[string]time.Time // by reflector: until when it passes nothing on, sessions or not
+	regular bool                 // reporters write every period
+	proven  map[string]time.Time
 	// meshSince, shortSince and straySince are the manager's memory as well.
 	meshSince, shortSince, straySince time.Time
 	// excused nodes and pairs may be cut off until then: it was announced.
@@ -79,6 +79,8 @@ type machine struct {
 	rendered map[string]simulate.Side // by peer's name
 	renderAt time.Time
 	outdated bool // something has changed since it rendered
+	// sessions are those with the machines that were there before, by their numbers.
+	sessions []*session
 }
 
 type session struct {
@@ -122,7 +124,7 @@ func (w *world) age() {
 func emptyWorld(seed uint64, zones int) *world {
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
-		nodes: map[string]*machine{}, peers: map[string]plan.Peer{}, sessions: map[[2]int]*session{},
+		nodes: map[string]*machine{}, peers: map[string]plan.Peer{},
 		excused: map[string]time.Time{}, watches: map[string]plan.Watch{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, proven: map[string]time.Time{},
 		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6, atLeast: 2,
 		d: rollout.Desired{
@@ -148,11 +150,12 @@ func (w *world) addNode(name, zone string, dedicated bool) *machine {
 			Blocks: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(w.sequence), 0}), 26)},
 		},
 		number: w.sequence, alive: true, pods: 1, joined: w.now, rendered: map[string]simulate.Side{}, renderAt: w.now,
+		sessions: make([]*session, w.sequence+1),
 	}
 	if dedicated {
 		m.WorkerID, m.pods = name, 0
 	}
-	w.nodes[name] = m
+	w.nodes[name], w.byName, w.known = m, nil, routes{}
 	w.changed()
 	return m
 }
@@ -160,6 +163,7 @@ func (w *world) addNode(name, zone string, dedicated bool) *machine {
 func (w *world) removeNode(name string) {
 	delete(w.nodes, name)
 	delete(w.reports, name)
+	w.byName, w.known = nil, routes{}
 	w.changed()
 }
 
@@ -179,7 +183,7 @@ func (w *world) setAlive(name string, alive bool) {
 // changed lets every node render anew, each after a delay of its own.
 func (w *world) changed() {
 	w.config = nil
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		m.outdated = true
 		if at := w.now.Add(w.random(w.maxLag)); m.renderAt.Before(w.now) || at.Before(m.renderAt) {
 			m.renderAt = at
@@ -192,25 +196,32 @@ func (w *world) random(seconds int) time.Duration {
 	return time.Duration(w.rnd.IntN(seconds+1)) * time.Second
 }
 
-func (w *world) sorted() []*machine {
-	out := make([]*machine, 0, len(w.nodes))
-	for _, m := range w.nodes {
-		out = append(out, m)
+// sorted gives the machines by name, to keep.
+func (w *world) sorted() []*machine { return slices.Clone(w.all()) }
+
+// all gives them to look at.
+func (w *world) all() []*machine {
+	if w.byName == nil {
+		w.byName = slices.SortedFunc(maps.Values(w.nodes), func(a, b *machine) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
-	return out
+	return w.byName
 }
 
 // tick lets one second pass for everything but the manager.
 func (w *world) tick() {
 	w.now = w.now.Add(time.Second)
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		if m.alive && m.outdated && !m.renderAt.After(w.now) {
-			m.rendered, m.outdated = w.render(m), false
+			m.outdated = false
+			if next := w.render(m); !maps.Equal(next, m.rendered) {
+				m.rendered, w.known = next, routes{}
+			}
 		}
 	}
 	w.moveSessions()
-	w.learnedAt = time.Time{}
+	if len(w.muted) > 0 {
+		w.known = routes{} // with the time it changes who passes routes on
+	}
 	w.report()
 }
 
@@ -220,7 +231,7 @@ func (w *world) render(m *machine) map[string]simulate.Side {
 		w.config = w.configuration()
 	}
 	out := map[string]simulate.Side{}
-	for _, o := range w.sorted() {
+	for _, o := range w.all() {
 		if side, ok := w.config.Side(m.Name, o.Name); ok && o != m {
 			out[o.Name] = side
 		}
@@ -230,7 +241,7 @@ func (w *world) render(m *machine) map[string]simulate.Side {
 
 func (w *world) configuration() *simulate.Configuration {
 	var nodes []plan.Node
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		nodes = append(nodes, m.Node)
 	}
 	var peers []plan.Peer
@@ -241,32 +252,24 @@ func (w *world) configuration() *simulate.Configuration {
 }
 
 func (w *world) moveSessions() {
-	all := w.sorted()
-	known := map[[2]int]bool{}
+	all := w.all()
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			known[between(a, b)] = true
-			w.moveSession(a, b)
-		}
-	}
-	for key := range w.sessions {
-		if !known[key] {
-			delete(w.sessions, key)
+			s := w.session(a, b)
+			up := s.up
+			w.moveSession(s, a, b)
+			if s.up != up {
+				w.known = routes{}
+			}
 		}
 	}
 }
 
 // moveSession restarts a session when what either side has rendered changed.
-func (w *world) moveSession(a, b *machine) {
-	key := between(a, b)
-	s := w.sessions[key]
-	if s == nil {
-		s = &session{}
-		w.sessions[key] = s
-	}
+func (w *world) moveSession(s *session, a, b *machine) {
 	oa, oka := a.rendered[b.Name]
 	ob, okb := b.rendered[a.Name]
-	if !oka || !okb || !a.alive || !b.alive || !oa.Fits(ob) || w.cut[key] {
+	if !oka || !okb || !a.alive || !b.alive || !oa.Fits(ob) || w.cut[between(a, b)] {
 		*s = session{}
 		return
 	}
@@ -276,16 +279,20 @@ func (w *world) moveSession(a, b *machine) {
 	s.up = !s.upAt.After(w.now)
 }
 
+// session is that of two machines, Established or not.
 func (w *world) session(a, b *machine) *session {
-	if s := w.sessions[between(a, b)]; s != nil {
-		return s
+	if a.number < b.number {
+		a, b = b, a
 	}
-	return &noSession
+	s := a.sessions[b.number]
+	if s == nil {
+		s = &session{}
+		a.sessions[b.number] = s
+	}
+	return s
 }
 
-var noSession session
-
-// between is the key of the session of two machines.
+// between names the session of two machines.
 func between(a, b *machine) [2]int { return [2]int{min(a.number, b.number), max(a.number, b.number)} }
 
 // report is Calico's reporter and our receipt of its reports: it writes what has
@@ -322,7 +329,7 @@ func (w *world) write(m *machine, watch plan.Watch, old *plan.Status, cleared bo
 func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Status, bool) {
 	st := &plan.Status{Node: m.Name, Agent: true, Updated: w.now, HasRoutes: routes}
 	same := old.HasRoutes == routes
-	for _, o := range w.sorted() {
+	for _, o := range w.all() {
 		opt, ok := m.rendered[o.Name]
 		if !ok {
 			continue
@@ -349,8 +356,8 @@ func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Statu
 // routesOf gives the paths that m has, one for each neighbour that passes one on.
 func (w *world) routesOf(m *machine) []plan.Route {
 	var out []plan.Route
-	for _, origin := range w.sorted() {
-		for _, via := range w.sorted() {
+	for _, origin := range w.all() {
+		for _, via := range w.all() {
 			if via != m && origin != m && w.brings(origin, via, m) {
 				out = append(out, plan.Route{Prefix: origin.Blocks[0], From: via.Addresses[0]})
 			}
@@ -377,10 +384,15 @@ func (w *world) passes(origin, via, to *machine) bool {
 
 // reaches reports whether a has a route to b.
 func (w *world) reaches(b, a *machine) bool {
-	if w.tiered() {
+	return w.reachesAs(w.tiered(), b, a)
+}
+
+// reachesAs is the same where it is known already whether cluster IDs differ.
+func (w *world) reachesAs(tiered bool, b, a *machine) bool {
+	if tiered {
 		return len(w.learned(b)[a]) > 0
 	}
-	for _, via := range w.nodes {
+	for _, via := range w.all() {
 		if via != a && via.alive && w.passes(b, via, a) {
 			return true
 		}
