@@ -102,5 +102,6 @@ func ids(workers []cloud.Worker) []string {
 	return out
 }
 
-// soon is how long a call may outlive its context.
-const soon = 2 * time.Second
+// soon is how long a call may outlive its context: more than any stall of the machine,
+// and far less than a provider's own patience with its cloud.
+const soon = 20 * time.Second

@@ -107,7 +107,7 @@ func (w *world) provider(t *testing.T, edit func(*iks.Config)) *iks.Provider {
 	cfg := iks.Config{
 		ClusterID: clusterID, PoolName: contract.PoolName, APIKey: iks.StaticKey(apiKey),
 		CSEndpoint: w.http.URL + "/global", IAMEndpoint: w.http.URL, Transport: w.base, Now: w.clock.now,
-		Timeout: 10 * time.Second,
+		Timeout: 2 * time.Minute,
 	}
 	if edit != nil {
 		edit(&cfg)
