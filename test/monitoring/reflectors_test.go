@@ -32,8 +32,11 @@ func TestKillingReflectorsFiresTheExpectedAlerts(t *testing.T) {
 	ctx, s := site.ForTest(t, site.Options{})
 	require.NoError(t, s.StartManager())
 	p := startScraper(t, ctx, s)
-	leads := func(s scrape) bool { return s.values["rrpool_leader"] == 1 }
-	p.until(t, "a manager that leads", leads)
+	leads := func(s scrape) bool {
+		_, looked := s.values["rrpool_object_present"]
+		return looked && s.values["rrpool_leader"] == 1
+	}
+	p.until(t, "a manager that leads, and has looked", leads)
 
 	require.NoError(t, s.CreatePool(ctx, nil))
 	migration := p.until(t, "the migration", serving(all, "off"))
@@ -61,7 +64,7 @@ func TestKillingReflectorsFiresTheExpectedAlerts(t *testing.T) {
 
 	const linger = 10 * time.Minute // an alert that is over fires for 5 minutes more
 	phases := []phase{
-		{name: "migration", scrapes: migration, stretch: time.Minute, hold: time.Hour},
+		{name: "migration", scrapes: migration, stretch: asLongAsReal(migration), hold: time.Hour},
 		{name: "the manager is replaced", scrapes: replaced, stretch: time.Second, hold: time.Hour},
 		{name: "one is dead", scrapes: oneDead, stretch: time.Second, hold: 90 * time.Minute, fires: []string{"RRPoolRedundancyReduced warning"}},
 		{name: "it is back", scrapes: oneBack, stretch: time.Second, hold: time.Hour, settle: linger},
@@ -77,6 +80,11 @@ func TestKillingReflectorsFiresTheExpectedAlerts(t *testing.T) {
 		healthy[i].scrapes = replaced
 		require.ErrorContains(t, promtool(t, "healthy", healthy), healthy[i].fires[0][:len("RRPoolMeshRestored")])
 	}
+}
+
+// asLongAsReal makes half an hour of a migration in the lab, and not more than an hour of a slow machine's: no step of it waits for two.
+func asLongAsReal(migration []scrape) time.Duration {
+	return max(grid, min(time.Minute, (time.Hour/time.Duration(len(migration))).Truncate(grid)))
 }
 
 // serving is the time at which as many reflectors serve as said, and the mesh is as said; all
