@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,36 +37,35 @@ func main() {
 	}
 }
 
+// pattern is a regular expression as a flag.
+type pattern struct{ *regexp.Regexp }
+
+func (p *pattern) Set(text string) (err error) {
+	p.Regexp, err = regexp.Compile(text)
+	return err
+}
+
+func (p *pattern) String() string { return "" }
+
 // run fails when any test does, or when a package cannot be built.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("gotest", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	first := flags.String("first", "^$", "import paths of packages that begin before all others, as a regular expression")
-	alone := flags.String("alone", "^$", "import paths of packages that run one at a time, as a regular expression")
-	again := flags.String("again", "", "output with which a test that runs alone is given a second run, as a regular expression")
+	never := regexp.MustCompile(`[^\s\S]`)
+	first, alone, again := pattern{never}, pattern{never}, pattern{never}
+	flags.Var(&first, "first", "import paths of packages that begin before all others, as a regular expression")
+	flags.Var(&alone, "alone", "import paths of packages that run one at a time, as a regular expression")
+	flags.Var(&again, "again", "output with which a test that runs alone is given a second run, as a regular expression")
 	timeout := flags.Duration("timeout", 10*time.Minute, "time that each package has")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("reading the flags: %w", err)
-	}
-	pattern, err := regexp.Compile(*alone)
-	if err != nil {
-		return fmt.Errorf("reading -alone: %w", err)
-	}
-	longest, err := regexp.Compile(*first)
-	if err != nil {
-		return fmt.Errorf("reading -first: %w", err)
-	}
-	shownNothing, err := regexp.Compile(*again)
-	if err != nil {
-		return fmt.Errorf("reading -again: %w", err)
 	}
 	packages, err := list(ctx, flags.Args())
 	if err != nil {
 		return err
 	}
-	together, single := split(packages, pattern)
-	others, longer := split(together, longest)
-	together = append(longer, others...)
+	together, single := split(packages, alone)
+	others, longest := split(together, first)
 	results := newReport(out)
 	// Many wait for an apiserver rather than compute: one more at a time than there are cores.
 	more := fmt.Sprintf("-p=%d", runtime.GOMAXPROCS(0)+1)
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		packages []string
 		flags    []string
 	}{
-		{together, []string{more}},
+		{slices.Concat(longest, others), []string{more}},
 		{single, []string{"-p=1"}},
 	} {
 		if len(set.packages) == 0 {
@@ -84,12 +84,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 			return err
 		}
 	}
-	if *again != "" {
-		for _, r := range results.takeBack(shownNothing, single) {
-			err := test(ctx, []string{"test", "-json", "-timeout=" + timeout.String(), "-count=1", "-run=" + r.run(), r.name}, results, progress)
-			if err != nil {
-				return err
-			}
+	for _, r := range results.takeBack(again, single) {
+		if err := test(ctx, []string{"test", "-json", "-timeout=" + timeout.String(), "-count=1", "-run=" + r.run(), r.name}, results, progress); err != nil {
+			return err
 		}
 	}
 	return results.close()
@@ -107,9 +104,9 @@ func list(ctx context.Context, patterns []string) ([]string, error) {
 }
 
 // split sets apart what matches.
-func split(packages []string, pattern *regexp.Regexp) (others, matching []string) {
+func split(packages []string, like pattern) (others, matching []string) {
 	for _, name := range packages {
-		if pattern.MatchString(name) {
+		if like.MatchString(name) {
 			matching = append(matching, name)
 		} else {
 			others = append(others, name)

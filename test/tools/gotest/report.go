@@ -128,7 +128,7 @@ func (r repeat) run() string { return "^(" + strings.Join(r.tests, "|") + ")$" }
 
 // takeBack removes the failures of those packages in which all failing tests said what
 // matches, and returns them. A test of which a part fails speaks by that part.
-func (r *report) takeBack(matching *regexp.Regexp, packages []string) []repeat {
+func (r *report) takeBack(matching pattern, packages []string) []repeat {
 	var out []repeat
 	for _, name := range packages {
 		again := repeat{name: name}
@@ -158,7 +158,7 @@ func (r *report) takeBack(matching *regexp.Regexp, packages []string) []repeat {
 }
 
 // excused: the test ended, and failed by what matches, or by a part of it and nothing else.
-func (r *report) excused(f failure, matching *regexp.Regexp) bool {
+func (r *report) excused(f failure, matching pattern) bool {
 	if f.ending != "" || matching.MatchString(f.output) {
 		return f.ending == ""
 	}

@@ -68,7 +68,7 @@ func TestTheClosingLinesNameWhatDidNotRunAndWhatFailed(t *testing.T) {
 }
 
 func TestPackagesThatNeedTheMachineAreSetApart(t *testing.T) {
-	together, single := split([]string{"m/cloud", "m/test/lab", "m/test/labels"}, regexp.MustCompile(`/test/lab(/|$)`))
+	together, single := split([]string{"m/cloud", "m/test/lab", "m/test/labels"}, pattern{regexp.MustCompile(`/test/lab(/|$)`)})
 	require.Equal(t, []string{"m/cloud", "m/test/labels"}, together)
 	require.Equal(t, []string{"m/test/lab"}, single)
 }
@@ -147,7 +147,7 @@ func TestAPartSpeaksForTheWholeAndATimeoutIsNoExcuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := report{failures: tc.failures}
 			before := len(r.failures)
-			require.Equal(t, tc.want, r.takeBack(regexp.MustCompile("no evidence"), []string{"p"}))
+			require.Equal(t, tc.want, r.takeBack(pattern{regexp.MustCompile("no evidence")}, []string{"p"}))
 			require.Len(t, r.failures, map[bool]int{true: before, false: 0}[tc.want == nil])
 		})
 	}
