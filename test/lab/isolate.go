@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"testing"
 
@@ -27,6 +28,9 @@ const policyVariable = "RRPOOL_LAB"
 
 // spareTurns is how many more threads may run Go code at a time than there are CPUs.
 const spareTurns = 6
+
+// seldom is how much the heap grows, in percent, before garbage is collected.
+const seldom = 400
 
 // Main is for TestMain: it runs the tests of the binary inside private namespaces, then cleanup, which must not fail either, and ends the
 // process. Where the lab cannot run it says why, and fails.
@@ -56,6 +60,7 @@ func Isolate(ctx context.Context, log io.Writer) error {
 	if os.Getenv(insideVariable) != "" {
 		// What has the CPU's favour, such as the sender of the probes, must not wait for a turn that a thread without it holds.
 		runtime.GOMAXPROCS(runtime.NumCPU() + spareTurns)
+		debug.SetGCPercent(seldom) // it halts everybody until each thread has had the CPU
 		return settleIn()
 	}
 	if err := checkPrograms(); err != nil {

@@ -22,6 +22,8 @@ const (
 	replyTimeout = time.Second
 	// readTimeout is how long what has come may take to be read before a report goes without it.
 	readTimeout = 30 * time.Second
+	// expectedTime is how long a pair is probed before its series has to grow.
+	expectedTime = 5 * time.Minute
 	// receiveBuffer holds the answers of a busy second, should the reader not be scheduled.
 	receiveBuffer = 4 << 20
 )
@@ -190,7 +192,7 @@ func (p *Prober) Stop() error {
 }
 
 func (p *Prober) connect(from, to *endpoint) {
-	s := &series{number: uint32(len(p.series)), from: from.name, to: to.name, target: net.IPAddr{IP: to.address.AsSlice()}} //nolint:gosec // G115: few
+	s := newSeries(uint32(len(p.series)), from.name, to.name, to.address, int(expectedTime/p.interval)) //nolint:gosec // G115: few
 	p.series = append(p.series, s)
 	from.targets = append(from.targets, s)
 	from.from.Store(s.number, s)

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -16,6 +17,15 @@ type series struct {
 	sent     []time.Duration
 	answered []bool
 	ended    bool
+}
+
+// newSeries has room for so many probes: a sender that asks for memory may have to wait until the garbage collector's threads, which
+// have no priority, have had their turn.
+func newSeries(number uint32, from, to string, address netip.Addr, room int) *series {
+	return &series{
+		number: number, from: from, to: to, target: net.IPAddr{IP: address.AsSlice()},
+		sent: make([]time.Duration, 0, room), answered: make([]bool, 0, room),
+	}
 }
 
 // sample is a copy of a series.
