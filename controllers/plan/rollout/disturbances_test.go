@@ -84,6 +84,7 @@ func onReflector(edit func(*machine)) func(*world, int) {
 	return func(w *world, _ int) {
 		if rs := w.reflectors(); len(rs) >= 3 && w.intact() {
 			edit(rs[0])
+			w.robbed = true
 			w.changed()
 		}
 	}
@@ -91,7 +92,7 @@ func onReflector(edit func(*machine)) func(*world, int) {
 
 // intact: nobody has a disturbance to recover from.
 func (w *world) intact() bool {
-	if w.now.Sub(w.roleAt) < joinTime {
+	if w.robbed || w.now.Sub(w.roleAt) < joinTime {
 		return false
 	}
 	for _, r := range w.reflectors() {

@@ -49,6 +49,9 @@ type world struct {
 	// lostAt is when an event took the last routes, roleAt when a role changed last.
 	lostAt, roleAt time.Time
 
+	// robbed: a person has taken what makes a reflector, and the manager, which may sleep or be refused, has not been at rest since.
+	robbed bool
+
 	// atLeast is how many reflector sessions a disturbance may leave to a client.
 	atLeast int
 
