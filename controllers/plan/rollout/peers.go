@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,8 +52,10 @@ func (v *view) peerWrites() (add, change *Step) {
 
 // renewStrays gives the BGPPeers of a topology that is on its way out the password and
 // times of the others: where both select the same nodes, they have to render the same.
+// On the way to Single the last seats may have been left already; then it waits for a
+// mesh that something else needs, as the strays are about to go.
 func (v *view) renewStrays(change *Step) {
-	if !v.arranged() {
+	if !v.arranged() && !v.BGP.MeshOn() {
 		return
 	}
 	s := v.session()
@@ -63,7 +66,7 @@ func (v *view) renewStrays(change *Step) {
 		want := have
 		want.Password, want.MaxRestartTime = s.Password, s.MaxRestartTime
 		if !plan.SamePeer(have, want) {
-			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", have.Name)
+			change.Reason = cmp.Or(change.Reason, fmt.Sprintf("BGPPeer %s is not as it should be", have.Name))
 			change.Actions = append(change.Actions, plan.PutPeer{Peer: want})
 		}
 	}

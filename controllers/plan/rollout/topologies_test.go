@@ -196,6 +196,25 @@ func TestATopologyThatChangesInTheMiddleOfAMove(t *testing.T) {
 	}
 }
 
+// A password that comes in the middle of a move reaches the BGPPeers of the topology that
+// is left as well, also when their reflectors have been given other seats already.
+func TestAPasswordInTheMiddleOfAMoveToSingle(t *testing.T) {
+	t.Parallel()
+	for _, from := range kinds {
+		for after := range 24 {
+			w := newWorld(11, 6, 3)
+			w.stamps = true
+			require.Empty(t, w.want(from, 2, 3))
+			require.Empty(t, w.settle(), w.story())
+			require.Empty(t, w.want(v1alpha1.TopologySingle, 2, 3))
+			require.Empty(t, w.run(after), w.story())
+			disturbances["password added"](w, 0)
+			require.Empty(t, w.settle(), "%s, %d s after the move began:\n%s", from, after, w.story())
+			w.arrived(t)
+		}
+	}
+}
+
 // What a person or a failure does to one rack is put right without the mesh, which would
 // be there for all the others as well.
 func TestOneRackIsNoReasonForTheMesh(t *testing.T) {
