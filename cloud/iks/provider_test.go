@@ -16,23 +16,19 @@ import (
 	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/leaks"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient{m}) }
 
-// patient gives goroutines time to end: goleak's own half a second is less than a busy machine
-// may stand still for.
+// patient gives goroutines time to end before goleak looks.
 type patient struct{ *testing.M }
 
 // Run implements goleak.TestingM.
 func (p patient) Run() int {
 	code := p.M.Run()
-	if code != 0 {
-		return code
-	}
-	left := goleak.Find()
-	for end := time.Now().Add(time.Minute); left != nil && time.Now().Before(end); {
-		left = goleak.Find()
+	if code == 0 {
+		_ = leaks.Find() // goleak looks once more, and tells
 	}
 	return code
 }

@@ -270,27 +270,29 @@ func cluster(t *testing.T, admin client.Client) {
 	}
 }
 
-// awaitRights waits until the apiserver knows of all rights of the manager: it learns of them by a
-// watch, a moment after they were written, and what it refuses until then would count.
+// awaitRights waits until the apiserver knows of all rights of the manager.
 func awaitRights(t *testing.T, admin client.Client) {
 	t.Helper()
-	grants, err := rbac.Grants(testNamespace)
-	require.NoError(t, err)
-	for _, grant := range grants {
-		for _, right := range grant.Rights() {
-			resource, sub, _ := strings.Cut(right.Resource, "/")
-			await(t, 2*time.Minute, func(c *assert.CollectT) {
-				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-					User: controlplane.ServiceAccountUser(testNamespace, rbac.ServiceAccount),
-					ResourceAttributes: &authorizationv1.ResourceAttributes{
-						Namespace: right.Namespace, Group: right.Group, Resource: resource, Subresource: sub, Name: right.Name, Verb: right.Verb,
-					},
-				}}
-				require.NoError(c, admin.Create(t.Context(), review))
-				require.True(c, review.Status.Allowed, "%v", right)
-			})
-		}
+	for _, r := range allRights(t) {
+		awaitRight(t, admin, r)
 	}
+}
+
+// awaitRight waits until the apiserver knows that the manager has a right: it learns of them by a
+// watch, a moment after they were written, and what it refuses until then would count.
+func awaitRight(t *testing.T, admin client.Client, r right) {
+	t.Helper()
+	resource, sub, _ := strings.Cut(r.Resource, "/")
+	await(t, 2*time.Minute, func(c *assert.CollectT) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: controlplane.ServiceAccountUser(testNamespace, rbac.ServiceAccount),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: r.Namespace, Group: r.Group, Resource: resource, Subresource: sub, Name: r.Name, Verb: r.Verb,
+			},
+		}}
+		require.NoError(c, admin.Create(t.Context(), review))
+		require.True(c, review.Status.Allowed, "%s", r)
+	})
 }
 
 func decode(t *testing.T, path string) []client.Object {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -275,7 +274,9 @@ func (m *miser) look() {
 	}
 	if len(news) > 0 {
 		m.grant()
-		m.awaitRights(news)
+		for _, r := range news {
+			awaitRight(m.T, m.admin, r)
+		}
 		m.wake()
 	}
 }
@@ -340,25 +341,6 @@ func (m *miser) grant() {
 		require.NoError(m, m.admin.Get(m.Context(), key, role))
 		role.Rules = rules
 		require.NoError(m, m.admin.Update(m.Context(), role))
-	}
-}
-
-// awaitRights waits until the apiserver knows what it has been told: its authorizer watches roles.
-func (m *miser) awaitRights(news []right) {
-	m.Helper()
-	kube, err := kubernetes.NewForConfig(m.plane.AdminConfig())
-	require.NoError(m, err)
-	for _, r := range news {
-		resource, sub, _ := strings.Cut(r.Resource, "/")
-		asked := &authorizationv1.ResourceAttributes{
-			Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: sub, Name: r.Name,
-		}
-		await(m.T, time.Minute, func(c *assert.CollectT) {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: m.user, ResourceAttributes: asked}}
-			review, err := kube.AuthorizationV1().SubjectAccessReviews().Create(m.Context(), review, metav1.CreateOptions{})
-			require.NoError(c, err)
-			require.True(c, review.Status.Allowed, "%s", r)
-		})
 	}
 }
 

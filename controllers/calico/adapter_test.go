@@ -20,6 +20,7 @@ import (
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/leaks"
 )
 
 func TestAnUnsupportedDatastoreIsRefusedByName(t *testing.T) {
@@ -127,12 +128,7 @@ func TestStartLeavesNoGoroutineBehind(t *testing.T) {
 	b.run()
 	require.Error(t, goleak.Find(ignore...), "the check finds a running adapter")
 	b.stop()
-	// goleak's own half a second is less than a busy machine may stand still for.
-	left := goleak.Find(ignore...)
-	for end := time.Now().Add(time.Minute); left != nil && time.Now().Before(end); {
-		left = goleak.Find(ignore...)
-	}
-	require.NoError(t, left)
+	require.NoError(t, leaks.Find(ignore...))
 }
 
 func TestNodesWithoutBGPAreAProblemOfItsOwn(t *testing.T) {

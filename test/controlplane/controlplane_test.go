@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rrpool/rrpool/test/leaks"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -161,10 +163,5 @@ func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {
 	require.NoError(t, plane.Stop())
 	require.NoError(t, plane.Stop(), "stopping twice")
 	require.NoDirExists(t, dir)
-	// goleak's own half a second is less than a busy machine may stand still for.
-	left := goleak.Find(ignored)
-	for end := time.Now().Add(time.Minute); left != nil && time.Now().Before(end); {
-		left = goleak.Find(ignored)
-	}
-	require.NoError(t, left)
+	require.NoError(t, leaks.Find(ignored))
 }

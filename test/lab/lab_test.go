@@ -19,6 +19,7 @@ import (
 
 	"github.com/rrpool/rrpool/test/lab"
 	"github.com/rrpool/rrpool/test/lab/probe"
+	"github.com/rrpool/rrpool/test/leaks"
 )
 
 // patience is how long a wait may take on a slow machine. It guards against hanging, and is no claim about anybody's speed.
@@ -150,7 +151,7 @@ func stopShared() error {
 	if err := l.Stop(); err != nil {
 		return err
 	}
-	return goleak.Find(shared.before)
+	return leaks.Find(shared.before)
 }
 
 // watch lets the probes run for a while.

@@ -73,8 +73,8 @@ func (w *world) manage(limit int) *rollout.Step {
 		w.apply(a)
 	}
 	w.shortSince = sinceWhen(s.Short, w.shortSince, w.now)
-	w.robbed = w.robbed && s.Name != rollout.Steady
 	w.straySince = sinceWhen(s.Stray, w.straySince, w.now)
+	w.robbed = w.robbed && s.Name != rollout.Steady
 	for _, n := range s.Proven {
 		w.proven[n] = w.now
 	}

@@ -1,0 +1,21 @@
+// Package leaks finds goroutines that outlive a test.
+package leaks
+
+import (
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience is how long goroutines may take to end: goleak's own half a second is less than a busy
+// machine may stand still for.
+const patience = time.Minute
+
+// Find is goleak.Find with more patience.
+func Find(options ...goleak.Option) error {
+	left := goleak.Find(options...)
+	for end := time.Now().Add(patience); left != nil && time.Now().Before(end); {
+		left = goleak.Find(options...)
+	}
+	return left
+}
