@@ -1,6 +1,6 @@
 // Package cloud is the port through which rrpool obtains the nodes that become
 // route reflectors. The doc comments are the contract; the suite in
-// cloud/contract holds every provider to it.
+// cloud/providertest holds every provider to it.
 package cloud
 
 import (

@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/providertest"
 )
 
 func TestContract(t *testing.T) {
-	contract.Run(t, func(t *testing.T) contract.Harness {
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
 		t.Helper()
 		s := newStore(5)
-		return contract.Harness{World: s, Provider: func() cloud.Provider { return s.provider(t, s.config()) }}
+		return providertest.Harness{World: s, Provider: func() cloud.Provider { return s.provider(t, s.config()) }}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/existing"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
@@ -58,7 +58,7 @@ func (c *caller) look() ([]plan.Node, selection.Rules) {
 	}}
 	slices.SortFunc(nodes, func(a, b plan.Node) int { return a.Created.Compare(b.Created) })
 	for i, n := range nodes {
-		nodes[i].Pooled = n.Labels[v1alpha1.PoolLabel] == contract.PoolName
+		nodes[i].Pooled = n.Labels[v1alpha1.PoolLabel] == providertest.PoolName
 		if n.SpeaksBGP() {
 			rules.Zones = append(rules.Zones, n.Zone)
 		}
@@ -213,7 +213,7 @@ func disturb(t *rapid.T, c *caller, serial int) {
 	case kind == 7:
 		c.size = rapid.IntRange(1, 3).Draw(t, "size")
 	case kind == 8:
-		s.Inject(contract.LostAnswer)
+		s.Inject(providertest.LostAnswer)
 	default:
 		zone := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "zone")
 		s.add(fmt.Sprintf("%s-new%d", zone, serial), zone, time.Duration(rapid.IntRange(1, 2000).Draw(t, "age"))*time.Hour)

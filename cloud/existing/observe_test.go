@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -23,7 +23,7 @@ func observe(t *testing.T, s *store) cloud.Pool {
 func TestAPoolIsItsMembers(t *testing.T) {
 	s := newStore(2)
 	require.Equal(t, cloud.Pool{
-		Owned: true, ID: contract.PoolName, Name: contract.PoolName, ClusterZones: []string{"a", "b", "c"},
+		Owned: true, ID: providertest.PoolName, Name: providertest.PoolName, ClusterZones: []string{"a", "b", "c"},
 	}, observe(t, s), "nobody yet")
 	s.add("free", "", time.Hour)
 	s.add("windows", "w", time.Hour)
@@ -39,7 +39,7 @@ func TestAPoolIsItsMembers(t *testing.T) {
 		return cloud.Worker{ID: name, NodeName: name, Zone: zone, State: state, Message: message}
 	}
 	require.Equal(t, cloud.Pool{
-		Exists: true, Owned: true, ID: contract.PoolName, Name: contract.PoolName,
+		Exists: true, Owned: true, ID: providertest.PoolName, Name: providertest.PoolName,
 		SizePerZone: 1, Zones: []string{"", "a", "b", "w"}, ClusterZones: []string{"", "a", "b", "c"},
 		Workers: []cloud.Worker{
 			worker("a1", "a", cloud.WorkerDeployed, ""),

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/existing"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -204,7 +204,7 @@ func (s *store) away(name string) {
 }
 
 func (s *store) join(name string) {
-	s.edit(name, func(n *plan.Node) { n.Labels[v1alpha1.PoolLabel] = contract.PoolName })
+	s.edit(name, func(n *plan.Node) { n.Labels[v1alpha1.PoolLabel] = providertest.PoolName })
 }
 
 func TestWhoIsNamedForReplacement(t *testing.T) {
@@ -250,7 +250,7 @@ func TestAnotherNodeOfTheSameNameIsNotTaken(t *testing.T) {
 func TestMarksOfThePoolAreNoOrders(t *testing.T) {
 	s := newStore(1)
 	want := size(1)
-	want.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: contract.PoolName}
+	want.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: providertest.PoolName}
 	require.True(t, settle(t, s.provider(t, s.config()), want).Done)
 	want.Labels[v1alpha1.PoolLabel] = "another"
 	_, err := s.provider(t, s.config()).Ensure(context.Background(), want)

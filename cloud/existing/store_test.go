@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/existing"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -34,7 +34,7 @@ type store struct {
 	counted [][]string
 	// reads and writes are requests, changes the writes that changed something.
 	reads, writes, changes int
-	fault                  contract.Fault
+	fault                  providertest.Fault
 	// hung is closed when a hanging apiserver answers again.
 	hung chan struct{}
 	// listed runs after each listing, outside of the lock.
@@ -42,8 +42,8 @@ type store struct {
 }
 
 var (
-	_ existing.Nodes    = (*store)(nil)
-	_ contract.Standing = (*store)(nil)
+	_ existing.Nodes        = (*store)(nil)
+	_ providertest.Standing = (*store)(nil)
 )
 
 // newStore has n nodes in each of zones a, b and c: a1 the oldest, then b1, c1, a2.
@@ -79,7 +79,7 @@ func (s *store) edit(name string, change func(*plan.Node)) {
 
 func (s *store) config() existing.Config {
 	return existing.Config{
-		PoolName: contract.PoolName, Nodes: s, CountPods: s.CountPods, NotReadyGrace: grace, Now: s.now,
+		PoolName: providertest.PoolName, Nodes: s, CountPods: s.CountPods, NotReadyGrace: grace, Now: s.now,
 	}
 }
 
@@ -139,7 +139,7 @@ func (s *store) SetPool(_ context.Context, node plan.Node, pool string) error {
 		}
 		s.nodes[node.Name] = n
 	}
-	if s.fault == contract.LostAnswer {
+	if s.fault == providertest.LostAnswer {
 		s.fault = ""
 		return errors.New("unexpected EOF")
 	}
@@ -156,15 +156,15 @@ func (s *store) answer(count *int) error {
 	fault, hung := s.fault, s.hung
 	s.mu.Unlock()
 	switch fault {
-	case contract.ServerError:
+	case providertest.ServerError:
 		return fmt.Errorf("reading: %w", apierrors.NewInternalError(errors.New("etcd has no leader")))
-	case contract.Limited:
-		return fmt.Errorf("reading: %w", apierrors.NewTooManyRequests("busy", int(contract.LimitedFor.Seconds())))
-	case contract.Denied:
+	case providertest.Limited:
+		return fmt.Errorf("reading: %w", apierrors.NewTooManyRequests("busy", int(providertest.LimitedFor.Seconds())))
+	case providertest.Denied:
 		return fmt.Errorf("reading: %w", apierrors.NewForbidden(nodesResource, "", errors.New("no RBAC policy matched")))
-	case contract.Hanging:
+	case providertest.Hanging:
 		<-hung
-	case contract.LostAnswer:
+	case providertest.LostAnswer:
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (s *store) members() []string {
 	defer s.mu.Unlock()
 	var out []string
 	for name, n := range s.nodes {
-		if n.Labels[v1alpha1.PoolLabel] == contract.PoolName {
+		if n.Labels[v1alpha1.PoolLabel] == providertest.PoolName {
 			out = append(out, name)
 		}
 	}
@@ -225,11 +225,11 @@ func (s *store) Break(name, _ string) {
 	s.edit(name, func(n *plan.Node) { n.Ready, n.ReadyChanged = false, since })
 }
 
-func (s *store) Inject(f contract.Fault) {
+func (s *store) Inject(f providertest.Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
-	if f == contract.Hanging {
+	if f == providertest.Hanging {
 		s.hung = make(chan struct{})
 	}
 }
@@ -237,7 +237,7 @@ func (s *store) Inject(f contract.Fault) {
 func (s *store) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fault == contract.Hanging {
+	if s.fault == providertest.Hanging {
 		close(s.hung)
 	}
 	s.fault = ""

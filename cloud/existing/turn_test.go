@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -17,7 +17,7 @@ func TestACallThatWasAbandonedWritesNothingLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(1)
 		p := s.provider(t, s.config())
-		s.Inject(contract.Hanging)
+		s.Inject(providertest.Hanging)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := p.Ensure(ctx, size(1))

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/fake"
+	"github.com/rrpool/rrpool/cloud/providertest"
 )
 
 func TestContract(t *testing.T) {
-	contract.Run(t, func(*testing.T) contract.Harness {
-		c := fake.New(fake.Options{PoolName: contract.PoolName, DeployTime: time.Minute, DeleteTime: time.Minute})
-		return contract.Harness{
+	providertest.Run(t, func(*testing.T) providertest.Harness {
+		c := fake.New(fake.Options{PoolName: providertest.PoolName, DeployTime: time.Minute, DeleteTime: time.Minute})
+		return providertest.Harness{
 			World:    world{c},
 			Provider: func() cloud.Provider { return c.Provider() },
 		}
@@ -22,7 +22,7 @@ func TestContract(t *testing.T) {
 
 type world struct{ *fake.Cloud }
 
-var _ contract.Machines = world{}
+var _ providertest.Machines = world{}
 
 func (w world) Pools() int {
 	p, err := w.Provider().Observe(context.Background())
@@ -40,17 +40,17 @@ func (w world) Heal()          { w.ClearFaults() }
 
 func (w world) Break(id, message string) { w.Cloud.Break(id, cloud.WorkerFailed, message) }
 
-func (w world) Inject(f contract.Fault) {
+func (w world) Inject(f providertest.Fault) {
 	switch f {
-	case contract.ServerError:
+	case providertest.ServerError:
 		w.Fail("", 0, &cloud.Error{Kind: cloud.Unavailable, Op: "calling the fake cloud", Message: "out of order"})
-	case contract.Limited:
-		w.Fail("", 0, &cloud.Error{Kind: cloud.RateLimited, Op: "calling the fake cloud", RetryAfter: contract.LimitedFor})
-	case contract.Denied:
+	case providertest.Limited:
+		w.Fail("", 0, &cloud.Error{Kind: cloud.RateLimited, Op: "calling the fake cloud", RetryAfter: providertest.LimitedFor})
+	case providertest.Denied:
 		w.Fail("", 0, &cloud.Error{Kind: cloud.Unauthorized, Op: "calling the fake cloud"})
-	case contract.Hanging:
+	case providertest.Hanging:
 		w.Hang()
-	case contract.LostAnswer:
+	case providertest.LostAnswer:
 		w.LoseAnswer()
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -23,10 +23,10 @@ const apiKey = "s3cr3t+key/with=odd&letters"
 func TestContract(t *testing.T) {
 	for _, generation := range []string{iksserver.VPC, iksserver.Classic} {
 		t.Run(generation, func(t *testing.T) {
-			contract.Run(t, func(t *testing.T) contract.Harness {
+			providertest.Run(t, func(t *testing.T) providertest.Harness {
 				t.Helper()
 				w := newWorld(t, generation)
-				return contract.Harness{World: w, Provider: func() cloud.Provider { return w.provider(t, nil) }}
+				return providertest.Harness{World: w, Provider: func() cloud.Provider { return w.provider(t, nil) }}
 			})
 		})
 	}
@@ -58,7 +58,7 @@ type world struct {
 	base  *http.Transport
 }
 
-var _ contract.Machines = (*world)(nil)
+var _ providertest.Machines = (*world)(nil)
 
 const clusterID = "bl25g33d0if1cmfn0p8g"
 
@@ -105,7 +105,7 @@ func seed(generation string) iksserver.Cluster {
 func (w *world) provider(t *testing.T, edit func(*iks.Config)) *iks.Provider {
 	t.Helper()
 	cfg := iks.Config{
-		ClusterID: clusterID, PoolName: contract.PoolName, APIKey: iks.StaticKey(apiKey),
+		ClusterID: clusterID, PoolName: providertest.PoolName, APIKey: iks.StaticKey(apiKey),
 		CSEndpoint: w.http.URL + "/global", IAMEndpoint: w.http.URL, Transport: w.base, Now: w.clock.now,
 		Timeout: 2 * time.Minute,
 	}
@@ -124,7 +124,7 @@ func (w *world) Advance(d time.Duration) {
 
 func (w *world) Workers() []cloud.Worker {
 	var out []cloud.Worker
-	for _, o := range w.Server.Workers(clusterID, contract.PoolName) {
+	for _, o := range w.Server.Workers(clusterID, providertest.PoolName) {
 		state := cloud.WorkerProvisioning
 		switch {
 		case o.State == "deployed":
@@ -140,10 +140,10 @@ func (w *world) Workers() []cloud.Worker {
 }
 
 func (w *world) Pools() int {
-	return len(slices.DeleteFunc(w.Server.Pools(clusterID), func(n string) bool { return n != contract.PoolName }))
+	return len(slices.DeleteFunc(w.Server.Pools(clusterID), func(n string) bool { return n != providertest.PoolName }))
 }
 
-func (w *world) Untainted() int { return len(w.Server.Untainted(contract.PoolName)) }
+func (w *world) Untainted() int { return len(w.Server.Untainted(providertest.PoolName)) }
 
 func (w *world) Mutations() int {
 	_, n, _ := w.Counts()
@@ -161,30 +161,30 @@ func (w *world) Break(id, message string) {
 	w.Server.Break(clusterID, id, "deploy_failed", "critical", message)
 }
 
-func (w *world) SetAutoscaled(on bool) { w.Server.SetAutoscaled(clusterID, contract.PoolName, on) }
+func (w *world) SetAutoscaled(on bool) { w.Server.SetAutoscaled(clusterID, providertest.PoolName, on) }
 
 func (w *world) AddForeignPool() {
 	w.AddPool(clusterID, iksserver.Pool{
-		Name: contract.PoolName, Flavor: "bx2.2x8", SizePerZone: 1, Zones: []string{"dal10"}, Taints: map[string]string{"a": "b:NoSchedule"},
+		Name: providertest.PoolName, Flavor: "bx2.2x8", SizePerZone: 1, Zones: []string{"dal10"}, Taints: map[string]string{"a": "b:NoSchedule"},
 	})
 }
 
-func (w *world) StripTaints() { w.SetPoolTaints(clusterID, contract.PoolName, map[string]string{}) }
+func (w *world) StripTaints() { w.SetPoolTaints(clusterID, providertest.PoolName, map[string]string{}) }
 
 func (w *world) Heal() { w.ClearFaults() }
 
-func (w *world) Inject(f contract.Fault) {
+func (w *world) Inject(f providertest.Fault) {
 	const api = "^/v[12]/"
 	switch f {
-	case contract.ServerError:
+	case providertest.ServerError:
 		w.Server.Inject(iksserver.Fault{Path: api, Status: http.StatusBadGateway, Body: "<html>bad gateway</html>"})
-	case contract.Limited:
-		w.Server.Inject(iksserver.RateLimited(contract.LimitedFor).On("", api))
-	case contract.Denied:
+	case providertest.Limited:
+		w.Server.Inject(iksserver.RateLimited(providertest.LimitedFor).On("", api))
+	case providertest.Denied:
 		w.Server.Inject(iksserver.Fault{Path: api, Status: http.StatusForbidden, Body: `{"code":"A0656","description":"not allowed"}`})
-	case contract.Hanging:
+	case providertest.Hanging:
 		w.Server.Inject(iksserver.Fault{Path: api, Hang: true})
-	case contract.LostAnswer:
+	case providertest.LostAnswer:
 		for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodDelete} {
 			w.Server.Inject(iksserver.Fault{Method: method, Path: api, Executed: true, Status: http.StatusGatewayTimeout})
 		}

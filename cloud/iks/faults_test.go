@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -155,7 +155,7 @@ func TestAListingThatIsBehindMakesNoSecondPool(t *testing.T) {
 			p := w.provider(t, nil)
 			ensure(t, p, spec(1))
 			w.Server.Inject(iksserver.Fault{Method: "GET", Path: "orkerpools$|getWorkerPools$", Times: 1, Spoil: func(b []byte) []byte {
-				return bytes.ReplaceAll(b, []byte(contract.PoolName), []byte("something-else"))
+				return bytes.ReplaceAll(b, []byte(providertest.PoolName), []byte("something-else"))
 			}})
 			// An instance that has just started does not remember that it made one.
 			_, err := w.provider(t, nil).Ensure(context.Background(), spec(1))
@@ -232,7 +232,7 @@ func TestTokens(t *testing.T) {
 		p := w.provider(t, nil)
 		_, err := p.Observe(ctx)
 		require.NoError(t, err)
-		w.Inject(contract.Denied)
+		w.Inject(providertest.Denied)
 		reads, _, tokens := w.Counts()
 		for range 10 {
 			_, err := p.Observe(ctx)

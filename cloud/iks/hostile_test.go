@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -74,7 +74,7 @@ func creations(w *world) int {
 
 // TestAPoolThatIsNotListedYet: the listing hides for a while what was created.
 func TestAPoolThatIsNotListedYet(t *testing.T) {
-	hide := replaced(`"`+contract.PoolName+`"`, `"something-else"`)
+	hide := replaced(`"`+providertest.PoolName+`"`, `"something-else"`)
 	for _, generation := range both {
 		t.Run(generation+" is not created again", func(t *testing.T) {
 			w := newWorld(t, generation)

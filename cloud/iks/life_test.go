@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -139,7 +139,7 @@ func newTrial(tb testing.TB, generation string, lingering bool) *trial {
 	t.AddCluster(c)
 	t.connect = func(wire http.RoundTripper) cloud.Provider {
 		p, err := iks.New(iks.Config{
-			ClusterID: clusterID, PoolName: contract.PoolName, APIKey: iks.StaticKey(apiKey),
+			ClusterID: clusterID, PoolName: providertest.PoolName, APIKey: iks.StaticKey(apiKey),
 			CSEndpoint: "https://cs.invalid/global", IAMEndpoint: "https://iam.invalid", Transport: wire,
 		})
 		require.NoError(tb, err)
@@ -224,7 +224,7 @@ func pauseAfter(err error, failures int) time.Duration {
 // ours are our workers by zone, without those that go.
 func (t *trial) ours() map[string][]string {
 	out := map[string][]string{}
-	for _, w := range t.Workers(clusterID, contract.PoolName) {
+	for _, w := range t.Workers(clusterID, providertest.PoolName) {
 		if w.State != "deleting" {
 			out[w.Zone] = append(out[w.Zone], w.ID)
 		}
@@ -257,7 +257,7 @@ var life = []stage{
 	}, 2, three},
 	{"a zone added", func(t *trial) error { return t.live(wanted(2, four...)) }, 2, four},
 	{"labels put back that a person took", func(t *trial) error {
-		t.SetPoolLabels(clusterID, contract.PoolName, map[string]string{iks.ManagedByLabel: iks.ManagedBy, "team": "net"})
+		t.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{iks.ManagedByLabel: iks.ManagedBy, "team": "net"})
 		return t.live(wanted(2, four...))
 	}, 2, four},
 	{"shrunk", func(t *trial) error {
@@ -301,7 +301,7 @@ func (t *trial) complaints(s stage, needed map[string]int, name func(iksserver.R
 	if !maps.Equal(want, have) {
 		out = append(out, fmt.Sprintf("there should be the workers %v, there are %v", want, have))
 	}
-	labels, taints := t.Labels(clusterID, contract.PoolName)
+	labels, taints := t.Labels(clusterID, providertest.PoolName)
 	if s.size > 0 && (labels["rrpool.io/role"] != "route-reflector" || len(taints) != 1) {
 		out = append(out, fmt.Sprintf("the pool has the labels %v and the taints %v", labels, taints))
 	}

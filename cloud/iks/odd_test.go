@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -71,7 +71,7 @@ func unharmed(r *rapid.T, w *world, want cloud.PoolSpec) {
 	for _, o := range leaving(w) {
 		require.Contains(r, slices.Concat(want.Retire, want.Replace), o.ID, "nobody could spare it")
 	}
-	require.Equal(r, []string{"default", contract.PoolName}, w.Server.Pools(clusterID))
+	require.Equal(r, []string{"default", providertest.PoolName}, w.Server.Pools(clusterID))
 	require.Zero(r, w.Untainted())
 	for _, o := range w.Server.Workers(clusterID, "default") {
 		require.Equal(r, "deployed", o.State)

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/leaks"
 )
@@ -76,7 +76,7 @@ func TestRequestsAreTheOnesOfTheRealClients(t *testing.T) {
 	})
 }
 
-func poolID(w *world) string { return w.Server.Workers(clusterID, contract.PoolName)[0].PoolID }
+func poolID(w *world) string { return w.Server.Workers(clusterID, providertest.PoolName)[0].PoolID }
 
 func TestNetworkOfAZoneWithoutOtherPools(t *testing.T) {
 	want := spec(1)
@@ -274,15 +274,15 @@ func TestLabelsOfOthersStay(t *testing.T) {
 		w := newWorld(t, generation)
 		p := w.provider(t, nil)
 		settle(t, w, p, spec(1))
-		labels, _ := w.Labels(clusterID, contract.PoolName)
-		require.Equal(t, contract.PoolName, labels[iks.PoolLabel])
-		w.SetPoolLabels(clusterID, contract.PoolName, map[string]string{iks.ManagedByLabel: iks.ManagedBy, "team": "network"})
+		labels, _ := w.Labels(clusterID, providertest.PoolName)
+		require.Equal(t, providertest.PoolName, labels[iks.PoolLabel])
+		w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{iks.ManagedByLabel: iks.ManagedBy, "team": "network"})
 		settle(t, w, p, spec(1))
-		labels, _ = w.Labels(clusterID, contract.PoolName)
-		require.Equal(t, map[string]string{iks.ManagedByLabel: iks.ManagedBy, iks.PoolLabel: contract.PoolName, "team": "network"}, labels)
+		labels, _ = w.Labels(clusterID, providertest.PoolName)
+		require.Equal(t, map[string]string{iks.ManagedByLabel: iks.ManagedBy, iks.PoolLabel: providertest.PoolName, "team": "network"}, labels)
 
 		// Without the mark it is nobody we know.
-		w.SetPoolLabels(clusterID, contract.PoolName, map[string]string{"team": "network"})
+		w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{"team": "network"})
 		_, err := p.Ensure(context.Background(), spec(2))
 		require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
 	}

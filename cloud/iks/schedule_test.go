@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/contract"
+	"github.com/rrpool/rrpool/cloud/providertest"
 )
 
 // schedule is a life in which everything happens at random, several faults at once.
@@ -126,7 +126,7 @@ func (w *schedule) event() {
 	case "pool removed":
 		w.deleted++
 		w.release()
-		w.RemovePool(clusterID, contract.PoolName)
+		w.RemovePool(clusterID, providertest.PoolName)
 	case "worker removed", "worker broken":
 		w.worker(what == "worker removed")
 	}
@@ -195,7 +195,7 @@ func (w *schedule) decide() cloud.PoolSpec {
 		}
 		want.Retire = append(want.Retire, ids[keep:]...)
 	}
-	for _, o := range w.Workers(clusterID, contract.PoolName) {
+	for _, o := range w.Workers(clusterID, providertest.PoolName) {
 		if o.State == "deploy_failed" && !slices.Contains(want.Retire, o.ID) {
 			want.Replace = append(want.Replace, o.ID)
 		}

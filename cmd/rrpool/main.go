@@ -17,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/command"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/calico"
 )
 
@@ -30,8 +30,8 @@ func start() int {
 	// other: Run knows it, and does not die of it.
 	signal.Ignore(syscall.SIGPIPE)
 	silence()
-	s := terminal.System()
-	return terminal.Run(ctx, command.New(command.CalledAs(os.Args), s), os.Args[min(1, len(os.Args)):], s)
+	s := iostreams.System()
+	return iostreams.Run(ctx, command.New(command.CalledAs(os.Args), s), os.Args[min(1, len(os.Args)):], s)
 }
 
 // silence drops what libraries log: it would stand among our sentences.

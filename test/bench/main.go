@@ -24,7 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/bench/reflector"
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	if o.output == "json" {
-		return terminal.WriteJSON(out, r)
+		return iostreams.WriteJSON(out, r)
 	}
 	_, err = io.WriteString(out, r.table())
 	return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/bench/growth"
 	"github.com/rrpool/rrpool/test/bench/reflector"
 )
@@ -99,7 +99,7 @@ func (r report) table() string {
 }
 
 func (r report) restarts() string {
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{
 		"CLIENTS", "SESSIONS UP", "CONVERGED", "BIRD CPU", "ROUTES SENT", "PEAK RSS", "SLOWEST ANSWER", "SESSIONS LOST", "OTHER PROGRAMS",
 	})
@@ -115,7 +115,7 @@ func (r report) restarts() string {
 }
 
 func (r report) returns() string {
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"CLIENTS", "ALL: CONVERGED", "BIRD CPU", "ROUTES SENT", "ONE: CONVERGED", "BIRD CPU", "ROUTES SENT"})
 	w.SetColumnConfigs(right(7))
 	for _, result := range r.Results {
@@ -137,7 +137,7 @@ func (r report) bystanders() float64 {
 }
 
 func (r report) ratios() string {
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	header := table.Row{"CLIENTS"}
 	for _, g := range r.Growth {
 		header = append(header, g.Figure)
@@ -162,7 +162,7 @@ func (r report) ratios() string {
 func right(columns int) []table.ColumnConfig {
 	var all []table.ColumnConfig
 	for i := range columns {
-		all = append(all, terminal.Right(i+1))
+		all = append(all, iostreams.Right(i+1))
 	}
 	return all
 }

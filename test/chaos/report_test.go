@@ -12,7 +12,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 // finish puts everything into one report, in the log and in a folder, and says what did not hold.
@@ -71,7 +71,7 @@ func (s *storm) keep(text string) {
 }
 
 func render(accounts []account) string {
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"CAUSE", "MAY COST", "EVENTS", "FELT", "SENT", "LOST", "IN A ROW", "LONGEST", "NOT PROBED"})
 	for _, a := range accounts {
 		may := a.class.String()
@@ -85,7 +85,7 @@ func render(accounts []account) string {
 		})
 	}
 	w.SetColumnConfigs([]table.ColumnConfig{
-		terminal.Right(3), terminal.Right(4), terminal.Right(5), terminal.Right(6), terminal.Right(7), terminal.Right(8), terminal.Right(9),
+		iostreams.Right(3), iostreams.Right(4), iostreams.Right(5), iostreams.Right(6), iostreams.Right(7), iostreams.Right(8), iostreams.Right(9),
 	})
 	return w.Render()
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
@@ -33,16 +33,16 @@ type Answer struct {
 }
 
 // Command makes a command of the program.
-type Command func(terminal.Streams) *cobra.Command
+type Command func(iostreams.Streams) *cobra.Command
 
 // Ask calls a command. args begin with the command's name.
 func Ask(t *testing.T, command Command, args ...string) Answer {
 	t.Helper()
-	return AskIn(t, terminal.Streams{}, command, args...)
+	return AskIn(t, iostreams.Streams{}, command, args...)
 }
 
 // AskIn is Ask with some of the streams given.
-func AskIn(t *testing.T, s terminal.Streams, command Command, args ...string) Answer {
+func AskIn(t *testing.T, s iostreams.Streams, command Command, args ...string) Answer {
 	t.Helper()
 	var out, err bytes.Buffer
 	if s.Out == nil {
@@ -50,19 +50,19 @@ func AskIn(t *testing.T, s terminal.Streams, command Command, args ...string) An
 	}
 	s.Err = &err
 	s = Defaults(s)
-	code := terminal.Run(t.Context(), Root(command(s)), args, s)
+	code := iostreams.Run(t.Context(), Root(command(s)), args, s)
 	return Answer{out.String(), err.String(), code}
 }
 
 // Root is the program with one command.
 func Root(command *cobra.Command) *cobra.Command {
-	root := &cobra.Command{Use: terminal.Program, Args: terminal.NoArguments}
+	root := &cobra.Command{Use: iostreams.Program, Args: iostreams.NoArguments}
 	root.AddCommand(command)
 	return root
 }
 
 // Defaults fills in the streams that are not given.
-func Defaults(s terminal.Streams) terminal.Streams {
+func Defaults(s iostreams.Streams) iostreams.Streams {
 	if s.In == nil {
 		s.In = strings.NewReader("")
 	}

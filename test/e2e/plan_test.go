@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
+	forecast "github.com/rrpool/rrpool/cmd/rrpool/plan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/e2e/site"

@@ -24,8 +24,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/takeover"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+	takeover "github.com/rrpool/rrpool/cmd/rrpool/importenv"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/test/lab"
 	"github.com/rrpool/rrpool/test/lab/probe"
@@ -277,7 +277,7 @@ func (o *operated) sessions(node string) string {
 // nextOfRRPool is the step that the manager would take.
 func (o *operated) nextOfRRPool() string {
 	o.t.Helper()
-	seen, err := survey.Take(o.t.Context(), o.connection, "default", nil, false)
+	seen, err := snapshot.Take(o.t.Context(), o.connection, "default", nil, false)
 	require.NoError(o.t, err)
 	o.t.Logf("rrpool: %s: %s", seen.Step.Name, seen.Step.Reason)
 	return seen.Step.Name

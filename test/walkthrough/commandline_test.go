@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/command"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 // check parses a call with a program of its own: flags that were given stay given.
 func check(c Call) error {
-	return c.Check(command.New(terminal.Program, terminal.System()))
+	return c.Check(command.New(iostreams.Program, iostreams.System()))
 }
 
 // Whatever a page says to type, the program has.

@@ -10,7 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -57,15 +57,15 @@ var passwords = withCalico(func(f facts) *Result {
 // asNumbers: route reflection is iBGP, so all nodes have to share one AS number.
 var asNumbers = withCalico(func(f facts) *Result {
 	of := map[uint32][]string{}
-	for _, n := range f.survey.Cluster.Nodes {
+	for _, n := range f.snapshot.Cluster.Nodes {
 		if n.SpeaksBGP() {
-			as := asOf(n, f.survey.Cluster.BGP)
+			as := asOf(n, f.snapshot.Cluster.BGP)
 			of[as] = append(of[as], n.Name)
 		}
 	}
 	var parts []string
 	for _, as := range slices.Sorted(maps.Keys(of)) {
-		parts = append(parts, fmt.Sprintf("AS %d: %s", as, terminal.Few(of[as])))
+		parts = append(parts, fmt.Sprintf("AS %d: %s", as, iostreams.Few(of[as])))
 	}
 	switch len(of) {
 	case 0:
@@ -81,7 +81,7 @@ var asNumbers = withCalico(func(f facts) *Result {
 var reflectors = withCalico(func(f facts) *Result {
 	var foreign []string
 	ours := 0
-	for _, n := range f.survey.Cluster.Nodes {
+	for _, n := range f.snapshot.Cluster.Nodes {
 		switch {
 		case n.ClusterID == "":
 		case n.Marked || n.Pooled:
@@ -92,7 +92,7 @@ var reflectors = withCalico(func(f facts) *Result {
 	}
 	switch {
 	case len(foreign) > 0:
-		return fail("%s already, and not by rrpool: %s", count(len(foreign), "node is a route reflector", "nodes are route reflectors"), terminal.Few(foreign)).
+		return fail("%s already, and not by rrpool: %s", count(len(foreign), "node is a route reflector", "nodes are route reflectors"), iostreams.Few(foreign)).
 			reason("ForeignReflector").do("remove their routeReflectorClusterID and the BGPPeers that belong to it, or keep your own reflection")
 	case ours > 0:
 		return fine("%s, by rrpool", count(ours, "node is a route reflector", "nodes are route reflectors"))
@@ -103,10 +103,10 @@ var reflectors = withCalico(func(f facts) *Result {
 // peers of somebody else: to routers they are fine, between nodes they are not.
 var peers = withCalico(func(f facts) *Result {
 	var inside, outside []string
-	for _, p := range f.survey.Cluster.Peers {
+	for _, p := range f.snapshot.Cluster.Peers {
 		switch {
 		case p.Owned:
-		case between(p, f.survey.Cluster.Nodes):
+		case between(p, f.snapshot.Cluster.Nodes):
 			inside = append(inside, p.Name)
 		default:
 			outside = append(outside, p.Name)
@@ -114,10 +114,10 @@ var peers = withCalico(func(f facts) *Result {
 	}
 	switch {
 	case len(inside) > 0:
-		return fail("%s sessions between nodes of this cluster: %s", count(len(inside), "BGPPeer of somebody else makes", "BGPPeers of somebody else make"), terminal.Few(inside)).
+		return fail("%s sessions between nodes of this cluster: %s", count(len(inside), "BGPPeer of somebody else makes", "BGPPeers of somebody else make"), iostreams.Few(inside)).
 			reason("ForeignInClusterPeer").do("delete them (kubectl get bgppeers.crd.projectcalico.org), or set spec.mode: Paused and keep your own route reflection")
 	case len(outside) > 0:
-		return fine("%s: %s", count(len(outside), "BGPPeer of somebody else leads out of the cluster, and is left alone", "BGPPeers of somebody else lead out of the cluster, and are left alone"), terminal.Few(outside))
+		return fine("%s: %s", count(len(outside), "BGPPeer of somebody else leads out of the cluster, and is left alone", "BGPPeers of somebody else lead out of the cluster, and are left alone"), iostreams.Few(outside))
 	}
 	return fine("no BGPPeers of somebody else")
 })

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -34,7 +34,7 @@ func network() group {
 // withCalico makes a check of what can only be where Calico is.
 func withCalico(look func(facts) *Result) func(facts) *Result {
 	return func(f facts) *Result {
-		if f.survey == nil || f.problem("CalicoNotInstalled") != nil {
+		if f.snapshot == nil || f.problem("CalicoNotInstalled") != nil {
 			return nil
 		}
 		return look(f)
@@ -42,7 +42,7 @@ func withCalico(look func(facts) *Result) func(facts) *Result {
 }
 
 func present(f facts) *Result {
-	if f.survey == nil {
+	if f.snapshot == nil {
 		return unseen("Calico's BGP", lookFirst)
 	}
 	if p := f.problem("CalicoNotInstalled"); p != nil {
@@ -140,7 +140,7 @@ var nodeStatus = withCalico(func(f facts) *Result {
 })
 
 var mesh = withCalico(func(f facts) *Result {
-	bgp := f.survey.Cluster.BGP
+	bgp := f.snapshot.Cluster.BGP
 	switch {
 	case bgp.MeshOn():
 		return fine("the node-to-node mesh is on")
@@ -156,7 +156,7 @@ var speaking = withCalico(func(f facts) *Result {
 		return fail("%s", p.Message).reason(p.Reason).do("enable BGP, or keep the cluster as it is: without BGP it has no use for route reflectors")
 	}
 	var silent []string
-	nodes := f.survey.Cluster.Nodes
+	nodes := f.snapshot.Cluster.Nodes
 	for _, n := range nodes {
 		if !n.SpeaksBGP() && n.Ready {
 			silent = append(silent, n.Name)
@@ -166,7 +166,7 @@ var speaking = withCalico(func(f facts) *Result {
 	case len(nodes) == 0:
 		return fail("the cluster has no nodes").do("add some")
 	case len(silent) > 0:
-		return warn("%s no BGP address: %s", count(len(silent), "Ready node has", "Ready nodes have"), terminal.Few(silent)).
+		return warn("%s no BGP address: %s", count(len(silent), "Ready node has", "Ready nodes have"), iostreams.Few(silent)).
 			do("look at calico-node there; such a node gets no session, and is left out")
 	}
 	return fine("BGP is enabled: every Ready node has a BGP address")

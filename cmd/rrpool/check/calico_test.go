@@ -12,7 +12,7 @@ import (
 func TestCalico(t *testing.T) {
 	problem := func(reason string) func(*facts) {
 		return func(f *facts) {
-			f.survey.Cluster.Problems = []plan.Problem{{Reason: reason, Message: reason + " it is"}}
+			f.snapshot.Cluster.Problems = []plan.Problem{{Reason: reason, Message: reason + " it is"}}
 		}
 	}
 	env := func(value string) func(*facts) {
@@ -39,8 +39,8 @@ func TestCalico(t *testing.T) {
 		"calico-node runs nowhere":                {id: "calico-node", edit: func(f *facts) { f.calico.nodes.value = daemonSet("calico-system", 0, 0) }, want: Warning, says: "nowhere"},
 		"no calico-node":                          {id: "calico-node", edit: func(f *facts) { f.calico.nodes.found = false }, want: Warning, says: "calico-system or kube-system"},
 		"no BGP":                                  {id: "bgp", edit: problem("BGPDisabled"), want: Error, page: "runbook/BGPDisabled.md"},
-		"a node without BGP":                      {id: "bgp", edit: func(f *facts) { f.survey.Cluster.Nodes[2].Addresses = nil }, want: Warning, says: "10.240.0.3"},
-		"no nodes":                                {id: "bgp", edit: func(f *facts) { f.survey.Cluster.Nodes = nil }, want: Error, says: "no nodes"},
+		"a node without BGP":                      {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes[2].Addresses = nil }, want: Warning, says: "10.240.0.3"},
+		"no nodes":                                {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nil }, want: Error, says: "no nodes"},
 		"no reports":                              {id: "node-status", edit: func(f *facts) { f.calico.reports.found = false }, want: Error, page: "runbook/NodeStatusCRDMissing.md"},
 		"no reports, by the clock":                {id: "node-status", edit: func(f *facts) { f.calico.reports.found = false; timer(f) }, want: OK, says: "Timer"},
 		"reports that may not be seen":            {id: "node-status", edit: func(f *facts) { f.calico.reports.hidden = "no" }, want: Warning},
@@ -52,20 +52,22 @@ func TestCalico(t *testing.T) {
 		"the blank report of a node that is gone": {id: "reporter", edit: reports("", report{"gone", 10 * time.Second, time.Time{}, ago(time.Hour)}), want: Note},
 		"a report that is asked for once":         {id: "reporter", edit: reports("", report{"10.240.0.1", 0, time.Time{}, ago(time.Hour)}), want: Note},
 		"a dead reporter, by the clock":           {id: "reporter", edit: reports(v1alpha1.GateTimer, report{"10.240.0.1", 10 * time.Second, time.Time{}, ago(time.Hour)}), unset: true},
-		"the mesh is off by somebody":             {id: "mesh", edit: func(f *facts) { f.survey.Cluster.BGP.Mesh.Enabled = new(bool) }, want: Warning, says: "not by rrpool"},
-		"the mesh is off by us":                   {id: "mesh", edit: func(f *facts) { f.survey.Cluster.BGP.Mesh.Enabled, f.survey.Cluster.BGP.SavedAbsent = new(bool), true }, want: OK, says: "by rrpool"},
-		"two AS numbers":                          {id: "as-numbers", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ASN = 65001 }, want: Error, says: "AS 65001: 10.240.0.1", page: "runbook/MixedASNumbers.md"},
-		"an AS number of its own, the same":       {id: "as-numbers", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ASN = 64512 }, want: OK},
-		"a node that speaks no BGP has none":      {id: "as-numbers", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ASN, f.survey.Cluster.Nodes[0].Addresses = 65001, nil }, want: OK},
-		"somebody else's reflector":               {id: "reflectors", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ClusterID = "1.0.0.1" }, want: Error, says: "10.240.0.1 (cluster ID 1.0.0.1)", page: "runbook/ForeignReflector.md"},
+		"the mesh is off by somebody":             {id: "mesh", edit: func(f *facts) { f.snapshot.Cluster.BGP.Mesh.Enabled = new(bool) }, want: Warning, says: "not by rrpool"},
+		"the mesh is off by us": {id: "mesh", edit: func(f *facts) {
+			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.BGP.SavedAbsent = new(bool), true
+		}, want: OK, says: "by rrpool"},
+		"two AS numbers":                     {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 65001 }, want: Error, says: "AS 65001: 10.240.0.1", page: "runbook/MixedASNumbers.md"},
+		"an AS number of its own, the same":  {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 64512 }, want: OK},
+		"a node that speaks no BGP has none": {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN, f.snapshot.Cluster.Nodes[0].Addresses = 65001, nil }, want: OK},
+		"somebody else's reflector":          {id: "reflectors", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" }, want: Error, says: "10.240.0.1 (cluster ID 1.0.0.1)", page: "runbook/ForeignReflector.md"},
 		"our reflector": {id: "reflectors", edit: func(f *facts) {
-			f.survey.Cluster.Nodes[0].ClusterID, f.survey.Cluster.Nodes[0].Marked = "244.0.0.1", true
+			f.snapshot.Cluster.Nodes[0].ClusterID, f.snapshot.Cluster.Nodes[0].Marked = "244.0.0.1", true
 		}, want: OK, says: "1 node is a route reflector, by rrpool"},
-		"a peer between nodes by selector": {id: "peers", edit: func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "p", PeerSelector: "x"}} }, want: Error, page: "runbook/ForeignInClusterPeer.md"},
-		"a peer between nodes by address":  {id: "peers", edit: func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "p", PeerIP: "10.240.0.2:179"}} }, want: Error, says: "p"},
-		"a peer outside":                   {id: "peers", edit: func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1"}} }, want: OK, says: "tor"},
+		"a peer between nodes by selector": {id: "peers", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerSelector: "x"}} }, want: Error, page: "runbook/ForeignInClusterPeer.md"},
+		"a peer between nodes by address":  {id: "peers", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerIP: "10.240.0.2:179"}} }, want: Error, says: "p"},
+		"a peer outside":                   {id: "peers", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1"}} }, want: OK, says: "tor"},
 		"our own peer": {id: "peers", edit: func(f *facts) {
-			f.survey.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", Owned: true, PeerSelector: "x"}}
+			f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", Owned: true, PeerSelector: "x"}}
 		}, want: OK, says: "no BGPPeers of somebody else"},
 	})
 }

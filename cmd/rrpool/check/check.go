@@ -11,23 +11,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // flags of `rrpool check`.
 type flags struct {
-	survey.Flags
+	snapshot.Flags
 	pre      bool
 	wait     time.Duration
 	filename string
-	output   *terminal.Choice
+	output   *iostreams.Choice
 }
 
 // New makes the command.
-func New(s terminal.Streams) *cobra.Command {
-	f := &flags{output: terminal.NewChoice("table", "json", "short")}
+func New(s iostreams.Streams) *cobra.Command {
+	f := &flags{output: iostreams.NewChoice("table", "json", "short")}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Whether the cluster is fit, and what to do where it is not",
@@ -44,7 +44,7 @@ Exit code 0 when there is no ×, 1 when there is one, or no answer.`,
   rrpool check
   rrpool check --filename pool.yaml
   rrpool check --wait 5m -o short`,
-		Args: terminal.NoArguments,
+		Args: iostreams.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
 	}
 	set := cmd.Flags()
@@ -57,11 +57,11 @@ Exit code 0 when there is no ×, 1 when there is one, or no answer.`,
 	return cmd
 }
 
-func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
+func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if f.wait < 0 {
 		return fmt.Errorf("--wait: %s is no time to wait: use for example 5m", f.wait)
 	}
-	object, err := survey.Object(f.filename, s.In)
+	object, err := snapshot.Object(f.filename, s.In)
 	if err != nil {
 		return err
 	}
@@ -80,12 +80,12 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 	if err != nil {
 		return err
 	}
-	render := map[string]func(terminal.Streams, view) error{"table": tableOf, "json": jsonOf, "short": shortOf}[f.output.Value]
-	if err := s.Emit("answer", "", func(s terminal.Streams) error { return render(s, v) }); err != nil {
+	render := map[string]func(iostreams.Streams, view) error{"table": tableOf, "json": jsonOf, "short": shortOf}[f.output.Value]
+	if err := s.Emit("answer", "", func(s iostreams.Streams) error { return render(s, v) }); err != nil {
 		return err
 	}
 	if !v.Fit {
-		return &terminal.ExitError{Code: 1}
+		return &iostreams.ExitError{Code: 1}
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ const pause = 5 * time.Second
 
 // patiently looks until nothing is wrong, or it has lasted long enough; what was seen
 // last counts. Progress goes to standard error, where there is any.
-func (f *flags) patiently(ctx context.Context, s terminal.Streams, look func(context.Context) (view, error)) (view, error) {
+func (f *flags) patiently(ctx context.Context, s iostreams.Streams, look func(context.Context) (view, error)) (view, error) {
 	end, told := s.Now().Add(f.wait), ""
 	for {
 		v, err := look(ctx)
@@ -117,7 +117,7 @@ func (f *flags) patiently(ctx context.Context, s terminal.Streams, look func(con
 		}
 		saying := "× " + strings.Join(v.wrong(), ", ")
 		if err != nil {
-			saying = terminal.Sentence(err)
+			saying = iostreams.Sentence(err)
 		}
 		if saying != told {
 			told = saying
@@ -125,7 +125,7 @@ func (f *flags) patiently(ctx context.Context, s terminal.Streams, look func(con
 		}
 		s.Wait(min(pause, left), ctx.Done())
 		if ctx.Err() != nil {
-			return view{}, terminal.ErrInterrupted
+			return view{}, iostreams.ErrInterrupted
 		}
 	}
 }

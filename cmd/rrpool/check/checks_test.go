@@ -48,7 +48,7 @@ func try(t *testing.T, start func(*testing.T) facts, rows map[string]row) {
 			if tc.edit != nil {
 				tc.edit(&f)
 			}
-			if f.survey != nil {
+			if f.snapshot != nil {
 				decide(t, &f)
 			}
 			got := answerTo(t, f, tc.id)
@@ -172,39 +172,39 @@ func TestOwn(t *testing.T) {
 			asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "ObservationFailed", "why"))
 		}, want: Error, page: "runbook/ObservationFailed.md"},
 		"a manager that has arrived":            {id: "conditions", edit: func(f *facts) { asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "Steady", "done")) }, want: OK, says: "Steady"},
-		"a name that is taken":                  {id: "decision", edit: func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }, want: Error, says: "NameTaken", page: "runbook/NameTaken.md"},
-		"a refusal that another check explains": {id: "decision", edit: func(f *facts) { f.survey.Cluster.Nodes[0].ASN = 1 }, unset: true},
+		"a name that is taken":                  {id: "decision", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }, want: Error, says: "NameTaken", page: "runbook/NameTaken.md"},
+		"a refusal that another check explains": {id: "decision", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 1 }, unset: true},
 	})
 }
 
 func TestNodesAndProviders(t *testing.T) {
 	try(t, existing, map[string]row{
 		"a small cluster":          {id: "size", want: Note, says: "the mesh is fine as well"},
-		"a large cluster":          {id: "size", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(100, "eu-de-1") }, want: OK, says: "100 nodes"},
-		"a node that is not Ready": {id: "readiness", edit: func(f *facts) { f.survey.Cluster.Nodes[1].Ready = false }, want: Warning, says: "kubectl describe node 10.240.0.2"},
-		"one zone":                 {id: "zones", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(5, "eu-de-1") }, want: Warning, says: "eu-de-1 (5)"},
-		"a node without a zone":    {id: "zones", edit: func(f *facts) { f.survey.Cluster.Nodes[0].Zone = "" }, want: Warning, says: "10.240.0.1"},
+		"a large cluster":          {id: "size", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(100, "eu-de-1") }, want: OK, says: "100 nodes"},
+		"a node that is not Ready": {id: "readiness", edit: func(f *facts) { f.snapshot.Cluster.Nodes[1].Ready = false }, want: Warning, says: "kubectl describe node 10.240.0.2"},
+		"one zone":                 {id: "zones", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(5, "eu-de-1") }, want: Warning, says: "eu-de-1 (5)"},
+		"a node without a zone":    {id: "zones", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].Zone = "" }, want: Warning, says: "10.240.0.1"},
 		"too few that can reflect": {id: "eligible", edit: func(f *facts) {
-			f.survey.Cluster.Nodes = nodesIn(4, "eu-de-1")
-			f.survey.Cluster.Nodes[0].Cordoned, f.survey.Cluster.Nodes[1].Ready = true, false
+			f.snapshot.Cluster.Nodes = nodesIn(4, "eu-de-1")
+			f.snapshot.Cluster.Nodes[0].Cordoned, f.snapshot.Cluster.Nodes[1].Ready = true, false
 		}, want: Error, says: "2 of 4 nodes can be route reflectors", page: "runbook/AwaitNodes.md"},
-		"as many nodes as reflectors": {id: "eligible", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(3, "eu-de-1") }, want: Error, says: "3 route reflectors are wanted of 3 nodes", page: "runbook/TooFewNodes.md"},
+		"as many nodes as reflectors": {id: "eligible", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(3, "eu-de-1") }, want: Error, says: "3 route reflectors are wanted of 3 nodes", page: "runbook/TooFewNodes.md"},
 		"no substitute": {id: "eligible", edit: func(f *facts) {
-			f.survey.Cluster.Nodes = nodesIn(4, "eu-de-1")
-			f.survey.Cluster.Nodes[0].Cordoned = true
+			f.snapshot.Cluster.Nodes = nodesIn(4, "eu-de-1")
+			f.snapshot.Cluster.Nodes[0].Cordoned = true
 		}, want: Warning, says: "10.240.0.1: it is cordoned"},
 		"enough":                {id: "eligible", want: OK, says: "12 nodes can be"},
 		"no node is chosen yet": {id: "chosen", unset: true},
-		"nodes that are chosen": {id: "chosen", edit: func(f *facts) { f.survey.Pool = &cloud.Pool{Exists: true, Workers: make([]cloud.Worker, 3)} }, want: OK, says: "3 nodes are chosen"},
+		"nodes that are chosen": {id: "chosen", edit: func(f *facts) { f.snapshot.Pool = &cloud.Pool{Exists: true, Workers: make([]cloud.Worker, 3)} }, want: OK, says: "3 nodes are chosen"},
 		"a chosen node that is unfit": {id: "chosen", edit: func(f *facts) {
-			f.survey.Obstacle = &plan.Problem{Reason: "PoolProblem", Message: "node n: it is cordoned"}
+			f.snapshot.Obstacle = &plan.Problem{Reason: "PoolProblem", Message: "node n: it is cordoned"}
 		}, want: Warning, says: "it is cordoned", page: "runbook/PoolProblem.md"},
-		"chosen nodes we may not see":    {id: "chosen", edit: func(f *facts) { f.survey.Obstacle = &plan.Problem{Reason: "CloudUnauthorized"} }, want: Warning, page: "runbook/CloudUnauthorized.md"},
+		"chosen nodes we may not see":    {id: "chosen", edit: func(f *facts) { f.snapshot.Obstacle = &plan.Problem{Reason: "CloudUnauthorized"} }, want: Warning, page: "runbook/CloudUnauthorized.md"},
 		"nothing about clouds elsewhere": {id: "credentials", unset: true},
 	})
 	obstacle := func(reason string) func(*facts) {
 		return func(f *facts) {
-			f.survey.Pool, f.survey.Obstacle = nil, &plan.Problem{Reason: reason, Message: "in the cloud's words"}
+			f.snapshot.Pool, f.snapshot.Obstacle = nil, &plan.Problem{Reason: reason, Message: "in the cloud's words"}
 		}
 	}
 	try(t, func(t *testing.T) facts { t.Helper(); return onCloud(t, 5) }, map[string]row{
@@ -225,20 +225,20 @@ func TestNodesAndProviders(t *testing.T) {
 		}, want: Warning, says: "IBM's network only"},
 		"a cloud with an odd answer":  {id: "cloud", edit: obstacle("CloudQuotaExceeded"), want: Error, says: "see what to do about CloudQuotaExceeded"},
 		"a cloud that is busy":        {id: "cloud", edit: obstacle("CloudRateLimited"), want: Warning},
-		"a cloud that was not asked":  {id: "cloud", edit: func(f *facts) { f.survey.Pool = nil }, want: Note, says: "was not asked"},
+		"a cloud that was not asked":  {id: "cloud", edit: func(f *facts) { f.snapshot.Pool = nil }, want: Note, says: "was not asked"},
 		"somebody else's pool":        {id: "worker-pool", edit: obstacle("PoolConflict"), want: Error, page: "runbook/PoolConflict.md"},
 		"a pool that grows by itself": {id: "worker-pool", edit: obstacle("PoolAutoscaled"), want: Error, page: "runbook/PoolAutoscaled.md"},
 		"a pool with trouble": {id: "worker-pool", edit: func(f *facts) {
-			f.survey.Pool = &cloud.Pool{Exists: true, Owned: true, Problems: []string{"over quota"}}
+			f.snapshot.Pool = &cloud.Pool{Exists: true, Owned: true, Problems: []string{"over quota"}}
 		}, want: Warning, says: "over quota"},
-		"our pool": {id: "worker-pool", edit: func(f *facts) { f.survey.Pool = &cloud.Pool{Exists: true, Owned: true, Workers: []cloud.Worker{{}}} }, want: OK, says: "1 worker"},
+		"our pool": {id: "worker-pool", edit: func(f *facts) { f.snapshot.Pool = &cloud.Pool{Exists: true, Owned: true, Workers: []cloud.Worker{{}}} }, want: OK, says: "1 worker"},
 		"an autoscaler that stays away": {id: "autoscaler", edit: func(f *facts) {
 			f.provide.autoscaled = autoscaledPools(`[{"name":"default","enabled":true},{"name":"route-reflectors","enabled":false}]`)
 		}, want: OK},
 		"an autoscaler that takes the pool": {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`[{"name":"route-reflectors","enabled":true}]`) }, want: Error, page: "runbook/PoolAutoscaled.md"},
 		"an autoscaler nobody understands":  {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`{`) }, want: Warning, says: "is no JSON"},
 		"quota":                             {id: "quota", want: Note, says: "IBM's API does not tell"},
-		"a cluster that is full":            {id: "quota", edit: func(f *facts) { f.survey.Cluster.Nodes = nodesIn(166, frankfurt...) }, want: Error, says: "IBM allows 500"},
+		"a cluster that is full":            {id: "quota", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(166, frankfurt...) }, want: Error, says: "IBM allows 500"},
 	})
 }
 
@@ -246,20 +246,20 @@ func TestNodesAndProviders(t *testing.T) {
 // a cluster is fit, and then refused.
 func TestEveryRefusalIsSeen(t *testing.T) {
 	for reason, edit := range map[string]func(*facts){
-		"CalicoNotInstalled": func(f *facts) { f.survey.Cluster.Problems = []plan.Problem{{Reason: "CalicoNotInstalled"}} },
-		"BGPDisabled":        func(f *facts) { f.survey.Cluster.Problems = []plan.Problem{{Reason: "BGPDisabled"}} },
+		"CalicoNotInstalled": func(f *facts) { f.snapshot.Cluster.Problems = []plan.Problem{{Reason: "CalicoNotInstalled"}} },
+		"BGPDisabled":        func(f *facts) { f.snapshot.Cluster.Problems = []plan.Problem{{Reason: "BGPDisabled"}} },
 		"NodeStatusCRDMissing": func(f *facts) {
-			f.survey.Cluster.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing"}}
+			f.snapshot.Cluster.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing"}}
 			f.calico.reports.found = false
 		},
-		"MixedASNumbers":       func(f *facts) { f.survey.Cluster.Nodes[0].ASN = 1 },
-		"ForeignReflector":     func(f *facts) { f.survey.Cluster.Nodes[0].ClusterID = "1.0.0.1" },
-		"ForeignInClusterPeer": func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "p", PeerIP: "10.240.0.2"}} },
-		"TooFewNodes":          func(f *facts) { f.survey.Cluster.Nodes = nodesIn(3, "eu-de-1") },
-		"NameTaken":            func(f *facts) { f.survey.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} },
+		"MixedASNumbers":       func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 1 },
+		"ForeignReflector":     func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" },
+		"ForeignInClusterPeer": func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerIP: "10.240.0.2"}} },
+		"TooFewNodes":          func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(3, "eu-de-1") },
+		"NameTaken":            func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} },
 		"ForeignLabel": func(f *facts) {
 			f.object.Spec.BGP.NodeLabel = "example.com/rr"
-			f.survey.Cluster.Nodes[0].RoleLabel = true
+			f.snapshot.Cluster.Nodes[0].RoleLabel = true
 		},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -267,8 +267,8 @@ func TestEveryRefusalIsSeen(t *testing.T) {
 			require.True(t, judge(f, "rrpool").Fit, "fit before")
 			edit(&f)
 			decide(t, &f)
-			require.NotNil(t, f.survey.Step.Problem)
-			require.Equal(t, reason, f.survey.Step.Problem.Reason, "the manager refuses")
+			require.NotNil(t, f.snapshot.Step.Problem)
+			require.Equal(t, reason, f.snapshot.Step.Problem.Reason, "the manager refuses")
 			require.NotEmpty(t, judge(f, "rrpool").wrong())
 		})
 	}

@@ -6,7 +6,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 )
@@ -36,7 +36,7 @@ func definition(f facts) *Result {
 		return fail("rrpool's CRD is not established: %s", refusal(d.value)).do("correct what it says, and apply it again: %s", applyDefinition)
 	}
 	if missing := missingFields(d.value.Spec.Versions[i].Schema); len(missing) > 0 {
-		return fail("rrpool's CRD is of an older version: it does not have %s", terminal.Few(missing)).do("install that of this version: %s", applyDefinition)
+		return fail("rrpool's CRD is of an older version: it does not have %s", iostreams.Few(missing)).do("install that of this version: %s", applyDefinition)
 	}
 	return fine("rrpool's CRD serves %s", v1alpha1.GroupVersion)
 }

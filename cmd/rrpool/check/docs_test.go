@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -41,7 +41,7 @@ func TestTheExampleOfTheDocs(t *testing.T) {
 	match := example.FindStringSubmatchIndex(text)
 	require.NotNil(t, match)
 	command := strings.Fields(strings.TrimPrefix(text[match[2]:match[3]], "$ rrpool "))
-	got := cli.AskIn(t, terminal.Streams{}, New, append(command, "--kubeconfig", w.kubeconfig(""))...)
+	got := cli.AskIn(t, iostreams.Streams{}, New, append(command, "--kubeconfig", w.kubeconfig(""))...)
 	require.Zero(t, got.Code, got.Out)
 	out := versions.ReplaceAllString(address.ReplaceAllString(got.Out, "https://203.0.113.7:6443"), "Kubernetes v1.36.3")
 	if flag.Lookup("update").Value.String() == "true" {

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -125,7 +125,7 @@ type closedPipe struct{}
 func (closedPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
 func TestAClosedPipe(t *testing.T) {
-	got := cli.AskIn(t, terminal.Streams{Out: closedPipe{}}, New, "check", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden)))
+	got := cli.AskIn(t, iostreams.Streams{Out: closedPipe{}}, New, "check", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden)))
 	require.Zero(t, got.Code)
 	require.Empty(t, got.Err)
 }
@@ -134,7 +134,7 @@ func TestAClosedPipe(t *testing.T) {
 // it saw last.
 func TestWaiting(t *testing.T) {
 	now, waits := cli.Now, 0
-	s := terminal.Streams{
+	s := iostreams.Streams{
 		Now:   func() time.Time { return now },
 		Sleep: func(d time.Duration, _ <-chan struct{}) { now, waits = now.Add(d), waits+1 },
 	}
@@ -151,7 +151,7 @@ func TestWaiting(t *testing.T) {
 	s.Out, s.Err = &out, &said
 	interrupted := cli.Defaults(s)
 	args := []string{"check", "--wait", "1h", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden))}
-	require.Equal(t, 1, terminal.Run(ctx, cli.Root(New(interrupted)), args, interrupted))
+	require.Equal(t, 1, iostreams.Run(ctx, cli.Root(New(interrupted)), args, interrupted))
 	require.Empty(t, out.String())
 	require.True(t, strings.HasSuffix(said.String(), "\nrrpool: interrupted\n"), said.String())
 	s.Out, s.Err = nil, nil

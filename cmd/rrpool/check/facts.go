@@ -6,8 +6,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -23,9 +23,9 @@ type facts struct {
 
 	// version is the apiserver's.
 	version string
-	// survey is what the manager would see and do; where it is nil, blind says why.
-	survey *survey.Survey
-	blind  string
+	// snapshot is what the manager would see and do; where it is nil, blind says why.
+	snapshot *snapshot.Survey
+	blind    string
 	// object is what is checked for: that of the file, of the cluster, or the defaults.
 	object *v1alpha1.RouteReflectorPool
 
@@ -125,16 +125,16 @@ type provider struct {
 func (f facts) timer() bool { return f.object.Spec.Rollout.Gate == v1alpha1.GateTimer }
 
 // iks: reflectors are workers of a pool at IBM Cloud.
-func (f facts) iks() bool { return f.survey != nil && f.survey.Provider == v1alpha1.ProviderIKS }
+func (f facts) iks() bool { return f.snapshot != nil && f.snapshot.Provider == v1alpha1.ProviderIKS }
 
 // problem is what the datastore itself says is in the way, nil for nothing.
 func (f facts) problem(reason string) *plan.Problem {
-	if f.survey == nil {
+	if f.snapshot == nil {
 		return nil
 	}
-	for i, p := range f.survey.Cluster.Problems {
+	for i, p := range f.snapshot.Cluster.Problems {
 		if p.Reason == reason {
-			return &f.survey.Cluster.Problems[i]
+			return &f.snapshot.Cluster.Problems[i]
 		}
 	}
 	return nil
@@ -142,8 +142,8 @@ func (f facts) problem(reason string) *plan.Problem {
 
 // obstacle is the reason why the provider is of no use, "" for none.
 func (f facts) obstacle() string {
-	if f.survey == nil || f.survey.Obstacle == nil {
+	if f.snapshot == nil || f.snapshot.Obstacle == nil {
 		return ""
 	}
-	return f.survey.Obstacle.Reason
+	return f.snapshot.Obstacle.Reason
 }

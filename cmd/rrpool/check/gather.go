@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/config/rbac"
@@ -54,7 +54,7 @@ func (g *gatherer) gather(ctx context.Context) (facts, error) {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return facts{}, terminal.ErrInterrupted
+			return facts{}, iostreams.ErrInterrupted
 		case g.lost != nil:
 			return facts{}, g.lost
 		}
@@ -156,14 +156,14 @@ func (g *gatherer) lookAtOwn(ctx context.Context) error {
 func (g *gatherer) lookAsManager(ctx context.Context) error {
 	c := *g.Connection
 	c.Client = known{c.Client, g.own.pool.value}
-	s, err := survey.Take(ctx, &c, g.namespace, g.object.DeepCopy(), false)
+	s, err := snapshot.Take(ctx, &c, g.namespace, g.object.DeepCopy(), false)
 	switch {
-	case errors.Is(err, terminal.ErrInterrupted):
+	case errors.Is(err, iostreams.ErrInterrupted):
 		return err
 	case err != nil:
 		g.blind = err.Error()
 	default:
-		g.survey = s
+		g.snapshot = s
 	}
 	return nil
 }

@@ -142,8 +142,8 @@ func (g *gatherer) lookAtPasswords(ctx context.Context) {
 	if ref := g.object.Spec.BGP.PasswordSecretRef; ref.Name != "" {
 		refs["spec.bgp.passwordSecretRef"] = &plan.SecretRef{Name: ref.Name, Key: ref.Key}
 	}
-	if g.survey != nil {
-		bgp := g.survey.Cluster.BGP
+	if g.snapshot != nil {
+		bgp := g.snapshot.Cluster.BGP
 		refs["nodeMeshPassword"] = bgp.Mesh.Password
 		if bgp.Mesh.Password == nil && bgp.Saved != nil {
 			refs["nodeMeshPassword, kept for the way back"] = bgp.Saved.Password

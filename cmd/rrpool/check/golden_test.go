@@ -11,7 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -40,7 +40,7 @@ func TestOutputs(t *testing.T) {
 	for name, f := range scenes(t) {
 		for _, format := range []string{"table", "json", "short"} {
 			t.Run(name+"/"+format, func(t *testing.T) {
-				cli.Golden(t, filepath.Join(name, format+".golden"), show(t, f, format, terminal.Streams{}))
+				cli.Golden(t, filepath.Join(name, format+".golden"), show(t, f, format, iostreams.Streams{}))
 			})
 		}
 	}
@@ -52,7 +52,7 @@ func TestTerminals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, width := range []int{60, 80, 200} {
 				for _, format := range []string{"table", "short"} {
-					got := show(t, f, format, terminal.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")})
+					got := show(t, f, format, iostreams.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")})
 					require.NotContains(t, got, "\x1b", "NO_COLOR")
 					cli.RequireWidth(t, got, width)
 					if width == 60 {
@@ -66,13 +66,13 @@ func TestTerminals(t *testing.T) {
 
 func TestColours(t *testing.T) {
 	f := broken(t)
-	got := show(t, f, "table", terminal.Streams{Terminal: true, Width: 100})
+	got := show(t, f, "table", iostreams.Streams{Terminal: true, Width: 100})
 	cli.Golden(t, "colours.golden", got)
-	for _, colour := range []string{terminal.Red, terminal.Yellow, terminal.Green, terminal.Dim} {
+	for _, colour := range []string{iostreams.Red, iostreams.Yellow, iostreams.Green, iostreams.Dim} {
 		require.Contains(t, got, colour)
 	}
-	require.NotContains(t, show(t, f, "table", terminal.Streams{}), "\x1b", "a pipe gets none")
-	require.NotContains(t, show(t, f, "table", terminal.Streams{Terminal: true, Width: 100, Getenv: cli.Environment("TERM", "dumb")}), "\x1b")
+	require.NotContains(t, show(t, f, "table", iostreams.Streams{}), "\x1b", "a pipe gets none")
+	require.NotContains(t, show(t, f, "table", iostreams.Streams{Terminal: true, Width: 100, Getenv: cli.Environment("TERM", "dumb")}), "\x1b")
 }
 
 // Every warning and error has a link to a section that is there, and what is right has none.

@@ -43,7 +43,7 @@ var clusterID = onIKS(func(f facts) *Result {
 	case reason == pool.ReasonClusterIDUnknown && f.provide.info.hidden != "":
 		return unseen("the cluster's id at IBM Cloud", f.provide.info.hidden)
 	case reason == pool.ReasonClusterIDUnknown, reason == pool.ReasonClusterIDMismatch:
-		return fail("the cluster's id at IBM Cloud is not known: %s", f.survey.Obstacle.Message).reason(reason).do("set or correct spec.provider.iks.clusterID")
+		return fail("the cluster's id at IBM Cloud is not known: %s", f.snapshot.Obstacle.Message).reason(reason).do("set or correct spec.provider.iks.clusterID")
 	}
 	return fine("the cluster's id at IBM Cloud is known")
 })
@@ -61,14 +61,14 @@ var cloudAnswers = onIKS(func(f facts) *Result {
 	reason := f.obstacle()
 	switch {
 	case reason == "CloudUnavailable" && f.object.Spec.Provider.IKS.Endpoint == v1alpha1.EndpointPrivate:
-		return unseen("whether IBM Cloud answers", f.survey.Obstacle.Message).reason(reason).
+		return unseen("whether IBM Cloud answers", f.snapshot.Obstacle.Message).reason(reason).
 			do("private endpoints can be reached from IBM's network only: run this in the cluster's network")
 	case reason == "CloudRateLimited":
-		return warn("IBM Cloud wants to be asked less often: %s", f.survey.Obstacle.Message).reason(reason).do("run this again in a minute")
+		return warn("IBM Cloud wants to be asked less often: %s", f.snapshot.Obstacle.Message).reason(reason).do("run this again in a minute")
 	case strings.HasPrefix(reason, "Cloud"):
-		return fail("IBM Cloud: %s: %s", reason, f.survey.Obstacle.Message).reason(reason).
+		return fail("IBM Cloud: %s: %s", reason, f.snapshot.Obstacle.Message).reason(reason).
 			do("%s", cmp.Or(cloudRemedies[reason], "see what to do about "+reason+":"))
-	case f.survey.Pool != nil:
+	case f.snapshot.Pool != nil:
 		return fine("IBM Cloud answers, and the key may read the cluster and its worker pools").
 			also("whether the key may also order workers is only told when it does: it needs the role Operator or Administrator on the cluster")
 	case f.provide.key.found && f.provide.key.value:
@@ -78,13 +78,13 @@ var cloudAnswers = onIKS(func(f facts) *Result {
 })
 
 var workerPool = onIKS(func(f facts) *Result {
-	p, reason := f.survey.Pool, f.obstacle()
+	p, reason := f.snapshot.Pool, f.obstacle()
 	switch {
 	case reason == pool.ReasonPoolConflict:
-		return fail("the worker pool cannot be used: %s", f.survey.Obstacle.Message).reason(reason).
+		return fail("the worker pool cannot be used: %s", f.snapshot.Obstacle.Message).reason(reason).
 			do("choose another spec.provider.iks.poolName, or remove that pool")
 	case reason == pool.ReasonPoolAutoscaled:
-		return fail("the worker pool cannot be used: %s", f.survey.Obstacle.Message).reason(reason).
+		return fail("the worker pool cannot be used: %s", f.snapshot.Obstacle.Message).reason(reason).
 			do("disable the autoscaler for it in ConfigMap kube-system/%s", autoscalerConfig)
 	case p == nil:
 		return nil
@@ -122,11 +122,11 @@ const mostWorkers = 500
 
 // quota: what IBM's API does not tell cannot be checked, and is said to be so.
 var quota = onIKS(func(f facts) *Result {
-	more := f.survey.Desired.Pool.SizePerZone * len(f.survey.Desired.Pool.Zones)
-	if f.survey.Pool != nil {
-		more -= len(f.survey.Pool.Workers)
+	more := f.snapshot.Desired.Pool.SizePerZone * len(f.snapshot.Desired.Pool.Zones)
+	if f.snapshot.Pool != nil {
+		more -= len(f.snapshot.Pool.Workers)
 	}
-	if total := len(f.survey.Cluster.Nodes) + more; more > 0 && total > mostWorkers {
+	if total := len(f.snapshot.Cluster.Nodes) + more; more > 0 && total > mostWorkers {
 		return fail("with %d more workers the cluster would have %d, and IBM allows %d", more, total, mostWorkers).
 			do("remove workers, or lower spec.sizing.max")
 	}

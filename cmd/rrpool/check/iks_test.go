@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/cloud/iks"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
@@ -45,7 +45,7 @@ func (w *world) onCloud() *iksserver.Server {
 func (w *world) key(value string) {
 	w.t.Helper()
 	w.have(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: survey.DefaultNamespace}, StringData: map[string]string{"apikey": value},
+		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: snapshot.DefaultNamespace}, StringData: map[string]string{"apikey": value},
 	}, nil)
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/rbac"
 )
 
@@ -38,11 +38,11 @@ func kubernetesVersion(f facts) *Result {
 
 // sight: without seeing nodes and Calico's objects nothing can be said.
 func sight(f facts) *Result {
-	if f.survey == nil {
+	if f.snapshot == nil {
 		return fail("you may not see what the manager looks at: %s", f.blind).
 			do("use a context whose user may list and watch Nodes and Calico's objects; most checks below need it")
 	}
-	return fine("nodes and Calico's objects can be seen: %s", count(len(f.survey.Cluster.Nodes), "node", "nodes"))
+	return fine("nodes and Calico's objects can be seen: %s", count(len(f.snapshot.Cluster.Nodes), "node", "nodes"))
 }
 
 func installRights(f facts) *Result {
@@ -53,7 +53,7 @@ func installRights(f facts) *Result {
 	case a.hidden != "":
 		return unseen("whether you may install rrpool", a.hidden)
 	case len(a.lacking) > 0:
-		return fail("you lack %d of %d rights that installing needs: %s", len(a.lacking), a.asked, terminal.Few(named(a.lacking))).
+		return fail("you lack %d of %d rights that installing needs: %s", len(a.lacking), a.asked, iostreams.Few(named(a.lacking))).
 			also(others(a.lacking)...).
 			do("let somebody with cluster-admin install it, or ask for these rights")
 	}
@@ -71,7 +71,7 @@ func escalation(f facts) *Result {
 	case a.hidden != "":
 		return unseen("whether you may give the manager its rights", a.hidden)
 	case len(a.lacking) > 0:
-		return fail("you lack %d of the %d rights that you would give the manager: %s", len(a.lacking), a.asked, terminal.Few(named(a.lacking))).
+		return fail("you lack %d of the %d rights that you would give the manager: %s", len(a.lacking), a.asked, iostreams.Few(named(a.lacking))).
 			also(others(a.lacking)...).
 			do("Kubernetes lets nobody give away what he does not have: let somebody with cluster-admin apply config/rbac, or ask for the verbs escalate and bind on clusterroles and roles")
 	}
@@ -90,7 +90,7 @@ func managerRights(f facts) *Result {
 		return unseen("whether the manager may do its work", a.hidden).also(yourself(f.rights.user)...).
 			do("ask somebody who may create subjectaccessreviews.authorization.k8s.io to run this")
 	case len(a.lacking) > 0:
-		return fail("the manager lacks %d of the %d rights that it needs: %s", len(a.lacking), a.asked, terminal.Few(named(a.lacking))).
+		return fail("the manager lacks %d of the %d rights that it needs: %s", len(a.lacking), a.asked, iostreams.Few(named(a.lacking))).
 			also(others(a.lacking)...).
 			do("apply its roles again: kubectl apply --server-side -k config/rbac")
 	}
@@ -103,7 +103,7 @@ func yourself(a answer) []string {
 	case a.hidden != "":
 		return nil
 	case len(a.lacking) > 0:
-		return append([]string{fmt.Sprintf("you yourself lack %d of the %d rights: %s", len(a.lacking), a.asked, terminal.Few(named(a.lacking)))}, others(a.lacking)...)
+		return append([]string{fmt.Sprintf("you yourself lack %d of the %d rights: %s", len(a.lacking), a.asked, iostreams.Few(named(a.lacking)))}, others(a.lacking)...)
 	}
 	return []string{fmt.Sprintf("you yourself have all %d rights that it needs", a.asked)}
 }
@@ -111,5 +111,5 @@ func yourself(a answer) []string {
 // others are the rights that few has left out.
 func others(rights []right) []string {
 	all := named(rights)
-	return all[min(terminal.Named, len(all)):]
+	return all[min(iostreams.Named, len(all)):]
 }

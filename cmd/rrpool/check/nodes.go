@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -22,11 +22,11 @@ const meshIsFine = 100
 
 // clients are the nodes that route reflectors would serve.
 func clients(f facts) []plan.Node {
-	return slices.DeleteFunc(slices.Clone(f.survey.Cluster.Nodes), func(n plan.Node) bool { return !n.SpeaksBGP() })
+	return slices.DeleteFunc(slices.Clone(f.snapshot.Cluster.Nodes), func(n plan.Node) bool { return !n.SpeaksBGP() })
 }
 
 func size(f facts) *Result {
-	if f.survey == nil {
+	if f.snapshot == nil {
 		return unseen("the number of nodes", lookFirst)
 	}
 	switch n := len(clients(f)); {
@@ -40,24 +40,24 @@ func size(f facts) *Result {
 }
 
 func readiness(f facts) *Result {
-	if f.survey == nil || len(f.survey.Cluster.Nodes) == 0 {
+	if f.snapshot == nil || len(f.snapshot.Cluster.Nodes) == 0 {
 		return nil
 	}
 	var bad []string
-	for _, n := range f.survey.Cluster.Nodes {
+	for _, n := range f.snapshot.Cluster.Nodes {
 		if !n.Ready {
 			bad = append(bad, n.Name)
 		}
 	}
 	if len(bad) > 0 {
-		return warn("%s not Ready: %s", count(len(bad), "node is", "nodes are"), terminal.Few(bad)).
+		return warn("%s not Ready: %s", count(len(bad), "node is", "nodes are"), iostreams.Few(bad)).
 			do("kubectl describe node %s; sessions with it are not waited for until it is Ready", bad[0])
 	}
-	return fine("all %d nodes are Ready", len(f.survey.Cluster.Nodes))
+	return fine("all %d nodes are Ready", len(f.snapshot.Cluster.Nodes))
 }
 
 func zones(f facts) *Result {
-	if f.survey == nil {
+	if f.snapshot == nil {
 		return nil
 	}
 	label, in := f.object.Spec.Topology.ZoneLabel, map[string]int{}
@@ -80,11 +80,11 @@ func zones(f facts) *Result {
 		return warn("no node has the zone label %s: all count as one zone, and nothing is spread", label).
 			do("label the nodes, or say with spec.topology.zoneLabel which label has the zone; in a cluster of one place there is nothing to do")
 	case len(without) > 0:
-		return warn("%s the zone label %s: %s", count(len(without), "node lacks", "nodes lack"), label, terminal.Few(without)).
-			also("zones: " + terminal.Few(parts)).do("label them: nodes without it count as a zone of their own")
+		return warn("%s the zone label %s: %s", count(len(without), "node lacks", "nodes lack"), label, iostreams.Few(without)).
+			also("zones: " + iostreams.Few(parts)).do("label them: nodes without it count as a zone of their own")
 	case len(parts) == 1:
 		return warn("all nodes are in one zone, %s: when it is gone, so are all route reflectors", parts[0]).
 			do("nothing, if the cluster is to have one zone")
 	}
-	return fine("%d zones: %s", len(parts), terminal.Few(parts))
+	return fine("%d zones: %s", len(parts), iostreams.Few(parts))
 }

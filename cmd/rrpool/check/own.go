@@ -102,10 +102,10 @@ var told = []string{
 
 // decision: what the manager would do next, or why it would not.
 func decision(f facts) *Result {
-	if f.survey == nil {
+	if f.snapshot == nil {
 		return unseen("what the manager would do", lookFirst)
 	}
-	step := f.survey.Step
+	step := f.snapshot.Step
 	switch {
 	case step.Problem == nil && step.Name == rollout.Steady:
 		return fine("the manager would change nothing: %s", step.Reason)

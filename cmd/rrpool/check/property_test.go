@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -45,7 +45,7 @@ func TestAnyBlindness(t *testing.T) {
 		"its reader":       {func(f *facts) { f.calico.passwords[0].readable.hidden = why }, []string{"password"}},
 		"key":              {func(f *facts) { f.provide.key.found, f.provide.key.hidden = false, why }, []string{"credentials"}},
 		"autoscaler":       {func(f *facts) { f.provide.autoscaled.found, f.provide.autoscaled.hidden = false, why }, []string{"autoscaler"}},
-		"everything":       {func(f *facts) { f.survey, f.blind = nil, why }, []string{"sight", "decision", "calico", "bgp", "mesh", "as-numbers", "peers", "zones", "eligible", "cloud"}},
+		"everything":       {func(f *facts) { f.snapshot, f.blind = nil, why }, []string{"sight", "decision", "calico", "bgp", "mesh", "as-numbers", "peers", "zones", "eligible", "cloud"}},
 	}
 	var names []string
 	for name := range hide {
@@ -69,7 +69,7 @@ func TestAnyBlindness(t *testing.T) {
 		}
 		requireSound(r, judge(f, "rrpool"), blind)
 		for _, format := range []string{"table", "json", "short"} {
-			require.NotEmpty(r, show(t, f, format, terminal.Streams{Terminal: true, Width: 60}))
+			require.NotEmpty(r, show(t, f, format, iostreams.Streams{Terminal: true, Width: 60}))
 		}
 	})
 }

@@ -25,7 +25,7 @@ func supply() group {
 }
 
 func kind(f facts) *Result {
-	if f.survey == nil {
+	if f.snapshot == nil {
 		return unseen("where route reflectors would come from", lookFirst)
 	}
 	how := ""
@@ -40,23 +40,23 @@ func kind(f facts) *Result {
 
 // eligible: on existing nodes there have to be enough that can reflect, and one more.
 func eligible(f facts) *Result {
-	if f.survey == nil || f.iks() || len(clients(f)) == 0 {
+	if f.snapshot == nil || f.iks() || len(clients(f)) == 0 {
 		return nil
 	}
-	d := f.survey.Desired
-	rules := selection.Rules{PerZone: d.Pool.SizePerZone, Zones: d.Pool.Zones, Preferred: d.Preferred, Excluded: d.Excluded}.Of(f.survey.Cluster.Nodes)
+	d := f.snapshot.Desired
+	rules := selection.Rules{PerZone: d.Pool.SizePerZone, Zones: d.Pool.Zones, Preferred: d.Preferred, Excluded: d.Excluded}.Of(f.snapshot.Cluster.Nodes)
 	want := rules.Total()
 	if want == 0 {
 		return note("how many route reflectors are wanted is not decided: mode %s, or a spec that is refused", f.object.Spec.Mode)
 	}
-	able, unfit := ableOf(f.survey.Cluster.Nodes, rules)
+	able, unfit := ableOf(f.snapshot.Cluster.Nodes, rules)
 	speaking := len(clients(f))
 	switch {
 	case speaking <= want:
 		return fail("%d route reflectors are wanted of %d nodes that speak BGP: nobody would be left to be their client", want, speaking).also(capped(unfit)...).
 			reason("TooFewNodes").do("add nodes, or lower spec.sizing.min or spec.sizing.minPerZone")
 	case able < want:
-		return fail("%d of %d nodes can be route reflectors, and %d are wanted", able, len(f.survey.Cluster.Nodes), want).also(capped(unfit)...).reason("AwaitNodes").
+		return fail("%d of %d nodes can be route reflectors, and %d are wanted", able, len(f.snapshot.Cluster.Nodes), want).also(capped(unfit)...).reason("AwaitNodes").
 			do("repair or add nodes, or lower spec.sizing.min")
 	case able == want:
 		return warn("%d nodes can be route reflectors, and that many are wanted: none could take the place of one that fails", able).also(capped(unfit)...).
@@ -79,15 +79,15 @@ func ableOf(nodes []plan.Node, rules selection.Rules) (able int, unfit []string)
 
 // chosen: on existing nodes, how those fare that are chosen.
 func chosen(f facts) *Result {
-	if f.survey == nil || f.iks() {
+	if f.snapshot == nil || f.iks() {
 		return nil
 	}
-	p, reason := f.survey.Pool, f.obstacle()
+	p, reason := f.snapshot.Pool, f.obstacle()
 	switch {
 	case reason == "CloudUnauthorized":
-		return unseen("how the chosen nodes fare", f.survey.Obstacle.Message).reason(reason) // it is the user who may not
+		return unseen("how the chosen nodes fare", f.snapshot.Obstacle.Message).reason(reason) // it is the user who may not
 	case reason != "":
-		return warn("something is wrong with the chosen nodes: %s", f.survey.Obstacle.Message).reason(reason).do("see what to do about %s:", reason)
+		return warn("something is wrong with the chosen nodes: %s", f.snapshot.Obstacle.Message).reason(reason).do("see what to do about %s:", reason)
 	case p == nil || !p.Exists:
 		return nil
 	}

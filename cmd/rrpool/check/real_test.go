@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
@@ -75,7 +75,7 @@ func TestTheObject(t *testing.T) {
 func TestAManagerElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.fit()
-	require.NoError(t, w.admin.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: survey.DefaultNamespace}}))
+	require.NoError(t, w.admin.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: snapshot.DefaultNamespace}}))
 	checks, v, got := w.check("")
 	require.Equal(t, 1, got.Code, "nobody holds the lease")
 	require.Equal(t, []string{"manager"}, v.wrong())
@@ -84,7 +84,7 @@ func TestAManagerElsewhere(t *testing.T) {
 
 	renewed := metav1.NowMicro()
 	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: survey.DefaultNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: snapshot.DefaultNamespace},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("m1_8f2c"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &renewed},
 	}
 	w.have(lease, nil)
@@ -93,7 +93,7 @@ func TestAManagerElsewhere(t *testing.T) {
 	require.Equal(t, Warning, checks["manager"].Status)
 	require.Equal(t, "m1_8f2c holds the lease rrpool-manager in namespace rrpool-system; there is no Deployment rrpool-manager in namespace rrpool-system", checks["manager"].Message)
 
-	checks, _, got = w.checkIn(terminal.Streams{Now: func() time.Time { return time.Now().Add(5 * time.Minute) }}, "")
+	checks, _, got = w.checkIn(iostreams.Streams{Now: func() time.Time { return time.Now().Add(5 * time.Minute) }}, "")
 	require.Equal(t, 1, got.Code, "it no longer renews it")
 	require.Contains(t, checks["manager"].Details[0], "m1_8f2c has not renewed the lease")
 }
@@ -106,7 +106,7 @@ func TestReports(t *testing.T) {
 	o := w.custom("CalicoNodeStatus", "rrpool-zone-a-node-1", map[string]any{"node": "zone-a-node-1", "updatePeriodSeconds": int64(10), "classes": []any{"BGP"}})
 	checks, _, _ := w.check("")
 	require.Equal(t, Note, checks["reporter"].Status, "it has been there for a moment only: %s", checks["reporter"].Message)
-	later := terminal.Streams{Now: func() time.Time { return time.Now().Add(10 * time.Minute) }}
+	later := iostreams.Streams{Now: func() time.Time { return time.Now().Add(10 * time.Minute) }}
 	checks, _, got := w.checkIn(later, "")
 	require.Equal(t, 1, got.Code)
 	require.Equal(t, "calico-node does not fill in the report of 1 Ready node: zone-a-node-1", checks["reporter"].Message)
@@ -174,7 +174,7 @@ func TestWaitingForACluster(t *testing.T) {
 	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
 	w.calico("kube-system", 6)
 	waits := 0
-	s := terminal.Streams{Now: time.Now, Sleep: func(time.Duration, <-chan struct{}) {
+	s := iostreams.Streams{Now: time.Now, Sleep: func(time.Duration, <-chan struct{}) {
 		if waits++; waits == 1 {
 			w.install()
 		}

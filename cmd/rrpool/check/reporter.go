@@ -3,7 +3,7 @@ package check
 import (
 	"time"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 // patience is how long a reporter may take, beyond some of its periods.
@@ -25,7 +25,7 @@ var reporter = withCalico(func(f facts) *Result {
 		return nil
 	}
 	ready := map[string]bool{}
-	for _, n := range f.survey.Cluster.Nodes {
+	for _, n := range f.snapshot.Cluster.Nodes {
 		ready[n.Name] = n.Ready
 	}
 	var all, fresh int
@@ -46,7 +46,7 @@ var reporter = withCalico(func(f facts) *Result {
 	case all == 0:
 		return note("whether calico-node fills in reports cannot be seen: there are none, as rrpool makes them when it begins")
 	case len(dead) > 0:
-		return fail("calico-node does not fill in the report of %s: %s", count(len(dead), "Ready node", "Ready nodes"), terminal.Few(dead)).
+		return fail("calico-node does not fill in the report of %s: %s", count(len(dead), "Ready node", "Ready nodes"), iostreams.Few(dead)).
 			do("look at calico-node on these nodes; restart it there if it is Ready")
 	case fresh == 0:
 		return note("whether calico-node still fills in reports cannot be seen: none of %d is recent, and it writes only when there is news", all)

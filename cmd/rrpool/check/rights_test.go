@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -116,7 +116,7 @@ func TestBeforeInstalling(t *testing.T) {
 	w := newWorld(t)
 	w.nodes(3, "", "zone-a", "zone-b")
 	w.calico("kube-system", 6)
-	w.namespace(survey.DefaultNamespace)
+	w.namespace(snapshot.DefaultNamespace)
 
 	checks, v, got := w.check("", "--pre")
 	require.Zero(t, got.Code, got.Out)
@@ -143,7 +143,7 @@ func TestBeforeInstalling(t *testing.T) {
 
 	// With that right, and without escalate or bind.
 	w.allow("giver", "", append(managerRules(t)[""], writeRoles)...)
-	for _, namespace := range []string{"default", "kube-system", survey.DefaultNamespace} {
+	for _, namespace := range []string{"default", "kube-system", snapshot.DefaultNamespace} {
 		w.allow("giver", namespace, managerRules(t)[namespace]...)
 	}
 	checks = w.eventually("giver", "escalation", func(c resultView) bool { return c.Status == OK }, "--pre")

@@ -15,9 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -53,12 +53,12 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 	t.Helper()
 	object, err := crd.Default()
 	require.NoError(t, err)
-	needs, err := needed(survey.DefaultNamespace)
+	needs, err := needed(snapshot.DefaultNamespace)
 	require.NoError(t, err)
 	f := facts{
-		now: cli.Now, context: "prod", server: "https://203.0.113.7:6443", namespace: survey.DefaultNamespace,
+		now: cli.Now, context: "prod", server: "https://203.0.113.7:6443", namespace: snapshot.DefaultNamespace,
 		version: "v1.31.4", object: object,
-		survey: &survey.Survey{Object: object, Turn: pool.Turn{
+		snapshot: &snapshot.Survey{Object: object, Turn: pool.Turn{
 			Cluster:  plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: 64512}},
 			Provider: v1alpha1.ProviderExistingNodes,
 		}},
@@ -83,7 +83,7 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 // decide makes the manager's decision on what the scene has become.
 func decide(t *testing.T, f *facts) {
 	t.Helper()
-	s, spec := f.survey, f.object.Spec
+	s, spec := f.snapshot, f.object.Spec
 	zones := map[string]bool{}
 	var clients int
 	for _, n := range s.Cluster.Nodes {
@@ -115,12 +115,12 @@ func onCloud(t *testing.T, perZone int) facts {
 	t.Helper()
 	f := scene(t, nodesIn(perZone, frankfurt...))
 	f.version = "v1.31.4+IKS"
-	f.survey.Provider = v1alpha1.ProviderIKS
-	f.survey.Pool = &cloud.Pool{Name: "route-reflectors", ClusterZones: frankfurt}
-	f.survey.Cluster.BGP.Exists = true
-	f.survey.Cluster.BGP.Mesh.Password = &plan.SecretRef{Name: "calico-bgp-password", Key: "password"}
+	f.snapshot.Provider = v1alpha1.ProviderIKS
+	f.snapshot.Pool = &cloud.Pool{Name: "route-reflectors", ClusterZones: frankfurt}
+	f.snapshot.Cluster.BGP.Exists = true
+	f.snapshot.Cluster.BGP.Mesh.Password = &plan.SecretRef{Name: "calico-bgp-password", Key: "password"}
 	f.calico.passwords = []password{{
-		SecretRef: *f.survey.Cluster.BGP.Mesh.Password, field: "nodeMeshPassword",
+		SecretRef: *f.snapshot.Cluster.BGP.Mesh.Password, field: "nodeMeshPassword",
 		filled: seen[bool]{value: true, found: true}, readable: seen[bool]{value: true, found: true},
 	}}
 	f.provide = provider{key: seen[bool]{value: true, found: true}, info: seen[struct{}]{found: true}}
@@ -141,7 +141,7 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 
 func deployment(wanted, available int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: survey.DefaultNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: snapshot.DefaultNamespace},
 		Spec: appsv1.DeploymentSpec{Replicas: ptr.To(wanted), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Name: managerContainer, Image: "registry.example.com/rrpool-manager:v0.1.0"}},
 		}}},
@@ -151,7 +151,7 @@ func deployment(wanted, available int32) *appsv1.Deployment {
 
 // holds is what was seen of the manager's lease.
 func holds(pulse status.Pulse, message string) seen[status.Manager] {
-	return seen[status.Manager]{value: status.Manager{Pulse: pulse, Message: message, Namespace: survey.DefaultNamespace}, found: true}
+	return seen[status.Manager]{value: status.Manager{Pulse: pulse, Message: message, Namespace: snapshot.DefaultNamespace}, found: true}
 }
 
 func daemonSet(namespace string, wanted, ready int) *appsv1.DaemonSet {
@@ -184,8 +184,8 @@ func scenes(t *testing.T) map[string]facts {
 	before := onCloud(t, 50)
 	before.pre = true
 	before.own = installed{}
-	before.provide.key, before.survey.Pool = seen[bool]{}, nil
-	before.survey.Obstacle = &plan.Problem{Reason: pool.ReasonCredentialsMissing}
+	before.provide.key, before.snapshot.Pool = seen[bool]{}, nil
+	before.snapshot.Obstacle = &plan.Problem{Reason: pool.ReasonCredentialsMissing}
 	before.rights.install = answer{asked: 38}
 
 	elsewhere := scene(t, nodesIn(5, frankfurt...))
@@ -202,11 +202,11 @@ func scenes(t *testing.T) map[string]facts {
 func broken(t *testing.T) facts {
 	t.Helper()
 	f := scene(t, nodesIn(3, "eu-de-1"))
-	nodes := f.survey.Cluster.Nodes
+	nodes := f.snapshot.Cluster.Nodes
 	nodes[0].ASN, nodes[0].ClusterID = 65001, "1.0.0.1"
 	nodes[1].Ready = false
 	nodes[2].Cordoned = true
-	f.survey.Cluster.Peers = []plan.Peer{
+	f.snapshot.Cluster.Peers = []plan.Peer{
 		{Name: "full-mesh-by-hand", NodeSelector: "all()", PeerSelector: "role == 'rr'"},
 		{Name: "rack-switch", PeerIP: "192.0.2.1", ASN: 65100},
 	}
@@ -227,7 +227,7 @@ func broken(t *testing.T) facts {
 	asking(&f,
 		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "SessionTimeout", "3 sessions are missing for 12m"),
 		condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "SessionTimeout", "3 sessions are missing for 12m"))
-	f.survey.Cluster.Problems = nil
+	f.snapshot.Cluster.Problems = nil
 	decide(t, &f)
 	return f
 }
@@ -236,7 +236,7 @@ func broken(t *testing.T) facts {
 func blind(t *testing.T) facts {
 	t.Helper()
 	f := scene(t, nil)
-	f.survey, f.blind = nil, refused("list", "nodes")
+	f.snapshot, f.blind = nil, refused("list", "nodes")
 	no := answer{asked: 41, hidden: refused("create", "subjectaccessreviews.authorization.k8s.io")}
 	f.rights = rights{account: seen[struct{}]{hidden: refused("get", "serviceaccounts")}, manager: no, user: answer{asked: 41, lacking: []right{{verb: "list", resource: "nodes"}}}}
 	f.own = installed{}
@@ -259,11 +259,11 @@ func fromFile(t *testing.T) facts {
 }
 
 // show renders an answer.
-func show(t *testing.T, f facts, format string, s terminal.Streams) string {
+func show(t *testing.T, f facts, format string, s iostreams.Streams) string {
 	t.Helper()
 	var out bytes.Buffer
 	s.Out = &out
-	render := map[string]func(terminal.Streams, view) error{"table": tableOf, "json": jsonOf, "short": shortOf}[format]
+	render := map[string]func(iostreams.Streams, view) error{"table": tableOf, "json": jsonOf, "short": shortOf}[format]
 	require.NoError(t, render(cli.Defaults(s), judge(f, "rrpool")))
 	return out.String()
 }

@@ -4,29 +4,29 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // marks and their colours.
 var (
 	marks   = map[Status]string{OK: "√", Note: "·", Warning: "‼", Error: "×"}
-	colours = map[Status]string{OK: terminal.Green, Note: terminal.Dim, Warning: terminal.Yellow, Error: terminal.Red}
+	colours = map[Status]string{OK: iostreams.Green, Note: iostreams.Dim, Warning: iostreams.Yellow, Error: iostreams.Red}
 )
 
-func jsonOf(s terminal.Streams, v view) error { return terminal.WriteJSON(s.Out, v) }
+func jsonOf(s iostreams.Streams, v view) error { return iostreams.WriteJSON(s.Out, v) }
 
 // tableOf renders for people, group by group.
-func tableOf(s terminal.Streams, v view) error {
+func tableOf(s iostreams.Streams, v view) error {
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
 	title := "Is this cluster fit for rrpool?"
 	if v.Pre {
 		title = "Can rrpool be installed in this cluster?"
 	}
-	out("%s\n%s\n", s.Paint(terminal.Bold, title), s.Fold(about(v), ""))
+	out("%s\n%s\n", s.Paint(iostreams.Bold, title), s.Fold(about(v), ""))
 	links := linksFor(s, v)
 	for _, g := range v.Groups {
-		out("\n%s\n", s.Paint(terminal.Bold, g.Name))
+		out("\n%s\n", s.Paint(iostreams.Bold, g.Name))
 		for _, c := range g.Checks {
 			out("%s\n", s.Paint(colours[c.Status], marks[c.Status])+" "+s.Fold(c.Message, "  "))
 			for _, detail := range c.Details {
@@ -36,20 +36,20 @@ func tableOf(s terminal.Streams, v view) error {
 				out("  %s\n", s.Fold("→ "+c.Remedy, "    "))
 			}
 			if c.Link != "" {
-				out("  %s\n", s.Paint(terminal.Dim, links.of(c.Link)))
+				out("  %s\n", s.Paint(iostreams.Dim, links.of(c.Link)))
 			}
 		}
 	}
 	out("\n%s\n", s.Fold(summary(v), ""))
 	if links.base != "" {
-		out("%s\n", s.Paint(terminal.Dim, links.base))
+		out("%s\n", s.Paint(iostreams.Dim, links.base))
 	}
 	out("\n%s\n", s.Fold(nextLine(v), "  "))
 	return nil
 }
 
 // shortOf renders what is not right, one to a line, and the sum of it.
-func shortOf(s terminal.Streams, v view) error {
+func shortOf(s iostreams.Streams, v view) error {
 	for _, g := range v.Groups {
 		for _, c := range g.Checks {
 			if c.Status != OK {
@@ -90,7 +90,7 @@ func nextLine(v view) string {
 // that is broken in two leads nowhere. Elsewhere what they begin with is shown once.
 type links struct{ base string }
 
-func linksFor(s terminal.Streams, v view) links {
+func linksFor(s iostreams.Streams, v view) links {
 	for _, g := range v.Groups {
 		for _, c := range g.Checks {
 			if s.Width > 0 && len(c.Link)+2 > s.Width {

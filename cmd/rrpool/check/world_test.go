@@ -26,8 +26,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane"
@@ -79,7 +79,7 @@ func (w *world) have(o client.Object, status func()) {
 // install makes rrpool's objects, as the manifests have them.
 func (w *world) install() {
 	w.t.Helper()
-	w.namespace(survey.DefaultNamespace)
+	w.namespace(snapshot.DefaultNamespace)
 	for _, name := range []string{"rbac/service_account.yaml", "rbac/role.yaml", "rbac/bindings.yaml", "manager/deployment.yaml"} {
 		for _, o := range objects(w.t, filepath.Join("..", "..", "..", "config", name)) {
 			if o.GetKind() != "Deployment" {
@@ -245,10 +245,10 @@ func (w *world) kubeconfig(user string) string {
 // check asks as a user, and gives the answer by the ids of its checks.
 func (w *world) check(user string, args ...string) (map[string]resultView, view, cli.Answer) {
 	w.t.Helper()
-	return w.checkIn(terminal.Streams{Now: time.Now}, user, args...)
+	return w.checkIn(iostreams.Streams{Now: time.Now}, user, args...)
 }
 
-func (w *world) checkIn(s terminal.Streams, user string, args ...string) (map[string]resultView, view, cli.Answer) {
+func (w *world) checkIn(s iostreams.Streams, user string, args ...string) (map[string]resultView, view, cli.Answer) {
 	w.t.Helper()
 	got := cli.AskIn(w.t, s, New, append([]string{"check", "-o", "json", "--kubeconfig", w.kubeconfig(user)}, args...)...)
 	var v view

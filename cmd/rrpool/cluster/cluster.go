@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
@@ -69,7 +69,7 @@ func (a *Access) Connect() (*Connection, error) {
 		return nil, err
 	}
 	config.Timeout = a.timeout
-	config.UserAgent = version.UserAgent(terminal.Program)
+	config.UserAgent = version.UserAgent(iostreams.Program)
 	config.WarningHandler = rest.NoWarnings{}
 	scheme, err := newScheme()
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *Connection) Explain(err error, verb, resource string) error {
 	case apierrors.IsNotFound(err) && schema.ParseGroupResource(resource).Group != "":
 		return fmt.Errorf("the cluster of context %q does not know %s: install rrpool's CRD (kubectl apply --server-side -k config/crd), or choose another --context", c.Name, resource)
 	case errors.Is(err, context.Canceled):
-		return terminal.ErrInterrupted
+		return iostreams.ErrInterrupted
 	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
 		return fmt.Errorf("%s of context %q did not answer within %s: check the network, or give more --request-timeout", c.Server, c.Name, c.Timeout)
 	case errors.As(err, &unreachable):

@@ -15,18 +15,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
 // ask calls the program as a user does.
 func ask(t *testing.T, args ...string) cli.Answer {
 	t.Helper()
-	return askIn(t, terminal.Streams{}, append([]string{"rrpool"}, args...)...)
+	return askIn(t, iostreams.Streams{}, append([]string{"rrpool"}, args...)...)
 }
 
 // askIn is ask with some of the streams given; args begin with the program.
-func askIn(t *testing.T, s terminal.Streams, args ...string) cli.Answer {
+func askIn(t *testing.T, s iostreams.Streams, args ...string) cli.Answer {
 	t.Helper()
 	var out, err bytes.Buffer
 	if s.Out == nil {
@@ -34,7 +34,7 @@ func askIn(t *testing.T, s terminal.Streams, args ...string) cli.Answer {
 	}
 	s.Err = &err
 	s = cli.Defaults(s)
-	code := terminal.Run(t.Context(), New(CalledAs(args), s), args[1:], s)
+	code := iostreams.Run(t.Context(), New(CalledAs(args), s), args[1:], s)
 	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
 }
 
@@ -60,11 +60,11 @@ func TestTheNameItIsCalledBy(t *testing.T) {
 		"/opt/kubectl-rrpool/bin/rrpool":  "rrpool cost [flags]",
 		"something-else-it-was-linked-as": "rrpool cost [flags]",
 	} {
-		got := askIn(t, terminal.Streams{}, called, "cost", "--help")
+		got := askIn(t, iostreams.Streams{}, called, "cost", "--help")
 		require.Zero(t, got.Code)
 		require.Contains(t, got.Out, "\n  "+want+"\n", called)
 	}
-	got := askIn(t, terminal.Streams{}, "kubectl-rrpool", "cost", "--kubeconfig", "/nonexistent")
+	got := askIn(t, iostreams.Streams{}, "kubectl-rrpool", "cost", "--kubeconfig", "/nonexistent")
 	require.Contains(t, got.Err, "without a cluster: kubectl rrpool cost --nodes 3")
 }
 
@@ -106,10 +106,10 @@ func TestFailuresToWrite(t *testing.T) {
 	}{
 		"a reader that has seen enough":         {syscall.EPIPE, 0, ""},
 		"a full disk":                           {syscall.ENOSPC, 1, "rrpool: writing the report: no space left on device\n"},
-		"an error with an exit code of its own": {&terminal.ExitError{Code: 2, Err: errors.New("there are changes")}, 2, "rrpool: writing the report: there are changes\n"},
+		"an error with an exit code of its own": {&iostreams.ExitError{Code: 2, Err: errors.New("there are changes")}, 2, "rrpool: writing the report: there are changes\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := askIn(t, terminal.Streams{Out: failing{tc.err}}, "rrpool", "cost", "--hourly-price", "1")
+			got := askIn(t, iostreams.Streams{Out: failing{tc.err}}, "rrpool", "cost", "--hourly-price", "1")
 			require.Equal(t, cli.Answer{Err: tc.says, Code: tc.code}, got)
 		})
 	}
@@ -163,7 +163,7 @@ func TestAsAProcess(t *testing.T) {
 // and is in the generated reference.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	pages := map[string]string{"rollback": "migrate", "import-env": "takeover", "version": "reference/rrpool_version"}
-	for _, cmd := range New("rrpool", terminal.Streams{}).Commands() {
+	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		name := cmd.Name()
 		page := pages[name]
 		if page == "" {
@@ -182,7 +182,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 
 // Bad flags and arguments end with one sentence, whatever the command.
 func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
-	for _, cmd := range New("rrpool", terminal.Streams{}).Commands() {
+	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		for _, bad := range []string{"--no-such-flag", "no-such-argument"} {
 			got := ask(t, cmd.Name(), bad)
 			require.Equal(t, 1, got.Code, cmd.Name())

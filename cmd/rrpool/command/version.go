@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/version"
 )
 
@@ -18,19 +18,19 @@ type build struct {
 	version.Info
 }
 
-func newVersion(s terminal.Streams) *cobra.Command {
-	output := terminal.NewChoice("text", "json")
+func newVersion(s iostreams.Streams) *cobra.Command {
+	output := iostreams.NewChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which version this is",
-		Args:  terminal.NoArguments,
+		Args:  iostreams.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			info := version.Get()
 			if output.Value == "json" {
-				return terminal.WriteJSON(s.Out, build{SchemaVersion: versionSchema, Info: info})
+				return iostreams.WriteJSON(s.Out, build{SchemaVersion: versionSchema, Info: info})
 			}
-			_, err := fmt.Fprintln(s.Out, info.Of(terminal.Program))
-			return err //nolint:wrapcheck // terminal.Run says it
+			_, err := fmt.Fprintln(s.Out, info.Of(iostreams.Program))
+			return err //nolint:wrapcheck // iostreams.Run says it
 		},
 	}
 	output.Register(cmd, "output", "o", "format: text or json")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 // The measures of a chart, in units of its viewBox. Texts get a textLength, so
@@ -93,7 +93,7 @@ func sizesChart(v view) chart {
 	rows := []row{{name: "full mesh", value: "0 " + v.Currency}}
 	for _, size := range v.Sizes {
 		rows = append(rows, row{
-			name:   terminal.Number(size.Workers, "worker"),
+			name:   iostreams.Number(size.Workers, "worker"),
 			value:  least(size) + size.WholeMonthly + " " + v.Currency,
 			length: size.exact.Approximate(),
 			strong: size.Workers == v.Pool.Workers,

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -21,25 +21,25 @@ import (
 type costFlags struct {
 	cluster.Access
 	set                               *pflag.FlagSet
-	nodes, clusterNodes, zones, hours terminal.Count
+	nodes, clusterNodes, zones, hours iostreams.Count
 	flavor, region, currency          word
 	price                             price
 	priceBook, outputFile             string
 	refresh                           bool
-	output                            *terminal.Choice
+	output                            *iostreams.Choice
 }
 
 // New makes the command.
-func New(s terminal.Streams) *cobra.Command {
+func New(s iostreams.Streams) *cobra.Command {
 	f := &costFlags{
-		nodes:        terminal.Count{Least: 1, Most: 10000},
-		clusterNodes: terminal.Count{Least: 1, Most: 100000},
-		zones:        terminal.Count{Least: 1, Most: 100},
-		hours:        terminal.Count{Value: cost.HoursPerMonth, Least: 1, Most: 744},
+		nodes:        iostreams.Count{Least: 1, Most: 10000},
+		clusterNodes: iostreams.Count{Least: 1, Most: 100000},
+		zones:        iostreams.Count{Least: 1, Most: 100},
+		hours:        iostreams.Count{Value: cost.HoursPerMonth, Least: 1, Most: 744},
 		flavor:       word{kind: "flavor", check: cost.CheckFlavor},
 		region:       word{kind: "region", check: cost.CheckRegion},
 		currency:     word{kind: "currency", check: cost.CheckCurrency, Value: cost.Currency},
-		output:       terminal.NewChoice("table", "json", "csv", "html"),
+		output:       iostreams.NewChoice("table", "json", "csv", "html"),
 	}
 	cmd := &cobra.Command{
 		Use:   "cost",
@@ -58,7 +58,7 @@ was found for is unknown: give --hourly-price or --price-book, or try --refresh.
   rrpool cost --nodes 6 --zones 3 --hourly-price 0.11
   rrpool cost --cluster-nodes 500 --zones 3 --flavor bx2.4x16 --region eu-de
   rrpool cost -o html --output-file cost.html`,
-		Args: terminal.NoArguments,
+		Args: iostreams.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
 	}
 	f.register(cmd)
@@ -99,7 +99,7 @@ func (f *costFlags) imagined() bool {
 	return false
 }
 
-func (f *costFlags) run(cmd *cobra.Command, s terminal.Streams) error {
+func (f *costFlags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if f.given("nodes") && f.given("cluster-nodes") {
 		return fmt.Errorf("--nodes %d and --cluster-nodes %d exclude each other: give the size of the pool, or that of the cluster", f.nodes.Value, f.clusterNodes.Value)
 	}
@@ -124,8 +124,8 @@ func (f *costFlags) run(cmd *cobra.Command, s terminal.Streams) error {
 	}
 	v := newView(cmd.CommandPath(), question, f.compute(question, shelf, s.Now()), s.Now())
 	v.Warnings = append(notes, v.Warnings...)
-	render := map[string]func(terminal.Streams, view) error{"table": tableOf, "json": jsonOf, "csv": csvOf, "html": htmlOf}[f.output.Value]
-	return s.Emit("report", f.outputFile, func(s terminal.Streams) error { return render(s, v) })
+	render := map[string]func(iostreams.Streams, view) error{"table": tableOf, "json": jsonOf, "csv": csvOf, "html": htmlOf}[f.output.Value]
+	return s.Emit("report", f.outputFile, func(s iostreams.Streams) error { return render(s, v) })
 }
 
 // compute asks for what the question is about.
@@ -150,7 +150,7 @@ func (f *costFlags) ownPrices() (cost.Shelf, error) {
 	}
 	content, err := os.ReadFile(f.priceBook)
 	if err != nil {
-		return nil, fmt.Errorf("--price-book: %q cannot be read: %w: give the name of a file (docs/cost.md has one to start from)", f.priceBook, terminal.Reason(err))
+		return nil, fmt.Errorf("--price-book: %q cannot be read: %w: give the name of a file (docs/cost.md has one to start from)", f.priceBook, iostreams.Reason(err))
 	}
 	book, err := cost.Parse(content)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 //go:embed cost.html
@@ -23,7 +23,7 @@ var costTemplate = template.Must(template.New("cost").Funcs(template.FuncMap{
 }).Parse(costPage))
 
 // htmlOf renders one page that needs nothing from elsewhere, and no script.
-func htmlOf(s terminal.Streams, v view) error {
+func htmlOf(s iostreams.Streams, v view) error {
 	page := struct {
 		view
 		Zones, Comparison *chart

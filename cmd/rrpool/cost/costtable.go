@@ -10,13 +10,13 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 // tableOf renders for people.
-func tableOf(s terminal.Streams, v view) error {
+func tableOf(s iostreams.Streams, v view) error {
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
-	out("%s\n%s\n\n", s.Paint(terminal.Bold, s.Fold("What the route reflectors cost", "")), s.Fold(v.Subject, ""))
+	out("%s\n%s\n\n", s.Paint(iostreams.Bold, s.Fold("What the route reflectors cost", "")), s.Fold(v.Subject, ""))
 	out("%s\n\n", linesTable(s, v))
 	if one := v.OneWorker; one != nil {
 		out("%s\n", s.Fold(fmt.Sprintf("One worker: %[1]s%[2]s %[5]s/hour, %[1]s%[3]s/month, %[1]s%[4]s/year", least(*one), one.Hourly, one.Monthly, one.Yearly, v.Currency), "  "))
@@ -28,7 +28,7 @@ func tableOf(s terminal.Streams, v view) error {
 		out("\n%s\n", sizesTable(v))
 	}
 	if len(v.Prices) > 0 {
-		out("\n%s\n", s.Paint(terminal.Bold, "Prices"))
+		out("\n%s\n", s.Paint(iostreams.Bold, "Prices"))
 	}
 	for _, p := range v.Prices {
 		out("%s\n", s.Fold(fmt.Sprintf("%s%s %s/hour, %s, %s", placed(p), p.Hourly, p.Currency, p.Date, origin(p.Source)), "  "))
@@ -37,7 +37,7 @@ func tableOf(s terminal.Streams, v view) error {
 		out("\n")
 	}
 	for _, warning := range v.Warnings {
-		out("%s\n", s.Paint(terminal.Yellow, s.Fold("‼ "+warning, "  ")))
+		out("%s\n", s.Paint(iostreams.Yellow, s.Fold("‼ "+warning, "  ")))
 	}
 	out("\n%s\n", s.Fold(strings.Join(v.Notes, " "), ""))
 	if v.Next != "" {
@@ -48,7 +48,7 @@ func tableOf(s terminal.Streams, v view) error {
 
 // linesTable is the pool by zone and flavor, its sum, and the mesh. A narrow
 // terminal does without the hours.
-func linesTable(s terminal.Streams, v view) string {
+func linesTable(s iostreams.Streams, v view) string {
 	rows := []table.Row{{"ZONE", "FLAVOR", "WORKERS", v.Currency + "/HOUR", v.Currency + "/MONTH", v.Currency + "/YEAR"}}
 	for _, line := range v.Lines {
 		rows = append(rows, append(table.Row{cmp.Or(line.Zone, "-"), cmp.Or(line.Flavor, "-")}, cells(line.Sum)...))
@@ -66,12 +66,12 @@ func linesTable(s terminal.Streams, v view) string {
 		}
 		room = s.Width - numbersWidth(rows)
 	}
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(rows[0])
 	w.AppendRows(rows[1:parts])
 	w.AppendSeparator()
 	w.AppendRows(rows[parts:])
-	columns := []table.ColumnConfig{terminal.Right(3), terminal.Right(4), terminal.Right(5), terminal.Right(6)}
+	columns := []table.ColumnConfig{iostreams.Right(3), iostreams.Right(4), iostreams.Right(5), iostreams.Right(6)}
 	if s.Width > 0 {
 		for _, column := range []int{1, 2} {
 			columns = append(columns, table.ColumnConfig{Number: column, WidthMax: max(room/2, roomForNames), WidthMaxEnforcer: text.WrapText})
@@ -86,7 +86,7 @@ const roomForNames = 11
 
 // numbersWidth is what the columns of numbers take, and all gaps.
 func numbersWidth(rows []table.Row) int {
-	width := len(terminal.Gap) * len(rows[0])
+	width := len(iostreams.Gap) * len(rows[0])
 	for column := 2; column < len(rows[0]); column++ {
 		widest := 0
 		for _, row := range rows {
@@ -98,7 +98,7 @@ func numbersWidth(rows []table.Row) int {
 }
 
 func sizesTable(v view) string {
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"WORKERS", v.Currency + "/MONTH", v.Currency + "/YEAR", ""})
 	w.AppendRow(table.Row{"full mesh", "0", "0", ""})
 	for _, size := range v.Sizes {
@@ -111,7 +111,7 @@ func sizesTable(v view) string {
 		}
 		w.AppendRow(table.Row{size.Workers, least(size) + size.WholeMonthly, least(size) + size.WholeYearly, mark})
 	}
-	w.SetColumnConfigs([]table.ColumnConfig{terminal.Right(1), terminal.Right(2), terminal.Right(3)})
+	w.SetColumnConfigs([]table.ColumnConfig{iostreams.Right(1), iostreams.Right(2), iostreams.Right(3)})
 	return w.Render()
 }
 

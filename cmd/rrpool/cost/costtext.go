@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
-func jsonOf(s terminal.Streams, v view) error { return terminal.WriteJSON(s.Out, v) }
+func jsonOf(s iostreams.Streams, v view) error { return iostreams.WriteJSON(s.Out, v) }
 
 // csvOf renders for spreadsheets: one row for each zone and flavor, and the sums.
 // What has no place in rows is said on standard error.
-func csvOf(s terminal.Streams, v view) error {
+func csvOf(s iostreams.Streams, v view) error {
 	w := csv.NewWriter(s.Out)
 	row := func(kind, zone, region, flavor string, sum Sum) {
 		_ = w.Write([]string{

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -39,7 +39,7 @@ func docs(t *testing.T) (role rbacv1.ClusterRole, book, example string) {
 func TestTheExampleOfTheDocs(t *testing.T) {
 	_, _, example := docs(t)
 	command, output, _ := strings.Cut(example, "\n")
-	got := askIn(t, terminal.Streams{}, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...)
+	got := askIn(t, iostreams.Streams{}, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...)
 	require.Equal(t, output, got.Out)
 }
 

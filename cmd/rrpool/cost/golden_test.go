@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -84,7 +84,7 @@ func TestTerminals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			args = append([]string{"cost"}, args...)
 			for _, width := range []int{60, 80, 120} {
-				got := askIn(t, terminal.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")}, args...)
+				got := askIn(t, iostreams.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")}, args...)
 				require.Zero(t, got.Code, got.Err)
 				require.NotContains(t, got.Out, "\x1b", "NO_COLOR")
 				for line := range strings.SplitSeq(got.Out, "\n") {
@@ -101,14 +101,14 @@ func TestTerminals(t *testing.T) {
 func TestColours(t *testing.T) {
 	args := []string{"cost", "--nodes", "3", "--region", "us-south"}
 	for name, tc := range map[string]struct {
-		s    terminal.Streams
+		s    iostreams.Streams
 		want bool
 	}{
-		"a terminal has colours":           {terminal.Streams{Terminal: true, Width: 60}, true},
-		"NO_COLOR takes them away":         {terminal.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, false},
-		"an empty NO_COLOR says nothing":   {terminal.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "")}, true},
-		"a dumb terminal cannot show them": {terminal.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("TERM", "dumb")}, false},
-		"a pipe gets none":                 {terminal.Streams{}, false},
+		"a terminal has colours":           {iostreams.Streams{Terminal: true, Width: 60}, true},
+		"NO_COLOR takes them away":         {iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, false},
+		"an empty NO_COLOR says nothing":   {iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "")}, true},
+		"a dumb terminal cannot show them": {iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("TERM", "dumb")}, false},
+		"a pipe gets none":                 {iostreams.Streams{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := askIn(t, tc.s, args...)
@@ -119,8 +119,8 @@ func TestColours(t *testing.T) {
 			}
 		})
 	}
-	narrow := askIn(t, terminal.Streams{Terminal: true, Width: 200, Getenv: cli.Environment("COLUMNS", "60", "NO_COLOR", "1")}, args...)
-	require.Equal(t, askIn(t, terminal.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, args...), narrow, "COLUMNS")
+	narrow := askIn(t, iostreams.Streams{Terminal: true, Width: 200, Getenv: cli.Environment("COLUMNS", "60", "NO_COLOR", "1")}, args...)
+	require.Equal(t, askIn(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, args...), narrow, "COLUMNS")
 }
 
 // The design document's figures, as a user reads them.

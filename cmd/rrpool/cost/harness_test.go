@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -21,7 +21,7 @@ func ask(t *testing.T, args ...string) cli.Answer {
 }
 
 // askIn is ask with some of the streams given.
-func askIn(t *testing.T, s terminal.Streams, args ...string) cli.Answer {
+func askIn(t *testing.T, s iostreams.Streams, args ...string) cli.Answer {
 	t.Helper()
 	return cli.AskIn(t, s, New, args...)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/cost/catalog"
 	"github.com/rrpool/rrpool/cloud/iks"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 )
@@ -101,7 +101,7 @@ func numbered(zones int) []string {
 
 // shelf puts the price books in their order: the user's, the catalog's, ours. What
 // the catalog does not say is a note, not a failure.
-func (f *costFlags) shelf(ctx context.Context, s terminal.Streams, own cost.Shelf, q question) (cost.Shelf, []string, error) {
+func (f *costFlags) shelf(ctx context.Context, s iostreams.Streams, own cost.Shelf, q question) (cost.Shelf, []string, error) {
 	builtin, err := cost.Builtin()
 	if err != nil {
 		return nil, nil, err
@@ -112,13 +112,13 @@ func (f *costFlags) shelf(ctx context.Context, s terminal.Streams, own cost.Shel
 			return nil, nil, fmt.Errorf("--refresh: the catalog is read in %s, and --currency is %q: leave one of them out", catalog.Currency, f.currency.Value)
 		}
 		_, _ = fmt.Fprintln(s.Err, "asking the IBM Cloud Global Catalog for prices …")
-		reader := catalog.Client{HTTP: s.Web, Endpoint: s.Getenv("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT"), UserAgent: version.UserAgent(terminal.Program), Now: s.Now()}
+		reader := catalog.Client{HTTP: s.Web, Endpoint: s.Getenv("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT"), UserAgent: version.UserAgent(iostreams.Program), Now: s.Now()}
 		fresh, missing, err := reader.Prices(ctx, q.flavors())
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil, terminal.ErrInterrupted
+			return nil, nil, iostreams.ErrInterrupted
 		case err != nil:
-			notes = append(notes, "the prices were not refreshed: "+terminal.Sentence(err))
+			notes = append(notes, "the prices were not refreshed: "+iostreams.Sentence(err))
 		case len(missing) > 0:
 			notes = append(notes, "the catalog has no plain hourly price for "+strings.Join(missing, ", "))
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -35,8 +35,8 @@ func catalogServer(t *testing.T) string {
 }
 
 func TestRefresh(t *testing.T) {
-	reachable := terminal.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", catalogServer(t))}
-	unreachable := terminal.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "http://127.0.0.1:1")}
+	reachable := iostreams.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", catalogServer(t))}
+	unreachable := iostreams.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "http://127.0.0.1:1")}
 	pool := []string{"cost", "--nodes", "3", "--region", "us-south", "--refresh"}
 
 	t.Run("the catalog's price comes before the built-in one, and is of today", func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestRefresh(t *testing.T) {
 		require.Empty(t, got.Err)
 	})
 	t.Run("an address that is none", func(t *testing.T) {
-		got := askIn(t, terminal.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "::")}, pool...)
+		got := askIn(t, iostreams.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "::")}, pool...)
 		require.Zero(t, got.Code)
 		require.Contains(t, got.Out, "the prices were not refreshed")
 	})
@@ -82,11 +82,11 @@ func TestRefresh(t *testing.T) {
 		}))
 		defer asked.Close()
 		var said strings.Builder
-		s := cli.Defaults(terminal.Streams{
+		s := cli.Defaults(iostreams.Streams{
 			Out: io.Discard, Err: &said, Web: asked.Client(),
 			Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", asked.URL),
 		})
-		require.Equal(t, 1, terminal.Run(ctx, cli.Root(New(s)), pool, s))
+		require.Equal(t, 1, iostreams.Run(ctx, cli.Root(New(s)), pool, s))
 		require.Contains(t, said.String(), "\nrrpool: interrupted\n")
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -149,13 +149,13 @@ func subject(q question) string {
 	var what string
 	switch {
 	case q.imagined && q.sizedFor > 0:
-		what = fmt.Sprintf("a pool of %s, sized for a cluster of %d nodes", terminal.Number(len(q.pool), "worker"), q.sizedFor)
+		what = fmt.Sprintf("a pool of %s, sized for a cluster of %d nodes", iostreams.Number(len(q.pool), "worker"), q.sizedFor)
 	case q.imagined:
-		what = "a pool of " + terminal.Number(len(q.pool), "worker")
+		what = "a pool of " + iostreams.Number(len(q.pool), "worker")
 	case q.existing:
-		what = "reflectors on " + terminal.Number(len(q.pool), "existing node")
+		what = "reflectors on " + iostreams.Number(len(q.pool), "existing node")
 	default:
-		what = "the pool of " + terminal.Number(len(q.pool), "worker")
+		what = "the pool of " + iostreams.Number(len(q.pool), "worker")
 	}
 	if q.cluster != "" {
 		what += ", cluster " + q.cluster
@@ -190,10 +190,10 @@ func orderedNotes(q question) []string {
 	case q.mode == v1alpha1.ModeFullMesh && len(q.pool) > 0:
 		return []string{"The cluster is to be on the full mesh, and the pool costs until it is deleted."}
 	case !q.exists && missing > 0:
-		return []string{"With the defaults the pool would have " + terminal.Number(q.wanted, "worker") + "."}
+		return []string{"With the defaults the pool would have " + iostreams.Number(q.wanted, "worker") + "."}
 	case q.mode != v1alpha1.ModeFullMesh && missing > 0:
 		return []string{fmt.Sprintf("The pool is to have %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
-			terminal.Number(q.wanted, "worker"), missing)}
+			iostreams.Number(q.wanted, "worker"), missing)}
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func warnings(q question, r cost.Report) []string {
 			len(q.pool), len(q.pool), len(q.pool)))
 	}
 	if len(r.Unpriced) > 0 {
-		out = append(out, "the price is unknown of "+terminal.Few(r.Unpriced)+": nothing is guessed, so sums with them are \"at least\" or unknown; "+
+		out = append(out, "the price is unknown of "+iostreams.Few(r.Unpriced)+": nothing is guessed, so sums with them are \"at least\" or unknown; "+
 			"--price-book can add it")
 	}
 	for _, entry := range r.Old {

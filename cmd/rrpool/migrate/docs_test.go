@@ -11,7 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -42,7 +42,7 @@ func TestTheExampleOfTheDocs(t *testing.T) {
 	_, found := readDocs(t)
 	command, output, _ := strings.Cut(found["console"], "\n")
 	s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
-	got := s.tell(t, terminal.Streams{}, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...)
+	got := s.tell(t, iostreams.Streams{}, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...)
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, output, got.Out)
 	require.Equal(t, found["text"], got.Err)

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -121,7 +121,7 @@ func TestAWebhookThatCannotRehearse(t *testing.T) {
 		}
 		return &metav1.Status{Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: `admission webhook "x" does not support dry run`}
 	}
-	got := s.tell(t, terminal.Streams{}, "migrate", "--yes", "--wait=false")
+	got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
 	require.Zero(t, got.Code, got.Err)
 	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
 }
@@ -135,7 +135,7 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 // asked to agree to what cannot be seen.
 func TestAReaderThatIsGone(t *testing.T) {
 	s := &story{api: &api{pool: object(v1alpha1.ModePaused)}, happens: theWay()}
-	got := s.tell(t, terminal.Streams{Out: failing{syscall.EPIPE}}, "migrate", "--yes")
+	got := s.tell(t, iostreams.Streams{Out: failing{syscall.EPIPE}}, "migrate", "--yes")
 	require.Zero(t, got.Code, got.Err)
 	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
 	s = &story{api: &api{pool: object(v1alpha1.ModePaused)}}

@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -133,7 +133,7 @@ type story struct {
 }
 
 // tell calls a command and lets the story happen, in no time.
-func (s *story) tell(t *testing.T, streams terminal.Streams, args ...string) cli.Answer {
+func (s *story) tell(t *testing.T, streams iostreams.Streams, args ...string) cli.Answer {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -158,12 +158,12 @@ func (s *story) tell(t *testing.T, streams terminal.Streams, args ...string) cli
 	streams.Err = &err
 	streams = cli.Defaults(streams)
 	t.Setenv("KUBECONFIG", cli.Serve(t, s))
-	code := terminal.Run(ctx, s.root(streams), args, streams)
+	code := iostreams.Run(ctx, s.root(streams), args, streams)
 	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
 }
 
 // root is the program with both commands.
-func (s *story) root(streams terminal.Streams) *cobra.Command {
+func (s *story) root(streams iostreams.Streams) *cobra.Command {
 	p := s.planner
 	if p == nil {
 		p = foretold
@@ -174,7 +174,7 @@ func (s *story) root(streams terminal.Streams) *cobra.Command {
 }
 
 // foretold is a plan that is easy to recognise.
-func foretold(_ context.Context, s terminal.Streams, _ *cluster.Connection, _ string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
+func foretold(_ context.Context, s iostreams.Streams, _ *cluster.Connection, _ string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 	_, _ = fmt.Fprintf(s.Out, "1. the manager does what it does for %s\n", wish.Spec.Mode)
 	return nil, nil
 }
@@ -301,8 +301,8 @@ func reflecting() *v1alpha1.RouteReflectorPool {
 }
 
 // person answers on a terminal.
-func person(answer string) terminal.Streams {
-	return terminal.Streams{Interactive: true, In: strings.NewReader(answer)}
+func person(answer string) iostreams.Streams {
+	return iostreams.Streams{Interactive: true, In: strings.NewReader(answer)}
 }
 
 func requireMode(t *testing.T, a *api, want v1alpha1.Mode) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -51,8 +51,8 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 				}
 			}})
 			var out, errs bytes.Buffer
-			s := cli.Defaults(terminal.Streams{Out: &out, Err: &errs})
-			code := terminal.Run(ctx, cli.Root(newMigrate(s, foretold)), []string{
+			s := cli.Defaults(iostreams.Streams{Out: &out, Err: &errs})
+			code := iostreams.Run(ctx, cli.Root(newMigrate(s, foretold)), []string{
 				"migrate", "--yes", "--wait=false", "--kubeconfig", path, "--request-timeout", "2s", // which the other requests must not come near to
 			}, s)
 			require.Equal(t, v1alpha1.ModeRouteReflector, a.pool.Spec.Mode)

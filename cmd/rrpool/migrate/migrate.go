@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 )
@@ -37,7 +37,7 @@ var (
 
 // flags of both commands.
 type flags struct {
-	survey.Flags
+	snapshot.Flags
 	direction
 	planner
 	file              string
@@ -54,12 +54,12 @@ func newFlags(d direction, p planner) *flags {
 }
 
 // New makes `rrpool migrate`.
-func New(s terminal.Streams) *cobra.Command { return newMigrate(s, forecasted) }
+func New(s iostreams.Streams) *cobra.Command { return newMigrate(s, forecasted) }
 
 // NewRollback makes `rrpool rollback`.
-func NewRollback(s terminal.Streams) *cobra.Command { return newRollback(s, forecasted) }
+func NewRollback(s iostreams.Streams) *cobra.Command { return newRollback(s, forecasted) }
 
-func newMigrate(s terminal.Streams, p planner) *cobra.Command {
+func newMigrate(s iostreams.Streams, p planner) *cobra.Command {
 	f := newFlags(forth, p)
 	cmd := &cobra.Command{
 		Use:   f.name,
@@ -72,7 +72,7 @@ Ctrl-C ends the watching, never the migration. Called again while a migration is
 		Example: `  rrpool migrate
   rrpool migrate -f pool.yaml
   rrpool migrate --yes --wait=false`,
-		Args: terminal.NoArguments,
+		Args: iostreams.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
 	}
 	cmd.Flags().SortFlags = false
@@ -82,7 +82,7 @@ Ctrl-C ends the watching, never the migration. Called again while a migration is
 	return cmd
 }
 
-func newRollback(s terminal.Streams, p planner) *cobra.Command {
+func newRollback(s iostreams.Streams, p planner) *cobra.Command {
 	f := newFlags(back, p)
 	cmd := &cobra.Command{
 		Use:   f.name,
@@ -93,7 +93,7 @@ is until the node-to-node mesh carries the cluster again. A worker pool stays.
 Ctrl-C ends the watching, never the way back. Called again while it is under way, it only watches.`,
 		Example: `  rrpool rollback
   rrpool rollback --yes --wait=false`,
-		Args: terminal.NoArguments,
+		Args: iostreams.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
 	}
 	cmd.Flags().SortFlags = false
@@ -111,7 +111,7 @@ func (f *flags) register(cmd *cobra.Command) {
 	status.CompleteNothing(cmd, "timeout", "interval")
 }
 
-func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
+func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	ctx := cmd.Context()
 	given, err := f.read(s)
 	if err != nil {
@@ -148,8 +148,8 @@ func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
 }
 
 // read gives the object of --filename, nil without one.
-func (f *flags) read(s terminal.Streams) (*v1alpha1.RouteReflectorPool, error) {
-	object, err := survey.Object(f.file, s.In)
+func (f *flags) read(s iostreams.Streams) (*v1alpha1.RouteReflectorPool, error) {
+	object, err := snapshot.Object(f.file, s.In)
 	if err == nil && object != nil && object.Spec.Mode != f.mode {
 		return nil, fmt.Errorf("--filename: %s: spec.mode is %q, and %s is for %s: leave it out", f.file, object.Spec.Mode, f.name, f.mode)
 	}
@@ -194,14 +194,14 @@ func (f *flags) again(ctx context.Context, w *watch, stored *v1alpha1.RouteRefle
 func (f *flags) follow(ctx context.Context, w *watch, object *v1alpha1.RouteReflectorPool) error {
 	if !f.wait {
 		_, err := fmt.Fprintf(w.Out, "%s goes on by itself.\n\nNext: %s\n", sentence(f.deed), w.phrase.Command("status --watch"))
-		return err //nolint:wrapcheck // terminal.Run says it
+		return err //nolint:wrapcheck // iostreams.Run says it
 	}
 	return w.run(ctx, object)
 }
 
 // change shows what will happen, asks, and does it.
 func (f *flags) change(
-	ctx context.Context, s terminal.Streams, c *cluster.Connection, stored, given *v1alpha1.RouteReflectorPool,
+	ctx context.Context, s iostreams.Streams, c *cluster.Connection, stored, given *v1alpha1.RouteReflectorPool,
 ) (*v1alpha1.RouteReflectorPool, error) {
 	wish, what, err := f.wish(stored, given)
 	if err != nil {

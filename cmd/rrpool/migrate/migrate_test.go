@@ -13,7 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
@@ -50,7 +50,7 @@ func TestMigrate(t *testing.T) {
 		cli.Golden(t, "rollback.stdout.golden", got.Out)
 		cli.Golden(t, "rollback.stderr.golden", got.Err)
 		s = &story{api: &api{pool: reflecting()}, happens: theWayBack()}
-		got = s.tell(t, terminal.Streams{Terminal: true, Width: 60}, "rollback", "--yes")
+		got = s.tell(t, iostreams.Streams{Terminal: true, Width: 60}, "rollback", "--yes")
 		require.Zero(t, got.Code, got.Err)
 		cli.Golden(t, "rollback.terminal.golden", readable(got.Err))
 	})
@@ -75,7 +75,7 @@ func TestTheQuestion(t *testing.T) {
 		for _, name := range []string{"migrate", "rollback"} {
 			mode := v1alpha1.ModePaused
 			s := &story{api: &api{pool: object(mode)}}
-			got := s.tell(t, terminal.Streams{}, name)
+			got := s.tell(t, iostreams.Streams{}, name)
 			require.Equal(t, 1, got.Code)
 			require.Empty(t, got.Out)
 			cli.RequireSentence(t, got.Err, "--yes: missing", "no terminal to ask on", "rrpool plan shows what will be done")
@@ -89,7 +89,7 @@ func TestTheQuestion(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { _ = in.Close() }()
 		stop()
-		err = confirm(ctx, cli.Defaults(terminal.Streams{In: in, Err: &strings.Builder{}}), "here", forth)
+		err = confirm(ctx, cli.Defaults(iostreams.Streams{In: in, Err: &strings.Builder{}}), "here", forth)
 		require.Equal(t, errUnconfirmed, err)
 		require.Empty(t, s.writes)
 	})
@@ -97,7 +97,7 @@ func TestTheQuestion(t *testing.T) {
 
 func TestWithoutWaiting(t *testing.T) {
 	s := &story{api: &api{pool: object(v1alpha1.ModePaused)}}
-	got := s.tell(t, terminal.Streams{}, "migrate", "--yes", "--wait=false")
+	got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
 	require.Zero(t, got.Code, got.Err)
 	require.Empty(t, s.waits)
 	require.Contains(t, got.Out, "spec.mode of the RouteReflectorPool is Paused and becomes RouteReflector")
@@ -108,7 +108,7 @@ func TestWithoutWaiting(t *testing.T) {
 // Where there is no object, migrate makes one and says which.
 func TestCreate(t *testing.T) {
 	s := &story{api: &api{}}
-	got := s.tell(t, terminal.Streams{}, "migrate", "--yes", "--wait=false")
+	got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
 	require.Zero(t, got.Code, got.Err)
 	require.Contains(t, got.Out, "the RouteReflectorPool is created with all defaults")
 	require.Equal(t, []string{"POST dryRun=true", "POST dryRun=false"}, s.writes)
@@ -117,17 +117,17 @@ func TestCreate(t *testing.T) {
 
 	file := cli.File(t, "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\nspec: {sizing: {min: 5}}\n")
 	s = &story{api: &api{}}
-	got = s.tell(t, terminal.Streams{}, "migrate", "--yes", "--wait=false", "-f", file)
+	got = s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file)
 	require.Zero(t, got.Code, got.Err)
 	require.Contains(t, got.Out, "the RouteReflectorPool is created as in "+file)
 	require.EqualValues(t, 5, s.pool.Spec.Sizing.Min)
 
 	t.Run("one that is there already may be given again", func(t *testing.T) {
 		s.pool.Spec.Mode = v1alpha1.ModeFullMesh
-		require.Zero(t, s.tell(t, terminal.Streams{}, "migrate", "--yes", "--wait=false", "-f", file).Code)
+		require.Zero(t, s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file).Code)
 		requireMode(t, s.api, v1alpha1.ModeRouteReflector)
 		s.pool.Spec.Sizing.Min = 4
-		got := s.tell(t, terminal.Streams{}, "migrate", "--yes", "--wait=false", "-f", file)
+		got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file)
 		require.Equal(t, 1, got.Code)
 		cli.RequireSentence(t, got.Err, "--filename", "not as in "+file, "kubectl apply -f "+file)
 	})
@@ -138,7 +138,7 @@ func TestAgain(t *testing.T) {
 	under := object(v1alpha1.ModeRouteReflector)
 	step(under, "EnsurePool", "the pool is to have 6 workers")
 	s := &story{api: &api{pool: under}, happens: theWay()}
-	got := s.tell(t, terminal.Streams{}, "migrate")
+	got := s.tell(t, iostreams.Streams{}, "migrate")
 	require.Zero(t, got.Code, got.Err)
 	require.Empty(t, s.writes)
 	require.Contains(t, got.Err, "√ the migration is already under way: spec.mode is RouteReflector\n")
@@ -146,7 +146,7 @@ func TestAgain(t *testing.T) {
 
 	t.Run("arrived, as a manager said that is gone", func(t *testing.T) {
 		s := &story{api: &api{pool: reflecting(), lease: renewed(time.Hour)}}
-		got := s.tell(t, terminal.Streams{}, "migrate")
+		got := s.tell(t, iostreams.Streams{}, "migrate")
 		require.Equal(t, 1, got.Code)
 		cli.RequireSentence(t, got.Err, "does not run", "kubectl --namespace rrpool-system get deployment,pod")
 	})
@@ -169,7 +169,7 @@ func TestAlreadyThere(t *testing.T) {
 		for _, flags := range [][]string{{"--yes"}, {}, {"--yes", "--wait=false"}} {
 			t.Run(strings.Join(append([]string{name}, flags...), " "), func(t *testing.T) {
 				s := &story{api: &api{pool: tc.pool, lease: renewed(0)}}
-				got := s.tell(t, terminal.Streams{}, append([]string{tc.command}, flags...)...)
+				got := s.tell(t, iostreams.Streams{}, append([]string{tc.command}, flags...)...)
 				require.Zero(t, got.Code, got.Err)
 				require.Equal(t, tc.says, got.Out)
 				require.Empty(t, got.Err, "there is no progress")
@@ -182,7 +182,7 @@ func TestAlreadyThere(t *testing.T) {
 		ill := reflecting()
 		condition(ill, "Degraded", "True", "CloudUnauthorized", "the key is not accepted: store another one.")
 		s := &story{api: &api{pool: ill, lease: renewed(0)}}
-		got := s.tell(t, terminal.Streams{}, "migrate", "--yes")
+		got := s.tell(t, iostreams.Streams{}, "migrate", "--yes")
 		require.Zero(t, got.Code)
 		require.Contains(t, got.Out, "already on route reflectors")
 		require.Equal(t, "‼ CloudUnauthorized: the key is not accepted: store another one ("+plan.Docs+"runbook/CloudUnauthorized.md)\n", got.Err)
@@ -191,7 +191,7 @@ func TestAlreadyThere(t *testing.T) {
 		behind := reflecting()
 		behind.Generation++
 		s := &story{api: &api{pool: behind, lease: renewed(0)}, happens: []func(*api){by(func(o *v1alpha1.RouteReflectorPool) { settle(o, "done") })}}
-		got := s.tell(t, terminal.Streams{}, "migrate", "--yes")
+		got := s.tell(t, iostreams.Streams{}, "migrate", "--yes")
 		require.Zero(t, got.Code, got.Err)
 		require.Contains(t, got.Err, "√ the migration is already under way")
 		require.Equal(t, "√ The cluster is on route reflectors: done. This took 2s.\n", got.Out)

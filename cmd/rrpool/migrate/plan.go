@@ -9,27 +9,27 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/forecast"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	forecast "github.com/rrpool/rrpool/cmd/rrpool/plan"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // planner writes to s.Out what the manager will do for a wish, and gives what will keep
 // it from doing so. An error says why nothing can be foretold.
-type planner func(ctx context.Context, s terminal.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error)
+type planner func(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error)
 
 // patience is how long the plan may take: in a cluster of thousands of nodes it takes
 // minutes, and the way back must not wait for it.
 const patience = 20 * time.Second
 
 // forecasted lets the manager's own decisions run forward on a model of the cluster.
-func forecasted(ctx context.Context, s terminal.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
+func forecasted(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	seen, err := survey.Take(bounded, c, namespace, wish.DeepCopy(), true)
+	seen, err := snapshot.Take(bounded, c, namespace, wish.DeepCopy(), true)
 	if bounded.Err() != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("looking at the cluster takes longer than %s: rrpool plan takes its time", patience)
 	}
@@ -47,7 +47,7 @@ func forecasted(ctx context.Context, s terminal.Streams, c *cluster.Connection, 
 		return nil, fmt.Errorf("rendering the plan: %w", err)
 	}
 	warn := func(words string) {
-		_, _ = fmt.Fprintf(s.Out, "\n%s\n", s.Paint(terminal.Yellow, s.Fold("‼ "+words, "  ")))
+		_, _ = fmt.Fprintf(s.Out, "\n%s\n", s.Paint(iostreams.Yellow, s.Fold("‼ "+words, "  ")))
 	}
 	if seen.Obstacle != nil && wish.Spec.Mode != v1alpha1.ModeFullMesh {
 		warn(fmt.Sprintf("As your user sees it, this comes first: %s: %s", seen.Obstacle.Reason, seen.Obstacle.Message))
@@ -60,7 +60,7 @@ func forecasted(ctx context.Context, s terminal.Streams, c *cluster.Connection, 
 
 // show says what is changed and what the manager will do then. What the manager would
 // refuse is not asked of it, unless it is urgent.
-func (f *flags) show(ctx context.Context, s terminal.Streams, c *cluster.Connection, wish *v1alpha1.RouteReflectorPool, what string) error {
+func (f *flags) show(ctx context.Context, s iostreams.Streams, c *cluster.Connection, wish *v1alpha1.RouteReflectorPool, what string) error {
 	var page bytes.Buffer
 	to := s
 	to.Out = &page
@@ -68,16 +68,16 @@ func (f *flags) show(ctx context.Context, s terminal.Streams, c *cluster.Connect
 	manager := status.FindManager(ctx, c, f.Namespace, s.Now())
 	switch {
 	case ctx.Err() != nil:
-		return terminal.ErrInterrupted
+		return iostreams.ErrInterrupted
 	case problem != nil && !f.urgent:
 		return fmt.Errorf("the manager would refuse, so nothing was changed: %s: %s (%s)", problem.Reason, problem.Message, forecast.Page(problem.Reason))
 	case err != nil:
 		page.Reset()
 	}
 	for _, warning := range warnings(problem, err, manager) {
-		_, _ = fmt.Fprintln(&page, s.Paint(terminal.Yellow, s.Fold("‼ "+warning, "  ")))
+		_, _ = fmt.Fprintln(&page, s.Paint(iostreams.Yellow, s.Fold("‼ "+warning, "  ")))
 	}
-	head := s.Paint(terminal.Bold, s.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(f.deed), c.Name, what), ""))
+	head := s.Paint(iostreams.Bold, s.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(f.deed), c.Name, what), ""))
 	if _, err := fmt.Fprintf(s.Out, "%s\n\n%s\n", head, page.String()); err != nil && !f.yes {
 		return fmt.Errorf("nobody can read what will be done, so nothing was changed: %s", err.Error())
 	}
@@ -88,7 +88,7 @@ func (f *flags) show(ctx context.Context, s terminal.Streams, c *cluster.Connect
 func warnings(problem *plan.Problem, unplanned error, manager status.Manager) []string {
 	var out []string
 	if unplanned != nil {
-		out = append(out, "what the manager will do cannot be foretold: "+terminal.Sentence(unplanned))
+		out = append(out, "what the manager will do cannot be foretold: "+iostreams.Sentence(unplanned))
 	}
 	if problem != nil {
 		out = append(out, fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
@@ -101,7 +101,7 @@ func warnings(problem *plan.Problem, unplanned error, manager status.Manager) []
 }
 
 // confirm asks on the terminal. Only yes is yes.
-func confirm(ctx context.Context, s terminal.Streams, name string, d direction) error {
+func confirm(ctx context.Context, s iostreams.Streams, name string, d direction) error {
 	_, _ = fmt.Fprintf(s.Err, "Shall %s of cluster %s begin? Type yes: ", d.deed, name)
 	said := make(chan string, 1)
 	go func() {

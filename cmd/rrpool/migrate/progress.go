@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -89,7 +89,7 @@ type display interface {
 }
 
 // newDisplay draws bars for a person, and writes lines for everything else.
-func newDisplay(s terminal.Streams) display {
+func newDisplay(s iostreams.Streams) display {
 	if s.Terminal && s.Getenv("TERM") != "dumb" && !redirected(s.Err) {
 		return &bars{Streams: s}
 	}
@@ -98,7 +98,7 @@ func newDisplay(s terminal.Streams) display {
 
 // redirected: standard error goes to a file or a pipe, whatever standard output does.
 func redirected(err io.Writer) bool {
-	file, ok := terminal.Unguarded(err).(*os.File)
+	file, ok := iostreams.Unguarded(err).(*os.File)
 	if !ok {
 		return false
 	}
@@ -108,7 +108,7 @@ func redirected(err io.Writer) bool {
 
 // lines writes one line for each change, with the time.
 type lines struct {
-	terminal.Streams
+	iostreams.Streams
 	step, counts string
 }
 
@@ -131,7 +131,7 @@ func (l *lines) say(_, line string) {
 
 // bars draws over its last picture.
 type bars struct {
-	terminal.Streams
+	iostreams.Streams
 	last   progress
 	height int
 	most   int // reflectors that there were, on the way back
@@ -144,7 +144,7 @@ const (
 
 func (b *bars) update(p progress) {
 	b.last = p
-	picture := []string{b.cut(fmt.Sprintf("%s, %s gone, mesh %s", p.step, duration.HumanDuration(p.gone), p.mesh), terminal.Bold)}
+	picture := []string{b.cut(fmt.Sprintf("%s, %s gone, mesh %s", p.step, duration.HumanDuration(p.gone), p.mesh), iostreams.Bold)}
 	for _, one := range p.bars {
 		if one.name == "reflectors left" {
 			b.most = max(b.most, one.done)
@@ -157,7 +157,7 @@ func (b *bars) update(p progress) {
 		waits = "waits for " + p.waits
 	}
 	picture = append(picture, b.cut(waits, ""))
-	_, _ = fmt.Fprint(terminal.Unguarded(b.Err), b.top()+strings.Join(picture, "\x1b[K\n")+"\x1b[K\n\x1b[J")
+	_, _ = fmt.Fprint(iostreams.Unguarded(b.Err), b.top()+strings.Join(picture, "\x1b[K\n")+"\x1b[K\n\x1b[J")
 	b.height = len(picture)
 }
 
@@ -171,7 +171,7 @@ func (b *bars) top() string {
 
 // cut keeps a line from being broken in two, which would shift the picture.
 func (b *bars) cut(line, colour string) string {
-	line = terminal.Visible(line)
+	line = iostreams.Visible(line)
 	if b.Width > 0 {
 		line = text.Snip(line, b.Width-1, "…")
 	}
@@ -190,7 +190,7 @@ func (b bar) String() string {
 }
 
 func (b *bars) say(colour, line string) {
-	_, _ = fmt.Fprintf(terminal.Unguarded(b.Err), "%s\x1b[J%s\n", b.top(), terminal.Visible(b.Paint(colour, b.Fold(line, "  "))))
+	_, _ = fmt.Fprintf(iostreams.Unguarded(b.Err), "%s\x1b[J%s\n", b.top(), iostreams.Visible(b.Paint(colour, b.Fold(line, "  "))))
 	if b.height > 0 {
 		b.height = 0
 		b.update(b.last)

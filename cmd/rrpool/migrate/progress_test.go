@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -21,13 +21,13 @@ func TestWhoGetsBars(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
 	for name, tc := range map[string]struct {
-		s    terminal.Streams
+		s    iostreams.Streams
 		bars bool
 	}{
-		"a terminal":                       {terminal.Streams{Terminal: true, Err: &strings.Builder{}}, true},
-		"a terminal, and a log for errors": {terminal.Streams{Terminal: true, Err: file}, false},
-		"a dumb terminal":                  {terminal.Streams{Terminal: true, Err: &strings.Builder{}, Getenv: cli.Environment("TERM", "dumb")}, false},
-		"a pipe":                           {terminal.Streams{Err: &strings.Builder{}}, false},
+		"a terminal":                       {iostreams.Streams{Terminal: true, Err: &strings.Builder{}}, true},
+		"a terminal, and a log for errors": {iostreams.Streams{Terminal: true, Err: file}, false},
+		"a dumb terminal":                  {iostreams.Streams{Terminal: true, Err: &strings.Builder{}, Getenv: cli.Environment("TERM", "dumb")}, false},
+		"a pipe":                           {iostreams.Streams{Err: &strings.Builder{}}, false},
 	} {
 		_, drawn := newDisplay(cli.Defaults(tc.s)).(*bars)
 		require.Equal(t, tc.bars, drawn, name)
@@ -72,7 +72,7 @@ func TestThePictureIsDrawnOverItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := rapid.SampledFrom([]int{0, 40, 60, 200}).Draw(t, "width")
 		var out strings.Builder
-		b := &bars{Streams: cli.Defaults(terminal.Streams{Terminal: true, Width: width, Err: &out, Getenv: cli.Environment("NO_COLOR", "1")})}
+		b := &bars{Streams: cli.Defaults(iostreams.Streams{Terminal: true, Width: width, Err: &out, Getenv: cli.Environment("NO_COLOR", "1")})}
 		s := &screen{}
 		said, drawn := []string{}, false
 		for range rapid.IntRange(1, 12).Draw(t, "turns") {

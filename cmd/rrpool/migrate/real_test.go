@@ -18,7 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
@@ -59,13 +59,13 @@ func manage(ctx context.Context, c client.Client) {
 func really(t *testing.T, command cli.Command, config *rest.Config, args ...string) cli.Answer {
 	t.Helper()
 	var out, err bytes.Buffer
-	s := cli.Defaults(terminal.Streams{
+	s := cli.Defaults(iostreams.Streams{
 		Out: &out, Err: &err, Now: time.Now,
 		Sleep: func(time.Duration, <-chan struct{}) { time.Sleep(20 * time.Millisecond) },
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	code := terminal.Run(ctx, cli.Root(command(s)), append(args, "--kubeconfig", cli.Kubeconfig(t, config)), s)
+	code := iostreams.Run(ctx, cli.Root(command(s)), append(args, "--kubeconfig", cli.Kubeconfig(t, config)), s)
 	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
 }
 

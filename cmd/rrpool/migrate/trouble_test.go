@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
@@ -38,7 +38,7 @@ func TestTrouble(t *testing.T) {
 	cli.Golden(t, "trouble.stderr.golden", got.Err)
 
 	s.pool, s.happens = object(v1alpha1.ModeFullMesh), []func(*api){way[1], problem("CloudUnavailable", "the cloud does not answer"), fine, way[7]}
-	got = s.tell(t, terminal.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, "migrate", "--yes")
+	got = s.tell(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, "migrate", "--yes")
 	require.Zero(t, got.Code, got.Err)
 	cli.Golden(t, "trouble.terminal.golden", readable(got.Err))
 }
@@ -105,7 +105,7 @@ func TestRaces(t *testing.T) {
 			a.act(func(*v1alpha1.RouteReflectorPool) {})
 		}
 	}
-	got := s.tell(t, terminal.Streams{}, "migrate", "--yes", "--wait=false")
+	got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
 	require.Zero(t, got.Code, got.Err)
 	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
 	require.Len(t, s.writes, 6)
@@ -118,7 +118,7 @@ func TestRaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}}
 			s.before = func(a *api) { a.act(change) }
-			got := s.tell(t, terminal.Streams{}, "migrate", "--yes")
+			got := s.tell(t, iostreams.Streams{}, "migrate", "--yes")
 			require.Equal(t, 1, got.Code)
 			cli.RequireSentence(t, got.Err, "somebody has changed the RouteReflectorPool meanwhile", "nothing was changed by this command")
 			requireMode(t, s.api, v1alpha1.ModeFullMesh)
@@ -129,22 +129,22 @@ func TestRaces(t *testing.T) {
 // What the manager would refuse is not asked of it; only the way back is asked for all
 // the same.
 func TestForetoldTrouble(t *testing.T) {
-	refusing := func(context.Context, terminal.Streams, *cluster.Connection, string, *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
+	refusing := func(context.Context, iostreams.Streams, *cluster.Connection, string, *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 		return &plan.Problem{Reason: "ForeignReflector", Message: "node a is a reflector already: remove it"}, nil
 	}
 	s := &story{api: &api{pool: object(v1alpha1.ModePaused)}, planner: refusing}
-	got := s.tell(t, terminal.Streams{}, "migrate", "--yes", "--wait=false")
+	got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "the manager would refuse, so nothing was changed", "ForeignReflector: node a is a reflector already", plan.Docs+"runbook/ForeignReflector.md")
 	requireMode(t, s.api, v1alpha1.ModePaused)
-	got = s.tell(t, terminal.Streams{}, "rollback", "--yes", "--wait=false")
+	got = s.tell(t, iostreams.Streams{}, "rollback", "--yes", "--wait=false")
 	require.Zero(t, got.Code)
 	require.Contains(t, got.Out, "‼ the manager says ForeignReflector: node a")
 	requireMode(t, s.api, v1alpha1.ModeFullMesh)
 
 	t.Run("nothing can be foretold", func(t *testing.T) {
-		blind := func(context.Context, terminal.Streams, *cluster.Connection, string, *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
+		blind := func(context.Context, iostreams.Streams, *cluster.Connection, string, *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 			return nil, errors.New("pods may not be listed")
 		}
 		s := &story{api: &api{pool: object(v1alpha1.ModePaused)}, planner: blind}

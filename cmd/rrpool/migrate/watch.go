@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // watch follows a cluster until it has arrived. It reads and tells, nothing more.
 type watch struct {
-	terminal.Streams
+	iostreams.Streams
 	*cluster.Connection
 	direction
 	phrase            status.Phrase
@@ -55,7 +55,7 @@ func (w *watch) run(ctx context.Context, object *v1alpha1.RouteReflectorPool) er
 			return fmt.Errorf("stopped watching: %s goes on without this command: %s shows it, %s watches it again",
 				w.deed, w.phrase.Command("status --watch"), w.phrase.Command(w.name))
 		case err != nil:
-			w.notice("cluster", "the cluster cannot be looked at: "+terminal.Sentence(err)+"; trying again", "the cluster answers again")
+			w.notice("cluster", "the cluster cannot be looked at: "+iostreams.Sentence(err)+"; trying again", "the cluster answers again")
 		default:
 			w.notice("cluster", "", "the cluster answers again")
 			object = fresh
@@ -106,9 +106,9 @@ func (w *watch) notice(about, trouble, over string) {
 	switch {
 	case trouble == before:
 	case trouble != "":
-		w.display.say(terminal.Yellow, "‼ "+trouble)
+		w.display.say(iostreams.Yellow, "‼ "+trouble)
 	default:
-		w.display.say(terminal.Green, "√ "+over)
+		w.display.say(iostreams.Green, "√ "+over)
 	}
 }
 
@@ -124,11 +124,11 @@ func (w *watch) troubles(object *v1alpha1.RouteReflectorPool) {
 		if !t.Passing() {
 			line += ". This needs somebody; " + w.deed + " goes on by itself when it is solved"
 		}
-		w.display.say(terminal.Red, line)
+		w.display.say(iostreams.Red, line)
 	}
 	for _, reason := range sorted(w.troubled) {
 		if !now[reason] {
-			w.display.say(terminal.Green, "√ no longer "+reason)
+			w.display.say(iostreams.Green, "√ no longer "+reason)
 		}
 	}
 	w.troubled = now
@@ -154,7 +154,7 @@ func (w *watch) over(object *v1alpha1.RouteReflectorPool) (bool, error) {
 func (w *watch) there(object *v1alpha1.RouteReflectorPool) error {
 	for _, t := range status.Troubles(object) {
 		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Page(w.Width-len("  ()")))
-		_, _ = fmt.Fprintf(w.Err, "%s\n", w.Paint(terminal.Red, w.Fold(line, "  ")))
+		_, _ = fmt.Fprintf(w.Err, "%s\n", w.Paint(iostreams.Red, w.Fold(line, "  ")))
 	}
 	return w.result(object, "already ", "")
 }
@@ -173,15 +173,15 @@ func (w *watch) result(object *v1alpha1.RouteReflectorPool, already, took string
 	if w.mode == v1alpha1.ModeFullMesh && object.Status.Pool != "" && object.Status.Provider == "iks" {
 		line += fmt.Sprintf(" The worker pool %s stays, and costs until it is deleted (docs/operations.md#delete).", object.Status.Pool)
 	}
-	_, err := fmt.Fprintf(w.Out, "%s\n", w.Paint(terminal.Green, w.Fold(line, "  ")))
-	return err //nolint:wrapcheck // terminal.Run says it
+	_, err := fmt.Fprintf(w.Out, "%s\n", w.Paint(iostreams.Green, w.Fold(line, "  ")))
+	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
 // expired shows the last known state.
 func (w *watch) expired(ctx context.Context, object *v1alpha1.RouteReflectorPool) error {
 	facts, err := status.Take(ctx, w.Connection, w.namespace, w.Now())
 	if err != nil {
-		facts = &status.Facts{Cluster: w.Name, Now: w.Now(), Object: object, Unseen: []string{"what is shown is old: " + terminal.Sentence(err)}}
+		facts = &status.Facts{Cluster: w.Name, Now: w.Now(), Object: object, Unseen: []string{"what is shown is old: " + iostreams.Sentence(err)}}
 	}
 	if err := status.Show(w.Streams, w.phrase, *facts); err != nil {
 		return err

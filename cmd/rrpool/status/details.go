@@ -8,7 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -20,13 +20,13 @@ func (p page) details() {
 	p.conditions()
 }
 
-func (p page) title(words string) { p.say("\n%s\n", p.Paint(terminal.Bold, p.Fold(words, ""))) }
+func (p page) title(words string) { p.say("\n%s\n", p.Paint(iostreams.Bold, p.Fold(words, ""))) }
 
 func (p page) reflectors() {
 	if len(p.Reflectors) == 0 {
 		return
 	}
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"REFLECTOR", "ZONE", "SESSIONS", "NODE"})
 	for _, r := range p.Reflectors {
 		sessions := fmt.Sprintf("%d/%d", r.SessionsEstablished, r.SessionsExpected)
@@ -53,7 +53,7 @@ func (p page) shortClients() {
 	short := *p.ShortClients
 	p.title(fmt.Sprintf("Nodes short of sessions: %d", len(short)))
 	for _, c := range short[:min(len(short), maxShort)] {
-		line := fmt.Sprintf("%s (%s) lacks %d with %s", c.Node, orDash(c.Zone), c.Sessions, terminal.Few(c.Lacks))
+		line := fmt.Sprintf("%s (%s) lacks %d with %s", c.Node, orDash(c.Zone), c.Sessions, iostreams.Few(c.Lacks))
 		p.say("  %s\n", p.Fold(line, "    "))
 	}
 	if left := len(short) - maxShort; left > 0 {
@@ -63,7 +63,7 @@ func (p page) shortClients() {
 
 // chosenNodes are the workers of a pool of existing nodes: each is its own machine.
 func (p page) chosenNodes() {
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"NODE IN THE POOL", "ZONE", "READY"})
 	for _, worker := range *p.Workers {
 		ready := "yes"
@@ -73,7 +73,7 @@ func (p page) chosenNodes() {
 		w.AppendRow(table.Row{worker.Node, orDash(worker.Zone), ready})
 	}
 	if p.Width > 0 {
-		room := max(p.Width-len("READY")-12-3*len(terminal.Gap), 16)
+		room := max(p.Width-len("READY")-12-3*len(iostreams.Gap), 16)
 		w.SetColumnConfigs([]table.ColumnConfig{{Number: 1, WidthMax: room, WidthMaxEnforcer: text.WrapText}, {Number: 2, WidthMax: 12, WidthMaxEnforcer: text.WrapText}})
 	}
 	p.say("\n%s\n", w.Render())
@@ -84,7 +84,7 @@ func (p page) workers() {
 		p.say("\n")
 	}
 	for _, problem := range p.PoolProblems {
-		p.say("%s\n", p.Paint(terminal.Yellow, p.Fold("‼ the pool, as your user sees it: "+problem, "  ")))
+		p.say("%s\n", p.Paint(iostreams.Yellow, p.Fold("‼ the pool, as your user sees it: "+problem, "  ")))
 	}
 	if p.Workers == nil || len(*p.Workers) == 0 {
 		return
@@ -93,14 +93,14 @@ func (p page) workers() {
 		p.chosenNodes()
 		return
 	}
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"WORKER", "NODE", "ZONE", "STATE"})
 	for _, worker := range *p.Workers {
 		w.AppendRow(table.Row{worker.ID, orDash(worker.Node), orDash(worker.Zone), worker.State})
 	}
 	var configs []table.ColumnConfig
 	if p.Width > 0 {
-		room := (p.Width - len("Provisioning") - 4*len(terminal.Gap)) / 3
+		room := (p.Width - len("Provisioning") - 4*len(iostreams.Gap)) / 3
 		for n := 1; n <= 3; n++ {
 			configs = append(configs, table.ColumnConfig{Number: n, WidthMax: max(room, 8), WidthMaxEnforcer: text.WrapText})
 		}

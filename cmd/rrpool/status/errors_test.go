@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -110,11 +110,11 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func TestAReaderThatHasSeenEnough(t *testing.T) {
 	for _, args := range [][]string{nil, {"--watch"}, {"--watch", "-o", "json"}} {
-		got := askIn(t, terminal.Streams{Out: failing{syscall.EPIPE}}, atRest(nil), args...)
+		got := askIn(t, iostreams.Streams{Out: failing{syscall.EPIPE}}, atRest(nil), args...)
 		require.Equal(t, cli.Answer{}, got)
 	}
-	got := askIn(t, terminal.Streams{Out: failing{syscall.EPIPE}, Terminal: true, Width: 80}, atRest(nil), "--watch")
+	got := askIn(t, iostreams.Streams{Out: failing{syscall.EPIPE}, Terminal: true, Width: 80}, atRest(nil), "--watch")
 	require.Equal(t, cli.Answer{}, got)
-	got = askIn(t, terminal.Streams{Out: failing{syscall.ENOSPC}}, atRest(nil))
+	got = askIn(t, iostreams.Streams{Out: failing{syscall.ENOSPC}}, atRest(nil))
 	require.Equal(t, cli.Answer{Err: "rrpool: writing the status: no space left on device\n", Code: 1}, got)
 }

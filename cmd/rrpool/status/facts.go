@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -32,7 +32,7 @@ type Facts struct {
 	// Events about the object, newest first.
 	Events []eventsv1.Event
 	// Survey is what the manager sees, nil when nobody has looked with its eyes.
-	Survey *survey.Survey
+	Survey *snapshot.Survey
 	// Unseen says what could not be looked at, and why.
 	Unseen []string
 }
@@ -57,15 +57,15 @@ func (l look) take(ctx context.Context, now time.Time) (*Facts, error) {
 	if out.Object == nil {
 		out.Mesh = findMesh(ctx, l.connection)
 	} else if out.Events, err = listEvents(ctx, l.connection); err != nil {
-		out.Unseen = append(out.Unseen, "no events are shown: "+terminal.Sentence(err))
+		out.Unseen = append(out.Unseen, "no events are shown: "+iostreams.Sentence(err))
 	}
 	if l.verbose {
-		if out.Survey, err = survey.Take(ctx, l.connection, l.namespace, nil, false); err != nil {
-			out.Unseen = append(out.Unseen, "neither workers nor single sessions are shown: "+terminal.Sentence(err))
+		if out.Survey, err = snapshot.Take(ctx, l.connection, l.namespace, nil, false); err != nil {
+			out.Unseen = append(out.Unseen, "neither workers nor single sessions are shown: "+iostreams.Sentence(err))
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, terminal.ErrInterrupted
+		return nil, iostreams.ErrInterrupted
 	}
 	return out, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -67,7 +67,7 @@ func TestAWatchOfAChangeOfJustNow(t *testing.T) {
 		a.lease.Spec.RenewTime = &now
 	}
 	s := &story{api: a, happens: []func(*api){renew, renew, renew, func(a *api) { a.pool.Status.ObservedGeneration = 4 }}}
-	got := s.watch(t, terminal.Streams{}, "--watch")
+	got := s.watch(t, iostreams.Streams{}, "--watch")
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, 1, strings.Count(got.Out, "… Progressing: the manager has not yet taken note"), got.Out)
 	require.NotContains(t, got.Out, "Stale")

@@ -12,7 +12,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -172,7 +172,7 @@ func TestTerminals(t *testing.T) {
 	for name, a := range scenes() {
 		t.Run(name, func(t *testing.T) {
 			for _, width := range []int{60, 80, 120} {
-				got := askIn(t, terminal.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")}, a)
+				got := askIn(t, iostreams.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")}, a)
 				require.Zero(t, got.Code, got.Err)
 				require.NotContains(t, got.Out, "\x1b", "NO_COLOR")
 				cli.RequireWidth(t, got.Out, width)
@@ -182,7 +182,7 @@ func TestTerminals(t *testing.T) {
 			}
 		})
 	}
-	got := askIn(t, terminal.Streams{Terminal: true, Width: 60}, migrating())
+	got := askIn(t, iostreams.Streams{Terminal: true, Width: 60}, migrating())
 	require.Contains(t, got.Out, "\x1b[33m… Progressing")
 	cli.Golden(t, "colours.golden", got.Out)
 }

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -28,11 +28,11 @@ import (
 // ask calls the command as a user does, whose kubeconfig is the current one.
 func ask(t *testing.T, a http.Handler, args ...string) cli.Answer {
 	t.Helper()
-	return askIn(t, terminal.Streams{}, a, args...)
+	return askIn(t, iostreams.Streams{}, a, args...)
 }
 
 // askIn is ask with some of the streams given.
-func askIn(t *testing.T, s terminal.Streams, a http.Handler, args ...string) cli.Answer {
+func askIn(t *testing.T, s iostreams.Streams, a http.Handler, args ...string) cli.Answer {
 	t.Helper()
 	t.Setenv("KUBECONFIG", cli.Serve(t, a))
 	return cli.AskIn(t, s, New, append([]string{"status"}, args...)...)

@@ -8,7 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -48,7 +48,7 @@ func TestFindManager(t *testing.T) {
 // A cluster that nobody has migrated is told apart from one whose mesh somebody has
 // switched off.
 func TestNoPool(t *testing.T) {
-	got := askIn(t, terminal.Streams{}, &api{mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`})
+	got := askIn(t, iostreams.Streams{}, &api{mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`})
 	require.Contains(t, got.Out, "Mesh       off\n")
 	require.Contains(t, got.Out, "Next: rrpool plan\n")
 }

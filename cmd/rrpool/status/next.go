@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -21,7 +21,7 @@ type Phrase struct {
 
 // PhraseOf takes over from a command what its next command needs.
 func PhraseOf(cmd *cobra.Command) Phrase {
-	p := Phrase{program: cmd.Root().CommandPath(), namespace: survey.DefaultNamespace}
+	p := Phrase{program: cmd.Root().CommandPath(), namespace: snapshot.DefaultNamespace}
 	for _, name := range []string{"kubeconfig", "context"} {
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Changed {
 			p.cluster += " --" + name + " " + quoted(flag.Value.String())
@@ -44,7 +44,7 @@ func quoted(word string) string {
 // Command is a command of this program, about the same cluster.
 func (p Phrase) Command(words string) string {
 	out := p.program + " " + words + p.cluster
-	if p.namespace != survey.DefaultNamespace && (strings.HasPrefix(words, "status") || strings.HasPrefix(words, "migrate") || strings.HasPrefix(words, "rollback")) {
+	if p.namespace != snapshot.DefaultNamespace && (strings.HasPrefix(words, "status") || strings.HasPrefix(words, "migrate") || strings.HasPrefix(words, "rollback")) {
 		out += " --namespace " + quoted(p.namespace)
 	}
 	return out

@@ -21,7 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
@@ -206,7 +206,7 @@ func TestARealChange(t *testing.T) {
 	w.create(lease)
 	w.asking(shows(`"pulse": "Running"`), "-o", "json")
 	ask := func() string {
-		got := cli.AskIn(t, terminal.Streams{Now: time.Now}, New, w.args...)
+		got := cli.AskIn(t, iostreams.Streams{Now: time.Now}, New, w.args...)
 		require.Zero(t, got.Code, got.Err)
 		return got.Out
 	}

@@ -12,24 +12,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 )
 
 // flags of `rrpool status`.
 type flags struct {
-	survey.Flags
+	snapshot.Flags
 	watch, wait, verbose bool
 	interval, timeout    Period
-	output               *terminal.Choice
+	output               *iostreams.Choice
 }
 
 // New makes the command.
-func New(s terminal.Streams) *cobra.Command {
+func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{
 		interval: Period{Value: 2 * time.Second, Least: time.Second},
 		timeout:  Period{Value: 10 * time.Minute, Least: time.Second},
-		output:   terminal.NewChoice("table", "json"),
+		output:   iostreams.NewChoice("table", "json"),
 	}
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -45,7 +45,7 @@ sessions, the workers of the pool, and all conditions.`,
   rrpool status --watch
   rrpool status --wait --timeout 30m
   rrpool status -v -o json`,
-		Args: terminal.NoArguments,
+		Args: iostreams.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
 	}
 	set := cmd.Flags()
@@ -61,7 +61,7 @@ sessions, the workers of the pool, and all conditions.`,
 	return cmd
 }
 
-func (f *flags) run(cmd *cobra.Command, s terminal.Streams) error {
+func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if cmd.Flags().Changed("timeout") && !f.wait {
 		return errors.New("--timeout: it says how long --wait waits, and --wait is missing: give both or none")
 	}
@@ -90,7 +90,7 @@ func (f *flags) renderer() renderer {
 }
 
 // renderer writes a view in some format.
-type renderer func(terminal.Streams, view) error
+type renderer func(iostreams.Streams, view) error
 
 // Take looks at the cluster as `rrpool status` does. Every error is a sentence for the
 // user.
@@ -99,8 +99,8 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, now time
 }
 
 // Show writes facts as a person reads them, for other commands.
-func Show(s terminal.Streams, p Phrase, f Facts) error {
-	return s.Emit("status", "", func(s terminal.Streams) error { return tableOf(s, newView(f, p)) })
+func Show(s iostreams.Streams, p Phrase, f Facts) error {
+	return s.Emit("status", "", func(s iostreams.Streams) error { return tableOf(s, newView(f, p)) })
 }
 
 // CompleteNothing keeps the shell from offering files for these flags.

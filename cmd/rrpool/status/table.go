@@ -11,28 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-func jsonOf(s terminal.Streams, v view) error { return terminal.WriteJSON(s.Out, v) }
+func jsonOf(s iostreams.Streams, v view) error { return iostreams.WriteJSON(s.Out, v) }
 
 // page is a status on its way to a terminal.
 type page struct {
-	terminal.Streams
+	iostreams.Streams
 	view
 	verbose bool
 }
 
 // tableOf renders for people.
-func tableOf(s terminal.Streams, v view) error { return render(page{s, v, false}) }
+func tableOf(s iostreams.Streams, v view) error { return render(page{s, v, false}) }
 
 // verboseOf renders all that is known.
-func verboseOf(s terminal.Streams, v view) error { return render(page{s, v, true}) }
+func verboseOf(s iostreams.Streams, v view) error { return render(page{s, v, true}) }
 
 func render(p page) error {
-	p.say("%s\n%s\n", p.Paint(terminal.Bold, p.Fold("Route reflectors of cluster "+p.Cluster, "")), p.headline())
+	p.say("%s\n%s\n", p.Paint(iostreams.Bold, p.Fold("Route reflectors of cluster "+p.Cluster, "")), p.headline())
 	p.say("\n")
 	if p.State != NoPool {
 		p.facts()
@@ -49,7 +49,7 @@ func render(p page) error {
 		p.say("\n")
 	}
 	for _, what := range p.Unseen {
-		p.say("%s\n", p.Paint(terminal.Yellow, p.Fold("‼ "+what, "  ")))
+		p.say("%s\n", p.Paint(iostreams.Yellow, p.Fold("‼ "+what, "  ")))
 	}
 	if p.Next != "" {
 		p.say("\n%s\n", p.Fold("Next: "+p.Next, "  "))
@@ -61,8 +61,8 @@ func (p page) say(format string, args ...any) { _, _ = fmt.Fprintf(p.Out, format
 
 // looks are the sign and colour of each state.
 var looks = map[State]struct{ sign, colour string }{
-	NoPool: {"-", terminal.Yellow}, Stale: {"‼", terminal.Red}, Unknown: {"‼", terminal.Red}, Degraded: {"×", terminal.Red},
-	Deleting: {"…", terminal.Yellow}, Paused: {"‼", terminal.Yellow}, Ready: {"√", terminal.Green}, Progressing: {"…", terminal.Yellow},
+	NoPool: {"-", iostreams.Yellow}, Stale: {"‼", iostreams.Red}, Unknown: {"‼", iostreams.Red}, Degraded: {"×", iostreams.Red},
+	Deleting: {"…", iostreams.Yellow}, Paused: {"‼", iostreams.Yellow}, Ready: {"√", iostreams.Green}, Progressing: {"…", iostreams.Yellow},
 }
 
 func (p page) headline() string {
@@ -158,7 +158,7 @@ func (p page) sessions() string {
 	if len(lacking) == 0 {
 		return out
 	}
-	out += ": " + terminal.Few(lacking)
+	out += ": " + iostreams.Few(lacking)
 	if !p.verbose {
 		out += "; -v names the nodes that are short"
 	}
@@ -180,7 +180,7 @@ func (p page) zones() {
 	if len(p.Zones) == 0 {
 		return
 	}
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"ZONE", "NODES", "REFLECTORS", "SESSIONS"})
 	for _, z := range p.Zones {
 		sessions := fmt.Sprintf("%d/%d", z.SessionsEstablished, z.SessionsExpected)
@@ -198,7 +198,7 @@ func (p page) zones() {
 func (p page) columns(w table.Writer, others, numbers int, names ...int) {
 	var configs []table.ColumnConfig
 	for i := range numbers {
-		configs = append(configs, terminal.Right(len(names)+1+i))
+		configs = append(configs, iostreams.Right(len(names)+1+i))
 	}
 	for _, n := range names {
 		if p.Width > 0 {
@@ -220,14 +220,14 @@ func orDash(name string) string {
 func (p page) troubles() {
 	for _, r := range p.Reflectors {
 		if r.State == nodeNotReady || r.State == nodeGone {
-			p.say("\n%s\n", p.Paint(terminal.Yellow, p.Fold(fmt.Sprintf("‼ the node of route reflector %s is %s", r.Node, map[string]string{
+			p.say("\n%s\n", p.Paint(iostreams.Yellow, p.Fold(fmt.Sprintf("‼ the node of route reflector %s is %s", r.Node, map[string]string{
 				nodeNotReady: "NotReady", nodeGone: "no longer in the cluster",
 			}[r.State]), "  ")))
 		}
 	}
 	for _, t := range p.Troubles {
 		title := fmt.Sprintf("%s: %s%s", t.Conditions[0], t.Reason, p.since(t.since.Time))
-		p.say("\n%s\n", p.Paint(terminal.Red, p.Fold("‼ "+title, "  ")))
+		p.say("\n%s\n", p.Paint(iostreams.Red, p.Fold("‼ "+title, "  ")))
 		if t.Message != p.Summary {
 			p.say("  %s\n", p.Fold(t.Message, "  "))
 		}
@@ -249,7 +249,7 @@ func (p page) events() {
 	if len(shown) == 0 {
 		return
 	}
-	p.say("\n%s\n", p.Paint(terminal.Bold, "Events"))
+	p.say("\n%s\n", p.Paint(iostreams.Bold, "Events"))
 	for _, e := range shown {
 		note := []rune(plan.Unlinked(e.Note, e.Reason))
 		if len(note) > maxNote && !p.verbose {
@@ -261,7 +261,7 @@ func (p page) events() {
 		}
 		colour := ""
 		if e.Type != "Normal" {
-			line, colour = "‼ "+line, terminal.Yellow
+			line, colour = "‼ "+line, iostreams.Yellow
 		}
 		p.say("%s\n", p.paintIf(colour, p.Fold(line, "  ")))
 	}

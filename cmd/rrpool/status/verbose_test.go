@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cmd/rrpool/survey"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -46,7 +46,7 @@ func seen() Facts {
 		turn.Cluster.Statuses[name] = plan.Status{Node: name, Sessions: sessions}
 	}
 	manager := Manager{Pulse: Running, Message: "m1 holds the lease rrpool-manager in namespace rrpool-system", Namespace: "rrpool-system"}
-	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Survey: &survey.Survey{Turn: turn}}
+	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Survey: &snapshot.Survey{Turn: turn}}
 }
 
 // What -v shows, in every format.
@@ -69,7 +69,7 @@ func TestVerbose(t *testing.T) {
 		}{"table": {verboseOf, 0}, "table60": {verboseOf, 60}, "json": {jsonOf, 0}} {
 			t.Run(name+"/"+format, func(t *testing.T) {
 				var out bytes.Buffer
-				require.NoError(t, show.renderer(terminal.Streams{Out: &out, Width: show.width}, v))
+				require.NoError(t, show.renderer(iostreams.Streams{Out: &out, Width: show.width}, v))
 				if show.width > 0 {
 					cli.RequireWidth(t, out.String(), show.width)
 				}

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 // watcher looks until there is nothing more to wait for: once, until somebody stops
 // it, or until the cluster has arrived.
 type watcher struct {
-	terminal.Streams
+	iostreams.Streams
 	look
 	phrase            Phrase
 	render            renderer
@@ -64,7 +64,7 @@ func (w *watcher) unbounded() time.Duration {
 }
 
 func (w *watcher) once(f Facts) error {
-	return w.Emit("status", "", func(s terminal.Streams) error { return w.render(s, newView(f, w.phrase)) })
+	return w.Emit("status", "", func(s iostreams.Streams) error { return w.render(s, newView(f, w.phrase)) })
 }
 
 // ended says whether there is nothing more to wait for, and how that came.
@@ -88,7 +88,7 @@ func (w *watcher) ended(f Facts, deadline time.Time) (bool, error) {
 // interrupted: a watch that is stopped has done what it was for, a wait has not.
 func (w *watcher) interrupted() error {
 	if w.wait {
-		return terminal.ErrInterrupted
+		return iostreams.ErrInterrupted
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (w *watcher) append(v view) error {
 	var same bytes.Buffer
 	timeless := v
 	timeless.GeneratedAt = ""
-	if err := terminal.WriteJSON(&same, timeless); err != nil {
+	if err := iostreams.WriteJSON(&same, timeless); err != nil {
 		return fmt.Errorf("rendering the status: %w", err)
 	}
 	if same.String() == w.shown {
@@ -132,7 +132,7 @@ func (w *watcher) append(v view) error {
 	}
 	first := w.shown == ""
 	w.shown = same.String()
-	return w.Emit("status", "", func(s terminal.Streams) error {
+	return w.Emit("status", "", func(s iostreams.Streams) error {
 		if !first {
 			_, _ = fmt.Fprintln(s.Out)
 		}
@@ -157,21 +157,21 @@ func (w *watcher) redraw(v view) error {
 	}
 	footer := fmt.Sprintf("\n%s, every %s; Ctrl-C ends\n", v.now.UTC().Format("15:04:05Z"), w.interval)
 	if w.trouble != "" {
-		footer = "\n" + w.Paint(terminal.Red, w.Fold("‼ "+w.trouble, "  ")) + footer
+		footer = "\n" + w.Paint(iostreams.Red, w.Fold("‼ "+w.trouble, "  ")) + footer
 	}
-	content := strings.ReplaceAll(terminal.Visible(screen.String()+footer), "\n", restOfLine+"\n")
+	content := strings.ReplaceAll(iostreams.Visible(screen.String()+footer), "\n", restOfLine+"\n")
 	begin := home
 	if w.shown == "" {
 		begin = clearScreen + home
 	}
 	w.shown = "something"
-	_, err := fmt.Fprint(terminal.Unguarded(w.Out), begin+content+restBelow)
-	return err //nolint:wrapcheck // terminal.Run says it
+	_, err := fmt.Fprint(iostreams.Unguarded(w.Out), begin+content+restBelow)
+	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
 // blind says that the cluster could not be looked at; the next look may work.
 func (w *watcher) blind(err error) {
-	trouble := "what is shown is old: " + terminal.Sentence(err)
+	trouble := "what is shown is old: " + iostreams.Sentence(err)
 	if trouble != w.trouble && (w.lines || !w.watch) {
 		_, _ = fmt.Fprintf(w.Err, "‼ %s; trying again every %s\n", trouble, w.interval)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -27,7 +27,7 @@ type story struct {
 }
 
 // watch calls the command and lets the story happen, in no time.
-func (s *story) watch(t *testing.T, streams terminal.Streams, args ...string) cli.Answer {
+func (s *story) watch(t *testing.T, streams iostreams.Streams, args ...string) cli.Answer {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -49,7 +49,7 @@ func (s *story) watch(t *testing.T, streams terminal.Streams, args ...string) cl
 	streams.Out, streams.Err = &out, &err
 	streams = cli.Defaults(streams)
 	t.Setenv("KUBECONFIG", cli.Serve(t, s))
-	code := terminal.Run(ctx, cli.Root(New(streams)), append([]string{"status"}, args...), streams)
+	code := iostreams.Run(ctx, cli.Root(New(streams)), append([]string{"status"}, args...), streams)
 	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
 }
 
@@ -66,7 +66,7 @@ func regain(a *api) { a.refuse = nil }
 
 func TestAWatchShowsChangesOnly(t *testing.T) {
 	s := &story{api: migrating(), happens: []func(*api){nothing, nothing, arrive, nothing, wobble, nothing, regain, nothing}}
-	got := s.watch(t, terminal.Streams{}, "--watch")
+	got := s.watch(t, iostreams.Streams{}, "--watch")
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, 1, strings.Count(got.Out, "… Progressing"), got.Out)
 	require.Equal(t, 1, strings.Count(got.Out, "√ Ready"), got.Out)
@@ -76,7 +76,7 @@ func TestAWatchShowsChangesOnly(t *testing.T) {
 	require.Equal(t, 2*time.Second, s.waits[0])
 
 	s = &story{api: migrating(), happens: []func(*api){nothing, arrive}}
-	got = s.watch(t, terminal.Streams{}, "--watch", "-o", "json", "--interval", "30s")
+	got = s.watch(t, iostreams.Streams{}, "--watch", "-o", "json", "--interval", "30s")
 	require.Zero(t, got.Code)
 	require.Equal(t, 2, strings.Count(got.Out, `"schemaVersion"`))
 	require.Equal(t, 30*time.Second, s.waits[0])
@@ -91,7 +91,7 @@ func between(text, begin, end string) string {
 // On a terminal each look is put over the last one.
 func TestAWatchOnATerminal(t *testing.T) {
 	s := &story{api: migrating(), happens: []func(*api){nothing, wobble, regain, arrive}}
-	got := s.watch(t, terminal.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, "--watch")
+	got := s.watch(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, "--watch")
 	require.Zero(t, got.Code)
 	require.Empty(t, got.Err)
 	require.Equal(t, 1, strings.Count(got.Out, clearScreen))
@@ -114,7 +114,7 @@ func TestAWatchOnATerminal(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	s := &story{api: migrating(), happens: []func(*api){nothing, wobble, regain, func(a *api) { a.pool = ordering().pool }, arrive}}
-	got := s.watch(t, terminal.Streams{}, "--wait")
+	got := s.watch(t, iostreams.Streams{}, "--wait")
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, 1, strings.Count(got.Out, "Route reflectors of cluster"))
 	require.Contains(t, got.Out, "√ Ready")
@@ -126,7 +126,7 @@ func TestWait(t *testing.T) {
 
 	t.Run("at once when there is nothing to wait for", func(t *testing.T) {
 		s := &story{api: atRest(nil)}
-		require.Zero(t, s.watch(t, terminal.Streams{}, "--wait").Code)
+		require.Zero(t, s.watch(t, iostreams.Streams{}, "--wait").Code)
 		require.Empty(t, s.waits)
 	})
 	t.Run("what was reported before the last change does not count", func(t *testing.T) {
@@ -136,12 +136,12 @@ func TestWait(t *testing.T) {
 				a.pool.Status.Conditions[i].ObservedGeneration = 4
 			}
 		}}}
-		require.Zero(t, s.watch(t, terminal.Streams{}, "--wait").Code)
+		require.Zero(t, s.watch(t, iostreams.Streams{}, "--wait").Code)
 		require.Len(t, s.waits, 2)
 	})
 	t.Run("a time-out shows the last known state", func(t *testing.T) {
 		s := &story{api: migrating(), happens: slices.Repeat([]func(*api){nothing}, 100)}
-		got := s.watch(t, terminal.Streams{}, "--wait", "--timeout", "5s")
+		got := s.watch(t, iostreams.Streams{}, "--wait", "--timeout", "5s")
 		require.Equal(t, 1, got.Code)
 		require.Equal(t, []time.Duration{2 * time.Second, 2 * time.Second, time.Second}, s.waits)
 		require.Contains(t, got.Out, "… Progressing")
@@ -149,13 +149,13 @@ func TestWait(t *testing.T) {
 	})
 	t.Run("Ctrl-C is no success", func(t *testing.T) {
 		s := &story{api: migrating(), happens: []func(*api){nothing}}
-		got := s.watch(t, terminal.Streams{}, "--wait")
+		got := s.watch(t, iostreams.Streams{}, "--wait")
 		require.Equal(t, 1, got.Code)
 		require.Equal(t, "waiting: Progressing, step AwaitSessions\nrrpool: interrupted\n", got.Err)
 	})
 	t.Run("with --watch it shows the way as well", func(t *testing.T) {
 		s := &story{api: migrating(), happens: []func(*api){nothing, arrive}}
-		got := s.watch(t, terminal.Streams{}, "--wait", "--watch")
+		got := s.watch(t, iostreams.Streams{}, "--wait", "--watch")
 		require.Zero(t, got.Code)
 		require.Equal(t, 2, strings.Count(got.Out, "Route reflectors of cluster"))
 		require.Empty(t, got.Err)

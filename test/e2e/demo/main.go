@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
@@ -44,16 +44,16 @@ func run(ctx context.Context, record string) error {
 		return err
 	}
 	if record == "" {
-		return demonstrate(ctx, terminal.System())
+		return demonstrate(ctx, iostreams.System())
 	}
-	to, recorder := recorded(terminal.System())
+	to, recorder := recorded(iostreams.System())
 	if err := demonstrate(ctx, to); err != nil {
 		return err
 	}
 	return keep(record, recorder.Cast())
 }
 
-func demonstrate(ctx context.Context, to terminal.Streams) error {
+func demonstrate(ctx context.Context, to iostreams.Streams) error {
 	t := newTeller(to)
 	t.open()
 	s, err := site.Start(ctx, site.Options{MeshPassword: "a mesh password", Generation: iksserver.VPC, Told: t.say})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
@@ -19,10 +19,10 @@ func (t *teller) packets(report probe.Report) {
 	for _, p := range report.Pairs {
 		longest = max(longest, p.LongestRun)
 	}
-	w := terminal.NewTable()
+	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"PAIRS OF PODS", "PACKETS SENT", "LOST", "MOST LOST IN A ROW"})
 	w.AppendRow(table.Row{len(report.Pairs), sent, lost, longest})
-	w.SetColumnConfigs([]table.ColumnConfig{terminal.Right(1), terminal.Right(2), terminal.Right(3), terminal.Right(4)})
+	w.SetColumnConfigs([]table.ColumnConfig{iostreams.Right(1), iostreams.Right(2), iostreams.Right(3), iostreams.Right(4)})
 	t.write(append([]string{""}, strings.Split(w.Render(), "\n")...)...)
 }
 

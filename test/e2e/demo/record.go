@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/recording"
 )
 
@@ -18,9 +18,9 @@ const (
 )
 
 // recorded are streams of which everything is recorded.
-func recorded(to terminal.Streams) (terminal.Streams, *recording.Recorder) {
+func recorded(to iostreams.Streams) (iostreams.Streams, *recording.Recorder) {
 	recorder := recording.NewRecorder("rrpool moves a cluster onto route reflectors and back", columns, rows, to.Now)
-	to.Out = terminal.Guard(io.MultiWriter(terminal.Unguarded(to.Out), recorder))
+	to.Out = iostreams.Guard(io.MultiWriter(iostreams.Unguarded(to.Out), recorder))
 	to.Terminal, to.Colour, to.Width = true, true, columns
 	return to, recorder
 }

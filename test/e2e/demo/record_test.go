@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/lab/probe"
 	"github.com/rrpool/rrpool/test/recording"
 )
@@ -72,7 +72,7 @@ func played(t *testing.T, c cluster) ([]string, error) {
 	t.Helper()
 	t.Setenv("TMPDIR", "/tmp")
 	var out strings.Builder
-	told := newTeller(terminal.Streams{Out: &out, Now: time.Now})
+	told := newTeller(iostreams.Streams{Out: &out, Now: time.Now})
 	told.open()
 	err := show(t.Context(), prompt{told, c})
 	return script(strings.Split(out.String(), "\n")), err
@@ -150,7 +150,7 @@ func TestAnotherDemoIsNotThatOfTheRecording(t *testing.T) {
 func TestWhatIsRecordedIsWhatATerminalShows(t *testing.T) {
 	var out strings.Builder
 	now := time.Unix(1_800_000_000, 0)
-	to, recorder := recorded(terminal.Streams{Out: terminal.Guard(&out), Now: func() time.Time { return now }})
+	to, recorder := recorded(iostreams.Streams{Out: iostreams.Guard(&out), Now: func() time.Time { return now }})
 	told := newTeller(to)
 	now = now.Add(1500 * time.Millisecond)
 	told.say(strings.Repeat("word ", 30) + "\x1b[2J")

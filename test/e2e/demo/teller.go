@@ -10,17 +10,17 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 // teller writes what happens. What it is given at once stays together.
 type teller struct {
 	mu    sync.Mutex
-	to    terminal.Streams
+	to    iostreams.Streams
 	begun time.Time
 }
 
-func newTeller(to terminal.Streams) *teller { return &teller{to: to, begun: to.Now()} }
+func newTeller(to iostreams.Streams) *teller { return &teller{to: to, begun: to.Now()} }
 
 // title begins a part.
 func (t *teller) title(text string) { t.write("", "== "+text) }
@@ -44,12 +44,12 @@ func (t *teller) write(lines ...string) {
 // write to us.
 func colour(line string) string {
 	for _, look := range []struct{ begins, colour string }{
-		{"== ", terminal.Bold},
-		{"$ ", terminal.Bold},
-		{"[", terminal.Dim},
-		{"√", terminal.Green},
-		{"‼", terminal.Yellow},
-		{"×", terminal.Red},
+		{"== ", iostreams.Bold},
+		{"$ ", iostreams.Bold},
+		{"[", iostreams.Dim},
+		{"√", iostreams.Green},
+		{"‼", iostreams.Yellow},
+		{"×", iostreams.Red},
 	} {
 		if strings.HasPrefix(line, look.begins) {
 			return look.colour
@@ -59,7 +59,7 @@ func colour(line string) string {
 }
 
 // fold breaks a line that is too long for the terminal, between words.
-func fold(to terminal.Streams, line string) string {
+func fold(to iostreams.Streams, line string) string {
 	if utf8.RuneCountInString(line) <= to.Width {
 		return line
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 func TestWhatATranscriptShows(t *testing.T) {
@@ -37,7 +37,7 @@ func TestWhatATranscriptShows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			said := &transcript{teller: newTeller(terminal.Streams{Out: &out, Now: time.Now}), plan: tc.plan, most: tc.most}
+			said := &transcript{teller: newTeller(iostreams.Streams{Out: &out, Now: time.Now}), plan: tc.plan, most: tc.most}
 			for i := range len(tc.said) {
 				n, err := said.Write([]byte(tc.said[i : i+1]))
 				require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/command"
-	"github.com/rrpool/rrpool/cmd/rrpool/terminal"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 func main() {
@@ -33,7 +33,7 @@ func main() {
 // write fills the folders that are named, and empties them first: a command that is
 // gone leaves no page behind.
 func write(markdown, man, release, completions string) error {
-	root := command.New(terminal.Program, terminal.System())
+	root := command.New(iostreams.Program, iostreams.System())
 	root.DisableAutoGenTag = true
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -42,7 +42,7 @@ func write(markdown, man, release, completions string) error {
 		errs = append(errs, empty(markdown), doc.GenMarkdownTree(root, markdown))
 	}
 	if man != "" {
-		header := &doc.GenManHeader{Section: "1", Source: strings.TrimSpace(terminal.Program + " " + release), Manual: "rrpool manual"}
+		header := &doc.GenManHeader{Section: "1", Source: strings.TrimSpace(iostreams.Program + " " + release), Manual: "rrpool manual"}
 		errs = append(errs, empty(man), doc.GenManTree(root, header, man))
 	}
 	if completions != "" {
@@ -54,13 +54,13 @@ func write(markdown, man, release, completions string) error {
 // complete writes a file for each shell, called as the shell wants it, and one that
 // completes kubectl rrpool: kubectl runs it by this name, whatever the shell.
 func complete(root *cobra.Command, folder string) error {
-	plugin := filepath.Join(folder, "kubectl_complete-"+terminal.Program)
+	plugin := filepath.Join(folder, "kubectl_complete-"+iostreams.Program)
 	return errors.Join(
-		root.GenBashCompletionFileV2(filepath.Join(folder, terminal.Program+".bash"), true),
-		root.GenZshCompletionFile(filepath.Join(folder, "_"+terminal.Program)),
-		root.GenFishCompletionFile(filepath.Join(folder, terminal.Program+".fish"), true),
-		root.GenPowerShellCompletionFileWithDesc(filepath.Join(folder, terminal.Program+".ps1")),
-		os.WriteFile(plugin, []byte("#!/bin/sh\nexec kubectl "+terminal.Program+" __complete \"$@\"\n"), 0o755), //nolint:gosec // G306: kubectl runs it
+		root.GenBashCompletionFileV2(filepath.Join(folder, iostreams.Program+".bash"), true),
+		root.GenZshCompletionFile(filepath.Join(folder, "_"+iostreams.Program)),
+		root.GenFishCompletionFile(filepath.Join(folder, iostreams.Program+".fish"), true),
+		root.GenPowerShellCompletionFileWithDesc(filepath.Join(folder, iostreams.Program+".ps1")),
+		os.WriteFile(plugin, []byte("#!/bin/sh\nexec kubectl "+iostreams.Program+" __complete \"$@\"\n"), 0o755), //nolint:gosec // G306: kubectl runs it
 	)
 }
 

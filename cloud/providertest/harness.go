@@ -1,0 +1,173 @@
+// Package providertest is the suite that every cloud.Provider has to pass. It
+// asserts what has become of the cloud, not which calls were made.
+package providertest
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+)
+
+// PoolName is the name the harness's providers are to use.
+const PoolName = "route-reflectors"
+
+// Harness is one cloud, empty of our pool, with three zones.
+type Harness struct {
+	World World
+	// Provider makes a new instance, as a restart would.
+	Provider func() cloud.Provider
+}
+
+// Fault is a way for the cloud to be out of order.
+type Fault string
+
+// The faults.
+const (
+	// ServerError: every request fails inside the service.
+	ServerError Fault = "ServerError"
+	// Limited: too many requests, come back after LimitedFor.
+	Limited Fault = "Limited"
+	// Denied: the credentials lack a permission.
+	Denied Fault = "Denied"
+	// Hanging: no answer at all.
+	Hanging Fault = "Hanging"
+	// LostAnswer: the next change happens, but is not answered. It ends by itself.
+	LostAnswer Fault = "LostAnswer"
+)
+
+// LimitedFor is how long a Limited cloud wants to be left alone.
+const LimitedFor = 7 * time.Second
+
+// World is the cloud behind a provider. Workers take no time but what Advance
+// gives. It also implements Machines or Standing: what it is decides what else its
+// provider has to keep.
+type World interface {
+	// Advance lets time pass, for the cloud and for the providers.
+	Advance(d time.Duration)
+	// Workers of our pool that are not gone, in any order.
+	Workers() []cloud.Worker
+	// Pools counts the pools that bear our name.
+	Pools() int
+	// Mutations counts the changing requests so far, Requests all.
+	Mutations() int
+	Requests() int
+	// Break makes a worker fail. A cloud that has words for it says message.
+	Break(workerID, message string)
+	// Inject puts the cloud out of order until Heal.
+	Inject(f Fault)
+	Heal()
+}
+
+// Machines is a World whose provider orders machines.
+type Machines interface {
+	World
+	// Untainted counts the workers of our pool that were ever ordered without taint.
+	Untainted() int
+	// FailWorkers lets the next n workers fail with message.
+	FailWorkers(n int, message string)
+	// SetAutoscaled puts our pool under an autoscaler's care.
+	SetAutoscaled(on bool)
+	// AddForeignPool makes somebody else's pool of our name.
+	AddForeignPool()
+	// StripTaints takes the taints from our pool.
+	StripTaints()
+}
+
+// Standing is a World whose provider takes nodes that are there already. Three or
+// more of each zone could join.
+type Standing interface {
+	World
+	// Nodes are the names of all nodes there are.
+	Nodes() []string
+}
+
+// zones that the World has.
+const zoneCount = 3
+
+// while is longer than any state of a worker lasts, and settles whatever a
+// provider waits to settle.
+const while = 5 * time.Minute
+
+// machines gives the World as one of machines, nil when it is not.
+func (h Harness) machines() Machines {
+	m, _ := h.World.(Machines)
+	return m
+}
+
+// spec is what is asked for: of a pool that is ordered, labels and taints too.
+func (h Harness) spec(size int) cloud.PoolSpec {
+	if h.machines() == nil {
+		return cloud.PoolSpec{SizePerZone: size}
+	}
+	return cloud.PoolSpec{
+		SizePerZone: size,
+		Labels:      map[string]string{"rrpool.io/role": "route-reflector"},
+		Taints:      []cloud.Taint{{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}},
+	}
+}
+
+// trial is one test of the suite.
+type trial struct {
+	name string
+	test func(*testing.T, Harness)
+}
+
+// Run runs the suite. fresh gives a new harness for each test.
+func Run(t *testing.T, fresh func(t *testing.T) Harness) {
+	t.Helper()
+	h := fresh(t)
+	trials := everybody
+	switch {
+	case h.machines() != nil:
+		trials = append(slices.Clone(trials), ordering...)
+	default:
+		require.NoError(t, ordersNothing(context.Background(), h), "a World without Machines is of a provider that orders none")
+		trials = append(slices.Clone(trials), taking...)
+	}
+	for _, c := range trials {
+		t.Run(c.name, func(t *testing.T) { c.test(t, fresh(t)) })
+	}
+}
+
+// everybody has to keep these.
+var everybody = []trial{
+	{"an unchanged pool is left alone and costs two reads", rests},
+	{"a new instance continues after any step", crashes},
+	{"a change whose answer is lost is not made twice", losesAnswers},
+	{"a pool grows", grows},
+	{"a pool shrinks by the workers that were named, and only by them", shrinks},
+	{"a pool is not shrunk while nobody is named", doesNotChoose},
+	{"a failed worker is replaced when it is named", replaces},
+	{"all workers of a zone that are dead are replaced", replacesZone},
+	{"zones can be listed, and given up once they are empty", listedZones},
+	{"a pool is deleted, and only once", deletes},
+	{"a wrong spec is refused without asking the cloud", wrongSpecs},
+	{"errors say when to come back, and nothing is changed", errorsTell},
+	{"a hanging cloud holds nobody longer than their context", hangs},
+	{"many callers at once make one pool", concurrently},
+}
+
+// ordering is what providers that order machines have to keep as well.
+var ordering = []trial{
+	{"a pool is created, marked and only then given zones", creates},
+	{"two dead workers of a zone are replaced one after the other", replacesInTurn},
+	{"a used-up quota is told and does not start a storm of orders", overQuota},
+	{"an autoscaled pool is refused", autoscaled},
+	{"a foreign pool of the same name is left alone", foreign},
+	{"taints that somebody took away come back before the next zone", retaints},
+	{"another flavor is refused, and only that", otherFlavor},
+	{"wrong taints are refused without asking the cloud", wrongTaints},
+}
+
+// taking is what providers that take nodes that are there have to keep as well.
+var taking = []trial{
+	{"a pool is made of nodes that are there, one a call", joins},
+	{"what existing nodes cannot be given is refused", refusesOrders},
+	{"a substitute comes before anybody goes", substitutesFirst},
+	{"a pool is emptied one worker a call", leaves},
+}

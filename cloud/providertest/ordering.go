@@ -1,0 +1,187 @@
+package providertest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+)
+
+const quotaMessage = "The user account has insufficient infrastructure quota. Allocated: 9, Quota: 9"
+
+func creates(t *testing.T, h Harness) {
+	p := h.Provider()
+	require.NotEmpty(t, p.Name())
+	pool := observe(t, p)
+	require.False(t, pool.Exists)
+	require.Len(t, pool.ClusterZones, zoneCount)
+	require.IsNonDecreasing(t, pool.ClusterZones)
+
+	step(t, h, p, h.spec(1))
+	pool = observe(t, p)
+	require.True(t, pool.Exists)
+	require.True(t, pool.Owned, "a pool is ours from its first moment, or a crash would lose it")
+	require.Empty(t, pool.Zones)
+	require.Empty(t, h.World.Workers(), "no zone, no worker")
+
+	for range 10 {
+		pool = observe(t, p)
+		if len(pool.Zones) > 0 {
+			require.NotEmpty(t, pool.Taints, "taints before zones")
+		}
+		step(t, h, p, h.spec(1))
+	}
+	require.Len(t, pool.Zones, zoneCount)
+	settle(t, h, p, h.spec(1))
+	whole(t, h, p, 1, zoneCount)
+	require.Equal(t, h.spec(1).Taints, observe(t, p).Taints)
+}
+
+func retaints(t *testing.T, h Harness) {
+	p := h.Provider()
+	step(t, h, p, h.spec(1))
+	for len(observe(t, p).Zones) == 0 {
+		step(t, h, p, h.spec(1))
+	}
+	h.machines().StripTaints()
+	h.World.Advance(while)
+	settle(t, h, p, h.spec(1))
+	require.Equal(t, h.spec(1).Taints, observe(t, p).Taints)
+	whole(t, h, p, 1, zoneCount)
+	// The same for an instance that has just started.
+	h.machines().StripTaints()
+	settle(t, h, h.Provider(), h.spec(1))
+	require.Equal(t, h.spec(1).Taints, observe(t, h.Provider()).Taints)
+}
+
+func otherFlavor(t *testing.T, h Harness) {
+	p := h.Provider()
+	settle(t, h, p, h.spec(1))
+	other := h.spec(1)
+	other.Flavor = "bx2.16x64"
+	_, err := p.Ensure(context.Background(), other)
+	require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+	h.World.Break(h.World.Workers()[0].ID, "dead")
+	other.Replace = []string{h.World.Workers()[0].ID}
+	got := step(t, h, p, other)
+	require.NotEmpty(t, got.Did, "what is dead is replaced all the same")
+}
+
+func replacesInTurn(t *testing.T, h Harness) {
+	p := h.Provider()
+	settle(t, h, p, h.spec(2))
+	want := breakZone(t, h)
+	got := until(t, h, p, want)
+	require.NotEmpty(t, got.WaitingFor)
+	touched := 0
+	for _, id := range want.Replace {
+		w := find(h.World.Workers(), id)
+		if w == nil || w.State == cloud.WorkerDeleting {
+			touched++
+		}
+	}
+	require.Equal(t, 1, touched, "the second waits for the first one's substitute")
+	settle(t, h, p, want)
+	whole(t, h, p, 2, zoneCount)
+}
+
+func find(workers []cloud.Worker, id string) *cloud.Worker {
+	for i := range workers {
+		if workers[i].ID == id {
+			return &workers[i]
+		}
+	}
+	return nil
+}
+
+func failed(p cloud.Pool) (out []string) {
+	for _, w := range p.Workers {
+		if w.State == cloud.WorkerFailed {
+			out = append(out, w.ID)
+		}
+	}
+	return out
+}
+
+func overQuota(t *testing.T, h Harness) {
+	p := h.Provider()
+	h.machines().FailWorkers(100, quotaMessage)
+	until(t, h, p, h.spec(1))
+	h.World.Advance(while)
+	pool := observe(t, p)
+	require.Len(t, failed(pool), zoneCount)
+	require.Len(t, pool.Problems, zoneCount)
+	require.Contains(t, strings.Join(pool.Problems, "\n"), "insufficient infrastructure quota")
+
+	before := h.World.Mutations()
+	told := false
+	for range 60 { // an impatient caller, within nine minutes
+		want := h.spec(1)
+		want.Replace = failed(observe(t, p))
+		_, err := p.Ensure(context.Background(), want)
+		if err != nil {
+			require.True(t, cloud.Is(err, cloud.QuotaExceeded), "%v", err)
+			require.Contains(t, err.Error(), "quota")
+			require.Positive(t, cloud.RetryAfter(err))
+			told = true
+		}
+		h.World.Advance(9 * time.Second)
+	}
+	require.True(t, told)
+	require.LessOrEqual(t, h.World.Mutations()-before, 3*zoneCount, "one try per zone, and what it takes")
+}
+
+func autoscaled(t *testing.T, h Harness) {
+	p := h.Provider()
+	settle(t, h, p, h.spec(1))
+	h.machines().SetAutoscaled(true)
+	pool := observe(t, p)
+	require.True(t, pool.Autoscaled)
+	require.NotEmpty(t, pool.Problems)
+	require.True(t, step(t, h, p, h.spec(1)).Done, "as long as there is nothing to change")
+	before := h.World.Mutations()
+	replace := h.spec(1)
+	replace.Replace = ids(h.World.Workers())
+	retire := h.spec(1)
+	retire.Retire = ids(h.World.Workers())
+	for _, want := range []cloud.PoolSpec{h.spec(2), replace, retire} {
+		_, err := p.Ensure(context.Background(), want)
+		require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+	}
+	require.Equal(t, before, h.World.Mutations())
+	h.machines().SetAutoscaled(false)
+	settle(t, h, p, h.spec(2))
+}
+
+func foreign(t *testing.T, h Harness) {
+	h.machines().AddForeignPool()
+	p := h.Provider()
+	pool := observe(t, p)
+	require.True(t, pool.Exists)
+	require.False(t, pool.Owned)
+	require.NotEmpty(t, pool.Problems)
+	before := h.World.Mutations()
+	_, err := p.Ensure(context.Background(), h.spec(1))
+	require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+	_, err = p.Delete(context.Background())
+	require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+	require.Equal(t, before, h.World.Mutations())
+	require.Equal(t, 1, h.World.Pools())
+}
+
+func wrongTaints(t *testing.T, h Harness) {
+	twice, strange, bare := h.spec(1), h.spec(1), h.spec(1)
+	bare.Taints = nil
+	twice.Taints = append(twice.Taints, cloud.Taint{Key: twice.Taints[0].Key, Value: "x", Effect: "NoSchedule"})
+	strange.Taints = []cloud.Taint{{Key: "a", Value: "b", Effect: "Sometimes"}}
+	p, requests := h.Provider(), h.World.Requests()
+	for _, want := range []cloud.PoolSpec{twice, strange, bare} {
+		_, err := p.Ensure(context.Background(), want)
+		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+	}
+	require.Equal(t, requests, h.World.Requests())
+}

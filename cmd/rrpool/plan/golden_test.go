@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+const head = "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"
+
+// scene is a question, and the exit code of its answer.
+type scene struct {
+	args []string
+	code int
+}
+
+// scenes are the questions whose answers are kept, in every format.
+func scenes(t *testing.T) map[string]scene {
+	t.Helper()
+	file := func(spec string) string { return cli.File(t, head+spec) }
+	return map[string]scene{
+		"dedicated":       {[]string{"--nodes", "500", "--zones", "3", "--region", "us-south"}, 2},
+		"dedicated-small": {[]string{"--nodes", "6", "--zones", "1"}, 2},
+		"existing":        {[]string{"--nodes", "5", "--zones", "2", "--provider", "ExistingNodes"}, 2},
+		"immediate": {[]string{
+			"--nodes", "4", "--zones", "1", "--provider", "ExistingNodes",
+			"-f", file("spec: {provider: {existingNodes: {promotion: Immediate}}}"),
+		}, 2},
+		"own-sizing":     {[]string{"--nodes", "40", "--zones", "2", "-f", file("spec: {sizing: {method: Linear, ratio: '0.1'}, provider: {iks: {flavor: own.2x4}}}")}, 2},
+		"on-the-mesh":    {[]string{"--nodes", "10", "--mode", "FullMesh"}, 0},
+		"paused":         {[]string{"--nodes", "10", "-f", file("spec: {mode: Paused}")}, 0},
+		"too-few-nodes":  {[]string{"--nodes", "3", "--provider", "ExistingNodes"}, 1},
+		"too-many-zones": {[]string{"--nodes", "60", "--zones", "30"}, 1},
+		"quorum":         {[]string{"--nodes", "60", "-f", file("spec: {topology: {type: Quorum}, sizing: {min: 9}}")}, 2},
+		"racks-by-size":  {[]string{"--nodes", "60", "--zones", "1", "-f", file("spec: {topology: {type: Hierarchy, maxClientsPerReflector: 30}}")}, 2},
+		"too-many-paths": {[]string{"--nodes", "60", "-f", file("spec: {topology: {type: MultiCluster}, sizing: {min: 9}}")}, 1},
+	}
+}
+
+func TestOutputs(t *testing.T) {
+	for name, tc := range scenes(t) {
+		for _, format := range []string{"table", "json", "yaml"} {
+			t.Run(name+"/"+format, func(t *testing.T) {
+				got := cli.Ask(t, New, append([]string{"plan", "-o", format}, tc.args...)...)
+				require.Equal(t, tc.code, got.Code, got.Err)
+				if tc.code == 1 {
+					cli.RequireSentence(t, got.Err)
+				} else {
+					require.Empty(t, got.Err, "nothing but the plan")
+				}
+				cli.Golden(t, filepath.Join(name, format+".golden"), got.Out)
+				requireSame(t, format, got.Out, tc.args)
+			})
+		}
+	}
+}
+
+// requireSame holds YAML to JSON, and JSON to its schema version.
+func requireSame(t *testing.T, format, out string, args []string) {
+	t.Helper()
+	if format == "table" {
+		return
+	}
+	var v, other view
+	require.NoError(t, yaml.UnmarshalStrict([]byte(out), &v))
+	require.Equal(t, "rrpool.io/plan/v1", v.SchemaVersion)
+	require.NoError(t, json.Unmarshal([]byte(cli.Ask(t, New, append([]string{"plan", "-o", "json"}, args...)...).Out), &other))
+	require.Equal(t, other, v)
+}
+
+// A narrow terminal gets narrow lines; colours only where wanted.
+func TestTerminals(t *testing.T) {
+	for name, tc := range scenes(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, width := range []int{60, 80} {
+				s := iostreams.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")}
+				got := cli.AskIn(t, s, New, append([]string{"plan"}, tc.args...)...)
+				require.Equal(t, tc.code, got.Code, got.Err)
+				require.NotContains(t, got.Out, "\x1b", "NO_COLOR")
+				cli.RequireWidth(t, got.Out, width)
+				if width == 60 {
+					cli.Golden(t, filepath.Join(name, "table60.golden"), got.Out)
+				}
+			}
+		})
+	}
+	coloured := cli.AskIn(t, iostreams.Streams{Terminal: true, Width: 80}, New, "plan", "--nodes", "6", "--zones", "1")
+	require.Contains(t, coloured.Out, "\x1b")
+	cli.Golden(t, "colours.golden", coloured.Out)
+}
+
+// Bad input gets one sentence that names the field, the value and the remedy.
+func TestBadInput(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"a negative number of nodes":    {[]string{"--nodes", "-5"}, []string{"--nodes", `"-5"`, "use a whole number from 3 to 5000"}},
+		"too many nodes":                {[]string{"--nodes", "5001"}, []string{"--nodes", `"5001"`, "from 3 to 5000"}},
+		"a number in words":             {[]string{"--nodes", "many"}, []string{"--nodes", `"many"`, "use a whole number"}},
+		"more zones than nodes":         {[]string{"--nodes", "3", "--zones", "4"}, []string{"--zones", "4 zones for 3 nodes", "at most as many"}},
+		"zones without nodes":           {[]string{"--zones", "3"}, []string{"--zones", "give --nodes as well"}},
+		"a provider without nodes":      {[]string{"--provider", "IKS"}, []string{"--provider", "give --nodes as well"}},
+		"an unknown provider":           {[]string{"--nodes", "9", "--provider", "GKE"}, []string{"--provider", `"GKE"`, "IKS, ExistingNodes"}},
+		"an unknown mode":               {[]string{"--mode", "Mesh"}, []string{"--mode", `"Mesh"`, "RouteReflector, FullMesh"}},
+		"a cluster and an invented one": {[]string{"--nodes", "9", "--context", "x"}, []string{"--nodes 9 and --context exclude each other"}},
+		"a region that cannot be":       {[]string{"--nodes", "9", "--region", "Frankfurt am Main"}, []string{"--region", "such as eu-de"}},
+		"an unknown format":             {[]string{"-o", "csv"}, []string{"--output", `"csv"`, "table, json, yaml"}},
+		"an unknown flag":               {[]string{"--node", "9"}, []string{"unknown flag: --node", "--help lists all flags"}},
+		"an argument":                   {[]string{"now"}, []string{`unexpected argument "now"`}},
+		"a file that is not there":      {[]string{"-f", "/nonexistent"}, []string{"--filename", `"/nonexistent"`, "no such file", "give the name of a file"}},
+		"a file that is no YAML":        {[]string{"-f", cli.File(t, "spec: [")}, []string{"--filename", "this is no YAML"}},
+		"a file of another kind":        {[]string{"-f", cli.File(t, "kind: Node\napiVersion: v1")}, []string{"--filename", `this is "Node"`, "give a RouteReflectorPool"}},
+		"a field that is not there":     {[]string{"-f", cli.File(t, head+"spec: {size: 3}")}, []string{"--filename", "spec.size: there is no such field"}},
+		"a value out of range":          {[]string{"-f", cli.File(t, head+"spec: {sizing: {min: 0}}")}, []string{"--filename", "spec.sizing.min"}},
+		"zones of a real cluster":       {[]string{"--nodes", "9", "-f", cli.File(t, head+"spec: {provider: {iks: {zones: [eu-de-1]}}}")}, []string{"spec.provider.iks.zones", "leave the field out"}},
+		"an output file in no folder":   {[]string{"--nodes", "6", "--output-file", "/nonexistent/x"}, []string{"--output-file", "give a folder that is there"}},
+		"no kubeconfig":                 {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", "without a cluster: rrpool plan --nodes 500 --zones 3"}},
+		"no time to wait":               {[]string{"--request-timeout", "0s"}, []string{"--request-timeout", "use for example 15s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := cli.Ask(t, New, append([]string{"plan"}, tc.args...)...)
+			require.Equal(t, 1, got.Code)
+			require.Empty(t, got.Out, "no half of a plan")
+			cli.RequireSentence(t, got.Err, tc.says...)
+		})
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestFailuresToWrite(t *testing.T) {
+	got := cli.AskIn(t, iostreams.Streams{Out: failing{syscall.EPIPE}}, New, "plan", "--nodes", "6")
+	require.Equal(t, cli.Answer{}, got, "a reader that has seen enough")
+	got = cli.AskIn(t, iostreams.Streams{Out: failing{errors.New("disk full")}}, New, "plan", "--nodes", "6")
+	require.Equal(t, cli.Answer{Err: "rrpool: writing the plan: disk full\n", Code: 1}, got)
+
+	path := filepath.Join(t.TempDir(), "plan.json")
+	got = cli.Ask(t, New, "plan", "--nodes", "6", "-o", "json", "--output-file", path)
+	require.Equal(t, cli.Answer{Code: 2}, got)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(string(content), "}\n"))
+}

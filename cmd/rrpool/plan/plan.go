@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+)
+
+// New makes the command.
+func New(s iostreams.Streams) *cobra.Command {
+	f := newFlags()
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "What the manager will do, step by step, and what it costs",
+		Long: `What the manager will do next, and after that, until nothing is left to do: each step with its reason, what it
+writes and what it waits for; the BGP sessions before and after; whether any packet between pods is lost; and what
+the pool costs per month.
+
+Nothing is changed. The manager's own decisions are run forward on a model of the cluster, in which nothing fails.
+Without flags it is about the cluster of the kubeconfig and its RouteReflectorPool, or the defaults where there is
+none; with -f about the one in a file; with --nodes about an invented cluster in full mesh.
+
+Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the manager would stop.`,
+		Example: `  rrpool plan
+  rrpool plan --mode FullMesh
+  rrpool plan -f pool.yaml -o yaml
+  rrpool plan --nodes 500 --zones 3 --region us-south`,
+		Args: iostreams.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
+	src, err := f.look(cmd.Context(), s)
+	if err != nil {
+		return err
+	}
+	forecast, err := Run(cmd.Context(), src.Input)
+	if err != nil {
+		if cmd.Context().Err() != nil {
+			return iostreams.ErrInterrupted
+		}
+		return err
+	}
+	v := newView(forecast, src, f.region)
+	v.Next = f.next(v, src)
+	render := map[string]func(iostreams.Streams, view) error{"table": tableOf, "json": jsonOf, "yaml": yamlOf}[f.output.Value]
+	if err := s.Emit("plan", f.outputFile, func(s iostreams.Streams) error { return render(s, v) }); err != nil {
+		return err
+	}
+	switch {
+	case v.Problem != nil:
+		return &iostreams.ExitError{Code: 1, Err: errors.New(v.Problem.Reason + ": " + v.Problem.Message)}
+	case v.Changes:
+		return &iostreams.ExitError{Code: 2}
+	}
+	return nil
+}
+
+// next is the command that follows from the plan, "" for none.
+func (f *flags) next(v view, src *source) string {
+	next := status.PhraseOf(f.cmd)
+	if f.nodes.Value > 0 || v.Problem != nil || !v.Changes {
+		return ""
+	}
+	switch {
+	case v.Obstacle != "":
+		return next.Command("check")
+	case src.asked && f.file == "" && f.mode.Value == as:
+		return next.Command("status --watch")
+	case f.file != "" && src.asked:
+		return "kubectl apply -f " + f.file
+	case v.Mode == string(v1alpha1.ModeFullMesh):
+		return next.Command("rollback")
+	}
+	return next.Command("migrate" + map[bool]string{true: " -f " + f.file}[f.file != ""])
+}
+
+// Show prints a forecast for people, as the command does.
+func Show(s iostreams.Streams, f *Forecast) error {
+	return tableOf(s, newView(f, &source{asked: true, Input: f.in}, ""))
+}
+
+func jsonOf(s iostreams.Streams, v view) error { return iostreams.WriteJSON(s.Out, v) }
+
+func yamlOf(s iostreams.Streams, v view) error {
+	content, err := yaml.Marshal(v)
+	if err != nil {
+		return err //nolint:wrapcheck // Emit says it
+	}
+	_, err = s.Out.Write(content)
+	return err //nolint:wrapcheck // Emit says it
+}

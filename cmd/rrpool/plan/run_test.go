@@ -1,0 +1,234 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+// input is an invented cluster and the default object.
+func input(t require.TestingT, nodes, zones int, provider v1alpha1.ProviderType) Input {
+	object, err := crd.Default()
+	require.NoError(t, err)
+	return Input{Object: object, Provider: provider, Cluster: Invent(nodes, zones, provider, object.Spec.Topology.ZoneLabel), Now: cli.Now}
+}
+
+func forecastOf(t require.TestingT, in Input) *Forecast {
+	f, err := Run(context.Background(), in)
+	require.NoError(t, err)
+	return f
+}
+
+// after is the input that a forecast ends with.
+func after(f *Forecast, mode v1alpha1.Mode) Input {
+	object := f.in.Object.DeepCopy()
+	object.Spec.Mode = mode
+	cluster := f.Final.Cluster
+	cluster.Nodes, cluster.Statuses = slices.Clone(cluster.Nodes), maps.Clone(cluster.Statuses)
+	return Input{
+		Object: object, Provider: f.in.Provider, Cluster: cluster, Pool: f.Final.Pool, Pods: f.in.Pods, Now: cli.Now.Add(24 * time.Hour),
+	}
+}
+
+// Whatever the cluster, the manager gets to the end, rests there, and gets back. With
+// dedicated nodes nobody loses a packet, with existing ones the pods of the first one.
+func TestEveryForecastEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		provider := rapid.SampledFrom([]v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes}).Draw(t, "provider")
+		nodes := rapid.IntRange(3, 7).Draw(t, "nodes")
+		in := input(t, nodes, rapid.IntRange(1, min(3, nodes)).Draw(t, "zones"), provider)
+		lost := 0
+		if provider == v1alpha1.ProviderExistingNodes {
+			lost = 1
+			if rapid.Bool().Draw(t, "an idle node") {
+				in.Pods, lost = map[string]int{in.Cluster.Nodes[0].Name: 0}, 0
+			}
+		}
+		there := forecastOf(t, in)
+		if there.Problem != nil && there.Problem.Reason == "TooFewNodes" {
+			require.Empty(t, there.writes())
+			return
+		}
+		require.True(t, there.Settled, there.Problem)
+		require.Len(t, there.Loss, lost)
+		require.False(t, there.After.MeshOn)
+		require.GreaterOrEqual(t, there.After.Reflectors, 3)
+
+		rest := forecastOf(t, after(there, v1alpha1.ModeRouteReflector))
+		require.True(t, rest.Settled)
+		require.Empty(t, rest.writes(), "at rest nothing is written")
+
+		back := forecastOf(t, after(there, v1alpha1.ModeFullMesh))
+		require.True(t, back.Settled)
+		require.Len(t, back.Loss, lost)
+		require.True(t, back.After.MeshOn)
+		require.Zero(t, back.After.Reflectors)
+	})
+}
+
+// The same cluster done carelessly: the forecast says who pays for it.
+func TestAForecastNamesWhoLoses(t *testing.T) {
+	in := input(t, 6, 3, v1alpha1.ProviderExistingNodes)
+	in.Object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionImmediate
+	in.Pods = map[string]int{}
+	for i, n := range in.Cluster.Nodes {
+		in.Pods[n.Name] = 10 + i
+	}
+	f := forecastOf(t, in)
+	require.True(t, f.Settled)
+	require.Len(t, f.Loss, 3, "every node whose role changes")
+	for _, l := range f.Loss {
+		require.Equal(t, "PromoteReflectors", l.Step)
+		require.GreaterOrEqual(t, l.Pods, 10)
+	}
+}
+
+// A pool that grows and shrinks, and one that is drained first.
+func TestForecastsOfChanges(t *testing.T) {
+	there := forecastOf(t, input(t, 9, 3, v1alpha1.ProviderIKS))
+	grow := after(there, v1alpha1.ModeRouteReflector)
+	grow.Object.Spec.Sizing.Min = 6
+	bigger := forecastOf(t, grow)
+	require.True(t, bigger.Settled)
+	require.Equal(t, 6, bigger.After.Reflectors)
+	require.Empty(t, bigger.Loss)
+
+	shrink := after(bigger, v1alpha1.ModeRouteReflector)
+	shrink.Object.Spec.Sizing.Min = 3
+	smaller := forecastOf(t, shrink)
+	require.True(t, smaller.Settled, smaller.Problem)
+	require.Equal(t, 3, smaller.After.Reflectors)
+	require.Empty(t, smaller.Loss)
+
+	in := input(t, 6, 3, v1alpha1.ProviderExistingNodes)
+	in.Object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
+	in.Pods = map[string]int{"node-0001": 2, "node-0002": 2, "node-0003": 2, "node-0004": 2, "node-0005": 2, "node-0006": 2}
+	drained := forecastOf(t, in)
+	require.True(t, drained.Settled)
+	require.Equal(t, []Loss{{Node: "node-0001", Pods: -1, Step: "PromoteReflectors"}}, drained.Loss, "nobody knows what stays, such as pods of DaemonSets")
+	require.Contains(t, drained.writes()[0], "into the pool")
+}
+
+// What the manager refuses, the forecast says, and what it is told to stop, it stops.
+func TestForecastsWithoutAnEnd(t *testing.T) {
+	in := input(t, 6, 3, v1alpha1.ProviderIKS)
+	in.Cluster.Nodes[2].ASN = 64513
+	f := forecastOf(t, in)
+	require.False(t, f.Settled)
+	require.NotNil(t, f.Problem)
+	require.Empty(t, f.writes())
+
+	paused := input(t, 6, 3, v1alpha1.ProviderIKS)
+	paused.Object.Spec.Mode = v1alpha1.ModePaused
+	f = forecastOf(t, paused)
+	require.Empty(t, f.writes())
+
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	_, err := Run(ctx, input(t, 6, 3, v1alpha1.ProviderIKS))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What reviewers have broken: pools half built, families, clusters that are in trouble.
+func TestForecastsOfClustersInTrouble(t *testing.T) {
+	there := forecastOf(t, input(t, 6, 3, v1alpha1.ProviderIKS))
+
+	t.Run("workers that have no node yet", func(t *testing.T) {
+		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		spec := in.Object.Spec.Provider.IKS
+		in.Pool = &cloud.Pool{
+			Exists: true, Owned: true, Name: spec.PoolName, SizePerZone: 1, Zones: []string{"zone-1", "zone-2", "zone-3"},
+			Taints: []cloud.Taint{{Key: spec.Taint.Key, Value: spec.Taint.Value, Effect: string(spec.Taint.Effect)}},
+		}
+		for i, zone := range in.Pool.Zones {
+			in.Pool.Workers = append(in.Pool.Workers, cloud.Worker{ID: fmt.Sprintf("kube-%d", i), Zone: zone, State: cloud.WorkerProvisioning})
+		}
+		f := forecastOf(t, in)
+		require.True(t, f.Settled, f.Problem)
+		require.Equal(t, 3, f.After.Reflectors)
+		require.Contains(t, strings.Join(f.writes(), "\n"), "make node new-zone-1-1 ")
+	})
+	t.Run("two address families", func(t *testing.T) {
+		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		for i := range in.Cluster.Nodes {
+			in.Cluster.Nodes[i].Addresses = append(in.Cluster.Nodes[i].Addresses, netip.AddrFrom16([16]byte{0xfd, 15: byte(i + 1)}))
+		}
+		require.True(t, forecastOf(t, in).Settled)
+	})
+	t.Run("a pool of somebody else", func(t *testing.T) {
+		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		in.Pool = &cloud.Pool{Exists: true, Name: "route-reflectors", SizePerZone: 1, Zones: []string{"zone-1"}}
+		f := forecastOf(t, in)
+		require.False(t, f.Settled)
+		require.Equal(t, "PoolConflict", f.Problem.Reason)
+	})
+	t.Run("a zone that the cloud does not have", func(t *testing.T) {
+		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		in.Pool = &cloud.Pool{ClusterZones: []string{"zone-1", "zone-2", "zone-3"}}
+		in.Object.Spec.Provider.IKS.Zones = []string{"zone-1", "nowhere-1"}
+		f := forecastOf(t, in)
+		require.Contains(t, f.Problem.Message, "the cluster has no zone nowhere-1, it has zone-1, zone-2, zone-3")
+		require.Equal(t, plan.Docs+"runbook/CloudInvalidInput.md", Page(f.Problem.Reason))
+	})
+	t.Run("nobody to serve", func(t *testing.T) {
+		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		for i := range in.Cluster.Nodes {
+			in.Cluster.Nodes[i].Ready = false
+		}
+		f := forecastOf(t, in)
+		require.False(t, f.Settled)
+		require.Equal(t, "Waits", f.Problem.Reason)
+	})
+	t.Run("all reflectors dead while the mesh is off", func(t *testing.T) {
+		in := after(there, v1alpha1.ModeRouteReflector)
+		for i := range in.Cluster.Nodes {
+			if in.Cluster.Nodes[i].RoleLabel {
+				in.Cluster.Nodes[i].Ready, in.Cluster.Nodes[i].ReadyChanged = false, in.Now.Add(-time.Hour)
+			}
+		}
+		f := forecastOf(t, in)
+		require.Len(t, f.LostAlready, 6, "everybody, not two for all")
+		require.Empty(t, f.Loss)
+		require.Contains(t, f.writes()[0], "switch the node-to-node mesh on")
+	})
+	t.Run("sessions that are down", func(t *testing.T) {
+		in := after(there, v1alpha1.ModeRouteReflector)
+		in.Name = "prod"
+		for name, st := range in.Cluster.Statuses {
+			st.Sessions = slices.Clone(st.Sessions)
+			for i := range st.Sessions {
+				st.Sessions[i].Established = false
+			}
+			in.Cluster.Statuses[name] = st
+		}
+		in.Step = &rollout.Step{Name: "RestoreMesh", Reason: "only 0 route reflectors serve", Urgent: true}
+		v := newView(forecastOf(t, in), &source{asked: true, Input: in}, "")
+		require.True(t, v.Changes, "never code 0")
+		require.Contains(t, v.Assumes, "24 sessions with route reflectors are not Established now")
+		require.Equal(t, "RestoreMesh", v.Now.Step)
+	})
+	t.Run("a deletion while paused", func(t *testing.T) {
+		in := after(there, v1alpha1.ModePaused)
+		in.Object.DeletionTimestamp = &metav1.Time{Time: in.Now}
+		f := forecastOf(t, in)
+		require.True(t, f.Settled)
+		require.True(t, f.After.MeshOn)
+		require.Contains(t, subject(f), "deleted, so back to the full mesh")
+	})
+}

@@ -1,0 +1,178 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+)
+
+// flags of `rrpool plan`.
+type flags struct {
+	snapshot.Flags
+	cmd              *cobra.Command
+	nodes, zones     iostreams.Count
+	file, outputFile string
+	provider, mode   *iostreams.Choice
+	region           string
+	output           *iostreams.Choice
+}
+
+// as leaves to the object what no flag says.
+const as = "as-written"
+
+func newFlags() *flags {
+	return &flags{
+		nodes: iostreams.Count{Least: 3, Most: 5000}, zones: iostreams.Count{Least: 1, Most: 100},
+		provider: iostreams.NewChoice(as, string(v1alpha1.ProviderIKS), string(v1alpha1.ProviderExistingNodes)),
+		mode:     iostreams.NewChoice(as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh)),
+		output:   iostreams.NewChoice("table", "json", "yaml"),
+	}
+}
+
+func (f *flags) register(cmd *cobra.Command) {
+	f.cmd = cmd
+	set := cmd.Flags()
+	set.SortFlags = false
+	set.StringVarP(&f.file, "filename", "f", "", "plan for the RouteReflectorPool in this file instead of the cluster's own")
+	f.mode.Register(cmd, "mode", "", "plan for this spec.mode: RouteReflector or FullMesh")
+	set.Var(&f.nodes, "nodes", "plan for an invented cluster in full mesh, of that many nodes; no cluster is asked")
+	set.Var(&f.zones, "zones", "zones of the invented cluster; default 3")
+	f.provider.Register(cmd, "provider", "", "provider of the invented cluster: IKS or ExistingNodes")
+	set.StringVar(&f.region, "region", "", "region whose prices count, such as eu-de; default that of the nodes")
+	f.output.Register(cmd, "output", "o", "format: table, json or yaml")
+	set.StringVar(&f.outputFile, "output-file", "", "write to this file instead of standard output")
+	f.Register(set)
+	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
+}
+
+func (f *flags) given(name string) bool { return f.cmd.Flags().Changed(name) }
+
+// check refuses what does not go together.
+func (f *flags) check() error {
+	if !f.given("nodes") {
+		for _, name := range []string{"zones", "provider"} {
+			if f.given(name) {
+				return fmt.Errorf("--%s: is about an invented cluster: give --nodes as well", name)
+			}
+		}
+	}
+	for _, name := range []string{"kubeconfig", "context"} {
+		if f.given("nodes") && f.given(name) {
+			return fmt.Errorf("--nodes %d and --%s exclude each other: plan for an invented cluster, or for yours", f.nodes.Value, name)
+		}
+	}
+	if f.region != "" {
+		if err := cost.CheckRegion(f.region); err != nil {
+			return fmt.Errorf("--region: %w", err)
+		}
+	}
+	return nil
+}
+
+// source is what a plan is about.
+type source struct {
+	Input
+	// asked: the object is in the cluster.
+	asked bool
+	// obstacle is what a person has to put right first.
+	obstacle string
+	notes    []string
+}
+
+// look reads the cluster, or invents one.
+func (f *flags) look(ctx context.Context, s iostreams.Streams) (*source, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	object, err := snapshot.Object(f.file, s.In)
+	if err != nil {
+		return nil, err
+	}
+	if f.given("nodes") {
+		return f.invent(object, s.Now())
+	}
+	connection, err := f.Connect()
+	if err != nil {
+		return nil, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, f.cmd.CommandPath())
+	}
+	return f.snapshot(ctx, connection, object, s.Now())
+}
+
+// survey reads a cluster for its own object, or for another one.
+func (f *flags) snapshot(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (*source, error) {
+	stored, err := c.Pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if object == nil {
+		object = stored
+	}
+	if object != nil {
+		f.turnTo(object)
+	}
+	found, err := snapshot.Take(ctx, c, f.Namespace, object, true)
+	if err != nil {
+		return nil, err
+	}
+	f.turnTo(found.Object)
+	out := &source{asked: stored != nil, Input: Of(found, now)}
+	out.qualify(found)
+	return out, nil
+}
+
+// qualify adds what was not seen, or is in the way.
+func (s *source) qualify(found *snapshot.Survey) {
+	if found.Obstacle != nil && s.Object.Spec.Mode != v1alpha1.ModeFullMesh {
+		s.obstacle = found.Obstacle.Reason + ": " + found.Obstacle.Message
+	}
+	if found.Provider == v1alpha1.ProviderIKS && found.Pool == nil && found.Obstacle == nil {
+		s.notes = append(s.notes, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
+	}
+	if found.Uncounted != "" {
+		s.notes = append(s.notes, "The pods were not counted: "+found.Uncounted+".")
+	}
+}
+
+func (f *flags) turnTo(object *v1alpha1.RouteReflectorPool) {
+	if f.mode.Value != as {
+		object.Spec.Mode = v1alpha1.Mode(f.mode.Value)
+	}
+}
+
+func (f *flags) invent(object *v1alpha1.RouteReflectorPool, now time.Time) (*source, error) {
+	if object == nil {
+		var err error
+		if object, err = crd.Default(); err != nil {
+			return nil, err
+		}
+	}
+	f.turnTo(object)
+	provider := object.Spec.Provider.Type
+	switch {
+	case f.provider.Value != as:
+		provider = v1alpha1.ProviderType(f.provider.Value)
+	case provider == v1alpha1.ProviderAuto:
+		provider = v1alpha1.ProviderIKS
+	}
+	zones := f.zones.Value
+	if zones == 0 {
+		zones = min(3, f.nodes.Value)
+	}
+	if zones > f.nodes.Value {
+		return nil, fmt.Errorf("--zones: %d zones for %d nodes: give at most as many zones as nodes", zones, f.nodes.Value)
+	}
+	if len(object.Spec.Provider.IKS.Zones) > 0 && provider == v1alpha1.ProviderIKS {
+		return nil, errors.New("--filename: spec.provider.iks.zones names zones, and those of an invented cluster are zone-1, zone-2, …: leave the field out, or --nodes")
+	}
+	return &source{Input: Input{Object: object, Cluster: Invent(f.nodes.Value, zones, provider, object.Spec.Topology.ZoneLabel), Provider: provider, Now: now}}, nil
+}

@@ -1,0 +1,315 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// planSchema names the form of `plan -o json`. It changes when a field changes its
+// meaning or goes away.
+const planSchema = "rrpool.io/plan/v1"
+
+// view is the plan as it is shown.
+type view struct {
+	SchemaVersion string `json:"schemaVersion"`
+	GeneratedAt   string `json:"generatedAt"`
+	// Subject says in a sentence what the plan is about. Cluster is the context that was
+	// read, empty for an invented one.
+	Subject string `json:"subject"`
+	Cluster string `json:"cluster,omitempty"`
+	// Mode is the spec.mode that is planned for, Provider where reflectors come from.
+	Mode     string `json:"mode"`
+	Provider string `json:"provider"`
+	// Changes: there is something to do. Settled: at the end nothing is left to do.
+	Changes bool `json:"changes"`
+	Settled bool `json:"settled"`
+	// Now is what the manager would do with the cluster itself, nil for an invented one.
+	// Assumes says what the plan takes for so although it is not, "" for nothing.
+	Now     *nowView `json:"now,omitempty"`
+	Assumes string   `json:"assumes,omitempty"`
+	// Obstacle is what has to be put right before the steps can be taken, Problem what
+	// stops them.
+	Obstacle string       `json:"obstacle,omitempty"`
+	Problem  *problemView `json:"problem,omitempty"`
+	Before   shapeView    `json:"before"`
+	After    shapeView    `json:"after"`
+	Steps    []stepView   `json:"steps"`
+	// LastsSeconds is how long all of it takes in the model.
+	LastsSeconds int        `json:"lastsSeconds"`
+	Loss         []lossView `json:"loss"`
+	// LostAlready are the nodes whose pods cannot be reached as it is.
+	LostAlready []string `json:"lostAlready,omitempty"`
+	CostBefore  costView `json:"costBefore"`
+	CostAfter   costView `json:"costAfter"`
+	Notes       []string `json:"notes"`
+	Next        string   `json:"next,omitempty"`
+}
+
+type nowView struct {
+	Step       string   `json:"step"`
+	Reason     string   `json:"reason"`
+	WaitingFor []string `json:"waitingFor,omitempty"`
+}
+
+type problemView struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type shapeView struct {
+	FullMesh   bool `json:"fullMesh"`
+	Nodes      int  `json:"nodes"`
+	Reflectors int  `json:"reflectors"`
+	// Topology that the reflectors have, empty where there are none.
+	Topology string     `json:"topology,omitempty"`
+	Zones    []zoneView `json:"zones"`
+	// Sessions are those between nodes.
+	Sessions             int `json:"sessions"`
+	SessionsPerNode      int `json:"sessionsPerNode"`
+	SessionsPerReflector int `json:"sessionsPerReflector"`
+}
+
+type zoneView struct {
+	Name      string `json:"name"`
+	PoolNodes int    `json:"poolNodes"`
+}
+
+type stepView struct {
+	Number int    `json:"number"`
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+	// Guard is what has to be seen before the step writes (GuardFirst), or before the
+	// next step: the first few, of GuardCount.
+	Guard      []string `json:"guard"`
+	GuardCount int      `json:"guardCount"`
+	GuardFirst bool     `json:"guardFirst"`
+	// Writes are the changes as the manager's events will name them. ReportsAsked is how
+	// many nodes are asked for a report of their sessions besides.
+	Writes       []string `json:"writes"`
+	ReportsAsked int      `json:"reportsAsked"`
+	// BeginsSeconds and LastsSeconds are those of the model.
+	BeginsSeconds int `json:"beginsSeconds"`
+	LastsSeconds  int `json:"lastsSeconds"`
+}
+
+type lossView struct {
+	Node string `json:"node"`
+	// Pods that run there, -1 when unknown.
+	Pods int    `json:"pods"`
+	Step string `json:"step"`
+}
+
+// costView is what the pool costs afterwards. Monthly is empty when it is unknown.
+type costView struct {
+	Certainty cost.Certainty `json:"certainty"`
+	Currency  string         `json:"currency"`
+	Monthly   string         `json:"monthly,omitempty"`
+	Workers   int            `json:"workers"`
+	Source    string         `json:"source"`
+}
+
+// mostGuards is how many waits of a step are named.
+const mostGuards = 10
+
+// newView puts a forecast into words.
+func newView(f *Forecast, src *source, region string) view {
+	v := view{
+		SchemaVersion: planSchema, GeneratedAt: f.in.Now.UTC().Format(time.RFC3339), Cluster: f.in.Name,
+		Mode: string(f.in.Object.Spec.Mode), Provider: string(f.in.Provider),
+		Changes: len(f.writes()) > 0, Settled: f.Settled, Obstacle: src.obstacle,
+		Before: shapeOf(f.Before), After: shapeOf(f.After), Steps: []stepView{}, Loss: []lossView{},
+		LastsSeconds: seconds(f.Lasts), CostBefore: costOf(f, f.Before, region), CostAfter: costOf(f, f.After, region), Notes: slices.Clone(src.notes),
+	}
+	if f.Problem != nil {
+		v.Problem = &problemView{f.Problem.Reason, f.Problem.Message}
+	}
+	for i, s := range f.Steps {
+		v.Steps = append(v.Steps, stepOf(i+1, s))
+	}
+	for _, l := range f.Loss {
+		v.Loss = append(v.Loss, lossView(l))
+	}
+	v.Subject, v.LostAlready = subject(f), f.LostAlready
+	v.present(f)
+	v.Notes = append(v.Notes, notes(f, src, v)...)
+	return v
+}
+
+// present compares what the manager would do now with what it would do in the model.
+func (v *view) present(f *Forecast) {
+	step := f.in.Step
+	if step == nil || f.in.Object.Spec.Mode == v1alpha1.ModePaused {
+		return
+	}
+	v.Now = &nowView{step.Name, step.Reason, step.WaitingFor[:min(len(step.WaitingFor), mostGuards)]}
+	down := sessionsDown(f)
+	switch {
+	case down > 0:
+		v.Assumes = iostreams.Number(down, "session") + " with route reflectors are not Established now, and the steps below take all that are configured for Established"
+	case step.Urgent || step.Problem == nil && len(f.Steps) == 0 && step.Name != rollout.Steady:
+		v.Assumes = "the steps below take all sessions that are configured for Established, and it does not look like that"
+	default:
+		return
+	}
+	v.Changes = v.Changes || step.Name != rollout.Steady
+}
+
+// writes are all changes of all steps.
+func (f *Forecast) writes() []string {
+	var out []string
+	for _, s := range f.Steps {
+		out = append(out, s.Writes...)
+	}
+	return out
+}
+
+func subject(f *Forecast) string {
+	where := "cluster " + f.in.Name
+	if f.in.Name == "" {
+		where = fmt.Sprintf("an invented cluster of %d nodes", len(f.in.Cluster.Nodes))
+	}
+	to := map[v1alpha1.Mode]string{
+		v1alpha1.ModeRouteReflector: "onto route reflectors", v1alpha1.ModeFullMesh: "back to the full mesh", v1alpha1.ModePaused: "paused",
+	}[f.in.Object.Spec.Mode]
+	if f.in.Object.DeletionTimestamp != nil {
+		to = "deleted, so back to the full mesh"
+	}
+	on := "a dedicated worker pool"
+	if f.in.Provider == v1alpha1.ProviderExistingNodes {
+		on = "existing nodes"
+	}
+	return fmt.Sprintf("%s: %s, %s", where, to, on)
+}
+
+func shapeOf(s Shape) shapeView {
+	out := shapeView{
+		FullMesh: s.MeshOn, Nodes: s.Nodes, Reflectors: s.Reflectors, Topology: s.Topology, Zones: []zoneView{},
+		Sessions: s.Sessions, SessionsPerNode: s.PerClient, SessionsPerReflector: s.PerReflector,
+	}
+	for _, z := range s.Zones {
+		out.Zones = append(out.Zones, zoneView{z.Name, z.Nodes})
+	}
+	return out
+}
+
+func stepOf(number int, s Step) stepView {
+	out := stepView{
+		Number: number, Name: s.Name, Reason: s.Reason, Guard: []string{}, GuardCount: len(s.Guard), GuardFirst: s.GuardFirst, Writes: []string{},
+		ReportsAsked: s.Asked, BeginsSeconds: seconds(s.Begins), LastsSeconds: seconds(s.Lasts),
+	}
+	out.Guard = append(out.Guard, s.Guard[:min(len(s.Guard), mostGuards)]...)
+	for _, w := range s.Writes {
+		// The reason is said once.
+		out.Writes = append(out.Writes, strings.TrimSuffix(w, ": "+s.Reason))
+	}
+	return out
+}
+
+func seconds(d time.Duration) int { return int(d.Round(time.Second) / time.Second) }
+
+// costOf is what the pool of that shape costs.
+func costOf(f *Forecast, shape Shape, region string) costView {
+	if f.in.Provider == v1alpha1.ProviderExistingNodes {
+		return costView{Certainty: cost.Exact, Currency: cost.Currency, Monthly: "0.00", Source: "the nodes are there anyway"} // nothing is ordered
+	}
+	flavor := cmp.Or(f.in.Object.Spec.Provider.IKS.Flavor, iks.DefaultFlavorVPC)
+	if f.in.Pool != nil && f.in.Pool.Flavor != "" {
+		flavor = f.in.Pool.Flavor
+	}
+	in := cost.Input{Currency: cost.Currency, HoursPerMonth: cost.HoursPerMonth, Now: f.in.Now}
+	for _, z := range shape.Zones {
+		for range z.Nodes {
+			in.Pool = append(in.Pool, cost.Worker{Zone: z.Name, Region: cmp.Or(region, regionOf(f)), Flavor: flavor})
+		}
+	}
+	book, err := cost.Builtin()
+	if err == nil {
+		in.Prices = cost.Shelf{book}
+	}
+	report := cost.Compute(in)
+	out := costView{Certainty: report.Pool.Certainty(), Currency: cost.Currency, Workers: len(in.Pool), Source: "no price is known for " + flavor}
+	if region := cmp.Or(region, regionOf(f)); region != "" {
+		out.Source += " in " + region
+	} else {
+		out.Source += " without a region"
+	}
+	if out.Certainty != cost.Unknown {
+		out.Monthly, out.Source = report.Pool.Monthly(cost.HoursPerMonth).Round(2), "no workers"
+	}
+	for _, used := range report.Used {
+		out.Source = fmt.Sprintf("%s in %s at %s %s/hour, list price of %s", used.Flavor, used.Region, used.Hourly.Short(6), used.Currency, used.Date.Format(cost.DateLayout))
+	}
+	return out
+}
+
+func regionOf(f *Forecast) string {
+	for _, n := range f.in.Cluster.Nodes {
+		if region := cost.RegionOf(n.Labels); region != "" {
+			return region
+		}
+	}
+	return ""
+}
+
+// sessionsDown counts the sessions with Ready nodes that reports of reflectors name as
+// down. Those with routers outside the cluster are somebody else's.
+func sessionsDown(f *Forecast) int {
+	down, ready := 0, map[netip.Addr]bool{}
+	for _, n := range f.in.Cluster.Nodes {
+		for _, address := range n.Addresses {
+			ready[address] = n.Ready
+		}
+	}
+	for _, n := range f.in.Cluster.Nodes {
+		st, ok := f.in.Cluster.Statuses[n.Name]
+		if !ok || !n.Ready || n.ClusterID == "" || !st.Cleared.IsZero() {
+			continue
+		}
+		for _, s := range st.Sessions {
+			if !s.Established && ready[s.Peer] {
+				down++
+			}
+		}
+	}
+	return down
+}
+
+func notes(f *Forecast, src *source, v view) []string {
+	out := notesOnTheObject(f, src)
+	if v.CostAfter.Certainty == cost.Unknown {
+		out = append(out, "The price of the workers is unknown: rrpool cost says how to give one.")
+	}
+	if len(f.Steps) == 0 {
+		return out
+	}
+	out = append(out, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
+	if f.in.Provider == v1alpha1.ProviderIKS && f.Lasts > DeployTime {
+		out = append(out, fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
+	}
+	return out
+}
+
+func notesOnTheObject(f *Forecast, src *source) []string {
+	var out []string
+	object, deleting := f.in.Object, f.in.Object.DeletionTimestamp != nil
+	if f.in.Name != "" && !src.asked && object.Spec.Mode != v1alpha1.ModeFullMesh {
+		out = append(out, "The cluster has no RouteReflectorPool yet: nothing happens until there is one (rrpool migrate makes it).")
+	}
+	if deleting && object.Spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete && f.in.Provider == v1alpha1.ProviderIKS {
+		out = append(out, "After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
+	}
+	if object.Spec.Mode == v1alpha1.ModePaused && !deleting {
+		out = append(out, "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package report
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// gone stands where something secret was.
+const gone = "[redacted]"
+
+// redactor takes secrets out of texts and objects. It knows what secrets look like, and
+// the values of those that were read; each would do for most, and both are used.
+type redactor struct {
+	values []string
+	// off lets everything pass, so that tests can show that they would notice.
+	off bool
+}
+
+// secretive are words in names of what holds a secret.
+const secretive = `password|passwd|passphrase|secret|token|api[-_ ]?key|access[-_]?key|private[-_]?key|encryption[-_]?key|credential|client-key-data|client-certificate-data`
+
+// secretName matches names of fields and variables whose value is a secret.
+var secretName = regexp.MustCompile(`(?i)(` + secretive + `|authorization)`)
+
+// reference matches names that only say where a secret is.
+var reference = regexp.MustCompile(`(?i)(ref|name|file|path|namespace|mount)$`)
+
+// pattern is what a secret looks like, and what is left of it.
+type pattern struct {
+	find *regexp.Regexp
+	left string
+}
+
+// shapes are secrets by themselves, wherever they stand.
+var shapes = []pattern{
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), gone},
+	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`), "${1}" + gone + "@"},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{6,}`), "${1} " + gone},
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(\.[A-Za-z0-9_-]*)?`), gone},
+}
+
+// named are secrets by the name before them, in texts. In YAML the same would be the
+// structure of objects, whose fields are looked at one by one.
+var named = []pattern{
+	{regexp.MustCompile(`(?i)(authorization\\*["']?\s*[:=]\s*\[?\s*\\*["']?)((bearer|basic|token)\s+)?[^\s"'\\,\]]+`), "${1}" + gone},
+	{regexp.MustCompile(`(?i)(password\s+)"[^"\n]*"`), `${1}"` + gone + `"`},
+	{regexp.MustCompile(`(?i)((?:` + secretive + `)[\w.-]*?\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
+}
+
+// ibmKey is the form of IBM Cloud API keys. Names can be as long, but do not mix.
+var ibmKey = regexp.MustCompile(`[A-Za-z0-9_-]{44,}`)
+
+// learn makes a secret known by its value. What is too short to tell from a word is only
+// learned when it is surely one.
+func (r *redactor) learn(value string, sure bool) {
+	value = strings.TrimSpace(value)
+	least := 8
+	if sure {
+		least = 3
+	}
+	for _, part := range append([]string{value}, strings.Split(value, "\n")...) {
+		if part = strings.TrimSpace(part); len(part) < least || strings.HasPrefix(part, "-----") {
+			continue
+		}
+		escaped, err := json.Marshal(part)
+		if err != nil {
+			continue
+		}
+		r.values = append(r.values, part, string(escaped[1:len(escaped)-1]), url.QueryEscape(part),
+			base64.StdEncoding.EncodeToString([]byte(part)), base64.URLEncoding.EncodeToString([]byte(part)),
+			base64.RawStdEncoding.EncodeToString([]byte(part)), base64.RawURLEncoding.EncodeToString([]byte(part)))
+	}
+	slices.SortFunc(r.values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	r.values = slices.Compact(r.values)
+}
+
+// text is a text without its secrets.
+func (r *redactor) text(text string) string {
+	if r.off {
+		return text
+	}
+	for _, p := range named {
+		text = p.find.ReplaceAllString(text, p.left)
+	}
+	return r.anywhere(text)
+}
+
+// anywhere takes out what is a secret whatever stands before it.
+func (r *redactor) anywhere(text string) string {
+	if r.off {
+		return text
+	}
+	for _, value := range r.values {
+		text = strings.ReplaceAll(text, value, gone)
+	}
+	for _, p := range shapes {
+		text = p.find.ReplaceAllString(text, p.left)
+	}
+	return ibmKey.ReplaceAllStringFunc(text, func(word string) string {
+		if len(word) == 44 && strings.ContainsAny(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && strings.ContainsAny(word, "0123456789") &&
+			strings.ContainsAny(word, "abcdefghijklmnopqrstuvwxyz") {
+			return gone
+		}
+		return word
+	})
+}
+
+// object takes the secrets out of what an API object is made of, in place, and what is of
+// no use: managed fields, and the copy of the whole object that kubectl keeps.
+func (r *redactor) object(object map[string]any) map[string]any {
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+			if len(annotations) == 0 {
+				delete(metadata, "annotations")
+			}
+		}
+	}
+	if r.off {
+		return object
+	}
+	return r.value("", object).(map[string]any) //nolint:forcetypeassert // a map stays one
+}
+
+// value walks through maps and lists; name is that of the field.
+func (r *redactor) value(name string, value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		r.variable(value)
+		for key, inner := range value {
+			value[key] = r.value(key, inner)
+		}
+		return value
+	case []any:
+		for i, inner := range value {
+			value[i] = r.value(name, inner)
+		}
+		return value
+	case string:
+		if secretName.MatchString(name) && !reference.MatchString(name) && value != "" {
+			return gone
+		}
+		return r.text(value)
+	default:
+		return value
+	}
+}
+
+// variable hides the value of an environment variable whose name says what it is. That it
+// is set stays.
+func (*redactor) variable(env map[string]any) {
+	name, _ := env["name"].(string)
+	if value, ok := env["value"].(string); ok && value != "" && secretName.MatchString(name) {
+		env["value"] = gone
+	}
+}
