@@ -1,4 +1,4 @@
-// Command rrpool answers questions about a cluster's route reflectors. Installed
+// Command rrpool shows and changes the route reflectors of a cluster. Installed
 // as kubectl-rrpool it is a plugin of kubectl.
 //
 // What was asked for goes to standard output, everything else to standard error.

@@ -78,9 +78,9 @@ func Defaults(s iostreams.Streams) iostreams.Streams {
 	return s.Settle()
 }
 
-// Nobody is an address at which nobody listens: only root could, and the kernel gives the port
-// to no server that asks for any, which it does with one that has just been closed.
-const Nobody = "http://127.0.0.1:1"
+// Unreachable is an address without a server. Port 1 is reserved: unlike a port that was
+// just closed, the kernel never gives it to another server.
+const Unreachable = "http://127.0.0.1:1"
 
 // Environment has the variables given, name by value.
 func Environment(pairs ...string) func(string) string {

@@ -77,8 +77,8 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		says       []string
 	}{
 		"nobody listens": {
-			cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}),
-			[]string{cli.Nobody, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
+			cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}),
+			[]string{cli.Unreachable, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
 		},
 		"no such host": {cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"}), []string{"https://nowhere.invalid", "cannot be reached"}},
 		"silence": {
@@ -159,10 +159,10 @@ func TestWaiting(t *testing.T) {
 
 	// A cluster out of reach is waited for as well.
 	now = cli.Now
-	got = cli.AskIn(t, s, New, "check", "--wait", "7s", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}))
+	got = cli.AskIn(t, s, New, "check", "--wait", "7s", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}))
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
 	lines := strings.SplitAfter(got.Err, "\n")
-	require.Contains(t, lines[0], "waiting, 7s left: "+cli.Nobody)
+	require.Contains(t, lines[0], "waiting, 7s left: "+cli.Unreachable)
 	cli.RequireSentence(t, strings.Join(lines[1:], ""), "cannot be reached")
 }

@@ -24,7 +24,7 @@ type facts struct {
 	// version is the apiserver's.
 	version string
 	// snapshot is what the manager would see and do; where it is nil, blind says why.
-	snapshot *snapshot.Survey
+	snapshot *snapshot.Snapshot
 	blind    string
 	// object is what is checked for: that of the file, of the cluster, or the defaults.
 	object *v1alpha1.RouteReflectorPool

@@ -1,5 +1,5 @@
-// Package cluster reaches the cluster that a command is about, and says in one sentence
-// why it cannot.
+// Package cluster connects to the cluster of a command. Its errors are sentences for the
+// user.
 package cluster
 
 import (
@@ -12,9 +12,15 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -25,13 +31,13 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// Access says which cluster is meant, as kubectl's flags of the same names do.
+// Access chooses the cluster, with kubectl's flags of the same names.
 type Access struct {
 	kubeconfig, context string
 	timeout             time.Duration
 }
 
-// Register makes flags of it.
+// Register adds them to the flags of a command.
 func (a *Access) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig file; default: $KUBECONFIG, ~/.kube/config")
 	flags.StringVar(&a.context, "context", "", "context of the kubeconfig; default: its current one")
@@ -42,24 +48,23 @@ func (a *Access) Register(flags *pflag.FlagSet) {
 type Cluster struct {
 	// Name of the context.
 	Name string
-	// Pool is nil while nobody has asked for route reflectors.
+	// Pool is nil while the cluster has no RouteReflectorPool.
 	Pool  *v1alpha1.RouteReflectorPool
 	Nodes []corev1.Node
 }
 
-// Connection is a cluster that can be asked, past any cache.
+// Connection is a client of the cluster without a cache.
 type Connection struct {
 	client.Client
-	// Config is how it is reached.
 	Config *rest.Config
 	// Name of the context, and the address of the server.
 	Name, Server string
-	// Timeout bounds each question.
+	// Timeout bounds each request.
 	Timeout time.Duration
 }
 
-// Connect finds the cluster without asking it anything. All kinds are known ahead, so
-// no discovery is needed, nor the right to it.
+// Connect makes a client and sends no request. All kinds are known ahead, so discovery is
+// not needed, nor the right to it.
 func (a *Access) Connect() (*Connection, error) {
 	if a.timeout <= 0 {
 		return nil, fmt.Errorf("--request-timeout: %s is no time to wait: use for example 15s", a.timeout)
@@ -147,14 +152,13 @@ func (c *Connection) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, er
 	return nil, nil
 }
 
-// IsMissing tells an object that is not there from a kind that is not there:
-// of the latter the apiserver says nothing but "page not found", which the client
-// marks as unexpected.
+// IsMissing: the kind is known and the object is not there. For an unknown kind the
+// apiserver answers "page not found", which the client marks as unexpected.
 func IsMissing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// Explain says in one sentence what went wrong and what to do about it.
+// Explain makes one sentence of a failed request, with what to do about it.
 func (c *Connection) Explain(err error, verb, resource string) error {
 	var unreachable *url.Error
 	switch {
@@ -176,7 +180,7 @@ func (c *Connection) Explain(err error, verb, resource string) error {
 	}
 }
 
-// root is the first cause: the outer ones repeat the address.
+// root is the innermost error: the outer ones repeat the address.
 func root(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -185,4 +189,38 @@ func root(err error) error {
 		}
 		err = inner
 	}
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(
+		appsv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), corev1.AddToScheme(scheme),
+		eventsv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	return scheme, nil
+}
+
+// calico is the group of Calico's own objects in the Kubernetes datastore.
+var calico = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
+
+// mapper knows every kind that a command reads.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	add := func(group schema.GroupVersion, scope meta.RESTScope, kinds ...string) {
+		for _, kind := range kinds {
+			m.Add(group.WithKind(kind), scope)
+		}
+	}
+	add(v1alpha1.GroupVersion, meta.RESTScopeRoot, "RouteReflectorPool")
+	add(corev1.SchemeGroupVersion, meta.RESTScopeRoot, "Node", "Namespace")
+	add(corev1.SchemeGroupVersion, meta.RESTScopeNamespace, "ConfigMap", "Pod", "Secret", "ServiceAccount")
+	add(appsv1.SchemeGroupVersion, meta.RESTScopeNamespace, "DaemonSet", "Deployment")
+	add(eventsv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Event")
+	add(authorizationv1.SchemeGroupVersion, meta.RESTScopeRoot, "SelfSubjectAccessReview", "SubjectAccessReview")
+	add(calico, meta.RESTScopeRoot, "BGPConfiguration", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool")
+	add(apiextensionsv1.SchemeGroupVersion, meta.RESTScopeRoot, "CustomResourceDefinition")
+	return m
 }

@@ -195,7 +195,7 @@ func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 // Against an apiserver that nobody reaches, every command that asks one ends with a
 // sentence and leaves nothing on standard output.
 func TestEveryCommandWithoutAnApiserver(t *testing.T) {
-	path := cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody})
+	path := cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})
 	for _, args := range [][]string{
 		{"check"},
 		{"check", "--pre"},
@@ -214,6 +214,6 @@ func TestEveryCommandWithoutAnApiserver(t *testing.T) {
 		require.Equal(t, 1, got.Code, "%s: %s", args, got.Err)
 		require.Empty(t, got.Out, args)
 		lines := strings.SplitAfter(strings.TrimSuffix(got.Err, "\n"), "\n")
-		cli.RequireSentence(t, lines[len(lines)-1]+"\n", cli.Nobody, "cannot be reached") // progress comes before it
+		cli.RequireSentence(t, lines[len(lines)-1]+"\n", cli.Unreachable, "cannot be reached") // progress comes before it
 	}
 }

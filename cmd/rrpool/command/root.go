@@ -2,6 +2,7 @@
 package command
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -17,22 +18,13 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/simulate"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/cmd/rrpool/topology"
-)
-
-// The names under which the program is installed.
-const (
-	pluginFile = "kubectl-rrpool"
-	pluginName = "kubectl rrpool"
+	"github.com/rrpool/rrpool/cmd/version"
 )
 
 // CalledAs is how the user calls the program; args begin with its own name.
 func CalledAs(args []string) string {
-	if len(args) == 0 {
-		return iostreams.Program
-	}
-	file := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
-	if file == pluginFile {
-		return pluginName
+	if len(args) > 0 && strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "kubectl-rrpool" {
+		return "kubectl rrpool"
 	}
 	return iostreams.Program
 }
@@ -42,9 +34,9 @@ func New(called string, s iostreams.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   iostreams.Program,
 		Short: "Route reflectors for Calico, without losing a packet",
-		Long: "rrpool answers questions about the route reflectors of a Calico cluster, and sends it onto them and back.\n\n" +
-			"What was asked for goes to standard output, everything else to standard error.\n" +
-			"Exit codes: 0 done or answered, 1 not (one sentence on standard error says why), 2 where plan finds changes.",
+		Long: "rrpool shows the route reflectors of a Calico cluster, and moves it from the BGP mesh to them and back.\n\n" +
+			"Results go to standard output, everything else to standard error.\n" +
+			"Exit codes: 0 success, 1 failure (one sentence on standard error says why), 2 where plan finds changes.",
 		Example: `  rrpool check --pre      is this cluster fit for route reflectors?
   rrpool plan             what would happen, and what would it cost?
   rrpool migrate          do it, and watch
@@ -52,13 +44,39 @@ func New(called string, s iostreams.Streams) *cobra.Command {
   rrpool rollback         back to the full mesh`,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: called},
 		Args:        iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
-		},
+		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
 		check.New(s), plan.New(s), migrate.New(s), migrate.NewRollback(s), status.New(s), cost.New(s),
 		topology.New(s), simulate.New(s), importenv.New(s), report.New(s), newVersion(s),
 	)
 	return root
+}
+
+// versionSchema names the form of `version -o json`.
+const versionSchema = "rrpool.io/version/v1"
+
+// build is the output of `version -o json`.
+type build struct {
+	SchemaVersion string `json:"schemaVersion"`
+	version.Info
+}
+
+func newVersion(s iostreams.Streams) *cobra.Command {
+	output := iostreams.NewChoice("text", "json")
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  iostreams.NoArguments,
+		RunE: func(*cobra.Command, []string) error {
+			info := version.Get()
+			if output.Value == "json" {
+				return iostreams.WriteJSON(s.Out, build{SchemaVersion: versionSchema, Info: info})
+			}
+			_, err := fmt.Fprintln(s.Out, info.Of(iostreams.Program))
+			return err //nolint:wrapcheck // iostreams.Run prints it
+		},
+	}
+	output.Register(cmd, "output", "o", "format: text or json")
+	return cmd
 }

@@ -86,8 +86,8 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		says       []string
 	}{
 		"nobody listens": {
-			cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}),
-			[]string{cli.Nobody, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
+			cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}),
+			[]string{cli.Unreachable, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
 		},
 		"no such host": {
 			cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"}),

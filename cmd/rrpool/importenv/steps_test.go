@@ -338,7 +338,7 @@ func TestClustersThatCannotBeLookedAt(t *testing.T) {
 		kubeconfig string
 		says       []string
 	}{
-		"nobody listens":           {cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}), []string{cli.Nobody, "cannot be reached", "check the address"}},
+		"nobody listens":           {cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}), []string{cli.Unreachable, "cannot be reached", "check the address"}},
 		"silence":                  {cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), []string{"did not answer within 2s", "--request-timeout"}},
 		"no kubeconfig":            {"/nonexistent", []string{"--kubeconfig", `"/nonexistent"`}},
 		"nodes may not be read":    {refused(nodesPath, 403), []string{"may not list nodes", "kubectl auth can-i list nodes"}},

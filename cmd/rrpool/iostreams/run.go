@@ -1,12 +1,11 @@
 package iostreams
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -14,13 +13,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Program is the name that errors are told under.
+// Program is the name before each error.
 const Program = "rrpool"
 
-// ErrInterrupted is what is left to say after Ctrl-C.
+// ErrInterrupted is the error after Ctrl-C.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitError is an error that carries an exit code of its own. Without Err nothing is said.
+// ExitError is an error with an exit code of its own. Without Err nothing is printed.
 type ExitError struct {
 	Code int
 	Err  error
@@ -34,11 +33,11 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives what is said.
+// Unwrap gives what is printed.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Run executes a command and gives the exit code: 0, the code of an ExitError, else 1,
-// with one sentence on standard error.
+// Run executes a command and returns the exit code: 0, the code of an ExitError, else 1.
+// An error is one sentence on standard error.
 func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -65,8 +64,10 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 	return exit.Code
 }
 
-// NoArguments refuses what is not a flag. For the program itself that is a command
-// which does not exist.
+// Sentence is the error in one line.
+func Sentence(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// NoArguments refuses arguments. For the program itself an argument is an unknown command.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -83,36 +84,57 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q: use one of %s", args[0], strings.Join(known, ", "))
 }
 
-// Sentence is the error in one line.
-func Sentence(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
-
-// WriteJSON writes a value, indented.
-func WriteJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value) //nolint:wrapcheck // Run says it
+// Choice is a flag for one of some words. pflag names the flag and the value in front of
+// the errors of Choice and Count.
+type Choice struct {
+	Value   string
+	choices []string
 }
 
-// Emit renders first and writes then, to s.Out or as a whole to the file, if one is
-// named: what cannot be rendered leaves no half of it. what is the word for it in
-// errors, such as "report".
-func (s Streams) Emit(what, file string, render func(Streams) error) error {
-	var buffer bytes.Buffer
-	to := s
-	to.Out = &buffer
-	if file != "" {
-		to.Terminal, to.Colour, to.Width = false, false, 0
+// NewChoice has the first of the words as its default.
+func NewChoice(choices ...string) *Choice { return &Choice{Value: choices[0], choices: choices} }
+
+// String implements pflag.Value.
+func (c *Choice) String() string { return c.Value }
+
+// Type implements pflag.Value.
+func (*Choice) Type() string { return "format" }
+
+// Set implements pflag.Value.
+func (c *Choice) Set(text string) error {
+	if !slices.Contains(c.choices, text) {
+		return fmt.Errorf("use %s", strings.Join(c.choices, ", "))
 	}
-	if err := render(to); err != nil {
-		return fmt.Errorf("rendering the %s: %w", what, err)
+	c.Value = text
+	return nil
+}
+
+// Register adds it to the flags of a command, with completion.
+func (c *Choice) Register(cmd *cobra.Command, long, short, usage string) {
+	cmd.Flags().VarP(c, long, short, usage)
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(long, cobra.FixedCompletions(c.choices, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// Count is a flag for a whole number within bounds.
+type Count struct{ Value, Least, Most int }
+
+// String implements pflag.Value.
+func (c *Count) String() string {
+	if c.Value == 0 {
+		return ""
 	}
-	content := []byte(Visible(buffer.String()))
-	if file != "" {
-		return WriteFile(file, content)
+	return strconv.Itoa(c.Value)
+}
+
+// Type implements pflag.Value.
+func (*Count) Type() string { return "number" }
+
+// Set implements pflag.Value.
+func (c *Count) Set(text string) error {
+	number, err := strconv.Atoi(text)
+	if err != nil || number < c.Least || number > c.Most {
+		return fmt.Errorf("use a whole number from %d to %d", c.Least, c.Most)
 	}
-	if _, err := s.Out.Write(content); err != nil {
-		return fmt.Errorf("writing the %s: %w", what, err)
-	}
+	c.Value = number
 	return nil
 }

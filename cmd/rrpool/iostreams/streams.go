@@ -1,5 +1,5 @@
-// Package iostreams is what all commands of rrpool share towards the one who calls
-// them: streams, flags, tables, files, and one sentence for an error.
+// Package iostreams is what all commands of rrpool share: their streams, flags, tables
+// and files, and how an error becomes one sentence.
 package iostreams
 
 import (
@@ -9,64 +9,65 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
 )
 
-// Streams are all that a command touches besides its flags and the cluster, so that
-// tests can put their own in place.
+// Streams are all that a command reaches besides its flags and the cluster. Tests give
+// their own.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Terminal says that a person looks at Out, Interactive that one can answer on In.
+	// Terminal: Out is a terminal. Interactive: In is one, so that questions can be asked.
 	Terminal, Interactive bool
 	// Width of the terminal in columns, 0 without a limit.
 	Width  int
 	Colour bool
 	Now    func() time.Time
-	// Sleep waits, and returns early with the context's error; nil for a real wait.
-	// Only what is asked again and again, such as --watch, waits.
+	// Sleep waits, and returns early when the channel is closed; nil uses a timer.
 	Sleep  func(time.Duration, <-chan struct{})
 	Getenv func(string) string
-	// Web is for what is not the cluster.
+	// Web is for servers other than the cluster's.
 	Web *http.Client
 }
 
-// webTimeout bounds each request to what is not the cluster.
+// webTimeout bounds each request through Web.
 const webTimeout = 15 * time.Second
 
 // System are the streams of this process.
 func System() Streams {
 	s := Streams{
 		In: os.Stdin, Out: Guard(os.Stdout), Err: Guard(os.Stderr),
-		Terminal:    isTerminal(os.Stdout),
-		Interactive: isTerminal(os.Stdin),
+		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
+		Interactive: term.IsTerminal(int(os.Stdin.Fd())),
 		Now:         time.Now,
 		Getenv:      os.Getenv,
 		Web:         &http.Client{Timeout: webTimeout},
 	}
-	if s.Terminal {
-		s.Width = columns(os.Stdout)
+	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && s.Terminal {
+		s.Width = width
 	}
 	return s.Settle()
 }
 
-// Settle applies what the environment says about the terminal.
+// Settle applies COLUMNS, NO_COLOR and TERM.
 func (s Streams) Settle() Streams {
-	if wanted, err := strconv.Atoi(s.Getenv("COLUMNS")); err == nil && wanted > 0 && s.Terminal {
-		s.Width = wanted
+	if columns, err := strconv.Atoi(s.Getenv("COLUMNS")); err == nil && columns > 0 && s.Terminal {
+		s.Width = columns
 	}
 	s.Colour = s.Terminal && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb"
 	return s
 }
 
-// Wait lets a moment pass; done ends it early.
-func (s Streams) Wait(moment time.Duration, done <-chan struct{}) {
+// Wait sleeps for a period; done ends it early.
+func (s Streams) Wait(period time.Duration, done <-chan struct{}) {
 	if s.Sleep != nil {
-		s.Sleep(moment, done)
+		s.Sleep(period, done)
 		return
 	}
-	timer := time.NewTimer(moment)
+	timer := time.NewTimer(period)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -74,38 +75,63 @@ func (s Streams) Wait(moment time.Duration, done <-chan struct{}) {
 	}
 }
 
-func isTerminal(file *os.File) bool {
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Name() != "null"
+// guard removes control characters. Commands print names and messages from the cluster
+// and the cloud, and a terminal would obey sequences in them: only our colours pass.
+type guard struct{ to io.Writer }
+
+// Guard makes everything that is written to w safe to print on a terminal.
+func Guard(w io.Writer) io.Writer { return guard{w} }
+
+// Unguarded is what a guarded writer writes to, for the sequences that redraw a screen.
+// Text from elsewhere has to go through Visible.
+func Unguarded(w io.Writer) io.Writer {
+	if g, ok := w.(guard); ok {
+		return g.to
+	}
+	return w
 }
 
-// ANSI sequences.
-const (
-	Bold   = "\x1b[1m"
-	Dim    = "\x1b[2m"
-	Red    = "\x1b[31m"
-	Green  = "\x1b[32m"
-	Yellow = "\x1b[33m"
-	plain  = "\x1b[0m"
-)
+// Write implements io.Writer.
+func (g guard) Write(content []byte) (int, error) {
+	if _, err := io.WriteString(g.to, Visible(string(content))); err != nil {
+		return 0, err //nolint:wrapcheck // a Writer passes on
+	}
+	return len(content), nil
+}
 
-// Paint colours each line of the text, where colours are wanted.
-func (s Streams) Paint(colour, text string) string {
-	if !s.Colour || text == "" || colour == "" {
+// Visible replaces every character that a terminal does not show as itself by �, except
+// our colours.
+func Visible(text string) string {
+	if strings.IndexFunc(text, hidden) < 0 {
 		return text
 	}
-	return colour + strings.ReplaceAll(text, "\n", plain+"\n"+colour) + plain
+	var out strings.Builder
+	for text != "" {
+		if colour := leadingColour(text); colour != "" {
+			out.WriteString(colour)
+			text = text[len(colour):]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text)
+		if hidden(r) {
+			r = utf8.RuneError
+		}
+		out.WriteRune(r)
+		text = text[size:]
+	}
+	return out.String()
 }
 
-// Fold breaks a paragraph where the terminal ends; further lines are indented.
-func (s Streams) Fold(paragraph, indent string) string {
-	if s.Width <= 0 {
-		return paragraph
+// leadingColour is the colour that a text begins with, "" for none.
+func leadingColour(text string) string {
+	for _, colour := range colours {
+		if strings.HasPrefix(text, colour) {
+			return colour
+		}
 	}
-	width := max(s.Width-len(indent), 20)
-	lines := strings.Split(text.WrapText(text.WrapSoft(paragraph, width), width), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n"+indent)
+	return ""
+}
+
+func hidden(r rune) bool {
+	return r != '\n' && r != '\t' && (r == utf8.RuneError || !unicode.IsGraphic(r))
 }

@@ -72,7 +72,7 @@ func TestClustersThatRefuse(t *testing.T) {
 		command    string
 		says       []string
 	}{
-		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}), "migrate", []string{cli.Nobody, "cannot be reached"}},
+		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}), "migrate", []string{cli.Unreachable, "cannot be reached"}},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), "rollback",
 			[]string{"did not answer within 2s"},

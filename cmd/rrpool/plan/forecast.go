@@ -34,7 +34,7 @@ type Input struct {
 }
 
 // Of takes from a survey what a forecast needs.
-func Of(s *snapshot.Survey, now time.Time) Input {
+func Of(s *snapshot.Snapshot, now time.Time) Input {
 	return Input{
 		Name: s.Name, Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Pool, Pods: s.Pods, Step: &s.Step, Now: now,
 	}

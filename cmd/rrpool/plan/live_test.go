@@ -125,7 +125,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		kubeconfig string
 		says       []string
 	}{
-		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}), []string{"cannot be reached", "connection refused"}},
+		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}), []string{"cannot be reached", "connection refused"}},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
 			[]string{"did not answer within 2s", "give more --request-timeout"},

@@ -131,7 +131,7 @@ func (f *flags) snapshot(ctx context.Context, c *cluster.Connection, object *v1a
 }
 
 // qualify adds what was not seen, or is in the way.
-func (s *source) qualify(found *snapshot.Survey) {
+func (s *source) qualify(found *snapshot.Snapshot) {
 	if found.Obstacle != nil && s.Object.Spec.Mode != v1alpha1.ModeFullMesh {
 		s.obstacle = found.Obstacle.Reason + ": " + found.Obstacle.Message
 	}

@@ -185,7 +185,7 @@ func TestFailures(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"nobody listens":      {[]string{"--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody})}, []string{cli.Nobody, "cannot be reached", "check the address"}},
+		"nobody listens":      {[]string{"--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})}, []string{cli.Unreachable, "cannot be reached", "check the address"}},
 		"silence":             {[]string{"--request-timeout", "2s", "--kubeconfig", cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))}, []string{"did not answer within 2s"}},
 		"nothing may be read": {[]string{"--kubeconfig", refusing(http.StatusForbidden)}, []string{"may not", "ask for a ClusterRole"}},
 		"not logged in":       {[]string{"--kubeconfig", refusing(http.StatusUnauthorized)}, []string{"log in again"}},

@@ -130,7 +130,7 @@ func (r *reader) snapshot(ctx context.Context) {
 		return
 	}
 	out := seen{
-		SchemaVersion: schemaVersion, Asked: s.Asked, Provider: string(s.Provider), Step: s.Step.Name, Reason: s.Step.Reason,
+		SchemaVersion: schemaVersion, Asked: s.Stored, Provider: string(s.Provider), Step: s.Step.Name, Reason: s.Step.Reason,
 		WaitingFor: append([]string{}, s.WaitingFor...), Spec: s.Object.Spec, Status: s.Status,
 	}
 	// When a condition changed is known to the manager only, and is in the object.

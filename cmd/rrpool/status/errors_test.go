@@ -46,8 +46,8 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		says       []string
 	}{
 		"nobody listens": {
-			cli.Kubeconfig(t, &rest.Config{Host: cli.Nobody}),
-			[]string{cli.Nobody, `context "rrpool"`, "cannot be reached", "check the address and the network"},
+			cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}),
+			[]string{cli.Unreachable, `context "rrpool"`, "cannot be reached", "check the address and the network"},
 		},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),

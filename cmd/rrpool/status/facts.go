@@ -32,7 +32,7 @@ type Facts struct {
 	// Events about the object, newest first.
 	Events []eventsv1.Event
 	// Survey is what the manager sees, nil when nobody has looked with its eyes.
-	Survey *snapshot.Survey
+	Survey *snapshot.Snapshot
 	// Unseen says what could not be looked at, and why.
 	Unseen []string
 }

@@ -46,7 +46,7 @@ func seen() Facts {
 		turn.Cluster.Statuses[name] = plan.Status{Node: name, Sessions: sessions}
 	}
 	manager := Manager{Pulse: Running, Message: "m1 holds the lease rrpool-manager in namespace rrpool-system", Namespace: "rrpool-system"}
-	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Survey: &snapshot.Survey{Turn: turn}}
+	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Survey: &snapshot.Snapshot{Turn: turn}}
 }
 
 // What -v shows, in every format.

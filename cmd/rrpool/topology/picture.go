@@ -155,7 +155,7 @@ func (f *pictureFlags) look(ctx context.Context) (Network, error) {
 		return Network{}, err
 	}
 	o := observed{Cluster: seen.Cluster, name: connection.Name, provider: seen.Provider}
-	if seen.Asked {
+	if seen.Stored {
 		o.step = seen.Step.Name
 		o.coming = seen.Object.Spec.Mode != v1alpha1.ModeFullMesh && seen.Object.DeletionTimestamp == nil
 	}

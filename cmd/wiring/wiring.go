@@ -1,5 +1,5 @@
-// Package wiring connects the providers of nodes that this version has. The manager and
-// the command line share it.
+// Package wiring makes the providers and metrics that the manager and the command line
+// share.
 package wiring
 
 import (
@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/pool"
@@ -28,7 +30,7 @@ type Providers struct {
 	Now func() time.Time
 }
 
-// Connect is a pool.ProviderFactory. It talks to nobody yet.
+// Connect is a pool.ProviderFactory. It sends no request.
 func (p Providers) Connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	switch cfg.Type {
 	case v1alpha1.ProviderIKS:
@@ -36,19 +38,14 @@ func (p Providers) Connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	case v1alpha1.ProviderExistingNodes:
 		return ExistingNodes(cfg, p.Adapter.Nodes(cfg.Scope), p.Pods.Count, p.Now)
 	default:
-		return nil, wrong(fmt.Errorf("there is no provider %q", cfg.Type))
+		return nil, invalid(fmt.Errorf("there is no provider %q", cfg.Type))
 	}
 }
 
 func (p Providers) ibmCloud(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	provider, err := iks.New(iks.Config{
-		ClusterID:     cfg.ClusterID,
-		PoolName:      cfg.PoolName,
-		ResourceGroup: cfg.ResourceGroup,
-		Region:        cfg.Region,
-		Private:       cfg.Private,
-		APIKey:        iks.StaticKey(string(cfg.APIKey)),
-		UserAgent:     p.UserAgent,
+		ClusterID: cfg.ClusterID, PoolName: cfg.PoolName, ResourceGroup: cfg.ResourceGroup, Region: cfg.Region, Private: cfg.Private,
+		APIKey: iks.StaticKey(string(cfg.APIKey)), UserAgent: p.UserAgent,
 	})
 	if err != nil {
 		return nil, err
@@ -56,35 +53,43 @@ func (p Providers) ibmCloud(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	return provider, nil
 }
 
-// ExistingNodes makes the provider of nodes that are there. count and now may be nil, see
+// ExistingNodes makes the provider of existing nodes. count and now may be nil, see
 // existing.Config.
 func ExistingNodes(
 	cfg pool.ProviderConfig, nodes existing.Nodes, count func(context.Context, []string) (map[string]int, error), now func() time.Time,
 ) (cloud.Provider, error) {
 	preferred, err := labels.Parse(cfg.Preferred)
 	if err != nil {
-		return nil, wrong(fmt.Errorf("reading the selector of preferred nodes %q: %w", cfg.Preferred, err))
+		return nil, invalid(fmt.Errorf("reading the selector of preferred nodes %q: %w", cfg.Preferred, err))
 	}
 	excluded, err := labels.Parse(cfg.Excluded)
 	if err != nil {
-		return nil, wrong(fmt.Errorf("reading the selector of excluded nodes %q: %w", cfg.Excluded, err))
+		return nil, invalid(fmt.Errorf("reading the selector of excluded nodes %q: %w", cfg.Excluded, err))
 	}
 	provider, err := existing.New(existing.Config{
-		PoolName:      cfg.PoolName,
-		Nodes:         nodes,
-		CountPods:     count,
-		Preferred:     preferred,
-		Excluded:      excluded,
-		NotReadyGrace: cfg.NotReadyGrace,
-		Now:           now,
+		PoolName: cfg.PoolName, Nodes: nodes, CountPods: count, Preferred: preferred, Excluded: excluded,
+		NotReadyGrace: cfg.NotReadyGrace, Now: now,
 	})
 	if err != nil {
-		return nil, wrong(err)
+		return nil, invalid(err)
 	}
 	return provider, nil
 }
 
-// wrong is what no cloud has to be asked for.
-func wrong(err error) error {
+// invalid is an error of the spec, found before any request.
+func invalid(err error) error {
 	return &cloud.Error{Kind: cloud.InvalidInput, Op: "choosing the provider", Message: err.Error(), Err: err}
+}
+
+// Metrics registers all metrics of the manager, with this program's version.
+// docs/metrics.md is made from them.
+func Metrics(registry prometheus.Registerer) *pool.Metrics {
+	this := version.Get()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "rrpool", Name: "build_info", Help: "1, with the version that runs.",
+		ConstLabels: prometheus.Labels{"version": this.Version, "revision": this.Revision, "goversion": this.Go},
+	})
+	build.Set(1)
+	registry.MustRegister(build)
+	return pool.NewMetrics(registry)
 }

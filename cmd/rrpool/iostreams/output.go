@@ -1,0 +1,98 @@
+package iostreams
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+// WriteJSON writes a value, indented.
+func WriteJSON(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value) //nolint:wrapcheck // Run prints it
+}
+
+// WriteYAML writes a value under the names that it has in JSON.
+func WriteYAML(out io.Writer, value any) error {
+	content, err := yaml.Marshal(value)
+	if err == nil {
+		_, err = out.Write(content)
+	}
+	return err //nolint:wrapcheck // Run prints it
+}
+
+// Emit renders into memory, then writes to s.Out, or to the file if one is named: a
+// failure leaves no half of the output. Errors call the output what, such as "report".
+func (s Streams) Emit(what, file string, render func(Streams) error) error {
+	var buffer bytes.Buffer
+	to := s
+	to.Out = &buffer
+	if file != "" {
+		to.Terminal, to.Colour, to.Width = false, false, 0
+	}
+	if err := render(to); err != nil {
+		return fmt.Errorf("rendering the %s: %w", what, err)
+	}
+	content := []byte(Visible(buffer.String()))
+	if file != "" {
+		return WriteFile(file, content)
+	}
+	if _, err := s.Out.Write(content); err != nil {
+		return fmt.Errorf("writing the %s: %w", what, err)
+	}
+	return nil
+}
+
+// WriteFile replaces a file as a whole: a reader gets the old content or the new one, and
+// a failure leaves the old one.
+func WriteFile(path string, content []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("--output-file: %q is no regular file: give the name of a file", path)
+		}
+		mode = info.Mode().Perm()
+	}
+	return replace(path, mode, content)
+}
+
+func replace(path string, mode os.FileMode, content []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("--output-file: %q cannot be written: %w: give a folder that is there and that you may write to", path, Reason(err))
+	}
+	_, err = temporary.Write(content)
+	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary.Name())
+		return fmt.Errorf("--output-file: writing %q: %w", path, Reason(err))
+	}
+	return nil
+}
+
+// Reason is an error of the file system without the name of the file.
+func Reason(err error) error {
+	var at *os.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	var moving *os.LinkError
+	if errors.As(err, &moving) {
+		return moving.Err
+	}
+	return err
+}
