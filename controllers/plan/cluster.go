@@ -38,9 +38,9 @@ const RackLabel = "rrpool.io/rack"
 // Problem is a reason to refuse, with its remedy.
 type Problem struct {
 	// Reason is a CamelCase condition reason.
-	Reason string
+	Reason string `json:"reason"`
 	// Message says what is wrong, with the value found, and what to do about it.
-	Message string
+	Message string `json:"message"`
 }
 
 // Node is one cluster node.

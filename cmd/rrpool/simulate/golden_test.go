@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +19,8 @@ import (
 
 const head = "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"
 
-// scene is a question whose answer is kept.
+// scene is a question, and the exit code of its answer. The other questions, whose answers
+// are kept, stand in the docs.
 type scene struct {
 	args []string
 	code int
@@ -29,75 +31,117 @@ func scenes(t *testing.T) map[string]scene {
 	pool := cli.File(t, head+"spec: {topology: {type: Quorum, redundancy: 2}, provider: {iks: {zones: [us-south-1, us-south-2, us-south-3]}}}")
 	return map[string]scene{
 		"auto":             {args: []string{"--nodes", "120", "--zones", "3"}},
-		"single-500":       {args: []string{"--nodes", "500", "--reflectors", "3", "--topology", "single"}},
-		"quorum-2000":      {args: []string{"--nodes", "2000", "--zones", "3", "--topology", "quorum", "--fail", "2"}},
-		"quorum-2000-3":    {args: []string{"--nodes", "2000", "--zones", "3", "--topology", "quorum", "--fail", "3"}},
+		"file":             {args: []string{"-f", pool, "--nodes", "300", "--fail", "2"}},
+		"hierarchy":        {args: []string{"--nodes", "4967", "--reflectors", "33", "--racks", "10", "--topology", "hierarchy", "--fail", "3"}},
 		"quorum-by-hand":   {args: []string{"--nodes", "300", "--topology", "quorum", "--reflectors", "7", "--per-client", "3"}},
-		"hierarchy-5000":   {args: []string{"--nodes", "5000", "--reflectors", "33", "--racks", "10", "--topology", "hierarchy", "--fail", "3"}},
-		"hierarchy-zones":  {args: []string{"--nodes", "900", "--zones", "3", "--topology", "hierarchy", "--fail", "1"}},
-		"multicluster":     {args: []string{"--nodes", "60", "--zones", "3", "--reflectors", "3", "--topology", "multicluster", "--fail", "1"}},
-		"multicluster-big": {args: []string{"--nodes", "2000", "--reflectors", "11", "--topology", "multicluster"}, code: 1},
+		"too-many-paths":   {args: []string{"--nodes", "1989", "--reflectors", "11", "--topology", "multicluster"}, code: 1},
+		"compare":          {args: []string{"--nodes", "5000", "--zones", "3", "--compare", "--fail", "2"}},
 		"too-many-clients": {args: []string{"--nodes", "5000", "--topology", "single", "--max-clients", "500"}, code: 1},
-		"compare-2000":     {args: []string{"--nodes", "2000", "--zones", "3", "--compare"}},
-		"compare-5000":     {args: []string{"--nodes", "5000", "--zones", "3", "--compare", "--fail", "2"}},
-		"compare-tiny":     {args: []string{"--nodes", "6", "--compare"}},
-		"file":             {args: []string{"-f", pool, "--clients", "300"}},
+		"tiny":             {args: []string{"--nodes", "1", "--compare"}},
 	}
 }
 
-func TestOutputs(t *testing.T) {
-	for name, tc := range scenes(t) {
-		for _, format := range []string{"table", "json"} {
-			t.Run(name+"/"+format, func(t *testing.T) {
-				got := cli.Ask(t, New, append([]string{"simulate", "-o", format}, tc.args...)...)
-				require.Equal(t, tc.code, got.Code, got.Err)
-				if tc.code == 0 {
-					require.Empty(t, got.Err, "nothing but the answer")
-				} else {
-					cli.RequireSentence(t, got.Err, "Too")
-				}
-				cli.Golden(t, filepath.Join(name, format+".golden"), got.Out)
-			})
-		}
-	}
-}
-
-// YAML holds what JSON holds.
-func TestYAML(t *testing.T) {
-	args := []string{"simulate", "--nodes", "200", "--zones", "3", "--compare", "--fail", "1", "-o"}
-	var v, other view
-	require.NoError(t, yaml.UnmarshalStrict([]byte(cli.Ask(t, New, append(args, "yaml")...).Out), &v))
-	require.NoError(t, json.Unmarshal([]byte(cli.Ask(t, New, append(args, "json")...).Out), &other))
-	require.Equal(t, other, v)
-	require.Equal(t, "rrpool.io/simulate/v1", v.SchemaVersion)
-	require.Len(t, v.Topologies, 4)
-}
-
-// A narrow terminal gets narrow lines; colours only where wanted.
-func TestTerminals(t *testing.T) {
+// Each scene as a table; on a narrow terminal all have narrow lines.
+func TestTables(t *testing.T) {
+	kept := []string{"auto", "file", "hierarchy", "quorum-by-hand", "too-many-paths", "compare"}
+	narrow := iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}
 	for name, tc := range scenes(t) {
 		t.Run(name, func(t *testing.T) {
-			s := iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}
-			got := cli.AskIn(t, s, New, append([]string{"simulate"}, tc.args...)...)
+			args := append([]string{"simulate"}, tc.args...)
+			got := cli.Ask(t, New, args...)
 			require.Equal(t, tc.code, got.Code, got.Err)
-			require.NotContains(t, got.Out, "\x1b", "NO_COLOR")
-			cli.RequireWidth(t, got.Out, 60)
-			cli.Golden(t, filepath.Join(name, "table60.golden"), got.Out)
+			if tc.code == 0 {
+				require.Empty(t, got.Err, "nothing but the answer")
+			} else {
+				cli.RequireSentence(t, got.Err, "Too")
+				require.Contains(t, got.Out, "× rrpool refuses ")
+			}
+			if slices.Contains(kept, name) {
+				cli.Golden(t, name+".golden", got.Out)
+			}
+			small := cli.AskIn(t, narrow, New, args...)
+			require.NotContains(t, small.Out, "\x1b", "NO_COLOR")
+			cli.RequireWidth(t, small.Out, 60)
+			if name == "hierarchy" || name == "compare" {
+				cli.Golden(t, name+"-60.golden", small.Out)
+			}
 		})
 	}
-	s := iostreams.Streams{Terminal: true, Width: 80}
-	coloured := cli.AskIn(t, s, New, append([]string{"simulate"}, scenes(t)["quorum-2000-3"].args...)...)
-	require.Contains(t, coloured.Out, "\x1b")
-	cli.Golden(t, "colours.golden", coloured.Out)
+	coloured := cli.AskIn(t, iostreams.Streams{Terminal: true, Width: 80}, New, "simulate", "--nodes", "9", "--compare")
+	require.Contains(t, coloured.Out, iostreams.Green+"√ Auto takes Single.")
 }
 
-// The same question has the same answer.
-func TestTheAnswerIsTheSameEachTime(t *testing.T) {
-	args := []string{"simulate", "--nodes", "600", "--zones", "3", "--compare", "--fail", "2", "-o", "json"}
-	first := cli.Ask(t, New, args...)
-	require.Zero(t, first.Code, first.Err)
-	for range 3 {
-		require.Equal(t, first, cli.Ask(t, New, args...))
+// JSON and YAML hold the same, and nothing but what the type has.
+func TestFormats(t *testing.T) {
+	for name, tc := range scenes(t) {
+		t.Run(name, func(t *testing.T) {
+			var fromJSON, fromYAML view
+			got := cli.Ask(t, New, append([]string{"simulate", "-o", "json"}, tc.args...)...)
+			require.Equal(t, tc.code, got.Code, got.Err)
+			decoder := json.NewDecoder(strings.NewReader(got.Out))
+			decoder.DisallowUnknownFields()
+			require.NoError(t, decoder.Decode(&fromJSON))
+			require.Equal(t, "rrpool.io/simulate/v1", fromJSON.SchemaVersion)
+			written := cli.Ask(t, New, append([]string{"simulate", "-o", "yaml"}, tc.args...)...)
+			require.NoError(t, yaml.UnmarshalStrict([]byte(written.Out), &fromYAML))
+			require.Equal(t, fromJSON, fromYAML)
+			require.Equal(t, got, cli.Ask(t, New, append([]string{"simulate", "-o", "json"}, tc.args...)...), "the same each time")
+			switch name {
+			case "hierarchy":
+				cli.Golden(t, name+".json.golden", got.Out)
+			case "quorum-by-hand":
+				cli.Golden(t, name+".yaml.golden", written.Out)
+			}
+		})
+	}
+}
+
+// Bad input gets one sentence that names the flag, the value and the remedy.
+func TestBadInput(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"no size":                           {nil, []string{"--nodes: missing", "such as --nodes 2000 --zones 3"}},
+		"a negative number of nodes":        {[]string{"--nodes", "-5"}, []string{"--nodes", `"-5"`, "use a whole number from 1 to 50000"}},
+		"too many nodes":                    {[]string{"--nodes", "50001"}, []string{"--nodes", `"50001"`, "from 1 to 50000"}},
+		"a number in words":                 {[]string{"--nodes", "many"}, []string{"--nodes", `"many"`, "use a whole number"}},
+		"no zones":                          {[]string{"--nodes", "9", "--zones", "0"}, []string{"--zones", `"0"`, "from 1 to 100"}},
+		"more zones than nodes":             {[]string{"--nodes", "3", "--zones", "4"}, []string{"--zones: 4 zones for --nodes 3", "at most as many"}},
+		"more racks than nodes":             {[]string{"--nodes", "3", "--racks", "4"}, []string{"--racks: 4 racks for --nodes 3", "at most as many"}},
+		"fewer racks than zones":            {[]string{"--nodes", "90", "--zones", "3", "--racks", "2"}, []string{"--racks", "2 racks in 3 zones", "give at least 3"}},
+		"reflectors that zones cannot have": {[]string{"--nodes", "90", "--zones", "3", "--reflectors", "13"}, []string{"--reflectors", "13 reflectors", "3 zones", "use 12 or 15"}},
+		"fewer reflectors than zones":       {[]string{"--nodes", "90", "--zones", "3", "--reflectors", "2"}, []string{"--reflectors", "use 3, or other --zones"}},
+		"too many zones to size for":        {[]string{"--nodes", "90", "--zones", "30"}, []string{"spec.sizing.max: 25", "30 zones", "or give --reflectors"}},
+		"more failures than reflectors":     {[]string{"--nodes", "90", "--reflectors", "3", "--fail", "4"}, []string{"--fail: 4 of 3 reflectors", "give at most 3"}},
+		"more failures than sizing gives":   {[]string{"--nodes", "90", "--fail", "4", "--topology", "single"}, []string{"--fail: 4 of 3 reflectors", "give at most 3"}},
+		"an endless number of failures":     {[]string{"--nodes", "90", "--fail", "11"}, []string{"--fail", `"11"`, "from 1 to 10"}},
+		"an unknown topology":               {[]string{"--nodes", "90", "--topology", "ring"}, []string{"--topology", `"ring"`, "auto, single, quorum, hierarchy, multicluster"}},
+		"one of all":                        {[]string{"--nodes", "90", "--compare", "--topology", "quorum"}, []string{"--compare true and --topology quorum exclude each other", "leave out one"}},
+		"a comparison by hand":              {[]string{"--nodes", "90", "--compare", "--per-client", "3"}, []string{"--compare true and --per-client 3 exclude each other"}},
+		"by hand without reflectors":        {[]string{"--nodes", "90", "--topology", "quorum", "--per-client", "3"}, []string{"--per-client: 3", "--reflectors with at least 3"}},
+		"by hand, not a quorum":             {[]string{"--nodes", "90", "--topology", "single", "--reflectors", "5", "--per-client", "3"}, []string{"--per-client: 3", "give --topology quorum"}},
+		"by hand, more than there are":      {[]string{"--nodes", "90", "--topology", "quorum", "--reflectors", "5", "--per-client", "6"}, []string{"--per-client: 6", "--reflectors with at least 6"}},
+		"by hand, too many groups":          {[]string{"--nodes", "2000", "--topology", "quorum", "--reflectors", "25", "--per-client", "12"}, []string{"--per-client: 12 of 25", "5200300 groups", "at most 300"}},
+		"by hand, groups without clients":   {[]string{"--nodes", "77", "--topology", "quorum", "--reflectors", "13", "--per-client", "3"}, []string{"--per-client: 3 of 13", "286 groups", "at most 77", "more nodes"}},
+		"by hand, and redundancy":           {[]string{"--nodes", "90", "--topology", "quorum", "--reflectors", "5", "--per-client", "3", "--redundancy", "2"}, []string{"--per-client 3 and --redundancy 2 exclude each other"}},
+		"no redundancy":                     {[]string{"--nodes", "90", "--redundancy", "0"}, []string{"--redundancy", `"0"`, "from 1 to 100"}},
+		"an unknown format":                 {[]string{"--nodes", "90", "-o", "csv"}, []string{"--output", `"csv"`, "table, json, yaml"}},
+		"an unknown flag":                   {[]string{"--node", "9"}, []string{"unknown flag: --node", "--help lists all flags"}},
+		"an argument":                       {[]string{"now"}, []string{`unexpected argument "now"`}},
+		"a file that is not there":          {[]string{"--nodes", "9", "-f", "/nonexistent"}, []string{"--filename", `"/nonexistent"`, "no such file", "give the name of a file"}},
+		"a file that is no YAML":            {[]string{"--nodes", "9", "-f", cli.File(t, "spec: [")}, []string{"--filename", "this is no YAML"}},
+		"a value out of range":              {[]string{"--nodes", "9", "-f", cli.File(t, head+"spec: {topology: {redundancy: 0}}")}, []string{"--filename", "spec.topology.redundancy"}},
+		"a quorum on existing nodes":        {[]string{"--nodes", "90", "--topology", "quorum", "-f", cli.File(t, head+"spec: {provider: {type: ExistingNodes}}")}, []string{"spec.topology.type: Quorum", "ExistingNodes", "use Single"}},
+		"no client on existing nodes":       {[]string{"--nodes", "3", "-f", cli.File(t, head+"spec: {provider: {type: ExistingNodes}}")}, []string{"--nodes: 3 nodes would be 3 reflectors and no client", "give more"}},
+		"an output file in no folder":       {[]string{"--nodes", "90", "--output-file", "/nonexistent/x"}, []string{"--output-file", "give a folder that is there"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := cli.Ask(t, New, append([]string{"simulate"}, tc.args...)...)
+			require.Equal(t, 1, got.Code)
+			require.Empty(t, got.Out, "no half of an answer")
+			cli.RequireSentence(t, got.Err, tc.says...)
+		})
 	}
 }
 

@@ -116,6 +116,14 @@ func (c Count) plus(o Count) Count {
 	return Count{sum, c.More || o.More}
 }
 
+// Max is the larger number.
+func (c Count) Max(o Count) Count {
+	if o.Paths > c.Paths || o.Paths == c.Paths && o.More {
+		return o
+	}
+	return c
+}
+
 func (c Count) times(n int) Count {
 	high, low := bits.Mul64(c.Paths, uint64(max(n, 0)))
 	if high > 0 {

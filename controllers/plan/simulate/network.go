@@ -28,10 +28,11 @@ type Class struct {
 	Reflects bool
 }
 
-// Count is a number of paths. Beyond what is worth counting it is a lower bound.
+// Count is a number of paths. Beyond what is worth counting it is a lower bound: there
+// are More.
 type Count struct {
-	Paths uint64
-	More  bool
+	Paths uint64 `json:"count"`
+	More  bool   `json:"atLeast,omitempty"`
 }
 
 // Network gives the sessions and routes that come of c while exactly those nodes are up
@@ -177,21 +178,31 @@ func (n *Network) Senders(from, to string) []string {
 
 // RIB counts the paths that a node holds to all prefixes of others, one prefix a node.
 func (n *Network) RIB(node string) Count {
+	_, all := n.Held(node, func(string) bool { return true })
+	return all
+}
+
+// Held counts the paths that a node holds to a prefix of another node, the most that there
+// are, and those to all prefixes. Each node that announces has one prefix.
+func (n *Network) Held(node string, announces func(node string) bool) (most, all Count) {
 	class := n.class(node)
 	if class < 0 {
-		return Count{}
+		return Count{}, Count{}
 	}
-	var out Count
 	for origin, c := range n.classes {
-		others := len(c.Nodes)
-		if origin == class {
-			others--
+		others := 0
+		for _, name := range c.Nodes {
+			if name != node && announces(name) {
+				others++
+			}
 		}
-		if others > 0 {
-			out = out.plus(n.count(origin)[class].times(others))
+		if others == 0 {
+			continue
 		}
+		one := n.count(origin)[class]
+		most, all = most.Max(one), all.plus(one.times(others))
 	}
-	return out
+	return most, all
 }
 
 // Unreached gives pairs of nodes, among those that want accepts, without a path from

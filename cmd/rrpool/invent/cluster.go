@@ -1,0 +1,187 @@
+// Package invent makes clusters that do not exist, for commands that answer without one,
+// and sizes them as the manager does.
+package invent
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/sizing"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+	"github.com/rrpool/rrpool/controllers/pool"
+)
+
+// Cluster is a cluster that does not exist. Its nodes are spread evenly over zones and
+// racks.
+type Cluster struct {
+	// Spec is that of a RouteReflectorPool, complete with all defaults.
+	Spec v1alpha1.RouteReflectorPoolSpec
+	// Nodes run workloads. On existing nodes the reflectors are among them.
+	Nodes int
+	// Reflectors is the size of the pool, 0 for as many as sizing and topology take.
+	Reflectors int
+	Zones      []string
+	// Racks is how many racks the nodes are labelled with, each in one zone; 0 for none.
+	Racks int
+}
+
+// Names gives names that sort by their numbers, counted from 1.
+func Names(prefix string, n int) []string {
+	digits := len(strconv.Itoa(n))
+	out := make([]string, 0, n)
+	for i := range n {
+		out = append(out, fmt.Sprintf("%s%0*d", prefix, digits, i+1))
+	}
+	return out
+}
+
+// Zones are as many as --zones says, else those of the spec, else as many as usual.
+func Zones(flag int, spec v1alpha1.RouteReflectorPoolSpec, usual int) []string {
+	if named := spec.Provider.IKS.Zones; flag == 0 && len(named) > 0 {
+		return slices.Compact(slices.Sorted(slices.Values(named)))
+	}
+	return Names("zone-", cmp.Or(flag, usual))
+}
+
+// Check refuses numbers that do not fit each other. The errors name the flags.
+func (c Cluster) Check() error {
+	zones := len(c.Zones)
+	switch {
+	case c.Nodes == 0:
+		return errors.New("--nodes: missing: say how many nodes run workloads, such as --nodes 2000 --zones 3")
+	case zones > c.Nodes:
+		return fmt.Errorf("--zones: %d zones for --nodes %d: give at most as many zones as nodes", zones, c.Nodes)
+	case c.Racks > c.Nodes:
+		return fmt.Errorf("--racks: %d racks for --nodes %d: give at most as many racks as nodes", c.Racks, c.Nodes)
+	case c.Racks > 0 && c.Racks < zones:
+		return fmt.Errorf("--racks: %d racks in %d zones, and a rack is in one zone: give at least %d", c.Racks, zones, zones)
+	case c.Reflectors%zones != 0:
+		below := c.Reflectors / zones * zones
+		remedy := fmt.Sprint(below + zones)
+		if below > 0 {
+			remedy = fmt.Sprintf("%d or %s", below, remedy)
+		}
+		return fmt.Errorf("--reflectors: %d reflectors cannot be the same number in each of %d zones, as rrpool has them: use %s, or other --zones", c.Reflectors, zones, remedy)
+	}
+	return nil
+}
+
+// String describes the cluster.
+func (c Cluster) String() string {
+	out := fmt.Sprintf("an invented cluster: %s with workloads in %s", iostreams.Number(c.Nodes, "node"), iostreams.Number(len(c.Zones), "zone"))
+	if c.Racks > 0 {
+		out += " and " + iostreams.Number(c.Racks, "rack")
+	}
+	return out
+}
+
+// Existing: the reflectors are among the nodes that run workloads.
+func (c Cluster) Existing() bool { return c.Spec.Provider.Type == v1alpha1.ProviderExistingNodes }
+
+// rackLabel is the label of racks, also where the spec names none.
+func (c Cluster) rackLabel() string {
+	if c.Racks == 0 {
+		return c.Spec.Topology.RackLabel
+	}
+	return cmp.Or(c.Spec.Topology.RackLabel, "rack")
+}
+
+// Workloads are the nodes that run workloads and do not reflect: all, or on existing
+// nodes those besides so many reflectors.
+func (c Cluster) Workloads(reflectors int) []plan.Node {
+	count := c.Nodes
+	if c.Existing() {
+		count = max(count-reflectors, 0)
+	}
+	racks := Names("r", c.Racks)
+	out := make([]plan.Node, 0, count)
+	for i, name := range Names("node-", count) {
+		place := i
+		if c.Racks > 0 {
+			place %= c.Racks
+		}
+		n := c.node(name, c.Zones[place%len(c.Zones)], i)
+		if c.Racks > 0 {
+			n.Labels[c.rackLabel()] = racks[place]
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// Pool are the nodes of the pool, perZone in each zone.
+func (c Cluster) Pool(perZone int) []plan.Node {
+	var out []plan.Node
+	for _, zone := range c.Zones {
+		for _, name := range Names("reflector-"+zone+"-", perZone) {
+			n := c.node(name, zone, c.Nodes+len(out))
+			n.Pooled = true
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (c Cluster) node(name, zone string, i int) plan.Node {
+	block := netip.AddrFrom4([4]byte{172, byte(i >> 10), byte(i >> 2), byte(i << 6)}) //nolint:gosec // G115: the bytes of a number
+	return plan.Node{
+		Name: name, UID: name, Zone: zone, Labels: map[string]string{c.Spec.Topology.ZoneLabel: zone}, Ready: true,
+		Created: time.Unix(0, 0), ReadyChanged: time.Unix(0, 0),
+		Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})}, //nolint:gosec // G115: the bytes of a number
+		Blocks:    []netip.Prefix{netip.PrefixFrom(block, 26)},
+	}
+}
+
+// Sized is a topology, and how many nodes of each zone reflect.
+type Sized struct {
+	topology.Spec
+	PerZone int
+	// Problem is why the manager refuses it, nil where it does not.
+	Problem *plan.Problem
+}
+
+// Size sizes the pool for a topology as the manager does.
+func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
+	if c.Existing() {
+		if kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
+			return Sized{}, fmt.Errorf("spec.topology.type: %s needs dedicated reflectors, and spec.provider.type is ExistingNodes: use Single", kind)
+		}
+		kind = v1alpha1.TopologySingle
+	}
+	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing())}
+	out.Kind, out.RackLabel = kind, c.rackLabel()
+	zones, asked := len(c.Zones), c.Reflectors
+	if asked == 0 {
+		size, err := sizing.Reflectors(c.Spec.Sizing, c.Nodes, zones)
+		if err != nil {
+			return Sized{}, fmt.Errorf("%w; or give --reflectors", err)
+		}
+		asked = size.PerZone * zones
+	}
+	spec, total, problem := topology.Size(out.Spec, c.Workloads(0), c.Zones, asked, "")
+	out.Spec, out.Problem, out.PerZone = spec, problem, asked/zones
+	limit := int(c.Spec.Sizing.Max)
+	switch {
+	case c.Reflectors > 0 && problem == nil && total > asked:
+		out.Problem = &plan.Problem{
+			Reason:  pool.ReasonSizingInvalid,
+			Message: fmt.Sprintf("--reflectors: %d, and topology %s takes %d here: give so many, or leave it out", asked, out.Kind, total),
+		}
+	case c.Reflectors == 0:
+		if out.PerZone = (total + zones - 1) / zones; problem == nil && total > max(limit, asked) {
+			out.Problem = pool.BeyondMax(out.Kind, limit, total, c.Nodes, zones)
+		}
+	}
+	if all := out.PerZone * zones; c.Existing() && all >= c.Nodes {
+		return Sized{}, fmt.Errorf("--nodes: %d nodes would be %d reflectors and no client: give more", c.Nodes, all)
+	}
+	return out, nil
+}

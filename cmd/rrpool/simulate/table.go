@@ -1,0 +1,126 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
+)
+
+// printTable renders for people.
+func printTable(s iostreams.Streams, v view) {
+	_, _ = fmt.Fprintf(s.Out, "%s\n\n", s.Paint(iostreams.Bold, s.Fold(v.Subject, "")))
+	if len(v.Topologies) > 1 || v.Topologies[0].Figures != nil {
+		_, _ = fmt.Fprintf(s.Out, "%s\n\n", rows(v))
+	}
+	colours := map[string]string{"×": iostreams.Red, "‼": iostreams.Yellow, "√": iostreams.Green}
+	for _, note := range notes(v) {
+		symbol, _, _ := strings.Cut(note, " ")
+		_, _ = fmt.Fprintln(s.Out, s.Paint(colours[symbol], s.Fold(note, "  ")))
+	}
+}
+
+// rows has a row for each figure, and a column for each topology. Beside each other they
+// show the most that a node has; a single one shows the mean as well.
+func rows(v view) string {
+	w := iostreams.NewTable()
+	compared := len(v.Topologies) > 1
+	header, right := table.Row{""}, []table.ColumnConfig{}
+	for i, t := range v.Topologies {
+		if compared && t.Type == string(v1alpha1.TopologyMultiCluster) {
+			t.Type = "Multi-\nCluster"
+		}
+		header, right = append(header, t.Type), append(right, iostreams.Right(i+2))
+	}
+	if w.AppendHeader(header); compared {
+		w.SetColumnConfigs(right)
+	}
+	kind := reflect.TypeFor[figures]()
+	for i := range kind.NumField() {
+		name := kind.Field(i).Tag.Get("row")
+		if name == "" || v.Fail == 0 && strings.HasPrefix(kind.Field(i).Name, "Sets") {
+			continue
+		}
+		row := table.Row{name}
+		for _, t := range v.Topologies {
+			cell := "-"
+			if t.Figures != nil {
+				cell = words(reflect.ValueOf(*t.Figures).Field(i).Interface(), compared)
+			}
+			row = append(row, cell)
+		}
+		w.AppendRow(row)
+	}
+	return w.Render()
+}
+
+// words is a figure in a cell.
+func words(figure any, compared bool) string {
+	switch f := figure.(type) {
+	case int:
+		return brief(uint64(f)) //nolint:gosec // G115: a count
+	case span:
+		if compared || f.Least == f.Most {
+			return fmt.Sprint(f.Most)
+		}
+		return fmt.Sprintf("%d to %d, %d on average", f.Least, f.Most, f.Mean)
+	case simulate.Count:
+		if f.More {
+			return "≥" + brief(f.Paths)
+		}
+		return brief(f.Paths)
+	case []string:
+		return cmp.Or(strings.Join(f, ", "), "none")
+	}
+	return fmt.Sprint(figure)
+}
+
+// brief is a number of at most six characters.
+func brief(n uint64) string {
+	value := float64(n)
+	for _, unit := range []string{"k", "M", "G", "T", "P", "E"} {
+		if value /= 1000; n >= 1_000_000 && value < 1000 {
+			return fmt.Sprintf("%.1f%s", value, unit)
+		}
+	}
+	return fmt.Sprint(n)
+}
+
+// notes say what the figures come to.
+func notes(v view) []string {
+	var out []string
+	note := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for _, t := range v.Topologies {
+		if t.Refused != nil {
+			note("× rrpool refuses %s: %s: %s", t.Type, t.Refused.Reason, t.Refused.Message)
+		}
+	}
+	switch {
+	case len(v.Topologies) > 1 && v.Auto == "":
+		return append(out, "‼ Auto takes none of them.")
+	case len(v.Topologies) > 1:
+		return append(out, "√ Auto takes "+v.Auto+".")
+	}
+	if v.Topologies[0].ByHand {
+		note("‼ Arranged by hand: rrpool does not build it like this.")
+	}
+	switch f := v.Topologies[0].Figures; {
+	case f == nil:
+	case f.Unreached > 0:
+		note("× Clients are cut off from each other although nothing has failed: %d of %d pairs of groups have no route.", f.Unreached, f.GroupPairs)
+	case f.SurvivesAny > 0:
+		note("√ Any %s may fail: every client keeps a route to every other.", iostreams.Number(f.SurvivesAny, "reflector"))
+	default:
+		note("‼ The loss of one reflector can cut clients off from each other.")
+	}
+	if f := v.Topologies[0].Figures; f != nil && f.Breaking != nil {
+		note("‼ Without %s there is no route between clients %s.", strings.Join(f.Breaking, ", "), strings.Join(f.Cut, " and "))
+	}
+	return out
+}
