@@ -48,10 +48,13 @@ type PoolSpec struct {
 	// only so many nodes to take, their share may go to others.
 	SizePerZone int
 	// Labels every node of the pool carries, besides the provider's own. What
-	// others have put on the pool stays; so with Taints.
+	// others have put on the pool stays; so with Taints, as far as the cloud reports them.
 	Labels map[string]string
 	// Taints every node of the pool carries from its first moment.
 	Taints []Taint
+	// Untainted lists the workers whose nodes lack one of Taints. While there is
+	// one, the pool is not grown: the call returns Conflict.
+	Untainted []string
 	// Retire lists worker ids to be removed for good because the pool shrinks.
 	// The caller has already taken them out of service. Only these go: a pool
 	// is never shrunk in a way that lets the cloud choose the victim.
@@ -83,6 +86,9 @@ type Pool struct {
 	// Taints every node of the pool gets. A provider may tell them some minutes
 	// late, but never relies on that when it makes workers.
 	Taints []Taint
+	// TaintsUnknown: the cloud does not report the pool's taints, and has not
+	// acknowledged any of late.
+	TaintsUnknown bool
 	// Autoscaled says that something else resizes this pool.
 	Autoscaled bool
 	// Workers, sorted by ID. Deleted workers are left out, and so are those of a

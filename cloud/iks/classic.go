@@ -20,10 +20,11 @@ type classic struct{ *Provider }
 // with the next resize.
 func (classic) substitutes() bool     { return false }
 func (classic) defaultFlavor() string { return DefaultFlavorClassic }
+func (classic) singlePath() string    { return "/v2/classic/getWorkerPool" }
 
 func (g classic) v1(op, method, path string, body, out any) call {
-	target := containerv1.ClusterTargetHeader{Region: g.cfg.Region, ResourceGroup: g.cfg.ResourceGroup}
-	return call{op: op, method: method, path: path, body: body, out: out, service: bluemix.ContainerService, target: target.ToMap()}
+	target := containerv1.ClusterTargetHeader{Region: g.cfg.Region, ResourceGroup: g.resourceGroup()}
+	return call{op: op, method: method, path: path, body: body, out: out, service: bluemix.ContainerService, target: grouped(target.ToMap())}
 }
 
 // on makes a call below one pool, "" for the pools.
@@ -50,21 +51,26 @@ func (g classic) pools(ctx context.Context) ([]pool, error) {
 	}
 	out := make([]pool, 0, len(list))
 	for _, l := range list {
-		if l.ID == "" || l.Name == "" || l.Size == nil {
-			return nil, g.senseless("a worker pool has no id, name or size")
+		if l.ID == "" || l.Name == "" {
+			return nil, g.senseless("a worker pool has no id or name")
 		}
 		if l.State == "deleted" {
 			continue
 		}
 		p := pool{
-			id: l.ID, name: l.Name, flavor: plain(l.MachineType), size: *l.Size, labels: l.Labels,
-			autoscaled: l.AutoscaleEnabled, deleting: l.State == "deleting", zones: map[string]network{},
+			id: l.ID, name: l.Name, flavor: plain(l.MachineType), labels: l.Labels,
+			autoscaled: l.AutoscaleEnabled, deleting: l.State == "deleting",
+		}
+		if p.sized = l.Size != nil; p.sized {
+			p.size = *l.Size
 		}
 		for _, z := range l.Zones {
-			if z.ID == "" {
-				return nil, g.senseless("a zone of worker pool %q has no id", p.name)
+			if err := p.addZone(z.ID, network{privateVLAN: z.PrivateVLAN, publicVLAN: z.PublicVLAN}); err != nil {
+				return nil, g.senseless("%v", err)
 			}
-			p.zones[z.ID] = network{privateVLAN: z.PrivateVLAN, publicVLAN: z.PublicVLAN}
+		}
+		if l.Zones != nil && p.zones == nil {
+			p.zones = map[string]network{}
 		}
 		out = append(out, p)
 	}

@@ -51,7 +51,8 @@ type Config struct {
 	PoolName string
 	// Flavor when PoolSpec.Flavor is empty; empty for the generation's default.
 	Flavor string
-	// ResourceGroup of the cluster, by id; empty for the account's default.
+	// ResourceGroup finds the cluster, by id; empty for none. Requests about a cluster
+	// that was found carry the cluster's own.
 	ResourceGroup string
 	// Region is needed for private endpoints ("us-south").
 	Region string
@@ -84,7 +85,7 @@ func New(c Config) (*Provider, error) {
 	}
 	return &Provider{
 		cfg: c, lock: make(chan struct{}, 1), session: newSession(c),
-		taints: map[string]confirmed{},
+		taints: taintMemory{},
 	}, nil
 }
 

@@ -81,7 +81,7 @@ func newWorld(t *testing.T, generation string) *world {
 
 func seed(generation string) iksserver.Cluster {
 	c := iksserver.Cluster{
-		ID: clusterID, Name: "production", Provider: generation,
+		ID: clusterID, Name: "production", Provider: generation, ResourceGroup: "5f1e0c2a",
 		Pools: []iksserver.Pool{{Name: "default", Flavor: "bx2.4x16", SizePerZone: 2}},
 	}
 	for _, id := range []string{"dal10", "dal12", "dal13"} {

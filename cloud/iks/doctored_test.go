@@ -142,7 +142,7 @@ func TestABadProviderIsFoundOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newTrial(t, iksserver.VPC, false)
+				w := newTrial(t, iksserver.VPC, nil)
 				connect := w.connect
 				w.connect = func(wire http.RoundTripper) cloud.Provider {
 					if c.treat == nil {

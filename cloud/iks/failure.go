@@ -31,6 +31,9 @@ const (
 	justWait   = " (it is asked again by itself, less often)"
 )
 
+// groupWords are IBM's when the owner of a key may not see a resource group.
+const groupWords = "resource group could not be found"
+
 // codeNameTaken is the containers API's code for a pool name that exists.
 const codeNameTaken = "E0d39"
 
@@ -93,7 +96,7 @@ func (s *session) refused(e *cloud.Error, x *exchange) {
 		if e.RetryAfter == 0 {
 			e.RetryAfter = rateLimitPause
 		}
-	case x.status == http.StatusUnauthorized || x.status == http.StatusForbidden:
+	case x.status == http.StatusUnauthorized || x.status == http.StatusForbidden || strings.Contains(strings.ToLower(w.Description), groupWords):
 		denied(e)
 	case !w.known() || x.status >= 500 || x.status == http.StatusRequestTimeout:
 		// Not a word of the service about the request: nothing is proven by it.
@@ -122,7 +125,7 @@ func meaning(status int, w words) cloud.Kind {
 
 func denied(e *cloud.Error) {
 	e.Kind = cloud.Unauthorized
-	e.Message += " (the API key must be valid and have the Operator or Administrator role on the cluster)"
+	e.Message += " (the API key must be valid, and needs the role Operator or Administrator on the cluster, and Viewer on the cluster's resource group)"
 	e.RetryAfter = max(e.RetryAfter, deniedPause)
 }
 

@@ -138,7 +138,7 @@ func TestHalfAPoolIsNoBasis(t *testing.T) {
 			p := w.provider(t, nil)
 			settle(t, w, p, spec(2))
 			before := w.Mutations()
-			w.Server.Inject(iksserver.Fault{Method: "GET", Path: "orkerpools$|getWorkerPools$", Spoil: func(b []byte) []byte {
+			w.Server.Inject(iksserver.Fault{Method: "GET", Path: "orkerpools$|getWorkerPools?$", Spoil: func(b []byte) []byte {
 				return []byte(strings.NewReplacer(`"workerCount":2,"zones"`, `"zones"`, `"sizePerZone":2,`, ``).Replace(string(b)))
 			}})
 			_, err := p.Ensure(context.Background(), spec(3))

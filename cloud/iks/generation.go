@@ -28,6 +28,8 @@ type generation interface {
 	resize(ctx context.Context, poolID string, size int) error
 	remove(ctx context.Context, workerID string) error
 	replace(ctx context.Context, workerID string) error
+	// singlePath is where one pool is read.
+	singlePath() string
 	// substitutes: a replaced worker's substitute comes by itself.
 	substitutes() bool
 	defaultFlavor() string
@@ -37,14 +39,16 @@ type generation interface {
 type pool struct {
 	id, name, flavor string
 	size             int
-	labels           map[string]string
-	// taints of the pool; classic listings do not tell them (taintsKnown).
-	taints      []cloud.Taint
-	taintsKnown bool
-	autoscaled  bool
-	deleting    bool
-	vpc         string
-	zones       map[string]network
+	// sized: the answer holds a size. A pool must not be resized on half an answer.
+	sized  bool
+	labels map[string]string
+	// taints of the pool, nil when the answer holds none: that is not "no taints".
+	taints     []cloud.Taint
+	autoscaled bool
+	deleting   bool
+	vpc        string
+	// zones is nil when the answer holds none.
+	zones map[string]network
 }
 
 // network is where a pool's workers of a zone are attached.
@@ -75,8 +79,26 @@ func neighbour(others []pool, zone string) (network, bool) {
 // Both generations share these calls of the v2 API.
 
 func (p *Provider) v2(op, method, path string, body, out any) call {
-	target := containerv2.ClusterTargetHeader{ResourceGroup: p.cfg.ResourceGroup}
-	return call{op: op, method: method, path: path, body: body, out: out, service: bluemix.VpcContainerService, target: target.ToMap()}
+	target := containerv2.ClusterTargetHeader{ResourceGroup: p.resourceGroup()}
+	return call{op: op, method: method, path: path, body: body, out: out, service: bluemix.VpcContainerService, target: grouped(target.ToMap())}
+}
+
+// resourceGroup is the cluster's own as soon as that is known, before that the configured one.
+func (p *Provider) resourceGroup() string {
+	if p.facts != nil && p.facts.group != "" {
+		return p.facts.group
+	}
+	return p.cfg.ResourceGroup
+}
+
+// grouped leaves out a resource group that is not known: an empty header would
+// mean the account's default group.
+func grouped(target map[string]string) map[string]string {
+	const header = "X-Auth-Resource-Group"
+	if target[header] == "" {
+		delete(target, header)
+	}
+	return target
 }
 
 func (p *Provider) setTaints(ctx context.Context, poolID string, taints []cloud.Taint) error {
@@ -87,24 +109,61 @@ func (p *Provider) setTaints(ctx context.Context, poolID string, taints []cloud.
 	return p.session.do(ctx, p.v2(p.op("setting the taints of"), http.MethodPost, "/v2/setWorkerPoolTaints", body, nil))
 }
 
-// readTaints asks for one pool, of either generation, and makes sure that it is
-// the one that was meant.
-func (p *Provider) readTaints(ctx context.Context, poolID string) ([]cloud.Taint, error) {
-	path, err := address("/v2/getWorkerPool?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID)
-	if err != nil {
-		return nil, p.invalid(err)
+// v2Pool is a pool in an answer of the v2 API. It distinguishes a size that is
+// missing from one that is 0.
+type v2Pool struct {
+	containerv2.GetWorkerPoolResponse
+	WorkerCount *int `json:"workerCount"`
+}
+
+func (p *Provider) fromV2(l v2Pool) (pool, error) {
+	out := pool{
+		id: l.ID, name: l.PoolName, flavor: plain(l.Flavor), labels: l.Labels, taints: parseTaints(l.Taints),
+		autoscaled: l.AutoscaleEnabled, vpc: l.VpcID, deleting: l.ActualState == "deleting" || l.DesiredState == "deleted",
 	}
-	var got containerv2.GetWorkerPoolResponse
-	if err := p.session.do(ctx, p.v2(p.op("reading the taints of"), http.MethodGet, path, nil, &got)); err != nil {
-		return nil, err
+	if l.ID == "" || l.PoolName == "" {
+		return out, p.senseless("a worker pool has no id or name")
+	}
+	if out.sized = l.WorkerCount != nil; out.sized {
+		out.size = *l.WorkerCount
+	}
+	for _, z := range l.Zones {
+		if err := out.addZone(z.ID, network{subnet: primarySubnet(z.Subnets)}); err != nil {
+			return out, p.senseless("%v", err)
+		}
+	}
+	if l.Zones != nil && out.zones == nil {
+		out.zones = map[string]network{}
+	}
+	return out, nil
+}
+
+func (o *pool) addZone(id string, n network) error {
+	if id == "" {
+		return fmt.Errorf("a zone of worker pool %q has no id", o.name)
+	}
+	if o.zones == nil {
+		o.zones = map[string]network{}
+	}
+	o.zones[id] = n
+	return nil
+}
+
+// single asks for one pool: listings hold only a subset of what it says. It makes
+// sure that the answer is about the pool that was meant.
+func (p *Provider) single(ctx context.Context, g generation, poolID string) (pool, error) {
+	path, err := address(g.singlePath()+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID)
+	if err != nil {
+		return pool{}, p.invalid(err)
+	}
+	var got v2Pool
+	if err := p.session.do(ctx, p.v2(p.op("reading"), http.MethodGet, path, nil, &got)); err != nil {
+		return pool{}, err
 	}
 	if got.ID != poolID {
-		return nil, p.senseless("asked for pool %q, it tells of %q", poolID, got.ID)
+		return pool{}, p.senseless("asked for pool %q, it answers for %q", poolID, got.ID)
 	}
-	if got.Labels[ManagedByLabel] != ManagedBy {
-		return nil, p.senseless("pool %q has lost its label %s", poolID, ManagedByLabel)
-	}
-	return parseTaints(got.Taints), nil
+	return p.fromV2(got)
 }
 
 func (p *Provider) removeZone(ctx context.Context, poolID, zone string) error {
@@ -138,9 +197,12 @@ func (p *Provider) listed(id, poolID, poolName, wanted string, gone bool) (mine 
 	return false, nil
 }
 
-// parseTaints reads key → "value:Effect".
+// parseTaints reads key → "value:Effect"; nil stays nil.
 func parseTaints(m map[string]string) []cloud.Taint {
-	var taints []cloud.Taint
+	if m == nil {
+		return nil
+	}
+	taints := []cloud.Taint{}
 	for key, text := range m {
 		value, effect := "", text
 		if i := strings.LastIndex(text, ":"); i >= 0 {
@@ -192,8 +254,12 @@ func (p *Provider) apply(ctx context.Context, g generation, step poolplan.Step, 
 	case poolplan.SetLabels:
 		return g.setLabels(ctx, id, ownLabels(step.Labels, want.Labels))
 	case poolplan.SetTaints:
-		delete(p.taints, id)
-		return p.setTaints(ctx, id, step.Taints)
+		p.taints.forget(id)
+		err := p.setTaints(ctx, id, step.Taints)
+		if err == nil {
+			p.taints.acknowledge(id, step.Taints, p.cfg.Now())
+		}
+		return err
 	case poolplan.AddZone:
 		return g.addZone(ctx, id, step.Zone, v.others)
 	case poolplan.RemoveZone:

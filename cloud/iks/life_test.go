@@ -122,13 +122,17 @@ type trial struct {
 }
 
 // newTrial makes a cloud with one more zone than anybody has workers in.
-func newTrial(tb testing.TB, generation string, lingering bool) *trial {
+func newTrial(tb testing.TB, generation string, edit func(*iksserver.Config)) *trial {
 	tb.Helper()
 	t := &trial{TB: tb, generation: generation, watchdog: &watchdog{named: map[string]bool{}, doomed: map[string]bool{}}}
-	t.Server = iksserver.New(iksserver.Config{
-		APIKeys: []string{apiKey}, Audit: t.audit, Lingering: lingering,
+	config := iksserver.Config{
+		APIKeys: []string{apiKey}, Audit: t.audit,
 		Delays: iksserver.Delays{Pending: time.Minute, Provisioning: time.Minute, Deploying: time.Minute, Deleting: 3 * time.Minute},
-	})
+	}
+	if edit != nil {
+		edit(&config)
+	}
+	t.Server = iksserver.New(config)
 	c := seed(generation)
 	c.Zones = append(c.Zones, iksserver.Zone{ID: "dal14"})
 	if last := &c.Zones[3]; generation == iksserver.VPC {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,12 +29,34 @@ func (p *Provider) look(ctx context.Context) (generation, view, error) {
 	if err != nil {
 		return nil, view{}, err
 	}
+	if err := p.complete(ctx, g, &v.pool); err != nil {
+		return nil, view{}, err
+	}
+	p.describe(&v)
 	if v.pool.id != "" && v.pool.owned() {
 		if err := p.inspect(ctx, g, &v); err != nil {
 			return nil, view{}, err
 		}
 	}
 	return g, v, nil
+}
+
+// complete fills in what the listing left out. Our own pool is only believed whole.
+func (p *Provider) complete(ctx context.Context, g generation, o *pool) error {
+	if o.id == "" || o.owned() && o.sized && o.zones != nil {
+		return nil
+	}
+	whole, err := p.single(ctx, g, o.id)
+	if err != nil {
+		return err
+	}
+	if whole.owned() && !whole.sized {
+		return p.senseless("worker pool %q has no size", o.name)
+	}
+	whole.deleting = whole.deleting || o.deleting
+	*o = whole
+	p.taints.see(o.id, o.taints, p.cfg.Now())
+	return nil
 }
 
 // sort tells our pool from the others.
@@ -66,21 +89,22 @@ func (p *Provider) sort(all []pool) (view, error) {
 			zones[z] = true
 		}
 	}
+	v.zones = slices.Sorted(maps.Keys(zones))
+	return v, nil
+}
+
+// describe is the pool in the words of the port.
+func (p *Provider) describe(v *view) {
 	v.state = poolplan.State{
-		Pool: cloud.Pool{Name: p.cfg.PoolName}, Labels: v.pool.labels, Deleting: v.pool.deleting,
+		Pool: cloud.Pool{Name: p.cfg.PoolName, ClusterZones: v.zones}, Labels: v.pool.labels, Deleting: v.pool.deleting,
 		Memory: p.memory, Now: p.cfg.Now(),
 	}
-	for z := range zones {
-		v.state.ClusterZones = append(v.state.ClusterZones, z)
-	}
-	slices.Sort(v.state.ClusterZones)
 	if v.pool.id != "" {
 		s := &v.state.Pool
 		s.Exists, s.Owned, s.ID, s.Flavor = true, v.pool.owned(), v.pool.id, v.pool.flavor
 		s.SizePerZone, s.Zones, s.Taints, s.Autoscaled = v.pool.size, v.pool.zoneIDs(), v.pool.taints, v.pool.autoscaled
 		s.Problems = poolProblems(v.pool)
 	}
-	return v, nil
 }
 
 // inspect reads the workers, and the taints where the listing has none.
@@ -99,19 +123,27 @@ func (p *Provider) inspect(ctx context.Context, g generation, v *view) error {
 		}
 	}
 	slices.Sort(s.Problems)
-	if v.pool.taintsKnown || v.pool.deleting {
+	if v.pool.deleting {
 		return nil
 	}
-	known, ok := p.taints[s.ID]
-	if !ok || p.cfg.Now().Sub(known.at) >= taintsLife {
-		taints, err := p.readTaints(ctx, s.ID)
+	return p.readTaints(ctx, g, v)
+}
+
+// readTaints takes the taints of the listing when it has some, else those of the
+// pool's own answer.
+func (p *Provider) readTaints(ctx context.Context, g generation, v *view) error {
+	now, s := p.cfg.Now(), &v.state.Pool
+	if len(v.pool.taints) > 0 {
+		p.taints.see(s.ID, v.pool.taints, now)
+	} else if p.taints.stale(s.ID, v.pool.taints, now) {
+		got, err := p.single(ctx, g, s.ID)
 		if err != nil {
 			return err
 		}
-		known = confirmed{taints: taints, at: p.cfg.Now()}
-		p.taints[s.ID] = known
+		p.taints.see(s.ID, got.taints, now)
 	}
-	s.Taints = known.taints
+	taints, known := p.taints.of(s.ID, now)
+	s.Taints, s.TaintsUnknown = taints, !known
 	return nil
 }
 
@@ -144,7 +176,12 @@ func (p *Provider) generation(ctx context.Context) (generation, error) {
 		if p.cfg.ClusterID != got.ID && p.cfg.ClusterID != got.Name {
 			return nil, p.senseless("asked for cluster %q, it tells of %q", p.cfg.ClusterID, got.ID)
 		}
-		p.facts = &facts{provider: got.Provider, zones: got.WorkerZones, vpcs: got.Vpcs, at: p.cfg.Now()}
+		if got.ResourceGroupID != "" {
+			if err := checkID("resource group", got.ResourceGroupID); err != nil {
+				return nil, p.senseless("%v", err)
+			}
+		}
+		p.facts = &facts{provider: got.Provider, group: got.ResourceGroupID, zones: got.WorkerZones, vpcs: got.Vpcs, at: p.cfg.Now()}
 	}
 	switch p.facts.provider {
 	case providerVPC:

@@ -66,7 +66,7 @@ var endpoints = map[string][]endpoint{
 var shared = []endpoint{
 	{"log in", "POST", "^/identity/token$", ""},
 	{"read the cluster", "GET", "^/v2/getCluster$", ""},
-	{"read the pool", "GET", "^/v2/getWorkerPool$", ""},
+	{"read the pool", "GET", "^/v2/(vpc|classic)/getWorkerPool$", ""},
 	{"set taints", "POST", "^/v2/setWorkerPoolTaints$", ""},
 	{"remove a zone", "POST", "^/v2/removeWorkerPoolZone$", ""},
 	{"delete the pool", "DELETE", "^/v1/clusters/[^/]*/workerpools/[^/]*$", ""},
@@ -172,7 +172,7 @@ func cleanLife(t *testing.T, generation string) (clean []chapter) {
 	t.Helper()
 	name, used := nameOf(generation), map[string]bool{}
 	synctest.Test(t, func(t *testing.T) {
-		w := newTrial(t, generation, false)
+		w := newTrial(t, generation, nil)
 		for _, s := range life {
 			w.restart()
 			require.Empty(t, w.complaints(s, nil, name), "%s", s.name)
@@ -248,7 +248,7 @@ func newCell(e endpoint, fault, span string) cell {
 // faultyLife is the n-th: of each stage it has the n-th cell.
 func faultyLife(t *testing.T, generation string, clean []chapter, cells [][]cell, n int) {
 	t.Helper()
-	w := newTrial(t, generation, n%2 == 1)
+	w := newTrial(t, generation, func(c *iksserver.Config) { c.Lingering = n%2 == 1 })
 	for i, s := range life {
 		var c cell
 		if n < len(cells[i]) {

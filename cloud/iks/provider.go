@@ -33,7 +33,7 @@ type Provider struct {
 
 	// The rest is a memory of answers, guarded by lock; all of it can be lost.
 	facts  *facts
-	taints map[string]confirmed
+	taints taintMemory
 	memory poolplan.Memory
 }
 
@@ -42,14 +42,11 @@ var _ cloud.Provider = (*Provider)(nil)
 // facts of the cluster that hardly change.
 type facts struct {
 	provider string
-	zones    []string
-	vpcs     []string
-	at       time.Time
-}
-
-type confirmed struct {
-	taints []cloud.Taint
-	at     time.Time
+	// group is the id of the cluster's resource group, "" when it is not said.
+	group string
+	zones []string
+	vpcs  []string
+	at    time.Time
 }
 
 // view is one look at the cloud.
@@ -57,7 +54,9 @@ type view struct {
 	// pool is ours, or the one that bears our name; id "" when there is none.
 	pool   pool
 	others []pool
-	state  poolplan.State
+	// zones of the cluster, sorted.
+	zones []string
+	state poolplan.State
 }
 
 // Name implements cloud.Provider.
@@ -118,7 +117,7 @@ func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
 	}
 	step, err := poolplan.NextDelete(v.state)
 	if err == nil && step.Progress.Done {
-		return p.confirmNone(ctx)
+		return p.confirmNone(ctx, g)
 	}
 	if err != nil || step.Kind == poolplan.None {
 		return step.Progress, err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/providertest"
+	"github.com/rrpool/rrpool/test/iksserver"
 )
 
 // schedule is a life in which everything happens at random, several faults at once.
@@ -41,7 +42,7 @@ func anySchedule(t *testing.T, r *rapid.T, judge require.TestingT, treat treatme
 	generation := rapid.SampledFrom(both).Draw(r, "generation")
 	inBubble(t, func(t *testing.T) {
 		t.Helper()
-		w := &schedule{trial: newTrial(t, generation, rapid.Bool().Draw(r, "lingering")), r: r, judge: judge, want: wanted(1, three...)}
+		w := &schedule{trial: newTrial(t, generation, func(c *iksserver.Config) { c.Lingering = rapid.Bool().Draw(r, "lingering") }), r: r, judge: judge, want: wanted(1, three...)}
 		if connect := w.connect; treat != nil {
 			w.connect = func(wire http.RoundTripper) cloud.Provider { return connect(doctor{wire, treat}) }
 			w.restart()

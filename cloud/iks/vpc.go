@@ -17,13 +17,7 @@ type vpc struct{ *Provider }
 
 func (vpc) substitutes() bool     { return true }
 func (vpc) defaultFlavor() string { return DefaultFlavorVPC }
-
-// v2Pool tells a size that is missing from one that is 0: a pool must not be
-// resized on a half answer.
-type v2Pool struct {
-	containerv2.GetWorkerPoolResponse
-	WorkerCount *int `json:"workerCount"`
-}
+func (vpc) singlePath() string    { return "/v2/vpc/getWorkerPool" }
 
 func (g vpc) pools(ctx context.Context) ([]pool, error) {
 	path, err := address("/v2/vpc/getWorkerPools?cluster=%s", g.cfg.ClusterID)
@@ -36,22 +30,12 @@ func (g vpc) pools(ctx context.Context) ([]pool, error) {
 	}
 	out := make([]pool, 0, len(list))
 	for _, l := range list {
-		if l.ID == "" || l.PoolName == "" || l.WorkerCount == nil {
-			return nil, g.senseless("a worker pool has no id, name or size")
-		}
 		if l.ActualState == "deleted" {
 			continue
 		}
-		p := pool{
-			id: l.ID, name: l.PoolName, flavor: l.Flavor, size: *l.WorkerCount, labels: l.Labels,
-			taints: parseTaints(l.Taints), taintsKnown: true, autoscaled: l.AutoscaleEnabled, vpc: l.VpcID,
-			deleting: l.ActualState == "deleting" || l.DesiredState == "deleted", zones: map[string]network{},
-		}
-		for _, z := range l.Zones {
-			if z.ID == "" {
-				return nil, g.senseless("a zone of worker pool %q has no id", p.name)
-			}
-			p.zones[z.ID] = network{subnet: primarySubnet(z.Subnets)}
+		p, err := g.fromV2(l)
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, p)
 	}

@@ -33,6 +33,11 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	switch {
 	case err != nil:
 		return Step{}, err
+	case grows(s, step) && len(want.Untainted) > 0:
+		return Step{}, untainted(s, want)
+	case step.Orders() && s.TaintsUnknown && !s.Autoscaled:
+		// What the cloud does not show, it has to acknowledge before it makes a worker.
+		return setTaints(s, want.Taints), nil
 	case step.Kind == None:
 		if err := sameFlavor(s, want); err != nil {
 			return Step{}, err
@@ -73,11 +78,30 @@ func marks(s State, labels map[string]string, taints []cloud.Taint) (Step, bool)
 	switch {
 	case !maps.Equal(merged, s.Labels):
 		return s.Memory.unlessAsked(Step{Kind: SetLabels, Labels: merged}, "the cloud to show the pool's new labels", s.Now), true
-	case !Tainted(s.Taints, taints):
-		step := Step{Kind: SetTaints, Taints: mergeTaints(s.Taints, taints)}
-		return s.Memory.unlessAsked(step, "the cloud to show the pool's new taints", s.Now), true
+	case !s.TaintsUnknown && !Tainted(s.Taints, taints):
+		return setTaints(s, taints), true
 	}
 	return Step{}, false
+}
+
+func setTaints(s State, taints []cloud.Taint) Step {
+	step := Step{Kind: SetTaints, Taints: mergeTaints(s.Taints, taints)}
+	return s.Memory.unlessAsked(step, "the cloud to show the pool's new taints", s.Now)
+}
+
+// grows: there are more workers after step than before. A replacement is no growth.
+func grows(s State, step Step) bool {
+	return step.Kind == AddZone || step.Kind == Resize && step.Size >= s.SizePerZone
+}
+
+// untainted refuses to order workers for a pool whose taints do not reach its nodes.
+func untainted(s State, want cloud.PoolSpec) error {
+	t := want.Taints[0]
+	return &cloud.Error{
+		Kind: cloud.Conflict, Op: fmt.Sprintf("growing pool %q", s.Name),
+		Message: fmt.Sprintf("the nodes of the workers %s lack the taint %s=%s:%s, so workloads may run there; give the nodes the taint, or replace the workers",
+			capped(want.Untainted), t.Key, t.Value, t.Effect),
+	}
 }
 
 func mergeTaints(have, want []cloud.Taint) []cloud.Taint {

@@ -46,6 +46,9 @@ type Step struct {
 	Progress cloud.Progress
 }
 
+// Orders reports whether the step may bring new workers.
+func (s Step) Orders() bool { return s.Kind == AddZone || s.Kind == Replace || s.Kind == Resize }
+
 // String says what the step did, for Progress.Did.
 func (s Step) String() string {
 	switch s.Kind {

@@ -160,6 +160,7 @@ var ordering = []trial{
 	{"an autoscaled pool is refused", autoscaled},
 	{"a foreign pool of the same name is left alone", foreign},
 	{"taints that somebody took away come back before the next zone", retaints},
+	{"a pool whose nodes lack the taint is not grown", untaintedNodes},
 	{"another flavor is refused, and only that", otherFlavor},
 	{"wrong taints are refused without asking the cloud", wrongTaints},
 }

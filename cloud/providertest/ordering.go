@@ -58,6 +58,24 @@ func retaints(t *testing.T, h Harness) {
 	require.Equal(t, h.spec(1).Taints, observe(t, h.Provider()).Taints)
 }
 
+func untaintedNodes(t *testing.T, h Harness) {
+	p := h.Provider()
+	settle(t, h, p, h.spec(1))
+	before := h.World.Mutations()
+	grown := h.spec(2)
+	grown.Untainted = ids(h.World.Workers())[:1]
+	_, err := p.Ensure(context.Background(), grown)
+	require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+	require.Contains(t, err.Error(), grown.Untainted[0])
+	require.Equal(t, before, h.World.Mutations())
+	// The untainted one may be replaced, and what is whole is left alone.
+	same := h.spec(1)
+	same.Untainted, same.Replace = grown.Untainted, grown.Untainted
+	require.NotEmpty(t, step(t, h, p, same).Did)
+	settle(t, h, p, h.spec(2))
+	whole(t, h, p, 2, zoneCount)
+}
+
 func otherFlavor(t *testing.T, h Harness) {
 	p := h.Provider()
 	settle(t, h, p, h.spec(1))

@@ -53,6 +53,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		Zone: n.Labels[scope.ZoneLabel], Created: n.CreationTimestamp.Time,
 		Cordoned: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
 		ClusterID:    plan.Plain(n.Annotations[clusterIDAnnotation], longestID),
+		Taints:       taintsOf(n),
 		Leaving:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return leavingTaints[t.Key] }),
 		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return has(n.Labels, key) }),
 		CordonMark:   has(n.Annotations, cordonedAnnotation),
@@ -145,4 +146,13 @@ func (a *Adapter) observeNodes(ctx context.Context, scope plan.Scope) ([]plan.No
 	}
 	slices.SortFunc(out, func(x, y plan.Node) int { return strings.Compare(x.Name, y.Name) })
 	return out, nil
+}
+
+// taintsOf are the node's taints as ToString writes them, never nil.
+func taintsOf(n *corev1.Node) []string {
+	out := make([]string, 0, len(n.Spec.Taints))
+	for _, t := range n.Spec.Taints {
+		out = append(out, t.Key+"="+t.Value+":"+string(t.Effect))
+	}
+	return out
 }

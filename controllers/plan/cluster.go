@@ -69,6 +69,8 @@ type Node struct {
 	// Leaving: a taint says that the node is about to go (shutdown, out of service,
 	// scale-down).
 	Leaving bool
+	// Taints of the node, written key=value:effect; nil when they were not read.
+	Taints []string
 	// ControlPlane: the node carries a control-plane role label.
 	ControlPlane bool
 	// Pods is how many pods with an address of their own run here, nil when nobody

@@ -152,6 +152,10 @@ func poolSpec(t *turn, want plan.PoolWant) cloud.PoolSpec {
 	}
 	if taint := taintOf(spec.Taint); taint.Key != "" {
 		out.Taints = []cloud.Taint{taint}
+		for _, node := range untainted(t.cluster.Nodes, taint) {
+			out.Untainted = append(out.Untainted, node.WorkerID)
+		}
+		slices.Sort(out.Untainted)
 	}
 	return out
 }

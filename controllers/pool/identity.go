@@ -129,7 +129,7 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint) *rollout.Poo
 		Exists:      pool.Exists,
 		SizePerZone: pool.SizePerZone,
 		Zones:       pool.Zones,
-		Drifted:     drift(pool, taint),
+		Drifted:     drift(pool, nodes, taint),
 	}
 	for _, worker := range pool.Workers {
 		node, known := byWorker[worker.ID]
@@ -147,12 +147,29 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint) *rollout.Poo
 }
 
 // drift says in what way our pool differs from the wanted one besides its size.
-func drift(pool *cloud.Pool, want cloud.Taint) string {
-	if !pool.Exists || want.Key == "" || slices.Contains(pool.Taints, want) {
-		return ""
+func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
+	switch lacking := untainted(nodes, want); {
+	case !pool.Exists || want.Key == "":
+	case !pool.TaintsUnknown && !slices.Contains(pool.Taints, want):
+		return fmt.Sprintf("taint %s is missing from the worker pool", written(want))
+	case len(lacking) > 0:
+		return fmt.Sprintf("node %s of the worker pool lacks the taint %s, so workloads may run there", lacking[0].Name, written(want))
 	}
-	return fmt.Sprintf("taint %s=%s:%s is missing from the worker pool", want.Key, want.Value, want.Effect)
+	return ""
 }
+
+// untainted are the nodes of the dedicated pool that lack its taint.
+func untainted(nodes []plan.Node, want cloud.Taint) []plan.Node {
+	var out []plan.Node
+	for _, n := range nodes {
+		if n.Pooled && n.WorkerID != "" && n.Taints != nil && !slices.Contains(n.Taints, written(want)) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func written(t cloud.Taint) string { return t.Key + "=" + t.Value + ":" + t.Effect }
 
 func taintOf(taint v1alpha1.Taint) cloud.Taint {
 	return cloud.Taint{Key: taint.Key, Value: taint.Value, Effect: string(taint.Effect)}

@@ -63,6 +63,35 @@ func TestNodesOfThePoolAreRecognised(t *testing.T) {
 	require.EqualValues(t, 7, w.object().Status.Nodes)
 }
 
+func TestANodeWithoutTheTaintStopsGrowth(t *testing.T) {
+	const taint = "rrpool.io/dedicated=route-reflector:NoExecute"
+	for name, c := range map[string]struct {
+		taints  []string
+		drifted string
+	}{
+		"the node has it":               {[]string{"other=x:NoSchedule", taint}, ""},
+		"the node has none":             {[]string{}, "node 10.0.1.1 of the worker pool lacks the taint " + taint + ", so workloads may run there"},
+		"the node has another value":    {[]string{"rrpool.io/dedicated=other:NoExecute"}, "node 10.0.1.1 of the worker pool lacks the taint " + taint + ", so workloads may run there"},
+		"the node's taints are unknown": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			pooled := node("10.0.1.1", "p1", "z1")
+			pooled.Taints = c.taints
+			w.calico.cluster.Nodes = append(w.calico.cluster.Nodes, pooled)
+			w.cloud.pool = cloud.Pool{
+				Exists: true, Owned: true, Zones: []string{"z1"}, ClusterZones: []string{"z1"}, TaintsUnknown: true,
+				Workers: []cloud.Worker{{ID: "p1", Zone: "z1"}},
+			}
+			w.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolWant{SizePerZone: 2}}}})
+			w.settle(1)
+			require.Equal(t, c.drifted, w.seen[len(w.seen)-1].Pool.Drifted)
+			asked := w.cloud.wants[len(w.cloud.wants)-1]
+			require.Equal(t, c.drifted != "", len(asked.Untainted) > 0, "what the provider is asked for: %v", asked)
+		})
+	}
+}
+
 func TestABlipOfTheCloudIsNotTold(t *testing.T) {
 	w := newWorld(t)
 	w.script = always(steady)

@@ -73,7 +73,7 @@ func (s *Server) v1Pools(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, p := range c.pools {
-			out = append(out, p.v1(c))
+			out = append(out, s.listed(p.v1(c)))
 		}
 	})
 	reply(w, bad, http.StatusOK, out)

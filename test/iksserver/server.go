@@ -7,14 +7,19 @@
 // containers and the IAM endpoint at it; a "/global" prefix is accepted.
 //
 // What IBM does not document and is invented here: the refusal of resizing an
-// autoscaled pool (400 E9001) and the code of an unknown pool or worker (E9004).
+// autoscaled pool (400 E9001), the code of an unknown pool or worker (E9004), the
+// status and code for a resource group that cannot be seen (404 E9010; the words are
+// IBM's), and which fields Sparse leaves out.
 package iksserver
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,10 +50,31 @@ type Config struct {
 	// Lingering: a deleted pool stays listed, as one that goes, and keeps its name
 	// until its machines are gone. Else both end at once; IBM does not say which.
 	Lingering bool
+	// Sparse leaves out of answers about pools what IBM's documents call optional.
+	Sparse Sparse
+	// EnforceGroups: a request has to carry the id of the cluster's resource group
+	// (Cluster.ResourceGroup) in the header X-Auth-Resource-Group. Without it, or with an
+	// empty one, the account's default group "" is meant; only getCluster finds a cluster
+	// of any group when there is no header at all.
+	EnforceGroups bool
 	// Audit is shown every pool after each change of state, however short it lasts,
 	// with the server locked.
 	Audit func([]PoolState)
 }
+
+// Sparse is how much of a pool is left out of answers.
+type Sparse int
+
+// The degrees.
+const (
+	// WholeAnswers hold every field.
+	WholeAnswers Sparse = iota
+	// SparseListings of pools hold ids, names and states alone.
+	SparseListings
+	// SparseAnswers: besides, the answer about a single pool holds no taints, and of the
+	// rest only what a caller cannot do without: id, name, labels, size, zones.
+	SparseAnswers
+)
 
 // Delays are how long a worker stays in each state.
 type Delays struct {
@@ -169,10 +195,35 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, index int) {
 	if r.URL.Path != "/identity/token" && !s.authorized(r) {
 		writeError(own, http.StatusUnauthorized, "E0058", "Authentication",
 			"The authorization token is missing, invalid or expired.")
+	} else if !s.inGroup(r, index) {
+		writeError(own, http.StatusNotFound, "E9010", "Provisioning",
+			"The targeted resource group could not be found. Make sure you have required permissions to access the resource group.")
 	} else {
 		s.mux.ServeHTTP(own, r)
 	}
 	s.locked(func() { s.requests[index].Own = own.status })
+}
+
+// inGroup: the request names the resource group of the cluster that it is about, or
+// that of any cluster when it is about none.
+func (s *Server) inGroup(r *http.Request, index int) bool {
+	given, there := r.Header["X-Auth-Resource-Group"]
+	if !s.cfg.EnforceGroups || r.URL.Path == "/identity/token" || !there && r.URL.Path == "/v2/getCluster" {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var body change
+	_ = json.Unmarshal([]byte(s.requests[index].Body), &body) // not every body names a cluster
+	key := cmp.Or(r.URL.Query().Get("cluster"), body.Cluster)
+	if below, ok := strings.CutPrefix(r.URL.Path, "/v1/clusters/"); ok {
+		key, _, _ = strings.Cut(below, "/")
+	}
+	group := strings.Join(given, "")
+	if c := s.cluster(key); c != nil {
+		return c.ResourceGroup == group
+	}
+	return slices.ContainsFunc(s.clusters, func(c *cluster) bool { return c.ResourceGroup == group })
 }
 
 func (s *Server) overRate() bool {

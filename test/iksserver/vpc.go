@@ -1,6 +1,7 @@
 package iksserver
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,10 +49,23 @@ func (s *Server) v2Pools(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, p := range c.pools {
-			out = append(out, p.v2(c))
+			out = append(out, s.listed(p.v2(c)))
 		}
 	})
 	reply(w, bad, http.StatusOK, out)
+}
+
+// listed is a pool as a listing has it.
+func (s *Server) listed(whole map[string]any) map[string]any {
+	if s.cfg.Sparse == WholeAnswers {
+		return whole
+	}
+	return only(whole, "id", "name", "poolName", "state", "lifecycle")
+}
+
+func only(m map[string]any, keys ...string) map[string]any {
+	maps.DeleteFunc(m, func(k string, _ any) bool { return !slices.Contains(keys, k) })
+	return m
 }
 
 // v2Pool answers for one pool; provider "" takes any.
@@ -69,7 +83,9 @@ func (s *Server) v2Pool(provider string) http.HandlerFunc {
 				bad = refuse(http.StatusBadRequest, codeProvider, "BadRequest", "The cluster's provider is not permitted for this path.")
 				return
 			}
-			out = p.v2(c)
+			if out = p.v2(c); s.cfg.Sparse == SparseAnswers {
+				out = only(out, "id", "poolName", "labels", "workerCount", "zones")
+			}
 		})
 		reply(w, bad, http.StatusOK, out)
 	}

@@ -50,7 +50,7 @@ var clusterID = onIKS(func(f facts) *Result {
 
 // cloudRemedies are what to do about what the cloud answers.
 var cloudRemedies = map[string]string{
-	"CloudUnauthorized": "give the key's identity the role Operator or Administrator on the cluster, or store another key",
+	"CloudUnauthorized": "give the key's identity the role Operator or Administrator on the cluster and Viewer on its resource group, or store another key",
 	"CloudNotFound":     "correct spec.provider.iks.clusterID or resourceGroup",
 	"CloudInvalidInput": "correct what the message names",
 	"CloudUnavailable":  "check the way from this machine to IBM Cloud, a proxy, and its status page; the manager asks from within the cluster",
@@ -70,7 +70,7 @@ var cloudAnswers = onIKS(func(f facts) *Result {
 			do("%s", cmp.Or(cloudRemedies[reason], "see what to do about "+reason+":"))
 	case f.snapshot.Pool != nil:
 		return fine("IBM Cloud answers, and the key may read the cluster and its worker pools").
-			also("whether the key may also order workers is only told when it does: it needs the role Operator or Administrator on the cluster")
+			also("whether the key may also order workers is only told when it does: it needs the role Operator or Administrator on the cluster, and Viewer on its resource group")
 	case f.provide.key.found && f.provide.key.value:
 		return note("IBM Cloud was not asked: nothing depends on it in mode %s", f.object.Spec.Mode)
 	}
