@@ -125,7 +125,7 @@ func meaning(status int, w words) cloud.Kind {
 
 func denied(e *cloud.Error) {
 	e.Kind = cloud.Unauthorized
-	e.Message += " (the API key must be valid, and needs the role Operator or Administrator on the cluster, and Viewer on the cluster's resource group)"
+	e.Message += " (the API key must be valid and have the Operator or Administrator role on the cluster, and the Viewer role on the cluster's resource group)"
 	e.RetryAfter = max(e.RetryAfter, deniedPause)
 }
 

@@ -82,10 +82,10 @@ func TestSparseAnswersCanStopAPool(t *testing.T) {
 			fault: iksserver.Fault{Method: "GET", Path: "orker[pP]ools?$", Spoil: silent}, want: "the pool's new taints",
 		},
 		"the resource group is an empty header": {
-			edit: enforcedGroup, group: " ", want: "Viewer on the cluster's resource group",
+			edit: enforcedGroup, group: " ", want: "Viewer role on the cluster's resource group",
 		},
 		"the resource group is another": {
-			edit: enforcedGroup, group: "another", want: "Viewer on the cluster's resource group",
+			edit: enforcedGroup, group: "another", want: "Viewer role on the cluster's resource group",
 		},
 	} {
 		for _, generation := range both {

@@ -120,8 +120,8 @@ type IKSSpec struct {
 	// +kubebuilder:validation:XValidation:rule="has(self.name)",message="name and key of the Secret with the API key are required"
 	// +optional
 	CredentialsSecretRef SecretKeyRef `json:"credentialsSecretRef,omitzero"`
-	// ResourceGroup is the ID of the resource group of the cluster. Left out, the
-	// account's own default applies.
+	// ResourceGroup is the ID of the resource group of the cluster. Left out, it is
+	// read from the cluster.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][A-Za-z0-9_.-]*)?$')",message="must be a resource group ID: letters, digits, '-', '_' and '.'"
