@@ -5,7 +5,7 @@ SHELL := /bin/bash
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
 GENERATED := config/crd config/rbac/role.yaml config/api/v1alpha1/zz_generated.deepcopy.go config/chart/files \
-	config/monitoring/prometheusrule.yaml docs/api.md docs/metrics.md docs/reference
+	config/monitoring/prometheusrule.yaml docs/api.md docs/metrics.md docs/cli.md
 OVERLAYS := $(patsubst %/kustomization.yaml,%,$(wildcard config/*/kustomization.yaml config/overlays/*/kustomization.yaml))
 
 # Each tool has a module of its own, so that no tool meets another's dependencies, or the product's.
@@ -156,8 +156,8 @@ manifests: ## Generate the CRD and the RBAC roles
 	$(call tool,controller-gen) rbac:roleName=rrpool-manager paths=./controllers/pool output:rbac:dir=config/rbac
 
 .PHONY: docs
-docs: ## Write docs/api.md from the API types, docs/reference from the commands, docs/metrics.md from the metrics
-	go run ./test/tools/reference -markdown docs/reference
+docs: ## Write docs/api.md from the API types, docs/cli.md from the commands, docs/metrics.md from the metrics
+	go run ./test/tools/reference -markdown docs/cli.md
 	go run ./test/tools/metrics -markdown docs/metrics.md -rules config/monitoring/rules.yaml -prometheusrule config/monitoring/prometheusrule.yaml
 	$(call tool,crd-ref-docs) --source-path=config/api --config=test/tools/crd-ref-docs/config.yaml \
 		--renderer=markdown --output-path=docs/api.md --log-level=ERROR

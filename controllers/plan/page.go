@@ -5,8 +5,8 @@ import "strings"
 // Docs is where this repository's docs are on the net.
 const Docs = "https://github.com/rrpool/rrpool/blob/main/docs/"
 
-// Page is the page of the runbook about a reason or a step, below Docs.
-func Page(reason string) string { return "runbook/" + reason + ".md" }
+// Page is where the docs explain a condition, a reason or a step, below Docs.
+func Page(reason string) string { return "runbook/conditions.md#" + strings.ToLower(reason) }
 
 // Linked is Plain of a text that may want a person, and ends with the address of the page
 // about its reason. Where there is too much text, the address stays.

@@ -12,12 +12,12 @@ import (
 )
 
 func TestATextThatWantsAPersonEndsWithItsPage(t *testing.T) {
-	const page = "; see https://github.com/rrpool/rrpool/blob/main/docs/runbook/StepFailed.md"
+	const page = "; see https://github.com/rrpool/rrpool/blob/main/docs/runbook/conditions.md#stepfailed"
 	require.Equal(t, "it failed"+page, plan.Linked("it failed", "StepFailed", 1024))
 	require.Equal(t, "the cloud says no"+page, plan.Linked("the cloud says no.", "StepFailed", 1024))
 	require.Equal(t, "the cloud hesitates"+page, plan.Linked("the cloud hesitates...", "StepFailed", 1024))
 	require.Equal(t, "it failed", plan.Unlinked("it failed"+page, "StepFailed"))
-	require.Equal(t, "it failed"+page, plan.Unlinked("it failed"+page, "Steady"), "the page of something else is words like any")
+	require.Equal(t, "it failed"+page, plan.Unlinked("it failed"+page, "Steady"), "the address for another reason stays")
 }
 
 func TestThePageOfATextIsNeverCut(t *testing.T) {

@@ -2,23 +2,18 @@ package pool_test
 
 import (
 	"fmt"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // Where the code spells the words that end up as a condition's type or reason, or as a
-// step's name. troubles are those that may want a person.
+// step's name. problems are those that a person may have to solve.
 var (
 	spelled = map[string][]string{
 		"../../config/api/v1alpha1": {`Condition\w+ += "(\w+)"`},
@@ -28,7 +23,7 @@ var (
 		},
 		"../plan/rollout": {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `(?:Steady|Refused) += "(\w+)"`},
 	}
-	troubles = map[string][]string{
+	problems = map[string][]string{
 		"../../cloud":      {`Kind = "(\w+)"`},
 		".":                {`Reason\w+ += "(\w+)"`},
 		"../calico":        {`Reason\w+ += "(\w+)"`},
@@ -37,102 +32,80 @@ var (
 	}
 )
 
-func TestEveryConditionReasonAndStepHasItsPage(t *testing.T) {
-	grave := words(t, troubles)
-	require.Empty(t, wrong(t, os.DirFS("../../docs"), slices.Concat(words(t, spelled), grave), grave))
+func TestEveryConditionReasonAndStepIsExplained(t *testing.T) {
+	page, err := os.ReadFile("../../docs/runbook/conditions.md")
+	require.NoError(t, err)
+	grave := words(t, problems)
+	require.Empty(t, unexplained(string(page), slices.Concat(words(t, spelled), grave), grave))
 }
 
-// Negative control: a runbook that lacks anything is caught.
-func TestARunbookThatLacksAnythingIsCaught(t *testing.T) {
-	const good = "# NAME\n\n**Is routing safe now?** Yes.\n\n- **Means:** This.\n- **Meanwhile:** Nothing.\n- **Do:** Nothing.\n"
-	page := func(name, text string) *fstest.MapFile {
-		return &fstest.MapFile{Data: []byte(strings.ReplaceAll(text, "NAME", name))}
-	}
-	index := &fstest.MapFile{Data: []byte("- [Steady](Steady.md): x\n- [StepFailed](StepFailed.md): x\n- [RRPoolAlert](RRPoolAlert.md): x\n")}
-	whole := fstest.MapFS{
-		"runbook/README.md": index, "runbook/Steady.md": page("Steady", good), "runbook/StepFailed.md": page("StepFailed", good),
-		"runbook/RRPoolAlert.md": page("RRPoolAlert", "anything"),
-	}
-	look := func(docs fs.FS) []string {
-		return wrong(t, docs, []string{"Steady", "StepFailed"}, []string{"StepFailed"})
-	}
-	require.Empty(t, look(whole))
-	for want, file := range map[string]fstest.MapFS{
-		"Steady has no page":                     {"runbook/Steady.md": nil},
-		"Other is no word of the code":           {"runbook/Other.md": page("Other", good)},
-		"Steady is not its own heading":          {"runbook/Steady.md": page("Other", good)},
-		"StepFailed does not say **Do:**":        {"runbook/StepFailed.md": page("StepFailed", strings.Replace(good, "**Do:**", "", 1))},
-		"StepFailed does not say whether":        {"runbook/StepFailed.md": page("StepFailed", strings.Replace(good, "safe", "fine", 1))},
-		"RRPoolAlert is in the index 0 times":    {"runbook/README.md": page("", "[Steady](Steady.md) [StepFailed](StepFailed.md)")},
-		"the index has Other, which has no page": {"runbook/README.md": page("", string(index.Data)+"[Other](Other.md)")},
-		"StepFailed is in the index 2 times":     {"runbook/README.md": page("", string(index.Data)+"[StepFailed](StepFailed.md)")},
+// Negative control: what is missing from the page, or not of the code, is found.
+func TestAPageThatLacksAnythingIsFound(t *testing.T) {
+	const (
+		row     = "| <a id=\"steady\"></a>Steady | this | that | nothing |\n"
+		section = "\n### StepFailed\n\n- **Routing:** safe.\n- **Means:** this,\n  and that.\n- **Do:** nothing.\n"
+	)
+	explained := []string{"Steady", "StepFailed"}
+	require.Empty(t, unexplained(row+section, explained, explained[1:]))
+	for want, page := range map[string]string{
+		"Steady is explained 0 times":          section,
+		"Steady is explained 2 times":          row + row + section,
+		"Steady has an empty cell":             strings.Replace(row, "that", "", 1) + section,
+		"Steady has another anchor":            strings.Replace(row, "=\"steady", "=\"study", 1) + section,
+		"StepFailed does not say **Do:**":      row + strings.Replace(section, "**Do:**", "", 1),
+		"StepFailed does not say **Routing:**": row + strings.Replace(section, "**Routing:**", "", 1),
+		"StepFailed has no section":            row + strings.NewReplacer("steady", "stepfailed", "Steady", "StepFailed").Replace(row),
+		"Other is no word of the code":         row + section + strings.Replace(section, "StepFailed", "Other", 1),
 	} {
-		broken := maps.Clone(whole)
-		maps.Copy(broken, file)
-		maps.DeleteFunc(broken, func(_ string, f *fstest.MapFile) bool { return f == nil })
-		require.Contains(t, strings.Join(look(broken), "\n"), want)
+		require.Contains(t, strings.Join(unexplained(page, explained, explained[1:]), "\n"), want)
 	}
 }
 
-// wrong is what the runbook below docs lacks for these words. Pages of alerts, which begin
-// with RRPool, are only looked for in the index.
-func wrong(t *testing.T, docs fs.FS, want, grave []string) []string {
-	t.Helper()
-	out := wrongIndex(t, docs, want)
+var (
+	tableRow = regexp.MustCompile(`(?m)^\| <a id="(\w+)"></a>(\w+) \|(.*)\|$`)
+	heading  = regexp.MustCompile(`(?m)^### (\w+)$`)
+)
+
+// unexplained is what a page lacks for these words. Each has a row of a table, or a section
+// of its own, which those that a person may have to solve need.
+func unexplained(page string, want, grave []string) []string {
+	var out []string
+	times := map[string]int{}
+	for _, row := range tableRow.FindAllStringSubmatch(page, -1) {
+		name := row[2]
+		times[name]++
+		if row[1] != strings.ToLower(name) {
+			out = append(out, name+" has another anchor, "+row[1])
+		}
+		cells := strings.Split(row[3], "|")
+		if len(cells) != 3 || slices.ContainsFunc(cells, func(c string) bool { return strings.TrimSpace(c) == "" }) {
+			out = append(out, name+" has an empty cell, or not four")
+		}
+		if slices.Contains(grave, name) {
+			out = append(out, name+" has no section of its own")
+		}
+	}
+	sections := heading.FindAllStringSubmatchIndex(page, -1)
+	for i, at := range sections {
+		name, end := page[at[2]:at[3]], len(page)
+		if i+1 < len(sections) {
+			end = sections[i+1][0]
+		}
+		times[name]++
+		for _, part := range []string{"**Routing:** ", "**Means:** ", "**Do:** "} {
+			if strings.Count(page[at[1]:end], "\n- "+part) != 1 {
+				out = append(out, name+" does not say "+part)
+			}
+		}
+	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(want))) {
-		content, err := fs.ReadFile(docs, plan.Page(name))
-		if err != nil {
-			out = append(out, name+" has no page")
-			continue
-		}
-		out = append(out, wrongPage(name, string(content), slices.Contains(grave, name))...)
-	}
-	return out
-}
-
-// wrongIndex holds the index to the pages, and the pages to the words.
-func wrongIndex(t *testing.T, docs fs.FS, want []string) []string {
-	t.Helper()
-	index, err := fs.ReadFile(docs, "runbook/README.md")
-	require.NoError(t, err)
-	pages, err := fs.Glob(docs, "runbook/*.md")
-	require.NoError(t, err)
-	var out []string
-	indexed := map[string]int{}
-	for _, match := range regexp.MustCompile(`\]\((\w+)\.md\)`).FindAllSubmatch(index, -1) {
-		name := string(match[1])
-		indexed[name]++
-		if !slices.Contains(pages, plan.Page(name)) {
-			out = append(out, "the index has "+name+", which has no page")
+		if times[name] != 1 {
+			out = append(out, fmt.Sprintf("%s is explained %d times", name, times[name]))
 		}
 	}
-	for _, file := range pages {
-		name := strings.TrimSuffix(filepath.Base(file), ".md")
-		if name == "README" {
-			continue
-		}
-		if indexed[name] != 1 {
-			out = append(out, fmt.Sprintf("%s is in the index %d times", name, indexed[name]))
-		}
-		if !slices.Contains(want, name) && !strings.HasPrefix(name, "RRPool") {
+	for name := range times {
+		if !slices.Contains(want, name) {
 			out = append(out, name+" is no word of the code")
-		}
-	}
-	return out
-}
-
-func wrongPage(name, text string, grave bool) []string {
-	var out []string
-	text, ok := strings.CutPrefix(text, "# "+name+"\n\n")
-	if !ok {
-		out = append(out, name+" is not its own heading")
-	}
-	if grave && !strings.HasPrefix(text, "**Is routing safe now?** ") {
-		out = append(out, name+" does not say whether routing is safe in its first line")
-	}
-	for _, part := range []string{"**Means:** ", "**Meanwhile:** ", "**Do:** "} {
-		if strings.Count("\n"+text, "\n- "+part) != 1 {
-			out = append(out, name+" does not say "+part)
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,11 +13,12 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/test/docs/links"
 )
 
-// What may want a person ends with its page, in the conditions in which one looks for it
-// and in the event. What goes its way has none.
-func TestWhatMayWantAPersonEndsWithItsPage(t *testing.T) {
+// A message about a problem ends with the address that explains it, in the conditions and
+// in the event. Other messages have none.
+func TestAProblemsMessageEndsWithItsPage(t *testing.T) {
 	stuck := rollout.Step{Name: rollout.Refused, Problem: &plan.Problem{Reason: "ForeignReflector", Message: strings.Repeat("long ", 400)}}
 	for name, tc := range map[string]struct {
 		change func(*world)
@@ -54,7 +56,7 @@ func TestWhatMayWantAPersonEndsWithItsPage(t *testing.T) {
 			}
 			require.Equal(t, tc.want, have)
 			for _, reason := range slices.Sorted(maps.Values(have)) {
-				require.FileExists(t, "../../docs/"+plan.Page(reason))
+				require.NoError(t, links.Leads(os.DirFS("../.."), "docs/"+plan.Page(reason)))
 			}
 			if tc.event != "" {
 				require.Len(t, w.said, 1)

@@ -144,7 +144,7 @@ func TestEventsAddUp(t *testing.T) {
 		}
 		require.Equal(t, s.logged[reason], sum, reason)
 	}
-	require.Contains(t, strings.Join(s.said, "\n"), "which only the log has); see "+plan.Docs+"runbook/PoolProblem.md")
+	require.Contains(t, strings.Join(s.said, "\n"), "which only the log has); see "+plan.Docs+"runbook/conditions.md#poolproblem")
 }
 
 // Negative control: it is the number that holds events back, not that they are alike.

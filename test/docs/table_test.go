@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rrpool/rrpool/test/docs/links"
 )
 
 const root = "../.."
@@ -115,10 +117,10 @@ func open() (book, error) {
 	return b, err
 }
 
-// paged says whether the runbook has a page about it.
+// paged says whether the runbook has a page or a section about it.
 func paged(name string) bool {
-	_, err := os.Stat(filepath.Join(root, "docs", "runbook", name+".md"))
-	return err == nil
+	files := os.DirFS(root)
+	return links.Leads(files, "docs/runbook/"+name+".md") == nil || links.Leads(files, "docs/runbook/conditions.md#"+strings.ToLower(name)) == nil
 }
 
 // code is the text of all Go files of the product.

@@ -24,7 +24,7 @@ func TestCalico(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return cli.Now.Add(-d) }
 	timer := func(f *facts) { f.object.Spec.Rollout.Gate = v1alpha1.GateTimer }
 	try(t, existing, map[string]row{
-		"no Calico":                               {id: "calico", edit: problem("CalicoNotInstalled"), want: Error, page: "runbook/CalicoNotInstalled.md"},
+		"no Calico":                               {id: "calico", edit: problem("CalicoNotInstalled"), want: Error, page: "runbook/conditions.md#caliconotinstalled"},
 		"without Calico nothing else matters":     {id: "mesh", edit: problem("CalicoNotInstalled"), unset: true},
 		"etcd":                                    {id: "datastore", edit: env("etcdv3"), want: Error, says: `DATASTORE_TYPE is "etcdv3"`},
 		"a datastore that objects prove":          {id: "datastore", edit: func(f *facts) { f.calico.nodes.found = false }, want: OK, says: "ClusterInformation"},
@@ -38,10 +38,10 @@ func TestCalico(t *testing.T) {
 		"calico-node is ill everywhere":           {id: "calico-node", edit: func(f *facts) { f.calico.nodes.value = daemonSet("calico-system", 12, 0) }, want: Error, says: "none of 12"},
 		"calico-node runs nowhere":                {id: "calico-node", edit: func(f *facts) { f.calico.nodes.value = daemonSet("calico-system", 0, 0) }, want: Warning, says: "nowhere"},
 		"no calico-node":                          {id: "calico-node", edit: func(f *facts) { f.calico.nodes.found = false }, want: Warning, says: "calico-system or kube-system"},
-		"no BGP":                                  {id: "bgp", edit: problem("BGPDisabled"), want: Error, page: "runbook/BGPDisabled.md"},
+		"no BGP":                                  {id: "bgp", edit: problem("BGPDisabled"), want: Error, page: "runbook/conditions.md#bgpdisabled"},
 		"a node without BGP":                      {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes[2].Addresses = nil }, want: Warning, says: "10.240.0.3"},
 		"no nodes":                                {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nil }, want: Error, says: "no nodes"},
-		"no reports":                              {id: "node-status", edit: func(f *facts) { f.calico.reports.found = false }, want: Error, page: "runbook/NodeStatusCRDMissing.md"},
+		"no reports":                              {id: "node-status", edit: func(f *facts) { f.calico.reports.found = false }, want: Error, page: "runbook/conditions.md#nodestatuscrdmissing"},
 		"no reports, by the clock":                {id: "node-status", edit: func(f *facts) { f.calico.reports.found = false; timer(f) }, want: OK, says: "Timer"},
 		"reports that may not be seen":            {id: "node-status", edit: func(f *facts) { f.calico.reports.hidden = "no" }, want: Warning},
 		"no report yet":                           {id: "reporter", want: Note, says: "cannot be seen"},
@@ -56,14 +56,14 @@ func TestCalico(t *testing.T) {
 		"the mesh is off by us": {id: "mesh", edit: func(f *facts) {
 			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.BGP.SavedAbsent = new(bool), true
 		}, want: OK, says: "by rrpool"},
-		"two AS numbers":                     {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 65001 }, want: Error, says: "AS 65001: 10.240.0.1", page: "runbook/MixedASNumbers.md"},
+		"two AS numbers":                     {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 65001 }, want: Error, says: "AS 65001: 10.240.0.1", page: "runbook/conditions.md#mixedasnumbers"},
 		"an AS number of its own, the same":  {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 64512 }, want: OK},
 		"a node that speaks no BGP has none": {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN, f.snapshot.Cluster.Nodes[0].Addresses = 65001, nil }, want: OK},
-		"somebody else's reflector":          {id: "reflectors", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" }, want: Error, says: "10.240.0.1 (cluster ID 1.0.0.1)", page: "runbook/ForeignReflector.md"},
+		"somebody else's reflector":          {id: "reflectors", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" }, want: Error, says: "10.240.0.1 (cluster ID 1.0.0.1)", page: "runbook/conditions.md#foreignreflector"},
 		"our reflector": {id: "reflectors", edit: func(f *facts) {
 			f.snapshot.Cluster.Nodes[0].ClusterID, f.snapshot.Cluster.Nodes[0].Marked = "244.0.0.1", true
 		}, want: OK, says: "1 node is a route reflector, by rrpool"},
-		"a peer between nodes by selector": {id: "peers", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerSelector: "x"}} }, want: Error, page: "runbook/ForeignInClusterPeer.md"},
+		"a peer between nodes by selector": {id: "peers", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerSelector: "x"}} }, want: Error, page: "runbook/conditions.md#foreigninclusterpeer"},
 		"a peer between nodes by address":  {id: "peers", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerIP: "10.240.0.2:179"}} }, want: Error, says: "p"},
 		"a peer outside":                   {id: "peers", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1"}} }, want: OK, says: "tor"},
 		"our own peer": {id: "peers", edit: func(f *facts) {

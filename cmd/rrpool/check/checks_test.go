@@ -166,13 +166,13 @@ func TestOwn(t *testing.T) {
 		"no object, no conditions":            {id: "conditions", unset: true},
 		"a manager that has said nothing":     {id: "conditions", edit: func(f *facts) { asking(f) }, want: Warning, says: "has not said anything"},
 		"a manager that has not looked again": {id: "conditions", edit: func(f *facts) { degraded(metav1.ConditionFalse, "Steady")(f); f.own.pool.value.Generation = 2 }, want: Warning, says: "since it was last changed"},
-		"a manager in trouble":                {id: "conditions", edit: degraded(metav1.ConditionTrue, "DrainBlocked"), want: Error, says: "DrainBlocked: why", page: "runbook/DrainBlocked.md"},
+		"a manager in trouble":                {id: "conditions", edit: degraded(metav1.ConditionTrue, "DrainBlocked"), want: Error, says: "DrainBlocked: why", page: "runbook/conditions.md#drainblocked"},
 		"a manager that is paused":            {id: "conditions", edit: degraded(metav1.ConditionFalse, "Paused"), want: Note, says: "Paused"},
 		"a manager that cannot tell": {id: "conditions", edit: func(f *facts) {
 			asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "ObservationFailed", "why"))
-		}, want: Error, page: "runbook/ObservationFailed.md"},
+		}, want: Error, page: "runbook/conditions.md#observationfailed"},
 		"a manager that has arrived":            {id: "conditions", edit: func(f *facts) { asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "Steady", "done")) }, want: OK, says: "Steady"},
-		"a name that is taken":                  {id: "decision", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }, want: Error, says: "NameTaken", page: "runbook/NameTaken.md"},
+		"a name that is taken":                  {id: "decision", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }, want: Error, says: "NameTaken", page: "runbook/conditions.md#nametaken"},
 		"a refusal that another check explains": {id: "decision", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 1 }, unset: true},
 	})
 }
@@ -187,8 +187,8 @@ func TestNodesAndProviders(t *testing.T) {
 		"too few that can reflect": {id: "eligible", edit: func(f *facts) {
 			f.snapshot.Cluster.Nodes = nodesIn(4, "eu-de-1")
 			f.snapshot.Cluster.Nodes[0].Cordoned, f.snapshot.Cluster.Nodes[1].Ready = true, false
-		}, want: Error, says: "2 of 4 nodes can be route reflectors", page: "runbook/AwaitNodes.md"},
-		"as many nodes as reflectors": {id: "eligible", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(3, "eu-de-1") }, want: Error, says: "3 route reflectors are wanted of 3 nodes", page: "runbook/TooFewNodes.md"},
+		}, want: Error, says: "2 of 4 nodes can be route reflectors", page: "runbook/conditions.md#awaitnodes"},
+		"as many nodes as reflectors": {id: "eligible", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(3, "eu-de-1") }, want: Error, says: "3 route reflectors are wanted of 3 nodes", page: "runbook/conditions.md#toofewnodes"},
 		"no substitute": {id: "eligible", edit: func(f *facts) {
 			f.snapshot.Cluster.Nodes = nodesIn(4, "eu-de-1")
 			f.snapshot.Cluster.Nodes[0].Cordoned = true
@@ -198,8 +198,8 @@ func TestNodesAndProviders(t *testing.T) {
 		"nodes that are chosen": {id: "chosen", edit: func(f *facts) { f.snapshot.Pool = &cloud.Pool{Exists: true, Workers: make([]cloud.Worker, 3)} }, want: OK, says: "3 nodes are chosen"},
 		"a chosen node that is unfit": {id: "chosen", edit: func(f *facts) {
 			f.snapshot.Obstacle = &plan.Problem{Reason: "PoolProblem", Message: "node n: it is cordoned"}
-		}, want: Warning, says: "it is cordoned", page: "runbook/PoolProblem.md"},
-		"chosen nodes we may not see":    {id: "chosen", edit: func(f *facts) { f.snapshot.Obstacle = &plan.Problem{Reason: "CloudUnauthorized"} }, want: Warning, page: "runbook/CloudUnauthorized.md"},
+		}, want: Warning, says: "it is cordoned", page: "runbook/conditions.md#poolproblem"},
+		"chosen nodes we may not see":    {id: "chosen", edit: func(f *facts) { f.snapshot.Obstacle = &plan.Problem{Reason: "CloudUnauthorized"} }, want: Warning, page: "runbook/conditions.md#cloudunauthorized"},
 		"nothing about clouds elsewhere": {id: "credentials", unset: true},
 	})
 	obstacle := func(reason string) func(*facts) {
@@ -209,15 +209,15 @@ func TestNodesAndProviders(t *testing.T) {
 	}
 	try(t, func(t *testing.T) facts { t.Helper(); return onCloud(t, 5) }, map[string]row{
 		"a key":                        {id: "credentials", want: OK},
-		"no key":                       {id: "credentials", edit: func(f *facts) { f.provide.key = seen[bool]{} }, want: Error, says: "create secret generic rrpool-ibmcloud --from-file=apikey", page: "runbook/CredentialsMissing.md"},
+		"no key":                       {id: "credentials", edit: func(f *facts) { f.provide.key = seen[bool]{} }, want: Error, says: "create secret generic rrpool-ibmcloud --from-file=apikey", page: "runbook/conditions.md#credentialsmissing"},
 		"an empty key":                 {id: "credentials", edit: func(f *facts) { f.provide.key.value = false }, want: Error, says: "no value in its key apikey"},
 		"a key that may not be seen":   {id: "credentials", edit: func(f *facts) { f.provide.key.hidden = "no" }, want: Warning},
 		"no key yet":                   {id: "credentials", edit: func(f *facts) { f.pre = true; f.provide.key = seen[bool]{} }, want: Note, says: "after installing"},
-		"no cluster id":                {id: "cluster-id", edit: obstacle("ClusterIDUnknown"), want: Error, page: "runbook/ClusterIDUnknown.md"},
+		"no cluster id":                {id: "cluster-id", edit: obstacle("ClusterIDUnknown"), want: Error, page: "runbook/conditions.md#clusteridunknown"},
 		"a cluster id we may not read": {id: "cluster-id", edit: func(f *facts) { obstacle("ClusterIDUnknown")(f); f.provide.info.hidden = "no" }, want: Warning},
-		"another cluster's id":         {id: "cluster-id", edit: obstacle("ClusterIDMismatch"), want: Error, page: "runbook/ClusterIDMismatch.md"},
+		"another cluster's id":         {id: "cluster-id", edit: obstacle("ClusterIDMismatch"), want: Error, page: "runbook/conditions.md#clusteridmismatch"},
 		"a cloud that answers":         {id: "cloud", want: OK, says: "only told when it does"},
-		"a key that is refused":        {id: "cloud", edit: obstacle("CloudUnauthorized"), want: Error, says: "Operator or Administrator", page: "runbook/CloudUnauthorized.md"},
+		"a key that is refused":        {id: "cloud", edit: obstacle("CloudUnauthorized"), want: Error, says: "Operator or Administrator", page: "runbook/conditions.md#cloudunauthorized"},
 		"a cloud out of reach":         {id: "cloud", edit: obstacle("CloudUnavailable"), want: Error, says: "from this machine"},
 		"a private cloud out of reach": {id: "cloud", edit: func(f *facts) {
 			obstacle("CloudUnavailable")(f)
@@ -226,8 +226,8 @@ func TestNodesAndProviders(t *testing.T) {
 		"a cloud with an odd answer":  {id: "cloud", edit: obstacle("CloudQuotaExceeded"), want: Error, says: "see what to do about CloudQuotaExceeded"},
 		"a cloud that is busy":        {id: "cloud", edit: obstacle("CloudRateLimited"), want: Warning},
 		"a cloud that was not asked":  {id: "cloud", edit: func(f *facts) { f.snapshot.Pool = nil }, want: Note, says: "was not asked"},
-		"somebody else's pool":        {id: "worker-pool", edit: obstacle("PoolConflict"), want: Error, page: "runbook/PoolConflict.md"},
-		"a pool that grows by itself": {id: "worker-pool", edit: obstacle("PoolAutoscaled"), want: Error, page: "runbook/PoolAutoscaled.md"},
+		"somebody else's pool":        {id: "worker-pool", edit: obstacle("PoolConflict"), want: Error, page: "runbook/conditions.md#poolconflict"},
+		"a pool that grows by itself": {id: "worker-pool", edit: obstacle("PoolAutoscaled"), want: Error, page: "runbook/conditions.md#poolautoscaled"},
 		"a pool with trouble": {id: "worker-pool", edit: func(f *facts) {
 			f.snapshot.Pool = &cloud.Pool{Exists: true, Owned: true, Problems: []string{"over quota"}}
 		}, want: Warning, says: "over quota"},
@@ -235,7 +235,7 @@ func TestNodesAndProviders(t *testing.T) {
 		"an autoscaler that stays away": {id: "autoscaler", edit: func(f *facts) {
 			f.provide.autoscaled = autoscaledPools(`[{"name":"default","enabled":true},{"name":"route-reflectors","enabled":false}]`)
 		}, want: OK},
-		"an autoscaler that takes the pool": {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`[{"name":"route-reflectors","enabled":true}]`) }, want: Error, page: "runbook/PoolAutoscaled.md"},
+		"an autoscaler that takes the pool": {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`[{"name":"route-reflectors","enabled":true}]`) }, want: Error, page: "runbook/conditions.md#poolautoscaled"},
 		"an autoscaler nobody understands":  {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`{`) }, want: Warning, says: "is no JSON"},
 		"quota":                             {id: "quota", want: Note, says: "IBM's API does not tell"},
 		"a cluster that is full":            {id: "quota", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(166, frankfurt...) }, want: Error, says: "IBM allows 500"},

@@ -14,6 +14,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
+	docs "github.com/rrpool/rrpool/test/docs/links"
 )
 
 // readDefinition reads our CRD, once: it is long.
@@ -93,17 +94,5 @@ func TestLinks(t *testing.T) {
 // anchored says whether a link leads to a page of ours, and to a heading if it names one.
 func anchored(t *testing.T, link string) bool {
 	t.Helper()
-	page, anchor, _ := strings.Cut(strings.TrimPrefix(link, plan.Docs), "#")
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page))
-	require.NoError(t, err)
-	if anchor == "" {
-		return true
-	}
-	for line := range strings.Lines(string(content)) {
-		heading, is := strings.CutPrefix(strings.TrimSpace(line), "### ")
-		if is && strings.ToLower(strings.ReplaceAll(heading, " ", "-")) == anchor {
-			return true
-		}
-	}
-	return false
+	return docs.Leads(os.DirFS("../../.."), "docs/"+strings.TrimPrefix(link, plan.Docs)) == nil
 }

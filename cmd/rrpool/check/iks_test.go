@@ -89,7 +89,7 @@ func TestOnIBMCloud(t *testing.T) {
 		require.Equal(t, 1, got.Code)
 		require.Equal(t, Error, checks["cloud"].Status)
 		require.Contains(t, checks["cloud"].Message, "CloudUnauthorized")
-		require.True(t, strings.HasSuffix(checks["cloud"].Link, "runbook/CloudUnauthorized.md"))
+		require.True(t, strings.HasSuffix(checks["cloud"].Link, "runbook/conditions.md#cloudunauthorized"))
 		require.Equal(t, Error, checks["autoscaler"].Status)
 		require.NotContains(t, got.Out+got.Err, "wrong-and-secret")
 	})

@@ -162,7 +162,7 @@ func TestAsAProcess(t *testing.T) {
 // Every command says at length what it does, shows how, has a page of its own in docs,
 // and is in the generated reference.
 func TestEveryCommandIsDocumented(t *testing.T) {
-	pages := map[string]string{"rollback": "migrate", "import-env": "migrating", "version": "reference/rrpool_version"}
+	pages := map[string]string{"rollback": "migrate", "import-env": "migrating", "version": "cli"}
 	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		name := cmd.Name()
 		page := pages[name]

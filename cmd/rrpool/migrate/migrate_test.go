@@ -185,7 +185,7 @@ func TestAlreadyThere(t *testing.T) {
 		got := s.tell(t, iostreams.Streams{}, "migrate", "--yes")
 		require.Zero(t, got.Code)
 		require.Contains(t, got.Out, "already on route reflectors")
-		require.Equal(t, "‼ CloudUnauthorized: the key is not accepted: store another one ("+plan.Docs+"runbook/CloudUnauthorized.md)\n", got.Err)
+		require.Equal(t, "‼ CloudUnauthorized: the key is not accepted: store another one ("+plan.Docs+"runbook/conditions.md#cloudunauthorized)\n", got.Err)
 	})
 	t.Run("a change that nobody has taken note of is under way", func(t *testing.T) {
 		behind := reflecting()

@@ -136,7 +136,7 @@ func TestForetoldTrouble(t *testing.T) {
 	got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
-	cli.RequireSentence(t, got.Err, "the manager would refuse, so nothing was changed", "ForeignReflector: node a is a reflector already", plan.Docs+"runbook/ForeignReflector.md")
+	cli.RequireSentence(t, got.Err, "the manager would refuse, so nothing was changed", "ForeignReflector: node a is a reflector already", plan.Docs+"runbook/conditions.md#foreignreflector")
 	requireMode(t, s.api, v1alpha1.ModePaused)
 	got = s.tell(t, iostreams.Streams{}, "rollback", "--yes", "--wait=false")
 	require.Zero(t, got.Code)

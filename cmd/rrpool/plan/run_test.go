@@ -184,7 +184,7 @@ func TestForecastsOfClustersInTrouble(t *testing.T) {
 		in.Object.Spec.Provider.IKS.Zones = []string{"zone-1", "nowhere-1"}
 		f := forecastOf(t, in)
 		require.Contains(t, f.Problem.Message, "the cluster has no zone nowhere-1, it has zone-1, zone-2, zone-3")
-		require.Equal(t, plan.Docs+"runbook/CloudInvalidInput.md", Page(f.Problem.Reason))
+		require.Equal(t, plan.Docs+"runbook/conditions.md#cloudinvalidinput", Page(f.Problem.Reason))
 	})
 	t.Run("nobody to serve", func(t *testing.T) {
 		in := input(t, 6, 3, v1alpha1.ProviderIKS)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/docs/links"
 )
 
 var blocks = regexp.MustCompile("(?s)\n```(yaml|console)\n(.*?)```\n")
@@ -65,7 +66,7 @@ func TestTheLinksToTheConditions(t *testing.T) {
 			continue
 		}
 		for _, trouble := range Troubles(a.pool) {
-			require.FileExists(t, "../../../"+trouble.Page(1))
+			require.NoError(t, links.Leads(os.DirFS("../../.."), trouble.Page(1)))
 			found++
 		}
 	}
@@ -74,6 +75,6 @@ func TestTheLinksToTheConditions(t *testing.T) {
 		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
 	} {
 		require.True(t, Trouble{Reason: reason}.Passing())
-		require.FileExists(t, "../../../docs/"+plan.Page(reason))
+		require.NoError(t, links.Leads(os.DirFS("../../.."), "docs/"+plan.Page(reason)))
 	}
 }

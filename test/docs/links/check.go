@@ -28,6 +28,19 @@ func Problems(files fs.FS) ([]string, error) {
 	return append(out, t.unseen()...), nil
 }
 
+// Leads is an error where a place in the repository, such as a page and one of its headings, does not exist.
+func Leads(files fs.FS, place string) error {
+	name, anchor, _ := strings.Cut(place, "#")
+	content, err := fs.ReadFile(files, name)
+	if err != nil {
+		return fmt.Errorf("reading a page: %w", err)
+	}
+	if anchor != "" && !read(name, content).anchors[anchor] {
+		return fmt.Errorf("%s has no heading #%s", name, anchor)
+	}
+	return nil
+}
+
 // External are the addresses on the net that pages link, sorted, but for our own home.
 func External(files fs.FS) ([]string, error) {
 	t, err := open(files)

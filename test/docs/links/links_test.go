@@ -142,6 +142,15 @@ func TestAddressesInCodeAreFound(t *testing.T) {
 	require.Equal(t, []string{"docs/d.md: no links lead here from README.md", "docs/e.md: no links lead here from README.md", "docs/pictures/f.svg: no page shows it"}, problems)
 }
 
+func TestAPlaceInTheDocsExistsOrNot(t *testing.T) {
+	files := repository()
+	require.NoError(t, Leads(files, "docs/b.md"))
+	require.NoError(t, Leads(files, "docs/b.md#more"))
+	require.NoError(t, Leads(files, "docs/b.md#own"))
+	require.ErrorContains(t, Leads(files, "docs/b.md#less"), "no heading #less")
+	require.ErrorContains(t, Leads(files, "docs/d.md"), "docs/d.md")
+}
+
 // onlineVariable set to 1 asks the net; make links sets it.
 const onlineVariable = "RRPOOL_LINKS_ONLINE"
 

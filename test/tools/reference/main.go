@@ -1,4 +1,4 @@
-// Command reference writes what is generated from the commands of rrpool: pages in
+// Command reference writes what is generated from the commands of rrpool: a page of
 // Markdown, manual pages, and completions for shells. Manual pages have the month of
 // SOURCE_DATE_EPOCH where that is set.
 package main
@@ -9,17 +9,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/command"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
 func main() {
-	markdown := flag.String("markdown", "", "folder for Markdown pages")
+	markdown := flag.String("markdown", "", "file for the page of Markdown")
 	man := flag.String("man", "", "folder for manual pages")
 	release := flag.String("version", "", "version that the manual pages are of")
 	completions := flag.String("completions", "", "folder for completions")
@@ -30,7 +32,7 @@ func main() {
 	}
 }
 
-// write fills the folders that are named, and empties them first: a command that is
+// write makes the files that are named. Folders are emptied first: a command that is
 // gone leaves no page behind.
 func write(markdown, man, release, completions string) error {
 	root := command.New(iostreams.Program, iostreams.System())
@@ -39,7 +41,7 @@ func write(markdown, man, release, completions string) error {
 	root.InitDefaultCompletionCmd()
 	var errs []error
 	if markdown != "" {
-		errs = append(errs, empty(markdown), doc.GenMarkdownTree(root, markdown))
+		errs = append(errs, os.WriteFile(markdown, []byte(page(root)), 0o600))
 	}
 	if man != "" {
 		header := &doc.GenManHeader{Section: "1", Source: strings.TrimSpace(iostreams.Program + " " + release), Manual: "rrpool manual"}
@@ -49,6 +51,42 @@ func write(markdown, man, release, completions string) error {
 		errs = append(errs, empty(completions), complete(root, completions))
 	}
 	return errors.Join(errs...)
+}
+
+// connection are the flags of every command that asks a cluster.
+var connection = []string{"kubeconfig", "context", "request-timeout", "namespace"}
+
+// page has each command with its flags.
+func page(root *cobra.Command) string {
+	var out strings.Builder
+	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
+	fmt.Fprintf(&out, "# Commands and flags\n\nGenerated from the commands; `%s COMMAND --help` says more, with examples. [Cluster flags](#cluster-flags) are at the end.\n", root.Name())
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			continue
+		}
+		shells := make([]string, 0, len(c.Commands()))
+		for _, shell := range c.Commands() {
+			shells = append(shells, shell.Name())
+		}
+		use := strings.TrimSpace(c.CommandPath() + " " + strings.Join(shells, "|"))
+		own := pflag.NewFlagSet("", pflag.ContinueOnError)
+		own.SortFlags = false
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			switch {
+			case !slices.Contains(connection, f.Name):
+				own.AddFlag(f)
+			case shared.Lookup(f.Name) == nil:
+				shared.AddFlag(f)
+			}
+		})
+		if c.Flags().Lookup(connection[0]) != nil {
+			use += " [cluster flags]"
+		}
+		fmt.Fprintf(&out, "\n## %s\n\n%s.\n\n```text\n%s\n%s```\n", c.Name(), c.Short, use, own.FlagUsages())
+	}
+	fmt.Fprintf(&out, "\n## Cluster flags\n\n```text\n%s```\n", shared.FlagUsages())
+	return out.String()
 }
 
 // complete writes a file for each shell, called as the shell wants it, and one that
