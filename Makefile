@@ -15,7 +15,8 @@ tool = "$$(go -C test/tools/$(1) tool -n $(1))"
 
 .PHONY: demo
 demo: packages ## Migrate a lab cluster to route reflectors and back, on real parts, and count the packets lost
-	go run ./test/e2e/demo
+	@echo 'building what the demo runs; the first time that takes minutes' >&2
+	@RRPOOL_PROGRAMS="$$(go run ./test/programs/build etcd kube-apiserver calico-node manager rrpool demo)"; export RRPOOL_PROGRAMS; bin/test/demo
 
 # What the programs say of themselves; empty without git. --exclude: the commit, whatever tags there are.
 STAMP = -s -w -X github.com/rrpool/rrpool/cmd/version.release=$(VERSION) \
@@ -179,7 +180,7 @@ fmt: ## Format all Go code
 
 .PHONY: assets
 assets: ## Build the control plane and the node agent of the tests ahead of time
-	@go run ./test/lab/cmd/assets
+	@go run ./test/programs/build >/dev/null
 
 .PHONY: packages
 packages: ## Install what the lab needs from the distribution: bird

@@ -184,9 +184,7 @@ func auditedPlane(t *testing.T) *controlplane.ControlPlane {
 	ctx := t.Context()
 	calico, err := controlplane.CalicoCRDs(ctx)
 	require.NoError(t, err)
-	own, err := controlplane.OwnCRDs(ctx)
-	require.NoError(t, err)
-	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: controlplane.AuditAll, CRDs: []string{calico, own}})
+	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: controlplane.AuditAll, CRDs: []string{calico, controlplane.OwnCRDs()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	return plane

@@ -148,10 +148,8 @@ func newMiser(t *testing.T) *miser {
 	t.Helper()
 	calico, err := controlplane.CalicoCRDs(t.Context())
 	require.NoError(t, err)
-	own, err := controlplane.OwnCRDs(t.Context())
-	require.NoError(t, err)
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{
-		Audit: controlplane.AuditAll, CRDs: []string{calico, own},
+		Audit: controlplane.AuditAll, CRDs: []string{calico, controlplane.OwnCRDs()},
 		// As apiservers before 1.32 are: where a watch brings what there is, nothing is listed.
 		APIServerFlags: []string{"--feature-gates=WatchList=false"},
 	})

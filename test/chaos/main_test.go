@@ -20,13 +20,14 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 // limit is how long any one wait may take on a slow machine.
 const limit = 5 * time.Minute
 
 func TestMain(m *testing.M) {
-	if err := site.BuildManager(context.Background()); err != nil {
+	if err := programs.Build(context.Background(), os.Stderr, "manager"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

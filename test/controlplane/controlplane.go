@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 // readyTimeout is how long the apiserver may take to answer; a busy two-core machine needs a fraction of it.
@@ -23,8 +25,6 @@ const readyTimeout = 4 * time.Minute
 type Options struct {
 	// Log receives progress, such as "building kube-apiserver". Default: discarded.
 	Log io.Writer
-	// Assets is the folder of the binaries. Default: what Assets returns.
-	Assets string
 	// Dir keeps certificates, data and logs. Default: a temporary folder that Stop removes.
 	Dir string
 	// BindAddress is where the apiserver listens. Default: 127.0.0.1.
@@ -86,10 +86,8 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
-	if o.Assets == "" {
-		if o.Assets, err = Assets(ctx, o.Log); err != nil {
-			return err
-		}
+	if err := programs.Build(ctx, o.Log, "etcd", "kube-apiserver"); err != nil {
+		return fmt.Errorf("preparing the control plane: %w", err)
 	}
 	o.completeAddress()
 	if o.Port == 0 {
@@ -169,7 +167,7 @@ func (c *ControlPlane) startEtcd() error {
 	}
 	c.etcdURL = "http://127.0.0.1:" + strconv.Itoa(client)
 	peerURL := "http://127.0.0.1:" + strconv.Itoa(peer)
-	c.etcd, err = startProcess("etcd", filepath.Join(c.options.Assets, "etcd"), c.options.Dir, []string{
+	c.etcd, err = startProcess("etcd", programs.Path("etcd"), c.options.Dir, []string{
 		"--data-dir=" + c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
 		"--listen-client-urls=" + c.etcdURL, "--advertise-client-urls=" + c.etcdURL,
 		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL, "--initial-cluster=default=" + peerURL,
@@ -179,7 +177,7 @@ func (c *ControlPlane) startEtcd() error {
 
 // StartAPIServer starts the apiserver after StopAPIServer, at the same address and with the same users, and waits until it is ready.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
-	c.apiserver, err = startProcess("kube-apiserver", filepath.Join(c.options.Assets, "kube-apiserver"), c.options.Dir, c.apiserverFlags())
+	c.apiserver, err = startProcess("kube-apiserver", programs.Path("kube-apiserver"), c.options.Dir, c.apiserverFlags())
 	if err != nil {
 		return err
 	}

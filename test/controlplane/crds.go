@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,6 +21,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 // servedTimeout is how long a new kind may take to be served.
@@ -26,15 +30,18 @@ const servedTimeout = 4 * time.Minute
 
 // CalicoCRDs is the folder with Calico's own CustomResourceDefinitions, from the Calico module that we build against.
 func CalicoCRDs(ctx context.Context) (string, error) {
-	dir, err := moduleDir(ctx, "github.com/projectcalico/calico")
-	return filepath.Join(dir, "libcalico-go", "config", "crd"), err
+	const module = "github.com/projectcalico/calico"
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	list.Dir = programs.Root()
+	out, err := list.Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the sources of %s: %w", module, err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "libcalico-go", "config", "crd"), nil
 }
 
 // OwnCRDs is the folder with the CustomResourceDefinitions of this repository, config/crd.
-func OwnCRDs(ctx context.Context) (string, error) {
-	dir, err := moduleDir(ctx, thisModule)
-	return filepath.Join(dir, "config", "crd"), err
-}
+func OwnCRDs() string { return filepath.Join(programs.Root(), "config", "crd") }
 
 // InstallCRDs creates or updates every CustomResourceDefinition in the folders and waits until they are served. Other YAML
 // documents in a folder, and folders that do not exist, are skipped.

@@ -57,9 +57,5 @@ func startShared(ctx context.Context) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := OwnCRDs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return Start(ctx, Options{Log: os.Stderr, Audit: AuditAll, CRDs: []string{calico, own}})
+	return Start(ctx, Options{Log: os.Stderr, Audit: AuditAll, CRDs: []string{calico, OwnCRDs()}})
 }

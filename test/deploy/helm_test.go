@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/programs"
 	"github.com/rrpool/rrpool/test/walkthrough"
 )
 
@@ -154,16 +155,15 @@ func (s site) page(t *testing.T) {
 // shell is one that has the tools of the page, and a copy of config.
 func (s site) shell(t *testing.T) (*walkthrough.Shell, *bytes.Buffer) {
 	t.Helper()
-	clients, err := controlplane.Clients(t.Context(), os.Stderr)
-	require.NoError(t, err)
+	require.NoError(t, programs.Build(t.Context(), os.Stderr, "kubectl"))
 	helm, err := helmTool()
 	require.NoError(t, err)
-	dir, programs := t.TempDir(), t.TempDir()
-	require.NoError(t, walkthrough.Programs(programs, map[string]string{"helm": helm, "kubectl": filepath.Join(clients, "kubectl")}))
+	dir, commands := t.TempDir(), t.TempDir()
+	require.NoError(t, walkthrough.Programs(commands, map[string]string{"helm": helm, "kubectl": programs.Path("kubectl")}))
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "config"), os.DirFS(path("config"))))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "my-api-key"), []byte("the key\n"), 0o600))
 	said := &bytes.Buffer{}
-	env := []string{"PATH=" + programs, "HOME=" + dir, "KUBECONFIG=" + s.kubeconfig}
+	env := []string{"PATH=" + commands, "HOME=" + dir, "KUBECONFIG=" + s.kubeconfig}
 	shell, err := walkthrough.StartShell(walkthrough.Session{Scripts: t.TempDir(), Dir: dir, Env: env, Out: said})
 	require.NoError(t, err)
 	t.Cleanup(shell.Stop)

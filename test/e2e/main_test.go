@@ -11,10 +11,11 @@ import (
 
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 func TestMain(m *testing.M) {
-	if err := site.BuildManager(context.Background()); err != nil {
+	if err := programs.Build(context.Background(), os.Stderr, "manager"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

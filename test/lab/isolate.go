@@ -18,9 +18,11 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/rrpool/rrpool/test/programs"
 )
 
-// insideVariable tells a re-executed binary that it is inside its namespaces, and where the node agent's binary is.
+// insideVariable tells a re-executed binary that it is inside its namespaces.
 const insideVariable = "RRPOOL_LAB_INSIDE"
 
 // policyVariable set to "skip" makes Main skip the tests of a binary where the lab cannot run, instead of failing.
@@ -66,11 +68,10 @@ func Isolate(ctx context.Context, log io.Writer) error {
 	if err := checkPrograms(); err != nil {
 		return err
 	}
-	agent, err := prepare(ctx, log)
-	if err != nil {
-		return err
+	if err := programs.Build(ctx, log, "etcd", "kube-apiserver", "calico-node"); err != nil {
+		return fmt.Errorf("preparing the lab: %w", err)
 	}
-	code, err := reexecute(agent)
+	code, err := reexecute()
 	if err != nil {
 		return err
 	}
@@ -79,14 +80,14 @@ func Isolate(ctx context.Context, log io.Writer) error {
 }
 
 // reexecute runs this binary in new namespaces, as root of a new user namespace unless we are root already.
-func reexecute(agent string) (int, error) {
+func reexecute() (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("finding this binary: %w", err)
 	}
 	cmd := exec.Command(self, os.Args[1:]...) //nolint:gosec // G204: ourselves
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), insideVariable+"="+agent)
+	cmd.Env = append(os.Environ(), insideVariable+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() != 0 {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/lab/probe"
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 // Options say what kind of cluster to make. The zero value is a cluster on Calico's defaults.
@@ -64,14 +65,13 @@ type Lab struct {
 // Start makes a cluster without nodes: add them with AddNodes. The process must be inside its namespaces: see Main and Isolate. One
 // lab at a time.
 func Start(ctx context.Context, options Options) (*Lab, error) {
-	agent := os.Getenv(insideVariable)
-	if agent == "" {
+	if os.Getenv(insideVariable) == "" {
 		return nil, errors.New("starting the lab: not inside private namespaces; call Main or Isolate first")
 	}
 	if options.Log == nil {
 		options.Log = io.Discard
 	}
-	l := &Lab{options: options, agent: agent, realTime: mayUseRealTime(), nodes: map[string]*node{}}
+	l := &Lab{options: options, agent: programs.Path("calico-node"), realTime: mayUseRealTime(), nodes: map[string]*node{}}
 	if !l.realTime {
 		fmt.Fprintln(options.Log, "lab: BIRD may not have real-time priority here; on a busy machine probes may be lost that no real node would lose")
 	}
@@ -146,8 +146,7 @@ func (l *Lab) crds(ctx context.Context) ([]string, error) {
 	if err != nil || l.options.Bare {
 		return []string{calico}, err
 	}
-	own, err := controlplane.OwnCRDs(ctx)
-	return []string{calico, own}, err
+	return []string{calico, controlplane.OwnCRDs()}, nil
 }
 
 func (l *Lab) makeClients() error {

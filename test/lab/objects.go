@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 const (
@@ -52,7 +52,7 @@ func (l *Lab) createCluster(ctx context.Context) error {
 	info := apiv3.NewClusterInformation()
 	info.Name = "default"
 	ready := true
-	info.Spec = apiv3.ClusterInformationSpec{ClusterGUID: "0", ClusterType: "k8s,bgp,kdd", CalicoVersion: controlplane.CalicoRelease, DatastoreReady: &ready}
+	info.Spec = apiv3.ClusterInformationSpec{ClusterGUID: "0", ClusterType: "k8s,bgp,kdd", CalicoVersion: programs.CalicoRelease, DatastoreReady: &ready}
 	if _, err := l.calico.ClusterInformation().Create(ctx, info, options.SetOptions{}); err != nil {
 		return fmt.Errorf("creating the cluster information: %w", err)
 	}
@@ -111,7 +111,7 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 			Capacity: capacity, Allocatable: capacity,
 			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.spec.Address.String()}, {Type: corev1.NodeHostName, Address: n.spec.Name}},
 			Conditions: []corev1.NodeCondition{readyCondition(corev1.ConditionFalse)},
-			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64"},
+			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2", OperatingSystem: "linux", Architecture: "amd64"},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

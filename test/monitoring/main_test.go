@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rrpool/rrpool/test/controlplane"
-	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 // promtoolVariable carries the path of promtool into the namespaces.
@@ -30,18 +29,14 @@ func TestMain(m *testing.M) {
 
 // buildAll builds what the namespaces, which have no network, cannot.
 func buildAll(ctx context.Context) error {
-	if err := site.BuildManager(ctx); err != nil {
+	if err := programs.Build(ctx, os.Stderr, "manager"); err != nil {
 		return err
 	}
 	if os.Getenv(promtoolVariable) != "" {
 		return nil
 	}
-	cache, err := controlplane.CacheDir()
-	if err != nil {
-		return err
-	}
 	// go tool would leave the tag out, and build every cloud's client with it.
-	path := filepath.Join(cache, "promtool")
+	path := filepath.Join(filepath.Dir(programs.Path("manager")), "promtool")
 	build := exec.CommandContext(ctx, "go", "-C", filepath.Join("..", "tools", "prometheus"),
 		"build", "-tags", "remove_all_sd", "-o", path, "github.com/prometheus/prometheus/cmd/promtool")
 	if out, err := build.CombinedOutput(); err != nil {

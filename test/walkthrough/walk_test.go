@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 // patience is how long a block may take on a slow machine.
@@ -41,13 +42,12 @@ func newWalker(t *testing.T, s *site.Site) *walker {
 	w := &walker{T: t, site: s, said: &lines{T: t}, dir: t.TempDir(), after: map[string]func(){}}
 	repository := filepath.Join(w.dir, "repository")
 	require.NoError(t, os.CopyFS(filepath.Join(repository, "config"), os.DirFS("../../config")))
-	clients := os.Getenv(clientsVariable)
-	programs := filepath.Join(w.dir, "programs")
-	require.NoError(t, Programs(programs, map[string]string{
-		"kubectl": filepath.Join(clients, "kubectl"), "calicoctl": filepath.Join(clients, "calicoctl"),
+	commands := filepath.Join(w.dir, "programs")
+	require.NoError(t, Programs(commands, map[string]string{
+		"kubectl": programs.Path("kubectl"), "calicoctl": programs.Path("calicoctl"),
 		"rrpool": s.Command(t.Context()).Path, "kubectl-rrpool": s.Command(t.Context()).Path,
 	}))
-	w.env = []string{"PATH=" + programs, "HOME=" + w.dir, "KUBECONFIG=" + s.Lab.Kubeconfig(), "LANG=C.UTF-8"}
+	w.env = []string{"PATH=" + commands, "HOME=" + w.dir, "KUBECONFIG=" + s.Lab.Kubeconfig(), "LANG=C.UTF-8"}
 	for name, value := range s.Environment() {
 		w.env = append(w.env, name+"="+value)
 	}

@@ -155,9 +155,7 @@ func TestNoCRD(t *testing.T) {
 	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
 	w.calico("kube-system", 6)
 	t.Cleanup(func() {
-		own, err := controlplane.OwnCRDs(context.Background())
-		require.NoError(t, err)
-		require.NoError(t, controlplane.InstallCRDs(context.Background(), w.plane.AdminConfig(), own))
+		require.NoError(t, controlplane.InstallCRDs(context.Background(), w.plane.AdminConfig(), controlplane.OwnCRDs()))
 	})
 	require.NoError(t, w.admin.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}))
 	checks := w.eventually("", "crd", func(c resultView) bool { return c.Status == Error })

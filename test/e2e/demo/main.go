@@ -22,6 +22,7 @@ import (
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
 	"github.com/rrpool/rrpool/test/lab/probe"
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 func main() {
@@ -37,7 +38,7 @@ func main() {
 }
 
 func run(ctx context.Context, record string) error {
-	if err := errors.Join(site.BuildManager(ctx), site.BuildCommandLine(ctx)); err != nil {
+	if err := programs.Build(ctx, os.Stdout, "manager", "rrpool", "etcd", "kube-apiserver", "calico-node"); err != nil {
 		return err
 	}
 	if err := lab.Isolate(ctx, os.Stdout); err != nil {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 // install does what the user does before the manager starts: the manifests of
@@ -39,7 +41,7 @@ func (s *Site) install(ctx context.Context) error {
 		return err
 	}
 	for _, name := range []string{"service_account.yaml", "role.yaml", "bindings.yaml"} {
-		if err := s.createFile(ctx, filepath.Join(root(), "config", "rbac", name)); err != nil {
+		if err := s.createFile(ctx, filepath.Join(programs.Root(), "config", "rbac", name)); err != nil {
 			return err
 		}
 	}

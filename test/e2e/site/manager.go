@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 const (
@@ -65,7 +66,7 @@ func (s *Site) StartManager(flags ...string) error {
 		return fmt.Errorf("opening the manager's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(os.Getenv(managerVariable), "--kubeconfig", kubeconfig, "--namespace", Namespace, //nolint:gosec // G204: ours
+	cmd := exec.Command(programs.Path("manager"), "--kubeconfig", kubeconfig, "--namespace", Namespace, //nolint:gosec // G204: ours
 		"--metrics-bind-address="+Metrics, "--health-probe-bind-address="+Probes)
 	cmd.Args = append(cmd.Args, flags...)
 	cmd.Env = []string{"PATH=/nonexistent", "HOME=/nonexistent"}

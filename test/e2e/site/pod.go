@@ -23,6 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/test/programs"
 )
 
 // tokenFolder is where a container finds the token of its service account.
@@ -55,7 +57,7 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 	if p.probe, err = r.site.probeURL(container, node); err != nil {
 		return nil, err
 	}
-	p.cmd = exec.Command(os.Getenv(managerVariable), container.Args...) //nolint:gosec // G204: ours
+	p.cmd = exec.Command(programs.Path("manager"), container.Args...) //nolint:gosec // G204: ours
 	if p.cmd.Env, err = r.site.environmentOf(ctx, d, container, p); err != nil {
 		return nil, err
 	}

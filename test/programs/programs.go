@@ -1,0 +1,280 @@
+// Package programs builds the programs that the tests and the demo run: etcd and kube-apiserver, Calico's node agent, the manager and
+// the command line, kubectl and calicoctl. It imports the standard library only, so that it starts at once on a new machine.
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// CalicoRelease is the release of the Calico modules that the product is built with. calicoctl refuses clusters of another release.
+const CalicoRelease = "v3.31.0"
+
+const (
+	// variable holds the paths of what has been built, as name=path with commas between. Child processes inherit it: in the lab's
+	// namespaces nothing can be built.
+	variable = "RRPOOL_PROGRAMS"
+	servers  = "test/programs/servers"
+)
+
+// Root is the folder of the sources.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// program is a main package. Those of servers never change while their versions do not, so they are built once and kept.
+type program struct{ name, pkg string }
+
+// all are the programs in the order in which they are built, the longest early.
+var all = []program{
+	{"etcd", "./etcd"},
+	{"kube-apiserver", "./kube-apiserver"},
+	{"kubectl", "./kubectl"},
+	{"calicoctl", "github.com/projectcalico/calico/calicoctl/calicoctl"},
+	{"calico-node", "./test/lab/cmd/calico-node"},
+	{"manager", "./cmd/manager"},
+	{"rrpool", "./cmd/rrpool"},
+	{"demo", "./test/e2e/demo"},
+}
+
+// pinned tells whether a program is one of the servers module.
+func (p program) pinned() bool { return slices.Index(all, p) < 4 }
+
+// Names are those of all programs.
+func Names() []string {
+	names := make([]string, 0, len(all))
+	for _, p := range all {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Build builds the programs that are named, and says on log which of how many, and for how long. The first build of kube-apiserver takes
+// minutes. KUBEBUILDER_ASSETS, where it is set, must hold etcd and kube-apiserver, which are then not built. What this process or
+// a parent has built is not built again.
+func Build(ctx context.Context, log io.Writer, names ...string) error {
+	built := paths()
+	var missing []program
+	for _, p := range all {
+		if slices.Contains(names, p.name) && built[p.name] == "" {
+			missing = append(missing, p)
+		}
+	}
+	if unknown := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(Names(), n) }); len(unknown) > 0 {
+		return fmt.Errorf("building %q: no such program: there are %s", unknown[0], strings.Join(Names(), ", "))
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	b, err := newBuilder(log)
+	if err != nil {
+		return err
+	}
+	for i, p := range missing {
+		path, err := b.build(ctx, p, fmt.Sprintf("[%d/%d] %s", i+1, len(missing), p.name))
+		if err != nil {
+			return err
+		}
+		if err := os.Setenv(variable, strings.Trim(os.Getenv(variable)+","+p.name+"="+path, ",")); err != nil {
+			return fmt.Errorf("keeping the path of %s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// Path is where a program is that Build has built. For one that has not been built it is no path, but says so where it is executed.
+func Path(name string) string {
+	if path := paths()[name]; path != "" {
+		return path
+	}
+	return name + " (not built: call programs.Build first)"
+}
+
+// Built is what a child process finds built when it has it in the environment variable RRPOOL_PROGRAMS.
+func Built() string { return os.Getenv(variable) }
+
+func paths() map[string]string {
+	out := map[string]string{}
+	for entry := range strings.SplitSeq(os.Getenv(variable), ",") {
+		if name, path, ok := strings.Cut(entry, "="); ok {
+			out[name] = path
+		}
+	}
+	return out
+}
+
+// builder knows where sources and programs are.
+type builder struct {
+	root, cache string
+	// kubernetes is the version of the servers.
+	kubernetes string
+	log        io.Writer
+}
+
+func newBuilder(log io.Writer) (*builder, error) {
+	b := &builder{root: Root(), log: log}
+	kubernetes, err := b.version("k8s.io/kubernetes")
+	if err != nil {
+		return nil, err
+	}
+	b.kubernetes = kubernetes
+	etcd, err := b.version("go.etcd.io/etcd/server/v3")
+	if err != nil {
+		return nil, err
+	}
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cache folder: %w", err)
+	}
+	b.cache = filepath.Join(user, "rrpool", fmt.Sprintf("kubernetes-%s-etcd-%s-calico-%s-%s-%s", b.kubernetes, etcd, CalicoRelease, runtime.GOOS, runtime.GOARCH))
+	return b, nil
+}
+
+// version is that of a module in the go.mod of the servers.
+func (b *builder) version(module string) (string, error) {
+	file := filepath.Join(b.root, servers, "go.mod")
+	data, err := os.ReadFile(file) //nolint:gosec // G304: a file of this repository
+	if err != nil {
+		return "", fmt.Errorf("reading the version of %s: %w", module, err)
+	}
+	match := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(module) + ` (v\S+)(?: // indirect)?$`).FindSubmatch(data)
+	if match == nil {
+		return "", fmt.Errorf("reading the version of %s: not required by %s", module, file)
+	}
+	return string(match[1]), nil
+}
+
+// build gives the path of an up-to-date program.
+func (b *builder) build(ctx context.Context, p program, title string) (string, error) {
+	dir := filepath.Join(b.root, "bin", "test")
+	if p.pinned() {
+		dir = b.cache
+		if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && (p.name == "etcd" || p.name == "kube-apiserver") {
+			dir = assets
+		}
+	}
+	path := filepath.Join(dir, p.name)
+	if p.pinned() {
+		if exists(path) {
+			return path, nil
+		}
+		if dir != b.cache {
+			return "", fmt.Errorf("KUBEBUILDER_ASSETS is %q, but %s is not in it", dir, p.name)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", fmt.Errorf("making the folder of programs: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(dir, ".lock"), title, b.log)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if p.pinned() && exists(path) { // another process has built it meanwhile
+		return path, nil
+	}
+	return path, b.compile(ctx, p, path, title)
+}
+
+func exists(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// compile runs go build. All programs are compiled with the same flags, so that they share what is compiled.
+func (b *builder) compile(ctx context.Context, p program, path, title string) error {
+	flags, dir := "-s -w", b.root
+	if p.pinned() {
+		dir = filepath.Join(b.root, servers)
+		flags += b.versionFlags()
+	}
+	// The rename leaves a program that is running as it is.
+	partial := fmt.Sprintf("%s.%d", path, os.Getpid())
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-mod=readonly", "-o", partial, "-ldflags", flags, p.pkg) //nolint:gosec // G204: constants
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	done := report(b.log, title)
+	out, err := cmd.CombinedOutput()
+	done()
+	if err != nil {
+		return fmt.Errorf("building %s: %w\n%s", p.name, err, out)
+	}
+	if err := os.Rename(partial, path); err != nil {
+		return fmt.Errorf("placing %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// versionFlags makes the servers report their versions. Clients decide by them what they ask for.
+func (b *builder) versionFlags() string {
+	parts := strings.SplitN(strings.TrimPrefix(b.kubernetes, "v"), ".", 3)
+	const pkg = " -X k8s.io/component-base/version."
+	return pkg + "gitVersion=" + b.kubernetes + pkg + "gitMajor=" + parts[0] + pkg + "gitMinor=" + parts[1] +
+		" -X github.com/projectcalico/calico/pkg/buildinfo.Version=" + CalicoRelease
+}
+
+// What takes less than patience is not reported; what takes longer is reported again each interval.
+const (
+	patience = 2 * time.Second
+	interval = 15 * time.Second
+)
+
+// report writes that something is being built until the returned function is called.
+func report(log io.Writer, title string) (done func()) {
+	start, stop, ended := time.Now(), make(chan struct{}), make(chan struct{})
+	since := func() time.Duration { return time.Since(start).Round(time.Second) }
+	go func() {
+		defer close(ended)
+		wait, said := patience, false
+		for {
+			select {
+			case <-stop:
+				if said {
+					fmt.Fprintf(log, "%s: built in %s\n", title, since())
+				}
+				return
+			case <-time.After(wait):
+				fmt.Fprintf(log, "%s: building for %s\n", title, since())
+				wait, said = interval, true
+			}
+		}
+	}()
+	return func() { close(stop); <-ended }
+}
+
+// lock holds an exclusive lock on a file until the returned function is called, or the process ends.
+func lock(ctx context.Context, path, title string, log io.Writer) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: inside our own folders
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock: %w", err)
+	}
+	for waited := false; ; waited = true {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("locking %q: %w", path, err), file.Close())
+		}
+		if !waited {
+			fmt.Fprintf(log, "%s: another process is building, waiting for %s\n", title, path)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("waiting for %q: %w", path, ctx.Err()), file.Close())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
