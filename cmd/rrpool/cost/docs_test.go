@@ -56,9 +56,9 @@ func TestWhatTheDocsSayTheManagerReports(t *testing.T) {
 	content, err := os.ReadFile("../../../docs/cost.md")
 	require.NoError(t, err)
 	worker := cost.Worker{Region: "us-south", Flavor: "bx2.2x8"}
-	said := cost.Status([]cost.Worker{worker, worker, worker})
+	reported := cost.Status([]cost.Worker{worker, worker, worker})
 	for field, value := range map[string]string{
-		"`currency`": said.Currency, "`hourly`": said.Hourly, "`monthly`, of 720 hours": said.Monthly, "`source`": said.Source,
+		"`currency`": reported.Currency, "`hourly`": reported.Hourly, "`monthly`, of 720 hours": reported.Monthly, "`source`": reported.Source,
 	} {
 		require.Contains(t, string(content), "| "+field+" | `"+value+"` |")
 	}

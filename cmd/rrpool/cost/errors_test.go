@@ -22,48 +22,46 @@ func TestBadInput(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"a negative number of workers":    {[]string{"--nodes", "-3"}, []string{"--nodes", `"-3"`, "use a whole number from 1 to 10000"}},
-		"no workers":                      {[]string{"--nodes", "0"}, []string{"--nodes", `"0"`, "use a whole number from 1"}},
-		"a number in words":               {[]string{"--nodes", "three"}, []string{"--nodes", `"three"`, "use a whole number"}},
-		"half a worker":                   {[]string{"--nodes", "1.5"}, []string{"--nodes", `"1.5"`, "use a whole number"}},
-		"a number beyond all numbers":     {[]string{"--nodes", "99999999999999999999"}, []string{"--nodes", "use a whole number"}},
-		"negative zones":                  {[]string{"--zones", "-1"}, []string{"--zones", `"-1"`, "use a whole number from 1 to 100"}},
-		"a pool that zones cannot share":  {[]string{"--nodes", "7", "--zones", "3"}, []string{"--nodes", "7 workers", "use 6 or 9"}},
-		"fewer workers than zones":        {[]string{"--nodes", "2", "--zones", "3"}, []string{"--nodes", "2 workers", "use 3, or other --zones"}},
-		"too many zones to size for":      {[]string{"--zones", "30"}, []string{"--zones", "30", "give --nodes"}},
-		"two sizes":                       {[]string{"--nodes", "3", "--cluster-nodes", "5"}, []string{"--nodes 3 and --cluster-nodes 5", "give the size of the pool, or that of the cluster"}},
-		"a negative price":                {[]string{"--hourly-price", "-0.11"}, []string{"--hourly-price", `"-0.11"`, "use a decimal of 0 or more, such as 0.11"}},
-		"a price with a comma":            {[]string{"--hourly-price", "0,11"}, []string{"--hourly-price", `"0,11"`, "use a decimal"}},
-		"a price that takes for ever":     {[]string{"--hourly-price", "1e999999999"}, []string{"--hourly-price", "use a decimal"}},
-		"an unknown flavor":               {[]string{"--flavor", "xx9.1x1"}, []string{"--flavor", `"xx9.1x1"`, "bx2.2x8", "give --hourly-price"}},
-		"a flavor that cannot be":         {[]string{"--flavor", "bx2 2x8"}, []string{"--flavor", `"bx2 2x8"`, "such as bx2.2x8"}},
-		"a flavor without its region":     {[]string{"--flavor", "bx2.2x8"}, []string{"--region", "missing", "eu-de, us-south"}},
-		"a region without a price":        {[]string{"--region", "jp-tok"}, []string{"--region", `"jp-tok"`, "eu-de, us-south", "give --hourly-price"}},
-		"a region that cannot be":         {[]string{"--region", "Frankfurt am Main"}, []string{"--region", `"Frankfurt am Main"`, "such as eu-de"}},
-		"a currency sign":                 {[]string{"--currency", "$"}, []string{"--currency", `"$"`, "three letters"}},
-		"a currency without prices":       {[]string{"--currency", "EUR", "--region", "eu-de"}, []string{"no price in EUR", "give --hourly-price"}},
-		"a month that is too long":        {[]string{"--hours-per-month", "8760"}, []string{"--hours-per-month", `"8760"`, "from 1 to 744"}},
-		"an unknown format":               {[]string{"-o", "yaml"}, []string{"--output", `"yaml"`, "use table, json, csv, html"}},
-		"an unknown flag":                 {[]string{"--worker", "3"}, []string{"unknown flag: --worker", "--help lists all flags"}},
-		"an argument":                     {[]string{"now"}, []string{`unexpected argument "now"`, "takes flags only"}},
-		"a price book that is not there":  {[]string{"--price-book", "/nonexistent"}, []string{"--price-book", `"/nonexistent"`, "no such file", "give the name of a file"}},
-		"a price book that is a folder":   {[]string{"--price-book", "/"}, []string{"--price-book", "is a directory"}},
-		"a price book that is no YAML":    {[]string{"--price-book", broken}, []string{"--price-book", broken, "this is no price book", "line 1"}},
-		"a negative price in the book":    {[]string{"--price-book", negative}, []string{"--price-book", "entries[0].price", `"-1"`, "write a decimal of 0 or more"}},
-		"a price book in two currencies":  {[]string{"--price-book", twoCurrencies}, []string{"--price-book", "prices in EUR, USD", "say with --currency"}},
-		"an output file in no folder":     {[]string{"--hourly-price", "1", "--output-file", "/nonexistent/x"}, []string{"--output-file", `"/nonexistent/x"`, "no such file", "give a folder that is there"}},
-		"an output file that is a folder": {[]string{"--hourly-price", "1", "--output-file", "/"}, []string{"--output-file", `"/"`, "give the name of a file"}},
-		"refreshing in another currency":  {[]string{"--refresh", "--currency", "EUR", "--hourly-price", "1"}, []string{"--refresh", "USD", `"EUR"`, "leave one of them out"}},
-		"no kubeconfig":                   {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`, "give the name of a kubeconfig file"}},
-		"a kubeconfig that is no YAML":    {[]string{"--kubeconfig", broken}, []string{"--kubeconfig", "no kubeconfig can be read", "without a cluster"}},
-		"a kubeconfig of nothing":         {[]string{"--kubeconfig", cli.File(t, "")}, []string{"no cluster is known", "give --kubeconfig, or set KUBECONFIG"}},
-		"an unknown context":              {[]string{"--context", "elsewhere", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "http://127.0.0.1:1"})}, []string{"--context", `"elsewhere"`, "kubectl config get-contexts"}},
-		"no time to wait":                 {[]string{"--request-timeout", "-1s"}, []string{"--request-timeout", "-1s", "use for example 15s"}},
+		"a negative number of workers":   {[]string{"--reflectors", "-3"}, []string{"--reflectors", `"-3"`, "use a whole number from 1 to 10000"}},
+		"no workers":                     {[]string{"--reflectors", "0"}, []string{"--reflectors", `"0"`, "use a whole number from 1"}},
+		"a number in words":              {[]string{"--nodes", "three"}, []string{"--nodes", `"three"`, "use a whole number"}},
+		"half a worker":                  {[]string{"--nodes", "1.5"}, []string{"--nodes", `"1.5"`, "use a whole number"}},
+		"a number beyond all numbers":    {[]string{"--nodes", "99999999999999999999"}, []string{"--nodes", "use a whole number"}},
+		"negative zones":                 {[]string{"--zones", "-1"}, []string{"--zones", `"-1"`, "use a whole number from 1 to 100"}},
+		"a pool that zones cannot share": {[]string{"--reflectors", "7", "--zones", "3"}, []string{"--reflectors", "7 workers", "use 6 or 9"}},
+		"fewer workers than zones":       {[]string{"--reflectors", "2", "--zones", "3"}, []string{"--reflectors", "2 workers", "use 3, or other --zones"}},
+		"too many zones to size for":     {[]string{"--zones", "30"}, []string{"--zones", "30", "give --reflectors"}},
+		"two sizes":                      {[]string{"--nodes", "3", "--reflectors", "5"}, []string{"--nodes 3 and --reflectors 5", "give the nodes that run workloads, or the size of the pool"}},
+		"a negative price":               {[]string{"--hourly-price", "-0.11"}, []string{"--hourly-price", `"-0.11"`, "write a decimal of 0 or more, such as 0.11"}},
+		"a price with a comma":           {[]string{"--hourly-price", "0,11"}, []string{"--hourly-price", `"0,11"`, "write a decimal"}},
+		"a price that takes for ever":    {[]string{"--hourly-price", "1e999999999"}, []string{"--hourly-price", "write a decimal"}},
+		"an unknown flavor":              {[]string{"--flavor", "xx9.1x1"}, []string{"--flavor", `"xx9.1x1"`, "bx2.2x8", "give --hourly-price"}},
+		"a flavor that cannot be":        {[]string{"--flavor", "bx2 2x8"}, []string{"--flavor", `"bx2 2x8"`, "such as bx2.2x8"}},
+		"a flavor without its region":    {[]string{"--flavor", "bx2.2x8"}, []string{"--region", "missing", "eu-de, us-south"}},
+		"a region without a price":       {[]string{"--region", "jp-tok"}, []string{"--region", `"jp-tok"`, "eu-de, us-south", "give --hourly-price"}},
+		"a region that cannot be":        {[]string{"--region", "Frankfurt am Main"}, []string{"--region", `"Frankfurt am Main"`, "such as eu-de"}},
+		"a currency sign":                {[]string{"--currency", "$"}, []string{"--currency", `"$"`, "three letters"}},
+		"a currency without prices":      {[]string{"--currency", "EUR", "--region", "eu-de"}, []string{"no price in EUR", "give --hourly-price"}},
+		"a month that is too long":       {[]string{"--hours-per-month", "8760"}, []string{"--hours-per-month", `"8760"`, "from 1 to 744"}},
+		"an unknown format":              {[]string{"-o", "csv"}, []string{"--output", `"csv"`, "use table, json, yaml"}},
+		"an unknown flag":                {[]string{"--worker", "3"}, []string{"unknown flag: --worker", "--help lists all flags"}},
+		"an argument":                    {[]string{"now"}, []string{`unexpected argument "now"`, "takes flags only"}},
+		"a price book that is not there": {[]string{"--price-book", "/nonexistent"}, []string{"--price-book", `"/nonexistent"`, "no such file", "give the name of a file"}},
+		"a price book that is a folder":  {[]string{"--price-book", "/"}, []string{"--price-book", "is a directory"}},
+		"a price book that is no YAML":   {[]string{"--price-book", broken}, []string{"--price-book", broken, "this is no price book", "line 1"}},
+		"a negative price in the book":   {[]string{"--price-book", negative}, []string{"--price-book", "entries[0].price", `"-1"`, "write a decimal of 0 or more"}},
+		"a price book in two currencies": {[]string{"--price-book", twoCurrencies}, []string{"--price-book", "prices in EUR, USD", "choose one with --currency"}},
+		"refreshing in another currency": {[]string{"--refresh", "--currency", "EUR", "--hourly-price", "1"}, []string{"--refresh", "USD", `"EUR"`, "leave one of them out"}},
+		"no kubeconfig":                  {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`, "give the name of a kubeconfig file"}},
+		"a kubeconfig that is no YAML":   {[]string{"--kubeconfig", broken}, []string{"--kubeconfig", "no kubeconfig can be read", "without a cluster"}},
+		"a kubeconfig of nothing":        {[]string{"--kubeconfig", cli.File(t, "")}, []string{"no cluster is known", "give --kubeconfig, or set KUBECONFIG"}},
+		"an unknown context":             {[]string{"--context", "elsewhere", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "http://127.0.0.1:1"})}, []string{"--context", `"elsewhere"`, "kubectl config get-contexts"}},
+		"no time to wait":                {[]string{"--request-timeout", "-1s"}, []string{"--request-timeout", "-1s", "use for example 15s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, append([]string{"cost"}, tc.args...)...)
 			require.Equal(t, 1, got.Code)
-			require.Empty(t, got.Out, "no half of a report")
+			require.Empty(t, got.Out, "no part of a report")
 			cli.RequireSentence(t, got.Err, tc.says...)
 		})
 	}
@@ -85,7 +83,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		kubeconfig string
 		says       []string
 	}{
-		"nobody listens": {
+		"no server": {
 			cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}),
 			[]string{cli.Unreachable, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
 		},
@@ -126,7 +124,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 			got := ask(t, "cost", "--kubeconfig", tc.kubeconfig, "--request-timeout", "2s")
 			require.Equal(t, 1, got.Code)
 			require.Empty(t, got.Out)
-			cli.RequireSentence(t, got.Err, append(tc.says, "without a cluster: rrpool cost --nodes 3 --hourly-price 0.11")...)
+			cli.RequireSentence(t, got.Err, append(tc.says, "without a cluster: rrpool cost --nodes 300 --hourly-price 0.11")...)
 		})
 	}
 }
@@ -139,11 +137,11 @@ func TestWhatIsAsked(t *testing.T) {
 	require.Equal(t, []string{"GET /apis/rrpool.io/v1alpha1/routereflectorpools/default", "GET /api/v1/nodes"}, a.asked)
 }
 
-// A pool that one thinks of needs no cluster, not even one that is configured.
+// A described pool needs no cluster, not even one that is configured.
 func TestNoClusterIsAskedWithoutNeed(t *testing.T) {
 	a := migrated()
 	t.Setenv("KUBECONFIG", cli.Serve(t, a))
-	for _, args := range [][]string{{"--nodes", "3"}, {"--cluster-nodes", "300"}, {"--zones", "3"}, {"--flavor", "bx2.4x16"}, {"--region", "eu-de"}} {
+	for _, args := range [][]string{{"--nodes", "3"}, {"--reflectors", "3"}, {"--zones", "3"}, {"--flavor", "bx2.4x16"}, {"--region", "eu-de"}} {
 		require.Zero(t, ask(t, append([]string{"cost", "--hourly-price", "0.11"}, args...)...).Code, args)
 	}
 	require.Empty(t, a.asked)

@@ -37,7 +37,7 @@ func catalogServer(t *testing.T) string {
 func TestRefresh(t *testing.T) {
 	reachable := iostreams.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", catalogServer(t))}
 	unreachable := iostreams.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "http://127.0.0.1:1")}
-	pool := []string{"cost", "--nodes", "3", "--region", "us-south", "--refresh"}
+	pool := []string{"cost", "--reflectors", "3", "--region", "us-south", "--refresh"}
 
 	t.Run("the catalog's price comes before the built-in one, and is of today", func(t *testing.T) {
 		got := askIn(t, reachable, pool...)
@@ -57,19 +57,19 @@ func TestRefresh(t *testing.T) {
 		require.Contains(t, got.Out, "‼ the catalog has no plain hourly price for bx2.4x16")
 		require.Contains(t, got.Out, "bx2.4x16 in us-south: 0.277895 USD/hour, 2026-02-19")
 	})
-	t.Run("without the catalog the report is made all the same", func(t *testing.T) {
+	t.Run("without the catalog there is a report", func(t *testing.T) {
 		got := askIn(t, unreachable, pool...)
 		require.Zero(t, got.Code, got.Err)
 		require.Contains(t, got.Out, "‼ the prices were not refreshed: listing the plans of containers-kubernetes")
 		require.Contains(t, got.Out, "connection refused")
 		require.Contains(t, got.Out, "0.124584 USD/hour, 2022-08-30")
 	})
-	t.Run("the catalog is not asked without being told to", func(t *testing.T) {
+	t.Run("without --refresh the catalog is not read", func(t *testing.T) {
 		got := askIn(t, unreachable, pool[:len(pool)-1]...)
 		require.Zero(t, got.Code)
 		require.Empty(t, got.Err)
 	})
-	t.Run("an address that is none", func(t *testing.T) {
+	t.Run("an invalid address", func(t *testing.T) {
 		got := askIn(t, iostreams.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "::")}, pool...)
 		require.Zero(t, got.Code)
 		require.Contains(t, got.Out, "the prices were not refreshed")
@@ -81,12 +81,12 @@ func TestRefresh(t *testing.T) {
 			<-r.Context().Done()
 		}))
 		defer asked.Close()
-		var said strings.Builder
+		var stderr strings.Builder
 		s := cli.Defaults(iostreams.Streams{
-			Out: io.Discard, Err: &said, Web: asked.Client(),
+			Out: io.Discard, Err: &stderr, Web: asked.Client(),
 			Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", asked.URL),
 		})
 		require.Equal(t, 1, iostreams.Run(ctx, cli.Root(New(s)), pool, s))
-		require.Contains(t, said.String(), "\nrrpool: interrupted\n")
+		require.Contains(t, stderr.String(), "\nrrpool: interrupted\n")
 	})
 }

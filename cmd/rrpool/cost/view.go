@@ -9,29 +9,30 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// costSchema names the form of `cost -o json`. It changes when a field changes its
-// meaning or goes away.
-const costSchema = "rrpool.io/cost/v1"
+// schema is the version of the JSON and YAML output. It changes when a field changes its
+// meaning or is removed.
+const schema = "rrpool.io/cost/v2"
 
-// view is the report as it is shown: everything rounded and in words.
+// view is the report as it is printed.
 type view struct {
 	SchemaVersion string `json:"schemaVersion"`
 	GeneratedAt   string `json:"generatedAt"`
-	// Subject says in a sentence what the numbers are about.
+	// Subject is what the report is about, in words.
 	Subject string `json:"subject"`
 	// Cluster is the context that was read, empty when none was.
-	Cluster       string `json:"cluster,omitempty"`
-	Imagined      bool   `json:"imagined"`
+	Cluster string `json:"cluster,omitempty"`
+	// Described: flags describe the pool.
+	Described     bool   `json:"described"`
 	ExistingNodes bool   `json:"existingNodes"`
 	Currency      string `json:"currency"`
 	HoursPerMonth int    `json:"hoursPerMonth"`
-	// WantedWorkers is the size of the pool when it is complete, 0 when unknown.
+	// WantedWorkers is the size of the complete pool, 0 when it is unknown.
 	WantedWorkers int        `json:"wantedWorkers"`
 	Lines         []lineView `json:"lines"`
 	Pool          Sum        `json:"pool"`
 	// Mesh is what the full mesh costs extra: nothing.
 	Mesh Sum `json:"mesh"`
-	// ClusterBill is for all workers of the cluster.
+	// ClusterBill is for all workers of the cluster, and Share the pool's part of it.
 	ClusterBill *Sum       `json:"clusterBill,omitempty"`
 	Share       *shareView `json:"share,omitempty"`
 	// OneWorker more, and pools of other sizes; absent when the price is unknown.
@@ -44,18 +45,14 @@ type view struct {
 	Next      string      `json:"next,omitempty"`
 }
 
-// Sum is what some workers cost, with decimals as text: hourly to at most 6 places, others to 2, whole to none;
-// each rounded half up from the exact value. They are empty when unknown.
+// Sum is what some workers cost, in decimals: hourly with at most 6 places, others with 2,
+// rounded half up from the exact value. They are empty when unknown.
 type Sum struct {
-	Workers      int            `json:"workers"`
-	Certainty    cost.Certainty `json:"certainty"`
-	Hourly       string         `json:"hourly,omitempty"`
-	Monthly      string         `json:"monthly,omitempty"`
-	Yearly       string         `json:"yearly,omitempty"`
-	WholeMonthly string         `json:"wholeMonthly,omitempty"`
-	WholeYearly  string         `json:"wholeYearly,omitempty"`
-
-	exact cost.Decimal
+	Workers   int            `json:"workers"`
+	Certainty cost.Certainty `json:"certainty"`
+	Hourly    string         `json:"hourly,omitempty"`
+	Monthly   string         `json:"monthly,omitempty"`
+	Yearly    string         `json:"yearly,omitempty"`
 }
 
 type lineView struct {
@@ -82,139 +79,110 @@ type priceView struct {
 	Old      bool   `json:"olderThanAYear"`
 }
 
-// newView puts a report into words. called is how the user calls the command.
-func newView(called string, q question, r cost.Report, now time.Time) view {
+// newView rounds a report and adds the words. called is how the user calls the command.
+func newView(called string, p facts, r cost.Report, now time.Time) view {
+	sum := func(t cost.Total) Sum {
+		out := Sum{Workers: t.Workers(), Certainty: t.Certainty()}
+		if out.Certainty != cost.Unknown {
+			out.Hourly, out.Monthly, out.Yearly = t.Hourly.Short(6), t.Monthly(r.HoursPerMonth).Round(2), t.Yearly(r.HoursPerMonth).Round(2)
+		}
+		return out
+	}
 	v := view{
-		SchemaVersion: costSchema, GeneratedAt: now.UTC().Format(time.RFC3339),
-		Subject: subject(q), Cluster: q.cluster, Imagined: q.imagined, ExistingNodes: r.Existing,
-		Currency: r.Currency, HoursPerMonth: r.HoursPerMonth,
-		WantedWorkers: q.wanted, Lines: []lineView{}, Prices: []priceView{},
-		Pool:     sumOf(r.Pool, r.HoursPerMonth),
-		Mesh:     sumOf(cost.Total{}, r.HoursPerMonth),
-		Unpriced: r.Unpriced, Warnings: warnings(q, r), Notes: notes(q, r),
+		SchemaVersion: schema, GeneratedAt: now.UTC().Format(time.RFC3339), Subject: subject(p), Cluster: p.cluster,
+		Described: p.described, ExistingNodes: r.Existing, Currency: r.Currency, HoursPerMonth: r.HoursPerMonth, WantedWorkers: p.wanted,
+		Lines: []lineView{}, Pool: sum(r.Pool), Mesh: sum(cost.Total{}), Unpriced: r.Unpriced, Prices: []priceView{}, Notes: notes(p, r),
 	}
 	for _, line := range r.Lines {
-		v.Lines = append(v.Lines, lineView{line.Zone, line.Region, line.Flavor, sumOf(line.Total, r.HoursPerMonth)})
+		v.Lines = append(v.Lines, lineView{line.Zone, line.Region, line.Flavor, sum(line.Total)})
 	}
-	v.ClusterBill, v.Share = billOf(r)
+	if r.Bill != nil {
+		bill := sum(*r.Bill)
+		v.ClusterBill, v.Share = &bill, &shareView{Certainty: r.Share.Certainty}
+		if r.Share.Certainty != cost.Unknown {
+			v.Share.Percent = r.Share.Percent.Short(2)
+		}
+	}
 	if r.ModelPrice != nil {
-		one := sumOf(cost.Total{Hourly: r.ModelPrice.Hourly, Priced: 1, Partial: r.ModelPrice.Excludes != ""}, r.HoursPerMonth)
+		one := sum(cost.Total{Hourly: r.ModelPrice.Hourly, Priced: 1, Partial: r.ModelPrice.Excludes != ""})
 		v.OneWorker = &one
 	}
 	for _, size := range r.Sizes {
-		v.Sizes = append(v.Sizes, sumOf(size.Total, r.HoursPerMonth))
+		v.Sizes = append(v.Sizes, sum(size.Total))
 	}
-	for _, used := range r.Used {
-		v.Prices = append(v.Prices, priceOf(used, now))
+	for _, e := range r.Used {
+		v.Prices = append(v.Prices, priceView{
+			e.Flavor, e.Region, e.Hourly.Short(6), e.Currency, e.Source, e.Date.Format(cost.DateLayout), e.Note, e.Excludes, e.OlderThanAYear(now),
+		})
 	}
+	v.Warnings = warnings(p, r)
 	if r.Pool.Certainty() == cost.Unknown || r.ModelPrice == nil && !r.Existing {
 		v.Next = called + " --hourly-price <price of one worker>"
-		if q.cluster != "" {
-			v.Next += " --context " + q.cluster
+		if p.cluster != "" {
+			v.Next += " --context " + p.cluster
 		}
 	}
 	return v
 }
 
-func billOf(r cost.Report) (*Sum, *shareView) {
-	if r.Bill == nil {
-		return nil, nil
-	}
-	bill, share := sumOf(*r.Bill, r.HoursPerMonth), shareView{Certainty: r.Share.Certainty}
-	if r.Share.Certainty != cost.Unknown {
-		share.Percent = r.Share.Percent.Short(2)
-	}
-	return &bill, &share
-}
-
-func sumOf(t cost.Total, hours int) Sum {
-	out := Sum{Workers: t.Workers(), Certainty: t.Certainty(), exact: t.Monthly(hours)}
-	if out.Certainty == cost.Unknown {
-		return out
-	}
-	out.Hourly, out.Monthly, out.Yearly = t.Hourly.Short(6), t.Monthly(hours).Round(2), t.Yearly(hours).Round(2)
-	out.WholeMonthly, out.WholeYearly = t.Monthly(hours).Round(0), t.Yearly(hours).Round(0)
-	return out
-}
-
-func priceOf(e cost.Entry, now time.Time) priceView {
-	return priceView{
-		Flavor: e.Flavor, Region: e.Region, Hourly: e.Hourly.Short(6), Currency: e.Currency, Source: e.Source,
-		Date: e.Date.Format(cost.DateLayout), Note: e.Note, Excludes: e.Excludes, Old: e.OlderThanAYear(now),
-	}
-}
-
-// subject says what the numbers are about.
-func subject(q question) string {
-	var what string
+func subject(p facts) string {
+	what := "the pool of " + iostreams.Number(len(p.pool), "worker")
 	switch {
-	case q.imagined && q.sizedFor > 0:
-		what = fmt.Sprintf("a pool of %s, sized for a cluster of %d nodes", iostreams.Number(len(q.pool), "worker"), q.sizedFor)
-	case q.imagined:
-		what = "a pool of " + iostreams.Number(len(q.pool), "worker")
-	case q.existing:
-		what = "reflectors on " + iostreams.Number(len(q.pool), "existing node")
-	default:
-		what = "the pool of " + iostreams.Number(len(q.pool), "worker")
+	case p.nodes > 0:
+		what = fmt.Sprintf("a pool of %s, for %s that run workloads", iostreams.Number(len(p.pool), "worker"), iostreams.Number(p.nodes, "node"))
+	case p.described:
+		what = "a pool of " + iostreams.Number(len(p.pool), "worker")
+	case p.existing:
+		what = "route reflectors on " + iostreams.Number(len(p.pool), "existing node")
 	}
-	if q.cluster != "" {
-		what += ", cluster " + q.cluster
+	if p.cluster != "" {
+		what += ", cluster " + p.cluster
 	}
 	return what
 }
 
-// tooMany is where a pool is larger than the default sizing would make any.
-const tooMany = 25
-
-func notes(q question, r cost.Report) []string {
+func notes(p facts, r cost.Report) []string {
 	var out []string
-	if q.cluster != "" && !q.exists {
-		out = append(out, "Nobody has asked for route reflectors in this cluster yet: there is no RouteReflectorPool.")
+	if p.cluster != "" && !p.stored {
+		out = append(out, "The cluster has no RouteReflectorPool.")
 	}
+	missing := p.wanted - len(p.pool)
 	switch {
 	case r.Existing:
-		out = append(out, "The reflectors are nodes that the cluster has anyway: they cost nothing extra.")
-	case !q.imagined:
-		out = append(out, orderedNotes(q)...)
+		out = append(out, "Existing nodes cost nothing extra.")
+	case p.described:
+	case !p.stored && len(p.pool) > 0:
+		out = append(out, "The pool still exists, and costs until it is deleted.")
+	case p.mode == v1alpha1.ModeFullMesh && len(p.pool) > 0:
+		out = append(out, "spec.mode is FullMesh, and the pool costs until it is deleted.")
+	case !p.stored && missing > 0:
+		out = append(out, "With the defaults the pool would have "+iostreams.Number(p.wanted, "worker")+".")
+	case p.mode != v1alpha1.ModeFullMesh && missing > 0:
+		out = append(out, fmt.Sprintf("The pool gets %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
+			iostreams.Number(p.wanted, "worker"), missing))
 	}
-	return append(out, "The full mesh costs nothing extra.", fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. "+
-		"Sums are exact; what is shown is rounded half up.", r.HoursPerMonth))
+	return append(out, "The full mesh costs nothing extra.",
+		fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. Rounded half up.", r.HoursPerMonth))
 }
 
-// orderedNotes tell the pool that is there from the one that is to be.
-func orderedNotes(q question) []string {
-	missing := q.wanted - len(q.pool)
-	switch {
-	case !q.exists && len(q.pool) > 0:
-		return []string{"The pool is there all the same, and costs until it is deleted."}
-	case q.mode == v1alpha1.ModeFullMesh && len(q.pool) > 0:
-		return []string{"The cluster is to be on the full mesh, and the pool costs until it is deleted."}
-	case !q.exists && missing > 0:
-		return []string{"With the defaults the pool would have " + iostreams.Number(q.wanted, "worker") + "."}
-	case q.mode != v1alpha1.ModeFullMesh && missing > 0:
-		return []string{fmt.Sprintf("The pool is to have %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
-			iostreams.Number(q.wanted, "worker"), missing)}
-	}
-	return nil
-}
+// largePool is the default of spec.sizing.max.
+const largePool = 25
 
-func warnings(q question, r cost.Report) []string {
+func warnings(p facts, r cost.Report) []string {
 	out := []string{}
-	if q.imagined && len(q.pool) > tooMany {
-		out = append(out, fmt.Sprintf("%d is the number of workers in the pool: for the pool of a cluster of %d nodes say --cluster-nodes %d",
-			len(q.pool), len(q.pool), len(q.pool)))
+	if n := len(p.pool); p.described && n > largePool {
+		out = append(out, fmt.Sprintf("%d is the size of the pool: for a cluster with %d nodes use --nodes %d", n, n, n))
 	}
 	if len(r.Unpriced) > 0 {
-		out = append(out, "the price is unknown of "+iostreams.Few(r.Unpriced)+": nothing is guessed, so sums with them are \"at least\" or unknown; "+
-			"--price-book can add it")
+		out = append(out, "no price is known of "+iostreams.Few(r.Unpriced)+": sums with them are \"at least\" or unknown; --price-book can add it")
 	}
-	for _, entry := range r.Old {
+	for _, e := range r.Old {
 		out = append(out, fmt.Sprintf("the price of %s in %s is of %s, more than a year old: try --refresh, or give --hourly-price or --price-book",
-			entry.Flavor, entry.Region, entry.Date.Format(cost.DateLayout)))
+			e.Flavor, e.Region, e.Date.Format(cost.DateLayout)))
 	}
-	for _, entry := range r.Used {
-		if entry.Excludes != "" {
-			out = append(out, fmt.Sprintf("the price of %s in %s leaves out: %s", entry.Flavor, entry.Region, entry.Excludes))
+	for _, e := range r.Used {
+		if e.Excludes != "" {
+			out = append(out, fmt.Sprintf("the price of %s in %s leaves out: %s", e.Flavor, e.Region, e.Excludes))
 		}
 	}
 	return out
