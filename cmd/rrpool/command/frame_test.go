@@ -65,7 +65,7 @@ func TestTheNameItIsCalledBy(t *testing.T) {
 		require.Contains(t, got.Out, "\n  "+want+"\n", called)
 	}
 	got := askIn(t, iostreams.Streams{}, "kubectl-rrpool", "cost", "--kubeconfig", "/nonexistent")
-	require.Contains(t, got.Err, "without a cluster: kubectl rrpool cost --nodes 3")
+	require.Contains(t, got.Err, "without a cluster: kubectl rrpool cost --nodes 300")
 }
 
 func TestVersion(t *testing.T) {
@@ -88,9 +88,9 @@ func TestCompletion(t *testing.T) {
 		require.Contains(t, got.Out, "rrpool", shell)
 		require.Empty(t, got.Err)
 	}
-	require.Equal(t, "table\njson\ncsv\nhtml\n:4\n", ask(t, "__complete", "cost", "-o", "").Out)
+	require.Equal(t, "table\njson\nyaml\n:4\n", ask(t, "__complete", "cost", "-o", "").Out)
 	require.Contains(t, ask(t, "__complete", "cost", "--").Out, "--hourly-price")
-	require.Contains(t, ask(t, "__complete", "").Out, "cost\tWhat the route-reflector pool costs")
+	require.Contains(t, ask(t, "__complete", "").Out, "cost\tWhat the pool of route reflectors costs")
 }
 
 // failing fails every write.
