@@ -159,10 +159,12 @@ func TestAsAProcess(t *testing.T) {
 	})
 }
 
-// Every command says at length what it does, shows how, has a page of its own in docs,
-// and is in the generated reference.
+// Every command has a description, an example, a page in docs, and a section of the
+// generated docs/cli.md.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	pages := map[string]string{"rollback": "migrate", "import-env": "migrating", "version": "cli"}
+	reference, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "cli.md"))
+	require.NoError(t, err, "make docs writes it")
 	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		name := cmd.Name()
 		page := pages[name]
@@ -170,9 +172,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			page = name
 		}
 		require.FileExists(t, filepath.Join("..", "..", "..", "docs", page+".md"))
-		content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "rrpool_"+name+".md"))
-		require.NoError(t, err, "make docs writes it")
-		require.Contains(t, string(content), cmd.Short)
+		require.Contains(t, string(reference), "\n## "+name+"\n\n"+cmd.Short+".\n")
 		if name != "version" {
 			require.NotEmpty(t, cmd.Long, name)
 			require.NotEmpty(t, cmd.Example, name)
