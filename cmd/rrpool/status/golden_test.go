@@ -1,8 +1,13 @@
 package status
 
 import (
+	"bytes"
 	"encoding/json"
-	"path/filepath"
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,12 +17,17 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
-// scenes are the clusters whose status is kept, in every format.
+// scenes are the clusters whose status is kept.
 func scenes() map[string]*api {
 	degraded := migrating()
 	set(degraded.pool, "Degraded", "True", "SessionTimeout", "AwaitSessions has been waiting for more than 10m0s for 10.1.9.1 ↔ 10.2.0.7 to be Established: "+
@@ -70,7 +80,7 @@ func scenes() map[string]*api {
 	})}
 	unsure := atRest(nil)
 	unsure.lease = nil
-	busy := atRest(func(o *v1alpha1.RouteReflectorPool) {
+	inPlace := atRest(func(o *v1alpha1.RouteReflectorPool) {
 		o.Status.Provider, o.Status.Pool = "existing", "existing-nodes"
 		o.Status.Zones = []v1alpha1.ZoneStatus{{Name: "", Desired: 3, Ready: 3}}
 		o.Status.Reflectors = o.Status.Reflectors[:3]
@@ -92,7 +102,7 @@ func scenes() map[string]*api {
 		"at-rest": atRest(nil), "migrating": migrating(), "ordering": ordering(), "degraded": degraded, "refused": refused, "no-cloud": noCloud,
 		"paused": paused, "deleting": deleting, "timer": timer, "reflector-lost": lost, "blind": blind, "behind": behind, "manager-stopped": stopped,
 		"just-changed": changed, "just-made": made,
-		"not-noted": unnoted, "manager-unknown": unsure, "existing-nodes": busy, "price-unknown": unpriced, "many-events": many, "on-mesh": onMesh(),
+		"not-noted": unnoted, "manager-unknown": unsure, "existing-nodes": inPlace, "price-unknown": unpriced, "many-events": many, "on-mesh": onMesh(),
 		"rolled-back":       rolledBack(),
 		"no-pool":           {nodes: clusterOf(0), mesh: "absent"},
 		"no-pool-mesh-off":  {nodes: clusterOf(0), mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`},
@@ -154,20 +164,38 @@ func refuse(o *v1alpha1.RouteReflectorPool) {
 	set(o, "Degraded", "True", "ForeignReflector", message)
 }
 
-func TestOutputs(t *testing.T) {
+// Every scene as a person reads it, in one file.
+func TestTheTable(t *testing.T) {
+	var all strings.Builder
+	tables := scenes()
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		got := ask(t, tables[name])
+		require.Zero(t, got.Code, got.Err)
+		require.Empty(t, got.Err, name)
+		_, _ = fmt.Fprintf(&all, "== %s\n\n%s\n", name, got.Out)
+	}
+	cli.Golden(t, "tables.golden", all.String())
+}
+
+// The JSON has the fields of view and no others.
+func TestTheJSON(t *testing.T) {
 	for name, a := range scenes() {
-		for _, format := range []string{"table", "json"} {
-			t.Run(name+"/"+format, func(t *testing.T) {
-				got := ask(t, a, "-o", format)
-				require.Zero(t, got.Code, got.Err)
-				require.Empty(t, got.Err, "nothing but the status")
-				cli.Golden(t, filepath.Join(name, format+".golden"), got.Out)
-			})
+		got := ask(t, a, "-o", "json")
+		require.Zero(t, got.Code, got.Err)
+		strict := json.NewDecoder(strings.NewReader(got.Out))
+		strict.DisallowUnknownFields()
+		var v view
+		require.NoError(t, strict.Decode(&v), name)
+		var again bytes.Buffer
+		require.NoError(t, iostreams.WriteJSON(&again, v))
+		require.Equal(t, got.Out, again.String(), name)
+		if name == "degraded" {
+			cli.Golden(t, "degraded.json.golden", got.Out)
 		}
 	}
 }
 
-// A narrow terminal gets narrow lines, whatever the scene; colours only where wanted.
+// Lines fit the terminal, and colours are only where the terminal shows them.
 func TestTerminals(t *testing.T) {
 	for name, a := range scenes() {
 		t.Run(name, func(t *testing.T) {
@@ -176,15 +204,16 @@ func TestTerminals(t *testing.T) {
 				require.Zero(t, got.Code, got.Err)
 				require.NotContains(t, got.Out, "\x1b", "NO_COLOR")
 				cli.RequireWidth(t, got.Out, width)
-				if width == 60 {
-					cli.Golden(t, filepath.Join(name, "table60.golden"), got.Out)
+				if width == 60 && name == "degraded" {
+					cli.Golden(t, "degraded.60.golden", got.Out)
 				}
 			}
 		})
 	}
+	plain := askIn(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, migrating())
 	got := askIn(t, iostreams.Streams{Terminal: true, Width: 60}, migrating())
 	require.Contains(t, got.Out, "\x1b[33m… Progressing")
-	cli.Golden(t, "colours.golden", got.Out)
+	require.Equal(t, plain.Out, regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(got.Out, ""), "the same without colours")
 }
 
 // The state is one word that scripts can rely on.
@@ -206,11 +235,73 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// What the command tells to type next is about the same cluster.
+// The next command is about the same cluster.
 func TestTheNextCommandHasTheFlags(t *testing.T) {
 	kubeconfig := cli.Serve(t, migrating())
 	got := cli.Ask(t, New, "status", "--kubeconfig", kubeconfig, "--context", "rrpool", "-n", "rrpool-system")
 	require.Contains(t, got.Out, "Next: rrpool status --watch --kubeconfig "+kubeconfig+" --context rrpool\n")
 	got = cli.Ask(t, New, "status", "--kubeconfig", kubeconfig, "-n", "else where")
 	require.Contains(t, got.Out, "Next: rrpool status --watch --kubeconfig "+kubeconfig+" --namespace 'else where'\n")
+}
+
+// seen is a cluster observed as the manager does: 25 nodes lack a session with
+// 10.3.9.2, one of them with another reflector as well.
+func seen() Facts {
+	a := migrating()
+	turn := pool.Turn{Provider: v1alpha1.ProviderIKS, Pool: &cloud.Pool{Problems: []string{"worker w-2: over quota in eu-de-1"}}}
+	for i, r := range a.pool.Status.Reflectors {
+		turn.Step.Reflectors = append(turn.Step.Reflectors, rollout.Reflector{Node: r.Node})
+		turn.Pool.Workers = append(turn.Pool.Workers, cloud.Worker{
+			ID: fmt.Sprintf("kube-c1-rr%d", i), NodeName: r.Node, Zone: r.Zone, Flavor: "bx2.2x8", State: cloud.WorkerDeployed,
+		})
+	}
+	turn.Pool.Workers[1].State, turn.Pool.Workers[1].NodeName = cloud.WorkerProvisioning, ""
+	turn.Pool.Workers[1].Message = "waiting for capacity in the zone, which may take some minutes"
+	up := map[string][]plan.Session{}
+	for i, node := range a.nodes {
+		n := plan.Node{Name: node.Name, Zone: node.Labels["topology.kubernetes.io/zone"], Ready: true, Addresses: []netip.Addr{netip.MustParseAddr(node.Name)}}
+		for _, r := range a.pool.Status.Reflectors {
+			missing := r.Node == "10.3.9.2" && i < 27 && node.Labels[v1alpha1.PoolLabel] == "" || r.Node == "10.1.9.1" && node.Name == "10.2.0.7"
+			up[r.Node] = append(up[r.Node], plan.Session{Peer: n.Addresses[0], Kind: plan.SessionNode, Established: !missing})
+		}
+		turn.Cluster.Nodes = append(turn.Cluster.Nodes, n)
+	}
+	turn.Cluster.Statuses = map[string]plan.Status{}
+	for name, sessions := range up {
+		turn.Cluster.Statuses[name] = plan.Status{Node: name, Sessions: sessions}
+	}
+	manager := Manager{Pulse: Running, Message: "m1 holds the lease rrpool-manager in namespace rrpool-system", Namespace: "rrpool-system"}
+	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Survey: &snapshot.Snapshot{Turn: turn}}
+}
+
+// What -v shows.
+func TestVerbose(t *testing.T) {
+	quiet := seen()
+	quiet.Object = object(nil)
+	for name := range quiet.Survey.Cluster.Statuses {
+		for i := range quiet.Survey.Cluster.Statuses[name].Sessions {
+			quiet.Survey.Cluster.Statuses[name].Sessions[i].Established = true
+		}
+	}
+	quiet.Survey.Pool = nil
+	quiet.Survey.Obstacle = &plan.Problem{Reason: "CredentialsUnreadable", Message: "Secret rrpool-ibmcloud cannot be read: grant access to it"}
+	p := Phrase{program: "rrpool", namespace: "rrpool-system"}
+	for name, facts := range map[string]Facts{"verbose": seen(), "verbose-quiet": quiet} {
+		v := newView(facts, p)
+		for format, show := range map[string]struct {
+			renderer
+			width int
+		}{"table": {verboseOf, 0}, "60": {verboseOf, 60}, "json": {jsonOf, 0}} {
+			t.Run(name+"/"+format, func(t *testing.T) {
+				var out bytes.Buffer
+				require.NoError(t, show.renderer(iostreams.Streams{Out: &out, Width: show.width}, v))
+				if show.width > 0 {
+					cli.RequireWidth(t, out.String(), show.width)
+				}
+				if format == "table" || name == "verbose" {
+					cli.Golden(t, name+"."+format+".golden", out.String())
+				}
+			})
+		}
+	}
 }

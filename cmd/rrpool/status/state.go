@@ -2,11 +2,16 @@ package status
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 // State is how things are, in one word.
@@ -143,4 +148,126 @@ func why(m Manager) string {
 		return ""
 	}
 	return ", and whether it runs is unknown: " + m.Message
+}
+
+// patience is how long a manager that acts may take to take note of a change before that
+// is worth an alarm.
+const patience = 15 * time.Second
+
+// fresh says whether the manager has not taken note of the object because it was changed
+// just now: somebody holds the lease, and the change is only seconds old by this
+// computer's clock as well as by that of the manager, whichever is ahead.
+func fresh(f Facts) bool {
+	if Noted(f.Object) || f.Manager.Pulse != Running || f.Manager.renewed.IsZero() {
+		return false
+	}
+	changed := changedAt(f.Object)
+	return f.Now.Sub(changed) < patience && f.Manager.renewed.Sub(changed) < patience
+}
+
+// changedAt is when somebody changed what the manager has to take note of, by the
+// apiserver's clock, in whole seconds. Without managed fields it may be earlier.
+func changedAt(object *v1alpha1.RouteReflectorPool) time.Time {
+	out := object.CreationTimestamp.Time
+	if gone := object.DeletionTimestamp; gone != nil && gone.After(out) {
+		out = gone.Time
+	}
+	for _, entry := range object.ManagedFields {
+		ours := entry.Subresource == "" && entry.Time != nil && entry.FieldsV1 != nil
+		if ours && strings.Contains(entry.FieldsV1.GetRawString(), `"f:spec"`) && entry.Time.After(out) {
+			out = entry.Time.Time
+		}
+	}
+	return out
+}
+
+// freshness says what a manager is about to take note of.
+func freshness(object *v1alpha1.RouteReflectorPool) string {
+	at := changedAt(object).UTC().Format("15:04:05Z")
+	if object.Status.ObservedGeneration == 0 {
+		return fmt.Sprintf("the manager has not yet taken note of the RouteReflectorPool, which was made at %s", at)
+	}
+	return fmt.Sprintf("the manager has not yet taken note of the change that was made at %s (generation %d, it has seen %d); what follows is from before",
+		at, object.Generation, object.Status.ObservedGeneration)
+}
+
+// Trouble is a condition that is not as it should be.
+type Trouble struct {
+	// Conditions that say so, such as Degraded=True.
+	Conditions []string `json:"conditions"`
+	Reason     string   `json:"reason"`
+	Message    string   `json:"message"`
+	// Docs is the page that says what it means and what to do.
+	Docs  string `json:"docs"`
+	Since string `json:"since"`
+
+	since metav1.Time
+}
+
+// Passing says whether trouble may go by itself; everything else needs somebody.
+func (t Trouble) Passing() bool {
+	return slices.Contains([]string{
+		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
+	}, t.Reason)
+}
+
+// Troubles are the bad conditions of an object, those of one cause together.
+func Troubles(object *v1alpha1.RouteReflectorPool) []Trouble {
+	out := []Trouble{}
+	conditions := slices.Clone(object.Status.Conditions)
+	// Degraded says best what is wrong; other conditions repeat its reason.
+	slices.SortStableFunc(conditions, func(a, b metav1.Condition) int { return rank(a) - rank(b) })
+	for _, c := range conditions {
+		same := slices.IndexFunc(out, func(t Trouble) bool { return t.Reason == c.Reason })
+		switch {
+		case same >= 0 && c.Status != metav1.ConditionTrue:
+			out[same].Conditions = append(out[same].Conditions, says(c))
+		case bad(object, c):
+			out = append(out, Trouble{
+				Conditions: []string{says(c)}, Reason: c.Reason, Message: message(c), Docs: plan.Docs + plan.Page(c.Reason),
+				Since: stamp(c.LastTransitionTime.Time), since: c.LastTransitionTime,
+			})
+		}
+	}
+	return out
+}
+
+func says(c metav1.Condition) string { return c.Type + "=" + string(c.Status) }
+
+func rank(c metav1.Condition) int {
+	if c.Type == v1alpha1.ConditionDegraded {
+		return 0
+	}
+	return 1
+}
+
+// message is what a condition says, without the address of its page, which is shown elsewhere.
+func message(c metav1.Condition) string { return plan.Unlinked(c.Message, c.Reason) }
+
+// Page is where to read on. A link that is broken in two leads nowhere: where the terminal
+// is too narrow for all of it, only the path in the repository is given.
+func (t Trouble) Page(width int) string {
+	if width > 0 && len(t.Docs) > width {
+		return "docs/" + strings.TrimPrefix(t.Docs, plan.Docs)
+	}
+	return t.Docs
+}
+
+// bad tells a condition that needs a look from one that is as expected on the way.
+func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
+	reflecting := object.Spec.Mode != v1alpha1.ModeFullMesh && object.DeletionTimestamp == nil
+	switch c.Type {
+	case v1alpha1.ConditionDegraded:
+		return c.Status != metav1.ConditionFalse
+	case v1alpha1.ConditionProviderReady:
+		usual := []string{"NotObserved", "PoolMissing", "WorkersPending", "PoolReady"}
+		return reflecting && !slices.Contains(usual, c.Reason)
+	case v1alpha1.ConditionReflectorsEstablished:
+		// On the way sessions are missing; at rest they should not.
+		resting := object.Status.Step.Name == rollout.Steady
+		return c.Reason == "ObservationFailed" || resting && reflecting && c.Reason == "SessionsMissing"
+	case v1alpha1.ConditionReady, v1alpha1.ConditionMeshDisabled, v1alpha1.ConditionProgressing:
+		return c.Status == metav1.ConditionUnknown
+	}
+	return false
 }
