@@ -1,11 +1,17 @@
 package cost
 
 import (
+	"bytes"
 	_ "embed"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/yaml"
 )
 
 // AnyRegion is the region of an entry that holds wherever no other one does.
@@ -127,4 +133,146 @@ func (s Shelf) collect(pick func(Entry) (string, bool)) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// bookVersion is the version of the file format that this code reads.
+const bookVersion = 1
+
+// file is a price book as it is written.
+type file struct {
+	Version int         `json:"version"`
+	Entries []fileEntry `json:"entries"`
+}
+
+type fileEntry struct {
+	Flavor   string `json:"flavor"`
+	Region   string `json:"region"`
+	Price    amount `json:"price"`
+	Hours    *int   `json:"hours,omitempty"`
+	Currency string `json:"currency"`
+	Date     string `json:"date"`
+	Source   string `json:"source"`
+	Note     string `json:"note,omitempty"`
+	Excludes string `json:"excludes,omitempty"`
+}
+
+// amount takes 0.11 with and without quotes.
+type amount string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *amount) UnmarshalJSON(data []byte) error {
+	text := string(data)
+	if strings.HasPrefix(text, `"`) {
+		if err := json.Unmarshal(data, &text); err != nil {
+			return err //nolint:wrapcheck // the caller wraps
+		}
+	}
+	*a = amount(text)
+	return nil
+}
+
+// Parse reads a price book. The error names the entry, the field, the value and
+// what to write instead.
+func Parse(data []byte) (Book, error) {
+	var f file
+	if err := yaml.UnmarshalStrict(data, &f); err != nil {
+		return Book{}, oneLine(err)
+	}
+	if again := secondDocument.FindIndex(bytes.TrimPrefix(data, []byte("---\n"))); again != nil {
+		return Book{}, errors.New("the file has a second document after a line ---: write all entries into one")
+	}
+	if f.Version != bookVersion {
+		return Book{}, fmt.Errorf("version: %d is not known: this version of rrpool reads version: %d", f.Version, bookVersion)
+	}
+	entries := make([]Entry, 0, len(f.Entries))
+	for i, raw := range f.Entries {
+		entry, err := raw.entry()
+		if err != nil {
+			return Book{}, fmt.Errorf("entries[%d].%w", i, err)
+		}
+		entries = append(entries, entry)
+	}
+	if len(entries) == 0 {
+		return Book{}, errors.New("entries: there is none: write at least one price")
+	}
+	return NewBook(entries)
+}
+
+var secondDocument = regexp.MustCompile(`(?m)^(---|\.{3})(\s|$)`)
+
+func (f fileEntry) entry() (Entry, error) {
+	price, err := ParseDecimal(string(f.Price))
+	if err != nil {
+		return Entry{}, fmt.Errorf("price: %w", err)
+	}
+	hours := 1
+	if f.Hours != nil {
+		hours = *f.Hours
+	}
+	if hours < 1 {
+		return Entry{}, fmt.Errorf("hours: %d is no number of hours: write 1 or more, or leave it out for a price per hour", hours)
+	}
+	date, err := time.Parse(DateLayout, f.Date)
+	if err != nil {
+		return Entry{}, fmt.Errorf("date: %q is no day: write when the price was seen, such as \"2026-02-19\"", f.Date)
+	}
+	return Entry{
+		Flavor: f.Flavor, Region: f.Region, Hourly: price.Over(hours), Currency: f.Currency,
+		Source: f.Source, Date: date, Note: strings.Join(strings.Fields(f.Note), " "), Excludes: strings.Join(strings.Fields(f.Excludes), " "),
+	}, nil
+}
+
+// The forms of what an entry names; the flavor's is that of spec.provider.iks.flavor.
+var (
+	flavorForm   = regexp.MustCompile(`^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$`)
+	regionForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
+	printable    = regexp.MustCompile(`^[[:graph:]]([[:print:]]*[[:graph:]])?$`)
+	showing      = regexp.MustCompile(`^[\pL\pM\pN\pP\pS\p{Zs}]*$`)
+)
+
+// CheckFlavor says what is wrong with a flavor's name.
+func CheckFlavor(flavor string) error {
+	return form(flavorForm, flavor, "flavor: %q is no flavor: write it as the cloud does, such as bx2.2x8")
+}
+
+// CheckRegion says what is wrong with a region's name.
+func CheckRegion(region string) error {
+	return form(regionForm, region, "region: %q is no region: write it as the cloud does, such as eu-de, or any")
+}
+
+// CheckCurrency says what is wrong with a currency's name.
+func CheckCurrency(currency string) error {
+	return form(currencyForm, currency, "currency: %q is no currency: write its three letters, such as USD")
+}
+
+func (e Entry) check() error {
+	for _, err := range []error{
+		CheckFlavor(e.Flavor), CheckRegion(e.Region), CheckCurrency(e.Currency),
+		form(printable, e.Source, "source: %q does not say where the price was seen: write a URL"),
+		form(showing, e.Note, "note: %q is too long, or has characters that do not show: write plain text"),
+		form(showing, e.Excludes, "excludes: %q is too long, or has characters that do not show: write plain text"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if e.Date.IsZero() {
+		return errors.New("date: missing: write when the price was seen")
+	}
+	return nil
+}
+
+func form(pattern *regexp.Regexp, value, message string) error {
+	if len(value) > 512 || !pattern.MatchString(value) {
+		return fmt.Errorf(message, value)
+	}
+	return nil
+}
+
+// oneLine makes one sentence of what the YAML library says in several lines.
+func oneLine(err error) error {
+	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+	text = strings.TrimPrefix(text, "error unmarshaling JSON: while decoding JSON: ")
+	return fmt.Errorf("this is no price book: %s", strings.Join(strings.Fields(text), " "))
 }

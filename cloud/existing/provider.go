@@ -1,15 +1,67 @@
+// Package existing is the cloud.Provider whose workers are nodes that are there
+// already. It orders no machines: its pool is the set of nodes that carry the
+// label rrpool.io/pool with the pool's name, and membership is all it writes.
+// Role and cluster ID are given later, by others. Which nodes belong into the
+// pool is decided by controllers/plan/selection.
 package existing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 )
+
+// Nodes are the cluster's nodes as the provider needs them.
+type Nodes interface {
+	// List gives all nodes; Pooled and Pods are not filled in.
+	List(ctx context.Context) ([]plan.Node, error)
+	// SetPool writes the pool label of a node, removes it when pool is "", and
+	// fails when the node is no longer the one that was listed (UID).
+	SetPool(ctx context.Context, node plan.Node, pool string) error
+}
+
+// Config of a Provider.
+type Config struct {
+	// PoolName is the value of the pool label.
+	PoolName string
+	Nodes    Nodes
+	// CountPods counts the pods with an address of their own, by node, of the
+	// named nodes; a node that it leaves out has none. It is asked only while no
+	// node reflects yet. Optional: without it control-plane nodes count as the
+	// cheapest.
+	CountPods func(ctx context.Context, nodes []string) (map[string]int, error)
+	// Preferred nodes are chosen first, Excluded ones never; nil for no such rule.
+	Preferred, Excluded labels.Selector
+	// NotReadyGrace is how long a member may be NotReady and still count.
+	NotReadyGrace time.Duration
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+}
+
+func (c Config) check() error {
+	if problems := validation.IsValidLabelValue(c.PoolName); c.PoolName == "" || len(problems) > 0 {
+		return fmt.Errorf("pool name %q: it becomes the value of a node label, so it must be one and not empty: %s",
+			c.PoolName, strings.Join(problems, "; "))
+	}
+	if c.Nodes == nil {
+		return errors.New("no access to nodes is given")
+	}
+	if c.NotReadyGrace < 0 {
+		return fmt.Errorf("spec.rollout.notReadyGrace is %s, it must not be negative", c.NotReadyGrace)
+	}
+	return nil
+}
 
 // Provider is a cloud.Provider for the existing nodes of one cluster. A worker's
 // id is its node's name. It remembers nothing from one call to the next.
@@ -139,3 +191,64 @@ func (p *Provider) countPods(ctx context.Context, nodes []plan.Node, rules selec
 }
 
 func (p *Provider) op(doing string) string { return fmt.Sprintf("%s pool %q", doing, p.cfg.PoolName) }
+
+// inTurn runs do when it is our turn, which lasts until do has really ended.
+func (p *Provider) inTurn(ctx context.Context, doing string, do func() (cloud.Progress, error)) (cloud.Progress, error) {
+	op := p.op(doing)
+	if ctx.Err() != nil {
+		return cloud.Progress{}, interrupted(ctx, op)
+	}
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return cloud.Progress{}, interrupted(ctx, op)
+	}
+	return within(ctx, op, func() (cloud.Progress, error) {
+		defer func() { <-p.turn }()
+		return do()
+	})
+}
+
+// within gives what do gives, or returns when ctx ends: do may then still be
+// held up, and what it gives is dropped.
+func within[T any](ctx context.Context, op string, do func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := do()
+		answers <- answer{value, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, interrupted(ctx, op)
+	}
+}
+
+func interrupted(ctx context.Context, op string) error {
+	return &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: "interrupted", Err: ctx.Err()}
+}
+
+// deniedPause is how long to leave an apiserver alone that has refused us.
+const deniedPause = time.Minute
+
+// failure makes the typed error of a request that went wrong.
+func failure(op string, err error) error {
+	e := &cloud.Error{Kind: cloud.Unavailable, Op: op, Err: err}
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+		e.Kind, e.RetryAfter = cloud.Unauthorized, deniedPause
+		e.Message = err.Error() + " (the manager's ClusterRole must allow to list and patch nodes and to list pods: apply config/rbac)"
+	case apierrors.IsTooManyRequests(err):
+		e.Kind = cloud.RateLimited
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			e.RetryAfter = time.Duration(seconds) * time.Second
+		}
+	}
+	return e
+}

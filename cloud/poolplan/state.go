@@ -4,6 +4,9 @@
 package poolplan
 
 import (
+	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -74,4 +77,187 @@ func (s State) deleting() bool {
 		}
 	}
 	return false
+}
+
+// Kind is the kind of change.
+type Kind string
+
+// The kinds.
+const (
+	// None: nothing to change; Progress says whether all is done.
+	None Kind = "None"
+	// Create the pool: no zones, size and labels as given.
+	Create Kind = "Create"
+	// SetLabels to exactly Labels.
+	SetLabels Kind = "SetLabels"
+	// SetTaints to exactly Taints.
+	SetTaints Kind = "SetTaints"
+	// AddZone to the pool. The provider confirms the taints once more before.
+	AddZone Kind = "AddZone"
+	// RemoveZone, which has no workers any more, from the pool.
+	RemoveZone Kind = "RemoveZone"
+	// Resize to Size per zone; also switches the cloud's rebalancing on.
+	Resize Kind = "Resize"
+	// Remove one worker for good.
+	Remove Kind = "Remove"
+	// Replace one worker by a new one in the same zone.
+	Replace Kind = "Replace"
+	// DeletePool with all its workers.
+	DeletePool Kind = "DeletePool"
+)
+
+// Step is one change to a pool.
+type Step struct {
+	Kind   Kind
+	Worker string
+	Zone   string
+	Size   int
+	Labels map[string]string
+	Taints []cloud.Taint
+	// Progress is the answer to the caller when the step is None.
+	Progress cloud.Progress
+}
+
+// Orders reports whether the step may bring new workers.
+func (s Step) Orders() bool { return s.Kind == AddZone || s.Kind == Replace || s.Kind == Resize }
+
+// String says what the step did, for Progress.Did.
+func (s Step) String() string {
+	switch s.Kind {
+	case Create:
+		return "created the pool, without zones"
+	case SetLabels:
+		return "set the pool's labels"
+	case SetTaints:
+		return "set the pool's taints"
+	case AddZone:
+		return fmt.Sprintf("added zone %s", s.Zone)
+	case RemoveZone:
+		return fmt.Sprintf("removed zone %s", s.Zone)
+	case Resize:
+		return fmt.Sprintf("asked for %d workers per zone", s.Size)
+	case Remove:
+		return fmt.Sprintf("removed worker %s", s.Worker)
+	case Replace:
+		return fmt.Sprintf("replaced worker %s in zone %s", s.Worker, s.Zone)
+	case DeletePool:
+		return "deleted the pool"
+	case None:
+	}
+	return ""
+}
+
+// quotaWords mark the cloud's messages about a used-up allowance.
+var quotaWords = []string{"quota", "limit exceeded", "exceeds the limit", "reached the limit", "reached its limit"}
+
+// IsQuota reports whether a message of the cloud speaks of a used-up quota.
+func IsQuota(message string) bool {
+	message = strings.ToLower(message)
+	for _, w := range quotaWords {
+		if strings.Contains(message, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// Memory is when requests were last made. The zero value remembers nothing.
+type Memory struct {
+	settles time.Time
+	size    int
+	asked   map[string]time.Time
+}
+
+// subject is what a step is remembered by: a step of the same subject would
+// repeat it, as long as the cloud does not show what it did.
+func (s Step) subject() string {
+	switch s.Kind {
+	case Remove:
+		return string(s.Kind) + " " + s.Worker
+	case Replace, AddZone, RemoveZone:
+		return string(s.Kind) + " " + s.Zone
+	case None, Create, SetLabels, SetTaints, Resize, DeletePool:
+	}
+	return string(s.Kind)
+}
+
+// Note remembers that s has been asked for. Substitutes says that the cloud sees
+// to a replaced worker's substitute by itself.
+func (m *Memory) Note(s Step, substitutes bool, now time.Time) {
+	switch s.Kind {
+	case Create, DeletePool:
+		*m = Memory{} // of a pool that is no more
+	case Resize:
+		m.settles, m.size = now, s.Size
+	case AddZone:
+		m.settles = now
+		delete(m.asked, Step{Kind: RemoveZone, Zone: s.Zone}.subject())
+	case RemoveZone:
+		delete(m.asked, Step{Kind: AddZone, Zone: s.Zone}.subject())
+	case Replace:
+		if substitutes {
+			m.settles = now
+		}
+	case None, SetLabels, SetTaints, Remove:
+	}
+	maps.DeleteFunc(m.asked, func(_ string, at time.Time) bool { return now.Sub(at) > QuotaPause })
+	if m.asked == nil {
+		m.asked = map[string]time.Time{}
+	}
+	m.asked[s.subject()] = now
+}
+
+// barred gives how long s has still to wait for pause since it was last asked for.
+func (m Memory) barred(s Step, pause time.Duration, now time.Time) time.Duration {
+	at, ok := m.asked[s.subject()]
+	if !ok {
+		return 0
+	}
+	return max(0, pause-now.Sub(at))
+}
+
+// settling: the cloud may not list yet what it was asked for.
+func (m Memory) settling(now time.Time) bool {
+	return !m.settles.IsZero() && now.Sub(m.settles) < SettlePause
+}
+
+// sized: this size was asked for a moment ago.
+func (m Memory) sized(size int, now time.Time) bool {
+	return m.size == size && m.settling(now)
+}
+
+// unlessAsked gives s, or a wait for what when s was asked for a moment ago and
+// does not show yet.
+func (m Memory) unlessAsked(s Step, what string, now time.Time) Step {
+	if m.barred(s, SettlePause, now) > 0 {
+		return waiting(what)
+	}
+	return s
+}
+
+// Validate refuses a spec that can never be fulfilled.
+func Validate(want cloud.PoolSpec) error {
+	if want.SizePerZone < 1 {
+		return invalid("size per zone is %d, it must be at least 1", want.SizePerZone)
+	}
+	if len(want.Taints) == 0 {
+		return invalid("no taint is given, so any pod would run on the pool")
+	}
+	seen := map[string]bool{}
+	for _, t := range want.Taints {
+		switch {
+		case t.Key == "" || t.Value == "":
+			return invalid("taint %q has no key or no value", t.Key+"="+t.Value+":"+t.Effect)
+		case t.Effect != "NoSchedule" && t.Effect != "PreferNoSchedule" && t.Effect != "NoExecute":
+			return invalid("taint %q has the effect %q; use NoSchedule, PreferNoSchedule or NoExecute", t.Key, t.Effect)
+		case seen[t.Key]:
+			return invalid("taint %q is given twice; a pool has one taint per key", t.Key)
+		}
+		seen[t.Key] = true
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return &cloud.Error{Kind: cloud.InvalidInput, Op: "checking the wanted pool", Message: fmt.Sprintf(format, args...)}
 }
