@@ -54,7 +54,6 @@ type Cloud struct {
 	untainted []string
 	faults    []fault
 	failNext  []string
-	latency   time.Duration
 }
 
 type pool struct {
@@ -305,13 +304,6 @@ func (c *Cloud) takeFault(method string, executed bool) *fault {
 		return &f
 	}
 	return nil
-}
-
-// SetLatency lets every call take so long, in real time.
-func (c *Cloud) SetLatency(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.latency = d
 }
 
 // SetQuota changes how many workers may exist; 0: any.

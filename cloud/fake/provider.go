@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
@@ -74,23 +73,15 @@ func (p *Provider) change(ctx context.Context, call Call, next func(poolplan.Sta
 	return out, err
 }
 
-// call runs do on the cloud, after latency and faults.
+// call runs do on the cloud, unless a fault prevents it.
 func (p *Provider) call(ctx context.Context, call Call, do func() error) error {
 	c := p.cloud
 	c.mu.Lock()
 	c.calls = append(c.calls, call)
-	f, latency := c.takeFault(call.Method, false), c.latency
+	f := c.takeFault(call.Method, false)
 	c.mu.Unlock()
 	if f != nil && f.hang {
 		<-ctx.Done()
-	}
-	if latency > 0 {
-		t := time.NewTimer(latency)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-		}
 	}
 	if ctx.Err() != nil {
 		return &cloud.Error{Kind: cloud.Unavailable, Op: "calling the fake cloud", Message: "interrupted", Err: ctx.Err()}

@@ -102,35 +102,6 @@ func TestSpoiledListsOfWorkersChangeNothing(t *testing.T) {
 	}
 }
 
-func TestSpoiledAnswersToChangesDoNotRepeatThem(t *testing.T) {
-	for _, generation := range both {
-		for name, fault := range spoiled() {
-			t.Run(generation+" "+name, func(t *testing.T) {
-				w := newWorld(t, generation)
-				p := w.provider(t, nil)
-				for _, method := range []string{"POST", "PATCH", "DELETE"} {
-					f := fault.On(method, "^/v[12]/")
-					f.Executed = true
-					w.Server.Inject(f)
-				}
-				for range 40 {
-					before := w.Mutations()
-					_, err := p.Ensure(context.Background(), spec(1))
-					if err != nil {
-						require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-					}
-					require.LessOrEqual(t, w.Mutations()-before, 1)
-					w.Advance(5 * time.Minute)
-				}
-				require.Equal(t, 1, w.Pools())
-				require.Zero(t, w.Untainted())
-				require.Len(t, w.Workers(), 3)
-				require.Equal(t, 5, w.Mutations(), "each change once")
-			})
-		}
-	}
-}
-
 func TestHalfAPoolIsNoBasis(t *testing.T) {
 	for _, generation := range both {
 		t.Run(generation, func(t *testing.T) {

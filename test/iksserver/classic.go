@@ -11,24 +11,20 @@ func (s *Server) routeClassic() {
 	})
 	s.mux.HandleFunc("GET "+pools, s.v1Pools)
 	s.mux.HandleFunc("POST "+pools, s.v1CreatePool)
-	s.v1("GET "+pools+"/{pool}", http.StatusOK, func(c *cluster, p *pool, _ *http.Request) (any, *refusal) { return p.v1(c), nil })
 	s.v1("DELETE "+pools+"/{pool}", http.StatusNoContent, func(c *cluster, p *pool, _ *http.Request) (any, *refusal) {
 		s.deletePool(c, p)
 		return nil, nil
 	})
 	s.v1("PATCH "+pools+"/{pool}", http.StatusAccepted, s.v1Patch)
 	s.v1("POST "+pools+"/{pool}/zones", http.StatusCreated, s.v1AddZone)
-	s.v1("PATCH "+pools+"/{pool}/zones/{zone}", http.StatusOK, s.v1ZoneNetwork)
 	s.v1("DELETE "+pools+"/{pool}/zones/{zone}", http.StatusAccepted, func(_ *cluster, p *pool, r *http.Request) (any, *refusal) {
 		return nil, s.dropZone(p, r.PathValue("zone"))
 	})
 	s.mux.HandleFunc("GET /v1/clusters/{cluster}/workers", s.v1Workers)
-	s.v1Worker("GET", http.StatusOK, func(c *cluster, p *pool, w *worker) any { return v1Worker(c, p, w) })
 	s.v1Worker("DELETE", http.StatusNoContent, func(_ *cluster, p *pool, w *worker) any {
 		s.removeWorker(p, w)
 		return nil
 	})
-	s.v1Worker("PUT", http.StatusNoContent, func(*cluster, *pool, *worker) any { return nil })
 	s.mux.HandleFunc("GET /v1/datacenters/{zone}/vlans", s.getVLANs)
 }
 
@@ -132,19 +128,6 @@ func (s *Server) v1AddZone(c *cluster, p *pool, r *http.Request) (any, *refusal)
 		return nil, bad
 	}
 	return nil, s.addZone(c, p, b.zone())
-}
-
-func (s *Server) v1ZoneNetwork(_ *cluster, p *pool, r *http.Request) (any, *refusal) {
-	var b zoneBody
-	if bad := decode(r, &b); bad != nil {
-		return nil, bad
-	}
-	z := p.zone(r.PathValue("zone"))
-	if z == nil {
-		return nil, refuse(http.StatusNotFound, "E9004", "Provisioning", "The specified zone could not be found in the worker pool.")
-	}
-	z.privateVLAN, z.publicVLAN = b.PrivateVlan, b.PublicVlan
-	return nil, nil
 }
 
 // v1Patch acts on "state" only: a change of labels comes with sizePerZone 0.

@@ -56,11 +56,6 @@ func (s *Server) SetQuota(n int) {
 	s.locked(func() { s.cfg.Quota = n })
 }
 
-// SetDelays changes the delays of the worker states.
-func (s *Server) SetDelays(d Delays) {
-	s.locked(func() { s.cfg.Delays = d })
-}
-
 // FailNext lets the next n workers that are ordered end in state
 // ("provision_failed", "deploy_failed") with message.
 func (s *Server) FailNext(n int, state, message string) {

@@ -7,10 +7,6 @@ import (
 // routeShared registers the v2 calls that work for any provider.
 func (s *Server) routeShared() {
 	s.mux.HandleFunc("GET /v2/getCluster", s.getCluster)
-	s.mux.HandleFunc("GET /v2/vpc/getCluster", s.getCluster)
-	s.mux.HandleFunc("GET /v2/getFlavors", s.getFlavors)
-	s.mux.HandleFunc("GET /v2/getWorkers", s.v2Workers)
-	s.mux.HandleFunc("GET /v2/getWorkerPool", s.v2Pool(""))
 	s.mux.HandleFunc("GET /v2/classic/getWorkerPool", s.v2Pool(Classic))
 	s.change("POST /v2/resizeWorkerPool", http.StatusAccepted, func(c *cluster, p *pool, b change) *refusal {
 		return s.resize(c, p, b.Size)
@@ -24,10 +20,6 @@ func (s *Server) routeShared() {
 	})
 	s.change("POST /v2/setWorkerPoolLabels", http.StatusNoContent, func(c *cluster, p *pool, b change) *refusal {
 		s.setMarks(c, p, orEmpty(b.Labels), nil)
-		return nil
-	})
-	s.change("POST /v2/removeWorkerPool", http.StatusNoContent, func(c *cluster, p *pool, _ change) *refusal {
-		s.deletePool(c, p)
 		return nil
 	})
 	s.change("POST /v2/removeWorkerPoolZone", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
@@ -132,20 +124,6 @@ func (c *cluster) describe() map[string]any {
 		"resourceGroup": c.ResourceGroup, "workerCount": workers, "workerZones": zones, "vpcs": vpcs,
 		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal"},
 	}
-}
-
-func (s *Server) getFlavors(w http.ResponseWriter, r *http.Request) {
-	var out []map[string]any
-	for _, f := range []struct {
-		name, memory string
-		cores        int
-	}{{"bx2.2x8", "8GB", 2}, {"bx2.4x16", "16GB", 4}, {"cx2.2x4", "4GB", 2}, {"u3c.2x4", "4GB", 2}} {
-		out = append(out, map[string]any{
-			"id": f.name, "name": f.name, "cores": f.cores, "memory": f.memory,
-			"provider": r.URL.Query().Get("provider"), "serverType": "virtual", "deprecated": false,
-		})
-	}
-	writeJSON(w, http.StatusOK, out)
 }
 
 func orEmpty(m map[string]string) map[string]string {

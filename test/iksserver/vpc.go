@@ -11,10 +11,7 @@ func (s *Server) routeVPC() {
 	s.mux.HandleFunc("GET /v2/vpc/getWorkerPools", s.ofVPC(s.v2Pools))
 	s.mux.HandleFunc("GET /v2/vpc/getWorkerPool", s.v2Pool(VPC))
 	s.mux.HandleFunc("GET /v2/vpc/getWorkers", s.ofVPC(s.v2Workers))
-	s.mux.HandleFunc("GET /v2/vpc/getWorker", s.ofVPC(s.v2Worker))
 	s.mux.HandleFunc("GET /v2/vpc/getSubnets", s.getSubnets)
-	s.mux.HandleFunc("GET /v2/vpc/getVPCs", s.getVPCs)
-	s.mux.HandleFunc("GET /v2/vpc/getZones", s.getZones)
 	s.mux.HandleFunc("POST /v2/vpc/createWorkerPool", s.v2CreatePool)
 	s.mux.HandleFunc("POST /v2/vpc/createWorkerPoolZone", s.v2AddZone)
 	s.mux.HandleFunc("POST /v2/vpc/replaceWorker", s.workerChange(s.replaceWorker))
@@ -68,7 +65,7 @@ func only(m map[string]any, keys ...string) map[string]any {
 	return m
 }
 
-// v2Pool answers for one pool; provider "" takes any.
+// v2Pool answers for one pool of a cluster of that provider.
 func (s *Server) v2Pool(provider string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var bad *refusal
@@ -79,7 +76,7 @@ func (s *Server) v2Pool(provider string) http.HandlerFunc {
 			if bad = refused; bad != nil {
 				return
 			}
-			if provider != "" && c.Provider != provider {
+			if c.Provider != provider {
 				bad = refuse(http.StatusBadRequest, codeProvider, "BadRequest", "The cluster's provider is not permitted for this path.")
 				return
 			}
@@ -149,19 +146,6 @@ func (s *Server) listWorkers(clusterKey, poolKey string, deleted bool, say func(
 	return bad, out
 }
 
-func (s *Server) v2Worker(w http.ResponseWriter, r *http.Request) {
-	var bad *refusal
-	var out map[string]any
-	q := r.URL.Query()
-	s.locked(func() {
-		c, p, target, refused := s.findWorker(q.Get("cluster"), q.Get("worker"))
-		if bad = refused; bad == nil {
-			out = v2Worker(c, p, target)
-		}
-	})
-	reply(w, bad, http.StatusOK, out)
-}
-
 func v2Worker(_ *cluster, p *pool, w *worker) map[string]any {
 	subnet, cidr := "", ""
 	if z := p.zone(w.zone); z != nil {
@@ -203,30 +187,6 @@ func (s *Server) getSubnets(w http.ResponseWriter, r *http.Request) {
 						})
 					}
 				}
-			}
-		}
-	})
-	writeJSON(w, http.StatusOK, out)
-}
-
-func (s *Server) getVPCs(w http.ResponseWriter, _ *http.Request) {
-	out := []map[string]any{}
-	s.locked(func() {
-		for _, c := range s.clusters {
-			if c.VPCID != "" {
-				out = append(out, map[string]any{"id": c.VPCID, "name": "vpc", "provider": VPC, "resourceGroup": c.ResourceGroup})
-			}
-		}
-	})
-	writeJSON(w, http.StatusOK, out)
-}
-
-func (s *Server) getZones(w http.ResponseWriter, _ *http.Request) {
-	out := []map[string]any{}
-	s.locked(func() {
-		for _, c := range s.clusters {
-			for _, z := range c.Zones {
-				out = append(out, map[string]any{"id": z.ID, "name": z.ID, "metro": c.Region})
 			}
 		}
 	})
