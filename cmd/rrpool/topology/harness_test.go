@@ -5,11 +5,11 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
@@ -34,28 +34,18 @@ func askIn(t *testing.T, s iostreams.Streams, args ...string) cli.Answer {
 
 // rendered is a network in one of the formats.
 func rendered(t require.TestingT, n Network, format string) string {
-	var out captured
-	render := map[string]func(iostreams.Streams, *Network) error{
-		"svg": svgOf, "dot": dotOf, "mermaid": mermaidOf, "json": jsonOf, "html": htmlOf,
-	}[format]
-	require.NoError(t, render(iostreams.Streams{Out: &out}, &n))
-	return string(out)
+	var out strings.Builder
+	require.NoError(t, render(&out, format, &n))
+	return out.String()
 }
 
-type captured []byte
+var formats = []string{"svg", "dot", "json"}
 
-func (c *captured) Write(p []byte) (int, error) {
-	*c = append(*c, p...)
-	return len(p), nil
-}
-
-var formats = []string{"svg", "dot", "mermaid", "json", "html"}
-
-// cluster makes a cluster with as many reflectors and clients in each zone, all sessions
+// inZones makes a cluster with as many reflectors and clients in each zone, all sessions
 // Established, the mesh off.
-func cluster(zones []string, reflectors, clients int) observed {
+func inZones(zones []string, reflectors, clients int) observed {
 	off := false
-	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS, coming: true}
+	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS, roleLabel: role, wanted: true}
 	o.BGP.Mesh.Enabled = &off
 	o.Peers = topology.Single(role, topology.Session{})
 	for z, zone := range zones {
@@ -132,7 +122,7 @@ func (o *observed) change(name string, edit func(*plan.Node)) {
 var frankfurt = []string{"eu-de-1", "eu-de-2", "eu-de-3"}
 
 func failing() observed {
-	o := cluster(frankfurt, 2, 10)
+	o := inZones(frankfurt, 2, 10)
 	o.step = "AwaitSessions"
 	for i := range 10 {
 		o.cut("10.240.0.200", fmt.Sprintf("10.243.0.%d", i))
@@ -149,34 +139,16 @@ func failing() observed {
 	return o
 }
 
-// meshed is a cluster before its migration: nobody reflects.
+// meshed is a cluster before its migration: no node reflects.
 func meshed() observed {
-	o := cluster(frankfurt, 0, 40)
-	o.BGP, o.Peers, o.step = plan.BGPConfig{ASN: 64512}, nil, ""
-	return o
-}
-
-// rolledBack is a cluster after the way back, whose pool is still there.
-func rolledBack() observed {
-	o := cluster(frankfurt, 1, 2)
-	o.BGP, o.Peers, o.coming = plan.BGPConfig{ASN: 64512}, nil, false
-	for i := range o.Nodes {
-		o.Nodes[i].RoleLabel, o.Nodes[i].ClusterID, o.Nodes[i].Labels = false, "", nil
-	}
-	o.report()
-	return o
-}
-
-// ordered is a cluster whose pool has just come.
-func ordered() observed {
-	o := rolledBack()
-	o.coming, o.step = true, "WritePeers"
+	o := inZones(frankfurt, 0, 40)
+	o.BGP, o.Peers, o.step, o.wanted = plan.BGPConfig{ASN: 64512}, nil, "", false
 	return o
 }
 
 // migrating has its reflectors, and one that is still without its role; the mesh is on.
 func migrating() observed {
-	o := cluster(frankfurt, 1, 40)
+	o := inZones(frankfurt, 1, 40)
 	o.BGP, o.step = plan.BGPConfig{ASN: 64512}, "AwaitSessions"
 	o.change("10.240.2.200", func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Labels = false, "", nil })
 	o.report()
@@ -186,10 +158,10 @@ func migrating() observed {
 	return o
 }
 
-// weird has names that nobody should give.
+// weird has names that are hard to draw.
 func weird() observed {
-	long := "a-very-long-zone-name-that-somebody-has-thought-of-in-a-bad-hour-and-cannot-change-any-more"
-	o := cluster([]string{long, `<script>alert("1")</script> & 'co'`, "", "東京 \x00\u202e\n#;|`\\"}, 2, 3)
+	long := "a-very-long-zone-name-that-does-not-fit-into-any-column-of-the-drawing-and-has-to-be-shortened"
+	o := inZones([]string{long, `<script>alert("1")</script> & 'co'`, "", "東京 \x00\u202e\n#;|`\\"}, 2, 3)
 	o.name = `kind "<b>` + long + long
 	o.change("10.240.0.200", func(n *plan.Node) { n.Name = long + ".with.a.domain.example.com" })
 	o.change("10.240.1.201", func(n *plan.Node) { n.Name, n.ClusterID = `]]>"\n<!--`, "244.0.0.2" })
@@ -197,86 +169,53 @@ func weird() observed {
 	return o
 }
 
-// quorum has clients that peer with some of the reflectors only.
-func quorum() observed {
-	o := cluster(frankfurt, 1, 30)
-	o.Peers = o.Peers[1:]
-	for i, r := range []string{"10.240.0.200", "10.240.1.200", "10.240.2.200"} {
-		o.change(r, func(n *plan.Node) { n.ClusterID = fmt.Sprintf("244.0.0.%d", i+1); n.Labels["r"] = fmt.Sprint(i) })
-		o.Peers = append(o.Peers, plan.Peer{Name: fmt.Sprint("q", i), NodeSelector: fmt.Sprintf("!has(%s) && q != '%d'", role, i), PeerSelector: fmt.Sprintf("r == '%d'", i)})
-	}
-	for i := range o.Nodes {
-		if o.Nodes[i].ClusterID == "" {
-			o.Nodes[i].Labels = map[string]string{"q": fmt.Sprint(i % 3)}
-		}
-	}
-	return o
-}
-
 // arranged is a cluster of a topology as rrpool leaves it, all sessions Established. The
-// nodes of the pool are called as in cluster.
-func arranged(kind v1alpha1.TopologyType, w wish) (observed, error) {
-	var err error
-	if w.object, err = crd.Default(); err != nil {
-		return observed{}, err
-	}
-	w.object.Spec.Topology.Type = kind
-	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS, coming: true}
-	zones := w.zoneNames()
-	spec, perZone, err := w.size(zones)
-	if err != nil {
-		return observed{}, err
-	}
-	w.arrange(&o, spec, zones, perZone)
+// nodes are called as in inZones.
+func arranged(t require.TestingT, kind v1alpha1.TopologyType, nodes, zones, racks, reflectors int) observed {
+	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS, roleLabel: role, wanted: true}
+	c := ofKind(t, kind, nodes, zones, racks, reflectors)
+	_, err := arrange(&o, c, kind)
+	require.NoError(t, err)
 	for i := range o.Nodes {
 		if n := &o.Nodes[i]; n.Pooled {
-			n.Name = fmt.Sprintf("10.240.%d.%d", i%len(zones), 200+i)
+			n.Name = fmt.Sprintf("10.240.%d.%d", i%zones, 200+i)
 		} else {
 			n.Name = fmt.Sprintf("10.241.%d.%d", i/200, i%200)
 		}
 	}
 	o.report()
-	return o, nil
+	return o
 }
 
-func object(t *testing.T, kind v1alpha1.TopologyType) *v1alpha1.RouteReflectorPool {
-	t.Helper()
-	out, err := crd.Default()
+func ofKind(t require.TestingT, kind v1alpha1.TopologyType, nodes, zones, racks, reflectors int) invent.Cluster {
+	object, err := crd.Default()
 	require.NoError(t, err)
-	out.Spec.Topology.Type = kind
-	return out
+	object.Spec.Topology.Type = kind
+	return invent.Cluster{Spec: object.Spec, Nodes: nodes, Zones: invent.Names("zone-", zones), Racks: racks, Reflectors: reflectors}
 }
 
-// brokenTiers is a Hierarchy in trouble: a spine is not Ready, another one has no session
-// with a reflector of the first rack, and that reflector misses two clients.
-func brokenTiers() (observed, error) {
-	o, err := arranged(v1alpha1.TopologyHierarchy, wish{nodes: 60, zones: 3})
-	if err != nil {
-		return o, err
-	}
-	seats := map[string]string{}
+// brokenTiers is a Hierarchy with failures: a spine is not Ready, another one has no
+// session with a reflector of the first rack, and that reflector misses two clients.
+func brokenTiers(t require.TestingT) observed {
+	o, seats, missed := arranged(t, v1alpha1.TopologyHierarchy, 60, 3, 0, 0), map[string]string{}, 0
 	for _, n := range o.Nodes {
 		seats[n.Seat] = n.Name
 	}
 	o.change(seats["spine-3"], func(n *plan.Node) { n.Ready = false })
 	o.cut(seats["spine-2"], seats["rack-zone-1-1"])
-	missed := 0
 	for _, n := range o.Nodes {
 		if !n.Pooled && n.Zone == "zone-1" && missed < 2 {
 			o.cut(seats["rack-zone-1-1"], n.Name)
 			missed++
 		}
 	}
-	return o, nil
+	return o
 }
 
 // changing is a cluster on the way from Single to a Hierarchy: the third reflectors do
 // not have their seats yet, and clients still peer with them all.
-func changing() (observed, error) {
-	o, err := arranged(v1alpha1.TopologyHierarchy, wish{nodes: 30, zones: 3})
-	if err != nil {
-		return o, err
-	}
+func changing(t require.TestingT) observed {
+	o := arranged(t, v1alpha1.TopologyHierarchy, 30, 3, 0, 0)
 	for i := range o.Nodes {
 		if n := &o.Nodes[i]; strings.HasSuffix(n.Seat, "-3") {
 			n.Seat, n.ClusterID, n.Labels[role] = topology.SeatSingle, "244.0.0.1", topology.SeatSingle
@@ -284,16 +223,12 @@ func changing() (observed, error) {
 	}
 	o.Peers = append(o.Peers, topology.Fenced(role, topology.Session{})...)
 	o.step = "AwaitSessions"
-	return o, nil
+	return o
 }
 
-// racks are many zones, in one of which something is wrong.
-func racks() observed {
-	var names []string
-	for i := range 12 {
-		names = append(names, fmt.Sprintf("rack-%d", i+1))
-	}
-	o := cluster(names, 1, 20)
+// twelveZones are 12 zones, in one of which sessions are down.
+func twelveZones() observed {
+	o := inZones(invent.Names("zone-", 12), 1, 20)
 	o.provider = v1alpha1.ProviderExistingNodes
 	for i := range 20 {
 		o.cut("10.240.4.200", fmt.Sprintf("10.247.0.%d", i))
@@ -304,7 +239,7 @@ func racks() observed {
 
 // dual has two address families, and BGPPeers that lead elsewhere.
 func dual() observed {
-	o := cluster([]string{"a", "b"}, 2, 5)
+	o := inZones([]string{"a", "b"}, 2, 5)
 	for i := range o.Nodes {
 		v4 := o.Nodes[i].Addresses[0].As4()
 		o.Nodes[i].Addresses = append(o.Nodes[i].Addresses, netip.AddrFrom16([16]byte{0xfd, 14: v4[2], 15: v4[3]}))
@@ -315,71 +250,14 @@ func dual() observed {
 	return o
 }
 
-// scenes are the pictures that are kept, in every format.
-func scenes(t require.TestingT) map[string]Network {
-	out, err := scenesOnce()
-	require.NoError(t, err)
-	return out
-}
-
-var scenesOnce = sync.OnceValues(func() (map[string]Network, error) {
-	out := map[string]Network{}
-	for name, o := range map[string]observed{
-		"three-reflectors": cluster(frankfurt, 1, 10),
-		"failing":          failing(),
-		"mesh":             meshed(),
-		"migrating":        migrating(),
-		"rolled-back":      rolledBack(),
-		"ordered":          ordered(),
-		"large":            cluster(frankfurt, 11, 1667),
-		"one-zone":         cluster([]string{"only"}, 3, 50),
-		"weird-names":      weird(),
-		"quorum":           quorum(),
-		"racks":            racks(),
-		"dual-stack":       dual(),
-		"nothing":          {name: "empty"},
-	} {
-		out[name] = live(o)
+// clusters are those that are drawn in the tests, by name.
+func clusters(t require.TestingT) map[string]observed {
+	return map[string]observed{
+		"migrated": inZones(frankfurt, 1, 10), "failing": failing(), "mesh": meshed(), "migrating": migrating(),
+		"33 reflectors": inZones(frankfurt, 11, 1667), "one zone": inZones([]string{"only"}, 3, 50), "weird names": weird(),
+		"12 zones": twelveZones(), "dual stack": dual(), "no nodes": {name: "empty"}, "failing hierarchy": brokenTiers(t), "changing": changing(t),
+		"quorum":       arranged(t, v1alpha1.TopologyQuorum, 300, 3, 30, 15),
+		"multicluster": arranged(t, v1alpha1.TopologyMultiCluster, 90, 3, 0, 3),
+		"racks":        arranged(t, v1alpha1.TopologyHierarchy, 5000, 3, 10, 33),
 	}
-	object, err := crd.Default()
-	if err != nil {
-		return nil, err
-	}
-	for name, w := range map[string]wish{
-		"invented-500":   {object: object, nodes: 500, zones: 3},
-		"invented-large": {object: object, nodes: 2000, zones: 3, reflectors: 33},
-	} {
-		if out[name], err = invent(w); err != nil {
-			return nil, err
-		}
-	}
-	for name, arrange := range seated {
-		o, err := arrange()
-		if err != nil {
-			return nil, err
-		}
-		out[name] = live(o)
-	}
-	return out, nil
-})
-
-// seated are clusters of the topologies in which reflectors differ.
-var seated = map[string]func() (observed, error){
-	"topology-quorum": func() (observed, error) {
-		return arranged(v1alpha1.TopologyQuorum, wish{nodes: 90, zones: 3, reflectors: 9})
-	},
-	"topology-quorum-by-size": func() (observed, error) {
-		return arranged(v1alpha1.TopologyQuorum, wish{nodes: 300, zones: 3, racks: 30, reflectors: 15})
-	},
-	"topology-multicluster": func() (observed, error) {
-		return arranged(v1alpha1.TopologyMultiCluster, wish{nodes: 90, zones: 3, reflectors: 3})
-	},
-	"topology-hierarchy": func() (observed, error) {
-		return arranged(v1alpha1.TopologyHierarchy, wish{nodes: 5000, zones: 3, racks: 10, reflectors: 33})
-	},
-	"topology-hierarchy-by-size": func() (observed, error) {
-		return arranged(v1alpha1.TopologyHierarchy, wish{nodes: 6000, zones: 2})
-	},
-	"topology-hierarchy-failing": brokenTiers,
-	"topology-changing":          changing,
 }

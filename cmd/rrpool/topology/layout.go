@@ -1,173 +1,352 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
-// The measures of the picture, in units of its viewBox.
-const (
-	margin   = 20.0
-	padding  = 14.0
-	lane     = 30.0 // of the mesh on the left, of the bus on the right
-	bandGap  = 16.0
-	heading  = 32.0 // of a band
-	lineStep = 18.0 // of the texts in a card
-	cardGap  = 12.0
-	port     = 26.0 // from a wire of a group to its next
-	above    = 6.0  // from a wire to its words
-	frame    = 8.0  // around the reflectors of a zone
-	markRoom = 20.0
-	chipGap  = 6.0
-	// Names longer than these are shortened.
-	longestName = 26 * glyph * fontSize
-	longestWire = 40 * glyph * fontSize
-	// narrowest is the least width of a picture.
-	narrowest = 640.0
-)
-
-// sheet is a network on its way to a drawing. From left to right a band, which is a
-// zone, has the cards of its groups, the words on their wires, the wires themselves, and
-// the chips of its reflectors.
+// sheet is a network on its way to a drawing. From left to right a zone has its groups,
+// the words on their lines, the lines themselves, and its pool of reflectors.
 type sheet struct {
 	*Network
-	drawing
-	ring  ring
-	wires [][][]wire // by zone and group
-	// spread is what the trunk brings to each zone.
-	spread map[int]Sessions
+	canvas
+	mutual   Sessions   // of reflectors with each other
+	mutualBy []Sessions // by zone
+	boxes    [][]box    // by zone
 
-	// Where the columns are, and how wide.
-	bandX, bandWidth         float64
-	cardX, cardWidth         float64
-	wordsX, wordsWidth       float64
-	curveX, curveWidth       float64
-	panelX, panelWidth       float64
-	chipWidth                float64
-	nameWidth, sessionsWidth float64
-	chipColumns              int
-	busX, meshX              float64
+	width, zoneX, zoneWidth, groupX, groupWidth, wordsX, wordsWidth, curvesX, poolX, poolWidth float64
+	// reflector and sessions are the widths of a reflector and of the words about its sessions.
+	reflector, sessions float64
+	columns             int // of reflectors in a pool
+	meshX, endX, endY   float64
 
-	zones []place
-	// meshTaps are the heights at which the mesh joins a group, busTaps those at which
-	// the bus joins the reflectors of a zone.
-	meshTaps []float64
-	busTaps  []tap
 	ends     []end
+	pools    []span
+	meshTaps []float64 // where the mesh joins a group
 }
 
-// place is where a zone is.
-type place struct {
-	top, height float64
-	// panel and bottom are those of the frame around the reflectors.
-	panel, bottom float64
+// box is a group with its texts, and with the lines that leave it: one for each zone, or
+// where these are many one to the trunk.
+type box struct {
+	Group
+	details      []detail
+	lines        []line
+	text, height float64
+	bar          bool // there are states of clients to show
 }
 
-// tap joins something to a bus.
-type tap struct {
-	y     float64
-	state state
-	title string
-}
-
-// end is where a wire leaves its group.
+// end is where a line leaves its group.
 type end struct {
-	wire
-	zone int
-	y    float64
+	line
+	y float64
 }
 
-// draw lays out a network.
-func draw(n *Network) drawing {
-	s := &sheet{Network: n, ring: n.ring(), spread: n.spread()}
+type span struct{ top, bottom float64 }
+
+func (s span) middle() float64 { return (s.top + s.bottom) / 2 }
+
+// svg draws a network.
+func svg(n *Network) string {
+	s := &sheet{Network: n, canvas: canvas{used: map[state]bool{}}}
+	s.mutual, s.mutualBy = n.mutual()
 	for _, zone := range n.Zones {
-		var groups [][]wire
+		var boxes []box
 		for _, g := range zone.Groups {
-			groups = append(groups, n.wires(g))
+			b := box{Group: g, details: n.details(zone, g), lines: n.lines(g), bar: n.Live && g.All+g.Some+g.None+g.NotKnown > 0}
+			if len(b.lines) >= manyZones {
+				b.lines = []line{trunked(b.lines)}
+			}
+			b.text = 34 + float64(len(b.details))*lineStep
+			if b.bar {
+				b.text += padding
+			}
+			b.height = max(b.text, float64(len(b.lines))*port+4)
+			boxes = append(boxes, b)
 		}
-		s.wires = append(s.wires, groups)
+		s.boxes = append(s.boxes, boxes)
 	}
-	s.drawing.Title, s.Description = clean(n.Title), clean(n.describe())
-	s.columns()
+	s.measure()
 	y := s.header()
-	for i := range s.Zones {
-		y = s.band(i, y) + bandGap
+	for i := range n.Zones {
+		y = s.zone(i, y) + zoneGap
 	}
 	s.connect()
-	s.buses()
-	s.Height = round(s.footer(y) + margin)
-	s.Back = slices.Insert(s.Back, 0, shape{Width: s.Width, Height: s.Height, Class: "paper"})
-	return s.drawing
+	return s.render(s.width, round(s.footer(y)+margin), n.Title, n.Subtitle+", "+n.meshWords())
 }
 
-// describe says in words what is seen, for those who cannot see it.
-func (n *Network) describe() string {
-	text, ring := n.Subtitle+". "+n.meshLine()+".", n.ring()
-	for i, zone := range n.Zones {
-		text += fmt.Sprintf(" %s: %s", zone.title(), n.panelWords(i, ring))
-		for _, g := range zone.Groups {
-			text += ", " + n.howMany(g.Clients)
-			for _, l := range n.lines(g) {
-				text += ", " + l.text
+// measure finds the columns. Each is as wide as what is in it.
+func (s *sheet) measure() {
+	s.groupWidth = widthOf("no clients", fontSize)
+	most, heads, names, lines := 0, 0.0, 0.0, 1
+	for i, zone := range s.Zones {
+		for _, b := range s.boxes[i] {
+			s.groupWidth = max(s.groupWidth, widthOf(s.howMany(b.Clients), fontSize+2))
+			for _, d := range b.details {
+				s.groupWidth = max(s.groupWidth, signRoom+widthOf(d.text, fontSize))
 			}
+			for _, l := range b.lines {
+				s.wordsWidth = max(s.wordsWidth, widthOf(s.lineWords(l), fontSize)+2*padding)
+			}
+			lines += len(b.lines)
 		}
-		text += "."
+		most, heads = max(most, len(zone.Reflectors)), max(heads, widthOf(zone.zoneWords(), fontSize))
+		for _, r := range zone.Reflectors {
+			s.sessions = max(s.sessions, widthOf(s.reflectorWords(r), fontSize))
+			names = max(names, min(max(widthOf(r.Name, fontSize), widthOf(s.reflectorDetail(r), fontSize)-s.sessions), longestName))
+		}
 	}
-	return text
+	left, right, curves := margin, margin, 0.0
+	if s.Mesh.On {
+		left += lane
+	}
+	if s.mutual.Expected > 0 {
+		right += lane
+	}
+	if most > 0 {
+		s.columns = min(1+(most-1)/6, 3)
+		s.reflector = border + signRoom + names + 12 + s.sessions + 10
+		s.poolWidth = max(float64(s.columns)*(s.reflector+gap)-gap+2*border, heads)
+		s.reflector = (s.poolWidth-2*border+gap)/float64(s.columns) - gap
+		curves = 90 + 2*float64(min(lines, 60))
+	}
+	s.zoneX, s.groupX, s.groupWidth = left, left+padding, s.groupWidth+2*padding
+	s.wordsX = s.groupX + s.groupWidth
+	s.curvesX = s.wordsX + s.wordsWidth
+	s.width = round(max(s.curvesX+curves+s.poolWidth+padding+right, narrowest))
+	s.zoneWidth = s.width - right - left
+	s.poolX = s.width - right - padding - s.poolWidth
+	if most == 0 {
+		s.groupWidth = s.zoneWidth - 2*padding // there is nothing beside them
+	}
+	s.meshX, s.endX = margin+lane/3, s.width-margin-lane/3
 }
 
-// header writes the title, and gives where the bands begin.
+// header writes the title, and gives where the zones begin.
 func (s *sheet) header() float64 {
-	room := s.Width - 2*margin
-	s.write(s.Network.Title, margin, margin+ascent*titleSize, room, titleSize, "ink strong")
+	room := s.width - 2*margin
+	s.write(s.Title, margin, margin+ascent*titleSize, room, titleSize, "ink strong", false)
 	y := margin + 30
-	y += s.paragraph(s.Subtitle, margin, y, room, fontSize, "soft")
-	y += 6
+	y += s.paragraph(s.Subtitle, margin, y, room) + gap
 	x, class := margin, "soft"
 	if s.Mesh.On {
-		x, class = s.meshX+14, "ink"
+		x, class = s.meshX+padding, "ink"
 		s.meshTaps = append(s.meshTaps, y+fontSize/2)
 	}
-	s.write(s.meshLine(), x, y+ascent*fontSize, s.Width-margin-x, fontSize, class)
-	if s.ring.total.Expected > 0 {
-		words := s.ring.words(s.Network)
-		if x+widthOf(s.meshLine(), fontSize)+3*padding > s.busX-14-widthOf(words, fontSize) {
+	s.write(s.meshWords(), x, y+ascent*fontSize, s.width-margin-x, fontSize, class, false)
+	if words := "between reflectors: " + s.sessionWords(s.mutual); s.mutual.Expected > 0 {
+		if x+widthOf(s.meshWords()+words, fontSize)+4*padding > s.endX {
 			y += lineStep
 		}
-		s.right(words, s.busX-14, y+ascent*fontSize, room-lane, fontSize, "ink")
-		s.busTaps = append(s.busTaps, tap{y: y + fontSize/2, state: s.of(s.ring.total)})
+		s.write(words, s.endX-padding, y+ascent*fontSize, room-lane, fontSize, "ink", true)
+		s.ring("trunk", s.endX, y+fontSize/2)
+		s.endY = y + fontSize/2 + 7
 	}
-	return y + lineStep + 8
+	return y + lineStep + border
 }
 
-// band draws a zone from y on, and gives where it ends. The lower of its two sides is in
+// zone draws a zone from y on, and gives where it ends. The lower of its two sides is in
 // the middle.
-func (s *sheet) band(i int, y float64) float64 {
-	zone := s.Zones[i]
-	top := y + heading
-	left, right := s.cardsHeight(i), s.rowsHeight(zone.Reflectors)
+func (s *sheet) zone(i int, y float64) float64 {
+	zone, left, right := s.Zones[i], -groupGap, s.poolHeight(s.Zones[i])
+	for _, b := range s.boxes[i] {
+		left += b.height + groupGap
+	}
+	left = max(left, lineStep)
 	high := max(left, right)
+	top, room := y+heading, s.zoneWidth-2*padding
 	at := top + (high-left)/2
-	for j := range zone.Groups {
-		s.card(i, j, at)
-		at += s.cardHeight(i, j) + cardGap
+	for _, b := range s.boxes[i] {
+		s.group(b, at)
+		at += b.height + groupGap
 	}
 	if len(zone.Groups) == 0 {
-		s.write(zone.clientless(), s.cardX, at+ascent*fontSize, s.cardWidth, fontSize, "soft")
+		s.write("no clients", s.groupX, at+ascent*fontSize, s.groupWidth, fontSize, "soft", false)
 	}
-	p := place{top: y, height: heading + high + padding, panel: top + (high-right)/2}
-	p.bottom = p.panel + right
-	s.panel(i, p)
-	s.write(zone.title(), s.cardX, y+21, s.nameRoom(), fontSize+2, "ink strong")
-	s.Back = append(s.Back, shape{s.bandX, y, s.bandWidth, p.height, 8, "band"})
-	s.zones = append(s.zones, p)
-	return y + p.height
+	s.pools = append(s.pools, span{top + (high-right)/2, top + (high+right)/2})
+	if s.poolWidth > 0 {
+		room = s.curvesX - s.groupX
+		s.write(zone.zoneWords(), s.poolX, y+21, s.poolWidth, fontSize, "ink", false)
+		s.pool(zone, s.pools[i])
+	}
+	s.write(zone.title(), s.groupX, y+21, room, fontSize+2, "ink strong", false)
+	rect(&s.back, s.zoneX, y, s.zoneWidth, heading+high+padding, border, "zone")
+	return y + heading + high + padding
 }
 
-// nameRoom is what the name of a zone may take: the words about its reflectors follow.
-func (s *sheet) nameRoom() float64 {
-	if s.panelWidth == 0 {
-		return s.bandWidth - 2*padding
+// group draws a group of clients. Its lines are spread around its middle.
+func (s *sheet) group(b box, y float64) {
+	x, room, middle := s.groupX+padding, s.groupWidth-2*padding, y+b.height/2
+	rect(&s.front, s.groupX, y, s.groupWidth, b.height, gap, "group")
+	y = middle - b.text/2 + 30
+	s.write(s.howMany(b.Clients), x, y-10, room, fontSize+2, "ink strong", false)
+	if b.bar {
+		s.bar([]int{b.All, b.Some, b.None, b.NotKnown}, x, y, room)
+		y += padding
 	}
-	return s.curveX - s.cardX // the wires cross each other behind it
+	for _, d := range b.details {
+		s.sign(d.state, x+5, y+8)
+		s.write(d.text, x+signRoom, y+12, room-signRoom, fontSize, "ink", false)
+		y += lineStep
+	}
+	if s.Mesh.On {
+		s.meshTaps = append(s.meshTaps, middle)
+	}
+	for k, l := range b.lines {
+		y := middle + (float64(k)-float64(len(b.lines)-1)/2)*port
+		s.write(s.lineWords(l), s.wordsX+padding, y-gap, s.wordsWidth, fontSize, "ink", false)
+		s.ends = append(s.ends, end{l, y})
+	}
+}
+
+// bar shows the parts of a group by their states. The fewer sessions are up, the lower
+// its part is. Each part has a least width, so that it can be seen.
+func (s *sheet) bar(counts []int, x, y, width float64) {
+	all, parts := 0, 0
+	for _, count := range counts {
+		all, parts = all+count, parts+min(count, 1)
+	}
+	for i, count := range counts {
+		wide, high := 4+(width-float64(5*parts-1))*float64(count)/float64(all), 8-2*float64(i)
+		if count > 0 {
+			rect(&s.front, x, y+8-high, wide, high, 1, "fill-"+looks[states[i]].name)
+			x += wide + 1
+		}
+	}
+}
+
+// rows is how many rows the reflectors of a zone take, from top to bottom and then to the
+// right, and rowHeight the height of each: details need a line of their own.
+func (s *sheet) rows(z Zone) int { return (len(z.Reflectors) + s.columns - 1) / max(s.columns, 1) }
+
+func (s *sheet) rowHeight(z Zone) float64 {
+	if slices.ContainsFunc(z.Reflectors, func(r Reflector) bool { return s.reflectorDetail(r) != "" }) {
+		return port + lineStep
+	}
+	return port
+}
+
+func (s *sheet) poolHeight(z Zone) float64 {
+	if len(z.Reflectors) == 0 {
+		return 0
+	}
+	return 2*border - gap + float64(s.rows(z))*(s.rowHeight(z)+gap)
+}
+
+// pool draws the reflectors of a zone.
+func (s *sheet) pool(z Zone, at span) {
+	if len(z.Reflectors) > 0 {
+		rect(&s.front, s.poolX, at.top, s.poolWidth, at.bottom-at.top, gap, "pool")
+	}
+	high := s.rowHeight(z)
+	for j, r := range z.Reflectors {
+		x, y := s.poolX+border+float64(j/s.rows(z))*(s.reflector+gap), at.top+border+float64(j%s.rows(z))*(high+gap)
+		is, from, room := s.of(r.Sessions), x+border+signRoom, s.reflector-2*border-signRoom
+		rect(&s.front, x, y, s.reflector, high, 5, "reflector edge-"+looks[is].name)
+		s.sign(is, x+padding, y+13)
+		s.write(r.Name, from, y+17, room-s.sessions-padding, fontSize, "ink", false)
+		s.write(s.reflectorWords(r), x+s.reflector-10, y+17, s.sessions, fontSize, "ink", true)
+		s.write(s.reflectorDetail(r), from, y+17+lineStep, room, fontSize, "soft", false)
+	}
+}
+
+// arrival is where a line comes from to the reflectors of a zone: level from left to x.
+type arrival struct {
+	Sessions
+	left, x, y float64
+}
+
+// connect draws the lines. Each begins level below its words; only then do lines cross
+// each other, where no text is. Those to many zones go over a trunk.
+func (s *sheet) connect() {
+	arrivals, trunk := make([][]arrival, len(s.Zones)), make([]Sessions, len(s.Zones))
+	x, from, to := s.curvesX+(s.poolX-s.curvesX)/3, math.Inf(1), math.Inf(-1)
+	for _, e := range s.ends {
+		if len(e.parts) == 0 {
+			arrivals[e.zone] = append(arrivals[e.zone], arrival{e.Sessions, s.wordsX, s.curvesX, e.y})
+			continue
+		}
+		s.line(s.of(e.Sessions), "M%g %gH%g", s.wordsX, e.y, x)
+		s.joint("joint", x, e.y)
+		from, to = min(from, e.y), max(to, e.y)
+		for _, l := range e.parts {
+			trunk[l.zone].add(l.Sessions)
+		}
+	}
+	for i, pool := range s.pools {
+		y := pool.middle()
+		if trunk[i].Expected > 0 {
+			s.joint("joint", x, y)
+			from, to = min(from, y), max(to, y)
+			arrivals[i] = append(arrivals[i], arrival{trunk[i], x, x, y})
+		}
+		slices.SortStableFunc(arrivals[i], func(a, b arrival) int { return cmp.Compare(a.y, b.y) })
+		for k, a := range arrivals[i] {
+			y, half := pool.top+(pool.bottom-pool.top)*float64(k+1)/float64(len(arrivals[i])+1), (a.x+s.poolX)/2
+			s.line(s.of(a.Sessions), "M%g %gH%gC%g %g %g %g %g %g", a.left, a.y, a.x, half, a.y, half, y, s.poolX, y)
+		}
+		if s.mutualBy[i].Expected > 0 {
+			s.path("trunk", "M%g %gV%g", s.endX, s.endY, y)
+			s.line(s.of(s.mutualBy[i]), "M%g %gH%g", s.poolX+s.poolWidth, y, s.endX)
+			s.joint("joint", s.endX, y)
+			s.endY = y
+		}
+	}
+	if to > from {
+		s.path("trunk", "M%g %gV%g", x, from, to)
+	}
+	for _, y := range s.meshTaps[min(1, len(s.meshTaps)):] {
+		s.path("mesh", "M%g %gV%gH%g", s.meshX, s.meshTaps[0]+7, y, s.groupX)
+		s.joint("mesh-joint", s.meshX, y)
+	}
+	if s.Mesh.On {
+		s.ring("mesh", s.meshX, s.meshTaps[0])
+	}
+}
+
+// joint is a dot where lines meet, not merely cross, and ring a circle: each with each.
+func (s *sheet) joint(class string, x, y float64) { rect(&s.front, x-3.5, y-3.5, 7, 7, 3.5, class) }
+
+func (s *sheet) ring(class string, x, y float64) {
+	s.path(class, "M%g %ga7 7 0 1 1 14 0a7 7 0 1 1 -14 0z", x-7, y)
+}
+
+// footer writes the legend and the notes, and gives where they end.
+func (s *sheet) footer(y float64) float64 {
+	x, what := margin, "zone"
+	idles := false // details of a group need no legend
+	for _, zone := range s.Zones {
+		if zone.Kind == rackFrame {
+			what = "rack"
+		}
+		idles = idles || slices.ContainsFunc(zone.Reflectors, func(r Reflector) bool { return r.Expected == 0 })
+	}
+	for _, is := range states {
+		if !s.used[is] || is == idle && !idles {
+			continue
+		}
+		wide := widthOf(looks[is].words, fontSize) + 72
+		if x+wide > s.width-margin && x > margin {
+			x, y = margin, y+lineStep+4
+		}
+		s.line(is, "M%g %gh32", x, y+8)
+		s.sign(is, x+42, y+8)
+		s.write(looks[is].words, x+54, y+12, wide, fontSize, "soft", false)
+		x += wide + 8
+	}
+	if x > margin {
+		y += lineStep + 8
+	}
+	notes := slices.Clone(s.Notes)
+	if len(s.ends) > 0 {
+		notes = append([]string{fmt.Sprintf("A line is all BGP sessions of a group with a %s's reflectors: clients × sessions.", what)}, notes...)
+	}
+	if len(s.Zones) == 0 {
+		notes = append([]string{nothing}, notes...)
+	}
+	for _, note := range notes {
+		y += s.paragraph(note, margin, y, s.width-2*margin)
+	}
+	return y
 }

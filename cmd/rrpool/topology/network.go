@@ -2,6 +2,7 @@ package topology
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -10,42 +11,46 @@ import (
 // meaning or goes away.
 const schema = "rrpool.io/topology/v1"
 
-// Network is what is drawn, and what -o json shows. Clients are never one by one: their
-// number does not change the size of the picture.
+// Network is what is drawn, and what -o json shows. Clients are counted in groups, so
+// their number does not change the size of the drawing.
 type Network struct {
 	SchemaVersion string `json:"schemaVersion"`
 	Title         string `json:"title"`
 	Subtitle      string `json:"subtitle"`
-	// Cluster is the context that was read, empty for a network that somebody thinks of.
+	// Cluster is the context that was read, empty for a planned cluster, whose sessions
+	// have no states: then it is not Live.
 	Cluster string `json:"cluster,omitempty"`
-	// Live: the sessions were looked at. Otherwise they are planned.
-	Live bool `json:"live"`
-	// Topology that the seats of the reflectors make: "Single", or on the way from one to
-	// another "Quorum and Single".
+	Live    bool   `json:"live"`
+	// Topology of the reflectors: "Single", or on the way to another "Quorum and Single".
 	Topology string `json:"topology,omitempty"`
 	Mesh     Mesh   `json:"mesh"`
 	// Zones are the frames, which in a Hierarchy are racks.
 	Zones []Zone `json:"zones"`
 	// Links with at least one session, from a group of clients or a reflector to a reflector.
 	Links []Link `json:"links"`
-	// Notes say what the picture leaves out; Warnings what is wrong.
+	// Notes name what the drawing leaves out; Warnings what is wrong.
 	Notes    []string `json:"notes,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-
-	// coming: whoever is among the reflectors without the role is about to get it.
-	coming bool
 }
 
-// Mesh is Calico's node-to-node mesh: each of its nodes peers with each other.
+// Mesh is Calico's node-to-node mesh, with the nodes and sessions that it has, or would
+// have. The states of its sessions are not reported.
 type Mesh struct {
-	On bool `json:"on"`
-	// Nodes and Sessions that it has, or would have. Nobody reports their states.
-	Nodes    int `json:"nodes"`
-	Sessions int `json:"sessions"`
+	On       bool `json:"on"`
+	Nodes    int  `json:"nodes"`
+	Sessions int  `json:"sessions"`
 }
 
-// Zone holds what is in one zone; its name is empty for nodes without one. Or it is a
-// rack of a Hierarchy, or the spines.
+// frameKind is what a frame stands for: a zone, or in a Hierarchy a rack or the spines.
+type frameKind string
+
+const (
+	zoneFrame  frameKind = ""
+	rackFrame  frameKind = "rack"
+	spineFrame frameKind = "spines"
+)
+
+// Zone holds what is in one frame; its name is empty for nodes without a zone.
 type Zone struct {
 	Name       string      `json:"name"`
 	Kind       frameKind   `json:"kind,omitempty"`
@@ -60,57 +65,48 @@ type Reflector struct {
 	// Seat in the topology, where seats differ, and the zone, where the frame is none.
 	Seat string `json:"seat,omitempty"`
 	Zone string `json:"zone,omitempty"`
-	// Role: it reflects. Detail says what else there is to know ("not Ready").
+	// Role: it reflects. Detail is what else is known ("not Ready"), and Sessions are those
+	// of all its links.
 	Role   bool   `json:"role"`
 	Detail string `json:"detail,omitempty"`
-	// Sessions are those of all its links.
 	Sessions
-
-	// idSaid: the frame says its cluster ID.
-	idSaid bool
 }
 
-// Group are the clients of a zone or rack that peer with the same reflectors, or where
-// these would be too many groups, with as many in each zone.
+// Group are the clients of a frame that peer with as many reflectors in each frame.
 type Group struct {
-	// ID is unique in the network. Names are those of the topology's groups that its
-	// clients are of, and Zones the zones that they are in where the frame is none.
+	// ID is unique in the network. Zones are those of its clients where the frame is none.
 	ID      string   `json:"id"`
-	Names   []string `json:"groups,omitempty"`
 	Zones   []string `json:"zones,omitempty"`
 	Clients int      `json:"clients"`
-	// Each is how many reflectors each client peers with, where they are not the same for
-	// all, else 0.
+	// Each is how many reflectors each client peers with, Sets how many different sets.
 	Each int `json:"each,omitempty"`
-	// Pooled: they are the nodes of the dedicated pool that are not to reflect now.
-	Pooled bool `json:"pooled,omitempty"`
-	// NotReady counts the clients that Kubernetes calls so.
+	Sets int `json:"sets,omitempty"`
+	// NotReady counts the clients that Kubernetes reports as not Ready.
 	NotReady int `json:"notReady,omitempty"`
-	// All, Some and None count the clients by how many of their sessions are
-	// Established, NotKnown those of which a reflector does not report, and no other
-	// misses any. A client without any session is in None, or nowhere on the mesh.
+	// All, Some and None count the clients by how many of their sessions are Established,
+	// NotKnown those with a session that is not reported and none that is down. A client
+	// without sessions is in None, or while the mesh is on in none of these.
 	All      int `json:"all"`
 	Some     int `json:"some"`
 	None     int `json:"none"`
 	NotKnown int `json:"notKnown,omitempty"`
 }
 
-// Link are all sessions between a group of clients, or a reflector, and a reflector.
+// Link are all sessions of a Group of clients, or of a Reflector, with the reflector To.
+// Which of two reflectors comes first has no meaning.
 type Link struct {
-	// Group or Reflector is where it begins, To the reflector where it ends. Which of
-	// two reflectors comes first says nothing.
 	Group     string `json:"group,omitempty"`
 	Reflector string `json:"reflector,omitempty"`
 	To        string `json:"to"`
 	Sessions
 }
 
-// Sessions are counted, one for each pair of nodes and address family.
+// Sessions are counted, one for each pair of nodes and address family. Unknown are those
+// whose state is not reported.
 type Sessions struct {
 	Expected    int `json:"sessions"`
 	Established int `json:"established"`
-	// Unknown are those that nobody reports.
-	Unknown int `json:"unknown,omitempty"`
+	Unknown     int `json:"unknown,omitempty"`
 }
 
 func (s *Sessions) add(o Sessions) {
@@ -119,24 +115,48 @@ func (s *Sessions) add(o Sessions) {
 	s.Unknown += o.Unknown
 }
 
-// state of sessions. What is known to be down outweighs what is not known.
-func (s Sessions) state() state {
-	down := s.Expected - s.Established - s.Unknown
+// state of sessions together. Each has a colour, and for readers who cannot tell colours
+// apart a pattern, a sign and words.
+type state int
+
+const (
+	idle state = iota // no sessions
+	up
+	partial
+	none
+	unknown
+	planned
+)
+
+// of is the state of sessions. One that is down outweighs those that are not known.
+func (n *Network) of(s Sessions) state {
 	switch {
 	case s.Expected == 0:
 		return idle
+	case !n.Live:
+		return planned
 	case s.Established == s.Expected:
 		return up
-	case down == 0:
+	case s.Established+s.Unknown == s.Expected:
 		return unknown
 	case s.Established == 0:
-		return down0
+		return none
 	}
 	return partial
 }
 
-// arrange sorts everything, so that the same network looks the same however it was
-// found, and sums up the sessions of each reflector.
+// frame finds the frame of that kind and name, or makes it.
+func (n *Network) frame(kind frameKind, name string) *Zone {
+	i := slices.IndexFunc(n.Zones, func(z Zone) bool { return z.Kind == kind && z.Name == name })
+	if i < 0 {
+		i = len(n.Zones)
+		n.Zones = append(n.Zones, Zone{Name: name, Kind: kind})
+	}
+	return &n.Zones[i]
+}
+
+// arrange sorts everything, so that the same network gives the same bytes, and sums up
+// the sessions of each reflector. Spines come before racks, and these before zones.
 func (n *Network) arrange() {
 	n.SchemaVersion = schema
 	sums := map[string]Sessions{}
@@ -154,52 +174,91 @@ func (n *Network) arrange() {
 	slices.SortFunc(n.Links, func(a, b Link) int {
 		return cmp.Or(natural(a.Reflector, b.Reflector), natural(a.Group, b.Group), natural(a.To, b.To))
 	})
-	slices.SortFunc(n.Zones, compareZones)
-	for i := range n.Zones {
-		zone := &n.Zones[i]
+	rank := map[frameKind]int{spineFrame: 0, rackFrame: 1, zoneFrame: 2}
+	slices.SortFunc(n.Zones, func(a, b Zone) int {
+		return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), natural(a.Name, b.Name))
+	})
+	for _, zone := range n.Zones {
 		slices.SortFunc(zone.Reflectors, func(a, b Reflector) int {
 			return cmp.Or(natural(a.Seat, b.Seat), natural(a.Name, b.Name))
 		})
-		slices.SortFunc(zone.Groups, func(a, b Group) int { return natural(a.ID, b.ID) })
 		for j := range zone.Reflectors {
 			zone.Reflectors[j].Sessions = sums[zone.Reflectors[j].Name]
-			zone.Reflectors[j].idSaid = zone.commonID() != ""
 		}
 	}
 	slices.Sort(n.Notes)
 	slices.Sort(n.Warnings)
 }
 
-// natural compares as people count: zone 2 comes before zone 10.
-func natural(a, b string) int {
-	x, y := a, b
-	for x != "" && y != "" {
-		p, q := chunk(x), chunk(y)
-		if c := compareChunks(p, q); c != 0 {
-			return c
+// natural compares numbers in names by their value: zone 2 comes before zone 10.
+func natural(a, b string) int { return cmp.Or(cmp.Compare(padded(a), padded(b)), cmp.Compare(a, b)) }
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// padded is a name in which each number has 20 digits, or more.
+func padded(name string) string {
+	return digits.ReplaceAllStringFunc(name, func(number string) string {
+		number = strings.TrimLeft(number, "0")
+		return strings.Repeat("0", max(20-len(number), 0)) + number
+	})
+}
+
+// line is what is drawn as one: the sessions of a group with the reflectors of a zone, or
+// of several.
+type line struct {
+	clients, zone int
+	parts         []line
+	Sessions
+}
+
+// trunked makes one line of several.
+func trunked(lines []line) line {
+	out := line{clients: lines[0].clients, parts: lines}
+	for _, l := range lines {
+		out.add(l.Sessions)
+	}
+	return out
+}
+
+// lines of a group, by zone.
+func (n *Network) lines(g Group) []line {
+	home, out := n.home(), make([]line, len(n.Zones))
+	for _, l := range n.Links {
+		if l.Group == g.ID {
+			zone := home[l.To]
+			out[zone].clients, out[zone].zone = g.Clients, zone
+			out[zone].add(l.Sessions)
 		}
-		x, y = x[len(p):], y[len(q):]
 	}
-	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
+	return slices.DeleteFunc(out, func(l line) bool { return l.Expected == 0 })
 }
 
-// chunk is the run of digits, or of anything else, that the text begins with.
-func chunk(s string) string {
-	digit := isDigit(s[0])
-	for i := range len(s) {
-		if isDigit(s[i]) != digit {
-			return s[:i]
+// home gives the zone of each reflector, by its place.
+func (n *Network) home() map[string]int {
+	out := map[string]int{}
+	for i, zone := range n.Zones {
+		for _, r := range zone.Reflectors {
+			out[r.Name] = i
 		}
 	}
-	return s
+	return out
 }
 
-func compareChunks(a, b string) int {
-	if isDigit(a[0]) && isDigit(b[0]) {
-		x, y := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
-		return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
+// mutual counts the sessions that reflectors have with each other: all of them once, and
+// those with an end in each zone.
+func (n *Network) mutual() (total Sessions, byZone []Sessions) {
+	home := n.home()
+	byZone = make([]Sessions, len(n.Zones))
+	for _, l := range n.Links {
+		if l.Reflector == "" {
+			continue
+		}
+		total.add(l.Sessions)
+		a, b := home[l.Reflector], home[l.To]
+		byZone[a].add(l.Sessions)
+		if a != b {
+			byZone[b].add(l.Sessions)
+		}
 	}
-	return cmp.Compare(a, b)
+	return total, byZone
 }
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -3,165 +3,183 @@ package topology
 import (
 	"encoding/xml"
 	"fmt"
-	"io"
+	"math"
 	"strings"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// tone is what belongs to no state: the colours of paper, boxes and texts, on light and
-// on dark paper.
-type tone struct{ class, attribute, light, dark string }
+// The measures of the drawing, in units of its viewBox. Texts get a textLength, so that
+// they are as wide as computed whatever font the viewer has.
+const (
+	fontSize  = 12.0
+	titleSize = 18.0
+	glyph     = 0.6 // width of a character of a monospaced font, by its size
+	// ascent and descent are how far a text reaches above and below its base line.
+	ascent, descent = 0.95, 0.25
 
-var tones = []tone{
-	{"paper", "fill", "#ffffff", "#14171a"},
-	{"band", "fill", "#f4f6f8", "#1d2227"},
-	{"band", "stroke", "#d5dbe1", "#3a434c"},
-	{"card", "fill", "#ffffff", "#262d34"},
-	{"card", "stroke", "#b9c2cb", "#55606b"},
-	{"panel", "fill", "#e9edf1", "#181c20"},
-	{"panel", "stroke", "#b9c2cb", "#55606b"},
-	{"chip", "fill", "#ffffff", "#262d34"},
-	{"ink", "fill", "#1b1f24", "#eceff2"},
-	{"soft", "fill", "#57606a", "#aab3bd"},
-	{"bus", "stroke", "#57606a", "#aab3bd"},
-	{"joint", "fill", "#57606a", "#aab3bd"},
-	{"meshed", "fill", meshColour, "#c79be3"},
-	{"mesh", "stroke", meshColour, "#c79be3"},
+	margin    = 20.0
+	padding   = 14.0
+	lane      = 30.0 // of the mesh on the left, of the sessions between reflectors on the right
+	heading   = 32.0 // of a zone
+	lineStep  = 18.0 // from a line of text to the next
+	gap       = 6.0  // between reflectors
+	groupGap  = 12.0
+	zoneGap   = 16.0
+	port      = 26.0 // from a line of a group to its next
+	signRoom  = 20.0
+	border    = 8.0 // around the reflectors of a zone
+	narrowest = 640.0
+	// Names of reflectors that are longer are shortened.
+	longestName = 26 * glyph * fontSize
+	// manyZones is how many zones a group has lines to until these become one to a trunk.
+	manyZones = 5
+)
+
+// look is how a state is shown: with words in the legend, a colour on light and on dark
+// paper, and the pattern and width of its lines; dot is the pattern for Graphviz.
+type look struct {
+	name, words, light, dark, dash string
+	width                          float64
+	dot                            string
 }
+
+var looks = map[state]look{
+	idle:    {"idle", "no sessions", "#6e7781", "#9aa4af", "1 6", 1.5, "dotted"},
+	up:      {"up", "all sessions up", "#0a7d5a", "#3fbf92", "none", 2, "solid"},
+	partial: {"partial", "some sessions up", "#b06000", "#f0a63c", "10 5", 2.5, "dashed"},
+	none:    {"down", "no session up", "#c22f0a", "#ff7b5c", "2 5", 3.5, "dotted"},
+	unknown: {"unknown", "not known", "#6e7781", "#9aa4af", "14 4 3 4", 1.5, "dashed"},
+	planned: {"planned", "planned", "#2f66b0", "#78aef2", "none", 2, "solid"},
+}
+
+// states in the order of the legend.
+var states = []state{up, partial, none, unknown, idle, planned}
 
 // meshColour is that of the node-to-node mesh on light paper.
 const meshColour = "#7a3f9d"
 
-// pen writes SVG. Everything is said in attributes, which every program understands;
-// the style sheet only adds the colours for dark paper.
-type pen struct {
-	strings.Builder
+// tones are the colours that belong to no state, by class and property, on light and on
+// dark paper.
+var tones = [][4]string{
+	{"paper", "fill", "#ffffff", "#14171a"},
+	{"zone", "fill", "#f4f6f8", "#1d2227"},
+	{"zone", "stroke", "#d5dbe1", "#3a434c"},
+	{"group", "fill", "#ffffff", "#262d34"},
+	{"group", "stroke", "#b9c2cb", "#55606b"},
+	{"pool", "fill", "#e9edf1", "#181c20"},
+	{"pool", "stroke", "#b9c2cb", "#55606b"},
+	{"reflector", "fill", "#ffffff", "#262d34"},
+	{"ink", "fill", "#1b1f24", "#eceff2"},
+	{"soft", "fill", "#57606a", "#aab3bd"},
+	{"trunk", "stroke", "#57606a", "#aab3bd"},
+	{"joint", "fill", "#57606a", "#aab3bd"},
+	{"mesh-joint", "fill", meshColour, "#c79be3"},
+	{"mesh", "stroke", meshColour, "#c79be3"},
 }
 
-func (p *pen) put(format string, args ...any) { fmt.Fprintf(p, format, args...) }
-
-func (p *pen) escape(text string) string {
-	var out strings.Builder
-	_ = xml.EscapeText(&out, []byte(text)) // a strings.Builder takes everything
-	return out.String()
-}
-
-// attributes of a class, for those who read no style sheet.
-func attributes(class string) string {
-	var out strings.Builder
-	for word := range strings.SplitSeq(class, " ") {
-		for _, t := range tones {
-			if t.class == word {
-				fmt.Fprintf(&out, ` %s="%s"`, t.attribute, t.light)
-			}
-		}
-		for _, l := range looks {
-			switch word {
-			case "fill-" + l.name:
-				fmt.Fprintf(&out, ` fill="%s"`, l.light)
-			case "edge-" + l.name:
-				fmt.Fprintf(&out, ` stroke="%s"`, l.light)
-			case "wire-" + l.name:
-				fmt.Fprintf(&out, ` stroke="%s" stroke-width="%g"`, l.light, l.width)
-				if l.dash != "" {
-					fmt.Fprintf(&out, ` stroke-dasharray="%s"`, l.dash)
-				}
-			}
-		}
-	}
-	if class == "bus" || class == "mesh" {
-		out.WriteString(` stroke-width="2"`)
-	}
-	return out.String()
-}
-
-// style is for dark paper. Its names are told apart from those of a page around it.
+// style gives all classes their colours, patterns and widths.
 func style() string {
-	var out strings.Builder
-	out.WriteString("@media (prefers-color-scheme:dark){")
+	var light, dark strings.Builder
 	for _, t := range tones {
-		fmt.Fprintf(&out, ".rrpool-topology .%s{%s:%s}", t.class, t.attribute, t.dark)
+		fmt.Fprintf(&light, ".%s{%s:%s}", t[0], t[1], t[2])
+		fmt.Fprintf(&dark, ".%s{%s:%s}", t[0], t[1], t[3])
 	}
 	for _, s := range states {
 		l := looks[s]
-		fmt.Fprintf(&out, ".rrpool-topology .fill-%[1]s{fill:%[2]s}.rrpool-topology .edge-%[1]s,.rrpool-topology .wire-%[1]s{stroke:%[2]s}", l.name, l.dark)
+		fmt.Fprintf(&light, ".fill-%[1]s{fill:%[2]s}.edge-%[1]s,.line-%[1]s{stroke:%[2]s}.line-%[1]s{stroke-width:%[3]g;stroke-dasharray:%[4]s}", l.name, l.light, l.width, l.dash)
+		fmt.Fprintf(&dark, ".fill-%[1]s{fill:%[2]s}.edge-%[1]s,.line-%[1]s{stroke:%[2]s}", l.name, l.dark)
 	}
-	out.WriteString("}")
+	return light.String() + ".trunk,.mesh,.sign{stroke-width:2}.strong{font-weight:700}@media (prefers-color-scheme:dark){" + dark.String() + "}"
+}
+
+// canvas holds what is drawn. Later layers lie upon earlier ones.
+type canvas struct {
+	back, strokes, front, signs, texts strings.Builder
+	used                               map[state]bool
+}
+
+func rect(layer *strings.Builder, x, y, width, height, corner float64, class string) {
+	fmt.Fprintf(layer, `<rect class="%s" x="%g" y="%g" width="%g" height="%g" rx="%g"/>`+"\n", class, round(x), round(y), round(width), round(height), corner)
+}
+
+func (c *canvas) path(class, format string, numbers ...float64) {
+	rounded := make([]any, len(numbers))
+	for i, x := range numbers {
+		rounded[i] = round(x)
+	}
+	fmt.Fprintf(&c.strokes, `<path class="%s" d="%s"/>`+"\n", class, fmt.Sprintf(format, rounded...))
+}
+
+// line draws a path of a state.
+func (c *canvas) line(is state, format string, numbers ...float64) {
+	c.used[is] = true
+	c.path("line-"+looks[is].name, format, numbers...)
+}
+
+// sign draws that of a state around its middle, for readers who see no colours.
+func (c *canvas) sign(is state, x, y float64) {
+	c.used[is] = true
+	x, y = round(x), round(y)
+	form := map[state]string{
+		up: `circle class="%s" cx="%g" cy="%g" r="5"`, partial: `path class="%s" d="M%g %gm0 -5.5l6 10h-12z"`,
+		none: `path class="%s" d="M%g %gm-4 -4l8 8m0 -8l-8 8"`, unknown: `circle class="%s" cx="%g" cy="%g" r="4"`,
+		idle: `path class="%s" d="M%g %gm-4 0h8"`, planned: `path class="%s" d="M%g %gm-4 -4h8l0 8h-8z"`,
+	}[is]
+	class := "sign edge-" + looks[is].name
+	if is == up || is == partial {
+		class = "fill-" + looks[is].name
+	}
+	fmt.Fprintf(&c.signs, "<"+form+"/>\n", class, x, y)
+}
+
+// render gives the drawing as SVG.
+func (c *canvas) render(width, height float64, title, description string) string {
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%[1]g" height="%[2]g" viewBox="0 0 %[1]g %[2]g" `+
+		`font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" fill="none">`+"\n"+
+		"<title>%[3]s</title>\n<desc>%[4]s</desc>\n<style>%[5]s</style>\n"+`<rect class="paper" width="%[1]g" height="%[2]g"/>`+"\n%[6]s</svg>\n",
+		width, height, escape(title), escape(description), style(),
+		c.back.String()+c.strokes.String()+c.front.String()+c.signs.String()+c.texts.String())
+}
+
+func round(x float64) float64 { return math.Round(x*100) / 100 }
+
+// widthOf is the room that a text takes.
+func widthOf(words string, size float64) float64 {
+	return float64(text.StringWidth(clean(words))) * glyph * size
+}
+
+// write adds a text from x on, or with right up to x, and shortens what does not fit.
+func (c *canvas) write(words string, x, y, room, size float64, class string, right bool) {
+	if words == "" {
+		return
+	}
+	words, full := clean(words), ""
+	if cells := max(int(room/(glyph*size)+0.001), 1); text.StringWidth(words) > cells {
+		words, full = text.Snip(words, cells, "…"), "<title>"+escape(words)+"</title>"
+	}
+	width := round(widthOf(words, size))
+	if right {
+		x -= width
+	}
+	fmt.Fprintf(&c.texts, `<text class="%s" font-size="%g" x="%g" y="%g" textLength="%g" lengthAdjust="spacingAndGlyphs">%s%s</text>`+"\n",
+		class, size, round(x), round(y), width, full, escape(words))
+}
+
+// paragraph writes as many lines as it takes, and gives their height.
+func (c *canvas) paragraph(words string, x, y, room float64) float64 {
+	height := 0.0
+	for line := range strings.SplitSeq(text.WrapSoft(clean(words), max(int(room/(glyph*fontSize)), 1)), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			c.write(line, x, y+height+ascent*fontSize, room, fontSize, "soft", false)
+			height += lineStep
+		}
+	}
+	return height
+}
+
+func escape(words string) string {
+	var out strings.Builder
+	_ = xml.EscapeText(&out, []byte(clean(words))) // a strings.Builder takes everything
 	return out.String()
-}
-
-// svg renders a drawing.
-func svg(d drawing) string {
-	p := &pen{}
-	p.put(`<svg xmlns="http://www.w3.org/2000/svg" class="rrpool-topology" role="img" width="%[1]g" height="%[2]g" viewBox="0 0 %[1]g %[2]g" `+
-		`font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" fill="none">`+"\n", d.Width, d.Height)
-	p.put("<title>%s</title>\n<desc>%s</desc>\n<style>%s</style>\n", p.escape(d.Title), p.escape(d.Description), style())
-	p.shapes(d.Back)
-	for _, w := range d.Wires {
-		p.put(`<path class="%s"%s d="%s"`, w.Class, attributes(w.Class), w.D)
-		if w.Title == "" {
-			p.put("/>\n")
-			continue
-		}
-		p.put("><title>%s</title></path>\n", p.escape(clean(w.Title)))
-	}
-	p.shapes(d.Front)
-	for _, m := range d.Marks {
-		p.mark(m)
-	}
-	for _, l := range d.Labels {
-		p.label(l)
-	}
-	p.put("</svg>\n")
-	return p.String()
-}
-
-func (p *pen) shapes(all []shape) {
-	for _, r := range all {
-		p.put(`<rect class="%s"%s x="%g" y="%g" width="%g" height="%g"`, r.Class, attributes(r.Class), round(r.X), round(r.Y), round(r.Width), round(r.Height))
-		if r.Round > 0 {
-			p.put(` rx="%g"`, r.Round)
-		}
-		p.put("/>\n")
-	}
-}
-
-// mark draws the sign of a state: whoever sees no colours sees the form.
-func (p *pen) mark(m mark) {
-	l, x, y := looks[m.State], round(m.X), round(m.Y)
-	filled := fmt.Sprintf(`class="fill-%s"%s`, l.name, attributes("fill-"+l.name))
-	drawn := fmt.Sprintf(`class="edge-%s"%s stroke-width="2"`, l.name, attributes("edge-"+l.name))
-	switch m.State {
-	case up:
-		p.put(`<circle %s cx="%g" cy="%g" r="5"/>`+"\n", filled, x, y)
-	case partial:
-		p.put(`<path %s d="M%g %gl6 10h-12z"/>`+"\n", filled, x, round(y-5.5))
-	case down0:
-		p.put(`<path %s d="M%g %gl8 8m0 -8l-8 8"/>`+"\n", drawn, x-4, y-4)
-	case unknown:
-		p.put(`<circle %s cx="%g" cy="%g" r="4"/>`+"\n", drawn, x, y)
-	case planned:
-		p.put(`<rect %s x="%g" y="%g" width="8" height="8" rx="1"/>`+"\n", drawn, x-4, y-4)
-	case idle:
-		p.put(`<path %s d="M%g %gh8"/>`+"\n", drawn, x-4, y)
-	}
-}
-
-func (p *pen) label(l label) {
-	weight := ""
-	if strings.Contains(l.Class, "strong") {
-		weight = ` font-weight="700"`
-	}
-	p.put(`<text class="%s"%s%s font-size="%g" x="%g" y="%g" textLength="%g" lengthAdjust="spacingAndGlyphs">`,
-		l.Class, attributes(l.Class), weight, l.Size, l.X, l.Y, l.Width)
-	if l.Full != "" {
-		p.put("<title>%s</title>", p.escape(l.Full))
-	}
-	p.put("%s</text>\n", p.escape(l.Text))
-}
-
-func svgOf(s iostreams.Streams, n *Network) error {
-	_, err := io.WriteString(s.Out, svg(draw(n)))
-	return err //nolint:wrapcheck // the caller wraps
 }

@@ -194,6 +194,32 @@ func (c *Configuration) sides(a, b int) (mine, yours Side, ok bool) {
 	return mine, yours, here && there && mine.Fits(yours)
 }
 
+// Peered reports whether BGPPeers give a node a session with a peer at that address of the
+// peer's: one that names an address does so only at that. Sessions of the mesh do not count.
+func (c *Configuration) Peered(node, peer string, at netip.Addr) bool {
+	mine, here := c.Side(node, peer)
+	yours, there := c.Side(peer, node)
+	if !here || !there || mine.Mesh && yours.Mesh || !mine.Fits(yours) {
+		return false
+	}
+	n, o := &c.kinds[c.Members[node].kind], &c.kinds[c.Members[peer].kind]
+	for i, p := range c.peerings {
+		forward, reverse := n.from.has(i) && o.to.has(i), o.from.has(i) && n.to.has(i)
+		if (forward || reverse) && (!p.address.IsValid() || p.address.Is4() == at.Is4()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Connects reports whether the BGPPeer of that name has nodes on both of its sides.
+func (c *Configuration) Connects(name string) bool {
+	i := slices.IndexFunc(c.peerings, func(p peering) bool { return p.Name == name })
+	here := func(k kind) bool { return k.from.has(i) }
+	there := func(k kind) bool { return k.to.has(i) }
+	return i >= 0 && slices.ContainsFunc(c.kinds, here) && slices.ContainsFunc(c.kinds, there)
+}
+
 // Passes reports whether to gets origin's routes from via, given what the three have
 // configured about each other and that the sessions between them are Established: from
 // the origin itself, or reflected once. With one cluster ID a route is never reflected

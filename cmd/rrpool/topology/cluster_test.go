@@ -1,0 +1,543 @@
+package topology
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
+	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	calico.RedirectLogs(logr.Discard())
+	controlplane.Main(m)
+}
+
+// described is a network in a few words: its groups, its reflectors, and what is between them.
+func described(n Network) string {
+	var out []string
+	for _, zone := range n.Zones {
+		for _, g := range zone.Groups {
+			text := g.ID + ": " + n.howMany(g.Clients)
+			for _, d := range n.details(zone, g) {
+				text += ", " + d.text
+			}
+			for _, l := range n.lines(g) {
+				text += "; " + n.lineWords(l)
+			}
+			out = append(out, text)
+		}
+		for _, r := range zone.Reflectors {
+			out = append(out, joined(r.Name+": "+n.reflectorWords(r), n.reflectorDetail(r)))
+		}
+	}
+	if total, _ := n.mutual(); total.Expected > 0 {
+		out = append(out, "between reflectors: "+n.sessionWords(total))
+	}
+	return strings.Join(append(out, n.Subtitle), "\n")
+}
+
+func TestWhatALiveClusterShows(t *testing.T) {
+	const r1, r2, c1 = "10.240.0.200", "10.240.0.201", "10.241.0.0"
+	for name, tc := range map[string]struct {
+		edit func(*observed)
+		want string
+	}{
+		"all sessions up": {
+			func(*observed) {},
+			"a/1: 4 clients, 4 with all sessions up; 4 × 2 sessions, all up\n" +
+				"10.240.0.200: 5/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"a client short of one session": {
+			func(o *observed) { o.cut(r1, c1) },
+			"a/1: 4 clients, 3 with all sessions up, 1 with some sessions up; 4 × 2 sessions, 7 up\n" +
+				"10.240.0.200: 4/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"a client without any session": {
+			func(o *observed) {
+				o.cut(r1, c1)
+				o.cut(r2, c1)
+				o.change(c1, func(n *plan.Node) { n.Ready = false })
+			},
+			"a/1: 4 clients, 3 with all sessions up, 1 with no session up, 1 not Ready; 4 × 2 sessions, 6 up\n" +
+				"10.240.0.200: 4/5 up\n10.240.0.201: 4/5 up\nbetween reflectors: 1 session, all up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"a session that the report does not know": {
+			func(o *observed) {
+				st := o.Statuses[r1]
+				st.Sessions = st.Sessions[:len(st.Sessions)-1]
+				o.Statuses[r1] = st
+			},
+			"a/1: 4 clients, 3 with all sessions up, 1 with some sessions up; 4 × 2 sessions, 7 up\n" +
+				"10.240.0.200: 4/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"a session of the mesh is none with a reflector": {
+			func(o *observed) {
+				for i := range o.Statuses[r1].Sessions {
+					o.Statuses[r1].Sessions[i].Kind = plan.SessionMesh
+				}
+			},
+			"a/1: 4 clients, 4 with some sessions up; 4 × 2 sessions, 4 up\n" +
+				"10.240.0.200: 0/5 up\n10.240.0.201: 4/5 up\nbetween reflectors: 1 session, none up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"a reflector without a report": {
+			func(o *observed) { delete(o.Statuses, r2) },
+			"a/1: 4 clients, 4 not known; 4 × 2 sessions, 4 up, 4 not known\n" +
+				"10.240.0.200: 5/5 up\n10.240.0.201: not known\nbetween reflectors: 1 session, all up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"a report that was cleared": {
+			func(o *observed) { o.Statuses[r2] = plan.Status{Node: r2, Cleared: time.Unix(1, 0)} },
+			"a/1: 4 clients, 4 not known; 4 × 2 sessions, 4 up, 4 not known\n" +
+				"10.240.0.200: 5/5 up\n10.240.0.201: not known\nbetween reflectors: 1 session, all up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"the last report of a reflector that is not Ready": {
+			func(o *observed) { o.change(r2, func(n *plan.Node) { n.Ready = false }); o.cut(r1, r2) },
+			"a/1: 4 clients, 4 not known; 4 × 2 sessions, 4 up, 4 not known\n" +
+				"10.240.0.200: 4/5 up\n10.240.0.201: 0/5 up, not Ready\nbetween reflectors: 1 session, none up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"what one reflector denies is not up": {
+			func(o *observed) {
+				st := o.Statuses[r2]
+				for i := range st.Sessions {
+					st.Sessions[i].Established = st.Sessions[i].Peer != o.Nodes[0].Addresses[0]
+				}
+			},
+			"a/1: 4 clients, 4 with all sessions up; 4 × 2 sessions, all up\n" +
+				"10.240.0.200: 4/5 up\n10.240.0.201: 4/5 up\nbetween reflectors: 1 session, none up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"no BGPPeers, and no mesh either": {
+			func(o *observed) { o.Peers = nil },
+			"a/1: 4 clients, 4 with no session up\n10.240.0.200: no sessions\n10.240.0.201: no sessions\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"reflectors that rrpool has not made": {
+			func(o *observed) {
+				for _, r := range []string{r1, r2} {
+					o.change(r, func(n *plan.Node) {
+						n.RoleLabel, n.Pooled, n.Labels = false, false, map[string]string{"their": "label"}
+					})
+				}
+				o.step = ""
+				o.Peers = []plan.Peer{{Name: "theirs", NodeSelector: "all()", PeerSelector: "their == 'label'"}}
+			},
+			"a/1: 4 clients, 4 with all sessions up; 4 × 2 sessions, all up\n" +
+				"10.240.0.200: 5/5 up, without rrpool's label\n10.240.0.201: 5/5 up, without rrpool's label\n" +
+				"between reflectors: 1 session, all up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1",
+		},
+		"a worker of the pool without its role": {
+			func(o *observed) {
+				o.change(r2, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Labels = false, "", nil })
+				delete(o.Statuses, r2)
+			},
+			"a/1: 4 clients, 4 with all sessions up; 4 × 1 sessions, all up\n" +
+				"10.240.0.200: 5/5 up\n10.240.0.201: 1/1 up, no role yet\nbetween reflectors: 1 session, all up\n" +
+				"1 reflector, 4 clients, 1 node without the role, cluster ID 244.0.0.1, step Steady",
+		},
+		"a worker of the pool that is not to have its role": {
+			func(o *observed) {
+				o.wanted = false
+				o.change(r2, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Labels = false, "", nil })
+				delete(o.Statuses, r2)
+			},
+			"a/1: 5 clients, 5 with all sessions up; 5 × 1 sessions, all up\n10.240.0.200: 5/5 up\n" +
+				"1 reflector, 5 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"a worker whose label alone is left": {
+			func(o *observed) {
+				o.wanted = false
+				o.change(r2, func(n *plan.Node) { n.ClusterID = "" })
+				delete(o.Statuses, r2)
+			},
+			"a/1: 4 clients, 4 not known; 4 × 2 sessions, 4 up, 4 not known\n" +
+				"10.240.0.200: 5/5 up\n10.240.0.201: not known, no cluster ID\nbetween reflectors: 1 session, all up\n" +
+				"1 reflector, 4 clients, 1 node without the role, cluster ID 244.0.0.1, step Steady",
+		},
+		"an existing node that was chosen is a client until it has the role": {
+			func(o *observed) {
+				o.provider = v1alpha1.ProviderExistingNodes
+				o.change(r2, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Labels = false, "", nil })
+			},
+			"a/1: 5 clients, 5 with all sessions up; 5 × 1 sessions, all up\n10.240.0.200: 5/5 up\n" +
+				"1 reflector, 5 clients, cluster ID 244.0.0.1, step Steady",
+		},
+		"reflectors in pairs, as on existing nodes": {
+			func(o *observed) {
+				o.provider = v1alpha1.ProviderExistingNodes
+				o.Peers = topology.Busy(role, topology.Session{}, topology.Over(o.Nodes[0], o.Nodes[1], 64512, topology.Session{}), false)
+			},
+			"a/1: 4 clients, 4 with all sessions up; 4 × 2 sessions, all up\n" +
+				"10.240.0.200: 5/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +
+				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := inZones([]string{"a"}, 2, 4)
+			tc.edit(&o)
+			n := networkOf(o)
+			require.Equal(t, tc.want, described(n))
+			require.Empty(t, n.Warnings)
+		})
+	}
+}
+
+// In a Hierarchy the frames are racks, given by the seats of reflectors.
+func TestFrames(t *testing.T) {
+	for name, tc := range map[string]struct {
+		o    observed
+		want string
+	}{
+		"racks by label, which are in one zone each": {
+			arranged(t, v1alpha1.TopologyHierarchy, 40, 2, 4, 16),
+			"spines: 4 spines\nrack r1: 3 reflectors; 10 clients, in zone zone-1\nrack r2: 3 reflectors; 10 clients, in zone zone-2\n" +
+				"rack r3: 3 reflectors; 10 clients, in zone zone-1\nrack r4: 3 reflectors; 10 clients, in zone zone-2\n" +
+				"16 reflectors, 40 clients, topology Hierarchy, step Steady",
+		},
+		"seats whose BGPPeers are not written yet": {
+			func() observed {
+				o := arranged(t, v1alpha1.TopologyHierarchy, 20, 2, 0, 0)
+				o.Peers = topology.Single(role, topology.Session{})
+				return o
+			}(),
+			"spines: 4 spines\nrack zone-1: 3 reflectors\nrack zone-2: 3 reflectors\n" +
+				"zone-1: no reflectors; 10 clients\nzone-2: no reflectors; 10 clients\n10 reflectors, 20 clients, topology Hierarchy, step Steady",
+		},
+		"zones are the groups of a Quorum": {
+			arranged(t, v1alpha1.TopologyQuorum, 30, 3, 0, 9),
+			"zone-1: 3 reflectors; 10 clients, with 6 of 9 reflectors\nzone-2: 3 reflectors; 10 clients, with 6 of 9 reflectors\n" +
+				"zone-3: 3 reflectors; 10 clients, with 6 of 9 reflectors\n9 reflectors, 30 clients, topology Quorum, cluster ID 244.0.0.1, step Steady",
+		},
+		"groups of a Quorum in one zone are drawn as one": {
+			arranged(t, v1alpha1.TopologyQuorum, 120, 1, 0, 9),
+			"zone-1: 9 reflectors; 120 clients, 12 groups, with 6 of 9 reflectors\n9 reflectors, 120 clients, topology Quorum, cluster ID 244.0.0.1, step Steady",
+		},
+		"on the way from Single to a Hierarchy": {
+			changing(t),
+			"spines: 2 spines\nrack zone-1: 2 reflectors; 10 clients, in zone zone-1, with 6 of 12 reflectors\n" +
+				"rack zone-2: 2 reflectors; 10 clients, in zone zone-2, with 6 of 12 reflectors\n" +
+				"rack zone-3: 2 reflectors; 10 clients, in zone zone-3, with 6 of 12 reflectors\n" +
+				"zone-1: 1 reflector\nzone-2: 1 reflector\nzone-3: 2 reflectors\n12 reflectors, 30 clients, topology Hierarchy and Single, step AwaitSessions",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := networkOf(tc.o)
+			var out []string
+			for _, frame := range n.Zones {
+				text := frame.title() + ": " + frame.zoneWords()
+				for _, g := range frame.Groups {
+					text += fmt.Sprintf("; %d clients", g.Clients)
+					for _, d := range n.details(frame, g) {
+						if d.state == idle {
+							text += ", " + d.text
+						}
+					}
+				}
+				out = append(out, text)
+			}
+			require.Equal(t, tc.want, strings.Join(append(out, n.Subtitle), "\n"))
+			require.Empty(t, n.Warnings)
+		})
+	}
+}
+
+// The mesh has a session for each two of its nodes and each family that both have;
+// reflectors are not in it.
+func TestTheMesh(t *testing.T) {
+	o := inZones([]string{"a"}, 3, 100)
+	o.BGP = plan.BGPConfig{}
+	require.Equal(t, Mesh{On: true, Nodes: 100, Sessions: 4950}, networkOf(o).Mesh)
+	for i := range 10 {
+		o.change(fmt.Sprintf("10.241.0.%d", i), func(n *plan.Node) { n.Addresses = append(n.Addresses, netip.MustParseAddr(fmt.Sprint("fd00::", i))) })
+	}
+	n := networkOf(o)
+	require.Equal(t, "node-to-node mesh: on, 100 nodes each with each, 4,995 sessions", n.meshWords())
+	n = networkOf(migrating())
+	require.Equal(t, "2 reflectors, 120 clients, 1 node without the role, cluster ID 244.0.0.1, step AwaitSessions", n.Subtitle)
+	require.Equal(t, 121, n.Mesh.Nodes)
+}
+
+func TestBGPPeersOfOthers(t *testing.T) {
+	o := inZones([]string{"a"}, 1, 2)
+	o.Peers = append(o.Peers,
+		plan.Peer{Name: "broken", NodeSelector: "has(", PeerSelector: "all()"}, plan.Peer{Name: "nowhere", PeerIP: "here"},
+		plan.Peer{Name: "no-node", NodeSelector: "all()", PeerSelector: "has(nothing)"}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1:179"},
+	)
+	n := networkOf(o)
+	require.Equal(t, []string{"4 BGPPeers without nodes of the cluster on both sides: not drawn (broken, no-node, nowhere and 1 more)"}, n.Notes)
+	require.Contains(t, described(n), "a/1: 2 clients, 2 with all sessions up; 2 × 1 sessions, all up")
+
+	o.Peers = []plan.Peer{{Name: "by-address", Node: "10.241.0.0", PeerIP: o.Nodes[0].Addresses[0].String() + ":179"}}
+	require.Contains(t, described(networkOf(o)), "a/1: 1 client, 1 with all sessions up; 1 × 1 sessions, all up\na/2: 1 client, 1 with no session up")
+	d := dual()
+	d.Peers = []plan.Peer{{Name: "one-family", NodeSelector: "!has(" + role + ")", PeerIP: d.Nodes[0].Addresses[0].String()}}
+	require.Contains(t, described(networkOf(d)), "a/1: 5 clients, 5 with all sessions up, with 1 of 4 reflectors; 5 × 1 sessions, all up")
+}
+
+func TestProblemsAreWarnings(t *testing.T) {
+	o := inZones([]string{"a"}, 1, 2)
+	o.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "no reports"}}
+	require.Equal(t, []string{"no reports"}, networkOf(o).Warnings)
+}
+
+func TestNumbersAndOrder(t *testing.T) {
+	require.Equal(t, []string{"0", "999", "1,000", "1,234,567"}, []string{grouped(0), grouped(999), grouped(1000), grouped(1234567)})
+	for _, pair := range [][2]string{{"zone 2", "zone 10"}, {"a", "b"}, {"a", "a1"}, {"1", "a"}, {"007", "8"}, {"", "a"}, {"a01", "a1"}, {"10.240.0.9", "10.240.0.10"}} {
+		require.Negative(t, natural(pair[0], pair[1]), pair)
+		require.Positive(t, natural(pair[1], pair[0]), pair)
+	}
+	require.Zero(t, natural("x1y", "x1y"))
+}
+
+// Lines to many zones go over a trunk as one; from there each zone has its own.
+func TestTheTrunk(t *testing.T) {
+	drawing := rendered(t, networkOf(twelveZones()), "svg")
+	require.Contains(t, drawing, ">20 × 12 sessions, all up<")
+	require.Contains(t, drawing, ">20 × 12 sessions, 220 up<")
+	require.Equal(t, 4, strings.Count(drawing, `"line-partial"`), "of two groups, to one zone, and in the legend")
+	require.Contains(t, rendered(t, networkOf(inZones([]string{"a", "b", "c", "d"}, 1, 2)), "svg"), ">2 × 1 sessions, all up<", "a few zones need no trunk")
+}
+
+// What docs/topology.md names is there, and the rights in it are those that the next test has.
+func TestWhatTheDocsName(t *testing.T) {
+	page, help := docsPage(t), ask(t, "topology", "--help").Out
+	flags := regexp.MustCompile("--[a-z][a-z-]+").FindAllString(page, -1)
+	require.NotEmpty(t, flags)
+	for _, flag := range flags {
+		require.Contains(t, help, flag+" ")
+	}
+	for _, format := range formats {
+		require.Contains(t, page, "`"+format+"`")
+	}
+	for _, state := range states {
+		require.Contains(t, page, looks[state].words)
+	}
+	require.Contains(t, page, schema)
+}
+
+func docsPage(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(docs, "topology.md"))
+	require.NoError(t, err)
+	return string(content)
+}
+
+func docsRole(t *testing.T) rbacv1.ClusterRole {
+	t.Helper()
+	var role rbacv1.ClusterRole
+	_, rest, _ := strings.Cut(docsPage(t), "```yaml\n")
+	block, _, _ := strings.Cut(rest, "```")
+	require.NoError(t, yaml.UnmarshalStrict([]byte(block), &role))
+	return role
+}
+
+var bySize = regexp.MustCompile(`(?m)^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$`)
+
+// The table of sessions by size in docs/concepts.md is what the command counts.
+func TestTheSessionsOfTheConcepts(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(docs, "concepts.md"))
+	require.NoError(t, err)
+	rows := bySize.FindAllStringSubmatch(strings.ReplaceAll(string(content), ",", ""), -1)
+	require.Len(t, rows, 5)
+	for _, row := range rows {
+		var n Network
+		got := ask(t, "topology", "--nodes", row[1], "--zones", "3", "-o", "json")
+		require.NoError(t, json.Unmarshal([]byte(got.Out), &n), got.Err)
+		reflectors, sessions := n.reflectors(), 0
+		for _, link := range n.Links {
+			sessions += link.Expected
+		}
+		ofClient := (sessions - reflectors*(reflectors-1)/2) / n.Mesh.Nodes
+		require.Equal(t, strings.Join(row[2:], " "), fmt.Sprint(n.Mesh.Sessions, n.Mesh.Nodes-1, reflectors, sessions, ofClient), "%s nodes", row[1])
+	}
+}
+
+// apiserver is an apiserver with a user who may do nothing yet.
+type apiserver struct {
+	*testing.T
+	client.Client
+	kubeconfig string
+	role       *rbacv1.ClusterRole
+}
+
+func newAPIServer(t *testing.T) *apiserver {
+	t.Helper()
+	plane := controlplane.ForTest(t)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	config, err := plane.UserConfig("reader")
+	require.NoError(t, err)
+	a := &apiserver{T: t, Client: admin, kubeconfig: cli.Kubeconfig(t, config)}
+	a.role = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-topology"}}
+	a.create(a.role, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-topology"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "rrpool-topology"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}},
+	})
+	return a
+}
+
+func (a *apiserver) create(objects ...client.Object) {
+	a.Helper()
+	for _, object := range objects {
+		require.NoError(a, a.Create(a.Context(), object))
+		a.Cleanup(func() { _ = a.Delete(context.Background(), object) }) // the test's own context is over by then
+	}
+}
+
+// calico creates an object of Calico's, as YAML.
+func (a *apiserver) calico(content string, args ...any) {
+	a.Helper()
+	object := &unstructured.Unstructured{}
+	require.NoError(a, yaml.Unmarshal(fmt.Appendf(nil, content, args...), &object.Object))
+	object.SetAPIVersion("crd.projectcalico.org/v1")
+	a.create(object)
+}
+
+func (a *apiserver) node(name, zone, address string, labels, annotations map[string]string) {
+	a.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}, Annotations: map[string]string{"projectcalico.org/IPv4Address": address + "/24"},
+	}}
+	for key, value := range labels {
+		node.Labels[key] = value
+	}
+	for key, value := range annotations {
+		node.Annotations[key] = value
+	}
+	a.create(node)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	require.NoError(a, a.Status().Update(a.Context(), node))
+}
+
+// await asks until the answer is as wanted: rights take a moment.
+func (a *apiserver) await(good func(cli.Answer) bool, args ...string) cli.Answer {
+	a.Helper()
+	var got cli.Answer
+	require.Eventually(a, func() bool {
+		got = ask(a.T, append([]string{"topology", "--kubeconfig", a.kubeconfig}, args...)...)
+		return good(got)
+	}, 2*time.Minute, 50*time.Millisecond)
+	return got
+}
+
+// Calico's objects on a real apiserver, seen by a user with the rights of the docs, who
+// gains them one by one.
+func TestARealApiserver(t *testing.T) {
+	a := newAPIServer(t)
+	got := ask(t, "topology", "--kubeconfig", a.kubeconfig)
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Out)
+	cli.RequireSentence(t, got.Err, "may not get routereflectorpools.rrpool.io", "without a cluster: rrpool topology --nodes 500 --zones 3")
+
+	rules := docsRole(t).Rules
+	a.role.Rules = rules[:1]
+	require.NoError(t, a.Update(t.Context(), a.role))
+	got = a.await(func(got cli.Answer) bool { return !strings.Contains(got.Err, "routereflectorpools") })
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Out)
+	cli.RequireSentence(t, got.Err, "crd.projectcalico.org", "kubectl auth can-i list bgppeers.crd.projectcalico.org")
+
+	a.role.Rules = slices.Delete(slices.Clone(rules), 1, 2)
+	require.NoError(t, a.Update(t.Context(), a.role))
+	got = a.await(func(got cli.Answer) bool { return !strings.Contains(got.Err, "crd.projectcalico.org") })
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Out)
+	cli.RequireSentence(t, got.Err, "nodes", "forbidden")
+
+	a.role.Rules = rules
+	require.NoError(t, a.Update(t.Context(), a.role))
+	got = a.await(func(got cli.Answer) bool { return got.Code == 0 })
+	require.Contains(t, got.Out, "No node has a BGP address: there is nothing to draw.")
+
+	a.populate()
+	got = a.await(func(got cli.Answer) bool { return got.Code == 0 && strings.Contains(got.Out, "3 clients") }, "-o", "json")
+	require.Empty(t, got.Err)
+	var n Network
+	require.NoError(t, json.Unmarshal([]byte(got.Out), &n))
+	require.Equal(t, "a/1: 2 clients, 1 with all sessions up, 1 with some sessions up; 2 × 1 sessions, 1 up; 2 × 1 sessions, all up\n"+
+		"rr-a: 3/4 up\nb/1: 1 client, 1 with all sessions up; 1 × 1 sessions, all up; 1 × 1 sessions, all up\nrr-b: 4/4 up\n"+
+		"between reflectors: 1 session, all up\n2 reflectors, 3 clients, cluster ID 244.0.0.1", described(n))
+	require.Equal(t, []string{"2 BGPPeers without nodes of the cluster on both sides: not drawn (broken, tor)"}, n.Notes)
+
+	a.create(&v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, ", step ") })
+	require.Zero(t, got.Code)
+
+	// A worker of the pool is about to reflect where that is wanted, and a client elsewhere.
+	a.node("pooled", "b", "10.0.0.3", map[string]string{v1alpha1.PoolLabel: "route-reflectors"}, nil)
+	pool := &v1alpha1.RouteReflectorPool{}
+	require.NoError(t, a.Get(t.Context(), client.ObjectKey{Name: "default"}, pool))
+	pool.Spec.Provider.Type = v1alpha1.ProviderIKS
+	require.NoError(t, a.Update(t.Context(), pool))
+	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, "no role yet") }, "-o", "dot")
+	require.Contains(t, got.Out, "2 reflectors, 3 clients, 1 node without the role")
+	pool.Spec.Mode = v1alpha1.ModeFullMesh
+	require.NoError(t, a.Update(t.Context(), pool))
+	a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, "2 reflectors, 4 clients") }, "-o", "dot")
+}
+
+// populate makes a cluster of two zones, one session of which is down.
+func (a *apiserver) populate() {
+	reflector := map[string]string{role: ""}
+	id := map[string]string{"projectcalico.org/RouteReflectorClusterID": "244.0.0.1"}
+	a.node("rr-a", "a", "10.0.0.1", reflector, id)
+	a.node("rr-b", "b", "10.0.0.2", reflector, id)
+	a.node("w-1", "a", "10.0.0.11", nil, nil)
+	a.node("w-2", "a", "10.0.0.12", nil, nil)
+	a.node("w-3", "b", "10.0.0.13", nil, nil)
+	a.calico("kind: BGPConfiguration\nmetadata: {name: default}\nspec: {nodeToNodeMeshEnabled: false}")
+	a.calico("kind: BGPPeer\nmetadata: {name: rrpool-clients}\nspec: {nodeSelector: '!has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
+	a.calico("kind: BGPPeer\nmetadata: {name: rrpool-reflectors}\nspec: {nodeSelector: 'has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
+	a.calico("kind: BGPPeer\nmetadata: {name: tor}\nspec: {peerIP: 192.0.2.1, asNumber: 64513}")
+	a.calico("kind: BGPPeer\nmetadata: {name: broken}\nspec: {nodeSelector: 'has(', peerSelector: 'all()'}")
+	for name, others := range map[string][]string{"rr-a": {"10.0.0.2", "10.0.0.12", "10.0.0.13"}, "rr-b": {"10.0.0.1", "10.0.0.11", "10.0.0.12", "10.0.0.13"}} {
+		var peers []string
+		for _, other := range others {
+			peers = append(peers, fmt.Sprintf("{peerIP: %s, type: NodePeer, state: Established, since: '09:00:00'}", other))
+		}
+		if name == "rr-a" {
+			peers = append(peers, "{peerIP: 10.0.0.11, type: NodePeer, state: Connect, since: '09:00:00'}")
+		}
+		a.calico("kind: CalicoNodeStatus\nmetadata: {name: rrpool-%[1]s, labels: {%[2]s: %[3]s}}\nspec: {node: %[1]s, classes: [Agent, BGP], updatePeriodSeconds: 10}\n"+
+			"status: {lastUpdated: '2026-11-21T09:00:00Z', agent: {birdV4: {state: Ready}}, bgp: {numberEstablishedV4: 4, numberNotEstablishedV4: 0, numberEstablishedV6: 0, numberNotEstablishedV6: 0, peersV4: [%[4]s]}}",
+			name, v1alpha1.ManagedByLabel, v1alpha1.ManagedByValue, strings.Join(peers, ", "))
+	}
+}
