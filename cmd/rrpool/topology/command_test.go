@@ -44,13 +44,13 @@ func TestBadInput(t *testing.T) {
 		"a file without nodes":               {"-f x", "--nodes: missing|--filename|such as --nodes 500"},
 		"a topology without nodes":           {"--topology quorum", "--nodes: missing|--topology|such as --nodes 500"},
 		"a cluster and a planned one":        {"--nodes 9 --context x", "--nodes 9 and --context|leave out one of them"},
-		"an unknown format":                  {"-o html", `--output|"html"|use svg, dot, json`},
+		"an unknown format":                  {"-o html", `--output|"html"|use svg, dot, json, yaml`},
 		"an unknown topology":                {"--nodes 9 --topology star", `--topology|"star"|use single, quorum, hierarchy, multicluster, auto`},
 		"an unknown flag":                    {"--node 3", "unknown flag: --node|--help lists all flags"},
 		"an argument":                        {"now", `unexpected argument "now"|takes flags only`},
 		"a file that is not there":           {"--nodes 9 -f /nonexistent", `--filename|"/nonexistent"|give the name of a file`},
 		"a file of another kind":             {"--nodes 9 -f " + cli.File(t, "apiVersion: v1\nkind: Node\n"), `--filename|this is "Node"|give a RouteReflectorPool`},
-		"a topology for dedicated nodes":     {"--nodes 9 --topology quorum -f " + existing, "--topology: Quorum|spec.provider.type is ExistingNodes|use single"},
+		"a topology for dedicated nodes":     {"--nodes 9 --topology quorum -f " + existing, "spec.topology.type: Quorum|spec.provider.type is ExistingNodes|use Single"},
 		"a topology with too many paths":     {"--nodes 500 --zones 3 --topology multicluster", "MultiCluster|maxPathsPerPrefix|64|set spec.topology.type to"},
 		"more racks than the sizing allows":  {"--nodes 5000 --zones 3 --topology hierarchy --racks 10", "spec.sizing.max|33"},
 		"too few reflectors for the racks":   {"--nodes 5000 --zones 3 --topology hierarchy --racks 10 --reflectors 9", "--reflectors: 9|takes 33|give"},
@@ -160,7 +160,7 @@ func TestTheFormats(t *testing.T) {
 	require.Zero(t, planned.Code, planned.Err)
 	cli.Golden(t, "planned.json", planned.Out)
 	require.Equal(t, ask(t, "topology", "--nodes", "9", "-o", "svg"), ask(t, "topology", "--nodes", "9"), "svg is the default")
-	require.Equal(t, "svg\ndot\njson\n:4\n", ask(t, "__complete", "topology", "-o", "").Out)
+	require.Equal(t, "svg\ndot\njson\nyaml\n:4\n", ask(t, "__complete", "topology", "-o", "").Out)
 	help := ask(t, "topology", "--help")
 	require.Zero(t, help.Code)
 	cli.Golden(t, "help.golden", help.Out)

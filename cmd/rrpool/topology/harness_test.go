@@ -39,7 +39,7 @@ func rendered(t require.TestingT, n Network, format string) string {
 	return out.String()
 }
 
-var formats = []string{"svg", "dot", "json"}
+var formats = []string{"svg", "dot", "json", "yaml"}
 
 // inZones makes a cluster with as many reflectors and clients in each zone, all sessions
 // Established, the mesh off.
@@ -174,7 +174,7 @@ func weird() observed {
 func arranged(t require.TestingT, kind v1alpha1.TopologyType, nodes, zones, racks, reflectors int) observed {
 	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS, roleLabel: role, wanted: true}
 	c := ofKind(t, kind, nodes, zones, racks, reflectors)
-	_, err := arrange(&o, c, kind)
+	_, err := o.arrange(c)
 	require.NoError(t, err)
 	for i := range o.Nodes {
 		if n := &o.Nodes[i]; n.Pooled {

@@ -38,7 +38,7 @@ var kinds = map[string]v1alpha1.TopologyType{
 func New(s iostreams.Streams) *cobra.Command {
 	r := &request{
 		topology: iostreams.NewChoice("single", "quorum", "hierarchy", "multicluster", "auto"),
-		output:   iostreams.NewChoice("svg", "dot", "json"),
+		output:   iostreams.NewChoice("svg", "dot", "json", "yaml"),
 	}
 	cmd := &cobra.Command{
 		Use:   "topology",
@@ -74,7 +74,7 @@ func (r *request) register(cmd *cobra.Command) {
 	number(&r.racks, 200, "racks", "racks that its nodes are labelled with; default none")
 	number(&r.reflectors, 1000, "reflectors", "size of the pool, all zones together; default as many as sizing and topology take")
 	r.set.StringVarP(&r.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
-	r.output.Register(cmd, "output", "o", "format: svg, dot or json")
+	r.output.Register(cmd, "output", "o", "format: svg, dot, json or yaml")
 	r.set.StringVar(&r.outputFile, "output-file", "", "write to this file instead of standard output")
 	r.Register(r.set)
 }
@@ -94,8 +94,11 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 }
 
 func render(out io.Writer, format string, n *Network) error {
-	if format == "json" {
+	switch format {
+	case "json":
 		return iostreams.WriteJSON(out, n)
+	case "yaml":
+		return iostreams.WriteYAML(out, n)
 	}
 	_, err := io.WriteString(out, map[string]func(*Network) string{"svg": svg, "dot": dotGraph}[format](n))
 	return err //nolint:wrapcheck // Emit adds what was written
@@ -116,9 +119,9 @@ func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, err
 		}
 		return n, err
 	}
-	object, err := crd.Default()
-	if r.file != "" {
-		object, err = snapshot.Object(r.file, s.In)
+	object, err := snapshot.Object(r.file, s.In)
+	if err == nil && object == nil {
+		object, err = crd.Default()
 	}
 	if err != nil {
 		return Network{}, err //nolint:wrapcheck // it names the flag
@@ -144,7 +147,7 @@ func (r *request) read(ctx context.Context) (Network, error) {
 	}
 	spec := seen.Object.Spec
 	o := observed{Cluster: seen.Cluster, name: connection.Name, provider: seen.Provider, roleLabel: spec.BGP.NodeLabel}
-	if seen.Asked {
+	if seen.Stored {
 		o.step = seen.Step.Name
 		o.wanted = spec.Mode != v1alpha1.ModeFullMesh && seen.Object.DeletionTimestamp == nil
 	}
@@ -157,24 +160,18 @@ func (r *request) read(ctx context.Context) (Network, error) {
 
 // plannedNetwork is that of a planned cluster once its topology is complete.
 func plannedNetwork(c invent.Cluster) (Network, error) {
-	kind, nodes, zones := c.Spec.Topology.Type, count(c.Nodes, "node"), count(len(c.Zones), "zone")
 	o := observed{provider: c.Spec.Provider.Type, planned: true, roleLabel: c.Spec.BGP.NodeLabel}
+	if err := c.Check(); err != nil {
+		return Network{}, err //nolint:wrapcheck // it names the flag
+	}
 	var notes []string
 	switch mesh := c.Spec.Mode == v1alpha1.ModeFullMesh; {
 	case mesh && c.Reflectors > 0:
 		return Network{}, fmt.Errorf("--reflectors: %d, but spec.mode is FullMesh, which has none: leave out one of them", c.Reflectors)
-	case c.Existing() && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto:
-		return Network{}, fmt.Errorf("--topology: %s needs nodes that run no workloads, and spec.provider.type is ExistingNodes: use single", kind)
-	case c.Existing():
-		kind = v1alpha1.TopologySingle
-	}
-	if err := c.Check(); err != nil {
-		return Network{}, err //nolint:wrapcheck // it names the flag
-	}
-	if c.Spec.Mode == v1alpha1.ModeFullMesh {
+	case mesh:
 		o.Nodes = c.Workloads(0)
-	} else {
-		layout, err := arrange(&o, c, kind)
+	default:
+		layout, err := o.arrange(c)
 		if err != nil {
 			return Network{}, err
 		}
@@ -183,13 +180,13 @@ func plannedNetwork(c invent.Cluster) (Network, error) {
 		}
 	}
 	n := networkOf(o)
-	n.Title, n.Notes = fmt.Sprintf("BGP topology for %s in %s", nodes, zones), append(n.Notes, notes...)
+	n.Title, n.Notes = fmt.Sprintf("BGP topology for %s in %s", count(c.Nodes, "node"), count(len(c.Zones), "zone")), append(n.Notes, notes...)
 	return n, nil
 }
 
-// arrange gives the cluster the nodes and BGPPeers that it has once the topology is complete.
-func arrange(o *observed, c invent.Cluster, kind v1alpha1.TopologyType) (topology.Layout, error) {
-	sized, err := c.Size(kind)
+// arrange adds the nodes and BGPPeers that there are once the topology is complete.
+func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
+	sized, err := c.Size(c.Spec.Topology.Type)
 	if err == nil && sized.Problem != nil {
 		err = errors.New(sized.Problem.Message)
 	}
