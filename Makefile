@@ -162,6 +162,8 @@ docs: ## Write docs/api.md from the API types, docs/cli.md from the commands, do
 	go run ./test/tools/metrics -markdown docs/metrics.md -rules config/monitoring/rules.yaml -prometheusrule config/monitoring/prometheusrule.yaml
 	$(call tool,crd-ref-docs) --source-path=config/api --config=test/tools/crd-ref-docs/config.yaml \
 		--renderer=markdown --output-path=docs/api.md --log-level=ERROR
+	sed -i -e '/^_Appears in:_$$/,/^$$/d' -e '/^_Validation:_$$/,/^$$/d' -e '/^_Underlying type/,/^$$/d' docs/api.md
+	sed -i '/^$$/N;/^\n$$/D' docs/api.md
 
 .PHONY: chart
 chart: manifests docs ## Copy into the Helm chart what config has, so that it is written once
