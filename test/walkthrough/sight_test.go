@@ -33,7 +33,7 @@ func (o *operator) requireSeen() {
 	}
 	report := o.report()
 	require.Contains(o, report, "index.txt")
-	require.Contains(o, report["survey.json"], "Steady")
+	require.Contains(o, report["snapshot.json"], "Steady")
 	for _, pod := range o.pods() {
 		o.requireSaid("[pod/" + pod.Name + "/manager]")
 		require.NotEmpty(o, report["logs/"+pod.Name+"/manager.log"])

@@ -68,7 +68,7 @@ func TestCalico(t *testing.T) {
 		"a peer outside":                   {id: "peers", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1"}} }, want: OK, says: "tor"},
 		"our own peer": {id: "peers", edit: func(f *facts) {
 			f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", Owned: true, PeerSelector: "x"}}
-		}, want: OK, says: "no BGPPeers of somebody else"},
+		}, want: OK, says: "no BGPPeers but rrpool's"},
 	})
 }
 

@@ -216,7 +216,7 @@ func TestNodesAndProviders(t *testing.T) {
 		"no cluster id":                {id: "cluster-id", edit: obstacle("ClusterIDUnknown"), want: Error, page: "runbook/conditions.md#clusteridunknown"},
 		"a cluster id we may not read": {id: "cluster-id", edit: func(f *facts) { obstacle("ClusterIDUnknown")(f); f.provide.info.hidden = "no" }, want: Warning},
 		"another cluster's id":         {id: "cluster-id", edit: obstacle("ClusterIDMismatch"), want: Error, page: "runbook/conditions.md#clusteridmismatch"},
-		"a cloud that answers":         {id: "cloud", want: OK, says: "only told when it does"},
+		"a cloud that answers":         {id: "cloud", want: OK, says: "known only when it does"},
 		"a key that is refused":        {id: "cloud", edit: obstacle("CloudUnauthorized"), want: Error, says: "Operator or Administrator", page: "runbook/conditions.md#cloudunauthorized"},
 		"a cloud out of reach":         {id: "cloud", edit: obstacle("CloudUnavailable"), want: Error, says: "from this machine"},
 		"a private cloud out of reach": {id: "cloud", edit: func(f *facts) {

@@ -67,7 +67,7 @@ func TestOnIBMCloud(t *testing.T) {
 		require.True(t, v.Fit)
 		for id, says := range map[string]string{
 			"provider": "IBM Cloud Kubernetes Service", "credentials": "has an API key", "cloud": "IBM Cloud answers", "quota": "IBM's API does not tell",
-			"worker-pool": "no worker pool has the name route-reflectors yet", "autoscaler": "leaves worker pool route-reflectors alone",
+			"worker-pool": "no worker pool has the name route-reflectors yet", "autoscaler": "does not resize worker pool route-reflectors",
 		} {
 			require.Contains(t, checks[id].Message, says, id)
 			require.NotContains(t, []Status{Warning, Error}, checks[id].Status, id)

@@ -105,9 +105,11 @@ func TestTheEnvironmentBecomesAPool(t *testing.T) {
 			},
 		},
 		"a label of its own": {
-			env:   "ROUTE_REFLECTOR_NODE_LABEL=example.com/rr=yes",
-			holds: func(r *require.Assertions, s v1alpha1.RouteReflectorPoolSpec) { r.Equal("example.com/rr", s.BGP.NodeLabel) },
-			says:  []string{`its value is always "true"`},
+			env: "ROUTE_REFLECTOR_NODE_LABEL=example.com/rr=yes",
+			holds: func(r *require.Assertions, s v1alpha1.RouteReflectorPoolSpec) {
+				r.Equal("example.com/rr", s.BGP.NodeLabel)
+			},
+			says: []string{`its value is always "true"`},
 		},
 		"a label of Kubernetes is not taken over": {
 			env: "ROUTE_REFLECTOR_NODE_LABEL=node-role.kubernetes.io/reflector=",

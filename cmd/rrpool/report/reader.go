@@ -24,17 +24,13 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
-const (
-	// page is how many objects one request brings.
-	page = 500
-	// mostBytes bounds each file of the archive.
-	mostBytes = 16 << 20
-)
+// mostBytes bounds each file of the archive.
+const mostBytes = 16 << 20
 
 // reader reads a cluster into entries.
 type reader struct {
 	c         *cluster.Connection
-	objects   dynamic.Interface
+	dynamic   dynamic.Interface
 	kube      kubernetes.Interface
 	namespace string
 	lines     int64
@@ -42,23 +38,20 @@ type reader struct {
 	redact    *redactor
 	// limit bounds each file, mostBytes but for tests.
 	limit int
-	// tell says at once what could not be read.
-	tell func(string)
+	// warn reports at once what could not be read.
+	warn func(string)
 
 	entries []entry
 	missing []string
 	cut     []string
 	// first is why the first thing could not be read.
 	first error
-	// found is what later parts need from earlier ones.
-	found struct {
-		server           *version.Info
-		managerImages    []string
-		managerPods      []unstructured.Unstructured
-		calicoVersion    string
-		calicoImages     []string
-		calicoNamespaces []string
-	}
+	// What is read first and needed later.
+	server        version.Info
+	managerPods   []unstructured.Unstructured
+	managerImages []string
+	calicoVersion string
+	calicoImages  []string
 }
 
 func newReader(c *cluster.Connection, namespace string, lines int64, now time.Time) (*reader, error) {
@@ -72,20 +65,18 @@ func newReader(c *cluster.Connection, namespace string, lines int64, now time.Ti
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster of context %q: %w", c.Name, err)
 	}
-	r := &reader{c: c, objects: objects, kube: kube, namespace: namespace, lines: lines, now: now, redact: &redactor{}, limit: mostBytes, tell: func(string) {}}
+	r := &reader{c: c, dynamic: objects, kube: kube, namespace: namespace, lines: lines, now: now, redact: &redactor{}, limit: mostBytes, warn: func(string) {}}
 	for _, own := range []string{c.Config.BearerToken, c.Config.Password, string(c.Config.KeyData)} {
 		r.redact.learn(own, true)
 	}
 	return r, nil
 }
 
-// reach asks the one thing that everybody may ask: who cannot be reached at all need not
-// be asked twenty times more.
+// reach asks for the version, which every user may: a cluster that does not answer is asked nothing more.
 func (r *reader) reach(ctx context.Context) error {
 	content, err := r.kube.Discovery().RESTClient().Get().AbsPath("/version").Timeout(r.c.Timeout).Do(ctx).Raw()
 	if err == nil {
-		r.found.server = &version.Info{}
-		if err = yaml.Unmarshal(content, r.found.server); err == nil {
+		if err = yaml.Unmarshal(content, &r.server); err == nil {
 			return nil
 		}
 	}
@@ -112,8 +103,7 @@ func (r *reader) add(name, what, content string) {
 	r.entries = append(r.entries, entry{name: name, what: what, content: []byte(content)})
 }
 
-// local is a name that unpacks into the archive's folder, on any system: names of pods are
-// in it.
+// local is a name that unpacks into the archive's folder, on any system: names of pods are in it.
 func local(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./", c) {
@@ -143,7 +133,7 @@ func (r *reader) miss(what string, err error) {
 	}
 	text := r.redact.text(fmt.Sprintf("%s: %s", what, iostreams.Sentence(err)))
 	r.missing = append(r.missing, text)
-	r.tell("not in the report: " + text)
+	r.warn("not in the report: " + text)
 }
 
 // query names objects.
@@ -157,25 +147,21 @@ type query struct {
 // Each page may take as long as any request.
 func (r *reader) list(ctx context.Context, q query) ([]unstructured.Unstructured, error) {
 	var out []unstructured.Unstructured
-	q.options.Limit = page
+	q.options.Limit = 500
 	for {
-		list, err := r.objects.Resource(q.resource).Namespace(q.namespace).List(ctx, q.options)
+		list, err := r.dynamic.Resource(q.resource).Namespace(q.namespace).List(ctx, q.options)
 		if err != nil {
-			return nil, r.explain(err, q)
+			name := q.resource.GroupResource().String()
+			if apierrors.IsNotFound(err) && q.resource.Group != "rrpool.io" {
+				return nil, fmt.Errorf("the cluster does not know %s", name)
+			}
+			return nil, r.c.Explain(err, "list", name)
 		}
 		out = append(out, list.Items...)
 		if q.options.Continue = list.GetContinue(); q.options.Continue == "" {
 			return out, nil
 		}
 	}
-}
-
-func (r *reader) explain(err error, q query) error {
-	name := q.resource.GroupResource().String()
-	if apierrors.IsNotFound(err) && q.resource.Group != "rrpool.io" {
-		return fmt.Errorf("the cluster does not know %s", name)
-	}
-	return r.c.Explain(err, "list", name)
 }
 
 // render writes objects as YAML documents, as many as there is room for.

@@ -90,10 +90,10 @@ func TestARealApiserver(t *testing.T) {
 		files, _ = unpack(t, path)
 		return got.Code == 0 && !strings.Contains(files["index.txt"], "may not")
 	}, 2*time.Minute, 200*time.Millisecond, "%s", files["index.txt"])
-	for _, name := range []string{"objects/secrets.yaml", "objects/bgppeers.yaml", "objects/manager-deployments.yaml", "objects/calico-node-daemonsets.yaml", "survey.json"} {
+	for _, name := range []string{"objects/secrets.yaml", "objects/bgppeers.yaml", "objects/manager-deployments.yaml", "objects/calico-node-daemonsets.yaml", "snapshot.json"} {
 		require.Contains(t, files, name)
 	}
-	require.Contains(t, files["survey.json"], `"step":`)
+	require.Contains(t, files["snapshot.json"], `"step":`)
 	require.NotContains(t, files["objects/nodes.yaml"], "managedFields")
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -160,9 +160,9 @@ func TestWhatTheDocsSay(t *testing.T) {
 	for _, flag := range slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(` --[a-z][a-z-]+`).FindAllString(text, -1)))) {
 		require.Contains(t, help, flag+" ")
 	}
-	index, err := os.ReadFile(filepath.Join("testdata", "report", "index.txt"))
+	index, err := os.ReadFile(filepath.Join("testdata", "index.txt"))
 	require.NoError(t, err)
-	for _, match := range regexp.MustCompile(`(?m)^ {2}(objects/\S+|survey.json|versions.json) `).FindAllStringSubmatch(string(index), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^ {2}(objects/\S+|snapshot.json|versions.json) `).FindAllStringSubmatch(string(index), -1) {
 		require.Contains(t, text, "`"+strings.TrimPrefix(match[1], "objects/")+"`")
 	}
 }

@@ -1,0 +1,282 @@
+package report
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/test/cli"
+)
+
+// readerOf is a reader of a cluster that the handler plays.
+func readerOf(t *testing.T, handler http.Handler) *reader {
+	t.Helper()
+	var access cluster.Access
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	access.Register(set)
+	require.NoError(t, set.Set("kubeconfig", cli.Serve(t, handler)))
+	require.NoError(t, set.Set("request-timeout", "5s"))
+	connection, err := access.Connect()
+	require.NoError(t, err)
+	r, err := newReader(connection, "rrpool-system", 100, cli.Now)
+	require.NoError(t, err)
+	return r
+}
+
+func TestTheReport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.tar.gz")
+	got := ask(t, "--output-file", path, "--kubeconfig", cli.Serve(t, world()))
+	require.Zero(t, got.Code, got.Err)
+	require.Equal(t, path+"\n", got.Out)
+	require.Contains(t, got.Err, "‼ not in the report: BGPFilters: the cluster does not know bgpfilters.crd.projectcalico.org")
+	require.Contains(t, got.Err, "next: look into it before you send it to anybody: tar -xzf "+path)
+	files, headers := unpack(t, path)
+	require.True(t, slices.IsSortedFunc(headers, func(a, b *tar.Header) int { return strings.Compare(a.Name, b.Name) }))
+	for _, header := range headers {
+		require.True(t, strings.HasPrefix(header.Name, "rrpool-report-20261121T090000Z/"), header.Name)
+		require.Equal(t, int64(0o600), header.Mode)
+		require.True(t, header.ModTime.Equal(cli.Now))
+		require.Zero(t, header.Uid)
+	}
+	for name, golden := range map[string]string{
+		"index.txt": "index.txt", "snapshot.json": "snapshot.json", "objects/nodes.yaml": "nodes.yaml", "objects/manager-deployments.yaml": "manager-deployments.yaml",
+		"objects/secrets.yaml": "secrets.yaml", "logs/rrpool-manager-a/manager.log": "manager.log",
+	} {
+		cli.Golden(t, golden, place.ReplaceAllString(files[name], "http://127.0.0.1:1"))
+	}
+	for name, words := range map[string]string{
+		"objects/routereflectorpools.yaml": "mode: RouteReflector", "objects/bgppeers.yaml": "name: rrpool-clients", "objects/bgpconfigurations.yaml": "nodeToNodeMeshEnabled: false",
+		"objects/caliconodestatuses.yaml": "node: node-0", "objects/ippools.yaml": "cidr: 10.1.0.0/16", "objects/felixconfigurations.yaml": "credentialsFile: /etc/key",
+		"objects/blockaffinities.yaml": "cidr: 10.1.0.0/26", "objects/manager-pods.yaml": "restartCount: 2", "objects/leases.yaml": "holderIdentity: rrpool-manager-a",
+		"objects/calico-node-pods.yaml": "nodeName: node-0", "objects/cluster-info.yaml": "c0ffee", "events/default.yaml": "name: e1", "events/kube-system.yaml": "name: e3",
+		"events/rrpool-system.yaml": "# none", "logs/rrpool-manager-a/manager.previous.log": "panic: before the restart",
+	} {
+		require.Contains(t, files[name], words, name)
+	}
+	require.NotContains(t, files["objects/calico-node-pods.yaml"], "annotations")
+	requireSchema(t, files["snapshot.json"], &next{})
+	requireSchema(t, files["versions.json"], &versions{})
+	require.Contains(t, files["versions.json"], `"kubernetes": "v1.36.3"`)
+	require.Contains(t, files["versions.json"], `"calico": "v3.31.0"`)
+	require.Contains(t, files["versions.json"], `"registry/rrpool-manager:v1"`)
+	require.NotContains(t, files["objects/nodes.yaml"], "managedFields")
+	require.NotContains(t, files["objects/nodes.yaml"], "too-much")
+	require.NotContains(t, files["events/default.yaml"], "nothing of ours")
+	require.Contains(t, files["logs/rrpool-manager-a/manager.log"], "step DisableMesh: the mesh is switched off", "what is no secret stays")
+	require.Contains(t, files["objects/secrets.yaml"], "apikey")
+
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, left, 1, "nothing temporary stays")
+
+	t.Run("the same cluster gives the same bytes", func(t *testing.T) {
+		a := world()
+		kubeconfig := cli.Serve(t, a)
+		var archives [][]byte
+		for range 2 {
+			require.Zero(t, ask(t, "--output-file", path, "--kubeconfig", kubeconfig).Code)
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			archives = append(archives, content)
+		}
+		require.Equal(t, archives[0], archives[1])
+		for _, asked := range a.asked {
+			require.True(t, strings.HasPrefix(asked, "GET "), "it changes nothing: %s", asked)
+		}
+	})
+	t.Run("into the current folder by default", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		got := ask(t, "--kubeconfig", cli.Serve(t, world()))
+		require.Equal(t, "rrpool-report-20261121T090000Z.tar.gz\n", got.Out)
+		require.FileExists(t, strings.TrimSpace(got.Out))
+	})
+}
+
+// The hunt: no planted secret is in any byte of the archive, in whatever encoding.
+func TestNoSecretIsInTheArchive(t *testing.T) {
+	r := readerOf(t, world())
+	content, err := r.archive(t.Context(), "report")
+	require.NoError(t, err)
+	text := raw(t, content)
+	for _, secret := range planted {
+		require.NotContains(t, text, secret)
+		require.NotContains(t, text, encoded(secret))
+	}
+
+	// The negative control: without redaction the hunt finds what is planted.
+	r = readerOf(t, world())
+	r.redact.off = true
+	content, err = r.archive(t.Context(), "report")
+	require.NoError(t, err)
+	text = raw(t, content)
+	for _, secret := range readable {
+		require.Contains(t, text, secret)
+	}
+	for _, secret := range []string{helmValue, infoSecret, otherSecret} {
+		require.NotContains(t, text, secret, "this is never kept, redacted or not")
+	}
+}
+
+// What is told while it is read, and what stands in errors, is redacted as well.
+func TestNoSecretIsSaid(t *testing.T) {
+	a := world()
+	a.texts["/version?"] = "token=" + argToken
+	got := ask(t, "--output-file", filepath.Join(t.TempDir(), "x"), "--kubeconfig", cli.Serve(t, a))
+	for _, secret := range planted {
+		require.NotContains(t, got.Err, secret)
+	}
+}
+
+func TestLongFilesAreCut(t *testing.T) {
+	r := readerOf(t, world())
+	r.limit = 400
+	content, err := r.archive(t.Context(), "report")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "x")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	files, _ := unpack(t, path)
+	require.Contains(t, files["objects/nodes.yaml"], "# cut: the first 1 of 2\n")
+	text := raw(t, content)
+	for _, secret := range []string{ibmAPIKey, keyMaterial} {
+		for half := range len(secret) - 7 {
+			require.NotContains(t, text, secret[half:half+8], "not even a part")
+		}
+	}
+	for name, text := range files {
+		require.LessOrEqual(t, len(text), 440, name)
+	}
+}
+
+// A report of what can be read is better than none.
+func TestMissingRightsAreNoFailure(t *testing.T) {
+	a := world()
+	a.refuse = func(path string) int {
+		if strings.HasSuffix(path, "/nodes") || path == "/version" {
+			return 0
+		}
+		return http.StatusForbidden
+	}
+	path := filepath.Join(t.TempDir(), "report.tar.gz")
+	got := ask(t, "--output-file", path, "--kubeconfig", cli.Serve(t, a))
+	require.Zero(t, got.Code, got.Err)
+	files, _ := unpack(t, path)
+	require.Contains(t, files["objects/nodes.yaml"], "node-0")
+	for _, what := range []string{"may not list routereflectorpools.rrpool.io", "may not list bgppeers.crd.projectcalico.org", "may not list secrets", "what the manager would do next"} {
+		require.Contains(t, files["index.txt"], what)
+		require.Contains(t, got.Err, what)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	refusing := func(code int) string {
+		a := world()
+		a.refuse = func(string) int { return code }
+		return cli.Serve(t, a)
+	}
+	folder := t.TempDir()
+	for name, tc := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"nobody listens":      {[]string{"--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})}, []string{cli.Unreachable, "cannot be reached", "check the address"}},
+		"silence":             {[]string{"--request-timeout", "2s", "--kubeconfig", cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))}, []string{"did not answer within 2s"}},
+		"nothing may be read": {[]string{"--kubeconfig", refusing(http.StatusForbidden)}, []string{"may not", "ask for a ClusterRole"}},
+		"not logged in":       {[]string{"--kubeconfig", refusing(http.StatusUnauthorized)}, []string{"log in again"}},
+		"no kubeconfig":       {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`}},
+		"no such folder":      {[]string{"--output-file", "/nonexistent/x"}, []string{"--output-file", `"/nonexistent/x"`, "give a folder that is there"}},
+		"a folder":            {[]string{"--output-file", folder}, []string{"--output-file", folder, "give the name of a file"}},
+		"a negative number":   {[]string{"--log-lines", "-1"}, []string{"--log-lines", `"-1"`, "from 1 to 100000"}},
+		"an argument":         {[]string{"now"}, []string{`unexpected argument "now"`}},
+		"no time to wait":     {[]string{"--request-timeout", "0s"}, []string{"--request-timeout", "use for example 15s"}},
+		"a page for people":   {[]string{"--kubeconfig", cli.Serve(t, http.NotFoundHandler())}, []string{"does not know"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			args := tc.args
+			if !slices.Contains(args, "--output-file") {
+				args = append([]string{"--output-file", filepath.Join(dir, "x")}, args...)
+			}
+			got := ask(t, args...)
+			require.Equal(t, 1, got.Code)
+			require.Empty(t, got.Out)
+			lines := strings.Split(strings.TrimSpace(got.Err), "\n")
+			cli.RequireSentence(t, lines[len(lines)-1]+"\n", tc.says...)
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Empty(t, left, "nothing is left behind")
+		})
+	}
+}
+
+// Interrupted, it leaves nothing behind, not even what was there before half replaced.
+func TestInterrupted(t *testing.T) {
+	for _, at := range []string{"/version", "/api/v1/nodes", "/apis/events.k8s.io/v1/namespaces/kube-system/events"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := world()
+		a.refuse = func(path string) int {
+			if path == at {
+				cancel()
+				time.Sleep(10 * time.Millisecond)
+			}
+			return 0
+		}
+		dir := t.TempDir()
+		path := filepath.Join(dir, "report.tar.gz")
+		require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+		var out, said strings.Builder
+		s := cli.Defaults(iostreams.Streams{Out: &out, Err: &said})
+		code := iostreams.Run(ctx, cli.Root(New(s)), []string{"report", "--output-file", path, "--kubeconfig", cli.Serve(t, a)}, s)
+		require.Equal(t, 1, code)
+		require.Contains(t, said.String(), "rrpool: interrupted\n")
+		require.Empty(t, out.String())
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, "old", string(content))
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, left, 1)
+		cancel()
+	}
+}
+
+// A reader that has seen enough does not make the report a failure.
+func TestAClosedPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	got := cli.AskIn(t, iostreams.Streams{Out: closed{}}, New, "report", "--output-file", path, "--kubeconfig", cli.Serve(t, world()))
+	require.Zero(t, got.Code)
+	require.FileExists(t, path)
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// requireSchema decodes strictly into the Go type.
+func requireSchema(t *testing.T, text string, into any) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	require.NoError(t, decoder.Decode(into))
+	require.Contains(t, text, `"schemaVersion": "`+schemaVersion+`"`)
+}
+
+// place is where the apiserver of a test is.
+var place = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
