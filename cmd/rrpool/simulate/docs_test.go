@@ -19,7 +19,7 @@ const docs = "../../../docs"
 
 var (
 	blocks = regexp.MustCompile("(?s)\n```console\n(.*?)```\n")
-	pages  = []string{"simulate", "topologies", "topology-single", "topology-quorum", "topology-hierarchy", "topology-multicluster"}
+	pages  = []string{"simulate", "topologies"}
 )
 
 func page(t *testing.T, name string) string {
