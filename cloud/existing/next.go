@@ -42,7 +42,7 @@ func next(nodes []plan.Node, rules selection.Rules, want cloud.PoolSpec) step {
 	if n, ok := member(others, dead); ok && len(chosen) >= rules.Total() {
 		return step{node: n}
 	}
-	return step{progress: rest(others, chosen, rules)}
+	return step{progress: stillMissing(others, chosen, rules)}
 }
 
 // member gives the first member of the pool that is so.
@@ -96,17 +96,17 @@ func invalid(format string, args ...any) error {
 	return &cloud.Error{Kind: cloud.InvalidInput, Op: "checking the wanted pool", Message: fmt.Sprintf(format, args...)}
 }
 
-// rest says what is missing when nothing can be changed.
-func rest(nodes, chosen []plan.Node, rules selection.Rules) cloud.Progress {
+// stillMissing says what is missing when nothing can be changed.
+func stillMissing(nodes, chosen []plan.Node, rules selection.Rules) cloud.Progress {
 	var missing []string
 	switch short := rules.Total() - len(chosen); {
 	case rules.Total() == 0:
 		missing = append(missing, "the cluster to have a node that announces a BGP address")
 	case short > 0:
-		missing = append(missing, fmt.Sprintf("%d more eligible nodes (%s)", short, candidates(nodes, rules)))
+		missing = append(missing, fmt.Sprintf("%d more eligible nodes (%s)", short, whyNotOthers(nodes, rules)))
 	}
 	for _, n := range nodes {
-		if text := hindrance(n, chosen, rules); n.Pooled && text != "" {
+		if text := problemOf(n, chosen, rules); n.Pooled && text != "" {
 			missing = append(missing, place(n)+" "+text)
 		}
 	}
@@ -116,8 +116,8 @@ func rest(nodes, chosen []plan.Node, rules selection.Rules) cloud.Progress {
 	return cloud.Progress{WaitingFor: capped(missing, "; ")}
 }
 
-// hindrance says what has to become of a member, "" for nothing.
-func hindrance(n plan.Node, chosen []plan.Node, rules selection.Rules) string {
+// problemOf says what has to become of a member, "" for nothing.
+func problemOf(n plan.Node, chosen []plan.Node, rules selection.Rules) string {
 	switch reason := rules.Unfit(n); {
 	case reason != "":
 		return "to be retired: " + reason
@@ -131,9 +131,9 @@ func hindrance(n plan.Node, chosen []plan.Node, rules selection.Rules) string {
 	return ""
 }
 
-// candidates says why nodes that are not in the pool cannot join, the likeliest
+// whyNotOthers says why nodes that are not in the pool cannot join, the likeliest
 // first: those that need only become Ready, then those that speak BGP.
-func candidates(nodes []plan.Node, rules selection.Rules) string {
+func whyNotOthers(nodes []plan.Node, rules selection.Rules) string {
 	others := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return n.Pooled })
 	slices.SortFunc(others, func(a, b plan.Node) int {
 		return cmp.Or(

@@ -67,10 +67,10 @@ func (c Config) check() error {
 // id is its node's name. It remembers nothing from one call to the next.
 type Provider struct {
 	cfg Config
-	// turn makes calls that may write take turns. One that was abandoned by its
-	// caller keeps its turn until Nodes has let go of it, so that no late write
+	// lock lets one call write at a time. One that was abandoned by its
+	// caller keeps the lock until Nodes has let go of it, so that no late write
 	// meets another one.
-	turn chan struct{}
+	lock chan struct{}
 }
 
 var _ cloud.Provider = (*Provider)(nil)
@@ -83,7 +83,7 @@ func New(cfg Config) (*Provider, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Provider{cfg: cfg, turn: make(chan struct{}, 1)}, nil
+	return &Provider{cfg: cfg, lock: make(chan struct{}, 1)}, nil
 }
 
 // Name implements cloud.Provider.
@@ -109,7 +109,7 @@ func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progr
 	if err := p.checkSpec(want); err != nil {
 		return cloud.Progress{}, err
 	}
-	return p.inTurn(ctx, "changing", func() (cloud.Progress, error) {
+	return p.locked(ctx, "changing", func() (cloud.Progress, error) {
 		nodes, err := p.list(ctx)
 		if err != nil {
 			return cloud.Progress{}, err
@@ -130,7 +130,7 @@ func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progr
 
 // Delete implements cloud.Provider: one member a call leaves the pool.
 func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
-	return p.inTurn(ctx, "deleting", func() (cloud.Progress, error) {
+	return p.locked(ctx, "deleting", func() (cloud.Progress, error) {
 		nodes, err := p.list(ctx)
 		if err != nil {
 			return cloud.Progress{}, err
@@ -192,19 +192,19 @@ func (p *Provider) countPods(ctx context.Context, nodes []plan.Node, rules selec
 
 func (p *Provider) op(doing string) string { return fmt.Sprintf("%s pool %q", doing, p.cfg.PoolName) }
 
-// inTurn runs do when it is our turn, which lasts until do has really ended.
-func (p *Provider) inTurn(ctx context.Context, doing string, do func() (cloud.Progress, error)) (cloud.Progress, error) {
+// locked runs do under the lock, which is held until do has really ended.
+func (p *Provider) locked(ctx context.Context, doing string, do func() (cloud.Progress, error)) (cloud.Progress, error) {
 	op := p.op(doing)
 	if ctx.Err() != nil {
 		return cloud.Progress{}, interrupted(ctx, op)
 	}
 	select {
-	case p.turn <- struct{}{}:
+	case p.lock <- struct{}{}:
 	case <-ctx.Done():
 		return cloud.Progress{}, interrupted(ctx, op)
 	}
 	return within(ctx, op, func() (cloud.Progress, error) {
-		defer func() { <-p.turn }()
+		defer func() { <-p.lock }()
 		return do()
 	})
 }

@@ -208,7 +208,7 @@ func (c *Cloud) apply(s poolplan.Step, flavor string) {
 	case poolplan.Resize:
 		c.resize(s.Size)
 	case poolplan.Remove, poolplan.Replace:
-		c.dismiss(s)
+		c.removeNamed(s)
 	case poolplan.DeletePool:
 		c.pool = nil
 	case poolplan.None:
@@ -229,7 +229,7 @@ func (c *Cloud) resize(size int) {
 	}
 }
 
-func (c *Cloud) dismiss(s poolplan.Step) {
+func (c *Cloud) removeNamed(s poolplan.Step) {
 	for _, w := range slices.Clone(c.pool.workers) {
 		if w.ID != s.Worker {
 			continue

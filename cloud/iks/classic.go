@@ -52,7 +52,7 @@ func (g classic) pools(ctx context.Context) ([]pool, error) {
 	out := make([]pool, 0, len(list))
 	for _, l := range list {
 		if l.ID == "" || l.Name == "" {
-			return nil, g.senseless("a worker pool has no id or name")
+			return nil, g.implausible("a worker pool has no id or name")
 		}
 		if l.State == "deleted" {
 			continue
@@ -66,7 +66,7 @@ func (g classic) pools(ctx context.Context) ([]pool, error) {
 		}
 		for _, z := range l.Zones {
 			if err := p.addZone(z.ID, network{privateVLAN: z.PrivateVLAN, publicVLAN: z.PublicVLAN}); err != nil {
-				return nil, g.senseless("%v", err)
+				return nil, g.implausible("%v", err)
 			}
 		}
 		if l.Zones != nil && p.zones == nil {
@@ -93,7 +93,7 @@ func (g classic) workers(ctx context.Context, poolID string, all bool) ([]cloud.
 		return nil, err
 	}
 	if all && len(list) == 0 {
-		return nil, g.senseless("it lists no worker of the cluster at all")
+		return nil, g.implausible("it lists no worker of the cluster at all")
 	}
 	var out []cloud.Worker
 	for _, w := range list {

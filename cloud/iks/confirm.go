@@ -107,7 +107,7 @@ func (p *Provider) confirmWorkers(ctx context.Context, g generation, v view) err
 		return err
 	}
 	if !maps.Equal(places(v.state.Workers), places(again)) {
-		return p.senseless("its lists of the pool's workers differ")
+		return p.implausible("its lists of the pool's workers differ")
 	}
 	return nil
 }

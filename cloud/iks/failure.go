@@ -37,8 +37,8 @@ const groupWords = "resource group could not be found"
 // codeNameTaken is the containers API's code for a pool name that exists.
 const codeNameTaken = "E0d39"
 
-// words is the body of an error, of the containers API or of IAM.
-type words struct {
+// errorBody is the body of an error, of the containers API or of IAM.
+type errorBody struct {
 	IncidentID   string `json:"incidentID"`
 	Code         string `json:"code"`
 	Description  string `json:"description"`
@@ -48,9 +48,9 @@ type words struct {
 }
 
 // known reports whether the service itself spoke, not some proxy.
-func (w words) known() bool { return w.Code != "" || w.ErrorCode != "" }
+func (w errorBody) known() bool { return w.Code != "" || w.ErrorCode != "" }
 
-func (w words) text() string {
+func (w errorBody) text() string {
 	text := w.Description + w.ErrorMessage
 	if code := w.Code + w.ErrorCode; code != "" {
 		text = strings.TrimSpace(text + " (" + code + ")")
@@ -82,7 +82,7 @@ func (s *session) failure(op string, x *exchange, cause error) *cloud.Error {
 
 // refused classes an answer by its status.
 func (s *session) refused(e *cloud.Error, x *exchange) {
-	var w words
+	var w errorBody
 	_ = json.Unmarshal(x.body, &w) // a proxy's page is no JSON, and no reason
 	e.Message = s.scrub(w.text())
 	if e.Message == "" {
@@ -109,7 +109,7 @@ func (s *session) refused(e *cloud.Error, x *exchange) {
 }
 
 // meaning of a refusal in the service's own words.
-func meaning(status int, w words) cloud.Kind {
+func meaning(status int, w errorBody) cloud.Kind {
 	switch {
 	case poolplan.IsQuota(w.Description):
 		return cloud.QuotaExceeded

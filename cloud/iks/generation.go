@@ -35,7 +35,7 @@ type generation interface {
 	defaultFlavor() string
 }
 
-// pool is a worker pool in the words of neither generation.
+// pool is a worker pool of either generation.
 type pool struct {
 	id, name, flavor string
 	size             int
@@ -122,14 +122,14 @@ func (p *Provider) fromV2(l v2Pool) (pool, error) {
 		autoscaled: l.AutoscaleEnabled, vpc: l.VpcID, deleting: l.ActualState == "deleting" || l.DesiredState == "deleted",
 	}
 	if l.ID == "" || l.PoolName == "" {
-		return out, p.senseless("a worker pool has no id or name")
+		return out, p.implausible("a worker pool has no id or name")
 	}
 	if out.sized = l.WorkerCount != nil; out.sized {
 		out.size = *l.WorkerCount
 	}
 	for _, z := range l.Zones {
 		if err := out.addZone(z.ID, network{subnet: primarySubnet(z.Subnets)}); err != nil {
-			return out, p.senseless("%v", err)
+			return out, p.implausible("%v", err)
 		}
 	}
 	if l.Zones != nil && out.zones == nil {
@@ -161,7 +161,7 @@ func (p *Provider) single(ctx context.Context, g generation, poolID string) (poo
 		return pool{}, err
 	}
 	if got.ID != poolID {
-		return pool{}, p.senseless("asked for pool %q, it answers for %q", poolID, got.ID)
+		return pool{}, p.implausible("asked for pool %q, it answers for %q", poolID, got.ID)
 	}
 	return p.fromV2(got)
 }
@@ -188,11 +188,11 @@ func (p *Provider) deletePool(ctx context.Context, poolID string) error {
 func (p *Provider) listed(id, poolID, poolName, wanted string, gone bool) (mine bool, err error) {
 	switch {
 	case id == "" || poolID == "":
-		return false, p.senseless("a worker has no id or no pool")
+		return false, p.implausible("a worker has no id or no pool")
 	case gone || poolID == wanted:
 		return !gone && poolID == wanted, nil
 	case poolName == p.cfg.PoolName:
-		return false, p.senseless("worker %q belongs to pool %q, but by its id to another", id, poolName)
+		return false, p.implausible("worker %q belongs to pool %q, but by its id to another", id, poolName)
 	}
 	return false, nil
 }
@@ -237,8 +237,8 @@ func (p *Provider) invalid(err error) error {
 	return &cloud.Error{Kind: cloud.InvalidInput, Op: p.op("addressing"), Message: p.session.scrub(err.Error())}
 }
 
-// senseless is the error for an answer that is well-formed but cannot be true.
-func (p *Provider) senseless(format string, args ...any) error {
+// implausible is the error for an answer that is well-formed but cannot be true.
+func (p *Provider) implausible(format string, args ...any) error {
 	return &cloud.Error{
 		Kind: cloud.Unavailable, Op: p.op("observing"),
 		Message: "the cloud does not answer sensibly: " + p.session.scrub(fmt.Sprintf(format, args...)) + lookAround,

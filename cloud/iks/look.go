@@ -51,7 +51,7 @@ func (p *Provider) complete(ctx context.Context, g generation, o *pool) error {
 		return err
 	}
 	if whole.owned() && !whole.sized {
-		return p.senseless("worker pool %q has no size", o.name)
+		return p.implausible("worker pool %q has no size", o.name)
 	}
 	whole.deleting = whole.deleting || o.deleting
 	*o = whole
@@ -64,7 +64,7 @@ func (p *Provider) sort(all []pool) (view, error) {
 	var v view
 	if len(all) == 0 {
 		// A cluster that is up has a pool. Believing this would make a second one.
-		return v, p.senseless("it lists no worker pool at all")
+		return v, p.implausible("it lists no worker pool at all")
 	}
 	slices.SortFunc(all, func(a, b pool) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id)) })
 	zones := map[string]bool{}
@@ -171,14 +171,14 @@ func (p *Provider) generation(ctx context.Context) (generation, error) {
 			return nil, err
 		}
 		if got.ID == "" || got.Provider == "" {
-			return nil, p.senseless("the cluster has no id or provider")
+			return nil, p.implausible("the cluster has no id or provider")
 		}
 		if p.cfg.ClusterID != got.ID && p.cfg.ClusterID != got.Name {
-			return nil, p.senseless("asked for cluster %q, it tells of %q", p.cfg.ClusterID, got.ID)
+			return nil, p.implausible("asked for cluster %q, it answers for %q", p.cfg.ClusterID, got.ID)
 		}
 		if got.ResourceGroupID != "" {
 			if err := checkID("resource group", got.ResourceGroupID); err != nil {
-				return nil, p.senseless("%v", err)
+				return nil, p.implausible("%v", err)
 			}
 		}
 		p.facts = &facts{provider: got.Provider, group: got.ResourceGroupID, zones: got.WorkerZones, vpcs: got.Vpcs, at: p.cfg.Now()}

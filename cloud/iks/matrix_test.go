@@ -137,20 +137,20 @@ type cell struct {
 // third of the statuses.
 func TestEveryEndpointMayFailInEveryWay(t *testing.T) {
 	for _, generation := range both {
-		clean := cleanLife(t, generation)
+		clean := cleanRun(t, generation)
 		cells := someCells(generation, clean)
 		if os.Getenv("RRPOOL_CHAOS") == "1" {
 			cells = allCells(generation, clean)
 		}
-		lives := 0
+		runs := 0
 		for _, of := range cells {
-			lives = max(lives, len(of))
+			runs = max(runs, len(of))
 		}
 		for part := range parts {
 			t.Run(fmt.Sprintf("%s %d", generation, part), func(t *testing.T) {
 				t.Parallel()
-				for n := part; n < lives; n += parts {
-					synctest.Test(t, func(t *testing.T) { faultyLife(t, generation, clean, cells, n) })
+				for n := part; n < runs; n += parts {
+					synctest.Test(t, func(t *testing.T) { faultyRun(t, generation, clean, cells, n) })
 				}
 			})
 		}
@@ -160,23 +160,23 @@ func TestEveryEndpointMayFailInEveryWay(t *testing.T) {
 // parts that run side by side.
 const parts = 4
 
-// chapter is what a stage needs where nothing fails.
-type chapter struct {
+// cleanStage is what a stage needs where nothing fails.
+type cleanStage struct {
 	// bill counts the changes, by endpoint, used are all endpoints.
 	bill map[string]int
 	used map[string]bool
 }
 
-// cleanLife lives a life without faults.
-func cleanLife(t *testing.T, generation string) (clean []chapter) {
+// cleanRun runs the lifecycle without faults.
+func cleanRun(t *testing.T, generation string) (clean []cleanStage) {
 	t.Helper()
 	name, used := nameOf(generation), map[string]bool{}
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrial(t, generation, nil)
-		for _, s := range life {
+		for _, s := range lifecycle {
 			w.restart()
 			require.Empty(t, w.complaints(s, nil, name), "%s", s.name)
-			now := chapter{bill(w.last, name), map[string]bool{}}
+			now := cleanStage{bill(w.last, name), map[string]bool{}}
 			for _, r := range w.last {
 				used[name(r)], now.used[name(r)] = true, true
 			}
@@ -192,7 +192,7 @@ func cleanLife(t *testing.T, generation string) (clean []chapter) {
 }
 
 // allCells gives the cells of each stage.
-func allCells(generation string, clean []chapter) [][]cell {
+func allCells(generation string, clean []cleanStage) [][]cell {
 	out := make([][]cell, len(clean))
 	for i, c := range clean {
 		for _, e := range endpoints[generation] {
@@ -210,7 +210,7 @@ func allCells(generation string, clean []chapter) [][]cell {
 
 // someCells puts a fault on an endpoint into one stage, the one that has the fewest so
 // far.
-func someCells(generation string, clean []chapter) [][]cell {
+func someCells(generation string, clean []cleanStage) [][]cell {
 	out := make([][]cell, len(clean))
 	use := func(e endpoint) (stages []int) {
 		for i, c := range clean {
@@ -245,11 +245,11 @@ func newCell(e endpoint, fault, span string) cell {
 	return cell{e.name + ": " + fault + ", " + span, f, slices.Contains(known, e.name)}
 }
 
-// faultyLife is the n-th: of each stage it has the n-th cell.
-func faultyLife(t *testing.T, generation string, clean []chapter, cells [][]cell, n int) {
+// faultyRun is the n-th: of each stage it has the n-th cell.
+func faultyRun(t *testing.T, generation string, clean []cleanStage, cells [][]cell, n int) {
 	t.Helper()
 	w := newTrial(t, generation, func(c *iksserver.Config) { c.Lingering = n%2 == 1 })
-	for i, s := range life {
+	for i, s := range lifecycle {
 		var c cell
 		if n < len(cells[i]) {
 			c = cells[i][n]

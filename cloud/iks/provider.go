@@ -28,7 +28,7 @@ const (
 type Provider struct {
 	cfg     Config
 	session *session
-	// lock makes calls take turns: only so is "look, then change" one thing.
+	// lock lets one call at a time look and then change.
 	lock chan struct{}
 
 	// The rest is a memory of answers, guarded by lock; all of it can be lost.
@@ -146,7 +146,7 @@ func takesAway(k poolplan.Kind) bool {
 	return k == poolplan.Remove || k == poolplan.Replace || k == poolplan.RemoveZone || k == poolplan.DeletePool
 }
 
-// enter waits for our turn, or for the end of ctx.
+// enter takes the lock, or returns when ctx ends.
 func (p *Provider) enter(ctx context.Context) error {
 	if ctx.Err() == nil {
 		select {

@@ -37,14 +37,14 @@ func TestSeveralFaultsAtOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) { anySchedule(t, r, r, nil) })
 }
 
-func anySchedule(t *testing.T, r *rapid.T, judge require.TestingT, treat treatment) {
+func anySchedule(t *testing.T, r *rapid.T, judge require.TestingT, change tamper) {
 	t.Helper()
 	generation := rapid.SampledFrom(both).Draw(r, "generation")
 	inBubble(t, func(t *testing.T) {
 		t.Helper()
 		w := &schedule{trial: newTrial(t, generation, func(c *iksserver.Config) { c.Lingering = rapid.Bool().Draw(r, "lingering") }), r: r, judge: judge, want: wanted(1, three...)}
-		if connect := w.connect; treat != nil {
-			w.connect = func(wire http.RoundTripper) cloud.Provider { return connect(doctor{wire, treat}) }
+		if connect := w.connect; change != nil {
+			w.connect = func(wire http.RoundTripper) cloud.Provider { return connect(tampering{wire, change}) }
 			w.restart()
 		}
 		w.fault()
@@ -59,7 +59,7 @@ func anySchedule(t *testing.T, r *rapid.T, judge require.TestingT, treat treatme
 
 // TestABadProviderIsFoundOutByChance: each of these fails one of the first schedules.
 func TestABadProviderIsFoundOutByChance(t *testing.T) {
-	for name, treat := range map[string]treatment{
+	for name, change := range map[string]tamper{
 		"it repeats a change whose answer is lost":         repeating("", ""),
 		"it orders the zones with the pool":                rewriting("createWorkerPool", `"zones":[]`, `"zones":[{"id":"dal10","subnetID":"sub-dal10"}]`),
 		"it orders a pool of another name in case of need": repeating(`"name":"route`, `"name":"second-route`),
@@ -68,7 +68,7 @@ func TestABadProviderIsFoundOutByChance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range 40 {
-				if !passes(t, seed, treat) {
+				if !passes(t, seed, change) {
 					return
 				}
 			}
@@ -85,13 +85,13 @@ func (h *hearer) Errorf(string, ...any) { h.heard = true }
 func (h *hearer) FailNow() { panic(h) }
 
 // passes runs the schedule of one seed.
-func passes(t *testing.T, seed int, treat treatment) bool {
+func passes(t *testing.T, seed int, change tamper) bool {
 	t.Helper()
 	h := &hearer{}
 	func() {
 		defer func() { _ = recover() }()
 		rapid.Custom(func(r *rapid.T) bool {
-			anySchedule(t, r, h, treat)
+			anySchedule(t, r, h, change)
 			return true
 		}).Example(seed)
 	}()

@@ -45,7 +45,7 @@ func TestAPoolIsKeptOnWhateverTheCloudLeavesOut(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					w := newTrial(t, generation, edit)
-					for _, s := range life {
+					for _, s := range lifecycle {
 						w.restart()
 						require.Empty(t, w.complaints(s, nil, nameOf(generation)), s.name)
 						changes := bill(w.last, nameOf(generation))

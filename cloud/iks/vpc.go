@@ -67,7 +67,7 @@ func (g vpc) workers(ctx context.Context, poolID string, all bool) ([]cloud.Work
 		return nil, err
 	}
 	if all && len(list) == 0 {
-		return nil, g.senseless("it lists no worker of the cluster at all")
+		return nil, g.implausible("it lists no worker of the cluster at all")
 	}
 	var out []cloud.Worker
 	for _, w := range list {

@@ -56,7 +56,7 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 // NextDelete gives the one next change towards there being no pool.
 func NextDelete(s State) (Step, error) {
 	switch {
-	case !s.Exists && s.Memory.barred(Step{Kind: Create}, SettlePause, s.Now) > 0:
+	case !s.Exists && s.Memory.pauseLeft(Step{Kind: Create}, SettlePause, s.Now) > 0:
 		return waiting(unlisted), nil // else it would stay, and cost
 	case !s.Exists:
 		return Step{Kind: None, Progress: cloud.Progress{Done: true}}, nil
@@ -137,7 +137,7 @@ func population(s State, want cloud.PoolSpec) (Step, error) {
 			return step, nil
 		}
 	}
-	return rest(s, want, zones)
+	return stillMissing(s, want, zones)
 }
 
 // retire removes one of the workers that were named. One that is dead and whose
@@ -182,7 +182,7 @@ func replaceable(s State, w cloud.Worker) string {
 			return fmt.Sprintf("worker %s to be ready before %s is replaced", o.ID, w.ID)
 		}
 	}
-	if s.Memory.barred(Step{Kind: Replace, Zone: w.Zone}, pause(w), s.Now) > 0 {
+	if s.Memory.pauseLeft(Step{Kind: Replace, Zone: w.Zone}, pause(w), s.Now) > 0 {
 		return fmt.Sprintf("zone %s to settle before worker %s is replaced", w.Zone, w.ID)
 	}
 	return ""
@@ -200,7 +200,7 @@ func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 	}
 	step := Step{Kind: Resize, Size: want.SizePerZone}
 	switch {
-	case s.placeless() || len(crowded(s, want.SizePerZone)) > 0:
+	case s.zoneUnknown() || len(overSize(s, want.SizePerZone)) > 0:
 		return Step{}, false
 	case s.SizePerZone != want.SizePerZone && s.Memory.sized(want.SizePerZone, s.Now):
 		return Step{}, false
@@ -212,8 +212,8 @@ func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 	return step, !s.Memory.settling(s.Now) && lacking(s, want.SizePerZone, zones)
 }
 
-// crowded gives the zones that have more live workers than size.
-func crowded(s State, size int) []string {
+// overSize gives the zones that have more live workers than size.
+func overSize(s State, size int) []string {
 	var zones []string
 	for _, w := range s.Workers {
 		if s.live(w.Zone) > size && !slices.Contains(zones, w.Zone) {
@@ -244,7 +244,7 @@ func addZone(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 	}
 	for _, z := range slices.Sorted(slices.Values(zones)) {
 		step := Step{Kind: AddZone, Zone: z, Taints: want.Taints}
-		if !slices.Contains(s.Zones, z) && s.Memory.barred(step, SettlePause, s.Now) == 0 {
+		if !slices.Contains(s.Zones, z) && s.Memory.pauseLeft(step, SettlePause, s.Now) == 0 {
 			return step, true
 		}
 	}
@@ -254,12 +254,12 @@ func addZone(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 // dropZone takes a zone without workers out of the pool. Only zones that the
 // user listed count: a default that changes must not cost anybody a zone.
 func dropZone(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
-	if s.placeless() {
+	if s.zoneUnknown() {
 		return Step{}, false
 	}
 	for _, z := range s.Zones {
 		step := Step{Kind: RemoveZone, Zone: z}
-		if s.idle(want, z) && s.Memory.barred(step, SettlePause, s.Now) == 0 {
+		if s.idle(want, z) && s.Memory.pauseLeft(step, SettlePause, s.Now) == 0 {
 			return step, true
 		}
 	}
@@ -296,8 +296,8 @@ func sameFlavor(s State, want cloud.PoolSpec) error {
 	}
 }
 
-// rest says what is missing when nothing can be asked for.
-func rest(s State, want cloud.PoolSpec, zones []string) (Step, error) {
+// stillMissing says what is missing when nothing can be asked for.
+func stillMissing(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 	if err := overQuota(s, want); err != nil {
 		return Step{}, err
 	}
@@ -322,7 +322,7 @@ func overQuota(s State, want cloud.PoolSpec) error {
 		if !ok || w.State == cloud.WorkerDeleting || !IsQuota(w.Message) {
 			continue
 		}
-		if left := s.Memory.barred(Step{Kind: Replace, Zone: w.Zone}, QuotaPause, s.Now); left > 0 {
+		if left := s.Memory.pauseLeft(Step{Kind: Replace, Zone: w.Zone}, QuotaPause, s.Now); left > 0 {
 			return &cloud.Error{
 				Kind: cloud.QuotaExceeded, Op: "replacing worker " + id, RetryAfter: left,
 				Message: w.Message + " (raise the account's quota; the replacement is tried again)",
@@ -341,7 +341,7 @@ func missingWorkers(s State, want cloud.PoolSpec, zones []string) []string {
 		switch {
 		case w.State == cloud.WorkerDeleting:
 		case w.Zone == "":
-			missing = append(missing, fmt.Sprintf("the cloud to tell the zone of worker %s", w.ID))
+			missing = append(missing, fmt.Sprintf("the cloud to report the zone of worker %s", w.ID))
 		case !slices.Contains(zones, w.Zone):
 			missing = append(missing, fmt.Sprintf("worker %s to be retired, zone %s is not wanted", w.ID, w.Zone))
 		}
@@ -355,7 +355,7 @@ func missingWorkers(s State, want cloud.PoolSpec, zones []string) []string {
 // missingZones says what is missing zone by zone.
 func missingZones(s State, want cloud.PoolSpec, zones []string) []string {
 	var missing []string
-	for _, z := range crowded(s, want.SizePerZone) {
+	for _, z := range overSize(s, want.SizePerZone) {
 		missing = append(missing, fmt.Sprintf("%d of the %d workers in zone %s to be retired",
 			s.live(z)-want.SizePerZone, s.live(z), z))
 	}

@@ -66,9 +66,9 @@ func (s State) worker(id string) (cloud.Worker, bool) {
 	return cloud.Worker{}, false
 }
 
-// placeless: the cloud does not tell the zone of a live worker, so no count of
+// zoneUnknown: the cloud does not report the zone of a live worker, so no count of
 // any zone is known.
-func (s State) placeless() bool { return s.live("") > 0 }
+func (s State) zoneUnknown() bool { return s.live("") > 0 }
 
 func (s State) deleting() bool {
 	for _, w := range s.Workers {
@@ -207,8 +207,8 @@ func (m *Memory) Note(s Step, substitutes bool, now time.Time) {
 	m.asked[s.subject()] = now
 }
 
-// barred gives how long s has still to wait for pause since it was last asked for.
-func (m Memory) barred(s Step, pause time.Duration, now time.Time) time.Duration {
+// pauseLeft gives how long s has still to wait for pause since it was last asked for.
+func (m Memory) pauseLeft(s Step, pause time.Duration, now time.Time) time.Duration {
 	at, ok := m.asked[s.subject()]
 	if !ok {
 		return 0
@@ -229,7 +229,7 @@ func (m Memory) sized(size int, now time.Time) bool {
 // unlessAsked gives s, or a wait for what when s was asked for a moment ago and
 // does not show yet.
 func (m Memory) unlessAsked(s Step, what string, now time.Time) Step {
-	if m.barred(s, SettlePause, now) > 0 {
+	if m.pauseLeft(s, SettlePause, now) > 0 {
 		return waiting(what)
 	}
 	return s

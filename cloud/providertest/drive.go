@@ -61,7 +61,7 @@ func until(t *testing.T, h Harness, p cloud.Provider, want cloud.PoolSpec) cloud
 			return got
 		}
 	}
-	require.Fail(t, "never rests")
+	require.Fail(t, "never leavesAlone")
 	return cloud.Progress{}
 }
 

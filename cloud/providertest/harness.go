@@ -111,8 +111,8 @@ func (h Harness) spec(size int) cloud.PoolSpec {
 	}
 }
 
-// trial is one test of the suite.
-type trial struct {
+// suiteTest is one test of the suite.
+type suiteTest struct {
 	name string
 	test func(*testing.T, Harness)
 }
@@ -121,54 +121,54 @@ type trial struct {
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	t.Helper()
 	h := fresh(t)
-	trials := everybody
+	tests := allProviders
 	switch {
 	case h.machines() != nil:
-		trials = append(slices.Clone(trials), ordering...)
+		tests = append(slices.Clone(tests), ordering...)
 	default:
 		require.NoError(t, ordersNothing(context.Background(), h), "a World without Machines is of a provider that orders none")
-		trials = append(slices.Clone(trials), taking...)
+		tests = append(slices.Clone(tests), taking...)
 	}
-	for _, c := range trials {
+	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) { c.test(t, fresh(t)) })
 	}
 }
 
-// everybody has to keep these.
-var everybody = []trial{
-	{"an unchanged pool is left alone and costs two reads", rests},
+// allProviders are the tests of every provider.
+var allProviders = []suiteTest{
+	{"an unchanged pool is left alone and costs two reads", leavesAlone},
 	{"a new instance continues after any step", crashes},
 	{"a change whose answer is lost is not made twice", losesAnswers},
 	{"a pool grows", grows},
 	{"a pool shrinks by the workers that were named, and only by them", shrinks},
-	{"a pool is not shrunk while nobody is named", doesNotChoose},
+	{"a pool is not shrunk while no worker is named", doesNotChoose},
 	{"a failed worker is replaced when it is named", replaces},
 	{"all workers of a zone that are dead are replaced", replacesZone},
 	{"zones can be listed, and given up once they are empty", listedZones},
 	{"a pool is deleted, and only once", deletes},
 	{"a wrong spec is refused without asking the cloud", wrongSpecs},
-	{"errors say when to come back, and nothing is changed", errorsTell},
-	{"a hanging cloud holds nobody longer than their context", hangs},
+	{"errors say when to come back, and nothing is changed", reportsErrors},
+	{"a hanging cloud is left when the context ends", hangs},
 	{"many callers at once make one pool", concurrently},
 }
 
-// ordering is what providers that order machines have to keep as well.
-var ordering = []trial{
+// ordering are the further tests of providers that order machines.
+var ordering = []suiteTest{
 	{"a pool is created, marked and only then given zones", creates},
 	{"two dead workers of a zone are replaced one after the other", replacesInTurn},
-	{"a used-up quota is told and does not start a storm of orders", overQuota},
+	{"a used-up quota is reported and does not start a storm of orders", overQuota},
 	{"an autoscaled pool is refused", autoscaled},
 	{"a foreign pool of the same name is left alone", foreign},
-	{"taints that somebody took away come back before the next zone", retaints},
+	{"taints that a person took away come back before the next zone", retaints},
 	{"a pool whose nodes lack the taint is not grown", untaintedNodes},
 	{"another flavor is refused, and only that", otherFlavor},
 	{"wrong taints are refused without asking the cloud", wrongTaints},
 }
 
-// taking is what providers that take nodes that are there have to keep as well.
-var taking = []trial{
+// taking are the further tests of providers that take nodes that are there.
+var taking = []suiteTest{
 	{"a pool is made of nodes that are there, one a call", joins},
 	{"what existing nodes cannot be given is refused", refusesOrders},
-	{"a substitute comes before anybody goes", substitutesFirst},
+	{"a substitute comes before a node leaves", substitutesFirst},
 	{"a pool is emptied one worker a call", leaves},
 }

@@ -38,7 +38,7 @@ type ordered struct {
 func (o ordered) Workers() []cloud.Worker { return o.cloud.Workers() }
 
 // TestNobodyWhoOrdersMachinesGetsAwayWithLess is the negative control of the
-// choice of trials.
+// choice of tests.
 func TestNobodyWhoOrdersMachinesGetsAwayWithLess(t *testing.T) {
 	c := fake.New(fake.Options{})
 	honest := func() cloud.Provider { return c.Provider() }

@@ -9,7 +9,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 )
 
-func rests(t *testing.T, h Harness) {
+func leavesAlone(t *testing.T, h Harness) {
 	p := h.Provider()
 	settle(t, h, p, h.spec(2))
 	observe(t, p)

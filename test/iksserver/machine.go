@@ -35,7 +35,7 @@ func (s *Server) newPool(c *cluster, name, flavor string, size int, labels map[s
 	return p
 }
 
-// order adds a worker at the beginning of its life.
+// order adds a worker in its first state.
 func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 	w := &worker{
 		id:   fmt.Sprintf("kube-%s-%s-%s-%08x", c.ID, head(c.Name, 11), head(p.name, 7), s.nextSerial()),
@@ -81,12 +81,12 @@ func (s *Server) move() {
 				s.moveWorker(c, p, w)
 			}
 		}
-		s.bury(c)
+		s.dropDeleted(c)
 	}
 }
 
-// bury takes the pools that linger from the list once their machines are gone.
-func (s *Server) bury(c *cluster) {
+// dropDeleted takes the pools that linger from the list once their machines are gone.
+func (s *Server) dropDeleted(c *cluster) {
 	c.pools = slices.DeleteFunc(c.pools, func(p *pool) bool {
 		over := p.deleting && !slices.ContainsFunc(p.workers, func(w *worker) bool { return w.state != stateDeleted })
 		if over {
@@ -98,7 +98,7 @@ func (s *Server) bury(c *cluster) {
 
 func (s *Server) moveWorker(c *cluster, p *pool, w *worker) {
 	for {
-		stay, next := s.leg(w)
+		stay, next := s.nextState(w)
 		if next == "" || s.now().Sub(w.since) < stay {
 			return
 		}
@@ -107,8 +107,8 @@ func (s *Server) moveWorker(c *cluster, p *pool, w *worker) {
 	}
 }
 
-// leg gives how long w stays in its state and what comes then.
-func (s *Server) leg(w *worker) (time.Duration, string) {
+// nextState gives how long w stays in its state and what comes then.
+func (s *Server) nextState(w *worker) (time.Duration, string) {
 	d := s.cfg.Delays
 	switch w.state {
 	case statePending:

@@ -159,7 +159,7 @@ func (s *Server) deletePool(c *cluster, p *pool) {
 	}
 	p.deleting = true
 	if s.cfg.Lingering {
-		s.bury(c)
+		s.dropDeleted(c)
 		return
 	}
 	c.pools = slices.DeleteFunc(c.pools, func(o *pool) bool { return o == p })

@@ -16,18 +16,18 @@ import (
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
-// TestOneOddAnswerHarmsNobody spoils one value somewhere in one answer: it is
+// TestOneSpoiledValueHarmsNoPool spoils one value somewhere in one answer: it is
 // missing, or of another type, or empty. Whatever is wanted meanwhile, nobody
 // goes who was not named, nothing comes untainted, and there is one pool.
-func TestOneOddAnswerHarmsNobody(t *testing.T) {
+func TestOneSpoiledValueHarmsNoPool(t *testing.T) {
 	for _, generation := range both {
 		t.Run(generation, func(t *testing.T) {
-			rapid.Check(t, func(r *rapid.T) { oneOddAnswer(t, r, generation) })
+			rapid.Check(t, func(r *rapid.T) { oneSpoiledValue(t, r, generation) })
 		})
 	}
 }
 
-func oneOddAnswer(t *testing.T, r *rapid.T, generation string) {
+func oneSpoiledValue(t *testing.T, r *rapid.T, generation string) {
 	t.Helper()
 	w := newWorld(t, generation)
 	defer w.http.Close()
@@ -54,7 +54,7 @@ func oneOddAnswer(t *testing.T, r *rapid.T, generation string) {
 		with := rapid.SampledFrom([]any{nil, "", 0, 7, "x", []any{}, map[string]any{}, false, "rrpool", "deleted", missing{}}).Draw(r, "with")
 		w.Server.Inject(iksserver.Fault{
 			Method: "GET", After: rapid.IntRange(0, 4).Draw(r, "after"), Times: 1,
-			Spoil: func(b []byte) []byte { return odd(b, seed, with) },
+			Spoil: func(b []byte) []byte { return spoilOne(b, seed, with) },
 		})
 		for range 4 {
 			_, err := p.Ensure(context.Background(), want)
@@ -80,8 +80,8 @@ func unharmed(r *rapid.T, w *world, want cloud.PoolSpec) {
 
 type missing struct{}
 
-// odd changes one value of a JSON text: the one that seed chooses.
-func odd(body []byte, seed uint64, with any) []byte {
+// spoilOne changes one value of a JSON text: the one that seed chooses.
+func spoilOne(body []byte, seed uint64, with any) []byte {
 	var v any
 	if json.Unmarshal(body, &v) != nil {
 		return body

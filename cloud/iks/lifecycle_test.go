@@ -236,7 +236,7 @@ func (t *trial) ours() map[string][]string {
 	return out
 }
 
-// stage is one chapter of a pool's life.
+// stage is one part of a lifecycle.
 type stage struct {
 	name string
 	// live makes it happen, and returns when the provider says that it has.
@@ -248,8 +248,8 @@ type stage struct {
 
 var three, four = []string{"dal10", "dal12", "dal13"}, []string{"dal10", "dal12", "dal13", "dal14"}
 
-// life is that of a pool from the first request to the last.
-var life = []stage{
+// lifecycle is that of a pool from the first request to the last.
+var lifecycle = []stage{
 	{"ordered", func(t *trial) error { return t.live(wanted(1, three...)) }, 1, three},
 	{"grown", func(t *trial) error { return t.live(wanted(2, three...)) }, 2, three},
 	{"a dead worker replaced", func(t *trial) error {

@@ -318,7 +318,7 @@ func TestACutMessageIsStillText(t *testing.T) {
 	}
 }
 
-func TestAnOddLifetimeOfATokenIsNoReasonToLogInAgain(t *testing.T) {
+func TestAWrongLifetimeOfATokenIsNoReasonToLogInAgain(t *testing.T) {
 	for _, life := range []string{"-1", "0", "9000000000", "20000000000", "9223372036854775807"} {
 		w := newWorld(t, iksserver.VPC)
 		w.Server.Inject(iksserver.Fault{Path: "^/identity/", Spoil: func(b []byte) []byte {

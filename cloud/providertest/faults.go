@@ -74,7 +74,7 @@ func replacesZone(t *testing.T, h Harness) {
 	}
 }
 
-func errorsTell(t *testing.T, h Harness) {
+func reportsErrors(t *testing.T, h Harness) {
 	p := h.Provider()
 	settle(t, h, p, h.spec(1))
 	for _, c := range []struct {

@@ -48,7 +48,7 @@ func TestAWriteThatHangsMeetsNoOther(t *testing.T) {
 		held := make(chan struct{})
 		cfg.Nodes = slow{s, held}
 		p := s.provider(t, cfg)
-		for range 3 { // the first hangs, the others wait for their turn
+		for range 3 { // the first hangs, the others wait for the lock
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err := p.Ensure(ctx, size(1))
 			require.ErrorIs(t, err, context.DeadlineExceeded)

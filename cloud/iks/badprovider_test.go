@@ -15,18 +15,18 @@ import (
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
-// doctor stands between a provider and the cloud, and makes of it a bad one.
-type doctor struct {
+// tampering stands between a provider and the cloud, and makes of it a bad one.
+type tampering struct {
 	http.RoundTripper
-	treat treatment
+	change tamper
 }
 
-// treatment makes the requests that take the place of a changing one.
-type treatment = func(r *http.Request, body string, send sending) (*http.Response, error)
+// tamper makes the requests that take the place of a changing one.
+type tamper = func(r *http.Request, body string, send sending) (*http.Response, error)
 
 type sending = func(path, body string) (*http.Response, error)
 
-func (d doctor) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d tampering) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, "/identity/") {
 		return d.RoundTripper.RoundTrip(r)
 	}
@@ -34,7 +34,7 @@ func (d doctor) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
 	}
-	return d.treat(r, string(body), func(path, body string) (*http.Response, error) {
+	return d.change(r, string(body), func(path, body string) (*http.Response, error) {
 		again := r.Clone(r.Context())
 		again.URL.Path = path
 		again.Body, again.ContentLength = io.NopCloser(bytes.NewBufferString(body)), int64(len(body))
@@ -59,7 +59,7 @@ func (f *forgetful) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Prog
 
 // rewriting replaces a word in the requests to one path, repeating sends a request again
 // after an error, with a word replaced.
-func rewriting(path, what, by string) treatment {
+func rewriting(path, what, by string) tamper {
 	return func(r *http.Request, body string, send sending) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, path) {
 			body = strings.Replace(body, what, by, 1)
@@ -68,7 +68,7 @@ func rewriting(path, what, by string) treatment {
 	}
 }
 
-func repeating(what, by string) treatment {
+func repeating(what, by string) tamper {
 	return func(r *http.Request, body string, send sending) (*http.Response, error) {
 		resp, err := send(r.URL.Path, body)
 		if err == nil && resp.StatusCode < 500 {
@@ -112,11 +112,11 @@ var none = iksserver.Fault{Path: "^none$"}
 // TestABadProviderIsFoundOut: the trials of this package see it when a provider does
 // what none must. Each fault is one that the real one lives through.
 func TestABadProviderIsFoundOut(t *testing.T) {
-	clean := cleanLife(t, iksserver.VPC)
+	clean := cleanRun(t, iksserver.VPC)
 	for name, c := range map[string]struct {
-		treat treatment
-		fault iksserver.Fault
-		want  string
+		change tamper
+		fault  iksserver.Fault
+		want   string
 	}{
 		"it repeats a change whose answer is lost, as the SDK would": {
 			repeating("", ""), lost("resizeWorkerPool"), "resize took effect 2 times, 1 are needed",
@@ -145,15 +145,15 @@ func TestABadProviderIsFoundOut(t *testing.T) {
 				w := newTrial(t, iksserver.VPC, nil)
 				connect := w.connect
 				w.connect = func(wire http.RoundTripper) cloud.Provider {
-					if c.treat == nil {
+					if c.change == nil {
 						return &forgetful{Provider: connect(wire)}
 					}
-					return connect(doctor{wire, c.treat})
+					return connect(tampering{wire, c.change})
 				}
 				w.restart()
 				w.Inject(c.fault)
 				var found []string
-				for i, s := range life {
+				for i, s := range lifecycle {
 					if found = w.complaints(s, clean[i].bill, nameOf(iksserver.VPC)); len(found) > 0 {
 						break
 					}
