@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	forecast "github.com/rrpool/rrpool/cmd/rrpool/plan"
+	plancmd "github.com/rrpool/rrpool/cmd/rrpool/plan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/e2e/site"
@@ -37,7 +37,7 @@ func predict(t *testing.T, s *site.Site, mode string) prediction {
 	for name, value := range s.Environment() {
 		t.Setenv(name, value)
 	}
-	got := cli.Ask(t, forecast.New, "plan", "--mode", mode, "-o", "json", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
+	got := cli.Ask(t, plancmd.New, "plan", "--mode", mode, "-o", "json", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
 	require.Equal(t, 2, got.Code, "there are changes: %s", got.Err)
 	var out prediction
 	require.NoError(t, json.Unmarshal([]byte(got.Out), &out), got.Out)
@@ -48,7 +48,7 @@ func predict(t *testing.T, s *site.Site, mode string) prediction {
 // requireNothingToDo: at rest a plan is empty, and has no doubts.
 func requireNothingToDo(t *testing.T, s *site.Site) {
 	t.Helper()
-	got := cli.Ask(t, forecast.New, "plan", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
+	got := cli.Ask(t, plancmd.New, "plan", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
 	require.Zero(t, got.Code, got.Out)
 	require.Contains(t, got.Out, "√ There is nothing to do.")
 }

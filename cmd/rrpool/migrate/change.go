@@ -27,12 +27,12 @@ type change struct {
 	*cluster.Connection
 	// stored is nil when there is none.
 	stored *v1alpha1.RouteReflectorPool
-	wish   *v1alpha1.RouteReflectorPool
+	want   *v1alpha1.RouteReflectorPool
 }
 
-// rehearse lets the apiserver check the change without making it, so that a missing
-// right or a refusal is known before anybody is asked.
-func (c change) rehearse(ctx context.Context) error {
+// dryRun lets the apiserver check the change without making it, so that a missing right
+// or a refusal is known before the question.
+func (c change) dryRun(ctx context.Context) error {
 	var err error
 	if c.stored == nil {
 		err = c.create(ctx, client.DryRunAll)
@@ -40,14 +40,14 @@ func (c change) rehearse(ctx context.Context) error {
 		_, err = c.patch(ctx, client.DryRunAll)
 	}
 	if err != nil && apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "dry run") {
-		return nil // a webhook that cannot rehearse
+		return nil // a webhook without support for it
 	}
 	return c.explain(err)
 }
 
 // do makes the change and gives the object as it is then.
 func (c change) do(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
-	out := c.wish
+	out := c.want
 	var err error
 	if c.stored == nil {
 		err = c.create(ctx)
@@ -66,7 +66,7 @@ func (c change) lookAgain(ctx context.Context, lost error) (*v1alpha1.RouteRefle
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("whether spec.mode was set is not known, as the answer was lost (%w): rrpool status says it", c.explain(lost))
-	case now == nil || now.Spec.Mode != c.wish.Spec.Mode:
+	case now == nil || now.Spec.Mode != c.want.Spec.Mode:
 		return nil, c.explain(lost)
 	case ctx.Err() != nil:
 		return nil, errors.New("interrupted, and spec.mode is set all the same: rrpool status --watch shows what comes of it")
@@ -77,19 +77,19 @@ func (c change) lookAgain(ctx context.Context, lost error) (*v1alpha1.RouteRefle
 func (c change) create(ctx context.Context, options ...client.CreateOption) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	object := c.wish.DeepCopy()
+	object := c.want.DeepCopy()
 	if err := c.Create(ctx, object, append(options, owner)...); err != nil {
 		return err //nolint:wrapcheck // explain does
 	}
-	*c.wish = *object
+	*c.want = *object
 	return nil
 }
 
 // attempts to write while the manager writes its status.
 const attempts = 10
 
-// patch sets the mode and touches nothing else. Somebody who has changed the object
-// since it was shown wins: what was confirmed was about another object.
+// patch sets the mode and nothing else. If another client has changed the object since it
+// was shown, it fails: what was confirmed was about another object.
 func (c change) patch(ctx context.Context, options ...client.PatchOption) (*v1alpha1.RouteReflectorPool, error) {
 	version := c.stored.ResourceVersion
 	for attempt := 1; ; attempt++ {
@@ -113,7 +113,7 @@ func (c change) patchOnce(ctx context.Context, version string, options ...client
 	defer cancel()
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": version},
-		"spec":     map[string]any{"mode": c.wish.Spec.Mode},
+		"spec":     map[string]any{"mode": c.want.Spec.Mode},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("rendering the patch: %w", err)
@@ -124,15 +124,8 @@ func (c change) patchOnce(ctx context.Context, version string, options ...client
 	return object, err //nolint:wrapcheck // explain does
 }
 
-// errOvertaken: somebody changed the object meanwhile.
-var errOvertaken = &overtaken{}
-
-type overtaken struct{}
-
-// Error implements error.
-func (*overtaken) Error() string {
-	return "somebody has changed the RouteReflectorPool meanwhile: nothing was changed by this command; look at it (kubectl get rrp default --output yaml), then call this again"
-}
+// errOvertaken: another client changed the object meanwhile.
+var errOvertaken = errors.New("another client has changed the RouteReflectorPool meanwhile: nothing was changed by this command; look at it (kubectl get rrp default --output yaml), then call this again")
 
 // explain says what the write failed of, and which role helps.
 func (c change) explain(err error) error {

@@ -41,8 +41,8 @@ func theRole(t *testing.T) *rbacv1.ClusterRole {
 func TestTheExampleOfTheDocs(t *testing.T) {
 	_, found := readDocs(t)
 	command, output, _ := strings.Cut(found["console"], "\n")
-	s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
-	got := s.tell(t, iostreams.Streams{}, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...)
+	s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
+	got := s.play(t, iostreams.Streams{}, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...)
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, output, got.Out)
 	require.Equal(t, found["text"], got.Err)

@@ -112,16 +112,16 @@ func TestClustersThatRefuse(t *testing.T) {
 	}
 }
 
-// A webhook that cannot rehearse is no reason not to try.
-func TestAWebhookThatCannotRehearse(t *testing.T) {
-	s := &story{api: &api{pool: object(v1alpha1.ModePaused)}}
+// A webhook without support for dry run is no reason not to try.
+func TestAWebhookWithoutDryRun(t *testing.T) {
+	s := &scenario{api: &api{pool: object(v1alpha1.ModePaused)}}
 	s.refuse = func(r *http.Request) *metav1.Status {
 		if r.URL.Query().Get("dryRun") == "" {
 			return nil
 		}
 		return &metav1.Status{Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: `admission webhook "x" does not support dry run`}
 	}
-	got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
+	got := s.play(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
 	require.Zero(t, got.Code, got.Err)
 	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
 }
@@ -134,15 +134,15 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 // Nobody reads: who has said yes before gets what was asked for, and nobody else is
 // asked to agree to what cannot be seen.
 func TestAReaderThatIsGone(t *testing.T) {
-	s := &story{api: &api{pool: object(v1alpha1.ModePaused)}, happens: theWay()}
-	got := s.tell(t, iostreams.Streams{Out: failing{syscall.EPIPE}}, "migrate", "--yes")
+	s := &scenario{api: &api{pool: object(v1alpha1.ModePaused)}, happens: theWay()}
+	got := s.play(t, iostreams.Streams{Out: failing{syscall.EPIPE}}, "migrate", "--yes")
 	require.Zero(t, got.Code, got.Err)
 	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
-	s = &story{api: &api{pool: object(v1alpha1.ModePaused)}}
+	s = &scenario{api: &api{pool: object(v1alpha1.ModePaused)}}
 	asked := person("yes\n")
 	asked.Out = failing{syscall.EPIPE}
-	got = s.tell(t, asked, "migrate")
+	got = s.play(t, asked, "migrate")
 	require.Equal(t, 1, got.Code)
-	cli.RequireSentence(t, got.Err, "nobody can read what will be done, so nothing was changed")
+	cli.RequireSentence(t, got.Err, "the plan cannot be written, so nothing was changed")
 	requireMode(t, s.api, v1alpha1.ModePaused)
 }

@@ -82,13 +82,13 @@ func (a *api) write(w http.ResponseWriter, r *http.Request) {
 		a.before(a)
 	}
 	body, _ := io.ReadAll(r.Body)
-	rehearsal := r.URL.Query().Get("dryRun") != ""
-	a.writes = append(a.writes, fmt.Sprintf("%s dryRun=%t", r.Method, rehearsal))
+	dryRun := r.URL.Query().Get("dryRun") != ""
+	a.writes = append(a.writes, fmt.Sprintf("%s dryRun=%t", r.Method, dryRun))
 	if r.Method == http.MethodPost {
 		object := &v1alpha1.RouteReflectorPool{}
 		_ = json.Unmarshal(body, object)
 		object.Generation, object.ResourceVersion, object.UID = 1, "1", "u1"
-		if !rehearsal {
+		if !dryRun {
 			a.pool = object
 		}
 		w.WriteHeader(http.StatusCreated)
@@ -109,7 +109,7 @@ func (a *api) write(w http.ResponseWriter, r *http.Request) {
 	changed.Spec.Mode = v1alpha1.Mode(fmt.Sprint(patch.Spec["mode"]))
 	changed.Generation++
 	changed.ResourceVersion += "0"
-	if !rehearsal {
+	if !dryRun {
 		a.pool = changed
 	}
 	_ = json.NewEncoder(w).Encode(changed)
@@ -122,9 +122,9 @@ func (a *api) act(do func(*v1alpha1.RouteReflectorPool)) {
 	a.pool.ResourceVersion += "1"
 }
 
-// story is a cluster that changes while somebody watches: after each wait the next
+// scenario is a cluster that changes while somebody watches: after each wait the next
 // thing happens, and after the last one somebody presses Ctrl-C.
-type story struct {
+type scenario struct {
 	*api
 	happens []func(*api)
 	planner planner
@@ -132,8 +132,8 @@ type story struct {
 	waits   []time.Duration
 }
 
-// tell calls a command and lets the story happen, in no time.
-func (s *story) tell(t *testing.T, streams iostreams.Streams, args ...string) cli.Answer {
+// play calls a command and lets the scenario happen, in no time.
+func (s *scenario) play(t *testing.T, streams iostreams.Streams, args ...string) cli.Answer {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -163,18 +163,18 @@ func (s *story) tell(t *testing.T, streams iostreams.Streams, args ...string) cl
 }
 
 // root is the program with both commands.
-func (s *story) root(streams iostreams.Streams) *cobra.Command {
+func (s *scenario) root(streams iostreams.Streams) *cobra.Command {
 	p := s.planner
 	if p == nil {
-		p = foretold
+		p = planned
 	}
 	root := cli.Root(newMigrate(streams, p))
 	root.AddCommand(newRollback(streams, p))
 	return root
 }
 
-// foretold is a plan that is easy to recognise.
-func foretold(_ context.Context, s iostreams.Streams, _ *cluster.Connection, _ string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
+// planned is a plan that is easy to recognise.
+func planned(_ context.Context, s iostreams.Streams, _ *cluster.Connection, _ string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 	_, _ = fmt.Fprintf(s.Out, "1. the manager does what it does for %s\n", wish.Spec.Mode)
 	return nil, nil
 }

@@ -52,7 +52,7 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 			}})
 			var out, errs bytes.Buffer
 			s := cli.Defaults(iostreams.Streams{Out: &out, Err: &errs})
-			code := iostreams.Run(ctx, cli.Root(newMigrate(s, foretold)), []string{
+			code := iostreams.Run(ctx, cli.Root(newMigrate(s, planned)), []string{
 				"migrate", "--yes", "--wait=false", "--kubeconfig", path, "--request-timeout", "2s", // which the other requests must not come near to
 			}, s)
 			require.Equal(t, v1alpha1.ModeRouteReflector, a.pool.Spec.Mode)

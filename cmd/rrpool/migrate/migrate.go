@@ -1,6 +1,6 @@
-// Package migrate is the commands that send a cluster onto route reflectors and back to
-// the mesh, and follow it on its way. They set spec.mode and nothing else: the way is
-// the manager's, and goes on without them.
+// Package migrate is the commands that move a cluster onto route reflectors and back to
+// the mesh, and show the progress. They set spec.mode and nothing else: the manager does
+// the work, also without them.
 package migrate
 
 import (
@@ -24,15 +24,15 @@ import (
 type direction struct {
 	name string
 	mode v1alpha1.Mode
-	// deed is what goes on without us, and place is where the cluster is then.
-	deed, place string
-	// urgent: not even what looks like a refusal keeps anybody from asking for it.
+	// action is what the manager does, and place is where the cluster is then.
+	action, place string
+	// urgent: the mode is set even if the plan says that the manager would refuse it.
 	urgent bool
 }
 
 var (
-	forth = direction{name: "migrate", mode: v1alpha1.ModeRouteReflector, deed: "the migration", place: "on route reflectors"}
-	back  = direction{name: "rollback", mode: v1alpha1.ModeFullMesh, deed: "the way back", place: "on the node-to-node mesh", urgent: true}
+	forth = direction{name: "migrate", mode: v1alpha1.ModeRouteReflector, action: "the migration", place: "on route reflectors"}
+	back  = direction{name: "rollback", mode: v1alpha1.ModeFullMesh, action: "the way back", place: "on the node-to-node mesh", urgent: true}
 )
 
 // flags of both commands.
@@ -54,10 +54,10 @@ func newFlags(d direction, p planner) *flags {
 }
 
 // New makes `rrpool migrate`.
-func New(s iostreams.Streams) *cobra.Command { return newMigrate(s, forecasted) }
+func New(s iostreams.Streams) *cobra.Command { return newMigrate(s, runPlan) }
 
 // NewRollback makes `rrpool rollback`.
-func NewRollback(s iostreams.Streams) *cobra.Command { return newRollback(s, forecasted) }
+func NewRollback(s iostreams.Streams) *cobra.Command { return newRollback(s, runPlan) }
 
 func newMigrate(s iostreams.Streams, p planner) *cobra.Command {
 	f := newFlags(forth, p)
@@ -105,7 +105,7 @@ func (f *flags) register(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	set.BoolVar(&f.wait, "wait", true, "watch until the cluster has arrived")
-	set.Var(&f.timeout, "timeout", "how long to watch; "+f.deed+" goes on afterwards")
+	set.Var(&f.timeout, "timeout", "how long to watch; "+f.action+" goes on afterwards")
 	set.Var(&f.interval, "interval", "how often to look")
 	f.Register(set)
 	status.CompleteNothing(cmd, "timeout", "interval")
@@ -178,10 +178,10 @@ func sameButMode(a, b v1alpha1.RouteReflectorPoolSpec) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// again is for a mode that is set already: nothing is to be asked.
+// again is for a mode that is set already: no question is needed.
 func (f *flags) again(ctx context.Context, w *watch, stored *v1alpha1.RouteReflectorPool) error {
 	if !status.Reached(stored) {
-		_, _ = fmt.Fprintf(w.Err, "√ %s is already under way: spec.mode is %s\n", f.deed, f.mode)
+		_, _ = fmt.Fprintf(w.Err, "√ %s is already under way: spec.mode is %s\n", f.action, f.mode)
 		return f.follow(ctx, w, stored)
 	}
 	manager := status.FindManager(ctx, w.Connection, f.Namespace, w.Now())
@@ -193,25 +193,25 @@ func (f *flags) again(ctx context.Context, w *watch, stored *v1alpha1.RouteRefle
 
 func (f *flags) follow(ctx context.Context, w *watch, object *v1alpha1.RouteReflectorPool) error {
 	if !f.wait {
-		_, err := fmt.Fprintf(w.Out, "%s goes on by itself.\n\nNext: %s\n", sentence(f.deed), w.phrase.Command("status --watch"))
+		_, err := fmt.Fprintf(w.Out, "%s goes on by itself.\n\nNext: %s\n", sentence(f.action), w.phrase.Command("status --watch"))
 		return err //nolint:wrapcheck // iostreams.Run says it
 	}
 	return w.run(ctx, object)
 }
 
-// change shows what will happen, asks, and does it.
+// change shows the plan, asks, and sets the mode.
 func (f *flags) change(
 	ctx context.Context, s iostreams.Streams, c *cluster.Connection, stored, given *v1alpha1.RouteReflectorPool,
 ) (*v1alpha1.RouteReflectorPool, error) {
-	wish, what, err := f.wish(stored, given)
+	want, what, err := f.want(stored, given)
 	if err != nil {
 		return nil, err
 	}
-	set := change{c, stored, wish}
-	if err := set.rehearse(ctx); err != nil {
+	set := change{c, stored, want}
+	if err := set.dryRun(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.show(ctx, s, c, wish, what); err != nil {
+	if err := f.show(ctx, s, c, want, what); err != nil {
 		return nil, err
 	}
 	if !f.yes {
@@ -222,19 +222,19 @@ func (f *flags) change(
 	return set.do(ctx)
 }
 
-// wish is the object as it is to be, and a sentence about what is changed for it.
-func (f *flags) wish(stored, given *v1alpha1.RouteReflectorPool) (*v1alpha1.RouteReflectorPool, string, error) {
+// want is the object as it is to be, and a sentence about what is changed for it.
+func (f *flags) want(stored, given *v1alpha1.RouteReflectorPool) (*v1alpha1.RouteReflectorPool, string, error) {
 	switch {
 	case stored != nil:
-		wish := stored.DeepCopy()
-		wish.Spec.Mode = f.mode
-		return wish, fmt.Sprintf("spec.mode of the RouteReflectorPool is %s and becomes %s", stored.Spec.Mode, f.mode), nil
+		want := stored.DeepCopy()
+		want.Spec.Mode = f.mode
+		return want, fmt.Sprintf("spec.mode of the RouteReflectorPool is %s and becomes %s", stored.Spec.Mode, f.mode), nil
 	case given != nil:
 		return given, fmt.Sprintf("the RouteReflectorPool is created as in %s", f.file), nil
 	}
-	wish, err := crd.Default()
-	return wish, "the RouteReflectorPool is created with all defaults", err
+	want, err := crd.Default()
+	return want, "the RouteReflectorPool is created with all defaults", err
 }
 
-// errUnconfirmed: somebody was asked and did not say yes.
+// errUnconfirmed: the answer was not yes.
 var errUnconfirmed = errors.New("not confirmed: nothing was changed")

@@ -21,18 +21,18 @@ import (
 
 // The whole way, as lines and as bars, for somebody who says yes.
 func TestMigrate(t *testing.T) {
-	s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
-	got := s.tell(t, person("yes\n"), "migrate")
+	s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
+	got := s.play(t, person("yes\n"), "migrate")
 	require.Zero(t, got.Code, got.Err)
-	cli.Golden(t, "migrate.stdout.golden", got.Out)
-	cli.Golden(t, "migrate.stderr.golden", got.Err)
+	require.Contains(t, got.Out, "√ The cluster is on route reflectors: 6 route reflectors serve 60 nodes; the node-to-node mesh is off. This took 16s.\n", "docs/migrate.md keeps all of it")
+	require.Contains(t, got.Err, "Shall the migration of cluster rrpool begin? Type yes: √ spec.mode is RouteReflector\n")
 	require.Equal(t, []string{"PATCH dryRun=true map[mode:RouteReflector]", "PATCH dryRun=false map[mode:RouteReflector]"}, s.writes, "the mode and nothing else")
 
 	t.Run("on a terminal", func(t *testing.T) {
-		s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
+		s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
 		streams := person("YES\n")
 		streams.Terminal, streams.Width, streams.Getenv = true, 60, cli.Environment("NO_COLOR", "1")
-		got := s.tell(t, streams, "migrate")
+		got := s.play(t, streams, "migrate")
 		require.Zero(t, got.Code, got.Err)
 		cli.RequireWidth(t, got.Out, 60)
 		pictures := strings.Split(got.Err, "\x1b[J")
@@ -40,17 +40,16 @@ func TestMigrate(t *testing.T) {
 			cli.RequireWidth(t, strings.NewReplacer("\x1b[K", "", "\x1b[4A", "").Replace(picture), 60)
 		}
 		require.NotContains(t, got.Err, "\x1b[1m", "NO_COLOR")
-		cli.Golden(t, "picture.golden", readable(pictures[len(pictures)-2]))
 		cli.Golden(t, "terminal.golden", readable(got.Err))
 	})
 	t.Run("and back", func(t *testing.T) {
-		s := &story{api: &api{pool: reflecting()}, happens: theWayBack()}
-		got := s.tell(t, person("yes\n"), "rollback")
+		s := &scenario{api: &api{pool: reflecting()}, happens: theWayBack()}
+		got := s.play(t, person("yes\n"), "rollback")
 		require.Zero(t, got.Code, got.Err)
 		cli.Golden(t, "rollback.stdout.golden", got.Out)
 		cli.Golden(t, "rollback.stderr.golden", got.Err)
-		s = &story{api: &api{pool: reflecting()}, happens: theWayBack()}
-		got = s.tell(t, iostreams.Streams{Terminal: true, Width: 60}, "rollback", "--yes")
+		s = &scenario{api: &api{pool: reflecting()}, happens: theWayBack()}
+		got = s.play(t, iostreams.Streams{Terminal: true, Width: 60}, "rollback", "--yes")
 		require.Zero(t, got.Code, got.Err)
 		cli.Golden(t, "rollback.terminal.golden", readable(got.Err))
 	})
@@ -60,8 +59,8 @@ func readable(text string) string { return strings.ReplaceAll(text, "\x1b", "␛
 
 func TestTheQuestion(t *testing.T) {
 	for answer, begins := range map[string]bool{"yes\n": true, " Yes \n": true, "yes": true, "y\n": false, "no\n": false, "\n": false, "": false, "yes please\n": false} {
-		s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}}
-		got := s.tell(t, person(answer), "migrate", "--wait=false")
+		s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}}
+		got := s.play(t, person(answer), "migrate", "--wait=false")
 		if begins {
 			require.Zero(t, got.Code, answer)
 			requireMode(t, s.api, v1alpha1.ModeRouteReflector)
@@ -74,8 +73,8 @@ func TestTheQuestion(t *testing.T) {
 	t.Run("nobody can answer", func(t *testing.T) {
 		for _, name := range []string{"migrate", "rollback"} {
 			mode := v1alpha1.ModePaused
-			s := &story{api: &api{pool: object(mode)}}
-			got := s.tell(t, iostreams.Streams{}, name)
+			s := &scenario{api: &api{pool: object(mode)}}
+			got := s.play(t, iostreams.Streams{}, name)
 			require.Equal(t, 1, got.Code)
 			require.Empty(t, got.Out)
 			cli.RequireSentence(t, got.Err, "--yes: missing", "no terminal to ask on", "rrpool plan shows what will be done")
@@ -83,7 +82,7 @@ func TestTheQuestion(t *testing.T) {
 		}
 	})
 	t.Run("Ctrl-C instead of an answer", func(t *testing.T) {
-		s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}}
+		s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}}
 		ctx, stop := context.WithCancel(t.Context())
 		in, _, err := os.Pipe() // nobody ever answers
 		require.NoError(t, err)
@@ -96,8 +95,8 @@ func TestTheQuestion(t *testing.T) {
 }
 
 func TestWithoutWaiting(t *testing.T) {
-	s := &story{api: &api{pool: object(v1alpha1.ModePaused)}}
-	got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
+	s := &scenario{api: &api{pool: object(v1alpha1.ModePaused)}}
+	got := s.play(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
 	require.Zero(t, got.Code, got.Err)
 	require.Empty(t, s.waits)
 	require.Contains(t, got.Out, "spec.mode of the RouteReflectorPool is Paused and becomes RouteReflector")
@@ -107,8 +106,8 @@ func TestWithoutWaiting(t *testing.T) {
 
 // Where there is no object, migrate makes one and says which.
 func TestCreate(t *testing.T) {
-	s := &story{api: &api{}}
-	got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
+	s := &scenario{api: &api{}}
+	got := s.play(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
 	require.Zero(t, got.Code, got.Err)
 	require.Contains(t, got.Out, "the RouteReflectorPool is created with all defaults")
 	require.Equal(t, []string{"POST dryRun=true", "POST dryRun=false"}, s.writes)
@@ -116,18 +115,18 @@ func TestCreate(t *testing.T) {
 	require.EqualValues(t, 3, s.pool.Spec.Sizing.Min, "the defaults are written out")
 
 	file := cli.File(t, "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\nspec: {sizing: {min: 5}}\n")
-	s = &story{api: &api{}}
-	got = s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file)
+	s = &scenario{api: &api{}}
+	got = s.play(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file)
 	require.Zero(t, got.Code, got.Err)
 	require.Contains(t, got.Out, "the RouteReflectorPool is created as in "+file)
 	require.EqualValues(t, 5, s.pool.Spec.Sizing.Min)
 
 	t.Run("one that is there already may be given again", func(t *testing.T) {
 		s.pool.Spec.Mode = v1alpha1.ModeFullMesh
-		require.Zero(t, s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file).Code)
+		require.Zero(t, s.play(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file).Code)
 		requireMode(t, s.api, v1alpha1.ModeRouteReflector)
 		s.pool.Spec.Sizing.Min = 4
-		got := s.tell(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file)
+		got := s.play(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file)
 		require.Equal(t, 1, got.Code)
 		cli.RequireSentence(t, got.Err, "--filename", "not as in "+file, "kubectl apply -f "+file)
 	})
@@ -137,16 +136,16 @@ func TestCreate(t *testing.T) {
 func TestAgain(t *testing.T) {
 	under := object(v1alpha1.ModeRouteReflector)
 	step(under, "EnsurePool", "the pool is to have 6 workers")
-	s := &story{api: &api{pool: under}, happens: theWay()}
-	got := s.tell(t, iostreams.Streams{}, "migrate")
+	s := &scenario{api: &api{pool: under}, happens: theWay()}
+	got := s.play(t, iostreams.Streams{}, "migrate")
 	require.Zero(t, got.Code, got.Err)
 	require.Empty(t, s.writes)
 	require.Contains(t, got.Err, "√ the migration is already under way: spec.mode is RouteReflector\n")
 	require.Contains(t, got.Out, "√ The cluster is on route reflectors")
 
 	t.Run("arrived, as a manager said that is gone", func(t *testing.T) {
-		s := &story{api: &api{pool: reflecting(), lease: renewed(time.Hour)}}
-		got := s.tell(t, iostreams.Streams{}, "migrate")
+		s := &scenario{api: &api{pool: reflecting(), lease: renewed(time.Hour)}}
+		got := s.play(t, iostreams.Streams{}, "migrate")
 		require.Equal(t, 1, got.Code)
 		cli.RequireSentence(t, got.Err, "does not run", "kubectl --namespace rrpool-system get deployment,pod")
 	})
@@ -168,8 +167,8 @@ func TestAlreadyThere(t *testing.T) {
 	} {
 		for _, flags := range [][]string{{"--yes"}, {}, {"--yes", "--wait=false"}} {
 			t.Run(strings.Join(append([]string{name}, flags...), " "), func(t *testing.T) {
-				s := &story{api: &api{pool: tc.pool, lease: renewed(0)}}
-				got := s.tell(t, iostreams.Streams{}, append([]string{tc.command}, flags...)...)
+				s := &scenario{api: &api{pool: tc.pool, lease: renewed(0)}}
+				got := s.play(t, iostreams.Streams{}, append([]string{tc.command}, flags...)...)
 				require.Zero(t, got.Code, got.Err)
 				require.Equal(t, tc.says, got.Out)
 				require.Empty(t, got.Err, "there is no progress")
@@ -181,8 +180,8 @@ func TestAlreadyThere(t *testing.T) {
 	t.Run("what is wrong there is told", func(t *testing.T) {
 		ill := reflecting()
 		condition(ill, "Degraded", "True", "CloudUnauthorized", "the key is not accepted: store another one.")
-		s := &story{api: &api{pool: ill, lease: renewed(0)}}
-		got := s.tell(t, iostreams.Streams{}, "migrate", "--yes")
+		s := &scenario{api: &api{pool: ill, lease: renewed(0)}}
+		got := s.play(t, iostreams.Streams{}, "migrate", "--yes")
 		require.Zero(t, got.Code)
 		require.Contains(t, got.Out, "already on route reflectors")
 		require.Equal(t, "‼ CloudUnauthorized: the key is not accepted: store another one ("+plan.Docs+"runbook/conditions.md#cloudunauthorized)\n", got.Err)
@@ -190,8 +189,8 @@ func TestAlreadyThere(t *testing.T) {
 	t.Run("a change that nobody has taken note of is under way", func(t *testing.T) {
 		behind := reflecting()
 		behind.Generation++
-		s := &story{api: &api{pool: behind, lease: renewed(0)}, happens: []func(*api){by(func(o *v1alpha1.RouteReflectorPool) { settle(o, "done") })}}
-		got := s.tell(t, iostreams.Streams{}, "migrate", "--yes")
+		s := &scenario{api: &api{pool: behind, lease: renewed(0)}, happens: []func(*api){by(func(o *v1alpha1.RouteReflectorPool) { settle(o, "done") })}}
+		got := s.play(t, iostreams.Streams{}, "migrate", "--yes")
 		require.Zero(t, got.Code, got.Err)
 		require.Contains(t, got.Err, "√ the migration is already under way")
 		require.Equal(t, "√ The cluster is on route reflectors: done. This took 2s.\n", got.Out)
@@ -208,8 +207,8 @@ func renewed(before time.Duration) *coordinationv1.Lease {
 }
 
 func TestCtrlC(t *testing.T) {
-	s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()[:4]}
-	got := s.tell(t, person("yes\n"), "migrate")
+	s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()[:4]}
+	got := s.play(t, person("yes\n"), "migrate")
 	require.Equal(t, 1, got.Code)
 	require.True(t, strings.HasSuffix(got.Err, "rrpool: stopped watching: the migration goes on without this command: "+
 		"rrpool status --watch shows it, rrpool migrate watches it again\n"), got.Err)
@@ -217,8 +216,8 @@ func TestCtrlC(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh), lease: renewed(0)}, happens: slices.Concat(theWay()[:4], idle(3))}
-	got := s.tell(t, person("yes\n"), "migrate", "--timeout", "9s")
+	s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh), lease: renewed(0)}, happens: slices.Concat(theWay()[:4], idle(3))}
+	got := s.play(t, person("yes\n"), "migrate", "--timeout", "9s")
 	require.Equal(t, 1, got.Code)
 	require.Equal(t, time.Second, s.waits[len(s.waits)-1], "not longer than it was told to")
 	require.Contains(t, got.Out, "… Progressing: the pool is to have 6 workers", "the last known state")
@@ -231,8 +230,8 @@ func TestTimeout(t *testing.T) {
 				return &metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError, Message: "etcd has no leader"}
 			}
 		}
-		s := &story{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: slices.Concat(theWay()[:4], []func(*api){cut}, idle(2))}
-		got := s.tell(t, person("yes\n"), "migrate", "--timeout", "12s")
+		s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: slices.Concat(theWay()[:4], []func(*api){cut}, idle(2))}
+		got := s.play(t, person("yes\n"), "migrate", "--timeout", "12s")
 		require.Equal(t, 1, got.Code)
 		require.Contains(t, got.Out, "‼ what is shown is old: ")
 		require.Equal(t, 1, strings.Count(got.Err, "‼ the cluster cannot be looked at"))

@@ -10,85 +10,85 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
-	forecast "github.com/rrpool/rrpool/cmd/rrpool/plan"
+	plancmd "github.com/rrpool/rrpool/cmd/rrpool/plan"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// planner writes to s.Out what the manager will do for a wish, and gives what will keep
-// it from doing so. An error says why nothing can be foretold.
-type planner func(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error)
+// planner writes to s.Out what the manager will do for the wanted object, and gives the
+// problem that it would stop at. An error says why there is no plan.
+type planner func(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error)
 
 // patience is how long the plan may take: in a cluster of thousands of nodes it takes
 // minutes, and the way back must not wait for it.
 const patience = 20 * time.Second
 
-// forecasted lets the manager's own decisions run forward on a model of the cluster.
-func forecasted(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, wish *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
+// runPlan lets the manager's own decisions run forward on a model of the cluster.
+func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	seen, err := snapshot.Take(bounded, c, namespace, wish.DeepCopy(), true)
+	seen, err := snapshot.Take(bounded, c, namespace, want.DeepCopy(), true)
 	if bounded.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("looking at the cluster takes longer than %s: rrpool plan takes its time", patience)
+		return nil, fmt.Errorf("reading the cluster takes longer than %s: rrpool plan has no such limit", patience)
 	}
 	if err != nil {
 		return nil, err
 	}
-	future, err := forecast.Run(bounded, forecast.Of(seen, s.Now()))
+	planned, err := plancmd.Run(bounded, plancmd.Of(seen, s.Now()))
 	if bounded.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("it takes longer than %s in a cluster of %d nodes: rrpool plan takes its time", patience, len(seen.Cluster.Nodes))
+		return nil, fmt.Errorf("it takes longer than %s in a cluster of %d nodes: rrpool plan has no such limit", patience, len(seen.Cluster.Nodes))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("running the manager's decisions forward: %w", err)
 	}
-	if err := forecast.Show(s, future); err != nil {
+	if err := plancmd.Show(s, planned); err != nil {
 		return nil, fmt.Errorf("rendering the plan: %w", err)
 	}
 	warn := func(words string) {
 		_, _ = fmt.Fprintf(s.Out, "\n%s\n", s.Paint(iostreams.Yellow, s.Fold("‼ "+words, "  ")))
 	}
-	if seen.Obstacle != nil && wish.Spec.Mode != v1alpha1.ModeFullMesh {
+	if seen.Obstacle != nil && want.Spec.Mode != v1alpha1.ModeFullMesh {
 		warn(fmt.Sprintf("As your user sees it, this comes first: %s: %s", seen.Obstacle.Reason, seen.Obstacle.Message))
 	}
 	if seen.Uncounted != "" {
 		warn("The pods were not counted: " + seen.Uncounted)
 	}
-	return future.Problem, nil
+	return planned.Problem, nil
 }
 
 // show says what is changed and what the manager will do then. What the manager would
 // refuse is not asked of it, unless it is urgent.
-func (f *flags) show(ctx context.Context, s iostreams.Streams, c *cluster.Connection, wish *v1alpha1.RouteReflectorPool, what string) error {
+func (f *flags) show(ctx context.Context, s iostreams.Streams, c *cluster.Connection, want *v1alpha1.RouteReflectorPool, what string) error {
 	var page bytes.Buffer
 	to := s
 	to.Out = &page
-	problem, err := f.planner(ctx, to, c, f.Namespace, wish)
+	problem, err := f.planner(ctx, to, c, f.Namespace, want)
 	manager := status.FindManager(ctx, c, f.Namespace, s.Now())
 	switch {
 	case ctx.Err() != nil:
 		return iostreams.ErrInterrupted
 	case problem != nil && !f.urgent:
-		return fmt.Errorf("the manager would refuse, so nothing was changed: %s: %s (%s)", problem.Reason, problem.Message, forecast.Page(problem.Reason))
+		return fmt.Errorf("the manager would refuse, so nothing was changed: %s: %s (%s)", problem.Reason, problem.Message, plancmd.Page(problem.Reason))
 	case err != nil:
 		page.Reset()
 	}
 	for _, warning := range warnings(problem, err, manager) {
 		_, _ = fmt.Fprintln(&page, s.Paint(iostreams.Yellow, s.Fold("‼ "+warning, "  ")))
 	}
-	head := s.Paint(iostreams.Bold, s.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(f.deed), c.Name, what), ""))
+	head := s.Paint(iostreams.Bold, s.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(f.action), c.Name, what), ""))
 	if _, err := fmt.Fprintf(s.Out, "%s\n\n%s\n", head, page.String()); err != nil && !f.yes {
-		return fmt.Errorf("nobody can read what will be done, so nothing was changed: %s", err.Error())
+		return fmt.Errorf("the plan cannot be written, so nothing was changed: %s", err.Error())
 	}
 	return nil
 }
 
-// warnings are what somebody should know who is about to say yes.
+// warnings are what a person should know before the answer.
 func warnings(problem *plan.Problem, unplanned error, manager status.Manager) []string {
 	var out []string
 	if unplanned != nil {
-		out = append(out, "what the manager will do cannot be foretold: "+iostreams.Sentence(unplanned))
+		out = append(out, "there is no plan of what the manager will do: "+iostreams.Sentence(unplanned))
 	}
 	if problem != nil {
 		out = append(out, fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
@@ -102,7 +102,7 @@ func warnings(problem *plan.Problem, unplanned error, manager status.Manager) []
 
 // confirm asks on the terminal. Only yes is yes.
 func confirm(ctx context.Context, s iostreams.Streams, name string, d direction) error {
-	_, _ = fmt.Fprintf(s.Err, "Shall %s of cluster %s begin? Type yes: ", d.deed, name)
+	_, _ = fmt.Fprintf(s.Err, "Shall %s of cluster %s begin? Type yes: ", d.action, name)
 	said := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(s.In).ReadString('\n') // an end without an answer is an answer

@@ -3,7 +3,6 @@ package migrate
 import (
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -196,5 +195,3 @@ func (b *bars) say(colour, line string) {
 		b.update(b.last)
 	}
 }
-
-func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

@@ -101,7 +101,7 @@ func TestARealApiserver(t *testing.T) {
 	got = eventually(t, func() cli.Answer { return really(t, New, operator, "migrate", "--yes", "--wait=false") }, "spec.mode is RouteReflector")
 	require.Zero(t, got.Code)
 	require.Contains(t, got.Out, "the RouteReflectorPool is created with all defaults")
-	require.Contains(t, got.Out, "‼ what the manager will do cannot be foretold: ")
+	require.Contains(t, got.Out, "‼ there is no plan of what the manager will do: ")
 	got = really(t, NewRollback, operator, "rollback", "--yes")
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
@@ -130,7 +130,7 @@ func TestARealApiserver(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"create routereflectorpools", "create routereflectorpools", "patch routereflectorpools", "patch routereflectorpools",
-	}, done, "each once as a rehearsal, and nothing else")
+	}, done, "each once as a dryRun, and nothing else")
 	var object v1alpha1.RouteReflectorPool
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: "default"}, &object))
 	require.Equal(t, v1alpha1.ModeFullMesh, object.Spec.Mode)
@@ -146,7 +146,7 @@ func TestARealApiserver(t *testing.T) {
 		}
 		got := really(t, New, plane.AdminConfig(), "migrate", "--yes")
 		require.Zero(t, got.Code, got.Err)
-		require.NotContains(t, got.Out, "cannot be foretold")
+		require.NotContains(t, got.Out, "there is no plan of")
 		require.Contains(t, got.Out, "What the manager will do")
 		require.Contains(t, got.Out, "DisableMesh")
 	})

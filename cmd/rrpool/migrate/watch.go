@@ -3,6 +3,8 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// watch follows a cluster until it has arrived. It reads and tells, nothing more.
+// watch shows the progress until the cluster has arrived. It only reads.
 type watch struct {
 	iostreams.Streams
 	*cluster.Connection
@@ -25,22 +27,22 @@ type watch struct {
 
 	display  display
 	began    time.Time
-	felt     time.Time         // when the manager's pulse was taken last
-	notices  map[string]string // what was told, by what it is about
-	troubled map[string]bool   // reasons that were told
+	checked  time.Time         // when the manager was looked for last
+	notices  map[string]string // what was reported, by what it is about
+	problems map[string]bool   // reasons that were reported
 }
 
-// pulseEvery is how often the manager is looked for, and how long it may take to take
-// note of a change before that is worth saying.
-const pulseEvery = 15 * time.Second
+// checkEvery is how often the manager is looked for, and how long it may take to observe
+// a change before that is reported.
+const checkEvery = 15 * time.Second
 
 func (w *watch) run(ctx context.Context, object *v1alpha1.RouteReflectorPool) error {
 	w.began = w.Now()
-	w.felt, w.notices, w.troubled = w.began, map[string]string{}, map[string]bool{}
+	w.checked, w.notices, w.problems = w.began, map[string]string{}, map[string]bool{}
 	w.display = newDisplay(w.Streams)
 	deadline := w.began.Add(w.timeout)
 	for {
-		w.tell(ctx, object)
+		w.report(ctx, object)
 		if over, err := w.over(object); over {
 			return err
 		}
@@ -53,7 +55,7 @@ func (w *watch) run(ctx context.Context, object *v1alpha1.RouteReflectorPool) er
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("stopped watching: %s goes on without this command: %s shows it, %s watches it again",
-				w.deed, w.phrase.Command("status --watch"), w.phrase.Command(w.name))
+				w.action, w.phrase.Command("status --watch"), w.phrase.Command(w.name))
 		case err != nil:
 			w.notice("cluster", "the cluster cannot be looked at: "+iostreams.Sentence(err)+"; trying again", "the cluster answers again")
 		default:
@@ -63,94 +65,94 @@ func (w *watch) run(ctx context.Context, object *v1alpha1.RouteReflectorPool) er
 	}
 }
 
-// tell says what is new.
-func (w *watch) tell(ctx context.Context, object *v1alpha1.RouteReflectorPool) {
+// report shows what is new.
+func (w *watch) report(ctx context.Context, object *v1alpha1.RouteReflectorPool) {
 	if object == nil {
 		return
 	}
-	w.feel(ctx, object)
+	w.checkManager(ctx, object)
 	if !status.Noted(object) {
-		return // what it reports is about another wish
+		return // its status is about another spec.mode
 	}
-	w.troubles(object)
+	w.reportProblems(object)
 	w.display.update(progressOf(object, w.direction, w.Now().Sub(w.began)))
 }
 
-// feel takes the manager's pulse now and then.
-func (w *watch) feel(ctx context.Context, object *v1alpha1.RouteReflectorPool) {
+// checkManager looks for the manager now and then.
+func (w *watch) checkManager(ctx context.Context, object *v1alpha1.RouteReflectorPool) {
 	recovered := w.notices["manager"] != "" && status.Noted(object)
-	if w.Now().Sub(w.felt) < pulseEvery && !recovered {
+	if w.Now().Sub(w.checked) < checkEvery && !recovered {
 		return
 	}
-	w.felt = w.Now()
+	w.checked = w.Now()
 	manager := status.FindManager(ctx, w.Connection, w.namespace, w.Now())
-	trouble := ""
+	problem := ""
 	switch {
 	case ctx.Err() != nil:
 		return
 	case manager.Pulse == status.Stopped:
-		trouble = "the manager does not run, so nothing goes on: " + manager.Message
+		problem = "the manager does not run, so nothing goes on: " + manager.Message
 	case !status.Noted(object):
-		trouble = fmt.Sprintf("the manager has not taken note of spec.mode %s yet: %s", object.Spec.Mode, manager.Message)
+		problem = fmt.Sprintf("the manager has not taken note of spec.mode %s yet: %s", object.Spec.Mode, manager.Message)
 	}
-	if trouble != "" {
-		trouble += "; " + w.phrase.Manager() + " shows more"
+	if problem != "" {
+		problem += "; " + w.phrase.Manager() + " shows more"
 	}
-	w.notice("manager", trouble, "the manager acts")
+	w.notice("manager", problem, "the manager acts")
 }
 
-// notice tells of something once when it comes, and once when it is over.
-func (w *watch) notice(about, trouble, over string) {
+// notice reports a problem once when it comes, and once when it is over.
+func (w *watch) notice(about, problem, over string) {
 	before := w.notices[about]
-	w.notices[about] = trouble
+	w.notices[about] = problem
 	switch {
-	case trouble == before:
-	case trouble != "":
-		w.display.say(iostreams.Yellow, "‼ "+trouble)
+	case problem == before:
+	case problem != "":
+		w.display.say(iostreams.Yellow, "‼ "+problem)
 	default:
 		w.display.say(iostreams.Green, "√ "+over)
 	}
 }
 
-// troubles tells of bad conditions when they come and go.
-func (w *watch) troubles(object *v1alpha1.RouteReflectorPool) {
+// reportProblems reports bad conditions when they come and go.
+func (w *watch) reportProblems(object *v1alpha1.RouteReflectorPool) {
 	now := map[string]bool{}
 	for _, t := range status.Troubles(object) {
 		now[t.Reason] = true
-		if w.troubled[t.Reason] {
+		if w.problems[t.Reason] {
 			continue
 		}
 		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Page(w.Width-len("  ()")))
 		if !t.Passing() {
-			line += ". This needs somebody; " + w.deed + " goes on by itself when it is solved"
+			line += ". A person has to solve this; " + w.action + " then goes on by itself"
 		}
 		w.display.say(iostreams.Red, line)
 	}
-	for _, reason := range sorted(w.troubled) {
+	for _, reason := range slices.Sorted(maps.Keys(w.problems)) {
 		if !now[reason] {
 			w.display.say(iostreams.Green, "√ no longer "+reason)
 		}
 	}
-	w.troubled = now
+	w.problems = now
 }
 
 // over says whether there is nothing more to watch, and how that came.
 func (w *watch) over(object *v1alpha1.RouteReflectorPool) (bool, error) {
 	switch {
 	case object == nil:
-		return true, fmt.Errorf("somebody has deleted the RouteReflectorPool: %s says how things are", w.phrase.Command("status"))
+		return true, fmt.Errorf("the RouteReflectorPool was deleted meanwhile: %s shows the cluster", w.phrase.Command("status"))
 	case object.DeletionTimestamp != nil:
-		return true, fmt.Errorf("somebody deletes the RouteReflectorPool, and the cluster goes back to the mesh before it is gone: %s shows it", w.phrase.Command("status --watch"))
+		return true, fmt.Errorf("the RouteReflectorPool is being deleted, and the cluster goes back to the mesh before it is gone: %s shows it", w.phrase.Command("status --watch"))
 	case object.Spec.Mode != w.mode:
-		return true, fmt.Errorf("somebody has set spec.mode to %s: %s has ended, %s says how things are", object.Spec.Mode, w.deed, w.phrase.Command("status"))
+		return true, fmt.Errorf("spec.mode was set to %s meanwhile: %s has ended, %s shows the cluster", object.Spec.Mode, w.action, w.phrase.Command("status"))
 	case status.Reached(object):
 		return true, w.arrived(object)
 	}
 	return false, nil
 }
 
-// there is the result where the cluster had arrived before. What is wrong there all the
-// same is told, but waited for by nobody.
+// there is the result where the cluster had arrived before. Problems are shown, but not
+// waited for.
 func (w *watch) there(object *v1alpha1.RouteReflectorPool) error {
 	for _, t := range status.Troubles(object) {
 		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Page(w.Width-len("  ()")))
@@ -159,7 +161,7 @@ func (w *watch) there(object *v1alpha1.RouteReflectorPool) error {
 	return w.result(object, "already ", "")
 }
 
-// arrived is the result of a way that was watched.
+// arrived is the result after watching.
 func (w *watch) arrived(object *v1alpha1.RouteReflectorPool) error {
 	took := ""
 	if d := w.Now().Sub(w.began); d >= time.Second {
@@ -187,5 +189,5 @@ func (w *watch) expired(ctx context.Context, object *v1alpha1.RouteReflectorPool
 		return err
 	}
 	return fmt.Errorf("--timeout: the cluster is not %s after %s: %s goes on without this command: %s shows it, %s watches it again",
-		w.place, duration.HumanDuration(w.timeout), w.deed, w.phrase.Command("status --watch"), w.phrase.Command(w.name))
+		w.place, duration.HumanDuration(w.timeout), w.action, w.phrase.Command("status --watch"), w.phrase.Command(w.name))
 }

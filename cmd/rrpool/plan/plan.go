@@ -1,10 +1,11 @@
+// Package plan is the command that says what the manager will do: the manager's own
+// decisions run forward on a model of the cluster.
 package plan
 
 import (
 	"errors"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
@@ -42,17 +43,25 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	forecast, err := Run(cmd.Context(), src.Input)
+	out, err := Run(cmd.Context(), src.Input)
 	if err != nil {
 		if cmd.Context().Err() != nil {
 			return iostreams.ErrInterrupted
 		}
 		return err
 	}
-	v := newView(forecast, src, f.region)
+	v := newView(out, src, f.region)
 	v.Next = f.next(v, src)
-	render := map[string]func(iostreams.Streams, view) error{"table": tableOf, "json": jsonOf, "yaml": yamlOf}[f.output.Value]
-	if err := s.Emit("plan", f.outputFile, func(s iostreams.Streams) error { return render(s, v) }); err != nil {
+	render := func(s iostreams.Streams) error {
+		switch f.output.Value {
+		case "json":
+			return iostreams.WriteJSON(s.Out, v)
+		case "yaml":
+			return iostreams.WriteYAML(s.Out, v)
+		}
+		return tableOf(s, v)
+	}
+	if err := s.Emit("plan", f.outputFile, render); err != nil {
 		return err
 	}
 	switch {
@@ -83,18 +92,7 @@ func (f *flags) next(v view, src *source) string {
 	return next.Command("migrate" + map[bool]string{true: " -f " + f.file}[f.file != ""])
 }
 
-// Show prints a forecast for people, as the command does.
-func Show(s iostreams.Streams, f *Forecast) error {
-	return tableOf(s, newView(f, &source{asked: true, Input: f.in}, ""))
-}
-
-func jsonOf(s iostreams.Streams, v view) error { return iostreams.WriteJSON(s.Out, v) }
-
-func yamlOf(s iostreams.Streams, v view) error {
-	content, err := yaml.Marshal(v)
-	if err != nil {
-		return err //nolint:wrapcheck // Emit says it
-	}
-	_, err = s.Out.Write(content)
-	return err //nolint:wrapcheck // Emit says it
+// Show prints a plan for people, as the command does.
+func Show(s iostreams.Streams, p *Plan) error {
+	return tableOf(s, newView(p, &source{asked: true, Input: p.in}, ""))
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -26,22 +28,143 @@ const (
 	reasonWaits = "Waits"
 	// reasonZones is the cloud's own reason for a zone that it does not have.
 	reasonZones = "Cloud" + string(cloud.InvalidInput)
-	// maxTurns bounds a forecast whatever happens in it.
-	maxTurns = 50_000
+	// mostReconciles bounds a plan whatever happens in it.
+	mostReconciles = 50_000
+	// mostGuards is how many waits of a step are named.
+	mostGuards = 10
 )
 
-// Run lets the manager take turns on a model of the cluster until nothing is left to
-// do, something stops it, or ctx ends. The model is one in which nothing fails.
-func Run(ctx context.Context, in Input) (*Forecast, error) {
-	if problem := strayZones(in); problem != nil {
-		return &Forecast{in: in, Problem: problem}, nil
+// Input is a cluster as it is, and what is wanted of it.
+type Input struct {
+	// Name of the cluster, "" for an invented one.
+	Name string
+	// Object with all defaults.
+	Object *v1alpha1.RouteReflectorPool
+	// Cluster as observed; Provider after Auto was resolved.
+	Cluster  plan.Cluster
+	Provider v1alpha1.ProviderType
+	// Pool as the provider reported it, nil when it was not asked.
+	Pool *cloud.Pool
+	// Pods with an address of their own by node, nil when unknown.
+	Pods map[string]int
+	// Step is what the manager would do with the cluster itself, sessions as they are;
+	// nil for an invented one.
+	Step *rollout.Step
+	Now  time.Time
+}
+
+// Of takes from a snapshot what a plan needs.
+func Of(s *snapshot.Snapshot, now time.Time) Input {
+	return Input{
+		Name: s.Name, Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Pool, Pods: s.Pods, Step: &s.Step, Now: now,
 	}
-	s := newStage(in)
-	r := &run{stage: s, out: &Forecast{in: in}, began: in.Now}
+}
+
+// Plan is what the manager will do.
+type Plan struct {
+	// Steps in order; none when there is nothing to do.
+	Steps []Step `json:"steps"`
+	// Settled: at the end nothing is left to do. Otherwise Problem says what stops it.
+	Settled bool          `json:"settled"`
+	Problem *plan.Problem `json:"problem,omitempty"`
+	// LastsSeconds is how long it takes in the model, machines included.
+	LastsSeconds int `json:"lastsSeconds"`
+	// Loss names the nodes whose pods will not be reached for a moment; none is the rule.
+	Loss []Loss `json:"loss"`
+	// LostAlready are the nodes whose pods cannot be reached as it is.
+	LostAlready []string `json:"lostAlready,omitempty"`
+	Before      Shape    `json:"before"`
+	After       Shape    `json:"after"`
+	// Final is the last reconcile: the cluster as it will be.
+	Final pool.Turn `json:"-"`
+
+	in Input
+}
+
+// Step is one step of the manager, until the next one begins.
+type Step struct {
+	// Name and Reason as the manager gives them.
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+	// Guard is what the step waits for, as first seen: before it writes (GuardFirst), or
+	// after that. These are the first few of GuardCount.
+	Guard      []string `json:"guard"`
+	GuardCount int      `json:"guardCount"`
+	GuardFirst bool     `json:"guardFirst"`
+	// Writes are all changes, in the words of the manager's events. ReportsAsked is how
+	// many nodes are asked for a report of their sessions besides (CalicoNodeStatus).
+	Writes       []string `json:"writes"`
+	ReportsAsked int      `json:"reportsAsked"`
+	// BeginsSeconds counts from now; both are those of the model.
+	BeginsSeconds int `json:"beginsSeconds"`
+	LastsSeconds  int `json:"lastsSeconds"`
+
+	// racked are the writes of racks, by what was done: thousands of clients get a label
+	// each, which is one line.
+	racked map[string]racked
+}
+
+// racked is on how many nodes a label was written, and the index of that in Writes.
+type racked struct{ count, at int }
+
+// rack adds labels that were written.
+func (s *Step) rack(what string, count int) {
+	all, known := s.racked[what]
+	if !known {
+		all.at = len(s.Writes)
+		s.Writes = append(s.Writes, "")
+	}
+	all.count += count
+	if s.racked == nil {
+		s.racked = map[string]racked{}
+	}
+	s.racked[what] = all
+	s.Writes[all.at] = what + " " + iostreams.Number(all.count, "node")
+}
+
+// Loss is a node whose pods cannot be reached for a moment. How long that is, the
+// reason of the step says, from measurements; the model only knows that it is so.
+type Loss struct {
+	Node string `json:"node"`
+	// Pods is how many run there, -1 when unknown.
+	Pods int `json:"pods"`
+	// Step during which it begins.
+	Step string `json:"step"`
+}
+
+// Shape is a cluster before or after.
+type Shape struct {
+	MeshOn bool `json:"fullMesh"`
+	// Nodes that speak BGP, Reflectors among them, and the topology that these have.
+	Nodes      int    `json:"nodes"`
+	Reflectors int    `json:"reflectors"`
+	Topology   string `json:"topology,omitempty"`
+	// Zones of the pool with its nodes, sorted by name.
+	Zones []Zone `json:"zones"`
+	// Sessions are all BGP sessions between nodes; the others those of one such node.
+	Sessions     int `json:"sessions"`
+	PerClient    int `json:"sessionsPerNode"`
+	PerReflector int `json:"sessionsPerReflector"`
+}
+
+// Zone of the pool.
+type Zone struct {
+	Name  string `json:"name"`
+	Nodes int    `json:"poolNodes"`
+}
+
+// Run lets the manager reconcile a model of the cluster until nothing is left to do,
+// something stops it, or ctx ends. In the model nothing fails.
+func Run(ctx context.Context, in Input) (*Plan, error) {
+	if problem := strayZones(in); problem != nil {
+		return &Plan{in: in, Problem: problem, Steps: []Step{}, Loss: []Loss{}, Before: Shape{Zones: []Zone{}}, After: Shape{Zones: []Zone{}}}, nil
+	}
+	s := newEnvironment(in)
+	r := &run{model: s, out: &Plan{in: in, Loss: []Loss{}}, began: in.Now}
 	r.out.Before = s.shape()
 	s.cut = s.unreached()
 	for in.Object.Spec.Mode != v1alpha1.ModePaused || in.Object.DeletionTimestamp != nil {
-		done, err := r.turn(ctx)
+		done, err := r.reconcile(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -52,16 +175,16 @@ func Run(ctx context.Context, in Input) (*Forecast, error) {
 	r.out.After = s.shape()
 	r.out.Steps = condense(r.out.Steps)
 	if n := len(r.out.Steps); n > 0 {
-		r.out.Lasts = r.out.Steps[n-1].Begins + r.out.Steps[n-1].Lasts
+		r.out.LastsSeconds = r.out.Steps[n-1].BeginsSeconds + r.out.Steps[n-1].LastsSeconds
 	}
-	r.out.Loss, r.out.LostAlready = s.lost, s.cut
+	r.out.Loss, r.out.LostAlready = append(r.out.Loss, s.lost...), s.cut
 	return r.out, nil
 }
 
-// condense leaves out rest, and of steps that take turns waiting for this and that keeps
-// one each.
+// condense leaves out rest, and of steps that wait for this and that alternately keeps one
+// each.
 func condense(steps []Step) []Step {
-	var out []Step
+	out := []Step{}
 	waits := 0 // where the waits in a row begin
 	for _, s := range steps {
 		if s.Name == rollout.Steady {
@@ -77,15 +200,15 @@ func condense(steps []Step) []Step {
 			continue
 		}
 		o := &out[waits+same]
-		o.Lasts, o.Asked = o.Lasts+s.Lasts, o.Asked+s.Asked
-		if len(o.Guard) < len(s.Guard) {
-			o.Guard = s.Guard
+		o.LastsSeconds, o.ReportsAsked = o.LastsSeconds+s.LastsSeconds, o.ReportsAsked+s.ReportsAsked
+		if o.GuardCount < s.GuardCount {
+			o.Guard, o.GuardCount = s.Guard, s.GuardCount
 		}
 	}
 	return out
 }
 
-// Page is where to read about the reason of a forecast's problem.
+// Page is where to read about the reason of a plan's problem.
 func Page(reason string) string {
 	if reason == reasonStuck || reason == reasonWaits {
 		return plan.Docs + "plan.md#how-far-to-trust-it"
@@ -108,101 +231,104 @@ func strayZones(in Input) *plan.Problem {
 		strings.Join(stray, ", "), strings.Join(in.Pool.ClusterZones, ", "))}
 }
 
-// run is one forecast in the making.
+// run is a plan in the making.
 type run struct {
-	stage *stage
-	out   *Forecast
+	model *environment
+	out   *Plan
 	began time.Time
 	// since is when the step, or what it waits for, changed last.
-	since time.Time
-	last  string
-	turns int
+	since      time.Time
+	last       string
+	reconciles int
 }
 
-// turn lets the manager take one turn, and time pass until the next.
-func (r *run) turn(ctx context.Context) (done bool, err error) {
+// reconcile lets the manager reconcile once, and time pass until the next time.
+func (r *run) reconcile(ctx context.Context) (done bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx) //nolint:wrapcheck // the caller knows it
 	}
-	s := r.stage
-	r.turns++
+	s := r.model
+	r.reconciles++
 	s.writes, s.asked, s.racked = nil, 0, map[string]int{}
-	turn, err := s.manager.Rehearse(ctx, s.object)
+	scope, err := s.manager.Rehearse(ctx, s.object)
 	if err != nil {
-		return false, fmt.Errorf("rehearsing step %s on a model of the cluster: %w", turn.Step.Name, err)
+		return false, fmt.Errorf("rehearsing step %s on a model of the cluster: %w", scope.Step.Name, err)
 	}
-	r.out.Final = turn
-	s.object.Status = turn.Status
-	if turn.Step.Problem != nil && len(turn.Step.Actions) == 0 {
-		r.out.Problem = turn.Step.Problem
+	r.out.Final = scope
+	s.object.Status = scope.Status
+	if scope.Step.Problem != nil && len(scope.Step.Actions) == 0 {
+		r.out.Problem = scope.Step.Problem
 		return true, nil
 	}
-	r.record(turn, s.writes)
-	if turn.Step.Name == rollout.Steady && turn.Changes == 0 && s.model.Quiet() {
+	r.record(scope, s.writes)
+	if scope.Step.Name == rollout.Steady && scope.Changes == 0 && s.model.Quiet() {
 		r.out.Settled = true
 		return true, nil
 	}
-	if r.out.Problem = r.stuck(turn); r.out.Problem != nil {
+	if r.out.Problem = r.stuck(scope); r.out.Problem != nil {
 		return true, nil
 	}
-	s.pass(turn.Again)
+	s.pass(scope.Again)
 	return false, nil
 }
 
-// stuck says why a forecast has no end, nil while it may have one: something is in the
+// stuck says why a plan has no end, nil while it may have one: something is in the
 // way, something that does not come by itself is waited for, or the manager would change
 // things for ever.
-func (r *run) stuck(turn pool.Turn) *plan.Problem {
-	now := r.stage.model.Now()
+func (r *run) stuck(scope pool.Turn) *plan.Problem {
+	now := r.model.model.Now()
 	waited, passed := now.Sub(r.since), now.Sub(r.began)
-	hindered := turn.Obstacle != nil && turn.Changes == 0 && turn.Step.Name == "AwaitProvider"
-	if !hindered && waited <= patience && passed <= most && r.turns <= maxTurns {
+	blocked := scope.Obstacle != nil && scope.Changes == 0 && scope.Step.Name == "AwaitProvider"
+	if !blocked && waited <= patience && passed <= most && r.reconciles <= mostReconciles {
 		return nil
 	}
-	waits := strings.Join(turn.WaitingFor[:min(3, len(turn.WaitingFor))], "; ")
+	waits := strings.Join(scope.WaitingFor[:min(3, len(scope.WaitingFor))], "; ")
 	switch {
-	case turn.Obstacle != nil && (hindered || turn.Step.Name == "EnsurePool"):
-		return turn.Obstacle
+	case scope.Obstacle != nil && (blocked || scope.Step.Name == "EnsurePool"):
+		return scope.Obstacle
 	case waited > patience:
-		return &plan.Problem{Reason: reasonWaits, Message: fmt.Sprintf("step %s waits for %s, and nothing more happens until that is so", turn.Step.Name, waits)}
+		return &plan.Problem{Reason: reasonWaits, Message: fmt.Sprintf("step %s waits for %s, and nothing more happens until that is so", scope.Step.Name, waits)}
 	}
 	return &plan.Problem{Reason: reasonStuck, Message: fmt.Sprintf("in the model the manager is not done after %s; it waits for %s: this is a "+
 		"mistake of the model or of the manager, please report it (rrpool report)", passed.Round(time.Minute), waits)}
 }
 
-// current is the step that a turn belongs to. What is written for another reason is a
+// current is the step that a reconcile belongs to. What is written for another reason is a
 // step of its own, also if its name is the same.
 func (r *run) current(is rollout.Step, writes bool) *Step {
-	passed, last := r.stage.model.Now().Sub(r.began), len(r.out.Steps)-1
+	passed, last := int(r.model.model.Now().Sub(r.began).Round(time.Second)/time.Second), len(r.out.Steps)-1
 	if last >= 0 {
 		at := &r.out.Steps[last]
-		at.Lasts = passed - at.Begins
+		at.LastsSeconds = passed - at.BeginsSeconds
 		another := writes && len(at.Writes) > 0 && at.Reason != is.Reason
 		if at.Name == is.Name && !another {
 			return at
 		}
 	}
-	r.out.Steps = append(r.out.Steps, Step{Name: is.Name, Begins: passed})
+	r.out.Steps = append(r.out.Steps, Step{Name: is.Name, BeginsSeconds: passed, Guard: []string{}, Writes: []string{}})
 	return &r.out.Steps[last+1]
 }
 
-// record adds a turn to the step that it belongs to.
-func (r *run) record(turn pool.Turn, writes []string) {
-	now := r.stage.model.Now()
-	if said := turn.Step.Name + strings.Join(turn.WaitingFor, "\n"); said != r.last || turn.Changes > 0 {
+// record adds a reconcile to the step that it belongs to.
+func (r *run) record(scope pool.Turn, writes []string) {
+	now := r.model.model.Now()
+	if said := scope.Step.Name + strings.Join(scope.WaitingFor, "\n"); said != r.last || scope.Changes > 0 {
 		r.last, r.since = said, now
 	}
-	racked := r.stage.racked
-	at := r.current(turn.Step, len(writes)+len(racked) > 0)
+	racked := r.model.racked
+	at := r.current(scope.Step, len(writes)+len(racked) > 0)
 	if len(at.Writes) == 0 {
-		at.Reason = turn.Step.Reason
+		at.Reason = scope.Step.Reason
 	}
-	if len(at.Guard) == 0 && len(turn.WaitingFor) > 0 {
-		at.Guard, at.GuardFirst = turn.WaitingFor, len(at.Writes)+len(writes) == 0
+	if len(at.Guard) == 0 && len(scope.WaitingFor) > 0 {
+		at.GuardCount, at.GuardFirst = len(scope.WaitingFor), len(at.Writes)+len(writes) == 0
+		at.Guard = append(at.Guard, scope.WaitingFor[:min(at.GuardCount, mostGuards)]...)
 	}
-	at.Writes = append(at.Writes, writes...)
+	for _, w := range writes {
+		at.Writes = append(at.Writes, strings.TrimSuffix(w, ": "+at.Reason)) // the reason is said once
+	}
 	for _, what := range slices.Sorted(maps.Keys(racked)) {
-		at.tell(what, racked[what])
+		at.rack(what, racked[what])
 	}
-	at.Asked += r.stage.asked
+	at.ReportsAsked += r.model.asked
 }

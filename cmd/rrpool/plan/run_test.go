@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -26,17 +27,18 @@ import (
 func input(t require.TestingT, nodes, zones int, provider v1alpha1.ProviderType) Input {
 	object, err := crd.Default()
 	require.NoError(t, err)
-	return Input{Object: object, Provider: provider, Cluster: Invent(nodes, zones, provider, object.Spec.Topology.ZoneLabel), Now: cli.Now}
+	c := invent.Cluster{Spec: object.Spec, Nodes: nodes, Zones: invent.Names("zone-", zones)}
+	return Input{Object: object, Provider: provider, Cluster: inFullMesh(c, provider), Now: cli.Now}
 }
 
-func forecastOf(t require.TestingT, in Input) *Forecast {
+func planOf(t require.TestingT, in Input) *Plan {
 	f, err := Run(context.Background(), in)
 	require.NoError(t, err)
 	return f
 }
 
-// after is the input that a forecast ends with.
-func after(f *Forecast, mode v1alpha1.Mode) Input {
+// after is the input that a plan ends with.
+func after(f *Plan, mode v1alpha1.Mode) Input {
 	object := f.in.Object.DeepCopy()
 	object.Spec.Mode = mode
 	cluster := f.Final.Cluster
@@ -47,8 +49,8 @@ func after(f *Forecast, mode v1alpha1.Mode) Input {
 }
 
 // Whatever the cluster, the manager gets to the end, rests there, and gets back. With
-// dedicated nodes nobody loses a packet, with existing ones the pods of the first one.
-func TestEveryForecastEnds(t *testing.T) {
+// dedicated nodes no packet is lost, with existing ones those of the first node.
+func TestEveryPlanEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		provider := rapid.SampledFrom([]v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes}).Draw(t, "provider")
 		nodes := rapid.IntRange(3, 7).Draw(t, "nodes")
@@ -60,7 +62,7 @@ func TestEveryForecastEnds(t *testing.T) {
 				in.Pods, lost = map[string]int{in.Cluster.Nodes[0].Name: 0}, 0
 			}
 		}
-		there := forecastOf(t, in)
+		there := planOf(t, in)
 		if there.Problem != nil && there.Problem.Reason == "TooFewNodes" {
 			require.Empty(t, there.writes())
 			return
@@ -70,11 +72,11 @@ func TestEveryForecastEnds(t *testing.T) {
 		require.False(t, there.After.MeshOn)
 		require.GreaterOrEqual(t, there.After.Reflectors, 3)
 
-		rest := forecastOf(t, after(there, v1alpha1.ModeRouteReflector))
+		rest := planOf(t, after(there, v1alpha1.ModeRouteReflector))
 		require.True(t, rest.Settled)
 		require.Empty(t, rest.writes(), "at rest nothing is written")
 
-		back := forecastOf(t, after(there, v1alpha1.ModeFullMesh))
+		back := planOf(t, after(there, v1alpha1.ModeFullMesh))
 		require.True(t, back.Settled)
 		require.Len(t, back.Loss, lost)
 		require.True(t, back.After.MeshOn)
@@ -82,15 +84,15 @@ func TestEveryForecastEnds(t *testing.T) {
 	})
 }
 
-// The same cluster done carelessly: the forecast says who pays for it.
-func TestAForecastNamesWhoLoses(t *testing.T) {
+// Without staged promotion, the plan names the nodes that lose packets.
+func TestAPlanNamesTheNodesThatLosePackets(t *testing.T) {
 	in := input(t, 6, 3, v1alpha1.ProviderExistingNodes)
 	in.Object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionImmediate
 	in.Pods = map[string]int{}
 	for i, n := range in.Cluster.Nodes {
 		in.Pods[n.Name] = 10 + i
 	}
-	f := forecastOf(t, in)
+	f := planOf(t, in)
 	require.True(t, f.Settled)
 	require.Len(t, f.Loss, 3, "every node whose role changes")
 	for _, l := range f.Loss {
@@ -100,43 +102,43 @@ func TestAForecastNamesWhoLoses(t *testing.T) {
 }
 
 // A pool that grows and shrinks, and one that is drained first.
-func TestForecastsOfChanges(t *testing.T) {
-	there := forecastOf(t, input(t, 9, 3, v1alpha1.ProviderIKS))
+func TestPlansOfChanges(t *testing.T) {
+	there := planOf(t, input(t, 9, 3, v1alpha1.ProviderIKS))
 	grow := after(there, v1alpha1.ModeRouteReflector)
 	grow.Object.Spec.Sizing.Min = 6
-	bigger := forecastOf(t, grow)
+	bigger := planOf(t, grow)
 	require.True(t, bigger.Settled)
 	require.Equal(t, 6, bigger.After.Reflectors)
 	require.Empty(t, bigger.Loss)
 
 	shrink := after(bigger, v1alpha1.ModeRouteReflector)
 	shrink.Object.Spec.Sizing.Min = 3
-	smaller := forecastOf(t, shrink)
+	smaller := planOf(t, shrink)
 	require.True(t, smaller.Settled, smaller.Problem)
 	require.Equal(t, 3, smaller.After.Reflectors)
 	require.Empty(t, smaller.Loss)
 
 	in := input(t, 6, 3, v1alpha1.ProviderExistingNodes)
 	in.Object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
-	in.Pods = map[string]int{"node-0001": 2, "node-0002": 2, "node-0003": 2, "node-0004": 2, "node-0005": 2, "node-0006": 2}
-	drained := forecastOf(t, in)
+	in.Pods = map[string]int{"node-1": 2, "node-2": 2, "node-3": 2, "node-4": 2, "node-5": 2, "node-6": 2}
+	drained := planOf(t, in)
 	require.True(t, drained.Settled)
-	require.Equal(t, []Loss{{Node: "node-0001", Pods: -1, Step: "PromoteReflectors"}}, drained.Loss, "nobody knows what stays, such as pods of DaemonSets")
+	require.Equal(t, []Loss{{Node: "node-1", Pods: -1, Step: "PromoteReflectors"}}, drained.Loss, "the number of pods that stay, such as those of DaemonSets, is unknown")
 	require.Contains(t, drained.writes()[0], "into the pool")
 }
 
-// What the manager refuses, the forecast says, and what it is told to stop, it stops.
-func TestForecastsWithoutAnEnd(t *testing.T) {
+// The plan says what the manager refuses, and ends with its context.
+func TestPlansWithoutAnEnd(t *testing.T) {
 	in := input(t, 6, 3, v1alpha1.ProviderIKS)
 	in.Cluster.Nodes[2].ASN = 64513
-	f := forecastOf(t, in)
+	f := planOf(t, in)
 	require.False(t, f.Settled)
 	require.NotNil(t, f.Problem)
 	require.Empty(t, f.writes())
 
 	paused := input(t, 6, 3, v1alpha1.ProviderIKS)
 	paused.Object.Spec.Mode = v1alpha1.ModePaused
-	f = forecastOf(t, paused)
+	f = planOf(t, paused)
 	require.Empty(t, f.writes())
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -145,9 +147,9 @@ func TestForecastsWithoutAnEnd(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// What reviewers have broken: pools half built, families, clusters that are in trouble.
-func TestForecastsOfClustersInTrouble(t *testing.T) {
-	there := forecastOf(t, input(t, 6, 3, v1alpha1.ProviderIKS))
+// Pools half built, address families, clusters with problems.
+func TestPlansOfClustersWithProblems(t *testing.T) {
+	there := planOf(t, input(t, 6, 3, v1alpha1.ProviderIKS))
 
 	t.Run("workers that have no node yet", func(t *testing.T) {
 		in := input(t, 6, 3, v1alpha1.ProviderIKS)
@@ -159,7 +161,7 @@ func TestForecastsOfClustersInTrouble(t *testing.T) {
 		for i, zone := range in.Pool.Zones {
 			in.Pool.Workers = append(in.Pool.Workers, cloud.Worker{ID: fmt.Sprintf("kube-%d", i), Zone: zone, State: cloud.WorkerProvisioning})
 		}
-		f := forecastOf(t, in)
+		f := planOf(t, in)
 		require.True(t, f.Settled, f.Problem)
 		require.Equal(t, 3, f.After.Reflectors)
 		require.Contains(t, strings.Join(f.writes(), "\n"), "make node new-zone-1-1 ")
@@ -169,12 +171,12 @@ func TestForecastsOfClustersInTrouble(t *testing.T) {
 		for i := range in.Cluster.Nodes {
 			in.Cluster.Nodes[i].Addresses = append(in.Cluster.Nodes[i].Addresses, netip.AddrFrom16([16]byte{0xfd, 15: byte(i + 1)}))
 		}
-		require.True(t, forecastOf(t, in).Settled)
+		require.True(t, planOf(t, in).Settled)
 	})
-	t.Run("a pool of somebody else", func(t *testing.T) {
+	t.Run("a pool with another owner", func(t *testing.T) {
 		in := input(t, 6, 3, v1alpha1.ProviderIKS)
 		in.Pool = &cloud.Pool{Exists: true, Name: "route-reflectors", SizePerZone: 1, Zones: []string{"zone-1"}}
-		f := forecastOf(t, in)
+		f := planOf(t, in)
 		require.False(t, f.Settled)
 		require.Equal(t, "PoolConflict", f.Problem.Reason)
 	})
@@ -182,16 +184,16 @@ func TestForecastsOfClustersInTrouble(t *testing.T) {
 		in := input(t, 6, 3, v1alpha1.ProviderIKS)
 		in.Pool = &cloud.Pool{ClusterZones: []string{"zone-1", "zone-2", "zone-3"}}
 		in.Object.Spec.Provider.IKS.Zones = []string{"zone-1", "nowhere-1"}
-		f := forecastOf(t, in)
+		f := planOf(t, in)
 		require.Contains(t, f.Problem.Message, "the cluster has no zone nowhere-1, it has zone-1, zone-2, zone-3")
 		require.Equal(t, plan.Docs+"runbook/conditions.md#cloudinvalidinput", Page(f.Problem.Reason))
 	})
-	t.Run("nobody to serve", func(t *testing.T) {
+	t.Run("no node is Ready", func(t *testing.T) {
 		in := input(t, 6, 3, v1alpha1.ProviderIKS)
 		for i := range in.Cluster.Nodes {
 			in.Cluster.Nodes[i].Ready = false
 		}
-		f := forecastOf(t, in)
+		f := planOf(t, in)
 		require.False(t, f.Settled)
 		require.Equal(t, "Waits", f.Problem.Reason)
 	})
@@ -202,8 +204,8 @@ func TestForecastsOfClustersInTrouble(t *testing.T) {
 				in.Cluster.Nodes[i].Ready, in.Cluster.Nodes[i].ReadyChanged = false, in.Now.Add(-time.Hour)
 			}
 		}
-		f := forecastOf(t, in)
-		require.Len(t, f.LostAlready, 6, "everybody, not two for all")
+		f := planOf(t, in)
+		require.Len(t, f.LostAlready, 6, "all, not two for all")
 		require.Empty(t, f.Loss)
 		require.Contains(t, f.writes()[0], "switch the node-to-node mesh on")
 	})
@@ -218,7 +220,7 @@ func TestForecastsOfClustersInTrouble(t *testing.T) {
 			in.Cluster.Statuses[name] = st
 		}
 		in.Step = &rollout.Step{Name: "RestoreMesh", Reason: "only 0 route reflectors serve", Urgent: true}
-		v := newView(forecastOf(t, in), &source{asked: true, Input: in}, "")
+		v := newView(planOf(t, in), &source{asked: true, Input: in}, "")
 		require.True(t, v.Changes, "never code 0")
 		require.Contains(t, v.Assumes, "24 sessions with route reflectors are not Established now")
 		require.Equal(t, "RestoreMesh", v.Now.Step)
@@ -226,7 +228,7 @@ func TestForecastsOfClustersInTrouble(t *testing.T) {
 	t.Run("a deletion while paused", func(t *testing.T) {
 		in := after(there, v1alpha1.ModePaused)
 		in.Object.DeletionTimestamp = &metav1.Time{Time: in.Now}
-		f := forecastOf(t, in)
+		f := planOf(t, in)
 		require.True(t, f.Settled)
 		require.True(t, f.After.MeshOn)
 		require.Contains(t, subject(f), "deleted, so back to the full mesh")

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,12 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // flags of `rrpool plan`.
@@ -45,7 +48,7 @@ func (f *flags) register(cmd *cobra.Command) {
 	set.SortFlags = false
 	set.StringVarP(&f.file, "filename", "f", "", "plan for the RouteReflectorPool in this file instead of the cluster's own")
 	f.mode.Register(cmd, "mode", "", "plan for this spec.mode: RouteReflector or FullMesh")
-	set.Var(&f.nodes, "nodes", "plan for an invented cluster in full mesh, of that many nodes; no cluster is asked")
+	set.Var(&f.nodes, "nodes", "plan for an invented cluster in full mesh with so many nodes that run workloads; no cluster is asked")
 	set.Var(&f.zones, "zones", "zones of the invented cluster; default 3")
 	f.provider.Register(cmd, "provider", "", "provider of the invented cluster: IKS or ExistingNodes")
 	set.StringVar(&f.region, "region", "", "region whose prices count, such as eu-de; default that of the nodes")
@@ -108,7 +111,7 @@ func (f *flags) look(ctx context.Context, s iostreams.Streams) (*source, error) 
 	return f.snapshot(ctx, connection, object, s.Now())
 }
 
-// survey reads a cluster for its own object, or for another one.
+// snapshot reads a cluster for its own object, or for another one.
 func (f *flags) snapshot(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (*source, error) {
 	stored, err := c.Pool(ctx)
 	if err != nil {
@@ -118,13 +121,13 @@ func (f *flags) snapshot(ctx context.Context, c *cluster.Connection, object *v1a
 		object = stored
 	}
 	if object != nil {
-		f.turnTo(object)
+		f.setMode(object)
 	}
 	found, err := snapshot.Take(ctx, c, f.Namespace, object, true)
 	if err != nil {
 		return nil, err
 	}
-	f.turnTo(found.Object)
+	f.setMode(found.Object)
 	out := &source{asked: stored != nil, Input: Of(found, now)}
 	out.qualify(found)
 	return out, nil
@@ -143,7 +146,7 @@ func (s *source) qualify(found *snapshot.Snapshot) {
 	}
 }
 
-func (f *flags) turnTo(object *v1alpha1.RouteReflectorPool) {
+func (f *flags) setMode(object *v1alpha1.RouteReflectorPool) {
 	if f.mode.Value != as {
 		object.Spec.Mode = v1alpha1.Mode(f.mode.Value)
 	}
@@ -156,7 +159,7 @@ func (f *flags) invent(object *v1alpha1.RouteReflectorPool, now time.Time) (*sou
 			return nil, err
 		}
 	}
-	f.turnTo(object)
+	f.setMode(object)
 	provider := object.Spec.Provider.Type
 	switch {
 	case f.provider.Value != as:
@@ -164,15 +167,23 @@ func (f *flags) invent(object *v1alpha1.RouteReflectorPool, now time.Time) (*sou
 	case provider == v1alpha1.ProviderAuto:
 		provider = v1alpha1.ProviderIKS
 	}
-	zones := f.zones.Value
-	if zones == 0 {
-		zones = min(3, f.nodes.Value)
-	}
-	if zones > f.nodes.Value {
-		return nil, fmt.Errorf("--zones: %d zones for %d nodes: give at most as many zones as nodes", zones, f.nodes.Value)
-	}
 	if len(object.Spec.Provider.IKS.Zones) > 0 && provider == v1alpha1.ProviderIKS {
 		return nil, errors.New("--filename: spec.provider.iks.zones names zones, and those of an invented cluster are zone-1, zone-2, …: leave the field out, or --nodes")
 	}
-	return &source{Input: Input{Object: object, Cluster: Invent(f.nodes.Value, zones, provider, object.Spec.Topology.ZoneLabel), Provider: provider, Now: now}}, nil
+	invented := invent.Cluster{Spec: object.Spec, Nodes: f.nodes.Value, Zones: invent.Names("zone-", cmp.Or(f.zones.Value, min(3, f.nodes.Value)))}
+	if err := invented.Check(); err != nil {
+		return nil, err
+	}
+	return &source{Input: Input{Object: object, Cluster: inFullMesh(invented, provider), Provider: provider, Now: now}}, nil
+}
+
+// inFullMesh is an invented cluster before anything is done to it.
+func inFullMesh(c invent.Cluster, provider v1alpha1.ProviderType) plan.Cluster {
+	out := plan.Cluster{BGP: plan.BGPConfig{ASN: 64512}, Nodes: c.Workloads(0), Statuses: map[string]plan.Status{}}
+	for i := range out.Nodes {
+		if provider == v1alpha1.ProviderIKS {
+			out.Nodes[i].ProviderID = fmt.Sprintf("ibm://model///model/invented-%d", i+1)
+		}
+	}
+	return out
 }

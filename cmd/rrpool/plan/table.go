@@ -19,8 +19,8 @@ func tableOf(s iostreams.Streams, v view) error {
 	out("%s\n%s\n\n", s.Paint(iostreams.Bold, s.Fold("What the manager will do", "")), s.Fold(v.Subject, ""))
 	out("%s\n\n", shapes(s, v))
 	caveats(s, v)
-	for _, step := range v.Steps {
-		steps(s, step)
+	for i, step := range v.Steps {
+		steps(s, i+1, step)
 	}
 	outcome(s, v)
 	if len(v.Notes) > 0 {
@@ -77,7 +77,7 @@ func shapes(s iostreams.Streams, v view) string {
 	w.AppendRows([]table.Row{
 		{"routes", routing(b), routing(a)},
 		{"BGP sessions", b.Sessions, a.Sessions},
-		{"  of a node", b.SessionsPerNode, a.SessionsPerNode},
+		{"  of a node", b.PerClient, a.PerClient},
 		{"  of a reflector", dash(b), dash(a)},
 		{"pool", poolOfShape(b), poolOfShape(a)},
 		{"cost", costLine(v.CostBefore), costLine(v.CostAfter)},
@@ -92,11 +92,11 @@ func shapes(s iostreams.Streams, v view) string {
 	return w.Render()
 }
 
-func routing(s shapeView) string {
+func routing(s Shape) string {
 	switch {
-	case s.FullMesh && s.Reflectors > 0:
+	case s.MeshOn && s.Reflectors > 0:
 		return fmt.Sprintf("full mesh of %d nodes, %d reflectors", s.Nodes, s.Reflectors)
-	case s.FullMesh:
+	case s.MeshOn:
 		return fmt.Sprintf("full mesh of %d nodes", s.Nodes)
 	default:
 		reflectors := fmt.Sprintf("%d reflectors", s.Reflectors)
@@ -107,14 +107,14 @@ func routing(s shapeView) string {
 	}
 }
 
-func dash(s shapeView) string {
+func dash(s Shape) string {
 	if s.Reflectors == 0 {
 		return "-"
 	}
-	return fmt.Sprint(s.SessionsPerReflector)
+	return fmt.Sprint(s.PerReflector)
 }
 
-func poolOfShape(s shapeView) string {
+func poolOfShape(s Shape) string {
 	if len(s.Zones) == 0 {
 		return "-"
 	}
@@ -124,7 +124,7 @@ func poolOfShape(s shapeView) string {
 		if name == "" {
 			name = "no zone"
 		}
-		out = append(out, fmt.Sprintf("%d in %s", z.PoolNodes, name))
+		out = append(out, fmt.Sprintf("%d in %s", z.Nodes, name))
 	}
 	return strings.Join(out, ", ")
 }
@@ -142,13 +142,13 @@ func costLine(c costView) string {
 	return fmt.Sprintf("%s %s/month", c.Monthly, c.Currency)
 }
 
-// steps prints one step: what, why, what it writes, and what it waits for.
-func steps(s iostreams.Streams, step stepView) {
+// steps prints a step: what, why, what it writes, and what it waits for.
+func steps(s iostreams.Streams, number int, step Step) {
 	const indent = "   "
 	line := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(s.Out, "%s%s\n", indent, indented(s, indent).Fold(fmt.Sprintf(format, args...), indent+"  "))
 	}
-	head := fmt.Sprintf("%d. %s", step.Number, step.Name)
+	head := fmt.Sprintf("%d. %s", number, step.Name)
 	_, _ = fmt.Fprintf(s.Out, "%s  %s\n", s.Paint(iostreams.Bold, head), s.Paint(iostreams.Dim, "after "+lasting(step.BeginsSeconds)))
 	line("%s", step.Reason)
 	if step.GuardCount > 0 && step.GuardFirst && len(step.Writes) > 0 {
@@ -192,7 +192,7 @@ func few(what []string) string {
 }
 
 // guard names the first two waits.
-func guard(step stepView) string {
+func guard(step Step) string {
 	const few = 2
 	text := strings.Join(step.Guard[:min(few, len(step.Guard))], "; ")
 	if step.GuardCount > few {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/cloud/cost"
@@ -30,29 +29,19 @@ type view struct {
 	// Mode is the spec.mode that is planned for, Provider where reflectors come from.
 	Mode     string `json:"mode"`
 	Provider string `json:"provider"`
-	// Changes: there is something to do. Settled: at the end nothing is left to do.
+	// Changes: there is something to do.
 	Changes bool `json:"changes"`
-	Settled bool `json:"settled"`
 	// Now is what the manager would do with the cluster itself, nil for an invented one.
-	// Assumes says what the plan takes for so although it is not, "" for nothing.
+	// Assumes says in what the plan differs from the cluster, "" for nothing.
 	Now     *nowView `json:"now,omitempty"`
 	Assumes string   `json:"assumes,omitempty"`
-	// Obstacle is what has to be put right before the steps can be taken, Problem what
-	// stops them.
-	Obstacle string       `json:"obstacle,omitempty"`
-	Problem  *problemView `json:"problem,omitempty"`
-	Before   shapeView    `json:"before"`
-	After    shapeView    `json:"after"`
-	Steps    []stepView   `json:"steps"`
-	// LastsSeconds is how long all of it takes in the model.
-	LastsSeconds int        `json:"lastsSeconds"`
-	Loss         []lossView `json:"loss"`
-	// LostAlready are the nodes whose pods cannot be reached as it is.
-	LostAlready []string `json:"lostAlready,omitempty"`
-	CostBefore  costView `json:"costBefore"`
-	CostAfter   costView `json:"costAfter"`
-	Notes       []string `json:"notes"`
-	Next        string   `json:"next,omitempty"`
+	// Obstacle is a problem that has to be solved before the steps can be taken.
+	Obstacle string `json:"obstacle,omitempty"`
+	*Plan
+	CostBefore costView `json:"costBefore"`
+	CostAfter  costView `json:"costAfter"`
+	Notes      []string `json:"notes"`
+	Next       string   `json:"next,omitempty"`
 }
 
 type nowView struct {
@@ -61,55 +50,6 @@ type nowView struct {
 	WaitingFor []string `json:"waitingFor,omitempty"`
 }
 
-type problemView struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
-type shapeView struct {
-	FullMesh   bool `json:"fullMesh"`
-	Nodes      int  `json:"nodes"`
-	Reflectors int  `json:"reflectors"`
-	// Topology that the reflectors have, empty where there are none.
-	Topology string     `json:"topology,omitempty"`
-	Zones    []zoneView `json:"zones"`
-	// Sessions are those between nodes.
-	Sessions             int `json:"sessions"`
-	SessionsPerNode      int `json:"sessionsPerNode"`
-	SessionsPerReflector int `json:"sessionsPerReflector"`
-}
-
-type zoneView struct {
-	Name      string `json:"name"`
-	PoolNodes int    `json:"poolNodes"`
-}
-
-type stepView struct {
-	Number int    `json:"number"`
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
-	// Guard is what has to be seen before the step writes (GuardFirst), or before the
-	// next step: the first few, of GuardCount.
-	Guard      []string `json:"guard"`
-	GuardCount int      `json:"guardCount"`
-	GuardFirst bool     `json:"guardFirst"`
-	// Writes are the changes as the manager's events will name them. ReportsAsked is how
-	// many nodes are asked for a report of their sessions besides.
-	Writes       []string `json:"writes"`
-	ReportsAsked int      `json:"reportsAsked"`
-	// BeginsSeconds and LastsSeconds are those of the model.
-	BeginsSeconds int `json:"beginsSeconds"`
-	LastsSeconds  int `json:"lastsSeconds"`
-}
-
-type lossView struct {
-	Node string `json:"node"`
-	// Pods that run there, -1 when unknown.
-	Pods int    `json:"pods"`
-	Step string `json:"step"`
-}
-
-// costView is what the pool costs afterwards. Monthly is empty when it is unknown.
 type costView struct {
 	Certainty cost.Certainty `json:"certainty"`
 	Currency  string         `json:"currency"`
@@ -118,35 +58,20 @@ type costView struct {
 	Source    string         `json:"source"`
 }
 
-// mostGuards is how many waits of a step are named.
-const mostGuards = 10
-
-// newView puts a forecast into words.
-func newView(f *Forecast, src *source, region string) view {
+// newView puts a plan into words.
+func newView(f *Plan, src *source, region string) view {
 	v := view{
-		SchemaVersion: planSchema, GeneratedAt: f.in.Now.UTC().Format(time.RFC3339), Cluster: f.in.Name,
-		Mode: string(f.in.Object.Spec.Mode), Provider: string(f.in.Provider),
-		Changes: len(f.writes()) > 0, Settled: f.Settled, Obstacle: src.obstacle,
-		Before: shapeOf(f.Before), After: shapeOf(f.After), Steps: []stepView{}, Loss: []lossView{},
-		LastsSeconds: seconds(f.Lasts), CostBefore: costOf(f, f.Before, region), CostAfter: costOf(f, f.After, region), Notes: slices.Clone(src.notes),
+		SchemaVersion: planSchema, GeneratedAt: f.in.Now.UTC().Format(time.RFC3339), Subject: subject(f), Cluster: f.in.Name,
+		Mode: string(f.in.Object.Spec.Mode), Provider: string(f.in.Provider), Changes: len(f.writes()) > 0, Obstacle: src.obstacle,
+		Plan: f, CostBefore: costOf(f, f.Before, region), CostAfter: costOf(f, f.After, region), Notes: slices.Clone(src.notes),
 	}
-	if f.Problem != nil {
-		v.Problem = &problemView{f.Problem.Reason, f.Problem.Message}
-	}
-	for i, s := range f.Steps {
-		v.Steps = append(v.Steps, stepOf(i+1, s))
-	}
-	for _, l := range f.Loss {
-		v.Loss = append(v.Loss, lossView(l))
-	}
-	v.Subject, v.LostAlready = subject(f), f.LostAlready
 	v.present(f)
 	v.Notes = append(v.Notes, notes(f, src, v)...)
 	return v
 }
 
 // present compares what the manager would do now with what it would do in the model.
-func (v *view) present(f *Forecast) {
+func (v *view) present(f *Plan) {
 	step := f.in.Step
 	if step == nil || f.in.Object.Spec.Mode == v1alpha1.ModePaused {
 		return
@@ -165,7 +90,7 @@ func (v *view) present(f *Forecast) {
 }
 
 // writes are all changes of all steps.
-func (f *Forecast) writes() []string {
+func (f *Plan) writes() []string {
 	var out []string
 	for _, s := range f.Steps {
 		out = append(out, s.Writes...)
@@ -173,10 +98,10 @@ func (f *Forecast) writes() []string {
 	return out
 }
 
-func subject(f *Forecast) string {
+func subject(f *Plan) string {
 	where := "cluster " + f.in.Name
 	if f.in.Name == "" {
-		where = fmt.Sprintf("an invented cluster of %d nodes", len(f.in.Cluster.Nodes))
+		where = fmt.Sprintf("an invented cluster of %d nodes with workloads", len(f.in.Cluster.Nodes))
 	}
 	to := map[v1alpha1.Mode]string{
 		v1alpha1.ModeRouteReflector: "onto route reflectors", v1alpha1.ModeFullMesh: "back to the full mesh", v1alpha1.ModePaused: "paused",
@@ -191,34 +116,8 @@ func subject(f *Forecast) string {
 	return fmt.Sprintf("%s: %s, %s", where, to, on)
 }
 
-func shapeOf(s Shape) shapeView {
-	out := shapeView{
-		FullMesh: s.MeshOn, Nodes: s.Nodes, Reflectors: s.Reflectors, Topology: s.Topology, Zones: []zoneView{},
-		Sessions: s.Sessions, SessionsPerNode: s.PerClient, SessionsPerReflector: s.PerReflector,
-	}
-	for _, z := range s.Zones {
-		out.Zones = append(out.Zones, zoneView{z.Name, z.Nodes})
-	}
-	return out
-}
-
-func stepOf(number int, s Step) stepView {
-	out := stepView{
-		Number: number, Name: s.Name, Reason: s.Reason, Guard: []string{}, GuardCount: len(s.Guard), GuardFirst: s.GuardFirst, Writes: []string{},
-		ReportsAsked: s.Asked, BeginsSeconds: seconds(s.Begins), LastsSeconds: seconds(s.Lasts),
-	}
-	out.Guard = append(out.Guard, s.Guard[:min(len(s.Guard), mostGuards)]...)
-	for _, w := range s.Writes {
-		// The reason is said once.
-		out.Writes = append(out.Writes, strings.TrimSuffix(w, ": "+s.Reason))
-	}
-	return out
-}
-
-func seconds(d time.Duration) int { return int(d.Round(time.Second) / time.Second) }
-
 // costOf is what the pool of that shape costs.
-func costOf(f *Forecast, shape Shape, region string) costView {
+func costOf(f *Plan, shape Shape, region string) costView {
 	if f.in.Provider == v1alpha1.ProviderExistingNodes {
 		return costView{Certainty: cost.Exact, Currency: cost.Currency, Monthly: "0.00", Source: "the nodes are there anyway"} // nothing is ordered
 	}
@@ -252,7 +151,7 @@ func costOf(f *Forecast, shape Shape, region string) costView {
 	return out
 }
 
-func regionOf(f *Forecast) string {
+func regionOf(f *Plan) string {
 	for _, n := range f.in.Cluster.Nodes {
 		if region := cost.RegionOf(n.Labels); region != "" {
 			return region
@@ -262,8 +161,8 @@ func regionOf(f *Forecast) string {
 }
 
 // sessionsDown counts the sessions with Ready nodes that reports of reflectors name as
-// down. Those with routers outside the cluster are somebody else's.
-func sessionsDown(f *Forecast) int {
+// down. Those with routers outside the cluster do not count.
+func sessionsDown(f *Plan) int {
 	down, ready := 0, map[netip.Addr]bool{}
 	for _, n := range f.in.Cluster.Nodes {
 		for _, address := range n.Addresses {
@@ -284,7 +183,7 @@ func sessionsDown(f *Forecast) int {
 	return down
 }
 
-func notes(f *Forecast, src *source, v view) []string {
+func notes(f *Plan, src *source, v view) []string {
 	out := notesOnTheObject(f, src)
 	if v.CostAfter.Certainty == cost.Unknown {
 		out = append(out, "The price of the workers is unknown: rrpool cost says how to give one.")
@@ -293,13 +192,13 @@ func notes(f *Forecast, src *source, v view) []string {
 		return out
 	}
 	out = append(out, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
-	if f.in.Provider == v1alpha1.ProviderIKS && f.Lasts > DeployTime {
+	if f.in.Provider == v1alpha1.ProviderIKS && f.LastsSeconds > int(DeployTime.Seconds()) {
 		out = append(out, fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
 	}
 	return out
 }
 
-func notesOnTheObject(f *Forecast, src *source) []string {
+func notesOnTheObject(f *Plan, src *source) []string {
 	var out []string
 	object, deleting := f.in.Object, f.in.Object.DeletionTimestamp != nil
 	if f.in.Name != "" && !src.asked && object.Spec.Mode != v1alpha1.ModeFullMesh {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -108,9 +107,7 @@ func (r *request) render(s iostreams.Streams, v view) error {
 	case "json":
 		return iostreams.WriteJSON(s.Out, v)
 	case "yaml":
-		content, err := yaml.Marshal(v)
-		_, _ = s.Out.Write(content)
-		return err //nolint:wrapcheck // Emit says it
+		return iostreams.WriteYAML(s.Out, v)
 	}
 	printTable(s, v)
 	return nil
