@@ -148,7 +148,7 @@ type shortClient struct {
 func shortClients(t pool.Turn) []shortClient {
 	out := []shortClient{}
 	if t.Desired.Timer {
-		return out // nobody reports sessions
+		return out // sessions are not observed
 	}
 	var reflectors []plan.Node
 	for _, node := range t.Cluster.Nodes {

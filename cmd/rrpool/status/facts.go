@@ -28,16 +28,16 @@ type Facts struct {
 	// Cluster is the name of the context.
 	Cluster string
 	Now     time.Time
-	// Object is nil while nobody has asked for route reflectors.
+	// Object is nil while the cluster has no RouteReflectorPool.
 	Object *v1alpha1.RouteReflectorPool
-	// Nodes are nil when nobody has looked.
+	// Nodes are nil when they were not listed.
 	Nodes   []corev1.Node
 	Manager Manager
-	// Mesh is looked at only while there is no Object to tell.
+	// Mesh is read only while there is no Object.
 	Mesh Mesh
 	// Events about the object, newest first.
 	Events []eventsv1.Event
-	// Survey is what the manager sees, nil when nobody has looked with its eyes.
+	// Survey is what the manager sees, nil without -v.
 	Survey *snapshot.Snapshot
 	// Unseen says what could not be looked at, and why.
 	Unseen []string
@@ -119,9 +119,9 @@ type Mesh struct {
 	State string `json:"state"`
 	// Why it is unknown.
 	Why string `json:"why,omitempty"`
-	// Nodes that it joins while it is on, 0 where nobody has looked; Pooled are those of
+	// Nodes that it joins while it is on, 0 where they were not counted; Pooled are those of
 	// them in the dedicated pool, NotReady those that Kubernetes calls so. The manager
-	// counts only whom it has to carry: it leaves both out.
+	// counts neither.
 	Nodes    int `json:"nodes,omitempty"`
 	Pooled   int `json:"pooled,omitempty"`
 	NotReady int `json:"notReady,omitempty"`
@@ -134,7 +134,7 @@ const (
 	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
 )
 
-// count looks whom a mesh that is on joins: every node that speaks BGP and is no route
+// count counts the nodes in a mesh that is on: every node that speaks BGP and is no route
 // reflector.
 func (m *Mesh) count(nodes []corev1.Node, object *v1alpha1.RouteReflectorPool) {
 	if m.State != meshOn {

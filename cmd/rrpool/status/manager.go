@@ -26,15 +26,15 @@ type Pulse string
 
 // The pulses.
 const (
-	// Running: somebody renews the lease, or a replica is available.
+	// Running: the lease is renewed, or a replica is available.
 	Running Pulse = "Running"
-	// Stopped: nobody does.
+	// Stopped: neither.
 	Stopped Pulse = "Stopped"
 	// Unsure: neither can be seen.
 	Unsure Pulse = "Unknown"
 )
 
-// Manager is what can be told of the manager.
+// Manager is what is known of the manager.
 type Manager struct {
 	Pulse Pulse `json:"pulse"`
 	// Message says how that is known.
@@ -42,13 +42,13 @@ type Manager struct {
 	// Namespace in which it was looked for.
 	Namespace string `json:"namespace"`
 
-	// renewed is when the lease was, zero where nobody holds it, or it was not seen.
+	// renewed is when the lease was, zero where it is not held or was not read.
 	renewed time.Time
 }
 
 // FindManager looks whether a manager acts: at its lease, which the one that acts
 // renews every few seconds, else at its Deployment. It needs no rights, but without
-// any to look it can tell nothing.
+// any the result is Unknown.
 func FindManager(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) Manager {
 	out, leaseErr := FindHolder(ctx, c, namespace, now)
 	if leaseErr == nil {
@@ -69,7 +69,7 @@ func FindManager(ctx context.Context, c *cluster.Connection, namespace string, n
 	return out
 }
 
-// FindHolder looks whether somebody renews the manager's lease, whatever Deployment that
+// FindHolder reads whether the manager's lease is renewed, whatever Deployment that
 // is of, if any. Its error is the apiserver's.
 func FindHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Manager, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)

@@ -19,16 +19,16 @@ type State string
 
 // The states.
 const (
-	// NoPool: nobody has asked for route reflectors.
+	// NoPool: the cluster has no RouteReflectorPool.
 	NoPool State = "NoPool"
 	// Stale: the manager does not act, or has not taken note of the object as it is
 	// now, so that what it reported may be old.
 	Stale State = "Stale"
 	// Unknown: the manager cannot see the cluster.
 	Unknown State = "Unknown"
-	// Degraded: something is wrong that a person may have to solve.
+	// Degraded: the condition Degraded is not False.
 	Degraded State = "Degraded"
-	// Deleting: the object is to go, and the cluster goes back to the mesh before.
+	// Deleting: the object is being deleted, and the cluster goes back to the mesh first.
 	Deleting State = "Deleting"
 	// Paused: the manager changes nothing.
 	Paused State = "Paused"
@@ -72,7 +72,7 @@ func stateOf(f Facts) State {
 	return reported(f.Object)
 }
 
-// reported is the state that the manager tells of.
+// reported is the state by the conditions.
 func reported(object *v1alpha1.RouteReflectorPool) State {
 	ready, degraded := condition(object, v1alpha1.ConditionReady), condition(object, v1alpha1.ConditionDegraded)
 	switch {
@@ -150,12 +150,12 @@ func why(m Manager) string {
 	return ", and whether it runs is unknown: " + m.Message
 }
 
-// patience is how long a manager that acts may take to take note of a change before that
-// is worth an alarm.
+// patience is how long a running manager may take to observe a change before the state
+// is Stale.
 const patience = 15 * time.Second
 
 // fresh says whether the manager has not taken note of the object because it was changed
-// just now: somebody holds the lease, and the change is only seconds old by this
+// just now: the lease is held, and the change is only seconds old by this
 // computer's clock as well as by that of the manager, whichever is ahead.
 func fresh(f Facts) bool {
 	if Noted(f.Object) || f.Manager.Pulse != Running || f.Manager.renewed.IsZero() {
@@ -165,7 +165,7 @@ func fresh(f Facts) bool {
 	return f.Now.Sub(changed) < patience && f.Manager.renewed.Sub(changed) < patience
 }
 
-// changedAt is when somebody changed what the manager has to take note of, by the
+// changedAt is when the spec was changed or the object created or deleted, by the
 // apiserver's clock, in whole seconds. Without managed fields it may be earlier.
 func changedAt(object *v1alpha1.RouteReflectorPool) time.Time {
 	out := object.CreationTimestamp.Time
@@ -181,7 +181,7 @@ func changedAt(object *v1alpha1.RouteReflectorPool) time.Time {
 	return out
 }
 
-// freshness says what a manager is about to take note of.
+// freshness names the change that the manager has not observed yet.
 func freshness(object *v1alpha1.RouteReflectorPool) string {
 	at := changedAt(object).UTC().Format("15:04:05Z")
 	if object.Status.ObservedGeneration == 0 {
@@ -204,7 +204,7 @@ type Trouble struct {
 	since metav1.Time
 }
 
-// Passing says whether trouble may go by itself; everything else needs somebody.
+// Passing says whether trouble may go by itself; everything else needs a person.
 func (t Trouble) Passing() bool {
 	return slices.Contains([]string{
 		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",

@@ -1,6 +1,6 @@
 // Package status is the command that says where a cluster is on its way to route
-// reflectors, or back. What it knows of the cluster, of the manager and of trouble is
-// there for other commands as well.
+// reflectors, or back. Other commands use its view of the cluster, the manager and bad
+// conditions.
 package status
 
 import (
@@ -41,7 +41,7 @@ for, the reflectors of each zone with their sessions, bad conditions with what t
 and what the pool costs.
 
 It shows what the manager reports, and says so when the manager does not run or has not taken note of the object as
-it is now. With -v it looks at the cluster itself, with the manager's eyes, and names the nodes that are short of
+it is now. With -v it observes the cluster as the manager does, and names the nodes that are short of
 sessions, the workers of the pool, and all conditions.`,
 		Example: `  rrpool status
   rrpool status --watch
@@ -56,7 +56,7 @@ sessions, the workers of the pool, and all conditions.`,
 	set.BoolVar(&f.wait, "wait", false, "return only when the cluster is where the object as it is now wants it")
 	set.Var(&f.timeout, "timeout", "how long --wait waits")
 	set.Var(&f.interval, "interval", "how often --watch and --wait look")
-	set.BoolVarP(&f.verbose, "verbose", "v", false, "look with the manager's eyes and show everything")
+	set.BoolVarP(&f.verbose, "verbose", "v", false, "observe as the manager does and show everything")
 	f.output.Register(cmd, "output", "o", "format: table or json")
 	f.Register(set)
 	CompleteNothing(cmd, "timeout", "interval")

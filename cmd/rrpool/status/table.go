@@ -235,7 +235,7 @@ func (p page) troubles() {
 	}
 }
 
-// The most events that are shown, and how much of each, when nobody asks for more.
+// The most events that are shown, and how much of each, without -v.
 const (
 	fewEvents = 5
 	maxNote   = 160

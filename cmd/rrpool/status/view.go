@@ -19,7 +19,7 @@ import (
 // meaning or goes away.
 const schema = "rrpool.io/status/v1"
 
-// longest is what is shown of a sentence: whoever may write events may write anything.
+// longest is what is shown of a sentence: event notes can have any length.
 const longest = 4096
 
 // view is a status as it is shown.
@@ -111,7 +111,7 @@ type reflectorView struct {
 	Zone                string `json:"zone"`
 	SessionsEstablished int    `json:"sessionsEstablished"`
 	SessionsExpected    int    `json:"sessionsExpected"`
-	// State of the node: Ready, NotReady, Gone, or Unknown when nobody has looked.
+	// State of the node: Ready, NotReady, Gone, or Unknown when it was not read.
 	State string `json:"state"`
 }
 
@@ -161,7 +161,7 @@ func newView(f Facts, p Phrase) view {
 	return v
 }
 
-// fill takes over what the object tells.
+// fill copies what the object reports.
 func (v *view) fill(f Facts) {
 	object, status := f.Object, f.Object.Status
 	v.Mode, v.Deleting = object.Spec.Mode, object.DeletionTimestamp != nil

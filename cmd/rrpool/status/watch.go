@@ -10,8 +10,8 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
-// watcher looks until there is nothing more to wait for: once, until somebody stops
-// it, or until the cluster has arrived.
+// watcher looks until there is nothing more to wait for: once, until Ctrl-C,
+// or until the cluster is Ready.
 type watcher struct {
 	iostreams.Streams
 	look
@@ -55,7 +55,7 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// unbounded keeps a watch without an end from looking without a pause.
+// unbounded keeps a watch without an end from reading without a pause.
 func (w *watcher) unbounded() time.Duration {
 	if w.wait {
 		return 0
@@ -93,7 +93,7 @@ func (w *watcher) interrupted() error {
 	return nil
 }
 
-// draw shows the facts of a watch; a wait only tells on standard error what goes on.
+// draw shows the facts of a watch; a wait only reports its progress on standard error.
 func (w *watcher) draw(f Facts) error {
 	v := newView(f, w.phrase)
 	if !w.watch {
