@@ -1,5 +1,5 @@
 // Package cli calls the commands of rrpool in tests as a user does, with a fixed clock
-// and no environment, and looks at what they draw in a real browser.
+// and no environment.
 package cli
 
 import (
@@ -23,10 +23,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden outputs anew")
 
-// Now is the time that the commands believe it is.
+// Now is the time of the commands' clock.
 var Now = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// Answer is what one call of the program gave.
+// Answer is the result of one run.
 type Answer struct {
 	Out, Err string
 	Code     int
@@ -35,7 +35,7 @@ type Answer struct {
 // Command makes a command of the program.
 type Command func(iostreams.Streams) *cobra.Command
 
-// Ask calls a command. args begin with the command's name.
+// Ask runs a command. args begin with its name.
 func Ask(t *testing.T, command Command, args ...string) Answer {
 	t.Helper()
 	return AskIn(t, iostreams.Streams{}, command, args...)
@@ -94,7 +94,7 @@ func Environment(pairs ...string) func(string) string {
 	}
 }
 
-// Golden compares with a file below testdata, or writes it with -update.
+// Golden compares with a file below testdata; -update writes it.
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -115,7 +115,7 @@ func File(t *testing.T, content string) string {
 	return path
 }
 
-// Serve gives the path of a kubeconfig for an apiserver that the handler plays.
+// Serve gives the path of a kubeconfig for the handler as an apiserver.
 func Serve(t *testing.T, handler http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -131,7 +131,7 @@ func Kubeconfig(t *testing.T, config *rest.Config) string {
 	return path
 }
 
-// RequireSentence holds what a failing command says to one line that has all the words.
+// RequireSentence requires one line of error with all the words.
 func RequireSentence(t *testing.T, text string, says ...string) {
 	t.Helper()
 	require.True(t, strings.HasPrefix(text, "rrpool: "), text)
@@ -142,7 +142,7 @@ func RequireSentence(t *testing.T, text string, says ...string) {
 	}
 }
 
-// RequireWidth holds every line to the width of a terminal.
+// RequireWidth requires that every line fits a terminal.
 func RequireWidth(t *testing.T, text string, width int) {
 	t.Helper()
 	for line := range strings.SplitSeq(text, "\n") {
