@@ -83,7 +83,7 @@ func page(root *cobra.Command) string {
 		if c.Flags().Lookup(connection[0]) != nil {
 			use += " [cluster flags]"
 		}
-		fmt.Fprintf(&out, "\n## %s\n\n%s.\n\n```text\n%s\n%s```\n", c.Name(), c.Short, use, own.FlagUsages())
+		fmt.Fprintf(&out, "\n## %s\n\n%s.\n```text\n%s\n%s```\n", c.Name(), c.Short, use, own.FlagUsages())
 	}
 	fmt.Fprintf(&out, "\n## Cluster flags\n\n```text\n%s```\n", shared.FlagUsages())
 	return out.String()
