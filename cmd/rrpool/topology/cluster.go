@@ -169,14 +169,14 @@ func (b *builder) sessions(r, n plan.Node) Sessions {
 				is = other
 			}
 		}
-		one := Sessions{Expected: 1}
-		if is == up {
-			one.Established = 1
+		out.Expected++
+		switch is {
+		case up:
+			out.Established++
+		case unknown:
+			out.Unknown++
+		default: // down, or planned
 		}
-		if is == unknown {
-			one.Unknown = 1
-		}
-		out.add(one)
 	}
 	return out
 }
@@ -213,11 +213,11 @@ type groupKey struct {
 // addGroups puts the clients of a frame together that peer with as many reflectors in each
 // frame. In a Hierarchy the frame of a client is the rack of its reflectors.
 func (b *builder) addGroups(n *Network) {
-	groups, links, sets, zones := map[groupKey]Group{}, map[groupKey]map[int]Sessions{}, map[groupKey]map[string]bool{}, map[groupKey]map[string]bool{}
+	groups, links := map[groupKey]Group{}, map[groupKey]map[int]Sessions{}
 	for _, client := range b.clients {
 		key, with := b.groupOf(client)
 		if links[key] == nil {
-			links[key], sets[key], zones[key] = map[int]Sessions{}, map[string]bool{}, map[string]bool{}
+			links[key] = map[int]Sessions{}
 		}
 		g, all := groups[key], Sessions{}
 		for i, sessions := range with {
@@ -228,18 +228,13 @@ func (b *builder) addGroups(n *Network) {
 		}
 		g.count(client, n.of(all), b.BGP.MeshOn())
 		groups[key] = g
-		zones[key][client.Zone] = true
-		sets[key][fmt.Sprint(slices.Sorted(maps.Keys(with)))] = true
 	}
 	// The more reflectors its clients have, the earlier a group comes.
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(x, y groupKey) int {
 		return cmp.Or(cmp.Compare(y.each, x.each), cmp.Compare(x.shape, y.shape))
 	}) {
 		g, frame := groups[key], n.frame(key.kind, key.name)
-		g.ID, g.Each, g.Sets = fmt.Sprintf("%s/%d", frame.title(), len(frame.Groups)+1), key.each, len(sets[key])
-		if frame.Kind != zoneFrame {
-			g.Zones = slices.SortedFunc(maps.Keys(zones[key]), natural)
-		}
+		g.ID, g.Each = fmt.Sprintf("%s/%d", frame.title(), len(frame.Groups)+1), key.each
 		frame.Groups = append(frame.Groups, g)
 		for i, sum := range links[key] {
 			n.Links = append(n.Links, Link{Group: g.ID, To: b.members[i].Name, Sessions: sum})

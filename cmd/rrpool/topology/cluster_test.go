@@ -90,16 +90,6 @@ func TestWhatALiveClusterShows(t *testing.T) {
 				"10.240.0.200: 4/5 up\n10.240.0.201: 4/5 up\nbetween reflectors: 1 session, all up\n" +
 				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
 		},
-		"a session that the report does not know": {
-			func(o *observed) {
-				st := o.Statuses[r1]
-				st.Sessions = st.Sessions[:len(st.Sessions)-1]
-				o.Statuses[r1] = st
-			},
-			"a/1: 4 clients, 3 with all sessions up, 1 with some sessions up; 4 × 2 sessions, 7 up\n" +
-				"10.240.0.200: 4/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
-		},
 		"a session of the mesh is none with a reflector": {
 			func(o *observed) {
 				for i := range o.Statuses[r1].Sessions {
@@ -112,12 +102,6 @@ func TestWhatALiveClusterShows(t *testing.T) {
 		},
 		"a reflector without a report": {
 			func(o *observed) { delete(o.Statuses, r2) },
-			"a/1: 4 clients, 4 not known; 4 × 2 sessions, 4 up, 4 not known\n" +
-				"10.240.0.200: 5/5 up\n10.240.0.201: not known\nbetween reflectors: 1 session, all up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
-		},
-		"a report that was cleared": {
-			func(o *observed) { o.Statuses[r2] = plan.Status{Node: r2, Cleared: time.Unix(1, 0)} },
 			"a/1: 4 clients, 4 not known; 4 × 2 sessions, 4 up, 4 not known\n" +
 				"10.240.0.200: 5/5 up\n10.240.0.201: not known\nbetween reflectors: 1 session, all up\n" +
 				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
@@ -187,14 +171,6 @@ func TestWhatALiveClusterShows(t *testing.T) {
 				"10.240.0.200: 5/5 up\n10.240.0.201: not known, no cluster ID\nbetween reflectors: 1 session, all up\n" +
 				"1 reflector, 4 clients, 1 node without the role, cluster ID 244.0.0.1, step Steady",
 		},
-		"an existing node that was chosen is a client until it has the role": {
-			func(o *observed) {
-				o.provider = v1alpha1.ProviderExistingNodes
-				o.change(r2, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Labels = false, "", nil })
-			},
-			"a/1: 5 clients, 5 with all sessions up; 5 × 1 sessions, all up\n10.240.0.200: 5/5 up\n" +
-				"1 reflector, 5 clients, cluster ID 244.0.0.1, step Steady",
-		},
 		"reflectors in pairs, as on existing nodes": {
 			func(o *observed) {
 				o.provider = v1alpha1.ProviderExistingNodes
@@ -223,8 +199,8 @@ func TestFrames(t *testing.T) {
 	}{
 		"racks by label, which are in one zone each": {
 			arranged(t, v1alpha1.TopologyHierarchy, 40, 2, 4, 16),
-			"spines: 4 spines\nrack r1: 3 reflectors; 10 clients, in zone zone-1\nrack r2: 3 reflectors; 10 clients, in zone zone-2\n" +
-				"rack r3: 3 reflectors; 10 clients, in zone zone-1\nrack r4: 3 reflectors; 10 clients, in zone zone-2\n" +
+			"spines: 4 spines\nrack r1: 3 reflectors; 10 clients\nrack r2: 3 reflectors; 10 clients\n" +
+				"rack r3: 3 reflectors; 10 clients\nrack r4: 3 reflectors; 10 clients\n" +
 				"16 reflectors, 40 clients, topology Hierarchy, step Steady",
 		},
 		"seats whose BGPPeers are not written yet": {
@@ -243,13 +219,13 @@ func TestFrames(t *testing.T) {
 		},
 		"groups of a Quorum in one zone are drawn as one": {
 			arranged(t, v1alpha1.TopologyQuorum, 120, 1, 0, 9),
-			"zone-1: 9 reflectors; 120 clients, 12 groups, with 6 of 9 reflectors\n9 reflectors, 120 clients, topology Quorum, cluster ID 244.0.0.1, step Steady",
+			"zone-1: 9 reflectors; 120 clients, with 6 of 9 reflectors\n9 reflectors, 120 clients, topology Quorum, cluster ID 244.0.0.1, step Steady",
 		},
 		"on the way from Single to a Hierarchy": {
 			changing(t),
-			"spines: 2 spines\nrack zone-1: 2 reflectors; 10 clients, in zone zone-1, with 6 of 12 reflectors\n" +
-				"rack zone-2: 2 reflectors; 10 clients, in zone zone-2, with 6 of 12 reflectors\n" +
-				"rack zone-3: 2 reflectors; 10 clients, in zone zone-3, with 6 of 12 reflectors\n" +
+			"spines: 2 spines\nrack zone-1: 2 reflectors; 10 clients, with 6 of 12 reflectors\n" +
+				"rack zone-2: 2 reflectors; 10 clients, with 6 of 12 reflectors\n" +
+				"rack zone-3: 2 reflectors; 10 clients, with 6 of 12 reflectors\n" +
 				"zone-1: 1 reflector\nzone-2: 1 reflector\nzone-3: 2 reflectors\n12 reflectors, 30 clients, topology Hierarchy and Single, step AwaitSessions",
 		},
 	} {
@@ -458,8 +434,7 @@ func (a *apiserver) await(good func(cli.Answer) bool, args ...string) cli.Answer
 	return got
 }
 
-// Calico's objects on a real apiserver, seen by a user with the rights of the docs, who
-// gains them one by one.
+// Calico's objects on a real apiserver, read with the rights of the docs, each of which is needed.
 func TestARealApiserver(t *testing.T) {
 	a := newAPIServer(t)
 	got := ask(t, "topology", "--kubeconfig", a.kubeconfig)
@@ -468,20 +443,11 @@ func TestARealApiserver(t *testing.T) {
 	cli.RequireSentence(t, got.Err, "may not get routereflectorpools.rrpool.io", "without a cluster: rrpool topology --nodes 500 --zones 3")
 
 	rules := docsRole(t).Rules
-	a.role.Rules = rules[:1]
-	require.NoError(t, a.Update(t.Context(), a.role))
-	got = a.await(func(got cli.Answer) bool { return !strings.Contains(got.Err, "routereflectorpools") })
-	require.Equal(t, 1, got.Code)
-	require.Empty(t, got.Out)
-	cli.RequireSentence(t, got.Err, "crd.projectcalico.org", "kubectl auth can-i list bgppeers.crd.projectcalico.org")
-
-	a.role.Rules = slices.Delete(slices.Clone(rules), 1, 2)
-	require.NoError(t, a.Update(t.Context(), a.role))
-	got = a.await(func(got cli.Answer) bool { return !strings.Contains(got.Err, "crd.projectcalico.org") })
-	require.Equal(t, 1, got.Code)
-	require.Empty(t, got.Out)
-	cli.RequireSentence(t, got.Err, "nodes", "forbidden")
-
+	for i, missing := range []string{"routereflectorpools.rrpool.io", "nodes", "crd.projectcalico.org"} {
+		a.role.Rules = slices.Delete(slices.Clone(rules), i, i+1)
+		require.NoError(t, a.Update(t.Context(), a.role))
+		require.Empty(t, a.await(func(got cli.Answer) bool { return got.Code == 1 && strings.Contains(got.Err, missing) }).Out)
+	}
 	a.role.Rules = rules
 	require.NoError(t, a.Update(t.Context(), a.role))
 	got = a.await(func(got cli.Answer) bool { return got.Code == 0 })

@@ -74,13 +74,10 @@ type Reflector struct {
 
 // Group are the clients of a frame that peer with as many reflectors in each frame.
 type Group struct {
-	// ID is unique in the network. Zones are those of its clients where the frame is none.
-	ID      string   `json:"id"`
-	Zones   []string `json:"zones,omitempty"`
-	Clients int      `json:"clients"`
-	// Each is how many reflectors each client peers with, Sets how many different sets.
-	Each int `json:"each,omitempty"`
-	Sets int `json:"sets,omitempty"`
+	// ID is unique in the network. Each is how many reflectors each client peers with.
+	ID      string `json:"id"`
+	Clients int    `json:"clients"`
+	Each    int    `json:"each,omitempty"`
 	// NotReady counts the clients that Kubernetes reports as not Ready.
 	NotReady int `json:"notReady,omitempty"`
 	// All, Some and None count the clients by how many of their sessions are Established,

@@ -18,19 +18,13 @@ const (
 	// ascent and descent are how far a text reaches above and below its base line.
 	ascent, descent = 0.95, 0.25
 
-	margin    = 20.0
-	padding   = 14.0
-	lane      = 30.0 // of the mesh on the left, of the sessions between reflectors on the right
-	heading   = 32.0 // of a zone
-	lineStep  = 18.0 // from a line of text to the next
-	gap       = 6.0  // between reflectors
-	groupGap  = 12.0
-	zoneGap   = 16.0
-	port      = 26.0 // from a line of a group to its next
-	signRoom  = 20.0
-	border    = 8.0 // around the reflectors of a zone
-	narrowest = 640.0
-	// Names of reflectors that are longer are shortened.
+	// lane is as wide as the mesh on the left, and what joins reflectors on the right, need;
+	// border is around the reflectors of a zone, and narrowest the least width of all.
+	margin, padding, lane, border, narrowest = 20.0, 14.0, 30.0, 8.0, 640.0
+	// heading is that of a zone; port is from a line of a group to its next.
+	heading, lineStep, port, signRoom = 32.0, 18.0, 26.0, 20.0
+	gap, groupGap, zoneGap            = 6.0, 12.0, 16.0
+	// longestName is how long names of reflectors are at most: others are shortened.
 	longestName = 26 * glyph * fontSize
 	// manyZones is how many zones a group has lines to until these become one to a trunk.
 	manyZones = 5

@@ -258,7 +258,7 @@ func anyNetwork(t *rapid.T) Network {
 			g := Group{
 				ID: fmt.Sprint(i, "/", j), All: number.Draw(t, "all"), Some: number.Draw(t, "some"), None: number.Draw(t, "none"),
 				NotKnown: number.Draw(t, "unknown"), NotReady: number.Draw(t, "not ready"),
-				Zones: rapid.SliceOfN(anyName, 0, 2).Draw(t, "group's zones"), Each: rapid.IntRange(0, 3).Draw(t, "each"), Sets: rapid.IntRange(0, 3).Draw(t, "sets"),
+				Each: rapid.IntRange(0, 3).Draw(t, "each"),
 			}
 			g.Clients = g.All + g.Some + g.None + g.NotKnown
 			zone.Groups = append(zone.Groups, g)

@@ -53,13 +53,8 @@ func (z Zone) title() string {
 
 // roles counts the reflectors in the role.
 func (z Zone) roles() int {
-	out := 0
-	for _, r := range z.Reflectors {
-		if r.Role {
-			out++
-		}
-	}
-	return out
+	without := func(r Reflector) bool { return !r.Role }
+	return len(slices.DeleteFunc(slices.Clone(z.Reflectors), without))
 }
 
 // sessionWords count them, and says how many are up.
@@ -109,9 +104,6 @@ func (n *Network) details(z Zone, g Group) []detail {
 	if z.Kind == rackFrame && g.Each <= z.roles() {
 		all = z.roles()
 	}
-	add(idle, g.Sets > 1, count(g.Sets, "group"))
-	add(idle, len(g.Zones) == 1, "in zone "+joined(g.Zones...))
-	add(idle, len(g.Zones) > 1, "in "+count(len(g.Zones), "zone"))
 	if n.Live {
 		add(up, g.All > 0, grouped(g.All)+" with all sessions up")
 		add(partial, g.Some > 0, grouped(g.Some)+" with some sessions up")
@@ -124,8 +116,7 @@ func (n *Network) details(z Zone, g Group) []detail {
 }
 
 // reflectors counts those in the role.
-func (n *Network) reflectors() int {
-	all := 0
+func (n *Network) reflectors() (all int) {
 	for _, zone := range n.Zones {
 		all += zone.roles()
 	}
@@ -180,14 +171,13 @@ func (z Zone) zoneWords() string {
 
 // reflectorWords describe the sessions of a reflector.
 func (n *Network) reflectorWords(r Reflector) string {
-	switch n.of(r.Sessions) {
-	case idle:
+	switch is := n.of(r.Sessions); {
+	case is == idle:
 		return "no sessions"
-	case planned:
+	case is == planned:
 		return count(r.Expected, "session")
-	case unknown:
+	case is == unknown:
 		return "not known"
-	case up, partial, none:
 	}
 	return grouped(r.Established) + "/" + grouped(r.Expected) + " up"
 }

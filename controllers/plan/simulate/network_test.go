@@ -168,6 +168,22 @@ func TestNetworkIsWhatTheRulesSay(t *testing.T) {
 	})
 }
 
+// Without a mesh, the nodes that have a session are those that BGPPeers give one.
+func TestPeered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := someCluster.Draw(t, "cluster")
+		off := false
+		o.bgp.Mesh.Enabled = &off
+		c := o.configuration()
+		n := c.Network(func(string) bool { return true })
+		for _, a := range o.nodes {
+			for _, b := range o.nodes {
+				require.Equal(t, n.Connected(a.Name, b.Name), c.Peered(a.Name, b.Name, b.Addresses[0]), "%s with %s", a.Name, b.Name)
+			}
+		}
+	})
+}
+
 // The comparison sees each rule: without one of them something differs.
 func TestEachRuleMatters(t *testing.T) {
 	for r, clusters := range map[rule]*rapid.Generator[*oracle]{
