@@ -13,7 +13,7 @@ type Kind string
 const (
 	// NotFound: the named thing does not exist. Retrying alone does not help.
 	NotFound Kind = "NotFound"
-	// Conflict: it exists but is not ours, or somebody else manages it. A person decides.
+	// Conflict: it exists but is not ours, or something else manages it. A person decides.
 	Conflict Kind = "Conflict"
 	// InvalidInput: the request can never succeed as it is. A person changes the spec.
 	InvalidInput Kind = "InvalidInput"

@@ -57,7 +57,7 @@ type PoolSpec struct {
 	Untainted []string
 	// Retire lists worker ids to be removed for good because the pool shrinks.
 	// The caller has already taken them out of service. Only these go: a pool
-	// is never shrunk in a way that lets the cloud choose the victim.
+	// is never shrunk in a way that lets the cloud choose which worker goes.
 	Retire []string
 	// Replace lists worker ids that are dead and are to be exchanged for new
 	// workers, in the same zone where that is possible.
@@ -77,13 +77,13 @@ type Pool struct {
 	// Flavor is the machine type of its workers.
 	Flavor string
 	// SizePerZone is the size the cloud has been asked for, per zone. A provider
-	// that asks nobody tells what its workers amount to.
+	// that orders nothing reports what its workers amount to.
 	SizePerZone int
 	// Zones of the pool, sorted.
 	Zones []string
 	// ClusterZones are all zones the cluster has workers in or may have, sorted.
 	ClusterZones []string
-	// Taints every node of the pool gets. A provider may tell them some minutes
+	// Taints every node of the pool gets. A provider may report them some minutes
 	// late, but never relies on that when it makes workers.
 	Taints []Taint
 	// TaintsUnknown: the cloud does not report the pool's taints, and has not
@@ -99,7 +99,7 @@ type Pool struct {
 	Problems []string
 }
 
-// WorkerState is the life of a worker as far as rrpool cares.
+// WorkerState is the state of a worker as far as rrpool needs it.
 type WorkerState string
 
 // The worker states.
@@ -119,7 +119,7 @@ const (
 // Worker is one machine of the pool.
 type Worker struct {
 	ID string
-	// NodeName is the Kubernetes node's name where the cloud tells it, else "".
+	// NodeName is the Kubernetes node's name where the cloud reports it, else "".
 	NodeName string
 	Zone     string
 	Flavor   string

@@ -40,7 +40,7 @@ type Entry struct {
 	Excludes string
 }
 
-// OlderThanAYear says whether nobody has looked at the price for more than a year.
+// OlderThanAYear says whether the price was seen more than a year ago.
 func (e Entry) OlderThanAYear(now time.Time) bool { return e.Date.AddDate(1, 0, 0).Before(now) }
 
 // Book is a list of prices with at most one for a flavor, region and currency.

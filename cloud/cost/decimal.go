@@ -14,7 +14,7 @@ import (
 // where it is printed and nowhere else, so sums do not depend on their order.
 type Decimal struct{ rat *big.Rat }
 
-// decimalForm keeps exponents and fractions out: nobody writes a price like that,
+// decimalForm keeps exponents and fractions out: no price is written like that,
 // and 1e999999999 would be computed for ever.
 var decimalForm = regexp.MustCompile(`^\d{1,9}(\.\d{1,18})?$`)
 

@@ -59,7 +59,7 @@ type Report struct {
 	// ModelPrice is the price of Sizes.
 	ModelPrice *Entry
 	// Used are the prices that went into the report, and Old those of them that
-	// nobody has looked at for more than a year.
+	// are older than a year.
 	Used, Old []Entry
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// HoursPerMonth is the length of a month for whoever does not ask for another.
+	// HoursPerMonth is the length of a month unless another is asked for.
 	HoursPerMonth = 720
 	// Currency is that of the built-in book.
 	Currency = "USD"
@@ -83,7 +83,7 @@ func few(items []string) string {
 }
 
 // Labels that say what a node is paid for. IBM's own come first: the others can be
-// changed by whoever may change nodes.
+// changed by anyone who may change nodes.
 var (
 	flavorLabels = []string{"ibm-cloud.kubernetes.io/machine-type", corev1.LabelInstanceTypeStable}
 	regionLabels = []string{"ibm-cloud.kubernetes.io/region", corev1.LabelTopologyRegion}

@@ -22,8 +22,8 @@ type step struct {
 	progress cloud.Progress
 }
 
-// next gives the one next change towards want. Who comes does so before anybody
-// goes, except for those that the caller says are out of service.
+// next gives the one next change towards want. Nodes join before others
+// leave, except for those that the caller says are out of service.
 func next(nodes []plan.Node, rules selection.Rules, want cloud.PoolSpec) step {
 	retired := func(n plan.Node) bool { return slices.Contains(want.Retire, n.Name) }
 	replaced := func(n plan.Node) bool { return slices.Contains(want.Replace, n.Name) }
@@ -56,7 +56,7 @@ func member(nodes []plan.Node, so func(plan.Node) bool) (plan.Node, bool) {
 
 // unserved: no node counts and none is in the role, so the next one to join is the
 // first reflector. Nodes that reflect but are to go, all cordoned for instance, carry
-// the routes of whoever follows them, and must not wait for pods to be counted.
+// the routes of the next reflectors, and must not wait for pods to be counted.
 func unserved(nodes []plan.Node, rules selection.Rules) bool {
 	return !slices.ContainsFunc(nodes, func(n plan.Node) bool {
 		return rules.Counts(n) || n.Ready && n.Marked && n.RoleLabel

@@ -106,7 +106,7 @@ func adopt(o Options) *pool {
 	}
 	for _, w := range in.Workers {
 		if w.NodeName == "" && o.NodeName != nil {
-			w.NodeName = o.NodeName(w.Zone, w.ID) // the cloud tells it when it is deployed
+			w.NodeName = o.NodeName(w.Zone, w.ID) // the cloud reports it when it is deployed
 		}
 		p.workers = append(p.workers, &worker{Worker: w, since: o.Now()})
 	}
@@ -353,7 +353,7 @@ func (c *Cloud) onPool(fn func(*pool)) {
 	}
 }
 
-// AddForeignPool makes a pool of the provider's pool name that is somebody else's.
+// AddForeignPool makes a pool of the provider's pool name that rrpool did not make.
 func (c *Cloud) AddForeignPool() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -144,7 +144,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(wait, 0), longestPause)
 }
 
-// cause keeps of an error only what callers may ask for, and no text of anybody else's.
+// cause keeps of an error only what callers may ask for, and no text of another's.
 func (s *session) cause(err error) error {
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, known) {

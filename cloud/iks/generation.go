@@ -106,7 +106,12 @@ func (p *Provider) setTaints(ctx context.Context, poolID string, taints []cloud.
 	for _, t := range taints {
 		body.Taints[t.Key] = t.Value + ":" + t.Effect
 	}
-	return p.session.do(ctx, p.v2(p.op("setting the taints of"), http.MethodPost, "/v2/setWorkerPoolTaints", body, nil))
+	p.taints.forget(poolID)
+	err := p.session.do(ctx, p.v2(p.op("setting the taints of"), http.MethodPost, "/v2/setWorkerPoolTaints", body, nil))
+	if err == nil {
+		p.taints.acknowledge(poolID, taints, p.cfg.Now())
+	}
+	return err
 }
 
 // v2Pool is a pool in an answer of the v2 API. It distinguishes a size that is
@@ -138,14 +143,14 @@ func (p *Provider) fromV2(l v2Pool) (pool, error) {
 	return out, nil
 }
 
-func (o *pool) addZone(id string, n network) error {
+func (p *pool) addZone(id string, n network) error {
 	if id == "" {
-		return fmt.Errorf("a zone of worker pool %q has no id", o.name)
+		return fmt.Errorf("a zone of worker pool %q has no id", p.name)
 	}
-	if o.zones == nil {
-		o.zones = map[string]network{}
+	if p.zones == nil {
+		p.zones = map[string]network{}
 	}
-	o.zones[id] = n
+	p.zones[id] = n
 	return nil
 }
 
@@ -254,12 +259,7 @@ func (p *Provider) apply(ctx context.Context, g generation, step poolplan.Step, 
 	case poolplan.SetLabels:
 		return g.setLabels(ctx, id, ownLabels(step.Labels, want.Labels))
 	case poolplan.SetTaints:
-		p.taints.forget(id)
-		err := p.setTaints(ctx, id, step.Taints)
-		if err == nil {
-			p.taints.acknowledge(id, step.Taints, p.cfg.Now())
-		}
-		return err
+		return p.setTaints(ctx, id, step.Taints)
 	case poolplan.AddZone:
 		return g.addZone(ctx, id, step.Zone, v.others)
 	case poolplan.RemoveZone:

@@ -161,27 +161,9 @@ func poolProblems(o pool) []string {
 // generation finds out which API the cluster speaks.
 func (p *Provider) generation(ctx context.Context) (generation, error) {
 	if p.facts == nil || p.cfg.Now().Sub(p.facts.at) >= factsLife {
-		path, err := address("/v2/getCluster?cluster=%s&v1-compatible", p.cfg.ClusterID)
-		if err != nil {
-			return nil, p.invalid(err)
-		}
-		var got containerv2.ClusterInfo
-		op := fmt.Sprintf("reading cluster %q", p.cfg.ClusterID)
-		if err := p.session.do(ctx, p.v2(op, http.MethodGet, path, nil, &got)); err != nil {
+		if err := p.readCluster(ctx); err != nil {
 			return nil, err
 		}
-		if got.ID == "" || got.Provider == "" {
-			return nil, p.implausible("the cluster has no id or provider")
-		}
-		if p.cfg.ClusterID != got.ID && p.cfg.ClusterID != got.Name {
-			return nil, p.implausible("asked for cluster %q, it answers for %q", p.cfg.ClusterID, got.ID)
-		}
-		if got.ResourceGroupID != "" {
-			if err := checkID("resource group", got.ResourceGroupID); err != nil {
-				return nil, p.implausible("%v", err)
-			}
-		}
-		p.facts = &facts{provider: got.Provider, group: got.ResourceGroupID, zones: got.WorkerZones, vpcs: got.Vpcs, at: p.cfg.Now()}
 	}
 	switch p.facts.provider {
 	case providerVPC:
@@ -193,4 +175,31 @@ func (p *Provider) generation(ctx context.Context) (generation, error) {
 		Kind: cloud.InvalidInput, Op: fmt.Sprintf("reading cluster %q", p.cfg.ClusterID),
 		Message: fmt.Sprintf("clusters of the provider %q are not supported, only %s and %s", p.facts.provider, providerVPC, providerClassic),
 	}
+}
+
+func (p *Provider) readCluster(ctx context.Context) error {
+	path, err := address("/v2/getCluster?cluster=%s&v1-compatible", p.cfg.ClusterID)
+	if err != nil {
+		return p.invalid(err)
+	}
+	var got containerv2.ClusterInfo
+	op := fmt.Sprintf("reading cluster %q", p.cfg.ClusterID)
+	if err := p.session.do(ctx, p.v2(op, http.MethodGet, path, nil, &got)); err != nil {
+		return err
+	}
+	if got.ID == "" || got.Provider == "" {
+		return p.implausible("the cluster has no id or provider")
+	}
+	if p.cfg.ClusterID != got.ID && p.cfg.ClusterID != got.Name {
+		return p.implausible("asked for cluster %q, it answers for %q", p.cfg.ClusterID, got.ID)
+	}
+	if got.ResourceGroupID != "" {
+		if err := checkID("resource group", got.ResourceGroupID); err != nil {
+			return p.implausible("%v", err)
+		}
+	}
+	p.facts = &facts{
+		provider: got.Provider, group: got.ResourceGroupID, zones: got.WorkerZones, vpcs: got.Vpcs, at: p.cfg.Now(),
+	}
+	return nil
 }

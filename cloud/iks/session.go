@@ -180,29 +180,29 @@ func (s *session) noKey(ctx context.Context, op string, err error) error {
 	}
 }
 
-// longestLife of a token that is believed, in seconds.
-const longestLife = 1 << 32
+// longestLifetime of a token that is believed, in seconds.
+const longestLifetime = 1 << 32
 
 // accept takes over the token of a good answer. The SDK is content with none.
 func (s *session) accept(op string, x *exchange, cfg *bluemix.Config) error {
-	var life struct {
+	var granted struct {
 		AccessToken string `json:"access_token"`
 		TokenType   string `json:"token_type"`
 		ExpiresIn   int64  `json:"expires_in"`
 	}
-	if err := json.Unmarshal(x.body, &life); err != nil {
+	if err := json.Unmarshal(x.body, &granted); err != nil {
 		return s.failure(op, x, err)
 	}
-	s.keepSecret(life.AccessToken)
+	s.keepSecret(granted.AccessToken)
 	s.keepSecret(cfg.IAMRefreshToken)
-	if strings.TrimSpace(life.AccessToken) == "" || strings.TrimSpace(life.TokenType) == "" {
+	if strings.TrimSpace(granted.AccessToken) == "" || strings.TrimSpace(granted.TokenType) == "" {
 		return s.failure(op, x, errors.New("IAM gave an empty token"))
 	}
-	if strings.ContainsFunc(life.TokenType+life.AccessToken, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if strings.ContainsFunc(granted.TokenType+granted.AccessToken, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return s.failure(op, x, errors.New("IAM gave a token that cannot be put into a header"))
 	}
 	s.token, s.refresh = cfg.IAMAccessToken, cfg.IAMRefreshToken
-	lifetime := time.Duration(min(life.ExpiresIn, longestLife)) * time.Second
+	lifetime := time.Duration(min(granted.ExpiresIn, longestLifetime)) * time.Second
 	if lifetime <= 0 {
 		lifetime = time.Hour
 	}

@@ -32,14 +32,15 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 		return step, nil
 	}
 	step, err := population(s, want)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Step{}, err
-	case grows(s, step) && len(want.Untainted) > 0:
-		return Step{}, untainted(s, want)
-	case step.Orders() && s.TaintsUnknown && !s.Autoscaled:
-		// What the cloud does not show, it has to acknowledge before it makes a worker.
-		return setTaints(s, want.Taints), nil
+	}
+	return permitted(s, want, step)
+}
+
+// permitted gives step, or what has to come before it, or why it must not be taken.
+func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
+	switch {
 	case step.Kind == None:
 		if err := sameFlavor(s, want); err != nil {
 			return Step{}, err
@@ -49,6 +50,11 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 			Kind: cloud.Conflict, Op: fmt.Sprintf("changing pool %q", s.Name),
 			Message: "an autoscaler resizes this pool; exclude it from the autoscaler's configuration",
 		}
+	case grows(s, step) && len(want.Untainted) > 0:
+		return Step{}, untainted(s, want)
+	case step.Orders() && s.TaintsUnknown:
+		// What the cloud does not show, it has to acknowledge before it makes a worker.
+		return setTaints(s, want.Taints), nil
 	}
 	return step, nil
 }
@@ -252,7 +258,7 @@ func addZone(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 }
 
 // dropZone takes a zone without workers out of the pool. Only zones that the
-// user listed count: a default that changes must not cost anybody a zone.
+// user listed count: a default that changes must not take a zone away.
 func dropZone(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
 	if s.zoneUnknown() {
 		return Step{}, false

@@ -1,6 +1,6 @@
 // Package poolplan decides the one next change to a worker pool. It is pure, and
 // shared by every provider that orders machines: whatever the cloud, a pool gets
-// its taints before its zones and is never shrunk over workers nobody named.
+// its taints before its zones and is never shrunk by workers that were not named.
 package poolplan
 
 import (

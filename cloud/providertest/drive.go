@@ -23,7 +23,7 @@ func step(t *testing.T, h Harness, p cloud.Provider, want cloud.PoolSpec) cloud.
 func check(t *testing.T, h Harness, got cloud.Progress, changes int) {
 	t.Helper()
 	require.LessOrEqual(t, changes, 1, "one call makes at most one change: %+v", got)
-	require.Equal(t, changes == 1, got.Did != "", "a change is told, and only a change: %+v", got)
+	require.Equal(t, changes == 1, got.Did != "", "a change is reported, and only a change: %+v", got)
 	require.False(t, got.Done && (got.Did != "" || got.WaitingFor != ""), "done means nothing is left: %+v", got)
 	require.True(t, got.Done || got.Did != "" || got.WaitingFor != "", "a call says what it did or waits for")
 	wellMade(t, h)

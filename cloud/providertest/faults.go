@@ -27,9 +27,9 @@ func replaces(t *testing.T, h Harness) {
 	got := until(t, h, p, h.spec(1))
 	require.False(t, got.Done)
 	require.Contains(t, got.WaitingFor, victim.ID)
-	require.Contains(t, ids(h.World.Workers()), victim.ID, "nobody has named it")
+	require.Contains(t, ids(h.World.Workers()), victim.ID, "it was not named")
 	if h.machines() != nil {
-		require.Equal(t, before, h.World.Mutations(), "nobody has asked for a replacement")
+		require.Equal(t, before, h.World.Mutations(), "no replacement was asked for")
 	}
 
 	want := h.spec(1)

@@ -72,7 +72,7 @@ type Machines interface {
 	FailWorkers(n int, message string)
 	// SetAutoscaled puts our pool under an autoscaler's care.
 	SetAutoscaled(on bool)
-	// AddForeignPool makes somebody else's pool of our name.
+	// AddForeignPool makes a pool of our name that rrpool did not make.
 	AddForeignPool()
 	// StripTaints takes the taints from our pool.
 	StripTaints()

@@ -136,7 +136,7 @@ func overQuota(t *testing.T, h Harness) {
 	require.Contains(t, strings.Join(pool.Problems, "\n"), "insufficient infrastructure quota")
 
 	before := h.World.Mutations()
-	told := false
+	reported := false
 	for range 60 { // an impatient caller, within nine minutes
 		want := h.spec(1)
 		want.Replace = failed(observe(t, p))
@@ -145,11 +145,11 @@ func overQuota(t *testing.T, h Harness) {
 			require.True(t, cloud.Is(err, cloud.QuotaExceeded), "%v", err)
 			require.Contains(t, err.Error(), "quota")
 			require.Positive(t, cloud.RetryAfter(err))
-			told = true
+			reported = true
 		}
 		h.World.Advance(9 * time.Second)
 	}
-	require.True(t, told)
+	require.True(t, reported)
 	require.LessOrEqual(t, h.World.Mutations()-before, 3*zoneCount, "one try per zone, and what it takes")
 }
 

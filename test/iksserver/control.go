@@ -153,7 +153,7 @@ func (s *Server) AddZone(clusterID string, z Zone) {
 	})
 }
 
-// PoolState is a pool as it is at one moment. One that is deleted is told until its
+// PoolState is a pool as it is at one moment. One that is deleted is reported until its
 // last machine is gone. Its maps are those of the server: do not keep them.
 type PoolState struct {
 	ClusterID, ID, Name string

@@ -130,7 +130,7 @@ func (s *Server) Advance(d time.Duration) {
 }
 
 // Run moves workers along in real time until ctx ends, so that they come up
-// without anybody asking. Without it the state moves with every request.
+// without a request. Without it the state moves with every request.
 func (s *Server) Run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -193,13 +193,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve answers as the service does, and notes what it has answered.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, index int) {
 	own := &answer{ResponseWriter: w}
-	if r.URL.Path != "/identity/token" && !s.authorized(r) {
+	switch {
+	case r.URL.Path != "/identity/token" && !s.authorized(r):
 		writeError(own, http.StatusUnauthorized, "E0058", "Authentication",
 			"The authorization token is missing, invalid or expired.")
-	} else if !s.inGroup(r, index) {
+	case !s.inGroup(r, index):
 		writeError(own, http.StatusNotFound, "E9010", "Provisioning",
 			"The targeted resource group could not be found. Make sure you have required permissions to access the resource group.")
-	} else {
+	default:
 		s.mux.ServeHTTP(own, r)
 	}
 	s.locked(func() { s.requests[index].Own = own.status })
