@@ -83,7 +83,7 @@ func (c Cluster) String() string {
 	return out
 }
 
-// Existing: the reflectors are among the nodes that run workloads.
+// Existing reports whether the reflectors are among the nodes that run workloads.
 func (c Cluster) Existing() bool { return c.Spec.Provider.Type == v1alpha1.ProviderExistingNodes }
 
 // rackLabel is the label of racks, also where the spec names none.
@@ -150,21 +150,16 @@ type Sized struct {
 
 // Size sizes the pool for a topology as the manager does.
 func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
-	if c.Existing() {
-		if kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
-			return Sized{}, fmt.Errorf("spec.topology.type: %s needs dedicated reflectors, and spec.provider.type is ExistingNodes: use Single", kind)
-		}
-		kind = v1alpha1.TopologySingle
+	kind, err := c.kind(kind)
+	if err != nil {
+		return Sized{}, err
 	}
 	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing())}
 	out.Kind, out.RackLabel = kind, c.rackLabel()
-	zones, asked := len(c.Zones), c.Reflectors
-	if asked == 0 {
-		size, err := sizing.Reflectors(c.Spec.Sizing, c.Nodes, zones)
-		if err != nil {
-			return Sized{}, fmt.Errorf("%w; or give --reflectors", err)
-		}
-		asked = size.PerZone * zones
+	zones := len(c.Zones)
+	asked, err := c.asked()
+	if err != nil {
+		return Sized{}, err
 	}
 	spec, total, problem := topology.Size(out.Spec, c.Workloads(0), c.Zones, asked, "")
 	out.Spec, out.Problem, out.PerZone = spec, problem, asked/zones
@@ -184,4 +179,27 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 		return Sized{}, fmt.Errorf("--nodes: %d nodes would be %d reflectors and no client: give more", c.Nodes, all)
 	}
 	return out, nil
+}
+
+// kind is the topology that is possible: on existing nodes, Single only.
+func (c Cluster) kind(kind v1alpha1.TopologyType) (v1alpha1.TopologyType, error) {
+	switch {
+	case !c.Existing():
+		return kind, nil
+	case kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto:
+		return "", fmt.Errorf("spec.topology.type: %s needs dedicated reflectors, and spec.provider.type is ExistingNodes: use Single", kind)
+	}
+	return v1alpha1.TopologySingle, nil
+}
+
+// asked is how many reflectors the flag or the sizing says, all zones together.
+func (c Cluster) asked() (int, error) {
+	if c.Reflectors > 0 {
+		return c.Reflectors, nil
+	}
+	size, err := sizing.Reflectors(c.Spec.Sizing, c.Nodes, len(c.Zones))
+	if err != nil {
+		return 0, fmt.Errorf("%w; or give --reflectors", err)
+	}
+	return size.PerZone * len(c.Zones), nil
 }

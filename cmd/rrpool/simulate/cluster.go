@@ -66,7 +66,7 @@ const mostGroups = 300
 // reflectors has a group of clients of its own. rrpool does not build it.
 func byHand(spec topology.Spec, perClient int, clients, reflectors []plan.Node) (topology.Layout, error) {
 	all, most := choose(len(reflectors), perClient), min(mostGroups, len(clients))
-	if all > uint64(most) { //nolint:gosec // G115: a count
+	if all > uint64(most) {
 		return topology.Layout{}, fmt.Errorf("--per-client: %d of %d reflectors make %d groups, and at most %d are simulated, each with a client: give fewer reflectors, or more nodes",
 			perClient, len(reflectors), all, most)
 	}
@@ -77,7 +77,7 @@ func byHand(spec topology.Spec, perClient int, clients, reflectors []plan.Node) 
 		out.Seats = append(out.Seats, topology.Seat{Name: name, ClusterID: spec.ClusterID, Node: reflectors[i].Name})
 		single[i].Nodes = []string{name}
 	}
-	names := invent.Names("g", int(all))
+	names := invent.Names("g", int(all)) //nolint:gosec // G115: at most mostGroups
 	draw(single, perClient, func(taken []int) bool {
 		var chosen []string
 		for i, n := range taken {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -96,10 +97,8 @@ func brief(n uint64) string {
 func notes(v view) []string {
 	var out []string
 	note := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	for _, t := range v.Topologies {
-		if t.Refused != nil {
-			note("× rrpool refuses %s: %s: %s", t.Type, t.Refused.Reason, t.Refused.Message)
-		}
+	for _, t := range slices.DeleteFunc(slices.Clone(v.Topologies), func(t topologyView) bool { return t.Refused == nil }) {
+		note("× rrpool refuses %s: %s: %s", t.Type, t.Refused.Reason, t.Refused.Message)
 	}
 	switch {
 	case len(v.Topologies) > 1 && v.Auto == "":
@@ -119,7 +118,7 @@ func notes(v view) []string {
 	default:
 		note("‼ The loss of one reflector can cut clients off from each other.")
 	}
-	if f := v.Topologies[0].Figures; f != nil && f.Breaking != nil {
+	if f := v.Topologies[0].Figures; f != nil && len(f.Cut) > 0 {
 		note("‼ Without %s there is no route between clients %s.", strings.Join(f.Breaking, ", "), strings.Join(f.Cut, " and "))
 	}
 	return out
