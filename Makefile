@@ -43,11 +43,9 @@ release-snapshot: ## Make archives of the command line, SBOMs, manifests and sum
 
 ##@ Check
 
-# The suites that measure packets get the machine to themselves, and a second run where the machine let them measure too little.
 .PHONY: test
-test: packages assets ## Run all tests; the last lines name whatever was skipped
-	go run ./test/tools/gotest -first '/(cmd/manager|controllers/plan/rollout|test/deploy)$$' -alone '/test/(lab|e2e|chaos|bench)(/|$$)' \
-		-again 'Error:\s+(Received unexpected error:\s+)?no loss can be ruled out' -timeout 12m ./...
+test: packages assets ## Run all tests; the last lines name what was skipped and what failed
+	@.ci/test
 
 .PHONY: lab
 lab: export RRPOOL_CHAOS = 1
@@ -104,10 +102,8 @@ model-check: ## Explore a million states of small clusters under the rollout, an
 	RRPOOL_MODELCHECK=full RRPOOL_CHAOS=1 go test -count=1 -timeout 30m -v ./test/modelcheck
 
 .PHONY: fuzz
-fuzz: TIME ?= 30s
-fuzz: JOBS ?= 2
-fuzz: ## Run every fuzz target for TIME, 30s where you say nothing
-	go run ./test/tools/fuzz -time $(TIME) -jobs $(JOBS)
+fuzz: ## Run every fuzz target; TIME=30s for each, JOBS=2 at a time
+	@TIME='$(TIME)' JOBS='$(JOBS)' .ci/fuzz
 
 .PHONY: bench-reflector
 bench-reflector: SIZES ?= 100,500,1000,2000
@@ -131,7 +127,7 @@ reproduce: ## Build twice, from two folders and with an empty cache, and see the
 	go -C test/tools/supply run . -root '$(CURDIR)' reproduce
 
 .PHONY: verify
-verify: generate manifests docs chart ## Fail when generated files are not what the sources say, or a kustomization does not build
+verify: generate manifests docs chart ## Fail when generated files are not what the sources say, a kustomization does not build, or a budget is exceeded
 	@dirty="$$(git status --porcelain -- $(GENERATED))"; \
 	if [[ -n "$$dirty" ]]; then \
 		git --no-pager diff -- $(GENERATED); \
@@ -139,11 +135,11 @@ verify: generate manifests docs chart ## Fail when generated files are not what 
 	fi
 	@kustomize=$(call tool,kustomize); \
 	for overlay in $(OVERLAYS); do "$$kustomize" build "$$overlay" >/dev/null; done
+	@.ci/size
 
-.PHONY: links
-links: export RRPOOL_LINKS_ONLINE = 1
-links: ## Follow every link of the docs, those to the net as well
-	go test -count=1 -v ./test/docs/links
+.PHONY: size
+size: ## Print how many lines and files there are, against the budgets
+	@.ci/size
 
 ##@ Develop
 
@@ -170,11 +166,6 @@ chart: manifests docs ## Copy into the Helm chart what config has, so that it is
 	@kustomize=$(call tool,kustomize); \
 	for part in crd rbac policy manager monitoring; do "$$kustomize" build config/$$part >config/chart/files/$$part.yaml; done; \
 	"$$kustomize" build config/overlays/iks/components/external-secret >config/chart/files/external-secret.yaml
-
-.PHONY: recording
-recording: packages assets ## Record the demo anew, and draw the picture of the README from it
-	go run ./test/e2e/demo -record docs/pictures/demo.cast
-	go test -count=1 ./test/e2e/demo -run '^Test(ThePictureIsOfTheRecording|TheRecordingIsOfThisDemo)$$' -update
 
 .PHONY: fmt
 fmt: ## Format all Go code

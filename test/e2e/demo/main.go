@@ -10,7 +10,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -26,10 +25,8 @@ import (
 )
 
 func main() {
-	record := flag.String("record", "", "file for a recording of what a terminal shows, for asciinema and make recording")
-	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *record)
+	err := run(ctx)
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
@@ -37,21 +34,14 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, record string) error {
+func run(ctx context.Context) error {
 	if err := programs.Build(ctx, os.Stdout, "manager", "rrpool", "etcd", "kube-apiserver", "calico-node"); err != nil {
 		return err
 	}
 	if err := lab.Isolate(ctx, os.Stdout); err != nil {
 		return err
 	}
-	if record == "" {
-		return demonstrate(ctx, iostreams.System())
-	}
-	to, recorder := recorded(iostreams.System())
-	if err := demonstrate(ctx, to); err != nil {
-		return err
-	}
-	return keep(record, recorder.Cast())
+	return demonstrate(ctx, iostreams.System())
 }
 
 func demonstrate(ctx context.Context, to iostreams.Streams) error {

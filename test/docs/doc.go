@@ -1,2 +1,0 @@
-// Package docs holds the pages of docs to what they claim.
-package docs

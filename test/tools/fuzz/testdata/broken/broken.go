@@ -1,2 +1,0 @@
-// Package broken has a target that fails.
-package broken

@@ -1,2 +1,0 @@
-// Package sound has a target that finds nothing.
-package sound
