@@ -1,4 +1,4 @@
-# The manager's image: one static binary, no shell, not root. docs/image.md is about it.
+# The manager's image: one static binary, no shell, not root. docs/release.md is about it.
 #   docker buildx build --platform linux/amd64,linux/arm64,linux/s390x,linux/ppc64le -t registry.example.com/rrpool-manager:v0.1.0 .
 
 # What it is built with and built on, each by the digest of its index of platforms. These
@@ -28,9 +28,10 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
         -X github.com/rrpool/rrpool/cmd/version.commit=${COMMIT} -X github.com/rrpool/rrpool/cmd/version.date=${DATE}" \
     -o /out/manager ./cmd/manager
 # The licences of what is linked go along: most of them ask for that.
-COPY test/tools/supply test/tools/supply
+COPY .ci/notices .ci/
+COPY test/tools/go-licenses test/tools/go-licenses
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go -C test/tools/supply run . -root /src -notices /out/manager
+    GOOS=${TARGETOS} GOARCH=${TARGETARCH} .ci/notices manager /out/NOTICES.txt
 
 FROM ${BASE_IMAGE}${BASE_DIGEST}
 ARG VERSION=dev
@@ -44,7 +45,7 @@ LABEL org.opencontainers.image.title="rrpool manager" \
       org.opencontainers.image.created="${DATE}"
 COPY --chmod=0555 --from=build /out/manager /manager
 COPY --chmod=0444 LICENSE /licenses/LICENSE
-COPY --chmod=0444 --from=build /out/manager.notices.txt /licenses/NOTICES.txt
+COPY --chmod=0444 --from=build /out/NOTICES.txt /licenses/NOTICES.txt
 WORKDIR /
 USER 65532:65532
 ENTRYPOINT ["/manager"]
