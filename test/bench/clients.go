@@ -1,0 +1,303 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// attemptsAtOnce is how many clients connect at a time: BIRD's backlog, so that the kernel drops none. Dropped ones try again
+	// after seconds, which spreads the load: this is harder on BIRD.
+	attemptsAtOnce = 8
+	// attemptTimeout bounds one attempt from the connect to BIRD's OPEN: as long as BIRD waits before it connects again.
+	attemptTimeout = 5 * time.Second
+	// pause before the next attempt.
+	pause = 20 * time.Millisecond
+	// keepaliveEvery is a third of the hold time at most; BIRD does not get to everyone at once.
+	keepaliveEvery = 50 * time.Second
+)
+
+// crowd is all clients of one BIRD.
+type crowd struct {
+	clients  []*client
+	attempts chan struct{} // slots for connecting
+	ends     context.Context
+	end      context.CancelFunc
+	running  sync.WaitGroup
+
+	mu                    sync.Mutex
+	established, complete int // clients with an Established session, and with every prefix
+	establishedAt, full   time.Time
+	all                   chan struct{} // closed while every client has every prefix
+	lost, routes          int64         // sessions that ended by themselves; prefixes that were sent, repeated ones too
+}
+
+// client is a node: it connects, announces its block, and records the prefixes that it is sent. The crowd's mu guards it.
+type client struct {
+	*crowd
+	number int
+	silent bool // it announces nothing
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
+
+	conn net.Conn // while the session is Established
+	have []bool   // by the number of the client whose prefix it is
+	held int
+	last error // why the last attempt or session ended
+}
+
+func newCrowd(n int, silent func(number int) bool) *crowd {
+	c := &crowd{attempts: make(chan struct{}, attemptsAtOnce), all: make(chan struct{})}
+	c.ends, c.end = context.WithCancel(context.Background())
+	for i := range n {
+		c.clients = append(c.clients, &client{crowd: c, number: i, silent: silent(i), have: make([]bool, n)})
+	}
+	return c
+}
+
+// start lets all connect. They stay until close, so that what is missing can be seen.
+func (c *crowd) start() {
+	for _, each := range c.clients {
+		each.launch(false)
+	}
+	c.running.Go(c.keepAlive)
+}
+
+// restart ends clients as when their BIRDs are killed, and lets them connect again when all are gone: at the time returned.
+func (c *crowd) restart(clients ...*client) time.Time {
+	for _, each := range clients {
+		each.stop()
+	}
+	for _, each := range clients {
+		each.ended.Wait()
+	}
+	began := time.Now()
+	for _, each := range clients {
+		each.launch(true)
+	}
+	return began
+}
+
+func (c *crowd) close() {
+	c.end()
+	c.running.Wait()
+}
+
+// keepAlive sends a KEEPALIVE for every client from time to time.
+func (c *crowd) keepAlive() {
+	ticker := time.NewTicker(keepaliveEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.ends.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, each := range c.clients {
+			c.mu.Lock()
+			conn := each.conn
+			c.mu.Unlock()
+			if conn != nil {
+				_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // BIRD may not read
+				_, _ = conn.Write(keepalive)
+			}
+		}
+	}
+}
+
+// change runs what changes the state of a client, and notes when the last session and the last prefix have come.
+func (c *client) change(do func() error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	up, whole, everyone := c.conn != nil, c.whole(), c.complete == len(c.clients)
+	err := do()
+	if now := c.conn != nil; now != up {
+		c.established += direction(now)
+		c.establishedAt = time.Now()
+	}
+	if now := c.whole(); now != whole {
+		c.complete += direction(now)
+	}
+	switch now := c.complete == len(c.clients); {
+	case now && !everyone:
+		c.full = time.Now()
+		close(c.all)
+	case everyone && !now:
+		c.all = make(chan struct{})
+	}
+	return err
+}
+
+func direction(up bool) int {
+	if up {
+		return 1
+	}
+	return -1
+}
+
+// whole reports whether the client has every other client's prefix.
+func (c *client) whole() bool { return c.held == len(c.clients)-1 }
+
+func (c *client) launch(restarted bool) {
+	ctx, stop := context.WithCancel(c.ends)
+	c.stop = stop
+	c.ended.Add(1)
+	c.running.Go(func() {
+		defer c.ended.Done()
+		for ctx.Err() == nil {
+			err := c.session(ctx, restarted)
+			_ = c.change(func() error {
+				if c.conn != nil && ctx.Err() == nil {
+					c.lost++
+				}
+				c.conn, c.have, c.held, c.last = nil, make([]bool, len(c.clients)), 0, err
+				return nil
+			})
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	})
+}
+
+// session is one attempt, and the session that comes of it.
+func (c *client) session(ctx context.Context, restarted bool) error {
+	conn, reader, err := c.connect(ctx, restarted)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // it is over either way
+	// A stopped client closes without a NOTIFICATION, as when its BIRD is killed: BIRD keeps its routes for the restart time.
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	hello := append([]byte{}, keepalive...)
+	if !c.silent {
+		hello = append(hello, announce(block(c.number), clientAddress(c.number))...)
+	}
+	if _, err := conn.Write(append(hello, endOfRIB...)); err != nil {
+		return fmt.Errorf("greeting: %w", err)
+	}
+	for first := true; ; first = false {
+		if err := conn.SetReadDeadline(time.Now().Add(holdTime * time.Second)); err != nil {
+			return fmt.Errorf("listening: %w", err)
+		}
+		kind, body, err := read(reader)
+		switch {
+		case err != nil:
+			return fmt.Errorf("listening: %w", err)
+		case kind == typeKeepalive && first:
+			_ = c.change(func() error { c.conn = conn; return nil })
+		case kind == typeKeepalive:
+		case kind == typeUpdate && !first:
+			if err := c.change(func() error { return c.learn(body) }); err != nil {
+				return fmt.Errorf("reading an UPDATE: %w", err)
+			}
+		default:
+			return unexpected(kind, body)
+		}
+	}
+}
+
+// connect gets as far as BIRD's OPEN, as soon as a slot is free.
+func (c *client) connect(ctx context.Context, restarted bool) (net.Conn, *bufio.Reader, error) {
+	select {
+	case c.attempts <- struct{}{}:
+		defer func() { <-c.attempts }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	deadline := time.Now().Add(attemptTimeout)
+	own := clientAddress(c.number)
+	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0)), Deadline: deadline, KeepAlive: -1}
+	conn, err := dialer.DialContext(ctx, "tcp4", netip.AddrPortFrom(reflectorAddress, birdPort).String())
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting: %w", err)
+	}
+	reader := bufio.NewReaderSize(conn, 2*largestMessage)
+	err = conn.SetDeadline(deadline)
+	if err == nil {
+		_, err = conn.Write(open(own, restarted))
+	}
+	var kind byte
+	var body []byte
+	if err == nil {
+		kind, body, err = read(reader)
+	}
+	if err == nil && kind != typeOpen {
+		err = unexpected(kind, body)
+	}
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("exchanging OPENs: %w", err), conn.Close())
+	}
+	return conn, reader, nil
+}
+
+func unexpected(kind byte, body []byte) error {
+	if kind == typeNotification && len(body) >= 2 {
+		return fmt.Errorf("BIRD ended the session: NOTIFICATION %d/%d", body[0], body[1])
+	}
+	return fmt.Errorf("an unexpected message of type %d", kind)
+}
+
+// learn records the prefixes of an UPDATE. Its own does not come back: BIRD sends no route to where it has it from.
+func (c *client) learn(body []byte) error {
+	withdrawn, announced, err := split(body)
+	if err != nil {
+		return err
+	}
+	note := func(list []byte, has bool) error {
+		return each(list, func(prefix netip.Prefix) error {
+			from, err := owner(prefix)
+			if err != nil || from >= len(c.clients) || from == c.number {
+				return errors.Join(err, fmt.Errorf("%s is not another client's", prefix))
+			}
+			if has {
+				c.routes++
+			}
+			if c.have[from] != has {
+				c.have[from] = has
+				c.held += direction(has)
+			}
+			return nil
+		})
+	}
+	return errors.Join(note(withdrawn, false), note(announced, true))
+}
+
+// lacking reports what keeps the clients from having converged, with some examples.
+func (c *crowd) lacking() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var examples []string
+	for _, each := range c.clients {
+		if text := each.lacks(); text != "" && len(examples) < 3 {
+			examples = append(examples, text)
+		}
+	}
+	return fmt.Sprintf("%d of %d sessions are Established, clients with every prefix: %d; %s",
+		c.established, len(c.clients), c.complete, strings.Join(examples, "; "))
+}
+
+func (c *client) lacks() string {
+	if c.conn == nil {
+		return fmt.Sprintf("%s has no session (%v)", clientAddress(c.number), c.last)
+	}
+	for other := range c.clients {
+		if other != c.number && !c.have[other] {
+			return fmt.Sprintf("%s has %d prefixes of %d and lacks %s", clientAddress(c.number), c.held, len(c.clients)-1, block(other))
+		}
+	}
+	return ""
+}
