@@ -53,6 +53,7 @@ type Adapter struct {
 	calico clientv3.Interface
 	source *source
 	store  *store
+	pods   *calicoPods
 	recent recentNodes
 }
 
@@ -84,6 +85,9 @@ func New(cfg Config) (*Adapter, error) {
 	}
 	a := &Adapter{nodes: cfg.Nodes, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, permit: cfg.Permit, calico: calico}
 	a.store = newStore(cfg.Now)
+	if a.pods, err = newCalicoPods(cfg.RestConfig, cfg.Now, a.store.signal); err != nil {
+		return nil, fmt.Errorf("creating the client for calico-node's pods: %w", err)
+	}
 	a.source = newSource(backend, a.store)
 	return a, nil
 }
@@ -99,7 +103,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 	}
 	syncer := watchersyncer.New(a.source, types, a.store)
 	syncer.Start()
-	<-ctx.Done()
+	a.pods.run(ctx)
 	// Stopping reports every object as deleted, which is not true.
 	a.store.shut()
 	syncer.Stop()
@@ -110,17 +114,22 @@ func (a *Adapter) Start(ctx context.Context) error {
 // whose age it has seen for itself.
 func (a *Adapter) NeedLeaderElection() bool { return false }
 
-// Changes carries a value after something observed has changed, Nodes and
-// blocks excepted. Values that nobody has taken yet are merged into one.
+// Changes carries a value after something observed has changed, Nodes, blocks and
+// calico-node's pods on other nodes than reflectors excepted. Values that nobody has taken yet are merged into one.
 func (a *Adapter) Changes() <-chan struct{} { return a.store.changes }
 
 // Synced reports whether everything has been listed once.
 func (a *Adapter) Synced() bool { return a.store.ready() == nil }
 
-// WaitSynced waits until Synced, or for the end of ctx.
+// WaitSynced waits until Synced, and until calico-node's pods are listed or known not to
+// be listable, or for the end of ctx.
 func (a *Adapter) WaitSynced(ctx context.Context) error {
 	select {
 	case <-a.store.synced:
+		select {
+		case <-a.pods.settled:
+		case <-ctx.Done():
+		}
 		return nil
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("waiting for Calico's objects: %w", ctx.Err()), a.store.ready())

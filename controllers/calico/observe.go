@@ -30,6 +30,10 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	if err != nil {
 		return plan.Cluster{}, err
 	}
+	running := a.pods.on(nodes)
+	for i := range nodes {
+		nodes[i].CalicoNode = running[nodes[i].Name]
+	}
 	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}}
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()

@@ -71,6 +71,9 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 	case isBlank(o):
 		// Cleared, by us: what was seen stays true, but proves nothing now.
 		out.updated, out.blank, out.asked = time.Time{}, now, now
+		if unproven {
+			out.blank = clearedAt(o, now)
+		}
 		if r != nil && !r.blank.IsZero() {
 			out.blank, out.asked = r.blank, r.asked
 		}
@@ -96,6 +99,15 @@ func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
 
 // isBlank reports whether the reporter has yet to fill in the status.
 func isBlank(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
+
+// clearedAt is when a blank report was cleared, before we watched: see bump.
+func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time) time.Time {
+	at := time.Unix(o.Generation, 0)
+	if at.Before(o.CreationTimestamp.Time) || at.After(now) {
+		return now
+	}
+	return at
+}
 
 // birdSession is a session as a report has it.
 type birdSession struct {
@@ -157,7 +169,7 @@ func restarted(before, after string) bool {
 // families in want; families nobody asks for do not count.
 func (r *report) status(v4, v6 bool) plan.Status {
 	o := r.object
-	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Cleared: r.blank, Regular: r.regular}
+	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.blank, Regular: r.regular}
 	ready := func(d apiv3.BGPDaemonStatus) bool { return d.State == apiv3.BGPDaemonStateReady }
 	out.Agent = (v4 || v6) && (!v4 || ready(o.Status.Agent.BIRDV4)) && (!v6 || ready(o.Status.Agent.BIRDV6))
 	for key, m := range r.sessions {

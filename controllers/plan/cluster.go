@@ -100,6 +100,35 @@ type Node struct {
 	RoleSince time.Time
 	// Blocks are the address blocks the node announces.
 	Blocks []netip.Prefix
+	// CalicoNode is what the node's calico-node pods show.
+	CalicoNode CalicoNode
+}
+
+// CalicoNodeState says whether calico-node runs on a node, as far as its pods show.
+type CalicoNodeState string
+
+// The states. The zero value: the pods cannot be seen, as where calico-node is no pod.
+const (
+	CalicoNodeUnknown CalicoNodeState = ""
+	// CalicoNodeReady: a pod is Ready and is not being deleted.
+	CalicoNodeReady CalicoNodeState = "Ready"
+	// CalicoNodeNotReady: there is a pod, and it is not Ready or is being deleted.
+	CalicoNodeNotReady CalicoNodeState = "NotReady"
+	// CalicoNodeAbsent: other nodes have a pod and this one has none.
+	CalicoNodeAbsent CalicoNodeState = "Absent"
+)
+
+// CalicoNode is the state of calico-node on a node.
+type CalicoNode struct {
+	State CalicoNodeState
+	// Since is when the state began. The absence of a pod has no time in the API:
+	// Since is then when this process first saw it.
+	Since time.Time
+}
+
+// Failing reports whether the pods show that calico-node is not running as it should.
+func (c CalicoNode) Failing() bool {
+	return c.State == CalicoNodeNotReady || c.State == CalicoNodeAbsent
 }
 
 // SpeaksBGP reports whether the node has sessions to wait for.
@@ -171,8 +200,12 @@ type Status struct {
 	// in again. The reporter need not write while nothing changes, so an old report
 	// is not wrong, merely unproven: see RefreshStatus.
 	Updated time.Time
-	// Cleared is when we first saw the report blank, zero while it is filled in.
-	// Sessions and Routes then are what it said before.
+	// Written is when the reporter wrote the report, by the clock of its node; zero
+	// while the report is cleared. Unlike Updated it outlasts a restart.
+	Written time.Time
+	// Cleared is when the report was cleared, zero while it is filled in. Where this
+	// process has not seen it happen, it is the time that the clearing left on the
+	// object. Sessions and Routes then are what it said before.
 	Cleared time.Time
 	// Regular: the reporter has been seen writing although nothing had changed, as
 	// it does where one address family has no sessions. Its silence then means

@@ -11,7 +11,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// apply takes the step's actions in order and stops at the first error. An error
+// apply takes the step's actions in order and stops at the first error, but for that of
+// a refresh: a report that cannot be asked for does not hold up the step. An error
 // of the cloud is remembered and reported, not returned: the data plane is in
 // order, and the cloud has its own back-off.
 func (r *Reconciler) apply(ctx context.Context, t *turn) error {
@@ -27,6 +28,10 @@ func (r *Reconciler) apply(ctx context.Context, t *turn) error {
 		r.Metrics.action(action, changed, err)
 		if cloud.KindOf(err) != "" {
 			break
+		}
+		if err != nil && isRefresh(action) {
+			watchErr = errors.Join(watchErr, err)
+			continue
 		}
 		if err != nil {
 			return errors.Join(watchErr, err)

@@ -57,9 +57,12 @@ func troubled(kind string, status metav1.ConditionStatus, reason, message string
 // not change that.
 func ready(t *turn, provider *plan.Problem) metav1.Condition {
 	kind, step := v1alpha1.ConditionReady, t.step
+	stopped := notRunning(step.Reflectors)
 	switch {
 	case step.Problem != nil:
 		return troubled(kind, metav1.ConditionFalse, step.Problem.Reason, step.Problem.Message)
+	case stopped != nil && t.reflecting():
+		return troubled(kind, metav1.ConditionFalse, stopped.Reason, stopped.Message)
 	case step.Name == rollout.Steady && (!t.reflecting() || !t.cluster.BGP.MeshOn()):
 		return condition(kind, metav1.ConditionTrue, rollout.Steady, step.Reason)
 	case t.paused():
@@ -132,7 +135,9 @@ func reflectorsEstablished(t *turn) metav1.Condition {
 	}
 	var missing []string
 	for _, r := range t.step.Reflectors {
-		if r.Established < r.Expected || !r.Serving {
+		if r.NotRunning {
+			missing = append(missing, "calico-node is not running on "+r.Node)
+		} else if r.Established < r.Expected || !r.Serving {
 			missing = append(missing, fmt.Sprintf("%s has %d of %d sessions", r.Node, r.Established, r.Expected))
 		}
 	}
@@ -168,13 +173,16 @@ func progressing(t *turn) metav1.Condition {
 	}
 }
 
-// worst is what a person should look at first, nil for nothing: a refusal, then
-// missing sessions or pods that do not go, then what the provider says itself, then
+// worst is what a person should look at first, nil for nothing: a refusal, then a
+// calico-node that does not run, then missing sessions or pods that do not go, then what the provider says itself, then
 // that it takes long.
 func worst(t *turn, provider, overdue *plan.Problem) *plan.Problem {
+	stopped := notRunning(t.step.Reflectors)
 	switch {
 	case t.step.Problem != nil:
 		return t.step.Problem
+	case stopped != nil:
+		return stopped
 	case overdue != nil && overdue.Reason != ReasonWorkersLate:
 		return overdue
 	case provider != nil && t.needsProvider():

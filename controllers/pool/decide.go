@@ -66,7 +66,8 @@ func (r *Reconciler) compute(t *turn) {
 }
 
 // refuse does nothing because of the spec, with one exception: a cluster that
-// has lost its reflectors gets its mesh, which only adds sessions. How many
+// has lost its reflectors gets its mesh, which only adds sessions. To know that, stale
+// reports are asked for again. How many
 // reflectors there should be is then taken from the pool as it is.
 func (r *Reconciler) refuse(t *turn, observed rollout.Observed, problem plan.Problem) rollout.Step {
 	desired := t.desired
@@ -78,7 +79,15 @@ func (r *Reconciler) refuse(t *turn, observed rollout.Observed, problem plan.Pro
 		step.Problem = &problem
 		return step
 	}
-	return rollout.Step{Name: "Refuse", Reason: problem.Message, Problem: &problem, Short: step.Short}
+	refreshes := slices.DeleteFunc(step.Actions, func(a plan.Action) bool { return !isRefresh(a) })
+	return rollout.Step{
+		Name: "Refuse", Reason: problem.Message, Problem: &problem, Short: step.Short, Actions: refreshes, Again: step.Again,
+	}
+}
+
+func isRefresh(action plan.Action) bool {
+	_, is := action.(plan.RefreshStatus)
+	return is
 }
 
 // relevant leaves out what the chosen gate does not suffer from: fixed waits need

@@ -10,6 +10,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 // The reasons of this package for refusing, and for worrying. Those of the cloud are
@@ -29,6 +30,7 @@ const (
 	ReasonDrainBlocked          = "DrainBlocked"
 	ReasonWorkersLate           = "WorkersLate"
 	ReasonStepFailed            = "StepFailed"
+	ReasonCalicoNodeNotRunning  = "CalicoNodeNotRunning"
 	ReasonObservationFailed     = "ObservationFailed"
 )
 
@@ -109,6 +111,24 @@ func poolProblem(pool cloud.Pool) *plan.Problem {
 		return &plan.Problem{Reason: ReasonPoolProblem, Message: few(pool.Problems)}
 	}
 	return nil
+}
+
+// notRunning says on which reflectors calico-node is not running, nil for none.
+func notRunning(reflectors []rollout.Reflector) *plan.Problem {
+	var names []string
+	for _, r := range reflectors {
+		if r.NotRunning {
+			names = append(names, r.Node)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &plan.Problem{
+		Reason: ReasonCalicoNodeNotRunning,
+		Message: rollout.NotRunning(names, len(reflectors)) +
+			": look at its pods (kubectl get pods --all-namespaces --selector k8s-app=calico-node --output wide)",
+	}
 }
 
 // few joins the first three items.

@@ -15,7 +15,9 @@ package pool
 //
 // Pods, where existing nodes reflect: how many run on a node, and eviction from one
 // that is to become a reflector (promotion: Drain). PodDisruptionBudgets hold.
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// Of calico-node's pods, in kube-system and calico-system, a watch shows which are
+// Ready: the second namespace may not exist, so no Role in it could be made.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 //
 // Calico. Of the BGPConfigurations, only the default one is ever written.

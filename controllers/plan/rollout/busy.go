@@ -315,9 +315,6 @@ func (v *view) makeRoom(x plan.Node, reason string) *Step {
 		return nil
 	}
 	s := &Step{Name: "DrainNode", Reason: reason + "; promotion is Drain", Drains: x.Name, Again: poll}
-	for _, n := range v.silent() { // a drain may be held up for ever, and the safety net must not be blind
-		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
-	}
 	if !known {
 		s.WaitingFor = []string{"a look at the pods of " + x.Name}
 		return s

@@ -77,7 +77,14 @@ func (v *view) reflectorGate(rs []plan.Node, settle time.Duration) *gate {
 		g.wait("route reflectors: there are none")
 	}
 	if v.d.Timer {
-		v.timerGate(g, v.lastReady(rs), settle)
+		since := v.lastReady(rs)
+		for _, r := range rs {
+			since = latest(since, r.CalicoNode.Since)
+			if r.CalicoNode.Failing() {
+				g.wait("calico-node to be Ready on %s", r.Name)
+			}
+		}
+		v.timerGate(g, since, settle)
 		return g
 	}
 	for _, r := range rs {

@@ -18,13 +18,14 @@ func safetyNet(v *view) *Step {
 	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 && v.d.Dedicated {
 		return nil
 	}
-	least := v.leastServing()
-	serving := v.servingFor(least)
+	least, reflectors := v.leastServing(), v.carrying()
+	serving := v.servingFor(reflectors, least)
+	v.tooFew = v.noneWithout(v.suspect) // nothing slow is to come between this and the answer
 	if serving >= least || serving >= v.possible(least) {
 		return nil
 	}
 	v.tooFew = true
-	if left := v.patience(serving); (serving > 0 || v.driftOnly(least)) && left > 0 {
+	if left := v.patience(serving, least); (serving > 0 || v.driftOnly(reflectors, least)) && left > 0 {
 		// The wait is no step of its own: a repair may go on meanwhile.
 		v.lookIn(left)
 		return nil
@@ -36,23 +37,26 @@ func safetyNet(v *view) *Step {
 	}
 }
 
-// servingFor is how many reflectors serve, as far as it matters up to least: where each
-// serves some nodes only, how many keep any two nodes in touch.
-func (v *view) servingFor(least int) int {
+// servingFor is how many of these reflectors serve, as far as it matters up to least:
+// where each serves some nodes only, how many keep any two nodes in touch.
+func (v *view) servingFor(reflectors []plan.Node, least int) int {
 	if !v.arranged() {
-		return v.servingCount()
+		return len(reflectors)
 	}
-	return v.depth(v.serving(), least)
+	return v.depth(reflectors, least)
 }
 
 // driftOnly: the reflectors serve as they should all those that any BGPPeer gives
 // sessions. The others have lost theirs to an edit, and get them back as soon by its
 // repair as by the mesh.
-func (v *view) driftOnly(least int) bool {
-	return v.arranged() && v.depthAmong(v.serving(), least, func(n plan.Node) bool { return v.seating.now.Sessions(n.Name) > 0 }) >= least
+func (v *view) driftOnly(reflectors []plan.Node, least int) bool {
+	return v.arranged() && v.depthAmong(reflectors, least, func(n plan.Node) bool { return v.seating.now.Sessions(n.Name) > 0 }) >= least
 }
 
 func (v *view) shortage(serving int) string {
+	if stopped := v.whereNotRunning(); stopped != "" {
+		return stopped
+	}
 	switch {
 	case !v.arranged():
 		return fmt.Sprintf("only %d route reflectors serve", serving)
@@ -63,7 +67,7 @@ func (v *view) shortage(serving int) string {
 }
 
 // patience is how long too few reflectors may go on serving.
-func (v *view) patience(serving int) time.Duration {
+func (v *view) patience(serving, least int) time.Duration {
 	var since time.Time
 	for _, n := range v.holders {
 		if !v.serves(n) {
@@ -76,6 +80,9 @@ func (v *view) patience(serving int) time.Duration {
 	left := v.d.NetAfter
 	if serving == 1 {
 		left = min(left, lastOneAfter)
+	}
+	if v.restartsExplain(least) {
+		left = max(left, restartTime)
 	}
 	if since.IsZero() {
 		return left
@@ -119,8 +126,10 @@ func (v *view) silentSince(n plan.Node) time.Time {
 	if !n.Ready {
 		return n.ReadyChanged
 	}
-	if st := v.Statuses[n.Name]; blank(st) {
+	if st, ok := v.Statuses[n.Name]; blank(st) {
 		return st.Cleared
+	} else if (!ok || v.d.Timer) && n.CalicoNode.Failing() {
+		return n.CalicoNode.Since
 	}
 	var since time.Time
 	for _, s := range v.Statuses[n.Name].Sessions {

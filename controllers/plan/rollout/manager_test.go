@@ -29,6 +29,9 @@ func (w *world) observe() rollout.Observed {
 	for _, m := range w.all() {
 		n, pods := m.Node, m.pods
 		n.Pods = &pods
+		if w.podsUnseen {
+			n.CalicoNode = plan.CalicoNode{}
+		}
 		o.Nodes = append(o.Nodes, n)
 		if !w.blind {
 			o.Evictable[n.Name] = make([]string, m.pods)
@@ -60,11 +63,10 @@ func (w *world) manage(limit int) *rollout.Step {
 	}
 	w.narrate(s)
 	w.cleared = 0
-	if s.Problem != nil {
-		return &s
-	}
 	w.excuse(s)
-	w.watch(s.Watch)
+	if s.Problem == nil {
+		w.watch(s.Watch)
+	}
 	for i, a := range s.Actions {
 		if i == limit {
 			w.crash()

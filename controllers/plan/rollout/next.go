@@ -16,7 +16,7 @@ type rule func(*view) *Step
 var (
 	reflectRules = []rule{
 		safetyNet, connect, undoCordon, refuse, strayLabels, healRoles, putInRacks, writePeers, clearForMesh, promote, growPool, changeID, reseat, deleteStrayPairs, trim, disableMesh, shrink,
-		narrow, deleteStrayPeers, clearRacks, challenge, awaitNodes,
+		narrow, deleteStrayPeers, clearRacks, awaitReports, awaitNodes,
 	}
 	meshRules = []rule{
 		safetyNet, connect, hold, restoreMesh, undoCordon, strayLabels, healHalf, deleteStrayPairs, demote, deletePeers, clearRacks, forgetMesh, releasePool,
@@ -53,8 +53,10 @@ func (v *view) meshed() string {
 	return fmt.Sprintf("the node-to-node mesh carries %d nodes", len(v.clients))
 }
 
-// finish adds what every step has: the reports to ask for and the reflectors as seen.
+// finish adds what every step has: the reports to ask for, those to ask for again, and
+// the reflectors as seen.
 func (v *view) finish(s Step) Step {
+	v.refreshStale(&s)
 	if s.Problem == nil {
 		for _, n := range v.holders {
 			s.Watch = append(s.Watch, plan.Watch{Node: n.Name, Period: v.period(s.Name)})
@@ -97,7 +99,7 @@ func (v *view) period(step string) time.Duration {
 // reflector sums up one reflector's sessions with Ready nodes; idle are the reflectors
 // that do not serve.
 func (v *view) reflector(n plan.Node, idle map[string]bool) Reflector {
-	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID, Serving: !idle[n.Name]}
+	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID, Serving: !idle[n.Name], NotRunning: v.notRunning(n)}
 	up := established(v.Statuses[n.Name], isPeer)
 	for _, p := range v.neighbours(n) {
 		if !usable(p) {
@@ -126,7 +128,7 @@ func (v *view) neighbours(n plan.Node) []plan.Node {
 
 // serves reports whether a reflector passes routes on, as far as is known: it is
 // Ready and in its role, and its last report shows sessions with most clients.
-// Without any report the node's readiness has to do.
+// Without any report the readiness of the node and of calico-node's pod has to do.
 func (v *view) serves(n plan.Node) bool {
 	if !usable(n) || !n.RoleLabel || n.ClusterID == "" {
 		return false
@@ -136,10 +138,10 @@ func (v *view) serves(n plan.Node) bool {
 	}
 	st, ok := v.Statuses[n.Name]
 	switch {
+	case v.unanswered(n, silence):
+		return false
 	case !ok || v.d.Timer:
 		return true
-	case blank(st) && v.now.Sub(st.Cleared) > silence:
-		return false
 	}
 	return v.hasMost(st)
 }
@@ -226,15 +228,12 @@ func (v *view) dependants(name string) []plan.Node {
 	return out
 }
 
-// silence is how long a reporter that was asked may say nothing before it counts
-// as dead, and its node as no reflector.
-const silence = time.Minute
-
 // deniedBy: another reflector reports its session with n as down for longer than
-// sessions take to start. One that has lost most of its own cannot tell.
+// sessions take to start. One that has lost most of its own, or whose calico-node has
+// just restarted, cannot tell.
 func (v *view) deniedBy(n plan.Node) bool {
 	for _, h := range others(v.holders, n) {
-		if !usable(h) || v.now.Sub(v.lastReady([]plan.Node{n, h})) < timerWait {
+		if !usable(h) || v.now.Sub(latest(h.CalicoNode.Since, v.lastReady([]plan.Node{n, h}))) < timerWait {
 			continue
 		}
 		st := v.Statuses[h.Name]
@@ -247,35 +246,4 @@ func (v *view) deniedBy(n plan.Node) bool {
 		}
 	}
 	return false
-}
-
-// challenge asks reflectors whose reporters write regularly and have fallen silent
-// for a sign of life. At rest nothing else would notice that calico-node is gone
-// from a node that Kubernetes calls Ready.
-func challenge(v *view) *Step {
-	s := &Step{Name: "AskReflectors", Again: poll, Reason: "route reflectors have stopped reporting"}
-	for _, n := range v.silent() {
-		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
-		s.WaitingFor = append(s.WaitingFor, "a sign of life from calico-node on "+n)
-	}
-	if len(s.Actions) == 0 {
-		return nil
-	}
-	return s
-}
-
-// silent are the reflectors that have to be asked for a sign of life.
-func (v *view) silent() []string {
-	var out []string
-	for _, n := range v.holders {
-		st, ok := v.Statuses[n.Name]
-		if !ok || !n.Ready || v.d.Timer {
-			continue
-		}
-		quiet := v.now.Sub(st.Updated) > 3*v.period(Steady) && !st.Updated.IsZero()
-		if blank(st) || st.Regular && quiet {
-			out = append(out, n.Name)
-		}
-	}
-	return out
 }

@@ -143,6 +143,9 @@ type Reflector struct {
 	Lacking int
 	// Serving: Ready, in its role, and with sessions up.
 	Serving bool
+	// NotRunning: the node is Ready, and as its pods and its reporter show, calico-node
+	// does not run there.
+	NotRunning bool
 }
 
 // Steady is the name of the step that has nothing to do.

@@ -41,6 +41,8 @@ type world struct {
 	reports map[string]*plan.Status
 	muted   map[string]time.Time // by reflector: until when it passes nothing on, sessions or not
 	regular bool                 // reporters write every period
+	// podsUnseen: calico-node runs outside Kubernetes, or the manager may not list pods.
+	podsUnseen bool
 	proven  map[string]time.Time
 	// meshSince, shortSince and straySince are the manager's memory as well.
 	meshSince, shortSince, straySince time.Time
@@ -77,6 +79,7 @@ type machine struct {
 	plan.Node
 	number   int
 	alive    bool
+	evicted  bool // while it is not alive there is no calico-node pod at all
 	pods     int
 	joined   time.Time
 	rendered map[string]simulate.Side // by peer's name
@@ -221,11 +224,30 @@ func (w *world) tick() {
 			}
 		}
 	}
+	w.movePods()
 	w.moveSessions()
 	if len(w.muted) > 0 {
 		w.known = routes{} // with the time it changes who passes routes on
 	}
 	w.report()
+}
+
+// movePods lets Kubernetes notice what becomes of calico-node.
+func (w *world) movePods() {
+	for _, m := range w.all() {
+		state := plan.CalicoNodeReady
+		switch {
+		case m.alive:
+		case m.evicted:
+			state = plan.CalicoNodeAbsent
+		default:
+			state = plan.CalicoNodeNotReady
+		}
+		if m.CalicoNode.State != state {
+			m.CalicoNode = plan.CalicoNode{State: state, Since: w.now}
+			w.nextLook = w.now
+		}
+	}
 }
 
 // render is what a node configures about the others.
@@ -330,7 +352,7 @@ func (w *world) write(m *machine, watch plan.Watch, old *plan.Status, cleared bo
 }
 
 func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Status, bool) {
-	st := &plan.Status{Node: m.Name, Agent: true, Updated: w.now, HasRoutes: routes}
+	st := &plan.Status{Node: m.Name, Agent: true, Updated: w.now, Written: w.now, HasRoutes: routes}
 	same := old.HasRoutes == routes
 	for _, o := range w.all() {
 		opt, ok := m.rendered[o.Name]

@@ -1,0 +1,187 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+const (
+	// silence is how long a cleared report may stay empty before its node counts as no
+	// reflector, whatever its pods show.
+	silence = time.Minute
+	// answerTime is the same for a node whose calico-node pod is missing or not Ready,
+	// where no other reflector is left: pods and reporter agree. BIRD keeps the routes of
+	// a killed neighbour for 120 s, and the mesh takes up to 18 s to come up.
+	answerTime = 20 * time.Second
+	// restartTime is how long calico-node may take to restart, as an upgrade does node
+	// after node, before too few reflectors serve because of it.
+	restartTime = 90 * time.Second
+	// maxNames bounds the number of nodes that a sentence names.
+	maxNames = 3
+)
+
+// quietSince is when a reflector was last known to answer: its report was cleared then,
+// or, where there are no reports, its calico-node pod failed. False: it is not quiet.
+func (v *view) quietSince(n plan.Node) (time.Time, bool) {
+	if st, ok := v.Statuses[n.Name]; ok && !v.d.Timer {
+		return st.Cleared, blank(st)
+	}
+	return n.CalicoNode.Since, n.CalicoNode.Failing()
+}
+
+// unanswered reports whether a reflector has been quiet for as long as limit.
+func (v *view) unanswered(n plan.Node, limit time.Duration) bool {
+	since, quiet := v.quietSince(n)
+	left := since.Add(limit).Sub(v.now)
+	if quiet && left > 0 {
+		v.lookIn(left)
+	}
+	return quiet && left <= 0
+}
+
+// stopped: calico-node is gone, as far as its pods and its reporter show.
+func (v *view) stopped(n plan.Node) bool {
+	return n.CalicoNode.Failing() && v.unanswered(n, answerTime)
+}
+
+// suspect: calico-node may be gone; its reporter has not answered yet.
+func (v *view) suspect(n plan.Node) bool {
+	_, quiet := v.quietSince(n)
+	return n.CalicoNode.Failing() && (quiet || v.stale(n))
+}
+
+// servingWithout are the reflectors that serve and of which this does not hold.
+func (v *view) servingWithout(this func(plan.Node) bool) []plan.Node {
+	return slices.DeleteFunc(v.serving(), this)
+}
+
+// noneWithout reports whether no reflector is left to keep all nodes in touch, were it not for
+// those of which this holds.
+func (v *view) noneWithout(this func(plan.Node) bool) bool {
+	return slices.ContainsFunc(v.holders, this) && v.servingFor(v.servingWithout(this), 1) == 0
+}
+
+// carrying are the reflectors that the safety net counts on: those that serve. The
+// calico-node of one may restart, as the others serve and its routes are kept meanwhile;
+// where no others are left, it does not count.
+func (v *view) carrying() []plan.Node {
+	if v.noneWithout(v.stopped) {
+		return v.servingWithout(v.stopped)
+	}
+	return v.serving()
+}
+
+// restarting: calico-node has just stopped or just come back.
+func (v *view) restarting(n plan.Node) bool {
+	return usable(n) && n.RoleLabel && n.ClusterID != "" && n.CalicoNode.State != plan.CalicoNodeUnknown &&
+		v.now.Sub(n.CalicoNode.Since) < restartTime
+}
+
+// restartsExplain: as many reflectors as should serve do, or have a calico-node that restarts.
+func (v *view) restartsExplain(least int) bool {
+	either := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !v.serves(n) && !v.restarting(n) })
+	return v.servingFor(either, least) >= least
+}
+
+// notRunning: calico-node of a Ready node has stopped, and that is not an ordinary restart.
+func (v *view) notRunning(n plan.Node) bool {
+	return n.Ready && v.stopped(n) && (v.unanswered(n, silence) || v.noneWithout(v.stopped))
+}
+
+// whereNotRunning says which reflectors have no calico-node, "" for none.
+func (v *view) whereNotRunning() string {
+	var names []string
+	for _, n := range v.holders {
+		if v.notRunning(n) {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return NotRunning(names, len(v.holders))
+}
+
+// NotRunning says on which of so many reflectors calico-node is not running.
+func NotRunning(names []string, of int) string {
+	list := strings.Join(names[:min(len(names), maxNames)], ", ")
+	if more := len(names) - maxNames; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("calico-node is not running on %d of %d route reflectors: %s", len(names), of, list)
+}
+
+// stale reports whether the report of a reflector has to be asked for again: it is
+// cleared, or overdue. A reporter writes by itself where something has changed, and every
+// period where one address family has no sessions. Else its silence is normal, and the
+// pods show whether it runs; where they cannot be seen, any old report is overdue.
+func (v *view) stale(n plan.Node) bool {
+	st, ok := v.Statuses[n.Name]
+	switch {
+	case !ok || !n.Ready || v.d.Timer:
+		return false
+	case blank(st):
+		return true
+	}
+	received, limit := st.Updated, 3*v.period(Steady)
+	switch {
+	case n.CalicoNode.Failing():
+		if received.Before(n.CalicoNode.Since) {
+			return true
+		}
+		limit = freshFor
+	case n.CalicoNode.State == plan.CalicoNodeUnknown:
+		if received.IsZero() && !st.Written.After(v.now) {
+			received = st.Written
+		}
+	case !st.Regular || received.IsZero():
+		return false
+	}
+	left := received.Add(limit).Sub(v.now)
+	if left > 0 {
+		v.lookIn(left)
+	}
+	return left <= 0
+}
+
+// refreshStale adds to a step that stale reports are asked for again. No rule can hide
+// that: without it the safety net does not see that calico-node is gone from a node that
+// Kubernetes calls Ready. What is urgent comes first.
+func (v *view) refreshStale(s *Step) {
+	var asks []plan.Action
+	for _, n := range v.holders {
+		ask := plan.Action(plan.RefreshStatus{Node: n.Name})
+		if v.stale(n) && !slices.Contains(s.Actions, ask) {
+			asks = append(asks, ask)
+			v.lookIn(poll)
+		}
+	}
+	if s.Urgent {
+		s.Actions = append(s.Actions, asks...)
+		return
+	}
+	s.Actions = append(asks, s.Actions...)
+}
+
+// awaitReports is the step of a cluster that is at rest but for reflectors that do not
+// answer. One whose pod fails has longer: it may restart.
+func awaitReports(v *view) *Step {
+	s := &Step{Name: "AskReflectors", Again: poll, Reason: "route reflectors have stopped reporting"}
+	for _, n := range v.holders {
+		limit := poll
+		if n.CalicoNode.Failing() {
+			limit = answerTime
+		}
+		if _, reports := v.Statuses[n.Name]; reports && n.Ready && !v.d.Timer && v.unanswered(n, limit) {
+			s.WaitingFor = append(s.WaitingFor, "a status report from calico-node on "+n.Name)
+		}
+	}
+	if len(s.WaitingFor) == 0 {
+		return nil
+	}
+	return s
+}
