@@ -106,7 +106,7 @@ func TestAReportIsMapped(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	var none *report
 	r := none.next(o, now, false)
-	want := plan.Status{Node: "n", Updated: now, Agent: true, Sessions: []plan.Session{
+	want := plan.Status{Node: "n", Updated: now, Written: time.Unix(1, 0), Agent: true, Sessions: []plan.Session{
 		{Peer: netip.MustParseAddr("10.0.0.2"), Kind: plan.SessionNode, Established: true, Since: now},
 		{Peer: netip.MustParseAddr("10.0.0.9"), Kind: plan.SessionMesh, Since: now},
 		{Peer: netip.MustParseAddr("fd00::2"), Kind: plan.SessionGlobal, Established: true, Since: now},

@@ -163,6 +163,9 @@ func (l *Lab) bringUp(ctx context.Context, n *node) error {
 	if err := l.startDaemons(ctx, n); err != nil {
 		return err
 	}
+	if err := l.createCalicoNode(ctx, n); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	n.up = true
 	l.mu.Unlock()

@@ -175,6 +175,7 @@ func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 	errs := []error{
 		l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{}),
 		blocks.Delete(ctx, n.blockName(), metav1.DeleteOptions{}),
+		l.deleteCalicoNode(ctx, n),
 	}
 	pods, err := l.kube.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.spec.Name})
 	if err != nil {

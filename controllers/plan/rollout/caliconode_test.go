@@ -48,7 +48,10 @@ var meanwhile = map[string]func(*world){
 	"the pool is incomplete":                func(w *world) { w.d.Pool.SizePerZone++ },
 	"a password has changed":                func(w *world) { w.d.Password = &plan.SecretRef{Name: "bgp", Key: "password"} },
 	"sessions are not observed (Timer)":     func(w *world) { w.d.Timer = true; w.step() },
-	"the way back has begun":                func(w *world) { w.d.Mode = rollout.Mesh; w.problems = []plan.Problem{{Reason: "BGPDisabled", Message: "x"}} },
+	"the way back has begun": func(w *world) {
+		w.d.Mode = rollout.Mesh
+		w.problems = []plan.Problem{{Reason: "BGPDisabled", Message: "x"}}
+	},
 }
 
 // BIRD keeps the routes of a killed neighbour for 120 s, and the mesh needs up to 18 s.

@@ -43,7 +43,7 @@ type world struct {
 	regular bool                 // reporters write every period
 	// podsUnseen: calico-node runs outside Kubernetes, or the manager may not list pods.
 	podsUnseen bool
-	proven  map[string]time.Time
+	proven     map[string]time.Time
 	// meshSince, shortSince and straySince are the manager's memory as well.
 	meshSince, shortSince, straySince time.Time
 	// excused nodes and pairs may be cut off until then: it was announced.

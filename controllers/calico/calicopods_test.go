@@ -1,0 +1,163 @@
+package calico
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// calicoNodePod is a pod of calico-node's, Ready since then, or not.
+func calicoNodePod(namespace, name, node string, ready corev1.ConditionStatus, since time.Time) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"k8s-app": "calico-node"}},
+		Spec:       corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: []corev1.Container{{Name: "calico-node", Image: "calico/node"}}},
+	}
+	if ready != "" {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(since)}}
+	}
+	return pod
+}
+
+func TestWhatThePodsOfCalicoNodeShow(t *testing.T) {
+	clock := newClock()
+	now := clock.Now()
+	ago, ahead := now.Add(-time.Minute), now.Add(time.Minute)
+	with := func(pod *corev1.Pod, edit func(*corev1.Pod)) *corev1.Pod {
+		edit(pod)
+		return pod
+	}
+	const sys = "kube-system"
+	ready := func(name string) *corev1.Pod { return calicoNodePod(sys, name, "n", corev1.ConditionTrue, ago) }
+	failing := func(name string, since time.Time) *corev1.Pod {
+		return calicoNodePod(sys, name, "n", corev1.ConditionFalse, since)
+	}
+	other := calicoNodePod(sys, "other", "other", corev1.ConditionTrue, ago)
+	for name, tc := range map[string]struct {
+		pods []*corev1.Pod
+		want plan.CalicoNode
+	}{
+		"one that is Ready":                           {[]*corev1.Pod{ready("a")}, plan.CalicoNode{State: plan.CalicoNodeReady, Since: ago}},
+		"one that is not Ready":                       {[]*corev1.Pod{failing("a", ago)}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: ago}},
+		"no state begins in the future":               {[]*corev1.Pod{failing("a", ahead)}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: now}},
+		"none, though others have one":                {[]*corev1.Pod{other}, plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: now}},
+		"none at all: calico-node may be no pod":      {nil, plan.CalicoNode{}},
+		"one evicted, which stays as an object":       {[]*corev1.Pod{other, with(ready("a"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: now}},
+		"one that waits for its node":                 {[]*corev1.Pod{other, with(ready("a"), func(p *corev1.Pod) { p.Spec.NodeName = "" })}, plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: now}},
+		"one just made, without conditions":           {[]*corev1.Pod{with(ready("a"), func(p *corev1.Pod) { p.Status.Conditions, p.CreationTimestamp = nil, metav1.NewTime(ago) })}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: ago}},
+		"one that is being deleted":                   {[]*corev1.Pod{with(ready("a"), func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(ahead)) })}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: now}},
+		"one that goes and one that is Ready (surge)": {[]*corev1.Pod{with(ready("a"), func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(ago)) }), ready("b")}, plan.CalicoNode{State: plan.CalicoNodeReady, Since: ago}},
+		"one that is Ready and one that starts":       {[]*corev1.Pod{ready("a"), failing("b", now)}, plan.CalicoNode{State: plan.CalicoNodeReady, Since: ago}},
+		"two that are not Ready":                      {[]*corev1.Pod{failing("a", ago), failing("b", now)}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: now}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestPods(t, clock, func() {})
+			objects := make([]any, 0, len(tc.pods))
+			for _, p := range tc.pods {
+				slim, err := (&namespacedPods{}).Transformer()(p)
+				require.NoError(t, err)
+				objects = append(objects, slim)
+			}
+			system, operator := &namespacedPods{c, sys}, &namespacedPods{c, "calico-system"}
+			nodes := []plan.Node{{Name: "n", Marked: true}, {Name: "other"}}
+			require.NoError(t, system.Replace(objects, ""))
+			require.Nil(t, c.on(nodes), "one namespace is not listed yet")
+			require.NoError(t, operator.Replace(nil, ""))
+			require.Equal(t, tc.want, c.on(nodes)["n"])
+			clock.Move(time.Second)
+			require.Equal(t, tc.want, c.on(nodes)["n"], "a state keeps its time")
+			c.note(t.Context(), sys, errors.New("forbidden"))
+			require.Nil(t, c.on(nodes), "while they cannot be watched nothing is known of them")
+			c.note(t.Context(), sys, nil)
+			require.Equal(t, tc.want.State, c.on(nodes)["n"].State)
+			clock.Move(-time.Second)
+		})
+	}
+}
+
+func newTestPods(t *testing.T, clock *clock, changed func()) *calicoPods {
+	t.Helper()
+	c, err := newCalicoPods(&rest.Config{}, clock.Now, changed)
+	require.NoError(t, err)
+	return c
+}
+
+// In a cluster of 5,000 nodes an upgrade of Calico changes a pod every few moments. The manager looks when it is a reflector's.
+func TestOnlyThePodsOfReflectorsAreSignaled(t *testing.T) {
+	signals := 0
+	c := newTestPods(t, newClock(), func() { signals++ })
+	system := &namespacedPods{c, "kube-system"}
+	require.NoError(t, system.Replace(nil, ""))
+	require.NoError(t, (&namespacedPods{c, "calico-system"}).Replace(nil, ""))
+	c.on([]plan.Node{{Name: "reflector", Marked: true}, {Name: "client"}})
+	signals = 0
+	for i := range 100 {
+		pod := calicoNodePod("kube-system", fmt.Sprint(i), "client", corev1.ConditionFalse, time.Time{})
+		require.NoError(t, system.Add(pod))
+		require.NoError(t, system.Delete(pod))
+	}
+	require.Zero(t, signals)
+	require.NoError(t, system.Add(calicoNodePod("kube-system", "r", "reflector", corev1.ConditionFalse, time.Time{})))
+	require.Equal(t, 1, signals)
+}
+
+// What the apiserver has: pods in Calico's own namespaces count, those of others that carry the label do not.
+func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
+	b := newBench(t)
+	b.node("10.240.0.5", func(n *corev1.Node) { n.Annotations[sinceAnnotation] = rfc3339(b.clock.Now()) })
+	b.node("10.240.0.6", nil)
+	create := func(namespace, name, node string) *corev1.Pod {
+		pod := calicoNodePod(namespace, name, node, "", time.Time{})
+		require.NoError(t, b.kube.Create(t.Context(), pod))
+		t.Cleanup(func() { _ = b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)) })
+		return pod
+	}
+	create("kube-system", "calico-node-b", "10.240.0.6")
+	create("default", "somebody", "10.240.0.5")
+	b.run()
+	state := func(of plan.CalicoNodeState) {
+		t.Helper()
+		b.await(string(of), func(c plan.Cluster) bool { return c.Nodes[0].CalicoNode.State == of })
+	}
+	state(plan.CalicoNodeAbsent)
+	pod := create("kube-system", "calico-node-a", "10.240.0.5")
+	state(plan.CalicoNodeNotReady)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	require.NoError(t, b.kube.Status().Update(t.Context(), pod))
+	state(plan.CalicoNodeReady)
+	require.NoError(t, b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	state(plan.CalicoNodeAbsent)
+}
+
+// A report that was cleared before we started has been empty since then: what a restart loses, the object keeps.
+func TestWhenAReportWasClearedOutlastsARestart(t *testing.T) {
+	clock := newClock()
+	now := clock.Now()
+	for name, tc := range map[string]struct {
+		generation int64
+		unproven   bool
+		want       time.Time
+	}{
+		"cleared 40 s ago, by one that was restarted": {now.Add(-40 * time.Second).Unix(), true, now.Add(-40 * time.Second)},
+		"cleared by a clock that was ahead":           {now.Add(time.Hour).Unix(), true, now},
+		"a number that is no time":                    {3, true, now},
+		"cleared while we watch":                      {now.Add(-40 * time.Second).Unix(), false, now},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := apiv3.NewCalicoNodeStatus()
+			o.Generation, o.CreationTimestamp = tc.generation, metav1.NewTime(now.Add(-time.Hour))
+			var none *report
+			require.True(t, none.next(o, now, tc.unproven).blank.Equal(tc.want))
+		})
+	}
+}
