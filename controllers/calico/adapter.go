@@ -103,7 +103,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 	}
 	syncer := watchersyncer.New(a.source, types, a.store)
 	syncer.Start()
-	a.pods.run(ctx)
+	a.pods.run(ctx, a.log)
 	// Stopping reports every object as deleted, which is not true.
 	a.store.shut()
 	syncer.Stop()

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -66,8 +68,9 @@ func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*cal
 	}, nil
 }
 
-// run watches until ctx ends.
-func (c *calicoPods) run(ctx context.Context) {
+// run watches until ctx ends. Why it cannot is logged.
+func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
+	ctx = klog.NewContext(ctx, log)
 	var all sync.WaitGroup
 	for _, namespace := range calicoNodeNamespaces {
 		of := &namespacedPods{calicoPods: c, namespace: namespace}

@@ -79,10 +79,9 @@ func (r *Reconciler) refuse(t *turn, observed rollout.Observed, problem plan.Pro
 		step.Problem = &problem
 		return step
 	}
-	refreshes := slices.DeleteFunc(step.Actions, func(a plan.Action) bool { return !isRefresh(a) })
-	return rollout.Step{
-		Name: "Refuse", Reason: problem.Message, Problem: &problem, Short: step.Short, Actions: refreshes, Again: step.Again,
-	}
+	refused := rollout.Step{Name: "Refuse", Reason: problem.Message, Problem: &problem, Short: step.Short, Again: step.Again}
+	refused.Actions = slices.DeleteFunc(step.Actions, func(a plan.Action) bool { return !isRefresh(a) })
+	return refused
 }
 
 func isRefresh(action plan.Action) bool {

@@ -12,7 +12,7 @@ var exceptions = map[string]string{
 	"reseat":            "its gates are underMesh, nowGate and needs",
 	"trim":              "is removeReflector, sooner",
 	"clearRacks":        "runs when no BGPPeer asks for racks",
-	"challenge":         "only asks for reports",
+	"awaitReports":      "writes nothing",
 	"awaitNodes":        "writes nothing",
 	"healHalf":          "is healRoles on the way back",
 	"demote":            "its gate is meshGate",

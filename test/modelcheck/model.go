@@ -127,6 +127,7 @@ func (m *model) node(s *state, i int) plan.Node {
 		Pods: &count, Pooled: x.is(pooled), Addresses: []netip.Addr{address(i)}, Blocks: []netip.Prefix{block(i)},
 		RoleLabel: x.is(labelled), Seat: m.values.get(int(x.seat)), Rack: m.values.get(int(x.rack)),
 		ClusterID: m.values.get(int(x.id)), Marked: x.is(marked),
+		CalicoNode: plan.CalicoNode{State: plan.CalicoNodeReady},
 	}
 	if n.Rack != "" {
 		n.Labels[plan.RackLabel] = n.Rack
