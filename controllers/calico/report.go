@@ -70,10 +70,7 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 	switch {
 	case isBlank(o):
 		// Cleared, by us: what was seen stays true, but proves nothing now.
-		out.updated, out.blank, out.asked = time.Time{}, now, now
-		if unproven {
-			out.blank = clearedAt(o, now)
-		}
+		out.updated, out.blank, out.asked = time.Time{}, clearedAt(o, now, unproven), now
 		if r != nil && !r.blank.IsZero() {
 			out.blank, out.asked = r.blank, r.asked
 		}
@@ -100,10 +97,11 @@ func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
 // isBlank reports whether the reporter has yet to fill in the status.
 func isBlank(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
 
-// clearedAt is when a blank report was cleared, before we watched: see bump.
-func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time) time.Time {
+// clearedAt is when a blank report was cleared. If that was before we watched, the object
+// keeps it: see bump.
+func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) time.Time {
 	at := time.Unix(o.Generation, 0)
-	if at.Before(o.CreationTimestamp.Time) || at.After(now) {
+	if !unproven || at.Before(o.CreationTimestamp.Time) || at.After(now) {
 		return now
 	}
 	return at

@@ -29,12 +29,8 @@ func (r *Reconciler) apply(ctx context.Context, t *turn) error {
 		if cloud.KindOf(err) != "" {
 			break
 		}
-		if err != nil && isRefresh(action) {
-			watchErr = errors.Join(watchErr, err)
-			continue
-		}
-		if err != nil {
-			return errors.Join(watchErr, err)
+		if watchErr = errors.Join(watchErr, err); err != nil && !isRefresh(action) {
+			return watchErr
 		}
 		if changed {
 			t.changes++

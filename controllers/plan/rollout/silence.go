@@ -36,11 +36,7 @@ func (v *view) quietSince(n plan.Node) (time.Time, bool) {
 // unanswered reports whether a reflector has been quiet for as long as limit.
 func (v *view) unanswered(n plan.Node, limit time.Duration) bool {
 	since, quiet := v.quietSince(n)
-	left := since.Add(limit).Sub(v.now)
-	if quiet && left > 0 {
-		v.lookIn(left)
-	}
-	return quiet && left <= 0
+	return quiet && v.older(since, limit)
 }
 
 // stopped: calico-node is gone, as far as its pods and its reporter show.
@@ -127,21 +123,22 @@ func (v *view) stale(n plan.Node) bool {
 	case blank(st):
 		return true
 	}
-	received, limit := st.Updated, 3*v.period(Steady)
-	switch {
-	case n.CalicoNode.Failing():
-		if received.Before(n.CalicoNode.Since) {
-			return true
-		}
-		limit = freshFor
-	case n.CalicoNode.State == plan.CalicoNodeUnknown:
-		if received.IsZero() && !st.Written.After(v.now) {
-			received = st.Written
-		}
-	case !st.Regular || received.IsZero():
-		return false
+	if n.CalicoNode.Failing() {
+		return st.Updated.Before(n.CalicoNode.Since) || v.older(st.Updated, freshFor)
 	}
-	left := received.Add(limit).Sub(v.now)
+	due := 3 * v.period(Steady)
+	if n.CalicoNode.State == plan.CalicoNodeReady {
+		return st.Regular && !st.Updated.IsZero() && v.older(st.Updated, due)
+	}
+	if st.Updated.IsZero() && !st.Written.After(v.now) {
+		return v.older(st.Written, due)
+	}
+	return v.older(st.Updated, due)
+}
+
+// older reports whether a time is that long ago. If not, we look again when it is.
+func (v *view) older(since time.Time, limit time.Duration) bool {
+	left := since.Add(limit).Sub(v.now)
 	if left > 0 {
 		v.lookIn(left)
 	}
