@@ -260,7 +260,7 @@ func manager(f facts) *Result {
 // outside of the cluster: then it holds the lease.
 func undeployed(f facts) *Result {
 	m, holder := f.own.manager, f.own.holder
-	runs := holder.found && holder.value.Pulse == status.Running
+	runs := holder.found && holder.value.Status == status.Running
 	switch {
 	case m.hidden != "" && runs:
 		return unseen(fmt.Sprintf("%s; its Deployment %s", holder.value.Message, managerName), m.hidden)

@@ -150,8 +150,8 @@ func deployment(wanted, available int32) *appsv1.Deployment {
 }
 
 // holds is what was seen of the manager's lease.
-func holds(pulse status.Pulse, message string) seen[status.Manager] {
-	return seen[status.Manager]{value: status.Manager{Pulse: pulse, Message: message, Namespace: snapshot.DefaultNamespace}, found: true}
+func holds(state status.ManagerStatus, message string) seen[status.Manager] {
+	return seen[status.Manager]{value: status.Manager{Status: state, Message: message, Namespace: snapshot.DefaultNamespace}, found: true}
 }
 
 func daemonSet(namespace string, wanted, ready int) *appsv1.DaemonSet {

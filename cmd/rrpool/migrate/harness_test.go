@@ -179,7 +179,7 @@ func planned(_ context.Context, s iostreams.Streams, _ *cluster.Connection, _ st
 	return nil, nil
 }
 
-// object is a RouteReflectorPool that the manager has taken note of.
+// object is a RouteReflectorPool that the manager has observed.
 func object(mode v1alpha1.Mode) *v1alpha1.RouteReflectorPool {
 	out, err := crd.Default()
 	if err != nil {

@@ -185,7 +185,7 @@ func (f *flags) again(ctx context.Context, w *watch, stored *v1alpha1.RouteRefle
 		return f.follow(ctx, w, stored)
 	}
 	manager := status.FindManager(ctx, w.Connection, f.Namespace, w.Now())
-	if manager.Pulse == status.Stopped {
+	if manager.Status == status.Stopped {
 		return fmt.Errorf("the manager reported last that the cluster is %s, but it does not run: %s; %s shows more", f.place, manager.Message, w.phrase.Manager())
 	}
 	return w.there(stored)

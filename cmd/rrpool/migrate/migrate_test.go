@@ -186,7 +186,7 @@ func TestAlreadyThere(t *testing.T) {
 		require.Contains(t, got.Out, "already on route reflectors")
 		require.Equal(t, "‼ CloudUnauthorized: the key is not accepted: store another one ("+plan.Docs+"runbook/conditions.md#cloudunauthorized)\n", got.Err)
 	})
-	t.Run("a change that nobody has taken note of is under way", func(t *testing.T) {
+	t.Run("a change that the manager has not observed is under way", func(t *testing.T) {
 		behind := reflecting()
 		behind.Generation++
 		s := &scenario{api: &api{pool: behind, lease: renewed(0)}, happens: []func(*api){by(func(o *v1alpha1.RouteReflectorPool) { settle(o, "done") })}}

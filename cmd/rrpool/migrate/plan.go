@@ -93,7 +93,7 @@ func warnings(problem *plan.Problem, unplanned error, manager status.Manager) []
 	if problem != nil {
 		out = append(out, fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
 	}
-	if manager.Pulse == status.Stopped {
+	if manager.Status == status.Stopped {
 		out = append(out, "the manager does not run, and nothing will happen until it does: "+manager.Message+
 			" (without it: docs/back-by-hand.md)")
 	}

@@ -63,7 +63,7 @@ func TestTheManagerIsGone(t *testing.T) {
 		s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: []func(*api){nothing, way[1], way[7]}}
 		got := s.play(t, person("yes\n"), "migrate", "--interval", "15s")
 		require.Zero(t, got.Code, got.Err)
-		require.Contains(t, got.Err, "‼ the manager has not taken note of spec.mode RouteReflector yet: there is neither a lease nor a Deployment rrpool-manager "+
+		require.Contains(t, got.Err, "‼ the manager has not observed spec.mode RouteReflector yet: there is neither a lease nor a Deployment rrpool-manager "+
 			"in namespace rrpool-system; kubectl --namespace rrpool-system get deployment,pod shows more")
 		require.Contains(t, got.Err, "√ the manager acts")
 	})

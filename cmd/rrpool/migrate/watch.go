@@ -71,7 +71,7 @@ func (w *watch) report(ctx context.Context, object *v1alpha1.RouteReflectorPool)
 		return
 	}
 	w.checkManager(ctx, object)
-	if !status.Noted(object) {
+	if !status.Observed(object) {
 		return // its status is about another spec.mode
 	}
 	w.reportProblems(object)
@@ -80,7 +80,7 @@ func (w *watch) report(ctx context.Context, object *v1alpha1.RouteReflectorPool)
 
 // checkManager looks for the manager now and then.
 func (w *watch) checkManager(ctx context.Context, object *v1alpha1.RouteReflectorPool) {
-	recovered := w.notices["manager"] != "" && status.Noted(object)
+	recovered := w.notices["manager"] != "" && status.Observed(object)
 	if w.Now().Sub(w.checked) < checkEvery && !recovered {
 		return
 	}
@@ -90,10 +90,10 @@ func (w *watch) checkManager(ctx context.Context, object *v1alpha1.RouteReflecto
 	switch {
 	case ctx.Err() != nil:
 		return
-	case manager.Pulse == status.Stopped:
+	case manager.Status == status.Stopped:
 		problem = "the manager does not run, so nothing goes on: " + manager.Message
-	case !status.Noted(object):
-		problem = fmt.Sprintf("the manager has not taken note of spec.mode %s yet: %s", object.Spec.Mode, manager.Message)
+	case !status.Observed(object):
+		problem = fmt.Sprintf("the manager has not observed spec.mode %s yet: %s", object.Spec.Mode, manager.Message)
 	}
 	if problem != "" {
 		problem += "; " + w.phrase.Manager() + " shows more"
@@ -117,7 +117,7 @@ func (w *watch) notice(about, problem, over string) {
 // reportProblems reports bad conditions when they come and go.
 func (w *watch) reportProblems(object *v1alpha1.RouteReflectorPool) {
 	now := map[string]bool{}
-	for _, t := range status.Troubles(object) {
+	for _, t := range status.Problems(object) {
 		now[t.Reason] = true
 		if w.problems[t.Reason] {
 			continue
@@ -154,7 +154,7 @@ func (w *watch) over(object *v1alpha1.RouteReflectorPool) (bool, error) {
 // there is the result where the cluster had arrived before. Problems are shown, but not
 // waited for.
 func (w *watch) there(object *v1alpha1.RouteReflectorPool) error {
-	for _, t := range status.Troubles(object) {
+	for _, t := range status.Problems(object) {
 		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Page(w.Width-len("  ()")))
 		_, _ = fmt.Fprintf(w.Err, "%s\n", w.Paint(iostreams.Red, w.Fold(line, "  ")))
 	}

@@ -105,7 +105,7 @@ func TestTheCostIsThatOfTheManager(t *testing.T) {
 			require.Equal(t, tc.reported, o.Status.Cost != nil)
 			require.Equal(t, alone, priceOf(facts))
 			if tc.reported {
-				facts.Nodes = nil // nobody may list them
+				facts.Nodes = nil // they may not be listed
 				require.Equal(t, alone, priceOf(facts))
 			}
 			said[alone] = true
@@ -201,7 +201,7 @@ func TestTheNodesThatAreShort(t *testing.T) {
 	require.Positive(t, seen, "some were missing")
 }
 
-func TestNobodyIsShortOfWhatIsNotObserved(t *testing.T) {
+func TestNoNodeIsShortOfWhatIsNotObserved(t *testing.T) {
 	turn := pool.Turn{
 		Cluster: plan.Cluster{Nodes: []plan.Node{
 			{Name: "a", Ready: true, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},

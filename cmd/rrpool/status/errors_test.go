@@ -53,7 +53,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		kubeconfig string
 		says       []string
 	}{
-		"nobody listens": {
+		"no server": {
 			cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}),
 			[]string{cli.Unreachable, `context "rrpool"`, "cannot be reached", "check the address and the network"},
 		},
@@ -169,15 +169,15 @@ func TestWhatTheDocsName(t *testing.T) {
 	}
 }
 
-// Every trouble leads to its page of the runbook.
+// Every problem leads to its page of the runbook.
 func TestTheLinksToTheConditions(t *testing.T) {
 	found := 0
 	for _, a := range scenes() {
 		if a.pool == nil {
 			continue
 		}
-		for _, trouble := range Troubles(a.pool) {
-			require.NoError(t, links.Leads(os.DirFS("../../.."), trouble.Page(1)))
+		for _, problem := range Problems(a.pool) {
+			require.NoError(t, links.Leads(os.DirFS("../../.."), problem.Page(1)))
 			found++
 		}
 	}
@@ -185,7 +185,7 @@ func TestTheLinksToTheConditions(t *testing.T) {
 	for _, reason := range []string{
 		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
 	} {
-		require.True(t, Trouble{Reason: reason}.Passing())
+		require.True(t, Problem{Reason: reason}.Passing())
 		require.NoError(t, links.Leads(os.DirFS("../../.."), "docs/"+plan.Page(reason)))
 	}
 }

@@ -38,7 +38,7 @@ type Facts struct {
 	// Events about the object, newest first.
 	Events []eventsv1.Event
 	// Survey is what the manager sees, nil without -v.
-	Survey *snapshot.Snapshot
+	Snapshot *snapshot.Snapshot
 	// Unseen says what could not be looked at, and why.
 	Unseen []string
 }
@@ -66,7 +66,7 @@ func (l look) take(ctx context.Context, now time.Time) (*Facts, error) {
 		out.Unseen = append(out.Unseen, "no events are shown: "+iostreams.Sentence(err))
 	}
 	if l.verbose {
-		if out.Survey, err = snapshot.Take(ctx, l.connection, l.namespace, nil, false); err != nil {
+		if out.Snapshot, err = snapshot.Take(ctx, l.connection, l.namespace, nil, false); err != nil {
 			out.Unseen = append(out.Unseen, "neither workers nor single sessions are shown: "+iostreams.Sentence(err))
 		}
 	}

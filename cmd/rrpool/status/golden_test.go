@@ -270,21 +270,21 @@ func seen() Facts {
 	for name, sessions := range up {
 		turn.Cluster.Statuses[name] = plan.Status{Node: name, Sessions: sessions}
 	}
-	manager := Manager{Pulse: Running, Message: "m1 holds the lease rrpool-manager in namespace rrpool-system", Namespace: "rrpool-system"}
-	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Survey: &snapshot.Snapshot{Turn: turn}}
+	manager := Manager{Status: Running, Message: "m1 holds the lease rrpool-manager in namespace rrpool-system", Namespace: "rrpool-system"}
+	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Snapshot: &snapshot.Snapshot{Turn: turn}}
 }
 
 // What -v shows.
 func TestVerbose(t *testing.T) {
 	quiet := seen()
 	quiet.Object = object(nil)
-	for name := range quiet.Survey.Cluster.Statuses {
-		for i := range quiet.Survey.Cluster.Statuses[name].Sessions {
-			quiet.Survey.Cluster.Statuses[name].Sessions[i].Established = true
+	for name := range quiet.Snapshot.Cluster.Statuses {
+		for i := range quiet.Snapshot.Cluster.Statuses[name].Sessions {
+			quiet.Snapshot.Cluster.Statuses[name].Sessions[i].Established = true
 		}
 	}
-	quiet.Survey.Pool = nil
-	quiet.Survey.Obstacle = &plan.Problem{Reason: "CredentialsUnreadable", Message: "Secret rrpool-ibmcloud cannot be read: grant access to it"}
+	quiet.Snapshot.Pool = nil
+	quiet.Snapshot.Obstacle = &plan.Problem{Reason: "CredentialsUnreadable", Message: "Secret rrpool-ibmcloud cannot be read: grant access to it"}
 	p := Phrase{program: "rrpool", namespace: "rrpool-system"}
 	for name, facts := range map[string]Facts{"verbose": seen(), "verbose-quiet": quiet} {
 		v := newView(facts, p)

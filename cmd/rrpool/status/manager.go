@@ -21,22 +21,22 @@ const ManagerName = "rrpool-manager"
 // skew is how far this computer's clock may be from the cluster's.
 const skew = time.Minute
 
-// Pulse says whether a manager acts.
-type Pulse string
+// ManagerStatus says whether the manager runs.
+type ManagerStatus string
 
-// The pulses.
+// The manager statuses.
 const (
 	// Running: the lease is renewed, or a replica is available.
-	Running Pulse = "Running"
+	Running ManagerStatus = "Running"
 	// Stopped: neither.
-	Stopped Pulse = "Stopped"
-	// Unsure: neither can be seen.
-	Unsure Pulse = "Unknown"
+	Stopped ManagerStatus = "Stopped"
+	// ManagerUnknown: neither can be seen.
+	ManagerUnknown ManagerStatus = "Unknown"
 )
 
 // Manager is what is known of the manager.
 type Manager struct {
-	Pulse Pulse `json:"pulse"`
+	Status ManagerStatus `json:"pulse"`
 	// Message says how that is known.
 	Message string `json:"message"`
 	// Namespace in which it was looked for.
@@ -60,7 +60,7 @@ func FindManager(ctx context.Context, c *cluster.Connection, namespace string, n
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ManagerName}, &deployment)
 	switch {
 	case err == nil:
-		out.Pulse, out.Message = replicasOf(&deployment)
+		out.Status, out.Message = deploymentStatus(&deployment)
 	case apierrors.IsNotFound(err) && apierrors.IsNotFound(leaseErr):
 		out.Message = fmt.Sprintf("there is neither a lease nor a Deployment %s in namespace %s", ManagerName, namespace)
 	default:
@@ -74,7 +74,7 @@ func FindManager(ctx context.Context, c *cluster.Connection, namespace string, n
 func FindHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Manager, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	out := Manager{Pulse: Unsure, Namespace: namespace}
+	out := Manager{Status: ManagerUnknown, Namespace: namespace}
 	leases, err := coordination.NewForConfig(c.Config)
 	if err != nil {
 		return out, err //nolint:wrapcheck // callers look at the error's type
@@ -83,18 +83,18 @@ func FindHolder(ctx context.Context, c *cluster.Connection, namespace string, no
 	if err != nil {
 		return out, err //nolint:wrapcheck // as above
 	}
-	out.Pulse, out.Message = pulseOf(lease, now)
-	if out.Pulse == Running {
+	out.Status, out.Message = leaseStatus(lease, now)
+	if out.Status == Running {
 		out.renewed = lease.Spec.RenewTime.Time
 	}
 	return out, nil
 }
 
-// pulseOf tells whether a lease is being renewed.
-func pulseOf(lease *coordinationv1.Lease, now time.Time) (Pulse, string) {
+// leaseStatus says whether a lease is being renewed.
+func leaseStatus(lease *coordinationv1.Lease, now time.Time) (ManagerStatus, string) {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil {
-		return Stopped, fmt.Sprintf("nobody holds the lease %s in namespace %s", lease.Name, lease.Namespace)
+		return Stopped, fmt.Sprintf("the lease %s in namespace %s has no holder", lease.Name, lease.Namespace)
 	}
 	valid := 15 * time.Second
 	if spec.LeaseDurationSeconds != nil {
@@ -107,7 +107,7 @@ func pulseOf(lease *coordinationv1.Lease, now time.Time) (Pulse, string) {
 	return Running, fmt.Sprintf("%s holds the lease %s in namespace %s", *spec.HolderIdentity, lease.Name, lease.Namespace)
 }
 
-func replicasOf(d *appsv1.Deployment) (Pulse, string) {
+func deploymentStatus(d *appsv1.Deployment) (ManagerStatus, string) {
 	wanted := int32(1)
 	if d.Spec.Replicas != nil {
 		wanted = *d.Spec.Replicas

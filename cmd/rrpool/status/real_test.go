@@ -156,7 +156,7 @@ func TestARealApiserver(t *testing.T) {
 		require.NoError(t, w.admin.Status().Update(t.Context(), node))
 	}
 	got = w.asking(shows("Stale"))
-	require.Contains(t, got.Out, "the manager has not taken note of the RouteReflectorPool")
+	require.Contains(t, got.Out, "the manager has not observed the RouteReflectorPool")
 	require.Contains(t, got.Out, "‼ no events are shown: the user of context \"rrpool\" may not list events.events.k8s.io")
 
 	pool.Status = object(nil).Status
@@ -212,22 +212,22 @@ func TestARealChange(t *testing.T) {
 	}
 	pool := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	w.create(pool)
-	require.Contains(t, ask(), "… Progressing: the manager has not yet taken note of the RouteReflectorPool, which was made at ")
+	require.Contains(t, ask(), "… Progressing: the manager has not yet observed the RouteReflectorPool, which was created at ")
 
 	pool.Status = object(nil).Status
 	pool.Status.ObservedGeneration = pool.Generation
 	require.NoError(t, w.admin.Status().Update(t.Context(), pool))
-	require.NotContains(t, ask(), "not yet taken note")
+	require.NotContains(t, ask(), "not yet observed")
 	pool.Spec.Mode = v1alpha1.ModeFullMesh
 	require.NoError(t, w.admin.Update(t.Context(), pool))
 	out := ask()
-	require.Contains(t, out, "… Progressing: the manager has not yet taken note of the change that was made at ")
-	require.Contains(t, out, "(generation 2, it has seen 1); what follows is from before\n")
+	require.Contains(t, out, "… Progressing: the manager has not yet observed the change that was made at ")
+	require.Contains(t, out, "(generation 2, observed 1); what follows is from before\n")
 	require.Contains(t, out, "Next: rrpool status --watch")
 
 	renew(20 * time.Second)
 	require.NoError(t, w.admin.Update(t.Context(), lease))
-	require.Contains(t, ask(), "‼ Stale: the manager has not taken note", "it has had the time")
+	require.Contains(t, ask(), "‼ Stale: the manager has not observed", "it has had the time")
 }
 
 func kindOf(o client.Object) string {

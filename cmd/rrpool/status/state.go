@@ -21,7 +21,7 @@ type State string
 const (
 	// NoPool: the cluster has no RouteReflectorPool.
 	NoPool State = "NoPool"
-	// Stale: the manager does not act, or has not taken note of the object as it is
+	// Stale: the manager does not act, or has not observed the object as it is
 	// now, so that what it reported may be old.
 	Stale State = "Stale"
 	// Unknown: the manager cannot see the cluster.
@@ -39,15 +39,15 @@ const (
 	Progressing State = "Progressing"
 )
 
-// Noted says whether the manager has reported about the object as it is now.
-func Noted(object *v1alpha1.RouteReflectorPool) bool {
+// Observed says whether the manager has reported about the object as it is now.
+func Observed(object *v1alpha1.RouteReflectorPool) bool {
 	return object.Status.ObservedGeneration > 0 && object.Status.ObservedGeneration >= object.Generation
 }
 
 // Reached says whether the cluster is where the object as it is now wants it.
 func Reached(object *v1alpha1.RouteReflectorPool) bool {
 	c := condition(object, v1alpha1.ConditionReady)
-	return Noted(object) && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= object.Generation
+	return Observed(object) && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= object.Generation
 }
 
 // condition of that type, the zero value when there is none.
@@ -66,7 +66,7 @@ func stateOf(f Facts) State {
 		return Deleting
 	case fresh(f):
 		return Progressing
-	case !Noted(f.Object) || f.Manager.Pulse == Stopped:
+	case !Observed(f.Object) || f.Manager.Status == Stopped:
 		return Stale
 	}
 	return reported(f.Object)
@@ -97,7 +97,7 @@ func summary(f Facts, state State) string {
 	}
 	switch state {
 	case NoPool:
-		return "nobody has asked for route reflectors in this cluster: there is no RouteReflectorPool"
+		return "no RouteReflectorPool exists"
 	case Stale:
 		return staleness(f)
 	case Deleting:
@@ -132,9 +132,9 @@ func staleness(f Facts) string {
 	object := f.Object
 	switch {
 	case object.Status.ObservedGeneration == 0:
-		return "the manager has not taken note of the RouteReflectorPool" + why(f.Manager)
-	case !Noted(object):
-		return fmt.Sprintf("the manager has not taken note of the RouteReflectorPool as it is now (generation %d, it has seen %d)%s; what follows is old",
+		return "the manager has not observed the RouteReflectorPool" + why(f.Manager)
+	case !Observed(object):
+		return fmt.Sprintf("the manager has not observed the RouteReflectorPool as it is now (generation %d, observed %d)%s; what follows is old",
 			object.Generation, object.Status.ObservedGeneration, why(f.Manager))
 	}
 	return fmt.Sprintf("the manager does not run: %s; what follows may be old, and no step is taken, not even by the safety net", f.Manager.Message)
@@ -142,9 +142,9 @@ func staleness(f Facts) string {
 
 func why(m Manager) string {
 	switch {
-	case m.Pulse == Stopped:
+	case m.Status == Stopped:
 		return ", and it does not run: " + m.Message
-	case m.Pulse == Running || m.Message == "":
+	case m.Status == Running || m.Message == "":
 		return ""
 	}
 	return ", and whether it runs is unknown: " + m.Message
@@ -154,11 +154,11 @@ func why(m Manager) string {
 // is Stale.
 const patience = 15 * time.Second
 
-// fresh says whether the manager has not taken note of the object because it was changed
+// fresh says whether the manager has not observed the object because it was changed
 // just now: the lease is held, and the change is only seconds old by this
 // computer's clock as well as by that of the manager, whichever is ahead.
 func fresh(f Facts) bool {
-	if Noted(f.Object) || f.Manager.Pulse != Running || f.Manager.renewed.IsZero() {
+	if Observed(f.Object) || f.Manager.Status != Running || f.Manager.renewed.IsZero() {
 		return false
 	}
 	changed := changedAt(f.Object)
@@ -185,14 +185,14 @@ func changedAt(object *v1alpha1.RouteReflectorPool) time.Time {
 func freshness(object *v1alpha1.RouteReflectorPool) string {
 	at := changedAt(object).UTC().Format("15:04:05Z")
 	if object.Status.ObservedGeneration == 0 {
-		return fmt.Sprintf("the manager has not yet taken note of the RouteReflectorPool, which was made at %s", at)
+		return fmt.Sprintf("the manager has not yet observed the RouteReflectorPool, which was created at %s", at)
 	}
-	return fmt.Sprintf("the manager has not yet taken note of the change that was made at %s (generation %d, it has seen %d); what follows is from before",
+	return fmt.Sprintf("the manager has not yet observed the change that was made at %s (generation %d, observed %d); what follows is from before",
 		at, object.Generation, object.Status.ObservedGeneration)
 }
 
-// Trouble is a condition that is not as it should be.
-type Trouble struct {
+// Problem is a condition that is not as it should be.
+type Problem struct {
 	// Conditions that say so, such as Degraded=True.
 	Conditions []string `json:"conditions"`
 	Reason     string   `json:"reason"`
@@ -205,25 +205,25 @@ type Trouble struct {
 }
 
 // Passing says whether trouble may go by itself; everything else needs a person.
-func (t Trouble) Passing() bool {
+func (t Problem) Passing() bool {
 	return slices.Contains([]string{
 		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
 	}, t.Reason)
 }
 
-// Troubles are the bad conditions of an object, those of one cause together.
-func Troubles(object *v1alpha1.RouteReflectorPool) []Trouble {
-	out := []Trouble{}
+// Problems are the bad conditions of an object, those of one cause together.
+func Problems(object *v1alpha1.RouteReflectorPool) []Problem {
+	out := []Problem{}
 	conditions := slices.Clone(object.Status.Conditions)
 	// Degraded says best what is wrong; other conditions repeat its reason.
 	slices.SortStableFunc(conditions, func(a, b metav1.Condition) int { return rank(a) - rank(b) })
 	for _, c := range conditions {
-		same := slices.IndexFunc(out, func(t Trouble) bool { return t.Reason == c.Reason })
+		same := slices.IndexFunc(out, func(t Problem) bool { return t.Reason == c.Reason })
 		switch {
 		case same >= 0 && c.Status != metav1.ConditionTrue:
 			out[same].Conditions = append(out[same].Conditions, says(c))
 		case bad(object, c):
-			out = append(out, Trouble{
+			out = append(out, Problem{
 				Conditions: []string{says(c)}, Reason: c.Reason, Message: message(c), Docs: plan.Docs + plan.Page(c.Reason),
 				Since: stamp(c.LastTransitionTime.Time), since: c.LastTransitionTime,
 			})
@@ -246,7 +246,7 @@ func message(c metav1.Condition) string { return plan.Unlinked(c.Message, c.Reas
 
 // Page is where to read on. A link that is broken in two leads nowhere: where the terminal
 // is too narrow for all of it, only the path in the repository is given.
-func (t Trouble) Page(width int) string {
+func (t Problem) Page(width int) string {
 	if width > 0 && len(t.Docs) > width {
 		return "docs/" + strings.TrimPrefix(t.Docs, plan.Docs)
 	}

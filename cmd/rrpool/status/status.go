@@ -40,7 +40,7 @@ func New(s iostreams.Streams) *cobra.Command {
 for, the reflectors of each zone with their sessions, bad conditions with what to do about them, the newest events,
 and what the pool costs.
 
-It shows what the manager reports, and says so when the manager does not run or has not taken note of the object as
+It shows what the manager reports, and says so when the manager does not run or has not observed the object as
 it is now. With -v it observes the cluster as the manager does, and names the nodes that are short of
 sessions, the workers of the pool, and all conditions.`,
 		Example: `  rrpool status
@@ -185,7 +185,7 @@ func (p Phrase) next(f Facts, state State) string {
 	case Stale:
 		return p.Manager()
 	case Unknown, Degraded:
-		if f.Survey == nil {
+		if f.Snapshot == nil {
 			return p.Command("status -v")
 		}
 	case Paused:

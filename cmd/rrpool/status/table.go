@@ -98,7 +98,7 @@ func (p page) facts() {
 		p.fact("Cost", costText(*p.Cost))
 	}
 	if p.verbose {
-		p.fact("Manager", strings.ToLower(string(p.Manager.Pulse))+": "+p.Manager.Message)
+		p.fact("Manager", strings.ToLower(string(p.Manager.Status))+": "+p.Manager.Message)
 	}
 }
 
@@ -225,7 +225,7 @@ func (p page) troubles() {
 			}[r.State]), "  ")))
 		}
 	}
-	for _, t := range p.Troubles {
+	for _, t := range p.Problems {
 		title := fmt.Sprintf("%s: %s%s", t.Conditions[0], t.Reason, p.since(t.since.Time))
 		p.say("\n%s\n", p.Paint(iostreams.Red, p.Fold("‼ "+title, "  ")))
 		if t.Message != p.Summary {

@@ -54,7 +54,7 @@ type view struct {
 	Workers      *[]workerView  `json:"workers,omitempty"`
 	// PoolProblems are what the provider says of the pool; with -v only.
 	PoolProblems []string        `json:"poolProblems,omitempty"`
-	Troubles     []Trouble       `json:"troubles"`
+	Problems     []Problem       `json:"troubles"`
 	Conditions   []conditionView `json:"conditions"`
 	Events       []eventView     `json:"events"`
 	Cost         *priceView      `json:"cost,omitempty"`
@@ -149,7 +149,7 @@ func newView(f Facts, p Phrase) view {
 	v := view{
 		SchemaVersion: schema, GeneratedAt: stamp(f.Now), Cluster: f.Cluster, now: f.Now,
 		Step: stepView{WaitingFor: []string{}}, Mesh: f.Mesh, Zones: []zoneView{}, Reflectors: []reflectorView{},
-		Troubles: []Trouble{}, Conditions: []conditionView{}, Events: []eventView{}, Manager: f.Manager, Unseen: append([]string{}, f.Unseen...),
+		Problems: []Problem{}, Conditions: []conditionView{}, Events: []eventView{}, Manager: f.Manager, Unseen: append([]string{}, f.Unseen...),
 	}
 	if f.Object != nil {
 		v.fill(f)
@@ -174,7 +174,7 @@ func (v *view) fill(f Facts) {
 	}
 	v.SessionsObserved = object.Spec.Rollout.Gate != v1alpha1.GateTimer
 	v.Counts, v.Zones, v.Reflectors = CountsOf(status), zonesOf(status), reflectorsOf(f)
-	v.Troubles = Troubles(object)
+	v.Problems = Problems(object)
 	for _, c := range status.Conditions {
 		v.Conditions = append(v.Conditions, conditionView{
 			c.Type, string(c.Status), c.Reason, plan.Plain(c.Message, longest), stamp(c.LastTransitionTime.Time), c.LastTransitionTime.Time,
@@ -187,10 +187,10 @@ func (v *view) fill(f Facts) {
 		price := priceOf(f)
 		v.Cost = &price
 	}
-	if f.Survey != nil {
-		short, workers := shortClients(f.Survey.Turn), workersSeen(f.Survey.Pool)
+	if f.Snapshot != nil {
+		short, workers := shortClients(f.Snapshot.Turn), workersSeen(f.Snapshot.Pool)
 		v.ShortClients, v.Workers = &short, &workers
-		v.PoolProblems = problemsSeen(f.Survey.Turn)
+		v.PoolProblems = problemsSeen(f.Snapshot.Turn)
 	}
 }
 

@@ -69,7 +69,7 @@ func (w *watcher) once(f Facts) error {
 
 // ended says whether there is nothing more to wait for, and how that came.
 func (w *watcher) ended(f Facts, deadline time.Time) (bool, error) {
-	reached := f.Object != nil && Reached(f.Object) && f.Manager.Pulse != Stopped
+	reached := f.Object != nil && Reached(f.Object) && f.Manager.Status != Stopped
 	expired := !w.Now().Before(deadline)
 	if !w.wait || !reached && !expired {
 		return false, nil

@@ -161,7 +161,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// A change that the manager cannot have taken note of yet is no alarm; one that it
+// A change that the manager cannot have observed yet is no alarm; one that it
 // should have is.
 func TestAChangeOfJustNow(t *testing.T) {
 	const second = time.Second
@@ -176,7 +176,7 @@ func TestAChangeOfJustNow(t *testing.T) {
 		"by a manager's clock that is ahead":       {3 * second, -20 * second, nil, Stale},
 		"by a clock here that is behind":           {-30 * second, -31 * second, nil, Progressing},
 		"long ago, by a clock here that is behind": {-30 * second, -60 * second, nil, Stale},
-		"and nobody renews the lease":              {3 * second, time.Hour, nil, Stale},
+		"and the lease is not renewed":             {3 * second, time.Hour, nil, Stale},
 		"and there is no lease":                    {3 * second, 0, func(a *api) { a.lease = nil }, Stale},
 		"and only a Deployment is seen":            {3 * second, 0, func(a *api) { a.lease, a.deployment = nil, replicas(1, 1) }, Stale},
 		"a deletion": {time.Hour, second, func(a *api) {
@@ -184,7 +184,7 @@ func TestAChangeOfJustNow(t *testing.T) {
 			a.pool.DeletionTimestamp = &gone
 		}, Deleting},
 		"a creation":             {time.Hour, second, func(a *api) { a.pool.ManagedFields, a.pool.CreationTimestamp = nil, ago(2*second) }, Progressing},
-		"nobody knows when":      {0, second, func(a *api) { a.pool.ManagedFields = nil }, Stale},
+		"an unknown time":        {0, second, func(a *api) { a.pool.ManagedFields = nil }, Stale},
 		"only the status":        {3 * second, second, func(a *api) { a.pool.ManagedFields[0].Subresource = "status" }, Stale},
 		"only a label":           {3 * second, second, func(a *api) { a.pool.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(`{"f:metadata":{}}`) }, Stale},
 		"one that was noted":     {3 * second, second, func(a *api) { a.pool.Generation = 3 }, Ready},
@@ -200,7 +200,7 @@ func TestAChangeOfJustNow(t *testing.T) {
 			f, err := Take(t.Context(), connect(t, a), "rrpool-system", cli.Now)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, stateOf(*f), summary(*f, stateOf(*f)))
-			noted := strings.Contains(summary(*f, stateOf(*f)), "has not yet taken note")
+			noted := strings.Contains(summary(*f, stateOf(*f)), "has not yet observed")
 			require.Equal(t, tc.want == Progressing || tc.want == Deleting, noted)
 		})
 	}
@@ -217,6 +217,6 @@ func TestAWatchOfAChangeOfJustNow(t *testing.T) {
 	s := &scenario{api: a, changes: []func(*api){renew, renew, renew, func(a *api) { a.pool.Status.ObservedGeneration = 4 }}}
 	got := s.watch(t, iostreams.Streams{}, "--watch")
 	require.Zero(t, got.Code, got.Err)
-	require.Equal(t, 1, strings.Count(got.Out, "… Progressing: the manager has not yet taken note"), got.Out)
+	require.Equal(t, 1, strings.Count(got.Out, "… Progressing: the manager has not yet observed"), got.Out)
 	require.NotContains(t, got.Out, "Stale")
 }
