@@ -42,21 +42,8 @@ type builder struct {
 func networkOf(o observed) Network {
 	b := &builder{observed: o, config: simulate.NewConfiguration(o.roleLabel, o.Nodes, o.BGP, o.Peers)}
 	n := Network{Cluster: o.name, Live: !o.planned, Title: "BGP topology of cluster " + o.name}
-	silent, kinds := 0, map[string]bool{}
-	for _, node := range slices.SortedFunc(slices.Values(o.Nodes), func(a, b plan.Node) int { return cmp.Compare(a.Name, b.Name) }) {
-		switch {
-		case !node.SpeaksBGP():
-			silent++
-		case b.isMember(node):
-			b.members = append(b.members, node)
-			if kind := topology.KindOf(node.Seat); node.ClusterID != "" && node.RoleLabel && kind != "" {
-				kinds[string(kind)] = true
-			}
-		default:
-			b.clients = append(b.clients, node)
-		}
-	}
-	n.Topology, n.Mesh = strings.Join(slices.Sorted(maps.Keys(kinds)), " and "), b.mesh()
+	silent, kinds := b.sort()
+	n.Topology, n.Mesh = strings.Join(kinds, " and "), b.mesh()
 	b.addReflectors(&n)
 	b.addGroups(&n)
 	if silent > 0 {
@@ -68,18 +55,43 @@ func networkOf(o observed) Network {
 	for _, p := range o.Problems {
 		n.Warnings = append(n.Warnings, p.Message)
 	}
-	n.Subtitle = n.size()
-	if n.Topology != "" && n.Topology != string(v1alpha1.TopologySingle) {
-		n.Subtitle += ", topology " + n.Topology
-	}
-	if ids := n.clusterIDs(); len(ids) == 1 {
-		n.Subtitle += ", cluster ID " + ids[0]
-	}
-	if o.step != "" {
-		n.Subtitle += ", step " + o.step
-	}
+	n.Subtitle = b.subtitle(&n)
 	n.arrange()
 	return n
+}
+
+// sort finds members and clients, and gives the number of nodes that do not speak BGP, and
+// the topologies that the reflectors have by their seats.
+func (b *builder) sort() (silent int, kinds []string) {
+	for _, node := range slices.SortedFunc(slices.Values(b.Nodes), func(x, y plan.Node) int { return cmp.Compare(x.Name, y.Name) }) {
+		switch {
+		case !node.SpeaksBGP():
+			silent++
+		case b.isMember(node):
+			b.members = append(b.members, node)
+			if kind := topology.KindOf(node.Seat); node.ClusterID != "" && node.RoleLabel && kind != "" {
+				kinds = append(kinds, string(kind))
+			}
+		default:
+			b.clients = append(b.clients, node)
+		}
+	}
+	slices.Sort(kinds)
+	return silent, slices.Compact(kinds)
+}
+
+func (b *builder) subtitle(n *Network) string {
+	out := n.size()
+	if n.Topology != "" && n.Topology != string(v1alpha1.TopologySingle) {
+		out += ", topology " + n.Topology
+	}
+	if ids := n.clusterIDs(); len(ids) == 1 {
+		out += ", cluster ID " + ids[0]
+	}
+	if b.step != "" {
+		out += ", step " + b.step
+	}
+	return out
 }
 
 // isMember: a node with a cluster ID reflects, whoever gave it. One with the role label

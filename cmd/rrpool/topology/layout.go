@@ -314,14 +314,28 @@ func (s *sheet) ring(class string, x, y float64) {
 
 // footer writes the legend and the notes, and gives where they end.
 func (s *sheet) footer(y float64) float64 {
-	x, what := margin, "zone"
-	idles := false // details of a group need no legend
-	for _, zone := range s.Zones {
-		if zone.Kind == rackFrame {
-			what = "rack"
-		}
-		idles = idles || slices.ContainsFunc(zone.Reflectors, func(r Reflector) bool { return r.Expected == 0 })
+	y, what, notes := s.legend(y), "zone", slices.Clone(s.Notes)
+	if slices.ContainsFunc(s.Zones, func(z Zone) bool { return z.Kind == rackFrame }) {
+		what = "rack"
 	}
+	if len(s.ends) > 0 {
+		notes = slices.Insert(notes, 0, fmt.Sprintf("A line is all BGP sessions of a group with a %s's reflectors: clients × sessions.", what))
+	}
+	if len(s.Zones) == 0 {
+		notes = slices.Insert(notes, 0, nothing)
+	}
+	for _, note := range notes {
+		y += s.paragraph(note, margin, y, s.width-2*margin)
+	}
+	return y
+}
+
+// legend explains the states that are drawn. Details of a group need none.
+func (s *sheet) legend(y float64) float64 {
+	x := margin
+	idles := slices.ContainsFunc(s.Zones, func(z Zone) bool {
+		return slices.ContainsFunc(z.Reflectors, func(r Reflector) bool { return r.Expected == 0 })
+	})
 	for _, is := range states {
 		if !s.used[is] || is == idle && !idles {
 			continue
@@ -337,16 +351,6 @@ func (s *sheet) footer(y float64) float64 {
 	}
 	if x > margin {
 		y += lineStep + 8
-	}
-	notes := slices.Clone(s.Notes)
-	if len(s.ends) > 0 {
-		notes = append([]string{fmt.Sprintf("A line is all BGP sessions of a group with a %s's reflectors: clients × sessions.", what)}, notes...)
-	}
-	if len(s.Zones) == 0 {
-		notes = append([]string{nothing}, notes...)
-	}
-	for _, note := range notes {
-		y += s.paragraph(note, margin, y, s.width-2*margin)
 	}
 	return y
 }

@@ -190,7 +190,7 @@ func (n *Network) arrange() {
 // natural compares numbers in names by their value: zone 2 comes before zone 10.
 func natural(a, b string) int { return cmp.Or(cmp.Compare(padded(a), padded(b)), cmp.Compare(a, b)) }
 
-var digits = regexp.MustCompile(`[0-9]+`)
+var digits = regexp.MustCompile(`\d+`)
 
 // padded is a name in which each number has 20 digits, or more.
 func padded(name string) string {

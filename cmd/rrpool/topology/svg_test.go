@@ -37,7 +37,7 @@ func TestTheDrawingsOfTheDocs(t *testing.T) {
 		"topology-failing":      {"topology", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			drawing := ""
+			var drawing string
 			if tc.flags == "" {
 				drawing = rendered(t, networkOf(clusters(t)[strings.TrimPrefix(name, "topology-")]), "svg")
 			} else {

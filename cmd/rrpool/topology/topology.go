@@ -104,13 +104,21 @@ func render(out io.Writer, format string, n *Network) error {
 	return err //nolint:wrapcheck // Emit adds what was written
 }
 
-func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, error) {
+// check refuses flags that do not go together.
+func (r *request) check() error {
 	ofCluster, ofPlan := []string{"kubeconfig", "context", "namespace"}, []string{"zones", "topology", "racks", "reflectors", "filename"}
 	if i := slices.IndexFunc(ofCluster, r.set.Changed); i >= 0 && r.nodes.Value > 0 {
-		return Network{}, fmt.Errorf("--nodes %d and --%s exclude each other: with --nodes no cluster is read; leave out one of them", r.nodes.Value, ofCluster[i])
+		return fmt.Errorf("--nodes %d and --%s exclude each other: with --nodes no cluster is read; leave out one of them", r.nodes.Value, ofCluster[i])
 	}
 	if i := slices.IndexFunc(ofPlan, r.set.Changed); i >= 0 && r.nodes.Value == 0 {
-		return Network{}, fmt.Errorf("--nodes: missing, and --%s is about a planned cluster: say how many nodes run workloads, such as --nodes 500", ofPlan[i])
+		return fmt.Errorf("--nodes: missing, and --%s is about a planned cluster: say how many nodes run workloads, such as --nodes 500", ofPlan[i])
+	}
+	return nil
+}
+
+func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, error) {
+	if err := r.check(); err != nil {
+		return Network{}, err
 	}
 	if r.nodes.Value == 0 {
 		n, err := r.read(cmd.Context())
@@ -124,7 +132,7 @@ func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, err
 		object, err = crd.Default()
 	}
 	if err != nil {
-		return Network{}, err //nolint:wrapcheck // it names the flag
+		return Network{}, err
 	}
 	if r.set.Changed("topology") {
 		object.Spec.Topology.Type = kinds[r.topology.Value]
@@ -139,11 +147,11 @@ func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, err
 func (r *request) read(ctx context.Context) (Network, error) {
 	connection, err := r.Connect()
 	if err != nil {
-		return Network{}, err //nolint:wrapcheck // it names the flag
+		return Network{}, err
 	}
 	seen, err := snapshot.Take(ctx, connection, r.Namespace, nil, false)
 	if err != nil {
-		return Network{}, err //nolint:wrapcheck // it names the cluster
+		return Network{}, err
 	}
 	spec := seen.Object.Spec
 	o := observed{Cluster: seen.Cluster, name: connection.Name, provider: seen.Provider, roleLabel: spec.BGP.NodeLabel}
@@ -162,7 +170,7 @@ func (r *request) read(ctx context.Context) (Network, error) {
 func plannedNetwork(c invent.Cluster) (Network, error) {
 	o := observed{provider: c.Spec.Provider.Type, planned: true, roleLabel: c.Spec.BGP.NodeLabel}
 	if err := c.Check(); err != nil {
-		return Network{}, err //nolint:wrapcheck // it names the flag
+		return Network{}, err
 	}
 	var notes []string
 	switch mesh := c.Spec.Mode == v1alpha1.ModeFullMesh; {
@@ -191,7 +199,7 @@ func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
 		err = errors.New(sized.Problem.Message)
 	}
 	if err != nil {
-		return topology.Layout{}, err //nolint:wrapcheck // it names the field
+		return topology.Layout{}, err
 	}
 	clients, pool := c.Workloads(sized.PerZone*len(c.Zones)), c.Pool(sized.PerZone)
 	layout := topology.Arrange(sized.Spec, topology.Session{}, clients, pool, c.Zones, sized.PerZone)

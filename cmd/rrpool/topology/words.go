@@ -171,13 +171,14 @@ func (z Zone) zoneWords() string {
 
 // reflectorWords describe the sessions of a reflector.
 func (n *Network) reflectorWords(r Reflector) string {
-	switch is := n.of(r.Sessions); {
-	case is == idle:
+	switch n.of(r.Sessions) {
+	case idle:
 		return "no sessions"
-	case is == planned:
+	case planned:
 		return count(r.Expected, "session")
-	case is == unknown:
+	case unknown:
 		return "not known"
+	default:
 	}
 	return grouped(r.Established) + "/" + grouped(r.Expected) + " up"
 }

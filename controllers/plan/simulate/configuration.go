@@ -204,12 +204,16 @@ func (c *Configuration) Peered(node, peer string, at netip.Addr) bool {
 	}
 	n, o := &c.kinds[c.Members[node].kind], &c.kinds[c.Members[peer].kind]
 	for i, p := range c.peerings {
-		forward, reverse := n.from.has(i) && o.to.has(i), o.from.has(i) && n.to.has(i)
-		if (forward || reverse) && (!p.address.IsValid() || p.address.Is4() == at.Is4()) {
+		if selects(n, o, i) && (!p.address.IsValid() || p.address.Is4() == at.Is4()) {
 			return true
 		}
 	}
 	return false
+}
+
+// selects reports whether a peering has nodes of two kinds on its two sides.
+func selects(a, b *kind, peering int) bool {
+	return a.from.has(peering) && b.to.has(peering) || b.from.has(peering) && a.to.has(peering)
 }
 
 // Connects reports whether the BGPPeer of that name has nodes on both of its sides.
