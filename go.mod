@@ -8,6 +8,7 @@ replace github.com/projectcalico/calico/lib/httpmachinery => github.com/projectc
 
 require (
 	github.com/IBM-Cloud/bluemix-go v0.0.0-20250324085928-caa6511f0c13
+	github.com/emicklei/dot v1.6.2
 	github.com/go-logr/logr v1.4.3
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/projectcalico/api v0.0.0-20251022175904-f2ab03771208
@@ -58,7 +59,6 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
-	github.com/emicklei/dot v1.6.2 // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
