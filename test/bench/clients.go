@@ -186,6 +186,11 @@ func (c *client) session(ctx context.Context, restarted bool) error {
 	if _, err := conn.Write(append(hello, endOfRIB...)); err != nil {
 		return fmt.Errorf("greeting: %w", err)
 	}
+	return c.follow(conn, reader)
+}
+
+// follow records what BIRD sends until the session ends. It is Established with the first KEEPALIVE.
+func (c *client) follow(conn net.Conn, reader *bufio.Reader) error {
 	for first := true; ; first = false {
 		if err := conn.SetReadDeadline(time.Now().Add(holdTime * time.Second)); err != nil {
 			return fmt.Errorf("listening: %w", err)

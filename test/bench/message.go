@@ -100,7 +100,7 @@ func open(id netip.Addr, restarted bool) []byte {
 		70, 0, // enhanced route refresh
 	}
 	body := append([]byte{4, as >> 8, as & 0xff, 0, holdTime}, id.AsSlice()...)
-	body = append(body, byte(len(capabilities)+2), 2, byte(len(capabilities)))
+	body = append(body, byte(len(capabilities)+2), 2, byte(len(capabilities))) //nolint:gosec // G115: some 40 bytes
 	return message(typeOpen, append(body, capabilities...))
 }
 
@@ -108,8 +108,8 @@ func open(id netip.Addr, restarted bool) []byte {
 func announce(block netip.Prefix, nextHop netip.Addr) []byte {
 	attributes := append([]byte{0x40, 1, 1, 0, 0x40, 2, 0, 0x40, 3, 4}, nextHop.AsSlice()...)
 	attributes = append(attributes, 0x40, 5, 4, 0, 0, 0, 100)
-	body := append([]byte{0, 0, 0, byte(len(attributes))}, attributes...)
-	body = append(body, 0, 0, 0, 1, byte(block.Bits()))
+	body := append([]byte{0, 0, 0, byte(len(attributes))}, attributes...) //nolint:gosec // G115: some 20 bytes
+	body = append(body, 0, 0, 0, 1, byte(block.Bits())) //nolint:gosec // G115: at most 32
 	return message(typeUpdate, append(body, block.Addr().AsSlice()[:(block.Bits()+7)/8]...))
 }
 

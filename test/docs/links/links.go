@@ -12,7 +12,7 @@ import (
 
 var (
 	// Hidden is what of a page has no links and no headings: blocks of code, and comments.
-	Hidden  = regexp.MustCompile("(?ms)^ *```.*?^ *```$|<!--.*?-->")
+	Hidden  = regexp.MustCompile("(?s)(?:^|\n) *```.*?\n *```|<!--.*?-->")
 	heading = regexp.MustCompile(`(?m)^#{1,6} +(.*)$`)
 	anchor  = regexp.MustCompile(`<\w+\s[^>]*\b(?:id|name)="([^"]*)"`)
 )
