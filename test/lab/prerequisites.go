@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-
 )
 
 // checkPrograms names what must be installed. Debian puts BIRD into sbin, which is not in everyone's PATH.
