@@ -109,7 +109,7 @@ func announce(block netip.Prefix, nextHop netip.Addr) []byte {
 	attributes := append([]byte{0x40, 1, 1, 0, 0x40, 2, 0, 0x40, 3, 4}, nextHop.AsSlice()...)
 	attributes = append(attributes, 0x40, 5, 4, 0, 0, 0, 100)
 	body := append([]byte{0, 0, 0, byte(len(attributes))}, attributes...) //nolint:gosec // G115: some 20 bytes
-	body = append(body, 0, 0, 0, 1, byte(block.Bits())) //nolint:gosec // G115: at most 32
+	body = append(body, 0, 0, 0, 1, byte(block.Bits()))                   //nolint:gosec // G115: at most 32
 	return message(typeUpdate, append(body, block.Addr().AsSlice()[:(block.Bits()+7)/8]...))
 }
 
