@@ -158,21 +158,20 @@ func (b *builder) version(module string) (string, error) {
 
 // build gives the path of an up-to-date program.
 func (b *builder) build(ctx context.Context, p program, title string) (string, error) {
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && (p.name == "etcd" || p.name == "kube-apiserver") {
+		path := filepath.Join(assets, p.name)
+		if !exists(path) {
+			return "", fmt.Errorf("KUBEBUILDER_ASSETS is %q, but %s is not in it", assets, p.name)
+		}
+		return path, nil
+	}
 	dir := filepath.Join(b.root, "bin", "test")
 	if p.pinned() {
 		dir = b.cache
-		if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && (p.name == "etcd" || p.name == "kube-apiserver") {
-			dir = assets
-		}
 	}
 	path := filepath.Join(dir, p.name)
-	if p.pinned() {
-		if exists(path) {
-			return path, nil
-		}
-		if dir != b.cache {
-			return "", fmt.Errorf("KUBEBUILDER_ASSETS is %q, but %s is not in it", dir, p.name)
-		}
+	if p.pinned() && exists(path) {
+		return path, nil
 	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("making the folder of programs: %w", err)
