@@ -170,18 +170,15 @@ func (b *builder) build(ctx context.Context, p program, title string) (string, e
 		dir = b.cache
 	}
 	path := filepath.Join(dir, p.name)
-	if p.pinned() && exists(path) {
-		return path, nil
-	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("making the folder of programs: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, ".lock"), title, b.log)
+	unlock, err := lock(ctx, filepath.Join(dir, "."+p.name+".lock"), title, b.log)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if p.pinned() && exists(path) { // another process has built it meanwhile
+	if p.pinned() && exists(path) {
 		return path, nil
 	}
 	return path, b.compile(ctx, p, path, title)
