@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -8,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -18,34 +17,6 @@ import (
 
 // sinceReports is the first Calico that has CalicoNodeStatus.
 var sinceReports = version.MustParseGeneric("3.21")
-
-func network() group {
-	return group{"Calico", []check{
-		{"calico", present},
-		{"datastore", datastore},
-		{"calico-version", calicoVersion},
-		{"calico-node", calicoNode},
-		{"bgp", speaking},
-		{"node-status", nodeStatus},
-		{"reporter", reporter},
-		{"mesh", mesh},
-		{"password", passwords},
-		{"as-numbers", asNumbers},
-		{"reflectors", reflectors},
-		{"peers", peers},
-		{"routes", routes},
-	}}
-}
-
-// withCalico makes a check of what can only be where Calico is.
-func withCalico(look func(facts) *Result) func(facts) *Result {
-	return func(f facts) *Result {
-		if f.snapshot == nil || f.problem("CalicoNotInstalled") != nil {
-			return nil
-		}
-		return look(f)
-	}
-}
 
 func present(f facts) *Result {
 	if f.snapshot == nil {
@@ -60,12 +31,14 @@ func present(f facts) *Result {
 // datastoreVariable tells calico-node where Calico keeps its objects; without it that is etcd.
 const datastoreVariable = "DATASTORE_TYPE"
 
-var datastore = withCalico(func(f facts) *Result {
+func datastore(f facts) *Result {
 	store, known := "", false
-	for _, c := range containers(f.calico.nodes) {
-		for _, variable := range c.Env {
-			if variable.Name == datastoreVariable && variable.ValueFrom == nil {
-				store, known = variable.Value, true
+	if f.calico.nodes.found {
+		for _, c := range f.calico.nodes.value.Spec.Template.Spec.Containers {
+			for _, variable := range c.Env {
+				if variable.Name == datastoreVariable && variable.ValueFrom == nil {
+					store, known = variable.Value, true
+				}
 			}
 		}
 	}
@@ -80,9 +53,9 @@ var datastore = withCalico(func(f facts) *Result {
 	}
 	return unseen("which datastore Calico uses", fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable)).
 		do("rrpool needs Calico's Kubernetes datastore")
-})
+}
 
-var calicoVersion = withCalico(func(f facts) *Result {
+func calicoVersion(f facts) *Result {
 	v := f.calico.version
 	switch {
 	case v.hidden != "":
@@ -101,7 +74,7 @@ var calicoVersion = withCalico(func(f facts) *Result {
 	}
 	return warn("Calico %s is older than %s: BGP sessions cannot be observed", v.value, sinceReports).
 		do("upgrade Calico, or set spec.rollout.gate: Timer, with which fixed waits stand in for proof")
-})
+}
 
 // calicoNodeLabel marks calico-node's DaemonSet in every way to install Calico.
 const calicoNodeLabel = "calico-node"
@@ -109,7 +82,7 @@ const calicoNodeLabel = "calico-node"
 // calicoNamespaces are where calico-node is: by manifest, and by the operator.
 var calicoNamespaces = []string{"calico-system", "kube-system"}
 
-var calicoNode = withCalico(func(f facts) *Result {
+func calicoNode(f facts) *Result {
 	d := f.calico.nodes
 	switch {
 	case d.hidden != "":
@@ -129,9 +102,9 @@ var calicoNode = withCalico(func(f facts) *Result {
 		return warn("calico-node is Ready on %d of %d nodes (%s): steps wait for the others", ready, want, where).do("%s", remedy)
 	}
 	return fine("calico-node is Ready on all %d nodes (%s)", want, where)
-})
+}
 
-var nodeStatus = withCalico(func(f facts) *Result {
+func nodeStatus(f facts) *Result {
 	r := f.calico.reports
 	switch {
 	case r.hidden != "":
@@ -143,9 +116,9 @@ var nodeStatus = withCalico(func(f facts) *Result {
 	}
 	return fail("the API has no CalicoNodeStatus, so BGP sessions cannot be observed").reason("NodeStatusCRDMissing").
 		do("upgrade Calico to %s or later, or set spec.rollout.gate: Timer", sinceReports)
-})
+}
 
-var mesh = withCalico(func(f facts) *Result {
+func mesh(f facts) *Result {
 	bgp := f.snapshot.Cluster.BGP
 	switch {
 	case bgp.MeshOn():
@@ -155,9 +128,9 @@ var mesh = withCalico(func(f facts) *Result {
 	}
 	return warn("the node-to-node mesh is off, and not by rrpool: routes depend on the BGPPeers that are there").
 		do("switch it on before the migration: kubectl patch bgpconfigurations.crd.projectcalico.org default --type=merge -p '{\"spec\":{\"nodeToNodeMeshEnabled\":true}}'")
-})
+}
 
-var speaking = withCalico(func(f facts) *Result {
+func speaking(f facts) *Result {
 	if p := f.problem("BGPDisabled"); p != nil {
 		return fail("%s", p.Message).reason(p.Reason).do("enable BGP, or keep the cluster as it is: without BGP it has no use for route reflectors")
 	}
@@ -176,25 +149,10 @@ var speaking = withCalico(func(f facts) *Result {
 			do("look at calico-node there; such a node gets no session, and is left out")
 	}
 	return fine("BGP is enabled: every Ready node has a BGP address")
-})
-
-// asOf is the AS number of a node.
-func asOf(n plan.Node, bgp plan.BGPConfig) uint32 {
-	if n.ASN != 0 {
-		return n.ASN
-	}
-	return bgp.ASN
-}
-
-func containers(d seen[*appsv1.DaemonSet]) []corev1.Container {
-	if !d.found {
-		return nil
-	}
-	return d.value.Spec.Template.Spec.Containers
 }
 
 // passwords: what calico-node cannot read keeps sessions down.
-var passwords = withCalico(func(f facts) *Result {
+func passwords(f facts) *Result {
 	var names []string
 	var hidden *Result
 	for _, p := range f.calico.passwords {
@@ -224,14 +182,14 @@ var passwords = withCalico(func(f facts) *Result {
 		return fine("sessions have no password")
 	}
 	return fine("the password of the sessions is there, and calico-node may read it: %s", strings.Join(names, ", "))
-})
+}
 
 // asNumbers: route reflection is iBGP, so all nodes have to share one AS number.
-var asNumbers = withCalico(func(f facts) *Result {
+func asNumbers(f facts) *Result {
 	of := map[uint32][]string{}
 	for _, n := range f.snapshot.Cluster.Nodes {
 		if n.SpeaksBGP() {
-			as := asOf(n, f.snapshot.Cluster.BGP)
+			as := cmp.Or(n.ASN, f.snapshot.Cluster.BGP.ASN)
 			of[as] = append(of[as], n.Name)
 		}
 	}
@@ -247,10 +205,10 @@ var asNumbers = withCalico(func(f facts) *Result {
 	}
 	return fail("nodes have %d different AS numbers, and route reflectors need one for all", len(of)).also(parts...).
 		reason("MixedASNumbers").do("remove the nodes' own AS numbers, or keep the mesh")
-})
+}
 
 // reflectors that rrpool did not make.
-var reflectors = withCalico(func(f facts) *Result {
+func reflectors(f facts) *Result {
 	var foreign []string
 	ours := 0
 	for _, n := range f.snapshot.Cluster.Nodes {
@@ -270,10 +228,10 @@ var reflectors = withCalico(func(f facts) *Result {
 		return fine("%s, by rrpool", count(ours, "node is a route reflector", "nodes are route reflectors"))
 	}
 	return fine("no node is a route reflector yet")
-})
+}
 
 // peers that are not rrpool's: to routers they are fine, between nodes they are not.
-var peers = withCalico(func(f facts) *Result {
+func peers(f facts) *Result {
 	var inside, outside []string
 	for _, p := range f.snapshot.Cluster.Peers {
 		switch {
@@ -292,7 +250,7 @@ var peers = withCalico(func(f facts) *Result {
 		return fine("%s: %s", count(len(outside), "BGPPeer that is not rrpool's leads out of the cluster, and is left alone", "BGPPeers that are not rrpool's lead out of the cluster, and are left alone"), iostreams.Few(outside))
 	}
 	return fine("no BGPPeers but rrpool's")
-})
+}
 
 // between reports whether a BGPPeer is between nodes of the cluster, as the manager does.
 func between(p plan.Peer, nodes []plan.Node) bool {
@@ -326,7 +284,7 @@ func (p ipPool) byFelix(routes string) bool {
 }
 
 // routes: who writes the routes to pods into the kernel.
-var routes = withCalico(func(f facts) *Result {
+func routes(f facts) *Result {
 	pools := f.calico.pools
 	switch {
 	case pools.hidden != "":
@@ -354,7 +312,7 @@ var routes = withCalico(func(f facts) *Result {
 		return unseen("who programs the routes to pods that are encapsulated", f.calico.routes.hidden).also(bird...)
 	}
 	return fine("BGP carries the routes to pods").also(bird...)
-})
+}
 
 func encapsulated(pools []ipPool) bool {
 	return slices.ContainsFunc(pools, func(p ipPool) bool { return strings.HasPrefix(p.encapsulation(), "IP-in-IP") })
@@ -373,7 +331,7 @@ func (r report) dead(now time.Time) bool {
 
 // reporter: calico-node writes a report when there is something new to say, so an old one
 // proves nothing, but one that stays blank does.
-var reporter = withCalico(func(f facts) *Result {
+func reporter(f facts) *Result {
 	r := f.calico.reports
 	if f.timer() || r.hidden != "" || !r.found {
 		return nil
@@ -406,4 +364,4 @@ var reporter = withCalico(func(f facts) *Result {
 		return note("whether calico-node still fills in reports cannot be seen: none of %d is recent, and it writes only when there is news", all)
 	}
 	return fine("calico-node reports sessions: %d of %d reports are recent", fresh, all)
-})
+}

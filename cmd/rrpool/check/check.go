@@ -92,13 +92,9 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 }
 
 func (f *flags) look(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (facts, error) {
-	start := facts{now: now, pre: f.pre, namespace: f.Namespace, file: f.filename}
+	g := &gatherer{Connection: c, facts: facts{now: now, pre: f.pre, namespace: f.Namespace, file: f.filename}}
 	if object != nil {
-		start.object = object.DeepCopy()
-	}
-	g, err := newGatherer(c, start)
-	if err != nil {
-		return facts{}, err
+		g.object = object.DeepCopy()
 	}
 	return g.gather(ctx)
 }
@@ -139,19 +135,25 @@ var (
 
 func jsonOf(s iostreams.Streams, v view) error { return iostreams.WriteJSON(s.Out, v) }
 
-// tableOf renders for people, group by group.
+// tableOf renders for people, group by group. Links are whole where the terminal is wide enough
+// for all of them, as a link of two lines leads nowhere; elsewhere without their common start.
 func tableOf(s iostreams.Streams, v view) error {
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
-	title := "Is this cluster fit for rrpool?"
+	title, base := "Is this cluster fit for rrpool?", ""
+	short := strings.NewReplacer()
 	if v.Pre {
 		title = "Can rrpool be installed in this cluster?"
 	}
-	out("%s\n%s\n", s.Paint(iostreams.Bold, title), s.Fold(about(v), ""))
-	links := linksFor(s, v)
+	for _, c := range v.results() {
+		if s.Width > 0 && len(c.Link)+2 > s.Width {
+			base, short = plan.Docs, strings.NewReplacer(plan.Docs, "docs/")
+		}
+	}
+	out("%s\n%s\n", s.Paint(iostreams.Bold, title), s.Fold(fmt.Sprintf("context %s, %s", v.Cluster, v.Server), ""))
 	for _, g := range v.Groups {
 		out("\n%s\n", s.Paint(iostreams.Bold, g.Name))
 		for _, c := range g.Checks {
-			out("%s\n", s.Paint(colours[c.Status], marks[c.Status])+" "+s.Fold(c.Message, "  "))
+			out("%s %s\n", s.Paint(colours[c.Status], marks[c.Status]), s.Fold(c.Message, "  "))
 			for _, detail := range c.Details {
 				out("    %s\n", s.Fold(detail, "    "))
 			}
@@ -159,32 +161,32 @@ func tableOf(s iostreams.Streams, v view) error {
 				out("  %s\n", s.Fold("→ "+c.Remedy, "    "))
 			}
 			if c.Link != "" {
-				out("  %s\n", s.Paint(iostreams.Dim, links.of(c.Link)))
+				out("  %s\n", s.Paint(iostreams.Dim, short.Replace(c.Link)))
 			}
 		}
 	}
 	out("\n%s\n", s.Fold(summary(v), ""))
-	if links.base != "" {
-		out("%s\n", s.Paint(iostreams.Dim, links.base))
+	if base != "" {
+		out("%s\n", s.Paint(iostreams.Dim, "docs/ is "+base))
 	}
-	out("\n%s\n", s.Fold(nextLine(v), "  "))
+	next := "Next: " + v.Next
+	if !v.Fit {
+		next = "Put right what is marked ×, then: " + v.Next
+	}
+	out("\n%s\n", s.Fold(next, "  "))
 	return nil
 }
 
 // shortOf renders what is not right, one to a line, and the sum of it.
 func shortOf(s iostreams.Streams, v view) error {
-	for _, g := range v.Groups {
-		for _, c := range g.Checks {
-			if c.Status != OK {
-				_, _ = fmt.Fprintf(s.Out, "%s\n", s.Paint(colours[c.Status], marks[c.Status])+" "+s.Fold(c.ID+": "+c.Message, "  "))
-			}
+	for _, c := range v.results() {
+		if c.Status != OK {
+			_, _ = fmt.Fprintf(s.Out, "%s %s\n", s.Paint(colours[c.Status], marks[c.Status]), s.Fold(c.ID+": "+c.Message, "  "))
 		}
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s\n", s.Fold(summary(v), ""))
 	return nil
 }
-
-func about(v view) string { return fmt.Sprintf("context %s, %s", v.Cluster, v.Server) }
 
 // summary is the sum of it in one line.
 func summary(v view) string {
@@ -200,33 +202,4 @@ func summary(v view) string {
 		out += fmt.Sprintf("; %s", count(n.Unchecked, "thing could not be checked", "things could not be checked"))
 	}
 	return out
-}
-
-func nextLine(v view) string {
-	if v.Fit {
-		return "Next: " + v.Next
-	}
-	return "Put right what is marked ×, then: " + v.Next
-}
-
-// links are shown whole where the terminal is wide enough for all of them, as a link
-// that is broken in two leads nowhere. Elsewhere what they begin with is shown once.
-type links struct{ base string }
-
-func linksFor(s iostreams.Streams, v view) links {
-	for _, g := range v.Groups {
-		for _, c := range g.Checks {
-			if s.Width > 0 && len(c.Link)+2 > s.Width {
-				return links{base: "docs/ is " + plan.Docs}
-			}
-		}
-	}
-	return links{}
-}
-
-func (l links) of(link string) string {
-	if l.base == "" {
-		return link
-	}
-	return "docs/" + strings.TrimPrefix(link, plan.Docs)
 }

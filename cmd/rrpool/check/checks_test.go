@@ -13,6 +13,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/rbac"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -57,15 +58,15 @@ func try(t *testing.T, start func(*testing.T) facts, rows map[string]row) {
 				return
 			}
 			require.NotNil(t, got)
-			require.Equal(t, tc.want, got.Status, got.Says)
-			require.Contains(t, fmt.Sprint(got.Says, got.Details, got.Remedy), tc.says)
+			require.Equal(t, tc.want, got.Status, got.Message)
+			require.Contains(t, fmt.Sprint(got.Message, got.Details, got.Remedy), tc.says)
 			if tc.page != "" {
-				require.Equal(t, tc.page, got.Page)
+				require.Equal(t, plan.Docs+tc.page, got.Link)
 			}
 			if got.Status == Error {
 				require.NotEmpty(t, got.Remedy, "an error has a remedy")
 			}
-			if got.Unseen {
+			if got.Unchecked {
 				require.Equal(t, Warning, got.Status, "what could not be looked at is never right")
 			}
 		})
@@ -79,7 +80,7 @@ func existing(t *testing.T) facts {
 
 func TestKubernetes(t *testing.T) {
 	hide := refused("create", "selfsubjectaccessreviews.authorization.k8s.io")
-	lack := []right{{verb: "patch", resource: "nodes"}}
+	lack := []rbac.Right{{Verb: "patch", Resource: "nodes"}}
 	try(t, existing, map[string]row{
 		"the oldest that works":                  {id: "kubernetes-version", edit: func(f *facts) { f.version = "v1.28.0" }, want: OK, says: "v1.28.0"},
 		"one older":                              {id: "kubernetes-version", edit: func(f *facts) { f.version = "v1.27.16+IKS" }, want: Error, says: "needs 1.28 or newer"},

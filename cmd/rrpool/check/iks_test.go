@@ -118,7 +118,7 @@ func TestOnIBMCloud(t *testing.T) {
 		w.onCloud()
 		w.key(apiKey)
 		w.allow("no-secrets", "", managerRules(t)[""]...)
-		checks := w.eventually("no-secrets", "sight", func(c resultView) bool { return c.Status == OK })
+		checks := w.eventually("no-secrets", "sight", func(c Result) bool { return c.Status == OK })
 		for _, id := range []string{"credentials", "cluster-id", "autoscaler"} {
 			require.Equal(t, Warning, checks[id].Status, "%s: %s", id, checks[id].Message)
 			require.True(t, checks[id].Unchecked, id)

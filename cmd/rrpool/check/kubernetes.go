@@ -16,19 +16,8 @@ import (
 )
 
 // oldest is the first Kubernetes whose apiserver knows every field of our CRD:
-// validation rules have a fieldPath since then. kubectl refuses to apply it to an older one.
+// validation rules have a fieldPath since then.
 var oldest = version.MustParseGeneric("1.28")
-
-func kubernetes() group {
-	return group{"Kubernetes", []check{
-		{"apiserver", func(f facts) *Result { return fine("%s answers", f.server) }},
-		{"kubernetes-version", kubernetesVersion},
-		{"sight", sight},
-		{"install-rights", installRights},
-		{"escalation", escalation},
-		{"manager-rights", managerRights},
-	}}
-}
 
 func kubernetesVersion(f facts) *Result {
 	is, err := version.ParseGeneric(f.version)
@@ -42,251 +31,185 @@ func kubernetesVersion(f facts) *Result {
 	return fine("Kubernetes %s", f.version)
 }
 
-// sight: without seeing nodes and Calico's objects nothing can be said.
-func sight(f facts) *Result {
+func visible(f facts) *Result {
 	if f.snapshot == nil {
 		return fail("you may not see what the manager looks at: %s", f.blind).
 			do("use a context whose user may list and watch Nodes and Calico's objects; most checks below need it")
 	}
-	return fine("nodes and Calico's objects can be seen: %s", count(len(f.snapshot.Cluster.Nodes), "node", "nodes"))
+	return fine("nodes and Calico's objects can be seen: %s", iostreams.Number(len(f.snapshot.Cluster.Nodes), "node"))
+}
+
+// result is the same for every question about rights: what is asked for, and what it means
+// to lack some of them.
+func (a answer) result(question, lack, all string) *Result {
+	switch {
+	case a.hidden != "":
+		return unseen(question, a.hidden)
+	case len(a.lacking) > 0:
+		names := named(a.lacking)
+		return fail(lack+": %s", len(a.lacking), a.asked, iostreams.Few(names)).also(names[min(iostreams.Named, len(names)):]...)
+	}
+	return fine(all, a.asked)
 }
 
 func installRights(f facts) *Result {
-	a := f.rights.install
-	switch {
-	case !f.pre:
-		return nil
-	case a.hidden != "":
-		return unseen("whether you may install rrpool", a.hidden)
-	case len(a.lacking) > 0:
-		return fail("you lack %d of %d rights that installing needs: %s", len(a.lacking), a.asked, iostreams.Few(named(a.lacking))).
-			also(others(a.lacking)...).
-			do("ask a cluster administrator to install it, or ask for these rights")
-	}
-	return fine("you may install rrpool: all %d rights that kubectl apply needs", a.asked)
+	return f.rights.install.result("whether you may install rrpool", "you lack %d of %d rights that installing needs",
+		"you may install rrpool: all %d rights that kubectl apply needs").orDo("ask a cluster administrator to install it, or ask for these rights")
 }
 
 // escalation: an apiserver lets users give away only rights that they have.
 func escalation(f facts) *Result {
-	a := f.rights.user
-	switch {
-	case !f.pre:
-		return nil
-	case f.rights.escalates:
-		return fine("you may give the manager its %d rights (escalate, bind)", a.asked)
-	case a.hidden != "":
-		return unseen("whether you may give the manager its rights", a.hidden)
-	case len(a.lacking) > 0:
-		return fail("you lack %d of the %d rights that you would give the manager: %s", len(a.lacking), a.asked, iostreams.Few(named(a.lacking))).
-			also(others(a.lacking)...).
-			do("Kubernetes lets users give away only rights that they have: ask a cluster administrator to apply config/rbac, or ask for the verbs escalate and bind on clusterroles and roles")
+	if f.rights.escalates {
+		return fine("you may give the manager its %d rights (escalate, bind)", f.rights.user.asked)
 	}
-	return fine("you have all %d rights that you would give the manager", a.asked)
+	return f.rights.user.result("whether you may give the manager its rights", "you lack %d of the %d rights that you would give the manager",
+		"you have all %d rights that you would give the manager").
+		orDo("Kubernetes lets users give away only rights that they have: ask a cluster administrator to apply config/rbac, or ask for the verbs escalate and bind on clusterroles and roles")
 }
 
 func managerRights(f facts) *Result {
-	a := f.rights.manager
-	switch {
-	case f.pre:
-		return nil
-	case f.rights.account.hidden == "" && !f.rights.account.found:
-		return fail("there is no ServiceAccount %s in namespace %s", rbac.ServiceAccount, f.namespace).
-			do("install rrpool (docs/operations.md), or say with --namespace where it is; rrpool check --pre says whether it can be installed")
-	case a.hidden != "":
-		return unseen("whether the manager may do its work", a.hidden).also(yourself(f.rights.user)...).
-			do("ask a user who may create subjectaccessreviews.authorization.k8s.io to run this")
-	case len(a.lacking) > 0:
-		return fail("the manager lacks %d of the %d rights that it needs: %s", len(a.lacking), a.asked, iostreams.Few(named(a.lacking))).
-			also(others(a.lacking)...).
-			do("apply its roles again: kubectl apply --server-side -k config/rbac")
+	if f.rights.account.hidden == "" && !f.rights.account.found {
+		return fail("there is no ServiceAccount %s in namespace %s", rbac.ServiceAccount, f.namespace).do("%s", installFirst)
 	}
-	return fine("the manager may do all %d things that it needs", a.asked)
+	out := f.rights.manager.result("whether the manager may do its work", "the manager lacks %d of the %d rights that it needs",
+		"the manager may do all %d things that it needs").orDo("apply its roles again: kubectl apply --server-side -k config/rbac")
+	if !out.Unchecked {
+		return out
+	}
+	if own := f.rights.user; own.hidden == "" { // what the user lacks hints at what the manager lacks
+		yourself := own.result("", "you yourself lack %d of the %d rights", "you yourself have all %d rights that it needs")
+		out.also(yourself.Message).also(yourself.Details...)
+	}
+	return out.do("ask a user who may create subjectaccessreviews.authorization.k8s.io to run this")
 }
 
-// yourself says how the user stands, where the manager could not be asked for.
-func yourself(a answer) []string {
-	switch {
-	case a.hidden != "":
-		return nil
-	case len(a.lacking) > 0:
-		return append([]string{fmt.Sprintf("you yourself lack %d of the %d rights: %s", len(a.lacking), a.asked, iostreams.Few(named(a.lacking)))}, others(a.lacking)...)
+// resource of a right, and where it is, as kubectl auth can-i would be asked for it.
+func resource(r rbac.Right) string {
+	out, subresource, nested := strings.Cut(r.Resource, "/")
+	if r.Group != "" {
+		out += "." + r.Group
 	}
-	return []string{fmt.Sprintf("you yourself have all %d rights that it needs", a.asked)}
-}
-
-// others are the rights that few has left out.
-func others(rights []right) []string {
-	all := named(rights)
-	return all[min(iostreams.Named, len(all)):]
-}
-
-// right is one thing that a user may be allowed to do.
-type right struct{ verb, group, resource, subresource, namespace, name string }
-
-// String is the right as kubectl auth can-i would be asked for it, and where.
-func (r right) String() string {
-	out := r.verb + " " + r.resource
-	if r.group != "" {
-		out += "." + r.group
+	if nested {
+		out += "/" + subresource
 	}
-	if r.subresource != "" {
-		out += "/" + r.subresource
+	if r.Name != "" {
+		out += " " + r.Name
 	}
-	if r.name != "" {
-		out += " " + r.name
-	}
-	if r.namespace != "" {
-		out += " in namespace " + r.namespace
+	if r.Namespace != "" {
+		out += " in namespace " + r.Namespace
 	}
 	return out
 }
 
-func (r right) attributes() *authorizationv1.ResourceAttributes {
-	return &authorizationv1.ResourceAttributes{
-		Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace, Name: r.name,
-	}
-}
-
-// needed are the rights that the manager needs: config/rbac, taken apart.
-func needed(namespace string) ([]right, error) {
-	grants, err := rbac.Grants(namespace)
-	if err != nil {
-		return nil, fmt.Errorf("reading what the manager needs: %w", err)
-	}
-	var out []right
-	for _, g := range grants {
-		for _, r := range g.Rights() {
-			resource, subresource, _ := strings.Cut(r.Resource, "/")
-			out = append(out, right{r.Verb, r.Group, resource, subresource, r.Namespace, r.Name})
-		}
-	}
-	return out, nil
-}
-
-// The groups of what installing writes.
-const (
-	groupRBAC       = "rbac.authorization.k8s.io"
-	groupExtensions = "apiextensions.k8s.io"
-	definitionName  = "routereflectorpools.rrpool.io"
-)
-
-// installing are the rights that kubectl apply needs to install rrpool, client-side or
-// server-side, and those to ask for route reflectors then. key: a Secret with an API key
-// belongs to it.
-func installing(namespace string, key bool) ([]right, error) {
-	grants, err := rbac.Grants(namespace)
-	if err != nil {
-		return nil, fmt.Errorf("reading what the manager needs: %w", err)
-	}
-	written := []right{
-		{group: groupExtensions, resource: "customresourcedefinitions", name: definitionName},
-		{resource: "namespaces", name: namespace},
-		{resource: "serviceaccounts", namespace: namespace, name: rbac.ServiceAccount},
-		{group: "apps", resource: "deployments", namespace: namespace, name: managerName},
-		{group: groupRBAC, resource: "clusterroles", name: rbac.ServiceAccount},
-		{group: groupRBAC, resource: "clusterrolebindings", name: rbac.ServiceAccount},
-	}
-	var in []string
-	for _, g := range grants {
-		if g.Namespace != "" && !slices.Contains(in, g.Namespace) {
-			in = append(in, g.Namespace)
-			for _, resource := range []string{"roles", "rolebindings"} {
-				written = append(written, right{group: groupRBAC, resource: resource, namespace: g.Namespace, name: rbac.ServiceAccount})
-			}
-		}
-	}
-	var out []right
-	for _, r := range written {
-		for _, verb := range []string{"get", "create", "patch"} {
-			r := r
-			if r.verb = verb; verb == "create" {
-				r.name = "" // a request that creates is authorized without a name
-			}
-			out = append(out, r)
-		}
-	}
-	if key {
-		out = append(out, right{verb: "create", resource: "secrets", namespace: namespace})
-	}
-	return append(out, right{verb: "create", group: v1alpha1.GroupVersion.Group, resource: "routereflectorpools"}), nil
-}
-
-// escalating are the rights to give away what one does not have.
-func escalating() []right {
-	var out []right
-	for _, verb := range []string{"escalate", "bind"} {
-		for _, resource := range []string{"clusterroles", "roles"} {
-			out = append(out, right{verb: verb, group: groupRBAC, resource: resource})
-		}
-	}
-	return out
-}
-
-// named are the rights as they are shown: what may be done to one thing, together.
-func named(rights []right) []string {
-	var things []right
-	verbs := map[right][]string{}
+// named are the rights as they are shown: all verbs for one thing together.
+func named(rights []rbac.Right) []string {
+	var things []string
+	verbs := map[string][]string{}
 	for _, r := range rights {
-		thing := r
-		thing.verb = ""
+		thing := resource(r)
 		if verbs[thing] == nil {
 			things = append(things, thing)
 		}
-		verbs[thing] = append(verbs[thing], r.verb)
+		verbs[thing] = append(verbs[thing], r.Verb)
 	}
-	out := make([]string, 0, len(things))
-	for _, thing := range things {
-		one := thing
-		one.verb = strings.Join(verbs[thing], ",")
-		out = append(out, one.String())
+	for i, thing := range things {
+		things[i] = strings.Join(verbs[thing], ",") + " " + thing
+	}
+	return things
+}
+
+// needed are the rights that the manager needs: those of config/rbac.
+func needed(namespace string) ([]rbac.Right, error) {
+	grants, err := rbac.Grants(namespace)
+	var out []rbac.Right
+	for _, g := range grants {
+		out = append(out, g.Rights()...)
+	}
+	return out, err //nolint:wrapcheck // it names what it read
+}
+
+const (
+	groupRBAC      = "rbac.authorization.k8s.io"
+	definitionName = "routereflectorpools.rrpool.io"
+)
+
+// installing are the rights that kubectl apply needs to install rrpool, client-side or
+// server-side, and those to ask for route reflectors then; with a Secret for the key if any.
+func installing(namespace string, needs []rbac.Right, key bool) []rbac.Right {
+	const account = rbac.ServiceAccount
+	written := []rbac.Right{
+		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: definitionName},
+		{Resource: "namespaces", Name: namespace},
+		{Namespace: namespace, Resource: "serviceaccounts", Name: account},
+		{Namespace: namespace, Group: "apps", Resource: "deployments", Name: managerName},
+		{Group: groupRBAC, Resource: "clusterroles", Name: account},
+		{Group: groupRBAC, Resource: "clusterrolebindings", Name: account},
+	}
+	for _, r := range needs {
+		role := rbac.Right{Namespace: r.Namespace, Group: groupRBAC, Resource: "roles", Name: account}
+		if r.Namespace != "" && !slices.Contains(written, role) {
+			written = append(written, role, rbac.Right{Namespace: r.Namespace, Group: groupRBAC, Resource: "rolebindings", Name: account})
+		}
+	}
+	var out []rbac.Right
+	for _, r := range written {
+		get, create, patch := r, r, r
+		get.Verb, create.Verb, patch.Verb = "get", "create", "patch"
+		create.Name = "" // a request that creates is authorized without a name
+		out = append(out, get, create, patch)
+	}
+	if key {
+		out = append(out, rbac.Right{Verb: "create", Resource: "secrets", Namespace: namespace})
+	}
+	return append(out, rbac.Right{Verb: "create", Group: v1alpha1.GroupVersion.Group, Resource: "routereflectorpools"})
+}
+
+// escalating are the rights to give away what one does not have.
+func escalating() (out []rbac.Right) {
+	for _, verb := range []string{"escalate", "bind"} {
+		for _, resource := range []string{"clusterroles", "roles"} {
+			out = append(out, rbac.Right{Verb: verb, Group: groupRBAC, Resource: resource})
+		}
 	}
 	return out
 }
 
-// subject is a service account.
-type subject struct{ namespace, name string }
-
-func (s subject) spec() authorizationv1.SubjectAccessReviewSpec {
-	return authorizationv1.SubjectAccessReviewSpec{
-		User:   "system:serviceaccount:" + s.namespace + ":" + s.name,
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + s.namespace, "system:authenticated"},
-	}
-}
-
-// lookAtRights asks who may do what.
-func (g *gatherer) lookAtRights(ctx context.Context) error {
+// gatherRights asks who may do what.
+func (g *gatherer) gatherRights(ctx context.Context) error {
 	needs, err := needed(g.namespace)
 	if err != nil {
 		return err
 	}
 	r := &g.rights
 	if g.pre {
-		installs, err := installing(g.namespace, g.iks())
-		if err != nil {
-			return err
-		}
-		r.install = g.lacks(ctx, installs, nil)
+		r.install = g.lacks(ctx, installing(g.namespace, needs, g.iks()), nil)
 		free := g.lacks(ctx, escalating(), nil)
 		r.escalates = free.hidden == "" && len(free.lacking) == 0
-		r.user = g.lacks(ctx, needs, nil)
-		return nil
+	} else {
+		r.manager = g.lacks(ctx, needs, serviceAccount(g.namespace, rbac.ServiceAccount))
 	}
-	r.manager = g.lacks(ctx, needs, &subject{g.namespace, rbac.ServiceAccount})
-	if r.manager.hidden != "" {
+	if g.pre || r.manager.hidden != "" {
 		r.user = g.lacks(ctx, needs, nil)
 	}
 	return nil
 }
 
+// serviceAccount is who an apiserver takes a service account for.
+func serviceAccount(namespace, name string) *authorizationv1.SubjectAccessReviewSpec {
+	return &authorizationv1.SubjectAccessReviewSpec{
+		User:   "system:serviceaccount:" + namespace + ":" + name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+	}
+}
+
 // atOnce is how many questions are asked at a time.
 const atOnce = 8
 
-// lacks asks which of the rights a service account does not have, or, where who is nil, the
-// user.
-func (g *gatherer) lacks(ctx context.Context, rights []right, who *subject) answer {
+// lacks asks which of the rights who does not have; nil is the user.
+func (g *gatherer) lacks(ctx context.Context, rights []rbac.Right, who *authorizationv1.SubjectAccessReviewSpec) answer {
 	out := answer{asked: len(rights)}
 	may, hidden := make([]bool, len(rights)), make([]string, len(rights))
-	// Whoever may not ask the first question may not ask any.
+	// A user who may not ask the first question may not ask any.
 	if may[0], hidden[0] = g.may(ctx, rights[0], who); hidden[0] != "" {
 		out.hidden = hidden[0]
 		return out
@@ -312,19 +235,21 @@ func (g *gatherer) lacks(ctx context.Context, rights []right, who *subject) answ
 	return out
 }
 
-// may asks whether a service account, or the user, may do one thing.
-func (g *gatherer) may(ctx context.Context, r right, who *subject) (allowed bool, hidden string) {
+// may asks for one right.
+func (g *gatherer) may(ctx context.Context, r rbac.Right, who *authorizationv1.SubjectAccessReviewSpec) (allowed bool, hidden string) {
 	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
+	resource, subresource, _ := strings.Cut(r.Resource, "/")
+	asked := &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Namespace: r.Namespace, Name: r.Name}
 	if who == nil {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: r.attributes()}}
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked}}
 		if err := g.Create(ctx, review); err != nil {
 			return false, g.Explain(err, "create", "selfsubjectaccessreviews.authorization.k8s.io").Error()
 		}
 		return review.Status.Allowed, ""
 	}
-	review := &authorizationv1.SubjectAccessReview{Spec: who.spec()}
-	review.Spec.ResourceAttributes = r.attributes()
+	review := &authorizationv1.SubjectAccessReview{Spec: *who}
+	review.Spec.ResourceAttributes = asked
 	if err := g.Create(ctx, review); err != nil {
 		return false, g.Explain(err, "create", "subjectaccessreviews.authorization.k8s.io").Error()
 	}

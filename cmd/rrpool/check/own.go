@@ -1,17 +1,16 @@
 package check
 
 import (
-	"context"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
@@ -21,15 +20,18 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-func own() group {
-	return group{"rrpool", []check{
-		{"crd", definition},
-		{"manager", manager},
-		{"object", object},
-		{"conditions", conditions},
-		{"decision", decision},
-	}}
-}
+// The names of config/manager, and remedies of more than one check.
+const (
+	managerName      = status.ManagerName
+	managerContainer = "manager"
+	applyDefinition  = "kubectl apply --server-side -k config/crd"
+	installFirst     = "install rrpool (docs/operations.md), or say with --namespace where it is; rrpool check --pre says whether it can be installed"
+	describeManager  = "kubectl --namespace %s describe pods --selector app.kubernetes.io/name=rrpool"
+	readLogs         = "see whether it runs: kubectl --namespace %s logs --selector app.kubernetes.io/name=rrpool --prefix"
+)
+
+// lookFirst is why a check was not made that needs to see the cluster.
+const lookFirst = "nodes and Calico's objects cannot be seen, see above"
 
 func object(f facts) *Result {
 	p := f.own.pool
@@ -44,19 +46,17 @@ func object(f facts) *Result {
 		return note("there is no RouteReflectorPool, so rrpool does nothing yet; what follows is for one that is all defaults")
 	}
 	object := p.value.DeepCopy()
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("RouteReflectorPool")) // which is lost on the way
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("RouteReflectorPool")) // which the client drops
 	object.Status = v1alpha1.RouteReflectorPoolStatus{}                              // which only the manager writes
 	if _, err := crd.Complete(object); err != nil {
-		return fail("the RouteReflectorPool is not valid: %s", oneLine(err)).do("correct it: kubectl edit routereflectorpool %s", p.value.Name)
+		return fail("the RouteReflectorPool is not valid: %s", strings.ReplaceAll(err.Error(), "\n", "; ")).do("correct it: kubectl edit routereflectorpool %s", p.value.Name)
 	}
 	return fine("the RouteReflectorPool is valid, with mode %s", p.value.Spec.Mode)
 }
 
-// fileObject: the file was read and is valid; what is left is whether it can take the
-// place of what is there.
+// fileObject: a file that is valid may still not be able to replace what is in the cluster.
 func fileObject(f facts) *Result {
-	p := f.own.pool
-	if p.found && p.value.Status.Pool != "" {
+	if p := f.own.pool; p.found && p.value.Status.Pool != "" {
 		have, want := p.value.Spec.Provider, f.object.Spec.Provider
 		switch {
 		case have.Type != want.Type:
@@ -70,45 +70,40 @@ func fileObject(f facts) *Result {
 	return fine("%s is valid, with mode %s; what follows is for it", f.file, f.object.Spec.Mode)
 }
 
-// conditions: what the manager itself says of the object that is in the cluster.
+// conditions are what the manager reports of the object that is in the cluster.
 func conditions(f facts) *Result {
 	if !f.own.pool.found {
 		return nil
 	}
-	status := f.own.pool.value.Status
-	get := func(kind string) metav1.Condition {
-		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil {
-			return *c
-		}
-		return metav1.Condition{Status: metav1.ConditionUnknown}
+	object := f.own.pool.value
+	get := func(kind string) (metav1.Condition, string) {
+		c := ptr.Deref(meta.FindStatusCondition(object.Status.Conditions, kind), metav1.Condition{Status: metav1.ConditionUnknown})
+		return c, c.Reason + ": " + plan.Unlinked(c.Message, c.Reason)
 	}
-	ready, degraded, progressing := get(v1alpha1.ConditionReady), get(v1alpha1.ConditionDegraded), get(v1alpha1.ConditionProgressing)
+	ready, says := get(v1alpha1.ConditionReady)
+	degraded, problem := get(v1alpha1.ConditionDegraded)
+	progressing, _ := get(v1alpha1.ConditionProgressing)
 	switch {
 	case ready.Reason == "":
-		return warn("the manager has not said anything about the RouteReflectorPool yet").
-			do("see whether it runs: kubectl --namespace %s logs --selector app.kubernetes.io/name=rrpool --prefix", f.namespace)
-	case status.ObservedGeneration < f.own.pool.value.Generation:
-		return warn("the manager has not looked at the RouteReflectorPool since it was last changed").
-			do("see whether it runs: kubectl --namespace %s logs --selector app.kubernetes.io/name=rrpool --prefix", f.namespace)
+		return warn("the manager has not said anything about the RouteReflectorPool yet").do(readLogs, f.namespace)
+	case object.Status.ObservedGeneration < object.Generation:
+		return warn("the manager has not looked at the RouteReflectorPool since it was last changed").do(readLogs, f.namespace)
 	case degraded.Status == metav1.ConditionTrue:
-		return fail("the manager reports a problem: %s: %s", degraded.Reason, plan.Unlinked(degraded.Message, degraded.Reason)).reason(degraded.Reason).do("see what to do about %s:", degraded.Reason)
+		return fail("the manager reports a problem: %s", problem).see(degraded.Reason)
 	case ready.Status == metav1.ConditionUnknown:
-		return fail("the manager could not find out the state: %s: %s", ready.Reason, plan.Unlinked(ready.Message, ready.Reason)).reason(ready.Reason).do("see what to do about %s:", ready.Reason)
+		return fail("the manager could not find out the state: %s", says).see(ready.Reason)
 	case ready.Status == metav1.ConditionTrue:
 		return fine("the manager says Ready: %s: %s", ready.Reason, ready.Message)
 	case progressing.Status == metav1.ConditionTrue:
 		return fine("the manager is progressing: %s: %s", progressing.Reason, progressing.Message)
 	}
-	return note("the manager says not Ready: %s: %s", ready.Reason, plan.Unlinked(ready.Message, ready.Reason))
+	return note("the manager says not Ready: %s", says)
 }
 
 // explained are refusals of the manager that another check explains.
-var explained = []string{
-	"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "ForeignReflector", "ForeignInClusterPeer",
-	"TooFewNodes",
-}
+var explained = []string{"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "ForeignReflector", "ForeignInClusterPeer", "TooFewNodes"}
 
-// decision: what the manager would do next, or why it would not.
+// decision is what the manager would do next, or why it would not.
 func decision(f facts) *Result {
 	if f.snapshot == nil {
 		return unseen("what the manager would do", lookFirst)
@@ -122,22 +117,14 @@ func decision(f facts) *Result {
 	case slices.Contains(explained, step.Problem.Reason):
 		return nil
 	}
-	return fail("the manager would refuse: %s: %s", step.Problem.Reason, step.Problem.Message).
-		reason(step.Problem.Reason).do("see what to do about %s:", step.Problem.Reason)
+	return fail("the manager would refuse: %s: %s", step.Problem.Reason, step.Problem.Message).see(step.Problem.Reason)
 }
 
-// lookFirst is why a check was not made that needs to see the cluster.
-const lookFirst = "nodes and Calico's objects cannot be seen, see above"
-
-func oneLine(err error) string { return strings.Join(strings.Split(err.Error(), "\n"), "; ") }
-
-const applyDefinition = "kubectl apply --server-side -k config/crd"
-
-// definition: the kind exists, in the version that this program speaks.
+// definition: the kind exists, in the version that this program uses.
 func definition(f facts) *Result {
 	d := f.own.definition
 	switch {
-	case d.hidden != "" && f.own.served:
+	case d.hidden != "" && f.own.pool.served:
 		return unseen("the RouteReflectorPool is known, but its definition", d.hidden)
 	case d.hidden != "":
 		return unseen("whether rrpool's CRD is installed", d.hidden)
@@ -147,33 +134,26 @@ func definition(f facts) *Result {
 		return fail("rrpool's CRD %s is not installed", definitionName).do("install it: %s", applyDefinition)
 	}
 	i := slices.IndexFunc(d.value.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-		return v.Name == v1alpha1.GroupVersion.Version
+		return v.Name == v1alpha1.GroupVersion.Version && v.Served
 	})
-	switch {
-	case i < 0 || !d.value.Spec.Versions[i].Served:
+	if i < 0 {
 		return fail("rrpool's CRD does not serve version %s", v1alpha1.GroupVersion.Version).do("install that of this version: %s", applyDefinition)
-	case !established(d.value):
-		return fail("rrpool's CRD is not established: %s", refusal(d.value)).do("correct what it says, and apply it again: %s", applyDefinition)
+	}
+	established, refusal := false, ""
+	for _, c := range d.value.Status.Conditions {
+		if c.Status != apiextensionsv1.ConditionTrue {
+			refusal = cmp.Or(refusal, c.Message)
+		} else if c.Type == apiextensionsv1.Established {
+			established = true
+		}
+	}
+	if !established {
+		return fail("rrpool's CRD is not established: %s", cmp.Or(refusal, "the apiserver has not said why")).do("correct what it says, and apply it again: %s", applyDefinition)
 	}
 	if missing := missingFields(d.value.Spec.Versions[i].Schema); len(missing) > 0 {
 		return fail("rrpool's CRD is of an older version: it does not have %s", iostreams.Few(missing)).do("install that of this version: %s", applyDefinition)
 	}
 	return fine("rrpool's CRD serves %s", v1alpha1.GroupVersion)
-}
-
-func established(d *apiextensionsv1.CustomResourceDefinition) bool {
-	return slices.ContainsFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
-}
-
-func refusal(d *apiextensionsv1.CustomResourceDefinition) string {
-	for _, c := range d.Status.Conditions {
-		if c.Status != apiextensionsv1.ConditionTrue && c.Message != "" {
-			return c.Message
-		}
-	}
-	return "the apiserver has not said why"
 }
 
 // missingFields are fields that this program sets by default and the definition lacks.
@@ -185,11 +165,7 @@ func missingFields(in *apiextensionsv1.CustomResourceValidation) []string {
 	if err != nil {
 		return nil
 	}
-	var fields map[string]any
-	content, err := json.Marshal(object.Spec)
-	if err == nil {
-		err = json.Unmarshal(content, &fields)
-	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&object.Spec)
 	if err != nil {
 		return nil
 	}
@@ -198,38 +174,16 @@ func missingFields(in *apiextensionsv1.CustomResourceValidation) []string {
 	return out
 }
 
-func lacking(schema apiextensionsv1.JSONSchemaProps, fields map[string]any, path string) []string {
-	var out []string
+func lacking(schema apiextensionsv1.JSONSchemaProps, fields map[string]any, path string) (out []string) {
 	for name, value := range fields {
 		property, known := schema.Properties[name]
-		inner, nested := value.(map[string]any)
-		switch {
-		case !known:
+		if inner, nested := value.(map[string]any); !known {
 			out = append(out, path+"."+name)
-		case nested:
+		} else if nested {
 			out = append(out, lacking(property, inner, path+"."+name)...)
 		}
 	}
 	return out
-}
-
-// managerName is that of the Deployment in config/manager, and managerContainer of its
-// container.
-const (
-	managerName      = status.ManagerName
-	managerContainer = "manager"
-)
-
-// lookForHolder looks who holds the manager's lease.
-func (g *gatherer) lookForHolder(ctx context.Context) seen[status.Manager] {
-	holder, err := status.FindHolder(ctx, g.Connection, g.namespace, g.now)
-	switch {
-	case err == nil:
-		return seen[status.Manager]{value: holder, found: true}
-	case apierrors.IsNotFound(err):
-		return seen[status.Manager]{}
-	}
-	return seen[status.Manager]{hidden: g.hide(err, "get", "leases.coordination.k8s.io")}
 }
 
 func manager(f facts) *Result {
@@ -237,27 +191,26 @@ func manager(f facts) *Result {
 	if m.hidden != "" || !m.found {
 		return undeployed(f)
 	}
-	wanted, available := int32(1), m.value.Status.AvailableReplicas
-	if m.value.Spec.Replicas != nil {
-		wanted = *m.value.Spec.Replicas
+	wanted, available, image := ptr.Deref(m.value.Spec.Replicas, 1), m.value.Status.AvailableReplicas, "no container "+managerContainer
+	for _, c := range m.value.Spec.Template.Spec.Containers {
+		if c.Name == managerContainer {
+			image = "image " + c.Image
+		}
 	}
-	image := imageOf(m.value)
 	switch {
 	case wanted == 0:
 		return fail("the manager is scaled to 0: nothing is decided, and the safety net does not work").
 			do("kubectl --namespace %s scale deployment %s --replicas=2", f.namespace, managerName)
 	case available == 0:
-		return fail("the manager does not run: 0 of %d available (%s)", wanted, image).
-			do("kubectl --namespace %s describe pods --selector app.kubernetes.io/name=rrpool", f.namespace)
+		return fail("the manager does not run: 0 of %d available (%s)", wanted, image).do(describeManager, f.namespace)
 	case available < wanted:
-		return warn("%d of %d managers are available (%s): one acts, the others stand by", available, wanted, image).
-			do("kubectl --namespace %s describe pods --selector app.kubernetes.io/name=rrpool", f.namespace)
+		return warn("%d of %d managers are available (%s): one acts, the others stand by", available, wanted, image).do(describeManager, f.namespace)
 	}
 	return fine("the manager runs: %d of %d available (%s)", available, wanted, image)
 }
 
-// undeployed: no Deployment is seen. A manager may run all the same, under another name or
-// outside of the cluster: then it holds the lease.
+// undeployed: a manager without a Deployment may run under another name or outside of the
+// cluster. Then it holds the lease.
 func undeployed(f facts) *Result {
 	m, holder := f.own.manager, f.own.holder
 	runs := holder.found && holder.value.Status == status.Running
@@ -272,8 +225,7 @@ func undeployed(f facts) *Result {
 	case f.pre:
 		return note("the manager is not installed yet")
 	}
-	out := fail("there is no Deployment %s in namespace %s", managerName, f.namespace).
-		do("install rrpool (docs/operations.md), or say with --namespace where it is; rrpool check --pre says whether it can be installed")
+	out := fail("there is no Deployment %s in namespace %s", managerName, f.namespace).do("%s", installFirst)
 	switch {
 	case holder.hidden != "":
 		out.also("whether a manager runs elsewhere could not be checked: " + holder.hidden)
@@ -281,13 +233,4 @@ func undeployed(f facts) *Result {
 		out.also(holder.value.Message)
 	}
 	return out
-}
-
-func imageOf(d *appsv1.Deployment) string {
-	for _, c := range d.Spec.Template.Spec.Containers {
-		if c.Name == managerContainer {
-			return "image " + c.Image
-		}
-	}
-	return "no container " + managerContainer
 }

@@ -14,14 +14,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-func nodes() group {
-	return group{"Cluster", []check{
-		{"size", size},
-		{"readiness", readiness},
-		{"zones", zones},
-	}}
-}
-
 // meshIsFine is the number of nodes up to which the mesh does well.
 const meshIsFine = 100
 
@@ -45,7 +37,7 @@ func size(f facts) *Result {
 }
 
 func readiness(f facts) *Result {
-	if f.snapshot == nil || len(f.snapshot.Cluster.Nodes) == 0 {
+	if len(f.snapshot.Cluster.Nodes) == 0 {
 		return nil
 	}
 	var bad []string
@@ -62,9 +54,6 @@ func readiness(f facts) *Result {
 }
 
 func zones(f facts) *Result {
-	if f.snapshot == nil {
-		return nil
-	}
 	label, in := f.object.Spec.Topology.ZoneLabel, map[string]int{}
 	var without []string
 	for _, n := range clients(f) {
@@ -94,20 +83,6 @@ func zones(f facts) *Result {
 	return fine("%d zones: %s", len(parts), iostreams.Few(parts))
 }
 
-func providers() group {
-	return group{"Provider", []check{
-		{"provider", kind},
-		{"eligible", eligible},
-		{"chosen", chosen},
-		{"credentials", credentials},
-		{"cluster-id", clusterID},
-		{"cloud", cloudAnswers},
-		{"worker-pool", workerPool},
-		{"autoscaler", autoscaler},
-		{"quota", quota},
-	}}
-}
-
 func kind(f facts) *Result {
 	if f.snapshot == nil {
 		return unseen("where route reflectors would come from", lookFirst)
@@ -124,7 +99,7 @@ func kind(f facts) *Result {
 
 // eligible: on existing nodes there have to be enough that can reflect, and one more.
 func eligible(f facts) *Result {
-	if f.snapshot == nil || f.iks() || len(clients(f)) == 0 {
+	if len(clients(f)) == 0 {
 		return nil
 	}
 	d := f.snapshot.Desired
@@ -163,15 +138,13 @@ func ableOf(nodes []plan.Node, rules selection.Rules) (able int, unfit []string)
 
 // chosen: on existing nodes, the state of those that are chosen.
 func chosen(f facts) *Result {
-	if f.snapshot == nil || f.iks() {
-		return nil
-	}
-	p, reason := f.snapshot.Pool, f.providerProblem()
+	p, problem := f.snapshot.Pool, f.providerProblem()
+	reason := problem.Reason
 	switch {
 	case reason == "CloudUnauthorized":
-		return unseen("the state of the chosen nodes", f.snapshot.Obstacle.Message).reason(reason) // it is the user who may not
+		return unseen("the state of the chosen nodes", problem.Message).reason(reason) // it is the user who may not
 	case reason != "":
-		return warn("something is wrong with the chosen nodes: %s", f.snapshot.Obstacle.Message).reason(reason).do("see what to do about %s:", reason)
+		return warn("something is wrong with the chosen nodes: %s", problem.Message).see(reason)
 	case p == nil || !p.Exists:
 		return nil
 	}
@@ -187,17 +160,7 @@ func capped(lines []string) []string {
 	return append(slices.Clone(lines[:most]), fmt.Sprintf("and %d more", len(lines)-most))
 }
 
-// onIKS makes a check that is about IBM Cloud.
-func onIKS(look func(facts) *Result) func(facts) *Result {
-	return func(f facts) *Result {
-		if !f.iks() {
-			return nil
-		}
-		return look(f)
-	}
-}
-
-var credentials = onIKS(func(f facts) *Result {
+func credentials(f facts) *Result {
 	ref, k := f.object.Spec.Provider.IKS.CredentialsSecretRef, f.provide.key
 	create := fmt.Sprintf("kubectl --namespace %s create secret generic %s --from-file=%s=<file with the key>", f.namespace, ref.Name, ref.Key)
 	switch {
@@ -213,17 +176,18 @@ var credentials = onIKS(func(f facts) *Result {
 			reason(pool.ReasonCredentialsMissing).do("delete the Secret and store it anew: %s", create)
 	}
 	return fine("Secret %s in namespace %s has an API key", ref.Name, f.namespace)
-})
+}
 
-var clusterID = onIKS(func(f facts) *Result {
-	switch reason := f.providerProblem(); {
+func clusterID(f facts) *Result {
+	problem := f.providerProblem()
+	switch reason := problem.Reason; {
 	case reason == pool.ReasonClusterIDUnknown && f.provide.info.hidden != "":
 		return unseen("the cluster's id at IBM Cloud", f.provide.info.hidden)
 	case reason == pool.ReasonClusterIDUnknown, reason == pool.ReasonClusterIDMismatch:
-		return fail("the cluster's id at IBM Cloud is not known: %s", f.snapshot.Obstacle.Message).reason(reason).do("set or correct spec.provider.iks.clusterID")
+		return fail("the cluster's id at IBM Cloud is not known: %s", problem.Message).reason(reason).do("set or correct spec.provider.iks.clusterID")
 	}
 	return fine("the cluster's id at IBM Cloud is known")
-})
+}
 
 // cloudRemedies are what to do about what the cloud answers.
 var cloudRemedies = map[string]string{
@@ -234,16 +198,17 @@ var cloudRemedies = map[string]string{
 }
 
 // cloudAnswers: what reading proves, and no more.
-var cloudAnswers = onIKS(func(f facts) *Result {
-	reason := f.providerProblem()
+func cloudAnswers(f facts) *Result {
+	problem := f.providerProblem()
+	reason := problem.Reason
 	switch {
 	case reason == "CloudUnavailable" && f.object.Spec.Provider.IKS.Endpoint == v1alpha1.EndpointPrivate:
-		return unseen("whether IBM Cloud answers", f.snapshot.Obstacle.Message).reason(reason).
+		return unseen("whether IBM Cloud answers", problem.Message).reason(reason).
 			do("private endpoints can be reached from IBM's network only: run this in the cluster's network")
 	case reason == "CloudRateLimited":
-		return warn("IBM Cloud wants to be asked less often: %s", f.snapshot.Obstacle.Message).reason(reason).do("run this again in a minute")
+		return warn("IBM Cloud wants to be asked less often: %s", problem.Message).reason(reason).do("run this again in a minute")
 	case strings.HasPrefix(reason, "Cloud"):
-		return fail("IBM Cloud: %s: %s", reason, f.snapshot.Obstacle.Message).reason(reason).
+		return fail("IBM Cloud: %s: %s", reason, problem.Message).reason(reason).
 			do("%s", cmp.Or(cloudRemedies[reason], "see what to do about "+reason+":"))
 	case f.snapshot.Pool != nil:
 		return fine("IBM Cloud answers, and the key may read the cluster and its worker pools").
@@ -252,16 +217,17 @@ var cloudAnswers = onIKS(func(f facts) *Result {
 		return note("IBM Cloud was not asked: nothing depends on it in mode %s", f.object.Spec.Mode)
 	}
 	return note("IBM Cloud was not asked: there is no key to ask with")
-})
+}
 
-var workerPool = onIKS(func(f facts) *Result {
-	p, reason := f.snapshot.Pool, f.providerProblem()
+func workerPool(f facts) *Result {
+	p, problem := f.snapshot.Pool, f.providerProblem()
+	reason := problem.Reason
 	switch {
 	case reason == pool.ReasonPoolConflict:
-		return fail("the worker pool cannot be used: %s", f.snapshot.Obstacle.Message).reason(reason).
+		return fail("the worker pool cannot be used: %s", problem.Message).reason(reason).
 			do("choose another spec.provider.iks.poolName, or remove that pool")
 	case reason == pool.ReasonPoolAutoscaled:
-		return fail("the worker pool cannot be used: %s", f.snapshot.Obstacle.Message).reason(reason).
+		return fail("the worker pool cannot be used: %s", problem.Message).reason(reason).
 			do("disable the autoscaler for it in ConfigMap kube-system/%s", autoscalerConfig)
 	case p == nil:
 		return nil
@@ -272,7 +238,7 @@ var workerPool = onIKS(func(f facts) *Result {
 			reason(pool.ReasonPoolProblem).do("raise the quota, or free the capacity that it speaks of")
 	}
 	return fine("worker pool %s is rrpool's, with %s", p.Name, count(len(p.Workers), "worker", "workers"))
-})
+}
 
 // autoscalerConfig is where the cluster autoscaler of IKS keeps what it may resize.
 const (
@@ -280,7 +246,7 @@ const (
 	autoscalerKey    = "workerPoolsConfig.json"
 )
 
-var autoscaler = onIKS(func(f facts) *Result {
+func autoscaler(f facts) *Result {
 	a, name := f.provide.autoscaled, f.object.Spec.Provider.IKS.PoolName
 	switch {
 	case a.hidden != "":
@@ -292,13 +258,13 @@ var autoscaler = onIKS(func(f facts) *Result {
 			do("disable it for this pool in ConfigMap kube-system/%s", autoscalerConfig)
 	}
 	return fine("the cluster autoscaler does not resize worker pool %s", name)
-})
+}
 
 // mostWorkers is what IBM documents as the limit of a cluster.
 const mostWorkers = 500
 
 // quota: what IBM's API does not tell cannot be checked, and is said to be so.
-var quota = onIKS(func(f facts) *Result {
+func quota(f facts) *Result {
 	more := f.snapshot.Desired.Pool.SizePerZone * len(f.snapshot.Desired.Pool.Zones)
 	if f.snapshot.Pool != nil {
 		more -= len(f.snapshot.Pool.Workers)
@@ -309,4 +275,4 @@ var quota = onIKS(func(f facts) *Result {
 	}
 	return note("how many more workers your account may have cannot be seen: IBM's API does not tell").
 		also("an order beyond the quota fails with CloudQuotaExceeded or PoolProblem, and the mesh carries the cluster meanwhile")
-})
+}

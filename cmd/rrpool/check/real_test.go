@@ -158,7 +158,7 @@ func TestNoCRD(t *testing.T) {
 		require.NoError(t, controlplane.InstallCRDs(context.Background(), w.plane.AdminConfig(), controlplane.OwnCRDs()))
 	})
 	require.NoError(t, w.admin.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}))
-	checks := w.eventually("", "crd", func(c resultView) bool { return c.Status == Error })
+	checks := w.eventually("", "crd", func(c Result) bool { return c.Status == Error })
 	require.Equal(t, "rrpool's CRD routereflectorpools.rrpool.io is not installed", checks["crd"].Message)
 	require.Equal(t, OK, checks["decision"].Status, "the cluster can be looked at all the same: %s", checks["decision"].Message)
 	checks, _, got := w.check("", "--pre")

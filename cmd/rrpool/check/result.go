@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -11,71 +10,55 @@ import (
 // Status says how serious a result is.
 type Status string
 
-// The statuses, worst last.
+// The statuses, worst last. A Note is nothing wrong; with a Warning rrpool works, or something
+// could not be checked; with an Error rrpool does not work, or refuses to.
 const (
-	OK Status = "ok"
-	// Note: nothing is wrong, but there is something to know, or something that cannot be
-	// seen from here.
-	Note Status = "note"
-	// Warning: rrpool works, and something should be known, or could not be looked at.
+	OK      Status = "ok"
+	Note    Status = "note"
 	Warning Status = "warning"
-	// Error: rrpool does not work, or refuses to.
-	Error Status = "error"
+	Error   Status = "error"
 )
 
 // Result is what one check found.
 type Result struct {
-	Status Status
-	// Says is what was found, with its values; no full stop.
-	Says string
-	// Details are more of it, one to a line.
-	Details []string
-	// Remedy says what to do about it, "" where there is nothing to do.
-	Remedy string
-	// Page is where docs/ explains it; "" is the check's own section of check.md.
-	Page string
-	// Unseen: it could not be looked at, so nothing is known to be right.
-	Unseen bool
+	ID     string `json:"id"`
+	Status Status `json:"status"`
+	// Unchecked: it could not be looked at, so nothing is known to be right.
+	Unchecked bool `json:"unchecked,omitempty"`
+	// Message is what was found, with its values; no full stop. Details are more of it.
+	Message string   `json:"message"`
+	Details []string `json:"details,omitempty"`
+	// Remedy is what to do about it, and Link leads to what explains a warning or an error.
+	Remedy string `json:"remedy,omitempty"`
+	Link   string `json:"link,omitempty"`
 }
 
-// check is one question about a cluster. Its answer is nil where it makes no sense.
-type check struct {
-	// id names it for programs, and in docs/check.md.
-	id   string
-	look func(facts) *Result
+func found(status Status, format string, args []any) *Result {
+	return &Result{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// group is checks that belong together.
-type group struct {
-	name   string
-	checks []check
-}
-
-func fine(format string, args ...any) *Result {
-	return &Result{Status: OK, Says: fmt.Sprintf(format, args...)}
-}
-
-func note(format string, args ...any) *Result {
-	return &Result{Status: Note, Says: fmt.Sprintf(format, args...)}
-}
-
-func warn(format string, args ...any) *Result {
-	return &Result{Status: Warning, Says: fmt.Sprintf(format, args...)}
-}
-
-func fail(format string, args ...any) *Result {
-	return &Result{Status: Error, Says: fmt.Sprintf(format, args...)}
-}
+func fine(format string, args ...any) *Result { return found(OK, format, args) }
+func note(format string, args ...any) *Result { return found(Note, format, args) }
+func warn(format string, args ...any) *Result { return found(Warning, format, args) }
+func fail(format string, args ...any) *Result { return found(Error, format, args) }
 
 // unseen is what could not be looked at. why is a sentence with its remedy, as
 // cluster.Explain gives it.
 func unseen(what, why string) *Result {
-	return &Result{Status: Warning, Says: what + " could not be checked: " + why, Unseen: true}
+	return &Result{Status: Warning, Message: what + " could not be checked: " + why, Unchecked: true}
 }
 
 // do adds what to do about it.
 func (r *Result) do(format string, args ...any) *Result {
 	r.Remedy = fmt.Sprintf(format, args...)
+	return r
+}
+
+// orDo adds what to do about an error.
+func (r *Result) orDo(remedy string) *Result {
+	if r.Status == Error {
+		r.Remedy = remedy
+	}
 	return r
 }
 
@@ -85,10 +68,15 @@ func (r *Result) also(details ...string) *Result {
 	return r
 }
 
-// reason points to the page of a condition.
+// reason links to the section of a condition; without it the link leads to the check's own.
 func (r *Result) reason(name string) *Result {
-	r.Page = plan.Page(name)
+	r.Link = plan.Docs + plan.Page(name)
 	return r
+}
+
+// see is the remedy where a condition's section has it.
+func (r *Result) see(reason string) *Result {
+	return r.reason(reason).do("see what to do about %s:", reason)
 }
 
 // count says how many there are of something.
@@ -99,24 +87,91 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// check is one question about a cluster. Its answer is nil where it makes no sense.
+type check struct {
+	// id names it for programs, and in docs/check.md.
+	id   string
+	look func(facts) *Result
+}
+
+// part is checks that belong together.
+type part struct {
+	name   string
+	checks []check
+}
+
+// groups in the order in which they are shown.
+func groups() []part {
+	return []part{
+		{"Kubernetes", []check{
+			{"apiserver", func(f facts) *Result { return fine("%s answers", f.server) }},
+			{"kubernetes-version", kubernetesVersion},
+			{"sight", visible},
+			{"install-rights", only(before, installRights)},
+			{"escalation", only(before, escalation)},
+			{"manager-rights", only(after, managerRights)},
+		}},
+		{"rrpool", []check{{"crd", definition}, {"manager", manager}, {"object", object}, {"conditions", conditions}, {"decision", decision}}},
+		{"Calico", []check{
+			{"calico", present},
+			{"datastore", only(withCalico, datastore)},
+			{"calico-version", only(withCalico, calicoVersion)},
+			{"calico-node", only(withCalico, calicoNode)},
+			{"bgp", only(withCalico, speaking)},
+			{"node-status", only(withCalico, nodeStatus)},
+			{"reporter", only(withCalico, reporter)},
+			{"mesh", only(withCalico, mesh)},
+			{"password", only(withCalico, passwords)},
+			{"as-numbers", only(withCalico, asNumbers)},
+			{"reflectors", only(withCalico, reflectors)},
+			{"peers", only(withCalico, peers)},
+			{"routes", only(withCalico, routes)},
+		}},
+		{"Cluster", []check{{"size", size}, {"readiness", only(visibly, readiness)}, {"zones", only(visibly, zones)}}},
+		{"Provider", []check{
+			{"provider", kind},
+			{"eligible", only(onNodes, eligible)},
+			{"chosen", only(onNodes, chosen)},
+			{"credentials", only(facts.iks, credentials)},
+			{"cluster-id", only(facts.iks, clusterID)},
+			{"cloud", only(facts.iks, cloudAnswers)},
+			{"worker-pool", only(facts.iks, workerPool)},
+			{"autoscaler", only(facts.iks, autoscaler)},
+			{"quota", only(facts.iks, quota)},
+		}},
+	}
+}
+
+// only makes a check that is for some clusters.
+func only(where func(facts) bool, look func(facts) *Result) func(facts) *Result {
+	return func(f facts) *Result {
+		if !where(f) {
+			return nil
+		}
+		return look(f)
+	}
+}
+
+func before(f facts) bool     { return f.pre }
+func after(f facts) bool      { return !f.pre }
+func visibly(f facts) bool    { return f.snapshot != nil }
+func withCalico(f facts) bool { return visibly(f) && f.problem("CalicoNotInstalled") == nil }
+func onNodes(f facts) bool    { return visibly(f) && !f.iks() }
+
 // schemaVersion names the form of `check -o json`. It changes when a field changes its meaning
 // or goes away.
 const schemaVersion = "rrpool.io/check/v1"
-
-// groups in the order in which they are shown.
-func groups() []group { return []group{kubernetes(), own(), network(), nodes(), providers()} }
 
 // view is the answer as it is shown.
 type view struct {
 	SchemaVersion string `json:"schemaVersion"`
 	GeneratedAt   string `json:"generatedAt"`
-	// Cluster is the context, Server its address.
+	// Cluster is the context, Server its address, Namespace the manager's.
 	Cluster   string `json:"cluster"`
 	Server    string `json:"server"`
 	Namespace string `json:"namespace"`
-	// Pre says that the question is whether rrpool can be installed.
-	Pre bool `json:"pre"`
-	// Fit: nothing is wrong, as far as it could be looked at.
+	// Pre: the question is whether rrpool can be installed. Fit: there is no error.
+	Pre    bool        `json:"pre"`
 	Fit    bool        `json:"fit"`
 	Counts counts      `json:"counts"`
 	Groups []groupView `json:"groups"`
@@ -134,19 +189,8 @@ type counts struct {
 }
 
 type groupView struct {
-	Name   string       `json:"name"`
-	Checks []resultView `json:"checks"`
-}
-
-type resultView struct {
-	ID        string   `json:"id"`
-	Status    Status   `json:"status"`
-	Unchecked bool     `json:"unchecked,omitempty"`
-	Message   string   `json:"message"`
-	Details   []string `json:"details,omitempty"`
-	Remedy    string   `json:"remedy,omitempty"`
-	// Link leads to what explains a warning or an error.
-	Link string `json:"link,omitempty"`
+	Name   string   `json:"name"`
+	Checks []Result `json:"checks"`
 }
 
 // judge answers every question that makes sense. called is how the user calls the program.
@@ -155,12 +199,12 @@ func judge(f facts, called string) view {
 		SchemaVersion: schemaVersion, GeneratedAt: f.now.UTC().Format(time.RFC3339),
 		Cluster: f.context, Server: f.server, Namespace: f.namespace, Pre: f.pre,
 	}
-	for _, g := range groups() {
-		shown := groupView{Name: g.name}
-		for _, c := range g.checks {
+	for _, p := range groups() {
+		shown := groupView{Name: p.name}
+		for _, c := range p.checks {
 			if r := c.look(f); r != nil {
 				v.Counts.add(*r)
-				shown.Checks = append(shown.Checks, r.view(c.id))
+				shown.Checks = append(shown.Checks, r.as(c.id))
 			}
 		}
 		if len(shown.Checks) > 0 {
@@ -173,29 +217,18 @@ func judge(f facts, called string) view {
 }
 
 func (c *counts) add(r Result) {
-	switch r.Status {
-	case OK:
-		c.OK++
-	case Note:
-		c.Notes++
-	case Warning:
-		c.Warnings++
-	case Error:
-		c.Errors++
-	}
-	if r.Unseen {
+	*map[Status]*int{OK: &c.OK, Note: &c.Notes, Warning: &c.Warnings, Error: &c.Errors}[r.Status]++
+	if r.Unchecked {
 		c.Unchecked++
 	}
 }
 
-func (r *Result) view(id string) resultView {
-	out := resultView{ID: id, Status: r.Status, Unchecked: r.Unseen, Message: r.Says, Details: r.Details, Remedy: r.Remedy}
-	if r.Status == Warning || r.Status == Error {
-		page := r.Page
-		if page == "" {
-			page = "check.md#" + id
-		}
-		out.Link = plan.Docs + page
+// as is the result of the check of that id.
+func (r *Result) as(id string) Result {
+	out := *r
+	out.ID = id
+	if out.Link == "" && (r.Status == Warning || r.Status == Error) {
+		out.Link = plan.Docs + "check.md#" + id
 	}
 	return out
 }
@@ -224,15 +257,20 @@ func next(f facts, fit bool, called string) string {
 	return called + " plan"
 }
 
-// wrong are the ids of what is an error.
-func (v view) wrong() []string {
-	var out []string
+// results are those of all groups.
+func (v view) results() (out []Result) {
 	for _, g := range v.Groups {
-		for _, c := range g.Checks {
-			if c.Status == Error {
-				out = append(out, c.ID)
-			}
+		out = append(out, g.Checks...)
+	}
+	return out
+}
+
+// wrong are the ids of what is an error.
+func (v view) wrong() (out []string) {
+	for _, c := range v.results() {
+		if c.Status == Error {
+			out = append(out, c.ID)
 		}
 	}
-	return slices.Clip(out)
+	return out
 }

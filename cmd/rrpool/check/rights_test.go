@@ -52,7 +52,7 @@ func TestTheManagersOwnRole(t *testing.T) {
 	w.calico("kube-system", 6)
 	w.allowAsManager("as-manager", nil)
 	all := fmt.Sprintf("all %d things", rightsOfManager(t))
-	checks := w.eventually("as-manager", "manager-rights", func(c resultView) bool { return strings.Contains(c.Message, all) })
+	checks := w.eventually("as-manager", "manager-rights", func(c Result) bool { return strings.Contains(c.Message, all) })
 	require.Equal(t, OK, checks["manager-rights"].Status, "who guards the metrics may ask what others may do")
 	for _, id := range []string{"sight", "decision", "calico", "bgp", "node-status", "mesh", "as-numbers", "eligible", "zones"} {
 		require.Contains(t, []Status{OK, Note}, checks[id].Status, "%s: %s", id, checks[id].Message)
@@ -99,14 +99,14 @@ func TestOneRightIsMissing(t *testing.T) {
 	}
 	w.allowAsManager("lacks-two", blind)
 	named := fmt.Sprintf("you yourself lack 2 of the %d rights: create subjectaccessreviews.authorization.k8s.io, create bgppeers.crd.projectcalico.org", rightsOfManager(t))
-	w.eventually("lacks-two", "manager-rights", func(c resultView) bool { return len(c.Details) > 0 && c.Details[0] == named })
+	w.eventually("lacks-two", "manager-rights", func(c Result) bool { return len(c.Details) > 0 && c.Details[0] == named })
 
 	// The same right taken from the manager, seen by one who may ask for others.
 	role := &rbacv1.ClusterRole{}
 	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: "rrpool-manager"}, role))
 	role.Rules = withoutCreatingPeers(role.Rules)
 	require.NoError(t, w.admin.Update(t.Context(), role))
-	checks := w.eventually("", "manager-rights", func(c resultView) bool { return c.Status == Error })
+	checks := w.eventually("", "manager-rights", func(c Result) bool { return c.Status == Error })
 	require.Equal(t, fmt.Sprintf("the manager lacks 1 of the %d rights that it needs: create bgppeers.crd.projectcalico.org", rightsOfManager(t)), checks["manager-rights"].Message)
 	require.Contains(t, checks["manager-rights"].Remedy, "kubectl apply --server-side -k config/rbac")
 }
@@ -133,7 +133,7 @@ func TestBeforeInstalling(t *testing.T) {
 	w.allowAsManager("installer", func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		return append(withoutCreatingPeers(rules), writeRoles)
 	})
-	checks = w.eventually("installer", "escalation", func(c resultView) bool {
+	checks = w.eventually("installer", "escalation", func(c Result) bool {
 		return strings.HasPrefix(c.Message, "you lack 1 of")
 	}, "--pre")
 	require.Equal(t, fmt.Sprintf("you lack 1 of the %d rights that you would give the manager: create bgppeers.crd.projectcalico.org", rightsOfManager(t)), checks["escalation"].Message)
@@ -146,7 +146,7 @@ func TestBeforeInstalling(t *testing.T) {
 	for _, namespace := range []string{"default", "kube-system", snapshot.DefaultNamespace} {
 		w.allow("giver", namespace, managerRules(t)[namespace]...)
 	}
-	checks = w.eventually("giver", "escalation", func(c resultView) bool { return c.Status == OK }, "--pre")
+	checks = w.eventually("giver", "escalation", func(c Result) bool { return c.Status == OK }, "--pre")
 	require.Equal(t, fmt.Sprintf("you have all %d rights that you would give the manager", rightsOfManager(t)), checks["escalation"].Message)
 	require.NoError(t, w.create("giver", w.managerRole()))
 }

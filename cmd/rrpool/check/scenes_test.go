@@ -20,6 +20,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/config/rbac"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
@@ -64,7 +65,7 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 		}},
 		rights: rights{account: seen[struct{}]{found: true}, manager: answer{asked: len(needs)}, user: answer{asked: len(needs)}},
 		own: installed{
-			served:     true,
+			pool:       seen[*v1alpha1.RouteReflectorPool]{served: true},
 			definition: seen[*apiextensionsv1.CustomResourceDefinition]{value: ownDefinition(t), found: true},
 			manager:    seen[*appsv1.Deployment]{value: deployment(2, 2), found: true},
 		},
@@ -211,11 +212,11 @@ func broken(t *testing.T) facts {
 		{Name: "rack-switch", PeerIP: "192.0.2.1", ASN: 65100},
 	}
 	f.version = "v1.24.17"
-	f.rights.manager.lacking = []right{
-		{verb: "create", group: "crd.projectcalico.org", resource: "bgppeers"},
-		{verb: "patch", resource: "nodes"},
-		{verb: "create", resource: "pods", subresource: "eviction"},
-		{verb: "get", resource: "secrets", namespace: "rrpool-system"},
+	f.rights.manager.lacking = []rbac.Right{
+		{Verb: "create", Group: "crd.projectcalico.org", Resource: "bgppeers"},
+		{Verb: "patch", Resource: "nodes"},
+		{Verb: "create", Resource: "pods/eviction"},
+		{Verb: "get", Resource: "secrets", Namespace: "rrpool-system"},
 	}
 	f.own.manager.value = deployment(2, 0)
 	f.calico.version.value = "v3.19.1"
@@ -238,7 +239,7 @@ func blind(t *testing.T) facts {
 	f := scene(t, nil)
 	f.snapshot, f.blind = nil, refused("list", "nodes")
 	no := answer{asked: 41, hidden: refused("create", "subjectaccessreviews.authorization.k8s.io")}
-	f.rights = rights{account: seen[struct{}]{hidden: refused("get", "serviceaccounts")}, manager: no, user: answer{asked: 41, lacking: []right{{verb: "list", resource: "nodes"}}}}
+	f.rights = rights{account: seen[struct{}]{hidden: refused("get", "serviceaccounts")}, manager: no, user: answer{asked: 41, lacking: []rbac.Right{{Verb: "list", Resource: "nodes"}}}}
 	f.own = installed{}
 	f.own.definition.hidden = refused("get", "customresourcedefinitions.apiextensions.k8s.io")
 	f.own.pool.hidden = refused("get", "routereflectorpools.rrpool.io")

@@ -243,17 +243,17 @@ func (w *world) kubeconfig(user string) string {
 }
 
 // check asks as a user, and gives the answer by the ids of its checks.
-func (w *world) check(user string, args ...string) (map[string]resultView, view, cli.Answer) {
+func (w *world) check(user string, args ...string) (map[string]Result, view, cli.Answer) {
 	w.t.Helper()
 	return w.checkIn(iostreams.Streams{Now: time.Now}, user, args...)
 }
 
-func (w *world) checkIn(s iostreams.Streams, user string, args ...string) (map[string]resultView, view, cli.Answer) {
+func (w *world) checkIn(s iostreams.Streams, user string, args ...string) (map[string]Result, view, cli.Answer) {
 	w.t.Helper()
 	got := cli.AskIn(w.t, s, New, append([]string{"check", "-o", "json", "--kubeconfig", w.kubeconfig(user)}, args...)...)
 	var v view
 	require.NoError(w.t, json.Unmarshal([]byte(got.Out), &v), "%s%s", got.Out, got.Err)
-	out := map[string]resultView{}
+	out := map[string]Result{}
 	for _, g := range v.Groups {
 		for _, c := range g.Checks {
 			out[c.ID] = c
@@ -263,9 +263,9 @@ func (w *world) checkIn(s iostreams.Streams, user string, args ...string) (map[s
 }
 
 // eventually asks until it is so: an apiserver takes a moment to learn of a right.
-func (w *world) eventually(user, id string, so func(resultView) bool, args ...string) map[string]resultView {
+func (w *world) eventually(user, id string, so func(Result) bool, args ...string) map[string]Result {
 	w.t.Helper()
-	var last map[string]resultView
+	var last map[string]Result
 	require.Eventually(w.t, func() bool {
 		last, _, _ = w.check(user, args...)
 		return so(last[id])

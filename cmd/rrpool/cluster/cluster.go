@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -22,6 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,6 +77,7 @@ func (a *Access) Connect() (*Connection, error) {
 		return nil, err
 	}
 	config.Timeout = a.timeout
+	config.QPS = -1 // commands send many small requests, and the apiserver limits them itself
 	config.UserAgent = version.UserAgent(iostreams.Program)
 	config.WarningHandler = rest.NoWarnings{}
 	scheme, err := newScheme()
@@ -114,6 +118,21 @@ func (a *Access) load() (*rest.Config, string, error) {
 		return nil, "", fmt.Errorf("--kubeconfig: context %q cannot be used: %w", name, err)
 	}
 	return config, name, nil
+}
+
+// Version is the apiserver's, "" where the answer has none. Every user may ask for it. The
+// error is that of the request.
+func (c *Connection) Version(ctx context.Context) (string, error) {
+	asking, err := discovery.NewDiscoveryClientForConfig(c.Config)
+	if err != nil {
+		return "", fmt.Errorf("connecting to the cluster of context %q: %w", c.Name, err)
+	}
+	var answer apiversion.Info
+	body, err := asking.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil || json.Unmarshal(body, &answer) != nil {
+		return "", err //nolint:wrapcheck // callers look at the error's type
+	}
+	return answer.GitVersion, nil
 }
 
 // Read gives the pool and all nodes.

@@ -86,19 +86,30 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 	if err != nil {
 		return nil, err
 	}
-	out := &Snapshot{Name: c.Name, Object: object}
+	isStored := object == nil && stored != nil
 	switch {
 	case object != nil:
 	case stored != nil:
-		out.Object, out.Stored = stored, true
+		object = stored
 	default:
-		if out.Object, err = crd.Default(); err != nil {
+		if object, err = crd.Default(); err != nil {
 			return nil, err
 		}
 	}
 	if stored != nil {
-		out.Object.Status = stored.Status
+		object.Status = stored.Status
 	}
+	out, err := Observe(ctx, c, namespace, object, countPods)
+	if err == nil {
+		out.Stored = isStored
+	}
+	return out, err
+}
+
+// Observe is Take for an object with its status, and does not read the RouteReflectorPool of
+// the cluster: the user may not be allowed to, and its CRD may not be installed.
+func Observe(ctx context.Context, c *cluster.Connection, namespace string, object *v1alpha1.RouteReflectorPool, countPods bool) (*Snapshot, error) {
+	out := &Snapshot{Name: c.Name, Object: object}
 	o, err := newObserver(ctx, c, namespace)
 	if err != nil {
 		return nil, err
