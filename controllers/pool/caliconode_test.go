@@ -31,7 +31,7 @@ func TestCalicoNodeThatDoesNotRunIsSaid(t *testing.T) {
 			[]string{"Ready False CalicoNodeNotRunning", "Degraded True CalicoNodeNotRunning"},
 		},
 		"a refusal comes first": {
-			rollout.Step{Name: "Refused", Reflectors: reflectors, Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}},
+			rollout.Step{Name: rollout.UnsupportedCluster, Reflectors: reflectors, Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}},
 			[]string{"Ready False BGPDisabled", "Degraded True BGPDisabled"},
 		},
 		"all run": {

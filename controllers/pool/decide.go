@@ -79,7 +79,7 @@ func (r *Reconciler) refuse(t *turn, observed rollout.Observed, problem plan.Pro
 		step.Problem = &problem
 		return step
 	}
-	refused := rollout.Step{Name: "Refuse", Reason: problem.Message, Problem: &problem, Short: step.Short, Again: step.Again}
+	refused := rollout.Step{Name: "InvalidSpec", Reason: problem.Message, Problem: &problem, Short: step.Short, Again: step.Again}
 	refused.Actions = slices.DeleteFunc(step.Actions, func(a plan.Action) bool { return !isRefresh(a) })
 	return refused
 }

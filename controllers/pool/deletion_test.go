@@ -134,7 +134,7 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 }
 
 func TestDeletionIsNotHeldUpByWhatWasNeverTouched(t *testing.T) {
-	refused := rollout.Step{Name: "Refused", Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}}
+	refused := rollout.Step{Name: rollout.UnsupportedCluster, Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}}
 	for name, tc := range map[string]struct {
 		arrange func(*plan.Cluster)
 		gone    bool

@@ -21,7 +21,7 @@ var (
 			`condition\(kind, metav1\.Condition\w+, "(\w+)"`, `reason, message := "(\w+)"`, `Step\w+ += "(\w+)"`,
 			`rollout\.Step\{Name: "(\w+)"`,
 		},
-		"../plan/rollout": {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `(?:Steady|Refused) += "(\w+)"`},
+		"../plan/rollout": {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `(?:Steady|UnsupportedCluster) += "(\w+)"`},
 	}
 	problems = map[string][]string{
 		"../../cloud":      {`Kind = "(\w+)"`},

@@ -193,7 +193,7 @@ func TestADeletionLeavesNoNodeInThePool(t *testing.T) {
 }
 
 func TestADeletionThatIsRefusedWaitsForWhatIsOursOnNodes(t *testing.T) {
-	refused := rollout.Step{Name: "Refused", Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}}
+	refused := rollout.Step{Name: rollout.UnsupportedCluster, Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}}
 	for name, tc := range map[string]struct {
 		arrange func(*plan.Node)
 		gone    bool

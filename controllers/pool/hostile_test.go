@@ -38,8 +38,8 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 				n.RoleLabel, n.Seat, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, time.Unix(1, 0)
 			}, "RemoveReflector", "",
 		},
-		"a cluster ID":            {func(n *plan.Node) { n.ClusterID = id }, rollout.Refused, "ForeignReflector"},
-		"an AS number of its own": {func(n *plan.Node) { n.ASN = 65001 }, rollout.Refused, "MixedASNumbers"},
+		"a cluster ID":            {func(n *plan.Node) { n.ClusterID = id }, rollout.UnsupportedCluster, "ForeignReflector"},
+		"an AS number of its own": {func(n *plan.Node) { n.ASN = 65001 }, rollout.UnsupportedCluster, "MixedASNumbers"},
 		"a rack":                  {func(n *plan.Node) { n.Rack = "7" }, "ClearRacks", ""},
 		"another zone":            {func(n *plan.Node) { n.Zone = "z9" }, rollout.Steady, ""},
 		"our mark of a cordon":    {func(n *plan.Node) { n.CordonMark = true }, "UncordonNode", ""},

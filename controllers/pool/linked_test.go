@@ -19,7 +19,7 @@ import (
 // A message about a problem ends with the address that explains it, in the conditions and
 // in the event. Other messages have none.
 func TestAProblemsMessageEndsWithItsPage(t *testing.T) {
-	stuck := rollout.Step{Name: rollout.Refused, Problem: &plan.Problem{Reason: "ForeignReflector", Message: strings.Repeat("long ", 400)}}
+	stuck := rollout.Step{Name: rollout.UnsupportedCluster, Problem: &plan.Problem{Reason: "ForeignReflector", Message: strings.Repeat("long ", 400)}}
 	for name, tc := range map[string]struct {
 		change func(*world)
 		want   map[string]string // the page by condition

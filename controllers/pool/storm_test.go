@@ -193,7 +193,7 @@ func TestTheFirstOfAKindIsAlwaysTold(t *testing.T) {
 	const kinds, rounds = 40, 100
 	for i := range kinds * rounds {
 		problem := plan.Problem{Reason: fmt.Sprintf("Trouble%d", i%kinds), Message: "why"}
-		s.script = always(rollout.Step{Name: rollout.Refused, Problem: &problem})
+		s.script = always(rollout.Step{Name: rollout.UnsupportedCluster, Problem: &problem})
 		s.turn(time.Second)
 		if i < kinds {
 			require.Len(t, s.told(problem.Reason), 1)

@@ -37,7 +37,7 @@ func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 		"one reflects":                       {step: promote, arrange: func(n []plan.Node) { reflector(&n[0]) }},
 		"one reflects, and is not Ready":     {step: promote, arrange: func(n []plan.Node) { reflector(&n[0]); n[0].Ready = false }, want: all[1:]},
 		"the mesh is off":                    {step: promote, meshOff: true},
-		"a refusal":                          {step: rollout.Step{Name: "Refused", Problem: &plan.Problem{Reason: "X"}}},
+		"a refusal":                          {step: rollout.Step{Name: rollout.UnsupportedCluster, Problem: &plan.Problem{Reason: "X"}}},
 		"rest":                               {step: steady},
 		"the mesh comes back":                {step: rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}}},
 		"back, and one is left":              {mode: v1alpha1.ModeFullMesh, step: promote, arrange: func(n []plan.Node) { reflector(&n[4]) }, want: all[4:5]},

@@ -44,7 +44,7 @@ kind: RouteReflectorPool
 metadata: {name: default}
 spec: {mode: RouteReflector}
 YAML
-kubectl wait rrp/default --for=jsonpath='{.status.step.name}'=Refused --timeout=5m
+kubectl wait rrp/default --for=jsonpath='{.status.step.name}'=UnsupportedCluster --timeout=5m
 kubectl get rrp default --output jsonpath='{.status.conditions[?(@.type=="Degraded")].reason}' | grep -x ForeignReflector
 kubectl delete rrp default --timeout=5m
 `

@@ -157,7 +157,7 @@ func rolledBack() *api {
 // refuse makes the manager refuse to do anything.
 func refuse(o *v1alpha1.RouteReflectorPool) {
 	const message = "node 10.1.0.4 has the route reflector cluster ID 1.2.3.4 that rrpool did not set: remove it, or delete the RouteReflectorPool"
-	o.Status.Step = v1alpha1.StepStatus{Name: "Refused", Reason: "nothing may be changed", Since: ago(time.Minute)}
+	o.Status.Step = v1alpha1.StepStatus{Name: "UnsupportedCluster", Reason: "nothing may be changed", Since: ago(time.Minute)}
 	for _, kind := range []string{"Ready", "ReflectorsEstablished", "MeshDisabled", "Progressing"} {
 		set(o, kind, "False", "ForeignReflector", message)
 	}

@@ -90,7 +90,7 @@ func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 		short    bool
 	}{
 		"all serve":                       {0, nil, "RestoreMesh", false},
-		"all serve, something is refused": {0, refusals, "Refused", false},
+		"all serve, something is refused": {0, refusals, "UnsupportedCluster", false},
 		"none serves":                     {3, nil, "RestoreMesh", true},
 		"none serves, and it is refused":  {3, refusals, "RestoreMesh", true},
 	} {

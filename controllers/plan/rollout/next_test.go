@@ -63,7 +63,7 @@ func TestRefusalsTouchNothing(t *testing.T) {
 	t.Run("one given by the address of a node is", func(t *testing.T) {
 		w, o := migrated(t)
 		o.Peers = append(o.Peers, plan.Peer{Name: "theirs", PeerIP: o.Nodes[1].Addresses[0].String() + ":179"})
-		require.Equal(t, rollout.Refused, w.next(o).Name)
+		require.Equal(t, rollout.UnsupportedCluster, w.next(o).Name)
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 // ownPrefix begins label keys that are nobody else's.
 const ownPrefix = "rrpool.io/"
 
-// Refused is the name of the step that does nothing because something is in the way.
-const Refused = "Refused"
+// UnsupportedCluster is the name of the step that changes nothing because rrpool cannot handle the cluster as it is.
+const UnsupportedCluster = "UnsupportedCluster"
 
 // refuse stops everything, and touches nothing, while the cluster holds
 // something that rrpool cannot be sure to handle.
@@ -38,7 +38,7 @@ func hold(v *view) *Step {
 }
 
 func refusal(p plan.Problem) *Step {
-	return &Step{Name: Refused, Reason: p.Message, Problem: &p, Again: poolPoll}
+	return &Step{Name: UnsupportedCluster, Reason: p.Message, Problem: &p, Again: poolPoll}
 }
 
 // mixedAS: route reflection is iBGP, all nodes must share one AS.
