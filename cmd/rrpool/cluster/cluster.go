@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -213,7 +214,7 @@ func root(err error) error {
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(
-		appsv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), corev1.AddToScheme(scheme),
+		appsv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), corev1.AddToScheme(scheme),
 		eventsv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
 	)
 	if err != nil {
@@ -237,6 +238,7 @@ func mapper() meta.RESTMapper {
 	add(corev1.SchemeGroupVersion, meta.RESTScopeRoot, "Node", "Namespace")
 	add(corev1.SchemeGroupVersion, meta.RESTScopeNamespace, "ConfigMap", "Pod", "Secret", "ServiceAccount")
 	add(appsv1.SchemeGroupVersion, meta.RESTScopeNamespace, "DaemonSet", "Deployment")
+	add(coordinationv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Lease")
 	add(eventsv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Event")
 	add(authorizationv1.SchemeGroupVersion, meta.RESTScopeRoot, "SelfSubjectAccessReview", "SubjectAccessReview")
 	add(calico, meta.RESTScopeRoot, "BGPConfiguration", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool")

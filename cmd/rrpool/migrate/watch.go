@@ -181,7 +181,7 @@ func (w *watch) result(object *v1alpha1.RouteReflectorPool, already, took string
 
 // expired shows the last known state.
 func (w *watch) expired(ctx context.Context, object *v1alpha1.RouteReflectorPool) error {
-	facts, err := status.Take(ctx, w.Connection, w.namespace, w.Now())
+	facts, err := status.Take(ctx, w.Connection, w.namespace, false, w.Now())
 	if err != nil {
 		facts = &status.Facts{Cluster: w.Name, Now: w.Now(), Object: object, Unseen: []string{"what is shown is old: " + iostreams.Sentence(err)}}
 	}

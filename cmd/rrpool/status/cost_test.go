@@ -119,9 +119,9 @@ func TestTheManagersCostCounts(t *testing.T) {
 	facts := Facts{Now: cli.Now, Nodes: clusterOf(2), Object: object(func(o *v1alpha1.RouteReflectorPool) {
 		o.Status.Cost = &v1alpha1.CostStatus{Currency: "EUR", Hourly: "1", Monthly: "720.00", Source: "a contract"}
 	})}
-	require.Equal(t, "720.00 EUR/month (a contract)", costText(priceOf(facts)))
+	require.Equal(t, "720.00 EUR/month (a contract)", priceOf(facts).text())
 	facts.Object.Status.Cost = &v1alpha1.CostStatus{}
-	require.Equal(t, "unknown: the manager does not know it", costText(priceOf(facts)))
+	require.Equal(t, "unknown: the manager does not know it", priceOf(facts).text())
 }
 
 // brazil moves the pool where the prices leave the disk out.

@@ -158,7 +158,7 @@ func TestTheExampleOfTheDocs(t *testing.T) {
 // The docs name each state with its sign, and no flag that is not.
 func TestWhatTheDocsName(t *testing.T) {
 	page, _, _ := readDocs(t)
-	for state, look := range looks {
+	for state, look := range signs {
 		require.Contains(t, page, "| `"+look.sign+" "+string(state)+"` |")
 	}
 	help := cli.Ask(t, New, "status", "--help").Out

@@ -3,8 +3,6 @@ package status
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
@@ -37,36 +35,27 @@ type Facts struct {
 	Mesh Mesh
 	// Events about the object, newest first.
 	Events []eventsv1.Event
-	// Survey is what the manager sees, nil without -v.
+	// Snapshot is what the manager observes, nil without -v.
 	Snapshot *snapshot.Snapshot
-	// Unseen says what could not be looked at, and why.
+	// Unseen names what could not be read, and why.
 	Unseen []string
 }
 
-// look says where and how thoroughly to look.
-type look struct {
-	connection *cluster.Connection
-	// namespace of the manager.
-	namespace string
-	verbose   bool
-}
-
-// take looks at the cluster. What is not the object or the nodes may be out of reach:
-// then it is named in Facts.Unseen. Every error is a sentence for the user.
-func (l look) take(ctx context.Context, now time.Time) (*Facts, error) {
-	read, err := l.connection.Read(ctx)
+// Take reads the cluster. Only the object and the nodes are required; what else cannot be
+// read is named in Facts.Unseen. Every error is a sentence for the user.
+func Take(ctx context.Context, c *cluster.Connection, namespace string, verbose bool, now time.Time) (*Facts, error) {
+	read, err := c.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &Facts{Cluster: read.Name, Now: now, Object: read.Pool, Nodes: read.Nodes}
-	out.Manager = FindManager(ctx, l.connection, l.namespace, now)
+	out := &Facts{Cluster: read.Name, Now: now, Object: read.Pool, Nodes: read.Nodes, Manager: FindManager(ctx, c, namespace, now)}
 	if out.Object == nil {
-		out.Mesh = findMesh(ctx, l.connection)
-	} else if out.Events, err = listEvents(ctx, l.connection); err != nil {
+		out.Mesh = findMesh(ctx, c)
+	} else if out.Events, err = listEvents(ctx, c); err != nil {
 		out.Unseen = append(out.Unseen, "no events are shown: "+iostreams.Sentence(err))
 	}
-	if l.verbose {
-		if out.Snapshot, err = snapshot.Take(ctx, l.connection, l.namespace, nil, false); err != nil {
+	if verbose {
+		if out.Snapshot, err = snapshot.Take(ctx, c, namespace, nil, false); err != nil {
 			out.Unseen = append(out.Unseen, "neither workers nor single sessions are shown: "+iostreams.Sentence(err))
 		}
 	}
@@ -76,15 +65,14 @@ func (l look) take(ctx context.Context, now time.Time) (*Facts, error) {
 	return out, nil
 }
 
-// eventNamespace is where Kubernetes keeps the events about what has no namespace.
-const eventNamespace = "default"
-
+// listEvents lists the events about the object. Kubernetes keeps events about objects
+// without a namespace in the namespace default.
 func listEvents(ctx context.Context, c *cluster.Connection) ([]eventsv1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	var list eventsv1.EventList
 	about := fields.Set{"regarding.kind": "RouteReflectorPool", "regarding.name": v1alpha1.SingletonName}
-	err := c.List(ctx, &list, client.InNamespace(eventNamespace), client.MatchingFieldsSelector{Selector: about.AsSelector()})
+	err := c.List(ctx, &list, client.InNamespace("default"), client.MatchingFieldsSelector{Selector: about.AsSelector()})
 	if err != nil {
 		return nil, c.Explain(err, "list", "events.events.k8s.io")
 	}
@@ -105,27 +93,25 @@ func eventTime(e eventsv1.Event) time.Time {
 	return e.DeprecatedLastTimestamp.Time
 }
 
-// eventCount is how often it happened.
-func eventCount(e eventsv1.Event) int {
-	if e.Series != nil {
-		return int(e.Series.Count)
-	}
-	return 1
-}
-
 // Mesh is the node-to-node mesh.
 type Mesh struct {
-	// State is on, off, or unknown.
+	// State is on, off, or unknown; Why says why it is unknown.
 	State string `json:"state"`
-	// Why it is unknown.
-	Why string `json:"why,omitempty"`
+	Why   string `json:"why,omitempty"`
 	// Nodes that it joins while it is on, 0 where they were not counted; Pooled are those of
-	// them in the dedicated pool, NotReady those that Kubernetes calls so. The manager
-	// counts neither.
+	// them in the dedicated pool, NotReady the others that are not Ready. The manager counts
+	// neither.
 	Nodes    int `json:"nodes,omitempty"`
 	Pooled   int `json:"pooled,omitempty"`
 	NotReady int `json:"notReady,omitempty"`
 }
+
+// The states of the mesh.
+const (
+	meshOn      = "on"
+	meshOff     = "off"
+	meshUnknown = "unknown"
+)
 
 // Annotations that Calico takes a node's part in BGP from.
 const (
@@ -137,25 +123,19 @@ const (
 // count counts the nodes in a mesh that is on: every node that speaks BGP and is no route
 // reflector.
 func (m *Mesh) count(nodes []corev1.Node, object *v1alpha1.RouteReflectorPool) {
-	if m.State != meshOn {
-		return
-	}
 	for _, node := range nodes {
-		if !speaksBGP(node) || node.Annotations[clusterIDAnnotation] != "" {
+		if m.State != meshOn || !speaksBGP(node) || node.Annotations[clusterIDAnnotation] != "" {
 			continue
 		}
 		m.Nodes++
-		if dedicated(node, object) {
+		dedicated := object != nil && object.Status.Provider != "existing"
+		switch {
+		case dedicated && node.Labels[v1alpha1.PoolLabel] == object.Spec.Provider.IKS.PoolName:
 			m.Pooled++
-		} else if nodeState(node.Name, []corev1.Node{node}) != nodeReady {
+		case nodeState(node.Name, []corev1.Node{node}) != nodeReady:
 			m.NotReady++
 		}
 	}
-}
-
-// dedicated: the node is there for nothing but reflecting.
-func dedicated(node corev1.Node, object *v1alpha1.RouteReflectorPool) bool {
-	return object != nil && object.Status.Provider != "existing" && node.Labels[v1alpha1.PoolLabel] == object.Spec.Provider.IKS.PoolName
 }
 
 // speaksBGP: the node has an address that Calico can read.
@@ -188,47 +168,27 @@ func (m Mesh) text() string {
 	return out
 }
 
-// The states of the mesh.
-const (
-	meshOn      = "on"
-	meshOff     = "off"
-	meshUnknown = "unknown"
-)
+const meshResource = "bgpconfigurations.crd.projectcalico.org"
 
-const (
-	meshPath     = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
-	meshResource = "bgpconfigurations.crd.projectcalico.org"
-)
-
-// findMesh reads the switch of the mesh. Without the right to, or without Calico, it
-// says so.
+// findMesh reads whether the mesh is on; without the object it is, as Calico's default.
 func findMesh(ctx context.Context, c *cluster.Connection) Mesh {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	raw, err := coordination.NewForConfig(c.Config)
-	if err != nil {
-		return Mesh{State: meshUnknown, Why: err.Error()}
-	}
-	result := raw.RESTClient().Get().AbsPath(meshPath).Do(ctx)
-	switch err := result.Error(); {
-	case err == nil:
-	case cluster.IsMissing(err):
-		return Mesh{State: meshOn} // Calico's own default
+	found := &unstructured.Unstructured{}
+	found.SetAPIVersion("crd.projectcalico.org/v1")
+	found.SetKind("BGPConfiguration")
+	switch err := c.Get(ctx, client.ObjectKey{Name: "default"}, found); {
+	case err == nil, cluster.IsMissing(err):
 	case apierrors.IsNotFound(err):
 		return Mesh{State: meshUnknown, Why: "the cluster has no " + meshResource + ": is Calico installed?"}
 	default:
 		return Mesh{State: meshUnknown, Why: c.Explain(err, "get", meshResource).Error()}
 	}
-	var found struct {
-		Spec struct {
-			Enabled *bool `json:"nodeToNodeMeshEnabled"`
-		} `json:"spec"`
-	}
-	content, err := result.Raw()
-	switch err := errors.Join(err, json.Unmarshal(content, &found)); {
+	enabled, set, err := unstructured.NestedBool(found.Object, "spec", "nodeToNodeMeshEnabled")
+	switch {
 	case err != nil:
 		return Mesh{State: meshUnknown, Why: "the BGPConfiguration default cannot be read: " + err.Error()}
-	case found.Spec.Enabled != nil && !*found.Spec.Enabled:
+	case set && !enabled:
 		return Mesh{State: meshOff}
 	}
 	return Mesh{State: meshOn}

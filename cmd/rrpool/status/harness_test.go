@@ -25,6 +25,8 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
+const meshPath = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
+
 // ask calls the command as a user does, whose kubeconfig is the current one.
 func ask(t *testing.T, a http.Handler, args ...string) cli.Answer {
 	t.Helper()
@@ -66,7 +68,8 @@ func (a *api) answer(path string) (any, bool) {
 	case "/apis/apps/v1/namespaces/rrpool-system/deployments/rrpool-manager":
 		return a.deployment, a.deployment != nil
 	case meshPath:
-		return json.RawMessage(a.mesh), a.mesh != "" && a.mesh != "absent"
+		const kind = `{"apiVersion":"crd.projectcalico.org/v1","kind":"BGPConfiguration",`
+		return json.RawMessage(strings.Replace(a.mesh, "{", kind, 1)), a.mesh != "" && a.mesh != "absent"
 	}
 	return nil, false
 }

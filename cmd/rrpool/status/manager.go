@@ -8,8 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
@@ -30,7 +28,7 @@ const (
 	Running ManagerStatus = "Running"
 	// Stopped: neither.
 	Stopped ManagerStatus = "Stopped"
-	// ManagerUnknown: neither can be seen.
+	// ManagerUnknown: neither can be read.
 	ManagerUnknown ManagerStatus = "Unknown"
 )
 
@@ -46,9 +44,8 @@ type Manager struct {
 	renewed time.Time
 }
 
-// FindManager looks whether a manager acts: at its lease, which the one that acts
-// renews every few seconds, else at its Deployment. It needs no rights, but without
-// any the result is Unknown.
+// FindManager reads whether a manager runs: from its lease, which the active replica renews
+// every few seconds, else from its Deployment. Without rights the result is Unknown.
 func FindManager(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) Manager {
 	out, leaseErr := FindHolder(ctx, c, namespace, now)
 	if leaseErr == nil {
@@ -75,36 +72,25 @@ func FindHolder(ctx context.Context, c *cluster.Connection, namespace string, no
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	out := Manager{Status: ManagerUnknown, Namespace: namespace}
-	leases, err := coordination.NewForConfig(c.Config)
-	if err != nil {
+	var lease coordinationv1.Lease
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ManagerName}, &lease); err != nil {
 		return out, err //nolint:wrapcheck // callers look at the error's type
 	}
-	lease, err := leases.Leases(namespace).Get(ctx, ManagerName, metav1.GetOptions{})
-	if err != nil {
-		return out, err //nolint:wrapcheck // as above
-	}
-	out.Status, out.Message = leaseStatus(lease, now)
-	if out.Status == Running {
-		out.renewed = lease.Spec.RenewTime.Time
-	}
-	return out, nil
-}
-
-// leaseStatus says whether a lease is being renewed.
-func leaseStatus(lease *coordinationv1.Lease, now time.Time) (ManagerStatus, string) {
-	spec := lease.Spec
-	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil {
-		return Stopped, fmt.Sprintf("the lease %s in namespace %s has no holder", lease.Name, lease.Namespace)
-	}
-	valid := 15 * time.Second
+	spec, valid := lease.Spec, 15*time.Second
 	if spec.LeaseDurationSeconds != nil {
 		valid = time.Duration(*spec.LeaseDurationSeconds) * time.Second
 	}
-	if age := now.Sub(spec.RenewTime.Time); age > valid+skew {
-		return Stopped, fmt.Sprintf("%s has not renewed the lease %s in namespace %s since %s, too long ago by this computer's clock",
-			*spec.HolderIdentity, lease.Name, lease.Namespace, spec.RenewTime.UTC().Format("2006-01-02 15:04:05Z"))
+	switch {
+	case spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil:
+		out.Status, out.Message = Stopped, fmt.Sprintf("the lease %s in namespace %s has no holder", ManagerName, namespace)
+	case now.Sub(spec.RenewTime.Time) > valid+skew:
+		out.Status, out.Message = Stopped, fmt.Sprintf("%s has not renewed the lease %s in namespace %s since %s, too long ago by this computer's clock",
+			*spec.HolderIdentity, ManagerName, namespace, spec.RenewTime.UTC().Format("2006-01-02 15:04:05Z"))
+	default:
+		out.Status, out.renewed = Running, spec.RenewTime.Time
+		out.Message = fmt.Sprintf("%s holds the lease %s in namespace %s", *spec.HolderIdentity, ManagerName, namespace)
 	}
-	return Running, fmt.Sprintf("%s holds the lease %s in namespace %s", *spec.HolderIdentity, lease.Name, lease.Namespace)
+	return out, nil
 }
 
 func deploymentStatus(d *appsv1.Deployment) (ManagerStatus, string) {

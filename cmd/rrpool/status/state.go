@@ -14,17 +14,16 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// State is how things are, in one word.
+// State of the cluster in one word.
 type State string
 
 // The states.
 const (
 	// NoPool: the cluster has no RouteReflectorPool.
 	NoPool State = "NoPool"
-	// Stale: the manager does not act, or has not observed the object as it is
-	// now, so that what it reported may be old.
+	// Stale: the manager does not run, or has not observed the object as it is now.
 	Stale State = "Stale"
-	// Unknown: the manager cannot see the cluster.
+	// Unknown: the manager cannot observe the cluster.
 	Unknown State = "Unknown"
 	// Degraded: the condition Degraded is not False.
 	Degraded State = "Degraded"
@@ -32,10 +31,9 @@ const (
 	Deleting State = "Deleting"
 	// Paused: the manager changes nothing.
 	Paused State = "Paused"
-	// Ready: the cluster is where spec.mode wants it.
+	// Ready: the cluster is as spec.mode wants it.
 	Ready State = "Ready"
-	// Progressing: a step is being taken or waited for, or the object has been changed
-	// just now.
+	// Progressing: a step is taken or waited for, or the object was changed seconds ago.
 	Progressing State = "Progressing"
 )
 
@@ -44,7 +42,7 @@ func Observed(object *v1alpha1.RouteReflectorPool) bool {
 	return object.Status.ObservedGeneration > 0 && object.Status.ObservedGeneration >= object.Generation
 }
 
-// Reached says whether the cluster is where the object as it is now wants it.
+// Reached says whether the cluster is as the object's present generation wants it.
 func Reached(object *v1alpha1.RouteReflectorPool) bool {
 	c := condition(object, v1alpha1.ConditionReady)
 	return Observed(object) && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= object.Generation
@@ -58,59 +56,32 @@ func condition(object *v1alpha1.RouteReflectorPool, kind string) metav1.Conditio
 	return metav1.Condition{}
 }
 
-func stateOf(f Facts) State {
+// stateOf is the state, and the same in a sentence.
+func stateOf(f Facts) (State, string) {
+	o := f.Object
+	if o == nil {
+		return NoPool, "no RouteReflectorPool exists"
+	}
+	ready, degraded, deleting := condition(o, v1alpha1.ConditionReady), condition(o, v1alpha1.ConditionDegraded), o.DeletionTimestamp != nil
 	switch {
-	case f.Object == nil:
-		return NoPool
-	case fresh(f) && f.Object.DeletionTimestamp != nil:
-		return Deleting
+	case fresh(f) && deleting:
+		return Deleting, freshness(o)
 	case fresh(f):
-		return Progressing
-	case !Observed(f.Object) || f.Manager.Status == Stopped:
-		return Stale
-	}
-	return reported(f.Object)
-}
-
-// reported is the state by the conditions.
-func reported(object *v1alpha1.RouteReflectorPool) State {
-	ready, degraded := condition(object, v1alpha1.ConditionReady), condition(object, v1alpha1.ConditionDegraded)
-	switch {
+		return Progressing, freshness(o)
+	case !Observed(o) || f.Manager.Status == Stopped:
+		return Stale, staleness(f)
 	case ready.Status == metav1.ConditionUnknown:
-		return Unknown
+		return Unknown, message(ready)
 	case degraded.Status == metav1.ConditionTrue:
-		return Degraded
-	case object.DeletionTimestamp != nil:
-		return Deleting
-	case object.Spec.Mode == v1alpha1.ModePaused:
-		return Paused
+		return Degraded, message(degraded)
+	case deleting:
+		return Deleting, "the RouteReflectorPool is being deleted; before, the cluster goes back to the node-to-node mesh: " + progress(o)
+	case o.Spec.Mode == v1alpha1.ModePaused:
+		return Paused, "nothing is changed, not even by the safety net; " + progress(o)
 	case ready.Status == metav1.ConditionTrue:
-		return Ready
+		return Ready, message(ready)
 	}
-	return Progressing
-}
-
-// summary is the state in a sentence.
-func summary(f Facts, state State) string {
-	if state != NoPool && fresh(f) {
-		return freshness(f.Object)
-	}
-	switch state {
-	case NoPool:
-		return "no RouteReflectorPool exists"
-	case Stale:
-		return staleness(f)
-	case Deleting:
-		return "the RouteReflectorPool is being deleted; before, the cluster goes back to the node-to-node mesh: " + progress(f.Object)
-	case Paused:
-		return "nothing is changed, not even by the safety net; " + progress(f.Object)
-	case Degraded:
-		return message(condition(f.Object, v1alpha1.ConditionDegraded))
-	case Unknown, Ready:
-		return message(condition(f.Object, v1alpha1.ConditionReady))
-	case Progressing:
-	}
-	return progress(f.Object)
+	return Progressing, progress(o)
 }
 
 // progress is the step with its reason.
@@ -129,40 +100,44 @@ func progress(object *v1alpha1.RouteReflectorPool) string {
 
 // staleness says why what is reported may be old.
 func staleness(f Facts) string {
-	object := f.Object
-	switch {
-	case object.Status.ObservedGeneration == 0:
-		return "the manager has not observed the RouteReflectorPool" + why(f.Manager)
-	case !Observed(object):
-		return fmt.Sprintf("the manager has not observed the RouteReflectorPool as it is now (generation %d, observed %d)%s; what follows is old",
-			object.Generation, object.Status.ObservedGeneration, why(f.Manager))
+	generation, observed := f.Object.Generation, f.Object.Status.ObservedGeneration
+	if Observed(f.Object) {
+		return fmt.Sprintf("the manager does not run: %s; what follows may be old, and no step is taken, not even by the safety net", f.Manager.Message)
 	}
-	return fmt.Sprintf("the manager does not run: %s; what follows may be old, and no step is taken, not even by the safety net", f.Manager.Message)
-}
-
-func why(m Manager) string {
+	why := ""
 	switch {
-	case m.Status == Stopped:
-		return ", and it does not run: " + m.Message
-	case m.Status == Running || m.Message == "":
-		return ""
+	case f.Manager.Status == Stopped:
+		why = ", and it does not run: " + f.Manager.Message
+	case f.Manager.Status != Running && f.Manager.Message != "":
+		why = ", and whether it runs is unknown: " + f.Manager.Message
 	}
-	return ", and whether it runs is unknown: " + m.Message
+	if observed == 0 {
+		return "the manager has not observed the RouteReflectorPool" + why
+	}
+	return fmt.Sprintf("the manager has not observed the RouteReflectorPool as it is now (generation %d, observed %d)%s; what follows is old", generation, observed, why)
 }
 
 // patience is how long a running manager may take to observe a change before the state
 // is Stale.
 const patience = 15 * time.Second
 
-// fresh says whether the manager has not observed the object because it was changed
-// just now: the lease is held, and the change is only seconds old by this
-// computer's clock as well as by that of the manager, whichever is ahead.
+// fresh: the lease is held and the change is only seconds old, by this computer's clock
+// and the manager's, so that the manager may not have observed it yet.
 func fresh(f Facts) bool {
 	if Observed(f.Object) || f.Manager.Status != Running || f.Manager.renewed.IsZero() {
 		return false
 	}
 	changed := changedAt(f.Object)
 	return f.Now.Sub(changed) < patience && f.Manager.renewed.Sub(changed) < patience
+}
+
+// freshness names the change that the manager has not observed yet.
+func freshness(object *v1alpha1.RouteReflectorPool) string {
+	at, observed := changedAt(object).UTC().Format("15:04:05Z"), object.Status.ObservedGeneration
+	if observed == 0 {
+		return fmt.Sprintf("the manager has not yet observed the RouteReflectorPool, which was created at %s", at)
+	}
+	return fmt.Sprintf("the manager has not yet observed the change that was made at %s (generation %d, observed %d); what follows is from before", at, object.Generation, observed)
 }
 
 // changedAt is when the spec was changed or the object created or deleted, by the
@@ -181,79 +156,56 @@ func changedAt(object *v1alpha1.RouteReflectorPool) time.Time {
 	return out
 }
 
-// freshness names the change that the manager has not observed yet.
-func freshness(object *v1alpha1.RouteReflectorPool) string {
-	at := changedAt(object).UTC().Format("15:04:05Z")
-	if object.Status.ObservedGeneration == 0 {
-		return fmt.Sprintf("the manager has not yet observed the RouteReflectorPool, which was created at %s", at)
-	}
-	return fmt.Sprintf("the manager has not yet observed the change that was made at %s (generation %d, observed %d); what follows is from before",
-		at, object.Generation, object.Status.ObservedGeneration)
-}
-
 // Problem is a condition that is not as it should be.
 type Problem struct {
-	// Conditions that say so, such as Degraded=True.
+	// Conditions that report it, such as Degraded=True.
 	Conditions []string `json:"conditions"`
 	Reason     string   `json:"reason"`
 	Message    string   `json:"message"`
-	// Docs is the page that says what it means and what to do.
-	Docs  string `json:"docs"`
-	Since string `json:"since"`
-
-	since metav1.Time
+	// Docs is the page about it, with what to do.
+	Docs  string      `json:"docs"`
+	Since metav1.Time `json:"since"`
 }
 
-// Passing says whether trouble may go by itself; everything else needs a person.
-func (t Problem) Passing() bool {
+// Passing says whether a problem may go by itself; everything else needs a person.
+func (p Problem) Passing() bool {
 	return slices.Contains([]string{
 		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
-	}, t.Reason)
+	}, p.Reason)
 }
 
-// Problems are the bad conditions of an object, those of one cause together.
+// Page is the address of the docs. Where the terminal is too narrow for it, which would
+// break the link, only the path in the repository is given.
+func (p Problem) Page(width int) string {
+	if width > 0 && len(p.Docs) > width {
+		return "docs/" + strings.TrimPrefix(p.Docs, plan.Docs)
+	}
+	return p.Docs
+}
+
+// Problems are the bad conditions of an object, those of one cause together. Degraded has
+// the best message; other conditions repeat its reason.
 func Problems(object *v1alpha1.RouteReflectorPool) []Problem {
 	out := []Problem{}
-	conditions := slices.Clone(object.Status.Conditions)
-	// Degraded says best what is wrong; other conditions repeat its reason.
-	slices.SortStableFunc(conditions, func(a, b metav1.Condition) int { return rank(a) - rank(b) })
-	for _, c := range conditions {
-		same := slices.IndexFunc(out, func(t Problem) bool { return t.Reason == c.Reason })
+	isDegraded := func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionDegraded }
+	others := slices.DeleteFunc(slices.Clone(object.Status.Conditions), isDegraded)
+	for _, c := range append([]metav1.Condition{condition(object, v1alpha1.ConditionDegraded)}, others...) {
+		same := slices.IndexFunc(out, func(p Problem) bool { return p.Reason == c.Reason })
+		named := c.Type + "=" + string(c.Status)
 		switch {
 		case same >= 0 && c.Status != metav1.ConditionTrue:
-			out[same].Conditions = append(out[same].Conditions, says(c))
+			out[same].Conditions = append(out[same].Conditions, named)
 		case bad(object, c):
-			out = append(out, Problem{
-				Conditions: []string{says(c)}, Reason: c.Reason, Message: message(c), Docs: plan.Docs + plan.Page(c.Reason),
-				Since: stamp(c.LastTransitionTime.Time), since: c.LastTransitionTime,
-			})
+			out = append(out, Problem{[]string{named}, c.Reason, message(c), plan.Docs + plan.Page(c.Reason), c.LastTransitionTime})
 		}
 	}
 	return out
 }
 
-func says(c metav1.Condition) string { return c.Type + "=" + string(c.Status) }
-
-func rank(c metav1.Condition) int {
-	if c.Type == v1alpha1.ConditionDegraded {
-		return 0
-	}
-	return 1
-}
-
-// message is what a condition says, without the address of its page, which is shown elsewhere.
+// message of a condition, without the address of its page, which is shown elsewhere.
 func message(c metav1.Condition) string { return plan.Unlinked(c.Message, c.Reason) }
 
-// Page is where to read on. A link that is broken in two leads nowhere: where the terminal
-// is too narrow for all of it, only the path in the repository is given.
-func (t Problem) Page(width int) string {
-	if width > 0 && len(t.Docs) > width {
-		return "docs/" + strings.TrimPrefix(t.Docs, plan.Docs)
-	}
-	return t.Docs
-}
-
-// bad tells a condition that needs a look from one that is as expected on the way.
+// bad: the condition is a problem, and not one that is expected on the way.
 func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
 	reflecting := object.Spec.Mode != v1alpha1.ModeFullMesh && object.DeletionTimestamp == nil
 	switch c.Type {

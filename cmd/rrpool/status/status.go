@@ -1,6 +1,5 @@
-// Package status is the command that says where a cluster is on its way to route
-// reflectors, or back. Other commands use its view of the cluster, the manager and bad
-// conditions.
+// Package status is the command `rrpool status`: where a cluster is on its way to route
+// reflectors, or back. Other commands use what it reads of the manager and the conditions.
 package status
 
 import (
@@ -12,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -74,35 +72,26 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	p := PhraseOf(cmd)
 	p.watching = f.watch
 	w := &watcher{
-		Streams: s, phrase: p, render: f.renderer(), watch: f.watch, wait: f.wait,
+		Streams: s, phrase: p, render: tableOf, watch: f.watch, wait: f.wait,
 		interval: f.interval.Value, timeout: f.timeout.Value, lines: f.output.Value == "json" || !s.Terminal,
-		look: look{connection, f.Namespace, f.verbose},
+		take: func(ctx context.Context) (*Facts, error) {
+			return Take(ctx, connection, f.Namespace, f.verbose, s.Now())
+		},
+	}
+	switch {
+	case f.output.Value == "json":
+		w.render = jsonOf
+	case f.verbose:
+		w.render = verboseOf
 	}
 	return w.run(cmd.Context())
 }
 
-func (f *flags) renderer() renderer {
-	switch {
-	case f.output.Value == "json":
-		return jsonOf
-	case f.verbose:
-		return verboseOf
-	}
-	return tableOf
-}
-
-// renderer writes a view in some format.
-type renderer func(iostreams.Streams, view) error
-
-// Take looks at the cluster as `rrpool status` does. Every error is a sentence for the
-// user.
-func Take(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (*Facts, error) {
-	return look{connection: c, namespace: namespace}.take(ctx, now)
-}
-
 // Show writes facts as a person reads them, for other commands.
-func Show(s iostreams.Streams, p Phrase, f Facts) error {
-	return s.Emit("status", "", func(s iostreams.Streams) error { return tableOf(s, newView(f, p)) })
+func Show(s iostreams.Streams, p Phrase, f Facts) error { return show(s, newView(f, p), tableOf) }
+
+func show(s iostreams.Streams, v view, render renderer) error {
+	return s.Emit("status", "", func(s iostreams.Streams) error { return render(s, v) })
 }
 
 // CompleteNothing keeps the shell from offering files for these flags.

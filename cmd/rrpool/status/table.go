@@ -4,79 +4,114 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
+// renderer writes a view in some format.
+type renderer func(iostreams.Streams, view) error
+
 func jsonOf(s iostreams.Streams, v view) error { return iostreams.WriteJSON(s.Out, v) }
 
-// page is a status on its way to a terminal.
+// tableOf renders for people, verboseOf with all that is known.
+func tableOf(s iostreams.Streams, v view) error   { return page{s, v, false}.render() }
+func verboseOf(s iostreams.Streams, v view) error { return page{s, v, true}.render() }
+
+// page is a view with the terminal that it is rendered for.
 type page struct {
 	iostreams.Streams
 	view
 	verbose bool
 }
 
-// tableOf renders for people.
-func tableOf(s iostreams.Streams, v view) error { return render(page{s, v, false}) }
-
-// verboseOf renders all that is known.
-func verboseOf(s iostreams.Streams, v view) error { return render(page{s, v, true}) }
-
-func render(p page) error {
-	p.say("%s\n%s\n", p.Paint(iostreams.Bold, p.Fold("Route reflectors of cluster "+p.Cluster, "")), p.headline())
-	p.say("\n")
-	if p.State != NoPool {
-		p.facts()
-		p.zones()
-		p.troubles()
-	} else {
-		p.fact("Mesh", p.Mesh.text())
-	}
-	if p.verbose {
-		p.details()
-	}
-	p.events()
-	if len(p.Unseen) > 0 {
-		p.say("\n")
-	}
-	for _, what := range p.Unseen {
-		p.say("%s\n", p.Paint(iostreams.Yellow, p.Fold("‼ "+what, "  ")))
-	}
-	if p.Next != "" {
-		p.say("\n%s\n", p.Fold("Next: "+p.Next, "  "))
-	}
-	return nil
-}
-
-func (p page) say(format string, args ...any) { _, _ = fmt.Fprintf(p.Out, format, args...) }
-
-// looks are the sign and colour of each state.
-var looks = map[State]struct{ sign, colour string }{
+// signs are the sign and colour of each state.
+var signs = map[State]struct{ sign, colour string }{
 	NoPool: {"-", iostreams.Yellow}, Stale: {"‼", iostreams.Red}, Unknown: {"‼", iostreams.Red}, Degraded: {"×", iostreams.Red},
 	Deleting: {"…", iostreams.Yellow}, Paused: {"‼", iostreams.Yellow}, Ready: {"√", iostreams.Green}, Progressing: {"…", iostreams.Yellow},
 }
 
-func (p page) headline() string {
-	look := looks[p.State]
-	return p.Paint(look.colour, p.Fold(fmt.Sprintf("%s %s: %s", look.sign, p.State, p.Summary), "  "))
+func (p page) render() error {
+	p.say(iostreams.Bold, "", "Route reflectors of cluster "+p.Cluster)
+	p.say(signs[p.State].colour, "  ", fmt.Sprintf("%s %s: %s", signs[p.State].sign, p.State, p.Summary))
+	p.say("", "", "")
+	if p.State == NoPool {
+		p.fact("Mesh", p.Mesh.text())
+	} else {
+		p.facts()
+		p.zones()
+		p.problems()
+	}
+	if p.verbose {
+		p.reflectors()
+		p.shortClients()
+		p.workers()
+		p.conditions()
+	}
+	p.events()
+	p.section("", len(p.Unseen))
+	for _, what := range p.Unseen {
+		p.say(iostreams.Yellow, "  ", "‼ "+what)
+	}
+	if p.Next != "" {
+		p.say("", "  ", "\nNext: "+p.Next)
+	}
+	return nil
 }
 
-// column is how wide the names of facts are.
-const column = 11
+// say writes a paragraph after the space that it begins with; further lines are indented.
+func (p page) say(colour, indent, paragraph string) {
+	words := strings.TrimLeft(paragraph, " \n")
+	before := strings.TrimSuffix(paragraph, words)
+	_, _ = fmt.Fprintln(p.Out, before+p.Paint(colour, p.Fold(words, indent)))
+}
+
+// section begins one that has so many lines, with an empty line and its title.
+func (p page) section(title string, lines int) {
+	if lines > 0 {
+		_, _ = fmt.Fprintln(p.Out)
+	}
+	if lines > 0 && title != "" {
+		p.say(iostreams.Bold, "", title)
+	}
+}
 
 // fact is one line, or a paragraph beside its name.
 func (p page) fact(name, text string) {
-	indent := strings.Repeat(" ", column)
-	p.say("%-*s%s\n", column, name, p.Fold(text, indent))
+	const column = "           "
+	_, _ = fmt.Fprintf(p.Out, "%-*s%s\n", len(column), name, p.Fold(text, column))
+}
+
+// table writes rows. The first columns, as many as names, are wrapped where the terminal is
+// narrow; the others are numbers.
+func (p page) table(names int, header table.Row, rows []table.Row) {
+	if len(rows) == 0 {
+		return
+	}
+	const number = 12
+	var columns []table.ColumnConfig
+	for i := range header {
+		switch {
+		case i >= names:
+			columns = append(columns, iostreams.Right(i+1))
+		case p.Width > 0:
+			room := (p.Width-number*(len(header)-names))/names - len(iostreams.Gap)
+			columns = append(columns, table.ColumnConfig{Number: i + 1, WidthMax: room, WidthMaxEnforcer: text.WrapText})
+		}
+	}
+	w := iostreams.NewTable()
+	w.AppendHeader(header)
+	w.AppendRows(rows)
+	w.SetColumnConfigs(columns)
+	_, _ = fmt.Fprintf(p.Out, "\n%s\n", w.Render())
 }
 
 func (p page) facts() {
@@ -85,7 +120,15 @@ func (p page) facts() {
 		mode += ", being deleted"
 	}
 	p.fact("Mode", mode)
-	p.step()
+	if p.Step.Name != "" {
+		p.fact("Step", p.Step.Name+p.since(p.Step.Since))
+		if p.State != Ready && p.Step.Reason != p.Summary {
+			p.fact("", p.Step.Reason)
+		}
+	}
+	for i, what := range p.Step.WaitingFor {
+		p.fact([]string{"Waits for", ""}[min(i, 1)], what)
+	}
 	p.fact("Mesh", p.Mesh.text())
 	if p.Counts.PoolWanted > 0 || p.Pool != "" {
 		p.fact("Pool", p.pool())
@@ -95,40 +138,25 @@ func (p page) facts() {
 		p.fact("Sessions", p.sessions())
 	}
 	if p.Cost != nil {
-		p.fact("Cost", costText(*p.Cost))
+		p.fact("Cost", p.Cost.text())
 	}
 	if p.verbose {
 		p.fact("Manager", strings.ToLower(string(p.Manager.Status))+": "+p.Manager.Message)
 	}
 }
 
-func (p page) step() {
-	if p.Step.Name == "" {
-		return
-	}
-	p.fact("Step", p.Step.Name+p.since(p.Step.since))
-	if p.State != Ready && p.Step.Reason != p.Summary {
-		p.fact("", p.Step.Reason)
-	}
-	for i, what := range p.Step.WaitingFor {
-		name := ""
-		if i == 0 {
-			name = "Waits for"
-		}
-		p.fact(name, what)
-	}
-}
-
 // since says how long something lasts and when it began.
-func (p page) since(at time.Time) string {
+func (p page) since(at metav1.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(", for %s (since %s)", age(p.now, at), at.UTC().Format("2006-01-02 15:04:05Z"))
+	return fmt.Sprintf(", for %s (since %s)", p.age(at), at.UTC().Format("2006-01-02 15:04:05Z"))
 }
 
-// age is never negative, whatever the clocks say.
-func age(now, at time.Time) string { return duration.HumanDuration(max(0, now.Sub(at))) }
+// age is never negative: the clocks may differ.
+func (p page) age(at metav1.Time) string {
+	return duration.HumanDuration(max(0, p.GeneratedAt.Sub(at.Time)))
+}
 
 func (p page) pool() string {
 	if p.Provider == "existing" {
@@ -165,7 +193,15 @@ func (p page) sessions() string {
 	return out
 }
 
-func costText(c priceView) string {
+// established is a number of sessions of those expected.
+func (p page) established(of, expected int) string {
+	if !p.SessionsObserved {
+		return fmt.Sprintf("?/%d", expected)
+	}
+	return fmt.Sprintf("%d/%d", of, expected)
+}
+
+func (c priceView) text() string {
 	switch {
 	case c.Certainty == cost.Unknown:
 		return "unknown: " + c.Source
@@ -175,63 +211,97 @@ func costText(c priceView) string {
 	return fmt.Sprintf("%s %s/month (%s)", c.Monthly, c.Currency, c.Source)
 }
 
-// zones is the pool and its reflectors by zone.
 func (p page) zones() {
-	if len(p.Zones) == 0 {
+	var rows []table.Row
+	for _, z := range p.Zones {
+		nodes := fmt.Sprintf("%d/%d", z.PoolReady, z.PoolWanted)
+		rows = append(rows, table.Row{cmp.Or(z.Name, "-"), nodes, z.Reflectors, p.established(z.SessionsEstablished, z.SessionsExpected)})
+	}
+	p.table(1, table.Row{"ZONE", "NODES", "REFLECTORS", "SESSIONS"}, rows)
+}
+
+// problems are reflectors without a Ready node, and bad conditions with their page.
+func (p page) problems() {
+	for _, r := range p.Reflectors {
+		if is := map[string]string{nodeNotReady: "NotReady", nodeGone: "no longer in the cluster"}[r.State]; is != "" {
+			p.say(iostreams.Yellow, "  ", fmt.Sprintf("\n‼ the node of route reflector %s is %s", r.Node, is))
+		}
+	}
+	for _, problem := range p.Problems {
+		p.say(iostreams.Red, "  ", fmt.Sprintf("\n‼ %s: %s%s", problem.Conditions[0], problem.Reason, p.since(problem.Since)))
+		if problem.Message != p.Summary {
+			p.say("", "  ", "  "+problem.Message)
+		}
+		_, _ = fmt.Fprintf(p.Out, "  See %s\n", problem.Page(p.Width-len("  See ")))
+	}
+}
+
+func (p page) reflectors() {
+	var rows []table.Row
+	for _, r := range p.Reflectors {
+		rows = append(rows, table.Row{r.Node, cmp.Or(r.Zone, "-"), r.State, p.established(r.SessionsEstablished, r.SessionsExpected)})
+	}
+	p.table(3, table.Row{"REFLECTOR", "ZONE", "NODE", "SESSIONS"}, rows)
+}
+
+// maxShort is how many nodes short of sessions are shown; -o json has all.
+const maxShort = 20
+
+func (p page) shortClients() {
+	if p.ShortClients == nil || len(p.Reflectors) == 0 || !p.SessionsObserved {
 		return
 	}
-	w := iostreams.NewTable()
-	w.AppendHeader(table.Row{"ZONE", "NODES", "REFLECTORS", "SESSIONS"})
-	for _, z := range p.Zones {
-		sessions := fmt.Sprintf("%d/%d", z.SessionsEstablished, z.SessionsExpected)
-		if !p.SessionsObserved {
-			sessions = fmt.Sprintf("?/%d", z.SessionsExpected)
-		}
-		w.AppendRow(table.Row{orDash(z.Name), fmt.Sprintf("%d/%d", z.PoolReady, z.PoolWanted), z.Reflectors, sessions})
+	short := *p.ShortClients
+	if len(short) == 0 {
+		p.say("", "", "\nNo node is short of sessions.")
+		return
 	}
-	p.columns(w, 34, 3, 1)
-	p.say("\n%s\n", w.Render())
+	p.say(iostreams.Bold, "", fmt.Sprintf("\nNodes short of sessions: %d", len(short)))
+	for _, c := range short[:min(len(short), maxShort)] {
+		p.say("", "    ", fmt.Sprintf("  %s (%s) lacks %d with %s", c.Node, cmp.Or(c.Zone, "-"), c.Sessions, iostreams.Few(c.Lacks)))
+	}
+	if left := len(short) - maxShort; left > 0 {
+		p.say("", "    ", fmt.Sprintf("  and %d more; -o json has all", left))
+	}
 }
 
-// columns sets as many columns of numbers, which follow those of names, to the right,
-// and narrows names to what the terminal leaves when others is taken.
-func (p page) columns(w table.Writer, others, numbers int, names ...int) {
-	var configs []table.ColumnConfig
-	for i := range numbers {
-		configs = append(configs, iostreams.Right(len(names)+1+i))
+func (p page) workers() {
+	p.section("", len(p.PoolProblems))
+	for _, problem := range p.PoolProblems {
+		p.say(iostreams.Yellow, "  ", "‼ the pool, as your user sees it: "+problem)
 	}
-	for _, n := range names {
-		if p.Width > 0 {
-			room := max((p.Width-others)/len(names), 8)
-			configs = append(configs, table.ColumnConfig{Number: n, WidthMax: room, WidthMaxEnforcer: text.WrapText})
+	if p.Workers == nil {
+		return
+	}
+	var rows []table.Row
+	existing := p.Provider == "existing" // each node is its own worker
+	for _, w := range *p.Workers {
+		row := table.Row{w.ID, cmp.Or(w.Node, "-"), cmp.Or(w.Zone, "-"), w.State}
+		if existing {
+			ready := map[bool]string{true: "yes", false: "no"}[w.State == cloud.WorkerDeployed]
+			row = table.Row{w.Node, cmp.Or(w.Zone, "-"), ready}
+		}
+		rows = append(rows, row)
+	}
+	header := table.Row{"WORKER", "NODE", "ZONE", "STATE"}
+	if existing {
+		header = table.Row{"NODE IN THE POOL", "ZONE", "READY"}
+	}
+	p.table(len(header), header, rows)
+	for _, w := range *p.Workers {
+		if w.Message != "" && !existing {
+			p.say("", "  ", w.ID+": "+w.Message)
 		}
 	}
-	w.SetColumnConfigs(configs)
 }
 
-func orDash(name string) string {
-	if name == "" {
-		return "-"
-	}
-	return name
-}
-
-// troubles are the bad conditions, each with its page of the docs.
-func (p page) troubles() {
-	for _, r := range p.Reflectors {
-		if r.State == nodeNotReady || r.State == nodeGone {
-			p.say("\n%s\n", p.Paint(iostreams.Yellow, p.Fold(fmt.Sprintf("‼ the node of route reflector %s is %s", r.Node, map[string]string{
-				nodeNotReady: "NotReady", nodeGone: "no longer in the cluster",
-			}[r.State]), "  ")))
+func (p page) conditions() {
+	p.section("Conditions", len(p.Conditions))
+	for _, c := range p.Conditions {
+		p.say("", "    ", fmt.Sprintf("  %s is %s: %s%s", c.Type, c.Status, c.Reason, p.since(c.Since)))
+		if c.Message != "" {
+			p.say("", "    ", "    "+strings.TrimSpace(plan.Unlinked(c.Message, c.Reason)))
 		}
-	}
-	for _, t := range p.Problems {
-		title := fmt.Sprintf("%s: %s%s", t.Conditions[0], t.Reason, p.since(t.since.Time))
-		p.say("\n%s\n", p.Paint(iostreams.Red, p.Fold("‼ "+title, "  ")))
-		if t.Message != p.Summary {
-			p.say("  %s\n", p.Fold(t.Message, "  "))
-		}
-		p.say("  See %s\n", t.Page(p.Width-len("  See ")))
 	}
 }
 
@@ -246,33 +316,22 @@ func (p page) events() {
 	if !p.verbose {
 		shown = shown[:min(len(shown), fewEvents)]
 	}
-	if len(shown) == 0 {
-		return
-	}
-	p.say("\n%s\n", p.Paint(iostreams.Bold, "Events"))
+	p.section("Events", len(shown))
 	for _, e := range shown {
 		note := []rune(plan.Unlinked(e.Note, e.Reason))
 		if len(note) > maxNote && !p.verbose {
 			note = append(note[:maxNote-1], '…')
 		}
-		line := fmt.Sprintf("%s ago %s: %s", age(p.now, e.at), e.Reason, string(note))
+		line, colour := fmt.Sprintf("%s ago %s: %s", p.age(e.Time), e.Reason, string(note)), ""
 		if e.Count > 1 {
 			line += fmt.Sprintf(" (%d times)", e.Count)
 		}
-		colour := ""
 		if e.Type != "Normal" {
 			line, colour = "‼ "+line, iostreams.Yellow
 		}
-		p.say("%s\n", p.paintIf(colour, p.Fold(line, "  ")))
+		p.say(colour, "  ", line)
 	}
 	if left := len(p.Events) - len(shown); left > 0 {
-		p.say("and %d more; -v shows them\n", left)
+		p.say("", "  ", fmt.Sprintf("and %d more; -v shows them", left))
 	}
-}
-
-func (p page) paintIf(colour, text string) string {
-	if colour == "" {
-		return text
-	}
-	return p.Paint(colour, text)
 }

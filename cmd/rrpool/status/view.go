@@ -2,10 +2,12 @@ package status
 
 import (
 	"cmp"
+	"maps"
+	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/cost"
@@ -15,24 +17,23 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// schema names the form of `status -o json`. It changes when a field changes its
-// meaning or goes away.
+// schema is the version of `status -o json`. It changes when a field changes its meaning
+// or is removed.
 const schema = "rrpool.io/status/v1"
 
 // longest is what is shown of a sentence: event notes can have any length.
 const longest = 4096
 
-// view is a status as it is shown.
+// view is a status: the JSON, and what the table is rendered from.
 type view struct {
-	SchemaVersion string `json:"schemaVersion"`
-	GeneratedAt   string `json:"generatedAt"`
+	SchemaVersion string      `json:"schemaVersion"`
+	GeneratedAt   metav1.Time `json:"generatedAt"`
 	// Cluster is the context that was read.
 	Cluster string `json:"cluster"`
 	// State in one word, and in a sentence.
 	State   State  `json:"state"`
 	Summary string `json:"summary"`
-	// Mode is spec.mode, empty while there is no RouteReflectorPool. Deleting: it is
-	// to go, and the cluster goes back to the mesh.
+	// Mode is spec.mode, empty while there is no RouteReflectorPool.
 	Mode     v1alpha1.Mode `json:"mode,omitempty"`
 	Deleting bool          `json:"deleting"`
 	// Generation of the object, and the one that the status is about.
@@ -49,31 +50,25 @@ type view struct {
 	Counts           Counts          `json:"counts"`
 	Zones            []zoneView      `json:"zones"`
 	Reflectors       []reflectorView `json:"reflectors"`
-	// ShortClients and Workers are known with -v only.
-	ShortClients *[]shortClient `json:"shortClients,omitempty"`
-	Workers      *[]workerView  `json:"workers,omitempty"`
-	// PoolProblems are what the provider says of the pool; with -v only.
+	// ShortClients, Workers and PoolProblems, which the provider reports, are known with -v only.
+	ShortClients *[]shortClient  `json:"shortClients,omitempty"`
+	Workers      *[]workerView   `json:"workers,omitempty"`
 	PoolProblems []string        `json:"poolProblems,omitempty"`
 	Problems     []Problem       `json:"troubles"`
 	Conditions   []conditionView `json:"conditions"`
 	Events       []eventView     `json:"events"`
 	Cost         *priceView      `json:"cost,omitempty"`
 	Manager      Manager         `json:"manager"`
-	// Unseen says what could not be looked at, and why.
+	// Unseen names what could not be read, and why.
 	Unseen []string `json:"unseen"`
 	Next   string   `json:"next,omitempty"`
-
-	now time.Time
 }
 
 type stepView struct {
-	Name   string `json:"name,omitempty"`
-	Reason string `json:"reason,omitempty"`
-	// Since is in RFC 3339.
-	Since      string   `json:"since,omitempty"`
-	WaitingFor []string `json:"waitingFor"`
-
-	since time.Time
+	Name       string      `json:"name,omitempty"`
+	Reason     string      `json:"reason,omitempty"`
+	Since      metav1.Time `json:"since,omitzero"`
+	WaitingFor []string    `json:"waitingFor"`
 }
 
 // Counts are the numbers that a migration moves.
@@ -85,20 +80,6 @@ type Counts struct {
 	// SessionsEstablished of SessionsExpected, all reflectors together.
 	SessionsEstablished int `json:"sessionsEstablished"`
 	SessionsExpected    int `json:"sessionsExpected"`
-}
-
-// CountsOf adds up what a status reports.
-func CountsOf(status v1alpha1.RouteReflectorPoolStatus) Counts {
-	out := Counts{Reflectors: len(status.Reflectors)}
-	for _, zone := range status.Zones {
-		out.PoolReady += int(zone.Ready)
-		out.PoolWanted += int(zone.Desired)
-	}
-	for _, r := range status.Reflectors {
-		out.SessionsEstablished += int(r.SessionsEstablished)
-		out.SessionsExpected += int(r.SessionsExpected)
-	}
-	return out
 }
 
 type zoneView struct {
@@ -125,38 +106,54 @@ type workerView struct {
 }
 
 type conditionView struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	Since   string `json:"since"`
-
-	since time.Time
+	Type    string                 `json:"type"`
+	Status  metav1.ConditionStatus `json:"status"`
+	Reason  string                 `json:"reason"`
+	Message string                 `json:"message"`
+	Since   metav1.Time            `json:"since"`
 }
 
 type eventView struct {
-	Time   string `json:"time"`
-	Type   string `json:"type"`
-	Reason string `json:"reason"`
-	Note   string `json:"note"`
-	Count  int    `json:"count"`
-
-	at time.Time
+	Time   metav1.Time `json:"time"`
+	Type   string      `json:"type"`
+	Reason string      `json:"reason"`
+	Note   string      `json:"note"`
+	Count  int         `json:"count"`
 }
 
-// newView puts facts into words. It is pure.
+// priceView is what the pool costs per month.
+type priceView struct {
+	// Certainty is exact, or unknown, which has no amount.
+	Certainty cost.Certainty `json:"certainty"`
+	Currency  string         `json:"currency,omitempty"`
+	// Monthly is a decimal, for a month of 720 hours.
+	Monthly string `json:"monthly,omitempty"`
+	// Source says where the price is from, or why there is none.
+	Source string `json:"source"`
+}
+
+// shortClient is a node without all of its sessions.
+type shortClient struct {
+	Node string `json:"node"`
+	Zone string `json:"zone"`
+	// Lacks names the route reflectors that do not have all sessions with it, sorted,
+	// and Sessions counts what is missing: one for each reflector and address family.
+	Lacks    []string `json:"lacks"`
+	Sessions int      `json:"sessions"`
+}
+
+// newView makes the view of facts. It is pure.
 func newView(f Facts, p Phrase) view {
 	v := view{
-		SchemaVersion: schema, GeneratedAt: stamp(f.Now), Cluster: f.Cluster, now: f.Now,
-		Step: stepView{WaitingFor: []string{}}, Mesh: f.Mesh, Zones: []zoneView{}, Reflectors: []reflectorView{},
-		Problems: []Problem{}, Conditions: []conditionView{}, Events: []eventView{}, Manager: f.Manager, Unseen: append([]string{}, f.Unseen...),
+		SchemaVersion: schema, GeneratedAt: metav1.NewTime(f.Now), Cluster: f.Cluster, Step: stepView{WaitingFor: []string{}}, Mesh: f.Mesh,
+		Zones: []zoneView{}, Reflectors: []reflectorView{}, Problems: []Problem{}, Conditions: []conditionView{}, Events: []eventView{},
+		Manager: f.Manager, Unseen: append([]string{}, f.Unseen...),
 	}
 	if f.Object != nil {
 		v.fill(f)
 	}
 	v.Mesh.count(f.Nodes, f.Object)
-	v.State = stateOf(f)
-	v.Summary = summary(f, v.State)
+	v.State, v.Summary = stateOf(f)
 	v.Next = p.next(f, v.State)
 	return v
 }
@@ -167,88 +164,89 @@ func (v *view) fill(f Facts) {
 	v.Mode, v.Deleting = object.Spec.Mode, object.DeletionTimestamp != nil
 	v.Generation, v.ObservedGeneration = object.Generation, status.ObservedGeneration
 	v.Provider, v.Pool, v.Nodes = status.Provider, status.Pool, int(status.Nodes)
-	v.Mesh = meshOf(status)
-	v.Step = stepView{
-		Name: status.Step.Name, Reason: status.Step.Reason, Since: stamp(status.Step.Since.Time), since: status.Step.Since.Time,
-		WaitingFor: append([]string{}, status.Step.WaitingFor...),
-	}
+	v.Step = stepView{status.Step.Name, status.Step.Reason, status.Step.Since, append([]string{}, status.Step.WaitingFor...)}
+	v.Mesh = meshOf(object)
 	v.SessionsObserved = object.Spec.Rollout.Gate != v1alpha1.GateTimer
-	v.Counts, v.Zones, v.Reflectors = CountsOf(status), zonesOf(status), reflectorsOf(f)
-	v.Problems = Problems(object)
+	v.Counts, v.Zones, v.Problems = CountsOf(status), zonesOf(status), Problems(object)
+	for _, r := range status.Reflectors {
+		v.Reflectors = append(v.Reflectors, reflectorView{r.Node, r.Zone, int(r.SessionsEstablished), int(r.SessionsExpected), nodeState(r.Node, f.Nodes)})
+	}
 	for _, c := range status.Conditions {
-		v.Conditions = append(v.Conditions, conditionView{
-			c.Type, string(c.Status), c.Reason, plan.Plain(c.Message, longest), stamp(c.LastTransitionTime.Time), c.LastTransitionTime.Time,
-		})
+		v.Conditions = append(v.Conditions, conditionView{c.Type, c.Status, c.Reason, plan.Plain(c.Message, longest), c.LastTransitionTime})
 	}
 	for _, e := range f.Events {
-		v.Events = append(v.Events, eventView{stamp(eventTime(e)), e.Type, e.Reason, plan.Plain(e.Note, longest), eventCount(e), eventTime(e)})
+		count := 1
+		if e.Series != nil {
+			count = int(e.Series.Count)
+		}
+		v.Events = append(v.Events, eventView{metav1.NewTime(eventTime(e)), e.Type, e.Reason, plan.Plain(e.Note, longest), count})
 	}
 	if f.Nodes != nil || status.Cost != nil {
 		price := priceOf(f)
 		v.Cost = &price
 	}
 	if f.Snapshot != nil {
-		short, workers := shortClients(f.Snapshot.Turn), workersSeen(f.Snapshot.Pool)
-		v.ShortClients, v.Workers = &short, &workers
-		v.PoolProblems = problemsSeen(f.Snapshot.Turn)
+		v.observed(f.Snapshot.Turn)
 	}
 }
 
-// stamp is a time in JSON, empty for none.
-func stamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
+// observed adds what the manager observes.
+func (v *view) observed(t pool.Turn) {
+	short, workers := shortClients(t), []workerView{}
+	if t.Obstacle != nil {
+		v.PoolProblems = append(v.PoolProblems, t.Obstacle.Message)
 	}
-	return at.UTC().Format(time.RFC3339)
-}
-
-func meshOf(status v1alpha1.RouteReflectorPoolStatus) Mesh {
-	for _, c := range status.Conditions {
-		switch {
-		case c.Type != v1alpha1.ConditionMeshDisabled:
-		case c.Status == "True":
-			return Mesh{State: meshOff}
-		case c.Status == "False":
-			return Mesh{State: meshOn}
-		default:
-			return Mesh{State: meshUnknown, Why: c.Reason}
+	if t.Pool != nil {
+		v.PoolProblems = append(v.PoolProblems, t.Pool.Problems...)
+		for _, w := range t.Pool.Workers {
+			workers = append(workers, workerView{w.ID, w.NodeName, w.Zone, w.Flavor, w.State, w.Message})
 		}
 	}
-	return Mesh{State: meshUnknown, Why: "the manager has not reported it"}
+	slices.Sort(v.PoolProblems)
+	v.PoolProblems = slices.Compact(v.PoolProblems)
+	v.ShortClients, v.Workers = &short, &workers
+}
+
+func meshOf(object *v1alpha1.RouteReflectorPool) Mesh {
+	switch c := condition(object, v1alpha1.ConditionMeshDisabled); c.Status {
+	case metav1.ConditionTrue:
+		return Mesh{State: meshOff}
+	case metav1.ConditionFalse:
+		return Mesh{State: meshOn}
+	default:
+		return Mesh{State: meshUnknown, Why: cmp.Or(c.Reason, "the manager has not reported it")}
+	}
+}
+
+// CountsOf adds up what a status reports.
+func CountsOf(status v1alpha1.RouteReflectorPoolStatus) Counts {
+	var out Counts
+	for _, zone := range zonesOf(status) {
+		out.PoolReady += zone.PoolReady
+		out.PoolWanted += zone.PoolWanted
+		out.Reflectors += zone.Reflectors
+		out.SessionsEstablished += zone.SessionsEstablished
+		out.SessionsExpected += zone.SessionsExpected
+	}
+	return out
 }
 
 // zonesOf are the pool and its reflectors by zone, sorted.
 func zonesOf(status v1alpha1.RouteReflectorPoolStatus) []zoneView {
-	byName := map[string]*zoneView{}
-	zone := func(name string) *zoneView {
-		if byName[name] == nil {
-			byName[name] = &zoneView{Name: name}
-		}
-		return byName[name]
-	}
+	byName := map[string]Counts{}
 	for _, z := range status.Zones {
-		zone(z.Name).PoolReady, zone(z.Name).PoolWanted = int(z.Ready), int(z.Desired)
+		byName[z.Name] = Counts{PoolReady: int(z.Ready), PoolWanted: int(z.Desired)}
 	}
 	for _, r := range status.Reflectors {
-		in := zone(r.Zone)
+		in := byName[r.Zone]
 		in.Reflectors++
 		in.SessionsEstablished += int(r.SessionsEstablished)
 		in.SessionsExpected += int(r.SessionsExpected)
+		byName[r.Zone] = in
 	}
 	out := []zoneView{}
-	for _, z := range byName {
-		out = append(out, *z)
-	}
-	slices.SortFunc(out, func(a, b zoneView) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-func reflectorsOf(f Facts) []reflectorView {
-	out := []reflectorView{}
-	for _, r := range f.Object.Status.Reflectors {
-		out = append(out, reflectorView{
-			r.Node, r.Zone, int(r.SessionsEstablished), int(r.SessionsExpected), nodeState(r.Node, f.Nodes),
-		})
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, zoneView{name, byName[name]})
 	}
 	return out
 }
@@ -277,41 +275,6 @@ func nodeState(name string, nodes []corev1.Node) string {
 	return nodeNotReady
 }
 
-// problemsSeen are what is in the way to the provider, and what it says itself.
-func problemsSeen(t pool.Turn) []string {
-	var out []string
-	if t.Obstacle != nil {
-		out = append(out, t.Obstacle.Message)
-	}
-	if t.Pool != nil {
-		out = append(out, t.Pool.Problems...)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-func workersSeen(p *cloud.Pool) []workerView {
-	out := []workerView{}
-	if p == nil {
-		return out
-	}
-	for _, w := range p.Workers {
-		out = append(out, workerView{w.ID, w.NodeName, w.Zone, w.Flavor, w.State, w.Message})
-	}
-	return out
-}
-
-// priceView is what the pool costs per month.
-type priceView struct {
-	// Certainty is exact, or unknown, which has no amount.
-	Certainty cost.Certainty `json:"certainty"`
-	Currency  string         `json:"currency,omitempty"`
-	// Monthly is a decimal, for a month of 720 hours.
-	Monthly string `json:"monthly,omitempty"`
-	// Source says where the price is from, or why there is none.
-	Source string `json:"source"`
-}
-
 // priceOf is what the manager reports, else what it would report of the pool's nodes.
 func priceOf(f Facts) priceView {
 	reported := f.Object.Status.Cost
@@ -328,4 +291,52 @@ func priceOf(f Facts) priceView {
 		return priceView{Certainty: cost.Unknown, Source: cmp.Or(reported.Source, "the manager does not know it")}
 	}
 	return priceView{cost.Exact, reported.Currency, reported.Monthly, cmp.Or(reported.Source, "the manager")}
+}
+
+// shortClients names the nodes that are short of sessions, as the reflectors report
+// them, sorted by name. The manager counts the same sessions for its status.
+func shortClients(t pool.Turn) []shortClient {
+	out := []shortClient{}
+	if t.Desired.Timer {
+		return out // sessions are not observed
+	}
+	reflects := map[string]bool{}
+	for _, r := range t.Step.Reflectors {
+		reflects[r.Node] = true
+	}
+	for _, node := range t.Cluster.Nodes {
+		idle := t.Provider == v1alpha1.ProviderIKS && node.Pooled && !reflects[node.Name]
+		if !node.Ready || node.Deleting || idle {
+			continue
+		}
+		short := shortClient{Node: node.Name, Zone: node.Zone}
+		for _, reflector := range t.Cluster.Nodes {
+			if !reflects[reflector.Name] || reflector.Name == node.Name {
+				continue
+			}
+			if missing := missingSessions(t.Cluster.Statuses[reflector.Name], reflector, node); missing > 0 {
+				short.Lacks = append(short.Lacks, reflector.Name)
+				short.Sessions += missing
+			}
+		}
+		if short.Sessions > 0 {
+			out = append(out, short)
+		}
+	}
+	slices.SortFunc(out, func(a, b shortClient) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+// missingSessions counts the sessions that a reflector does not report as Established,
+// of one for each address family that both nodes have.
+func missingSessions(report plan.Status, reflector, node plan.Node) int {
+	missing := 0
+	for _, address := range node.Addresses {
+		family := func(a netip.Addr) bool { return a.Is4() == address.Is4() }
+		up := func(s plan.Session) bool { return s.Peer == address && s.Established && s.Kind != plan.SessionMesh }
+		if slices.ContainsFunc(reflector.Addresses, family) && !slices.ContainsFunc(report.Sessions, up) {
+			missing++
+		}
+	}
+	return missing
 }

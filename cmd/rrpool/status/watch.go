@@ -10,11 +10,11 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
-// watcher looks until there is nothing more to wait for: once, until Ctrl-C,
+// watcher reads the cluster until there is nothing more to wait for: once, until Ctrl-C,
 // or until the cluster is Ready.
 type watcher struct {
 	iostreams.Streams
-	look
+	take              func(context.Context) (*Facts, error)
 	phrase            Phrase
 	render            renderer
 	watch, wait       bool
@@ -22,12 +22,12 @@ type watcher struct {
 	// lines: each change is written below the last one, instead of over it.
 	lines bool
 
-	shown, told, trouble string
+	shown, reported, problem string
 }
 
 func (w *watcher) run(ctx context.Context) error {
 	deadline := w.Now().Add(w.timeout)
-	facts, err := w.take(ctx, w.Now())
+	facts, err := w.take(ctx)
 	if err != nil {
 		return err
 	}
@@ -35,39 +35,35 @@ func (w *watcher) run(ctx context.Context) error {
 		return w.once(*facts)
 	}
 	for {
-		if err := w.draw(*facts); err != nil {
+		if err := w.draw(newView(*facts, w.phrase)); err != nil {
 			return err
 		}
 		if done, err := w.ended(*facts, deadline); done {
 			return err
 		}
-		w.Wait(min(w.interval, max(deadline.Sub(w.Now()), 0)+w.unbounded()), ctx.Done())
-		fresh, err := w.take(ctx, w.Now())
+		pause := w.interval
+		if w.wait {
+			pause = min(pause, deadline.Sub(w.Now()))
+		}
+		w.Wait(pause, ctx.Done())
+		fresh, err := w.take(ctx)
 		switch {
+		case ctx.Err() != nil && w.wait:
+			return iostreams.ErrInterrupted
 		case ctx.Err() != nil:
-			return w.interrupted()
+			return nil
 		case err != nil:
 			facts.Now = w.Now()
-			w.blind(err)
+			w.failed(err)
 		default:
-			facts, w.trouble = fresh, ""
+			facts, w.problem = fresh, ""
 		}
 	}
 }
 
-// unbounded keeps a watch without an end from reading without a pause.
-func (w *watcher) unbounded() time.Duration {
-	if w.wait {
-		return 0
-	}
-	return w.interval
-}
+func (w *watcher) once(f Facts) error { return show(w.Streams, newView(f, w.phrase), w.render) }
 
-func (w *watcher) once(f Facts) error {
-	return w.Emit("status", "", func(s iostreams.Streams) error { return w.render(s, newView(f, w.phrase)) })
-}
-
-// ended says whether there is nothing more to wait for, and how that came.
+// ended says whether there is nothing more to wait for, and with which error.
 func (w *watcher) ended(f Facts, deadline time.Time) (bool, error) {
 	reached := f.Object != nil && Reached(f.Object) && f.Manager.Status != Stopped
 	expired := !w.Now().Before(deadline)
@@ -82,48 +78,39 @@ func (w *watcher) ended(f Facts, deadline time.Time) (bool, error) {
 	if reached {
 		return true, nil
 	}
-	return true, fmt.Errorf("--timeout: the cluster is %s, not %s, after %s: %s", stateOf(f), Ready, w.timeout, w.phrase.Command("status --watch"))
+	state, _ := stateOf(f)
+	return true, fmt.Errorf("--timeout: the cluster is %s, not %s, after %s: %s", state, Ready, w.timeout, w.phrase.Command("status --watch"))
 }
 
-// interrupted: a watch that is stopped has done what it was for, a wait has not.
-func (w *watcher) interrupted() error {
-	if w.wait {
-		return iostreams.ErrInterrupted
-	}
-	return nil
-}
-
-// draw shows the facts of a watch; a wait only reports its progress on standard error.
-func (w *watcher) draw(f Facts) error {
-	v := newView(f, w.phrase)
-	if !w.watch {
-		w.tell(v)
+// draw shows a watch; a wait only reports its progress on standard error.
+func (w *watcher) draw(v view) error {
+	switch {
+	case !w.watch:
+		w.report(v)
 		return nil
-	}
-	if w.lines {
+	case w.lines:
 		return w.append(v)
 	}
 	return w.redraw(v)
 }
 
-// tell writes a line when the state or the step has changed.
-func (w *watcher) tell(v view) {
+// report writes a line when the state or the step has changed.
+func (w *watcher) report(v view) {
 	line := fmt.Sprintf("waiting: %s", v.State)
 	if v.Step.Name != "" {
 		line += ", step " + v.Step.Name
 	}
-	if line != w.told {
-		w.told = line
+	if line != w.reported {
+		w.reported = line
 		_, _ = fmt.Fprintln(w.Err, line)
 	}
 }
 
-// append writes what has changed since it was shown last. That time goes by is no
-// change.
+// append writes the view when something other than the time has changed.
 func (w *watcher) append(v view) error {
 	var same bytes.Buffer
 	timeless := v
-	timeless.GeneratedAt = ""
+	timeless.GeneratedAt.Reset()
 	if err := iostreams.WriteJSON(&same, timeless); err != nil {
 		return fmt.Errorf("rendering the status: %w", err)
 	}
@@ -132,7 +119,7 @@ func (w *watcher) append(v view) error {
 	}
 	first := w.shown == ""
 	w.shown = same.String()
-	return w.Emit("status", "", func(s iostreams.Streams) error {
+	return show(w.Streams, v, func(s iostreams.Streams, v view) error {
 		if !first {
 			_, _ = fmt.Fprintln(s.Out)
 		}
@@ -155,9 +142,9 @@ func (w *watcher) redraw(v view) error {
 	if err := w.render(to, v); err != nil {
 		return fmt.Errorf("rendering the status: %w", err)
 	}
-	footer := fmt.Sprintf("\n%s, every %s; Ctrl-C ends\n", v.now.UTC().Format("15:04:05Z"), w.interval)
-	if w.trouble != "" {
-		footer = "\n" + w.Paint(iostreams.Red, w.Fold("‼ "+w.trouble, "  ")) + footer
+	footer := fmt.Sprintf("\n%s, every %s; Ctrl-C ends\n", v.GeneratedAt.UTC().Format("15:04:05Z"), w.interval)
+	if w.problem != "" {
+		footer = "\n" + w.Paint(iostreams.Red, w.Fold("‼ "+w.problem, "  ")) + footer
 	}
 	content := strings.ReplaceAll(iostreams.Visible(screen.String()+footer), "\n", restOfLine+"\n")
 	begin := home
@@ -169,11 +156,11 @@ func (w *watcher) redraw(v view) error {
 	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
-// blind says that the cluster could not be looked at; the next look may work.
-func (w *watcher) blind(err error) {
-	trouble := "what is shown is old: " + iostreams.Sentence(err)
-	if trouble != w.trouble && (w.lines || !w.watch) {
-		_, _ = fmt.Fprintf(w.Err, "‼ %s; trying again every %s\n", trouble, w.interval)
+// failed says that the cluster could not be read; the next attempt may succeed.
+func (w *watcher) failed(err error) {
+	problem := "what is shown is old: " + iostreams.Sentence(err)
+	if problem != w.problem && (w.lines || !w.watch) {
+		_, _ = fmt.Fprintf(w.Err, "‼ %s; trying again every %s\n", problem, w.interval)
 	}
-	w.trouble = trouble
+	w.problem = problem
 }

@@ -197,11 +197,11 @@ func TestAChangeOfJustNow(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(a)
 			}
-			f, err := Take(t.Context(), connect(t, a), "rrpool-system", cli.Now)
+			f, err := Take(t.Context(), connect(t, a), "rrpool-system", false, cli.Now)
 			require.NoError(t, err)
-			require.Equal(t, tc.want, stateOf(*f), summary(*f, stateOf(*f)))
-			noted := strings.Contains(summary(*f, stateOf(*f)), "has not yet observed")
-			require.Equal(t, tc.want == Progressing || tc.want == Deleting, noted)
+			state, summary := stateOf(*f)
+			require.Equal(t, tc.want, state, summary)
+			require.Equal(t, tc.want == Progressing || tc.want == Deleting, strings.Contains(summary, "has not yet observed"))
 		})
 	}
 }
