@@ -1,10 +1,9 @@
-// Package fake is a cloud in memory for tests: stateful, slow if asked, with
-// faults, a quota and a record of what was called.
+// Package fake is a cloud in memory: it keeps a pool and its workers, which take
+// as long to come and to go as it is asked for.
 package fake
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -26,19 +25,10 @@ type Options struct {
 	Now func() time.Time
 	// DeployTime and DeleteTime are how long a worker takes to come and to go.
 	DeployTime, DeleteTime time.Duration
-	// Quota is how many workers may exist; 0: any.
-	Quota int
 	// Pool is there from the start; nil for none.
 	Pool *cloud.Pool
 	// NodeName gives a worker's node name; nil for 10.<zone>.<n>.
 	NodeName func(zone, workerID string) string
-}
-
-// Call is one call of a Provider method.
-type Call struct {
-	// Method is Observe, Ensure or Delete.
-	Method string
-	Want   cloud.PoolSpec
 }
 
 // Cloud is what the providers made by Provider talk to.
@@ -49,10 +39,9 @@ type Cloud struct {
 	offset    time.Duration
 	pool      *pool
 	serial    int
-	calls     []Call
-	mutations []string
-	untainted []string
-	faults    []fault
+	requests  int
+	mutations int
+	untainted int
 	failNext  []string
 }
 
@@ -151,28 +140,14 @@ func (c *Cloud) order(zone string) {
 	if len(c.failNext) > 0 {
 		w.fail, c.failNext = c.failNext[0], c.failNext[1:]
 	}
-	if c.opts.Quota > 0 && c.usable() >= c.opts.Quota {
-		w.fail = fmt.Sprintf("the account is over quota: Allocated: %d, Quota: %d", c.usable(), c.opts.Quota)
-	}
 	if len(c.pool.taints) == 0 {
-		c.untainted = append(c.untainted, w.ID)
+		c.untainted++
 	}
 	c.pool.workers = append(c.pool.workers, w)
 }
 
 func (c *Cloud) taken(id string) bool {
 	return slices.ContainsFunc(c.pool.workers, func(w *worker) bool { return w.ID == id })
-}
-
-// usable counts the workers that use up quota.
-func (c *Cloud) usable() int {
-	n := 0
-	for _, w := range c.pool.workers {
-		if w.fail == "" {
-			n++
-		}
-	}
-	return n
 }
 
 func (p *pool) live(zone string) []*worker {
@@ -189,7 +164,7 @@ func (c *Cloud) remove(w *worker) { w.State, w.Message, w.since = cloud.WorkerDe
 
 // apply makes the change, as a cloud would.
 func (c *Cloud) apply(s poolplan.Step, flavor string) {
-	c.mutations = append(c.mutations, s.String())
+	c.mutations++
 	switch s.Kind {
 	case poolplan.Create:
 		c.serial++
@@ -243,16 +218,6 @@ func (c *Cloud) removeNamed(s poolplan.Step) {
 	}
 }
 
-// fault spoils a call.
-type fault struct {
-	method string
-	times  int
-	err    *cloud.Error
-	// executed: the change is made and only the answer is lost.
-	executed bool
-	hang     bool
-}
-
 // Advance lets d pass for the cloud and its providers.
 func (c *Cloud) Advance(d time.Duration) {
 	c.mu.Lock()
@@ -261,134 +226,17 @@ func (c *Cloud) Advance(d time.Duration) {
 	c.move()
 }
 
-// Fail lets the next times calls of method ("" for any) end with err; times 0:
-// all until ClearFaults.
-func (c *Cloud) Fail(method string, times int, err *cloud.Error) {
-	c.inject(fault{method: method, times: times, err: err})
-}
-
-// LoseAnswer makes the next change happen and answers Unavailable.
-func (c *Cloud) LoseAnswer() {
-	c.inject(fault{times: 1, executed: true, err: &cloud.Error{Kind: cloud.Unavailable, Op: "changing the pool", Message: "the answer was lost"}})
-}
-
-// Hang lets every call hang until its context ends, or ClearFaults.
-func (c *Cloud) Hang() { c.inject(fault{hang: true}) }
-
-func (c *Cloud) inject(f fault) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.faults = append(c.faults, f)
-}
-
-// ClearFaults takes all faults away; a call that hangs goes on hanging.
-func (c *Cloud) ClearFaults() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.faults = nil
-}
-
-// takeFault gives the fault for a call, before it has (executed false) or after
-// it has taken effect.
-func (c *Cloud) takeFault(method string, executed bool) *fault {
-	for i := range c.faults {
-		f := c.faults[i]
-		if f.executed != executed || f.method != "" && f.method != method {
-			continue
-		}
-		if c.faults[i].times > 0 {
-			if c.faults[i].times--; c.faults[i].times == 0 {
-				c.faults = slices.Delete(c.faults, i, i+1)
-			}
-		}
-		return &f
-	}
-	return nil
-}
-
-// SetQuota changes how many workers may exist; 0: any.
-func (c *Cloud) SetQuota(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.opts.Quota = n
-}
-
-// FailWorkers lets the next n workers that are ordered fail with message.
-func (c *Cloud) FailWorkers(n int, message string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for range n {
-		c.failNext = append(c.failNext, message)
-	}
-}
-
-// Break puts a worker into a state.
-func (c *Cloud) Break(workerID string, state cloud.WorkerState, message string) {
-	c.onPool(func(p *pool) {
-		for _, w := range p.workers {
-			if w.ID == workerID {
-				w.State, w.Message = state, message
-			}
-		}
-	})
-}
-
-// SetAutoscaled puts the pool under an autoscaler's care, or out of it.
-func (c *Cloud) SetAutoscaled(on bool) { c.onPool(func(p *pool) { p.autoscaled = on }) }
-
-// SetTaints and SetLabels replace what is on the pool, as a person would.
-func (c *Cloud) SetTaints(taints []cloud.Taint) { c.onPool(func(p *pool) { p.taints = taints }) }
-
-// SetLabels replaces the pool's labels.
-func (c *Cloud) SetLabels(labels map[string]string) {
-	c.onPool(func(p *pool) { p.labels = maps.Clone(labels) })
-}
-
-func (c *Cloud) onPool(fn func(*pool)) {
+// Workers that exist, in the order they came.
+func (c *Cloud) Workers() []cloud.Worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.move()
-	if c.pool != nil {
-		fn(c.pool)
+	if c.pool == nil {
+		return nil
 	}
-}
-
-// AddForeignPool makes a pool of the provider's pool name that rrpool did not make.
-func (c *Cloud) AddForeignPool() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.serial++
-	c.pool = &pool{id: "foreign", flavor: c.opts.Flavor, size: 1, zones: c.opts.Zones, balanced: true}
-}
-
-// Workers that exist, in the order they came.
-func (c *Cloud) Workers() []cloud.Worker {
 	var out []cloud.Worker
-	c.onPool(func(p *pool) {
-		for _, w := range p.workers {
-			out = append(out, w.Worker)
-		}
-	})
+	for _, w := range c.pool.workers {
+		out = append(out, w.Worker)
+	}
 	return out
-}
-
-// Calls that were made so far.
-func (c *Cloud) Calls() []Call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.calls)
-}
-
-// Mutations that were made so far, in words.
-func (c *Cloud) Mutations() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.mutations)
-}
-
-// Untainted gives the workers that were ordered while the pool had no taint.
-func (c *Cloud) Untainted() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.untainted)
 }

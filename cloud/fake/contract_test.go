@@ -2,6 +2,7 @@ package fake_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,45 +13,96 @@ import (
 
 func TestContract(t *testing.T) {
 	providertest.Run(t, func(*testing.T) providertest.Harness {
-		c := fake.New(fake.Options{PoolName: providertest.PoolName, DeployTime: time.Minute, DeleteTime: time.Minute})
-		return providertest.Harness{
-			World:    world{c},
-			Provider: func() cloud.Provider { return c.Provider() },
-		}
+		w := newWorld(fake.Options{PoolName: providertest.PoolName, DeployTime: time.Minute, DeleteTime: time.Minute})
+		return providertest.Harness{World: w, Provider: w.provider}
 	})
 }
 
-type world struct{ *fake.Cloud }
+// world is a fake cloud whose providers can be out of order.
+type world struct {
+	*fake.Cloud
 
-var _ providertest.Machines = world{}
-
-func (w world) Pools() int {
-	p, err := w.Provider().Observe(context.Background())
-	if err == nil && p.Exists {
-		return 1
-	}
-	return 0
+	mu    sync.Mutex
+	fault providertest.Fault
 }
 
-func (w world) Untainted() int { return len(w.Cloud.Untainted()) }
-func (w world) Mutations() int { return len(w.Cloud.Mutations()) }
-func (w world) Requests() int  { return len(w.Calls()) }
-func (w world) StripTaints()   { w.SetTaints(nil) }
-func (w world) Heal()          { w.ClearFaults() }
+var _ providertest.Machines = (*world)(nil)
 
-func (w world) Break(id, message string) { w.Cloud.Break(id, cloud.WorkerFailed, message) }
+func newWorld(o fake.Options) *world { return &world{Cloud: fake.New(o)} }
 
-func (w world) Inject(f providertest.Fault) {
-	switch f {
+func (w *world) provider() cloud.Provider { return &faulty{Provider: w.Cloud.Provider(), world: w} }
+
+// Inject implements providertest.World.
+func (w *world) Inject(f providertest.Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = f
+}
+
+// Heal implements providertest.World.
+func (w *world) Heal() { w.Inject("") }
+
+func unavailable(err error) error {
+	return &cloud.Error{Kind: cloud.Unavailable, Op: "calling the fake cloud", Message: "out of order", Err: err}
+}
+
+// prevented gives the error that keeps a request from the cloud.
+func (w *world) prevented(ctx context.Context) error {
+	w.mu.Lock()
+	fault := w.fault
+	w.mu.Unlock()
+	switch fault {
 	case providertest.ServerError:
-		w.Fail("", 0, &cloud.Error{Kind: cloud.Unavailable, Op: "calling the fake cloud", Message: "out of order"})
+		return unavailable(nil)
 	case providertest.Limited:
-		w.Fail("", 0, &cloud.Error{Kind: cloud.RateLimited, Op: "calling the fake cloud", RetryAfter: providertest.LimitedFor})
+		return &cloud.Error{Kind: cloud.RateLimited, Op: "calling the fake cloud", RetryAfter: providertest.LimitedFor}
 	case providertest.Denied:
-		w.Fail("", 0, &cloud.Error{Kind: cloud.Unauthorized, Op: "calling the fake cloud"})
+		return &cloud.Error{Kind: cloud.Unauthorized, Op: "calling the fake cloud"}
 	case providertest.Hanging:
-		w.Hang()
+		<-ctx.Done()
+		return unavailable(ctx.Err())
 	case providertest.LostAnswer:
-		w.LoseAnswer()
 	}
+	return nil
+}
+
+// answered gives the answer to a call, unless it is a change whose answer gets lost.
+func (w *world) answered(got cloud.Progress, err error) (cloud.Progress, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault == providertest.LostAnswer && got.Did != "" {
+		w.fault = ""
+		return cloud.Progress{}, unavailable(nil)
+	}
+	return got, err
+}
+
+// faulty is a provider of a cloud that may be out of order.
+type faulty struct {
+	cloud.Provider
+	world *world
+}
+
+// Observe implements cloud.Provider.
+func (f *faulty) Observe(ctx context.Context) (cloud.Pool, error) {
+	if err := f.world.prevented(ctx); err != nil {
+		return cloud.Pool{}, err
+	}
+	return f.Provider.Observe(ctx)
+}
+
+// Ensure implements cloud.Provider.
+func (f *faulty) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+	if err := f.world.prevented(ctx); err != nil {
+		return cloud.Progress{}, err
+	}
+	return f.world.answered(f.Provider.Ensure(ctx, want))
+}
+
+// Delete implements cloud.Provider.
+func (f *faulty) Delete(ctx context.Context) (cloud.Progress, error) {
+	if err := f.world.prevented(ctx); err != nil {
+		return cloud.Progress{}, err
+	}
+	return f.world.answered(f.Provider.Delete(ctx))
 }

@@ -10,15 +10,16 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/fake"
+	"github.com/rrpool/rrpool/cloud/providertest"
 )
 
-// TestAnyOrderOfEventsEndsWell lets sizes change, workers die, answers get lost
-// and the provider restart, in any order; then a caller that names whom it can
-// spare gets the pool it wants, and nobody else ever goes.
+// TestAnyOrderOfEventsEndsWell lets sizes change, workers fail, answers get lost
+// and the provider restart, in any order; then a caller that names the workers to
+// go gets the pool it wants, and no other worker ever goes.
 func TestAnyOrderOfEventsEndsWell(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := fake.New(fake.Options{DeployTime: time.Minute, DeleteTime: 3 * time.Minute})
-		p := c.Provider()
+		c := newWorld(fake.Options{DeployTime: time.Minute, DeleteTime: 3 * time.Minute})
+		p := c.provider()
 		size := 1
 		named := map[string]bool{}
 		step := func() bool { return sensibly(t, c, p, size, named) }
@@ -27,21 +28,21 @@ func TestAnyOrderOfEventsEndsWell(t *testing.T) {
 			case 0:
 				size = rapid.IntRange(1, 3).Draw(t, "size")
 			case 1:
-				p = c.Provider()
+				p = c.provider()
 			case 2:
-				c.LoseAnswer()
+				c.Inject(providertest.LostAnswer)
 			case 3:
 				if all := c.Workers(); len(all) > 0 {
-					c.Break(rapid.SampledFrom(all).Draw(t, "victim").ID, cloud.WorkerFailed, "dead")
+					c.Break(rapid.SampledFrom(all).Draw(t, "worker").ID, "dead")
 				}
 			case 4:
-				c.SetTaints(nil)
+				c.StripTaints()
 			default:
 				step()
 				c.Advance(time.Duration(rapid.IntRange(0, 300).Draw(t, "seconds")) * time.Second)
 			}
 		}
-		c.ClearFaults()
+		c.Heal()
 		for range 200 {
 			if step() {
 				require.Len(t, c.Workers(), 3*size)
@@ -54,7 +55,7 @@ func TestAnyOrderOfEventsEndsWell(t *testing.T) {
 }
 
 // sensibly makes one call as a sensible caller would, and says whether all is done.
-func sensibly(t *rapid.T, c *fake.Cloud, p cloud.Provider, size int, named map[string]bool) bool {
+func sensibly(t *rapid.T, c *world, p cloud.Provider, size int, named map[string]bool) bool {
 	pool, err := p.Observe(context.Background())
 	require.NoError(t, err)
 	want := demand(pool, size)
@@ -67,9 +68,9 @@ func sensibly(t *rapid.T, c *fake.Cloud, p cloud.Provider, size int, named map[s
 		require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 	}
 	for _, w := range gone(before, c.Workers()) {
-		require.True(t, named[w], "nobody could spare %s", w)
+		require.True(t, named[w], "%s was not named", w)
 	}
-	require.Empty(t, c.Untainted())
+	require.Zero(t, c.Untainted())
 	return got.Done
 }
 

@@ -31,7 +31,7 @@ func (p *Provider) Name() string { return "fake" }
 // Observe implements cloud.Provider.
 func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
 	var out cloud.Pool
-	err := p.call(ctx, Call{Method: "Observe"}, func() error {
+	err := p.call(ctx, func() error {
 		out = p.state().Pool
 		return nil
 	})
@@ -43,55 +43,38 @@ func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progr
 	if err := poolplan.Validate(want); err != nil {
 		return cloud.Progress{}, err
 	}
-	return p.change(ctx, Call{Method: "Ensure", Want: want}, func(s poolplan.State) (poolplan.Step, error) {
-		return poolplan.Next(s, want)
-	})
+	return p.change(ctx, want.Flavor, func(s poolplan.State) (poolplan.Step, error) { return poolplan.Next(s, want) })
 }
 
 // Delete implements cloud.Provider.
 func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
-	return p.change(ctx, Call{Method: "Delete"}, poolplan.NextDelete)
+	return p.change(ctx, "", poolplan.NextDelete)
 }
 
-func (p *Provider) change(ctx context.Context, call Call, next func(poolplan.State) (poolplan.Step, error)) (cloud.Progress, error) {
+func (p *Provider) change(ctx context.Context, flavor string, next func(poolplan.State) (poolplan.Step, error)) (cloud.Progress, error) {
 	var out cloud.Progress
-	err := p.call(ctx, call, func() error {
-		c := p.cloud
+	err := p.call(ctx, func() error {
 		step, err := next(p.state())
-		if err != nil || step.Kind == poolplan.None {
-			out = step.Progress
+		if out = step.Progress; err != nil || step.Kind == poolplan.None {
 			return err
 		}
-		c.apply(step, cmp.Or(call.Want.Flavor, c.opts.Flavor))
-		p.memory.Note(step, true, c.now())
-		if f := c.takeFault(call.Method, true); f != nil {
-			return f.err
-		}
+		p.cloud.apply(step, cmp.Or(flavor, p.cloud.opts.Flavor))
+		p.memory.Note(step, true, p.cloud.now())
 		out = cloud.Progress{Did: step.String()}
 		return nil
 	})
 	return out, err
 }
 
-// call runs do on the cloud, unless a fault prevents it.
-func (p *Provider) call(ctx context.Context, call Call, do func() error) error {
-	c := p.cloud
-	c.mu.Lock()
-	c.calls = append(c.calls, call)
-	f := c.takeFault(call.Method, false)
-	c.mu.Unlock()
-	if f != nil && f.hang {
-		<-ctx.Done()
-	}
+// call runs do on the cloud as it is by now, unless ctx has ended.
+func (p *Provider) call(ctx context.Context, do func() error) error {
 	if ctx.Err() != nil {
 		return &cloud.Error{Kind: cloud.Unavailable, Op: "calling the fake cloud", Message: "interrupted", Err: ctx.Err()}
 	}
-	if f != nil {
-		return f.err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.move()
+	p.cloud.mu.Lock()
+	defer p.cloud.mu.Unlock()
+	p.cloud.requests++
+	p.cloud.move()
 	return do()
 }
 

@@ -3,7 +3,6 @@ package metered_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -14,17 +13,22 @@ import (
 	"github.com/rrpool/rrpool/cloud/metered"
 )
 
+// limited refuses changes.
+type limited struct{ cloud.Provider }
+
+func (limited) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {
+	return cloud.Progress{}, &cloud.Error{Kind: cloud.RateLimited, Op: "x"}
+}
+
 func TestCallsAreCountedByKind(t *testing.T) {
 	m := metered.NewMetrics()
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(m)
-	c := fake.New(fake.Options{})
-	p := m.Provider(c.Provider())
+	p := m.Provider(limited{fake.New(fake.Options{}).Provider()})
 	ctx := context.Background()
 	_, err := p.Observe(ctx)
 	require.NoError(t, err)
-	c.Fail("Ensure", 1, &cloud.Error{Kind: cloud.RateLimited, Op: "x", RetryAfter: time.Second})
-	_, err = p.Ensure(ctx, cloud.PoolSpec{SizePerZone: 1, Taints: []cloud.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}})
+	_, err = p.Ensure(ctx, cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.RateLimited))
 	_, err = p.Delete(ctx)
 	require.NoError(t, err)
