@@ -1,8 +1,11 @@
 package cloud
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -70,4 +73,23 @@ func RetryAfter(err error) time.Duration {
 		return e.RetryAfter
 	}
 	return 0
+}
+
+// InvalidSpec is the error for a PoolSpec that can never be fulfilled.
+func InvalidSpec(format string, args ...any) error {
+	return &Error{Kind: InvalidInput, Op: "checking the wanted pool", Message: fmt.Sprintf(format, args...)}
+}
+
+// Interrupted is the error of a call whose context has ended.
+func Interrupted(ctx context.Context, op string) error {
+	return &Error{Kind: Unavailable, Op: op, Message: "interrupted", Err: ctx.Err()}
+}
+
+// Capped joins the first five items for a message, and counts the rest.
+func Capped(items []string, separator string) string {
+	const most = 5
+	if len(items) > most {
+		items = append(slices.Clone(items[:most]), fmt.Sprintf("and %d more", len(items)-most))
+	}
+	return strings.Join(items, separator)
 }

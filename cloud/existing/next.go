@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -67,33 +66,29 @@ func unserved(nodes []plan.Node, rules selection.Rules) bool {
 // of a pool are accepted: membership stands for them.
 func (p *Provider) checkSpec(want cloud.PoolSpec) error {
 	if want.SizePerZone < 1 {
-		return invalid("size per zone is %d, it must be at least 1", want.SizePerZone)
+		return cloud.InvalidSpec("size per zone is %d, it must be at least 1", want.SizePerZone)
 	}
 	zones := slices.Sorted(slices.Values(want.Zones))
 	for i := 1; i < len(zones); i++ {
 		if zones[i] == zones[i-1] {
-			return invalid("zone %q is listed twice; list it once", zones[i])
+			return cloud.InvalidSpec("zone %q is listed twice; list it once", zones[i])
 		}
 	}
 	if want.Flavor != "" {
-		return invalid("flavor is %q, but existing nodes are as they are; leave it empty", want.Flavor)
+		return cloud.InvalidSpec("flavor is %q, but existing nodes are as they are; leave it empty", want.Flavor)
 	}
 	if len(want.Taints) > 0 {
-		return invalid("taint %q is given, but existing nodes run workloads and are never tainted; leave taints empty", want.Taints[0].Key)
+		return cloud.InvalidSpec("taint %q is given, but existing nodes run workloads and are never tainted; leave taints empty", want.Taints[0].Key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(want.Labels)) {
 		value := want.Labels[key]
 		mark := key == v1alpha1.ManagedByLabel && value == v1alpha1.ManagedByValue || key == v1alpha1.PoolLabel && value == p.cfg.PoolName
 		if !mark {
-			return invalid("label %s=%s is given, but membership of pool %q is all that is written to existing nodes; leave it out",
+			return cloud.InvalidSpec("label %s=%s is given, but membership of pool %q is all that is written to existing nodes; leave it out",
 				key, value, p.cfg.PoolName)
 		}
 	}
 	return nil
-}
-
-func invalid(format string, args ...any) error {
-	return &cloud.Error{Kind: cloud.InvalidInput, Op: "checking the wanted pool", Message: fmt.Sprintf(format, args...)}
 }
 
 // stillMissing says what is missing when nothing can be changed.
@@ -113,7 +108,7 @@ func stillMissing(nodes, chosen []plan.Node, rules selection.Rules) cloud.Progre
 	if len(missing) == 0 {
 		return cloud.Progress{Done: true}
 	}
-	return cloud.Progress{WaitingFor: capped(missing, "; ")}
+	return cloud.Progress{WaitingFor: cloud.Capped(missing, "; ")}
 }
 
 // problemOf says what has to become of a member, "" for nothing.
@@ -149,14 +144,5 @@ func whyNotOthers(nodes []plan.Node, rules selection.Rules) string {
 	if len(reasons) == 0 {
 		return "there are no others"
 	}
-	return capped(reasons, ", ")
-}
-
-// capped joins the first few of many.
-func capped(items []string, separator string) string {
-	const most = 5
-	if len(items) > most {
-		items = append(slices.Clone(items[:most]), fmt.Sprintf("and %d more", len(items)-most))
-	}
-	return strings.Join(items, separator)
+	return cloud.Capped(reasons, ", ")
 }

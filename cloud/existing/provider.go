@@ -158,7 +158,7 @@ func (p *Provider) take(ctx context.Context, s step) (cloud.Progress, error) {
 		op, pool, did = fmt.Sprintf("taking node %s from", s.node.Name), "", fmt.Sprintf("took %s from the pool", place(s.node))
 	}
 	if ctx.Err() != nil {
-		return cloud.Progress{}, interrupted(ctx, p.op(op))
+		return cloud.Progress{}, cloud.Interrupted(ctx, p.op(op))
 	}
 	if err := p.cfg.Nodes.SetPool(ctx, s.node, pool); err != nil {
 		return cloud.Progress{}, failure(p.op(op), err)
@@ -196,12 +196,12 @@ func (p *Provider) op(doing string) string { return fmt.Sprintf("%s pool %q", do
 func (p *Provider) locked(ctx context.Context, doing string, do func() (cloud.Progress, error)) (cloud.Progress, error) {
 	op := p.op(doing)
 	if ctx.Err() != nil {
-		return cloud.Progress{}, interrupted(ctx, op)
+		return cloud.Progress{}, cloud.Interrupted(ctx, op)
 	}
 	select {
 	case p.lock <- struct{}{}:
 	case <-ctx.Done():
-		return cloud.Progress{}, interrupted(ctx, op)
+		return cloud.Progress{}, cloud.Interrupted(ctx, op)
 	}
 	return within(ctx, op, func() (cloud.Progress, error) {
 		defer func() { <-p.lock }()
@@ -226,12 +226,8 @@ func within[T any](ctx context.Context, op string, do func() (T, error)) (T, err
 		return a.value, a.err
 	case <-ctx.Done():
 		var none T
-		return none, interrupted(ctx, op)
+		return none, cloud.Interrupted(ctx, op)
 	}
-}
-
-func interrupted(ctx context.Context, op string) error {
-	return &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: "interrupted", Err: ctx.Err()}
 }
 
 // deniedPause is how long to leave an apiserver alone that has refused us.

@@ -69,7 +69,7 @@ func (p *Provider) change(ctx context.Context, flavor string, next func(poolplan
 // call runs do on the cloud as it is by now, unless ctx has ended.
 func (p *Provider) call(ctx context.Context, do func() error) error {
 	if ctx.Err() != nil {
-		return &cloud.Error{Kind: cloud.Unavailable, Op: "calling the fake cloud", Message: "interrupted", Err: ctx.Err()}
+		return cloud.Interrupted(ctx, "calling the fake cloud")
 	}
 	p.cloud.mu.Lock()
 	defer p.cloud.mu.Unlock()

@@ -155,7 +155,7 @@ func (p *Provider) enter(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	return &cloud.Error{Kind: cloud.Unavailable, Op: p.op("observing"), Message: "interrupted", Err: ctx.Err()}
+	return cloud.Interrupted(ctx, p.op("observing"))
 }
 
 func (p *Provider) leave() { <-p.lock }

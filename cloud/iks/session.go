@@ -172,7 +172,7 @@ func (s *session) noKey(ctx context.Context, op string, err error) error {
 	case errors.As(err, &typed):
 		return typed
 	case ctx.Err() != nil:
-		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: "interrupted", Err: ctx.Err()}
+		return cloud.Interrupted(ctx, op)
 	}
 	return &cloud.Error{
 		Kind: cloud.Unauthorized, Op: op, RetryAfter: deniedPause,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -108,7 +107,7 @@ func untainted(s State, want cloud.PoolSpec) error {
 	return &cloud.Error{
 		Kind: cloud.Conflict, Op: fmt.Sprintf("growing pool %q", s.Name),
 		Message: fmt.Sprintf("the nodes of the workers %s lack the taint %s=%s:%s, so workloads may run there; give the nodes the taint, or replace the workers",
-			capped(want.Untainted), t.Key, t.Value, t.Effect),
+			cloud.Capped(want.Untainted, "; "), t.Key, t.Value, t.Effect),
 	}
 }
 
@@ -196,7 +195,7 @@ func replaceable(s State, w cloud.Worker) string {
 
 // resize brings the size that the cloud is asked for in order. It never happens
 // while a zone has more workers than wanted, since the cloud would choose the
-// victim, and it repeats a size where a zone lacks workers: removing
+// worker to go, and it repeats a size where a zone lacks workers: removing
 // one had switched the cloud's rebalancing off.
 func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 	for _, id := range want.Retire {
@@ -317,7 +316,7 @@ func stillMissing(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 	if len(missing) == 0 {
 		return Step{Kind: None, Progress: cloud.Progress{Done: true}}, nil
 	}
-	return waiting(capped(missing)), nil
+	return waiting(cloud.Capped(missing, "; ")), nil
 }
 
 // overQuota is the answer for dead workers whose replacement has failed for want
@@ -395,13 +394,4 @@ func describe(w cloud.Worker) string {
 		text += " (" + w.Message + ")"
 	}
 	return text
-}
-
-// capped joins the first few of many.
-func capped(items []string) string {
-	const most = 5
-	if len(items) > most {
-		items = append(slices.Clone(items[:most]), fmt.Sprintf("and %d more", len(items)-most))
-	}
-	return strings.Join(items, "; ")
 }
