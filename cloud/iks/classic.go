@@ -21,22 +21,22 @@ type classic struct{ *Provider }
 func (classic) substitutes() bool     { return false }
 func (classic) defaultFlavor() string { return DefaultFlavorClassic }
 func (classic) singlePath() string    { return "/v2/classic/getWorkerPool" }
+func (classic) workersPath() string   { return "/v1/clusters/%s/workers?showDeleted=false" }
 
-func (g classic) v1(op, method, path string, body, out any) call {
+func (g classic) v1(ctx context.Context, op, method string, at route, body, out any) error {
 	target := containerv1.ClusterTargetHeader{Region: g.cfg.Region, ResourceGroup: g.resourceGroup()}
-	return call{op: op, method: method, path: path, body: body, out: out, service: bluemix.ContainerService, target: grouped(target.ToMap())}
+	return g.session.do(ctx, call{
+		op: op, method: method, route: at, body: body, out: out, service: bluemix.ContainerService, target: grouped(target.ToMap()),
+	})
 }
 
-// on makes a call below one pool, "" for the pools.
-func (g classic) on(ctx context.Context, doing, method, poolID, below string, body, out any) error {
-	path, err := address("/v1/clusters/%s/workerpools", g.cfg.ClusterID)
-	if err == nil && poolID != "" {
-		path, err = address("/v1/clusters/%s/workerpools/%s", g.cfg.ClusterID, poolID)
+// on makes a call about one pool, "" for the list of pools.
+func (g classic) on(ctx context.Context, doing, method, poolID string, body, out any) error {
+	at := to("/v1/clusters/%s/workerpools", g.cfg.ClusterID)
+	if poolID != "" {
+		at = to("/v1/clusters/%s/workerpools/%s", g.cfg.ClusterID, poolID)
 	}
-	if err != nil {
-		return g.invalid(err)
-	}
-	return g.session.do(ctx, g.v1(g.op(doing), method, path+below, body, out))
+	return g.v1(ctx, g.op(doing), method, at, body, out)
 }
 
 type v1Pool struct {
@@ -46,7 +46,7 @@ type v1Pool struct {
 
 func (g classic) pools(ctx context.Context) ([]pool, error) {
 	var list []v1Pool
-	if err := g.on(ctx, "listing pools for", http.MethodGet, "", "", nil, &list); err != nil {
+	if err := g.on(ctx, "listing pools for", http.MethodGet, "", nil, &list); err != nil {
 		return nil, err
 	}
 	out := make([]pool, 0, len(list))
@@ -80,40 +80,20 @@ func (g classic) pools(ctx context.Context) ([]pool, error) {
 // plain takes off what the service adds to the flavor of encrypted disks.
 func plain(flavor string) string { return strings.TrimSuffix(flavor, ".encrypted") }
 
-func (g classic) workers(ctx context.Context, poolID string, all bool) ([]cloud.Worker, error) {
-	path, err := address("/v1/clusters/%s/workers?showDeleted=false&pool=%s", g.cfg.ClusterID, poolID)
-	if all {
-		path, err = address("/v1/clusters/%s/workers?showDeleted=false", g.cfg.ClusterID)
-	}
-	if err != nil {
-		return nil, g.invalid(err)
-	}
+func (g classic) workers(ctx context.Context, at route) ([]worker, error) {
 	var list []containerv1.Worker
-	if err := g.session.do(ctx, g.v1(g.op("listing the workers of"), http.MethodGet, path, nil, &list)); err != nil {
-		return nil, err
-	}
-	if all && len(list) == 0 {
-		return nil, g.implausible("it lists no worker of the cluster at all")
-	}
-	var out []cloud.Worker
+	err := g.v1(ctx, g.op("listing the workers of"), http.MethodGet, at, nil, &list)
+	out := make([]worker, 0, len(list))
 	for _, w := range list {
-		mine, err := g.listed(w.ID, w.PoolID, w.PoolName, poolID, w.State == "deleted")
-		if err != nil {
-			return nil, err
-		}
-		if !mine {
-			continue
-		}
-		state := v1State(w)
-		message := ""
+		state, message := v1State(w), ""
 		if state != cloud.WorkerDeployed {
 			message = cmp.Or(w.ErrorMessage, w.Status, w.State)
 		}
-		out = append(out, cloud.Worker{
+		out = append(out, worker{poolID: w.PoolID, poolName: w.PoolName, deleted: w.State == "deleted", Worker: cloud.Worker{
 			ID: w.ID, NodeName: w.PrivateIP, Zone: w.Location, Flavor: plain(w.MachineType), State: state, Message: message,
-		})
+		}})
 	}
-	return out, nil
+	return out, err
 }
 
 // v1State: only "normal" is a node, "deployed" is not yet.
@@ -138,13 +118,10 @@ func (g classic) create(ctx context.Context, name, flavor string, size int, labe
 		Zones:          []containerv1.WorkerPoolZone{},
 	}
 	var made containerv1.WorkerPoolResponse
-	return g.on(ctx, "creating", http.MethodPost, "", "", body, &made)
+	return g.on(ctx, "creating", http.MethodPost, "", body, &made)
 }
 
 func (g classic) addZone(ctx context.Context, poolID, zone string, others []pool) error {
-	if err := checkID("zone", zone); err != nil {
-		return g.invalid(err)
-	}
 	n, ok := neighbour(others, zone)
 	if !ok {
 		var err error
@@ -156,18 +133,15 @@ func (g classic) addZone(ctx context.Context, poolID, zone string, others []pool
 		ID:                    zone,
 		WorkerPoolZoneNetwork: containerv1.WorkerPoolZoneNetwork{PrivateVLAN: n.privateVLAN, PublicVLAN: n.publicVLAN},
 	}
-	return g.on(ctx, "adding zone "+zone+" to", http.MethodPost, poolID, "/zones", body, nil)
+	at := to("/v1/clusters/%s/workerpools/%s/zones", g.cfg.ClusterID, poolID).with("zone", zone)
+	return g.v1(ctx, g.op("adding zone "+zone+" to"), http.MethodPost, at, body, nil)
 }
 
 // pickVLANs takes the first private VLAN and the public one behind the same
 // router number. A zone without VLANs is left to the service, which makes them.
 func (g classic) pickVLANs(ctx context.Context, zone string) (network, error) {
-	path, err := address("/v1/datacenters/%s/vlans", zone)
-	if err != nil {
-		return network{}, g.invalid(err)
-	}
 	var list []containerv1.DCVlan
-	if err := g.session.do(ctx, g.v1("listing VLANs of zone "+zone, http.MethodGet, path, nil, &list)); err != nil {
+	if err := g.v1(ctx, "listing VLANs of zone "+zone, http.MethodGet, to("/v1/datacenters/%s/vlans", zone), nil, &list); err != nil {
 		return network{}, err
 	}
 	slices.SortFunc(list, func(a, b containerv1.DCVlan) int { return cmp.Compare(a.ID, b.ID) })
@@ -194,20 +168,17 @@ func router(v containerv1.DCVlan) string {
 
 func (g classic) setLabels(ctx context.Context, poolID string, labels map[string]string) error {
 	body := containerv1.WorkerPoolPatchRequest{State: "labels", Labels: labels}
-	return g.on(ctx, "setting the labels of", http.MethodPatch, poolID, "", body, nil)
+	return g.on(ctx, "setting the labels of", http.MethodPatch, poolID, body, nil)
 }
 
 func (g classic) resize(ctx context.Context, poolID string, size int) error {
 	body := containerv1.WorkerPoolPatchRequest{State: "resizing", Size: size}
-	return g.on(ctx, "resizing", http.MethodPatch, poolID, "", body, nil)
+	return g.on(ctx, "resizing", http.MethodPatch, poolID, body, nil)
 }
 
 func (g classic) remove(ctx context.Context, workerID string) error {
-	path, err := address("/v1/clusters/%s/workers/%s", g.cfg.ClusterID, workerID)
-	if err != nil {
-		return g.invalid(err)
-	}
-	return g.session.do(ctx, g.v1("removing worker "+workerID, http.MethodDelete, path, nil, nil))
+	at := to("/v1/clusters/%s/workers/%s", g.cfg.ClusterID, workerID)
+	return g.v1(ctx, "removing worker "+workerID, http.MethodDelete, at, nil, nil)
 }
 
 func (g classic) replace(ctx context.Context, workerID string) error { return g.remove(ctx, workerID) }

@@ -206,14 +206,25 @@ func checkPoolName(name string) error {
 	return nil
 }
 
-// address builds a path with ids in it.
-func address(format string, ids ...string) (string, error) {
+// route is the path of a request, or why an id in it cannot be used.
+type route struct {
+	path string
+	err  error
+}
+
+// to builds a path with ids in it.
+func to(format string, ids ...string) route {
 	args := make([]any, len(ids))
 	for i, id := range ids {
-		if err := checkID("resource", id); err != nil {
-			return "", err
-		}
 		args[i] = id
 	}
-	return fmt.Sprintf(format, args...), nil
+	return route{path: fmt.Sprintf(format, args...)}.with("resource", ids...)
+}
+
+// with checks ids that go into the request's body.
+func (r route) with(what string, ids ...string) route {
+	for _, id := range ids {
+		r.err = errors.Join(r.err, checkID(what, id))
+	}
+	return r
 }

@@ -102,7 +102,7 @@ func (m taintMemory) of(id string, now time.Time) (taints []cloud.Taint, known b
 // confirmWorkers: the step would take workers away that were not listed. A list
 // that is not of this pool alone cannot be empty unnoticed.
 func (p *Provider) confirmWorkers(ctx context.Context, g generation, v view) error {
-	again, err := g.workers(ctx, v.pool.id, true)
+	again, err := p.workersOf(ctx, g, v.pool.id, true)
 	if err != nil {
 		return err
 	}
@@ -117,12 +117,9 @@ func (p *Provider) confirmWorkers(ctx context.Context, g generation, v view) err
 // taken for done. Only a pool that shows delays that, as the code for none is not
 // documented.
 func (p *Provider) confirmNone(ctx context.Context, g generation) (cloud.Progress, error) {
-	path, err := address(g.singlePath()+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, p.cfg.PoolName)
-	if err != nil {
-		return cloud.Progress{}, p.invalid(err)
-	}
 	var got containerv2.GetWorkerPoolResponse
-	err = p.session.do(ctx, p.v2(p.op("asking for"), http.MethodGet, path, nil, &got))
+	at := to(g.singlePath()+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, p.cfg.PoolName)
+	err := p.v2(ctx, p.op("asking for"), http.MethodGet, at, nil, &got)
 	switch {
 	case cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.InvalidInput):
 		return cloud.Progress{Done: true}, nil

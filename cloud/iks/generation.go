@@ -18,9 +18,9 @@ import (
 type generation interface {
 	// pools lists every pool of the cluster.
 	pools(ctx context.Context) ([]pool, error)
-	// workers gives those of one pool, without deleted ones. With all, they are
-	// picked from the list of the whole cluster, which is never empty.
-	workers(ctx context.Context, poolID string, all bool) ([]cloud.Worker, error)
+	// workersPath is where the cluster's workers are listed, and workers reads such a list.
+	workersPath() string
+	workers(ctx context.Context, at route) ([]worker, error)
 	// create makes a pool without zones.
 	create(ctx context.Context, name, flavor string, size int, labels map[string]string, others []pool) error
 	addZone(ctx context.Context, poolID, zone string, others []pool) error
@@ -78,9 +78,16 @@ func neighbour(others []pool, zone string) (network, bool) {
 
 // Both generations share these calls of the v2 API.
 
-func (p *Provider) v2(op, method, path string, body, out any) call {
+func (p *Provider) v2(ctx context.Context, op, method string, at route, body, out any) error {
 	target := containerv2.ClusterTargetHeader{ResourceGroup: p.resourceGroup()}
-	return call{op: op, method: method, path: path, body: body, out: out, service: bluemix.VpcContainerService, target: grouped(target.ToMap())}
+	return p.session.do(ctx, call{
+		op: op, method: method, route: at, body: body, out: out, service: bluemix.VpcContainerService, target: grouped(target.ToMap()),
+	})
+}
+
+// post changes something and expects no answer.
+func (p *Provider) post(ctx context.Context, op string, at route, body any) error {
+	return p.v2(ctx, op, http.MethodPost, at, body, nil)
 }
 
 // resourceGroup is the cluster's own as soon as that is known, before that the configured one.
@@ -107,7 +114,7 @@ func (p *Provider) setTaints(ctx context.Context, poolID string, taints []cloud.
 		body.Taints[t.Key] = t.Value + ":" + t.Effect
 	}
 	p.taints.forget(poolID)
-	err := p.session.do(ctx, p.v2(p.op("setting the taints of"), http.MethodPost, "/v2/setWorkerPoolTaints", body, nil))
+	err := p.post(ctx, p.op("setting the taints of"), to("/v2/setWorkerPoolTaints"), body)
 	if err == nil {
 		p.taints.acknowledge(poolID, taints, p.cfg.Now())
 	}
@@ -157,12 +164,9 @@ func (p *pool) addZone(id string, n network) error {
 // single asks for one pool: listings hold only a subset of what it says. It makes
 // sure that the answer is about the pool that was meant.
 func (p *Provider) single(ctx context.Context, g generation, poolID string) (pool, error) {
-	path, err := address(g.singlePath()+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID)
-	if err != nil {
-		return pool{}, p.invalid(err)
-	}
 	var got v2Pool
-	if err := p.session.do(ctx, p.v2(p.op("reading"), http.MethodGet, path, nil, &got)); err != nil {
+	at := to(g.singlePath()+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID)
+	if err := p.v2(ctx, p.op("reading"), http.MethodGet, at, nil, &got); err != nil {
 		return pool{}, err
 	}
 	if got.ID != poolID {
@@ -172,34 +176,49 @@ func (p *Provider) single(ctx context.Context, g generation, poolID string) (poo
 }
 
 func (p *Provider) removeZone(ctx context.Context, poolID, zone string) error {
-	if err := checkID("zone", zone); err != nil {
-		return p.invalid(err)
-	}
 	body := map[string]string{"cluster": p.cfg.ClusterID, "workerpool": poolID, "zone": zone}
-	return p.session.do(ctx, p.v2(p.op("removing zone "+zone+" from"), http.MethodPost, "/v2/removeWorkerPoolZone", body, nil))
+	return p.post(ctx, p.op("removing zone "+zone+" from"), to("/v2/removeWorkerPoolZone").with("zone", zone), body)
 }
 
 // deletePool uses the v1 path, as IBM's own tools do for both generations.
 func (p *Provider) deletePool(ctx context.Context, poolID string) error {
-	path, err := address("/v1/clusters/%s/workerpools/%s", p.cfg.ClusterID, poolID)
-	if err != nil {
-		return p.invalid(err)
-	}
-	return p.session.do(ctx, p.v2(p.op("deleting"), http.MethodDelete, path, nil, nil))
+	return p.v2(ctx, p.op("deleting"), http.MethodDelete, to("/v1/clusters/%s/workerpools/%s", p.cfg.ClusterID, poolID), nil, nil)
 }
 
-// listed makes sure of what a list of workers says about one of them: mine says
-// that it is one of the pool's.
-func (p *Provider) listed(id, poolID, poolName, wanted string, gone bool) (mine bool, err error) {
-	switch {
-	case id == "" || poolID == "":
-		return false, p.implausible("a worker has no id or no pool")
-	case gone || poolID == wanted:
-		return !gone && poolID == wanted, nil
-	case poolName == p.cfg.PoolName:
-		return false, p.implausible("worker %q belongs to pool %q, but by its id to another", id, poolName)
+// worker is a worker in a list of either generation.
+type worker struct {
+	cloud.Worker
+	poolID, poolName string
+	deleted          bool
+}
+
+// workersOf gives those of one pool, without deleted ones. With all, they are
+// picked from the list of the whole cluster, which is never empty.
+func (p *Provider) workersOf(ctx context.Context, g generation, poolID string, all bool) ([]cloud.Worker, error) {
+	at := to(g.workersPath()+"&pool=%s", p.cfg.ClusterID, poolID)
+	if all {
+		at = to(g.workersPath(), p.cfg.ClusterID)
 	}
-	return false, nil
+	list, err := g.workers(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if all && len(list) == 0 {
+		return nil, p.implausible("it lists no worker of the cluster at all")
+	}
+	var out []cloud.Worker
+	for _, w := range list {
+		switch {
+		case w.ID == "" || w.poolID == "":
+			return nil, p.implausible("a worker has no id or no pool")
+		case w.deleted:
+		case w.poolID == poolID:
+			out = append(out, w.Worker)
+		case w.poolName == p.cfg.PoolName:
+			return nil, p.implausible("worker %q belongs to pool %q, but by its id to another", w.ID, w.poolName)
+		}
+	}
+	return out, nil
 }
 
 // parseTaints reads key → "value:Effect"; nil stays nil.
@@ -236,10 +255,6 @@ func ownLabels(labels, wanted map[string]string) map[string]string {
 
 func (p *Provider) op(doing string) string {
 	return fmt.Sprintf("%s worker pool %q", doing, p.cfg.PoolName)
-}
-
-func (p *Provider) invalid(err error) error {
-	return &cloud.Error{Kind: cloud.InvalidInput, Op: p.op("addressing"), Message: p.session.scrub(err.Error())}
 }
 
 // implausible is the error for an answer that is well-formed but cannot be true.

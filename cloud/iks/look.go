@@ -111,7 +111,7 @@ func (p *Provider) describe(v *view) {
 func (p *Provider) inspect(ctx context.Context, g generation, v *view) error {
 	s := &v.state.Pool
 	var err error
-	if s.Workers, err = g.workers(ctx, s.ID, false); err != nil {
+	if s.Workers, err = p.workersOf(ctx, g, s.ID, false); err != nil {
 		return err
 	}
 	slices.SortFunc(s.Workers, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
@@ -178,13 +178,9 @@ func (p *Provider) generation(ctx context.Context) (generation, error) {
 }
 
 func (p *Provider) readCluster(ctx context.Context) error {
-	path, err := address("/v2/getCluster?cluster=%s&v1-compatible", p.cfg.ClusterID)
-	if err != nil {
-		return p.invalid(err)
-	}
 	var got containerv2.ClusterInfo
 	op := fmt.Sprintf("reading cluster %q", p.cfg.ClusterID)
-	if err := p.session.do(ctx, p.v2(op, http.MethodGet, path, nil, &got)); err != nil {
+	if err := p.v2(ctx, op, http.MethodGet, to("/v2/getCluster?cluster=%s&v1-compatible", p.cfg.ClusterID), nil, &got); err != nil {
 		return err
 	}
 	if got.ID == "" || got.Provider == "" {

@@ -161,15 +161,12 @@ func (p *Provider) enter(ctx context.Context) error {
 func (p *Provider) leave() { <-p.lock }
 
 func (p *Provider) checkSpec(want cloud.PoolSpec) error {
-	for _, z := range want.Zones {
-		if err := checkID("zone", z); err != nil {
-			return p.invalid(err)
-		}
-	}
+	ids := route{}.with("zone", want.Zones...)
 	if want.Flavor != "" {
-		if err := checkID("flavor", want.Flavor); err != nil {
-			return p.invalid(err)
-		}
+		ids = ids.with("flavor", want.Flavor)
+	}
+	if ids.err != nil {
+		return cloud.InvalidSpec("%s", p.session.scrub(ids.err.Error()))
 	}
 	return poolplan.Validate(want)
 }

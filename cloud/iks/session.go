@@ -36,7 +36,8 @@ func newSession(c Config) *session { return &session{cfg: c} }
 
 // call is one request to the containers API.
 type call struct {
-	op, method, path string
+	op, method string
+	route
 	// body of the request, nil for none; out takes the answer, nil for none.
 	body, out any
 	// service chooses the headers of the API's generation, target further ones.
@@ -47,6 +48,9 @@ type call struct {
 // do makes a request, and repeats it once with a new token when the API says
 // that an older one is no good: such a request has had no effect.
 func (s *session) do(ctx context.Context, c call) error {
+	if c.err != nil {
+		return &cloud.Error{Kind: cloud.InvalidInput, Op: c.op, Message: s.scrub(c.err.Error())}
+	}
 	fresh, err := s.ensureToken(ctx)
 	if err != nil {
 		return err

@@ -18,14 +18,12 @@ type vpc struct{ *Provider }
 func (vpc) substitutes() bool     { return true }
 func (vpc) defaultFlavor() string { return DefaultFlavorVPC }
 func (vpc) singlePath() string    { return "/v2/vpc/getWorkerPool" }
+func (vpc) workersPath() string   { return "/v2/vpc/getWorkers?cluster=%s&showDeleted=false" }
 
 func (g vpc) pools(ctx context.Context) ([]pool, error) {
-	path, err := address("/v2/vpc/getWorkerPools?cluster=%s", g.cfg.ClusterID)
-	if err != nil {
-		return nil, g.invalid(err)
-	}
 	var list []v2Pool
-	if err := g.session.do(ctx, g.v2("listing worker pools", http.MethodGet, path, nil, &list)); err != nil {
+	at := to("/v2/vpc/getWorkerPools?cluster=%s", g.cfg.ClusterID)
+	if err := g.v2(ctx, "listing worker pools", http.MethodGet, at, nil, &list); err != nil {
 		return nil, err
 	}
 	out := make([]pool, 0, len(list))
@@ -54,37 +52,18 @@ func primarySubnet(subnets []containerv2.Subnet) string {
 	return ""
 }
 
-func (g vpc) workers(ctx context.Context, poolID string, all bool) ([]cloud.Worker, error) {
-	path, err := address("/v2/vpc/getWorkers?cluster=%s&showDeleted=false&pool=%s", g.cfg.ClusterID, poolID)
-	if all {
-		path, err = address("/v2/vpc/getWorkers?cluster=%s&showDeleted=false", g.cfg.ClusterID)
-	}
-	if err != nil {
-		return nil, g.invalid(err)
-	}
+func (g vpc) workers(ctx context.Context, at route) ([]worker, error) {
 	var list []containerv2.Worker
-	if err := g.session.do(ctx, g.v2(g.op("listing the workers of"), http.MethodGet, path, nil, &list)); err != nil {
-		return nil, err
-	}
-	if all && len(list) == 0 {
-		return nil, g.implausible("it lists no worker of the cluster at all")
-	}
-	var out []cloud.Worker
+	err := g.v2(ctx, g.op("listing the workers of"), http.MethodGet, at, nil, &list)
+	out := make([]worker, 0, len(list))
 	for _, w := range list {
-		mine, err := g.listed(w.ID, w.PoolID, w.PoolName, poolID, w.LifeCycle.ActualState == "deleted")
-		if err != nil {
-			return nil, err
-		}
-		if !mine {
-			continue
-		}
 		state := v2State(w)
-		out = append(out, cloud.Worker{
+		out = append(out, worker{poolID: w.PoolID, poolName: w.PoolName, deleted: w.LifeCycle.ActualState == "deleted", Worker: cloud.Worker{
 			ID: w.ID, NodeName: primaryAddress(w.NetworkInterfaces), Zone: w.Location, Flavor: w.Flavor, State: state,
 			Message: v2Message(w, state),
-		})
+		}})
 	}
-	return out, nil
+	return out, err
 }
 
 func v2State(w containerv2.Worker) cloud.WorkerState {
@@ -138,9 +117,6 @@ func primaryAddress(list []containerv2.Network) string {
 
 func (g vpc) create(ctx context.Context, name, flavor string, size int, labels map[string]string, others []pool) error {
 	vpcID := g.vpcID(others)
-	if err := checkID("VPC", vpcID); err != nil {
-		return g.invalid(err)
-	}
 	body := containerv2.WorkerPoolRequest{
 		Cluster: g.cfg.ClusterID,
 		CommonWorkerPoolConfig: containerv2.CommonWorkerPoolConfig{
@@ -148,7 +124,7 @@ func (g vpc) create(ctx context.Context, name, flavor string, size int, labels m
 		},
 	}
 	var made containerv2.WorkerPoolResponse
-	return g.session.do(ctx, g.v2(g.op("creating"), http.MethodPost, "/v2/vpc/createWorkerPool", body, &made))
+	return g.v2(ctx, g.op("creating"), http.MethodPost, to("/v2/vpc/createWorkerPool").with("VPC", vpcID), body, &made)
 }
 
 // vpcID is the VPC that the cluster is in, "" when it is not known.
@@ -163,9 +139,6 @@ func (g vpc) vpcID(others []pool) string {
 }
 
 func (g vpc) addZone(ctx context.Context, poolID, zone string, others []pool) error {
-	if err := checkID("zone", zone); err != nil {
-		return g.invalid(err)
-	}
 	n, ok := neighbour(others, zone)
 	if !ok || n.subnet == "" {
 		var err error
@@ -174,17 +147,14 @@ func (g vpc) addZone(ctx context.Context, poolID, zone string, others []pool) er
 		}
 	}
 	body := containerv2.WorkerPoolZone{Cluster: g.cfg.ClusterID, Id: zone, SubnetID: n.subnet, WorkerPoolID: poolID}
-	return g.session.do(ctx, g.v2(g.op("adding zone "+zone+" to"), http.MethodPost, "/v2/vpc/createWorkerPoolZone", body, nil))
+	return g.post(ctx, g.op("adding zone "+zone+" to"), to("/v2/vpc/createWorkerPoolZone").with("zone", zone), body)
 }
 
 // pickSubnet takes the subnet with the most room.
 func (g vpc) pickSubnet(ctx context.Context, zone string, others []pool) (string, error) {
-	path, err := address("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", g.vpcID(others), providerVPC, zone)
-	if err != nil {
-		return "", g.invalid(err)
-	}
 	var list []containerv2.SubnetConfig
-	if err := g.session.do(ctx, g.v2("listing subnets of zone "+zone, http.MethodGet, path, nil, &list)); err != nil {
+	at := to("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", g.vpcID(others), providerVPC, zone)
+	if err := g.v2(ctx, "listing subnets of zone "+zone, http.MethodGet, at, nil, &list); err != nil {
 		return "", err
 	}
 	list = slices.DeleteFunc(list, func(s containerv2.SubnetConfig) bool { return s.ID == "" || s.Zone != zone })
@@ -202,27 +172,21 @@ func (g vpc) pickSubnet(ctx context.Context, zone string, others []pool) (string
 
 func (g vpc) setLabels(ctx context.Context, poolID string, labels map[string]string) error {
 	body := containerv2.SetWorkerPoolLabelsRequest{Cluster: g.cfg.ClusterID, WorkerPool: poolID, Labels: labels}
-	return g.session.do(ctx, g.v2(g.op("setting the labels of"), http.MethodPost, "/v2/setWorkerPoolLabels", body, nil))
+	return g.post(ctx, g.op("setting the labels of"), to("/v2/setWorkerPoolLabels"), body)
 }
 
 func (g vpc) resize(ctx context.Context, poolID string, size int) error {
 	body := containerv2.ResizeWorkerPoolReq{Cluster: g.cfg.ClusterID, Workerpool: poolID, Size: int64(size)}
-	return g.session.do(ctx, g.v2(g.op("resizing"), http.MethodPost, "/v2/resizeWorkerPool", body, nil))
+	return g.post(ctx, g.op("resizing"), to("/v2/resizeWorkerPool"), body)
 }
 
 func (g vpc) remove(ctx context.Context, workerID string) error {
-	if err := checkID("worker", workerID); err != nil {
-		return g.invalid(err)
-	}
 	body := map[string]string{"cluster": g.cfg.ClusterID, "workerID": workerID}
-	return g.session.do(ctx, g.v2("removing worker "+workerID, http.MethodPost, "/v2/removeWorker", body, nil))
+	return g.post(ctx, "removing worker "+workerID, to("/v2/removeWorker").with("worker", workerID), body)
 }
 
 // replace takes no answer: the SDK's own function expects one, and there is none.
 func (g vpc) replace(ctx context.Context, workerID string) error {
-	if err := checkID("worker", workerID); err != nil {
-		return g.invalid(err)
-	}
 	body := containerv2.ReplaceWorker{ClusterIDOrName: g.cfg.ClusterID, WorkerID: workerID, Update: true}
-	return g.session.do(ctx, g.v2("replacing worker "+workerID, http.MethodPost, "/v2/vpc/replaceWorker", body, nil))
+	return g.post(ctx, "replacing worker "+workerID, to("/v2/vpc/replaceWorker").with("worker", workerID), body)
 }
