@@ -1,9 +1,17 @@
+// Package calico is the datastore adapter: it observes a cluster's BGP as
+// Calico stores it and makes the changes that a plan asks for.
+//
+// BGPPeers, the BGPConfiguration, node status reports and block affinities go
+// through libcalico-go, whatever the datastore. Nodes are Kubernetes Nodes: in
+// the Kubernetes datastore they are Calico's nodes as well.
 package calico
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -12,6 +20,10 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/watchersyncer"
 	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
+	cerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
+	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -182,4 +194,76 @@ func (a *Adapter) applyToNode(ctx context.Context, scope plan.Scope, action plan
 	default:
 		return false, fmt.Errorf("applying %T: not an action of the datastore", action)
 	}
+}
+
+// RedirectLogs sends what libcalico-go logs, from warnings up, to log at
+// verbosity 1. Its logger belongs to the whole process: call it once, early.
+func RedirectLogs(log logr.Logger) {
+	logrus.SetOutput(io.Discard)
+	logrus.SetLevel(logrus.WarnLevel)
+	logrus.AddHook(logHook{log: log})
+}
+
+// logHook passes messages on. Fields may be whole objects and are left out, save
+// for the error.
+type logHook struct{ log logr.Logger }
+
+// Levels implements logrus.Hook.
+func (logHook) Levels() []logrus.Level {
+	return []logrus.Level{logrus.WarnLevel, logrus.ErrorLevel, logrus.FatalLevel, logrus.PanicLevel}
+}
+
+// Fire implements logrus.Hook.
+func (h logHook) Fire(e *logrus.Entry) error {
+	err, ok := e.Data[logrus.ErrorKey].(error)
+	if !ok {
+		err = errors.New("")
+	}
+	h.log.V(1).Info(e.Message, "level", e.Level.String(), "error", err.Error())
+	return nil
+}
+
+// NameTakenError says that an object which rrpool wants to write exists already
+// and was made by somebody else. It is left alone.
+type NameTakenError struct {
+	Kind, Name string
+}
+
+// Error implements error.
+func (e *NameTakenError) Error() string {
+	return fmt.Sprintf("%s %q exists but was not made by rrpool (it lacks the label %s=%s): rename or delete it",
+		e.Kind, e.Name, managedByLabel, managedByValue)
+}
+
+// IsConflict reports whether err means that the object is no longer what the
+// decision was made on. Nothing was written: observe again and decide again.
+func IsConflict(err error) bool {
+	var conflict cerrors.ErrorResourceUpdateConflict
+	var exists cerrors.ErrorResourceAlreadyExists
+	return errors.As(err, &conflict) || errors.As(err, &exists) || apierrors.IsConflict(err) || isReplaced(err)
+}
+
+// isReplaced reports whether a patch was meant for an earlier object of the same
+// name: that is how the apiserver answers to the UID of another.
+func isReplaced(err error) bool {
+	_, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	if !ok {
+		return false
+	}
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "metadata.uid"
+	})
+}
+
+// isMissing reports whether err means that an object does not exist.
+func isMissing(err error) bool {
+	var missing cerrors.ErrorResourceDoesNotExist
+	return errors.As(err, &missing) || apierrors.IsNotFound(err)
+}
+
+// changed is the conflict of an object whose content, not only whose version,
+// is no longer what the decision was made on.
+func changed(what, why string) error {
+	return cerrors.ErrorResourceUpdateConflict{Identifier: what + ": " + why, Err: errors.New(why)}
 }

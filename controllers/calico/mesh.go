@@ -1,12 +1,23 @@
 package calico
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/resources"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -112,3 +123,349 @@ func sameMesh(a, b plan.Mesh) bool {
 
 // rfc3339 is how times are written on objects.
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// metadataAnnotation is where libcalico-go keeps the metadata of what it has
+// written, as JSON. On reading it goes before the custom resource's own.
+const metadataAnnotation = "projectcalico.org/metadata"
+
+// liveMesh is the default BGPConfiguration as it is now. It is written as the
+// custom resource that was read, with only our fields changed: libcalico-go would
+// move labels and annotations that kubectl or a cloud has written, and drop
+// finalizers, owners and the settings of a newer Calico.
+type liveMesh struct {
+	raw *unstructured.Unstructured
+	// typed is raw in Calico's words, before our changes.
+	typed *apiv3.BGPConfiguration
+	// before is what we kept on it, nil for nothing.
+	before *savedMesh
+}
+
+// customConfig is the custom resource behind the default BGPConfiguration.
+func customConfig() *unstructured.Unstructured {
+	return custom(apiv3.KindBGPConfiguration, defaultConfig)
+}
+
+// configIn reads a custom resource as libcalico-go does.
+func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
+	text, err := json.Marshal(raw)
+	if err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", meshObject, err)
+	}
+	out := apiv3.NewBGPConfiguration()
+	if err := json.Unmarshal(text, out); err != nil {
+		return nil, fmt.Errorf("parsing %s: %w", meshObject, err)
+	}
+	out.TypeMeta = apiv3.NewBGPConfiguration().TypeMeta
+	if err := resources.ConvertK8sResourceToCalicoResource(out); err != nil {
+		return nil, fmt.Errorf("parsing annotation %s of %s: %w", metadataAnnotation, meshObject, err)
+	}
+	return out, nil
+}
+
+// liveConfig reads the default BGPConfiguration past any cache, nil when there is none.
+func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
+	raw := customConfig()
+	err := a.writer.Get(ctx, client.ObjectKeyFromObject(raw), raw)
+	if isMissing(err) {
+		a.store.forget(apiv3.KindBGPConfiguration, defaultConfig)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", meshObject, err)
+	}
+	out := &liveMesh{raw: raw}
+	if out.typed, err = configIn(raw); err != nil {
+		return nil, err
+	}
+	a.store.put(out.typed)
+	out.before, err = saved(out.typed)
+	return out, err
+}
+
+// updateConfig writes the version that was read, with our changes.
+func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh) (bool, error) {
+	if err := a.writer.Update(ctx, o.raw); err != nil {
+		return false, fmt.Errorf("updating %s: %w", meshObject, err)
+	}
+	out, err := configIn(o.raw)
+	if err != nil {
+		return true, err
+	}
+	a.store.put(out)
+	return true, nil
+}
+
+// set writes the mesh. All three fields change together: Calico refuses a
+// password or restart time of a mesh that is off.
+func (o *liveMesh) set(m savedMesh) error {
+	text, err := json.Marshal(apiv3.BGPConfigurationSpec{
+		NodeToNodeMeshEnabled: m.Enabled, NodeMeshPassword: m.Password, NodeMeshMaxRestartTime: m.MaxRestartTime,
+	})
+	if err != nil {
+		return fmt.Errorf("rendering the mesh: %w", err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return fmt.Errorf("rendering the mesh: %w", err)
+	}
+	spec, ok := o.raw.Object["spec"].(map[string]any)
+	if !ok {
+		spec = map[string]any{}
+		o.raw.Object["spec"] = spec
+	}
+	for _, key := range []string{"nodeToNodeMeshEnabled", "nodeMeshPassword", "nodeMeshMaxRestartTime"} {
+		delete(spec, key)
+		if value, ok := fields[key]; ok {
+			spec[key] = value
+		}
+	}
+	return nil
+}
+
+// note writes an annotation.
+func (o *liveMesh) note(key, value string) error {
+	if err := o.drop("annotations", key); err != nil {
+		return err
+	}
+	notes := o.raw.GetAnnotations()
+	if notes == nil {
+		notes = map[string]string{}
+	}
+	notes[key] = value
+	o.raw.SetAnnotations(notes)
+	return nil
+}
+
+// drop removes a label or annotation wherever it is kept. What else the object
+// says stays as it is written.
+func (o *liveMesh) drop(of, key string) error {
+	own, _, _ := unstructured.NestedStringMap(o.raw.Object, "metadata", of)
+	if _, ok := own[key]; ok {
+		unstructured.RemoveNestedField(o.raw.Object, "metadata", of, key)
+		if len(own) == 1 {
+			unstructured.RemoveNestedField(o.raw.Object, "metadata", of)
+		}
+	}
+	notes := o.raw.GetAnnotations()
+	text, ok := notes[metadataAnnotation]
+	if !ok {
+		return nil
+	}
+	meta := &metav1.ObjectMeta{}
+	if err := json.Unmarshal([]byte(text), meta); err != nil {
+		return fmt.Errorf("parsing annotation %s of %s: %w", metadataAnnotation, meshObject, err)
+	}
+	kept := map[string]map[string]string{"annotations": meta.Annotations, "labels": meta.Labels}[of]
+	if _, ok := kept[key]; !ok {
+		return nil
+	}
+	delete(kept, key)
+	out, err := json.Marshal(meta)
+	if err != nil {
+		return fmt.Errorf("rendering annotation %s of %s: %w", metadataAnnotation, meshObject, err)
+	}
+	notes[metadataAnnotation] = string(out)
+	o.raw.SetAnnotations(notes)
+	return nil
+}
+
+// meshObject is how errors call the object that holds the mesh.
+var meshObject = fmt.Sprintf("BGPConfiguration %q", defaultConfig)
+
+// disableMesh switches the mesh off and keeps what was there, in one write,
+// provided that it still is what the caller has decided on.
+func (a *Adapter) disableMesh(ctx context.Context, act plan.DisableMesh) (bool, error) {
+	o, err := a.liveConfig(ctx)
+	if err != nil {
+		return false, err
+	}
+	if o == nil {
+		return a.createDisabled(ctx, act)
+	}
+	have := meshIn(o.typed.Spec)
+	if !have.on() && o.before != nil {
+		return a.dropRestored(ctx, o)
+	}
+	if err := decidedOn(act, have, o.before); err != nil {
+		return false, err
+	}
+	text, err := keep(act, have, o.before)
+	if err != nil {
+		return false, err
+	}
+	err = errors.Join(o.set(savedMesh{Enabled: ptr.To(false)}), o.note(beforeAnnotation, text), o.drop("annotations", restoredAnnotation))
+	if err != nil {
+		return false, err
+	}
+	return a.updateConfig(ctx, o)
+}
+
+// dropRestored removes the note of a restoration that holds no longer: somebody
+// has switched the mesh off since.
+func (a *Adapter) dropRestored(ctx context.Context, o *liveMesh) (bool, error) {
+	if _, noted := o.typed.Annotations[restoredAnnotation]; !noted {
+		return false, nil
+	}
+	if err := o.drop("annotations", restoredAnnotation); err != nil {
+		return false, err
+	}
+	return a.updateConfig(ctx, o)
+}
+
+// decidedOn compares the live mesh with the one that the caller saw.
+func decidedOn(act plan.DisableMesh, have savedMesh, before *savedMesh) error {
+	now := have.plan()
+	switch {
+	case !have.on():
+		return changed(meshObject, "somebody else has switched the mesh off")
+	case before == nil && act.SavedAbsent:
+		return changed(meshObject, "somebody has created it")
+	case before == nil && !sameMesh(act.Saved, now),
+		before != nil && now.Password != nil && !plan.SameRef(act.Saved.Password, now.Password):
+		return changed(meshObject, "somebody has changed the mesh")
+	}
+	return nil
+}
+
+// createDisabled writes nothing but what switches the mesh off.
+func (a *Adapter) createDisabled(ctx context.Context, act plan.DisableMesh) (bool, error) {
+	if !act.SavedAbsent {
+		return false, changed(meshObject, "somebody has deleted it")
+	}
+	text, err := keep(act, savedMesh{}, nil)
+	if err != nil {
+		return false, err
+	}
+	o := apiv3.NewBGPConfiguration()
+	o.Name = defaultConfig
+	o.Labels = map[string]string{managedByLabel: managedByValue}
+	o.Annotations = map[string]string{beforeAnnotation: text}
+	o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
+	out, err := a.calico.BGPConfigurations().Create(ctx, o, options.SetOptions{})
+	if err != nil {
+		return false, fmt.Errorf("creating %s: %w", meshObject, err)
+	}
+	a.store.put(out)
+	return true, nil
+}
+
+// restoreMesh puts the mesh back as it was kept, or on where nothing was, and
+// notes the time. What was kept stays until forgetMesh.
+func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
+	o, err := a.liveConfig(ctx)
+	if err != nil || o == nil {
+		// Without the object the mesh is on.
+		return false, err
+	}
+	have, want := meshIn(o.typed.Spec), savedMesh{Enabled: ptr.To(true)}
+	_, noted := o.typed.Annotations[restoredAnnotation]
+	switch {
+	case o.before == nil && have.on():
+		return false, nil
+	case o.before == nil:
+		want.Password = a.peerPassword() // the note is lost
+	default:
+		want = *o.before
+		if !want.on() {
+			// Never saved by us: a mesh that was off needed no switching off.
+			want.Enabled = nil
+		}
+	}
+	if noted && reflect.DeepEqual(have, savedMesh{Enabled: want.Enabled, Password: want.Password, MaxRestartTime: want.MaxRestartTime}) {
+		return false, nil
+	}
+	if err := errors.Join(o.set(want), o.note(restoredAnnotation, rfc3339(a.now()))); err != nil {
+		return false, err
+	}
+	return a.updateConfig(ctx, o)
+}
+
+// peerPassword is the one of our BGPPeers, in Calico's own words, nil where they
+// have none. They took it over from the mesh: without it the sessions of a mesh
+// whose note somebody has removed would come back unprotected.
+func (a *Adapter) peerPassword() *apiv3.BGPPassword {
+	a.store.mu.Lock()
+	defer a.store.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(a.store.peers)) {
+		p := a.store.peers[name]
+		if p.Labels[managedByLabel] == managedByValue && p.Spec.Password != nil {
+			return p.Spec.Password
+		}
+	}
+	return nil
+}
+
+// forgetMesh takes our notes from the BGPConfiguration, and the object itself
+// where we made it and nobody has added to it.
+func (a *Adapter) forgetMesh(ctx context.Context) (bool, error) {
+	o, err := a.liveConfig(ctx)
+	if err != nil || o == nil {
+		return false, err
+	}
+	_, noted := o.typed.Annotations[restoredAnnotation]
+	if o.before == nil && !noted {
+		return false, nil
+	}
+	// What was kept is still needed. A mere note of the time is not.
+	if o.before != nil && !meshIn(o.typed.Spec).on() {
+		return false, changed(meshObject, "the mesh is off")
+	}
+	ours := o.typed.Labels[managedByLabel] == managedByValue
+	if err := o.dropNotes(ours); err != nil {
+		return false, err
+	}
+	if ours && o.wasAbsent() && o.untouched() {
+		return a.deleteVersion(ctx, o.raw)
+	}
+	return a.updateConfig(ctx, o)
+}
+
+// wasAbsent: there was no object before we switched the mesh off.
+func (o *liveMesh) wasAbsent() bool { return o.before != nil && o.before.Absent }
+
+// dropNotes removes what we have written beside the mesh itself.
+func (o *liveMesh) dropNotes(ours bool) error {
+	err := errors.Join(o.drop("annotations", beforeAnnotation), o.drop("annotations", restoredAnnotation))
+	if !ours {
+		return err
+	}
+	return errors.Join(err, o.drop("labels", managedByLabel))
+}
+
+// untouched reports whether an object, without what is ours, says nothing that
+// Calico would not do without it. A setting that we do not know says something.
+func (o *liveMesh) untouched() bool {
+	left, err := configIn(o.raw)
+	if err != nil {
+		return false
+	}
+	spec, _, _ := unstructured.NestedMap(o.raw.Object, "spec")
+	delete(spec, "nodeToNodeMeshEnabled")
+	if spec["serviceLoadBalancerAggregation"] == string(apiv3.ServiceLoadBalancerAggregationEnabled) {
+		delete(spec, "serviceLoadBalancerAggregation")
+	}
+	metadata := len(left.Labels) + len(left.Annotations) + len(left.OwnerReferences) + len(left.Finalizers) +
+		len(o.raw.GetOwnerReferences()) + len(o.raw.GetFinalizers())
+	return len(spec)+metadata == 0
+}
+
+// custom is the custom resource behind an object of Calico's.
+func custom(kind, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: kind})
+	o.SetName(name)
+	return o
+}
+
+// deleteVersion deletes exactly the version that was looked at: the one after it
+// may be somebody else's. libcalico-go cannot: with the Kubernetes datastore it
+// ignores the version.
+func (a *Adapter) deleteVersion(ctx context.Context, o client.Object) (bool, error) {
+	kind, name, revision := o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), o.GetResourceVersion()
+	err := a.writer.Delete(ctx, custom(kind, name), client.Preconditions{ResourceVersion: &revision})
+	if err != nil && !isMissing(err) {
+		return false, fmt.Errorf("deleting %s %q: %w", kind, name, err)
+	}
+	a.store.forget(kind, name)
+	return err == nil, nil
+}

@@ -11,7 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // nodePatch is what one patch changes in a Node; nil values remove keys.
@@ -112,4 +117,140 @@ func (r *recentNodes) news(node, bad string) bool {
 	}
 	r.bad[node] = bad
 	return bad != ""
+}
+
+// setReflector gives a node label, cluster ID and mark in one patch. Selectors may ask
+// for the label's value, so another one is put right, whoever wrote it.
+func (a *Adapter) setReflector(ctx context.Context, scope plan.Scope, act plan.SetReflector) (bool, error) {
+	node, err := a.node(ctx, act.Node)
+	if err != nil {
+		return false, err
+	}
+	seat := act.Seat
+	if seat == "" {
+		seat = topology.SeatSingle
+	}
+	if now := nodeOf(node, scope); now.Seat == seat && now.Marked && now.ClusterID == act.ClusterID {
+		return false, nil
+	}
+	return true, a.patchNode(ctx, node, nodePatch{
+		labels:      map[string]any{scope.RoleLabel: seat},
+		annotations: map[string]any{clusterIDAnnotation: act.ClusterID, sinceAnnotation: rfc3339(a.now())},
+	})
+}
+
+// clearReflector takes label, cluster ID and mark from a node in one patch. A
+// node that is gone has none of them.
+func (a *Adapter) clearReflector(ctx context.Context, scope plan.Scope, act plan.ClearReflector) (bool, error) {
+	node, err := a.node(ctx, act.Node)
+	if isMissing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if now := nodeOf(node, scope); !now.RoleLabel && !now.Marked && now.ClusterID == "" {
+		return false, nil
+	}
+	return true, a.patchNode(ctx, node, nodePatch{
+		labels:      map[string]any{scope.RoleLabel: nil},
+		annotations: map[string]any{clusterIDAnnotation: nil, sinceAnnotation: nil},
+	})
+}
+
+// setRack writes the rack label of a node in one patch, or removes it where the rack
+// is "". A node that is gone is in no rack and needs none.
+func (a *Adapter) setRack(ctx context.Context, act plan.SetRack) (bool, error) {
+	node, err := a.node(ctx, act.Node)
+	if isMissing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	now, labelled := node.Labels[plan.RackLabel]
+	if labelled == (act.Rack != "") && now == act.Rack {
+		return false, nil
+	}
+	value := any(act.Rack)
+	if act.Rack == "" {
+		value = nil
+	}
+	return true, a.patchNode(ctx, node, nodePatch{labels: map[string]any{plan.RackLabel: value}})
+}
+
+// cordon keeps new pods off a node and marks that as ours, in one patch. A node
+// that is cordoned already is left as it is: whoever did it undoes it. The patch
+// is for the node as it was read, so that a person who cordons it in the same
+// moment keeps that cordon.
+func (a *Adapter) cordon(ctx context.Context, name string) (bool, error) {
+	node, err := a.node(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	if node.Spec.Unschedulable {
+		return false, nil
+	}
+	return true, a.patchNode(ctx, node, nodePatch{
+		annotations:   map[string]any{cordonedAnnotation: rfc3339(a.now())},
+		unschedulable: ptr.To(true), exact: true,
+	})
+}
+
+// uncordon undoes cordon, in one patch. A node without our mark is left alone, and
+// one that a person has uncordoned only loses the mark.
+func (a *Adapter) uncordon(ctx context.Context, name string) (bool, error) {
+	node, err := a.node(ctx, name)
+	if isMissing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !has(node.Annotations, cordonedAnnotation) {
+		return false, nil
+	}
+	p := nodePatch{annotations: map[string]any{cordonedAnnotation: nil}, exact: true}
+	if node.Spec.Unschedulable {
+		p.unschedulable = ptr.To(false)
+	}
+	return true, a.patchNode(ctx, node, p)
+}
+
+// Nodes are the nodes of the cluster for whoever chooses among them, with the zone
+// and role of a scope.
+type Nodes struct {
+	adapter *Adapter
+	scope   plan.Scope
+}
+
+// Nodes gives the nodes as Observe does, and nothing else.
+func (a *Adapter) Nodes(scope plan.Scope) Nodes { return Nodes{adapter: a, scope: scope} }
+
+// List gives all nodes, sorted by name, without their blocks. It makes no request.
+func (n Nodes) List(ctx context.Context) ([]plan.Node, error) {
+	return n.adapter.observeNodes(ctx, n.scope)
+}
+
+// SetPool writes the pool label of a node in one patch, or removes it where pool
+// is "". An error that IsConflict means that another machine bears the name now.
+func (n Nodes) SetPool(ctx context.Context, node plan.Node, pool string) error {
+	live, err := n.adapter.node(ctx, node.Name)
+	if isMissing(err) && pool == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if string(live.UID) != node.UID {
+		return changed("Node("+node.Name+")", "another machine bears the name now")
+	}
+	value := any(pool)
+	if pool == "" {
+		value = nil
+	}
+	if now, ok := live.Labels[v1alpha1.PoolLabel]; ok == (pool != "") && now == pool {
+		return nil
+	}
+	return n.adapter.patchNode(ctx, live, nodePatch{labels: map[string]any{v1alpha1.PoolLabel: value}})
 }

@@ -6,19 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 func TestAKeyDoesNotPrintItself(t *testing.T) {
@@ -268,4 +273,221 @@ func TestAThresholdIsCrossedDownwardsWithAMargin(t *testing.T) {
 
 	known.SizePerZone = 5
 	require.Equal(t, 1, size(50), "a person ordered too many once")
+}
+
+// shaping is a turn on a cluster of so many clients in three zones.
+func shaping(kind v1alpha1.TopologyType, nodes int) (*turn, []plan.Node) {
+	t := &turn{object: &v1alpha1.RouteReflectorPool{}, origin: origin{kind: v1alpha1.ProviderIKS}}
+	t.object.Spec.BGP.NodeLabel = "role"
+	t.object.Spec.Sizing.Max = 25
+	t.object.Spec.Topology = v1alpha1.TopologySpec{
+		Type: kind, ClusterID: "244.0.0.1", Redundancy: 3, MaxClientsPerReflector: 500, MaxPathsPerPrefix: 64, ZoneLabel: "zone",
+	}
+	for i := range nodes {
+		zone := fmt.Sprintf("z%d", i%3)
+		t.cluster.Nodes = append(t.cluster.Nodes, plan.Node{
+			Name: fmt.Sprintf("n%04d", i), Zone: zone, Labels: map[string]string{"zone": zone}, Ready: true,
+		})
+	}
+	return t, t.cluster.Nodes
+}
+
+func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
+	zones := []string{"z0", "z1", "z2"}
+	for name, tc := range map[string]struct {
+		kind    v1alpha1.TopologyType
+		nodes   int
+		edit    func(*turn)
+		known   int // per zone
+		want    v1alpha1.TopologyType
+		perZone int
+		reason  string
+		serious bool
+	}{
+		"a small cluster is Single by itself":     {kind: v1alpha1.TopologyAuto, nodes: 400, want: v1alpha1.TopologySingle, perZone: 1},
+		"a large one is not":                      {kind: v1alpha1.TopologyAuto, nodes: 1400, want: v1alpha1.TopologyHierarchy, perZone: 4},
+		"racks that take more than the limit":     {kind: v1alpha1.TopologyHierarchy, nodes: 4000, want: v1alpha1.TopologyHierarchy, perZone: 1, reason: ReasonSizingInvalid, serious: true},
+		"racks that come to take more":            {kind: v1alpha1.TopologyHierarchy, nodes: 4000, edit: serving("rack-z0-1"), want: v1alpha1.TopologyHierarchy, perZone: 8, reason: ReasonSizingInvalid},
+		"too many clients before the migration":   {kind: v1alpha1.TopologySingle, nodes: 600, want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients", serious: true},
+		"too many clients of one that is serving": {kind: v1alpha1.TopologySingle, nodes: 600, edit: serving("true"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients"},
+		"and a change to one that cannot be":      {kind: v1alpha1.TopologySingle, nodes: 600, edit: serving("rack-z0-1"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients", serious: true},
+		"a pool does not shrink at the edge":      {kind: v1alpha1.TopologyQuorum, nodes: 580, known: 3, want: v1alpha1.TopologyQuorum, perZone: 3},
+		"but beyond it":                           {kind: v1alpha1.TopologyQuorum, nodes: 300, known: 3, want: v1alpha1.TopologyQuorum, perZone: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			turn, clients := shaping(tc.kind, tc.nodes)
+			if tc.edit != nil {
+				tc.edit(turn)
+			}
+			var known *cloud.Pool
+			if tc.known > 0 {
+				known = &cloud.Pool{Owned: true, SizePerZone: tc.known}
+			}
+			spec, perZone, problem, serious := shape(turn, known, clients, zones, 1)
+			require.Equal(t, tc.serious, serious, "%v", problem)
+			require.Equal(t, tc.reason == "", problem == nil, "%v", problem)
+			if problem != nil {
+				require.Equal(t, tc.reason, problem.Reason)
+			}
+			require.Equal(t, tc.want, spec.Kind)
+			require.Equal(t, tc.perZone, perZone)
+		})
+	}
+}
+
+// serving is a cluster in which a reflector has that seat already.
+func serving(seat string) func(*turn) {
+	return func(t *turn) {
+		t.cluster.Nodes = append(t.cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Seat: seat, ClusterID: "244.0.0.1", Pooled: true})
+	}
+}
+
+func TestOneEventTellsOfAllRacksOfAStep(t *testing.T) {
+	a, b := plan.SetRack{Node: "a", Rack: "1"}, plan.SetRack{Node: "b", Rack: "2"}
+	step := rollout.Step{Name: "LabelRacks", Reason: "because", Actions: []plan.Action{a, b}}
+	require.Contains(t, actionTaken(a, step).note, "on 2 clients, of which the first is a: because")
+	require.Zero(t, actionTaken(b, step))
+}
+
+type signalsForTest struct {
+	changes chan struct{}
+	synced  chan struct{}
+}
+
+func (s signalsForTest) Changes() <-chan struct{} { return s.changes }
+
+func (s signalsForTest) WaitSynced(ctx context.Context) error {
+	select {
+	case <-s.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestABurstOfChangesIsOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		signals := signalsForTest{changes: make(chan struct{})}
+		require.NoError(t, (&signalSource{signals}).Start(ctx, queue))
+		for range 100 {
+			signals.changes <- struct{}{}
+		}
+		time.Sleep(burst)
+		synctest.Wait()
+		require.Equal(t, 1, queue.Len())
+		item, _ := queue.Get()
+		require.Equal(t, singleton, item)
+		queue.Done(item)
+		cancel()
+		queue.ShutDown()
+		synctest.Wait() // a goroutine that stays would fail the bubble
+	})
+}
+
+func TestAStartWaitsForTheDatastoreButNotForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := signalsForTest{synced: make(chan struct{})}
+		source := &signalSource{signals}
+		began := time.Now()
+		require.NoError(t, source.WaitForSync(t.Context()), "its silence is reported by the reconciler")
+		require.Equal(t, firstLook, time.Since(began))
+
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("stop"))
+		require.Error(t, source.WaitForSync(ended))
+
+		close(signals.synced)
+		require.NoError(t, source.WaitForSync(t.Context()))
+		require.Equal(t, firstLook, time.Since(began))
+	})
+}
+
+// What a kubelet, or whoever has taken one over, may write into its own Node, and what
+// rrpool makes of it in a cluster that is settled. It never acts on another node for it,
+// and never writes another BGPPeer. What is refused stops further changes until a person
+// has looked; the safety net and the routes that there are stay.
+func TestWhatANodeMayWriteIntoItself(t *testing.T) {
+	const role, id = "rrpool.io/route-reflector", "244.0.0.1"
+	now := time.Unix(1e9, 0)
+	long := now.Add(-24 * time.Hour)
+	for name, tc := range map[string]struct {
+		write   func(*plan.Node)
+		step    string
+		problem string
+	}{
+		"nothing": {func(*plan.Node) {}, rollout.Steady, ""},
+		"the label of the dedicated pool, to be chosen for a reflector": {
+			func(n *plan.Node) { n.Labels[PoolLabel] = "route-reflectors" }, rollout.Steady, "",
+		},
+		"the label of the role":   {func(n *plan.Node) { n.RoleLabel, n.Seat = true, "true" }, "RemoveStrayLabel", ""},
+		"a seat that another has": {func(n *plan.Node) { n.RoleLabel, n.Seat = true, "quorum-z1-1" }, "RemoveStrayLabel", ""},
+		"all that makes a reflector, as if it had been the first": {
+			func(n *plan.Node) {
+				n.RoleLabel, n.Seat, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, time.Unix(1, 0)
+			}, "RemoveReflector", "",
+		},
+		"a cluster ID":            {func(n *plan.Node) { n.ClusterID = id }, rollout.UnsupportedCluster, "ForeignReflector"},
+		"an AS number of its own": {func(n *plan.Node) { n.ASN = 65001 }, rollout.UnsupportedCluster, "MixedASNumbers"},
+		"a rack":                  {func(n *plan.Node) { n.Rack = "7" }, "ClearRacks", ""},
+		"another zone":            {func(n *plan.Node) { n.Zone = "z9" }, rollout.Steady, ""},
+		"our mark of a cordon":    {func(n *plan.Node) { n.CordonMark = true }, "UncordonNode", ""},
+		"an address that another has": {
+			func(n *plan.Node) { n.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.1")} }, rollout.Steady, "",
+		},
+		"another's providerID": {func(n *plan.Node) { n.ProviderID = "ibm://acc///c1/w1" }, rollout.Steady, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := &rollout.Pool{Exists: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"}}
+			members := map[string]string{}
+			var all []plan.Node
+			for i := range 12 {
+				z := pool.Zones[i%3]
+				worker := "w" + string(rune('a'+i))
+				n := plan.Node{
+					Name: "node-" + string(rune('a'+i)), ProviderID: "ibm://acc///c1/" + worker, Zone: z, Ready: true, ReadyChanged: long, Created: long,
+					Labels: map[string]string{workerIDLabel: worker}, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})},
+				}
+				if i < 3 {
+					n.RoleLabel, n.Seat, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, long
+					n.Labels[PoolLabel], members[worker] = "route-reflectors", z
+					pool.Workers = append(pool.Workers, rollout.Worker{ID: worker, Node: n.Name, Zone: z})
+				}
+				all = append(all, n)
+			}
+			evil := &all[11]
+			tc.write(evil)
+			fillIn(all, "route-reflectors", members)
+			require.False(t, evil.Pooled)
+			off := false
+			peers := topology.Single(role, topology.Session{})
+			for i := range peers {
+				peers[i].Written = long
+			}
+			step := rollout.Next(rollout.Observed{
+				Cluster: plan.Cluster{
+					Nodes: all, Peers: peers,
+					BGP: plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, Saved: &plan.Mesh{}, ASN: 64512},
+				},
+				Pool: pool,
+			}, rollout.Desired{
+				Mode: rollout.Reflect, Dedicated: true, Pool: plan.PoolWant{SizePerZone: 1, Zones: pool.Zones}, ClusterID: id, RoleLabel: role, Timer: true,
+				Topology:       topology.Spec{Kind: v1alpha1.TopologySingle, ClusterID: id, RoleLabel: role},
+				SessionTimeout: time.Minute, NotReadyGrace: time.Minute, RemovalDelay: time.Minute, MinServing: 2, NetAfter: time.Minute,
+			}, now)
+			require.Equal(t, tc.step, step.Name, "%s", step.Reason)
+			if tc.problem != "" {
+				require.Equal(t, tc.problem, step.Problem.Reason)
+				require.Contains(t, step.Problem.Message, evil.Name, "a person is told who")
+				require.Empty(t, step.Actions)
+			}
+			own := []plan.Action{
+				plan.ClearReflector{Node: evil.Name}, plan.SetRack{Node: evil.Name}, plan.UncordonNode{Node: evil.Name}, plan.RefreshStatus{Node: evil.Name},
+			}
+			for _, action := range step.Actions {
+				require.True(t, slices.Contains(own, action), "%s", action)
+			}
+		})
+	}
 }

@@ -1,6 +1,10 @@
 package pool_test
 
 import (
+	"errors"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +16,65 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/test/docs/links"
 )
+
+// A message about a problem ends with the address that explains it, in the conditions and
+// in the event. Other messages have none.
+func TestAProblemsMessageEndsWithItsPage(t *testing.T) {
+	stuck := rollout.Step{Name: rollout.UnsupportedCluster, Problem: &plan.Problem{Reason: "ForeignReflector", Message: strings.Repeat("long ", 400)}}
+	for name, tc := range map[string]struct {
+		change func(*world)
+		want   map[string]string // the page by condition
+		event  string
+	}{
+		"at rest": {func(w *world) { w.script = always(steady) }, nil, ""},
+		"on the way": {func(w *world) {
+			w.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a session"}})
+		}, nil, ""},
+		"a refusal":    {func(w *world) { w.script = always(stuck) }, map[string]string{"Ready": "ForeignReflector", "Degraded": "ForeignReflector"}, "ForeignReflector"},
+		"the cloud":    {func(w *world) { w.cloud.observeErr = &cloud.Error{Kind: cloud.Unauthorized, Op: "ask", Message: "no."} }, map[string]string{"Ready": "CloudUnauthorized", "ProviderReady": "CloudUnauthorized", "Degraded": "CloudUnauthorized"}, "CloudUnauthorized"},
+		"a step fails": {func(w *world) { w.fails("is forbidden") }, map[string]string{"Degraded": "StepFailed"}, ""},
+		"nothing is seen": {
+			func(w *world) { w.calico.err = errors.New("no answer") },
+			map[string]string{"Ready": "ObservationFailed", "ProviderReady": "ObservationFailed", "ReflectorsEstablished": "ObservationFailed", "MeshDisabled": "ObservationFailed", "Progressing": "ObservationFailed", "Degraded": "ObservationFailed"},
+			"",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tc.change(w)
+			_ = w.reconcile() // what fails is in the conditions
+			have := map[string]string{}
+			for _, c := range w.object().Status.Conditions {
+				require.LessOrEqual(t, len(c.Message), 1024)
+				if text := plan.Unlinked(c.Message, c.Reason); text != c.Message {
+					have[c.Type] = c.Reason
+				} else {
+					require.NotContains(t, c.Message, plan.Docs, c.Type)
+				}
+			}
+			if tc.want == nil {
+				tc.want = map[string]string{}
+			}
+			require.Equal(t, tc.want, have)
+			for _, reason := range slices.Sorted(maps.Values(have)) {
+				require.NoError(t, links.Leads(os.DirFS("../.."), "docs/"+plan.Page(reason)))
+			}
+			if tc.event != "" {
+				require.Len(t, w.said, 1)
+				require.True(t, strings.HasSuffix(w.said[0], "; see "+plan.Docs+plan.Page(tc.event)), w.said)
+			}
+		})
+	}
+}
+
+// fails lets the one action of a step fail.
+func (w *world) fails(why string) {
+	action := plan.SetReflector{Node: "10.0.1.1", ClusterID: "224.0.0.1"}
+	w.calico.fail[action.String()] = errors.New(why)
+	w.script = always(rollout.Step{Name: "PromoteReflectors", Actions: []plan.Action{action}})
+}
 
 const sessionTimeout = 5 * time.Minute
 
@@ -169,4 +231,71 @@ func TestThePoolsNameIsReportedWhileItIsOurs(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), secret("")))
 	require.NoError(t, w.reconcile())
 	require.Equal(t, "route-reflectors", w.object().Status.Pool, "without a provider it is what it was")
+}
+
+// Calico-node that does not run is said with the nodes' names, whatever the step is.
+func TestCalicoNodeThatDoesNotRunIsSaid(t *testing.T) {
+	reflectors := []rollout.Reflector{
+		{Node: "10.0.1.1", Established: 8, Expected: 8, NotRunning: true},
+		{Node: "10.0.1.2", Established: 8, Expected: 8, Serving: true},
+	}
+	for name, tc := range map[string]struct {
+		step rollout.Step
+		want []string
+	}{
+		"at rest": {
+			rollout.Step{Name: rollout.Steady, Reflectors: reflectors},
+			[]string{"Ready False CalicoNodeNotRunning", "Degraded True CalicoNodeNotRunning", "ReflectorsEstablished False SessionsMissing"},
+		},
+		"while the mesh is needed": {
+			rollout.Step{Name: "AwaitSessions", Reflectors: reflectors, WaitingFor: []string{"x"}},
+			[]string{"Ready False CalicoNodeNotRunning", "Degraded True CalicoNodeNotRunning"},
+		},
+		"a refusal comes first": {
+			rollout.Step{Name: rollout.UnsupportedCluster, Reflectors: reflectors, Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}},
+			[]string{"Ready False BGPDisabled", "Degraded True BGPDisabled"},
+		},
+		"all run": {
+			rollout.Step{Name: rollout.Steady, Reflectors: reflectors[1:]},
+			[]string{"Ready True Steady", "Degraded False AsExpected", "ReflectorsEstablished True AllEstablished"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.meshOff()
+			w.cloud.pool.Exists, w.cloud.pool.Owned = true, true
+			w.script = always(tc.step)
+			w.settle(2)
+			w.expect(tc.want...)
+		})
+	}
+	w := newWorld(t)
+	w.script = always(rollout.Step{Name: rollout.Steady, Reflectors: reflectors})
+	w.settle(1)
+	require.Contains(t, w.condition(v1alpha1.ConditionDegraded).Message, "calico-node is not running on 1 of 2 route reflectors: 10.0.1.1: look at its pods")
+	require.Equal(t, "calico-node is not running on 10.0.1.1", w.condition(v1alpha1.ConditionReflectorsEstablished).Message, "not its last report")
+}
+
+// A spec that is refused changes nothing, and stale reports are asked for again all the same.
+func TestARefusedSpecStillAsksForStaleReports(t *testing.T) {
+	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
+	w.meshOff()
+	refresh := plan.RefreshStatus{Node: "10.0.0.1"}
+	w.script = always(rollout.Step{
+		Name: "PromoteReflectors", Again: 7 * time.Second, Actions: []plan.Action{refresh, plan.SetReflector{Node: "10.0.0.2", ClusterID: "1.1.1.1"}},
+	})
+	require.NoError(t, w.reconcile())
+	w.expect("Degraded True SizingInvalid")
+	require.Equal(t, []string{refresh.String()}, w.calico.applied)
+}
+
+// A report that cannot be asked for holds up no step, and is said.
+func TestARefreshThatFailsHoldsUpNothing(t *testing.T) {
+	w := newWorld(t)
+	w.meshOff()
+	refresh := plan.RefreshStatus{Node: "10.0.0.1"}
+	w.calico.fail[refresh.String()] = errors.New("it is another's")
+	w.script = always(rollout.Step{Name: "RestoreMesh", Urgent: true, Actions: []plan.Action{refresh, plan.RestoreMesh{}}})
+	require.ErrorContains(t, w.reconcile(), "it is another's")
+	require.Equal(t, []string{plan.RestoreMesh{}.String()}, w.calico.applied)
 }

@@ -1,12 +1,16 @@
 package pool
 
 import (
+	"net/netip"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -155,4 +159,113 @@ func (k *known) waiting(now time.Time) float64 {
 		return 0
 	}
 	return max(0, now.Sub(k.since).Seconds())
+}
+
+const (
+	// youth is how long a node may take to get its first session.
+	youth = 75 * time.Second
+	// silence is how long a reporter that was asked may say nothing before its report counts no more.
+	silence = time.Minute
+)
+
+// unserved counts the Ready clients that have no Established session with any reflector,
+// and says whether that can be told.
+func unserved(t *turn) (count int, told bool) {
+	served, told := reached(t)
+	for _, n := range clientsOf(t) {
+		if settledIn(n, t.now) && !n.HoldsRole() && !slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return served[a] }) {
+			count++
+		}
+	}
+	return count, told && !t.desired.Timer
+}
+
+// reached are the addresses that reflectors have sessions with; of each Ready reflector
+// there has to be a report.
+func reached(t *turn) (served map[netip.Addr]bool, told bool) {
+	served = map[netip.Addr]bool{}
+	for _, n := range t.cluster.Nodes {
+		if !n.HoldsRole() || !n.Ready {
+			continue
+		}
+		report, ok := t.cluster.Statuses[n.Name]
+		if !ok {
+			return nil, false
+		}
+		told = true
+		if report.Cleared.IsZero() || t.now.Sub(report.Cleared) <= silence {
+			addPeers(served, report)
+		}
+	}
+	return served, told
+}
+
+func addPeers(served map[netip.Addr]bool, report plan.Status) {
+	for _, s := range report.Sessions {
+		if s.Established && s.Kind != plan.SessionMesh {
+			served[s.Peer] = true
+		}
+	}
+}
+
+// settledIn: the node is Ready and has been for long enough to have sessions.
+func settledIn(n plan.Node, now time.Time) bool {
+	return n.Ready && !n.Deleting && now.Sub(n.Created) >= youth && now.Sub(n.ReadyChanged) >= youth
+}
+
+// netDue: the mesh is off, and fewer reflectors serve than should. On the way back to the
+// mesh the plan does not count them: restoring it is the first step of all.
+func netDue(t *turn) bool {
+	if t.step.Short || t.reflecting() || t.cluster.BGP.MeshOn() {
+		return t.step.Short
+	}
+	count, serving := 0, 0
+	for _, n := range t.cluster.Nodes {
+		if n.HoldsRole() {
+			count++
+		}
+	}
+	if count == 0 && t.cluster.BGP.Saved == nil && !restores(t.step) {
+		return false // somebody else keeps it off, and rrpool has no part in it
+	}
+	for _, r := range t.step.Reflectors {
+		if r.Serving {
+			serving++
+		}
+	}
+	return serving < max(1, min(count, t.desired.MinServing))
+}
+
+// costOf is what the dedicated pool costs, in whatever mode: it does until it is deleted.
+// It goes by the labels of nodes, as `rrpool cost` does, so no cloud is needed for it;
+// workers that are not nodes yet are not counted. Nil without a worker, and on existing
+// nodes, which cost nothing extra.
+func costOf(t *turn) *v1alpha1.CostStatus {
+	if t.busy() {
+		return nil
+	}
+	return cost.Status(paidFor(t.cluster.Nodes, t.object.Spec.Provider.IKS.PoolName))
+}
+
+// paidFor are the workers of the pool. Prices do not depend on the zone within a region.
+func paidFor(nodes []plan.Node, poolName string) []cost.Worker {
+	var out []cost.Worker
+	for _, node := range nodes {
+		if cost.InPool(node.Labels, poolName) {
+			out = append(out, cost.WorkerOf(node.Labels, ""))
+		}
+	}
+	return out
+}
+
+// costHourly tells an amount that is exact; any other is unknown.
+func costHourly(s *sight) []reading {
+	if s.known == nil || s.known.cost == nil {
+		return nil
+	}
+	amount, err := cost.ParseDecimal(s.known.cost.Hourly)
+	if err != nil {
+		return nil
+	}
+	return []reading{{amount.Approximate(), []string{s.known.cost.Currency}}}
 }
