@@ -111,7 +111,9 @@ func TestAnOutputFile(t *testing.T) {
 	t.Run("a failure after the first byte leaves nothing behind", func(t *testing.T) {
 		taken := filepath.Join(dir, "folder")
 		require.NoError(t, os.Mkdir(taken, 0o700))
-		require.ErrorContains(t, replace(taken, 0o600, []byte("half")), "--output-file: writing")
+		file, err := os.CreateTemp(dir, "")
+		require.NoError(t, err)
+		require.ErrorContains(t, Put(file, taken, 0o600, []byte("half")), "--output-file: writing")
 	})
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)

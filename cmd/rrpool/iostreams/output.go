@@ -57,28 +57,37 @@ func WriteFile(path string, content []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
+	file, err := Temporary(path)
+	if err != nil {
+		return err
+	}
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("--output-file: %q is no regular file: give the name of a file", path)
-		}
 		mode = info.Mode().Perm()
 	}
-	return replace(path, mode, content)
+	return Put(file, path, mode, content)
 }
 
-func replace(path string, mode os.FileMode, content []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("--output-file: %q cannot be written: %w: give a folder that is there and that you may write to", path, Reason(err))
+// Temporary makes the file that Put gives the name of --output-file, for its owner alone.
+func Temporary(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("--output-file: %q is no regular file: give the name of a file", path)
 	}
-	_, err = temporary.Write(content)
-	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return nil, fmt.Errorf("--output-file: %q cannot be written: %w: give a folder that is there and that you may write to", path, Reason(err))
+	}
+	return file, nil
+}
+
+// Put writes the content into a temporary file that takes the place of another, or is removed.
+func Put(file *os.File, path string, mode os.FileMode, content []byte) error {
+	_, err := file.Write(content)
+	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(temporary.Name())
+		_ = os.Remove(file.Name())
 		return fmt.Errorf("--output-file: writing %q: %w", path, Reason(err))
 	}
 	return nil

@@ -6,8 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	goruntime "runtime"
-	"runtime/debug"
+	"path"
 	"slices"
 	"strings"
 
@@ -21,54 +20,55 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // schemaVersion names the form of the JSON files in the archive.
 const schemaVersion = "rrpool.io/report/v1"
 
-func core(resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: resource}
+// query names objects of a resource, "apps/v1/deployments", to read into a file.
+type query struct {
+	file, what, resource, namespace string
+	options                         metav1.ListOptions
+	// slim takes out what says nothing about routes.
+	slim func(*unstructured.Unstructured)
 }
 
-func apps(resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}
+func (q query) gvr() schema.GroupVersionResource {
+	group, _ := schema.ParseGroupVersion(path.Dir(q.resource)) // they are constants
+	return group.WithResource(path.Base(q.resource))
 }
 
-func calico(resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: resource}
-}
+const (
+	calico  = "crd.projectcalico.org/v1/"
+	secrets = "v1/secrets"
+)
 
 // objects are what is kept as it is, in the order in which it is read.
 func (r *reader) objects(ctx context.Context) {
-	ofCalicoNode := metav1.ListOptions{LabelSelector: "k8s-app=calico-node"}
-	keep := func(file, what string, q query, slim func(*unstructured.Unstructured)) []unstructured.Unstructured {
-		return r.keep(ctx, "objects/"+file+".yaml", what, q, slim)
-	}
-	keep("routereflectorpools", "the RouteReflectorPool", query{resource: schema.GroupVersionResource{Group: "rrpool.io", Version: "v1alpha1", Resource: "routereflectorpools"}}, nil)
-	// Images, volumes and capacity of nodes say nothing about routes.
-	keep("nodes", "nodes", query{resource: core("nodes")}, func(node *unstructured.Unstructured) { only(node, "status", "conditions", "addresses", "nodeInfo") })
+	ofCalicoNode, n := metav1.ListOptions{LabelSelector: "k8s-app=calico-node"}, r.namespace
+	r.keep(ctx, query{file: "routereflectorpools", what: "the RouteReflectorPool", resource: "rrpool.io/v1alpha1/routereflectorpools"})
+	r.keep(ctx, query{file: "nodes", what: "nodes", resource: "v1/nodes", slim: func(node *unstructured.Unstructured) {
+		only(node, "status", "conditions", "addresses", "nodeInfo")
+	}})
 	for _, kind := range []string{"BGPPeers", "BGPConfigurations", "BGPFilters", "CalicoNodeStatuses", "IPPools", "FelixConfigurations", "ClusterInformations", "BlockAffinities"} {
 		resource := strings.ToLower(kind)
-		for _, object := range keep(resource, kind, query{resource: calico(resource)}, nil) {
-			if kind == "ClusterInformations" {
-				r.calicoVersion, _, _ = unstructured.NestedString(object.Object, "spec", "calicoVersion")
-			}
+		found := r.keep(ctx, query{file: resource, what: kind, resource: calico + resource})
+		if kind == "ClusterInformations" && len(found) > 0 {
+			r.versions.Calico, _, _ = unstructured.NestedString(found[0].Object, "spec", "calicoVersion")
 		}
 	}
-	deployments := keep("manager-deployments", "Deployments in "+r.namespace, query{resource: apps("deployments"), namespace: r.namespace}, nil)
-	r.managerImages = imagesOf(deployments)
-	r.managerPods = keep("manager-pods", "pods in "+r.namespace, query{resource: core("pods"), namespace: r.namespace}, nil)
-	keep("leases", "leases in "+r.namespace, query{
-		resource: schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, namespace: r.namespace,
-	}, nil)
-	sets := keep("calico-node-daemonsets", "DaemonSets of calico-node", query{resource: apps("daemonsets"), options: ofCalicoNode}, nil)
-	r.calicoImages = imagesOf(sets)
-	keep("calico-node-pods", "pods of calico-node", query{resource: core("pods"), options: ofCalicoNode}, func(pod *unstructured.Unstructured) {
+	r.versions.ManagerImages = imagesOf(r.keep(ctx, query{file: "manager-deployments", what: "Deployments in " + n, resource: "apps/v1/deployments", namespace: n}))
+	r.managerPods = r.keep(ctx, query{file: "manager-pods", what: "pods in " + n, resource: "v1/pods", namespace: n})
+	r.keep(ctx, query{file: "leases", what: "leases in " + n, resource: "coordination.k8s.io/v1/leases", namespace: n})
+	sets := r.keep(ctx, query{file: "calico-node-daemonsets", what: "DaemonSets of calico-node", resource: "apps/v1/daemonsets", options: ofCalicoNode})
+	r.versions.CalicoImages = imagesOf(sets)
+	r.keep(ctx, query{file: "calico-node-pods", what: "pods of calico-node", resource: "v1/pods", options: ofCalicoNode, slim: func(pod *unstructured.Unstructured) {
 		only(pod, "spec", "nodeName", "serviceAccountName", "priorityClassName")
 		pod.SetAnnotations(nil)
-	})
-	namespaces := []string{"default", r.namespace}
+	}})
+	namespaces := []string{"default", n}
 	for i := range sets {
 		namespaces = append(namespaces, sets[i].GetNamespace())
 	}
@@ -104,37 +104,32 @@ func imagesOf(objects []unstructured.Unstructured) []string {
 
 // events of the manager's namespace, and of others those about a RouteReflectorPool, a node or calico-node.
 func (r *reader) events(ctx context.Context, namespace string) {
-	what := "events in " + namespace
-	found, err := r.list(ctx, query{resource: schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}, namespace: namespace})
-	if err != nil {
-		r.miss(what, err)
+	q := query{what: "events in " + namespace, resource: "events.k8s.io/v1/events", namespace: namespace}
+	found := r.list(ctx, q)
+	if found == nil {
 		return
 	}
 	found = slices.DeleteFunc(found, func(event unstructured.Unstructured) bool {
-		kind, _, _ := unstructured.NestedString(event.Object, "regarding", "kind")
-		name, _, _ := unstructured.NestedString(event.Object, "regarding", "name")
-		return namespace != r.namespace && kind != "RouteReflectorPool" && kind != "Node" && !strings.HasPrefix(name, "calico-node")
+		about, _, _ := unstructured.NestedStringMap(event.Object, "regarding")
+		return namespace != r.namespace && about["kind"] != "RouteReflectorPool" && about["kind"] != "Node" && !strings.HasPrefix(about["name"], "calico-node")
 	})
 	slices.SortStableFunc(found, func(a, b unstructured.Unstructured) int {
 		return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time)
 	})
-	r.render("events/"+namespace+".yaml", what, found)
+	r.render("events/"+namespace+".yaml", q.what, found)
 }
 
 // clusterInfo keeps the id of an IKS cluster and nothing else of that ConfigMap, which has addresses and passwords.
 func (r *reader) clusterInfo(ctx context.Context) {
-	const what = "the cluster's id in ConfigMap kube-system/cluster-info"
-	found, err := r.list(ctx, query{resource: core("configmaps"), namespace: "kube-system", options: metav1.ListOptions{FieldSelector: "metadata.name=cluster-info"}})
-	if err != nil {
-		r.miss(what, err)
-	}
-	for i := range found {
-		text, _, _ := unstructured.NestedString(found[i].Object, "data", "cluster-config.json")
+	q := query{what: "the cluster's id in ConfigMap kube-system/cluster-info", resource: "v1/configmaps", namespace: "kube-system"}
+	q.options.FieldSelector = "metadata.name=cluster-info"
+	for _, info := range r.list(ctx, q) {
+		text, _, _ := unstructured.NestedString(info.Object, "data", "cluster-config.json")
 		var config struct {
 			ClusterID string `json:"cluster_id"`
 		}
 		if err := json.Unmarshal([]byte(text), &config); err == nil && config.ClusterID != "" {
-			r.add("objects/cluster-info.yaml", what, fmt.Sprintf("cluster_id: %q\n", config.ClusterID))
+			r.add("objects/cluster-info.yaml", q.what, fmt.Sprintf("cluster_id: %q\n", config.ClusterID))
 		}
 	}
 }
@@ -191,7 +186,7 @@ func (r *reader) secrets(ctx context.Context) {
 	var out []map[string]any
 	for _, namespace := range []string{"calico-system", "kube-system"} {
 		for _, name := range r.passwords(ctx) {
-			object, err := r.dynamic.Resource(core("secrets")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+			object, err := r.dynamic.Resource(query{resource: secrets}.gvr()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 			switch {
 			case err == nil:
 				out = append(out, r.reduce(object, true))
@@ -200,12 +195,8 @@ func (r *reader) secrets(ctx context.Context) {
 			}
 		}
 	}
-	own, err := r.list(ctx, query{resource: core("secrets"), namespace: r.namespace})
-	if err != nil {
-		r.miss("names of the keys of Secrets in "+r.namespace, err)
-	}
-	for i := range own {
-		out = append(out, r.reduce(&own[i], false))
+	for _, own := range r.list(ctx, query{what: "names of the keys of Secrets in " + r.namespace, resource: secrets, namespace: r.namespace}) {
+		out = append(out, r.reduce(&own, false))
 	}
 	if len(out) == 0 {
 		return
@@ -222,10 +213,10 @@ func (r *reader) secrets(ctx context.Context) {
 func (r *reader) passwords(ctx context.Context) []string {
 	var out []string
 	for _, resource := range []string{"bgpconfigurations", "bgppeers"} {
-		found, _ := r.list(ctx, query{resource: calico(resource)}) // objects reports the error
-		for i := range found {
+		found, _ := r.pages(ctx, query{resource: calico + resource}) // objects reports the error
+		for _, object := range found {
 			for _, field := range []string{"nodeMeshPassword", "password"} {
-				if name, _, _ := unstructured.NestedString(found[i].Object, "spec", field, "secretKeyRef", "name"); name != "" {
+				if name, _, _ := unstructured.NestedString(object.Object, "spec", field, "secretKeyRef", "name"); name != "" {
 					out = append(out, name)
 				}
 			}
@@ -315,20 +306,10 @@ type versions struct {
 	ManagerImages []string `json:"managerImages"`
 }
 
-func (r *reader) versions(context.Context) {
-	out := versions{
-		SchemaVersion: schemaVersion, CLI: "unknown", Go: goruntime.Version(), Platform: goruntime.GOOS + "/" + goruntime.GOARCH,
-		Kubernetes: r.server.GitVersion, Calico: r.calicoVersion, CalicoImages: r.calicoImages, ManagerImages: r.managerImages,
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		out.CLI = info.Main.Version
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				out.Revision = setting.Value
-			}
-		}
-	}
-	r.document("versions.json", "versions of rrpool, Kubernetes and Calico", &out)
+func (r *reader) keepVersions(context.Context) {
+	cli, out := version.Get(), &r.versions
+	out.SchemaVersion, out.CLI, out.Revision, out.Go, out.Platform = schemaVersion, cli.Version, cli.Revision, cli.Go, cli.Platform
+	r.document("versions.json", "versions of rrpool, Kubernetes and Calico", out)
 }
 
 func (r *reader) document(name, what string, value any) {

@@ -11,13 +11,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
@@ -46,23 +42,14 @@ type reader struct {
 	cut     []string
 	// first is why the first thing could not be read.
 	first error
-	// What is read first and needed later.
-	server        version.Info
-	managerPods   []unstructured.Unstructured
-	managerImages []string
-	calicoVersion string
-	calicoImages  []string
+	versions    versions
+	managerPods []unstructured.Unstructured
 }
 
 func newReader(c *cluster.Connection, namespace string, lines int64, now time.Time) (*reader, error) {
-	config := rest.CopyConfig(c.Config)
-	config.QPS = -1 // some thirty requests, one after the other
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster of context %q: %w", c.Name, err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
+	objects, err := dynamic.NewForConfig(c.Config)
+	kube, kubeErr := kubernetes.NewForConfig(c.Config)
+	if err = errors.Join(err, kubeErr); err != nil {
 		return nil, fmt.Errorf("connecting to the cluster of context %q: %w", c.Name, err)
 	}
 	r := &reader{c: c, dynamic: objects, kube: kube, namespace: namespace, lines: lines, now: now, redact: &redactor{}, limit: mostBytes, warn: func(string) {}}
@@ -73,21 +60,19 @@ func newReader(c *cluster.Connection, namespace string, lines int64, now time.Ti
 }
 
 // reach asks for the version, which every user may: a cluster that does not answer is asked nothing more.
-func (r *reader) reach(ctx context.Context) error {
-	content, err := r.kube.Discovery().RESTClient().Get().AbsPath("/version").Timeout(r.c.Timeout).Do(ctx).Raw()
-	if err == nil {
-		if err = yaml.Unmarshal(content, &r.server); err == nil {
-			return nil
-		}
-	}
+func (r *reader) reach(ctx context.Context) (err error) {
+	r.versions.Kubernetes, err = r.c.Version(ctx)
 	var unreachable *url.Error
 	switch {
 	case ctx.Err() != nil:
 		return iostreams.ErrInterrupted
 	case errors.As(err, &unreachable), errors.Is(err, context.DeadlineExceeded), apierrors.IsUnauthorized(err):
 		return r.c.Explain(err, "get", "/version")
+	case err != nil:
+		r.miss("the version of Kubernetes", r.c.Explain(err, "get", "/version"))
+	case r.versions.Kubernetes == "":
+		r.miss("the version of Kubernetes", errors.New("the answer of the apiserver has none"))
 	}
-	r.miss("the version of Kubernetes", r.c.Explain(err, "get", "/version"))
 	r.first = nil // what is asked next says more
 	return nil
 }
@@ -136,32 +121,49 @@ func (r *reader) miss(what string, err error) {
 	r.warn("not in the report: " + text)
 }
 
-// query names objects.
-type query struct {
-	resource  schema.GroupVersionResource
-	namespace string
-	options   metav1.ListOptions
+// list gives all objects of a query, and notes why they cannot be read. Then it is nil.
+func (r *reader) list(ctx context.Context, q query) []unstructured.Unstructured {
+	out, err := r.pages(ctx, q)
+	if err != nil {
+		r.miss(q.what, err)
+	}
+	return out
 }
 
-// list gives all objects of a query, in the apiserver's order, which is that of names.
+// pages gives all objects of a query, in the apiserver's order, which is that of names.
 // Each page may take as long as any request.
-func (r *reader) list(ctx context.Context, q query) ([]unstructured.Unstructured, error) {
-	var out []unstructured.Unstructured
-	q.options.Limit = 500
-	for {
-		list, err := r.dynamic.Resource(q.resource).Namespace(q.namespace).List(ctx, q.options)
-		if err != nil {
-			name := q.resource.GroupResource().String()
-			if apierrors.IsNotFound(err) && q.resource.Group != "rrpool.io" {
-				return nil, fmt.Errorf("the cluster does not know %s", name)
-			}
-			return nil, r.c.Explain(err, "list", name)
+func (r *reader) pages(ctx context.Context, q query) ([]unstructured.Unstructured, error) {
+	out, resource := []unstructured.Unstructured{}, q.gvr()
+	for q.options.Limit = 500; ; {
+		list, err := r.dynamic.Resource(resource).Namespace(q.namespace).List(ctx, q.options)
+		switch {
+		case apierrors.IsNotFound(err) && resource.Group != "rrpool.io":
+			return nil, fmt.Errorf("the cluster does not know %s", resource.GroupResource())
+		case err != nil:
+			return nil, r.c.Explain(err, "list", resource.GroupResource().String())
 		}
 		out = append(out, list.Items...)
 		if q.options.Continue = list.GetContinue(); q.options.Continue == "" {
 			return out, nil
 		}
 	}
+}
+
+// keep reads objects into a file, and gives them as they were read.
+func (r *reader) keep(ctx context.Context, q query) []unstructured.Unstructured {
+	found := r.list(ctx, q)
+	if found == nil {
+		return nil
+	}
+	kept := make([]unstructured.Unstructured, len(found))
+	for i := range found {
+		kept[i] = *found[i].DeepCopy()
+		if q.slim != nil {
+			q.slim(&kept[i])
+		}
+	}
+	r.render("objects/"+q.file+".yaml", q.what, kept)
+	return found
 }
 
 // render writes objects as YAML documents, as many as there is room for.
@@ -185,22 +187,4 @@ func (r *reader) render(name, what string, objects []unstructured.Unstructured) 
 		out.WriteString("# none\n")
 	}
 	r.add(name, fmt.Sprintf("%s: %d", what, len(objects)), out.String())
-}
-
-// keep reads objects into a file, made slim before.
-func (r *reader) keep(ctx context.Context, name, what string, q query, slim func(*unstructured.Unstructured)) []unstructured.Unstructured {
-	objects, err := r.list(ctx, q)
-	if err != nil {
-		r.miss(what, err)
-		return nil
-	}
-	out := make([]unstructured.Unstructured, len(objects))
-	for i := range objects {
-		out[i] = *objects[i].DeepCopy()
-		if slim != nil {
-			slim(&out[i])
-		}
-	}
-	r.render(name, what, out)
-	return objects
 }

@@ -126,7 +126,7 @@ func fill(t *testing.T, admin kubernetes.Interface, objects dynamic.Interface) {
 	require.NoError(t, err)
 	_, err = admin.AppsV1().DaemonSets("calico-system").Create(ctx, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "calico-node", Labels: labels}, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pod}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = objects.Resource(calico("bgppeers")).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+	_, err = objects.Resource(query{resource: calico + "bgppeers"}.gvr()).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "crd.projectcalico.org/v1", "kind": "BGPPeer", "metadata": map[string]any{"name": "p"},
 		"spec": map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "password"}}},
 	}}, metav1.CreateOptions{})

@@ -11,9 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +62,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if path == "" {
 		path = folder + ".tar.gz"
 	}
-	file, err := temporary(path)
+	file, err := iostreams.Temporary(path) // it fails before anything is read
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := put(file, path, content); err != nil {
+	if err := iostreams.Put(file, path, 0o600, content); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(s.Err, "next: look into it before you send it to anybody: tar -xzf %s -O %s/index.txt\n", path, folder)
@@ -94,7 +94,7 @@ func (r *reader) archive(ctx context.Context, folder string) ([]byte, error) {
 	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
-	for _, part := range []func(context.Context){r.secrets, r.objects, r.clusterInfo, r.logs, r.snapshot, r.versions} {
+	for _, part := range []func(context.Context){r.secrets, r.objects, r.clusterInfo, r.logs, r.snapshot, r.keepVersions} {
 		part(ctx)
 		if ctx.Err() != nil {
 			return nil, iostreams.ErrInterrupted
@@ -109,17 +109,13 @@ func (r *reader) archive(ctx context.Context, folder string) ([]byte, error) {
 
 // index lists each file, what could not be read and why, and what was cut.
 func (r *reader) index() {
-	entries := slices.Clone(r.entries)
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	var out strings.Builder
 	fmt.Fprintf(&out, "rrpool report of %s\ncluster of context %s, %s\n\nFiles\n", r.now.Format(time.RFC3339), r.c.Name, r.c.Server)
-	width := 0
-	for _, e := range entries {
-		width = max(width, len(e.name))
+	files := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for _, e := range sorted(r.entries) {
+		_, _ = fmt.Fprintf(files, "  %s\t%s, %d bytes\n", e.name, e.what, len(e.content))
 	}
-	for _, e := range entries {
-		fmt.Fprintf(&out, "  %-*s  %s, %d bytes\n", width, e.name, e.what, len(e.content))
-	}
+	_ = files.Flush() // a strings.Builder takes everything
 	section(&out, "Not in the report", r.missing)
 	section(&out, "Cut", r.cut)
 	section(&out, "Left out or made unreadable, always", []string{
@@ -147,14 +143,16 @@ type entry struct {
 	content    []byte
 }
 
+func sorted(entries []entry) []entry {
+	return slices.SortedFunc(slices.Values(entries), func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+}
+
 // pack makes the archive: the same entries give the same bytes.
 func pack(folder string, entries []entry, now time.Time) ([]byte, error) {
-	entries = slices.Clone(entries)
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zipped)
-	for _, e := range entries {
+	for _, e := range sorted(entries) {
 		err := archive.WriteHeader(&tar.Header{
 			Typeflag: tar.TypeReg, Name: folder + "/" + e.name, Size: int64(len(e.content)), Mode: 0o600,
 			ModTime: now.UTC().Truncate(time.Second), Format: tar.FormatPAX,
@@ -170,28 +168,4 @@ func pack(folder string, entries []entry, now time.Time) ([]byte, error) {
 		return nil, fmt.Errorf("packing: %w", err)
 	}
 	return out.Bytes(), nil
-}
-
-// temporary makes the file that becomes the archive, for its owner's eyes only. It fails before anything is read.
-func temporary(path string) (*os.File, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("--output-file: %q is no regular file: give the name of a file", path)
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return nil, fmt.Errorf("--output-file: %q cannot be written: %w: give a folder that is there and that you may write to", path, iostreams.Reason(err))
-	}
-	return file, nil
-}
-
-// put writes the archive in place as a whole, or leaves what was there.
-func put(file *os.File, path string, content []byte) error {
-	_, err := file.Write(content)
-	if err = errors.Join(err, file.Sync()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("--output-file: writing %q: %w", path, iostreams.Reason(err))
-	}
-	return nil
 }
