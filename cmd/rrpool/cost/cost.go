@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,12 +109,7 @@ func (f *flags) given(flag string) bool { return f.set.Changed(flag) }
 
 // describes: the report is about a pool that flags describe.
 func (f *flags) describes() bool {
-	for _, flag := range description {
-		if f.given(flag) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(description, f.given)
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
@@ -139,8 +135,8 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkPrice(prices, p); err != nil {
-		return err
+	if _, known := prices.Find(p.model.Flavor, p.model.Region, f.currency); !known && p.described && !f.given("hourly-price") {
+		return f.noPrice(prices, p.model)
 	}
 	v := newView(cmd.CommandPath(), p, cost.Compute(f.input(p, prices, s.Now())), s.Now())
 	v.Warnings = append(notes, v.Warnings...)
@@ -226,20 +222,13 @@ func (f *flags) addPrices(ctx context.Context, s iostreams.Streams, prices cost.
 	return append(prices, fresh, builtin), notes, nil
 }
 
-// checkPrice refuses a described pool without a price: the user can choose another flavor
-// or give the price.
-func (f *flags) checkPrice(prices cost.Shelf, p facts) error {
-	if _, known := prices.Find(p.model.Flavor, p.model.Region, f.currency); known || !p.described || f.given("hourly-price") {
-		return nil
-	}
-	regions := prices.Regions(p.model.Flavor, f.currency)
-	switch {
-	case len(regions) == 0:
+// noPrice refuses a described pool without a price, with what the user can choose.
+func (f *flags) noPrice(prices cost.Shelf, worker cost.Worker) error {
+	regions := prices.Regions(worker.Flavor, f.currency)
+	if len(regions) == 0 {
 		return fmt.Errorf("--flavor: no price in %s is known for %q, only for %s: give --hourly-price, a --price-book that has it, or --refresh",
-			f.currency, p.model.Flavor, strings.Join(prices.Flavors(f.currency), ", "))
-	case p.model.Region == "":
-		return fmt.Errorf("--region: missing, and the price of %s depends on it: give one of %s, or --hourly-price", p.model.Flavor, strings.Join(regions, ", "))
+			f.currency, worker.Flavor, strings.Join(prices.Flavors(f.currency), ", "))
 	}
-	return fmt.Errorf("--region: no price of %s is known in %q, only in %s: give --hourly-price, a --price-book that has it, or --refresh",
-		p.model.Flavor, p.model.Region, strings.Join(regions, ", "))
+	return fmt.Errorf("--region: no price of %s is known in %q, only in %s: choose one of these, or give --hourly-price, a --price-book that has it, or --refresh",
+		worker.Flavor, worker.Region, strings.Join(regions, ", "))
 }

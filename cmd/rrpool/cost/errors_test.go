@@ -37,7 +37,7 @@ func TestBadInput(t *testing.T) {
 		"a price that takes for ever":    {[]string{"--hourly-price", "1e999999999"}, []string{"--hourly-price", "write a decimal"}},
 		"an unknown flavor":              {[]string{"--flavor", "xx9.1x1"}, []string{"--flavor", `"xx9.1x1"`, "bx2.2x8", "give --hourly-price"}},
 		"a flavor that cannot be":        {[]string{"--flavor", "bx2 2x8"}, []string{"--flavor", `"bx2 2x8"`, "such as bx2.2x8"}},
-		"a flavor without its region":    {[]string{"--flavor", "bx2.2x8"}, []string{"--region", "missing", "eu-de, us-south"}},
+		"a flavor without its region":    {[]string{"--flavor", "bx2.2x8"}, []string{"--region", `in ""`, "only in eu-de, us-south", "choose one of these"}},
 		"a region without a price":       {[]string{"--region", "jp-tok"}, []string{"--region", `"jp-tok"`, "eu-de, us-south", "give --hourly-price"}},
 		"a region that cannot be":        {[]string{"--region", "Frankfurt am Main"}, []string{"--region", `"Frankfurt am Main"`, "such as eu-de"}},
 		"a currency sign":                {[]string{"--currency", "$"}, []string{"--currency", `"$"`, "three letters"}},

@@ -17,9 +17,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 )
 
-// existingProvider is status.provider of a pool of existing nodes.
-const existingProvider = "existing"
-
 // facts are the pool that the report is about, and the other workers of its cluster.
 type facts struct {
 	// cluster is the context that was read, empty when none was.
@@ -57,6 +54,9 @@ func factsOf(c *cluster.Cluster) (facts, error) {
 	f.mode, f.sizing = spec.Mode, spec.Sizing
 	f.pool, f.existing = PoolOf(object, c.Nodes)
 	ready := 0
+	isReady := func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}
 	for _, node := range c.Nodes {
 		if inPool(node, f.existing, spec.Provider.IKS.PoolName) {
 			continue
@@ -86,7 +86,7 @@ func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers [
 	spec := object.Spec
 	switch {
 	case object.Status.Provider != "":
-		existing = object.Status.Provider == existingProvider
+		existing = object.Status.Provider == "existing"
 	case spec.Provider.Type != v1alpha1.ProviderAuto && spec.Provider.Type != "":
 		existing = spec.Provider.Type == v1alpha1.ProviderExistingNodes
 	default: // as the manager would resolve it
@@ -102,10 +102,6 @@ func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers [
 
 func inPool(node corev1.Node, existing bool, poolName string) bool {
 	return existing && node.Labels[v1alpha1.PoolLabel] != "" || cost.InPool(node.Labels, poolName)
-}
-
-func isReady(c corev1.NodeCondition) bool {
-	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 }
 
 // wanted is the size in the status, else what spec.sizing gives for the Ready nodes.
@@ -193,14 +189,9 @@ func (f *flags) perZone(p facts) (int, error) {
 
 // sizes to compare: three usual ones, and those of the pool.
 func (f *facts) sizes() []int {
-	out := []int{3, 6, 9}
-	for _, size := range []int{len(f.pool), f.wanted} {
-		if size > 0 {
-			out = append(out, size)
-		}
-	}
+	out := []int{3, 6, 9, len(f.pool), f.wanted}
 	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.DeleteFunc(slices.Compact(out), func(size int) bool { return size == 0 })
 }
 
 // flavors that the report needs prices of.

@@ -126,13 +126,15 @@ func newView(called string, p facts, r cost.Report, now time.Time) view {
 }
 
 func subject(p facts) string {
-	what := "the pool of " + iostreams.Number(len(p.pool), "worker")
+	what := "pool of " + iostreams.Number(len(p.pool), "worker")
 	switch {
 	case p.nodes > 0:
-		what = fmt.Sprintf("a pool of %s, for %s that run workloads", iostreams.Number(len(p.pool), "worker"), iostreams.Number(p.nodes, "node"))
+		what = fmt.Sprintf("a %s, for %s that run workloads", what, iostreams.Number(p.nodes, "node"))
 	case p.described:
-		what = "a pool of " + iostreams.Number(len(p.pool), "worker")
-	case p.existing:
+		what = "a " + what
+	case !p.existing:
+		what = "the " + what
+	default:
 		what = "route reflectors on " + iostreams.Number(len(p.pool), "existing node")
 	}
 	if p.cluster != "" {

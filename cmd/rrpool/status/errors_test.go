@@ -89,17 +89,6 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// Events, lease and Deployment are worth a look, and no reason to show nothing.
-func TestWhatMayBeMissing(t *testing.T) {
-	got := ask(t, atRest(nil).refusing("events", http.StatusForbidden, metav1.StatusReasonForbidden, "no"))
-	require.Zero(t, got.Code)
-	require.Contains(t, got.Out, `‼ no events are shown: the user of context "rrpool" may not list events.events.k8s.io`)
-	require.Contains(t, got.Out, "√ Ready")
-	got = ask(t, atRest(nil))
-	require.NotContains(t, got.Out, "‼")
-	require.Contains(t, got.Out, "Events\n")
-}
-
 // What the view needs is read with few requests and no discovery.
 func TestWhatIsAsked(t *testing.T) {
 	a := atRest(nil)

@@ -177,9 +177,18 @@ func TestTheTable(t *testing.T) {
 	cli.Golden(t, "tables.golden", all.String())
 }
 
-// The JSON has the fields of view and no others.
+// The JSON has the fields of view and no others, and its state is one word that scripts can
+// rely on.
 func TestTheJSON(t *testing.T) {
-	for name, a := range scenes() {
+	want := map[string]State{
+		"at-rest": Ready, "migrating": Progressing, "ordering": Progressing, "degraded": Degraded, "refused": Degraded, "no-cloud": Degraded,
+		"paused": Paused, "deleting": Deleting, "timer": Ready, "reflector-lost": Ready, "blind": Unknown, "behind": Stale, "manager-stopped": Stale,
+		"just-changed": Progressing, "just-made": Progressing, "not-noted": Stale, "manager-unknown": Ready, "existing-nodes": Ready, "price-unknown": Ready,
+		"many-events": Ready, "on-mesh": Ready, "rolled-back": Ready, "no-pool": NoPool, "no-pool-mesh-off": NoPool, "no-pool-no-calico": NoPool, "no-rights": Ready,
+	}
+	all := scenes()
+	require.Len(t, all, len(want))
+	for name, a := range all {
 		got := ask(t, a, "-o", "json")
 		require.Zero(t, got.Code, got.Err)
 		strict := json.NewDecoder(strings.NewReader(got.Out))
@@ -189,6 +198,8 @@ func TestTheJSON(t *testing.T) {
 		var again bytes.Buffer
 		require.NoError(t, iostreams.WriteJSON(&again, v))
 		require.Equal(t, got.Out, again.String(), name)
+		require.Equal(t, want[name], v.State, name)
+		require.Equal(t, "rrpool.io/status/v1", v.SchemaVersion)
 		if name == "degraded" {
 			cli.Golden(t, "degraded.json.golden", got.Out)
 		}
@@ -214,25 +225,6 @@ func TestTerminals(t *testing.T) {
 	got := askIn(t, iostreams.Streams{Terminal: true, Width: 60}, migrating())
 	require.Contains(t, got.Out, "\x1b[33m… Progressing")
 	require.Equal(t, plain.Out, regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(got.Out, ""), "the same without colours")
-}
-
-// The state is one word that scripts can rely on.
-func TestStates(t *testing.T) {
-	want := map[string]State{
-		"at-rest": Ready, "migrating": Progressing, "ordering": Progressing, "degraded": Degraded, "refused": Degraded, "no-cloud": Degraded,
-		"paused": Paused, "deleting": Deleting, "timer": Ready, "reflector-lost": Ready, "blind": Unknown, "behind": Stale, "manager-stopped": Stale, "just-changed": Progressing, "just-made": Progressing,
-		"not-noted": Stale, "manager-unknown": Ready, "existing-nodes": Ready, "price-unknown": Ready, "many-events": Ready, "on-mesh": Ready,
-		"rolled-back": Ready,
-		"no-pool":     NoPool, "no-pool-mesh-off": NoPool, "no-pool-no-calico": NoPool, "no-rights": Ready,
-	}
-	all := scenes()
-	require.Len(t, all, len(want))
-	for name, a := range all {
-		var v view
-		require.NoError(t, json.Unmarshal([]byte(ask(t, a, "-o", "json").Out), &v), name)
-		require.Equal(t, want[name], v.State, name)
-		require.Equal(t, "rrpool.io/status/v1", v.SchemaVersion)
-	}
 }
 
 // The next command is about the same cluster.

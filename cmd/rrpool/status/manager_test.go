@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -46,14 +45,6 @@ func TestFindManager(t *testing.T) {
 			require.Contains(t, got.Message, tc.says)
 		})
 	}
-}
-
-// A cluster that nobody has migrated is told apart from one whose mesh somebody has
-// switched off.
-func TestNoPool(t *testing.T) {
-	got := askIn(t, iostreams.Streams{}, &api{mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`})
-	require.Contains(t, got.Out, "Mesh       off\n")
-	require.Contains(t, got.Out, "Next: rrpool plan\n")
 }
 
 func TestFindMesh(t *testing.T) {
