@@ -36,7 +36,7 @@ func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, na
 	if err != nil {
 		return nil, err
 	}
-	planned, err := plancmd.Run(bounded, plancmd.Of(seen, s.Now()))
+	planned, err := plancmd.Run(bounded, plancmd.Input{Snapshot: seen, Now: s.Now()})
 	if bounded.Err() != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("it takes longer than %s in a cluster of %d nodes: rrpool plan has no such limit", patience, len(seen.Cluster.Nodes))
 	}
@@ -45,15 +45,6 @@ func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, na
 	}
 	if err := plancmd.Show(s, planned); err != nil {
 		return nil, fmt.Errorf("rendering the plan: %w", err)
-	}
-	warn := func(words string) {
-		_, _ = fmt.Fprintf(s.Out, "\n%s\n", s.Paint(iostreams.Yellow, s.Fold("‼ "+words, "  ")))
-	}
-	if seen.Obstacle != nil && want.Spec.Mode != v1alpha1.ModeFullMesh {
-		warn(fmt.Sprintf("As your user sees it, this comes first: %s: %s", seen.Obstacle.Reason, seen.Obstacle.Message))
-	}
-	if seen.Uncounted != "" {
-		warn("The pods were not counted: " + seen.Uncounted)
 	}
 	return planned.Problem, nil
 }

@@ -45,11 +45,9 @@ type environment struct {
 	// pods by node, nil when unknown.
 	pods map[string]int
 
-	// writes and asked are what was written and asked in the present reconcile.
+	// writes are those of the present reconcile, asked the nodes that were asked for a report.
 	writes []string
 	asked  int
-	// racked counts nodes whose rack was written, which makes no event, by what was done.
-	racked map[string]int
 
 	lost []Loss
 	// cut are the nodes that could not be reached before the first reconcile.
@@ -77,8 +75,8 @@ func newEnvironment(in Input) *environment {
 	}
 	secrets := credentials{id: clusterID(in.Cluster.Nodes), key: object.Spec.Provider.IKS.CredentialsSecretRef}
 	s.manager = &pool.Reconciler{
-		Client: secrets, Live: secrets, Namespace: "model", Datastore: datastore{s}, Workload: pods{s}, Providers: s.connect,
-		Recorder: recorder{s}, Now: s.model.Now, Pause: s.pass, Next: s.next,
+		Client: secrets, Live: secrets, Namespace: "model", Datastore: s, Workload: s, Providers: s.connect,
+		Recorder: s, Now: s.model.Now, Pause: s.pass, Next: s.next,
 	}
 	return s
 }
@@ -155,11 +153,11 @@ func (s *environment) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	if !s.inPlace {
 		return s.cloud.Provider(), nil
 	}
-	counted := pods{s}.Count
+	count := s.Count
 	if s.pods == nil {
-		counted = nil
+		count = nil
 	}
-	return wiring.ExistingNodes(cfg, datastore{s}, counted, s.model.Now)
+	return wiring.ExistingNodes(cfg, s, count, s.model.Now)
 }
 
 // pass lets time go by, and looks at each moment at which something changes whether
@@ -199,24 +197,21 @@ func (s *environment) unreached() []string {
 func culprits(pairs []simulate.Pair) []string {
 	var out []string
 	for len(pairs) > 0 {
-		count, others := map[string]int{}, map[string]map[string]bool{}
+		others := map[string]map[string]bool{}
 		for _, p := range pairs {
-			for _, side := range [][2]string{{p.From, p.To}, {p.To, p.From}} {
-				count[side[0]]++
-				if others[side[0]] == nil {
-					others[side[0]] = map[string]bool{}
+			for _, side := range []simulate.Pair{p, {From: p.To, To: p.From}} {
+				if others[side.From] == nil {
+					others[side.From] = map[string]bool{}
 				}
-				others[side[0]][side[1]] = true
+				others[side.From][side.To] = true
 			}
 		}
-		names := slices.Sorted(maps.Keys(count))
-		worst := slices.MaxFunc(names, func(a, b string) int { return cmp.Or(count[a]-count[b], strings.Compare(b, a)) })
+		names := slices.Sorted(maps.Keys(others))
+		worst := slices.MaxFunc(names, func(a, b string) int { return cmp.Or(len(others[a])-len(others[b]), strings.Compare(b, a)) })
+		if len(others[worst]) == 1 {
+			return append(out, names...)
+		}
 		out = append(out, worst)
-		for other := range others[worst] {
-			if len(others[worst]) == 1 && len(others[other]) == 1 {
-				out = append(out, other)
-			}
-		}
 		pairs = slices.DeleteFunc(pairs, func(p simulate.Pair) bool { return p.From == worst || p.To == worst })
 	}
 	return out
@@ -314,40 +309,43 @@ func (s *environment) shape() Shape {
 	return out
 }
 
-// datastore is the model as the manager's Datastore, and as existing nodes.
-type datastore struct{ *environment }
+// The environment is what the manager works with: the model as its Datastore and as
+// existing nodes, the pods, of which all that may go do so at once, and the recorder of events.
 
 // Observe implements pool.Datastore.
-func (d datastore) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
-	return d.model.Observe(), nil
+func (s *environment) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
+	return s.model.Observe(), nil
 }
 
+// onANode ends what is written on each of many nodes without an event of its own.
+const onANode = " a node"
+
 // Apply implements pool.Datastore.
-func (d datastore) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
-	changed, err := d.model.Apply(action)
+func (s *environment) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
+	changed, err := s.model.Apply(action)
 	if act, ok := action.(plan.SetRack); ok && changed {
 		what := "put the label " + plan.RackLabel + " on"
 		if act.Rack == "" {
 			what = "take the label " + plan.RackLabel + " from"
 		}
-		d.racked[what]++
+		s.writes = append(s.writes, what+onANode)
 	}
 	return changed, err
 }
 
 // Watch implements pool.Datastore.
-func (d datastore) Watch(_ context.Context, want []plan.Watch) (bool, error) {
-	asked, changed := d.model.Watch(want)
-	d.asked += len(asked)
+func (s *environment) Watch(_ context.Context, want []plan.Watch) (bool, error) {
+	asked, changed := s.model.Watch(want)
+	s.asked += len(asked)
 	return changed, nil
 }
 
 // List implements existing.Nodes.
-func (d datastore) List(context.Context) ([]plan.Node, error) { return d.model.Nodes(), nil }
+func (s *environment) List(context.Context) ([]plan.Node, error) { return s.model.Nodes(), nil }
 
 // SetPool implements existing.Nodes.
-func (d datastore) SetPool(_ context.Context, node plan.Node, name string) error {
-	d.model.Edit(node.Name, func(n *plan.Node) {
+func (s *environment) SetPool(_ context.Context, node plan.Node, name string) error {
+	s.model.Edit(node.Name, func(n *plan.Node) {
 		if n.Labels == nil {
 			n.Labels = map[string]string{}
 		}
@@ -358,14 +356,11 @@ func (d datastore) SetPool(_ context.Context, node plan.Node, name string) error
 	return nil
 }
 
-// pods are the model's pods. All that may go do so at once.
-type pods struct{ *environment }
-
 // Count implements pool.Workload.
-func (p pods) Count(_ context.Context, nodes []string) (map[string]int, error) {
+func (s *environment) Count(_ context.Context, nodes []string) (map[string]int, error) {
 	out := map[string]int{}
 	for _, name := range nodes {
-		if count, known := p.pods[name]; known {
+		if count, known := s.pods[name]; known {
 			out[name] = count
 		}
 	}
@@ -373,30 +368,27 @@ func (p pods) Count(_ context.Context, nodes []string) (map[string]int, error) {
 }
 
 // Evictable implements pool.Workload.
-func (p pods) Evictable(_ context.Context, node string) (moving, staying []string, err error) {
-	if count := p.pods[node]; count > 0 && !p.drained[node] {
+func (s *environment) Evictable(_ context.Context, node string) (moving, staying []string, err error) {
+	if count := s.pods[node]; count > 0 && !s.drained[node] {
 		moving = append(moving, fmt.Sprintf("%d pods", count))
 	}
 	return moving, nil, nil
 }
 
 // Evict implements pool.Workload.
-func (p pods) Evict(_ context.Context, node string) (workload.Eviction, error) {
-	count := p.pods[node]
-	if p.drained[node] = true; count > 0 {
-		delete(p.pods, node) // those of DaemonSets stay, and their number is unknown
+func (s *environment) Evict(_ context.Context, node string) (workload.Eviction, error) {
+	count := s.pods[node]
+	if s.drained[node] = true; count > 0 {
+		delete(s.pods, node) // those of DaemonSets stay, and their number is unknown
 	}
 	return workload.Eviction{Evicted: count}, nil
 }
 
-// recorder keeps the events about changes.
-type recorder struct{ *environment }
-
-// Eventf implements events.EventRecorder.
-func (r recorder) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
+// Eventf implements events.EventRecorder and keeps the events about changes.
+func (s *environment) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	// Of clients that are labelled there is an event each hundred; see datastore.Apply.
 	if kind == corev1.EventTypeNormal && reason != "Recovered" && reason != "RacksLabelled" {
-		r.writes = append(r.writes, fmt.Sprintf(note, args...))
+		s.writes = append(s.writes, fmt.Sprintf(note, args...))
 	}
 }
 

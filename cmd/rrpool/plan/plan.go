@@ -39,19 +39,19 @@ Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the man
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
-	src, err := f.look(cmd.Context(), s)
+	in, err := f.look(cmd.Context(), s)
 	if err != nil {
 		return err
 	}
-	out, err := Run(cmd.Context(), src.Input)
+	out, err := Run(cmd.Context(), in)
 	if err != nil {
 		if cmd.Context().Err() != nil {
 			return iostreams.ErrInterrupted
 		}
 		return err
 	}
-	v := newView(out, src, f.region)
-	v.Next = f.next(v, src)
+	v := newView(out, f.region)
+	v.Next = f.next(v, in.Stored)
 	render := func(s iostreams.Streams) error {
 		switch f.output.Value {
 		case "json":
@@ -74,7 +74,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 }
 
 // next is the command that follows from the plan, "" for none.
-func (f *flags) next(v view, src *source) string {
+func (f *flags) next(v view, stored bool) string {
 	next := status.PhraseOf(f.cmd)
 	if f.nodes.Value > 0 || v.Problem != nil || !v.Changes {
 		return ""
@@ -82,9 +82,9 @@ func (f *flags) next(v view, src *source) string {
 	switch {
 	case v.Obstacle != "":
 		return next.Command("check")
-	case src.asked && f.file == "" && f.mode.Value == as:
+	case stored && f.file == "" && f.mode.Value == as:
 		return next.Command("status --watch")
-	case f.file != "" && src.asked:
+	case f.file != "" && stored:
 		return "kubectl apply -f " + f.file
 	case v.Mode == string(v1alpha1.ModeFullMesh):
 		return next.Command("rollback")
@@ -92,7 +92,8 @@ func (f *flags) next(v view, src *source) string {
 	return next.Command("migrate" + map[bool]string{true: " -f " + f.file}[f.file != ""])
 }
 
-// Show prints a plan for people, as the command does.
+// Show prints a plan for people, as the command does, where the object is about to be stored.
 func Show(s iostreams.Streams, p *Plan) error {
-	return tableOf(s, newView(p, &source{asked: true, Input: p.in}, ""))
+	p.in.Stored = true
+	return tableOf(s, newView(p, ""))
 }

@@ -3,7 +3,6 @@ package plan
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,30 +33,14 @@ const (
 	mostGuards = 10
 )
 
-// Input is a cluster as it is, and what is wanted of it.
+// Input is a cluster as it is, and what is wanted of it. The Name of an invented one is "".
 type Input struct {
-	// Name of the cluster, "" for an invented one.
-	Name string
-	// Object with all defaults.
-	Object *v1alpha1.RouteReflectorPool
-	// Cluster as observed; Provider after Auto was resolved.
-	Cluster  plan.Cluster
-	Provider v1alpha1.ProviderType
-	// Pool as the provider reported it, nil when it was not asked.
-	Pool *cloud.Pool
-	// Pods with an address of their own by node, nil when unknown.
-	Pods map[string]int
-	// Step is what the manager would do with the cluster itself, sessions as they are;
-	// nil for an invented one.
-	Step *rollout.Step
-	Now  time.Time
+	*snapshot.Snapshot
+	Now time.Time
 }
 
-// Of takes from a snapshot what a plan needs.
-func Of(s *snapshot.Snapshot, now time.Time) Input {
-	return Input{
-		Name: s.Name, Object: s.Object, Cluster: s.Cluster, Provider: s.Provider, Pool: s.Pool, Pods: s.Pods, Step: &s.Step, Now: now,
-	}
+func (in Input) paused() bool {
+	return in.Object.Spec.Mode == v1alpha1.ModePaused && in.Object.DeletionTimestamp == nil
 }
 
 // Plan is what the manager will do.
@@ -75,10 +58,10 @@ type Plan struct {
 	LostAlready []string `json:"lostAlready,omitempty"`
 	Before      Shape    `json:"before"`
 	After       Shape    `json:"after"`
-	// Final is the last reconcile: the cluster as it will be.
-	Final pool.Turn `json:"-"`
 
 	in Input
+	// final is the last reconcile.
+	final pool.Turn
 }
 
 // Step is one step of the manager, until the next one begins.
@@ -98,32 +81,9 @@ type Step struct {
 	// BeginsSeconds counts from now; both are those of the model.
 	BeginsSeconds int `json:"beginsSeconds"`
 	LastsSeconds  int `json:"lastsSeconds"`
-
-	// racked are the writes of racks, by what was done: thousands of clients get a label
-	// each, which is one line.
-	racked map[string]racked
 }
 
-// racked is on how many nodes a label was written, and the index of that in Writes.
-type racked struct{ count, at int }
-
-// rack adds labels that were written.
-func (s *Step) rack(what string, count int) {
-	all, known := s.racked[what]
-	if !known {
-		all.at = len(s.Writes)
-		s.Writes = append(s.Writes, "")
-	}
-	all.count += count
-	if s.racked == nil {
-		s.racked = map[string]racked{}
-	}
-	s.racked[what] = all
-	s.Writes[all.at] = what + " " + iostreams.Number(all.count, "node")
-}
-
-// Loss is a node whose pods cannot be reached for a moment. How long that is, the
-// reason of the step says, from measurements; the model only knows that it is so.
+// Loss is a node whose pods cannot be reached for a moment; the reason of the step says for how long.
 type Loss struct {
 	Node string `json:"node"`
 	// Pods is how many run there, -1 when unknown.
@@ -156,28 +116,20 @@ type Zone struct {
 // Run lets the manager reconcile a model of the cluster until nothing is left to do,
 // something stops it, or ctx ends. In the model nothing fails.
 func Run(ctx context.Context, in Input) (*Plan, error) {
-	if problem := strayZones(in); problem != nil {
-		return &Plan{in: in, Problem: problem, Steps: []Step{}, Loss: []Loss{}, Before: Shape{Zones: []Zone{}}, After: Shape{Zones: []Zone{}}}, nil
-	}
-	s := newEnvironment(in)
-	r := &run{model: s, out: &Plan{in: in, Loss: []Loss{}}, began: in.Now}
-	r.out.Before = s.shape()
-	s.cut = s.unreached()
-	for in.Object.Spec.Mode != v1alpha1.ModePaused || in.Object.DeletionTimestamp != nil {
-		done, err := r.reconcile(ctx)
-		if err != nil {
+	r := &run{environment: newEnvironment(in), out: &Plan{in: in, Loss: []Loss{}, Problem: strayZones(in)}, began: in.Now}
+	r.out.Before = r.shape()
+	r.cut = r.unreached()
+	for r.out.Problem == nil && !r.out.Settled && !in.paused() {
+		if err := r.reconcile(ctx); err != nil {
 			return nil, err
 		}
-		if done {
-			break
-		}
 	}
-	r.out.After = s.shape()
+	r.out.After = r.shape()
 	r.out.Steps = condense(r.out.Steps)
 	if n := len(r.out.Steps); n > 0 {
 		r.out.LastsSeconds = r.out.Steps[n-1].BeginsSeconds + r.out.Steps[n-1].LastsSeconds
 	}
-	r.out.Loss, r.out.LostAlready = append(r.out.Loss, s.lost...), s.cut
+	r.out.Loss, r.out.LostAlready = append(r.out.Loss, r.lost...), r.cut
 	return r.out, nil
 }
 
@@ -191,6 +143,7 @@ func condense(steps []Step) []Step {
 			continue
 		}
 		if len(s.Writes) > 0 {
+			s.Writes = counted(s.Writes)
 			out, waits = append(out, s), len(out)+1
 			continue
 		}
@@ -203,6 +156,22 @@ func condense(steps []Step) []Step {
 		o.LastsSeconds, o.ReportsAsked = o.LastsSeconds+s.LastsSeconds, o.ReportsAsked+s.ReportsAsked
 		if o.GuardCount < s.GuardCount {
 			o.Guard, o.GuardCount = s.Guard, s.GuardCount
+		}
+	}
+	return out
+}
+
+// counted makes one line of the labels that were written on many nodes.
+func counted(writes []string) []string {
+	out, times := []string{}, map[string]int{}
+	for _, w := range writes {
+		if times[w]++; times[w] == 1 || !strings.HasSuffix(w, onANode) {
+			out = append(out, w)
+		}
+	}
+	for i, w := range out {
+		if what, ok := strings.CutSuffix(w, onANode); ok {
+			out[i] = what + " " + iostreams.Number(times[w], "node")
 		}
 	}
 	return out
@@ -233,7 +202,7 @@ func strayZones(in Input) *plan.Problem {
 
 // run is a plan in the making.
 type run struct {
-	model *environment
+	*environment
 	out   *Plan
 	began time.Time
 	// since is when the step, or what it waits for, changed last.
@@ -243,51 +212,48 @@ type run struct {
 }
 
 // reconcile lets the manager reconcile once, and time pass until the next time.
-func (r *run) reconcile(ctx context.Context) (done bool, err error) {
+func (r *run) reconcile(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return false, context.Cause(ctx) //nolint:wrapcheck // the caller knows it
+		return context.Cause(ctx) //nolint:wrapcheck // the caller knows it
 	}
-	s := r.model
 	r.reconciles++
-	s.writes, s.asked, s.racked = nil, 0, map[string]int{}
-	scope, err := s.manager.Rehearse(ctx, s.object)
+	r.writes, r.asked = nil, 0
+	turn, err := r.manager.Rehearse(ctx, r.object)
 	if err != nil {
-		return false, fmt.Errorf("rehearsing step %s on a model of the cluster: %w", scope.Step.Name, err)
+		return fmt.Errorf("rehearsing step %s on a model of the cluster: %w", turn.Step.Name, err)
 	}
-	r.out.Final = scope
-	s.object.Status = scope.Status
-	if scope.Step.Problem != nil && len(scope.Step.Actions) == 0 {
-		r.out.Problem = scope.Step.Problem
-		return true, nil
+	r.out.final, r.object.Status = turn, turn.Status
+	if turn.Step.Problem != nil && len(turn.Step.Actions) == 0 {
+		r.out.Problem = turn.Step.Problem
+		return nil
 	}
-	r.record(scope, s.writes)
-	if scope.Step.Name == rollout.Steady && scope.Changes == 0 && s.model.Quiet() {
+	r.record(turn)
+	if turn.Step.Name == rollout.Steady && turn.Changes == 0 && r.model.Quiet() {
 		r.out.Settled = true
-		return true, nil
+		return nil
 	}
-	if r.out.Problem = r.stuck(scope); r.out.Problem != nil {
-		return true, nil
+	if r.out.Problem = r.stuck(turn); r.out.Problem == nil {
+		r.pass(turn.Again)
 	}
-	s.pass(scope.Again)
-	return false, nil
+	return nil
 }
 
 // stuck says why a plan has no end, nil while it may have one: something is in the
 // way, something that does not come by itself is waited for, or the manager would change
 // things for ever.
-func (r *run) stuck(scope pool.Turn) *plan.Problem {
-	now := r.model.model.Now()
+func (r *run) stuck(turn pool.Turn) *plan.Problem {
+	now := r.model.Now()
 	waited, passed := now.Sub(r.since), now.Sub(r.began)
-	blocked := scope.Obstacle != nil && scope.Changes == 0 && scope.Step.Name == "AwaitProvider"
+	blocked := turn.Obstacle != nil && turn.Changes == 0 && turn.Step.Name == "AwaitProvider"
 	if !blocked && waited <= patience && passed <= most && r.reconciles <= mostReconciles {
 		return nil
 	}
-	waits := strings.Join(scope.WaitingFor[:min(3, len(scope.WaitingFor))], "; ")
+	waits := strings.Join(turn.WaitingFor[:min(3, len(turn.WaitingFor))], "; ")
 	switch {
-	case scope.Obstacle != nil && (blocked || scope.Step.Name == "EnsurePool"):
-		return scope.Obstacle
+	case turn.Obstacle != nil && (blocked || turn.Step.Name == "EnsurePool"):
+		return turn.Obstacle
 	case waited > patience:
-		return &plan.Problem{Reason: reasonWaits, Message: fmt.Sprintf("step %s waits for %s, and nothing more happens until that is so", scope.Step.Name, waits)}
+		return &plan.Problem{Reason: reasonWaits, Message: fmt.Sprintf("step %s waits for %s, and nothing more happens until that is so", turn.Step.Name, waits)}
 	}
 	return &plan.Problem{Reason: reasonStuck, Message: fmt.Sprintf("in the model the manager is not done after %s; it waits for %s: this is a "+
 		"mistake of the model or of the manager, please report it (rrpool report)", passed.Round(time.Minute), waits)}
@@ -296,7 +262,7 @@ func (r *run) stuck(scope pool.Turn) *plan.Problem {
 // current is the step that a reconcile belongs to. What is written for another reason is a
 // step of its own, also if its name is the same.
 func (r *run) current(is rollout.Step, writes bool) *Step {
-	passed, last := int(r.model.model.Now().Sub(r.began).Round(time.Second)/time.Second), len(r.out.Steps)-1
+	passed, last := int(r.model.Now().Sub(r.began).Round(time.Second)/time.Second), len(r.out.Steps)-1
 	if last >= 0 {
 		at := &r.out.Steps[last]
 		at.LastsSeconds = passed - at.BeginsSeconds
@@ -310,25 +276,20 @@ func (r *run) current(is rollout.Step, writes bool) *Step {
 }
 
 // record adds a reconcile to the step that it belongs to.
-func (r *run) record(scope pool.Turn, writes []string) {
-	now := r.model.model.Now()
-	if said := scope.Step.Name + strings.Join(scope.WaitingFor, "\n"); said != r.last || scope.Changes > 0 {
-		r.last, r.since = said, now
+func (r *run) record(turn pool.Turn) {
+	if said := turn.Step.Name + strings.Join(turn.WaitingFor, "\n"); said != r.last || turn.Changes > 0 {
+		r.last, r.since = said, r.model.Now()
 	}
-	racked := r.model.racked
-	at := r.current(scope.Step, len(writes)+len(racked) > 0)
+	at := r.current(turn.Step, len(r.writes) > 0)
 	if len(at.Writes) == 0 {
-		at.Reason = scope.Step.Reason
+		at.Reason = turn.Step.Reason
 	}
-	if len(at.Guard) == 0 && len(scope.WaitingFor) > 0 {
-		at.GuardCount, at.GuardFirst = len(scope.WaitingFor), len(at.Writes)+len(writes) == 0
-		at.Guard = append(at.Guard, scope.WaitingFor[:min(at.GuardCount, mostGuards)]...)
+	if len(at.Guard) == 0 && len(turn.WaitingFor) > 0 {
+		at.GuardCount, at.GuardFirst = len(turn.WaitingFor), len(at.Writes)+len(r.writes) == 0
+		at.Guard = append(at.Guard, turn.WaitingFor[:min(at.GuardCount, mostGuards)]...)
 	}
-	for _, w := range writes {
+	for _, w := range r.writes {
 		at.Writes = append(at.Writes, strings.TrimSuffix(w, ": "+at.Reason)) // the reason is said once
 	}
-	for _, what := range slices.Sorted(maps.Keys(racked)) {
-		at.rack(what, racked[what])
-	}
-	at.ReportsAsked += r.model.asked
+	at.ReportsAsked += r.asked
 }

@@ -16,10 +16,12 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cmd/rrpool/invent"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -28,7 +30,7 @@ func input(t require.TestingT, nodes, zones int, provider v1alpha1.ProviderType)
 	object, err := crd.Default()
 	require.NoError(t, err)
 	c := invent.Cluster{Spec: object.Spec, Nodes: nodes, Zones: invent.Names("zone-", zones)}
-	return Input{Object: object, Provider: provider, Cluster: inFullMesh(c, provider), Now: cli.Now}
+	return Input{&snapshot.Snapshot{Object: object, Turn: pool.Turn{Provider: provider, Cluster: inFullMesh(c, provider)}}, cli.Now}
 }
 
 func planOf(t require.TestingT, in Input) *Plan {
@@ -41,11 +43,10 @@ func planOf(t require.TestingT, in Input) *Plan {
 func after(f *Plan, mode v1alpha1.Mode) Input {
 	object := f.in.Object.DeepCopy()
 	object.Spec.Mode = mode
-	cluster := f.Final.Cluster
+	cluster := f.final.Cluster
 	cluster.Nodes, cluster.Statuses = slices.Clone(cluster.Nodes), maps.Clone(cluster.Statuses)
-	return Input{
-		Object: object, Provider: f.in.Provider, Cluster: cluster, Pool: f.Final.Pool, Pods: f.in.Pods, Now: cli.Now.Add(24 * time.Hour),
-	}
+	turn := pool.Turn{Provider: f.in.Provider, Cluster: cluster, Pool: f.final.Pool}
+	return Input{&snapshot.Snapshot{Object: object, Turn: turn, Pods: f.in.Pods}, cli.Now.Add(24 * time.Hour)}
 }
 
 // Whatever the cluster, the manager gets to the end, rests there, and gets back. With
@@ -219,8 +220,8 @@ func TestPlansOfClustersWithProblems(t *testing.T) {
 			}
 			in.Cluster.Statuses[name] = st
 		}
-		in.Step = &rollout.Step{Name: "RestoreMesh", Reason: "only 0 route reflectors serve", Urgent: true}
-		v := newView(planOf(t, in), &source{asked: true, Input: in}, "")
+		in.Step = rollout.Step{Name: "RestoreMesh", Reason: "only 0 route reflectors serve", Urgent: true}
+		v := newView(planOf(t, in), "")
 		require.True(t, v.Changes, "never code 0")
 		require.Contains(t, v.Assumes, "24 sessions with route reflectors are not Established now")
 		require.Equal(t, "RestoreMesh", v.Now.Step)

@@ -5,18 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 // flags of `rrpool plan`.
@@ -82,84 +81,60 @@ func (f *flags) check() error {
 	return nil
 }
 
-// source is what a plan is about.
-type source struct {
-	Input
-	// asked: the object is in the cluster.
-	asked bool
-	// obstacle is what a person has to put right first.
-	obstacle string
-	notes    []string
-}
-
 // look reads the cluster, or invents one.
-func (f *flags) look(ctx context.Context, s iostreams.Streams) (*source, error) {
+func (f *flags) look(ctx context.Context, s iostreams.Streams) (in Input, err error) {
 	if err := f.check(); err != nil {
-		return nil, err
+		return in, err
 	}
 	object, err := snapshot.Object(f.file, s.In)
 	if err != nil {
-		return nil, err
+		return in, err
 	}
 	if f.given("nodes") {
-		return f.invent(object, s.Now())
+		in.Snapshot, err = f.invent(object)
+	} else {
+		in.Snapshot, err = f.snapshot(ctx, object)
 	}
-	connection, err := f.Connect()
-	if err != nil {
-		return nil, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, f.cmd.CommandPath())
-	}
-	return f.snapshot(ctx, connection, object, s.Now())
+	in.Now = s.Now()
+	return in, err
 }
 
 // snapshot reads a cluster for its own object, or for another one.
-func (f *flags) snapshot(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (*source, error) {
-	stored, err := c.Pool(ctx)
+func (f *flags) snapshot(ctx context.Context, object *v1alpha1.RouteReflectorPool) (*snapshot.Snapshot, error) {
+	c, err := f.Connect()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, f.cmd.CommandPath())
 	}
 	if object == nil {
-		object = stored
+		if object, err = c.Pool(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if object != nil {
-		f.setMode(object)
-	}
-	found, err := snapshot.Take(ctx, c, f.Namespace, object, true)
-	if err != nil {
+	if object, err = f.complete(object); err != nil {
 		return nil, err
 	}
-	f.setMode(found.Object)
-	out := &source{asked: stored != nil, Input: Of(found, now)}
-	out.qualify(found)
-	return out, nil
+	return snapshot.Take(ctx, c, f.Namespace, object, true)
 }
 
-// qualify adds what was not seen, or is in the way.
-func (s *source) qualify(found *snapshot.Snapshot) {
-	if found.Obstacle != nil && s.Object.Spec.Mode != v1alpha1.ModeFullMesh {
-		s.obstacle = found.Obstacle.Reason + ": " + found.Obstacle.Message
-	}
-	if found.Provider == v1alpha1.ProviderIKS && found.Pool == nil && found.Obstacle == nil {
-		s.notes = append(s.notes, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
-	}
-	if found.Uncounted != "" {
-		s.notes = append(s.notes, "The pods were not counted: "+found.Uncounted+".")
-	}
-}
-
-func (f *flags) setMode(object *v1alpha1.RouteReflectorPool) {
-	if f.mode.Value != as {
-		object.Spec.Mode = v1alpha1.Mode(f.mode.Value)
-	}
-}
-
-func (f *flags) invent(object *v1alpha1.RouteReflectorPool, now time.Time) (*source, error) {
+// complete is the object with the mode that is asked for, one with all defaults where there is none.
+func (f *flags) complete(object *v1alpha1.RouteReflectorPool) (*v1alpha1.RouteReflectorPool, error) {
 	if object == nil {
 		var err error
 		if object, err = crd.Default(); err != nil {
 			return nil, err
 		}
 	}
-	f.setMode(object)
+	if f.mode.Value != as {
+		object.Spec.Mode = v1alpha1.Mode(f.mode.Value)
+	}
+	return object, nil
+}
+
+func (f *flags) invent(object *v1alpha1.RouteReflectorPool) (*snapshot.Snapshot, error) {
+	object, err := f.complete(object)
+	if err != nil {
+		return nil, err
+	}
 	provider := object.Spec.Provider.Type
 	switch {
 	case f.provider.Value != as:
@@ -174,7 +149,7 @@ func (f *flags) invent(object *v1alpha1.RouteReflectorPool, now time.Time) (*sou
 	if err := invented.Check(); err != nil {
 		return nil, err
 	}
-	return &source{Input: Input{Object: object, Cluster: inFullMesh(invented, provider), Provider: provider, Now: now}}, nil
+	return &snapshot.Snapshot{Object: object, Turn: pool.Turn{Cluster: inFullMesh(invented, provider), Provider: provider}}, nil
 }
 
 // inFullMesh is an invented cluster before anything is done to it.

@@ -13,59 +13,105 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
+// printer is a plan on its way to the terminal.
+type printer struct {
+	iostreams.Streams
+	view
+}
+
+// say writes a paragraph; its further lines are indented.
+func (p printer) say(colour, indent, text string) {
+	_, _ = fmt.Fprintln(p.Out, p.Paint(colour, p.Fold(text, indent)))
+}
+
+func (p printer) caveat(colour, text string) {
+	p.say(colour, hang, text)
+	p.say("", "", "")
+}
+
+const hang = "  "
+
 // tableOf renders for people.
 func tableOf(s iostreams.Streams, v view) error {
-	out := func(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
-	out("%s\n%s\n\n", s.Paint(iostreams.Bold, s.Fold("What the manager will do", "")), s.Fold(v.Subject, ""))
-	out("%s\n\n", shapes(s, v))
-	caveats(s, v)
+	p := printer{s, v}
+	p.say(iostreams.Bold, "", "What the manager will do")
+	p.say("", "", v.Subject)
+	_, _ = fmt.Fprintf(s.Out, "\n%s\n\n", shapes(s, v))
+	p.caveats()
 	for i, step := range v.Steps {
-		steps(s, i+1, step)
+		p.step(i+1, step)
 	}
-	outcome(s, v)
+	p.outcome()
+	p.losses()
 	if len(v.Notes) > 0 {
-		out("\n%s\n", s.Fold(strings.Join(v.Notes, " "), ""))
+		p.say("", "", "")
+		p.say("", "", strings.Join(v.Notes, " "))
 	}
 	if v.Next != "" {
-		out("\n%s\n", s.Fold("Next: "+v.Next, "  "))
+		p.say("", "", "")
+		p.say("", hang, "Next: "+v.Next)
 	}
 	return nil
 }
 
 // caveats are what has to be known before the steps.
-func caveats(s iostreams.Streams, v view) {
-	say := func(colour, text string) { _, _ = fmt.Fprintf(s.Out, "%s\n\n", s.Paint(colour, s.Fold(text, "  "))) }
-	if v.Now != nil && (v.Assumes != "" || len(v.Now.WaitingFor) > 0) {
-		say("", fmt.Sprintf("Now: %s: %s%s", v.Now.Step, v.Now.Reason, waits(v.Now.WaitingFor)))
+func (p printer) caveats() {
+	if now := p.view.Now; now != nil && (p.Assumes != "" || len(now.WaitingFor) > 0) {
+		text := fmt.Sprintf("Now: %s: %s", now.Step, now.Reason)
+		if len(now.WaitingFor) > 0 {
+			text += "; it waits for " + waits(now.WaitingFor, len(now.WaitingFor))
+		}
+		p.caveat("", text)
 	}
-	if v.Assumes != "" {
-		say(iostreams.Yellow, "‼ "+v.Assumes)
+	if p.Assumes != "" {
+		p.caveat(iostreams.Yellow, "‼ "+p.Assumes)
 	}
-	if v.Obstacle != "" {
-		say(iostreams.Yellow, "‼ First: "+v.Obstacle)
+	if p.Obstacle != "" {
+		p.caveat(iostreams.Yellow, "‼ First: "+p.Obstacle)
 	}
 }
 
-// outcome is how the steps end, and what they cost.
-func outcome(s iostreams.Streams, v view) {
-	say := func(colour, text string) { _, _ = fmt.Fprintf(s.Out, "%s\n", s.Paint(colour, s.Fold(text, "  "))) }
+// outcome is how the steps end.
+func (p printer) outcome() {
 	switch {
-	case v.Problem != nil && len(v.Steps) > 0:
-		say(iostreams.Red, fmt.Sprintf("× Then it stops: %s: %s", v.Problem.Reason, v.Problem.Message))
-	case v.Problem != nil:
-		say(iostreams.Red, fmt.Sprintf("× It does nothing: %s: %s", v.Problem.Reason, v.Problem.Message))
-	case len(v.Steps) == 0 && v.Assumes != "":
-		say("", "Otherwise there is nothing to do.")
-	case len(v.Steps) == 0:
-		say(iostreams.Green, "√ There is nothing to do.")
+	case p.Problem != nil && len(p.Steps) > 0:
+		p.say(iostreams.Red, hang, fmt.Sprintf("× Then it stops: %s: %s", p.Problem.Reason, p.Problem.Message))
+	case p.Problem != nil:
+		p.say(iostreams.Red, hang, fmt.Sprintf("× It does nothing: %s: %s", p.Problem.Reason, p.Problem.Message))
+	case len(p.Steps) == 0 && p.Assumes != "":
+		p.say("", hang, "Otherwise there is nothing to do.")
+	case len(p.Steps) == 0:
+		p.say(iostreams.Green, hang, "√ There is nothing to do.")
 	default:
-		say("", fmt.Sprintf("%d steps, about %s.", len(v.Steps), lasting(v.LastsSeconds)))
+		p.say("", hang, fmt.Sprintf("%d steps, about %s.", len(p.Steps), lasting(p.LastsSeconds)))
 	}
-	if len(v.LostAlready) > 0 {
-		say(iostreams.Red, "× As it is, pods cannot be reached: those on "+few(v.LostAlready)+".")
+	if len(p.LostAlready) > 0 {
+		p.say(iostreams.Red, hang, "× As it is, pods cannot be reached: those on "+iostreams.Few(p.LostAlready)+".")
 	}
-	if v.Settled && len(v.Steps) > 0 {
-		_, _ = fmt.Fprintln(s.Out, losses(s, v))
+}
+
+// losses are the packets that the steps lose.
+func (p printer) losses() {
+	switch {
+	case !p.Settled || len(p.Steps) == 0:
+	case len(p.Loss) == 0 && p.Assumes != "":
+		p.say("", hang, "No packet between pods is lost by these steps.")
+	case len(p.Loss) == 0:
+		p.say(iostreams.Green, hang, "√ No packet between pods is lost.")
+	}
+	if !p.Settled {
+		return
+	}
+	for i, l := range p.Loss {
+		if i == mostGuards {
+			p.say("", "", fmt.Sprintf("  and those on %d more nodes", len(p.Loss)-i))
+			return
+		}
+		what := fmt.Sprintf("%s on %s", iostreams.Number(l.Pods, "pod"), l.Node)
+		if l.Pods < 0 {
+			what = "the pods on " + l.Node + ", if there are any"
+		}
+		p.say(iostreams.Yellow, hang, fmt.Sprintf("‼ Packets are lost: %s, at %s (its reason says for how long).", what, l.Step))
 	}
 }
 
@@ -130,111 +176,53 @@ func poolOfShape(s Shape) string {
 }
 
 func costLine(c costView) string {
-	if c.Workers == 0 && c.Certainty == cost.Exact {
+	monthly := fmt.Sprintf("%s %s/month", c.Monthly, c.Currency)
+	switch {
+	case c.Workers == 0 && c.Certainty == cost.Exact:
 		return "-"
-	}
-	if c.Certainty == cost.Unknown {
+	case c.Certainty == cost.Unknown:
 		return "unknown"
+	case c.Certainty == cost.AtLeast:
+		return "≥" + monthly
 	}
-	if c.Certainty == cost.AtLeast {
-		return fmt.Sprintf("≥%s %s/month", c.Monthly, c.Currency)
-	}
-	return fmt.Sprintf("%s %s/month", c.Monthly, c.Currency)
+	return monthly
 }
 
-// steps prints a step: what, why, what it writes, and what it waits for.
-func steps(s iostreams.Streams, number int, step Step) {
+// step prints a step: what, why, what it writes, and what it waits for.
+func (p printer) step(number int, step Step) {
 	const indent = "   "
-	line := func(format string, args ...any) {
-		_, _ = fmt.Fprintf(s.Out, "%s%s\n", indent, indented(s, indent).Fold(fmt.Sprintf(format, args...), indent+"  "))
+	if p.Width > 0 {
+		p.Width = max(p.Width-len(indent), 20)
 	}
-	head := fmt.Sprintf("%d. %s", number, step.Name)
-	_, _ = fmt.Fprintf(s.Out, "%s  %s\n", s.Paint(iostreams.Bold, head), s.Paint(iostreams.Dim, "after "+lasting(step.BeginsSeconds)))
-	line("%s", step.Reason)
-	if step.GuardCount > 0 && step.GuardFirst && len(step.Writes) > 0 {
-		line("… waits for %s", guard(step))
+	line := func(text string) { _, _ = fmt.Fprintf(p.Out, "%s%s\n", indent, p.Fold(text, indent+hang)) }
+	head := p.Paint(iostreams.Bold, fmt.Sprintf("%d. %s", number, step.Name))
+	_, _ = fmt.Fprintf(p.Out, "%s  %s\n", head, p.Paint(iostreams.Dim, "after "+lasting(step.BeginsSeconds)))
+	line(step.Reason)
+	guard, first := waits(step.Guard, step.GuardCount), step.GuardFirst && len(step.Writes) > 0
+	if guard != "" && first {
+		line("… waits for " + guard)
 	}
 	for _, w := range step.Writes {
-		line("+ %s", w)
+		line("+ " + w)
 	}
 	if step.ReportsAsked > 0 {
-		line("? ask %s for a report of the sessions (CalicoNodeStatus)", iostreams.Number(step.ReportsAsked, "node"))
+		line(fmt.Sprintf("? ask %s for a report of the sessions (CalicoNodeStatus)", iostreams.Number(step.ReportsAsked, "node")))
 	}
-	if step.GuardCount > 0 && (!step.GuardFirst || len(step.Writes) == 0) {
-		line("… goes on after %s", guard(step))
+	if guard != "" && !first {
+		line("… goes on after " + guard)
 	}
-	_, _ = fmt.Fprintln(s.Out)
+	_, _ = fmt.Fprintln(p.Out)
 }
 
-// indented is a terminal without the columns of the indent.
-func indented(s iostreams.Streams, indent string) iostreams.Streams {
-	if s.Width > 0 {
-		s.Width = max(s.Width-len(indent), 20)
-	}
-	return s
-}
-
-// waits names the first few things that are waited for.
-func waits(what []string) string {
-	if len(what) == 0 {
-		return ""
-	}
-	return "; it waits for " + few(what)
-}
-
-// few names the first three.
-func few(what []string) string {
-	const most = 3
-	if len(what) <= most {
-		return strings.Join(what, "; ")
-	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(what[:most], "; "), len(what)-most)
-}
-
-// guard names the first two waits.
-func guard(step Step) string {
-	const few = 2
-	text := strings.Join(step.Guard[:min(few, len(step.Guard))], "; ")
-	if step.GuardCount > few {
-		text += fmt.Sprintf("; and %d more", step.GuardCount-few)
+// waits names the first two of all waits.
+func waits(first []string, all int) string {
+	const most = 2
+	text := strings.Join(first[:min(most, len(first))], "; ")
+	if all > most {
+		text += fmt.Sprintf("; and %d more", all-most)
 	}
 	return text
 }
 
-func losses(s iostreams.Streams, v view) string {
-	if len(v.Loss) == 0 && v.Assumes != "" {
-		return "No packet between pods is lost by these steps."
-	}
-	if len(v.Loss) == 0 {
-		return s.Paint(iostreams.Green, s.Fold("√ No packet between pods is lost.", "  "))
-	}
-	var out []string
-	for i, l := range v.Loss {
-		if i == mostGuards {
-			out = append(out, fmt.Sprintf("  and those on %d more nodes", len(v.Loss)-i))
-			break
-		}
-		what := fmt.Sprintf("%s on %s", iostreams.Number(l.Pods, "pod"), l.Node)
-		if l.Pods < 0 {
-			what = "the pods on " + l.Node + ", if there are any"
-		}
-		out = append(out, s.Paint(iostreams.Yellow, s.Fold(fmt.Sprintf("‼ Packets are lost: %s, at %s (its reason says for how long).", what, l.Step), "  ")))
-	}
-	return strings.Join(out, "\n")
-}
-
-// lasting is a duration as people say it.
-func lasting(seconds int) string {
-	d := time.Duration(seconds) * time.Second
-	switch {
-	case seconds == 0:
-		return "0 s"
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", seconds)
-	case d < time.Hour && seconds%60 == 0:
-		return fmt.Sprintf("%d min", seconds/60)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min %d s", seconds/60, seconds%60)
-	}
-	return fmt.Sprintf("%d h %d min", seconds/3600, seconds/60%60)
-}
+// lasting is a duration in words.
+func lasting(seconds int) string { return (time.Duration(seconds) * time.Second).String() }

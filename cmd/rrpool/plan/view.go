@@ -59,23 +59,26 @@ type costView struct {
 }
 
 // newView puts a plan into words.
-func newView(f *Plan, src *source, region string) view {
+func newView(f *Plan, region string) view {
+	mode := f.in.Object.Spec.Mode
 	v := view{
 		SchemaVersion: planSchema, GeneratedAt: f.in.Now.UTC().Format(time.RFC3339), Subject: subject(f), Cluster: f.in.Name,
-		Mode: string(f.in.Object.Spec.Mode), Provider: string(f.in.Provider), Changes: len(f.writes()) > 0, Obstacle: src.obstacle,
-		Plan: f, CostBefore: costOf(f, f.Before, region), CostAfter: costOf(f, f.After, region), Notes: slices.Clone(src.notes),
+		Mode: string(mode), Provider: string(f.in.Provider), Changes: len(f.writes()) > 0,
+		Plan: f, CostBefore: costOf(f, f.Before, region), CostAfter: costOf(f, f.After, region),
 	}
-	v.present(f)
-	v.Notes = append(v.Notes, notes(f, src, v)...)
+	if f.in.Obstacle != nil && mode != v1alpha1.ModeFullMesh {
+		v.Obstacle = f.in.Obstacle.Reason + ": " + f.in.Obstacle.Message
+	}
+	if f.in.Name != "" && mode != v1alpha1.ModePaused {
+		v.present(f)
+	}
+	v.Notes = notes(f, v)
 	return v
 }
 
 // present compares what the manager would do now with what it would do in the model.
 func (v *view) present(f *Plan) {
 	step := f.in.Step
-	if step == nil || f.in.Object.Spec.Mode == v1alpha1.ModePaused {
-		return
-	}
 	v.Now = &nowView{step.Name, step.Reason, step.WaitingFor[:min(len(step.WaitingFor), mostGuards)]}
 	down := sessionsDown(f)
 	switch {
@@ -122,26 +125,26 @@ func costOf(f *Plan, shape Shape, region string) costView {
 		return costView{Certainty: cost.Exact, Currency: cost.Currency, Monthly: "0.00", Source: "the nodes are there anyway"} // nothing is ordered
 	}
 	flavor := cmp.Or(f.in.Object.Spec.Provider.IKS.Flavor, iks.DefaultFlavorVPC)
-	if f.in.Pool != nil && f.in.Pool.Flavor != "" {
-		flavor = f.in.Pool.Flavor
+	if f.in.Pool != nil {
+		flavor = cmp.Or(f.in.Pool.Flavor, flavor)
+	}
+	for _, n := range f.in.Cluster.Nodes {
+		region = cmp.Or(region, cost.RegionOf(n.Labels))
 	}
 	in := cost.Input{Currency: cost.Currency, HoursPerMonth: cost.HoursPerMonth, Now: f.in.Now}
 	for _, z := range shape.Zones {
-		for range z.Nodes {
-			in.Pool = append(in.Pool, cost.Worker{Zone: z.Name, Region: cmp.Or(region, regionOf(f)), Flavor: flavor})
-		}
+		in.Pool = append(in.Pool, slices.Repeat([]cost.Worker{{Zone: z.Name, Region: region, Flavor: flavor}}, z.Nodes)...)
 	}
-	book, err := cost.Builtin()
-	if err == nil {
+	if book, err := cost.Builtin(); err == nil {
 		in.Prices = cost.Shelf{book}
 	}
 	report := cost.Compute(in)
-	out := costView{Certainty: report.Pool.Certainty(), Currency: cost.Currency, Workers: len(in.Pool), Source: "no price is known for " + flavor}
-	if region := cmp.Or(region, regionOf(f)); region != "" {
-		out.Source += " in " + region
-	} else {
-		out.Source += " without a region"
+	out := costView{Certainty: report.Pool.Certainty(), Currency: cost.Currency, Workers: len(in.Pool)}
+	where := " without a region"
+	if region != "" {
+		where = " in " + region
 	}
+	out.Source = "no price is known for " + flavor + where
 	if out.Certainty != cost.Unknown {
 		out.Monthly, out.Source = report.Pool.Monthly(cost.HoursPerMonth).Round(2), "no workers"
 	}
@@ -149,15 +152,6 @@ func costOf(f *Plan, shape Shape, region string) costView {
 		out.Source = fmt.Sprintf("%s in %s at %s %s/hour, list price of %s", used.Flavor, used.Region, used.Hourly.Short(6), used.Currency, used.Date.Format(cost.DateLayout))
 	}
 	return out
-}
-
-func regionOf(f *Plan) string {
-	for _, n := range f.in.Cluster.Nodes {
-		if region := cost.RegionOf(n.Labels); region != "" {
-			return region
-		}
-	}
-	return ""
 }
 
 // sessionsDown counts the sessions with Ready nodes that reports of reflectors name as
@@ -183,32 +177,23 @@ func sessionsDown(f *Plan) int {
 	return down
 }
 
-func notes(f *Plan, src *source, v view) []string {
-	out := notesOnTheObject(f, src)
-	if v.CostAfter.Certainty == cost.Unknown {
-		out = append(out, "The price of the workers is unknown: rrpool cost says how to give one.")
+func notes(f *Plan, v view) []string {
+	out := []string{}
+	note := func(when bool, text string) {
+		if when {
+			out = append(out, text)
+		}
 	}
-	if len(f.Steps) == 0 {
-		return out
-	}
-	out = append(out, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
-	if f.in.Provider == v1alpha1.ProviderIKS && f.LastsSeconds > int(DeployTime.Seconds()) {
-		out = append(out, fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
-	}
-	return out
-}
-
-func notesOnTheObject(f *Plan, src *source) []string {
-	var out []string
-	object, deleting := f.in.Object, f.in.Object.DeletionTimestamp != nil
-	if f.in.Name != "" && !src.asked && object.Spec.Mode != v1alpha1.ModeFullMesh {
-		out = append(out, "The cluster has no RouteReflectorPool yet: nothing happens until there is one (rrpool migrate makes it).")
-	}
-	if deleting && object.Spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete && f.in.Provider == v1alpha1.ProviderIKS {
-		out = append(out, "After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
-	}
-	if object.Spec.Mode == v1alpha1.ModePaused && !deleting {
-		out = append(out, "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
-	}
+	in, iks, deleting := f.in, f.in.Provider == v1alpha1.ProviderIKS, f.in.Object.DeletionTimestamp != nil
+	spec := in.Object.Spec
+	note(in.Name != "" && iks && in.Pool == nil && in.Obstacle == nil, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
+	note(in.Uncounted != "", "The pods were not counted: "+in.Uncounted+".")
+	note(in.Name != "" && !in.Stored && spec.Mode != v1alpha1.ModeFullMesh,
+		"The cluster has no RouteReflectorPool yet: nothing happens until there is one (rrpool migrate makes it).")
+	note(deleting && iks && spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete, "After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
+	note(in.paused(), "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
+	note(v.CostAfter.Certainty == cost.Unknown, "The price of the workers is unknown: rrpool cost says how to give one.")
+	note(len(f.Steps) > 0, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
+	note(len(f.Steps) > 0 && iks && f.LastsSeconds > int(DeployTime.Seconds()), fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
 	return out
 }

@@ -3,6 +3,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -67,7 +68,7 @@ func Object(file string, in io.Reader) (*v1alpha1.RouteReflectorPool, error) {
 type Snapshot struct {
 	// Name of the context.
 	Name string
-	// Object is the RouteReflectorPool with all defaults. Stored: it is in the cluster.
+	// Object is the RouteReflectorPool with all defaults. Stored: the cluster has one.
 	Object *v1alpha1.RouteReflectorPool
 	Stored bool
 	// Turn is what the manager observes, and what it would do next.
@@ -86,12 +87,7 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 	if err != nil {
 		return nil, err
 	}
-	isStored := object == nil && stored != nil
-	switch {
-	case object != nil:
-	case stored != nil:
-		object = stored
-	default:
+	if object = cmp.Or(object, stored); object == nil {
 		if object, err = crd.Default(); err != nil {
 			return nil, err
 		}
@@ -101,7 +97,7 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 	}
 	out, err := Observe(ctx, c, namespace, object, countPods)
 	if err == nil {
-		out.Stored = isStored
+		out.Stored = stored != nil
 	}
 	return out, err
 }
