@@ -132,8 +132,6 @@ func scenes(t *testing.T) map[string][]string {
 	for i := range 25 {
 		unknown.nodes[i].Labels["ibm-cloud.kubernetes.io/machine-type"] = "mx2.4x32"
 	}
-	kept := migrated()
-	kept.pool = nil
 	existing := &api{
 		pool:  poolObject(nil),
 		nodes: append(nodesOf(3, []string{"a", "b"}, "", nil), nodesOf(2, []string{"a", "b"}, "", map[string]string{v1alpha1.PoolLabel: "existing-nodes"})...),
@@ -143,7 +141,6 @@ func scenes(t *testing.T) map[string][]string {
 		"price-without-disk": {"--nodes", "500", "--zones", "3", "--flavor", "bxf.4x16", "--region", "br-sao"},
 		"cluster":            cluster(migrated()),
 		"some-unknown":       cluster(unknown),
-		"pool-kept":          cluster(kept),
 		"existing":           cluster(existing),
 		"no-object":          cluster(&api{nodes: nodesOf(40, frankfurt, ibm, labelled("bx2.4x16", "eu-de"))}),
 	}
@@ -169,6 +166,8 @@ func TestWhatTheTableSays(t *testing.T) {
 	}
 	mixed := migrated()
 	mixed.nodes[60].Labels["ibm-cloud.kubernetes.io/machine-type"] = "cx2.2x4"
+	kept := migrated()
+	kept.pool = nil
 	returned := migrated()
 	returned.pool.Spec.Mode = v1alpha1.ModeFullMesh
 	stepping := migrated()
@@ -183,10 +182,11 @@ func TestWhatTheTableSays(t *testing.T) {
 		"a price that is old":                {nil, []string{"--reflectors", "6", "--zones", "3", "--region", "us-south"}, []string{"‼ the price of bx2.2x8 in us-south is of 2022-08-30, more than a year old: try --refresh"}},
 		"a very large pool":                  {nil, []string{"--reflectors", "500", "--hourly-price", "0.11"}, []string{"39600.00", "‼ 500 is the size of the pool: for a cluster with 500 nodes use --nodes 500"}},
 		"a price book in another currency":   {nil, []string{"--reflectors", "3", "--flavor", "own.2x4", "--region", "here", "--price-book", book}, []string{"EUR/MONTH", "172.80", "contract 4711"}},
-		"a pool that is not there yet":       {waiting, nil, []string{"the pool of 0 workers", "The pool gets 3 workers, and 3 of them are not nodes yet", "<- wanted size"}},
+		"a pool that is not there yet":       {waiting, nil, []string{"the pool of 0 workers", "The pool gets 3 workers, and 3 of them are not nodes yet", "3 workers 335.99"}},
 		"a pool without any price":           {unpriced, nil, []string{"unknown", "Next: rrpool cost --hourly-price <price of one worker> --context rrpool"}},
 		"a pool with two flavors":            {mixed, nil, []string{"≥", "‼ no price is known of cx2.2x4 in eu-de"}},
 		"a rollback that kept the pool":      {returned, nil, []string{"spec.mode is FullMesh, and the pool costs until it is deleted."}},
+		"a deletion that kept the pool":      {kept, nil, []string{"The cluster has no RouteReflectorPool. The pool still exists, and costs until it is deleted.", "671.99"}},
 		"classic infrastructure":             {&api{pool: poolObject(nil), nodes: nodesOf(5, []string{"dal10", "dal12"}, ibm, labelled("u3c.2x4.encrypted", "us-south"))}, nil, []string{"u3c.2x4"}},
 		"a cluster with another size":        {migrated(), []string{"--reflectors", "9"}, []string{"a pool of 9 workers, cluster rrpool", "Share of the bill for all workers of the cluster: 6.", "eu-de-3"}},
 		"a cluster with more nodes":          {migrated(), []string{"--nodes", "300"}, []string{"a pool of 6 workers, for 300 nodes that run workloads, cluster rrpool"}},

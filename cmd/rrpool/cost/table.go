@@ -20,14 +20,18 @@ func renderTable(s iostreams.Streams, v view) error {
 		out("%s\n", s.Fold(fmt.Sprintf("One worker: %[1]s%[2]s %[5]s/hour, %[1]s%[3]s/month, %[1]s%[4]s/year", least(*one), one.Hourly, one.Monthly, one.Yearly, v.Currency), "  "))
 	}
 	if v.Share != nil {
-		share := strings.TrimPrefix(string(v.Share.Certainty)+" "+v.Share.Percent+" %", string(cost.Exact)+" ")
-		if v.Share.Certainty == cost.Unknown {
-			share = "unknown"
+		share := "unknown"
+		if v.Share.Certainty != cost.Unknown {
+			share = strings.TrimPrefix(string(v.Share.Certainty)+" "+v.Share.Percent+" %", string(cost.Exact)+" ")
 		}
 		out("%s\n", s.Fold("Share of the bill for all workers of the cluster: "+share, "  "))
 	}
-	if len(v.Sizes) > 0 {
-		out("\n%s\n", sizesTable(v))
+	var sizes []string
+	for _, size := range v.Sizes {
+		sizes = append(sizes, fmt.Sprintf("%s %s%s", iostreams.Number(size.Workers, "worker"), least(size), size.Monthly))
+	}
+	if len(sizes) > 0 {
+		out("%s\n", s.Fold(fmt.Sprintf("Sizes, in %s/month: %s", v.Currency, strings.Join(sizes, ", ")), "  "))
 	}
 	if len(v.Prices) > 0 {
 		out("\n%s\n", s.Paint(iostreams.Bold, "Prices"))
@@ -90,23 +94,6 @@ func linesTable(s iostreams.Streams, v view) string {
 		}
 	}
 	w.SetColumnConfigs(columns)
-	return w.Render()
-}
-
-func sizesTable(v view) string {
-	w := iostreams.NewTable()
-	w.AppendHeader(table.Row{"WORKERS", v.Currency + "/MONTH", v.Currency + "/YEAR", ""})
-	for _, size := range v.Sizes {
-		mark := ""
-		switch size.Workers {
-		case v.Pool.Workers:
-			mark = "<- this pool"
-		case v.WantedWorkers:
-			mark = "<- wanted size"
-		}
-		w.AppendRow(table.Row{size.Workers, least(size) + size.Monthly, least(size) + size.Yearly, mark})
-	}
-	w.SetColumnConfigs([]table.ColumnConfig{iostreams.Right(1), iostreams.Right(2), iostreams.Right(3)})
 	return w.Render()
 }
 
