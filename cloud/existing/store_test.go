@@ -42,8 +42,8 @@ type store struct {
 }
 
 var (
-	_ existing.Nodes        = (*store)(nil)
-	_ providertest.Standing = (*store)(nil)
+	_ existing.Nodes             = (*store)(nil)
+	_ providertest.ExistingNodes = (*store)(nil)
 )
 
 // newStore has n nodes in each of zones a, b and c: a1 the oldest, then b1, c1, a2.

@@ -41,9 +41,15 @@ func wellMade(t *testing.T, h Harness) {
 // settle calls until all is done, with time passing whenever the provider waits.
 func settle(t *testing.T, h Harness, p cloud.Provider, want cloud.PoolSpec) {
 	t.Helper()
+	settleEach(t, h, func() cloud.Provider { return p }, want)
+}
+
+// settleEach is settle with a provider of its own for each call.
+func settleEach(t *testing.T, h Harness, provider func() cloud.Provider, want cloud.PoolSpec) {
+	t.Helper()
 	var last cloud.Progress
 	for range 60 {
-		if last = step(t, h, p, want); last.Done {
+		if last = step(t, h, provider(), want); last.Done {
 			return
 		}
 		if last.Did == "" {
@@ -61,8 +67,18 @@ func until(t *testing.T, h Harness, p cloud.Provider, want cloud.PoolSpec) cloud
 			return got
 		}
 	}
-	require.Fail(t, "never leavesAlone")
+	require.Fail(t, "there is always something to change")
 	return cloud.Progress{}
+}
+
+// noPoolYet asserts what is there before the first call.
+func noPoolYet(t *testing.T, p cloud.Provider) {
+	t.Helper()
+	require.NotEmpty(t, p.Name())
+	pool := observe(t, p)
+	require.False(t, pool.Exists)
+	require.Len(t, pool.ClusterZones, zoneCount)
+	require.IsNonDecreasing(t, pool.ClusterZones)
 }
 
 func observe(t *testing.T, p cloud.Provider) cloud.Pool {

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,36 +15,54 @@ import (
 func replaces(t *testing.T, h Harness) {
 	p := h.Provider()
 	settle(t, h, p, h.spec(1))
-	victim := h.World.Workers()[1]
-	h.World.Break(victim.ID, "disk is gone")
+	dead := h.World.Workers()[1]
+	h.World.Break(dead.ID, "disk is gone")
 	pool := observe(t, p)
 	require.Len(t, pool.Problems, 1)
 	if h.machines() != nil {
 		require.Contains(t, pool.Problems[0], "disk is gone")
 	}
-	require.Contains(t, pool.Problems[0], victim.ID)
+	require.Contains(t, pool.Problems[0], dead.ID)
 
 	before := h.World.Mutations()
 	got := until(t, h, p, h.spec(1))
 	require.False(t, got.Done)
-	require.Contains(t, got.WaitingFor, victim.ID)
-	require.Contains(t, ids(h.World.Workers()), victim.ID, "it was not named")
+	require.Contains(t, got.WaitingFor, dead.ID)
+	require.Contains(t, ids(h.World.Workers()), dead.ID, "it was not named")
 	if h.machines() != nil {
 		require.Equal(t, before, h.World.Mutations(), "no replacement was asked for")
 	}
 
 	want := h.spec(1)
-	want.Replace = []string{victim.ID}
+	want.Replace = []string{dead.ID}
 	settle(t, h, p, want)
 	whole(t, h, p, 1, zoneCount)
-	require.NotContains(t, ids(h.World.Workers()), victim.ID)
+	require.NotContains(t, ids(h.World.Workers()), dead.ID)
 }
 
 func wrongSpecs(t *testing.T, h Harness) {
+	wrong := map[string]func(*cloud.PoolSpec){
+		"no size":         func(s *cloud.PoolSpec) { s.SizePerZone = 0 },
+		"a negative size": func(s *cloud.PoolSpec) { s.SizePerZone = -1 },
+		"a taint that is given twice": func(s *cloud.PoolSpec) {
+			s.Taints = []cloud.Taint{{Key: "a", Value: "b", Effect: "NoExecute"}, {Key: "a", Value: "x", Effect: "NoSchedule"}}
+		},
+		"an unknown effect": func(s *cloud.PoolSpec) { s.Taints = []cloud.Taint{{Key: "a", Value: "b", Effect: "Sometimes"}} },
+	}
+	if h.machines() != nil {
+		wrong["no taint"] = func(s *cloud.PoolSpec) { s.Taints = nil }
+	} else {
+		wrong["a flavor"] = func(s *cloud.PoolSpec) { s.Flavor = "bx2.16x64" }
+		wrong["a taint"] = func(s *cloud.PoolSpec) { s.Taints = []cloud.Taint{{Key: "a", Value: "b", Effect: "NoExecute"}} }
+		wrong["a label"] = func(s *cloud.PoolSpec) { s.Labels = map[string]string{"team": "network"} }
+		wrong["a zone that is listed twice"] = func(s *cloud.PoolSpec) { s.Zones = []string{"a", "b", "a"} }
+	}
 	p, requests := h.Provider(), h.World.Requests()
-	for _, size := range []int{0, -1} {
-		_, err := p.Ensure(context.Background(), h.spec(size))
-		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+	for name, edit := range wrong {
+		want := h.spec(1)
+		edit(&want)
+		_, err := p.Ensure(context.Background(), want)
+		require.True(t, cloud.Is(err, cloud.InvalidInput), "%s: %v", name, err)
 	}
 	require.Equal(t, requests, h.World.Requests())
 }
@@ -67,6 +86,13 @@ func replacesZone(t *testing.T, h Harness) {
 	p := h.Provider()
 	settle(t, h, p, h.spec(2))
 	want := breakZone(t, h)
+	if h.machines() != nil {
+		require.NotEmpty(t, until(t, h, p, want).WaitingFor)
+		left := slices.DeleteFunc(h.World.Workers(), func(w cloud.Worker) bool {
+			return w.State == cloud.WorkerDeleting || !slices.Contains(want.Replace, w.ID)
+		})
+		require.Len(t, left, 1, "the second waits for the first one's substitute")
+	}
 	settle(t, h, p, want)
 	whole(t, h, p, 2, zoneCount)
 	for _, id := range want.Replace {

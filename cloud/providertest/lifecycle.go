@@ -28,21 +28,9 @@ func leavesAlone(t *testing.T, h Harness) {
 }
 
 func crashes(t *testing.T, h Harness) {
-	drive := func(want cloud.PoolSpec) {
-		for range 60 {
-			got := step(t, h, h.Provider(), want)
-			if got.Done {
-				return
-			}
-			if got.Did == "" {
-				h.World.Advance(while)
-			}
-		}
-		require.Fail(t, "never done")
-	}
-	drive(h.spec(1))
+	settleEach(t, h, h.Provider, h.spec(1))
 	whole(t, h, h.Provider(), 1, zoneCount)
-	drive(h.spec(2))
+	settleEach(t, h, h.Provider, h.spec(2))
 	whole(t, h, h.Provider(), 2, zoneCount)
 	want := h.spec(1)
 	seen := map[string]bool{}
@@ -52,7 +40,7 @@ func crashes(t *testing.T, h Harness) {
 		}
 		seen[w.Zone] = true
 	}
-	drive(want)
+	settleEach(t, h, h.Provider, want)
 	whole(t, h, h.Provider(), 1, zoneCount)
 }
 
@@ -171,10 +159,13 @@ func deletes(t *testing.T, h Harness) {
 		once = 1
 	}
 	for range 10 {
-		if got, err = p.Delete(context.Background()); got.Done {
+		changes := h.World.Mutations()
+		got, err = p.Delete(context.Background())
+		require.NoError(t, err)
+		check(t, h, got, h.World.Mutations()-changes)
+		if got.Done {
 			break
 		}
-		require.NoError(t, err)
 		h.World.Advance(while)
 	}
 	require.True(t, got.Done)

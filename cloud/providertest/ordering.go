@@ -15,14 +15,9 @@ const quotaMessage = "The user account has insufficient infrastructure quota. Al
 
 func creates(t *testing.T, h Harness) {
 	p := h.Provider()
-	require.NotEmpty(t, p.Name())
-	pool := observe(t, p)
-	require.False(t, pool.Exists)
-	require.Len(t, pool.ClusterZones, zoneCount)
-	require.IsNonDecreasing(t, pool.ClusterZones)
-
+	noPoolYet(t, p)
 	step(t, h, p, h.spec(1))
-	pool = observe(t, p)
+	pool := observe(t, p)
 	require.True(t, pool.Exists)
 	require.True(t, pool.Owned, "a pool is ours from its first moment, or a crash would lose it")
 	require.Empty(t, pool.Zones)
@@ -87,33 +82,6 @@ func otherFlavor(t *testing.T, h Harness) {
 	other.Replace = []string{h.World.Workers()[0].ID}
 	got := step(t, h, p, other)
 	require.NotEmpty(t, got.Did, "what is dead is replaced all the same")
-}
-
-func replacesInTurn(t *testing.T, h Harness) {
-	p := h.Provider()
-	settle(t, h, p, h.spec(2))
-	want := breakZone(t, h)
-	got := until(t, h, p, want)
-	require.NotEmpty(t, got.WaitingFor)
-	touched := 0
-	for _, id := range want.Replace {
-		w := find(h.World.Workers(), id)
-		if w == nil || w.State == cloud.WorkerDeleting {
-			touched++
-		}
-	}
-	require.Equal(t, 1, touched, "the second waits for the first one's substitute")
-	settle(t, h, p, want)
-	whole(t, h, p, 2, zoneCount)
-}
-
-func find(workers []cloud.Worker, id string) *cloud.Worker {
-	for i := range workers {
-		if workers[i].ID == id {
-			return &workers[i]
-		}
-	}
-	return nil
 }
 
 func failed(p cloud.Pool) (out []string) {
@@ -189,17 +157,4 @@ func foreign(t *testing.T, h Harness) {
 	require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
 	require.Equal(t, before, h.World.Mutations())
 	require.Equal(t, 1, h.World.Pools())
-}
-
-func wrongTaints(t *testing.T, h Harness) {
-	twice, strange, bare := h.spec(1), h.spec(1), h.spec(1)
-	bare.Taints = nil
-	twice.Taints = append(twice.Taints, cloud.Taint{Key: twice.Taints[0].Key, Value: "x", Effect: "NoSchedule"})
-	strange.Taints = []cloud.Taint{{Key: "a", Value: "b", Effect: "Sometimes"}}
-	p, requests := h.Provider(), h.World.Requests()
-	for _, want := range []cloud.PoolSpec{twice, strange, bare} {
-		_, err := p.Ensure(context.Background(), want)
-		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
-	}
-	require.Equal(t, requests, h.World.Requests())
 }
