@@ -78,7 +78,7 @@ func (s *store) role(name string, give bool) {
 
 // TestAnyOrderOfEventsSettles lets nodes come, go, fall ill and recover, sizes
 // change, labels and answers get lost and the provider restart, in any order.
-// Nobody leaves who was not named. Once it is quiet, nobody comes and goes: each
+// No node leaves that was not named. Without events none comes and goes: each
 // node changes at most once until all is done, or waits for nodes alone.
 func TestAnyOrderOfEventsSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -96,14 +96,14 @@ func TestAnyOrderOfEventsSettles(t *testing.T) {
 		}
 		s.Heal()
 		s.Advance(2 * grace) // whoever is away is lost by now
-		turns := map[string]int{}
+		counts := map[string]int{}
 		for range 200 {
 			before := s.members()
 			done := steady(t, c, p)
 			changed := difference(before, s.members())
 			for _, name := range changed {
-				turns[name]++
-				require.Equal(t, 1, turns[name], "%s comes and goes", name)
+				counts[name]++
+				require.Equal(t, 1, counts[name], "%s comes and goes", name)
 			}
 			if done || s.short(c) && len(changed) == 0 && c.idle() {
 				return
@@ -113,7 +113,7 @@ func TestAnyOrderOfEventsSettles(t *testing.T) {
 	})
 }
 
-// idle: every chosen node is a member in the role, and nobody else is either.
+// idle: every chosen node is a member in the role, and no other node is either.
 func (c *caller) idle() bool {
 	nodes, rules := c.look()
 	chosen := selection.Choose(nodes, rules)
@@ -135,7 +135,7 @@ func restarted(t *rapid.T, s *store) *existing.Provider {
 	return p
 }
 
-// steady makes one call and sees to it that nobody leaves who was not named.
+// steady makes one call and asserts that no node leaves that was not named.
 func steady(t *rapid.T, c *caller, p cloud.Provider) bool {
 	before := c.store.members()
 	done, err := c.call(p)
@@ -191,7 +191,7 @@ func difference(a, b []string) []string {
 // disturb lets one thing happen.
 func disturb(t *rapid.T, c *caller, serial int) {
 	s := c.store
-	victim := rapid.SampledFrom(s.Nodes()).Draw(t, "victim")
+	changed := rapid.SampledFrom(s.Nodes()).Draw(t, "changed")
 	edits := []func(*plan.Node){
 		func(n *plan.Node) { n.Cordoned = !n.Cordoned },
 		func(n *plan.Node) { n.Leaving = !n.Leaving },
@@ -206,9 +206,9 @@ func disturb(t *rapid.T, c *caller, serial int) {
 	flip := func(n *plan.Node) { n.Ready, n.ReadyChanged = !n.Ready, at }
 	switch kind := rapid.IntRange(0, 9).Draw(t, "kind"); {
 	case kind < len(edits):
-		s.edit(victim, edits[kind])
+		s.edit(changed, edits[kind])
 	case kind < 7:
-		s.edit(victim, flip)
+		s.edit(changed, flip)
 		s.Advance(time.Duration(rapid.IntRange(0, 120).Draw(t, "seconds")) * time.Second)
 	case kind == 7:
 		c.size = rapid.IntRange(1, 3).Draw(t, "size")

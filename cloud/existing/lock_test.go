@@ -54,7 +54,7 @@ func TestAWriteThatHangsMeetsNoOther(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			cancel()
 		}
-		require.Equal(t, 1+1, s.Requests(), "listed and counted once: nobody else got as far")
+		require.Equal(t, 1+1, s.Requests(), "listed and counted once: no other call got as far")
 		_, err := p.Observe(t.Context())
 		require.NoError(t, err, "looking is still possible")
 		close(held)

@@ -24,7 +24,7 @@ func TestAPoolIsItsMembers(t *testing.T) {
 	s := newStore(2)
 	require.Equal(t, cloud.Pool{
 		Owned: true, ID: providertest.PoolName, Name: providertest.PoolName, ClusterZones: []string{"a", "b", "c"},
-	}, observe(t, s), "nobody yet")
+	}, observe(t, s), "no member yet")
 	s.add("free", "", time.Hour)
 	s.add("windows", "w", time.Hour)
 	s.edit("windows", func(n *plan.Node) { n.Addresses = nil })

@@ -71,7 +71,7 @@ func TestTheFirstIsTheCheapestAndPodsAreCountedOnlyForIt(t *testing.T) {
 	s.Break("b1", "")
 	s.Break("c2", "")
 	ensure(t, p, size(1))
-	require.Contains(t, s.members(), "b2", "nobody reflects again")
+	require.Contains(t, s.members(), "b2", "no node reflects again")
 	require.Len(t, s.counted, 2)
 }
 
@@ -284,7 +284,7 @@ func TestErrorsOfKubernetesKeepTheirMeaning(t *testing.T) {
 			require.True(t, cloud.Is(err, tt.kind), "%v", err)
 			require.ErrorContains(t, err, tt.says)
 			require.Equal(t, tt.retry, cloud.RetryAfter(err))
-			require.Empty(t, s.members(), "nobody becomes the first without being known to be the cheapest")
+			require.Empty(t, s.members(), "no node becomes the first without being known to be the cheapest")
 		})
 	}
 }

@@ -110,7 +110,7 @@ func lost(path string) iksserver.Fault {
 var none = iksserver.Fault{Path: "^none$"}
 
 // TestABadProviderIsFoundOut: the trials of this package see it when a provider does
-// what none must. Each fault is one that the real one lives through.
+// what none must. The real provider passes with each of these faults.
 func TestABadProviderIsFoundOut(t *testing.T) {
 	clean := cleanRun(t, iksserver.VPC)
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestABadProviderIsFoundOut(t *testing.T) {
 			clearing, none, "has lost its taint",
 		},
 		"it lets the cloud choose who goes": {
-			shrinking, none, "goes, which nobody named",
+			shrinking, none, "goes, which was not named",
 		},
 		"it gives up after an error": {nil, lost("createWorkerPool$"), "not done after 6h0m0s"},
 		"it is a good one":           {rewriting("", "", ""), lost("createWorkerPool"), ""},
@@ -142,7 +142,7 @@ func TestABadProviderIsFoundOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newTrial(t, iksserver.VPC, nil)
+				w := newEnvironment(t, iksserver.VPC, nil)
 				connect := w.connect
 				w.connect = func(wire http.RoundTripper) cloud.Provider {
 					if c.change == nil {

@@ -282,7 +282,7 @@ func TestAnswersOfTheServiceKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-func TestASlowBodyHoldsNobody(t *testing.T) {
+func TestASlowBodyDoesNotBlock(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)
 	w.Server.Inject(iksserver.Fault{Path: "getWorkerPools", Slow: time.Second}) // for each byte
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -313,7 +313,7 @@ func TestAPageIsNoConfirmation(t *testing.T) {
 	}
 }
 
-func TestCallsOfOneInstanceTakeTurns(t *testing.T) {
+func TestCallsOfOneInstanceDoNotOverlap(t *testing.T) {
 	for _, generation := range both {
 		w := newWorld(t, generation)
 		p := w.provider(t, nil)

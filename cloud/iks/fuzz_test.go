@@ -26,7 +26,7 @@ const (
 	hushToken = "Token-hush-0123456789"
 )
 
-// hostileCloud answers what it is told, by the end of the path, and keeps the requests.
+// hostileCloud answers by the end of the path, and keeps the requests.
 type hostileCloud struct {
 	status   int
 	answers  map[string]string

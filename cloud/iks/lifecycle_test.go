@@ -20,25 +20,25 @@ import (
 
 var dedicated = cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}
 
-// watchdog sees every state of the cloud, and notes what must never be.
-type watchdog struct {
+// auditor sees every state of the cloud, and notes what must never be.
+type auditor struct {
 	mu sync.Mutex
-	// named are the workers that may go, doomed the pools, by id. alive are the pools that
+	// named are the workers that may go, released the pools, by id. alive are the pools that
 	// are there.
-	named  map[string]bool
-	doomed map[string]bool
-	alive  []string
-	wrongs []string
+	named    map[string]bool
+	released map[string]bool
+	alive    []string
+	wrongs   []string
 }
 
-func (d *watchdog) wrong(format string, args ...any) {
+func (d *auditor) wrong(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(d.wrongs, text) {
 		d.wrongs = append(d.wrongs, text)
 	}
 }
 
 // name lets workers go.
-func (d *watchdog) name(ids ...string) {
+func (d *auditor) name(ids ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range ids {
@@ -47,26 +47,26 @@ func (d *watchdog) name(ids ...string) {
 }
 
 // release lets the pool that there is go, with all its workers.
-func (d *watchdog) release() {
+func (d *auditor) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range d.alive {
-		d.doomed[id] = true
+		d.released[id] = true
 	}
 }
 
-func (d *watchdog) audit(pools []iksserver.PoolState) {
+func (d *auditor) audit(pools []iksserver.PoolState) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.alive = nil
 	for _, p := range pools {
 		if p.Name == others {
-			d.bystander(p)
+			d.otherPool(p)
 			continue
 		}
 		if !p.Deleted {
 			d.alive = append(d.alive, p.ID)
-		} else if !d.doomed[p.ID] {
+		} else if !d.released[p.ID] {
 			d.wrong("pool %s is deleted", p.ID)
 		}
 		for _, w := range p.Workers {
@@ -78,7 +78,7 @@ func (d *watchdog) audit(pools []iksserver.PoolState) {
 	}
 }
 
-func (d *watchdog) worker(p iksserver.PoolState, w iksserver.Worker) {
+func (d *auditor) worker(p iksserver.PoolState, w iksserver.Worker) {
 	want := dedicated.Value + ":" + dedicated.Effect
 	leaving := w.State == "deleting"
 	switch {
@@ -86,13 +86,13 @@ func (d *watchdog) worker(p iksserver.PoolState, w iksserver.Worker) {
 		d.wrong("worker %s was ordered with the taints %v", w.ID, w.BornTaints)
 	case !leaving && !p.Deleted && p.Taints[dedicated.Key] != want:
 		d.wrong("worker %s has lost its taint", w.ID)
-	case leaving && !d.doomed[p.ID] && !d.named[w.ID]:
-		d.wrong("worker %s goes, which nobody named", w.ID)
+	case leaving && !d.released[p.ID] && !d.named[w.ID]:
+		d.wrong("worker %s goes, which was not named", w.ID)
 	}
 }
 
-// bystander is somebody else's pool: of two workers in each of three zones.
-func (d *watchdog) bystander(p iksserver.PoolState) {
+// otherPool is a pool that is not ours: of two workers in each of three zones.
+func (d *auditor) otherPool(p iksserver.PoolState) {
 	if p.Deleted || p.SizePerZone != 2 || len(p.Zones) != 3 || len(p.Workers) != 6 {
 		d.wrong("the pool %s was touched: %+v", p.Name, p)
 	}
@@ -103,14 +103,14 @@ func (d *watchdog) bystander(p iksserver.PoolState) {
 	}
 }
 
-// others is the name of somebody else's pool.
+// others is the name of a pool that is not ours.
 const others = "default"
 
-// trial is a provider, and the cloud around it, in a synctest bubble.
-type trial struct {
+// environment is a provider, and the cloud around it, in a synctest bubble.
+type environment struct {
 	testing.TB
 	*iksserver.Server
-	*watchdog
+	*auditor
 	generation string
 	connect    func(http.RoundTripper) cloud.Provider
 	provider   cloud.Provider
@@ -121,10 +121,10 @@ type trial struct {
 	failures int
 }
 
-// newTrial makes a cloud with one more zone than anybody has workers in.
-func newTrial(tb testing.TB, generation string, edit func(*iksserver.Config)) *trial {
+// newEnvironment makes a cloud with one more zone than there are workers in.
+func newEnvironment(tb testing.TB, generation string, edit func(*iksserver.Config)) *environment {
 	tb.Helper()
-	t := &trial{TB: tb, generation: generation, watchdog: &watchdog{named: map[string]bool{}, doomed: map[string]bool{}}}
+	t := &environment{TB: tb, generation: generation, auditor: &auditor{named: map[string]bool{}, released: map[string]bool{}}}
 	config := iksserver.Config{
 		APIKeys: []string{apiKey}, Audit: t.audit,
 		Delays: iksserver.Delays{Pending: time.Minute, Provisioning: time.Minute, Deploying: time.Minute, Deleting: 3 * time.Minute},
@@ -154,7 +154,7 @@ func newTrial(tb testing.TB, generation string, edit func(*iksserver.Config)) *t
 }
 
 // restart is a new process: it remembers nothing.
-func (t *trial) restart() { t.provider, t.failures = t.connect(t.Transport()), 0 }
+func (t *environment) restart() { t.provider, t.failures = t.connect(t.Transport()), 0 }
 
 // wanted is what the pool is to be.
 func wanted(size int, zones ...string) cloud.PoolSpec {
@@ -164,12 +164,12 @@ func wanted(size int, zones ...string) cloud.PoolSpec {
 	}
 }
 
-// patience is how long a trial waits for a pool: the longest fault, and then as long
+// patience is how long a test waits for a pool: the longest fault, and then as long
 // as the slowest retry and the slowest worker take, several times.
 const patience = 6 * time.Hour
 
 // live calls the provider as the pool controller does, until want is there.
-func (t *trial) live(want cloud.PoolSpec) error {
+func (t *environment) live(want cloud.PoolSpec) error {
 	return t.until(func(ctx context.Context) (cloud.Progress, error) {
 		look, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
@@ -180,11 +180,11 @@ func (t *trial) live(want cloud.PoolSpec) error {
 	})
 }
 
-func (t *trial) until(call func(context.Context) (cloud.Progress, error)) error {
+func (t *environment) until(call func(context.Context) (cloud.Progress, error)) error {
 	var last cloud.Progress
 	var err error
 	for start := time.Now(); time.Since(start) < patience; {
-		last, err = t.turn(call)
+		last, err = t.call(call)
 		if err == nil && last.Done {
 			return nil
 		}
@@ -192,8 +192,8 @@ func (t *trial) until(call func(context.Context) (cloud.Progress, error)) error 
 	return fmt.Errorf("not done after %s: %+v, %w", patience, last, err)
 }
 
-// turn makes one call, and waits as it asks for.
-func (t *trial) turn(call func(context.Context) (cloud.Progress, error)) (cloud.Progress, error) {
+// call makes one call, and waits as it asks for.
+func (t *environment) call(call func(context.Context) (cloud.Progress, error)) (cloud.Progress, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	got, err := call(ctx)
 	cancel()
@@ -226,7 +226,7 @@ func pauseAfter(err error, failures int) time.Duration {
 }
 
 // ours are our workers by zone, without those that go.
-func (t *trial) ours() map[string][]string {
+func (t *environment) ours() map[string][]string {
 	out := map[string][]string{}
 	for _, w := range t.Workers(clusterID, providertest.PoolName) {
 		if w.State != "deleting" {
@@ -240,7 +240,7 @@ func (t *trial) ours() map[string][]string {
 type stage struct {
 	name string
 	// live makes it happen, and returns when the provider says that it has.
-	live func(*trial) error
+	live func(*environment) error
 	// size and zones are what there has to be then; size 0: no pool.
 	size  int
 	zones []string
@@ -250,21 +250,21 @@ var three, four = []string{"dal10", "dal12", "dal13"}, []string{"dal10", "dal12"
 
 // lifecycle is that of a pool from the first request to the last.
 var lifecycle = []stage{
-	{"ordered", func(t *trial) error { return t.live(wanted(1, three...)) }, 1, three},
-	{"grown", func(t *trial) error { return t.live(wanted(2, three...)) }, 2, three},
-	{"a dead worker replaced", func(t *trial) error {
+	{"ordered", func(t *environment) error { return t.live(wanted(1, three...)) }, 1, three},
+	{"grown", func(t *environment) error { return t.live(wanted(2, three...)) }, 2, three},
+	{"a dead worker replaced", func(t *environment) error {
 		want, dead := wanted(2, three...), t.ours()["dal12"][0]
 		t.Break(clusterID, dead, "deploy_failed", "critical", "it does not start")
 		want.Replace = []string{dead}
 		t.name(dead)
 		return t.live(want)
 	}, 2, three},
-	{"a zone added", func(t *trial) error { return t.live(wanted(2, four...)) }, 2, four},
-	{"labels put back that a person took", func(t *trial) error {
+	{"a zone added", func(t *environment) error { return t.live(wanted(2, four...)) }, 2, four},
+	{"labels put back that a person took", func(t *environment) error {
 		t.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{iks.ManagedByLabel: iks.ManagedBy, "team": "net"})
 		return t.live(wanted(2, four...))
 	}, 2, four},
-	{"shrunk", func(t *trial) error {
+	{"shrunk", func(t *environment) error {
 		want := wanted(1, four...)
 		for _, ids := range t.ours() {
 			want.Retire = append(want.Retire, slices.Max(ids)) // no cloud would choose the newest
@@ -272,22 +272,22 @@ var lifecycle = []stage{
 		t.name(want.Retire...)
 		return t.live(want)
 	}, 1, four},
-	{"a zone given up", func(t *trial) error {
+	{"a zone given up", func(t *environment) error {
 		want := wanted(1, three...)
 		want.Retire = t.ours()["dal14"]
 		t.name(want.Retire...)
 		return t.live(want)
 	}, 1, three},
-	{"deleted", func(t *trial) error {
+	{"deleted", func(t *environment) error {
 		t.release()
 		return t.until(func(ctx context.Context) (cloud.Progress, error) { return t.provider.Delete(ctx) })
 	}, 0, nil},
 }
 
-// complaints lives a stage and says what is wrong with it: it does not come to its end,
+// complaints runs a stage and says what is wrong with it: it does not come to its end,
 // or to another than it should; something was that must never be; or more was asked
 // for than is needed.
-func (t *trial) complaints(s stage, needed map[string]int, name func(iksserver.Request) string) []string {
+func (t *environment) complaints(s stage, needed map[string]int, name func(iksserver.Request) string) []string {
 	var out []string
 	if err := s.live(t); err != nil {
 		out = append(out, err.Error())
@@ -326,7 +326,7 @@ func bill(requests []iksserver.Request, name func(iksserver.Request) string) map
 }
 
 // overspent says what was asked for although it was not needed: each change takes
-// effect no more often than in a life without faults, and none is asked for that the
+// effect no more often than without faults, and none is asked for that the
 // service itself refuses, as it does a change that has been made already. A nil clean
 // leaves the former open.
 func overspent(requests []iksserver.Request, clean map[string]int, name func(iksserver.Request) string) []string {

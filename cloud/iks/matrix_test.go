@@ -37,7 +37,7 @@ func pattern(text string) *regexp.Regexp {
 	return known.(*regexp.Regexp) //nolint:forcetypeassert // see the line before
 }
 
-// endpoints that a life of each generation uses: all of them, as the test makes sure.
+// endpoints that the lifecycle uses in each generation: all of them, as the test asserts.
 var endpoints = map[string][]endpoint{
 	iksserver.VPC: append([]endpoint{
 		{"list pools", "GET", "^/v2/vpc/getWorkerPools$", ""},
@@ -89,7 +89,7 @@ func nameOf(generation string) func(iksserver.Request) string {
 }
 
 // everyFault is every way for one answer to go wrong. What takes effect although its
-// answer is lost is told from what does not.
+// answer is lost is distinguished from what does not.
 func everyFault() map[string]iksserver.Fault {
 	out := map[string]iksserver.Fault{
 		"no answer": {Hang: true}, "no answer, but executed": {Hang: true, Executed: true},
@@ -119,7 +119,7 @@ var durations = map[string]func(iksserver.Fault) iksserver.Fault{
 	"for 40 minutes": func(f iksserver.Fault) iksserver.Fault { return f.Lasting(40 * time.Minute) },
 }
 
-// cell is one fault on one endpoint, in one stage of a life.
+// cell is one fault on one endpoint, in one stage of the lifecycle.
 type cell struct {
 	name  string
 	fault iksserver.Fault
@@ -127,7 +127,7 @@ type cell struct {
 	fresh bool
 }
 
-// TestEveryEndpointMayFailInEveryWay takes a pool through its life, with one fault on
+// TestEveryEndpointMayFailInEveryWay takes a pool through its lifecycle, with one fault on
 // one endpoint in each stage, until every endpoint has failed in every way. At every
 // state of the cloud there is one pool and no worker untainted, and only workers that
 // were named go; no change is made twice; each stage comes to its end by itself.
@@ -172,7 +172,7 @@ func cleanRun(t *testing.T, generation string) (clean []cleanStage) {
 	t.Helper()
 	name, used := nameOf(generation), map[string]bool{}
 	synctest.Test(t, func(t *testing.T) {
-		w := newTrial(t, generation, nil)
+		w := newEnvironment(t, generation, nil)
 		for _, s := range lifecycle {
 			w.restart()
 			require.Empty(t, w.complaints(s, nil, name), "%s", s.name)
@@ -184,7 +184,7 @@ func cleanRun(t *testing.T, generation string) (clean []cleanStage) {
 		}
 	})
 	for _, e := range endpoints[generation] {
-		require.True(t, used[e.name], "nobody uses %q", e.name)
+		require.True(t, used[e.name], "no request uses %q", e.name)
 		delete(used, e.name)
 	}
 	require.Empty(t, used, "an endpoint that the matrix lacks")
@@ -248,7 +248,7 @@ func newCell(e endpoint, fault, span string) cell {
 // faultyRun is the n-th: of each stage it has the n-th cell.
 func faultyRun(t *testing.T, generation string, clean []cleanStage, cells [][]cell, n int) {
 	t.Helper()
-	w := newTrial(t, generation, func(c *iksserver.Config) { c.Lingering = n%2 == 1 })
+	w := newEnvironment(t, generation, func(c *iksserver.Config) { c.Lingering = n%2 == 1 })
 	for i, s := range lifecycle {
 		var c cell
 		if n < len(cells[i]) {

@@ -281,7 +281,7 @@ func TestLabelsOfOthersStay(t *testing.T) {
 		labels, _ = w.Labels(clusterID, providertest.PoolName)
 		require.Equal(t, map[string]string{iks.ManagedByLabel: iks.ManagedBy, iks.PoolLabel: providertest.PoolName, "team": "network"}, labels)
 
-		// Without the mark it is nobody we know.
+		// Without the mark it is not ours.
 		w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{"team": "network"})
 		_, err := p.Ensure(context.Background(), spec(2))
 		require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)

@@ -19,9 +19,9 @@ import (
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
-// schedule is a life in which everything happens at random, several faults at once.
+// schedule is a lifecycle in which everything happens at random, several faults at once.
 type schedule struct {
-	*trial
+	*environment
 	r    *rapid.T
 	want cloud.PoolSpec
 	// judge hears of what is wrong.
@@ -42,7 +42,7 @@ func anySchedule(t *testing.T, r *rapid.T, judge require.TestingT, change tamper
 	generation := rapid.SampledFrom(both).Draw(r, "generation")
 	inBubble(t, func(t *testing.T) {
 		t.Helper()
-		w := &schedule{trial: newTrial(t, generation, func(c *iksserver.Config) { c.Lingering = rapid.Bool().Draw(r, "lingering") }), r: r, judge: judge, want: wanted(1, three...)}
+		w := &schedule{environment: newEnvironment(t, generation, func(c *iksserver.Config) { c.Lingering = rapid.Bool().Draw(r, "lingering") }), r: r, judge: judge, want: wanted(1, three...)}
 		if connect := w.connect; change != nil {
 			w.connect = func(wire http.RoundTripper) cloud.Provider { return connect(tampering{wire, change}) }
 			w.restart()
@@ -72,7 +72,7 @@ func TestABadProviderIsFoundOutByChance(t *testing.T) {
 					return
 				}
 			}
-			require.Fail(t, "nobody has noticed")
+			require.Fail(t, "it was not noticed")
 		})
 	}
 }
@@ -98,7 +98,7 @@ func passes(t *testing.T, seed int, change tamper) bool {
 	return !h.heard
 }
 
-// inBubble carries a panic, by which rapid ends a trial, out of the bubble.
+// inBubble carries a panic, by which rapid ends a case, out of the bubble.
 func inBubble(t *testing.T, run func(*testing.T)) {
 	t.Helper()
 	var ended any
@@ -133,7 +133,7 @@ func (w *schedule) event() {
 	}
 }
 
-// lostNames are the faults after which a change has been made that nobody knows of.
+// lostNames are the faults after which a change has been made, but not answered.
 var lostNames = slices.DeleteFunc(slices.Clone(faultNames), func(name string) bool { return !strings.Contains(name, "but executed") })
 
 // worker takes one, or breaks it.
@@ -175,10 +175,10 @@ func (w *schedule) fault() {
 	w.Inject(f)
 }
 
-// spend lets the caller make some turns.
+// spend makes some calls.
 func (w *schedule) spend() {
-	for range rapid.IntRange(0, 12).Draw(w.r, "turns") {
-		_, _ = w.turn(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })
+	for range rapid.IntRange(0, 12).Draw(w.r, "calls") {
+		_, _ = w.call(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })
 		w.sane()
 	}
 }
@@ -205,7 +205,7 @@ func (w *schedule) decide() cloud.PoolSpec {
 	return want
 }
 
-// sane holds at any time: besides what the watchdog sees, no more pools were made than
+// sane holds at any time: besides what the auditor sees, no more pools were made than
 // are needed.
 func (w *schedule) sane() {
 	w.mu.Lock()
@@ -221,14 +221,14 @@ func (w *schedule) sane() {
 	require.LessOrEqual(w.judge, made, 1+w.deleted)
 }
 
-// settle clears the sky, and expects the pool to come to what is wanted, with no more
+// settle ends all faults, and expects the pool to come to what is wanted, with no more
 // requests than changes are needed.
 func (w *schedule) settle() {
 	w.ClearFaults()
 	var got cloud.Progress
 	var err error
 	for start := time.Now(); !got.Done && time.Since(start) < patience; {
-		got, err = w.turn(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })
+		got, err = w.call(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })
 		w.sane()
 	}
 	require.True(w.judge, got.Done, "%+v %v", got, err)
@@ -243,7 +243,7 @@ func (w *schedule) settle() {
 	require.Equal(w.judge, want, have)
 	before := len(w.Requests())
 	for range 5 {
-		_, _ = w.turn(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })
+		_, _ = w.call(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })
 	}
 	for _, r := range w.Requests()[before:] {
 		require.False(w.judge, r.Mutating(), "at rest: %s %s", r.Method, r.Path)

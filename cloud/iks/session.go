@@ -20,7 +20,7 @@ import (
 )
 
 // session makes the requests: one token, one pool of connections. Its callers
-// take turns (Provider.lock), as the SDK is not made for concurrent use.
+// make one call at a time (Provider.lock), as the SDK is not made for concurrent use.
 type session struct {
 	cfg Config
 	// token is what goes into Authorization; "" when a new one is due.

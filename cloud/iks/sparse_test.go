@@ -32,7 +32,7 @@ func sparseAnswers(c *iksserver.Config)  { c.Sparse = iksserver.SparseAnswers }
 func enforcedGroup(c *iksserver.Config)  { c.EnforceGroups = true }
 
 // TestAPoolIsKeptOnWhateverTheCloudLeavesOut: with answers as sparse as the documents
-// allow, a pool is made, grown, mended, shrunk and deleted, by a process that has just
+// allow, a pool is made, grown, repaired, shrunk and deleted, by a process that has just
 // started at each of these.
 func TestAPoolIsKeptOnWhateverTheCloudLeavesOut(t *testing.T) {
 	for name, edit := range map[string]func(*iksserver.Config){
@@ -44,7 +44,7 @@ func TestAPoolIsKeptOnWhateverTheCloudLeavesOut(t *testing.T) {
 			t.Run(name+", "+generation, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					w := newTrial(t, generation, edit)
+					w := newEnvironment(t, generation, edit)
 					for _, s := range lifecycle {
 						w.restart()
 						require.Empty(t, w.complaints(s, nil, nameOf(generation)), s.name)
@@ -92,7 +92,7 @@ func TestSparseAnswersCanStopAPool(t *testing.T) {
 			t.Run(name+", "+generation, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					w := newTrial(t, generation, c.edit)
+					w := newEnvironment(t, generation, c.edit)
 					w.Inject(c.fault.On(c.fault.Method, cmp.Or(c.fault.Path, "^never$")))
 					wire := w.Transport()
 					if c.group != "" {
@@ -115,9 +115,9 @@ func TestATaintThatIsTakenOffShowsAgain(t *testing.T) {
 	for _, generation := range both {
 		t.Run(generation, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newTrial(t, generation, sparseListings)
+				w := newEnvironment(t, generation, sparseListings)
 				for len(w.ours()) == 0 { // the taints were acknowledged a moment ago
-					_, err := w.turn(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, wanted(1, three...)) })
+					_, err := w.call(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, wanted(1, three...)) })
 					require.NoError(t, err)
 				}
 				w.SetPoolTaints(clusterID, providertest.PoolName, map[string]string{})

@@ -17,8 +17,8 @@ import (
 )
 
 // TestOneSpoiledValueHarmsNoPool spoils one value somewhere in one answer: it is
-// missing, or of another type, or empty. Whatever is wanted meanwhile, nobody
-// goes who was not named, nothing comes untainted, and there is one pool.
+// missing, or of another type, or empty. Whatever is wanted meanwhile, no worker
+// goes that was not named, none comes untainted, and there is one pool.
 func TestOneSpoiledValueHarmsNoPool(t *testing.T) {
 	for _, generation := range both {
 		t.Run(generation, func(t *testing.T) {
@@ -69,7 +69,7 @@ func oneSpoiledValue(t *testing.T, r *rapid.T, generation string) {
 
 func unharmed(r *rapid.T, w *world, want cloud.PoolSpec) {
 	for _, o := range leaving(w) {
-		require.Contains(r, slices.Concat(want.Retire, want.Replace), o.ID, "nobody could spare it")
+		require.Contains(r, slices.Concat(want.Retire, want.Replace), o.ID, "it was not named")
 	}
 	require.Equal(r, []string{"default", providertest.PoolName}, w.Server.Pools(clusterID))
 	require.Zero(r, w.Untainted())

@@ -112,9 +112,9 @@ func TestAPoolThatIsNotListedYet(t *testing.T) {
 	}
 }
 
-// TestAListOfWorkersThatLacksSomeCostsNobody: with workers missing in it, every
+// TestAnIncompleteListOfWorkersRemovesNone: with workers missing in it, every
 // zone would seem small enough to shrink, or empty enough to be dropped.
-func TestAListOfWorkersThatLacksSomeCostsNobody(t *testing.T) {
+func TestAnIncompleteListOfWorkersRemovesNone(t *testing.T) {
 	for _, generation := range both {
 		for name, times := range map[string]int{"once": 1, "always": 0} {
 			t.Run(generation+" an empty list, "+name+", does not shrink the pool", func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestAPoolThatGoesIsNotDeletedTwice(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsNotGivenHoldsNobody(t *testing.T) {
+func TestAKeyThatIsNotGivenDoesNotBlock(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)
 	p := w.provider(t, func(c *iks.Config) {
 		c.Timeout = 50 * time.Millisecond
@@ -334,7 +334,7 @@ func TestAWrongLifetimeOfATokenIsNoReasonToLogInAgain(t *testing.T) {
 	}
 }
 
-func TestPoolsThatDoNotTellTheirVPC(t *testing.T) {
+func TestPoolsWithoutTheirVPC(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)
 	addZone(w, iksserver.Zone{ID: "dal14", Subnets: []iksserver.Subnet{{ID: "sub", Available: 9}}})
 	w.Server.Inject(rewrite(poolList, 0, replaced(`"vpcID":"r006-vpc"`, `"vpcID":""`)))

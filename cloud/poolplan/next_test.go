@@ -73,7 +73,7 @@ func TestNext(t *testing.T) {
 			state: func(s *poolplan.State) { s.Workers[1].State = cloud.WorkerProvisioning },
 			want:  func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, kind: poolplan.None, text: "worker a-1 to be ready before a-0",
 		},
-		"an empty zone that nobody wants is dropped before it fills up again": {
+		"an empty zone that is not wanted is dropped before it fills up again": {
 			state: func(s *poolplan.State) { s.Workers = s.Workers[:2] },
 			want:  func(w *cloud.PoolSpec) { w.Zones = []string{"a"} }, kind: poolplan.RemoveZone,
 		},
@@ -174,16 +174,16 @@ var rules = map[string]func(s poolplan.State, w cloud.PoolSpec, step poolplan.St
 	"a zone of another size": func(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
 		return step.Kind == poolplan.AddZone && s.SizePerZone != w.SizePerZone
 	},
-	"the cloud would choose a victim": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
+	"the cloud would choose the worker to go": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
 		return step.Kind == poolplan.Resize && slices.Max(append(slices.Collect(maps.Values(live(s))), 0)) > step.Size
 	},
 	"workers would go with the zone": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
 		return step.Kind == poolplan.RemoveZone && live(s)[step.Zone] > 0
 	},
-	"nobody named the worker to remove": func(_ poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
+	"the worker to remove was not named": func(_ poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
 		return step.Kind == poolplan.Remove && !slices.Contains(slices.Concat(w.Retire, w.Replace), step.Worker)
 	},
-	"nobody named the worker to replace": func(_ poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
+	"the worker to replace was not named": func(_ poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
 		return step.Kind == poolplan.Replace && !slices.Contains(w.Replace, step.Worker)
 	},
 	"a worker's zone is not known": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {

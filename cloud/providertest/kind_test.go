@@ -37,19 +37,19 @@ type ordered struct {
 
 func (o ordered) Workers() []cloud.Worker { return o.cloud.Workers() }
 
-// TestNobodyWhoOrdersMachinesGetsAwayWithLess is the negative control of the
+// TestProvidersThatOrderMachinesAreRecognized is the negative control of the
 // choice of tests.
-func TestNobodyWhoOrdersMachinesGetsAwayWithLess(t *testing.T) {
+func TestProvidersThatOrderMachinesAreRecognized(t *testing.T) {
 	c := fake.New(fake.Options{})
 	honest := func() cloud.Provider { return c.Provider() }
-	liar := func() cloud.Provider { return blunt{c.Provider()} }
+	dishonest := func() cloud.Provider { return blunt{c.Provider()} }
 	for name, tt := range map[string]struct {
 		h    Harness
 		says string
 	}{
 		"a world that is of no kind":                    {Harness{World: bare{ordered{cloud: c}}, Provider: honest}, "neither"},
 		"a provider that takes flavors":                 {Harness{World: posing{ordered{cloud: c}}, Provider: honest}, "were not refused"},
-		"a provider whose workers were no nodes before": {Harness{World: posing{ordered{cloud: c}}, Provider: liar}, "none of the nodes"},
+		"a provider whose workers were no nodes before": {Harness{World: posing{ordered{cloud: c}}, Provider: dishonest}, "none of the nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.ErrorContains(t, ordersNothing(context.Background(), tt.h), tt.says)
