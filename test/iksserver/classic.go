@@ -6,57 +6,43 @@ import (
 
 func (s *Server) routeClassic() {
 	const pools = "/v1/clusters/{cluster}/workerpools"
-	s.mux.HandleFunc("GET /v1/clusters/{cluster}", func(w http.ResponseWriter, r *http.Request) {
-		s.answerCluster(w, r.PathValue("cluster"))
-	})
 	s.mux.HandleFunc("GET "+pools, s.v1Pools)
 	s.mux.HandleFunc("POST "+pools, s.v1CreatePool)
-	s.v1("DELETE "+pools+"/{pool}", http.StatusNoContent, func(c *cluster, p *pool, _ *http.Request) (any, *refusal) {
+	s.v1("DELETE "+pools+"/{pool}", http.StatusNoContent, func(c *cluster, p *pool, _ *http.Request) *refusal {
 		s.deletePool(c, p)
-		return nil, nil
+		return nil
 	})
 	s.v1("PATCH "+pools+"/{pool}", http.StatusAccepted, s.v1Patch)
 	s.v1("POST "+pools+"/{pool}/zones", http.StatusCreated, s.v1AddZone)
-	s.v1("DELETE "+pools+"/{pool}/zones/{zone}", http.StatusAccepted, func(_ *cluster, p *pool, r *http.Request) (any, *refusal) {
-		return nil, s.dropZone(p, r.PathValue("zone"))
-	})
 	s.mux.HandleFunc("GET /v1/clusters/{cluster}/workers", s.v1Workers)
-	s.v1Worker("DELETE", http.StatusNoContent, func(_ *cluster, p *pool, w *worker) any {
-		s.removeWorker(p, w)
-		return nil
-	})
+	s.mux.HandleFunc("DELETE /v1/clusters/{cluster}/workers/{worker}", s.v1RemoveWorker)
 	s.mux.HandleFunc("GET /v1/datacenters/{zone}/vlans", s.getVLANs)
 }
 
 // v1 registers a call on one pool.
-func (s *Server) v1(pattern string, status int, do func(*cluster, *pool, *http.Request) (any, *refusal)) {
+func (s *Server) v1(pattern string, status int, do func(*cluster, *pool, *http.Request) *refusal) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		var out any
 		var bad *refusal
 		s.locked(func() {
 			var c *cluster
 			var p *pool
 			if c, p, bad = s.find(r.PathValue("cluster"), r.PathValue("pool")); bad == nil {
-				out, bad = do(c, p, r)
+				bad = do(c, p, r)
 			}
 		})
-		reply(w, bad, status, out)
+		reply(w, bad, status, nil)
 	})
 }
 
-// v1Worker registers a call on one worker.
-func (s *Server) v1Worker(method string, status int, do func(*cluster, *pool, *worker) any) {
-	s.mux.HandleFunc(method+" /v1/clusters/{cluster}/workers/{worker}", func(w http.ResponseWriter, r *http.Request) {
-		var out any
-		var bad *refusal
-		s.locked(func() {
-			c, p, target, refused := s.findWorker(r.PathValue("cluster"), r.PathValue("worker"))
-			if bad = refused; bad == nil {
-				out = do(c, p, target)
-			}
-		})
-		reply(w, bad, status, out)
+func (s *Server) v1RemoveWorker(w http.ResponseWriter, r *http.Request) {
+	var bad *refusal
+	s.locked(func() {
+		_, p, target, refused := s.findWorker(r.PathValue("cluster"), r.PathValue("worker"))
+		if bad = refused; bad == nil {
+			s.removeWorker(p, target)
+		}
 	})
+	reply(w, bad, http.StatusNoContent, nil)
 }
 
 func (s *Server) v1Pools(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +61,7 @@ func (s *Server) v1Pools(w http.ResponseWriter, r *http.Request) {
 	reply(w, bad, http.StatusOK, out)
 }
 
-// v1 has no taints: the classic API does not tell them.
+// v1 has no taints: the classic API does not report them.
 func (p *pool) v1(c *cluster) map[string]any {
 	zones := []map[string]any{}
 	for _, z := range p.zones {
@@ -95,7 +81,6 @@ func (s *Server) v1CreatePool(w http.ResponseWriter, r *http.Request) {
 		Name, MachineType string
 		SizePerZone       int
 		Labels            map[string]string
-		Zones             []zoneBody
 	}
 	bad := decode(r, &b)
 	var out map[string]any
@@ -106,9 +91,6 @@ func (s *Server) v1CreatePool(w http.ResponseWriter, r *http.Request) {
 		var c *cluster
 		var p *pool
 		c, p, bad = s.createPool(r.PathValue("cluster"), b.Name, b.MachineType, b.SizePerZone, b.Labels)
-		for i := 0; bad == nil && i < len(b.Zones); i++ {
-			bad = s.addZone(c, p, b.Zones[i].zone())
-		}
 		if bad == nil {
 			out = p.v1(c)
 		}
@@ -116,40 +98,32 @@ func (s *Server) v1CreatePool(w http.ResponseWriter, r *http.Request) {
 	reply(w, bad, http.StatusCreated, out)
 }
 
-type zoneBody struct{ ID, PrivateVlan, PublicVlan string }
-
-func (b zoneBody) zone() *poolZone {
-	return &poolZone{id: b.ID, privateVLAN: b.PrivateVlan, publicVLAN: b.PublicVlan}
-}
-
-func (s *Server) v1AddZone(c *cluster, p *pool, r *http.Request) (any, *refusal) {
-	var b zoneBody
+func (s *Server) v1AddZone(c *cluster, p *pool, r *http.Request) *refusal {
+	var b struct{ ID, PrivateVlan, PublicVlan string }
 	if bad := decode(r, &b); bad != nil {
-		return nil, bad
+		return bad
 	}
-	return nil, s.addZone(c, p, b.zone())
+	return s.addZone(c, p, &poolZone{id: b.ID, privateVLAN: b.PrivateVlan, publicVLAN: b.PublicVlan})
 }
 
 // v1Patch acts on "state" only: a change of labels comes with sizePerZone 0.
-func (s *Server) v1Patch(c *cluster, p *pool, r *http.Request) (any, *refusal) {
+func (s *Server) v1Patch(c *cluster, p *pool, r *http.Request) *refusal {
 	var b struct {
 		State       string
 		SizePerZone int
 		Labels      map[string]string
 	}
 	if bad := decode(r, &b); bad != nil {
-		return nil, bad
+		return bad
 	}
 	switch b.State {
 	case "resizing":
-		return nil, s.resize(c, p, b.SizePerZone)
-	case "rebalancing":
-		return nil, s.rebalance(c, p)
+		return s.resize(c, p, b.SizePerZone)
 	case "labels":
-		s.setMarks(c, p, orEmpty(b.Labels), nil)
-		return nil, nil
+		p.labels = orEmpty(b.Labels)
+		return nil
 	}
-	return nil, refuse(http.StatusBadRequest, "E0007", "BadRequest", "The state %q is not known.", b.State)
+	return refuse(http.StatusBadRequest, "E0007", "BadRequest", "The state %q is not known.", b.State)
 }
 
 func (s *Server) v1Workers(w http.ResponseWriter, r *http.Request) {

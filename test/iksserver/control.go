@@ -91,7 +91,7 @@ func (s *Server) ReplaceWorker(clusterID, workerID string) {
 	})
 }
 
-// SetAutoscaled puts a pool under the autoscaler's care, or out of it.
+// SetAutoscaled puts a pool under the autoscaler's control, or out of it.
 func (s *Server) SetAutoscaled(clusterID, poolName string, on bool) {
 	s.onPool(clusterID, poolName, func(p *pool) { p.autoscaled = on })
 }

@@ -1,7 +1,6 @@
 package iksserver
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -89,37 +88,9 @@ func (s *Server) resize(c *cluster, p *pool, size int) *refusal {
 	if size < 0 {
 		return refuse(http.StatusBadRequest, "E0007", "BadRequest", "The size is not valid.")
 	}
-	total := 0
-	for _, o := range c.pools {
-		n := o.size
-		if o == p {
-			n = size
-		}
-		total += n * len(o.zones)
-	}
-	if c.OpenShift && total < 2 && len(p.zones) > 0 {
-		return refuse(http.StatusBadRequest, "E1437", "BadRequest",
-			"The request would reduce the worker pool's size below the cluster's minimum requirement of 2 workers.")
-	}
 	p.size, p.balanced = size, true
 	s.balance(c, p)
 	return nil
-}
-
-func (s *Server) rebalance(c *cluster, p *pool) *refusal { return s.resize(c, p, p.size) }
-
-func (s *Server) setMarks(c *cluster, p *pool, labels, taints map[string]string) {
-	if labels != nil {
-		p.labels = maps.Clone(labels)
-	}
-	if taints != nil {
-		p.taints = maps.Clone(taints)
-	}
-	for _, w := range p.workers {
-		if w.state == stateDeployed {
-			s.events.add(s.cfg.OnChanged, snapshot(c, p, w))
-		}
-	}
 }
 
 // wellFormed refuses taints that are not written as value:Effect. IBM's words for that are
@@ -135,7 +106,7 @@ func wellFormed(taints map[string]string) *refusal {
 }
 
 // removeWorker takes one worker away; nothing takes its place until the next
-// resize or rebalance.
+// resize.
 func (s *Server) removeWorker(p *pool, w *worker) {
 	p.balanced = false
 	s.remove(w)

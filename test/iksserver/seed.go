@@ -17,8 +17,6 @@ type Cluster struct {
 	ID, Name string
 	// Provider is VPC or Classic.
 	Provider string
-	// OpenShift: at least two workers.
-	OpenShift bool
 	// Region is us-south when empty, Version 1.31.1_1500.
 	Region, Version string
 	ResourceGroup   string

@@ -39,15 +39,12 @@ type Config struct {
 	// AllocateIP gives a new worker its private address, which is its node name.
 	// It is called with the server locked. nil: 10.<200+n>.x.y, counted up.
 	AllocateIP func(zone, workerID string) string
-	// OnDeployed, OnChanged and OnDeleted tell when a worker has become a node,
-	// when its labels or taints have changed, and when it is gone. They are
-	// called one at a time, in order, without any lock; seeded workers count as
-	// known and are not announced.
-	OnDeployed, OnChanged, OnDeleted func(Worker)
+	// OnDeployed and OnDeleted report that a worker has become a node, and that it
+	// is gone. They are called one at a time, in order, without any lock; seeded
+	// workers count as known and are not announced.
+	OnDeployed, OnDeleted func(Worker)
 	// Quota is the number of workers an account may have; 0: any.
 	Quota int
-	// RateLimit is the number of requests per 10 seconds; 0: any. IBM's is 200.
-	RateLimit int
 	// Lingering: a deleted pool stays listed, as one that goes, and keeps its name
 	// until its machines are gone. Else both end at once; IBM does not say which.
 	Lingering bool
@@ -94,7 +91,6 @@ type Server struct {
 	tokens   map[string]time.Time
 	faults   []*Fault
 	requests []Request
-	recent   []time.Time
 	serial   int
 	failNext []failure
 	untaint  []Worker
@@ -170,22 +166,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
 
 	var fault *Fault
-	var limited bool
 	var index int
 	s.locked(func() {
 		index = s.record(r, body)
 		fault = s.takeFault(r)
 		s.requests[index].Faulty = fault != nil
-		limited = s.overRate()
 	})
 	out := &answer{ResponseWriter: w}
 	defer func() { s.locked(func() { s.requests[index].Status = out.status }) }()
-	switch {
-	case fault != nil:
+	if fault != nil {
 		s.serveFault(out, r, fault, index)
-	case limited:
-		writeError(out, http.StatusTooManyRequests, "E0000", "RateLimit", "Too many requests.")
-	default:
+	} else {
 		s.serve(out, r, index)
 	}
 }
@@ -226,18 +217,6 @@ func (s *Server) inGroup(r *http.Request, index int) bool {
 		return c.ResourceGroup == group
 	}
 	return slices.ContainsFunc(s.clusters, func(c *cluster) bool { return c.ResourceGroup == group })
-}
-
-func (s *Server) overRate() bool {
-	if s.cfg.RateLimit == 0 {
-		return false
-	}
-	now := s.now()
-	for len(s.recent) > 0 && now.Sub(s.recent[0]) >= 10*time.Second {
-		s.recent = s.recent[1:]
-	}
-	s.recent = append(s.recent, now)
-	return len(s.recent) > s.cfg.RateLimit
 }
 
 func (s *Server) nextSerial() int {

@@ -11,22 +11,19 @@ func (s *Server) routeShared() {
 	s.change("POST /v2/resizeWorkerPool", http.StatusAccepted, func(c *cluster, p *pool, b change) *refusal {
 		return s.resize(c, p, b.Size)
 	})
-	s.change("POST /v2/setWorkerPoolTaints", http.StatusNoContent, func(c *cluster, p *pool, b change) *refusal {
+	s.change("POST /v2/setWorkerPoolTaints", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
 		if bad := wellFormed(b.Taints); bad != nil {
 			return bad
 		}
-		s.setMarks(c, p, nil, orEmpty(b.Taints))
+		p.taints = orEmpty(b.Taints)
 		return nil
 	})
-	s.change("POST /v2/setWorkerPoolLabels", http.StatusNoContent, func(c *cluster, p *pool, b change) *refusal {
-		s.setMarks(c, p, orEmpty(b.Labels), nil)
+	s.change("POST /v2/setWorkerPoolLabels", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
+		p.labels = orEmpty(b.Labels)
 		return nil
 	})
 	s.change("POST /v2/removeWorkerPoolZone", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
 		return s.dropZone(p, b.Zone)
-	})
-	s.change("POST /v2/rebalanceWorkerPool", http.StatusNoContent, func(c *cluster, p *pool, _ change) *refusal {
-		return s.rebalance(c, p)
 	})
 	s.mux.HandleFunc("POST /v2/removeWorker", s.workerChange(func(_ *cluster, p *pool, w *worker) *refusal {
 		s.removeWorker(p, w)
@@ -81,14 +78,10 @@ func (s *Server) workerChange(do func(*cluster, *pool, *worker) *refusal) http.H
 }
 
 func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) {
-	s.answerCluster(w, r.URL.Query().Get("cluster"))
-}
-
-func (s *Server) answerCluster(w http.ResponseWriter, key string) {
 	var bad *refusal
 	var out map[string]any
 	s.locked(func() {
-		c := s.cluster(key)
+		c := s.cluster(r.URL.Query().Get("cluster"))
 		if c == nil {
 			bad = refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
 			return
@@ -99,10 +92,6 @@ func (s *Server) answerCluster(w http.ResponseWriter, key string) {
 }
 
 func (c *cluster) describe() map[string]any {
-	kind := "kubernetes"
-	if c.OpenShift {
-		kind = "openshift"
-	}
 	var vpcs []string
 	if c.VPCID != "" {
 		vpcs = []string{c.VPCID}
@@ -119,7 +108,7 @@ func (c *cluster) describe() map[string]any {
 		}
 	}
 	return map[string]any{
-		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": kind, "state": "normal",
+		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": "kubernetes", "state": "normal",
 		"region": c.Region, "location": c.Region, "masterKubeVersion": c.Version,
 		"resourceGroup": c.ResourceGroup, "workerCount": workers, "workerZones": zones, "vpcs": vpcs,
 		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal"},
