@@ -28,7 +28,7 @@ func present(f facts) *Result {
 	return fine("Calico is there: the API has its BGPPeers and BGPConfigurations")
 }
 
-// datastoreVariable tells calico-node where Calico keeps its objects; without it that is etcd.
+// datastoreVariable names for calico-node where Calico keeps its objects; without it that is etcd.
 const datastoreVariable = "DATASTORE_TYPE"
 
 func datastore(f facts) *Result {
@@ -134,15 +134,9 @@ func speaking(f facts) *Result {
 	if p := f.problem("BGPDisabled"); p != nil {
 		return fail("%s", p.Message).reason(p.Reason).do("enable BGP, or keep the cluster as it is: without BGP it has no use for route reflectors")
 	}
-	var silent []string
-	nodes := f.snapshot.Cluster.Nodes
-	for _, n := range nodes {
-		if !n.SpeaksBGP() && n.Ready {
-			silent = append(silent, n.Name)
-		}
-	}
+	silent := f.nodes(func(n plan.Node) bool { return !n.SpeaksBGP() && n.Ready })
 	switch {
-	case len(nodes) == 0:
+	case len(f.snapshot.Cluster.Nodes) == 0:
 		return fail("the cluster has no nodes").do("add some")
 	case len(silent) > 0:
 		return warn("%s no BGP address: %s", count(len(silent), "Ready node has", "Ready nodes have"), iostreams.Few(silent)).
@@ -276,11 +270,11 @@ func (p ipPool) encapsulation() string {
 	return "not encapsulated"
 }
 
-// byFelix: Felix and not BIRD writes a pool's routes into the kernel, so that BGP does not
-// matter for its pods. Felix always does so with VXLAN.
+func (p ipPool) inIP() bool { return strings.HasPrefix(p.encapsulation(), "IP-in-IP") }
+
+// byFelix: Felix and not BIRD writes a pool's routes into the kernel, always with VXLAN.
 func (p ipPool) byFelix(routes string) bool {
-	e := p.encapsulation()
-	return strings.HasPrefix(e, "VXLAN") || strings.HasPrefix(e, "IP-in-IP") && routes == "Enabled"
+	return strings.HasPrefix(p.encapsulation(), "VXLAN") || p.inIP() && routes == "Enabled"
 }
 
 // routes: who writes the routes to pods into the kernel.
@@ -308,14 +302,10 @@ func routes(f facts) *Result {
 	case len(felix) > 0:
 		return warn("Felix programs the routes to the pods of %s, not BGP: route reflectors matter for the others only", count(len(felix), "IPPool", "IPPools")).
 			also(felix...).also(bird...).do("nothing, if you know that")
-	case f.calico.routes.hidden != "" && encapsulated(pools.value):
+	case f.calico.routes.hidden != "" && slices.ContainsFunc(pools.value, ipPool.inIP):
 		return unseen("who programs the routes to pods that are encapsulated", f.calico.routes.hidden).also(bird...)
 	}
 	return fine("BGP carries the routes to pods").also(bird...)
-}
-
-func encapsulated(pools []ipPool) bool {
-	return slices.ContainsFunc(pools, func(p ipPool) bool { return strings.HasPrefix(p.encapsulation(), "IP-in-IP") })
 }
 
 // patience is how long a reporter may take, beyond some of its periods.
@@ -332,17 +322,13 @@ func (r report) dead(now time.Time) bool {
 // reporter: calico-node writes a report when there is something new to say, so an old one
 // proves nothing, but one that stays blank does.
 func reporter(f facts) *Result {
-	r := f.calico.reports
-	if f.timer() || r.hidden != "" || !r.found {
-		return nil
-	}
 	ready := map[string]bool{}
 	for _, n := range f.snapshot.Cluster.Nodes {
 		ready[n.Name] = n.Ready
 	}
 	var all, fresh int
 	var dead []string
-	for _, report := range r.value {
+	for _, report := range f.calico.reports.value {
 		if report.period == 0 || !ready[report.node] {
 			continue
 		}

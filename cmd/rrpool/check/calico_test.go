@@ -48,18 +48,18 @@ func TestCalico(t *testing.T) {
 		"a recent report":                         {id: "reporter", edit: reports("", report{"10.240.0.1", 10 * time.Second, ago(time.Second), ago(0)}), want: OK, says: "1 of 1"},
 		"an old report, which proves nothing":     {id: "reporter", edit: reports("", report{"10.240.0.1", 10 * time.Second, ago(time.Hour), ago(0)}), want: Note, says: "only when there is news"},
 		"a report that was just made":             {id: "reporter", edit: reports("", report{"10.240.0.1", 10 * time.Second, time.Time{}, ago(20 * time.Second)}), want: Note},
-		"a report that nobody fills in":           {id: "reporter", edit: reports("", report{"10.240.0.1", 10 * time.Second, time.Time{}, ago(2 * time.Minute)}), want: Error, says: "10.240.0.1"},
+		"a report that stays blank":               {id: "reporter", edit: reports("", report{"10.240.0.1", 10 * time.Second, time.Time{}, ago(2 * time.Minute)}), want: Error, says: "10.240.0.1"},
 		"the blank report of a node that is gone": {id: "reporter", edit: reports("", report{"gone", 10 * time.Second, time.Time{}, ago(time.Hour)}), want: Note},
 		"a report that is asked for once":         {id: "reporter", edit: reports("", report{"10.240.0.1", 0, time.Time{}, ago(time.Hour)}), want: Note},
 		"a dead reporter, by the clock":           {id: "reporter", edit: reports(v1alpha1.GateTimer, report{"10.240.0.1", 10 * time.Second, time.Time{}, ago(time.Hour)}), unset: true},
-		"the mesh is off by somebody":             {id: "mesh", edit: func(f *facts) { f.snapshot.Cluster.BGP.Mesh.Enabled = new(bool) }, want: Warning, says: "not by rrpool"},
+		"the mesh is off, and not by rrpool":      {id: "mesh", edit: func(f *facts) { f.snapshot.Cluster.BGP.Mesh.Enabled = new(bool) }, want: Warning, says: "not by rrpool"},
 		"the mesh is off by us": {id: "mesh", edit: func(f *facts) {
 			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.BGP.SavedAbsent = new(bool), true
 		}, want: OK, says: "by rrpool"},
 		"two AS numbers":                     {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 65001 }, want: Error, says: "AS 65001: 10.240.0.1", page: "runbook/conditions.md#mixedasnumbers"},
 		"an AS number of its own, the same":  {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 64512 }, want: OK},
 		"a node that speaks no BGP has none": {id: "as-numbers", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN, f.snapshot.Cluster.Nodes[0].Addresses = 65001, nil }, want: OK},
-		"somebody else's reflector":          {id: "reflectors", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" }, want: Error, says: "10.240.0.1 (cluster ID 1.0.0.1)", page: "runbook/conditions.md#foreignreflector"},
+		"a reflector that is not ours":       {id: "reflectors", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" }, want: Error, says: "10.240.0.1 (cluster ID 1.0.0.1)", page: "runbook/conditions.md#foreignreflector"},
 		"our reflector": {id: "reflectors", edit: func(f *facts) {
 			f.snapshot.Cluster.Nodes[0].ClusterID, f.snapshot.Cluster.Nodes[0].Marked = "244.0.0.1", true
 		}, want: OK, says: "1 node is a route reflector, by rrpool"},

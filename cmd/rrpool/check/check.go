@@ -153,16 +153,8 @@ func tableOf(s iostreams.Streams, v view) error {
 	for _, g := range v.Groups {
 		out("\n%s\n", s.Paint(iostreams.Bold, g.Name))
 		for _, c := range g.Checks {
-			out("%s %s\n", s.Paint(colours[c.Status], marks[c.Status]), s.Fold(c.Message, "  "))
-			for _, detail := range c.Details {
-				out("    %s\n", s.Fold(detail, "    "))
-			}
-			if c.Remedy != "" {
-				out("  %s\n", s.Fold("→ "+c.Remedy, "    "))
-			}
-			if c.Link != "" {
-				out("  %s\n", s.Paint(iostreams.Dim, short.Replace(c.Link)))
-			}
+			c.Link = short.Replace(c.Link)
+			c.table(s, out)
 		}
 	}
 	out("\n%s\n", s.Fold(summary(v), ""))
@@ -175,6 +167,19 @@ func tableOf(s iostreams.Streams, v view) error {
 	}
 	out("\n%s\n", s.Fold(next, "  "))
 	return nil
+}
+
+func (r Result) table(s iostreams.Streams, out func(string, ...any)) {
+	out("%s %s\n", s.Paint(colours[r.Status], marks[r.Status]), s.Fold(r.Message, "  "))
+	for _, detail := range r.Details {
+		out("    %s\n", s.Fold(detail, "    "))
+	}
+	if r.Remedy != "" {
+		out("  %s\n", s.Fold("→ "+r.Remedy, "    "))
+	}
+	if r.Link != "" {
+		out("  %s\n", s.Paint(iostreams.Dim, r.Link))
+	}
 }
 
 // shortOf renders what is not right, one to a line, and the sum of it.

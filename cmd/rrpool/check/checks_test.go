@@ -167,9 +167,9 @@ func TestOwn(t *testing.T) {
 		"no object, no conditions":            {id: "conditions", unset: true},
 		"a manager that has said nothing":     {id: "conditions", edit: func(f *facts) { asking(f) }, want: Warning, says: "has not said anything"},
 		"a manager that has not looked again": {id: "conditions", edit: func(f *facts) { degraded(metav1.ConditionFalse, "Steady")(f); f.own.pool.value.Generation = 2 }, want: Warning, says: "since it was last changed"},
-		"a manager in trouble":                {id: "conditions", edit: degraded(metav1.ConditionTrue, "DrainBlocked"), want: Error, says: "DrainBlocked: why", page: "runbook/conditions.md#drainblocked"},
+		"a manager with a problem":            {id: "conditions", edit: degraded(metav1.ConditionTrue, "DrainBlocked"), want: Error, says: "DrainBlocked: why", page: "runbook/conditions.md#drainblocked"},
 		"a manager that is paused":            {id: "conditions", edit: degraded(metav1.ConditionFalse, "Paused"), want: Note, says: "Paused"},
-		"a manager that cannot tell": {id: "conditions", edit: func(f *facts) {
+		"a manager that does not know": {id: "conditions", edit: func(f *facts) {
 			asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "ObservationFailed", "why"))
 		}, want: Error, page: "runbook/conditions.md#observationfailed"},
 		"a manager that has arrived":            {id: "conditions", edit: func(f *facts) { asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "Steady", "done")) }, want: OK, says: "Steady"},
@@ -227,24 +227,24 @@ func TestNodesAndProviders(t *testing.T) {
 		"a cloud with an odd answer":  {id: "cloud", edit: obstacle("CloudQuotaExceeded"), want: Error, says: "see what to do about CloudQuotaExceeded"},
 		"a cloud that is busy":        {id: "cloud", edit: obstacle("CloudRateLimited"), want: Warning},
 		"a cloud that was not asked":  {id: "cloud", edit: func(f *facts) { f.snapshot.Pool = nil }, want: Note, says: "was not asked"},
-		"somebody else's pool":        {id: "worker-pool", edit: obstacle("PoolConflict"), want: Error, page: "runbook/conditions.md#poolconflict"},
+		"a pool that is not rrpool's": {id: "worker-pool", edit: obstacle("PoolConflict"), want: Error, page: "runbook/conditions.md#poolconflict"},
 		"a pool that grows by itself": {id: "worker-pool", edit: obstacle("PoolAutoscaled"), want: Error, page: "runbook/conditions.md#poolautoscaled"},
-		"a pool with trouble": {id: "worker-pool", edit: func(f *facts) {
+		"a pool with problems": {id: "worker-pool", edit: func(f *facts) {
 			f.snapshot.Pool = &cloud.Pool{Exists: true, Owned: true, Problems: []string{"over quota"}}
 		}, want: Warning, says: "over quota"},
 		"our pool": {id: "worker-pool", edit: func(f *facts) { f.snapshot.Pool = &cloud.Pool{Exists: true, Owned: true, Workers: []cloud.Worker{{}}} }, want: OK, says: "1 worker"},
 		"an autoscaler that stays away": {id: "autoscaler", edit: func(f *facts) {
 			f.provide.autoscaled = autoscaledPools(`[{"name":"default","enabled":true},{"name":"route-reflectors","enabled":false}]`)
 		}, want: OK},
-		"an autoscaler that takes the pool": {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`[{"name":"route-reflectors","enabled":true}]`) }, want: Error, page: "runbook/conditions.md#poolautoscaled"},
-		"an autoscaler nobody understands":  {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`{`) }, want: Warning, says: "is no JSON"},
-		"quota":                             {id: "quota", want: Note, says: "IBM's API does not tell"},
-		"a cluster that is full":            {id: "quota", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(166, frankfurt...) }, want: Error, says: "IBM allows 500"},
+		"an autoscaler that takes the pool":   {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`[{"name":"route-reflectors","enabled":true}]`) }, want: Error, page: "runbook/conditions.md#poolautoscaled"},
+		"an autoscaler with unreadable pools": {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`{`) }, want: Warning, says: "is no JSON"},
+		"quota":                               {id: "quota", want: Note, says: "IBM's API does not tell"},
+		"a cluster that is full":              {id: "quota", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(166, frankfurt...) }, want: Error, says: "IBM allows 500"},
 	})
 }
 
-// Whatever keeps the manager from acting is an error of some check: nobody is told that
-// a cluster is fit, and then refused.
+// Whatever keeps the manager from acting is an error of some check: no cluster is called
+// fit that the manager then refuses.
 func TestEveryRefusalIsSeen(t *testing.T) {
 	for reason, edit := range map[string]func(*facts){
 		"CalicoNotInstalled": func(f *facts) { f.snapshot.Cluster.Problems = []plan.Problem{{Reason: "CalicoNotInstalled"}} },

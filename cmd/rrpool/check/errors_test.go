@@ -76,7 +76,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		kubeconfig string
 		says       []string
 	}{
-		"nobody listens": {
+		"no server listens": {
 			cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}),
 			[]string{cli.Unreachable, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
 		},

@@ -127,6 +127,16 @@ func (f facts) timer() bool { return f.object.Spec.Rollout.Gate == v1alpha1.Gate
 // iks: reflectors are workers of a pool at IBM Cloud.
 func (f facts) iks() bool { return f.snapshot != nil && f.snapshot.Provider == v1alpha1.ProviderIKS }
 
+// nodes are the names of some nodes.
+func (f facts) nodes(which func(plan.Node) bool) (out []string) {
+	for _, n := range f.snapshot.Cluster.Nodes {
+		if which(n) {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
 // problem is what the datastore reports for a reason, nil for nothing.
 func (f facts) problem(reason string) *plan.Problem {
 	if f.snapshot == nil {

@@ -93,7 +93,7 @@ func TestOnIBMCloud(t *testing.T) {
 		require.Equal(t, Error, checks["autoscaler"].Status)
 		require.NotContains(t, got.Out+got.Err, "wrong-and-secret")
 	})
-	t.Run("somebody else's pool of that name", func(t *testing.T) {
+	t.Run("a pool of that name that rrpool did not make", func(t *testing.T) {
 		w := newWorld(t)
 		ibm := w.onCloud()
 		w.key(apiKey)

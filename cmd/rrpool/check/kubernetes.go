@@ -125,7 +125,7 @@ func needed(namespace string) ([]rbac.Right, error) {
 	for _, g := range grants {
 		out = append(out, g.Rights()...)
 	}
-	return out, err //nolint:wrapcheck // it names what it read
+	return out, err
 }
 
 const (

@@ -139,21 +139,25 @@ func definition(f facts) *Result {
 	if i < 0 {
 		return fail("rrpool's CRD does not serve version %s", v1alpha1.GroupVersion.Version).do("install that of this version: %s", applyDefinition)
 	}
-	established, refusal := false, ""
-	for _, c := range d.value.Status.Conditions {
-		if c.Status != apiextensionsv1.ConditionTrue {
-			refusal = cmp.Or(refusal, c.Message)
-		} else if c.Type == apiextensionsv1.Established {
-			established = true
-		}
-	}
-	if !established {
-		return fail("rrpool's CRD is not established: %s", cmp.Or(refusal, "the apiserver has not said why")).do("correct what it says, and apply it again: %s", applyDefinition)
+	if refusal := unestablished(d.value); refusal != "" {
+		return fail("rrpool's CRD is not established: %s", refusal).do("correct what it says, and apply it again: %s", applyDefinition)
 	}
 	if missing := missingFields(d.value.Spec.Versions[i].Schema); len(missing) > 0 {
 		return fail("rrpool's CRD is of an older version: it does not have %s", iostreams.Few(missing)).do("install that of this version: %s", applyDefinition)
 	}
 	return fine("rrpool's CRD serves %s", v1alpha1.GroupVersion)
+}
+
+// unestablished is why the apiserver does not serve a definition, "" where it does.
+func unestablished(d *apiextensionsv1.CustomResourceDefinition) (refusal string) {
+	for _, c := range d.Status.Conditions {
+		if c.Status != apiextensionsv1.ConditionTrue {
+			refusal = cmp.Or(refusal, c.Message)
+		} else if c.Type == apiextensionsv1.Established {
+			return ""
+		}
+	}
+	return cmp.Or(refusal, "the apiserver has not said why")
 }
 
 // missingFields are fields that this program sets by default and the definition lacks.

@@ -24,7 +24,7 @@ func requireSound(r *rapid.T, v view, blind map[string]bool) {
 // Whatever may not be looked at, in whatever company: no check falls over, what it
 // depends on is not called right, and every error has a remedy and a link.
 func TestAnyBlindness(t *testing.T) {
-	const why = "somebody may not"
+	const why = "the user may not"
 	// What hides a fact, and the checks that cannot be right without it.
 	hide := map[string]struct {
 		edit func(*facts)

@@ -40,12 +40,7 @@ func readiness(f facts) *Result {
 	if len(f.snapshot.Cluster.Nodes) == 0 {
 		return nil
 	}
-	var bad []string
-	for _, n := range f.snapshot.Cluster.Nodes {
-		if !n.Ready {
-			bad = append(bad, n.Name)
-		}
-	}
+	bad := f.nodes(func(n plan.Node) bool { return !n.Ready })
 	if len(bad) > 0 {
 		return warn("%s not Ready: %s", count(len(bad), "node is", "nodes are"), iostreams.Few(bad)).
 			do("kubectl describe node %s; sessions with it are not waited for until it is Ready", bad[0])
@@ -55,11 +50,9 @@ func readiness(f facts) *Result {
 
 func zones(f facts) *Result {
 	label, in := f.object.Spec.Topology.ZoneLabel, map[string]int{}
-	var without []string
+	without := f.nodes(func(n plan.Node) bool { return n.SpeaksBGP() && n.Zone == "" })
 	for _, n := range clients(f) {
-		if in[n.Zone]++; n.Zone == "" {
-			without = append(without, n.Name)
-		}
+		in[n.Zone]++
 	}
 	var parts []string
 	for _, zone := range slices.Sorted(maps.Keys(in)) {
@@ -263,7 +256,7 @@ func autoscaler(f facts) *Result {
 // mostWorkers is what IBM documents as the limit of a cluster.
 const mostWorkers = 500
 
-// quota: what IBM's API does not tell cannot be checked, and is said to be so.
+// quota: what IBM's API does not report cannot be checked, and the message says so.
 func quota(f facts) *Result {
 	more := f.snapshot.Desired.Pool.SizePerZone * len(f.snapshot.Desired.Pool.Zones)
 	if f.snapshot.Pool != nil {

@@ -77,7 +77,7 @@ func TestAManagerElsewhere(t *testing.T) {
 	w.fit()
 	require.NoError(t, w.admin.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: snapshot.DefaultNamespace}}))
 	checks, v, got := w.check("")
-	require.Equal(t, 1, got.Code, "nobody holds the lease")
+	require.Equal(t, 1, got.Code, "no manager holds the lease")
 	require.Equal(t, []string{"manager"}, v.wrong())
 	require.Equal(t, "there is no Deployment rrpool-manager in namespace rrpool-system", checks["manager"].Message)
 	require.Empty(t, checks["manager"].Details)

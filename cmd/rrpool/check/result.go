@@ -119,7 +119,7 @@ func groups() []part {
 			{"calico-node", only(withCalico, calicoNode)},
 			{"bgp", only(withCalico, speaking)},
 			{"node-status", only(withCalico, nodeStatus)},
-			{"reporter", only(withCalico, reporter)},
+			{"reporter", only(withReports, reporter)},
 			{"mesh", only(withCalico, mesh)},
 			{"password", only(withCalico, passwords)},
 			{"as-numbers", only(withCalico, asNumbers)},
@@ -156,7 +156,10 @@ func before(f facts) bool     { return f.pre }
 func after(f facts) bool      { return !f.pre }
 func visibly(f facts) bool    { return f.snapshot != nil }
 func withCalico(f facts) bool { return visibly(f) && f.problem("CalicoNotInstalled") == nil }
-func onNodes(f facts) bool    { return visibly(f) && !f.iks() }
+func withReports(f facts) bool {
+	return withCalico(f) && !f.timer() && f.calico.reports.hidden == "" && f.calico.reports.found
+}
+func onNodes(f facts) bool { return visibly(f) && !f.iks() }
 
 // schemaVersion names the form of `check -o json`. It changes when a field changes its meaning
 // or goes away.

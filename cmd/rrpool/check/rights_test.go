@@ -72,7 +72,7 @@ func TestTheManagersOwnRole(t *testing.T) {
 	require.Contains(t, got.Out, "\nFit, as far as could be seen: 0 ×, ")
 }
 
-// Who may do nothing is told what he may not see, and nothing of that is right.
+// A user without rights learns what he may not see, and nothing of that is right.
 func TestWhoMayDoNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fit()

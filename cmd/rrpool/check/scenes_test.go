@@ -233,7 +233,7 @@ func broken(t *testing.T) facts {
 	return f
 }
 
-// blind is the cluster of somebody who may not look at anything.
+// blind is a cluster seen by a user without rights.
 func blind(t *testing.T) facts {
 	t.Helper()
 	f := scene(t, nil)

@@ -64,7 +64,7 @@ func (w *world) have(o client.Object, status func()) {
 	w.t.Helper()
 	err := w.admin.Create(w.t.Context(), o)
 	if apierrors.IsAlreadyExists(err) {
-		return // a namespace, which nobody can delete here
+		return // a namespace, which cannot be deleted here
 	}
 	require.NoError(w.t, err, o.GetName())
 	if _, namespace := o.(*corev1.Namespace); !namespace {

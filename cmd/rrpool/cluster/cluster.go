@@ -172,7 +172,7 @@ func (c *Connection) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, er
 	return nil, nil
 }
 
-// IsMissing: the kind is known and the object is not there. For an unknown kind the
+// IsMissing reports that the kind is known and the object is not there. For an unknown kind the
 // apiserver answers "page not found", which the client marks as unexpected.
 func IsMissing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)

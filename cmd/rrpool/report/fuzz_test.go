@@ -60,7 +60,7 @@ func FuzzRedact(f *testing.F) {
 	f.Fuzz(func(t *testing.T, secret, before, after, field string) {
 		secret = strings.TrimSpace(secret)
 		if len(secret) < 8 || strings.Contains(gone, secret) || strings.ContainsAny(secret, "[]\n") || strings.HasPrefix(secret, "-----") {
-			t.Skip("too short to be told from a word, or several lines")
+			t.Skip("too short to differ from a word, or several lines")
 		}
 		r := &reader{redact: &redactor{}, limit: 1 << 20}
 		r.redact.learn(secret, false)

@@ -41,7 +41,7 @@ type reader struct {
 	missing []string
 	cut     []string
 	// first is why the first thing could not be read.
-	first error
+	first       error
 	versions    versions
 	managerPods []unstructured.Unstructured
 }

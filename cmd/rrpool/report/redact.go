@@ -55,7 +55,7 @@ var named = []pattern{
 // ibmKey is the form of IBM Cloud API keys. Names can be as long, but do not mix.
 var ibmKey = regexp.MustCompile(`[A-Za-z0-9_-]{44,}`)
 
-// learn makes a secret known by its value. What is too short to tell from a word is only
+// learn makes a secret known by its value. What is as short as a word is only
 // learned when it is surely one.
 func (r *redactor) learn(value string, sure bool) {
 	value = strings.TrimSpace(value)

@@ -135,7 +135,7 @@ func TestNoSecretIsInTheArchive(t *testing.T) {
 	}
 }
 
-// What is told while it is read, and what stands in errors, is redacted as well.
+// What is reported while it is read, and what stands in errors, is redacted as well.
 func TestNoSecretIsSaid(t *testing.T) {
 	a := world()
 	a.texts["/version?"] = "token=" + argToken
@@ -196,7 +196,7 @@ func TestFailures(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"nobody listens":      {[]string{"--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})}, []string{cli.Unreachable, "cannot be reached", "check the address"}},
+		"no server listens":   {[]string{"--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})}, []string{cli.Unreachable, "cannot be reached", "check the address"}},
 		"silence":             {[]string{"--request-timeout", "2s", "--kubeconfig", cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))}, []string{"did not answer within 2s"}},
 		"nothing may be read": {[]string{"--kubeconfig", refusing(http.StatusForbidden)}, []string{"may not", "ask for a ClusterRole"}},
 		"not logged in":       {[]string{"--kubeconfig", refusing(http.StatusUnauthorized)}, []string{"log in again"}},
