@@ -72,7 +72,7 @@ func (p *paperNetwork) take(ctx context.Context, why string) error {
 		seat, reflects := n.Labels[roleLabel]
 		nodes = append(nodes, plan.Node{
 			Name: n.Name, Labels: n.Labels, Ready: true, Addresses: []netip.Addr{address.Addr()},
-			ClusterID: n.Annotations[idAnnotation], RoleLabel: reflects, Seat: seat,
+			ClusterID: n.Annotations[idAnnotation], RoleLabel: reflects, Slot: seat,
 		})
 	}
 	var peers []plan.Peer

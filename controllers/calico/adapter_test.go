@@ -159,7 +159,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	seen := b.observe()
 	require.Len(t, seen.Problems, 1)
 	require.Equal(t, ReasonCalicoNotInstalled, seen.Problems[0].Reason)
-	did, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5"}})
+	did, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5"}})
 	require.NoError(t, err)
 	require.False(t, did)
 
@@ -185,7 +185,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	b.giveConfig(func(*apiv3.BGPConfiguration) {})
 	b.await("what happens afterwards", func(c plan.Cluster) bool { return len(c.Peers) == 1 && c.BGP.Exists })
 
-	_, err = b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Period: time.Second}})
+	_, err = b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
 	require.NoError(t, err)
 	b.fill("10.240.0.5", func(*apiv3.CalicoNodeStatusStatus) {})
 	before := b.clock.Now()
@@ -302,7 +302,7 @@ func TestTheManagersOwnRoleIsEnough(t *testing.T) {
 	b.nodes = b.kube // the manager's cache, which lists and watches
 	b.run()
 	b.await("the node", func(c plan.Cluster) bool { return len(c.Nodes) == 1 })
-	_, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Period: time.Second}})
+	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
 	require.NoError(t, err)
 	b.fill("10.240.0.5", func(*apiv3.CalicoNodeStatusStatus) {})
 	for _, action := range []plan.Action{

@@ -76,7 +76,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	if as, err := numorstring.ASNumberFromString(n.Annotations[asnAnnotation]); err == nil {
 		out.ASN = uint32(as)
 	}
-	out.Seat, out.RoleLabel = n.Labels[scope.RoleLabel]
+	out.Slot, out.RoleLabel = n.Labels[scope.RoleLabel]
 	if since, ok := n.Annotations[sinceAnnotation]; ok {
 		out.Marked, out.RoleSince = true, timeOf(since)
 	}

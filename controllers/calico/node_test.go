@@ -123,7 +123,7 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{scope.RoleLabel: "rack-a-1", plan.RackLabel: "a"}}},
 			plan.Node{
 				Name: "n", Labels: map[string]string{scope.RoleLabel: "rack-a-1", plan.RackLabel: "a"},
-				RoleLabel: true, Seat: "rack-a-1", Rack: "a",
+				RoleLabel: true, Slot: "rack-a-1", Rack: "a",
 			},
 			"",
 		},
@@ -242,7 +242,7 @@ func TestASeatIsTheValueOfTheRoleLabel(t *testing.T) {
 		change               bool
 	}{
 		"no seat is that of Single":           {"true", "", "true", false},
-		"the seat of Single by name":          {"true", topology.SeatSingle, "true", false},
+		"the seat of Single by name":          {"true", topology.SlotSingle, "true", false},
 		"a label without a value":             {"", "", "true", true},
 		"a value that somebody has changed":   {"yes", "", "true", true},
 		"from Single to a seat":               {"true", "quorum-us-south-1-1", "quorum-us-south-1-1", true},
@@ -257,7 +257,7 @@ func TestASeatIsTheValueOfTheRoleLabel(t *testing.T) {
 				n.Labels = map[string]string{"kept": "yes", scope.RoleLabel: tc.found}
 				n.Annotations[clusterIDAnnotation], n.Annotations[sinceAnnotation] = "244.0.0.1", rfc3339(b.clock.Now())
 			})
-			set := plan.SetReflector{Node: five, ClusterID: "244.0.0.1", Seat: tc.seat}
+			set := plan.SetReflector{Node: five, ClusterID: "244.0.0.1", Slot: tc.seat}
 			var writes []string
 			if tc.change {
 				writes = []string{"patch nodes/" + five}
@@ -314,7 +314,7 @@ func TestRoleAndRackLeaveEachOtherAlone(t *testing.T) {
 	b := newBench(t)
 	b.node(five, nil)
 	b.apply(plan.SetRack{Node: five, Rack: "1"}, true)
-	b.apply(plan.SetReflector{Node: five, ClusterID: "244.0.0.2", Seat: "rack-1-1"}, true)
+	b.apply(plan.SetReflector{Node: five, ClusterID: "244.0.0.2", Slot: "rack-1-1"}, true)
 	require.Equal(t, map[string]string{scope.RoleLabel: "rack-1-1", plan.RackLabel: "1"}, b.liveNode(five).Labels)
 	b.apply(plan.ClearReflector{Node: five}, true)
 	require.Equal(t, map[string]string{plan.RackLabel: "1"}, b.liveNode(five).Labels)

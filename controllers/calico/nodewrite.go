@@ -126,11 +126,11 @@ func (a *Adapter) setReflector(ctx context.Context, scope plan.Scope, act plan.S
 	if err != nil {
 		return false, err
 	}
-	seat := act.Seat
+	seat := act.Slot
 	if seat == "" {
-		seat = topology.SeatSingle
+		seat = topology.SlotSingle
 	}
-	if now := nodeOf(node, scope); now.Seat == seat && now.Marked && now.ClusterID == act.ClusterID {
+	if now := nodeOf(node, scope); now.Slot == seat && now.Marked && now.ClusterID == act.ClusterID {
 		return false, nil
 	}
 	return true, a.patchNode(ctx, node, nodePatch{

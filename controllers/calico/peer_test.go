@@ -56,7 +56,7 @@ func TestAPeerBetweenTwoReflectorsComesBackAsItWasWritten(t *testing.T) {
 	dual := func(name, v4, v6 string) plan.Node {
 		return plan.Node{Name: name, Addresses: []netip.Addr{netip.MustParseAddr(v4), netip.MustParseAddr(v6)}}
 	}
-	pairs := topology.Over(dual("senior", "10.0.0.1", "fd00::1"), dual("junior.example.com", "10.0.0.2", "fd00:0:0::2"), 64512,
+	pairs := topology.Peerings(dual("senior", "10.0.0.1", "fd00::1"), dual("junior.example.com", "10.0.0.2", "fd00:0:0::2"), 64512,
 		topology.Session{Password: clients.Password, MaxRestartTime: clients.MaxRestartTime})
 	require.Len(t, pairs, 2)
 	for _, want := range pairs {
@@ -69,7 +69,7 @@ func TestAPeerBetweenTwoReflectorsComesBackAsItWasWritten(t *testing.T) {
 	for i, want := range pairs {
 		require.Equal(t, want.Name, seen[i].Name)
 		require.True(t, plan.SamePeer(want, seen[i]), "%+v is not %+v", seen[i], want)
-		require.True(t, topology.IsPair(seen[i]))
+		require.True(t, topology.IsPeering(seen[i]))
 		other := want
 		other.ASN++
 		require.False(t, plan.SamePeer(other, seen[i]))

@@ -139,11 +139,11 @@ func TestStatusNamesAreNames(t *testing.T) {
 func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
 	b := newBench(t)
 	foreign := apiv3.NewCalicoNodeStatus()
-	foreign.Name, foreign.Spec = "debug", reportSpec(plan.Watch{Node: "10.240.0.5", Period: time.Second})
+	foreign.Name, foreign.Spec = "debug", reportSpec(plan.StatusRequest{Node: "10.240.0.5", Period: time.Second})
 	_, err := b.other.CalicoNodeStatus().Create(t.Context(), foreign, options.SetOptions{})
 	require.NoError(t, err)
 	b.run()
-	watch := func(want ...plan.Watch) (did bool, writes []string) {
+	watch := func(want ...plan.StatusRequest) (did bool, writes []string) {
 		writes = b.writes(func() {
 			var err error
 			did, err = b.Watch(t.Context(), want)
@@ -151,7 +151,7 @@ func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
 		})
 		return did, writes
 	}
-	five, six := plan.Watch{Node: "10.240.0.5", Period: 1500 * time.Millisecond}, plan.Watch{Node: "10.240.0.6", Routes: true}
+	five, six := plan.StatusRequest{Node: "10.240.0.5", Period: 1500 * time.Millisecond}, plan.StatusRequest{Node: "10.240.0.6", Routes: true}
 	did, writes := watch(five, six)
 	require.True(t, did)
 	require.Equal(t, []string{"create caliconodestatuses/rrpool-10.240.0.5", "create caliconodestatuses/rrpool-10.240.0.6"}, writes)
@@ -192,11 +192,11 @@ func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
 func TestAReportOfSomebodyElseUnderOurNameIsNotTouchedAndStopsNoOther(t *testing.T) {
 	b := newBench(t)
 	foreign := apiv3.NewCalicoNodeStatus()
-	foreign.Name, foreign.Spec = statusName("10.240.0.5"), reportSpec(plan.Watch{Node: "10.240.0.5"})
+	foreign.Name, foreign.Spec = statusName("10.240.0.5"), reportSpec(plan.StatusRequest{Node: "10.240.0.5"})
 	_, err := b.other.CalicoNodeStatus().Create(t.Context(), foreign, options.SetOptions{})
 	require.NoError(t, err)
 	b.run()
-	did, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Routes: true}, {Node: "10.240.0.6"}})
+	did, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Routes: true}, {Node: "10.240.0.6"}})
 	var taken *NameTakenError
 	require.ErrorAs(t, err, &taken)
 	require.True(t, did)
@@ -231,7 +231,7 @@ func TestAReporterThatWritesRegularlyIsRecognised(t *testing.T) {
 func TestARefreshClearsAReportOnce(t *testing.T) {
 	b := newBench(t).run()
 	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
-	_, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Period: time.Second}})
+	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
 	require.NoError(t, err)
 	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
 	peers := []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.2", Type: apiv3.BGPPeerTypeNodePeer, State: apiv3.BGPSessionStateEstablished, Since: "12:00:00"}}
@@ -275,7 +275,7 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 
 func TestAReportThatWeFindIsNoProof(t *testing.T) {
 	b := newBench(t).run()
-	want := []plan.Watch{{Node: "10.240.0.5", Period: time.Second}}
+	want := []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}}
 	_, err := b.Watch(t.Context(), want)
 	require.NoError(t, err)
 	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 1 })

@@ -71,8 +71,8 @@ func askedAgain(t *testing.T, f *bird) {
 func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 	b := newBench(t).run()
 	f := calicoNode(b, "10.240.0.5")
-	want := plan.Watch{Node: "10.240.0.5", Period: 24 * time.Hour}
-	_, err := b.Watch(t.Context(), []plan.Watch{want})
+	want := plan.StatusRequest{Node: "10.240.0.5", Period: 24 * time.Hour}
+	_, err := b.Watch(t.Context(), []plan.StatusRequest{want})
 	require.NoError(t, err)
 	first := b.clock.Now()
 	b.await("the first report", func(c plan.Cluster) bool { return c.Statuses[want.Node].Updated.Equal(first) })
@@ -86,11 +86,11 @@ func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 
 	// Classes and period that are changed later reach the reporter as well.
 	want.Routes = true
-	_, err = b.Watch(t.Context(), []plan.Watch{want})
+	_, err = b.Watch(t.Context(), []plan.StatusRequest{want})
 	require.NoError(t, err)
 	b.await("routes", func(c plan.Cluster) bool { return len(c.Statuses[want.Node].Routes) == 1 })
 	want.Period, want.Routes = time.Second, false
-	_, err = b.Watch(t.Context(), []plan.Watch{want})
+	_, err = b.Watch(t.Context(), []plan.StatusRequest{want})
 	require.NoError(t, err)
 	b.await("no routes", func(c plan.Cluster) bool {
 		return !c.Statuses[want.Node].HasRoutes && !c.Statuses[want.Node].Updated.IsZero()
@@ -102,7 +102,7 @@ func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 func TestTheRealReporterOverlooksARefreshThatDoesNotCountTheGenerationUp(t *testing.T) {
 	b := newBench(t).run()
 	f := calicoNode(b, "10.240.0.5")
-	_, err := b.Watch(t.Context(), []plan.Watch{{Node: "10.240.0.5", Period: time.Second}})
+	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
 	require.NoError(t, err)
 	b.await("the first report", func(c plan.Cluster) bool { return !c.Statuses["10.240.0.5"].Updated.IsZero() })
 	askedAgain(t, f)

@@ -22,14 +22,14 @@ const maxPeriod = 24 * time.Hour
 // Watch makes exactly the wanted node status reports exist: it creates what is
 // missing, corrects what differs and deletes our own that nobody wants. Those of
 // others are left alone. Where the API has no such reports, it does nothing.
-func (a *Adapter) Watch(ctx context.Context, want []plan.Watch) (bool, error) {
+func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, error) {
 	if err := a.store.ready(); err != nil {
 		return false, err
 	}
 	if a.store.missing(apiv3.KindCalicoNodeStatus) {
 		return false, nil
 	}
-	wanted := map[string]plan.Watch{}
+	wanted := map[string]plan.StatusRequest{}
 	for _, w := range want {
 		wanted[statusName(w.Node)] = w
 	}
@@ -56,7 +56,7 @@ func (a *Adapter) Watch(ctx context.Context, want []plan.Watch) (bool, error) {
 	return did, errors.Join(errs...)
 }
 
-func sortedNames(wanted map[string]plan.Watch) []string {
+func sortedNames(wanted map[string]plan.StatusRequest) []string {
 	var out []string
 	for name := range wanted {
 		out = append(out, name)
@@ -66,7 +66,7 @@ func sortedNames(wanted map[string]plan.Watch) []string {
 }
 
 // reportSpec is the spec that asks for what is wanted.
-func reportSpec(w plan.Watch) apiv3.CalicoNodeStatusSpec {
+func reportSpec(w plan.StatusRequest) apiv3.CalicoNodeStatusSpec {
 	period := min(max(w.Period, time.Second), maxPeriod)
 	spec := apiv3.CalicoNodeStatusSpec{
 		Node:                w.Node,
@@ -79,14 +79,14 @@ func reportSpec(w plan.Watch) apiv3.CalicoNodeStatusSpec {
 	return spec
 }
 
-func sameSpec(have apiv3.CalicoNodeStatusSpec, w plan.Watch) bool {
+func sameSpec(have apiv3.CalicoNodeStatusSpec, w plan.StatusRequest) bool {
 	want := reportSpec(w)
 	return have.Node == want.Node && slices.Equal(have.Classes, want.Classes) &&
 		have.UpdatePeriodSeconds != nil && *have.UpdatePeriodSeconds == *want.UpdatePeriodSeconds
 }
 
 // putReport creates a status object of ours, or corrects it.
-func (a *Adapter) putReport(ctx context.Context, name string, w plan.Watch) (bool, error) {
+func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusRequest) (bool, error) {
 	have, err := a.liveReport(ctx, name)
 	if err != nil {
 		return false, err
@@ -107,7 +107,7 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.Watch) (boo
 	return a.updateReport(ctx, have)
 }
 
-func (a *Adapter) createReport(ctx context.Context, name string, w plan.Watch) (bool, error) {
+func (a *Adapter) createReport(ctx context.Context, name string, w plan.StatusRequest) (bool, error) {
 	if err := a.permit(ctx); err != nil {
 		return false, err
 	}

@@ -12,9 +12,9 @@ type Action interface {
 	action()
 }
 
-// SetReflector gives a node role label and cluster ID, in one write. Seat is the
+// SetReflector gives a node role label and cluster ID, in one write. Slot is the
 // label's value, "" for that of topology.SeatSingle.
-type SetReflector struct{ Node, ClusterID, Seat string }
+type SetReflector struct{ Node, ClusterID, Slot string }
 
 // SetRack puts a client into a rack: it gives the node the label RackLabel. An empty
 // Rack takes the label away.
@@ -65,10 +65,10 @@ type Pause struct{ For time.Duration }
 type ReleasePool struct{}
 
 // EnsurePool moves the provider's pool one step towards the wanted one.
-type EnsurePool struct{ Want PoolWant }
+type EnsurePool struct{ Want PoolSpec }
 
 // PoolWant is the dedicated pool as far as the plan decides it.
-type PoolWant struct {
+type PoolSpec struct {
 	SizePerZone int
 	// Zones to have it in, sorted; empty: every zone of the cluster.
 	Zones []string
@@ -94,8 +94,8 @@ func (EnsurePool) action()     {}
 
 func (a SetReflector) String() string {
 	s := fmt.Sprintf("make node %s a route reflector with cluster ID %s", a.Node, a.ClusterID)
-	if a.Seat != "" {
-		s += " in seat " + a.Seat
+	if a.Slot != "" {
+		s += " in slot " + a.Slot
 	}
 	return s
 }

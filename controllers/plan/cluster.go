@@ -86,10 +86,10 @@ type Node struct {
 	Addresses []netip.Addr
 	// ASN is the node's own AS number, 0 for the cluster's default.
 	ASN uint32
-	// RoleLabel: the node carries the role label. Seat is the label's value: which
+	// RoleLabel: the node carries the role label. Slot is the label's value: which
 	// reflector of the topology the node is, see package topology.
 	RoleLabel bool
-	Seat      string
+	Slot      string
 	// Rack is the value of RackLabel, "" for none.
 	Rack string
 	// ClusterID is Calico's routeReflectorClusterID, "" for none.
@@ -248,7 +248,7 @@ type Route struct {
 }
 
 // Watch asks for the status of one node.
-type Watch struct {
+type StatusRequest struct {
 	Node string
 	// Period between reports.
 	Period time.Duration

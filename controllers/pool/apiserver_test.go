@@ -69,7 +69,7 @@ func (s *shared) Apply(ctx context.Context, scope plan.Scope, a plan.Action) (bo
 	return s.calico.Apply(ctx, scope, a)
 }
 
-func (s *shared) Watch(ctx context.Context, want []plan.Watch) (bool, error) {
+func (s *shared) Watch(ctx context.Context, want []plan.StatusRequest) (bool, error) {
 	s.Lock()
 	defer s.Unlock()
 	return s.calico.Watch(ctx, want)

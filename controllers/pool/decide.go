@@ -76,7 +76,7 @@ func (r *Reconciler) compute(t *turn) {
 func (r *Reconciler) refuse(t *turn, observed rollout.Observed, problem plan.Problem) rollout.Step {
 	desired := t.desired
 	if known := r.supply.last; known != nil && known.Owned {
-		desired.Pool = plan.PoolWant{SizePerZone: known.SizePerZone, Zones: known.Zones}
+		desired.Pool = plan.PoolSpec{SizePerZone: known.SizePerZone, Zones: known.Zones}
 	}
 	step := r.next(observed, desired, t.now)
 	if step.Urgent {
@@ -204,7 +204,7 @@ func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 		return d, problem
 	}
 	t.worry = problem
-	d.Topology, d.Pool = topo, plan.PoolWant{SizePerZone: perZone, Zones: zones}
+	d.Topology, d.Pool = topo, plan.PoolSpec{SizePerZone: perZone, Zones: zones}
 	return d, nil
 }
 
@@ -287,7 +287,7 @@ func zonesOf(nodes []plan.Node) []string {
 }
 
 // poolSpec is the provider's view of the wanted pool. Existing nodes are as they are.
-func poolSpec(t *turn, want plan.PoolWant) cloud.PoolSpec {
+func poolSpec(t *turn, want plan.PoolSpec) cloud.PoolSpec {
 	if t.busy() {
 		return cloud.PoolSpec{Zones: want.Zones, SizePerZone: want.SizePerZone, Retire: want.Retire, Replace: want.Replace}
 	}
@@ -325,7 +325,7 @@ func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
 			continue
 		}
 		for i, kind := range order {
-			if topology.KindOf(n.Seat) == kind {
+			if topology.KindOf(n.Slot) == kind {
 				size = max(size, i)
 			}
 		}

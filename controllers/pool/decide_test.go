@@ -338,7 +338,7 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 // serving is a cluster in which a reflector has that seat already.
 func serving(seat string) func(*turn) {
 	return func(t *turn) {
-		t.cluster.Nodes = append(t.cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Seat: seat, ClusterID: "244.0.0.1", Pooled: true})
+		t.cluster.Nodes = append(t.cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Slot: seat, ClusterID: "244.0.0.1", Pooled: true})
 	}
 }
 
@@ -421,11 +421,11 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 		"the label of the dedicated pool, to be chosen for a reflector": {
 			func(n *plan.Node) { n.Labels[PoolLabel] = "route-reflectors" }, rollout.Steady, "",
 		},
-		"the label of the role":   {func(n *plan.Node) { n.RoleLabel, n.Seat = true, "true" }, "RemoveStrayLabel", ""},
-		"a seat that another has": {func(n *plan.Node) { n.RoleLabel, n.Seat = true, "quorum-z1-1" }, "RemoveStrayLabel", ""},
+		"the label of the role":   {func(n *plan.Node) { n.RoleLabel, n.Slot = true, "true" }, "RemoveStrayLabel", ""},
+		"a seat that another has": {func(n *plan.Node) { n.RoleLabel, n.Slot = true, "quorum-z1-1" }, "RemoveStrayLabel", ""},
 		"all that makes a reflector, as if it had been the first": {
 			func(n *plan.Node) {
-				n.RoleLabel, n.Seat, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, time.Unix(1, 0)
+				n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, time.Unix(1, 0)
 			}, "RemoveReflector", "",
 		},
 		"a cluster ID":            {func(n *plan.Node) { n.ClusterID = id }, rollout.UnsupportedCluster, "ForeignReflector"},
@@ -450,7 +450,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 					Labels: map[string]string{workerIDLabel: worker}, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})},
 				}
 				if i < 3 {
-					n.RoleLabel, n.Seat, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, long
+					n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, long
 					n.Labels[PoolLabel], members[worker] = "route-reflectors", z
 					pool.Workers = append(pool.Workers, rollout.Worker{ID: worker, Node: n.Name, Zone: z})
 				}
@@ -472,7 +472,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 				},
 				Pool: pool,
 			}, rollout.Desired{
-				Mode: rollout.Reflect, Dedicated: true, Pool: plan.PoolWant{SizePerZone: 1, Zones: pool.Zones}, ClusterID: id, RoleLabel: role, Timer: true,
+				Mode: rollout.Reflect, Dedicated: true, Pool: plan.PoolSpec{SizePerZone: 1, Zones: pool.Zones}, ClusterID: id, RoleLabel: role, Timer: true,
 				Topology:       topology.Spec{Kind: v1alpha1.TopologySingle, ClusterID: id, RoleLabel: role},
 				SessionTimeout: time.Minute, NotReadyGrace: time.Minute, RemovalDelay: time.Minute, MinServing: 2, NetAfter: time.Minute,
 			}, now)

@@ -49,7 +49,7 @@ var errRace = errors.New("somebody else was faster")
 // calico is a datastore in memory that does what it is told.
 type calico struct {
 	cluster plan.Cluster
-	watched []plan.Watch
+	watched []plan.StatusRequest
 	err     error // what Observe answers
 	applied []string
 	fail    map[string]error // by action in words
@@ -145,7 +145,7 @@ func (p *pods) Evict(_ context.Context, node string) (workload.Eviction, error) 
 	return workload.Eviction{Evicted: max(gone, 0), Blocked: p.blocked}, p.evictErr
 }
 
-func (c *calico) Watch(_ context.Context, want []plan.Watch) (bool, error) {
+func (c *calico) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
 	changed := !slices.Equal(c.watched, want)
 	c.watched = want
 	return changed, nil
@@ -574,7 +574,7 @@ func (o *overcast) Apply(_ context.Context, _ plan.Scope, action plan.Action) (b
 	return o.model.Apply(action)
 }
 
-func (o *overcast) Watch(_ context.Context, want []plan.Watch) (bool, error) {
+func (o *overcast) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
 	o.sync()
 	_, changed := o.model.Watch(want)
 	return changed, nil

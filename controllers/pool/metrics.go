@@ -351,7 +351,7 @@ func (d meteredDatastore) Apply(ctx context.Context, scope plan.Scope, action pl
 }
 
 // Watch implements Datastore.
-func (d meteredDatastore) Watch(ctx context.Context, want []plan.Watch) (changed bool, err error) {
+func (d meteredDatastore) Watch(ctx context.Context, want []plan.StatusRequest) (changed bool, err error) {
 	defer func(began time.Time) { d.metrics.call("Watch", began, err) }(time.Now())
 	return d.Datastore.Watch(ctx, want)
 }

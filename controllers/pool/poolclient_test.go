@@ -88,7 +88,7 @@ func TestANodeWithoutTheTaintStopsGrowth(t *testing.T) {
 				Exists: true, Owned: true, Zones: []string{"z1"}, ClusterZones: []string{"z1"}, TaintsUnknown: true,
 				Workers: []cloud.Worker{{ID: "p1", Zone: "z1"}},
 			}
-			w.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolWant{SizePerZone: 2}}}})
+			w.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 2}}}})
 			w.settle(1)
 			require.Equal(t, c.drifted, w.seen[len(w.seen)-1].Pool.Drifted)
 			asked := w.cloud.wants[len(w.cloud.wants)-1]
@@ -114,7 +114,7 @@ func TestABlipOfTheCloudIsNotTold(t *testing.T) {
 
 func TestPoolIsOrderedWithLabelsAndTaintsAndPatience(t *testing.T) {
 	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.Flavor = "bx2.4x16" })
-	ensure := plan.EnsurePool{Want: plan.PoolWant{SizePerZone: 1, Zones: []string{"z1"}}}
+	ensure := plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 1, Zones: []string{"z1"}}}
 	w.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{ensure}})
 	w.cloud.progress = cloud.Progress{Did: "created pool route-reflectors", WaitingFor: "its labels", RetryAfter: 20 * time.Second}
 	require.NoError(t, w.reconcile())
@@ -167,7 +167,7 @@ func TestRefusedOrderKeepsThePoolKnown(t *testing.T) {
 	w.settle(1)
 	require.Equal(t, 1, w.cloud.ensured, "a person has to act: no hurry")
 
-	w.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolWant{SizePerZone: 2}}}})
+	w.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 2}}}})
 	w.settle(1)
 	require.Equal(t, 2, w.cloud.ensured, "another wish is another matter")
 }

@@ -180,7 +180,7 @@ func TestProgressBeginsTheWaitAnew(t *testing.T) {
 		"a change": {Name: "ChangeClusterID", Actions: []plan.Action{plan.SetReflector{Node: "n"}}},
 		"a batch": {
 			Name: "ChangeClusterID", WaitingFor: []string{"the next nodes"}, Proven: []string{"a", "b"},
-			Watch: []plan.Watch{{Node: "a"}, {Node: "b"}},
+			Watch: []plan.StatusRequest{{Node: "a"}, {Node: "b"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestProgressBeginsTheWaitAnew(t *testing.T) {
 			}
 			w.script = always(rollout.Step{
 				Name: "ChangeClusterID", WaitingFor: []string{"a"}, Actions: []plan.Action{plan.RefreshStatus{Node: "a"}},
-				Proven: []string{"a"}, Watch: []plan.Watch{{Node: "a"}, {Node: "b"}},
+				Proven: []string{"a"}, Watch: []plan.StatusRequest{{Node: "a"}, {Node: "b"}},
 			})
 			require.NoError(t, w.reconcile())
 			w.expect("Degraded True SessionTimeout")

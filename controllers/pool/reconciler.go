@@ -31,7 +31,7 @@ type Datastore interface {
 	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
 	// Watch makes exactly these node reports exist and says whether it had to
 	// change anything.
-	Watch(ctx context.Context, want []plan.Watch) (bool, error)
+	Watch(ctx context.Context, want []plan.StatusRequest) (bool, error)
 }
 
 // ProviderFactory connects to the provider that cfg describes. It talks to

@@ -73,11 +73,11 @@ func TestPausedOnlyReports(t *testing.T) {
 	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Mode, o.Finalizers = v1alpha1.ModePaused, nil
 	})
-	w.calico.watched = []plan.Watch{{Node: "kept"}}
+	w.calico.watched = []plan.StatusRequest{{Node: "kept"}}
 	w.script = always(rollout.Step{Name: "DisableMesh", Actions: []plan.Action{plan.DisableMesh{}}})
 	w.settle(3)
 	require.Empty(t, w.calico.applied)
-	require.Equal(t, []plan.Watch{{Node: "kept"}}, w.calico.watched)
+	require.Equal(t, []plan.StatusRequest{{Node: "kept"}}, w.calico.watched)
 	require.Empty(t, w.object().Finalizers)
 	w.expect("Ready False Paused", "Progressing False Paused")
 	require.Equal(t, "DisableMesh", w.object().Status.Step.Name)

@@ -123,7 +123,7 @@ func (w *writer) simulate(c configuration, without string) *simulate.Configurati
 		s := c.seats[spec.Name]
 		nodes = append(nodes, plan.Node{
 			Name: spec.Name, Ready: true, Addresses: w.addresses(spec.Name), Labels: map[string]string{zone: spec.Zone}, Zone: spec.Zone,
-			RoleLabel: s.name != "", Seat: s.name, ClusterID: s.clusterID, Rack: c.racks[spec.Name],
+			RoleLabel: s.name != "", Slot: s.name, ClusterID: s.clusterID, Rack: c.racks[spec.Name],
 		})
 	}
 	peers := slices.DeleteFunc(w.resolved(c.peers), func(p plan.Peer) bool { return p.Name == without })

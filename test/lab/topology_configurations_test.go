@@ -194,7 +194,7 @@ func arranged(name string, spec topology.Spec, reflectors, lost int) configurati
 	}
 	layout := topology.Arrange(spec, topology.Session{MaxRestartTime: restart()}, clients, pooled, []string{"zone-1", "zone-2", "zone-3"}, reflectors/3)
 	c := configuration{name: name, seats: map[string]seat{}, racks: layout.Racks, peers: layout.Peers, depth: layout.Depth}
-	for i, s := range layout.Seats {
+	for i, s := range layout.Slots {
 		if s.Node == "" {
 			continue
 		}

@@ -2,14 +2,14 @@ package modelcheck
 
 // exceptions look like gates, and are not taken out by themselves.
 var exceptions = map[string]string{
-	"connect":           "only adds sessions; that it does so is what lets busy reflectors settle",
+	"connect":           "only adds sessions; that it does so is what lets in-place reflectors settle",
 	"undoCordon":        "changes no session",
 	"strayLabels":       "its gate is onceServed",
 	"putInRacks":        "each client counts for its rack already, so no session changes",
 	"writePeers":        "its gates are underMesh and mayStart",
-	"clearForMesh":      "is deleteStrayPairs, sooner",
-	"promote":           "its gates are mayStart, promoteFirst, lifeline and fencedFor",
-	"reseat":            "its gates are underMesh, nowGate and needs",
+	"clearForMesh":      "is deleteStrayPeerings, sooner",
+	"promote":           "its gates are mayStart, promoteFirst, othersCarry and scopedFor",
+	"reassign":          "its gates are underMesh, nowGate and needs",
 	"trim":              "is removeReflector, sooner",
 	"clearRacks":        "runs when no BGPPeer asks for racks",
 	"awaitReports":      "writes nothing",

@@ -123,7 +123,7 @@ func (m *model) setReflector(s *state, a plan.SetReflector) {
 		s.fresh |= 1 << i
 	}
 	n.set(labelled|marked, true)
-	n.seat, n.id, n.roleAge, n.rank = m.value(cmp.Or(a.Seat, topology.SeatSingle)), m.value(a.ClusterID), justNow, maxNodes
+	n.seat, n.id, n.roleAge, n.rank = m.value(cmp.Or(a.Slot, topology.SlotSingle)), m.value(a.ClusterID), justNow, maxNodes
 	s.rankRoles()
 }
 
@@ -212,7 +212,7 @@ func (m *model) applyAside(s *state, a plan.Action) {
 }
 
 // ensure is the provider, which makes one change a call.
-func (m *model) ensure(s *state, want plan.PoolWant) {
+func (m *model) ensure(s *state, want plan.PoolSpec) {
 	if !m.Dedicated {
 		m.enlist(s, want)
 		return
@@ -247,7 +247,7 @@ func (m *model) fill(s *state, zone string, size int) {
 	}
 }
 
-func (m *model) enlist(s *state, want plan.PoolWant) {
+func (m *model) enlist(s *state, want plan.PoolSpec) {
 	for _, name := range want.Retire {
 		if n := &s.nodes[m.indexOf(name)]; n.is(pooled) {
 			n.set(pooled, false)

@@ -125,7 +125,7 @@ func (m *model) node(s *state, i int) plan.Node {
 		Created: x.born.moment(), Ready: x.is(ready), ReadyChanged: x.readyAge.moment(),
 		Cordoned: x.is(cordoned), CordonedByUs: x.is(cordonedByUs), CordonMark: x.is(cordonedByUs),
 		Pods: &count, Pooled: x.is(pooled), Addresses: []netip.Addr{address(i)}, Blocks: []netip.Prefix{block(i)},
-		RoleLabel: x.is(labelled), Seat: m.values.get(int(x.seat)), Rack: m.values.get(int(x.rack)),
+		RoleLabel: x.is(labelled), Slot: m.values.get(int(x.seat)), Rack: m.values.get(int(x.rack)),
 		ClusterID: m.values.get(int(x.id)), Marked: x.is(marked),
 		CalicoNode: plan.CalicoNode{State: plan.CalicoNodeReady},
 	}

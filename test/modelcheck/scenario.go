@@ -63,7 +63,7 @@ func (m *model) setUp() {
 		m.Zones = []string{"zone-a"}
 	}
 	d := rollout.Desired{
-		Mode: rollout.Reflect, Dedicated: m.Dedicated, Pool: plan.PoolWant{SizePerZone: m.PerZone, Zones: m.Zones}, Promotion: m.Promotion,
+		Mode: rollout.Reflect, Dedicated: m.Dedicated, Pool: plan.PoolSpec{SizePerZone: m.PerZone, Zones: m.Zones}, Promotion: m.Promotion,
 		ClusterID: cmp.Or(m.ID, "244.0.0.1"), RoleLabel: label, Timer: m.Timer, SessionTimeout: 5 * time.Minute, NotReadyGrace: time.Minute,
 		RemovalDelay: time.Minute, MinServing: 2, NetAfter: 30 * time.Second,
 	}

@@ -295,7 +295,7 @@ func (s *environment) shape() Shape {
 		out.Nodes++
 		if n.RoleLabel && n.ClusterID != "" {
 			out.Reflectors++
-			kinds[string(topology.KindOf(n.Seat))] = true
+			kinds[string(topology.KindOf(n.Slot))] = true
 		}
 		if s.owns(n) && !s.inPlace || s.inPlace && n.Labels[v1alpha1.PoolLabel] == pool.ExistingPool {
 			zones[n.Zone]++
@@ -334,7 +334,7 @@ func (s *environment) Apply(_ context.Context, _ plan.Scope, action plan.Action)
 }
 
 // Watch implements pool.Datastore.
-func (s *environment) Watch(_ context.Context, want []plan.Watch) (bool, error) {
+func (s *environment) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
 	asked, changed := s.model.Watch(want)
 	s.asked += len(asked)
 	return changed, nil

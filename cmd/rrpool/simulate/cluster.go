@@ -19,7 +19,7 @@ type arrangement struct {
 	topology.Layout
 	zones   []string
 	nodes   map[string]plan.Node
-	slots   map[string]topology.Seat // by node
+	slots   map[string]topology.Slot // by node
 	network *simulate.Network
 	classes []simulate.Class
 }
@@ -31,7 +31,7 @@ func (r *request) arrange(s invent.Sized) (*arrangement, error) {
 		return nil, fmt.Errorf("--fail: %d of %d reflectors: give at most %d", r.fail.Value, reflectors, reflectors)
 	}
 	clients, dedicated := r.cluster.Workloads(reflectors), r.cluster.Pool(s.PerZone)
-	a := &arrangement{zones: r.cluster.Zones, nodes: map[string]plan.Node{}, slots: map[string]topology.Seat{}}
+	a := &arrangement{zones: r.cluster.Zones, nodes: map[string]plan.Node{}, slots: map[string]topology.Slot{}}
 	var err error
 	if r.perClient.Value == 0 {
 		a.Layout = topology.Arrange(s.Spec, topology.Session{}, clients, dedicated, a.zones, s.PerZone)
@@ -42,8 +42,8 @@ func (r *request) arrange(s invent.Sized) (*arrangement, error) {
 	for _, n := range all {
 		a.nodes[n.Name] = n
 	}
-	for _, slot := range a.Seats {
-		if slot.Name == topology.SeatSingle {
+	for _, slot := range a.Slots {
+		if slot.Name == topology.SlotSingle {
 			slot.Name = slot.Node // all have the same
 		}
 		if slot.Node != "" {
@@ -74,7 +74,7 @@ func byHand(spec topology.Spec, perClient int, clients, reflectors []plan.Node) 
 	out := topology.Layout{Kind: v1alpha1.TopologyQuorum, Racks: map[string]string{}, Depth: max(2*perClient-len(reflectors), 0)}
 	single := make([]simulate.Class, len(reflectors))
 	for i, name := range invent.Names("quorum-", len(reflectors)) {
-		out.Seats = append(out.Seats, topology.Seat{Name: name, ClusterID: spec.ClusterID, Node: reflectors[i].Name})
+		out.Slots = append(out.Slots, topology.Slot{Name: name, ClusterID: spec.ClusterID, Node: reflectors[i].Name})
 		single[i].Nodes = []string{name}
 	}
 	names := invent.Names("g", int(all)) //nolint:gosec // G115: at most mostGroups
@@ -84,7 +84,7 @@ func byHand(spec topology.Spec, perClient int, clients, reflectors []plan.Node) 
 			chosen = append(chosen, single[i].Nodes[:n]...)
 		}
 		name := names[len(out.Groups)]
-		out.Groups = append(out.Groups, topology.Group{Name: name, Seats: chosen})
+		out.Groups = append(out.Groups, topology.Group{Name: name, Slots: chosen})
 		out.Peers = append(out.Peers, plan.Peer{
 			Name: topology.PeerQuorum + "." + name, Owned: true,
 			NodeSelector: fmt.Sprintf("!has(%s) && %s == '%s'", spec.RoleLabel, plan.RackLabel, name),

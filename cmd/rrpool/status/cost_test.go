@@ -37,7 +37,7 @@ func (n nodesOnly) Observe(_ context.Context, scope plan.Scope) (plan.Cluster, e
 }
 
 func (nodesOnly) Apply(context.Context, plan.Scope, plan.Action) (bool, error) { return false, nil }
-func (nodesOnly) Watch(context.Context, []plan.Watch) (bool, error)            { return false, nil }
+func (nodesOnly) Watch(context.Context, []plan.StatusRequest) (bool, error)    { return false, nil }
 
 // noPods are the pods of a cluster without any.
 type noPods struct{ pool.Workload }
@@ -175,7 +175,7 @@ func anyTurn(t *rapid.T) pool.Turn {
 		Cluster: plan.Cluster{Nodes: nodes, Statuses: statuses, BGP: plan.BGPConfig{ASN: 64512}}, Provider: provider,
 		Desired: rollout.Desired{
 			Mode: rollout.Reflect, Dedicated: dedicated, ClusterID: "224.0.0.1", RoleLabel: "rr",
-			Pool: plan.PoolWant{SizePerZone: 1, Zones: []string{"z0", "z1"}}, SessionTimeout: time.Minute, NotReadyGrace: time.Minute, MinServing: 1,
+			Pool: plan.PoolSpec{SizePerZone: 1, Zones: []string{"z0", "z1"}}, SessionTimeout: time.Minute, NotReadyGrace: time.Minute, MinServing: 1,
 		},
 	}
 	out.Step = rollout.Next(rollout.Observed{Cluster: out.Cluster}, out.Desired, cli.Now)

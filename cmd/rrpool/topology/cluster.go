@@ -69,7 +69,7 @@ func (b *builder) sort() (silent int, kinds []string) {
 			silent++
 		case b.isMember(node):
 			b.members = append(b.members, node)
-			if kind := topology.KindOf(node.Seat); node.ClusterID != "" && node.RoleLabel && kind != "" {
+			if kind := topology.KindOf(node.Slot); node.ClusterID != "" && node.RoleLabel && kind != "" {
 				kinds = append(kinds, string(kind))
 			}
 		default:
@@ -136,8 +136,8 @@ func (b *builder) addReflectors(n *Network) {
 		if frame.Kind != zoneFrame {
 			r.Zone = node.Zone
 		}
-		if topology.KindOf(node.Seat) != v1alpha1.TopologySingle {
-			r.Seat = node.Seat
+		if topology.KindOf(node.Slot) != v1alpha1.TopologySingle {
+			r.Seat = node.Slot
 		}
 		frame.Reflectors = append(frame.Reflectors, r)
 		for _, other := range b.members[i+1:] {
@@ -150,10 +150,10 @@ func (b *builder) addReflectors(n *Network) {
 
 // frameOf is the frame of a reflector: in a Hierarchy its seat says which.
 func frameOf(n plan.Node) (frameKind, string) {
-	if strings.HasPrefix(n.Seat, topology.SeatSpine) {
+	if strings.HasPrefix(n.Slot, topology.SlotSpine) {
 		return spineFrame, ""
 	}
-	if place, isRack := strings.CutPrefix(n.Seat, topology.SeatRack); isRack {
+	if place, isRack := strings.CutPrefix(n.Slot, topology.SlotRack); isRack {
 		return rackFrame, place[:max(strings.LastIndexByte(place, '-'), 0)]
 	}
 	return zoneFrame, n.Zone

@@ -174,7 +174,7 @@ func TestWhatALiveClusterShows(t *testing.T) {
 		"reflectors in pairs, as on existing nodes": {
 			func(o *observed) {
 				o.provider = v1alpha1.ProviderExistingNodes
-				o.Peers = topology.Busy(role, topology.Session{}, topology.Over(o.Nodes[0], o.Nodes[1], 64512, topology.Session{}), false)
+				o.Peers = topology.InPlace(role, topology.Session{}, topology.Peerings(o.Nodes[0], o.Nodes[1], 64512, topology.Session{}), false)
 			},
 			"a/1: 4 clients, 4 with all sessions up; 4 × 2 sessions, all up\n" +
 				"10.240.0.200: 5/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +

@@ -199,7 +199,7 @@ func ofKind(t require.TestingT, kind v1alpha1.TopologyType, nodes, zones, racks,
 func brokenTiers(t require.TestingT) observed {
 	o, seats, missed := arranged(t, v1alpha1.TopologyHierarchy, 60, 3, 0, 0), map[string]string{}, 0
 	for _, n := range o.Nodes {
-		seats[n.Seat] = n.Name
+		seats[n.Slot] = n.Name
 	}
 	o.change(seats["spine-3"], func(n *plan.Node) { n.Ready = false })
 	o.cut(seats["spine-2"], seats["rack-zone-1-1"])
@@ -217,11 +217,11 @@ func brokenTiers(t require.TestingT) observed {
 func changing(t require.TestingT) observed {
 	o := arranged(t, v1alpha1.TopologyHierarchy, 30, 3, 0, 0)
 	for i := range o.Nodes {
-		if n := &o.Nodes[i]; strings.HasSuffix(n.Seat, "-3") {
-			n.Seat, n.ClusterID, n.Labels[role] = topology.SeatSingle, "244.0.0.1", topology.SeatSingle
+		if n := &o.Nodes[i]; strings.HasSuffix(n.Slot, "-3") {
+			n.Slot, n.ClusterID, n.Labels[role] = topology.SlotSingle, "244.0.0.1", topology.SlotSingle
 		}
 	}
-	o.Peers = append(o.Peers, topology.Fenced(role, topology.Session{})...)
+	o.Peers = append(o.Peers, topology.Scoped(role, topology.Session{})...)
 	o.step = "AwaitSessions"
 	return o
 }

@@ -204,8 +204,8 @@ func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
 	clients, pool := c.Workloads(sized.PerZone*len(c.Zones)), c.Pool(sized.PerZone)
 	layout := topology.Arrange(sized.Spec, topology.Session{}, clients, pool, c.Zones, sized.PerZone)
 	for _, n := range layout.Written(append(pool, clients...), sized.RoleLabel) {
-		if n.Seat != "" && n.Seat != topology.SeatSingle {
-			n.Name = n.Seat
+		if n.Slot != "" && n.Slot != topology.SlotSingle {
+			n.Name = n.Slot
 		}
 		o.Nodes = append(o.Nodes, n)
 	}

@@ -9,7 +9,7 @@ import (
 
 // ours reports whether anything of ours is left in the cluster's BGP.
 func (v *view) ours() bool {
-	return len(v.holders) > 0 || v.BGP.Saved != nil || v.hasPeers()
+	return len(v.current) > 0 || v.BGP.Saved != nil || v.hasPeers()
 }
 
 // restoreMesh switches the mesh on as it was before. Where somebody else has
@@ -30,7 +30,7 @@ func restoreMesh(v *view) *Step {
 	if saved == nil || !v.BGP.Restored.IsZero() {
 		return nil
 	}
-	if plan.SameRef(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.holders, v.settle).open() {
+	if plan.SameRef(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.current, v.settle).open() {
 		return s
 	}
 	return nil
@@ -39,7 +39,7 @@ func restoreMesh(v *view) *Step {
 // demote takes the role from the reflectors, one a step, once the mesh carries
 // every pair of nodes.
 func demote(v *view) *Step {
-	if len(v.holders) == 0 {
+	if len(v.current) == 0 {
 		return nil
 	}
 	g, watch, proven := v.meshGate()
@@ -51,16 +51,16 @@ func demote(v *view) *Step {
 	reason := fmt.Sprintf("the mesh carries all %d nodes", len(v.clients))
 	s := &Step{
 		Name: "DemoteReflectors", Reason: reason,
-		Actions: []plan.Action{plan.ClearReflector{Node: v.holders[0].Name}},
+		Actions: []plan.Action{plan.ClearReflector{Node: v.current[0].Name}},
 	}
 	if !v.d.Dedicated {
-		s = v.release(*v.victim, s.Name, fmt.Sprintf("%s: node %s gives the role back", reason, v.victim.Name))
+		s = v.release(*v.nextToDemote, s.Name, fmt.Sprintf("%s: node %s gives the role back", reason, v.nextToDemote.Name))
 	}
 	s.Watch, s.Proven = watch, proven
 	return s
 }
 
-// releasePool gives up the choice of busy nodes.
+// releasePool gives up the choice of in-place nodes.
 func releasePool(v *view) *Step {
 	if v.d.Dedicated || !slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Pooled }) {
 		return nil

@@ -81,7 +81,7 @@ func TestTheMeshIsBackInTimeWhenCalicoNodeGoesFromAllReflectors(t *testing.T) {
 		}
 	}
 	t.Run("existing nodes", func(t *testing.T) {
-		w := newBusyWorld(1, 7, 1, 3)
+		w := newInPlaceWorld(1, 7, 1, 3)
 		require.Empty(t, w.settle())
 		for _, r := range w.reflectors() {
 			w.stopCalicoNode(r.Name, true)
@@ -103,7 +103,7 @@ func TestTheMeshIsBackInTimeWhenCalicoNodeGoesFromAllReflectors(t *testing.T) {
 
 // Where calico-node is no pod, or pods may not be listed, an overdue report is asked for
 // again by itself, and the net acts when it is not answered for a minute.
-func TestWithoutPodsAnOverdueReportIsNoticed(t *testing.T) {
+func TestWithoutPodsAStaleReportIsNoticed(t *testing.T) {
 	for name, change := range meanwhile {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(1, 6, 3)

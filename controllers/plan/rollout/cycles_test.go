@@ -15,15 +15,15 @@ import (
 func TestNothingIsWrittenForEver(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawBusyWorld(t, rapid.IntRange(3, 8), rapid.IntRange(0, 1))
+		w := drawInPlaceWorld(t, rapid.IntRange(3, 8), rapid.IntRange(0, 1))
 		w.stamps = true
 		w.d.Timer = rapid.IntRange(0, 5).Draw(t, "timer") == 0
 		w.d.Promotion = promotions.Draw(t, "promotion")
-		w.suffer(t, busyEvents(true), func(seconds int) string {
-			w.tellFor(seconds)
+		w.suffer(t, inPlaceEvents(true), func(seconds int) string {
+			w.runUnchecked(seconds)
 			return ""
 		})
-		w.tellFor(2400)
+		w.runUnchecked(2400)
 		w.narrative = append(w.narrative, "##### at rest?")
 		if wrote := w.writesIn(1800); len(wrote) > 0 {
 			t.Fatalf("%v\n%s", wrote, strings.Join(w.narrative[max(0, len(w.narrative)-60):], "\n"))
@@ -53,7 +53,7 @@ func (w *world) writesIn(seconds int) map[string]int {
 
 // The control: at rest nothing is counted, and what is written is.
 func TestWritesAreCounted(t *testing.T) {
-	w := newBusyWorld(1, 7, 1, 3)
+	w := newInPlaceWorld(1, 7, 1, 3)
 	require.Empty(t, w.settle())
 	require.Empty(t, w.writesIn(600))
 	w.nodes["node-02"].RoleLabel = false

@@ -33,7 +33,7 @@ func (w *world) restore(b backup) {
 	w.bgp, w.peers = b.bgp, maps.Clone(b.peers)
 	for name, m := range w.nodes {
 		n := b.nodes[name]
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Seat = n.RoleLabel, n.ClusterID, n.Marked, n.RoleSince, n.Seat
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = n.RoleLabel, n.ClusterID, n.Marked, n.RoleSince, n.Slot
 	}
 	w.crash()
 	w.changed()

@@ -96,7 +96,7 @@ func (w *world) intact() bool {
 		return false
 	}
 	for _, r := range w.reflectors() {
-		if !r.Marked || w.now.Sub(r.RoleSince) < joinTime || !w.seated(r) {
+		if !r.Marked || w.now.Sub(r.RoleSince) < joinTime || !w.assigned(r) {
 			return false
 		}
 	}
@@ -125,10 +125,10 @@ func (w *world) allAlive() bool {
 	return true
 }
 
-// seated: the reflector is one of the topology that is wanted.
-func (w *world) seated(r *machine) bool {
+// assigned: the reflector is one of the topology that is wanted.
+func (w *world) assigned(r *machine) bool {
 	kind := w.d.Topology.Kind
-	return (r.ClusterID == w.d.ClusterID || w.tiered()) && (kind == "" || topology.KindOf(r.Seat) == kind)
+	return (r.ClusterID == w.d.ClusterID || w.tiered()) && (kind == "" || topology.KindOf(r.Slot) == kind)
 }
 
 // anyPeer is the BGPPeer between reflectors whose loss costs nobody anything: of the

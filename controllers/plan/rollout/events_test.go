@@ -32,8 +32,8 @@ func dedicatedEvents() events {
 
 // busyEvents are all there are. Where nobody asks for reports, nobody can see that a
 // BIRD is dead.
-func busyEvents(reports bool) events {
-	e := eventsOf(busyDisturbances)
+func inPlaceEvents(reports bool) events {
+	e := eventsOf(inPlaceDisturbances)
 	e.names = slices.Concat(e.names, slices.Sorted(maps.Keys(faults)), []string{
 		"mesh switched on", "reflector dies", "back to the mesh", "onto reflectors", "crash in a step",
 		"no problem", "no pdb", "pods known", "birds return",

@@ -44,7 +44,7 @@ func playSeed(t *testing.T, seed uint64) {
 	t.Helper()
 	w := newWorld(seed, 5, 1+int(seed%3))
 	if seed%2 == 0 {
-		w = newBusyWorld(seed, 7, int(seed/2%2), 1+int(seed%3))
+		w = newInPlaceWorld(seed, 7, int(seed/2%2), 1+int(seed%3))
 	}
 	if v := w.playFailures(8); v != "" {
 		t.Fatalf("seed %d (repeat it with -sequences 1 -seed %d): %s\n%s", seed, seed, v, strings.Join(w.narrative, "\n"))
@@ -131,7 +131,7 @@ func (w *world) drop(m *machine) {
 
 // The control: a manager that does nothing leaves the cluster without routes.
 func TestASequenceOfFailuresWithoutAManagerIsCaught(t *testing.T) {
-	w := newBusyWorld(1, 7, 1, 3)
+	w := newInPlaceWorld(1, 7, 1, 3)
 	require.Empty(t, w.settle())
 	for _, r := range w.reflectors() {
 		w.setAlive(r.Name, false)

@@ -123,7 +123,7 @@ func (v *view) reflectorSessions(g *gate, r plan.Node, rs []plan.Node, settle ti
 // sessionsOf does the same for a reflector as it is, and these peers of it.
 func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, settle time.Duration) {
 	st, ok := v.Statuses[r.Name]
-	if !ok || blank(st) {
+	if !ok || cleared(st) {
 		g.report(r.Name, ok)
 		return
 	}
@@ -150,7 +150,7 @@ func (v *view) sessionsIn(g *gate, st plan.Status, r plan.Node, peers []plan.Nod
 }
 
 // blank is a report that was cleared and not filled in again.
-func blank(st plan.Status) bool { return !st.Cleared.IsZero() }
+func cleared(st plan.Status) bool { return !st.Cleared.IsZero() }
 
 func isPeer(k plan.SessionKind) bool { return k != plan.SessionMesh }
 func isMesh(k plan.SessionKind) bool { return k == plan.SessionMesh }
@@ -186,7 +186,7 @@ func (v *view) sessionsUp(
 		for _, a := range addrs {
 			s, ok := byAddr[a]
 			if !ok || !s.Established {
-				g.wait("%s to be Established", pair(self, p))
+				g.wait("%s to be Established", sessionName(self, p))
 			}
 			youngest = latest(youngest, s.Since)
 		}
@@ -195,7 +195,7 @@ func (v *view) sessionsUp(
 }
 
 // pair names a session. Reflectors come first, else the order is that of the names.
-func pair(a, b plan.Node) string {
+func sessionName(a, b plan.Node) string {
 	if !a.HoldsRole() && (b.HoldsRole() || b.Name < a.Name) {
 		a, b = b, a
 	}

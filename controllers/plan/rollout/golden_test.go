@@ -55,7 +55,7 @@ func TestNarratives(t *testing.T) {
 				w.nextLook = w.now
 			}
 			if name == "all-reflectors-lost" {
-				w.tellFor(600) // what happens to routes meanwhile is the point of the story
+				w.runUnchecked(600) // what happens to routes meanwhile is the point of the story
 			} else {
 				require.Empty(t, w.settle())
 			}
@@ -65,30 +65,30 @@ func TestNarratives(t *testing.T) {
 }
 
 // The same without dedicated nodes: seven that run pods, the first of which none.
-func TestNarrativesOfBusyNodes(t *testing.T) {
+func TestNarrativesOfInPlaceNodes(t *testing.T) {
 	first := func(w *world) *machine { return w.nodes["node-01"] }
 	for name, tc := range map[string]struct {
 		fresh bool
 		event func(*world)
 	}{
-		"busy-migrate":               {fresh: true, event: func(*world) {}},
-		"busy-migrate-all-with-pods": {fresh: true, event: func(w *world) { first(w).pods, first(w).ControlPlane = 3, false }},
-		"busy-migrate-draining": {fresh: true, event: func(w *world) {
+		"in-place-migrate":               {fresh: true, event: func(*world) {}},
+		"in-place-migrate-all-with-pods": {fresh: true, event: func(w *world) { first(w).pods, first(w).ControlPlane = 3, false }},
+		"in-place-migrate-draining": {fresh: true, event: func(w *world) {
 			for _, m := range w.sorted() {
 				m.pods = 2
 			}
 			w.d.Promotion = v1alpha1.PromotionDrain
 		}},
-		"busy-back-to-the-mesh":  {event: func(w *world) { w.d.Mode = rollout.Mesh }},
-		"busy-first-cordoned":    {event: func(w *world) { first(w).Cordoned = true }},
-		"busy-second-cordoned":   {event: func(w *world) { w.nodes["node-02"].Cordoned = true }},
-		"busy-reflector-dies":    {event: func(w *world) { w.setAlive("node-02", false) }},
-		"busy-reflector-deleted": {event: func(w *world) { w.removeNode("node-02") }},
-		"busy-label-removed":     {event: func(w *world) { w.nodes["node-02"].RoleLabel = false; w.changed() }},
-		"busy-grow":              {event: func(w *world) { w.d.Pool.SizePerZone = 2 }},
+		"in-place-back-to-the-mesh":  {event: func(w *world) { w.d.Mode = rollout.Mesh }},
+		"in-place-first-cordoned":    {event: func(w *world) { first(w).Cordoned = true }},
+		"in-place-second-cordoned":   {event: func(w *world) { w.nodes["node-02"].Cordoned = true }},
+		"in-place-reflector-dies":    {event: func(w *world) { w.setAlive("node-02", false) }},
+		"in-place-reflector-deleted": {event: func(w *world) { w.removeNode("node-02") }},
+		"in-place-label-removed":     {event: func(w *world) { w.nodes["node-02"].RoleLabel = false; w.changed() }},
+		"in-place-grow":              {event: func(w *world) { w.d.Pool.SizePerZone = 2 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(1, 7, 1, 3)
+			w := newInPlaceWorld(1, 7, 1, 3)
 			if !tc.fresh {
 				require.Empty(t, w.settle())
 				w.narrative = nil
@@ -115,7 +115,7 @@ func (w *world) requireGolden(t *testing.T, name string) {
 }
 
 // tellFor lets the story go on without holding it to the invariants.
-func (w *world) tellFor(seconds int) {
+func (w *world) runUnchecked(seconds int) {
 	w.nextLook = w.now
 	for range seconds {
 		w.tick()

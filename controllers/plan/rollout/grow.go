@@ -9,7 +9,7 @@ import (
 )
 
 // starting: nobody reflects yet and nothing of ours is switched off.
-func (v *view) starting() bool { return len(v.holders) == 0 && v.BGP.Saved == nil }
+func (v *view) starting() bool { return len(v.current) == 0 && v.BGP.Saved == nil }
 
 // ready: every wanted node is there and Ready, in its role or not.
 func (v *view) ready() bool {
@@ -44,7 +44,7 @@ func promote(v *view) *Step {
 	if len(s.Actions) == 0 {
 		return nil
 	}
-	if left := v.fencedFor(); left > 0 {
+	if left := v.scopedFor(); left > 0 {
 		g := &gate{}
 		g.takeOver(v.quiet, left)
 		return g.step(s.Name, "the reflectors of the topology that is left must not connect to the new ones")
@@ -57,7 +57,7 @@ func promote(v *view) *Step {
 // nodes. Without news of the pool it decides nothing.
 func growPool(v *view) *Step {
 	if !v.d.Dedicated {
-		return v.enlist()
+		return v.joinPool()
 	}
 	if v.Pool == nil {
 		if v.ready() {
@@ -82,14 +82,14 @@ func growPool(v *view) *Step {
 }
 
 // poolUnsatisfied reports whether the cloud still has to be asked for something.
-func (v *view) poolUnsatisfied(want plan.PoolWant) bool {
+func (v *view) poolUnsatisfied(want plan.PoolSpec) bool {
 	p := v.Pool
 	return !p.Exists || p.SizePerZone < want.SizePerZone || p.Drifted != "" || len(want.Replace) > 0 || v.short() != "" ||
 		slices.ContainsFunc(want.Zones, func(z string) bool { return !slices.Contains(p.Zones, z) })
 }
 
 // poolLacks says why the pool is not as wanted, "" when it is, and what is awaited.
-func (v *view) poolLacks(want plan.PoolWant) (string, []string) {
+func (v *view) poolLacks(want plan.PoolSpec) (string, []string) {
 	p := v.Pool
 	waiting := v.missingNodes()
 	switch {
@@ -187,7 +187,7 @@ func (v *view) failed() []string {
 
 func (v *view) servingCount() int {
 	count := 0
-	for _, n := range v.holders {
+	for _, n := range v.current {
 		if v.serves(n) {
 			count++
 		}

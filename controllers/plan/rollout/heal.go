@@ -50,7 +50,7 @@ func (v *view) servingFor(reflectors []plan.Node, least int) int {
 // sessions. The others have lost theirs to an edit, and get them back as soon by its
 // repair as by the mesh.
 func (v *view) driftOnly(reflectors []plan.Node, least int) bool {
-	return v.arranged() && v.depthAmong(reflectors, least, func(n plan.Node) bool { return v.seating.now.Sessions(n.Name) > 0 }) >= least
+	return v.arranged() && v.depthAmong(reflectors, least, func(n plan.Node) bool { return v.arrangement.now.Sessions(n.Name) > 0 }) >= least
 }
 
 func (v *view) shortage(serving int) string {
@@ -69,7 +69,7 @@ func (v *view) shortage(serving int) string {
 // patience is how long too few reflectors may go on serving.
 func (v *view) patience(serving, least int) time.Duration {
 	var since time.Time
-	for _, n := range v.holders {
+	for _, n := range v.current {
 		if !v.serves(n) {
 			since = latest(since, v.silentSince(n))
 		}
@@ -93,7 +93,7 @@ func (v *view) patience(serving, least int) time.Duration {
 // relied reports whether the mesh is off by our doing: the note on the
 // BGPConfiguration says so, or should it be lost, reflectors and a BGPPeer of ours.
 func (v *view) relied() bool {
-	return v.BGP.Saved != nil || len(v.holders) > 0 && v.hasPeers()
+	return v.BGP.Saved != nil || len(v.current) > 0 && v.hasPeers()
 }
 
 // leastServing is the smallest number of reflectors that may serve. While the
@@ -101,13 +101,13 @@ func (v *view) relied() bool {
 func (v *view) leastServing() int {
 	least := v.d.MinServing
 	if v.arranged() {
-		return min(least, max(v.seating.Depth, 1))
+		return min(least, max(v.arrangement.Depth, 1))
 	}
 	if v.total > 0 {
 		least = min(least, v.total)
 	}
 	if !v.d.Dedicated || v.Pool != nil && (v.Pool.SizePerZone < v.d.Pool.SizePerZone || len(v.Pool.Workers) < v.total) {
-		least = min(least, max(2, len(v.holders)))
+		least = min(least, max(2, len(v.current)))
 	}
 	return least
 }
@@ -118,7 +118,7 @@ func (v *view) possible(least int) int {
 	if !v.arranged() {
 		return least
 	}
-	return max(v.depth(v.holders, least), 1)
+	return max(v.depth(v.current, least), 1)
 }
 
 // silentSince is when a reflector stopped serving, as far as is known.
@@ -126,7 +126,7 @@ func (v *view) silentSince(n plan.Node) time.Time {
 	if !n.Ready {
 		return n.ReadyChanged
 	}
-	if st, ok := v.Statuses[n.Name]; blank(st) {
+	if st, ok := v.Statuses[n.Name]; cleared(st) {
 		return st.Cleared
 	} else if (!ok || v.d.Timer) && n.CalicoNode.Failing() {
 		return n.CalicoNode.Since
@@ -146,12 +146,12 @@ func healRoles(v *view) *Step {
 	s := &Step{Name: "HealReflectors"}
 	nodes := v.wanted
 	if !v.d.Dedicated {
-		nodes = v.holders // half a role is worse than either, even on a node that is to go
+		nodes = v.current // half a role is worse than either, even on a node that is to go
 	}
 	for _, n := range nodes {
 		if v.losesRole(n) {
 			s.Reason = fmt.Sprintf("route reflector %s has lost its label or cluster ID", n.Name)
-			if !v.d.Dedicated && !v.hasSenior(n) {
+			if !v.d.Dedicated && !v.hasReflector(n) {
 				s.Reason += "; with it all its sessions start anew: " + v.cost(n)
 			}
 			s.Actions = append(s.Actions, v.setReflector(n))
@@ -163,7 +163,7 @@ func healRoles(v *view) *Step {
 	return s
 }
 
-// healHalf does the same on the way back, where a busy node with half a role would
+// healHalf does the same on the way back, where a in-place node with half a role would
 // give it back with sessions that nobody expects.
 func healHalf(v *view) *Step {
 	if v.d.Dedicated {
@@ -172,7 +172,7 @@ func healHalf(v *view) *Step {
 	return healRoles(v)
 }
 
-// losesRole: part of what makes the node a reflector is gone. A busy node that has
+// losesRole: part of what makes the node a reflector is gone. A in-place node that has
 // lost all but our mark is an ordinary client again, and promoted as such.
 func (v *view) losesRole(n plan.Node) bool {
 	if !n.HoldsRole() || !v.d.Dedicated && !n.RoleLabel && n.ClusterID == "" {

@@ -149,8 +149,8 @@ func (w *world) crash() {
 	w.nextLook = w.now
 }
 
-func (w *world) watch(want []plan.Watch) {
-	next := map[string]plan.Watch{}
+func (w *world) watch(want []plan.StatusRequest) {
+	next := map[string]plan.StatusRequest{}
 	for _, x := range want {
 		next[x.Node] = x
 		if w.watches[x.Node] != x {
@@ -172,11 +172,11 @@ func (w *world) apply(a plan.Action) {
 	case plan.SetReflector:
 		m := w.nodes[a.Node]
 		w.moves(m, a)
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Seat = true, a.ClusterID, true, w.now, cmp.Or(a.Seat, topology.SeatSingle)
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = true, a.ClusterID, true, w.now, cmp.Or(a.Slot, topology.SlotSingle)
 		w.roleAt = w.now
 	case plan.ClearReflector:
 		m := w.nodes[a.Node]
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Seat = false, "", false, time.Time{}, ""
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = false, "", false, time.Time{}, ""
 		w.cleared++
 		w.roleAt = w.now
 	case plan.SetRack:
@@ -224,10 +224,10 @@ func (w *world) applyMesh(a plan.Action) {
 }
 
 // ensure is the cloud: one change a call, workers after a while.
-func (w *world) ensure(want plan.PoolWant) {
+func (w *world) ensure(want plan.PoolSpec) {
 	w.nextLook = w.now.Add(time.Second)
 	if !w.d.Dedicated {
-		w.enlist(want)
+		w.joinPool(want)
 		return
 	}
 	p := &w.pool
@@ -247,7 +247,7 @@ func (w *world) ensure(want plan.PoolWant) {
 	w.fillPool()
 }
 
-func (w *world) addZone(want plan.PoolWant) bool {
+func (w *world) addZone(want plan.PoolSpec) bool {
 	for _, z := range want.Zones {
 		if !slices.Contains(w.pool.Zones, z) {
 			w.pool.Zones = append(w.pool.Zones, z)
@@ -257,7 +257,7 @@ func (w *world) addZone(want plan.PoolWant) bool {
 	return false
 }
 
-func (w *world) dropZone(want plan.PoolWant) bool {
+func (w *world) dropZone(want plan.PoolSpec) bool {
 	for i, z := range w.pool.Zones {
 		if !slices.Contains(want.Zones, z) {
 			w.pool.Zones = slices.Delete(w.pool.Zones, i, i+1)

@@ -29,7 +29,7 @@ const (
 // meshGate opens when the mesh carries the cluster by itself: every pair of
 // Ready nodes that are not reflectors has its mesh session Established. It needs
 // the status of all of them, in batches where there are many.
-func (v *view) meshGate() (*gate, []plan.Watch, []string) {
+func (v *view) meshGate() (*gate, []plan.StatusRequest, []string) {
 	g := &gate{}
 	if !v.BGP.MeshOn() {
 		g.wait("the node-to-node mesh to be switched on")
@@ -51,9 +51,9 @@ func (v *view) meshGate() (*gate, []plan.Watch, []string) {
 		g.wait("the mesh sessions of the next nodes to be looked at")
 		g.in(time.Second)
 	}
-	var watches []plan.Watch
+	var watches []plan.StatusRequest
 	for _, n := range batch {
-		watches = append(watches, plan.Watch{Node: n.Name, Period: v.period("")})
+		watches = append(watches, plan.StatusRequest{Node: n.Name, Period: v.period("")})
 	}
 	return g, watches, proven
 }
@@ -93,7 +93,7 @@ func (v *view) unproven() []plan.Node {
 
 func (v *view) meshSessions(g *gate, n plan.Node) {
 	st, ok := v.Statuses[n.Name]
-	if !ok || blank(st) {
+	if !ok || cleared(st) {
 		g.report(n.Name, ok)
 		return
 	}

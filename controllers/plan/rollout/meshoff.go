@@ -40,7 +40,7 @@ func disableMesh(v *view) *Step {
 	saved, absent := v.meshBefore()
 	whose := fmt.Sprintf("all %d route reflectors", len(v.wanted))
 	if v.arranged() {
-		whose = fmt.Sprintf("their route reflectors, of %d in topology %s", len(v.wanted), v.seating.Kind)
+		whose = fmt.Sprintf("their route reflectors, of %d in topology %s", len(v.wanted), v.arrangement.Kind)
 	}
 	return &Step{
 		Name: "DisableMesh",
@@ -104,7 +104,7 @@ func (v *view) meshBefore() (plan.Mesh, bool) {
 // sampleGate looks at the routes of sampled clients: the first and the last by
 // name, so that each one's own routes are checked on the other. Where reports of
 // routes would be too large it looks at their sessions only.
-func (v *view) sampleGate(g *gate) []plan.Watch {
+func (v *view) sampleGate(g *gate) []plan.StatusRequest {
 	if v.d.Timer || len(v.clients) == 0 || len(v.clients)+len(v.unready) < 2 {
 		return nil
 	}
@@ -113,9 +113,9 @@ func (v *view) sampleGate(g *gate) []plan.Watch {
 		prefixes += max(len(n.Blocks), 1)
 	}
 	routes := prefixes*(v.paths()+1) <= maxSampledPaths
-	var watch []plan.Watch
+	var watch []plan.StatusRequest
 	for _, c := range v.samples() {
-		watch = append(watch, plan.Watch{Node: c.Name, Period: v.period(""), Routes: routes})
+		watch = append(watch, plan.StatusRequest{Node: c.Name, Period: v.period(""), Routes: routes})
 		v.routesGate(g, c, routes)
 	}
 	return watch
@@ -161,7 +161,7 @@ func (v *view) paths() int {
 // and exchange nothing.
 func (v *view) routesGate(g *gate, c plan.Node, routes bool) {
 	st, ok := v.Statuses[c.Name]
-	if !ok || blank(st) || st.HasRoutes != routes {
+	if !ok || cleared(st) || st.HasRoutes != routes {
 		g.report(c.Name, ok)
 		return
 	}
@@ -191,7 +191,7 @@ func (v *view) passing(prefix netip.Prefix, c plan.Node) []plan.Node {
 	if !v.arranged() {
 		return v.wanted
 	}
-	owner, known := v.seating.owners[prefix]
+	owner, known := v.arrangement.owners[prefix]
 	if !known {
 		return nil // not a node's block: whatever passes on the others passes it on
 	}

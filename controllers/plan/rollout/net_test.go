@@ -110,7 +110,7 @@ func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 
 func TestTheNetIsQuickerWhenOnlyOneReflectorServes(t *testing.T) {
 	for serving, want := range map[int]time.Duration{0: 0, 1: 5 * time.Second} {
-		w := newBusyWorld(1, 7, 1, 3)
+		w := newInPlaceWorld(1, 7, 1, 3)
 		require.Empty(t, w.settle())
 		for _, r := range w.reflectors()[serving:] {
 			w.setAlive(r.Name, false)
@@ -154,7 +154,7 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(1, 7, 1, 3)
+			w := newInPlaceWorld(1, 7, 1, 3)
 			require.Empty(t, w.settle())
 			w.d.MinServing = tc.least
 			o := w.observe()
@@ -170,7 +170,7 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 // More new nodes at once than there were clients have no sessions yet: the
 // reflectors serve as before.
 func TestManyNewNodesAtOnceAreNoOutage(t *testing.T) {
-	for name, w := range map[string]*world{"busy reflectors": newBusyWorld(1, 7, 0, 3), "dedicated ones": newWorld(1, 4, 3)} {
+	for name, w := range map[string]*world{"in-place reflectors": newInPlaceWorld(1, 7, 0, 3), "dedicated ones": newWorld(1, 4, 3)} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, w.settle())
 			for i := range 5 {
@@ -217,7 +217,7 @@ func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
 			newWorld(1, 6, 3), 180, 90,
 			func(w *world, r string) { w.setAlive(r, false) }, func(w *world, r string) { w.setAlive(r, true) }, 1,
 		},
-		"their BIRDs die on Ready nodes, minutes apart": {newBusyWorld(1, 8, 0, 3), 300, 100, (*world).birdDies, (*world).birdBack, 4},
+		"their BIRDs die on Ready nodes, minutes apart": {newInPlaceWorld(1, 8, 0, 3), 300, 100, (*world).birdDies, (*world).birdBack, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := tc.w
@@ -284,14 +284,14 @@ func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
 // A zone that comes back brings clients that cannot have sessions yet. Nobody stops
 // serving because of that.
 func TestClientsThatComeBackAreNotMissedAtOnce(t *testing.T) {
-	for name, w := range map[string]*world{"existing nodes": newBusyWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 6, 3)} {
+	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 6, 3)} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, w.settle())
 			plain := slices.DeleteFunc(w.clients(), func(m *machine) bool { return m.RoleLabel })
 			for _, m := range plain[:len(plain)/2] {
 				w.setAlive(m.Name, false)
 			}
-			w.tellFor(600)
+			w.runUnchecked(600)
 			require.False(t, w.bgp.MeshOn())
 			for _, m := range plain[:len(plain)/2] {
 				w.setAlive(m.Name, true)

@@ -15,11 +15,11 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, connect, undoCordon, refuse, strayLabels, healRoles, putInRacks, writePeers, clearForMesh, promote, growPool, changeID, reseat, deleteStrayPairs, trim, disableMesh, shrink,
+		safetyNet, connect, undoCordon, unsupportedCluster, strayLabels, healRoles, putInRacks, writePeers, clearForMesh, promote, growPool, changeID, reassign, deleteStrayPeerings, trim, disableMesh, shrink,
 		narrow, deleteStrayPeers, clearRacks, awaitReports, awaitNodes,
 	}
 	meshRules = []rule{
-		safetyNet, connect, hold, restoreMesh, undoCordon, strayLabels, healHalf, deleteStrayPairs, demote, deletePeers, clearRacks, forgetMesh, releasePool,
+		safetyNet, connect, hold, restoreMesh, undoCordon, strayLabels, healHalf, deleteStrayPeerings, demote, deletePeers, clearRacks, forgetMesh, releasePool,
 	}
 )
 
@@ -41,7 +41,7 @@ func Next(o Observed, d Desired, now time.Time) Step {
 
 func (v *view) reflecting() string {
 	if v.arranged() {
-		return fmt.Sprintf("%d route reflectors in topology %s serve %d nodes; the node-to-node mesh is off", len(v.wanted), v.seating.Kind, len(v.clients))
+		return fmt.Sprintf("%d route reflectors in topology %s serve %d nodes; the node-to-node mesh is off", len(v.wanted), v.arrangement.Kind, len(v.clients))
 	}
 	return fmt.Sprintf("%d route reflectors serve %d nodes; the node-to-node mesh is off", len(v.wanted), len(v.clients))
 }
@@ -58,8 +58,8 @@ func (v *view) meshed() string {
 func (v *view) finish(s Step) Step {
 	v.refreshStale(&s)
 	if s.Problem == nil {
-		for _, n := range v.holders {
-			s.Watch = append(s.Watch, plan.Watch{Node: n.Name, Period: v.period(s.Name)})
+		for _, n := range v.current {
+			s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.period(s.Name)})
 		}
 	}
 	if v.d.Timer {
@@ -70,13 +70,13 @@ func (v *view) finish(s Step) Step {
 		s.Again = v.again
 	}
 	idle := map[string]bool{}
-	for _, n := range v.holders {
+	for _, n := range v.current {
 		idle[n.Name] = !v.serves(n)
 	}
-	for _, n := range v.holders {
+	for _, n := range v.current {
 		s.Reflectors = append(s.Reflectors, v.reflector(n, idle))
 	}
-	slices.SortFunc(s.Watch, func(a, b plan.Watch) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(s.Watch, func(a, b plan.StatusRequest) int { return cmp.Compare(a.Node, b.Node) })
 	return s
 }
 
@@ -121,9 +121,9 @@ func (v *view) reflector(n plan.Node, idle map[string]bool) Reflector {
 // neighbours are the nodes that a reflector has sessions with, or should have.
 func (v *view) neighbours(n plan.Node) []plan.Node {
 	if v.arranged() {
-		return v.peersOf(v.seating.now, n, append(slices.Clone(v.clients), v.holders...))
+		return v.peersOf(v.arrangement.now, n, append(slices.Clone(v.clients), v.current...))
 	}
-	return append(slices.Clone(v.clients), others(v.holders, n)...)
+	return append(slices.Clone(v.clients), others(v.current, n)...)
 }
 
 // serves reports whether a reflector passes routes on, as far as is known: it is
@@ -151,10 +151,10 @@ func (v *view) serves(n plan.Node) bool {
 // through it.
 func (v *view) severed(n plan.Node) bool {
 	st, ok := v.Statuses[n.Name]
-	if !v.arranged() || !ok || blank(st) {
+	if !v.arranged() || !ok || cleared(st) {
 		return false
 	}
-	joined := v.peersOf(v.seating.now, n, slices.DeleteFunc(others(v.holders, n), func(o plan.Node) bool { return o.ClusterID == n.ClusterID }))
+	joined := v.peersOf(v.arrangement.now, n, slices.DeleteFunc(others(v.current, n), func(o plan.Node) bool { return o.ClusterID == n.ClusterID }))
 	up := established(st, isPeer)
 	if len(joined) == 0 || slices.ContainsFunc(joined, func(o plan.Node) bool { return fromAny(up, o.Addresses) }) {
 		return false
@@ -206,7 +206,7 @@ func (v *view) clientsOf(st plan.Status) (served, clients int) {
 	return served, clients
 }
 
-// mislabelled: somebody has put our label on a busy node, chosen already or not. Busy
+// mislabelled: somebody has put our label on a in-place node, chosen already or not. Busy
 // reflectors have no session with it until that is gone, through no fault of theirs.
 func (v *view) mislabelled(n plan.Node) bool {
 	return !v.d.Dedicated && n.RoleLabel && n.ClusterID == "" && !n.Marked
@@ -219,11 +219,11 @@ func (v *view) dependants(name string) []plan.Node {
 	if !v.arranged() {
 		return v.clients
 	}
-	out, known := v.seating.dependants[name]
+	out, known := v.arrangement.dependants[name]
 	if !known {
-		fellows := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !usable(n) })
-		out = v.peersOf(v.seating.now, plan.Node{Name: name}, append(slices.Clone(v.clients), fellows...))
-		v.seating.dependants[name] = out
+		fellows := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !usable(n) })
+		out = v.peersOf(v.arrangement.now, plan.Node{Name: name}, append(slices.Clone(v.clients), fellows...))
+		v.arrangement.dependants[name] = out
 	}
 	return out
 }
@@ -232,7 +232,7 @@ func (v *view) dependants(name string) []plan.Node {
 // sessions take to start. One that has lost most of its own, or whose calico-node has
 // just restarted, cannot tell.
 func (v *view) deniedBy(n plan.Node) bool {
-	for _, h := range others(v.holders, n) {
+	for _, h := range others(v.current, n) {
 		if !usable(h) || v.now.Sub(latest(h.CalicoNode.Since, v.lastReady([]plan.Node{n, h}))) < timerWait {
 			continue
 		}

@@ -52,7 +52,7 @@ func (v *view) peerWrites() (add, change *Step) {
 
 // renewStrays gives the BGPPeers of a topology that is on its way out the password and
 // times of the others: where both select the same nodes, they have to render the same.
-// On the way to Single the last seats may have been left already; then it waits for a
+// On the way to Single the last slots may have been left already; then it waits for a
 // mesh that something else needs, as the strays are about to go.
 func (v *view) renewStrays(change *Step) {
 	if !v.arranged() && !v.BGP.MeshOn() {
@@ -60,7 +60,7 @@ func (v *view) renewStrays(change *Step) {
 	}
 	s := v.session()
 	for _, have := range v.Peers {
-		if !v.isStray(have) || topology.IsPair(have) {
+		if !v.isStray(have) || topology.IsPeering(have) {
 			continue
 		}
 		want := have
@@ -99,10 +99,10 @@ func fits(have, want plan.Peer) bool {
 // onlyAdds: a change that need not wait for the mesh. Between two reflectors the
 // mesh could not help, and those sides that were held back have yet to begin.
 func onlyAdds(have, want plan.Peer) bool {
-	return topology.IsPair(want) && plan.SameRef(have.Password, want.Password) && plan.SameDuration(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
+	return topology.IsPeering(want) && plan.SameRef(have.Password, want.Password) && plan.SameDuration(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
 }
 
-// price says what a change of all sessions costs the pods of busy reflectors, which
+// price says what a change of all sessions costs the pods of in-place reflectors, which
 // the mesh does not carry.
 func (v *view) price() string {
 	var names []string
@@ -145,15 +145,15 @@ func (v *view) hasPeers() bool {
 
 // anyServed reports whether some reflector may be carrying routes.
 func (v *view) anyServed() bool {
-	return slices.ContainsFunc(v.holders, v.serves)
+	return slices.ContainsFunc(v.current, v.serves)
 }
 
-// announcement tells what the first busy reflector will cost, before it does.
+// announcement tells what the first in-place reflector will cost, before it does.
 func (v *view) announcement() string {
-	if v.candidate == nil || !v.starting() {
+	if v.nextToPromote == nil || !v.starting() {
 		return ""
 	}
-	return fmt.Sprintf("; node %s will be the first route reflector: %s", v.candidate.Name, v.cost(*v.candidate))
+	return fmt.Sprintf("; node %s will be the first route reflector: %s", v.nextToPromote.Name, v.cost(*v.nextToPromote))
 }
 
 // deleteStrayPeers removes BGPPeers of ours that the plan does not have, once the
@@ -163,7 +163,7 @@ func deleteStrayPeers(v *view) *Step {
 		return nil
 	}
 	for _, p := range v.Peers {
-		if !v.isStray(p) || topology.IsPair(p) {
+		if !v.isStray(p) || topology.IsPeering(p) {
 			continue
 		}
 		reason := fmt.Sprintf("BGPPeer %s is ours and no longer needed", p.Name)
@@ -181,17 +181,17 @@ func clearForMesh(v *view) *Step {
 	if !v.BGP.MeshOn() {
 		return nil
 	}
-	return deleteStrayPairs(v)
+	return deleteStrayPeerings(v)
 }
 
 // deleteStrayPairs removes peers between two nodes of which one has given its role
 // back, as soon as that is known everywhere: then they render what is there
 // anyway. Until they are gone nobody else gives it back, because two ordinary
 // nodes with such a peer would have their mesh session twice.
-func deleteStrayPairs(v *view) *Step {
+func deleteStrayPeerings(v *view) *Step {
 	s := &Step{Name: "DeletePeers"}
 	for _, p := range v.Peers {
-		if topology.IsPair(p) && v.isStray(p) {
+		if topology.IsPeering(p) && v.isStray(p) {
 			s.Reason = fmt.Sprintf("BGPPeer %s was for a change of role that is over", p.Name)
 			s.Actions = append(s.Actions, plan.DeletePeer{Name: p.Name})
 		}

@@ -34,7 +34,7 @@ func TestSequencesThatOnceLostPackets(t *testing.T) {
 		for _, r := range w.reflectors() {
 			w.setAlive(r.Name, false)
 		}
-		w.tellFor(300) // the loss here is the outage's
+		w.runUnchecked(300) // the loss here is the outage's
 	}
 	for name, tc := range map[string]struct {
 		timer bool
@@ -204,7 +204,7 @@ func TestWaitsThatOnceHadNoEnd(t *testing.T) {
 		},
 		"another cluster ID for the only reflector": func(w *world) {
 			w.d.Pool.Zones, w.d.Pool.SizePerZone, w.d.MinServing = w.d.Pool.Zones[:1], 1, 1
-			w.tellFor(1200)
+			w.runUnchecked(1200)
 			w.d.ClusterID = "244.0.0.7"
 		},
 	} {
@@ -212,7 +212,7 @@ func TestWaitsThatOnceHadNoEnd(t *testing.T) {
 			w, _ := migrated(t)
 			do(w)
 			w.nextLook = w.now
-			w.tellFor(3600)
+			w.runUnchecked(3600)
 			s := w.next(w.observe())
 			require.Equal(t, rollout.Steady, s.Name, "%s %v", s.Reason, s.WaitingFor)
 		})

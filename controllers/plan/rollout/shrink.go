@@ -11,7 +11,7 @@ import (
 // while every other one serves everyone; then the worker; only then the next.
 func shrink(v *view) *Step {
 	if !v.d.Dedicated {
-		return v.shrinkBusy()
+		return v.shrinkInPlace()
 	}
 	if s := v.retire(); s != nil {
 		return s
@@ -19,34 +19,34 @@ func shrink(v *view) *Step {
 	if v.Pool == nil {
 		return nil
 	}
-	var victim *plan.Node
-	for i, n := range v.holders {
-		if !v.isWanted(n) && (victim == nil || victim.Ready && !n.Ready) {
-			victim = &v.holders[i]
+	var nextToDemote *plan.Node
+	for i, n := range v.current {
+		if !v.isWanted(n) && (nextToDemote == nil || nextToDemote.Ready && !n.Ready) {
+			nextToDemote = &v.current[i]
 		}
 	}
-	if victim != nil {
-		return v.removeReflector(*victim)
+	if nextToDemote != nil {
+		return v.removeReflector(*nextToDemote)
 	}
 	return v.shrinkPool()
 }
 
-// trim takes surplus busy reflectors out before the mesh goes. After a series of
+// trim takes surplus in-place reflectors out before the mesh goes. After a series of
 // failures every node may have got the role, and the mesh needs clients to go.
 func trim(v *view) *Step {
-	if v.d.Dedicated || !v.BGP.MeshOn() || v.victim == nil || !v.complete() {
+	if v.d.Dedicated || !v.BGP.MeshOn() || v.nextToDemote == nil || !v.complete() {
 		return nil
 	}
-	return v.removeReflector(*v.victim)
+	return v.removeReflector(*v.nextToDemote)
 }
 
 // shrinkBusy does the same with nodes that run workloads. As long as there is no
 // substitute, a node that should go stays: in its role it does no harm.
-func (v *view) shrinkBusy() *Step {
-	if v.victim == nil || !v.complete() {
-		return v.dismiss()
+func (v *view) shrinkInPlace() *Step {
+	if v.nextToDemote == nil || !v.complete() {
+		return v.leavePool()
 	}
-	return v.removeReflector(*v.victim)
+	return v.removeReflector(*v.nextToDemote)
 }
 
 // retire removes a worker that is over and has no role any more.
@@ -121,7 +121,7 @@ func (v *view) removeReflector(n plan.Node) *Step {
 		}
 	}
 	g := v.reflectorGate(v.wanted, max(v.settle, v.d.RemovalDelay))
-	var watch []plan.Watch
+	var watch []plan.StatusRequest
 	if g.sessions() {
 		watch = v.sampleGate(g)
 	}

@@ -28,7 +28,7 @@ const (
 // or, where there are no reports, its calico-node pod failed. False: it is not quiet.
 func (v *view) quietSince(n plan.Node) (time.Time, bool) {
 	if st, ok := v.Statuses[n.Name]; ok && !v.d.Timer {
-		return st.Cleared, blank(st)
+		return st.Cleared, cleared(st)
 	}
 	return n.CalicoNode.Since, n.CalicoNode.Failing()
 }
@@ -58,7 +58,7 @@ func (v *view) servingWithout(this func(plan.Node) bool) []plan.Node {
 // noneWithout reports whether no reflector is left to keep all nodes in touch, were it not for
 // those of which this holds.
 func (v *view) noneWithout(this func(plan.Node) bool) bool {
-	return slices.ContainsFunc(v.holders, this) && v.servingFor(v.servingWithout(this), 1) == 0
+	return slices.ContainsFunc(v.current, this) && v.servingFor(v.servingWithout(this), 1) == 0
 }
 
 // carrying are the reflectors that the safety net counts on: those that serve. The
@@ -79,7 +79,7 @@ func (v *view) restarting(n plan.Node) bool {
 
 // restartsExplain: as many reflectors as should serve do, or have a calico-node that restarts.
 func (v *view) restartsExplain(least int) bool {
-	either := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !v.serves(n) && !v.restarting(n) })
+	either := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !v.serves(n) && !v.restarting(n) })
 	return v.servingFor(either, least) >= least
 }
 
@@ -91,7 +91,7 @@ func (v *view) notRunning(n plan.Node) bool {
 // whereNotRunning says which reflectors have no calico-node, "" for none.
 func (v *view) whereNotRunning() string {
 	var names []string
-	for _, n := range v.holders {
+	for _, n := range v.current {
 		if v.notRunning(n) {
 			names = append(names, n.Name)
 		}
@@ -99,7 +99,7 @@ func (v *view) whereNotRunning() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return NotRunning(names, len(v.holders))
+	return NotRunning(names, len(v.current))
 }
 
 // NotRunning says on which of so many reflectors calico-node is not running.
@@ -120,7 +120,7 @@ func (v *view) stale(n plan.Node) bool {
 	switch {
 	case !ok || !n.Ready || v.d.Timer:
 		return false
-	case blank(st):
+	case cleared(st):
 		return true
 	}
 	if n.CalicoNode.Failing() {
@@ -150,7 +150,7 @@ func (v *view) older(since time.Time, limit time.Duration) bool {
 // Kubernetes calls Ready. What is urgent comes first.
 func (v *view) refreshStale(s *Step) {
 	var asks []plan.Action
-	for _, n := range v.holders {
+	for _, n := range v.current {
 		ask := plan.Action(plan.RefreshStatus{Node: n.Name})
 		if v.stale(n) && !slices.Contains(s.Actions, ask) {
 			asks = append(asks, ask)
@@ -168,7 +168,7 @@ func (v *view) refreshStale(s *Step) {
 // answer. One whose pod fails has longer: it may restart.
 func awaitReports(v *view) *Step {
 	s := &Step{Name: "AskReflectors", Again: poll, Reason: "route reflectors have stopped reporting"}
-	for _, n := range v.holders {
+	for _, n := range v.current {
 		limit := poll
 		if n.CalicoNode.Failing() {
 			limit = answerTime

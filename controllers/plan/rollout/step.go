@@ -72,10 +72,10 @@ type Desired struct {
 	// are busy: their own pods must not lose a packet either.
 	Dedicated bool
 	// Pool is the pool that is wanted.
-	Pool plan.PoolWant
-	// Preferred and Excluded choose among busy nodes, nil for no such rule.
+	Pool plan.PoolSpec
+	// Preferred and Excluded choose among in-place nodes, nil for no such rule.
 	Preferred, Excluded labels.Selector
-	// Promotion is how a busy node gets the role and gives it back.
+	// Promotion is how a in-place node gets the role and gives it back.
 	Promotion v1alpha1.Promotion
 	// ClusterID of the reflectors.
 	ClusterID string
@@ -114,7 +114,7 @@ type Step struct {
 	// WaitingFor names exactly what is missing before the next step, sorted.
 	WaitingFor []string
 	// Watch is the set of node statuses that this step needs.
-	Watch []plan.Watch
+	Watch []plan.StatusRequest
 	// Problem is set when rrpool refuses or is stuck; nothing is removed then.
 	Problem *plan.Problem
 	// Proven are the nodes whose mesh sessions this step saw Established.

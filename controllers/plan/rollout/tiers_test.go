@@ -36,8 +36,8 @@ type routes struct {
 	learned map[*machine]map[*machine]map[*machine]bool // by origin
 	apart   [][2]*machine
 	// paired: apart is worked out; tiered: for reflectors with different cluster IDs.
-	paired, tiered bool
-	bits           map[string]uint64 // by cluster ID
+	computed, tiered bool
+	bits             map[string]uint64 // by cluster ID
 }
 
 // learn gives all that have a route to origin, and from whom, by BIRD's rules of
@@ -121,7 +121,7 @@ func (w *world) setRack(a plan.SetRack) {
 	}
 }
 
-// moves counts a reflector that changes its seat while nodes depend on it.
+// moves counts a reflector that changes its slot while nodes depend on it.
 func (w *world) moves(m *machine, a plan.SetReflector) {
 	if m.RoleLabel && m.ClusterID != "" && m.ClusterID != a.ClusterID && !w.bgp.MeshOn() {
 		w.cleared++
@@ -151,8 +151,8 @@ func (w *world) learned(origin *machine) map[*machine]map[*machine]bool {
 
 // apart gives the pairs of nodes of which the first has no route to the second.
 func (w *world) apart() [][2]*machine {
-	if tiered := w.tiered(); !w.known.paired || w.known.tiered != tiered {
-		w.known.paired, w.known.tiered, w.known.apart = true, tiered, nil
+	if tiered := w.tiered(); !w.known.computed || w.known.tiered != tiered {
+		w.known.computed, w.known.tiered, w.known.apart = true, tiered, nil
 		for _, a := range w.all() {
 			for _, b := range w.all() {
 				if a != b && !w.reachesAs(tiered, b, a) {
@@ -166,7 +166,7 @@ func (w *world) apart() [][2]*machine {
 
 // atOdds: BGPPeers of ours that must not stand side by side. While the mesh is off, those
 // that may select the same nodes render the same; and Single's, which select every
-// reflector, are fenced beside reflectors with other cluster IDs.
+// reflector, are scoped beside reflectors with other cluster IDs.
 func (w *world) atOdds() string {
 	if w.bgp.MeshOn() {
 		return ""
@@ -192,7 +192,7 @@ func disjoint(a, b string) bool { return a == topology.PeerClients && b == topol
 
 func (w *world) hasTiers() bool {
 	return slices.ContainsFunc(w.reflectors(), func(m *machine) bool {
-		kind := topology.KindOf(m.Seat)
+		kind := topology.KindOf(m.Slot)
 		return kind == v1alpha1.TopologyHierarchy || kind == v1alpha1.TopologyMultiCluster
 	})
 }

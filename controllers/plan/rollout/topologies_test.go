@@ -53,7 +53,7 @@ func (w *world) arrived(t require.TestingT) {
 	require.False(t, w.bgp.MeshOn())
 	require.Len(t, w.reflectors(), w.d.Pool.SizePerZone*len(w.d.Pool.Zones))
 	for _, r := range w.reflectors() {
-		require.Equal(t, w.d.Topology.Kind, topology.KindOf(r.Seat), r.Name)
+		require.Equal(t, w.d.Topology.Kind, topology.KindOf(r.Slot), r.Name)
 	}
 	for _, p := range w.peers {
 		single := slices.Contains([]string{topology.PeerClients, topology.PeerReflectors}, p.Name)
@@ -84,11 +84,11 @@ func TestFromEveryTopologyToEveryOther(t *testing.T) {
 				require.Empty(t, w.want(from, 2, 3))
 				require.Empty(t, w.settle())
 				w.arrived(t)
-				told := len(w.narrative)
+				reported := len(w.narrative)
 				require.Empty(t, w.want(to, 2, 3))
 				require.Empty(t, w.settle(), w.story())
 				w.arrived(t)
-				needed := slices.ContainsFunc(w.narrative[told:], func(line string) bool { return strings.Contains(line, "RestoreMesh") })
+				needed := slices.ContainsFunc(w.narrative[reported:], func(line string) bool { return strings.Contains(line, "RestoreMesh") })
 				require.Equal(t, tight(from, to), needed, "whether the mesh was needed:\n%s", w.story())
 				w.d.Mode, w.nextLook = rollout.Mesh, w.now
 				require.Empty(t, w.settle(), w.story())
@@ -197,7 +197,7 @@ func TestATopologyThatChangesInTheMiddleOfAMove(t *testing.T) {
 }
 
 // A password that comes in the middle of a move reaches the BGPPeers of the topology that
-// is left as well, also when their reflectors have been given other seats already.
+// is left as well, also when their reflectors have been given other slots already.
 func TestAPasswordInTheMiddleOfAMoveToSingle(t *testing.T) {
 	t.Parallel()
 	for _, from := range kinds {
@@ -221,7 +221,7 @@ func TestOneRackIsNoReasonForTheMesh(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(w *world, rack *machine){
 		"a reflector's cluster ID is edited": func(_ *world, m *machine) { m.ClusterID = "244.0.0.99" },
-		"a reflector's seat is edited":       func(_ *world, m *machine) { m.Seat = "rack-nowhere-7" },
+		"a reflector's slot is edited":       func(_ *world, m *machine) { m.Slot = "rack-nowhere-7" },
 		"the role label on a client":         func(w *world, _ *machine) { w.clients()[0].RoleLabel = true },
 		"a rack's BGPPeer is deleted":        func(w *world, _ *machine) { delete(w.peers, topology.PeerRack+".zone-1") },
 	} {
@@ -231,9 +231,9 @@ func TestOneRackIsNoReasonForTheMesh(t *testing.T) {
 			w.stamps = true
 			require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
 			require.Empty(t, w.settle())
-			i := slices.IndexFunc(w.reflectors(), func(m *machine) bool { return m.Seat == "rack-zone-1-1" })
-			fellow := slices.IndexFunc(w.reflectors(), func(m *machine) bool { return m.Seat == "rack-zone-1-2" })
-			before, told := w.reflectors()[fellow].ClusterID, len(w.narrative)
+			i := slices.IndexFunc(w.reflectors(), func(m *machine) bool { return m.Slot == "rack-zone-1-1" })
+			fellow := slices.IndexFunc(w.reflectors(), func(m *machine) bool { return m.Slot == "rack-zone-1-2" })
+			before, reported := w.reflectors()[fellow].ClusterID, len(w.narrative)
 			do(w, w.reflectors()[i])
 			w.changed()
 			w.atLeast = 0
@@ -243,7 +243,7 @@ func TestOneRackIsNoReasonForTheMesh(t *testing.T) {
 			require.Empty(t, w.settle(), w.story())
 			w.arrived(t)
 			require.Equal(t, before, w.reflectors()[fellow].ClusterID, "nobody else has to move")
-			for _, line := range w.narrative[told:] {
+			for _, line := range w.narrative[reported:] {
 				require.NotContains(t, line, "RestoreMesh", w.story())
 			}
 		})
@@ -261,12 +261,12 @@ func TestOneClientCondemnsNoRack(t *testing.T) {
 	}
 	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
 	require.Empty(t, w.settle())
-	told := len(w.narrative)
+	reported := len(w.narrative)
 	w.birdDies("client-01")
 	w.excused["client-01"] = w.now.Add(5 * time.Minute)
 	w.atLeast = 0
 	require.Empty(t, w.run(100), w.story())
-	for _, line := range w.narrative[told:] {
+	for _, line := range w.narrative[reported:] {
 		require.NotContains(t, line, "RestoreMesh", w.story())
 	}
 }
@@ -301,7 +301,7 @@ func TestARackWithoutSpinesIsNotServed(t *testing.T) {
 	w.cut = map[[2]int]bool{}
 	for _, r := range w.reflectors() {
 		for _, s := range w.reflectors() {
-			if strings.HasPrefix(r.Seat, "rack-zone-1-") && strings.HasPrefix(s.Seat, topology.SeatSpine) {
+			if strings.HasPrefix(r.Slot, "rack-zone-1-") && strings.HasPrefix(s.Slot, topology.SlotSpine) {
 				w.cut[between(r, s)] = true
 			}
 		}

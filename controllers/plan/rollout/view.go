@@ -37,16 +37,16 @@ type view struct {
 	// clientAddrs are the addresses of all clients.
 	clientAddrs map[netip.Addr]bool
 	// holders have the role, or what is left of it, by our doing.
-	holders []plan.Node
+	current []plan.Node
 	// wanted are the nodes of the pool that should reflect; absent should too and are
 	// not in the pool yet; total is how many there should be.
 	wanted, absent []plan.Node
 	total          int
-	// candidate and victim are the busy nodes that get the role, and give it back, next.
-	candidate, victim *plan.Node
-	peers             []plan.Peer
+	// candidate and victim are the in-place nodes that get the role, and give it back, next.
+	nextToPromote, nextToDemote *plan.Node
+	peers                       []plan.Peer
 	// seating is nil where all reflectors are alike.
-	seating *arrangement
+	arrangement *arrangement
 	// settle is how long a session must have been Established to count as
 	// converged; quiet is how long after one of our writes the nodes may still
 	// be busy rendering it.
@@ -68,21 +68,21 @@ func newView(o Observed, d Desired, now time.Time) *view {
 		v.wanted = topology.Choose(d.Topology.Kind, o.Nodes, d.Pool.SizePerZone, d.Pool.Zones, v.lost)
 	} else {
 		v.d.ClusterID = v.groupID()
-		v.chooseBusy()
+		v.chooseInPlace()
 	}
 	v.settle = settleTime(len(v.clients))
 	v.quiet = 10*time.Second + v.settle
-	for _, n := range v.holders {
+	for _, n := range v.current {
 		if left := n.ReadyChanged.Add(d.NotReadyGrace).Sub(now); !n.Ready && left > 0 {
 			v.lookIn(left)
 		}
 	}
 	v.peers = topology.Single(d.RoleLabel, v.session())
 	switch {
-	case v.needsSeats():
+	case v.needsSlots():
 		v.arrange()
 	case !d.Dedicated:
-		v.peers = topology.Busy(d.RoleLabel, v.session(), v.pairs(), len(v.group()) == 0)
+		v.peers = topology.InPlace(d.RoleLabel, v.session(), v.groupPeerings(), len(v.group()) == 0)
 	}
 	return v
 }
@@ -92,7 +92,7 @@ func (v *view) sortOut(nodes []plan.Node) {
 	for _, n := range nodes {
 		switch {
 		case n.HoldsRole():
-			v.holders = append(v.holders, n)
+			v.current = append(v.current, n)
 		case usable(n) && !v.d.dedicated(n):
 			v.clients = append(v.clients, n)
 			for _, a := range n.Addresses {
@@ -124,8 +124,8 @@ func usable(n plan.Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
 
 // inRole reports whether a node is a reflector as wanted.
 func (v *view) inRole(n plan.Node) bool {
-	seat, id := v.seat(n)
-	return n.Marked && n.RoleLabel && n.ClusterID == id && (!v.arranged() || n.Seat == seat)
+	slot, id := v.slot(n)
+	return n.Marked && n.RoleLabel && n.ClusterID == id && (!v.arranged() || n.Slot == slot)
 }
 
 // lost reflectors have been NotReady for longer than the grace, or are leaving.
@@ -179,7 +179,7 @@ func (v *view) lastWrite() time.Time {
 			last = p.Written
 		}
 	}
-	for _, n := range v.holders {
+	for _, n := range v.current {
 		if n.RoleSince.After(last) {
 			last = n.RoleSince
 		}
@@ -230,9 +230,9 @@ func (v *view) isGone(n plan.Node) bool {
 // witnesses are the reflectors whose reports tell who is alive. The last word of one
 // that is dead itself, or silent although asked, will never change again.
 func (v *view) witnesses() []plan.Node {
-	return slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool {
+	return slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool {
 		st := v.Statuses[n.Name]
-		return !usable(n) || blank(st) && v.now.Sub(st.Cleared) > silence
+		return !usable(n) || cleared(st) && v.now.Sub(st.Cleared) > silence
 	})
 }
 

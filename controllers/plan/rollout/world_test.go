@@ -37,7 +37,7 @@ type world struct {
 	known routes
 
 	cut     map[[2]int]bool // sessions whose packets get lost
-	watches map[string]plan.Watch
+	watches map[string]plan.StatusRequest
 	reports map[string]*plan.Status
 	muted   map[string]time.Time // by reflector: until when it passes nothing on, sessions or not
 	regular bool                 // reporters write every period
@@ -97,7 +97,7 @@ type session struct {
 }
 
 // newBusyWorld is a world without dedicated nodes: of the nodes, idle run no pods.
-func newBusyWorld(seed uint64, nodes, idle, zones int) *world {
+func newInPlaceWorld(seed uint64, nodes, idle, zones int) *world {
 	w := emptyWorld(seed, zones)
 	w.d.Dedicated, w.d.Promotion = false, v1alpha1.PromotionStaged
 	for i := range nodes {
@@ -131,7 +131,7 @@ func emptyWorld(seed uint64, zones int) *world {
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
 		nodes: map[string]*machine{}, peers: map[string]plan.Peer{},
-		excused: map[string]time.Time{}, watches: map[string]plan.Watch{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, proven: map[string]time.Time{},
+		excused: map[string]time.Time{}, watches: map[string]plan.StatusRequest{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, proven: map[string]time.Time{},
 		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6, atLeast: 2,
 		d: rollout.Desired{
 			Mode: rollout.Reflect, Dedicated: true, ClusterID: "244.0.0.1", RoleLabel: label,
@@ -342,7 +342,7 @@ func (w *world) report() {
 	}
 }
 
-func (w *world) write(m *machine, watch plan.Watch, old *plan.Status, cleared bool) {
+func (w *world) write(m *machine, watch plan.StatusRequest, old *plan.Status, cleared bool) {
 	st, same := w.statusOf(m, watch.Routes, old)
 	st.Regular = w.regular && (same || old.Regular)
 	if cleared || !same || w.regular {

@@ -103,7 +103,7 @@ func unneeded(before, after []plan.Node, r selection.Rules) string {
 // is reached and nobody comes and goes.
 func TestTheGoalDoesNotMoveWhileItIsWalkedTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		require.Empty(t, astray(t, selection.Choose))
+		require.Empty(t, misplaced(t, selection.Choose))
 	})
 	fickle := func(nodes []plan.Node, r selection.Rules) []plan.Node {
 		nodes = slices.Clone(nodes)
@@ -114,10 +114,10 @@ func TestTheGoalDoesNotMoveWhileItIsWalkedTo(t *testing.T) {
 		}
 		return selection.Choose(nodes, r)
 	}
-	require.True(t, caught(func(t *rapid.T) string { return astray(t, fickle) }), "a chooser that is fond of change is caught")
+	require.True(t, caught(func(t *rapid.T) string { return misplaced(t, fickle) }), "a chooser that is fond of change is caught")
 }
 
-func astray(t *rapid.T, choose chooser) string {
+func misplaced(t *rapid.T, choose chooser) string {
 	nodes, r := anyNodes(t), anyRules(t)
 	goal := names(choose(nodes, r))
 	for range 4 * len(nodes) {

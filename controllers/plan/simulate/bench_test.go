@@ -22,7 +22,7 @@ func populated(n plan.Node) plan.Node {
 func singleOf(nodes int) *sketch {
 	s := &sketch{}
 	for i := range 3 {
-		s.add(populated(plan.Node{Name: fmt.Sprintf("r%d", i+1), RoleLabel: true, Seat: "true", ClusterID: "244.0.0.1"}))
+		s.add(populated(plan.Node{Name: fmt.Sprintf("r%d", i+1), RoleLabel: true, Slot: "true", ClusterID: "244.0.0.1"}))
 	}
 	for i := range nodes - 3 {
 		s.add(populated(plan.Node{Name: fmt.Sprintf("c%06d", i)}))

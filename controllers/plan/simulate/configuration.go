@@ -33,7 +33,7 @@ type Configuration struct {
 type Member struct {
 	Addresses []netip.Addr
 	// Labels are those of the node. Selectors see the role label and the rack as the
-	// node's Seat and Rack say, whatever stands here.
+	// node's Slot and Rack say, whatever stands here.
 	Labels    map[string]string
 	ClusterID string
 

@@ -30,7 +30,7 @@ type attacked struct {
 }
 
 // besieged makes such a cluster: three zones, four clients in each, and reflectors in
-// their seats.
+// their slots.
 func besieged(kind v1alpha1.TopologyType, byRack bool) attacked {
 	c := attacked{
 		spec: topology.Spec{
@@ -89,7 +89,7 @@ func (c attacked) sides(t *testing.T, clients, all []plan.Node) map[[2]string]si
 
 const evilName = "evil"
 
-// A node may write anything into its own labels and annotations: the role, a seat that
+// A node may write anything into its own labels and annotations: the role, a slot that
 // somebody sits in, another's cluster ID, a rack or a zone of its own, a mark as old as
 // can be. The sessions of the others with each other stay what they are with an innocent
 // node in its place: whether rrpool counts it among the clients, or leaves it out, as
@@ -101,7 +101,7 @@ func FuzzHostileNode(f *testing.F) {
 	f.Add(uint8(3), "rack-rack-z1-1", "244.0.0.3", "999", "evil", "evil", true)
 	f.Add(uint8(7), "spine-1", "244.0.0.2", "2", "z9", "0", true)
 	f.Add(uint8(5), "true", "0.0.0.0", "a\"b", "z\"1", "x\" || all()", true)
-	f.Fuzz(func(t *testing.T, shape uint8, seat, id, ownRack, ownZone, label string, hasRole bool) {
+	f.Fuzz(func(t *testing.T, shape uint8, slot, id, ownRack, ownZone, label string, hasRole bool) {
 		kinds := []v1alpha1.TopologyType{
 			v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy,
 		}
@@ -114,7 +114,7 @@ func FuzzHostileNode(f *testing.F) {
 		evil.Zone, evil.Rack, evil.ClusterID = ownZone, ownRack, id
 		evil.Labels = map[string]string{zoneKey: ownZone, rackKey: label, plan.RackLabel: ownRack}
 		if hasRole {
-			evil.RoleLabel, evil.Seat, evil.Marked, evil.Labels[role] = true, seat, true, seat
+			evil.RoleLabel, evil.Slot, evil.Marked, evil.Labels[role] = true, slot, true, slot
 		}
 		clients := append(slices.Clone(c.clients), innocent)
 		want := c.sides(t, clients, slices.Concat(clients, c.dedicated))
@@ -134,10 +134,10 @@ func FuzzHostileNode(f *testing.F) {
 	})
 }
 
-// opens: a Hierarchy gets another rack for the node, with seats of its own. That adds
+// opens: a Hierarchy gets another rack for the node, with slots of its own. That adds
 // reflectors; nobody may lose one that it has.
 func opens(c attacked, evil plan.Node) bool {
-	return len(c.layout(append(slices.Clone(c.clients), evil)).Seats) != len(c.layout(c.clients).Seats)
+	return len(c.layout(append(slices.Clone(c.clients), evil)).Slots) != len(c.layout(c.clients).Slots)
 }
 
 // requireNobodyLoses: each client still has a session with a reflector of its own rack.

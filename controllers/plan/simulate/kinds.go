@@ -202,10 +202,10 @@ func (s *sorter) newKind(n *plan.Node, named, reached []int) kind {
 // label is the value that selectors see.
 func (s *sorter) label(n *plan.Node, key string) (string, bool) {
 	if key == s.roleLabel {
-		if n.RoleLabel && n.Seat == "" {
+		if n.RoleLabel && n.Slot == "" {
 			return anySeat, true
 		}
-		return n.Seat, n.RoleLabel
+		return n.Slot, n.RoleLabel
 	}
 	value, ok := n.Labels[key]
 	if key == plan.RackLabel && !ok && n.Rack != "" {

@@ -33,9 +33,9 @@ func (s *sketch) client(rack string, names ...string) {
 	}
 }
 
-// reflector adds a reflector in a seat of its name.
+// reflector adds a reflector in a slot of its name.
 func (s *sketch) reflector(name, clusterID string) {
-	s.add(plan.Node{Name: name, RoleLabel: true, Seat: name, ClusterID: clusterID})
+	s.add(plan.Node{Name: name, RoleLabel: true, Slot: name, ClusterID: clusterID})
 }
 
 // peer adds a BGPPeer between two selectors, in which R stands for the role label.
@@ -59,15 +59,15 @@ func subsets(reflectors int, clusterID func(i int) string, groups ...[]int) *ske
 		s.reflector(fmt.Sprintf("r%d", i+1), clusterID(i+1))
 	}
 	s.peer("reflectors", "has(R)", "has(R)")
-	for i, seats := range groups {
+	for i, slots := range groups {
 		group := fmt.Sprintf("g%d", i+1)
 		s.client(group, fmt.Sprintf("c%d", i+1))
 		if len(groups) == 1 {
 			s.client(group, "d")
 		}
 		var in []string
-		for _, seat := range seats {
-			in = append(in, fmt.Sprintf("'r%d'", seat))
+		for _, slot := range slots {
+			in = append(in, fmt.Sprintf("'r%d'", slot))
 		}
 		s.peer("clients."+group, "!has(R) && rrpool.io/rack == '"+group+"'", "R in {"+strings.Join(in, ",")+"}")
 	}
@@ -79,11 +79,11 @@ func ownIDs(i int) string { return fmt.Sprintf("244.0.0.%d", i) }
 func ring(n, q int) [][]int { // each q of n in a row
 	var out [][]int
 	for i := range n {
-		var seats []int
+		var slots []int
 		for j := range q {
-			seats = append(seats, (i+j)%n+1)
+			slots = append(slots, (i+j)%n+1)
 		}
-		out = append(out, seats)
+		out = append(out, slots)
 	}
 	return out
 }

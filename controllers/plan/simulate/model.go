@@ -56,7 +56,7 @@ type version struct {
 
 // watch is a reporter that is asked: for the first time, and for the last.
 type watch struct {
-	plan.Watch
+	plan.StatusRequest
 	since, asked time.Time
 }
 
@@ -68,7 +68,7 @@ func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
 		m.peers[p.Name] = p
 	}
 	for node, st := range c.Statuses {
-		m.watches[node] = watch{plan.Watch{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour), now.Add(-time.Hour)}
+		m.watches[node] = watch{plan.StatusRequest{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour), now.Add(-time.Hour)}
 	}
 	m.sort()
 	m.changed()
@@ -183,12 +183,12 @@ func (m *Model) Edit(name string, edit func(*plan.Node)) {
 
 // Watch makes exactly these nodes report, and gives the names of those that are asked
 // for the first time.
-func (m *Model) Watch(want []plan.Watch) (asked []string, changed bool) {
+func (m *Model) Watch(want []plan.StatusRequest) (asked []string, changed bool) {
 	next := make(map[string]watch, len(want))
 	for _, w := range want {
 		old, known := m.watches[w.Node]
-		changed = changed || !known || old.Watch != w
-		if old.Watch = w; !known {
+		changed = changed || !known || old.StatusRequest != w
+		if old.StatusRequest = w; !known {
 			asked, old.since, old.asked = append(asked, w.Node), m.now, m.now
 		}
 		next[w.Node] = old
@@ -229,12 +229,12 @@ func (m *Model) configure(action plan.Action) error {
 	switch a := action.(type) {
 	case plan.SetReflector:
 		m.Edit(a.Node, func(n *plan.Node) {
-			n.RoleLabel, n.Seat, n.ClusterID, n.Marked, n.RoleSince = true, cmp.Or(a.Seat, anySeat), a.ClusterID, true, m.now
-			label(n, m.scope.RoleLabel, n.Seat)
+			n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, cmp.Or(a.Slot, anySeat), a.ClusterID, true, m.now
+			label(n, m.scope.RoleLabel, n.Slot)
 		})
 	case plan.ClearReflector:
 		m.Edit(a.Node, func(n *plan.Node) {
-			n.RoleLabel, n.Seat, n.ClusterID, n.Marked, n.RoleSince = false, "", "", false, time.Time{}
+			n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = false, "", "", false, time.Time{}
 			label(n, m.scope.RoleLabel, "")
 		})
 	case plan.SetRack:

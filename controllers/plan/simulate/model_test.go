@@ -156,9 +156,9 @@ func event(t *rapid.T, m *simulate.Model, node *rapid.Generator[string]) []plan.
 
 // oneByOne asks every node for its own report and its routes.
 func oneByOne(m *simulate.Model) (lost bool, sessions int) {
-	var all []plan.Watch
+	var all []plan.StatusRequest
 	for _, n := range m.Nodes() {
-		all = append(all, plan.Watch{Node: n.Name, Period: time.Second, Routes: true})
+		all = append(all, plan.StatusRequest{Node: n.Name, Period: time.Second, Routes: true})
 	}
 	_, _ = m.Watch(all)
 	// A report takes a moment, and must be about this one: let no time pass.
@@ -185,7 +185,7 @@ func oneByOne(m *simulate.Model) (lost bool, sessions int) {
 // Reports come after a moment, blank until then, and name what is up since when.
 func TestReports(t *testing.T) {
 	m := model(4)
-	asked, changed := m.Watch([]plan.Watch{{Node: "n1", Period: 10 * time.Second}})
+	asked, changed := m.Watch([]plan.StatusRequest{{Node: "n1", Period: 10 * time.Second}})
 	require.Equal(t, []string{"n1"}, asked)
 	require.True(t, changed)
 	require.False(t, m.Observe().Statuses["n1"].Cleared.IsZero())
@@ -196,7 +196,7 @@ func TestReports(t *testing.T) {
 	for _, s := range st.Sessions {
 		require.True(t, s.Established && s.Kind == plan.SessionMesh)
 	}
-	_, changed = m.Watch([]plan.Watch{{Node: "n1", Period: 10 * time.Second}})
+	_, changed = m.Watch([]plan.StatusRequest{{Node: "n1", Period: 10 * time.Second}})
 	require.False(t, changed)
 	m.Advance(time.Minute)
 	apply(t, m, plan.RefreshStatus{Node: "n1"})

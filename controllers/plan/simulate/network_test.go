@@ -45,7 +45,7 @@ var (
 			Labels: map[string]string{role: "stale"}, Rack: rapid.SampledFrom([]string{"", "", "k"}).Draw(t, "rack"),
 		}
 		if n.RoleLabel {
-			n.Seat = rapid.SampledFrom([]string{"", "a", "ab", "b", "c"}).Draw(t, "seat")
+			n.Slot = rapid.SampledFrom([]string{"", "a", "ab", "b", "c"}).Draw(t, "slot")
 		}
 		if zone := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "zone"); zone != "" {
 			n.Labels["zone"] = zone
@@ -79,8 +79,8 @@ var (
 		o.bgp.Mesh.Enabled = &off
 		ids := rapid.SampledFrom([]string{"244.0.0.1", "244.0.0.2", "244.0.0.3", "244.0.0.4"}[:rapid.IntRange(1, 4).Draw(t, "ids")])
 		for i := range rapid.IntRange(1, 5).Draw(t, "reflectors") {
-			seat := rapid.SampledFrom([]string{"a", "b", "c", "spine"}).Draw(t, "seat")
-			o.add(plan.Node{Name: fmt.Sprintf("r%d", i+1), RoleLabel: true, Seat: seat, ClusterID: ids.Draw(t, "id")})
+			slot := rapid.SampledFrom([]string{"a", "b", "c", "spine"}).Draw(t, "slot")
+			o.add(plan.Node{Name: fmt.Sprintf("r%d", i+1), RoleLabel: true, Slot: slot, ClusterID: ids.Draw(t, "id")})
 		}
 		for i := range rapid.IntRange(1, 3).Draw(t, "groups") {
 			rack := fmt.Sprintf("k%d", i+1)
@@ -88,8 +88,8 @@ var (
 			if rapid.Bool().Draw(t, "two") {
 				o.client(rack, "d"+rack)
 			}
-			seats := rapid.SampledFrom([]string{"R == 'a'", "R in {'a','b'}", "R in {'b','c'}", "has(R)", "R == 'c'"}).Draw(t, "seats")
-			o.peer(rack, "!has(R) && "+plan.RackLabel+" == '"+rack+"'", seats)
+			slots := rapid.SampledFrom([]string{"R == 'a'", "R in {'a','b'}", "R in {'b','c'}", "has(R)", "R == 'c'"}).Draw(t, "slots")
+			o.peer(rack, "!has(R) && "+plan.RackLabel+" == '"+rack+"'", slots)
 		}
 		if rapid.Bool().Draw(t, "spines") {
 			o.peer("spines", "R == 'spine'", "R != 'spine'")

@@ -55,7 +55,7 @@ func labels(n plan.Node) map[string]string {
 	}
 	delete(out, role)
 	if n.RoleLabel {
-		out[role] = cmp.Or(n.Seat, "true")
+		out[role] = cmp.Or(n.Slot, "true")
 	}
 	return out
 }

@@ -22,8 +22,8 @@ func tiers() []plan.Action {
 	s.peer("clients.a", "!has(R) && "+plan.RackLabel+" == 'a'", "R in {'rack-a-1','rack-a-2'}")
 	s.peer("clients.b", "!has(R) && "+plan.RackLabel+" == 'b'", "R in {'rack-b-1','rack-b-2'}")
 	var out []plan.Action
-	for i, seat := range []string{"spine-1", "spine-2", "rack-a-1", "rack-a-2", "rack-b-1", "rack-b-2"} {
-		out = append(out, plan.SetReflector{Node: fmt.Sprintf("n%d", i+1), Seat: seat, ClusterID: fmt.Sprintf("244.0.0.%d", i/2)})
+	for i, slot := range []string{"spine-1", "spine-2", "rack-a-1", "rack-a-2", "rack-b-1", "rack-b-2"} {
+		out = append(out, plan.SetReflector{Node: fmt.Sprintf("n%d", i+1), Slot: slot, ClusterID: fmt.Sprintf("244.0.0.%d", i/2)})
 	}
 	for i, rack := range []string{"a", "a", "b", "b"} {
 		out = append(out, plan.SetRack{Node: fmt.Sprintf("n%d", i+7), Rack: rack})
@@ -44,7 +44,7 @@ func TestTheModelReflectsMoreThanOnce(t *testing.T) {
 		require.Empty(t, m.Unreached(runsPods))
 		m.Advance(time.Second)
 	}
-	_, _ = m.Watch([]plan.Watch{{Node: "n7", Period: time.Second, Routes: true}})
+	_, _ = m.Watch([]plan.StatusRequest{{Node: "n7", Period: time.Second, Routes: true}})
 	apply(t, m, plan.DisableMesh{})
 	for range 60 {
 		require.Empty(t, m.Unreached(runsPods))
@@ -88,23 +88,23 @@ func senders(m *simulate.Model, node string, i int) []string {
 	return out
 }
 
-func TestSeatsAndRacksAreLabels(t *testing.T) {
+func TestSlotsAndRacksAreLabels(t *testing.T) {
 	m := model(2)
 	apply(t, m, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1"}, plan.SetRack{Node: "n2", Rack: "a"})
 	n := m.Nodes()
-	require.Equal(t, []any{true, "true", map[string]string{role: "true"}}, []any{n[0].RoleLabel, n[0].Seat, n[0].Labels})
+	require.Equal(t, []any{true, "true", map[string]string{role: "true"}}, []any{n[0].RoleLabel, n[0].Slot, n[0].Labels})
 	require.Equal(t, []any{"a", map[string]string{plan.RackLabel: "a"}}, []any{n[1].Rack, n[1].Labels})
-	apply(t, m, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1", Seat: "spine-1"})
+	apply(t, m, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1", Slot: "spine-1"})
 	require.Equal(t, map[string]string{role: "spine-1"}, m.Nodes()[0].Labels)
 	apply(t, m, plan.ClearReflector{Node: "n1"}, plan.SetRack{Node: "n2"})
 	for _, n := range m.Nodes() {
-		require.Equal(t, []any{false, "", "", map[string]string{}}, []any{n.RoleLabel, n.Seat, n.Rack, n.Labels})
+		require.Equal(t, []any{false, "", "", map[string]string{}}, []any{n.RoleLabel, n.Slot, n.Rack, n.Labels})
 	}
 }
 
 // At rest the model is what the rules make of the datastore.
 func TestTheModelAtRestIsWhatTheRulesSay(t *testing.T) {
-	seats := rapid.SampledFrom([]string{"", "rack-a-1", "rack-b-1", "spine-1"})
+	slots := rapid.SampledFrom([]string{"", "rack-a-1", "rack-b-1", "spine-1"})
 	racks := rapid.SampledFrom([]string{"", "a", "b"})
 	ids := rapid.SampledFrom([]string{"244.0.0.0", "244.0.0.1", "244.0.0.2"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -118,7 +118,7 @@ func TestTheModelAtRestIsWhatTheRulesSay(t *testing.T) {
 		for range rapid.IntRange(4, 14).Draw(t, "events") {
 			node := rapid.SampledFrom(nodes).Draw(t, "node").Name
 			apply(t, m, rapid.SampledFrom([]plan.Action{
-				plan.SetReflector{Node: node, Seat: seats.Draw(t, "seat"), ClusterID: ids.Draw(t, "id")},
+				plan.SetReflector{Node: node, Slot: slots.Draw(t, "slot"), ClusterID: ids.Draw(t, "id")},
 				plan.ClearReflector{Node: node},
 				plan.SetRack{Node: node, Rack: racks.Draw(t, "rack")},
 				plan.SetRack{Node: node, Rack: racks.Draw(t, "rack")},
@@ -126,9 +126,9 @@ func TestTheModelAtRestIsWhatTheRulesSay(t *testing.T) {
 			}).Draw(t, "event"))
 			m.Advance(time.Duration(rapid.IntRange(0, 8).Draw(t, "seconds")) * time.Second)
 		}
-		var all []plan.Watch
+		var all []plan.StatusRequest
 		for _, n := range nodes {
-			all = append(all, plan.Watch{Node: n.Name, Period: time.Second, Routes: true})
+			all = append(all, plan.StatusRequest{Node: n.Name, Period: time.Second, Routes: true})
 		}
 		_, _ = m.Watch(all)
 		m.Advance(time.Minute)

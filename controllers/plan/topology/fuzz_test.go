@@ -34,7 +34,7 @@ func working(t *testing.T) time.Duration {
 }
 
 // crowd is a cluster of clients, and a pool of twice as many reflectors as it needs.
-func crowd(clients, zones, reflectors int, label string, values []string) (nodes, pool []plan.Node, names []string) {
+func bigCluster(clients, zones, reflectors int, label string, values []string) (nodes, pool []plan.Node, names []string) {
 	for z := range zones {
 		names = append(names, "zone-"+strconv.Itoa(z+1))
 	}
@@ -81,7 +81,7 @@ func FuzzSpec(f *testing.F) {
 		}
 		began := working(t)
 		spec := topology.Read(object.Spec.Topology, object.Spec.BGP.NodeLabel, true)
-		nodes, pool, names := crowd(int(clients)+1, int(zones%5)+1, 60, spec.RackLabel, strings.Split(racks, ","))
+		nodes, pool, names := bigCluster(int(clients)+1, int(zones%5)+1, 60, spec.RackLabel, strings.Split(racks, ","))
 		size, err := sizing.Reflectors(object.Spec.Sizing, len(nodes), len(names))
 		if err != nil {
 			require.Regexp(t, `^spec\.sizing\.\w+: .*: .`, err.Error())
@@ -103,11 +103,11 @@ func FuzzSpec(f *testing.F) {
 func requireSound(t *testing.T, layout topology.Layout, spec topology.Spec, nodes []plan.Node) {
 	t.Helper()
 	taken := map[string]bool{}
-	for _, seat := range layout.Seats {
-		require.Empty(t, validation.IsValidLabelValue(seat.Name), "%q", seat.Name)
-		require.False(t, taken[seat.Node], "%s has two seats", seat.Node)
-		taken[seat.Node] = seat.Node != ""
-		id, err := netip.ParseAddr(seat.ClusterID)
+	for _, slot := range layout.Slots {
+		require.Empty(t, validation.IsValidLabelValue(slot.Name), "%q", slot.Name)
+		require.False(t, taken[slot.Node], "%s has two slots", slot.Node)
+		taken[slot.Node] = slot.Node != ""
+		id, err := netip.ParseAddr(slot.ClusterID)
 		require.NoError(t, err)
 		require.True(t, id.Is4() && !id.IsUnspecified())
 	}
@@ -167,7 +167,7 @@ func FuzzSelectors(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c, zone string, shape uint8) {
 		kind, byRack := groupedKinds[shape%4], shape&4 == 0
 		values := []string{a, b, c, a, b}
-		nodes, pool, names := crowd(12, 3, 12, "rack", values)
+		nodes, pool, names := bigCluster(12, 3, 12, "rack", values)
 		for i := range nodes[:4] {
 			nodes[i].Zone, nodes[i].Labels[zoneLabel] = zone, zone
 			nodes[i].Rack = a

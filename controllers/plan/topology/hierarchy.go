@@ -18,9 +18,9 @@ type tiers struct {
 	perRack, spines int
 }
 
-// newTiers counts the seats that racks and spines need, and those that they get when
+// newTiers counts the slots that racks and spines need, and those that they get when
 // there are more: further spines, as far as the paths allow it.
-func newTiers(spec Spec, clients []plan.Node, zones []string, seats int) *tiers {
+func newTiers(spec Spec, clients []plan.Node, zones []string, slots int) *tiers {
 	c := divide(spec, clients, zones)
 	if c.division == bySize {
 		c.racks(spec)
@@ -30,13 +30,13 @@ func newTiers(spec Spec, clients []plan.Node, zones []string, seats int) *tiers 
 	}
 	t := &tiers{census: c, racks: c.names(), perRack: spec.Redundancy}
 	if len(t.racks) == 1 {
-		t.perRack = max(t.perRack, seats)
+		t.perRack = max(t.perRack, slots)
 		if spec.MaxPaths > 0 {
 			t.perRack = max(spec.Redundancy, min(t.perRack, spec.MaxPaths))
 		}
 		return t
 	}
-	t.spines = max(spec.Redundancy, seats-len(t.racks)*t.perRack)
+	t.spines = max(spec.Redundancy, slots-len(t.racks)*t.perRack)
 	if spec.MaxPaths > 0 {
 		t.spines = max(spec.Redundancy, min(t.spines, spec.MaxPaths/(t.perRack*t.perRack)))
 	}
@@ -51,18 +51,18 @@ func (t *tiers) needed(redundancy int) int {
 	return (len(t.racks) + 1) * redundancy
 }
 
-// seats in the order in which they are filled: the first of each rack, a spine, the
+// slots in the order in which they are filled: the first of each rack, a spine, the
 // second of each rack, and so on.
-func (t *tiers) seats(spec Spec) []Seat {
-	var out []Seat
+func (t *tiers) slots(spec Spec) []Slot {
+	var out []Slot
 	for n := 1; n <= max(t.perRack, t.spines); n++ {
 		for _, rack := range t.racks {
 			if n <= t.perRack {
-				out = append(out, Seat{Name: seatName(SeatRack, rack, n), Group: rack})
+				out = append(out, Slot{Name: slotName(SlotRack, rack, n), Group: rack})
 			}
 		}
 		if n <= t.spines {
-			out = append(out, Seat{Name: SeatSpine + strconv.Itoa(n), Spine: true, ClusterID: clusterID(spec.ClusterID, spineID)})
+			out = append(out, Slot{Name: SlotSpine + strconv.Itoa(n), Spine: true, ClusterID: clusterID(spec.ClusterID, spineID)})
 		}
 	}
 	return out
@@ -71,8 +71,8 @@ func (t *tiers) seats(spec Spec) []Seat {
 // arrangeTiers arranges a Hierarchy.
 func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
 	t := newTiers(spec, clients, zones, len(zones)*perZone)
-	l := Layout{Kind: v1alpha1.TopologyHierarchy, Seats: t.seats(spec)}
-	l.sit(reflectors, func(free map[string][]string) { l.spread(t, zones, reflectors, perZone, free) })
+	l := Layout{Kind: v1alpha1.TopologyHierarchy, Slots: t.slots(spec)}
+	l.fillSlots(reflectors, func(free map[string][]string) { l.spread(t, zones, reflectors, perZone, free) })
 	lowest := l.numberRacks(spec, t, reflectors)
 	serving := slices.DeleteFunc(slices.Clone(t.racks), func(rack string) bool { return !l.serves(rack, reflectors) })
 	open := lowest
@@ -82,20 +82,20 @@ func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones [
 	case now >= 0:
 		open = serving[now]
 	}
-	seats := map[string][]string{}
-	for _, seat := range l.Seats {
-		seats[seat.Group] = append(seats[seat.Group], seat.Name)
+	slots := map[string][]string{}
+	for _, slot := range l.Slots {
+		slots[slot.Group] = append(slots[slot.Group], slot.Name)
 	}
-	l.divide(spec, s, t.census, open, func(rack string) []string { return slices.Sorted(slices.Values(seats[rack])) })
+	l.divide(spec, s, t.census, open, func(rack string) []string { return slices.Sorted(slices.Values(slots[rack])) })
 	if t.spines > 0 {
-		l.Peers = append(l.Peers, peer(PeerSpines, startsWith(spec.RoleLabel, SeatSpine), startsWith(spec.RoleLabel, SeatRack), s))
+		l.Peers = append(l.Peers, peer(PeerSpines, startsWith(spec.RoleLabel, SlotSpine), startsWith(spec.RoleLabel, SlotRack), s))
 	} else {
-		reflector := in(spec.RoleLabel, l.Groups[0].Seats)
+		reflector := in(spec.RoleLabel, l.Groups[0].Slots)
 		l.Peers = append(l.Peers, peer(PeerRackReflectors, reflector, reflector, s))
 	}
 	l.sortPeers()
 	l.Depth = depth(l.Groups, l.Kind)
-	if busy := slices.DeleteFunc(slices.Clone(l.Groups), func(g Group) bool { return g.Clients == 0 }); len(busy) != 1 && t.spines > 0 {
+	if withClients := slices.DeleteFunc(slices.Clone(l.Groups), func(g Group) bool { return g.Clients == 0 }); len(withClients) != 1 && t.spines > 0 {
 		l.Depth = min(l.Depth, t.spines)
 	}
 	return l
@@ -103,8 +103,8 @@ func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones [
 
 // serves reports whether a rack has a reflector already.
 func (l *Layout) serves(rack string, reflectors []plan.Node) bool {
-	return slices.ContainsFunc(l.Seats, func(s Seat) bool {
-		return s.Group == rack && slices.ContainsFunc(reflectors, func(n plan.Node) bool { return n.Name == s.Node && n.Seat == s.Name })
+	return slices.ContainsFunc(l.Slots, func(s Slot) bool {
+		return s.Group == rack && slices.ContainsFunc(reflectors, func(n plan.Node) bool { return n.Name == s.Node && n.Slot == s.Name })
 	})
 }
 
@@ -129,15 +129,15 @@ func (l *Layout) numberRacks(spec Spec, t *tiers, reflectors []plan.Node) (lowes
 	for _, n := range reflectors {
 		names[n.Name] = n
 	}
-	for _, s := range l.Seats {
-		if n := names[s.Node]; !s.Spine && n.ClusterID != "" && n.Seat == s.Name {
+	for _, s := range l.Slots {
+		if n := names[s.Node]; !s.Spine && n.ClusterID != "" && n.Slot == s.Name {
 			now[s.Group] = append(now[s.Group], n.ClusterID)
 		}
 	}
-	foreign := slices.DeleteFunc(l.foreignIDs(reflectors), func(id string) bool { // a seat that somebody has edited costs its rack nothing
+	foreign := slices.DeleteFunc(l.foreignIDs(reflectors), func(id string) bool { // a slot that somebody has edited costs its rack nothing
 		return slices.ContainsFunc(slices.Collect(maps.Values(now)), func(ids []string) bool { return slices.Contains(ids, id) })
 	})
-	ids := newIDs(spec.ClusterID, firstRackID, firstSeatID, foreign)
+	ids := newIDs(spec.ClusterID, firstRackID, firstSlotID, foreign)
 	id := map[string]string{}
 	for _, rack := range t.racks {
 		id[rack] = ids.keep(mostFrequent(now[rack]))
@@ -147,9 +147,9 @@ func (l *Layout) numberRacks(spec Spec, t *tiers, reflectors []plan.Node) (lowes
 			id[rack] = ids.fresh()
 		}
 	}
-	for i, s := range l.Seats {
+	for i, s := range l.Slots {
 		if !s.Spine {
-			l.Seats[i].ClusterID = id[s.Group]
+			l.Slots[i].ClusterID = id[s.Group]
 		}
 	}
 	return slices.MinFunc(t.racks, func(a, b string) int {

@@ -12,7 +12,7 @@ import (
 const (
 	spineID     = 1
 	firstRackID = 2
-	firstSeatID = 256
+	firstSlotID = 256
 	endOfIDs    = 512
 )
 

@@ -9,14 +9,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// SeatSingle is the seat of every reflector in Single: there they are all alike. The
+// SeatSingle is the slot of every reflector in Single: there they are all alike. The
 // others' names begin with these, see KindOf.
 const (
-	SeatSingle  = "true"
-	SeatQuorum  = "quorum-"
-	SeatMulti   = "multi-"
-	SeatRack    = "rack-"
-	SeatSpine   = "spine-"
+	SlotSingle  = "true"
+	SlotQuorum  = "quorum-"
+	SlotMulti   = "multi-"
+	SlotRack    = "rack-"
+	SlotSpine   = "spine-"
 	mostPerZone = 64 // of which Size finds the fewest that do
 )
 
@@ -54,13 +54,13 @@ func Read(spec v1alpha1.TopologySpec, roleLabel string, dedicated bool) Spec {
 	}
 }
 
-// Seat is the place of one reflector in a layout. Its name is the value of the role
+// Slot is the place of one reflector in a layout. Its name is the value of the role
 // label, so that the cluster itself remembers who sits where.
-type Seat struct {
+type Slot struct {
 	Name, ClusterID string
-	// Group is the group of clients that the seat belongs to (Hierarchy), "" for none.
+	// Group is the group of clients that the slot belongs to (Hierarchy), "" for none.
 	Group string
-	// Spine seats join the racks of a Hierarchy and have no clients.
+	// Spine slots join the racks of a Hierarchy and have no clients.
 	Spine bool
 	// Node that sits here, "" while nobody does.
 	Node string
@@ -74,8 +74,8 @@ type Group struct {
 	Open bool
 	// Selector gives its nodes, in Calico's syntax.
 	Selector string
-	// Seats that its clients peer with, by name, sorted.
-	Seats []string
+	// Slots that its clients peer with, by name, sorted.
+	Slots []string
 	// Clients is how many there are now.
 	Clients int
 }
@@ -83,9 +83,9 @@ type Group struct {
 // Layout is who reflects for whom.
 type Layout struct {
 	Kind v1alpha1.TopologyType
-	// Seats in the order in which they are to be filled: whatever prefix of it is
+	// Slots in the order in which they are to be filled: whatever prefix of it is
 	// filled serves everyone as well as so many can.
-	Seats []Seat
+	Slots []Slot
 	// Groups of clients, sorted by name.
 	Groups []Group
 	// Peers are the BGPPeers, sorted by name.
@@ -93,25 +93,25 @@ type Layout struct {
 	// Racks are the values of plan.RackLabel that have yet to be written, by node. Until
 	// then a node counts for the group that it will be in.
 	Racks map[string]string
-	// Depth is how many reflectors keep any two clients in touch once all seats are
+	// Depth is how many reflectors keep any two clients in touch once all slots are
 	// filled: one less may fail.
 	Depth int
 }
 
 // Written gives nodes as they are once the layout is written to them: clients in their
-// racks, reflectors in their seats.
+// racks, reflectors in their slots.
 func (l Layout) Written(nodes []plan.Node, roleLabel string) []plan.Node {
-	seats := map[string]Seat{}
-	for _, s := range l.Seats {
-		seats[s.Node] = s
+	slots := map[string]Slot{}
+	for _, s := range l.Slots {
+		slots[s.Node] = s
 	}
 	out := make([]plan.Node, 0, len(nodes))
 	for _, n := range nodes {
 		if rack := l.Racks[n.Name]; rack != "" {
 			n.Rack, n.Labels = rack, with(n.Labels, plan.RackLabel, rack)
 		}
-		if s, ok := seats[n.Name]; ok {
-			n.RoleLabel, n.Marked, n.Seat, n.ClusterID = true, true, s.Name, s.ClusterID
+		if s, ok := slots[n.Name]; ok {
+			n.RoleLabel, n.Marked, n.Slot, n.ClusterID = true, true, s.Name, s.ClusterID
 			n.Labels = with(n.Labels, roleLabel, s.Name)
 		}
 		out = append(out, n)
@@ -128,24 +128,24 @@ func with(labels map[string]string, key, value string) map[string]string {
 
 // The names of the BGPPeers of the other topologies begin with these, and then comes a
 // dot and the group; those between reflectors have no group. They differ between the
-// topologies, and so do the seats that they select, so that two of them can stand side
+// topologies, and so do the slots that they select, so that two of them can stand side
 // by side while the cluster moves from one to the other. (This replaces what the plan
 // said before: no peer but Single's selects has(role), also where every client peers
 // with every reflector.)
 const (
-	PeerQuorum           = "rrpool-quorum"            // !has(role) && group -> role in {seats}
+	PeerQuorum           = "rrpool-quorum"            // !has(role) && group -> role in {slots}
 	PeerQuorumReflectors = "rrpool-quorum-reflectors" // role starts with "quorum-" -> the same
-	PeerMulti            = "rrpool-multi"             // !has(role) && group -> role in {seats}
+	PeerMulti            = "rrpool-multi"             // !has(role) && group -> role in {slots}
 	PeerMultiReflectors  = "rrpool-multi-reflectors"  // role starts with "multi-" -> the same
-	PeerRack             = "rrpool-rack"              // !has(role) && rack -> role in {seats}
+	PeerRack             = "rrpool-rack"              // !has(role) && rack -> role in {slots}
 	PeerSpines           = "rrpool-spines"            // role starts with "spine-" -> role starts with "rack-"
-	PeerRackReflectors   = "rrpool-rack-reflectors"   // of the only rack: role in {seats} -> the same
+	PeerRackReflectors   = "rrpool-rack-reflectors"   // of the only rack: role in {slots} -> the same
 )
 
 // Arrange gives everybody a place. The reflectors are the nodes chosen to reflect, in a
-// role already or not: who has a seat of this layout keeps it. There are as many seats
+// role already or not: who has a slot of this layout keeps it. There are as many slots
 // as perZone in each of zones, or what a Hierarchy needs if that is more; where that
-// would make too many paths, the nodes left over stay without a seat.
+// would make too many paths, the nodes left over stay without a slot.
 //
 // Clients are divided by the label that the spec names. Where it names none, by zone, or
 // by plan.RackLabel if there are not two zones, or they do not fit.

@@ -10,24 +10,24 @@ import (
 // depth is how many reflectors have to be lost to cut some clients off from others,
 // among those groups that have clients: where none has two, among all.
 func depth(groups []Group, kind v1alpha1.TopologyType) int {
-	busy := slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Clients == 0 })
+	withClients := slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Clients == 0 })
 	total := 0
-	for _, g := range busy {
+	for _, g := range withClients {
 		total += g.Clients
 	}
 	if total < 2 {
-		busy = groups
+		withClients = groups
 	}
 	least := math.MaxInt
-	for i, a := range busy {
-		for _, b := range busy[i+1:] {
+	for i, a := range withClients {
+		for _, b := range withClients[i+1:] {
 			if kind == v1alpha1.TopologyQuorum {
-				least = min(least, shared(a.Seats, b.Seats))
+				least = min(least, shared(a.Slots, b.Slots))
 			}
-			least = min(least, len(a.Seats), len(b.Seats))
+			least = min(least, len(a.Slots), len(b.Slots))
 		}
-		if a.Clients > 1 || len(busy) == 1 {
-			least = min(least, len(a.Seats))
+		if a.Clients > 1 || len(withClients) == 1 {
+			least = min(least, len(a.Slots))
 		}
 	}
 	return least
@@ -65,12 +65,12 @@ func pathsInMesh(groups []Group, reflectors int) uint64 {
 	each := walks(reflectors)
 	for i, a := range groups {
 		for _, b := range groups[i:] {
-			both := uint64(shared(a.Seats, b.Seats)) //nolint:gosec // G115: a count
-			pairs := uint64(len(a.Seats) * len(b.Seats))
-			most = max(most, both+(pairs-both)*each)
+			both := uint64(shared(a.Slots, b.Slots)) //nolint:gosec // G115: a count
+			peerings := uint64(len(a.Slots) * len(b.Slots))
+			most = max(most, both+(peerings-both)*each)
 		}
-		if len(a.Seats) < reflectors {
-			most = max(most, uint64(len(a.Seats))*each) // on a reflector that the origin does not have
+		if len(a.Slots) < reflectors {
+			most = max(most, uint64(len(a.Slots))*each) // on a reflector that the origin does not have
 		}
 	}
 	return most

@@ -10,30 +10,30 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// KindOf tells the kind that a seat belongs to: Single for none, "" for a value that is
-// no seat's.
-func KindOf(seat string) v1alpha1.TopologyType {
+// KindOf tells the kind that a slot belongs to: Single for none, "" for a value that is
+// no slot's.
+func KindOf(slot string) v1alpha1.TopologyType {
 	switch {
-	case seat == SeatSingle, seat == "":
+	case slot == SlotSingle, slot == "":
 		return v1alpha1.TopologySingle
-	case strings.HasPrefix(seat, SeatQuorum):
+	case strings.HasPrefix(slot, SlotQuorum):
 		return v1alpha1.TopologyQuorum
-	case strings.HasPrefix(seat, SeatMulti):
+	case strings.HasPrefix(slot, SlotMulti):
 		return v1alpha1.TopologyMultiCluster
-	case strings.HasPrefix(seat, SeatRack), strings.HasPrefix(seat, SeatSpine):
+	case strings.HasPrefix(slot, SlotRack), strings.HasPrefix(slot, SlotSpine):
 		return v1alpha1.TopologyHierarchy
 	}
 	return ""
 }
 
 // seatName is a valid label value, and no two places have the same.
-func seatName(prefix, place string, number int) string {
-	return prefix + part(place, isSeatPart) + "-" + strconv.Itoa(number)
+func slotName(prefix, place string, number int) string {
+	return prefix + part(place, isSlotPart) + "-" + strconv.Itoa(number)
 }
 
-// seatPlace is the place of a seat name, as part wrote it.
-func seatPlace(prefix, seat string) string {
-	place, found := strings.CutPrefix(seat, prefix)
+// seatPlace is the place of a slot name, as part wrote it.
+func slotPlace(prefix, slot string) string {
+	place, found := strings.CutPrefix(slot, prefix)
 	dash := strings.LastIndexByte(place, '-')
 	if !found || dash < 0 {
 		return ""
@@ -41,9 +41,9 @@ func seatPlace(prefix, seat string) string {
 	return place[:dash]
 }
 
-// seatNumber is the number at the end of a seat's name, 0 for none.
-func seatNumber(seat string) int {
-	n, err := strconv.Atoi(seat[strings.LastIndexByte(seat, '-')+1:])
+// seatNumber is the number at the end of a slot's name, 0 for none.
+func slotNumber(slot string) int {
+	n, err := strconv.Atoi(slot[strings.LastIndexByte(slot, '-')+1:])
 	if err != nil {
 		return 0
 	}
@@ -77,7 +77,7 @@ func part(value string, fits func(string) bool) string {
 
 // isSeatPart: "quorum-" before it and a number after it leave a label value of at most
 // 63 characters.
-func isSeatPart(s string) bool { return len(s) <= 48 && isValue(s) }
+func isSlotPart(s string) bool { return len(s) <= 48 && isValue(s) }
 
 // isPeerPart: names of BGPPeers are in lower case.
 func isPeerPart(s string) bool {
@@ -136,11 +136,11 @@ func peer(name, nodes, peers string, s Session) plan.Peer {
 // AsksForRack reports whether a BGPPeer selects clients by the label that rrpool writes.
 func AsksForRack(p plan.Peer) bool { return strings.Contains(p.NodeSelector, " "+plan.RackLabel+" ") }
 
-// Fenced gives Single's peers as they have to be while there are reflectors of a
+// Scoped gives Single's peers as they have to be while there are reflectors of a
 // topology that has other cluster IDs: they select those of Single only, and of Quorum,
 // which has the same ID and may not be rid of them yet. They render the same sessions.
-func Fenced(roleLabel string, s Session) []plan.Peer {
-	reflector := equals(roleLabel, SeatSingle) + " || " + startsWith(roleLabel, SeatQuorum)
+func Scoped(roleLabel string, s Session) []plan.Peer {
+	reflector := equals(roleLabel, SlotSingle) + " || " + startsWith(roleLabel, SlotQuorum)
 	return []plan.Peer{
 		peer(PeerClients, isClient(roleLabel), reflector, s),
 		peer(PeerReflectors, reflector, reflector, s),

@@ -82,12 +82,12 @@ func TestEveryPlanKeepsTheLimits(t *testing.T) {
 					continue
 				}
 				for _, n := range class.Nodes {
-					if isClient(n) { // a node of the pool without a seat has sessions as well, and is no client
+					if isClient(n) { // a node of the pool without a slot has sessions as well, and is no client
 						serves++
 					}
 				}
 			}
-			require.LessOrEqual(t, serves, w.spec.MaxClients, r.Seat)
+			require.LessOrEqual(t, serves, w.spec.MaxClients, r.Slot)
 		}
 		require.LessOrEqual(t, len(l.Peers), len(l.Groups)+1)
 	})
@@ -98,7 +98,7 @@ func TestAPlanDependsOnNothingElseAndStays(t *testing.T) {
 		w, l := settled(t)
 		again := w.arrange()
 		require.Empty(t, again.Racks)
-		require.Equal(t, l.Seats, again.Seats)
+		require.Equal(t, l.Slots, again.Slots)
 		require.Equal(t, l.Groups, again.Groups)
 		require.Equal(t, l.Peers, again.Peers)
 		other := *w
@@ -113,7 +113,7 @@ func TestAPlanDependsOnNothingElseAndStays(t *testing.T) {
 func TestAClientThatJoinsMovesNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, l := settled(t)
-		before, seats, keys := w.sessions(), w.perZone, keysOf(w)
+		before, slots, keys := w.sessions(), w.perZone, keysOf(w)
 		for range rapid.IntRange(1, 30).Draw(t, "newcomers") {
 			w.drawClient(t, 3, 2)
 		}
@@ -122,12 +122,12 @@ func TestAClientThatJoinsMovesNobody(t *testing.T) {
 		for _, n := range w.clients {
 			require.False(t, n.Rack != "" && next.Racks[n.Name] != "", "%s changes its rack", n.Name)
 		}
-		if len(next.Groups) != len(l.Groups) || w.size(seats*len(w.zones)) != nil || w.perZone != seats {
-			w.settle(seats * len(w.zones))
+		if len(next.Groups) != len(l.Groups) || w.size(slots*len(w.zones)) != nil || w.perZone != slots {
+			w.settle(slots * len(w.zones))
 		} else {
 			w.follow(next)
 		}
-		if keysOf(w) != keys || w.spec.Kind != v1alpha1.TopologyHierarchy && w.perZone != seats {
+		if keysOf(w) != keys || w.spec.Kind != v1alpha1.TopologyHierarchy && w.perZone != slots {
 			t.Skip("divided in another way, or another size")
 		}
 		after := w.sessions()
@@ -175,11 +175,11 @@ func TestAReflectorMoreOrLessMovesOneSessionOfAClientAtMost(t *testing.T) {
 	})
 }
 
-func TestWhoHasASeatKeepsItAndWhoHasAnIDKeepsIt(t *testing.T) {
+func TestAReflectorKeepsItsSlotAndItsClusterID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, l := settled(t)
 		ids := map[string]string{}
-		for _, s := range l.Seats {
+		for _, s := range l.Slots {
 			ids[s.Name] = s.ClusterID
 		}
 		gone := rapid.IntRange(0, len(w.reflectors)-1).Draw(t, "gone")
@@ -188,14 +188,14 @@ func TestWhoHasASeatKeepsItAndWhoHasAnIDKeepsIt(t *testing.T) {
 		w.reflectors = append(w.reflectors, w.node("reflector", zone))
 		after := w.arrange()
 		for _, n := range w.reflectors[:len(w.reflectors)-1] {
-			if n.Seat == "" || n.Seat == topology.SeatSingle {
+			if n.Slot == "" || n.Slot == topology.SlotSingle {
 				continue
 			}
-			i := slices.IndexFunc(after.Seats, func(s topology.Seat) bool { return s.Node == n.Name })
-			require.GreaterOrEqual(t, i, 0, n.Seat)
-			require.Equal(t, n.Seat, after.Seats[i].Name)
+			i := slices.IndexFunc(after.Slots, func(s topology.Slot) bool { return s.Node == n.Name })
+			require.GreaterOrEqual(t, i, 0, n.Slot)
+			require.Equal(t, n.Slot, after.Slots[i].Name)
 		}
-		for _, s := range after.Seats {
+		for _, s := range after.Slots {
 			if l.Kind == v1alpha1.TopologyHierarchy && w.spec.Redundancy > 1 {
 				require.Equal(t, ids[s.Name], s.ClusterID, s.Name)
 			}
@@ -225,7 +225,7 @@ func TestCountingOfClusterIDs(t *testing.T) {
 			l, problem := w.settle(1)
 			require.Nil(t, problem)
 			now, owner := map[string]string{}, map[string]string{}
-			for _, s := range l.Seats {
+			for _, s := range l.Slots {
 				require.NotEqual(t, "0.0.0.0", s.ClusterID)
 				require.NotEqual(t, w.spec.ClusterID, s.ClusterID)
 				require.Contains(t, []string{"", s.Group}, owner[s.ClusterID])
@@ -241,9 +241,9 @@ func TestCountingOfClusterIDs(t *testing.T) {
 	})
 }
 
-// However few seats are filled, in their order, everybody has a route to everybody once
+// However few slots are filled, in their order, everybody has a route to everybody once
 // each rack and the spines have one.
-func TestSeatsAreFilledInAGoodOrder(t *testing.T) {
+func TestSlotsAreFilledInAGoodOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, l := settled(t)
 		first := 1
@@ -254,15 +254,15 @@ func TestSeatsAreFilledInAGoodOrder(t *testing.T) {
 				first++
 			}
 		case v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster:
-			first = len(l.Seats) - l.Depth + 1
+			first = len(l.Slots) - l.Depth + 1
 		case v1alpha1.TopologySingle, v1alpha1.TopologyAuto:
 		}
-		filled := rapid.IntRange(min(first, len(l.Seats)), len(l.Seats)).Draw(t, "filled")
-		seated := map[string]bool{}
-		for _, s := range l.Seats[:filled] {
-			seated[s.Node] = true
+		filled := rapid.IntRange(min(first, len(l.Slots)), len(l.Slots)).Draw(t, "filled")
+		assigned := map[string]bool{}
+		for _, s := range l.Slots[:filled] {
+			assigned[s.Node] = true
 		}
-		missing := slices.DeleteFunc(names(w.reflectors), func(name string) bool { return seated[name] })
+		missing := slices.DeleteFunc(names(w.reflectors), func(name string) bool { return assigned[name] })
 		require.Empty(t, w.network().Without(missing...).Unreached(isClient))
 	})
 }
@@ -278,7 +278,7 @@ func TestRacksAndSpinesAreInSeveralZones(t *testing.T) {
 
 func (w *world) requireSeveralZones(t *rapid.T, l topology.Layout) {
 	zones := map[string]map[string]bool{}
-	for _, s := range l.Seats {
+	for _, s := range l.Slots {
 		i := slices.IndexFunc(w.reflectors, func(n plan.Node) bool { return n.Name == s.Node })
 		require.GreaterOrEqual(t, i, 0, "%s is empty", s.Name)
 		if zones[s.Group] == nil {

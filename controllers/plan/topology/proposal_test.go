@@ -108,7 +108,7 @@ func TestReflectorsThatClientsDoNotShareCutTheClusterInTwo(t *testing.T) {
 	for i, p := range w.peers {
 		if p.Name != topology.PeerQuorumReflectors {
 			zone := w.zones[i%2]
-			w.peers[i].PeerSelector = roleLabel + ` starts with "` + topology.SeatQuorum + zone + `"` // 3 of 6
+			w.peers[i].PeerSelector = roleLabel + ` starts with "` + topology.SlotQuorum + zone + `"` // 3 of 6
 		}
 	}
 	require.NotEmpty(t, w.network().Unreached(isClient))

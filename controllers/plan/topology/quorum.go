@@ -39,13 +39,13 @@ func newSharing(spec Spec, c *census, zones []string, perZone int) *sharing {
 // all: every client peers with every reflector.
 func (s *sharing) all() bool { return s.each == len(s.zones)*s.perZone }
 
-// seats of a group, as names.
-func (s *sharing) seats(group string) []string {
+// slots of a group, as names.
+func (s *sharing) slots(group string) []string {
 	var out []string
 	for z, has := range s.share(group) {
 		for i, yes := range has {
 			if yes {
-				out = append(out, seatName(prefixes[s.kind], s.zones[z], i+1))
+				out = append(out, slotName(prefixes[s.kind], s.zones[z], i+1))
 			}
 		}
 	}
@@ -54,10 +54,10 @@ func (s *sharing) seats(group string) []string {
 }
 
 var prefixes = map[v1alpha1.TopologyType]string{
-	v1alpha1.TopologyQuorum: SeatQuorum, v1alpha1.TopologyMultiCluster: SeatMulti,
+	v1alpha1.TopologyQuorum: SlotQuorum, v1alpha1.TopologyMultiCluster: SlotMulti,
 }
 
-// share of a group in the seats of each zone.
+// share of a group in the slots of each zone.
 func (s *sharing) share(group string) [][]bool {
 	home := slices.Index(s.zones, group)
 	switch {
@@ -167,14 +167,14 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 	l := Layout{Kind: spec.Kind}
 	for n := 1; n <= perZone; n++ {
 		for _, z := range zones {
-			l.Seats = append(l.Seats, Seat{Name: seatName(prefixes[spec.Kind], z, n), ClusterID: spec.ClusterID})
+			l.Slots = append(l.Slots, Slot{Name: slotName(prefixes[spec.Kind], z, n), ClusterID: spec.ClusterID})
 		}
 	}
-	l.sit(reflectors, func(free map[string][]string) {
-		for i, s := range l.Seats {
+	l.fillSlots(reflectors, func(free map[string][]string) {
+		for i, s := range l.Slots {
 			zone := zones[i%len(zones)]
 			if s.Node == "" && len(free[zone]) > 0 {
-				l.Seats[i].Node, free[zone] = free[zone][0], free[zone][1:]
+				l.Slots[i].Node, free[zone] = free[zone][0], free[zone][1:]
 			}
 		}
 	})
@@ -201,7 +201,7 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 		}
 		open = l.assign(spec, c, serving, 0)
 	}
-	l.divide(spec, s, c, open, sh.seats)
+	l.divide(spec, s, c, open, sh.slots)
 	l.Depth = depth(l.Groups, spec.Kind)
 	return l
 }
@@ -221,35 +221,35 @@ func divided(spec Spec, c *census, reflectors []plan.Node) bool {
 		return slices.ContainsFunc(spec.Open, func(name string) bool { return strings.HasPrefix(name, peerNames[spec.Kind]+".") })
 	}
 	return len(c.groups) > 0 && slices.ContainsFunc(reflectors, func(n plan.Node) bool {
-		return n.RoleLabel && KindOf(n.Seat) == spec.Kind
+		return n.RoleLabel && KindOf(n.Slot) == spec.Kind
 	})
 }
 
 // everyone peers with every reflector: nobody has to be divided.
 func (l *Layout) everyone(spec Spec, s Session, clients int) {
 	g := Group{Open: true, Selector: isClient(spec.RoleLabel), Clients: clients}
-	for _, seat := range l.Seats {
-		g.Seats = append(g.Seats, seat.Name)
+	for _, slot := range l.Slots {
+		g.Slots = append(g.Slots, slot.Name)
 	}
-	slices.Sort(g.Seats)
-	l.Groups, l.Depth = []Group{g}, len(l.Seats)
-	l.Peers = append(l.Peers, peer(peerName(l.Kind, ""), g.Selector, in(spec.RoleLabel, g.Seats), s))
+	slices.Sort(g.Slots)
+	l.Groups, l.Depth = []Group{g}, len(l.Slots)
+	l.Peers = append(l.Peers, peer(peerName(l.Kind, ""), g.Selector, in(spec.RoleLabel, g.Slots), s))
 	l.sortPeers()
 }
 
-// number gives each seat a cluster ID of its own.
+// number gives each slot a cluster ID of its own.
 func (l *Layout) number(spec Spec, reflectors []plan.Node) {
-	ids := newIDs(spec.ClusterID, firstSeatID, endOfIDs, l.foreignIDs(reflectors))
+	ids := newIDs(spec.ClusterID, firstSlotID, endOfIDs, l.foreignIDs(reflectors))
 	now := map[string]string{}
 	for _, n := range reflectors {
 		now[n.Name] = n.ClusterID
 	}
-	for i, seat := range l.Seats {
-		l.Seats[i].ClusterID = ids.keep([]string{now[seat.Node]})
+	for i, slot := range l.Slots {
+		l.Slots[i].ClusterID = ids.keep([]string{now[slot.Node]})
 	}
-	for i := range l.Seats {
-		if l.Seats[i].ClusterID == "" {
-			l.Seats[i].ClusterID = ids.fresh()
+	for i := range l.Slots {
+		if l.Slots[i].ClusterID == "" {
+			l.Slots[i].ClusterID = ids.fresh()
 		}
 	}
 }

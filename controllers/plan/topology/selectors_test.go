@@ -90,7 +90,7 @@ func requireSideBySide(t *testing.T, kinds ...v1alpha1.TopologyType) {
 		w.made = 100 * len(nodes)
 		w.settle(6)
 		if kind == v1alpha1.TopologySingle {
-			w.peers = topology.Fenced(roleLabel, topology.Session{})
+			w.peers = topology.Scoped(roleLabel, topology.Session{})
 			nodes = append(nodes, w.clients...)
 		}
 		peers, nodes = append(peers, w.peers...), append(nodes, w.reflectors...)
@@ -103,11 +103,11 @@ func requireSideBySide(t *testing.T, kinds ...v1alpha1.TopologyType) {
 	}
 }
 
-func TestFencedPeersRenderSinglesSessions(t *testing.T) {
+func TestScopedPeersRenderSinglesSessions(t *testing.T) {
 	w := newWorld(v1alpha1.TopologySingle, 3).join(3)
 	w.settle(3)
 	before := w.sessions()
-	w.peers = topology.Fenced(roleLabel, topology.Session{})
+	w.peers = topology.Scoped(roleLabel, topology.Session{})
 	require.Equal(t, before, w.sessions())
 	require.Empty(t, w.network().Unreached(everybody))
 }
@@ -144,7 +144,7 @@ func TestStrangeLabels(t *testing.T) {
 				require.Nil(t, problem)
 				has := slices.ContainsFunc(l.Groups, func(g topology.Group) bool { return g.Name == tc.value && g.Name != "" })
 				require.Equal(t, tc.group, has)
-				for _, s := range l.Seats {
+				for _, s := range l.Slots {
 					require.Regexp(t, `^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`, s.Name)
 					require.Equal(t, kind, topology.KindOf(s.Name))
 				}
@@ -160,11 +160,11 @@ func TestStrangeLabels(t *testing.T) {
 }
 
 func TestKindOf(t *testing.T) {
-	for seat, want := range map[string]v1alpha1.TopologyType{
+	for slot, want := range map[string]v1alpha1.TopologyType{
 		"": v1alpha1.TopologySingle, "true": v1alpha1.TopologySingle, "quorum-a-1": v1alpha1.TopologyQuorum,
 		"multi-a-1": v1alpha1.TopologyMultiCluster, "rack-7-1": v1alpha1.TopologyHierarchy, "spine-1": v1alpha1.TopologyHierarchy,
 		"yes": "",
 	} {
-		require.Equal(t, want, topology.KindOf(seat), seat)
+		require.Equal(t, want, topology.KindOf(slot), slot)
 	}
 }

@@ -1,15 +1,15 @@
 package topology
 
-// shares divides the seats of each zone among groups of clients, so that each group has
-// its number of them and each seat about as many groups. Everything follows from the
-// number of seats per zone alone, step by step from one: a step keeps what each group
-// had before, but for one seat at most.
+// shares divides the slots of each zone among groups of clients, so that each group has
+// its number of them and each slot about as many groups. Everything follows from the
+// number of slots per zone alone, step by step from one: a step keeps what each group
+// had before, but for one slot at most.
 type shares struct {
 	zones   int
 	members []member
-	// has[member][zone][number - 1]: the member peers with that seat.
+	// has[member][zone][number - 1]: the member peers with that slot.
 	has [][][]bool
-	// load[zone][number - 1] is how many members peer with that seat.
+	// load[zone][number - 1] is how many members peer with that slot.
 	load [][]int
 }
 
@@ -18,7 +18,7 @@ type shares struct {
 type member struct {
 	// home is the zone that comes first, and the others after it, in a circle.
 	home int
-	// own: the member has all the seats of its home. Its clients are all there, so with
+	// own: the member has all the slots of its home. Its clients are all there, so with
 	// the home they lose nobody.
 	own bool
 }
@@ -42,7 +42,7 @@ func anywhere(zones, members int) []member {
 	return out
 }
 
-// share divides. quota is how many seats each member gets when there are so many per
+// share divides. quota is how many slots each member gets when there are so many per
 // zone: when that grows by one, it grows by at most one per zone, and for members with
 // their own zone by at least one.
 func share(zones, perZone int, members []member, quota func(perZone int) int) *shares {
@@ -56,7 +56,7 @@ func share(zones, perZone int, members []member, quota func(perZone int) int) *s
 	return s
 }
 
-// grow gives everybody the new seat of each zone, and takes one away from those that
+// grow gives everybody the new slot of each zone, and takes one away from those that
 // then have too many: the busiest, but from each member an old one in one zone only.
 // Whoever still gets more may take one that it did not have before instead of the new,
 // in one zone as well: on the way back that is the one to give up.
@@ -69,9 +69,9 @@ func (s *shares) grow(perZone, quota int) {
 			m := (i + j) % len(s.members)
 			s.has[m][z] = append(s.has[m][z], true)
 			for surplus := held(s.has[m][z]) - s.quota(m, z, perZone, quota); surplus > 0; surplus-- {
-				seat := s.busiest(m, z, moved[m])
-				moved[m] = moved[m] || seat != perZone-1
-				s.set(m, z, seat, false)
+				slot := s.busiest(m, z, moved[m])
+				moved[m] = moved[m] || slot != perZone-1
+				s.set(m, z, slot, false)
 			}
 			idle := s.idlest(m, z)
 			if s.has[m][z][perZone-1] && !swapped[m] && idle >= 0 && s.load[z][idle] < s.load[z][perZone-1]-1 {
@@ -83,18 +83,18 @@ func (s *shares) grow(perZone, quota int) {
 	}
 }
 
-func (s *shares) set(m, z, seat int, has bool) {
-	s.has[m][z][seat] = has
+func (s *shares) set(m, z, slot int, has bool) {
+	s.has[m][z][slot] = has
 	if has {
-		s.load[z][seat]++
+		s.load[z][slot]++
 	} else {
-		s.load[z][seat]--
+		s.load[z][slot]--
 	}
 }
 
-func held(seats []bool) int {
+func held(slots []bool) int {
 	n := 0
-	for _, has := range seats {
+	for _, has := range slots {
 		if has {
 			n++
 		}
@@ -115,7 +115,7 @@ func (s *shares) quota(m, z, perZone, quota int) int {
 	return (quota - perZone + s.zones - 1 - distance) / (s.zones - 1)
 }
 
-// busiest of the seats that a member has in a zone, the newest among equals, and the
+// busiest of the slots that a member has in a zone, the newest among equals, and the
 // newest anyway if no other may go.
 func (s *shares) busiest(m, z int, moved bool) int {
 	newest := len(s.load[z]) - 1
@@ -123,20 +123,20 @@ func (s *shares) busiest(m, z int, moved bool) int {
 		newest--
 	}
 	best := newest
-	for seat := newest - 1; seat >= 0 && !moved; seat-- {
-		if s.has[m][z][seat] && s.load[z][seat] > s.load[z][best] {
-			best = seat
+	for slot := newest - 1; slot >= 0 && !moved; slot-- {
+		if s.has[m][z][slot] && s.load[z][slot] > s.load[z][best] {
+			best = slot
 		}
 	}
 	return best
 }
 
-// idlest of the seats that a member does not have in a zone, or -1.
+// idlest of the slots that a member does not have in a zone, or -1.
 func (s *shares) idlest(m, z int) int {
 	best := -1
-	for seat, has := range s.has[m][z] {
-		if !has && (best < 0 || s.load[z][seat] < s.load[z][best]) {
-			best = seat
+	for slot, has := range s.has[m][z] {
+		if !has && (best < 0 || s.load[z][slot] < s.load[z][best]) {
+			best = slot
 		}
 	}
 	return best

@@ -129,7 +129,7 @@ func paths(sh *sharing) uint64 {
 		names = sizeNames()
 	}
 	for _, name := range names {
-		groups = append(groups, Group{Seats: sh.seats(name)})
+		groups = append(groups, Group{Slots: sh.slots(name)})
 	}
 	return pathsInMesh(groups, len(sh.zones)*sh.perZone)
 }

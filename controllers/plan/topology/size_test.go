@@ -209,9 +209,9 @@ func TestLabelsWrittenHalfWayMoveNobody(t *testing.T) {
 			}
 			some := slices.Sorted(maps.Keys(l.Racks))[:rapid.IntRange(1, min(15, len(l.Racks))).Draw(t, "written")]
 			maps.DeleteFunc(l.Racks, func(name, _ string) bool { return !slices.Contains(some, name) })
-			seats := w.reflectors
+			slots := w.reflectors
 			w.follow(l)
-			w.reflectors = seats
+			w.reflectors = slots
 			require.Equal(t, before, w.sessions())
 		}
 	})

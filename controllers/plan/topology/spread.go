@@ -7,23 +7,23 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// placing seats the reflectors of a Hierarchy over the zones.
+// placing slots the reflectors of a Hierarchy over the zones.
 type placing struct {
-	seats []Seat
-	zone  []string // of who sits in each seat, or is going to
-	here  []bool   // the seat was taken before
+	slots []Slot
+	zone  []string // of who sits in each slot, or is going to
+	here  []bool   // the slot was taken before
 	free  map[string][]string
 	zones []string // that have somebody to give
 	home  func(rack string) string
 }
 
-// spread places those who have no seat yet. A rack gets its first reflector from the zone
+// spread places those who have no slot yet. A rack gets its first reflector from the zone
 // that most of its clients are in, the second from another, and so on; spines come from
 // zones that have none. For nodes that are still to come, up to perZone in each zone, it
-// keeps seats free: nobody has to move when they do.
+// keeps slots free: nobody has to move when they do.
 func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZone int, free map[string][]string) {
 	p := &placing{
-		seats: l.Seats, zone: make([]string, len(l.Seats)), here: make([]bool, len(l.Seats)), free: free,
+		slots: l.Slots, zone: make([]string, len(l.Slots)), here: make([]bool, len(l.Slots)), free: free,
 		home: func(rack string) string { return t.home(rack, zones) },
 	}
 	zoneOf, have, elsewhere := map[string]string{}, map[string]int{}, map[string]bool{}
@@ -33,16 +33,16 @@ func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZon
 		have[n.Zone]++
 	}
 	for _, zone := range zones {
-		for ; t.perRack > 1 && len(l.Seats) >= len(zones)*perZone && have[zone] < perZone; have[zone]++ {
+		for ; t.perRack > 1 && len(l.Slots) >= len(zones)*perZone && have[zone] < perZone; have[zone]++ {
 			free[zone] = append(free[zone], "") // somebody who is still to come
 		}
 	}
-	for zone := range free { // who reflects elsewhere yet is the last to move, and to the last seats
+	for zone := range free { // who reflects elsewhere yet is the last to move, and to the last slots
 		slices.SortStableFunc(free[zone], func(a, b string) int { return plan.TrueFirst(!elsewhere[a], !elsewhere[b]) })
 		p.zones = append(p.zones, zone)
 	}
 	slices.Sort(p.zones)
-	for i, s := range l.Seats {
+	for i, s := range l.Slots {
 		p.here[i] = s.Node != ""
 		p.zone[i] = zoneOf[s.Node]
 	}
@@ -51,14 +51,14 @@ func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZon
 			p.place(i)
 		}
 	}
-	for i := range p.seats {
+	for i := range p.slots {
 		p.improve(i)
 	}
 }
 
-// place gives a seat to somebody from the best zone.
+// place gives a slot to somebody from the best zone.
 func (p *placing) place(i int) {
-	used, home := p.used(p.seats[i].Group), p.home(p.seats[i].Group)
+	used, home := p.used(p.slots[i].Group), p.home(p.slots[i].Group)
 	offered := slices.DeleteFunc(slices.Clone(p.zones), func(z string) bool { return len(p.free[z]) == 0 })
 	if len(offered) == 0 {
 		p.here[i] = true // there is nobody to swap with
@@ -73,13 +73,13 @@ func (p *placing) place(i int) {
 			cmp.Compare(a, b),
 		)
 	})
-	p.seats[i].Node, p.zone[i], p.free[zone] = p.free[zone][0], zone, p.free[zone][1:]
+	p.slots[i].Node, p.zone[i], p.free[zone] = p.free[zone][0], zone, p.free[zone][1:]
 }
 
-// used counts the seats of a group by zone.
+// used counts the slots of a group by zone.
 func (p *placing) used(group string) map[string]int {
 	used := map[string]int{}
-	for i, s := range p.seats {
+	for i, s := range p.slots {
 		if s.Group == group && (p.here[i] && s.Node != "" || !p.here[i] && p.zone[i] != "") {
 			used[p.zone[i]]++
 		}
@@ -93,20 +93,20 @@ func (p *placing) improve(i int) {
 	if p.here[i] {
 		return
 	}
-	mine := p.used(p.seats[i].Group)
-	for j := range p.seats {
+	mine := p.used(p.slots[i].Group)
+	for j := range p.slots {
 		if len(mine) != 1 || mine[p.zone[i]] < 2 {
 			return
 		}
 		if p.here[j] || p.zone[j] == p.zone[i] {
 			continue
 		}
-		yours := p.used(p.seats[j].Group)
+		yours := p.used(p.slots[j].Group)
 		if len(yours) < 2 || len(yours) == 2 && yours[p.zone[j]] == 1 && yours[p.zone[i]] > 0 {
 			continue
 		}
 		p.zone[i], p.zone[j] = p.zone[j], p.zone[i]
-		p.seats[i].Node, p.seats[j].Node = p.seats[j].Node, p.seats[i].Node
-		mine = p.used(p.seats[i].Group)
+		p.slots[i].Node, p.slots[j].Node = p.slots[j].Node, p.slots[i].Node
+		mine = p.used(p.slots[i].Group)
 	}
 }

@@ -33,10 +33,10 @@ type Session struct {
 // While there is no reflector, manual keeps the first one from having sessions
 // before its clients have begun to connect: both sides of these sessions connect,
 // and at the same moment they break each other's connection for seconds.
-func Busy(roleLabel string, s Session, pairs []plan.Peer, manual bool) []plan.Peer {
+func InPlace(roleLabel string, s Session, peerings []plan.Peer, manual bool) []plan.Peer {
 	clients := Single(roleLabel, s)[0]
 	clients.Manual = manual
-	return append([]plan.Peer{clients}, pairs...)
+	return append([]plan.Peer{clients}, peerings...)
 }
 
 // Over gives the BGPPeers by which senior treats junior as its client, whether
@@ -44,14 +44,14 @@ func Busy(roleLabel string, s Session, pairs []plan.Peer, manual bool) []plan.Pe
 // given by address has no cluster ID for Calico, hence always "rr client"; the
 // reverse side, which Calico adds by itself, is that of an ordinary client as
 // long as both have the same cluster ID.
-func Over(senior, junior plan.Node, asn uint32, s Session) []plan.Peer {
+func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	var out []plan.Peer
-	for _, addr := range junior.Addresses {
-		if !slices.ContainsFunc(senior.Addresses, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }) {
+	for _, addr := range client.Addresses {
+		if !slices.ContainsFunc(reflector.Addresses, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }) {
 			continue
 		}
 		out = append(out, plan.Peer{
-			Name: pairName(senior.Name, junior.Name, addr), Owned: true, Node: senior.Name, PeerIP: addr.String(), ASN: asn,
+			Name: peeringName(reflector.Name, client.Name, addr), Owned: true, Node: reflector.Name, PeerIP: addr.String(), ASN: asn,
 			Password: s.Password, MaxRestartTime: s.MaxRestartTime,
 		})
 	}
@@ -59,14 +59,14 @@ func Over(senior, junior plan.Node, asn uint32, s Session) []plan.Peer {
 }
 
 // IsPair reports whether a BGPPeer of ours is one between two reflectors.
-func IsPair(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP != "" }
+func IsPeering(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP != "" }
 
 // longestName is what a BGPPeer's name may have, less what Calico may append.
 const longestName = 200
 
 // pairName names the pair, whoever is the senior, so that one write turns it round.
 // Where the names are too long it is something as unique.
-func pairName(a, b string, addr netip.Addr) string {
+func peeringName(a, b string, addr netip.Addr) string {
 	family := "v4"
 	if addr.Is6() {
 		family = "v6"
@@ -124,13 +124,13 @@ func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []
 // preference sorts the better reflector first.
 func preference(kind v1alpha1.TopologyType, a, b plan.Node, lost func(plan.Node) bool) int {
 	spare := func(n plan.Node) bool {
-		return kind != v1alpha1.TopologyHierarchy && strings.HasPrefix(n.Seat, SeatSpine)
+		return kind != v1alpha1.TopologyHierarchy && strings.HasPrefix(n.Slot, SlotSpine)
 	}
 	return cmp.Or(
 		plan.TrueFirst(a.Marked && !lost(a), b.Marked && !lost(b)),
 		plan.TrueFirst(spare(a), spare(b)),
 		plan.TrueFirst(a.Ready, b.Ready),
-		cmp.Compare(seatNumber(a.Seat), seatNumber(b.Seat)),
+		cmp.Compare(slotNumber(a.Slot), slotNumber(b.Slot)),
 		a.Created.Compare(b.Created),
 		cmp.Compare(a.Name, b.Name),
 	)

@@ -38,8 +38,8 @@ func TestChoose(t *testing.T) {
 		return n
 	}
 	marked := func(n *plan.Node) { n.Marked = true }
-	seat := func(name string) func(*plan.Node) {
-		return func(n *plan.Node) { n.Marked, n.Seat = true, name }
+	slot := func(name string) func(*plan.Node) {
+		return func(n *plan.Node) { n.Marked, n.Slot = true, name }
 	}
 	older := func(n *plan.Node) { n.Created = now.Add(-time.Hour) }
 	down := func(n *plan.Node) { n.Ready = false }
@@ -55,7 +55,7 @@ func TestChoose(t *testing.T) {
 		"one that is away for a moment does": {nodes: []plan.Node{node("a", "1"), node("b", "1", marked, down)}, want: []string{"b"}},
 		"Ready ones come first":              {nodes: []plan.Node{node("a", "1", older, down), node("b", "1")}, want: []string{"b"}},
 		"the oldest come first":              {nodes: []plan.Node{node("a", "1"), node("b", "1", older)}, want: []string{"b"}},
-		"the first seats come first":         {nodes: []plan.Node{node("a", "1", older, seat("quorum-1-2")), node("b", "1", seat("quorum-1-1"))}, want: []string{"b"}},
+		"the first slots come first":         {nodes: []plan.Node{node("a", "1", older, slot("quorum-1-2")), node("b", "1", slot("quorum-1-1"))}, want: []string{"b"}},
 		"only the wanted zones":              {nodes: []plan.Node{node("a", "1"), node("b", "2")}, zones: []string{"2"}, want: []string{"b"}},
 		"workload nodes never":               {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Pooled = false })}},
 		"nodes on their way out never":       {nodes: []plan.Node{node("a", "1", func(n *plan.Node) { n.Deleting = true })}},
@@ -100,25 +100,25 @@ func names(nodes []plan.Node) []string {
 	return out
 }
 
-func TestASeniorHasAPeerForEachAddressFamilyThatBothHave(t *testing.T) {
+func TestAReflectorHasAPeerForEachAddressFamilyThatBothHave(t *testing.T) {
 	four, six := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
 	session := topology.Session{Password: &plan.SecretRef{Name: "bgp", Key: "password"}}
 	node := func(name string, addrs ...netip.Addr) plan.Node { return plan.Node{Name: name, Addresses: addrs} }
 	for name, tc := range map[string]struct {
-		senior, junior plan.Node
-		want           []string
+		reflector, client plan.Node
+		want              []string
 	}{
-		"IPv4 only":           {senior: node("b", four), junior: node("a", four), want: []string{"rrpool.a.b.v4 b 10.0.0.1"}},
-		"both families":       {senior: node("a", four, six), junior: node("b", four, six), want: []string{"rrpool.a.b.v4 a 10.0.0.1", "rrpool.a.b.v6 a fd00::1"}},
-		"one in common":       {senior: node("a", six), junior: node("b", four, six), want: []string{"rrpool.a.b.v6 a fd00::1"}},
-		"nothing in common":   {senior: node("a", six), junior: node("b", four)},
-		"the other way round": {senior: node("a", four), junior: node("b", four), want: []string{"rrpool.a.b.v4 a 10.0.0.1"}},
+		"IPv4 only":           {reflector: node("b", four), client: node("a", four), want: []string{"rrpool.a.b.v4 b 10.0.0.1"}},
+		"both families":       {reflector: node("a", four, six), client: node("b", four, six), want: []string{"rrpool.a.b.v4 a 10.0.0.1", "rrpool.a.b.v6 a fd00::1"}},
+		"one in common":       {reflector: node("a", six), client: node("b", four, six), want: []string{"rrpool.a.b.v6 a fd00::1"}},
+		"nothing in common":   {reflector: node("a", six), client: node("b", four)},
+		"the other way round": {reflector: node("a", four), client: node("b", four), want: []string{"rrpool.a.b.v4 a 10.0.0.1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, p := range topology.Over(tc.senior, tc.junior, 64512, session) {
+			for _, p := range topology.Peerings(tc.reflector, tc.client, 64512, session) {
 				got = append(got, p.Name+" "+p.Node+" "+p.PeerIP)
-				require.True(t, topology.IsPair(p))
+				require.True(t, topology.IsPeering(p))
 				require.Equal(t, uint32(64512), p.ASN, "Calico takes a peer's AS from nowhere else")
 				require.Equal(t, session.Password, p.Password)
 			}
@@ -126,15 +126,15 @@ func TestASeniorHasAPeerForEachAddressFamilyThatBothHave(t *testing.T) {
 		})
 	}
 	for _, p := range topology.Single("role", session) {
-		require.False(t, topology.IsPair(p))
+		require.False(t, topology.IsPeering(p))
 	}
 }
 
-func TestNamesOfPairsFitAndDiffer(t *testing.T) {
+func TestNamesOfPeeringsFitAndDiffer(t *testing.T) {
 	long := strings.Repeat("node.", 30)
 	addr := netip.MustParseAddr("10.0.0.1")
 	name := func(a, b string) string {
-		return topology.Over(plan.Node{Name: a, Addresses: []netip.Addr{addr}}, plan.Node{Name: b, Addresses: []netip.Addr{addr}}, 1, topology.Session{})[0].Name
+		return topology.Peerings(plan.Node{Name: a, Addresses: []netip.Addr{addr}}, plan.Node{Name: b, Addresses: []netip.Addr{addr}}, 1, topology.Session{})[0].Name
 	}
 	require.LessOrEqual(t, len(name(long+"a", long+"b")), 200)
 	require.NotEqual(t, name(long+"a", long+"b"), name(long+"a", long+"c"))

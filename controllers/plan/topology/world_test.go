@@ -91,17 +91,17 @@ func (w *world) size(sized int) *plan.Problem {
 	return problem
 }
 
-// pool has perZone nodes in each zone: who has no seat any more goes first, new ones come.
+// pool has perZone nodes in each zone: who has no slot any more goes first, new ones come.
 func (w *world) pool() {
-	seated := map[string]int{}
-	for i, s := range w.arrange().Seats {
-		seated[s.Node] = len(w.reflectors) + i
+	assigned := map[string]int{}
+	for i, s := range w.arrange().Slots {
+		assigned[s.Node] = len(w.reflectors) + i
 	}
 	var out []plan.Node
 	for _, z := range w.zones {
 		there := slices.DeleteFunc(slices.Clone(w.reflectors), func(n plan.Node) bool { return n.Zone != z })
 		slices.SortFunc(there, func(a, b plan.Node) int {
-			return cmp.Or(plan.TrueFirst(seated[a.Name] > 0, seated[b.Name] > 0), cmp.Compare(seated[a.Name], seated[b.Name]))
+			return cmp.Or(plan.TrueFirst(assigned[a.Name] > 0, assigned[b.Name] > 0), cmp.Compare(assigned[a.Name], assigned[b.Name]))
 		})
 		for len(there) < w.perZone {
 			n := w.node("reflector", z)
@@ -121,11 +121,11 @@ func (w *world) arrange() topology.Layout {
 func (w *world) follow(l topology.Layout) {
 	w.reflectors = slices.Clone(w.reflectors)
 	for i, n := range w.reflectors {
-		n.RoleLabel, n.Seat, n.ClusterID, n.Labels = false, "", "", maps.Clone(n.Labels)
+		n.RoleLabel, n.Slot, n.ClusterID, n.Labels = false, "", "", maps.Clone(n.Labels)
 		delete(n.Labels, roleLabel)
-		for _, s := range l.Seats {
+		for _, s := range l.Slots {
 			if s.Node == n.Name {
-				n.RoleLabel, n.Seat, n.ClusterID = true, s.Name, s.ClusterID
+				n.RoleLabel, n.Slot, n.ClusterID = true, s.Name, s.ClusterID
 				n.Labels[roleLabel] = s.Name
 			}
 		}

@@ -15,8 +15,8 @@ import (
 // announced: a step has said that these two would lose each other.
 func (w *world) announced(a, b *machine) bool {
 	for name, until := range w.excused {
-		pair := strings.HasPrefix(name, "rrpool.") && strings.Contains(name, a.Name) && strings.Contains(name, b.Name)
-		if (name == a.Name || name == b.Name || pair) && w.now.Before(until) {
+		sessionName := strings.HasPrefix(name, "rrpool.") && strings.Contains(name, a.Name) && strings.Contains(name, b.Name)
+		if (name == a.Name || name == b.Name || sessionName) && w.now.Before(until) {
 			return true
 		}
 	}
@@ -27,16 +27,16 @@ var promotions = rapid.SampledFrom([]v1alpha1.Promotion{
 	v1alpha1.PromotionStaged, v1alpha1.PromotionCordon, v1alpha1.PromotionDrain, v1alpha1.PromotionImmediate,
 })
 
-func drawBusyWorld(t *rapid.T, nodes, idle *rapid.Generator[int]) *world {
+func drawInPlaceWorld(t *rapid.T, nodes, idle *rapid.Generator[int]) *world {
 	t.Helper()
 	seed := rapid.Uint64().Draw(t, "seed")
-	return newBusyWorld(seed, nodes.Draw(t, "nodes"), idle.Draw(t, "idle"), rapid.IntRange(1, 3).Draw(t, "zones"))
+	return newInPlaceWorld(seed, nodes.Draw(t, "nodes"), idle.Draw(t, "idle"), rapid.IntRange(1, 3).Draw(t, "zones"))
 }
 
-func TestBusyNodesMigrateAndReturnWithoutLosingARoute(t *testing.T) {
+func TestInPlaceNodesMigrateAndReturnWithoutLosingARoute(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawBusyWorld(t, rapid.IntRange(5, 9), rapid.IntRange(0, 2))
+		w := drawInPlaceWorld(t, rapid.IntRange(5, 9), rapid.IntRange(0, 2))
 		w.d.Promotion = promotions.Draw(t, "promotion")
 		w.hold(t, w.settle())
 		require.False(t, w.bgp.MeshOn())
@@ -56,10 +56,10 @@ func TestBusyNodesMigrateAndReturnWithoutLosingARoute(t *testing.T) {
 // The same with anything happening in between: drift, cordons, changes of the spec,
 // failures that Kubernetes sees and others, refusals, and a manager that is killed
 // or away.
-func TestBusyNodesHoldTheInvariantsInAnyOrderOfDisturbances(t *testing.T) {
+func TestInPlaceNodesHoldTheInvariantsInAnyOrderOfDisturbances(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawBusyWorld(t, rapid.IntRange(4, 8), rapid.IntRange(0, 1))
+		w := drawInPlaceWorld(t, rapid.IntRange(4, 8), rapid.IntRange(0, 1))
 		w.stamps, w.regular = true, rapid.Bool().Draw(t, "regular")
 		w.d.Timer = rapid.IntRange(0, 5).Draw(t, "timer") == 0
 		if rapid.Bool().Draw(t, "settled") {
@@ -67,7 +67,7 @@ func TestBusyNodesHoldTheInvariantsInAnyOrderOfDisturbances(t *testing.T) {
 				w.hold(t, v)
 			}
 		}
-		w.suffer(t, busyEvents(!w.d.Timer), w.run)
+		w.suffer(t, inPlaceEvents(!w.d.Timer), w.run)
 		w.narrative = append(w.narrative, "##### everything returns")
 		w.everythingReturns()
 		w.hold(t, w.run(60))
@@ -91,7 +91,7 @@ func (w *world) requireRest(t require.TestingT) {
 
 // The order that everybody uses: role and cluster ID at once, nothing prepared.
 func TestAnImmediatePromotionCutsTheNodeOffInTheModelToo(t *testing.T) {
-	w := newBusyWorld(1, 6, 1, 3)
+	w := newInPlaceWorld(1, 6, 1, 3)
 	require.Empty(t, w.settle())
 	w.apply(plan.SetReflector{Node: "node-05", ClusterID: w.d.ClusterID})
 	lost := ""

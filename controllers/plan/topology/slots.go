@@ -9,28 +9,28 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// sit gives the reflectors their seats. Who has one keeps it; of two with the same the
-// one that has been there longer. The others, by zone, are left for seat to place.
-func (l *Layout) sit(reflectors []plan.Node, seat func(free map[string][]string)) {
-	seats := map[string]int{}
-	for i, s := range l.Seats {
-		seats[s.Name] = i
+// sit gives the reflectors their slots. Who has one keeps it; of two with the same the
+// one that has been there longer. The others, by zone, are left for slot to place.
+func (l *Layout) fillSlots(reflectors []plan.Node, slot func(free map[string][]string)) {
+	slots := map[string]int{}
+	for i, s := range l.Slots {
+		slots[s.Name] = i
 	}
 	free := map[string][]string{}
-	for _, n := range slices.SortedFunc(slices.Values(reflectors), bySeniority) {
-		i, ok := seats[n.Seat]
-		if n.RoleLabel && ok && l.Seats[i].Node == "" {
-			l.Seats[i].Node = n.Name
+	for _, n := range slices.SortedFunc(slices.Values(reflectors), longestInRole) {
+		i, ok := slots[n.Slot]
+		if n.RoleLabel && ok && l.Slots[i].Node == "" {
+			l.Slots[i].Node = n.Name
 		} else {
 			free[n.Zone] = append(free[n.Zone], n.Name)
 		}
 	}
-	seat(free)
+	slot(free)
 }
 
 // bySeniority sorts those in the role first, by the time they got it, then Ready ones,
 // then the oldest.
-func bySeniority(a, b plan.Node) int {
+func longestInRole(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(a.RoleLabel, b.RoleLabel),
 		a.RoleSince.Compare(b.RoleSince),
@@ -39,33 +39,33 @@ func bySeniority(a, b plan.Node) int {
 	)
 }
 
-// arrangeSingle: all seats are alike.
-func arrangeSingle(spec Spec, s Session, clients, reflectors []plan.Node, seats int) Layout {
-	l := Layout{Kind: v1alpha1.TopologySingle, Peers: Single(spec.RoleLabel, s), Depth: seats}
-	here := func(n plan.Node) bool { return n.RoleLabel && KindOf(n.Seat) == v1alpha1.TopologySingle }
+// arrangeSingle: all slots are alike.
+func arrangeSingle(spec Spec, s Session, clients, reflectors []plan.Node, slots int) Layout {
+	l := Layout{Kind: v1alpha1.TopologySingle, Peers: Single(spec.RoleLabel, s), Depth: slots}
+	here := func(n plan.Node) bool { return n.RoleLabel && KindOf(n.Slot) == v1alpha1.TopologySingle }
 	sorted := slices.SortedFunc(slices.Values(reflectors), func(a, b plan.Node) int {
-		return cmp.Or(plan.TrueFirst(here(a), here(b)), bySeniority(a, b))
+		return cmp.Or(plan.TrueFirst(here(a), here(b)), longestInRole(a, b))
 	})
-	for i := range seats {
-		l.Seats = append(l.Seats, Seat{Name: SeatSingle, ClusterID: spec.ClusterID})
+	for i := range slots {
+		l.Slots = append(l.Slots, Slot{Name: SlotSingle, ClusterID: spec.ClusterID})
 		if i < len(sorted) {
-			l.Seats[i].Node = sorted[i].Name
+			l.Slots[i].Node = sorted[i].Name
 		}
 	}
-	l.Groups = []Group{{Open: true, Selector: isClient(spec.RoleLabel), Seats: []string{SeatSingle}, Clients: len(clients)}}
+	l.Groups = []Group{{Open: true, Selector: isClient(spec.RoleLabel), Slots: []string{SlotSingle}, Clients: len(clients)}}
 	l.sortPeers()
 	return l
 }
 
-// foreignIDs are the cluster IDs of reflectors that are not in their seat yet.
+// foreignIDs are the cluster IDs of reflectors that are not in their slot yet.
 func (l *Layout) foreignIDs(reflectors []plan.Node) []string {
-	seat := map[string]string{}
-	for _, s := range l.Seats {
-		seat[s.Node] = s.Name
+	slot := map[string]string{}
+	for _, s := range l.Slots {
+		slot[s.Node] = s.Name
 	}
 	var out []string
 	for _, n := range reflectors {
-		if n.ClusterID != "" && seat[n.Name] != n.Seat {
+		if n.ClusterID != "" && slot[n.Name] != n.Slot {
 			out = append(out, n.ClusterID)
 		}
 	}
@@ -74,14 +74,14 @@ func (l *Layout) foreignIDs(reflectors []plan.Node) []string {
 
 // divide makes the groups of a census and their BGPPeers. Open names the one that takes
 // all others, "" for one of its own.
-func (l *Layout) divide(spec Spec, s Session, c *census, open string, seats func(group string) []string) {
+func (l *Layout) divide(spec Spec, s Session, c *census, open string, slots func(group string) []string) {
 	names := c.names()
 	others := len(c.others) - len(l.Racks)
 	if open == "" {
 		names = append(names, "")
 	}
 	for _, name := range names {
-		g := Group{Name: name, Open: name == open, Seats: seats(name)}
+		g := Group{Name: name, Open: name == open, Slots: slots(name)}
 		if c.groups[name] != nil {
 			g.Clients = c.groups[name].clients
 		}
@@ -101,7 +101,7 @@ func (l *Layout) divide(spec Spec, s Session, c *census, open string, seats func
 			g.Clients += others
 		}
 		l.Groups = append(l.Groups, g)
-		l.Peers = append(l.Peers, peer(peerName(l.Kind, name), g.Selector, in(spec.RoleLabel, g.Seats), s))
+		l.Peers = append(l.Peers, peer(peerName(l.Kind, name), g.Selector, in(spec.RoleLabel, g.Slots), s))
 	}
 	slices.SortFunc(l.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
 	l.sortPeers()
@@ -124,7 +124,7 @@ func (s Spec) Standing(nodes []plan.Node, peers []plan.Peer) Spec {
 		}
 	}
 	for _, n := range nodes {
-		if rack := seatPlace(SeatRack, n.Seat); n.RoleLabel && isRack(rack) && !slices.Contains(s.Racks, rack) {
+		if rack := slotPlace(SlotRack, n.Slot); n.RoleLabel && isRack(rack) && !slices.Contains(s.Racks, rack) {
 			s.Racks = append(s.Racks, rack)
 		}
 	}

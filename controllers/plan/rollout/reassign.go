@@ -12,31 +12,31 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// reseat moves reflectors from the seat they have to the one they should have. A new
-// seat that changes no session is taken at once. Otherwise all sessions of that
+// reseat moves reflectors from the slot they have to the one they should have. A new
+// slot that changes no session is taken at once. Otherwise all sessions of that
 // reflector start anew, so they move one at a time, while the others keep every two
 // clients in touch.
-func reseat(v *view) *Step {
+func reassign(v *view) *Step {
 	if !v.arranged() {
 		return nil
 	}
-	astray := v.astray()
-	if len(astray) == 0 {
+	misplaced := v.misplaced()
+	if len(misplaced) == 0 {
 		return nil
 	}
-	if s := v.rename(astray); s != nil {
+	if s := v.rename(misplaced); s != nil {
 		return s
 	}
 	if v.BGP.MeshOn() || !v.anyServed() {
-		return v.moveAll(astray)
+		return v.moveAll(misplaced)
 	}
-	return v.moveOne(astray)
+	return v.moveOne(misplaced)
 }
 
 // moveAll moves them all at once, while the mesh carries the routes.
-func (v *view) moveAll(astray []plan.Node) *Step {
-	s := &Step{Name: "MoveReflectors", Reason: "the route reflectors change their seats, and too few of them could go on serving meanwhile"}
-	for _, n := range astray {
+func (v *view) moveAll(misplaced []plan.Node) *Step {
+	s := &Step{Name: "MoveReflectors", Reason: "the route reflectors change their slots, and too few of them could go on serving meanwhile"}
+	for _, n := range misplaced {
 		s.Actions = append(s.Actions, v.setReflector(n))
 	}
 	return v.underMesh(s)
@@ -46,11 +46,11 @@ func (v *view) moveAll(astray []plan.Node) *Step {
 // reflectors to move one at a time: a mesh of that size is nothing to be afraid of.
 const meshAnyway = 100
 
-// astray are the reflectors that sit elsewhere than they should, in the order in which
-// their seats are to be filled.
-func (v *view) astray() []plan.Node {
+// misplaced are the reflectors that sit elsewhere than they should, in the order in which
+// their slots are to be filled.
+func (v *view) misplaced() []plan.Node {
 	var out []plan.Node
-	for _, s := range v.seating.Seats {
+	for _, s := range v.arrangement.Slots {
 		i := slices.IndexFunc(v.wanted, func(n plan.Node) bool { return n.Name == s.Node })
 		if i < 0 {
 			continue
@@ -62,19 +62,19 @@ func (v *view) astray() []plan.Node {
 	return out
 }
 
-// rename gives those their seats of whose sessions none ends by it.
-func (v *view) rename(astray []plan.Node) *Step {
-	s := &Step{Name: "MoveReflectors", Reason: "the seats of the topology are others; no session ends by that"}
+// rename gives those their slots of whose sessions none ends by it.
+func (v *view) rename(misplaced []plan.Node) *Step {
+	s := &Step{Name: "MoveReflectors", Reason: "the slots of the topology are others; no session ends by that"}
 	nodes := slices.Clone(v.Nodes)
-	for _, n := range astray {
-		seat, id := v.seat(n)
+	for _, n := range misplaced {
+		slot, id := v.slot(n)
 		if id != n.ClusterID {
 			continue
 		}
 		next := slices.Clone(nodes)
 		i := slices.IndexFunc(next, func(x plan.Node) bool { return x.Name == n.Name })
-		next[i] = withSeat(next[i], seat, id)
-		if change := simulate.Compare(v.seating.is, v.configuration(next, v.Peers)); change.Removed == 0 && change.Restarted == 0 {
+		next[i] = withSlot(next[i], slot, id)
+		if change := simulate.Compare(v.arrangement.is, v.configuration(next, v.Peers)); change.Removed == 0 && change.Restarted == 0 {
 			nodes = next
 			s.Actions = append(s.Actions, v.setReflector(n))
 		}
@@ -86,7 +86,7 @@ func (v *view) rename(astray []plan.Node) *Step {
 }
 
 // moveOne moves the first reflector that the others can do without.
-func (v *view) moveOne(astray []plan.Node) *Step {
+func (v *view) moveOne(misplaced []plan.Node) *Step {
 	serving := v.serving()
 	spared := func(rs []plan.Node) func(plan.Node) bool {
 		return func(n plan.Node) bool {
@@ -95,22 +95,22 @@ func (v *view) moveOne(astray []plan.Node) *Step {
 			return without >= need || without > 0 && without == v.depth(rs, need) // it is of no use where it is
 		}
 	}
-	i := slices.IndexFunc(astray, spared(serving))
+	i := slices.IndexFunc(misplaced, spared(serving))
 	if i < 0 {
-		possible := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !usable(n) })
-		if !slices.ContainsFunc(astray, spared(possible)) && len(v.clients)+len(v.unready) <= meshAnyway {
-			return v.moveAll(astray)
+		possible := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !usable(n) })
+		if !slices.ContainsFunc(misplaced, spared(possible)) && len(v.clients)+len(v.unready) <= meshAnyway {
+			return v.moveAll(misplaced)
 		}
 		return &Step{
-			Name: "MoveReflectors", Reason: "the reflectors change their seats one at a time",
+			Name: "MoveReflectors", Reason: "the reflectors change their slots one at a time",
 			WaitingFor: []string{fmt.Sprintf("more route reflectors to serve: without any one of those that are to move, some nodes would depend on fewer than %d; "+
-				"raise spec.sizing.min until they have moved, or go by way of the mesh (spec.mode: FullMesh)", v.needs(astray[0]))},
+				"raise spec.sizing.min until they have moved, or go by way of the mesh (spec.mode: FullMesh)", v.needs(misplaced[0]))},
 			Again: poll,
 		}
 	}
-	n := astray[i]
-	seat, id := v.seat(n)
-	reason := fmt.Sprintf("route reflector %s moves from seat %s to %s, cluster ID %s", n.Name, n.Seat, seat, id)
+	n := misplaced[i]
+	slot, id := v.slot(n)
+	reason := fmt.Sprintf("route reflector %s moves from slot %s to %s, cluster ID %s", n.Name, n.Slot, slot, id)
 	rest := others(serving, n)
 	g := v.nowGate(rest)
 	if !g.open() {
@@ -120,11 +120,11 @@ func (v *view) moveOne(astray []plan.Node) *Step {
 }
 
 // needs is how many reflectors have to keep any two clients in touch while n moves: two,
-// where the topology has more. Where somebody has changed the seat or ID of a
+// where the topology has more. Where somebody has changed the slot or ID of a
 // reflector, those of its rack may be fewer, and it has to be put right all the same.
 func (v *view) needs(n plan.Node) int {
-	depth := v.seating.Depth
-	if topology.KindOf(n.Seat) == v.seating.Kind {
+	depth := v.arrangement.Depth
+	if topology.KindOf(n.Slot) == v.arrangement.Kind {
 		depth--
 	}
 	return min(2, max(1, depth))
@@ -141,7 +141,7 @@ func (v *view) nowGate(rs []plan.Node) *gate {
 		return g
 	}
 	for _, r := range rs {
-		v.sessionsOf(g, r, v.peersOf(v.seating.now, r, append(v.served(), others(rs, r)...)), v.settle)
+		v.sessionsOf(g, r, v.peersOf(v.arrangement.now, r, append(v.served(), others(rs, r)...)), v.settle)
 	}
 	return g
 }
@@ -191,7 +191,7 @@ func (v *view) effect(p plan.Peer) simulate.Change {
 	peers := slices.DeleteFunc(slices.Clone(v.Peers), func(x plan.Peer) bool { return x.Name == p.Name })
 	peers = append(peers, p)
 	slices.SortFunc(peers, func(a, b plan.Peer) int { return strings.Compare(a.Name, b.Name) })
-	return simulate.Compare(v.seating.is, v.configuration(v.Nodes, peers))
+	return simulate.Compare(v.arrangement.is, v.configuration(v.Nodes, peers))
 }
 
 // sameOptions: the two differ at most in whom they select.
@@ -215,7 +215,7 @@ func putInRacks(v *view) *Step {
 	}
 	s := &Step{Name: "LabelRacks", Reason: "clients are divided into racks by size"}
 	for _, n := range v.workloads() {
-		if rack, ok := v.seating.Racks[n.Name]; ok && len(s.Actions) < rackBatch {
+		if rack, ok := v.arrangement.Racks[n.Name]; ok && len(s.Actions) < rackBatch {
 			s.Actions = append(s.Actions, plan.SetRack{Node: n.Name, Rack: rack})
 		}
 	}
@@ -254,8 +254,8 @@ func (v *view) usesRacks() bool {
 
 // fencedFor is how long Single's BGPPeers have yet to be taken over as they are beside
 // another topology, before the first reflector of that comes.
-func (v *view) fencedFor() time.Duration {
-	if !v.arranged() || v.seating.Kind == v1alpha1.TopologySingle {
+func (v *view) scopedFor() time.Duration {
+	if !v.arranged() || v.arrangement.Kind == v1alpha1.TopologySingle {
 		return 0
 	}
 	have, ok := v.peer(topology.PeerClients)

@@ -56,7 +56,7 @@ func withPeer(o *rollout.Observed, node string, peer netip.Addr, edit func(*plan
 }
 
 // Node-02 is about to get the role under the mesh: each gate, closed by itself.
-func TestABusyNodeKeepsItsSessionsWhile(t *testing.T) {
+func TestAnInPlaceNodeKeepsItsSessionsWhile(t *testing.T) {
 	const leader = "node-01"
 	addr := func(w *world, name string) netip.Addr { return w.nodes[name].Addresses[0] }
 	for name, edit := range map[string]func(*world, *rollout.Observed){
@@ -91,7 +91,7 @@ func TestABusyNodeKeepsItsSessionsWhile(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(1, 7, 1, 3)
+			w := newInPlaceWorld(1, 7, 1, 3)
 			w.until(t, "PromoteReflectors")
 			w.manage(-1)
 			o := w.until(t, "PromoteReflectors")
@@ -108,7 +108,7 @@ func TestABusyNodeKeepsItsSessionsWhile(t *testing.T) {
 func TestWithoutTheMeshASubstituteDependsOnItsOwnSessionsOnly(t *testing.T) {
 	substitute := func(t *testing.T) (*world, rollout.Observed, plan.SetReflector) {
 		t.Helper()
-		w := newBusyWorld(1, 7, 1, 3)
+		w := newInPlaceWorld(1, 7, 1, 3)
 		require.Empty(t, w.settle())
 		w.setAlive("node-02", false)
 		o := w.until(t, "PromoteReflectors")
@@ -131,7 +131,7 @@ func TestWithoutTheMeshASubstituteDependsOnItsOwnSessionsOnly(t *testing.T) {
 	})
 }
 
-func TestABusyReflectorStaysWhile(t *testing.T) {
+func TestAnInPlaceReflectorStaysWhile(t *testing.T) {
 	for name, edit := range map[string]func(*world, *rollout.Observed){
 		"its substitute has served for less than the removal delay": func(w *world, o *rollout.Observed) {
 			withPeer(o, "node-05", w.nodes["node-06"].Addresses[0], func(s *plan.Session) { s.Since = w.now.Add(-59 * time.Second) })
@@ -158,7 +158,7 @@ func TestABusyReflectorStaysWhile(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(1, 7, 1, 3)
+			w := newInPlaceWorld(1, 7, 1, 3)
 			require.Empty(t, w.settle())
 			w.nodes["node-02"].Cordoned = true
 			o := w.until(t, "RemoveReflector")
@@ -170,7 +170,7 @@ func TestABusyReflectorStaysWhile(t *testing.T) {
 }
 
 func TestACordonOfAPersonIsNeverUndone(t *testing.T) {
-	w := newBusyWorld(1, 7, 1, 3)
+	w := newInPlaceWorld(1, 7, 1, 3)
 	w.d.Promotion = "Drain"
 	w.nodes["node-04"].Cordoned = true
 	require.Empty(t, w.settle())
@@ -182,7 +182,7 @@ func TestACordonOfAPersonIsNeverUndone(t *testing.T) {
 }
 
 func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
-	w := newBusyWorld(1, 7, 1, 3)
+	w := newInPlaceWorld(1, 7, 1, 3)
 	require.Empty(t, w.settle())
 	o := w.observe()
 	o.Nodes[3].CordonMark = true // somebody has uncordoned it since
@@ -221,7 +221,7 @@ func TestANodeThatIsNotReadyIsWaitedForWhileItMayBeAlive(t *testing.T) {
 		"nobody has it":                               {edit: down(80*time.Second, "node-01", "node-02", "node-03", "node-05"), goes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(1, 7, 1, 3)
+			w := newInPlaceWorld(1, 7, 1, 3)
 			require.Empty(t, w.settle())
 			w.nodes["node-02"].Cordoned = true
 			o := w.until(t, "RemoveReflector")

@@ -11,7 +11,7 @@ import (
 
 // busyDisturbances are the same where reflectors are ordinary nodes, with cordons,
 // selectors and all else that makes them eligible or not.
-var busyDisturbances = map[string]func(w *world, i int){
+var inPlaceDisturbances = map[string]func(w *world, i int){
 	"crash":            disturbances["crash"],
 	"crash in a step":  disturbances["crash in a step"],
 	"mesh switched on": disturbances["mesh switched on"],
@@ -105,13 +105,13 @@ func byHand(edit func(*machine)) func(*world, int) {
 			return
 		}
 		m := rs[i%len(rs)]
-		seniors := 0
+		reflectors := 0
 		for _, p := range w.peers {
 			if p.PeerIP == m.Addresses[0].String() {
-				seniors++
+				reflectors++
 			}
 		}
-		if seniors == 0 {
+		if reflectors == 0 {
 			w.excused[m.Name] = w.now.Add(3 * joinTime)
 		}
 		edit(m)

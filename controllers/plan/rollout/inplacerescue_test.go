@@ -13,7 +13,7 @@ import (
 )
 
 // hindrances are what else may be going on while reflectors lack a session.
-var hindrances = map[string]func(*world, *rollout.Observed){
+var problems = map[string]func(*world, *rollout.Observed){
 	"nothing": func(*world, *rollout.Observed) {},
 	"the way back to the mesh": func(w *world, o *rollout.Observed) {
 		w.d.Mode = rollout.Mesh
@@ -36,7 +36,7 @@ var hindrances = map[string]func(*world, *rollout.Observed){
 // the manager was killed in between.
 func oneSided(t *testing.T) *world {
 	t.Helper()
-	w := newBusyWorld(1, 7, 0, 3)
+	w := newInPlaceWorld(1, 7, 0, 3)
 	o := w.until(t, "PromoteReflectors")
 	require.IsType(t, plan.Pause{}, w.next(o).Actions[1], "there is a pause to be killed in")
 	w.nextLook = w.now
@@ -55,7 +55,7 @@ func puts(s rollout.Step, name string) (plan.Peer, bool) {
 }
 
 func TestTheFirstReflectorGetsItsOtherSidesWhateverElseWaits(t *testing.T) {
-	for name, hinder := range hindrances {
+	for name, hinder := range problems {
 		t.Run(name, func(t *testing.T) {
 			w := oneSided(t)
 			o := w.observe()
@@ -73,29 +73,29 @@ func TestADeadBirdDoesNotKeepTheFirstReflectorCutOff(t *testing.T) {
 	w := oneSided(t)
 	w.d.Mode = rollout.Mesh
 	w.birdDies("node-07")
-	w.tellFor(600)
+	w.runUnchecked(600)
 	require.True(t, w.reaches(w.nodes["node-01"], w.nodes["node-02"]), w.story())
 }
 
 // Two reflectors without the peer between them have no session at all.
-func TestAMissingPairIsPutBackWhateverElseWaits(t *testing.T) {
-	const pair = "rrpool.node-01.node-02.v4"
-	for name, hinder := range hindrances {
+func TestAMissingPeeringIsPutBackWhateverElseWaits(t *testing.T) {
+	const sessionName = "rrpool.node-01.node-02.v4"
+	for name, hinder := range problems {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(1, 7, 1, 3)
+			w := newInPlaceWorld(1, 7, 1, 3)
 			require.Empty(t, w.settle())
-			delete(w.peers, pair)
+			delete(w.peers, sessionName)
 			o := w.observe()
 			hinder(w, &o)
 			s := w.next(o)
-			_, found := puts(s, pair)
+			_, found := puts(s, sessionName)
 			require.True(t, found, "%s: %s", s.Name, s.Reason)
 		})
 	}
 }
 
 func TestTheClientsPeerComesBackThoughAllReflectorsAreCordoned(t *testing.T) {
-	w := newBusyWorld(1, 7, 1, 3)
+	w := newInPlaceWorld(1, 7, 1, 3)
 	require.Empty(t, w.settle())
 	for _, m := range w.sorted() {
 		m.Cordoned = true
@@ -103,14 +103,14 @@ func TestTheClientsPeerComesBackThoughAllReflectorsAreCordoned(t *testing.T) {
 	require.Empty(t, w.run(30))
 	delete(w.peers, topology.PeerClients)
 	w.changed()
-	w.tellFor(300)
+	w.runUnchecked(300)
 	require.Contains(t, w.peers, topology.PeerClients, w.story())
 }
 
 // Killed in between, a role without its pair peers would have no session with the
 // other reflectors; pair peers without the role render what is there anyway.
 func TestAnImmediatePromotionWritesThePeersFirst(t *testing.T) {
-	w := newBusyWorld(1, 7, 0, 3)
+	w := newInPlaceWorld(1, 7, 0, 3)
 	w.d.Promotion = v1alpha1.PromotionImmediate
 	w.until(t, "PromoteReflectors")
 	w.nextLook = w.now
@@ -124,7 +124,7 @@ func TestAnImmediatePromotionWritesThePeersFirst(t *testing.T) {
 
 // A drain that a disruption budget holds up keeps neither of these waiting.
 func TestABlockedDrainDoesNotKeepSilentReflectorsFromBeingAsked(t *testing.T) {
-	w := newBusyWorld(1, 8, 0, 3)
+	w := newInPlaceWorld(1, 8, 0, 3)
 	w.regular = true
 	require.Empty(t, w.settle())
 	w.pdb, w.d.Promotion = true, v1alpha1.PromotionDrain
@@ -134,33 +134,33 @@ func TestABlockedDrainDoesNotKeepSilentReflectorsFromBeingAsked(t *testing.T) {
 	for _, r := range w.reflectors() {
 		w.birdDies(r.Name)
 	}
-	w.tellFor(600)
+	w.runUnchecked(600)
 	require.True(t, w.bgp.MeshOn(), w.story())
 }
 
 // With the mesh on, two ordinary nodes with a peer left between them have their
 // session twice, that is, not at all.
-func TestABlockedDrainDoesNotKeepStrayPairs(t *testing.T) {
-	w := newBusyWorld(1, 8, 0, 3)
+func TestABlockedDrainDoesNotKeepStrayPeerings(t *testing.T) {
+	w := newInPlaceWorld(1, 8, 0, 3)
 	w.d.Promotion = v1alpha1.PromotionDrain
 	for i := 0; len(w.reflectors()) < 2; i++ {
 		require.Less(t, i, 1200, w.story())
-		w.tellFor(1)
+		w.runUnchecked(1)
 	}
 	w.pdb = true
-	w.tellFor(60)
+	w.runUnchecked(60)
 	for _, r := range w.reflectors() { // both are set up anew, under their old names and addresses
 		w.removeNode(r.Name)
 		w.addNode(r.Name, r.Zone, false).Addresses = r.Addresses
 	}
-	w.tellFor(600)
+	w.runUnchecked(600)
 	require.True(t, w.bgp.MeshOn())
 	require.True(t, w.reaches(w.nodes["node-01"], w.nodes["node-02"]), w.story())
 }
 
 // The very second in which the grace ends must not be the one in which nobody looks.
 func TestTheGraceForAReflectorEndsWhenItSaysSo(t *testing.T) {
-	w := newBusyWorld(1, 7, 0, 3)
+	w := newInPlaceWorld(1, 7, 0, 3)
 	require.Empty(t, w.settle())
 	w.setAlive("node-02", false)
 	for early, why := range map[time.Duration]string{time.Second: "the control", 0: "on the second"} {

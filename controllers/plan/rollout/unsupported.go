@@ -17,13 +17,13 @@ const UnsupportedCluster = "UnsupportedCluster"
 
 // refuse stops everything, and touches nothing, while the cluster holds
 // something that rrpool cannot be sure to handle.
-func refuse(v *view) *Step {
+func unsupportedCluster(v *view) *Step {
 	if s := hold(v); s != nil {
 		return s
 	}
 	for _, check := range []func(*view) *plan.Problem{mixedAS, foreignReflector, nameTaken, foreignPeer, foreignLabel, tooFewNodes} {
 		if p := check(v); p != nil {
-			return refusal(*p)
+			return unsupported(*p)
 		}
 	}
 	return nil
@@ -34,10 +34,10 @@ func hold(v *view) *Step {
 	if len(v.Problems) == 0 {
 		return nil
 	}
-	return refusal(v.Problems[0])
+	return unsupported(v.Problems[0])
 }
 
-func refusal(p plan.Problem) *Step {
+func unsupported(p plan.Problem) *Step {
 	return &Step{Name: UnsupportedCluster, Reason: p.Message, Problem: &p, Again: poolPoll}
 }
 

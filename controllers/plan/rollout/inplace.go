@@ -13,7 +13,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// rules of the choice among busy nodes.
+// rules of the choice among in-place nodes.
 func (v *view) rules() selection.Rules {
 	return selection.Rules{
 		PerZone: v.d.Pool.SizePerZone, Zones: v.d.Pool.Zones,
@@ -22,7 +22,7 @@ func (v *view) rules() selection.Rules {
 }
 
 // chooseBusy fills in who should reflect, who comes next, and who goes next.
-func (v *view) chooseBusy() {
+func (v *view) chooseInPlace() {
 	if v.d.Mode == Reflect {
 		for _, n := range selection.Choose(v.Nodes, v.rules()) {
 			if n.Pooled {
@@ -32,13 +32,13 @@ func (v *view) chooseBusy() {
 			}
 		}
 	}
-	v.candidate = v.nextIn()
-	v.victim = v.nextOut()
+	v.nextToPromote = v.findNextToPromote()
+	v.nextToDemote = v.findNextToDemote()
 }
 
 // nextIn is the wanted node that gets the role next: one that is being prepared
 // already, else the cheapest when nobody can carry its routes, else the oldest.
-func (v *view) nextIn() *plan.Node {
+func (v *view) findNextToPromote() *plan.Node {
 	in := slices.DeleteFunc(slices.Clone(v.wanted), func(n plan.Node) bool {
 		return !usable(n) || n.RoleLabel || n.ClusterID != ""
 	})
@@ -47,7 +47,7 @@ func (v *view) nextIn() *plan.Node {
 	}
 	group := v.group()
 	prepared := func(n plan.Node) bool {
-		return n.CordonedByUs || slices.ContainsFunc(group, func(r plan.Node) bool { return v.isOver(r, n) })
+		return n.CordonedByUs || slices.ContainsFunc(group, func(r plan.Node) bool { return v.isReflectorOf(r, n) })
 	}
 	cheapest, _ := selection.Cheapest(in, v.rules())
 	alone := v.alone(in[0]) // so are all: none of them has the role
@@ -63,8 +63,8 @@ func (v *view) nextIn() *plan.Node {
 
 // nextOut is the holder that gives the role back next: those that are dead
 // first, then the youngest, which is everybody's junior already.
-func (v *view) nextOut() *plan.Node {
-	out := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool {
+func (v *view) findNextToDemote() *plan.Node {
+	out := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool {
 		return v.d.Mode == Reflect && (v.isWanted(n) || named(v.absent, n))
 	})
 	if len(out) == 0 {
@@ -89,13 +89,13 @@ func (v *view) alone(x plan.Node) bool { return len(v.carriers(x)) == 0 }
 // staged: other reflectors are to carry a node's routes while its sessions restart.
 func (v *view) staged() bool { return v.d.Promotion != v1alpha1.PromotionImmediate }
 
-// promoteNext gives the role to one busy node, once the reflectors that are there
+// promoteNext gives the role to one in-place node, once the reflectors that are there
 // carry its routes. The very first has nobody to do that: it costs what cost says.
 func (v *view) promoteNext() *Step {
-	if v.candidate == nil || v.alone(*v.candidate) && !v.BGP.MeshOn() {
+	if v.nextToPromote == nil || v.alone(*v.nextToPromote) && !v.BGP.MeshOn() {
 		return nil
 	}
-	x := *v.candidate
+	x := *v.nextToPromote
 	reason := fmt.Sprintf("node %s becomes a route reflector", x.Name)
 	if v.alone(x) {
 		reason = fmt.Sprintf("node %s becomes the first route reflector: %s", x.Name, v.cost(x))
@@ -107,7 +107,7 @@ func (v *view) promoteNext() *Step {
 	if v.alone(x) {
 		return v.promoteFirst(promote)
 	}
-	stage := v.subordinate(x)
+	stage := v.makeClient(x)
 	if !v.staged() {
 		promote.Reason += " at once (promotion: Immediate): " + v.cost(x)
 		promote.Actions = append(stage, promote.Actions...) // killed in between, the peers do no harm
@@ -116,7 +116,7 @@ func (v *view) promoteNext() *Step {
 	if len(stage) > 0 {
 		return &Step{Name: "StagePeers", Reason: reason + ": the others prepare to carry its routes", Actions: stage}
 	}
-	g, watch := v.lifeline(x)
+	g, watch := v.othersCarry(x)
 	if !g.open() {
 		promote = g.step(promote.Name, reason+", once the others carry its routes")
 	}
@@ -141,14 +141,14 @@ func (v *view) promoteFirst(promote *Step) *Step {
 		return g.step(promote.Name, promote.Reason)
 	}
 	promote.Actions = append(promote.Actions, plan.Pause{For: headStart},
-		plan.PutPeer{Peer: topology.Busy(v.d.RoleLabel, v.session(), nil, false)[0]})
+		plan.PutPeer{Peer: topology.InPlace(v.d.RoleLabel, v.session(), nil, false)[0]})
 	return promote
 }
 
 // lifeline opens when the other reflectors carry x's routes, whatever becomes of
 // x's own sessions with clients. While the mesh is on, x relies on it, so they
 // have to serve everybody; without it x relies on them already.
-func (v *view) lifeline(x plan.Node) (*gate, []plan.Watch) {
+func (v *view) othersCarry(x plan.Node) (*gate, []plan.StatusRequest) {
 	if v.d.Timer || v.BGP.MeshOn() {
 		g := v.carriersGate(x)
 		return g, v.silentGate(g, x)
@@ -157,7 +157,7 @@ func (v *view) lifeline(x plan.Node) (*gate, []plan.Watch) {
 	rs := v.carriers(x)
 	for _, r := range rs {
 		st, ok := v.Statuses[r.Name]
-		if !ok || blank(st) {
+		if !ok || cleared(st) {
 			g.report(r.Name, ok)
 			continue
 		}
@@ -175,13 +175,13 @@ func (v *view) lifeline(x plan.Node) (*gate, []plan.Watch) {
 
 // silentGate demands that the carriers have a session with each node that is not
 // Ready and that x still reaches through the mesh: its own report shows them.
-func (v *view) silentGate(g *gate, x plan.Node) []plan.Watch {
+func (v *view) silentGate(g *gate, x plan.Node) []plan.StatusRequest {
 	if v.d.Timer || len(v.unready) == 0 {
 		return nil
 	}
-	watch := []plan.Watch{{Node: x.Name, Period: v.period("")}}
+	watch := []plan.StatusRequest{{Node: x.Name, Period: v.period("")}}
 	st, ok := v.Statuses[x.Name]
-	if !ok || blank(st) {
+	if !ok || cleared(st) {
 		g.report(x.Name, ok)
 		return watch
 	}
@@ -211,7 +211,7 @@ func (v *view) carriersGate(x plan.Node) *gate {
 	return with.reflectorGate(v.carriers(x), v.settle)
 }
 
-// release takes the role from one busy node, as the last of several steps: seniors
+// release takes the role from one in-place node, as the last of several steps: seniors
 // for it first, then room, then the role. The caller has seen to it that nobody
 // needs it any more.
 func (v *view) release(x plan.Node, name, reason string) *Step {
@@ -245,7 +245,7 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	if g := v.carriersGate(x); !g.open() {
 		return g.step("StageDemotion", reason+", once the others carry its routes")
 	}
-	j, cuts, ok := v.turnNext(x)
+	j, cuts, ok := v.reverseNext(x)
 	if !ok {
 		return nil
 	}
@@ -253,7 +253,7 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	if cuts && !idle(x) && !idle(j) {
 		s.Reason += "; nobody is senior to both, so the pods of these two nodes cannot reach each other for some seconds" + ifAlive(x)
 	}
-	for _, p := range v.over(j, x) {
+	for _, p := range v.peerings(j, x) {
 		s.Actions = append(s.Actions, plan.PutPeer{Peer: p})
 	}
 	return s
@@ -356,7 +356,7 @@ func (v *view) preparing(n plan.Node) bool {
 	if v.d.Promotion != v1alpha1.PromotionDrain && v.d.Promotion != v1alpha1.PromotionCordon {
 		return false
 	}
-	return v.candidate != nil && v.candidate.Name == n.Name || v.leaves(n) && (v.d.Mode == Mesh || v.complete())
+	return v.nextToPromote != nil && v.nextToPromote.Name == n.Name || v.leaves(n) && (v.d.Mode == Mesh || v.complete())
 }
 
 // seenServing: its report shows it serving; without reports, time has passed.
@@ -365,7 +365,7 @@ func (v *view) seenServing(n plan.Node) bool {
 		return v.now.Sub(n.RoleSince) > timerWait
 	}
 	st, ok := v.Statuses[n.Name]
-	return ok && !blank(st) && len(st.Sessions) > 0 && v.serves(n)
+	return ok && !cleared(st) && len(st.Sessions) > 0 && v.serves(n)
 }
 
 // awaitNodes says what is missing when there are too few nodes to choose from.
@@ -397,18 +397,18 @@ func awaitNodes(v *view) *Step {
 // awaitMesh says that the first reflector needs the mesh, where somebody else keeps that
 // off: its clients would have nothing until their sessions with it are up.
 func (v *view) awaitMesh() *Step {
-	if v.d.Dedicated || v.candidate == nil || v.BGP.MeshOn() || !v.alone(*v.candidate) {
+	if v.d.Dedicated || v.nextToPromote == nil || v.BGP.MeshOn() || !v.alone(*v.nextToPromote) {
 		return nil
 	}
 	return &Step{
 		Name:       "AwaitMesh",
-		Reason:     fmt.Sprintf("node %s is to be the first route reflector, which takes the mesh, and somebody else keeps that off", v.candidate.Name),
+		Reason:     fmt.Sprintf("node %s is to be the first route reflector, which takes the mesh, and somebody else keeps that off", v.nextToPromote.Name),
 		WaitingFor: []string{"nodeToNodeMeshEnabled of the default BGPConfiguration to be true"},
 		Again:      poolPoll,
 	}
 }
 
-// unfit says why a busy node cannot be or stay a reflector, "" when it can.
+// unfit says why a in-place node cannot be or stay a reflector, "" when it can.
 func (v *view) unfit(rules selection.Rules, n plan.Node) string {
 	why := rules.Unfit(n)
 	if why == "" && v.lost(n) {
@@ -418,7 +418,7 @@ func (v *view) unfit(rules selection.Rules, n plan.Node) string {
 }
 
 // enlist brings chosen nodes into the pool.
-func (v *view) enlist() *Step {
+func (v *view) joinPool() *Step {
 	if len(v.absent) == 0 {
 		return nil
 	}
@@ -434,7 +434,7 @@ func (v *view) enlist() *Step {
 }
 
 // dismiss lets nodes leave the pool that have no role and are not chosen.
-func (v *view) dismiss() *Step {
+func (v *view) leavePool() *Step {
 	want := v.d.Pool
 	want.Retire = nil
 	for _, n := range v.Nodes {

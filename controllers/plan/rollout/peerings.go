@@ -8,7 +8,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// Busy reflectors are paired by seniority: for every two of them there is a
+// In-place reflectors are paired by seniority: for every two of them there is a
 // BGPPeer by which the senior treats the junior as its client, role or not. Who
 // gets the role is made everybody's junior beforehand, which renders what was
 // there already. Who gives it back turns into a client of its juniors, and somebody
@@ -16,14 +16,14 @@ import (
 
 // group are the nodes in the role, or in half of it, the most senior first.
 func (v *view) group() []plan.Node {
-	out := slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !n.RoleLabel && n.ClusterID == "" })
+	out := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !n.RoleLabel && n.ClusterID == "" })
 	slices.SortFunc(out, func(a, b plan.Node) int {
 		return cmp.Or(a.RoleSince.Compare(b.RoleSince), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
-// groupID is the cluster ID that busy reflectors share. One that differs from the
+// groupID is the cluster ID that in-place reflectors share. One that differs from the
 // spec's stays until the cluster has been back on the mesh: changing it would
 // restart the reflectors' own sessions, and they have pods.
 func (v *view) groupID() string {
@@ -43,12 +43,12 @@ func (v *view) groupID() string {
 }
 
 // over gives the peers by which senior treats junior as its client.
-func (v *view) over(senior, junior plan.Node) []plan.Peer {
-	asn := junior.ASN
+func (v *view) peerings(reflector, client plan.Node) []plan.Peer {
+	asn := client.ASN
 	if asn == 0 {
 		asn = v.BGP.ASN
 	}
-	return topology.Over(senior, junior, asn, v.session())
+	return topology.Peerings(reflector, client, asn, v.session())
 }
 
 func (v *view) peer(name string) (plan.Peer, bool) {
@@ -60,39 +60,39 @@ func (v *view) peer(name string) (plan.Peer, bool) {
 }
 
 // isOver reports whether senior treats junior as its client, whatever that is.
-func (v *view) isOver(senior, junior plan.Node) bool {
-	return slices.ContainsFunc(v.over(senior, junior), func(p plan.Peer) bool {
+func (v *view) isReflectorOf(reflector, client plan.Node) bool {
+	return slices.ContainsFunc(v.peerings(reflector, client), func(p plan.Peer) bool {
 		have, ok := v.peer(p.Name)
 		return ok && have.Node == p.Node
 	})
 }
 
 // isWhollyOver: so in every address family that both have.
-func (v *view) isWhollyOver(senior, junior plan.Node) bool {
-	over := v.over(senior, junior)
-	return len(over) > 0 && !slices.ContainsFunc(over, func(p plan.Peer) bool {
+func (v *view) isFullReflectorOf(reflector, client plan.Node) bool {
+	peerings := v.peerings(reflector, client)
+	return len(peerings) > 0 && !slices.ContainsFunc(peerings, func(p plan.Peer) bool {
 		have, ok := v.peer(p.Name)
 		return !ok || have.Node != p.Node
 	})
 }
 
 // pairs gives the peers between the nodes in the role. What exists stays as it is.
-func (v *view) pairs() []plan.Peer {
+func (v *view) groupPeerings() []plan.Peer {
 	var out []plan.Peer
 	group := v.group()
 	for i, a := range group {
 		for _, b := range group[i+1:] {
-			if v.isOver(b, a) {
-				out = append(out, v.over(b, a)...)
+			if v.isReflectorOf(b, a) {
+				out = append(out, v.peerings(b, a)...)
 			} else {
-				out = append(out, v.over(a, b)...)
+				out = append(out, v.peerings(a, b)...)
 			}
 		}
 	}
 	return out
 }
 
-// connect gives busy reflectors the peers without which they have no sessions at
+// connect gives in-place reflectors the peers without which they have no sessions at
 // all: they are not in the mesh. It only adds, and waits for nothing, neither for
 // a problem to be solved nor for the way back.
 func connect(v *view) *Step {
@@ -112,13 +112,15 @@ func connect(v *view) *Step {
 }
 
 // leaves: the node is the next to give the role back.
-func (v *view) leaves(n plan.Node) bool { return v.victim != nil && v.victim.Name == n.Name }
+func (v *view) leaves(n plan.Node) bool {
+	return v.nextToDemote != nil && v.nextToDemote.Name == n.Name
+}
 
 // subordinate gives what makes x everybody's junior. As long as x has no role it
 // changes nothing that is rendered.
-func (v *view) subordinate(x plan.Node) []plan.Action {
+func (v *view) makeClient(x plan.Node) []plan.Action {
 	var out []plan.Action
-	for _, want := range v.overAll(x) {
+	for _, want := range v.peeringsAsClient(x) {
 		if have, ok := v.peer(want.Name); !ok || !plan.SamePeer(have, want) {
 			out = append(out, plan.PutPeer{Peer: want})
 		}
@@ -127,10 +129,10 @@ func (v *view) subordinate(x plan.Node) []plan.Action {
 }
 
 // overAll gives the peers by which all others in the role are over x.
-func (v *view) overAll(x plan.Node) []plan.Peer {
+func (v *view) peeringsAsClient(x plan.Node) []plan.Peer {
 	var out []plan.Peer
 	for _, r := range others(v.group(), x) {
-		out = append(out, v.over(r, x)...)
+		out = append(out, v.peerings(r, x)...)
 	}
 	return out
 }
@@ -140,31 +142,31 @@ func (v *view) overAll(x plan.Node) []plan.Peer {
 // other for a moment. It has to where nobody is senior to both and passes their
 // routes on when it turns by itself; and until two are senior to x, so that it
 // never hangs on one session alone.
-func (v *view) turnNext(x plan.Node) (junior plan.Node, cuts, ok bool) {
+func (v *view) reverseNext(x plan.Node) (client plan.Node, cuts, ok bool) {
 	rest := v.leaders(x)
-	seniors := 0
+	reflectors := 0
 	for _, j := range rest {
 		switch {
-		case v.isWhollyOver(j, x):
-			seniors++
-		case !v.isOver(x, j):
+		case v.isFullReflectorOf(j, x):
+			reflectors++
+		case !v.isReflectorOf(x, j):
 		case !v.bridged(x, j):
 			return j, true, true
 		case !ok:
-			junior, ok = j, true
+			client, ok = j, true
 		}
 	}
-	return junior, false, ok && seniors < min(2, len(rest))
+	return client, false, ok && reflectors < min(2, len(rest))
 }
 
 // hasSenior: somebody who serves treats n as its client, and carries its routes.
-func (v *view) hasSenior(n plan.Node) bool {
-	return slices.ContainsFunc(v.leaders(n), func(r plan.Node) bool { return v.serves(r) && v.isOver(r, n) })
+func (v *view) hasReflector(n plan.Node) bool {
+	return slices.ContainsFunc(v.leaders(n), func(r plan.Node) bool { return v.serves(r) && v.isReflectorOf(r, n) })
 }
 
 func (v *view) bridged(x, j plan.Node) bool {
 	return slices.ContainsFunc(v.group(), func(b plan.Node) bool {
-		return b.Name != x.Name && b.Name != j.Name && v.serves(b) && v.isWhollyOver(b, x) && v.isWhollyOver(b, j)
+		return b.Name != x.Name && b.Name != j.Name && v.serves(b) && v.isFullReflectorOf(b, x) && v.isFullReflectorOf(b, j)
 	})
 }
 
@@ -175,8 +177,8 @@ func (v *view) isStray(p plan.Peer) bool {
 
 // planned are the peers of the plan, and those that prepare the next promotion.
 func (v *view) planned() []plan.Peer {
-	if v.candidate == nil {
+	if v.nextToPromote == nil {
 		return v.peers
 	}
-	return append(slices.Clone(v.peers), v.overAll(*v.candidate)...)
+	return append(slices.Clone(v.peers), v.peeringsAsClient(*v.nextToPromote)...)
 }

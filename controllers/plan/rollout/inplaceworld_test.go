@@ -40,7 +40,7 @@ func (w *world) applyAside(a plan.Action) {
 }
 
 // enlist is the provider of existing nodes: one label a call.
-func (w *world) enlist(want plan.PoolWant) {
+func (w *world) joinPool(want plan.PoolSpec) {
 	for _, name := range want.Retire {
 		if m := w.nodes[name]; m != nil && m.Pooled {
 			m.Pooled = false

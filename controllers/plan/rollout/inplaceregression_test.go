@@ -17,7 +17,7 @@ import (
 // Calico before 3.30.3 does not know reversePeering, and the apiserver drops it: a
 // peer that never is as wanted was once written for ever, and nobody promoted.
 func TestOldCalicoWithoutReversePeeringMigrates(t *testing.T) {
-	w := newBusyWorld(1, 7, 1, 3)
+	w := newInPlaceWorld(1, 7, 1, 3)
 	w.oldCalico = true
 	require.Empty(t, w.settle())
 	require.Len(t, w.reflectors(), 3)
@@ -25,8 +25,8 @@ func TestOldCalicoWithoutReversePeeringMigrates(t *testing.T) {
 
 // The mesh does not carry reflectors, so nothing can take over from their own
 // sessions: what restarts those has to say so beforehand.
-func TestWhatRestartsTheSessionsOfBusyReflectorsIsAnnounced(t *testing.T) {
-	w := newBusyWorld(1, 7, 0, 3)
+func TestWhatRestartsTheSessionsOfInPlaceReflectorsIsAnnounced(t *testing.T) {
+	w := newInPlaceWorld(1, 7, 0, 3)
 	require.Empty(t, w.settle())
 	w.d.Password = &plan.SecretRef{Name: "new", Key: "password"}
 	w.nextLook = w.now
@@ -42,7 +42,7 @@ func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 		"none on the most junior":        {"node-03", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(1, 7, 0, 3)
+			w := newInPlaceWorld(1, 7, 0, 3)
 			require.Empty(t, w.settle())
 			w.nodes[tc.node].ClusterID = tc.id
 			w.asleep = w.now.Add(100 * time.Second) // too late to put it back before anybody has rendered it
@@ -57,7 +57,7 @@ func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 }
 
 func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
-	w := newBusyWorld(1, 7, 0, 3)
+	w := newInPlaceWorld(1, 7, 0, 3)
 	require.Empty(t, w.settle())
 	for _, m := range w.sorted() {
 		m.Cordoned = true
@@ -70,7 +70,7 @@ func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
 func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
 	dead := func(t *testing.T) *world {
 		t.Helper()
-		w := newBusyWorld(1, 7, 0, 3)
+		w := newInPlaceWorld(1, 7, 0, 3)
 		require.Empty(t, w.settle())
 		w.birdDies("node-01")
 		return w
@@ -79,15 +79,15 @@ func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
 		w := dead(t)
 		require.Empty(t, w.run(200))
 		w.d.Mode = rollout.Mesh
-		w.tellFor(1800)
+		w.runUnchecked(1800)
 		require.Empty(t, w.reflectors(), w.story())
 	})
 	t.Run("not those who replace the others", func(t *testing.T) {
 		w := dead(t)
-		w.tellFor(120)
+		w.runUnchecked(120)
 		w.setAlive("node-02", false)
 		w.setAlive("node-03", false)
-		w.tellFor(1800)
+		w.runUnchecked(1800)
 		serving := 0
 		for _, r := range w.reflectors() {
 			if r.alive {
@@ -102,8 +102,8 @@ func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
 // be cut off for a moment, and for nothing.
 func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
 	for nodes, want := range map[int]int{3: 0, 4: 3} {
-		w := newBusyWorld(1, nodes, 0, 1)
-		w.tellFor(1800)
+		w := newInPlaceWorld(1, nodes, 0, 1)
+		w.runUnchecked(1800)
 		require.Len(t, w.reflectors(), want, "%d nodes: %s", nodes, w.story())
 	}
 }
@@ -111,12 +111,12 @@ func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
 // A node is cordoned to give its role back. Then nobody is left to replace it, so it
 // serves on, and must not stay cordoned for that.
 func TestNoCordonIsLeftOnAReflectorThatStays(t *testing.T) {
-	w := newBusyWorld(1, 6, 0, 1)
+	w := newInPlaceWorld(1, 6, 0, 1)
 	require.Empty(t, w.settle())
 	w.d.Promotion, w.pdb = v1alpha1.PromotionDrain, true
 	w.nodes["node-04"].pods = 0 // the substitute need not be drained
 	w.nodes["node-01"].Leaving = true
-	w.tellFor(1200)
+	w.runUnchecked(1200)
 	require.True(t, w.nodes["node-01"].CordonedByUs, "the control: %s", w.story())
 	for _, name := range []string{"node-02", "node-05", "node-06"} {
 		w.removeNode(name)
@@ -124,7 +124,7 @@ func TestNoCordonIsLeftOnAReflectorThatStays(t *testing.T) {
 	w.nodes["node-01"].Leaving = false
 	w.d.Excluded = labels.SelectorFromSet(labels.Set{"old": "yes"})
 	w.nodes["node-01"].Labels = map[string]string{"old": "yes"}
-	w.tellFor(1800)
+	w.runUnchecked(1800)
 	require.False(t, w.nodes["node-01"].CordonedByUs, w.story())
 }
 
@@ -132,7 +132,7 @@ func TestNoCordonIsLeftOnAReflectorThatStays(t *testing.T) {
 func TestADeadKubeletIsNoReasonToLoseAPacket(t *testing.T) {
 	for _, name := range []string{"node-01", "node-02", "node-03"} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(1, 7, 0, 3)
+			w := newInPlaceWorld(1, 7, 0, 3)
 			require.Empty(t, w.settle())
 			w.nodes[name].Ready, w.nodes[name].ReadyChanged = false, w.now
 			w.nextLook = w.now
@@ -143,11 +143,11 @@ func TestADeadKubeletIsNoReasonToLoseAPacket(t *testing.T) {
 }
 
 // Two pairs under one name would rewrite one object for ever.
-func TestNoTwoPairsShareAName(t *testing.T) {
+func TestNoTwoPeeringsShareAName(t *testing.T) {
 	name := func(a, b string) string {
-		senior := plan.Node{Name: a, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
-		junior := plan.Node{Name: b, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
-		return topology.Over(senior, junior, 1, topology.Session{})[0].Name
+		reflector := plan.Node{Name: a, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
+		client := plan.Node{Name: b, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
+		return topology.Peerings(reflector, client, 1, topology.Session{})[0].Name
 	}
 	require.NotEqual(t, name("a", "b.c"), name("a.b", "c"))
 }
@@ -155,7 +155,7 @@ func TestNoTwoPairsShareAName(t *testing.T) {
 // A zone that is cut off takes a reflector and clients with it. The last report of
 // that reflector says for ever that it has sessions with these clients.
 func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
-	for name, w := range map[string]*world{"existing nodes": newBusyWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 9, 3)} {
+	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 9, 3)} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, w.settle())
 			if w.d.Dedicated {
@@ -170,7 +170,7 @@ func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
 			if w.d.Dedicated {
 				w.d.Pool.SizePerZone = 1 // two are more than wanted: one of each zone has to go
 			}
-			w.tellFor(1200)
+			w.runUnchecked(1200)
 			for _, r := range w.reflectors() {
 				require.True(t, r.alive || w.d.Dedicated, "%s still has the role\n%s", r.Name, w.story())
 			}
@@ -184,7 +184,7 @@ func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
 func TestALabelOnOneOfTwoClientsIsTakenAway(t *testing.T) {
 	for name, meshOn := range map[string]bool{"the mesh is off": false, "the mesh is on": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(1, 5, 0, 3)
+			w := newInPlaceWorld(1, 5, 0, 3)
 			require.Empty(t, w.settle())
 			if meshOn {
 				w.bgp.Mesh.Enabled = &meshOn
@@ -205,11 +205,11 @@ func TestALabelOnOneOfTwoClientsIsTakenAway(t *testing.T) {
 // A mesh that somebody else keeps off leaves the first reflector nothing to begin with.
 // That once was called steady.
 func TestTheFirstReflectorWaitsForAMeshThatSomebodyElseKeepsOff(t *testing.T) {
-	w := newBusyWorld(1, 5, 0, 3)
+	w := newInPlaceWorld(1, 5, 0, 3)
 	off := false
 	w.bgp.Mesh.Enabled = &off
 	w.changed()
-	w.tellFor(600)
+	w.runUnchecked(600)
 	s := w.next(w.observe())
 	require.Equal(t, "AwaitMesh", s.Name, w.story())
 	require.NotEmpty(t, s.WaitingFor)
@@ -217,15 +217,15 @@ func TestTheFirstReflectorWaitsForAMeshThatSomebodyElseKeepsOff(t *testing.T) {
 	on := true
 	w.bgp.Mesh.Enabled = &on
 	w.changed()
-	w.tellFor(60)
+	w.runUnchecked(60)
 	require.Empty(t, w.settle(), w.story())
 	require.Len(t, w.reflectors(), 3)
 }
 
 // The label alone, on a node that is chosen and has no role yet, changes no session. Our
 // BGPPeers would, so it goes before they come.
-func TestALabelOnTheFirstCandidateCostsNothing(t *testing.T) {
-	w := newBusyWorld(1, 5, 0, 3)
+func TestALabelOnTheNextToPromoteCostsNothing(t *testing.T) {
+	w := newInPlaceWorld(1, 5, 0, 3)
 	w.nodes["node-01"].Pooled = true
 	w.nodes["node-01"].RoleLabel = true
 	w.changed()

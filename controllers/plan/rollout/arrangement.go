@@ -14,7 +14,7 @@ import (
 // ones of another topology than Single, or on the way from one to the other.
 type arrangement struct {
 	topology.Layout
-	seats map[string]topology.Seat // by node
+	slots map[string]topology.Slot // by node
 	// is what the nodes have configured; the mesh does not count.
 	is *simulate.Configuration
 	// now is what comes of that with every node up, then what will once everything is
@@ -26,46 +26,46 @@ type arrangement struct {
 	dependants map[string][]plan.Node
 }
 
-// arranged reports whether reflectors have seats that differ.
-func (v *view) arranged() bool { return v.seating != nil }
+// arranged reports whether reflectors have slots that differ.
+func (v *view) arranged() bool { return v.arrangement != nil }
 
 // needsSeats: the reflectors are not all alike, or not yet, or no longer.
-func (v *view) needsSeats() bool {
+func (v *view) needsSlots() bool {
 	if !v.d.Dedicated {
 		return false
 	}
 	kind := v.d.Topology.Kind
-	return v.d.Mode == Reflect && kind != "" && kind != v1alpha1.TopologySingle || v.isFenced() ||
-		slices.ContainsFunc(v.holders, func(n plan.Node) bool { return topology.KindOf(n.Seat) != v1alpha1.TopologySingle }) ||
+	return v.d.Mode == Reflect && kind != "" && kind != v1alpha1.TopologySingle || v.isScoped() ||
+		slices.ContainsFunc(v.current, func(n plan.Node) bool { return topology.KindOf(n.Slot) != v1alpha1.TopologySingle }) ||
 		slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Rack != "" })
 }
 
 // isFenced: Single's BGPPeers are as they have to be beside another topology.
-func (v *view) isFenced() bool {
-	return slices.ContainsFunc(topology.Fenced(v.d.RoleLabel, v.session()), func(p plan.Peer) bool {
+func (v *view) isScoped() bool {
+	return slices.ContainsFunc(topology.Scoped(v.d.RoleLabel, v.session()), func(p plan.Peer) bool {
 		have, ok := v.peer(p.Name)
 		return ok && have.PeerSelector == p.PeerSelector
 	})
 }
 
-// arrange gives every reflector its seat, and makes the two networks.
+// arrange gives every reflector its slot, and makes the two networks.
 func (v *view) arrange() {
 	layout := topology.Layout{Kind: v1alpha1.TopologySingle, Peers: v.peers} // on the way back nobody moves
 	if v.d.Mode == Reflect {
 		layout = topology.Arrange(v.d.Topology.Standing(v.Nodes, v.Peers), v.session(), v.workloads(), v.wanted, v.d.Pool.Zones, v.d.Pool.SizePerZone)
 	}
-	a := &arrangement{Layout: layout, seats: map[string]topology.Seat{}, owners: map[netip.Prefix]string{}, dependants: map[string][]plan.Node{}}
-	for _, s := range layout.Seats {
+	a := &arrangement{Layout: layout, slots: map[string]topology.Slot{}, owners: map[netip.Prefix]string{}, dependants: map[string][]plan.Node{}}
+	for _, s := range layout.Slots {
 		if s.Node != "" {
-			a.seats[s.Node] = s
+			a.slots[s.Node] = s
 		}
 	}
-	v.seating = a
-	if v.d.Mode == Reflect { // nodes of the pool that the layout has no seat for stay without a role
-		v.wanted = slices.DeleteFunc(v.wanted, func(n plan.Node) bool { return a.seats[n.Name].Node == "" })
-		v.total = len(layout.Seats)
+	v.arrangement = a
+	if v.d.Mode == Reflect { // nodes of the pool that the layout has no slot for stay without a role
+		v.wanted = slices.DeleteFunc(v.wanted, func(n plan.Node) bool { return a.slots[n.Name].Node == "" })
+		v.total = len(layout.Slots)
 	}
-	v.peers = v.fenced(layout)
+	v.peers = v.scoped(layout)
 	a.is = v.configuration(v.Nodes, v.Peers)
 	a.now = a.is.Network(everybody)
 	for _, n := range v.clients {
@@ -89,44 +89,44 @@ func (v *view) configuration(nodes []plan.Node, peers []plan.Peer) *simulate.Con
 	return simulate.NewConfiguration(v.d.RoleLabel, nodes, bgp, peers)
 }
 
-// seated are all nodes as they are once everybody is in place: who has no seat has no
+// assigned are all nodes as they are once everybody is in place: who has no slot has no
 // role.
-func (v *view) seated() []plan.Node {
+func (v *view) assigned() []plan.Node {
 	out := slices.Clone(v.Nodes)
 	for i, n := range out {
-		s, ok := v.seating.seats[n.Name]
+		s, ok := v.arrangement.slots[n.Name]
 		if !ok && !n.HoldsRole() || v.d.Mode != Reflect {
 			continue
 		}
-		out[i] = withSeat(n, s.Name, s.ClusterID)
+		out[i] = withSlot(n, s.Name, s.ClusterID)
 	}
 	return out
 }
 
-// withSeat is a node in a seat, or without one.
-func withSeat(n plan.Node, seat, id string) plan.Node {
-	n.RoleLabel, n.Seat, n.ClusterID = seat != "", seat, id
+// withSeat is a node in a slot, or without one.
+func withSlot(n plan.Node, slot, id string) plan.Node {
+	n.RoleLabel, n.Slot, n.ClusterID = slot != "", slot, id
 	return n
 }
 
-// fenced are the BGPPeers of the layout. Single's select every reflector, whatever its
-// seat. Beside reflectors with other cluster IDs they must not: those would pass on each
+// scoped are the BGPPeers of the layout. Single's select every reflector, whatever its
+// slot. Beside reflectors with other cluster IDs they must not: those would pass on each
 // other's routes, and the paths multiply.
-func (v *view) fenced(layout topology.Layout) []plan.Peer {
-	seats := func(kinds ...v1alpha1.TopologyType) bool {
-		return slices.ContainsFunc(v.holders, func(n plan.Node) bool {
-			return n.RoleLabel && slices.Contains(kinds, topology.KindOf(n.Seat))
+func (v *view) scoped(layout topology.Layout) []plan.Peer {
+	slots := func(kinds ...v1alpha1.TopologyType) bool {
+		return slices.ContainsFunc(v.current, func(n plan.Node) bool {
+			return n.RoleLabel && slices.Contains(kinds, topology.KindOf(n.Slot))
 		})
 	}
 	const multi, tiers = v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy
 	switch layout.Kind {
 	case v1alpha1.TopologySingle:
-		if seats(multi, tiers) {
-			return topology.Fenced(v.d.RoleLabel, v.session())
+		if slots(multi, tiers) {
+			return topology.Scoped(v.d.RoleLabel, v.session())
 		}
 	case multi, tiers:
-		if seats(v1alpha1.TopologySingle, v1alpha1.TopologyQuorum) && v.hasSingle() {
-			return append(slices.Clone(layout.Peers), topology.Fenced(v.d.RoleLabel, v.session())...)
+		if slots(v1alpha1.TopologySingle, v1alpha1.TopologyQuorum) && v.hasSingle() {
+			return append(slices.Clone(layout.Peers), topology.Scoped(v.d.RoleLabel, v.session())...)
 		}
 	case v1alpha1.TopologyQuorum, v1alpha1.TopologyAuto: // the same cluster ID
 	}
@@ -140,23 +140,23 @@ func (v *view) hasSingle() bool {
 	return clients || reflectors
 }
 
-// seat is where a reflector belongs, and its cluster ID. Without an arrangement all have
+// slot is where a reflector belongs, and its cluster ID. Without an arrangement all have
 // the same.
-func (v *view) seat(n plan.Node) (name, id string) {
+func (v *view) slot(n plan.Node) (name, id string) {
 	switch {
 	case !v.arranged():
 		return "", v.d.ClusterID
 	case v.d.Mode != Reflect:
-		return n.Seat, n.ClusterID
+		return n.Slot, n.ClusterID
 	}
-	s := v.seating.seats[n.Name]
+	s := v.arrangement.slots[n.Name]
 	return s.Name, s.ClusterID
 }
 
-// setReflector gives a node its role, and its seat.
+// setReflector gives a node its role, and its slot.
 func (v *view) setReflector(n plan.Node) plan.Action {
-	seat, id := v.seat(n)
-	return plan.SetReflector{Node: n.Name, ClusterID: id, Seat: seat}
+	slot, id := v.slot(n)
+	return plan.SetReflector{Node: n.Name, ClusterID: id, Slot: slot}
 }
 
 // peersOf are those of nodes that r has a session with in a network; all, where there is
@@ -173,10 +173,10 @@ func (v *view) goal() *simulate.Network {
 	if !v.arranged() {
 		return nil
 	}
-	if v.seating.then == nil {
-		v.seating.then = v.configuration(v.seated(), v.peers).Network(everybody)
+	if v.arrangement.then == nil {
+		v.arrangement.then = v.configuration(v.assigned(), v.peers).Network(everybody)
 	}
-	return v.seating.then
+	return v.arrangement.then
 }
 
 // depth is how many of these reflectors keep any two Ready clients in touch, counted up
@@ -194,11 +194,11 @@ func (v *view) depthAmong(serving []plan.Node, most int, among func(plan.Node) b
 	for _, n := range v.clients {
 		clients[n.Name] = among(n)
 	}
-	net := v.seating.is.Network(func(name string) bool { return clients[name] || reflectors[name] })
+	net := v.arrangement.is.Network(func(name string) bool { return clients[name] || reflectors[name] })
 	return net.Depth(most, func(name string) bool { return clients[name] })
 }
 
 // serving are the reflectors that serve.
 func (v *view) serving() []plan.Node {
-	return slices.DeleteFunc(slices.Clone(v.holders), func(n plan.Node) bool { return !v.serves(n) })
+	return slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !v.serves(n) })
 }
