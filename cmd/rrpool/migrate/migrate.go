@@ -62,7 +62,6 @@ func NewRollback(s iostreams.Streams) *cobra.Command { return newRollback(s, run
 func newMigrate(s iostreams.Streams, p planner) *cobra.Command {
 	f := newFlags(forth, p)
 	cmd := &cobra.Command{
-		Use:   f.name,
 		Short: "Move the cluster onto route reflectors, and watch",
 		Long: `Shows what will happen, asks, sets spec.mode of the RouteReflectorPool to RouteReflector, and shows how far the
 manager is until the cluster is on route reflectors. Where there is no RouteReflectorPool it creates one, from a file
@@ -72,20 +71,14 @@ Ctrl-C ends the watching, never the migration. Called again while a migration is
 		Example: `  rrpool migrate
   rrpool migrate -f pool.yaml
   rrpool migrate --yes --wait=false`,
-		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
 	}
-	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with the RouteReflectorPool to create; default: one with all defaults")
 	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
-	f.register(cmd)
-	return cmd
+	return f.register(cmd, s)
 }
 
 func newRollback(s iostreams.Streams, p planner) *cobra.Command {
-	f := newFlags(back, p)
-	cmd := &cobra.Command{
-		Use:   f.name,
+	return newFlags(back, p).register(&cobra.Command{
 		Short: "Take the cluster back to the node-to-node mesh, and watch",
 		Long: `Shows what will happen, asks, sets spec.mode of the RouteReflectorPool to FullMesh, and shows how far the manager
 is until the node-to-node mesh carries the cluster again. A worker pool stays.
@@ -93,22 +86,21 @@ is until the node-to-node mesh carries the cluster again. A worker pool stays.
 Ctrl-C ends the watching, never the way back. Called again while it is under way, it only watches.`,
 		Example: `  rrpool rollback
   rrpool rollback --yes --wait=false`,
-		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
-	}
-	cmd.Flags().SortFlags = false
-	f.register(cmd)
-	return cmd
+	}, s)
 }
 
-func (f *flags) register(cmd *cobra.Command) {
+func (f *flags) register(cmd *cobra.Command, s iostreams.Streams) *cobra.Command {
+	cmd.Use, cmd.Args = f.name, iostreams.NoArguments
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) }
 	set := cmd.Flags()
+	set.SortFlags = false
 	set.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	set.BoolVar(&f.wait, "wait", true, "watch until the cluster has arrived")
 	set.Var(&f.timeout, "timeout", "how long to watch; "+f.action+" goes on afterwards")
 	set.Var(&f.interval, "interval", "how often to look")
 	f.Register(set)
 	status.CompleteNothing(cmd, "timeout", "interval")
+	return cmd
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
@@ -166,16 +158,18 @@ func (f *flags) fit(stored, given *v1alpha1.RouteReflectorPool, p status.Phrase)
 	case stored.DeletionTimestamp != nil:
 		return fmt.Errorf("the RouteReflectorPool is being deleted, and the cluster goes back to the mesh before: wait until it is gone (%s), then call this again",
 			p.Command("status --watch"))
-	case given != nil && !sameButMode(stored.Spec, given.Spec):
+	case given != nil && !equality.Semantic.DeepEqual(stored.Spec, withMode(given, stored.Spec.Mode).Spec):
 		return fmt.Errorf("--filename: there is a RouteReflectorPool already, and it is not as in %s: kubectl apply -f %s changes it, then call this again without --filename",
 			f.file, f.file)
 	}
 	return nil
 }
 
-func sameButMode(a, b v1alpha1.RouteReflectorPoolSpec) bool {
-	a.Mode = b.Mode
-	return equality.Semantic.DeepEqual(a, b)
+// withMode is a copy of the object with that mode.
+func withMode(object *v1alpha1.RouteReflectorPool, mode v1alpha1.Mode) *v1alpha1.RouteReflectorPool {
+	out := object.DeepCopy()
+	out.Spec.Mode = mode
+	return out
 }
 
 // again is for a mode that is set already: no question is needed.
@@ -226,9 +220,7 @@ func (f *flags) change(
 func (f *flags) want(stored, given *v1alpha1.RouteReflectorPool) (*v1alpha1.RouteReflectorPool, string, error) {
 	switch {
 	case stored != nil:
-		want := stored.DeepCopy()
-		want.Spec.Mode = f.mode
-		return want, fmt.Sprintf("spec.mode of the RouteReflectorPool is %s and becomes %s", stored.Spec.Mode, f.mode), nil
+		return withMode(stored, f.mode), fmt.Sprintf("spec.mode of the RouteReflectorPool is %s and becomes %s", stored.Spec.Mode, f.mode), nil
 	case given != nil:
 		return given, fmt.Sprintf("the RouteReflectorPool is created as in %s", f.file), nil
 	}

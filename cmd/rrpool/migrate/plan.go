@@ -29,18 +29,21 @@ const patience = 20 * time.Second
 func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	seen, err := snapshot.Take(bounded, c, namespace, want.DeepCopy(), true)
-	if bounded.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("reading the cluster takes longer than %s: rrpool plan has no such limit", patience)
+	late := func(what string) error {
+		return fmt.Errorf("%s takes longer than %s: rrpool plan has no such limit", what, patience)
 	}
-	if err != nil {
+	seen, err := snapshot.Take(bounded, c, namespace, want.DeepCopy(), true)
+	switch {
+	case bounded.Err() != nil && ctx.Err() == nil:
+		return nil, late("reading the cluster")
+	case err != nil:
 		return nil, err
 	}
 	planned, err := plancmd.Run(bounded, plancmd.Input{Snapshot: seen, Now: s.Now()})
-	if bounded.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("it takes longer than %s in a cluster of %d nodes: rrpool plan has no such limit", patience, len(seen.Cluster.Nodes))
-	}
-	if err != nil {
+	switch {
+	case bounded.Err() != nil && ctx.Err() == nil:
+		return nil, late(fmt.Sprintf("planning for a cluster of %d nodes", len(seen.Cluster.Nodes)))
+	case err != nil:
 		return nil, fmt.Errorf("running the manager's decisions forward: %w", err)
 	}
 	if err := plancmd.Show(s, planned); err != nil {
@@ -65,30 +68,21 @@ func (f *flags) show(ctx context.Context, s iostreams.Streams, c *cluster.Connec
 	case err != nil:
 		page.Reset()
 	}
-	for _, warning := range warnings(problem, err, manager) {
-		_, _ = fmt.Fprintln(&page, s.Paint(iostreams.Yellow, s.Fold("‼ "+warning, "  ")))
+	warn := func(text string) { _, _ = fmt.Fprintln(&page, s.Paint(iostreams.Yellow, s.Fold("‼ "+text, "  "))) }
+	if err != nil {
+		warn("there is no plan of what the manager will do: "+iostreams.Sentence(err))
+	}
+	if problem != nil {
+		warn(fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
+	}
+	if manager.Status == status.Stopped {
+		warn("the manager does not run, and nothing will happen until it does: "+manager.Message+" (without it: docs/back-by-hand.md)")
 	}
 	head := s.Paint(iostreams.Bold, s.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(f.action), c.Name, what), ""))
 	if _, err := fmt.Fprintf(s.Out, "%s\n\n%s\n", head, page.String()); err != nil && !f.yes {
 		return fmt.Errorf("the plan cannot be written, so nothing was changed: %s", err.Error())
 	}
 	return nil
-}
-
-// warnings are what a person should know before the answer.
-func warnings(problem *plan.Problem, unplanned error, manager status.Manager) []string {
-	var out []string
-	if unplanned != nil {
-		out = append(out, "there is no plan of what the manager will do: "+iostreams.Sentence(unplanned))
-	}
-	if problem != nil {
-		out = append(out, fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
-	}
-	if manager.Status == status.Stopped {
-		out = append(out, "the manager does not run, and nothing will happen until it does: "+manager.Message+
-			" (without it: docs/back-by-hand.md)")
-	}
-	return out
 }
 
 // confirm asks on the terminal. Only yes is yes.

@@ -114,6 +114,11 @@ func (w *watch) notice(about, problem, over string) {
 	}
 }
 
+// line is a problem with its page.
+func (w *watch) line(p status.Problem) string {
+	return fmt.Sprintf("‼ %s: %s (%s)", p.Reason, strings.TrimSuffix(p.Message, "."), p.Page(w.Width-len("  ()")))
+}
+
 // reportProblems reports bad conditions when they come and go.
 func (w *watch) reportProblems(object *v1alpha1.RouteReflectorPool) {
 	now := map[string]bool{}
@@ -122,7 +127,7 @@ func (w *watch) reportProblems(object *v1alpha1.RouteReflectorPool) {
 		if w.problems[t.Reason] {
 			continue
 		}
-		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Page(w.Width-len("  ()")))
+		line := w.line(t)
 		if !t.Passing() {
 			line += ". A person has to solve this; " + w.action + " then goes on by itself"
 		}
@@ -146,7 +151,11 @@ func (w *watch) over(object *v1alpha1.RouteReflectorPool) (bool, error) {
 	case object.Spec.Mode != w.mode:
 		return true, fmt.Errorf("spec.mode was set to %s meanwhile: %s has ended, %s shows the cluster", object.Spec.Mode, w.action, w.phrase.Command("status"))
 	case status.Reached(object):
-		return true, w.arrived(object)
+		took := ""
+		if d := w.Now().Sub(w.began); d >= time.Second {
+			took = " This took " + duration.HumanDuration(d) + "."
+		}
+		return true, w.result(object, "", took)
 	}
 	return false, nil
 }
@@ -155,19 +164,9 @@ func (w *watch) over(object *v1alpha1.RouteReflectorPool) (bool, error) {
 // waited for.
 func (w *watch) there(object *v1alpha1.RouteReflectorPool) error {
 	for _, t := range status.Problems(object) {
-		line := fmt.Sprintf("‼ %s: %s (%s)", t.Reason, strings.TrimSuffix(t.Message, "."), t.Page(w.Width-len("  ()")))
-		_, _ = fmt.Fprintf(w.Err, "%s\n", w.Paint(iostreams.Red, w.Fold(line, "  ")))
+		_, _ = fmt.Fprintln(w.Err, w.Paint(iostreams.Red, w.Fold(w.line(t), "  ")))
 	}
 	return w.result(object, "already ", "")
-}
-
-// arrived is the result after watching.
-func (w *watch) arrived(object *v1alpha1.RouteReflectorPool) error {
-	took := ""
-	if d := w.Now().Sub(w.began); d >= time.Second {
-		took = " This took " + duration.HumanDuration(d) + "."
-	}
-	return w.result(object, "", took)
 }
 
 func (w *watch) result(object *v1alpha1.RouteReflectorPool, already, took string) error {
