@@ -135,8 +135,8 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if _, known := prices.Find(p.model.Flavor, p.model.Region, f.currency); !known && p.described && !f.given("hourly-price") {
-		return f.noPrice(prices, p.model)
+	if err := f.checkPrice(prices, p); err != nil {
+		return err
 	}
 	v := newView(cmd.CommandPath(), p, cost.Compute(f.input(p, prices, s.Now())), s.Now())
 	v.Warnings = append(notes, v.Warnings...)
@@ -222,8 +222,12 @@ func (f *flags) addPrices(ctx context.Context, s iostreams.Streams, prices cost.
 	return append(prices, fresh, builtin), notes, nil
 }
 
-// noPrice refuses a described pool without a price, with what the user can choose.
-func (f *flags) noPrice(prices cost.Shelf, worker cost.Worker) error {
+// checkPrice refuses a described pool without a price, with what the user can choose.
+func (f *flags) checkPrice(prices cost.Shelf, p facts) error {
+	worker := p.model
+	if _, known := prices.Find(worker.Flavor, worker.Region, f.currency); known || !p.described || f.given("hourly-price") {
+		return nil
+	}
 	regions := prices.Regions(worker.Flavor, f.currency)
 	if len(regions) == 0 {
 		return fmt.Errorf("--flavor: no price in %s is known for %q, only for %s: give --hourly-price, a --price-book that has it, or --refresh",

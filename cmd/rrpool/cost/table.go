@@ -20,18 +20,10 @@ func renderTable(s iostreams.Streams, v view) error {
 		out("%s\n", s.Fold(fmt.Sprintf("One worker: %[1]s%[2]s %[5]s/hour, %[1]s%[3]s/month, %[1]s%[4]s/year", least(*one), one.Hourly, one.Monthly, one.Yearly, v.Currency), "  "))
 	}
 	if v.Share != nil {
-		share := "unknown"
-		if v.Share.Certainty != cost.Unknown {
-			share = strings.TrimPrefix(string(v.Share.Certainty)+" "+v.Share.Percent+" %", string(cost.Exact)+" ")
-		}
-		out("%s\n", s.Fold("Share of the bill for all workers of the cluster: "+share, "  "))
+		out("%s\n", s.Fold("Share of the bill for all workers of the cluster: "+v.Share.text(), "  "))
 	}
-	var sizes []string
-	for _, size := range v.Sizes {
-		sizes = append(sizes, fmt.Sprintf("%s %s%s", iostreams.Number(size.Workers, "worker"), least(size), size.Monthly))
-	}
-	if len(sizes) > 0 {
-		out("%s\n", s.Fold(fmt.Sprintf("Sizes, in %s/month: %s", v.Currency, strings.Join(sizes, ", ")), "  "))
+	if len(v.Sizes) > 0 {
+		out("%s\n", s.Fold(sizesLine(v), "  "))
 	}
 	if len(v.Prices) > 0 {
 		out("\n%s\n", s.Paint(iostreams.Bold, "Prices"))
@@ -95,6 +87,21 @@ func linesTable(s iostreams.Streams, v view) string {
 	}
 	w.SetColumnConfigs(columns)
 	return w.Render()
+}
+
+func sizesLine(v view) string {
+	var sizes []string
+	for _, size := range v.Sizes {
+		sizes = append(sizes, fmt.Sprintf("%s %s%s", iostreams.Number(size.Workers, "worker"), least(size), size.Monthly))
+	}
+	return fmt.Sprintf("Sizes, in %s/month: %s", v.Currency, strings.Join(sizes, ", "))
+}
+
+func (s shareView) text() string {
+	if s.Certainty == cost.Unknown {
+		return "unknown"
+	}
+	return strings.TrimPrefix(string(s.Certainty)+" "+s.Percent+" %", string(cost.Exact)+" ")
 }
 
 // least marks a sum that is a lower bound.

@@ -148,23 +148,31 @@ func notes(p facts, r cost.Report) []string {
 	if p.cluster != "" && !p.stored {
 		out = append(out, "The cluster has no RouteReflectorPool.")
 	}
-	missing := p.wanted - len(p.pool)
-	switch {
-	case r.Existing:
-		out = append(out, "Existing nodes cost nothing extra.")
-	case p.described:
-	case !p.stored && len(p.pool) > 0:
-		out = append(out, "The pool still exists, and costs until it is deleted.")
-	case p.mode == v1alpha1.ModeFullMesh && len(p.pool) > 0:
-		out = append(out, "spec.mode is FullMesh, and the pool costs until it is deleted.")
-	case !p.stored && missing > 0:
-		out = append(out, "With the defaults the pool would have "+iostreams.Number(p.wanted, "worker")+".")
-	case p.mode != v1alpha1.ModeFullMesh && missing > 0:
-		out = append(out, fmt.Sprintf("The pool gets %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
-			iostreams.Number(p.wanted, "worker"), missing))
+	if note := poolNote(p); note != "" {
+		out = append(out, note)
 	}
 	return append(out, "The full mesh costs nothing extra.",
 		fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. Rounded half up.", r.HoursPerMonth))
+}
+
+// poolNote says what of the pool costs, or does not yet.
+func poolNote(p facts) string {
+	missing := p.wanted - len(p.pool)
+	switch {
+	case p.existing:
+		return "Existing nodes cost nothing extra."
+	case p.described:
+	case !p.stored && len(p.pool) > 0:
+		return "The pool still exists, and costs until it is deleted."
+	case p.mode == v1alpha1.ModeFullMesh && len(p.pool) > 0:
+		return "spec.mode is FullMesh, and the pool costs until it is deleted."
+	case !p.stored && missing > 0:
+		return "With the defaults the pool would have " + iostreams.Number(p.wanted, "worker") + "."
+	case p.mode != v1alpha1.ModeFullMesh && missing > 0:
+		return fmt.Sprintf("The pool gets %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
+			iostreams.Number(p.wanted, "worker"), missing)
+	}
+	return ""
 }
 
 // largePool is the default of spec.sizing.max.

@@ -62,19 +62,26 @@ func stateOf(f Facts) (State, string) {
 	if o == nil {
 		return NoPool, "no RouteReflectorPool exists"
 	}
-	ready, degraded, deleting := condition(o, v1alpha1.ConditionReady), condition(o, v1alpha1.ConditionDegraded), o.DeletionTimestamp != nil
 	switch {
-	case fresh(f) && deleting:
+	case fresh(f) && o.DeletionTimestamp != nil:
 		return Deleting, freshness(o)
 	case fresh(f):
 		return Progressing, freshness(o)
 	case !Observed(o) || f.Manager.Status == Stopped:
 		return Stale, staleness(f)
+	}
+	return reported(o)
+}
+
+// reported is the state by the conditions.
+func reported(o *v1alpha1.RouteReflectorPool) (State, string) {
+	ready, degraded := condition(o, v1alpha1.ConditionReady), condition(o, v1alpha1.ConditionDegraded)
+	switch {
 	case ready.Status == metav1.ConditionUnknown:
 		return Unknown, message(ready)
 	case degraded.Status == metav1.ConditionTrue:
 		return Degraded, message(degraded)
-	case deleting:
+	case o.DeletionTimestamp != nil:
 		return Deleting, "the RouteReflectorPool is being deleted; before, the cluster goes back to the node-to-node mesh: " + progress(o)
 	case o.Spec.Mode == v1alpha1.ModePaused:
 		return Paused, "nothing is changed, not even by the safety net; " + progress(o)

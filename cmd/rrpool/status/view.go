@@ -309,21 +309,26 @@ func shortClients(t pool.Turn) []shortClient {
 		if !node.Ready || node.Deleting || idle {
 			continue
 		}
-		short := shortClient{Node: node.Name, Zone: node.Zone}
-		for _, reflector := range t.Cluster.Nodes {
-			if !reflects[reflector.Name] || reflector.Name == node.Name {
-				continue
-			}
-			if missing := missingSessions(t.Cluster.Statuses[reflector.Name], reflector, node); missing > 0 {
-				short.Lacks = append(short.Lacks, reflector.Name)
-				short.Sessions += missing
-			}
-		}
-		if short.Sessions > 0 {
+		if short := shortOf(t, node, reflects); short.Sessions > 0 {
 			out = append(out, short)
 		}
 	}
 	slices.SortFunc(out, func(a, b shortClient) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+// shortOf adds up what the reflectors lack with one node.
+func shortOf(t pool.Turn, node plan.Node, reflects map[string]bool) shortClient {
+	out := shortClient{Node: node.Name, Zone: node.Zone}
+	for _, reflector := range t.Cluster.Nodes {
+		if !reflects[reflector.Name] || reflector.Name == node.Name {
+			continue
+		}
+		if missing := missingSessions(t.Cluster.Statuses[reflector.Name], reflector, node); missing > 0 {
+			out.Lacks = append(out.Lacks, reflector.Name)
+			out.Sessions += missing
+		}
+	}
 	return out
 }
 

@@ -41,17 +41,11 @@ func (w *watcher) run(ctx context.Context) error {
 		if done, err := w.ended(*facts, deadline); done {
 			return err
 		}
-		pause := w.interval
-		if w.wait {
-			pause = min(pause, deadline.Sub(w.Now()))
-		}
-		w.Wait(pause, ctx.Done())
+		w.Wait(w.pause(deadline), ctx.Done())
 		fresh, err := w.take(ctx)
 		switch {
-		case ctx.Err() != nil && w.wait:
-			return iostreams.ErrInterrupted
 		case ctx.Err() != nil:
-			return nil
+			return w.interrupted()
 		case err != nil:
 			facts.Now = w.Now()
 			w.failed(err)
@@ -59,6 +53,22 @@ func (w *watcher) run(ctx context.Context) error {
 			facts, w.problem = fresh, ""
 		}
 	}
+}
+
+// pause is how long to wait before the next read, for --wait at most until the deadline.
+func (w *watcher) pause(deadline time.Time) time.Duration {
+	if w.wait {
+		return min(w.interval, deadline.Sub(w.Now()))
+	}
+	return w.interval
+}
+
+// interrupted: a watch ends with Ctrl-C, a wait has failed.
+func (w *watcher) interrupted() error {
+	if w.wait {
+		return iostreams.ErrInterrupted
+	}
+	return nil
 }
 
 func (w *watcher) once(f Facts) error { return show(w.Streams, newView(f, w.phrase), w.render) }
