@@ -30,7 +30,7 @@ var _ providertest.Machines = (*world)(nil)
 
 func newWorld(o fake.Options) *world { return &world{Cloud: fake.New(o)} }
 
-func (w *world) provider() cloud.Provider { return &faulty{Provider: w.Cloud.Provider(), world: w} }
+func (w *world) provider() cloud.Provider { return &faulty{Provider: w.Provider(), world: w} }
 
 // Inject implements providertest.World.
 func (w *world) Inject(f providertest.Fault) {

@@ -42,7 +42,6 @@ type errorBody struct {
 	IncidentID   string `json:"incidentID"`
 	Code         string `json:"code"`
 	Description  string `json:"description"`
-	RecoveryCLI  string `json:"recoveryCLI"`
 	ErrorCode    string `json:"errorCode"`
 	ErrorMessage string `json:"errorMessage"`
 }

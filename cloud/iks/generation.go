@@ -56,15 +56,6 @@ type network struct{ subnet, privateVLAN, publicVLAN string }
 
 func (p pool) owned() bool { return p.labels[ManagedByLabel] == ManagedBy }
 
-func (p pool) zoneIDs() []string {
-	ids := make([]string, 0, len(p.zones))
-	for id := range p.zones {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
 // neighbour gives the network that other pools use in zone, the first pool by
 // name counting.
 func neighbour(others []pool, zone string) (network, bool) {

@@ -102,7 +102,7 @@ func (p *Provider) describe(v *view) {
 	if v.pool.id != "" {
 		s := &v.state.Pool
 		s.Exists, s.Owned, s.ID, s.Flavor = true, v.pool.owned(), v.pool.id, v.pool.flavor
-		s.SizePerZone, s.Zones, s.Taints, s.Autoscaled = v.pool.size, v.pool.zoneIDs(), v.pool.taints, v.pool.autoscaled
+		s.SizePerZone, s.Zones, s.Taints, s.Autoscaled = v.pool.size, slices.Sorted(maps.Keys(v.pool.zones)), v.pool.taints, v.pool.autoscaled
 		s.Problems = poolProblems(v.pool)
 	}
 }

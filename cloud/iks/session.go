@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -216,13 +217,8 @@ func (s *session) accept(op string, x *exchange, cfg *bluemix.Config) error {
 
 func (s *session) keepSecret(secret string) {
 	const most = 32
-	if strings.TrimSpace(secret) == "" {
+	if strings.TrimSpace(secret) == "" || slices.Contains(s.secrets, secret) {
 		return
-	}
-	for _, known := range s.secrets {
-		if known == secret {
-			return
-		}
 	}
 	s.secrets = append(s.secrets, secret)
 	if len(s.secrets) > most {

@@ -123,12 +123,7 @@ func mergeTaints(have, want []cloud.Taint) []cloud.Taint {
 
 // Tainted reports whether every wanted taint is there.
 func Tainted(have, want []cloud.Taint) bool {
-	for _, t := range want {
-		if !slices.Contains(have, t) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(want, func(t cloud.Taint) bool { return !slices.Contains(have, t) })
 }
 
 // population brings the workers in order.

@@ -6,6 +6,7 @@ package poolplan
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,12 +72,7 @@ func (s State) worker(id string) (cloud.Worker, bool) {
 func (s State) zoneUnknown() bool { return s.live("") > 0 }
 
 func (s State) deleting() bool {
-	for _, w := range s.Workers {
-		if w.State == cloud.WorkerDeleting {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.State == cloud.WorkerDeleting })
 }
 
 // Kind is the kind of change.
@@ -153,12 +149,7 @@ var quotaWords = []string{"quota", "limit exceeded", "exceeds the limit", "reach
 // IsQuota reports whether a message of the cloud speaks of a used-up quota.
 func IsQuota(message string) bool {
 	message = strings.ToLower(message)
-	for _, w := range quotaWords {
-		if strings.Contains(message, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(quotaWords, func(w string) bool { return strings.Contains(message, w) })
 }
 
 // Memory is when requests were last made. The zero value remembers nothing.
