@@ -291,7 +291,7 @@ func (m *model) excusePeer(s *state, p plan.Peer, says func(string) bool) {
 			}
 		}
 	}
-	if says("nobody is senior to both") {
+	if says("no third reflector serves both") {
 		for i := range m.size() {
 			for j := range m.size() {
 				if p.Node == m.name(i) && p.PeerIP == address(j).String() {

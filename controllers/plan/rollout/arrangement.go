@@ -103,7 +103,7 @@ func (v *view) assigned() []plan.Node {
 	return out
 }
 
-// withSeat is a node in a slot, or without one.
+// withSlot is a node in a slot, or without one.
 func withSlot(n plan.Node, slot, id string) plan.Node {
 	n.RoleLabel, n.Slot, n.ClusterID = slot != "", slot, id
 	return n

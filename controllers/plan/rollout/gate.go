@@ -30,7 +30,7 @@ func (g *gate) wait(format string, args ...any) {
 	g.waiting = append(g.waiting, fmt.Sprintf(format, args...))
 }
 
-// report waits for a report of a node. One that exists and stays blank is asked
+// report waits for a report of a node. One that exists and stays cleared is asked
 // for again: the question may have been missed.
 func (g *gate) report(node string, exists bool) {
 	g.wait("a status report from %s", node)
@@ -149,7 +149,7 @@ func (v *view) sessionsIn(g *gate, st plan.Status, r plan.Node, peers []plan.Nod
 	}
 }
 
-// blank is a report that was cleared and not filled in again.
+// cleared is a report that was cleared and not filled in again.
 func cleared(st plan.Status) bool { return !st.Cleared.IsZero() }
 
 func isPeer(k plan.SessionKind) bool { return k != plan.SessionMesh }
@@ -194,7 +194,7 @@ func (v *view) sessionsUp(
 	return youngest
 }
 
-// pair names a session. Reflectors come first, else the order is that of the names.
+// sessionName names a session. Reflectors come first, else the order is that of the names.
 func sessionName(a, b plan.Node) string {
 	if !a.HoldsRole() && (b.HoldsRole() || b.Name < a.Name) {
 		a, b = b, a

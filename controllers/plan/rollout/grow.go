@@ -54,7 +54,7 @@ func promote(v *view) *Step {
 }
 
 // growPool brings the pool to its size, replaces what has failed, and waits for
-// nodes. Without news of the pool it decides nothing.
+// nodes. Without a report of the pool it decides nothing.
 func growPool(v *view) *Step {
 	if !v.d.Dedicated {
 		return v.joinPool()

@@ -21,7 +21,7 @@ func (v *view) rules() selection.Rules {
 	}.Of(v.Nodes)
 }
 
-// chooseBusy fills in who should reflect, who comes next, and who goes next.
+// chooseInPlace fills in who should reflect, who comes next, and who goes next.
 func (v *view) chooseInPlace() {
 	if v.d.Mode == Reflect {
 		for _, n := range selection.Choose(v.Nodes, v.rules()) {
@@ -36,7 +36,7 @@ func (v *view) chooseInPlace() {
 	v.nextToDemote = v.findNextToDemote()
 }
 
-// nextIn is the wanted node that gets the role next: one that is being prepared
+// findNextToPromote is the wanted node that gets the role next: one that is being prepared
 // already, else the cheapest when nobody can carry its routes, else the oldest.
 func (v *view) findNextToPromote() *plan.Node {
 	in := slices.DeleteFunc(slices.Clone(v.wanted), func(n plan.Node) bool {
@@ -61,8 +61,8 @@ func (v *view) findNextToPromote() *plan.Node {
 	return &first
 }
 
-// nextOut is the holder that gives the role back next: those that are dead
-// first, then the youngest, which is everybody's junior already.
+// findNextToDemote is the current reflector that gives the role back next: those that are dead
+// first, then the youngest, which is a client of all others already.
 func (v *view) findNextToDemote() *plan.Node {
 	out := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool {
 		return v.d.Mode == Reflect && (v.isWanted(n) || named(v.absent, n))
@@ -145,7 +145,7 @@ func (v *view) promoteFirst(promote *Step) *Step {
 	return promote
 }
 
-// lifeline opens when the other reflectors carry x's routes, whatever becomes of
+// othersCarry opens when the other reflectors carry x's routes, whatever becomes of
 // x's own sessions with clients. While the mesh is on, x relies on it, so they
 // have to serve everybody; without it x relies on them already.
 func (v *view) othersCarry(x plan.Node) (*gate, []plan.StatusRequest) {
@@ -211,8 +211,8 @@ func (v *view) carriersGate(x plan.Node) *gate {
 	return with.reflectorGate(v.carriers(x), v.settle)
 }
 
-// release takes the role from one in-place node, as the last of several steps: seniors
-// for it first, then room, then the role. The caller has seen to it that nobody
+// release takes the role from one in-place node, as the last of several steps: it
+// becomes a client first, then room, then the role. The caller has seen to it that nobody
 // needs it any more.
 func (v *view) release(x plan.Node, name, reason string) *Step {
 	alone := v.alone(x)
@@ -233,7 +233,7 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 // mayBeAlive: x has sessions that its pods may depend on, or they may be about to
 // come back after a change of ours. A kubelet that is down stops no packet; but of
 // a host that is cut off, sessions look Established until BIRD's hold time ends, or
-// until one that had to turn round does not come back.
+// until one that had to be reversed does not come back.
 func (v *view) mayBeAlive(x plan.Node) bool {
 	recent := v.now.Sub(v.lastWrite()) < timerWait
 	return v.serves(x) || v.d.Timer || (v.hasSession(x) || recent) && !v.deniedBy(x)
@@ -249,9 +249,9 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	if !ok {
 		return nil
 	}
-	s := &Step{Name: "StageDemotion", Reason: fmt.Sprintf("%s: its session with %s turns round first", reason, j.Name)}
+	s := &Step{Name: "StageDemotion", Reason: fmt.Sprintf("%s: its session with %s is reversed first", reason, j.Name)}
 	if cuts && !idle(x) && !idle(j) {
-		s.Reason += "; nobody is senior to both, so the pods of these two nodes cannot reach each other for some seconds" + ifAlive(x)
+		s.Reason += "; no third reflector serves both, so the pods of these two nodes cannot reach each other for some seconds" + ifAlive(x)
 	}
 	for _, p := range v.peerings(j, x) {
 		s.Actions = append(s.Actions, plan.PutPeer{Peer: p})
@@ -417,7 +417,7 @@ func (v *view) unfit(rules selection.Rules, n plan.Node) string {
 	return why
 }
 
-// enlist brings chosen nodes into the pool.
+// joinPool brings chosen nodes into the pool.
 func (v *view) joinPool() *Step {
 	if len(v.absent) == 0 {
 		return nil
@@ -433,7 +433,7 @@ func (v *view) joinPool() *Step {
 	}
 }
 
-// dismiss lets nodes leave the pool that have no role and are not chosen.
+// leavePool lets nodes leave the pool that have no role and are not chosen.
 func (v *view) leavePool() *Step {
 	want := v.d.Pool
 	want.Retire = nil

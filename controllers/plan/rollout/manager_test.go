@@ -130,7 +130,7 @@ func (w *world) costsOfPeer(name string, says func(string) bool) []string {
 			out = append(out, r.Name)
 		}
 	}
-	if says("nobody is senior to both") {
+	if says("no third reflector serves both") {
 		out = append(out, name)
 	}
 	return out

@@ -8,13 +8,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// In-place reflectors are paired by seniority: for every two of them there is a
-// BGPPeer by which the senior treats the junior as its client, role or not. Who
-// gets the role is made everybody's junior beforehand, which renders what was
-// there already. Who gives it back turns into a client of its juniors, and somebody
-// senior to both passes their routes on meanwhile.
+// Every two in-place reflectors have a peering: a BGPPeer by which the one that has
+// had the role for longer is the other's reflector. A node that gets the role is made a
+// client of all reflectors first, which renders what was there already. A reflector that
+// gives the role back becomes a client of the others first. A third reflector, of which
+// both are clients, passes their routes on while such a session is reversed.
 
-// group are the nodes in the role, or in half of it, the most senior first.
+// group are the nodes in the role, or in half of it, the longest in the role first.
 func (v *view) group() []plan.Node {
 	out := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !n.RoleLabel && n.ClusterID == "" })
 	slices.SortFunc(out, func(a, b plan.Node) int {
@@ -42,7 +42,7 @@ func (v *view) groupID() string {
 	return best
 }
 
-// over gives the peers by which senior treats junior as its client.
+// peerings gives the BGPPeers by which client is a client of reflector.
 func (v *view) peerings(reflector, client plan.Node) []plan.Peer {
 	asn := client.ASN
 	if asn == 0 {
@@ -59,7 +59,7 @@ func (v *view) peer(name string) (plan.Peer, bool) {
 	return v.Peers[i], true
 }
 
-// isOver reports whether senior treats junior as its client, whatever that is.
+// isReflectorOf reports whether client is a client of reflector in some address family, in the role or not.
 func (v *view) isReflectorOf(reflector, client plan.Node) bool {
 	return slices.ContainsFunc(v.peerings(reflector, client), func(p plan.Peer) bool {
 		have, ok := v.peer(p.Name)
@@ -67,7 +67,7 @@ func (v *view) isReflectorOf(reflector, client plan.Node) bool {
 	})
 }
 
-// isWhollyOver: so in every address family that both have.
+// isFullReflectorOf reports the same for every address family that both have.
 func (v *view) isFullReflectorOf(reflector, client plan.Node) bool {
 	peerings := v.peerings(reflector, client)
 	return len(peerings) > 0 && !slices.ContainsFunc(peerings, func(p plan.Peer) bool {
@@ -76,7 +76,7 @@ func (v *view) isFullReflectorOf(reflector, client plan.Node) bool {
 	})
 }
 
-// pairs gives the peers between the nodes in the role. What exists stays as it is.
+// groupPeerings gives the BGPPeers between the nodes in the role. What exists stays as it is.
 func (v *view) groupPeerings() []plan.Peer {
 	var out []plan.Peer
 	group := v.group()
@@ -116,7 +116,7 @@ func (v *view) leaves(n plan.Node) bool {
 	return v.nextToDemote != nil && v.nextToDemote.Name == n.Name
 }
 
-// subordinate gives what makes x everybody's junior. As long as x has no role it
+// makeClient gives what makes x a client of all other reflectors. As long as x has no role it
 // changes nothing that is rendered.
 func (v *view) makeClient(x plan.Node) []plan.Action {
 	var out []plan.Action
@@ -128,7 +128,7 @@ func (v *view) makeClient(x plan.Node) []plan.Action {
 	return out
 }
 
-// overAll gives the peers by which all others in the role are over x.
+// peeringsAsClient gives the BGPPeers by which x is a client of all others in the role.
 func (v *view) peeringsAsClient(x plan.Node) []plan.Peer {
 	var out []plan.Peer
 	for _, r := range others(v.group(), x) {
@@ -137,10 +137,10 @@ func (v *view) peeringsAsClient(x plan.Node) []plan.Peer {
 	return out
 }
 
-// turnNext is the most senior node in the role whose session with x has to turn
-// round before x becomes a client, and whether that cuts the two off from each
-// other for a moment. It has to where nobody is senior to both and passes their
-// routes on when it turns by itself; and until two are senior to x, so that it
+// reverseNext is the longest-serving node in the role whose session with x has to be
+// reversed before x becomes a client, and whether that cuts the two off from each
+// other for a moment. It has to where no third reflector has both as clients and passes their
+// routes on when it is reversed by itself; and until x is a client of two, so that it
 // never hangs on one session alone.
 func (v *view) reverseNext(x plan.Node) (client plan.Node, cuts, ok bool) {
 	rest := v.leaders(x)
@@ -159,7 +159,7 @@ func (v *view) reverseNext(x plan.Node) (client plan.Node, cuts, ok bool) {
 	return client, false, ok && reflectors < min(2, len(rest))
 }
 
-// hasSenior: somebody who serves treats n as its client, and carries its routes.
+// hasReflector reports whether n is a client of a reflector that serves and carries its routes.
 func (v *view) hasReflector(n plan.Node) bool {
 	return slices.ContainsFunc(v.leaders(n), func(r plan.Node) bool { return v.serves(r) && v.isReflectorOf(r, n) })
 }

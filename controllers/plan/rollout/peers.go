@@ -175,7 +175,7 @@ func deleteStrayPeers(v *view) *Step {
 	return nil
 }
 
-// clearForMesh lets nothing hold up deleteStrayPairs while the mesh is on: two
+// clearForMesh lets nothing hold up deleteStrayPeerings while the mesh is on: two
 // ordinary nodes with such a peer have their mesh session twice.
 func clearForMesh(v *view) *Step {
 	if !v.BGP.MeshOn() {
@@ -184,7 +184,7 @@ func clearForMesh(v *view) *Step {
 	return deleteStrayPeerings(v)
 }
 
-// deleteStrayPairs removes peers between two nodes of which one has given its role
+// deleteStrayPeerings removes peers between two nodes of which one has given its role
 // back, as soon as that is known everywhere: then they render what is there
 // anyway. Until they are gone nobody else gives it back, because two ordinary
 // nodes with such a peer would have their mesh session twice.

@@ -12,7 +12,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// reseat moves reflectors from the slot they have to the one they should have. A new
+// reassign moves reflectors from the slot they have to the one they should have. A new
 // slot that changes no session is taken at once. Otherwise all sessions of that
 // reflector start anew, so they move one at a time, while the others keep every two
 // clients in touch.
@@ -46,7 +46,7 @@ func (v *view) moveAll(misplaced []plan.Node) *Step {
 // reflectors to move one at a time: a mesh of that size is nothing to be afraid of.
 const meshAnyway = 100
 
-// misplaced are the reflectors that sit elsewhere than they should, in the order in which
+// misplaced are the reflectors that have another slot than they should, in the order in which
 // their slots are to be filled.
 func (v *view) misplaced() []plan.Node {
 	var out []plan.Node
@@ -252,7 +252,7 @@ func (v *view) usesRacks() bool {
 	})
 }
 
-// fencedFor is how long Single's BGPPeers have yet to be taken over as they are beside
+// scopedFor is how long Single's BGPPeers have yet to be taken over as they are beside
 // another topology, before the first reflector of that comes.
 func (v *view) scopedFor() time.Duration {
 	if !v.arranged() || v.arrangement.Kind == v1alpha1.TopologySingle {

@@ -112,9 +112,9 @@ func NotRunning(names []string, of int) string {
 }
 
 // stale reports whether the report of a reflector has to be asked for again: it is
-// cleared, or overdue. A reporter writes by itself where something has changed, and every
+// cleared, or too old. A reporter writes by itself where something has changed, and every
 // period where one address family has no sessions. Else its silence is normal, and the
-// pods show whether it runs; where they cannot be seen, any old report is overdue.
+// pods show whether it runs; where they cannot be seen, any old report is stale.
 func (v *view) stale(n plan.Node) bool {
 	st, ok := v.Statuses[n.Name]
 	switch {

@@ -15,7 +15,7 @@ const ownPrefix = "rrpool.io/"
 // UnsupportedCluster is the name of the step that changes nothing because rrpool cannot handle the cluster as it is.
 const UnsupportedCluster = "UnsupportedCluster"
 
-// refuse stops everything, and touches nothing, while the cluster holds
+// unsupportedCluster stops everything, and touches nothing, while the cluster holds
 // something that rrpool cannot be sure to handle.
 func unsupportedCluster(v *view) *Step {
 	if s := hold(v); s != nil {

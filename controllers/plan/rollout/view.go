@@ -36,16 +36,16 @@ type view struct {
 	unready []plan.Node
 	// clientAddrs are the addresses of all clients.
 	clientAddrs map[netip.Addr]bool
-	// holders have the role, or what is left of it, by our doing.
+	// current have the role, or what is left of it, by our doing.
 	current []plan.Node
 	// wanted are the nodes of the pool that should reflect; absent should too and are
 	// not in the pool yet; total is how many there should be.
 	wanted, absent []plan.Node
 	total          int
-	// candidate and victim are the in-place nodes that get the role, and give it back, next.
+	// nextToPromote and nextToDemote are the in-place nodes that get the role, and give it back, next.
 	nextToPromote, nextToDemote *plan.Node
 	peers                       []plan.Peer
-	// seating is nil where all reflectors are alike.
+	// arrangement is nil where all reflectors are alike.
 	arrangement *arrangement
 	// settle is how long a session must have been Established to count as
 	// converged; quiet is how long after one of our writes the nodes may still

@@ -9,7 +9,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// SeatSingle is the slot of every reflector in Single: there they are all alike. The
+// SlotSingle is the slot of every reflector in Single: there they are all alike. The
 // others' names begin with these, see KindOf.
 const (
 	SlotSingle  = "true"

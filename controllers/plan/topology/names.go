@@ -26,12 +26,12 @@ func KindOf(slot string) v1alpha1.TopologyType {
 	return ""
 }
 
-// seatName is a valid label value, and no two places have the same.
+// slotName is a valid label value, and no two places have the same.
 func slotName(prefix, place string, number int) string {
 	return prefix + part(place, isSlotPart) + "-" + strconv.Itoa(number)
 }
 
-// seatPlace is the place of a slot name, as part wrote it.
+// slotPlace is the place of a slot name, as part wrote it.
 func slotPlace(prefix, slot string) string {
 	place, found := strings.CutPrefix(slot, prefix)
 	dash := strings.LastIndexByte(place, '-')
@@ -41,7 +41,7 @@ func slotPlace(prefix, slot string) string {
 	return place[:dash]
 }
 
-// seatNumber is the number at the end of a slot's name, 0 for none.
+// slotNumber is the number at the end of a slot's name, 0 for none.
 func slotNumber(slot string) int {
 	n, err := strconv.Atoi(slot[strings.LastIndexByte(slot, '-')+1:])
 	if err != nil {
@@ -75,7 +75,7 @@ func part(value string, fits func(string) bool) string {
 	return fmt.Sprintf("%x", sum[:hashed/2])
 }
 
-// isSeatPart: "quorum-" before it and a number after it leave a label value of at most
+// isSlotPart: "quorum-" before it and a number after it leave a label value of at most
 // 63 characters.
 func isSlotPart(s string) bool { return len(s) <= 48 && isValue(s) }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// sit gives the reflectors their slots. Who has one keeps it; of two with the same the
+// fillSlots gives the reflectors their slots. Who has one keeps it; of two with the same the
 // one that has been there longer. The others, by zone, are left for slot to place.
 func (l *Layout) fillSlots(reflectors []plan.Node, slot func(free map[string][]string)) {
 	slots := map[string]int{}
@@ -28,7 +28,7 @@ func (l *Layout) fillSlots(reflectors []plan.Node, slot func(free map[string][]s
 	slot(free)
 }
 
-// bySeniority sorts those in the role first, by the time they got it, then Ready ones,
+// longestInRole sorts those in the role first, by the time they got it, then Ready ones,
 // then the oldest.
 func longestInRole(a, b plan.Node) int {
 	return cmp.Or(

@@ -26,10 +26,10 @@ type Session struct {
 	MaxRestartTime *time.Duration
 }
 
-// Busy gives the BGPPeers of one reflector group whose reflectors run workloads
+// InPlace gives the BGPPeers of one reflector group whose reflectors run workloads
 // too. Clients peer with reflectors as in Single. Between two reflectors there is
-// one peer of its own, from the senior to the junior (see Over), so that nothing
-// about their session changes when the junior gets the role, or gives it back.
+// one peer of its own, by which one is the other's client (see Peerings), so that nothing
+// about their session changes when the client gets the role, or gives it back.
 // While there is no reflector, manual keeps the first one from having sessions
 // before its clients have begun to connect: both sides of these sessions connect,
 // and at the same moment they break each other's connection for seconds.
@@ -39,7 +39,7 @@ func InPlace(roleLabel string, s Session, peerings []plan.Peer, manual bool) []p
 	return append([]plan.Peer{clients}, peerings...)
 }
 
-// Over gives the BGPPeers by which senior treats junior as its client, whether
+// Peerings gives the BGPPeers by which client is a client of reflector, whether
 // that has the role or not: one in each address family that both have. A peer
 // given by address has no cluster ID for Calico, hence always "rr client"; the
 // reverse side, which Calico adds by itself, is that of an ordinary client as
@@ -64,7 +64,7 @@ func IsPeering(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP !=
 // longestName is what a BGPPeer's name may have, less what Calico may append.
 const longestName = 200
 
-// pairName names the pair, whoever is the senior, so that one write turns it round.
+// peeringName is the same whichever of the two is the reflector, so that one write reverses the peering.
 // Where the names are too long it is something as unique.
 func peeringName(a, b string, addr netip.Addr) string {
 	family := "v4"
