@@ -70,13 +70,13 @@ func (f *flags) show(ctx context.Context, s iostreams.Streams, c *cluster.Connec
 	}
 	warn := func(text string) { _, _ = fmt.Fprintln(&page, s.Paint(iostreams.Yellow, s.Fold("‼ "+text, "  "))) }
 	if err != nil {
-		warn("there is no plan of what the manager will do: "+iostreams.Sentence(err))
+		warn("there is no plan of what the manager will do: " + iostreams.Sentence(err))
 	}
 	if problem != nil {
 		warn(fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
 	}
 	if manager.Status == status.Stopped {
-		warn("the manager does not run, and nothing will happen until it does: "+manager.Message+" (without it: docs/back-by-hand.md)")
+		warn("the manager does not run, and nothing will happen until it does: " + manager.Message + " (without it: docs/back-by-hand.md)")
 	}
 	head := s.Paint(iostreams.Bold, s.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(f.action), c.Name, what), ""))
 	if _, err := fmt.Fprintf(s.Out, "%s\n\n%s\n", head, page.String()); err != nil && !f.yes {
