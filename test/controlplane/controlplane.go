@@ -1,3 +1,9 @@
+// Package controlplane runs a real etcd and kube-apiserver, for tests and for the demonstration.
+//
+// Both are built once from their Go modules (build/etcd, build/kube-apiserver: modules of their own, so that the operator
+// does not inherit their dependencies) and cached per version outside the work tree. Nothing is downloaded but Go modules.
+//
+// No controllers run: nobody creates default service accounts, marks nodes ready, or collects garbage.
 package controlplane
 
 import (
@@ -10,7 +16,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -289,4 +297,56 @@ func tail(path string) string {
 	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
+}
+
+// shared is the one control plane of a test binary.
+var shared struct {
+	sync.Mutex
+	plane *ControlPlane
+	err   error
+}
+
+// ForTest returns the control plane that all tests of a binary share, with Calico's and our CRDs and AuditAll. The first call
+// starts it. The package needs a TestMain that calls Main, or it is cleaned up only as far as the kernel does it. Objects are the
+// test's own to name apart and to clean up; a test that stops the apiserver should Start its own.
+func ForTest(tb testing.TB) *ControlPlane {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.plane == nil && shared.err == nil {
+		shared.plane, shared.err = startShared(tb.Context())
+	}
+	if shared.err != nil {
+		tb.Fatal(shared.err)
+	}
+	return shared.plane
+}
+
+// Main is for TestMain: it runs the tests, stops what ForTest started, and ends the process.
+func Main(m *testing.M) {
+	code := m.Run()
+	if err := StopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// StopShared stops what ForTest started, for a TestMain that has more to do than Main.
+func StopShared() error {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.plane == nil {
+		return nil
+	}
+	err := shared.plane.Stop()
+	shared.plane = nil
+	return err
+}
+
+func startShared(ctx context.Context) (*ControlPlane, error) {
+	calico, err := CalicoCRDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Start(ctx, Options{Log: os.Stderr, Audit: AuditAll, CRDs: []string{calico, OwnCRDs()}})
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -307,4 +309,75 @@ func (n *node) path(elements ...string) string {
 // sessionName is the name of a session with the node, as confd forms it.
 func (n *node) sessionName(prefix string) string {
 	return prefix + strings.ReplaceAll(n.spec.Address.String(), ".", "_")
+}
+
+// StartOn starts a command on a node: in its network, and with its mounts. It ends with the node. The caller waits for it.
+func (l *Lab) StartOn(name string, cmd *exec.Cmd) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("starting %q: %w", cmd.Path, err)
+	}
+	if err := n.space.start(cmd); err != nil {
+		return fmt.Errorf("starting %q on node %q: %w", cmd.Path, name, err)
+	}
+	return nil
+}
+
+// MountOn shows a folder of this machine at a path of a node, and there only.
+func (l *Lab) MountOn(name, folder, at string) error {
+	n, err := l.node(name)
+	if err != nil {
+		return fmt.Errorf("mounting %q: %w", at, err)
+	}
+	err = n.space.enter(func() error {
+		if err := os.MkdirAll(at, 0o755); err != nil { //nolint:gosec // G301: as a kubelet makes it
+			return err
+		}
+		return syscall.Mount(folder, at, "", syscall.MS_BIND, "")
+	})
+	if err != nil {
+		return fmt.Errorf("mounting %q on node %q: %w", at, name, err)
+	}
+	return nil
+}
+
+// ListenOn opens a port of a node to this process.
+func (l *Lab) ListenOn(name, address string) (net.Listener, error) {
+	n, err := l.node(name)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %q: %w", address, err)
+	}
+	var listener net.Listener
+	err = n.space.enter(func() error {
+		listener, err = net.Listen("tcp", address)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listening on %q of node %q: %w", address, name, err)
+	}
+	return listener, nil
+}
+
+// zones is how many availability zones Workers and Dedicated spread over: zone-1 to zone-3.
+const zones = 3
+
+// Workers describes n nodes with a pod each, spread over three zones: worker-0, worker-1 and so on.
+func Workers(n int) []NodeSpec {
+	specs := make([]NodeSpec, n)
+	for i := range specs {
+		specs[i] = NodeSpec{Name: fmt.Sprintf("worker-%d", i), Zone: fmt.Sprintf("zone-%d", i%zones+1), Pods: 1}
+	}
+	return specs
+}
+
+// Dedicated describes n tainted nodes without pods, spread over three zones: reflector-0, reflector-1 and so on.
+func Dedicated(n int) []NodeSpec {
+	specs := make([]NodeSpec, n)
+	for i := range specs {
+		specs[i] = NodeSpec{
+			Name: fmt.Sprintf("reflector-%d", i), Zone: fmt.Sprintf("zone-%d", i%zones+1),
+			Taints: []corev1.Taint{{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: corev1.TaintEffectNoExecute}},
+		}
+	}
+	return specs
 }

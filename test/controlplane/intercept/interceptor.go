@@ -5,7 +5,12 @@
 package intercept
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -120,4 +125,112 @@ func (i *Interceptor) told(r *Request, code int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	r.Told, r.Done = code, time.Now()
+}
+
+// Request is one request as it came by.
+type Request struct {
+	// Line is the name of the line it came on.
+	Line string
+	// Number counts the writes of all lines from 1, events and leases left out; 0 for
+	// every other request.
+	Number int
+	// At is when it came, Done when it was answered.
+	At, Done time.Time
+	// Verb is Kubernetes' (get, list, watch, create, update, patch, delete,
+	// deletecollection), or the method of a request to the cloud.
+	Verb string
+	// Group, Resource (with the subresource: "nodes/status"), Namespace and Name of what
+	// it is about. For the cloud, Resource is the path.
+	Group, Resource, Namespace, Name string
+	// Cloud: it goes to the cloud, not to the apiserver.
+	Cloud bool
+	// Body of a write.
+	Body []byte
+	// Code is what the far side answered, 0 when it was not asked.
+	Code int
+	// Told is what the near side was told, 0 for nothing.
+	Told int
+}
+
+// Write reports whether the request is to change something.
+func (r Request) Write() bool {
+	if r.Cloud {
+		return r.Verb != http.MethodGet && !strings.Contains(r.Resource, "/identity/")
+	}
+	return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch"
+}
+
+// Lease reports whether it is leader election.
+func (r Request) Lease() bool { return !r.Cloud && r.Group == "coordination.k8s.io" }
+
+// Event reports whether it tells an event.
+func (r Request) Event() bool { return !r.Cloud && r.Resource == "events" }
+
+// Work reports whether it changes what the product is about.
+func (r Request) Work() bool { return r.Write() && !r.Lease() && !r.Event() }
+
+// Executed reports whether it is a write that took effect.
+func (r Request) Executed() bool { return r.Write() && r.Code >= 200 && r.Code < 300 }
+
+// Kind is the sort of request, without the name of the object.
+func (r Request) Kind() string { return r.Verb + " " + r.Resource }
+
+// String is for failure messages.
+func (r Request) String() string {
+	return fmt.Sprintf("%s %s #%d %s %s → %d (told %d)", r.At.Format("15:04:05.000"), r.Line, r.Number, r.Kind(), r.Name, r.Code, r.Told)
+}
+
+// parse reads what a request to the apiserver is about.
+func parse(r *http.Request) Request {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	var out Request
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		out.Group, parts = parts[1], parts[3:]
+	default: // discovery and the like
+		return Request{Verb: verbs[r.Method].one, Resource: r.URL.Path}
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		out.Namespace, parts = parts[1], parts[2:]
+	}
+	out.Resource = parts[0]
+	if len(parts) > 1 {
+		out.Name = parts[1]
+	}
+	if len(parts) > 2 {
+		out.Resource += "/" + strings.Join(parts[2:], "/")
+	}
+	out.Verb = verbOf(r, out.Name)
+	return out
+}
+
+// verbOf gives Kubernetes' verb for a request about an object, or about many.
+func verbOf(r *http.Request, name string) string {
+	verb := verbs[r.Method]
+	if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+		return "watch"
+	}
+	if name == "" {
+		return cmp.Or(verb.many, verb.one)
+	}
+	return verb.one
+}
+
+// nameFromBody names what is to be created: the path does not.
+func (r *Request) nameFromBody() {
+	var object struct{ Metadata struct{ Name string } }
+	if r.Verb == "create" && r.Name == "" && json.Unmarshal(r.Body, &object) == nil {
+		r.Name = object.Metadata.Name
+	}
+}
+
+// verbs of one object, and of many where that differs.
+var verbs = map[string]struct{ one, many string }{
+	http.MethodGet:    {"get", "list"},
+	http.MethodPost:   {"create", ""},
+	http.MethodPut:    {"update", ""},
+	http.MethodPatch:  {"patch", ""},
+	http.MethodDelete: {"delete", "deletecollection"},
 }

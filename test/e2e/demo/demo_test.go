@@ -53,3 +53,40 @@ func TestTheDemoFailsWherePacketsAreLost(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatATranscriptShows(t *testing.T) {
+	const plan = "The migration\n\n1. a step\n‼ a warning\n2. a step\n"
+	for name, tc := range map[string]struct {
+		plan, said, shown string
+		most              int
+		unexpected        bool
+	}{
+		"everything, the end of a line that has none as well": {said: "a\n\nb\nc", shown: "a\n\nb\nc\n"},
+		"the first lines, and how many are left out":          {most: 2, said: "a\nb\nc\nd\n", shown: "a\nb\n[2 more lines]\n"},
+		"all of a short answer":                               {most: 2, said: "a\nb\n", shown: "a\nb\n"},
+		"all of an answer that was not expected":              {most: 1, said: "a\nb\nc\n", shown: "a\nb\nc\n", unexpected: true},
+		"warnings and no plan, until the mode is set": {
+			plan: "as above", said: plan + "√ spec.mode is FullMesh\nprogress\n",
+			shown: "The migration\n‼ a warning\n[3 lines: as above]\n√ spec.mode is FullMesh\nprogress\n",
+		},
+		"the plan of one who did not set the mode": {
+			plan: "as above", said: plan + "rrpool: refused\n",
+			shown: "The migration\n‼ a warning\n\n1. a step\n2. a step\nrrpool: refused\n", unexpected: true,
+		},
+		"why a mode was not set that had not to be": {
+			plan: "as above", said: "√ is already under way\nprogress\n", shown: "√ is already under way\nprogress\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			said := &transcript{teller: newTeller(iostreams.Streams{Out: &out, Now: time.Now}), plan: tc.plan, most: tc.most}
+			for i := range len(tc.said) {
+				n, err := said.Write([]byte(tc.said[i : i+1]))
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+			}
+			said.end(!tc.unexpected)
+			require.Equal(t, tc.shown, out.String())
+		})
+	}
+}

@@ -3,13 +3,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
@@ -81,4 +86,118 @@ func (p prompt) run(ctx context.Context, said *transcript, code int, words []str
 		return fmt.Errorf("%s ended with code %d instead of %d", line, got, code)
 	}
 	return nil
+}
+
+// teller writes what happens. What it is given at once stays together.
+type teller struct {
+	mu    sync.Mutex
+	to    iostreams.Streams
+	begun time.Time
+}
+
+func newTeller(to iostreams.Streams) *teller { return &teller{to: to, begun: to.Now()} }
+
+// title begins a part.
+func (t *teller) title(text string) { t.write("", "== "+text) }
+
+// say is one line of what happens outside of the commands, with the seconds since the
+// start.
+func (t *teller) say(text string) {
+	t.write(fmt.Sprintf("%6.1fs  %s", t.to.Now().Sub(t.begun).Seconds(), text))
+}
+
+// write writes lines, as a terminal shows them best.
+func (t *teller) write(lines ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(t.to.Out, t.to.Paint(colour(line), fold(t.to, line)))
+	}
+}
+
+// colour is that of the commands where they write to a terminal themselves. Here they
+// write to us.
+func colour(line string) string {
+	for _, look := range []struct{ begins, colour string }{
+		{"== ", iostreams.Bold},
+		{"$ ", iostreams.Bold},
+		{"[", iostreams.Dim},
+		{"√", iostreams.Green},
+		{"‼", iostreams.Yellow},
+		{"×", iostreams.Red},
+	} {
+		if strings.HasPrefix(line, look.begins) {
+			return look.colour
+		}
+	}
+	return ""
+}
+
+// fold breaks a line that is too long for the terminal, between words.
+func fold(to iostreams.Streams, line string) string {
+	if utf8.RuneCountInString(line) <= to.Width {
+		return line
+	}
+	head := before.FindString(line)
+	to.Width -= len(head)
+	return head + to.Fold(line[len(head):], strings.Repeat(" ", max(len(head), 2)))
+}
+
+// before is what stands before the words of a line: a time, or what has none.
+var before = regexp.MustCompile(`^ *(?:\d+\.\ds {2})?`)
+
+// transcript shows what a command says, line by line, so that nothing comes into the
+// middle of a line. What it leaves out it counts.
+type transcript struct {
+	*teller
+	// most lines are shown, all with 0.
+	most int
+	// plan, when set, is told instead of what comes after the first line until the mode
+	// is set. Warnings are shown in any case.
+	plan string
+
+	rest   []byte
+	lines  int
+	hidden []string
+}
+
+// Write implements io.Writer.
+func (t *transcript) Write(chunk []byte) (int, error) {
+	t.rest = append(t.rest, chunk...)
+	for {
+		line, rest, whole := bytes.Cut(t.rest, []byte("\n"))
+		if !whole {
+			return len(chunk), nil
+		}
+		t.rest = rest
+		t.line(string(line))
+	}
+}
+
+func (t *transcript) line(line string) {
+	t.lines++
+	if t.plan != "" && strings.HasPrefix(line, "√ spec.mode is ") {
+		t.write(fmt.Sprintf("[%d lines: %s]", len(t.hidden), t.plan))
+		t.plan, t.hidden = "", nil
+	}
+	planned := t.plan != "" && t.lines > 1 && !strings.HasPrefix(line, "‼")
+	if planned || t.most > 0 && t.lines > t.most {
+		t.hidden = append(t.hidden, line)
+		return
+	}
+	t.write(line)
+}
+
+// end says how much was left out, or all of that when the command did not do as expected.
+func (t *transcript) end(expected bool) {
+	if len(t.rest) > 0 {
+		t.line(string(t.rest))
+	}
+	switch {
+	case len(t.hidden) == 0:
+	case expected && t.plan == "":
+		t.write(fmt.Sprintf("[%d more lines]", len(t.hidden)))
+	default:
+		t.write(t.hidden...)
+	}
 }

@@ -1,5 +1,12 @@
 //go:build linux
 
+// Package site is a whole installation in one process tree: a lab cluster whose
+// nodes look like IKS workers, an IBM Cloud whose workers join that cluster as
+// real hosts once they are deployed, and the manager as a process of its own
+// with exactly the rights of config/rbac. Given nodes of its own, it is a cluster
+// that no cloud provides: no IBM Cloud, no credentials.
+//
+// The process must be inside the lab's namespaces: see lab.Main and lab.Isolate.
 package site
 
 import (
@@ -10,9 +17,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -235,4 +244,40 @@ func (s *Site) tell(format string, args ...any) {
 	if s.options.Told != nil {
 		s.options.Told(fmt.Sprintf(format, args...))
 	}
+}
+
+// patience is how long a whole test may take on a slow machine.
+const patience = 20 * time.Minute
+
+// ForTest builds a site that ends with the test, and on failure keeps everything
+// that explains it. The package needs a TestMain that calls BuildManager and
+// lab.Main.
+func ForTest(tb testing.TB, options Options) (context.Context, *Site) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	tb.Cleanup(cancel)
+	begun := time.Now()
+	options.Told = func(line string) { tb.Logf("%6.1fs cloud: %s", time.Since(begun).Seconds(), line) }
+	s, err := Start(ctx, options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			dir := filepath.Join(os.TempDir(), "rrpool-failures", strings.ReplaceAll(tb.Name(), "/", "_"))
+			tb.Logf("everything about the failure is in %s (%v)", dir, s.Dump(dir))
+		}
+	})
+	tb.Cleanup(func() {
+		log, err := s.ManagerLog()
+		if err == nil && strings.Contains(log, APIKey) {
+			tb.Error("the manager's log holds the API key")
+		}
+	})
+	return ctx, s
 }
