@@ -137,3 +137,157 @@ func readinessOf(node *corev1.Node) corev1.ConditionStatus {
 	}
 	return corev1.ConditionUnknown
 }
+
+func TestPodsMoveAndHostsFailAsRealOnesDo(t *testing.T) {
+	lab.SkipLong(t)
+	specs := lab.Workers(6)
+	specs[0].Replicated, specs[0].Pods = true, 2
+	specs = append(specs, lab.NodeSpec{Name: "idle", Zone: "zone-1"})
+	l := start(t, lab.Options{}, specs...)
+	ctx := t.Context()
+	const source = "worker-0"
+
+	t.Run("evicted pods move to where there is room, and nothing that was running is lost", func(t *testing.T) {
+		l.Checkpoint("drain")
+		require.NoError(t, l.Drain(ctx, source))
+		requirePods(t, l, source, 0)
+		requirePods(t, l, "idle", 1)
+		requireRoutes(t, l)
+		watch(ctx, time.Second)
+		drained := l.Report().Phase("drain")
+		require.NoError(t, drained.ZeroLoss())
+		require.Len(t, drained.Only("idle", "worker-1", "worker-2", "worker-3", "worker-4", "worker-5").Pairs, 30, "the idle node is one of them now")
+		require.True(t, l.Block("idle").IsValid())
+		l.Checkpoint("drained")
+		watch(ctx, 500*time.Millisecond)
+		require.Empty(t, l.Report().Phase("drained").Only(source, "worker-1").Pairs, "what does not run is not probed")
+	})
+
+	t.Run("a deleted pod that nobody replaces is gone", func(t *testing.T) {
+		l.Checkpoint("delete")
+		pods, err := l.Pods(ctx, "worker-5")
+		require.NoError(t, err)
+		require.Len(t, pods, 1)
+		require.NoError(t, l.Kube().CoreV1().Pods("default").Delete(ctx, pods[0], metav1.DeleteOptions{}))
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			_, err := l.Kube().CoreV1().Pods("default").Get(ctx, pods[0], metav1.GetOptions{})
+			require.True(c, apierrors.IsNotFound(err), "got %v", err)
+		}, patience, 50*time.Millisecond)
+		watch(ctx, 500*time.Millisecond)
+		require.NoError(t, l.Report().Phase("delete").ZeroLoss())
+		requirePods(t, l, "worker-5", 0)
+	})
+
+	t.Run("a pod that fits nowhere waits until somebody uncordons a node", func(t *testing.T) {
+		for _, name := range l.Nodes() {
+			require.NoError(t, l.Cordon(ctx, name))
+		}
+		pods, err := l.Pods(ctx, "idle")
+		require.NoError(t, err)
+		require.NoError(t, l.Kube().CoreV1().Pods("default").Delete(ctx, pods[0], metav1.DeleteOptions{}))
+		requirePods(t, l, "idle", 0)
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			pending, err := l.Kube().CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+			require.NoError(c, err)
+			require.Len(c, pending.Items, 1)
+		}, patience, 50*time.Millisecond)
+		for _, name := range l.Nodes() {
+			require.NoError(t, l.Uncordon(ctx, name))
+		}
+		requirePods(t, l, source, 1)
+	})
+
+	t.Run("a node that is shut down in order is NotReady and silent, until it is powered on", func(t *testing.T) {
+		l.Checkpoint("shutdown")
+		require.NoError(t, l.Shutdown(ctx, "worker-1"))
+		require.Equal(t, corev1.ConditionFalse, readiness(t, l, "worker-1"))
+		_, err := l.Sessions("worker-1")
+		require.Error(t, err)
+		sessions, err := l.Sessions("worker-2")
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(sessions, func(s lab.Session) bool {
+			return s.Peer == l.Address("worker-1") && !s.Established()
+		}), "its peers were told: %v", sessions)
+		watch(ctx, time.Second)
+		requireLossAt(t, l, "shutdown", "worker-1")
+		require.NoError(t, l.PowerOn(ctx, "worker-1"))
+		require.Equal(t, corev1.ConditionTrue, readiness(t, l, "worker-1"))
+		requireRecovery(t, l)
+	})
+
+	t.Run("a node that crashes says nothing to anyone", func(t *testing.T) {
+		l.Checkpoint("crash")
+		require.NoError(t, l.Crash("worker-1"))
+		require.Equal(t, corev1.ConditionTrue, readiness(t, l, "worker-1"))
+		sessions, err := l.Sessions("worker-2")
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(sessions, func(s lab.Session) bool {
+			return s.Peer == l.Address("worker-1") && s.Established()
+		}), "nobody has told its peers: %v", sessions)
+		watch(ctx, time.Second)
+		requireLossAt(t, l, "crash", "worker-1")
+	})
+
+	t.Run("a node that is lost takes its objects along, and its pods move", func(t *testing.T) {
+		l.Checkpoint("lose")
+		pods, err := l.Pods(ctx, source)
+		require.NoError(t, err)
+		require.Len(t, pods, 1)
+		require.NoError(t, l.LoseNode(ctx, source))
+		require.NoError(t, l.LoseNode(ctx, "worker-1"))
+		for _, name := range []string{source, "worker-1"} {
+			_, err := l.Kube().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			require.True(t, apierrors.IsNotFound(err), "got %v", err)
+			requirePods(t, l, name, 0)
+		}
+		requirePods(t, l, "idle", 1)
+		requireRoutes(t, l)
+		require.NoError(t, l.Report().Phase("lose").Without(source, "worker-1").ZeroLoss())
+	})
+
+	t.Run("a zone that is cut off is Unknown, and costs the others nothing", func(t *testing.T) {
+		requireRecovery(t, l)
+		l.Checkpoint("zone")
+		cut, err := l.CutZone(ctx, "zone-3")
+		require.NoError(t, err)
+		require.Equal(t, []string{"worker-2", "worker-5"}, cut)
+		watch(ctx, time.Second)
+		for _, name := range cut {
+			require.Equal(t, corev1.ConditionUnknown, readiness(t, l, name))
+		}
+		report := l.Report().Phase("zone")
+		require.NoError(t, report.Without(cut...).ZeroLoss())
+		require.Error(t, report.ZeroLoss())
+		require.NoError(t, l.RestoreZone(ctx, "zone-3"))
+		requireRecovery(t, l)
+		_, err = l.CutZone(ctx, "nowhere")
+		require.Error(t, err)
+	})
+	t.Log("\n" + l.Report().String())
+}
+
+// requirePods waits until so many pods run on a node.
+func requirePods(t *testing.T, l *lab.Lab, node string, want int) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		list, err := l.Kube().CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+		require.NoError(c, err)
+		require.Len(c, list.Items, want, node)
+		for i := range list.Items {
+			require.Equal(c, corev1.PodRunning, list.Items[i].Status.Phase)
+		}
+	}, patience, 50*time.Millisecond)
+}
+
+func requireRoutes(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	require.NoError(t, l.WaitRoutes(t.Context()))
+}
+
+// requireLossAt checks that in a phase pairs of one node lost something, and the others nothing.
+func requireLossAt(t *testing.T, l *lab.Lab, phase, node string) {
+	t.Helper()
+	report := l.Report().Phase(phase)
+	require.NoError(t, report.Without(node).ZeroLoss())
+	require.NotEmpty(t, report.Lossy())
+}
