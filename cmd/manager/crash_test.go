@@ -31,20 +31,20 @@ func skipLong(t *testing.T) {
 
 // stride is how many writes a manager lives in the lives of many deaths: long enough to
 // get somewhere, and shorter than any phase.
-const stride = 14
+const writesBetweenKills = 14
 
 // A manager dies again and again in the middle of a cluster's life, leadership changes in
 // the middle of another, and the apiserver refuses in a third.
-func TestTroubleInTheMiddleOfALife(t *testing.T) {
+func TestFaultsInTheMiddleOfAScenario(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a kube-apiserver and waits for settle times")
 	}
 	t.Parallel()
-	a := newArena(t, v1alpha1.ProviderIKS)
-	a.run("killed", func() { a.dieFrom(5) })
-	a.run("leaders replaced", func() { a.replaceLeaders(coups, 21, 28) })
-	a.run("refused", a.refuse)
-	a.run("wrong, and caught", a.requireWatchful)
+	a := newEnvironment(t, v1alpha1.ProviderIKS)
+	a.subtest("killed", func() { a.killFrom(5) })
+	a.subtest("leaders replaced", func() { a.replaceLeaders(leaderChanges, 21, 28) })
+	a.subtest("refused", a.refuseRequests)
+	a.subtest("wrong, and caught", a.requireFaultsAreSeen)
 }
 
 // A manager dies at every single write there is, right before it and right after it,
@@ -53,35 +53,35 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	skipLong(t)
 	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
 		t.Run(string(kind), func(t *testing.T) {
-			a := newArena(t, kind)
-			for first := 1; first <= 2*stride; first++ {
-				a.run(fmt.Sprintf("from write %d on", first), func() { a.dieFrom(first) })
+			a := newEnvironment(t, kind)
+			for first := 1; first <= 2*writesBetweenKills; first++ {
+				a.subtest(fmt.Sprintf("from write %d on", first), func() { a.killFrom(first) })
 			}
 		})
 	}
 }
 
-// run runs a life as a test of its own. After one that failed the next would meet what it left.
-func (a *arena) run(name string, do func()) {
+// subtest runs a life as a test of its own. After one that failed the next would meet what it left.
+func (a *environment) subtest(name string, do func()) {
 	a.Helper()
 	outer := a.T
 	passed := outer.Run(name, func(t *testing.T) {
 		a.T = t
 		defer func() { a.T = outer }()
-		defer a.bury()
+		defer a.stopAll()
 		do()
 	})
 	require.True(outer, passed)
 }
 
-// dieFrom lives a life with deaths at write first and every stride writes after, by
+// killFrom lives a life with deaths at write first and every stride writes after, by
 // turns before and after the write; a first beyond stride begins with the other turn.
-func (a *arena) dieFrom(first int) {
+func (a *environment) killFrom(first int) {
 	a.Helper()
 	a.begin()
-	turn := first > stride
+	turn := first > writesBetweenKills
 	if turn {
-		first -= stride
+		first -= writesBetweenKills
 	}
 	next := first
 	var at []string
@@ -89,13 +89,13 @@ func (a *arena) dieFrom(first int) {
 		if r.Number != next {
 			return intercept.Verdict{}
 		}
-		next += stride
+		next += writesBetweenKills
 		turn = !turn
 		at = append(at, fmt.Sprintf("%s %s %s (executed: %t)", r.Kind(), r.Name, map[bool]string{true: "and its answer", false: "before"}[turn], turn))
 		return intercept.Verdict{Cut: true, Executed: turn}
 	})
-	a.rise()
-	l := a.live(a.succeed)
+	a.start()
+	l := a.runScenario(a.restart)
 	a.Logf("%d writes, %d deaths, %s: %s", len(l.work), len(at), l.took.Round(100*time.Millisecond), strings.Join(at, "; "))
 	require.NotEmpty(a, at)
 	require.GreaterOrEqual(a, len(a.managers), len(at), "each death took a manager")
@@ -104,12 +104,12 @@ func (a *arena) dieFrom(first int) {
 }
 
 // golden is the file of how a phase ends.
-func (a *arena) golden(phase int) string {
+func (a *environment) golden(phase int) string {
 	return filepath.Join("testdata", "life", fmt.Sprintf("%s-%d.golden", strings.ToLower(string(a.kind)), phase))
 }
 
 // requireAsGolden: each phase has ended as it always does.
-func (a *arena) requireAsGolden(l life) {
+func (a *environment) requireAsGolden(l scenario) {
 	a.Helper()
 	for i, p := range l.phases {
 		path := a.golden(i + 1)
@@ -124,7 +124,7 @@ func (a *arena) requireAsGolden(l life) {
 }
 
 // requireSameLines shows no more than the lines that differ.
-func requireSameLines(a *arena, want, got, what string) {
+func requireSameLines(a *environment, want, got, what string) {
 	a.Helper()
 	for _, line := range differing(want, got) {
 		a.Errorf("%s: %s", what, line)
@@ -153,7 +153,7 @@ var serial = regexp.MustCompile(`c1-[0-9a-f]{7}`)
 
 // requireNoRepetition: what changes routing or the cloud took effect exactly as often as
 // in a life without deaths; and each death costs a few reports more.
-func (a *arena) requireNoRepetition(l life, deaths int) {
+func (a *environment) requireNoRepetition(l scenario, deaths int) {
 	a.Helper()
 	var did []string
 	told := 0
@@ -191,14 +191,14 @@ func kinds(work []intercept.Request) map[string]int {
 }
 
 // A life without any trouble is what the others are held to.
-func TestALifeWithoutTrouble(t *testing.T) {
+func TestScenarioWithoutFaults(t *testing.T) {
 	skipLong(t)
 	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
 		t.Run(string(kind), func(t *testing.T) {
-			a := newArena(t, kind)
+			a := newEnvironment(t, kind)
 			a.begin()
-			a.rise()
-			l := a.live(a.succeed)
+			a.start()
+			l := a.runScenario(a.restart)
 			a.Logf("%d writes in %s: %v", len(l.work), l.took.Round(100*time.Millisecond), kinds(l.work))
 			require.Len(t, a.managers, 1)
 			a.requireAsGolden(l)

@@ -11,9 +11,9 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
 )
 
-// requireWatchful: the checks see a manager that does wrong. It comes through a line as
+// requireFaultsAreSeen: the checks see a manager that does wrong. It comes through a line as
 // any other does.
-func (a *arena) requireWatchful() {
+func (a *environment) requireFaultsAreSeen() {
 	a.Helper()
 	a.between.Rules()
 	line, err := a.between.Open("impostor", a.plane.AdminConfig(), nil, func() {})
@@ -42,11 +42,11 @@ func TestASecondWriterIsSeen(t *testing.T) {
 	at := func(line string, after time.Duration) intercept.Request {
 		return intercept.Request{Line: line, Verb: "patch", Resource: "nodes", At: begin.Add(after)}
 	}
-	g := &reign{accessions: []accession{{"a", begin}, {"b", begin.Add(time.Minute)}}}
-	require.Empty(t, g.late([]intercept.Request{at("a", time.Second), at("b", 2*time.Minute)}))
-	late := g.late([]intercept.Request{at("a", time.Second), at("b", 61*time.Second), at("a", 62*time.Second), at("a", 63*time.Second)})
+	g := &leaders{changes: []newLeader{{"a", begin}, {"b", begin.Add(time.Minute)}}}
+	require.Empty(t, g.lateWrites([]intercept.Request{at("a", time.Second), at("b", 2*time.Minute)}))
+	late := g.lateWrites([]intercept.Request{at("a", time.Second), at("b", 61*time.Second), at("a", 62*time.Second), at("a", 63*time.Second)})
 	require.Len(t, late[begin.Add(time.Minute)], 2, "%v", late)
-	require.NotEmpty(t, g.late([]intercept.Request{at("c", time.Second)}), "one who never led")
+	require.NotEmpty(t, g.lateWrites([]intercept.Request{at("c", time.Second)}), "one who never led")
 }
 
 func TestWhatDiffersIsSeen(t *testing.T) {

@@ -35,8 +35,8 @@ func TestAWholeLifeOnExistingNodes(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go paperBGP{admin}.run(ctx)
-	go paperKubelet(ctx, admin)
+	go fakeBGP{admin}.run(ctx)
+	go fakeKubelet(ctx, admin)
 	manager := start(t, config, nil)
 	defer manager.stop()
 
@@ -117,8 +117,8 @@ func runPod(t *testing.T, admin client.Client, node, name, owner string) {
 	require.NoError(t, admin.Status().Update(t.Context(), pod))
 }
 
-// paperKubelet ends pods that are asked to go.
-func paperKubelet(ctx context.Context, admin client.Client) {
+// fakeKubelet ends pods that are asked to go.
+func fakeKubelet(ctx context.Context, admin client.Client) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -208,7 +208,7 @@ func requireNothingLeft(t *testing.T, admin client.Client) {
 		require.False(t, n.Spec.Unschedulable, n.Name)
 	}
 	for _, kind := range []string{"BGPPeer", "CalicoNodeStatus", "BGPConfiguration"} {
-		left, err := paperBGP{admin}.list(t.Context(), kind)
+		left, err := fakeBGP{admin}.list(t.Context(), kind)
 		require.NoError(t, err)
 		require.Empty(t, left, "%s: nothing is left behind", kind)
 	}

@@ -23,20 +23,20 @@ const seedVariable = "RRPOOL_SEED"
 
 // hot is more requests in a real second, which is ten for the manager, than it has reason
 // for: about two a second by its clock when it works, and hundreds when it spins.
-const hot = 12 * speed
+const tooManyPerSecond = 12 * speed
 
-// weather is a seeded schedule of faults.
-type weather struct {
+// faults is a seeded schedule of faults.
+type faults struct {
 	random *rand.Rand
 	counts map[string]int
 }
 
-func newWeather(seed uint64) *weather {
-	return &weather{random: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}}
+func newFaults(seed uint64) *faults {
+	return &faults{random: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}}
 }
 
 // rule spoils about every tenth request.
-func (w *weather) rule(r intercept.Request) intercept.Verdict {
+func (w *faults) rule(r intercept.Request) intercept.Verdict {
 	v := w.draw(r)
 	switch {
 	case v.Answer != 0:
@@ -47,7 +47,7 @@ func (w *weather) rule(r intercept.Request) intercept.Verdict {
 	return v
 }
 
-func (w *weather) draw(r intercept.Request) intercept.Verdict {
+func (w *faults) draw(r intercept.Request) intercept.Verdict {
 	if r.Lease() || r.Verb == "watch" {
 		return intercept.Verdict{}
 	}
@@ -80,11 +80,11 @@ var (
 	racers  = []intercept.Verdict{{Answer: http.StatusConflict}, {Answer: http.StatusConflict, Executed: true}}
 )
 
-// stormy lives a life in bad weather.
-func (a *arena) stormy(seed uint64) {
+// runWithFaults lives a life in bad weather.
+func (a *environment) runWithFaults(seed uint64) {
 	a.Helper()
 	a.begin()
-	w := newWeather(seed)
+	w := newFaults(seed)
 	up := false
 	a.between.Rules(func(r intercept.Request) intercept.Verdict {
 		if up = up || r.Work(); !up {
@@ -92,10 +92,10 @@ func (a *arena) stormy(seed uint64) {
 		}
 		return w.rule(r)
 	})
-	a.rise()
+	a.start()
 	last, dropped := time.Now(), 0
-	l := a.live(func() {
-		a.succeed()
+	l := a.runScenario(func() {
+		a.restart()
 		if time.Since(last) > 3*time.Second {
 			last = time.Now()
 			dropped += a.managers[len(a.managers)-1].line.DropWatches(dropped%2 == 0)
@@ -108,7 +108,7 @@ func (a *arena) stormy(seed uint64) {
 	a.requireAsGolden(l)
 	a.requireNoRepetition(l, dropped)
 	require.LessOrEqual(a, len(l.work), 4*reports[a.kind], "writes, and attempts to write")
-	require.LessOrEqual(a, busiest(all), hot)
+	require.LessOrEqual(a, busiest(all), tooManyPerSecond)
 }
 
 // busiest is the greatest number of requests in any second.
@@ -124,21 +124,21 @@ func busiest(all []intercept.Request) int {
 }
 
 // Conflicts, refusals, lost answers, slow answers and dropped watches, all through a life.
-func TestLivesInBadWeather(t *testing.T) {
+func TestScenarioWithRandomFaults(t *testing.T) {
 	skipLong(t)
 	from, _ := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
 	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
 		t.Run(string(kind), func(t *testing.T) {
-			a := newArena(t, kind)
+			a := newEnvironment(t, kind)
 			for seed := from + 1; seed < from+4; seed++ {
-				a.run(fmt.Sprintf("seed %d", seed), func() { a.stormy(seed) })
+				a.subtest(fmt.Sprintf("seed %d", seed), func() { a.runWithFaults(seed) })
 			}
 		})
 	}
 }
 
-// lasting is what an apiserver refuses for long.
-type lasting struct {
+// lastingRefusal is what an apiserver refuses for long.
+type lastingRefusal struct {
 	name    string
 	refused func(intercept.Request) bool
 	code    int
@@ -150,7 +150,7 @@ type lasting struct {
 }
 
 // refused in turn, in one life: each keeps it from what the next one needs.
-var refused = []lasting{
+var refused = []lastingRefusal{
 	{
 		name: "somebody is always faster", code: http.StatusConflict,
 		refused:  func(r intercept.Request) bool { return r.Kind() == "patch nodes" },
@@ -168,19 +168,19 @@ var refused = []lasting{
 	},
 }
 
-// refuse: what lasts is said while it lasts, tried again in moderation, and over when it
+// refuseRequests: what lasts is said while it lasts, tried again in moderation, and over when it
 // is over.
-func (a *arena) refuse() {
+func (a *environment) refuseRequests() {
 	a.Helper()
 	a.begin()
-	var now *lasting
+	var now *lastingRefusal
 	a.between.Rules(func(r intercept.Request) intercept.Verdict {
 		if now == nil || !now.refused(r) {
 			return intercept.Verdict{}
 		}
 		return intercept.Verdict{Answer: now.code}
 	})
-	m := a.rise()
+	m := a.start()
 	for i := range refused {
 		a.between.Swap(func() { now = &refused[i] })
 		if i == 0 {
@@ -193,7 +193,7 @@ func (a *arena) refuse() {
 		before, began := len(a.between.Requests()), time.Now()
 		time.Sleep(time.Second) // how often it tries can only be counted; a busy machine may sleep for longer
 		tried := len(a.between.Requests()) - before
-		require.Less(a, float64(tried)/time.Since(began).Seconds(), float64(hot))
+		require.Less(a, float64(tried)/time.Since(began).Seconds(), float64(tooManyPerSecond))
 	}
 	a.between.Swap(func() { now = nil })
 	a.until("it is over", func() {}, func(o *v1alpha1.RouteReflectorPool) bool { return rested(o) && len(o.Status.Reflectors) == 3 })
@@ -202,7 +202,7 @@ func (a *arena) refuse() {
 }
 
 // said: the object's conditions tell of it.
-func (l lasting) said(o *v1alpha1.RouteReflectorPool) bool {
+func (l lastingRefusal) said(o *v1alpha1.RouteReflectorPool) bool {
 	degraded := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionDegraded)
 	return degraded != nil && degraded.Status == l.degraded && containsAll(degraded.Message, l.says)
 }

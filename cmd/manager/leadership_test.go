@@ -23,25 +23,25 @@ import (
 // gives up 10 s after the last renewal, and others wait for 15 s.
 const testLease = 3 * time.Second
 
-// reign watches who leads, by the lease that the apiserver has.
-type reign struct {
+// leaders watches who leads, by the lease that the apiserver has.
+type leaders struct {
 	mu sync.Mutex
 	// lines by the identity that they have in the lease.
 	leader string
 	// accessions in order.
-	accessions []accession
+	changes []newLeader
 	// swapped is the line whose leadership is being taken away, "" for none.
 	swapped string
 }
 
-// accession is the moment at which the apiserver has written a new holder.
-type accession struct {
+// newLeader is the moment at which the apiserver has written a new holder.
+type newLeader struct {
 	line string
 	at   time.Time
 }
 
 // see takes in a write of the lease that took effect: a manager writes itself, or nobody.
-func (g *reign) see(a *arena, r intercept.Request) {
+func (g *leaders) see(a *environment, r intercept.Request) {
 	at := time.Now()
 	lease := &coordinationv1.Lease{}
 	err := a.admin.Get(context.WithoutCancel(a.Context()), client.ObjectKey{Namespace: testNamespace, Name: leaseName}, lease)
@@ -52,44 +52,44 @@ func (g *reign) see(a *arena, r intercept.Request) {
 	defer g.mu.Unlock()
 	if g.leader != r.Line {
 		g.leader = r.Line
-		g.accessions = append(g.accessions, accession{r.Line, at})
+		g.changes = append(g.changes, newLeader{r.Line, at})
 	}
 }
 
-func (g *reign) now() string {
+func (g *leaders) now() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.leader
 }
 
-// late are the writes that a manager sent after another one was written into the lease,
+// lateWrites are the writes that a manager sent after another one was written into the lease,
 // by the moment of that. The one that was under way already is not to be prevented.
-func (g *reign) late(work []intercept.Request) map[time.Time][]string {
+func (g *leaders) lateWrites(work []intercept.Request) map[time.Time][]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := map[time.Time][]string{}
 	for _, r := range work {
-		i := slices.IndexFunc(g.accessions, func(a accession) bool { return a.line == r.Line })
+		i := slices.IndexFunc(g.changes, func(a newLeader) bool { return a.line == r.Line })
 		if i < 0 {
 			out[time.Time{}] = append(out[time.Time{}], fmt.Sprintf("%s by one who never led", r))
-		} else if i+1 < len(g.accessions) && r.At.After(g.accessions[i+1].at) {
-			to := g.accessions[i+1]
+		} else if i+1 < len(g.changes) && r.At.After(g.changes[i+1].at) {
+			to := g.changes[i+1]
 			out[to.at] = append(out[to.at], fmt.Sprintf("%s, %s after %s had the lease", r, r.At.Sub(to.at).Round(time.Millisecond), to.line))
 		}
 	}
 	return out
 }
 
-// coup takes leadership away from a manager at one of its writes.
-type coup struct {
+// leaderChange takes leadership away from a manager at one of its writes.
+type leaderChange struct {
 	name string
 	// do begins it, with the leader's next write on its way; it must not wait.
-	do func(a *arena, g *reign, leader *mortal)
+	do func(a *environment, g *leaders, leader *managerProcess)
 }
 
-var coups = []coup{
-	{"the leader's renewals do not arrive", func(*arena, *reign, *mortal) {}},
-	{"the leader stands still until another one leads", func(_ *arena, g *reign, leader *mortal) {
+var leaderChanges = []leaderChange{
+	{"the leader's renewals do not arrive", func(*environment, *leaders, *managerProcess) {}},
+	{"the leader stands still until another one leads", func(_ *environment, g *leaders, leader *managerProcess) {
 		_ = leader.cmd.Process.Signal(syscall.SIGSTOP)
 		go func() {
 			for g.now() == leader.name && !leader.dead() {
@@ -99,11 +99,11 @@ var coups = []coup{
 			_ = leader.cmd.Process.Signal(syscall.SIGCONT)
 		}()
 	}},
-	{"somebody writes another holder into the lease", func(a *arena, _ *reign, _ *mortal) { a.usurp("somebody") }},
+	{"somebody writes another holder into the lease", func(a *environment, _ *leaders, _ *managerProcess) { a.writeHolder("somebody") }},
 }
 
-// usurp writes a holder into the lease as a person would.
-func (a *arena) usurp(holder string) {
+// writeHolder writes a holder into the lease as a person would.
+func (a *environment) writeHolder(holder string) {
 	lease := &coordinationv1.Lease{}
 	lease.Namespace, lease.Name = testNamespace, leaseName
 	patch := fmt.Sprintf(`{"spec":{"holderIdentity":%q,"renewTime":%q}}`, holder, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
@@ -117,13 +117,13 @@ func TestLeadersAreReplacedAtEveryWrite(t *testing.T) {
 	skipLong(t)
 	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
 		t.Run(string(kind), func(t *testing.T) {
-			a := newArena(t, kind)
+			a := newEnvironment(t, kind)
 			steps := map[string]bool{}
-			for first := 1; first <= stride; first++ {
-				i := first % len(coups)
-				order := append(slices.Clone(coups[i:]), coups[:i]...)
-				a.run(fmt.Sprintf("from write %d on", first), func() {
-					for _, s := range a.replaceLeaders(order, first, stride) {
+			for first := 1; first <= writesBetweenKills; first++ {
+				i := first % len(leaderChanges)
+				order := append(slices.Clone(leaderChanges[i:]), leaderChanges[:i]...)
+				a.subtest(fmt.Sprintf("from write %d on", first), func() {
+					for _, s := range a.replaceLeaders(order, first, writesBetweenKills) {
 						steps[s] = true
 					}
 				})
@@ -135,11 +135,11 @@ func TestLeadersAreReplacedAtEveryWrite(t *testing.T) {
 
 // replaceLeaders lives a life with a coup at write first and every so many after, and
 // names the steps in whose middle that was.
-func (a *arena) replaceLeaders(how []coup, first, every int) []string {
+func (a *environment) replaceLeaders(how []leaderChange, first, every int) []string {
 	a.Helper()
 	a.begin()
 	a.args, a.clock.lease = nil, testLease
-	g := &reign{}
+	g := &leaders{}
 	a.onWrite = func(r intercept.Request) {
 		if r.Lease() && r.Executed() {
 			g.see(a, r)
@@ -168,19 +168,19 @@ func (a *arena) replaceLeaders(how []coup, first, every int) []string {
 		c.do(a, g, leader)
 		return intercept.Verdict{}
 	})
-	a.rise()
+	a.start()
 	a.waitFor("a leader", func() bool { return g.now() != "" })
-	a.rise()
-	l := a.live(a.twoAlive)
-	a.Logf("%d writes, %d changes of leadership, %s: %s", len(l.work), len(g.accessions)-1, l.took.Round(100*time.Millisecond), strings.Join(told, "; "))
+	a.start()
+	l := a.runScenario(a.twoAlive)
+	a.Logf("%d writes, %d changes of leadership, %s: %s", len(l.work), len(g.changes)-1, l.took.Round(100*time.Millisecond), strings.Join(told, "; "))
 	require.NotEmpty(a, steps)
-	require.GreaterOrEqual(a, len(g.accessions)-1, len(steps)-1, "each coup but perhaps the last has brought another leader")
-	for at, writes := range g.late(l.work) {
+	require.GreaterOrEqual(a, len(g.changes)-1, len(steps)-1, "each coup but perhaps the last has brought another leader")
+	for at, writes := range g.lateWrites(l.work) {
 		a.Logf("late: %v", writes)
 		require.False(a, at.IsZero(), "%v", writes)
 		require.LessOrEqual(a, len(writes), 1, "a manager wrote although another one led: %v", writes)
 	}
 	a.requireAsGolden(l)
-	a.requireNoRepetition(l, len(g.accessions)-1)
+	a.requireNoRepetition(l, len(g.changes)-1)
 	return steps
 }

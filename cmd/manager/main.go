@@ -146,7 +146,7 @@ func metricsServer(o options) server.Options {
 		BindAddress:    o.metrics,
 		SecureServing:  true,
 		CertDir:        o.metricsCerts,
-		FilterProvider: newGuard,
+		FilterProvider: newMetricsAuth,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS12
 			c.NextProtos = []string{"http/1.1"} // of HTTP/2, nothing is needed but its flaws would be ours
@@ -158,7 +158,7 @@ func metricsServer(o options) server.Options {
 func wire(mgr ctrl.Manager, o options, pace tuning) error {
 	var leading func(context.Context) error
 	if o.leaderElect {
-		fence, err := newFence(mgr.GetAPIReader(), o.namespace)
+		fence, err := newLeaseCheck(mgr.GetAPIReader(), o.namespace)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if value := os.Getenv(childVariable); value != "" {
-		os.Exit(beManager(value))
+		os.Exit(runManager(value))
 	}
 	code := m.Run()
 	if err := controlplane.StopShared(); err != nil {
@@ -76,11 +76,11 @@ func TestAWholeLife(t *testing.T) {
 	theirs["logSeverityScreen"] = "Debug"
 	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	require.NoError(t, err)
-	config = meddle(t, config, func() { writeConfig(t, admin, "Debug") })
+	config = writeBefore(t, config, func() { writeConfig(t, admin, "Debug") })
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go paperBGP{admin}.run(ctx)
+	go fakeBGP{admin}.run(ctx)
 	manager := start(t, config, env)
 	defer func() { manager.stop() }()
 
@@ -119,7 +119,7 @@ func TestAWholeLife(t *testing.T) {
 	})
 	require.Empty(t, cloud.Workers(testClusterID, "route-reflectors"))
 	for _, kind := range []string{"BGPPeer", "CalicoNodeStatus"} {
-		left, err := paperBGP{admin}.list(ctx, kind)
+		left, err := fakeBGP{admin}.list(ctx, kind)
 		require.NoError(t, err)
 		require.Empty(t, left, "%s: nothing is left behind", kind)
 	}

@@ -110,15 +110,15 @@ func TestGuessesDoNotReachTheApiserverAllAtOnce(t *testing.T) {
 		go func() { codes <- ask(g, fmt.Sprint("guess-", i)) }()
 	}
 	count := map[int]int{}
-	for range 50 - guardAsks {
+	for range 50 - authParallel {
 		count[<-codes]++
 	}
-	require.Equal(t, map[int]int{http.StatusServiceUnavailable: 50 - guardAsks}, count)
+	require.Equal(t, map[int]int{http.StatusServiceUnavailable: 50 - authParallel}, count)
 	close(release)
-	for range guardAsks {
+	for range authParallel {
 		require.Equal(t, http.StatusUnauthorized, <-codes)
 	}
-	require.EqualValues(t, guardAsks, asked.Load())
+	require.EqualValues(t, authParallel, asked.Load())
 }
 
 // An apiserver that does not answer opens no door, and its silence is not remembered.
@@ -142,7 +142,7 @@ func TestAnApiserverThatFailsLetsNobodyIn(t *testing.T) {
 
 func guardOf(t *testing.T, reviews *fake.Clientset) http.Handler {
 	t.Helper()
-	return newGuardOver(reviews, logr.Discard(), http.NotFoundHandler())
+	return newMetricsAuthOver(reviews, logr.Discard(), http.NotFoundHandler())
 }
 
 func ask(g http.Handler, token string) int {

@@ -174,8 +174,8 @@ func newMiser(t *testing.T) *miser {
 	}
 	letRead(t, m.admin, "scraper")
 	m.token = tokenOf(t, m.admin, "scraper")
-	go paperBGP{m.admin}.run(t.Context())
-	go paperKubelet(t.Context(), m.admin)
+	go fakeBGP{m.admin}.run(t.Context())
+	go fakeKubelet(t.Context(), m.admin)
 
 	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func newMiser(t *testing.T) *miser {
 	address := freeAddress(t)
 	m.metrics = "https://" + address + "/metrics"
 	m.args = []string{"--kubeconfig=" + kubeconfig, "--namespace=" + testNamespace, "--metrics-bind-address=" + address, "--health-probe-bind-address=0"}
-	pace := hurry{epoch: time.Now(), speed: 8, lease: 5 * time.Second}
+	pace := fastClock{epoch: time.Now(), speed: 8, lease: 5 * time.Second}
 	m.env = append(append(os.Environ(), endpoints(t, cloudFor(t, m.admin))...), pace.variable())
 	t.Cleanup(m.stop)
 	return m
@@ -307,7 +307,7 @@ func (m *miser) requireNothingRemoved(r right, l lack) {
 
 // mesh tells whether the mesh is on.
 func (m *miser) mesh() bool {
-	configs, err := paperBGP{m.admin}.list(m.Context(), "BGPConfiguration")
+	configs, err := fakeBGP{m.admin}.list(m.Context(), "BGPConfiguration")
 	require.NoError(m, err)
 	for _, c := range configs {
 		if on, found, _ := unstructured.NestedBool(c.Object, "spec", "nodeToNodeMeshEnabled"); found {
@@ -365,7 +365,7 @@ func (m *miser) steady() bool {
 // drift is somebody who changes our BGPPeer.
 func (m *miser) drift() {
 	m.Helper()
-	peers, err := paperBGP{m.admin}.list(m.Context(), "BGPPeer")
+	peers, err := fakeBGP{m.admin}.list(m.Context(), "BGPPeer")
 	require.NoError(m, err)
 	require.NotEmpty(m, peers)
 	require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
@@ -373,7 +373,7 @@ func (m *miser) drift() {
 }
 
 func (m *miser) repaired() bool {
-	peers, err := paperBGP{m.admin}.list(m.Context(), "BGPPeer")
+	peers, err := fakeBGP{m.admin}.list(m.Context(), "BGPPeer")
 	require.NoError(m, err)
 	for _, p := range peers {
 		if selector, _, _ := unstructured.NestedString(p.Object, "spec", "nodeSelector"); selector == "has(elsewhere)" {

@@ -117,7 +117,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 	syncer.Start()
 	a.pods.run(ctx, a.log)
 	// Stopping reports every object as deleted, which is not true.
-	a.store.shut()
+	a.store.stop()
 	syncer.Stop()
 	return nil
 }

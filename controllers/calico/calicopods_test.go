@@ -157,7 +157,7 @@ func TestWhenAReportWasClearedOutlastsARestart(t *testing.T) {
 			o := apiv3.NewCalicoNodeStatus()
 			o.Generation, o.CreationTimestamp = tc.generation, metav1.NewTime(now.Add(-time.Hour))
 			var none *report
-			require.True(t, none.next(o, now, tc.unproven).blank.Equal(tc.want))
+			require.True(t, none.next(o, now, tc.unproven).cleared.Equal(tc.want))
 		})
 	}
 }

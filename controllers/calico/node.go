@@ -55,8 +55,8 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		ClusterID:    plan.Plain(n.Annotations[clusterIDAnnotation], longestID),
 		Taints:       taintsOf(n),
 		Leaving:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return leavingTaints[t.Key] }),
-		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return has(n.Labels, key) }),
-		CordonMark:   has(n.Annotations, cordonedAnnotation),
+		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return hasKey(n.Labels, key) }),
+		CordonMark:   hasKey(n.Annotations, cordonedAnnotation),
 		Rack:         n.Labels[plan.RackLabel],
 	}
 	out.CordonedByUs = out.CordonMark && out.Cordoned
@@ -83,7 +83,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	return out
 }
 
-func has(set map[string]string, key string) bool {
+func hasKey(set map[string]string, key string) bool {
 	_, ok := set[key]
 	return ok
 }
@@ -138,7 +138,7 @@ func (a *Adapter) observeNodes(ctx context.Context, scope plan.Scope) ([]plan.No
 	out := make([]plan.Node, 0, len(list.Items))
 	for i := range list.Items {
 		n := a.recent.latest(&list.Items[i])
-		if bad := unreadable(n); a.recent.news(n.Name, bad) {
+		if bad := unreadable(n); a.recent.changedUnreadable(n.Name, bad) {
 			a.log.Info("Calico ignores unreadable annotations of a node: it speaks no BGP with them; correct or remove them",
 				"node", n.Name, "annotations", bad)
 		}

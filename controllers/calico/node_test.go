@@ -412,7 +412,7 @@ func TestAStaleMarkGoesWithTheNextWrite(t *testing.T) {
 					n.Annotations[cordonedAnnotation], n.Spec.Unschedulable = rfc3339(b.clock.Now()), unschedulable
 				})
 				require.Equal(t, []string{"patch nodes/" + five}, b.writes(func() { write(b) }))
-				require.Equal(t, kept, has(b.liveNode(five).Annotations, cordonedAnnotation), "unschedulable: %t", unschedulable)
+				require.Equal(t, kept, hasKey(b.liveNode(five).Annotations, cordonedAnnotation), "unschedulable: %t", unschedulable)
 				b.clean()
 			}
 		})

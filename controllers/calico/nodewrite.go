@@ -32,7 +32,7 @@ type nodePatch struct {
 // back with another machine under the same name is a conflict. A mark on a node
 // that a person has uncordoned goes with whatever is written.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
-	if has(node.Annotations, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {
+	if hasKey(node.Annotations, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {
 		p.annotations = maps.Clone(p.annotations)
 		if p.annotations == nil {
 			p.annotations = map[string]any{}
@@ -105,8 +105,8 @@ func (r *recentNodes) latest(cached *corev1.Node) *corev1.Node {
 	return cached
 }
 
-// news reports whether a node has other unreadable annotations than last time.
-func (r *recentNodes) news(node, bad string) bool {
+// changedUnreadable reports whether a node has other unreadable annotations than last time.
+func (r *recentNodes) changedUnreadable(node, bad string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bad[node] == bad {
@@ -207,7 +207,7 @@ func (a *Adapter) uncordon(ctx context.Context, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !has(node.Annotations, cordonedAnnotation) {
+	if !hasKey(node.Annotations, cordonedAnnotation) {
 		return false, nil
 	}
 	p := nodePatch{annotations: map[string]any{cordonedAnnotation: nil}, exact: true}

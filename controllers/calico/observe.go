@@ -55,7 +55,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	slices.SortFunc(out.Peers, func(x, y plan.Peer) int { return strings.Compare(x.Name, y.Name) })
 	addBlocks(out.Nodes, a.store.blocks)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses)
-	out.Problems = problems(out.Nodes, a.store.fares)
+	out.Problems = problems(out.Nodes, a.store.watchStatuses)
 	return out, nil
 }
 
@@ -91,7 +91,7 @@ func statusesOf(nodes []plan.Node, reports map[string]*report) map[string]plan.S
 }
 
 // problems names what keeps rrpool from changing anything.
-func problems(nodes []plan.Node, fares map[string]fare) []plan.Problem {
+func problems(nodes []plan.Node, fares map[string]watchStatus) []plan.Problem {
 	for _, kind := range []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration} {
 		if fares[kind].missing {
 			return []plan.Problem{{Reason: ReasonCalicoNotInstalled, Message: fmt.Sprintf(

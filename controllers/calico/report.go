@@ -54,7 +54,7 @@ type report struct {
 	updated time.Time
 	// blank is when we first saw it blank, zero while it is not; asked is when the
 	// reporter was last asked to fill it in.
-	blank, asked time.Time
+	cleared, asked time.Time
 	// regular: the reporter wrote although nothing had changed.
 	regular  bool
 	sessions map[sessionKey]sessionMemory
@@ -68,11 +68,11 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 		out.updated, out.sessions = r.updated, r.sessions
 	}
 	switch {
-	case isBlank(o):
+	case isCleared(o):
 		// Cleared, by us: what was seen stays true, but proves nothing now.
-		out.updated, out.blank, out.asked = time.Time{}, clearedAt(o, now, unproven), now
-		if r != nil && !r.blank.IsZero() {
-			out.blank, out.asked = r.blank, r.asked
+		out.updated, out.cleared, out.asked = time.Time{}, clearedAt(o, now, unproven), now
+		if r != nil && !r.cleared.IsZero() {
+			out.cleared, out.asked = r.cleared, r.asked
 		}
 	case r != nil && reflect.DeepEqual(r.object.Status, o.Status):
 		// Only spec or metadata have changed.
@@ -82,7 +82,7 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 		out.sessions = out.remember(sessionsOf(o), time.Time{})
 	default:
 		out.updated = now
-		out.regular = r != nil && r.blank.IsZero() && (r.regular || sameButForTime(r.object.Status, o.Status))
+		out.regular = r != nil && r.cleared.IsZero() && (r.regular || sameButForTime(r.object.Status, o.Status))
 		out.sessions = out.remember(sessionsOf(o), now)
 	}
 	return out
@@ -94,8 +94,8 @@ func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
 	return reflect.DeepEqual(before, after)
 }
 
-// isBlank reports whether the reporter has yet to fill in the status.
-func isBlank(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
+// isCleared reports whether the reporter has yet to fill in the status.
+func isCleared(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
 
 // clearedAt is when a blank report was cleared. If that was before we watched, the object
 // keeps it: see bump.
@@ -167,7 +167,7 @@ func restarted(before, after string) bool {
 // families in want; families nobody asks for do not count.
 func (r *report) status(v4, v6 bool) plan.Status {
 	o := r.object
-	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.blank, Regular: r.regular}
+	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.cleared, Regular: r.regular}
 	ready := func(d apiv3.BGPDaemonStatus) bool { return d.State == apiv3.BGPDaemonStateReady }
 	out.Agent = (v4 || v6) && (!v4 || ready(o.Status.Agent.BIRDV4)) && (!v6 || ready(o.Status.Agent.BIRDV6))
 	for key, m := range r.sessions {

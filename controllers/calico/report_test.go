@@ -176,8 +176,8 @@ func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
 	generation := b.report(six.Node).Generation
 	_, writes = watch(five, six)
 	require.Len(t, writes, 2)
-	require.False(t, isBlank(b.report(five.Node)), "another period does not spoil what is known")
-	require.True(t, isBlank(b.report(six.Node)), "stale routes are gone")
+	require.False(t, isCleared(b.report(five.Node)), "another period does not spoil what is known")
+	require.True(t, isCleared(b.report(six.Node)), "stale routes are gone")
 	require.Greater(t, b.report(six.Node).Generation, generation)
 
 	_, writes = watch(five)
@@ -247,7 +247,7 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 	require.False(t, cleared.Agent)
 	require.True(t, cleared.Sessions[0].Established, "what it said before is still known")
 	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }))
-	second := b.clock.Move(patience)
+	second := b.clock.Move(refreshAgain)
 	generation := b.report("10.240.0.5").Generation
 	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true) }), 1, "it stays blank: asked again")
 	require.Greater(t, b.report("10.240.0.5").Generation, generation)

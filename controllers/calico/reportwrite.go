@@ -153,7 +153,7 @@ func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (
 
 // patience is how long a cleared report may stay blank before the reporter is
 // asked again: it may have missed the question, or somebody else cleared it.
-const patience = 15 * time.Second
+const refreshAgain = 15 * time.Second
 
 // refreshStatus clears a report. The reporter writes only what has changed, so
 // it fills a cleared one in again at once, if it is alive.
@@ -162,9 +162,9 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 	if err != nil || have == nil {
 		return false, err
 	}
-	if isBlank(have) {
+	if isCleared(have) {
 		a.store.put(have)
-		if a.store.blankFor(have.Name) < patience {
+		if a.store.clearedFor(have.Name) < refreshAgain {
 			return false, nil
 		}
 		a.store.askedAgain(have.Name)

@@ -22,8 +22,8 @@ import (
 // defaultConfig is the name of the BGPConfiguration that holds for the cluster.
 const defaultConfig = "default"
 
-// fare is how the watch of one kind fares.
-type fare struct {
+// watchStatus is how the watch of one kind fares.
+type watchStatus struct {
 	// missing: the API does not know the kind.
 	missing bool
 	// err is why it cannot be listed or watched at the moment.
@@ -37,11 +37,11 @@ type store struct {
 	changes chan struct{}
 	synced  chan struct{}
 
-	mu      sync.Mutex
-	opened  bool
-	shutOff bool
-	inSync  bool
-	fares   map[string]fare
+	mu            sync.Mutex
+	opened        bool
+	stopped       bool
+	inSync        bool
+	watchStatuses map[string]watchStatus
 	// relisted holds, by kind and name, the revision in which an object was
 	// listed last. What a list says holds, even where its revision is lower than
 	// one seen before, as after a restored backup; and a report may be of any age.
@@ -58,7 +58,7 @@ type store struct {
 func newStore(now func() time.Time) *store {
 	return &store{
 		now: now, changes: make(chan struct{}, 1), synced: make(chan struct{}),
-		fares: map[string]fare{}, relisted: map[string]map[string]string{}, unwatched: map[string]bool{},
+		watchStatuses: map[string]watchStatus{}, relisted: map[string]map[string]string{}, unwatched: map[string]bool{},
 		peers: map[string]*apiv3.BGPPeer{}, statuses: map[string]*report{}, blocks: map[string]block{},
 	}
 }
@@ -73,11 +73,11 @@ func (s *store) open() error {
 	return nil
 }
 
-// shut keeps what is known and takes in nothing more.
-func (s *store) shut() {
+// stop keeps what is known and takes in nothing more.
+func (s *store) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shutOff = true
+	s.stopped = true
 }
 
 // ready gives the reason why the store may not be relied upon, nil for none.
@@ -88,7 +88,7 @@ func (s *store) ready() error {
 	switch {
 	case failing != nil:
 		return failing
-	case s.shutOff:
+	case s.stopped:
 		return errors.New("watching Calico's objects: stopped")
 	case !s.inSync:
 		return errors.New("watching Calico's objects: not all are listed yet")
@@ -100,19 +100,19 @@ func (s *store) ready() error {
 func (s *store) failures() error {
 	var failing []error
 	for _, kind := range watched {
-		if err := s.fares[kind].err; err != nil {
+		if err := s.watchStatuses[kind].err; err != nil {
 			failing = append(failing, fmt.Errorf("watching %s: %w", kind, err))
 		}
 	}
 	return errors.Join(failing...)
 }
 
-// fare notes how a kind fares and signals when that has changed.
-func (s *store) fare(kind string, is fare) {
+// setWatchStatus notes how a kind fares and signals when that has changed.
+func (s *store) setWatchStatus(kind string, is watchStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.fares[kind]
-	s.fares[kind] = is
+	was := s.watchStatuses[kind]
+	s.watchStatuses[kind] = is
 	if was.missing != is.missing || (was.err == nil) != (is.err == nil) {
 		s.signal()
 	}
@@ -121,13 +121,13 @@ func (s *store) fare(kind string, is fare) {
 func (s *store) failing(kind string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fares[kind].err != nil
+	return s.watchStatuses[kind].err != nil
 }
 
 func (s *store) missing(kind string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fares[kind].missing
+	return s.watchStatuses[kind].missing
 }
 
 // listed remembers what came with a list.
@@ -171,13 +171,13 @@ func (s *store) signal() {
 	}
 }
 
-// blankFor is how long a report of ours has been blank since its reporter was
+// clearedFor is how long a report of ours has been blank since its reporter was
 // last asked.
-func (s *store) blankFor(name string) time.Duration {
+func (s *store) clearedFor(name string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.statuses[name]
-	if r == nil || r.blank.IsZero() {
+	if r == nil || r.cleared.IsZero() {
 		return 0
 	}
 	return s.now().Sub(r.asked)
@@ -198,7 +198,7 @@ func (s *store) askedAgain(name string) {
 func (s *store) OnUpdates(updates []api.Update) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shutOff {
+	if s.stopped {
 		return
 	}
 	for _, u := range updates {
@@ -209,7 +209,7 @@ func (s *store) OnUpdates(updates []api.Update) {
 		if u.Value == nil {
 			s.drop(key.Kind, key.Name)
 		} else {
-			s.take(u.Value, false)
+			s.upsert(u.Value, false)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (s *store) OnUpdates(updates []api.Update) {
 func (s *store) put(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.take(o, true) {
+	if s.upsert(o, true) {
 		delete(s.relisted[o.GetObjectKind().GroupVersionKind().Kind], o.GetName())
 	}
 }
@@ -231,9 +231,9 @@ func (s *store) forget(kind, name string) {
 	s.drop(kind, name)
 }
 
-// take keeps an object unless a newer one is known, and says whether it did. One
+// upsert keeps an object unless a newer one is known, and says whether it did. One
 // that was found and not brought by a watch may have been written at any time.
-func (s *store) take(object any, found bool) bool {
+func (s *store) upsert(object any, found bool) bool {
 	switch o := object.(type) {
 	case *apiv3.BGPPeer:
 		if old := s.peers[o.Name]; old != nil && !s.supersedes(apiv3.KindBGPPeer, o, old) {
@@ -242,16 +242,16 @@ func (s *store) take(object any, found bool) bool {
 		s.peers[o.Name] = o
 		s.signal()
 	case *apiv3.BGPConfiguration:
-		return s.takeConfig(o)
+		return s.upsertConfig(o)
 	case *apiv3.CalicoNodeStatus:
-		return s.takeStatus(o, found)
+		return s.upsertReport(o, found)
 	case *libapiv3.BlockAffinity:
-		s.takeBlock(o)
+		s.upsertBlock(o)
 	}
 	return true
 }
 
-func (s *store) takeConfig(o *apiv3.BGPConfiguration) bool {
+func (s *store) upsertConfig(o *apiv3.BGPConfiguration) bool {
 	if o.Name != defaultConfig || s.config != nil && !s.supersedes(apiv3.KindBGPConfiguration, o, s.config) {
 		return false
 	}
@@ -260,7 +260,7 @@ func (s *store) takeConfig(o *apiv3.BGPConfiguration) bool {
 	return true
 }
 
-func (s *store) takeStatus(o *apiv3.CalicoNodeStatus, found bool) bool {
+func (s *store) upsertReport(o *apiv3.CalicoNodeStatus, found bool) bool {
 	const kind = apiv3.KindCalicoNodeStatus
 	if !isReport(o) {
 		s.drop(kind, o.Name)
@@ -275,7 +275,7 @@ func (s *store) takeStatus(o *apiv3.CalicoNodeStatus, found bool) bool {
 	return true
 }
 
-func (s *store) takeBlock(o *libapiv3.BlockAffinity) {
+func (s *store) upsertBlock(o *libapiv3.BlockAffinity) {
 	// Blocks come and go with pods: no step waits for one, so none is signaled.
 	if b, ok := blockOf(o); ok {
 		s.blocks[o.Name] = b
@@ -349,12 +349,12 @@ func (s *source) List(ctx context.Context, list model.ListInterface, _ string) (
 	switch {
 	case ctx.Err() != nil:
 	case isMissing(err), err == nil && uninstalled(found):
-		s.store.fare(kind, fare{missing: true})
+		s.store.setWatchStatus(kind, watchStatus{missing: true})
 	case err != nil:
-		s.store.fare(kind, fare{err: err})
+		s.store.setWatchStatus(kind, watchStatus{err: err})
 	default:
 		s.store.listed(kind, found.KVPairs)
-		s.store.fare(kind, fare{})
+		s.store.setWatchStatus(kind, watchStatus{})
 	}
 	return found, err //nolint:wrapcheck // the syncer looks at the error's type
 }
@@ -371,7 +371,7 @@ func (s *source) Watch(ctx context.Context, list model.ListInterface, options ap
 	// A revision that the API has forgotten says nothing against the kind: the syncer
 	// lists it anew at once, and List notes how that fares.
 	if err != nil && ctx.Err() == nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-		s.store.fare(kind, fare{err: err})
+		s.store.setWatchStatus(kind, watchStatus{err: err})
 	}
 	return w, err //nolint:wrapcheck // the syncer looks at the error's type
 }

@@ -45,8 +45,8 @@ const (
 // shared is a datastore and a provider that test and manager use together.
 type shared struct {
 	sync.Mutex
-	calico *calico
-	cloud  *supplier
+	calico *fakeDatastore
+	cloud  *fakeProvider
 	looks  int
 	keys   []string
 
@@ -138,7 +138,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	for _, object := range []client.Object{secret(apiKey), clusterInfo(clusterID), node} {
 		require.NoError(t, admin.Create(ctx, object))
 	}
-	world := &shared{calico: &calico{cluster: plan.Cluster{Nodes: workloadNodes(6)}}, cloud: &supplier{}, changes: make(chan struct{}, 1)}
+	world := &shared{calico: &fakeDatastore{cluster: plan.Cluster{Nodes: workloadNodes(6)}}, cloud: &fakeProvider{}, changes: make(chan struct{}, 1)}
 	world.cloud.pool.ClusterZones = []string{"z1"}
 	changes := world.changes
 	stop := startManager(t, cluster, scheme, world)
@@ -276,24 +276,24 @@ func eventually(t *testing.T, check func(*assert.CollectT)) {
 func BenchmarkReconcileAtRest(b *testing.B) {
 	for _, size := range []int{100, 1000, 5000} {
 		b.Run(fmt.Sprintf("%d nodes", size), func(b *testing.B) {
-			w := migrated(b, size)
-			_, err := w.reconciler.Reconcile(b.Context(), reconcile.Request{})
+			e := migrated(b, size)
+			_, err := e.reconciler.Reconcile(b.Context(), reconcile.Request{})
 			require.NoError(b, err)
-			require.Equal(b, rollout.Steady, w.seenStep.Name, "%+v", w.seenStep)
+			require.Equal(b, rollout.Steady, e.seenStep.Name, "%+v", e.seenStep)
 			b.ReportAllocs()
 			for b.Loop() {
-				_, err := w.reconciler.Reconcile(b.Context(), reconcile.Request{})
+				_, err := e.reconciler.Reconcile(b.Context(), reconcile.Request{})
 				require.NoError(b, err)
 			}
-			require.LessOrEqual(b, w.writes, 2)
+			require.LessOrEqual(b, e.writes, 2)
 		})
 	}
 }
 
 // migrated is a cluster of size workload nodes with all its reflectors serving.
-func migrated(tb testing.TB, size int) *world {
+func migrated(tb testing.TB, size int) *environment {
 	tb.Helper()
-	w := newWorld(tb)
+	e := newEnvironment(tb)
 	reflectors := min(25, 3+size/100)
 	perZone := (reflectors + 2) / 3
 	if perZone*3 > 25 {
@@ -301,7 +301,7 @@ func migrated(tb testing.TB, size int) *world {
 	}
 	var nodes []plan.Node
 	var sessions []plan.Session
-	since := w.clock.Add(-time.Hour)
+	since := e.clock.Add(-time.Hour)
 	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
 	for i := range size + perZone*3 {
 		ip := address(i + 1)
@@ -310,7 +310,7 @@ func migrated(tb testing.TB, size int) *world {
 		if i >= size {
 			n.Labels = map[string]string{"rrpool.io/pool": "route-reflectors"}
 			n.RoleLabel, n.ClusterID, n.Marked, n.RoleSince = true, "244.0.0.1", true, since
-			w.cloud.pool.Workers = append(w.cloud.pool.Workers, cloud.Worker{
+			e.cloud.pool.Workers = append(e.cloud.pool.Workers, cloud.Worker{
 				ID: n.ProviderID[len("ibm://account///c1/"):], NodeName: n.Name, Zone: n.Zone, State: cloud.WorkerDeployed,
 			})
 		}
@@ -318,19 +318,19 @@ func migrated(tb testing.TB, size int) *world {
 		sessions = append(sessions, plan.Session{Peer: ip, Kind: plan.SessionNode, Established: true, Since: since})
 	}
 	off := false
-	w.calico.cluster = plan.Cluster{
+	e.calico.cluster = plan.Cluster{
 		Nodes: nodes, BGP: plan.BGPConfig{Exists: true, ASN: 64512, Mesh: plan.Mesh{Enabled: &off}, Saved: &plan.Mesh{}},
 		Statuses: map[string]plan.Status{},
 		Peers:    topology.Single("rrpool.io/route-reflector", topology.Session{}),
 	}
-	for i := range w.calico.cluster.Peers {
-		w.calico.cluster.Peers[i].Written = since
+	for i := range e.calico.cluster.Peers {
+		e.calico.cluster.Peers[i].Written = since
 	}
 	for _, n := range nodes[size:] {
-		w.calico.cluster.Statuses[n.Name] = plan.Status{Node: n.Name, Updated: since, Agent: true, Sessions: sessions}
+		e.calico.cluster.Statuses[n.Name] = plan.Status{Node: n.Name, Updated: since, Agent: true, Sessions: sessions}
 	}
-	w.cloud.pool.Exists, w.cloud.pool.Owned, w.cloud.pool.SizePerZone = true, true, perZone
-	w.cloud.pool.Zones = w.cloud.pool.ClusterZones
-	w.cloud.pool.Taints = []cloud.Taint{{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}}
-	return w
+	e.cloud.pool.Exists, e.cloud.pool.Owned, e.cloud.pool.SizePerZone = true, true, perZone
+	e.cloud.pool.Zones = e.cloud.pool.ClusterZones
+	e.cloud.pool.Taints = []cloud.Taint{{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}}
+	return e
 }

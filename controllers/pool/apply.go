@@ -21,16 +21,16 @@ import (
 // a refresh: a report that cannot be asked for does not hold up the step. An error
 // of the cloud is remembered and reported, not returned: the data plane is in
 // order, and the cloud has its own back-off.
-func (r *Reconciler) apply(ctx context.Context, t *turn) error {
-	watchErr := r.watch(ctx, t)
-	if watchErr != nil && !t.step.Urgent && !urgent(t) {
+func (r *Reconciler) apply(ctx context.Context, s *scope) error {
+	watchErr := r.watch(ctx, s)
+	if watchErr != nil && !s.step.Urgent && !urgent(s) {
 		return watchErr
 	}
-	if slices.ContainsFunc(t.step.Actions, isPause) {
-		ctx = context.WithoutCancel(ctx) // told to go meanwhile, it finishes: half of this cuts a node off
+	if slices.ContainsFunc(s.step.Actions, isPause) {
+		ctx = context.WithoutCancel(ctx) // a shutdown waits: half of these actions would cut a node off
 	}
-	for _, action := range t.step.Actions {
-		changed, err := r.applyOne(ctx, t, action)
+	for _, action := range s.step.Actions {
+		changed, err := r.applyOne(ctx, s, action)
 		r.Metrics.action(action, changed, err)
 		if cloud.KindOf(err) != "" {
 			break
@@ -39,8 +39,8 @@ func (r *Reconciler) apply(ctx context.Context, t *turn) error {
 			return watchErr
 		}
 		if changed {
-			t.changes++
-			t.advanced = t.advanced || advances(action)
+			s.changes++
+			s.advanced = s.advanced || advances(action)
 		}
 	}
 	return watchErr
@@ -53,59 +53,59 @@ func isPause(action plan.Action) bool {
 
 // watch asks for the reports that the step needs. A refusal asks for none and
 // leaves those that exist: they are what shows that it is over.
-func (r *Reconciler) watch(ctx context.Context, t *turn) error {
-	if t.step.Problem != nil && len(t.step.Watch) == 0 {
+func (r *Reconciler) watch(ctx context.Context, s *scope) error {
+	if s.step.Problem != nil && len(s.step.Watch) == 0 {
 		return nil
 	}
 	if err := r.leading(ctx); err != nil {
 		return err
 	}
-	changed, err := r.Datastore.Watch(ctx, t.step.Watch)
+	changed, err := r.Datastore.Watch(ctx, s.step.Watch)
 	if err != nil {
 		return fmt.Errorf("asking for node status reports: %w", err)
 	}
 	if changed {
-		t.changes++
+		s.changes++
 	}
 	return nil
 }
 
-func (r *Reconciler) applyOne(ctx context.Context, t *turn, action plan.Action) (bool, error) {
+func (r *Reconciler) applyOne(ctx context.Context, s *scope, action plan.Action) (bool, error) {
 	if err := r.leading(ctx); err != nil {
 		return false, err
 	}
 	switch a := action.(type) {
 	case plan.EnsurePool:
-		if t.step.Short && !t.busy() {
+		if s.step.Short && !s.inPlace() {
 			return false, nil // see decide: the mesh is back in a moment, and then there is time for the cloud
 		}
-		did, err := r.supply.ensure(ctx, t.now, poolSpec(t, a.Want))
-		return r.supplied(ctx, t, did, err)
+		did, err := r.poolClient.ensure(ctx, s.now, poolSpec(s, a.Want))
+		return r.supplied(ctx, s, did, err)
 	case plan.ReleasePool:
-		did, _, err := r.supply.remove(ctx, t.now)
-		return r.supplied(ctx, t, did, err)
+		did, _, err := r.poolClient.remove(ctx, s.now)
+		return r.supplied(ctx, s, did, err)
 	case plan.DrainNode:
-		return r.drain(ctx, t, a.Node)
+		return r.drain(ctx, s, a.Node)
 	case plan.Pause:
 		r.pause(a.For)
 		return false, nil
 	}
-	changed, err := r.Datastore.Apply(ctx, scopeOf(t.object), action)
+	changed, err := r.Datastore.Apply(ctx, scopeOf(s.object), action)
 	if err != nil {
 		return false, fmt.Errorf("trying to %s: %w", action, err)
 	}
 	if changed {
-		r.emit(ctx, t, actionTaken(action, t.step))
+		r.emit(ctx, s, actionEvent(action, s.step))
 	}
 	return changed, nil
 }
 
-// supplied tells what the provider did.
-func (r *Reconciler) supplied(ctx context.Context, t *turn, did string, err error) (bool, error) {
+// supplied emits an event for what the provider did.
+func (r *Reconciler) supplied(ctx context.Context, s *scope, did string, err error) (bool, error) {
 	if err != nil || did == "" {
 		return false, err
 	}
-	r.emit(ctx, t, poolChanged(did))
+	r.emit(ctx, s, poolChanged(did))
 	return true, nil
 }
 
@@ -126,9 +126,9 @@ func (r *Reconciler) pause(moment time.Duration) {
 // StepDeletePool is the step after the mesh is back, when deletionPolicy is Delete.
 const StepDeletePool = "DeletePool"
 
-// protect puts the finalizer on before anything else happens, so that a deletion
+// addFinalizer puts the finalizer on before anything else happens, so that a deletion
 // can never leave a cluster between two worlds.
-func (r *Reconciler) protect(ctx context.Context, object *v1alpha1.RouteReflectorPool, needed bool) (bool, error) {
+func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.RouteReflectorPool, needed bool) (bool, error) {
 	if !needed || object.DeletionTimestamp != nil || controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return false, nil
 	}
@@ -140,81 +140,81 @@ func (r *Reconciler) protect(ctx context.Context, object *v1alpha1.RouteReflecto
 	return true, nil
 }
 
-// onlyReport is the turn of a paused object. It needs no finalizer where nothing was ever
+// reportPaused reconciles a paused object. It needs no finalizer where nothing was ever
 // done; one that is made anew for a cluster on route reflectors does.
-func (r *Reconciler) onlyReport(ctx context.Context, t *turn) (reconcile.Result, error) {
-	if changed, err := r.protect(ctx, t.object, !untouched(t)); err != nil || changed {
-		return r.soon(err)
+func (r *Reconciler) reportPaused(ctx context.Context, s *scope) (reconcile.Result, error) {
+	if changed, err := r.addFinalizer(ctx, s.object, !untouched(s)); err != nil || changed {
+		return r.retry(err)
 	}
-	return r.finish(ctx, t, nil)
+	return r.finish(ctx, s, nil)
 }
 
-// settled: there is nothing left to do.
-func (t *turn) settled() bool { return t.step.Name == rollout.Steady && t.step.Problem == nil }
+// steady: there is nothing left to do.
+func (s *scope) steady() bool { return s.step.Name == rollout.Steady && s.step.Problem == nil }
 
 // untouched: nothing in the cluster's BGP, and nothing on its nodes, is of our
 // making, so there is nothing to restore, whatever is in the way of doing it.
-func untouched(t *turn) bool {
-	cluster := t.cluster
-	ours := cluster.BGP.Saved != nil || t.busy() && anyPooled(cluster.Nodes) ||
+func untouched(s *scope) bool {
+	cluster := s.cluster
+	ours := cluster.BGP.Saved != nil || s.inPlace() && anyPooled(cluster.Nodes) ||
 		slices.ContainsFunc(cluster.Nodes, func(n plan.Node) bool { return n.Marked || n.CordonMark || n.Rack != "" }) ||
 		slices.ContainsFunc(cluster.Peers, func(p plan.Peer) bool { return p.Owned })
 	return len(cluster.Nodes) > 0 && !ours
 }
 
 // releasable: the object is to go, and nothing of ours needs it any more.
-func (t *turn) releasable() bool {
-	return t.deleting() && (t.settled() || t.step.Problem != nil && untouched(t))
+func (s *scope) releasable() bool {
+	return s.deleting() && (s.steady() || s.step.Problem != nil && untouched(s))
 }
 
 // release lets the object go once the mesh carries the cluster: first the pool,
 // when it is to be deleted, then the finalizer.
-func (r *Reconciler) release(ctx context.Context, t *turn) error {
+func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	if err := r.leading(ctx); err != nil {
 		return err
 	}
-	policy := t.object.Spec.Provider.IKS.DeletionPolicy
-	if policy == v1alpha1.DeletionDelete && t.origin.kind == v1alpha1.ProviderIKS && !r.deletePool(ctx, t) {
+	policy := s.object.Spec.Provider.IKS.DeletionPolicy
+	if policy == v1alpha1.DeletionDelete && s.provider.kind == v1alpha1.ProviderIKS && !r.deletePool(ctx, s) {
 		return nil
 	}
 	if err := r.leading(ctx); err != nil {
 		return err
 	}
-	before := t.object.DeepCopy()
-	controllerutil.RemoveFinalizer(t.object, v1alpha1.Finalizer)
-	if err := r.patchMeta(ctx, t.object, before); err != nil {
+	before := s.object.DeepCopy()
+	controllerutil.RemoveFinalizer(s.object, v1alpha1.Finalizer)
+	if err := r.patchMeta(ctx, s.object, before); err != nil {
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
-	t.released = true
-	r.emit(ctx, t, released(t))
-	r.supply.reset()
+	s.released = true
+	r.emit(ctx, s, released(s))
+	r.poolClient.reset()
 	return nil
 }
 
 // deletePool reports whether there is no pool of ours any more. What hinders it
 // shows in ProviderReady; the way out is always deletionPolicy Retain.
-func (r *Reconciler) deletePool(ctx context.Context, t *turn) bool {
-	t.step = rollout.Step{
+func (r *Reconciler) deletePool(ctx context.Context, s *scope) bool {
+	s.step = rollout.Step{
 		Name:   StepDeletePool,
 		Reason: "the node-to-node mesh carries the cluster, and spec.provider.iks.deletionPolicy is Delete",
 	}
-	if t.origin.problem != nil {
-		t.step.WaitingFor = []string{"access to the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
+	if s.provider.problem != nil {
+		s.step.WaitingFor = []string{"access to the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
 		return false
 	}
-	if r.supply.foreign() {
+	if r.poolClient.foreign() {
 		return true
 	}
-	did, done, err := r.supply.remove(ctx, t.now)
+	did, done, err := r.poolClient.remove(ctx, s.now)
 	if did != "" {
-		t.changes++
-		r.emit(ctx, t, poolChanged(did))
+		s.changes++
+		r.emit(ctx, s, poolChanged(did))
 	}
 	switch {
 	case err != nil:
-		t.step.WaitingFor = []string{"the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
-	case r.supply.waiting != "":
-		t.step.WaitingFor = []string{r.supply.waiting}
+		s.step.WaitingFor = []string{"the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
+	case r.poolClient.waiting != "":
+		s.step.WaitingFor = []string{r.poolClient.waiting}
 	}
 	return done
 }

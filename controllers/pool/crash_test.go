@@ -40,37 +40,37 @@ func (k *killer) write(do func() error) error {
 }
 
 type mortalCalico struct {
-	*calico
+	*fakeDatastore
 	*killer
 }
 
 func (m mortalCalico) Apply(ctx context.Context, s plan.Scope, a plan.Action) (changed bool, err error) {
 	err = m.write(func() error {
-		changed, err = m.calico.Apply(ctx, s, a)
+		changed, err = m.fakeDatastore.Apply(ctx, s, a)
 		return err
 	})
 	return changed, err
 }
 
 func (m mortalCalico) SetPool(ctx context.Context, n plan.Node, name string) error {
-	return m.write(func() error { return m.calico.SetPool(ctx, n, name) })
+	return m.write(func() error { return m.fakeDatastore.SetPool(ctx, n, name) })
 }
 
 type mortalPods struct {
-	*pods
+	*fakePods
 	*killer
 }
 
 func (m mortalPods) Evict(ctx context.Context, node string) (did workload.Eviction, err error) {
 	err = m.write(func() error {
-		did, err = m.pods.Evict(ctx, node)
+		did, err = m.fakePods.Evict(ctx, node)
 		return err
 	})
 	return did, err
 }
 
 type mortalCloud struct {
-	*supplier
+	*fakeProvider
 	*killer
 }
 
@@ -140,44 +140,44 @@ func TestKilledAfterAnyWriteItsSuccessorFinishes(t *testing.T) {
 	for kill := 1; !survived; kill++ {
 		require.Less(t, kill, 100, "there is no end of writes")
 		t.Run(fmt.Sprintf("killed after write %d", kill), func(t *testing.T) {
-			w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) {
+			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
 				o.Finalizers, o.Spec.Provider.IKS.DeletionPolicy = nil, v1alpha1.DeletionDelete
 			})
-			w.script = aLife
+			e.script = aLife
 			death := &killer{left: kill}
-			w.restart()
-			w.mortal(death)
+			e.restart()
+			e.mortal(death)
 			live := func(until func() bool) {
 				for range 40 {
-					err := w.reconcile()
+					err := e.reconcile()
 					if death.dead {
 						death.dead = false
-						w.restart()
-						w.mortal(death)
+						e.restart()
+						e.mortal(death)
 					} else {
 						require.NoError(t, err)
 					}
 					if until() {
 						return
 					}
-					w.clock = w.clock.Add(max(w.result.RequeueAfter, time.Minute))
+					e.clock = e.clock.Add(max(e.result.RequeueAfter, time.Minute))
 				}
-				require.Fail(t, "it does not get there", "%+v", w.object().Status)
+				require.Fail(t, "it does not get there", "%+v", e.object().Status)
 			}
-			live(func() bool { return w.object().Status.Step.Name == rollout.Steady })
-			require.False(t, w.calico.cluster.BGP.MeshOn())
-			require.True(t, w.cloud.pool.Exists)
-			w.delete()
-			live(w.gone)
-			require.True(t, w.calico.cluster.BGP.MeshOn())
-			require.False(t, w.cloud.pool.Exists, "the pool was forgotten")
+			live(func() bool { return e.object().Status.Step.Name == rollout.Steady })
+			require.False(t, e.calico.cluster.BGP.MeshOn())
+			require.True(t, e.cloud.pool.Exists)
+			e.delete()
+			live(e.gone)
+			require.True(t, e.calico.cluster.BGP.MeshOn())
+			require.False(t, e.cloud.pool.Exists, "the pool was forgotten")
 			survived = death.left > 0
 		})
 	}
 }
 
-func (w *world) mortal(death *killer) {
-	w.reconciler.Client = mortalClient{w.client, death}
-	w.reconciler.Datastore = mortalCalico{w.calico, death}
-	w.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) { return mortalCloud{w.cloud, death}, nil }
+func (e *environment) mortal(death *killer) {
+	e.reconciler.Client = mortalClient{e.client, death}
+	e.reconciler.Datastore = mortalCalico{e.calico, death}
+	e.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) { return mortalCloud{e.cloud, death}, nil }
 }

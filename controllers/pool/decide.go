@@ -20,65 +20,65 @@ import (
 // happen at once must not wait for an answer that may not come; neither must what is
 // due in seconds, as while too few reflectors serve. Existing nodes are
 // no cloud: looking at them is no request.
-func (r *Reconciler) decide(ctx context.Context, t *turn) {
-	r.identify(ctx, t)
-	r.supply.meshOff = !t.cluster.BGP.MeshOn()
-	if t.busy() {
-		r.supply.observe(ctx, t.now, 0)
+func (r *Reconciler) decide(ctx context.Context, s *scope) {
+	r.identify(ctx, s)
+	r.poolClient.meshOff = !s.cluster.BGP.MeshOn()
+	if s.inPlace() {
+		r.poolClient.observe(ctx, s.now, 0)
 	}
-	r.compute(t)
-	if t.busy() {
-		r.look(ctx, t)
+	r.compute(s)
+	if s.inPlace() {
+		r.lookAtPods(ctx, s)
 		return
 	}
-	if !t.usesProvider() || urgent(t) || t.step.Short {
+	if !s.hasProvider() || urgent(s) || s.step.Short {
 		return
 	}
-	if r.supply.observe(ctx, t.now, r.interval(t)) {
-		r.compute(t)
+	if r.poolClient.observe(ctx, s.now, r.interval(s)) {
+		r.compute(s)
 	}
 }
 
 // compute is pure but for the pool, which it takes from memory.
-func (r *Reconciler) compute(t *turn) {
-	t.pool = r.supply.usable()
-	taint := taintOf(t.object.Spec.Provider.IKS.Taint)
-	if t.busy() {
+func (r *Reconciler) compute(s *scope) {
+	s.pool = r.poolClient.usable()
+	taint := taintOf(s.object.Spec.Provider.IKS.Taint)
+	if s.inPlace() {
 		taint = cloud.Taint{}
-		enlisted(t.cluster.Nodes)
+		markExisting(s.cluster.Nodes)
 	} else {
-		fillIn(t.cluster.Nodes, t.object.Spec.Provider.IKS.PoolName, r.supply.members())
+		fillIn(s.cluster.Nodes, s.object.Spec.Provider.IKS.PoolName, r.poolClient.members())
 	}
-	t.cluster.Problems = relevant(t.cluster.Problems, t.object.Spec.Rollout.Gate)
-	desired, problem := desire(t, r.supply.last)
-	t.desired = desired
-	r.meshSince = sinceWhen(r.meshSince, t.cluster.BGP.MeshOn(), t.now)
+	s.cluster.Problems = relevant(s.cluster.Problems, s.object.Spec.Rollout.Gate)
+	desired, problem := desire(s, r.poolClient.last)
+	s.desired = desired
+	r.meshSince = sinceWhen(r.meshSince, s.cluster.BGP.MeshOn(), s.now)
 	observed := rollout.Observed{
-		Cluster:    t.cluster,
-		Pool:       poolOf(t.pool, t.cluster.Nodes, taint),
+		Cluster:    s.cluster,
+		Pool:       poolOf(s.pool, s.cluster.Nodes, taint),
 		Proven:     r.proven,
 		MeshSince:  r.meshSince,
 		ShortSince: r.shortSince,
 		StraySince: r.straySince,
-		Evictable:  t.evictable,
+		Evictable:  s.evictable,
 	}
 	if problem != nil {
-		t.step = r.refuse(t, observed, *problem)
+		s.step = r.refuse(s, observed, *problem)
 		return
 	}
-	t.step = r.next(observed, desired, t.now)
+	s.step = r.next(observed, desired, s.now)
 }
 
 // refuse does nothing because of the spec, with one exception: a cluster that
 // has lost its reflectors gets its mesh, which only adds sessions. To know that, stale
 // reports are asked for again. How many
 // reflectors there should be is then taken from the pool as it is.
-func (r *Reconciler) refuse(t *turn, observed rollout.Observed, problem plan.Problem) rollout.Step {
-	desired := t.desired
-	if known := r.supply.last; known != nil && known.Owned {
+func (r *Reconciler) refuse(s *scope, observed rollout.Observed, problem plan.Problem) rollout.Step {
+	desired := s.desired
+	if known := r.poolClient.last; known != nil && known.Owned {
 		desired.Pool = plan.PoolSpec{SizePerZone: known.SizePerZone, Zones: known.Zones}
 	}
-	step := r.next(observed, desired, t.now)
+	step := r.next(observed, desired, s.now)
 	if step.Urgent {
 		step.Problem = &problem
 		return step
@@ -104,13 +104,13 @@ func relevant(problems []plan.Problem, gate v1alpha1.Gate) []plan.Problem {
 	})
 }
 
-// interval is how often this turn's step wants to look at the provider, and at
+// interval is how often this step needs to look at the provider, and at
 // the cluster without being pushed.
-func (r *Reconciler) interval(t *turn) time.Duration {
+func (r *Reconciler) interval(s *scope) time.Duration {
 	switch {
-	case t.paused() || t.step.Name == rollout.Steady && t.step.Problem == nil:
+	case s.paused() || s.step.Name == rollout.Steady && s.step.Problem == nil:
 		return intervalRest
-	case t.step.Problem != nil || t.origin.problem != nil || r.supply.hindered():
+	case s.step.Problem != nil || s.provider.problem != nil || r.poolClient.blocked():
 		return intervalBlocked
 	default:
 		return intervalActive
@@ -120,18 +120,18 @@ func (r *Reconciler) interval(t *turn) time.Duration {
 // remember keeps what a step has proven until the cluster is at rest, and since
 // when too few reflectors serve or BGPPeers are stray; losing it costs another
 // look, or wait.
-func (r *Reconciler) remember(t *turn) {
-	if t.step.Name == rollout.Steady {
+func (r *Reconciler) remember(s *scope) {
+	if s.step.Name == rollout.Steady {
 		r.proven = nil
 	}
-	if r.proven == nil && len(t.step.Proven) > 0 {
-		r.proven = make(map[string]time.Time, len(t.step.Proven))
+	if r.proven == nil && len(s.step.Proven) > 0 {
+		r.proven = make(map[string]time.Time, len(s.step.Proven))
 	}
-	for _, node := range t.step.Proven {
-		r.proven[node] = t.now
+	for _, node := range s.step.Proven {
+		r.proven[node] = s.now
 	}
-	r.shortSince = sinceWhen(r.shortSince, t.step.Short, t.now)
-	r.straySince = sinceWhen(r.straySince, t.step.Stray, t.now)
+	r.shortSince = sinceWhen(r.shortSince, s.step.Short, s.now)
+	r.straySince = sinceWhen(r.straySince, s.step.Stray, s.now)
 }
 
 // sinceWhen keeps the time since which something is so, zero while it is not.
@@ -145,15 +145,15 @@ func sinceWhen(since time.Time, so bool, now time.Time) time.Time {
 	return since
 }
 
-// usesProvider: there is a provider that this turn may ask.
-func (t *turn) usesProvider() bool { return t.origin.problem == nil }
+// hasProvider: there is a provider to ask.
+func (s *scope) hasProvider() bool { return s.provider.problem == nil }
 
 // urgent: the mesh has to come back, and never waits for the cloud.
-func urgent(t *turn) bool {
-	if !t.reflecting() {
-		return t.step.Name != rollout.Steady
+func urgent(s *scope) bool {
+	if !s.reflecting() {
+		return s.step.Name != rollout.Steady
 	}
-	return restores(t.step)
+	return restores(s.step)
 }
 
 // restores: the step switches the mesh on.
@@ -167,11 +167,11 @@ func restores(step rollout.Step) bool {
 // desire says where the cluster is to go. known is the pool as it was last
 // seen, which may be long ago, or nil. The way back to the mesh needs neither a
 // provider nor a size, so nothing in the spec can block it.
-func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
-	spec := t.object.Spec
+func desire(s *scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
+	spec := s.object.Spec
 	d := rollout.Desired{
 		Mode:           rollout.Mesh,
-		Dedicated:      t.origin.kind == v1alpha1.ProviderIKS,
+		Dedicated:      s.provider.kind == v1alpha1.ProviderIKS,
 		ClusterID:      spec.Topology.ClusterID,
 		RoleLabel:      spec.BGP.NodeLabel,
 		Timer:          spec.Rollout.Gate == v1alpha1.GateTimer,
@@ -187,29 +187,29 @@ func desire(t *turn, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	if ref := spec.BGP.PasswordSecretRef; ref.Name != "" {
 		d.Password = &plan.SecretRef{Name: ref.Name, Key: ref.Key}
 	}
-	if !t.reflecting() {
+	if !s.reflecting() {
 		return d, nil
 	}
 	d.Mode = rollout.Reflect
-	if t.busy() && problem != nil {
+	if s.inPlace() && problem != nil {
 		return d, problem
 	}
-	clients, zones := clientsOf(t), poolZones(t, known)
+	clients, zones := clientsOf(s), poolZones(s, known)
 	perZone, err := sizePerZone(spec.Sizing, clients, len(zones), known)
 	if err != nil {
 		return d, sizingProblem(err)
 	}
-	topo, perZone, problem, serious := shape(t, known, clients, zones, perZone)
+	topo, perZone, problem, serious := shape(s, known, clients, zones, perZone)
 	if serious {
 		return d, problem
 	}
-	t.worry = problem
+	s.warning = problem
 	d.Topology, d.Pool = topo, plan.PoolSpec{SizePerZone: perZone, Zones: zones}
 	return d, nil
 }
 
 // sizePerZone sizes the pool by the nodes that are Ready. While some are not,
-// nobody knows whether they come back: the size then stays where it is, as long
+// it is unknown whether they come back: the size then stays where it is, as long
 // as that is right for some number of them. Otherwise an outage of half the
 // cluster would take reflectors away from the other half.
 func sizePerZone(spec v1alpha1.SizingSpec, clients []plan.Node, zones int, known *cloud.Pool) (int, error) {
@@ -230,10 +230,10 @@ func sizePerZone(spec v1alpha1.SizingSpec, clients []plan.Node, zones int, known
 }
 
 // clientsOf are the nodes that route reflectors are there for: those that speak
-// BGP and are not dedicated to reflecting. A busy reflector is a client too.
-func clientsOf(t *turn) []plan.Node {
-	return slices.DeleteFunc(slices.Clone(t.cluster.Nodes), func(n plan.Node) bool {
-		return !n.SpeaksBGP() || n.Pooled && !t.busy()
+// BGP and are not dedicated to reflecting. A reflector with workloads is a client too.
+func clientsOf(s *scope) []plan.Node {
+	return slices.DeleteFunc(slices.Clone(s.cluster.Nodes), func(n plan.Node) bool {
+		return !n.SpeaksBGP() || n.Pooled && !s.inPlace()
 	})
 }
 
@@ -253,11 +253,11 @@ func countReady(nodes []plan.Node) int {
 // nodes. They are always named: the number of reflectors to wait for depends on
 // the zones that are still without a node. A zone that the pool has is given up
 // only when the user says so, not because the cloud's list is shorter today.
-func poolZones(t *turn, known *cloud.Pool) []string {
-	if t.busy() {
-		return zonesOf(t.cluster.Nodes)
+func poolZones(s *scope, known *cloud.Pool) []string {
+	if s.inPlace() {
+		return zonesOf(s.cluster.Nodes)
 	}
-	if zones := t.object.Spec.Provider.IKS.Zones; len(zones) > 0 {
+	if zones := s.object.Spec.Provider.IKS.Zones; len(zones) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(zones)))
 	}
 	zones := map[string]bool{}
@@ -272,7 +272,7 @@ func poolZones(t *turn, known *cloud.Pool) []string {
 		}
 		return slices.Sorted(maps.Keys(zones))
 	}
-	return slices.DeleteFunc(zonesOf(t.cluster.Nodes), func(zone string) bool { return zone == "" })
+	return slices.DeleteFunc(zonesOf(s.cluster.Nodes), func(zone string) bool { return zone == "" })
 }
 
 // zonesOf are the zones of the nodes that speak BGP, sorted.
@@ -287,11 +287,11 @@ func zonesOf(nodes []plan.Node) []string {
 }
 
 // poolSpec is the provider's view of the wanted pool. Existing nodes are as they are.
-func poolSpec(t *turn, want plan.PoolSpec) cloud.PoolSpec {
-	if t.busy() {
+func poolSpec(s *scope, want plan.PoolSpec) cloud.PoolSpec {
+	if s.inPlace() {
 		return cloud.PoolSpec{Zones: want.Zones, SizePerZone: want.SizePerZone, Retire: want.Retire, Replace: want.Replace}
 	}
-	spec := t.object.Spec.Provider.IKS
+	spec := s.object.Spec.Provider.IKS
 	out := cloud.PoolSpec{
 		Flavor:      spec.Flavor,
 		Zones:       want.Zones,
@@ -305,7 +305,7 @@ func poolSpec(t *turn, want plan.PoolSpec) cloud.PoolSpec {
 	}
 	if taint := taintOf(spec.Taint); taint.Key != "" {
 		out.Taints = []cloud.Taint{taint}
-		for _, node := range untainted(t.cluster.Nodes, taint) {
+		for _, node := range untainted(s.cluster.Nodes, taint) {
 			out.Untainted = append(out.Untainted, node.WorkerID)
 		}
 		slices.Sort(out.Untainted)
@@ -336,22 +336,22 @@ func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
 // shape turns the wanted number of reflectors per zone into what the topology takes. A
 // reflector that comes to serve more clients than it should is no reason to stop what
 // works: then problem is set and serious is not.
-func shape(t *turn, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
-	spec = topology.Read(t.object.Spec.Topology, t.object.Spec.BGP.NodeLabel, !t.busy())
-	if kind := spec.Kind; t.busy() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
+func shape(s *scope, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
+	spec = topology.Read(s.object.Spec.Topology, s.object.Spec.BGP.NodeLabel, !s.inPlace())
+	if kind := spec.Kind; s.inPlace() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
 		return spec, perZone, dedicatedOnly(kind), true
 	}
-	if t.busy() {
+	if s.inPlace() {
 		spec.Kind = v1alpha1.TopologySingle
 	}
-	now := kindNow(t.cluster.Nodes)
-	spec, total, problem := topology.Size(spec.Standing(t.cluster.Nodes, t.cluster.Peers), clients, zones, perZone*len(zones), now)
+	now := kindNow(s.cluster.Nodes)
+	spec, total, problem := topology.Size(spec.Standing(s.cluster.Nodes, s.cluster.Peers), clients, zones, perZone*len(zones), now)
 	if problem != nil {
 		return spec, perZone, problem, problem.Reason != topology.ReasonTooManyClients || now != spec.Kind
 	}
 	total = steady(spec, known, clients, zones, total, perZone*len(zones), now)
 	size = (total + len(zones) - 1) / max(len(zones), 1)
-	if limit := int(t.object.Spec.Sizing.Max); limit > 0 && total > max(limit, perZone*len(zones)) {
+	if limit := int(s.object.Spec.Sizing.Max); limit > 0 && total > max(limit, perZone*len(zones)) {
 		if now == spec.Kind {
 			perZone = limit / len(zones) // what serves goes on, also healing
 		}

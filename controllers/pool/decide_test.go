@@ -91,8 +91,8 @@ func TestAnOutageDoesNotShrinkThePool(t *testing.T) {
 }
 
 func TestZonesOfThePool(t *testing.T) {
-	of := func(nodes []plan.Node) *turn {
-		return &turn{object: &v1alpha1.RouteReflectorPool{}, cluster: plan.Cluster{Nodes: nodes}}
+	of := func(nodes []plan.Node) *scope {
+		return &scope{object: &v1alpha1.RouteReflectorPool{}, cluster: plan.Cluster{Nodes: nodes}}
 	}
 	known := &cloud.Pool{ClusterZones: []string{"b", "c"}}
 	require.Equal(t, []string{"b", "c"}, poolZones(of(nodes(3, 0)), known))
@@ -108,7 +108,7 @@ func TestZonesOfThePool(t *testing.T) {
 	mixed := append(nodes(1, 1), plan.Node{Name: "nowhere", Addresses: nodes(1, 0)[0].Addresses}, plan.Node{Name: "windows", Zone: "w"})
 	require.Equal(t, []string{"z"}, poolZones(of(mixed), nil), "a cloud has no zone without a name")
 	existing := of(mixed)
-	existing.origin.kind = v1alpha1.ProviderExistingNodes
+	existing.provider.kind = v1alpha1.ProviderExistingNodes
 	existing.object.Spec.Provider.IKS.Zones = []string{"x"}
 	require.Equal(t, []string{"", "z"}, poolZones(existing, known), "where the nodes are, whatever a cloud says")
 }
@@ -119,7 +119,7 @@ func TestTheWayBackNeedsNothingOfTheSpec(t *testing.T) {
 		Sizing:   v1alpha1.SizingSpec{Method: "Nonsense"},
 		Topology: v1alpha1.TopologySpec{Type: v1alpha1.TopologyQuorum},
 	}
-	turn := &turn{object: &v1alpha1.RouteReflectorPool{Spec: bad}, origin: origin{kind: v1alpha1.ProviderExistingNodes}}
+	turn := &scope{object: &v1alpha1.RouteReflectorPool{Spec: bad}, provider: resolvedProvider{kind: v1alpha1.ProviderExistingNodes}}
 	d, problem := desire(turn, nil)
 	require.Nil(t, problem)
 	require.Equal(t, rollout.Mesh, d.Mode)
@@ -209,7 +209,7 @@ func TestStatusIsNoWish(t *testing.T) {
 	update := func(change func(*v1alpha1.RouteReflectorPool)) bool {
 		after := &v1alpha1.RouteReflectorPool{}
 		change(after)
-		return wishChanged().Update(event.UpdateEvent{ObjectOld: &v1alpha1.RouteReflectorPool{}, ObjectNew: after})
+		return specChanged().Update(event.UpdateEvent{ObjectOld: &v1alpha1.RouteReflectorPool{}, ObjectNew: after})
 	}
 	require.False(t, update(func(o *v1alpha1.RouteReflectorPool) { o.Status.Nodes = 3 }))
 	require.True(t, update(func(o *v1alpha1.RouteReflectorPool) { o.Generation = 3 }))
@@ -219,11 +219,11 @@ func TestStatusIsNoWish(t *testing.T) {
 
 func TestEventsDifferInMoreThanTheNote(t *testing.T) {
 	step := rollout.Step{Name: "PromoteReflectors", Reason: "r"}
-	a, b := actionTaken(plan.SetReflector{Node: "a"}, step), actionTaken(plan.SetReflector{Node: "b"}, step)
+	a, b := actionEvent(plan.SetReflector{Node: "a"}, step), actionEvent(plan.SetReflector{Node: "b"}, step)
 	require.NotEqual(t, a.related, b.related)
 	require.Equal(t, "CreatedPoolRouteReflectors", poolChanged("created pool route-reflectors").action)
 	require.LessOrEqual(t, len(words(strings.Repeat("größe ", 99))), maxAction)
-	require.Zero(t, actionTaken(plan.RefreshStatus{Node: "a"}, step), "asking is not changing")
+	require.Zero(t, actionEvent(plan.RefreshStatus{Node: "a"}, step), "asking is not changing")
 }
 
 func TestTextsAreCapped(t *testing.T) {
@@ -246,7 +246,7 @@ func (deaf) Observe(ctx context.Context) (cloud.Pool, error) {
 }
 
 func TestACallHasATimeLimit(t *testing.T) {
-	var s supply
+	var s poolClient
 	require.Nil(t, s.use(func(ProviderConfig) (cloud.Provider, error) { return deaf{}, nil }, ProviderConfig{ClusterID: "c"}, nil))
 	require.True(t, s.observe(t.Context(), time.Now(), intervalRest))
 	require.Equal(t, cloud.Unavailable, cloud.KindOf(s.observing.err()))
@@ -276,20 +276,20 @@ func TestAThresholdIsCrossedDownwardsWithAMargin(t *testing.T) {
 }
 
 // shaping is a turn on a cluster of so many clients in three zones.
-func shaping(kind v1alpha1.TopologyType, nodes int) (*turn, []plan.Node) {
-	t := &turn{object: &v1alpha1.RouteReflectorPool{}, origin: origin{kind: v1alpha1.ProviderIKS}}
-	t.object.Spec.BGP.NodeLabel = "role"
-	t.object.Spec.Sizing.Max = 25
-	t.object.Spec.Topology = v1alpha1.TopologySpec{
+func shaping(kind v1alpha1.TopologyType, nodes int) (*scope, []plan.Node) {
+	s := &scope{object: &v1alpha1.RouteReflectorPool{}, provider: resolvedProvider{kind: v1alpha1.ProviderIKS}}
+	s.object.Spec.BGP.NodeLabel = "role"
+	s.object.Spec.Sizing.Max = 25
+	s.object.Spec.Topology = v1alpha1.TopologySpec{
 		Type: kind, ClusterID: "244.0.0.1", Redundancy: 3, MaxClientsPerReflector: 500, MaxPathsPerPrefix: 64, ZoneLabel: "zone",
 	}
 	for i := range nodes {
 		zone := fmt.Sprintf("z%d", i%3)
-		t.cluster.Nodes = append(t.cluster.Nodes, plan.Node{
+		s.cluster.Nodes = append(s.cluster.Nodes, plan.Node{
 			Name: fmt.Sprintf("n%04d", i), Zone: zone, Labels: map[string]string{"zone": zone}, Ready: true,
 		})
 	}
-	return t, t.cluster.Nodes
+	return s, s.cluster.Nodes
 }
 
 func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
@@ -297,7 +297,7 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind    v1alpha1.TopologyType
 		nodes   int
-		edit    func(*turn)
+		edit    func(*scope)
 		known   int // per zone
 		want    v1alpha1.TopologyType
 		perZone int
@@ -336,17 +336,17 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 }
 
 // serving is a cluster in which a reflector has that seat already.
-func serving(seat string) func(*turn) {
-	return func(t *turn) {
-		t.cluster.Nodes = append(t.cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Slot: seat, ClusterID: "244.0.0.1", Pooled: true})
+func serving(seat string) func(*scope) {
+	return func(s *scope) {
+		s.cluster.Nodes = append(s.cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Slot: seat, ClusterID: "244.0.0.1", Pooled: true})
 	}
 }
 
 func TestOneEventTellsOfAllRacksOfAStep(t *testing.T) {
 	a, b := plan.SetRack{Node: "a", Rack: "1"}, plan.SetRack{Node: "b", Rack: "2"}
 	step := rollout.Step{Name: "LabelRacks", Reason: "because", Actions: []plan.Action{a, b}}
-	require.Contains(t, actionTaken(a, step).note, "on 2 clients, of which the first is a: because")
-	require.Zero(t, actionTaken(b, step))
+	require.Contains(t, actionEvent(a, step).note, "on 2 clients, of which the first is a: because")
+	require.Zero(t, actionEvent(b, step))
 }
 
 type signalsForTest struct {

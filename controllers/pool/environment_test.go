@@ -46,8 +46,8 @@ const (
 
 var errRace = errors.New("somebody else was faster")
 
-// calico is a datastore in memory that does what it is told.
-type calico struct {
+// fakeDatastore is a datastore in memory that does what it is told.
+type fakeDatastore struct {
 	cluster plan.Cluster
 	watched []plan.StatusRequest
 	err     error // what Observe answers
@@ -55,7 +55,7 @@ type calico struct {
 	fail    map[string]error // by action in words
 }
 
-func (c *calico) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
+func (c *fakeDatastore) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
 	if c.err != nil {
 		return plan.Cluster{}, c.err
 	}
@@ -64,7 +64,7 @@ func (c *calico) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
 	return out, nil
 }
 
-func (c *calico) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
+func (c *fakeDatastore) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
 	if err := c.fail[action.String()]; err != nil {
 		return false, err
 	}
@@ -81,7 +81,7 @@ func (c *calico) Apply(_ context.Context, _ plan.Scope, action plan.Action) (boo
 }
 
 // mark is what happens to nodes.
-func (c *calico) mark(action plan.Action) {
+func (c *fakeDatastore) mark(action plan.Action) {
 	for i := range c.cluster.Nodes {
 		n := &c.cluster.Nodes[i]
 		switch action {
@@ -94,11 +94,11 @@ func (c *calico) mark(action plan.Action) {
 }
 
 // List and SetPool make it what the provider of existing nodes needs.
-func (c *calico) List(context.Context) ([]plan.Node, error) {
+func (c *fakeDatastore) List(context.Context) ([]plan.Node, error) {
 	return slices.Clone(c.cluster.Nodes), nil
 }
 
-func (c *calico) SetPool(_ context.Context, node plan.Node, name string) error {
+func (c *fakeDatastore) SetPool(_ context.Context, node plan.Node, name string) error {
 	for i := range c.cluster.Nodes {
 		if n := &c.cluster.Nodes[i]; n.Name == node.Name {
 			n.Labels = maps.Clone(n.Labels)
@@ -113,8 +113,8 @@ func (c *calico) SetPool(_ context.Context, node plan.Node, name string) error {
 	return nil
 }
 
-// pods are the pods of nodes in memory.
-type pods struct {
+// fakePods are the pods of nodes in memory.
+type fakePods struct {
 	counted            [][]string
 	counts             map[string]int
 	moving, staying    map[string][]string
@@ -125,18 +125,18 @@ type pods struct {
 	lookErr            error
 }
 
-func (p *pods) Count(_ context.Context, nodes []string) (map[string]int, error) {
+func (p *fakePods) Count(_ context.Context, nodes []string) (map[string]int, error) {
 	p.counted = append(p.counted, nodes)
 	return p.counts, p.countErr
 }
 
-func (p *pods) Evictable(_ context.Context, node string) (moving, staying []string, err error) {
+func (p *fakePods) Evictable(_ context.Context, node string) (moving, staying []string, err error) {
 	p.evictable++
 	return p.moving[node], p.staying[node], p.lookErr
 }
 
 // Evict moves all pods but those that are blocked.
-func (p *pods) Evict(_ context.Context, node string) (workload.Eviction, error) {
+func (p *fakePods) Evict(_ context.Context, node string) (workload.Eviction, error) {
 	p.evictions = append(p.evictions, node)
 	gone := len(p.moving[node]) - len(p.blocked)
 	if p.moving[node] = nil; len(p.blocked) > 0 {
@@ -145,14 +145,14 @@ func (p *pods) Evict(_ context.Context, node string) (workload.Eviction, error) 
 	return workload.Eviction{Evicted: max(gone, 0), Blocked: p.blocked}, p.evictErr
 }
 
-func (c *calico) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
+func (c *fakeDatastore) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
 	changed := !slices.Equal(c.watched, want)
 	c.watched = want
 	return changed, nil
 }
 
-// supplier is a provider in memory.
-type supplier struct {
+// fakeProvider is a provider in memory.
+type fakeProvider struct {
 	pool                       cloud.Pool
 	observed, ensured, deleted int
 	observeErr, ensureErr      error
@@ -163,20 +163,20 @@ type supplier struct {
 	keys                       []string
 }
 
-func (*supplier) Name() string { return "iks" }
+func (*fakeProvider) Name() string { return "iks" }
 
-func (s *supplier) Observe(context.Context) (cloud.Pool, error) {
+func (s *fakeProvider) Observe(context.Context) (cloud.Pool, error) {
 	s.observed++
 	return s.pool, s.observeErr
 }
 
-func (s *supplier) Ensure(_ context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+func (s *fakeProvider) Ensure(_ context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
 	s.ensured++
 	s.wants = append(s.wants, want)
 	return s.progress, s.ensureErr
 }
 
-func (s *supplier) Delete(context.Context) (cloud.Progress, error) {
+func (s *fakeProvider) Delete(context.Context) (cloud.Progress, error) {
 	s.deleted++
 	if s.deleteErr != nil {
 		return cloud.Progress{}, s.deleteErr
@@ -189,12 +189,12 @@ func (s *supplier) Delete(context.Context) (cloud.Progress, error) {
 	return progress, nil
 }
 
-// world is a reconciler and everything around it.
-type world struct {
+// environment is a reconciler and everything around it.
+type environment struct {
 	testing.TB
-	calico     *calico
-	cloud      *supplier
-	pods       *pods
+	calico     *fakeDatastore
+	cloud      *fakeProvider
+	pods       *fakePods
 	client     client.Client
 	reconciler *pool.Reconciler
 	recorder   *events.FakeRecorder
@@ -208,20 +208,20 @@ type world struct {
 	wanted rollout.Desired
 	// seenStep is the last answer of rollout.Next.
 	seenStep rollout.Step
-	said     []string
+	emitted  []string
 	configs  []pool.ProviderConfig
 }
 
-// newWorld is an IKS cluster in full mesh, with credentials and an object.
-func newWorld(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *world {
+// newEnvironment is an IKS cluster in full mesh, with credentials and an object.
+func newEnvironment(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *environment {
 	tb.Helper()
-	w := &world{
+	e := &environment{
 		TB:     tb,
-		calico: &calico{cluster: plan.Cluster{Nodes: workloadNodes(6)}, fail: map[string]error{}},
-		cloud: &supplier{pool: cloud.Pool{
+		calico: &fakeDatastore{cluster: plan.Cluster{Nodes: workloadNodes(6)}, fail: map[string]error{}},
+		cloud: &fakeProvider{pool: cloud.Pool{
 			ClusterZones: []string{"z1", "z2", "z3"},
 		}},
-		pods:     &pods{moving: map[string][]string{}, staying: map[string][]string{}},
+		pods:     &fakePods{moving: map[string][]string{}, staying: map[string][]string{}},
 		recorder: events.NewFakeRecorder(1000),
 		clock:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
@@ -232,60 +232,60 @@ func newWorld(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *worl
 	scheme := runtime.NewScheme()
 	require.NoError(tb, corev1.AddToScheme(scheme))
 	require.NoError(tb, v1alpha1.AddToScheme(scheme))
-	w.client = fake.NewClientBuilder().WithScheme(scheme).
+	e.client = fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.RouteReflectorPool{}).
 		WithObjects(object, secret(apiKey), clusterInfo(clusterID)).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-				w.writes++
+				e.writes++
 				return c.Patch(ctx, o, p, opts...)
 			},
 			SubResourcePatch: func(
 				ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
 			) error {
-				w.writes++
+				e.writes++
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
 		}).Build()
-	w.restart()
-	return w
+	e.restart()
+	return e
 }
 
 // restart is a new manager process: all memory is lost.
-func (w *world) restart() {
-	w.metrics = prometheus.NewRegistry()
-	w.reconciler = &pool.Reconciler{
-		Client: w.client, Live: w.client, Datastore: w.calico, Namespace: managerNamespace,
+func (e *environment) restart() {
+	e.metrics = prometheus.NewRegistry()
+	e.reconciler = &pool.Reconciler{
+		Client: e.client, Live: e.client, Datastore: e.calico, Namespace: managerNamespace,
 		IsConflict: func(err error) bool { return errors.Is(err, errRace) },
-		Providers:  w.connect,
-		Workload:   w.pods,
-		Recorder:   w.recorder,
-		Metrics:    pool.NewMetrics(w.metrics),
-		Now:        func() time.Time { return w.clock },
-		Next:       w.next,
+		Providers:  e.connect,
+		Workload:   e.pods,
+		Recorder:   e.recorder,
+		Metrics:    pool.NewMetrics(e.metrics),
+		Now:        func() time.Time { return e.clock },
+		Next:       e.next,
 		Pause: func(moment time.Duration) {
-			w.calico.applied = append(w.calico.applied, "wait for "+moment.String())
-			w.clock = w.clock.Add(moment)
+			e.calico.applied = append(e.calico.applied, "wait for "+moment.String())
+			e.clock = e.clock.Add(moment)
 		},
 	}
 }
 
-func (w *world) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
-	w.configs = append(w.configs, cfg)
+func (e *environment) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
+	e.configs = append(e.configs, cfg)
 	if cfg.Type == v1alpha1.ProviderExistingNodes {
-		return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: w.calico, Now: func() time.Time { return w.clock }})
+		return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: e.calico, Now: func() time.Time { return e.clock }})
 	}
-	w.cloud.keys = append(w.cloud.keys, string(cfg.APIKey))
-	return w.cloud, nil
+	e.cloud.keys = append(e.cloud.keys, string(cfg.APIKey))
+	return e.cloud, nil
 }
 
-func (w *world) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
-	w.seen, w.wanted = append(w.seen, o), d
-	if w.script != nil {
-		return w.script(o, d)
+func (e *environment) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
+	e.seen, e.wanted = append(e.seen, o), d
+	if e.script != nil {
+		return e.script(o, d)
 	}
-	w.seenStep = rollout.Next(o, d, now)
-	return w.seenStep
+	e.seenStep = rollout.Next(o, d, now)
+	return e.seenStep
 }
 
 // always answers with one step whatever is observed.
@@ -293,62 +293,62 @@ func always(step rollout.Step) func(rollout.Observed, rollout.Desired) rollout.S
 	return func(rollout.Observed, rollout.Desired) rollout.Step { return step }
 }
 
-func (w *world) reconcile() error {
-	w.Helper()
+func (e *environment) reconcile() error {
+	e.Helper()
 	var err error
-	w.result, err = w.reconciler.Reconcile(w.Context(), reconcile.Request{})
-	for len(w.recorder.Events) > 0 {
-		w.said = append(w.said, <-w.recorder.Events)
+	e.result, err = e.reconciler.Reconcile(e.Context(), reconcile.Request{})
+	for len(e.recorder.Events) > 0 {
+		e.emitted = append(e.emitted, <-e.recorder.Events)
 	}
 	return err
 }
 
 // settle reconciles n times, as fast as the reconciler asks for it.
-func (w *world) settle(n int) {
-	w.Helper()
+func (e *environment) settle(n int) {
+	e.Helper()
 	for range n {
-		require.NoError(w, w.reconcile())
-		w.clock = w.clock.Add(max(w.result.RequeueAfter, time.Second))
+		require.NoError(e, e.reconcile())
+		e.clock = e.clock.Add(max(e.result.RequeueAfter, time.Second))
 	}
 }
 
-func (w *world) object() *v1alpha1.RouteReflectorPool {
-	w.Helper()
+func (e *environment) object() *v1alpha1.RouteReflectorPool {
+	e.Helper()
 	object := &v1alpha1.RouteReflectorPool{}
-	require.NoError(w, w.client.Get(w.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, object))
+	require.NoError(e, e.client.Get(e.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, object))
 	return object
 }
 
-func (w *world) condition(kind string) metav1.Condition {
-	w.Helper()
-	for _, c := range w.object().Status.Conditions {
+func (e *environment) condition(kind string) metav1.Condition {
+	e.Helper()
+	for _, c := range e.object().Status.Conditions {
 		if c.Type == kind {
 			return c
 		}
 	}
-	require.Fail(w, "no condition", kind)
+	require.Fail(e, "no condition", kind)
 	return metav1.Condition{}
 }
 
 // expect holds a condition to "Type Status Reason".
-func (w *world) expect(want ...string) {
-	w.Helper()
+func (e *environment) expect(want ...string) {
+	e.Helper()
 	var have []string
-	for _, c := range w.object().Status.Conditions {
+	for _, c := range e.object().Status.Conditions {
 		have = append(have, fmt.Sprintf("%s %s %s", c.Type, c.Status, c.Reason))
 	}
 	for _, one := range want {
-		require.Contains(w, have, one)
+		require.Contains(e, have, one)
 	}
 }
 
-func (w *world) delete() {
-	w.Helper()
-	require.NoError(w, w.client.Delete(w.Context(), w.object()))
+func (e *environment) delete() {
+	e.Helper()
+	require.NoError(e, e.client.Delete(e.Context(), e.object()))
 }
 
-func (w *world) gone() bool {
-	err := w.client.Get(w.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, &v1alpha1.RouteReflectorPool{})
+func (e *environment) gone() bool {
+	err := e.client.Get(e.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, &v1alpha1.RouteReflectorPool{})
 	return client.IgnoreNotFound(err) == nil && err != nil
 }
 
@@ -402,18 +402,18 @@ func clusterInfo(id string) *corev1.ConfigMap {
 
 // While a reflector is missing, the metrics of sessions go on telling of those that are left.
 func TestMetricsTellWhatTheReflectorsThatAreLeftLack(t *testing.T) {
-	w := onReflectors(t, 2)
-	step := w.script(rollout.Observed{}, rollout.Desired{})
+	e := onReflectors(t, 2)
+	step := e.script(rollout.Observed{}, rollout.Desired{})
 	step.Reflectors[1].Established, step.Reflectors[1].Lacking = 6, 1 // of the two, one is that with the third
-	w.script = always(step)
-	require.NoError(t, w.reconcile())
-	require.Subset(t, told(t, w.metrics), []string{"reflectors 3", "reflectors_serving 2", "sessions_established 14", "sessions_expected 15"})
+	e.script = always(step)
+	require.NoError(t, e.reconcile())
+	require.Subset(t, told(t, e.metrics), []string{"reflectors 3", "reflectors_serving 2", "sessions_established 14", "sessions_expected 15"})
 }
 
 func TestWithoutAReflectorThatServesNoSessionsAreCounted(t *testing.T) {
-	w := onReflectors(t, 0)
-	require.NoError(t, w.reconcile())
-	have := told(t, w.metrics)
+	e := onReflectors(t, 0)
+	require.NoError(t, e.reconcile())
+	have := told(t, e.metrics)
 	require.Contains(t, have, "reflectors 3")
 	require.NotContains(t, strings.Join(have, " "), "sessions_")
 }
@@ -422,7 +422,7 @@ func TestWithoutAReflectorThatServesNoSessionsAreCounted(t *testing.T) {
 // simulate, the cloud is iksserver behind the real provider and its SDK. Its machines
 // become nodes of the model.
 type overcast struct {
-	*world
+	*environment
 	server *iksserver.Server
 	// ordered counts the workers of each zone.
 	ordered map[string]int
@@ -446,17 +446,17 @@ type overcast struct {
 
 func newOvercast(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *overcast {
 	t.Helper()
-	w := newWorld(t, append([]func(*v1alpha1.RouteReflectorPool){func(o *v1alpha1.RouteReflectorPool) {
+	e := newEnvironment(t, append([]func(*v1alpha1.RouteReflectorPool){func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Rollout.SessionTimeout.Duration, o.Spec.Rollout.NotReadyGrace.Duration = 5*time.Minute, time.Minute
 		o.Spec.Rollout.RemovalDelay.Duration, o.Spec.Rollout.SafetyNet.After.Duration = time.Minute, 30*time.Second
 	}}, change...)...)
-	o := &overcast{world: w, pushed: make(chan struct{}, 1), ordered: map[string]int{}}
+	o := &overcast{environment: e, pushed: make(chan struct{}, 1), ordered: map[string]int{}}
 	began := time.Now().Add(-24 * time.Hour)
-	for i := range w.calico.cluster.Nodes {
-		w.calico.cluster.Nodes[i].Created, w.calico.cluster.Nodes[i].ReadyChanged = began, began
+	for i := range e.calico.cluster.Nodes {
+		e.calico.cluster.Nodes[i].Created, e.calico.cluster.Nodes[i].ReadyChanged = began, began
 	}
-	spec := w.object().Spec
-	o.model = simulate.New(plan.Cluster{Nodes: w.calico.cluster.Nodes, BGP: plan.BGPConfig{ASN: 64512}},
+	spec := e.object().Spec
+	o.model = simulate.New(plan.Cluster{Nodes: e.calico.cluster.Nodes, BGP: plan.BGPConfig{ASN: 64512}},
 		plan.Scope{RoleLabel: spec.BGP.NodeLabel, ZoneLabel: spec.Topology.ZoneLabel}, time.Now())
 	o.server = iksserver.New(iksserver.Config{
 		APIKeys: []string{apiKey}, OnDeployed: o.deployed, OnDeleted: o.deleted,
@@ -477,7 +477,7 @@ func newOvercast(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *ov
 
 // restart is a new process.
 func (o *overcast) restart() {
-	o.world.restart()
+	o.environment.restart()
 	r := o.reconciler
 	r.Datastore, r.Now, r.Pause = o, time.Now, time.Sleep
 	r.Next = func(seen rollout.Observed, want rollout.Desired, now time.Time) rollout.Step {
@@ -587,7 +587,7 @@ func (o *overcast) turn() time.Duration {
 	result, err := o.reconciler.Reconcile(ctx, reconcile.Request{})
 	require.NoError(o, err)
 	for len(o.recorder.Events) > 0 {
-		o.said = append(o.said, <-o.recorder.Events)
+		o.emitted = append(o.emitted, <-o.recorder.Events)
 	}
 	o.sync()
 	for _, pair := range o.model.Unreached(func(n plan.Node) bool { return n.Ready && n.Labels[pool.PoolLabel] == "" }) {
@@ -666,7 +666,7 @@ func (o *overcast) count(skip int) (logins, others int) {
 
 // told is everything that anybody can read: the object, events, logs, metrics.
 func (o *overcast) told() string {
-	return fmt.Sprintf("%+v\n%s\n%s", o.object(), strings.Join(o.said, "\n"), strings.Join(o.logs, "\n"))
+	return fmt.Sprintf("%+v\n%s\n%s", o.object(), strings.Join(o.emitted, "\n"), strings.Join(o.logs, "\n"))
 }
 
 // outage is a way for the whole cloud to be gone.

@@ -19,7 +19,7 @@ import (
 
 // storm is a world of which the log is read too.
 type storm struct {
-	*world
+	*environment
 	ctx    context.Context
 	pool   *v1alpha1.RouteReflectorPool
 	logged map[string]int // by event
@@ -27,7 +27,7 @@ type storm struct {
 
 func newStorm(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *storm {
 	t.Helper()
-	s := &storm{world: newWorld(t, change...), logged: map[string]int{}}
+	s := &storm{environment: newEnvironment(t, change...), logged: map[string]int{}}
 	s.pool = s.object()
 	s.ctx = log.IntoContext(t.Context(), funcr.NewJSON(func(line string) {
 		if _, rest, ok := strings.Cut(line, `"event":"`); ok {
@@ -44,7 +44,7 @@ func (s *storm) turn(lasts time.Duration) {
 	_, err := s.reconciler.Rehearse(s.ctx, s.pool)
 	require.NoError(s, err)
 	for len(s.recorder.Events) > 0 {
-		s.said = append(s.said, <-s.recorder.Events)
+		s.emitted = append(s.emitted, <-s.recorder.Events)
 	}
 	s.clock = s.clock.Add(lasts)
 }
@@ -52,7 +52,7 @@ func (s *storm) turn(lasts time.Duration) {
 // told are the events of a reason.
 func (s *storm) told(reason string) []string {
 	var out []string
-	for _, event := range s.said {
+	for _, event := range s.emitted {
 		if _, rest, _ := strings.Cut(event, " "); strings.HasPrefix(rest, reason+" ") {
 			out = append(out, event)
 		}
@@ -93,7 +93,7 @@ func newFlapping(t *testing.T) *storm {
 	}
 	s.script = always(steady)
 	s.turn(time.Second)
-	require.Empty(t, s.said)
+	require.Empty(t, s.emitted)
 	return s
 }
 
@@ -106,22 +106,22 @@ func TestANodeThatFlapsAThousandTimesInAnHourIsFewEvents(t *testing.T) {
 	require.LessOrEqual(t, len(told), 10+12, "the burst, and one in five minutes")
 	require.LessOrEqual(t, len(over), 10+12)
 	require.GreaterOrEqual(t, len(told), 10+10)
-	require.Len(t, s.said, len(told)+len(over))
-	require.Equal(t, 1999-len(s.said), s.heldBack())
+	require.Len(t, s.emitted, len(told)+len(over))
+	require.Equal(t, 1999-len(s.emitted), s.heldBack())
 
 	// It lasts now: the last word is given as soon as there may be one.
 	s.turn(5 * time.Minute)
 	s.turn(5 * time.Minute)
 	s.turn(5 * time.Minute)
-	require.Contains(t, s.said[len(s.said)-1], "Warning PoolProblem ")
+	require.Contains(t, s.emitted[len(s.emitted)-1], "Warning PoolProblem ")
 	require.Equal(t, 1000, s.logged["PoolProblem"], "the log had it already")
 
 	// A day of rest, and all is as it was.
 	s.calico.cluster.Nodes[0].Cordoned = false
 	s.turn(24 * time.Hour)
-	said := len(s.said)
+	said := len(s.emitted)
 	s.flap(3, time.Minute)
-	require.Len(t, s.said, said+5)
+	require.Len(t, s.emitted, said+5)
 }
 
 // What was held back is made up for: each log line is an event, or counted by one.
@@ -144,16 +144,16 @@ func TestEventsAddUp(t *testing.T) {
 		}
 		require.Equal(t, s.logged[reason], sum, reason)
 	}
-	require.Contains(t, strings.Join(s.said, "\n"), "which only the log has); see "+plan.Docs+"runbook/conditions.md#poolproblem")
+	require.Contains(t, strings.Join(s.emitted, "\n"), "which only the log has); see "+plan.Docs+"runbook/conditions.md#poolproblem")
 }
 
 // Negative control: it is the number that holds events back, not that they are alike.
-func TestTroubleThatComesAndGoesSlowlyIsTold(t *testing.T) {
+func TestProblemsThatComeAndGoSlowlyAreReported(t *testing.T) {
 	s := newFlapping(t)
 	s.flap(100, 15*time.Minute)
-	require.Len(t, s.said, 199)
+	require.Len(t, s.emitted, 199)
 	require.Zero(t, s.heldBack())
-	require.NotContains(t, strings.Join(s.said, "\n"), "more of these")
+	require.NotContains(t, strings.Join(s.emitted, "\n"), "more of these")
 }
 
 // Three hundred reflectors get their role in one turn.
@@ -170,7 +170,7 @@ func TestNoChangeOfARoleIsHeldBack(t *testing.T) {
 }
 
 // Somebody takes the role away as soon as it is given, and switches the mesh over, for hours.
-func TestAFightIsManyEventsAtMost(t *testing.T) {
+func TestASecondWriterCausesFewEvents(t *testing.T) {
 	s := newStorm(t)
 	const day = 4000
 	for range day {
@@ -188,7 +188,7 @@ func TestAFightIsManyEventsAtMost(t *testing.T) {
 }
 
 // However many kinds of trouble take turns: the first of each is told, and the rest share.
-func TestTheFirstOfAKindIsAlwaysTold(t *testing.T) {
+func TestTheFirstEventOfAReasonIsAlwaysSent(t *testing.T) {
 	s := newStorm(t)
 	const kinds, rounds = 40, 100
 	for i := range kinds * rounds {
@@ -201,6 +201,6 @@ func TestTheFirstOfAKindIsAlwaysTold(t *testing.T) {
 	}
 	require.Len(t, s.logged, kinds)
 	seconds := kinds * rounds
-	require.LessOrEqual(t, len(s.said), kinds+60+seconds/60+1)
-	require.Equal(t, kinds*rounds-len(s.said), s.heldBack())
+	require.LessOrEqual(t, len(s.emitted), kinds+60+seconds/60+1)
+	require.Equal(t, kinds*rounds-len(s.emitted), s.heldBack())
 }

@@ -25,19 +25,19 @@ func onExisting(o *v1alpha1.RouteReflectorPool) {
 }
 
 // newBusyWorld is a cluster of six nodes in three zones, of no cloud.
-func newBusyWorld(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *world {
+func newBusyWorld(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *environment {
 	t.Helper()
-	w := newWorld(t, append([]func(*v1alpha1.RouteReflectorPool){onExisting}, change...)...)
-	for i := range w.calico.cluster.Nodes {
-		w.calico.cluster.Nodes[i].ProviderID = "kind://x"
+	e := newEnvironment(t, append([]func(*v1alpha1.RouteReflectorPool){onExisting}, change...)...)
+	for i := range e.calico.cluster.Nodes {
+		e.calico.cluster.Nodes[i].ProviderID = "kind://x"
 	}
-	return w
+	return e
 }
 
 // members are the nodes of the pool.
-func (w *world) members() []string {
+func (e *environment) members() []string {
 	var out []string
-	for _, n := range w.calico.cluster.Nodes {
+	for _, n := range e.calico.cluster.Nodes {
 		if n.Labels[pool.PoolLabel] == pool.ExistingPool {
 			out = append(out, n.Name)
 		}
@@ -45,7 +45,7 @@ func (w *world) members() []string {
 	return out
 }
 
-func (w *world) lastSeen() rollout.Observed { return w.seen[len(w.seen)-1] }
+func (e *environment) lastSeen() rollout.Observed { return e.seen[len(e.seen)-1] }
 
 // aBusyLife is a plan in miniature for existing nodes: it enlists as many as are
 // wanted, cordons and empties the first and uncordons it, and goes all the way back.
@@ -91,39 +91,39 @@ func undo(n plan.Node) rollout.Step {
 	return rollout.Step{Name: "UncordonNode", Reason: "it is over", Actions: []plan.Action{plan.UncordonNode{Node: n.Name}}}
 }
 
-func TestALifeOnExistingNodes(t *testing.T) {
-	w := newBusyWorld(t)
-	w.script = aBusyLife
-	w.pods.moving["10.0.0.1"] = []string{"default/web", "default/api"}
-	w.settle(3)
-	w.expect("ProviderReady False WorkersPending")
-	w.settle(10)
-	require.Equal(t, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}, w.members(), "one in each zone")
-	w.expect("Ready True Steady", "ProviderReady True PoolReady")
-	require.Equal(t, "3 of 3 nodes are chosen and Ready", w.condition(v1alpha1.ConditionProviderReady).Message)
-	require.Equal(t, "existing", w.object().Status.Provider)
-	require.Equal(t, "existing-nodes", w.object().Status.Pool)
-	require.Equal(t, []string{"10.0.0.1"}, w.pods.evictions)
-	require.False(t, w.calico.cluster.Nodes[0].Cordoned)
-	require.Contains(t, w.said, "Normal NodeCordoned cordon node 10.0.0.1: it costs 2 seconds")
-	require.Contains(t, w.said, "Normal PodsEvicted evicted 2 pods from node 10.0.0.1: it costs 2 seconds")
-	require.Contains(t, w.said, "Normal NodeUncordoned uncordon node 10.0.0.1: it is over")
-	require.Empty(t, w.cloud.keys, "no cloud is asked")
+func TestExistingNodesThereAndBack(t *testing.T) {
+	e := newBusyWorld(t)
+	e.script = aBusyLife
+	e.pods.moving["10.0.0.1"] = []string{"default/web", "default/api"}
+	e.settle(3)
+	e.expect("ProviderReady False WorkersPending")
+	e.settle(10)
+	require.Equal(t, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}, e.members(), "one in each zone")
+	e.expect("Ready True Steady", "ProviderReady True PoolReady")
+	require.Equal(t, "3 of 3 nodes are chosen and Ready", e.condition(v1alpha1.ConditionProviderReady).Message)
+	require.Equal(t, "existing", e.object().Status.Provider)
+	require.Equal(t, "existing-nodes", e.object().Status.Pool)
+	require.Equal(t, []string{"10.0.0.1"}, e.pods.evictions)
+	require.False(t, e.calico.cluster.Nodes[0].Cordoned)
+	require.Contains(t, e.emitted, "Normal NodeCordoned cordon node 10.0.0.1: it costs 2 seconds")
+	require.Contains(t, e.emitted, "Normal PodsEvicted evicted 2 pods from node 10.0.0.1: it costs 2 seconds")
+	require.Contains(t, e.emitted, "Normal NodeUncordoned uncordon node 10.0.0.1: it is over")
+	require.Empty(t, e.cloud.keys, "no cloud is asked")
 
-	writes := w.writes
-	w.settle(5)
-	require.Equal(t, writes, w.writes, "at rest nothing is written")
+	writes := e.writes
+	e.settle(5)
+	require.Equal(t, writes, e.writes, "at rest nothing is written")
 
-	object := w.object()
+	object := e.object()
 	object.Spec.Mode = v1alpha1.ModeFullMesh
-	require.NoError(t, w.client.Update(t.Context(), object))
-	w.restart()
-	w.settle(2)
-	require.Equal(t, "existing-nodes", w.object().Status.Pool, "until the last has left")
-	w.settle(5)
-	require.Empty(t, w.members())
-	require.Empty(t, w.object().Status.Pool)
-	w.expect("Ready True Steady")
+	require.NoError(t, e.client.Update(t.Context(), object))
+	e.restart()
+	e.settle(2)
+	require.Equal(t, "existing-nodes", e.object().Status.Pool, "until the last has left")
+	e.settle(5)
+	require.Empty(t, e.members())
+	require.Empty(t, e.object().Status.Pool)
+	e.expect("Ready True Steady")
 }
 
 // The manager dies after any one of its writes to nodes and pods, and its successor
@@ -132,23 +132,23 @@ func TestKilledOnExistingNodesItsSuccessorFinishes(t *testing.T) {
 	survived := false
 	for kill := 1; !survived; kill++ {
 		require.Less(t, kill, 100, "there is no end of writes")
-		w := newBusyWorld(t)
-		w.script = aBusyLife
-		w.pods.moving["10.0.0.1"] = []string{"default/web"}
+		e := newBusyWorld(t)
+		e.script = aBusyLife
+		e.pods.moving["10.0.0.1"] = []string{"default/web"}
 		death := &killer{left: kill}
 		renew := func() {
-			w.restart()
-			w.reconciler.Client = mortalClient{w.client, death}
-			w.reconciler.Datastore = mortalCalico{w.calico, death}
-			w.reconciler.Workload = mortalPods{w.pods, death}
-			w.reconciler.Providers = func(cfg pool.ProviderConfig) (cloud.Provider, error) {
-				return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: mortalCalico{w.calico, death}, Now: w.reconciler.Now})
+			e.restart()
+			e.reconciler.Client = mortalClient{e.client, death}
+			e.reconciler.Datastore = mortalCalico{e.calico, death}
+			e.reconciler.Workload = mortalPods{e.pods, death}
+			e.reconciler.Providers = func(cfg pool.ProviderConfig) (cloud.Provider, error) {
+				return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: mortalCalico{e.calico, death}, Now: e.reconciler.Now})
 			}
 		}
 		renew()
 		live := func(until func() bool) {
 			for range 60 {
-				_ = w.reconcile()
+				_ = e.reconcile()
 				if death.dead {
 					death.dead = false
 					renew()
@@ -156,40 +156,40 @@ func TestKilledOnExistingNodesItsSuccessorFinishes(t *testing.T) {
 				if until() {
 					return
 				}
-				w.clock = w.clock.Add(time.Minute)
+				e.clock = e.clock.Add(time.Minute)
 			}
-			require.Fail(t, "it does not get there", "killed after write %d: %+v", kill, w.object().Status)
+			require.Fail(t, "it does not get there", "killed after write %d: %+v", kill, e.object().Status)
 		}
-		live(func() bool { return w.object().Status.Step.Name == rollout.Steady })
-		require.Len(t, w.members(), 3)
-		require.False(t, w.calico.cluster.BGP.MeshOn())
-		w.delete()
-		live(w.gone)
-		require.Empty(t, w.members())
-		require.True(t, w.calico.cluster.BGP.MeshOn())
-		require.False(t, w.calico.cluster.Nodes[0].Cordoned)
+		live(func() bool { return e.object().Status.Step.Name == rollout.Steady })
+		require.Len(t, e.members(), 3)
+		require.False(t, e.calico.cluster.BGP.MeshOn())
+		e.delete()
+		live(e.gone)
+		require.Empty(t, e.members())
+		require.True(t, e.calico.cluster.BGP.MeshOn())
+		require.False(t, e.calico.cluster.Nodes[0].Cordoned)
 		survived = death.left > 0
 	}
 }
 
 func TestADeletionLeavesNoNodeInThePool(t *testing.T) {
-	w := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete })
-	w.script = aBusyLife
-	w.settle(12)
-	require.Len(t, w.members(), 3)
-	w.delete()
-	w.settle(2)
-	require.False(t, w.gone())
+	e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete })
+	e.script = aBusyLife
+	e.settle(12)
+	require.Len(t, e.members(), 3)
+	e.delete()
+	e.settle(2)
+	require.False(t, e.gone())
 	for range 10 {
-		if w.gone() {
+		if e.gone() {
 			break
 		}
-		w.settle(1)
+		e.settle(1)
 	}
-	require.True(t, w.gone())
-	require.Empty(t, w.members())
-	require.Contains(t, w.said, "Normal Released the node-to-node mesh carries the cluster; no node is in the pool any more")
-	require.Zero(t, w.cloud.deleted)
+	require.True(t, e.gone())
+	require.Empty(t, e.members())
+	require.Contains(t, e.emitted, "Normal Released the node-to-node mesh carries the cluster; no node is in the pool any more")
+	require.Zero(t, e.cloud.deleted)
 }
 
 func TestADeletionThatIsRefusedWaitsForWhatIsOursOnNodes(t *testing.T) {
@@ -205,29 +205,29 @@ func TestADeletionThatIsRefusedWaitsForWhatIsOursOnNodes(t *testing.T) {
 		"a node is cordoned by a person":    {func(n *plan.Node) { n.Cordoned = true }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(t)
-			tc.arrange(&w.calico.cluster.Nodes[0])
-			w.script = always(refused)
-			w.delete()
-			require.NoError(t, w.reconcile())
-			require.Equal(t, tc.gone, w.gone())
+			e := newBusyWorld(t)
+			tc.arrange(&e.calico.cluster.Nodes[0])
+			e.script = always(refused)
+			e.delete()
+			require.NoError(t, e.reconcile())
+			require.Equal(t, tc.gone, e.gone())
 		})
 	}
 }
 
 func TestWhatIsWantedOfExistingNodes(t *testing.T) {
-	w := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) {
+	e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Provider.ExistingNodes.Preferred.MatchLabels = map[string]string{"infra": "yes"}
 		o.Spec.Provider.ExistingNodes.Excluded.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "spot", Operator: "Exists"}}
 		o.Spec.Rollout.NotReadyGrace.Duration = time.Minute
 	})
-	nodes := w.calico.cluster.Nodes
+	nodes := e.calico.cluster.Nodes
 	nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
 	nodes[1].Labels = map[string]string{pool.PoolLabel: "route-reflectors"}
 	nodes[5].Zone = ""
-	w.script = always(rollout.Step{Name: "AwaitNodes"})
-	w.settle(1)
-	d := w.wanted
+	e.script = always(rollout.Step{Name: "AwaitNodes"})
+	e.settle(1)
+	d := e.wanted
 	require.False(t, d.Dedicated)
 	require.Equal(t, []string{"", "z1", "z2", "z3"}, d.Pool.Zones)
 	require.Equal(t, 1, d.Pool.SizePerZone)
@@ -235,38 +235,38 @@ func TestWhatIsWantedOfExistingNodes(t *testing.T) {
 	require.True(t, d.Preferred.Matches(labels.Set{"infra": "yes"}))
 	require.True(t, d.Excluded.Matches(labels.Set{"spot": "x"}))
 	require.False(t, d.Excluded.Matches(labels.Set{}))
-	seen := w.lastSeen()
+	seen := e.lastSeen()
 	require.True(t, seen.Nodes[0].Pooled)
 	require.Equal(t, "10.0.0.1", seen.Nodes[0].WorkerID)
 	require.False(t, seen.Nodes[1].Pooled)
 	require.Equal(t, "10.0.0.1", seen.Pool.Workers[0].Node)
 	require.Empty(t, seen.Pool.Drifted, "existing nodes are never tainted")
-	require.EqualValues(t, 6, w.object().Status.Nodes, "a busy reflector is a client too")
+	require.EqualValues(t, 6, e.object().Status.Nodes, "a busy reflector is a client too")
 	require.Equal(t, []pool.ProviderConfig{{
 		Type: v1alpha1.ProviderExistingNodes, PoolName: "existing-nodes", Preferred: "infra=yes", Excluded: "spot", NotReadyGrace: time.Minute,
 		Scope: plan.Scope{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"},
-	}}, w.configs)
+	}}, e.configs)
 
-	object := w.object()
+	object := e.object()
 	object.Spec.Provider.ExistingNodes.Excluded = metav1.LabelSelector{}
-	require.NoError(t, w.client.Update(t.Context(), object))
-	w.settle(2)
-	require.Len(t, w.configs, 2, "another rule is another provider")
-	require.Empty(t, w.configs[1].Excluded)
+	require.NoError(t, e.client.Update(t.Context(), object))
+	e.settle(2)
+	require.Len(t, e.configs, 2, "another rule is another provider")
+	require.Empty(t, e.configs[1].Excluded)
 }
 
 func TestASelectorThatIsNoneIsNamed(t *testing.T) {
 	wrong := func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Provider.ExistingNodes.Excluded.MatchLabels = map[string]string{"not a key": "x"}
 	}
-	w := newBusyWorld(t, wrong)
-	w.settle(3)
-	w.expect("Ready False SelectorInvalid", "Degraded True SelectorInvalid")
-	message := w.condition(v1alpha1.ConditionDegraded).Message
+	e := newBusyWorld(t, wrong)
+	e.settle(3)
+	e.expect("Ready False SelectorInvalid", "Degraded True SelectorInvalid")
+	message := e.condition(v1alpha1.ConditionDegraded).Message
 	require.Contains(t, message, "spec.provider.existingNodes.excluded")
 	require.Contains(t, message, "not a key")
-	require.Empty(t, w.calico.applied)
-	require.Empty(t, w.members())
+	require.Empty(t, e.calico.applied)
+	require.Empty(t, e.members())
 
 	back := newBusyWorld(t, wrong, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
 	back.calico.cluster.Nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
@@ -275,7 +275,7 @@ func TestASelectorThatIsNoneIsNamed(t *testing.T) {
 	require.Empty(t, back.members(), "the way back needs no selector")
 	back.expect("Ready True Steady")
 
-	ibm := newWorld(t, wrong)
+	ibm := newEnvironment(t, wrong)
 	ibm.script = always(steady)
 	ibm.settle(1)
 	ibm.expect("Degraded False AsExpected")
@@ -283,44 +283,44 @@ func TestASelectorThatIsNoneIsNamed(t *testing.T) {
 
 // Existing nodes and a worker pool have nothing to do with each other.
 func TestAnotherTypeOfProviderBeginsAnew(t *testing.T) {
-	w := newWorld(t)
-	w.script = always(rollout.Step{Name: "AwaitNodes"})
-	w.cloud.pool.SizePerZone = 7
-	w.settle(1)
-	require.Equal(t, []string{"z1", "z2", "z3"}, w.wanted.Pool.Zones)
+	e := newEnvironment(t)
+	e.script = always(rollout.Step{Name: "AwaitNodes"})
+	e.cloud.pool.SizePerZone = 7
+	e.settle(1)
+	require.Equal(t, []string{"z1", "z2", "z3"}, e.wanted.Pool.Zones)
 	become := func(kind v1alpha1.ProviderType) {
-		object := w.object()
+		object := e.object()
 		object.Spec.Provider.Type = kind
-		require.NoError(t, w.client.Update(t.Context(), object))
-		w.settle(1)
+		require.NoError(t, e.client.Update(t.Context(), object))
+		e.settle(1)
 	}
-	observed := w.cloud.observed
+	observed := e.cloud.observed
 	become(v1alpha1.ProviderExistingNodes)
-	require.Equal(t, observed, w.cloud.observed)
-	require.False(t, w.wanted.Dedicated)
-	require.Zero(t, w.lastSeen().Pool.SizePerZone)
-	require.Equal(t, "existing", w.object().Status.Provider)
+	require.Equal(t, observed, e.cloud.observed)
+	require.False(t, e.wanted.Dedicated)
+	require.Zero(t, e.lastSeen().Pool.SizePerZone)
+	require.Equal(t, "existing", e.object().Status.Provider)
 	become(v1alpha1.ProviderIKS)
-	require.True(t, w.wanted.Dedicated)
-	require.Equal(t, 7, w.lastSeen().Pool.SizePerZone)
-	require.Equal(t, "iks", w.object().Status.Provider)
-	require.Len(t, w.cloud.keys, 2, "connected anew")
+	require.True(t, e.wanted.Dedicated)
+	require.Equal(t, 7, e.lastSeen().Pool.SizePerZone)
+	require.Equal(t, "iks", e.object().Status.Provider)
+	require.Len(t, e.cloud.keys, 2, "connected anew")
 }
 
 // spec.provider.type cannot be changed while a pool exists, and a node that joins
 // the cluster must not do what its owner may not.
 func TestANodeThatJoinsDoesNotChangeWhatAutoMeans(t *testing.T) {
-	w := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = v1alpha1.ProviderAuto })
-	w.script = aBusyLife
-	w.settle(12)
-	w.expect("Ready True Steady")
-	w.calico.cluster.Nodes = append(w.calico.cluster.Nodes, node("10.0.0.99", "w99", "z1"))
-	w.settle(2)
-	require.False(t, w.wanted.Dedicated)
-	require.Equal(t, "existing", w.object().Status.Provider)
-	require.Empty(t, w.cloud.keys, "nobody wants to buy machines")
+	e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = v1alpha1.ProviderAuto })
+	e.script = aBusyLife
+	e.settle(12)
+	e.expect("Ready True Steady")
+	e.calico.cluster.Nodes = append(e.calico.cluster.Nodes, node("10.0.0.99", "w99", "z1"))
+	e.settle(2)
+	require.False(t, e.wanted.Dedicated)
+	require.Equal(t, "existing", e.object().Status.Provider)
+	require.Empty(t, e.cloud.keys, "nobody wants to buy machines")
 
-	ibm := newWorld(t)
+	ibm := newEnvironment(t)
 	ibm.calico.cluster.Nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
 	ibm.settle(1)
 	require.True(t, ibm.wanted.Dedicated, "a label on a node of IBM Cloud does not lead to busy nodes")
@@ -328,13 +328,13 @@ func TestANodeThatJoinsDoesNotChangeWhatAutoMeans(t *testing.T) {
 
 // Nobody is sent to a cloud that there is none of.
 func TestNodesThatAreNotTakenForAnHourAreNoCloudsFault(t *testing.T) {
-	w := newBusyWorld(t)
-	w.script = always(rollout.Step{Name: "EnsurePool", WaitingFor: []string{"node 10.0.0.1"}})
-	require.NoError(t, w.reconcile())
-	w.clock = w.clock.Add(time.Hour + time.Second)
-	require.NoError(t, w.reconcile())
-	w.expect("Degraded True WorkersLate")
-	message := w.condition(v1alpha1.ConditionDegraded).Message
+	e := newBusyWorld(t)
+	e.script = always(rollout.Step{Name: "EnsurePool", WaitingFor: []string{"node 10.0.0.1"}})
+	require.NoError(t, e.reconcile())
+	e.clock = e.clock.Add(time.Hour + time.Second)
+	require.NoError(t, e.reconcile())
+	e.expect("Degraded True WorkersLate")
+	message := e.condition(v1alpha1.ConditionDegraded).Message
 	require.NotContains(t, message, "IBM Cloud")
 	require.Contains(t, message, "kubectl get nodes --label-columns rrpool.io/pool")
 }
@@ -342,52 +342,52 @@ func TestNodesThatAreNotTakenForAnHourAreNoCloudsFault(t *testing.T) {
 // What is remembered of existing nodes is no worker pool, not even while there is no
 // way to the cloud.
 func TestWithoutAccessToTheCloudNothingIsTakenOverFromExistingNodes(t *testing.T) {
-	w := newBusyWorld(t)
-	for i := range w.calico.cluster.Nodes {
-		w.calico.cluster.Nodes[i].Zone = ""
+	e := newBusyWorld(t)
+	for i := range e.calico.cluster.Nodes {
+		e.calico.cluster.Nodes[i].Zone = ""
 	}
-	w.script = always(rollout.Step{Name: "AwaitNodes"})
-	w.settle(1)
-	require.Equal(t, []string{""}, w.wanted.Pool.Zones)
-	require.NoError(t, w.client.Delete(t.Context(), secret(apiKey)))
-	object := w.object()
+	e.script = always(rollout.Step{Name: "AwaitNodes"})
+	e.settle(1)
+	require.Equal(t, []string{""}, e.wanted.Pool.Zones)
+	require.NoError(t, e.client.Delete(t.Context(), secret(apiKey)))
+	object := e.object()
 	object.Spec.Provider.Type = v1alpha1.ProviderIKS
-	require.NoError(t, w.client.Update(t.Context(), object))
-	w.script = always(rollout.Step{Name: "AwaitProvider"})
-	w.settle(1)
-	w.expect("ProviderReady False CredentialsMissing")
-	require.Empty(t, w.wanted.Pool.Zones, "a cloud has no zone without a name")
+	require.NoError(t, e.client.Update(t.Context(), object))
+	e.script = always(rollout.Step{Name: "AwaitProvider"})
+	e.settle(1)
+	e.expect("ProviderReady False CredentialsMissing")
+	require.Empty(t, e.wanted.Pool.Zones, "a cloud has no zone without a name")
 }
 
 func TestStrayPeersAreRememberedWhileTheyLast(t *testing.T) {
-	w := newBusyWorld(t)
-	w.script = always(rollout.Step{Name: "DeletePeers", Stray: true})
-	w.settle(1)
-	require.Zero(t, w.lastSeen().StraySince)
-	began := w.clock
-	w.settle(2)
-	require.Less(t, w.lastSeen().StraySince, began)
-	require.NotZero(t, w.lastSeen().StraySince)
-	since := w.lastSeen().StraySince
-	w.settle(2)
-	require.Equal(t, since, w.lastSeen().StraySince)
-	w.script = always(steady)
-	w.settle(2)
-	require.Zero(t, w.lastSeen().StraySince)
+	e := newBusyWorld(t)
+	e.script = always(rollout.Step{Name: "DeletePeers", Stray: true})
+	e.settle(1)
+	require.Zero(t, e.lastSeen().StraySince)
+	began := e.clock
+	e.settle(2)
+	require.Less(t, e.lastSeen().StraySince, began)
+	require.NotZero(t, e.lastSeen().StraySince)
+	since := e.lastSeen().StraySince
+	e.settle(2)
+	require.Equal(t, since, e.lastSeen().StraySince)
+	e.script = always(steady)
+	e.settle(2)
+	require.Zero(t, e.lastSeen().StraySince)
 }
 
 // A label that cannot be written is the provider's trouble, and said in either mode.
 func TestALabelThatCannotBeWrittenIsSaid(t *testing.T) {
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
 		t.Run(string(mode), func(t *testing.T) {
-			w := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = mode })
-			w.calico.cluster.Nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
-			w.script = aBusyLife
-			w.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) {
-				return &supplier{ensureErr: denied, deleteErr: denied}, nil
+			e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = mode })
+			e.calico.cluster.Nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
+			e.script = aBusyLife
+			e.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) {
+				return &fakeProvider{ensureErr: denied, deleteErr: denied}, nil
 			}
-			w.settle(1)
-			w.expect("ProviderReady False CloudUnauthorized", "Degraded True CloudUnauthorized")
+			e.settle(1)
+			e.expect("ProviderReady False CloudUnauthorized", "Degraded True CloudUnauthorized")
 		})
 	}
 }

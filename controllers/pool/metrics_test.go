@@ -43,20 +43,20 @@ func told(tb testing.TB, registry prometheus.Gatherer) []string {
 }
 
 // onReflectors is a cluster on three reflectors, of which as many serve as said.
-func onReflectors(t *testing.T, serving int, change ...func(*v1alpha1.RouteReflectorPool)) *world {
+func onReflectors(t *testing.T, serving int, change ...func(*v1alpha1.RouteReflectorPool)) *environment {
 	t.Helper()
-	w := newWorld(t, change...)
-	w.meshOff()
-	w.cloud.pool = cloud.Pool{
+	e := newEnvironment(t, change...)
+	e.meshOff()
+	e.cloud.pool = cloud.Pool{
 		Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"},
 		Workers: []cloud.Worker{{ID: "rr1", State: cloud.WorkerDeployed}, {ID: "rr2", State: cloud.WorkerDeployed}, {ID: "rr3", State: cloud.WorkerProvisioning}},
 	}
 	step := rollout.Step{Name: rollout.Steady, Short: serving < 2}
 	var sessions []plan.Session
-	for _, n := range w.calico.cluster.Nodes {
+	for _, n := range e.calico.cluster.Nodes {
 		sessions = append(sessions, plan.Session{Peer: n.Addresses[0], Kind: plan.SessionNode, Established: true})
 	}
-	w.calico.cluster.Statuses = map[string]plan.Status{}
+	e.calico.cluster.Statuses = map[string]plan.Status{}
 	for i := range 3 {
 		r := rollout.Reflector{Node: fmt.Sprintf("10.0.%d.1", i+1), Expected: 8}
 		n := node(r.Node, fmt.Sprintf("rr%d", i+1), fmt.Sprintf("z%d", i+1))
@@ -67,27 +67,27 @@ func onReflectors(t *testing.T, serving int, change ...func(*v1alpha1.RouteRefle
 			report.Sessions = sessions
 		}
 		n.Ready = i < serving
-		w.calico.cluster.Nodes = append(w.calico.cluster.Nodes, n)
-		w.calico.cluster.Statuses[r.Node] = report
+		e.calico.cluster.Nodes = append(e.calico.cluster.Nodes, n)
+		e.calico.cluster.Statuses[r.Node] = report
 		step.Reflectors = append(step.Reflectors, r)
 	}
-	w.script = always(step)
-	return w
+	e.script = always(step)
+	return e
 }
 
 // cut takes the sessions of the first nodes away.
-func (w *world) cut(nodes int) {
-	for name, report := range w.calico.cluster.Statuses {
+func (e *environment) cut(nodes int) {
+	for name, report := range e.calico.cluster.Statuses {
 		report.Sessions = slices.DeleteFunc(slices.Clone(report.Sessions), func(s plan.Session) bool {
-			return slices.ContainsFunc(w.calico.cluster.Nodes[:nodes], func(n plan.Node) bool { return n.Addresses[0] == s.Peer })
+			return slices.ContainsFunc(e.calico.cluster.Nodes[:nodes], func(n plan.Node) bool { return n.Addresses[0] == s.Peer })
 		})
-		w.calico.cluster.Statuses[name] = report
+		e.calico.cluster.Statuses[name] = report
 	}
 }
 
 func TestMetricsOfAClusterAtRest(t *testing.T) {
-	w := onReflectors(t, 3)
-	w.settle(2)
+	e := onReflectors(t, 3)
+	e.settle(2)
 	require.Equal(t, []string{
 		"condition Degraded AsExpected False 1", "condition MeshDisabled MeshOff True 1", "condition Progressing Steady False 1",
 		"condition ProviderReady WorkersPending False 1", "condition Ready Steady True 1",
@@ -97,18 +97,18 @@ func TestMetricsOfAClusterAtRest(t *testing.T) {
 		"nodes 6", "nodes_unserved 0", "object_present 1", "reflectors 3", "reflectors_minimum 2", "reflectors_serving 3", "reflectors_wanted 3",
 		"safety_net_acted 0", "safety_net_due 0", "sessions_established 24", "sessions_expected 24",
 		"step Steady 1", "step_waiting_seconds 0", "steps_total Steady 1", "workers_deployed 2", "workers_wanted 3",
-	}, told(t, w.metrics))
+	}, told(t, e.metrics))
 }
 
 func TestWhatMetricsSayOf(t *testing.T) {
-	restored := func(w *world) {
-		w.calico.cluster.BGP.Mesh.Enabled = nil
-		w.calico.cluster.BGP.Restored = w.clock
+	restored := func(e *environment) {
+		e.calico.cluster.BGP.Mesh.Enabled = nil
+		e.calico.cluster.BGP.Restored = e.clock
 	}
 	for name, tc := range map[string]struct {
 		serving     int
 		spec        func(*v1alpha1.RouteReflectorPool)
-		arrange     func(*world)
+		arrange     func(*environment)
 		says, hides []string
 	}{
 		"one reflector that serves of three": {
@@ -134,30 +134,30 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			says: []string{"reflectors_serving 3"}, hides: []string{"sessions_"},
 		},
 		"reflectors that do not report": {
-			serving: 3, arrange: func(w *world) { w.calico.cluster.Statuses = nil },
+			serving: 3, arrange: func(e *environment) { e.calico.cluster.Statuses = nil },
 			says: []string{"reflectors_serving 3", "safety_net_due 0"}, hides: []string{"sessions_", "nodes_unserved"},
 		},
 		"one reflector that does not report": {
-			serving: 3, arrange: func(w *world) { delete(w.calico.cluster.Statuses, "10.0.1.1") },
+			serving: 3, arrange: func(e *environment) { delete(e.calico.cluster.Statuses, "10.0.1.1") },
 			says: []string{"sessions_established 16", "sessions_expected 16"}, hides: []string{"nodes_unserved"},
 		},
 		"nodes that have lost all sessions": {
-			serving: 3, arrange: func(w *world) { w.cut(2) }, says: []string{"nodes_unserved 2", "reflectors_serving 3", "safety_net_due 0"},
+			serving: 3, arrange: func(e *environment) { e.cut(2) }, says: []string{"nodes_unserved 2", "reflectors_serving 3", "safety_net_due 0"},
 		},
 		"nodes that have lost all sessions with the one reflector that is left": {
-			serving: 1, arrange: func(w *world) { w.cut(2) }, says: []string{"nodes_unserved 2"},
+			serving: 1, arrange: func(e *environment) { e.cut(2) }, says: []string{"nodes_unserved 2"},
 		},
 		"nodes that have just come": {
-			serving: 3, arrange: func(w *world) {
-				w.cut(2)
-				w.calico.cluster.Nodes[0].Created, w.calico.cluster.Nodes[1].ReadyChanged = w.clock, w.clock
+			serving: 3, arrange: func(e *environment) {
+				e.cut(2)
+				e.calico.cluster.Nodes[0].Created, e.calico.cluster.Nodes[1].ReadyChanged = e.clock, e.clock
 			}, says: []string{"nodes_unserved 0"},
 		},
 		"reporters that were asked and are silent": {
-			serving: 3, arrange: func(w *world) {
-				for name, report := range w.calico.cluster.Statuses {
-					report.Cleared = w.clock.Add(-2 * time.Minute)
-					w.calico.cluster.Statuses[name] = report
+			serving: 3, arrange: func(e *environment) {
+				for name, report := range e.calico.cluster.Statuses {
+					report.Cleared = e.clock.Add(-2 * time.Minute)
+					e.calico.cluster.Statuses[name] = report
 				}
 			}, says: []string{"nodes_unserved 6"},
 		},
@@ -171,9 +171,9 @@ func TestWhatMetricsSayOf(t *testing.T) {
 		},
 		"a mesh that somebody else keeps off": {
 			spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
-			arrange: func(w *world) {
-				w.calico.cluster.BGP.Saved, w.calico.cluster.Nodes = nil, w.calico.cluster.Nodes[:6]
-				w.script = always(rollout.Step{Name: rollout.Steady})
+			arrange: func(e *environment) {
+				e.calico.cluster.BGP.Saved, e.calico.cluster.Nodes = nil, e.calico.cluster.Nodes[:6]
+				e.script = always(rollout.Step{Name: rollout.Steady})
 			},
 			says: []string{"safety_net_due 0", "mesh off 1"}, hides: []string{"nodes_unserved"},
 		},
@@ -182,7 +182,7 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			says: []string{"reflectors_serving 3"}, hides: []string{"reflectors_minimum"},
 		},
 		"a pool of somebody else": {
-			serving: 3, arrange: func(w *world) { w.cloud.pool.Owned = false },
+			serving: 3, arrange: func(e *environment) { e.cloud.pool.Owned = false },
 			hides: []string{"workers_"},
 		},
 		"a spec that is refused": {
@@ -190,7 +190,7 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			says: []string{"mesh off 1", "safety_net_due 0", "condition Degraded SizingInvalid True 1"}, hides: []string{"reflectors", "sessions_"},
 		},
 		"a cluster that cannot be observed": {
-			serving: 3, arrange: func(w *world) { w.settle(1); w.calico.err = errors.New("no route to host") },
+			serving: 3, arrange: func(e *environment) { e.settle(1); e.calico.err = errors.New("no route to host") },
 			says: []string{
 				"mesh unknown 1", "mesh on 0", "mesh off 0", "object_present 1", "mode RouteReflector 1",
 				"condition Ready ObservationFailed Unknown 1", "last_observation_timestamp_seconds 1.767323045e+09",
@@ -198,7 +198,7 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			hides: []string{"reflectors", "sessions_", "safety_net_", "nodes", "step ", "step_", "workers_", "condition Ready Steady"},
 		},
 		"no object": {
-			serving: 3, arrange: func(w *world) { require.NoError(w, w.client.Delete(w.Context(), w.object())) },
+			serving: 3, arrange: func(e *environment) { require.NoError(e, e.client.Delete(e.Context(), e.object())) },
 			says: []string{"object_present 0"}, hides: []string{"mesh", "mode", "condition", "reflectors", "last_"},
 		},
 	} {
@@ -207,12 +207,12 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			if tc.spec != nil {
 				change = append(change, tc.spec)
 			}
-			w := onReflectors(t, tc.serving, change...)
+			e := onReflectors(t, tc.serving, change...)
 			if tc.arrange != nil {
-				tc.arrange(w)
+				tc.arrange(e)
 			}
-			_ = w.reconcile() // of what fails, metrics tell
-			have := told(t, w.metrics)
+			_ = e.reconcile() // of what fails, metrics tell
+			have := told(t, e.metrics)
 			require.Subset(t, have, tc.says)
 			for _, prefix := range tc.hides {
 				for _, line := range have {
@@ -224,7 +224,7 @@ func TestWhatMetricsSayOf(t *testing.T) {
 }
 
 // A manager that stands by has not looked: 0 reflectors would be a lie.
-func TestAManagerThatStandsByTellsOnlyThat(t *testing.T) {
+func TestAManagerThatStandsByExportsOnlyThat(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := pool.NewMetrics(registry)
 	require.Equal(t, []string{"leader 0"}, told(t, registry))
@@ -233,33 +233,33 @@ func TestAManagerThatStandsByTellsOnlyThat(t *testing.T) {
 }
 
 // The wait is told as of now: at rest, or while a write hangs, turns are minutes apart.
-func TestAWaitGrowsBetweenTurns(t *testing.T) {
-	w := newWorld(t)
-	w.script = always(rollout.Step{Name: "AwaitSessions"})
-	require.NoError(t, w.reconcile())
-	require.NoError(t, w.reconcile())
-	w.clock = w.clock.Add(90 * time.Second)
-	require.Contains(t, told(t, w.metrics), "step_waiting_seconds 90")
+func TestAWaitGrowsBetweenReconciliations(t *testing.T) {
+	e := newEnvironment(t)
+	e.script = always(rollout.Step{Name: "AwaitSessions"})
+	require.NoError(t, e.reconcile())
+	require.NoError(t, e.reconcile())
+	e.clock = e.clock.Add(90 * time.Second)
+	require.Contains(t, told(t, e.metrics), "step_waiting_seconds 90")
 }
 
 func TestActionsAreCountedByResult(t *testing.T) {
-	w := newWorld(t)
-	w.script = always(rollout.Step{Name: "DisableMesh", Actions: []plan.Action{plan.DisableMesh{}}})
-	w.settle(2)
-	w.calico.fail[plan.DisableMesh{}.String()] = errors.New("no")
-	require.Error(t, w.reconcile())
-	require.Subset(t, told(t, w.metrics), []string{"actions_total DisableMesh changed 2", "actions_total DisableMesh error 1", "steps_total DisableMesh 1"})
+	e := newEnvironment(t)
+	e.script = always(rollout.Step{Name: "DisableMesh", Actions: []plan.Action{plan.DisableMesh{}}})
+	e.settle(2)
+	e.calico.fail[plan.DisableMesh{}.String()] = errors.New("no")
+	require.Error(t, e.reconcile())
+	require.Subset(t, told(t, e.metrics), []string{"actions_total DisableMesh changed 2", "actions_total DisableMesh error 1", "steps_total DisableMesh 1"})
 }
 
 // hired gives the cluster another node, labelled as a worker of that flavor in a pool.
-func (w *world) hired(poolName, flavor string) {
-	w.Helper()
-	number := len(w.calico.cluster.Nodes) + 1
+func (e *environment) hired(poolName, flavor string) {
+	e.Helper()
+	number := len(e.calico.cluster.Nodes) + 1
 	n := node(fmt.Sprintf("10.0.1.%d", number), fmt.Sprintf("rr%d", number), fmt.Sprintf("z%d", number%3+1))
 	n.Labels = map[string]string{
 		pool.PoolLabel: poolName, "ibm-cloud.kubernetes.io/machine-type": flavor, "ibm-cloud.kubernetes.io/region": "eu-de",
 	}
-	w.calico.cluster.Nodes = append(w.calico.cluster.Nodes, n)
+	e.calico.cluster.Nodes = append(e.calico.cluster.Nodes, n)
 }
 
 // priced is what as many workers cost by the entry of the built-in book, which is read here by itself.
@@ -280,88 +280,88 @@ func priced(t *testing.T, flavor string, workers int) *v1alpha1.CostStatus {
 }
 
 // expectCost holds the status and the metric to a cost, nil for none.
-func (w *world) expectCost(want *v1alpha1.CostStatus) {
-	w.Helper()
-	require.Equal(w, want, w.object().Status.Cost)
-	w.expectMetric(want)
+func (e *environment) expectCost(want *v1alpha1.CostStatus) {
+	e.Helper()
+	require.Equal(e, want, e.object().Status.Cost)
+	e.expectMetric(want)
 }
 
-func (w *world) expectMetric(want *v1alpha1.CostStatus) {
-	w.Helper()
+func (e *environment) expectMetric(want *v1alpha1.CostStatus) {
+	e.Helper()
 	var lines []string
-	for _, line := range told(w, w.metrics) {
+	for _, line := range told(e, e.metrics) {
 		if strings.HasPrefix(line, "pool_cost_hourly") {
 			lines = append(lines, line)
 		}
 	}
 	if want == nil || want.Hourly == "" {
-		require.Empty(w, lines, "a 0 would be taken for free")
+		require.Empty(e, lines, "a 0 would be taken for free")
 		return
 	}
-	require.Equal(w, []string{"pool_cost_hourly " + want.Currency + " " + want.Hourly}, lines)
+	require.Equal(e, []string{"pool_cost_hourly " + want.Currency + " " + want.Hourly}, lines)
 }
 
-func (w *world) setMode(mode v1alpha1.Mode) {
-	w.Helper()
-	object := w.object()
+func (e *environment) setMode(mode v1alpha1.Mode) {
+	e.Helper()
+	object := e.object()
 	object.Spec.Mode = mode
-	require.NoError(w, w.client.Update(w.Context(), object))
+	require.NoError(e, e.client.Update(e.Context(), object))
 }
 
 // The whole life of a pool, as somebody pays for it.
 func TestThePoolCostsFromItsFirstNodeToItsLast(t *testing.T) {
-	w := newWorld(t)
-	w.script = always(steady)
-	w.settle(2)
-	w.expectCost(nil)
+	e := newEnvironment(t)
+	e.script = always(steady)
+	e.settle(2)
+	e.expectCost(nil)
 
 	for range 3 {
-		w.hired("route-reflectors", small)
+		e.hired("route-reflectors", small)
 	}
-	w.settle(1)
-	w.expectCost(priced(t, small, 3))
+	e.settle(1)
+	e.expectCost(priced(t, small, 3))
 
-	writes := w.writes
+	writes := e.writes
 	for range 3 { // until all prices are older than a year
-		w.clock = w.clock.AddDate(1, 0, 0)
-		require.NoError(t, w.reconcile())
+		e.clock = e.clock.AddDate(1, 0, 0)
+		require.NoError(t, e.reconcile())
 	}
-	w.restart()
-	require.NoError(t, w.reconcile())
-	require.Equal(t, writes, w.writes, "at rest nothing is written")
+	e.restart()
+	require.NoError(t, e.reconcile())
+	require.Equal(t, writes, e.writes, "at rest nothing is written")
 
-	w.hired("route-reflectors", small+".encrypted")
-	w.settle(1)
-	w.expectCost(priced(t, small, 4))
-	require.Equal(t, writes+1, w.writes, "the count above counts")
+	e.hired("route-reflectors", small+".encrypted")
+	e.settle(1)
+	e.expectCost(priced(t, small, 4))
+	require.Equal(t, writes+1, e.writes, "the count above counts")
 
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeFullMesh, v1alpha1.ModePaused} {
-		w.setMode(mode)
-		w.settle(2)
-		w.expectCost(priced(t, small, 4))
+		e.setMode(mode)
+		e.settle(2)
+		e.expectCost(priced(t, small, 4))
 	}
 
-	w.calico.cluster.Nodes = w.calico.cluster.Nodes[:6]
-	w.settle(1)
-	w.expectCost(nil)
+	e.calico.cluster.Nodes = e.calico.cluster.Nodes[:6]
+	e.settle(1)
+	e.expectCost(nil)
 }
 
 // Neither the cloud nor its key is needed to tell: nodes say what they are.
 func TestTheCostNeedsNoCloud(t *testing.T) {
-	for name, away := range map[string]func(*world){
-		"the cloud does not answer": func(w *world) { w.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "observing"} },
-		"there is no key":           func(w *world) { require.NoError(w, w.client.Delete(w.Context(), secret(""))) },
-		"the pool has no workers yet, by the cloud": func(w *world) {
-			w.cloud.pool = cloud.Pool{Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1"}}
+	for name, away := range map[string]func(*environment){
+		"the cloud does not answer": func(e *environment) { e.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "observing"} },
+		"there is no key":           func(e *environment) { require.NoError(e, e.client.Delete(e.Context(), secret(""))) },
+		"the pool has no workers yet, by the cloud": func(e *environment) {
+			e.cloud.pool = cloud.Pool{Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1"}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.script = always(steady)
-			w.hired("route-reflectors", small)
-			away(w)
-			w.settle(2)
-			w.expectCost(priced(t, small, 1))
+			e := newEnvironment(t)
+			e.script = always(steady)
+			e.hired("route-reflectors", small)
+			away(e)
+			e.settle(2)
+			e.expectCost(priced(t, small, 1))
 		})
 	}
 }
@@ -369,79 +369,79 @@ func TestTheCostNeedsNoCloud(t *testing.T) {
 // While the cluster cannot be observed the status keeps what was known, and the metric,
 // which has no room for "was", is absent.
 func TestTheCostStaysWhileNothingIsSeen(t *testing.T) {
-	w := newWorld(t)
-	w.script = always(steady)
-	w.hired("route-reflectors", small)
-	w.settle(1)
-	w.calico.err = errors.New("no route to host")
-	require.Error(t, w.reconcile())
-	w.expect("Ready Unknown ObservationFailed")
-	require.Equal(t, priced(t, small, 1), w.object().Status.Cost)
-	w.expectMetric(nil)
+	e := newEnvironment(t)
+	e.script = always(steady)
+	e.hired("route-reflectors", small)
+	e.settle(1)
+	e.calico.err = errors.New("no route to host")
+	require.Error(t, e.reconcile())
+	e.expect("Ready Unknown ObservationFailed")
+	require.Equal(t, priced(t, small, 1), e.object().Status.Cost)
+	e.expectMetric(nil)
 }
 
 func TestWhatIsNotPaidForAsThePool(t *testing.T) {
-	w := newWorld(t)
-	w.script = always(steady)
-	w.hired("somebody-else", small)
-	w.hired("route-reflectors-2", small)
-	w.settle(2)
-	w.expectCost(nil)
+	e := newEnvironment(t)
+	e.script = always(steady)
+	e.hired("somebody-else", small)
+	e.hired("route-reflectors-2", small)
+	e.settle(2)
+	e.expectCost(nil)
 }
 
 // Existing nodes cost nothing extra, whatever their labels say.
 func TestExistingNodesHaveNoCost(t *testing.T) {
-	w := newBusyWorld(t)
-	w.script = always(rollout.Step{Name: rollout.Steady})
-	for i := range w.calico.cluster.Nodes {
-		w.calico.cluster.Nodes[i].Labels = map[string]string{
+	e := newBusyWorld(t)
+	e.script = always(rollout.Step{Name: rollout.Steady})
+	for i := range e.calico.cluster.Nodes {
+		e.calico.cluster.Nodes[i].Labels = map[string]string{
 			pool.PoolLabel: pool.ExistingPool, "node.kubernetes.io/instance-type": small, "topology.kubernetes.io/region": "eu-de",
 		}
 	}
-	w.calico.cluster.Nodes[0].Labels[pool.PoolLabel] = w.object().Spec.Provider.IKS.PoolName
-	w.settle(2)
-	require.Equal(t, pool.ExistingPool, w.object().Status.Pool)
-	w.expectCost(nil)
+	e.calico.cluster.Nodes[0].Labels[pool.PoolLabel] = e.object().Spec.Provider.IKS.PoolName
+	e.settle(2)
+	require.Equal(t, pool.ExistingPool, e.object().Status.Pool)
+	e.expectCost(nil)
 }
 
 // Nothing is guessed: what has no exact amount has none, and the source says why.
 func TestAnUnknownPriceIsNamedAndNotGuessed(t *testing.T) {
-	w := newWorld(t)
-	w.script = always(steady)
-	w.hired("route-reflectors", "odd.1x1")
-	w.settle(1)
-	w.expectCost(&v1alpha1.CostStatus{Source: "no price is known of odd.1x1 in eu-de; rrpool cost says how to give one"})
+	e := newEnvironment(t)
+	e.script = always(steady)
+	e.hired("route-reflectors", "odd.1x1")
+	e.settle(1)
+	e.expectCost(&v1alpha1.CostStatus{Source: "no price is known of odd.1x1 in eu-de; rrpool cost says how to give one"})
 
-	w.hired("route-reflectors", small)
-	w.settle(1)
+	e.hired("route-reflectors", small)
+	e.settle(1)
 	known := priced(t, small, 1)
-	w.expectCost(&v1alpha1.CostStatus{
+	e.expectCost(&v1alpha1.CostStatus{
 		Source: "at least " + known.Monthly + " USD/month by " + strings.TrimSuffix(known.Source, "rrpool cost has the details") +
 			"no price is known of odd.1x1 in eu-de; rrpool cost says how to give one",
 	})
 }
 
 // Nodes change in any order and come in any order: only what they cost together counts.
-func TestTheOrderOfNodesIsNoNews(t *testing.T) {
-	w := newWorld(t)
-	w.script = always(steady)
+func TestTheOrderOfNodesChangesNoStatus(t *testing.T) {
+	e := newEnvironment(t)
+	e.script = always(steady)
 	for _, flavor := range []string{small, "bx2.4x16", "odd.1x1", "odd.2x2"} {
-		w.hired("route-reflectors", flavor)
+		e.hired("route-reflectors", flavor)
 	}
-	w.settle(1)
-	before, writes := w.object().Status.Cost, w.writes
+	e.settle(1)
+	before, writes := e.object().Status.Cost, e.writes
 	require.NotNil(t, before)
-	nodes := w.calico.cluster.Nodes
+	nodes := e.calico.cluster.Nodes
 	for range nodes {
 		nodes = append(nodes[1:len(nodes):len(nodes)], nodes[0])
-		w.calico.cluster.Nodes = append([]plan.Node{}, nodes...)
-		for i := range w.calico.cluster.Nodes { // others hold these maps
-			w.calico.cluster.Nodes[i].Labels = maps.Clone(w.calico.cluster.Nodes[i].Labels)
+		e.calico.cluster.Nodes = append([]plan.Node{}, nodes...)
+		for i := range e.calico.cluster.Nodes { // others hold these maps
+			e.calico.cluster.Nodes[i].Labels = maps.Clone(e.calico.cluster.Nodes[i].Labels)
 		}
-		require.NoError(t, w.reconcile())
+		require.NoError(t, e.reconcile())
 	}
-	require.Equal(t, before, w.object().Status.Cost)
-	require.Equal(t, writes, w.writes)
+	require.Equal(t, before, e.object().Status.Cost)
+	require.Equal(t, writes, e.writes)
 }
 
 // small is a flavor that has a price.

@@ -26,7 +26,7 @@ const (
 const pace = 2 * time.Second
 
 // How long one call may take. The data plane waits meanwhile: less while the mesh is
-// off, as reflectors may die, and the safety net cannot be cast before the call is over.
+// off, as reflectors may die, and the safety net cannot act before the call is over.
 const (
 	observeTimeout    = 20 * time.Second
 	ensureTimeout     = 60 * time.Second
@@ -34,9 +34,9 @@ const (
 	offEnsureTimeout  = 20 * time.Second
 )
 
-// supply remembers what the provider said, and spares it questions. The zero
+// poolClient remembers what the provider said, and spares it questions. The zero
 // value knows nothing.
-type supply struct {
+type poolClient struct {
 	config   ProviderConfig
 	provider cloud.Provider
 	// last is the last good observation, made at lastAt.
@@ -50,22 +50,22 @@ type supply struct {
 	waiting string
 	// wanted is what the last Ensure was asked for.
 	wanted    cloud.PoolSpec
-	observing attempt
-	ensuring  attempt
+	observing callHistory
+	ensuring  callHistory
 }
 
-// attempt is the history of one kind of call.
-type attempt struct {
+// callHistory is the history of one kind of call.
+type callHistory struct {
 	failures  int
-	shown     streak
+	shown     errorSeries
 	notBefore time.Time
 }
 
-func (a *attempt) succeed(now time.Time, pause time.Duration) {
-	*a = attempt{notBefore: now.Add(pause)}
+func (a *callHistory) succeed(now time.Time, pause time.Duration) {
+	*a = callHistory{notBefore: now.Add(pause)}
 }
 
-func (a *attempt) fail(now time.Time, err error) {
+func (a *callHistory) fail(now time.Time, err error) {
 	a.failures++
 	key := string(cloud.KindOf(err))
 	var typed *cloud.Error
@@ -76,11 +76,11 @@ func (a *attempt) fail(now time.Time, err error) {
 	a.notBefore = now.Add(backOff(err, a.failures))
 }
 
-func (a *attempt) err() error { return a.shown.err }
+func (a *callHistory) err() error { return a.shown.err }
 
-// told is the error as it is worth telling: a cloud that is out of reach for a
+// worthReporting is the error as it is worth telling: a cloud that is out of reach for a
 // moment, and whose last answer is known, is not.
-func (a *attempt) told(last *cloud.Pool) error {
+func (a *callHistory) worthReporting(last *cloud.Pool) error {
 	switch cloud.KindOf(a.err()) {
 	case cloud.Unavailable, cloud.RateLimited, "":
 		if last != nil && a.failures < 2 {
@@ -93,98 +93,98 @@ func (a *attempt) told(last *cloud.Pool) error {
 
 // use connects the provider that config describes, unless it is connected. What
 // is known of a pool is kept when only the way to reach it has changed.
-func (s *supply) use(factory ProviderFactory, config ProviderConfig, metrics *Metrics) *plan.Problem {
-	if s.provider != nil && s.config == config {
+func (c *poolClient) use(factory ProviderFactory, config ProviderConfig, metrics *Metrics) *plan.Problem {
+	if c.provider != nil && c.config == config {
 		return nil
 	}
-	samePool := s.config.ClusterID == config.ClusterID && s.config.PoolName == config.PoolName
-	last, lastAt := s.last, s.lastAt
-	s.reset()
+	samePool := c.config.ClusterID == config.ClusterID && c.config.PoolName == config.PoolName
+	last, lastAt := c.last, c.lastAt
+	c.reset()
 	if samePool {
-		s.last, s.lastAt = last, lastAt
+		c.last, c.lastAt = last, lastAt
 	}
 	provider, err := factory(config)
 	if err != nil {
 		return cloudProblem(redacted(err, config.APIKey))
 	}
-	s.config, s.provider = config, guard(metrics.provider(provider), config.APIKey)
+	c.config, c.provider = config, redacting(metrics.provider(provider), config.APIKey)
 	// What is remembered was seen through another connection: ask this one soon.
-	s.observing.shown.clear()
-	s.lastAt = time.Time{}
+	c.observing.shown.clear()
+	c.lastAt = time.Time{}
 	return nil
 }
 
 // disconnect drops the connection and keeps the membership that was seen.
-func (s *supply) disconnect() {
-	s.provider, s.waiting = nil, ""
-	s.observing, s.ensuring = attempt{}, attempt{}
-	s.config.APIKey = ""
+func (c *poolClient) disconnect() {
+	c.provider, c.waiting = nil, ""
+	c.observing, c.ensuring = callHistory{}, callHistory{}
+	c.config.APIKey = ""
 }
 
-func (s *supply) reset() { *s = supply{} }
+func (c *poolClient) reset() { *c = poolClient{} }
 
 // observe asks the provider when its last answer is older than every, and says
 // whether it asked.
-func (s *supply) observe(ctx context.Context, now time.Time, every time.Duration) bool {
-	if s.provider == nil || s.due(now, every) > 0 {
+func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Duration) bool {
+	if c.provider == nil || c.due(now, every) > 0 {
 		return false
 	}
-	ctx, cancel := s.limited(ctx, observeTimeout, offObserveTimeout)
+	ctx, cancel := c.limited(ctx, observeTimeout, offObserveTimeout)
 	defer cancel()
-	pool, err := s.provider.Observe(ctx)
+	pool, err := c.provider.Observe(ctx)
 	if err != nil {
-		s.observing.fail(now, err)
+		c.observing.fail(now, err)
 		return true
 	}
-	s.last, s.lastAt, s.outdated = &pool, now, false
-	s.observing.succeed(now, 0)
+	c.last, c.lastAt, c.outdated = &pool, now, false
+	c.observing.succeed(now, 0)
 	return true
 }
 
-func (s *supply) limited(ctx context.Context, most, whileOff time.Duration) (context.Context, context.CancelFunc) {
-	if s.meshOff {
+func (c *poolClient) limited(ctx context.Context, most, whileOff time.Duration) (context.Context, context.CancelFunc) {
+	if c.meshOff {
 		most = whileOff
 	}
 	return context.WithTimeout(ctx, most)
 }
 
 // ensure moves the pool one step, unless the provider is to be left alone. A
-// changed wish is new: it does not wait out the failure of the former.
-func (s *supply) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (string, error) {
-	changed := s.ensuring.failures > 0 && !reflect.DeepEqual(s.wanted, want)
-	if s.provider == nil || (!changed && now.Before(s.ensuring.notBefore)) {
-		return "", s.ensuring.err()
+// changed spec is new: it does not wait out the failure of the former.
+func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (string, error) {
+	changed := c.ensuring.failures > 0 && !reflect.DeepEqual(c.wanted, want)
+	if c.provider == nil || (!changed && now.Before(c.ensuring.notBefore)) {
+		return "", c.ensuring.err()
 	}
-	s.wanted = want
-	return s.mutate(ctx, now, func(ctx context.Context) (cloud.Progress, error) {
-		return s.provider.Ensure(ctx, want)
+	c.wanted = want
+	return c.mutate(ctx, now, func(ctx context.Context) (cloud.Progress, error) {
+		return c.provider.Ensure(ctx, want)
 	})
 }
 
 // remove moves the pool one step towards not existing; done says that it does not.
-func (s *supply) remove(ctx context.Context, now time.Time) (did string, done bool, err error) {
-	if s.provider == nil || now.Before(s.ensuring.notBefore) {
-		return "", false, s.ensuring.err()
+func (c *poolClient) remove(ctx context.Context, now time.Time) (did string, done bool, err error) {
+	if c.provider == nil || now.Before(c.ensuring.notBefore) {
+		return "", false, c.ensuring.err()
 	}
-	did, err = s.mutate(ctx, now, func(ctx context.Context) (cloud.Progress, error) {
-		progress, err := s.provider.Delete(ctx)
+	did, err = c.mutate(ctx, now, func(ctx context.Context) (cloud.Progress, error) {
+		progress, err := c.provider.Delete(ctx)
 		done = err == nil && progress.Done
 		return progress, err
 	})
 	return did, done, err
 }
 
-func (s *supply) mutate(
+func (c *poolClient) mutate(
 	ctx context.Context, now time.Time, call func(context.Context) (cloud.Progress, error),
 ) (string, error) {
-	ctx, cancel := s.limited(ctx, ensureTimeout, offEnsureTimeout)
+	ctx, cancel := c.limited(ctx, ensureTimeout, offEnsureTimeout)
 	defer cancel()
 	progress, err := call(ctx)
 	if err != nil {
-		s.ensuring.fail(now, err)
-		return "", s.ensuring.err()
+		c.ensuring.fail(now, err)
+		return "", c.ensuring.err()
 	}
-	s.waiting = progress.WaitingFor
+	c.waiting = progress.WaitingFor
 	pause := progress.RetryAfter
 	switch {
 	case pause > 0:
@@ -193,32 +193,32 @@ func (s *supply) mutate(
 	default:
 		pause = intervalActive
 	}
-	s.outdated = s.outdated || progress.Did != ""
-	s.ensuring.succeed(now, pause)
+	c.outdated = c.outdated || progress.Did != ""
+	c.ensuring.succeed(now, pause)
 	return progress.Did, nil
 }
 
 // usable is the pool as decisions may use it: nil while the provider does not
 // answer, and when the pool is not ours to count on.
-func (s *supply) usable() *cloud.Pool {
-	if s.provider == nil || s.last == nil || s.observing.err() != nil || s.foreign() || s.last.Autoscaled {
+func (c *poolClient) usable() *cloud.Pool {
+	if c.provider == nil || c.last == nil || c.observing.err() != nil || c.foreign() || c.last.Autoscaled {
 		return nil
 	}
-	return s.last
+	return c.last
 }
 
 // foreign: a pool of that name exists that rrpool did not make.
-func (s *supply) foreign() bool { return s.last != nil && s.last.Exists && !s.last.Owned }
+func (c *poolClient) foreign() bool { return c.last != nil && c.last.Exists && !c.last.Owned }
 
 // members are the zones of our pool's workers, by worker id, as last seen; nil while
-// nobody has told, and of a pool that is not ours. A machine never changes its pool, so
+// the provider has not answered, and of a pool that is not ours. A machine never changes its pool, so
 // an old answer is as good as a new one.
-func (s *supply) members() map[string]string {
-	if s.last == nil || s.foreign() {
+func (c *poolClient) members() map[string]string {
+	if c.last == nil || c.foreign() {
 		return nil
 	}
-	out := make(map[string]string, len(s.last.Workers))
-	for _, worker := range s.last.Workers {
+	out := make(map[string]string, len(c.last.Workers))
+	for _, worker := range c.last.Workers {
 		if worker.ID != "" {
 			out[worker.ID] = worker.Zone
 		}
@@ -227,24 +227,24 @@ func (s *supply) members() map[string]string {
 }
 
 // due is how long until the provider is to be asked again, 0 for now.
-func (s *supply) due(now time.Time, every time.Duration) time.Duration {
-	at := s.observing.notBefore
-	if s.observing.err() == nil && s.last != nil && !s.lastAt.IsZero() {
-		at = s.lastAt.Add(every)
-		if s.outdated && s.ensuring.notBefore.Before(at) {
-			at = s.ensuring.notBefore
+func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
+	at := c.observing.notBefore
+	if c.observing.err() == nil && c.last != nil && !c.lastAt.IsZero() {
+		at = c.lastAt.Add(every)
+		if c.outdated && c.ensuring.notBefore.Before(at) {
+			at = c.ensuring.notBefore
 		}
 	}
 	return max(0, at.Sub(now))
 }
 
-// mutable is how long until the provider may be asked for a change, 0 for now.
-func (s *supply) mutable(now time.Time) time.Duration {
-	return max(0, s.ensuring.notBefore.Sub(now))
+// untilChange is how long until the provider may be asked for a change, 0 for now.
+func (c *poolClient) untilChange(now time.Time) time.Duration {
+	return max(0, c.ensuring.notBefore.Sub(now))
 }
 
-// hindered: a change was refused, so there is nothing new to see soon.
-func (s *supply) hindered() bool { return s.ensuring.err() != nil || s.foreign() }
+// blocked: a change was refused, so there is nothing new to see soon.
+func (c *poolClient) blocked() bool { return c.ensuring.err() != nil || c.foreign() }
 
 // backOff is how long to leave the provider alone after a failure. What a
 // person has to solve is asked again slowly; the rest ever slower.
@@ -260,17 +260,19 @@ func backOff(err error, failures int) time.Duration {
 	return max(wait, cloud.RetryAfter(err))
 }
 
-// guarded removes the credential from everything a provider says, should the
+// redactingProvider removes the credential from everything a provider says, should the
 // cloud ever echo it: its words end in conditions, events and logs.
-type guarded struct {
+type redactingProvider struct {
 	cloud.Provider
 	key APIKey
 }
 
-func guard(p cloud.Provider, key APIKey) cloud.Provider { return guarded{Provider: p, key: key} }
+func redacting(p cloud.Provider, key APIKey) cloud.Provider {
+	return redactingProvider{Provider: p, key: key}
+}
 
 // Observe implements cloud.Provider.
-func (g guarded) Observe(ctx context.Context) (cloud.Pool, error) {
+func (g redactingProvider) Observe(ctx context.Context) (cloud.Pool, error) {
 	pool, err := g.Provider.Observe(ctx)
 	if err != nil {
 		return cloud.Pool{}, redacted(err, g.key)
@@ -286,18 +288,18 @@ func (g guarded) Observe(ctx context.Context) (cloud.Pool, error) {
 }
 
 // Ensure implements cloud.Provider.
-func (g guarded) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+func (g redactingProvider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
 	progress, err := g.Provider.Ensure(ctx, want)
 	return g.clean(progress), redacted(err, g.key)
 }
 
 // Delete implements cloud.Provider.
-func (g guarded) Delete(ctx context.Context) (cloud.Progress, error) {
+func (g redactingProvider) Delete(ctx context.Context) (cloud.Progress, error) {
 	progress, err := g.Provider.Delete(ctx)
 	return g.clean(progress), redacted(err, g.key)
 }
 
-func (g guarded) clean(progress cloud.Progress) cloud.Progress {
+func (g redactingProvider) clean(progress cloud.Progress) cloud.Progress {
 	progress.Did = redact(progress.Did, g.key)
 	progress.WaitingFor = redact(progress.WaitingFor, g.key)
 	return progress
@@ -329,19 +331,19 @@ func redact(text string, key APIKey) string {
 	return text
 }
 
-// streak keeps the first error of a series with one key, so that a report of
+// errorSeries keeps the first error of a series with one key, so that a report of
 // the series does not change with every retry (ports, incident ids).
-type streak struct {
+type errorSeries struct {
 	key string
 	err error
 }
 
 // add notes err and gives the error to show.
-func (s *streak) add(key string, err error) error {
+func (s *errorSeries) add(key string, err error) error {
 	if s.err == nil || s.key != key {
 		s.key, s.err = key, err
 	}
 	return s.err
 }
 
-func (s *streak) clear() { *s = streak{} }
+func (s *errorSeries) clear() { *s = errorSeries{} }

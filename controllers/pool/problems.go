@@ -15,7 +15,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// The reasons of this package for refusing, and for worrying. Those of the cloud are
+// The reasons of this package's problems. Those of the cloud are
 // "Cloud" and the kind of the error.
 const (
 	ReasonTopologyNotSupported  = "TopologyNotSupported"
@@ -162,78 +162,78 @@ const workersTimeout = time.Hour
 // sessionTimeout is how long a step may wait for BGP before that is worth
 // saying, and whether it waits for BGP at all. Under the Timer gate nothing is
 // observed, so nothing can be missing.
-func sessionTimeout(t *turn) (time.Duration, bool) {
-	limit := t.desired.SessionTimeout
-	switch t.step.Name {
+func sessionTimeout(s *scope) (time.Duration, bool) {
+	limit := s.desired.SessionTimeout
+	switch s.step.Name {
 	case "RemoveReflector":
-		limit += t.desired.RemovalDelay
+		limit += s.desired.RemovalDelay
 	case "AwaitSessions", "AwaitRoutes", "AwaitMesh", "ChangeClusterID", "AskReflectors",
 		"StagePeers", "PromoteReflectors", "StageDemotion", "DemoteReflectors", "MoveReflectors", "NarrowPeers":
 	default:
 		return 0, false
 	}
-	return limit, limit > 0 && !t.desired.Timer
+	return limit, limit > 0 && !s.desired.Timer
 }
 
-// late says that a wait lasts longer than it should, nil while it does not. It
+// waitProblem says that a wait lasts longer than it should, nil while it does not. It
 // is a report: what is done stays the same.
-func late(t *turn, waiting []string) *plan.Problem {
-	if t.step.Problem != nil || t.paused() || len(waiting) == 0 {
+func waitProblem(s *scope, waiting []string) *plan.Problem {
+	if s.step.Problem != nil || s.paused() || len(waiting) == 0 {
 		return nil
 	}
-	waited := t.now.Sub(t.since.Time)
-	if limit, ok := sessionTimeout(t); ok && waited > limit {
+	waited := s.now.Sub(s.since.Time)
+	if limit, ok := sessionTimeout(s); ok && waited > limit {
 		return &plan.Problem{Reason: ReasonSessionTimeout, Message: fmt.Sprintf(
 			"%s has been waiting for more than %s for %s: look at calico-node on these nodes "+
 				"(kubectl get pods --all-namespaces --selector k8s-app=calico-node --output wide); "+
-				"nothing is removed meanwhile", t.step.Name, limit, few(waiting),
+				"nothing is removed meanwhile", s.step.Name, limit, few(waiting),
 		)}
 	}
-	if limit := t.desired.SessionTimeout; t.step.Name == "DrainNode" && limit > 0 && waited > limit {
-		return &plan.Problem{Reason: ReasonDrainBlocked, Message: drainBlocked(t, limit, waiting)}
+	if limit := s.desired.SessionTimeout; s.step.Name == "DrainNode" && limit > 0 && waited > limit {
+		return &plan.Problem{Reason: ReasonDrainBlocked, Message: drainBlocked(s, limit, waiting)}
 	}
-	if waited > workersTimeout && slices.Contains([]string{"EnsurePool", "RetireWorker", "ShrinkPool"}, t.step.Name) {
+	if waited > workersTimeout && slices.Contains([]string{"EnsurePool", "RetireWorker", "ShrinkPool"}, s.step.Name) {
 		return &plan.Problem{Reason: ReasonWorkersLate, Message: fmt.Sprintf(
 			"%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
-			t.step.Name, workersTimeout, few(waiting), whereWorkersShow(t),
+			s.step.Name, workersTimeout, few(waiting), whereWorkersShow(s),
 		)}
 	}
 	return nil
 }
 
-// whereWorkersShow tells a person where to look for nodes that do not come or go.
-func whereWorkersShow(t *turn) string {
-	if t.busy() {
+// whereWorkersShow says where to look for nodes that do not come or go.
+func whereWorkersShow(s *scope) string {
+	if s.inPlace() {
 		return "the nodes (kubectl get nodes --label-columns " + PoolLabel + ")"
 	}
 	return "the workers of the pool in IBM Cloud (ibmcloud ks worker ls)"
 }
 
-// drainBlocked says what keeps a node from being empty. The budgets have more to
-// tell than the pods.
-func drainBlocked(t *turn, limit time.Duration, waiting []string) string {
+// drainBlocked says what keeps a node from being empty. The budgets say more than
+// the pods.
+func drainBlocked(s *scope, limit time.Duration, waiting []string) string {
 	what := few(waiting)
-	if len(t.blocked) > 0 {
-		what += ": " + few(t.blocked)
+	if len(s.blockedPods) > 0 {
+		what += ": " + few(s.blockedPods)
 	}
 	return fmt.Sprintf("DrainNode has been waiting for more than %s for %s: let the budget allow it (more replicas, or a smaller "+
 		"minAvailable), delete the pods named, or set spec.provider.existingNodes.promotion to Staged, which moves no pods; "+
 		"routing is left as it is meanwhile", limit, what)
 }
 
-// since is when the wait of this turn began. It is read from the status, so that
+// since is when this wait began. It is read from the status, so that
 // a restart does not begin it anew; what has been achieved does.
-func since(t *turn) metav1.Time {
-	before := t.object.Status.Step
-	if before.Name != t.step.Name || before.Since.IsZero() || t.advanced || batchDone(t) {
-		return metav1.NewTime(t.now.Truncate(time.Second))
+func since(s *scope) metav1.Time {
+	before := s.object.Status.Step
+	if before.Name != s.step.Name || before.Since.IsZero() || s.advanced || batchDone(s) {
+		return metav1.NewTime(s.now.Truncate(time.Second))
 	}
 	return before.Since
 }
 
 // batchDone: all nodes of a batch were seen in order, and the next batch follows.
-func batchDone(t *turn) bool {
-	return len(t.step.Proven) > 0 && len(t.step.Proven)+len(t.step.Reflectors) >= len(t.step.Watch)
+func batchDone(s *scope) bool {
+	return len(s.step.Proven) > 0 && len(s.step.Proven)+len(s.step.Reflectors) >= len(s.step.Watch)
 }
 
 // advances: the action brings the step closer to its end.
@@ -246,10 +246,10 @@ func advances(action plan.Action) bool {
 }
 
 // waiting is what the step waits for, in the cluster and in the cloud.
-func (r *Reconciler) waiting(t *turn) []string {
-	waiting := t.step.WaitingFor
-	if r.supply.waiting != "" && ordersPool(t) && !slices.Contains(waiting, r.supply.waiting) {
-		waiting = append(slices.Clone(waiting), r.supply.waiting)
+func (r *Reconciler) waiting(s *scope) []string {
+	waiting := s.step.WaitingFor
+	if r.poolClient.waiting != "" && ordersPool(s) && !slices.Contains(waiting, r.poolClient.waiting) {
+		waiting = append(slices.Clone(waiting), r.poolClient.waiting)
 	}
 	return waiting
 }

@@ -24,29 +24,31 @@ import (
 func TestAProblemsMessageEndsWithItsPage(t *testing.T) {
 	stuck := rollout.Step{Name: rollout.UnsupportedCluster, Problem: &plan.Problem{Reason: "ForeignReflector", Message: strings.Repeat("long ", 400)}}
 	for name, tc := range map[string]struct {
-		change func(*world)
+		change func(*environment)
 		want   map[string]string // the page by condition
 		event  string
 	}{
-		"at rest": {func(w *world) { w.script = always(steady) }, nil, ""},
-		"on the way": {func(w *world) {
-			w.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a session"}})
+		"at rest": {func(e *environment) { e.script = always(steady) }, nil, ""},
+		"on the way": {func(e *environment) {
+			e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a session"}})
 		}, nil, ""},
-		"a refusal":    {func(w *world) { w.script = always(stuck) }, map[string]string{"Ready": "ForeignReflector", "Degraded": "ForeignReflector"}, "ForeignReflector"},
-		"the cloud":    {func(w *world) { w.cloud.observeErr = &cloud.Error{Kind: cloud.Unauthorized, Op: "ask", Message: "no."} }, map[string]string{"Ready": "CloudUnauthorized", "ProviderReady": "CloudUnauthorized", "Degraded": "CloudUnauthorized"}, "CloudUnauthorized"},
-		"a step fails": {func(w *world) { w.fails("is forbidden") }, map[string]string{"Degraded": "StepFailed"}, ""},
+		"a refusal": {func(e *environment) { e.script = always(stuck) }, map[string]string{"Ready": "ForeignReflector", "Degraded": "ForeignReflector"}, "ForeignReflector"},
+		"the cloud": {func(e *environment) {
+			e.cloud.observeErr = &cloud.Error{Kind: cloud.Unauthorized, Op: "ask", Message: "no."}
+		}, map[string]string{"Ready": "CloudUnauthorized", "ProviderReady": "CloudUnauthorized", "Degraded": "CloudUnauthorized"}, "CloudUnauthorized"},
+		"a step fails": {func(e *environment) { e.fails("is forbidden") }, map[string]string{"Degraded": "StepFailed"}, ""},
 		"nothing is seen": {
-			func(w *world) { w.calico.err = errors.New("no answer") },
+			func(e *environment) { e.calico.err = errors.New("no answer") },
 			map[string]string{"Ready": "ObservationFailed", "ProviderReady": "ObservationFailed", "ReflectorsEstablished": "ObservationFailed", "MeshDisabled": "ObservationFailed", "Progressing": "ObservationFailed", "Degraded": "ObservationFailed"},
 			"",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			tc.change(w)
-			_ = w.reconcile() // what fails is in the conditions
+			e := newEnvironment(t)
+			tc.change(e)
+			_ = e.reconcile() // what fails is in the conditions
 			have := map[string]string{}
-			for _, c := range w.object().Status.Conditions {
+			for _, c := range e.object().Status.Conditions {
 				require.LessOrEqual(t, len(c.Message), 1024)
 				if text := plan.Unlinked(c.Message, c.Reason); text != c.Message {
 					have[c.Type] = c.Reason
@@ -62,18 +64,18 @@ func TestAProblemsMessageEndsWithItsPage(t *testing.T) {
 				require.NoError(t, links.Leads(os.DirFS("../.."), "docs/"+plan.Page(reason)))
 			}
 			if tc.event != "" {
-				require.Len(t, w.said, 1)
-				require.True(t, strings.HasSuffix(w.said[0], "; see "+plan.Docs+plan.Page(tc.event)), w.said)
+				require.Len(t, e.emitted, 1)
+				require.True(t, strings.HasSuffix(e.emitted[0], "; see "+plan.Docs+plan.Page(tc.event)), e.emitted)
 			}
 		})
 	}
 }
 
 // fails lets the one action of a step fail.
-func (w *world) fails(why string) {
+func (e *environment) fails(why string) {
 	action := plan.SetReflector{Node: "10.0.1.1", ClusterID: "224.0.0.1"}
-	w.calico.fail[action.String()] = errors.New(why)
-	w.script = always(rollout.Step{Name: "PromoteReflectors", Actions: []plan.Action{action}})
+	e.calico.fail[action.String()] = errors.New(why)
+	e.script = always(rollout.Step{Name: "PromoteReflectors", Actions: []plan.Action{action}})
 }
 
 const sessionTimeout = 5 * time.Minute
@@ -119,58 +121,58 @@ func TestAWaitThatLastsTooLongIsSaid(t *testing.T) {
 			if tc.change != nil {
 				change = tc.change
 			}
-			w := newWorld(t, change)
-			w.cloud.pool = cloud.Pool{Exists: true, Owned: true, Name: "route-reflectors", Zones: []string{"z1"}, ClusterZones: []string{"z1"}}
-			w.script = always(tc.step)
-			require.NoError(t, w.reconcile())
-			applied := len(w.calico.applied)
-			w.clock = w.clock.Add(tc.after)
-			require.NoError(t, w.reconcile())
-			w.expect("Degraded False AsExpected")
-			w.clock = w.clock.Add(time.Second)
+			e := newEnvironment(t, change)
+			e.cloud.pool = cloud.Pool{Exists: true, Owned: true, Name: "route-reflectors", Zones: []string{"z1"}, ClusterZones: []string{"z1"}}
+			e.script = always(tc.step)
+			require.NoError(t, e.reconcile())
+			applied := len(e.calico.applied)
+			e.clock = e.clock.Add(tc.after)
+			require.NoError(t, e.reconcile())
+			e.expect("Degraded False AsExpected")
+			e.clock = e.clock.Add(time.Second)
 			for range 3 {
-				require.NoError(t, w.reconcile())
-				w.clock = w.clock.Add(time.Minute)
+				require.NoError(t, e.reconcile())
+				e.clock = e.clock.Add(time.Minute)
 			}
-			require.Len(t, w.calico.applied, applied, "what is done stays the same")
+			require.Len(t, e.calico.applied, applied, "what is done stays the same")
 			if tc.degrade == "" {
-				w.expect("Degraded False AsExpected")
-				require.Empty(t, w.said)
+				e.expect("Degraded False AsExpected")
+				require.Empty(t, e.emitted)
 				return
 			}
-			w.expect("Degraded True " + tc.degrade)
-			require.Contains(t, w.condition(v1alpha1.ConditionDegraded).Message, missing[0])
-			require.Len(t, w.said, 1, "once")
-			require.True(t, strings.HasPrefix(w.said[0], "Warning "+tc.degrade), w.said[0])
-			writes := w.writes
-			require.NoError(t, w.reconcile())
-			require.Equal(t, writes, w.writes, "said is said")
+			e.expect("Degraded True " + tc.degrade)
+			require.Contains(t, e.condition(v1alpha1.ConditionDegraded).Message, missing[0])
+			require.Len(t, e.emitted, 1, "once")
+			require.True(t, strings.HasPrefix(e.emitted[0], "Warning "+tc.degrade), e.emitted[0])
+			writes := e.writes
+			require.NoError(t, e.reconcile())
+			require.Equal(t, writes, e.writes, "said is said")
 
-			w.script = always(rollout.Step{Name: "DisableMesh"})
-			require.NoError(t, w.reconcile())
-			w.expect("Degraded False AsExpected")
-			require.Len(t, w.said, 2)
-			require.Contains(t, w.said[1], "no longer hindered by "+tc.degrade)
+			e.script = always(rollout.Step{Name: "DisableMesh"})
+			require.NoError(t, e.reconcile())
+			e.expect("Degraded False AsExpected")
+			require.Len(t, e.emitted, 2)
+			require.Contains(t, e.emitted[1], "no longer hindered by "+tc.degrade)
 		})
 	}
 }
 
 func TestAWaitOutlivesTheManager(t *testing.T) {
-	w := newWorld(t, impatient)
-	w.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a"}})
-	require.NoError(t, w.reconcile())
-	w.clock = w.clock.Add(sessionTimeout + time.Second)
-	w.restart()
-	require.NoError(t, w.reconcile())
-	w.expect("Degraded True SessionTimeout")
+	e := newEnvironment(t, impatient)
+	e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a"}})
+	require.NoError(t, e.reconcile())
+	e.clock = e.clock.Add(sessionTimeout + time.Second)
+	e.restart()
+	require.NoError(t, e.reconcile())
+	e.expect("Degraded True SessionTimeout")
 
-	object := w.object()
+	object := e.object()
 	object.Status.Step.Since = metav1.Time{}
-	require.NoError(t, w.client.Status().Update(t.Context(), object))
-	w.restart()
-	require.NoError(t, w.reconcile())
-	w.expect("Degraded False AsExpected")
-	require.False(t, w.object().Status.Step.Since.IsZero(), "begun anew")
+	require.NoError(t, e.client.Status().Update(t.Context(), object))
+	e.restart()
+	require.NoError(t, e.reconcile())
+	e.expect("Degraded False AsExpected")
+	require.False(t, e.object().Status.Step.Since.IsZero(), "begun anew")
 }
 
 // Three reflectors that change their ID one after the other, and the batches of
@@ -184,20 +186,20 @@ func TestProgressBeginsTheWaitAnew(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, impatient)
+			e := newEnvironment(t, impatient)
 			waiting := rollout.Step{Name: "ChangeClusterID", WaitingFor: []string{"a"}}
 			for _, step := range []rollout.Step{waiting, progress, waiting} {
-				w.script = always(step)
-				require.NoError(t, w.reconcile())
-				w.expect("Degraded False AsExpected")
-				w.clock = w.clock.Add(sessionTimeout - time.Second)
+				e.script = always(step)
+				require.NoError(t, e.reconcile())
+				e.expect("Degraded False AsExpected")
+				e.clock = e.clock.Add(sessionTimeout - time.Second)
 			}
-			w.script = always(rollout.Step{
+			e.script = always(rollout.Step{
 				Name: "ChangeClusterID", WaitingFor: []string{"a"}, Actions: []plan.Action{plan.RefreshStatus{Node: "a"}},
 				Proven: []string{"a"}, Watch: []plan.StatusRequest{{Node: "a"}, {Node: "b"}},
 			})
-			require.NoError(t, w.reconcile())
-			w.expect("Degraded True SessionTimeout")
+			require.NoError(t, e.reconcile())
+			e.expect("Degraded True SessionTimeout")
 		})
 	}
 }
@@ -206,8 +208,8 @@ func TestThePoolsNameIsReportedWhileItIsOurs(t *testing.T) {
 	ours := cloud.Pool{Exists: true, Owned: true, Name: "route-reflectors", ClusterZones: []string{"z1"}}
 	foreign := ours
 	foreign.Owned = false
-	w := newWorld(t)
-	w.script = always(rollout.Step{Name: "EnsurePool"})
+	e := newEnvironment(t)
+	e.script = always(rollout.Step{Name: "EnsurePool"})
 	for _, at := range []struct {
 		says string
 		pool cloud.Pool
@@ -222,15 +224,15 @@ func TestThePoolsNameIsReportedWhileItIsOurs(t *testing.T) {
 		{"somebody else's", foreign, nil, ""},
 		{"ours again", ours, nil, "route-reflectors"},
 	} {
-		w.cloud.pool, w.cloud.observeErr = at.pool, at.err
-		w.clock = w.clock.Add(time.Hour)
-		require.NoError(t, w.reconcile())
-		require.Equal(t, at.want, w.object().Status.Pool, at.says)
+		e.cloud.pool, e.cloud.observeErr = at.pool, at.err
+		e.clock = e.clock.Add(time.Hour)
+		require.NoError(t, e.reconcile())
+		require.Equal(t, at.want, e.object().Status.Pool, at.says)
 	}
-	w.restart()
-	require.NoError(t, w.client.Delete(t.Context(), secret("")))
-	require.NoError(t, w.reconcile())
-	require.Equal(t, "route-reflectors", w.object().Status.Pool, "without a provider it is what it was")
+	e.restart()
+	require.NoError(t, e.client.Delete(t.Context(), secret("")))
+	require.NoError(t, e.reconcile())
+	require.Equal(t, "route-reflectors", e.object().Status.Pool, "without a provider it is what it was")
 }
 
 // Calico-node that does not run is said with the nodes' names, whatever the step is.
@@ -261,41 +263,41 @@ func TestCalicoNodeThatDoesNotRunIsSaid(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.meshOff()
-			w.cloud.pool.Exists, w.cloud.pool.Owned = true, true
-			w.script = always(tc.step)
-			w.settle(2)
-			w.expect(tc.want...)
+			e := newEnvironment(t)
+			e.meshOff()
+			e.cloud.pool.Exists, e.cloud.pool.Owned = true, true
+			e.script = always(tc.step)
+			e.settle(2)
+			e.expect(tc.want...)
 		})
 	}
-	w := newWorld(t)
-	w.script = always(rollout.Step{Name: rollout.Steady, Reflectors: reflectors})
-	w.settle(1)
-	require.Contains(t, w.condition(v1alpha1.ConditionDegraded).Message, "calico-node is not running on 1 of 2 route reflectors: 10.0.1.1: look at its pods")
-	require.Equal(t, "calico-node is not running on 10.0.1.1", w.condition(v1alpha1.ConditionReflectorsEstablished).Message, "not its last report")
+	e := newEnvironment(t)
+	e.script = always(rollout.Step{Name: rollout.Steady, Reflectors: reflectors})
+	e.settle(1)
+	require.Contains(t, e.condition(v1alpha1.ConditionDegraded).Message, "calico-node is not running on 1 of 2 route reflectors: 10.0.1.1: look at its pods")
+	require.Equal(t, "calico-node is not running on 10.0.1.1", e.condition(v1alpha1.ConditionReflectorsEstablished).Message, "not its last report")
 }
 
 // A spec that is refused changes nothing, and stale reports are asked for again all the same.
 func TestARefusedSpecStillAsksForStaleReports(t *testing.T) {
-	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
-	w.meshOff()
+	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
+	e.meshOff()
 	refresh := plan.RefreshStatus{Node: "10.0.0.1"}
-	w.script = always(rollout.Step{
+	e.script = always(rollout.Step{
 		Name: "PromoteReflectors", Again: 7 * time.Second, Actions: []plan.Action{refresh, plan.SetReflector{Node: "10.0.0.2", ClusterID: "1.1.1.1"}},
 	})
-	require.NoError(t, w.reconcile())
-	w.expect("Degraded True SizingInvalid")
-	require.Equal(t, []string{refresh.String()}, w.calico.applied)
+	require.NoError(t, e.reconcile())
+	e.expect("Degraded True SizingInvalid")
+	require.Equal(t, []string{refresh.String()}, e.calico.applied)
 }
 
 // A report that cannot be asked for holds up no step, and is said.
 func TestARefreshThatFailsHoldsUpNothing(t *testing.T) {
-	w := newWorld(t)
-	w.meshOff()
+	e := newEnvironment(t)
+	e.meshOff()
 	refresh := plan.RefreshStatus{Node: "10.0.0.1"}
-	w.calico.fail[refresh.String()] = errors.New("it is another's")
-	w.script = always(rollout.Step{Name: "RestoreMesh", Urgent: true, Actions: []plan.Action{refresh, plan.RestoreMesh{}}})
-	require.ErrorContains(t, w.reconcile(), "it is another's")
-	require.Equal(t, []string{plan.RestoreMesh{}.String()}, w.calico.applied)
+	e.calico.fail[refresh.String()] = errors.New("it is another's")
+	e.script = always(rollout.Step{Name: "RestoreMesh", Urgent: true, Actions: []plan.Action{refresh, plan.RestoreMesh{}}})
+	require.ErrorContains(t, e.reconcile(), "it is another's")
+	require.Equal(t, []string{plan.RestoreMesh{}.String()}, e.calico.applied)
 }

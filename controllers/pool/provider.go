@@ -52,8 +52,8 @@ type ProviderConfig struct {
 	NotReadyGrace       time.Duration
 }
 
-// origin is where route-reflector nodes come from.
-type origin struct {
+// resolvedProvider is where route-reflector nodes come from.
+type resolvedProvider struct {
 	// kind is the provider type after Auto was resolved.
 	kind   v1alpha1.ProviderType
 	config ProviderConfig
@@ -61,7 +61,7 @@ type origin struct {
 	problem *plan.Problem
 }
 
-// Where IKS tells a cluster its own id.
+// Where IKS writes a cluster's own id.
 const (
 	clusterInfoNamespace = "kube-system"
 	clusterInfoName      = "cluster-info"
@@ -73,24 +73,24 @@ const (
 var clusterIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // identify chooses the provider and connects it. Whatever is in the way becomes a
-// problem in t.origin: the data plane does not depend on it.
-func (r *Reconciler) identify(ctx context.Context, t *turn) {
-	spec := t.object.Spec.Provider
-	t.origin = origin{kind: resolve(spec.Type, t.cluster.Nodes)}
-	if r.supply.config.Type != t.origin.kind {
-		r.supply.reset() // what one kind of pool was like says nothing about the other
+// problem in s.provider: the data plane does not depend on it.
+func (r *Reconciler) identify(ctx context.Context, s *scope) {
+	spec := s.object.Spec.Provider
+	s.provider = resolvedProvider{kind: resolve(spec.Type, s.cluster.Nodes)}
+	if r.poolClient.config.Type != s.provider.kind {
+		r.poolClient.reset() // what one kind of pool was like says nothing about the other
 	}
 	var problem *plan.Problem
-	if t.busy() {
-		t.origin.config = existingConfig(t.object)
+	if s.inPlace() {
+		s.provider.config = existingConfig(s.object)
 	} else {
-		t.origin.config, problem = r.iksConfig(ctx, spec.IKS, t.cluster.Nodes)
+		s.provider.config, problem = r.iksConfig(ctx, spec.IKS, s.cluster.Nodes)
 	}
 	if problem == nil {
-		problem = r.supply.use(r.Providers, t.origin.config, r.Metrics)
+		problem = r.poolClient.use(r.Providers, s.provider.config, r.Metrics)
 	}
-	if t.origin.problem = problem; problem != nil {
-		r.supply.disconnect()
+	if s.provider.problem = problem; problem != nil {
+		r.poolClient.disconnect()
 	}
 }
 
@@ -195,8 +195,8 @@ func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (AP
 // ExistingPool is the name of the pool that existing nodes make up.
 const ExistingPool = "existing-nodes"
 
-// busy: the route reflectors are nodes that run workloads too.
-func (t *turn) busy() bool { return t.origin.kind == v1alpha1.ProviderExistingNodes }
+// inPlace: the route reflectors are nodes that run workloads too.
+func (s *scope) inPlace() bool { return s.provider.kind == v1alpha1.ProviderExistingNodes }
 
 // existingConfig describes the choice among existing nodes. A selector that cannot
 // be read selects nothing here: the way back needs none, and desire refuses the rest.
@@ -225,9 +225,9 @@ func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Sele
 	return read("preferred", spec.Preferred), read("excluded", spec.Excluded), problem
 }
 
-// enlisted is fillIn for nodes that were there before: each is its own machine, and
+// markExisting is fillIn for nodes that were there before: each is its own machine, and
 // belongs to the pool when it says so.
-func enlisted(nodes []plan.Node) {
+func markExisting(nodes []plan.Node) {
 	for i := range nodes {
 		nodes[i].WorkerID = nodes[i].Name
 		nodes[i].Pooled = nodes[i].Labels[PoolLabel] == ExistingPool
@@ -252,7 +252,7 @@ const (
 // fillIn adds what only the provider's side knows to the nodes: the machine
 // behind each, whether it belongs to the pool, and if so in which of the
 // provider's zones it is. members are the zones of the pool's workers by id, nil while
-// nobody has said. Once the cloud has, a node with a worker that is not in the pool is
+// they are unknown. Once the cloud has answered, a node with a worker that is not in the pool is
 // not either, whatever its labels say: a kubelet may label its own node.
 func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 	behind := machines(nodes)
@@ -274,7 +274,7 @@ func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 
 // machines gives each worker its node, by index. Of several that claim the same machine
 // it is the one with the label that kubelets may not set, else the oldest: who comes
-// later with another's providerID gets nothing, neither its place nor its end.
+// later with another's providerID gets nothing.
 func machines(nodes []plan.Node) map[string]int {
 	out := map[string]int{}
 	for i, node := range nodes {

@@ -157,7 +157,7 @@ func TestAKeyIsRotated(t *testing.T) {
 		o := newOvercast(t)
 		o.migrate()
 		o.pass(10 * time.Minute)
-		writes, said, asked := o.writes, len(o.said), len(o.server.Requests())
+		writes, said, asked := o.writes, len(o.emitted), len(o.server.Requests())
 		store(apiKey + "\n")(o)
 		o.pass(5 * time.Minute)
 		logins, _ := o.count(asked)
@@ -171,7 +171,7 @@ func TestAKeyIsRotated(t *testing.T) {
 		logins, _ = o.count(asked)
 		require.LessOrEqual(t, logins, 2)
 		require.Equal(t, writes, o.writes)
-		require.Len(t, o.said, said)
+		require.Len(t, o.emitted, said)
 		o.expect("Ready True Steady", "ProviderReady True PoolReady")
 		require.Empty(t, o.leaks())
 	})
@@ -188,8 +188,8 @@ func (p talkative) Observe(ctx context.Context) (cloud.Pool, error) {
 	return out, err
 }
 
-// TestAManagerThatIsNotDiscreetIsFoundOut is what the trials above are worth.
-func TestAManagerThatIsNotDiscreetIsFoundOut(t *testing.T) {
+// TestAManagerThatShowsTheKeyIsFoundOut is what the trials above are worth.
+func TestAManagerThatShowsTheKeyIsFoundOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		provider func(cloud.Provider) cloud.Provider
 		want     string

@@ -34,8 +34,8 @@ type Datastore interface {
 	Watch(ctx context.Context, want []plan.StatusRequest) (bool, error)
 }
 
-// ProviderFactory connects to the provider that cfg describes. It talks to
-// nobody yet.
+// ProviderFactory connects to the provider that cfg describes. It connects to
+// nothing yet.
 type ProviderFactory func(cfg ProviderConfig) (cloud.Provider, error)
 
 // NextFunc decides the next safe step; see rollout.Next.
@@ -50,7 +50,7 @@ type Reconciler struct {
 	Live client.Reader
 	// Datastore is Calico.
 	Datastore Datastore
-	// IsConflict tells a write that lost a race from one that failed.
+	// IsConflict tells a conflict from other failures.
 	IsConflict func(error) bool
 	// Providers makes the provider of nodes.
 	Providers ProviderFactory
@@ -69,91 +69,91 @@ type Reconciler struct {
 	Next  NextFunc
 	Now   func() time.Time
 	Pause func(time.Duration)
-	// Wait is how long a time by Now really takes, for tests in a hurry; nil: as long.
+	// Wait is how long a time by Now really takes, for tests with a fast clock; nil: as long.
 	Wait func(time.Duration) time.Duration
 
 	// What follows is memory that may be lost at any time: it saves cloud
-	// requests and repeated words, and decides nothing about the data plane.
-	supply    supply
-	clusterID string
-	trouble   streak
-	failing   streak
-	races     int // lost in a row
-	stepName  string
-	// problem hinders now, told is the one that the last event spoke of.
-	problem, told string
-	budget        budget
-	proven        map[string]time.Time
+	// requests and repeated events, and decides nothing about the data plane.
+	poolClient    poolClient
+	clusterID     string
+	observeErrors errorSeries
+	stepErrors    errorSeries
+	conflicts     int // lost in a row
+	stepName      string
+	// problem is the present one, reportedProblem the one of the last event.
+	problem, reportedProblem string
+	budget                   eventBudget
+	proven                   map[string]time.Time
 	// meshSince, shortSince and straySince: see rollout.Observed.
 	meshSince, shortSince, straySince time.Time
-	// drained is the last attempt to empty a node, uncounted when pods may be counted
+	// drained is the last attempt to empty a node, countAgain when pods may be counted
 	// again after that has failed.
-	drained   drainage
-	uncounted time.Time
+	drained    drainAttempt
+	countAgain time.Time
 }
 
-// again is how soon to look after a change of our own, or after losing a race.
+// again is how soon to look after a change of our own, or after a conflict.
 const again = time.Second
 
 // Reconcile takes at most one step.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	result, err := r.take(ctx)
+	result, err := r.reconcile(ctx)
 	if r.Wait != nil {
 		result.RequeueAfter = r.Wait(result.RequeueAfter)
 	}
 	return result, err
 }
 
-func (r *Reconciler) take(ctx context.Context) (reconcile.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	object, err := r.fetch(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if object == nil {
-		r.Metrics.absent()
+		r.Metrics.objectAbsent()
 		return reconcile.Result{}, nil
 	}
 	if err := r.leading(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	if changed, err := r.protect(ctx, object, object.Spec.Mode != v1alpha1.ModePaused); err != nil || changed {
-		return r.soon(err)
+	if changed, err := r.addFinalizer(ctx, object, object.Spec.Mode != v1alpha1.ModePaused); err != nil || changed {
+		return r.retry(err)
 	}
-	t, err := r.observe(ctx, object)
+	s, err := r.observe(ctx, object)
 	if err != nil {
-		return r.blind(ctx, t, err)
+		return r.observeFailed(ctx, s, err)
 	}
-	r.trouble.clear()
-	if t.paused() {
-		return r.onlyReport(ctx, t)
+	r.observeErrors.clear()
+	if s.paused() {
+		return r.reportPaused(ctx, s)
 	}
-	if err = r.apply(ctx, t); err == nil {
-		err = t.unseen
+	if err = r.apply(ctx, s); err == nil {
+		err = s.podsErr
 	}
-	if err == nil && t.releasable() {
-		err = r.release(ctx, t)
+	if err == nil && s.releasable() {
+		err = r.release(ctx, s)
 	}
-	return r.finish(ctx, t, err)
+	return r.finish(ctx, s, err)
 }
 
-// turn is one reconciliation: what was gathered, what was decided and what came of it.
-type turn struct {
+// scope is one reconciliation: what was gathered, what was decided and what came of it.
+type scope struct {
 	object  *v1alpha1.RouteReflectorPool
 	now     time.Time
 	cluster plan.Cluster
-	// origin is the provider that was chosen, or why there is none.
-	origin origin
+	// provider is the one that was chosen, or why there is none.
+	provider resolvedProvider
 	// pool is the provider's pool as decisions may use it, nil when unknown.
 	pool    *cloud.Pool
 	desired rollout.Desired
 	step    rollout.Step
-	// worry is what is not as the spec wants it, and no reason to stop.
-	worry *plan.Problem
+	// warning is what is not as the spec wants it, and no reason to stop.
+	warning *plan.Problem
 	// evictable holds the pods still to move from the node that the step drains,
-	// unseen why nobody could look, and blocked which of them may not go now.
-	evictable map[string][]string
-	unseen    error
-	blocked   []string
+	// podsErr why they could not be listed, and blockedPods which of them may not go now.
+	evictable   map[string][]string
+	podsErr     error
+	blockedPods []string
 	// changes counts what was really changed.
 	changes int
 	// advanced: something was changed that brings the step closer to its end.
@@ -164,22 +164,22 @@ type turn struct {
 	released bool
 }
 
-func (t *turn) deleting() bool { return t.object.DeletionTimestamp != nil }
+func (s *scope) deleting() bool { return s.object.DeletionTimestamp != nil }
 
 // paused: a deletion is not held up by a pause, the mesh has to come back.
-func (t *turn) paused() bool {
-	return t.object.Spec.Mode == v1alpha1.ModePaused && !t.deleting()
+func (s *scope) paused() bool {
+	return s.object.Spec.Mode == v1alpha1.ModePaused && !s.deleting()
 }
 
 // reflecting: the cluster is wanted on route reflectors.
-func (t *turn) reflecting() bool {
-	return t.object.Spec.Mode != v1alpha1.ModeFullMesh && !t.deleting()
+func (s *scope) reflecting() bool {
+	return s.object.Spec.Mode != v1alpha1.ModeFullMesh && !s.deleting()
 }
 
 // needsProvider: without it the cluster does not get where it is wanted. The
 // mesh needs none.
-func (t *turn) needsProvider() bool {
-	return t.reflecting() || t.step.Name == StepDeletePool || slices.ContainsFunc(t.step.Actions, func(a plan.Action) bool {
+func (s *scope) needsProvider() bool {
+	return s.reflecting() || s.step.Name == StepDeletePool || slices.ContainsFunc(s.step.Actions, func(a plan.Action) bool {
 		_, releases := a.(plan.ReleasePool)
 		return releases
 	})
@@ -190,8 +190,8 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 	object := &v1alpha1.RouteReflectorPool{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, object)
 	if apierrors.IsNotFound(err) {
-		r.supply.reset()
-		r.problem, r.told = "", "" // another object is told anew
+		r.poolClient.reset()
+		r.problem, r.reportedProblem = "", "" // another object gets its own events
 		return nil, nil
 	}
 	if err != nil {
@@ -200,81 +200,81 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 	return object, nil
 }
 
-// finish reports the turn, once, and says when to look again.
-func (r *Reconciler) finish(ctx context.Context, t *turn, err error) (reconcile.Result, error) {
-	if t.released {
-		r.Metrics.absent()
+// finish reports the reconciliation once, and says when to look again.
+func (r *Reconciler) finish(ctx context.Context, s *scope, err error) (reconcile.Result, error) {
+	if s.released {
+		r.Metrics.objectAbsent()
 		return reconcile.Result{}, nil
 	}
-	t.since = since(t)
-	r.remember(t)
-	r.narrate(ctx, t)
+	s.since = since(s)
+	r.remember(s)
+	r.reportStep(ctx, s)
 	var shown error
 	switch {
 	case err == nil:
-		r.failing.clear()
-		r.races = 0
-	case r.loses(err):
-		shown = r.failing.add(t.step.Name, err)
+		r.stepErrors.clear()
+		r.conflicts = 0
+	case r.worthReporting(err):
+		shown = r.stepErrors.add(s.step.Name, err)
 	}
-	if patchErr := r.report(ctx, t, shown); err == nil {
+	if patchErr := r.report(ctx, s, shown); err == nil {
 		err = patchErr
 	}
-	if err != nil && t.step.Short && !r.lostRace(err) {
+	if err != nil && s.step.Short && !r.isConflict(err) {
 		// The safety net must not sleep through a back-off: it is due in seconds.
-		log.FromContext(ctx).Error(err, "the step failed while too few route reflectors serve: trying again soon", "step", t.step.Name)
+		log.FromContext(ctx).Error(err, "the step failed while too few route reflectors serve: trying again soon", "step", s.step.Name)
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	if err != nil {
-		return r.soon(err)
+		return r.retry(err)
 	}
-	return reconcile.Result{RequeueAfter: r.wake(t)}, nil
+	return reconcile.Result{RequeueAfter: r.nextLook(s)}, nil
 }
 
-// blind reports that the cluster could not be observed; nothing was decided.
-func (r *Reconciler) blind(ctx context.Context, t *turn, err error) (reconcile.Result, error) {
-	shown := r.trouble.add("observe", err)
-	if patchErr := r.reportUnknown(ctx, t, shown); patchErr != nil {
+// observeFailed reports that the cluster could not be observed; nothing was decided.
+func (r *Reconciler) observeFailed(ctx context.Context, s *scope, err error) (reconcile.Result, error) {
+	shown := r.observeErrors.add("observe", err)
+	if patchErr := r.reportUnknown(ctx, s, shown); patchErr != nil {
 		log.FromContext(ctx).V(1).Info("status not written", "reason", patchErr.Error())
 	}
-	return r.soon(err)
+	return r.retry(err)
 }
 
-// soon turns a lost race into a quiet second try; other errors back off.
-func (r *Reconciler) soon(err error) (reconcile.Result, error) {
-	if err == nil || r.lostRace(err) {
+// retry requeues quietly after a conflict; other errors back off.
+func (r *Reconciler) retry(err error) (reconcile.Result, error) {
+	if err == nil || r.isConflict(err) {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-// manyRaces is how many races in a row may be lost before that is worth reporting:
-// somebody writes all the time, or refuses our writes as if somebody did.
-const manyRaces = 10
+// manyRaces is how many conflicts in a row are not reported:
+// another client writes all the time, or our writes are refused with 409.
+const manyConflicts = 10
 
-// loses reports whether err is worth telling: a race that was lost is not, but for the
-// last of many.
-func (r *Reconciler) loses(err error) bool {
-	if !r.lostRace(err) {
+// worthReporting reports whether err belongs in the status: a conflict does
+// not, until many follow each other.
+func (r *Reconciler) worthReporting(err error) bool {
+	if !r.isConflict(err) {
 		return true
 	}
-	r.races++
-	return r.races >= manyRaces
+	r.conflicts++
+	return r.conflicts >= manyConflicts
 }
 
-func (r *Reconciler) lostRace(err error) bool {
+func (r *Reconciler) isConflict(err error) bool {
 	return apierrors.IsConflict(err) || (r.IsConflict != nil && r.IsConflict(err))
 }
 
-// wake is when to look again even if nothing is pushed.
-func (r *Reconciler) wake(t *turn) time.Duration {
-	wait := r.interval(t)
-	for _, due := range []time.Duration{t.step.Again, r.supply.due(t.now, wait), r.supply.mutable(t.now)} {
+// nextLook is when to look again even if nothing is pushed.
+func (r *Reconciler) nextLook(s *scope) time.Duration {
+	wait := r.interval(s)
+	for _, due := range []time.Duration{s.step.Again, r.poolClient.due(s.now, wait), r.poolClient.untilChange(s.now)} {
 		if due > 0 {
 			wait = min(wait, due)
 		}
 	}
-	if t.changes > 0 {
+	if s.changes > 0 {
 		wait = again
 	}
 	return max(wait, again)
@@ -309,9 +309,9 @@ func scopeOf(object *v1alpha1.RouteReflectorPool) plan.Scope {
 	}
 }
 
-// Turn is what one turn of the manager saw, decided and did, for whoever asks what
+// Scope is what one reconciliation saw, decided and did, for callers that ask what
 // it would do.
-type Turn struct {
+type Scope struct {
 	// Cluster as the decision saw it.
 	Cluster plan.Cluster
 	// Provider is the type after Auto was resolved, Obstacle why it is of no use at
@@ -324,55 +324,55 @@ type Turn struct {
 	Step    rollout.Step
 	// WaitingFor is what the step waits for, in the cluster and in the cloud.
 	WaitingFor []string
-	// Changes counts what was changed, Again is when the next turn is due.
+	// Changes counts what was changed, Again is when the next one is due.
 	Changes int
 	Again   time.Duration
 	// Status is what the manager would report.
 	Status v1alpha1.RouteReflectorPoolStatus
 }
 
-// Look observes and decides as a turn does, and changes nothing, whatever the mode.
-// Events may be told of what was seen.
-func (r *Reconciler) Look(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Turn, error) {
-	t, err := r.observe(ctx, object)
+// Look observes and decides as a reconciliation does, and changes nothing, whatever the mode.
+// It may emit events.
+func (r *Reconciler) Look(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Scope, error) {
+	s, err := r.observe(ctx, object)
 	if err != nil {
-		return Turn{}, err
+		return Scope{}, err
 	}
-	return r.shown(t), nil
+	return r.export(s), nil
 }
 
-// Rehearse takes a whole turn, but neither reads nor writes the object: with a
+// Rehearse makes a whole reconciliation, but neither reads nor writes the object: with a
 // Datastore and Providers that are models it shows what the manager would do with the
 // real ones.
-func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Turn, error) {
-	t, err := r.observe(ctx, object)
+func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Scope, error) {
+	s, err := r.observe(ctx, object)
 	if err != nil {
-		return Turn{}, err
+		return Scope{}, err
 	}
-	if !t.paused() {
-		err = r.apply(ctx, t)
+	if !s.paused() {
+		err = r.apply(ctx, s)
 	}
-	t.since = since(t)
-	r.remember(t)
-	r.narrate(ctx, t)
-	return r.shown(t), err
+	s.since = since(s)
+	r.remember(s)
+	r.reportStep(ctx, s)
+	return r.export(s), err
 }
 
 // observe gathers and decides.
-func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.RouteReflectorPool) (*turn, error) {
-	t := &turn{object: object, now: r.now()}
+func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.RouteReflectorPool) (*scope, error) {
+	s := &scope{object: object, now: r.now()}
 	var err error
-	if t.cluster, err = r.Datastore.Observe(ctx, scopeOf(object)); err != nil {
-		return t, fmt.Errorf("observing the cluster: %w", err)
+	if s.cluster, err = r.Datastore.Observe(ctx, scopeOf(object)); err != nil {
+		return s, fmt.Errorf("observing the cluster: %w", err)
 	}
-	r.decide(ctx, t)
-	return t, nil
+	r.decide(ctx, s)
+	return s, nil
 }
 
-func (r *Reconciler) shown(t *turn) Turn {
-	return Turn{
-		Cluster: t.cluster, Provider: t.origin.kind, Obstacle: providerProblem(t, &r.supply), Pool: r.supply.last,
-		Desired: t.desired, Step: t.step, WaitingFor: r.waiting(t), Changes: t.changes, Again: r.wake(t),
-		Status: r.status(t, nil),
+func (r *Reconciler) export(s *scope) Scope {
+	return Scope{
+		Cluster: s.cluster, Provider: s.provider.kind, Obstacle: providerProblem(s, &r.poolClient), Pool: r.poolClient.last,
+		Desired: s.desired, Step: s.step, WaitingFor: r.waiting(s), Changes: s.changes, Again: r.nextLook(s),
+		Status: r.status(s, nil),
 	}
 }

@@ -26,77 +26,77 @@ import (
 var steady = rollout.Step{Name: rollout.Steady, Reason: "all is well"}
 
 // Each hindrance is a named condition with a remedy, and touches nothing.
-func TestHindrances(t *testing.T) {
+func TestProblemsThatStopTheRollout(t *testing.T) {
 	for name, tc := range map[string]struct {
-		arrange func(*world)
+		arrange func(*environment)
 		want    []string
 		remedy  string
 	}{
 		"there is no Secret with credentials": {
-			func(w *world) { require.NoError(w, w.client.Delete(w.Context(), secret(""))) },
+			func(e *environment) { require.NoError(e, e.client.Delete(e.Context(), secret(""))) },
 			[]string{"ProviderReady False CredentialsMissing", "Ready False CredentialsMissing", "Degraded True CredentialsMissing"},
 			`Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist`,
 		},
 		"the Secret has no such key": {
-			func(w *world) { require.NoError(w, w.client.Update(w.Context(), secret(" \n"))) },
+			func(e *environment) { require.NoError(e, e.client.Update(e.Context(), secret(" \n"))) },
 			[]string{"ProviderReady False CredentialsMissing"},
 			`has no value in its key "apikey"`,
 		},
 		"the cluster does not say who it is": {
-			func(w *world) { require.NoError(w, w.client.Delete(w.Context(), clusterInfo(""))) },
+			func(e *environment) { require.NoError(e, e.client.Delete(e.Context(), clusterInfo(""))) },
 			[]string{"ProviderReady False ClusterIDUnknown"},
 			"set spec.provider.iks.clusterID",
 		},
 		"the nodes belong to another cluster than configured": {
-			func(w *world) { require.NoError(w, w.client.Update(w.Context(), clusterInfo("c2"))) },
+			func(e *environment) { require.NoError(e, e.client.Update(e.Context(), clusterInfo("c2"))) },
 			[]string{"ProviderReady False ClusterIDMismatch"},
 			`the cluster ID is "c2", but the providerID of node 10.0.0.1 says "c1"`,
 		},
 		"a pool of that name is somebody else's": {
-			func(w *world) { w.cloud.pool = cloud.Pool{Exists: true, Name: "route-reflectors"} },
+			func(e *environment) { e.cloud.pool = cloud.Pool{Exists: true, Name: "route-reflectors"} },
 			[]string{"ProviderReady False PoolConflict", "Ready False PoolConflict"},
 			"choose another spec.provider.iks.poolName",
 		},
 		"the autoscaler resizes the pool": {
-			func(w *world) { w.cloud.pool = cloud.Pool{Exists: true, Owned: true, Autoscaled: true} },
+			func(e *environment) { e.cloud.pool = cloud.Pool{Exists: true, Owned: true, Autoscaled: true} },
 			[]string{"ProviderReady False PoolAutoscaled"},
 			"disable it for this pool",
 		},
 		"the cloud is down": {
-			func(w *world) {
-				w.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "listing pools", Message: "no answer"}
+			func(e *environment) {
+				e.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "listing pools", Message: "no answer"}
 			},
 			[]string{"ProviderReady False CloudUnavailable", "Ready False CloudUnavailable"},
 			"listing pools: no answer",
 		},
 		"the key is refused": {
-			func(w *world) { w.cloud.observeErr = &cloud.Error{Kind: cloud.Unauthorized, Op: "logging in"} },
+			func(e *environment) { e.cloud.observeErr = &cloud.Error{Kind: cloud.Unauthorized, Op: "logging in"} },
 			[]string{"ProviderReady False CloudUnauthorized"},
 			"logging in",
 		},
 		"Calico runs without BGP": {
-			func(w *world) {
-				w.calico.cluster.Problems = []plan.Problem{{Reason: "BGPDisabled", Message: "switch BGP on"}}
+			func(e *environment) {
+				e.calico.cluster.Problems = []plan.Problem{{Reason: "BGPDisabled", Message: "switch BGP on"}}
 			},
 			[]string{"Ready False BGPDisabled", "Degraded True BGPDisabled", "Progressing False BGPDisabled"},
 			"switch BGP on",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			tc.arrange(w)
-			w.settle(3)
-			w.expect(tc.want...)
-			message := w.condition(v1alpha1.ConditionDegraded).Message
+			e := newEnvironment(t)
+			tc.arrange(e)
+			e.settle(3)
+			e.expect(tc.want...)
+			message := e.condition(v1alpha1.ConditionDegraded).Message
 			require.Contains(t, message, tc.remedy)
-			require.Empty(t, w.calico.applied, "something was changed")
-			require.Empty(t, w.calico.watched)
-			require.Zero(t, w.cloud.ensured)
-			require.Len(t, w.said, 1, "one warning, however often it is looked at")
-			require.True(t, strings.HasPrefix(w.said[0], corev1.EventTypeWarning))
-			before := w.writes
-			w.settle(5)
-			require.Equal(t, before, w.writes, "the same hindrance is written once")
+			require.Empty(t, e.calico.applied, "something was changed")
+			require.Empty(t, e.calico.watched)
+			require.Zero(t, e.cloud.ensured)
+			require.Len(t, e.emitted, 1, "one warning, however often it is looked at")
+			require.True(t, strings.HasPrefix(e.emitted[0], corev1.EventTypeWarning))
+			before := e.writes
+			e.settle(5)
+			require.Equal(t, before, e.writes, "the same hindrance is written once")
 		})
 	}
 }
@@ -104,60 +104,60 @@ func TestHindrances(t *testing.T) {
 func TestFixedWaitsNeedNoReports(t *testing.T) {
 	for gate, left := range map[v1alpha1.Gate]int{v1alpha1.GateSessions: 2, v1alpha1.GateTimer: 1} {
 		t.Run(string(gate), func(t *testing.T) {
-			w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = gate })
-			w.calico.cluster.Problems = []plan.Problem{{Reason: "Another"}, {Reason: pool.ReasonNodeStatusCRDMissing}}
-			w.script = always(steady)
-			w.settle(1)
-			require.Len(t, w.seen[len(w.seen)-1].Problems, left)
+			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = gate })
+			e.calico.cluster.Problems = []plan.Problem{{Reason: "Another"}, {Reason: pool.ReasonNodeStatusCRDMissing}}
+			e.script = always(steady)
+			e.settle(1)
+			require.Len(t, e.seen[len(e.seen)-1].Problems, left)
 		})
 	}
 }
 
 func TestStepIsTakenInOrderUpToTheFirstError(t *testing.T) {
 	one, two := plan.SetReflector{Node: "a", ClusterID: "1"}, plan.DeletePeer{Name: "b"}
-	w := newWorld(t)
-	w.script = always(rollout.Step{Name: "X", Reason: "because", Actions: []plan.Action{one, two, plan.DeletePeer{Name: "c"}}})
-	w.calico.fail[two.String()] = errors.New("etcd is tired")
-	require.ErrorContains(t, w.reconcile(), "etcd is tired")
-	require.Equal(t, []string{one.String()}, w.calico.applied)
-	w.expect("Degraded True StepFailed", "Ready False X")
-	require.Equal(t, []string{"Normal ReflectorAdded " + one.String() + ": because"}, w.said)
+	e := newEnvironment(t)
+	e.script = always(rollout.Step{Name: "X", Reason: "because", Actions: []plan.Action{one, two, plan.DeletePeer{Name: "c"}}})
+	e.calico.fail[two.String()] = errors.New("etcd is tired")
+	require.ErrorContains(t, e.reconcile(), "etcd is tired")
+	require.Equal(t, []string{one.String()}, e.calico.applied)
+	e.expect("Degraded True StepFailed", "Ready False X")
+	require.Equal(t, []string{"Normal ReflectorAdded " + one.String() + ": because"}, e.emitted)
 
-	w.calico.fail[two.String()] = fmt.Errorf("writing: %w", errRace)
-	require.NoError(t, w.reconcile(), "a lost race is no error")
-	require.Equal(t, time.Second, w.result.RequeueAfter)
-	w.expect("Degraded False AsExpected")
+	e.calico.fail[two.String()] = fmt.Errorf("writing: %w", errRace)
+	require.NoError(t, e.reconcile(), "a lost race is no error")
+	require.Equal(t, time.Second, e.result.RequeueAfter)
+	e.expect("Degraded False AsExpected")
 }
 
 func TestGoneObjectIsNoWork(t *testing.T) {
-	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Finalizers = nil })
-	require.NoError(t, w.client.Delete(t.Context(), w.object(), &client.DeleteOptions{}))
-	require.NoError(t, w.reconcile())
-	require.Zero(t, w.result.RequeueAfter)
-	require.Empty(t, w.seen)
+	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Finalizers = nil })
+	require.NoError(t, e.client.Delete(t.Context(), e.object(), &client.DeleteOptions{}))
+	require.NoError(t, e.reconcile())
+	require.Zero(t, e.result.RequeueAfter)
+	require.Empty(t, e.seen)
 }
 
 // A spec that cannot be followed must not cost a cluster its last way out.
 func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
 	for name, serves := range map[string]bool{"its reflectors are lost": false, "its reflectors serve": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
+			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
 			off := false
-			w.calico.cluster.BGP = plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, Saved: &plan.Mesh{}}
-			w.calico.cluster.Peers = topology.Single("rrpool.io/route-reflector", topology.Session{})
+			e.calico.cluster.BGP = plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, Saved: &plan.Mesh{}}
+			e.calico.cluster.Peers = topology.Single("rrpool.io/route-reflector", topology.Session{})
 			for i := range 3 {
 				rr := node(fmt.Sprintf("10.0.1.%d", i+1), fmt.Sprintf("p%d", i+1), fmt.Sprintf("z%d", i+1))
 				rr.Ready, rr.RoleLabel, rr.Marked, rr.ClusterID = serves, true, true, "244.0.0.1"
-				w.calico.cluster.Nodes = append(w.calico.cluster.Nodes, rr)
+				e.calico.cluster.Nodes = append(e.calico.cluster.Nodes, rr)
 			}
-			w.settle(2)
-			w.expect("Degraded True SizingInvalid")
-			require.Equal(t, !serves, w.calico.cluster.BGP.MeshOn())
+			e.settle(2)
+			e.expect("Degraded True SizingInvalid")
+			require.Equal(t, !serves, e.calico.cluster.BGP.MeshOn())
 			if serves {
-				require.Empty(t, w.calico.applied)
+				require.Empty(t, e.calico.applied)
 				return
 			}
-			require.Equal(t, []string{plan.RestoreMesh{}.String()}, w.calico.applied, "and nothing else")
+			require.Equal(t, []string{plan.RestoreMesh{}.String()}, e.calico.applied, "and nothing else")
 		})
 	}
 }
@@ -165,15 +165,15 @@ func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
 // Nor must it make the manager forget since when too few reflectors serve: those that
 // were deleted have left no other date.
 func TestARefusalRemembersSinceWhenTooFewServe(t *testing.T) {
-	w := newWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
-	w.script = always(rollout.Step{Name: rollout.Steady, Short: true})
-	began := w.clock
-	w.settle(3)
-	w.expect("Degraded True SizingInvalid")
-	require.Equal(t, began, w.lastSeen().ShortSince)
-	w.script = always(steady)
-	w.settle(2)
-	require.Zero(t, w.lastSeen().ShortSince)
+	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
+	e.script = always(rollout.Step{Name: rollout.Steady, Short: true})
+	began := e.clock
+	e.settle(3)
+	e.expect("Degraded True SizingInvalid")
+	require.Equal(t, began, e.lastSeen().ShortSince)
+	e.script = always(steady)
+	e.settle(2)
+	require.Zero(t, e.lastSeen().ShortSince)
 }
 
 var (
@@ -182,15 +182,15 @@ var (
 )
 
 func TestAPauseIsMadeBetweenTheActionsAroundIt(t *testing.T) {
-	w := newWorld(t)
-	w.script = always(rollout.Step{Name: "X", Actions: []plan.Action{role, plan.Pause{For: 1200 * time.Millisecond}, sides}})
-	require.NoError(t, w.reconcile())
-	require.Equal(t, []string{role.String(), "wait for 1.2s", sides.String()}, w.calico.applied)
+	e := newEnvironment(t)
+	e.script = always(rollout.Step{Name: "X", Actions: []plan.Action{role, plan.Pause{For: 1200 * time.Millisecond}, sides}})
+	require.NoError(t, e.reconcile())
+	require.Equal(t, []string{role.String(), "wait for 1.2s", sides.String()}, e.calico.applied)
 }
 
 // obedient changes nothing for a manager that has been told to go.
 type obedient struct {
-	*calico
+	*fakeDatastore
 	told func() // after each change
 }
 
@@ -199,7 +199,7 @@ func (o obedient) Apply(ctx context.Context, s plan.Scope, a plan.Action) (bool,
 		return false, fmt.Errorf("writing: %w", err)
 	}
 	defer o.told()
-	return o.calico.Apply(ctx, s, a)
+	return o.fakeDatastore.Apply(ctx, s, a)
 }
 
 // Half of a step with a pause in it cuts a node off until the next manager leads.
@@ -219,19 +219,19 @@ func TestAShutdownDoesNotStopAStepHalfwayThroughItsPause(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				w := newWorld(t)
-				w.script = always(rollout.Step{Name: "X", Actions: tc.actions})
-				w.reconciler.Pause = nil // the manager's own clock
-				w.reconciler.Datastore = obedient{w.calico, func() {
+				e := newEnvironment(t)
+				e.script = always(rollout.Step{Name: "X", Actions: tc.actions})
+				e.reconciler.Pause = nil // the manager's own clock
+				e.reconciler.Datastore = obedient{e.calico, func() {
 					if tc.toldAfter == 0 {
 						cancel()
 					}
 					time.AfterFunc(tc.toldAfter, cancel)
 				}}
 				began := time.Now()
-				_, err := w.reconciler.Reconcile(ctx, reconcile.Request{})
+				_, err := e.reconciler.Reconcile(ctx, reconcile.Request{})
 				require.Equal(t, len(tc.applied) < 2, err != nil, err)
-				require.Equal(t, tc.applied, w.calico.applied)
+				require.Equal(t, tc.applied, e.calico.applied)
 				require.Equal(t, tc.lasts, time.Since(began))
 			})
 		})
@@ -264,33 +264,33 @@ func (slowPods) Evictable(context.Context, string) (moving, staying []string, er
 }
 
 // meshOff says that the cluster lives on reflectors, by our doing.
-func (w *world) meshOff() {
+func (e *environment) meshOff() {
 	off := false
-	w.calico.cluster.BGP.Mesh.Enabled = &off
-	w.calico.cluster.BGP.Saved = &plan.Mesh{}
+	e.calico.cluster.BGP.Mesh.Enabled = &off
+	e.calico.cluster.BGP.Saved = &plan.Mesh{}
 }
 
 // Nothing that is slow about pods comes before the mesh, which the real plan wants
 // back here.
 func TestTheMeshComesBackWhilePodsDoNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newBusyWorld(t)
-		w.meshOff()
+		e := newBusyWorld(t)
+		e.meshOff()
 		for i := range 3 {
-			n := &w.calico.cluster.Nodes[i]
+			n := &e.calico.cluster.Nodes[i]
 			n.Marked, n.RoleLabel, n.ClusterID, n.Ready = true, true, "244.0.0.1", false
 		}
-		w.reconciler.Workload = silentPods{}
+		e.reconciler.Workload = silentPods{}
 		began := time.Now()
-		require.NoError(t, w.reconcile())
-		require.Equal(t, []string{plan.RestoreMesh{}.String()}, w.calico.applied)
+		require.NoError(t, e.reconcile())
+		require.Equal(t, []string{plan.RestoreMesh{}.String()}, e.calico.applied)
 		require.Zero(t, time.Since(began), "nobody was waited for")
 	})
 }
 
 // What is slow about pods may hold up a turn for a moment, and less while the mesh is
 // off, because reflectors may die meanwhile.
-func TestATurnWaitsForPodsNoLongerThanTheDataPlaneCan(t *testing.T) {
+func TestPodsAreWaitedForNoLongerThanTheDataPlaneCan(t *testing.T) {
 	drain := rollout.Step{Name: "DrainNode", Drains: "10.0.0.1", Again: 5 * time.Second, Actions: []plan.Action{plan.DrainNode{Node: "10.0.0.1"}}}
 	short := drain
 	short.Short, short.Again = true, 2*time.Second
@@ -308,14 +308,14 @@ func TestATurnWaitsForPodsNoLongerThanTheDataPlaneCan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newBusyWorld(t)
+				e := newBusyWorld(t)
 				if tc.meshOff {
-					w.meshOff()
+					e.meshOff()
 				}
-				w.script = always(tc.step)
-				w.reconciler.Workload = tc.pods
+				e.script = always(tc.step)
+				e.reconciler.Workload = tc.pods
 				began := time.Now()
-				_ = w.reconcile() // that it fails is held elsewhere
+				_ = e.reconcile() // that it fails is held elsewhere
 				require.LessOrEqual(t, time.Since(began), tc.most)
 			})
 		})
@@ -323,23 +323,23 @@ func TestATurnWaitsForPodsNoLongerThanTheDataPlaneCan(t *testing.T) {
 }
 
 // A count that takes a minute and fails must not fill every turn.
-func TestAfterACountThatHangsTheTurnsGoOn(t *testing.T) {
+func TestAfterACountThatHangsReconcilingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newBusyWorld(t)
-		w.reconciler.Now, w.reconciler.Workload = time.Now, silentPods{}
-		w.script = always(rollout.Step{Name: "PromoteReflectors"})
+		e := newBusyWorld(t)
+		e.reconciler.Now, e.reconciler.Workload = time.Now, silentPods{}
+		e.script = always(rollout.Step{Name: "PromoteReflectors"})
 		began := time.Now()
-		require.NoError(t, w.reconcile())
+		require.NoError(t, e.reconcile())
 		require.Equal(t, time.Minute, time.Since(began))
 		for range 5 {
 			time.Sleep(30 * time.Second)
 			began = time.Now()
-			require.NoError(t, w.reconcile())
+			require.NoError(t, e.reconcile())
 			require.Zero(t, time.Since(began))
 		}
 		time.Sleep(3 * time.Minute)
 		began = time.Now()
-		require.NoError(t, w.reconcile())
+		require.NoError(t, e.reconcile())
 		require.Equal(t, time.Minute, time.Since(began), "it is tried again")
 	})
 }
@@ -347,34 +347,34 @@ func TestAfterACountThatHangsTheTurnsGoOn(t *testing.T) {
 // A step that fails backs off, up to 30 s. While too few reflectors serve, the net is
 // due sooner than that.
 func TestAFailingStepDoesNotPutTheSafetyNetToSleep(t *testing.T) {
-	w := newBusyWorld(t)
-	w.meshOff()
-	w.pods.lookErr = errors.New("pods is forbidden")
+	e := newBusyWorld(t)
+	e.meshOff()
+	e.pods.lookErr = errors.New("pods is forbidden")
 	step := rollout.Step{Name: "DrainNode", Drains: "10.0.0.1", Again: 5 * time.Second}
-	w.script = always(step)
-	require.ErrorContains(t, w.reconcile(), "forbidden", "with enough reflectors it backs off")
+	e.script = always(step)
+	require.ErrorContains(t, e.reconcile(), "forbidden", "with enough reflectors it backs off")
 	step.Short = true
-	w.script = always(step)
+	e.script = always(step)
 	for range 3 {
-		require.NoError(t, w.reconcile())
-		require.Equal(t, time.Second, w.result.RequeueAfter)
-		w.expect("Degraded True StepFailed")
-		w.clock = w.clock.Add(w.result.RequeueAfter)
+		require.NoError(t, e.reconcile())
+		require.Equal(t, time.Second, e.result.RequeueAfter)
+		e.expect("Degraded True StepFailed")
+		e.clock = e.clock.Add(e.result.RequeueAfter)
 	}
 }
 
 // While the net is about to be cast, seconds count, and a cloud takes minutes anyway.
 func TestTheCloudIsNotAskedWhileTheSafetyNetIsDue(t *testing.T) {
-	w := newWorld(t)
-	w.meshOff()
+	e := newEnvironment(t)
+	e.meshOff()
 	step := rollout.Step{Name: "EnsurePool", Short: true, Again: 5 * time.Second, Actions: []plan.Action{plan.EnsurePool{}}}
-	w.script = always(step)
-	w.settle(3)
-	require.Zero(t, w.cloud.observed)
-	require.Zero(t, w.cloud.ensured)
+	e.script = always(step)
+	e.settle(3)
+	require.Zero(t, e.cloud.observed)
+	require.Zero(t, e.cloud.ensured)
 	step.Short = false
-	w.script = always(step)
-	w.settle(1)
-	require.NotZero(t, w.cloud.observed)
-	require.NotZero(t, w.cloud.ensured)
+	e.script = always(step)
+	e.settle(1)
+	require.NotZero(t, e.cloud.observed)
+	require.NotZero(t, e.cloud.ensured)
 }

@@ -41,7 +41,7 @@ const firstLook = 15 * time.Second
 // burst is how long changes are gathered: a migration brings thousands.
 const burst = 100 * time.Millisecond
 
-// Signals tell that the datastore has changed.
+// Signals report that the datastore has changed.
 type Signals interface {
 	// Changes carries a value after a change; values may be merged.
 	Changes() <-chan struct{}
@@ -57,7 +57,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error 
 	inNamespace := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == r.Namespace })
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("routereflectorpool").
-		For(&v1alpha1.RouteReflectorPool{}, builder.WithPredicates(wishChanged())).
+		For(&v1alpha1.RouteReflectorPool{}, builder.WithPredicates(specChanged())).
 		Watches(&corev1.Node{}, toSingleton, builder.WithPredicates(nodeChanged())).
 		Watches(&corev1.Secret{}, toSingleton, builder.WithPredicates(inNamespace, predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(&signalSource{datastore}).
@@ -114,9 +114,9 @@ const (
 	rrpoolAnnotations = "rrpool.io/"
 )
 
-// wishChanged passes changes of the spec, of the finalizers, and the wish to be
+// specChanged passes changes of the spec, of the finalizers, and the wish to be
 // deleted; not our own status.
-func wishChanged() predicate.Predicate {
+func specChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return !reflect.DeepEqual(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) ||
@@ -131,13 +131,13 @@ func nodeChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok := e.ObjectOld.(*corev1.Node)
 			after, okToo := e.ObjectNew.(*corev1.Node)
-			return !ok || !okToo || !reflect.DeepEqual(essence(before), essence(after))
+			return !ok || !okToo || !reflect.DeepEqual(relevantFields(before), relevantFields(after))
 		},
 	}
 }
 
-// essence is what decisions depend on in a node.
-func essence(node *corev1.Node) *corev1.Node {
+// relevantFields is what decisions depend on in a node.
+func relevantFields(node *corev1.Node) *corev1.Node {
 	out := &corev1.Node{}
 	out.Name, out.UID = node.Name, node.UID
 	out.Labels = node.Labels
@@ -165,7 +165,7 @@ func SlimNode(in any) (any, error) {
 	if !ok {
 		return in, nil
 	}
-	slim := essence(node)
+	slim := relevantFields(node)
 	slim.TypeMeta, slim.ResourceVersion = node.TypeMeta, node.ResourceVersion
 	return slim, nil
 }

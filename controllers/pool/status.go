@@ -23,34 +23,34 @@ const maxWaiting = 10
 // report writes the status, if it says anything new. The previous status is
 // read for the pool's name and for two times only, which say since when
 // something is so: they are reports themselves and decide nothing.
-func (r *Reconciler) report(ctx context.Context, t *turn, failure error) error {
-	status := r.status(t, failure)
-	r.Metrics.looked(t, &r.supply, status, r.now)
-	return r.patchStatus(ctx, t.object, status)
+func (r *Reconciler) report(ctx context.Context, s *scope, failure error) error {
+	status := r.status(s, failure)
+	r.Metrics.observed(s, &r.poolClient, status, r.now)
+	return r.patchStatus(ctx, s.object, status)
 }
 
 // status is what there is to report.
-func (r *Reconciler) status(t *turn, failure error) v1alpha1.RouteReflectorPoolStatus {
-	status := t.object.Status.DeepCopy()
-	status.ObservedGeneration = t.object.Generation
-	status.Provider = providerName(t.origin.kind)
-	status.Nodes = int32(countReady(clientsOf(t))) //nolint:gosec // a number of nodes
-	status.Pool = poolName(status.Pool, t, &r.supply)
-	status.Zones = zones(t, r.supply.last)
-	status.Reflectors = reflectors(t)
-	status.Step = r.stepStatus(t)
-	status.Cost = costOf(t)
-	setConditions(status, conditions(t, &r.supply, late(t, r.waiting(t)), failure), t)
+func (r *Reconciler) status(s *scope, failure error) v1alpha1.RouteReflectorPoolStatus {
+	status := s.object.Status.DeepCopy()
+	status.ObservedGeneration = s.object.Generation
+	status.Provider = providerName(s.provider.kind)
+	status.Nodes = int32(countReady(clientsOf(s))) //nolint:gosec // a number of nodes
+	status.Pool = poolName(status.Pool, s, &r.poolClient)
+	status.Zones = zones(s, r.poolClient.last)
+	status.Reflectors = reflectors(s)
+	status.Step = r.stepStatus(s)
+	status.Cost = costOf(s)
+	setConditions(status, conditions(s, &r.poolClient, waitProblem(s, r.waiting(s)), failure), s)
 	return *status
 }
 
 // reportUnknown says that nothing is known at the moment; all else stays as it was.
-func (r *Reconciler) reportUnknown(ctx context.Context, t *turn, failure error) error {
-	status := t.object.Status.DeepCopy()
-	status.ObservedGeneration = t.object.Generation
-	setConditions(status, unknown(failure), t)
-	r.Metrics.blind(t, *status, r.now)
-	return r.patchStatus(ctx, t.object, *status)
+func (r *Reconciler) reportUnknown(ctx context.Context, s *scope, failure error) error {
+	status := s.object.Status.DeepCopy()
+	status.ObservedGeneration = s.object.Generation
+	setConditions(status, unknownConditions(failure), s)
+	r.Metrics.unobserved(s, *status, r.now)
+	return r.patchStatus(ctx, s.object, *status)
 }
 
 func (r *Reconciler) patchStatus(
@@ -70,31 +70,31 @@ func (r *Reconciler) patchStatus(
 	return nil
 }
 
-func (r *Reconciler) stepStatus(t *turn) v1alpha1.StepStatus {
+func (r *Reconciler) stepStatus(s *scope) v1alpha1.StepStatus {
 	step := v1alpha1.StepStatus{
-		Name:       t.step.Name,
-		Reason:     short(t.step.Reason),
-		Since:      t.since,
-		WaitingFor: capped(r.waiting(t)),
+		Name:       s.step.Name,
+		Reason:     short(s.step.Reason),
+		Since:      s.since,
+		WaitingFor: capped(r.waiting(s)),
 	}
-	if t.paused() && len(t.step.Actions) > 0 {
-		step.WaitingFor = capped(intentions(t))
+	if s.paused() && len(s.step.Actions) > 0 {
+		step.WaitingFor = capped(plannedActions(s))
 	}
 	return step
 }
 
 // poolName is the name of the pool that exists and is ours. While the provider
-// gives no news, it is what it was: before is read as the report that it is.
-func poolName(before string, t *turn, s *supply) string {
+// does not answer it stays what the status says.
+func poolName(before string, s *scope, c *poolClient) string {
 	switch {
-	case t.busy() && anyPooled(t.cluster.Nodes):
+	case s.inPlace() && anyPooled(s.cluster.Nodes):
 		return ExistingPool
-	case t.busy():
+	case s.inPlace():
 		return ""
-	case s.provider == nil || s.last == nil || s.observing.err() != nil:
+	case c.provider == nil || c.last == nil || c.observing.err() != nil:
 		return before
-	case s.last.Exists && s.last.Owned:
-		return s.last.Name
+	case c.last.Exists && c.last.Owned:
+		return c.last.Name
 	}
 	return ""
 }
@@ -106,33 +106,33 @@ func providerName(kind v1alpha1.ProviderType) string {
 	return strings.ToLower(string(kind))
 }
 
-// intentions are what a paused object would do next.
-func intentions(t *turn) []string {
+// plannedActions are what a paused object would do next.
+func plannedActions(s *scope) []string {
 	out := []string{"spec.mode other than Paused"}
-	for _, action := range t.step.Actions {
+	for _, action := range s.step.Actions {
 		out = append(out, "would "+action.String())
 	}
 	return out
 }
 
-func ordersPool(t *turn) bool {
-	return slices.ContainsFunc(t.step.Actions, func(a plan.Action) bool {
+func ordersPool(s *scope) bool {
+	return slices.ContainsFunc(s.step.Actions, func(a plan.Action) bool {
 		_, ok := a.(plan.EnsurePool)
 		return ok
 	})
 }
 
 // zones reports the pool per zone: as wanted, and as it serves.
-func zones(t *turn, known *cloud.Pool) []v1alpha1.ZoneStatus {
-	desired, names := t.desired.Pool.SizePerZone, zoneNames(t, known)
-	if known != nil && known.Owned && !t.reflecting() {
+func zones(s *scope, known *cloud.Pool) []v1alpha1.ZoneStatus {
+	desired, names := s.desired.Pool.SizePerZone, zoneNames(s, known)
+	if known != nil && known.Owned && !s.reflecting() {
 		desired = known.SizePerZone
 	}
 	ready := map[string]int32{}
 	for _, name := range names {
 		ready[name] = 0
 	}
-	for _, node := range t.cluster.Nodes {
+	for _, node := range s.cluster.Nodes {
 		if node.Pooled && node.Ready {
 			ready[node.Zone]++
 		}
@@ -147,23 +147,23 @@ func zones(t *turn, known *cloud.Pool) []v1alpha1.ZoneStatus {
 
 // zoneNames are the zones that are wanted, else those of the pool, else those
 // that it would get.
-func zoneNames(t *turn, known *cloud.Pool) []string {
-	names := t.desired.Pool.Zones
+func zoneNames(s *scope, known *cloud.Pool) []string {
+	names := s.desired.Pool.Zones
 	if known == nil {
 		return names
 	}
 	if len(names) == 0 {
 		names = known.Zones
 	}
-	if len(names) == 0 && t.reflecting() {
+	if len(names) == 0 && s.reflecting() {
 		names = known.ClusterZones
 	}
 	return names
 }
 
-func reflectors(t *turn) []v1alpha1.ReflectorStatus {
+func reflectors(s *scope) []v1alpha1.ReflectorStatus {
 	var out []v1alpha1.ReflectorStatus
-	for _, r := range t.step.Reflectors {
+	for _, r := range s.step.Reflectors {
 		out = append(out, v1alpha1.ReflectorStatus{
 			Node: r.Node, Zone: r.Zone, ClusterID: r.ClusterID,
 			SessionsEstablished: int32(r.Established), //nolint:gosec // a number of sessions
@@ -175,10 +175,10 @@ func reflectors(t *turn) []v1alpha1.ReflectorStatus {
 
 // setConditions replaces the conditions, in order, keeping the times of those
 // whose status is as it was.
-func setConditions(status *v1alpha1.RouteReflectorPoolStatus, fresh []metav1.Condition, t *turn) {
+func setConditions(status *v1alpha1.RouteReflectorPoolStatus, fresh []metav1.Condition, s *scope) {
 	for i := range fresh {
-		fresh[i].ObservedGeneration = t.object.Generation
-		fresh[i].LastTransitionTime = metav1.NewTime(t.now.Truncate(1e9))
+		fresh[i].ObservedGeneration = s.object.Generation
+		fresh[i].LastTransitionTime = metav1.NewTime(s.now.Truncate(1e9))
 		fresh[i].Message = short(fresh[i].Message)
 		old := meta.FindStatusCondition(status.Conditions, fresh[i].Type)
 		if old != nil && old.Status == fresh[i].Status {
@@ -201,23 +201,23 @@ var conditionTypes = []string{
 // conditions says how things are, from what was gathered and decided. failure is
 // what went wrong while the step was taken, overdue is a wait that lasts too
 // long; both nil for nothing.
-func conditions(t *turn, s *supply, overdue *plan.Problem, failure error) []metav1.Condition {
-	provider := providerProblem(t, s)
+func conditions(s *scope, c *poolClient, overdue *plan.Problem, failure error) []metav1.Condition {
+	provider := providerProblem(s, c)
 	return []metav1.Condition{
-		ready(t, provider),
-		providerReady(t, s, provider),
-		reflectorsEstablished(t),
-		meshDisabled(t),
-		progressing(t),
-		degraded(t, worst(t, provider, overdue), failure),
+		ready(s, provider),
+		providerReady(s, c, provider),
+		reflectorsEstablished(s),
+		meshDisabled(s),
+		progressing(s),
+		degraded(s, worst(s, provider, overdue), failure),
 	}
 }
 
-// unknown is every condition while the cluster cannot be observed.
-func unknown(failure error) []metav1.Condition {
+// unknownConditions is every condition while the cluster cannot be observed.
+func unknownConditions(failure error) []metav1.Condition {
 	out := make([]metav1.Condition, 0, len(conditionTypes))
 	for _, kind := range conditionTypes {
-		out = append(out, troubled(kind, metav1.ConditionUnknown, ReasonObservationFailed, failure.Error()))
+		out = append(out, linkedCondition(kind, metav1.ConditionUnknown, ReasonObservationFailed, failure.Error()))
 	}
 	return out
 }
@@ -226,71 +226,71 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// troubled is a condition that may want a person, and tells where to read on.
-func troubled(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+// linkedCondition is a condition that may need a person, with a link to its page.
+func linkedCondition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return condition(kind, status, reason, plan.Linked(message, reason, maxNote))
 }
 
-// ready: the cluster is where it is wanted. Trouble with the provider alone does
+// ready: the cluster is where it is wanted. A problem of the provider alone does
 // not change that.
-func ready(t *turn, provider *plan.Problem) metav1.Condition {
-	kind, step := v1alpha1.ConditionReady, t.step
+func ready(s *scope, provider *plan.Problem) metav1.Condition {
+	kind, step := v1alpha1.ConditionReady, s.step
 	stopped := notRunning(step.Reflectors)
 	switch {
 	case step.Problem != nil:
-		return troubled(kind, metav1.ConditionFalse, step.Problem.Reason, step.Problem.Message)
-	case stopped != nil && t.reflecting():
-		return troubled(kind, metav1.ConditionFalse, stopped.Reason, stopped.Message)
-	case step.Name == rollout.Steady && (!t.reflecting() || !t.cluster.BGP.MeshOn()):
+		return linkedCondition(kind, metav1.ConditionFalse, step.Problem.Reason, step.Problem.Message)
+	case stopped != nil && s.reflecting():
+		return linkedCondition(kind, metav1.ConditionFalse, stopped.Reason, stopped.Message)
+	case step.Name == rollout.Steady && (!s.reflecting() || !s.cluster.BGP.MeshOn()):
 		return condition(kind, metav1.ConditionTrue, rollout.Steady, step.Reason)
-	case t.paused():
+	case s.paused():
 		return condition(kind, metav1.ConditionFalse, "Paused", fmt.Sprintf("spec.mode is Paused; the next step would be %s: %s",
 			step.Name, step.Reason))
-	case provider != nil && t.needsProvider():
-		return troubled(kind, metav1.ConditionFalse, provider.Reason, provider.Message)
+	case provider != nil && s.needsProvider():
+		return linkedCondition(kind, metav1.ConditionFalse, provider.Reason, provider.Message)
 	default:
 		return condition(kind, metav1.ConditionFalse, step.Name, waitText(step))
 	}
 }
 
 // providerProblem is what keeps the provider from being useful, nil for nothing.
-func providerProblem(t *turn, s *supply) *plan.Problem {
+func providerProblem(s *scope, c *poolClient) *plan.Problem {
 	switch {
-	case t.origin.problem != nil:
-		return t.origin.problem
-	case s.observing.told(s.last) != nil:
-		return cloudProblem(s.observing.err())
-	case s.last != nil && (s.foreign() || s.last.Autoscaled):
-		return poolProblem(*s.last)
-	case s.ensuring.told(s.last) != nil:
-		return cloudProblem(s.ensuring.err())
-	case s.last != nil:
-		return poolProblem(*s.last)
+	case s.provider.problem != nil:
+		return s.provider.problem
+	case c.observing.worthReporting(c.last) != nil:
+		return cloudProblem(c.observing.err())
+	case c.last != nil && (c.foreign() || c.last.Autoscaled):
+		return poolProblem(*c.last)
+	case c.ensuring.worthReporting(c.last) != nil:
+		return cloudProblem(c.ensuring.err())
+	case c.last != nil:
+		return poolProblem(*c.last)
 	}
 	return nil
 }
 
-func providerReady(t *turn, s *supply, problem *plan.Problem) metav1.Condition {
+func providerReady(s *scope, c *poolClient, problem *plan.Problem) metav1.Condition {
 	kind := v1alpha1.ConditionProviderReady
 	switch {
 	case problem != nil:
-		return troubled(kind, metav1.ConditionFalse, problem.Reason, problem.Message)
-	case s.last == nil:
+		return linkedCondition(kind, metav1.ConditionFalse, problem.Reason, problem.Message)
+	case c.last == nil:
 		return condition(kind, metav1.ConditionUnknown, "NotObserved", "the provider has not been asked yet")
-	case !s.last.Exists && t.busy():
+	case !c.last.Exists && s.inPlace():
 		return condition(kind, metav1.ConditionFalse, "PoolMissing", "no node has been chosen for a route reflector")
-	case !s.last.Exists:
+	case !c.last.Exists:
 		return condition(kind, metav1.ConditionFalse, "PoolMissing", "there is no worker pool for route reflectors")
 	}
-	return manned(t, s)
+	return workersReady(s, c)
 }
 
-// manned says whether the pool has all its workers.
-func manned(t *turn, s *supply) metav1.Condition {
+// workersReady says whether the pool has all its workers.
+func workersReady(s *scope, c *poolClient) metav1.Condition {
 	kind := v1alpha1.ConditionProviderReady
-	want, deployed := manning(t, s)
-	message := fmt.Sprintf("worker pool %s: %d of %d workers deployed", s.last.Name, deployed, want)
-	if t.busy() {
+	want, deployed := workerCounts(s, c)
+	message := fmt.Sprintf("worker pool %s: %d of %d workers deployed", c.last.Name, deployed, want)
+	if s.inPlace() {
 		message = fmt.Sprintf("%d of %d nodes are chosen and Ready", deployed, want)
 	}
 	if deployed < want || want == 0 {
@@ -299,20 +299,20 @@ func manned(t *turn, s *supply) metav1.Condition {
 	return condition(kind, metav1.ConditionTrue, "PoolReady", message)
 }
 
-func reflectorsEstablished(t *turn) metav1.Condition {
+func reflectorsEstablished(s *scope) metav1.Condition {
 	kind := v1alpha1.ConditionReflectorsEstablished
-	if len(t.step.Reflectors) == 0 {
+	if len(s.step.Reflectors) == 0 {
 		reason, message := "NoReflectors", "no node is a route reflector"
-		if t.step.Problem != nil {
-			reason, message = t.step.Problem.Reason, t.step.Problem.Message
+		if s.step.Problem != nil {
+			reason, message = s.step.Problem.Reason, s.step.Problem.Message
 		}
 		return condition(kind, metav1.ConditionFalse, reason, message)
 	}
-	if t.desired.Timer {
+	if s.desired.Timer {
 		return condition(kind, metav1.ConditionUnknown, "TimerGate", "spec.rollout.gate is Timer: sessions are not observed")
 	}
 	var missing []string
-	for _, r := range t.step.Reflectors {
+	for _, r := range s.step.Reflectors {
 		if r.NotRunning {
 			missing = append(missing, "calico-node is not running on "+r.Node)
 		} else if r.Established < r.Expected || !r.Serving {
@@ -323,28 +323,28 @@ func reflectorsEstablished(t *turn) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, "SessionsMissing", few(missing))
 	}
 	return condition(kind, metav1.ConditionTrue, "AllEstablished",
-		fmt.Sprintf("%d route reflectors have all their sessions", len(t.step.Reflectors)))
+		fmt.Sprintf("%d route reflectors have all their sessions", len(s.step.Reflectors)))
 }
 
-func meshDisabled(t *turn) metav1.Condition {
+func meshDisabled(s *scope) metav1.Condition {
 	kind := v1alpha1.ConditionMeshDisabled
-	if !t.cluster.BGP.MeshOn() {
+	if !s.cluster.BGP.MeshOn() {
 		return condition(kind, metav1.ConditionTrue, "MeshOff", "the node-to-node mesh is off")
 	}
-	if t.step.Problem != nil {
-		return condition(kind, metav1.ConditionFalse, t.step.Problem.Reason, t.step.Problem.Message)
+	if s.step.Problem != nil {
+		return condition(kind, metav1.ConditionFalse, s.step.Problem.Reason, s.step.Problem.Message)
 	}
 	return condition(kind, metav1.ConditionFalse, "MeshOn", "the node-to-node mesh is on")
 }
 
-func progressing(t *turn) metav1.Condition {
-	kind, step := v1alpha1.ConditionProgressing, t.step
+func progressing(s *scope) metav1.Condition {
+	kind, step := v1alpha1.ConditionProgressing, s.step
 	switch {
 	case step.Problem != nil:
 		return condition(kind, metav1.ConditionFalse, step.Problem.Reason, "nothing is changed: "+step.Problem.Message)
 	case step.Name == rollout.Steady:
 		return condition(kind, metav1.ConditionFalse, rollout.Steady, "there is nothing to do")
-	case t.paused():
+	case s.paused():
 		return condition(kind, metav1.ConditionFalse, "Paused", "spec.mode is Paused")
 	default:
 		return condition(kind, metav1.ConditionTrue, step.Name, waitText(step))
@@ -354,30 +354,30 @@ func progressing(t *turn) metav1.Condition {
 // worst is what a person should look at first, nil for nothing: a refusal, then a
 // calico-node that does not run, then missing sessions or pods that do not go, then what the provider says itself, then
 // that it takes long.
-func worst(t *turn, provider, overdue *plan.Problem) *plan.Problem {
-	stopped := notRunning(t.step.Reflectors)
+func worst(s *scope, provider, overdue *plan.Problem) *plan.Problem {
+	stopped := notRunning(s.step.Reflectors)
 	switch {
-	case t.step.Problem != nil:
-		return t.step.Problem
+	case s.step.Problem != nil:
+		return s.step.Problem
 	case stopped != nil:
 		return stopped
 	case overdue != nil && overdue.Reason != ReasonWorkersLate:
 		return overdue
-	case provider != nil && t.needsProvider():
+	case provider != nil && s.needsProvider():
 		return provider
 	case overdue == nil:
-		return t.worry
+		return s.warning
 	}
 	return overdue
 }
 
-func degraded(t *turn, problem *plan.Problem, failure error) metav1.Condition {
+func degraded(s *scope, problem *plan.Problem, failure error) metav1.Condition {
 	kind := v1alpha1.ConditionDegraded
 	switch {
-	case t.step.Problem == nil && failure != nil:
-		return troubled(kind, metav1.ConditionTrue, ReasonStepFailed, failure.Error())
+	case s.step.Problem == nil && failure != nil:
+		return linkedCondition(kind, metav1.ConditionTrue, ReasonStepFailed, failure.Error())
 	case problem != nil:
-		return troubled(kind, metav1.ConditionTrue, problem.Reason, problem.Message)
+		return linkedCondition(kind, metav1.ConditionTrue, problem.Reason, problem.Message)
 	}
 	return condition(kind, metav1.ConditionFalse, "AsExpected", "nothing is wrong")
 }

@@ -37,14 +37,14 @@ const (
 
 // evictPause is the pause between two attempts to empty a node, and the shortest
 // after a count that has failed. One that took long is tried again after countRest
-// times as long, so that turns go on.
+// times as long, so that reconciliations go on.
 const (
 	evictPause = 5 * time.Second
 	countRest  = 5
 )
 
-// drainage is the last attempt to empty a node.
-type drainage struct {
+// drainAttempt is the last attempt to empty a node.
+type drainAttempt struct {
 	node    string
 	at      time.Time
 	blocked []string
@@ -52,35 +52,35 @@ type drainage struct {
 	stayed string
 }
 
-// look asks for the pods that the step turns out to depend on, and computes it
+// lookAtPods asks for the pods that the step turns out to depend on, and computes it
 // once more.
-func (r *Reconciler) look(ctx context.Context, t *turn) {
-	if names := unweighed(t); len(names) > 0 && r.weigh(ctx, t, names) {
-		r.compute(t)
+func (r *Reconciler) lookAtPods(ctx context.Context, s *scope) {
+	if names := nodesToCount(s); len(names) > 0 && r.countPods(ctx, s, names) {
+		r.compute(s)
 	}
-	if t.step.Drains != "" && r.inspect(ctx, t, t.step.Drains) {
-		r.compute(t)
+	if s.step.Drains != "" && r.listEvictable(ctx, s, s.step.Drains) {
+		r.compute(s)
 	}
 }
 
-// unweighed names the nodes whose number of pods says which is the cheapest to
+// nodesToCount names the nodes whose number of pods says which is the cheapest to
 // change its role while no other reflector carries its routes, and what that
 // costs; none while that does not matter.
-func unweighed(t *turn) []string {
-	if t.step.Problem != nil || t.step.Name == rollout.Steady || restores(t.step) {
+func nodesToCount(s *scope) []string {
+	if s.step.Problem != nil || s.step.Name == rollout.Steady || restores(s.step) {
 		return nil
 	}
-	holders := upNames(t.cluster.Nodes, func(n plan.Node) bool { return n.RoleLabel && n.Marked })
+	holders := upNames(s.cluster.Nodes, func(n plan.Node) bool { return n.RoleLabel && n.Marked })
 	switch {
-	case !t.reflecting() && len(holders) == 1:
+	case !s.reflecting() && len(holders) == 1:
 		return holders
-	case !t.reflecting() || len(holders) > 0 || !t.cluster.BGP.MeshOn():
+	case !s.reflecting() || len(holders) > 0 || !s.cluster.BGP.MeshOn():
 		return nil
 	}
-	if members := upNames(t.cluster.Nodes, func(n plan.Node) bool { return n.Pooled }); len(members) > 0 {
+	if members := upNames(s.cluster.Nodes, func(n plan.Node) bool { return n.Pooled }); len(members) > 0 {
 		return members
 	}
-	return upNames(t.cluster.Nodes, func(plan.Node) bool { return true })
+	return upNames(s.cluster.Nodes, func(plan.Node) bool { return true })
 }
 
 // upNames are the names of the Ready nodes that speak BGP and are so.
@@ -94,10 +94,10 @@ func upNames(nodes []plan.Node, so func(plan.Node) bool) []string {
 	return out
 }
 
-// weigh fills in how many pods the nodes run. Without an answer nobody knows, which
+// countPods fills in how many pods the nodes run. Without an answer they are unknown, which
 // makes no step unsafe, so it is no failure.
-func (r *Reconciler) weigh(ctx context.Context, t *turn, names []string) bool {
-	if t.now.Before(r.uncounted) {
+func (r *Reconciler) countPods(ctx context.Context, s *scope, names []string) bool {
+	if s.now.Before(r.countAgain) {
 		return false
 	}
 	began := r.now()
@@ -106,67 +106,67 @@ func (r *Reconciler) weigh(ctx context.Context, t *turn, names []string) bool {
 	counts, err := r.Workload.Count(ctx, names)
 	if err != nil {
 		now := r.now()
-		r.uncounted = now.Add(max(evictPause, countRest*now.Sub(began)))
+		r.countAgain = now.Add(max(evictPause, countRest*now.Sub(began)))
 		log.FromContext(ctx).Error(err, "the pods are not counted: any node counts as busy as another")
 		return false
 	}
-	for i := range t.cluster.Nodes {
-		if count, ok := counts[t.cluster.Nodes[i].Name]; ok {
-			t.cluster.Nodes[i].Pods = &count
+	for i := range s.cluster.Nodes {
+		if count, ok := counts[s.cluster.Nodes[i].Name]; ok {
+			s.cluster.Nodes[i].Pods = &count
 		}
 	}
 	return true
 }
 
-// drainPatience is how long this turn waits for an answer about pods.
-func drainPatience(t *turn) time.Duration {
+// podTimeout is how long this reconciliation waits for an answer about pods.
+func podTimeout(s *scope) time.Duration {
 	switch {
-	case t.cluster.BGP.MeshOn():
+	case s.cluster.BGP.MeshOn():
 		return drainTimeout
-	case t.step.Short && t.step.Again > 0:
-		return min(offTimeout, t.step.Again)
+	case s.step.Short && s.step.Again > 0:
+		return min(offTimeout, s.step.Again)
 	}
 	return offTimeout
 }
 
-// inspect looks which pods are still to move away from a node. A failure is the
-// turn's: without an answer the step cannot go on.
-func (r *Reconciler) inspect(ctx context.Context, t *turn, node string) bool {
-	ctx, cancel := context.WithTimeout(ctx, drainPatience(t))
+// listEvictable looks which pods are still to move away from a node. A failure fails the
+// reconciliation: without an answer the step cannot go on.
+func (r *Reconciler) listEvictable(ctx context.Context, s *scope, node string) bool {
+	ctx, cancel := context.WithTimeout(ctx, podTimeout(s))
 	defer cancel()
 	moving, staying, err := r.Workload.Evictable(ctx, node)
 	if err != nil {
-		t.unseen = err
+		s.podsErr = err
 		return false
 	}
-	t.evictable = map[string][]string{node: moving}
+	s.evictable = map[string][]string{node: moving}
 	if r.drained.node != node {
-		r.drained = drainage{node: node}
+		r.drained = drainAttempt{node: node}
 	}
-	if said := strings.Join(staying, " "); !t.paused() && r.drained.stayed != said {
+	if said := strings.Join(staying, " "); !s.paused() && r.drained.stayed != said {
 		r.drained.stayed = said
 		if len(staying) > 0 {
-			r.emit(ctx, t, podsStay(node, staying, t.step))
+			r.emit(ctx, s, podsStay(node, staying, s.step))
 		}
 	}
 	return true
 }
 
 // drain asks the pods of a node to go, and remembers which may not.
-func (r *Reconciler) drain(ctx context.Context, t *turn, node string) (bool, error) {
-	if r.drained.node == node && t.now.Sub(r.drained.at) < evictPause {
-		t.blocked = slices.Clone(r.drained.blocked)
+func (r *Reconciler) drain(ctx context.Context, s *scope, node string) (bool, error) {
+	if r.drained.node == node && s.now.Sub(r.drained.at) < evictPause {
+		s.blockedPods = slices.Clone(r.drained.blocked)
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, drainPatience(t))
+	ctx, cancel := context.WithTimeout(ctx, podTimeout(s))
 	defer cancel()
 	did, err := r.Workload.Evict(ctx, node)
 	if r.drained.node != node {
-		r.drained = drainage{node: node}
+		r.drained = drainAttempt{node: node}
 	}
-	r.drained.at, r.drained.blocked, t.blocked = t.now, did.Blocked, did.Blocked
+	r.drained.at, r.drained.blocked, s.blockedPods = s.now, did.Blocked, did.Blocked
 	if did.Evicted > 0 {
-		r.emit(ctx, t, podsEvicted(node, did.Evicted, t.step))
+		r.emit(ctx, s, podsEvicted(node, did.Evicted, s.step))
 	}
 	if err != nil {
 		return false, fmt.Errorf("trying to empty node %s: %w", node, err)

@@ -46,33 +46,33 @@ func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 		"paused, to tell what it would cost": {mode: v1alpha1.ModePaused, step: promote, want: all},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) {
+			e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) {
 				if tc.mode != "" {
 					o.Spec.Mode = tc.mode
 				}
 			})
 			if tc.arrange != nil {
-				tc.arrange(w.calico.cluster.Nodes)
+				tc.arrange(e.calico.cluster.Nodes)
 			}
 			if tc.meshOff {
-				w.calico.cluster.BGP.Mesh.Enabled = &tc.meshOff
-				*w.calico.cluster.BGP.Mesh.Enabled = false
+				e.calico.cluster.BGP.Mesh.Enabled = &tc.meshOff
+				*e.calico.cluster.BGP.Mesh.Enabled = false
 			}
-			w.pods.counts = map[string]int{}
+			e.pods.counts = map[string]int{}
 			for _, name := range tc.want {
-				w.pods.counts[name] = 3
+				e.pods.counts[name] = 3
 			}
-			w.script = always(tc.step)
-			require.NoError(t, w.reconcile())
+			e.script = always(tc.step)
+			require.NoError(t, e.reconcile())
 			if tc.want == nil {
-				require.Empty(t, w.pods.counted)
-				require.Len(t, w.seen, 1, "computed once")
+				require.Empty(t, e.pods.counted)
+				require.Len(t, e.seen, 1, "computed once")
 				return
 			}
-			require.Equal(t, [][]string{tc.want}, w.pods.counted)
-			require.Len(t, w.seen, 2, "computed once more")
-			for _, n := range w.lastSeen().Nodes {
-				if _, counted := w.pods.counts[n.Name]; counted {
+			require.Equal(t, [][]string{tc.want}, e.pods.counted)
+			require.Len(t, e.seen, 2, "computed once more")
+			for _, n := range e.lastSeen().Nodes {
+				if _, counted := e.pods.counts[n.Name]; counted {
 					require.Equal(t, 3, *n.Pods, n.Name)
 				} else {
 					require.Nil(t, n.Pods, n.Name)
@@ -80,25 +80,25 @@ func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 			}
 		})
 	}
-	dedicated := newWorld(t)
+	dedicated := newEnvironment(t)
 	dedicated.script = always(promote)
 	dedicated.settle(1)
 	require.Empty(t, dedicated.pods.counted, "dedicated nodes run none")
 }
 
 func TestWithoutACountTheStepGoesOn(t *testing.T) {
-	w := newBusyWorld(t)
-	w.pods.countErr = errors.New("forbidden")
-	w.script = always(rollout.Step{Name: "PromoteReflectors"})
-	require.NoError(t, w.reconcile())
-	require.Nil(t, w.lastSeen().Nodes[0].Pods)
-	w.expect("Degraded False AsExpected")
-	w.clock = w.clock.Add(4 * time.Second)
-	require.NoError(t, w.reconcile())
-	require.Len(t, w.pods.counted, 1, "not with every turn")
-	w.clock = w.clock.Add(time.Second)
-	require.NoError(t, w.reconcile())
-	require.Len(t, w.pods.counted, 2)
+	e := newBusyWorld(t)
+	e.pods.countErr = errors.New("forbidden")
+	e.script = always(rollout.Step{Name: "PromoteReflectors"})
+	require.NoError(t, e.reconcile())
+	require.Nil(t, e.lastSeen().Nodes[0].Pods)
+	e.expect("Degraded False AsExpected")
+	e.clock = e.clock.Add(4 * time.Second)
+	require.NoError(t, e.reconcile())
+	require.Len(t, e.pods.counted, 1, "not with every turn")
+	e.clock = e.clock.Add(time.Second)
+	require.NoError(t, e.reconcile())
+	require.Len(t, e.pods.counted, 2)
 }
 
 // emptying is a step that empties a node and knows what is on it.
@@ -116,91 +116,91 @@ func emptying(o rollout.Observed, _ rollout.Desired) rollout.Step {
 }
 
 func TestANodeIsEmptiedWithPatience(t *testing.T) {
-	w := newBusyWorld(t)
-	w.script = emptying
-	w.pods.moving["10.0.0.1"] = []string{"default/api", "default/web"}
-	w.pods.blocked = []string{"default/web: the budget"}
-	require.NoError(t, w.reconcile())
-	require.Equal(t, []string{"10.0.0.1"}, w.pods.evictions)
-	require.Equal(t, []string{"Normal PodsEvicted evicted 1 pods from node 10.0.0.1: r"}, w.said)
-	require.Equal(t, []string{"pod default/api to leave 10.0.0.1", "pod default/web to leave 10.0.0.1"}, w.object().Status.Step.WaitingFor)
-	w.clock = w.clock.Add(4 * time.Second)
-	require.NoError(t, w.reconcile())
-	require.Len(t, w.pods.evictions, 1, "pods are not asked with every turn")
-	require.Equal(t, 2, w.pods.evictable, "but looked at")
-	w.clock = w.clock.Add(time.Second)
-	require.NoError(t, w.reconcile())
-	require.Len(t, w.pods.evictions, 2)
-	require.Len(t, w.said, 1, "nothing has changed")
+	e := newBusyWorld(t)
+	e.script = emptying
+	e.pods.moving["10.0.0.1"] = []string{"default/api", "default/web"}
+	e.pods.blocked = []string{"default/web: the budget"}
+	require.NoError(t, e.reconcile())
+	require.Equal(t, []string{"10.0.0.1"}, e.pods.evictions)
+	require.Equal(t, []string{"Normal PodsEvicted evicted 1 pods from node 10.0.0.1: r"}, e.emitted)
+	require.Equal(t, []string{"pod default/api to leave 10.0.0.1", "pod default/web to leave 10.0.0.1"}, e.object().Status.Step.WaitingFor)
+	e.clock = e.clock.Add(4 * time.Second)
+	require.NoError(t, e.reconcile())
+	require.Len(t, e.pods.evictions, 1, "pods are not asked with every turn")
+	require.Equal(t, 2, e.pods.evictable, "but looked at")
+	e.clock = e.clock.Add(time.Second)
+	require.NoError(t, e.reconcile())
+	require.Len(t, e.pods.evictions, 2)
+	require.Len(t, e.emitted, 1, "nothing has changed")
 }
 
 func TestPodsThatStayAreNamedOnce(t *testing.T) {
-	w := newBusyWorld(t)
-	w.script = emptying
-	w.pods.staying["10.0.0.1"] = []string{"default/bare"}
-	w.settle(3)
-	require.Len(t, w.said, 1)
-	require.Contains(t, w.said[0], "Warning PodsStay pods without a controller stay on node 10.0.0.1")
-	require.Contains(t, w.said[0], "default/bare")
-	w.pods.staying["10.0.0.1"] = []string{"default/another", "default/bare"}
-	w.settle(3)
-	require.Len(t, w.said, 2)
+	e := newBusyWorld(t)
+	e.script = emptying
+	e.pods.staying["10.0.0.1"] = []string{"default/bare"}
+	e.settle(3)
+	require.Len(t, e.emitted, 1)
+	require.Contains(t, e.emitted[0], "Warning PodsStay pods without a controller stay on node 10.0.0.1")
+	require.Contains(t, e.emitted[0], "default/bare")
+	e.pods.staying["10.0.0.1"] = []string{"default/another", "default/bare"}
+	e.settle(3)
+	require.Len(t, e.emitted, 2)
 }
 
 func TestAPausedObjectEvictsNobody(t *testing.T) {
-	w := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused })
-	w.script = emptying
-	w.pods.moving["10.0.0.1"], w.pods.staying["10.0.0.1"] = []string{"default/web"}, []string{"default/bare"}
-	w.settle(3)
-	require.Empty(t, w.pods.evictions)
-	require.Empty(t, w.said)
-	require.Contains(t, w.object().Status.Step.WaitingFor, "would evict the pods of node 10.0.0.1")
+	e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused })
+	e.script = emptying
+	e.pods.moving["10.0.0.1"], e.pods.staying["10.0.0.1"] = []string{"default/web"}, []string{"default/bare"}
+	e.settle(3)
+	require.Empty(t, e.pods.evictions)
+	require.Empty(t, e.emitted)
+	require.Contains(t, e.object().Status.Step.WaitingFor, "would evict the pods of node 10.0.0.1")
 }
 
 func TestPodsThatCannotBeSeenOrAskedFailTheStep(t *testing.T) {
-	for name, arrange := range map[string]func(*pods){
-		"seen":  func(p *pods) { p.lookErr = errors.New("forbidden") },
-		"asked": func(p *pods) { p.evictErr = errors.New("forbidden") },
+	for name, arrange := range map[string]func(*fakePods){
+		"seen":  func(p *fakePods) { p.lookErr = errors.New("forbidden") },
+		"asked": func(p *fakePods) { p.evictErr = errors.New("forbidden") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newBusyWorld(t)
-			w.script = emptying
-			w.pods.moving["10.0.0.1"] = []string{"default/web"}
-			arrange(w.pods)
-			require.ErrorContains(t, w.reconcile(), "forbidden")
-			w.expect("Degraded True StepFailed")
-			w.pods.lookErr, w.pods.evictErr = nil, nil
-			w.clock = w.clock.Add(time.Minute)
-			require.NoError(t, w.reconcile())
-			w.expect("Degraded False AsExpected")
+			e := newBusyWorld(t)
+			e.script = emptying
+			e.pods.moving["10.0.0.1"] = []string{"default/web"}
+			arrange(e.pods)
+			require.ErrorContains(t, e.reconcile(), "forbidden")
+			e.expect("Degraded True StepFailed")
+			e.pods.lookErr, e.pods.evictErr = nil, nil
+			e.clock = e.clock.Add(time.Minute)
+			require.NoError(t, e.reconcile())
+			e.expect("Degraded False AsExpected")
 		})
 	}
 }
 
 func TestADrainThatDoesNotEndIsSaid(t *testing.T) {
-	w := newBusyWorld(t, impatient)
-	w.script = emptying
-	w.pods.moving["10.0.0.1"] = []string{"default/web"}
-	w.pods.blocked = []string{"default/web: The disruption budget web needs 2 healthy pods and has 2 currently"}
-	require.NoError(t, w.reconcile())
-	w.clock = w.clock.Add(sessionTimeout)
-	require.NoError(t, w.reconcile())
-	w.expect("Degraded False AsExpected")
-	w.clock = w.clock.Add(time.Second)
-	require.NoError(t, w.reconcile())
-	w.expect("Degraded True DrainBlocked")
-	message := w.condition(v1alpha1.ConditionDegraded).Message
+	e := newBusyWorld(t, impatient)
+	e.script = emptying
+	e.pods.moving["10.0.0.1"] = []string{"default/web"}
+	e.pods.blocked = []string{"default/web: The disruption budget web needs 2 healthy pods and has 2 currently"}
+	require.NoError(t, e.reconcile())
+	e.clock = e.clock.Add(sessionTimeout)
+	require.NoError(t, e.reconcile())
+	e.expect("Degraded False AsExpected")
+	e.clock = e.clock.Add(time.Second)
+	require.NoError(t, e.reconcile())
+	e.expect("Degraded True DrainBlocked")
+	message := e.condition(v1alpha1.ConditionDegraded).Message
 	for _, words := range []string{"pod default/web to leave 10.0.0.1", "The disruption budget web needs 2", "promotion to Staged"} {
 		require.Contains(t, message, words)
 	}
-	require.Len(t, w.said, 1, "once")
-	writes := w.writes
-	w.clock = w.clock.Add(time.Second)
-	require.NoError(t, w.reconcile())
-	require.Equal(t, writes, w.writes, "said is said, also between two attempts")
+	require.Len(t, e.emitted, 1, "once")
+	writes := e.writes
+	e.clock = e.clock.Add(time.Second)
+	require.NoError(t, e.reconcile())
+	require.Equal(t, writes, e.writes, "said is said, also between two attempts")
 
-	w.pods.blocked = nil
-	w.clock = w.clock.Add(time.Minute)
-	w.settle(2)
-	w.expect("Degraded False AsExpected")
+	e.pods.blocked = nil
+	e.clock = e.clock.Add(time.Minute)
+	e.settle(2)
+	e.expect("Degraded False AsExpected")
 }

@@ -24,7 +24,7 @@ type Eviction struct {
 
 // Evictable names the pods that Evict has yet to move away from a node: those that
 // may be evicted, and those that are on their way out. Staying are those that it
-// leaves there because nobody would make them again elsewhere. Both are sorted.
+// leaves there because no controller would create them again. Both are sorted.
 func (p *Pods) Evictable(ctx context.Context, node string) (moving, staying []string, err error) {
 	going, left, err := p.sort(ctx, node)
 	if err != nil {

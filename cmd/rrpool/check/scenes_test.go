@@ -59,7 +59,7 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 	f := facts{
 		now: cli.Now, context: "prod", server: "https://203.0.113.7:6443", namespace: snapshot.DefaultNamespace,
 		version: "v1.31.4", object: object,
-		snapshot: &snapshot.Snapshot{Object: object, Turn: pool.Turn{
+		snapshot: &snapshot.Snapshot{Object: object, Scope: pool.Scope{
 			Cluster:  plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: 64512}},
 			Provider: v1alpha1.ProviderExistingNodes,
 		}},

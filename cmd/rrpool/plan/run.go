@@ -61,7 +61,7 @@ type Plan struct {
 
 	in Input
 	// final is the last reconcile.
-	final pool.Turn
+	final pool.Scope
 }
 
 // Step is one step of the manager, until the next one begins.
@@ -241,7 +241,7 @@ func (r *run) reconcile(ctx context.Context) error {
 // stuck says why a plan has no end, nil while it may have one: something is in the
 // way, something that does not come by itself is waited for, or the manager would change
 // things for ever.
-func (r *run) stuck(turn pool.Turn) *plan.Problem {
+func (r *run) stuck(turn pool.Scope) *plan.Problem {
 	now := r.model.Now()
 	waited, passed := now.Sub(r.since), now.Sub(r.began)
 	blocked := turn.Obstacle != nil && turn.Changes == 0 && turn.Step.Name == "AwaitProvider"
@@ -276,7 +276,7 @@ func (r *run) current(is rollout.Step, writes bool) *Step {
 }
 
 // record adds a reconcile to the step that it belongs to.
-func (r *run) record(turn pool.Turn) {
+func (r *run) record(turn pool.Scope) {
 	if said := turn.Step.Name + strings.Join(turn.WaitingFor, "\n"); said != r.last || turn.Changes > 0 {
 		r.last, r.since = said, r.model.Now()
 	}

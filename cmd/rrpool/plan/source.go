@@ -149,7 +149,7 @@ func (f *flags) invent(object *v1alpha1.RouteReflectorPool) (*snapshot.Snapshot,
 	if err := invented.Check(); err != nil {
 		return nil, err
 	}
-	return &snapshot.Snapshot{Object: object, Turn: pool.Turn{Cluster: inFullMesh(invented, provider), Provider: provider}}, nil
+	return &snapshot.Snapshot{Object: object, Scope: pool.Scope{Cluster: inFullMesh(invented, provider), Provider: provider}}, nil
 }
 
 // inFullMesh is an invented cluster before anything is done to it.

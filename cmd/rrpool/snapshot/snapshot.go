@@ -71,8 +71,8 @@ type Snapshot struct {
 	// Object is the RouteReflectorPool with all defaults. Stored: the cluster has one.
 	Object *v1alpha1.RouteReflectorPool
 	Stored bool
-	// Turn is what the manager observes, and what it would do next.
-	pool.Turn
+	// Scope is what the manager observes, and what it would do next.
+	pool.Scope
 	// Pods with an IP address of their own by node, nil when they could not be counted;
 	// Uncounted then says why.
 	Pods      map[string]int
@@ -114,7 +114,7 @@ func Observe(ctx context.Context, c *cluster.Connection, namespace string, objec
 	if err := o.waitSynced(ctx); err != nil {
 		return nil, err
 	}
-	if out.Turn, err = o.reconciler.Look(ctx, out.Object); err != nil {
+	if out.Scope, err = o.reconciler.Look(ctx, out.Object); err != nil {
 		return nil, fmt.Errorf("looking at the cluster of context %q: %w", c.Name, err)
 	}
 	if countPods {

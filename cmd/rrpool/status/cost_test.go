@@ -133,7 +133,7 @@ func brazil(nodes []corev1.Node) {
 }
 
 // anyTurn is what the manager sees of some cluster, with some of the sessions up.
-func anyTurn(t *rapid.T) pool.Turn {
+func anyTurn(t *rapid.T) pool.Scope {
 	dedicated := rapid.Bool().Draw(t, "dedicated")
 	var nodes []plan.Node
 	for i := range rapid.IntRange(0, 8).Draw(t, "nodes") {
@@ -171,7 +171,7 @@ func anyTurn(t *rapid.T) pool.Turn {
 	if dedicated {
 		provider = v1alpha1.ProviderIKS
 	}
-	out := pool.Turn{
+	out := pool.Scope{
 		Cluster: plan.Cluster{Nodes: nodes, Statuses: statuses, BGP: plan.BGPConfig{ASN: 64512}}, Provider: provider,
 		Desired: rollout.Desired{
 			Mode: rollout.Reflect, Dedicated: dedicated, ClusterID: "224.0.0.1", RoleLabel: "rr",
@@ -202,7 +202,7 @@ func TestTheNodesThatAreShort(t *testing.T) {
 }
 
 func TestNoNodeIsShortOfWhatIsNotObserved(t *testing.T) {
-	turn := pool.Turn{
+	turn := pool.Scope{
 		Cluster: plan.Cluster{Nodes: []plan.Node{
 			{Name: "a", Ready: true, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
 			{Name: "rr", Ready: true, Pooled: true, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}},

@@ -240,7 +240,7 @@ func TestTheNextCommandHasTheFlags(t *testing.T) {
 // 10.3.9.2, one of them with another reflector as well.
 func seen() Facts {
 	a := migrating()
-	turn := pool.Turn{Provider: v1alpha1.ProviderIKS, Pool: &cloud.Pool{Problems: []string{"worker w-2: over quota in eu-de-1"}}}
+	turn := pool.Scope{Provider: v1alpha1.ProviderIKS, Pool: &cloud.Pool{Problems: []string{"worker w-2: over quota in eu-de-1"}}}
 	for i, r := range a.pool.Status.Reflectors {
 		turn.Step.Reflectors = append(turn.Step.Reflectors, rollout.Reflector{Node: r.Node})
 		turn.Pool.Workers = append(turn.Pool.Workers, cloud.Worker{
@@ -263,7 +263,7 @@ func seen() Facts {
 		turn.Cluster.Statuses[name] = plan.Status{Node: name, Sessions: sessions}
 	}
 	manager := Manager{Status: Running, Message: "m1 holds the lease rrpool-manager in namespace rrpool-system", Namespace: "rrpool-system"}
-	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Snapshot: &snapshot.Snapshot{Turn: turn}}
+	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Snapshot: &snapshot.Snapshot{Scope: turn}}
 }
 
 // What -v shows.

@@ -186,12 +186,12 @@ func (v *view) fill(f Facts) {
 		v.Cost = &price
 	}
 	if f.Snapshot != nil {
-		v.observed(f.Snapshot.Turn)
+		v.observed(f.Snapshot.Scope)
 	}
 }
 
 // observed adds what the manager observes.
-func (v *view) observed(t pool.Turn) {
+func (v *view) observed(t pool.Scope) {
 	short, workers := shortClients(t), []workerView{}
 	if t.Obstacle != nil {
 		v.PoolProblems = append(v.PoolProblems, t.Obstacle.Message)
@@ -295,7 +295,7 @@ func priceOf(f Facts) priceView {
 
 // shortClients names the nodes that are short of sessions, as the reflectors report
 // them, sorted by name. The manager counts the same sessions for its status.
-func shortClients(t pool.Turn) []shortClient {
+func shortClients(t pool.Scope) []shortClient {
 	out := []shortClient{}
 	if t.Desired.Timer {
 		return out // sessions are not observed

@@ -18,11 +18,11 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// paperNetwork is a paperBGP whose sessions take their time: one whose options change
+// fakeNetwork is a paperBGP whose sessions take their time: one whose options change
 // goes down at once and is up again after simulate.Connect, in the worst order that there
 // can be. It notes every moment at which somebody has no way to somebody else.
-type paperNetwork struct {
-	paperBGP
+type fakeNetwork struct {
+	fakeBGP
 	now func() time.Time
 
 	mu     sync.Mutex
@@ -30,19 +30,19 @@ type paperNetwork struct {
 	nodes  map[string]corev1.Node // those that are up and speak BGP
 	// since is when a node that was down has come up: it has no sessions at first.
 	since map[string]time.Time
-	links map[[2]string]paperLink
+	links map[[2]string]fakeLink
 	// faults are the moments at which an invariant did not hold.
 	faults []string
 }
 
-// paperLink is a session, seen from the node that is first by name.
-type paperLink struct {
+// fakeLink is a session, seen from the node that is first by name.
+type fakeLink struct {
 	mine, yours simulate.Side
 	up          time.Time
 }
 
 // take lets all nodes take over what is written now, and looks at what comes of it.
-func (p *paperNetwork) take(ctx context.Context, why string) error {
+func (p *fakeNetwork) take(ctx context.Context, why string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list corev1.NodeList
@@ -77,21 +77,21 @@ func (p *paperNetwork) take(ctx context.Context, why string) error {
 	}
 	var peers []plan.Peer
 	for _, w := range written {
-		peers = append(peers, paperPeer(w))
+		peers = append(peers, fakePeer(w))
 	}
-	p.config = simulate.NewConfiguration(roleLabel, nodes, paperConfig(configs), peers)
+	p.config = simulate.NewConfiguration(roleLabel, nodes, fakeConfig(configs), peers)
 	p.connect()
 	p.judge(why)
 	return nil
 }
 
 // connect keeps the sessions whose both sides are as they were.
-func (p *paperNetwork) connect() {
+func (p *fakeNetwork) connect() {
 	up := p.now()
 	if p.links != nil {
 		up = up.Add(simulate.Connect)
 	}
-	links := map[[2]string]paperLink{}
+	links := map[[2]string]fakeLink{}
 	for a := range p.nodes {
 		for b := range p.nodes {
 			mine, here := p.config.Side(a, b)
@@ -99,7 +99,7 @@ func (p *paperNetwork) connect() {
 			if a >= b || !here || !there || !mine.Fits(yours) {
 				continue
 			}
-			l := paperLink{mine, yours, up}
+			l := fakeLink{mine, yours, up}
 			if old, was := p.links[[2]string{a, b}]; was && old.mine == mine && old.yours == yours {
 				l.up = old.up
 			}
@@ -110,12 +110,12 @@ func (p *paperNetwork) connect() {
 }
 
 // established reports whether a session is up.
-func (p *paperNetwork) established(a, b string) bool {
+func (p *fakeNetwork) established(a, b string) bool {
 	l, ok := p.links[[2]string{min(a, b), max(a, b)}]
 	return ok && !l.up.After(p.now())
 }
 
-func (p *paperNetwork) reflects(node string) bool {
+func (p *fakeNetwork) reflects(node string) bool {
 	n := p.nodes[node]
 	_, role := n.Labels[roleLabel]
 	return role && n.Annotations[idAnnotation] != ""
@@ -123,7 +123,7 @@ func (p *paperNetwork) reflects(node string) bool {
 
 // judge notes what must never be: the mesh off while a client has too few sessions with
 // reflectors, or two nodes that run workloads without a route.
-func (p *paperNetwork) judge(why string) {
+func (p *fakeNetwork) judge(why string) {
 	var reflectors, clients []string
 	for name, n := range p.nodes {
 		if p.reflects(name) {
@@ -149,7 +149,7 @@ func (p *paperNetwork) judge(why string) {
 }
 
 // judgeRoutes notes the clients that one of them has no route to.
-func (p *paperNetwork) judgeRoutes(why, from string, clients, reflectors []string) {
+func (p *fakeNetwork) judgeRoutes(why, from string, clients, reflectors []string) {
 	for _, to := range clients {
 		if from != to && !p.reaches(from, to, reflectors) {
 			p.fault("%s: %s has no route to %s", why, from, to)
@@ -157,19 +157,19 @@ func (p *paperNetwork) judgeRoutes(why, from string, clients, reflectors []strin
 	}
 }
 
-func (p *paperNetwork) fault(format string, args ...any) {
+func (p *fakeNetwork) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
 // working: the node runs workloads. Those of the pool are tainted, or have been emptied,
 // and one that has just come up is not reached by anybody at first.
-func (p *paperNetwork) working(node string) bool {
+func (p *fakeNetwork) working(node string) bool {
 	_, pooled := p.nodes[node].Labels[v1alpha1.PoolLabel]
 	return !pooled && p.now().Sub(p.since[node]) > simulate.Connect
 }
 
 // reaches: to has b's routes, from itself or reflected once.
-func (p *paperNetwork) reaches(to, origin string, reflectors []string) bool {
+func (p *fakeNetwork) reaches(to, origin string, reflectors []string) bool {
 	if p.established(to, origin) {
 		return true
 	}
@@ -185,7 +185,7 @@ func (p *paperNetwork) reaches(to, origin string, reflectors []string) bool {
 }
 
 // broken gives the moments at which an invariant did not hold, and forgets them.
-func (p *paperNetwork) broken() []string {
+func (p *fakeNetwork) broken() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := p.faults
@@ -194,7 +194,7 @@ func (p *paperNetwork) broken() []string {
 }
 
 // run answers for the reporters of all nodes.
-func (p *paperNetwork) run(ctx context.Context, every time.Duration) {
+func (p *fakeNetwork) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -213,7 +213,7 @@ func (p *paperNetwork) run(ctx context.Context, every time.Duration) {
 }
 
 // status is what the reporter of a node says; a node that is down has none.
-func (p *paperNetwork) status(self string, routes bool) (status apiv3.CalicoNodeStatusStatus, up bool) {
+func (p *fakeNetwork) status(self string, routes bool) (status apiv3.CalicoNodeStatusStatus, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, up = p.nodes[self]; !up {
@@ -260,8 +260,8 @@ func isReady(n corev1.Node) bool {
 	})
 }
 
-// paperConfig reads the default BGPConfiguration, as far as sessions depend on it.
-func paperConfig(written []unstructured.Unstructured) plan.BGPConfig {
+// fakeConfig reads the default BGPConfiguration, as far as sessions depend on it.
+func fakeConfig(written []unstructured.Unstructured) plan.BGPConfig {
 	var out plan.BGPConfig
 	for _, w := range written {
 		if on, found, _ := unstructured.NestedBool(w.Object, "spec", "nodeToNodeMeshEnabled"); found && w.GetName() == "default" {
@@ -271,8 +271,8 @@ func paperConfig(written []unstructured.Unstructured) plan.BGPConfig {
 	return out
 }
 
-// paperPeer reads a BGPPeer, as far as sessions depend on it.
-func paperPeer(w unstructured.Unstructured) plan.Peer {
+// fakePeer reads a BGPPeer, as far as sessions depend on it.
+func fakePeer(w unstructured.Unstructured) plan.Peer {
 	field := func(name string) string {
 		value, _, _ := unstructured.NestedString(w.Object, "spec", name)
 		return value

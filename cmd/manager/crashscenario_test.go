@@ -21,10 +21,10 @@ import (
 )
 
 // patience is how long a phase of a life may really take.
-const patience = 4 * time.Minute
+const phaseTimeout = 4 * time.Minute
 
-// life is what has come of one.
-type life struct {
+// scenario is what has come of one.
+type scenario struct {
 	// phases in order.
 	phases []phase
 	work   []intercept.Request
@@ -40,14 +40,14 @@ type phase struct {
 	last int
 }
 
-// live takes the cluster to route reflectors, loses one of them, goes back to the mesh
+// runScenario takes the cluster to route reflectors, loses one of them, goes back to the mesh
 // and deletes the object. Whoever dies is replaced at once; tend may do more between.
-func (a *arena) live(tend func()) life {
+func (a *environment) runScenario(tend func()) scenario {
 	a.Helper()
 	began := time.Now()
 	ctx := a.Context()
 	require.NoError(a, a.admin.Create(ctx, a.newObject()))
-	var out life
+	var out scenario
 	step := func(name string, over func(*v1alpha1.RouteReflectorPool) bool) {
 		a.Helper()
 		a.until(name, tend, over)
@@ -64,7 +64,7 @@ func (a *arena) live(tend func()) life {
 		a.setReady(lost, true)
 	}
 
-	a.wish(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	a.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
 	step("to the mesh", func(o *v1alpha1.RouteReflectorPool) bool { return rested(o) && len(o.Status.Reflectors) == 0 })
 
 	require.NoError(a, a.admin.Delete(ctx, a.object()))
@@ -75,7 +75,7 @@ func (a *arena) live(tend func()) life {
 
 // settle gives how a phase ends. A write that has lost a race as the last of all is made
 // again a moment after the object says Ready.
-func (a *arena) settle(phase int) string {
+func (a *environment) settle(phase int) string {
 	a.Helper()
 	want, _ := os.ReadFile(a.golden(phase)) // there is none yet where it is to be written
 	deadline := time.Now().Add(time.Minute)
@@ -84,13 +84,13 @@ func (a *arena) settle(phase int) string {
 		if end == string(want) || time.Now().After(deadline) {
 			return end
 		}
-		a.succeed()
+		a.restart()
 		time.Sleep(50 * time.Millisecond) // between two looks at a real apiserver
 	}
 }
 
 // newObject wants route reflectors.
-func (a *arena) newObject() *v1alpha1.RouteReflectorPool {
+func (a *environment) newObject() *v1alpha1.RouteReflectorPool {
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	object.Spec.Provider.Type = a.kind
 	object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
@@ -120,9 +120,9 @@ func reflects(o *v1alpha1.RouteReflectorPool, node string) bool {
 }
 
 // until waits for the end of a phase.
-func (a *arena) until(name string, tend func(), over func(*v1alpha1.RouteReflectorPool) bool) {
+func (a *environment) until(name string, tend func(), over func(*v1alpha1.RouteReflectorPool) bool) {
 	a.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(phaseTimeout)
 	for {
 		tend()
 		for _, broken := range a.net.broken() {
@@ -143,8 +143,8 @@ func (a *arena) until(name string, tend func(), over func(*v1alpha1.RouteReflect
 	}
 }
 
-// wish changes the spec.
-func (a *arena) wish(change func(*v1alpha1.RouteReflectorPool)) {
+// edit changes the spec.
+func (a *environment) edit(change func(*v1alpha1.RouteReflectorPool)) {
 	a.Helper()
 	o := a.object()
 	before := o.DeepCopy()
@@ -153,7 +153,7 @@ func (a *arena) wish(change func(*v1alpha1.RouteReflectorPool)) {
 }
 
 // lose lets a reflector's machine fail.
-func (a *arena) lose(node string) {
+func (a *environment) lose(node string) {
 	a.Helper()
 	a.setReady(node, false)
 	if a.kind != v1alpha1.ProviderIKS {
@@ -181,7 +181,7 @@ func unordered(o unstructured.Unstructured) any {
 }
 
 // snapshot is the cluster as it is, but for times, versions and identities.
-func (a *arena) snapshot() string {
+func (a *environment) snapshot() string {
 	a.Helper()
 	var out strings.Builder
 	say := func(kind, name string, content any) {

@@ -20,9 +20,9 @@ import (
 
 const configPath = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
 
-// meddle gives the configuration of a way to the apiserver on which somebody
+// writeBefore gives the configuration of a way to the apiserver on which somebody
 // else is faster: once, just before a change of the BGPConfiguration arrives.
-func meddle(t *testing.T, config *rest.Config, how func()) *rest.Config {
+func writeBefore(t *testing.T, config *rest.Config, how func()) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(config.Host)
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func writeConfig(t *testing.T, admin client.Client, level string) map[string]any
 // requireTheirConfig: the BGPConfiguration is as others wrote it, and no more.
 func requireTheirConfig(t *testing.T, admin client.Client, theirs map[string]any) {
 	t.Helper()
-	configs, err := paperBGP{admin}.list(t.Context(), "BGPConfiguration")
+	configs, err := fakeBGP{admin}.list(t.Context(), "BGPConfiguration")
 	require.NoError(t, err)
 	require.Len(t, configs, 1)
 	require.Equal(t, theirs, configs[0].Object["spec"])

@@ -11,29 +11,29 @@ import (
 // childVariable makes a test binary a manager. Its value is a hurry, or "real".
 const childVariable = "RRPOOL_TEST_MANAGER"
 
-// hurry is a clock that is faster than time, from epoch on.
-type hurry struct {
+// fastClock is a clock that is faster than time, from epoch on.
+type fastClock struct {
 	epoch time.Time
 	speed float64
 	// lease is how long a lease really lasts, 0 for client-go's own time.
 	lease time.Duration
 }
 
-func (h hurry) now() time.Time { return h.epoch.Add(h.of(time.Since(h.epoch))) }
+func (h fastClock) now() time.Time { return h.epoch.Add(h.of(time.Since(h.epoch))) }
 
 // of is how much time passes by the clock while d really does.
-func (h hurry) of(d time.Duration) time.Duration { return time.Duration(float64(d) * h.speed) }
+func (h fastClock) of(d time.Duration) time.Duration { return time.Duration(float64(d) * h.speed) }
 
 // wait is how long d takes.
-func (h hurry) wait(d time.Duration) time.Duration { return time.Duration(float64(d) / h.speed) }
+func (h fastClock) wait(d time.Duration) time.Duration { return time.Duration(float64(d) / h.speed) }
 
 // variable makes a child live by h.
-func (h hurry) variable() string {
+func (h fastClock) variable() string {
 	return fmt.Sprintf("%s=%d,%g,%d", childVariable, h.epoch.UnixNano(), h.speed, h.lease)
 }
 
-// pace reads the variable's value.
-func pace(value string) (tuning, error) {
+// fastClockFrom reads the variable's value.
+func fastClockFrom(value string) (tuning, error) {
 	if value == "real" {
 		return tuning{}, nil
 	}
@@ -53,13 +53,13 @@ func pace(value string) (tuning, error) {
 	if err != nil {
 		return tuning{}, fmt.Errorf("reading %s=%q: %w", childVariable, value, err)
 	}
-	h := hurry{time.Unix(0, epoch), speed, time.Duration(lease)}
+	h := fastClock{time.Unix(0, epoch), speed, time.Duration(lease)}
 	return tuning{now: h.now, wait: h.wait, lease: h.lease}, nil
 }
 
-// beManager is the whole life of a child.
-func beManager(value string) int {
-	tuned, err := pace(value)
+// runManager is the whole life of a child.
+func runManager(value string) int {
+	tuned, err := fastClockFrom(value)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2

@@ -14,13 +14,13 @@ import (
 )
 
 // fenceFor is how long a look at the lease holds: much shorter than the lease.
-const fenceFor = time.Second
+const leaseCheckFor = time.Second
 
-// fence keeps a manager from writing once somebody else is in the lease. Leader election
+// leaseCheck keeps a manager from writing once somebody else is in the lease. Leader election
 // alone does not: a leader that stood still for longer than its lease lasts (a paused
 // machine), or whose lease somebody has deleted or edited, goes on for up to 10 s before
 // it gives up.
-type fence struct {
+type leaseCheck struct {
 	reader    client.Reader
 	namespace string
 	host      string
@@ -32,22 +32,22 @@ type fence struct {
 	seen time.Time
 }
 
-func newFence(reader client.Reader, namespace string) (*fence, error) {
+func newLeaseCheck(reader client.Reader, namespace string) (*leaseCheck, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("finding our name in the lease: %w", err)
 	}
-	return &fence{reader: reader, namespace: namespace, host: host, now: time.Now}, nil
+	return &leaseCheck{reader: reader, namespace: namespace, host: host, now: time.Now}, nil
 }
 
 // check gives the reason why this manager may not write, nil when it may. It is asked
 // only by a manager that leader election has let in.
-func (f *fence) check(ctx context.Context) error {
+func (f *leaseCheck) check(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
 	// By both clocks: on a machine that was paused, one of them has stood still.
-	if !f.seen.IsZero() && now.Sub(f.seen) < fenceFor && now.Round(0).Sub(f.seen.Round(0)).Abs() < fenceFor {
+	if !f.seen.IsZero() && now.Sub(f.seen) < leaseCheckFor && now.Round(0).Sub(f.seen.Round(0)).Abs() < leaseCheckFor {
 		return nil
 	}
 	lease := &coordinationv1.Lease{}

@@ -26,14 +26,14 @@ const (
 
 var calicoGroup = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
 
-// paperBGP reports, for every node that is asked for, the sessions that Calico
+// fakeBGP reports, for every node that is asked for, the sessions that Calico
 // would have made of what is written, all Established at once. No packet moves:
 // the lab is for that. It is here so that the manager's wiring sees a whole life.
-type paperBGP struct {
+type fakeBGP struct {
 	client.Client
 }
 
-func (p paperBGP) run(ctx context.Context) {
+func (p fakeBGP) run(ctx context.Context) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -46,14 +46,14 @@ func (p paperBGP) run(ctx context.Context) {
 	}
 }
 
-func (p paperBGP) list(ctx context.Context, kind string) ([]unstructured.Unstructured, error) {
+func (p fakeBGP) list(ctx context.Context, kind string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(calicoGroup.WithKind(kind + "List"))
 	err := p.List(ctx, list)
 	return list.Items, err
 }
 
-func (p paperBGP) report(ctx context.Context) error {
+func (p fakeBGP) report(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := p.List(ctx, &nodes); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (p paperBGP) report(ctx context.Context) error {
 }
 
 // answer fills in the report of a node.
-func (p paperBGP) answer(
+func (p fakeBGP) answer(
 	ctx context.Context, report *unstructured.Unstructured, self corev1.Node, nodes []corev1.Node, mesh, peered bool,
 ) error {
 	status := apiv3.CalicoNodeStatusStatus{
@@ -113,7 +113,7 @@ func (p paperBGP) answer(
 
 // fill writes what a reporter says to what it is asked, when that differs from the last; a
 // node that is not up says nothing.
-func (p paperBGP) fill(
+func (p fakeBGP) fill(
 	ctx context.Context, report *unstructured.Unstructured, says func(apiv3.CalicoNodeStatusSpec) (status apiv3.CalicoNodeStatusStatus, up bool),
 ) error {
 	var before apiv3.CalicoNodeStatus

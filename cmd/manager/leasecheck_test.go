@@ -11,15 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// paperLease is an apiserver with one lease.
-type paperLease struct {
+// fakeLease is an apiserver with one lease.
+type fakeLease struct {
 	client.Reader
 	holder string
 	err    error
 	asked  int
 }
 
-func (p *paperLease) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+func (p *fakeLease) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
 	p.asked++
 	o.(*coordinationv1.Lease).Spec.HolderIdentity = &p.holder
 	return p.err
@@ -27,9 +27,9 @@ func (p *paperLease) Get(_ context.Context, _ client.ObjectKey, o client.Object,
 
 func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 	ctx := t.Context()
-	lease := &paperLease{holder: "pod-1_x"}
+	lease := &fakeLease{holder: "pod-1_x"}
 	now := time.Now()
-	f := &fence{reader: lease, namespace: testNamespace, host: "pod-1", now: func() time.Time { return now }}
+	f := &leaseCheck{reader: lease, namespace: testNamespace, host: "pod-1", now: func() time.Time { return now }}
 	require.NoError(t, f.check(ctx))
 	require.NoError(t, f.check(ctx))
 	require.Equal(t, 1, lease.asked, "a look holds for a second")
@@ -54,9 +54,9 @@ func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 }
 
 func TestAClockThatStoodStillIsNotBelieved(t *testing.T) {
-	lease := &paperLease{holder: "pod-1_x"}
+	lease := &fakeLease{holder: "pod-1_x"}
 	now := time.Now()
-	f := &fence{reader: lease, host: "pod-1", now: func() time.Time { return now }}
+	f := &leaseCheck{reader: lease, host: "pod-1", now: func() time.Time { return now }}
 	require.NoError(t, f.check(t.Context()))
 	lease.holder = "pod-2_y"
 	now = now.Round(0).Add(time.Hour) // the wall clock alone has gone on
@@ -64,7 +64,7 @@ func TestAClockThatStoodStillIsNotBelieved(t *testing.T) {
 }
 
 func TestAStrangerIsNeverTakenForUs(t *testing.T) {
-	f := &fence{reader: &paperLease{holder: "pod-2_y"}, host: "pod-1", now: time.Now}
+	f := &leaseCheck{reader: &fakeLease{holder: "pod-2_y"}, host: "pod-1", now: time.Now}
 	require.Error(t, f.check(t.Context()))
 	require.Empty(t, f.self)
 }

@@ -23,16 +23,16 @@ import (
 const (
 	verdictHolds = time.Minute
 	verdictsKept = 256
-	guardTimeout = 10 * time.Second
-	guardQPS     = 5
-	guardAsks    = 4
+	authTimeout  = 10 * time.Second
+	authQPS      = 5
+	authParallel = 4
 )
 
-// guard lets those read the metrics who prove by a token that they may: RBAC's verb get
+// metricsAuth lets those read the metrics who prove by a token that they may: RBAC's verb get
 // on the path /metrics, as the apiserver says. controller-runtime has a filter that does
 // so as well; it would link a gRPC exporter, CEL and a hundred packages more into a
 // program that holds an API key.
-type guard struct {
+type metricsAuth struct {
 	reviews  kubernetes.Interface
 	verdicts *cache.LRUExpireCache
 	asking   chan struct{}
@@ -40,27 +40,27 @@ type guard struct {
 	metrics  http.Handler
 }
 
-// newGuard is a FilterProvider of the metrics server.
-func newGuard(config *rest.Config, _ *http.Client) (server.Filter, error) {
+// newMetricsAuth is a FilterProvider of the metrics server.
+func newMetricsAuth(config *rest.Config, _ *http.Client) (server.Filter, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst, config.Timeout = guardQPS, 2*guardQPS, guardTimeout
+	config.QPS, config.Burst, config.Timeout = authQPS, 2*authQPS, authTimeout
 	reviews, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("guarding the metrics: %w", err)
 	}
 	return func(log logr.Logger, metrics http.Handler) (http.Handler, error) {
-		return newGuardOver(reviews, log, metrics), nil
+		return newMetricsAuthOver(reviews, log, metrics), nil
 	}, nil
 }
 
-func newGuardOver(reviews kubernetes.Interface, log logr.Logger, metrics http.Handler) http.Handler {
-	return &guard{
-		reviews: reviews, verdicts: cache.NewLRUExpireCache(verdictsKept), asking: make(chan struct{}, guardAsks), log: log, metrics: metrics,
+func newMetricsAuthOver(reviews kubernetes.Interface, log logr.Logger, metrics http.Handler) http.Handler {
+	return &metricsAuth{
+		reviews: reviews, verdicts: cache.NewLRUExpireCache(verdictsKept), asking: make(chan struct{}, authParallel), log: log, metrics: metrics,
 	}
 }
 
 // ServeHTTP implements http.Handler.
-func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *metricsAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -83,7 +83,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // verdict is 200, 401 or 403. Tokens are remembered by their hash.
-func (g *guard) verdict(ctx context.Context, token, verb, path string) (int, error) {
+func (g *metricsAuth) verdict(ctx context.Context, token, verb, path string) (int, error) {
 	key := sha256.Sum256([]byte(verb + " " + path + " " + token))
 	if code, known := g.verdicts.Get(key); known {
 		return code.(int), nil //nolint:forcetypeassert // nothing else is kept there
@@ -92,7 +92,7 @@ func (g *guard) verdict(ctx context.Context, token, verb, path string) (int, err
 	case g.asking <- struct{}{}:
 		defer func() { <-g.asking }()
 	default:
-		return 0, fmt.Errorf("asking about a token: %d others are being asked about", guardAsks)
+		return 0, fmt.Errorf("asking about a token: %d others are being asked about", authParallel)
 	}
 	code, err := g.ask(ctx, token, verb, path)
 	if err == nil {
@@ -101,7 +101,7 @@ func (g *guard) verdict(ctx context.Context, token, verb, path string) (int, err
 	return code, err
 }
 
-func (g *guard) ask(ctx context.Context, token, verb, path string) (int, error) {
+func (g *metricsAuth) ask(ctx context.Context, token, verb, path string) (int, error) {
 	who, err := g.reviews.AuthenticationV1().TokenReviews().Create(ctx,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {

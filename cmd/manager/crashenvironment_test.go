@@ -29,28 +29,28 @@ import (
 // busy machine's answers come too late by their clocks.
 const speed = 10
 
-// arena is a cluster whose managers are made to die, to wait and to fight. Its lives
+// environment is a cluster whose managers are made to die, to wait and to fight. Its lives
 // follow each other: each leaves the cluster as it was.
-type arena struct {
+type environment struct {
 	*testing.T
 	kind     v1alpha1.ProviderType
 	plane    *controlplane.ControlPlane
 	admin    client.Client
 	cloud    *iksserver.Server
-	clock    hurry
-	net      *paperNetwork
+	clock    fastClock
+	net      *fakeNetwork
 	between  *intercept.Interceptor
 	identity *rest.Config
 	// managers that run or ran in this life, the latest last.
 	mu       sync.Mutex
-	managers []*mortal
+	managers []*managerProcess
 	args     []string
 	// onWrite sees every write that was answered, if set.
 	onWrite func(intercept.Request)
 }
 
-// mortal is a manager that dies when its line is cut.
-type mortal struct {
+// managerProcess is a manager that dies when its line is cut.
+type managerProcess struct {
 	name string
 	line *intercept.Line
 	cmd  *exec.Cmd
@@ -58,7 +58,7 @@ type mortal struct {
 	done chan struct{}
 }
 
-func (m *mortal) dead() bool {
+func (m *managerProcess) dead() bool {
 	select {
 	case <-m.done:
 		return true
@@ -68,15 +68,15 @@ func (m *mortal) dead() bool {
 }
 
 // kill ends the manager as kill -9 does.
-func (m *mortal) kill() {
+func (m *managerProcess) kill() {
 	_ = m.cmd.Process.Kill()
 	<-m.done
 }
 
-// newArena has a cluster of six nodes, on IBM Cloud or elsewhere.
-func newArena(t *testing.T, kind v1alpha1.ProviderType) *arena {
+// newEnvironment has a cluster of six nodes, on IBM Cloud or elsewhere.
+func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 	t.Helper()
-	a := &arena{T: t, kind: kind, clock: hurry{epoch: time.Now(), speed: speed}, between: intercept.New()}
+	a := &environment{T: t, kind: kind, clock: fastClock{epoch: time.Now(), speed: speed}, between: intercept.New()}
 	if kind == v1alpha1.ProviderIKS {
 		a.plane = auditedPlane(t)
 		a.admin = adminOf(t, a.plane)
@@ -87,7 +87,7 @@ func newArena(t *testing.T, kind v1alpha1.ProviderType) *arena {
 	var err error
 	a.identity, err = a.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	require.NoError(t, err)
-	a.net = &paperNetwork{paperBGP: paperBGP{a.admin}, now: a.clock.now}
+	a.net = &fakeNetwork{fakeBGP: fakeBGP{a.admin}, now: a.clock.now}
 	require.NoError(t, a.net.take(t.Context(), "the beginning"))
 	a.between.Observe(func(r intercept.Request) {
 		if r.Executed() && (r.Resource == "nodes" || r.Resource == "bgppeers" || r.Resource == "bgpconfigurations") {
@@ -101,21 +101,21 @@ func newArena(t *testing.T, kind v1alpha1.ProviderType) *arena {
 	t.Cleanup(cancel)
 	go a.net.run(ctx, 30*time.Millisecond)
 	if kind != v1alpha1.ProviderIKS {
-		go paperKubelet(ctx, a.admin)
+		go fakeKubelet(ctx, a.admin)
 	}
-	t.Cleanup(a.bury)
+	t.Cleanup(a.stopAll)
 	return a
 }
 
 // look takes in what has just changed.
-func (a *arena) look(why string) {
+func (a *environment) look(why string) {
 	if err := a.net.take(context.WithoutCancel(a.Context()), why); err != nil {
 		a.Errorf("the paper network cannot see: %v", err)
 	}
 }
 
 // begin prepares a life.
-func (a *arena) begin() {
+func (a *environment) begin() {
 	a.Helper()
 	a.between.Rules()
 	a.between.Forget()
@@ -136,11 +136,11 @@ func (a *arena) begin() {
 // watched is an admin whose changes of nodes the paper network sees.
 type watched struct {
 	client.Client
-	*arena
+	*environment
 }
 
 func (w watched) Status() client.SubResourceWriter {
-	return watchedStatus{w.Client.Status(), w.arena}
+	return watchedStatus{w.Client.Status(), w.environment}
 }
 
 func (w watched) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
@@ -150,7 +150,7 @@ func (w watched) Delete(ctx context.Context, o client.Object, opts ...client.Del
 
 type watchedStatus struct {
 	client.SubResourceWriter
-	*arena
+	*environment
 }
 
 func (w watchedStatus) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
@@ -158,10 +158,10 @@ func (w watchedStatus) Update(ctx context.Context, o client.Object, opts ...clie
 	return w.SubResourceWriter.Update(ctx, o, opts...)
 }
 
-// rise starts a manager.
-func (a *arena) rise() *mortal {
+// start starts a manager.
+func (a *environment) start() *managerProcess {
 	a.Helper()
-	m := &mortal{name: fmt.Sprintf("manager-%d", len(a.managers)+1), log: &bytes.Buffer{}, done: make(chan struct{})}
+	m := &managerProcess{name: fmt.Sprintf("manager-%d", len(a.managers)+1), log: &bytes.Buffer{}, done: make(chan struct{})}
 	var cloud *iksserver.Server
 	if a.kind == v1alpha1.ProviderIKS {
 		cloud = a.cloud
@@ -190,7 +190,7 @@ func (a *arena) rise() *mortal {
 }
 
 // manager gives the one of a line.
-func (a *arena) manager(name string) *mortal {
+func (a *environment) manager(name string) *managerProcess {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, m := range a.managers {
@@ -202,7 +202,7 @@ func (a *arena) manager(name string) *mortal {
 }
 
 // alive are the managers that run.
-func (a *arena) alive() (out []*mortal) {
+func (a *environment) alive() (out []*managerProcess) {
 	for _, m := range a.managers {
 		if !m.dead() {
 			out = append(out, m)
@@ -211,24 +211,24 @@ func (a *arena) alive() (out []*mortal) {
 	return out
 }
 
-// succeed replaces the manager that has died.
-func (a *arena) succeed() {
+// restart replaces the manager that has died.
+func (a *environment) restart() {
 	a.Helper()
 	if len(a.alive()) == 0 {
-		a.rise()
+		a.start()
 	}
 }
 
 // twoAlive replaces managers as a Deployment of two does.
-func (a *arena) twoAlive() {
+func (a *environment) twoAlive() {
 	a.Helper()
 	for len(a.alive()) < 2 {
-		a.rise()
+		a.start()
 	}
 }
 
-// bury ends all managers.
-func (a *arena) bury() {
+// stopAll ends all managers.
+func (a *environment) stopAll() {
 	for _, m := range a.managers {
 		m.kill()
 		m.line.Close()
@@ -248,7 +248,7 @@ func tailOf(text string, lines int) string {
 }
 
 // object is the RouteReflectorPool as it is, or nil.
-func (a *arena) object() *v1alpha1.RouteReflectorPool {
+func (a *environment) object() *v1alpha1.RouteReflectorPool {
 	a.Helper()
 	o := &v1alpha1.RouteReflectorPool{}
 	err := a.admin.Get(a.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, o)
@@ -262,7 +262,7 @@ func (a *arena) object() *v1alpha1.RouteReflectorPool {
 }
 
 // stepNow is the step that the object tells of.
-func (a *arena) stepNow() string {
+func (a *environment) stepNow() string {
 	o := &v1alpha1.RouteReflectorPool{}
 	if a.admin.Get(context.WithoutCancel(a.Context()), client.ObjectKey{Name: v1alpha1.SingletonName}, o) != nil {
 		return ""
@@ -271,15 +271,15 @@ func (a *arena) stepNow() string {
 }
 
 // waitFor waits for what managers do without an object.
-func (a *arena) waitFor(what string, so func() bool) {
+func (a *environment) waitFor(what string, so func() bool) {
 	a.Helper()
-	require.Eventually(a, so, patience, 20*time.Millisecond, what)
+	require.Eventually(a, so, phaseTimeout, 20*time.Millisecond, what)
 }
 
 func rawMerge(patch string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(patch)) }
 
 // setReady makes a node Ready or not.
-func (a *arena) setReady(name string, ready bool) {
+func (a *environment) setReady(name string, ready bool) {
 	a.Helper()
 	node := &corev1.Node{}
 	require.NoError(a, a.admin.Get(a.Context(), client.ObjectKey{Name: name}, node))
