@@ -30,7 +30,7 @@ func input(t require.TestingT, nodes, zones int, provider v1alpha1.ProviderType)
 	object, err := crd.Default()
 	require.NoError(t, err)
 	c := invent.Cluster{Spec: object.Spec, Nodes: nodes, Zones: invent.Names("zone-", zones)}
-	return Input{&snapshot.Snapshot{Object: object, Turn: pool.Scope{Provider: provider, Cluster: inFullMesh(c, provider)}}, cli.Now}
+	return Input{&snapshot.Snapshot{Object: object, Scope: pool.Scope{Provider: provider, Cluster: inFullMesh(c, provider)}}, cli.Now}
 }
 
 func planOf(t require.TestingT, in Input) *Plan {
@@ -46,7 +46,7 @@ func after(f *Plan, mode v1alpha1.Mode) Input {
 	cluster := f.final.Cluster
 	cluster.Nodes, cluster.Statuses = slices.Clone(cluster.Nodes), maps.Clone(cluster.Statuses)
 	turn := pool.Scope{Provider: f.in.Provider, Cluster: cluster, Pool: f.final.Pool}
-	return Input{&snapshot.Snapshot{Object: object, Turn: turn, Pods: f.in.Pods}, cli.Now.Add(24 * time.Hour)}
+	return Input{&snapshot.Snapshot{Object: object, Scope: turn, Pods: f.in.Pods}, cli.Now.Add(24 * time.Hour)}
 }
 
 // Whatever the cluster, the manager gets to the end, rests there, and gets back. With
