@@ -318,7 +318,7 @@ func shortClients(t pool.Scope) []shortClient {
 }
 
 // shortOf adds up what the reflectors lack with one node.
-func shortOf(t pool.Turn, node plan.Node, reflects map[string]bool) shortClient {
+func shortOf(t pool.Scope, node plan.Node, reflects map[string]bool) shortClient {
 	out := shortClient{Node: node.Name, Zone: node.Zone}
 	for _, reflector := range t.Cluster.Nodes {
 		if !reflects[reflector.Name] || reflector.Name == node.Name {
