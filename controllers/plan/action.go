@@ -13,7 +13,7 @@ type Action interface {
 }
 
 // SetReflector gives a node role label and cluster ID, in one write. Slot is the
-// label's value, "" for that of topology.SeatSingle.
+// label's value, "" for that of topology.SlotSingle.
 type SetReflector struct{ Node, ClusterID, Slot string }
 
 // SetRack puts a client into a rack: it gives the node the label RackLabel. An empty

@@ -69,12 +69,28 @@ var (
 // unexplained is what a page lacks for these words. Each has a row of a table, or a section
 // of its own, which those that a person may have to solve need.
 func unexplained(page string, want, grave []string) []string {
-	var out []string
 	times := map[string]int{}
+	out := append(faultyRows(page, grave, times), faultySections(page, times)...)
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(want))) {
+		if times[name] != 1 {
+			out = append(out, fmt.Sprintf("%s is explained %d times", name, times[name]))
+		}
+	}
+	for name := range times {
+		if !slices.Contains(want, name) {
+			out = append(out, name+" is no word of the code")
+		}
+	}
+	return out
+}
+
+// faultyRows counts the names in the tables, and says what is wrong with a row.
+func faultyRows(page string, grave []string, times map[string]int) []string {
+	var out []string
 	for _, row := range tableRow.FindAllStringSubmatch(page, -1) {
 		name := row[2]
 		times[name]++
-		if row[1] != strings.ToLower(name) {
+		if anchor := strings.ToLower(name); row[1] != anchor {
 			out = append(out, name+" has another anchor, "+row[1])
 		}
 		cells := strings.Split(row[3], "|")
@@ -85,6 +101,12 @@ func unexplained(page string, want, grave []string) []string {
 			out = append(out, name+" has no section of its own")
 		}
 	}
+	return out
+}
+
+// faultySections counts the names with a section, and says what a section lacks.
+func faultySections(page string, times map[string]int) []string {
+	var out []string
 	sections := heading.FindAllStringSubmatchIndex(page, -1)
 	for i, at := range sections {
 		name, end := page[at[2]:at[3]], len(page)
@@ -96,16 +118,6 @@ func unexplained(page string, want, grave []string) []string {
 			if strings.Count(page[at[1]:end], "\n- "+part) != 1 {
 				out = append(out, name+" does not say "+part)
 			}
-		}
-	}
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(want))) {
-		if times[name] != 1 {
-			out = append(out, fmt.Sprintf("%s is explained %d times", name, times[name]))
-		}
-	}
-	for name := range times {
-		if !slices.Contains(want, name) {
-			out = append(out, name+" is no word of the code")
 		}
 	}
 	return out

@@ -46,7 +46,7 @@ var (
 		"validatingadmissionpolicies", "validatingadmissionpolicybindings", "customresourcedefinitions", "certificatesigningrequests",
 	}
 	only = map[string][]string{
-		"nodes": {"list", "watch", "patch"}, "pods": {"list"}, "pods/eviction": {"create"}, "secrets": {"list", "watch"},
+		"nodes": {"list", "watch", "patch"}, "pods": {"list", "watch"}, "pods/eviction": {"create"}, "secrets": {"list", "watch"},
 		"configmaps": {"get"}, "blockaffinities": {"list", "watch"},
 	}
 )

@@ -235,6 +235,7 @@ const MutantVariable = "RRPOOL_MUTANT"
 // helpers are what mutations use. To opened, every gate has been waiting long enough.
 const helpers = `package rollout
 
+import "os"
 
 var mutant = os.Getenv(%q)
 

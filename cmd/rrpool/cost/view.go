@@ -116,13 +116,20 @@ func newView(called string, p facts, r cost.Report, now time.Time) view {
 		})
 	}
 	v.Warnings = warnings(p, r)
-	if r.Pool.Certainty() == cost.Unknown || r.ModelPrice == nil && !r.Existing {
-		v.Next = called + " --hourly-price <price of one worker>"
-		if p.cluster != "" {
-			v.Next += " --context " + p.cluster
-		}
-	}
+	v.Next = next(called, p, r)
 	return v
+}
+
+// next is the command for prices that are not known.
+func next(called string, p facts, r cost.Report) string {
+	if r.Pool.Certainty() != cost.Unknown && (r.ModelPrice != nil || r.Existing) {
+		return ""
+	}
+	command := called + " --hourly-price <price of one worker>"
+	if p.cluster != "" {
+		command += " --context " + p.cluster
+	}
+	return command
 }
 
 func subject(p facts) string {

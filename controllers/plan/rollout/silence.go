@@ -123,13 +123,18 @@ func (v *view) stale(n plan.Node) bool {
 	case cleared(st):
 		return true
 	}
-	if n.CalicoNode.Failing() {
-		return st.Updated.Before(n.CalicoNode.Since) || v.older(st.Updated, freshFor)
-	}
 	due := 3 * v.period(Steady)
-	if n.CalicoNode.State == plan.CalicoNodeReady {
+	switch {
+	case n.CalicoNode.Failing():
+		return st.Updated.Before(n.CalicoNode.Since) || v.older(st.Updated, freshFor)
+	case n.CalicoNode.State == plan.CalicoNodeReady:
 		return st.Regular && !st.Updated.IsZero() && v.older(st.Updated, due)
 	}
+	return v.overdue(st, due)
+}
+
+// overdue reports whether a report that may come at any time has not come for so long.
+func (v *view) overdue(st plan.Status, due time.Duration) bool {
 	if st.Updated.IsZero() && !st.Written.After(v.now) {
 		return v.older(st.Written, due)
 	}

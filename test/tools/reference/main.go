@@ -60,7 +60,7 @@ var connection = []string{"kubeconfig", "context", "request-timeout", "namespace
 func page(root *cobra.Command) string {
 	var out strings.Builder
 	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
-	fmt.Fprintf(&out, "# Commands and flags\n\nGenerated from the commands; `%s COMMAND --help` says more, with examples. [Cluster flags](#cluster-flags) are at the end.\n", root.Name())
+	out.WriteString("# Commands and flags\n\nGenerated from the commands; the flag `--help` of each says more, with examples. [Cluster flags](#cluster-flags) are at the end.\n")
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
 			continue
