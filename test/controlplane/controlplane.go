@@ -1,9 +1,5 @@
-// Package controlplane runs a real etcd and kube-apiserver, for tests and for the demonstration.
-//
-// Both are built once from their Go modules (build/etcd, build/kube-apiserver: modules of their own, so that the operator
-// does not inherit their dependencies) and cached per version outside the work tree. Nothing is downloaded but Go modules.
-//
-// No controllers run: nobody creates default service accounts, marks nodes ready, or collects garbage.
+// Package controlplane runs a real etcd and kube-apiserver, for tests and for the demonstration, both built from their Go modules.
+// No controllers run: default service accounts are not created, nodes are not marked Ready, and garbage is not collected.
 package controlplane
 
 import (
@@ -230,9 +226,6 @@ func (c *ControlPlane) Stop() error {
 
 // Dir is the folder with the logs (etcd.log, kube-apiserver.log, audit.log) and the certificates.
 func (c *ControlPlane) Dir() string { return c.options.Dir }
-
-// EtcdURL is where etcd serves clients, without TLS: the datastore for Calico's etcdv3 mode as well.
-func (c *ControlPlane) EtcdURL() string { return c.etcdURL }
 
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.options.Dir, name) }
 
