@@ -95,6 +95,15 @@ func TestWhatMovingBetweenTopologiesIsBuiltOn(t *testing.T) {
 	t.Log("\n" + l.Report().String())
 }
 
+// writer writes topologies by hand: seats, cluster IDs and BGPPeers.
+type writer struct {
+	t     *testing.T
+	l     *lab.Lab
+	specs []lab.NodeSpec
+	// now is what the cluster is configured as.
+	now configuration
+}
+
 // stir makes every confd work out all peers anew, in an order that it does not define.
 func (w *writer) stir(times int) {
 	w.t.Helper()
@@ -131,15 +140,6 @@ func (w *writer) requireSubset(fewer, more map[string]lab.Session) int {
 
 // anyReflector selects the nodes that have a seat.
 const anyReflector = "has(" + roleLabel + ")"
-
-// writer writes topologies by hand: seats, cluster IDs and BGPPeers.
-type writer struct {
-	t     *testing.T
-	l     *lab.Lab
-	specs []lab.NodeSpec
-	// now is what the cluster is configured as.
-	now configuration
-}
 
 // configure turns the cluster into a configuration, whatever it was.
 func (w *writer) configure(c configuration) {
