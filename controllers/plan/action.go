@@ -67,7 +67,7 @@ type ReleasePool struct{}
 // EnsurePool moves the provider's pool one step towards the wanted one.
 type EnsurePool struct{ Want PoolSpec }
 
-// PoolWant is the dedicated pool as far as the plan decides it.
+// PoolSpec is the dedicated pool as far as the plan decides it.
 type PoolSpec struct {
 	SizePerZone int
 	// Zones to have it in, sorted; empty: every zone of the cluster.

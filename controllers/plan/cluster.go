@@ -247,7 +247,7 @@ type Route struct {
 	From netip.Addr
 }
 
-// Watch asks for the status of one node.
+// StatusRequest asks for the status of one node.
 type StatusRequest struct {
 	Node string
 	// Period between reports.

@@ -222,7 +222,7 @@ func translate(e environment, zones int) (string, error) {
 	if err = cmp.Or(t.err, err); err == nil {
 		_, err = crd.Read(text)
 	}
-	return strings.Join(t.comments, "") + string(text), err //nolint:wrapcheck // it names the field of the RouteReflectorPool
+	return strings.Join(t.comments, "") + string(text), err
 }
 
 // value gives a variable of the operator, or its default.

@@ -273,7 +273,7 @@ func apiserver(t *testing.T, lists map[string]any) string {
 		w.Header().Set("Content-Type", "application/json")
 		if code, refused := lists[r.URL.Path].(int); refused {
 			w.WriteHeader(code)
-			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Reason: "Forbidden", Code: int32(code)}) //nolint:gosec // G115: an HTTP code
+			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Reason: "Forbidden", Code: int32(code)})
 			return
 		}
 		kind, version := "DeploymentList", "apps/v1"

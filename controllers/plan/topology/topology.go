@@ -58,7 +58,7 @@ func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	return out
 }
 
-// IsPair reports whether a BGPPeer of ours is one between two reflectors.
+// IsPeering reports whether a BGPPeer of ours is one between two reflectors.
 func IsPeering(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP != "" }
 
 // longestName is what a BGPPeer's name may have, less what Calico may append.
