@@ -96,9 +96,9 @@ func setTaints(s State, taints []cloud.Taint) Step {
 	return s.Memory.unlessAsked(step, "the cloud to show the pool's new taints", s.Now)
 }
 
-// grows: there are more workers after step than before. A replacement is no growth.
+// grows: more workers are ordered by step than were before. A replacement, and the refill of a worker that has gone, are no growth.
 func grows(s State, step Step) bool {
-	return step.Kind == AddZone || step.Kind == Resize && step.Size >= s.SizePerZone
+	return step.Kind == AddZone || step.Kind == Resize && step.Size > s.SizePerZone
 }
 
 // untainted refuses to order workers for a pool whose taints do not reach its nodes.

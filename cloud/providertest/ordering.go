@@ -67,6 +67,14 @@ func untaintedNodes(t *testing.T, h Harness) {
 	same := h.spec(1)
 	same.Untainted, same.Replace = grown.Untainted, grown.Untainted
 	require.NotEmpty(t, step(t, h, p, same).Did)
+	settle(t, h, p, h.spec(1))
+	// So may another one, to the end: on classic its place is filled again by a resize.
+	workers := ids(h.World.Workers())
+	other := h.spec(1)
+	other.Untainted, other.Replace = workers[:1], workers[1:2]
+	settle(t, h, p, other)
+	whole(t, h, p, 1, zoneCount)
+	require.NotContains(t, ids(h.World.Workers()), workers[1])
 	settle(t, h, p, h.spec(2))
 	whole(t, h, p, 2, zoneCount)
 }
