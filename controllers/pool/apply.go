@@ -18,18 +18,20 @@ import (
 )
 
 // apply takes the step's actions in order and stops at the first error, but for that of
-// a refresh: a report that cannot be asked for does not hold up the step. An error
+// a refresh: a report that cannot be asked for does not hold up the step. Where reports
+// cannot be created, only refreshes are applied. An error
 // of the cloud is remembered and reported, not returned: the data plane is in
 // order, and the cloud has its own back-off.
 func (r *Reconciler) apply(ctx context.Context, s *scope) error {
-	watchErr := r.watch(ctx, s)
+	actions, watchErr := s.step.Actions, r.watch(ctx, s)
 	if watchErr != nil && !s.step.Urgent && !urgent(s) {
-		return watchErr
+		// The safety net needs the reports that can be asked for, whichever cannot.
+		actions = slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool { return !isRefresh(a) })
 	}
-	if slices.ContainsFunc(s.step.Actions, isPause) {
+	if slices.ContainsFunc(actions, isPause) {
 		ctx = context.WithoutCancel(ctx) // a shutdown waits: half of these actions would cut a node off
 	}
-	for _, action := range s.step.Actions {
+	for _, action := range actions {
 		changed, err := r.applyOne(ctx, s, action)
 		r.Metrics.action(action, changed, err)
 		if cloud.KindOf(err) != "" {

@@ -146,6 +146,9 @@ func (p *fakePods) Evict(_ context.Context, node string) (workload.Eviction, err
 }
 
 func (c *fakeDatastore) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
+	if err := c.fail["watch"]; err != nil {
+		return false, err
+	}
 	changed := !slices.Equal(c.watched, want)
 	c.watched = want
 	return changed, nil

@@ -301,3 +301,14 @@ func TestARefreshThatFailsHoldsUpNothing(t *testing.T) {
 	require.ErrorContains(t, e.reconcile(), "it is another's")
 	require.Equal(t, []string{plan.RestoreMesh{}.String()}, e.calico.applied)
 }
+
+// A report that cannot be created holds up the step, but not the questions to the others: the safety net needs their answers.
+func TestAReportThatCannotBeCreatedHidesNoStaleOnes(t *testing.T) {
+	e := newEnvironment(t)
+	e.meshOff()
+	refresh := plan.RefreshStatus{Node: "10.0.0.1"}
+	e.calico.fail["watch"] = errors.New("it is another's")
+	e.script = always(rollout.Step{Name: "PromoteReflectors", Actions: []plan.Action{refresh, plan.SetReflector{Node: "10.0.0.2", ClusterID: "1.1.1.1"}}})
+	require.ErrorContains(t, e.reconcile(), "it is another's")
+	require.Equal(t, []string{refresh.String()}, e.calico.applied)
+}
