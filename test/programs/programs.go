@@ -35,22 +35,22 @@ func Root() string {
 }
 
 // program is a main package. Those of servers never change while their versions do not, so they are built once and kept.
-type program struct{ name, pkg string }
+type program struct {
+	name, pkg string
+	pinned    bool // of servers
+}
 
 // all are the programs in the order in which they are built, the longest early.
 var all = []program{
-	{"etcd", "./etcd"},
-	{"kube-apiserver", "./kube-apiserver"},
-	{"kubectl", "./kubectl"},
-	{"calicoctl", "github.com/projectcalico/calico/calicoctl/calicoctl"},
-	{"calico-node", "./test/lab/cmd/calico-node"},
-	{"manager", "./cmd/manager"},
-	{"rrpool", "./cmd/rrpool"},
-	{"demo", "./test/e2e/demo"},
+	{"etcd", "./etcd", true},
+	{"kube-apiserver", "./kube-apiserver", true},
+	{"kubectl", "./kubectl", true},
+	{"calicoctl", "github.com/projectcalico/calico/calicoctl/calicoctl", true},
+	{"calico-node", "./test/lab/cmd/calico-node", false},
+	{"manager", "./cmd/manager", false},
+	{"rrpool", "./cmd/rrpool", false},
+	{"demo", "./test/e2e/demo", false},
 }
-
-// pinned tells whether a program is one of the servers module.
-func (p program) pinned() bool { return slices.Index(all, p) < 4 }
 
 // Names are those of all programs.
 func Names() []string {
@@ -166,7 +166,7 @@ func (b *builder) build(ctx context.Context, p program, title string) (string, e
 		return path, nil
 	}
 	dir := filepath.Join(b.root, "bin", "test")
-	if p.pinned() {
+	if p.pinned {
 		dir = b.cache
 	}
 	path := filepath.Join(dir, p.name)
@@ -178,7 +178,7 @@ func (b *builder) build(ctx context.Context, p program, title string) (string, e
 		return "", err
 	}
 	defer unlock()
-	if p.pinned() && exists(path) {
+	if p.pinned && exists(path) {
 		return path, nil
 	}
 	return path, b.compile(ctx, p, path, title)
@@ -192,7 +192,7 @@ func exists(path string) bool {
 // compile runs go build. All programs are compiled with the same flags, so that they share what is compiled.
 func (b *builder) compile(ctx context.Context, p program, path, title string) error {
 	flags, dir := "-s -w", b.root
-	if p.pinned() {
+	if p.pinned {
 		dir = filepath.Join(b.root, servers)
 		flags += b.versionFlags()
 	}
