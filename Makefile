@@ -83,7 +83,7 @@ soak: export RRPOOL_E2E_FULL = 1
 soak: export RRPOOL_REST = 3m
 soak: packages assets ## Run all that takes long (at most 90 minutes): single failures, every write and combination, properties, a cluster at rest
 	@result=0; \
-	go test -count=1 -timeout 30m -rapid.checks=200 ./controllers/plan/rollout || result=1; \
+	go test -count=1 -timeout 30m ./controllers/plan/rollout -rapid.checks=200 || result=1; \
 	go test -count=1 -timeout 60m ./cloud/iks ./cmd/manager || result=1; \
 	go test -count=1 -timeout 60m -p 1 -skip '^TestChaos' ./test/chaos ./test/lab ./test/e2e || result=1; \
 	exit $$result

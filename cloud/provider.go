@@ -3,10 +3,7 @@
 // cloud/providertest holds every provider to it.
 package cloud
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Provider supplies the nodes that become route reflectors.
 //
@@ -118,14 +115,14 @@ const (
 
 // Worker is one machine of the pool.
 type Worker struct {
-	ID string
+	ID string `json:"id"`
 	// NodeName is the Kubernetes node's name where the cloud reports it, else "".
-	NodeName string
-	Zone     string
-	Flavor   string
-	State    WorkerState
+	NodeName string      `json:"node,omitempty"`
+	Zone     string      `json:"zone"`
+	Flavor   string      `json:"flavor,omitempty"`
+	State    WorkerState `json:"state"`
 	// Message is what the cloud says about it.
-	Message string
+	Message string `json:"message,omitempty"`
 }
 
 // Progress says what one call of Ensure or Delete did.
@@ -136,6 +133,4 @@ type Progress struct {
 	Did string
 	// WaitingFor names what has to happen in the cloud, "" for nothing.
 	WaitingFor string
-	// RetryAfter is how long to leave the cloud alone; 0 leaves it to the caller.
-	RetryAfter time.Duration
 }

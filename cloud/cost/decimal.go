@@ -4,7 +4,7 @@
 package cost
 
 import (
-	"fmt"
+	"errors"
 	"math/big"
 	"regexp"
 	"strings"
@@ -18,10 +18,11 @@ type Decimal struct{ rat *big.Rat }
 // and 1e999999999 would be computed for ever.
 var decimalForm = regexp.MustCompile(`^\d{1,9}(\.\d{1,18})?$`)
 
-// ParseDecimal reads digits with at most one point between them, such as 0.11.
+// ParseDecimal reads digits with at most one point between them, such as 0.11. The error
+// says what to write instead.
 func ParseDecimal(text string) (Decimal, error) {
 	if !decimalForm.MatchString(text) {
-		return Decimal{}, fmt.Errorf("%q is no amount: write a decimal of 0 or more, such as 0.11", text)
+		return Decimal{}, errors.New("write a decimal of 0 or more, such as 0.11")
 	}
 	rat, _ := new(big.Rat).SetString(text)
 	return Decimal{rat: rat}, nil
@@ -61,18 +62,9 @@ func (d Decimal) Short(places int) string {
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }
 
-// Percent is how many hundredths of whole the amount is; false when whole is 0.
-func (d Decimal) Percent(whole Decimal) (Decimal, bool) {
-	if whole.IsZero() {
-		return Decimal{}, false
-	}
-	return Decimal{rat: new(big.Rat).Quo(d.Times(100).exact(), whole.exact())}, true
-}
-
-// Approximate is for drawing, not for calculating.
-func (d Decimal) Approximate() float64 {
-	value, _ := d.exact().Float64()
-	return value
+// Percent is how many hundredths of whole the amount is; whole must not be 0.
+func (d Decimal) Percent(whole Decimal) Decimal {
+	return Decimal{rat: new(big.Rat).Quo(d.Times(100).exact(), whole.exact())}
 }
 
 func (d Decimal) exact() *big.Rat {

@@ -35,13 +35,11 @@ func FuzzPrices(f *testing.F) {
 			return
 		}
 		sum := Decimal{}
-		for _, e := range book.Entries() {
-			sum = sum.Plus(e.Hourly.Times(720))
-			require.GreaterOrEqual(t, e.Hourly.Cmp(Decimal{}), 0)
-			require.False(t, e.Date.IsZero())
-			_, ok := book.find(e.Flavor, e.Region, e.Currency)
-			require.True(t, ok)
-			for _, text := range []string{e.Flavor, e.Region, e.Currency, e.Source, e.Note, e.Excludes} {
+		for _, e := range book {
+			sum = sum.Plus(e.Hourly().Times(720))
+			require.GreaterOrEqual(t, e.Hourly().Cmp(Decimal{}), 0)
+			require.NotNil(t, book.Find(e.Flavor, e.Region, e.Currency))
+			for _, text := range []string{e.Flavor, e.Region, e.Currency, e.Date, e.Source, e.Note, e.Excludes} {
 				require.Equal(t, -1, strings.IndexFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }), "%q", text)
 			}
 			_ = e.OlderThanAYear(time.Unix(1e9, 0))

@@ -8,9 +8,9 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.Run(t, func(t *testing.T) (providertest.World, func() cloud.Provider) {
 		t.Helper()
 		s := newStore(5)
-		return providertest.Harness{World: s, Provider: func() cloud.Provider { return s.provider(t, s.config()) }}
+		return s, func() cloud.Provider { return s.provider(s.config()) }
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -84,10 +83,10 @@ func TestAnyOrderOfEventsSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStore(rapid.IntRange(1, 4).Draw(t, "nodes per zone"))
 		c := &caller{store: s, size: 1}
-		p := restarted(t, s)
+		p := s.provider(s.config())
 		for i := range rapid.IntRange(1, 40).Draw(t, "events") {
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
-				p = restarted(t, s)
+				p = s.provider(s.config())
 			}
 			if rapid.Bool().Draw(t, "event") {
 				disturb(t, c, i)
@@ -129,12 +128,6 @@ func (s *store) short(c *caller) bool {
 	return len(selection.Choose(nodes, rules)) < rules.Total() || rules.Total() == 0
 }
 
-func restarted(t *rapid.T, s *store) *existing.Provider {
-	p, err := existing.New(s.config())
-	require.NoError(t, err)
-	return p
-}
-
 // steady makes one call and asserts that no node leaves that was not named.
 func steady(t *rapid.T, c *caller, p cloud.Provider) bool {
 	before := c.store.members()
@@ -173,8 +166,8 @@ func (r rash) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, 
 
 func TestAProviderThatChoosesTheVictimIsCaught(t *testing.T) {
 	s := newStore(2)
-	for name, p := range map[string]cloud.Provider{"sound": s.provider(t, s.config()), "rash": rash{s.provider(t, s.config())}} {
-		settle(t, s.provider(t, s.config()), size(2))
+	for name, p := range map[string]cloud.Provider{"sound": s.provider(s.config()), "rash": rash{s.provider(s.config())}} {
+		settle(t, s.provider(s.config()), size(2))
 		before := s.members()
 		ensure(t, p, size(1))
 		require.Equal(t, name == "rash", harm(before, s.members(), "") != "")

@@ -3,55 +3,12 @@ package existing
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 )
-
-// step is one change of membership, or (without a node) the answer that there
-// is nothing to change.
-type step struct {
-	node plan.Node
-	// join the pool, or leave it.
-	join     bool
-	progress cloud.Progress
-}
-
-// next gives the one next change towards want. Nodes join before others
-// leave, except for those that the caller says are out of service.
-func next(nodes []plan.Node, rules selection.Rules, want cloud.PoolSpec) step {
-	retired := func(n plan.Node) bool { return slices.Contains(want.Retire, n.Name) }
-	replaced := func(n plan.Node) bool { return slices.Contains(want.Replace, n.Name) }
-	if n, ok := member(nodes, retired); ok {
-		return step{node: n}
-	}
-	// Whoever is named and has left already must not come back by the next call.
-	others := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool {
-		return !n.Pooled && (retired(n) || replaced(n))
-	})
-	if n, ok := selection.Next(others, rules); ok {
-		return step{node: n, join: true}
-	}
-	chosen := selection.Choose(others, rules)
-	dead := func(n plan.Node) bool { return replaced(n) && !rules.Counts(n) }
-	if n, ok := member(others, dead); ok && len(chosen) >= rules.Total() {
-		return step{node: n}
-	}
-	return step{progress: stillMissing(others, chosen, rules)}
-}
-
-// member gives the first member of the pool that is so.
-func member(nodes []plan.Node, so func(plan.Node) bool) (plan.Node, bool) {
-	i := slices.IndexFunc(nodes, func(n plan.Node) bool { return n.Pooled && so(n) })
-	if i < 0 {
-		return plan.Node{}, false
-	}
-	return nodes[i], true
-}
 
 // unserved: no node counts and none is in the role, so the next one to join is the
 // first reflector. Nodes that reflect but are to go, all cordoned for instance, carry
@@ -62,31 +19,18 @@ func unserved(nodes []plan.Node, rules selection.Rules) bool {
 	})
 }
 
-// checkSpec refuses what existing nodes cannot be given. Of Labels only the marks
-// of a pool are accepted: membership stands for them.
-func (p *Provider) checkSpec(want cloud.PoolSpec) error {
+// checkSpec refuses what existing nodes cannot be given.
+func checkSpec(want cloud.PoolSpec) error {
 	if want.SizePerZone < 1 {
 		return cloud.InvalidSpec("size per zone is %d, it must be at least 1", want.SizePerZone)
 	}
-	zones := slices.Sorted(slices.Values(want.Zones))
-	for i := 1; i < len(zones); i++ {
-		if zones[i] == zones[i-1] {
-			return cloud.InvalidSpec("zone %q is listed twice; list it once", zones[i])
+	for i, zone := range want.Zones {
+		if slices.Contains(want.Zones[:i], zone) {
+			return cloud.InvalidSpec("zone %q is listed twice; list it once", zone)
 		}
 	}
-	if want.Flavor != "" {
-		return cloud.InvalidSpec("flavor is %q, but existing nodes are as they are; leave it empty", want.Flavor)
-	}
-	if len(want.Taints) > 0 {
-		return cloud.InvalidSpec("taint %q is given, but existing nodes run workloads and are never tainted; leave taints empty", want.Taints[0].Key)
-	}
-	for _, key := range slices.Sorted(maps.Keys(want.Labels)) {
-		value := want.Labels[key]
-		mark := key == v1alpha1.ManagedByLabel && value == v1alpha1.ManagedByValue || key == v1alpha1.PoolLabel && value == p.cfg.PoolName
-		if !mark {
-			return cloud.InvalidSpec("label %s=%s is given, but membership of pool %q is all that is written to existing nodes; leave it out",
-				key, value, p.cfg.PoolName)
-		}
+	if want.Flavor != "" || len(want.Taints)+len(want.Labels) > 0 {
+		return cloud.InvalidSpec("a flavor, taints or labels are given, but existing nodes stay as they are; leave these empty")
 	}
 	return nil
 }

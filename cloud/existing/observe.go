@@ -2,8 +2,8 @@ package existing
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -12,14 +12,18 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 )
 
-// marked gives the nodes sorted by name, with their membership filled in.
-func (p *Provider) marked(nodes []plan.Node) []plan.Node {
+// list gives the nodes, sorted by name, with their membership.
+func (p *Provider) list(ctx context.Context) ([]plan.Node, error) {
+	nodes, err := p.cfg.Nodes.List(ctx)
+	if err != nil {
+		return nil, failure("listing nodes", err)
+	}
 	nodes = slices.Clone(nodes)
 	for i := range nodes {
 		nodes[i].Pooled = nodes[i].Labels[v1alpha1.PoolLabel] == p.cfg.PoolName
 	}
 	slices.SortFunc(nodes, func(a, b plan.Node) int { return cmp.Compare(a.Name, b.Name) })
-	return nodes
+	return nodes, nil
 }
 
 // rules for want; no zones in it means every zone.
@@ -29,7 +33,7 @@ func (p *Provider) rules(want cloud.PoolSpec, nodes []plan.Node) selection.Rules
 		Preferred: p.cfg.Preferred, Excluded: p.cfg.Excluded, Lost: p.lost,
 	}
 	if len(r.Zones) == 0 {
-		r.Zones = zonesOf(nodes, plan.Node.SpeaksBGP)
+		r.Zones = plan.Zones(nodes, plan.Node.SpeaksBGP)
 	}
 	return r.Of(nodes)
 }
@@ -39,23 +43,12 @@ func (p *Provider) lost(n plan.Node) bool {
 	return !n.Ready && p.cfg.Now().Sub(n.ReadyChanged) > p.cfg.NotReadyGrace
 }
 
-// zonesOf gives the zones of the nodes that are so, sorted.
-func zonesOf(nodes []plan.Node, so func(plan.Node) bool) []string {
-	zones := map[string]bool{}
-	for _, n := range nodes {
-		if so(n) {
-			zones[n.Zone] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(zones))
-}
-
 // poolOf is the pool that the nodes make up.
 func (p *Provider) poolOf(nodes []plan.Node) cloud.Pool {
 	pool := cloud.Pool{
 		Owned: true, ID: p.cfg.PoolName, Name: p.cfg.PoolName,
-		Zones:        zonesOf(nodes, func(n plan.Node) bool { return n.Pooled }),
-		ClusterZones: zonesOf(nodes, plan.Node.SpeaksBGP),
+		Zones:        plan.Zones(nodes, func(n plan.Node) bool { return n.Pooled }),
+		ClusterZones: plan.Zones(nodes, plan.Node.SpeaksBGP),
 	}
 	rules, staying := p.rules(cloud.PoolSpec{}, nodes), 0
 	for _, n := range nodes {
@@ -67,28 +60,18 @@ func (p *Provider) poolOf(nodes []plan.Node) cloud.Pool {
 		if w.State == cloud.WorkerFailed {
 			pool.Problems = append(pool.Problems, fmt.Sprintf("%s: %s", place(n), w.Message))
 		}
-		if rules.Unfit(n) == "" {
+		if rules.Unfit(n) == "" { // not "it is Ready": an outage must not make the pool smaller
 			staying++
 		}
 	}
 	slices.Sort(pool.Problems)
 	pool.Exists = len(pool.Workers) > 0
-	if pool.Exists {
-		pool.SizePerZone = sizeOf(staying, len(pool.ClusterZones))
+	if zones := max(len(pool.ClusterZones), 1); pool.Exists {
+		// The size that so many were most likely asked for: to the nearest, and down from
+		// halfway, so that a substitute or a node that is gone shows as no other size.
+		pool.SizePerZone = max(1, (2*staying+zones-1)/(2*zones))
 	}
 	return pool
-}
-
-// sizeOf is the size per zone that so many members were most likely asked for:
-// their number by zones, to the nearest, and down from halfway. For a moment a pool has one
-// member more, which is to replace another, or one less, whose node is gone; with
-// three zones neither shows as another size, or a pool that is kept large
-// because of a margin would grow or shrink by it. Members that are merely NotReady, for
-// however long, count: an outage must not make the pool smaller. Those that are
-// unfit do not, as they do not come back by themselves.
-func sizeOf(members, zones int) int {
-	zones = max(zones, 1)
-	return max(1, (2*members+zones-1)/(2*zones))
 }
 
 func (p *Provider) worker(n plan.Node, rules selection.Rules) cloud.Worker {

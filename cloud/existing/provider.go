@@ -7,22 +7,19 @@ package existing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 )
 
-// Nodes are the cluster's nodes as the provider needs them.
+// Nodes are the cluster's nodes as the provider needs them. Its calls end with ctx.
 type Nodes interface {
 	// List gives all nodes; Pooled and Pods are not filled in.
 	List(ctx context.Context) ([]plan.Node, error)
@@ -49,41 +46,22 @@ type Config struct {
 	Now func() time.Time
 }
 
-func (c Config) check() error {
-	if problems := validation.IsValidLabelValue(c.PoolName); c.PoolName == "" || len(problems) > 0 {
-		return fmt.Errorf("pool name %q: it becomes the value of a node label, so it must be one and not empty: %s",
-			c.PoolName, strings.Join(problems, "; "))
-	}
-	if c.Nodes == nil {
-		return errors.New("no access to nodes is given")
-	}
-	if c.NotReadyGrace < 0 {
-		return fmt.Errorf("spec.rollout.notReadyGrace is %s, it must not be negative", c.NotReadyGrace)
-	}
-	return nil
-}
-
 // Provider is a cloud.Provider for the existing nodes of one cluster. A worker's
 // id is its node's name. It remembers nothing from one call to the next.
 type Provider struct {
 	cfg Config
-	// lock lets one call write at a time. One that was abandoned by its
-	// caller keeps the lock until Nodes has let go of it, so that no late write
-	// meets another one.
+	// lock lets one call at a time look and then write.
 	lock chan struct{}
 }
 
 var _ cloud.Provider = (*Provider)(nil)
 
 // New makes a provider.
-func New(cfg Config) (*Provider, error) {
-	if err := cfg.check(); err != nil {
-		return nil, fmt.Errorf("configuring the provider of existing nodes: %w", err)
-	}
+func New(cfg Config) *Provider {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Provider{cfg: cfg, lock: make(chan struct{}, 1)}, nil
+	return &Provider{cfg: cfg, lock: make(chan struct{}, 1)}
 }
 
 // Name implements cloud.Provider.
@@ -91,79 +69,98 @@ func (p *Provider) Name() string { return "existing" }
 
 // Observe implements cloud.Provider with one reading request.
 func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
-	return within(ctx, p.op("observing"), func() (cloud.Pool, error) {
-		nodes, err := p.list(ctx)
-		if err != nil {
-			return cloud.Pool{}, err
-		}
-		return p.poolOf(nodes), nil
-	})
+	nodes, err := p.list(ctx)
+	if err != nil {
+		return cloud.Pool{}, err
+	}
+	return p.poolOf(nodes), nil
 }
 
 // Ensure implements cloud.Provider. A node that want.Retire names leaves the
 // pool at once. One that want.Replace names leaves it if it does not count any
-// more, and not before nodes enough for want count without it. Nobody else ever
-// leaves, and who is named does not join. Size counts over all zones: a zone with
+// more, and not before nodes enough for want count without it. No other node
+// leaves, and none that is named joins. Size counts over all zones: a zone with
 // too few nodes lends its share to the others.
 func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
-	if err := p.checkSpec(want); err != nil {
+	if err := checkSpec(want); err != nil {
 		return cloud.Progress{}, err
 	}
-	return p.locked(ctx, "changing", func() (cloud.Progress, error) {
-		nodes, err := p.list(ctx)
-		if err != nil {
-			return cloud.Progress{}, err
-		}
+	return p.change(ctx, func(nodes []plan.Node) (cloud.Progress, error) {
 		rules := p.rules(want, nodes)
 		if unserved(nodes, rules) {
 			if err := p.countPods(ctx, nodes, rules); err != nil {
 				return cloud.Progress{}, err
 			}
 		}
-		s := next(nodes, rules, want)
-		if s.node.Name == "" {
-			return s.progress, nil
+		// A node that is named and has left already must not come back by the next call.
+		nodes = slices.DeleteFunc(nodes, func(n plan.Node) bool {
+			return !n.Pooled && (slices.Contains(want.Retire, n.Name) || slices.Contains(want.Replace, n.Name))
+		})
+		if n, ok := nextToLeave(nodes, func(n plan.Node) bool { return slices.Contains(want.Retire, n.Name) }); ok {
+			return p.setPool(ctx, n, "")
 		}
-		return p.take(ctx, s)
+		if n, ok := selection.Next(nodes, rules); ok {
+			return p.setPool(ctx, n, p.cfg.PoolName)
+		}
+		chosen := selection.Choose(nodes, rules)
+		dead := func(n plan.Node) bool { return slices.Contains(want.Replace, n.Name) && !rules.Counts(n) }
+		if n, ok := nextToLeave(nodes, dead); ok && len(chosen) >= rules.Total() {
+			return p.setPool(ctx, n, "")
+		}
+		return stillMissing(nodes, chosen, rules), nil
 	})
 }
 
 // Delete implements cloud.Provider: one member a call leaves the pool.
 func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
-	return p.locked(ctx, "deleting", func() (cloud.Progress, error) {
-		nodes, err := p.list(ctx)
-		if err != nil {
-			return cloud.Progress{}, err
-		}
-		if i := slices.IndexFunc(nodes, func(n plan.Node) bool { return n.Pooled }); i >= 0 {
-			return p.take(ctx, step{node: nodes[i]})
+	return p.change(ctx, func(nodes []plan.Node) (cloud.Progress, error) {
+		if n, ok := nextToLeave(nodes, func(plan.Node) bool { return true }); ok {
+			return p.setPool(ctx, n, "")
 		}
 		return cloud.Progress{Done: true}, nil
 	})
 }
 
-// list gives the nodes, sorted by name, with their membership.
-func (p *Provider) list(ctx context.Context) ([]plan.Node, error) {
-	nodes, err := p.cfg.Nodes.List(ctx)
-	if err != nil {
-		return nil, failure("listing nodes", err)
+// nextToLeave gives the first member of the pool that is so.
+func nextToLeave(nodes []plan.Node, so func(plan.Node) bool) (plan.Node, bool) {
+	i := slices.IndexFunc(nodes, func(n plan.Node) bool { return n.Pooled && so(n) })
+	if i < 0 {
+		return plan.Node{}, false
 	}
-	return p.marked(nodes), nil
+	return nodes[i], true
 }
 
-// take makes the one change, unless the caller has left meanwhile.
-func (p *Provider) take(ctx context.Context, s step) (cloud.Progress, error) {
-	op, pool, did := fmt.Sprintf("taking node %s into", s.node.Name), p.cfg.PoolName, fmt.Sprintf("took %s into the pool", place(s.node))
-	if !s.join {
-		op, pool, did = fmt.Sprintf("taking node %s from", s.node.Name), "", fmt.Sprintf("took %s from the pool", place(s.node))
+// change runs do with the nodes, one call at a time.
+func (p *Provider) change(ctx context.Context, do func([]plan.Node) (cloud.Progress, error)) (cloud.Progress, error) {
+	if ctx.Err() == nil {
+		select {
+		case p.lock <- struct{}{}:
+			defer func() { <-p.lock }()
+			nodes, err := p.list(ctx)
+			if err != nil {
+				return cloud.Progress{}, err
+			}
+			return do(nodes)
+		case <-ctx.Done():
+		}
 	}
+	return cloud.Progress{}, cloud.Interrupted(ctx, fmt.Sprintf("changing pool %q", p.cfg.PoolName))
+}
+
+// setPool makes the one change, unless the caller has left meanwhile.
+func (p *Provider) setPool(ctx context.Context, n plan.Node, pool string) (cloud.Progress, error) {
+	into := "into"
+	if pool == "" {
+		into = "from"
+	}
+	op := fmt.Sprintf("taking node %s %s pool %q", n.Name, into, p.cfg.PoolName)
 	if ctx.Err() != nil {
-		return cloud.Progress{}, cloud.Interrupted(ctx, p.op(op))
+		return cloud.Progress{}, cloud.Interrupted(ctx, op)
 	}
-	if err := p.cfg.Nodes.SetPool(ctx, s.node, pool); err != nil {
-		return cloud.Progress{}, failure(p.op(op), err)
+	if err := p.cfg.Nodes.SetPool(ctx, n, pool); err != nil {
+		return cloud.Progress{}, failure(op, err)
 	}
-	return cloud.Progress{Did: did}, nil
+	return cloud.Progress{Did: fmt.Sprintf("took %s %s the pool", place(n), into)}, nil
 }
 
 // countPods fills in the pods of the nodes that could join.
@@ -182,63 +179,19 @@ func (p *Provider) countPods(ctx context.Context, nodes []plan.Node, rules selec
 		return failure("counting the pods of the nodes", err)
 	}
 	for i := range nodes {
-		if rules.Eligible(nodes[i]) {
-			count := counts[nodes[i].Name]
+		if count := counts[nodes[i].Name]; rules.Eligible(nodes[i]) {
 			nodes[i].Pods = &count
 		}
 	}
 	return nil
 }
 
-func (p *Provider) op(doing string) string { return fmt.Sprintf("%s pool %q", doing, p.cfg.PoolName) }
-
-// locked runs do under the lock, which is held until do has really ended.
-func (p *Provider) locked(ctx context.Context, doing string, do func() (cloud.Progress, error)) (cloud.Progress, error) {
-	op := p.op(doing)
-	if ctx.Err() != nil {
-		return cloud.Progress{}, cloud.Interrupted(ctx, op)
-	}
-	select {
-	case p.lock <- struct{}{}:
-	case <-ctx.Done():
-		return cloud.Progress{}, cloud.Interrupted(ctx, op)
-	}
-	return within(ctx, op, func() (cloud.Progress, error) {
-		defer func() { <-p.lock }()
-		return do()
-	})
-}
-
-// within gives what do gives, or returns when ctx ends: do may then still be
-// held up, and what it gives is dropped.
-func within[T any](ctx context.Context, op string, do func() (T, error)) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		value, err := do()
-		answers <- answer{value, err}
-	}()
-	select {
-	case a := <-answers:
-		return a.value, a.err
-	case <-ctx.Done():
-		var none T
-		return none, cloud.Interrupted(ctx, op)
-	}
-}
-
-// deniedPause is how long to leave an apiserver alone that has refused us.
-const deniedPause = time.Minute
-
 // failure makes the typed error of a request that went wrong.
 func failure(op string, err error) error {
 	e := &cloud.Error{Kind: cloud.Unavailable, Op: op, Err: err}
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		e.Kind, e.RetryAfter = cloud.Unauthorized, deniedPause
+		e.Kind, e.RetryAfter = cloud.Unauthorized, time.Minute
 		e.Message = err.Error() + " (the manager's ClusterRole must allow to list and patch nodes and to list pods: apply config/rbac)"
 	case apierrors.IsTooManyRequests(err):
 		e.Kind = cloud.RateLimited

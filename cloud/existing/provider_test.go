@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -38,30 +37,11 @@ func settle(t *testing.T, p cloud.Provider, want cloud.PoolSpec) cloud.Progress 
 
 func size(n int) cloud.PoolSpec { return cloud.PoolSpec{SizePerZone: n} }
 
-func TestConfigsThatAreRefused(t *testing.T) {
-	for name, tt := range map[string]struct {
-		edit func(*existing.Config)
-		says string
-	}{
-		"no pool name":       {func(c *existing.Config) { c.PoolName = "" }, `pool name ""`},
-		"no label value":     {func(c *existing.Config) { c.PoolName = "a/b" }, `pool name "a/b"`},
-		"no nodes":           {func(c *existing.Config) { c.Nodes = nil }, "no access to nodes"},
-		"a grace below zero": {func(c *existing.Config) { c.NotReadyGrace = -time.Second }, "spec.rollout.notReadyGrace is -1s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := newStore(1).config()
-			tt.edit(&cfg)
-			_, err := existing.New(cfg)
-			require.ErrorContains(t, err, tt.says)
-		})
-	}
-}
-
 func TestTheFirstIsTheCheapestAndPodsAreCountedOnlyForIt(t *testing.T) {
 	s := newStore(2)
 	s.pods = map[string]int{"a1": 3, "a2": 3, "b1": 3, "b2": 1, "c1": 3} // c2 has none
 	s.edit("c1", func(n *plan.Node) { n.Cordoned = true })
-	p := s.provider(t, s.config())
+	p := s.provider(s.config())
 	require.Equal(t, "took node c2 in zone c into the pool", ensure(t, p, size(1)).Did)
 	settle(t, p, size(1))
 	require.Equal(t, []string{"a1", "b1", "c2"}, s.members(), "then the oldest")
@@ -79,7 +59,7 @@ func TestTheFirstIsTheCheapestAndPodsAreCountedOnlyForIt(t *testing.T) {
 // takes a minute nor for one that is forbidden.
 func TestReflectorsThatAreAllToGoAreReplacedWithoutCounting(t *testing.T) {
 	s := newStore(2)
-	p := s.provider(t, s.config())
+	p := s.provider(s.config())
 	settle(t, p, size(1))
 	s.counted = nil
 	for _, name := range []string{"a1", "b1", "c1"} {
@@ -101,7 +81,7 @@ func TestWithoutCountingTheFirstIsAControlPlaneNode(t *testing.T) {
 	s.edit("b2", func(n *plan.Node) { n.ControlPlane = true })
 	cfg := s.config()
 	cfg.CountPods = nil
-	ensure(t, s.provider(t, cfg), size(1))
+	ensure(t, s.provider(cfg), size(1))
 	require.Equal(t, []string{"b2"}, s.members())
 }
 
@@ -112,7 +92,7 @@ func TestPreferredAndExcludedNodes(t *testing.T) {
 	cfg := s.config()
 	cfg.Preferred = labels.SelectorFromSet(labels.Set{"good": "yes"})
 	cfg.Excluded = labels.SelectorFromSet(labels.Set{"bad": "yes"})
-	require.True(t, settle(t, s.provider(t, cfg), size(1)).Done)
+	require.True(t, settle(t, s.provider(cfg), size(1)).Done)
 	require.Equal(t, []string{"a2", "b2", "c1"}, s.members())
 }
 
@@ -120,7 +100,7 @@ func TestNodesOfOthersAreLeftAlone(t *testing.T) {
 	s := newStore(2)
 	s.edit("a1", func(n *plan.Node) { n.Labels[v1alpha1.PoolLabel] = "dedicated" })
 	s.edit("b1", func(n *plan.Node) { n.ClusterID = "1.1.1.1" })
-	p := s.provider(t, s.config())
+	p := s.provider(s.config())
 	require.True(t, settle(t, p, size(1)).Done)
 	require.Equal(t, []string{"a2", "b2", "c1"}, s.members())
 	for range 4 {
@@ -133,7 +113,7 @@ func TestNodesOfOthersAreLeftAlone(t *testing.T) {
 
 func TestAReflectorThatLostItsPoolLabelGetsItBack(t *testing.T) {
 	s := newStore(2)
-	p := s.provider(t, s.config())
+	p := s.provider(s.config())
 	settle(t, p, size(1))
 	s.edit("b1", func(n *plan.Node) { n.Marked, n.RoleLabel, n.ClusterID = true, true, "244.0.0.1" })
 	s.edit("b1", func(n *plan.Node) { delete(n.Labels, v1alpha1.PoolLabel) })
@@ -185,7 +165,7 @@ func TestWhatIsAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(2)
-			p := s.provider(t, s.config())
+			p := s.provider(s.config())
 			settle(t, p, size(1))
 			tt.edit(s)
 			got := settle(t, p, tt.want)
@@ -209,7 +189,7 @@ func (s *store) join(name string) {
 
 func TestWhoIsNamedForReplacement(t *testing.T) {
 	s := newStore(2)
-	p := s.provider(t, s.config())
+	p := s.provider(s.config())
 	settle(t, p, size(1))
 	want := cloud.PoolSpec{SizePerZone: 1, Replace: []string{"a1"}}
 	require.True(t, settle(t, p, want).Done, "one that is Ready again, or was never away, stays")
@@ -229,9 +209,9 @@ func TestWhoIsNamedForReplacement(t *testing.T) {
 
 func TestWhoIsRetiredDoesNotComeBackByTheSameCall(t *testing.T) {
 	s := newStore(1)
-	p := s.provider(t, s.config())
+	p := s.provider(s.config())
 	settle(t, p, size(1))
-	want := cloud.PoolSpec{SizePerZone: 1, Retire: []string{"a1", "nobody"}}
+	want := cloud.PoolSpec{SizePerZone: 1, Retire: []string{"a1", "no-node"}}
 	require.Contains(t, settle(t, p, want).WaitingFor, "1 more eligible nodes")
 	require.Equal(t, []string{"b1", "c1"}, s.members())
 }
@@ -241,21 +221,10 @@ func TestAnotherNodeOfTheSameNameIsNotTaken(t *testing.T) {
 	s.listed = func() {
 		s.edit("a1", func(n *plan.Node) { n.UID = "another" })
 	}
-	_, err := s.provider(t, s.config()).Ensure(context.Background(), size(1))
+	_, err := s.provider(s.config()).Ensure(context.Background(), size(1))
 	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 	require.True(t, apierrors.IsConflict(err), "the cause is kept: %v", err)
 	require.Empty(t, s.members())
-}
-
-func TestMarksOfThePoolAreNoOrders(t *testing.T) {
-	s := newStore(1)
-	want := size(1)
-	want.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: providertest.PoolName}
-	require.True(t, settle(t, s.provider(t, s.config()), want).Done)
-	want.Labels[v1alpha1.PoolLabel] = "another"
-	_, err := s.provider(t, s.config()).Ensure(context.Background(), want)
-	require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
-	require.ErrorContains(t, err, "rrpool.io/pool=another")
 }
 
 func TestErrorsOfKubernetesKeepTheirMeaning(t *testing.T) {
@@ -280,7 +249,7 @@ func TestErrorsOfKubernetesKeepTheirMeaning(t *testing.T) {
 			cfg.CountPods = func(context.Context, []string) (map[string]int, error) {
 				return nil, fmt.Errorf("counting: %w", tt.err)
 			}
-			_, err := s.provider(t, cfg).Ensure(context.Background(), size(1))
+			_, err := s.provider(cfg).Ensure(context.Background(), size(1))
 			require.True(t, cloud.Is(err, tt.kind), "%v", err)
 			require.ErrorContains(t, err, tt.says)
 			require.Equal(t, tt.retry, cloud.RetryAfter(err))

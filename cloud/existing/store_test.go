@@ -8,10 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -42,8 +40,8 @@ type store struct {
 }
 
 var (
-	_ existing.Nodes             = (*store)(nil)
-	_ providertest.ExistingNodes = (*store)(nil)
+	_ existing.Nodes     = (*store)(nil)
+	_ providertest.World = (*store)(nil)
 )
 
 // newStore has n nodes in each of zones a, b and c: a1 the oldest, then b1, c1, a2.
@@ -83,11 +81,8 @@ func (s *store) config() existing.Config {
 	}
 }
 
-func (s *store) provider(t *testing.T, cfg existing.Config) *existing.Provider {
-	t.Helper()
-	p, err := existing.New(cfg)
-	require.NoError(t, err)
-	return p
+func (s *store) provider(cfg existing.Config) *existing.Provider {
+	return existing.New(cfg)
 }
 
 func (s *store) now() time.Time {
@@ -96,8 +91,8 @@ func (s *store) now() time.Time {
 	return s.at
 }
 
-func (s *store) List(context.Context) ([]plan.Node, error) {
-	if err := s.answer(&s.reads); err != nil {
+func (s *store) List(ctx context.Context) ([]plan.Node, error) {
+	if err := s.answer(ctx, &s.reads); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -110,8 +105,8 @@ func (s *store) List(context.Context) ([]plan.Node, error) {
 	return out, nil
 }
 
-func (s *store) CountPods(_ context.Context, nodes []string) (map[string]int, error) {
-	if err := s.answer(&s.reads); err != nil {
+func (s *store) CountPods(ctx context.Context, nodes []string) (map[string]int, error) {
+	if err := s.answer(ctx, &s.reads); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -120,8 +115,8 @@ func (s *store) CountPods(_ context.Context, nodes []string) (map[string]int, er
 	return maps.Clone(s.pods), nil
 }
 
-func (s *store) SetPool(_ context.Context, node plan.Node, pool string) error {
-	if err := s.answer(&s.writes); err != nil {
+func (s *store) SetPool(ctx context.Context, node plan.Node, pool string) error {
+	if err := s.answer(ctx, &s.writes); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -148,9 +143,8 @@ func (s *store) SetPool(_ context.Context, node plan.Node, pool string) error {
 
 var nodesResource = schema.GroupResource{Resource: "nodes"}
 
-// answer counts a request and gives its fault. A hanging one does not even look
-// at its context.
-func (s *store) answer(count *int) error {
+// answer counts a request and gives its fault.
+func (s *store) answer(ctx context.Context, count *int) error {
 	s.mu.Lock()
 	*count++
 	fault, hung := s.fault, s.hung
@@ -163,7 +157,11 @@ func (s *store) answer(count *int) error {
 	case providertest.Denied:
 		return fmt.Errorf("reading: %w", apierrors.NewForbidden(nodesResource, "", errors.New("no RBAC policy matched")))
 	case providertest.Hanging:
-		<-hung
+		select {
+		case <-hung:
+		case <-ctx.Done():
+			return fmt.Errorf("reading: %w", ctx.Err())
+		}
 	case providertest.LostAnswer:
 	}
 	return nil

@@ -13,15 +13,14 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// Options of a Cloud. The zero value is usable.
+// Options of a Cloud.
 type Options struct {
-	// PoolName is "route-reflectors" when empty.
 	PoolName string
 	// Zones of the cluster; zone-a, zone-b and zone-c when empty.
 	Zones []string
-	// Flavor when none is wanted; "small" when empty.
+	// Flavor when none is wanted.
 	Flavor string
-	// Now is the clock; when nil it stands still but for Advance.
+	// Now is the clock.
 	Now func() time.Time
 	// DeployTime and DeleteTime are how long a worker takes to come and to go.
 	DeployTime, DeleteTime time.Duration
@@ -35,25 +34,19 @@ type Options struct {
 type Cloud struct {
 	opts Options
 
-	mu        sync.Mutex
-	offset    time.Duration
-	pool      *pool
+	mu sync.Mutex
+	// pool is that of the provider, without what others say of it. Balanced, it
+	// substitutes a worker that is replaced.
+	pool     cloud.Pool
+	labels   map[string]string
+	balanced bool
+	workers  []*worker
+
 	serial    int
 	requests  int
 	mutations int
 	untainted int
 	failNext  []string
-}
-
-type pool struct {
-	id, flavor string
-	size       int
-	zones      []string
-	labels     map[string]string
-	taints     []cloud.Taint
-	autoscaled bool
-	balanced   bool
-	workers    []*worker
 }
 
 type worker struct {
@@ -62,105 +55,76 @@ type worker struct {
 	fail  string
 }
 
-// New makes a cloud without the pool.
+// New makes a cloud without the pool, or with the one that is described.
 func New(o Options) *Cloud {
-	if o.PoolName == "" {
-		o.PoolName = "route-reflectors"
-	}
 	if len(o.Zones) == 0 {
 		o.Zones = []string{"zone-a", "zone-b", "zone-c"}
 	}
-	if o.Flavor == "" {
-		o.Flavor = "small"
-	}
-	if o.Now == nil {
-		o.Now = func() time.Time { return time.Unix(1_700_000_000, 0) }
-	}
 	o.Zones = slices.Sorted(slices.Values(o.Zones))
-	return &Cloud{opts: o, pool: adopt(o)}
-}
-
-// adopt makes a pool like the one that is described.
-func adopt(o Options) *pool {
-	in := o.Pool
-	if in == nil || !in.Exists {
-		return nil
-	}
-	p := &pool{
-		id: in.ID, flavor: in.Flavor, size: in.SizePerZone, zones: slices.Clone(in.Zones), taints: slices.Clone(in.Taints),
-		autoscaled: in.Autoscaled, balanced: true,
-	}
-	if in.Owned {
-		p.labels = map[string]string{poolplan.ManagedByLabel: poolplan.ManagedBy, v1alpha1.PoolLabel: o.PoolName}
-	}
-	for _, w := range in.Workers {
-		if w.NodeName == "" && o.NodeName != nil {
-			w.NodeName = o.NodeName(w.Zone, w.ID) // the cloud reports it when it is deployed
+	c := &Cloud{opts: o}
+	if in := o.Pool; in != nil && in.Exists {
+		c.make(in.ID, in.Flavor, in.SizePerZone, nil)
+		c.pool.Zones, c.pool.Taints, c.pool.Autoscaled = slices.Clone(in.Zones), slices.Clone(in.Taints), in.Autoscaled
+		if in.Owned {
+			c.labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: o.PoolName}
 		}
-		p.workers = append(p.workers, &worker{Worker: w, since: o.Now()})
+		for _, w := range in.Workers {
+			if w.NodeName == "" && o.NodeName != nil {
+				w.NodeName = o.NodeName(w.Zone, w.ID) // the cloud reports it when it is deployed
+			}
+			c.workers = append(c.workers, &worker{Worker: w, since: o.Now()})
+		}
 	}
-	return p
+	return c
 }
 
-func (c *Cloud) now() time.Time { return c.opts.Now().Add(c.offset) }
+// make makes a pool without zones and workers.
+func (c *Cloud) make(id, flavor string, size int, labels map[string]string) {
+	c.pool = cloud.Pool{Exists: true, ID: id, Flavor: flavor, SizePerZone: size}
+	c.labels, c.balanced, c.workers = labels, true, nil
+}
 
 // move takes every worker to where it should be by now.
 func (c *Cloud) move() {
-	if c.pool == nil {
-		return
-	}
-	now := c.now()
-	c.pool.workers = slices.DeleteFunc(c.pool.workers, func(w *worker) bool {
+	now := c.opts.Now()
+	c.workers = slices.DeleteFunc(c.workers, func(w *worker) bool {
 		return w.State == cloud.WorkerDeleting && now.Sub(w.since) >= c.opts.DeleteTime
 	})
-	for _, w := range c.pool.workers {
+	for _, w := range c.workers {
 		if w.State != cloud.WorkerProvisioning || now.Sub(w.since) < c.opts.DeployTime {
 			continue
 		}
-		w.State, w.Message = cloud.WorkerDeployed, ""
-		if w.fail != "" {
+		if w.State, w.Message = cloud.WorkerDeployed, ""; w.fail != "" {
 			w.State, w.Message = cloud.WorkerFailed, w.fail
 		}
 	}
 }
 
 func (c *Cloud) order(zone string) {
-	c.serial++
-	for c.taken(fmt.Sprintf("worker-%04d", c.serial)) {
+	var id string
+	for id == "" || slices.ContainsFunc(c.workers, func(w *worker) bool { return w.ID == id }) {
 		c.serial++
+		id = fmt.Sprintf("worker-%04d", c.serial)
 	}
-	w := &worker{since: c.now(), Worker: cloud.Worker{
-		ID: fmt.Sprintf("worker-%04d", c.serial), Zone: zone, Flavor: c.pool.flavor,
-		State: cloud.WorkerProvisioning, Message: "ordered",
+	w := &worker{since: c.opts.Now(), Worker: cloud.Worker{
+		ID: id, Zone: zone, Flavor: c.pool.Flavor, State: cloud.WorkerProvisioning, Message: "ordered",
+		NodeName: fmt.Sprintf("10.%d.0.%d", slices.Index(c.opts.Zones, zone), c.serial),
 	}}
-	w.NodeName = fmt.Sprintf("10.%d.0.%d", slices.Index(c.opts.Zones, zone), c.serial)
 	if c.opts.NodeName != nil {
-		w.NodeName = c.opts.NodeName(zone, w.ID)
+		w.NodeName = c.opts.NodeName(zone, id)
 	}
 	if len(c.failNext) > 0 {
 		w.fail, c.failNext = c.failNext[0], c.failNext[1:]
 	}
-	if len(c.pool.taints) == 0 {
+	if len(c.pool.Taints) == 0 {
 		c.untainted++
 	}
-	c.pool.workers = append(c.pool.workers, w)
+	c.workers = append(c.workers, w)
 }
 
-func (c *Cloud) taken(id string) bool {
-	return slices.ContainsFunc(c.pool.workers, func(w *worker) bool { return w.ID == id })
+func (c *Cloud) remove(w *worker) {
+	w.State, w.Message, w.since = cloud.WorkerDeleting, "", c.opts.Now()
 }
-
-func (p *pool) live(zone string) []*worker {
-	var out []*worker
-	for _, w := range p.workers {
-		if w.Zone == zone && w.State != cloud.WorkerDeleting {
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
-func (c *Cloud) remove(w *worker) { w.State, w.Message, w.since = cloud.WorkerDeleting, "", c.now() }
 
 // apply makes the change, as a cloud would.
 func (c *Cloud) apply(s poolplan.Step, flavor string) {
@@ -168,62 +132,53 @@ func (c *Cloud) apply(s poolplan.Step, flavor string) {
 	switch s.Kind {
 	case poolplan.Create:
 		c.serial++
-		c.pool = &pool{id: fmt.Sprintf("pool-%d", c.serial), flavor: flavor, size: s.Size, labels: s.Labels, balanced: true}
+		c.make(fmt.Sprintf("pool-%d", c.serial), flavor, s.Size, s.Labels)
 	case poolplan.SetLabels:
-		c.pool.labels = s.Labels
+		c.labels = s.Labels
 	case poolplan.SetTaints:
-		c.pool.taints = s.Taints
+		c.pool.Taints = s.Taints
 	case poolplan.AddZone:
-		c.pool.zones = slices.Sorted(slices.Values(append(c.pool.zones, s.Zone)))
-		for range c.pool.size {
-			c.order(s.Zone)
-		}
+		c.pool.Zones = slices.Sorted(slices.Values(append(c.pool.Zones, s.Zone)))
+		c.fill(s.Zone)
 	case poolplan.RemoveZone:
-		c.pool.zones = slices.DeleteFunc(c.pool.zones, func(z string) bool { return z == s.Zone })
+		c.pool.Zones = slices.DeleteFunc(c.pool.Zones, func(z string) bool { return z == s.Zone })
 	case poolplan.Resize:
-		c.resize(s.Size)
+		c.pool.SizePerZone, c.balanced = s.Size, true
+		c.fill(c.pool.Zones...)
 	case poolplan.Remove, poolplan.Replace:
-		c.removeNamed(s)
+		c.balanced = c.balanced && s.Kind == poolplan.Replace
+		c.takeOut(s.Worker)
 	case poolplan.DeletePool:
-		c.pool = nil
+		c.pool, c.labels, c.workers = cloud.Pool{}, nil, nil
 	case poolplan.None:
 	}
 }
 
-// resize fills every zone up, or takes the oldest away.
-func (c *Cloud) resize(size int) {
-	c.pool.size, c.pool.balanced = size, true
-	for _, z := range c.pool.zones {
-		have := c.pool.live(z)
-		for i := len(have); i < size; i++ {
-			c.order(z)
-		}
-		for i := size; i < len(have); i++ {
-			c.remove(have[i-size])
-		}
+// takeOut removes a worker; a balanced pool orders another one in its place.
+func (c *Cloud) takeOut(id string) {
+	i := slices.IndexFunc(c.workers, func(w *worker) bool { return w.ID == id })
+	c.remove(c.workers[i])
+	if c.balanced {
+		c.order(c.workers[i].Zone)
 	}
 }
 
-func (c *Cloud) removeNamed(s poolplan.Step) {
-	for _, w := range slices.Clone(c.pool.workers) {
-		if w.ID != s.Worker {
-			continue
+// fill brings zones to the pool's size: it orders what lacks, or takes the oldest away.
+func (c *Cloud) fill(zones ...string) {
+	for _, zone := range zones {
+		var have []*worker
+		for _, w := range c.workers {
+			if w.Zone == zone && w.State != cloud.WorkerDeleting {
+				have = append(have, w)
+			}
 		}
-		c.remove(w)
-		if s.Kind == poolplan.Remove {
-			c.pool.balanced = false
-		} else if c.pool.balanced {
-			c.order(w.Zone)
+		for i := len(have); i < c.pool.SizePerZone; i++ {
+			c.order(zone)
+		}
+		for _, w := range have[:max(0, len(have)-c.pool.SizePerZone)] {
+			c.remove(w)
 		}
 	}
-}
-
-// Advance lets d pass for the cloud and its providers.
-func (c *Cloud) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.offset += d
-	c.move()
 }
 
 // Workers that exist, in the order they came.
@@ -231,11 +186,8 @@ func (c *Cloud) Workers() []cloud.Worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.move()
-	if c.pool == nil {
-		return nil
-	}
 	var out []cloud.Worker
-	for _, w := range c.pool.workers {
+	for _, w := range c.workers {
 		out = append(out, w.Worker)
 	}
 	return out

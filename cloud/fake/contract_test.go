@@ -12,9 +12,9 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	providertest.Run(t, func(*testing.T) providertest.Harness {
-		w := newWorld(fake.Options{PoolName: providertest.PoolName, DeployTime: time.Minute, DeleteTime: time.Minute})
-		return providertest.Harness{World: w, Provider: w.provider}
+	providertest.Run(t, func(*testing.T) (providertest.World, func() cloud.Provider) {
+		w := newWorld(fake.Options{DeployTime: time.Minute, DeleteTime: time.Minute})
+		return w, w.provider
 	})
 }
 
@@ -28,7 +28,11 @@ type world struct {
 
 var _ providertest.Machines = (*world)(nil)
 
-func newWorld(o fake.Options) *world { return &world{Cloud: fake.New(o)} }
+func newWorld(o fake.Options) *world {
+	o.PoolName, o.Flavor = providertest.PoolName, "small"
+	o.Now = func() time.Time { return time.Unix(1_700_000_000, 0) }
+	return &world{Cloud: fake.New(o)}
+}
 
 func (w *world) provider() cloud.Provider { return &faulty{Provider: w.Provider(), world: w} }
 

@@ -2,9 +2,19 @@ package fake
 
 import (
 	"slices"
+	"time"
 
 	"github.com/rrpool/rrpool/cloud"
 )
+
+// Advance lets d pass for the cloud and its providers.
+func (c *Cloud) Advance(d time.Duration) {
+	c.locked(func() {
+		then := c.opts.Now().Add(d)
+		c.opts.Now = func() time.Time { return then }
+		c.move()
+	})
+}
 
 // FailWorkers lets the next n workers that are ordered fail with message.
 func (c *Cloud) FailWorkers(n int, message string) {
@@ -14,7 +24,7 @@ func (c *Cloud) FailWorkers(n int, message string) {
 // Break makes a worker fail.
 func (c *Cloud) Break(workerID, message string) {
 	c.locked(func() {
-		for _, w := range c.pool.workers {
+		for _, w := range c.workers {
 			if w.ID == workerID {
 				w.State, w.Message = cloud.WorkerFailed, message
 			}
@@ -23,28 +33,25 @@ func (c *Cloud) Break(workerID, message string) {
 }
 
 // SetAutoscaled puts the pool under an autoscaler's control, or takes it out.
-func (c *Cloud) SetAutoscaled(on bool) { c.locked(func() { c.pool.autoscaled = on }) }
+func (c *Cloud) SetAutoscaled(on bool) { c.locked(func() { c.pool.Autoscaled = on }) }
 
 // StripTaints takes the taints from the pool, if there is one.
 func (c *Cloud) StripTaints() {
-	c.locked(func() {
-		if c.pool != nil {
-			c.pool.taints = nil
-		}
-	})
+	c.locked(func() { c.pool.Taints = nil })
 }
 
 // AddForeignPool makes a pool of the provider's pool name that rrpool did not make.
 func (c *Cloud) AddForeignPool() {
 	c.locked(func() {
-		c.pool = &pool{id: "foreign", flavor: c.opts.Flavor, size: 1, zones: c.opts.Zones, balanced: true}
+		c.make("foreign", c.opts.Flavor, 1, nil)
+		c.pool.Zones = c.opts.Zones
 	})
 }
 
 // Pools counts the pools.
 func (c *Cloud) Pools() (n int) {
 	c.locked(func() {
-		if c.pool != nil {
+		if c.pool.Exists {
 			n = 1
 		}
 	})

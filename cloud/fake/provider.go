@@ -10,6 +10,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // Provider is a cloud.Provider on a Cloud. Each remembers as little as a real
@@ -59,7 +60,7 @@ func (p *Provider) change(ctx context.Context, flavor string, next func(poolplan
 			return err
 		}
 		p.cloud.apply(step, cmp.Or(flavor, p.cloud.opts.Flavor))
-		p.memory.Note(step, true, p.cloud.now())
+		p.memory.Note(step, p.cloud.opts.Now())
 		out = cloud.Progress{Did: step.String()}
 		return nil
 	})
@@ -81,25 +82,16 @@ func (p *Provider) call(ctx context.Context, do func() error) error {
 // state is what a provider can see.
 func (p *Provider) state() poolplan.State {
 	c := p.cloud
-	s := poolplan.State{
-		Pool:   cloud.Pool{Name: c.opts.PoolName, ClusterZones: slices.Clone(c.opts.Zones)},
-		Memory: p.memory, Now: c.now(),
-	}
-	if c.pool == nil {
-		return s
-	}
-	s.Labels = maps.Clone(c.pool.labels)
-	s.Exists, s.ID, s.Flavor, s.SizePerZone = true, c.pool.id, c.pool.flavor, c.pool.size
-	s.Owned = c.pool.labels[poolplan.ManagedByLabel] == poolplan.ManagedBy
-	s.Zones, s.Taints, s.Autoscaled = slices.Clone(c.pool.zones), slices.Clone(c.pool.taints), c.pool.autoscaled
-	if !s.Owned {
+	s := poolplan.State{Pool: c.pool, Labels: maps.Clone(c.labels), Memory: p.memory, Now: c.opts.Now()}
+	s.Name, s.ClusterZones, s.Zones = c.opts.PoolName, slices.Clone(c.opts.Zones), slices.Clone(c.pool.Zones)
+	if s.Owned = s.Labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByValue; s.Exists && !s.Owned {
 		s.Problems = []string{"pool " + c.opts.PoolName + " is not rrpool's"}
 		return s
 	}
 	if s.Autoscaled {
 		s.Problems = append(s.Problems, "pool "+c.opts.PoolName+" is resized by an autoscaler")
 	}
-	for _, w := range c.pool.workers {
+	for _, w := range c.workers {
 		s.Workers = append(s.Workers, w.Worker)
 		if w.State == cloud.WorkerFailed || w.State == cloud.WorkerUnhealthy {
 			s.Problems = append(s.Problems, fmt.Sprintf("worker %s in zone %s: %s: %s", w.ID, w.Zone, w.State, w.Message))

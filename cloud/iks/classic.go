@@ -7,36 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	bluemix "github.com/IBM-Cloud/bluemix-go"
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv1"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
 )
 
 // classic is the v1 API.
 type classic struct{ *Provider }
 
-// substitutes: removing a worker is all that v1 has, so its substitute comes
-// with the next resize.
-func (classic) substitutes() bool     { return false }
-func (classic) defaultFlavor() string { return DefaultFlavorClassic }
-func (classic) singlePath() string    { return "/v2/classic/getWorkerPool" }
-func (classic) workersPath() string   { return "/v1/clusters/%s/workers?showDeleted=false" }
-
-func (g classic) v1(ctx context.Context, op, method string, at route, body, out any) error {
-	target := containerv1.ClusterTargetHeader{Region: g.cfg.Region, ResourceGroup: g.resourceGroup()}
-	return g.session.do(ctx, call{
-		op: op, method: method, route: at, body: body, out: out, service: bluemix.ContainerService, target: grouped(target.ToMap()),
-	})
-}
-
-// on makes a call about one pool, "" for the list of pools.
-func (g classic) on(ctx context.Context, doing, method, poolID string, body, out any) error {
-	at := to("/v1/clusters/%s/workerpools", g.cfg.ClusterID)
-	if poolID != "" {
-		at = to("/v1/clusters/%s/workerpools/%s", g.cfg.ClusterID, poolID)
+func (classic) traits() traits {
+	return traits{
+		pool: "/v2/classic/getWorkerPool", workers: "/v1/clusters/%s/workers?showDeleted=false",
+		replacing: "/v2/replaceWorker", flavor: DefaultFlavorClassic,
 	}
-	return g.v1(ctx, g.op(doing), method, at, body, out)
 }
 
 type v1Pool struct {
@@ -44,53 +28,31 @@ type v1Pool struct {
 	Size *int `json:"sizePerZone"`
 }
 
-func (g classic) pools(ctx context.Context) ([]pool, error) {
+func (g classic) pools(ctx context.Context) (out []pool, err error) {
 	var list []v1Pool
-	if err := g.on(ctx, "listing pools for", http.MethodGet, "", nil, &list); err != nil {
-		return nil, err
-	}
-	out := make([]pool, 0, len(list))
+	err = g.get(ctx, "listing the cluster's pools for", to("/v1/clusters/%s/workerpools", g.cfg.ClusterID), &list)
 	for _, l := range list {
-		if l.ID == "" || l.Name == "" {
-			return nil, g.implausible("a worker pool has no id or name")
-		}
+		out = append(out, pool{
+			id: l.ID, name: l.Name, flavor: plain(l.MachineType), size: l.Size, labels: l.Labels,
+			autoscaled: l.AutoscaleEnabled, deleted: l.State == "deleted", deleting: l.State == "deleting",
+			zones: networks(l.Zones, func(z containerv1.WorkerPoolZoneResponse) (string, network) {
+				return z.ID, network{privateVLAN: z.PrivateVLAN, publicVLAN: z.PublicVLAN}
+			}),
+		})
+	}
+	return out, err
+}
+
+func (g classic) workers(ctx context.Context, at route) (out []worker, err error) {
+	var list []containerv1.Worker
+	err = g.get(ctx, "listing the workers of", at, &list)
+	for _, l := range list {
 		if l.State == "deleted" {
 			continue
 		}
-		p := pool{
-			id: l.ID, name: l.Name, flavor: plain(l.MachineType), labels: l.Labels,
-			autoscaled: l.AutoscaleEnabled, deleting: l.State == "deleting",
-		}
-		if p.sized = l.Size != nil; p.sized {
-			p.size = *l.Size
-		}
-		for _, z := range l.Zones {
-			if err := p.addZone(z.ID, network{privateVLAN: z.PrivateVLAN, publicVLAN: z.PublicVLAN}); err != nil {
-				return nil, g.implausible("%v", err)
-			}
-		}
-		if l.Zones != nil && p.zones == nil {
-			p.zones = map[string]network{}
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// plain takes off what the service adds to the flavor of encrypted disks.
-func plain(flavor string) string { return strings.TrimSuffix(flavor, ".encrypted") }
-
-func (g classic) workers(ctx context.Context, at route) ([]worker, error) {
-	var list []containerv1.Worker
-	err := g.v1(ctx, g.op("listing the workers of"), http.MethodGet, at, nil, &list)
-	out := make([]worker, 0, len(list))
-	for _, w := range list {
-		state, message := v1State(w), ""
-		if state != cloud.WorkerDeployed {
-			message = cmp.Or(w.ErrorMessage, w.Status, w.State)
-		}
-		out = append(out, worker{poolID: w.PoolID, poolName: w.PoolName, deleted: w.State == "deleted", Worker: cloud.Worker{
-			ID: w.ID, NodeName: w.PrivateIP, Zone: w.Location, Flavor: plain(w.MachineType), State: state, Message: message,
+		out = append(out, worker{poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
+			ID: l.ID, NodeName: l.PrivateIP, Zone: l.Location, Flavor: plain(l.MachineType), State: v1State(l),
+			Message: cmp.Or(l.ErrorMessage, l.Status, l.State),
 		}})
 	}
 	return out, err
@@ -109,22 +71,20 @@ func v1State(w containerv1.Worker) cloud.WorkerState {
 	return lifecycle(w.State)
 }
 
-func (g classic) create(ctx context.Context, name, flavor string, size int, labels map[string]string, _ []pool) error {
+func (g classic) create(ctx context.Context, flavor string, step poolplan.Step, _ []pool) error {
 	body := containerv1.WorkerPoolRequest{
 		WorkerPoolConfig: containerv1.WorkerPoolConfig{
-			Name: name, Size: size, MachineType: plain(flavor), Isolation: "public", Labels: labels,
+			Name: g.cfg.PoolName, Size: step.Size, MachineType: flavor, Isolation: "public", Labels: step.Labels,
 		},
 		DiskEncryption: true,
 		Zones:          []containerv1.WorkerPoolZone{},
 	}
-	var made containerv1.WorkerPoolResponse
-	return g.on(ctx, "creating", http.MethodPost, "", body, &made)
+	return g.post(ctx, "creating", to("/v1/clusters/%s/workerpools", g.cfg.ClusterID), body)
 }
 
-func (g classic) addZone(ctx context.Context, poolID, zone string, others []pool) error {
-	n, ok := neighbour(others, zone)
-	if !ok {
-		var err error
+func (g classic) addZone(ctx context.Context, poolID, zone string, others []pool) (err error) {
+	n := neighbour(others, zone)
+	if n == (network{}) {
 		if n, err = g.pickVLANs(ctx, zone); err != nil {
 			return err
 		}
@@ -133,19 +93,17 @@ func (g classic) addZone(ctx context.Context, poolID, zone string, others []pool
 		ID:                    zone,
 		WorkerPoolZoneNetwork: containerv1.WorkerPoolZoneNetwork{PrivateVLAN: n.privateVLAN, PublicVLAN: n.publicVLAN},
 	}
-	at := to("/v1/clusters/%s/workerpools/%s/zones", g.cfg.ClusterID, poolID).with("zone", zone)
-	return g.v1(ctx, g.op("adding zone "+zone+" to"), http.MethodPost, at, body, nil)
+	return g.post(ctx, "adding zone "+zone+" to", to("/v1/clusters/%s/workerpools/%s/zones", g.cfg.ClusterID, poolID).with("zone", zone), body)
 }
 
 // pickVLANs takes the first private VLAN and the public one behind the same
 // router number. A zone without VLANs is left to the service, which makes them.
-func (g classic) pickVLANs(ctx context.Context, zone string) (network, error) {
+func (g classic) pickVLANs(ctx context.Context, zone string) (n network, err error) {
 	var list []containerv1.DCVlan
-	if err := g.v1(ctx, "listing VLANs of zone "+zone, http.MethodGet, to("/v1/datacenters/%s/vlans", zone), nil, &list); err != nil {
+	if err := g.get(ctx, "listing the VLANs of zone "+zone+" for", to("/v1/datacenters/%s/vlans", zone), &list); err != nil {
 		return network{}, err
 	}
 	slices.SortFunc(list, func(a, b containerv1.DCVlan) int { return cmp.Compare(a.ID, b.ID) })
-	var n network
 	for _, private := range list {
 		if private.Type != "private" || n.privateVLAN != "" && n.publicVLAN != "" {
 			continue
@@ -166,19 +124,7 @@ func router(v containerv1.DCVlan) string {
 	return strings.TrimLeft(v.Properties.PrimaryRouter, "abcdefghijklmnopqrstuvwxyz")
 }
 
-func (g classic) setLabels(ctx context.Context, poolID string, labels map[string]string) error {
-	body := containerv1.WorkerPoolPatchRequest{State: "labels", Labels: labels}
-	return g.on(ctx, "setting the labels of", http.MethodPatch, poolID, body, nil)
+// remove uses the v1 call: IBM documents no other for classic workers.
+func (g classic) remove(ctx context.Context, doing, workerID string) error {
+	return g.session.do(ctx, g.op(doing), http.MethodDelete, to("/v1/clusters/%s/workers/%s", g.cfg.ClusterID, workerID), nil, nil)
 }
-
-func (g classic) resize(ctx context.Context, poolID string, size int) error {
-	body := containerv1.WorkerPoolPatchRequest{State: "resizing", Size: size}
-	return g.on(ctx, "resizing", http.MethodPatch, poolID, body, nil)
-}
-
-func (g classic) remove(ctx context.Context, workerID string) error {
-	at := to("/v1/clusters/%s/workers/%s", g.cfg.ClusterID, workerID)
-	return g.v1(ctx, "removing worker "+workerID, http.MethodDelete, at, nil, nil)
-}
-
-func (g classic) replace(ctx context.Context, workerID string) error { return g.remove(ctx, workerID) }

@@ -1,14 +1,13 @@
 // Package iks supplies route reflector nodes from a dedicated worker pool of an
 // IBM Cloud Kubernetes Service cluster, VPC or classic.
 //
-// It uses bluemix-go's types, authentication and client, but none of its habits
-// that do harm here: no retries by the SDK, no environment besides the two
-// endpoint variables, no debug log, no re-authentication on 403.
+// Requests are made by bluemix-go's client with its types, and logins by its IAM client.
+// Its clients of single resources are not used: they take no context, repeat changes by
+// themselves, and read files and variables of the environment.
 package iks
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -21,14 +20,6 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/poolplan"
-)
-
-// The labels that mark a pool, and its nodes, as rrpool's.
-const (
-	ManagedByLabel = poolplan.ManagedByLabel
-	ManagedBy      = poolplan.ManagedBy
-	PoolLabel      = poolplan.PoolLabel
 )
 
 // Flavors that are used when none is given: the smallest that IBM documents.
@@ -50,8 +41,6 @@ type Config struct {
 	// PoolName is the name of rrpool's pool: lower-case letters, digits and
 	// dashes, starting with a letter, at most 31.
 	PoolName string
-	// Flavor when PoolSpec.Flavor is empty; empty for the generation's default.
-	Flavor string
 	// ResourceGroup finds the cluster, by id; empty for none. Requests about a cluster
 	// that was found carry the cluster's own.
 	ResourceGroup string
@@ -59,12 +48,12 @@ type Config struct {
 	Region string
 	// Private takes the private endpoints instead of the public ones.
 	Private bool
-	// APIKey gives the IBM Cloud API key. It is asked again for every new token.
-	APIKey func(ctx context.Context) (string, error)
+	// APIKey is the IBM Cloud API key.
+	APIKey string
 	// CSEndpoint and IAMEndpoint override the endpoints; when empty, the
 	// environment variables of the same meaning count, then the defaults.
 	CSEndpoint, IAMEndpoint string
-	// Transport carries the requests; nil for one that is fit for the purpose.
+	// Transport carries the requests; http.DefaultTransport when nil.
 	Transport http.RoundTripper
 	// Timeout of one request; a minute when 0.
 	Timeout time.Duration
@@ -74,74 +63,53 @@ type Config struct {
 	UserAgent string
 }
 
-// StaticKey gives an APIKey function for a key that does not change.
-func StaticKey(key string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) { return key, nil }
-}
-
 // New makes a Provider. It makes no request. The error is a *cloud.Error.
 func New(c Config) (*Provider, error) {
 	if err := c.complete(); err != nil {
 		return nil, &cloud.Error{Kind: cloud.InvalidInput, Op: "configuring the IKS provider", Message: err.Error()}
 	}
-	return &Provider{
-		cfg: c, lock: make(chan struct{}, 1), session: newSession(c),
-		taints: taintMemory{},
-	}, nil
+	return &Provider{cfg: c, lock: make(chan struct{}, 1), session: &session{cfg: c, group: c.ResourceGroup}}, nil
 }
 
+// complete checks what is given, and sets what is not.
 func (c *Config) complete() error {
-	if err := errors.Join(checkID("cluster", c.ClusterID), checkPoolName(c.PoolName)); err != nil {
+	err := errors.Join(checkID("cluster", c.ClusterID), checkPoolName(c.PoolName))
+	if c.Region != "" {
+		err = errors.Join(err, checkID("region", c.Region))
+	}
+	if c.ResourceGroup != "" {
+		err = errors.Join(err, checkID("resource group", c.ResourceGroup))
+	}
+	if err != nil {
 		return err
 	}
-	for _, given := range []struct{ what, id string }{{"flavor", c.Flavor}, {"region", c.Region}, {"resource group", c.ResourceGroup}} {
-		if given.id == "" {
-			continue
-		}
-		if err := checkID(given.what, given.id); err != nil {
-			return err
-		}
-	}
-	if c.APIKey == nil {
-		return errors.New("no API key is given")
-	}
 	if c.Transport == nil {
-		c.Transport = newTransport()
-	}
-	if c.Timeout == 0 {
-		c.Timeout = time.Minute
+		c.Transport = http.DefaultTransport
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.UserAgent == "" {
-		c.UserAgent = "rrpool"
-	}
+	c.Timeout, c.UserAgent = cmp.Or(c.Timeout, time.Minute), cmp.Or(c.UserAgent, "rrpool")
 	return c.locate()
 }
 
 // locate fixes both endpoints.
 func (c *Config) locate() error {
-	if c.CSEndpoint == "" {
-		c.CSEndpoint = os.Getenv(CSEndpointVariable)
-	}
-	if c.IAMEndpoint == "" {
-		c.IAMEndpoint = os.Getenv(IAMEndpointVariable)
-	}
-	if c.Private && c.Region == "" && c.CSEndpoint == "" {
+	cs, iam := cmp.Or(c.CSEndpoint, os.Getenv(CSEndpointVariable)), cmp.Or(c.IAMEndpoint, os.Getenv(IAMEndpointVariable))
+	switch {
+	case !c.Private:
+		cs, iam = cmp.Or(cs, "https://containers.cloud.ibm.com/global"), cmp.Or(iam, "https://iam.cloud.ibm.com")
+	case c.Region == "" && cs == "":
 		return errors.New("private endpoints need the region or the endpoint's address")
-	}
-	// Not by the SDK's locator: it reads the file that a variable names, and ends
-	// the process when it cannot.
-	cs, iam := "https://containers.cloud.ibm.com/global", "https://iam.cloud.ibm.com"
-	if c.Private {
-		cs, iam = "https://private."+c.Region+".containers.cloud.ibm.com/global", "https://private.iam.cloud.ibm.com"
+	default:
+		cs = cmp.Or(cs, "https://private."+c.Region+".containers.cloud.ibm.com/global")
+		iam = cmp.Or(iam, "https://private.iam.cloud.ibm.com")
 	}
 	var err error
-	if c.CSEndpoint, err = endpoint(cmp.Or(c.CSEndpoint, cs)); err != nil {
+	if c.CSEndpoint, err = endpoint(cs); err != nil {
 		return fmt.Errorf("locating the containers API: %w", err)
 	}
-	if c.IAMEndpoint, err = endpoint(cmp.Or(c.IAMEndpoint, iam)); err != nil {
+	if c.IAMEndpoint, err = endpoint(iam); err != nil {
 		return fmt.Errorf("locating IAM: %w", err)
 	}
 	return nil
@@ -151,41 +119,23 @@ func (c *Config) locate() error {
 func endpoint(given string) (string, error) {
 	given = strings.TrimRight(given, "/")
 	u, err := url.Parse(given)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" || !plainPath(u) || strings.ContainsAny(given, "?#") {
+	if err != nil || !isPlain(u) || strings.ContainsAny(given, "?#") {
 		// The address may hold a credential, so it is not repeated.
 		return "", errors.New("the endpoint is not a plain http(s) address")
 	}
-	if u.Scheme == "http" && !thisMachine(u.Hostname()) {
+	// What is sent to this machine crosses no network.
+	if u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback() {
 		return "", errors.New("the endpoint has no TLS, and the API key would go there in the clear: give an https address")
 	}
 	return given, nil
 }
 
-// thisMachine: what is sent there crosses no network.
-func thisMachine(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+func isPlain(u *url.URL) bool {
+	return u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http") &&
+		u.RawPath == "" && (u.Path == "" || path.Clean(u.Path) == u.Path)
 }
 
-// plainPath: the path means what it says.
-func plainPath(u *url.URL) bool {
-	return u.RawPath == "" && (u.Path == "" || path.Clean(u.Path) == u.Path)
-}
-
-func newTransport() http.RoundTripper {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		ForceAttemptHTTP2:     true,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: 60 * time.Second,
-		IdleConnTimeout:       90 * time.Second,
-		MaxIdleConnsPerHost:   2,
-	}
-}
-
-// The SDK puts ids into addresses unescaped and cleans the path: "DELETE
-// …/workerpools/.." would delete the cluster. So an id is checked before any
+// "DELETE …/workerpools/.." would delete the cluster. So an id is checked before any
 // address is built from it, also one that the cloud itself gave.
 var (
 	idPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)

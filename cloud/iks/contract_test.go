@@ -23,10 +23,10 @@ const apiKey = "s3cr3t+key/with=odd&letters"
 func TestContract(t *testing.T) {
 	for _, generation := range []string{iksserver.VPC, iksserver.Classic} {
 		t.Run(generation, func(t *testing.T) {
-			providertest.Run(t, func(t *testing.T) providertest.Harness {
+			providertest.Run(t, func(t *testing.T) (providertest.World, func() cloud.Provider) {
 				t.Helper()
 				w := newWorld(t, generation)
-				return providertest.Harness{World: w, Provider: func() cloud.Provider { return w.provider(t, nil) }}
+				return w, func() cloud.Provider { return w.provider(t, nil) }
 			})
 		})
 	}
@@ -105,7 +105,7 @@ func seed(generation string) iksserver.Cluster {
 func (w *world) provider(t *testing.T, edit func(*iks.Config)) *iks.Provider {
 	t.Helper()
 	cfg := iks.Config{
-		ClusterID: clusterID, PoolName: providertest.PoolName, APIKey: iks.StaticKey(apiKey),
+		ClusterID: clusterID, PoolName: providertest.PoolName, APIKey: apiKey,
 		CSEndpoint: w.http.URL + "/global", IAMEndpoint: w.http.URL, Transport: w.base, Now: w.clock.now,
 		Timeout: 2 * time.Minute,
 	}

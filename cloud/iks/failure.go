@@ -1,6 +1,7 @@
 package iks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,51 +61,47 @@ func (w errorBody) text() string {
 	return text
 }
 
-// failure makes the typed error of an exchange that went wrong. cause is what
-// was wrong with an otherwise good answer.
-func (s *session) failure(op string, x *exchange, cause error) *cloud.Error {
-	e := &cloud.Error{Kind: cloud.Unavailable, Op: op}
-	switch {
-	case x.err != nil:
-		e.Message, e.Err = "the cloud does not answer: "+s.scrub(x.err.Error())+lookAround, s.cause(x.err)
-	case x.ok():
-		text := "no answer"
-		if cause != nil {
-			text = cause.Error()
+// unanswered is the error of a request that got no answer.
+func (s *session) unanswered(op string, err error) error {
+	e := &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: "the cloud does not answer: " + s.scrub(err.Error()) + lookAround}
+	// Of the cause only what callers ask for: its text may be a proxy's.
+	for _, known := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, known) {
+			e.Err = known
 		}
-		e.Message = "the cloud does not answer sensibly: " + s.scrub(text) + lookAround
-	default:
-		s.refused(e, x)
 	}
 	return e
 }
 
-// refused classes an answer by its status.
-func (s *session) refused(e *cloud.Error, x *exchange) {
+// senseless is the error of an answer that is not what was asked for, or cannot be true.
+func (s *session) senseless(op, why string) error {
+	return &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: "the cloud does not answer sensibly: " + s.scrub(why) + lookAround}
+}
+
+// refused is the error of an answer with a status of failure.
+func (s *session) refused(op string, resp *http.Response, body []byte) error {
 	var w errorBody
-	_ = json.Unmarshal(x.body, &w) // a proxy's page is no JSON, and no reason
-	e.Message = s.scrub(w.text())
+	_ = json.Unmarshal(body, &w) // a proxy's page is no JSON, and no reason
+	e := &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: s.scrub(w.text()), RetryAfter: retryAfter(resp.Header, s.cfg.Now())}
 	if e.Message == "" {
-		e.Message = "status " + strconv.Itoa(x.status) + " " + http.StatusText(x.status)
+		e.Message = "status " + strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
 	}
-	e.RetryAfter = retryAfter(x.header, s.cfg.Now())
-	switch {
-	case x.status == http.StatusTooManyRequests:
+	switch status := resp.StatusCode; {
+	case status == http.StatusTooManyRequests:
 		e.Kind = cloud.RateLimited
 		e.Message += justWait
-		if e.RetryAfter == 0 {
-			e.RetryAfter = rateLimitPause
-		}
-	case x.status == http.StatusUnauthorized || x.status == http.StatusForbidden || strings.Contains(strings.ToLower(w.Description), groupWords):
+		e.RetryAfter = cmp.Or(e.RetryAfter, rateLimitPause)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || strings.Contains(strings.ToLower(w.Description), groupWords):
 		denied(e)
-	case !w.known() || x.status >= 500 || x.status == http.StatusRequestTimeout:
+	case !w.known() || status >= 500 || status == http.StatusRequestTimeout:
 		// Not a word of the service about the request: nothing is proven by it.
 		e.Message += lookAround
 	case w.ErrorCode != "":
 		denied(e)
 	default:
-		e.Kind = meaning(x.status, w)
+		e.Kind = meaning(status, w)
 	}
+	return e
 }
 
 // meaning of a refusal in the service's own words.
@@ -141,16 +138,6 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		wait = at.Sub(now)
 	}
 	return min(max(wait, 0), longestPause)
-}
-
-// cause keeps of an error only what callers may ask for, and no text of another's.
-func (s *session) cause(err error) error {
-	for _, known := range []error{context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, known) {
-			return known
-		}
-	}
-	return errors.New(s.scrub(err.Error()))
 }
 
 // longestMessage bounds what is taken over from an answer.

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // What must never show.
@@ -54,7 +55,7 @@ func (c *hostileCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func hostileProvider(c *hostileCloud) (*Provider, error) {
 	return New(Config{
-		ClusterID: "c1", PoolName: "route-reflectors", APIKey: StaticKey(hushKey), Transport: c, Region: "eu-de",
+		ClusterID: "c1", PoolName: "route-reflectors", APIKey: hushKey, Transport: c, Region: "eu-de",
 		CSEndpoint: "https://cs.test/global", IAMEndpoint: "https://iam.test", Now: func() time.Time { return time.Unix(1e9, 0) },
 	})
 }
@@ -148,7 +149,7 @@ func FuzzIKSBodies(f *testing.F) {
 		requireTyped(t, err)
 		requireHarmless(t, seen.Problems...)
 		want := cloud.PoolSpec{
-			Zones: []string{"z1", "dal10"}, SizePerZone: 2, Labels: map[string]string{ManagedByLabel: ManagedBy, PoolLabel: "route-reflectors"},
+			Zones: []string{"z1", "dal10"}, SizePerZone: 2, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: "route-reflectors"},
 			Taints: []cloud.Taint{{Key: "a", Value: "b", Effect: "NoExecute"}},
 		}
 		for _, w := range seen.Workers {
@@ -207,17 +208,17 @@ func FuzzToken(f *testing.F) {
 // Whatever the spec, the nodes and the environment say about where the cloud is, requests
 // go there and nowhere else, and ask for that cluster.
 func FuzzURLs(f *testing.F) {
-	f.Add("c1", "route-reflectors", "us-south", "rg", "bx2.2x8", "", "", true)
-	f.Add("../../c2", "..", "evil.example/", "rg\r\nX-Evil: 1", "a b", "https://h/a/../b", "http://[::1]:80", false)
-	f.Add("c1&cluster=c2", "p", "us-south#", "", "", "https://h/#", "https://h/?", false)
-	f.Add("c1", "p", "x@evil.example", "", "", "https://user:hush@h", "ftp://h", true)
-	f.Add("c1", "p", "", "", "", "https://h//x/", "https://h/%2e%2e", false)
-	f.Add("c1", "p", "", "", "", "https://h/%zz", "https://h/\x00", false)
-	f.Fuzz(func(t *testing.T, cluster, pool, region, group, flavor, cs, iam string, private bool) {
+	f.Add("c1", "route-reflectors", "us-south", "rg", "", "", true)
+	f.Add("../../c2", "..", "evil.example/", "rg\r\nX-Evil: 1", "https://h/a/../b", "http://[::1]:80", false)
+	f.Add("c1&cluster=c2", "p", "us-south#", "", "https://h/#", "https://h/?", false)
+	f.Add("c1", "p", "x@evil.example", "", "https://user:hush@h", "ftp://h", true)
+	f.Add("c1", "p", "", "", "https://h//x/", "https://h/%2e%2e", false)
+	f.Add("c1", "p", "", "", "https://h/%zz", "https://h/\x00", false)
+	f.Fuzz(func(t *testing.T, cluster, pool, region, group, cs, iam string, private bool) {
 		c := &hostileCloud{status: http.StatusOK}
 		p, err := New(Config{
-			ClusterID: cluster, PoolName: pool, Region: region, ResourceGroup: group, Flavor: flavor, CSEndpoint: cs, IAMEndpoint: iam, Private: private,
-			APIKey: StaticKey(hushKey), Transport: c,
+			ClusterID: cluster, PoolName: pool, Region: region, ResourceGroup: group, CSEndpoint: cs, IAMEndpoint: iam, Private: private,
+			APIKey: hushKey, Transport: c,
 		})
 		if err != nil {
 			require.True(t, cloud.Is(err, cloud.InvalidInput))

@@ -15,6 +15,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cloud/providertest"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -143,7 +144,7 @@ func newEnvironment(tb testing.TB, generation string, edit func(*iksserver.Confi
 	t.AddCluster(c)
 	t.connect = func(wire http.RoundTripper) cloud.Provider {
 		p, err := iks.New(iks.Config{
-			ClusterID: clusterID, PoolName: providertest.PoolName, APIKey: iks.StaticKey(apiKey),
+			ClusterID: clusterID, PoolName: providertest.PoolName, APIKey: apiKey,
 			CSEndpoint: "https://cs.invalid/global", IAMEndpoint: "https://iam.invalid", Transport: wire,
 		})
 		require.NoError(tb, err)
@@ -204,9 +205,9 @@ func (t *environment) call(call func(context.Context) (cloud.Progress, error)) (
 		return got, err
 	case got.Done:
 	case got.Did != "":
-		time.Sleep(max(got.RetryAfter, 2*time.Second))
+		time.Sleep(2 * time.Second)
 	default:
-		time.Sleep(max(got.RetryAfter, time.Minute)) // the controller asks sooner, which only takes longer here
+		time.Sleep(time.Minute) // the controller asks sooner, which only takes longer here
 	}
 	t.failures = 0
 	return got, nil
@@ -261,7 +262,7 @@ var lifecycle = []stage{
 	}, 2, three},
 	{"a zone added", func(t *environment) error { return t.live(wanted(2, four...)) }, 2, four},
 	{"labels put back that a person took", func(t *environment) error {
-		t.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{iks.ManagedByLabel: iks.ManagedBy, "team": "net"})
+		t.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, "team": "net"})
 		return t.live(wanted(2, four...))
 	}, 2, four},
 	{"shrunk", func(t *environment) error {

@@ -5,78 +5,92 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// look observes everything that a change depends on.
-func (p *Provider) look(ctx context.Context) (generation, view, error) {
-	g, err := p.generation(ctx)
-	if err != nil {
-		return nil, view{}, err
-	}
-	all, err := g.pools(ctx)
-	if err != nil {
-		return nil, view{}, err
-	}
-	v, err := p.sort(all)
-	if err != nil {
-		return nil, view{}, err
-	}
-	if err := p.complete(ctx, g, &v.pool); err != nil {
-		return nil, view{}, err
-	}
-	p.describe(&v)
-	if v.pool.id != "" && v.pool.owned() {
-		if err := p.inspect(ctx, g, &v); err != nil {
-			return nil, view{}, err
-		}
-	}
-	return g, v, nil
+// clusterKept is how long the cluster's own description counts: it decides on the API and on zones only.
+const clusterKept = time.Hour
+
+// view is one look at the cloud: all that a change depends on.
+type view struct {
+	generation
+	// pool is ours, or the one that bears our name; id "" when there is none.
+	pool   pool
+	others []pool
+	state  poolplan.State
 }
 
-// complete fills in what the listing left out. Our own pool is only believed whole.
-func (p *Provider) complete(ctx context.Context, g generation, o *pool) error {
-	if o.id == "" || o.owned() && o.sized && o.zones != nil {
-		return nil
+func (p *Provider) look(ctx context.Context) (view, error) {
+	g, err := p.findGeneration(ctx)
+	if err != nil {
+		return view{}, err
 	}
-	whole, err := p.single(ctx, g, o.id)
+	v := view{generation: g}
+	if err := p.readPools(ctx, &v); err != nil {
+		return view{}, err
+	}
+	p.describe(&v)
+	if v.pool.owned() {
+		if err := p.inspect(ctx, v, &v.state.Pool); err != nil {
+			return view{}, err
+		}
+	}
+	return v, nil
+}
+
+// readPools separates our pool from the others, and asks for what the listing leaves
+// out of it: our own pool is only believed whole.
+func (p *Provider) readPools(ctx context.Context, v *view) error {
+	all, err := v.pools(ctx)
 	if err != nil {
 		return err
 	}
-	if whole.owned() && !whole.sized {
-		return p.implausible("worker pool %q has no size", o.name)
+	if err := p.separate(v, all); err != nil {
+		return err
 	}
-	whole.deleting = whole.deleting || o.deleting
-	*o = whole
-	p.taints.see(o.id, o.taints, p.cfg.Now())
+	if v.pool.id != "" && p.taints.pool != v.pool.id {
+		p.taints = taintMemory{pool: v.pool.id}
+	}
+	if v.pool.id == "" || v.pool.whole() {
+		return nil
+	}
+	whole, err := p.single(ctx, v.generation, v.pool.id)
+	if err != nil {
+		return err
+	}
+	if whole.owned() && whole.size == nil {
+		return p.implausible("worker pool %q has no size", whole.name)
+	}
+	whole.deleting = whole.deleting || v.pool.deleting
+	v.pool = whole
+	p.taints.see(whole.taints, p.cfg.Now())
 	return nil
 }
 
-// sort tells our pool from the others.
-func (p *Provider) sort(all []pool) (view, error) {
-	var v view
+// separate finds our pool by its name.
+func (p *Provider) separate(v *view, all []pool) error {
+	all = slices.DeleteFunc(all, func(o pool) bool { return o.deleted })
 	if len(all) == 0 {
 		// A cluster that is up has a pool. Believing this would make a second one.
-		return v, p.implausible("it lists no worker pool at all")
+		return p.implausible("it lists no worker pool at all")
 	}
 	slices.SortFunc(all, func(a, b pool) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id)) })
-	zones := map[string]bool{}
 	for _, o := range all {
+		if err := p.check(o); err != nil {
+			return err
+		}
 		switch {
 		case o.name != p.cfg.PoolName:
 			v.others = append(v.others, o)
-			for z := range o.zones {
-				zones[z] = true
-			}
 		case v.pool.id != "":
-			return v, &cloud.Error{
+			return &cloud.Error{
 				Kind: cloud.Conflict, Op: p.op("observing"),
 				Message: fmt.Sprintf("there are two pools of this name, %s and %s; delete one", v.pool.id, o.id),
 			}
@@ -84,40 +98,48 @@ func (p *Provider) sort(all []pool) (view, error) {
 			v.pool = o
 		}
 	}
-	if len(zones) == 0 {
-		for _, z := range p.facts.zones {
-			zones[z] = true
-		}
-	}
-	v.zones = slices.Sorted(maps.Keys(zones))
-	return v, nil
+	return nil
 }
 
 // describe is the pool in the words of the port.
 func (p *Provider) describe(v *view) {
+	zones := map[string]network{}
+	for _, o := range v.others {
+		maps.Copy(zones, o.zones)
+	}
+	if len(zones) == 0 {
+		for _, z := range p.cluster.WorkerZones {
+			zones[z] = network{}
+		}
+	}
 	v.state = poolplan.State{
-		Pool: cloud.Pool{Name: p.cfg.PoolName, ClusterZones: v.zones}, Labels: v.pool.labels, Deleting: v.pool.deleting,
+		Pool: cloud.Pool{Name: p.cfg.PoolName, ClusterZones: slices.Sorted(maps.Keys(zones))}, Labels: v.pool.labels, Deleting: v.pool.deleting,
 		Memory: p.memory, Now: p.cfg.Now(),
 	}
-	if v.pool.id != "" {
-		s := &v.state.Pool
-		s.Exists, s.Owned, s.ID, s.Flavor = true, v.pool.owned(), v.pool.id, v.pool.flavor
-		s.SizePerZone, s.Zones, s.Taints, s.Autoscaled = v.pool.size, slices.Sorted(maps.Keys(v.pool.zones)), v.pool.taints, v.pool.autoscaled
-		s.Problems = poolProblems(v.pool)
+	o, s := v.pool, &v.state.Pool
+	if o.id == "" {
+		return
+	}
+	s.Exists, s.Owned, s.ID, s.Flavor = true, o.owned(), o.id, o.flavor
+	s.Zones, s.Taints, s.Autoscaled = slices.Sorted(maps.Keys(o.zones)), o.taints, o.autoscaled
+	if o.size != nil {
+		s.SizePerZone = *o.size
+	}
+	if !s.Owned {
+		s.Problems = append(s.Problems,
+			fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, v1alpha1.ManagedByLabel, v1alpha1.ManagedByValue))
+	}
+	if s.Autoscaled {
+		s.Problems = append(s.Problems, fmt.Sprintf("pool %s is resized by an autoscaler; exclude it from the autoscaler's configuration", o.name))
 	}
 }
 
-// inspect reads the workers, and the taints where the listing has none.
-func (p *Provider) inspect(ctx context.Context, g generation, v *view) error {
-	s := &v.state.Pool
-	var err error
-	if s.Workers, err = p.workersOf(ctx, g, s.ID, false); err != nil {
+// inspect reads the workers of our pool, and its taints.
+func (p *Provider) inspect(ctx context.Context, v view, s *cloud.Pool) (err error) {
+	if s.Workers, err = p.workersOf(ctx, v, s.ID, false); err != nil {
 		return err
 	}
-	slices.SortFunc(s.Workers, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
-	for i := range s.Workers {
-		w := &s.Workers[i]
-		w.Message = p.session.scrub(w.Message)
+	for _, w := range s.Workers {
 		if w.State == cloud.WorkerFailed || w.State == cloud.WorkerUnhealthy {
 			s.Problems = append(s.Problems, fmt.Sprintf("worker %s in zone %s: %s: %s", w.ID, w.Zone, w.State, w.Message))
 		}
@@ -126,46 +148,19 @@ func (p *Provider) inspect(ctx context.Context, g generation, v *view) error {
 	if v.pool.deleting {
 		return nil
 	}
-	return p.readTaints(ctx, g, v)
-}
-
-// readTaints takes the taints of the listing when it has some, else those of the
-// pool's own answer.
-func (p *Provider) readTaints(ctx context.Context, g generation, v *view) error {
-	now, s := p.cfg.Now(), &v.state.Pool
-	if len(v.pool.taints) > 0 {
-		p.taints.see(s.ID, v.pool.taints, now)
-	} else if p.taints.stale(s.ID, v.pool.taints, now) {
-		got, err := p.single(ctx, g, s.ID)
-		if err != nil {
-			return err
-		}
-		p.taints.see(s.ID, got.taints, now)
-	}
-	taints, known := p.taints.of(s.ID, now)
+	taints, known, err := p.poolTaints(ctx, v, false)
 	s.Taints, s.TaintsUnknown = taints, !known
-	return nil
+	return err
 }
 
-func poolProblems(o pool) []string {
-	var out []string
-	if !o.owned() {
-		out = append(out, fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, ManagedByLabel, ManagedBy))
-	}
-	if o.autoscaled {
-		out = append(out, fmt.Sprintf("pool %s is resized by an autoscaler; exclude it from the autoscaler's configuration", o.name))
-	}
-	return out
-}
-
-// generation finds out which API the cluster speaks.
-func (p *Provider) generation(ctx context.Context) (generation, error) {
-	if p.facts == nil || p.cfg.Now().Sub(p.facts.at) >= factsLife {
+// findGeneration finds out which API the cluster speaks.
+func (p *Provider) findGeneration(ctx context.Context) (generation, error) {
+	if p.clusterRead.IsZero() || p.cfg.Now().Sub(p.clusterRead) >= clusterKept {
 		if err := p.readCluster(ctx); err != nil {
 			return nil, err
 		}
 	}
-	switch p.facts.provider {
+	switch p.cluster.Provider {
 	case providerVPC:
 		return vpc{p}, nil
 	case providerClassic:
@@ -173,14 +168,14 @@ func (p *Provider) generation(ctx context.Context) (generation, error) {
 	}
 	return nil, &cloud.Error{
 		Kind: cloud.InvalidInput, Op: fmt.Sprintf("reading cluster %q", p.cfg.ClusterID),
-		Message: fmt.Sprintf("clusters of the provider %q are not supported, only %s and %s", p.facts.provider, providerVPC, providerClassic),
+		Message: fmt.Sprintf("clusters of the provider %q are not supported, only %s and %s", p.cluster.Provider, providerVPC, providerClassic),
 	}
 }
 
 func (p *Provider) readCluster(ctx context.Context) error {
 	var got containerv2.ClusterInfo
-	op := fmt.Sprintf("reading cluster %q", p.cfg.ClusterID)
-	if err := p.v2(ctx, op, http.MethodGet, to("/v2/getCluster?cluster=%s&v1-compatible", p.cfg.ClusterID), nil, &got); err != nil {
+	doing := fmt.Sprintf("reading cluster %q of", p.cfg.ClusterID)
+	if err := p.get(ctx, doing, to("/v2/getCluster?cluster=%s&v1-compatible", p.cfg.ClusterID), &got); err != nil {
 		return err
 	}
 	if got.ID == "" || got.Provider == "" {
@@ -189,13 +184,19 @@ func (p *Provider) readCluster(ctx context.Context) error {
 	if p.cfg.ClusterID != got.ID && p.cfg.ClusterID != got.Name {
 		return p.implausible("asked for cluster %q, it answers for %q", p.cfg.ClusterID, got.ID)
 	}
-	if got.ResourceGroupID != "" {
-		if err := checkID("resource group", got.ResourceGroupID); err != nil {
+	if group := got.ResourceGroupID; group != "" {
+		if err := checkID("resource group", group); err != nil {
 			return p.implausible("%v", err)
 		}
 	}
-	p.facts = &facts{
-		provider: got.Provider, group: got.ResourceGroupID, zones: got.WorkerZones, vpcs: got.Vpcs, at: p.cfg.Now(),
-	}
+	p.cluster, p.clusterRead = got, p.cfg.Now()
+	p.session.classic = got.Provider == providerClassic
+	// Its own group is the right one, whatever is configured.
+	p.session.group = cmp.Or(got.ResourceGroupID, p.cfg.ResourceGroup)
 	return nil
+}
+
+// implausible is the error for an answer that is well-formed but cannot be true.
+func (p *Provider) implausible(format string, args ...any) error {
+	return p.session.senseless(p.op("observing"), fmt.Sprintf(format, args...))
 }

@@ -4,24 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
+
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
-)
-
-// How long what was read stays true enough. Nothing is changed on such old
-// knowledge but the choice of API and of zones.
-const (
-	factsLife  = time.Hour
-	taintsLife = 10 * time.Minute
-)
-
-// The providers of clusters that are supported, in IBM's words.
-const (
-	providerVPC     = "vpc-gen2"
-	providerClassic = "classic"
 )
 
 // Provider is a cloud.Provider for one cluster and one pool name.
@@ -32,32 +23,14 @@ type Provider struct {
 	lock chan struct{}
 
 	// The rest is a memory of answers, guarded by lock; all of it can be lost.
-	facts  *facts
-	taints taintMemory
-	memory poolplan.Memory
+	// cluster was read at clusterRead, zero for never.
+	cluster     containerv2.ClusterInfo
+	clusterRead time.Time
+	taints      taintMemory
+	memory      poolplan.Memory
 }
 
 var _ cloud.Provider = (*Provider)(nil)
-
-// facts of the cluster that hardly change.
-type facts struct {
-	provider string
-	// group is the id of the cluster's resource group, "" when it is not said.
-	group string
-	zones []string
-	vpcs  []string
-	at    time.Time
-}
-
-// view is one look at the cloud.
-type view struct {
-	// pool is ours, or the one that bears our name; id "" when there is none.
-	pool   pool
-	others []pool
-	// zones of the cluster, sorted.
-	zones []string
-	state poolplan.State
-}
 
 // Name implements cloud.Provider.
 func (p *Provider) Name() string { return "iks" }
@@ -73,77 +46,130 @@ func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
 		return cloud.Pool{}, err
 	}
 	defer p.leave()
-	_, v, err := p.look(ctx)
+	v, err := p.look(ctx)
 	return v.state.Pool, err
 }
 
 // Ensure implements cloud.Provider.
 func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
-	if err := p.checkSpec(want); err != nil {
-		return cloud.Progress{}, err
+	ids := route{}.with("zone", want.Zones...)
+	if want.Flavor != "" {
+		ids = ids.with("flavor", want.Flavor)
 	}
-	if err := p.enter(ctx); err != nil {
-		return cloud.Progress{}, err
+	if ids.err != nil {
+		return cloud.Progress{}, cloud.InvalidSpec("%s", p.session.scrub(ids.err.Error()))
 	}
-	defer p.leave()
-	g, v, err := p.look(ctx)
-	if err != nil {
+	if err := poolplan.Validate(want); err != nil {
 		return cloud.Progress{}, err
-	}
-	if want.Flavor == "" {
-		want.Flavor = p.cfg.Flavor
 	}
 	want.Flavor = plain(want.Flavor)
-	step, err := poolplan.Next(v.state, want)
-	if err != nil || step.Kind == poolplan.None {
-		return step.Progress, err
-	}
-	waiting, err := p.confirm(ctx, g, step, want, v)
-	if err != nil || waiting != "" {
-		return cloud.Progress{WaitingFor: waiting}, err
-	}
-	return p.take(ctx, g, step, want, v)
+	return p.change(ctx, want, func(s poolplan.State) (poolplan.Step, error) { return poolplan.Next(s, want) })
 }
 
 // Delete implements cloud.Provider.
 func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
+	return p.change(ctx, cloud.PoolSpec{}, poolplan.NextDelete)
+}
+
+// change looks, and makes the one change that is next.
+func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(poolplan.State) (poolplan.Step, error)) (cloud.Progress, error) {
 	if err := p.enter(ctx); err != nil {
 		return cloud.Progress{}, err
 	}
 	defer p.leave()
-	g, v, err := p.look(ctx)
+	v, err := p.look(ctx)
 	if err != nil {
 		return cloud.Progress{}, err
 	}
-	step, err := poolplan.NextDelete(v.state)
-	if err == nil && step.Progress.Done {
-		return p.confirmNone(ctx, g)
+	step, err := next(v.state)
+	if err != nil {
+		return cloud.Progress{}, err
 	}
-	if err != nil || step.Kind == poolplan.None {
-		return step.Progress, err
+	waiting, err := p.confirm(ctx, v, step, want)
+	if err != nil || waiting != "" {
+		return cloud.Progress{WaitingFor: waiting}, err
 	}
-	return p.take(ctx, g, step, cloud.PoolSpec{}, v)
+	if step.Kind == poolplan.None {
+		return step.Progress, nil
+	}
+	return p.take(ctx, v, step, want)
 }
 
 // take makes the one change.
-func (p *Provider) take(ctx context.Context, g generation, step poolplan.Step, want cloud.PoolSpec, v view) (cloud.Progress, error) {
-	err := p.apply(ctx, g, step, want, v)
-	gone := cloud.Is(err, cloud.NotFound) && takesAway(step.Kind)
+func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (cloud.Progress, error) {
+	err := p.apply(ctx, v, step, want)
+	gone := cloud.Is(err, cloud.NotFound) &&
+		slices.Contains([]poolplan.Kind{poolplan.Remove, poolplan.Replace, poolplan.RemoveZone, poolplan.DeletePool}, step.Kind)
 	if err == nil || gone || cloud.Is(err, cloud.Unavailable) {
 		// It may have been done although the answer was lost.
-		p.memory.Note(step, g.substitutes(), p.cfg.Now())
+		p.memory.Note(step, p.cfg.Now())
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return cloud.Progress{Did: step.String()}, nil
-	}
-	if gone {
+	case gone:
 		return cloud.Progress{WaitingFor: "the cloud to list what is gone no more"}, nil
 	}
 	return cloud.Progress{}, err
 }
 
-func takesAway(k poolplan.Kind) bool {
-	return k == poolplan.Remove || k == poolplan.Replace || k == poolplan.RemoveZone || k == poolplan.DeletePool
+// apply carries a step out.
+func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
+	cluster, id := p.cfg.ClusterID, v.pool.id
+	switch step.Kind {
+	case poolplan.Create:
+		return p.createPool(ctx, v, step, want)
+	case poolplan.SetLabels:
+		body := containerv2.SetWorkerPoolLabelsRequest{Cluster: cluster, WorkerPool: id, Labels: ownLabels(step.Labels, want.Labels)}
+		return p.post(ctx, "setting the labels of", to("/v2/setWorkerPoolLabels"), body)
+	case poolplan.SetTaints:
+		return p.setTaints(ctx, id, step.Taints)
+	case poolplan.AddZone:
+		return v.addZone(ctx, id, step.Zone, v.others)
+	case poolplan.RemoveZone:
+		body := map[string]string{"cluster": cluster, "workerpool": id, "zone": step.Zone}
+		return p.post(ctx, "removing zone "+step.Zone+" from", to("/v2/removeWorkerPoolZone").with("zone", step.Zone), body)
+	case poolplan.Resize:
+		body := containerv2.ResizeWorkerPoolReq{Cluster: cluster, Workerpool: id, Size: int64(step.Size)}
+		return p.post(ctx, "resizing", to("/v2/resizeWorkerPool"), body)
+	case poolplan.Remove:
+		return v.remove(ctx, "removing worker "+step.Worker+" from", step.Worker)
+	case poolplan.Replace:
+		body := containerv2.ReplaceWorker{ClusterIDOrName: cluster, WorkerID: step.Worker, Update: true}
+		return p.post(ctx, "replacing worker "+step.Worker+" of", to(v.traits().replacing).with("worker", step.Worker), body)
+	case poolplan.DeletePool:
+		// By the v1 path, as IBM's own tools do for both generations.
+		return p.session.do(ctx, p.op("deleting"), http.MethodDelete, to("/v1/clusters/%s/workerpools/%s", cluster, id), nil, nil)
+	case poolplan.None:
+	}
+	return nil
+}
+
+// createPool makes the pool. A name that is taken although the listing did not show
+// it is most likely our own pool, whose creation was answered too late.
+func (p *Provider) createPool(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
+	err := v.create(ctx, cmp.Or(want.Flavor, v.traits().flavor), step, v.others)
+	if !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), codeNameTaken) {
+		return err
+	}
+	return &cloud.Error{
+		Kind: cloud.Unavailable, Op: p.op("creating"), RetryAfter: rateLimitPause, Err: err,
+		Message: "the name is taken, but the pool is not listed yet",
+	}
+}
+
+func (p *Provider) setTaints(ctx context.Context, poolID string, taints []cloud.Taint) error {
+	body := containerv2.WorkerPoolTaintRequest{Cluster: p.cfg.ClusterID, WorkerPool: poolID, Taints: map[string]string{}}
+	for _, t := range taints {
+		body.Taints[t.Key] = t.Value + ":" + t.Effect
+	}
+	// What was known of them is about to change.
+	p.taints = taintMemory{pool: poolID, reports: p.taints.reports}
+	err := p.post(ctx, "setting the taints of", to("/v2/setWorkerPoolTaints"), body)
+	if err == nil {
+		p.taints.set, p.taints.acknowledged = taints, p.cfg.Now()
+	}
+	return err
 }
 
 // enter takes the lock, or returns when ctx ends.
@@ -160,27 +186,16 @@ func (p *Provider) enter(ctx context.Context) error {
 
 func (p *Provider) leave() { <-p.lock }
 
-func (p *Provider) checkSpec(want cloud.PoolSpec) error {
-	ids := route{}.with("zone", want.Zones...)
-	if want.Flavor != "" {
-		ids = ids.with("flavor", want.Flavor)
-	}
-	if ids.err != nil {
-		return cloud.InvalidSpec("%s", p.session.scrub(ids.err.Error()))
-	}
-	return poolplan.Validate(want)
+// op names what is being done to the pool.
+func (p *Provider) op(doing string) string {
+	return fmt.Sprintf("%s worker pool %q", doing, p.cfg.PoolName)
 }
 
-// create makes the pool. A name that is taken although the listing did not show
-// it is most likely our own pool, whose creation was answered too late.
-func (p *Provider) create(ctx context.Context, g generation, step poolplan.Step, want cloud.PoolSpec, v view) error {
-	flavor := cmp.Or(want.Flavor, g.defaultFlavor())
-	err := g.create(ctx, p.cfg.PoolName, flavor, step.Size, step.Labels, v.others)
-	if !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), codeNameTaken) {
-		return err
-	}
-	return &cloud.Error{
-		Kind: cloud.Unavailable, Op: p.op("creating"), RetryAfter: rateLimitPause, Err: err,
-		Message: "the name is taken, but the pool is not listed yet",
-	}
+func (p *Provider) get(ctx context.Context, doing string, at route, out any) error {
+	return p.session.do(ctx, p.op(doing), http.MethodGet, at, nil, out)
+}
+
+// post changes something; the answer holds nothing that is needed.
+func (p *Provider) post(ctx context.Context, doing string, at route, body any) error {
+	return p.session.do(ctx, p.op(doing), http.MethodPost, at, body, nil)
 }

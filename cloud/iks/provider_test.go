@@ -15,6 +15,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cloud/providertest"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/leaks"
 )
@@ -28,7 +29,7 @@ type patient struct{ *testing.M }
 func (p patient) Run() int {
 	code := p.M.Run()
 	if code == 0 {
-		_ = leaks.Find() // goleak looks once more, and tells
+		_ = leaks.Find() // goleak looks once more, and reports
 	}
 	return code
 }
@@ -111,9 +112,9 @@ func addZone(w *world, z iksserver.Zone) { w.AddZone(clusterID, z) }
 
 func TestDangerousIDs(t *testing.T) {
 	for _, id := range []string{"", ".", "..", "a/b", "a b", "a?b", "a&b=c", "a#b", "../../v1/clusters/x", "a..b", "%2e", strings.Repeat("a", 200)} {
-		_, err := iks.New(iks.Config{ClusterID: id, PoolName: "rr", APIKey: iks.StaticKey("k")})
+		_, err := iks.New(iks.Config{ClusterID: id, PoolName: "rr", APIKey: "k"})
 		require.True(t, cloud.Is(err, cloud.InvalidInput), "cluster %q: %v", id, err)
-		_, err = iks.New(iks.Config{ClusterID: "c", PoolName: id, APIKey: iks.StaticKey("k")})
+		_, err = iks.New(iks.Config{ClusterID: "c", PoolName: id, APIKey: "k"})
 		require.True(t, cloud.Is(err, cloud.InvalidInput), "pool %q: %v", id, err)
 	}
 	for _, generation := range both {
@@ -159,7 +160,7 @@ func TestTheEnvironmentIsNotListenedTo(t *testing.T) {
 }
 
 func TestEndpoints(t *testing.T) {
-	base := iks.Config{ClusterID: "c", PoolName: "rr", APIKey: iks.StaticKey("k")}
+	base := iks.Config{ClusterID: "c", PoolName: "rr", APIKey: "k"}
 	for name, c := range map[string]struct {
 		edit func(*iks.Config)
 		host []string
@@ -275,11 +276,11 @@ func TestLabelsOfOthersStay(t *testing.T) {
 		p := w.provider(t, nil)
 		settle(t, w, p, spec(1))
 		labels, _ := w.Labels(clusterID, providertest.PoolName)
-		require.Equal(t, providertest.PoolName, labels[iks.PoolLabel])
-		w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{iks.ManagedByLabel: iks.ManagedBy, "team": "network"})
+		require.Equal(t, providertest.PoolName, labels[v1alpha1.PoolLabel])
+		w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, "team": "network"})
 		settle(t, w, p, spec(1))
 		labels, _ = w.Labels(clusterID, providertest.PoolName)
-		require.Equal(t, map[string]string{iks.ManagedByLabel: iks.ManagedBy, iks.PoolLabel: providertest.PoolName, "team": "network"}, labels)
+		require.Equal(t, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: providertest.PoolName, "team": "network"}, labels)
 
 		// Without the mark it is not ours.
 		w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{"team": "network"})

@@ -30,7 +30,7 @@ func TestAServerOfAnUnknownAuthorityIsNotTalkedTo(t *testing.T) {
 		t.Setenv(k, v)
 	}
 	config := iks.Config{
-		ClusterID: "c", PoolName: "rr", APIKey: iks.StaticKey("k"), CSEndpoint: server.URL, IAMEndpoint: server.URL,
+		ClusterID: "c", PoolName: "rr", APIKey: "k", CSEndpoint: server.URL, IAMEndpoint: server.URL,
 	}
 	p, err := iks.New(config)
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestAKeyGoesOutEncryptedOnly(t *testing.T) {
 			func(c *iks.Config) { c.CSEndpoint = address },
 			func(c *iks.Config) { c.IAMEndpoint = address },
 		} {
-			config := iks.Config{ClusterID: "c", PoolName: "rr", APIKey: iks.StaticKey("k")}
+			config := iks.Config{ClusterID: "c", PoolName: "rr", APIKey: "k"}
 			edit(&config)
 			_, err := iks.New(config)
 			if plain {
@@ -78,7 +78,7 @@ const proxied = "RRPOOL_TEST_PROXIED"
 // those variables once in a process, so this takes another one.
 func TestTheProxyOfTheEnvironmentIsATunnel(t *testing.T) {
 	if os.Getenv(proxied) != "" {
-		p, err := iks.New(iks.Config{ClusterID: "c", PoolName: "rr", APIKey: iks.StaticKey("hush")})
+		p, err := iks.New(iks.Config{ClusterID: "c", PoolName: "rr", APIKey: "hush"})
 		require.NoError(t, err)
 		_, err = p.Observe(context.Background())
 		require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)

@@ -3,7 +3,6 @@ package iks_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -266,24 +265,6 @@ func TestAPoolThatGoesIsNotDeletedTwice(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsNotGivenDoesNotBlock(t *testing.T) {
-	w := newWorld(t, iksserver.VPC)
-	p := w.provider(t, func(c *iks.Config) {
-		c.Timeout = 50 * time.Millisecond
-		c.APIKey = func(ctx context.Context) (string, error) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Minute):
-			}
-			return "", fmt.Errorf("reading the secret: %w", ctx.Err())
-		}
-	})
-	start := time.Now()
-	_, err := p.Observe(context.Background())
-	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-	require.Less(t, time.Since(start), 30*time.Second)
-}
-
 func TestAnswersAboutSomethingElse(t *testing.T) {
 	for _, generation := range both {
 		for name, c := range map[string]struct {
@@ -319,10 +300,10 @@ func TestACutMessageIsStillText(t *testing.T) {
 }
 
 func TestAWrongLifetimeOfATokenIsNoReasonToLogInAgain(t *testing.T) {
-	for _, life := range []string{"-1", "0", "9000000000", "20000000000", "9223372036854775807"} {
+	for _, lifetime := range []string{"-1", "0", "9000000000", "20000000000", "9223372036854775807"} {
 		w := newWorld(t, iksserver.VPC)
 		w.Server.Inject(iksserver.Fault{Path: "^/identity/", Spoil: func(b []byte) []byte {
-			return bytes.Replace(b, []byte(`"expires_in":3600000`), []byte(`"expires_in":`+life), 1)
+			return bytes.Replace(b, []byte(`"expires_in":3600000`), []byte(`"expires_in":`+lifetime), 1)
 		}})
 		p := w.provider(t, nil)
 		for range 3 {
@@ -330,7 +311,7 @@ func TestAWrongLifetimeOfATokenIsNoReasonToLogInAgain(t *testing.T) {
 			require.NoError(t, err)
 		}
 		_, _, tokens := w.Counts()
-		require.Equal(t, 1, tokens, life)
+		require.Equal(t, 1, tokens, lifetime)
 	}
 }
 

@@ -3,6 +3,7 @@ package metered_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -21,10 +22,9 @@ func (limited) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {
 }
 
 func TestCallsAreCountedByKind(t *testing.T) {
-	m := metered.NewMetrics()
 	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(m)
-	p := m.Provider(limited{fake.New(fake.Options{}).Provider()})
+	m := metered.NewMetrics(reg)
+	p := m.Provider(limited{fake.New(fake.Options{Now: time.Now}).Provider()})
 	ctx := context.Background()
 	_, err := p.Observe(ctx)
 	require.NoError(t, err)

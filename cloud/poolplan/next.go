@@ -7,30 +7,62 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// Next gives the one next change from s towards want.
+// Validate refuses a spec that can never be fulfilled.
+func Validate(want cloud.PoolSpec) error {
+	if want.SizePerZone < 1 {
+		return cloud.InvalidSpec("size per zone is %d, it must be at least 1", want.SizePerZone)
+	}
+	if len(want.Taints) == 0 {
+		return cloud.InvalidSpec("no taint is given, so any pod would run on the pool")
+	}
+	seen := map[string]bool{}
+	for _, t := range want.Taints {
+		switch {
+		case t.Key == "" || t.Value == "":
+			return cloud.InvalidSpec("taint %q has no key or no value", t.Key+"="+t.Value+":"+t.Effect)
+		case t.Effect != "NoSchedule" && t.Effect != "PreferNoSchedule" && t.Effect != "NoExecute":
+			return cloud.InvalidSpec("taint %q has the effect %q; use NoSchedule, PreferNoSchedule or NoExecute", t.Key, t.Effect)
+		case seen[t.Key]:
+			return cloud.InvalidSpec("taint %q is given twice; a pool has one taint per key", t.Key)
+		}
+		seen[t.Key] = true
+	}
+	return nil
+}
+
+// unlisted is what to wait for after a pool was created.
+const unlisted = "the cloud to list the pool, which was ordered a moment ago or exists already"
+
+// Next gives the one next change from s towards want. What else a person has put on
+// the pool, labels and taints, stays.
 func Next(s State, want cloud.PoolSpec) (Step, error) {
 	if err := Validate(want); err != nil {
 		return Step{}, err
 	}
 	labels := map[string]string{}
+	maps.Copy(labels, s.Labels)
 	maps.Copy(labels, want.Labels)
-	labels[ManagedByLabel], labels[PoolLabel] = ManagedBy, s.Name
-	if !s.Exists {
-		step := Step{Kind: Create, Size: want.SizePerZone, Labels: labels, Taints: want.Taints}
-		return s.Memory.unlessAsked(step, unlisted, s.Now), nil
-	}
-	if !s.Owned {
+	labels[v1alpha1.ManagedByLabel], labels[v1alpha1.PoolLabel] = v1alpha1.ManagedByValue, s.Name
+	switch {
+	case !s.Exists:
+		return s.unlessAsked(Step{Kind: Create, Size: want.SizePerZone, Labels: labels, Taints: want.Taints}, unlisted), nil
+	case !s.Owned:
 		return Step{}, foreign(s)
-	}
-	if s.Deleting {
+	case s.Deleting:
 		return waiting("the pool to be deleted, it is on its way out"), nil
+	case !maps.Equal(labels, s.Labels):
+		return s.unlessAsked(Step{Kind: SetLabels, Labels: labels}, "the cloud to show the pool's new labels"), nil
+	case !s.TaintsUnknown && !Tainted(s.Taints, want.Taints):
+		return setTaints(s, want.Taints), nil
 	}
-	if step, ok := marks(s, labels, want.Taints); ok {
-		return step, nil
+	zones := want.Zones
+	if len(zones) == 0 {
+		zones = s.ClusterZones
 	}
-	step, err := population(s, want)
+	step, err := population(s, want, zones)
 	if err != nil {
 		return Step{}, err
 	}
@@ -39,29 +71,39 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 
 // permitted gives step, or what has to come before it, or why it must not be taken.
 func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
+	// A replacement, and the refill of a worker that has gone, are no growth.
+	grows := step.Kind == AddZone || step.Kind == Resize && step.Size > s.SizePerZone
 	switch {
 	case step.Kind == None:
-		if err := sameFlavor(s, want); err != nil {
-			return Step{}, err
-		}
+		return step, sameFlavor(s, want)
 	case s.Autoscaled:
-		return Step{}, &cloud.Error{
-			Kind: cloud.Conflict, Op: fmt.Sprintf("changing pool %q", s.Name),
-			Message: "an autoscaler resizes this pool; exclude it from the autoscaler's configuration",
-		}
-	case grows(s, step) && len(want.Untainted) > 0:
-		return Step{}, untainted(s, want)
-	case step.Orders() && s.TaintsUnknown:
+		return Step{}, conflict(s, "changing", "an autoscaler resizes this pool; exclude it from the autoscaler's configuration")
+	case grows && len(want.Untainted) > 0:
+		t := want.Taints[0]
+		return Step{}, conflict(s, "growing", "the nodes of the workers %s lack the taint %s=%s:%s, so workloads may run there; give the nodes the taint, or replace the workers",
+			cloud.Capped(want.Untainted, "; "), t.Key, t.Value, t.Effect)
+	case s.TaintsUnknown && slices.Contains([]Kind{AddZone, Replace, Resize}, step.Kind):
 		// What the cloud does not show, it has to acknowledge before it makes a worker.
 		return setTaints(s, want.Taints), nil
 	}
 	return step, nil
 }
 
+// sameFlavor comes last: a pool that cannot have the wanted flavor is still kept whole.
+func sameFlavor(s State, want cloud.PoolSpec) error {
+	if want.Flavor == "" || s.Flavor == "" || want.Flavor == s.Flavor {
+		return nil
+	}
+	return &cloud.Error{
+		Kind: cloud.InvalidInput, Op: fmt.Sprintf("changing pool %q", s.Name),
+		Message: fmt.Sprintf("the pool has the flavor %s and it cannot be changed to %s; use another poolName", s.Flavor, want.Flavor),
+	}
+}
+
 // NextDelete gives the one next change towards there being no pool.
 func NextDelete(s State) (Step, error) {
 	switch {
-	case !s.Exists && s.Memory.pauseLeft(Step{Kind: Create}, SettlePause, s.Now) > 0:
+	case !s.Exists && s.pauseLeft(Step{Kind: Create}, SettlePause) > 0:
 		return waiting(unlisted), nil // else it would stay, and cost
 	case !s.Exists:
 		return Step{Kind: None, Progress: cloud.Progress{Done: true}}, nil
@@ -70,55 +112,18 @@ func NextDelete(s State) (Step, error) {
 	case s.Deleting:
 		return waiting("the pool to be deleted"), nil
 	}
-	return s.Memory.unlessAsked(Step{Kind: DeletePool}, "the pool to be deleted", s.Now), nil
+	return s.unlessAsked(Step{Kind: DeletePool}, "the pool to be deleted"), nil
 }
 
-// unlisted is what to wait for after a pool was created.
-const unlisted = "the cloud to list the pool, which was ordered a moment ago or exists already"
-
-// marks brings labels and taints in order. What else a person has put on the
-// pool stays.
-func marks(s State, labels map[string]string, taints []cloud.Taint) (Step, bool) {
-	merged := map[string]string{}
-	maps.Copy(merged, s.Labels)
-	maps.Copy(merged, labels)
-	switch {
-	case !maps.Equal(merged, s.Labels):
-		return s.Memory.unlessAsked(Step{Kind: SetLabels, Labels: merged}, "the cloud to show the pool's new labels", s.Now), true
-	case !s.TaintsUnknown && !Tainted(s.Taints, taints):
-		return setTaints(s, taints), true
-	}
-	return Step{}, false
-}
-
-func setTaints(s State, taints []cloud.Taint) Step {
-	step := Step{Kind: SetTaints, Taints: mergeTaints(s.Taints, taints)}
-	return s.Memory.unlessAsked(step, "the cloud to show the pool's new taints", s.Now)
-}
-
-// grows: more workers are ordered by step than were before. A replacement, and the refill of a worker that has gone, are no growth.
-func grows(s State, step Step) bool {
-	return step.Kind == AddZone || step.Kind == Resize && step.Size > s.SizePerZone
-}
-
-// untainted refuses to order workers for a pool whose taints do not reach its nodes.
-func untainted(s State, want cloud.PoolSpec) error {
-	t := want.Taints[0]
-	return &cloud.Error{
-		Kind: cloud.Conflict, Op: fmt.Sprintf("growing pool %q", s.Name),
-		Message: fmt.Sprintf("the nodes of the workers %s lack the taint %s=%s:%s, so workloads may run there; give the nodes the taint, or replace the workers",
-			cloud.Capped(want.Untainted, "; "), t.Key, t.Value, t.Effect),
-	}
-}
-
-func mergeTaints(have, want []cloud.Taint) []cloud.Taint {
+// setTaints sets the wanted taints, and keeps those of other keys.
+func setTaints(s State, want []cloud.Taint) Step {
 	all := slices.Clone(want)
-	for _, t := range have {
-		if !slices.ContainsFunc(all, func(o cloud.Taint) bool { return o.Key == t.Key }) {
+	for _, t := range s.Taints {
+		if !slices.ContainsFunc(want, func(o cloud.Taint) bool { return o.Key == t.Key }) {
 			all = append(all, t)
 		}
 	}
-	return all
+	return s.unlessAsked(Step{Kind: SetTaints, Taints: all}, "the cloud to show the pool's new taints")
 }
 
 // Tainted reports whether every wanted taint is there.
@@ -127,65 +132,82 @@ func Tainted(have, want []cloud.Taint) bool {
 }
 
 // population brings the workers in order.
-func population(s State, want cloud.PoolSpec) (Step, error) {
-	zones := want.Zones
-	if len(zones) == 0 {
-		zones = s.ClusterZones
-	}
+func population(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 	for _, rule := range []func(State, cloud.PoolSpec, []string) (Step, bool){retire, replace, dropZone, resize, addZone} {
 		if step, ok := rule(s, want, zones); ok {
 			return step, nil
 		}
 	}
-	return stillMissing(s, want, zones)
+	if err := overQuota(s, want); err != nil {
+		return Step{}, err
+	}
+	if missing := stillMissing(s, want, zones); len(missing) > 0 {
+		return waiting(cloud.Capped(missing, "; ")), nil
+	}
+	return Step{Kind: None, Progress: cloud.Progress{Done: true}}, nil
 }
 
 // retire removes one of the workers that were named. One that is dead and whose
 // zone has more than enough is removed as well, instead of replaced.
 func retire(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
-	for _, id := range want.Retire {
-		if w, ok := s.worker(id); ok && w.State != cloud.WorkerDeleting {
-			return remove(s, w), true
-		}
-	}
-	for _, id := range want.Replace {
+	for _, id := range slices.Concat(want.Retire, want.Replace) {
 		w, ok := s.worker(id)
-		if !ok || w.State == cloud.WorkerDeleting || w.Zone == "" {
-			continue
-		}
-		if s.live(w.Zone) > want.SizePerZone || !slices.Contains(zones, w.Zone) {
-			return remove(s, w), true
+		dispensable := w.Zone != "" && (s.live(w.Zone) > want.SizePerZone || !slices.Contains(zones, w.Zone))
+		if ok && (dispensable || slices.Contains(want.Retire, id)) {
+			return s.unlessAsked(Step{Kind: Remove, Worker: id, Zone: w.Zone}, fmt.Sprintf("worker %s to go", id)), true
 		}
 	}
 	return Step{}, false
 }
 
-func remove(s State, w cloud.Worker) Step {
-	return s.Memory.unlessAsked(Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}, fmt.Sprintf("worker %s to go", w.ID), s.Now)
-}
-
 // replace exchanges one dead worker, unless its zone is already getting another.
 func replace(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
 	for _, id := range want.Replace {
-		w, ok := s.worker(id)
-		if ok && w.State != cloud.WorkerDeleting && replaceable(s, w) == "" {
+		if w, ok := s.worker(id); ok && blocked(s, w) == "" {
 			return Step{Kind: Replace, Worker: id, Zone: w.Zone}, true
 		}
 	}
 	return Step{}, false
 }
 
-// replaceable gives the reason why w has to wait for its replacement.
-func replaceable(s State, w cloud.Worker) string {
+// blocked says what w's replacement has to wait for.
+func blocked(s State, w cloud.Worker) string {
 	for _, o := range s.Workers {
 		if o.ID != w.ID && o.Zone == w.Zone && o.State == cloud.WorkerProvisioning {
 			return fmt.Sprintf("worker %s to be ready before %s is replaced", o.ID, w.ID)
 		}
 	}
-	if s.Memory.pauseLeft(Step{Kind: Replace, Zone: w.Zone}, pause(w), s.Now) > 0 {
+	if replacementPause(s, w) > 0 {
 		return fmt.Sprintf("zone %s to settle before worker %s is replaced", w.Zone, w.ID)
 	}
 	return ""
+}
+
+// replacementPause is how long a replacement in w's zone has still to wait for the last one.
+func replacementPause(s State, w cloud.Worker) time.Duration {
+	pause := SettlePause
+	if IsQuota(w.Message) {
+		pause = QuotaPause
+	}
+	return s.pauseLeft(Step{Kind: Replace, Zone: w.Zone}, pause)
+}
+
+// dropZone takes a zone without workers out of the pool. Only zones that the
+// user listed count: a default that changes must not take a zone away.
+func dropZone(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
+	for _, z := range s.Zones {
+		step := Step{Kind: RemoveZone, Zone: z}
+		if !s.zoneUnknown() && idle(s, want, z) && s.pauseLeft(step, SettlePause) == 0 {
+			return step, true
+		}
+	}
+	return Step{}, false
+}
+
+// idle: the user lists zones, and not this one, and no worker is left in it.
+func idle(s State, want cloud.PoolSpec, zone string) bool {
+	return len(want.Zones) > 0 && !slices.Contains(want.Zones, zone) &&
+		!slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == zone })
 }
 
 // resize brings the size that the cloud is asked for in order. It never happens
@@ -193,35 +215,30 @@ func replaceable(s State, w cloud.Worker) string {
 // worker to go, and it repeats a size where a zone lacks workers: removing
 // one had switched the cloud's rebalancing off.
 func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
-	for _, id := range want.Retire {
-		if _, there := s.worker(id); there {
-			return Step{}, false
-		}
-	}
 	step := Step{Kind: Resize, Size: want.SizePerZone}
+	leaving := func(w cloud.Worker) bool { return w.State == cloud.WorkerDeleting }
 	switch {
-	case s.zoneUnknown() || len(overSize(s, want.SizePerZone)) > 0:
+	case slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return slices.Contains(want.Retire, w.ID) }),
+		s.zoneUnknown(), len(overSize(s, want.SizePerZone)) > 0:
 		return Step{}, false
-	case s.SizePerZone != want.SizePerZone && s.Memory.sized(want.SizePerZone, s.Now):
+	case s.SizePerZone == want.SizePerZone:
+		return step, !s.settling() && lacking(s, want.SizePerZone, zones)
+	case s.settling() && s.Memory.size == want.SizePerZone: // asked for a moment ago
 		return Step{}, false
-	case s.SizePerZone < want.SizePerZone:
-		return step, true
-	case s.SizePerZone > want.SizePerZone:
-		return step, !s.deleting()
 	}
-	return step, !s.Memory.settling(s.Now) && lacking(s, want.SizePerZone, zones)
+	return step, s.SizePerZone < want.SizePerZone || !slices.ContainsFunc(s.Workers, leaving)
 }
 
 // overSize gives the zones that have more live workers than size.
 func overSize(s State, size int) []string {
 	var zones []string
 	for _, w := range s.Workers {
-		if s.live(w.Zone) > size && !slices.Contains(zones, w.Zone) {
+		if s.live(w.Zone) > size {
 			zones = append(zones, w.Zone)
 		}
 	}
 	slices.Sort(zones)
-	return zones
+	return slices.Compact(zones)
 }
 
 // lacking reports whether repeating the size would bring missing workers, and
@@ -237,81 +254,28 @@ func lacking(s State, size int, zones []string) bool {
 	return lack
 }
 
+// addZone waits for the size: a new zone starts with the one the cloud has been asked for.
 func addZone(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
-	// A new zone starts with the size the cloud has been asked for.
-	if s.SizePerZone != want.SizePerZone {
-		return Step{}, false
-	}
 	for _, z := range slices.Sorted(slices.Values(zones)) {
 		step := Step{Kind: AddZone, Zone: z, Taints: want.Taints}
-		if !slices.Contains(s.Zones, z) && s.Memory.pauseLeft(step, SettlePause, s.Now) == 0 {
+		if s.SizePerZone == want.SizePerZone && !slices.Contains(s.Zones, z) && s.pauseLeft(step, SettlePause) == 0 {
 			return step, true
 		}
 	}
 	return Step{}, false
-}
-
-// dropZone takes a zone without workers out of the pool. Only zones that the
-// user listed count: a default that changes must not take a zone away.
-func dropZone(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
-	if s.zoneUnknown() {
-		return Step{}, false
-	}
-	for _, z := range s.Zones {
-		step := Step{Kind: RemoveZone, Zone: z}
-		if s.idle(want, z) && s.Memory.pauseLeft(step, SettlePause, s.Now) == 0 {
-			return step, true
-		}
-	}
-	return Step{}, false
-}
-
-// idle: the user lists zones, and not this one, and no worker is left in it.
-func (s State) idle(want cloud.PoolSpec, zone string) bool {
-	return len(want.Zones) > 0 && !slices.Contains(want.Zones, zone) &&
-		!slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == zone })
 }
 
 func waiting(what string) Step {
 	return Step{Kind: None, Progress: cloud.Progress{WaitingFor: what}}
 }
 
+func conflict(s State, doing, format string, args ...any) error {
+	return &cloud.Error{Kind: cloud.Conflict, Op: fmt.Sprintf("%s pool %q", doing, s.Name), Message: fmt.Sprintf(format, args...)}
+}
+
 func foreign(s State) error {
-	return &cloud.Error{
-		Kind: cloud.Conflict, Op: fmt.Sprintf("taking over pool %q", s.Name),
-		Message: fmt.Sprintf("a pool of this name exists without the label %s=%s; choose another poolName, or give that pool the label",
-			ManagedByLabel, ManagedBy),
-	}
-}
-
-// sameFlavor is checked last: a pool that cannot have the wanted flavor is still
-// kept whole.
-func sameFlavor(s State, want cloud.PoolSpec) error {
-	if want.Flavor == "" || s.Flavor == "" || want.Flavor == s.Flavor {
-		return nil
-	}
-	return &cloud.Error{
-		Kind: cloud.InvalidInput, Op: fmt.Sprintf("changing pool %q", s.Name),
-		Message: fmt.Sprintf("the pool has the flavor %s and it cannot be changed to %s; use another poolName", s.Flavor, want.Flavor),
-	}
-}
-
-// stillMissing says what is missing when nothing can be asked for.
-func stillMissing(s State, want cloud.PoolSpec, zones []string) (Step, error) {
-	if err := overQuota(s, want); err != nil {
-		return Step{}, err
-	}
-	missing := missingWorkers(s, want, zones)
-	if len(zones) == 0 {
-		missing = append(missing, "the cluster to have a zone")
-	}
-	if len(missing) == 0 && s.SizePerZone != want.SizePerZone {
-		missing = append(missing, fmt.Sprintf("the cloud to take over the size of %d per zone", want.SizePerZone))
-	}
-	if len(missing) == 0 {
-		return Step{Kind: None, Progress: cloud.Progress{Done: true}}, nil
-	}
-	return waiting(cloud.Capped(missing, "; ")), nil
+	return conflict(s, "taking over", "a pool of this name exists without the label %s=%s; choose another poolName, or give that pool the label",
+		v1alpha1.ManagedByLabel, v1alpha1.ManagedByValue)
 }
 
 // overQuota is the answer for dead workers whose replacement has failed for want
@@ -319,10 +283,7 @@ func stillMissing(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 func overQuota(s State, want cloud.PoolSpec) error {
 	for _, id := range want.Replace {
 		w, ok := s.worker(id)
-		if !ok || w.State == cloud.WorkerDeleting || !IsQuota(w.Message) {
-			continue
-		}
-		if left := s.Memory.pauseLeft(Step{Kind: Replace, Zone: w.Zone}, QuotaPause, s.Now); left > 0 {
+		if left := replacementPause(s, w); ok && IsQuota(w.Message) && left > 0 {
 			return &cloud.Error{
 				Kind: cloud.QuotaExceeded, Op: "replacing worker " + id, RetryAfter: left,
 				Message: w.Message + " (raise the account's quota; the replacement is tried again)",
@@ -332,55 +293,57 @@ func overQuota(s State, want cloud.PoolSpec) error {
 	return nil
 }
 
-func missingWorkers(s State, want cloud.PoolSpec, zones []string) []string {
+// stillMissing says what is missing when nothing can be asked for.
+func stillMissing(s State, want cloud.PoolSpec, zones []string) []string {
 	var missing []string
+	add := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
 	for _, w := range s.Workers {
 		if w.State != cloud.WorkerDeployed {
 			missing = append(missing, describe(w))
 		}
 		switch {
 		case w.State == cloud.WorkerDeleting:
+			continue
 		case w.Zone == "":
-			missing = append(missing, fmt.Sprintf("the cloud to report the zone of worker %s", w.ID))
+			add("the cloud to report the zone of worker %s", w.ID)
 		case !slices.Contains(zones, w.Zone):
-			missing = append(missing, fmt.Sprintf("worker %s to be retired, zone %s is not wanted", w.ID, w.Zone))
+			add("worker %s to be retired, zone %s is not wanted", w.ID, w.Zone)
 		}
-		if slices.Contains(want.Replace, w.ID) && w.State != cloud.WorkerDeleting {
-			missing = append(missing, replaceable(s, w))
+		if slices.Contains(want.Replace, w.ID) {
+			missing = append(missing, blocked(s, w))
 		}
 	}
-	return append(missing, missingZones(s, want, zones)...)
+	missing = append(missing, missingZones(s, want, zones)...)
+	if len(zones) == 0 {
+		add("the cluster to have a zone")
+	}
+	if len(missing) == 0 && s.SizePerZone != want.SizePerZone {
+		add("the cloud to take over the size of %d per zone", want.SizePerZone)
+	}
+	return missing
 }
 
 // missingZones says what is missing zone by zone.
 func missingZones(s State, want cloud.PoolSpec, zones []string) []string {
 	var missing []string
+	add := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
 	for _, z := range overSize(s, want.SizePerZone) {
-		missing = append(missing, fmt.Sprintf("%d of the %d workers in zone %s to be retired",
-			s.live(z)-want.SizePerZone, s.live(z), z))
+		add("%d of the %d workers in zone %s to be retired", s.live(z)-want.SizePerZone, s.live(z), z)
 	}
 	for _, z := range zones {
 		if !slices.Contains(s.Zones, z) {
-			missing = append(missing, fmt.Sprintf("the cloud to list zone %s", z))
+			add("the cloud to list zone %s", z)
 		}
 	}
 	for _, z := range s.Zones {
 		switch n := s.live(z); {
-		case s.idle(want, z):
-			missing = append(missing, fmt.Sprintf("the cloud to give up zone %s", z))
+		case idle(s, want, z):
+			add("the cloud to give up zone %s", z)
 		case n < want.SizePerZone && slices.Contains(zones, z):
-			missing = append(missing, fmt.Sprintf("%d more workers in zone %s", want.SizePerZone-n, z))
+			add("%d more workers in zone %s", want.SizePerZone-n, z)
 		}
 	}
 	return missing
-}
-
-// pause is how long after a replacement the next one in w's zone may follow.
-func pause(w cloud.Worker) time.Duration {
-	if IsQuota(w.Message) {
-		return QuotaPause
-	}
-	return SettlePause
 }
 
 func describe(w cloud.Worker) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 var dedicated = cloud.Taint{Key: "rrpool.io/dedicated", Value: "rr", Effect: "NoExecute"}
@@ -23,7 +24,7 @@ func whole(size int, zones ...string) poolplan.State {
 			Exists: true, Owned: true, ID: "p", Name: "rr", SizePerZone: size, Flavor: "small",
 			Zones: zones, ClusterZones: zones, Taints: []cloud.Taint{dedicated},
 		},
-		Labels: map[string]string{poolplan.ManagedByLabel: poolplan.ManagedBy, poolplan.PoolLabel: "rr"},
+		Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: "rr"},
 		Now:    time.Unix(1_700_000_000, 0),
 	}
 	for _, z := range zones {
@@ -47,7 +48,7 @@ func TestNext(t *testing.T) {
 	}{
 		"a whole pool needs nothing":               {kind: poolplan.None},
 		"no pool is created, without zones":        {state: func(s *poolplan.State) { s.Exists = false }, kind: poolplan.Create},
-		"a lost label comes before anything else":  {state: func(s *poolplan.State) { delete(s.Labels, poolplan.PoolLabel); s.Taints = nil }, kind: poolplan.SetLabels},
+		"a lost label comes before anything else":  {state: func(s *poolplan.State) { delete(s.Labels, v1alpha1.PoolLabel); s.Taints = nil }, kind: poolplan.SetLabels},
 		"a lost taint comes before a missing zone": {state: func(s *poolplan.State) { s.Taints, s.Zones = nil, nil }, kind: poolplan.SetTaints},
 		"a missing zone is added":                  {state: func(s *poolplan.State) { s.Zones = s.Zones[:1]; s.Workers = s.Workers[:2] }, kind: poolplan.AddZone},
 		"a zone that lacks a worker is filled up":  {state: func(s *poolplan.State) { s.Workers = s.Workers[1:] }, kind: poolplan.Resize},
@@ -106,7 +107,7 @@ func TestMemorySpacesRequestsOut(t *testing.T) {
 	step, err := poolplan.Next(s, w)
 	require.NoError(t, err)
 	require.Equal(t, poolplan.Resize, step.Kind)
-	s.Memory.Note(step, true, s.Now)
+	s.Memory.Note(step, s.Now)
 	step, err = poolplan.Next(s, w)
 	require.NoError(t, err)
 	require.Equal(t, poolplan.None, step.Kind, "asked for a moment ago")
@@ -228,7 +229,7 @@ func TestNoStepIsUnsafe(t *testing.T) {
 		if step.Kind == poolplan.None {
 			return
 		}
-		s.Memory.Note(step, true, s.Now)
+		s.Memory.Note(step, s.Now)
 		again, err := poolplan.Next(s, w)
 		if err != nil {
 			require.NotEmpty(t, cloud.KindOf(err))

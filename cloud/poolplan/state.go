@@ -11,17 +11,6 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
-)
-
-// Ownership labels of a pool, and of its nodes.
-const (
-	// ManagedByLabel with the value ManagedBy says that rrpool made the pool.
-	ManagedByLabel = v1alpha1.ManagedByLabel
-	// ManagedBy is ManagedByLabel's value.
-	ManagedBy = v1alpha1.ManagedByValue
-	// PoolLabel holds the pool's name.
-	PoolLabel = v1alpha1.PoolLabel
 )
 
 // Pauses between requests that would be repeats as long as the cloud has not
@@ -58,22 +47,35 @@ func (s State) live(zone string) int {
 	return n
 }
 
+// worker gives the worker of that id, unless it is going away.
 func (s State) worker(id string) (cloud.Worker, bool) {
-	for _, w := range s.Workers {
-		if w.ID == id {
-			return w, true
-		}
+	i := slices.IndexFunc(s.Workers, func(w cloud.Worker) bool { return w.ID == id && w.State != cloud.WorkerDeleting })
+	if i < 0 {
+		return cloud.Worker{}, false
 	}
-	return cloud.Worker{}, false
+	return s.Workers[i], true
 }
 
 // zoneUnknown: the cloud does not report the zone of a live worker, so no count of
 // any zone is known.
 func (s State) zoneUnknown() bool { return s.live("") > 0 }
 
-func (s State) deleting() bool {
-	return slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.State == cloud.WorkerDeleting })
+// pauseLeft gives how long step has still to wait for pause since it was last asked for.
+func (s State) pauseLeft(step Step, pause time.Duration) time.Duration {
+	return max(0, pause-s.Now.Sub(s.Memory.asked[step.subject()]))
 }
+
+// unlessAsked gives step, or a wait for what when step was asked for a moment ago and
+// does not show yet.
+func (s State) unlessAsked(step Step, what string) Step {
+	if s.pauseLeft(step, SettlePause) > 0 {
+		return waiting(what)
+	}
+	return step
+}
+
+// settling: the cloud may not list yet what it was asked for.
+func (s State) settling() bool { return s.Now.Sub(s.Memory.settles) < SettlePause }
 
 // Kind is the kind of change.
 type Kind string
@@ -114,9 +116,6 @@ type Step struct {
 	Progress cloud.Progress
 }
 
-// Orders reports whether the step may bring new workers.
-func (s Step) Orders() bool { return s.Kind == AddZone || s.Kind == Replace || s.Kind == Resize }
-
 // String says what the step did, for Progress.Did.
 func (s Step) String() string {
 	switch s.Kind {
@@ -143,22 +142,6 @@ func (s Step) String() string {
 	return ""
 }
 
-// quotaWords mark the cloud's messages about a used-up allowance.
-var quotaWords = []string{"quota", "limit exceeded", "exceeds the limit", "reached the limit", "reached its limit"}
-
-// IsQuota reports whether a message of the cloud speaks of a used-up quota.
-func IsQuota(message string) bool {
-	message = strings.ToLower(message)
-	return slices.ContainsFunc(quotaWords, func(w string) bool { return strings.Contains(message, w) })
-}
-
-// Memory is when requests were last made. The zero value remembers nothing.
-type Memory struct {
-	settles time.Time
-	size    int
-	asked   map[string]time.Time
-}
-
 // subject is what a step is remembered by: a step of the same subject would
 // repeat it, as long as the cloud does not show what it did.
 func (s Step) subject() string {
@@ -172,9 +155,15 @@ func (s Step) subject() string {
 	return string(s.Kind)
 }
 
-// Note remembers that s has been asked for. Substitutes says that the cloud sees
-// to a replaced worker's substitute by itself.
-func (m *Memory) Note(s Step, substitutes bool, now time.Time) {
+// Memory is when requests were last made. The zero value remembers nothing.
+type Memory struct {
+	settles time.Time
+	size    int
+	asked   map[string]time.Time
+}
+
+// Note remembers that s has been asked for.
+func (m *Memory) Note(s Step, now time.Time) {
 	switch s.Kind {
 	case Create, DeletePool:
 		*m = Memory{} // of a pool that is no more
@@ -186,9 +175,7 @@ func (m *Memory) Note(s Step, substitutes bool, now time.Time) {
 	case RemoveZone:
 		delete(m.asked, Step{Kind: AddZone, Zone: s.Zone}.subject())
 	case Replace:
-		if substitutes {
-			m.settles = now
-		}
+		m.settles = now
 	case None, SetLabels, SetTaints, Remove:
 	}
 	maps.DeleteFunc(m.asked, func(_ string, at time.Time) bool { return now.Sub(at) > QuotaPause })
@@ -198,53 +185,9 @@ func (m *Memory) Note(s Step, substitutes bool, now time.Time) {
 	m.asked[s.subject()] = now
 }
 
-// pauseLeft gives how long s has still to wait for pause since it was last asked for.
-func (m Memory) pauseLeft(s Step, pause time.Duration, now time.Time) time.Duration {
-	at, ok := m.asked[s.subject()]
-	if !ok {
-		return 0
-	}
-	return max(0, pause-now.Sub(at))
-}
-
-// settling: the cloud may not list yet what it was asked for.
-func (m Memory) settling(now time.Time) bool {
-	return !m.settles.IsZero() && now.Sub(m.settles) < SettlePause
-}
-
-// sized: this size was asked for a moment ago.
-func (m Memory) sized(size int, now time.Time) bool {
-	return m.size == size && m.settling(now)
-}
-
-// unlessAsked gives s, or a wait for what when s was asked for a moment ago and
-// does not show yet.
-func (m Memory) unlessAsked(s Step, what string, now time.Time) Step {
-	if m.pauseLeft(s, SettlePause, now) > 0 {
-		return waiting(what)
-	}
-	return s
-}
-
-// Validate refuses a spec that can never be fulfilled.
-func Validate(want cloud.PoolSpec) error {
-	if want.SizePerZone < 1 {
-		return cloud.InvalidSpec("size per zone is %d, it must be at least 1", want.SizePerZone)
-	}
-	if len(want.Taints) == 0 {
-		return cloud.InvalidSpec("no taint is given, so any pod would run on the pool")
-	}
-	seen := map[string]bool{}
-	for _, t := range want.Taints {
-		switch {
-		case t.Key == "" || t.Value == "":
-			return cloud.InvalidSpec("taint %q has no key or no value", t.Key+"="+t.Value+":"+t.Effect)
-		case t.Effect != "NoSchedule" && t.Effect != "PreferNoSchedule" && t.Effect != "NoExecute":
-			return cloud.InvalidSpec("taint %q has the effect %q; use NoSchedule, PreferNoSchedule or NoExecute", t.Key, t.Effect)
-		case seen[t.Key]:
-			return cloud.InvalidSpec("taint %q is given twice; a pool has one taint per key", t.Key)
-		}
-		seen[t.Key] = true
-	}
-	return nil
+// IsQuota reports whether a message of the cloud speaks of a used-up quota.
+func IsQuota(message string) bool {
+	message = strings.ToLower(message)
+	return slices.ContainsFunc([]string{"quota", "limit exceeded", "exceeds the limit", "reached the limit", "reached its limit"},
+		func(w string) bool { return strings.Contains(message, w) })
 }

@@ -3,25 +3,15 @@
 package providertest
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
 )
 
 // PoolName is the name the harness's providers are to use.
 const PoolName = "route-reflectors"
-
-// Harness is one cloud, empty of our pool, with three zones.
-type Harness struct {
-	World World
-	// Provider makes a new instance, as a restart would.
-	Provider func() cloud.Provider
-}
 
 // Fault is a way for the cloud to be out of order.
 type Fault string
@@ -44,8 +34,8 @@ const (
 const LimitedFor = 7 * time.Second
 
 // World is the cloud behind a provider. Workers take no time but what Advance
-// gives. It also implements Machines or ExistingNodes, which decides on the
-// further tests of its provider.
+// gives. It is empty of our pool and has three zones, and where its provider takes
+// nodes that are there already, three or more in each zone that could join.
 type World interface {
 	// Advance lets time pass, for the cloud and for the providers.
 	Advance(d time.Duration)
@@ -78,14 +68,6 @@ type Machines interface {
 	StripTaints()
 }
 
-// ExistingNodes is a World whose provider takes nodes that are there already. Three or
-// more of each zone could join.
-type ExistingNodes interface {
-	World
-	// Nodes are the names of all nodes there are.
-	Nodes() []string
-}
-
 // zones that the World has.
 const zoneCount = 3
 
@@ -93,78 +75,71 @@ const zoneCount = 3
 // provider waits to settle.
 const while = 5 * time.Minute
 
-// machines gives the World as one of machines, nil when it is not.
-func (h Harness) machines() Machines {
-	m, _ := h.World.(Machines)
-	return m
-}
-
-// spec is what is asked for: of a pool that is ordered, labels and taints too.
-func (h Harness) spec(size int) cloud.PoolSpec {
-	if h.machines() == nil {
-		return cloud.PoolSpec{SizePerZone: size}
-	}
-	return cloud.PoolSpec{
-		SizePerZone: size,
-		Labels:      map[string]string{"rrpool.io/role": "route-reflector"},
-		Taints:      []cloud.Taint{{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}},
-	}
-}
-
-// suiteTest is one test of the suite.
-type suiteTest struct {
-	name string
-	test func(*testing.T, Harness)
-}
-
-// Run runs the suite. fresh gives a new harness for each test.
-func Run(t *testing.T, fresh func(t *testing.T) Harness) {
+// Run runs the suite. fresh gives a new World for each test, and makes a new provider
+// instance for it, as a restart would. What the World implements decides on further tests.
+func Run(t *testing.T, fresh func(t *testing.T) (World, func() cloud.Provider)) {
 	t.Helper()
-	h := fresh(t)
-	tests := allProviders
-	switch {
-	case h.machines() != nil:
-		tests = append(slices.Clone(tests), ordering...)
-	default:
-		require.NoError(t, ordersNothing(context.Background(), h), "a World without Machines is of a provider that orders none")
-		tests = append(slices.Clone(tests), taking...)
+	tests := slices.Concat(allProviders, taking)
+	world, _ := fresh(t)
+	if _, ok := world.(Machines); ok {
+		tests = slices.Concat(allProviders, ordering)
 	}
 	for _, c := range tests {
-		t.Run(c.name, func(t *testing.T) { c.test(t, fresh(t)) })
+		t.Run(c.name, func(t *testing.T) {
+			world, restart := fresh(t)
+			machines, _ := world.(Machines)
+			c.test(&suite{t, world, machines, restart, restart()})
+		})
 	}
+}
+
+// suite is one test of the suite, with a provider of its own.
+type suite struct {
+	*testing.T
+	World
+	// machines is the World as one of machines, nil when it is not.
+	machines Machines
+	// restart makes a new instance.
+	restart func() cloud.Provider
+	p       cloud.Provider
+}
+
+// suiteTest names a test.
+type suiteTest struct {
+	name string
+	test func(*suite)
 }
 
 // allProviders are the tests of every provider.
 var allProviders = []suiteTest{
-	{"an unchanged pool is left alone and costs two reads", leavesAlone},
-	{"a new instance continues after any step", crashes},
-	{"a change whose answer is lost is not made twice", losesAnswers},
-	{"a pool grows", grows},
-	{"a pool shrinks by the workers that were named, and only by them", shrinks},
-	{"a pool is not shrunk while no worker is named", doesNotChoose},
-	{"a failed worker is replaced when it is named", replaces},
-	{"all workers of a zone that are dead are replaced, ordered ones one after the other", replacesZone},
-	{"zones can be listed, and given up once they are empty", listedZones},
-	{"a pool is deleted, and only once", deletes},
-	{"a wrong spec is refused without asking the cloud", wrongSpecs},
-	{"errors say when to come back, and nothing is changed", reportsErrors},
-	{"a hanging cloud is left when the context ends", hangs},
-	{"many callers at once make one pool", concurrently},
+	{"an unchanged pool is left alone and costs two reads", (*suite).leavesAlone},
+	{"a pool grows, and a new instance continues after any step", (*suite).crashes},
+	{"a change whose answer is lost is not made twice", (*suite).losesAnswers},
+	{"a pool shrinks by the workers that were named, and only by them", (*suite).shrinks},
+	{"a pool is not shrunk while no worker is named", (*suite).doesNotChoose},
+	{"a failed worker is replaced when it is named", (*suite).replaces},
+	{"all workers of a zone that are dead are replaced, ordered ones one after the other", (*suite).replacesZone},
+	{"zones can be listed, and given up once they are empty", (*suite).listedZones},
+	{"a pool is deleted, and only once", (*suite).deletes},
+	{"a wrong spec is refused without asking the cloud", (*suite).wrongSpecs},
+	{"errors say when to come back, and nothing is changed", (*suite).reportsErrors},
+	{"a hanging cloud is left when the context ends", (*suite).hangs},
+	{"many callers at once make one pool", (*suite).concurrently},
 }
 
 // ordering are the further tests of providers that order machines.
 var ordering = []suiteTest{
-	{"a pool is created, marked and only then given zones", creates},
-	{"a used-up quota is reported and is not asked for again and again", overQuota},
-	{"an autoscaled pool is refused", autoscaled},
-	{"a foreign pool of the same name is left alone", foreign},
-	{"taints that a person took away come back before the next zone", retaints},
-	{"a pool whose nodes lack the taint is not grown", untaintedNodes},
-	{"another flavor is refused, and only that", otherFlavor},
+	{"a pool is created, marked and only then given zones", (*suite).creates},
+	{"a used-up quota is reported and is not asked for again and again", (*suite).overQuota},
+	{"an autoscaled pool is refused", (*suite).autoscaled},
+	{"a foreign pool of the same name is left alone", (*suite).foreign},
+	{"taints that a person took away come back before the next zone", (*suite).retaints},
+	{"a pool whose nodes lack the taint is not grown", (*suite).untaintedNodes},
+	{"another flavor is refused, and only that", (*suite).otherFlavor},
 }
 
 // taking are the further tests of providers that take nodes that are there.
 var taking = []suiteTest{
-	{"a pool is made of nodes that are there, one a call", joins},
-	{"a substitute comes before a node leaves", substitutesFirst},
+	{"a pool is made of nodes that are there, one a call", (*suite).joins},
+	{"a substitute comes before a node leaves", (*suite).substitutesFirst},
 }

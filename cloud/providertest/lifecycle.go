@@ -2,176 +2,220 @@ package providertest
 
 import (
 	"context"
-	"testing"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
 )
 
-func leavesAlone(t *testing.T, h Harness) {
-	p := h.Provider()
-	settle(t, h, p, h.spec(2))
-	observe(t, p)
-	changes, requests := h.World.Mutations(), h.World.Requests()
+func (s *suite) leavesAlone() {
+	s.settle(s.spec(2))
+	s.observe()
+	changes := s.Mutations()
 	for range 5 {
-		got := step(t, h, p, h.spec(2))
-		require.True(t, got.Done)
+		requests := s.Requests()
+		require.True(s, s.step(s.spec(2)).Done)
+		require.LessOrEqual(s, s.Requests()-requests, 2)
+		requests = s.Requests()
+		s.observe()
+		require.LessOrEqual(s, s.Requests()-requests, 2)
 	}
-	require.LessOrEqual(t, h.World.Requests()-requests, 5*2)
-	requests = h.World.Requests()
-	for range 5 {
-		observe(t, p)
-	}
-	require.LessOrEqual(t, h.World.Requests()-requests, 5*2)
-	require.Equal(t, changes, h.World.Mutations())
+	require.Equal(s, changes, s.Mutations())
 }
 
-func crashes(t *testing.T, h Harness) {
-	settleEach(t, h, h.Provider, h.spec(1))
-	whole(t, h, h.Provider(), 1, zoneCount)
-	settleEach(t, h, h.Provider, h.spec(2))
-	whole(t, h, h.Provider(), 2, zoneCount)
-	want := h.spec(1)
-	seen := map[string]bool{}
-	for _, w := range h.World.Workers() {
-		if !seen[w.Zone] {
-			want.Retire = append(want.Retire, w.ID)
-		}
-		seen[w.Zone] = true
+func (s *suite) crashes() {
+	settle := func(want cloud.PoolSpec) {
+		s.settleBy(func() cloud.Progress {
+			s.p = s.restart()
+			return s.step(want)
+		})
 	}
-	settleEach(t, h, h.Provider, want)
-	whole(t, h, h.Provider(), 1, zoneCount)
+	require.NotEmpty(s, s.p.Name())
+	pool := s.observe()
+	require.False(s, pool.Exists)
+	require.Len(s, pool.ClusterZones, zoneCount)
+	require.IsNonDecreasing(s, pool.ClusterZones)
+	var before []string
+	for _, size := range []int{1, 2} {
+		settle(s.spec(size))
+		s.whole(size, zoneCount)
+		require.Subset(s, s.ids(), before, "those that were there stay")
+		before = s.ids()
+	}
+	want := s.spec(1)
+	for _, workers := range byZone(s.Workers()) {
+		want.Retire = append(want.Retire, workers[0])
+	}
+	settle(want)
+	s.whole(1, zoneCount)
 }
 
-func losesAnswers(t *testing.T, h Harness) {
-	p := h.Provider()
+func (s *suite) losesAnswers() {
 	lost := 0
 	for range 60 {
-		h.World.Inject(LostAnswer)
-		before := h.World.Mutations()
-		got, err := p.Ensure(context.Background(), h.spec(1))
-		changes := h.World.Mutations() - before
-		require.LessOrEqual(t, changes, 1)
-		wellMade(t, h)
-		h.World.Heal()
+		s.Inject(LostAnswer)
+		before := s.Mutations()
+		got, err := s.p.Ensure(context.Background(), s.spec(1))
+		changes := s.Mutations() - before
+		require.LessOrEqual(s, changes, 1)
+		s.wellMade()
+		s.Heal()
 		if changes == 1 {
 			lost++
-			require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+			require.True(s, cloud.Is(err, cloud.Unavailable), "%v", err)
 			continue
 		}
-		require.NoError(t, err)
+		require.NoError(s, err)
 		if got.Done {
 			break
 		}
-		h.World.Advance(while)
+		s.Advance(while)
 	}
-	whole(t, h, p, 1, zoneCount)
+	s.whole(1, zoneCount)
 	once := zoneCount
-	if h.machines() != nil {
+	if s.machines != nil {
 		once += 2
 	}
-	require.Equal(t, once, lost, "created and tainted once where that is done, each zone once")
+	require.Equal(s, once, lost, "created and tainted once where that is done, each zone once")
 }
 
-func grows(t *testing.T, h Harness) {
-	p := h.Provider()
-	settle(t, h, p, h.spec(1))
-	before := ids(h.World.Workers())
-	settle(t, h, p, h.spec(3))
-	whole(t, h, p, 3, zoneCount)
-	require.Subset(t, ids(h.World.Workers()), before, "those that were there stay")
+func (s *suite) shrinks() {
+	s.settle(s.spec(2))
+	want, stay := s.spec(1), []string(nil)
+	for _, workers := range byZone(s.observe().Workers) {
+		want.Retire = append(want.Retire, slices.Max(workers)) // the newest: no cloud would choose it
+		stay = append(stay, slices.Min(workers))
+	}
+	s.settle(want)
+	require.ElementsMatch(s, stay, s.ids())
+	s.whole(1, zoneCount)
 }
 
-func shrinks(t *testing.T, h Harness) {
-	p := h.Provider()
-	settle(t, h, p, h.spec(2))
-	// The newest of each zone goes: no cloud would choose it.
-	newest := map[string]string{}
-	for _, w := range observe(t, p).Workers {
-		newest[w.Zone] = w.ID
-	}
-	want := h.spec(1)
-	for _, id := range newest {
-		want.Retire = append(want.Retire, id)
-	}
-	var stay []string
-	for _, w := range h.World.Workers() {
-		if newest[w.Zone] != w.ID {
-			stay = append(stay, w.ID)
-		}
-	}
-	settle(t, h, p, want)
-	require.ElementsMatch(t, stay, ids(h.World.Workers()))
-	whole(t, h, p, 1, zoneCount)
-}
-
-func doesNotChoose(t *testing.T, h Harness) {
-	p := h.Provider()
-	settle(t, h, p, h.spec(2))
-	before, all := h.World.Mutations(), ids(h.World.Workers())
+func (s *suite) doesNotChoose() {
+	s.settle(s.spec(2))
+	before, all := s.Mutations(), s.ids()
 	for range 5 {
-		got := step(t, h, p, h.spec(1))
-		require.False(t, got.Done)
-		require.Contains(t, got.WaitingFor, "retired")
-		h.World.Advance(while)
+		got := s.step(s.spec(1))
+		require.False(s, got.Done)
+		require.Contains(s, got.WaitingFor, "retired")
+		s.Advance(while)
 	}
-	require.Equal(t, before, h.World.Mutations())
+	require.Equal(s, before, s.Mutations())
 
 	// One zone of three: still not.
-	want := h.spec(1)
+	want := s.spec(1)
 	want.Retire = all[:1]
-	until(t, h, p, want)
-	h.World.Advance(while)
-	until(t, h, p, want)
-	require.ElementsMatch(t, all[1:], ids(h.World.Workers()))
-	require.Equal(t, 2, observe(t, p).SizePerZone)
+	s.until(want)
+	s.Advance(while)
+	s.until(want)
+	require.ElementsMatch(s, all[1:], s.ids())
+	require.Equal(s, 2, s.observe().SizePerZone)
 }
 
-func listedZones(t *testing.T, h Harness) {
-	p := h.Provider()
-	zones := observe(t, p).ClusterZones
-	want := h.spec(1)
+func (s *suite) replaces() {
+	s.settle(s.spec(1))
+	dead := s.Workers()[1]
+	s.Break(dead.ID, "disk is gone")
+	problems := s.observe().Problems
+	require.Len(s, problems, 1)
+	require.Contains(s, problems[0], dead.ID)
+
+	before := s.Mutations()
+	got := s.until(s.spec(1))
+	require.False(s, got.Done)
+	require.Contains(s, got.WaitingFor, dead.ID)
+	require.Contains(s, s.ids(), dead.ID, "it was not named")
+	if s.machines != nil {
+		require.Contains(s, problems[0], "disk is gone")
+		require.Equal(s, before, s.Mutations(), "no replacement was asked for")
+	}
+
+	want := s.spec(1)
+	want.Replace = []string{dead.ID}
+	s.settle(want)
+	s.whole(1, zoneCount)
+	require.NotContains(s, s.ids(), dead.ID)
+}
+
+func (s *suite) replacesZone() {
+	s.settle(s.spec(2))
+	want := s.spec(2)
+	want.Replace = byZone(s.Workers())[s.Workers()[0].Zone]
+	require.Len(s, want.Replace, 2)
+	for _, id := range want.Replace {
+		s.Break(id, "dead")
+	}
+	if s.machines != nil {
+		require.NotEmpty(s, s.until(want).WaitingFor)
+		left := slices.DeleteFunc(s.Workers(), func(w cloud.Worker) bool {
+			return w.State == cloud.WorkerDeleting || !slices.Contains(want.Replace, w.ID)
+		})
+		require.Len(s, left, 1, "the second waits for the first one's substitute")
+	}
+	s.settle(want)
+	s.whole(2, zoneCount)
+	for _, id := range want.Replace {
+		require.NotContains(s, s.ids(), id)
+	}
+}
+
+func (s *suite) listedZones() {
+	zones := s.observe().ClusterZones
+	want := s.spec(1)
 	want.Zones = zones[:2]
-	settle(t, h, p, want)
-	whole(t, h, p, 1, 2)
+	s.settle(want)
+	s.whole(1, 2)
 
 	want.Zones = zones[:1]
-	got := until(t, h, p, want)
-	require.Contains(t, got.WaitingFor, zones[1], "a zone with a worker in it is not dropped")
-	for _, w := range h.World.Workers() {
-		if w.Zone == zones[1] {
-			want.Retire = append(want.Retire, w.ID)
-		}
-	}
-	settle(t, h, p, want)
-	whole(t, h, p, 1, 1)
+	require.Contains(s, s.until(want).WaitingFor, zones[1], "a zone with a worker in it is not dropped")
+	want.Retire = byZone(s.Workers())[zones[1]]
+	s.settle(want)
+	s.whole(1, 1)
 }
 
-func deletes(t *testing.T, h Harness) {
-	p := h.Provider()
-	got, err := p.Delete(context.Background())
-	require.NoError(t, err)
-	require.True(t, got.Done, "no pool is done")
-	settle(t, h, p, h.spec(1))
-	before, once := h.World.Mutations(), zoneCount
-	if h.machines() != nil {
+func (s *suite) deletes() {
+	remove := func() cloud.Progress {
+		return s.checked(func() (cloud.Progress, error) { return s.p.Delete(context.Background()) })
+	}
+	require.True(s, remove().Done, "no pool is done")
+	s.settle(s.spec(1))
+	before, once := s.Mutations(), zoneCount
+	if s.machines != nil {
 		once = 1
 	}
-	for range 10 {
-		changes := h.World.Mutations()
-		got, err = p.Delete(context.Background())
-		require.NoError(t, err)
-		check(t, h, got, h.World.Mutations()-changes)
-		if got.Done {
-			break
-		}
-		h.World.Advance(while)
+	s.settleBy(remove)
+	require.Zero(s, s.Pools())
+	require.Equal(s, before+once, s.Mutations())
+	require.False(s, s.observe().Exists)
+	s.settle(s.spec(1))
+	s.whole(1, zoneCount)
+}
+
+func (s *suite) joins() {
+	for n := 1; n <= 2*zoneCount; n++ {
+		require.NotEmpty(s, s.step(s.spec(2)).Did)
+		pool := s.observe()
+		require.True(s, pool.Exists)
+		require.True(s, pool.Owned)
+		require.Len(s, pool.Workers, n)
+		require.Len(s, pool.Zones, min(n, zoneCount), "every zone has one before any has two")
 	}
-	require.True(t, got.Done)
-	require.Zero(t, h.World.Pools())
-	require.Equal(t, before+once, h.World.Mutations())
-	require.False(t, observe(t, p).Exists)
-	settle(t, h, p, h.spec(1))
-	whole(t, h, p, 1, zoneCount)
+	require.True(s, s.step(s.spec(2)).Done)
+	s.whole(2, zoneCount)
+}
+
+func (s *suite) substitutesFirst() {
+	s.settle(s.spec(1))
+	dead := s.ids()[0]
+	s.Break(dead, "dead")
+	want := s.spec(1)
+	want.Replace = []string{dead}
+	s.step(want)
+	require.Contains(s, s.ids(), dead)
+	require.Len(s, s.Workers(), zoneCount+1)
+	s.step(want)
+	require.NotContains(s, s.ids(), dead)
+	s.whole(1, zoneCount)
+	require.True(s, s.step(want).Done, "named for longer than it is there")
 }

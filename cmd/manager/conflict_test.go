@@ -20,8 +20,8 @@ import (
 
 const configPath = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
 
-// writeBefore gives the configuration of a way to the apiserver on which somebody
-// else is faster: once, just before a change of the BGPConfiguration arrives.
+// writeBefore gives the configuration of a way to the apiserver on which another writer
+// is faster: once, just before a change of the BGPConfiguration arrives.
 func writeBefore(t *testing.T, config *rest.Config, how func()) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -45,7 +45,7 @@ func writeBefore(t *testing.T, config *rest.Config, how func()) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// writeConfig is somebody who changes a setting of the BGPConfiguration. It
+// writeConfig changes a setting of the BGPConfiguration, as another writer does. It
 // gives all the settings that there are then.
 func writeConfig(t *testing.T, admin client.Client, level string) map[string]any {
 	t.Helper()
@@ -86,5 +86,5 @@ func requireLostRace(t *testing.T, plane *controlplane.ControlPlane, user string
 			return
 		}
 	}
-	require.Fail(t, "nobody was faster")
+	require.Fail(t, "no write was faster")
 }

@@ -20,7 +20,7 @@ import (
 // chaosVariable lets tests run that take minutes, as test/lab has it.
 const chaosVariable = "RRPOOL_CHAOS"
 
-var update = flag.Bool("update", false, "write the golden files of how lives end")
+var update = flag.Bool("update", false, "write the golden files of how scenarios end")
 
 func skipLong(t *testing.T) {
 	t.Helper()
@@ -29,11 +29,11 @@ func skipLong(t *testing.T) {
 	}
 }
 
-// stride is how many writes a manager lives in the lives of many deaths: long enough to
+// writesBetweenKills is how many writes a manager makes before it is killed: long enough to
 // get somewhere, and shorter than any phase.
 const writesBetweenKills = 14
 
-// A manager dies again and again in the middle of a cluster's life, leadership changes in
+// Managers are killed again and again in the middle of a scenario, leadership changes in
 // the middle of another, and the apiserver refuses in a third.
 func TestFaultsInTheMiddleOfAScenario(t *testing.T) {
 	if testing.Short() {
@@ -47,7 +47,7 @@ func TestFaultsInTheMiddleOfAScenario(t *testing.T) {
 	a.subtest("wrong, and caught", a.requireFaultsAreSeen)
 }
 
-// A manager dies at every single write there is, right before it and right after it,
+// A manager is killed at every single write there is, right before it and right after it,
 // when its answer is lost; on both kinds of providers. Its successors finish.
 func TestKilledAtEveryWrite(t *testing.T) {
 	skipLong(t)
@@ -61,7 +61,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	}
 }
 
-// subtest runs a life as a test of its own. After one that failed the next would meet what it left.
+// subtest runs a scenario as a test of its own. After one that failed the next would meet what it left.
 func (a *environment) subtest(name string, do func()) {
 	a.Helper()
 	outer := a.T
@@ -74,8 +74,8 @@ func (a *environment) subtest(name string, do func()) {
 	require.True(outer, passed)
 }
 
-// killFrom lives a life with deaths at write first and every stride writes after, by
-// turns before and after the write; a first beyond stride begins with the other turn.
+// killFrom runs a scenario with kills at write first and every writesBetweenKills after, by
+// turns before and after the write; a first beyond writesBetweenKills begins with the other turn.
 func (a *environment) killFrom(first int) {
 	a.Helper()
 	a.begin()
@@ -96,16 +96,16 @@ func (a *environment) killFrom(first int) {
 	})
 	a.start()
 	l := a.runScenario(a.restart)
-	a.Logf("%d writes, %d deaths, %s: %s", len(l.work), len(at), l.took.Round(100*time.Millisecond), strings.Join(at, "; "))
+	a.Logf("%d writes, %d kills, %s: %s", len(l.work), len(at), l.took.Round(100*time.Millisecond), strings.Join(at, "; "))
 	require.NotEmpty(a, at)
-	require.GreaterOrEqual(a, len(a.managers), len(at), "each death took a manager")
+	require.GreaterOrEqual(a, len(a.managers), len(at), "each kill took a manager")
 	a.requireAsGolden(l)
 	a.requireNoRepetition(l, len(at))
 }
 
 // golden is the file of how a phase ends.
 func (a *environment) golden(phase int) string {
-	return filepath.Join("testdata", "life", fmt.Sprintf("%s-%d.golden", strings.ToLower(string(a.kind)), phase))
+	return filepath.Join("testdata", "scenario", fmt.Sprintf("%s-%d.golden", strings.ToLower(string(a.kind)), phase))
 }
 
 // requireAsGolden: each phase has ended as it always does.
@@ -152,32 +152,32 @@ func differing(want, got string) (out []string) {
 var serial = regexp.MustCompile(`c1-[0-9a-f]{7}`)
 
 // requireNoRepetition: what changes routing or the cloud took effect exactly as often as
-// in a life without deaths; and each death costs a few reports more.
-func (a *environment) requireNoRepetition(l scenario, deaths int) {
+// in a scenario without kills; and each kill costs a few reports more.
+func (a *environment) requireNoRepetition(l scenario, kills int) {
 	a.Helper()
 	var did []string
-	told := 0
+	reported := 0
 	for _, r := range l.work {
 		switch {
 		case !r.Executed():
 		case strings.HasPrefix(r.Resource, "routereflectorpools"), r.Resource == "caliconodestatuses":
-			told++
+			reported++
 		default:
 			did = append(did, serial.ReplaceAllString(r.Kind()+" "+r.Name, "…"))
 		}
 	}
 	slices.Sort(did)
-	path := filepath.Join("testdata", "life", strings.ToLower(string(a.kind))+"-writes.golden")
+	path := filepath.Join("testdata", "scenario", strings.ToLower(string(a.kind))+"-writes.golden")
 	if *update {
 		require.NoError(a, os.WriteFile(path, []byte(strings.Join(did, "\n")+"\n"), 0o600))
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(a, err)
 	requireSameLines(a, string(want), strings.Join(did, "\n")+"\n", "writes")
-	require.LessOrEqual(a, told, reports[a.kind]+15*deaths, "reports and requests for reports: %v", kinds(l.work))
+	require.LessOrEqual(a, reported, reports[a.kind]+15*kills, "reports and requests for reports: %v", kinds(l.work))
 }
 
-// reports is how many writes of a life without deaths are the manager's status, or ask
+// reports is how many writes of a scenario without kills are the manager's status, or ask
 // nodes for theirs.
 var reports = map[v1alpha1.ProviderType]int{v1alpha1.ProviderIKS: 95, v1alpha1.ProviderExistingNodes: 180}
 
@@ -190,7 +190,7 @@ func kinds(work []intercept.Request) map[string]int {
 	return out
 }
 
-// A life without any trouble is what the others are held to.
+// A scenario without any fault is what the others are held to.
 func TestScenarioWithoutFaults(t *testing.T) {
 	skipLong(t)
 	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {

@@ -16,20 +16,20 @@ import (
 func (a *environment) requireFaultsAreSeen() {
 	a.Helper()
 	a.between.Rules()
-	line, err := a.between.Open("impostor", a.plane.AdminConfig(), nil, func() {})
+	line, err := a.between.Open("second writer", a.plane.AdminConfig(), nil, func() {})
 	require.NoError(a, err)
 	defer line.Close()
-	impostor, err := client.New(line.Config(), client.Options{})
+	second, err := client.New(line.Config(), client.Options{})
 	require.NoError(a, err)
 	require.Empty(a, a.net.broken(), "nothing is wrong so far")
 
 	config := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"nodeToNodeMeshEnabled": false}}}
 	config.SetGroupVersionKind(calicoGroup.WithKind("BGPConfiguration"))
 	config.SetName("default")
-	require.NoError(a, impostor.Create(a.Context(), config))
+	require.NoError(a, second.Create(a.Context(), config))
 	broken := a.net.broken()
 	require.Len(a, broken, 6+6*5, "six nodes without reflectors, and no way between any two: %v", broken)
-	require.NoError(a, impostor.Delete(a.Context(), config))
+	require.NoError(a, second.Delete(a.Context(), config))
 	require.NotEmpty(a, a.net.broken(), "the mesh takes its time to come back")
 	a.waitFor("the mesh", func() bool {
 		a.look("again")
@@ -46,7 +46,7 @@ func TestASecondWriterIsSeen(t *testing.T) {
 	require.Empty(t, g.lateWrites([]intercept.Request{at("a", time.Second), at("b", 2*time.Minute)}))
 	late := g.lateWrites([]intercept.Request{at("a", time.Second), at("b", 61*time.Second), at("a", 62*time.Second), at("a", 63*time.Second)})
 	require.Len(t, late[begin.Add(time.Minute)], 2, "%v", late)
-	require.NotEmpty(t, g.lateWrites([]intercept.Request{at("c", time.Second)}), "one who never led")
+	require.NotEmpty(t, g.lateWrites([]intercept.Request{at("c", time.Second)}), "a manager that never led")
 }
 
 func TestWhatDiffersIsSeen(t *testing.T) {

@@ -25,11 +25,11 @@ import (
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
-// speed is how much faster than real time the managers of these tests live. Above it a
+// speed is how much faster than real time the managers of these tests run. Above it a
 // busy machine's answers come too late by their clocks.
 const speed = 10
 
-// environment is a cluster whose managers are made to die, to wait and to fight. Its lives
+// environment is a cluster whose managers are killed, held up and replaced. Its scenarios
 // follow each other: each leaves the cluster as it was.
 type environment struct {
 	*testing.T
@@ -41,7 +41,7 @@ type environment struct {
 	net      *fakeNetwork
 	between  *intercept.Interceptor
 	identity *rest.Config
-	// managers that run or ran in this life, the latest last.
+	// managers that run or ran in this scenario, the latest last.
 	mu       sync.Mutex
 	managers []*managerProcess
 	args     []string
@@ -49,7 +49,7 @@ type environment struct {
 	onWrite func(intercept.Request)
 }
 
-// managerProcess is a manager that dies when its line is cut.
+// managerProcess is a manager that is killed when its line is cut.
 type managerProcess struct {
 	name string
 	line *intercept.Line
@@ -58,7 +58,7 @@ type managerProcess struct {
 	done chan struct{}
 }
 
-func (m *managerProcess) dead() bool {
+func (m *managerProcess) ended() bool {
 	select {
 	case <-m.done:
 		return true
@@ -110,11 +110,11 @@ func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 // look takes in what has just changed.
 func (a *environment) look(why string) {
 	if err := a.net.take(context.WithoutCancel(a.Context()), why); err != nil {
-		a.Errorf("the paper network cannot see: %v", err)
+		a.Errorf("the network cannot see: %v", err)
 	}
 }
 
-// begin prepares a life.
+// begin prepares a scenario.
 func (a *environment) begin() {
 	a.Helper()
 	a.between.Rules()
@@ -133,7 +133,7 @@ func (a *environment) begin() {
 	}
 }
 
-// watched is an admin whose changes of nodes the paper network sees.
+// watched is an admin whose changes of nodes the network sees.
 type watched struct {
 	client.Client
 	*environment
@@ -204,14 +204,14 @@ func (a *environment) manager(name string) *managerProcess {
 // alive are the managers that run.
 func (a *environment) alive() (out []*managerProcess) {
 	for _, m := range a.managers {
-		if !m.dead() {
+		if !m.ended() {
 			out = append(out, m)
 		}
 	}
 	return out
 }
 
-// restart replaces the manager that has died.
+// restart replaces the manager that was killed.
 func (a *environment) restart() {
 	a.Helper()
 	if len(a.alive()) == 0 {
@@ -261,7 +261,7 @@ func (a *environment) object() *v1alpha1.RouteReflectorPool {
 	return o
 }
 
-// stepNow is the step that the object tells of.
+// stepNow is the step in the object's status.
 func (a *environment) stepNow() string {
 	o := &v1alpha1.RouteReflectorPool{}
 	if a.admin.Get(context.WithoutCancel(a.Context()), client.ObjectKey{Name: v1alpha1.SingletonName}, o) != nil {

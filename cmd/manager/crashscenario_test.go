@@ -20,7 +20,7 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
 )
 
-// patience is how long a phase of a life may really take.
+// phaseTimeout is how long a phase may really take.
 const phaseTimeout = 4 * time.Minute
 
 // scenario is what has come of one.
@@ -31,7 +31,7 @@ type scenario struct {
 	took   time.Duration
 }
 
-// phase is a part of a life.
+// phase is a part of a scenario.
 type phase struct {
 	name string
 	// end is how the cluster was in the end, without times and versions.
@@ -41,7 +41,7 @@ type phase struct {
 }
 
 // runScenario takes the cluster to route reflectors, loses one of them, goes back to the mesh
-// and deletes the object. Whoever dies is replaced at once; tend may do more between.
+// and deletes the object. A manager that ends is replaced at once; tend may do more between.
 func (a *environment) runScenario(tend func()) scenario {
 	a.Helper()
 	began := time.Now()
@@ -133,11 +133,11 @@ func (a *environment) until(name string, tend func(), over func(*v1alpha1.RouteR
 			return
 		}
 		if time.Now().After(deadline) {
-			told := "gone"
+			state := "gone"
 			if o != nil {
-				told = fmt.Sprintf("%+v\n%+v\n%+v", o.Status.Step, o.Status.Conditions, o.Status.Reflectors)
+				state = fmt.Sprintf("%+v\n%+v\n%+v", o.Status.Step, o.Status.Conditions, o.Status.Reflectors)
 			}
-			require.FailNow(a, "it does not get there", "phase %q: %s", name, told)
+			require.FailNow(a, "it does not get there", "phase %q: %s", name, state)
 		}
 		time.Sleep(20 * time.Millisecond) // between two looks at a real apiserver
 	}

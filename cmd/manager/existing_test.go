@@ -24,7 +24,7 @@ import (
 // The manager as it is deployed, in a cluster of no cloud whose nodes all run pods:
 // it chooses nodes, empties them, gives them the role, and takes all of it back,
 // with the rights of config/rbac and no others.
-func TestAWholeLifeOnExistingNodes(t *testing.T) {
+func TestMigrationThereAndBackOnExistingNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a kube-apiserver and waits for settle times")
 	}
@@ -50,7 +50,7 @@ func TestAWholeLifeOnExistingNodes(t *testing.T) {
 	require.Equal(t, "existing-nodes", object.Status.Pool)
 	chosen := requireChosen(t, admin)
 
-	// While nodes are in the pool, nobody can make rrpool forget them.
+	// While nodes are in the pool, no edit can make rrpool forget them.
 	change := rawMerge(`{"spec":{"provider":{"type":"IKS"}}}`)
 	require.ErrorContains(t, admin.Patch(ctx, object.DeepCopy(), change, client.DryRunAll), "spec.provider.type cannot be changed")
 
@@ -68,9 +68,9 @@ func TestAWholeLifeOnExistingNodes(t *testing.T) {
 	requireAllowed(t, plane, user, began)
 	var events eventsv1.EventList
 	require.NoError(t, admin.List(ctx, &events))
-	told := fmt.Sprint(events)
+	reported := fmt.Sprint(events)
 	for _, words := range []string{"NodeCordoned", "PodsEvicted", "NodeUncordoned", "first route reflector", "default/bare-"} {
-		require.Contains(t, told, words)
+		require.Contains(t, reported, words)
 	}
 	for _, e := range events.Items {
 		t.Logf("event %s %s: %s", e.Reason, e.Action, e.Note)
@@ -137,7 +137,7 @@ func fakeKubelet(ctx context.Context, admin client.Client) {
 	}
 }
 
-// follow waits for a state of the object and tells the steps on the way.
+// follow waits for a state of the object and logs the steps on the way.
 func follow(t *testing.T, admin client.Client, object *v1alpha1.RouteReflectorPool, check func(*assert.CollectT)) {
 	t.Helper()
 	last := ""

@@ -28,7 +28,7 @@ var calicoGroup = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "
 
 // fakeBGP reports, for every node that is asked for, the sessions that Calico
 // would have made of what is written, all Established at once. No packet moves:
-// the lab is for that. It is here so that the manager's wiring sees a whole life.
+// the lab is for that. It is here so that the manager's wiring sees a whole migration.
 type fakeBGP struct {
 	client.Client
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// fakeNetwork is a paperBGP whose sessions take their time: one whose options change
+// fakeNetwork is a fakeBGP whose sessions take their time: one whose options change
 // goes down at once and is up again after simulate.Connect, in the worst order that there
-// can be. It notes every moment at which somebody has no way to somebody else.
+// can be. It notes every moment at which a node has no way to another.
 type fakeNetwork struct {
 	fakeBGP
 	now func() time.Time
@@ -28,7 +28,8 @@ type fakeNetwork struct {
 	mu     sync.Mutex
 	config *simulate.Configuration
 	nodes  map[string]corev1.Node // those that are up and speak BGP
-	// since is when a node that was down has come up: it has no sessions at first.
+	// since is when a node that was down has come up, or was the last reflector: it has no
+	// sessions at first.
 	since map[string]time.Time
 	links map[[2]string]fakeLink
 	// faults are the moments at which an invariant did not hold.
@@ -58,6 +59,7 @@ func (p *fakeNetwork) take(ctx context.Context, why string) error {
 		return err
 	}
 	var nodes []plan.Node
+	var former []string
 	before, began := p.nodes, p.since
 	p.nodes, p.since = map[string]corev1.Node{}, map[string]time.Time{}
 	for _, n := range list.Items {
@@ -69,12 +71,16 @@ func (p *fakeNetwork) take(ctx context.Context, why string) error {
 		if _, was := before[n.Name]; !was && before != nil {
 			p.since[n.Name] = p.now()
 		}
-		seat, reflects := n.Labels[roleLabel]
+		if before[n.Name].Annotations[idAnnotation] != "" {
+			former = append(former, n.Name)
+		}
+		slot, reflects := n.Labels[roleLabel]
 		nodes = append(nodes, plan.Node{
 			Name: n.Name, Labels: n.Labels, Ready: true, Addresses: []netip.Addr{address.Addr()},
-			ClusterID: n.Annotations[idAnnotation], RoleLabel: reflects, Slot: seat,
+			ClusterID: n.Annotations[idAnnotation], RoleLabel: reflects, Slot: slot,
 		})
 	}
+	p.restartLast(nodes, former)
 	var peers []plan.Peer
 	for _, w := range written {
 		peers = append(peers, fakePeer(w))
@@ -83,6 +89,17 @@ func (p *fakeNetwork) take(ctx context.Context, why string) error {
 	p.connect()
 	p.judge(why)
 	return nil
+}
+
+// restartLast restarts the sessions of the former reflectors when no reflector is left to carry their routes
+// meanwhile: docs/existing-nodes.md.
+func (p *fakeNetwork) restartLast(nodes []plan.Node, former []string) {
+	if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.ClusterID != "" }) {
+		return
+	}
+	for _, name := range former {
+		p.since[name] = p.now()
+	}
 }
 
 // connect keeps the sessions whose both sides are as they were.
@@ -162,7 +179,7 @@ func (p *fakeNetwork) fault(format string, args ...any) {
 }
 
 // working: the node runs workloads. Those of the pool are tainted, or have been emptied,
-// and one that has just come up is not reached by anybody at first.
+// and one that has just come up is not reached by others at first.
 func (p *fakeNetwork) working(node string) bool {
 	_, pooled := p.nodes[node].Labels[v1alpha1.PoolLabel]
 	return !pooled && p.now().Sub(p.since[node]) > simulate.Connect
@@ -180,7 +197,9 @@ func (p *fakeNetwork) reaches(to, origin string, reflectors []string) bool {
 		viaOrigin, _ := p.config.Side(via, origin)
 		viaTo, _ := p.config.Side(via, to)
 		toVia, _ := p.config.Side(to, via)
-		return simulate.Passes(viaOrigin, viaTo, toVia)
+		// BIRD refuses, on a session with a client, what carries its own cluster ID.
+		looped := toVia.Client && (toVia.ClusterID == viaOrigin.ClusterID || toVia.ClusterID == viaTo.ClusterID)
+		return (viaOrigin.Client || viaTo.Client) && !looped
 	})
 }
 

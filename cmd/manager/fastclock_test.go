@@ -57,7 +57,7 @@ func fastClockFrom(value string) (tuning, error) {
 	return tuning{now: h.now, wait: h.wait, lease: h.lease}, nil
 }
 
-// runManager is the whole life of a child.
+// runManager is what a child process runs.
 func runManager(value string) int {
 	tuned, err := fastClockFrom(value)
 	if err != nil {

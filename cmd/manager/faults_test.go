@@ -18,10 +18,10 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
 )
 
-// seedVariable chooses another weather.
+// seedVariable chooses other random faults.
 const seedVariable = "RRPOOL_SEED"
 
-// hot is more requests in a real second, which is ten for the manager, than it has reason
+// tooManyPerSecond is more requests in a real second, which is ten for the manager, than it has reason
 // for: about two a second by its clock when it works, and hundreds when it spins.
 const tooManyPerSecond = 12 * speed
 
@@ -51,15 +51,15 @@ func (w *faults) draw(r intercept.Request) intercept.Verdict {
 	if r.Lease() || r.Verb == "watch" {
 		return intercept.Verdict{}
 	}
-	fates := anybody
+	outcomes := ofAnyRequest
 	if r.Write() {
-		fates = append(slices.Clone(anybody), writers...)
+		outcomes = append(slices.Clone(ofAnyRequest), ofWrites...)
 	}
 	if r.Write() && !r.Cloud { // the cloud's conflicts mean something else
-		fates = append(fates, racers...)
+		outcomes = append(outcomes, ofObjects...)
 	}
-	if dice := w.random.IntN(60); dice < len(fates) {
-		v := fates[dice]
+	if dice := w.random.IntN(60); dice < len(outcomes) {
+		v := outcomes[dice]
 		if v.Delay > 0 {
 			v.Delay += time.Duration(w.random.IntN(1000)) * time.Millisecond
 		}
@@ -70,17 +70,17 @@ func (w *faults) draw(r intercept.Request) intercept.Verdict {
 
 // What may become of any request, of writes, and of writes to objects.
 var (
-	anybody = []intercept.Verdict{
+	ofAnyRequest = []intercept.Verdict{
 		{Delay: 200 * time.Millisecond},
 		{Answer: http.StatusTooManyRequests, RetryAfter: time.Second},
 		{Answer: http.StatusServiceUnavailable},
 		{Answer: http.StatusInternalServerError},
 	}
-	writers = []intercept.Verdict{{Answer: http.StatusServiceUnavailable, Executed: true}}
-	racers  = []intercept.Verdict{{Answer: http.StatusConflict}, {Answer: http.StatusConflict, Executed: true}}
+	ofWrites  = []intercept.Verdict{{Answer: http.StatusServiceUnavailable, Executed: true}}
+	ofObjects = []intercept.Verdict{{Answer: http.StatusConflict}, {Answer: http.StatusConflict, Executed: true}}
 )
 
-// runWithFaults lives a life in bad weather.
+// runWithFaults runs a scenario with random faults.
 func (a *environment) runWithFaults(seed uint64) {
 	a.Helper()
 	a.begin()
@@ -104,7 +104,7 @@ func (a *environment) runWithFaults(seed uint64) {
 	all := a.between.Requests()
 	a.Logf("seed %d: %d writes, %d requests in %s, at most %d in a second; %d watches dropped, spoiled: %v",
 		seed, len(l.work), len(all), l.took.Round(100*time.Millisecond), busiest(all), dropped, w.counts)
-	require.Len(a, a.managers, 1, "weather kills no manager")
+	require.Len(a, a.managers, 1, "no fault ends a manager")
 	a.requireAsGolden(l)
 	a.requireNoRepetition(l, dropped)
 	require.LessOrEqual(a, len(l.work), 4*reports[a.kind], "writes, and attempts to write")
@@ -123,7 +123,7 @@ func busiest(all []intercept.Request) int {
 	return most
 }
 
-// Conflicts, refusals, lost answers, slow answers and dropped watches, all through a life.
+// Conflicts, refusals, lost answers, slow answers and dropped watches, all through a scenario.
 func TestScenarioWithRandomFaults(t *testing.T) {
 	skipLong(t)
 	from, _ := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
@@ -149,10 +149,10 @@ type lastingRefusal struct {
 	says     []string
 }
 
-// refused in turn, in one life: each keeps it from what the next one needs.
+// refused in turn, in one scenario: each keeps it from what the next one needs.
 var refused = []lastingRefusal{
 	{
-		name: "somebody is always faster", code: http.StatusConflict,
+		name: "another writer is always faster", code: http.StatusConflict,
 		refused:  func(r intercept.Request) bool { return r.Kind() == "patch nodes" },
 		degraded: metav1.ConditionTrue, says: []string{"10.241.0.3", "injected 409"},
 	},
@@ -201,7 +201,7 @@ func (a *environment) refuseRequests() {
 	a.until("deleted", func() {}, func(o *v1alpha1.RouteReflectorPool) bool { return o == nil })
 }
 
-// said: the object's conditions tell of it.
+// said: the object's conditions report it.
 func (l lastingRefusal) said(o *v1alpha1.RouteReflectorPool) bool {
 	degraded := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionDegraded)
 	return degraded != nil && degraded.Status == l.degraded && containsAll(degraded.Message, l.says)

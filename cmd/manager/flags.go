@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"io"
@@ -34,7 +36,8 @@ type options struct {
 }
 
 // parse reads the flags. The error is a sentence for the user, or pflag.ErrHelp
-// after help was written to out. Who asks for the version may say what they like.
+// after help was written to out. With --version,
+// other flags are not checked.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := pflag.NewFlagSet(program, pflag.ContinueOnError)
@@ -66,22 +69,18 @@ func parse(args []string, out io.Writer) (options, error) {
 }
 
 func (o options) validate() error {
-	for _, address := range []struct{ name, value string }{
-		{"metrics-bind-address", o.metrics},
-		{"health-probe-bind-address", o.probes},
-	} {
-		if address.value == "0" {
-			continue
+	for flag, address := range map[string]string{"metrics-bind-address": o.metrics, "health-probe-bind-address": o.probes} {
+		if _, _, err := net.SplitHostPort(address); err != nil && address != "0" {
+			return fmt.Errorf("--%s: %q is no address: use for example \":8080\", or 0 for none", flag, address)
 		}
-		if _, _, err := net.SplitHostPort(address.value); err != nil {
-			return fmt.Errorf("--%s: %q is no address: use for example \":8080\", or 0 for none", address.name, address.value)
-		}
-	}
-	if err := o.validateCerts(); err != nil {
-		return err
 	}
 	if faults := validation.IsDNS1123Label(o.namespace); len(faults) > 0 {
 		return fmt.Errorf("--namespace: %q is no namespace: %s", o.namespace, strings.Join(faults, "; "))
+	}
+	if o.metricsCerts != "" { // nothing else takes the place of a certificate that is asked for
+		if _, err := tls.LoadX509KeyPair(filepath.Join(o.metricsCerts, "tls.crt"), filepath.Join(o.metricsCerts, "tls.key")); err != nil {
+			return fmt.Errorf("--metrics-cert-dir: %w", err)
+		}
 	}
 	if o.kubeconfig != "" {
 		if _, err := os.Stat(o.kubeconfig); err != nil {
@@ -91,28 +90,8 @@ func (o options) validate() error {
 	return nil
 }
 
-// validateCerts: where a certificate is asked for, nothing else takes its place.
-func (o options) validateCerts() error {
-	if o.metricsCerts == "" {
-		return nil
-	}
-	for _, name := range []string{"tls.crt", "tls.key"} {
-		if _, err := os.Stat(filepath.Join(o.metricsCerts, name)); err != nil {
-			return fmt.Errorf("--metrics-cert-dir: %w", err)
-		}
-	}
-	return nil
-}
-
 // defaultNamespace is the pod's own namespace where there is one.
 func defaultNamespace(variable, file string) string {
-	if variable != "" {
-		return variable
-	}
-	if content, err := os.ReadFile(file); err == nil { //nolint:gosec // G304: a constant but for tests
-		if name := strings.TrimSpace(string(content)); name != "" {
-			return name
-		}
-	}
-	return namespaceDefault
+	content, _ := os.ReadFile(file) //nolint:gosec // G304: a constant but for tests
+	return cmp.Or(variable, strings.TrimSpace(string(content)), namespaceDefault)
 }

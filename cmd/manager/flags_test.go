@@ -44,7 +44,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"a namespace that cannot exist": {"--namespace=A_b", `--namespace: "A_b" is no namespace`},
 		"an empty namespace":            {"--namespace=", `--namespace: "" is no namespace`},
 		"a file that is not there":      {"--kubeconfig=/nonexistent/x", "--kubeconfig: stat /nonexistent/x"},
-		"no certificate in the folder":  {"--metrics-cert-dir=/nonexistent", "--metrics-cert-dir: stat /nonexistent/tls.crt"},
+		"no certificate in the folder":  {"--metrics-cert-dir=/nonexistent", "--metrics-cert-dir: open /nonexistent/tls.crt"},
 		"no boolean":                    {"--leader-elect=maybe", `"maybe" for "--leader-elect"`},
 		"an unknown flag":               {"--api-key=x", "unknown flag: --api-key"},
 		"an argument":                   {"start", `unexpected argument "start"`},
@@ -74,7 +74,7 @@ func TestNamespaceOfThePod(t *testing.T) {
 }
 
 // An apiserver must prove who it is.
-func TestAKubeconfigThatTrustsAnybodyIsRefused(t *testing.T) {
+func TestAKubeconfigThatTrustsAnyServerIsRefused(t *testing.T) {
 	for setting, says := range map[string]string{"insecure-skip-tls-verify: true": "insecure-skip-tls-verify", "insecure-skip-tls-verify: false": ""} {
 		file := filepath.Join(t.TempDir(), "config")
 		require.NoError(t, os.WriteFile(file, []byte("clusters: [{name: c, cluster: {server: 'https://h', "+setting+"}}]\n"+
@@ -88,7 +88,7 @@ func TestAKubeconfigThatTrustsAnybodyIsRefused(t *testing.T) {
 	}
 }
 
-// A manager says which version it is: when it is asked, whatever else it is told, and in
+// A manager says which version it is: when it is asked, whatever other flags say, and in
 // its log, to the servers and to whoever reads their audit logs.
 func TestItSaysWhichVersionItIs(t *testing.T) {
 	var out, faults bytes.Buffer

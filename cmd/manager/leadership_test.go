@@ -28,7 +28,7 @@ type leaders struct {
 	mu sync.Mutex
 	// lines by the identity that they have in the lease.
 	leader string
-	// accessions in order.
+	// changes of the leader in order.
 	changes []newLeader
 	// swapped is the line whose leadership is being taken away, "" for none.
 	swapped string
@@ -40,7 +40,7 @@ type newLeader struct {
 	at   time.Time
 }
 
-// see takes in a write of the lease that took effect: a manager writes itself, or nobody.
+// see takes in a write of the lease that took effect: a manager writes itself, or no holder.
 func (g *leaders) see(a *environment, r intercept.Request) {
 	at := time.Now()
 	lease := &coordinationv1.Lease{}
@@ -71,7 +71,7 @@ func (g *leaders) lateWrites(work []intercept.Request) map[time.Time][]string {
 	for _, r := range work {
 		i := slices.IndexFunc(g.changes, func(a newLeader) bool { return a.line == r.Line })
 		if i < 0 {
-			out[time.Time{}] = append(out[time.Time{}], fmt.Sprintf("%s by one who never led", r))
+			out[time.Time{}] = append(out[time.Time{}], fmt.Sprintf("%s by a manager that never led", r))
 		} else if i+1 < len(g.changes) && r.At.After(g.changes[i+1].at) {
 			to := g.changes[i+1]
 			out[to.at] = append(out[to.at], fmt.Sprintf("%s, %s after %s had the lease", r, r.At.Sub(to.at).Round(time.Millisecond), to.line))
@@ -92,14 +92,14 @@ var leaderChanges = []leaderChange{
 	{"the leader stands still until another one leads", func(_ *environment, g *leaders, leader *managerProcess) {
 		_ = leader.cmd.Process.Signal(syscall.SIGSTOP)
 		go func() {
-			for g.now() == leader.name && !leader.dead() {
+			for g.now() == leader.name && !leader.ended() {
 				time.Sleep(10 * time.Millisecond)
 			}
 			time.Sleep(100 * time.Millisecond) // the successor is at work
 			_ = leader.cmd.Process.Signal(syscall.SIGCONT)
 		}()
 	}},
-	{"somebody writes another holder into the lease", func(a *environment, _ *leaders, _ *managerProcess) { a.writeHolder("somebody") }},
+	{"a person writes another holder into the lease", func(a *environment, _ *leaders, _ *managerProcess) { a.writeHolder("a-person") }},
 }
 
 // writeHolder writes a holder into the lease as a person would.
@@ -133,7 +133,7 @@ func TestLeadersAreReplacedAtEveryWrite(t *testing.T) {
 	}
 }
 
-// replaceLeaders lives a life with a coup at write first and every so many after, and
+// replaceLeaders runs a scenario with a leader change at write first and every so many after, and
 // names the steps in whose middle that was.
 func (a *environment) replaceLeaders(how []leaderChange, first, every int) []string {
 	a.Helper()
@@ -145,7 +145,7 @@ func (a *environment) replaceLeaders(how []leaderChange, first, every int) []str
 			g.see(a, r)
 		}
 	}
-	var steps, told []string
+	var steps, changed []string
 	next := first
 	a.between.Rules(func(r intercept.Request) intercept.Verdict {
 		g.mu.Lock()
@@ -154,7 +154,8 @@ func (a *environment) replaceLeaders(how []leaderChange, first, every int) []str
 		if r.Lease() && r.Line == swapped {
 			return intercept.Verdict{Answer: 503}
 		}
-		if r.Number < next || !r.Work() {
+		// A manager that is losing the lease goes on writing for a moment: the next change waits for its successor.
+		if r.Number < next || !r.Work() || r.Line == swapped {
 			return intercept.Verdict{}
 		}
 		next = r.Number + every
@@ -164,7 +165,7 @@ func (a *environment) replaceLeaders(how []leaderChange, first, every int) []str
 		g.mu.Unlock()
 		c := how[len(steps)%len(how)]
 		steps = append(steps, a.stepNow())
-		told = append(told, fmt.Sprintf("%s at %s %s in %s", c.name, r.Kind(), r.Name, steps[len(steps)-1]))
+		changed = append(changed, fmt.Sprintf("%s at %s %s in %s", c.name, r.Kind(), r.Name, steps[len(steps)-1]))
 		c.do(a, g, leader)
 		return intercept.Verdict{}
 	})
@@ -172,9 +173,9 @@ func (a *environment) replaceLeaders(how []leaderChange, first, every int) []str
 	a.waitFor("a leader", func() bool { return g.now() != "" })
 	a.start()
 	l := a.runScenario(a.twoAlive)
-	a.Logf("%d writes, %d changes of leadership, %s: %s", len(l.work), len(g.changes)-1, l.took.Round(100*time.Millisecond), strings.Join(told, "; "))
+	a.Logf("%d writes, %d changes of leadership, %s: %s", len(l.work), len(g.changes)-1, l.took.Round(100*time.Millisecond), strings.Join(changed, "; "))
 	require.NotEmpty(a, steps)
-	require.GreaterOrEqual(a, len(g.changes)-1, len(steps)-1, "each coup but perhaps the last has brought another leader")
+	require.GreaterOrEqual(a, len(g.changes)-1, len(steps)-1, "each change but perhaps the last has brought another leader")
 	for at, writes := range g.lateWrites(l.work) {
 		a.Logf("late: %v", writes)
 		require.False(a, at.IsZero(), "%v", writes)

@@ -63,7 +63,7 @@ func TestAClockThatStoodStillIsNotBelieved(t *testing.T) {
 	require.Error(t, f.check(t.Context()))
 }
 
-func TestAStrangerIsNeverTakenForUs(t *testing.T) {
+func TestAnotherHolderIsNeverTakenForUs(t *testing.T) {
 	f := &leaseCheck{reader: &fakeLease{holder: "pod-2_y"}, host: "pod-1", now: time.Now}
 	require.Error(t, f.check(t.Context()))
 	require.Empty(t, f.self)

@@ -7,20 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -42,13 +48,13 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, tuning{})) }
 
-// tuning is how fast a manager's time passes. Tests are in a hurry; the zero value is
-// real time, and client-go's times for the lease.
+// tuning is how fast a manager's time passes, for tests; the zero value is real time, and
+// client-go's times for the lease.
 type tuning struct {
 	// now is the clock, wait how long a time by that clock really takes.
 	now  func() time.Time
 	wait func(time.Duration) time.Duration
-	// lease is how long a lease lasts that nobody renews.
+	// lease is how long a lease lasts that is not renewed.
 	lease time.Duration
 }
 
@@ -86,7 +92,7 @@ func serve(ctx context.Context, o options, pace tuning) error {
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := wire(mgr, o, pace); err != nil {
+	if err := connect(mgr, o, pace); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -95,18 +101,29 @@ func serve(ctx context.Context, o options, pace tuning) error {
 	return nil
 }
 
+// setUpLogging makes one log of what four libraries write: controller-runtime
+// and client-go in full, Calico's warnings and all of the SDK when debugging.
+func setUpLogging(o *zap.Options) logr.Logger {
+	logger := zap.New(zap.UseFlagOptions(o))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	calico.RedirectLogs(logger.WithName("libcalico"))
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(logr.ToSlogHandler(logger.WithName("sdk").V(1)), slog.LevelInfo).Writer())
+	return logger
+}
+
 func clusterConfig(kubeconfig string) (*rest.Config, error) {
-	var config *rest.Config
-	var err error
-	if kubeconfig == "" {
-		if config, err = ctrl.GetConfig(); err != nil {
-			return nil, fmt.Errorf("finding the cluster (see --kubeconfig): %w", err)
-		}
-	} else if config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
-		return nil, fmt.Errorf("reading kubeconfig %q: %w", kubeconfig, err)
+	find := ctrl.GetConfig
+	if kubeconfig != "" {
+		find = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
+	}
+	config, err := find()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster (--kubeconfig=%q): %w", kubeconfig, err)
 	}
 	if config.Insecure {
-		return nil, errors.New("the kubeconfig says insecure-skip-tls-verify: anybody could be that apiserver; give certificate-authority instead")
+		return nil, errors.New("the kubeconfig says insecure-skip-tls-verify: any machine could be that apiserver; give certificate-authority instead")
 	}
 	config.UserAgent = version.UserAgent(program)
 	return config, nil
@@ -140,7 +157,7 @@ func newManager(config *rest.Config, o options, pace tuning) (ctrl.Manager, erro
 	return ctrl.NewManager(config, all) //nolint:wrapcheck // the caller wraps
 }
 
-// metricsServer speaks TLS only, and to those only whom the guard lets in.
+// metricsServer speaks TLS only, and only to those that may read the metrics.
 func metricsServer(o options) server.Options {
 	return server.Options{
 		BindAddress:    o.metrics,
@@ -154,15 +171,15 @@ func metricsServer(o options) server.Options {
 	}
 }
 
-// wire connects datastore, provider, reconciler and probes.
-func wire(mgr ctrl.Manager, o options, pace tuning) error {
+// connect wires datastore, provider, reconciler and probes.
+func connect(mgr ctrl.Manager, o options, pace tuning) error {
 	var leading func(context.Context) error
 	if o.leaderElect {
-		fence, err := newLeaseCheck(mgr.GetAPIReader(), o.namespace)
+		host, err := os.Hostname()
 		if err != nil {
-			return err
+			return fmt.Errorf("finding our name in the lease: %w", err)
 		}
-		leading = fence.check
+		leading = (&leaseCheck{reader: mgr.GetAPIReader(), namespace: o.namespace, host: host, now: time.Now}).check
 	}
 	adapter, err := calico.New(calico.Config{
 		RestConfig: mgr.GetConfig(),
@@ -175,37 +192,39 @@ func wire(mgr ctrl.Manager, o options, pace tuning) error {
 	if err != nil {
 		return fmt.Errorf("connecting to Calico: %w", err)
 	}
-	pods, err := workload.New(workload.Config{RestConfig: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient()})
+	pods, err := workload.New(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster's pods: %w", err)
 	}
-	told := wiring.Metrics(metrics.Registry)
+	exported := wiring.Metrics(metrics.Registry)
 	reconciler := &pool.Reconciler{
-		Client:     mgr.GetClient(),
-		Live:       mgr.GetAPIReader(),
-		Datastore:  pool.MeteredDatastore(adapter, told),
-		IsConflict: calico.IsConflict,
-		Providers:  wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: version.UserAgent(program), Now: pace.now}.Connect,
-		Workload:   pods,
-		Namespace:  o.namespace,
-		Recorder:   mgr.GetEventRecorder(eventSource),
-		Leading:    leading,
-		Metrics:    told,
-		Now:        pace.now,
-		Wait:       pace.wait,
+		Client:    mgr.GetClient(),
+		Live:      mgr.GetAPIReader(),
+		Datastore: adapter,
+		Providers: wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: version.UserAgent(program), Now: pace.now}.Connect,
+		Workload:  pods,
+		Namespace: o.namespace,
+		Recorder:  mgr.GetEventRecorder(eventSource),
+		Leading:   leading,
+		Metrics:   exported,
+		Now:       pace.now,
+		Wait:      pace.wait,
 	}
 	if err := pool.SetupWithManager(mgr, reconciler, adapter); err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
-	ready := &readiness{adapter: adapter}
 	return errors.Join(
 		mgr.Add(adapter),
-		mgr.Add(ready),
 		mgr.Add(manager.RunnableFunc(func(context.Context) error { // once this manager has the lease, or needs none
-			told.Lead()
+			exported.Lead()
 			return nil
 		})),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddReadyzCheck("caches", ready.check),
+		mgr.AddReadyzCheck("caches", func(*http.Request) error {
+			if !adapter.Synced() { // it starts once the manager's own caches are filled
+				return errors.New("not all objects have been listed yet")
+			}
+			return nil
+		}),
 	)
 }

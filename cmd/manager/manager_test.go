@@ -32,11 +32,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/rbac"
-	"github.com/rrpool/rrpool/controllers/calico"
-	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
@@ -60,8 +57,8 @@ const (
 )
 
 // The manager as it is deployed, with the rights of config/rbac and no others:
-// a cluster's whole life but for the packets.
-func TestAWholeLife(t *testing.T) {
+// a cluster's migration there and back, but for the packets.
+func TestMigrationThereAndBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a kube-apiserver and waits for settle times")
 	}
@@ -134,14 +131,6 @@ func TestAWholeLife(t *testing.T) {
 	}
 }
 
-// Words that two packages must spell alike without knowing each other.
-func TestSharedWords(t *testing.T) {
-	require.Equal(t, calico.ReasonNodeStatusCRDMissing, pool.ReasonNodeStatusCRDMissing)
-	require.Equal(t, iks.PoolLabel, pool.PoolLabel)
-	require.Equal(t, iks.ManagedByLabel, v1alpha1.ManagedByLabel)
-	require.Equal(t, iks.ManagedBy, v1alpha1.ManagedByValue)
-}
-
 // requireCost: what the cloud has in the pool is what is reported to cost, and has a price.
 func requireCost(t *testing.T, cloud *iksserver.Server, object *v1alpha1.RouteReflectorPool) {
 	t.Helper()
@@ -195,7 +184,7 @@ type running struct {
 	metrics string
 }
 
-// start runs the manager until it is stopped. Somebody else may have got one of its addresses
+// start runs the manager until it is stopped. Another program may have got one of its addresses
 // before it listens: then it is started again with others.
 func start(t *testing.T, config *rest.Config, env []string, more ...string) running {
 	t.Helper()
@@ -235,7 +224,7 @@ func (p *process) ready(probes string) bool {
 	return !ended
 }
 
-// freeAddress is one that nobody listens on at the moment.
+// freeAddress is one on which no program listens at the moment.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -52,10 +52,10 @@ func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"nobody":                           {"", http.StatusUnauthorized, "bearer token"},
-		"somebody with a made-up token":    {"made-up", http.StatusUnauthorized, "not valid"},
-		"somebody whom nobody gave rights": {tokenOf(t, admin, "passer-by"), http.StatusForbidden, "rrpool-metrics-reader"},
-		"somebody who may read metrics":    {tokenOf(t, admin, "prometheus"), http.StatusOK, "rrpool_leader"},
+		"no token":                        {"", http.StatusUnauthorized, "bearer token"},
+		"a made-up token":                 {"made-up", http.StatusUnauthorized, "not valid"},
+		"the token of one without rights": {tokenOf(t, admin, "passer-by"), http.StatusForbidden, "rrpool-metrics-reader"},
+		"the token of one who may read":   {tokenOf(t, admin, "prometheus"), http.StatusOK, "rrpool_leader"},
 	} {
 		for range 2 { // the second time it is remembered
 			await(t, 2*time.Minute, func(c *assert.CollectT) {
@@ -67,7 +67,7 @@ func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
 		}
 	}
 
-	// In the clear nothing is told.
+	// Without TLS nothing is exported.
 	response, err := http.Get("http" + strings.TrimPrefix(manager.metrics, "https"))
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
@@ -95,7 +95,7 @@ func TestMetricsCanBeSwitchedOff(t *testing.T) {
 	require.Equal(t, "0", metricsServer(o).BindAddress)
 }
 
-// Whoever floods the port with guesses gets 503, and the apiserver few questions.
+// A client that floods the port with guesses gets 503, and the apiserver few questions.
 func TestGuessesDoNotReachTheApiserverAllAtOnce(t *testing.T) {
 	asked, release := atomic.Int32{}, make(chan struct{})
 	reviews := fake.NewClientset()
@@ -121,8 +121,8 @@ func TestGuessesDoNotReachTheApiserverAllAtOnce(t *testing.T) {
 	require.EqualValues(t, authParallel, asked.Load())
 }
 
-// An apiserver that does not answer opens no door, and its silence is not remembered.
-func TestAnApiserverThatFailsLetsNobodyIn(t *testing.T) {
+// While the apiserver does not answer no request is let in, and its silence is not remembered.
+func TestAnApiserverThatFailsGivesNoAccess(t *testing.T) {
 	reviews := fake.NewClientset()
 	broken := true
 	reviews.PrependReactor("create", "tokenreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -142,7 +142,9 @@ func TestAnApiserverThatFailsLetsNobodyIn(t *testing.T) {
 
 func guardOf(t *testing.T, reviews *fake.Clientset) http.Handler {
 	t.Helper()
-	return newMetricsAuthOver(reviews, logr.Discard(), http.NotFoundHandler())
+	handler, err := authorizedBy(reviews)(logr.Discard(), http.NotFoundHandler())
+	require.NoError(t, err)
+	return handler
 }
 
 func ask(g http.Handler, token string) int {

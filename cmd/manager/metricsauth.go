@@ -19,7 +19,7 @@ import (
 )
 
 // How long an answer about a token holds, how many are kept, and what asking may cost:
-// whoever sends guesses gets 503, and the manager's own requests do not wait for them.
+// a client that guesses gets 503, and the manager's own requests do not wait for it.
 const (
 	verdictHolds = time.Minute
 	verdictsKept = 256
@@ -48,14 +48,12 @@ func newMetricsAuth(config *rest.Config, _ *http.Client) (server.Filter, error) 
 	if err != nil {
 		return nil, fmt.Errorf("guarding the metrics: %w", err)
 	}
-	return func(log logr.Logger, metrics http.Handler) (http.Handler, error) {
-		return newMetricsAuthOver(reviews, log, metrics), nil
-	}, nil
+	return authorizedBy(reviews), nil
 }
 
-func newMetricsAuthOver(reviews kubernetes.Interface, log logr.Logger, metrics http.Handler) http.Handler {
-	return &metricsAuth{
-		reviews: reviews, verdicts: cache.NewLRUExpireCache(verdictsKept), asking: make(chan struct{}, authParallel), log: log, metrics: metrics,
+func authorizedBy(reviews kubernetes.Interface) server.Filter {
+	return func(log logr.Logger, metrics http.Handler) (http.Handler, error) {
+		return &metricsAuth{reviews, cache.NewLRUExpireCache(verdictsKept), make(chan struct{}, authParallel), log, metrics}, nil
 	}
 }
 
@@ -70,8 +68,8 @@ func (g *metricsAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	code, err := g.verdict(r.Context(), strings.TrimSpace(token), strings.ToLower(r.Method), r.URL.Path)
 	switch {
 	case err != nil:
-		g.log.Error(err, "nobody can be let in to the metrics")
-		http.Error(w, "who may read this cannot be found out at the moment", http.StatusServiceUnavailable)
+		g.log.Error(err, "no request for metrics can be authorized")
+		http.Error(w, "the apiserver does not say who may read this", http.StatusServiceUnavailable)
 	case code == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "the token is not valid", code)

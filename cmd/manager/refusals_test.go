@@ -41,8 +41,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serving.Loa
 // refusal is something in the way, as a user meets it.
 type refusal struct {
 	name string
-	// trouble makes it; what it returns, if anything, takes it away again.
-	trouble func(s *site) func()
+	// cause makes it; what it returns, if anything, takes it away again.
+	cause func(s *site) func()
 	// reason of the condition Degraded, and words that its message has.
 	reason string
 	says   []string
@@ -52,28 +52,28 @@ type refusal struct {
 
 var refusals = []refusal{
 	{
-		name:    "somebody's BGPPeer between nodes of the cluster",
-		trouble: func(s *site) func() { return s.peer("theirs", map[string]any{"peerSelector": "has(spine)"}) },
-		reason:  "ForeignInClusterPeer", says: []string{"BGPPeer theirs", "delete it"},
+		name:   "a BGPPeer of others between nodes of the cluster",
+		cause:  func(s *site) func() { return s.peer("theirs", map[string]any{"peerSelector": "has(spine)"}) },
+		reason: "ForeignInClusterPeer", says: []string{"BGPPeer theirs", "delete it"},
 	},
 	{
-		name: "somebody's BGPPeer under our name",
-		trouble: func(s *site) func() {
+		name: "a BGPPeer of others under our name",
+		cause: func(s *site) func() {
 			return s.peer("rrpool-clients", map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(64513)})
 		},
 		reason: "NameTaken", says: []string{"BGPPeer rrpool-clients", "rename or delete it"},
 	},
 	{
-		name: "somebody's route reflector",
-		trouble: func(s *site) func() {
+		name: "a route reflector of others",
+		cause: func(s *site) func() {
 			s.annotate("10.1.0.1", idAnnotation, "1.2.3.4")
 			return func() { s.annotate("10.1.0.1", idAnnotation, "") }
 		},
 		reason: "ForeignReflector", says: []string{"node 10.1.0.1", "1.2.3.4", "remove its routeReflectorClusterID"},
 	},
 	{
-		name: "somebody's worker pool of our name",
-		trouble: func(s *site) func() {
+		name: "a worker pool of others of our name",
+		cause: func(s *site) func() {
 			s.cloud.AddPool(testClusterID, iksserver.Pool{
 				Name: "route-reflectors", Flavor: "bx2.2x8", SizePerZone: 1, Zones: []string{"us-south-1"},
 			})
@@ -83,7 +83,7 @@ var refusals = []refusal{
 	},
 	{
 		name: "Calico without BGP",
-		trouble: func(s *site) func() {
+		cause: func(s *site) func() {
 			s.annotateAll(false)
 			return func() { s.annotateAll(true) }
 		},
@@ -91,7 +91,7 @@ var refusals = []refusal{
 	},
 	{
 		name: "an IKS cluster without credentials",
-		trouble: func(s *site) func() {
+		cause: func(s *site) func() {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rrpool-ibmcloud"}}
 			require.NoError(s, s.admin.Get(s.Context(), client.ObjectKeyFromObject(secret), secret))
 			require.NoError(s, s.admin.Delete(s.Context(), secret))
@@ -102,35 +102,35 @@ var refusals = []refusal{
 	},
 	{
 		name: "a key that IAM refuses",
-		trouble: fault(iksserver.Fault{
+		cause: fault(iksserver.Fault{
 			Status: http.StatusUnauthorized, Body: `{"errorCode":"BXNIM0415E","errorMessage":"Provided API key ` + testKey + ` could not be found."}`,
 		}.On(http.MethodPost, "/identity/token")),
 		reason: "CloudUnauthorized", says: []string{"API key must be valid"},
 	},
 	{
 		name: "a key without permission",
-		trouble: fault(iksserver.Fault{
+		cause: fault(iksserver.Fault{
 			Status: http.StatusForbidden, Body: `{"code":"E0003","description":"` + testKey + ` may not do this"}`,
 		}.On(http.MethodGet, "")),
 		reason: "CloudUnauthorized", says: []string{"E0003", "Operator or Administrator"},
 	},
 	{
 		name: "a cloud that breaks",
-		trouble: fault(iksserver.Fault{
+		cause: fault(iksserver.Fault{
 			Status: http.StatusInternalServerError, Body: `{"code":"E0000","description":"panic: ` + testKey + `"}`,
 		}.On(http.MethodGet, "")),
 		reason: "CloudUnavailable",
 	},
 	{
 		name: "the page of a proxy",
-		trouble: fault(iksserver.Fault{
+		cause: fault(iksserver.Fault{
 			Spoil: func([]byte) []byte { return []byte("<html>" + testKey + "</html>") },
 		}.On(http.MethodGet, "")),
 		reason: "CloudUnavailable", says: []string{"does not answer sensibly"},
 	},
 	{
 		name: "workers that fail",
-		trouble: func(s *site) func() {
+		cause: func(s *site) func() {
 			s.cloud.FailNext(1000, "provision_failed", "no capacity for "+testKey)
 			return nil
 		},
@@ -138,7 +138,7 @@ var refusals = []refusal{
 	},
 	{
 		name: "an account whose quota refuses the workers",
-		trouble: func(s *site) func() {
+		cause: func(s *site) func() {
 			s.cloud.SetQuota(6)
 			return nil
 		},
@@ -146,20 +146,20 @@ var refusals = []refusal{
 	},
 	{
 		name: "an account whose quota refuses the order",
-		trouble: fault(iksserver.Fault{
+		cause: fault(iksserver.Fault{
 			Status: http.StatusBadRequest, Body: `{"code":"E4712","description":"` + testKey + ` is over quota"}`,
 		}.On(http.MethodPost, "Pool")),
 		reason: "CloudQuotaExceeded", says: []string{"over quota"}, orders: true,
 	},
 	{
-		name:    "no CalicoNodeStatus",
-		trouble: (*site).withoutReports,
-		reason:  "NodeStatusCRDMissing", says: []string{"CalicoNodeStatus", "rollout.gate: Timer"},
+		name:   "no CalicoNodeStatus",
+		cause:  (*site).withoutReports,
+		reason: "NodeStatusCRDMissing", says: []string{"CalicoNodeStatus", "rollout.gate: Timer"},
 	},
 }
 
 // The manager as it is deployed, in clusters where something is in its way: it
-// says what and what would help, touches nothing, and never tells the key.
+// says what and what would help, touches nothing, and never shows the key.
 func TestWhatIsInTheWayIsSaidAndLeftAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a kube-apiserver")
@@ -184,7 +184,7 @@ func auditedPlane(t *testing.T) *controlplane.ControlPlane {
 	ctx := t.Context()
 	calico, err := controlplane.CalicoCRDs(ctx)
 	require.NoError(t, err)
-	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: controlplane.AuditAll, CRDs: []string{calico, controlplane.OwnCRDs()}})
+	plane, err := controlplane.Start(ctx, controlplane.Options{AuditReads: true, CRDs: []string{calico, controlplane.OwnCRDs()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	return plane
@@ -210,16 +210,16 @@ func (s *site) newCloud() {
 	s.serving.Store(s.cloud)
 }
 
-// meet has the manager meet one trouble, from a new object to its end.
+// meet has the manager meet one refusal, from a new object to its end.
 func (s *site) meet(tc refusal) {
 	s.Helper()
 	s.newCloud()
-	remedy := tc.trouble(s)
+	remedy := tc.cause(s)
 	began := time.Now()
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	if !tc.orders {
-		// Trouble that comes with the object may be seen a moment later. It is there
-		// first in life, and here the pause sees to it.
+		// What comes with the object may be seen a moment later. It is there
+		// first in production, and here the pause sees to it.
 		object.Spec.Mode = v1alpha1.ModePaused
 	}
 	require.NoError(s, s.admin.Create(s.Context(), object))
@@ -234,7 +234,7 @@ func (s *site) meet(tc refusal) {
 	s.requireUntouched(began)
 	_, mutations, _ := s.cloud.Counts()
 	require.Equal(s, tc.orders, mutations > 0, "requests that change the cloud: %d", mutations)
-	s.requireKeyUntold(object)
+	s.requireKeyHidden(object)
 
 	// What was never touched does not hold up a deletion.
 	require.NoError(s, s.admin.Delete(s.Context(), object))
@@ -247,7 +247,7 @@ func (s *site) meet(tc refusal) {
 	}
 }
 
-// awaitDegraded waits until the object, as it is now, is said to be in trouble.
+// awaitDegraded waits until the object, as it is now, is reported as Degraded.
 func (s *site) awaitDegraded(object *v1alpha1.RouteReflectorPool, tc refusal) {
 	s.Helper()
 	await(s.T, 2*time.Minute, func(c *assert.CollectT) {
@@ -277,23 +277,23 @@ func (s *site) requireUntouched(since time.Time) {
 	requireAllowed(s.T, s.plane, user, since)
 }
 
-// requireKeyUntold looks for the key wherever the manager speaks; the log is
+// requireKeyHidden looks for the key wherever the manager speaks; the log is
 // looked at when it ends.
-func (s *site) requireKeyUntold(object *v1alpha1.RouteReflectorPool) {
+func (s *site) requireKeyHidden(object *v1alpha1.RouteReflectorPool) {
 	s.Helper()
 	require.NotContains(s, fmt.Sprintf("%+v", object), testKey)
 	var events eventsv1.EventList
 	require.NoError(s, s.admin.List(s.Context(), &events))
 	require.NotContains(s, fmt.Sprintf("%+v", events.Items), testKey)
 	await(s.T, 2*time.Minute, func(c *assert.CollectT) {
-		code, told := get(c, s.manager.metrics, s.scraper)
-		require.Equal(c, http.StatusOK, code, told)
-		require.Contains(c, told, "rrpool_condition")
-		require.NotContains(c, told, testKey)
+		code, body := get(c, s.manager.metrics, s.scraper)
+		require.Equal(c, http.StatusOK, code, body)
+		require.Contains(c, body, "rrpool_condition")
+		require.NotContains(c, body, testKey)
 	})
 }
 
-// fault is a trouble of the cloud.
+// fault is a refusal by a fault of the cloud.
 func fault(f iksserver.Fault) func(*site) func() {
 	return func(s *site) func() {
 		s.cloud.Inject(f)

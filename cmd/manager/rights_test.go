@@ -39,7 +39,7 @@ func (r right) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s.%s %s %s", r.Verb, r.Resource, r.Group, r.Name, r.Namespace))
 }
 
-// covers tells whether a request needs this right.
+// covers reports whether a request needs this right.
 func (r right) covers(e controlplane.AuditEvent) bool {
 	return r.Verb == e.Verb && r.Group == e.Group && r.Resource == e.Resource && (r.Name == "" || r.Name == e.Name) &&
 		(r.Namespace == "" || r.Namespace == e.Namespace)
@@ -57,19 +57,17 @@ func (r right) rule() rbacv1.PolicyRule {
 // allRights are those of config/rbac, one by one.
 func allRights(t *testing.T) []right {
 	t.Helper()
-	grants, err := rbac.Grants(testNamespace)
+	rights, err := rbac.Rights(testNamespace)
 	require.NoError(t, err)
 	var out []right
-	for _, g := range grants {
-		for _, r := range g.Rights() {
-			out = append(out, right(r))
-		}
+	for _, r := range rights {
+		out = append(out, right(r))
 	}
 	return out
 }
 
-// miser is an administrator who gives the manager nothing that it has not been seen to lack.
-type miser struct {
+// minimalRights is an administrator who gives the manager nothing that it has not been seen to lack.
+type minimalRights struct {
 	*testing.T
 	plane   *controlplane.ControlPlane
 	admin   client.Client
@@ -102,17 +100,17 @@ var stacks = regexp.MustCompile(`,"stacktrace":"[^"]*"`)
 // hold is how long a right is lacking: for several attempts.
 const hold = 300 * time.Millisecond
 
-// Every right of config/rbac is needed, and its lack is told. The manager starts with no
+// Every right of config/rbac is needed, and its lack is reported. The manager starts with no
 // right at all and is given one after the other: each only when the apiserver has refused
 // a request for want of it, the manager has said so by verb and resource, and nothing was
-// removed meanwhile. What it has at the end of two whole lives, with the policies of
+// removed meanwhile. What it has at the end of two migrations there and back, with the policies of
 // config/policy in force, is config/rbac: no right less, none more.
-func TestEveryRightIsNeededAndItsLackIsTold(t *testing.T) {
+func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a kube-apiserver and waits for settle times")
 	}
 	t.Parallel()
-	m := newMiser(t)
+	m := newMinimalRights(t)
 	m.start()
 
 	m.Log("on nodes that are there")
@@ -140,22 +138,22 @@ func TestEveryRightIsNeededAndItsLackIsTold(t *testing.T) {
 			unneeded = append(unneeded, r.String())
 		}
 	}
-	require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/pool/rbac.go")
+	require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/pool/setup.go")
 }
 
-// newMiser has a cluster on IBM Cloud whose nodes run pods, and a manager that may do nothing.
-func newMiser(t *testing.T) *miser {
+// newMinimalRights has a cluster on IBM Cloud whose nodes run pods, and a manager that may do nothing.
+func newMinimalRights(t *testing.T) *minimalRights {
 	t.Helper()
 	calico, err := controlplane.CalicoCRDs(t.Context())
 	require.NoError(t, err)
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{
-		Audit: controlplane.AuditAll, CRDs: []string{calico, controlplane.OwnCRDs()},
+		AuditReads: true, CRDs: []string{calico, controlplane.OwnCRDs()},
 		// As apiservers before 1.32 are: where a watch brings what there is, nothing is listed.
 		APIServerFlags: []string{"--feature-gates=WatchList=false"},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
-	m := &miser{
+	m := &minimalRights{
 		T: t, plane: plane, admin: adminOf(t, plane), user: controlplane.ServiceAccountUser(testNamespace, "rrpool-manager"),
 		all: allRights(t), given: map[right]bool{}, lacked: map[right]lack{}, began: time.Now(),
 		object: &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}},
@@ -190,7 +188,7 @@ func newMiser(t *testing.T) *miser {
 	return m
 }
 
-func (m *miser) start() {
+func (m *minimalRights) start() {
 	m.Helper()
 	self, err := os.Executable()
 	require.NoError(m, err)
@@ -206,7 +204,7 @@ func (m *miser) start() {
 	}(m.running, m.ended)
 }
 
-func (m *miser) stop() {
+func (m *minimalRights) stop() {
 	_ = m.running.Process.Signal(syscall.SIGTERM)
 	<-m.ended
 	said := m.said()
@@ -219,7 +217,7 @@ func (m *miser) stop() {
 	}
 }
 
-func (m *miser) said() string {
+func (m *minimalRights) said() string {
 	content, err := os.ReadFile(m.log)
 	require.NoError(m, err)
 	return string(content)
@@ -227,7 +225,7 @@ func (m *miser) said() string {
 
 // until gives what is found lacking, until something is so. A manager that has ended for
 // want of a right is started again, as Kubernetes does.
-func (m *miser) until(what string, so func() bool) {
+func (m *minimalRights) until(what string, so func() bool) {
 	m.Helper()
 	for end := time.Now().Add(8 * time.Minute); !so(); {
 		require.True(m, time.Now().Before(end), "%s: never; the step is %+v, lacking are %v", what, m.object.Status.Step, m.lacked)
@@ -243,7 +241,7 @@ func (m *miser) until(what string, so func() bool) {
 }
 
 // look finds what has been refused, and gives what has been lacking for long enough.
-func (m *miser) look() {
+func (m *minimalRights) look() {
 	m.Helper()
 	requests, err := m.next()
 	require.NoError(m, err)
@@ -259,29 +257,29 @@ func (m *miser) look() {
 		}
 	}
 	require.NotContains(m, m.said(), "ValidatingAdmissionPolicy", "a policy is in the way of the manager's own writes")
-	var news []right
+	var found []right
 	for r, l := range m.lacked {
-		if time.Since(l.since) < hold || !m.told(r) {
+		if time.Since(l.since) < hold || !m.reported(r) {
 			continue
 		}
 		m.requireNothingRemoved(r, l)
 		delete(m.lacked, r)
 		m.given[r] = true
-		news = append(news, r)
+		found = append(found, r)
 		m.Logf("lacked: %s", r)
 	}
-	if len(news) > 0 {
+	if len(found) > 0 {
 		m.grant()
-		for _, r := range news {
+		for _, r := range found {
 			awaitRight(m.T, m.admin, r)
 		}
 		m.wake()
 	}
 }
 
-// told: the manager has said what it may not do, in the apiserver's own words: in a
+// reported: the manager has said what it may not do, in the apiserver's own words: in a
 // condition, or, where it has none to write to or is not up yet, in its log.
-func (m *miser) told(r right) bool {
+func (m *minimalRights) reported(r right) bool {
 	words := fmt.Sprintf("cannot %s resource %q in API group %q", r.Verb, r.Resource, r.Group)
 	for _, c := range m.object.Status.Conditions {
 		if strings.Contains(c.Message, words) {
@@ -294,7 +292,7 @@ func (m *miser) told(r right) bool {
 
 // requireNothingRemoved: while a right is lacking, the manager takes away nothing that
 // carries routes: the mesh is not switched off, no BGPPeer goes.
-func (m *miser) requireNothingRemoved(r right, l lack) {
+func (m *minimalRights) requireNothingRemoved(r right, l lack) {
 	m.Helper()
 	require.False(m, l.mesh && !m.mesh(), "the mesh was switched off while the right to %s was lacking", r)
 	writes, err := m.plane.Writes(m.user, l.since)
@@ -305,8 +303,8 @@ func (m *miser) requireNothingRemoved(r right, l lack) {
 	}
 }
 
-// mesh tells whether the mesh is on.
-func (m *miser) mesh() bool {
+// mesh reports whether the mesh is on.
+func (m *minimalRights) mesh() bool {
 	configs, err := fakeBGP{m.admin}.list(m.Context(), "BGPConfiguration")
 	require.NoError(m, err)
 	for _, c := range configs {
@@ -318,7 +316,7 @@ func (m *miser) mesh() bool {
 }
 
 // grant writes what has been given into the manager's roles.
-func (m *miser) grant() {
+func (m *minimalRights) grant() {
 	m.Helper()
 	rules := map[string][]rbacv1.PolicyRule{"": {}, "default": {}, "kube-system": {}, testNamespace: {}}
 	for _, r := range m.all {
@@ -344,7 +342,7 @@ func (m *miser) grant() {
 
 // wake has the manager look again: after failures it waits longer and longer, and after
 // a refusal of the provider's for minutes, unless it is started again.
-func (m *miser) wake() {
+func (m *minimalRights) wake() {
 	m.Helper()
 	if ready := meta.FindStatusCondition(m.object.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Reason == "CloudUnauthorized" {
 		m.Log("started again")
@@ -357,13 +355,13 @@ func (m *miser) wake() {
 	require.NoError(m, m.admin.Update(m.Context(), secret))
 }
 
-func (m *miser) steady() bool {
+func (m *minimalRights) steady() bool {
 	require.NoError(m, m.admin.Get(m.Context(), client.ObjectKeyFromObject(m.object), m.object))
 	return m.object.Status.Step.Name == "Steady"
 }
 
-// drift is somebody who changes our BGPPeer.
-func (m *miser) drift() {
+// drift changes our BGPPeer, as another writer does.
+func (m *minimalRights) drift() {
 	m.Helper()
 	peers, err := fakeBGP{m.admin}.list(m.Context(), "BGPPeer")
 	require.NoError(m, err)
@@ -372,7 +370,7 @@ func (m *miser) drift() {
 	require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
 }
 
-func (m *miser) repaired() bool {
+func (m *minimalRights) repaired() bool {
 	peers, err := fakeBGP{m.admin}.list(m.Context(), "BGPPeer")
 	require.NoError(m, err)
 	for _, p := range peers {
@@ -383,10 +381,10 @@ func (m *miser) repaired() bool {
 	return m.steady()
 }
 
-// repeat tells the same event twice about the same version of an object, as the manager.
-// That is a matter of milliseconds, and happens in few lives: client-go then writes the
+// repeat sends the same event twice about the same version of an object, as the manager.
+// That is a matter of milliseconds, and happens in few migrations: client-go then writes the
 // second one as a patch, and says in the log that the apiserver rejected it.
-func (m *miser) repeat() {
+func (m *minimalRights) repeat() {
 	m.Helper()
 	config, err := m.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	require.NoError(m, err)
@@ -414,7 +412,7 @@ func (m *miser) repeat() {
 }
 
 // leave takes the way back to its end.
-func (m *miser) leave() {
+func (m *minimalRights) leave() {
 	m.Helper()
 	require.NoError(m, m.admin.Delete(m.Context(), m.object))
 	m.until("gone", func() bool {
@@ -427,7 +425,7 @@ func (m *miser) leave() {
 	}
 }
 
-func (m *miser) scraped() bool {
+func (m *minimalRights) scraped() bool {
 	ctx, cancel := context.WithTimeout(m.Context(), time.Second)
 	defer cancel()
 	code, _, err := fetch(ctx, m.metrics, m.token)

@@ -4,6 +4,7 @@ package wiring
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,23 +35,15 @@ type Providers struct {
 func (p Providers) Connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	switch cfg.Type {
 	case v1alpha1.ProviderIKS:
-		return p.ibmCloud(cfg)
+		return iks.New(iks.Config{
+			ClusterID: cfg.ClusterID, PoolName: cfg.PoolName, ResourceGroup: cfg.ResourceGroup, Region: cfg.Region, Private: cfg.Private,
+			APIKey: string(cfg.APIKey), UserAgent: p.UserAgent,
+		})
 	case v1alpha1.ProviderExistingNodes:
 		return ExistingNodes(cfg, p.Adapter.Nodes(cfg.Scope), p.Pods.Count, p.Now)
 	default:
 		return nil, invalid(fmt.Errorf("there is no provider %q", cfg.Type))
 	}
-}
-
-func (p Providers) ibmCloud(cfg pool.ProviderConfig) (cloud.Provider, error) {
-	provider, err := iks.New(iks.Config{
-		ClusterID: cfg.ClusterID, PoolName: cfg.PoolName, ResourceGroup: cfg.ResourceGroup, Region: cfg.Region, Private: cfg.Private,
-		APIKey: iks.StaticKey(string(cfg.APIKey)), UserAgent: p.UserAgent,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return provider, nil
 }
 
 // ExistingNodes makes the provider of existing nodes. count and now may be nil, see
@@ -59,21 +52,14 @@ func ExistingNodes(
 	cfg pool.ProviderConfig, nodes existing.Nodes, count func(context.Context, []string) (map[string]int, error), now func() time.Time,
 ) (cloud.Provider, error) {
 	preferred, err := labels.Parse(cfg.Preferred)
-	if err != nil {
-		return nil, invalid(fmt.Errorf("reading the selector of preferred nodes %q: %w", cfg.Preferred, err))
+	excluded, excludedErr := labels.Parse(cfg.Excluded)
+	if err := errors.Join(err, excludedErr); err != nil {
+		return nil, invalid(fmt.Errorf("reading the selectors of preferred and excluded nodes: %w", err))
 	}
-	excluded, err := labels.Parse(cfg.Excluded)
-	if err != nil {
-		return nil, invalid(fmt.Errorf("reading the selector of excluded nodes %q: %w", cfg.Excluded, err))
-	}
-	provider, err := existing.New(existing.Config{
+	return existing.New(existing.Config{
 		PoolName: cfg.PoolName, Nodes: nodes, CountPods: count, Preferred: preferred, Excluded: excluded,
 		NotReadyGrace: cfg.NotReadyGrace, Now: now,
-	})
-	if err != nil {
-		return nil, invalid(err)
-	}
-	return provider, nil
+	}), nil
 }
 
 // invalid is an error of the spec, found before any request.

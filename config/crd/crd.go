@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,6 +45,7 @@ type rules struct {
 	structural *schema.Structural
 	values     validation.SchemaValidator
 	relations  *cel.Validator
+	schema     apiextensionsv1.JSONSchemaProps
 }
 
 var load = sync.OnceValues(func() (*rules, error) {
@@ -63,12 +66,32 @@ var load = sync.OnceValues(func() (*rules, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading our own CRD: %w", err)
 	}
-	return &rules{structural, values, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
+	return &rules{structural, values, cel.NewValidator(structural, true, celconfig.PerCallLimit), *in}, nil
 })
 
 // Default is the object that a user gets who writes nothing into it.
 func Default() (*v1alpha1.RouteReflectorPool, error) {
 	return Read([]byte("apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"))
+}
+
+// Missing names the fields that the definition has here and lacks in another place.
+func Missing(elsewhere *apiextensionsv1.CustomResourceValidation) []string {
+	r, err := load()
+	if err != nil || elsewhere == nil || elsewhere.OpenAPIV3Schema == nil {
+		return []string{"a schema"}
+	}
+	return missing(r.schema, *elsewhere.OpenAPIV3Schema, "")
+}
+
+func missing(here, there apiextensionsv1.JSONSchemaProps, path string) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(here.Properties)) {
+		if property, known := there.Properties[name]; known {
+			out = append(out, missing(here.Properties[name], property, path+name+".")...)
+		} else {
+			out = append(out, path+name)
+		}
+	}
+	return out
 }
 
 // Complete fills in what the object leaves open.

@@ -21,18 +21,16 @@ const Namespace = "rrpool-system"
 //go:embed role.yaml
 var roles []byte
 
-// Grant is a rule of one of the manager's roles. It holds in one namespace, or, where
-// that is empty, in the whole cluster.
-type Grant struct {
-	Namespace string
-	rbacv1.PolicyRule
-}
+// Right is one verb on one resource, "nodes/status" with the subresource: the least that
+// can be given. It holds in one namespace, or, where that is empty, in the whole cluster.
+// Without a name it is about all objects.
+type Right struct{ Namespace, Group, Resource, Name, Verb string }
 
-// Grants are all that the manager is allowed, in the order of role.yaml. What it is
+// Rights are all that the manager is allowed, in the order of role.yaml. What it is
 // allowed in its own namespace is given for the namespace named.
-func Grants(namespace string) ([]Grant, error) {
+func Rights(namespace string) ([]Right, error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(roles), 4096)
-	var out []Grant
+	var out []Right
 	for {
 		// A ClusterRole has the fields of a Role, and no namespace.
 		var role rbacv1.Role
@@ -47,27 +45,21 @@ func Grants(namespace string) ([]Grant, error) {
 			role.Namespace = namespace
 		}
 		for _, rule := range role.Rules {
-			out = append(out, Grant{role.Namespace, rule})
+			out = append(out, rightsOf(role.Namespace, rule)...)
 		}
 	}
 }
 
-// Right is one verb on one resource, "nodes/status" with the subresource: the least that
-// can be given. Without a name it is about all objects.
-type Right struct{ Namespace, Group, Resource, Name, Verb string }
-
-// Rights takes a grant apart.
-func (g Grant) Rights() []Right {
-	names := g.ResourceNames
+func rightsOf(namespace string, rule rbacv1.PolicyRule) (out []Right) {
+	names := rule.ResourceNames
 	if len(names) == 0 {
 		names = []string{""}
 	}
-	var out []Right
-	for _, group := range g.APIGroups {
-		for _, resource := range g.Resources {
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
 			for _, name := range names {
-				for _, verb := range g.Verbs {
-					out = append(out, Right{g.Namespace, group, resource, name, verb})
+				for _, verb := range rule.Verbs {
+					out = append(out, Right{namespace, group, resource, name, verb})
 				}
 			}
 		}

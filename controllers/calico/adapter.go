@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,6 +20,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/watchersyncer"
 	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
 	cerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,7 +72,7 @@ type Adapter struct {
 // watched are the kinds that are kept in memory.
 var watched = []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration, apiv3.KindCalicoNodeStatus, libapiv3.KindBlockAffinity}
 
-// New makes an Adapter. It talks to nobody until Start. libcalico-go registers
+// New makes an Adapter. It makes no request until Start. libcalico-go registers
 // its types with client-go's scheme the first time, so call it before anything
 // uses that scheme concurrently.
 func New(cfg Config) (*Adapter, error) {
@@ -100,7 +100,7 @@ func New(cfg Config) (*Adapter, error) {
 	if a.pods, err = newCalicoPods(cfg.RestConfig, cfg.Now, a.store.signal); err != nil {
 		return nil, fmt.Errorf("creating the client for calico-node's pods: %w", err)
 	}
-	a.source = newSource(backend, a.store)
+	a.source = &source{Client: backend, store: a.store}
 	return a, nil
 }
 
@@ -109,9 +109,6 @@ func (a *Adapter) Start(ctx context.Context) error {
 	var types []watchersyncer.ResourceType
 	for _, kind := range watched {
 		types = append(types, watchersyncer.ResourceType{ListInterface: model.ResourceListOptions{Kind: kind}})
-	}
-	if err := a.store.open(); err != nil {
-		return err
 	}
 	syncer := watchersyncer.New(a.source, types, a.store)
 	syncer.Start()
@@ -127,7 +124,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 func (a *Adapter) NeedLeaderElection() bool { return false }
 
 // Changes carries a value after something observed has changed, Nodes, blocks and
-// calico-node's pods on other nodes than reflectors excepted. Values that nobody has taken yet are merged into one.
+// calico-node's pods on other nodes than reflectors excepted. Values not taken yet are merged into one.
 func (a *Adapter) Changes() <-chan struct{} { return a.store.changes }
 
 // Synced reports whether everything has been listed once.
@@ -149,7 +146,7 @@ func (a *Adapter) WaitSynced(ctx context.Context) error {
 }
 
 // Failing gives the reasons why objects cannot be listed or watched at the moment, nil
-// for none. It is for whoever cannot wait until that is over.
+// for none. It is for callers that cannot wait until that is over.
 func (a *Adapter) Failing() error {
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
@@ -158,7 +155,7 @@ func (a *Adapter) Failing() error {
 
 // Apply makes one change and says whether there was anything to change. An
 // error that IsConflict means that the object is no longer as it was observed.
-// An object of somebody else is a NameTakenError.
+// An object that is not ours is a NameTakenError.
 func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
 	switch act := action.(type) {
 	case plan.PutPeer:
@@ -178,24 +175,6 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Actio
 	}
 }
 
-// applyToNode makes the changes to Nodes, each in one write.
-func (a *Adapter) applyToNode(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
-	switch act := action.(type) {
-	case plan.SetReflector:
-		return a.setReflector(ctx, scope, act)
-	case plan.ClearReflector:
-		return a.clearReflector(ctx, scope, act)
-	case plan.SetRack:
-		return a.setRack(ctx, act)
-	case plan.CordonNode:
-		return a.cordon(ctx, act.Node)
-	case plan.UncordonNode:
-		return a.uncordon(ctx, act.Node)
-	default:
-		return false, fmt.Errorf("applying %T: not an action of the datastore", action)
-	}
-}
-
 // RedirectLogs sends what libcalico-go logs, from warnings up, to log at
 // verbosity 1. Its logger belongs to the whole process: call it once, early.
 func RedirectLogs(log logr.Logger) {
@@ -209,22 +188,16 @@ func RedirectLogs(log logr.Logger) {
 type logHook struct{ log logr.Logger }
 
 // Levels implements logrus.Hook.
-func (logHook) Levels() []logrus.Level {
-	return []logrus.Level{logrus.WarnLevel, logrus.ErrorLevel, logrus.FatalLevel, logrus.PanicLevel}
-}
+func (logHook) Levels() []logrus.Level { return logrus.AllLevels }
 
 // Fire implements logrus.Hook.
 func (h logHook) Fire(e *logrus.Entry) error {
-	err, ok := e.Data[logrus.ErrorKey].(error)
-	if !ok {
-		err = errors.New("")
-	}
-	h.log.V(1).Info(e.Message, "level", e.Level.String(), "error", err.Error())
+	h.log.V(1).Info(e.Message, "level", e.Level.String(), "error", e.Data[logrus.ErrorKey])
 	return nil
 }
 
 // NameTakenError says that an object which rrpool wants to write exists already
-// and was made by somebody else. It is left alone.
+// and was not made by rrpool. It is left alone.
 type NameTakenError struct {
 	Kind, Name string
 }
@@ -240,26 +213,28 @@ func (e *NameTakenError) Error() string {
 func IsConflict(err error) bool {
 	var conflict cerrors.ErrorResourceUpdateConflict
 	var exists cerrors.ErrorResourceAlreadyExists
-	return errors.As(err, &conflict) || errors.As(err, &exists) || apierrors.IsConflict(err) || isReplaced(err)
-}
-
-// isReplaced reports whether a patch was meant for an earlier object of the same
-// name: that is how the apiserver answers to the UID of another.
-func isReplaced(err error) bool {
-	_, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
-	if !ok {
-		return false
-	}
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
-		return c.Field == "metadata.uid"
-	})
+	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	replaced := cause.Field == "metadata.uid" // the answer to a patch for an earlier object of the same name
+	return errors.As(err, &conflict) || errors.As(err, &exists) || apierrors.IsConflict(err) || replaced
 }
 
 // isMissing reports whether err means that an object does not exist.
 func isMissing(err error) bool {
 	var missing cerrors.ErrorResourceDoesNotExist
 	return errors.As(err, &missing) || apierrors.IsNotFound(err)
+}
+
+// writer is a method of libcalico-go that creates or updates objects of a kind.
+type writer[T client.Object] func(context.Context, T, options.SetOptions) (T, error)
+
+// write makes one write and takes in what came of it.
+func write[T client.Object](ctx context.Context, s *store, o T, do writer[T]) (bool, error) {
+	out, err := do(ctx, o, options.SetOptions{})
+	if err != nil {
+		return false, fmt.Errorf("writing %s %q: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+	}
+	s.put(out)
+	return true, nil
 }
 
 // changed is the conflict of an object whose content, not only whose version,

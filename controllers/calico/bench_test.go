@@ -51,7 +51,7 @@ func (c *clock) Move(d time.Duration) time.Time {
 	return c.now
 }
 
-// bench is an adapter on a real apiserver, and somebody else beside it.
+// bench is an adapter on a real apiserver, and another client beside it.
 type bench struct {
 	*Adapter
 	t     *testing.T

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -31,27 +32,29 @@ var calicoNodeNamespaces = []string{"kube-system", "calico-system"}
 type calicoPods struct {
 	now     func() time.Time
 	changed func()
-	core    typedv1.CoreV1Interface
 	// settled is closed when the pods are listed, or are known not to be listable.
 	settled chan struct{}
 
-	mu sync.Mutex
-	// listed and failing are by namespace.
-	listed, failing map[string]bool
-	pods            map[podKey]calicoPod
+	mu     sync.Mutex
+	spaces []*namespacedPods
 	// absent is when this process first saw that a node has no pod.
 	absent map[string]time.Time
 	// reflectors are the nodes whose pods are worth a signal.
-	reflectors map[string]bool
+	reflectors sets.Set[string]
 }
 
-type podKey struct{ namespace, name string }
+// namespacedPods are those of one namespace. It is the cache.ReflectorStore of their watch.
+type namespacedPods struct {
+	*calicoPods
+	api             typedv1.PodInterface
+	listed, failing bool
+	pods            map[string]calicoPod // by name
+}
 
 // calicoPod is what matters of one pod.
 type calicoPod struct {
-	node  string
-	ready bool
-	since time.Time
+	plan.CalicoNode
+	node string
 }
 
 func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*calicoPods, error) {
@@ -61,21 +64,20 @@ func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*cal
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller wraps
 	}
-	return &calicoPods{
-		now: now, changed: changed, core: core, settled: make(chan struct{}),
-		listed: map[string]bool{}, failing: map[string]bool{}, pods: map[podKey]calicoPod{},
-		absent: map[string]time.Time{}, reflectors: map[string]bool{},
-	}, nil
+	c := &calicoPods{now: now, changed: changed, settled: make(chan struct{})}
+	for _, namespace := range calicoNodeNamespaces {
+		c.spaces = append(c.spaces, &namespacedPods{calicoPods: c, api: core.Pods(namespace), pods: map[string]calicoPod{}})
+	}
+	return c, nil
 }
 
 // run watches until ctx ends. Why it cannot is logged.
 func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
 	ctx = klog.NewContext(ctx, log)
 	var all sync.WaitGroup
-	for _, namespace := range calicoNodeNamespaces {
-		of := &namespacedPods{calicoPods: c, namespace: namespace}
+	for i, of := range c.spaces {
 		all.Go(func() {
-			cache.NewReflectorWithOptions(of.listWatch(), &corev1.Pod{}, of, cache.ReflectorOptions{Name: "calico-node pods in " + namespace}).
+			cache.NewReflectorWithOptions(of.listWatch(), &corev1.Pod{}, of, cache.ReflectorOptions{Name: "calico-node pods in " + calicoNodeNamespaces[i]}).
 				RunWithContext(ctx)
 		})
 	}
@@ -83,29 +85,42 @@ func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
 }
 
 // on gives what the pods show of calico-node on these nodes, and takes note of which of
-// them are reflectors.
+// them are reflectors. Where there are no pods at all, calico-node is no pod, or Calico's
+// own installation is gone with all of them: then nothing is known.
 func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.reflectors)
+	c.reflectors = sets.Set[string]{}
 	for _, n := range nodes {
 		if n.HoldsRole() {
-			c.reflectors[n.Name] = true
+			c.reflectors.Insert(n.Name)
 		}
 	}
-	if !c.known() {
-		clear(c.absent)
+	out := map[string]plan.CalicoNode{}
+	for _, of := range c.spaces {
+		if !of.listed || of.failing {
+			c.absent = nil
+			return nil
+		}
+		for _, p := range of.pods {
+			if better(p.CalicoNode, out[p.node]) {
+				out[p.node] = p.CalicoNode
+			}
+		}
+	}
+	if len(out) == 0 {
+		c.absent = nil
 		return nil
 	}
-	best := map[string]plan.CalicoNode{}
-	for _, p := range c.pods {
-		if state := p.state(); better(state, best[p.node]) {
-			best[p.node] = state
-		}
-	}
+	c.addAbsent(out, nodes)
+	return out
+}
+
+// addAbsent adds the nodes that have no pod.
+func (c *calicoPods) addAbsent(out map[string]plan.CalicoNode, nodes []plan.Node) {
 	absent := map[string]time.Time{}
 	for _, n := range nodes {
-		if _, has := best[n.Name]; has {
+		if _, has := out[n.Name]; has {
 			continue
 		}
 		since, seen := c.absent[n.Name]
@@ -113,28 +128,23 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 			since = c.now()
 		}
 		absent[n.Name] = since
-		best[n.Name] = plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: since}
+		out[n.Name] = plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: since}
 	}
 	c.absent = absent
-	return best
 }
 
-// known: all pods are listed and watched, and there are some. Where there are none,
-// calico-node is no pod, or Calico's own installation is gone with all of them.
-func (c *calicoPods) known() bool {
-	for _, namespace := range calicoNodeNamespaces {
-		if !c.listed[namespace] || c.failing[namespace] {
-			return false
+// settle closes settled once each namespace is listed or fails.
+func (c *calicoPods) settle() {
+	for _, of := range c.spaces {
+		if !of.listed && !of.failing {
+			return
 		}
 	}
-	return len(c.pods) > 0
-}
-
-func (p calicoPod) state() plan.CalicoNode {
-	if p.ready {
-		return plan.CalicoNode{State: plan.CalicoNodeReady, Since: p.since}
+	select {
+	case <-c.settled:
+	default:
+		close(c.settled)
 	}
-	return plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: p.since}
 }
 
 // better: of several pods on a node, as while one takes over from another, one that is
@@ -146,110 +156,81 @@ func better(a, b plan.CalicoNode) bool {
 	return b.State == plan.CalicoNodeUnknown || a.Since.After(b.Since)
 }
 
-// podOf is what matters of a pod, false for one that does not run on any node, or has
-// ended as an evicted one has.
-func (c *calicoPods) podOf(pod *corev1.Pod) (calicoPod, bool) {
+// put takes in a pod, but for one that does not run on any node, or has ended as an evicted
+// one has. No state begins after we have seen it, whatever other clocks say.
+func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		return calicoPod{}, false
-	}
-	out := calicoPod{node: pod.Spec.NodeName, since: pod.CreationTimestamp.Time}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			out.ready, out.since = condition.Status == corev1.ConditionTrue, condition.LastTransitionTime.Time
-		}
-	}
-	if pod.DeletionTimestamp != nil {
-		out.ready, out.since = false, pod.DeletionTimestamp.Time // the end of its grace: see put
-	}
-	return out, true
-}
-
-// put takes in a pod. No state begins after we have seen it, whatever other clocks say.
-func (c *calicoPods) put(pods map[podKey]calicoPod, pod *corev1.Pod) {
-	key := podKey{pod.Namespace, pod.Name}
-	p, ok := c.podOf(pod)
-	if !ok {
-		delete(pods, key)
+		delete(pods, pod.Name)
 		return
 	}
-	if now := c.now(); p.since.After(now) {
-		p.since = now
+	p := calicoPod{stateOf(pod), pod.Spec.NodeName}
+	if now := n.now(); p.Since.After(now) {
+		p.Since = now
 	}
-	if old, had := c.pods[key]; had && old.node == p.node && old.ready == p.ready && old.since.Before(p.since) {
-		p.since = old.since
+	if old, had := n.pods[pod.Name]; had && old.node == p.node && old.State == p.State && old.Since.Before(p.Since) {
+		p.Since = old.Since
 	}
-	pods[key] = p
+	pods[pod.Name] = p
 }
 
-// note takes down whether the pods of a namespace can be listed and watched.
-func (c *calicoPods) note(ctx context.Context, namespace string, err error) {
-	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
-		return // it is listed anew at once
+// stateOf is what one pod shows.
+func stateOf(pod *corev1.Pod) plan.CalicoNode {
+	out := plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: pod.CreationTimestamp.Time}
+	if pod.DeletionTimestamp != nil {
+		out.Since = pod.DeletionTimestamp.Time // the end of its grace
+		return out
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was := c.failing[namespace]
-	c.failing[namespace] = err != nil
-	if was != c.failing[namespace] {
-		c.changed()
-	}
-	c.settle()
-}
-
-// settle closes settled once each namespace is listed or fails.
-func (c *calicoPods) settle() {
-	for _, namespace := range calicoNodeNamespaces {
-		if !c.listed[namespace] && !c.failing[namespace] {
-			return
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			out.Since = condition.LastTransitionTime.Time
+			if condition.Status == corev1.ConditionTrue {
+				out.State = plan.CalicoNodeReady
+			}
 		}
 	}
-	select {
-	case <-c.settled:
-	default:
-		close(c.settled)
-	}
-}
-
-// namespacedPods is the cache.ReflectorStore of one namespace.
-type namespacedPods struct {
-	*calicoPods
-	namespace string
+	return out
 }
 
 func (n *namespacedPods) listWatch() *cache.ListWatch {
-	pods := n.core.Pods(n.namespace)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = calicoNodeSelector
-			list, err := pods.List(ctx, options)
-			n.note(ctx, n.namespace, err)
+			list, err := n.api.List(ctx, options)
+			n.note(ctx, err)
 			return list, err //nolint:wrapcheck // the reflector looks at the error's type
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = calicoNodeSelector
-			w, err := pods.Watch(ctx, options)
-			n.note(ctx, n.namespace, err)
+			w, err := n.api.Watch(ctx, options)
+			n.note(ctx, err)
 			return w, err //nolint:wrapcheck // the reflector looks at the error's type
 		},
 	}
 }
 
-// Transformer keeps what podOf reads: a list of 5,000 pods would be large.
+// note takes down whether the pods can be listed and watched.
+func (n *namespacedPods) note(ctx context.Context, err error) {
+	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
+		return // it is listed anew at once
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failing != (err != nil) {
+		n.failing = err != nil
+		n.changed()
+	}
+	n.settle()
+}
+
+// Transformer keeps what put reads: a list of 5,000 pods would be large.
 func (n *namespacedPods) Transformer() cache.TransformFunc {
 	return func(in any) (any, error) {
-		pod, ok := in.(*corev1.Pod)
-		if !ok {
-			return in, nil
+		if pod, ok := in.(*corev1.Pod); ok {
+			pod.Labels, pod.Annotations, pod.ManagedFields = nil, nil, nil
+			pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+			pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions}
 		}
-		slim := &corev1.Pod{Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName}, Status: corev1.PodStatus{Phase: pod.Status.Phase}}
-		slim.Namespace, slim.Name, slim.ResourceVersion = pod.Namespace, pod.Name, pod.ResourceVersion
-		slim.CreationTimestamp, slim.DeletionTimestamp = pod.CreationTimestamp, pod.DeletionTimestamp
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodReady {
-				slim.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
-			}
-		}
-		return slim, nil
+		return in, nil
 	}
 }
 
@@ -267,7 +248,7 @@ func (n *namespacedPods) Update(object any) error {
 // Delete implements cache.ReflectorStore.
 func (n *namespacedPods) Delete(object any) error {
 	if pod, ok := object.(*corev1.Pod); ok {
-		n.change(pod.Spec.NodeName, func() { delete(n.pods, podKey{pod.Namespace, pod.Name}) })
+		n.change(pod.Spec.NodeName, func() { delete(n.pods, pod.Name) })
 	}
 	return nil
 }
@@ -277,7 +258,7 @@ func (n *namespacedPods) change(node string, do func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	do()
-	if n.reflectors[node] {
+	if n.reflectors.Has(node) {
 		n.changed()
 	}
 }
@@ -286,18 +267,13 @@ func (n *namespacedPods) change(node string, do func()) {
 func (n *namespacedPods) Replace(objects []any, _ string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	next := map[podKey]calicoPod{}
-	for key, p := range n.pods {
-		if key.namespace != n.namespace {
-			next[key] = p
-		}
-	}
+	next := map[string]calicoPod{}
 	for _, object := range objects {
 		if pod, ok := object.(*corev1.Pod); ok {
 			n.put(next, pod)
 		}
 	}
-	n.pods, n.listed[n.namespace] = next, true
+	n.pods, n.listed = next, true
 	n.settle()
 	n.changed()
 	return nil

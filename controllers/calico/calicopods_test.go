@@ -64,11 +64,11 @@ func TestWhatThePodsOfCalicoNodeShow(t *testing.T) {
 			c := newTestPods(t, clock, func() {})
 			objects := make([]any, 0, len(tc.pods))
 			for _, p := range tc.pods {
-				slim, err := (&namespacedPods{}).Transformer()(p)
+				slim, err := c.spaces[0].Transformer()(p)
 				require.NoError(t, err)
 				objects = append(objects, slim)
 			}
-			system, operator := &namespacedPods{c, sys}, &namespacedPods{c, "calico-system"}
+			system, operator := c.spaces[0], c.spaces[1]
 			nodes := []plan.Node{{Name: "n", Marked: true}, {Name: "other"}}
 			require.NoError(t, system.Replace(objects, ""))
 			require.Nil(t, c.on(nodes), "one namespace is not listed yet")
@@ -76,9 +76,9 @@ func TestWhatThePodsOfCalicoNodeShow(t *testing.T) {
 			require.Equal(t, tc.want, c.on(nodes)["n"])
 			clock.Move(time.Second)
 			require.Equal(t, tc.want, c.on(nodes)["n"], "a state keeps its time")
-			c.note(t.Context(), sys, errors.New("forbidden"))
+			system.note(t.Context(), errors.New("forbidden"))
 			require.Nil(t, c.on(nodes), "while they cannot be watched nothing is known of them")
-			c.note(t.Context(), sys, nil)
+			system.note(t.Context(), nil)
 			require.Equal(t, tc.want.State, c.on(nodes)["n"].State)
 			clock.Move(-time.Second)
 		})
@@ -96,9 +96,9 @@ func newTestPods(t *testing.T, clock *clock, changed func()) *calicoPods {
 func TestOnlyThePodsOfReflectorsAreSignaled(t *testing.T) {
 	signals := 0
 	c := newTestPods(t, newClock(), func() { signals++ })
-	system := &namespacedPods{c, "kube-system"}
+	system := c.spaces[0]
 	require.NoError(t, system.Replace(nil, ""))
-	require.NoError(t, (&namespacedPods{c, "calico-system"}).Replace(nil, ""))
+	require.NoError(t, c.spaces[1].Replace(nil, ""))
 	c.on([]plan.Node{{Name: "reflector", Marked: true}, {Name: "client"}})
 	signals = 0
 	for i := range 100 {
@@ -123,7 +123,7 @@ func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
 		return pod
 	}
 	create("kube-system", "calico-node-b", "10.240.0.6")
-	create("default", "somebody", "10.240.0.5")
+	create("default", "other-client", "10.240.0.5")
 	b.run()
 	state := func(of plan.CalicoNodeState) {
 		t.Helper()

@@ -36,7 +36,7 @@ func checkDatastore() error {
 }
 
 // connect makes a libcalico-go client for the cluster that cfg describes, and
-// gives the backend beneath it, for watches. It talks to nobody yet.
+// gives the backend beneath it, for watches. It makes no request yet.
 func connect(cfg *rest.Config, qps float32) (clientv3.Interface, api.Client, error) {
 	kubeconfig, err := inlineKubeconfig(cfg)
 	if err != nil {

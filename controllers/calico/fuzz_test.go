@@ -43,12 +43,6 @@ func FuzzNode(f *testing.F) {
 		if addr, err := netip.ParseAddr(got.ClusterID); err == nil && addr.Is4() {
 			require.Equal(t, id, got.ClusterID, "nothing passes for an ID that is none")
 		}
-		bad := unreadable(n)
-		require.NotContains(t, bad, "\n")
-		readable := (v4 == "" || slices.ContainsFunc(got.Addresses, netip.Addr.Is4)) && (v6 == "" || slices.ContainsFunc(got.Addresses, netip.Addr.Is6))
-		if bad == "" {
-			require.True(t, readable)
-		}
 		require.True(t, got.Marked)
 	})
 }
@@ -83,8 +77,8 @@ func FuzzNodeStatus(f *testing.F) {
 				require.False(t, got.Cleared.IsZero())
 			}
 			says := map[netip.Addr]bool{}
-			for _, s := range sessionsOf(o) {
-				says[s.peer] = says[s.peer] || s.established
+			for key, s := range sessionsOf(o) {
+				says[key.peer] = says[key.peer] || s.established
 			}
 			for _, s := range got.Sessions {
 				require.True(t, s.Peer.IsValid() && s.Peer.Zone() == "")

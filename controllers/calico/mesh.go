@@ -12,9 +12,9 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/resources"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,14 +99,9 @@ func keep(act plan.DisableMesh, have savedMesh, before *savedMesh) (string, erro
 	if act.Saved.MaxRestartTime != nil {
 		out.MaxRestartTime = &metav1.Duration{Duration: *act.Saved.MaxRestartTime}
 	}
-	sources := []savedMesh{have}
-	if before != nil {
-		sources = append(sources, *before)
-	}
-	for _, s := range sources {
-		if s.Password != nil && plan.SameRef(refOf(s.Password), act.Saved.Password) {
-			out.Password = s.Password
-			break
+	for _, s := range []*savedMesh{before, &have} {
+		if s != nil && s.Password != nil && ptr.Equal(refOf(s.Password), act.Saved.Password) {
+			out.Password = s.Password // the live one goes before
 		}
 	}
 	text, err := json.Marshal(out)
@@ -117,8 +112,7 @@ func keep(act plan.DisableMesh, have savedMesh, before *savedMesh) (string, erro
 }
 
 func sameMesh(a, b plan.Mesh) bool {
-	sameEnabled := a.Enabled == b.Enabled || a.Enabled != nil && b.Enabled != nil && *a.Enabled == *b.Enabled
-	return sameEnabled && plan.SameRef(a.Password, b.Password) && plan.SameDuration(a.MaxRestartTime, b.MaxRestartTime)
+	return ptr.Equal(a.Enabled, b.Enabled) && ptr.Equal(a.Password, b.Password) && ptr.Equal(a.MaxRestartTime, b.MaxRestartTime)
 }
 
 // rfc3339 is how times are written on objects.
@@ -147,12 +141,8 @@ func customConfig() *unstructured.Unstructured {
 
 // configIn reads a custom resource as libcalico-go does.
 func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
-	text, err := json.Marshal(raw)
-	if err != nil {
-		return nil, fmt.Errorf("rendering %s: %w", meshObject, err)
-	}
 	out := apiv3.NewBGPConfiguration()
-	if err := json.Unmarshal(text, out); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, out); err != nil {
 		return nil, fmt.Errorf("parsing %s: %w", meshObject, err)
 	}
 	out.TypeMeta = apiv3.NewBGPConfiguration().TypeMeta
@@ -182,8 +172,11 @@ func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	return out, err
 }
 
-// updateConfig writes the version that was read, with our changes.
-func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh) (bool, error) {
+// updateConfig writes the version that was read, with our changes, unless one of these failed.
+func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...error) (bool, error) {
+	if err := errors.Join(changes...); err != nil {
+		return false, err
+	}
 	if err := a.writer.Update(ctx, o.raw); err != nil {
 		return false, fmt.Errorf("updating %s: %w", meshObject, err)
 	}
@@ -198,75 +191,47 @@ func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh) (bool, error) {
 // set writes the mesh. All three fields change together: Calico refuses a
 // password or restart time of a mesh that is off.
 func (o *liveMesh) set(m savedMesh) error {
-	text, err := json.Marshal(apiv3.BGPConfigurationSpec{
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiv3.BGPConfigurationSpec{
 		NodeToNodeMeshEnabled: m.Enabled, NodeMeshPassword: m.Password, NodeMeshMaxRestartTime: m.MaxRestartTime,
 	})
+	for _, key := range []string{"nodeToNodeMeshEnabled", "nodeMeshPassword", "nodeMeshMaxRestartTime"} {
+		unstructured.RemoveNestedField(o.raw.Object, "spec", key)
+		if value, ok := fields[key]; ok {
+			err = errors.Join(err, unstructured.SetNestedField(o.raw.Object, value, "spec", key))
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("rendering the mesh: %w", err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return fmt.Errorf("rendering the mesh: %w", err)
-	}
-	spec, ok := o.raw.Object["spec"].(map[string]any)
-	if !ok {
-		spec = map[string]any{}
-		o.raw.Object["spec"] = spec
-	}
-	for _, key := range []string{"nodeToNodeMeshEnabled", "nodeMeshPassword", "nodeMeshMaxRestartTime"} {
-		delete(spec, key)
-		if value, ok := fields[key]; ok {
-			spec[key] = value
-		}
 	}
 	return nil
 }
 
 // note writes an annotation.
 func (o *liveMesh) note(key, value string) error {
-	if err := o.drop("annotations", key); err != nil {
-		return err
-	}
-	notes := o.raw.GetAnnotations()
-	if notes == nil {
-		notes = map[string]string{}
-	}
-	notes[key] = value
-	o.raw.SetAnnotations(notes)
-	return nil
+	return errors.Join(o.drop("annotations", key), unstructured.SetNestedField(o.raw.Object, value, "metadata", "annotations", key))
 }
 
 // drop removes a label or annotation wherever it is kept. What else the object
 // says stays as it is written.
 func (o *liveMesh) drop(of, key string) error {
-	own, _, _ := unstructured.NestedStringMap(o.raw.Object, "metadata", of)
-	if _, ok := own[key]; ok {
-		unstructured.RemoveNestedField(o.raw.Object, "metadata", of, key)
-		if len(own) == 1 {
-			unstructured.RemoveNestedField(o.raw.Object, "metadata", of)
-		}
-	}
-	notes := o.raw.GetAnnotations()
-	text, ok := notes[metadataAnnotation]
+	unstructured.RemoveNestedField(o.raw.Object, "metadata", of, key)
+	text, ok := o.raw.GetAnnotations()[metadataAnnotation]
 	if !ok {
 		return nil
 	}
-	meta := &metav1.ObjectMeta{}
-	if err := json.Unmarshal([]byte(text), meta); err != nil {
+	var meta map[string]any
+	if err := json.Unmarshal([]byte(text), &meta); err != nil {
 		return fmt.Errorf("parsing annotation %s of %s: %w", metadataAnnotation, meshObject, err)
 	}
-	kept := map[string]map[string]string{"annotations": meta.Annotations, "labels": meta.Labels}[of]
-	if _, ok := kept[key]; !ok {
+	if _, kept, _ := unstructured.NestedString(meta, of, key); !kept {
 		return nil
 	}
-	delete(kept, key)
+	unstructured.RemoveNestedField(meta, of, key)
 	out, err := json.Marshal(meta)
 	if err != nil {
 		return fmt.Errorf("rendering annotation %s of %s: %w", metadataAnnotation, meshObject, err)
 	}
-	notes[metadataAnnotation] = string(out)
-	o.raw.SetAnnotations(notes)
-	return nil
+	return unstructured.SetNestedField(o.raw.Object, string(out), "metadata", "annotations", metadataAnnotation) //nolint:wrapcheck // they are strings
 }
 
 // meshObject is how errors call the object that holds the mesh.
@@ -284,7 +249,11 @@ func (a *Adapter) disableMesh(ctx context.Context, act plan.DisableMesh) (bool, 
 	}
 	have := meshIn(o.typed.Spec)
 	if !have.on() && o.before != nil {
-		return a.dropRestored(ctx, o)
+		if !metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation) {
+			return false, nil
+		}
+		// The note of a restoration holds no longer: the mesh was switched off by others since.
+		return a.updateConfig(ctx, o, o.drop("annotations", restoredAnnotation))
 	}
 	if err := decidedOn(act, have, o.before); err != nil {
 		return false, err
@@ -293,23 +262,8 @@ func (a *Adapter) disableMesh(ctx context.Context, act plan.DisableMesh) (bool, 
 	if err != nil {
 		return false, err
 	}
-	err = errors.Join(o.set(savedMesh{Enabled: ptr.To(false)}), o.note(beforeAnnotation, text), o.drop("annotations", restoredAnnotation))
-	if err != nil {
-		return false, err
-	}
-	return a.updateConfig(ctx, o)
-}
-
-// dropRestored removes the note of a restoration that holds no longer: somebody
-// has switched the mesh off since.
-func (a *Adapter) dropRestored(ctx context.Context, o *liveMesh) (bool, error) {
-	if _, noted := o.typed.Annotations[restoredAnnotation]; !noted {
-		return false, nil
-	}
-	if err := o.drop("annotations", restoredAnnotation); err != nil {
-		return false, err
-	}
-	return a.updateConfig(ctx, o)
+	return a.updateConfig(ctx, o,
+		o.set(savedMesh{Enabled: ptr.To(false)}), o.note(beforeAnnotation, text), o.drop("annotations", restoredAnnotation))
 }
 
 // decidedOn compares the live mesh with the one that the caller saw.
@@ -317,12 +271,12 @@ func decidedOn(act plan.DisableMesh, have savedMesh, before *savedMesh) error {
 	now := have.plan()
 	switch {
 	case !have.on():
-		return changed(meshObject, "somebody else has switched the mesh off")
+		return changed(meshObject, "the mesh is off already")
 	case before == nil && act.SavedAbsent:
-		return changed(meshObject, "somebody has created it")
+		return changed(meshObject, "it has been created")
 	case before == nil && !sameMesh(act.Saved, now),
-		before != nil && now.Password != nil && !plan.SameRef(act.Saved.Password, now.Password):
-		return changed(meshObject, "somebody has changed the mesh")
+		before != nil && now.Password != nil && !ptr.Equal(act.Saved.Password, now.Password):
+		return changed(meshObject, "the mesh has changed")
 	}
 	return nil
 }
@@ -330,7 +284,7 @@ func decidedOn(act plan.DisableMesh, have savedMesh, before *savedMesh) error {
 // createDisabled writes nothing but what switches the mesh off.
 func (a *Adapter) createDisabled(ctx context.Context, act plan.DisableMesh) (bool, error) {
 	if !act.SavedAbsent {
-		return false, changed(meshObject, "somebody has deleted it")
+		return false, changed(meshObject, "it has been deleted")
 	}
 	text, err := keep(act, savedMesh{}, nil)
 	if err != nil {
@@ -341,12 +295,7 @@ func (a *Adapter) createDisabled(ctx context.Context, act plan.DisableMesh) (boo
 	o.Labels = map[string]string{managedByLabel: managedByValue}
 	o.Annotations = map[string]string{beforeAnnotation: text}
 	o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
-	out, err := a.calico.BGPConfigurations().Create(ctx, o, options.SetOptions{})
-	if err != nil {
-		return false, fmt.Errorf("creating %s: %w", meshObject, err)
-	}
-	a.store.put(out)
-	return true, nil
+	return write(ctx, a.store, o, a.calico.BGPConfigurations().Create)
 }
 
 // restoreMesh puts the mesh back as it was kept, or on where nothing was, and
@@ -358,7 +307,7 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	have, want := meshIn(o.typed.Spec), savedMesh{Enabled: ptr.To(true)}
-	_, noted := o.typed.Annotations[restoredAnnotation]
+	noted := metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation)
 	switch {
 	case o.before == nil && have.on():
 		return false, nil
@@ -366,23 +315,21 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 		want.Password = a.peerPassword() // the note is lost
 	default:
 		want = *o.before
+		want.Absent = false
 		if !want.on() {
 			// Never saved by us: a mesh that was off needed no switching off.
 			want.Enabled = nil
 		}
 	}
-	if noted && reflect.DeepEqual(have, savedMesh{Enabled: want.Enabled, Password: want.Password, MaxRestartTime: want.MaxRestartTime}) {
+	if noted && reflect.DeepEqual(have, want) {
 		return false, nil
 	}
-	if err := errors.Join(o.set(want), o.note(restoredAnnotation, rfc3339(a.now()))); err != nil {
-		return false, err
-	}
-	return a.updateConfig(ctx, o)
+	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.now())))
 }
 
 // peerPassword is the one of our BGPPeers, in Calico's own words, nil where they
 // have none. They took it over from the mesh: without it the sessions of a mesh
-// whose note somebody has removed would come back unprotected.
+// whose note is lost would come back unprotected.
 func (a *Adapter) peerPassword() *apiv3.BGPPassword {
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
@@ -396,45 +343,37 @@ func (a *Adapter) peerPassword() *apiv3.BGPPassword {
 }
 
 // forgetMesh takes our notes from the BGPConfiguration, and the object itself
-// where we made it and nobody has added to it.
+// where we made it and nothing was added to it.
 func (a *Adapter) forgetMesh(ctx context.Context) (bool, error) {
 	o, err := a.liveConfig(ctx)
 	if err != nil || o == nil {
 		return false, err
 	}
-	_, noted := o.typed.Annotations[restoredAnnotation]
-	if o.before == nil && !noted {
+	if o.before == nil && !metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation) {
 		return false, nil
 	}
 	// What was kept is still needed. A mere note of the time is not.
 	if o.before != nil && !meshIn(o.typed.Spec).on() {
 		return false, changed(meshObject, "the mesh is off")
 	}
-	ours := o.typed.Labels[managedByLabel] == managedByValue
-	if err := o.dropNotes(ours); err != nil {
-		return false, err
+	err = errors.Join(o.drop("annotations", beforeAnnotation), o.drop("annotations", restoredAnnotation))
+	if o.ours() {
+		err = errors.Join(err, o.drop("labels", managedByLabel))
 	}
-	if ours && o.wasAbsent() && o.untouched() {
+	if err == nil && o.untouched() {
 		return a.deleteVersion(ctx, o.raw)
 	}
-	return a.updateConfig(ctx, o)
+	return a.updateConfig(ctx, o, err)
 }
 
-// wasAbsent: there was no object before we switched the mesh off.
-func (o *liveMesh) wasAbsent() bool { return o.before != nil && o.before.Absent }
+func (o *liveMesh) ours() bool { return o.typed.Labels[managedByLabel] == managedByValue }
 
-// dropNotes removes what we have written beside the mesh itself.
-func (o *liveMesh) dropNotes(ours bool) error {
-	err := errors.Join(o.drop("annotations", beforeAnnotation), o.drop("annotations", restoredAnnotation))
-	if !ours {
-		return err
-	}
-	return errors.Join(err, o.drop("labels", managedByLabel))
-}
-
-// untouched reports whether an object, without what is ours, says nothing that
+// untouched reports whether we made an object that, without our notes, says nothing that
 // Calico would not do without it. A setting that we do not know says something.
 func (o *liveMesh) untouched() bool {
+	if !o.ours() || o.before == nil || !o.before.Absent {
+		return false
+	}
 	left, err := configIn(o.raw)
 	if err != nil {
 		return false
@@ -458,7 +397,7 @@ func custom(kind, name string) *unstructured.Unstructured {
 }
 
 // deleteVersion deletes exactly the version that was looked at: the one after it
-// may be somebody else's. libcalico-go cannot: with the Kubernetes datastore it
+// may be another's. libcalico-go cannot: with the Kubernetes datastore it
 // ignores the version.
 func (a *Adapter) deleteVersion(ctx context.Context, o client.Object) (bool, error) {
 	kind, name, revision := o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), o.GetResourceVersion()

@@ -145,9 +145,9 @@ func TestAMeshThatIsNoLongerWhatWasDecidedOnIsLeftAlone(t *testing.T) {
 	}{
 		"as decided":          {give(func(o *apiv3.BGPConfiguration) { o.Spec.NodeToNodeMeshEnabled = ptr.To(true) }), on, true},
 		"a password has come": {give(withPassword), on, false},
-		"somebody created it": {give(func(*apiv3.BGPConfiguration) {}), plan.DisableMesh{SavedAbsent: true}, false},
-		"somebody deleted it": {func(*bench) {}, on, false},
-		"somebody switched it off": {
+		"a person created it": {give(func(*apiv3.BGPConfiguration) {}), plan.DisableMesh{SavedAbsent: true}, false},
+		"a person deleted it": {func(*bench) {}, on, false},
+		"a person switched it off": {
 			give(func(o *apiv3.BGPConfiguration) { o.Spec.NodeToNodeMeshEnabled = ptr.To(false) }), on, false,
 		},
 		"another password than decided on, after we had saved one": {give(func(o *apiv3.BGPConfiguration) {
@@ -365,7 +365,7 @@ func TestAnOldNoteOfARestoredMeshDoesNotStay(t *testing.T) {
 	b.apply(plan.ForgetMesh{}, true)
 	live := b.config()
 	require.NotContains(t, live.Annotations, restoredAnnotation)
-	require.False(t, *live.Spec.NodeToNodeMeshEnabled, "nothing was saved, so it stays as somebody wrote it")
+	require.False(t, *live.Spec.NodeToNodeMeshEnabled, "nothing was saved, so it stays as a person wrote it")
 
 	b.editConfig(func(o *apiv3.BGPConfiguration) {
 		o.Annotations = map[string]string{beforeAnnotation: `{"enabled":true}`, restoredAnnotation: "2026-05-01T00:00:00Z"}
@@ -373,7 +373,7 @@ func TestAnOldNoteOfARestoredMeshDoesNotStay(t *testing.T) {
 	b.apply(plan.DisableMesh{Saved: plan.Mesh{Enabled: ptr.To(true)}}, true)
 	live = b.config()
 	require.Contains(t, live.Annotations, beforeAnnotation)
-	require.NotContains(t, live.Annotations, restoredAnnotation, "switched off by somebody after we had restored it: it is off")
+	require.NotContains(t, live.Annotations, restoredAnnotation, "switched off by a person after we had restored it: it is off")
 }
 
 func TestAConfigurationWithoutASpecIsGivenOneAndKeepsItsMetadata(t *testing.T) {

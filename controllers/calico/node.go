@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/projectcalico/api/pkg/lib/numorstring"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -50,19 +52,16 @@ const oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
 func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	out := plan.Node{
 		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,
-		Zone: n.Labels[scope.ZoneLabel], Created: n.CreationTimestamp.Time,
+		Zone: cmp.Or(n.Labels[scope.ZoneLabel], n.Labels[oldZoneLabel]), Created: n.CreationTimestamp.Time,
 		Cordoned: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
 		ClusterID:    plan.Plain(n.Annotations[clusterIDAnnotation], longestID),
 		Taints:       taintsOf(n),
 		Leaving:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return leavingTaints[t.Key] }),
-		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return hasKey(n.Labels, key) }),
-		CordonMark:   hasKey(n.Annotations, cordonedAnnotation),
+		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return metav1.HasLabel(n.ObjectMeta, key) }),
+		CordonMark:   metav1.HasAnnotation(n.ObjectMeta, cordonedAnnotation),
 		Rack:         n.Labels[plan.RackLabel],
 	}
 	out.CordonedByUs = out.CordonMark && out.Cordoned
-	if out.Zone == "" {
-		out.Zone = n.Labels[oldZoneLabel]
-	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			out.Ready, out.ReadyChanged = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
@@ -83,11 +82,6 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	return out
 }
 
-func hasKey(set map[string]string, key string) bool {
-	_, ok := set[key]
-	return ok
-}
-
 // addressOf reads an address as Calico does: in CIDR form or bare, without a zone.
 func addressOf(n *corev1.Node, key string) (netip.Addr, bool) {
 	value := n.Annotations[key]
@@ -102,30 +96,9 @@ func addressOf(n *corev1.Node, key string) (netip.Addr, bool) {
 	return addr, true
 }
 
-// unreadable names the annotations of a node that Calico ignores, "" for none.
-func unreadable(n *corev1.Node) string {
-	var out []string
-	for _, key := range []string{ipv4Annotation, ipv6Annotation} {
-		if value := n.Annotations[key]; value != "" {
-			if _, ok := addressOf(n, key); !ok {
-				out = append(out, fmt.Sprintf("%s=%q", key, value))
-			}
-		}
-	}
-	if value := n.Annotations[asnAnnotation]; value != "" {
-		if _, err := numorstring.ASNumberFromString(value); err != nil {
-			out = append(out, fmt.Sprintf("%s=%q", asnAnnotation, value))
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
-// timeOf reads a time of ours, zero when somebody has spoiled it.
+// timeOf reads a time of ours, zero when it is none any more.
 func timeOf(s string) time.Time {
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := time.Parse(time.RFC3339, s)
 	return t
 }
 
@@ -137,12 +110,7 @@ func (a *Adapter) observeNodes(ctx context.Context, scope plan.Scope) ([]plan.No
 	}
 	out := make([]plan.Node, 0, len(list.Items))
 	for i := range list.Items {
-		n := a.recent.latest(&list.Items[i])
-		if bad := unreadable(n); a.recent.changedUnreadable(n.Name, bad) {
-			a.log.Info("Calico ignores unreadable annotations of a node: it speaks no BGP with them; correct or remove them",
-				"node", n.Name, "annotations", bad)
-		}
-		out = append(out, nodeOf(n, scope))
+		out = append(out, nodeOf(a.recent.latest(&list.Items[i]), scope))
 	}
 	slices.SortFunc(out, func(x, y plan.Node) int { return strings.Compare(x.Name, y.Name) })
 	return out, nil

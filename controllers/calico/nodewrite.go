@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,19 +33,17 @@ type nodePatch struct {
 // back with another machine under the same name is a conflict. A mark on a node
 // that a person has uncordoned goes with whatever is written.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
-	if hasKey(node.Annotations, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {
-		p.annotations = maps.Clone(p.annotations)
-		if p.annotations == nil {
-			p.annotations = map[string]any{}
-		}
-		p.annotations[cordonedAnnotation] = nil
+	notes := map[string]any{}
+	if metav1.HasAnnotation(node.ObjectMeta, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {
+		notes[cordonedAnnotation] = nil
 	}
+	maps.Copy(notes, p.annotations)
 	meta := map[string]any{"uid": node.UID}
 	if len(p.labels) > 0 {
 		meta["labels"] = p.labels
 	}
-	if len(p.annotations) > 0 {
-		meta["annotations"] = p.annotations
+	if len(notes) > 0 {
+		meta["annotations"] = notes
 	}
 	if p.exact {
 		meta["resourceVersion"] = node.ResourceVersion
@@ -78,7 +77,6 @@ func (a *Adapter) node(ctx context.Context, name string) (*corev1.Node, error) {
 type recentNodes struct {
 	mu      sync.Mutex
 	written map[string]*corev1.Node
-	bad     map[string]string
 }
 
 func (r *recentNodes) keep(n *corev1.Node) {
@@ -105,120 +103,108 @@ func (r *recentNodes) latest(cached *corev1.Node) *corev1.Node {
 	return cached
 }
 
-// changedUnreadable reports whether a node has other unreadable annotations than last time.
-func (r *recentNodes) changedUnreadable(node, bad string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.bad[node] == bad {
-		return false
+// applyToNode makes a change to a Node, in one write. Nothing has to be taken from a node
+// that is gone.
+func (a *Adapter) applyToNode(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
+	at := rfc3339(a.now())
+	switch act := action.(type) {
+	case plan.SetReflector:
+		return a.changeNode(ctx, act.Node, func(n *corev1.Node) *nodePatch { return withRole(n, scope, act, at) })
+	case plan.CordonNode:
+		return a.changeNode(ctx, act.Node, func(n *corev1.Node) *nodePatch { return cordoned(n, at) })
+	case plan.ClearReflector:
+		return ifThere(a.changeNode(ctx, act.Node, func(n *corev1.Node) *nodePatch { return withoutRole(n, scope) }))
+	case plan.SetRack:
+		return ifThere(a.changeNode(ctx, act.Node, func(n *corev1.Node) *nodePatch { return withLabel(n, plan.RackLabel, act.Rack) }))
+	case plan.UncordonNode:
+		return ifThere(a.changeNode(ctx, act.Node, uncordoned))
+	default:
+		return false, fmt.Errorf("applying %T: not an action of the datastore", action)
 	}
-	if r.bad == nil {
-		r.bad = map[string]string{}
-	}
-	r.bad[node] = bad
-	return bad != ""
 }
 
-// setReflector gives a node label, cluster ID and mark in one patch. Selectors may ask
-// for the label's value, so another one is put right, whoever wrote it.
-func (a *Adapter) setReflector(ctx context.Context, scope plan.Scope, act plan.SetReflector) (bool, error) {
-	node, err := a.node(ctx, act.Node)
+// changeNode makes the patch that edit asks for, nil for none.
+func (a *Adapter) changeNode(ctx context.Context, name string, edit func(*corev1.Node) *nodePatch) (bool, error) {
+	node, err := a.node(ctx, name)
 	if err != nil {
 		return false, err
 	}
-	seat := act.Slot
-	if seat == "" {
-		seat = topology.SlotSingle
-	}
-	if now := nodeOf(node, scope); now.Slot == seat && now.Marked && now.ClusterID == act.ClusterID {
+	p := edit(node)
+	if p == nil {
 		return false, nil
 	}
-	return true, a.patchNode(ctx, node, nodePatch{
-		labels:      map[string]any{scope.RoleLabel: seat},
-		annotations: map[string]any{clusterIDAnnotation: act.ClusterID, sinceAnnotation: rfc3339(a.now())},
-	})
+	return true, a.patchNode(ctx, node, *p)
 }
 
-// clearReflector takes label, cluster ID and mark from a node in one patch. A
-// node that is gone has none of them.
-func (a *Adapter) clearReflector(ctx context.Context, scope plan.Scope, act plan.ClearReflector) (bool, error) {
-	node, err := a.node(ctx, act.Node)
+// ifThere takes a node that is gone for one where there is nothing to change.
+func ifThere(did bool, err error) (bool, error) {
 	if isMissing(err) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
+	return did, err
+}
+
+// withRole gives a node label, cluster ID and mark. Selectors may ask for the label's
+// value, so another one is put right, whoever wrote it.
+func withRole(n *corev1.Node, scope plan.Scope, act plan.SetReflector, at string) *nodePatch {
+	slot := cmp.Or(act.Slot, topology.SlotSingle)
+	if now := nodeOf(n, scope); now.Slot == slot && now.Marked && now.ClusterID == act.ClusterID {
+		return nil
 	}
-	if now := nodeOf(node, scope); !now.RoleLabel && !now.Marked && now.ClusterID == "" {
-		return false, nil
+	return &nodePatch{
+		labels:      map[string]any{scope.RoleLabel: slot},
+		annotations: map[string]any{clusterIDAnnotation: act.ClusterID, sinceAnnotation: at},
 	}
-	return true, a.patchNode(ctx, node, nodePatch{
+}
+
+// withoutRole takes label, cluster ID and mark from a node.
+func withoutRole(n *corev1.Node, scope plan.Scope) *nodePatch {
+	if now := nodeOf(n, scope); !now.RoleLabel && !now.Marked && now.ClusterID == "" {
+		return nil
+	}
+	return &nodePatch{
 		labels:      map[string]any{scope.RoleLabel: nil},
 		annotations: map[string]any{clusterIDAnnotation: nil, sinceAnnotation: nil},
-	})
+	}
 }
 
-// setRack writes the rack label of a node in one patch, or removes it where the rack
-// is "". A node that is gone is in no rack and needs none.
-func (a *Adapter) setRack(ctx context.Context, act plan.SetRack) (bool, error) {
-	node, err := a.node(ctx, act.Node)
-	if isMissing(err) {
-		return false, nil
+// withLabel gives a node a label, or takes it away where the value is "".
+func withLabel(n *corev1.Node, key, value string) *nodePatch {
+	now, labelled := n.Labels[key]
+	switch {
+	case labelled == (value != "") && now == value:
+		return nil
+	case value == "":
+		return &nodePatch{labels: map[string]any{key: nil}}
 	}
-	if err != nil {
-		return false, err
-	}
-	now, labelled := node.Labels[plan.RackLabel]
-	if labelled == (act.Rack != "") && now == act.Rack {
-		return false, nil
-	}
-	value := any(act.Rack)
-	if act.Rack == "" {
-		value = nil
-	}
-	return true, a.patchNode(ctx, node, nodePatch{labels: map[string]any{plan.RackLabel: value}})
+	return &nodePatch{labels: map[string]any{key: value}}
 }
 
-// cordon keeps new pods off a node and marks that as ours, in one patch. A node
-// that is cordoned already is left as it is: whoever did it undoes it. The patch
-// is for the node as it was read, so that a person who cordons it in the same
-// moment keeps that cordon.
-func (a *Adapter) cordon(ctx context.Context, name string) (bool, error) {
-	node, err := a.node(ctx, name)
-	if err != nil {
-		return false, err
+// cordoned keeps new pods off a node and marks that as ours. A node that is cordoned
+// already is left as it is: whoever did it undoes it. The patch is for the node as it
+// was read, so that a person who cordons it in the same moment keeps that cordon.
+func cordoned(n *corev1.Node, at string) *nodePatch {
+	if n.Spec.Unschedulable {
+		return nil
 	}
-	if node.Spec.Unschedulable {
-		return false, nil
-	}
-	return true, a.patchNode(ctx, node, nodePatch{
-		annotations:   map[string]any{cordonedAnnotation: rfc3339(a.now())},
-		unschedulable: ptr.To(true), exact: true,
-	})
+	return &nodePatch{annotations: map[string]any{cordonedAnnotation: at}, unschedulable: ptr.To(true), exact: true}
 }
 
-// uncordon undoes cordon, in one patch. A node without our mark is left alone, and
-// one that a person has uncordoned only loses the mark.
-func (a *Adapter) uncordon(ctx context.Context, name string) (bool, error) {
-	node, err := a.node(ctx, name)
-	if isMissing(err) {
-		return false, nil
+// uncordoned undoes cordoned. A node without our mark is left alone, and one that a
+// person has uncordoned only loses the mark.
+func uncordoned(n *corev1.Node) *nodePatch {
+	if !metav1.HasAnnotation(n.ObjectMeta, cordonedAnnotation) {
+		return nil
 	}
-	if err != nil {
-		return false, err
-	}
-	if !hasKey(node.Annotations, cordonedAnnotation) {
-		return false, nil
-	}
-	p := nodePatch{annotations: map[string]any{cordonedAnnotation: nil}, exact: true}
-	if node.Spec.Unschedulable {
+	p := &nodePatch{annotations: map[string]any{cordonedAnnotation: nil}, exact: true}
+	if n.Spec.Unschedulable {
 		p.unschedulable = ptr.To(false)
 	}
-	return true, a.patchNode(ctx, node, p)
+	return p
 }
 
-// Nodes are the nodes of the cluster for whoever chooses among them, with the zone
-// and role of a scope.
+// Nodes are the nodes of the cluster for a provider that chooses among them, with the
+// zone and role of a scope.
 type Nodes struct {
 	adapter *Adapter
 	scope   plan.Scope
@@ -245,12 +231,8 @@ func (n Nodes) SetPool(ctx context.Context, node plan.Node, pool string) error {
 	if string(live.UID) != node.UID {
 		return changed("Node("+node.Name+")", "another machine bears the name now")
 	}
-	value := any(pool)
-	if pool == "" {
-		value = nil
+	if p := withLabel(live, v1alpha1.PoolLabel, pool); p != nil {
+		return n.adapter.patchNode(ctx, live, *p)
 	}
-	if now, ok := live.Labels[v1alpha1.PoolLabel]; ok == (pool != "") && now == pool {
-		return nil
-	}
-	return n.adapter.patchNode(ctx, live, nodePatch{labels: map[string]any{v1alpha1.PoolLabel: value}})
+	return nil
 }

@@ -72,28 +72,23 @@ func addBlocks(nodes []plan.Node, blocks map[string]block) {
 
 // statusesOf gives the reports that we asked for, by node.
 func statusesOf(nodes []plan.Node, reports map[string]*report) map[string]plan.Status {
-	families := map[string][2]bool{}
+	addresses := map[string][]netip.Addr{}
 	for _, n := range nodes {
-		var has [2]bool
-		for _, addr := range n.Addresses {
-			has[0], has[1] = has[0] || addr.Is4(), has[1] || addr.Is6()
-		}
-		families[n.Name] = has
+		addresses[n.Name] = n.Addresses
 	}
 	out := map[string]plan.Status{}
 	for name, r := range reports {
-		node := r.object.Spec.Node
-		if name == statusName(node) {
-			out[node] = r.status(families[node][0], families[node][1])
+		if node := r.object.Spec.Node; name == statusName(node) {
+			out[node] = r.status(slices.ContainsFunc(addresses[node], netip.Addr.Is4), slices.ContainsFunc(addresses[node], netip.Addr.Is6))
 		}
 	}
 	return out
 }
 
 // problems names what keeps rrpool from changing anything.
-func problems(nodes []plan.Node, fares map[string]watchStatus) []plan.Problem {
+func problems(nodes []plan.Node, watches map[string]*watchStatus) []plan.Problem {
 	for _, kind := range []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration} {
-		if fares[kind].missing {
+		if watches[kind].missing {
 			return []plan.Problem{{Reason: ReasonCalicoNotInstalled, Message: fmt.Sprintf(
 				"the API has no %s in group crd.projectcalico.org: rrpool works on clusters whose network is Calico "+
 					"with the Kubernetes datastore; install Calico, or delete this object", kind,
@@ -108,7 +103,7 @@ func problems(nodes []plan.Node, fares map[string]watchStatus) []plan.Problem {
 			len(nodes), ipv4Annotation, ipv6Annotation,
 		)})
 	}
-	if fares[apiv3.KindCalicoNodeStatus].missing {
+	if watches[apiv3.KindCalicoNodeStatus].missing {
 		out = append(out, plan.Problem{Reason: ReasonNodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +
 			"crd.projectcalico.org, so BGP sessions cannot be observed: upgrade Calico to 3.21 or later, or set rollout.gate: Timer"})
 	}

@@ -88,7 +88,11 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	}
 	have, err := a.calico.BGPPeers().Get(ctx, want.Name, options.GetOptions{})
 	if isMissing(err) {
-		return a.createPeer(ctx, want)
+		peer := apiv3.NewBGPPeer()
+		peer.Name, peer.Spec = want.Name, peerSpec(want)
+		peer.Labels = map[string]string{managedByLabel: managedByValue}
+		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.now())}
+		return write(ctx, a.store, peer, a.calico.BGPPeers().Create)
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading BGPPeer %q: %w", want.Name, err)
@@ -105,31 +109,12 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 		return false, nil
 	}
 	have.Spec = peerSpec(want)
-	a.stamp(have, writtenAnnotation)
-	out, err := a.calico.BGPPeers().Update(ctx, have, options.SetOptions{})
-	if err != nil {
-		return false, fmt.Errorf("updating BGPPeer %q: %w", want.Name, err)
-	}
-	a.store.put(out)
-	return true, nil
+	metav1.SetMetaDataAnnotation(&have.ObjectMeta, writtenAnnotation, rfc3339(a.now()))
+	return write(ctx, a.store, have, a.calico.BGPPeers().Update)
 }
 
-func (a *Adapter) createPeer(ctx context.Context, want plan.Peer) (bool, error) {
-	peer := apiv3.NewBGPPeer()
-	peer.Name = want.Name
-	peer.Labels = map[string]string{managedByLabel: managedByValue}
-	peer.Spec = peerSpec(want)
-	a.stamp(peer, writtenAnnotation)
-	out, err := a.calico.BGPPeers().Create(ctx, peer, options.SetOptions{})
-	if err != nil {
-		return false, fmt.Errorf("creating BGPPeer %q: %w", want.Name, err)
-	}
-	a.store.put(out)
-	return true, nil
-}
-
-// deletePeer deletes a BGPPeer of ours. One of somebody else is left alone, and
-// is no error: ours is gone.
+// deletePeer deletes a BGPPeer of ours. One of others is left alone, and is no error:
+// ours is gone.
 func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
 	have, err := a.calico.BGPPeers().Get(ctx, name, options.GetOptions{})
 	if isMissing(err) {
@@ -144,16 +129,6 @@ func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
 		return false, nil
 	}
 	return a.deleteVersion(ctx, have)
-}
-
-// stamp notes the time on an object.
-func (a *Adapter) stamp(o metav1.Object, key string) {
-	notes := o.GetAnnotations()
-	if notes == nil {
-		notes = map[string]string{}
-	}
-	notes[key] = rfc3339(a.now())
-	o.SetAnnotations(notes)
 }
 
 func refOf(p *apiv3.BGPPassword) *plan.SecretRef {

@@ -39,7 +39,7 @@ func TestAPeerIsWrittenOnceCorrectedAndDeleted(t *testing.T) {
 	edited.Spec.NextHopMode = ptr.To(apiv3.NextHopMode("Keep"))
 	_, err = b.other.BGPPeers().Update(t.Context(), edited, options.SetOptions{})
 	require.NoError(t, err)
-	b.await("somebody's edit", func(c plan.Cluster) bool { return c.Peers[0].Extra == `{"nextHopMode":"Keep"}` })
+	b.await("a person's edit", func(c plan.Cluster) bool { return c.Peers[0].Extra == `{"nextHopMode":"Keep"}` })
 	require.Len(t, b.writes(func() { b.apply(plan.PutPeer{Peer: clients}, true) }), 1)
 	want.Written = b.clock.Now()
 	require.Equal(t, []plan.Peer{want}, b.observe().Peers)
@@ -56,7 +56,7 @@ func TestAPeerBetweenTwoReflectorsComesBackAsItWasWritten(t *testing.T) {
 	dual := func(name, v4, v6 string) plan.Node {
 		return plan.Node{Name: name, Addresses: []netip.Addr{netip.MustParseAddr(v4), netip.MustParseAddr(v6)}}
 	}
-	pairs := topology.Peerings(dual("senior", "10.0.0.1", "fd00::1"), dual("junior.example.com", "10.0.0.2", "fd00:0:0::2"), 64512,
+	pairs := topology.Peerings(dual("first", "10.0.0.1", "fd00::1"), dual("other.example.com", "10.0.0.2", "fd00:0:0::2"), 64512,
 		topology.Session{Password: clients.Password, MaxRestartTime: clients.MaxRestartTime})
 	require.Len(t, pairs, 2)
 	for _, want := range pairs {

@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/netip"
@@ -32,7 +33,7 @@ func statusName(node string) string {
 // isReport reports whether a status object is one of ours.
 func isReport(o *apiv3.CalicoNodeStatus) bool { return o.Labels[managedByLabel] == managedByValue }
 
-// sessionKey tells a node's sessions apart.
+// sessionKey identifies a session of a node.
 type sessionKey struct {
 	peer netip.Addr
 	kind plan.SessionKind
@@ -52,7 +53,7 @@ type report struct {
 	object *apiv3.CalicoNodeStatus
 	// updated is when the report was received, zero when unproven or blank.
 	updated time.Time
-	// blank is when we first saw it blank, zero while it is not; asked is when the
+	// cleared is when we first saw it blank, zero while it is not; asked is when the
 	// reporter was last asked to fill it in.
 	cleared, asked time.Time
 	// regular: the reporter wrote although nothing had changed.
@@ -98,7 +99,7 @@ func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
 func isCleared(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
 
 // clearedAt is when a blank report was cleared. If that was before we watched, the object
-// keeps it: see bump.
+// keeps it: see writeReport.
 func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) time.Time {
 	at := time.Unix(o.Generation, 0)
 	if !unproven || at.Before(o.CreationTimestamp.Time) || at.After(now) {
@@ -107,48 +108,36 @@ func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) time.Tim
 	return at
 }
 
-// birdSession is a session as a report has it.
-type birdSession struct {
-	sessionKey
-	established bool
-	bird        string
-}
-
-func sessionsOf(o *apiv3.CalicoNodeStatus) []birdSession {
-	var out []birdSession
+// sessionsOf gives the sessions of a report, without their age.
+func sessionsOf(o *apiv3.CalicoNodeStatus) map[sessionKey]sessionMemory {
+	out := map[sessionKey]sessionMemory{}
 	for _, p := range slices.Concat(o.Status.BGP.PeersV4, o.Status.BGP.PeersV6) {
-		addr, err := netip.ParseAddr(p.PeerIP)
-		if err != nil {
-			continue
+		if addr, err := netip.ParseAddr(p.PeerIP); err == nil {
+			key := sessionKey{peer: addr.Unmap().WithZone(""), kind: plan.SessionKind(p.Type)}
+			out[key] = sessionMemory{established: p.State == apiv3.BGPSessionStateEstablished, bird: p.Since}
 		}
-		out = append(out, birdSession{
-			sessionKey:  sessionKey{peer: addr.Unmap().WithZone(""), kind: plan.SessionKind(p.Type)},
-			established: p.State == apiv3.BGPSessionStateEstablished,
-			bird:        p.Since,
-		})
 	}
 	return out
 }
 
 // remember carries the age of sessions over to a report received at the given
 // time, zero for one that proves no age.
-func (r *report) remember(seen []birdSession, at time.Time) map[sessionKey]sessionMemory {
-	out := make(map[sessionKey]sessionMemory, len(seen))
-	for _, s := range seen {
-		m := sessionMemory{established: s.established, since: at, bird: s.bird}
-		old, known := r.sessions[s.sessionKey]
+func (r *report) remember(seen map[sessionKey]sessionMemory, at time.Time) map[sessionKey]sessionMemory {
+	for key, m := range seen {
+		m.since = at
+		old, known := r.sessions[key]
 		if known && old.established == m.established && !restarted(old.bird, m.bird) && !old.since.IsZero() {
 			m.since = old.since
 		}
-		out[s.sessionKey] = m
+		seen[key] = m
 	}
-	return out
+	return seen
 }
 
 // restarted compares two of BIRD's times of the last state change. BIRD gives
 // the time of day at first and only the date later: a date is old age, not a
 // restart. It counts from two clocks whose seconds begin at different moments, so
-// the same change may be told with a second's difference. A session takes
+// the same change may be reported with a second's difference. A session takes
 // longer than that to come back.
 func restarted(before, after string) bool {
 	if before == after {
@@ -163,24 +152,17 @@ func restarted(before, after string) bool {
 	return errA != nil || errB != nil || min(apart, 24*time.Hour-apart) > time.Second
 }
 
-// status is the report as the plan takes it. The agent must be Ready for the
-// families in want; families nobody asks for do not count.
+// status is the report as the plan takes it. Routes of an address family that the node does
+// not have are not missed.
 func (r *report) status(v4, v6 bool) plan.Status {
 	o := r.object
 	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.cleared, Regular: r.regular}
-	ready := func(d apiv3.BGPDaemonStatus) bool { return d.State == apiv3.BGPDaemonStateReady }
-	out.Agent = (v4 || v6) && (!v4 || ready(o.Status.Agent.BIRDV4)) && (!v6 || ready(o.Status.Agent.BIRDV6))
 	for key, m := range r.sessions {
 		out.Sessions = append(out.Sessions, plan.Session{
 			Peer: key.peer, Kind: key.kind, Established: m.established, Since: m.since,
 		})
 	}
-	slices.SortFunc(out.Sessions, func(a, b plan.Session) int {
-		if c := a.Peer.Compare(b.Peer); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.Kind), string(b.Kind))
-	})
+	slices.SortFunc(out.Sessions, func(a, b plan.Session) int { return cmp.Or(a.Peer.Compare(b.Peer), cmp.Compare(a.Kind, b.Kind)) })
 	if routed(o, v4, v6) {
 		out.HasRoutes, out.Routes = true, routesOf(o)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// told is a report, of the given second, in which BIRD has one session.
-func told(second int, state apiv3.BGPSessionState, since string) *apiv3.CalicoNodeStatus {
+// reportOf is a report, of the given second, in which BIRD has one session.
+func reportOf(second int, state apiv3.BGPSessionState, since string) *apiv3.CalicoNodeStatus {
 	o := apiv3.NewCalicoNodeStatus()
 	o.Spec.Node = "n"
 	o.Status.LastUpdated = metav1.NewTime(time.Unix(int64(second), 0))
@@ -48,36 +48,36 @@ func TestTheAgeOfSessionsIsWhatReportsHaveShown(t *testing.T) {
 		versions       []version
 		updated, since time.Time
 	}{
-		"a report that was already there proves nothing":    {[]version{{told(1, up, "12:00:00"), true}}, time.Time{}, time.Time{}},
-		"a report that comes is as old as its arrival":      {[]version{{told(1, up, "12:00:00"), false}}, at(0), at(0)},
-		"the first proof after an old report starts an age": {[]version{{told(1, up, "12:00:00"), true}, {told(2, up, "12:00:00"), false}}, at(10), at(10)},
-		"a session that stays up keeps its age":             {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:00"), false}}, at(10), at(0)},
-		"a session that comes up is young":                  {[]version{{told(1, down, "12:00:00"), false}, {told(2, up, "12:00:05"), false}}, at(10), at(10)},
-		"a session that restarted between reports is young": {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:05"), false}}, at(10), at(10)},
-		"a session that BIRD now gives the date of is old":  {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "2026-05-01"), false}}, at(10), at(0)},
+		"a report that was already there proves nothing":    {[]version{{reportOf(1, up, "12:00:00"), true}}, time.Time{}, time.Time{}},
+		"a report that comes is as old as its arrival":      {[]version{{reportOf(1, up, "12:00:00"), false}}, at(0), at(0)},
+		"the first proof after an old report starts an age": {[]version{{reportOf(1, up, "12:00:00"), true}, {reportOf(2, up, "12:00:00"), false}}, at(10), at(10)},
+		"a session that stays up keeps its age":             {[]version{{reportOf(1, up, "12:00:00"), false}, {reportOf(2, up, "12:00:00"), false}}, at(10), at(0)},
+		"a session that comes up is young":                  {[]version{{reportOf(1, down, "12:00:00"), false}, {reportOf(2, up, "12:00:05"), false}}, at(10), at(10)},
+		"a session that restarted between reports is young": {[]version{{reportOf(1, up, "12:00:00"), false}, {reportOf(2, up, "12:00:05"), false}}, at(10), at(10)},
+		"a session that BIRD now gives the date of is old":  {[]version{{reportOf(1, up, "12:00:00"), false}, {reportOf(2, up, "2026-05-01"), false}}, at(10), at(0)},
 		"a second of difference is BIRD's rounding": {
-			[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "11:59:59"), false}, {told(3, up, "12:00:00"), false}}, at(20), at(0),
+			[]version{{reportOf(1, up, "12:00:00"), false}, {reportOf(2, up, "11:59:59"), false}, {reportOf(3, up, "12:00:00"), false}}, at(20), at(0),
 		},
-		"so it is at midnight":             {[]version{{told(1, up, "23:59:59"), false}, {told(2, up, "00:00:00"), false}}, at(10), at(0)},
-		"two seconds are a restart":        {[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:02"), false}}, at(10), at(10)},
-		"another date is a restart":        {[]version{{told(1, up, "2026-05-01"), false}, {told(2, up, "2026-05-02"), false}}, at(10), at(10)},
-		"a time after a date is too":       {[]version{{told(1, up, "2026-05-01"), false}, {told(2, up, "11:00:00"), false}}, at(10), at(10)},
-		"clearing makes a report unproven": {[]version{{told(1, up, "12:00:00"), false}, {blankReport(), false}}, time.Time{}, at(0)},
+		"so it is at midnight":             {[]version{{reportOf(1, up, "23:59:59"), false}, {reportOf(2, up, "00:00:00"), false}}, at(10), at(0)},
+		"two seconds are a restart":        {[]version{{reportOf(1, up, "12:00:00"), false}, {reportOf(2, up, "12:00:02"), false}}, at(10), at(10)},
+		"another date is a restart":        {[]version{{reportOf(1, up, "2026-05-01"), false}, {reportOf(2, up, "2026-05-02"), false}}, at(10), at(10)},
+		"a time after a date is too":       {[]version{{reportOf(1, up, "2026-05-01"), false}, {reportOf(2, up, "11:00:00"), false}}, at(10), at(10)},
+		"clearing makes a report unproven": {[]version{{reportOf(1, up, "12:00:00"), false}, {blankReport(), false}}, time.Time{}, at(0)},
 		"a cleared and refilled report keeps ages": {
-			[]version{{told(1, up, "12:00:00"), false}, {blankReport(), false}, {told(2, up, "12:00:00"), false}}, at(20), at(0),
+			[]version{{reportOf(1, up, "12:00:00"), false}, {blankReport(), false}, {reportOf(2, up, "12:00:00"), false}}, at(20), at(0),
 		},
 		"a cleared report refilled with the same words is a new one": {
-			[]version{{told(1, up, "12:00:00"), false}, {blankReport(), false}, {told(1, up, "12:00:00"), false}}, at(20), at(0),
+			[]version{{reportOf(1, up, "12:00:00"), false}, {blankReport(), false}, {reportOf(1, up, "12:00:00"), false}}, at(20), at(0),
 		},
-		"a change of the spec is no report": {[]version{{told(1, up, "12:00:00"), false}, {respec(told(1, up, "12:00:00")), false}}, at(0), at(0)},
+		"a change of the spec is no report": {[]version{{reportOf(1, up, "12:00:00"), false}, {respec(reportOf(1, up, "12:00:00")), false}}, at(0), at(0)},
 		"a change of the spec does not prove an old report": {
-			[]version{{told(1, up, "12:00:00"), true}, {respec(told(1, up, "12:00:00")), false}}, time.Time{}, time.Time{},
+			[]version{{reportOf(1, up, "12:00:00"), true}, {respec(reportOf(1, up, "12:00:00")), false}}, time.Time{}, time.Time{},
 		},
 		"what changed while we were not watching is unproven": {
-			[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:00"), true}}, time.Time{}, at(0),
+			[]version{{reportOf(1, up, "12:00:00"), false}, {reportOf(2, up, "12:00:00"), true}}, time.Time{}, at(0),
 		},
 		"what restarted while we were not watching has no age": {
-			[]version{{told(1, up, "12:00:00"), false}, {told(2, up, "12:00:05"), true}}, time.Time{}, time.Time{},
+			[]version{{reportOf(1, up, "12:00:00"), false}, {reportOf(2, up, "12:00:05"), true}}, time.Time{}, time.Time{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestTheAgeOfSessionsIsWhatReportsHaveShown(t *testing.T) {
 }
 
 func TestAReportIsMapped(t *testing.T) {
-	o := told(1, apiv3.BGPSessionStateEstablished, "12:00:00")
+	o := reportOf(1, apiv3.BGPSessionStateEstablished, "12:00:00")
 	o.Status.BGP.PeersV4 = append([]apiv3.CalicoNodePeer{
 		{PeerIP: "10.0.0.9", Type: apiv3.BGPPeerTypeNodeMesh, State: apiv3.BGPSessionStateIdle},
 		{PeerIP: "garbage", Type: apiv3.BGPPeerTypeNodeMesh},
@@ -106,14 +106,12 @@ func TestAReportIsMapped(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	var none *report
 	r := none.next(o, now, false)
-	want := plan.Status{Node: "n", Updated: now, Written: time.Unix(1, 0), Agent: true, Sessions: []plan.Session{
+	want := plan.Status{Node: "n", Updated: now, Written: time.Unix(1, 0), Sessions: []plan.Session{
 		{Peer: netip.MustParseAddr("10.0.0.2"), Kind: plan.SessionNode, Established: true, Since: now},
 		{Peer: netip.MustParseAddr("10.0.0.9"), Kind: plan.SessionMesh, Since: now},
 		{Peer: netip.MustParseAddr("fd00::2"), Kind: plan.SessionGlobal, Established: true, Since: now},
 	}}
 	require.Equal(t, want, r.status(true, false), "routes that were not asked for are not there")
-	require.False(t, r.status(true, true).Agent, "bird6 is not Ready")
-	require.False(t, r.status(false, false).Agent)
 
 	o.Spec.Classes = []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeRoutes}
 	want.HasRoutes, want.Routes = true, []plan.Route{
@@ -208,23 +206,23 @@ func TestAReportOfSomebodyElseUnderOurNameIsNotTouchedAndStopsNoOther(t *testing
 // Where one address family has no sessions, the reporter writes every period.
 func TestAReporterThatWritesRegularlyIsRecognised(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 5, 1, 12, 0, s, 0, time.UTC) }
-	told := func(s int, state apiv3.BGPSessionState) *apiv3.CalicoNodeStatus {
+	reportOf := func(s int, state apiv3.BGPSessionState) *apiv3.CalicoNodeStatus {
 		o := blankReport()
 		o.Status.LastUpdated = metav1.NewTime(at(s))
 		o.Status.BGP.PeersV4 = []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.2", State: state}}
 		return o
 	}
 	var r *report
-	r = r.next(told(1, apiv3.BGPSessionStateEstablished), at(1), false)
+	r = r.next(reportOf(1, apiv3.BGPSessionStateEstablished), at(1), false)
 	require.False(t, r.regular, "the first one says nothing about the next")
-	r = r.next(told(2, apiv3.BGPSessionStateIdle), at(2), false)
+	r = r.next(reportOf(2, apiv3.BGPSessionStateIdle), at(2), false)
 	require.False(t, r.regular, "it had a reason to write")
-	r = r.next(told(3, apiv3.BGPSessionStateIdle), at(3), false)
+	r = r.next(reportOf(3, apiv3.BGPSessionStateIdle), at(3), false)
 	require.True(t, r.regular)
 	require.True(t, r.status(true, false).Regular)
-	r = r.next(told(4, apiv3.BGPSessionStateEstablished), at(4), false)
+	r = r.next(reportOf(4, apiv3.BGPSessionStateEstablished), at(4), false)
 	require.True(t, r.regular, "news does not end it")
-	r = r.next(blankReport(), at(5), false).next(told(6, apiv3.BGPSessionStateEstablished), at(6), false)
+	r = r.next(blankReport(), at(5), false).next(reportOf(6, apiv3.BGPSessionStateEstablished), at(6), false)
 	require.False(t, r.regular, "an answer is no habit: ask a silent one once, not for ever")
 }
 
@@ -244,7 +242,6 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 	cleared := b.observe().Statuses["10.240.0.5"]
 	require.Equal(t, b.clock.Now(), cleared.Cleared)
 	require.Zero(t, cleared.Updated)
-	require.False(t, cleared.Agent)
 	require.True(t, cleared.Sessions[0].Established, "what it said before is still known")
 	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }))
 	second := b.clock.Move(refreshAgain)

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
@@ -20,13 +21,13 @@ import (
 const maxPeriod = 24 * time.Hour
 
 // Watch makes exactly the wanted node status reports exist: it creates what is
-// missing, corrects what differs and deletes our own that nobody wants. Those of
+// missing, corrects what differs and deletes our own that are not wanted. Those of
 // others are left alone. Where the API has no such reports, it does nothing.
 func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, error) {
 	if err := a.store.ready(); err != nil {
 		return false, err
 	}
-	if a.store.missing(apiv3.KindCalicoNodeStatus) {
+	if a.store.watchStatus(apiv3.KindCalicoNodeStatus).missing {
 		return false, nil
 	}
 	wanted := map[string]plan.StatusRequest{}
@@ -45,24 +46,15 @@ func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, e
 		switch {
 		case !ok:
 			count(a.deleteReport(ctx, r.object))
-		case !sameSpec(r.object.Spec, w):
+		case !reflect.DeepEqual(r.object.Spec, reportSpec(w)):
 			count(a.putReport(ctx, name, w))
 		}
 		delete(wanted, name)
 	}
-	for _, name := range sortedNames(wanted) {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		count(a.putReport(ctx, name, wanted[name]))
 	}
 	return did, errors.Join(errs...)
-}
-
-func sortedNames(wanted map[string]plan.StatusRequest) []string {
-	var out []string
-	for name := range wanted {
-		out = append(out, name)
-	}
-	slices.SortFunc(out, strings.Compare)
-	return out
 }
 
 // reportSpec is the spec that asks for what is wanted.
@@ -79,12 +71,6 @@ func reportSpec(w plan.StatusRequest) apiv3.CalicoNodeStatusSpec {
 	return spec
 }
 
-func sameSpec(have apiv3.CalicoNodeStatusSpec, w plan.StatusRequest) bool {
-	want := reportSpec(w)
-	return have.Node == want.Node && slices.Equal(have.Classes, want.Classes) &&
-		have.UpdatePeriodSeconds != nil && *have.UpdatePeriodSeconds == *want.UpdatePeriodSeconds
-}
-
 // putReport creates a status object of ours, or corrects it.
 func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusRequest) (bool, error) {
 	have, err := a.liveReport(ctx, name)
@@ -92,50 +78,34 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 		return false, err
 	}
 	if have == nil {
-		return a.createReport(ctx, name, w)
+		o := apiv3.NewCalicoNodeStatus()
+		o.Name, o.Spec = name, reportSpec(w)
+		o.Labels = map[string]string{managedByLabel: managedByValue}
+		return a.writeReport(ctx, o, a.calico.CalicoNodeStatus().Create)
 	}
-	if sameSpec(have.Spec, w) {
+	spec := reportSpec(w)
+	if reflect.DeepEqual(have.Spec, spec) {
 		a.store.put(have)
 		return false, nil
 	}
-	spec := reportSpec(w)
 	if have.Spec.Node != spec.Node || !slices.Equal(have.Spec.Classes, spec.Classes) {
 		// The reporter never removes what it is no longer asked for.
 		have.Status = apiv3.CalicoNodeStatusStatus{}
 	}
 	have.Spec = spec
-	return a.updateReport(ctx, have)
+	return a.writeReport(ctx, have, a.calico.CalicoNodeStatus().Update)
 }
 
-func (a *Adapter) createReport(ctx context.Context, name string, w plan.StatusRequest) (bool, error) {
+// writeReport writes a status object so that the reporter looks at it. It ignores every
+// version of an object whose generation it has seen, and libcalico-go does not count
+// generations: it stores the number that it is given. The clock keeps the number
+// growing when an object is deleted and created again.
+func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, do writer[*apiv3.CalicoNodeStatus]) (bool, error) {
 	if err := a.permit(ctx); err != nil {
 		return false, err
 	}
-	o := apiv3.NewCalicoNodeStatus()
-	o.Name = name
-	o.Labels = map[string]string{managedByLabel: managedByValue}
-	o.Spec = reportSpec(w)
-	a.bump(o)
-	out, err := a.calico.CalicoNodeStatus().Create(ctx, o, options.SetOptions{})
-	if err != nil {
-		return false, fmt.Errorf("creating CalicoNodeStatus %q: %w", name, err)
-	}
-	a.store.put(out)
-	return true, nil
-}
-
-func (a *Adapter) updateReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (bool, error) {
-	if err := a.permit(ctx); err != nil {
-		return false, err
-	}
-	name := o.Name
-	a.bump(o)
-	out, err := a.calico.CalicoNodeStatus().Update(ctx, o, options.SetOptions{})
-	if err != nil {
-		return false, fmt.Errorf("updating CalicoNodeStatus %q: %w", name, err)
-	}
-	a.store.put(out)
-	return true, nil
+	o.Generation = max(o.Generation+1, a.now().Unix())
+	return write(ctx, a.store, o, do)
 }
 
 func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (bool, error) {
@@ -151,8 +121,8 @@ func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (
 	return err == nil, nil
 }
 
-// patience is how long a cleared report may stay blank before the reporter is
-// asked again: it may have missed the question, or somebody else cleared it.
+// refreshAgain is how long a cleared report may stay blank before the reporter is
+// asked again: it may have missed the question.
 const refreshAgain = 15 * time.Second
 
 // refreshStatus clears a report. The reporter writes only what has changed, so
@@ -164,13 +134,12 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 	}
 	if isCleared(have) {
 		a.store.put(have)
-		if a.store.clearedFor(have.Name) < refreshAgain {
+		if !a.store.askAgain(have.Name) {
 			return false, nil
 		}
-		a.store.askedAgain(have.Name)
 	}
 	have.Status = apiv3.CalicoNodeStatusStatus{}
-	return a.updateReport(ctx, have)
+	return a.writeReport(ctx, have, a.calico.CalicoNodeStatus().Update)
 }
 
 // liveReport reads a status object past any cache, nil when there is none.
@@ -186,12 +155,4 @@ func (a *Adapter) liveReport(ctx context.Context, name string) (*apiv3.CalicoNod
 		return nil, &NameTakenError{Kind: apiv3.KindCalicoNodeStatus, Name: name}
 	}
 	return o, nil
-}
-
-// bump makes the reporter look at our change. It ignores every version of an
-// object whose generation it has seen, and libcalico-go does not count
-// generations: it stores the number that it is given. The clock keeps the number
-// growing when an object is deleted and created again.
-func (a *Adapter) bump(o *apiv3.CalicoNodeStatus) {
-	o.Generation = max(o.Generation+1, a.now().Unix())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,12 +23,18 @@ import (
 // defaultConfig is the name of the BGPConfiguration that holds for the cluster.
 const defaultConfig = "default"
 
-// watchStatus is how the watch of one kind fares.
+// watchStatus is what is known of the watch of one kind.
 type watchStatus struct {
 	// missing: the API does not know the kind.
 	missing bool
 	// err is why it cannot be listed or watched at the moment.
 	err error
+	// relisted holds, by name, the revision in which an object was listed last. What a
+	// list says holds, even where its revision is lower than one seen before, as after a
+	// restored backup; and a report may be of any age.
+	relisted map[string]string
+	// unwatched: it has been listed and not been watched since.
+	unwatched bool
 }
 
 // store holds the last known objects. The syncer fills it, and so do our own
@@ -38,16 +45,9 @@ type store struct {
 	synced  chan struct{}
 
 	mu            sync.Mutex
-	opened        bool
 	stopped       bool
 	inSync        bool
-	watchStatuses map[string]watchStatus
-	// relisted holds, by kind and name, the revision in which an object was
-	// listed last. What a list says holds, even where its revision is lower than
-	// one seen before, as after a restored backup; and a report may be of any age.
-	relisted map[string]map[string]string
-	// unwatched kinds have been listed and not been watched since.
-	unwatched map[string]bool
+	watchStatuses map[string]*watchStatus
 
 	peers    map[string]*apiv3.BGPPeer
 	config   *apiv3.BGPConfiguration
@@ -56,21 +56,14 @@ type store struct {
 }
 
 func newStore(now func() time.Time) *store {
-	return &store{
-		now: now, changes: make(chan struct{}, 1), synced: make(chan struct{}),
-		watchStatuses: map[string]watchStatus{}, relisted: map[string]map[string]string{}, unwatched: map[string]bool{},
+	s := &store{
+		now: now, changes: make(chan struct{}, 1), synced: make(chan struct{}), watchStatuses: map[string]*watchStatus{},
 		peers: map[string]*apiv3.BGPPeer{}, statuses: map[string]*report{}, blocks: map[string]block{},
 	}
-}
-
-func (s *store) open() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.opened {
-		return errors.New("starting the Calico adapter: it was started before")
+	for _, kind := range watched {
+		s.watchStatuses[kind] = &watchStatus{}
 	}
-	s.opened = true
-	return nil
+	return s
 }
 
 // stop keeps what is known and takes in nothing more.
@@ -107,27 +100,22 @@ func (s *store) failures() error {
 	return errors.Join(failing...)
 }
 
-// setWatchStatus notes how a kind fares and signals when that has changed.
-func (s *store) setWatchStatus(kind string, is watchStatus) {
+// setWatchStatus notes whether a kind is missing or failing, and signals when that has changed.
+func (s *store) setWatchStatus(kind string, missing bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.watchStatuses[kind]
-	s.watchStatuses[kind] = is
-	if was.missing != is.missing || (was.err == nil) != (is.err == nil) {
+	w := s.watchStatuses[kind]
+	if w.missing != missing || (w.err == nil) != (err == nil) {
 		s.signal()
 	}
+	w.missing, w.err = missing, err
 }
 
-func (s *store) failing(kind string) bool {
+// watchStatus gives a copy of what is known of the watch of a kind.
+func (s *store) watchStatus(kind string) watchStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.watchStatuses[kind].err != nil
-}
-
-func (s *store) missing(kind string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.watchStatuses[kind].missing
+	return *s.watchStatuses[kind]
 }
 
 // listed remembers what came with a list.
@@ -140,16 +128,22 @@ func (s *store) listed(kind string, found []*model.KVPair) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.relisted[kind], s.unwatched[kind] = revisions, true
+	w := s.watchStatuses[kind]
+	w.relisted, w.unwatched = revisions, true
 }
 
-// fresh reports whether a kind has been listed and not been watched since, once.
-func (s *store) fresh(kind string) bool {
+// mayWatch reports whether a kind may be watched without a new list. After a failure it may
+// not: what a watch brings then may have happened long ago. With reports that holds after
+// any end of a watch, because they prove something by the time of their arrival.
+func (s *store) mayWatch(kind string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.unwatched[kind]
-	delete(s.unwatched, kind)
-	return was
+	w := s.watchStatuses[kind]
+	may := w.err == nil && (w.unwatched || kind != apiv3.KindCalicoNodeStatus)
+	if may {
+		w.unwatched = false
+	}
+	return may
 }
 
 // OnStatusUpdated implements api.SyncerCallbacks.
@@ -163,7 +157,7 @@ func (s *store) OnStatusUpdated(status api.SyncStatus) {
 	}
 }
 
-// signal says that something has changed, once until somebody listens.
+// signal says that something has changed, once until it is heard.
 func (s *store) signal() {
 	select {
 	case s.changes <- struct{}{}:
@@ -171,27 +165,19 @@ func (s *store) signal() {
 	}
 }
 
-// clearedFor is how long a report of ours has been blank since its reporter was
-// last asked.
-func (s *store) clearedFor(name string) time.Duration {
+// askAgain reports whether the reporter of a blank report of ours is to be asked again, and
+// then begins that wait anew.
+func (s *store) askAgain(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.statuses[name]
-	if r == nil || r.cleared.IsZero() {
-		return 0
+	if r == nil || r.cleared.IsZero() || s.now().Sub(r.asked) < refreshAgain {
+		return false
 	}
-	return s.now().Sub(r.asked)
-}
-
-// askedAgain begins the wait for a blank report anew.
-func (s *store) askedAgain(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.statuses[name]; r != nil {
-		again := *r
-		again.asked = s.now()
-		s.statuses[name] = &again
-	}
+	again := *r
+	again.asked = s.now()
+	s.statuses[name] = &again
+	return true
 }
 
 // OnUpdates implements api.SyncerCallbacks.
@@ -219,8 +205,9 @@ func (s *store) OnUpdates(updates []api.Update) {
 func (s *store) put(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.upsert(o, true) {
-		delete(s.relisted[o.GetObjectKind().GroupVersionKind().Kind], o.GetName())
+	w := s.watchStatuses[o.GetObjectKind().GroupVersionKind().Kind]
+	if s.upsert(o, true) && w != nil {
+		delete(w.relisted, o.GetName())
 	}
 }
 
@@ -242,21 +229,19 @@ func (s *store) upsert(object any, found bool) bool {
 		s.peers[o.Name] = o
 		s.signal()
 	case *apiv3.BGPConfiguration:
-		return s.upsertConfig(o)
+		if o.Name != defaultConfig || s.config != nil && !s.supersedes(apiv3.KindBGPConfiguration, o, s.config) {
+			return false
+		}
+		s.config = o
+		s.signal()
 	case *apiv3.CalicoNodeStatus:
 		return s.upsertReport(o, found)
-	case *libapiv3.BlockAffinity:
-		s.upsertBlock(o)
+	case *libapiv3.BlockAffinity: // they come and go with pods: no step waits for one, so none is signaled
+		delete(s.blocks, o.Name)
+		if b, ok := blockOf(o); ok {
+			s.blocks[o.Name] = b
+		}
 	}
-	return true
-}
-
-func (s *store) upsertConfig(o *apiv3.BGPConfiguration) bool {
-	if o.Name != defaultConfig || s.config != nil && !s.supersedes(apiv3.KindBGPConfiguration, o, s.config) {
-		return false
-	}
-	s.config = o
-	s.signal()
 	return true
 }
 
@@ -270,18 +255,9 @@ func (s *store) upsertReport(o *apiv3.CalicoNodeStatus, found bool) bool {
 	if old != nil && !s.supersedes(kind, o, old.object) {
 		return false
 	}
-	s.statuses[o.Name] = old.next(o, s.now(), found || s.relisted[kind][o.Name] == o.ResourceVersion)
+	s.statuses[o.Name] = old.next(o, s.now(), found || s.watchStatuses[kind].relisted[o.Name] == o.ResourceVersion)
 	s.signal()
 	return true
-}
-
-func (s *store) upsertBlock(o *libapiv3.BlockAffinity) {
-	// Blocks come and go with pods: no step waits for one, so none is signaled.
-	if b, ok := blockOf(o); ok {
-		s.blocks[o.Name] = b
-	} else {
-		delete(s.blocks, o.Name)
-	}
 }
 
 func (s *store) drop(kind, name string) {
@@ -316,30 +292,23 @@ func older(a, b string) bool {
 // supersedes reports whether one version of an object replaces another.
 func (s *store) supersedes(kind string, after, before metav1.Object) bool {
 	a, b := after.GetResourceVersion(), before.GetResourceVersion()
-	return a != b && (!older(a, b) || s.relisted[kind][after.GetName()] == a)
+	return a != b && (!older(a, b) || s.watchStatuses[kind].relisted[after.GetName()] == a)
 }
 
 // reports gives the status reports of ours, sorted by name.
 func (s *store) reports() []*report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]*report, 0, len(s.statuses))
-	for _, r := range s.statuses {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b *report) int { return strings.Compare(a.object.Name, b.object.Name) })
-	return out
+	return slices.SortedFunc(maps.Values(s.statuses), func(a, b *report) int { return strings.Compare(a.object.Name, b.object.Name) })
 }
 
 // source is the datastore as the syncer sees it. The syncer retries for ever and
 // takes a kind that is not installed for one without objects; source notes on
-// the way how each kind fares.
+// the way which kinds are missing or failing.
 type source struct {
 	api.Client
 	store *store
 }
-
-func newSource(backend api.Client, s *store) *source { return &source{Client: backend, store: s} }
 
 // List implements api.Client. Whatever the revision that would do, it asks for
 // the latest: what a list says holds, and an apiserver's cache may lag behind.
@@ -349,29 +318,27 @@ func (s *source) List(ctx context.Context, list model.ListInterface, _ string) (
 	switch {
 	case ctx.Err() != nil:
 	case isMissing(err), err == nil && uninstalled(found):
-		s.store.setWatchStatus(kind, watchStatus{missing: true})
+		s.store.setWatchStatus(kind, true, nil)
 	case err != nil:
-		s.store.setWatchStatus(kind, watchStatus{err: err})
+		s.store.setWatchStatus(kind, false, err)
 	default:
 		s.store.listed(kind, found.KVPairs)
-		s.store.setWatchStatus(kind, watchStatus{})
+		s.store.setWatchStatus(kind, false, nil)
 	}
 	return found, err //nolint:wrapcheck // the syncer looks at the error's type
 }
 
-// Watch implements api.Client. After a failure it demands a new list, because
-// what a watch brings then may have happened long ago. With reports it does so
-// after any end of a watch: they prove something by the time of their arrival.
+// Watch implements api.Client. It demands a new list where mayWatch says so.
 func (s *source) Watch(ctx context.Context, list model.ListInterface, options api.WatchOptions) (api.WatchInterface, error) {
 	kind := kindOf(list)
-	if s.store.failing(kind) || kind == apiv3.KindCalicoNodeStatus && !s.store.fresh(kind) {
+	if !s.store.mayWatch(kind) {
 		return nil, apierrors.NewResourceExpired("the watch was interrupted") //nolint:wrapcheck // the syncer looks at the error's type
 	}
 	w, err := s.Client.Watch(ctx, list, options)
 	// A revision that the API has forgotten says nothing against the kind: the syncer
-	// lists it anew at once, and List notes how that fares.
+	// lists it anew at once, and List notes what comes of that.
 	if err != nil && ctx.Err() == nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-		s.store.setWatchStatus(kind, watchStatus{err: err})
+		s.store.setWatchStatus(kind, false, err)
 	}
 	return w, err //nolint:wrapcheck // the syncer looks at the error's type
 }
@@ -381,7 +348,7 @@ func kindOf(list model.ListInterface) string {
 	return options.Kind
 }
 
-// uninstalled tells a kind that the API does not know from one without objects:
+// uninstalled distinguishes a kind that the API does not know from one without objects:
 // libcalico-go hides the error, and the list has no revision.
 func uninstalled(found *model.KVPairList) bool {
 	return len(found.KVPairs) == 0 && (found.Revision == "" || found.Revision == "0")

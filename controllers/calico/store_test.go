@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// scripted is a backend that answers as it is told.
+// scripted is a backend that answers as the test says.
 type scripted struct {
 	api.Client
 	list *model.KVPairList
@@ -40,7 +40,7 @@ func TestOnlyAReportThatAWatchBringsIsProven(t *testing.T) {
 	c := newClock()
 	backend := &scripted{}
 	s := newStore(c.Now)
-	src := newSource(backend, s)
+	src := &source{Client: backend, store: s}
 	options := model.ResourceListOptions{Kind: apiv3.KindCalicoNodeStatus}
 	list := func(kv model.KVPair) {
 		backend.list, backend.err = &model.KVPairList{KVPairs: []*model.KVPair{&kv}, Revision: kv.Revision}, nil
@@ -49,9 +49,9 @@ func TestOnlyAReportThatAWatchBringsIsProven(t *testing.T) {
 		s.OnUpdates([]api.Update{{KVPair: kv}})
 	}
 	const up = apiv3.BGPSessionStateEstablished
-	list(kvp(told(1, up, "12:00:00"), "10"))
+	list(kvp(reportOf(1, up, "12:00:00"), "10"))
 	require.Zero(t, s.statuses["rrpool-n"].updated)
-	s.OnUpdates([]api.Update{{KVPair: kvp(told(2, up, "12:00:00"), "11")}})
+	s.OnUpdates([]api.Update{{KVPair: kvp(reportOf(2, up, "12:00:00"), "11")}})
 	require.Equal(t, c.Now(), s.statuses["rrpool-n"].updated)
 
 	// After an interruption the syncer is made to list, and what it finds proves nothing.
@@ -62,15 +62,15 @@ func TestOnlyAReportThatAWatchBringsIsProven(t *testing.T) {
 	backend.err = nil
 	_, err = src.Watch(t.Context(), options, api.WatchOptions{Revision: "11"})
 	require.True(t, apierrors.IsResourceExpired(err), "got %v", err)
-	list(kvp(told(3, up, "12:00:00"), "12"))
+	list(kvp(reportOf(3, up, "12:00:00"), "12"))
 	require.Zero(t, s.statuses["rrpool-n"].updated)
 	_, err = src.Watch(t.Context(), options, api.WatchOptions{Revision: "12"})
 	require.NoError(t, err)
 
 	// An older version that comes late is ignored, unless it is what a list says.
-	s.OnUpdates([]api.Update{{KVPair: kvp(told(1, up, "12:00:00"), "9")}})
+	s.OnUpdates([]api.Update{{KVPair: kvp(reportOf(1, up, "12:00:00"), "9")}})
 	require.Equal(t, "12", s.statuses["rrpool-n"].object.ResourceVersion)
-	list(kvp(told(1, up, "12:00:00"), "5"))
+	list(kvp(reportOf(1, up, "12:00:00"), "5"))
 	require.Equal(t, "5", s.statuses["rrpool-n"].object.ResourceVersion)
 	s.OnUpdates([]api.Update{{KVPair: model.KVPair{Key: model.ResourceKey{Kind: apiv3.KindCalicoNodeStatus, Name: "rrpool-n"}}}})
 	require.Empty(t, s.statuses)
@@ -78,7 +78,7 @@ func TestOnlyAReportThatAWatchBringsIsProven(t *testing.T) {
 
 func TestAReportThatCameWhileNoWatchWasOpenProvesNothing(t *testing.T) {
 	backend := &scripted{list: &model.KVPairList{Revision: "10"}}
-	src := newSource(backend, newStore(time.Now))
+	src := &source{Client: backend, store: newStore(time.Now)}
 	reports, peers := model.ResourceListOptions{Kind: apiv3.KindCalicoNodeStatus}, model.ResourceListOptions{Kind: apiv3.KindBGPPeer}
 	for _, kind := range []model.ListInterface{reports, peers} {
 		_, err := src.List(t.Context(), kind, "0")
@@ -114,7 +114,7 @@ func TestAListDoesNotUndoWhatWeWroteSince(t *testing.T) {
 
 func TestWhatIsNoReportOfOursIsNeitherKeptNorSignaled(t *testing.T) {
 	s := newStore(time.Now)
-	foreign := kvp(told(1, apiv3.BGPSessionStateIdle, ""), "1")
+	foreign := kvp(reportOf(1, apiv3.BGPSessionStateIdle, ""), "1")
 	foreign.Value.(*apiv3.CalicoNodeStatus).Labels = nil
 	other := apiv3.NewBGPConfiguration()
 	other.Name = "node.10.240.0.5"
@@ -137,8 +137,8 @@ func TestAnEmptyKindIsNotAMissingOne(t *testing.T) {
 		missing  bool
 	}{{"", true}, {"17", false}, {"0", true}} {
 		backend.list = &model.KVPairList{Revision: c.revision}
-		_, err := newSource(backend, s).List(t.Context(), options, "")
+		_, err := (&source{Client: backend, store: s}).List(t.Context(), options, "")
 		require.NoError(t, err)
-		require.Equal(t, c.missing, s.missing(apiv3.KindBGPPeer), "revision %q", c.revision)
+		require.Equal(t, c.missing, s.watchStatus(apiv3.KindBGPPeer).missing, "revision %q", c.revision)
 	}
 }

@@ -5,12 +5,9 @@ import (
 	"time"
 )
 
-// Action is one write that a step asks for. Every action is idempotent.
-type Action interface {
-	// String says it in words, for events, plans and logs.
-	String() string
-	action()
-}
+// Action is one write that a step asks for. Every action is idempotent. String says it
+// in words, for events, plans and logs.
+type Action interface{ String() string }
 
 // SetReflector gives a node role label and cluster ID, in one write. Slot is the
 // label's value, "" for that of topology.SlotSingle.
@@ -41,7 +38,7 @@ type DisableMesh struct {
 type RestoreMesh struct{}
 
 // ForgetMesh removes what we kept on the BGPConfiguration, and the object
-// itself where we created it and nobody has added to it since.
+// itself where we created it and nothing was added to it since.
 type ForgetMesh struct{}
 
 // RefreshStatus demands a new report of a node: an old one is cleared, so that
@@ -75,22 +72,6 @@ type PoolSpec struct {
 	// Retire and Replace are worker ids, see cloud.PoolSpec.
 	Retire, Replace []string
 }
-
-func (SetReflector) action()   {}
-func (ClearReflector) action() {}
-func (SetRack) action()        {}
-func (PutPeer) action()        {}
-func (DeletePeer) action()     {}
-func (DisableMesh) action()    {}
-func (RestoreMesh) action()    {}
-func (ForgetMesh) action()     {}
-func (RefreshStatus) action()  {}
-func (CordonNode) action()     {}
-func (UncordonNode) action()   {}
-func (DrainNode) action()      {}
-func (ReleasePool) action()    {}
-func (Pause) action()          {}
-func (EnsurePool) action()     {}
 
 func (a SetReflector) String() string {
 	s := fmt.Sprintf("make node %s a route reflector with cluster ID %s", a.Node, a.ClusterID)

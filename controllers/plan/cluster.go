@@ -4,7 +4,9 @@
 package plan
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -73,14 +75,13 @@ type Node struct {
 	Taints []string
 	// ControlPlane: the node carries a control-plane role label.
 	ControlPlane bool
-	// Pods is how many pods with an address of their own run here, nil when nobody
-	// has counted.
+	// Pods is how many pods with an address of their own run here, nil when they were
+	// not counted.
 	Pods *int
 	// Deleting: the object has a deletion timestamp.
 	Deleting bool
-	// Pooled: the node belongs to the provider's pool (like WorkerID and Pods, not
-	// filled in by the datastore but by whoever knows the provider). Whether it
-	// runs workloads as well depends on the provider.
+	// Pooled: the node belongs to the provider's pool. Like WorkerID and Pods it is filled
+	// in by the reconciler, not by the datastore.
 	Pooled bool
 	// Addresses are the BGP addresses, IPv4 before IPv6. Empty: the node speaks no BGP.
 	Addresses []netip.Addr
@@ -139,6 +140,17 @@ func (n Node) HoldsRole() bool {
 	return n.Marked || n.Pooled && (n.RoleLabel || n.ClusterID != "")
 }
 
+// Zones are those of the nodes that are so, sorted.
+func Zones(nodes []Node, so func(Node) bool) []string {
+	zones := map[string]bool{}
+	for _, n := range nodes {
+		if so(n) {
+			zones[n.Zone] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(zones))
+}
+
 // SecretRef names one key of a Secret in calico-node's namespace.
 type SecretRef struct{ Name, Key string }
 
@@ -188,7 +200,7 @@ type Peer struct {
 	// Manual is reversePeering Manual: Calico adds no other side by itself.
 	Manual bool
 	// Extra is the canonical JSON of every other field that is set, "" for none.
-	// Ours have none, so anything here is somebody's edit.
+	// Ours have none, so anything here is an edit by others.
 	Extra string
 }
 
@@ -211,8 +223,6 @@ type Status struct {
 	// it does where one address family has no sessions. Its silence then means
 	// that it is gone.
 	Regular bool
-	// Agent reports whether BIRD was Ready for the families of the node.
-	Agent bool
 	// Sessions of the node's BIRD, sorted by address.
 	Sessions []Session
 	// Routes known to BIRD, only while they are asked for; HasRoutes says whether.

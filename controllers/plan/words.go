@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Plain is somebody else's text as we pass it on, to conditions, events, logs and
+// Plain is the text of others as we pass it on, to conditions, events, logs and
 // terminals: one line, of characters that show, of at most that many bytes. Nothing in it
 // can forge another line, or move a cursor. A text that is plain and short stays as it is.
 func Plain(text string, most int) string {

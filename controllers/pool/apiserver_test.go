@@ -79,7 +79,7 @@ func (s *shared) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	s.Lock()
 	defer s.Unlock()
 	s.keys = append(s.keys, string(cfg.APIKey))
-	return sharedCloud{s, mortalCloud{s.cloud, &killer{}}}, nil
+	return sharedCloud{s, killedCloud{s.cloud, &killer{}}}, nil
 }
 
 // sharedCloud lets the test change the cloud while the manager asks it.
@@ -100,7 +100,7 @@ func (s sharedCloud) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Pro
 	return s.Provider.Ensure(ctx, want)
 }
 
-// losePool is somebody who deletes the pool at the cloud's console, and a cloud
+// losePool is a person who deletes the pool at the cloud's console, and a cloud
 // that does not give another.
 func (s *shared) losePool() {
 	s.Lock()
@@ -216,7 +216,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	require.NotEmpty(t, writes, "the count above counts")
 }
 
-// poked has somebody look again, unless that is asked for already.
+// poked asks for another look, unless that is asked for already.
 func poked(changes chan<- struct{}) {
 	select {
 	case changes <- struct{}{}:
@@ -256,7 +256,7 @@ func startManager(t *testing.T, cluster *rest.Config, scheme *runtime.Scheme, wo
 		Metrics: pool.NewMetrics(prometheus.NewRegistry()),
 		// Time flies, or the test would wait as long as the cloud takes.
 		Now:  func() time.Time { return began.Add(100 * time.Since(began)) },
-		Next: func(o rollout.Observed, d rollout.Desired, _ time.Time) rollout.Step { return aLife(o, d) },
+		Next: func(o rollout.Observed, d rollout.Desired, _ time.Time) rollout.Step { return orderAndRestore(o, d) },
 	}, world))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -327,7 +327,7 @@ func migrated(tb testing.TB, size int) *environment {
 		e.calico.cluster.Peers[i].Written = since
 	}
 	for _, n := range nodes[size:] {
-		e.calico.cluster.Statuses[n.Name] = plan.Status{Node: n.Name, Updated: since, Agent: true, Sessions: sessions}
+		e.calico.cluster.Statuses[n.Name] = plan.Status{Node: n.Name, Updated: since, Sessions: sessions}
 	}
 	e.cloud.pool.Exists, e.cloud.pool.Owned, e.cloud.pool.SizePerZone = true, true, perZone
 	e.cloud.pool.Zones = e.cloud.pool.ClusterZones

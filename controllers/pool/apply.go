@@ -22,13 +22,13 @@ import (
 // cannot be created, only refreshes are applied. An error
 // of the cloud is remembered and reported, not returned: the data plane is in
 // order, and the cloud has its own back-off.
-func (r *Reconciler) apply(ctx context.Context, s *scope) error {
-	actions, watchErr := s.step.Actions, r.watch(ctx, s)
-	if watchErr != nil && !s.step.Urgent && !urgent(s) {
+func (r *Reconciler) apply(ctx context.Context, s *Scope) error {
+	actions, watchErr := s.Step.Actions, r.watch(ctx, s)
+	if watchErr != nil && !s.Step.Urgent && !urgent(s) {
 		// The safety net needs the reports that can be asked for, whichever cannot.
-		actions = slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool { return !isRefresh(a) })
+		actions = onlyRefreshes(actions)
 	}
-	if slices.ContainsFunc(actions, isPause) {
+	if slices.ContainsFunc(actions, is[plan.Pause]) {
 		ctx = context.WithoutCancel(ctx) // a shutdown waits: half of these actions would cut a node off
 	}
 	for _, action := range actions {
@@ -37,127 +37,104 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) error {
 		if cloud.KindOf(err) != "" {
 			break
 		}
-		if watchErr = errors.Join(watchErr, err); err != nil && !isRefresh(action) {
+		if watchErr = errors.Join(watchErr, err); err != nil && !is[plan.RefreshStatus](action) {
 			return watchErr
 		}
 		if changed {
-			s.changes++
+			s.Changes++
 			s.advanced = s.advanced || advances(action)
 		}
 	}
 	return watchErr
 }
 
-func isPause(action plan.Action) bool {
-	_, is := action.(plan.Pause)
-	return is
-}
-
 // watch asks for the reports that the step needs. A refusal asks for none and
 // leaves those that exist: they are what shows that it is over.
-func (r *Reconciler) watch(ctx context.Context, s *scope) error {
-	if s.step.Problem != nil && len(s.step.Watch) == 0 {
+func (r *Reconciler) watch(ctx context.Context, s *Scope) error {
+	if s.Step.Problem != nil && len(s.Step.Watch) == 0 {
 		return nil
 	}
-	if err := r.leading(ctx); err != nil {
+	if err := r.Leading(ctx); err != nil {
 		return err
 	}
-	changed, err := r.Datastore.Watch(ctx, s.step.Watch)
+	began := time.Now()
+	changed, err := r.Datastore.Watch(ctx, s.Step.Watch)
+	r.Metrics.datastoreCall("Watch", began, err)
 	if err != nil {
 		return fmt.Errorf("asking for node status reports: %w", err)
 	}
 	if changed {
-		s.changes++
+		s.Changes++
 	}
 	return nil
 }
 
-func (r *Reconciler) applyOne(ctx context.Context, s *scope, action plan.Action) (bool, error) {
-	if err := r.leading(ctx); err != nil {
+func (r *Reconciler) applyOne(ctx context.Context, s *Scope, action plan.Action) (bool, error) {
+	if err := r.Leading(ctx); err != nil {
 		return false, err
 	}
 	switch a := action.(type) {
 	case plan.EnsurePool:
-		if s.step.Short && !s.inPlace() {
+		if s.Step.Short && !s.inPlace() {
 			return false, nil // see decide: the mesh is back in a moment, and then there is time for the cloud
 		}
-		did, err := r.poolClient.ensure(ctx, s.now, poolSpec(s, a.Want))
-		return r.supplied(ctx, s, did, err)
+		progress, err := r.poolClient.ensure(ctx, s.now, poolSpec(s, a.Want))
+		return r.poolDid(ctx, s, progress, err)
 	case plan.ReleasePool:
-		did, _, err := r.poolClient.remove(ctx, s.now)
-		return r.supplied(ctx, s, did, err)
+		progress, err := r.poolClient.remove(ctx, s.now)
+		return r.poolDid(ctx, s, progress, err)
 	case plan.DrainNode:
 		return r.drain(ctx, s, a.Node)
 	case plan.Pause:
-		r.pause(a.For)
+		r.Pause(a.For) // nothing cuts it short: see apply
 		return false, nil
 	}
+	began := time.Now()
 	changed, err := r.Datastore.Apply(ctx, scopeOf(s.object), action)
+	r.Metrics.datastoreCall("Apply", began, err)
 	if err != nil {
 		return false, fmt.Errorf("trying to %s: %w", action, err)
 	}
 	if changed {
-		r.emit(ctx, s, actionEvent(action, s.step))
+		r.emit(ctx, s, actionEvent(action, s.Step))
 	}
 	return changed, nil
 }
 
-// supplied emits an event for what the provider did.
-func (r *Reconciler) supplied(ctx context.Context, s *scope, did string, err error) (bool, error) {
-	if err != nil || did == "" {
+// poolDid emits an event for what the provider did.
+func (r *Reconciler) poolDid(ctx context.Context, s *Scope, progress cloud.Progress, err error) (bool, error) {
+	if err != nil || progress.Did == "" {
 		return false, err
 	}
-	r.emit(ctx, s, poolChanged(did))
+	r.emit(ctx, s, poolChanged(progress.Did))
 	return true, nil
-}
-
-// pause lets a moment pass between two actions. Nothing cuts it short: see apply.
-func (r *Reconciler) pause(moment time.Duration) {
-	if r.Pause != nil {
-		r.Pause(moment)
-		return
-	}
-	if r.Wait != nil {
-		moment = r.Wait(moment)
-	}
-	timer := time.NewTimer(moment)
-	defer timer.Stop()
-	<-timer.C
 }
 
 // StepDeletePool is the step after the mesh is back, when deletionPolicy is Delete.
 const StepDeletePool = "DeletePool"
 
 // addFinalizer puts the finalizer on before anything else happens, so that a deletion
-// can never leave a cluster between two worlds.
+// can never leave a cluster half way.
 func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.RouteReflectorPool, needed bool) (bool, error) {
 	if !needed || object.DeletionTimestamp != nil || controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return false, nil
 	}
-	before := object.DeepCopy()
-	controllerutil.AddFinalizer(object, v1alpha1.Finalizer)
-	if err := r.patchMeta(ctx, object, before); err != nil {
-		return true, fmt.Errorf("adding the finalizer: %w", err)
-	}
-	return true, nil
+	return true, r.editFinalizers(ctx, object, controllerutil.AddFinalizer)
 }
 
 // reportPaused reconciles a paused object. It needs no finalizer where nothing was ever
 // done; one that is made anew for a cluster on route reflectors does.
-func (r *Reconciler) reportPaused(ctx context.Context, s *scope) (reconcile.Result, error) {
+func (r *Reconciler) reportPaused(ctx context.Context, s *Scope) (reconcile.Result, error) {
 	if changed, err := r.addFinalizer(ctx, s.object, !untouched(s)); err != nil || changed {
-		return r.retry(err)
+		return retry(err)
 	}
 	return r.finish(ctx, s, nil)
 }
 
-// steady: there is nothing left to do.
-func (s *scope) steady() bool { return s.step.Name == rollout.Steady && s.step.Problem == nil }
-
 // untouched: nothing in the cluster's BGP, and nothing on its nodes, is of our
 // making, so there is nothing to restore, whatever is in the way of doing it.
-func untouched(s *scope) bool {
-	cluster := s.cluster
+func untouched(s *Scope) bool {
+	cluster := s.Cluster
 	ours := cluster.BGP.Saved != nil || s.inPlace() && anyPooled(cluster.Nodes) ||
 		slices.ContainsFunc(cluster.Nodes, func(n plan.Node) bool { return n.Marked || n.CordonMark || n.Rack != "" }) ||
 		slices.ContainsFunc(cluster.Peers, func(p plan.Peer) bool { return p.Owned })
@@ -165,66 +142,87 @@ func untouched(s *scope) bool {
 }
 
 // releasable: the object is to go, and nothing of ours needs it any more.
-func (s *scope) releasable() bool {
-	return s.deleting() && (s.steady() || s.step.Problem != nil && untouched(s))
+func (s *Scope) releasable() bool {
+	return s.deleting() && (s.steady() || s.Step.Problem != nil && untouched(s))
 }
 
 // release lets the object go once the mesh carries the cluster: first the pool,
 // when it is to be deleted, then the finalizer.
-func (r *Reconciler) release(ctx context.Context, s *scope) error {
-	if err := r.leading(ctx); err != nil {
+func (r *Reconciler) release(ctx context.Context, s *Scope) error {
+	if err := r.Leading(ctx); err != nil {
 		return err
 	}
 	policy := s.object.Spec.Provider.IKS.DeletionPolicy
-	if policy == v1alpha1.DeletionDelete && s.provider.kind == v1alpha1.ProviderIKS && !r.deletePool(ctx, s) {
+	if policy == v1alpha1.DeletionDelete && !s.inPlace() && !r.deletePool(ctx, s) {
 		return nil
 	}
-	if err := r.leading(ctx); err != nil {
+	if err := r.Leading(ctx); err != nil {
 		return err
 	}
-	before := s.object.DeepCopy()
-	controllerutil.RemoveFinalizer(s.object, v1alpha1.Finalizer)
-	if err := r.patchMeta(ctx, s.object, before); err != nil {
-		return fmt.Errorf("removing the finalizer: %w", err)
+	if err := r.editFinalizers(ctx, s.object, controllerutil.RemoveFinalizer); err != nil {
+		return err
 	}
 	s.released = true
 	r.emit(ctx, s, released(s))
-	r.poolClient.reset()
+	r.poolClient = poolClient{}
 	return nil
 }
 
 // deletePool reports whether there is no pool of ours any more. What hinders it
 // shows in ProviderReady; the way out is always deletionPolicy Retain.
-func (r *Reconciler) deletePool(ctx context.Context, s *scope) bool {
-	s.step = rollout.Step{
+func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
+	s.Step = rollout.Step{
 		Name:   StepDeletePool,
 		Reason: "the node-to-node mesh carries the cluster, and spec.provider.iks.deletionPolicy is Delete",
 	}
-	if s.provider.problem != nil {
-		s.step.WaitingFor = []string{"access to the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
+	if s.disconnected != nil {
+		s.Step.WaitingFor = []string{"access to the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
 		return false
 	}
 	if r.poolClient.foreign() {
 		return true
 	}
-	did, done, err := r.poolClient.remove(ctx, s.now)
-	if did != "" {
-		s.changes++
-		r.emit(ctx, s, poolChanged(did))
+	progress, err := r.poolClient.remove(ctx, s.now)
+	if changed, _ := r.poolDid(ctx, s, progress, err); changed {
+		s.Changes++
 	}
 	switch {
 	case err != nil:
-		s.step.WaitingFor = []string{"the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
+		s.Step.WaitingFor = []string{"the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
 	case r.poolClient.waiting != "":
-		s.step.WaitingFor = []string{r.poolClient.waiting}
+		s.Step.WaitingFor = []string{r.poolClient.waiting}
 	}
-	return done
+	return err == nil && progress.Done
 }
 
-func (r *Reconciler) patchMeta(ctx context.Context, object, before *v1alpha1.RouteReflectorPool) error {
+func (r *Reconciler) editFinalizers(
+	ctx context.Context, object *v1alpha1.RouteReflectorPool, edit func(client.Object, string) bool,
+) error {
+	before := object.DeepCopy()
+	edit(object, v1alpha1.Finalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(r.Client.Patch(ctx, object, patch)); err != nil {
-		return fmt.Errorf("patching RouteReflectorPool %q: %w", object.Name, err)
+		return fmt.Errorf("writing the finalizers of RouteReflectorPool %q: %w", object.Name, err)
 	}
 	return nil
+}
+
+// drain asks the pods of a node to go, and remembers which may not.
+func (r *Reconciler) drain(ctx context.Context, s *Scope, node string) (bool, error) {
+	attempt := r.attempt(node)
+	if s.now.Sub(attempt.at) < evictPause {
+		s.blockedPods = slices.Clone(attempt.blocked)
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, podTimeout(s))
+	defer cancel()
+	did, err := r.Workload.Evict(ctx, node)
+	attempt.at, attempt.blocked, s.blockedPods = s.now, did.Blocked, did.Blocked
+	if did.Evicted > 0 {
+		r.emit(ctx, s, podsEvicted(node, did.Evicted, s.Step))
+	}
+	if err != nil {
+		return false, fmt.Errorf("trying to empty node %s: %w", node, err)
+	}
+	return did.Evicted > 0, nil
 }

@@ -39,12 +39,12 @@ func (k *killer) write(do func() error) error {
 	return err
 }
 
-type mortalCalico struct {
+type killedCalico struct {
 	*fakeDatastore
 	*killer
 }
 
-func (m mortalCalico) Apply(ctx context.Context, s plan.Scope, a plan.Action) (changed bool, err error) {
+func (m killedCalico) Apply(ctx context.Context, s plan.Scope, a plan.Action) (changed bool, err error) {
 	err = m.write(func() error {
 		changed, err = m.fakeDatastore.Apply(ctx, s, a)
 		return err
@@ -52,16 +52,16 @@ func (m mortalCalico) Apply(ctx context.Context, s plan.Scope, a plan.Action) (c
 	return changed, err
 }
 
-func (m mortalCalico) SetPool(ctx context.Context, n plan.Node, name string) error {
+func (m killedCalico) SetPool(ctx context.Context, n plan.Node, name string) error {
 	return m.write(func() error { return m.fakeDatastore.SetPool(ctx, n, name) })
 }
 
-type mortalPods struct {
+type killedPods struct {
 	*fakePods
 	*killer
 }
 
-func (m mortalPods) Evict(ctx context.Context, node string) (did workload.Eviction, err error) {
+func (m killedPods) Evict(ctx context.Context, node string) (did workload.Eviction, err error) {
 	err = m.write(func() error {
 		did, err = m.fakePods.Evict(ctx, node)
 		return err
@@ -69,12 +69,12 @@ func (m mortalPods) Evict(ctx context.Context, node string) (did workload.Evicti
 	return did, err
 }
 
-type mortalCloud struct {
+type killedCloud struct {
 	*fakeProvider
 	*killer
 }
 
-func (m mortalCloud) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {
+func (m killedCloud) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {
 	if m.ensureErr != nil {
 		return cloud.Progress{}, m.ensureErr
 	}
@@ -84,7 +84,7 @@ func (m mortalCloud) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, er
 	})
 }
 
-func (m mortalCloud) Delete(context.Context) (cloud.Progress, error) {
+func (m killedCloud) Delete(context.Context) (cloud.Progress, error) {
 	if !m.pool.Exists {
 		return cloud.Progress{Done: true}, nil
 	}
@@ -94,31 +94,31 @@ func (m mortalCloud) Delete(context.Context) (cloud.Progress, error) {
 	})
 }
 
-type mortalClient struct {
+type killedClient struct {
 	client.Client
 	*killer
 }
 
-func (m mortalClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+func (m killedClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 	return m.write(func() error { return m.Client.Patch(ctx, o, p, opts...) })
 }
 
-func (m mortalClient) Status() client.SubResourceWriter {
-	return mortalStatus{m.Client.Status(), m.killer}
+func (m killedClient) Status() client.SubResourceWriter {
+	return killedStatus{m.Client.Status(), m.killer}
 }
 
-type mortalStatus struct {
+type killedStatus struct {
 	client.SubResourceWriter
 	*killer
 }
 
-func (m mortalStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+func (m killedStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 	return m.write(func() error { return m.SubResourceWriter.Patch(ctx, o, p, opts...) })
 }
 
-// aLife orders a pool, switches the mesh off and, when the object is deleted,
+// orderAndRestore orders a pool, switches the mesh off and, when the object is deleted,
 // back on: a plan in miniature that depends on nothing but what is observed.
-func aLife(o rollout.Observed, d rollout.Desired) rollout.Step {
+func orderAndRestore(o rollout.Observed, d rollout.Desired) rollout.Step {
 	switch {
 	case d.Mode == rollout.Mesh && !o.BGP.MeshOn():
 		return rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}}
@@ -143,17 +143,17 @@ func TestKilledAfterAnyWriteItsSuccessorFinishes(t *testing.T) {
 			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
 				o.Finalizers, o.Spec.Provider.IKS.DeletionPolicy = nil, v1alpha1.DeletionDelete
 			})
-			e.script = aLife
-			death := &killer{left: kill}
+			e.script = orderAndRestore
+			by := &killer{left: kill}
 			e.restart()
-			e.mortal(death)
+			e.killedBy(by)
 			live := func(until func() bool) {
 				for range 40 {
 					err := e.reconcile()
-					if death.dead {
-						death.dead = false
+					if by.dead {
+						by.dead = false
 						e.restart()
-						e.mortal(death)
+						e.killedBy(by)
 					} else {
 						require.NoError(t, err)
 					}
@@ -171,13 +171,13 @@ func TestKilledAfterAnyWriteItsSuccessorFinishes(t *testing.T) {
 			live(e.gone)
 			require.True(t, e.calico.cluster.BGP.MeshOn())
 			require.False(t, e.cloud.pool.Exists, "the pool was forgotten")
-			survived = death.left > 0
+			survived = by.left > 0
 		})
 	}
 }
 
-func (e *environment) mortal(death *killer) {
-	e.reconciler.Client = mortalClient{e.client, death}
-	e.reconciler.Datastore = mortalCalico{e.calico, death}
-	e.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) { return mortalCloud{e.cloud, death}, nil }
+func (e *environment) killedBy(by *killer) {
+	e.reconciler.Client = killedClient{e.client, by}
+	e.reconciler.Datastore = killedCalico{e.calico, by}
+	e.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) { return killedCloud{e.cloud, by}, nil }
 }

@@ -2,17 +2,21 @@ package pool
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
+	"github.com/rrpool/rrpool/controllers/workload"
 )
 
 // decide chooses the provider, asks it when that is due, and computes the step.
@@ -20,9 +24,9 @@ import (
 // happen at once must not wait for an answer that may not come; neither must what is
 // due in seconds, as while too few reflectors serve. Existing nodes are
 // no cloud: looking at them is no request.
-func (r *Reconciler) decide(ctx context.Context, s *scope) {
+func (r *Reconciler) decide(ctx context.Context, s *Scope) {
 	r.identify(ctx, s)
-	r.poolClient.meshOff = !s.cluster.BGP.MeshOn()
+	r.poolClient.meshOff = !s.Cluster.BGP.MeshOn()
 	if s.inPlace() {
 		r.poolClient.observe(ctx, s.now, 0)
 	}
@@ -31,7 +35,7 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) {
 		r.lookAtPods(ctx, s)
 		return
 	}
-	if !s.hasProvider() || urgent(s) || s.step.Short {
+	if s.disconnected != nil || urgent(s) || s.Step.Short {
 		return
 	}
 	if r.poolClient.observe(ctx, s.now, r.interval(s)) {
@@ -40,138 +44,84 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) {
 }
 
 // compute is pure but for the pool, which it takes from memory.
-func (r *Reconciler) compute(s *scope) {
-	s.pool = r.poolClient.usable()
+func (r *Reconciler) compute(s *Scope) {
 	taint := taintOf(s.object.Spec.Provider.IKS.Taint)
 	if s.inPlace() {
 		taint = cloud.Taint{}
-		markExisting(s.cluster.Nodes)
+		markExisting(s.Cluster.Nodes)
 	} else {
-		fillIn(s.cluster.Nodes, s.object.Spec.Provider.IKS.PoolName, r.poolClient.members())
+		fillIn(s.Cluster.Nodes, s.object.Spec.Provider.IKS.PoolName, r.poolClient.members())
 	}
-	s.cluster.Problems = relevant(s.cluster.Problems, s.object.Spec.Rollout.Gate)
-	desired, problem := desire(s, r.poolClient.last)
-	s.desired = desired
-	r.meshSince = sinceWhen(r.meshSince, s.cluster.BGP.MeshOn(), s.now)
-	observed := rollout.Observed{
-		Cluster:    s.cluster,
-		Pool:       poolOf(s.pool, s.cluster.Nodes, taint),
-		Proven:     r.proven,
-		MeshSince:  r.meshSince,
-		ShortSince: r.shortSince,
-		StraySince: r.straySince,
-		Evictable:  s.evictable,
+	if s.object.Spec.Rollout.Gate == v1alpha1.GateTimer { // fixed waits need no reports
+		s.Cluster.Problems = slices.DeleteFunc(slices.Clone(s.Cluster.Problems), func(p plan.Problem) bool {
+			return p.Reason == calico.ReasonNodeStatusCRDMissing
+		})
 	}
-	if problem != nil {
-		s.step = r.refuse(s, observed, *problem)
+	r.known.MeshSince = sinceWhen(r.known.MeshSince, s.Cluster.BGP.MeshOn(), s.now)
+	observed := r.known
+	observed.Cluster, observed.Evictable = s.Cluster, s.evictable
+	observed.Pool = poolOf(r.poolClient.usable(), s.Cluster.Nodes, taint)
+	var problem *plan.Problem
+	if s.Desired, problem = desire(s, r.poolClient.last); problem != nil {
+		s.Step = r.refuse(s, observed, problem)
 		return
 	}
-	s.step = r.next(observed, desired, s.now)
+	s.Step = r.Next(observed, s.Desired, s.now)
 }
 
 // refuse does nothing because of the spec, with one exception: a cluster that
 // has lost its reflectors gets its mesh, which only adds sessions. To know that, stale
-// reports are asked for again. How many
-// reflectors there should be is then taken from the pool as it is.
-func (r *Reconciler) refuse(s *scope, observed rollout.Observed, problem plan.Problem) rollout.Step {
-	desired := s.desired
+// reports are asked for again. How many reflectors there should be is then taken from
+// the pool as it is.
+func (r *Reconciler) refuse(s *Scope, observed rollout.Observed, problem *plan.Problem) rollout.Step {
+	desired := s.Desired
 	if known := r.poolClient.last; known != nil && known.Owned {
 		desired.Pool = plan.PoolSpec{SizePerZone: known.SizePerZone, Zones: known.Zones}
 	}
-	step := r.next(observed, desired, s.now)
+	step := r.Next(observed, desired, s.now)
 	if step.Urgent {
-		step.Problem = &problem
+		step.Problem = problem
 		return step
 	}
-	refused := rollout.Step{Name: "InvalidSpec", Reason: problem.Message, Problem: &problem, Short: step.Short, Again: step.Again}
-	refused.Actions = slices.DeleteFunc(step.Actions, func(a plan.Action) bool { return !isRefresh(a) })
-	return refused
-}
-
-func isRefresh(action plan.Action) bool {
-	_, is := action.(plan.RefreshStatus)
-	return is
-}
-
-// relevant leaves out what the chosen gate does not suffer from: fixed waits need
-// no reports.
-func relevant(problems []plan.Problem, gate v1alpha1.Gate) []plan.Problem {
-	if gate != v1alpha1.GateTimer {
-		return problems
+	return rollout.Step{
+		Name: "InvalidSpec", Reason: problem.Message, Problem: problem, Short: step.Short, Again: step.Again, Actions: onlyRefreshes(step.Actions),
 	}
-	return slices.DeleteFunc(slices.Clone(problems), func(p plan.Problem) bool {
-		return p.Reason == ReasonNodeStatusCRDMissing
-	})
+}
+
+// onlyRefreshes leaves out all but what asks for stale reports again.
+func onlyRefreshes(actions []plan.Action) []plan.Action {
+	return slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool { return !is[plan.RefreshStatus](a) })
 }
 
 // interval is how often this step needs to look at the provider, and at
 // the cluster without being pushed.
-func (r *Reconciler) interval(s *scope) time.Duration {
+func (r *Reconciler) interval(s *Scope) time.Duration {
 	switch {
-	case s.paused() || s.step.Name == rollout.Steady && s.step.Problem == nil:
+	case s.paused() || s.steady():
 		return intervalRest
-	case s.step.Problem != nil || s.provider.problem != nil || r.poolClient.blocked():
+	case s.Step.Problem != nil || s.disconnected != nil || r.poolClient.blocked():
 		return intervalBlocked
 	default:
 		return intervalActive
 	}
 }
 
-// remember keeps what a step has proven until the cluster is at rest, and since
-// when too few reflectors serve or BGPPeers are stray; losing it costs another
-// look, or wait.
-func (r *Reconciler) remember(s *scope) {
-	if s.step.Name == rollout.Steady {
-		r.proven = nil
-	}
-	if r.proven == nil && len(s.step.Proven) > 0 {
-		r.proven = make(map[string]time.Time, len(s.step.Proven))
-	}
-	for _, node := range s.step.Proven {
-		r.proven[node] = s.now
-	}
-	r.shortSince = sinceWhen(r.shortSince, s.step.Short, s.now)
-	r.straySince = sinceWhen(r.straySince, s.step.Stray, s.now)
-}
-
-// sinceWhen keeps the time since which something is so, zero while it is not.
-func sinceWhen(since time.Time, so bool, now time.Time) time.Time {
-	switch {
-	case !so:
-		return time.Time{}
-	case since.IsZero():
-		return now
-	}
-	return since
-}
-
-// hasProvider: there is a provider to ask.
-func (s *scope) hasProvider() bool { return s.provider.problem == nil }
-
 // urgent: the mesh has to come back, and never waits for the cloud.
-func urgent(s *scope) bool {
+func urgent(s *Scope) bool {
 	if !s.reflecting() {
-		return s.step.Name != rollout.Steady
+		return s.Step.Name != rollout.Steady
 	}
-	return restores(s.step)
-}
-
-// restores: the step switches the mesh on.
-func restores(step rollout.Step) bool {
-	return slices.ContainsFunc(step.Actions, func(action plan.Action) bool {
-		_, ok := action.(plan.RestoreMesh)
-		return ok
-	})
+	return has[plan.RestoreMesh](s.Step)
 }
 
 // desire says where the cluster is to go. known is the pool as it was last
 // seen, which may be long ago, or nil. The way back to the mesh needs neither a
 // provider nor a size, so nothing in the spec can block it.
-func desire(s *scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
+func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	spec := s.object.Spec
 	d := rollout.Desired{
 		Mode:           rollout.Mesh,
-		Dedicated:      s.provider.kind == v1alpha1.ProviderIKS,
+		Dedicated:      !s.inPlace(),
 		ClusterID:      spec.Topology.ClusterID,
 		RoleLabel:      spec.BGP.NodeLabel,
 		Timer:          spec.Rollout.Gate == v1alpha1.GateTimer,
@@ -197,7 +147,7 @@ func desire(s *scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	clients, zones := clientsOf(s), poolZones(s, known)
 	perZone, err := sizePerZone(spec.Sizing, clients, len(zones), known)
 	if err != nil {
-		return d, sizingProblem(err)
+		return d, problemf(ReasonSizingInvalid, "%v", err)
 	}
 	topo, perZone, problem, serious := shape(s, known, clients, zones, perZone)
 	if serious {
@@ -231,20 +181,24 @@ func sizePerZone(spec v1alpha1.SizingSpec, clients []plan.Node, zones int, known
 
 // clientsOf are the nodes that route reflectors are there for: those that speak
 // BGP and are not dedicated to reflecting. A reflector with workloads is a client too.
-func clientsOf(s *scope) []plan.Node {
-	return slices.DeleteFunc(slices.Clone(s.cluster.Nodes), func(n plan.Node) bool {
+func clientsOf(s *Scope) []plan.Node {
+	return slices.DeleteFunc(slices.Clone(s.Cluster.Nodes), func(n plan.Node) bool {
 		return !n.SpeaksBGP() || n.Pooled && !s.inPlace()
 	})
 }
 
 func countReady(nodes []plan.Node) int {
-	ready := 0
-	for _, node := range nodes {
-		if node.Ready {
-			ready++
+	return count(nodes, func(n plan.Node) bool { return n.Ready })
+}
+
+func count[T any](all []T, so func(T) bool) int {
+	n := 0
+	for _, one := range all {
+		if so(one) {
+			n++
 		}
 	}
-	return ready
+	return n
 }
 
 // poolZones names the zones of the pool, sorted. For existing nodes they are where
@@ -253,41 +207,25 @@ func countReady(nodes []plan.Node) int {
 // nodes. They are always named: the number of reflectors to wait for depends on
 // the zones that are still without a node. A zone that the pool has is given up
 // only when the user says so, not because the cloud's list is shorter today.
-func poolZones(s *scope, known *cloud.Pool) []string {
+func poolZones(s *Scope, known *cloud.Pool) []string {
 	if s.inPlace() {
-		return zonesOf(s.cluster.Nodes)
+		return plan.Zones(s.Cluster.Nodes, plan.Node.SpeaksBGP)
 	}
 	if zones := s.object.Spec.Provider.IKS.Zones; len(zones) > 0 {
-		return slices.Compact(slices.Sorted(slices.Values(zones)))
+		return sets.List(sets.New(zones...))
 	}
-	zones := map[string]bool{}
 	if known != nil && len(known.ClusterZones) > 0 {
-		for _, zone := range known.ClusterZones {
-			zones[zone] = true
-		}
+		zones := sets.New(known.ClusterZones...)
 		if known.Owned {
-			for _, zone := range known.Zones {
-				zones[zone] = true
-			}
+			zones.Insert(known.Zones...)
 		}
-		return slices.Sorted(maps.Keys(zones))
+		return sets.List(zones)
 	}
-	return slices.DeleteFunc(zonesOf(s.cluster.Nodes), func(zone string) bool { return zone == "" })
-}
-
-// zonesOf are the zones of the nodes that speak BGP, sorted.
-func zonesOf(nodes []plan.Node) []string {
-	zones := map[string]bool{}
-	for _, node := range nodes {
-		if node.SpeaksBGP() {
-			zones[node.Zone] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(zones))
+	return slices.DeleteFunc(plan.Zones(s.Cluster.Nodes, plan.Node.SpeaksBGP), func(zone string) bool { return zone == "" })
 }
 
 // poolSpec is the provider's view of the wanted pool. Existing nodes are as they are.
-func poolSpec(s *scope, want plan.PoolSpec) cloud.PoolSpec {
+func poolSpec(s *Scope, want plan.PoolSpec) cloud.PoolSpec {
 	if s.inPlace() {
 		return cloud.PoolSpec{Zones: want.Zones, SizePerZone: want.SizePerZone, Retire: want.Retire, Replace: want.Replace}
 	}
@@ -296,16 +234,13 @@ func poolSpec(s *scope, want plan.PoolSpec) cloud.PoolSpec {
 		Flavor:      spec.Flavor,
 		Zones:       want.Zones,
 		SizePerZone: want.SizePerZone,
-		Labels: map[string]string{
-			v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue,
-			PoolLabel:               spec.PoolName,
-		},
-		Retire:  want.Retire,
-		Replace: want.Replace,
+		Labels:      map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: spec.PoolName},
+		Retire:      want.Retire,
+		Replace:     want.Replace,
 	}
 	if taint := taintOf(spec.Taint); taint.Key != "" {
 		out.Taints = []cloud.Taint{taint}
-		for _, node := range untainted(s.cluster.Nodes, taint) {
+		for _, node := range untainted(s.Cluster.Nodes, taint) {
 			out.Untainted = append(out.Untainted, node.WorkerID)
 		}
 		slices.Sort(out.Untainted)
@@ -319,37 +254,33 @@ func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
 	order := []v1alpha1.TopologyType{
 		"", v1alpha1.TopologySingle, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy,
 	}
-	size := 0
+	largest := 0
 	for _, n := range nodes {
-		if !n.Marked || !n.RoleLabel {
-			continue
-		}
-		for i, kind := range order {
-			if topology.KindOf(n.Slot) == kind {
-				size = max(size, i)
-			}
+		if n.Marked && n.RoleLabel {
+			largest = max(largest, slices.Index(order, topology.KindOf(n.Slot)))
 		}
 	}
-	return order[size]
+	return order[largest]
 }
 
 // shape turns the wanted number of reflectors per zone into what the topology takes. A
 // reflector that comes to serve more clients than it should is no reason to stop what
 // works: then problem is set and serious is not.
-func shape(s *scope, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
+func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
 	spec = topology.Read(s.object.Spec.Topology, s.object.Spec.BGP.NodeLabel, !s.inPlace())
 	if kind := spec.Kind; s.inPlace() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
-		return spec, perZone, dedicatedOnly(kind), true
+		return spec, perZone, problemf(ReasonTopologyNotSupported, "spec.topology.type: %s needs nodes that do nothing but reflect "+
+			"(spec.provider.type: IKS), and here existing nodes reflect, which run workloads as well: use Single", kind), true
 	}
 	if s.inPlace() {
 		spec.Kind = v1alpha1.TopologySingle
 	}
-	now := kindNow(s.cluster.Nodes)
-	spec, total, problem := topology.Size(spec.Standing(s.cluster.Nodes, s.cluster.Peers), clients, zones, perZone*len(zones), now)
+	now := kindNow(s.Cluster.Nodes)
+	spec, total, problem := topology.Size(spec.Standing(s.Cluster.Nodes, s.Cluster.Peers), clients, zones, perZone*len(zones), now)
 	if problem != nil {
 		return spec, perZone, problem, problem.Reason != topology.ReasonTooManyClients || now != spec.Kind
 	}
-	total = steady(spec, known, clients, zones, total, perZone*len(zones), now)
+	total = keepSize(spec, known, clients, zones, total, perZone*len(zones), now)
 	size = (total + len(zones) - 1) / max(len(zones), 1)
 	if limit := int(s.object.Spec.Sizing.Max); limit > 0 && total > max(limit, perZone*len(zones)) {
 		if now == spec.Kind {
@@ -362,15 +293,14 @@ func shape(s *scope, known *cloud.Pool, clients []plan.Node, zones []string, per
 
 // BeyondMax refuses a topology that takes more reflectors than spec.sizing.max.
 func BeyondMax(kind v1alpha1.TopologyType, limit, total, clients, zones int) *plan.Problem {
-	return sizingProblem(fmt.Errorf(
+	return problemf(ReasonSizingInvalid,
 		"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
-		limit, kind, total, clients, zones, total,
-	))
+		limit, kind, total, clients, zones, total)
 }
 
-// steady keeps a pool that is larger than it has to be as it is, while a tenth more
+// keepSize keeps a pool that is larger than it has to be as it is, while a tenth more
 // clients would need it: those that come and go must not buy and return machines.
-func steady(spec topology.Spec, known *cloud.Pool, clients []plan.Node, zones []string, total, sized int, now v1alpha1.TopologyType) int {
+func keepSize(spec topology.Spec, known *cloud.Pool, clients []plan.Node, zones []string, total, sized int, now v1alpha1.TopologyType) int {
 	if known == nil || !known.Owned || known.SizePerZone*len(zones) <= total {
 		return total
 	}
@@ -379,10 +309,146 @@ func steady(spec topology.Spec, known *cloud.Pool, clients []plan.Node, zones []
 	return max(total, min(known.SizePerZone*len(zones), margin))
 }
 
-func dedicatedOnly(kind v1alpha1.TopologyType) *plan.Problem {
-	return &plan.Problem{
-		Reason: ReasonTopologyNotSupported,
-		Message: fmt.Sprintf("spec.topology.type: %s needs nodes that do nothing but reflect (spec.provider.type: IKS), "+
-			"and here existing nodes reflect, which run workloads as well: use Single", kind),
+// Workload is the pods that run on nodes.
+type Workload interface {
+	// Count gives the pods with an address of their own, by node. It may be some
+	// seconds old.
+	Count(ctx context.Context, nodes []string) (map[string]int, error)
+	// Evictable names the pods that Evict has yet to move from a node, and those
+	// that it leaves there because they would be lost, both sorted.
+	Evictable(ctx context.Context, node string) (moving, staying []string, err error)
+	// Evict asks the pods of a node to go, once, and does not wait for them.
+	Evict(ctx context.Context, node string) (workload.Eviction, error)
+}
+
+// How long one look at the pods may take. The data plane waits meanwhile, so all
+// pods are counted only while the mesh is on and carries every route.
+const (
+	countTimeout = 60 * time.Second
+	drainTimeout = 20 * time.Second
+	// offTimeout holds while the mesh is off: reflectors may die meanwhile.
+	offTimeout = 5 * time.Second
+)
+
+// evictPause is the pause between two attempts to empty a node, and the shortest
+// after a count that has failed. One that took long is tried again after countRest
+// times as long, so that reconciliations go on.
+const (
+	evictPause = 5 * time.Second
+	countRest  = 5
+)
+
+// drainAttempt is the last attempt to empty a node.
+type drainAttempt struct {
+	node    string
+	at      time.Time
+	blocked []string
+	// stayed are the pods of the last event about pods that stay.
+	stayed string
+}
+
+// attempt is the last one for this node.
+func (r *Reconciler) attempt(node string) *drainAttempt {
+	if r.drained.node != node {
+		r.drained = drainAttempt{node: node}
 	}
+	return &r.drained
+}
+
+// lookAtPods asks for the pods that the step turns out to depend on, and computes it
+// once more.
+func (r *Reconciler) lookAtPods(ctx context.Context, s *Scope) {
+	if names := nodesToCount(s); len(names) > 0 && r.countPods(ctx, s, names) {
+		r.compute(s)
+	}
+	if s.Step.Drains != "" && r.listEvictable(ctx, s, s.Step.Drains) {
+		r.compute(s)
+	}
+}
+
+// nodesToCount names the nodes whose number of pods says which is the cheapest to
+// change its role while no other reflector carries its routes, and what that
+// costs; none while that does not matter.
+func nodesToCount(s *Scope) []string {
+	if s.Step.Problem != nil || s.Step.Name == rollout.Steady || has[plan.RestoreMesh](s.Step) {
+		return nil
+	}
+	current := upNames(s.Cluster.Nodes, func(n plan.Node) bool { return n.RoleLabel && n.Marked })
+	switch {
+	case !s.reflecting() && len(current) == 1:
+		return current
+	case !s.reflecting() || len(current) > 0 || !s.Cluster.BGP.MeshOn():
+		return nil
+	}
+	if members := upNames(s.Cluster.Nodes, func(n plan.Node) bool { return n.Pooled }); len(members) > 0 {
+		return members
+	}
+	return upNames(s.Cluster.Nodes, func(plan.Node) bool { return true })
+}
+
+// upNames are the names of the Ready nodes that speak BGP and are so.
+func upNames(nodes []plan.Node, so func(plan.Node) bool) []string {
+	var out []string
+	for _, n := range nodes {
+		if n.SpeaksBGP() && n.Ready && so(n) {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+// countPods fills in how many pods the nodes run. Without an answer they are unknown, which
+// makes no step unsafe, so it is no failure.
+func (r *Reconciler) countPods(ctx context.Context, s *Scope, names []string) bool {
+	if s.now.Before(r.countAgain) {
+		return false
+	}
+	began := r.Now()
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	counts, err := r.Workload.Count(ctx, names)
+	if err != nil {
+		now := r.Now()
+		r.countAgain = now.Add(max(evictPause, countRest*now.Sub(began)))
+		log.FromContext(ctx).Error(err, "the pods are not counted: any node counts as busy as another")
+		return false
+	}
+	for i := range s.Cluster.Nodes {
+		if count, ok := counts[s.Cluster.Nodes[i].Name]; ok {
+			s.Cluster.Nodes[i].Pods = &count
+		}
+	}
+	return true
+}
+
+// podTimeout is how long this reconciliation waits for an answer about pods.
+func podTimeout(s *Scope) time.Duration {
+	switch {
+	case s.Cluster.BGP.MeshOn():
+		return drainTimeout
+	case s.Step.Short && s.Step.Again > 0:
+		return min(offTimeout, s.Step.Again)
+	}
+	return offTimeout
+}
+
+// listEvictable looks which pods are still to move away from a node. A failure fails the
+// reconciliation: without an answer the step cannot go on.
+func (r *Reconciler) listEvictable(ctx context.Context, s *Scope, node string) bool {
+	ctx, cancel := context.WithTimeout(ctx, podTimeout(s))
+	defer cancel()
+	moving, staying, err := r.Workload.Evictable(ctx, node)
+	if err != nil {
+		s.podsErr = err
+		return false
+	}
+	s.evictable = map[string][]string{node: moving}
+	attempt := r.attempt(node)
+	if names := strings.Join(staying, " "); !s.paused() && attempt.stayed != names {
+		attempt.stayed = names
+		if len(staying) > 0 {
+			r.emit(ctx, s, podsStay(node, staying, s.Step))
+		}
+	}
+	return true
 }

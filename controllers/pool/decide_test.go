@@ -80,7 +80,7 @@ func TestAnOutageDoesNotShrinkThePool(t *testing.T) {
 		"half are down and it is smaller than for those": {250, 250, owned(3), 5},
 		"half are down and it is larger than for all":    {250, 250, owned(20), 8},
 		"half are down and nothing is known":             {250, 250, nil, 5},
-		"somebody else's pool says nothing":              {250, 250, &cloud.Pool{Exists: true, SizePerZone: 8}, 5},
+		"a pool of others says nothing":                  {250, 250, &cloud.Pool{Exists: true, SizePerZone: 8}, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := sizePerZone(spec, nodes(tc.ready, tc.down), 1, tc.known)
@@ -91,14 +91,14 @@ func TestAnOutageDoesNotShrinkThePool(t *testing.T) {
 }
 
 func TestZonesOfThePool(t *testing.T) {
-	of := func(nodes []plan.Node) *scope {
-		return &scope{object: &v1alpha1.RouteReflectorPool{}, cluster: plan.Cluster{Nodes: nodes}}
+	of := func(nodes []plan.Node) *Scope {
+		return &Scope{object: &v1alpha1.RouteReflectorPool{}, Cluster: plan.Cluster{Nodes: nodes}}
 	}
 	known := &cloud.Pool{ClusterZones: []string{"b", "c"}}
 	require.Equal(t, []string{"b", "c"}, poolZones(of(nodes(3, 0)), known))
 	require.Equal(t, []string{"z"}, poolZones(of(nodes(3, 0)), nil))
 	known.Zones = []string{"a", "b"}
-	require.Equal(t, []string{"b", "c"}, poolZones(of(nil), known), "of somebody else's pool nothing is taken over")
+	require.Equal(t, []string{"b", "c"}, poolZones(of(nil), known), "of a pool of others nothing is taken over")
 	known.Owned = true
 	require.Equal(t, []string{"a", "b", "c"}, poolZones(of(nil), known))
 	given := of(nil)
@@ -108,7 +108,7 @@ func TestZonesOfThePool(t *testing.T) {
 	mixed := append(nodes(1, 1), plan.Node{Name: "nowhere", Addresses: nodes(1, 0)[0].Addresses}, plan.Node{Name: "windows", Zone: "w"})
 	require.Equal(t, []string{"z"}, poolZones(of(mixed), nil), "a cloud has no zone without a name")
 	existing := of(mixed)
-	existing.provider.kind = v1alpha1.ProviderExistingNodes
+	existing.Provider = v1alpha1.ProviderExistingNodes
 	existing.object.Spec.Provider.IKS.Zones = []string{"x"}
 	require.Equal(t, []string{"", "z"}, poolZones(existing, known), "where the nodes are, whatever a cloud says")
 }
@@ -119,19 +119,19 @@ func TestTheWayBackNeedsNothingOfTheSpec(t *testing.T) {
 		Sizing:   v1alpha1.SizingSpec{Method: "Nonsense"},
 		Topology: v1alpha1.TopologySpec{Type: v1alpha1.TopologyQuorum},
 	}
-	turn := &scope{object: &v1alpha1.RouteReflectorPool{Spec: bad}, provider: resolvedProvider{kind: v1alpha1.ProviderExistingNodes}}
-	d, problem := desire(turn, nil)
+	s := &Scope{object: &v1alpha1.RouteReflectorPool{Spec: bad}, Provider: v1alpha1.ProviderExistingNodes}
+	d, problem := desire(s, nil)
 	require.Nil(t, problem)
 	require.Equal(t, rollout.Mesh, d.Mode)
 
-	turn.object.Spec.Mode = v1alpha1.ModeRouteReflector
-	_, problem = desire(turn, nil)
+	s.object.Spec.Mode = v1alpha1.ModeRouteReflector
+	_, problem = desire(s, nil)
 	require.Equal(t, ReasonSizingInvalid, problem.Reason)
-	turn.object.Spec.Sizing = v1alpha1.SizingSpec{Min: 3, Max: 25, MinPerZone: 1}
-	_, problem = desire(turn, nil)
+	s.object.Spec.Sizing = v1alpha1.SizingSpec{Min: 3, Max: 25, MinPerZone: 1}
+	_, problem = desire(s, nil)
 	require.Equal(t, ReasonTopologyNotSupported, problem.Reason, "busy nodes know Single only")
-	turn.object.Spec.Topology.Type = v1alpha1.TopologyAuto
-	d, problem = desire(turn, nil)
+	s.object.Spec.Topology.Type = v1alpha1.TopologyAuto
+	d, problem = desire(s, nil)
 	require.Nil(t, problem)
 	require.Equal(t, v1alpha1.TopologySingle, d.Topology.Kind)
 }
@@ -200,7 +200,7 @@ func TestHeartbeatsAreNotChanges(t *testing.T) {
 			slimAfter, err := SlimNode(after)
 			require.NoError(t, err)
 			slim := event.UpdateEvent{ObjectOld: slimBefore.(*corev1.Node), ObjectNew: slimAfter.(*corev1.Node)}
-			require.Equal(t, tc.want, nodeChanged().Update(slim), "the cached form tells as much")
+			require.Equal(t, tc.want, nodeChanged().Update(slim), "the cached form holds as much")
 		})
 	}
 }
@@ -221,8 +221,8 @@ func TestEventsDifferInMoreThanTheNote(t *testing.T) {
 	step := rollout.Step{Name: "PromoteReflectors", Reason: "r"}
 	a, b := actionEvent(plan.SetReflector{Node: "a"}, step), actionEvent(plan.SetReflector{Node: "b"}, step)
 	require.NotEqual(t, a.related, b.related)
-	require.Equal(t, "CreatedPoolRouteReflectors", poolChanged("created pool route-reflectors").action)
-	require.LessOrEqual(t, len(words(strings.Repeat("größe ", 99))), maxAction)
+	require.Equal(t, "created pool route-reflectors", poolChanged("created pool route-reflectors").action)
+	require.LessOrEqual(t, len(poolChanged(strings.Repeat("größe ", 99)).action), maxAction)
 	require.Zero(t, actionEvent(plan.RefreshStatus{Node: "a"}, step), "asking is not changing")
 }
 
@@ -247,9 +247,9 @@ func (deaf) Observe(ctx context.Context) (cloud.Pool, error) {
 
 func TestACallHasATimeLimit(t *testing.T) {
 	var s poolClient
-	require.Nil(t, s.use(func(ProviderConfig) (cloud.Provider, error) { return deaf{}, nil }, ProviderConfig{ClusterID: "c"}, nil))
+	require.Nil(t, s.use(func(ProviderConfig) (cloud.Provider, error) { return deaf{}, nil }, ProviderConfig{ClusterID: "c"}))
 	require.True(t, s.observe(t.Context(), time.Now(), intervalRest))
-	require.Equal(t, cloud.Unavailable, cloud.KindOf(s.observing.err()))
+	require.Equal(t, cloud.Unavailable, cloud.KindOf(s.observing.err))
 }
 
 // A cluster that is autoscaled around a threshold must not buy and return
@@ -276,8 +276,8 @@ func TestAThresholdIsCrossedDownwardsWithAMargin(t *testing.T) {
 }
 
 // shaping is a turn on a cluster of so many clients in three zones.
-func shaping(kind v1alpha1.TopologyType, nodes int) (*scope, []plan.Node) {
-	s := &scope{object: &v1alpha1.RouteReflectorPool{}, provider: resolvedProvider{kind: v1alpha1.ProviderIKS}}
+func shaping(kind v1alpha1.TopologyType, nodes int) (*Scope, []plan.Node) {
+	s := &Scope{object: &v1alpha1.RouteReflectorPool{}, Provider: v1alpha1.ProviderIKS}
 	s.object.Spec.BGP.NodeLabel = "role"
 	s.object.Spec.Sizing.Max = 25
 	s.object.Spec.Topology = v1alpha1.TopologySpec{
@@ -285,11 +285,11 @@ func shaping(kind v1alpha1.TopologyType, nodes int) (*scope, []plan.Node) {
 	}
 	for i := range nodes {
 		zone := fmt.Sprintf("z%d", i%3)
-		s.cluster.Nodes = append(s.cluster.Nodes, plan.Node{
+		s.Cluster.Nodes = append(s.Cluster.Nodes, plan.Node{
 			Name: fmt.Sprintf("n%04d", i), Zone: zone, Labels: map[string]string{"zone": zone}, Ready: true,
 		})
 	}
-	return s, s.cluster.Nodes
+	return s, s.Cluster.Nodes
 }
 
 func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
@@ -297,7 +297,7 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind    v1alpha1.TopologyType
 		nodes   int
-		edit    func(*scope)
+		edit    func(*Scope)
 		known   int // per zone
 		want    v1alpha1.TopologyType
 		perZone int
@@ -307,23 +307,23 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 		"a small cluster is Single by itself":     {kind: v1alpha1.TopologyAuto, nodes: 400, want: v1alpha1.TopologySingle, perZone: 1},
 		"a large one is not":                      {kind: v1alpha1.TopologyAuto, nodes: 1400, want: v1alpha1.TopologyHierarchy, perZone: 4},
 		"racks that take more than the limit":     {kind: v1alpha1.TopologyHierarchy, nodes: 4000, want: v1alpha1.TopologyHierarchy, perZone: 1, reason: ReasonSizingInvalid, serious: true},
-		"racks that come to take more":            {kind: v1alpha1.TopologyHierarchy, nodes: 4000, edit: serving("rack-z0-1"), want: v1alpha1.TopologyHierarchy, perZone: 8, reason: ReasonSizingInvalid},
+		"racks that come to take more":            {kind: v1alpha1.TopologyHierarchy, nodes: 4000, edit: withReflector("rack-z0-1"), want: v1alpha1.TopologyHierarchy, perZone: 8, reason: ReasonSizingInvalid},
 		"too many clients before the migration":   {kind: v1alpha1.TopologySingle, nodes: 600, want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients", serious: true},
-		"too many clients of one that is serving": {kind: v1alpha1.TopologySingle, nodes: 600, edit: serving("true"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients"},
-		"and a change to one that cannot be":      {kind: v1alpha1.TopologySingle, nodes: 600, edit: serving("rack-z0-1"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients", serious: true},
+		"too many clients of one that is serving": {kind: v1alpha1.TopologySingle, nodes: 600, edit: withReflector("true"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients"},
+		"and a change to one that cannot be":      {kind: v1alpha1.TopologySingle, nodes: 600, edit: withReflector("rack-z0-1"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients", serious: true},
 		"a pool does not shrink at the edge":      {kind: v1alpha1.TopologyQuorum, nodes: 580, known: 3, want: v1alpha1.TopologyQuorum, perZone: 3},
 		"but beyond it":                           {kind: v1alpha1.TopologyQuorum, nodes: 300, known: 3, want: v1alpha1.TopologyQuorum, perZone: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			turn, clients := shaping(tc.kind, tc.nodes)
+			s, clients := shaping(tc.kind, tc.nodes)
 			if tc.edit != nil {
-				tc.edit(turn)
+				tc.edit(s)
 			}
 			var known *cloud.Pool
 			if tc.known > 0 {
 				known = &cloud.Pool{Owned: true, SizePerZone: tc.known}
 			}
-			spec, perZone, problem, serious := shape(turn, known, clients, zones, 1)
+			spec, perZone, problem, serious := shape(s, known, clients, zones, 1)
 			require.Equal(t, tc.serious, serious, "%v", problem)
 			require.Equal(t, tc.reason == "", problem == nil, "%v", problem)
 			if problem != nil {
@@ -335,14 +335,14 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 	}
 }
 
-// serving is a cluster in which a reflector has that seat already.
-func serving(seat string) func(*scope) {
-	return func(s *scope) {
-		s.cluster.Nodes = append(s.cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Slot: seat, ClusterID: "244.0.0.1", Pooled: true})
+// withReflector is a cluster in which a reflector has that slot already.
+func withReflector(slot string) func(*Scope) {
+	return func(s *Scope) {
+		s.Cluster.Nodes = append(s.Cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Slot: slot, ClusterID: "244.0.0.1", Pooled: true})
 	}
 }
 
-func TestOneEventTellsOfAllRacksOfAStep(t *testing.T) {
+func TestOneEventIsForAllRacksOfAStep(t *testing.T) {
 	a, b := plan.SetRack{Node: "a", Rack: "1"}, plan.SetRack{Node: "b", Rack: "2"}
 	step := rollout.Step{Name: "LabelRacks", Reason: "because", Actions: []plan.Action{a, b}}
 	require.Contains(t, actionEvent(a, step).note, "on 2 clients, of which the first is a: because")
@@ -419,10 +419,10 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 	}{
 		"nothing": {func(*plan.Node) {}, rollout.Steady, ""},
 		"the label of the dedicated pool, to be chosen for a reflector": {
-			func(n *plan.Node) { n.Labels[PoolLabel] = "route-reflectors" }, rollout.Steady, "",
+			func(n *plan.Node) { n.Labels[v1alpha1.PoolLabel] = "route-reflectors" }, rollout.Steady, "",
 		},
 		"the label of the role":   {func(n *plan.Node) { n.RoleLabel, n.Slot = true, "true" }, "RemoveStrayLabel", ""},
-		"a seat that another has": {func(n *plan.Node) { n.RoleLabel, n.Slot = true, "quorum-z1-1" }, "RemoveStrayLabel", ""},
+		"a slot that another has": {func(n *plan.Node) { n.RoleLabel, n.Slot = true, "quorum-z1-1" }, "RemoveStrayLabel", ""},
 		"all that makes a reflector, as if it had been the first": {
 			func(n *plan.Node) {
 				n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, time.Unix(1, 0)
@@ -451,7 +451,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 				}
 				if i < 3 {
 					n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, long
-					n.Labels[PoolLabel], members[worker] = "route-reflectors", z
+					n.Labels[v1alpha1.PoolLabel], members[worker] = "route-reflectors", z
 					pool.Workers = append(pool.Workers, rollout.Worker{ID: worker, Node: n.Name, Zone: z})
 				}
 				all = append(all, n)
@@ -479,7 +479,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 			require.Equal(t, tc.step, step.Name, "%s", step.Reason)
 			if tc.problem != "" {
 				require.Equal(t, tc.problem, step.Problem.Reason)
-				require.Contains(t, step.Problem.Message, evil.Name, "a person is told who")
+				require.Contains(t, step.Problem.Message, evil.Name, "the message names the node")
 				require.Empty(t, step.Actions)
 			}
 			own := []plan.Action{

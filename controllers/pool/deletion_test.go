@@ -29,11 +29,11 @@ func TestAPausedObjectIsProtectedWhereThereIsSomethingToRestore(t *testing.T) {
 		found func(*environment)
 		want  bool
 	}{
-		"nothing of ours":         {func(*environment) {}, false},
-		"a worker pool":           {func(e *environment) { e.calico.cluster.Nodes[0].Pooled = true }, false},
-		"a route reflector":       {func(e *environment) { e.calico.cluster.Nodes[0].Marked = true }, true},
-		"a BGPPeer":               {func(e *environment) { e.calico.cluster.Peers = []plan.Peer{{Name: "rrpool-clients", Owned: true}} }, true},
-		"somebody else's BGPPeer": {func(e *environment) { e.calico.cluster.Peers = []plan.Peer{{Name: "uplink"}} }, false},
+		"nothing of ours":     {func(*environment) {}, false},
+		"a worker pool":       {func(e *environment) { e.calico.cluster.Nodes[0].Pooled = true }, false},
+		"a route reflector":   {func(e *environment) { e.calico.cluster.Nodes[0].Marked = true }, true},
+		"a BGPPeer":           {func(e *environment) { e.calico.cluster.Peers = []plan.Peer{{Name: "rrpool-clients", Owned: true}} }, true},
+		"a BGPPeer of others": {func(e *environment) { e.calico.cluster.Peers = []plan.Peer{{Name: "uplink"}} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode, o.Finalizers = v1alpha1.ModePaused, nil })

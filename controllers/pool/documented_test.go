@@ -18,10 +18,10 @@ var (
 	spelled = map[string][]string{
 		"../../config/api/v1alpha1": {`Condition\w+ += "(\w+)"`},
 		".": {
-			`condition\(kind, metav1\.Condition\w+, "(\w+)"`, `reason, message := "(\w+)"`, `Step\w+ += "(\w+)"`,
-			`rollout\.Step\{Name: "(\w+)"`,
+			`condition\(metav1\.Condition\w+, "(\w+)"`, `reason, message := "(\w+)"`, `Step\w+ += "(\w+)"`,
+			`rollout\.Step\{\s*Name: "(\w+)"`,
 		},
-		"../plan/rollout": {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `(?:Steady|UnsupportedCluster) += "(\w+)"`},
+		"../plan/rollout": {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\bdo\("(\w+)"`, `(?:Steady|UnsupportedCluster) += "(\w+)"`},
 	}
 	problems = map[string][]string{
 		"../../cloud":      {`Kind = "(\w+)"`},

@@ -17,8 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -44,9 +46,9 @@ const (
 	apiKey           = "very secret/key+1"
 )
 
-var errRace = errors.New("somebody else was faster")
+var errRace = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "10.0.0.1", errors.New("another write was faster"))
 
-// fakeDatastore is a datastore in memory that does what it is told.
+// fakeDatastore is a datastore in memory that does as the test sets.
 type fakeDatastore struct {
 	cluster plan.Cluster
 	watched []plan.StatusRequest
@@ -102,11 +104,11 @@ func (c *fakeDatastore) SetPool(_ context.Context, node plan.Node, name string) 
 	for i := range c.cluster.Nodes {
 		if n := &c.cluster.Nodes[i]; n.Name == node.Name {
 			n.Labels = maps.Clone(n.Labels)
-			if delete(n.Labels, pool.PoolLabel); name != "" {
+			if delete(n.Labels, v1alpha1.PoolLabel); name != "" {
 				if n.Labels == nil {
 					n.Labels = map[string]string{}
 				}
-				n.Labels[pool.PoolLabel] = name
+				n.Labels[v1alpha1.PoolLabel] = name
 			}
 		}
 	}
@@ -259,13 +261,12 @@ func (e *environment) restart() {
 	e.metrics = prometheus.NewRegistry()
 	e.reconciler = &pool.Reconciler{
 		Client: e.client, Live: e.client, Datastore: e.calico, Namespace: managerNamespace,
-		IsConflict: func(err error) bool { return errors.Is(err, errRace) },
-		Providers:  e.connect,
-		Workload:   e.pods,
-		Recorder:   e.recorder,
-		Metrics:    pool.NewMetrics(e.metrics),
-		Now:        func() time.Time { return e.clock },
-		Next:       e.next,
+		Providers: e.connect,
+		Workload:  e.pods,
+		Recorder:  e.recorder,
+		Metrics:   pool.NewMetrics(e.metrics),
+		Now:       func() time.Time { return e.clock },
+		Next:      e.next,
 		Pause: func(moment time.Duration) {
 			e.calico.applied = append(e.calico.applied, "wait for "+moment.String())
 			e.clock = e.clock.Add(moment)
@@ -276,7 +277,7 @@ func (e *environment) restart() {
 func (e *environment) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	e.configs = append(e.configs, cfg)
 	if cfg.Type == v1alpha1.ProviderExistingNodes {
-		return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: e.calico, Now: func() time.Time { return e.clock }})
+		return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: e.calico, Now: func() time.Time { return e.clock }}), nil
 	}
 	e.cloud.keys = append(e.cloud.keys, string(cfg.APIKey))
 	return e.cloud, nil
@@ -403,35 +404,35 @@ func clusterInfo(id string) *corev1.ConfigMap {
 	}
 }
 
-// While a reflector is missing, the metrics of sessions go on telling of those that are left.
-func TestMetricsTellWhatTheReflectorsThatAreLeftLack(t *testing.T) {
+// While a reflector is missing, the metrics of sessions go on counting those that are left.
+func TestMetricsCountWhatTheReflectorsThatAreLeftLack(t *testing.T) {
 	e := onReflectors(t, 2)
 	step := e.script(rollout.Observed{}, rollout.Desired{})
 	step.Reflectors[1].Established, step.Reflectors[1].Lacking = 6, 1 // of the two, one is that with the third
 	e.script = always(step)
 	require.NoError(t, e.reconcile())
-	require.Subset(t, told(t, e.metrics), []string{"reflectors 3", "reflectors_serving 2", "sessions_established 14", "sessions_expected 15"})
+	require.Subset(t, exported(t, e.metrics), []string{"reflectors 3", "reflectors_serving 2", "sessions_established 14", "sessions_expected 15"})
 }
 
 func TestWithoutAReflectorThatServesNoSessionsAreCounted(t *testing.T) {
 	e := onReflectors(t, 0)
 	require.NoError(t, e.reconcile())
-	have := told(t, e.metrics)
+	have := exported(t, e.metrics)
 	require.Contains(t, have, "reflectors 3")
 	require.NotContains(t, strings.Join(have, " "), "sessions_")
 }
 
-// overcast is a cluster at IBM, in a synctest bubble: BGP is the model of package
+// cloudEnvironment is a cluster at IBM, in a synctest bubble: BGP is the model of package
 // simulate, the cloud is iksserver behind the real provider and its SDK. Its machines
 // become nodes of the model.
-type overcast struct {
+type cloudEnvironment struct {
 	*environment
 	server *iksserver.Server
 	// ordered counts the workers of each zone.
 	ordered map[string]int
 	model   *simulate.Model
 
-	// events are what has happened to nodes since somebody looked, pushed says so.
+	// events are what has happened to nodes since the last look, pushed says so.
 	mu     sync.Mutex
 	events []func()
 	pushed chan struct{}
@@ -444,16 +445,16 @@ type overcast struct {
 	logs []string
 	// provider makes the provider, next decides; nil for the real ones.
 	provider func(cloud.Provider) cloud.Provider
-	decide   pool.NextFunc
+	decide   func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
 }
 
-func newOvercast(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *overcast {
+func newCloudEnvironment(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *cloudEnvironment {
 	t.Helper()
 	e := newEnvironment(t, append([]func(*v1alpha1.RouteReflectorPool){func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Rollout.SessionTimeout.Duration, o.Spec.Rollout.NotReadyGrace.Duration = 5*time.Minute, time.Minute
 		o.Spec.Rollout.RemovalDelay.Duration, o.Spec.Rollout.SafetyNet.After.Duration = time.Minute, 30*time.Second
 	}}, change...)...)
-	o := &overcast{environment: e, pushed: make(chan struct{}, 1), ordered: map[string]int{}}
+	o := &cloudEnvironment{environment: e, pushed: make(chan struct{}, 1), ordered: map[string]int{}}
 	began := time.Now().Add(-24 * time.Hour)
 	for i := range e.calico.cluster.Nodes {
 		e.calico.cluster.Nodes[i].Created, e.calico.cluster.Nodes[i].ReadyChanged = began, began
@@ -479,7 +480,7 @@ func newOvercast(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *ov
 }
 
 // restart is a new process.
-func (o *overcast) restart() {
+func (o *cloudEnvironment) restart() {
 	o.environment.restart()
 	r := o.reconciler
 	r.Datastore, r.Now, r.Pause = o, time.Now, time.Sleep
@@ -492,7 +493,7 @@ func (o *overcast) restart() {
 	}
 	r.Providers = func(cfg pool.ProviderConfig) (cloud.Provider, error) {
 		p, err := iks.New(iks.Config{
-			ClusterID: cfg.ClusterID, PoolName: cfg.PoolName, APIKey: iks.StaticKey(string(cfg.APIKey)),
+			ClusterID: cfg.ClusterID, PoolName: cfg.PoolName, APIKey: string(cfg.APIKey),
 			CSEndpoint: "https://cs.invalid/global", IAMEndpoint: "https://iam.invalid", Transport: o.server.Transport(),
 		})
 		if err != nil || o.provider == nil {
@@ -502,8 +503,8 @@ func (o *overcast) restart() {
 	}
 }
 
-// later keeps what happens to nodes for the next time that somebody looks.
-func (o *overcast) later(event func()) {
+// later keeps what happens to nodes for the next look.
+func (o *cloudEnvironment) later(event func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(o.events, event)
@@ -514,7 +515,7 @@ func (o *overcast) later(event func()) {
 }
 
 // sync takes the model to now.
-func (o *overcast) sync() {
+func (o *cloudEnvironment) sync() {
 	o.server.Advance(0)
 	o.mu.Lock()
 	events := o.events
@@ -527,28 +528,28 @@ func (o *overcast) sync() {
 }
 
 // address depends on nothing but the workers that were ordered before in the zone.
-func (o *overcast) address(zone, _ string) string {
+func (o *cloudEnvironment) address(zone, _ string) string {
 	o.ordered[zone]++
 	return fmt.Sprintf("10.9.%s.%d", zone[1:], o.ordered[zone])
 }
 
-func (o *overcast) deployed(w iksserver.Worker) {
+func (o *cloudEnvironment) deployed(w iksserver.Worker) {
 	at := time.Now()
 	o.later(func() {
 		o.model.Join(plan.Node{
 			Name: w.IP, Zone: w.Zone, Ready: true, ReadyChanged: at, Created: at, Addresses: []netip.Addr{netip.MustParseAddr(w.IP)},
 			ProviderID: "ibm://account///" + clusterID + "/" + w.ID,
-			Labels:     map[string]string{pool.PoolLabel: w.PoolName, "ibm-cloud.kubernetes.io/worker-id": w.ID},
+			Labels:     map[string]string{v1alpha1.PoolLabel: w.PoolName, "ibm-cloud.kubernetes.io/worker-id": w.ID},
 		})
 	})
 }
 
-func (o *overcast) deleted(w iksserver.Worker) {
+func (o *cloudEnvironment) deleted(w iksserver.Worker) {
 	o.later(func() { o.model.Leave(w.IP) })
 }
 
 // fail lets nodes be NotReady from now on.
-func (o *overcast) fail(names ...string) {
+func (o *cloudEnvironment) fail(names ...string) {
 	at := time.Now()
 	o.later(func() {
 		for _, n := range o.model.Nodes() {
@@ -564,12 +565,12 @@ func (o *overcast) fail(names ...string) {
 }
 
 // Observe, Apply and Watch implement pool.Datastore.
-func (o *overcast) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
+func (o *cloudEnvironment) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
 	o.sync()
 	return o.model.Observe(), nil
 }
 
-func (o *overcast) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
+func (o *cloudEnvironment) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
 	o.sync()
 	if _, asks := action.(plan.RefreshStatus); !asks {
 		o.applied = append(o.applied, action.String())
@@ -577,14 +578,14 @@ func (o *overcast) Apply(_ context.Context, _ plan.Scope, action plan.Action) (b
 	return o.model.Apply(action)
 }
 
-func (o *overcast) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
+func (o *cloudEnvironment) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
 	o.sync()
 	_, changed := o.model.Watch(want)
 	return changed, nil
 }
 
 // turn reconciles once, and gives how long the manager wants to sleep then.
-func (o *overcast) turn() time.Duration {
+func (o *cloudEnvironment) turn() time.Duration {
 	o.Helper()
 	ctx := log.IntoContext(o.Context(), funcr.New(func(prefix, args string) { o.logs = append(o.logs, prefix+" "+args) }, funcr.Options{Verbosity: 9}))
 	result, err := o.reconciler.Reconcile(ctx, reconcile.Request{})
@@ -593,7 +594,7 @@ func (o *overcast) turn() time.Duration {
 		o.emitted = append(o.emitted, <-o.recorder.Events)
 	}
 	o.sync()
-	for _, pair := range o.model.Unreached(func(n plan.Node) bool { return n.Ready && n.Labels[pool.PoolLabel] == "" }) {
+	for _, pair := range o.model.Unreached(func(n plan.Node) bool { return n.Ready && n.Labels[v1alpha1.PoolLabel] == "" }) {
 		o.lost = append(o.lost, fmt.Sprintf("%+v in step %s", pair, o.seenStep.Name))
 	}
 	return result.RequeueAfter
@@ -601,13 +602,13 @@ func (o *overcast) turn() time.Duration {
 
 // pass lets time pass, with turns whenever the manager wants one or something happens to
 // a node, and at least every minute, as something is always pushed.
-func (o *overcast) pass(d time.Duration) {
+func (o *cloudEnvironment) pass(d time.Duration) {
 	o.Helper()
 	o.until(d, func() bool { return false })
 }
 
 // until lets time pass until over, at most d, and says whether it was.
-func (o *overcast) until(d time.Duration, over func() bool) bool {
+func (o *cloudEnvironment) until(d time.Duration, over func() bool) bool {
 	o.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		wait := o.turn()
@@ -622,23 +623,23 @@ func (o *overcast) until(d time.Duration, over func() bool) bool {
 	return false
 }
 
-func (o *overcast) at(step string) func() bool {
+func (o *cloudEnvironment) at(step string) func() bool {
 	return func() bool { return o.seenStep.Name == step && o.seenStep.Problem == nil }
 }
 
 // migrate takes the cluster to route reflectors.
-func (o *overcast) migrate() {
+func (o *cloudEnvironment) migrate() {
 	o.Helper()
 	require.True(o, o.until(3*time.Hour, o.migrated), "%+v", o.seenStep)
 }
 
 // migrated: the manager is at rest, on reflectors, and has seen the pool.
-func (o *overcast) migrated() bool {
+func (o *cloudEnvironment) migrated() bool {
 	return o.at(rollout.Steady)() && !o.model.Observe().BGP.MeshOn()
 }
 
 // reflectors are the names of the nodes in the role.
-func (o *overcast) reflectors() []string {
+func (o *cloudEnvironment) reflectors() []string {
 	var out []string
 	for _, n := range o.model.Nodes() {
 		if n.RoleLabel {
@@ -648,7 +649,7 @@ func (o *overcast) reflectors() []string {
 	return out
 }
 
-func (o *overcast) edit(change func(*v1alpha1.RouteReflectorPool)) {
+func (o *cloudEnvironment) edit(change func(*v1alpha1.RouteReflectorPool)) {
 	o.Helper()
 	object := o.object()
 	change(object)
@@ -656,7 +657,7 @@ func (o *overcast) edit(change func(*v1alpha1.RouteReflectorPool)) {
 }
 
 // count gives the requests since the first skip ones: logins, and all others.
-func (o *overcast) count(skip int) (logins, others int) {
+func (o *cloudEnvironment) count(skip int) (logins, others int) {
 	for _, r := range o.server.Requests()[skip:] {
 		if r.Token() {
 			logins++
@@ -667,8 +668,8 @@ func (o *overcast) count(skip int) (logins, others int) {
 	return logins, others
 }
 
-// told is everything that anybody can read: the object, events, logs, metrics.
-func (o *overcast) told() string {
+// texts is everything that a user can read: the object, events, logs, metrics.
+func (o *cloudEnvironment) texts() string {
 	return fmt.Sprintf("%+v\n%s\n%s", o.object(), strings.Join(o.emitted, "\n"), strings.Join(o.logs, "\n"))
 }
 
@@ -701,14 +702,14 @@ var outages = map[string]outage{
 	},
 }
 
-func (o *overcast) down(how outage) {
+func (o *cloudEnvironment) down(how outage) {
 	for _, f := range how.faults {
 		o.server.Inject(f)
 	}
 }
 
 // is says whether the conditions are so: "Type Status Reason".
-func (o *overcast) is(want ...string) bool {
+func (o *cloudEnvironment) is(want ...string) bool {
 	o.Helper()
 	for _, c := range o.object().Status.Conditions {
 		want = slices.DeleteFunc(want, func(one string) bool { return one == fmt.Sprintf("%s %s %s", c.Type, c.Status, c.Reason) })
@@ -717,7 +718,7 @@ func (o *overcast) is(want ...string) bool {
 }
 
 // die lets reflectors die, as a machine does.
-func (o *overcast) die(names ...string) {
+func (o *cloudEnvironment) die(names ...string) {
 	for _, w := range o.server.Workers(clusterID, "route-reflectors") {
 		if slices.Contains(names, w.IP) {
 			o.server.Break(clusterID, w.ID, "", "critical", "the node does not answer")

@@ -17,17 +17,17 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// storm is a world of which the log is read too.
-type storm struct {
+// eventLog is an environment of which the log is read too.
+type eventLog struct {
 	*environment
 	ctx    context.Context
 	pool   *v1alpha1.RouteReflectorPool
 	logged map[string]int // by event
 }
 
-func newStorm(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *storm {
+func newEventLog(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *eventLog {
 	t.Helper()
-	s := &storm{environment: newEnvironment(t, change...), logged: map[string]int{}}
+	s := &eventLog{environment: newEnvironment(t, change...), logged: map[string]int{}}
 	s.pool = s.object()
 	s.ctx = log.IntoContext(t.Context(), funcr.NewJSON(func(line string) {
 		if _, rest, ok := strings.Cut(line, `"event":"`); ok {
@@ -39,7 +39,7 @@ func newStorm(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *storm
 }
 
 // turn takes a turn, but for the status that it would write, and lets time pass.
-func (s *storm) turn(lasts time.Duration) {
+func (s *eventLog) turn(lasts time.Duration) {
 	s.Helper()
 	_, err := s.reconciler.Rehearse(s.ctx, s.pool)
 	require.NoError(s, err)
@@ -49,8 +49,8 @@ func (s *storm) turn(lasts time.Duration) {
 	s.clock = s.clock.Add(lasts)
 }
 
-// told are the events of a reason.
-func (s *storm) told(reason string) []string {
+// sent are the events of a reason.
+func (s *eventLog) sent(reason string) []string {
 	var out []string
 	for _, event := range s.emitted {
 		if _, rest, _ := strings.Cut(event, " "); strings.HasPrefix(rest, reason+" ") {
@@ -60,7 +60,7 @@ func (s *storm) told(reason string) []string {
 	return out
 }
 
-func (s *storm) heldBack() int {
+func (s *eventLog) heldBack() int {
 	s.Helper()
 	families, err := s.metrics.Gather()
 	require.NoError(s, err)
@@ -76,7 +76,7 @@ func (s *storm) heldBack() int {
 }
 
 // flap cordons the node of a reflector and uncordons it, n times. It ends cordoned.
-func (s *storm) flap(n int, every time.Duration) {
+func (s *eventLog) flap(n int, every time.Duration) {
 	s.Helper()
 	for i := range 2*n - 1 {
 		s.calico.cluster.Nodes[0].Cordoned = i%2 == 0
@@ -84,12 +84,12 @@ func (s *storm) flap(n int, every time.Duration) {
 	}
 }
 
-func newFlapping(t *testing.T) *storm {
+func newFlapping(t *testing.T) *eventLog {
 	t.Helper()
-	s := newStorm(t, onExisting)
+	s := newEventLog(t, onExisting)
 	for i := range 3 {
 		n := &s.calico.cluster.Nodes[i]
-		n.ProviderID, n.Labels = "kind://x", map[string]string{pool.PoolLabel: pool.ExistingPool}
+		n.ProviderID, n.Labels = "kind://x", map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
 	}
 	s.script = always(steady)
 	s.turn(time.Second)
@@ -102,11 +102,11 @@ func TestANodeThatFlapsAThousandTimesInAnHourIsFewEvents(t *testing.T) {
 	s.flap(1000, time.Hour/1000)
 	require.Equal(t, 1000, s.logged["PoolProblem"], "the log has all")
 	require.Equal(t, 999, s.logged["Recovered"])
-	told, over := s.told("PoolProblem"), s.told("Recovered")
-	require.LessOrEqual(t, len(told), 10+12, "the burst, and one in five minutes")
-	require.LessOrEqual(t, len(over), 10+12)
-	require.GreaterOrEqual(t, len(told), 10+10)
-	require.Len(t, s.emitted, len(told)+len(over))
+	problems, ends := s.sent("PoolProblem"), s.sent("Recovered")
+	require.LessOrEqual(t, len(problems), 10+12, "the burst, and one in five minutes")
+	require.LessOrEqual(t, len(ends), 10+12)
+	require.GreaterOrEqual(t, len(problems), 10+10)
+	require.Len(t, s.emitted, len(problems)+len(ends))
 	require.Equal(t, 1999-len(s.emitted), s.heldBack())
 
 	// It lasts now: the last word is given as soon as there may be one.
@@ -134,7 +134,7 @@ func TestEventsAddUp(t *testing.T) {
 	s.turn(time.Hour)
 	for _, reason := range []string{"PoolProblem", "Recovered"} {
 		sum := 0
-		for _, event := range s.told(reason) {
+		for _, event := range s.sent(reason) {
 			more := 0
 			if _, rest, ok := strings.Cut(event, " (and "); ok {
 				_, err := fmt.Sscanf(rest, "%d more of these since", &more)
@@ -158,20 +158,20 @@ func TestProblemsThatComeAndGoSlowlyAreReported(t *testing.T) {
 
 // Three hundred reflectors get their role in one turn.
 func TestNoChangeOfARoleIsHeldBack(t *testing.T) {
-	s := newStorm(t)
+	s := newEventLog(t)
 	step := rollout.Step{Name: "PromoteReflectors", Reason: "all workers are there"}
 	for i := range 300 {
 		step.Actions = append(step.Actions, plan.SetReflector{Node: fmt.Sprintf("10.0.%d.%d", i/100, i%100), ClusterID: "224.0.0.1"})
 	}
 	s.script = always(step)
 	s.turn(time.Second)
-	require.Len(t, s.told("ReflectorAdded"), 300)
+	require.Len(t, s.sent("ReflectorAdded"), 300)
 	require.Zero(t, s.heldBack())
 }
 
-// Somebody takes the role away as soon as it is given, and switches the mesh over, for hours.
+// A second writer takes the role away as soon as it is given, and switches the mesh over, for hours.
 func TestASecondWriterCausesFewEvents(t *testing.T) {
-	s := newStorm(t)
+	s := newEventLog(t)
 	const day = 4000
 	for range day {
 		s.script = always(rollout.Step{Name: "HealReflectors", Actions: []plan.Action{
@@ -180,23 +180,23 @@ func TestASecondWriterCausesFewEvents(t *testing.T) {
 		s.turn(5 * time.Second)
 	}
 	require.Equal(t, day, s.logged["ReflectorAdded"])
-	told := len(s.told("ReflectorAdded"))
-	require.LessOrEqual(t, told, 600+day*5/10+1)
-	require.GreaterOrEqual(t, told, 600)
-	require.Len(t, s.told("MeshRestored"), day, "what carries the routes is always told")
-	require.Equal(t, day-told, s.heldBack())
+	sent := len(s.sent("ReflectorAdded"))
+	require.LessOrEqual(t, sent, 600+day*5/10+1)
+	require.GreaterOrEqual(t, sent, 600)
+	require.Len(t, s.sent("MeshRestored"), day, "what carries the routes is always sent")
+	require.Equal(t, day-sent, s.heldBack())
 }
 
-// However many kinds of trouble take turns: the first of each is told, and the rest share.
+// However many kinds of problems alternate: the first of each is sent, and the rest share.
 func TestTheFirstEventOfAReasonIsAlwaysSent(t *testing.T) {
-	s := newStorm(t)
+	s := newEventLog(t)
 	const kinds, rounds = 40, 100
 	for i := range kinds * rounds {
-		problem := plan.Problem{Reason: fmt.Sprintf("Trouble%d", i%kinds), Message: "why"}
+		problem := plan.Problem{Reason: fmt.Sprintf("Problem%d", i%kinds), Message: "why"}
 		s.script = always(rollout.Step{Name: rollout.UnsupportedCluster, Problem: &problem})
 		s.turn(time.Second)
 		if i < kinds {
-			require.Len(t, s.told(problem.Reason), 1)
+			require.Len(t, s.sent(problem.Reason), 1)
 		}
 	}
 	require.Len(t, s.logged, kinds)

@@ -24,8 +24,8 @@ func onExisting(o *v1alpha1.RouteReflectorPool) {
 	o.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
 }
 
-// newBusyWorld is a cluster of six nodes in three zones, of no cloud.
-func newBusyWorld(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *environment {
+// newInPlaceEnvironment is a cluster of six nodes in three zones, of no cloud.
+func newInPlaceEnvironment(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *environment {
 	t.Helper()
 	e := newEnvironment(t, append([]func(*v1alpha1.RouteReflectorPool){onExisting}, change...)...)
 	for i := range e.calico.cluster.Nodes {
@@ -38,7 +38,7 @@ func newBusyWorld(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *e
 func (e *environment) members() []string {
 	var out []string
 	for _, n := range e.calico.cluster.Nodes {
-		if n.Labels[pool.PoolLabel] == pool.ExistingPool {
+		if n.Labels[v1alpha1.PoolLabel] == pool.ExistingPool {
 			out = append(out, n.Name)
 		}
 	}
@@ -92,7 +92,7 @@ func undo(n plan.Node) rollout.Step {
 }
 
 func TestExistingNodesThereAndBack(t *testing.T) {
-	e := newBusyWorld(t)
+	e := newInPlaceEnvironment(t)
 	e.script = aBusyLife
 	e.pods.moving["10.0.0.1"] = []string{"default/web", "default/api"}
 	e.settle(3)
@@ -132,25 +132,25 @@ func TestKilledOnExistingNodesItsSuccessorFinishes(t *testing.T) {
 	survived := false
 	for kill := 1; !survived; kill++ {
 		require.Less(t, kill, 100, "there is no end of writes")
-		e := newBusyWorld(t)
+		e := newInPlaceEnvironment(t)
 		e.script = aBusyLife
 		e.pods.moving["10.0.0.1"] = []string{"default/web"}
-		death := &killer{left: kill}
+		kill := &killer{left: kill}
 		renew := func() {
 			e.restart()
-			e.reconciler.Client = mortalClient{e.client, death}
-			e.reconciler.Datastore = mortalCalico{e.calico, death}
-			e.reconciler.Workload = mortalPods{e.pods, death}
+			e.reconciler.Client = killedClient{e.client, kill}
+			e.reconciler.Datastore = killedCalico{e.calico, kill}
+			e.reconciler.Workload = killedPods{e.pods, kill}
 			e.reconciler.Providers = func(cfg pool.ProviderConfig) (cloud.Provider, error) {
-				return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: mortalCalico{e.calico, death}, Now: e.reconciler.Now})
+				return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: killedCalico{e.calico, kill}, Now: e.reconciler.Now}), nil
 			}
 		}
 		renew()
 		live := func(until func() bool) {
 			for range 60 {
 				_ = e.reconcile()
-				if death.dead {
-					death.dead = false
+				if kill.dead {
+					kill.dead = false
 					renew()
 				}
 				if until() {
@@ -168,12 +168,12 @@ func TestKilledOnExistingNodesItsSuccessorFinishes(t *testing.T) {
 		require.Empty(t, e.members())
 		require.True(t, e.calico.cluster.BGP.MeshOn())
 		require.False(t, e.calico.cluster.Nodes[0].Cordoned)
-		survived = death.left > 0
+		survived = kill.left > 0
 	}
 }
 
 func TestADeletionLeavesNoNodeInThePool(t *testing.T) {
-	e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete })
+	e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete })
 	e.script = aBusyLife
 	e.settle(12)
 	require.Len(t, e.members(), 3)
@@ -198,14 +198,14 @@ func TestADeletionThatIsRefusedWaitsForWhatIsOursOnNodes(t *testing.T) {
 		arrange func(*plan.Node)
 		gone    bool
 	}{
-		"nothing is":                        {func(*plan.Node) {}, true},
-		"a node is in the pool":             {func(n *plan.Node) { n.Labels = map[string]string{pool.PoolLabel: pool.ExistingPool} }, false},
-		"a node is in somebody else's pool": {func(n *plan.Node) { n.Labels = map[string]string{pool.PoolLabel: "x"} }, true},
-		"a node is cordoned by us":          {func(n *plan.Node) { n.Cordoned, n.CordonedByUs, n.CordonMark = true, true, true }, false},
-		"a node is cordoned by a person":    {func(n *plan.Node) { n.Cordoned = true }, true},
+		"nothing is":                     {func(*plan.Node) {}, true},
+		"a node is in the pool":          {func(n *plan.Node) { n.Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool} }, false},
+		"a node is in a pool of others":  {func(n *plan.Node) { n.Labels = map[string]string{v1alpha1.PoolLabel: "x"} }, true},
+		"a node is cordoned by us":       {func(n *plan.Node) { n.Cordoned, n.CordonedByUs, n.CordonMark = true, true, true }, false},
+		"a node is cordoned by a person": {func(n *plan.Node) { n.Cordoned = true }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newBusyWorld(t)
+			e := newInPlaceEnvironment(t)
 			tc.arrange(&e.calico.cluster.Nodes[0])
 			e.script = always(refused)
 			e.delete()
@@ -216,14 +216,14 @@ func TestADeletionThatIsRefusedWaitsForWhatIsOursOnNodes(t *testing.T) {
 }
 
 func TestWhatIsWantedOfExistingNodes(t *testing.T) {
-	e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) {
+	e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Provider.ExistingNodes.Preferred.MatchLabels = map[string]string{"infra": "yes"}
 		o.Spec.Provider.ExistingNodes.Excluded.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "spot", Operator: "Exists"}}
 		o.Spec.Rollout.NotReadyGrace.Duration = time.Minute
 	})
 	nodes := e.calico.cluster.Nodes
-	nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
-	nodes[1].Labels = map[string]string{pool.PoolLabel: "route-reflectors"}
+	nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
+	nodes[1].Labels = map[string]string{v1alpha1.PoolLabel: "route-reflectors"}
 	nodes[5].Zone = ""
 	e.script = always(rollout.Step{Name: "AwaitNodes"})
 	e.settle(1)
@@ -259,7 +259,7 @@ func TestASelectorThatIsNoneIsNamed(t *testing.T) {
 	wrong := func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Provider.ExistingNodes.Excluded.MatchLabels = map[string]string{"not a key": "x"}
 	}
-	e := newBusyWorld(t, wrong)
+	e := newInPlaceEnvironment(t, wrong)
 	e.settle(3)
 	e.expect("Ready False SelectorInvalid", "Degraded True SelectorInvalid")
 	message := e.condition(v1alpha1.ConditionDegraded).Message
@@ -268,8 +268,8 @@ func TestASelectorThatIsNoneIsNamed(t *testing.T) {
 	require.Empty(t, e.calico.applied)
 	require.Empty(t, e.members())
 
-	back := newBusyWorld(t, wrong, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
-	back.calico.cluster.Nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
+	back := newInPlaceEnvironment(t, wrong, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	back.calico.cluster.Nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
 	back.script = aBusyLife
 	back.settle(3)
 	require.Empty(t, back.members(), "the way back needs no selector")
@@ -310,7 +310,7 @@ func TestAnotherTypeOfProviderBeginsAnew(t *testing.T) {
 // spec.provider.type cannot be changed while a pool exists, and a node that joins
 // the cluster must not do what its owner may not.
 func TestANodeThatJoinsDoesNotChangeWhatAutoMeans(t *testing.T) {
-	e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = v1alpha1.ProviderAuto })
+	e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = v1alpha1.ProviderAuto })
 	e.script = aBusyLife
 	e.settle(12)
 	e.expect("Ready True Steady")
@@ -318,17 +318,17 @@ func TestANodeThatJoinsDoesNotChangeWhatAutoMeans(t *testing.T) {
 	e.settle(2)
 	require.False(t, e.wanted.Dedicated)
 	require.Equal(t, "existing", e.object().Status.Provider)
-	require.Empty(t, e.cloud.keys, "nobody wants to buy machines")
+	require.Empty(t, e.cloud.keys, "no machines are to be bought")
 
 	ibm := newEnvironment(t)
-	ibm.calico.cluster.Nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
+	ibm.calico.cluster.Nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
 	ibm.settle(1)
 	require.True(t, ibm.wanted.Dedicated, "a label on a node of IBM Cloud does not lead to busy nodes")
 }
 
-// Nobody is sent to a cloud that there is none of.
+// No message sends a user to a cloud that there is none of.
 func TestNodesThatAreNotTakenForAnHourAreNoCloudsFault(t *testing.T) {
-	e := newBusyWorld(t)
+	e := newInPlaceEnvironment(t)
 	e.script = always(rollout.Step{Name: "EnsurePool", WaitingFor: []string{"node 10.0.0.1"}})
 	require.NoError(t, e.reconcile())
 	e.clock = e.clock.Add(time.Hour + time.Second)
@@ -342,7 +342,7 @@ func TestNodesThatAreNotTakenForAnHourAreNoCloudsFault(t *testing.T) {
 // What is remembered of existing nodes is no worker pool, not even while there is no
 // way to the cloud.
 func TestWithoutAccessToTheCloudNothingIsTakenOverFromExistingNodes(t *testing.T) {
-	e := newBusyWorld(t)
+	e := newInPlaceEnvironment(t)
 	for i := range e.calico.cluster.Nodes {
 		e.calico.cluster.Nodes[i].Zone = ""
 	}
@@ -360,7 +360,7 @@ func TestWithoutAccessToTheCloudNothingIsTakenOverFromExistingNodes(t *testing.T
 }
 
 func TestStrayPeersAreRememberedWhileTheyLast(t *testing.T) {
-	e := newBusyWorld(t)
+	e := newInPlaceEnvironment(t)
 	e.script = always(rollout.Step{Name: "DeletePeers", Stray: true})
 	e.settle(1)
 	require.Zero(t, e.lastSeen().StraySince)
@@ -376,12 +376,12 @@ func TestStrayPeersAreRememberedWhileTheyLast(t *testing.T) {
 	require.Zero(t, e.lastSeen().StraySince)
 }
 
-// A label that cannot be written is the provider's trouble, and said in either mode.
+// A label that cannot be written is the provider's problem, and reported in either mode.
 func TestALabelThatCannotBeWrittenIsSaid(t *testing.T) {
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
 		t.Run(string(mode), func(t *testing.T) {
-			e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = mode })
-			e.calico.cluster.Nodes[0].Labels = map[string]string{pool.PoolLabel: pool.ExistingPool}
+			e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = mode })
+			e.calico.cluster.Nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
 			e.script = aBusyLife
 			e.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) {
 				return &fakeProvider{ensureErr: denied, deleteErr: denied}, nil

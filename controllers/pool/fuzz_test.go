@@ -17,6 +17,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -61,7 +62,7 @@ func FuzzClusterInfo(f *testing.F) {
 			requirePlain(t, short(problem.Message), maxNote)
 			return
 		}
-		_, err := iks.New(iks.Config{ClusterID: id, PoolName: "p", APIKey: iks.StaticKey("k")})
+		_, err := iks.New(iks.Config{ClusterID: id, PoolName: "p", APIKey: "k"})
 		require.NoError(t, err)
 		var says map[string]any
 		require.NoError(t, json.Unmarshal([]byte(content), &says))
@@ -84,8 +85,8 @@ func FuzzProviderID(f *testing.F) {
 		born := time.Unix(1000, 0)
 		honest := []plan.Node{
 			{Name: "client", ProviderID: "ibm://acc///c1/w0", Labels: map[string]string{workerIDLabel: "w0"}, Created: born, Zone: "z1"},
-			{Name: "one", ProviderID: "ibm://acc///c1/w1", Labels: map[string]string{workerIDLabel: "w1", PoolLabel: poolName}, Created: born},
-			{Name: "two", ProviderID: "ibm://acc///c1/w2", Labels: map[string]string{workerIDLabel: "w2", PoolLabel: poolName}, Created: born},
+			{Name: "one", ProviderID: "ibm://acc///c1/w1", Labels: map[string]string{workerIDLabel: "w1", v1alpha1.PoolLabel: poolName}, Created: born},
+			{Name: "two", ProviderID: "ibm://acc///c1/w2", Labels: map[string]string{workerIDLabel: "w2", v1alpha1.PoolLabel: poolName}, Created: born},
 		}
 		for _, n := range honest {
 			if n.Name == name {
@@ -97,7 +98,7 @@ func FuzzProviderID(f *testing.F) {
 		fillIn(alone, poolName, members)
 
 		// The label of the worker is one that NodeRestriction keeps from kubelets.
-		evil := plan.Node{Name: name, ProviderID: providerID, Labels: map[string]string{PoolLabel: pool}, Created: time.Unix(age, 0)}
+		evil := plan.Node{Name: name, ProviderID: providerID, Labels: map[string]string{v1alpha1.PoolLabel: pool}, Created: time.Unix(age, 0)}
 		with := append(slices.Clone(honest), evil)
 		fillIn(with, poolName, members)
 		require.Equal(t, alone, with[:len(alone)])
@@ -138,7 +139,7 @@ func FuzzWords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, kind string) {
 		problem := cloudProblem(&cloud.Error{Kind: cloud.Kind(kind), Op: "asking", Message: text})
 		requirePlain(t, short(problem.Message), maxNote)
-		for _, line := range capped([]string{text, "ok", text}) {
+		for _, line := range capped([]string{text, "ok", text}, 3) {
 			requirePlain(t, line, maxNote)
 		}
 		if utf8.ValidString(text) && len(text) <= maxNote && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {

@@ -1,10 +1,11 @@
 package pool
 
 import (
-	"context"
-	"fmt"
-	"strings"
-	"sync"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,33 +14,16 @@ import (
 	"github.com/rrpool/rrpool/cloud/metered"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// The label names and the values that are chosen here.
-const (
-	namespace      = "rrpool"
-	labelStep      = "step"
-	labelAction    = "action"
-	labelResult    = "result"
-	labelCondition = "condition"
-	labelStatus    = "status"
-	labelReason    = "reason"
-	labelMethod    = "method"
-	labelMode      = "mode"
-	labelState     = "state"
-	labelCurrency  = "currency"
+const namespace = "rrpool"
 
-	resultChanged   = "changed"
-	resultUnchanged = "unchanged"
-	resultOK        = "ok"
-	resultError     = "error"
-)
-
-// Metrics are what rrpool exports to Prometheus. A nil Metrics exports nothing.
+// Metrics are what rrpool exports to Prometheus.
 //
-// Of several managers one acts. The others export rrpool_leader 0 and
-// count what they did while they did; how the cluster is they do not know, and those
-// metrics are absent, never 0.
+// Of several managers one acts. The others export rrpool_leader 0 and what they
+// counted while they acted; how the cluster is they do not know, and those metrics
+// are absent, never 0.
 type Metrics struct {
 	leader    prometheus.Gauge
 	steps     *prometheus.CounterVec
@@ -47,311 +31,321 @@ type Metrics struct {
 	held      *prometheus.CounterVec
 	providers *metered.Metrics
 	calls     *prometheus.HistogramVec
-	*gauges
+	cluster   clusterGauges
 }
 
 // NewMetrics registers the metrics; it panics when they are registered already.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	}
 	m := &Metrics{
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "leader",
 			Help: "1 for the manager that acts, 0 for one that stands by. Only the one that acts knows how the cluster is.",
 		}),
-		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "steps_total", Help: "Steps begun, since the manager started.",
-		}, []string{labelStep}),
-		actions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "actions_total",
-			Help: "Actions taken, by kind and result: changed, unchanged (it was so already) or error.",
-		}, []string{labelAction, labelResult}),
-		held: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "events_held_back_total",
-			Help: "Events not sent when they were due, because there were too many of their reason. The log has them, and the next event their number.",
-		}, []string{labelReason}),
-		providers: metered.NewMetrics(),
+		steps:   counter("steps_total", "Steps begun, since the manager started.", "step"),
+		actions: counter("actions_total", "Actions taken, by kind and result: changed, unchanged (it was so already) or error.", "action", "result"),
+		held: counter("events_held_back_total",
+			"Events not sent when they were due, because there were too many of their reason. The log has them, and the next event their number.", "reason"),
+		providers: metered.NewMetrics(registry),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: "datastore", Name: "call_duration_seconds", Help: "How long calls of Calico's datastore took.",
 			Buckets: []float64{.005, .025, .1, .5, 1, 2.5, 5, 10, 20, 60},
-		}, []string{labelMethod, labelResult}),
-		gauges: newGauges(),
+		}, []string{"method", "result"}),
+		cluster: clusterGauges{descs: clusterDescs()},
 	}
-	registry.MustRegister(m.leader, m.steps, m.actions, m.held, m.providers, m.calls, m.gauges)
+	registry.MustRegister(m.leader, m.steps, m.actions, m.held, m.calls, &m.cluster)
 	return m
 }
 
 // Lead notes that this manager acts. One that no longer does ends.
 func (m *Metrics) Lead() { m.leader.Set(1) }
 
-// stepped counts a new step; before is the step of the last reconciliation.
-func (m *Metrics) stepped(s *scope, before string) {
-	if m != nil && s.step.Name != before {
-		m.steps.WithLabelValues(s.step.Name).Inc()
-	}
-}
-
 // action notes one action and what came of it.
 func (m *Metrics) action(action plan.Action, changed bool, err error) {
-	if m == nil {
-		return
-	}
-	result := resultUnchanged
+	result := "unchanged"
 	switch {
 	case err != nil:
-		result = resultError
+		result = "error"
 	case changed:
-		result = resultChanged
+		result = "changed"
 	}
-	kind := fmt.Sprintf("%T", action)
-	m.actions.WithLabelValues(kind[strings.LastIndex(kind, ".")+1:], result).Inc()
+	m.actions.WithLabelValues(reflect.TypeOf(action).Name(), result).Inc()
 }
 
-// eventHeldBack notes an event that was not sent.
-func (m *Metrics) eventHeldBack(reason string) {
-	if m != nil {
-		m.held.WithLabelValues(reason).Inc()
-	}
-}
-
-// provider gives p with its calls measured.
-func (m *Metrics) provider(p cloud.Provider) cloud.Provider {
-	if m == nil {
-		return p
-	}
-	return m.providers.Provider(p)
-}
-
-func (m *Metrics) call(method string, began time.Time, err error) {
-	if m == nil {
-		return
-	}
-	result := resultOK
+// datastoreCall notes one call of Calico's datastore.
+func (m *Metrics) datastoreCall(method string, began time.Time, err error) {
+	result := "ok"
 	if err != nil {
-		result = resultError
+		result = "error"
 	}
 	m.calls.WithLabelValues(method, result).Observe(time.Since(began).Seconds())
 }
 
-// gauges export the last snapshot. What is not known is absent: a 0
-// that means "unknown" would be taken for one that means none.
-type gauges struct {
-	all  []gauge
-	mu   sync.Mutex
-	seen metricsSnapshot
+// objectAbsent notes that there is no object, so nothing to export.
+func (m *Metrics) objectAbsent() {
+	var out samples
+	out.add("object_present", 0)
+	m.cluster.observedAt = time.Time{}
+	m.cluster.seen.Store(&seen{samples: out})
 }
 
-// gauge is one metric: read gives its values, none while it is not known.
-type gauge struct {
-	desc *prometheus.Desc
-	read func(*metricsSnapshot) []reading
+// unobserved notes that the cluster could not be observed.
+func (m *Metrics) unobserved(s *Scope, status v1alpha1.RouteReflectorPoolStatus) {
+	m.cluster.publish(s, status, "unknown", seen{})
 }
 
-type reading struct {
+// observed notes what a reconciliation observed and what the status says of it.
+func (m *Metrics) observed(s *Scope, c *poolClient, status v1alpha1.RouteReflectorPoolStatus, now func() time.Time) {
+	m.cluster.observedAt = s.now
+	bgp, mesh := s.Cluster.BGP, "off"
+	if bgp.MeshOn() {
+		mesh = "on"
+	}
+	var out samples
+	out.addBool("safety_net_due", netDue(s))
+	out.addBool("safety_net_acted", s.reflecting() && bgp.MeshOn() && !bgp.Restored.IsZero())
+	out.add("nodes", int(status.Nodes))
+	out.add("step", 1, status.Step.Name)
+	out.addReflectors(s)
+	if c.last != nil && !c.foreign() {
+		wanted, deployed := workerCounts(s, c)
+		out.add("workers_wanted", wanted)
+		out.add("workers_deployed", deployed)
+	}
+	if status.Cost != nil {
+		if amount, err := strconv.ParseFloat(status.Cost.Hourly, 64); err == nil { // any other is unknown
+			out = append(out, sample{"pool_cost_hourly", amount, []string{status.Cost.Currency}})
+		}
+	}
+	if nodes, known := unserved(s); known {
+		out.add("nodes_unserved", nodes)
+	}
+	m.cluster.publish(s, status, mesh, seen{out, func() float64 {
+		if status.Step.Name == rollout.Steady {
+			return 0
+		}
+		return max(0, now().Sub(status.Step.Since.Time).Seconds())
+	}})
+}
+
+// clusterGauges say how the object and the cluster are, as seen last. What is not known
+// is absent: a 0 that means "unknown" would be taken for one that means none.
+type clusterGauges struct {
+	descs map[string]*prometheus.Desc
+	seen  atomic.Pointer[seen]
+	// observedAt is when the cluster was last observed whole, zero for never by this manager.
+	observedAt time.Time
+}
+
+// seen is what is exported until the next reconciliation.
+type seen struct {
+	samples samples
+	// waiting is how long the step has been waiting, when it is asked; nil for unknown.
+	waiting func() float64
+}
+
+// sample is a value of one metric, with those of its labels.
+type sample struct {
+	name   string
 	value  float64
 	labels []string
 }
 
-func newGauges() *gauges {
-	g := &gauges{}
-	add := func(name, help string, read func(*metricsSnapshot) []reading, labels ...string) {
-		desc := prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
-		g.all = append(g.all, gauge{desc, read})
+type samples []sample
+
+func clusterDescs() map[string]*prometheus.Desc {
+	out := map[string]*prometheus.Desc{}
+	add := func(name, help string, labels ...string) {
+		out[name] = prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 	}
-	add("object_present", "1 while there is a RouteReflectorPool, 0 while there is none and nothing is done.", objectPresent)
-	add("mode", "1 for the mode that spec.mode asks for, 0 for the others; FullMesh while the object is being deleted.", modes, labelMode)
-	add("last_observation_timestamp_seconds", "When the cluster was last observed whole. At rest that is every 5 minutes.", lastObserved)
-	add("mesh", "1 for the state of the node-to-node mesh: on, off, or unknown while the cluster cannot be observed.", mesh, labelState)
+	add("object_present", "1 while there is a RouteReflectorPool, 0 while there is none and nothing is done.")
+	add("mode", "1 for the mode that spec.mode asks for, 0 for the others; FullMesh while the object is being deleted.", "mode")
+	add("last_observation_timestamp_seconds", "When the cluster was last observed whole. At rest that is every 5 minutes.")
+	add("mesh", "1 for the state of the node-to-node mesh: on, off, or unknown while the cluster cannot be observed.", "state")
 	add("safety_net_due", "1 while the mesh is off and fewer route reflectors serve than should, in any mode: "+
-		"the mesh has to come back, after spec.rollout.safetyNet.after at the latest.", ifKnown(func(k *clusterMetrics) float64 { return boolValue(k.netDue) }))
-	add("safety_net_acted", "1 while the mesh is on because rrpool switched it on again, though route reflectors are wanted.",
-		ifKnown(func(k *clusterMetrics) float64 { return boolValue(k.netActed) }))
-	add("nodes", "Ready nodes that speak BGP and are not in the dedicated pool.", ifKnown(func(k *clusterMetrics) float64 { return float64(k.nodes) }))
-	add("reflectors", "Route reflectors that the current step relies on.", ofReflectors(func(r *reflectorMetrics) int { return r.count }))
-	add("reflectors_serving", "Route reflectors that are Ready, in their role, and have sessions with most of their clients.",
-		ofReflectors(func(r *reflectorMetrics) int { return r.serving }))
-	add("reflectors_wanted", "Route reflectors that there should be, 0 where the mesh is wanted.",
-		ifNumber(func(k *clusterMetrics) *int { return k.wanted }))
+		"the mesh has to come back, after spec.rollout.safetyNet.after at the latest.")
+	add("safety_net_acted", "1 while the mesh is on because rrpool switched it on again, though route reflectors are wanted.")
+	add("nodes", "Ready nodes that speak BGP and are not in the dedicated pool.")
+	add("reflectors", "Route reflectors that the current step relies on.")
+	add("reflectors_serving", "Route reflectors that are Ready, in their role, and have sessions with most of their clients.")
+	add("reflectors_wanted", "Route reflectors that there should be, 0 where the mesh is wanted.")
 	add("reflectors_minimum", "With fewer route reflectors serving the mesh comes back: spec.rollout.safetyNet.minServing, "+
-		"or as many as are wanted at all; absent for topologies other than Single.", ifNumber(func(k *clusterMetrics) *int { return k.minimum }))
-	add("workers_wanted", "Workers that the pool should have, or nodes to be chosen where they exist already.",
-		ofWorkers(func(c *workerMetrics) int { return c.wanted }))
-	add("workers_deployed", "Workers of the pool that the provider calls deployed.", ofWorkers(func(c *workerMetrics) int { return c.deployed }))
+		"or as many as are wanted at all; absent for topologies other than Single.")
+	add("workers_wanted", "Workers that the pool should have, or nodes to be chosen where they exist already.")
+	add("workers_deployed", "Workers of the pool that the provider calls deployed.")
 	add("pool_cost_hourly", "What the dedicated pool's nodes cost together for an hour, by the built-in prices; "+
-		"absent without any, on existing nodes, and while a price is unknown: status.cost.source says which.", costHourly, labelCurrency)
-	add("sessions_established", "Established sessions with Ready nodes of the route reflectors that serve and report; absent while none does, and with the Timer gate.",
-		sessions(func(r *reflectorMetrics) int { return r.established }))
+		"absent without any, on existing nodes, and while a price is unknown: status.cost.source says which.", "currency")
+	add("sessions_established", "Established sessions with Ready nodes of the route reflectors that serve and report; "+
+		"absent while none does, and with the Timer gate.")
 	add("sessions_expected", "Sessions with Ready nodes that the route reflectors that serve and report should have, those with others "+
-		"that do not serve left out; absent while none does, and with the Timer gate.",
-		sessions(func(r *reflectorMetrics) int { return r.expected }))
-	add("nodes_unserved", "Ready nodes without an Established session with any route reflector; absent while that is unknown, as with the Timer gate.",
-		ifNumber(func(k *clusterMetrics) *int { return k.unserved }))
-	add("step", "1 for the step being taken or waited for; Steady at rest.", step, labelStep)
-	add("step_waiting_seconds", "How long the current step has been going on without progress, 0 at rest.", stepWaiting)
-	add("condition", "1 for the status that a condition of the RouteReflectorPool has, with its reason.", conditionsSeen,
-		labelCondition, labelStatus, labelReason)
-	return g
-}
-
-// Describe implements prometheus.Collector.
-func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, one := range g.all {
-		ch <- one.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (g *gauges) Collect(ch chan<- prometheus.Metric) {
-	seen := g.last()
-	for _, one := range g.all {
-		for _, r := range one.read(&seen) {
-			ch <- prometheus.MustNewConstMetric(one.desc, prometheus.GaugeValue, r.value, r.labels...)
-		}
-	}
-}
-
-func (g *gauges) set(seen metricsSnapshot) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.seen = seen
-}
-
-func (g *gauges) last() metricsSnapshot {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.seen
-}
-
-func objectPresent(s *metricsSnapshot) []reading {
-	if !s.read {
-		return nil
-	}
-	return one(boolValue(s.exists))
-}
-
-func modes(s *metricsSnapshot) []reading {
-	if !s.exists {
-		return nil
-	}
-	var out []reading
-	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh, v1alpha1.ModePaused} {
-		out = append(out, reading{boolValue(s.mode == mode), []string{string(mode)}})
-	}
+		"that do not serve left out; absent while none does, and with the Timer gate.")
+	add("nodes_unserved", "Ready nodes without an Established session with any route reflector; absent while that is unknown, as with the Timer gate.")
+	add("step", "1 for the step being taken or waited for; Steady at rest.", "step")
+	add("step_waiting_seconds", "How long the current step has been going on without progress, 0 at rest.")
+	add("condition", "1 for the status that a condition of the RouteReflectorPool has, with its reason.", "condition", "status", "reason")
 	return out
 }
 
-func lastObserved(s *metricsSnapshot) []reading {
-	if s.observed.IsZero() {
-		return nil
-	}
-	return one(float64(s.observed.UnixMilli()) / float64(time.Second/time.Millisecond))
-}
-
-func mesh(s *metricsSnapshot) []reading {
-	if !s.exists {
-		return nil
-	}
-	is := "unknown"
-	switch {
-	case s.cluster == nil:
-	case s.cluster.meshOn:
-		is = "on"
-	default:
-		is = "off"
-	}
-	var out []reading
-	for _, state := range []string{"on", "off", "unknown"} {
-		out = append(out, reading{boolValue(state == is), []string{state}})
-	}
-	return out
-}
-
-func step(s *metricsSnapshot) []reading {
-	if s.cluster == nil {
-		return nil
-	}
-	return []reading{{1, []string{s.cluster.step}}}
-}
-
-func stepWaiting(s *metricsSnapshot) []reading {
-	return ifKnown(func(k *clusterMetrics) float64 { return k.waiting(s.now()) })(s)
-}
-
-func conditionsSeen(s *metricsSnapshot) []reading {
-	var out []reading
-	for _, c := range s.conditions {
-		out = append(out, reading{1, []string{c.Type, string(c.Status), c.Reason}})
-	}
-	return out
-}
-
-// ifSet reads a number of a part of what is known, which is nil while nothing is.
-func ifSet[part any](of func(*clusterMetrics) *part, value func(*part) float64) func(*metricsSnapshot) []reading {
-	return func(s *metricsSnapshot) []reading {
-		if s.cluster == nil || of(s.cluster) == nil {
-			return nil
-		}
-		return one(value(of(s.cluster)))
+func (g *clusterGauges) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range g.descs {
+		ch <- desc
 	}
 }
 
-func ifKnown(value func(*clusterMetrics) float64) func(*metricsSnapshot) []reading {
-	return ifSet(func(k *clusterMetrics) *clusterMetrics { return k }, value)
-}
-
-func ifNumber(number func(*clusterMetrics) *int) func(*metricsSnapshot) []reading {
-	return ifSet(number, func(n *int) float64 { return float64(*n) })
-}
-
-func ofReflectors(count func(*reflectorMetrics) int) func(*metricsSnapshot) []reading {
-	return ifSet(func(k *clusterMetrics) *reflectorMetrics { return k.reflectors }, func(r *reflectorMetrics) float64 { return float64(count(r)) })
-}
-
-func sessions(count func(*reflectorMetrics) int) func(*metricsSnapshot) []reading {
-	observed := func(k *clusterMetrics) *reflectorMetrics {
-		if k.reflectors == nil || !k.reflectors.observed {
-			return nil
-		}
-		return k.reflectors
+func (g *clusterGauges) Collect(ch chan<- prometheus.Metric) {
+	now := g.seen.Load()
+	if now == nil {
+		return
 	}
-	return ifSet(observed, func(r *reflectorMetrics) float64 { return float64(count(r)) })
+	all := now.samples
+	if now.waiting != nil {
+		all = append(slices.Clone(all), sample{name: "step_waiting_seconds", value: now.waiting()})
+	}
+	for _, s := range all {
+		ch <- prometheus.MustNewConstMetric(g.descs[s.name], prometheus.GaugeValue, s.value, s.labels...)
+	}
 }
 
-func ofWorkers(count func(*workerMetrics) int) func(*metricsSnapshot) []reading {
-	return ifSet(func(k *clusterMetrics) *workerMetrics { return k.workers }, func(c *workerMetrics) float64 { return float64(count(c)) })
+// publish adds what is known of the object even while the cluster cannot be observed.
+func (g *clusterGauges) publish(s *Scope, status v1alpha1.RouteReflectorPoolStatus, mesh string, now seen) {
+	now.samples.add("object_present", 1)
+	mode := s.object.Spec.Mode
+	if s.deleting() {
+		mode = v1alpha1.ModeFullMesh
+	}
+	now.samples.addOneOf("mode", string(mode), string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh), string(v1alpha1.ModePaused))
+	now.samples.addOneOf("mesh", mesh, "on", "off", "unknown")
+	if !g.observedAt.IsZero() {
+		now.samples = append(now.samples, sample{name: "last_observation_timestamp_seconds", value: float64(g.observedAt.UnixMilli()) / 1000})
+	}
+	for _, c := range status.Conditions {
+		now.samples.add("condition", 1, c.Type, string(c.Status), c.Reason)
+	}
+	g.seen.Store(&now)
 }
 
-func one(value float64) []reading { return []reading{{value: value}} }
+func (s *samples) add(name string, value int, labels ...string) {
+	*s = append(*s, sample{name, float64(value), labels})
+}
 
-func boolValue(is bool) float64 {
+func (s *samples) addBool(name string, is bool, labels ...string) {
+	value := 0
 	if is {
-		return 1
+		value = 1
 	}
-	return 0
+	s.add(name, value, labels...)
 }
 
-// MeteredDatastore times every call to the datastore.
-func MeteredDatastore(d Datastore, m *Metrics) Datastore {
-	return meteredDatastore{Datastore: d, metrics: m}
+// addOneOf gives the label that is the case 1, and the others 0.
+func (s *samples) addOneOf(name, is string, all ...string) {
+	for _, label := range all {
+		s.addBool(name, label == is, label)
+	}
 }
 
-type meteredDatastore struct {
-	Datastore
-	metrics *Metrics
+// addReflectors sums up the route reflectors; nothing is known of them with a spec that is
+// refused. Sessions are those of reflectors that serve and report, for which a Timer gate does not ask.
+func (s *samples) addReflectors(of *Scope) {
+	if wanted := of.Desired.Pool.SizePerZone * len(of.Desired.Pool.Zones); wanted > 0 || !of.reflecting() {
+		s.add("reflectors_wanted", wanted)
+		if kind := of.Desired.Topology.Kind; kind == "" || kind == v1alpha1.TopologySingle {
+			s.add("reflectors_minimum", min(wanted, of.Desired.MinServing))
+		}
+	}
+	if len(of.Step.Reflectors) == 0 && of.Step.Problem != nil {
+		return
+	}
+	s.add("reflectors", len(of.Step.Reflectors))
+	s.add("reflectors_serving", serving(of.Step))
+	if !of.Desired.Timer {
+		s.addSessions(of)
+	}
 }
 
-// Observe implements Datastore.
-func (d meteredDatastore) Observe(ctx context.Context, scope plan.Scope) (cluster plan.Cluster, err error) {
-	defer func(began time.Time) { d.metrics.call("Observe", began, err) }(time.Now())
-	return d.Datastore.Observe(ctx, scope)
+func (s *samples) addSessions(of *Scope) {
+	reporting, established, expected := 0, 0, 0
+	for _, r := range of.Step.Reflectors {
+		if _, reports := of.Cluster.Statuses[r.Node]; r.Serving && reports {
+			reporting++
+			established += r.Established
+			expected += r.Established + r.Lacking
+		}
+	}
+	if reporting > 0 {
+		s.add("sessions_established", established)
+		s.add("sessions_expected", expected)
+	}
 }
 
-// Apply implements Datastore.
-func (d meteredDatastore) Apply(ctx context.Context, scope plan.Scope, action plan.Action) (changed bool, err error) {
-	defer func(began time.Time) { d.metrics.call("Apply", began, err) }(time.Now())
-	return d.Datastore.Apply(ctx, scope, action)
+// serving counts the reflectors of a step that serve.
+func serving(step rollout.Step) int {
+	return count(step.Reflectors, func(r rollout.Reflector) bool { return r.Serving })
 }
 
-// Watch implements Datastore.
-func (d meteredDatastore) Watch(ctx context.Context, want []plan.StatusRequest) (changed bool, err error) {
-	defer func(began time.Time) { d.metrics.call("Watch", began, err) }(time.Now())
-	return d.Datastore.Watch(ctx, want)
+// workerCounts is how many workers the pool should have, and has.
+func workerCounts(s *Scope, c *poolClient) (wanted, deployed int) {
+	deployed = count(c.last.Workers, func(w cloud.Worker) bool { return w.State == cloud.WorkerDeployed })
+	wanted = s.Desired.Pool.SizePerZone * len(s.Desired.Pool.Zones)
+	if wanted == 0 {
+		wanted = c.last.SizePerZone * len(c.last.Zones)
+	}
+	return wanted, deployed
+}
+
+const (
+	// sessionDue is how long a node may take to get its first session.
+	sessionDue = 75 * time.Second
+	// reporterTimeout is how long a reporter that was asked may stay silent before its report counts no more.
+	reporterTimeout = time.Minute
+)
+
+// unserved counts the Ready clients that have no Established session with any reflector,
+// and reports whether that is known.
+func unserved(s *Scope) (nodes int, known bool) {
+	served, known := servedAddresses(s)
+	nodes = count(clientsOf(s), func(n plan.Node) bool {
+		due := n.Ready && !n.Deleting && s.now.Sub(n.Created) >= sessionDue && s.now.Sub(n.ReadyChanged) >= sessionDue
+		return due && !n.HoldsRole() && !slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return served[a] })
+	})
+	return nodes, known && !s.Desired.Timer
+}
+
+// servedAddresses are the addresses that reflectors have sessions with; of each Ready reflector
+// there has to be a report.
+func servedAddresses(s *Scope) (served map[netip.Addr]bool, known bool) {
+	served = map[netip.Addr]bool{}
+	for _, n := range s.Cluster.Nodes {
+		if !n.HoldsRole() || !n.Ready {
+			continue
+		}
+		report, ok := s.Cluster.Statuses[n.Name]
+		if !ok {
+			return nil, false
+		}
+		known = true
+		if !report.Cleared.IsZero() && s.now.Sub(report.Cleared) > reporterTimeout {
+			continue
+		}
+		for _, session := range report.Sessions {
+			if session.Established && session.Kind != plan.SessionMesh {
+				served[session.Peer] = true
+			}
+		}
+	}
+	return served, known
+}
+
+// netDue: the mesh is off, and fewer reflectors serve than should. On the way back to the
+// mesh the plan does not count them: restoring it is the first step of all.
+func netDue(s *Scope) bool {
+	if s.Step.Short || s.reflecting() || s.Cluster.BGP.MeshOn() {
+		return s.Step.Short
+	}
+	current := count(s.Cluster.Nodes, plan.Node.HoldsRole)
+	if current == 0 && s.Cluster.BGP.Saved == nil && !has[plan.RestoreMesh](s.Step) {
+		return false // another writer keeps it off; rrpool has no part in it
+	}
+	return serving(s.Step) < max(1, min(current, s.Desired.MinServing))
 }

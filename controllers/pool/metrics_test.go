@@ -21,8 +21,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// told lists every gauge and counter but those of calls: name, label values, value.
-func told(tb testing.TB, registry prometheus.Gatherer) []string {
+// exported lists every gauge and counter but those of calls: name, label values, value.
+func exported(tb testing.TB, registry prometheus.Gatherer) []string {
 	tb.Helper()
 	families, err := registry.Gather()
 	require.NoError(tb, err)
@@ -97,7 +97,7 @@ func TestMetricsOfAClusterAtRest(t *testing.T) {
 		"nodes 6", "nodes_unserved 0", "object_present 1", "reflectors 3", "reflectors_minimum 2", "reflectors_serving 3", "reflectors_wanted 3",
 		"safety_net_acted 0", "safety_net_due 0", "sessions_established 24", "sessions_expected 24",
 		"step Steady 1", "step_waiting_seconds 0", "steps_total Steady 1", "workers_deployed 2", "workers_wanted 3",
-	}, told(t, e.metrics))
+	}, exported(t, e.metrics))
 }
 
 func TestWhatMetricsSayOf(t *testing.T) {
@@ -129,7 +129,7 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.SafetyNet.MinServing = 9 },
 			says: []string{"reflectors_minimum 3"},
 		},
-		"sessions that nobody observes": {
+		"sessions that are not observed": {
 			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = v1alpha1.GateTimer },
 			says: []string{"reflectors_serving 3"}, hides: []string{"sessions_"},
 		},
@@ -169,7 +169,7 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
 			says: []string{"safety_net_due 0"},
 		},
-		"a mesh that somebody else keeps off": {
+		"a mesh that another writer keeps off": {
 			spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
 			arrange: func(e *environment) {
 				e.calico.cluster.BGP.Saved, e.calico.cluster.Nodes = nil, e.calico.cluster.Nodes[:6]
@@ -181,7 +181,7 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Topology.Type = v1alpha1.TopologyQuorum },
 			says: []string{"reflectors_serving 3"}, hides: []string{"reflectors_minimum"},
 		},
-		"a pool of somebody else": {
+		"a pool of others": {
 			serving: 3, arrange: func(e *environment) { e.cloud.pool.Owned = false },
 			hides: []string{"workers_"},
 		},
@@ -211,8 +211,8 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			if tc.arrange != nil {
 				tc.arrange(e)
 			}
-			_ = e.reconcile() // of what fails, metrics tell
-			have := told(t, e.metrics)
+			_ = e.reconcile() // metrics say what fails
+			have := exported(t, e.metrics)
 			require.Subset(t, have, tc.says)
 			for _, prefix := range tc.hides {
 				for _, line := range have {
@@ -227,19 +227,19 @@ func TestWhatMetricsSayOf(t *testing.T) {
 func TestAManagerThatStandsByExportsOnlyThat(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := pool.NewMetrics(registry)
-	require.Equal(t, []string{"leader 0"}, told(t, registry))
+	require.Equal(t, []string{"leader 0"}, exported(t, registry))
 	m.Lead()
-	require.Equal(t, []string{"leader 1"}, told(t, registry))
+	require.Equal(t, []string{"leader 1"}, exported(t, registry))
 }
 
-// The wait is told as of now: at rest, or while a write hangs, turns are minutes apart.
+// The wait is exported as of now: at rest, or while a write hangs, reconciliations are minutes apart.
 func TestAWaitGrowsBetweenReconciliations(t *testing.T) {
 	e := newEnvironment(t)
 	e.script = always(rollout.Step{Name: "AwaitSessions"})
 	require.NoError(t, e.reconcile())
 	require.NoError(t, e.reconcile())
 	e.clock = e.clock.Add(90 * time.Second)
-	require.Contains(t, told(t, e.metrics), "step_waiting_seconds 90")
+	require.Contains(t, exported(t, e.metrics), "step_waiting_seconds 90")
 }
 
 func TestActionsAreCountedByResult(t *testing.T) {
@@ -248,7 +248,7 @@ func TestActionsAreCountedByResult(t *testing.T) {
 	e.settle(2)
 	e.calico.fail[plan.DisableMesh{}.String()] = errors.New("no")
 	require.Error(t, e.reconcile())
-	require.Subset(t, told(t, e.metrics), []string{"actions_total DisableMesh changed 2", "actions_total DisableMesh error 1", "steps_total DisableMesh 1"})
+	require.Subset(t, exported(t, e.metrics), []string{"actions_total DisableMesh changed 2", "actions_total DisableMesh error 1", "steps_total DisableMesh 1"})
 }
 
 // hired gives the cluster another node, labelled as a worker of that flavor in a pool.
@@ -257,7 +257,7 @@ func (e *environment) hired(poolName, flavor string) {
 	number := len(e.calico.cluster.Nodes) + 1
 	n := node(fmt.Sprintf("10.0.1.%d", number), fmt.Sprintf("rr%d", number), fmt.Sprintf("z%d", number%3+1))
 	n.Labels = map[string]string{
-		pool.PoolLabel: poolName, "ibm-cloud.kubernetes.io/machine-type": flavor, "ibm-cloud.kubernetes.io/region": "eu-de",
+		v1alpha1.PoolLabel: poolName, "ibm-cloud.kubernetes.io/machine-type": flavor, "ibm-cloud.kubernetes.io/region": "eu-de",
 	}
 	e.calico.cluster.Nodes = append(e.calico.cluster.Nodes, n)
 }
@@ -265,13 +265,11 @@ func (e *environment) hired(poolName, flavor string) {
 // priced is what as many workers cost by the entry of the built-in book, which is read here by itself.
 func priced(t *testing.T, flavor string, workers int) *v1alpha1.CostStatus {
 	t.Helper()
-	book, err := cost.Builtin()
-	require.NoError(t, err)
-	for _, e := range book.Entries() {
+	for _, e := range cost.Builtin() {
 		if e.Flavor == flavor && e.Region == "eu-de" {
 			return &v1alpha1.CostStatus{
-				Currency: e.Currency, Hourly: e.Hourly.Times(workers).Short(6), Monthly: e.Hourly.Times(720 * workers).Round(2),
-				Source: "the built-in prices of " + e.Date.Format(time.DateOnly) + "; rrpool cost has the details",
+				Currency: e.Currency, Hourly: e.Hourly().Times(workers).Short(6), Monthly: e.Hourly().Times(720 * workers).Round(2),
+				Source: "the built-in prices of " + e.Date + "; rrpool cost has the details",
 			}
 		}
 	}
@@ -289,7 +287,7 @@ func (e *environment) expectCost(want *v1alpha1.CostStatus) {
 func (e *environment) expectMetric(want *v1alpha1.CostStatus) {
 	e.Helper()
 	var lines []string
-	for _, line := range told(e, e.metrics) {
+	for _, line := range exported(e, e.metrics) {
 		if strings.HasPrefix(line, "pool_cost_hourly") {
 			lines = append(lines, line)
 		}
@@ -308,7 +306,7 @@ func (e *environment) setMode(mode v1alpha1.Mode) {
 	require.NoError(e, e.client.Update(e.Context(), object))
 }
 
-// The whole life of a pool, as somebody pays for it.
+// A pool from its order to its deletion, as it is paid for.
 func TestThePoolCostsFromItsFirstNodeToItsLast(t *testing.T) {
 	e := newEnvironment(t)
 	e.script = always(steady)
@@ -383,7 +381,7 @@ func TestTheCostStaysWhileNothingIsSeen(t *testing.T) {
 func TestWhatIsNotPaidForAsThePool(t *testing.T) {
 	e := newEnvironment(t)
 	e.script = always(steady)
-	e.hired("somebody-else", small)
+	e.hired("other-pool", small)
 	e.hired("route-reflectors-2", small)
 	e.settle(2)
 	e.expectCost(nil)
@@ -391,14 +389,14 @@ func TestWhatIsNotPaidForAsThePool(t *testing.T) {
 
 // Existing nodes cost nothing extra, whatever their labels say.
 func TestExistingNodesHaveNoCost(t *testing.T) {
-	e := newBusyWorld(t)
+	e := newInPlaceEnvironment(t)
 	e.script = always(rollout.Step{Name: rollout.Steady})
 	for i := range e.calico.cluster.Nodes {
 		e.calico.cluster.Nodes[i].Labels = map[string]string{
-			pool.PoolLabel: pool.ExistingPool, "node.kubernetes.io/instance-type": small, "topology.kubernetes.io/region": "eu-de",
+			v1alpha1.PoolLabel: pool.ExistingPool, "node.kubernetes.io/instance-type": small, "topology.kubernetes.io/region": "eu-de",
 		}
 	}
-	e.calico.cluster.Nodes[0].Labels[pool.PoolLabel] = e.object().Spec.Provider.IKS.PoolName
+	e.calico.cluster.Nodes[0].Labels[v1alpha1.PoolLabel] = e.object().Spec.Provider.IKS.PoolName
 	e.settle(2)
 	require.Equal(t, pool.ExistingPool, e.object().Status.Pool)
 	e.expectCost(nil)

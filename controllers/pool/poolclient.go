@@ -3,10 +3,8 @@ package pool
 import (
 	"context"
 	"errors"
-	"net/url"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -56,61 +54,49 @@ type poolClient struct {
 
 // callHistory is the history of one kind of call.
 type callHistory struct {
+	errorSeries
 	failures  int
-	shown     errorSeries
 	notBefore time.Time
 }
 
-func (a *callHistory) succeed(now time.Time, pause time.Duration) {
-	*a = callHistory{notBefore: now.Add(pause)}
-}
-
-func (a *callHistory) fail(now time.Time, err error) {
-	a.failures++
+func (h *callHistory) fail(now time.Time, err error) {
+	h.failures++
 	key := string(cloud.KindOf(err))
 	var typed *cloud.Error
 	if errors.As(err, &typed) {
 		key += " " + typed.Op
 	}
-	_ = a.shown.add(key, err) // what is shown is asked for later
-	a.notBefore = now.Add(backOff(err, a.failures))
+	_ = h.add(key, err) // what is shown is asked for later
+	h.notBefore = now.Add(backOff(err, h.failures))
 }
 
-func (a *callHistory) err() error { return a.shown.err }
-
-// worthReporting is the error as it is worth telling: a cloud that is out of reach for a
-// moment, and whose last answer is known, is not.
-func (a *callHistory) worthReporting(last *cloud.Pool) error {
-	switch cloud.KindOf(a.err()) {
-	case cloud.Unavailable, cloud.RateLimited, "":
-		if last != nil && a.failures < 2 {
-			return nil
-		}
-	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unauthorized, cloud.QuotaExceeded:
+// worthReporting is the error, but not of a cloud that is out of reach for a moment and
+// whose last answer is known.
+func (h *callHistory) worthReporting(last *cloud.Pool) error {
+	kind := cloud.KindOf(h.err)
+	momentary := kind == cloud.Unavailable || kind == cloud.RateLimited || kind == ""
+	if momentary && last != nil && h.failures < 2 {
+		return nil
 	}
-	return a.err()
+	return h.err
 }
 
 // use connects the provider that config describes, unless it is connected. What
 // is known of a pool is kept when only the way to reach it has changed.
-func (c *poolClient) use(factory ProviderFactory, config ProviderConfig, metrics *Metrics) *plan.Problem {
+func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.Problem {
 	if c.provider != nil && c.config == config {
 		return nil
 	}
-	samePool := c.config.ClusterID == config.ClusterID && c.config.PoolName == config.PoolName
-	last, lastAt := c.last, c.lastAt
-	c.reset()
-	if samePool {
-		c.last, c.lastAt = last, lastAt
+	last := c.last // without lastAt: it was seen through another connection, so this one is asked soon
+	if c.config.ClusterID != config.ClusterID || c.config.PoolName != config.PoolName {
+		last = nil
 	}
-	provider, err := factory(config)
+	*c = poolClient{config: config, last: last}
+	provider, err := connect(config)
 	if err != nil {
-		return cloudProblem(redacted(err, config.APIKey))
+		return cloudProblem(config.APIKey.redactError(err))
 	}
-	c.config, c.provider = config, redacting(metrics.provider(provider), config.APIKey)
-	// What is remembered was seen through another connection: ask this one soon.
-	c.observing.shown.clear()
-	c.lastAt = time.Time{}
+	c.provider = provider
 	return nil
 }
 
@@ -120,8 +106,6 @@ func (c *poolClient) disconnect() {
 	c.observing, c.ensuring = callHistory{}, callHistory{}
 	c.config.APIKey = ""
 }
-
-func (c *poolClient) reset() { *c = poolClient{} }
 
 // observe asks the provider when its last answer is older than every, and says
 // whether it asked.
@@ -133,11 +117,18 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 	defer cancel()
 	pool, err := c.provider.Observe(ctx)
 	if err != nil {
-		c.observing.fail(now, err)
+		c.observing.fail(now, c.config.APIKey.redactError(err))
 		return true
 	}
+	pool.Problems, pool.Workers = slices.Clone(pool.Problems), slices.Clone(pool.Workers)
+	for i, problem := range pool.Problems {
+		pool.Problems[i] = c.config.APIKey.redact(problem)
+	}
+	for i := range pool.Workers {
+		pool.Workers[i].Message = c.config.APIKey.redact(pool.Workers[i].Message)
+	}
 	c.last, c.lastAt, c.outdated = &pool, now, false
-	c.observing.succeed(now, 0)
+	c.observing = callHistory{}
 	return true
 }
 
@@ -150,58 +141,48 @@ func (c *poolClient) limited(ctx context.Context, most, whileOff time.Duration) 
 
 // ensure moves the pool one step, unless the provider is to be left alone. A
 // changed spec is new: it does not wait out the failure of the former.
-func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (string, error) {
+func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (cloud.Progress, error) {
 	changed := c.ensuring.failures > 0 && !reflect.DeepEqual(c.wanted, want)
 	if c.provider == nil || (!changed && now.Before(c.ensuring.notBefore)) {
-		return "", c.ensuring.err()
+		return cloud.Progress{}, c.ensuring.err
 	}
 	c.wanted = want
-	return c.mutate(ctx, now, func(ctx context.Context) (cloud.Progress, error) {
-		return c.provider.Ensure(ctx, want)
-	})
+	return c.change(ctx, now, func(ctx context.Context) (cloud.Progress, error) { return c.provider.Ensure(ctx, want) })
 }
 
-// remove moves the pool one step towards not existing; done says that it does not.
-func (c *poolClient) remove(ctx context.Context, now time.Time) (did string, done bool, err error) {
+// remove moves the pool one step towards not existing.
+func (c *poolClient) remove(ctx context.Context, now time.Time) (cloud.Progress, error) {
 	if c.provider == nil || now.Before(c.ensuring.notBefore) {
-		return "", false, c.ensuring.err()
+		return cloud.Progress{}, c.ensuring.err
 	}
-	did, err = c.mutate(ctx, now, func(ctx context.Context) (cloud.Progress, error) {
-		progress, err := c.provider.Delete(ctx)
-		done = err == nil && progress.Done
-		return progress, err
-	})
-	return did, done, err
+	return c.change(ctx, now, c.provider.Delete)
 }
 
-func (c *poolClient) mutate(
+func (c *poolClient) change(
 	ctx context.Context, now time.Time, call func(context.Context) (cloud.Progress, error),
-) (string, error) {
+) (cloud.Progress, error) {
 	ctx, cancel := c.limited(ctx, ensureTimeout, offEnsureTimeout)
 	defer cancel()
 	progress, err := call(ctx)
 	if err != nil {
-		c.ensuring.fail(now, err)
-		return "", c.ensuring.err()
+		c.ensuring.fail(now, c.config.APIKey.redactError(err))
+		return cloud.Progress{}, c.ensuring.err
+	}
+	progress.Did, progress.WaitingFor = c.config.APIKey.redact(progress.Did), c.config.APIKey.redact(progress.WaitingFor)
+	pause := intervalActive
+	if progress.Did != "" {
+		pause = pace
 	}
 	c.waiting = progress.WaitingFor
-	pause := progress.RetryAfter
-	switch {
-	case pause > 0:
-	case progress.Did != "":
-		pause = pace
-	default:
-		pause = intervalActive
-	}
 	c.outdated = c.outdated || progress.Did != ""
-	c.ensuring.succeed(now, pause)
-	return progress.Did, nil
+	c.ensuring = callHistory{notBefore: now.Add(pause)}
+	return progress, nil
 }
 
 // usable is the pool as decisions may use it: nil while the provider does not
 // answer, and when the pool is not ours to count on.
 func (c *poolClient) usable() *cloud.Pool {
-	if c.provider == nil || c.last == nil || c.observing.err() != nil || c.foreign() || c.last.Autoscaled {
+	if c.provider == nil || c.last == nil || c.observing.err != nil || c.foreign() || c.last.Autoscaled {
 		return nil
 	}
 	return c.last
@@ -229,7 +210,7 @@ func (c *poolClient) members() map[string]string {
 // due is how long until the provider is to be asked again, 0 for now.
 func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
 	at := c.observing.notBefore
-	if c.observing.err() == nil && c.last != nil && !c.lastAt.IsZero() {
+	if c.observing.err == nil && c.last != nil && !c.lastAt.IsZero() {
 		at = c.lastAt.Add(every)
 		if c.outdated && c.ensuring.notBefore.Before(at) {
 			at = c.ensuring.notBefore
@@ -238,13 +219,8 @@ func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// untilChange is how long until the provider may be asked for a change, 0 for now.
-func (c *poolClient) untilChange(now time.Time) time.Duration {
-	return max(0, c.ensuring.notBefore.Sub(now))
-}
-
 // blocked: a change was refused, so there is nothing new to see soon.
-func (c *poolClient) blocked() bool { return c.ensuring.err() != nil || c.foreign() }
+func (c *poolClient) blocked() bool { return c.ensuring.err != nil || c.foreign() }
 
 // backOff is how long to leave the provider alone after a failure. What a
 // person has to solve is asked again slowly; the rest ever slower.
@@ -258,77 +234,6 @@ func backOff(err error, failures int) time.Duration {
 	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unauthorized, cloud.QuotaExceeded:
 	}
 	return max(wait, cloud.RetryAfter(err))
-}
-
-// redactingProvider removes the credential from everything a provider says, should the
-// cloud ever echo it: its words end in conditions, events and logs.
-type redactingProvider struct {
-	cloud.Provider
-	key APIKey
-}
-
-func redacting(p cloud.Provider, key APIKey) cloud.Provider {
-	return redactingProvider{Provider: p, key: key}
-}
-
-// Observe implements cloud.Provider.
-func (g redactingProvider) Observe(ctx context.Context) (cloud.Pool, error) {
-	pool, err := g.Provider.Observe(ctx)
-	if err != nil {
-		return cloud.Pool{}, redacted(err, g.key)
-	}
-	pool.Problems, pool.Workers = slices.Clone(pool.Problems), slices.Clone(pool.Workers)
-	for i, problem := range pool.Problems {
-		pool.Problems[i] = redact(problem, g.key)
-	}
-	for i := range pool.Workers {
-		pool.Workers[i].Message = redact(pool.Workers[i].Message, g.key)
-	}
-	return pool, nil
-}
-
-// Ensure implements cloud.Provider.
-func (g redactingProvider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
-	progress, err := g.Provider.Ensure(ctx, want)
-	return g.clean(progress), redacted(err, g.key)
-}
-
-// Delete implements cloud.Provider.
-func (g redactingProvider) Delete(ctx context.Context) (cloud.Progress, error) {
-	progress, err := g.Provider.Delete(ctx)
-	return g.clean(progress), redacted(err, g.key)
-}
-
-func (g redactingProvider) clean(progress cloud.Progress) cloud.Progress {
-	progress.Did = redact(progress.Did, g.key)
-	progress.WaitingFor = redact(progress.WaitingFor, g.key)
-	return progress
-}
-
-// redacted gives err itself when it is clean, else one of the same kind with
-// the credential taken out and the cause dropped.
-func redacted(err error, key APIKey) error {
-	if err == nil {
-		return nil
-	}
-	if clean := redact(err.Error(), key); clean != err.Error() {
-		kind := cloud.KindOf(err)
-		if kind == "" {
-			kind = cloud.Unavailable
-		}
-		return &cloud.Error{Kind: kind, Op: "asking the cloud", Message: clean, RetryAfter: cloud.RetryAfter(err)}
-	}
-	return err
-}
-
-func redact(text string, key APIKey) string {
-	if key == "" {
-		return text
-	}
-	for _, form := range []string{string(key), url.QueryEscape(string(key)), url.PathEscape(string(key))} {
-		text = strings.ReplaceAll(text, form, key.String())
-	}
-	return text
 }
 
 // errorSeries keeps the first error of a series with one key, so that a report of
@@ -345,5 +250,3 @@ func (s *errorSeries) add(key string, err error) error {
 	}
 	return s.err
 }
-
-func (s *errorSeries) clear() { *s = errorSeries{} }

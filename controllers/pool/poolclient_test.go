@@ -112,11 +112,11 @@ func TestAMomentWithoutTheCloudIsNotReported(t *testing.T) {
 	e.expect("ProviderReady False CloudUnavailable", "Degraded True CloudUnavailable")
 }
 
-func TestPoolIsOrderedWithLabelsAndTaintsAndPatience(t *testing.T) {
+func TestPoolIsOrderedWithLabelsAndTaints(t *testing.T) {
 	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.Flavor = "bx2.4x16" })
 	ensure := plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 1, Zones: []string{"z1"}}}
 	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{ensure}})
-	e.cloud.progress = cloud.Progress{Did: "created pool route-reflectors", WaitingFor: "its labels", RetryAfter: 20 * time.Second}
+	e.cloud.progress = cloud.Progress{Did: "created pool route-reflectors", WaitingFor: "its labels"}
 	require.NoError(t, e.reconcile())
 	require.Equal(t, []cloud.PoolSpec{{
 		Flavor: "bx2.4x16", Zones: []string{"z1"}, SizePerZone: 1,
@@ -125,13 +125,6 @@ func TestPoolIsOrderedWithLabelsAndTaintsAndPatience(t *testing.T) {
 	}}, e.cloud.wants)
 	require.Equal(t, []string{"Normal PoolChanged created pool route-reflectors"}, e.emitted)
 	require.Contains(t, e.object().Status.Step.WaitingFor, "its labels")
-
-	e.clock = e.clock.Add(19 * time.Second)
-	require.NoError(t, e.reconcile())
-	require.Equal(t, 1, e.cloud.ensured, "left alone as it wished")
-	e.clock = e.clock.Add(time.Second)
-	require.NoError(t, e.reconcile())
-	require.Equal(t, 2, e.cloud.ensured)
 }
 
 func TestChangesFollowEachOtherUntilTheCloudIsBusy(t *testing.T) {
@@ -209,10 +202,10 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 			e.cloud.ensureErr = fmt.Errorf("odd: %w", errors.New(echo))
 			e.clock = e.clock.Add(time.Hour)
 			e.settle(2)
-			told := fmt.Sprintf("%+v %v", e.object(), e.emitted)
-			require.Contains(t, told, "[redacted]")
-			require.NotContains(t, told, "very secret")
-			require.NotContains(t, told, "very+secret")
+			shown := fmt.Sprintf("%+v %v", e.object(), e.emitted)
+			require.Contains(t, shown, "[redacted]")
+			require.NotContains(t, shown, "very secret")
+			require.NotContains(t, shown, "very+secret")
 		})
 	}
 }
@@ -224,7 +217,7 @@ const perHour = 2 * 12
 // ridesOut lets the cloud of a migrated cluster be gone for hours, and says what went
 // wrong: something changed in the data plane or was ordered, it was not said why, or
 // more than once, the cloud was not left alone, or its return was not noticed.
-func (o *overcast) ridesOut(how outage, hours int) (complaints []string) {
+func (o *cloudEnvironment) ridesOut(how outage, hours int) (complaints []string) {
 	o.Helper()
 	complain := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -262,7 +255,7 @@ func TestAtRestNothingDependsOnTheCloud(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o := newOvercast(t)
+				o := newCloudEnvironment(t)
 				o.migrate()
 				require.Empty(t, o.ridesOut(how, 3))
 			})
@@ -286,10 +279,10 @@ func (e eager) Observe(ctx context.Context) (out cloud.Pool, err error) {
 func TestAManagerThatMistakesAnOutageIsFoundOut(t *testing.T) {
 	how := outages["every request fails"]
 	for name, c := range map[string]struct {
-		spoil func(*overcast)
+		spoil func(*cloudEnvironment)
 		want  string
 	}{
-		"it takes silence for the loss of the pool": {func(o *overcast) {
+		"it takes silence for the loss of the pool": {func(o *cloudEnvironment) {
 			o.decide = func(seen rollout.Observed, want rollout.Desired, now time.Time) rollout.Step {
 				if seen.Pool == nil && !seen.BGP.MeshOn() {
 					return rollout.Step{Name: "RestoreMesh", Again: time.Minute, Actions: []plan.Action{plan.RestoreMesh{}}}
@@ -297,12 +290,12 @@ func TestAManagerThatMistakesAnOutageIsFoundOut(t *testing.T) {
 				return rollout.Next(seen, want, now)
 			}
 		}, "the data plane was changed: [switch the node-to-node mesh on"},
-		"it hammers": {func(o *overcast) { o.provider = func(p cloud.Provider) cloud.Provider { return eager{p} } }, "requests in 1 hours"},
+		"it hammers": {func(o *cloudEnvironment) { o.provider = func(p cloud.Provider) cloud.Provider { return eager{p} } }, "requests in 1 hours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o := newOvercast(t)
+				o := newCloudEnvironment(t)
 				c.spoil(o)
 				o.until(time.Hour, o.migrated)
 				o.pass(time.Minute)
@@ -312,42 +305,44 @@ func TestAManagerThatMistakesAnOutageIsFoundOut(t *testing.T) {
 	}
 }
 
-// story is a change in the cluster that calls for one of the data plane.
-type story struct {
+// scenario is a change in the cluster that calls for one of the data plane.
+type scenario struct {
 	name string
 	// begin makes it happen, over says that the manager is through with it.
-	begin func(*overcast)
-	over  func(*overcast) bool
+	begin func(*cloudEnvironment)
+	over  func(*cloudEnvironment) bool
 	// without: it needs nothing of the cloud.
 	without bool
 }
 
-var stories = []story{
-	{"to route reflectors", func(*overcast) {}, (*overcast).migrated, false},
-	{"a reflector dies", func(o *overcast) {
+var scenarios = []scenario{
+	{"to route reflectors", func(*cloudEnvironment) {}, (*cloudEnvironment).migrated, false},
+	{"a reflector dies", func(o *cloudEnvironment) {
 		o.migrate()
 		o.pass(10 * time.Minute)
 		o.die(o.reflectors()[0])
-	}, func(o *overcast) bool {
+	}, func(o *cloudEnvironment) bool {
 		return o.migrated() && len(o.reflectors()) == 3 && o.is("ProviderReady True PoolReady")
 	}, false},
-	{"back to the mesh", func(o *overcast) {
+	{"back to the mesh", func(o *cloudEnvironment) {
 		o.migrate()
 		o.edit(func(r *v1alpha1.RouteReflectorPool) { r.Spec.Mode = v1alpha1.ModeFullMesh })
-	}, func(o *overcast) bool { return o.seenStep.Name == rollout.Steady && o.model.Observe().BGP.MeshOn() }, true},
-	{"all reflectors die", func(o *overcast) {
+	}, func(o *cloudEnvironment) bool {
+		return o.seenStep.Name == rollout.Steady && o.model.Observe().BGP.MeshOn()
+	}, true},
+	{"all reflectors die", func(o *cloudEnvironment) {
 		o.migrate()
 		o.pass(10 * time.Minute)
 		o.die(o.reflectors()...)
-	}, func(o *overcast) bool { return o.model.Observe().BGP.MeshOn() }, true},
+	}, func(o *cloudEnvironment) bool { return o.model.Observe().BGP.MeshOn() }, true},
 }
 
-// clear tells a story under a clear sky: what was changed in the data plane, and how many
+// undisturbed runs a scenario with the cloud up: what was changed in the data plane, and how many
 // turns it took.
-func (s story) clear(t *testing.T) (applied []string, turns int) {
+func (s scenario) undisturbed(t *testing.T) (applied []string, turns int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		o := newOvercast(t)
+		o := newCloudEnvironment(t)
 		s.begin(o)
 		o.applied = nil
 		require.True(t, o.until(6*time.Hour, func() bool {
@@ -359,28 +354,28 @@ func (s story) clear(t *testing.T) (applied []string, turns int) {
 	return applied, turns
 }
 
-// TestTheCloudChangesNoStepOfTheDataPlane: whenever in a story the cloud goes away, the data plane is
-// changed as under a clear sky, and in no other way. What needs the cloud waits for it,
+// TestTheCloudChangesNoStepOfTheDataPlane: whenever in a scenario the cloud goes away, the data plane is
+// changed as with the cloud up, and in no other way. What needs the cloud waits for it,
 // and goes on by itself; what does not, does not wait.
 func TestTheCloudChangesNoStepOfTheDataPlane(t *testing.T) {
-	for _, s := range stories {
-		want, turns := s.clear(t)
+	for _, s := range scenarios {
+		want, turns := s.undisturbed(t)
 		require.NotEmpty(t, want)
 		for _, name := range []string{"every request hangs", "everything is said to be forbidden"} {
 			t.Run(s.name+", "+name, func(t *testing.T) {
 				t.Parallel()
 				for cut := 0; cut < turns; cut += max(1, turns/5) {
-					synctest.Test(t, func(t *testing.T) { s.overcast(t, outages[name], cut, want) })
+					synctest.Test(t, func(t *testing.T) { s.withoutCloud(t, outages[name], cut, want) })
 				}
 			})
 		}
 	}
 }
 
-// overcast tells the story with the cloud gone after some turns, for an hour.
-func (s story) overcast(t *testing.T, how outage, cut int, want []string) {
+// withoutCloud runs the scenario with the cloud gone after some turns, for an hour.
+func (s scenario) withoutCloud(t *testing.T, how outage, cut int, want []string) {
 	t.Helper()
-	o := newOvercast(t)
+	o := newCloudEnvironment(t)
 	s.begin(o)
 	o.applied = nil
 	turns := 0
@@ -407,7 +402,7 @@ func (s story) overcast(t *testing.T, how outage, cut int, want []string) {
 }
 
 // TestACloudThatHangsHoldsTheSafetyNetUpForSeconds: all reflectors die while a request
-// is under way that nobody answers. It is the most that a cloud can do to the data plane.
+// is under way that gets no answer. It is the most that a cloud can do to the data plane.
 func TestACloudThatHangsHoldsTheSafetyNetUpForSeconds(t *testing.T) {
 	for name, c := range map[string]struct {
 		hang iksserver.Fault
@@ -422,7 +417,7 @@ func TestACloudThatHangsHoldsTheSafetyNetUpForSeconds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o := newOvercast(t)
+				o := newCloudEnvironment(t)
 				o.migrate()
 				o.pass(10 * time.Minute)
 				all := o.reflectors()

@@ -107,7 +107,7 @@ func TestAWaitThatLastsTooLongIsSaid(t *testing.T) {
 		"a demotion that cannot be":          {step: rollout.Step{Name: "DemoteReflectors", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
 		"a cluster ID that cannot change":    {step: rollout.Step{Name: "ChangeClusterID", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
 		"a reflector that cannot go":         {step: rollout.Step{Name: "RemoveReflector", WaitingFor: missing}, after: sessionTimeout + time.Minute, degrade: "SessionTimeout"},
-		"the removal delay is no trouble":    {step: rollout.Step{Name: "RemoveReflector", WaitingFor: missing}, after: sessionTimeout - 62*time.Second},
+		"the removal delay is no problem":    {step: rollout.Step{Name: "RemoveReflector", WaitingFor: missing}, after: sessionTimeout - 62*time.Second},
 		"workers that do not come":           {step: rollout.Step{Name: "EnsurePool", WaitingFor: missing}, after: time.Hour, degrade: "WorkersLate"},
 		"workers that take half an hour":     {step: rollout.Step{Name: "EnsurePool", WaitingFor: missing}, after: 30 * time.Minute},
 		"a worker that does not go":          {step: rollout.Step{Name: "RetireWorker", WaitingFor: missing}, after: time.Hour, degrade: "WorkersLate"},
@@ -221,7 +221,7 @@ func TestThePoolsNameIsReportedWhileItIsOurs(t *testing.T) {
 		{"ours", ours, nil, "route-reflectors"},
 		{"unknown", cloud.Pool{}, &cloud.Error{Kind: cloud.Unauthorized, Op: "x"}, "route-reflectors"},
 		{"gone", cloud.Pool{}, nil, ""},
-		{"somebody else's", foreign, nil, ""},
+		{"of others", foreign, nil, ""},
 		{"ours again", ours, nil, "route-reflectors"},
 	} {
 		e.cloud.pool, e.cloud.observeErr = at.pool, at.err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,6 +35,27 @@ func (k APIKey) GoString() string { return k.String() }
 // MarshalText keeps the key out of JSON and structured logs.
 func (k APIKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
+// redact takes the key out of a text of the cloud, should it ever echo it: such texts end
+// in conditions, events and logs.
+func (k APIKey) redact(text string) string {
+	if k == "" {
+		return text
+	}
+	return strings.NewReplacer(
+		string(k), k.String(), url.QueryEscape(string(k)), k.String(), url.PathEscape(string(k)), k.String(),
+	).Replace(text)
+}
+
+// redactError gives err itself when it is clean, else one of the same kind without its cause.
+func (k APIKey) redactError(err error) error {
+	clean := k.redact(err.Error())
+	if clean == err.Error() {
+		return err
+	}
+	kind := cmp.Or(cloud.KindOf(err), cloud.Unavailable)
+	return &cloud.Error{Kind: kind, Op: "asking the cloud", Message: clean, RetryAfter: cloud.RetryAfter(err)}
+}
+
 // ProviderConfig is what a provider is made from. Equal configs mean the same
 // provider; another key means another one.
 type ProviderConfig struct {
@@ -52,15 +74,6 @@ type ProviderConfig struct {
 	NotReadyGrace       time.Duration
 }
 
-// resolvedProvider is where route-reflector nodes come from.
-type resolvedProvider struct {
-	// kind is the provider type after Auto was resolved.
-	kind   v1alpha1.ProviderType
-	config ProviderConfig
-	// problem says why there is no provider, nil when there is one.
-	problem *plan.Problem
-}
-
 // Where IKS writes a cluster's own id.
 const (
 	clusterInfoNamespace = "kube-system"
@@ -72,47 +85,58 @@ const (
 // clusterIDForm is that of spec.provider.iks.clusterID: the ID gets into addresses.
 var clusterIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// identify chooses the provider and connects it. Whatever is in the way becomes a
-// problem in s.provider: the data plane does not depend on it.
-func (r *Reconciler) identify(ctx context.Context, s *scope) {
-	spec := s.object.Spec.Provider
-	s.provider = resolvedProvider{kind: resolve(spec.Type, s.cluster.Nodes)}
-	if r.poolClient.config.Type != s.provider.kind {
-		r.poolClient.reset() // what one kind of pool was like says nothing about the other
+// identify chooses the provider and connects it. Whatever is in the way becomes
+// s.disconnected: the data plane does not depend on it.
+func (r *Reconciler) identify(ctx context.Context, s *Scope) {
+	s.Provider = resolve(s.object.Spec.Provider.Type, s.Cluster.Nodes)
+	if r.poolClient.config.Type != s.Provider {
+		r.poolClient = poolClient{} // what one kind of pool was like says nothing about the other
 	}
-	var problem *plan.Problem
-	if s.inPlace() {
-		s.provider.config = existingConfig(s.object)
-	} else {
-		s.provider.config, problem = r.iksConfig(ctx, spec.IKS, s.cluster.Nodes)
-	}
+	config, problem := r.providerConfig(ctx, s)
 	if problem == nil {
-		problem = r.poolClient.use(r.Providers, s.provider.config, r.Metrics)
+		problem = r.poolClient.use(r.connect, config)
 	}
-	if s.provider.problem = problem; problem != nil {
+	if s.disconnected = problem; problem != nil {
 		r.poolClient.disconnect()
 	}
 }
 
-// iksConfig finds the cluster at IBM Cloud and the key to it.
-func (r *Reconciler) iksConfig(ctx context.Context, spec v1alpha1.IKSSpec, nodes []plan.Node) (ProviderConfig, *plan.Problem) {
+// connect makes a provider whose calls are measured.
+func (r *Reconciler) connect(config ProviderConfig) (cloud.Provider, error) {
+	provider, err := r.Providers(config)
+	if err != nil {
+		return nil, err
+	}
+	return r.Metrics.providers.Provider(provider), nil
+}
+
+// providerConfig describes the provider: the cluster at IBM Cloud and the key to it, or the
+// choice among existing nodes. A selector that cannot be read selects nothing there: the
+// way back needs none, and desire refuses the rest.
+func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConfig, *plan.Problem) {
+	spec := s.object.Spec.Provider
+	if s.inPlace() {
+		preferred, excluded, _ := selectors(spec.ExistingNodes)
+		return ProviderConfig{
+			Type: s.Provider, PoolName: ExistingPool, Scope: scopeOf(s.object),
+			Preferred: preferred.String(), Excluded: excluded.String(), NotReadyGrace: s.object.Spec.Rollout.NotReadyGrace.Duration,
+		}, nil
+	}
 	config := ProviderConfig{
-		Type:          v1alpha1.ProviderIKS,
-		PoolName:      spec.PoolName,
-		ResourceGroup: spec.ResourceGroup,
-		Private:       spec.Endpoint == v1alpha1.EndpointPrivate,
+		Type: s.Provider, PoolName: spec.IKS.PoolName, ResourceGroup: spec.IKS.ResourceGroup,
+		Private: spec.IKS.Endpoint == v1alpha1.EndpointPrivate,
 	}
 	if config.Private {
-		config.Region = region(nodes)
+		config.Region = region(s.Cluster.Nodes)
 	}
 	var problem *plan.Problem
-	config.ClusterID, problem = r.findClusterID(ctx, spec.ClusterID)
-	if problem == nil {
-		problem = crossCheck(config.ClusterID, nodes)
+	if config.ClusterID, problem = r.findClusterID(ctx, spec.IKS.ClusterID); problem != nil {
+		return config, problem
 	}
-	if problem == nil {
-		config.APIKey, problem = r.findKey(ctx, spec.CredentialsSecretRef)
+	if problem := crossCheck(config.ClusterID, s.Cluster.Nodes); problem != nil {
+		return config, problem
 	}
+	config.APIKey, problem = r.findKey(ctx, spec.IKS.CredentialsSecretRef)
 	return config, problem
 }
 
@@ -124,8 +148,8 @@ func resolve(kind v1alpha1.ProviderType, nodes []plan.Node) v1alpha1.ProviderTyp
 		return kind
 	}
 	ofIBM := func(n plan.Node) bool { return strings.HasPrefix(n.ProviderID, providerIDScheme) }
-	enlisted := func(n plan.Node) bool { return !ofIBM(n) && n.Labels[PoolLabel] == ExistingPool }
-	if slices.ContainsFunc(nodes, ofIBM) && !slices.ContainsFunc(nodes, enlisted) {
+	chosen := func(n plan.Node) bool { return !ofIBM(n) && n.Labels[v1alpha1.PoolLabel] == ExistingPool }
+	if slices.ContainsFunc(nodes, ofIBM) && !slices.ContainsFunc(nodes, chosen) {
 		return v1alpha1.ProviderIKS
 	}
 	return v1alpha1.ProviderExistingNodes
@@ -139,22 +163,26 @@ func (r *Reconciler) findClusterID(ctx context.Context, given string) (string, *
 	if r.clusterID != "" {
 		return r.clusterID, nil
 	}
+	unknown := func(what string, args ...any) (string, *plan.Problem) {
+		return "", problemf(ReasonClusterIDUnknown, "ConfigMap %q in namespace %q %s: set spec.provider.iks.clusterID",
+			clusterInfoName, clusterInfoNamespace, fmt.Sprintf(what, args...))
+	}
 	info := &corev1.ConfigMap{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: clusterInfoNamespace, Name: clusterInfoName}, info)
 	if apierrors.IsNotFound(err) {
-		return "", clusterIDProblem("does not exist")
+		return unknown("does not exist")
 	}
 	if err != nil {
-		return "", clusterIDProblem("cannot be read: " + err.Error())
+		return unknown("cannot be read: %v", err)
 	}
 	var content struct {
 		ClusterID string `json:"cluster_id"`
 	}
 	if err := json.Unmarshal([]byte(info.Data[clusterInfoKey]), &content); err != nil || content.ClusterID == "" {
-		return "", clusterIDProblem(fmt.Sprintf("has no field cluster_id in its key %s", clusterInfoKey))
+		return unknown("has no field cluster_id in its key %s", clusterInfoKey)
 	}
 	if !clusterIDForm.MatchString(content.ClusterID) {
-		return "", clusterIDProblem(fmt.Sprintf("has %.80q as cluster_id in its key %s, which is no cluster ID", content.ClusterID, clusterInfoKey))
+		return unknown("has %.80q as cluster_id in its key %s, which is no cluster ID", content.ClusterID, clusterInfoKey)
 	}
 	r.clusterID = content.ClusterID
 	return r.clusterID, nil
@@ -164,7 +192,8 @@ func (r *Reconciler) findClusterID(ctx context.Context, given string) (string, *
 func crossCheck(clusterID string, nodes []plan.Node) *plan.Problem {
 	for _, node := range nodes {
 		if found := ProviderClusterID(node.ProviderID); found != "" && found != clusterID {
-			return mismatchProblem(clusterID, found, node.Name)
+			return problemf(ReasonClusterIDMismatch, "the cluster ID is %q, but the providerID of node %s says %q: "+
+				"correct spec.provider.iks.clusterID", clusterID, node.Name, found)
 		}
 	}
 	return nil
@@ -173,21 +202,23 @@ func crossCheck(clusterID string, nodes []plan.Node) *plan.Problem {
 // findKey reads the API key. Its absence is a problem, never an excuse for
 // another provider.
 func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (APIKey, *plan.Problem) {
+	missing := func(what string) (APIKey, *plan.Problem) {
+		return "", problemf(ReasonCredentialsMissing, "Secret %q in namespace %q %s: store an IBM Cloud API key there: "+
+			"kubectl --namespace %s create secret generic %s --from-file=%s=<file with the key>",
+			ref.Name, r.Namespace, what, r.Namespace, ref.Name, ref.Key)
+	}
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret)
 	if apierrors.IsNotFound(err) {
-		return "", credentialsProblem(ref, r.Namespace, "does not exist")
+		return missing("does not exist")
 	}
 	if err != nil {
-		return "", &plan.Problem{
-			Reason: ReasonCredentialsUnreadable,
-			Message: fmt.Sprintf("Secret %q in namespace %q cannot be read: %v: grant the manager access to it",
-				ref.Name, r.Namespace, err),
-		}
+		return "", problemf(ReasonCredentialsUnreadable, "Secret %q in namespace %q cannot be read: %v: grant the manager access to it",
+			ref.Name, r.Namespace, err)
 	}
 	key := APIKey(strings.TrimSpace(string(secret.Data[ref.Key])))
 	if key == "" {
-		return "", credentialsProblem(ref, r.Namespace, fmt.Sprintf("has no value in its key %q", ref.Key))
+		return missing(fmt.Sprintf("has no value in its key %q", ref.Key))
 	}
 	return key, nil
 }
@@ -195,29 +226,13 @@ func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (AP
 // ExistingPool is the name of the pool that existing nodes make up.
 const ExistingPool = "existing-nodes"
 
-// inPlace: the route reflectors are nodes that run workloads too.
-func (s *scope) inPlace() bool { return s.provider.kind == v1alpha1.ProviderExistingNodes }
-
-// existingConfig describes the choice among existing nodes. A selector that cannot
-// be read selects nothing here: the way back needs none, and desire refuses the rest.
-func existingConfig(object *v1alpha1.RouteReflectorPool) ProviderConfig {
-	preferred, excluded, _ := selectors(object.Spec.Provider.ExistingNodes)
-	return ProviderConfig{
-		Type:          v1alpha1.ProviderExistingNodes,
-		PoolName:      ExistingPool,
-		Scope:         scopeOf(object),
-		Preferred:     preferred.String(),
-		Excluded:      excluded.String(),
-		NotReadyGrace: object.Spec.Rollout.NotReadyGrace.Duration,
-	}
-}
-
 // selectors reads the selectors of nodes; one that is wrong is empty and a problem.
 func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Selector, problem *plan.Problem) {
 	read := func(field string, in metav1.LabelSelector) labels.Selector {
 		out, err := metav1.LabelSelectorAsSelector(&in)
 		if err != nil {
-			problem = selectorProblem(field, in, err)
+			problem = problemf(ReasonSelectorInvalid, "spec.provider.existingNodes.%s: %s is not a label selector: %v: correct it",
+				field, metav1.FormatLabelSelector(&in), err)
 			return labels.Everything()
 		}
 		return out
@@ -230,7 +245,7 @@ func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Sele
 func markExisting(nodes []plan.Node) {
 	for i := range nodes {
 		nodes[i].WorkerID = nodes[i].Name
-		nodes[i].Pooled = nodes[i].Labels[PoolLabel] == ExistingPool
+		nodes[i].Pooled = nodes[i].Labels[v1alpha1.PoolLabel] == ExistingPool
 	}
 }
 
@@ -238,10 +253,6 @@ func markExisting(nodes []plan.Node) {
 func anyPooled(nodes []plan.Node) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Pooled })
 }
-
-// PoolLabel is carried by every node of the dedicated pool, with the pool's
-// name as its value: the provider puts it there from a node's first moment.
-const PoolLabel = v1alpha1.PoolLabel
 
 // Labels that IKS gives its nodes.
 const (
@@ -264,7 +275,7 @@ func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 			node.WorkerID = claim
 		}
 		zone, member := members[node.WorkerID]
-		labelled := poolName != "" && node.Labels[PoolLabel] == poolName
+		labelled := poolName != "" && node.Labels[v1alpha1.PoolLabel] == poolName
 		node.Pooled = member || labelled && (members == nil || claim == "")
 		if zone != "" {
 			node.Zone = zone
@@ -308,33 +319,24 @@ func workerID(node plan.Node) string {
 	if id := node.Labels[workerIDLabel]; id != "" {
 		return id
 	}
-	parts := providerIDParts(node.ProviderID)
-	if len(parts) == 0 {
-		return ""
-	}
-	return parts[len(parts)-1]
+	_, worker := splitProviderID(node.ProviderID)
+	return worker
 }
 
-// ProviderClusterID is the cluster id in a providerID of the form
-// ibm://account///cluster/worker, "" when there is none.
+// ProviderClusterID is the cluster id in a node's providerID, "" when there is none.
 func ProviderClusterID(providerID string) string {
-	parts := providerIDParts(providerID)
-	if len(parts) < 2 {
-		return ""
-	}
-	return parts[len(parts)-2]
+	cluster, _ := splitProviderID(providerID)
+	return cluster
 }
 
-func providerIDParts(providerID string) []string {
+// splitProviderID takes a providerID of the form ibm://account///cluster/worker apart.
+func splitProviderID(providerID string) (cluster, worker string) {
 	rest, ok := strings.CutPrefix(providerID, providerIDScheme)
-	if !ok {
-		return nil
-	}
 	parts := strings.Split(rest, "/")
-	if len(parts) < 3 {
-		return nil
+	if !ok || len(parts) < 3 {
+		return "", ""
 	}
-	return parts
+	return parts[len(parts)-2], parts[len(parts)-1]
 }
 
 // poolOf is the pool as far as steps depend on it; nil when it is unknown. A

@@ -23,7 +23,7 @@ const nextKey = "the next/key=2 & more"
 
 // deprivation is a way to lose access to the cloud.
 type deprivation struct {
-	take func(*overcast)
+	take func(*cloudEnvironment)
 	// reason and remedy are what has to be said about it, logins how often an hour IAM
 	// may be asked meanwhile.
 	reason, remedy string
@@ -33,20 +33,20 @@ type deprivation struct {
 	back, later bool
 }
 
-func store(text string) func(*overcast) {
-	return func(o *overcast) { require.NoError(o, o.client.Update(o.Context(), secret(text))) }
+func store(text string) func(*cloudEnvironment) {
+	return func(o *cloudEnvironment) { require.NoError(o, o.client.Update(o.Context(), secret(text))) }
 }
 
 var deprivations = map[string]deprivation{
 	"the key is revoked, its tokens live on": {
-		func(o *overcast) { o.server.SetAPIKeys("none of ours") },
+		func(o *cloudEnvironment) { o.server.SetAPIKeys("none of ours") },
 		"CloudUnauthorized", "the API key must be valid", 13, true, true,
 	},
-	"the key is revoked, and its tokens": {func(o *overcast) {
+	"the key is revoked, and its tokens": {func(o *cloudEnvironment) {
 		o.server.SetAPIKeys("none of ours")
 		o.server.ExpireTokens()
 	}, "CloudUnauthorized", "the API key must be valid", 13, true, false},
-	"IAM shows the key in its refusal": {func(o *overcast) {
+	"IAM shows the key in its refusal": {func(o *cloudEnvironment) {
 		o.server.SetAPIKeys("none of ours")
 		o.server.ExpireTokens()
 		o.server.Inject(iksserver.Fault{Path: "^/identity/", Status: http.StatusBadRequest, Body: fmt.Sprintf(
@@ -54,7 +54,7 @@ var deprivations = map[string]deprivation{
 		)})
 	}, "CloudUnauthorized", "the API key must be valid", 13, true, false},
 	"the Secret is deleted": {
-		func(o *overcast) { require.NoError(o, o.client.Delete(o.Context(), secret(""))) },
+		func(o *cloudEnvironment) { require.NoError(o, o.client.Delete(o.Context(), secret(""))) },
 		"CredentialsMissing", "kubectl --namespace rrpool-system create secret", 0, false, false,
 	},
 	"the Secret is emptied":           {store(""), "CredentialsMissing", `has no value in its key "apikey"`, 0, false, false},
@@ -65,7 +65,7 @@ var deprivations = map[string]deprivation{
 
 // deprived takes the access away for some hours and says what went wrong meanwhile: it
 // was not said, or the key was, IAM was not left alone, or something was changed.
-func (o *overcast) deprived(d deprivation, hours int) (complaints []string) {
+func (o *cloudEnvironment) deprived(d deprivation, hours int) (complaints []string) {
 	o.Helper()
 	complain := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -74,7 +74,7 @@ func (o *overcast) deprived(d deprivation, hours int) (complaints []string) {
 	}
 	applied := slices.Clone(o.applied)
 	d.take(o)
-	o.pass(time.Hour) // which is how long a token lives
+	o.pass(time.Hour) // which is how long a token is valid
 	asked, writes := len(o.server.Requests()), o.writes
 	complain(o.is("ProviderReady False "+d.reason), "conditions: %v", o.object().Status.Conditions)
 	message := o.condition(v1alpha1.ConditionProviderReady).Message
@@ -88,11 +88,11 @@ func (o *overcast) deprived(d deprivation, hours int) (complaints []string) {
 	return append(complaints, o.leaks()...)
 }
 
-// leaks are the credentials that anybody can read.
-func (o *overcast) leaks() (found []string) {
-	told := o.told()
+// leaks are the credentials that a user can read.
+func (o *cloudEnvironment) leaks() (found []string) {
+	shown := o.texts()
 	for _, key := range []string{apiKey, nextKey, url.QueryEscape(apiKey), url.QueryEscape(nextKey), url.PathEscape(nextKey), "-secret"} {
-		if strings.Contains(told, key) {
+		if strings.Contains(shown, key) {
 			found = append(found, "it shows "+key)
 		}
 	}
@@ -100,7 +100,7 @@ func (o *overcast) leaks() (found []string) {
 }
 
 // regain gives access back with another key, or the same.
-func (o *overcast) regain(key string) {
+func (o *cloudEnvironment) regain(key string) {
 	o.server.ClearFaults()
 	o.server.SetAPIKeys(key)
 	if key == apiKey {
@@ -120,7 +120,7 @@ func TestAccessLostAndRegained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o := newOvercast(t)
+				o := newCloudEnvironment(t)
 				if !d.later {
 					require.True(t, o.until(time.Hour, o.at("EnsurePool")))
 					require.Empty(t, o.deprived(d, 1), "while the pool is ordered")
@@ -154,7 +154,7 @@ func TestAccessLostAndRegained(t *testing.T) {
 // key that is stored anew with a line break is no new one.
 func TestAKeyIsRotated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOvercast(t)
+		o := newCloudEnvironment(t)
 		o.migrate()
 		o.pass(10 * time.Minute)
 		writes, said, asked := o.writes, len(o.emitted), len(o.server.Requests())
@@ -177,7 +177,7 @@ func TestAKeyIsRotated(t *testing.T) {
 	})
 }
 
-// talkative is a provider that tells a key that is not, or no longer, the present one.
+// talkative is a provider that shows a key that is not, or no longer, the present one.
 type talkative struct{ cloud.Provider }
 
 func (p talkative) Observe(ctx context.Context) (cloud.Pool, error) {
@@ -194,13 +194,13 @@ func TestAManagerThatShowsTheKeyIsFoundOut(t *testing.T) {
 		provider func(cloud.Provider) cloud.Provider
 		want     string
 	}{
-		"it tells a key":       {func(p cloud.Provider) cloud.Provider { return talkative{p} }, "it shows " + nextKey},
+		"it shows a key":       {func(p cloud.Provider) cloud.Provider { return talkative{p} }, "it shows " + nextKey},
 		"it logs in too often": {func(p cloud.Provider) cloud.Provider { return eager{p} }, "logins in 1 hours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o := newOvercast(t)
+				o := newCloudEnvironment(t)
 				o.provider = c.provider
 				o.migrate()
 				require.Contains(t, strings.Join(o.deprived(deprivations["the key is revoked, and its tokens"], 1), "\n"), c.want)
@@ -212,7 +212,7 @@ func TestAManagerThatShowsTheKeyIsFoundOut(t *testing.T) {
 // A list of workers that lacks one of the pool for a while takes no reflector away.
 func TestAWorkerThatIsNotListedStaysAReflector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOvercast(t)
+		o := newCloudEnvironment(t)
 		o.migrate()
 		o.pass(10 * time.Minute)
 		applied, before := slices.Clone(o.applied), o.reflectors()

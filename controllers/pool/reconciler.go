@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -34,42 +36,34 @@ type Datastore interface {
 	Watch(ctx context.Context, want []plan.StatusRequest) (bool, error)
 }
 
-// ProviderFactory connects to the provider that cfg describes. It connects to
-// nothing yet.
+// ProviderFactory makes the provider that cfg describes. It sends no request yet.
 type ProviderFactory func(cfg ProviderConfig) (cloud.Provider, error)
-
-// NextFunc decides the next safe step; see rollout.Next.
-type NextFunc func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
 
 // Reconciler takes the cluster one safe step at a time to where the
 // RouteReflectorPool wants it. It must not run concurrently with itself.
 type Reconciler struct {
-	// Client writes, and reads Secrets of Namespace.
+	// Client writes, and reads the credentials, which are in Namespace.
 	Client client.Client
 	// Live reads past any cache.
-	Live client.Reader
-	// Datastore is Calico.
+	Live      client.Reader
 	Datastore Datastore
-	// IsConflict tells a conflict from other failures.
-	IsConflict func(error) bool
-	// Providers makes the provider of nodes.
 	Providers ProviderFactory
 	// Workload is the pods that run on nodes; dedicated nodes need none.
-	Workload Workload
-	// Namespace holds the credentials.
+	Workload  Workload
 	Namespace string
-	// Recorder receives the events.
+
+	// All that follows may be left out.
+
 	Recorder events.EventRecorder
-	// Leading gives the reason why another manager may be writing, nil for none. Asked
-	// before every write. Nil: there is no other.
+	// Leading gives the reason why another manager may be writing, nil for none. It is
+	// asked before every write.
 	Leading func(context.Context) error
-	// Metrics are optional.
 	Metrics *Metrics
 	// Next, Now and Pause are rollout.Next, time.Now and a wait unless a test sets them.
-	Next  NextFunc
+	Next  func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
 	Now   func() time.Time
 	Pause func(time.Duration)
-	// Wait is how long a time by Now really takes, for tests with a fast clock; nil: as long.
+	// Wait is how long a time by Now really takes, for tests with a fast clock.
 	Wait func(time.Duration) time.Duration
 
 	// What follows is memory that may be lost at any time: it saves cloud
@@ -83,9 +77,8 @@ type Reconciler struct {
 	// problem is the present one, reportedProblem the one of the last event.
 	problem, reportedProblem string
 	budget                   eventBudget
-	proven                   map[string]time.Time
-	// meshSince, shortSince and straySince: see rollout.Observed.
-	meshSince, shortSince, straySince time.Time
+	// known has what an observation does not show: Proven and the times, see rollout.Observed.
+	known rollout.Observed
 	// drained is the last attempt to empty a node, countAgain when pods may be counted
 	// again after that has failed.
 	drained    drainAttempt
@@ -95,12 +88,33 @@ type Reconciler struct {
 // again is how soon to look after a change of our own, or after a conflict.
 const again = time.Second
 
+// setDefaults sets what was left out.
+func (r *Reconciler) setDefaults() {
+	if r.Leading == nil {
+		r.Leading = func(context.Context) error { return nil }
+	}
+	if r.Metrics == nil {
+		r.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
+	if r.Next == nil {
+		r.Next = rollout.Next
+	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	if r.Wait == nil {
+		r.Wait = func(d time.Duration) time.Duration { return d }
+	}
+	if r.Pause == nil {
+		r.Pause = func(d time.Duration) { time.Sleep(r.Wait(d)) }
+	}
+}
+
 // Reconcile takes at most one step.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	r.setDefaults()
 	result, err := r.reconcile(ctx)
-	if r.Wait != nil {
-		result.RequeueAfter = r.Wait(result.RequeueAfter)
-	}
+	result.RequeueAfter = r.Wait(result.RequeueAfter)
 	return result, err
 }
 
@@ -113,17 +127,17 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 		r.Metrics.objectAbsent()
 		return reconcile.Result{}, nil
 	}
-	if err := r.leading(ctx); err != nil {
+	if err := r.Leading(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	if changed, err := r.addFinalizer(ctx, object, object.Spec.Mode != v1alpha1.ModePaused); err != nil || changed {
-		return r.retry(err)
+		return retry(err)
 	}
 	s, err := r.observe(ctx, object)
 	if err != nil {
 		return r.observeFailed(ctx, s, err)
 	}
-	r.observeErrors.clear()
+	r.observeErrors = errorSeries{}
 	if s.paused() {
 		return r.reportPaused(ctx, s)
 	}
@@ -136,17 +150,34 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	return r.finish(ctx, s, err)
 }
 
-// scope is one reconciliation: what was gathered, what was decided and what came of it.
-type scope struct {
-	object  *v1alpha1.RouteReflectorPool
-	now     time.Time
-	cluster plan.Cluster
-	// provider is the one that was chosen, or why there is none.
-	provider resolvedProvider
-	// pool is the provider's pool as decisions may use it, nil when unknown.
-	pool    *cloud.Pool
-	desired rollout.Desired
-	step    rollout.Step
+// Scope is one reconciliation: what was gathered, what was decided and what came of it.
+type Scope struct {
+	// Cluster as the decision saw it.
+	Cluster plan.Cluster
+	// Provider is the type after Auto was resolved.
+	Provider v1alpha1.ProviderType
+	Desired  rollout.Desired
+	Step     rollout.Step
+	// Changes counts what was really changed.
+	Changes int
+
+	// What follows is for callers that ask what a reconciliation would do.
+
+	// ProviderProblem is why the provider is of no use at the moment, nil for nothing.
+	ProviderProblem *plan.Problem
+	// Pool is the provider's pool as last seen, nil when it was not.
+	Pool *cloud.Pool
+	// WaitingFor is what the step waits for, in the cluster and in the cloud.
+	WaitingFor []string
+	// Again is when the next reconciliation is due.
+	Again time.Duration
+	// Status is what the manager would report.
+	Status v1alpha1.RouteReflectorPoolStatus
+
+	object *v1alpha1.RouteReflectorPool
+	now    time.Time
+	// disconnected is why no provider is connected, nil when one is.
+	disconnected *plan.Problem
 	// warning is what is not as the spec wants it, and no reason to stop.
 	warning *plan.Problem
 	// evictable holds the pods still to move from the node that the step drains,
@@ -154,8 +185,6 @@ type scope struct {
 	evictable   map[string][]string
 	podsErr     error
 	blockedPods []string
-	// changes counts what was really changed.
-	changes int
 	// advanced: something was changed that brings the step closer to its end.
 	advanced bool
 	// since is when the step, or what it waits for now, began.
@@ -164,25 +193,38 @@ type scope struct {
 	released bool
 }
 
-func (s *scope) deleting() bool { return s.object.DeletionTimestamp != nil }
+func (s *Scope) deleting() bool { return s.object.DeletionTimestamp != nil }
 
 // paused: a deletion is not held up by a pause, the mesh has to come back.
-func (s *scope) paused() bool {
+func (s *Scope) paused() bool {
 	return s.object.Spec.Mode == v1alpha1.ModePaused && !s.deleting()
 }
 
 // reflecting: the cluster is wanted on route reflectors.
-func (s *scope) reflecting() bool {
+func (s *Scope) reflecting() bool {
 	return s.object.Spec.Mode != v1alpha1.ModeFullMesh && !s.deleting()
 }
 
+// inPlace: the route reflectors are nodes that run workloads too.
+func (s *Scope) inPlace() bool { return s.Provider == v1alpha1.ProviderExistingNodes }
+
+// steady: there is nothing left to do.
+func (s *Scope) steady() bool { return s.Step.Name == rollout.Steady && s.Step.Problem == nil }
+
 // needsProvider: without it the cluster does not get where it is wanted. The
 // mesh needs none.
-func (s *scope) needsProvider() bool {
-	return s.reflecting() || s.step.Name == StepDeletePool || slices.ContainsFunc(s.step.Actions, func(a plan.Action) bool {
-		_, releases := a.(plan.ReleasePool)
-		return releases
-	})
+func (s *Scope) needsProvider() bool {
+	return s.reflecting() || s.Step.Name == StepDeletePool || has[plan.ReleasePool](s.Step)
+}
+
+// has reports whether the step has an action of a type.
+func has[action plan.Action](step rollout.Step) bool {
+	return slices.ContainsFunc(step.Actions, is[action])
+}
+
+func is[kind plan.Action](action plan.Action) bool {
+	_, ok := action.(kind)
+	return ok
 }
 
 // fetch reads past the cache: a stale mode or a stale status must not be acted on.
@@ -190,7 +232,7 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 	object := &v1alpha1.RouteReflectorPool{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, object)
 	if apierrors.IsNotFound(err) {
-		r.poolClient.reset()
+		r.poolClient = poolClient{}
 		r.problem, r.reportedProblem = "", "" // another object gets its own events
 		return nil, nil
 	}
@@ -201,150 +243,97 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 }
 
 // finish reports the reconciliation once, and says when to look again.
-func (r *Reconciler) finish(ctx context.Context, s *scope, err error) (reconcile.Result, error) {
+func (r *Reconciler) finish(ctx context.Context, s *Scope, err error) (reconcile.Result, error) {
 	if s.released {
 		r.Metrics.objectAbsent()
 		return reconcile.Result{}, nil
 	}
-	s.since = since(s)
-	r.remember(s)
-	r.reportStep(ctx, s)
+	r.remember(ctx, s)
 	var shown error
 	switch {
 	case err == nil:
-		r.stepErrors.clear()
-		r.conflicts = 0
+		r.stepErrors, r.conflicts = errorSeries{}, 0
 	case r.worthReporting(err):
-		shown = r.stepErrors.add(s.step.Name, err)
+		shown = r.stepErrors.add(s.Step.Name, err)
 	}
 	if patchErr := r.report(ctx, s, shown); err == nil {
 		err = patchErr
 	}
-	if err != nil && s.step.Short && !r.isConflict(err) {
+	if err != nil && s.Step.Short && !calico.IsConflict(err) {
 		// The safety net must not sleep through a back-off: it is due in seconds.
-		log.FromContext(ctx).Error(err, "the step failed while too few route reflectors serve: trying again soon", "step", s.step.Name)
+		log.FromContext(ctx).Error(err, "the step failed while too few route reflectors serve: trying again soon", "step", s.Step.Name)
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	if err != nil {
-		return r.retry(err)
+		return retry(err)
 	}
 	return reconcile.Result{RequeueAfter: r.nextLook(s)}, nil
 }
 
 // observeFailed reports that the cluster could not be observed; nothing was decided.
-func (r *Reconciler) observeFailed(ctx context.Context, s *scope, err error) (reconcile.Result, error) {
-	shown := r.observeErrors.add("observe", err)
-	if patchErr := r.reportUnknown(ctx, s, shown); patchErr != nil {
+func (r *Reconciler) observeFailed(ctx context.Context, s *Scope, err error) (reconcile.Result, error) {
+	if patchErr := r.reportUnknown(ctx, s, r.observeErrors.add("observe", err)); patchErr != nil {
 		log.FromContext(ctx).V(1).Info("status not written", "reason", patchErr.Error())
 	}
-	return r.retry(err)
+	return retry(err)
 }
 
 // retry requeues quietly after a conflict; other errors back off.
-func (r *Reconciler) retry(err error) (reconcile.Result, error) {
-	if err == nil || r.isConflict(err) {
+func retry(err error) (reconcile.Result, error) {
+	if err == nil || calico.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-// manyRaces is how many conflicts in a row are not reported:
-// another client writes all the time, or our writes are refused with 409.
+// manyConflicts in a row are reported: another client writes all the time, or our
+// writes are refused with 409.
 const manyConflicts = 10
 
 // worthReporting reports whether err belongs in the status: a conflict does
 // not, until many follow each other.
 func (r *Reconciler) worthReporting(err error) bool {
-	if !r.isConflict(err) {
+	if !calico.IsConflict(err) {
 		return true
 	}
 	r.conflicts++
 	return r.conflicts >= manyConflicts
 }
 
-func (r *Reconciler) isConflict(err error) bool {
-	return apierrors.IsConflict(err) || (r.IsConflict != nil && r.IsConflict(err))
-}
-
 // nextLook is when to look again even if nothing is pushed.
-func (r *Reconciler) nextLook(s *scope) time.Duration {
+func (r *Reconciler) nextLook(s *Scope) time.Duration {
 	wait := r.interval(s)
-	for _, due := range []time.Duration{s.step.Again, r.poolClient.due(s.now, wait), r.poolClient.untilChange(s.now)} {
+	for _, due := range []time.Duration{s.Step.Again, r.poolClient.due(s.now, wait), r.poolClient.ensuring.notBefore.Sub(s.now)} {
 		if due > 0 {
 			wait = min(wait, due)
 		}
 	}
-	if s.changes > 0 {
+	if s.Changes > 0 {
 		wait = again
 	}
 	return max(wait, again)
 }
 
-// leading is Leading where there is one.
-func (r *Reconciler) leading(ctx context.Context) error {
-	if r.Leading == nil {
-		return nil
-	}
-	return r.Leading(ctx)
-}
-
-func (r *Reconciler) now() time.Time {
-	if r.Now != nil {
-		return r.Now()
-	}
-	return time.Now()
-}
-
-func (r *Reconciler) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
-	if r.Next != nil {
-		return r.Next(o, d, now)
-	}
-	return rollout.Next(o, d, now)
-}
-
 func scopeOf(object *v1alpha1.RouteReflectorPool) plan.Scope {
-	return plan.Scope{
-		RoleLabel: object.Spec.BGP.NodeLabel,
-		ZoneLabel: object.Spec.Topology.ZoneLabel,
-	}
-}
-
-// Scope is what one reconciliation saw, decided and did, for callers that ask what
-// it would do.
-type Scope struct {
-	// Cluster as the decision saw it.
-	Cluster plan.Cluster
-	// Provider is the type after Auto was resolved, Obstacle why it is of no use at
-	// the moment, nil for nothing.
-	Provider v1alpha1.ProviderType
-	Obstacle *plan.Problem
-	// Pool is the provider's pool as last seen, nil when it was not.
-	Pool    *cloud.Pool
-	Desired rollout.Desired
-	Step    rollout.Step
-	// WaitingFor is what the step waits for, in the cluster and in the cloud.
-	WaitingFor []string
-	// Changes counts what was changed, Again is when the next one is due.
-	Changes int
-	Again   time.Duration
-	// Status is what the manager would report.
-	Status v1alpha1.RouteReflectorPoolStatus
+	return plan.Scope{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
 }
 
 // Look observes and decides as a reconciliation does, and changes nothing, whatever the mode.
 // It may emit events.
 func (r *Reconciler) Look(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Scope, error) {
+	r.setDefaults()
 	s, err := r.observe(ctx, object)
 	if err != nil {
 		return Scope{}, err
 	}
-	return r.export(s), nil
+	return r.complete(s), nil
 }
 
 // Rehearse makes a whole reconciliation, but neither reads nor writes the object: with a
 // Datastore and Providers that are models it shows what the manager would do with the
 // real ones.
 func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Scope, error) {
+	r.setDefaults()
 	s, err := r.observe(ctx, object)
 	if err != nil {
 		return Scope{}, err
@@ -352,27 +341,54 @@ func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflect
 	if !s.paused() {
 		err = r.apply(ctx, s)
 	}
-	s.since = since(s)
-	r.remember(s)
-	r.reportStep(ctx, s)
-	return r.export(s), err
+	r.remember(ctx, s)
+	return r.complete(s), err
 }
 
 // observe gathers and decides.
-func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.RouteReflectorPool) (*scope, error) {
-	s := &scope{object: object, now: r.now()}
+func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.RouteReflectorPool) (*Scope, error) {
+	s := &Scope{object: object, now: r.Now()}
+	began := time.Now()
 	var err error
-	if s.cluster, err = r.Datastore.Observe(ctx, scopeOf(object)); err != nil {
+	s.Cluster, err = r.Datastore.Observe(ctx, scopeOf(object))
+	r.Metrics.datastoreCall("Observe", began, err)
+	if err != nil {
 		return s, fmt.Errorf("observing the cluster: %w", err)
 	}
 	r.decide(ctx, s)
 	return s, nil
 }
 
-func (r *Reconciler) export(s *scope) Scope {
-	return Scope{
-		Cluster: s.cluster, Provider: s.provider.kind, Obstacle: providerProblem(s, &r.poolClient), Pool: r.poolClient.last,
-		Desired: s.desired, Step: s.step, WaitingFor: r.waiting(s), Changes: s.changes, Again: r.nextLook(s),
-		Status: r.status(s, nil),
+// complete fills in what is for callers.
+func (r *Reconciler) complete(s *Scope) Scope {
+	s.ProviderProblem, s.Pool = providerProblem(s, &r.poolClient), r.poolClient.last
+	s.WaitingFor, s.Again, s.Status = r.waiting(s), r.nextLook(s), r.status(s, nil)
+	return *s
+}
+
+// remember keeps what later reconciliations need: what a step has proven until the cluster
+// is at rest, and since when too few reflectors serve or BGPPeers are stray. Losing it
+// costs another look, or wait. Events say what is new.
+func (r *Reconciler) remember(ctx context.Context, s *Scope) {
+	s.since = since(s)
+	if r.known.Proven == nil || s.Step.Name == rollout.Steady {
+		r.known.Proven = map[string]time.Time{}
 	}
+	for _, node := range s.Step.Proven {
+		r.known.Proven[node] = s.now
+	}
+	r.known.ShortSince = sinceWhen(r.known.ShortSince, s.Step.Short, s.now)
+	r.known.StraySince = sinceWhen(r.known.StraySince, s.Step.Stray, s.now)
+	r.reportStep(ctx, s)
+}
+
+// sinceWhen keeps the time since which something is so, zero while it is not.
+func sinceWhen(since time.Time, so bool, now time.Time) time.Time {
+	switch {
+	case !so:
+		return time.Time{}
+	case since.IsZero():
+		return now
+	}
+	return since
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
@@ -52,7 +53,7 @@ func TestProblemsThatStopTheRollout(t *testing.T) {
 			[]string{"ProviderReady False ClusterIDMismatch"},
 			`the cluster ID is "c2", but the providerID of node 10.0.0.1 says "c1"`,
 		},
-		"a pool of that name is somebody else's": {
+		"a pool of that name is another's": {
 			func(e *environment) { e.cloud.pool = cloud.Pool{Exists: true, Name: "route-reflectors"} },
 			[]string{"ProviderReady False PoolConflict", "Ready False PoolConflict"},
 			"choose another spec.provider.iks.poolName",
@@ -105,7 +106,7 @@ func TestFixedWaitsNeedNoReports(t *testing.T) {
 	for gate, left := range map[v1alpha1.Gate]int{v1alpha1.GateSessions: 2, v1alpha1.GateTimer: 1} {
 		t.Run(string(gate), func(t *testing.T) {
 			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = gate })
-			e.calico.cluster.Problems = []plan.Problem{{Reason: "Another"}, {Reason: pool.ReasonNodeStatusCRDMissing}}
+			e.calico.cluster.Problems = []plan.Problem{{Reason: "Another"}, {Reason: calico.ReasonNodeStatusCRDMissing}}
 			e.script = always(steady)
 			e.settle(1)
 			require.Len(t, e.seen[len(e.seen)-1].Problems, left)
@@ -188,17 +189,17 @@ func TestAPauseIsMadeBetweenTheActionsAroundIt(t *testing.T) {
 	require.Equal(t, []string{role.String(), "wait for 1.2s", sides.String()}, e.calico.applied)
 }
 
-// obedient changes nothing for a manager that has been told to go.
+// obedient changes nothing for a manager that has been asked to stop.
 type obedient struct {
 	*fakeDatastore
-	told func() // after each change
+	stop func() // after each change
 }
 
 func (o obedient) Apply(ctx context.Context, s plan.Scope, a plan.Action) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("writing: %w", err)
 	}
-	defer o.told()
+	defer o.stop()
 	return o.fakeDatastore.Apply(ctx, s, a)
 }
 
@@ -211,8 +212,8 @@ func TestAShutdownDoesNotStopAStepHalfwayThroughItsPause(t *testing.T) {
 		applied   []string
 		lasts     time.Duration
 	}{
-		"told in the pause":                    {[]plan.Action{role, pause, sides}, time.Minute, []string{role.String(), sides.String()}, time.Hour},
-		"told just before":                     {[]plan.Action{role, pause, sides}, 0, []string{role.String(), sides.String()}, time.Hour},
+		"stopped in the pause":                 {[]plan.Action{role, pause, sides}, time.Minute, []string{role.String(), sides.String()}, time.Hour},
+		"stopped just before":                  {[]plan.Action{role, pause, sides}, 0, []string{role.String(), sides.String()}, time.Hour},
 		"without a pause it stops where it is": {[]plan.Action{role, sides}, 0, []string{role.String()}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +264,7 @@ func (slowPods) Evictable(context.Context, string) (moving, staying []string, er
 	return []string{"default/web"}, nil, nil
 }
 
-// meshOff says that the cluster lives on reflectors, by our doing.
+// meshOff says that the cluster is on reflectors, by our doing.
 func (e *environment) meshOff() {
 	off := false
 	e.calico.cluster.BGP.Mesh.Enabled = &off
@@ -274,7 +275,7 @@ func (e *environment) meshOff() {
 // back here.
 func TestTheMeshComesBackWhilePodsDoNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newBusyWorld(t)
+		e := newInPlaceEnvironment(t)
 		e.meshOff()
 		for i := range 3 {
 			n := &e.calico.cluster.Nodes[i]
@@ -284,7 +285,7 @@ func TestTheMeshComesBackWhilePodsDoNotAnswer(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, e.reconcile())
 		require.Equal(t, []string{plan.RestoreMesh{}.String()}, e.calico.applied)
-		require.Zero(t, time.Since(began), "nobody was waited for")
+		require.Zero(t, time.Since(began), "no answer was waited for")
 	})
 }
 
@@ -300,15 +301,15 @@ func TestPodsAreWaitedForNoLongerThanTheDataPlaneCan(t *testing.T) {
 		step    rollout.Step
 		most    time.Duration
 	}{
-		"the mesh is off, and nobody can look":         {silentPods{}, true, drain, 10 * time.Second},
-		"the mesh is off, and evictions hang":          {slowPods{}, true, drain, 5 * time.Second},
-		"the net is due in 2 seconds, evictions hang":  {slowPods{}, true, short, 2 * time.Second},
-		"the net is due in 2 seconds, nobody can look": {silentPods{}, true, short, 4 * time.Second},
-		"the mesh is on: there is time to count":       {slowPods{}, false, drain, 80 * time.Second},
+		"the mesh is off, and pods cannot be listed":         {silentPods{}, true, drain, 10 * time.Second},
+		"the mesh is off, and evictions hang":                {slowPods{}, true, drain, 5 * time.Second},
+		"the net is due in 2 seconds, evictions hang":        {slowPods{}, true, short, 2 * time.Second},
+		"the net is due in 2 seconds, pods cannot be listed": {silentPods{}, true, short, 4 * time.Second},
+		"the mesh is on: there is time to count":             {slowPods{}, false, drain, 80 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newBusyWorld(t)
+				e := newInPlaceEnvironment(t)
 				if tc.meshOff {
 					e.meshOff()
 				}
@@ -325,7 +326,7 @@ func TestPodsAreWaitedForNoLongerThanTheDataPlaneCan(t *testing.T) {
 // A count that takes a minute and fails must not fill every turn.
 func TestAfterACountThatHangsReconcilingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newBusyWorld(t)
+		e := newInPlaceEnvironment(t)
 		e.reconciler.Now, e.reconciler.Workload = time.Now, silentPods{}
 		e.script = always(rollout.Step{Name: "PromoteReflectors"})
 		began := time.Now()
@@ -347,7 +348,7 @@ func TestAfterACountThatHangsReconcilingGoesOn(t *testing.T) {
 // A step that fails backs off, up to 30 s. While too few reflectors serve, the net is
 // due sooner than that.
 func TestAFailingStepDoesNotPutTheSafetyNetToSleep(t *testing.T) {
-	e := newBusyWorld(t)
+	e := newInPlaceEnvironment(t)
 	e.meshOff()
 	e.pods.lookErr = errors.New("pods is forbidden")
 	step := rollout.Step{Name: "DrainNode", Drains: "10.0.0.1", Again: 5 * time.Second}

@@ -1,10 +1,13 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,45 +15,47 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// maxWaiting is how many missing things the status names.
-const maxWaiting = 10
-
 // report writes the status, if it says anything new. The previous status is
 // read for the pool's name and for two times only, which say since when
 // something is so: they are reports themselves and decide nothing.
-func (r *Reconciler) report(ctx context.Context, s *scope, failure error) error {
+func (r *Reconciler) report(ctx context.Context, s *Scope, failure error) error {
 	status := r.status(s, failure)
-	r.Metrics.observed(s, &r.poolClient, status, r.now)
+	r.Metrics.observed(s, &r.poolClient, status, r.Now)
 	return r.patchStatus(ctx, s.object, status)
 }
 
-// status is what there is to report.
-func (r *Reconciler) status(s *scope, failure error) v1alpha1.RouteReflectorPoolStatus {
+// reportUnknown says that nothing is known at the moment; all else stays as it was.
+func (r *Reconciler) reportUnknown(ctx context.Context, s *Scope, failure error) error {
 	status := s.object.Status.DeepCopy()
-	status.ObservedGeneration = s.object.Generation
-	status.Provider = providerName(s.provider.kind)
+	unknown := linked(metav1.ConditionUnknown, problemf(ReasonObservationFailed, "%v", failure))
+	setConditions(status, s, slices.Repeat([]metav1.Condition{unknown}, len(conditionTypes))...)
+	r.Metrics.unobserved(s, *status)
+	return r.patchStatus(ctx, s.object, *status)
+}
+
+// status is what there is to report.
+func (r *Reconciler) status(s *Scope, failure error) v1alpha1.RouteReflectorPoolStatus {
+	status := s.object.Status.DeepCopy()
+	status.Provider = strings.ToLower(string(s.Provider))
+	if s.inPlace() {
+		status.Provider = "existing"
+	}
 	status.Nodes = int32(countReady(clientsOf(s))) //nolint:gosec // a number of nodes
 	status.Pool = poolName(status.Pool, s, &r.poolClient)
 	status.Zones = zones(s, r.poolClient.last)
 	status.Reflectors = reflectors(s)
 	status.Step = r.stepStatus(s)
 	status.Cost = costOf(s)
-	setConditions(status, conditions(s, &r.poolClient, waitProblem(s, r.waiting(s)), failure), s)
+	provider := providerProblem(s, &r.poolClient)
+	setConditions(status, s, ready(s, provider), providerReady(s, &r.poolClient, provider),
+		reflectorsEstablished(s), meshDisabled(s), progressing(s), degraded(s, r.worstProblem(s), failure))
 	return *status
-}
-
-// reportUnknown says that nothing is known at the moment; all else stays as it was.
-func (r *Reconciler) reportUnknown(ctx context.Context, s *scope, failure error) error {
-	status := s.object.Status.DeepCopy()
-	status.ObservedGeneration = s.object.Generation
-	setConditions(status, unknownConditions(failure), s)
-	r.Metrics.unobserved(s, *status, r.now)
-	return r.patchStatus(ctx, s.object, *status)
 }
 
 func (r *Reconciler) patchStatus(
@@ -59,7 +64,7 @@ func (r *Reconciler) patchStatus(
 	if equality.Semantic.DeepEqual(object.Status, status) {
 		return nil
 	}
-	if err := r.leading(ctx); err != nil {
+	if err := r.Leading(ctx); err != nil {
 		return err
 	}
 	before := object.DeepCopy()
@@ -70,28 +75,26 @@ func (r *Reconciler) patchStatus(
 	return nil
 }
 
-func (r *Reconciler) stepStatus(s *scope) v1alpha1.StepStatus {
-	step := v1alpha1.StepStatus{
-		Name:       s.step.Name,
-		Reason:     short(s.step.Reason),
-		Since:      s.since,
-		WaitingFor: capped(r.waiting(s)),
+func (r *Reconciler) stepStatus(s *Scope) v1alpha1.StepStatus {
+	waiting := r.waiting(s)
+	if s.paused() && len(s.Step.Actions) > 0 {
+		waiting = []string{"spec.mode other than Paused"}
+		for _, action := range s.Step.Actions {
+			waiting = append(waiting, "would "+action.String())
+		}
 	}
-	if s.paused() && len(s.step.Actions) > 0 {
-		step.WaitingFor = capped(plannedActions(s))
-	}
-	return step
+	return v1alpha1.StepStatus{Name: s.Step.Name, Reason: short(s.Step.Reason), Since: s.since, WaitingFor: capped(waiting, 10)}
 }
 
 // poolName is the name of the pool that exists and is ours. While the provider
 // does not answer it stays what the status says.
-func poolName(before string, s *scope, c *poolClient) string {
+func poolName(before string, s *Scope, c *poolClient) string {
 	switch {
-	case s.inPlace() && anyPooled(s.cluster.Nodes):
+	case s.inPlace() && anyPooled(s.Cluster.Nodes):
 		return ExistingPool
 	case s.inPlace():
 		return ""
-	case c.provider == nil || c.last == nil || c.observing.err() != nil:
+	case c.provider == nil || c.last == nil || c.observing.err != nil:
 		return before
 	case c.last.Exists && c.last.Owned:
 		return c.last.Name
@@ -99,58 +102,34 @@ func poolName(before string, s *scope, c *poolClient) string {
 	return ""
 }
 
-func providerName(kind v1alpha1.ProviderType) string {
-	if kind == v1alpha1.ProviderExistingNodes {
-		return "existing"
-	}
-	return strings.ToLower(string(kind))
-}
-
-// plannedActions are what a paused object would do next.
-func plannedActions(s *scope) []string {
-	out := []string{"spec.mode other than Paused"}
-	for _, action := range s.step.Actions {
-		out = append(out, "would "+action.String())
-	}
-	return out
-}
-
-func ordersPool(s *scope) bool {
-	return slices.ContainsFunc(s.step.Actions, func(a plan.Action) bool {
-		_, ok := a.(plan.EnsurePool)
-		return ok
-	})
-}
-
-// zones reports the pool per zone: as wanted, and as it serves.
-func zones(s *scope, known *cloud.Pool) []v1alpha1.ZoneStatus {
-	desired, names := s.desired.Pool.SizePerZone, zoneNames(s, known)
-	if known != nil && known.Owned && !s.reflecting() {
-		desired = known.SizePerZone
-	}
+// zones reports the pool per zone: as wanted, and as it serves. The zones are those that
+// are wanted, else those of the pool, else those that it would get.
+func zones(s *Scope, known *cloud.Pool) []v1alpha1.ZoneStatus {
+	desired, names := zonesOf(s, known)
 	ready := map[string]int32{}
 	for _, name := range names {
 		ready[name] = 0
 	}
-	for _, node := range s.cluster.Nodes {
+	for _, node := range s.Cluster.Nodes {
 		if node.Pooled && node.Ready {
 			ready[node.Zone]++
 		}
 	}
 	var out []v1alpha1.ZoneStatus
-	for name, count := range ready {
-		out = append(out, v1alpha1.ZoneStatus{Name: name, Desired: int32(desired), Ready: count}) //nolint:gosec // a pool size
+	for _, name := range slices.Sorted(maps.Keys(ready)) {
+		out = append(out, v1alpha1.ZoneStatus{Name: name, Desired: int32(desired), Ready: ready[name]}) //nolint:gosec // a pool size
 	}
-	slices.SortFunc(out, func(a, b v1alpha1.ZoneStatus) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-// zoneNames are the zones that are wanted, else those of the pool, else those
-// that it would get.
-func zoneNames(s *scope, known *cloud.Pool) []string {
-	names := s.desired.Pool.Zones
+// zonesOf gives the size per zone, and the zones.
+func zonesOf(s *Scope, known *cloud.Pool) (size int, names []string) {
+	size, names = s.Desired.Pool.SizePerZone, s.Desired.Pool.Zones
 	if known == nil {
-		return names
+		return size, names
+	}
+	if known.Owned && !s.reflecting() {
+		size = known.SizePerZone
 	}
 	if len(names) == 0 {
 		names = known.Zones
@@ -158,12 +137,12 @@ func zoneNames(s *scope, known *cloud.Pool) []string {
 	if len(names) == 0 && s.reflecting() {
 		names = known.ClusterZones
 	}
-	return names
+	return size, names
 }
 
-func reflectors(s *scope) []v1alpha1.ReflectorStatus {
+func reflectors(s *Scope) []v1alpha1.ReflectorStatus {
 	var out []v1alpha1.ReflectorStatus
-	for _, r := range s.step.Reflectors {
+	for _, r := range s.Step.Reflectors {
 		out = append(out, v1alpha1.ReflectorStatus{
 			Node: r.Node, Zone: r.Zone, ClusterID: r.ClusterID,
 			SessionsEstablished: int32(r.Established), //nolint:gosec // a number of sessions
@@ -173,19 +152,21 @@ func reflectors(s *scope) []v1alpha1.ReflectorStatus {
 	return out
 }
 
-// setConditions replaces the conditions, in order, keeping the times of those
-// whose status is as it was.
-func setConditions(status *v1alpha1.RouteReflectorPoolStatus, fresh []metav1.Condition, s *scope) {
-	for i := range fresh {
-		fresh[i].ObservedGeneration = s.object.Generation
-		fresh[i].LastTransitionTime = metav1.NewTime(s.now.Truncate(1e9))
-		fresh[i].Message = short(fresh[i].Message)
-		old := meta.FindStatusCondition(status.Conditions, fresh[i].Type)
-		if old != nil && old.Status == fresh[i].Status {
-			fresh[i].LastTransitionTime = old.LastTransitionTime
+// costOf is what the dedicated pool costs, in whatever mode: it does until it is deleted.
+// It goes by the labels of nodes, as `rrpool cost` does, so no cloud is needed for it;
+// workers that are not nodes yet are not counted. Nil without a worker, and on existing
+// nodes, which cost nothing extra.
+func costOf(s *Scope) *v1alpha1.CostStatus {
+	if s.inPlace() {
+		return nil
+	}
+	var workers []cost.Worker
+	for _, node := range s.Cluster.Nodes {
+		if node.Labels[v1alpha1.PoolLabel] == s.object.Spec.Provider.IKS.PoolName {
+			workers = append(workers, cost.WorkerOf(node.Labels, "")) // prices do not depend on the zone within a region
 		}
 	}
-	status.Conditions = fresh
+	return cost.Status(workers)
 }
 
 // conditionTypes in the order in which they are reported.
@@ -198,121 +179,106 @@ var conditionTypes = []string{
 	v1alpha1.ConditionDegraded,
 }
 
-// conditions says how things are, from what was gathered and decided. failure is
-// what went wrong while the step was taken, overdue is a wait that lasts too
-// long; both nil for nothing.
-func conditions(s *scope, c *poolClient, overdue *plan.Problem, failure error) []metav1.Condition {
-	provider := providerProblem(s, c)
-	return []metav1.Condition{
-		ready(s, provider),
-		providerReady(s, c, provider),
-		reflectorsEstablished(s),
-		meshDisabled(s),
-		progressing(s),
-		degraded(s, worst(s, provider, overdue), failure),
+// setConditions replaces the conditions, one of each type in order, keeping the times of
+// those whose status is as it was.
+func setConditions(status *v1alpha1.RouteReflectorPoolStatus, s *Scope, fresh ...metav1.Condition) {
+	status.ObservedGeneration = s.object.Generation
+	for i := range fresh {
+		fresh[i].Type = conditionTypes[i]
+		fresh[i].ObservedGeneration = s.object.Generation
+		fresh[i].LastTransitionTime = metav1.NewTime(s.now.Truncate(time.Second))
+		fresh[i].Message = short(fresh[i].Message)
+		old := meta.FindStatusCondition(status.Conditions, fresh[i].Type)
+		if old != nil && old.Status == fresh[i].Status {
+			fresh[i].LastTransitionTime = old.LastTransitionTime
+		}
 	}
+	status.Conditions = fresh
 }
 
-// unknownConditions is every condition while the cluster cannot be observed.
-func unknownConditions(failure error) []metav1.Condition {
-	out := make([]metav1.Condition, 0, len(conditionTypes))
-	for _, kind := range conditionTypes {
-		out = append(out, linkedCondition(kind, metav1.ConditionUnknown, ReasonObservationFailed, failure.Error()))
-	}
-	return out
+func condition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Status: status, Reason: reason, Message: message}
 }
 
-func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
-}
-
-// linkedCondition is a condition that may need a person, with a link to its page.
-func linkedCondition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return condition(kind, status, reason, plan.Linked(message, reason, maxNote))
+// linked is a condition that may need a person, with a link to the page of its reason.
+func linked(status metav1.ConditionStatus, p *plan.Problem) metav1.Condition {
+	return condition(status, p.Reason, plan.Linked(p.Message, p.Reason, maxNote))
 }
 
 // ready: the cluster is where it is wanted. A problem of the provider alone does
 // not change that.
-func ready(s *scope, provider *plan.Problem) metav1.Condition {
-	kind, step := v1alpha1.ConditionReady, s.step
+func ready(s *Scope, provider *plan.Problem) metav1.Condition {
+	step := s.Step
 	stopped := notRunning(step.Reflectors)
 	switch {
 	case step.Problem != nil:
-		return linkedCondition(kind, metav1.ConditionFalse, step.Problem.Reason, step.Problem.Message)
+		return linked(metav1.ConditionFalse, step.Problem)
 	case stopped != nil && s.reflecting():
-		return linkedCondition(kind, metav1.ConditionFalse, stopped.Reason, stopped.Message)
-	case step.Name == rollout.Steady && (!s.reflecting() || !s.cluster.BGP.MeshOn()):
-		return condition(kind, metav1.ConditionTrue, rollout.Steady, step.Reason)
+		return linked(metav1.ConditionFalse, stopped)
+	case step.Name == rollout.Steady && (!s.reflecting() || !s.Cluster.BGP.MeshOn()):
+		return condition(metav1.ConditionTrue, rollout.Steady, step.Reason)
 	case s.paused():
-		return condition(kind, metav1.ConditionFalse, "Paused", fmt.Sprintf("spec.mode is Paused; the next step would be %s: %s",
+		return condition(metav1.ConditionFalse, "Paused", fmt.Sprintf("spec.mode is Paused; the next step would be %s: %s",
 			step.Name, step.Reason))
 	case provider != nil && s.needsProvider():
-		return linkedCondition(kind, metav1.ConditionFalse, provider.Reason, provider.Message)
+		return linked(metav1.ConditionFalse, provider)
 	default:
-		return condition(kind, metav1.ConditionFalse, step.Name, waitText(step))
+		return condition(metav1.ConditionFalse, step.Name, waitText(step))
 	}
 }
 
 // providerProblem is what keeps the provider from being useful, nil for nothing.
-func providerProblem(s *scope, c *poolClient) *plan.Problem {
+func providerProblem(s *Scope, c *poolClient) *plan.Problem {
 	switch {
-	case s.provider.problem != nil:
-		return s.provider.problem
+	case s.disconnected != nil:
+		return s.disconnected
 	case c.observing.worthReporting(c.last) != nil:
-		return cloudProblem(c.observing.err())
+		return cloudProblem(c.observing.err)
 	case c.last != nil && (c.foreign() || c.last.Autoscaled):
 		return poolProblem(*c.last)
 	case c.ensuring.worthReporting(c.last) != nil:
-		return cloudProblem(c.ensuring.err())
+		return cloudProblem(c.ensuring.err)
 	case c.last != nil:
 		return poolProblem(*c.last)
 	}
 	return nil
 }
 
-func providerReady(s *scope, c *poolClient, problem *plan.Problem) metav1.Condition {
-	kind := v1alpha1.ConditionProviderReady
+func providerReady(s *Scope, c *poolClient, problem *plan.Problem) metav1.Condition {
 	switch {
 	case problem != nil:
-		return linkedCondition(kind, metav1.ConditionFalse, problem.Reason, problem.Message)
+		return linked(metav1.ConditionFalse, problem)
 	case c.last == nil:
-		return condition(kind, metav1.ConditionUnknown, "NotObserved", "the provider has not been asked yet")
+		return condition(metav1.ConditionUnknown, "NotObserved", "the provider has not been asked yet")
 	case !c.last.Exists && s.inPlace():
-		return condition(kind, metav1.ConditionFalse, "PoolMissing", "no node has been chosen for a route reflector")
+		return condition(metav1.ConditionFalse, "PoolMissing", "no node has been chosen for a route reflector")
 	case !c.last.Exists:
-		return condition(kind, metav1.ConditionFalse, "PoolMissing", "there is no worker pool for route reflectors")
+		return condition(metav1.ConditionFalse, "PoolMissing", "there is no worker pool for route reflectors")
 	}
-	return workersReady(s, c)
-}
-
-// workersReady says whether the pool has all its workers.
-func workersReady(s *scope, c *poolClient) metav1.Condition {
-	kind := v1alpha1.ConditionProviderReady
 	want, deployed := workerCounts(s, c)
 	message := fmt.Sprintf("worker pool %s: %d of %d workers deployed", c.last.Name, deployed, want)
 	if s.inPlace() {
 		message = fmt.Sprintf("%d of %d nodes are chosen and Ready", deployed, want)
 	}
 	if deployed < want || want == 0 {
-		return condition(kind, metav1.ConditionFalse, "WorkersPending", message)
+		return condition(metav1.ConditionFalse, "WorkersPending", message)
 	}
-	return condition(kind, metav1.ConditionTrue, "PoolReady", message)
+	return condition(metav1.ConditionTrue, "PoolReady", message)
 }
 
-func reflectorsEstablished(s *scope) metav1.Condition {
-	kind := v1alpha1.ConditionReflectorsEstablished
-	if len(s.step.Reflectors) == 0 {
+func reflectorsEstablished(s *Scope) metav1.Condition {
+	if len(s.Step.Reflectors) == 0 {
 		reason, message := "NoReflectors", "no node is a route reflector"
-		if s.step.Problem != nil {
-			reason, message = s.step.Problem.Reason, s.step.Problem.Message
+		if s.Step.Problem != nil {
+			reason, message = s.Step.Problem.Reason, s.Step.Problem.Message
 		}
-		return condition(kind, metav1.ConditionFalse, reason, message)
+		return condition(metav1.ConditionFalse, reason, message)
 	}
-	if s.desired.Timer {
-		return condition(kind, metav1.ConditionUnknown, "TimerGate", "spec.rollout.gate is Timer: sessions are not observed")
+	if s.Desired.Timer {
+		return condition(metav1.ConditionUnknown, "TimerGate", "spec.rollout.gate is Timer: sessions are not observed")
 	}
 	var missing []string
-	for _, r := range s.step.Reflectors {
+	for _, r := range s.Step.Reflectors {
 		if r.NotRunning {
 			missing = append(missing, "calico-node is not running on "+r.Node)
 		} else if r.Established < r.Expected || !r.Serving {
@@ -320,66 +286,64 @@ func reflectorsEstablished(s *scope) metav1.Condition {
 		}
 	}
 	if len(missing) > 0 {
-		return condition(kind, metav1.ConditionFalse, "SessionsMissing", few(missing))
+		return condition(metav1.ConditionFalse, "SessionsMissing", few(missing))
 	}
-	return condition(kind, metav1.ConditionTrue, "AllEstablished",
-		fmt.Sprintf("%d route reflectors have all their sessions", len(s.step.Reflectors)))
+	return condition(metav1.ConditionTrue, "AllEstablished",
+		fmt.Sprintf("%d route reflectors have all their sessions", len(s.Step.Reflectors)))
 }
 
-func meshDisabled(s *scope) metav1.Condition {
-	kind := v1alpha1.ConditionMeshDisabled
-	if !s.cluster.BGP.MeshOn() {
-		return condition(kind, metav1.ConditionTrue, "MeshOff", "the node-to-node mesh is off")
+func meshDisabled(s *Scope) metav1.Condition {
+	if !s.Cluster.BGP.MeshOn() {
+		return condition(metav1.ConditionTrue, "MeshOff", "the node-to-node mesh is off")
 	}
-	if s.step.Problem != nil {
-		return condition(kind, metav1.ConditionFalse, s.step.Problem.Reason, s.step.Problem.Message)
+	if s.Step.Problem != nil {
+		return condition(metav1.ConditionFalse, s.Step.Problem.Reason, s.Step.Problem.Message)
 	}
-	return condition(kind, metav1.ConditionFalse, "MeshOn", "the node-to-node mesh is on")
+	return condition(metav1.ConditionFalse, "MeshOn", "the node-to-node mesh is on")
 }
 
-func progressing(s *scope) metav1.Condition {
-	kind, step := v1alpha1.ConditionProgressing, s.step
+func progressing(s *Scope) metav1.Condition {
+	step := s.Step
 	switch {
 	case step.Problem != nil:
-		return condition(kind, metav1.ConditionFalse, step.Problem.Reason, "nothing is changed: "+step.Problem.Message)
+		return condition(metav1.ConditionFalse, step.Problem.Reason, "nothing is changed: "+step.Problem.Message)
 	case step.Name == rollout.Steady:
-		return condition(kind, metav1.ConditionFalse, rollout.Steady, "there is nothing to do")
+		return condition(metav1.ConditionFalse, rollout.Steady, "there is nothing to do")
 	case s.paused():
-		return condition(kind, metav1.ConditionFalse, "Paused", "spec.mode is Paused")
+		return condition(metav1.ConditionFalse, "Paused", "spec.mode is Paused")
 	default:
-		return condition(kind, metav1.ConditionTrue, step.Name, waitText(step))
+		return condition(metav1.ConditionTrue, step.Name, waitText(step))
 	}
 }
 
-// worst is what a person should look at first, nil for nothing: a refusal, then a
-// calico-node that does not run, then missing sessions or pods that do not go, then what the provider says itself, then
-// that it takes long.
-func worst(s *scope, provider, overdue *plan.Problem) *plan.Problem {
-	stopped := notRunning(s.step.Reflectors)
-	switch {
-	case s.step.Problem != nil:
-		return s.step.Problem
-	case stopped != nil:
+// worstProblem is what a person should look at first, nil for nothing: a refusal, then a
+// calico-node that does not run, then missing sessions or pods that do not go, then what
+// the provider says itself, then that it takes long.
+func (r *Reconciler) worstProblem(s *Scope) *plan.Problem {
+	overdue := waitProblem(s, r.waiting(s))
+	if s.Step.Problem != nil {
+		return s.Step.Problem
+	}
+	if stopped := notRunning(s.Step.Reflectors); stopped != nil {
 		return stopped
-	case overdue != nil && overdue.Reason != ReasonWorkersLate:
-		return overdue
-	case provider != nil && s.needsProvider():
-		return provider
-	case overdue == nil:
-		return s.warning
 	}
-	return overdue
+	if overdue != nil && overdue.Reason != ReasonWorkersLate {
+		return overdue
+	}
+	if provider := providerProblem(s, &r.poolClient); provider != nil && s.needsProvider() {
+		return provider
+	}
+	return cmp.Or(overdue, s.warning)
 }
 
-func degraded(s *scope, problem *plan.Problem, failure error) metav1.Condition {
-	kind := v1alpha1.ConditionDegraded
+func degraded(s *Scope, problem *plan.Problem, failure error) metav1.Condition {
 	switch {
-	case s.step.Problem == nil && failure != nil:
-		return linkedCondition(kind, metav1.ConditionTrue, ReasonStepFailed, failure.Error())
+	case s.Step.Problem == nil && failure != nil:
+		return linked(metav1.ConditionTrue, problemf(ReasonStepFailed, "%v", failure))
 	case problem != nil:
-		return linkedCondition(kind, metav1.ConditionTrue, problem.Reason, problem.Message)
+		return linked(metav1.ConditionTrue, problem)
 	}
-	return condition(kind, metav1.ConditionFalse, "AsExpected", "nothing is wrong")
+	return condition(metav1.ConditionFalse, "AsExpected", "nothing is wrong")
 }
 
 func waitText(step rollout.Step) string {

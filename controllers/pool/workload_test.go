@@ -13,12 +13,12 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// Pods are counted when it matters whose they are, and otherwise nobody asks.
+// Pods are counted when it matters whose they are, and otherwise not.
 func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 	promote := rollout.Step{Name: "PromoteReflectors"}
 	all := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}
 	reflector := func(n *plan.Node) { n.RoleLabel, n.Marked, n.ClusterID = true, true, "244.0.0.1" }
-	member := func(n *plan.Node) { n.Labels = map[string]string{pool.PoolLabel: pool.ExistingPool} }
+	member := func(n *plan.Node) { n.Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool} }
 	for name, tc := range map[string]struct {
 		mode    v1alpha1.Mode
 		step    rollout.Step
@@ -26,12 +26,12 @@ func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 		meshOff bool
 		want    []string
 	}{
-		"nobody reflects, nobody is chosen": {step: promote, want: all},
-		"nobody reflects, two are chosen": {step: promote, arrange: func(n []plan.Node) {
+		"no reflector, no node chosen": {step: promote, want: all},
+		"no reflector, two chosen": {step: promote, arrange: func(n []plan.Node) {
 			member(&n[1])
 			member(&n[3])
 		}, want: []string{"10.0.0.2", "10.0.0.4"}},
-		"nobody that could": {step: promote, arrange: func(n []plan.Node) {
+		"no node that could": {step: promote, arrange: func(n []plan.Node) {
 			n[0].Ready, n[1].Addresses = false, nil
 		}, want: all[2:]},
 		"one reflects":                       {step: promote, arrange: func(n []plan.Node) { reflector(&n[0]) }},
@@ -46,7 +46,7 @@ func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 		"paused, to tell what it would cost": {mode: v1alpha1.ModePaused, step: promote, want: all},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) {
+			e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
 				if tc.mode != "" {
 					o.Spec.Mode = tc.mode
 				}
@@ -87,7 +87,7 @@ func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 }
 
 func TestWithoutACountTheStepGoesOn(t *testing.T) {
-	e := newBusyWorld(t)
+	e := newInPlaceEnvironment(t)
 	e.pods.countErr = errors.New("forbidden")
 	e.script = always(rollout.Step{Name: "PromoteReflectors"})
 	require.NoError(t, e.reconcile())
@@ -116,7 +116,7 @@ func emptying(o rollout.Observed, _ rollout.Desired) rollout.Step {
 }
 
 func TestANodeIsEmptiedWithPatience(t *testing.T) {
-	e := newBusyWorld(t)
+	e := newInPlaceEnvironment(t)
 	e.script = emptying
 	e.pods.moving["10.0.0.1"] = []string{"default/api", "default/web"}
 	e.pods.blocked = []string{"default/web: the budget"}
@@ -135,7 +135,7 @@ func TestANodeIsEmptiedWithPatience(t *testing.T) {
 }
 
 func TestPodsThatStayAreNamedOnce(t *testing.T) {
-	e := newBusyWorld(t)
+	e := newInPlaceEnvironment(t)
 	e.script = emptying
 	e.pods.staying["10.0.0.1"] = []string{"default/bare"}
 	e.settle(3)
@@ -148,7 +148,7 @@ func TestPodsThatStayAreNamedOnce(t *testing.T) {
 }
 
 func TestAPausedObjectEvictsNobody(t *testing.T) {
-	e := newBusyWorld(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused })
+	e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused })
 	e.script = emptying
 	e.pods.moving["10.0.0.1"], e.pods.staying["10.0.0.1"] = []string{"default/web"}, []string{"default/bare"}
 	e.settle(3)
@@ -163,7 +163,7 @@ func TestPodsThatCannotBeSeenOrAskedFailTheStep(t *testing.T) {
 		"asked": func(p *fakePods) { p.evictErr = errors.New("forbidden") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newBusyWorld(t)
+			e := newInPlaceEnvironment(t)
 			e.script = emptying
 			e.pods.moving["10.0.0.1"] = []string{"default/web"}
 			arrange(e.pods)
@@ -178,7 +178,7 @@ func TestPodsThatCannotBeSeenOrAskedFailTheStep(t *testing.T) {
 }
 
 func TestADrainThatDoesNotEndIsSaid(t *testing.T) {
-	e := newBusyWorld(t, impatient)
+	e := newInPlaceEnvironment(t, impatient)
 	e.script = emptying
 	e.pods.moving["10.0.0.1"] = []string{"default/web"}
 	e.pods.blocked = []string{"default/web: The disruption budget web needs 2 healthy pods and has 2 currently"}

@@ -48,8 +48,9 @@ func newBench(t *testing.T) *bench {
 	}
 	cfg, err := plane.UserConfig(b.user, "system:masters")
 	require.NoError(t, err)
-	b.Pods, err = New(Config{RestConfig: cfg, HTTPClient: httpClient(t, cfg), Now: func() time.Time { return b.clock }})
+	b.Pods, err = New(cfg, httpClient(t, cfg))
 	require.NoError(t, err)
+	b.now = func() time.Time { return b.clock }
 	return b
 }
 
@@ -60,7 +61,7 @@ func httpClient(t *testing.T, cfg *rest.Config) *http.Client {
 	return out
 }
 
-// replicated is a pod that somebody would make again elsewhere.
+// replicated is a pod that its controller would make again elsewhere.
 func replicated(p *corev1.Pod) { owned(p, "ReplicaSet") }
 
 func daemon(p *corev1.Pod) { owned(p, "DaemonSet") }

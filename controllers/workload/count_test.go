@@ -80,7 +80,7 @@ func TestCountsAreRememberedForAMoment(t *testing.T) {
 	b.pod("m1", "new", replicated)
 	b.clock = b.clock.Add(memory - time.Second)
 	require.Zero(t, b.requests(func() { count(0, "m1") }))
-	require.Equal(t, 3, b.requests(func() { count(1, "m1", "m2", "m3") }), "one that nobody has counted")
+	require.Equal(t, 3, b.requests(func() { count(1, "m1", "m2", "m3") }), "one that has not been counted")
 	b.pod("m1", "newer", replicated)
 	b.clock = b.clock.Add(memory)
 	require.Equal(t, 1, b.requests(func() { count(2, "m1") }))
@@ -104,7 +104,7 @@ func TestThePodsOfOneNodeAreFoundByTheIndex(t *testing.T) {
 	cfg, err := b.plane.UserConfig(b.user, "system:masters")
 	require.NoError(t, err)
 	transport := &asked{RoundTripper: httpClient(t, cfg).Transport}
-	pods, err := New(Config{RestConfig: cfg, HTTPClient: &http.Client{Transport: transport}})
+	pods, err := New(cfg, &http.Client{Transport: transport})
 	require.NoError(t, err)
 	_, err = pods.Count(t.Context(), []string{"i1", "i2"})
 	require.NoError(t, err)
@@ -148,14 +148,14 @@ func TestACountThatTookLongIsGoodForLonger(t *testing.T) {
 
 func TestACountThatFailsIsNotRemembered(t *testing.T) {
 	b := newBench(t)
-	cfg, err := b.plane.UserConfig("nobody")
+	cfg, err := b.plane.UserConfig("stranger")
 	require.NoError(t, err)
-	denied, err := New(Config{RestConfig: cfg, HTTPClient: httpClient(t, cfg)})
+	denied, err := New(cfg, httpClient(t, cfg))
 	require.NoError(t, err)
 	for range 2 {
 		_, err = denied.Count(t.Context(), []string{"f1", "f2"})
 		require.ErrorContains(t, err, "counting the pods of 2 nodes: listing pods")
-		require.ErrorContains(t, err, `User "nobody" cannot list resource "pods"`)
+		require.ErrorContains(t, err, `User "stranger" cannot list resource "pods"`)
 	}
 	_, _, err = denied.Evictable(t.Context(), "f1")
 	require.ErrorContains(t, err, `looking at the pods of node "f1"`)

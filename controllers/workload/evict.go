@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -36,8 +35,8 @@ func (p *Pods) Evictable(ctx context.Context, node string) (moving, staying []st
 // Evict asks the pods of a node to go, once, and does not wait for them. Pods of
 // DaemonSets, mirror pods and those in the host's network stay, as a drain would
 // let them; pods without a controller stay because they would be lost. Each gets
-// the grace period that it has itself. PodDisruptionBudgets hold. The error tells
-// of the pods that could not be asked; the others were. When the apiserver falls
+// the grace period that it has itself. PodDisruptionBudgets hold. The error names
+// the pods that could not be asked; the others were. When the apiserver falls
 // silent, or time runs out, the rest is left for the next time.
 func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 	moving, _, err := p.sort(ctx, node)
@@ -52,34 +51,22 @@ func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 			continue
 		}
 		err := p.evict(ctx, pod)
-		if silence(err) && out.Evicted > 0 {
-			break // the others next time
-		}
-		if err := out.note(pod, err); err != nil {
+		switch {
+		case err == nil:
+			out.Evicted++
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+			// It is gone, or another one bears its name.
+		case apierrors.IsTooManyRequests(err):
+			out.Blocked = append(out.Blocked, full(pod)+": "+why(err))
+		case !silence(err) || out.Evicted == 0:
 			failed = append(failed, fmt.Errorf("evicting pod %q from node %q: %w", full(pod), node, err))
 		}
 		if silence(err) {
-			break
+			break // the others next time
 		}
 	}
-	slices.SortFunc(out.Blocked, strings.Compare)
+	slices.Sort(out.Blocked)
 	return out, errors.Join(failed...)
-}
-
-// note takes down what the apiserver said to one eviction, and gives back what is
-// none of the usual.
-func (e *Eviction) note(pod *corev1.Pod, err error) error {
-	switch {
-	case err == nil:
-		e.Evicted++
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		// It is gone, or another one bears its name.
-	case apierrors.IsTooManyRequests(err):
-		e.Blocked = append(e.Blocked, full(pod)+": "+why(err))
-	default:
-		return err
-	}
-	return nil
 }
 
 // silence: the apiserver has not answered, or our time is up, and asking for one pod
@@ -89,14 +76,14 @@ func silence(err error) bool {
 	return err != nil && !errors.As(err, &status)
 }
 
-// sort tells a node's pods that can move from those that would be lost. What
+// sort divides a node's pods into those that can move and those that would be lost. What
 // belongs to the node is neither.
 func (p *Pods) sort(ctx context.Context, node string) (moving, staying []corev1.Pod, err error) {
 	err = p.visit(ctx, []string{node}, func(pod *corev1.Pod) {
 		owner := metav1.GetControllerOf(pod)
 		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 		switch {
-		case !addressed(pod) || mirror || owner != nil && owner.Kind == "DaemonSet":
+		case pod.Spec.HostNetwork || mirror || owner != nil && owner.Kind == "DaemonSet":
 		case owner == nil && pod.DeletionTimestamp == nil:
 			staying = append(staying, *pod)
 		default:
@@ -120,13 +107,8 @@ func (p *Pods) evict(ctx context.Context, pod *corev1.Pod) error {
 // why is the apiserver's reason for keeping a pod where it is; it names the
 // PodDisruptionBudget.
 func why(err error) string {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Details != nil {
-		for _, cause := range status.Status().Details.Causes {
-			if cause.Type == policyv1.DisruptionBudgetCause {
-				return cause.Message
-			}
-		}
+	if cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); ok {
+		return cause.Message
 	}
 	return err.Error()
 }

@@ -147,7 +147,7 @@ func TestWhenTimeRunsOutTheOthersAreAskedNextTime(t *testing.T) {
 	cfg, err := b.plane.UserConfig(b.user, "system:masters")
 	require.NoError(t, err)
 	transport := &stuck{RoundTripper: httpClient(t, cfg).Transport, left: 1}
-	pods, err := New(Config{RestConfig: cfg, HTTPClient: &http.Client{Transport: transport}})
+	pods, err := New(cfg, &http.Client{Transport: transport})
 	require.NoError(t, err)
 	evict := func() (Eviction, error) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -160,7 +160,7 @@ func TestWhenTimeRunsOutTheOthersAreAskedNextTime(t *testing.T) {
 	require.Equal(t, Eviction{Evicted: 1}, did)
 	require.Equal(t, 2, transport.asked)
 	_, err = evict()
-	require.ErrorContains(t, err, `evicting pod "`+b.space+`/p2" from node "h1"`, "nobody at all could be asked")
+	require.ErrorContains(t, err, `evicting pod "`+b.space+`/p2" from node "h1"`, "no pod at all could be asked")
 	require.NotContains(t, err.Error(), "p3", "one is enough")
 	transport.left = 2
 	did, err = evict()

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,15 +31,6 @@ const (
 	lasting = 4
 )
 
-// Config is what Pods need.
-type Config struct {
-	// RestConfig and HTTPClient lead to the cluster.
-	RestConfig *rest.Config
-	HTTPClient *http.Client
-	// Now is the clock, time.Now when nil.
-	Now func() time.Time
-}
-
 // Pods are the pods of a cluster. They are safe for concurrent use.
 type Pods struct {
 	core typedv1.CoreV1Interface
@@ -51,16 +41,13 @@ type Pods struct {
 	until   time.Time
 }
 
-// New makes Pods. It talks to nobody yet.
-func New(cfg Config) (*Pods, error) {
-	core, err := typedv1.NewForConfigAndClient(cfg.RestConfig, cfg.HTTPClient)
+// New makes Pods. It sends no request yet.
+func New(config *rest.Config, web *http.Client) (*Pods, error) {
+	core, err := typedv1.NewForConfigAndClient(config, web)
 	if err != nil {
 		return nil, fmt.Errorf("creating the client for pods: %w", err)
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Pods{core: core, now: cfg.Now}, nil
+	return &Pods{core: core, now: time.Now}, nil
 }
 
 // Count gives, for each of the named nodes, how many pods with an address of their
@@ -75,12 +62,12 @@ func (p *Pods) Count(ctx context.Context, nodes []string) (map[string]int, error
 	for _, node := range nodes {
 		counts[node] = 0
 	}
-	add := func(pod *corev1.Pod) {
-		if _, asked := counts[pod.Spec.NodeName]; asked && addressed(pod) {
+	err := p.visit(ctx, nodes, func(pod *corev1.Pod) {
+		if _, asked := counts[pod.Spec.NodeName]; asked && !pod.Spec.HostNetwork {
 			counts[pod.Spec.NodeName]++
 		}
-	}
-	if err := p.visit(ctx, nodes, add); err != nil {
+	})
+	if err != nil {
 		return nil, fmt.Errorf("counting the pods of %d nodes: %w", len(nodes), err)
 	}
 	ended := p.now()
@@ -90,7 +77,7 @@ func (p *Pods) Count(ctx context.Context, nodes []string) (map[string]int, error
 
 // remembered answers from memory when that is fresh and has all nodes.
 func (p *Pods) remembered(nodes []string) (map[string]int, bool) {
-	if p.counted == nil || !p.now().Before(p.until) {
+	if !p.now().Before(p.until) {
 		return nil, false
 	}
 	out := make(map[string]int, len(nodes))
@@ -143,12 +130,6 @@ func (p *Pods) list(ctx context.Context, which fields.Selector, limit int64, see
 	}
 }
 
-// addressed: the pod has an address of its own, or is about to get one.
-func addressed(pod *corev1.Pod) bool {
-	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return !pod.Spec.HostNetwork && !finished
-}
-
 // full is a pod's name as people write it.
 func full(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
@@ -158,6 +139,6 @@ func names(pods []corev1.Pod) []string {
 	for i := range pods {
 		out = append(out, full(&pods[i]))
 	}
-	slices.SortFunc(out, strings.Compare)
+	slices.Sort(out)
 	return out
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/projectcalico/calico/confd/pkg/resource/template"
 	"github.com/sirupsen/logrus"
 	"github.com/vishvananda/netlink"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 const (
@@ -63,11 +65,11 @@ var kernelProtocol = regexp.MustCompile(`(?s)\nprotocol kernel \{.*?\n\}\n`)
 
 // configure lets Calico's confd render the reflector's configuration for so many clients, from Calico's templates, and returns its path.
 func configure(ctx context.Context, dir string, clients int) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/projectcalico/calico").Output()
+	calico, err := controlplane.CalicoSources(ctx)
 	if err != nil {
-		return "", fmt.Errorf("finding Calico's templates: %w", err)
+		return "", err
 	}
-	templates := filepath.Join(strings.TrimSpace(string(out)), "confd", "etc", "calico", "confd", "templates")
+	templates := filepath.Join(calico, "confd", "etc", "calico", "confd", "templates")
 	if err := os.Setenv("NODENAME", nodeName); err != nil { // the templates ask for it
 		return "", fmt.Errorf("naming the node: %w", err)
 	}
@@ -131,30 +133,17 @@ func (store) GetCurrentRevision() uint64 { return 1 }
 
 // bird is a running BIRD.
 type bird struct {
-	cmd    *exec.Cmd
-	socket string
-	log    string
-	ended  chan struct{} // closed when it has ended
+	*controlplane.Process
+	socket, log string
 }
 
 // startBIRD starts it as calico-node does, and returns when it answers.
 func startBIRD(ctx context.Context, dir, config string) (*bird, error) {
-	b := &bird{socket: filepath.Join(dir, "bird.ctl"), log: filepath.Join(dir, "bird.log"), ended: make(chan struct{})}
-	log, err := os.Create(b.log)
-	if err != nil {
-		return nil, fmt.Errorf("opening BIRD's log: %w", err)
+	b := &bird{socket: filepath.Join(dir, "bird.ctl"), log: filepath.Join(dir, "bird.log")}
+	var err error
+	if b.Process, err = controlplane.StartProcess(exec.Command("bird", "-R", "-s", b.socket, "-d", "-c", config), b.log, nil); err != nil { //nolint:gosec // G204: ours
+		return nil, err
 	}
-	defer log.Close()                                                      //nolint:errcheck // BIRD has its own
-	b.cmd = exec.Command("bird", "-R", "-s", b.socket, "-d", "-c", config) //nolint:gosec // G204: ours
-	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}   // it must not outlive us
-	b.cmd.Stdout, b.cmd.Stderr = log, log
-	if err := b.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting BIRD: %w", err)
-	}
-	go func() {
-		_ = b.cmd.Wait()
-		close(b.ended)
-	}()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
@@ -163,30 +152,14 @@ func startBIRD(ctx context.Context, dir, config string) (*bird, error) {
 			return b, nil
 		}
 		select {
-		case <-b.ended:
-			return nil, fmt.Errorf("starting BIRD: it has ended: %s", b.lastLines())
+		case <-b.Done():
+			return nil, fmt.Errorf("starting BIRD: it has ended: %s", controlplane.Tail(b.log))
 		case <-ctx.Done():
-			b.stop()
-			return nil, fmt.Errorf("starting BIRD: %w: %s", err, b.lastLines())
+			b.Kill()
+			return nil, fmt.Errorf("starting BIRD: %w: %s", err, controlplane.Tail(b.log))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-// stop kills BIRD: its peers get no NOTIFICATION.
-func (b *bird) stop() {
-	_ = b.cmd.Process.Kill()
-	<-b.ended
-}
-
-// lastLines is the end of the log, for errors.
-func (b *bird) lastLines() string {
-	text, err := os.ReadFile(b.log)
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
 // ask asks for BIRD's status over its control socket and waits for the answer, as calico-node's readiness probe does.
@@ -240,7 +213,7 @@ func (b *bird) peakMemory() (int64, error) {
 
 // number reads one from a file of the kernel about BIRD.
 func (b *bird) number(file, pattern string) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", b.cmd.Process.Pid, file))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", b.Pid(), file))
 	if err != nil {
 		return 0, fmt.Errorf("reading about BIRD: %w", err)
 	}

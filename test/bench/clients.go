@@ -26,8 +26,8 @@ const (
 	keepaliveEvery = 50 * time.Second
 )
 
-// crowd is all clients of one BIRD.
-type crowd struct {
+// clientSet is all clients of one BIRD.
+type clientSet struct {
 	clients  []*client
 	attempts chan struct{} // slots for connecting
 	ends     context.Context
@@ -41,9 +41,9 @@ type crowd struct {
 	lost, routes          int64         // sessions that ended by themselves; prefixes that were sent, repeated ones too
 }
 
-// client is a node: it connects, announces its block, and records the prefixes that it is sent. The crowd's mu guards it.
+// client is a node: it connects, announces its block, and records the prefixes that it is sent. The clientSet's mu guards it.
 type client struct {
-	*crowd
+	*clientSet
 	number int
 	silent bool // it announces nothing
 	stop   context.CancelFunc
@@ -55,17 +55,17 @@ type client struct {
 	last error // why the last attempt or session ended
 }
 
-func newCrowd(n int, silent func(number int) bool) *crowd {
-	c := &crowd{attempts: make(chan struct{}, attemptsAtOnce), all: make(chan struct{})}
+func newClientSet(n int, silent func(number int) bool) *clientSet {
+	c := &clientSet{attempts: make(chan struct{}, attemptsAtOnce), all: make(chan struct{})}
 	c.ends, c.end = context.WithCancel(context.Background())
 	for i := range n {
-		c.clients = append(c.clients, &client{crowd: c, number: i, silent: silent(i), have: make([]bool, n)})
+		c.clients = append(c.clients, &client{clientSet: c, number: i, silent: silent(i), have: make([]bool, n)})
 	}
 	return c
 }
 
 // start lets all connect. They stay until close, so that what is missing can be seen.
-func (c *crowd) start() {
+func (c *clientSet) start() {
 	for _, each := range c.clients {
 		each.launch(false)
 	}
@@ -73,7 +73,7 @@ func (c *crowd) start() {
 }
 
 // restart ends clients as when their BIRDs are killed, and lets them connect again when all are gone: at the time returned.
-func (c *crowd) restart(clients ...*client) time.Time {
+func (c *clientSet) restart(clients ...*client) time.Time {
 	for _, each := range clients {
 		each.stop()
 	}
@@ -87,13 +87,13 @@ func (c *crowd) restart(clients ...*client) time.Time {
 	return began
 }
 
-func (c *crowd) close() {
+func (c *clientSet) close() {
 	c.end()
 	c.running.Wait()
 }
 
 // keepAlive sends a KEEPALIVE for every client from time to time.
-func (c *crowd) keepAlive() {
+func (c *clientSet) keepAlive() {
 	ticker := time.NewTicker(keepaliveEvery)
 	defer ticker.Stop()
 	for {
@@ -282,7 +282,7 @@ func (c *client) learn(body []byte) error {
 }
 
 // lacking reports what keeps the clients from having converged, with some examples.
-func (c *crowd) lacking() string {
+func (c *clientSet) lacking() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var examples []string

@@ -30,6 +30,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/lab"
 )
 
@@ -244,9 +245,9 @@ func (r *result) measure(ctx context.Context, o options, config string) error {
 	if err != nil {
 		return err
 	}
-	defer daemon.stop()
+	defer daemon.Kill()
 	r.Start = time.Since(began).Seconds()
-	c := newCrowd(o.clients, o.silent)
+	c := newClientSet(o.clients, o.silent)
 	defer c.close()
 	if err := r.restart(ctx, daemon, c); err != nil {
 		return fmt.Errorf("while BIRD comes up with all clients waiting: %w", err)
@@ -274,7 +275,7 @@ func (r *result) measure(ctx context.Context, o options, config string) error {
 }
 
 // restart lets all clients connect to a BIRD that has just started.
-func (r *result) restart(ctx context.Context, daemon *bird, c *crowd) error {
+func (r *result) restart(ctx context.Context, daemon *bird, c *clientSet) error {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	slowest := make(chan time.Duration, 1)
@@ -298,7 +299,7 @@ func (r *result) restart(ctx context.Context, daemon *bird, c *crowd) error {
 }
 
 // event measures from the beginning, which cause returns, until every client has every prefix.
-func event(ctx context.Context, daemon *bird, c *crowd, cause func() time.Time) (figures, error) {
+func event(ctx context.Context, daemon *bird, c *clientSet, cause func() time.Time) (figures, error) {
 	state := func() (routes int64, full time.Time, all chan struct{}) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -312,8 +313,8 @@ func event(ctx context.Context, daemon *bird, c *crowd, cause func() time.Time) 
 	began := cause()
 	_, _, all := state()
 	select {
-	case <-daemon.ended:
-		return figures{}, fmt.Errorf("BIRD has ended: %s", daemon.lastLines())
+	case <-daemon.Done():
+		return figures{}, fmt.Errorf("BIRD has ended: %s", controlplane.Tail(daemon.log))
 	case <-all:
 	case <-ctx.Done():
 		return figures{}, fmt.Errorf("%s: %w", c.lacking(), ctx.Err())

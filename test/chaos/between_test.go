@@ -44,21 +44,21 @@ func TestTopologiesGrowAndShrink(t *testing.T) {
 	})
 }
 
-// move changes the topology, and how many reflectors it has, and waits until they all sit
-// where they should.
+// move changes the topology, and how many reflectors it has, and waits until they all have
+// their slots.
 func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) func(*cluster) {
 	return func(c *cluster) {
 		e := c.begin(string(kind))
 		c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
 			spec.Topology.Type, spec.Topology.Redundancy, spec.Sizing.Min = kind, redundancy, sized
 		})
-		c.waitReflectors("the new seats", func(h []string) bool {
-			seats := c.seats()
-			if len(h) != reflectors || len(seats) != reflectors {
+		c.waitReflectors("the new slots", func(h []string) bool {
+			slots := c.slots()
+			if len(h) != reflectors || len(slots) != reflectors {
 				return false
 			}
-			for _, seat := range seats {
-				if topology.KindOf(seat) != kind {
+			for _, slot := range slots {
+				if topology.KindOf(slot) != kind {
 					return false
 				}
 			}
@@ -66,13 +66,13 @@ func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) f
 		})
 		c.requireMesh(false)
 		require.Empty(c.t, c.meshWrites(e), "the mesh was not needed")
-		c.told(e)
+		c.requireEvents(e)
 		c.requireLostNothing(e)
 	}
 }
 
-// seats are the reflectors' seats by node.
-func (c *cluster) seats() map[string]string {
+// slots are the reflectors' slots by node.
+func (c *cluster) slots() map[string]string {
 	c.t.Helper()
 	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{LabelSelector: "rrpool.io/route-reflector"})
 	require.NoError(c.t, err)
@@ -86,19 +86,19 @@ func (c *cluster) seats() map[string]string {
 // loseReflector: the machine of one of a rack's reflectors is shut down, and comes back.
 func loseReflector(c *cluster) {
 	e := c.begin("a rack's reflector is lost")
-	victim := ""
-	for node, seat := range c.seats() {
-		if seat == "rack-us-south-1-1" {
-			victim = node
+	hit := ""
+	for node, slot := range c.slots() {
+		if slot == "rack-us-south-1-1" {
+			hit = node
 		}
 	}
-	require.NotEmpty(c.t, victim)
-	require.NoError(c.t, c.Lab.Shutdown(c.ctx, victim))
+	require.NotEmpty(c.t, hit)
+	require.NoError(c.t, c.Lab.Shutdown(c.ctx, hit))
 	c.waitFor("it to be missed", func(o *v1alpha1.RouteReflectorPool) bool { return !ready(o) })
-	require.NoError(c.t, c.Lab.PowerOn(c.ctx, victim))
+	require.NoError(c.t, c.Lab.PowerOn(c.ctx, hit))
 	c.waitReflectors("all twelve", func(h []string) bool { return len(h) == 12 })
 	require.Empty(c.t, c.meshWrites(e), "the mesh was not needed")
-	c.told(e)
+	c.requireEvents(e)
 	c.requireLostNothing(e)
 }
 
@@ -106,7 +106,7 @@ func backToMesh(c *cluster) {
 	e := c.begin("back to the mesh")
 	require.NoError(c.t, c.SetMode(c.ctx, v1alpha1.ModeFullMesh))
 	c.waitFor("the mesh", func(o *v1alpha1.RouteReflectorPool) bool {
-		return o.Status.ObservedGeneration == o.Generation && o.Status.Step.Name == "Steady" && len(c.seats()) == 0
+		return o.Status.ObservedGeneration == o.Generation && o.Status.Step.Name == "Steady" && len(c.slots()) == 0
 	})
 	c.requireMesh(true)
 	c.requireLostNothing(e)

@@ -30,14 +30,14 @@ const (
 	timeVariable = "RRPOOL_CHAOS_TIME"
 	// wayBack is the part of it that is left for coming to rest, and for the return.
 	wayBack = 70 * time.Second
-	// blowsThere and blowsBack is how much befalls the cluster on its way: each blow makes that longer.
-	blowsThere, blowsBack = 3, 3
+	// faultsThere and faultsBack is how many faults happen on the way: each makes that longer.
+	faultsThere, faultsBack = 3, 3
 	// rest is how long the manager must write nothing in the end.
 	rest = 10 * time.Second
 )
 
-// A cluster is migrated, lives, and is taken back, while everything around it breaks: BIRD, links, hosts, the apiserver, etcd, the
-// manager and the cloud, and somebody changes what is ours. Nothing is lost between nodes that were not themselves cut off.
+// A cluster is migrated, runs, and is taken back, while everything around it breaks: BIRD, links, hosts, the apiserver, etcd, the
+// manager and the cloud, and a person changes what is ours. Nothing is lost between nodes that were not themselves cut off.
 func TestChaos(t *testing.T) {
 	length := 5 * time.Minute
 	if v := os.Getenv(timeVariable); v != "" {
@@ -45,7 +45,7 @@ func TestChaos(t *testing.T) {
 		length, err = time.ParseDuration(v)
 		require.NoError(t, err, timeVariable)
 	}
-	s := brew(t, length)
+	s := newRun(t, length)
 	ctx := t.Context()
 	end := s.begun.Add(length)
 
@@ -53,15 +53,15 @@ func TestChaos(t *testing.T) {
 	require.NoError(t, s.keeper.start())
 	require.NoError(t, s.CreatePool(ctx, hasty))
 	arrived, arrive := context.WithCancel(ctx)
-	s.strikes.Go(func() {
+	s.occurrences.Go(func() {
 		defer arrive()
 		s.wait(ctx, "route reflectors", time.Now().Add(limit+length), ready)
 	})
-	s.play(ctx, arrived, draw(s.seed, there, blowsThere), end)
+	s.play(ctx, arrived, draw(s.seed, there, faultsThere), end)
 	if !s.failed() {
 		s.want(3)
 		s.note("on reflectors")
-		s.play(ctx, ctx, draw(s.seed, storming, 10_000), end.Add(-wayBack))
+		s.play(ctx, ctx, draw(s.seed, onReflectors, 10_000), end.Add(-wayBack))
 	}
 	s.settle(ctx, "on reflectors")
 	if !s.failed() {
@@ -74,8 +74,8 @@ func TestChaos(t *testing.T) {
 	require.NoError(t, s.finish())
 }
 
-// brew prepares a storm on a cluster on the mesh, without a manager.
-func brew(t *testing.T, length time.Duration) *storm {
+// newRun prepares a run in a cluster on the mesh, without a manager.
+func newRun(t *testing.T, length time.Duration) *chaosRun {
 	t.Helper()
 	lab.SkipLong(t)
 	seed := uint64(time.Now().UnixNano()) % 1_000_000
@@ -87,13 +87,13 @@ func brew(t *testing.T, length time.Duration) *storm {
 	t.Logf("%s=%d %s=%s", seedVariable, seed, timeVariable, length)
 	_, built := site.ForTest(t, site.Options{MeshPassword: "s3cret"})
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &storm{cluster: &cluster{Site: built, t: t, ctx: ctx}, seed: seed, length: length, begun: time.Now()}
+	s := &chaosRun{cluster: &cluster{Site: built, t: t, ctx: ctx}, seed: seed, length: length, begun: time.Now()}
 	s.before = s.configuration(ctx)
-	s.ledger = newLedger(s.Lab.Checkpoint, func(line string) { t.Log(line) })
-	s.keeper = &keeper{site: built, tell: s.note, away: true}
-	s.witness = s.startWitness(ctx)
+	s.record = newRecord(s.Lab.Checkpoint, func(line string) { t.Log(line) })
+	s.keeper = &keeper{site: built, note: s.note, away: true}
+	s.observer = s.startObserver(ctx)
 	s.watchers.Go(func() { s.keeper.run(ctx) })
-	s.watchers.Go(func() { s.witness.watch(ctx) })
+	s.watchers.Go(func() { s.observer.watch(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		s.watchers.Wait()
@@ -103,7 +103,7 @@ func brew(t *testing.T, length time.Duration) *storm {
 }
 
 // wait waits until the pool is as asked.
-func (s *storm) wait(ctx context.Context, what string, until time.Time, is func(*v1alpha1.RouteReflectorPool) bool) {
+func (s *chaosRun) wait(ctx context.Context, what string, until time.Time, is func(*v1alpha1.RouteReflectorPool) bool) {
 	var last *v1alpha1.RouteReflectorPool
 	for !s.failed() {
 		if o, err := s.Pool(ctx); err == nil {
@@ -118,8 +118,8 @@ func (s *storm) wait(ctx context.Context, what string, until time.Time, is func(
 	}
 }
 
-// settle waits until the manager is content, everything is well, and nothing is written any more.
-func (s *storm) settle(ctx context.Context, where string) {
+// settle waits until the manager has nothing to do, everything is well, and nothing is written any more.
+func (s *chaosRun) settle(ctx context.Context, where string) {
 	if s.failed() {
 		return
 	}
@@ -147,37 +147,37 @@ func (s *storm) settle(ctx context.Context, where string) {
 	}
 }
 
-// takeBack goes back to the mesh, amid what may befall a cluster on its way.
-func (s *storm) takeBack(ctx context.Context) {
-	if err := s.insist(ctx, func(ctx context.Context, s *storm, _ string) error { return s.SetMode(ctx, v1alpha1.ModeFullMesh) }, ""); err != nil {
+// takeBack goes back to the mesh, amid what may happen to a cluster on its way.
+func (s *chaosRun) takeBack(ctx context.Context) {
+	if err := s.insist(ctx, func(ctx context.Context, s *chaosRun, _ string) error { return s.SetMode(ctx, v1alpha1.ModeFullMesh) }, ""); err != nil {
 		s.complain(err)
 		return
 	}
 	until := time.Now().Add(limit)
 	home, arrive := context.WithCancel(ctx)
-	s.strikes.Go(func() {
+	s.occurrences.Go(func() {
 		defer arrive()
 		s.wait(ctx, "the mesh", until, content)
 	})
-	s.play(ctx, home, draw(s.seed, back, blowsBack), until)
+	s.play(ctx, home, draw(s.seed, back, faultsBack), until)
 }
 
-// compare: the mesh is as it was, with its password, whatever somebody has done to our notes of it. What cannot be known is a password
-// that the notes had, when somebody has removed these and switched the mesh on without it.
-func (s *storm) compare(ctx context.Context) {
+// compare: the mesh is as it was, with its password, whatever a person has done to our notes of it. What cannot be known is a password
+// that the notes had, when a person has removed these and switched the mesh on without it.
+func (s *chaosRun) compare(ctx context.Context) {
 	if s.failed() {
 		return
 	}
 	now := s.configuration(ctx)
 	switch {
-	case s.ledger.fell(notesLost) == 0 && !reflect.DeepEqual(now, s.before):
+	case s.record.happened(notesLost) == 0 && !reflect.DeepEqual(now, s.before):
 		s.complain(fmt.Errorf("the BGPConfiguration is %+v, and was %+v", now, s.before))
-	case s.ledger.fell(meshSwitchedOn) == 0 && !reflect.DeepEqual(now.NodeMeshPassword, s.before.NodeMeshPassword):
+	case s.record.happened(meshSwitchedOn) == 0 && !reflect.DeepEqual(now.NodeMeshPassword, s.before.NodeMeshPassword):
 		s.complain(fmt.Errorf("the mesh has the password %+v, and had %+v", now.NodeMeshPassword, s.before.NodeMeshPassword))
 	}
 }
 
-func (s *storm) configuration(ctx context.Context) apiv3.BGPConfigurationSpec {
+func (s *chaosRun) configuration(ctx context.Context) apiv3.BGPConfigurationSpec {
 	s.t.Helper()
 	c, err := s.Lab.Calico().BGPConfigurations().Get(ctx, "default", options.GetOptions{})
 	require.NoError(s.t, err)
@@ -186,7 +186,7 @@ func (s *storm) configuration(ctx context.Context) apiv3.BGPConfigurationSpec {
 
 // atRest: the manager has nothing to do, or, in a run that is too short for it, only lets the reflectors prove for five minutes that
 // they stay up before it switches the mesh off again.
-func (s *storm) atRest(o *v1alpha1.RouteReflectorPool) bool {
+func (s *chaosRun) atRest(o *v1alpha1.RouteReflectorPool) bool {
 	waiting := proving(o)
 	if s.length < netNeeds && len(waiting) > 0 {
 		s.note("the mesh stays on: the manager waits for %s", strings.Join(waiting, ", "))

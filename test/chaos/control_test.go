@@ -16,33 +16,33 @@ import (
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
-// The same probes, book and witness must see what a bad operator does: the mesh goes first, and reflectors were to follow.
+// The same probes, record and observer must see what a bad operator does: the mesh goes first, and reflectors were to follow.
 func TestChaosSeesABadOperator(t *testing.T) {
-	s := brew(t, time.Minute)
+	s := newRun(t, time.Minute)
 	s.control = true
 	bad := &fault{name: "an operator switches the mesh off first", begin: meshOffForSeconds, end: meshOn}
 	pause(t.Context(), 2*time.Second) // in which nothing is lost
-	s.play(t.Context(), t.Context(), []blow{{fault: bad}}, s.begun.Add(s.length))
+	s.play(t.Context(), t.Context(), []planned{{fault: bad}}, s.begun.Add(s.length))
 	err := s.finish()
 	require.ErrorContains(t, err, `while ["an operator switches the mesh off first"] was felt, 30 pairs lost more than they may (0s)`)
 	require.ErrorContains(t, err, "taken away: the mesh")
 
 	report := s.Lab.Report()
-	for _, a := range s.ledger.accounts(s.ledger.shares(report), report.Until) {
+	for _, a := range s.record.accounts(s.record.shares(report), report.Until) {
 		switch a.name {
 		case bad.name:
-			require.Greater(t, a.bystanders.outage, 2*time.Second)
-			require.Greater(t, a.bystanders.lost, 30*100, "every pair, for seconds")
+			require.Greater(t, a.others.outage, 2*time.Second)
+			require.Greater(t, a.others.lost, 30*100, "every pair, for seconds")
 		case calm:
-			require.Zero(t, a.bystanders.lost)
-			require.NotZero(t, a.bystanders.sent)
+			require.Zero(t, a.others.lost)
+			require.NotZero(t, a.others.sent)
 		}
 	}
 }
 
 // meshOffForSeconds counts them from when the last session has gone: confd may take as long to render it, and would else see only that the
 // mesh is on again.
-func meshOffForSeconds(ctx context.Context, s *storm, node string) error {
+func meshOffForSeconds(ctx context.Context, s *chaosRun, node string) error {
 	if err := meshOff(ctx, s, node); err != nil {
 		return err
 	}
@@ -67,19 +67,19 @@ func TestLossIsJudgedByItsCause(t *testing.T) {
 		}
 		return p
 	}
-	cutOff := &segment{cut: map[string]bool{"a": true}, strikes: []string{"client: link is cut (a)"}}
-	costly := &segment{faults: []*fault{{class: costs, bound: time.Second}}, strikes: []string{"somebody deletes rrpool-clients"}}
+	cutOff := &segment{cut: map[string]bool{"a": true}, occurrences: []string{"client: link is cut (a)"}}
+	costly := &segment{faults: []*fault{{class: costs, bound: time.Second}}, occurrences: []string{"a person deletes rrpool-clients"}}
 	for name, tc := range map[string]struct {
 		share share
 		says  string
 	}{
-		"nothing is lost":                        {share: share{&segment{}, lost("a", 0)}},
-		"one packet of very many":                {share: share{&segment{}, lost("a", 1)}},
-		"two in a row":                           {share: share{&segment{}, lost("a", 2)}, says: "while nothing was felt, 1 pairs lost more than they may (0s); the worst: a → b"},
-		"by a node that was cut off":             {share: share{cutOff, lost("a", 500)}},
-		"by another node at that time":           {share: share{cutOff, lost("c", 500)}, says: "client: link is cut (a)"},
-		"by what nobody can prevent, in time":    {share: share{costly, lost("a", 90)}},
-		"by what nobody can prevent, for longer": {share: share{costly, lost("a", 110)}, says: "lost more than they may (1s)"},
+		"nothing is lost":                         {share: share{&segment{}, lost("a", 0)}},
+		"one packet of very many":                 {share: share{&segment{}, lost("a", 1)}},
+		"two in a row":                            {share: share{&segment{}, lost("a", 2)}, says: "while nothing was felt, 1 pairs lost more than they may (0s); the worst: a → b"},
+		"by a node that was cut off":              {share: share{cutOff, lost("a", 500)}},
+		"by another node at that time":            {share: share{cutOff, lost("c", 500)}, says: "client: link is cut (a)"},
+		"by what cannot be prevented, in time":    {share: share{costly, lost("a", 90)}},
+		"by what cannot be prevented, for longer": {share: share{costly, lost("a", 110)}, says: "lost more than they may (1s)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := verdict(probe.Report{}, []share{tc.share, {&segment{}, lost("x", 0)}}, nil)
@@ -99,43 +99,43 @@ func TestTakingAwayIsJudgedByWhatIsLeft(t *testing.T) {
 		wrong bool
 	}{
 		"the mesh, and all have three":            {taken: taking{what: "the mesh", fewest: 3, of: 3}},
-		"the mesh, and somebody has one of three": {taken: taking{what: "the mesh", fewest: 1, of: 3}, wrong: true},
+		"the mesh, and a client has one of three": {taken: taking{what: "the mesh", fewest: 1, of: 3}, wrong: true},
 		"the mesh, and there is no reflector":     {taken: taking{what: "the mesh"}, wrong: true},
 		"a role, and all have two":                {taken: taking{node: "a", fewest: 2, of: 2}},
-		"a role, and somebody has one":            {taken: taking{node: "a", fewest: 1, of: 2}, wrong: true},
+		"a role, and a client has one":            {taken: taking{node: "a", fewest: 1, of: 2}, wrong: true},
 		"a role under the mesh":                   {taken: taking{node: "a", mesh: true}},
-		"a role that somebody else took":          {taken: taking{node: "a", version: "7", fewest: 1, of: 2}},
+		"a role that a person took":               {taken: taking{node: "a", version: "7", fewest: 1, of: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &witness{taken: []taking{tc.taken}, others: map[string]bool{"7": true}}
+			w := &observer{taken: []taking{tc.taken}, others: map[string]bool{"7": true}}
 			require.Equal(t, tc.wrong, w.judge() != nil)
 		})
 	}
 }
 
 // This is the negative control of all the others: without the preparation, a
-// busy node that becomes a reflector while the mesh is on loses more than a
+// node with workloads that becomes a reflector while the mesh is on loses more than a
 // second. It is not the first one, which runs no pods.
 func TestImmediatePromotionLosesPackets(t *testing.T) {
 	idle := lab.NodeSpec{Name: "control-plane", Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}
 	c := start(t, site.Options{Nodes: []lab.NodeSpec{
 		idle, {Name: "worker-0", Pods: 1}, {Name: "worker-1", Pods: 1}, {Name: "worker-2", Pods: 1}, {Name: "worker-3", Pods: 1},
 	}})
-	e := c.begin("onto busy nodes, at once")
+	e := c.begin("onto nodes with workloads, at once")
 	require.NoError(t, c.CreatePool(c.ctx, func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionImmediate
 	}))
-	var holders []string
+	var reflectors []string
 	c.waitFor("three reflectors", func(*v1alpha1.RouteReflectorPool) bool {
 		var err error
-		holders, err = c.Holders(c.ctx)
-		return err == nil && len(holders) == 3
+		reflectors, err = c.CurrentReflectors(c.ctx)
+		return err == nil && len(reflectors) == 3
 	})
 	time.Sleep(10 * time.Second) // until their sessions are back
-	require.Equal(t, idle.Name, holders[0])
-	promoted := holders[1:]
+	require.Equal(t, idle.Name, reflectors[0])
+	promoted := reflectors[1:]
 	for i, n := range promoted {
-		c.told(e, []string{"ReflectorAdded", n, "at once (promotion: Immediate)", "cannot be reached from other nodes"})
+		c.requireEvents(e, []string{"ReflectorAdded", n, "at once (promotion: Immediate)", "cannot be reached from other nodes"})
 		require.Greater(t, c.lost(e, promoted[1-i]).LongestOutage(), time.Second, "%s and the plain nodes", n)
 	}
 	c.requireLostNothing(e, promoted...)

@@ -15,8 +15,8 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// replicated and bare are the nodes that a drained cluster prefers: their pods are
-// a ReplicaSet's, or nobody's.
+// replicated and bare are the nodes that a drained cluster prefers: a ReplicaSet
+// replaces the pods of the former, and those of the latter have no controller.
 var replicated, bare = []string{"infra-0", "infra-1"}, "infra-2"
 
 // byHand is a node that a person has cordoned.
@@ -64,18 +64,18 @@ func migrateDraining(c *cluster) {
 		o.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
 		o.Spec.Provider.ExistingNodes.Preferred.MatchLabels = map[string]string{"node-role.kubernetes.io/infra": ""}
 	}))
-	holders := c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
-	require.Equal(c.t, append(slices.Clone(replicated), bare), holders)
+	reflectors := c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
+	require.Equal(c.t, append(slices.Clone(replicated), bare), reflectors)
 	c.requireMesh(false)
 	require.Equal(c.t, []string{byHand}, c.cordoned(), "ours are undone, a person's is not")
 	left, err := c.Lab.Pods(c.ctx, bare)
 	require.NoError(c.t, err)
-	require.Subset(c.t, left, stay, "pods that nobody would make again stay")
+	require.Subset(c.t, left, stay, "pods without a controller stay")
 	events := [][]string{{"PodsStay", bare, stay[0]}}
 	for _, n := range replicated {
 		events = append(events, []string{"NodeCordoned", n}, []string{"PodsEvicted", n}, []string{"NodeUncordoned", n})
 	}
-	c.told(e, events...)
+	c.requireEvents(e, events...)
 	c.requireLostNothing(e)
 	report := c.lost(e)
 	for _, moved := range []struct{ from, when string }{{replicated[0], "before"}, {replicated[1], "before"}, {"worker-4", "after"}} {
@@ -93,7 +93,7 @@ func growStaged(c *cluster) {
 		spec.Sizing.Min = 4
 	})
 	after := c.waitReflectors("four reflectors", func(h []string) bool { return len(h) == 4 })
-	c.told(e, []string{"ReflectorAdded", newOne(before, after)})
+	c.requireEvents(e, []string{"ReflectorAdded", newOne(before, after)})
 	require.Empty(c.t, c.meshWrites(e))
 	c.requireLostNothing(e)
 }
@@ -117,11 +117,11 @@ func crossThreshold(c *cluster) {
 	require.NoError(c.t, c.Lab.RemoveNode(c.ctx, byHand))
 	c.waitFor("one node less", count(len(nodes)-1))
 	time.Sleep(5 * time.Second)
-	require.NoError(c.t, c.Lab.AddNode(c.ctx, lab.NodeSpec{Name: byHand, Pods: 1}))
+	require.NoError(c.t, c.Lab.AddNodes(c.ctx, lab.NodeSpec{Name: byHand, Pods: 1}))
 	c.waitFor("one node more", count(len(nodes)))
 	require.ElementsMatch(c.t, before, c.reflectors())
-	for _, told := range c.told(e) {
-		require.NotContains(c.t, []string{"ReflectorAdded", "ReflectorRemoved", "PeerWritten", "PoolChanged"}, told.Reason, "%s", told)
+	for _, one := range c.requireEvents(e) {
+		require.NotContains(c.t, []string{"ReflectorAdded", "ReflectorRemoved", "PeerWritten", "PoolChanged"}, one.Reason, "%s", one)
 	}
 	c.requireLostNothing(e, byHand)
 }
@@ -134,7 +134,7 @@ func shrinkStaged(c *cluster) {
 	})
 	after := c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
 	require.Equal(c.t, append(slices.Clone(replicated), bare), after, "those that were there first stay")
-	c.told(e, []string{"ReflectorRemoved", "is more than the 3 wanted"})
+	c.requireEvents(e, []string{"ReflectorRemoved", "is more than the 3 wanted"})
 	require.Empty(c.t, c.meshWrites(e))
 	c.requireLostNothing(e)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
-// event is something that happens to a cluster, and what is told of it.
+// event is something that happens to a cluster.
 type event struct {
 	name string
 	from time.Time
@@ -37,17 +37,17 @@ func (c *cluster) begin(name string) event {
 	return event{name: name, from: time.Now()}
 }
 
-// told are the events since e began. All parts of each want must be in one of
+// requireEvents gives the events since e began. All parts of each want must be in one of
 // them, and the first part is its reason.
-func (c *cluster) told(e event, want ...[]string) []site.Event {
+func (c *cluster) requireEvents(e event, want ...[]string) []site.Event {
 	c.t.Helper()
 	events, err := c.Events(c.ctx, e.from)
 	require.NoError(c.t, err)
-	for _, told := range events {
-		c.t.Logf("    %s", told)
+	for _, one := range events {
+		c.t.Logf("    %s", one)
 	}
 	for _, w := range want {
-		require.True(c.t, slices.ContainsFunc(events, func(told site.Event) bool { return told.Has(w[0], w[1:]...) }),
+		require.True(c.t, slices.ContainsFunc(events, func(one site.Event) bool { return one.Has(w[0], w[1:]...) }),
 			"%s: no event %s says %q", e.name, w[0], w[1:])
 	}
 	return events
@@ -66,7 +66,7 @@ func (c *cluster) lost(e event, without ...string) probe.Report {
 	require.GreaterOrEqual(c.t, len(report.Pairs), len(alive)*(len(alive)-1), "all pairs of %v are probed", alive)
 	took := report.Until.Sub(report.From)
 	sent, lost := report.Totals()
-	least := float64(len(alive)*(len(alive)-1)) * took.Seconds() / report.Interval.Seconds() / 5 // a busy machine skips some
+	least := float64(len(alive)*(len(alive)-1)) * took.Seconds() / report.Interval.Seconds() / 5 // a loaded machine skips some
 	require.Greater(c.t, float64(sent), least, "probes in %s between %v", took, alive)
 	c.t.Logf("    in %s between %v: %d of %d probes lost, longest outage %s, on %d of %d pairs",
 		took.Round(time.Millisecond), alive, lost, sent, report.LongestOutage().Round(time.Millisecond), len(report.Lossy()), len(report.Pairs))
@@ -76,7 +76,7 @@ func (c *cluster) lost(e event, without ...string) probe.Report {
 // requireLostNothing checks every pair but those with these.
 func (c *cluster) requireLostNothing(e event, without ...string) {
 	c.t.Helper()
-	assert.NoError(c.t, c.lost(e, without...).ZeroLoss(), e.name) // the story goes on
+	assert.NoError(c.t, c.lost(e, without...).ZeroLoss(), e.name) // the scenario goes on
 }
 
 // bounds are when the first lost probe was sent, and when it was
@@ -116,7 +116,7 @@ func (c *cluster) meshWrites(e event) []controlplane.AuditEvent {
 	return slices.DeleteFunc(writes, func(w controlplane.AuditEvent) bool { return w.Resource != "bgpconfigurations" || w.Code >= 300 })
 }
 
-// requireMesh checks whether the mesh is on, as it is where nobody says anything.
+// requireMesh checks whether the mesh is on, as it is where nothing is configured.
 func (c *cluster) requireMesh(on bool) {
 	c.t.Helper()
 	config, err := c.Lab.Calico().BGPConfigurations().Get(c.ctx, "default", options.GetOptions{})
@@ -125,20 +125,20 @@ func (c *cluster) requireMesh(on bool) {
 	require.Equal(c.t, on, mesh == nil || *mesh)
 }
 
-// seniority orders reflectors by who is senior to whom, as their BGPPeers say.
-func (c *cluster) seniority(holders []string) []string {
+// inPeeringOrder sorts reflectors by how many others are their clients, as their BGPPeers say.
+func (c *cluster) inPeeringOrder(reflectors []string) []string {
 	c.t.Helper()
 	peers, err := c.Lab.Calico().BGPPeers().List(c.ctx, options.ListOptions{})
 	require.NoError(c.t, err)
-	over := map[string]int{}
+	clients := map[string]int{}
 	for i := range peers.Items {
 		if !strings.HasPrefix(peers.Items[i].Name, "rrpool.") {
 			continue
 		}
-		over[peers.Items[i].Spec.Node]++
+		clients[peers.Items[i].Spec.Node]++
 	}
-	sorted := slices.Clone(holders)
-	slices.SortFunc(sorted, func(a, b string) int { return over[b] - over[a] })
+	sorted := slices.Clone(reflectors)
+	slices.SortFunc(sorted, func(a, b string) int { return clients[b] - clients[a] })
 	return sorted
 }
 
@@ -158,21 +158,21 @@ func (c *cluster) cordoned() []string {
 }
 
 // finish puts everything into one report, in the log and in a folder, and says what did not hold.
-func (s *storm) finish() error {
+func (s *chaosRun) finish() error {
 	report := s.Lab.Report().Only(s.Workers...)
-	shares := s.ledger.shares(report)
+	shares := s.record.shares(report)
 	s.mu.Lock()
-	trouble := errors.Join(s.trouble...)
+	problems := errors.Join(s.problems...)
 	s.mu.Unlock()
 	stood := stands(report)
-	loss, broken := verdict(report, shares, stood), s.witness.judge()
+	loss, broken := verdict(report, shares, stood), s.observer.judge()
 	var text strings.Builder
 	fmt.Fprintf(&text, "seed %d, %s, %d pairs of pods; again: make chaos SEED=%d TIME=%s\n\n", s.seed, time.Since(s.begun).Round(time.Second),
 		len(report.Pairs), s.seed, s.length)
-	fmt.Fprintln(&text, render(s.ledger.accounts(shares, report.Until)))
+	fmt.Fprintln(&text, render(s.record.accounts(shares, report.Until)))
 	fmt.Fprintln(&text, "Of two causes at a time each is given all that was sent and lost; \"all\" counts it once. In brackets: pairs with a node that was cut off.")
 	fmt.Fprintln(&text)
-	fmt.Fprint(&text, s.witness.summary())
+	fmt.Fprint(&text, s.observer.summary())
 	total, longest := stood.total()
 	fmt.Fprintf(&text, "the machine stood still %d times, for %s in all and %s at most; %d probes were lost within a second of that, for less than %s\n",
 		len(stood), total.Round(time.Millisecond), longest.Round(time.Millisecond), stood.explained(shares), brief)
@@ -180,14 +180,14 @@ func (s *storm) finish() error {
 	for _, v := range []struct {
 		what string
 		err  error
-	}{{"zero loss between nodes that were not cut off", loss}, {"invariants", broken}, {"healed and settled", trouble}} {
+	}{{"zero loss between nodes that were not cut off", loss}, {"invariants", broken}, {"healed and settled", problems}} {
 		fmt.Fprintf(&text, "%s: %s\n", v.what, holds(v.err))
 	}
 	if !s.control {
 		s.t.Log("\n" + text.String())
 	}
 	s.keep(text.String())
-	return errors.Join(loss, broken, trouble)
+	return errors.Join(loss, broken, problems)
 }
 
 func holds(err error) string {
@@ -198,13 +198,13 @@ func holds(err error) string {
 }
 
 // keep writes the report, and what happened when.
-func (s *storm) keep(text string) {
+func (s *chaosRun) keep(text string) {
 	s.t.Helper()
 	dir := filepath.Join(os.TempDir(), "rrpool-chaos")
 	path := filepath.Join(dir, fmt.Sprintf("%s-seed-%d.txt", s.t.Name(), s.seed))
-	s.ledger.mu.Lock()
-	diary := strings.Join(s.ledger.diary, "\n")
-	s.ledger.mu.Unlock()
+	s.record.mu.Lock()
+	diary := strings.Join(s.record.diary, "\n")
+	s.record.mu.Unlock()
 	err := os.MkdirAll(dir, 0o750)
 	if err == nil {
 		err = os.WriteFile(path, []byte(text+"\n"+diary+"\n"), 0o600)
@@ -223,7 +223,7 @@ func render(accounts []account) string {
 		w.AppendRow(table.Row{
 			a.name, may, a.events, fmt.Sprintf("%.0f s", a.seconds), beside(a, func(t tally) string { return fmt.Sprint(t.sent) }),
 			beside(a, func(t tally) string { return fmt.Sprint(t.lost) }), beside(a, func(t tally) string { return fmt.Sprint(t.run) }),
-			beside(a, func(t tally) string { return t.outage.Round(time.Millisecond).String() }), a.bystanders.silence.Round(time.Millisecond),
+			beside(a, func(t tally) string { return t.outage.Round(time.Millisecond).String() }), a.others.silence.Round(time.Millisecond),
 		})
 	}
 	w.SetColumnConfigs([]table.ColumnConfig{
@@ -234,9 +234,9 @@ func render(accounts []account) string {
 
 // beside puts what was cut off in brackets behind the others.
 func beside(a account, of func(tally) string) string {
-	text := of(a.bystanders)
-	if a.victims.sent > 0 {
-		text += " (" + of(a.victims) + ")"
+	text := of(a.others)
+	if a.cutOff.sent > 0 {
+		text += " (" + of(a.cutOff) + ")"
 	}
 	return text
 }

@@ -20,19 +20,19 @@ type class int
 const (
 	// free, as is what says nothing: no pair of pods may lose anything.
 	_ class = iota
-	// cuts: the node that it befalls is off the network, and its pods with it. Nobody else may lose anything.
+	// cuts: the node that it happens to is off the network, and its pods with it. No other may lose anything.
 	cuts
-	// costs: somebody takes away what all nodes depend on. Nobody can prevent that; what counts is how soon it is put right.
+	// costs: a person takes away what all nodes depend on. That cannot be prevented; what counts is how soon it is repaired.
 	costs
 )
 
-func (c class) String() string { return [...]string{"free", "cuts a node off", "costs everyone"}[c] }
+func (c class) String() string { return [...]string{"free", "cuts a node off", "costs all nodes"}[c] }
 
-// target is whom a fault befalls.
+// target is what a fault happens to.
 type target int
 
 const (
-	nobody target = iota
+	noNode target = iota
 	aReflector
 	aClient
 )
@@ -42,22 +42,22 @@ type fault struct {
 	name  string
 	class class
 	on    target
-	// bound is how long a pair may be out of reach at most, when it costs everyone.
+	// bound is how long a pair may be out of reach at most, when it costs all nodes.
 	bound time.Duration
-	// grave: it falls more rarely, and never together with another one. net: the mesh takes over, and stays for five
+	// grave: it happens more rarely, and never together with another one. net: the mesh takes over, and stays for five
 	// minutes after the reflectors are back; it needs a long run.
 	grave, net bool
-	// early: it may befall a cluster that is on its way to reflectors, or back, as well.
+	// early: it may happen to a cluster that is on its way to reflectors, or back, as well.
 	early bool
 	// least and most is how long it lasts.
 	least, most time.Duration
-	// again is how often it is done while it lasts, when it is done more than once: somebody insists.
+	// again is how often it is done while it lasts, when it is done more than once.
 	again time.Duration
 	// begin and end may be called again when they fail, because the apiserver is away.
-	begin, end func(ctx context.Context, s *storm, node string) error
+	begin, end func(ctx context.Context, s *chaosRun, node string) error
 }
 
-// faults are all that can happen. What is done by somebody is in hostile_test.go.
+// faults are all that can happen. What a person does is in hostile_test.go.
 var faults = append([]*fault{
 	{name: "reflector: BIRD is killed", on: aReflector, least: 2 * time.Second, most: 12 * time.Second, begin: killBird, end: startBird},
 	{name: "reflector: BIRD shuts down", on: aReflector, least: 2 * time.Second, most: 12 * time.Second, begin: stopBird, end: startBird},
@@ -83,47 +83,56 @@ var faults = append([]*fault{
 	{name: "cloud does not answer", early: true, least: 5 * time.Second, most: 20 * time.Second, begin: cloudHangs, end: cloudUp},
 }, hostile...)
 
-func killBird(_ context.Context, s *storm, node string) error    { return s.Lab.KillBIRD(node) }
-func stopBird(_ context.Context, s *storm, node string) error    { return s.Lab.StopBIRD(node) }
-func startBird(ctx context.Context, s *storm, node string) error { return s.Lab.StartBIRD(ctx, node) }
-func pauseAgent(_ context.Context, s *storm, node string) error  { return s.Lab.PauseAgent(node) }
-func resumeAgent(_ context.Context, s *storm, node string) error { return s.Lab.ResumeAgent(node) }
-func stopAgent(_ context.Context, s *storm, node string) error   { return s.Lab.StopAgent(node) }
-func startAgent(_ context.Context, s *storm, node string) error  { return s.Lab.StartAgent(node) }
-func cut(_ context.Context, s *storm, node string) error         { return s.Lab.CutLink(node) }
-func shutDown(ctx context.Context, s *storm, node string) error  { return s.Lab.Shutdown(ctx, node) }
-func powerOn(ctx context.Context, s *storm, node string) error   { return s.Lab.PowerOn(ctx, node) }
-func killAPI(_ context.Context, s *storm, _ string) error {
+func killBird(_ context.Context, s *chaosRun, node string) error { return s.Lab.KillBIRD(node) }
+func stopBird(_ context.Context, s *chaosRun, node string) error { return s.Lab.StopBIRD(node) }
+
+func startBird(ctx context.Context, s *chaosRun, node string) error {
+	return s.Lab.StartBIRD(ctx, node)
+}
+
+func pauseAgent(_ context.Context, s *chaosRun, node string) error { return s.Lab.PauseAgent(node) }
+
+func resumeAgent(_ context.Context, s *chaosRun, node string) error { return s.Lab.ResumeAgent(node) }
+func stopAgent(_ context.Context, s *chaosRun, node string) error   { return s.Lab.StopAgent(node) }
+func startAgent(_ context.Context, s *chaosRun, node string) error  { return s.Lab.StartAgent(node) }
+func cut(_ context.Context, s *chaosRun, node string) error         { return s.Lab.CutLink(node) }
+func shutDown(ctx context.Context, s *chaosRun, node string) error  { return s.Lab.Shutdown(ctx, node) }
+
+func powerOn(ctx context.Context, s *chaosRun, node string) error { return s.Lab.PowerOn(ctx, node) }
+
+func killAPI(_ context.Context, s *chaosRun, _ string) error {
 	s.Lab.ControlPlane().KillAPIServer()
 	return nil
 }
 
 // startAPI takes as long as it takes: one that was given up half-way would hold the port of the next.
-func startAPI(_ context.Context, s *storm, _ string) error {
+func startAPI(_ context.Context, s *chaosRun, _ string) error {
 	s.Lab.ControlPlane().KillAPIServer()
 	return s.Lab.ControlPlane().StartAPIServer(s.ctx)
 }
 
-func pauseEtcd(_ context.Context, s *storm, _ string) error { return s.Lab.ControlPlane().PauseEtcd() }
+func pauseEtcd(_ context.Context, s *chaosRun, _ string) error {
+	return s.Lab.ControlPlane().PauseEtcd()
+}
 
-func resumeEtcd(_ context.Context, s *storm, _ string) error {
+func resumeEtcd(_ context.Context, s *chaosRun, _ string) error {
 	return s.Lab.ControlPlane().ResumeEtcd()
 }
-func killManager(_ context.Context, s *storm, _ string) error  { return s.keeper.kill() }
-func startManager(_ context.Context, s *storm, _ string) error { return s.keeper.start() }
-func cloudDown(_ context.Context, s *storm, _ string) error {
+func killManager(_ context.Context, s *chaosRun, _ string) error  { return s.keeper.kill() }
+func startManager(_ context.Context, s *chaosRun, _ string) error { return s.keeper.start() }
+func cloudDown(_ context.Context, s *chaosRun, _ string) error {
 	s.Cloud.Inject(iksserver.Fault{Status: 503})
 	return nil
 }
 
-func cloudHangs(_ context.Context, s *storm, _ string) error {
+func cloudHangs(_ context.Context, s *chaosRun, _ string) error {
 	s.Cloud.Inject(iksserver.Fault{Hang: true})
 	return nil
 }
-func cloudUp(_ context.Context, s *storm, _ string) error { s.Cloud.ClearFaults(); return nil }
+func cloudUp(_ context.Context, s *chaosRun, _ string) error { s.Cloud.ClearFaults(); return nil }
 
 // cutAndNoticed: the node controller takes 40 s for that; here it happens at once.
-func cutAndNoticed(ctx context.Context, s *storm, node string) error {
+func cutAndNoticed(ctx context.Context, s *chaosRun, node string) error {
 	if err := s.Lab.CutLink(node); err != nil {
 		return err
 	}
@@ -131,7 +140,7 @@ func cutAndNoticed(ctx context.Context, s *storm, node string) error {
 }
 
 // restore: a node that was replaced meanwhile is gone.
-func restore(ctx context.Context, s *storm, node string) error {
+func restore(ctx context.Context, s *chaosRun, node string) error {
 	if s.gone(node) {
 		return nil
 	}
@@ -142,7 +151,7 @@ func restore(ctx context.Context, s *storm, node string) error {
 }
 
 // destroy: the machine is dead and does not come back, and the cloud says so. Only the manager can have it replaced.
-func destroy(ctx context.Context, s *storm, node string) error {
+func destroy(ctx context.Context, s *chaosRun, node string) error {
 	if s.gone(node) {
 		return nil
 	}
@@ -158,7 +167,7 @@ func destroy(ctx context.Context, s *storm, node string) error {
 }
 
 // replace: as with ibmcloud ks worker replace.
-func replace(_ context.Context, s *storm, node string) error {
+func replace(_ context.Context, s *chaosRun, node string) error {
 	for _, w := range s.Cloud.Workers(site.ClusterID, site.PoolName) {
 		if w.IP == node {
 			s.Cloud.ReplaceWorker(site.ClusterID, w.ID)
@@ -167,12 +176,12 @@ func replace(_ context.Context, s *storm, node string) error {
 	return nil
 }
 
-// blow is one disturbance as it is drawn. Whom it befalls is known when it falls: nodes come and go.
-type blow struct {
+// planned is one fault as it is drawn. Its node is chosen when it happens: nodes come and go.
+type planned struct {
 	fault *fault
-	// pick chooses among those whom it may befall.
+	// pick chooses among the nodes that it may happen to.
 	pick uint64
-	// after is the time since the blow before it, at least; hold is how long it lasts.
+	// after is the time since the one before it, at least; hold is how long it lasts.
 	after, hold time.Duration
 }
 
@@ -181,34 +190,34 @@ type part uint64
 
 const (
 	there part = iota + 1
-	storming
+	onReflectors
 	back
 )
 
-// perGrave is how many ordinary blows fall between two grave ones.
+// perGrave is how many ordinary faults happen between two grave ones.
 const perGrave = 5
 
-// draw writes the script of a part: the same seed gives the same blows. All of a kind fall before any falls again.
-func draw(seed uint64, p part, n int) []blow {
+// draw writes the script of a part: the same seed gives the same faults. All of a kind happen before any happens again.
+func draw(seed uint64, p part, n int) []planned {
 	random := rand.New(rand.NewPCG(seed, uint64(p)))
 	ordinary, grave := deck{random: random}, deck{random: random}
 	for _, f := range faults {
 		switch {
-		case p != storming && !f.early:
+		case p != onReflectors && !f.early:
 		case f.grave:
 			grave.all = append(grave.all, f)
 		default:
 			ordinary.all = append(ordinary.all, f)
 		}
 	}
-	script := make([]blow, n)
+	script := make([]planned, n)
 	for i := range script {
 		from := &ordinary
 		if len(grave.all) > 0 && i%(perGrave+1) == perGrave {
 			from = &grave
 		}
 		f := from.take()
-		script[i] = blow{
+		script[i] = planned{
 			fault: f, pick: random.Uint64(),
 			after: between(random, time.Second, 7*time.Second), hold: between(random, f.least, f.most),
 		}
@@ -239,19 +248,19 @@ func between(random *rand.Rand, least, most time.Duration) time.Duration {
 }
 
 func TestTheSameSeedIsTheSameChaos(t *testing.T) {
-	const blows = 200
-	for _, p := range []part{there, storming, back} {
-		script := draw(7, p, blows)
-		require.Equal(t, script, draw(7, p, blows))
-		require.NotEqual(t, script, draw(8, p, blows))
+	const faultCount = 200
+	for _, p := range []part{there, onReflectors, back} {
+		script := draw(7, p, faultCount)
+		require.Equal(t, script, draw(7, p, faultCount))
+		require.NotEqual(t, script, draw(8, p, faultCount))
 		seen := map[string]bool{}
 		for _, b := range script {
-			require.True(t, p == storming || b.fault.early, b.fault.name)
+			require.True(t, p == onReflectors || b.fault.early, b.fault.name)
 			require.True(t, b.hold >= b.fault.least && b.hold <= b.fault.most, b.fault.name)
 			seen[b.fault.name] = true
 		}
 		for _, f := range faults {
-			require.Equal(t, p == storming || f.early, seen[f.name], f.name)
+			require.Equal(t, p == onReflectors || f.early, seen[f.name], f.name)
 		}
 	}
 }

@@ -17,52 +17,52 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What somebody does that tells what can be as it was in the end.
+// What a person does that decides what can be as it was in the end.
 const (
-	notesLost      = "somebody removes our notes from the BGPConfiguration"
-	meshSwitchedOn = "somebody switches the mesh on"
+	notesLost      = "a person removes our notes from the BGPConfiguration"
+	meshSwitchedOn = "a person switches the mesh on"
 )
 
 // hostile is what a second controller does, or a person who does not know better: to what is ours, and again whenever it is put right.
 var hostile = []*fault{
 	{
-		name: "somebody removes a reflector's label", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
+		name: "a person removes a reflector's label", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
 		begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":null}}}`),
 	},
 	{
-		name: "somebody removes a reflector's cluster ID", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
+		name: "a person removes a reflector's cluster ID", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
 		begin: patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":null}}}`),
 	},
 	{
-		name: "somebody changes a reflector's cluster ID", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
+		name: "a person changes a reflector's cluster ID", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
 		begin: patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":"244.9.9.9"}}}`),
 	},
 	{
-		name: "somebody takes a reflector's whole role", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
+		name: "a person takes a reflector's whole role", on: aReflector, most: 8 * time.Second, again: 2 * time.Second,
 		begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":null},` +
 			`"annotations":{"projectcalico.org/RouteReflectorClusterID":null,"rrpool.io/reflector-since":null}}}`),
 	},
-	{name: "somebody cordons a reflector", on: aReflector, least: 5 * time.Second, most: 30 * time.Second, begin: cordon, end: uncordon},
-	{name: "somebody labels a client as a reflector", on: aClient, most: 6 * time.Second, again: 2 * time.Second, begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":""}}}`)},
+	{name: "a person cordons a reflector", on: aReflector, least: 5 * time.Second, most: 30 * time.Second, begin: cordon, end: uncordon},
+	{name: "a person labels a client as a reflector", on: aClient, most: 6 * time.Second, again: 2 * time.Second, begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":""}}}`)},
 	{name: meshSwitchedOn, most: 6 * time.Second, again: 2 * time.Second, begin: meshOn},
-	{name: "somebody edits rrpool-reflectors", most: 6 * time.Second, again: 2 * time.Second, begin: editPeer("rrpool-reflectors", "has(nothing)")},
-	{name: "somebody deletes rrpool-reflectors", most: 6 * time.Second, again: 2 * time.Second, begin: deletePeer("rrpool-reflectors")},
-	{name: "somebody deletes our CalicoNodeStatuses", most: 6 * time.Second, again: 2 * time.Second, begin: deleteStatuses},
+	{name: "a person edits rrpool-reflectors", most: 6 * time.Second, again: 2 * time.Second, begin: editPeer("rrpool-reflectors", "has(nothing)")},
+	{name: "a person deletes rrpool-reflectors", most: 6 * time.Second, again: 2 * time.Second, begin: deletePeer("rrpool-reflectors")},
+	{name: "a person deletes our CalicoNodeStatuses", most: 6 * time.Second, again: 2 * time.Second, begin: deleteStatuses},
 
 	{name: notesLost, grave: true, begin: removeNotes},
 	{
-		name: "somebody gives a client a cluster ID", class: cuts, on: aClient, grave: true, least: 2 * time.Second, most: 8 * time.Second,
+		name: "a person gives a client a cluster ID", class: cuts, on: aClient, grave: true, least: 2 * time.Second, most: 8 * time.Second,
 		begin: patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":"244.0.0.1"}}}`),
 		end:   patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":null}}}`),
 	},
-	{name: "somebody deletes rrpool-clients", class: costs, bound: 10 * time.Second, grave: true, begin: deletePeer("rrpool-clients")},
-	{name: "somebody edits rrpool-clients", class: costs, bound: 10 * time.Second, grave: true, begin: editPeer("rrpool-clients", "has(nothing)")},
+	{name: "a person deletes rrpool-clients", class: costs, bound: 10 * time.Second, grave: true, begin: deletePeer("rrpool-clients")},
+	{name: "a person edits rrpool-clients", class: costs, bound: 10 * time.Second, grave: true, begin: editPeer("rrpool-clients", "has(nothing)")},
 	{name: "two reflectors' hosts reboot together", grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(2), end: powerOnAll},
 	{name: "all reflectors' hosts reboot together", class: costs, bound: 10 * time.Second, grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(100), end: powerOnAll},
 }
 
-func patch(body string) func(context.Context, *storm, string) error {
-	return func(ctx context.Context, s *storm, node string) error {
+func patch(body string) func(context.Context, *chaosRun, string) error {
+	return func(ctx context.Context, s *chaosRun, node string) error {
 		if s.gone(node) {
 			return nil
 		}
@@ -70,29 +70,29 @@ func patch(body string) func(context.Context, *storm, string) error {
 		if err != nil {
 			return fmt.Errorf("patching %q: %w", node, err)
 		}
-		s.witness.notOurs(written.ResourceVersion)
+		s.observer.notOurs(written.ResourceVersion)
 		return nil
 	}
 }
 
-func cordon(ctx context.Context, s *storm, node string) error {
+func cordon(ctx context.Context, s *chaosRun, node string) error {
 	return s.Lab.Cordon(ctx, node)
 }
 
 // uncordon: the node may have been replaced meanwhile.
-func uncordon(ctx context.Context, s *storm, node string) error {
+func uncordon(ctx context.Context, s *chaosRun, node string) error {
 	if s.gone(node) {
 		return nil
 	}
 	return s.Lab.Uncordon(ctx, node)
 }
 
-func meshOn(ctx context.Context, s *storm, _ string) error { return setMesh(ctx, s, true) }
+func meshOn(ctx context.Context, s *chaosRun, _ string) error { return setMesh(ctx, s, true) }
 
-func meshOff(ctx context.Context, s *storm, _ string) error { return setMesh(ctx, s, false) }
+func meshOff(ctx context.Context, s *chaosRun, _ string) error { return setMesh(ctx, s, false) }
 
 // setMesh writes the field that a person knows, and nothing else; what Calico refuses together with it goes.
-func setMesh(ctx context.Context, s *storm, on bool) error {
+func setMesh(ctx context.Context, s *chaosRun, on bool) error {
 	return s.editConfiguration(ctx, func(c *apiv3.BGPConfiguration) {
 		c.Spec.NodeToNodeMeshEnabled = &on
 		if !on {
@@ -101,14 +101,14 @@ func setMesh(ctx context.Context, s *storm, on bool) error {
 	})
 }
 
-func removeNotes(ctx context.Context, s *storm, _ string) error {
+func removeNotes(ctx context.Context, s *chaosRun, _ string) error {
 	return s.editConfiguration(ctx, func(c *apiv3.BGPConfiguration) {
 		delete(c.Annotations, "rrpool.io/mesh-before")
 		delete(c.Annotations, "rrpool.io/mesh-restored")
 	})
 }
 
-func (s *storm) editConfiguration(ctx context.Context, edit func(*apiv3.BGPConfiguration)) error {
+func (s *chaosRun) editConfiguration(ctx context.Context, edit func(*apiv3.BGPConfiguration)) error {
 	c, err := s.Lab.Calico().BGPConfigurations().Get(ctx, "default", options.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading the BGPConfiguration: %w", err)
@@ -120,8 +120,8 @@ func (s *storm) editConfiguration(ctx context.Context, edit func(*apiv3.BGPConfi
 	return nil
 }
 
-func editPeer(name, selector string) func(context.Context, *storm, string) error {
-	return func(ctx context.Context, s *storm, _ string) error {
+func editPeer(name, selector string) func(context.Context, *chaosRun, string) error {
+	return func(ctx context.Context, s *chaosRun, _ string) error {
 		p, err := s.Lab.Calico().BGPPeers().Get(ctx, name, options.GetOptions{})
 		if err != nil {
 			return notThere(err)
@@ -132,14 +132,14 @@ func editPeer(name, selector string) func(context.Context, *storm, string) error
 	}
 }
 
-func deletePeer(name string) func(context.Context, *storm, string) error {
-	return func(ctx context.Context, s *storm, _ string) error {
+func deletePeer(name string) func(context.Context, *chaosRun, string) error {
+	return func(ctx context.Context, s *chaosRun, _ string) error {
 		_, err := s.Lab.Calico().BGPPeers().Delete(ctx, name, options.DeleteOptions{})
 		return notThere(err)
 	}
 }
 
-func deleteStatuses(ctx context.Context, s *storm, _ string) error {
+func deleteStatuses(ctx context.Context, s *chaosRun, _ string) error {
 	list, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing the CalicoNodeStatuses: %w", err)
@@ -163,13 +163,13 @@ func notThere(err error) error {
 }
 
 // shutDownSome shuts reflectors down in the same second.
-func shutDownSome(most int) func(context.Context, *storm, string) error {
-	return func(ctx context.Context, s *storm, _ string) error {
+func shutDownSome(most int) func(context.Context, *chaosRun, string) error {
+	return func(ctx context.Context, s *chaosRun, _ string) error {
 		now, err := s.look(ctx)
 		if err != nil {
 			return err
 		}
-		going := now.holders[:min(most, len(now.holders))]
+		going := now.reflectors[:min(most, len(now.reflectors))]
 		errs := make([]error, len(going))
 		var all sync.WaitGroup
 		for i, n := range going {
@@ -181,7 +181,7 @@ func shutDownSome(most int) func(context.Context, *storm, string) error {
 }
 
 // powerOnAll starts every host that is down.
-func powerOnAll(ctx context.Context, s *storm, _ string) error {
+func powerOnAll(ctx context.Context, s *chaosRun, _ string) error {
 	var errs []error
 	for _, n := range s.Lab.Nodes() {
 		if !slices.Contains(s.Workers, n) {

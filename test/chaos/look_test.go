@@ -18,24 +18,24 @@ import (
 
 // sight is the cluster from outside: roles from the API, sessions from each node's BIRD.
 type sight struct {
-	nodes   []string
-	holders []string
-	names   map[netip.Addr]string
+	nodes      []string
+	reflectors []string
+	names      map[netip.Addr]string
 	// sessions by node; none where BIRD does not answer.
 	sessions map[string][]lab.Session
 	// apart are two workers of which the first's kernel has no route to the second.
 	apart [][2]string
 }
 
-func (s *storm) look(ctx context.Context) (*sight, error) {
+func (s *chaosRun) look(ctx context.Context) (*sight, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	holders, err := s.Holders(ctx)
+	reflectors, err := s.CurrentReflectors(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := s.glimpse()
-	now.holders = holders
+	now.reflectors = reflectors
 	for _, a := range s.Workers {
 		for _, b := range s.Workers {
 			if reaches, err := s.Lab.Reaches(a, b); a != b && (err != nil || !reaches) {
@@ -47,7 +47,7 @@ func (s *storm) look(ctx context.Context) (*sight, error) {
 }
 
 // glimpse is what can be seen without the API.
-func (s *storm) glimpse() *sight {
+func (s *chaosRun) glimpse() *sight {
 	now := &sight{nodes: s.Lab.Nodes(), names: map[netip.Addr]string{}, sessions: map[string][]lab.Session{}}
 	for _, n := range now.nodes {
 		now.names[s.Lab.Address(n)] = n
@@ -59,7 +59,7 @@ func (s *storm) glimpse() *sight {
 }
 
 // gone: there is no such host any more.
-func (s *storm) gone(node string) bool { return !slices.Contains(s.Lab.Nodes(), node) }
+func (s *chaosRun) gone(node string) bool { return !slices.Contains(s.Lab.Nodes(), node) }
 
 // sound: all is well but for those that are hit.
 func (v *sight) sound(hit map[string]bool, reflectors int) error {
@@ -76,13 +76,13 @@ func (v *sight) sound(hit map[string]bool, reflectors int) error {
 		if err := v.whole(n, hit); err != nil {
 			return err
 		}
-		if slices.Contains(v.holders, n) {
+		if slices.Contains(v.reflectors, n) {
 			whole++
 		}
 	}
 	for n := range hit {
-		if slices.Contains(v.holders, n) {
-			whole++ // its own blow has to wait for it
+		if slices.Contains(v.reflectors, n) {
+			whole++ // its own occurrence waits for it
 		}
 	}
 	if whole < reflectors {
@@ -91,7 +91,7 @@ func (v *sight) sound(hit map[string]bool, reflectors int) error {
 	return nil
 }
 
-// whole: a node has an Established session with every reflector, or with everybody, and none that is not.
+// whole: a node has an Established session with every reflector, or with every node, and none that is not.
 func (v *sight) whole(node string, hit map[string]bool) error {
 	up := map[string]bool{}
 	for _, session := range v.sessions[node] {
@@ -103,23 +103,23 @@ func (v *sight) whole(node string, hit map[string]bool) error {
 		up[peer] = true
 	}
 	delete(up, "")
-	missing := slices.DeleteFunc(slices.Clone(v.holders), func(h string) bool {
+	missing := slices.DeleteFunc(slices.Clone(v.reflectors), func(h string) bool {
 		return h == node || hit[h] || up[h] || !slices.Contains(v.nodes, h)
 	})
 	if len(missing) > 0 {
 		return fmt.Errorf("%s has no session with %s", node, strings.Join(missing, ", "))
 	}
 	if len(up) == 0 && len(v.nodes)-len(hit) > 1 {
-		return fmt.Errorf("%s has no session with anybody", node)
+		return fmt.Errorf("%s has no session at all", node)
 	}
 	return nil
 }
 
 // served counts the reflectors that a node has an Established session with.
-func (v *sight) served(node string, holders []string) int {
+func (v *sight) served(node string, reflectors []string) int {
 	count := 0
 	for _, session := range v.sessions[node] {
-		if session.Established() && !session.Mesh() && slices.Contains(holders, v.names[session.Peer]) {
+		if session.Established() && !session.Mesh() && slices.Contains(reflectors, v.names[session.Peer]) {
 			count++
 		}
 	}
@@ -129,19 +129,19 @@ func (v *sight) served(node string, holders []string) int {
 // apart is the time between two shutdowns.
 const apart = 20 * time.Second
 
-// reflectors are those that serve, the most senior first. The cluster must be calm.
+// reflectors are those that serve, in peering order. The cluster must be at rest.
 func (c *cluster) reflectors() []string {
 	c.t.Helper()
-	return c.seniority(c.waitReflectors("calm", func(h []string) bool { return len(h) >= 3 }))
+	return c.inPeeringOrder(c.waitReflectors("calm", func(h []string) bool { return len(h) >= 3 }))
 }
 
-// waitReplaced waits until somebody else has the role instead of the victim, and
+// waitReplaced waits until another node has the role instead of this one, and
 // the others still have it.
-func (c *cluster) waitReplaced(before []string, victim string) []string {
+func (c *cluster) waitReplaced(before []string, hit string) []string {
 	c.t.Helper()
-	stay := slices.DeleteFunc(slices.Clone(before), func(n string) bool { return n == victim })
-	return c.waitReflectors("a substitute for "+victim, func(now []string) bool {
-		return len(now) == len(before) && !slices.Contains(now, victim) &&
+	stay := slices.DeleteFunc(slices.Clone(before), func(n string) bool { return n == hit })
+	return c.waitReflectors("a substitute for "+hit, func(now []string) bool {
+		return len(now) == len(before) && !slices.Contains(now, hit) &&
 			!slices.ContainsFunc(stay, func(n string) bool { return !slices.Contains(now, n) })
 	})
 }
@@ -156,19 +156,19 @@ func newOne(before, after []string) string {
 	return ""
 }
 
-func (c *cluster) onePerZone(holders []string) bool {
+func (c *cluster) onePerZone(reflectors []string) bool {
 	c.t.Helper()
 	zones := c.zones()
 	seen := map[string]bool{}
-	for _, h := range holders {
+	for _, h := range reflectors {
 		seen[zones[h]] = true
 	}
-	return len(seen) == len(holders)
+	return len(seen) == len(reflectors)
 }
 
-func (c *cluster) requireOnePerZone(holders []string) {
+func (c *cluster) requireOnePerZone(reflectors []string) {
 	c.t.Helper()
-	require.True(c.t, c.onePerZone(holders), "%v are in zones %v", holders, c.zones())
+	require.True(c.t, c.onePerZone(reflectors), "%v are in zones %v", reflectors, c.zones())
 }
 
 // requireNoPeersOf checks that no BGPPeer is left for a node that is gone.
@@ -182,7 +182,7 @@ func (c *cluster) requireNoPeersOf(node string) {
 	}
 }
 
-// shutDownEach shuts nodes down in order, and tells when the last one began to go.
+// shutDownEach shuts nodes down in order, and says when the last one began to go.
 func (c *cluster) shutDownEach(nodes []string) time.Time {
 	c.t.Helper()
 	next := time.Now()
@@ -205,5 +205,5 @@ func (c *cluster) requireNetCaught(e event, last time.Time) {
 	c.t.Logf("    mesh: %s, the last one went at %s", writes[0], last.Format("15:04:05.000"))
 	require.True(c.t, writes[0].Time.Before(last), "the mesh came on at %s, after the last one went at %s", writes[0].Time, last)
 	c.requireMesh(true)
-	c.told(e, []string{"MeshRestored", "only 1 route reflectors serve, at least 2 should: the mesh takes over until they are back"})
+	c.requireEvents(e, []string{"MeshRestored", "only 1 route reflectors serve, at least 2 should: the mesh takes over until they are back"})
 }

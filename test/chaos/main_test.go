@@ -1,8 +1,8 @@
 //go:build linux
 
 // Package chaos_test breaks clusters on purpose, with the real manager watching,
-// and counts the packets that are lost: in stories, each of which ends as it is
-// told (TestLifeOfBusyReflectors and others), and at random, from a seed, with a report of what
+// and counts the packets that are lost: in scenarios with a known end
+// (TestInPlaceReflectorsFailAndAreReplaced and others), and at random, from a seed, with a report of what
 // each cause has cost (TestChaos).
 package chaos_test
 
@@ -52,7 +52,7 @@ func start(t *testing.T, options site.Options) *cluster {
 	return c
 }
 
-// stage is a part of a cluster's life, with a name for the test.
+// stage is a part of a scenario, with a name for the test.
 type stage struct {
 	name string
 	do   func(*cluster)
@@ -90,20 +90,20 @@ func (c *cluster) waitFor(what string, is func(*v1alpha1.RouteReflectorPool) boo
 	require.NoError(c.t, c.WaitFor(ctx, what, is))
 }
 
-// waitReflectors waits until exactly those serve that is says, and the manager is
-// content. It names them.
-func (c *cluster) waitReflectors(what string, is func(holders []string) bool) []string {
+// waitReflectors waits until exactly those serve that is says, and the manager has
+// nothing to do. It names them.
+func (c *cluster) waitReflectors(what string, is func(reflectors []string) bool) []string {
 	c.t.Helper()
-	var holders []string
+	var reflectors []string
 	c.waitFor(what, func(o *v1alpha1.RouteReflectorPool) bool {
-		now, err := c.Holders(c.ctx)
+		now, err := c.CurrentReflectors(c.ctx)
 		if err != nil || !is(now) || !ready(o) {
 			return false
 		}
-		holders = now
+		reflectors = now
 		return true
 	})
-	return holders
+	return reflectors
 }
 
 // ready: the manager has nothing to do, and all sessions are there.
@@ -135,7 +135,7 @@ func (c *cluster) edit(change func(*v1alpha1.RouteReflectorPoolSpec)) {
 // that is killed leaves its lease behind.
 type keeper struct {
 	site *site.Site
-	tell func(string, ...any)
+	note func(string, ...any)
 
 	mu    sync.Mutex
 	away  bool // on purpose
@@ -167,19 +167,19 @@ func (k *keeper) endings() int {
 func (k *keeper) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, time.Second)
-		k.revive()
+		k.startAgain()
 	}
 }
 
-func (k *keeper) revive() {
+func (k *keeper) startAgain() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.away || !k.site.ManagerEnded() {
 		return
 	}
 	k.ended++
-	k.tell("the manager ended by itself, and is started again")
+	k.note("the manager ended by itself, and is started again")
 	if err := k.site.StartManager(); err != nil {
-		k.tell("the manager does not start: %v", err)
+		k.note("the manager does not start: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ const (
 	longestStand, standsOdds = 1500 * time.Millisecond, 100
 )
 
-// standstill are the times in which the machine let nobody send a probe: what happened then is not known. An apiserver that starts on
+// standstill are the times in which the machine let no probe be sent: what happened then is not known. An apiserver that starts on
 // two cores is enough for it; a run is evidence all the same, as long as they are few and short. The report counts them.
 type standstill []probe.Silence
 

@@ -56,7 +56,7 @@ func AskIn(t *testing.T, s iostreams.Streams, command Command, args ...string) A
 
 // Root is the program with one command.
 func Root(command *cobra.Command) *cobra.Command {
-	root := &cobra.Command{Use: iostreams.Program, Args: iostreams.NoArguments}
+	root := &cobra.Command{Use: iostreams.Program}
 	root.AddCommand(command)
 	return root
 }

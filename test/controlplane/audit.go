@@ -13,24 +13,13 @@ import (
 	"time"
 )
 
-// AuditLevel says which requests the apiserver records.
-type AuditLevel int
-
-const (
-	// AuditNone records nothing.
-	AuditNone AuditLevel = iota
-	// AuditWrites records what changes, or tries to change, something.
-	AuditWrites
-	// AuditAll records reads as well.
-	AuditAll
-)
-
-func (l AuditLevel) policy() string {
-	const header = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
-	if l == AuditAll {
-		return header + "- level: Metadata\n"
+// auditPolicy has the apiserver record what changes, or tries to change, something, and reads if wanted.
+func auditPolicy(reads bool) string {
+	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
+	if !reads {
+		policy += "- {level: None, verbs: [get, list, watch]}\n"
 	}
-	return header + "- {level: None, verbs: [get, list, watch]}\n- level: Metadata\n"
+	return policy + "- level: Metadata\n"
 }
 
 // AuditEvent is one request that the apiserver has answered.
@@ -46,7 +35,7 @@ type AuditEvent struct {
 	Code      int // HTTP status: a denied or failed write is recorded too
 }
 
-// Lease tells whether the event is leader election rather than work.
+// Lease reports whether the event is leader election rather than work.
 func (e AuditEvent) Lease() bool { return e.Group == "coordination.k8s.io" }
 
 // String is for failure messages.
@@ -54,7 +43,7 @@ func (e AuditEvent) String() string {
 	return fmt.Sprintf("%s %s %s %s/%s/%s → %d", e.Time.Format(time.StampMilli), e.User, e.Verb, e.Resource, e.Namespace, e.Name, e.Code)
 }
 
-// Writes returns the writes received at or after since, in order, of one user ("" is everyone). It needs Options.Audit.
+// Writes returns the writes received at or after since, in order, of one user ("" is everyone).
 // Leader election is included: see AuditEvent.Lease. Reviews (who is that, may they?) are not: they are made by a
 // create, and change nothing.
 func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error) {
@@ -65,7 +54,7 @@ func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error
 	}), err
 }
 
-// Requests is Writes with the reads, which need AuditAll. A watch is recorded when it opens and when it closes.
+// Requests is Writes with the reads, which need AuditReads. A watch is recorded when it opens and when it closes.
 func (c *ControlPlane) Requests(user string, since time.Time) ([]AuditEvent, error) {
 	events, err := c.Follow(user)()
 	return slices.DeleteFunc(events, func(e AuditEvent) bool { return e.Time.Before(since) }), err
@@ -76,9 +65,6 @@ func (c *ControlPlane) Requests(user string, since time.Time) ([]AuditEvent, err
 func (c *ControlPlane) Follow(user string) func() ([]AuditEvent, error) {
 	read := int64(0)
 	return func() ([]AuditEvent, error) {
-		if c.options.Audit == AuditNone {
-			return nil, errors.New("reading the audit log: Options.Audit is not set")
-		}
 		lines, err := wholeLines(c.path("audit.log"), read)
 		if err != nil {
 			return nil, fmt.Errorf("reading the audit log: %w", err)

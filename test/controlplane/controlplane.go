@@ -3,26 +3,32 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// readyTimeout is how long the apiserver may take to answer; a busy two-core machine needs a fraction of it.
+const loopback = "127.0.0.1"
+
+// readyTimeout is how long the apiserver may take to answer; a loaded two-core machine needs a fraction of it.
 const readyTimeout = 4 * time.Minute
 
 // Options say how to run a control plane. The zero value is right for tests on loopback.
@@ -31,16 +37,10 @@ type Options struct {
 	Log io.Writer
 	// Dir keeps certificates, data and logs. Default: a temporary folder that Stop removes.
 	Dir string
-	// BindAddress is where the apiserver listens. Default: 127.0.0.1.
-	BindAddress string
-	// Host is the address that clients use, and that the certificate names. Default: BindAddress, or 127.0.0.1 for 0.0.0.0.
+	// Host is the address that clients use, and that the certificate names; the apiserver listens on all. Default: 127.0.0.1, and there only.
 	Host string
-	// Port is the apiserver's port. Default: a free one.
-	Port int
-	// Names are further addresses and DNS names for the certificate.
-	Names []string
-	// Audit records requests for Writes and Requests. Default: nothing.
-	Audit AuditLevel
+	// AuditReads records reads for Requests. Writes are recorded in any case.
+	AuditReads bool
 	// CRDs are folders of CustomResourceDefinitions to install. Folders that do not exist are skipped.
 	CRDs []string
 	// APIServerFlags are passed on, last.
@@ -51,11 +51,12 @@ type Options struct {
 type ControlPlane struct {
 	options   Options
 	temporary bool
+	url       string // the apiserver's
 	etcdURL   string
 	authority *authority
 	admin     *rest.Config
-	etcd      *process
-	apiserver *process
+	etcd      *Process
+	apiserver *Process
 	ports     []*port
 }
 
@@ -81,7 +82,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := c.StartAPIServer(ctx); err != nil {
 		return err
 	}
-	return InstallCRDs(ctx, c.admin, c.options.CRDs...)
+	return InstallCRDs(c.admin, c.options.CRDs...)
 }
 
 // complete fills in every default.
@@ -93,12 +94,11 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	if err := programs.Build(ctx, o.Log, "etcd", "kube-apiserver"); err != nil {
 		return fmt.Errorf("preparing the control plane: %w", err)
 	}
-	o.completeAddress()
-	if o.Port == 0 {
-		if o.Port, err = c.port(); err != nil {
-			return err
-		}
+	port, err := c.port()
+	if err != nil {
+		return err
 	}
+	c.url = "https://" + net.JoinHostPort(cmp.Or(o.Host, loopback), port)
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp("", "rrpool-controlplane-"); err != nil {
 			return fmt.Errorf("making a folder: %w", err)
@@ -109,45 +109,30 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 }
 
 // port gives one that is ours until Stop.
-func (c *ControlPlane) port() (int, error) {
+func (c *ControlPlane) port() (string, error) {
 	p, err := holdPort()
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	c.ports = append(c.ports, p)
-	return p.number, nil
-}
-
-// completeAddress fills in where the apiserver listens and where it is found.
-func (o *Options) completeAddress() {
-	if o.BindAddress == "" {
-		o.BindAddress = "127.0.0.1"
-	}
-	if o.Host == "" {
-		o.Host = o.BindAddress
-		if ip := net.ParseIP(o.BindAddress); ip != nil && ip.IsUnspecified() {
-			o.Host = "127.0.0.1"
-		}
-	}
+	return strconv.Itoa(p.number), nil
 }
 
 func (c *ControlPlane) writeFiles() (err error) {
 	if c.authority, err = newAuthority(); err != nil {
 		return err
 	}
-	names := append([]string{"localhost", "127.0.0.1", "kubernetes.default.svc", c.options.Host}, c.options.Names...)
-	serving, err := c.authority.serving(names)
+	serving, err := c.authority.serving("localhost", "kubernetes.default.svc", loopback, cmp.Or(c.options.Host, loopback))
 	if err != nil {
 		return err
 	}
-	signing, err := newSigningKey()
+	signing, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
-		return err
+		return fmt.Errorf("making the service account key: %w", err)
 	}
 	for name, content := range map[string][]byte{
-		"ca.crt": c.authority.pem(), "apiserver.crt": serving.certificate, "apiserver.key": serving.key,
-		"service-account.pub": signing.certificate, "service-account.key": signing.key,
-		"audit-policy.yaml": []byte(c.options.Audit.policy()),
+		"ca.crt": c.authority.pem(), "apiserver.crt": serving.certificate, "apiserver.key": serving.key, "service-account.key": signing,
+		"audit-policy.yaml": []byte(auditPolicy(c.options.AuditReads)),
 	} {
 		if err := os.WriteFile(c.path(name), content, 0o600); err != nil {
 			return fmt.Errorf("writing %q: %w", name, err)
@@ -169,50 +154,51 @@ func (c *ControlPlane) startEtcd() error {
 	if err != nil {
 		return err
 	}
-	c.etcdURL = "http://127.0.0.1:" + strconv.Itoa(client)
-	peerURL := "http://127.0.0.1:" + strconv.Itoa(peer)
-	c.etcd, err = startProcess("etcd", programs.Path("etcd"), c.options.Dir, []string{
-		"--data-dir=" + c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
-		"--listen-client-urls=" + c.etcdURL, "--advertise-client-urls=" + c.etcdURL,
-		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL, "--initial-cluster=default=" + peerURL,
-	})
+	c.etcdURL = "http://127.0.0.1:" + client
+	peerURL := "http://127.0.0.1:" + peer
+	c.etcd, err = c.run("etcd", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
+		"--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
+		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL, "--initial-cluster=default="+peerURL)
 	return err
+}
+
+func (c *ControlPlane) run(program string, args ...string) (*Process, error) {
+	return StartProcess(exec.Command(programs.Path(program), args...), c.path(program+".log"), nil) //nolint:gosec // G204: built by us
 }
 
 // StartAPIServer starts the apiserver after StopAPIServer, at the same address and with the same users, and waits until it is ready.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
-	c.apiserver, err = startProcess("kube-apiserver", programs.Path("kube-apiserver"), c.options.Dir, c.apiserverFlags())
-	if err != nil {
+	if c.apiserver, err = c.run("kube-apiserver", c.apiserverFlags()...); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
 	return c.waitReady(ctx)
 }
 
 // StopAPIServer takes the API away in order; etcd keeps the data. It fails when the apiserver has ended by itself before.
 func (c *ControlPlane) StopAPIServer() error {
-	if c.apiserver.exited() {
-		return fmt.Errorf("kube-apiserver has ended by itself:\n%s", tail(c.path("kube-apiserver.log")))
+	if !c.apiserver.Running() {
+		return fmt.Errorf("kube-apiserver has ended by itself:\n%s", Tail(c.path("kube-apiserver.log")))
 	}
-	c.apiserver.stop()
+	_ = c.apiserver.Stop(syscall.SIGTERM) // one that waits for clients that are cut off is killed
 	return nil
 }
 
 // KillAPIServer takes the API away as a crash does.
-func (c *ControlPlane) KillAPIServer() { c.apiserver.kill() }
+func (c *ControlPlane) KillAPIServer() { c.apiserver.Kill() }
 
 // PauseEtcd lets etcd stand still, as on a disk that hangs: the apiserver runs on, and answers nothing that needs its data.
-func (c *ControlPlane) PauseEtcd() error { return c.etcd.signal(syscall.SIGSTOP) }
+func (c *ControlPlane) PauseEtcd() error { return c.etcd.Signal(syscall.SIGSTOP) }
 
 // ResumeEtcd lets etcd go on after PauseEtcd.
-func (c *ControlPlane) ResumeEtcd() error { return c.etcd.signal(syscall.SIGCONT) }
+func (c *ControlPlane) ResumeEtcd() error { return c.etcd.Signal(syscall.SIGCONT) }
 
 // Stop ends both processes and removes the folder when it was a temporary one. It is safe to call again.
 func (c *ControlPlane) Stop() error {
-	_ = c.etcd.signal(syscall.SIGCONT) // else it could not end in order
-	c.apiserver.kill()
-	c.etcd.stop()
+	c.apiserver.Kill()
+	if c.etcd.Running() {
+		_ = c.etcd.Signal(syscall.SIGCONT) // else it could not end in order
+		_ = c.etcd.Stop(syscall.SIGTERM)
+	}
 	var errs []error
 	for _, p := range c.ports {
 		errs = append(errs, p.release())
@@ -230,66 +216,50 @@ func (c *ControlPlane) Dir() string { return c.options.Dir }
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.options.Dir, name) }
 
 func (c *ControlPlane) apiserverFlags() []string {
-	o := c.options
+	o, listen := c.options, loopback
+	if o.Host != "" {
+		listen = "0.0.0.0"
+	}
 	flags := []string{
-		"--etcd-servers=" + c.etcdURL,
-		"--bind-address=" + o.BindAddress, "--secure-port=" + strconv.Itoa(o.Port), "--permit-port-sharing", "--cert-dir=" + o.Dir,
+		"--etcd-servers=" + c.etcdURL, "--bind-address=" + listen, "--secure-port=" + strconv.Itoa(c.ports[0].number), "--permit-port-sharing",
+		"--cert-dir=" + o.Dir, "--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"), "--audit-log-mode=blocking",
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--client-ca-file=" + c.path("ca.crt"),
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.path("service-account.pub"),
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.path("service-account.key"),
 		"--service-account-signing-key-file=" + c.path("service-account.key"),
 		"--service-cluster-ip-range=10.255.0.0/24", "--authorization-mode=RBAC", "--allow-privileged=true",
-		// Without controllers nobody would create the default service accounts, or take the not-ready taint off new nodes.
+		// Without controllers there are no default service accounts, and new nodes would keep the not-ready taint.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}
 	// In a network namespace without a default route the apiserver cannot guess what to advertise.
-	if ip := net.ParseIP(o.Host); ip != nil && !ip.IsLoopback() {
+	if o.Host != "" {
 		flags = append(flags, "--advertise-address="+o.Host)
 	} else {
 		flags = append(flags, "--advertise-address=192.0.2.1", "--endpoint-reconciler-type=none")
 	}
-	if o.Audit != AuditNone {
-		flags = append(flags, "--audit-policy-file="+c.path("audit-policy.yaml"), "--audit-log-path="+c.path("audit.log"),
-			"--audit-log-mode=blocking")
-	}
 	return append(flags, o.APIServerFlags...)
 }
 
-// waitReady polls until the apiserver calls itself ready and has made the namespaces that everyone takes for granted.
+// waitReady waits until the apiserver calls itself ready and has made the namespaces that every cluster has.
 func (c *ControlPlane) waitReady(ctx context.Context) error {
-	client, err := rest.HTTPClientFor(c.admin)
+	client, err := discovery.NewDiscoveryClientForConfig(c.admin)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	defer client.CloseIdleConnections()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
 	for _, path := range []string{"/readyz", "/api/v1/namespaces/kube-system", "/api/v1/namespaces/default"} {
-		for {
-			lastErr := get(ctx, client, c.admin.Host+path)
-			if lastErr == nil {
-				break
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+			if !c.apiserver.Running() {
+				return false, errors.New("it ended by itself")
 			}
-			select {
-			case <-ticker.C:
-			case <-c.apiserver.done:
-				return fmt.Errorf("kube-apiserver ended by itself:\n%s", tail(c.path("kube-apiserver.log")))
-			case <-ctx.Done():
-				return fmt.Errorf("waiting for kube-apiserver: %w: %w\n%s", ctx.Err(), lastErr, tail(c.path("kube-apiserver.log")))
-			}
+			last = client.RESTClient().Get().AbsPath(path).Do(ctx).Error()
+			return last == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for kube-apiserver: %w\n%s", errors.Join(err, last), Tail(c.path("kube-apiserver.log")))
 		}
 	}
 	return nil
-}
-
-// tail returns the end of a log, for errors.
-func tail(path string) string {
-	data, err := os.ReadFile(path) //nolint:gosec // G304: our folder
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }
 
 // shared is the one control plane of a test binary.
@@ -299,7 +269,7 @@ var shared struct {
 	err   error
 }
 
-// ForTest returns the control plane that all tests of a binary share, with Calico's and our CRDs and AuditAll. The first call
+// ForTest returns the control plane that all tests of a binary share, with Calico's and our CRDs and AuditReads. The first call
 // starts it. The package needs a TestMain that calls Main, or it is cleaned up only as far as the kernel does it. Objects are the
 // test's own to name apart and to clean up; a test that stops the apiserver should Start its own.
 func ForTest(tb testing.TB) *ControlPlane {
@@ -341,5 +311,5 @@ func startShared(ctx context.Context) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Start(ctx, Options{Log: os.Stderr, Audit: AuditAll, CRDs: []string{calico, OwnCRDs()}})
+	return Start(ctx, Options{Log: os.Stderr, AuditReads: true, CRDs: []string{calico, OwnCRDs()}})
 }

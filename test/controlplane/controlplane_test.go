@@ -98,7 +98,7 @@ func TestWritesFindsWhoWroteWhatAndWhen(t *testing.T) {
 	writes, err = plane.Writes("writer", time.Now())
 	require.NoError(t, err)
 	require.Empty(t, writes, "an earlier write was counted")
-	writes, err = plane.Writes("somebody-else", start)
+	writes, err = plane.Writes("another", start)
 	require.NoError(t, err)
 	require.Empty(t, writes, "another user's write was counted")
 }
@@ -161,8 +161,6 @@ func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {
 	_, err = client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
 	require.NoError(t, err)
 
-	_, err = plane.Writes("", time.Time{})
-	require.ErrorContains(t, err, "Options.Audit", "no audit log must not read as no writes")
 	dir := plane.Dir()
 	require.NoError(t, plane.Stop())
 	require.NoError(t, plane.Stop(), "stopping twice")
@@ -171,7 +169,7 @@ func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {
 }
 
 // A held port is its server's only, before it listens, while it does, and between two runs.
-func TestAHeldPortIsNobodyElses(t *testing.T) {
+func TestAHeldPortIsItsServersAlone(t *testing.T) {
 	p, err := holdPort()
 	require.NoError(t, err)
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(p.number))
@@ -190,7 +188,7 @@ func TestAHeldPortIsNobodyElses(t *testing.T) {
 			require.NoError(t, err)
 			came, err := server.Accept()
 			require.NoError(t, err)
-			require.Equal(t, client.LocalAddr().String(), came.RemoteAddr().String(), "it comes to the server, and not to whoever holds the port")
+			require.Equal(t, client.LocalAddr().String(), came.RemoteAddr().String(), "it comes to the server, and not to the holder of the port")
 			require.NoError(t, client.Close())
 			require.NoError(t, came.Close())
 		}

@@ -1,112 +1,129 @@
 package controlplane
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// stopTimeout is how long a process may take to end by itself before it is killed.
-const stopTimeout = 10 * time.Second
+// stopTimeout is how long a process may take to end by itself before it is killed, on a machine that may be slow.
+const stopTimeout = 30 * time.Second
 
-// process is a child that ends with us, its output in a file.
-type process struct {
-	name string
+// Process is a child that ends with us, its output at the end of a file. Its methods are safe on nil, but for Signal.
+type Process struct {
 	cmd  *exec.Cmd
-	log  *os.File
-	done chan struct{} // closed when it ended
+	done chan struct{}
+	// Err is how it ended, and Ended when, once it has.
+	Err   error
+	Ended time.Time
 }
 
-func startProcess(name, binary, dir string, args []string) (*process, error) {
-	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // G304: our folder
+// StartProcess starts a command. It dies with the thread that starts it, as the kernel has it: enter runs its argument on a thread that
+// ends late enough. Without enter the process gets a thread of its own.
+func StartProcess(cmd *exec.Cmd, log string, enter func(func() error) error) (*Process, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // G304: our own folders
 	if err != nil {
-		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
+		return nil, fmt.Errorf("opening the log of %q: %w", cmd.Path, err)
 	}
-	cmd := exec.Command(binary, args...) //nolint:gosec // G204: built by us
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = childAttributes()
-	p := &process{name: name, cmd: cmd, log: log, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = file, file, childAttributes()
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
-	go p.run(started)
+	go func() {
+		defer close(p.done)
+		defer file.Close() //nolint:errcheck // nothing to do about it
+		if enter == nil {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			enter = func(do func() error) error { return do() }
+		}
+		err := enter(cmd.Start)
+		started <- err
+		if err == nil {
+			p.Err, p.Ended = cmd.Wait(), time.Now()
+		}
+	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
+		return nil, fmt.Errorf("starting %q: %w", cmd.Path, err)
 	}
 	return p, nil
 }
 
-// run holds one thread for as long as the child lives: "kill me when my parent dies" means the parent thread.
-func (p *process) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(p.done)
-	defer p.log.Close() //nolint:errcheck // nothing to do about it
-	err := p.cmd.Start()
-	started <- err
-	if err == nil {
-		_ = p.cmd.Wait()
+// Pid is the kernel's number of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Running reports whether the process has not ended yet.
+func (p *Process) Running() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
 	}
 }
 
-// signal sends the process a signal. It fails when the process has ended, and does nothing on nil.
-func (p *process) signal(s syscall.Signal) error {
-	if p == nil {
-		return nil
-	}
+// Signal sends the process a signal. It fails when the process has ended.
+func (p *Process) Signal(s syscall.Signal) error {
 	if err := p.cmd.Process.Signal(s); err != nil {
-		return fmt.Errorf("sending %s to %s: %w", s, p.name, err)
+		return fmt.Errorf("sending %s to %s: %w", s, filepath.Base(p.cmd.Path), err)
 	}
 	return nil
 }
 
-// stop ends the process and waits for it, by force when it takes too long: an apiserver waits for clients that are cut off. It is
-// safe to call again, and on nil.
-func (p *process) stop() {
-	if p == nil || p.exited() {
-		return
+// Stop ends the process with a signal and waits for it, by force when it takes too long, and returns how it ended.
+func (p *Process) Stop(s syscall.Signal) error {
+	if !p.Running() {
+		return nil
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.cmd.Process.Signal(s)
 	select {
 	case <-p.done:
+		return p.Err
 	case <-time.After(stopTimeout):
-		p.kill()
+		p.Kill()
+		return fmt.Errorf("stopping %s: it did not end within %s of %s", filepath.Base(p.cmd.Path), stopTimeout, s)
 	}
 }
 
-// kill ends the process now.
-func (p *process) kill() {
-	if p == nil || p.exited() {
-		return
-	}
-	_ = p.cmd.Process.Kill()
-	<-p.done
-}
-
-func (p *process) exited() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
+// Kill ends the process now.
+func (p *Process) Kill() {
+	if p.Running() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
 	}
 }
 
-// port is a TCP port on loopback that nobody else gets as long as it is held. One that is merely free now would be
-// anybody's until its server listens, which takes an apiserver seconds, and again whenever that is restarted.
+// Tail is the end of a log, for errors.
+func Tail(path string) string {
+	data, err := os.ReadFile(path) //nolint:gosec // G304: our own folders
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(lines[max(0, len(lines)-10):], "\n")
+}
+
+// port is a TCP port on loopback that no other process gets as long as it is held. One that is merely free now could be
+// taken before its server listens, which takes an apiserver seconds, and again whenever that is restarted.
 type port struct {
 	number int
 	socket int
 }
 
-// holdPort finds a port and holds it: bound, so that the kernel gives it to nobody, and not listening, so that no
+// holdPort finds a port and holds it: bound, so that the kernel gives it to no other process, and not listening, so that no
 // connection comes here. A server that shares its port (SO_REUSEPORT) can listen there.
 func holdPort() (*port, error) {
 	socket, err := newSocket()
@@ -141,22 +158,3 @@ func newSocket() (int, error) {
 
 // release lets others have the port.
 func (p *port) release() error { return unix.Close(p.socket) }
-
-// get succeeds when the URL answers 200.
-func get(ctx context.Context, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return fmt.Errorf("asking %q: %w", url, err)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("asking %q: %w", url, err)
-	}
-	if err := response.Body.Close(); err != nil {
-		return fmt.Errorf("asking %q: %w", url, err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return errors.New(url + " answers " + response.Status)
-	}
-	return nil
-}

@@ -11,13 +11,13 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
-	"strconv"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // AdminConfig returns a copy of the configuration of a user who may do everything, without a client-side rate limit.
@@ -30,7 +30,7 @@ func (c *ControlPlane) UserConfig(user string, groups ...string) (*rest.Config, 
 		return nil, err
 	}
 	return &rest.Config{
-		Host: "https://" + net.JoinHostPort(c.options.Host, strconv.Itoa(c.options.Port)),
+		Host: c.url,
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData: c.authority.pem(), CertData: signed.certificate, KeyData: signed.key,
 		},
@@ -48,28 +48,15 @@ func ServiceAccountUser(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// Kubeconfig renders a configuration of ours as a kubeconfig file.
-func Kubeconfig(config *rest.Config) ([]byte, error) {
+// WriteKubeconfig writes a configuration of ours to a kubeconfig file that only its owner may read.
+func WriteKubeconfig(path string, config *rest.Config) error {
 	const name = "rrpool"
 	file := clientcmdapi.NewConfig()
 	file.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
 	file.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
 	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	file.CurrentContext = name
-	data, err := clientcmd.Write(*file)
-	if err != nil {
-		return nil, fmt.Errorf("rendering a kubeconfig: %w", err)
-	}
-	return data, nil
-}
-
-// WriteKubeconfig writes a configuration of ours to a kubeconfig file that only its owner may read.
-func WriteKubeconfig(path string, config *rest.Config) error {
-	data, err := Kubeconfig(config)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
 	return nil
@@ -94,28 +81,22 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the CA key: %w", err)
 	}
-	template := certificateTemplate(pkix.Name{CommonName: "rrpool-test-ca"}, big.NewInt(1))
-	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "rrpool-test-ca"}, key)
 	if err != nil {
 		return nil, fmt.Errorf("making the CA certificate: %w", err)
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("reading the CA certificate: %w", err)
 	}
 	return &authority{certificate: certificate, key: key}, nil
 }
 
-func (a *authority) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+func (a *authority) pem() []byte { return encode(a.certificate.Raw) }
+
+func encode(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
 }
 
 // serving signs a server certificate for names and addresses.
-func (a *authority) serving(names []string) (pair, error) {
-	template := certificateTemplate(pkix.Name{CommonName: "kube-apiserver"}, nil)
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+func (a *authority) serving(names ...string) (pair, error) {
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -128,9 +109,9 @@ func (a *authority) serving(names []string) (pair, error) {
 
 // client signs a certificate that authenticates a user and its groups.
 func (a *authority) client(user string, groups []string) (pair, error) {
-	template := certificateTemplate(pkix.Name{CommonName: user, Organization: groups}, nil)
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	return a.sign(template)
+	return a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: user, Organization: groups}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 }
 
 func (a *authority) sign(template *x509.Certificate) (pair, error) {
@@ -141,49 +122,15 @@ func (a *authority) sign(template *x509.Certificate) (pair, error) {
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 100)); err != nil {
 		return pair{}, fmt.Errorf("making a serial number: %w", err)
 	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(certificateLifetime)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {
 		return pair{}, fmt.Errorf("signing for %q: %w", template.Subject.CommonName, err)
 	}
-	keyPEM, err := encodeKey(key)
+	encoded, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
-		return pair{}, err
+		return pair{}, fmt.Errorf("encoding a key: %w", err)
 	}
-	return pair{certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key: keyPEM}, nil
-}
-
-// newSigningKey makes the key pair of the service account tokens; the certificate field holds the public key.
-func newSigningKey() (pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return pair{}, fmt.Errorf("making the service account key: %w", err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		return pair{}, fmt.Errorf("encoding the service account key: %w", err)
-	}
-	private, err := encodeKey(key)
-	if err != nil {
-		return pair{}, err
-	}
-	return pair{certificate: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), key: private}, nil
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
-}
-
-func certificateTemplate(subject pkix.Name, serial *big.Int) *x509.Certificate {
-	now := time.Now()
-	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      subject,
-		NotBefore:    now.Add(-time.Hour),
-		NotAfter:     now.Add(certificateLifetime),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-	}
+	return pair{certificate: encode(der), key: encoded}, nil
 }

@@ -35,7 +35,7 @@ func externalSecrets(t *testing.T, c *cluster) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "crd.yaml"), content, 0o600))
-	require.NoError(t, controlplane.InstallCRDs(t.Context(), c.plane.AdminConfig(), dir))
+	require.NoError(t, controlplane.InstallCRDs(c.plane.AdminConfig(), dir))
 }
 
 func manifest(t *testing.T, o *object) string {

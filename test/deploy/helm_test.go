@@ -245,7 +245,7 @@ const byPeople = "pool.modeByPeople=true"
 // mode: it is the values' or, when they say so, a person's.
 func (s site) mode(t *testing.T) {
 	s.without(t)
-	require.Error(t, s.upgrade(t, "pool.spec.provider.type=IKS", path(chart)), "by saying nothing nobody migrates")
+	require.Error(t, s.upgrade(t, "pool.spec.provider.type=IKS", path(chart)), "without a mode nothing migrates")
 	require.NoError(t, s.upgrade(t, byPeople, path(chart)))
 	require.Contains(t, manifest(t, s.pool(t)), "mode: Paused\n", "a new one waits for a person")
 	s.person(t, "RouteReflector")

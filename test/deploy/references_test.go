@@ -113,7 +113,7 @@ func (c *cluster) dangling(t *testing.T, objects []*object) []string {
 	return out
 }
 
-// references are what an object of an overlay names, as far as nobody else looks.
+// references are what an object of an overlay names, as far as no other test looks.
 func references(t *testing.T, o *object) []reference {
 	t.Helper()
 	from := o.GetKind() + " " + o.GetName()

@@ -58,7 +58,7 @@ func mortal(d *appsv1.Deployment, b *policyv1.PodDisruptionBudget, reflectors []
 func drained(d *appsv1.Deployment, b *policyv1.PodDisruptionBudget) []string {
 	var out []string
 	if *d.Spec.Replicas < 2 {
-		out = append(out, "nobody stands by")
+		out = append(out, "no second manager")
 	}
 	if !selects(b.Spec.Selector, d.Spec.Template.Labels) || b.Namespace != d.Namespace {
 		out = append(out, "the budget is not about the manager")
@@ -140,7 +140,7 @@ func TestManagersSurviveDrainsNodesAndZones(t *testing.T) {
 	zone := corev1.LabelTopologyZone
 	type spoil func(*corev1.PodSpec, *appsv1.Deployment, *policyv1.PodDisruptionBudget)
 	controls := map[string]spoil{
-		"nobody stands by": func(_ *corev1.PodSpec, d *appsv1.Deployment, b *policyv1.PodDisruptionBudget) {
+		"no second manager": func(_ *corev1.PodSpec, d *appsv1.Deployment, b *policyv1.PodDisruptionBudget) {
 			*d.Spec.Replicas = 1
 			*b.Spec.MaxUnavailable = intstr.FromInt32(0)
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unverified are the names of fields that make a client talk to anybody: of crypto/tls, of
+// unverified are the names of fields that make a client talk to any server: of crypto/tls, of
 // client-go, and of the SDK of IBM Cloud.
 var unverified = []string{"InsecureSkipVerify", "Insecure", "InsecureSkipTLSVerify", "SSLDisable", "VerifyPeerCertificate", "VerifyConnection"}
 
@@ -55,7 +55,7 @@ func trusting(t *testing.T, name, source string) []string {
 	return out
 }
 
-// No code of the product can be told to talk to a server that cannot prove who it is.
+// No code of the product can be made to talk to a server that cannot prove who it is.
 func TestNoCodeTalksToAnybody(t *testing.T) {
 	var found []string
 	count := 0

@@ -57,7 +57,7 @@ func TestAWrongValueIsNamed(t *testing.T) {
 	require.NoError(t, err, said)
 }
 
-// A pool without a mode would be one that migrates: nobody gets it by saying nothing.
+// A pool without a mode would be one that migrates: without a value there is none.
 func TestTheModeIsSaid(t *testing.T) {
 	for name, c := range map[string]struct{ set, says string }{
 		"nothing said":         {"pool.spec.provider.type=IKS", "pool.spec.mode: not said, and the default is RouteReflector"},

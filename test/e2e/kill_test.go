@@ -110,7 +110,7 @@ func isReady(o *v1alpha1.RouteReflectorPool) bool {
 	return o.Status.ObservedGeneration == o.Generation && meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady)
 }
 
-// leftRest gives the object's version at rest, so that what follows is told apart.
+// leftRest gives the object's version at rest, so that what follows can be distinguished.
 func leftRest(t *testing.T, ctx context.Context, s *site.Site) string { //nolint:revive // t comes first in tests
 	t.Helper()
 	require.NoError(t, s.WaitReady(within(t, ctx)))

@@ -44,7 +44,7 @@ func within(t *testing.T, ctx context.Context) context.Context { //nolint:revive
 	return ctx
 }
 
-// The manager runs where no cloud is: it is told of none, and asks for no
+// The manager runs where no cloud is: it uses none, and asks for no
 // credentials.
 func TestASiteWithoutACloud(t *testing.T) {
 	nodes := append(lab.Workers(3), lab.NodeSpec{
@@ -72,9 +72,9 @@ func TestASiteWithoutACloud(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, v1alpha1.ProviderExistingNodes, pool.Spec.Provider.Type)
 	t.Log(site.Describe(pool))
-	holders, err := s.Holders(ctx)
+	reflectors, err := s.CurrentReflectors(ctx)
 	require.NoError(t, err)
-	require.Empty(t, holders)
+	require.Empty(t, reflectors)
 	log, err := s.ManagerLog()
 	require.NoError(t, err)
 	require.NotContains(t, log, "rrpool-ibmcloud")
@@ -86,7 +86,7 @@ func TestASiteWithoutACloud(t *testing.T) {
 // set. `make soak` sets 10m.
 const restVariable = "RRPOOL_REST"
 
-// A migrated cluster that nobody touches costs nothing: no write to the
+// A migrated cluster at rest costs nothing: no write to the
 // apiserver but the lease, no change in the cloud, and at most one read of it
 // a minute.
 func TestRest(t *testing.T) {

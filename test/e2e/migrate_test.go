@@ -87,7 +87,7 @@ func requireMigrated(t *testing.T, ctx context.Context, s *site.Site, zones int)
 		for _, name := range s.Workers {
 			sessions, err := s.Lab.Sessions(name)
 			require.NoError(c, err)
-			require.Len(c, sessions, len(workers), "%s peers with the reflectors and nobody else", name)
+			require.Len(c, sessions, len(workers), "%s peers with the reflectors only", name)
 			for _, session := range sessions {
 				require.True(c, session.Established() && !session.Mesh(), "%s: %+v", name, session)
 			}

@@ -34,7 +34,8 @@ type prediction struct {
 // predict asks the command line what will happen, as a user does before it does.
 func predict(t *testing.T, s *site.Site, mode string) prediction {
 	t.Helper()
-	for name, value := range s.Environment() {
+	for _, variable := range s.Environment() {
+		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
 	}
 	got := cli.Ask(t, plancmd.New, "plan", "--mode", mode, "-o", "json", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
@@ -80,8 +81,8 @@ func inOrder(lines []string) []string {
 	return lines
 }
 
-// told are the reasons of the events that tell of something written.
-var told = []string{
+// reported are the reasons of the events about something written.
+var reported = []string{
 	"ReflectorAdded", "ReflectorRemoved", "PeerWritten", "PeerDeleted", "MeshDisabled", "MeshRestored", "MeshForgotten",
 	"NodeCordoned", "NodeUncordoned", "PodsEvicted", "PoolChanged",
 }
@@ -100,7 +101,7 @@ func requirePredicted(t *testing.T, ctx context.Context, s *site.Site, since tim
 			switch {
 			case e.Reason == "PoolChanged":
 				done = append(done, poolStep(p, e.Note))
-			case slices.Contains(told, e.Reason):
+			case slices.Contains(reported, e.Reason):
 				done = append(done, e.Action+": "+e.Note)
 			}
 		}
@@ -148,7 +149,7 @@ func TestPlanOnExistingNodes(t *testing.T) {
 		requirePredicted(t, ctx, s, since, predicted)
 		require.Len(t, predicted.Loss, 1, "the first reflector, or the last one")
 		spared := slices.DeleteFunc(slices.Clone(s.Workers), func(name string) bool { return name == predicted.Loss[0].Node })
-		require.NoError(t, s.Lab.Report().Only(spared...).ZeroLoss(), "nobody else loses a packet")
+		require.NoError(t, s.Lab.Report().Only(spared...).ZeroLoss(), "no other node loses a packet")
 	}
 	require.Error(t, s.Lab.Report().Only(s.Workers...).ZeroLoss(), "and the ones that were named do")
 }

@@ -1,55 +1,26 @@
 package iksserver
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 )
 
-// answer remembers the status that went out.
-type answer struct {
-	http.ResponseWriter
-	status int
-}
-
-func (a *answer) WriteHeader(status int) {
-	a.status = status
-	a.ResponseWriter.WriteHeader(status)
-}
-
-func (a *answer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
-	return a.ResponseWriter.Write(p)
-}
-
-// Flush lets a slow body trickle.
-func (a *answer) Flush() {
-	if f, ok := a.ResponseWriter.(http.Flusher); ok {
-		f.Flush()
-	}
-}
-
-// buffered keeps an answer back so that a fault can spoil it.
-type buffered struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (b *buffered) Header() http.Header { return b.header }
-
-func (b *buffered) WriteHeader(status int) {
-	if b.status == 0 {
-		b.status = status
-	}
-}
-
-func (b *buffered) Write(p []byte) (int, error) {
-	b.WriteHeader(http.StatusOK)
-	return b.body.Write(p)
+// handle registers a call. do runs with the server locked, and gives the body of the answer (nil for none) or a refusal.
+func (s *Server) handle(pattern string, status int, do func(*http.Request) (any, *refusal)) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		var body any
+		var bad *refusal
+		s.locked(func() { body, bad = do(r) })
+		switch {
+		case bad != nil:
+			bad.write(w)
+		case body == nil:
+			w.WriteHeader(status)
+		default:
+			writeJSON(w, status, body)
+		}
+	})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -58,38 +29,29 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client may have gone away
 }
 
-// apiError is the body of every error of the containers API.
-type apiError struct {
+// refusal is an error of the containers API.
+type refusal struct {
+	status      int
 	IncidentID  string `json:"incidentID"`
 	Code        string `json:"code"`
 	Description string `json:"description"`
 	Type        string `json:"type"`
 }
 
-func writeError(w http.ResponseWriter, status int, code, kind, description string) {
-	writeJSON(w, status, apiError{IncidentID: "a7d94c4d-incident", Code: code, Description: description, Type: kind})
-}
-
-// refusal is an error on its way to the client.
-type refusal struct {
-	status int
-	apiError
-}
-
 func refuse(status int, code, kind, format string, args ...any) *refusal {
-	return &refusal{status: status, apiError: apiError{Code: code, Type: kind, Description: fmt.Sprintf(format, args...)}}
+	return &refusal{status: status, IncidentID: "a7d94c4d-incident", Code: code, Type: kind, Description: fmt.Sprintf(format, args...)}
 }
 
-// reply writes what a handler decided: an error, or status with an optional body.
-func reply(w http.ResponseWriter, bad *refusal, status int, v any) {
-	switch {
-	case bad != nil:
-		writeError(w, bad.status, bad.Code, bad.Type, bad.Description)
-	case v == nil:
-		w.WriteHeader(status)
-	default:
-		writeJSON(w, status, v)
-	}
+func (bad *refusal) write(w http.ResponseWriter) { writeJSON(w, bad.status, bad) }
+
+// missing is the refusal of a call about what does not exist.
+func missing(code, what string) *refusal {
+	return refuse(http.StatusNotFound, code, "Provisioning", "The specified %s could not be found.", what)
+}
+
+// wrongProvider is what IBM says to a call for another provider, as far as is known.
+func wrongProvider(format string, args ...any) *refusal {
+	return refuse(http.StatusBadRequest, "E3917", "BadRequest", format, args...)
 }
 
 func decode(r *http.Request, v any) *refusal {

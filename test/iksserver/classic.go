@@ -6,59 +6,36 @@ import (
 
 func (s *Server) routeClassic() {
 	const pools = "/v1/clusters/{cluster}/workerpools"
-	s.mux.HandleFunc("GET "+pools, s.v1Pools)
-	s.mux.HandleFunc("POST "+pools, s.v1CreatePool)
+	s.handle("GET "+pools, http.StatusOK, func(r *http.Request) (any, *refusal) { return s.listPools(r.PathValue("cluster"), (*pool).v1) })
+	s.handle("POST "+pools, http.StatusCreated, s.v1CreatePool)
 	s.v1("DELETE "+pools+"/{pool}", http.StatusNoContent, func(c *cluster, p *pool, _ *http.Request) *refusal {
 		s.deletePool(c, p)
 		return nil
 	})
 	s.v1("PATCH "+pools+"/{pool}", http.StatusAccepted, s.v1Patch)
 	s.v1("POST "+pools+"/{pool}/zones", http.StatusCreated, s.v1AddZone)
-	s.mux.HandleFunc("GET /v1/clusters/{cluster}/workers", s.v1Workers)
-	s.mux.HandleFunc("DELETE /v1/clusters/{cluster}/workers/{worker}", s.v1RemoveWorker)
-	s.mux.HandleFunc("GET /v1/datacenters/{zone}/vlans", s.getVLANs)
+	s.handle("GET /v1/clusters/{cluster}/workers", http.StatusOK, func(r *http.Request) (any, *refusal) {
+		return s.listWorkers(r.PathValue("cluster"), r, v1Worker)
+	})
+	s.handle("DELETE /v1/clusters/{cluster}/workers/{worker}", http.StatusNoContent, func(r *http.Request) (any, *refusal) {
+		_, p, w, bad := s.findWorker(r.PathValue("cluster"), r.PathValue("worker"))
+		if bad == nil {
+			s.removeWorker(p, w)
+		}
+		return nil, bad
+	})
+	s.handle("GET /v1/datacenters/{zone}/vlans", http.StatusOK, s.vlans)
 }
 
 // v1 registers a call on one pool.
 func (s *Server) v1(pattern string, status int, do func(*cluster, *pool, *http.Request) *refusal) {
-	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		var bad *refusal
-		s.locked(func() {
-			var c *cluster
-			var p *pool
-			if c, p, bad = s.find(r.PathValue("cluster"), r.PathValue("pool")); bad == nil {
-				bad = do(c, p, r)
-			}
-		})
-		reply(w, bad, status, nil)
-	})
-}
-
-func (s *Server) v1RemoveWorker(w http.ResponseWriter, r *http.Request) {
-	var bad *refusal
-	s.locked(func() {
-		_, p, target, refused := s.findWorker(r.PathValue("cluster"), r.PathValue("worker"))
-		if bad = refused; bad == nil {
-			s.removeWorker(p, target)
+	s.handle(pattern, status, func(r *http.Request) (any, *refusal) {
+		c, p, bad := s.find(r.PathValue("cluster"), r.PathValue("pool"))
+		if bad == nil {
+			bad = do(c, p, r)
 		}
+		return nil, bad
 	})
-	reply(w, bad, http.StatusNoContent, nil)
-}
-
-func (s *Server) v1Pools(w http.ResponseWriter, r *http.Request) {
-	var bad *refusal
-	out := []map[string]any{}
-	s.locked(func() {
-		c := s.cluster(r.PathValue("cluster"))
-		if c == nil {
-			bad = refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
-			return
-		}
-		for _, p := range c.pools {
-			out = append(out, s.listed(p.v1(c)))
-		}
-	})
-	reply(w, bad, http.StatusOK, out)
 }
 
 // v1 has no taints: the classic API does not report them.
@@ -76,26 +53,20 @@ func (p *pool) v1(c *cluster) map[string]any {
 	}
 }
 
-func (s *Server) v1CreatePool(w http.ResponseWriter, r *http.Request) {
+func (s *Server) v1CreatePool(r *http.Request) (any, *refusal) {
 	var b struct {
 		Name, MachineType string
 		SizePerZone       int
 		Labels            map[string]string
 	}
-	bad := decode(r, &b)
-	var out map[string]any
-	s.locked(func() {
-		if bad != nil {
-			return
-		}
-		var c *cluster
-		var p *pool
-		c, p, bad = s.createPool(r.PathValue("cluster"), b.Name, b.MachineType, b.SizePerZone, b.Labels)
-		if bad == nil {
-			out = p.v1(c)
-		}
-	})
-	reply(w, bad, http.StatusCreated, out)
+	if bad := decode(r, &b); bad != nil {
+		return nil, bad
+	}
+	c, p, bad := s.createPool(r.PathValue("cluster"), b.Name, b.MachineType, b.SizePerZone, b.Labels)
+	if bad != nil {
+		return nil, bad
+	}
+	return p.v1(c), nil
 }
 
 func (s *Server) v1AddZone(c *cluster, p *pool, r *http.Request) *refusal {
@@ -126,13 +97,7 @@ func (s *Server) v1Patch(c *cluster, p *pool, r *http.Request) *refusal {
 	return refuse(http.StatusBadRequest, "E0007", "BadRequest", "The state %q is not known.", b.State)
 }
 
-func (s *Server) v1Workers(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	bad, out := s.listWorkers(r.PathValue("cluster"), q.Get("pool"), q.Get("showDeleted") == "true", v1Worker)
-	reply(w, bad, http.StatusOK, out)
-}
-
-func v1Worker(_ *cluster, p *pool, w *worker) map[string]any {
+func v1Worker(p *pool, w *worker) map[string]any {
 	state, status := w.state, w.message
 	if w.state == stateDeployed {
 		// A classic worker that is ready is "normal", and its health is its state.
@@ -153,21 +118,19 @@ func v1Worker(_ *cluster, p *pool, w *worker) map[string]any {
 	}
 }
 
-func (s *Server) getVLANs(w http.ResponseWriter, r *http.Request) {
+func (s *Server) vlans(r *http.Request) (any, *refusal) {
 	out := []map[string]any{}
-	s.locked(func() {
-		for _, c := range s.clusters {
-			z := c.zone(r.PathValue("zone"))
-			if c.Provider != Classic || z == nil {
-				continue
-			}
-			for _, v := range z.VLANs {
-				out = append(out, map[string]any{
-					"id": v.ID, "type": v.Type,
-					"properties": map[string]string{"location": z.ID, "name": v.ID, "primary_router": v.Router, "vlan_type": "standard"},
-				})
-			}
+	for _, c := range s.clusters {
+		z := c.zone(r.PathValue("zone"))
+		if c.Provider != Classic || z == nil {
+			continue
 		}
-	})
-	writeJSON(w, http.StatusOK, out)
+		for _, v := range z.VLANs {
+			out = append(out, map[string]any{
+				"id": v.ID, "type": v.Type,
+				"properties": map[string]string{"location": z.ID, "name": v.ID, "primary_router": v.Router, "vlan_type": "standard"},
+			})
+		}
+	}
+	return out, nil
 }

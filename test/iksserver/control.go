@@ -1,6 +1,7 @@
 package iksserver
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -9,13 +10,10 @@ func (s *Server) Workers(clusterID, poolName string) []Worker {
 	var out []Worker
 	s.locked(func() {
 		c := s.cluster(clusterID)
-		if c == nil {
-			return
-		}
 		for _, p := range c.pools {
 			for _, w := range p.workers {
 				if p.name == poolName && w.state != stateDeleted {
-					out = append(out, snapshot(c, p, w))
+					out = append(out, view(c, p, w))
 				}
 			}
 		}
@@ -27,10 +25,8 @@ func (s *Server) Workers(clusterID, poolName string) []Worker {
 func (s *Server) Pools(clusterID string) []string {
 	var out []string
 	s.locked(func() {
-		if c := s.cluster(clusterID); c != nil {
-			for _, p := range c.pools {
-				out = append(out, p.name)
-			}
+		for _, p := range s.cluster(clusterID).pools {
+			out = append(out, p.name)
 		}
 	})
 	slices.Sort(out)
@@ -40,14 +36,18 @@ func (s *Server) Pools(clusterID string) []string {
 // Untainted gives every worker that was ever ordered for a pool, by its name,
 // while the pool had no taint; seeded ones included.
 func (s *Server) Untainted(poolName string) []Worker {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var out []Worker
-	for _, w := range s.untaint {
-		if w.PoolName == poolName {
-			out = append(out, w)
+	s.locked(func() {
+		for _, c := range s.clusters {
+			for _, p := range c.everyPool() {
+				for _, w := range p.workers {
+					if p.name == poolName && len(w.born) == 0 {
+						out = append(out, view(c, p, w))
+					}
+				}
+			}
 		}
-	}
+	})
 	return out
 }
 
@@ -69,14 +69,8 @@ func (s *Server) FailNext(n int, state, message string) {
 // Break puts a worker into a state and health; state "" leaves it deployed.
 func (s *Server) Break(clusterID, workerID, state, health, message string) {
 	s.locked(func() {
-		c := s.cluster(clusterID)
-		if c == nil {
-			return
-		}
-		if _, w := c.worker(workerID); w != nil {
-			if state != "" {
-				w.state = state
-			}
+		if _, _, w, bad := s.findWorker(clusterID, workerID); bad == nil {
+			w.state = cmp.Or(state, w.state)
 			w.health, w.healthMessage, w.message = health, message, message
 		}
 	})
@@ -93,31 +87,29 @@ func (s *Server) ReplaceWorker(clusterID, workerID string) {
 
 // SetAutoscaled puts a pool under the autoscaler's control, or out of it.
 func (s *Server) SetAutoscaled(clusterID, poolName string, on bool) {
-	s.onPool(clusterID, poolName, func(p *pool) { p.autoscaled = on })
+	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { p.autoscaled = on })
 }
 
 // SetPoolLabels replaces a pool's labels, as a person at a console would.
 func (s *Server) SetPoolLabels(clusterID, poolName string, labels map[string]string) {
-	s.onPool(clusterID, poolName, func(p *pool) { p.labels = labels })
+	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { p.labels = labels })
 }
 
 // SetPoolTaints replaces a pool's taints, as a person at a console would.
 func (s *Server) SetPoolTaints(clusterID, poolName string, taints map[string]string) {
-	s.onPool(clusterID, poolName, func(p *pool) { p.taints = taints })
+	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { p.taints = taints })
 }
 
 // Labels and Taints of a pool as they are now.
 func (s *Server) Labels(clusterID, poolName string) (labels, taints map[string]string) {
-	s.onPool(clusterID, poolName, func(p *pool) { labels, taints = p.labels, p.taints })
+	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { labels, taints = p.labels, p.taints })
 	return labels, taints
 }
 
-func (s *Server) onPool(clusterID, poolName string, fn func(*pool)) {
+func (s *Server) onPool(clusterID, poolName string, fn func(*cluster, *pool)) {
 	s.locked(func() {
-		if c := s.cluster(clusterID); c != nil {
-			if p := c.pool(poolName); p != nil {
-				fn(p)
-			}
+		if c, p, bad := s.find(clusterID, poolName); bad == nil {
+			fn(c, p)
 		}
 	})
 }
@@ -125,31 +117,20 @@ func (s *Server) onPool(clusterID, poolName string, fn func(*pool)) {
 // RemoveWorker takes a worker away, as a person at a console would.
 func (s *Server) RemoveWorker(clusterID, workerID string) {
 	s.locked(func() {
-		if c := s.cluster(clusterID); c != nil {
-			if p, w := c.worker(workerID); w != nil {
-				s.removeWorker(p, w)
-			}
+		if _, p, w, bad := s.findWorker(clusterID, workerID); bad == nil {
+			s.removeWorker(p, w)
 		}
 	})
 }
 
 // RemovePool deletes a pool, as a person at a console would.
-func (s *Server) RemovePool(clusterID, poolName string) {
-	s.locked(func() {
-		if c := s.cluster(clusterID); c != nil {
-			if p := c.pool(poolName); p != nil {
-				s.deletePool(c, p)
-			}
-		}
-	})
-}
+func (s *Server) RemovePool(clusterID, poolName string) { s.onPool(clusterID, poolName, s.deletePool) }
 
 // AddZone adds a zone to a cluster's region.
 func (s *Server) AddZone(clusterID string, z Zone) {
 	s.locked(func() {
-		if c := s.cluster(clusterID); c != nil {
-			c.Zones = append(c.Zones, z)
-		}
+		c := s.cluster(clusterID)
+		c.Zones = append(c.Zones, z)
 	})
 }
 
@@ -172,7 +153,7 @@ func (s *Server) audit() {
 	}
 	var out []PoolState
 	for _, c := range s.clusters {
-		for _, p := range slices.Concat(c.pools, c.gone) {
+		for _, p := range c.everyPool() {
 			now := p.state(c)
 			if !now.Deleted || len(now.Workers) > 0 || slices.Contains(c.pools, p) {
 				out = append(out, now)

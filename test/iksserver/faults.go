@@ -1,8 +1,10 @@
 package iksserver
 
 import (
+	"bytes"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"time"
@@ -130,49 +132,43 @@ func (s *Server) takeFault(r *http.Request) *Fault {
 	return nil
 }
 
-func (s *Server) serveFault(w *answer, r *http.Request, f *Fault, index int) {
-	if f.ExpireToken {
+// answer gives what goes out, spoiled by the fault if there is one; nil for nothing.
+func (s *Server) answer(r *http.Request, f *Fault, index int) *httptest.ResponseRecorder {
+	switch {
+	case f == nil:
+		return s.serve(r, index)
+	case f.ExpireToken:
 		s.ExpireTokens()
-		s.serve(w, r, index)
-		return
+		return s.serve(r, index)
 	}
-	kept := &buffered{header: http.Header{}, status: 0}
+	out := httptest.NewRecorder()
 	if f.Executed || f.Spoil != nil || f.Slow > 0 {
-		s.serve(kept, r, index)
+		out = s.serve(r, index)
 	}
 	switch {
 	case f.Hang:
 		s.pause(r, -1)
-		return
+		return nil
 	case f.Reset:
 		panic(http.ErrAbortHandler) // which is how a handler breaks its connection
 	}
-	status, body := kept.status, kept.body.Bytes()
 	if f.Spoil != nil {
-		body = f.Spoil(body)
+		out.Body = bytes.NewBuffer(f.Spoil(out.Body.Bytes()))
 	}
 	if f.Status != 0 {
-		status, body = f.Status, []byte(f.Body)
+		out.Code, out.Body = f.Status, bytes.NewBufferString(f.Body)
 	}
-	if status == 0 {
-		status = http.StatusOK
-	}
-	maps.Copy(w.Header(), kept.header)
-	maps.Copy(w.Header(), f.Header)
-	w.WriteHeader(status)
-	s.trickle(w, r, body, f.Slow)
+	maps.Copy(out.Header(), f.Header)
+	return out
 }
 
-func (s *Server) trickle(w *answer, r *http.Request, body []byte, slow time.Duration) {
-	if slow == 0 {
-		_, _ = w.Write(body) // the client may have gone away
-		return
-	}
+// trickle writes a body byte by byte, until the client has gone.
+func (s *Server) trickle(w http.ResponseWriter, r *http.Request, body []byte, slow time.Duration) {
 	for i := range body {
 		if _, err := w.Write(body[i : i+1]); err != nil {
 			return
 		}
-		w.Flush()
+		_ = http.NewResponseController(w).Flush() // a wire keeps nothing back
 		if !s.pause(r, slow) {
 			return
 		}

@@ -42,7 +42,7 @@ func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 		zone: zone, flavor: p.flavor, version: c.Version,
 		state: statePending, desired: stateDeployed, health: "pending",
 		message: "Infrastructure instance status is 'pending'",
-		since:   s.now(), born: maps.Clone(p.taints),
+		since:   s.now(), born: p.taints,
 	}
 	w.ip = s.address(zone, w.id)
 	if len(s.failNext) > 0 {
@@ -50,9 +50,6 @@ func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 	}
 	if n := s.account(); w.fail == nil && s.cfg.Quota > 0 && n >= s.cfg.Quota {
 		w.fail = &failure{state: stateProvisionFailed, message: fmt.Sprintf(quotaMessage, p.flavor, n, s.cfg.Quota)}
-	}
-	if len(w.born) == 0 {
-		s.untaint = append(s.untaint, snapshot(c, p, w))
 	}
 	p.workers = append(p.workers, w)
 	return w
@@ -62,7 +59,7 @@ func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 func (s *Server) account() int {
 	n := 0
 	for _, c := range s.clusters {
-		for _, p := range slices.Concat(c.pools, c.gone) {
+		for _, p := range c.everyPool() {
 			for _, w := range p.workers {
 				if w.state != stateDeleted && w.state != stateProvisionFailed && w.fail == nil {
 					n++
@@ -76,7 +73,7 @@ func (s *Server) account() int {
 // move takes every worker to where it should be by now.
 func (s *Server) move() {
 	for _, c := range s.clusters {
-		for _, p := range slices.Concat(c.pools, c.gone) {
+		for _, p := range c.everyPool() {
 			for _, w := range p.workers {
 				s.moveWorker(c, p, w)
 			}
@@ -137,10 +134,10 @@ func (s *Server) enter(c *cluster, p *pool, w *worker, state string) {
 	case stateDeployed:
 		w.health, w.healthMessage, w.message = "normal", "Ready", ""
 		w.announced = true
-		s.events.add(s.cfg.OnDeployed, snapshot(c, p, w))
+		s.events.add(s.cfg.OnDeployed, view(c, p, w))
 	case stateDeleted:
 		if w.announced {
-			s.events.add(s.cfg.OnDeleted, snapshot(c, p, w))
+			s.events.add(s.cfg.OnDeleted, view(c, p, w))
 		}
 	default:
 		if strings.HasSuffix(state, "_failed") {
@@ -197,13 +194,7 @@ func (s *Server) remove(w *worker) {
 	}
 }
 
-func snapshot(c *cluster, p *pool, w *worker) Worker {
-	out := view(c, p, w)
-	out.Labels, out.Taints, out.BornTaints = maps.Clone(out.Labels), maps.Clone(out.Taints), maps.Clone(out.BornTaints)
-	return out
-}
-
-// view is a snapshot that shares its maps with the server.
+// view is a worker as it is now. Its maps are the server's, which replaces them and changes none.
 func view(c *cluster, p *pool, w *worker) Worker {
 	return Worker{
 		ID: w.id, ClusterID: c.ID, PoolID: p.id, PoolName: p.name, Zone: w.zone, Flavor: w.flavor, IP: w.ip,

@@ -11,11 +11,11 @@ import (
 func (s *Server) find(clusterKey, poolKey string) (*cluster, *pool, *refusal) {
 	c := s.cluster(clusterKey)
 	if c == nil {
-		return nil, nil, refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
+		return nil, nil, missing("E0008", "cluster")
 	}
 	p := c.pool(poolKey)
 	if p == nil {
-		return c, nil, refuse(http.StatusNotFound, "E9004", "Provisioning", "The specified worker pool could not be found.")
+		return c, nil, missing("E9004", "worker pool")
 	}
 	return c, p, nil
 }
@@ -23,20 +23,23 @@ func (s *Server) find(clusterKey, poolKey string) (*cluster, *pool, *refusal) {
 func (s *Server) findWorker(clusterKey, workerID string) (*cluster, *pool, *worker, *refusal) {
 	c := s.cluster(clusterKey)
 	if c == nil {
-		return nil, nil, nil, refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
+		return nil, nil, nil, missing("E0008", "cluster")
 	}
-	p, w := c.worker(workerID)
-	if w == nil || w.state == stateDeleted {
-		return nil, nil, nil, refuse(http.StatusNotFound, "E9004", "Provisioning", "The specified worker node could not be found.")
+	for _, p := range c.pools {
+		for _, w := range p.workers {
+			if w.id == workerID && w.state != stateDeleted {
+				return c, p, w, nil
+			}
+		}
 	}
-	return c, p, w, nil
+	return nil, nil, nil, missing("E9004", "worker node")
 }
 
 func (s *Server) createPool(clusterKey, name, flavor string, size int, labels map[string]string) (*cluster, *pool, *refusal) {
 	c := s.cluster(clusterKey)
 	switch {
 	case c == nil:
-		return nil, nil, refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
+		return nil, nil, missing("E0008", "cluster")
 	case name == "" || flavor == "" || size < 0:
 		return nil, nil, refuse(http.StatusBadRequest, "E0007", "BadRequest", "The name, flavor or size of the worker pool is not valid.")
 	case c.pool(name) != nil:

@@ -1,6 +1,7 @@
 package iksserver
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -99,12 +100,7 @@ type worker struct {
 
 // AddCluster seeds a cluster.
 func (s *Server) AddCluster(c Cluster) {
-	if c.Region == "" {
-		c.Region = "us-south"
-	}
-	if c.Version == "" {
-		c.Version = "1.31.1_1500"
-	}
+	c.Region, c.Version = cmp.Or(c.Region, "us-south"), cmp.Or(c.Version, "1.31.1_1500")
 	s.locked(func() {
 		added := &cluster{Cluster: c}
 		s.clusters = append(s.clusters, added)
@@ -116,11 +112,7 @@ func (s *Server) AddCluster(c Cluster) {
 
 // AddPool seeds a further pool of a cluster that exists.
 func (s *Server) AddPool(clusterID string, p Pool) {
-	s.locked(func() {
-		if c := s.cluster(clusterID); c != nil {
-			s.seedPool(c, p)
-		}
-	})
+	s.locked(func() { s.seedPool(s.cluster(clusterID), p) })
 }
 
 func (s *Server) seedPool(c *cluster, p Pool) {
@@ -183,16 +175,8 @@ func (c *cluster) pool(key string) *pool {
 	return nil
 }
 
-func (c *cluster) worker(id string) (*pool, *worker) {
-	for _, p := range c.pools {
-		for _, w := range p.workers {
-			if w.id == id {
-				return p, w
-			}
-		}
-	}
-	return nil, nil
-}
+// everyPool gives the deleted ones too.
+func (c *cluster) everyPool() []*pool { return slices.Concat(c.pools, c.gone) }
 
 func (p *pool) zone(id string) *poolZone {
 	for _, z := range p.zones {

@@ -18,7 +18,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -93,7 +95,6 @@ type Server struct {
 	requests []Request
 	serial   int
 	failNext []failure
-	untaint  []Worker
 
 	events eventQueue
 	closed chan struct{}
@@ -105,14 +106,11 @@ func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.TokenLifetime == 0 {
-		cfg.TokenLifetime = time.Hour
-	}
+	cfg.TokenLifetime = cmp.Or(cfg.TokenLifetime, time.Hour)
 	s := &Server{cfg: cfg, tokens: map[string]time.Time{}, closed: make(chan struct{})}
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc("POST /identity/token", s.token)
-	s.routeShared()
-	s.routeVPC()
+	s.routeV2()
 	s.routeClassic()
 	return s
 }
@@ -172,29 +170,36 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault = s.takeFault(r)
 		s.requests[index].Faulty = fault != nil
 	})
-	out := &answer{ResponseWriter: w}
-	defer func() { s.locked(func() { s.requests[index].Status = out.status }) }()
-	if fault != nil {
-		s.serveFault(out, r, fault, index)
-	} else {
-		s.serve(out, r, index)
+	status := 0
+	defer func() { s.locked(func() { s.requests[index].Status = status }) }()
+	out := s.answer(r, fault, index)
+	if out == nil {
+		return
 	}
+	maps.Copy(w.Header(), out.Header())
+	status = out.Code
+	w.WriteHeader(status)
+	if fault != nil && fault.Slow > 0 {
+		s.trickle(w, r, out.Body.Bytes(), fault.Slow)
+		return
+	}
+	_, _ = w.Write(out.Body.Bytes()) // the client may have gone away
 }
 
 // serve answers as the service does, and notes what it has answered.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, index int) {
-	own := &answer{ResponseWriter: w}
+func (s *Server) serve(r *http.Request, index int) *httptest.ResponseRecorder {
+	own := httptest.NewRecorder()
 	switch {
 	case r.URL.Path != "/identity/token" && !s.authorized(r):
-		writeError(own, http.StatusUnauthorized, "E0058", "Authentication",
-			"The authorization token is missing, invalid or expired.")
+		refuse(http.StatusUnauthorized, "E0058", "Authentication", "The authorization token is missing, invalid or expired.").write(own)
 	case !s.inGroup(r, index):
-		writeError(own, http.StatusNotFound, "E9010", "Provisioning",
-			"The targeted resource group could not be found. Make sure you have required permissions to access the resource group.")
+		refuse(http.StatusNotFound, "E9010", "Provisioning", "The targeted resource group could not be found. "+
+			"Make sure you have required permissions to access the resource group.").write(own)
 	default:
 		s.mux.ServeHTTP(own, r)
 	}
-	s.locked(func() { s.requests[index].Own = own.status })
+	s.locked(func() { s.requests[index].Own = own.Code })
+	return own
 }
 
 // inGroup: the request names the resource group of the cluster that it is about, or
@@ -237,7 +242,7 @@ func (s *Server) address(zone, id string) string {
 type eventQueue struct {
 	mu      sync.Mutex
 	pending []func()
-	busy    bool
+	running bool
 }
 
 func (q *eventQueue) add(fn func(Worker), w Worker) {
@@ -251,11 +256,11 @@ func (q *eventQueue) add(fn func(Worker), w Worker) {
 
 func (q *eventQueue) drain() {
 	q.mu.Lock()
-	if q.busy {
+	if q.running {
 		q.mu.Unlock()
 		return
 	}
-	q.busy = true
+	q.running = true
 	for len(q.pending) > 0 {
 		next := q.pending[0]
 		q.pending = q.pending[1:]
@@ -263,7 +268,7 @@ func (q *eventQueue) drain() {
 		next()
 		q.mu.Lock()
 	}
-	q.busy = false
+	q.running = false
 	q.mu.Unlock()
 }
 

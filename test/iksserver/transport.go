@@ -96,9 +96,6 @@ func (w *wire) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// Flush implements http.Flusher: nothing is kept back.
-func (w *wire) Flush() {}
-
 func (w *wire) end(broken error) {
 	w.once.Do(func() {
 		if w.status = http.StatusOK; broken != nil {

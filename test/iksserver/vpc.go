@@ -1,90 +1,168 @@
 package iksserver
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 )
 
-func (s *Server) routeVPC() {
-	s.mux.HandleFunc("GET /v2/vpc/getWorkerPools", s.ofVPC(s.v2Pools))
-	s.mux.HandleFunc("GET /v2/vpc/getWorkerPool", s.v2Pool(VPC))
-	s.mux.HandleFunc("GET /v2/vpc/getWorkers", s.ofVPC(s.v2Workers))
-	s.mux.HandleFunc("GET /v2/vpc/getSubnets", s.getSubnets)
-	s.mux.HandleFunc("POST /v2/vpc/createWorkerPool", s.v2CreatePool)
-	s.mux.HandleFunc("POST /v2/vpc/createWorkerPoolZone", s.v2AddZone)
-	s.mux.HandleFunc("POST /v2/vpc/replaceWorker", s.workerChange(s.replaceWorker))
+// routeV2 registers the calls of VPC clusters, and the v2 calls that work for any provider.
+func (s *Server) routeV2() {
+	s.handle("GET /v2/vpc/getWorkerPools", http.StatusOK, s.ofVPC(func(r *http.Request) (any, *refusal) {
+		return s.listPools(r.FormValue("cluster"), (*pool).v2)
+	}))
+	s.handle("GET /v2/vpc/getWorkerPool", http.StatusOK, s.v2Pool(VPC))
+	s.handle("GET /v2/vpc/getWorkers", http.StatusOK, s.ofVPC(func(r *http.Request) (any, *refusal) {
+		return s.listWorkers(r.FormValue("cluster"), r, v2Worker)
+	}))
+	s.handle("GET /v2/vpc/getSubnets", http.StatusOK, s.subnets)
+	s.handle("POST /v2/vpc/createWorkerPool", http.StatusCreated, s.v2CreatePool)
+	s.handle("POST /v2/vpc/createWorkerPoolZone", http.StatusCreated, s.v2AddZone)
+	s.changeWorker("POST /v2/vpc/replaceWorker", s.replaceWorker)
+
+	s.handle("GET /v2/getCluster", http.StatusOK, s.getCluster)
+	s.handle("GET /v2/classic/getWorkerPool", http.StatusOK, s.v2Pool(Classic))
+	s.change("POST /v2/resizeWorkerPool", http.StatusAccepted, func(c *cluster, p *pool, b change) *refusal {
+		return s.resize(c, p, b.Size)
+	})
+	s.change("POST /v2/setWorkerPoolTaints", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
+		if bad := wellFormed(b.Taints); bad != nil {
+			return bad
+		}
+		p.taints = orEmpty(b.Taints)
+		return nil
+	})
+	s.change("POST /v2/setWorkerPoolLabels", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
+		p.labels = orEmpty(b.Labels)
+		return nil
+	})
+	s.change("POST /v2/removeWorkerPoolZone", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
+		return s.dropZone(p, b.Zone)
+	})
+	s.changeWorker("POST /v2/replaceWorker", s.replaceWorker)
+	s.changeWorker("POST /v2/removeWorker", func(_ *cluster, p *pool, w *worker) *refusal {
+		s.removeWorker(p, w)
+		return nil
+	})
+}
+
+// change is the body of every v2 call that changes a pool or a worker.
+type change struct {
+	Cluster    string            `json:"cluster"`
+	WorkerPool string            `json:"workerpool"`
+	WorkerID   string            `json:"workerID"`
+	Zone       string            `json:"zone"`
+	Size       int               `json:"size"`
+	Taints     map[string]string `json:"taints"`
+	Labels     map[string]string `json:"labels"`
+}
+
+// change registers a call that changes one pool.
+func (s *Server) change(pattern string, status int, do func(*cluster, *pool, change) *refusal) {
+	s.handle(pattern, status, func(r *http.Request) (any, *refusal) {
+		var b change
+		if bad := decode(r, &b); bad != nil {
+			return nil, bad
+		}
+		c, p, bad := s.find(b.Cluster, b.WorkerPool)
+		if bad == nil {
+			bad = do(c, p, b)
+		}
+		return nil, bad
+	})
+}
+
+// changeWorker registers a call that changes one worker.
+func (s *Server) changeWorker(pattern string, do func(*cluster, *pool, *worker) *refusal) {
+	s.handle(pattern, http.StatusNoContent, func(r *http.Request) (any, *refusal) {
+		var b change
+		if bad := decode(r, &b); bad != nil {
+			return nil, bad
+		}
+		c, p, w, bad := s.findWorker(b.Cluster, b.WorkerID)
+		if bad == nil {
+			bad = do(c, p, w)
+		}
+		return nil, bad
+	})
 }
 
 // ofVPC refuses clusters of another provider.
-func (s *Server) ofVPC(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		other := false
-		s.locked(func() {
-			c := s.cluster(r.URL.Query().Get("cluster"))
-			other = c != nil && c.Provider != VPC
-		})
-		if other {
-			writeError(w, http.StatusBadRequest, codeProvider, "BadRequest", "The cluster's provider is not permitted for this path.")
-			return
+func (s *Server) ofVPC(next func(*http.Request) (any, *refusal)) func(*http.Request) (any, *refusal) {
+	return func(r *http.Request) (any, *refusal) {
+		if c := s.cluster(r.FormValue("cluster")); c != nil && c.Provider != VPC {
+			return nil, wrongProvider("The cluster's provider is not permitted for this path.")
 		}
-		next(w, r)
+		return next(r)
 	}
 }
 
-// codeProvider is what IBM says to a call for another provider, as far as is known.
-const codeProvider = "E3917"
+func (s *Server) getCluster(r *http.Request) (any, *refusal) {
+	c := s.cluster(r.FormValue("cluster"))
+	if c == nil {
+		return nil, missing("E0008", "cluster")
+	}
+	var vpcs []string
+	if c.VPCID != "" {
+		vpcs = []string{c.VPCID}
+	}
+	zones, workers := []string{}, 0
+	for _, p := range c.pools {
+		for _, z := range p.zones {
+			n := len(p.live(z.id))
+			workers += n
+			if n > 0 && !slices.Contains(zones, z.id) {
+				zones = append(zones, z.id)
+			}
+		}
+	}
+	return map[string]any{
+		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": "kubernetes", "state": "normal",
+		"region": c.Region, "location": c.Region, "masterKubeVersion": c.Version,
+		"resourceGroup": c.ResourceGroup, "workerCount": workers, "workerZones": zones, "vpcs": vpcs,
+		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal"},
+	}, nil
+}
 
-func (s *Server) v2Pools(w http.ResponseWriter, r *http.Request) {
-	var bad *refusal
+// listPools lists in the words of one generation.
+func (s *Server) listPools(clusterKey string, describe func(*pool, *cluster) map[string]any) (any, *refusal) {
+	c := s.cluster(clusterKey)
+	if c == nil {
+		return nil, missing("E0008", "cluster")
+	}
 	out := []map[string]any{}
-	s.locked(func() {
-		c := s.cluster(r.URL.Query().Get("cluster"))
-		if c == nil {
-			bad = refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
-			return
+	for _, p := range c.pools {
+		described := describe(p, c)
+		if s.cfg.Sparse != WholeAnswers {
+			only(described, "id", "name", "poolName", "state", "lifecycle")
 		}
-		for _, p := range c.pools {
-			out = append(out, s.listed(p.v2(c)))
-		}
-	})
-	reply(w, bad, http.StatusOK, out)
-}
-
-// listed is a pool as a listing has it.
-func (s *Server) listed(whole map[string]any) map[string]any {
-	if s.cfg.Sparse == WholeAnswers {
-		return whole
+		out = append(out, described)
 	}
-	return only(whole, "id", "name", "poolName", "state", "lifecycle")
+	return out, nil
 }
 
-func only(m map[string]any, keys ...string) map[string]any {
+// only leaves these keys in an answer.
+func only(m map[string]any, keys ...string) {
 	maps.DeleteFunc(m, func(k string, _ any) bool { return !slices.Contains(keys, k) })
-	return m
 }
 
 // v2Pool answers for one pool of a cluster of that provider.
-func (s *Server) v2Pool(provider string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var bad *refusal
-		var out map[string]any
-		q := r.URL.Query()
-		s.locked(func() {
-			c, p, refused := s.find(q.Get("cluster"), q.Get("workerpool"))
-			if bad = refused; bad != nil {
-				return
-			}
-			if c.Provider != provider {
-				bad = refuse(http.StatusBadRequest, codeProvider, "BadRequest", "The cluster's provider is not permitted for this path.")
-				return
-			}
-			if out = p.v2(c); s.cfg.Sparse == SparseAnswers {
-				out = only(out, "id", "poolName", "labels", "workerCount", "zones")
-			}
-		})
-		reply(w, bad, http.StatusOK, out)
+func (s *Server) v2Pool(provider string) func(*http.Request) (any, *refusal) {
+	return func(r *http.Request) (any, *refusal) {
+		c, p, bad := s.find(r.FormValue("cluster"), r.FormValue("workerpool"))
+		if bad != nil {
+			return nil, bad
+		}
+		if c.Provider != provider {
+			return nil, wrongProvider("The cluster's provider is not permitted for this path.")
+		}
+		out := p.v2(c)
+		if s.cfg.Sparse == SparseAnswers {
+			only(out, "id", "poolName", "labels", "workerCount", "zones")
+		}
+		return out, nil
 	}
 }
 
@@ -112,41 +190,32 @@ func (p *pool) lifecycle() map[string]string {
 	return map[string]string{"actualState": "active", "desiredState": "active"}
 }
 
-func (s *Server) v2Workers(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	bad, out := s.listWorkers(q.Get("cluster"), q.Get("pool"), q.Get("showDeleted") == "true", v2Worker)
-	reply(w, bad, http.StatusOK, out)
-}
-
-// listWorkers lists in the words of one generation.
-func (s *Server) listWorkers(clusterKey, poolKey string, deleted bool, say func(*cluster, *pool, *worker) map[string]any) (*refusal, []map[string]any) {
-	var bad *refusal
+// listWorkers lists in the words of one generation. The machines of a deleted pool are still listed: IBM's own tools wait for them.
+func (s *Server) listWorkers(clusterKey string, r *http.Request, describe func(*pool, *worker) map[string]any) (any, *refusal) {
+	c := s.cluster(clusterKey)
+	if c == nil {
+		return nil, missing("E0008", "cluster")
+	}
+	every := c.everyPool()
+	if key := r.FormValue("pool"); key != "" {
+		only := slices.IndexFunc(every, func(p *pool) bool { return p.id == key || p == c.pool(key) })
+		if only < 0 {
+			return nil, missing("E9004", "worker pool")
+		}
+		every = every[only : only+1]
+	}
 	out := []map[string]any{}
-	s.locked(func() {
-		c := s.cluster(clusterKey)
-		if c == nil {
-			bad = refuse(http.StatusNotFound, "E0008", "Provisioning", "The specified cluster could not be found.")
-			return
-		}
-		// The machines of a deleted pool are still listed, as IBM's own tools wait for them.
-		every := slices.Concat(c.pools, c.gone)
-		only := slices.IndexFunc(every, func(p *pool) bool { return p.id == poolKey || p == c.pool(poolKey) })
-		if poolKey != "" && only < 0 {
-			bad = refuse(http.StatusNotFound, "E9004", "Provisioning", "The specified worker pool could not be found.")
-			return
-		}
-		for i, p := range every {
-			for _, w := range p.workers {
-				if (poolKey == "" || i == only) && (deleted || w.state != stateDeleted) {
-					out = append(out, say(c, p, w))
-				}
+	for _, p := range every {
+		for _, w := range p.workers {
+			if r.FormValue("showDeleted") == "true" || w.state != stateDeleted {
+				out = append(out, describe(p, w))
 			}
 		}
-	})
-	return bad, out
+	}
+	return out, nil
 }
 
-func v2Worker(_ *cluster, p *pool, w *worker) map[string]any {
+func v2Worker(p *pool, w *worker) map[string]any {
 	subnet, cidr := "", ""
 	if z := p.zone(w.zone); z != nil {
 		subnet = z.subnet
@@ -170,74 +239,62 @@ func v2Worker(_ *cluster, p *pool, w *worker) map[string]any {
 	}
 }
 
-func (s *Server) getSubnets(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
+func (s *Server) subnets(r *http.Request) (any, *refusal) {
 	out := []map[string]any{}
-	s.locked(func() {
-		for _, c := range s.clusters {
-			if c.VPCID != q.Get("vpc") {
+	for _, c := range s.clusters {
+		for _, z := range c.Zones {
+			if zone := r.FormValue("zone"); c.VPCID != r.FormValue("vpc") || zone != "" && zone != z.ID {
 				continue
 			}
-			for _, z := range c.Zones {
-				for _, n := range z.Subnets {
-					if zone := q.Get("zone"); zone == "" || zone == z.ID {
-						out = append(out, map[string]any{
-							"id": n.ID, "name": n.ID, "zone": z.ID, "vpcID": c.VPCID, "vpcName": "vpc",
-							"ipv4CIDRBlock": n.CIDR, "availableIPv4AddressCount": n.Available,
-						})
-					}
-				}
+			for _, n := range z.Subnets {
+				out = append(out, map[string]any{
+					"id": n.ID, "name": n.ID, "zone": z.ID, "vpcID": c.VPCID, "vpcName": "vpc",
+					"ipv4CIDRBlock": n.CIDR, "availableIPv4AddressCount": n.Available,
+				})
 			}
 		}
-	})
-	writeJSON(w, http.StatusOK, out)
+	}
+	return out, nil
 }
 
-func (s *Server) v2CreatePool(w http.ResponseWriter, r *http.Request) {
+func (s *Server) v2CreatePool(r *http.Request) (any, *refusal) {
 	var b struct {
 		Cluster, Name, Flavor, VPCID string
 		WorkerCount                  int
 		Labels                       map[string]string
 		Zones                        []struct{ ID, SubnetID string }
 	}
-	bad := decode(r, &b)
-	var out map[string]string
-	s.locked(func() {
-		if bad != nil {
-			return
-		}
-		var c *cluster
-		var p *pool
-		if c = s.cluster(b.Cluster); c != nil && (c.Provider != VPC || c.VPCID != b.VPCID) {
-			bad = refuse(http.StatusBadRequest, codeProvider, "BadRequest", "The cluster is not in the VPC %q.", b.VPCID)
-			return
-		}
-		c, p, bad = s.createPool(b.Cluster, b.Name, b.Flavor, b.WorkerCount, b.Labels)
-		for i := 0; bad == nil && i < len(b.Zones); i++ {
-			bad = s.addZone(c, p, &poolZone{id: b.Zones[i].ID, subnet: b.Zones[i].SubnetID})
-		}
-		if bad == nil {
-			out = map[string]string{"workerPoolID": p.id}
-		}
-	})
-	reply(w, bad, http.StatusCreated, out)
+	if bad := decode(r, &b); bad != nil {
+		return nil, bad
+	}
+	if c := s.cluster(b.Cluster); c != nil && (c.Provider != VPC || c.VPCID != b.VPCID) {
+		return nil, wrongProvider("The cluster is not in the VPC %q.", b.VPCID)
+	}
+	c, p, bad := s.createPool(b.Cluster, b.Name, b.Flavor, b.WorkerCount, b.Labels)
+	for i := 0; bad == nil && i < len(b.Zones); i++ {
+		bad = s.addZone(c, p, &poolZone{id: b.Zones[i].ID, subnet: b.Zones[i].SubnetID})
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	return map[string]string{"workerPoolID": p.id}, nil
 }
 
-func (s *Server) v2AddZone(w http.ResponseWriter, r *http.Request) {
+func (s *Server) v2AddZone(r *http.Request) (any, *refusal) {
 	var b struct{ Cluster, ID, SubnetID, WorkerPoolID, WorkerPool string }
-	bad := decode(r, &b)
-	s.locked(func() {
-		if bad != nil {
-			return
-		}
-		if b.WorkerPoolID == "" {
-			b.WorkerPoolID = b.WorkerPool
-		}
-		var c *cluster
-		var p *pool
-		if c, p, bad = s.find(b.Cluster, b.WorkerPoolID); bad == nil {
-			bad = s.addZone(c, p, &poolZone{id: b.ID, subnet: b.SubnetID})
-		}
-	})
-	reply(w, bad, http.StatusCreated, nil)
+	if bad := decode(r, &b); bad != nil {
+		return nil, bad
+	}
+	c, p, bad := s.find(b.Cluster, cmp.Or(b.WorkerPoolID, b.WorkerPool))
+	if bad == nil {
+		bad = s.addZone(c, p, &poolZone{id: b.ID, subnet: b.SubnetID})
+	}
+	return nil, bad
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
 }

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boxVariable tells this program that it is inside a box, and what to run there.
+// boxVariable says to this program that it is inside a box, and what to run there.
 const boxVariable = "RRPOOL_IMAGE_BOX"
 
 // secretsPath is where a pod finds its service account.

@@ -58,7 +58,7 @@ func wish(t *testing.T, c *cluster) (client.Client, *v1alpha1.RouteReflectorPool
 }
 
 // The manager believes the cloud when the image's certificates vouch for it, and does not
-// give its API key to anybody else.
+// give its API key to another.
 func TestTheManagerTrustsTheCertificatesOfTheImageOnly(t *testing.T) {
 	image, root := unpacked(t)
 	c := install(t)
@@ -66,7 +66,7 @@ func TestTheManagerTrustsTheCertificatesOfTheImageOnly(t *testing.T) {
 	cloud := iksserver.New(iksserver.Config{APIKeys: []string{apiKey}})
 	cloud.AddCluster(iksserver.Cluster{ID: clusterID, Name: "test", Provider: iksserver.VPC, VPCID: "r006-test"})
 	web := httptest.NewUnstartedServer(cloud)
-	web.Config.ErrorLog = log.New(io.Discard, "", 0) // that somebody hangs up is what we want
+	web.Config.ErrorLog = log.New(io.Discard, "", 0) // that a client hangs up is what we want
 	web.StartTLS()
 	t.Cleanup(web.Close)
 	admin, pool := wish(t, c)

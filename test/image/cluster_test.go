@@ -146,8 +146,8 @@ func (c *cluster) environment(t *testing.T, image contents, manager corev1.Conta
 	return env
 }
 
-// holder is who has the manager's lease.
-func (c *cluster) holder(ctx context.Context) (string, error) {
+// leader is the manager that holds the lease.
+func (c *cluster) leader(ctx context.Context) (string, error) {
 	lease, err := c.client.CoordinationV1().Leases(namespace).Get(ctx, "rrpool-manager", metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity == nil {
 		return "", err

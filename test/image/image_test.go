@@ -76,8 +76,8 @@ const (
 	mostStarts = 10
 )
 
-// The image runs as a pod runs it: as a user that nobody knows, without a right on its
-// machine, its files read-only. It is ready soon, does its work, and ends when it is told.
+// The image runs as a pod runs it: as a user that the system does not know, without a right on its
+// machine, its files read-only. It is ready soon, does its work, and ends on SIGTERM.
 func TestTheImageRunsAsAnyoneOnAReadOnlyRoot(t *testing.T) {
 	image, root := unpacked(t)
 	t.Logf("%.1f MB compressed", float64(image.compressed())/1e6)
@@ -142,7 +142,7 @@ func (c *contained) awaitReady(t *testing.T, url string) {
 	}
 }
 
-// get asks for a page; nobody there is code 0.
+// get asks for a page; no server is code 0.
 func get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -173,7 +173,7 @@ func requirePowerless(t *testing.T, run *contained, b *box) {
 	}
 	mapped, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", run.cmd.Process.Pid))
 	require.NoError(t, err)
-	require.Equal(t, strconv.Itoa(b.UID), strings.Fields(string(mapped))[0], "there is nobody else in there")
+	require.Equal(t, strconv.Itoa(b.UID), strings.Fields(string(mapped))[0], "no other user is in there")
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
 		require.Equal(t, "0000000000000000", status[set], set)
 	}
@@ -186,8 +186,8 @@ func requirePowerless(t *testing.T, run *contained, b *box) {
 func requireLeads(t *testing.T, c *cluster) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		holder, err := c.holder(t.Context())
-		return err == nil && strings.HasPrefix(holder, hostname)
+		leader, err := c.leader(t.Context())
+		return err == nil && strings.HasPrefix(leader, hostname)
 	}, patience, 50*time.Millisecond)
 }
 
@@ -215,7 +215,7 @@ func (c *contained) requireEnds(t *testing.T, grace time.Duration) {
 		require.NoError(t, err)
 		t.Logf("ended %s after SIGTERM", time.Since(began).Round(time.Millisecond))
 	case <-time.After(grace):
-		require.FailNow(t, "it did not end when it was told")
+		require.FailNow(t, "it did not end on SIGTERM")
 	}
 }
 

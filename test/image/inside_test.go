@@ -108,7 +108,7 @@ func (b *box) drop() error {
 	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 }
 
-// view is what somebody in a box sees.
+// view is what a process in a box sees.
 type view struct {
 	UID, GID int
 	PID      int
@@ -140,7 +140,7 @@ func lookAround(out *os.File) error {
 	return json.NewEncoder(out).Encode(seen)
 }
 
-// written is how it ends where somebody may write.
+// written is how it ends where a process may write.
 const written = "written"
 
 // tryWrite says how it ended; what was made is taken away again.

@@ -68,7 +68,7 @@ func judgeEntrypoint(root string, entrypoint []string) error {
 	return nil
 }
 
-// judgeFiles: everyone may read, nobody may write.
+// judgeFiles: all users may read, none may write.
 func judgeFiles(root string) error {
 	var faults []error
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -112,8 +112,8 @@ func TestWhatIsWrongWithAnImageIsSeen(t *testing.T) {
 		"nothing":                    {func(*contents, string) error { return nil }, ""},
 		"root":                       {user("0"), `runs as "0"`},
 		"root and a group":           {user("0:65532"), `runs as "0:65532"`},
-		"nobody said who":            {user(""), `runs as ""`},
-		"a name may be anybody's":    {user("nonroot"), `runs as "nonroot"`},
+		"no user":                    {user(""), `runs as ""`},
+		"a name is no number":        {user("nonroot"), `runs as "nonroot"`},
 		"cannot be run":              {mode(0o444), "cannot run it"},
 		"can be run by its owner":    {mode(0o700), "cannot run it"},
 		"others could change it":     {mode(0o777), "/manager is -rwxrwxrwx"},

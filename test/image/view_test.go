@@ -52,7 +52,7 @@ func TestAPodOfTheImageCanWriteNowhereAndTrustsTheUsualRoots(t *testing.T) {
 	require.Empty(t, look(t, newBox(t, root, b.Secrets)).Roots)
 }
 
-// tree is every file and folder with what changes when somebody writes.
+// tree is every file and folder with what changes when a process writes.
 func tree(t *testing.T, root string) map[string]time.Time {
 	t.Helper()
 	out := map[string]time.Time{}
@@ -95,7 +95,7 @@ func TestTheManagerWritesNothingWhereItCould(t *testing.T) {
 	run.requireEnds(t, patience)
 	require.Equal(t, before, tree(t, root))
 
-	// Somebody who does write, and cleans up behind himself, is seen.
+	// A program that does write, and cleans up after itself, is seen.
 	b.Args = nil
 	require.Equal(t, written, look(t, b).Writes["/etc"])
 	require.NotEqual(t, before, tree(t, root))

@@ -28,10 +28,10 @@ type Session struct {
 	Since string
 }
 
-// Established tells whether the session is up and exchanges routes.
+// Established reports whether the session is up and exchanges routes.
 func (s Session) Established() bool { return s.State == "Established" && s.ProtocolState == "up" }
 
-// Same tells whether a session has stayed Established from one look to another. BIRD rounds its two clocks, so that one moment can read
+// Same reports whether a session has stayed Established from one look to another. BIRD rounds its two clocks, so that one moment can read
 // as two times, a second apart. A session that restarts needs at least two.
 func (s Session) Same(other Session) bool {
 	one, err := time.Parse(time.TimeOnly, s.Since)
@@ -39,7 +39,7 @@ func (s Session) Same(other Session) bool {
 	return err == nil && err2 == nil && two.Sub(one).Abs() <= time.Second && s.Established() && other.Established() && s.Name == other.Name
 }
 
-// Mesh tells whether the session belongs to the node-to-node mesh.
+// Mesh reports whether the session belongs to the node-to-node mesh.
 func (s Session) Mesh() bool { return strings.HasPrefix(s.Name, "Mesh_") }
 
 // Birdc asks a node's BIRD, as birdc does, and returns its answer without reply codes. An error code is an error.
@@ -153,7 +153,7 @@ func (l *Lab) Paths(node string) (map[netip.Prefix]map[netip.Addr]int, error) {
 	return parsePaths(answer), nil
 }
 
-// Reaches tells whether a node's kernel has a route to another's pods.
+// Reaches reports whether a node's kernel has a route to another's pods.
 func (l *Lab) Reaches(from, to string) (bool, error) {
 	on, err := l.node(from)
 	if err != nil {

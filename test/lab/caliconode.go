@@ -6,16 +6,16 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 // calicoNodeNamespace is where Calico's manifests install calico-node.
@@ -69,7 +69,7 @@ func (l *Lab) deleteCalicoNode(ctx context.Context, n *node) error {
 func (l *Lab) KillCalicoNode(ctx context.Context, name string, evicted bool) error {
 	n, err := l.node(name)
 	if err != nil {
-		return fmt.Errorf("killing calico-node: %w", err)
+		return err
 	}
 	for _, d := range []*daemon{n.bird, n.bird6, n.agent} {
 		d.stop(syscall.SIGKILL)
@@ -95,11 +95,11 @@ var (
 // writeConfdTemplates copies Calico's templates, made fit for stock BIRD, and its list of templates, for all nodes. BIRD 6 is left
 // out: the lab has no IPv6, and an empty configuration satisfies the reporter.
 func writeConfdTemplates(ctx context.Context, dir string) error {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/projectcalico/calico").Output()
+	calico, err := controlplane.CalicoSources(ctx)
 	if err != nil {
-		return fmt.Errorf("finding Calico's templates: %w", err)
+		return err
 	}
-	source := filepath.Join(strings.TrimSpace(string(out)), "confd", "etc", "calico", "confd")
+	source := filepath.Join(calico, "confd", "etc", "calico", "confd")
 	for _, name := range []string{"bird", "bird_aggr", "bird_ipam"} {
 		err := rewrite(filepath.Join(source, "templates", name+".cfg.template"), filepath.Join(dir, "templates", name+".cfg.template"),
 			func(text string) string { return tunnelAttribute.ReplaceAllString(text, "") })

@@ -15,14 +15,12 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-const (
-	// restartDelay is runit's, which supervises these processes in calico-node.
-	restartDelay = time.Second
-	// termTimeout is how long a daemon may take to end by itself: BIRD has yet to tell its peers, on a machine that may be slow.
-	termTimeout = 30 * time.Second
-)
+// restartDelay is runit's, which supervises these processes in calico-node.
+const restartDelay = time.Second
 
 // daemon is a process inside a space, its output in a file.
 type daemon struct {
@@ -34,8 +32,7 @@ type daemon struct {
 	restart bool
 
 	mu       sync.Mutex
-	cmd      *exec.Cmd
-	ended    chan struct{} // closed when cmd has ended
+	process  *controlplane.Process
 	stopping bool
 	watcher  sync.WaitGroup
 }
@@ -48,44 +45,32 @@ func (d *daemon) start() error {
 }
 
 func (d *daemon) launch() error {
-	log, err := os.OpenFile(d.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("opening the log of %q: %w", d.command[0], err)
-	}
 	cmd := exec.Command(d.command[0], d.command[1:]...) //nolint:gosec // G204: ours
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), d.env...), log, log
-	if err := d.space.start(cmd); err != nil {
-		return errors.Join(fmt.Errorf("starting %q: %w", d.command[0], err), log.Close())
+	cmd.Env = append(os.Environ(), d.env...)
+	process, err := controlplane.StartProcess(cmd, d.logPath, d.space.enter)
+	if err != nil {
+		return err
 	}
-	ended := make(chan struct{})
-	d.cmd, d.ended = cmd, ended
-	d.watcher.Add(1)
-	go func() {
-		defer d.watcher.Done()
-		_ = cmd.Wait()
-		_ = log.Close()
-		close(ended)
-		d.revive()
-	}()
+	d.process = process
+	if d.restart {
+		d.watcher.Go(func() {
+			<-process.Done()
+			d.startAgain()
+		})
+	}
 	return nil
 }
 
-// revive starts the process again after a while, when that is wanted.
-func (d *daemon) revive() {
+// startAgain starts the process after a while, unless it was stopped.
+func (d *daemon) startAgain() {
 	for {
-		d.mu.Lock()
-		again := d.restart && !d.stopping
-		d.mu.Unlock()
-		if !again {
-			return
-		}
 		time.Sleep(restartDelay)
 		d.mu.Lock()
-		if d.stopping || d.launch() == nil {
-			d.mu.Unlock()
+		over := d.stopping || d.launch() == nil
+		d.mu.Unlock()
+		if over {
 			return
 		}
-		d.mu.Unlock()
 	}
 }
 
@@ -93,40 +78,25 @@ func (d *daemon) revive() {
 func (d *daemon) stop(signal syscall.Signal) {
 	d.mu.Lock()
 	d.stopping = true
-	cmd, ended := d.cmd, d.ended
+	process := d.process
 	d.mu.Unlock()
-	if cmd != nil {
-		_ = cmd.Process.Signal(signal)
-		select {
-		case <-ended:
-		case <-time.After(termTimeout):
-			_ = cmd.Process.Kill()
-		}
-	}
+	_ = process.Stop(signal) // how it ended is in its log
 	d.watcher.Wait()
 }
 
 func (d *daemon) signal(signal syscall.Signal) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.cmd.Process.Signal(signal)
+	return d.process.Signal(signal)
 }
 
 func (d *daemon) running() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.cmd == nil {
-		return false
-	}
-	select {
-	case <-d.ended:
-		return false
-	default:
-		return true
-	}
+	return d.process.Running()
 }
 
-// space is a network and a mount namespace, and the one thread that lives in them. Processes that it starts die with it.
+// space is a network and a mount namespace, and the one thread in them. Processes that it starts die with it.
 type space struct {
 	jobs chan func()
 	done chan struct{}
@@ -173,12 +143,6 @@ func (s *space) enter(do func() error) error {
 	result := make(chan error)
 	s.jobs <- func() { result <- do() }
 	return <-result
-}
-
-// start starts a command inside. It dies when the space is closed.
-func (s *space) start(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	return s.enter(cmd.Start)
 }
 
 // sysctl sets a kernel parameter of the network namespace, by its path below /proc/sys/net.

@@ -23,14 +23,14 @@ import (
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// insideVariable tells a re-executed binary that it is inside its namespaces.
+// insideVariable says to a re-executed binary that it is inside its namespaces.
 const insideVariable = "RRPOOL_LAB_INSIDE"
 
 // policyVariable set to "skip" makes Main skip the tests of a binary where the lab cannot run, instead of failing.
 const policyVariable = "RRPOOL_LAB"
 
-// spareTurns is how many more threads may run Go code at a time than there are CPUs.
-const spareTurns = 6
+// spareThreads is how many more threads may run Go code at a time than there are CPUs.
+const spareThreads = 6
 
 // seldom is how much the heap grows, in percent, before garbage is collected.
 const seldom = 400
@@ -61,9 +61,9 @@ func Main(m *testing.M, cleanup ...func() error) {
 // with the result: it returns only an error. Called inside, it returns nil. Call it first thing: what came before runs twice.
 func Isolate(ctx context.Context, log io.Writer) error {
 	if os.Getenv(insideVariable) != "" {
-		// What has the CPU's favour, such as the sender of the probes, must not wait for a turn that a thread without it holds.
-		runtime.GOMAXPROCS(runtime.NumCPU() + spareTurns)
-		debug.SetGCPercent(seldom) // it halts everybody until each thread has had the CPU
+		// What has the CPU's favour, such as the sender of the probes, must not wait for a slot that a thread without it holds.
+		runtime.GOMAXPROCS(runtime.NumCPU() + spareThreads)
+		debug.SetGCPercent(seldom) // it halts every thread until each has had the CPU
 		return settleIn()
 	}
 	if err := checkPrograms(); err != nil {
@@ -165,7 +165,7 @@ func checkPrograms() error {
 	return nil
 }
 
-// mayUseRealTime tells whether BIRD can be given the priority that keeps two cores from looking like a slow network.
+// mayUseRealTime reports whether BIRD can be given the priority that keeps two cores from looking like a slow network.
 func mayUseRealTime() bool { return exec.Command("chrt", "-r", "10", "true").Run() == nil }
 
 // ChaosVariable names the variable that lets tests run that take minutes: `make

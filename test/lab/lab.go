@@ -3,7 +3,7 @@
 // Package lab is a Calico cluster's BGP in one process tree: a network namespace per node, Calico's own confd and node status
 // reporter, BIRD, a real apiserver, and probes between all pods. Nothing is simulated but the hosts.
 //
-// A lab lives in private network and mount namespaces: Main (for TestMain) and Isolate (for programs) re-execute the binary inside
+// A lab runs in private network and mount namespaces: Main (for TestMain) and Isolate (for programs) re-execute the binary inside
 // them. Nothing outside is touched, no privileges are needed where unprivileged user namespaces are allowed, and the kernel cleans
 // up when the process dies.
 //
@@ -50,8 +50,6 @@ type Options struct {
 	MeshPassword string
 	// Bare leaves our own CustomResourceDefinitions to the user.
 	Bare bool
-	// Audit is what the apiserver records, for ControlPlane().Writes.
-	Audit controlplane.AuditLevel
 	// ProbeInterval defaults to probe.DefaultInterval.
 	ProbeInterval time.Duration
 }
@@ -63,14 +61,13 @@ type Lab struct {
 	agent     string // the node agent's binary
 	realTime  bool
 
-	fabric  *fabric
-	host    *netlink.Handle // of the namespace that the control plane and we are in
-	plane   *controlplane.ControlPlane
-	kubelet *kubelet
-	pods    *workload
-	kube    kubernetes.Interface
-	calico  clientv3.Interface
-	prober  *probe.Prober
+	fabric *fabric
+	host   *netlink.Handle // of the namespace that the control plane and we are in
+	plane  *controlplane.ControlPlane
+	pods   *workload
+	kube   kubernetes.Interface
+	calico clientv3.Interface
+	prober *probe.Prober
 
 	mu      sync.Mutex
 	nodes   map[string]*node
@@ -119,7 +116,6 @@ func (l *Lab) start(ctx context.Context) (err error) {
 		return err
 	}
 	l.prober = probe.New(l.options.ProbeInterval)
-	l.kubelet = startKubelet(l.kube)
 	if err := l.createCluster(ctx); err != nil {
 		return err
 	}
@@ -136,8 +132,7 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 		return fmt.Errorf("making a folder: %w", err)
 	}
 	l.plane, err = controlplane.Start(ctx, controlplane.Options{
-		Log: l.options.Log, Dir: dir, BindAddress: "0.0.0.0", Host: controlPlaneAddress().String(),
-		Audit: l.options.Audit, CRDs: crds,
+		Log: l.options.Log, Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds,
 	})
 	if err != nil {
 		return err
@@ -189,7 +184,6 @@ func (l *Lab) Stop() error {
 	if l.prober != nil {
 		errs = append(errs, l.prober.Stop())
 	}
-	l.kubelet.stop()
 	for _, n := range l.nodes {
 		n.destroy()
 	}
@@ -232,7 +226,7 @@ func (l *Lab) Checkpoint(name string) {
 	l.prober.Checkpoint(name)
 }
 
-// Report tells what the probes have seen until now. The endpoints are named as the nodes are.
+// Report is what the probes have seen until now. The endpoints are named as the nodes are.
 func (l *Lab) Report() probe.Report { return l.prober.Report() }
 
 // Nodes are the names of the nodes that are up, in the order of their creation.
@@ -277,7 +271,7 @@ func (l *Lab) node(name string) (*node, error) {
 	return nil, fmt.Errorf("there is no node %q", name)
 }
 
-// knows tells whether there is such a host, be it on its way in.
+// knows reports whether there is such a host, up or on its way.
 func (l *Lab) knows(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"github.com/rrpool/rrpool/test/leaks"
 )
 
-// patience is how long a wait may take on a slow machine. It guards against hanging, and is no claim about anybody's speed.
+// patience is how long a wait may take on a slow machine. It guards against hanging, and says nothing about any program's speed.
 const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) { lab.Main(m, stopShared) }
@@ -123,7 +123,7 @@ func inMesh(t *testing.T, password string) *lab.Lab {
 	return l
 }
 
-// createPassword makes the Secret of lab.PasswordRef. Nobody refers to it yet.
+// createPassword makes the Secret of lab.PasswordRef. No object refers to it yet.
 func createPassword(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	ref := lab.PasswordRef().SecretKeyRef

@@ -6,16 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 // NodeSpec describes a host that joins the cluster.
@@ -32,8 +32,7 @@ type NodeSpec struct {
 	// Pods is how many pods run here from the start. A node that has, or had, pods has an address block, and one address takes part in
 	// the probes while there are any; a node that never had, as dedicated ones, announces nothing.
 	Pods int
-	// Replicated: a ReplicaSet has made the pods, and makes one that is evicted or deleted anew, which then runs on another node.
-	// Otherwise nobody does.
+	// Replicated: a ReplicaSet has made the pods, and replaces one that is evicted or deleted, on another node.
 	Replicated bool
 	// Address of the node. Default: the next free one.
 	Address netip.Addr
@@ -55,11 +54,9 @@ type node struct {
 	up bool
 }
 
-// AddNode makes a host, registers it, starts its processes, waits until BIRD runs, and then marks it Ready. It does not wait for
-// sessions: see WaitMesh. Probes to and from its pods count from their first answer on.
-func (l *Lab) AddNode(ctx context.Context, spec NodeSpec) error { return l.AddNodes(ctx, spec) }
-
-// AddNodes adds nodes, several at a time. Their addresses follow their order.
+// AddNodes makes hosts, several at a time: it registers each, starts its processes, waits until BIRD runs, and then marks it Ready. It does
+// not wait for sessions: see WaitMesh. Probes to and from its pods count from their first answer on. Addresses follow the order of the
+// nodes.
 func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	const parallel = 8
 	slots := make(chan struct{}, parallel)
@@ -82,8 +79,7 @@ func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 }
 
 func (l *Lab) add(ctx context.Context, n *node) error {
-	err := l.bringUp(ctx, n)
-	if err != nil {
+	if err := l.bringUp(ctx, n); err != nil {
 		err = errors.Join(err, l.endPods(n))
 		l.forget(n)
 		n.destroy()
@@ -95,41 +91,33 @@ func (l *Lab) add(ctx context.Context, n *node) error {
 // RemoveNode takes a host away as an orderly deletion of a machine does: BIRD ends its sessions administratively, the host
 // disappears, and its objects are deleted.
 func (l *Lab) RemoveNode(ctx context.Context, name string) error {
-	n, err := l.node(name)
-	if err != nil {
-		return fmt.Errorf("removing a node: %w", err)
-	}
-	if err := l.endPods(n); err != nil {
-		return fmt.Errorf("removing node %q: %w", name, err)
-	}
-	if n.bird.running() {
-		_ = l.StopBIRD(name)
-	}
-	return l.takeAway(ctx, n)
+	return l.on(name, func(n *node) error {
+		if err := l.endPods(n); err != nil {
+			return err
+		}
+		if n.bird.running() {
+			_ = l.StopBIRD(name)
+		}
+		return l.takeAway(ctx, n)
+	})
 }
 
-// LoseNode takes a host away without a word, as when a machine is destroyed: peers keep its routes for the graceful restart time. Then
-// its objects are deleted.
+// LoseNode takes a host away as when a machine is destroyed: peers keep its routes for the graceful restart time. Then its objects are
+// deleted.
 func (l *Lab) LoseNode(ctx context.Context, name string) error {
-	n, err := l.node(name)
-	if err != nil {
-		return fmt.Errorf("losing a node: %w", err)
-	}
-	if err := errors.Join(l.endPods(n), setDown(l.fabric.link, n.port())); err != nil {
-		return fmt.Errorf("losing node %q: %w", name, err)
-	}
-	return l.takeAway(ctx, n)
+	return l.on(name, func(n *node) error {
+		if err := errors.Join(l.endPods(n), setDown(l.fabric.link, n.port())); err != nil {
+			return err
+		}
+		return l.takeAway(ctx, n)
+	})
 }
 
 func (l *Lab) takeAway(ctx context.Context, n *node) error {
-	l.kubelet.forget(n.spec.Name)
 	l.forget(n)
 	n.destroy()
-	// The apiserver may be down on purpose; whoever deletes nodes tries again as well.
-	if err := poll(ctx, func() error { return l.deleteNode(ctx, n) }); err != nil {
-		return fmt.Errorf("removing node %q: %w", n.spec.Name, err)
-	}
-	return nil
+	// The apiserver may be down on purpose.
+	return poll(ctx, func() error { return l.deleteNode(ctx, n) })
 }
 
 // reserve takes the name and the number. The node exists for others once it is up.
@@ -171,8 +159,7 @@ func (l *Lab) bringUp(ctx context.Context, n *node) error {
 	l.mu.Lock()
 	n.up = true
 	l.mu.Unlock()
-	l.kubelet.set(n.spec.Name, corev1.ConditionTrue)
-	if err := l.kubelet.sync(ctx, n.spec.Name); err != nil {
+	if err := l.setReadiness(ctx, n.spec.Name, corev1.ConditionTrue); err != nil {
 		return err
 	}
 	return l.createPods(ctx, n)
@@ -257,7 +244,7 @@ func (n *node) startBIRD(ctx context.Context) error {
 	}
 	return poll(ctx, func() error {
 		if !n.bird.running() {
-			return &finalError{fmt.Errorf("BIRD has ended: %s", tail(n.bird.logPath))}
+			return &finalError{fmt.Errorf("BIRD has ended: %s", controlplane.Tail(n.bird.logPath))}
 		}
 		_, err := n.birdc("show status")
 		return err
@@ -290,16 +277,6 @@ func (n *node) destroy() {
 // podAddress is the one that stands for the node's pods.
 func (n *node) podAddress() netip.Addr { return block(n.number).Addr().Next() }
 
-// tail is the end of a log, for errors.
-func tail(path string) string {
-	text, err := os.ReadFile(path) //nolint:gosec // G304: the lab's own folder
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-5):], "\n")
-}
-
 func (n *node) port() string { return fmt.Sprintf("port%d", n.number) }
 
 func (n *node) path(elements ...string) string {
@@ -311,51 +288,21 @@ func (n *node) sessionName(prefix string) string {
 	return prefix + strings.ReplaceAll(n.spec.Address.String(), ".", "_")
 }
 
-// StartOn starts a command on a node: in its network, and with its mounts. It ends with the node. The caller waits for it.
-func (l *Lab) StartOn(name string, cmd *exec.Cmd) error {
-	n, err := l.node(name)
-	if err != nil {
-		return fmt.Errorf("starting %q: %w", cmd.Path, err)
-	}
-	if err := n.space.start(cmd); err != nil {
-		return fmt.Errorf("starting %q on node %q: %w", cmd.Path, name, err)
-	}
-	return nil
+// Enter runs do in a node's network and with its mounts, on a thread that ends with the node.
+func (l *Lab) Enter(name string, do func() error) error {
+	return l.on(name, func(n *node) error { return n.space.enter(do) })
 }
 
-// MountOn shows a folder of this machine at a path of a node, and there only.
-func (l *Lab) MountOn(name, folder, at string) error {
+// on runs do with a node that is up.
+func (l *Lab) on(name string, do func(*node) error) error {
 	n, err := l.node(name)
 	if err != nil {
-		return fmt.Errorf("mounting %q: %w", at, err)
-	}
-	err = n.space.enter(func() error {
-		if err := os.MkdirAll(at, 0o755); err != nil { //nolint:gosec // G301: as a kubelet makes it
-			return err
-		}
-		return syscall.Mount(folder, at, "", syscall.MS_BIND, "")
-	})
-	if err != nil {
-		return fmt.Errorf("mounting %q on node %q: %w", at, name, err)
-	}
-	return nil
-}
-
-// ListenOn opens a port of a node to this process.
-func (l *Lab) ListenOn(name, address string) (net.Listener, error) {
-	n, err := l.node(name)
-	if err != nil {
-		return nil, fmt.Errorf("listening on %q: %w", address, err)
-	}
-	var listener net.Listener
-	err = n.space.enter(func() error {
-		listener, err = net.Listen("tcp", address)
 		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listening on %q of node %q: %w", address, name, err)
 	}
-	return listener, nil
+	if err := do(n); err != nil {
+		return fmt.Errorf("node %q: %w", name, err)
+	}
+	return nil
 }
 
 // zones is how many availability zones Workers and Dedicated spread over: zone-1 to zone-3.

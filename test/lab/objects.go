@@ -165,7 +165,7 @@ func (l *Lab) createBlock(ctx context.Context, n *node) error {
 	return nil
 }
 
-// deleteNode removes what there is of a node: its object, its address block, and its pods. What somebody else has deleted already is
+// deleteNode removes what there is of a node: its object, its address block, and its pods. What is deleted already is
 // fine.
 func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 	blocks, err := l.blockAffinities()

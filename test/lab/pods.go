@@ -141,7 +141,7 @@ func (l *Lab) createPod(ctx context.Context, n *node, replicated bool) (*corev1.
 	return created, nil
 }
 
-// removePod makes a pod's object disappear at once. Somebody else may have been faster.
+// removePod makes a pod's object disappear at once. It may be gone already.
 func (l *Lab) removePod(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
 	err := l.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{

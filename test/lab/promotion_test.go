@@ -14,13 +14,13 @@ import (
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
-// What busy reflectors cost, over the life of a cluster: every node but one has pods, and every pair is probed, reflectors included.
+// What reflectors with workloads cost: every node but one has pods, and every pair is probed, reflectors included.
 // A step is a phase of the report.
-func TestBusyNodesBecomeReflectorsAndStop(t *testing.T) {
+func TestNodesWithWorkloadsBecomeReflectorsAndStop(t *testing.T) {
 	lab.SkipLong(t)
 	const first, second, third, fourth, fifth, idle = "worker-0", "worker-1", "worker-2", "worker-3", "worker-4", "idle"
 	l := start(t, lab.Options{MeshPassword: "correct-horse"}, append(lab.Workers(6), lab.NodeSpec{Name: idle, Zone: "zone-1"})...)
-	s := &seniority{t: t, l: l, password: lab.PasswordRef()}
+	s := &peeringOrder{t: t, l: l, password: lab.PasswordRef()}
 	s.start()
 	requireZero := func(t *testing.T, phase probe.Report) { t.Helper(); require.NoError(t, phase.ZeroLoss()) }
 
@@ -34,14 +34,14 @@ func TestBusyNodesBecomeReflectorsAndStop(t *testing.T) {
 		{"the third, with the mesh, leans on both", func() { s.promote(third) }, requireZero},
 		{"the mesh goes", func() { s.setMesh(false) }, requireZero},
 		{"control: nothing is prepared", func() { s.controlUnprepared(fourth) }, costs(10, time.Second, time.Minute, fourth)},
-		{"the first and the second swap, with nobody senior to both", s.swap, costs(2, time.Second, 15*time.Second, first)},
-		{"the first, which was the most senior, stops", func() { s.demote(first) }, requireZero},
-		{"an idle node becomes the most senior", func() { s.promoteOnTop(idle) }, requireZero},
-		{"the second, senior of two, stops, without the mesh", func() { s.demote(second) }, requireZero},
+		{"the first and the second swap, with no other earlier than both", s.swap, costs(2, time.Second, 15*time.Second, first)},
+		{"the one that was first stops", func() { s.demote(first) }, requireZero},
+		{"an idle node becomes the first", func() { s.promoteFirst(idle) }, requireZero},
+		{"the second, now the first of two, stops, without the mesh", func() { s.demote(second) }, requireZero},
 		{"the fifth, without the mesh", func() { s.promote(fifth) }, requireZero},
 		{"the fifth, the youngest, stops, without the mesh", func() { s.demote(fifth) }, requireZero},
 		{"the mesh returns", func() { s.setMesh(true) }, requireZero},
-		{"the third, senior of the fourth, stops, with the mesh", func() { s.demote(third) }, requireZero},
+		{"the third, before the fourth, stops, with the mesh", func() { s.demote(third) }, requireZero},
 		{"the fourth, the youngest, stops, with the mesh", func() { s.demote(fourth) }, requireZero},
 		{"the last, which is idle, stops", func() { s.disband(idle) }, requireZero},
 	} {
@@ -76,40 +76,40 @@ func costs(pairs int, least, most time.Duration, node string) func(*testing.T, p
 
 // controlPlainPeers promotes with the peers that a group of dedicated reflectors has, where both sides depend on the role, and mends it.
 // That the sessions restart shows as well that requireSame would notice.
-func (s *seniority) controlPlainPeers(name string) {
+func (s *peeringOrder) controlPlainPeers(name string) {
 	s.t.Helper()
 	s.create("plain", apiv3.BGPPeerSpec{NodeSelector: "has(" + roleLabel + ")", PeerSelector: "has(" + roleLabel + ")"})
 	before := s.sessions(name)
 	s.setRole(name, true)
-	seniors := slices.Clone(s.order)
+	earlier := slices.Clone(s.order)
 	s.order = append(s.order, name)
 	s.settle()
 	after := s.sessions(name)
-	for _, senior := range seniors {
-		key := senior + "→" + s.l.Address(name).String()
+	for _, one := range earlier {
+		key := one + "→" + s.l.Address(name).String()
 		require.True(s.t, before[key].Established() && after[key].Established(), key)
 		require.False(s.t, before[key].Same(after[key]), key)
 	}
 	s.remove("plain")
-	for _, senior := range seniors {
-		s.create(pairName(senior, name), s.pair(senior, name))
+	for _, one := range earlier {
+		s.create(pairName(one, name), s.pair(one, name))
 	}
 	s.settle()
 }
 
 // controlUnprepared writes the role before the peers.
-func (s *seniority) controlUnprepared(name string) {
+func (s *peeringOrder) controlUnprepared(name string) {
 	s.t.Helper()
 	s.setRole(name, true)
 	watch(s.t.Context(), time.Second)
-	for _, senior := range s.order {
-		s.create(pairName(senior, name), s.pair(senior, name))
+	for _, one := range s.order {
+		s.create(pairName(one, name), s.pair(one, name))
 	}
 	s.order = append(s.order, name)
 	s.settle()
 }
 
-func (s *seniority) setMesh(on bool) {
+func (s *peeringOrder) setMesh(on bool) {
 	s.t.Helper()
 	setMesh(s.t, s.l, on, s.password)
 	watch(s.t.Context(), time.Second)
@@ -119,8 +119,8 @@ func (s *seniority) setMesh(on bool) {
 	watch(s.t.Context(), time.Second)
 }
 
-// meshIsUp tells whether every two nodes that are not reflectors have their mesh session.
-func (s *seniority) meshIsUp() bool {
+// meshIsUp reports whether every two nodes that are not reflectors have their mesh session.
+func (s *peeringOrder) meshIsUp() bool {
 	clients := 0
 	established := 0
 	for _, name := range s.l.Nodes() {
@@ -142,7 +142,7 @@ func (s *seniority) meshIsUp() bool {
 }
 
 // disband takes the role from the last reflector, once the mesh is up.
-func (s *seniority) disband(last string) {
+func (s *peeringOrder) disband(last string) {
 	s.t.Helper()
 	require.Equal(s.t, []string{last}, s.order)
 	s.setRole(last, false)

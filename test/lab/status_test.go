@@ -20,7 +20,7 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// never is a reporting period that no test lives to see: what comes all the same is an answer. It takes some 20 ms.
+// never is a reporting period longer than any test: what comes all the same is an answer. It takes some 20 ms.
 const never = 3600
 
 // These are the facts about Calico's node status reporter that the session gate is built on. They are Calico's, not ours: when one
@@ -76,7 +76,7 @@ func TestWhatTheSessionGateKnowsAboutTheReporter(t *testing.T) {
 	t.Run("without a session in one address family it writes every period, changed or not: an empty list differs from none", func(t *testing.T) {
 		require.Contains(t, written[statusName("chatty")], nothingNew)
 	})
-	t.Run("where nothing has changed for it either, it writes nothing, so lastUpdated is no sign of life", func(t *testing.T) {
+	t.Run("where nothing has changed for it either, it writes nothing, so lastUpdated does not show that it runs", func(t *testing.T) {
 		require.NotContains(t, written[statusName("silent")], nothingNew)
 	})
 	t.Run("a challenge shows a session that has just ended", func(t *testing.T) {
@@ -196,7 +196,7 @@ const (
 	nothingNew   = "nothing new"
 )
 
-// writes tells, by object, what reporters write until one of them has so often written nothing new. BIRD counts its own times from two
+// writes gives, by object, what reporters write until one of them has so often written nothing new. BIRD counts its own times from two
 // clocks whose seconds begin at different moments: the time of its start may change by a second and back, which is something new.
 func writes(t *testing.T, l *lab.Lab, until string, times int) map[string][]string {
 	t.Helper()

@@ -44,7 +44,7 @@ func agreeOn(t *testing.T, configurations []configuration) {
 			network := w.simulate(c, "").Network(everybody)
 			w.requireAgreement(network)
 			w.requireControl(c)
-			depth := network.Depth(len(c.seats)+1, func(name string) bool { return c.seats[name].name == "" })
+			depth := network.Depth(len(c.slots)+1, func(name string) bool { return c.slots[name].name == "" })
 			if c.depth > 0 {
 				require.GreaterOrEqual(t, depth, c.depth, "rrpool says that it survives more than it does")
 			}
@@ -71,12 +71,12 @@ func (w *writer) requireControl(c configuration) {
 	require.Contains(w.t, wrong, "lab and simulator disagree", "without %s", c.control)
 }
 
-// cutOff are the pairs of nodes without a seat of which one has no route to the other.
+// cutOff are the pairs of nodes without a slot of which one has no route to the other.
 func (t table) cutOff(c configuration) []string {
 	var out []string
 	for _, to := range slices.Sorted(maps.Keys(t)) {
 		for _, from := range slices.Sorted(maps.Keys(t)) {
-			if c.seats[to].name == "" && c.seats[from].name == "" && !t[to].from[from].reached {
+			if c.slots[to].name == "" && c.slots[from].name == "" && !t[to].from[from].reached {
 				out = append(out, from+" → "+to)
 			}
 		}
@@ -110,7 +110,7 @@ func (w *writer) requireAgreement(n *simulate.Network, down ...string) table {
 	}
 }
 
-// simulate tells the simulator a configuration, without one of its BGPPeers.
+// simulate gives the simulator a configuration, without one of its BGPPeers.
 func (w *writer) simulate(c configuration, without string) *simulate.Configuration {
 	w.t.Helper()
 	off := false
@@ -120,7 +120,7 @@ func (w *writer) simulate(c configuration, without string) *simulate.Configurati
 	}
 	var nodes []plan.Node
 	for _, spec := range w.specs {
-		s := c.seats[spec.Name]
+		s := c.slots[spec.Name]
 		nodes = append(nodes, plan.Node{
 			Name: spec.Name, Ready: true, Addresses: w.addresses(spec.Name), Labels: map[string]string{zone: spec.Zone}, Zone: spec.Zone,
 			RoleLabel: s.name != "", Slot: s.name, ClusterID: s.clusterID, Rack: c.racks[spec.Name],
@@ -146,21 +146,21 @@ func TestTheSimulatorKnowsWhatAWriteDoesToSessions(t *testing.T) {
 	}{
 		{"the mesh comes", func(c *configuration) { c.mesh = true }, simulate.Change{Added: 45}},
 		{"the mesh goes", func(c *configuration) { c.mesh = false }, simulate.Change{Removed: 45}},
-		{"a seat gets another name", func(c *configuration) { c.seats[reflector(2)] = seat{"seat-2", id(1)} }, simulate.Change{}},
-		{"clients lose the one in that seat", func(c *configuration) {
-			c.peers[0] = peer("clients", isClient, anyReflector+" && "+roleLabel+" != 'seat-2'")
+		{"a slot gets another name", func(c *configuration) { c.slots[reflector(2)] = slot{"slot-2", id(1)} }, simulate.Change{}},
+		{"clients lose the one in that slot", func(c *configuration) {
+			c.peers[0] = peer("clients", isClient, anyReflector+" && "+roleLabel+" != 'slot-2'")
 		}, simulate.Change{Removed: 10}},
 		{"they get it back", func(c *configuration) { c.peers[0] = peer("clients", isClient, anyReflector) }, simulate.Change{Added: 10}},
-		{"a reflector gets another cluster ID", func(c *configuration) { c.seats[reflector(1)] = seat{"true", id(2)} }, simulate.Change{Restarted: 13}},
-		{"a reflector leaves its seat", func(c *configuration) { delete(c.seats, reflector(4)) }, simulate.Change{Removed: 10, Restarted: 3}},
-		{"a client becomes a reflector", func(c *configuration) { c.seats[reflector(5)] = seat{"true", id(1)} }, simulate.Change{Added: 10, Restarted: 3}},
+		{"a reflector gets another cluster ID", func(c *configuration) { c.slots[reflector(1)] = slot{"true", id(2)} }, simulate.Change{Restarted: 13}},
+		{"a reflector leaves its slot", func(c *configuration) { delete(c.slots, reflector(4)) }, simulate.Change{Removed: 10, Restarted: 3}},
+		{"a client becomes a reflector", func(c *configuration) { c.slots[reflector(5)] = slot{"true", id(1)} }, simulate.Change{Added: 10, Restarted: 3}},
 		{"a BGPPeer for the same sessions comes", func(c *configuration) { c.peers = append(c.peers, peer("second", among(zone1), anyReflector)) }, simulate.Change{}},
 		{"it goes", func(c *configuration) { c.peers = c.peers[:2] }, simulate.Change{}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			w.t = t
 			old, before := w.simulate(c, ""), w.sessions()
-			c.seats, c.peers = maps.Clone(c.seats), slices.Clone(c.peers)
+			c.slots, c.peers = maps.Clone(c.slots), slices.Clone(c.peers)
 			step.edit(&c)
 			w.configure(c)
 			w.requireAgreement(w.simulate(c, "").Network(everybody))

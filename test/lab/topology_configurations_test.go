@@ -19,8 +19,8 @@ import (
 // configuration is a topology, or what is between two of them, on the nodes of topologyNodes.
 type configuration struct {
 	name string
-	// seats by node.
-	seats map[string]seat
+	// slots by node.
+	slots map[string]slot
 	// racks are the values of plan.RackLabel, by node.
 	racks map[string]string
 	peers []plan.Peer
@@ -33,7 +33,7 @@ type configuration struct {
 	control string
 }
 
-type seat struct{ name, clusterID string }
+type slot struct{ name, clusterID string }
 
 // topologyNodes are 6 workers and 8 dedicated nodes in three zones, all with an address block, so that the prefixes of reflectors count as well.
 func topologyNodes() []lab.NodeSpec {
@@ -50,14 +50,14 @@ const (
 	zone1 = zone + " == 'zone-1'"
 	zone2 = zone + " == 'zone-2'"
 	other = zone + " not in {'zone-1', 'zone-2'}"
-	// isClient selects the nodes that have no seat.
+	// isClient selects the nodes that have no slot.
 	isClient = "!" + anyReflector
 )
 
 func id(n int) string           { return fmt.Sprintf("244.0.0.%d", n) }
 func oneID(int) string          { return id(1) }
 func reflector(n int) string    { return fmt.Sprintf("reflector-%d", n-1) }
-func in(seats ...string) string { return roleLabel + " in {'" + strings.Join(seats, "', '") + "'}" }
+func in(slots ...string) string { return roleLabel + " in {'" + strings.Join(slots, "', '") + "'}" }
 func starts(with string) string { return roleLabel + " starts with '" + with + "'" }
 func among(group string) string { return isClient + " && " + group }
 
@@ -71,27 +71,27 @@ func peer(name, from, to string) plan.Peer {
 // single has n reflectors for everyone, the first of the dedicated nodes.
 func single(n int, kill ...string) configuration {
 	c := configuration{
-		name: fmt.Sprintf("Single with %d", n), seats: map[string]seat{}, kill: kill,
+		name: fmt.Sprintf("Single with %d", n), slots: map[string]slot{}, kill: kill,
 		peers: []plan.Peer{peer("clients", isClient, anyReflector), peer("reflectors", anyReflector, anyReflector)}, control: "clients",
 	}
 	for i := range n {
-		c.seats[reflector(i+1)] = seat{"true", id(1)}
+		c.slots[reflector(i+1)] = slot{"true", id(1)}
 	}
 	return c
 }
 
 // groups has n reflectors that all peer with each other, and gives each of three groups of clients some of them, by their numbers.
 func groups(name string, n int, clusterID func(int) string, of [3][]int, kill ...string) configuration {
-	c := configuration{name: name, seats: map[string]seat{}, peers: []plan.Peer{peer("reflectors", anyReflector, anyReflector)}, kill: kill, control: "clients.1"}
+	c := configuration{name: name, slots: map[string]slot{}, peers: []plan.Peer{peer("reflectors", anyReflector, anyReflector)}, kill: kill, control: "clients.1"}
 	for i := range n {
-		c.seats[reflector(i+1)] = seat{fmt.Sprintf("seat-%d", i+1), clusterID(i + 1)}
+		c.slots[reflector(i+1)] = slot{fmt.Sprintf("slot-%d", i+1), clusterID(i + 1)}
 	}
 	for i, group := range []string{zone1, zone2, other} {
-		var seats []string
+		var slots []string
 		for _, n := range of[i] {
-			seats = append(seats, fmt.Sprintf("seat-%d", n))
+			slots = append(slots, fmt.Sprintf("slot-%d", n))
 		}
-		c.peers = append(c.peers, peer(fmt.Sprintf("clients.%d", i+1), among(group), in(seats...)))
+		c.peers = append(c.peers, peer(fmt.Sprintf("clients.%d", i+1), among(group), in(slots...)))
 	}
 	return c
 }
@@ -101,36 +101,36 @@ func everyone(name string, n int, clusterID func(int) string, kill ...string) co
 	c := single(n, kill...)
 	c.name = name
 	for i := range n {
-		c.seats[reflector(i+1)] = seat{fmt.Sprintf("seat-%d", i+1), clusterID(i + 1)}
+		c.slots[reflector(i+1)] = slot{fmt.Sprintf("slot-%d", i+1), clusterID(i + 1)}
 	}
 	return c
 }
 
 // hierarchy has racks, given by the selectors of their clients, each with a cluster ID and so many reflectors, and spines.
 func hierarchy(name string, racks []string, each, spines int, kill ...string) configuration {
-	c := configuration{name: name, seats: map[string]seat{}, peers: []plan.Peer{peer("spines", starts("spine-"), starts("rack-"))}, kill: kill, control: "clients.1"}
+	c := configuration{name: name, slots: map[string]slot{}, peers: []plan.Peer{peer("spines", starts("spine-"), starts("rack-"))}, kill: kill, control: "clients.1"}
 	next := 1
 	for r, clientsOfRack := range racks {
-		var seats []string
+		var slots []string
 		for n := range each {
-			seats = append(seats, fmt.Sprintf("rack-%d-%d", r+1, n+1))
-			c.seats[reflector(next)] = seat{seats[n], id(r + 2)}
+			slots = append(slots, fmt.Sprintf("rack-%d-%d", r+1, n+1))
+			c.slots[reflector(next)] = slot{slots[n], id(r + 2)}
 			next++
 		}
-		c.peers = append(c.peers, peer(fmt.Sprintf("clients.%d", r+1), among(clientsOfRack), in(seats...)))
+		c.peers = append(c.peers, peer(fmt.Sprintf("clients.%d", r+1), among(clientsOfRack), in(slots...)))
 	}
 	for n := range spines {
-		c.seats[reflector(next)] = seat{fmt.Sprintf("spine-%d", n+1), id(1)}
+		c.slots[reflector(next)] = slot{fmt.Sprintf("spine-%d", n+1), id(1)}
 		next++
 	}
 	return c
 }
 
-// beside is a topology that is there together with another: seats and peers of both.
+// beside is a topology that is there together with another: slots and peers of both.
 func (c configuration) beside(name string, o configuration) configuration {
 	c.name = name
-	c.seats = maps.Clone(c.seats)
-	maps.Copy(c.seats, o.seats)
+	c.slots = maps.Clone(c.slots)
+	maps.Copy(c.slots, o.slots)
 	c.peers = slices.Clone(c.peers)
 	for _, p := range o.peers {
 		p.Name += ".second"
@@ -171,7 +171,7 @@ func configurations() []configuration {
 		everyone("", 5, oneID, reflector(4)).beside("Single beside the groups of a Quorum", groups("", 5, oneID, ring3of5)),
 		narrowed().beside("Single beside a rack and the spines of a Hierarchy, apart", halfOfAHierarchy()),
 		single(3, reflector(1)).beside("Single, which takes in all reflectors, beside a rack and the spines of a Hierarchy", halfOfAHierarchy()),
-		inOrderOfSeniority(),
+		withPeeringOrder(),
 		arranged("Quorum as rrpool arranges it", topology.Spec{Kind: v1alpha1.TopologyQuorum}, 6, 3),
 		arranged("MultiCluster as rrpool arranges it", topology.Spec{Kind: v1alpha1.TopologyMultiCluster}, 3, 2),
 		arranged("Hierarchy by zone as rrpool arranges it", topology.Spec{Kind: v1alpha1.TopologyHierarchy}, 8, 2),
@@ -193,12 +193,12 @@ func arranged(name string, spec topology.Spec, reflectors, lost int) configurati
 		}
 	}
 	layout := topology.Arrange(spec, topology.Session{MaxRestartTime: restart()}, clients, pooled, []string{"zone-1", "zone-2", "zone-3"}, reflectors/3)
-	c := configuration{name: name, seats: map[string]seat{}, racks: layout.Racks, peers: layout.Peers, depth: layout.Depth}
+	c := configuration{name: name, slots: map[string]slot{}, racks: layout.Racks, peers: layout.Peers, depth: layout.Depth}
 	for i, s := range layout.Slots {
 		if s.Node == "" {
 			continue
 		}
-		c.seats[s.Node] = seat{s.Name, s.ClusterID}
+		c.slots[s.Node] = slot{s.Name, s.ClusterID}
 		if i < lost {
 			c.kill = append(c.kill, s.Node)
 		}
@@ -233,22 +233,22 @@ func narrowed() configuration {
 
 // halfOfAHierarchy has one of two racks, on other nodes than Single.
 func halfOfAHierarchy() configuration {
-	c := configuration{seats: map[string]seat{}, peers: []plan.Peer{
+	c := configuration{slots: map[string]slot{}, peers: []plan.Peer{
 		peer("clients.1", among(zone1), starts("rack-1-")), peer("spines", starts("spine-"), starts("rack-")),
 	}}
 	for i := range 3 {
-		c.seats[reflector(4+i)] = seat{fmt.Sprintf("rack-1-%d", i+1), id(3)}
+		c.slots[reflector(4+i)] = slot{fmt.Sprintf("rack-1-%d", i+1), id(3)}
 	}
 	for i := range 2 {
-		c.seats[reflector(7+i)] = seat{fmt.Sprintf("spine-%d", i+1), id(2)}
+		c.slots[reflector(7+i)] = slot{fmt.Sprintf("spine-%d", i+1), id(2)}
 	}
 	return c
 }
 
-// inOrderOfSeniority is Single on nodes with pods: between every two reflectors there is a peer of the senior's that names an address.
-func inOrderOfSeniority() configuration {
+// withPeeringOrder is Single on nodes with pods: between every two reflectors there is a peer of the earlier one's that names an address.
+func withPeeringOrder() configuration {
 	c := single(3, reflector(2))
-	c.name = "Single with 3 in order of seniority"
+	c.name = "Single with 3 in peering order"
 	c.peers = c.peers[:1]
 	for i := range 3 {
 		for j := range i {

@@ -35,7 +35,7 @@ func TestWhatMovingBetweenTopologiesIsBuiltOn(t *testing.T) {
 	w.peer(clientsPeer, isClient, anyReflector)
 	w.peer("reflectors", anyReflector, anyReflector)
 	for _, name := range names {
-		w.seat(name, "true", clusterID)
+		w.slot(name, "true", clusterID)
 	}
 	require.NoError(t, l.WaitReflected(t.Context(), names...))
 	setMesh(t, l, false, nil)
@@ -49,9 +49,9 @@ func TestWhatMovingBetweenTopologiesIsBuiltOn(t *testing.T) {
 		{"40 updates while two forward peers match the same pairs", func() { w.stir(40) }},
 		{"the first forward peer goes", func() { w.remove(clientsPeer) }},
 		{"it comes again, and the second goes", func() { w.peer(clientsPeer, isClient, anyReflector); w.remove("second") }},
-		{"reflectors get seats, which has(role) does not tell apart", func() {
+		{"reflectors get slots, which has(role) does not distinguish", func() {
 			for i, name := range names {
-				w.seat(name, fmt.Sprintf("quorum-zone-1-%d", i+1), clusterID)
+				w.slot(name, fmt.Sprintf("quorum-zone-1-%d", i+1), clusterID)
 			}
 		}},
 		{"a selector that says the same in other words", func() { w.peer(clientsPeer, isClient+" && has(topology.kubernetes.io/zone)", anyReflector) }},
@@ -95,7 +95,7 @@ func TestWhatMovingBetweenTopologiesIsBuiltOn(t *testing.T) {
 	t.Log("\n" + l.Report().String())
 }
 
-// writer writes topologies by hand: seats, cluster IDs and BGPPeers.
+// writer writes topologies by hand: slots, cluster IDs and BGPPeers.
 type writer struct {
 	t     *testing.T
 	l     *lab.Lab
@@ -138,7 +138,7 @@ func (w *writer) requireSubset(fewer, more map[string]lab.Session) int {
 	return len(more) - len(fewer)
 }
 
-// anyReflector selects the nodes that have a seat.
+// anyReflector selects the nodes that have a slot.
 const anyReflector = "has(" + roleLabel + ")"
 
 // configure turns the cluster into a configuration, whatever it was.
@@ -148,8 +148,8 @@ func (w *writer) configure(c configuration) {
 		if w.now.racks[name] != c.racks[name] {
 			w.patch(name, fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, plan.RackLabel, orNull(c.racks[name])))
 		}
-		if s := c.seats[name]; w.now.seats[name] != s {
-			w.seat(name, s.name, s.clusterID)
+		if s := c.slots[name]; w.now.slots[name] != s {
+			w.slot(name, s.name, s.clusterID)
 		}
 	}
 	for _, old := range w.now.peers {
@@ -204,8 +204,8 @@ func (w *writer) dedicated() []string {
 	return names
 }
 
-// seat gives a node a seat and a cluster ID, or takes them away where they are empty.
-func (w *writer) seat(node, name, id string) {
+// slot gives a node a slot and a cluster ID, or takes them away where they are empty.
+func (w *writer) slot(node, name, id string) {
 	w.t.Helper()
 	w.patch(node, fmt.Sprintf(`{"metadata":{"labels":{%q:%s},"annotations":{"projectcalico.org/RouteReflectorClusterID":%s}}}`, roleLabel, orNull(name), orNull(id)))
 }

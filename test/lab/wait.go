@@ -131,7 +131,7 @@ func (n *node) hasRoute(to netip.Addr) error {
 	return nil
 }
 
-// finalError tells poll that trying again is useless.
+// finalError says to poll that trying again is useless.
 type finalError struct{ error }
 
 // poll calls try until it succeeds, the context ends or the time is over, and then returns the last error.

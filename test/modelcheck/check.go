@@ -2,6 +2,7 @@ package modelcheck
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -9,20 +10,16 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// workload: a node whose pods nobody may cut off.
+// workload: a node whose pods may not be cut off.
 func (n *node) workload() bool { return n.is(exists | alive | ready | pods) }
 
-// forgive ends excuses that are not needed any more: of pairs that are joined by sessions
-// that stay, and of reflectors that have all their sessions. What a client has got again
-// of reflector sessions, it is owed again.
-func (m *model) forgive(s *state) {
+// endExcuses ends the excuses of pairs that are joined by sessions that stay, and of reflectors that have all their sessions. A client
+// that has got reflector sessions again is owed them again.
+func (m *model) endExcuses(s *state) {
 	if s.excused != 0 {
 		s.excused &^= m.stable(s)
 	}
 	m.excuseSome(s)
-	if s.fresh == 0 && s.excused == 0 && s.owed == m.full(s) {
-		return
-	}
 	conf := m.configuration(s)
 	for i := range m.size() {
 		if n := &s.nodes[i]; n.is(exists|alive) && m.complete(s, &conf, i) {
@@ -30,16 +27,17 @@ func (m *model) forgive(s *state) {
 		}
 		s.owed[i] = max(s.owed[i], min(2, m.left(s, &conf, i)))
 	}
-	for p := range maxPairs {
-		if a, b := ends(p); !s.nodes[a].is(exists|alive|pods) || !s.nodes[b].is(exists|alive|pods) {
-			s.excused &^= 1 << p
+	for i := range maxNodes {
+		for j := range i {
+			if !s.nodes[i].is(exists|alive|pods) || !s.nodes[j].is(exists|alive|pods) {
+				s.excused &^= 1 << pairOf(i, j)
+			}
 		}
 	}
 }
 
-// excuseSome excuses nodes as long as something is odd about them. A busy node carries a
-// label that a person gave it: changes of our BGPPeers restart its sessions, and so does
-// taking the label away. Or a node runs again, and Kubernetes does not know it yet.
+// excuseSome excuses nodes while a person's label or a return explains what they lose. Changes of our BGPPeers restart the sessions of an
+// in-place node that a person has labelled, and so does the label's removal. A node that runs again may not be Ready yet.
 func (m *model) excuseSome(s *state) {
 	for i := range m.size() {
 		n := &s.nodes[i]
@@ -48,25 +46,6 @@ func (m *model) excuseSome(s *state) {
 			m.excuseNode(s, i)
 		}
 	}
-}
-
-func (m *model) full(s *state) (out [maxNodes]uint8) {
-	for i := range m.size() {
-		out[i] = 2 * bit(s.nodes[i].is(exists))
-	}
-	return out
-}
-
-// ends of a pair.
-func ends(pair int) (a, b int) {
-	for a = range maxNodes {
-		for b = a + 1; b < maxNodes; b++ {
-			if pairOf(a, b) == pair {
-				return a, b
-			}
-		}
-	}
-	panic("modelcheck: no such pair")
 }
 
 // complete: the node has rendered everything, and has all its sessions with nodes that run.
@@ -108,7 +87,7 @@ func (m *model) broken(s *state) string {
 	if m.bgp(s).MeshOn() {
 		return ""
 	}
-	if why := m.unfenced(s); why != "" {
+	if why := m.unscoped(s); why != "" {
 		return why
 	}
 	conf := m.configuration(s)
@@ -134,13 +113,12 @@ func (m *model) workloads(s *state, pairs uint32) (a, b int, ok bool) {
 	return 0, 0, false
 }
 
-// unfenced: Single's BGPPeers select every reflector. Beside those with other cluster IDs,
-// paths would multiply.
-func (m *model) unfenced(s *state) string {
+// unscoped: Single's BGPPeers select every reflector. Beside reflectors with other cluster IDs, paths would multiply.
+func (m *model) unscoped(s *state) string {
 	const multi, tiers = v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy
 	tiered := false
 	for i := range m.size() {
-		kind := topology.KindOf(m.values.get(int(s.nodes[i].seat)))
+		kind := topology.KindOf(m.values.get(int(s.nodes[i].slot)))
 		tiered = tiered || s.nodes[i].inRole() && (kind == multi || kind == tiers)
 	}
 	for _, w := range s.peers {
@@ -166,8 +144,8 @@ func (m *model) served(s *state, conf *[maxNodes]uint16, i int) (up, least int) 
 	return up, min(least, 2, int(s.owed[i]))
 }
 
-// brokenTurn names what a turn does that it must not, whatever comes of it.
-func (m *model) brokenTurn(s *state, st *step) string {
+// brokenStep names what a step does that it must not, whatever comes of it.
+func (m *model) brokenStep(s *state, st *step) string {
 	if st.Problem != nil {
 		return ""
 	}
@@ -179,7 +157,7 @@ func (m *model) brokenTurn(s *state, st *step) string {
 		}
 	}
 	if removed > 1 {
-		return fmt.Sprintf("3: one step takes %d reflectors away", removed)
+		return fmt.Sprintf("3: one step removes %d reflectors", removed)
 	}
 	return ""
 }
@@ -201,8 +179,8 @@ func (m *model) forbidden(s *state, st *step, a plan.Action) string {
 	if _, asks := a.(plan.RefreshStatus); asks {
 		return ""
 	}
-	if (s.problem || m.taken(s)) && !st.Urgent && !s.back {
-		return fmt.Sprintf("5: %s, although something is in the way", a)
+	if (s.problem || len(m.foreign(s)) > 0) && !st.Urgent && !s.back {
+		return fmt.Sprintf("5: %s, although the cluster is unsupported or a problem is reported", a)
 	}
 	return m.forbiddenAction(s, a)
 }
@@ -215,7 +193,7 @@ func (m *model) forbiddenAction(s *state, a plan.Action) string {
 		}
 	case plan.EnsurePool:
 		if m.Dedicated && s.unknown {
-			return fmt.Sprintf("5: %s, although nobody knows the pool", a)
+			return fmt.Sprintf("5: %s, although the pool is unknown", a)
 		}
 	case plan.ClearReflector:
 		return m.forbiddenRemoval(s, a)
@@ -227,7 +205,7 @@ func (m *model) forbiddenAction(s *state, a plan.Action) string {
 	return ""
 }
 
-// untouched: nobody reflects, and the mesh is as it was.
+// untouched: no node has a part of the role, and the mesh is as it was.
 func (m *model) untouched(s *state) bool {
 	for i := range m.size() {
 		if n := &s.nodes[i]; n.is(marked) || n.is(labelled) || n.id != 0 {
@@ -245,66 +223,56 @@ func (m *model) waiting(s *state) (n int) {
 	return n
 }
 
-func (m *model) taken(s *state) bool {
+// foreign names the BGPPeers that are not ours.
+func (m *model) foreign(s *state) (names []string) {
 	for _, w := range s.peers {
-		if w.spec != 0 && !m.spec(w.spec).Owned {
-			return true
+		if p := m.spec(w.spec); w.spec != 0 && !p.Owned {
+			names = append(names, p.Name)
 		}
 	}
-	return false
+	return names
 }
 
 func (m *model) notOurs(s *state, name string) string {
-	for _, w := range s.peers {
-		if w.spec != 0 && m.spec(w.spec).Name == name && !m.spec(w.spec).Owned {
-			return fmt.Sprintf("5: BGPPeer %s is not ours", name)
-		}
+	if slices.Contains(m.foreign(s), name) {
+		return fmt.Sprintf("5: BGPPeer %s is not ours", name)
 	}
 	return ""
 }
 
-// forbiddenRemoval: where the cluster stays on reflectors, one goes only when what the
-// manager was told shows that each of the others has been Established with everyone for
-// the removal delay, and not while the pool is unknown.
+// forbiddenRemoval: where the cluster stays on reflectors, one goes only when the reports show each of the others Established with every
+// client for the removal delay, and not while the pool is unknown.
 func (m *model) forbiddenRemoval(s *state, a plan.ClearReflector) string {
 	i := m.indexOf(a.Node)
 	switch {
 	case s.back || !s.nodes[i].inRole() || !s.nodes[i].is(marked):
 		return ""
 	case s.unknown && m.Dedicated:
-		return "5: a reflector is removed although nobody knows the pool"
+		return "5: a reflector is removed although the pool is unknown"
 	case m.Timer:
 		return ""
 	}
-	return m.forbiddenHaste(s, a, i)
-}
-
-func (m *model) forbiddenHaste(s *state, a plan.ClearReflector, i int) string {
 	for j := range m.size() {
-		if j == i || !s.nodes[j].inRole() || !s.nodes[j].is(ready) {
-			continue
-		}
-		if c := m.unproven(s, j); c >= 0 {
+		if c := m.unproven(s, j); j != i && c >= 0 {
 			return fmt.Sprintf("3: %s is removed before %s has been Established with %s for the removal delay", a.Node, m.name(j), m.name(c))
 		}
 	}
 	return ""
 }
 
-// unproven gives a client that a reflector has not reported as Established for the removal
-// delay, or -1.
+// unproven gives a client that a Ready reflector has not reported as Established for the
+// removal delay, or -1.
 func (m *model) unproven(s *state, j int) int {
+	if !s.nodes[j].inRole() || !s.nodes[j].is(ready) {
+		return -1
+	}
+	row := m.rows.get(int(m.configuration(s)[j]))
 	for c, x := range s.reports[j].sess {
-		if s.nodes[c].workload() && !s.nodes[c].inRole() && m.wantsSession(s, j, c) && (x&kindBits != nodeUp || age(x>>sinceShift&7) < earlier) {
+		if s.nodes[c].workload() && !s.nodes[c].inRole() && row[c] != 0 && (x&kindBits != nodeUp || age(x>>sinceShift&7) < earlier) {
 			return c
 		}
 	}
 	return -1
-}
-
-func (m *model) wantsSession(s *state, i, j int) bool {
-	conf := m.configuration(s)
-	return m.rows.get(int(conf[i]))[j] != 0
 }
 
 // atRest says what is wrong with a state that a fair run ends in, "" for nothing.
@@ -325,7 +293,7 @@ func (m *model) atRest(s *state) string {
 	return ""
 }
 
-// faulty: something is broken that no manager can put right.
+// faulty: something is broken that no manager can repair.
 func (m *model) faulty(s *state) bool {
 	if s.foreign || s.muted != 0 || !m.Dedicated && s.mesh.saved == 0 && !m.bgp(s).MeshOn() {
 		return true
@@ -362,7 +330,7 @@ func (m *model) arrivedWith(s *state, reflectors int) string {
 		return fmt.Sprintf("4: at rest with %d reflectors, not %d", reflectors, m.total())
 	}
 	if _, _, cut := m.workloads(s, s.excused); cut && s.muted == 0 {
-		return "4: at rest, and somebody is still cut off"
+		return "4: at rest, and two nodes are still cut off from each other"
 	}
 	return ""
 }

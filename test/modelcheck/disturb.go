@@ -42,56 +42,51 @@ func (m *model) disturbances(s *state, out []move) []move {
 		if int(s.spent) >= m.Budget && !free || free && s.flipped {
 			continue
 		}
-		for b := range m.targets(s, d) {
-			out = append(out, move{kind: disturbance, a: uint8(k), b: uint8(b)}) //nolint:gosec // G115: a few
+		for i := range maxPeers {
+			if m.fits(s, d, i) {
+				out = append(out, move{kind: disturbance, a: small(k), b: small(i)})
+			}
 		}
 	}
 	return out
 }
 
-// targets yields the nodes, or BGPPeers, that a disturbance may befall.
-func (m *model) targets(s *state, d Disturbance) func(func(int) bool) {
-	count := m.size()
-	switch d {
-	case PeerDeleted, PeerEdited:
-		count = maxPeers
-	case MeshOn, MeshOff, ForeignPeer, ProviderSilent, ProblemReported, ModeChanges, Restart:
-		count = 1
-	default:
-	}
-	return func(yield func(int) bool) {
-		for i := range count {
-			if m.fits(s, d, i) && !yield(i) {
-				return
-			}
-		}
-	}
-}
-
 // plain: a node that runs pods and has nothing of ours.
 func (n *node) plain() bool { return n.is(exists|pods) && !n.is(labelled) && n.id == 0 }
 
-// fits: the disturbance may befall this node, or BGPPeer.
+func (n *node) client() bool { return n.workload() && !n.inRole() }
+
+func (n *node) uncordonedReflector() bool { return n.inRole() && !n.is(cordoned) }
+
+// fits: the disturbance can happen to the i-th node, or BGPPeer; one of the whole cluster, to the first.
 func (m *model) fits(s *state, d Disturbance, i int) bool {
-	n := &s.nodes[i%maxNodes]
+	var n node
+	if i < maxNodes {
+		n = s.nodes[i]
+	}
 	switch d {
 	case NodeFails:
 		return n.is(exists | alive | ready)
 	case ClientFails:
-		return n.is(exists|alive|ready|pods) && !n.inRole()
+		return n.client()
 	case StrayLabel:
 		return n.plain()
-	case Cordoned:
-		return n.inRole() && !n.is(cordoned)
 	case NodeDeleted:
 		return n.is(exists | pooled)
 	case PeerDeleted, PeerEdited:
-		return s.peers[i].spec != 0 && m.spec(s.peers[i].spec).Owned
+		return m.owned(s, i)
+	case Cordoned:
+		return n.uncordonedReflector()
 	case LabelRemoved, IDRemoved, IDChanged, RoleRemoved, Mute:
 		return n.inRole()
 	default:
-		return m.applies(s, d)
+		return i == 0 && m.applies(s, d)
 	}
+}
+
+// owned: the i-th BGPPeer is there and ours.
+func (m *model) owned(s *state, i int) bool {
+	return s.peers[i].spec != 0 && m.spec(s.peers[i].spec).Owned
 }
 
 func (m *model) applies(s *state, d Disturbance) bool {
@@ -111,8 +106,7 @@ func (m *model) applies(s *state, d Disturbance) bool {
 	}
 }
 
-// disturb does it. What it takes is excused, and nothing else: pairs that no session
-// joins any more which it leaves as it is, and reflector sessions that it restarts.
+// disturb does it. What it takes is excused: pairs that no unchanged session joins any more, and reflector sessions that it restarts.
 func (m *model) disturb(s *state, mv move) {
 	d := m.Disturbances[mv.a]
 	if d == ModeChanges {
@@ -153,18 +147,18 @@ func (m *model) disturbNode(s *state, d Disturbance, i int) {
 		m.restartAll(s, i)
 	case LabelRemoved:
 		n.set(labelled, false)
-		n.seat = 0
+		n.slot = 0
 	case IDRemoved:
 		n.id = 0
 	case IDChanged:
 		n.id = m.value(otherID)
 	case RoleRemoved:
 		n.set(labelled|marked, false)
-		n.seat, n.id, n.roleAge = 0, 0, never
+		n.slot, n.id, n.roleAge = 0, 0, never
 		s.rankRoles()
 	case StrayLabel:
 		n.set(labelled, true)
-		n.seat = m.value("true")
+		n.slot = m.value("true")
 	case Cordoned:
 		n.set(cordoned, true)
 	case NodeDeleted:
@@ -195,7 +189,7 @@ func (m *model) remove(s *state, i int) {
 func (m *model) disturbPeer(s *state, d Disturbance, b int) {
 	if d == ForeignPeer {
 		s.foreign = true
-		m.addPeer(s, plan.Peer{Name: "somebody-elses", NodeSelector: "has(somebodys)", PeerSelector: "has(somebodys)"}, never)
+		m.addPeer(s, plan.Peer{Name: "foreign", NodeSelector: "has(foreign)", PeerSelector: "has(foreign)"}, never)
 		return
 	}
 	p := m.spec(s.peers[b].spec)
@@ -216,7 +210,7 @@ func (m *model) addPeer(s *state, p plan.Peer, at age) {
 	m.sortPeers(s)
 }
 
-func (m *model) tellDisturbance(s *state, mv move) string {
+func (m *model) describeDisturbance(s *state, mv move) string {
 	d := m.Disturbances[mv.a]
 	switch d {
 	case PeerDeleted, PeerEdited:

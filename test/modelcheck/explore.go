@@ -32,10 +32,10 @@ type explorer struct {
 	limit   int
 	workers int
 
-	seen memo[key, struct{}]
-	calm memo[key, struct{}] // the fair run from here settles
-	runs atomic.Int64
-	log  []entry
+	seen    sync.Map // of states, by key
+	settles sync.Map // the fair run from these settles
+	runs    atomic.Int64
+	log     []entry
 }
 
 // entry is how a state was reached first.
@@ -44,9 +44,11 @@ type entry struct {
 	move   move
 }
 
+// found is a state, how it was reached first, and its place in the log.
 type found struct {
 	state state
 	entry entry
+	index uint32
 }
 
 // violation is a broken invariant: of the state that entry leads to, of its last move,
@@ -64,23 +66,19 @@ func Explore(sc Scenario, workers int) Result {
 	x := &explorer{m: newModel(sc), limit: sc.Limit, workers: max(workers, 1)}
 	r := Result{Scenario: sc.Name, Complete: true}
 	first := x.m.beginning()
-	h := hash(&first)
-	x.seen.add(h[0], h, struct{}{})
+	x.seen.Store(hash(&first), true)
 	x.log = append(x.log, entry{})
-	level, indices := []state{first}, []uint32{0}
+	level := []found{{state: first}}
 	var bad *violation
 	for len(level) > 0 && bad == nil {
-		var next []found
 		var moves int
-		next, moves, bad = x.expand(level, indices)
+		level, moves, bad = x.expand(level)
 		r.Moves += moves
-		level, indices = level[:0:0], indices[:0:0]
-		for _, f := range next {
-			level = append(level, f.state)
-			indices = append(indices, uint32(len(x.log))) //nolint:gosec // G115: some millions
-			x.log = append(x.log, f.entry)
+		for i := range level {
+			level[i].index = uint32(len(x.log)) //nolint:gosec // G115: some millions
+			x.log = append(x.log, level[i].entry)
 		}
-		if len(next) > 0 {
+		if len(level) > 0 {
 			r.Depth++
 		}
 		if x.limit > 0 && len(x.log) >= x.limit && len(level) > 0 {
@@ -96,70 +94,58 @@ func Explore(sc Scenario, workers int) Result {
 }
 
 // expand makes all moves from the states of one level.
-func (x *explorer) expand(level []state, indices []uint32) (out []found, moves int, bad *violation) {
+func (x *explorer) expand(level []found) (out []found, moves int, bad *violation) {
+	var mu sync.Mutex
 	var wg sync.WaitGroup
-	results := make([][]found, x.workers)
-	counts := make([]int, x.workers)
-	bads := make([]*violation, x.workers)
-	var at atomic.Int64
-	const chunk = 64
-	for w := range x.workers {
+	var next atomic.Int64
+	for range x.workers {
 		wg.Go(func() {
-			for bads[w] == nil {
-				from := int(at.Add(chunk)) - chunk
-				if from >= len(level) {
-					return
+			for i := next.Add(1) - 1; i < int64(len(level)); i = next.Add(1) - 1 {
+				after, made, broken := x.successors(&level[i])
+				mu.Lock()
+				out, moves = append(out, after...), moves+made
+				if broken != nil {
+					bad = broken
+					next.Store(int64(len(level))) // no more
 				}
-				for i := from; i < min(from+chunk, len(level)) && bads[w] == nil; i++ {
-					var n int
-					results[w], n, bads[w] = x.successors(&level[i], indices[i], results[w])
-					counts[w] += n
-				}
+				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	for w := range x.workers {
-		moves += counts[w]
-		if bads[w] != nil && bad == nil {
-			bad = bads[w]
-		}
-	}
-	return slices.Concat(results...), moves, bad
+	return out, moves, bad
 }
 
-// successors adds the states that follow one and are new.
-func (x *explorer) successors(s *state, index uint32, out []found) ([]found, int, *violation) {
+// successors gives the states that follow one and are new.
+func (x *explorer) successors(from *found) (out []found, made int, bad *violation) {
+	s := &from.state
 	if why := x.run(*s); why != "" {
-		return out, 0, &violation{why, entry{parent: index}, true}
+		return nil, 0, &violation{why, entry{parent: from.index}, true}
 	}
-	if why := x.m.brokenTurn(s, x.m.next(s)); why != "" {
-		return out, 0, &violation{why, entry{index, move{kind: manages}}, false}
+	if why := x.m.brokenStep(s, x.m.next(s)); why != "" {
+		return nil, 0, &violation{why, entry{from.index, move{kind: manages}}, false}
 	}
-	moves := x.m.moves(s)
-	made := 0
-	for _, mv := range moves {
+	for _, mv := range x.m.moves(s) {
 		after := *s
 		x.m.make(&after, mv)
 		for _, mv.lag = range x.m.lags(s, &after, mv) {
 			next := after
 			x.m.receive(&next, mv.lag)
 			made++
-			h := hash(&next)
-			if !x.seen.add(h[0], h, struct{}{}) {
+			if _, known := x.seen.LoadOrStore(hash(&next), true); known {
 				continue
 			}
-			e := entry{index, mv}
+			e := entry{from.index, mv}
 			if why := x.m.broken(&next); why != "" {
-				return out, made, &violation{why, e, false}
+				return nil, made, &violation{why, e, false}
 			}
-			out = append(out, found{next, e})
+			out = append(out, found{state: next, entry: e})
 		}
 	}
 	return out, made, nil
 }
 
-// trace tells how a violation comes about.
+// trace lists the moves that lead to a violation.
 func (x *explorer) trace(v violation) string {
 	var moves []move
 	if !v.settles {
@@ -173,25 +159,25 @@ func (x *explorer) trace(v violation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nstart:  %s\n", x.m.Name, x.m.describe(&s))
 	for i, mv := range moves {
-		fmt.Fprintf(&b, "%3d.    %s\n", i+1, x.m.tell(&s, mv))
+		fmt.Fprintf(&b, "%3d.    %s\n", i+1, x.m.describeMove(&s, mv))
 		x.m.do(&s, mv)
 	}
 	fmt.Fprintf(&b, "then:   %s\n", x.m.describe(&s))
 	if v.settles {
-		x.tellRun(&b, s)
+		x.describeRun(&b, s)
 	}
 	fmt.Fprintf(&b, "BROKEN: %s\n", v.why)
 	return b.String()
 }
 
-// tellRun tells the last turns of a fair run that does not settle.
-func (x *explorer) tellRun(b *strings.Builder, s state) {
+// describeRun lists the last steps of a fair run that does not settle.
+func (x *explorer) describeRun(b *strings.Builder, s state) {
 	var lines []string
 	for range longest {
-		turn := x.m.tellTurn(&s, move{kind: manages})
+		step := x.m.describeStep(&s, move{kind: manages})
 		next, changed := x.m.fair(&s)
-		if len(lines) == 0 || lines[len(lines)-1] != turn {
-			lines = append(lines, turn)
+		if len(lines) == 0 || lines[len(lines)-1] != step {
+			lines = append(lines, step)
 		}
 		if s = next; !changed {
 			break
@@ -218,7 +204,7 @@ func (m *model) describe(s *state) string {
 			name string
 		}{
 			{!n.is(alive), " dead"},
-			{n.is(labelled), " label " + m.values.get(int(n.seat))},
+			{n.is(labelled), " label " + m.values.get(int(n.slot))},
 			{n.id != 0, " ID " + m.values.get(int(n.id))},
 			{n.is(cordoned), " cordoned"},
 			{n.is(pooled) && !m.Dedicated, " chosen"},
@@ -250,14 +236,13 @@ func (m *model) describe(s *state) string {
 // longest is more steps than any fair run takes.
 const longest = 400
 
-// fair is the next state of the run in which nothing disturbs and nobody is slow: all
-// render, all sessions come up, all reports arrive, the manager takes its turn; and when
-// none of that changes anything, time passes. It reports whether anything has changed.
+// fair is the next state of the run without disturbances and delays: all render, all sessions come up, all reports arrive, the manager
+// reconciles; and when none of that changes anything, time passes. It reports whether anything has changed.
 func (m *model) fair(s *state) (state, bool) {
 	next := *s
-	for _, do := range []func(*state){m.allRender, m.allComeUp, m.allHappens, m.allReport, func(s *state) { m.turn(s, maxActions) }, (*state).tick} {
+	for _, do := range []func(*state){m.allRender, m.allComeUp, m.allHappens, m.allReport, func(s *state) { m.reconcile(s, maxActions) }, (*state).tick} {
 		do(&next)
-		m.forgive(&next)
+		m.endExcuses(&next)
 		m.normalise(&next)
 		if next != *s {
 			return next, true
@@ -311,11 +296,11 @@ func (x *explorer) run(s state) string {
 		h := hash(&s)
 		if own[h] {
 			if !x.m.onlyAsks(s) {
-				return "4: the manager goes round in circles, and writes for ever"
+				return "4: the manager writes for ever, and nothing comes of it"
 			}
 			break
 		}
-		if x.calm.has(h[0], h) {
+		if _, known := x.settles.Load(h); known {
 			break
 		}
 		own[h] = true
@@ -332,14 +317,13 @@ func (x *explorer) run(s state) string {
 		return fmt.Sprintf("4: the run from here has not settled after %d steps", longest)
 	}
 	for h := range own {
-		x.calm.add(h[0], h, struct{}{})
+		x.settles.Store(h, true)
 	}
 	x.runs.Add(1)
 	return ""
 }
 
-// onlyAsks: in the circle that a run has come to, something is broken that no manager can
-// put right, and all that is written are questions for reports.
+// onlyAsks: in the circle that a run has come to, something is broken that no manager can repair, and only reports are asked for.
 func (m *model) onlyAsks(s state) bool {
 	first := s
 	for range longest {

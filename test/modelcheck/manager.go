@@ -22,8 +22,7 @@ type step struct {
 // next asks rollout what to do.
 func (m *model) next(s *state) *step {
 	v := s.visible()
-	h := hash(&v)
-	return m.steps.get(h[0], h, func() *step {
+	return m.steps.get(hash(&v), func() *step {
 		out := &step{Step: rollout.Next(m.observe(&v), m.desired[bit(s.back)], today)}
 		for _, w := range out.Watch {
 			out.watch[m.indexOf(w.Node)] = 1 + bit(w.Routes)
@@ -39,8 +38,8 @@ func bit(b bool) uint8 {
 	return 0
 }
 
-// turn is a reconcile that dies after so many actions, or (all of them) lives.
-func (m *model) turn(s *state, actions int) {
+// reconcile dies after so many actions; with all of them it does not.
+func (m *model) reconcile(s *state, actions int) {
 	st := m.next(s)
 	s.meshSince = sinceWhen(s.meshSince, m.bgp(s).MeshOn())
 	s.shortSince = sinceWhen(s.shortSince, st.Short)
@@ -96,7 +95,7 @@ func (m *model) apply(s *state, a plan.Action, reason string) {
 	case plan.ClearReflector:
 		n := &s.nodes[m.indexOf(a.Node)]
 		n.set(labelled|marked, false)
-		n.seat, n.id, n.roleAge = 0, 0, never
+		n.slot, n.id, n.roleAge = 0, 0, never
 		s.rankRoles()
 	case plan.SetRack:
 		s.nodes[m.indexOf(a.Node)].rack = m.value(a.Rack)
@@ -123,7 +122,7 @@ func (m *model) setReflector(s *state, a plan.SetReflector) {
 		s.fresh |= 1 << i
 	}
 	n.set(labelled|marked, true)
-	n.seat, n.id, n.roleAge, n.rank = m.value(cmp.Or(a.Slot, topology.SlotSingle)), m.value(a.ClusterID), justNow, maxNodes
+	n.slot, n.id, n.roleAge, n.rank = m.value(cmp.Or(a.Slot, topology.SlotSingle)), m.value(a.ClusterID), justNow, maxNodes
 	s.rankRoles()
 }
 
@@ -146,14 +145,7 @@ func (s *state) rankRoles() {
 func (m *model) putPeer(s *state, p plan.Peer) {
 	p.Owned = true
 	m.deletePeer(s, p.Name)
-	for i := range s.peers {
-		if s.peers[i].spec == 0 {
-			s.peers[i] = written{m.specOf(p), justNow}
-			m.sortPeers(s)
-			return
-		}
-	}
-	panic("modelcheck: too many BGPPeers for a state")
+	m.addPeer(s, p, justNow)
 }
 
 func (m *model) deletePeer(s *state, name string) {
@@ -214,7 +206,7 @@ func (m *model) applyAside(s *state, a plan.Action) {
 // ensure is the provider, which makes one change a call.
 func (m *model) ensure(s *state, want plan.PoolSpec) {
 	if !m.Dedicated {
-		m.enlist(s, want)
+		m.joinPool(s, want)
 		return
 	}
 	if len(want.Retire) > 0 {
@@ -247,7 +239,7 @@ func (m *model) fill(s *state, zone string, size int) {
 	}
 }
 
-func (m *model) enlist(s *state, want plan.PoolSpec) {
+func (m *model) joinPool(s *state, want plan.PoolSpec) {
 	for _, name := range want.Retire {
 		if n := &s.nodes[m.indexOf(name)]; n.is(pooled) {
 			n.set(pooled, false)
@@ -264,8 +256,8 @@ func (m *model) enlist(s *state, want plan.PoolSpec) {
 	}
 }
 
-// excuse notes what a step has announced that it will cost: its words in the plan and in
-// events are the only licence to cut anybody off. See rollout's own tests.
+// excuse notes what a step has announced that it will cost: its words in the plan and in events are the only licence to cut a node off.
+// See rollout's own tests.
 func (m *model) excuse(s *state, a plan.Action, reason string) {
 	says := func(words string) bool { return strings.Contains(reason, words) }
 	immediate := m.Promotion == v1alpha1.PromotionImmediate && !m.Dedicated

@@ -1,55 +1,40 @@
-// Package modelcheck looks at every state that a small cluster can get into under
-// rollout.Next, and is the exhaustive sister of rollout's own random tests.
+// Package modelcheck looks at every state that a small cluster can get into under rollout.Next. Rollout's own tests are random; this one
+// is exhaustive.
 //
-// A state is what is in the datastore (nodes, BGPPeers, BGPConfiguration, the pool), what
-// each node has rendered, the sessions, the reports as the manager knows them, and what it
-// remembers. From each state every move is made that the Scenario allows: the manager
-// takes its turn, or dies after any of the turn's actions and forgets; a node renders; a
-// session comes up, and its routes arrive; a report falls behind, and catches up; time
-// passes; somebody or something disturbs. Nodes render by Calico's rules
-// (simulate.Configuration.Side), a session starts anew when what either side has rendered
-// about the other changes, and routes spread by BIRD's rules of reflection, written here a
+// A state is what is in the datastore (nodes, BGPPeers, BGPConfiguration, the pool), what each node has rendered, the sessions, the
+// reports as the manager knows them, and what it remembers. From each state every move is made that the Scenario allows: the manager
+// reconciles, or dies after any of its actions and forgets; a node renders; sessions come up, and their routes arrive; a report falls
+// behind, and catches up; time passes; a disturbance happens. Nodes render by Calico's rules (simulate.Configuration.Side), a session
+// restarts when what either side has rendered about the other changes, and routes spread by BIRD's rules of reflection, written here a
 // second time.
 //
 // # What is checked
 //
-// In every state: (1) any two Ready nodes with pods reach each other; (2) while the mesh is
-// off, each client has sessions with min(2, reflectors) reflectors. Of every turn: (3) it
-// takes at most one reflector away, and in mode RouteReflector only when the reports show
-// that the others have been Established with everyone for the removal delay; (5) it writes
-// nothing while something is in the way, orders and removes nothing while the pool is
-// unknown, and touches no BGPPeer of others. From every state: (4) the run in which nothing
-// disturbs and nobody is slow comes to rest in Steady where it should be, without a circle;
-// where something is broken that no manager can put right (a dead node, a BGPPeer of
-// somebody else), in a step that says what it waits for, and that writes nothing but
-// questions for reports.
+// In every state: (1) any two Ready nodes with pods reach each other; (2) while the mesh is off, each client has sessions with
+// min(2, reflectors) reflectors. Of every reconcile: (3) it removes at most one reflector, and in mode RouteReflector only when the reports
+// show the others Established with every client for the removal delay; (5) it writes nothing while the cluster is unsupported or a problem
+// is reported, orders and removes nothing while the pool is unknown, and leaves foreign BGPPeers alone. From every state: (4) the fair
+// run, without disturbances and delays, settles in Steady, without a circle; where something is broken that no manager can repair (a dead
+// node, a foreign BGPPeer), it settles in a step that says what it waits for, and that writes nothing but requests for reports.
 //
 // # What is excused
 //
-// A disturbance may cut off the pairs, and no others, that no unchanged session joins at
-// that moment, and take from a client the reflector sessions that it restarts; both until
-// they are there again, and what is there again may not be lost again. A step may cut off
-// the node, or the pair, whose outage its Reason announces. A node that returns is excused
-// until it is Ready and joined. A busy node on which a person has put the role label is excused until
-// the label is gone. Reflectors that are new count for (2) when they have their sessions.
+// A disturbance may cut off the pairs that no unchanged session joins at that moment, and take from a client the reflector sessions that it
+// restarts; both until they are there again. A step may cut off the node, or the pair, whose outage its Reason announces. A node that
+// returns is excused until it is Ready and joined, an in-place node with a person's role label until the label is gone. New reflectors
+// count for (2) when they have their sessions.
 //
 // # Time
 //
-// Whatever has a date has an age instead: just now, or one, two, or three and more ticks
-// ago, which rollout is told is 0 s, 25 s, 100 s and 20 minutes. A tick cannot begin before
-// every node that runs has rendered everything, every session that could start has (or, in
-// a Late scenario, has been starting for no longer than a tick), and every route has
-// arrived. So one tick is longer than quiet (15 s) and than any session's start (2 to 18 s
-// and the rendering before), and shorter than a report is fresh or the safety net waits
-// (30 s); two are longer than the removal delay, the grace, the timer gate.
+// Dates are ages: now, or one, two, three and more ticks ago, for rollout 0 s, 25 s, 100 s and 20 minutes. A tick begins when every node
+// has rendered, every session that could start has (in a Late scenario: has been starting for no longer than a tick), and every route has
+// arrived. So one tick is longer than quiet (15 s) and than a session's start (2 to 18 s), and shorter than a report is fresh or the
+// safety net waits (30 s); two are longer than the removal delay, the grace, and the timer gate.
 //
-// What this cannot see: waits that are wrong by less than such a step; rules that compare
-// two dates in the same class; more than one disturbance at a time, save where the Budget
-// is larger; more than one report behind at a time. Reports that show too little do not
-// fall behind: they make the manager wait. A report keeps, for all sessions of a kind, the
-// date of the youngest; BGPPeers and dedicated roles, the date of the latest. Nodes have
-// one address family, BIRD dies with its node only, and the cloud does what it is asked.
-// Unless a Scenario is Fine, the sessions of a node come up together.
+// Not seen are waits that are wrong by less than that, rules that compare two dates of one age, more disturbances than the Budget, and more
+// than one report behind at a time. A report keeps, for all sessions of a kind, the date of the youngest; BGPPeers and dedicated roles, the
+// date of the latest. Nodes have one address family, BIRD dies with its node only, the cloud does what it is asked, and the sessions of a
+// node come up together.
 package modelcheck
 
 import (
@@ -73,7 +58,7 @@ type model struct {
 	desired [2]rollout.Desired // by state.back
 	begin   mesh
 
-	values *names[string]        // seats, cluster IDs, racks
+	values *names[string]        // slots, cluster IDs, racks
 	ids    *names[string]        // cluster IDs that are rendered, from 1
 	specs  *names[plan.Peer]     // without Written
 	meshes *names[plan.Mesh]     // from 1
@@ -177,7 +162,7 @@ func (m *model) node(s *state, i int) plan.Node {
 		Created: x.born.moment(), Ready: x.is(ready), ReadyChanged: x.readyAge.moment(),
 		Cordoned: x.is(cordoned), CordonedByUs: x.is(cordonedByUs), CordonMark: x.is(cordonedByUs),
 		Pods: &count, Pooled: x.is(pooled), Addresses: []netip.Addr{address(i)}, Blocks: []netip.Prefix{block(i)},
-		RoleLabel: x.is(labelled), Slot: m.values.get(int(x.seat)), Rack: m.values.get(int(x.rack)),
+		RoleLabel: x.is(labelled), Slot: m.values.get(int(x.slot)), Rack: m.values.get(int(x.rack)),
 		ClusterID: m.values.get(int(x.id)), Marked: x.is(marked),
 		CalicoNode: plan.CalicoNode{State: plan.CalicoNodeReady},
 	}
@@ -281,7 +266,7 @@ func (m *model) poolOf(s *state) *rollout.Pool {
 
 // status is a report in the manager's words.
 func (m *model) status(r *report, i int) plan.Status {
-	st := plan.Status{Node: m.name(i), Agent: true, Updated: r.updated.moment(), Cleared: r.cleared.moment(), HasRoutes: r.has}
+	st := plan.Status{Node: m.name(i), Updated: r.updated.moment(), Cleared: r.cleared.moment(), HasRoutes: r.has}
 	for j, x := range r.sess {
 		if x&kindBits == unseen {
 			continue

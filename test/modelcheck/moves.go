@@ -8,17 +8,15 @@ type move struct{ kind, a, b, lag uint8 }
 // Kinds of move.
 const (
 	began       uint8 = iota
-	manages           // a turn of the manager, all of it
-	dies              // a turn that ends after a actions, and with it the manager's memory
+	manages           // the manager reconciles
+	dies              // the manager dies after a actions, and forgets
 	renders           // node a
-	comesUp           // session a-b
-	comesUpAll        // all sessions of node a that are starting
-	carries           // session a-b has passed on all routes
-	carriesAll        // all of node a
+	comesUp           // all sessions of node a that are starting
+	carries           // all sessions of node a have passed on all routes
 	noticed           // Kubernetes sees whether node a runs
 	reports           // the report of node a arrives
 	joins             // worker a becomes a node
-	returns           // node a, that a disturbance took
+	returns           // node a, which a disturbance took
 	timePasses        // one tick
 	disturbance       // a is the kind, b the node or BGPPeer
 )
@@ -44,9 +42,8 @@ func (m *model) moves(s *state) []move {
 	return m.disturbances(s, out)
 }
 
-// movesOf are those of one node. Calm stays true where time may pass: whoever runs has
-// rendered everything, no session has been starting for longer than any takes, what is
-// Established carries, and Kubernetes has seen who runs.
+// movesOf are those of one node. Calm stays true where time may pass: every node that runs has rendered everything, no session has been
+// starting for longer than any takes, what is Established carries, and Kubernetes has seen which nodes run.
 func (m *model) movesOf(s *state, conf *[maxNodes]uint16, out []move, i int, calm *bool) []move {
 	n, id := &s.nodes[i], uint8(i) //nolint:gosec // G115: at most eight
 	if n.is(ordered) {
@@ -79,32 +76,12 @@ func (m *model) sessionMoves(s *state, out []move, i int, calm *bool) []move {
 			count[s.up[pairOf(i, j)]]++
 		}
 	}
-	busy := count[late] + count[quietUp]
-	if !m.Late {
-		busy += count[starting]
-	}
-	*calm = *calm && busy == 0
-	if m.Fine {
-		return m.fineMoves(s, out, i)
-	}
+	*calm = *calm && count[late]+count[quietUp] == 0 && (m.Late || count[starting] == 0)
 	if count[starting]+count[late] > 0 {
-		out = append(out, move{kind: comesUpAll, a: small(i)})
+		out = append(out, move{kind: comesUp, a: small(i)})
 	}
 	if count[quietUp] > 0 {
-		out = append(out, move{kind: carriesAll, a: small(i)})
-	}
-	return out
-}
-
-// fineMoves are those of each session on its own.
-func (m *model) fineMoves(s *state, out []move, i int) []move {
-	for j := i + 1; j < m.size(); j++ {
-		switch s.up[pairOf(i, j)] {
-		case starting, late:
-			out = append(out, move{kind: comesUp, a: small(i), b: small(j)})
-		case quietUp:
-			out = append(out, move{kind: carries, a: small(i), b: small(j)})
-		}
+		out = append(out, move{kind: carries, a: small(i)})
 	}
 	return out
 }
@@ -125,14 +102,12 @@ func (m *model) receive(s *state, lag uint8) {
 			m.report(s, i)
 		}
 	}
-	m.forgive(s)
+	m.endExcuses(s)
 	m.normalise(s)
 }
 
-// normalise gives states that no rule tells apart the same form. Of when BGPPeers were
-// written, and dedicated nodes got their roles, rules read only the latest; since when
-// the mesh is on, only where there are no reports; and what has been Established since
-// nobody knows when counts as long so.
+// normalise gives states that no rule distinguishes the same form. Of when BGPPeers were written, and dedicated nodes got their roles, rules
+// read only the latest; since when the mesh is on, only where there are no reports.
 func (m *model) normalise(s *state) {
 	last := never
 	for _, w := range s.peers {
@@ -165,7 +140,7 @@ func (m *model) dateWrites(s *state, last age) {
 	}
 }
 
-// undate: what has been Established since nobody knows when counts as long so.
+// undate: what has been Established since an unknown time counts as long so.
 func (s *state) undate() {
 	for i := range s.nodes {
 		for j, x := range s.reports[i].sess {
@@ -179,8 +154,7 @@ func (s *state) undate() {
 // begins marks a report that was not behind before.
 const begins = 1 << 7
 
-// flatters: the report shows sessions Established that are not so any more, or paths. One
-// that shows too little makes the manager wait, and nothing else.
+// flatters: the report shows sessions Established that are not so any more, or paths. One that shows too little only makes the manager wait.
 func (m *model) flatters(s *state, i int) bool {
 	r := &s.reports[i]
 	if r.cleared != never {
@@ -216,12 +190,12 @@ func (m *model) make(s *state, mv move) {
 	i := int(mv.a)
 	switch mv.kind {
 	case manages:
-		m.turn(s, maxActions)
+		m.reconcile(s, maxActions)
 	case dies:
-		m.turn(s, i)
+		m.reconcile(s, i)
 	case renders:
 		m.take(s, i, m.configuration(s)[i])
-	case comesUp, comesUpAll, carries, carriesAll:
+	case comesUp, carries:
 		m.advance(s, mv)
 	case timePasses:
 		s.tick()
@@ -256,27 +230,20 @@ func (m *model) change(s *state, mv move) {
 	}
 }
 
-// advance brings sessions up, or lets their routes arrive.
+// advance brings a node's sessions up, or lets their routes arrive.
 func (m *model) advance(s *state, mv move) {
-	i := int(mv.a)
-	next := func(p int) {
-		switch {
-		case mv.kind >= carries && s.up[p] == quietUp:
-			s.up[p] = carrying
-		case mv.kind < carries && (s.up[p] == starting || s.up[p] == late):
-			s.up[p] = quietUp
-			if !m.Slow {
-				s.up[p] = carrying
-			}
-		}
-	}
-	if mv.kind == comesUp || mv.kind == carries {
-		next(pairOf(i, int(mv.b)))
-		return
-	}
 	for j := range m.size() {
-		if j != i {
-			next(pairOf(i, j))
+		if j == int(mv.a) {
+			continue
+		}
+		switch up := &s.up[pairOf(int(mv.a), j)]; {
+		case mv.kind == carries && *up == quietUp:
+			*up = carrying
+		case mv.kind == comesUp && (*up == starting || *up == late):
+			*up = carrying
+			if m.Slow {
+				*up = quietUp
+			}
 		}
 	}
 }
@@ -322,8 +289,7 @@ func (m *model) news(s *state, i int) bool {
 	return false
 }
 
-// report is what the reporter writes, and the manager receives. Since when a session is as
-// it is, is that of the youngest alike: rules ask for no other.
+// report is what the reporter writes, and the manager receives. All sessions of a kind have the date of the youngest: rules ask for no other.
 func (m *model) report(s *state, i int) {
 	r := &s.reports[i]
 	old := r.sess
@@ -347,22 +313,15 @@ func (m *model) report(s *state, i int) {
 	}
 }
 
-// tell says what a move does.
-func (m *model) tell(s *state, mv move) string {
-	a, b := m.name(int(mv.a)), ""
-	if int(mv.b) < maxNodes {
-		b = m.name(int(mv.b))
-	}
+// describeMove says what a move does.
+func (m *model) describeMove(s *state, mv move) string {
+	a := m.name(int(mv.a))
 	switch mv.kind {
 	case renders:
 		return a + " renders what the datastore says now"
 	case comesUp:
-		return fmt.Sprintf("the session %s - %s comes up", a, b)
-	case comesUpAll:
 		return "all sessions of " + a + " come up that are starting"
 	case carries:
-		return fmt.Sprintf("the routes of the session %s - %s have arrived", a, b)
-	case carriesAll:
 		return "the routes of all sessions of " + a + " have arrived"
 	case noticed:
 		return "Kubernetes notices whether " + a + " runs"
@@ -372,21 +331,15 @@ func (m *model) tell(s *state, mv move) string {
 		return "worker " + a + " becomes a node"
 	case returns:
 		return a + " runs again"
-	}
-	return m.tellRest(s, mv)
-}
-
-func (m *model) tellRest(s *state, mv move) string {
-	switch mv.kind {
 	case timePasses:
 		return "time passes"
 	case disturbance:
-		return "DISTURBANCE: " + m.tellDisturbance(s, mv)
+		return "DISTURBANCE: " + m.describeDisturbance(s, mv)
 	}
-	return m.tellTurn(s, mv)
+	return m.describeStep(s, mv)
 }
 
-func (m *model) tellTurn(s *state, mv move) string {
+func (m *model) describeStep(s *state, mv move) string {
 	st := m.next(s)
 	line := fmt.Sprintf("the manager: %s: %s", st.Name, st.Reason)
 	for k, a := range st.Actions {

@@ -8,7 +8,7 @@ import (
 type configured struct {
 	nodes [maxNodes]struct {
 		flags          uint16
-		seat, id, rack uint8
+		slot, id, rack uint8
 	}
 	peers [maxPeers]uint16
 	mesh  uint8
@@ -19,15 +19,13 @@ func (m *model) configuration(s *state) [maxNodes]uint16 {
 	c := configured{mesh: s.mesh.is}
 	for i := range s.nodes {
 		if n := &s.nodes[i]; n.is(exists) {
-			c.nodes[i].flags, c.nodes[i].seat, c.nodes[i].id, c.nodes[i].rack = n.flags&(exists|labelled), n.seat, n.id, n.rack
+			c.nodes[i].flags, c.nodes[i].slot, c.nodes[i].id, c.nodes[i].rack = n.flags&(exists|labelled), n.slot, n.id, n.rack
 		}
 	}
-	shard := uint64(c.mesh)
 	for i, w := range s.peers {
 		c.peers[i] = w.spec
-		shard = shard*7 + uint64(w.spec) + uint64(c.nodes[i%maxNodes].id)
 	}
-	return m.configs.get(shard, c, func() [maxNodes]uint16 { return m.render(s) })
+	return m.configs.get(c, func() [maxNodes]uint16 { return m.render(s) })
 }
 
 func (m *model) render(s *state) [maxNodes]uint16 {
@@ -98,8 +96,8 @@ type routes struct {
 }
 
 func (m *model) routesOver(s *state, up uint32) *routes {
-	n, rows := network{s.rows, up, s.muted}, &s.rows
-	return m.nets.get(uint64(up)^uint64(rows[0])<<3^uint64(rows[maxNodes/2])<<5, n, func() *routes { return m.spread(n) })
+	n := network{s.rows, up, s.muted}
+	return m.nets.get(n, func() *routes { return m.spread(n) })
 }
 
 // routes that there are now.
@@ -114,7 +112,7 @@ func (m *model) routes(s *state) *routes {
 }
 
 // stable are the pairs that reach each other by sessions that stay as they are when
-// everybody has rendered everything.
+// every node has rendered everything.
 func (m *model) stable(s *state) uint32 {
 	conf := m.configuration(s)
 	var up uint32

@@ -11,14 +11,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// Of a cluster at rest on reflectors, or on its way: what one failure or one person does.
+// What may happen to a cluster at rest on reflectors, or on its way.
 var (
 	anywhere = []Disturbance{
 		ModeChanges, NodeFails, LabelRemoved, IDRemoved, IDChanged, RoleRemoved, StrayLabel, MeshOn, MeshOff, PeerDeleted, PeerEdited, ForeignPeer,
 		ProblemReported, Mute, Restart,
 	}
-	withPool = slices.Concat(anywhere, []Disturbance{NodeDeleted, ProviderSilent})
-	withBusy = slices.Concat(anywhere, []Disturbance{Cordoned})
+	withPool   = slices.Concat(anywhere, []Disturbance{NodeDeleted, ProviderSilent})
+	inPlaceToo = slices.Concat(anywhere, []Disturbance{Cordoned})
 )
 
 var twoZones = []string{"zone-a", "zone-b"}
@@ -27,8 +27,8 @@ func dedicated(name string, clients, reflectors int, more func(*Scenario)) Scena
 	return with(Scenario{Name: name, Clients: clients, Pool: reflectors, PerZone: reflectors, Dedicated: true, Disturbances: withPool}, more)
 }
 
-func busy(name string, nodes, reflectors int, promotion v1alpha1.Promotion, more func(*Scenario)) Scenario {
-	return with(Scenario{Name: name, Clients: nodes, PerZone: reflectors, Promotion: promotion, Disturbances: withBusy}, more)
+func inPlace(name string, nodes, reflectors int, promotion v1alpha1.Promotion, more func(*Scenario)) Scenario {
+	return with(Scenario{Name: name, Clients: nodes, PerZone: reflectors, Promotion: promotion, Disturbances: inPlaceToo}, more)
 }
 
 func with(sc Scenario, more func(*Scenario)) Scenario {
@@ -54,11 +54,11 @@ func Scenarios(full bool) []Scenario {
 			was := dedicated("", 2, 2, nil)
 			s.PerZone, s.Spare, s.Was = 3, 1, &was
 		}),
-		busy("existing nodes, there and back", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Flip = true }),
-		busy("existing nodes, at rest, one disturbance", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Settled, s.Budget = true, 1 }),
-		busy("existing nodes, cordon", 4, 2, v1alpha1.PromotionCordon, func(s *Scenario) { s.Flip = true }),
-		busy("existing nodes, drain", 4, 2, v1alpha1.PromotionDrain, func(s *Scenario) { s.Flip = true }),
-		busy("existing nodes, immediate", 4, 2, v1alpha1.PromotionImmediate, func(s *Scenario) { s.Flip = true }),
+		inPlace("existing nodes, there and back", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Flip = true }),
+		inPlace("existing nodes, at rest, one disturbance", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Settled, s.Budget = true, 1 }),
+		inPlace("existing nodes, cordon", 4, 2, v1alpha1.PromotionCordon, func(s *Scenario) { s.Flip = true }),
+		inPlace("existing nodes, drain", 4, 2, v1alpha1.PromotionDrain, func(s *Scenario) { s.Flip = true }),
+		inPlace("existing nodes, immediate", 4, 2, v1alpha1.PromotionImmediate, func(s *Scenario) { s.Flip = true }),
 		dedicated("quorum", 2, 4, func(s *Scenario) { s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyQuorum, 2, twoZones, 2 }),
 		dedicated("multi", 2, 2, func(s *Scenario) {
 			s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyMultiCluster, 2, twoZones, 1
@@ -82,7 +82,7 @@ func Scenarios(full bool) []Scenario {
 		dedicated("quorum, one disturbance", 2, 4, func(s *Scenario) {
 			s.Kind, s.Redundancy, s.Zones, s.PerZone, s.Settled, s.Budget = v1alpha1.TopologyQuorum, 2, twoZones, 2, true, 1
 		}),
-		busy("existing nodes, on the way, one disturbance", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Budget = 1 }),
+		inPlace("existing nodes, on the way, one disturbance", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Budget = 1 }),
 	}
 	for i := range out {
 		out[i].Limit = 4000
@@ -102,7 +102,7 @@ func Probes() []Scenario {
 		s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyMultiCluster, 2, twoZones, 2
 	})
 	single := dedicated("", 2, 4, func(s *Scenario) { s.Zones, s.PerZone = twoZones, 2 })
-	three, two, five := dedicated("", 2, 3, nil), dedicated("", 2, 2, nil), busy("", 5, 3, v1alpha1.PromotionStaged, nil)
+	three, two, five := dedicated("", 2, 3, nil), dedicated("", 2, 2, nil), inPlace("", 5, 3, v1alpha1.PromotionStaged, nil)
 	out := []Scenario{
 		dedicated("probe: there", 3, 2, func(s *Scenario) { s.Late, s.Slow, s.Stale = true, true, 1 }),
 		dedicated("probe: there, quickly", 3, 1, func(s *Scenario) { s.Slow = true }),
@@ -131,14 +131,14 @@ func Probes() []Scenario {
 			s.Settled, s.Stale, s.Budget, s.Disturbances, s.Limit = true, 1, 2, []Disturbance{MeshOn, ClientFails}, 100_000
 		}),
 		dedicated("probe: timer", 2, 2, func(s *Scenario) { s.Timer = true }),
-		busy("probe: existing nodes, there", 4, 2, v1alpha1.PromotionStaged, nil),
-		busy("probe: existing nodes, 3 of 5", 5, 3, v1alpha1.PromotionStaged, nil),
-		busy("probe: existing nodes, back", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Was, s.Back = &five, true }),
-		busy("probe: existing nodes, a cordon", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{Cordoned} }),
-		busy("probe: existing nodes, edits", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) {
+		inPlace("probe: existing nodes, there", 4, 2, v1alpha1.PromotionStaged, nil),
+		inPlace("probe: existing nodes, 3 of 5", 5, 3, v1alpha1.PromotionStaged, nil),
+		inPlace("probe: existing nodes, back", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Was, s.Back = &five, true }),
+		inPlace("probe: existing nodes, a cordon", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{Cordoned} }),
+		inPlace("probe: existing nodes, edits", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) {
 			s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{IDChanged, IDRemoved, RoleRemoved, LabelRemoved, PeerDeleted, MeshOn}
 		}),
-		busy("probe: existing nodes, a label", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Budget, s.Disturbances = 1, []Disturbance{StrayLabel} }),
+		inPlace("probe: existing nodes, a label", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Budget, s.Disturbances = 1, []Disturbance{StrayLabel} }),
 		with(hierarchy, func(s *Scenario) { s.Name, s.Was = "probe: single to hierarchy", &single }),
 		with(single, func(s *Scenario) { s.Name, s.Was = "probe: multi to single", &multi }),
 		with(multi, func(s *Scenario) { s.Name, s.Was = "probe: single to multi", &single }),
@@ -152,7 +152,7 @@ func Probes() []Scenario {
 	return out
 }
 
-// Scenario is a cluster, what is wanted of it, and what may befall it.
+// Scenario is a cluster, what is wanted of it, and what may happen to it.
 type Scenario struct {
 	Name string
 	// Clients run pods; Pool are dedicated nodes that are there, Spare ones that the
@@ -169,8 +169,6 @@ type Scenario struct {
 	Timer      bool
 	// ID and Password are those of spec.topology and spec.bgp; empty: 244.0.0.1, and none.
 	ID, Password string
-	// Idle clients run no pods.
-	Idle int
 	// Back: the wanted mode is FullMesh. Flip: it may change once at any moment, besides
 	// all disturbances.
 	Back, Flip bool
@@ -180,14 +178,13 @@ type Scenario struct {
 	// Disturbances that may happen at any moment, Budget of them in one run.
 	Disturbances []Disturbance
 	Budget       int
-	// Fine: every session comes up on its own; else all of one node at once. Slow: a
-	// session is Established some time before all routes have arrived.
+	// Slow: a session is Established some time before all routes have arrived.
 	// Late: a session may take longer than one tick to start.
-	Fine, Slow, Late bool
+	Slow, Late bool
 	// Stale is how many times in one run a report falls behind, and stays so for as long as
 	// it likes. The others arrive at once.
 	Stale int
-	// Unbroken: the manager dies in no step.
+	// Unbroken: the manager does not die.
 	Unbroken bool
 	// Limit is how many states are looked at, 0 for all.
 	Limit int
@@ -238,7 +235,7 @@ func (m *model) beginning() state {
 	}
 	for i := range m.Clients + m.Pool {
 		s.nodes[i] = node{flags: exists | alive | ready, readyAge: longAgo, roleAge: never, born: longAgo}
-		s.nodes[i].set(pods, i < m.Clients && i >= m.Idle)
+		s.nodes[i].set(pods, i < m.Clients)
 		s.nodes[i].set(pooled, i >= m.Clients)
 		s.owed[i] = 2
 	}

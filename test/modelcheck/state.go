@@ -29,7 +29,7 @@ const (
 // grace); longAgo is more than anything.
 var lapse = [...]time.Duration{justNow: 0, lately: 25 * time.Second, earlier: 100 * time.Second, longAgo: 20 * time.Minute}
 
-// today is when every turn takes place.
+// today is when the manager reconciles.
 var today = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
 func (a age) moment() time.Time {
@@ -62,7 +62,7 @@ const (
 // node is a node in the datastore, and whether its machine runs.
 type node struct {
 	flags                   uint16
-	seat, id, rack          uint8 // indices of names, 0 for none
+	slot, id, rack          uint8 // indices of names, 0 for none
 	readyAge, roleAge, born age
 	rank                    uint8 // order of those in the role, where ages are the same
 }
@@ -162,7 +162,7 @@ type hidden struct {
 	fresh   uint8
 	// muted reflectors pass nothing on.
 	muted uint8
-	// foreign is a fault that no manager can put right.
+	// foreign is a fault that no manager can repair.
 	foreign bool
 	flipped bool
 }

@@ -26,7 +26,7 @@ const all = 3
 
 // A cluster is migrated, its manager replaced, a reflector dies, then all of them, and each
 // time they come back. Of the alerts of config/monitoring, evaluated on what the manager
-// told meanwhile, exactly those fire that should.
+// served meanwhile, exactly those fire that should.
 func TestKillingReflectorsFiresTheExpectedAlerts(t *testing.T) {
 	lab.SkipLong(t)
 	ctx, s := site.ForTest(t, site.Options{})
@@ -91,10 +91,10 @@ func asLongAsReal(migration []scrape) time.Duration {
 // of them have all their sessions, and without the mesh the manager is at rest.
 func serving(count int, mesh string) func(scrape) bool {
 	return func(s scrape) bool {
-		have, told := s.values["rrpool_reflectors_serving"]
+		have, served := s.values["rrpool_reflectors_serving"]
 		whole := s.values["rrpool_sessions_established"] == s.values["rrpool_sessions_expected"]
 		calm := mesh == "on" || s.values[`rrpool_step,step="Steady"`] == 1
-		return told && have == float64(count) && s.values[`rrpool_mesh,state="`+mesh+`"`] == 1 &&
+		return served && have == float64(count) && s.values[`rrpool_mesh,state="`+mesh+`"`] == 1 &&
 			(count < all || whole && calm)
 	}
 }

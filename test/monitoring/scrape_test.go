@@ -24,8 +24,8 @@ import (
 	"github.com/rrpool/rrpool/test/e2e/site"
 )
 
-// scrape is what a manager told at one moment: values by series. A manager that could
-// not be asked told nothing.
+// scrape is what a manager served at one moment: values by series. A manager that could
+// not be asked served nothing.
 type scrape struct {
 	at     time.Time
 	values map[string]float64

@@ -62,7 +62,7 @@ func newTimeline(phases []phase) *timeline {
 }
 
 // add puts a scrape onto the timeline, as if it had been made after that long. Times that
-// are told are moved: a last look stays as long ago as it was, because rest or not the
+// are served are moved: a last look stays as long ago as it was, because rest or not the
 // manager looks again; what a step waits is stretched, and grows.
 func (l *timeline) add(s scrape, stretch, after time.Duration) {
 	now := time.Duration(l.length) * grid
@@ -82,7 +82,7 @@ func (l *timeline) add(s scrape, stretch, after time.Duration) {
 	}
 	l.length++
 	for series, values := range l.values {
-		if _, told := s.values[series]; told {
+		if _, served := s.values[series]; served {
 			continue
 		}
 		gone := "stale" // as Prometheus marks it, once

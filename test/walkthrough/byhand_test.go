@@ -28,7 +28,7 @@ kubectl --namespace rrpool-system rollout status deployment/rrpool-manager --tim
 rrpool migrate --yes
 `
 
-// Without the manager, somebody who types the page is back on the mesh, with its password, and has lost nothing. Afterwards the
+// Without the manager, a user who types the page is back on the mesh, with its password, and has lost nothing. Afterwards the
 // manager can go there again. In another order the same lines lose packets, and the probes see it.
 func TestBackByHand(t *testing.T) {
 	skipWalk(t)

@@ -18,7 +18,7 @@ import (
 
 const controlPlane = "node-role.kubernetes.io/control-plane"
 
-// Where no cloud is, busy nodes become reflectors and stop. The first is the control plane's, which runs no pods, so nothing is lost
+// Where no cloud is, nodes with workloads become reflectors and stop. The first is the control plane's, which runs no pods, so nothing is lost
 // by anyone.
 func TestExistingNodes(t *testing.T) {
 	skipWalk(t)
@@ -43,9 +43,9 @@ func TestKind(t *testing.T) {
 	s.StartRuntime()
 	w := newWalker(t, s)
 	w.after["rrpool migrate"] = func() {
-		holders, err := s.Holders(ctx)
+		current, err := s.CurrentReflectors(ctx)
 		require.NoError(t, err)
-		requireReflected(t, ctx, s, holders...)
+		requireReflected(t, ctx, s, current...)
 	}
 	w.after["rrpool rollback"] = func() { requireMeshed(t, ctx, s) }
 	w.after["kubectl delete -k"] = func() {

@@ -54,15 +54,15 @@ func soon(t *testing.T, check func(c *assert.CollectT)) {
 	require.EventuallyWithT(t, check, time.Minute, 200*time.Millisecond)
 }
 
-// requireReflected checks the cluster itself: every node that is no reflector peers with the reflectors and nobody else.
+// requireReflected checks the cluster itself: every node that is no reflector peers with the reflectors only.
 func requireReflected(t *testing.T, ctx context.Context, s *site.Site, reflectors ...string) { //nolint:revive // t comes first in tests
 	t.Helper()
 	config, err := s.Lab.Calico().BGPConfigurations().Get(ctx, "default", options.GetOptions{})
 	require.NoError(t, err)
 	require.False(t, *config.Spec.NodeToNodeMeshEnabled)
-	holders, err := s.Holders(ctx)
+	current, err := s.CurrentReflectors(ctx)
 	require.NoError(t, err)
-	require.ElementsMatch(t, reflectors, holders)
+	require.ElementsMatch(t, reflectors, current)
 	require.GreaterOrEqual(t, len(reflectors), 3)
 	soon(t, func(c *assert.CollectT) {
 		for _, name := range s.Lab.Nodes() {
@@ -79,12 +79,12 @@ func requireReflected(t *testing.T, ctx context.Context, s *site.Site, reflector
 	})
 }
 
-// requireMeshed checks that nobody reflects, and that every node peers with every other and nobody else.
+// requireMeshed checks that no node reflects, and that every node peers with every other and with nothing else.
 func requireMeshed(t *testing.T, ctx context.Context, s *site.Site) { //nolint:revive // t comes first in tests
 	t.Helper()
-	holders, err := s.Holders(ctx)
+	current, err := s.CurrentReflectors(ctx)
 	require.NoError(t, err)
-	require.Empty(t, holders)
+	require.Empty(t, current)
 	peers, err := s.Lab.Calico().BGPPeers().List(ctx, options.ListOptions{})
 	require.NoError(t, err)
 	require.Empty(t, peers.Items)
@@ -129,10 +129,7 @@ func newWalker(t *testing.T, s *site.Site) *walker {
 		"kubectl": programs.Path("kubectl"), "calicoctl": programs.Path("calicoctl"),
 		"rrpool": s.Command(t.Context()).Path, "kubectl-rrpool": s.Command(t.Context()).Path,
 	}))
-	w.env = []string{"PATH=" + commands, "HOME=" + w.dir, "KUBECONFIG=" + s.Lab.Kubeconfig(), "LANG=C.UTF-8"}
-	for name, value := range s.Environment() {
-		w.env = append(w.env, name+"="+value)
-	}
+	w.env = append(s.Environment(), "PATH="+commands, "HOME="+w.dir, "KUBECONFIG="+s.Lab.Kubeconfig(), "LANG=C.UTF-8")
 	var err error
 	w.shell, err = StartShell(Session{Scripts: w.dir, Dir: repository, Env: w.env, Out: w.said})
 	require.NoError(t, err)
@@ -206,7 +203,7 @@ func (w *walker) onNode(ctx context.Context, node string, b Block) error {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.Text)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = w.env, w.dir, &out, &out
-	err := w.site.Lab.StartOn(node, cmd)
+	err := w.site.Lab.Enter(node, cmd.Start)
 	if err == nil {
 		err = cmd.Wait()
 	}

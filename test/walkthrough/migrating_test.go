@@ -24,7 +24,7 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// requireSeen: what was asked for was told, and the files are there.
+// requireSeen: what was asked for was shown, and the files are there.
 func (o *operator) requireSeen() {
 	o.Helper()
 	o.requireSaid("√ Ready: 3 route reflectors serve 6 nodes", "Sessions   24 of 24 Established", "USD/MONTH", "Conditions")
@@ -35,7 +35,7 @@ func (o *operator) requireSeen() {
 	}
 	report := o.report()
 	require.Contains(o, report, "index.txt")
-	require.Contains(o, report["snapshot.json"], "Steady")
+	require.Contains(o, report["snapshot.yaml"], "Steady")
 	for _, pod := range o.pods() {
 		o.requireSaid("[pod/" + pod.Name + "/manager]")
 		require.NotEmpty(o, report["logs/"+pod.Name+"/manager.log"])
@@ -112,7 +112,7 @@ func (o *operator) requireScrape(may bool) {
 	}
 }
 
-// byHand is a reflection that somebody has made without rrpool: the role, the BGPPeers, and when their sessions are up,
+// byHand is a reflection made without rrpool: the role, the BGPPeers, and when their sessions are up,
 // no mesh.
 const (
 	byHand = `for node in infra-0 infra-1 infra-2; do

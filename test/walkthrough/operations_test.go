@@ -123,7 +123,7 @@ func (o *operator) changePassword() {
 	restarted("bgp-2")
 }
 
-// rotateKey: while both keys are valid a new one is put in, first a wrong one, which is told, then the right one; then the old one is
+// rotateKey: while both keys are valid a new one is put in, first a wrong one, which is reported, then the right one; then the old one is
 // revoked.
 func (o *operator) rotateKey() {
 	o.Helper()
@@ -193,7 +193,7 @@ func (o *operator) follow(heading string, words ...string) {
 	o.walk(typed)
 }
 
-// requireAllFollowed: there is no block that nobody has typed.
+// requireAllFollowed: every block has been typed.
 func (o *operator) requireAllFollowed() {
 	o.Helper()
 	for _, b := range o.page {

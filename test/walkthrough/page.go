@@ -167,7 +167,7 @@ func callsIn(first int, block string, prompted bool) []Call {
 	return calls
 }
 
-// Check tells what is wrong with a call: a command, a flag or a value that the program does not have.
+// Check says what is wrong with a call: a command, a flag or a value that the program does not have.
 func (c Call) Check(root *cobra.Command) error {
 	var args []string
 	for _, w := range word.FindAllString(c.Text, -1) {

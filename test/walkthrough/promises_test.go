@@ -35,7 +35,7 @@ type operator struct {
 	begun  time.Time
 	// objects are what there was before anything was installed.
 	objects []string
-	// revoked is how often the cloud had let somebody in when the old key was revoked.
+	// revoked is how often the cloud had let a client in when the old key was revoked.
 	revoked int
 }
 
@@ -85,7 +85,7 @@ func (o *operator) requireSaid(words ...string) {
 }
 
 // requirePauseHolds switches the mesh on behind the manager's back: it says so, and leaves it at that. The check afterwards is that the
-// mesh goes off once somebody goes on.
+// mesh goes off once a person goes on.
 func (o *operator) requirePauseHolds() (goesOff func()) {
 	o.Helper()
 	require.NoError(o, o.site.WaitFor(o.ctx, "the pause", func(p *v1alpha1.RouteReflectorPool) bool { return p.Status.ObservedGeneration == p.Generation }))

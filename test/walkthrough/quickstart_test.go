@@ -80,7 +80,7 @@ func walkQuickStart(t *testing.T, o site.Options) {
 }
 
 // requireDeployedManagerDidIt checks in the apiserver's log who wrote to Calico: the service account of the Deployment, by the token
-// that its pods were given, and nobody else; and that it never lacked a right.
+// that its pods were given, and no one else; and that it never lacked a right.
 func requireDeployedManagerDidIt(t *testing.T, s *site.Site, since time.Time) {
 	t.Helper()
 	writes, err := s.Lab.ControlPlane().Writes("", since)

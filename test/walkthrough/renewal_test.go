@@ -62,8 +62,8 @@ func (o *operator) requireUndisturbed() (check func()) {
 	}
 }
 
-// holder is the manager that acts.
-func (o *operator) holder() string {
+// leader is the manager that acts.
+func (o *operator) leader() string {
 	o.Helper()
 	lease, err := o.site.Lab.Kube().CoordinationV1().Leases(site.Namespace).Get(o.ctx, "rrpool-manager", metav1.GetOptions{})
 	require.NoError(o, err)
@@ -74,7 +74,7 @@ func (o *operator) holder() string {
 // the same.
 func (o *operator) requireReplaced() (check func(version string)) {
 	o.Helper()
-	was, held := map[string]bool{}, o.holder()
+	was, held := map[string]bool{}, o.leader()
 	for _, pod := range o.pods() {
 		was[pod.Name] = true
 	}
@@ -88,7 +88,7 @@ func (o *operator) requireReplaced() (check func(version string)) {
 			require.Equal(o, "us.icr.io/mynamespace/rrpool-manager:"+version, pod.Spec.Containers[0].Image)
 		}
 		soon(o.T, func(c *assert.CollectT) {
-			require.NotContains(c, []string{held, ""}, o.holder())
+			require.NotContains(c, []string{held, ""}, o.leader())
 		})
 		o.requireKey(site.APIKey)
 	}
@@ -135,7 +135,7 @@ func (o *operator) logins() int {
 	return n
 }
 
-// requireRevoked: since the old key is void the cloud has let the manager in again, and neither key was ever told.
+// requireRevoked: since the old key is void the cloud has let the manager in again, and neither key was ever shown.
 func (o *operator) requireRevoked() {
 	o.Helper()
 	require.Greater(o, o.logins(), o.revoked)

@@ -43,7 +43,7 @@ type Session struct {
 	Out io.Writer
 }
 
-// StartShell starts a bash of its own, without anybody's settings.
+// StartShell starts a bash of its own, without a user's settings.
 func StartShell(s Session) (*Shell, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

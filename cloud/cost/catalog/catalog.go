@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,9 +25,6 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 )
-
-// DefaultEndpoint is where the Global Catalog is.
-const DefaultEndpoint = "https://globalcatalog.cloud.ibm.com"
 
 // Currency of the prices that are read: the list price for the USA.
 const (
@@ -48,7 +46,7 @@ const (
 type Client struct {
 	// HTTP does the requests; its Timeout bounds each of them.
 	HTTP *http.Client
-	// Endpoint is the catalog's address without a path, DefaultEndpoint when empty.
+	// Endpoint is the catalog's address without a path, IBM's when empty.
 	Endpoint string
 	// UserAgent names us to the catalog.
 	UserAgent string
@@ -56,28 +54,23 @@ type Client struct {
 	Now time.Time
 }
 
-// Prices are those of the flavors in all regions. A flavor that the catalog has
+// Prices are those of the flavors, each named once, in all regions. A flavor that the catalog has
 // no plain hourly price for is not in the book, and is named in missing. An empty
 // book is no error.
 func (c Client) Prices(ctx context.Context, flavors []string) (book cost.Book, missing []string, err error) {
 	plans, err := c.plans(ctx)
 	if err != nil {
-		return cost.Book{}, nil, fmt.Errorf("listing the plans of %s: %w", service, err)
+		return nil, nil, fmt.Errorf("listing the plans of %s: %w", service, err)
 	}
-	var entries []cost.Entry
-	for _, flavor := range slices.Compact(slices.Sorted(slices.Values(flavors))) {
+	for _, flavor := range flavors {
 		found, err := c.flavor(ctx, plans, flavor)
 		if err != nil {
-			return cost.Book{}, nil, fmt.Errorf("reading the price of %s: %w", flavor, err)
+			return nil, nil, fmt.Errorf("reading the price of %s: %w", flavor, err)
 		}
 		if len(found) == 0 {
 			missing = append(missing, flavor)
 		}
-		entries = append(entries, found...)
-	}
-	book, err = cost.NewBook(entries)
-	if err != nil {
-		return cost.Book{}, nil, fmt.Errorf("the catalog contradicts itself: %w", err)
+		book = append(book, found...)
 	}
 	return book, missing, nil
 }
@@ -92,45 +85,33 @@ func (c Client) plans(ctx context.Context) (map[string]bool, error) {
 	return ids, err
 }
 
-// flavor gives the prices of the flavor's own plan, else of the shared one.
-func (c Client) flavor(ctx context.Context, plans map[string]bool, flavor string) ([]cost.Entry, error) {
+// flavor gives the prices of the flavor's own plan, else of the shared one. It leaves out
+// regions that are given several prices.
+func (c Client) flavor(ctx context.Context, plans map[string]bool, flavor string) (cost.Book, error) {
 	for _, id := range []string{planPrefix + flavor, sharedPlan} {
 		if !plans[id] {
 			continue
 		}
 		path := url.PathEscape(id) + "/pricing/deployment"
-		found := map[string][]cost.Entry{}
+		prices, disputed := map[string]cost.Entry{}, map[string]bool{}
 		err := pages(ctx, c, path, func(d deployment) {
 			if entry, ok := d.entry(flavor, c.Now); ok {
 				entry.Source = c.address(path)
-				found[entry.Region] = append(found[entry.Region], entry)
+				first, known := prices[entry.Region]
+				disputed[entry.Region] = disputed[entry.Region] || known && first.Hourly().Cmp(entry.Hourly()) != 0
+				prices[entry.Region] = entry
 			}
 		})
-		if entries := undisputed(found); err != nil || len(entries) > 0 {
-			return entries, err
+		maps.DeleteFunc(prices, func(region string, _ cost.Entry) bool { return disputed[region] })
+		if err != nil || len(prices) > 0 {
+			return slices.SortedFunc(maps.Values(prices), func(a, b cost.Entry) int { return strings.Compare(a.Region, b.Region) }), err
 		}
 	}
 	return nil, nil
 }
 
-// undisputed leaves out regions that are given several prices.
-func undisputed(found map[string][]cost.Entry) []cost.Entry {
-	var out []cost.Entry
-	for _, entries := range found {
-		first := entries[0]
-		if !slices.ContainsFunc(entries, func(e cost.Entry) bool { return e.Hourly.Cmp(first.Hourly) != 0 }) {
-			out = append(out, first)
-		}
-	}
-	return out
-}
-
 func (c Client) address(path string) string {
-	endpoint := c.Endpoint
-	if endpoint == "" {
-		endpoint = DefaultEndpoint
-	}
-	return strings.TrimSuffix(endpoint, "/") + "/api/v1/" + path
+	return strings.TrimSuffix(cmp.Or(c.Endpoint, "https://globalcatalog.cloud.ibm.com"), "/") + "/api/v1/" + path
 }
 
 // pages reads a list to its end.
@@ -172,14 +153,7 @@ func (c Client) get(ctx context.Context, address string, into any) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answered %s", address, response.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxBytes+1))
-	if err != nil {
-		return fmt.Errorf("reading the answer of %s: %w", address, err)
-	}
-	if len(body) > maxBytes {
-		return fmt.Errorf("%s answered with more than %d bytes", address, maxBytes)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxBytes)).Decode(into); err != nil {
 		return fmt.Errorf("%s did not answer with what the catalog's documentation promises: %w", address, err)
 	}
 	return nil
@@ -188,32 +162,25 @@ func (c Client) get(ctx context.Context, address string, into any) error {
 // What the catalog says, as far as we read it.
 type (
 	plan struct {
-		ID       string `json:"id"`
-		Kind     string `json:"kind"`
-		Active   bool   `json:"active"`
-		Disabled bool   `json:"disabled"`
+		ID, Kind         string
+		Active, Disabled bool
 	}
 	// deployment is a plan in one region.
 	deployment struct {
-		Region   string   `json:"deployment_region"`
-		Location string   `json:"deployment_location"`
-		Metrics  []metric `json:"metrics"`
+		Region   string `json:"deployment_region"`
+		Location string `json:"deployment_location"`
+		Metrics  []metric
 	}
 	metric struct {
 		ID       string    `json:"metric_id"`
 		Unit     string    `json:"charge_unit"`
 		Quantity int       `json:"charge_unit_quantity"`
-		Amounts  []amount  `json:"amounts"`
 		From     time.Time `json:"effective_from"`
 		Until    time.Time `json:"effective_until"`
-	}
-	amount struct {
-		Country  string `json:"country"`
-		Currency string `json:"currency"`
-		Prices   []tier `json:"prices"`
-	}
-	tier struct {
-		Price float64 `json:"price"`
+		Amounts  []struct {
+			Country, Currency string
+			Prices            []struct{ Price float64 }
+		}
 	}
 )
 
@@ -224,7 +191,7 @@ const unit = "Instance-Hour"
 func (d deployment) entry(flavor string, now time.Time) (cost.Entry, bool) {
 	entry := cost.Entry{
 		Flavor: flavor, Region: cmp.Or(d.Location, d.Region), Currency: Currency,
-		Date: now.UTC().Truncate(24 * time.Hour), Note: "list price for the USA",
+		Date: now.UTC().Format(time.DateOnly), Note: "list price for the USA",
 	}
 	found := false
 	for _, m := range d.Metrics {
@@ -232,9 +199,9 @@ func (d deployment) entry(flavor string, now time.Time) (cost.Entry, bool) {
 		switch {
 		case !ok:
 		case m.ID == "part-iks.vpc."+flavor && m.Unit == unit:
-			entry.Hourly, found = price, true
+			entry.Price, entry.Hours, found = cost.Amount(price.Short(decimals)), max(m.Quantity, 1), true
 		case m.ID == "part-iks.disk" && !price.IsZero():
-			entry.Excludes = fmt.Sprintf("disk, %s %s per %s", price.Short(decimals), Currency, m.Unit)
+			entry.Excludes = fmt.Sprintf("disk, %s %s per %s", price.Over(m.Quantity).Short(decimals), Currency, m.Unit)
 		}
 	}
 	return entry, found && cost.CheckRegion(entry.Region) == nil
@@ -258,7 +225,7 @@ func (m metric) price(now time.Time) (cost.Decimal, bool) {
 			return cost.Decimal{}, false
 		}
 		price, err := cost.ParseDecimal(strconv.FormatFloat(a.Prices[0].Price, 'f', decimals, 64))
-		return price.Over(max(m.Quantity, 1)), err == nil
+		return price, err == nil
 	}
 	return cost.Decimal{}, false
 }

@@ -64,9 +64,9 @@ func serve(t *testing.T, answers map[string]string) (catalog.Client, *[]string) 
 const services = "containers-kubernetes/%2A"
 
 func find(book cost.Book, region string) string {
-	for _, entry := range book.Entries() {
+	for _, entry := range book {
 		if entry.Region == region {
-			return entry.Hourly.Short(12)
+			return entry.Hourly().Short(12)
 		}
 	}
 	return "unknown"
@@ -81,18 +81,17 @@ func TestPricesOfAllRegions(t *testing.T) {
 		ownPlan + "/pricing/deployment": list(withDisk,
 			price("eu-de", "part-iks.vpc.bxf.4x16", one("0.25"))),
 	})
-	book, missing, err := client.Prices(t.Context(), []string{"bxf.4x16", "bxf.4x16"})
+	book, missing, err := client.Prices(t.Context(), []string{"bxf.4x16"})
 	require.NoError(t, err)
 	require.Empty(t, missing)
 	require.Equal(t, []string{services, ownPlan + "/pricing/deployment"}, *asked, "each question once")
-	entries := book.Entries()
-	require.Len(t, entries, 2)
-	require.Equal(t, "0.5865", entries[0].Hourly.Short(12), "without the noise of floating point")
-	require.Equal(t, "disk, 0.000261423888 USD per Gigabyte-Hour", entries[0].Excludes)
-	require.Equal(t, "USD", entries[0].Currency)
-	require.Equal(t, "2026-11-21", entries[0].Date.Format(cost.DateLayout))
-	require.Equal(t, client.Endpoint+"/api/v1/"+ownPlan+"/pricing/deployment", entries[0].Source)
-	require.Empty(t, entries[1].Excludes)
+	require.Len(t, book, 2)
+	require.Equal(t, "0.5865", book[0].Hourly().Short(12), "without the noise of floating point")
+	require.Equal(t, "disk, 0.000261423888 USD per Gigabyte-Hour", book[0].Excludes)
+	require.Equal(t, "USD", book[0].Currency)
+	require.Equal(t, "2026-11-21", book[0].Date)
+	require.Equal(t, client.Endpoint+"/api/v1/"+ownPlan+"/pricing/deployment", book[0].Source)
+	require.Empty(t, book[1].Excludes)
 }
 
 func TestOlderFlavorsAreLookedForInTheSharedPlan(t *testing.T) {
@@ -102,7 +101,7 @@ func TestOlderFlavorsAreLookedForInTheSharedPlan(t *testing.T) {
 	})
 	book, _, err := client.Prices(t.Context(), []string{"bx2.2x8"})
 	require.NoError(t, err)
-	require.Len(t, book.Entries(), 1)
+	require.Len(t, book, 1)
 	require.Equal(t, "0.15", find(book, "eu-de"))
 }
 
@@ -189,10 +188,10 @@ func TestOddAnswersAreErrorsThatSayWhoAnsweredWhat(t *testing.T) {
 		"an answer that is cut off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = w.Write([]byte(`{`))
-		}, "reading the answer"},
+		}, "unexpected EOF"},
 		"an answer of any size": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(make([]byte, 16<<20+1))
-		}, "more than 16777216 bytes"},
+		}, "did not answer with what"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(tc.handler)

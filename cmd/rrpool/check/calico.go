@@ -1,29 +1,25 @@
 package check
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/version"
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// sinceReports is the first Calico that has CalicoNodeStatus.
-var sinceReports = version.MustParseGeneric("3.21")
-
 func present(f facts) *Result {
-	if f.snapshot == nil {
-		return unseen("Calico's BGP", lookFirst)
-	}
 	if p := f.problem("CalicoNotInstalled"); p != nil {
-		return fail("%s", p.Message).reason(p.Reason).do("install Calico with the Kubernetes datastore")
+		return refusal(*p)
 	}
 	return fine("Calico is there: the API has its BGPPeers and BGPConfigurations")
 }
@@ -32,48 +28,31 @@ func present(f facts) *Result {
 const datastoreVariable = "DATASTORE_TYPE"
 
 func datastore(f facts) *Result {
-	store, known := "", false
-	if f.calico.nodes.found {
-		for _, c := range f.calico.nodes.value.Spec.Template.Spec.Containers {
+	store := ""
+	if f.calicoNode.found {
+		for _, c := range f.calicoNode.value.Spec.Template.Spec.Containers {
 			for _, variable := range c.Env {
-				if variable.Name == datastoreVariable && variable.ValueFrom == nil {
-					store, known = variable.Value, true
+				if variable.Name == datastoreVariable {
+					store = variable.Value
 				}
 			}
 		}
 	}
+	remedy := "rrpool needs Calico's Kubernetes datastore"
 	switch {
-	case known && store != "kubernetes":
-		return fail("calico-node keeps its objects elsewhere: %s is %q", datastoreVariable, store).
-			do("rrpool needs Calico's Kubernetes datastore")
-	case known:
+	case store != "" && store != "kubernetes":
+		return fail("calico-node keeps its objects elsewhere: %s is %q", datastoreVariable, store).do("%s", remedy)
+	case store != "" || f.information.found:
 		return fine("Calico uses the Kubernetes datastore")
-	case f.calico.version.found:
-		return fine("Calico uses the Kubernetes datastore: its ClusterInformation is there")
 	}
-	return unseen("which datastore Calico uses", fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable)).
-		do("rrpool needs Calico's Kubernetes datastore")
+	return unseen("which datastore Calico uses", fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable)).do("%s", remedy)
 }
 
 func calicoVersion(f facts) *Result {
-	v := f.calico.version
-	switch {
-	case v.hidden != "":
-		return unseen("Calico's version", v.hidden)
-	case !v.found:
-		return unseen("Calico's version", "there is no ClusterInformation default, which calico-node writes when it starts")
+	if !f.information.found {
+		return unseen("Calico's version", cmp.Or(f.information.hidden, "there is no ClusterInformation default, which calico-node writes when it starts"))
 	}
-	is, err := version.ParseGeneric(v.value)
-	switch {
-	case err != nil:
-		return unseen("Calico's version", fmt.Sprintf("its ClusterInformation says %q", v.value))
-	case !is.LessThan(sinceReports):
-		return fine("Calico %s", v.value)
-	case f.timer():
-		return fine("Calico %s, and spec.rollout.gate is Timer: sessions are not observed", v.value)
-	}
-	return warn("Calico %s is older than %s: BGP sessions cannot be observed", v.value, sinceReports).
-		do("upgrade Calico, or set spec.rollout.gate: Timer, with which fixed waits stand in for proof")
+	return fine("Calico %s", f.information.value.Spec.CalicoVersion)
 }
 
 // calicoNodeLabel marks calico-node's DaemonSet in every way to install Calico.
@@ -83,39 +62,34 @@ const calicoNodeLabel = "calico-node"
 var calicoNamespaces = []string{"calico-system", "kube-system"}
 
 func calicoNode(f facts) *Result {
-	d := f.calico.nodes
 	switch {
-	case d.hidden != "":
-		return unseen("calico-node", d.hidden)
-	case !d.found:
+	case f.calicoNode.hidden != "":
+		return unseen("calico-node", f.calicoNode.hidden)
+	case !f.calicoNode.found:
 		return warn("there is no DaemonSet with the label k8s-app=%s in %s", calicoNodeLabel, strings.Join(calicoNamespaces, " or ")).
 			do("if calico-node runs elsewhere there is nothing to do")
 	}
-	want, ready, where := d.value.Status.DesiredNumberScheduled, d.value.Status.NumberReady, d.value.Namespace+"/"+d.value.Name
-	remedy := fmt.Sprintf("kubectl --namespace %s get pods --selector k8s-app=%s --output wide", d.value.Namespace, calicoNodeLabel)
+	d := f.calicoNode.value
+	want, ready := d.Status.DesiredNumberScheduled, d.Status.NumberReady
+	is := fmt.Sprintf("calico-node is Ready on %d of %d nodes (%s/%s)", ready, want, d.Namespace, d.Name)
+	remedy := fmt.Sprintf("kubectl --namespace %s get pods --selector k8s-app=%s --output wide", d.Namespace, calicoNodeLabel)
 	switch {
-	case want == 0:
-		return warn("%s runs nowhere", where).do("%s", remedy)
-	case ready == 0:
-		return fail("calico-node is Ready on none of %d nodes (%s)", want, where).do("%s", remedy)
-	case ready < want:
-		return warn("calico-node is Ready on %d of %d nodes (%s): steps wait for the others", ready, want, where).do("%s", remedy)
+	case want > 0 && ready == want:
+		return fine("%s", is)
+	case want > 0 && ready == 0:
+		return fail("%s", is).do("%s", remedy)
 	}
-	return fine("calico-node is Ready on all %d nodes (%s)", want, where)
+	return warn("%s: steps wait for the others", is).do("%s", remedy)
 }
 
 func nodeStatus(f facts) *Result {
-	r := f.calico.reports
-	switch {
-	case r.hidden != "":
-		return unseen("CalicoNodeStatus", r.hidden)
-	case r.found:
-		return fine("the API has CalicoNodeStatus, by which sessions are observed")
-	case f.timer():
-		return fine("the API has no CalicoNodeStatus, and spec.rollout.gate is Timer: fixed waits stand in for proof")
+	if f.timer() {
+		return fine("no CalicoNodeStatus is needed: spec.rollout.gate is Timer, and fixed waits stand in for proof")
 	}
-	return fail("the API has no CalicoNodeStatus, so BGP sessions cannot be observed").reason("NodeStatusCRDMissing").
-		do("upgrade Calico to %s or later, or set spec.rollout.gate: Timer", sinceReports)
+	if p := f.problem("NodeStatusCRDMissing"); p != nil {
+		return refusal(*p)
+	}
+	return fine("the API has CalicoNodeStatus, by which sessions are observed")
 }
 
 func mesh(f facts) *Result {
@@ -132,14 +106,14 @@ func mesh(f facts) *Result {
 
 func speaking(f facts) *Result {
 	if p := f.problem("BGPDisabled"); p != nil {
-		return fail("%s", p.Message).reason(p.Reason).do("enable BGP, or keep the cluster as it is: without BGP it has no use for route reflectors")
+		return refusal(*p)
 	}
 	silent := f.nodes(func(n plan.Node) bool { return !n.SpeaksBGP() && n.Ready })
 	switch {
 	case len(f.snapshot.Cluster.Nodes) == 0:
 		return fail("the cluster has no nodes").do("add some")
 	case len(silent) > 0:
-		return warn("%s no BGP address: %s", count(len(silent), "Ready node has", "Ready nodes have"), iostreams.Few(silent)).
+		return warn("Ready nodes without a BGP address: %s", iostreams.Few(silent)).
 			do("look at calico-node there; such a node gets no session, and is left out")
 	}
 	return fine("BGP is enabled: every Ready node has a BGP address")
@@ -149,25 +123,19 @@ func speaking(f facts) *Result {
 func passwords(f facts) *Result {
 	var names []string
 	var hidden *Result
-	for _, p := range f.calico.passwords {
+	for _, p := range f.passwords {
 		what := fmt.Sprintf("Secret %s, key %s (%s)", p.Name, p.Key, p.field)
 		switch {
-		case p.filled.hidden != "":
-			hidden = unseen("the password of the sessions, "+what+",", p.filled.hidden)
-		case !p.filled.found:
-			return fail("the password of the sessions is missing: %s does not exist in calico-node's namespace", what).
-				do("create it there, or correct the field: sessions cannot come up without it")
-		case !p.filled.value:
-			return fail("the password of the sessions is missing: %s has no value", what).
-				do("fill it in, or correct the field: sessions cannot come up without it")
-		case p.readable.hidden != "":
-			hidden = unseen("whether calico-node may read the password of the sessions, "+what+",", p.readable.hidden)
-		case !p.readable.value:
+		case p.secret.hidden == "" && len(bytes.TrimSpace(p.secret.value.Data[p.Key])) == 0:
+			return fail("the password of the sessions is missing: %s has no value, or does not exist in calico-node's namespace", what).
+				do("store it there, or correct the field: sessions cannot come up without it")
+		case len(p.reader.lacking) > 0:
 			return fail("calico-node may not read the password of the sessions: %s", what).
 				do("give its service account a Role to get, list and watch that Secret")
-		default:
-			names = append(names, what)
+		case p.secret.hidden != "" || p.reader.hidden != "":
+			hidden = unseen("the password of the sessions, "+what+",", cmp.Or(p.secret.hidden, p.reader.hidden))
 		}
+		names = append(names, what)
 	}
 	switch {
 	case hidden != nil:
@@ -181,11 +149,9 @@ func passwords(f facts) *Result {
 // asNumbers: route reflection is iBGP, so all nodes have to share one AS number.
 func asNumbers(f facts) *Result {
 	of := map[uint32][]string{}
-	for _, n := range f.snapshot.Cluster.Nodes {
-		if n.SpeaksBGP() {
-			as := cmp.Or(n.ASN, f.snapshot.Cluster.BGP.ASN)
-			of[as] = append(of[as], n.Name)
-		}
+	for _, n := range clients(f) {
+		as := cmp.Or(n.ASN, f.snapshot.Cluster.BGP.ASN)
+		of[as] = append(of[as], n.Name)
 	}
 	var parts []string
 	for _, as := range slices.Sorted(maps.Keys(of)) {
@@ -203,23 +169,13 @@ func asNumbers(f facts) *Result {
 
 // reflectors that rrpool did not make.
 func reflectors(f facts) *Result {
-	var foreign []string
-	ours := 0
-	for _, n := range f.snapshot.Cluster.Nodes {
-		switch {
-		case n.ClusterID == "":
-		case n.Marked || n.Pooled:
-			ours++
-		default:
-			foreign = append(foreign, fmt.Sprintf("%s (cluster ID %s)", n.Name, n.ClusterID))
-		}
-	}
-	switch {
-	case len(foreign) > 0:
-		return fail("%s already, and not by rrpool: %s", count(len(foreign), "node is a route reflector", "nodes are route reflectors"), iostreams.Few(foreign)).
+	foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() })
+	if len(foreign) > 0 {
+		return fail("route reflectors that rrpool did not make: %s", iostreams.Few(foreign)).
 			reason("ForeignReflector").do("remove their routeReflectorClusterID and the BGPPeers that belong to it, or keep your own reflection")
-	case ours > 0:
-		return fine("%s, by rrpool", count(ours, "node is a route reflector", "nodes are route reflectors"))
+	}
+	if ours := f.nodes(plan.Node.HoldsRole); len(ours) > 0 {
+		return fine("%s, by rrpool", iostreams.Number(len(ours), "route reflector"))
 	}
 	return fine("no node is a route reflector yet")
 }
@@ -230,7 +186,7 @@ func peers(f facts) *Result {
 	for _, p := range f.snapshot.Cluster.Peers {
 		switch {
 		case p.Owned:
-		case between(p, f.snapshot.Cluster.Nodes):
+		case rollout.InCluster(p, f.snapshot.Cluster.Nodes):
 			inside = append(inside, p.Name)
 		default:
 			outside = append(outside, p.Name)
@@ -238,116 +194,86 @@ func peers(f facts) *Result {
 	}
 	switch {
 	case len(inside) > 0:
-		return fail("%s sessions between nodes of this cluster: %s", count(len(inside), "BGPPeer that is not rrpool's makes", "BGPPeers that are not rrpool's make"), iostreams.Few(inside)).
+		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", iostreams.Few(inside)).
 			reason("ForeignInClusterPeer").do("delete them (kubectl get bgppeers.crd.projectcalico.org), or set spec.mode: Paused and keep your own route reflection")
 	case len(outside) > 0:
-		return fine("%s: %s", count(len(outside), "BGPPeer that is not rrpool's leads out of the cluster, and is left alone", "BGPPeers that are not rrpool's lead out of the cluster, and are left alone"), iostreams.Few(outside))
+		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", iostreams.Few(outside))
 	}
 	return fine("no BGPPeers but rrpool's")
 }
 
-// between reports whether a BGPPeer is between nodes of the cluster, as the manager does.
-func between(p plan.Peer, nodes []plan.Node) bool {
-	if p.PeerSelector != "" {
-		return true
-	}
-	addr, err := netip.ParseAddr(p.PeerIP)
-	if at, atErr := netip.ParseAddrPort(p.PeerIP); err != nil && atErr == nil {
-		addr, err = at.Addr(), nil
-	}
-	return err == nil && slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, addr) })
-}
-
-// encapsulation of a pool in words.
-func (p ipPool) encapsulation() string {
-	on := func(mode string) bool { return mode != "" && mode != "Never" }
+// encapsulation of a pool in words. felix: Felix and not BIRD writes the pool's routes into the
+// kernel, always with VXLAN.
+func (f facts) encapsulation(p apiv3.IPPoolSpec) (words string, felix bool) {
 	switch {
-	case on(p.vxlan):
-		return "VXLAN " + p.vxlan
-	case on(p.ipip):
-		return "IP-in-IP " + p.ipip
+	case p.VXLANMode != "" && p.VXLANMode != apiv3.VXLANModeNever:
+		return "VXLAN " + string(p.VXLANMode), true
+	case p.IPIPMode != "" && p.IPIPMode != apiv3.IPIPModeNever:
+		return "IP-in-IP " + string(p.IPIPMode), ptr.Deref(f.felix.value.Spec.ProgramClusterRoutes, "") == "Enabled"
 	}
-	return "not encapsulated"
-}
-
-func (p ipPool) inIP() bool { return strings.HasPrefix(p.encapsulation(), "IP-in-IP") }
-
-// byFelix: Felix and not BIRD writes a pool's routes into the kernel, always with VXLAN.
-func (p ipPool) byFelix(routes string) bool {
-	return strings.HasPrefix(p.encapsulation(), "VXLAN") || p.inIP() && routes == "Enabled"
+	return "not encapsulated", false
 }
 
 // routes: who writes the routes to pods into the kernel.
 func routes(f facts) *Result {
-	pools := f.calico.pools
-	switch {
-	case pools.hidden != "":
-		return unseen("who programs the routes to pods", pools.hidden)
-	case len(pools.value) == 0:
-		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
+	if why := cmp.Or(f.ipPools.hidden, f.felix.hidden); why != "" {
+		return unseen("who programs the routes to pods", why)
 	}
 	var bird, felix []string
-	for _, p := range pools.value {
-		text := fmt.Sprintf("%s: %s", p.cidr, p.encapsulation())
-		if p.byFelix(f.calico.routes.value) {
+	for _, p := range f.ipPools.value.Items {
+		if p.Spec.Disabled || p.Spec.AllowedUses != nil && !slices.Contains(p.Spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload) {
+			continue
+		}
+		words, byFelix := f.encapsulation(p.Spec)
+		if text := p.Spec.CIDR + ": " + words; byFelix {
 			felix = append(felix, text)
 		} else {
 			bird = append(bird, text)
 		}
 	}
 	switch {
+	case len(bird)+len(felix) == 0:
+		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
 	case len(bird) == 0:
 		return warn("Felix programs the routes to all pods, not BGP: route reflectors would change nothing for them").also(felix...).
 			do("keep the mesh: rrpool has a use only where BGP carries routes to pods")
 	case len(felix) > 0:
-		return warn("Felix programs the routes to the pods of %s, not BGP: route reflectors matter for the others only", count(len(felix), "IPPool", "IPPools")).
+		return warn("Felix programs the routes to the pods of %s, not BGP: route reflectors matter for the others only", iostreams.Number(len(felix), "IPPool")).
 			also(felix...).also(bird...).do("nothing, if you know that")
-	case f.calico.routes.hidden != "" && slices.ContainsFunc(pools.value, ipPool.inIP):
-		return unseen("who programs the routes to pods that are encapsulated", f.calico.routes.hidden).also(bird...)
 	}
 	return fine("BGP carries the routes to pods").also(bird...)
-}
-
-// patience is how long a reporter may take, beyond some of its periods.
-const patience = time.Minute
-
-func (r report) fresh(now time.Time) bool {
-	return !r.updated.IsZero() && now.Sub(r.updated) <= 3*r.period+patience
-}
-
-func (r report) dead(now time.Time) bool {
-	return r.updated.IsZero() && now.Sub(r.touched) > 3*r.period+patience
 }
 
 // reporter: calico-node writes a report when there is something new to say, so an old one
 // proves nothing, but one that stays blank does.
 func reporter(f facts) *Result {
-	ready := map[string]bool{}
-	for _, n := range f.snapshot.Cluster.Nodes {
-		ready[n.Name] = n.Ready
+	if f.timer() {
+		return nil
 	}
+	const patience = 90 * time.Second // that calico-node may take to fill in a report
 	var all, fresh int
-	var dead []string
-	for _, report := range f.calico.reports.value {
-		if report.period == 0 || !ready[report.node] {
+	var silent []string
+	for _, n := range f.snapshot.Cluster.Nodes {
+		report, exists := f.snapshot.Cluster.Statuses[n.Name]
+		if !exists || !n.Ready {
 			continue
 		}
 		all++
 		switch {
-		case report.dead(f.now):
-			dead = append(dead, report.node)
-		case report.fresh(f.now):
+		case report.Written.IsZero() && f.now.Sub(report.Cleared) > patience:
+			silent = append(silent, n.Name)
+		case f.now.Sub(report.Written) <= patience:
 			fresh++
 		}
 	}
 	switch {
 	case all == 0:
 		return note("whether calico-node fills in reports cannot be seen: there are none, as rrpool makes them when it begins")
-	case len(dead) > 0:
-		return fail("calico-node does not fill in the report of %s: %s", count(len(dead), "Ready node", "Ready nodes"), iostreams.Few(dead)).
+	case len(silent) > 0:
+		return fail("calico-node does not fill in the reports of these Ready nodes: %s", iostreams.Few(silent)).
 			do("look at calico-node on these nodes; restart it there if it is Ready")
 	case fresh == 0:
-		return note("whether calico-node still fills in reports cannot be seen: none of %d is recent, and it writes only when there is news", all)
+		return note("whether calico-node still fills in reports cannot be seen: none of %d is recent, and it writes only changes", all)
 	}
 	return fine("calico-node reports sessions: %d of %d reports are recent", fresh, all)
 }

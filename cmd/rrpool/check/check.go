@@ -1,5 +1,4 @@
-// Package check is the command that says whether a cluster is fit for rrpool, and what to
-// do where it is not.
+// Package check is the command that says whether a cluster is fit for rrpool, and what to do where it is not.
 package check
 
 import (
@@ -10,10 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -72,7 +69,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	}
 	called := strings.TrimSuffix(cmd.CommandPath(), " "+cmd.Name())
 	v, err := f.patiently(cmd.Context(), s, func(ctx context.Context) (view, error) {
-		found, err := f.look(ctx, connection, object, s.Now())
+		found, err := f.gather(ctx, connection, object, s.Now())
 		if err != nil {
 			return view{}, err
 		}
@@ -81,22 +78,13 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	render := map[string]func(iostreams.Streams, view) error{"table": tableOf, "json": jsonOf, "short": shortOf}[f.output.Value]
-	if err := s.Emit("answer", "", func(s iostreams.Streams) error { return render(s, v) }); err != nil {
+	if err := show(s, f.output.Value, v); err != nil {
 		return err
 	}
 	if !v.Fit {
 		return &iostreams.ExitError{Code: 1}
 	}
 	return nil
-}
-
-func (f *flags) look(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (facts, error) {
-	g := &gatherer{Connection: c, facts: facts{now: now, pre: f.pre, namespace: f.Namespace, file: f.filename}}
-	if object != nil {
-		g.object = object.DeepCopy()
-	}
-	return g.gather(ctx)
 }
 
 // pause is between two looks.
@@ -133,40 +121,35 @@ var (
 	colours = map[Status]string{OK: iostreams.Green, Note: iostreams.Dim, Warning: iostreams.Yellow, Error: iostreams.Red}
 )
 
-func jsonOf(s iostreams.Streams, v view) error { return iostreams.WriteJSON(s.Out, v) }
+// show writes the answer in one of the formats.
+func show(s iostreams.Streams, format string, v view) error {
+	render := tableOf
+	if format == "short" {
+		render = shortOf
+	}
+	return s.Print("answer", "", format, v, func(s iostreams.Streams) { render(s, v) })
+}
 
-// tableOf renders for people, group by group. Links are whole where the terminal is wide enough
-// for all of them, as a link of two lines leads nowhere; elsewhere without their common start.
-func tableOf(s iostreams.Streams, v view) error {
+// tableOf renders for people, group by group.
+func tableOf(s iostreams.Streams, v view) {
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
-	title, base := "Is this cluster fit for rrpool?", ""
-	short := strings.NewReplacer()
+	title := "Is this cluster fit for rrpool?"
 	if v.Pre {
 		title = "Can rrpool be installed in this cluster?"
-	}
-	for _, c := range v.results() {
-		if s.Width > 0 && len(c.Link)+2 > s.Width {
-			base, short = plan.Docs, strings.NewReplacer(plan.Docs, "docs/")
-		}
 	}
 	out("%s\n%s\n", s.Paint(iostreams.Bold, title), s.Fold(fmt.Sprintf("context %s, %s", v.Cluster, v.Server), ""))
 	for _, g := range v.Groups {
 		out("\n%s\n", s.Paint(iostreams.Bold, g.Name))
 		for _, c := range g.Checks {
-			c.Link = short.Replace(c.Link)
 			c.table(s, out)
 		}
 	}
 	out("\n%s\n", s.Fold(summary(v), ""))
-	if base != "" {
-		out("%s\n", s.Paint(iostreams.Dim, "docs/ is "+base))
-	}
 	next := "Next: " + v.Next
 	if !v.Fit {
 		next = "Put right what is marked ×, then: " + v.Next
 	}
 	out("\n%s\n", s.Fold(next, "  "))
-	return nil
 }
 
 func (r Result) table(s iostreams.Streams, out func(string, ...any)) {
@@ -177,20 +160,24 @@ func (r Result) table(s iostreams.Streams, out func(string, ...any)) {
 	if r.Remedy != "" {
 		out("  %s\n", s.Fold("→ "+r.Remedy, "    "))
 	}
+	if s.Width > 0 && len(r.Link)+2 > s.Width { // a link of two lines leads nowhere
+		r.Link = strings.Replace(r.Link, plan.Docs, "docs/", 1)
+	}
 	if r.Link != "" {
 		out("  %s\n", s.Paint(iostreams.Dim, r.Link))
 	}
 }
 
 // shortOf renders what is not right, one to a line, and the sum of it.
-func shortOf(s iostreams.Streams, v view) error {
-	for _, c := range v.results() {
-		if c.Status != OK {
-			_, _ = fmt.Fprintf(s.Out, "%s %s\n", s.Paint(colours[c.Status], marks[c.Status]), s.Fold(c.ID+": "+c.Message, "  "))
+func shortOf(s iostreams.Streams, v view) {
+	for _, g := range v.Groups {
+		for _, c := range g.Checks {
+			if c.Status != OK {
+				_, _ = fmt.Fprintf(s.Out, "%s %s\n", s.Paint(colours[c.Status], marks[c.Status]), s.Fold(c.ID+": "+c.Message, "  "))
+			}
 		}
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s\n", s.Fold(summary(v), ""))
-	return nil
 }
 
 // summary is the sum of it in one line.
@@ -204,7 +191,7 @@ func summary(v view) string {
 	}
 	out := fmt.Sprintf("%s: %d ×, %d ‼, %d ·, %d √", verdict, n.Errors, n.Warnings, n.Notes, n.OK)
 	if n.Unchecked > 0 {
-		out += fmt.Sprintf("; %s", count(n.Unchecked, "thing could not be checked", "things could not be checked"))
+		out += fmt.Sprintf("; %d could not be checked", n.Unchecked)
 	}
 	return out
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -87,18 +89,16 @@ func TestKubernetes(t *testing.T) {
 		"a version of a cloud":                   {id: "kubernetes-version", edit: func(f *facts) { f.version = "v1.30.2-eks-1552ad0" }, want: OK, says: "v1.30.2-eks"},
 		"a version that is none":                 {id: "kubernetes-version", edit: func(f *facts) { f.version = "main" }, want: Warning, says: `"main"`},
 		"rights before installing":               {id: "install-rights", edit: func(f *facts) { f.pre = true }, want: OK, says: "you may install"},
-		"no rights to install":                   {id: "install-rights", edit: func(f *facts) { f.pre = true; f.rights.install.lacking = lack }, want: Error, says: "patch nodes"},
-		"rights that cannot be asked for":        {id: "install-rights", edit: func(f *facts) { f.pre = true; f.rights.install.hidden = hide }, want: Warning, says: "selfsubjectaccessreviews"},
+		"no rights to install":                   {id: "install-rights", edit: func(f *facts) { f.pre = true; f.installRights.lacking = lack }, want: Error, says: "patch nodes"},
+		"rights that cannot be asked for":        {id: "install-rights", edit: func(f *facts) { f.pre = true; f.installRights.hidden = hide }, want: Warning, says: "selfsubjectaccessreviews"},
 		"rights to install, once installed":      {id: "install-rights", unset: true},
-		"giving away what one has":               {id: "escalation", edit: func(f *facts) { f.pre = true }, want: OK, says: "all 42"},
-		"giving away what one lacks":             {id: "escalation", edit: func(f *facts) { f.pre = true; f.rights.user.lacking = lack }, want: Error, says: "escalate and bind"},
-		"escalating":                             {id: "escalation", edit: func(f *facts) { f.pre, f.rights.escalates, f.rights.user.lacking = true, true, lack }, want: OK, says: "escalate, bind"},
-		"not knowing what one has":               {id: "escalation", edit: func(f *facts) { f.pre = true; f.rights.user.hidden = hide }, want: Warning, says: "could not be checked"},
+		"giving away what one has":               {id: "escalation", edit: func(f *facts) { f.pre = true }, want: OK, says: "its 42 rights"},
+		"giving away what one lacks":             {id: "escalation", edit: func(f *facts) { f.pre = true; f.giverRights.lacking = lack }, want: Error, says: "escalate and bind"},
+		"not knowing what one has":               {id: "escalation", edit: func(f *facts) { f.pre = true; f.giverRights.hidden = hide }, want: Warning, says: "could not be checked"},
 		"the manager may do it all":              {id: "manager-rights", want: OK, says: "all 42 things"},
-		"the manager lacks one":                  {id: "manager-rights", edit: func(f *facts) { f.rights.manager.lacking = lack }, want: Error, says: "1 of the 42 rights that it needs: patch nodes"},
-		"no service account":                     {id: "manager-rights", edit: func(f *facts) { f.rights.account.found = false }, want: Error, says: "no ServiceAccount rrpool-manager"},
-		"the manager cannot be asked for":        {id: "manager-rights", edit: func(f *facts) { f.rights.manager.hidden = hide }, want: Warning, says: "you yourself have all 42"},
-		"nor oneself":                            {id: "manager-rights", edit: func(f *facts) { f.rights.manager.hidden, f.rights.user.hidden = hide, hide }, want: Warning, says: "could not be checked"},
+		"the manager lacks one":                  {id: "manager-rights", edit: func(f *facts) { f.managerRights.lacking = lack }, want: Error, says: "1 of the 42 rights that it needs: patch nodes"},
+		"no service account":                     {id: "manager-rights", edit: func(f *facts) { f.account.found = false }, want: Error, says: "no ServiceAccount rrpool-manager"},
+		"the manager cannot be asked for":        {id: "manager-rights", edit: func(f *facts) { f.managerRights.hidden = hide }, want: Warning, says: "could not be checked"},
 		"the manager's rights before installing": {id: "manager-rights", edit: func(f *facts) { f.pre = true }, unset: true},
 	})
 }
@@ -114,7 +114,7 @@ func TestWhyThatKubernetes(t *testing.T) {
 
 func TestOwn(t *testing.T) {
 	version := func(f *facts) *apiextensionsv1.CustomResourceDefinitionVersion {
-		return &f.own.definition.value.Spec.Versions[0]
+		return &f.definition.value.Spec.Versions[0]
 	}
 	degraded := func(status metav1.ConditionStatus, reason string) func(*facts) {
 		return func(f *facts) {
@@ -122,66 +122,74 @@ func TestOwn(t *testing.T) {
 		}
 	}
 	try(t, existing, map[string]row{
-		"no CRD":                        {id: "crd", edit: func(f *facts) { f.own.definition = seen[*apiextensionsv1.CustomResourceDefinition]{} }, want: Error, says: applyDefinition},
-		"no CRD before installing":      {id: "crd", edit: func(f *facts) { f.pre = true; f.own.definition = seen[*apiextensionsv1.CustomResourceDefinition]{} }, want: Note},
+		"no CRD":                        {id: "crd", edit: func(f *facts) { f.definition.found = false }, want: Error, says: applyDefinition},
+		"no CRD before installing":      {id: "crd", edit: func(f *facts) { f.pre = true; f.definition.found = false }, want: Note},
 		"a CRD of another version":      {id: "crd", edit: func(f *facts) { version(f).Name = "v1beta1" }, want: Error, says: "does not serve version v1alpha1"},
 		"a CRD that is not served":      {id: "crd", edit: func(f *facts) { version(f).Served = false }, want: Error, says: "does not serve"},
-		"a CRD that is not established": {id: "crd", edit: func(f *facts) { f.own.definition.value.Status.Conditions = nil }, want: Error, says: "not established"},
+		"a CRD that is not established": {id: "crd", edit: func(f *facts) { f.definition.value.Status.Conditions = nil }, want: Error, says: "not established"},
 		"a CRD that lacks a field": {id: "crd", edit: func(f *facts) {
 			delete(version(f).Schema.OpenAPIV3Schema.Properties["spec"].Properties["provider"].Properties, "existingNodes")
 		}, want: Error, says: "spec.provider.existingNodes"},
-		"a CRD that may not be read": {id: "crd", edit: func(f *facts) { f.own.definition.hidden = "no" }, want: Warning, says: "is known, but its definition"},
-		"no manager":                 {id: "manager", edit: func(f *facts) { f.own.manager.found = false }, want: Error, says: "no Deployment rrpool-manager in namespace rrpool-system"},
+		"a CRD that may not be read": {id: "crd", edit: func(f *facts) { f.definition.hidden = "no" }, want: Warning, says: "rrpool's CRD could not be checked"},
+		"no manager":                 {id: "manager", edit: func(f *facts) { f.deployment.found, f.manager = false, status.Manager{Status: status.ManagerUnknown} }, want: Error, says: "the manager does not run: "},
 		"a manager under another name": {id: "manager", edit: func(f *facts) {
-			f.own.manager.found, f.own.holder = false, holds(status.Running, "m1 holds the lease")
-		}, want: Warning, says: "m1 holds the lease; there is no Deployment rrpool-manager in namespace rrpool-system"},
+			f.deployment.found = false
+		}, want: Warning, says: "m1 holds the lease; its Deployment rrpool-manager is not seen in namespace rrpool-system"},
 		"a manager that is there before installing": {id: "manager", edit: func(f *facts) {
-			f.pre, f.own.manager.found, f.own.holder = true, false, holds(status.Running, "m1 holds the lease")
+			f.pre, f.deployment.found = true, false
 		}, want: Warning, says: "m1 holds the lease"},
 		"a manager that has left its lease": {id: "manager", edit: func(f *facts) {
-			f.own.manager.found, f.own.holder = false, holds(status.Stopped, "m1 has not renewed the lease since then")
+			f.deployment.found, f.manager = false, status.Manager{Status: status.Stopped, Message: "m1 has not renewed the lease since then"}
 		}, want: Error, says: "m1 has not renewed"},
-		"no manager, and a lease that may not be seen": {id: "manager", edit: func(f *facts) {
-			f.own.manager.found, f.own.holder.hidden = false, "no"
-		}, want: Error, says: "elsewhere could not be checked: no"},
 		"a manager that is known by its lease only": {id: "manager", edit: func(f *facts) {
-			f.own.manager.found, f.own.manager.hidden, f.own.holder = false, "no", holds(status.Running, "m1 holds the lease")
-		}, want: Warning, says: "m1 holds the lease; its Deployment rrpool-manager could not be checked: no"},
-		"a manager that does not run":    {id: "manager", edit: func(f *facts) { f.own.manager.value = deployment(2, 0) }, want: Error, says: "0 of 2"},
-		"a manager that is alone":        {id: "manager", edit: func(f *facts) { f.own.manager.value = deployment(2, 1) }, want: Warning, says: "1 of 2"},
-		"a manager that is scaled away":  {id: "manager", edit: func(f *facts) { f.own.manager.value = deployment(0, 0) }, want: Error, says: "--replicas=2"},
-		"a manager that may not be seen": {id: "manager", edit: func(f *facts) { f.own.manager.hidden = "no" }, want: Warning, says: "could not be checked"},
+			f.deployment.found, f.deployment.hidden = false, "no"
+		}, want: Warning, says: "m1 holds the lease; its Deployment rrpool-manager is not seen"},
+		"a manager that does not run":   {id: "manager", edit: func(f *facts) { f.deployment.value = deployment(2, 0) }, want: Error, says: "0 of 2"},
+		"a manager that is alone":       {id: "manager", edit: func(f *facts) { f.deployment.value = deployment(2, 1) }, want: Warning, says: "1 of 2"},
+		"a manager that is scaled away": {id: "manager", edit: func(f *facts) { f.deployment.value = deployment(0, 0) }, want: Error, says: "--replicas=2"},
+		"a manager that may not be seen": {id: "manager", edit: func(f *facts) {
+			f.deployment = seen[*appsv1.Deployment]{hidden: "no"}
+			f.manager.Status = status.Stopped
+		}, want: Warning, says: "could not be checked"},
 		"an object that is valid":        {id: "object", edit: func(f *facts) { asking(f) }, want: OK, says: "mode RouteReflector"},
 		"an object that is not":          {id: "object", edit: func(f *facts) { f.object.Spec.Sizing.Ratio = "2"; asking(f) }, want: Error, says: "spec.sizing.ratio"},
-		"an object that may not be seen": {id: "object", edit: func(f *facts) { f.own.pool.hidden = "no" }, want: Warning, says: "could not be checked"},
+		"an object that may not be seen": {id: "object", edit: func(f *facts) { f.stored.hidden = "no" }, want: Warning, says: "could not be checked"},
 		"a file with another provider": {id: "object", edit: func(f *facts) {
 			asking(f)
-			f.file, f.own.pool.value.Status.Pool = "p.yaml", "existing-nodes"
+			f.file, f.stored.value.Status.Pool = "p.yaml", "existing-nodes"
 			f.object.Spec.Provider.Type = v1alpha1.ProviderIKS
-		}, want: Error, says: "p.yaml: spec.provider.type: Auto cannot become IKS"},
+		}, want: Error, says: "p.yaml: spec.provider.type Auto and iks.poolName route-reflectors cannot become IKS and route-reflectors while the pool existing-nodes exists"},
 		"a file with another pool": {id: "object", edit: func(f *facts) {
 			asking(f)
-			f.file, f.own.pool.value.Status.Pool = "p.yaml", "route-reflectors"
+			f.file, f.stored.value.Status.Pool = "p.yaml", "route-reflectors"
 			f.object.Spec.Provider.IKS.PoolName = "other"
-		}, want: Error, says: "poolName: route-reflectors cannot become other"},
+		}, want: Error, says: "cannot become Auto and other"},
 		"no object, no conditions":            {id: "conditions", unset: true},
-		"a manager that has said nothing":     {id: "conditions", edit: func(f *facts) { asking(f) }, want: Warning, says: "has not said anything"},
-		"a manager that has not looked again": {id: "conditions", edit: func(f *facts) { degraded(metav1.ConditionFalse, "Steady")(f); f.own.pool.value.Generation = 2 }, want: Warning, says: "since it was last changed"},
-		"a manager with a problem":            {id: "conditions", edit: degraded(metav1.ConditionTrue, "DrainBlocked"), want: Error, says: "DrainBlocked: why", page: "runbook/conditions.md#drainblocked"},
-		"a manager that is paused":            {id: "conditions", edit: degraded(metav1.ConditionFalse, "Paused"), want: Note, says: "Paused"},
+		"a manager that has said nothing":     {id: "conditions", edit: func(f *facts) { asking(f); f.stored.value.Status.ObservedGeneration = 0 }, want: Warning, says: "has not observed the RouteReflectorPool"},
+		"a manager that has not looked again": {id: "conditions", edit: func(f *facts) { degraded(metav1.ConditionFalse, "Steady")(f); f.stored.value.Generation = 2 }, want: Warning, says: "generation 2, observed 1"},
+		"a manager with a problem":            {id: "conditions", edit: degraded(metav1.ConditionTrue, "DrainBlocked"), want: Error, says: "the manager reports DrainBlocked: why", page: "runbook/conditions.md#drainblocked"},
+		"a manager that is paused": {id: "conditions", edit: func(f *facts) {
+			degraded(metav1.ConditionFalse, "Paused")(f)
+			f.stored.value.Spec.Mode = v1alpha1.ModePaused
+		}, want: Note, says: "Paused"},
 		"a manager that does not know": {id: "conditions", edit: func(f *facts) {
-			asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "ObservationFailed", "why"))
+			asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "ObservationFailed", "why"), condition(v1alpha1.ConditionDegraded, metav1.ConditionUnknown, "ObservationFailed", "why"))
 		}, want: Error, page: "runbook/conditions.md#observationfailed"},
-		"a manager that has arrived":            {id: "conditions", edit: func(f *facts) { asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "Steady", "done")) }, want: OK, says: "Steady"},
+		"a manager that has arrived":            {id: "conditions", edit: func(f *facts) { asking(f, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "Steady", "done")) }, want: OK, says: "Ready: done"},
 		"a name that is taken":                  {id: "decision", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }, want: Error, says: "NameTaken", page: "runbook/conditions.md#nametaken"},
 		"a refusal that another check explains": {id: "decision", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 1 }, unset: true},
 	})
 }
 
+// configures is the ConfigMap of the autoscaler with these pools.
+func configures(pools string) seen[*corev1.ConfigMap] {
+	return seen[*corev1.ConfigMap]{value: &corev1.ConfigMap{Data: map[string]string{autoscalerKey: pools}}, found: true}
+}
+
 func TestNodesAndProviders(t *testing.T) {
 	try(t, existing, map[string]row{
 		"a small cluster":          {id: "size", want: Note, says: "the mesh is fine as well"},
-		"a large cluster":          {id: "size", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(100, "eu-de-1") }, want: OK, says: "100 nodes"},
+		"a large cluster":          {id: "size", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(100, "eu-de-1") }, want: OK, says: "100"},
 		"a node that is not Ready": {id: "readiness", edit: func(f *facts) { f.snapshot.Cluster.Nodes[1].Ready = false }, want: Warning, says: "kubectl describe node 10.240.0.2"},
 		"one zone":                 {id: "zones", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(5, "eu-de-1") }, want: Warning, says: "eu-de-1 (5)"},
 		"a node without a zone":    {id: "zones", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].Zone = "" }, want: Warning, says: "10.240.0.1"},
@@ -193,52 +201,52 @@ func TestNodesAndProviders(t *testing.T) {
 		"no substitute": {id: "eligible", edit: func(f *facts) {
 			f.snapshot.Cluster.Nodes = nodesIn(4, "eu-de-1")
 			f.snapshot.Cluster.Nodes[0].Cordoned = true
-		}, want: Warning, says: "10.240.0.1: it is cordoned"},
+		}, want: Warning, says: "10.240.0.1 (it is cordoned)"},
 		"enough":                {id: "eligible", want: OK, says: "12 nodes can be"},
 		"no node is chosen yet": {id: "chosen", unset: true},
-		"nodes that are chosen": {id: "chosen", edit: func(f *facts) { f.snapshot.Pool = &cloud.Pool{Exists: true, Workers: make([]cloud.Worker, 3)} }, want: OK, says: "3 nodes are chosen"},
+		"nodes that are chosen": {id: "chosen", edit: func(f *facts) { f.snapshot.Pool = &cloud.Pool{Exists: true, Workers: make([]cloud.Worker, 3)} }, want: OK, says: "3 chosen nodes"},
 		"a chosen node that is unfit": {id: "chosen", edit: func(f *facts) {
-			f.snapshot.Obstacle = &plan.Problem{Reason: "PoolProblem", Message: "node n: it is cordoned"}
+			f.snapshot.ProviderProblem = &plan.Problem{Reason: "PoolProblem", Message: "node n: it is cordoned"}
 		}, want: Warning, says: "it is cordoned", page: "runbook/conditions.md#poolproblem"},
-		"chosen nodes we may not see":    {id: "chosen", edit: func(f *facts) { f.snapshot.Obstacle = &plan.Problem{Reason: "CloudUnauthorized"} }, want: Warning, page: "runbook/conditions.md#cloudunauthorized"},
+		"chosen nodes we may not see":    {id: "chosen", edit: func(f *facts) { f.snapshot.ProviderProblem = &plan.Problem{Reason: "CloudUnauthorized"} }, want: Warning, page: "runbook/conditions.md#cloudunauthorized"},
 		"nothing about clouds elsewhere": {id: "credentials", unset: true},
 	})
-	obstacle := func(reason string) func(*facts) {
+	problem := func(reason string) func(*facts) {
 		return func(f *facts) {
-			f.snapshot.Pool, f.snapshot.Obstacle = nil, &plan.Problem{Reason: reason, Message: "in the cloud's words"}
+			f.snapshot.Pool, f.snapshot.ProviderProblem = nil, &plan.Problem{Reason: reason, Message: "in the cloud's words"}
 		}
 	}
 	try(t, func(t *testing.T) facts { t.Helper(); return onCloud(t, 5) }, map[string]row{
 		"a key":                        {id: "credentials", want: OK},
-		"no key":                       {id: "credentials", edit: func(f *facts) { f.provide.key = seen[bool]{} }, want: Error, says: "create secret generic rrpool-ibmcloud --from-file=apikey", page: "runbook/conditions.md#credentialsmissing"},
-		"an empty key":                 {id: "credentials", edit: func(f *facts) { f.provide.key.value = false }, want: Error, says: "no value in its key apikey"},
-		"a key that may not be seen":   {id: "credentials", edit: func(f *facts) { f.provide.key.hidden = "no" }, want: Warning},
-		"no key yet":                   {id: "credentials", edit: func(f *facts) { f.pre = true; f.provide.key = seen[bool]{} }, want: Note, says: "after installing"},
-		"no cluster id":                {id: "cluster-id", edit: obstacle("ClusterIDUnknown"), want: Error, page: "runbook/conditions.md#clusteridunknown"},
-		"a cluster id we may not read": {id: "cluster-id", edit: func(f *facts) { obstacle("ClusterIDUnknown")(f); f.provide.info.hidden = "no" }, want: Warning},
-		"another cluster's id":         {id: "cluster-id", edit: obstacle("ClusterIDMismatch"), want: Error, page: "runbook/conditions.md#clusteridmismatch"},
+		"no cluster, no key":           {id: "credentials", edit: problem("ClusterIDUnknown"), unset: true},
+		"no key":                       {id: "credentials", edit: problem("CredentialsMissing"), want: Error, page: "runbook/conditions.md#credentialsmissing"},
+		"a key that may not be seen":   {id: "credentials", edit: problem("CredentialsUnreadable"), want: Warning, says: "could not be checked"},
+		"no key yet":                   {id: "credentials", edit: func(f *facts) { f.pre = true; problem("CredentialsMissing")(f) }, want: Note, says: "not there yet"},
+		"no cluster id":                {id: "cluster-id", edit: problem("ClusterIDUnknown"), want: Error, page: "runbook/conditions.md#clusteridunknown"},
+		"a cluster id we may not read": {id: "cluster-id", edit: func(f *facts) { problem("ClusterIDUnknown")(f); f.clusterInfo.hidden = "no" }, want: Warning},
+		"another cluster's id":         {id: "cluster-id", edit: problem("ClusterIDMismatch"), want: Error, page: "runbook/conditions.md#clusteridmismatch"},
 		"a cloud that answers":         {id: "cloud", want: OK, says: "known only when it does"},
-		"a key that is refused":        {id: "cloud", edit: obstacle("CloudUnauthorized"), want: Error, says: "Operator or Administrator", page: "runbook/conditions.md#cloudunauthorized"},
-		"a cloud out of reach":         {id: "cloud", edit: obstacle("CloudUnavailable"), want: Error, says: "from this machine"},
+		"a key that is refused":        {id: "cloud", edit: problem("CloudUnauthorized"), want: Error, says: "see what to do about CloudUnauthorized", page: "runbook/conditions.md#cloudunauthorized"},
+		"a cloud out of reach":         {id: "cloud", edit: problem("CloudUnavailable"), want: Error, says: "in the cloud's words"},
 		"a private cloud out of reach": {id: "cloud", edit: func(f *facts) {
-			obstacle("CloudUnavailable")(f)
+			problem("CloudUnavailable")(f)
 			f.object.Spec.Provider.IKS.Endpoint = v1alpha1.EndpointPrivate
 		}, want: Warning, says: "IBM's network only"},
-		"a cloud with an odd answer":  {id: "cloud", edit: obstacle("CloudQuotaExceeded"), want: Error, says: "see what to do about CloudQuotaExceeded"},
-		"a cloud that is busy":        {id: "cloud", edit: obstacle("CloudRateLimited"), want: Warning},
+		"a cloud with an odd answer":  {id: "cloud", edit: problem("CloudQuotaExceeded"), want: Error, says: "see what to do about CloudQuotaExceeded"},
+		"a cloud that is busy":        {id: "cloud", edit: problem("CloudRateLimited"), want: Warning},
 		"a cloud that was not asked":  {id: "cloud", edit: func(f *facts) { f.snapshot.Pool = nil }, want: Note, says: "was not asked"},
-		"a pool that is not rrpool's": {id: "worker-pool", edit: obstacle("PoolConflict"), want: Error, page: "runbook/conditions.md#poolconflict"},
-		"a pool that grows by itself": {id: "worker-pool", edit: obstacle("PoolAutoscaled"), want: Error, page: "runbook/conditions.md#poolautoscaled"},
+		"a pool that is not rrpool's": {id: "worker-pool", edit: problem("PoolConflict"), want: Error, page: "runbook/conditions.md#poolconflict"},
+		"a pool that grows by itself": {id: "worker-pool", edit: problem("PoolAutoscaled"), want: Error, page: "runbook/conditions.md#poolautoscaled"},
 		"a pool with problems": {id: "worker-pool", edit: func(f *facts) {
 			f.snapshot.Pool = &cloud.Pool{Exists: true, Owned: true, Problems: []string{"over quota"}}
 		}, want: Warning, says: "over quota"},
 		"our pool": {id: "worker-pool", edit: func(f *facts) { f.snapshot.Pool = &cloud.Pool{Exists: true, Owned: true, Workers: []cloud.Worker{{}}} }, want: OK, says: "1 worker"},
 		"an autoscaler that stays away": {id: "autoscaler", edit: func(f *facts) {
-			f.provide.autoscaled = autoscaledPools(`[{"name":"default","enabled":true},{"name":"route-reflectors","enabled":false}]`)
+			f.autoscaler = configures(`[{"name":"default","enabled":true},{"name":"route-reflectors","enabled":false}]`)
 		}, want: OK},
-		"an autoscaler that takes the pool":   {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`[{"name":"route-reflectors","enabled":true}]`) }, want: Error, page: "runbook/conditions.md#poolautoscaled"},
-		"an autoscaler with unreadable pools": {id: "autoscaler", edit: func(f *facts) { f.provide.autoscaled = autoscaledPools(`{`) }, want: Warning, says: "is no JSON"},
-		"quota":                               {id: "quota", want: Note, says: "IBM's API does not tell"},
+		"an autoscaler that takes the pool":   {id: "autoscaler", edit: func(f *facts) { f.autoscaler = configures(`[{"name":"route-reflectors","enabled":true}]`) }, want: Error, page: "runbook/conditions.md#poolautoscaled"},
+		"an autoscaler with unreadable pools": {id: "autoscaler", edit: func(f *facts) { f.autoscaler = configures(`{`) }, want: Warning, says: "is no JSON"},
+		"quota":                               {id: "quota", want: Note, says: "IBM's API does not say"},
 		"a cluster that is full":              {id: "quota", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(166, frankfurt...) }, want: Error, says: "IBM allows 500"},
 	})
 }
@@ -251,7 +259,6 @@ func TestEveryRefusalIsSeen(t *testing.T) {
 		"BGPDisabled":        func(f *facts) { f.snapshot.Cluster.Problems = []plan.Problem{{Reason: "BGPDisabled"}} },
 		"NodeStatusCRDMissing": func(f *facts) {
 			f.snapshot.Cluster.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing"}}
-			f.calico.reports.found = false
 		},
 		"MixedASNumbers":       func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 1 },
 		"ForeignReflector":     func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" },

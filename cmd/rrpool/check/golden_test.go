@@ -41,20 +41,20 @@ func ownDefinition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 func TestOutputs(t *testing.T) {
 	all := scenes(t)
 	for _, name := range []string{"iks", "iks-before-installation", "kind", "file", "broken", "blind"} {
-		cli.Golden(t, name+".golden", show(t, all[name], "table", iostreams.Streams{}))
+		cli.Golden(t, name+".golden", shown(t, all[name], "table", iostreams.Streams{}))
 	}
 	for _, name := range []string{"broken", "blind"} {
 		narrow := iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}
-		cli.Golden(t, name+"60.golden", show(t, all[name], "table", narrow))
+		cli.Golden(t, name+"60.golden", shown(t, all[name], "table", narrow))
 	}
 	for _, name := range []string{"iks", "broken"} {
-		cli.Golden(t, name+".json.golden", show(t, all[name], "json", iostreams.Streams{}))
+		cli.Golden(t, name+".json.golden", shown(t, all[name], "json", iostreams.Streams{}))
 	}
-	require.Equal(t, "·", firstMark(show(t, all["kind"], "short", iostreams.Streams{})))
-	require.Contains(t, show(t, all["broken"], "short", iostreams.Streams{}), "× kubernetes-version: this is Kubernetes v1.24.17")
-	require.NotContains(t, show(t, all["broken"], "short", iostreams.Streams{}), "√ ")
-	require.Contains(t, show(t, all["iks-running"], "table", iostreams.Streams{}), "√ the manager is progressing: AwaitSessions")
-	require.Contains(t, show(t, all["manager-elsewhere"], "table", iostreams.Streams{}), "‼ m1_8f2c holds the lease rrpool-manager in namespace rrpool-system")
+	require.Equal(t, "·", firstMark(shown(t, all["kind"], "short", iostreams.Streams{})))
+	require.Contains(t, shown(t, all["broken"], "short", iostreams.Streams{}), "× kubernetes-version: this is Kubernetes v1.24.17")
+	require.NotContains(t, shown(t, all["broken"], "short", iostreams.Streams{}), "√ ")
+	require.Contains(t, shown(t, all["iks-running"], "table", iostreams.Streams{}), "√ the manager reports Progressing: the mesh stays on")
+	require.Contains(t, shown(t, all["manager-elsewhere"], "table", iostreams.Streams{}), "‼ m1_8f2c holds the lease rrpool-manager in namespace rrpool-system")
 }
 
 func firstMark(text string) string { return string([]rune(text)[:1]) }
@@ -62,7 +62,7 @@ func firstMark(text string) string { return string([]rune(text)[:1]) }
 // The JSON has the fields of view and no others, whatever the scene.
 func TestTheSchema(t *testing.T) {
 	for name, f := range scenes(t) {
-		decoder := json.NewDecoder(strings.NewReader(show(t, f, "json", iostreams.Streams{})))
+		decoder := json.NewDecoder(strings.NewReader(shown(t, f, "json", iostreams.Streams{})))
 		decoder.DisallowUnknownFields()
 		var v view
 		require.NoError(t, decoder.Decode(&v), name)
@@ -77,7 +77,7 @@ func TestTerminals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, width := range []int{60, 80, 200} {
 				for _, format := range []string{"table", "short"} {
-					got := show(t, f, format, iostreams.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")})
+					got := shown(t, f, format, iostreams.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")})
 					require.NotContains(t, got, "\x1b", "NO_COLOR")
 					cli.RequireWidth(t, got, width)
 				}
@@ -88,12 +88,12 @@ func TestTerminals(t *testing.T) {
 
 func TestColours(t *testing.T) {
 	f := broken(t)
-	got := show(t, f, "table", iostreams.Streams{Terminal: true, Width: 100})
+	got := shown(t, f, "table", iostreams.Streams{Terminal: true, Width: 100})
 	for _, colour := range []string{iostreams.Red, iostreams.Yellow, iostreams.Green, iostreams.Dim} {
 		require.Contains(t, got, colour)
 	}
-	require.NotContains(t, show(t, f, "table", iostreams.Streams{}), "\x1b", "a pipe gets none")
-	require.NotContains(t, show(t, f, "table", iostreams.Streams{Terminal: true, Width: 100, Getenv: cli.Environment("TERM", "dumb")}), "\x1b")
+	require.NotContains(t, shown(t, f, "table", iostreams.Streams{}), "\x1b", "a pipe gets none")
+	require.NotContains(t, shown(t, f, "table", iostreams.Streams{Terminal: true, Width: 100, Getenv: cli.Environment("TERM", "dumb")}), "\x1b")
 }
 
 // Every warning and error has a link to a section that is there, and what is right has none.

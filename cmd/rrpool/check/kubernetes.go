@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,9 +9,12 @@ import (
 	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/rbac"
 )
@@ -34,71 +38,42 @@ func kubernetesVersion(f facts) *Result {
 func visible(f facts) *Result {
 	if f.snapshot == nil {
 		return fail("you may not see what the manager looks at: %s", f.blind).
-			do("use a context whose user may list and watch Nodes and Calico's objects; most checks below need it")
+			do("use a context whose user may list and watch Nodes and Calico's objects: the checks of Calico, of the nodes and of the provider need it")
 	}
 	return fine("nodes and Calico's objects can be seen: %s", iostreams.Number(len(f.snapshot.Cluster.Nodes), "node"))
 }
 
-// result is the same for every question about rights: what is asked for, and what it means
-// to lack some of them.
-func (a answer) result(question, lack, all string) *Result {
+// result is the same for every question about rights: what is asked for, what it means to
+// lack some of them, and what to do then.
+func (a answer) result(question, lack, all, remedy string) *Result {
 	switch {
 	case a.hidden != "":
 		return unseen(question, a.hidden)
 	case len(a.lacking) > 0:
 		names := named(a.lacking)
-		return fail(lack+": %s", len(a.lacking), a.asked, iostreams.Few(names)).also(names[min(iostreams.Named, len(names)):]...)
+		return fail(lack+": %s", len(a.lacking), a.asked, iostreams.Few(names)).also(names[min(iostreams.Named, len(names)):]...).do("%s", remedy)
 	}
 	return fine(all, a.asked)
 }
 
 func installRights(f facts) *Result {
-	return f.rights.install.result("whether you may install rrpool", "you lack %d of %d rights that installing needs",
-		"you may install rrpool: all %d rights that kubectl apply needs").orDo("ask a cluster administrator to install it, or ask for these rights")
+	return f.installRights.result("whether you may install rrpool", "you lack %d of %d rights that installing needs",
+		"you may install rrpool: all %d rights that kubectl apply needs", "ask a cluster administrator to install it, or ask for these rights")
 }
 
 // escalation: an apiserver lets users give away only rights that they have.
 func escalation(f facts) *Result {
-	if f.rights.escalates {
-		return fine("you may give the manager its %d rights (escalate, bind)", f.rights.user.asked)
-	}
-	return f.rights.user.result("whether you may give the manager its rights", "you lack %d of the %d rights that you would give the manager",
-		"you have all %d rights that you would give the manager").
-		orDo("Kubernetes lets users give away only rights that they have: ask a cluster administrator to apply config/rbac, or ask for the verbs escalate and bind on clusterroles and roles")
+	return f.giverRights.result("whether you may give the manager its rights", "you lack %d of the %d rights that you would give the manager",
+		"you may give the manager its %d rights",
+		"Kubernetes lets users give away only rights that they have: ask a cluster administrator to apply config/rbac, or ask for the verbs escalate and bind on clusterroles and roles")
 }
 
 func managerRights(f facts) *Result {
-	if f.rights.account.hidden == "" && !f.rights.account.found {
+	if f.account.hidden == "" && !f.account.found {
 		return fail("there is no ServiceAccount %s in namespace %s", rbac.ServiceAccount, f.namespace).do("%s", installFirst)
 	}
-	out := f.rights.manager.result("whether the manager may do its work", "the manager lacks %d of the %d rights that it needs",
-		"the manager may do all %d things that it needs").orDo("apply its roles again: kubectl apply --server-side -k config/rbac")
-	if !out.Unchecked {
-		return out
-	}
-	if own := f.rights.user; own.hidden == "" { // what the user lacks hints at what the manager lacks
-		yourself := own.result("", "you yourself lack %d of the %d rights", "you yourself have all %d rights that it needs")
-		out.also(yourself.Message).also(yourself.Details...)
-	}
-	return out.do("ask a user who may create subjectaccessreviews.authorization.k8s.io to run this")
-}
-
-// resource of a right, and where it is, as kubectl auth can-i would be asked for it.
-func resource(r rbac.Right) string {
-	out, subresource, nested := strings.Cut(r.Resource, "/")
-	if r.Group != "" {
-		out += "." + r.Group
-	}
-	if nested {
-		out += "/" + subresource
-	}
-	if r.Name != "" {
-		out += " " + r.Name
-	}
-	if r.Namespace != "" {
-		out += " in namespace " + r.Namespace
-	}
-	return out
+	return f.managerRights.result("whether the manager may do its work", "the manager lacks %d of the %d rights that it needs",
+		"the manager may do all %d things that it needs", "apply its roles again: kubectl apply --server-side -k config/rbac")
 }
 
 // named are the rights as they are shown: all verbs for one thing together.
@@ -106,7 +81,10 @@ func named(rights []rbac.Right) []string {
 	var things []string
 	verbs := map[string][]string{}
 	for _, r := range rights {
-		thing := resource(r)
+		thing := strings.TrimSpace(schema.GroupResource{Group: r.Group, Resource: r.Resource}.String() + " " + r.Name)
+		if r.Namespace != "" {
+			thing += " in namespace " + r.Namespace
+		}
 		if verbs[thing] == nil {
 			things = append(things, thing)
 		}
@@ -116,16 +94,6 @@ func named(rights []rbac.Right) []string {
 		things[i] = strings.Join(verbs[thing], ",") + " " + thing
 	}
 	return things
-}
-
-// needed are the rights that the manager needs: those of config/rbac.
-func needed(namespace string) ([]rbac.Right, error) {
-	grants, err := rbac.Grants(namespace)
-	var out []rbac.Right
-	for _, g := range grants {
-		out = append(out, g.Rights()...)
-	}
-	return out, err
 }
 
 const (
@@ -141,7 +109,7 @@ func installing(namespace string, needs []rbac.Right, key bool) []rbac.Right {
 		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: definitionName},
 		{Resource: "namespaces", Name: namespace},
 		{Namespace: namespace, Resource: "serviceaccounts", Name: account},
-		{Namespace: namespace, Group: "apps", Resource: "deployments", Name: managerName},
+		{Namespace: namespace, Group: "apps", Resource: "deployments", Name: status.ManagerName},
 		{Group: groupRBAC, Resource: "clusterroles", Name: account},
 		{Group: groupRBAC, Resource: "clusterrolebindings", Name: account},
 	}
@@ -164,34 +132,22 @@ func installing(namespace string, needs []rbac.Right, key bool) []rbac.Right {
 	return append(out, rbac.Right{Verb: "create", Group: v1alpha1.GroupVersion.Group, Resource: "routereflectorpools"})
 }
 
-// escalating are the rights to give away what one does not have.
-func escalating() (out []rbac.Right) {
-	for _, verb := range []string{"escalate", "bind"} {
-		for _, resource := range []string{"clusterroles", "roles"} {
-			out = append(out, rbac.Right{Verb: verb, Group: groupRBAC, Resource: resource})
-		}
-	}
-	return out
-}
-
 // gatherRights asks who may do what.
-func (g *gatherer) gatherRights(ctx context.Context) error {
-	needs, err := needed(g.namespace)
-	if err != nil {
-		return err
+func (g *gatherer) gatherRights(ctx context.Context, needs []rbac.Right) {
+	if !g.pre {
+		g.managerRights = g.lacks(ctx, needs, serviceAccount(g.namespace, rbac.ServiceAccount))
+		return
 	}
-	r := &g.rights
-	if g.pre {
-		r.install = g.lacks(ctx, installing(g.namespace, needs, g.iks()), nil)
-		free := g.lacks(ctx, escalating(), nil)
-		r.escalates = free.hidden == "" && len(free.lacking) == 0
-	} else {
-		r.manager = g.lacks(ctx, needs, serviceAccount(g.namespace, rbac.ServiceAccount))
+	g.installRights = g.lacks(ctx, installing(g.namespace, needs, g.iks()), nil)
+	g.giverRights = g.lacks(ctx, needs, nil)
+	// With these, users may give away rights that they lack.
+	var escalating []rbac.Right
+	for _, resource := range []string{"clusterroles", "roles"} {
+		escalating = append(escalating, rbac.Right{Verb: "escalate", Group: groupRBAC, Resource: resource}, rbac.Right{Verb: "bind", Group: groupRBAC, Resource: resource})
 	}
-	if g.pre || r.manager.hidden != "" {
-		r.user = g.lacks(ctx, needs, nil)
+	if free := g.lacks(ctx, escalating, nil); free.hidden == "" && len(free.lacking) == 0 {
+		g.giverRights.lacking = nil
 	}
-	return nil
 }
 
 // serviceAccount is who an apiserver takes a service account for.
@@ -202,33 +158,24 @@ func serviceAccount(namespace, name string) *authorizationv1.SubjectAccessReview
 	}
 }
 
-// atOnce is how many questions are asked at a time.
-const atOnce = 8
-
-// lacks asks which of the rights who does not have; nil is the user.
+// lacks asks which of the rights who does not have, eight at a time; nil is the user.
 func (g *gatherer) lacks(ctx context.Context, rights []rbac.Right, who *authorizationv1.SubjectAccessReviewSpec) answer {
 	out := answer{asked: len(rights)}
 	may, hidden := make([]bool, len(rights)), make([]string, len(rights))
 	// A user who may not ask the first question may not ask any.
 	if may[0], hidden[0] = g.may(ctx, rights[0], who); hidden[0] != "" {
-		out.hidden = hidden[0]
-		return out
+		return answer{asked: len(rights), hidden: hidden[0]}
 	}
-	var asking sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for i := 1; i < len(rights); i++ {
-		slots <- struct{}{}
-		asking.Go(func() {
-			may[i], hidden[i] = g.may(ctx, rights[i], who)
-			<-slots
-		})
+	for start := 1; start < len(rights); start += 8 {
+		var asking sync.WaitGroup
+		for i := start; i < min(start+8, len(rights)); i++ {
+			asking.Go(func() { may[i], hidden[i] = g.may(ctx, rights[i], who) })
+		}
+		asking.Wait()
 	}
-	asking.Wait()
 	for i, r := range rights {
-		switch {
-		case hidden[i] != "":
-			out.hidden = hidden[i]
-		case !may[i]:
+		out.hidden = cmp.Or(out.hidden, hidden[i])
+		if !may[i] && hidden[i] == "" {
 			out.lacking = append(out.lacking, r)
 		}
 	}
@@ -237,21 +184,17 @@ func (g *gatherer) lacks(ctx context.Context, rights []rbac.Right, who *authoriz
 
 // may asks for one right.
 func (g *gatherer) may(ctx context.Context, r rbac.Right, who *authorizationv1.SubjectAccessReviewSpec) (allowed bool, hidden string) {
-	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
-	defer cancel()
 	resource, subresource, _ := strings.Cut(r.Resource, "/")
 	asked := &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Namespace: r.Namespace, Name: r.Name}
-	if who == nil {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked}}
-		if err := g.Create(ctx, review); err != nil {
-			return false, g.Explain(err, "create", "selfsubjectaccessreviews.authorization.k8s.io").Error()
-		}
-		return review.Status.Allowed, ""
+	own := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked}}
+	review, answer := client.Object(own), &own.Status
+	if who != nil {
+		others := &authorizationv1.SubjectAccessReview{Spec: *who}
+		others.Spec.ResourceAttributes = asked
+		review, answer = others, &others.Status
 	}
-	review := &authorizationv1.SubjectAccessReview{Spec: *who}
-	review.Spec.ResourceAttributes = asked
 	if err := g.Create(ctx, review); err != nil {
-		return false, g.Explain(err, "create", "subjectaccessreviews.authorization.k8s.io").Error()
+		return false, g.hide(err, "create", review)
 	}
-	return review.Status.Allowed, ""
+	return answer.Allowed, ""
 }

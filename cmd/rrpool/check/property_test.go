@@ -8,6 +8,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 func requireSound(r *rapid.T, v view, blind map[string]bool) {
@@ -30,22 +31,25 @@ func TestAnyBlindness(t *testing.T) {
 		edit func(*facts)
 		ids  []string
 	}{
-		"manager's rights": {func(f *facts) { f.rights.manager.hidden = why }, []string{"manager-rights"}},
-		"own rights":       {func(f *facts) { f.rights.user.hidden = why }, []string{"escalation"}},
-		"install rights":   {func(f *facts) { f.rights.install.hidden = why }, []string{"install-rights"}},
-		"definition":       {func(f *facts) { f.own.definition.found, f.own.definition.hidden = false, why }, []string{"crd"}},
-		"object":           {func(f *facts) { f.own.pool.found, f.own.pool.hidden = false, why }, []string{"object"}},
-		"manager":          {func(f *facts) { f.own.manager.found, f.own.manager.hidden = false, why }, []string{"manager"}},
-		"version":          {func(f *facts) { f.calico.version.found, f.calico.version.hidden = false, why }, []string{"calico-version"}},
-		"calico-node":      {func(f *facts) { f.calico.nodes.found, f.calico.nodes.hidden = false, why }, []string{"calico-node"}},
-		"reports":          {func(f *facts) { f.calico.reports.found, f.calico.reports.hidden = false, why }, []string{"node-status", "reporter"}},
-		"pools":            {func(f *facts) { f.calico.pools.found, f.calico.pools.hidden = false, why }, []string{"routes"}},
-		"Felix":            {func(f *facts) { f.calico.routes.found, f.calico.routes.hidden = false, why }, []string{"routes"}},
-		"password":         {func(f *facts) { f.calico.passwords[0].filled.hidden = why }, []string{"password"}},
-		"its reader":       {func(f *facts) { f.calico.passwords[0].readable.hidden = why }, []string{"password"}},
-		"key":              {func(f *facts) { f.provide.key.found, f.provide.key.hidden = false, why }, []string{"credentials"}},
-		"autoscaler":       {func(f *facts) { f.provide.autoscaled.found, f.provide.autoscaled.hidden = false, why }, []string{"autoscaler"}},
-		"everything":       {func(f *facts) { f.snapshot, f.blind = nil, why }, []string{"sight", "decision", "calico", "bgp", "mesh", "as-numbers", "peers", "zones", "eligible", "cloud"}},
+		"manager's rights": {func(f *facts) { f.managerRights.hidden = why }, []string{"manager-rights"}},
+		"own rights":       {func(f *facts) { f.giverRights.hidden = why }, []string{"escalation"}},
+		"install rights":   {func(f *facts) { f.installRights.hidden = why }, []string{"install-rights"}},
+		"definition":       {func(f *facts) { f.definition.found, f.definition.hidden = false, why }, []string{"crd"}},
+		"object":           {func(f *facts) { f.stored.found, f.stored.hidden = false, why }, []string{"object"}},
+		"manager":          {func(f *facts) { f.deployment.found, f.deployment.hidden = false, why }, []string{"manager"}},
+		"version":          {func(f *facts) { f.information.found, f.information.hidden = false, why }, []string{"calico-version"}},
+		"calico-node":      {func(f *facts) { f.calicoNode.found, f.calicoNode.hidden = false, why }, []string{"calico-node"}},
+		"pools":            {func(f *facts) { f.ipPools.found, f.ipPools.hidden = false, why }, []string{"routes"}},
+		"Felix":            {func(f *facts) { f.felix.found, f.felix.hidden = false, why }, []string{"routes"}},
+		"password":         {func(f *facts) { f.passwords[0].secret.hidden = why }, []string{"password"}},
+		"its reader":       {func(f *facts) { f.passwords[0].reader.hidden = why }, []string{"password"}},
+		"key": {func(f *facts) {
+			if f.snapshot != nil {
+				f.snapshot.Pool, f.snapshot.ProviderProblem = nil, &plan.Problem{Reason: "CredentialsUnreadable", Message: why}
+			}
+		}, []string{"credentials", "cloud"}},
+		"autoscaler": {func(f *facts) { f.autoscaler.found, f.autoscaler.hidden = false, why }, []string{"autoscaler"}},
+		"everything": {func(f *facts) { f.snapshot, f.blind = nil, why }, []string{"sight", "decision", "calico", "bgp", "mesh", "as-numbers", "peers", "zones", "eligible", "cloud"}},
 	}
 	var names []string
 	for name := range hide {
@@ -69,7 +73,7 @@ func TestAnyBlindness(t *testing.T) {
 		}
 		requireSound(r, judge(f, "rrpool"), blind)
 		for _, format := range []string{"table", "json", "short"} {
-			require.NotEmpty(r, show(t, f, format, iostreams.Streams{Terminal: true, Width: 60}))
+			require.NotEmpty(r, shown(t, f, format, iostreams.Streams{Terminal: true, Width: 60}))
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
@@ -37,7 +37,7 @@ func TestAFitCluster(t *testing.T) {
 	for id, says := range map[string]string{
 		"apiserver": "https://127.0.0.1:", "kubernetes-version": "Kubernetes v1.", "sight": "6 nodes", "manager-rights": fmt.Sprintf("all %d things", rightsOfManager(t)),
 		"crd": "rrpool.io/v1alpha1", "manager": "2 of 2 available (image rrpool-manager)", "object": "no RouteReflectorPool", "decision": "EnsurePool",
-		"datastore": "Kubernetes datastore", "calico-version": "v3.31.0", "calico-node": "all 6 nodes (calico-system/calico-node)",
+		"datastore": "Kubernetes datastore", "calico-version": "v3.31.0", "calico-node": "6 of 6 nodes (calico-system/calico-node)",
 		"node-status": "CalicoNodeStatus", "password": "calico-bgp-password", "as-numbers": "64512", "peers": "rack-switch",
 		"zones": "3 zones: zone-a (2), zone-b (2), zone-c (2)", "eligible": "6 nodes can be route reflectors, and 3 are wanted",
 	} {
@@ -67,7 +67,7 @@ func TestTheObject(t *testing.T) {
 	checks, v, got = w.check("", "--filename", file)
 	require.Zero(t, got.Code, got.Out)
 	require.Equal(t, file+" is valid, with mode Paused; what follows is for it", checks["object"].Message)
-	require.Contains(t, checks["zones"].Message, "no node has the zone label example.com/room")
+	require.Contains(t, checks["zones"].Message, "without the zone label example.com/room")
 	require.Equal(t, "rrpool plan --filename "+file, v.Next)
 }
 
@@ -75,27 +75,26 @@ func TestTheObject(t *testing.T) {
 func TestAManagerElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.fit()
-	require.NoError(t, w.admin.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: snapshot.DefaultNamespace}}))
+	require.NoError(t, w.admin.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: status.ManagerName, Namespace: snapshot.DefaultNamespace}}))
 	checks, v, got := w.check("")
 	require.Equal(t, 1, got.Code, "no manager holds the lease")
 	require.Equal(t, []string{"manager"}, v.wrong())
-	require.Equal(t, "there is no Deployment rrpool-manager in namespace rrpool-system", checks["manager"].Message)
-	require.Empty(t, checks["manager"].Details)
+	require.Equal(t, "the manager does not run: there is neither a lease nor a Deployment rrpool-manager in namespace rrpool-system", checks["manager"].Message)
 
 	renewed := metav1.NowMicro()
 	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: snapshot.DefaultNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: status.ManagerName, Namespace: snapshot.DefaultNamespace},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("m1_8f2c"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &renewed},
 	}
 	w.have(lease, nil)
 	checks, _, got = w.check("")
 	require.Zero(t, got.Code, got.Out)
 	require.Equal(t, Warning, checks["manager"].Status)
-	require.Equal(t, "m1_8f2c holds the lease rrpool-manager in namespace rrpool-system; there is no Deployment rrpool-manager in namespace rrpool-system", checks["manager"].Message)
+	require.Equal(t, "m1_8f2c holds the lease rrpool-manager in namespace rrpool-system; its Deployment rrpool-manager is not seen in namespace rrpool-system", checks["manager"].Message)
 
 	checks, _, got = w.checkIn(iostreams.Streams{Now: func() time.Time { return time.Now().Add(5 * time.Minute) }}, "")
 	require.Equal(t, 1, got.Code, "it no longer renews it")
-	require.Contains(t, checks["manager"].Details[0], "m1_8f2c has not renewed the lease")
+	require.Contains(t, checks["manager"].Message, "m1_8f2c has not renewed the lease")
 }
 
 // What calico-node fills in, or does not.
@@ -104,12 +103,14 @@ func TestReports(t *testing.T) {
 	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
 	w.calico("kube-system", 6)
 	o := w.custom("CalicoNodeStatus", "rrpool-zone-a-node-1", map[string]any{"node": "zone-a-node-1", "updatePeriodSeconds": int64(10), "classes": []any{"BGP"}})
+	o.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "rrpool"})
+	require.NoError(t, w.admin.Update(t.Context(), o))
 	checks, _, _ := w.check("")
 	require.Equal(t, Note, checks["reporter"].Status, "it has been there for a moment only: %s", checks["reporter"].Message)
 	later := iostreams.Streams{Now: func() time.Time { return time.Now().Add(10 * time.Minute) }}
 	checks, _, got := w.checkIn(later, "")
 	require.Equal(t, 1, got.Code)
-	require.Equal(t, "calico-node does not fill in the report of 1 Ready node: zone-a-node-1", checks["reporter"].Message)
+	require.Equal(t, "calico-node does not fill in the reports of these Ready nodes: zone-a-node-1", checks["reporter"].Message)
 
 	o.Object["status"] = map[string]any{"lastUpdated": time.Now().UTC().Format(time.RFC3339)}
 	require.NoError(t, w.admin.Update(t.Context(), o))
@@ -139,8 +140,8 @@ func TestABrokenCluster(t *testing.T) {
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Err, "the answer says it")
 	for id, says := range map[string]string{
-		"manager-rights": "no ServiceAccount", "manager": "no Deployment", "password": "calico-node may not read", "as-numbers": "2 different AS numbers",
-		"reflectors": "zone-a-node-1 (cluster ID 1.0.0.1)", "peers": "by-hand", "eligible": "3 route reflectors are wanted of 3 nodes that speak BGP",
+		"manager-rights": "no ServiceAccount", "manager": "the manager does not run", "password": "calico-node may not read", "as-numbers": "2 different AS numbers",
+		"reflectors": "zone-a-node-1", "peers": "by-hand", "eligible": "3 route reflectors are wanted of 3 nodes that speak BGP",
 	} {
 		require.Equal(t, Error, checks[id].Status, id)
 		require.Contains(t, checks[id].Message, says, id)
@@ -155,7 +156,7 @@ func TestNoCRD(t *testing.T) {
 	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
 	w.calico("kube-system", 6)
 	t.Cleanup(func() {
-		require.NoError(t, controlplane.InstallCRDs(context.Background(), w.plane.AdminConfig(), controlplane.OwnCRDs()))
+		require.NoError(t, controlplane.InstallCRDs(w.plane.AdminConfig(), controlplane.OwnCRDs()))
 	})
 	require.NoError(t, w.admin.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}))
 	checks := w.eventually("", "crd", func(c Result) bool { return c.Status == Error })

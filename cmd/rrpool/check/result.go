@@ -33,17 +33,16 @@ type Result struct {
 	Link   string `json:"link,omitempty"`
 }
 
-func found(status Status, format string, args []any) *Result {
+func result(status Status, format string, args []any) *Result {
 	return &Result{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-func fine(format string, args ...any) *Result { return found(OK, format, args) }
-func note(format string, args ...any) *Result { return found(Note, format, args) }
-func warn(format string, args ...any) *Result { return found(Warning, format, args) }
-func fail(format string, args ...any) *Result { return found(Error, format, args) }
+func fine(format string, args ...any) *Result { return result(OK, format, args) }
+func note(format string, args ...any) *Result { return result(Note, format, args) }
+func warn(format string, args ...any) *Result { return result(Warning, format, args) }
+func fail(format string, args ...any) *Result { return result(Error, format, args) }
 
-// unseen is what could not be looked at. why is a sentence with its remedy, as
-// cluster.Explain gives it.
+// unseen is what could not be looked at. why is a sentence with its remedy, as cluster.Explain gives it.
 func unseen(what, why string) *Result {
 	return &Result{Status: Warning, Message: what + " could not be checked: " + why, Unchecked: true}
 }
@@ -51,14 +50,6 @@ func unseen(what, why string) *Result {
 // do adds what to do about it.
 func (r *Result) do(format string, args ...any) *Result {
 	r.Remedy = fmt.Sprintf(format, args...)
-	return r
-}
-
-// orDo adds what to do about an error.
-func (r *Result) orDo(remedy string) *Result {
-	if r.Status == Error {
-		r.Remedy = remedy
-	}
 	return r
 }
 
@@ -79,13 +70,8 @@ func (r *Result) see(reason string) *Result {
 	return r.reason(reason).do("see what to do about %s:", reason)
 }
 
-// count says how many there are of something.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
+// refusal is what keeps the manager from acting, in its own words.
+func refusal(p plan.Problem) *Result { return fail("%s: %s", p.Reason, p.Message).see(p.Reason) }
 
 // check is one question about a cluster. Its answer is nil where it makes no sense.
 type check struct {
@@ -111,15 +97,15 @@ func groups() []part {
 			{"escalation", only(before, escalation)},
 			{"manager-rights", only(after, managerRights)},
 		}},
-		{"rrpool", []check{{"crd", definition}, {"manager", manager}, {"object", object}, {"conditions", conditions}, {"decision", decision}}},
+		{"rrpool", []check{{"crd", definition}, {"manager", manager}, {"object", object}, {"conditions", conditions}, {"decision", only(visibly, decision)}}},
 		{"Calico", []check{
-			{"calico", present},
+			{"calico", only(visibly, present)},
 			{"datastore", only(withCalico, datastore)},
 			{"calico-version", only(withCalico, calicoVersion)},
 			{"calico-node", only(withCalico, calicoNode)},
 			{"bgp", only(withCalico, speaking)},
 			{"node-status", only(withCalico, nodeStatus)},
-			{"reporter", only(withReports, reporter)},
+			{"reporter", only(withCalico, reporter)},
 			{"mesh", only(withCalico, mesh)},
 			{"password", only(withCalico, passwords)},
 			{"as-numbers", only(withCalico, asNumbers)},
@@ -127,13 +113,13 @@ func groups() []part {
 			{"peers", only(withCalico, peers)},
 			{"routes", only(withCalico, routes)},
 		}},
-		{"Cluster", []check{{"size", size}, {"readiness", only(visibly, readiness)}, {"zones", only(visibly, zones)}}},
+		{"Cluster", []check{{"size", only(visibly, size)}, {"readiness", only(visibly, readiness)}, {"zones", only(visibly, zones)}}},
 		{"Provider", []check{
-			{"provider", kind},
+			{"provider", only(visibly, kind)},
 			{"eligible", only(onNodes, eligible)},
 			{"chosen", only(onNodes, chosen)},
-			{"credentials", only(facts.iks, credentials)},
 			{"cluster-id", only(facts.iks, clusterID)},
+			{"credentials", only(facts.iks, credentials)},
 			{"cloud", only(facts.iks, cloudAnswers)},
 			{"worker-pool", only(facts.iks, workerPool)},
 			{"autoscaler", only(facts.iks, autoscaler)},
@@ -156,13 +142,9 @@ func before(f facts) bool     { return f.pre }
 func after(f facts) bool      { return !f.pre }
 func visibly(f facts) bool    { return f.snapshot != nil }
 func withCalico(f facts) bool { return visibly(f) && f.problem("CalicoNotInstalled") == nil }
-func withReports(f facts) bool {
-	return withCalico(f) && !f.timer() && f.calico.reports.hidden == "" && f.calico.reports.found
-}
-func onNodes(f facts) bool { return visibly(f) && !f.iks() }
+func onNodes(f facts) bool    { return visibly(f) && !f.iks() }
 
-// schemaVersion names the form of `check -o json`. It changes when a field changes its meaning
-// or goes away.
+// schemaVersion names the form of `check -o json`. It changes when a field changes its meaning or goes away.
 const schemaVersion = "rrpool.io/check/v1"
 
 // view is the answer as it is shown.
@@ -205,9 +187,17 @@ func judge(f facts, called string) view {
 	for _, p := range groups() {
 		shown := groupView{Name: p.name}
 		for _, c := range p.checks {
-			if r := c.look(f); r != nil {
-				v.Counts.add(*r)
-				shown.Checks = append(shown.Checks, r.as(c.id))
+			r := c.look(f)
+			if r == nil {
+				continue
+			}
+			if r.ID = c.id; r.Link == "" && (r.Status == Warning || r.Status == Error) {
+				r.Link = plan.Docs + "check.md#" + c.id
+			}
+			shown.Checks = append(shown.Checks, *r)
+			*map[Status]*int{OK: &v.Counts.OK, Note: &v.Counts.Notes, Warning: &v.Counts.Warnings, Error: &v.Counts.Errors}[r.Status]++
+			if r.Unchecked {
+				v.Counts.Unchecked++
 			}
 		}
 		if len(shown.Checks) > 0 {
@@ -219,60 +209,34 @@ func judge(f facts, called string) view {
 	return v
 }
 
-func (c *counts) add(r Result) {
-	*map[Status]*int{OK: &c.OK, Note: &c.Notes, Warning: &c.Warnings, Error: &c.Errors}[r.Status]++
-	if r.Unchecked {
-		c.Unchecked++
-	}
-}
-
-// as is the result of the check of that id.
-func (r *Result) as(id string) Result {
-	out := *r
-	out.ID = id
-	if out.Link == "" && (r.Status == Warning || r.Status == Error) {
-		out.Link = plan.Docs + "check.md#" + id
-	}
-	return out
-}
-
 // next is the command that follows.
 func next(f facts, fit bool, called string) string {
-	again := called + " check"
-	if f.pre {
-		again += " --pre"
-	}
+	filename := ""
 	if f.file != "" {
-		again += " --filename " + f.file
+		filename = " --filename " + f.file
 	}
 	switch {
+	case !fit && f.pre:
+		return called + " check --pre" + filename
 	case !fit:
-		return again
+		return called + " check" + filename
 	case f.pre && f.iks():
 		return "kustomize build config/overlays/iks | kubectl apply -f -"
 	case f.pre:
 		return "kustomize build config/overlays/kind | kubectl apply --server-side -f -"
-	case f.file != "":
-		return fmt.Sprintf("%s plan --filename %s", called, f.file)
-	case f.own.pool.found:
+	case f.file == "" && f.stored.found:
 		return called + " status"
 	}
-	return called + " plan"
-}
-
-// results are those of all groups.
-func (v view) results() (out []Result) {
-	for _, g := range v.Groups {
-		out = append(out, g.Checks...)
-	}
-	return out
+	return called + " plan" + filename
 }
 
 // wrong are the ids of what is an error.
 func (v view) wrong() (out []string) {
-	for _, c := range v.results() {
-		if c.Status == Error {
-			out = append(out, c.ID)
+	for _, g := range v.Groups {
+		for _, c := range g.Checks {
+			if c.Status == Error {
+				out = append(out, c.ID)
+			}
 		}
 	}
 	return out

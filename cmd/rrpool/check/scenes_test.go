@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -54,7 +55,7 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 	t.Helper()
 	object, err := crd.Default()
 	require.NoError(t, err)
-	needs, err := needed(snapshot.DefaultNamespace)
+	needs, err := rbac.Rights(snapshot.DefaultNamespace)
 	require.NoError(t, err)
 	f := facts{
 		now: cli.Now, context: "prod", server: "https://203.0.113.7:6443", namespace: snapshot.DefaultNamespace,
@@ -63,19 +64,15 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 			Cluster:  plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: 64512}},
 			Provider: v1alpha1.ProviderExistingNodes,
 		}},
-		rights: rights{account: seen[struct{}]{found: true}, manager: answer{asked: len(needs)}, user: answer{asked: len(needs)}},
-		own: installed{
-			pool:       seen[*v1alpha1.RouteReflectorPool]{served: true},
-			definition: seen[*apiextensionsv1.CustomResourceDefinition]{value: ownDefinition(t), found: true},
-			manager:    seen[*appsv1.Deployment]{value: deployment(2, 2), found: true},
-		},
-		calico: calicoSeen{
-			version: seen[string]{value: "v3.28.1", found: true},
-			nodes:   seen[*appsv1.DaemonSet]{value: daemonSet("calico-system", len(nodes), len(nodes)), found: true},
-			reports: seen[[]report]{found: true},
-			pools:   seen[[]ipPool]{value: []ipPool{{name: "default", cidr: "172.30.0.0/16", ipip: "CrossSubnet", vxlan: "Never"}}, found: true},
-			routes:  seen[string]{found: true},
-		},
+		account: seen[*corev1.ServiceAccount]{found: true}, managerRights: answer{asked: len(needs)}, giverRights: answer{asked: len(needs)},
+		stored:      seen[*v1alpha1.RouteReflectorPool]{value: &v1alpha1.RouteReflectorPool{}},
+		definition:  seen[*apiextensionsv1.CustomResourceDefinition]{value: ownDefinition(t), found: true},
+		deployment:  seen[*appsv1.Deployment]{value: deployment(2, 2), found: true},
+		manager:     status.Manager{Status: status.Running, Message: "m1 holds the lease"},
+		information: seen[*apiv3.ClusterInformation]{value: &apiv3.ClusterInformation{Spec: apiv3.ClusterInformationSpec{CalicoVersion: "v3.28.1"}}, found: true},
+		calicoNode:  seen[*appsv1.DaemonSet]{value: daemonSet("calico-system", len(nodes), len(nodes)), found: true},
+		ipPools:     pools(apiv3.IPPoolSpec{CIDR: "172.30.0.0/16", IPIPMode: "CrossSubnet", VXLANMode: "Never"}),
+		felix:       seen[*apiv3.FelixConfiguration]{value: &apiv3.FelixConfiguration{}, found: true},
 	}
 	decide(t, &f)
 	return f
@@ -120,20 +117,25 @@ func onCloud(t *testing.T, perZone int) facts {
 	f.snapshot.Pool = &cloud.Pool{Name: "route-reflectors", ClusterZones: frankfurt}
 	f.snapshot.Cluster.BGP.Exists = true
 	f.snapshot.Cluster.BGP.Mesh.Password = &plan.SecretRef{Name: "calico-bgp-password", Key: "password"}
-	f.calico.passwords = []password{{
-		SecretRef: *f.snapshot.Cluster.BGP.Mesh.Password, field: "nodeMeshPassword",
-		filled: seen[bool]{value: true, found: true}, readable: seen[bool]{value: true, found: true},
-	}}
-	f.provide = provider{key: seen[bool]{value: true, found: true}, info: seen[struct{}]{found: true}}
+	f.passwords = []password{{SecretRef: *f.snapshot.Cluster.BGP.Mesh.Password, field: "nodeMeshPassword", secret: holding("swordfish")}}
 	decide(t, &f)
 	return f
 }
 
 // asking puts a RouteReflectorPool into the cluster, with what the manager says of it.
 func asking(f *facts, conditions ...metav1.Condition) {
-	f.own.pool = seen[*v1alpha1.RouteReflectorPool]{value: f.object.DeepCopy(), found: true}
-	f.own.pool.value.Status.Conditions = conditions
-	f.own.pool.value.TypeMeta = metav1.TypeMeta{} // as a client gives it
+	f.stored = seen[*v1alpha1.RouteReflectorPool]{value: f.object.DeepCopy(), found: true}
+	f.stored.value.Generation, f.stored.value.Status.ObservedGeneration = 1, 1
+	f.stored.value.Status.Conditions = conditions
+	f.stored.value.TypeMeta = metav1.TypeMeta{} // as a client gives it
+}
+
+func pools(all ...apiv3.IPPoolSpec) seen[*apiv3.IPPoolList] {
+	out := seen[*apiv3.IPPoolList]{value: &apiv3.IPPoolList{}, found: true}
+	for _, spec := range all {
+		out.value.Items = append(out.value.Items, apiv3.IPPool{Spec: spec})
+	}
+	return out
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -142,17 +144,12 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 
 func deployment(wanted, available int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: managerName, Namespace: snapshot.DefaultNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: status.ManagerName, Namespace: snapshot.DefaultNamespace},
 		Spec: appsv1.DeploymentSpec{Replicas: ptr.To(wanted), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: managerContainer, Image: "registry.example.com/rrpool-manager:v0.1.0"}},
+			Containers: []corev1.Container{{Name: "manager", Image: "registry.example.com/rrpool-manager:v0.1.0"}},
 		}}},
 		Status: appsv1.DeploymentStatus{AvailableReplicas: available},
 	}
-}
-
-// holds is what was seen of the manager's lease.
-func holds(state status.ManagerStatus, message string) seen[status.Manager] {
-	return seen[status.Manager]{value: status.Manager{Status: state, Message: message, Namespace: snapshot.DefaultNamespace}, found: true}
 }
 
 func daemonSet(namespace string, wanted, ready int) *appsv1.DaemonSet {
@@ -175,22 +172,23 @@ func scenes(t *testing.T) map[string]facts {
 		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "AwaitSessions", "the mesh stays on until every node has its routes from every route reflector"),
 		condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, "AwaitSessions", "the mesh stays on until every node has its routes from every route reflector; waiting for 10.240.0.7 ↔ 10.240.0.42 to be Established"),
 		condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "AsExpected", "nothing is wrong"))
-	running.calico.reports.value = []report{{node: "10.240.0.1", period: 10 * time.Second, updated: cli.Now.Add(-8 * time.Second)}}
+	running.snapshot.Cluster.Statuses = map[string]plan.Status{"10.240.0.1": {Written: cli.Now.Add(-8 * time.Second)}}
+	running.stored.value.Status.Step = v1alpha1.StepStatus{Name: "AwaitSessions", Reason: "the mesh stays on until every node has its routes from every route reflector"}
 
 	kind := scene(t, nodesIn(5, ""))
-	kind.calico.nodes.value.Namespace = "kube-system"
-	kind.calico.pools.value = []ipPool{{name: "default", cidr: "10.244.0.0/16"}}
+	kind.calicoNode.value.Namespace = "kube-system"
+	kind.ipPools = pools(apiv3.IPPoolSpec{CIDR: "10.244.0.0/16"})
 	decide(t, &kind)
 
 	before := onCloud(t, 50)
 	before.pre = true
-	before.own = installed{}
-	before.provide.key, before.snapshot.Pool = seen[bool]{}, nil
-	before.snapshot.Obstacle = &plan.Problem{Reason: pool.ReasonCredentialsMissing}
-	before.rights.install = answer{asked: 38}
+	before.definition.found, before.deployment.found, before.manager = false, false, status.Manager{}
+	before.snapshot.Pool = nil
+	before.snapshot.ProviderProblem = &plan.Problem{Reason: pool.ReasonCredentialsMissing, Message: `Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist: store an IBM Cloud API key there`}
+	before.installRights = answer{asked: 38}
 
 	elsewhere := scene(t, nodesIn(5, frankfurt...))
-	elsewhere.own.manager, elsewhere.own.holder = seen[*appsv1.Deployment]{}, holds(status.Running, "m1_8f2c holds the lease rrpool-manager in namespace rrpool-system")
+	elsewhere.deployment.found, elsewhere.manager.Message = false, "m1_8f2c holds the lease rrpool-manager in namespace rrpool-system"
 
 	return map[string]facts{
 		"manager-elsewhere": elsewhere,
@@ -212,23 +210,22 @@ func broken(t *testing.T) facts {
 		{Name: "rack-switch", PeerIP: "192.0.2.1", ASN: 65100},
 	}
 	f.version = "v1.24.17"
-	f.rights.manager.lacking = []rbac.Right{
+	f.managerRights.lacking = []rbac.Right{
 		{Verb: "create", Group: "crd.projectcalico.org", Resource: "bgppeers"},
 		{Verb: "patch", Resource: "nodes"},
 		{Verb: "create", Resource: "pods/eviction"},
 		{Verb: "get", Resource: "secrets", Namespace: "rrpool-system"},
 	}
-	f.own.manager.value = deployment(2, 0)
-	f.calico.version.value = "v3.19.1"
-	f.calico.nodes.value = daemonSet("calico-system", 3, 1)
-	f.calico.reports = seen[[]report]{}
-	f.calico.pools.value = []ipPool{{name: "default", cidr: "172.30.0.0/16", vxlan: "Always"}}
+	f.deployment.value = deployment(2, 0)
+	f.information.value.Spec.CalicoVersion = "v3.19.1"
+	f.calicoNode.value = daemonSet("calico-system", 3, 1)
+	f.snapshot.Cluster.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "the API has no CalicoNodeStatus: upgrade Calico to 3.21 or later"}}
+	f.ipPools = pools(apiv3.IPPoolSpec{CIDR: "172.30.0.0/16", VXLANMode: "Always"})
 	ref := plan.SecretRef{Name: "bgp-reflectors", Key: "password"}
-	f.calico.passwords = []password{{SecretRef: ref, field: "spec.bgp.passwordSecretRef"}}
+	f.passwords = []password{{SecretRef: ref, field: "spec.bgp.passwordSecretRef", secret: seen[*corev1.Secret]{value: &corev1.Secret{}}}}
 	asking(&f,
 		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "SessionTimeout", "3 sessions are missing for 12m"),
 		condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "SessionTimeout", "3 sessions are missing for 12m"))
-	f.snapshot.Cluster.Problems = nil
 	decide(t, &f)
 	return f
 }
@@ -238,12 +235,11 @@ func blind(t *testing.T) facts {
 	t.Helper()
 	f := scene(t, nil)
 	f.snapshot, f.blind = nil, refused("list", "nodes")
-	no := answer{asked: 41, hidden: refused("create", "subjectaccessreviews.authorization.k8s.io")}
-	f.rights = rights{account: seen[struct{}]{hidden: refused("get", "serviceaccounts")}, manager: no, user: answer{asked: 41, lacking: []rbac.Right{{Verb: "list", Resource: "nodes"}}}}
-	f.own = installed{}
-	f.own.definition.hidden = refused("get", "customresourcedefinitions.apiextensions.k8s.io")
-	f.own.pool.hidden = refused("get", "routereflectorpools.rrpool.io")
-	f.own.manager.hidden, f.own.holder.hidden = refused("get", "deployments.apps"), refused("get", "leases.coordination.k8s.io")
+	f.managerRights.hidden = refused("create", "subjectaccessreviews.authorization.k8s.io")
+	f.account = seen[*corev1.ServiceAccount]{hidden: refused("get", "serviceaccounts")}
+	f.definition = seen[*apiextensionsv1.CustomResourceDefinition]{hidden: refused("get", "customresourcedefinitions.apiextensions.k8s.io")}
+	f.stored.hidden = refused("get", "routereflectorpools.rrpool.io")
+	f.deployment, f.manager = seen[*appsv1.Deployment]{hidden: refused("get", "deployments.apps")}, status.Manager{}
 	return f
 }
 
@@ -253,18 +249,16 @@ func fromFile(t *testing.T) facts {
 	f := scene(t, nodesIn(4, frankfurt...))
 	f.file = "pool.yaml"
 	f.object.Spec.Rollout.Gate = v1alpha1.GateTimer
-	f.calico.reports = seen[[]report]{}
-	f.calico.version.value = "v3.19.1"
+	f.information.value.Spec.CalicoVersion = "v3.19.1"
 	decide(t, &f)
 	return f
 }
 
-// show renders an answer.
-func show(t *testing.T, f facts, format string, s iostreams.Streams) string {
+// shown renders an answer.
+func shown(t *testing.T, f facts, format string, s iostreams.Streams) string {
 	t.Helper()
 	var out bytes.Buffer
 	s.Out = &out
-	render := map[string]func(iostreams.Streams, view) error{"table": tableOf, "json": jsonOf, "short": shortOf}[format]
-	require.NoError(t, render(cli.Defaults(s), judge(f, "rrpool")))
+	require.NoError(t, show(cli.Defaults(s), format, judge(f, "rrpool")))
 	return out.String()
 }

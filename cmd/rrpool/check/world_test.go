@@ -144,7 +144,9 @@ func (w *world) nodes(perZone int, providerID string, zones ...string) {
 // custom makes one of Calico's objects.
 func (w *world) custom(kind, name string, spec map[string]any) *unstructured.Unstructured {
 	w.t.Helper()
-	o := calicoObject(kind)
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("crd.projectcalico.org/v1")
+	o.SetKind(kind)
 	o.SetName(name)
 	o.Object["spec"] = spec
 	w.have(o, nil)

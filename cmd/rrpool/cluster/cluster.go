@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -138,13 +140,11 @@ func (c *Connection) Version(ctx context.Context) (string, error) {
 
 // Read gives the pool and all nodes.
 func (c *Connection) Read(ctx context.Context) (*Cluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	out := &Cluster{Name: c.Name}
-	var err error
-	if out.Pool, err = c.Pool(ctx); err != nil {
+	object, err := c.Pool(ctx)
+	if err != nil {
 		return nil, err
 	}
+	out := &Cluster{Name: c.Name, Pool: object}
 	var list corev1.NodeList
 	for {
 		if err := c.List(ctx, &list, client.Limit(500), client.Continue(list.Continue)); err != nil {
@@ -159,17 +159,15 @@ func (c *Connection) Read(ctx context.Context) (*Cluster, error) {
 
 // Pool gives the RouteReflectorPool, nil while there is none.
 func (c *Connection) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	var object v1alpha1.RouteReflectorPool
 	err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, &object)
 	switch {
-	case err == nil:
-		return &object, nil
-	case !IsMissing(err):
+	case IsMissing(err):
+		return nil, nil
+	case err != nil:
 		return nil, c.Explain(err, "get", "routereflectorpools.rrpool.io")
 	}
-	return nil, nil
+	return &object, nil
 }
 
 // IsMissing reports that the kind is known and the object is not there. For an unknown kind the
@@ -194,32 +192,19 @@ func (c *Connection) Explain(err error, verb, resource string) error {
 	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
 		return fmt.Errorf("%s of context %q did not answer within %s: check the network, or give more --request-timeout", c.Server, c.Name, c.Timeout)
 	case errors.As(err, &unreachable):
-		return fmt.Errorf("%s of context %q cannot be reached (%w): check the address and the network, or choose another --context", c.Server, c.Name, root(unreachable.Err))
+		return fmt.Errorf("%s of context %q cannot be reached (%w): check the address and the network, or choose another --context", c.Server, c.Name, iostreams.Reason(unreachable.Err))
 	default:
 		return fmt.Errorf("asking %s of context %q to %s %s: %s", c.Server, c.Name, verb, resource, strings.TrimSuffix(err.Error(), "."))
 	}
 }
 
-// root is the innermost error: the outer ones repeat the address.
-func root(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
-}
-
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	err := errors.Join(
-		appsv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), corev1.AddToScheme(scheme),
-		eventsv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
-	)
-	if err != nil {
+	if err := errors.Join(clientscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
+	scheme.AddKnownTypes(calico, &apiv3.ClusterInformation{}, &apiv3.FelixConfiguration{}, &apiv3.IPPoolList{})
+	metav1.AddToGroupVersion(scheme, calico)
 	return scheme, nil
 }
 
@@ -241,7 +226,7 @@ func mapper() meta.RESTMapper {
 	add(coordinationv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Lease")
 	add(eventsv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Event")
 	add(authorizationv1.SchemeGroupVersion, meta.RESTScopeRoot, "SelfSubjectAccessReview", "SubjectAccessReview")
-	add(calico, meta.RESTScopeRoot, "BGPConfiguration", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool")
+	add(calico, meta.RESTScopeRoot, "BGPConfiguration", "BGPFilter", "BGPPeer", "BlockAffinity", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool")
 	add(apiextensionsv1.SchemeGroupVersion, meta.RESTScopeRoot, "CustomResourceDefinition")
 	return m
 }

@@ -126,7 +126,7 @@ func program(t *testing.T) string {
 
 func TestAsAProcess(t *testing.T) {
 	path := program(t)
-	t.Run("nobody reads the report", func(t *testing.T) {
+	t.Run("the reader has gone", func(t *testing.T) {
 		read, write, err := os.Pipe()
 		require.NoError(t, err)
 		require.NoError(t, read.Close())
@@ -140,7 +140,7 @@ func TestAsAProcess(t *testing.T) {
 	t.Run("an answer, by the name of the plugin", func(t *testing.T) {
 		out, err := exec.Command(path, "cost", "--hourly-price", "0.11").Output()
 		require.NoError(t, err)
-		require.Contains(t, string(out), "950.40/year")
+		require.Contains(t, string(out), "2851.20")
 	})
 	t.Run("its version", func(t *testing.T) {
 		out, err := exec.Command(path, "version").Output()
@@ -192,7 +192,7 @@ func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// Against an apiserver that nobody reaches, every command that asks one ends with a
+// Against an apiserver that cannot be reached, every command that asks one ends with a
 // sentence and leaves nothing on standard output.
 func TestEveryCommandWithoutAnApiserver(t *testing.T) {
 	path := cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})

@@ -43,7 +43,6 @@ func New(called string, s iostreams.Streams) *cobra.Command {
   rrpool status --watch   where is it now?
   rrpool rollback         back to the full mesh`,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: called},
-		Args:        iostreams.NoArguments,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
@@ -70,11 +69,9 @@ func newVersion(s iostreams.Streams) *cobra.Command {
 		Args:  iostreams.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			info := version.Get()
-			if output.Value == "json" {
-				return iostreams.WriteJSON(s.Out, build{SchemaVersion: versionSchema, Info: info})
-			}
-			_, err := fmt.Fprintln(s.Out, info.Of(iostreams.Program))
-			return err //nolint:wrapcheck // iostreams.Run prints it
+			return s.Print("version", "", output.Value, build{SchemaVersion: versionSchema, Info: info}, func(s iostreams.Streams) {
+				_, _ = fmt.Fprintln(s.Out, info.Of(iostreams.Program))
+			})
 		},
 	}
 	output.Register(cmd, "output", "o", "format: text or json")

@@ -3,7 +3,6 @@ package cost
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/cost/catalog"
@@ -22,7 +21,7 @@ import (
 
 type flags struct {
 	cluster.Access
-	set                              *pflag.FlagSet
+	cmd                              *cobra.Command
 	nodes, reflectors, zones, hours  iostreams.Count
 	flavor, region, currency, hourly string
 	priceBook                        string
@@ -43,7 +42,7 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cost",
 		Short: "What the pool of route reflectors costs",
-		Long: `What the workers of the pool cost per hour, month and year, by zone and flavor; their share of the bill for all
+		Long: `What the workers of the pool cost per month and year, by zone and flavor; their share of the bill for all
 workers of the cluster; and what other sizes would cost. The full mesh costs nothing extra, and neither do route
 reflectors on existing nodes.
 
@@ -64,57 +63,44 @@ unknown: give --hourly-price or --price-book, or try --refresh.`,
 	return cmd
 }
 
-// description are the flags that describe a pool.
-var description = []string{"nodes", "reflectors", "zones", "flavor", "region", "hourly-price"}
-
 func (f *flags) register(cmd *cobra.Command) {
-	f.set = cmd.Flags()
-	f.set.SortFlags = false
-	f.set.Var(&f.nodes, "nodes", "nodes that run workloads: the pool gets the size that spec.sizing gives for them")
-	f.set.Var(&f.reflectors, "reflectors", "size of the pool, all zones together")
-	f.set.Var(&f.zones, "zones", "zones of the pool; default 1")
-	f.set.Func("flavor", "`flavor` of the workers, such as bx2.2x8", checked(&f.flavor, cost.CheckFlavor))
-	f.set.Func("region", "`region` of the workers, such as eu-de", checked(&f.region, cost.CheckRegion))
-	f.set.Func("hourly-price", "`price` of one worker of the pool for one hour; comes before every price book", checked(&f.hourly, func(amount string) error {
+	f.cmd = cmd
+	set := cmd.Flags()
+	set.SortFlags = false
+	text := func(to *string, name, usage string, check func(string) error) {
+		set.Func(name, usage, func(value string) error {
+			*to = value
+			return check(value)
+		})
+		iostreams.CompleteNothing(cmd, name)
+	}
+	f.nodes.Register(cmd, "nodes", "nodes that run workloads: the pool gets the size that spec.sizing gives for them")
+	f.reflectors.Register(cmd, "reflectors", "size of the pool, all zones together")
+	f.zones.Register(cmd, "zones", "zones of the pool; default 1")
+	text(&f.flavor, "flavor", "`flavor` of the workers, such as bx2.2x8", cost.CheckFlavor)
+	text(&f.region, "region", "`region` of the workers, such as eu-de", cost.CheckRegion)
+	text(&f.hourly, "hourly-price", "`price` of one worker of the pool for one hour; comes before every price book", func(amount string) error {
 		_, err := cost.ParseDecimal(amount)
 		return err
-	}))
-	f.set.Func("currency", "`currency` of the prices; default USD", checked(&f.currency, cost.CheckCurrency))
-	f.set.Var(&f.hours, "hours-per-month", "hours in a month; 730 is a twelfth of a year")
-	f.set.StringVar(&f.priceBook, "price-book", "", "`file` with prices that come before the built-in ones")
-	f.set.BoolVar(&f.refresh, "refresh", false, "get the prices of the IBM Cloud Global Catalog first")
+	})
+	text(&f.currency, "currency", "`currency` of the prices; default USD", cost.CheckCurrency)
+	f.hours.Register(cmd, "hours-per-month", "hours in a month; 730 is a twelfth of a year")
+	set.StringVar(&f.priceBook, "price-book", "", "`file` with prices that come before the built-in ones")
+	set.BoolVar(&f.refresh, "refresh", false, "get the prices of the IBM Cloud Global Catalog first")
 	f.output.Register(cmd, "output", "o", "format: table, json or yaml")
-	f.Register(f.set)
-	for _, flag := range append(description, "currency", "hours-per-month") {
-		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)))
-	}
+	f.Register(set)
 }
 
-// checked is a flag for a string that check accepts. pflag names the flag and the value, so
-// only the remedy is left of check's error.
-func checked(to *string, check func(string) error) func(string) error {
-	return func(value string) error {
-		if err := check(value); err != nil {
-			if _, remedy, found := strings.Cut(err.Error(), ": write "); found {
-				return errors.New("write " + remedy)
-			}
-			return err
-		}
-		*to = value
-		return nil
-	}
-}
-
-func (f *flags) given(flag string) bool { return f.set.Changed(flag) }
+func (f *flags) given(flag string) bool { return f.cmd.Flags().Changed(flag) }
 
 // describes: the report is about a pool that flags describe.
 func (f *flags) describes() bool {
-	return slices.ContainsFunc(description, f.given)
+	return slices.ContainsFunc([]string{"nodes", "reflectors", "zones", "flavor", "region", "hourly-price"}, f.given)
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
-	if f.given("nodes") && f.given("reflectors") {
-		return fmt.Errorf("--nodes %d and --reflectors %d exclude each other: give the nodes that run workloads, or the size of the pool", f.nodes.Value, f.reflectors.Value)
+	if err := iostreams.Exclusive(cmd, [2]string{"nodes", "reflectors"}); err != nil {
+		return err
 	}
 	prices, err := f.ownPrices()
 	if err != nil {
@@ -135,17 +121,22 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkPrice(prices, p); err != nil {
+	in := cost.Input{
+		Pool: p.pool, Existing: p.existing, Rest: p.rest, Prices: prices, Currency: f.currency,
+		HoursPerMonth: f.hours.Value, Sizes: sets.List(sets.New(1, 3, 6, 9, len(p.pool), p.wanted).Delete(0)), Model: p.model,
+	}
+	if f.hourly != "" {
+		in.PoolPrice = &cost.Entry{
+			Flavor: p.model.Flavor, Region: p.model.Region, Price: cost.Amount(f.hourly), Currency: f.currency,
+			Source: "--hourly-price", Date: s.Now().UTC().Format(time.DateOnly),
+		}
+	}
+	if err := f.checkPrice(in, p.described); err != nil {
 		return err
 	}
-	v := newView(cmd.CommandPath(), p, cost.Compute(f.input(p, prices, s.Now())), s.Now())
+	v := newView(cmd.CommandPath(), p, in, s.Now())
 	v.Warnings = append(notes, v.Warnings...)
-	render := map[string]func(iostreams.Streams, view) error{
-		"table": renderTable,
-		"json":  func(s iostreams.Streams, v view) error { return iostreams.WriteJSON(s.Out, v) },
-		"yaml":  func(s iostreams.Streams, v view) error { return iostreams.WriteYAML(s.Out, v) },
-	}[f.output.Value]
-	return s.Emit("report", "", func(s iostreams.Streams) error { return render(s, v) })
+	return s.Print("report", "", f.output.Value, v, func(s iostreams.Streams) { printTable(s, v) })
 }
 
 // read gives the cluster, nil when the report needs none.
@@ -160,34 +151,21 @@ func (f *flags) read(ctx context.Context) (*cluster.Cluster, error) {
 	return connection.Read(ctx)
 }
 
-func (f *flags) input(p facts, prices cost.Shelf, now time.Time) cost.Input {
-	in := cost.Input{
-		Pool: p.pool, Existing: p.existing, Rest: p.rest, Prices: prices, Currency: f.currency,
-		HoursPerMonth: f.hours.Value, Sizes: p.sizes(), Model: p.model, Now: now,
-	}
-	if amount, err := cost.ParseDecimal(f.hourly); err == nil {
-		in.PoolPrice = &cost.Entry{
-			Flavor: p.model.Flavor, Region: p.model.Region, Hourly: amount, Currency: f.currency, Source: "--hourly-price", Date: now,
-		}
-	}
-	return in
-}
-
 // ownPrices are those of --price-book.
-func (f *flags) ownPrices() (cost.Shelf, error) {
-	if !f.given("price-book") {
+func (f *flags) ownPrices() (cost.Book, error) {
+	if f.priceBook == "" {
 		return nil, nil
 	}
 	content, err := os.ReadFile(f.priceBook)
 	if err != nil {
 		return nil, fmt.Errorf("--price-book: %q cannot be read: %w: give the name of a file (docs/cost.md has an example)", f.priceBook, iostreams.Reason(err))
 	}
-	book, err := cost.Parse(content)
+	own, err := cost.Parse(content)
 	if err != nil {
 		return nil, fmt.Errorf("--price-book: %s: %w", f.priceBook, err)
 	}
-	own := cost.Shelf{book}
-	switch currencies := own.Currencies(); {
+	currencies := distinct(own, func(e cost.Entry) string { return e.Currency })
+	switch {
 	case f.given("currency"):
 	case len(currencies) > 1:
 		return nil, fmt.Errorf("--price-book: %s has prices in %s: choose one with --currency", f.priceBook, strings.Join(currencies, ", "))
@@ -197,12 +175,20 @@ func (f *flags) ownPrices() (cost.Shelf, error) {
 	return own, nil
 }
 
+// distinct is what of gives of the entries, sorted, without "".
+func distinct(book cost.Book, of func(cost.Entry) string) []string {
+	out := sets.New[string]()
+	for _, e := range book {
+		out.Insert(of(e))
+	}
+	return sets.List(out.Delete(""))
+}
+
 // addPrices puts the catalog's prices and the built-in ones behind the user's. A catalog
 // that does not answer is a warning, no failure.
-func (f *flags) addPrices(ctx context.Context, s iostreams.Streams, prices cost.Shelf, p facts) (cost.Shelf, []string, error) {
-	builtin, err := cost.Builtin()
-	if err != nil || !f.refresh {
-		return append(prices, builtin), nil, err
+func (f *flags) addPrices(ctx context.Context, s iostreams.Streams, prices cost.Book, p facts) (cost.Book, []string, error) {
+	if !f.refresh {
+		return append(prices, cost.Builtin()...), nil, nil
 	}
 	if f.currency != catalog.Currency {
 		return nil, nil, fmt.Errorf("--refresh: the catalog is read in %s, and --currency is %q: leave one of them out", catalog.Currency, f.currency)
@@ -219,20 +205,25 @@ func (f *flags) addPrices(ctx context.Context, s iostreams.Streams, prices cost.
 	case len(missing) > 0:
 		notes = append(notes, "the catalog has no plain hourly price for "+strings.Join(missing, ", "))
 	}
-	return append(prices, fresh, builtin), notes, nil
+	return slices.Concat(prices, fresh, cost.Builtin()), notes, nil
 }
 
 // checkPrice refuses a described pool without a price, with what the user can choose.
-func (f *flags) checkPrice(prices cost.Shelf, p facts) error {
-	worker := p.model
-	if _, known := prices.Find(worker.Flavor, worker.Region, f.currency); known || !p.described || f.given("hourly-price") {
+func (f *flags) checkPrice(in cost.Input, described bool) error {
+	worker := in.Model
+	if !described || in.PoolPrice != nil || in.Prices.Find(worker.Flavor, worker.Region, in.Currency) != nil {
 		return nil
 	}
-	regions := prices.Regions(worker.Flavor, f.currency)
+	const remedy = "give --hourly-price, a --price-book that has it, or --refresh"
+	regions := distinct(in.Prices, func(e cost.Entry) string {
+		if e.Flavor != worker.Flavor || e.Currency != in.Currency {
+			return ""
+		}
+		return e.Region
+	})
 	if len(regions) == 0 {
-		return fmt.Errorf("--flavor: no price in %s is known for %q, only for %s: give --hourly-price, a --price-book that has it, or --refresh",
-			f.currency, worker.Flavor, strings.Join(prices.Flavors(f.currency), ", "))
+		flavors := distinct(in.Prices, func(e cost.Entry) string { return e.Flavor })
+		return fmt.Errorf("--flavor: no price in %s is known for %q; there are prices of %s: %s", in.Currency, worker.Flavor, strings.Join(flavors, ", "), remedy)
 	}
-	return fmt.Errorf("--region: no price of %s is known in %q, only in %s: choose one of these, or give --hourly-price, a --price-book that has it, or --refresh",
-		worker.Flavor, worker.Region, strings.Join(regions, ", "))
+	return fmt.Errorf("--region: no price of %s is known in %q, only in %s: choose one of these, or %s", worker.Flavor, worker.Region, strings.Join(regions, ", "), remedy)
 }

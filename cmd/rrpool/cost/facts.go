@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/invent"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
-	"github.com/rrpool/rrpool/controllers/plan/sizing"
 )
 
 // facts are the pool that the report is about, and the other workers of its cluster.
@@ -24,8 +26,7 @@ type facts struct {
 	// stored: the cluster has a RouteReflectorPool. described: flags describe the pool.
 	// existing: the reflectors are existing nodes.
 	stored, described, existing bool
-	mode                        v1alpha1.Mode
-	sizing                      v1alpha1.SizingSpec
+	object                      *v1alpha1.RouteReflectorPool
 	// rest are the cluster's workers outside the pool, nil when no cluster was read.
 	pool, rest []cost.Worker
 	zones      []string
@@ -40,41 +41,28 @@ type facts struct {
 // factsOf reads the facts of a cluster, nil for none.
 func factsOf(c *cluster.Cluster) (facts, error) {
 	object, err := crd.Default()
-	if err != nil {
-		return facts{}, err
+	f := facts{object: object}
+	if err != nil || c == nil {
+		return f, err
 	}
-	if c == nil {
-		return facts{mode: object.Spec.Mode, sizing: object.Spec.Sizing}, nil
+	f.cluster, f.rest = c.Name, []cost.Worker{}
+	if f.stored = c.Pool != nil; f.stored {
+		f.object = c.Pool
 	}
-	f := facts{cluster: c.Name, stored: c.Pool != nil, rest: []cost.Worker{}}
-	if f.stored {
-		object = c.Pool
-	}
-	spec := object.Spec
-	f.mode, f.sizing = spec.Mode, spec.Sizing
-	f.pool, f.existing = PoolOf(object, c.Nodes)
-	ready := 0
-	isReady := func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	}
+	f.pool, f.existing = PoolOf(f.object, c.Nodes)
+	spec := f.object.Spec
 	for _, node := range c.Nodes {
-		if inPool(node, f.existing, spec.Provider.IKS.PoolName) {
-			continue
-		}
-		worker := cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel)
-		f.rest = append(f.rest, worker)
-		f.zones = append(f.zones, worker.Zone)
-		if slices.ContainsFunc(node.Status.Conditions, isReady) {
-			ready++
+		if !inPool(node, f.existing, spec.Provider.IKS.PoolName) {
+			f.rest = append(f.rest, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
+			f.zones = append(f.zones, f.rest[len(f.rest)-1].Zone)
 		}
 	}
-	slices.Sort(f.zones)
-	f.zones = slices.Compact(f.zones)
 	if len(spec.Provider.IKS.Zones) > 0 && !f.existing {
-		f.zones = slices.Sorted(slices.Values(spec.Provider.IKS.Zones))
+		f.zones = spec.Provider.IKS.Zones
 	}
-	if f.mode != v1alpha1.ModeFullMesh {
-		f.wanted = wanted(object, ready, len(f.zones))
+	f.zones = slices.Compact(slices.Sorted(slices.Values(f.zones)))
+	if spec.Mode != v1alpha1.ModeFullMesh {
+		f.wanted = wanted(f.object, len(f.rest), len(f.zones))
 	}
 	f.model = f.another(spec.Provider.IKS.Flavor)
 	return f, nil
@@ -101,11 +89,12 @@ func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers [
 }
 
 func inPool(node corev1.Node, existing bool, poolName string) bool {
-	return existing && node.Labels[v1alpha1.PoolLabel] != "" || cost.InPool(node.Labels, poolName)
+	pool := node.Labels[v1alpha1.PoolLabel]
+	return existing && pool != "" || pool == poolName
 }
 
-// wanted is the size in the status, else what spec.sizing gives for the Ready nodes.
-func wanted(object *v1alpha1.RouteReflectorPool, ready, zones int) int {
+// wanted is the size in the status, else what spec.sizing gives for the nodes.
+func wanted(object *v1alpha1.RouteReflectorPool, nodes, zones int) int {
 	total := 0
 	for _, zone := range object.Status.Zones {
 		total += int(zone.Desired)
@@ -113,11 +102,8 @@ func wanted(object *v1alpha1.RouteReflectorPool, ready, zones int) int {
 	if total > 0 || zones == 0 {
 		return total
 	}
-	size, err := sizing.Reflectors(object.Spec.Sizing, ready, zones)
-	if err != nil {
-		return 0
-	}
-	return size.PerZone * zones
+	perZone, _ := invent.PerZone(object.Spec.Sizing, nodes, 0, zones) // 0 is unknown
+	return perZone * zones
 }
 
 // classicZone is the form of a zone of classic infrastructure, such as dal10.
@@ -142,64 +128,71 @@ func (f *facts) another(flavor string) cost.Worker {
 // describe replaces the pool by the one that the flags describe.
 func (f *flags) describe(p *facts) error {
 	p.described, p.existing, p.nodes = true, false, f.nodes.Value
-	p.model.Flavor = cmp.Or(f.flavor, p.model.Flavor)
-	if p.model.Flavor == "" && !f.given("hourly-price") {
+	p.model.Flavor, p.model.Region = cmp.Or(f.flavor, p.model.Flavor), cmp.Or(f.region, p.model.Region)
+	if p.model.Flavor == "" && f.hourly == "" {
 		p.model.Flavor = iks.DefaultFlavorVPC
 	}
-	p.model.Region = cmp.Or(f.region, p.model.Region)
 	if f.given("zones") || len(p.zones) == 0 {
-		p.zones = nil
-		for i := range max(f.zones.Value, 1) {
-			p.zones = append(p.zones, fmt.Sprintf("zone %d", i+1))
+		p.zones = invent.Names("zone-", max(f.zones.Value, 1))
+	}
+	zones := len(p.zones)
+	perZone := p.wanted / zones
+	if perZone == 0 || f.given("nodes") || f.given("zones") || f.given("reflectors") {
+		var err error
+		if perZone, err = invent.PerZone(p.object.Spec.Sizing, p.nodes, f.reflectors.Value, zones); err != nil {
+			return err
 		}
 	}
-	perZone, err := f.perZone(*p)
-	if err != nil {
-		return err
-	}
-	p.pool, p.wanted = nil, perZone*len(p.zones)
+	p.pool, p.wanted = nil, perZone*zones
 	for _, zone := range p.zones {
 		p.pool = append(p.pool, slices.Repeat([]cost.Worker{{Zone: zone, Region: p.model.Region, Flavor: p.model.Flavor}}, perZone)...)
 	}
 	return nil
 }
 
-// perZone is the number of workers in each zone, as --reflectors, the cluster or the sizing
-// has it.
-func (f *flags) perZone(p facts) (int, error) {
-	zones, reflectors := len(p.zones), f.reflectors.Value
-	switch {
-	case reflectors%zones != 0:
-		remedy := fmt.Sprint((reflectors/zones + 1) * zones)
-		if below := reflectors / zones * zones; below > 0 {
-			remedy = fmt.Sprintf("%d or %s", below, remedy)
-		}
-		return 0, fmt.Errorf("--reflectors: %d workers cannot be the same number in each of %d zones, as a worker pool has them: use %s, or other --zones", reflectors, zones, remedy)
-	case reflectors > 0:
-		return reflectors / zones, nil
-	case !f.given("nodes") && !f.given("zones") && p.wanted >= zones:
-		return p.wanted / zones, nil
-	}
-	size, err := sizing.Reflectors(p.sizing, p.nodes, zones)
-	if err != nil {
-		return 0, fmt.Errorf("--zones: %d does not fit the sizing: %w; or give --reflectors", zones, err)
-	}
-	return size.PerZone, nil
-}
-
-// sizes to compare: three usual ones, and those of the pool.
-func (f *facts) sizes() []int {
-	out := []int{3, 6, 9, len(f.pool), f.wanted}
-	slices.Sort(out)
-	return slices.DeleteFunc(slices.Compact(out), func(size int) bool { return size == 0 })
-}
-
-// flavors that the report needs prices of.
+// flavors that the report needs prices of, each once.
 func (f *facts) flavors() []string {
-	out := []string{f.model.Flavor}
+	out := sets.New(f.model.Flavor)
 	for _, worker := range slices.Concat(f.pool, f.rest) {
-		out = append(out, worker.Flavor)
+		out.Insert(worker.Flavor)
 	}
-	slices.Sort(out)
-	return slices.DeleteFunc(slices.Compact(out), func(flavor string) bool { return flavor == "" })
+	return sets.List(out.Delete(""))
+}
+
+// String is what the report is about.
+func (f *facts) String() string {
+	what := "pool of " + iostreams.Number(len(f.pool), "worker")
+	switch {
+	case f.nodes > 0:
+		what = fmt.Sprintf("a %s, for %s that run workloads", what, iostreams.Number(f.nodes, "node"))
+	case f.described:
+		what = "a " + what
+	case !f.existing:
+		what = "the " + what
+	default:
+		what = "route reflectors on " + iostreams.Number(len(f.pool), "existing node")
+	}
+	if f.cluster != "" {
+		what += ", cluster " + f.cluster
+	}
+	return what
+}
+
+// note says what of the pool costs, or does not yet; "" for nothing.
+func (f *facts) note() string {
+	missing, mesh := f.wanted-len(f.pool), f.object.Spec.Mode == v1alpha1.ModeFullMesh
+	switch {
+	case f.existing:
+		return "Existing nodes cost nothing extra."
+	case f.described:
+		return ""
+	case len(f.pool) > 0 && (mesh || !f.stored):
+		return "The pool still exists, and costs until it is deleted."
+	case missing > 0 && !f.stored:
+		return "With the defaults the pool would have " + iostreams.Number(f.wanted, "worker") + "."
+	case missing > 0:
+		return fmt.Sprintf("The pool gets %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
+			iostreams.Number(f.wanted, "worker"), missing)
+	}
+	return ""
 }

@@ -58,7 +58,7 @@ Its mode is Paused: nothing happens when it is applied. Secrets and ConfigMaps a
 	set.BoolVar(&f.fromCluster, "from-cluster", false, "read them from the operator's Deployment in the cluster")
 	set.Var(&f.zones, "zones", "zones of the cluster, where the operator counts for each zone; default: those of the cluster, else 3")
 	f.Register(set)
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("zones", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)))
+	iostreams.CompleteNothing(cmd, "zones")
 	cmd.MarkFlagsMutuallyExclusive("env-file", "file", "from-cluster")
 	cmd.MarkFlagsOneRequired("env-file", "file", "from-cluster")
 	return cmd

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
@@ -43,14 +42,6 @@ func Names(prefix string, n int) []string {
 	return out
 }
 
-// Zones are as many as --zones says, else those of the spec, else as many as usual.
-func Zones(flag int, spec v1alpha1.RouteReflectorPoolSpec, usual int) []string {
-	if named := spec.Provider.IKS.Zones; flag == 0 && len(named) > 0 {
-		return slices.Compact(slices.Sorted(slices.Values(named)))
-	}
-	return Names("zone-", cmp.Or(flag, usual))
-}
-
 // Check refuses numbers that do not fit each other. The errors name the flags.
 func (c Cluster) Check() error {
 	zones := len(c.Zones)
@@ -63,15 +54,32 @@ func (c Cluster) Check() error {
 		return fmt.Errorf("--racks: %d racks for --nodes %d: give at most as many racks as nodes", c.Racks, c.Nodes)
 	case c.Racks > 0 && c.Racks < zones:
 		return fmt.Errorf("--racks: %d racks in %d zones, and a rack is in one zone: give at least %d", c.Racks, zones, zones)
-	case c.Reflectors%zones != 0:
-		below := c.Reflectors / zones * zones
-		remedy := fmt.Sprint(below + zones)
-		if below > 0 {
-			remedy = fmt.Sprintf("%d or %s", below, remedy)
-		}
-		return fmt.Errorf("--reflectors: %d reflectors cannot be the same number in each of %d zones, as rrpool has them: use %s, or other --zones", c.Reflectors, zones, remedy)
+	}
+	if c.Reflectors > 0 {
+		_, err := PerZone(c.Spec.Sizing, c.Nodes, c.Reflectors, zones)
+		return err
 	}
 	return nil
+}
+
+// PerZone is how many reflectors each zone has: as --reflectors says, else by the sizing.
+func PerZone(spec v1alpha1.SizingSpec, nodes, reflectors, zones int) (int, error) {
+	if reflectors%zones != 0 {
+		remedy, below := "", reflectors/zones*zones
+		if below > 0 {
+			remedy = fmt.Sprintf("%d or ", below)
+		}
+		return 0, fmt.Errorf("--reflectors: %d reflectors cannot be the same number in each of %d zones, as rrpool has them: use %s%d, or other --zones",
+			reflectors, zones, remedy, below+zones)
+	}
+	if reflectors > 0 {
+		return reflectors / zones, nil
+	}
+	size, err := sizing.Reflectors(spec, nodes, zones)
+	if err != nil {
+		return 0, fmt.Errorf("%w; or give --reflectors", err)
+	}
+	return size.PerZone, nil
 }
 
 // String describes the cluster.
@@ -104,10 +112,7 @@ func (c Cluster) Workloads(reflectors int) []plan.Node {
 	racks := Names("r", c.Racks)
 	out := make([]plan.Node, 0, count)
 	for i, name := range Names("node-", count) {
-		place := i
-		if c.Racks > 0 {
-			place %= c.Racks
-		}
+		place := i % cmp.Or(c.Racks, count)
 		n := c.node(name, c.Zones[place%len(c.Zones)], i)
 		if c.Racks > 0 {
 			n.Labels[c.rackLabel()] = racks[place]
@@ -156,14 +161,13 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 	}
 	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing())}
 	out.Kind, out.RackLabel = kind, c.rackLabel()
-	zones := len(c.Zones)
-	asked, err := c.asked()
-	if err != nil {
+	zones, limit := len(c.Zones), int(c.Spec.Sizing.Max)
+	if out.PerZone, err = PerZone(c.Spec.Sizing, c.Nodes, c.Reflectors, zones); err != nil {
 		return Sized{}, err
 	}
+	asked := out.PerZone * zones
 	spec, total, problem := topology.Size(out.Spec, c.Workloads(0), c.Zones, asked, "")
-	out.Spec, out.Problem, out.PerZone = spec, problem, asked/zones
-	limit := int(c.Spec.Sizing.Max)
+	out.Spec, out.Problem = spec, problem
 	switch {
 	case c.Reflectors > 0 && problem == nil && total > asked:
 		out.Problem = &plan.Problem{
@@ -190,16 +194,4 @@ func (c Cluster) kind(kind v1alpha1.TopologyType) (v1alpha1.TopologyType, error)
 		return "", fmt.Errorf("spec.topology.type: %s needs dedicated reflectors, and spec.provider.type is ExistingNodes: use Single", kind)
 	}
 	return v1alpha1.TopologySingle, nil
-}
-
-// asked is how many reflectors the flag or the sizing says, all zones together.
-func (c Cluster) asked() (int, error) {
-	if c.Reflectors > 0 {
-		return c.Reflectors, nil
-	}
-	size, err := sizing.Reflectors(c.Spec.Sizing, c.Nodes, len(c.Zones))
-	if err != nil {
-		return 0, fmt.Errorf("%w; or give --reflectors", err)
-	}
-	return size.PerZone * len(c.Zones), nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"sigs.k8s.io/yaml"
 )
@@ -18,15 +19,6 @@ func WriteJSON(out io.Writer, value any) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value) //nolint:wrapcheck // Run prints it
-}
-
-// WriteYAML writes a value under the names that it has in JSON.
-func WriteYAML(out io.Writer, value any) error {
-	content, err := yaml.Marshal(value)
-	if err == nil {
-		_, err = out.Write(content)
-	}
-	return err //nolint:wrapcheck // Run prints it
 }
 
 // Emit renders into memory, then writes to s.Out, or to the file if one is named: a
@@ -43,7 +35,7 @@ func (s Streams) Emit(what, file string, render func(Streams) error) error {
 	}
 	content := []byte(Visible(buffer.String()))
 	if file != "" {
-		return WriteFile(file, content)
+		return writeFile(file, content)
 	}
 	if _, err := s.Out.Write(content); err != nil {
 		return fmt.Errorf("writing the %s: %w", what, err)
@@ -51,9 +43,25 @@ func (s Streams) Emit(what, file string, render func(Streams) error) error {
 	return nil
 }
 
-// WriteFile replaces a file as a whole: a reader gets the old content or the new one, and
+// Print emits a value as JSON or YAML, or as table renders it.
+func (s Streams) Print(what, file, format string, value any, table func(Streams)) error {
+	return s.Emit(what, file, func(s Streams) error {
+		switch format {
+		case "json":
+			return WriteJSON(s.Out, value)
+		case "yaml":
+			content, err := yaml.Marshal(value)
+			_, _ = s.Out.Write(content) // into memory
+			return err                  //nolint:wrapcheck // Emit does
+		}
+		table(s)
+		return nil
+	})
+}
+
+// writeFile replaces a file as a whole: a reader gets the old content or the new one, and
 // a failure leaves the old one.
-func WriteFile(path string, content []byte) error {
+func writeFile(path string, content []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
@@ -95,13 +103,9 @@ func Put(file *os.File, path string, mode os.FileMode, content []byte) error {
 
 // Reason is an error of the file system without the name of the file.
 func Reason(err error) error {
-	var at *os.PathError
-	if errors.As(err, &at) {
-		return at.Err
-	}
-	var moving *os.LinkError
-	if errors.As(err, &moving) {
-		return moving.Err
+	var reason syscall.Errno
+	if errors.As(err, &reason) {
+		return reason
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -26,12 +27,7 @@ type ExitError struct {
 }
 
 // Error implements error.
-func (e *ExitError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("exit code %d", e.Code)
-	}
-	return e.Err.Error()
-}
+func (e *ExitError) Error() string { return fmt.Sprint(e.Err) }
 
 // Unwrap gives what is printed.
 func (e *ExitError) Unwrap() error { return e.Err }
@@ -67,21 +63,22 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 // Sentence is the error in one line.
 func Sentence(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// NoArguments refuses arguments. For the program itself an argument is an unknown command.
+// NoArguments refuses arguments of a command that takes flags only.
 func NoArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if cmd.HasParent() {
+	if len(args) > 0 {
 		return fmt.Errorf("unexpected argument %q: %s takes flags only", args[0], cmd.CommandPath())
 	}
-	var known []string
-	for _, command := range cmd.Commands() {
-		if command.IsAvailableCommand() {
-			known = append(known, command.Name())
+	return nil
+}
+
+// Exclusive refuses flags of which only one of a pair can be given.
+func Exclusive(cmd *cobra.Command, pairs ...[2]string) error {
+	for _, p := range pairs {
+		if cmd.Flags().Changed(p[0]) && cmd.Flags().Changed(p[1]) {
+			return fmt.Errorf("--%s %s and --%s %s exclude each other: leave out one of them", p[0], cmd.Flag(p[0]).Value, p[1], cmd.Flag(p[1]).Value)
 		}
 	}
-	return fmt.Errorf("unknown command %q: use one of %s", args[0], strings.Join(known, ", "))
+	return nil
 }
 
 // Choice is a flag for one of some words. pflag names the flag and the value in front of
@@ -118,6 +115,12 @@ func (c *Choice) Register(cmd *cobra.Command, long, short, usage string) {
 // Count is a flag for a whole number within bounds.
 type Count struct{ Value, Least, Most int }
 
+// Register adds it to the flags of a command; nothing completes it.
+func (c *Count) Register(cmd *cobra.Command, name, usage string) {
+	cmd.Flags().Var(c, name, usage)
+	CompleteNothing(cmd, name)
+}
+
 // String implements pflag.Value.
 func (c *Count) String() string {
 	if c.Value == 0 {
@@ -137,4 +140,34 @@ func (c *Count) Set(text string) error {
 	}
 	c.Value = number
 	return nil
+}
+
+// period is a flag for a length of time of a second or more.
+type period time.Duration
+
+// Period adds such a flag to those of a command; nothing completes it.
+func Period(cmd *cobra.Command, value *time.Duration, name string, usual time.Duration, usage string) {
+	*value = usual
+	cmd.Flags().Var((*period)(value), name, usage)
+	CompleteNothing(cmd, name)
+}
+
+func (p *period) String() string { return time.Duration(*p).String() }
+
+func (*period) Type() string { return "duration" }
+
+func (p *period) Set(text string) error {
+	value, err := time.ParseDuration(text)
+	if err != nil || value < time.Second {
+		return errors.New("use a time of 1s or more, such as 30s, 5m or 2h")
+	}
+	*p = period(value)
+	return nil
+}
+
+// CompleteNothing keeps the shell from offering files for these flags.
+func CompleteNothing(cmd *cobra.Command, flags ...string) {
+	for _, flag := range flags {
+		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)))
+	}
 }

@@ -6,17 +6,16 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 )
 
-// Streams are all that a command reaches besides its flags and the cluster. Tests give
-// their own.
+// Streams are all that a command reaches besides its flags and the cluster. Tests give their own.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -99,39 +98,16 @@ func (g guard) Write(content []byte) (int, error) {
 	return len(content), nil
 }
 
-// Visible replaces every character that a terminal does not show as itself by �, except
-// our colours.
+// hidden matches our colours, and every character that a terminal does not show as itself.
+var hidden = regexp.MustCompile("\x1b\\[(?:[012]|3[123])m|[^\n\t\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Zs}]")
+
+// Visible replaces every character that a terminal does not show as itself by �, except our colours.
 func Visible(text string) string {
-	if strings.IndexFunc(text, hidden) < 0 {
-		return text
-	}
-	var out strings.Builder
-	for text != "" {
-		if colour := leadingColour(text); colour != "" {
-			out.WriteString(colour)
-			text = text[len(colour):]
-			continue
+	text = string([]rune(text)) // without bytes that are no characters
+	return hidden.ReplaceAllStringFunc(text, func(found string) string {
+		if slices.Contains(colours, found) {
+			return found
 		}
-		r, size := utf8.DecodeRuneInString(text)
-		if hidden(r) {
-			r = utf8.RuneError
-		}
-		out.WriteRune(r)
-		text = text[size:]
-	}
-	return out.String()
-}
-
-// leadingColour is the colour that a text begins with, "" for none.
-func leadingColour(text string) string {
-	for _, colour := range colours {
-		if strings.HasPrefix(text, colour) {
-			return colour
-		}
-	}
-	return ""
-}
-
-func hidden(r rune) bool {
-	return r != '\n' && r != '\t' && (r == utf8.RuneError || !unicode.IsGraphic(r))
+		return string(utf8.RuneError)
+	})
 }

@@ -67,7 +67,7 @@ func TestClustersThatRefuse(t *testing.T) {
 		command    string
 		says       []string
 	}{
-		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}), "migrate", []string{cli.Unreachable, "cannot be reached"}},
+		"no server listens": {cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}), "migrate", []string{cli.Unreachable, "cannot be reached"}},
 		"silence": {
 			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), "rollback",
 			[]string{"did not answer within 2s"},
@@ -107,26 +107,12 @@ func TestClustersThatRefuse(t *testing.T) {
 	}
 }
 
-// A webhook without support for dry run is no reason not to try.
-func TestAWebhookWithoutDryRun(t *testing.T) {
-	s := &scenario{api: &api{pool: object(v1alpha1.ModePaused)}}
-	s.refuse = func(r *http.Request) *metav1.Status {
-		if r.URL.Query().Get("dryRun") == "" {
-			return nil
-		}
-		return &metav1.Status{Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: `admission webhook "x" does not support dry run`}
-	}
-	got := s.play(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false")
-	require.Zero(t, got.Code, got.Err)
-	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
-}
-
 // failing fails every write.
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// Nobody reads: who has said yes before gets what was asked for, and nobody else is
+// No one reads the output: who has said yes before gets what was asked for, and no other user is
 // asked to agree to what cannot be seen.
 func TestAReaderThatIsGone(t *testing.T) {
 	s := &scenario{api: &api{pool: object(v1alpha1.ModePaused)}, happens: theWay()}

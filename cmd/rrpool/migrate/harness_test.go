@@ -76,7 +76,7 @@ func fail(w http.ResponseWriter, status metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// write creates or patches, unless somebody else was faster.
+// write creates or patches, unless another client was faster.
 func (a *api) write(w http.ResponseWriter, r *http.Request) {
 	if a.before != nil {
 		a.before(a)
@@ -122,8 +122,8 @@ func (a *api) act(do func(*v1alpha1.RouteReflectorPool)) {
 	a.pool.ResourceVersion += "1"
 }
 
-// scenario is a cluster that changes while somebody watches: after each wait the next
-// thing happens, and after the last one somebody presses Ctrl-C.
+// scenario is a cluster that changes while it is watched: after each wait the next
+// thing happens, and after the last one Ctrl-C.
 type scenario struct {
 	*api
 	happens []func(*api)
@@ -218,8 +218,7 @@ func condition(o *v1alpha1.RouteReflectorPool, kind string, status metav1.Condit
 	o.Status.Conditions = append(o.Status.Conditions, c)
 }
 
-// numbers are workers that are Ready in each of three zones, and sessions of each of
-// as many reflectors.
+// numbers are workers that are Ready in each of three zones, and sessions of each of as many reflectors.
 func numbers(o *v1alpha1.RouteReflectorPool, ready, reflectors, sessions int) {
 	o.Status.Pool, o.Status.Zones, o.Status.Reflectors = "route-reflectors", nil, nil
 	for z := range 3 {

@@ -37,7 +37,7 @@ func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (nowhere) WriteHeader(int)             {}
 
-// A write whose answer is lost has happened, and is told so: whoever reads that nothing
+// A write whose answer is lost has happened, and the command says so: whoever reads that nothing
 // was changed walks away from a migration that runs.
 func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 	for name, interrupt := range map[string]bool{"no answer in time": false, "Ctrl-C meanwhile": true} {

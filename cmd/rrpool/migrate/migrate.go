@@ -5,7 +5,6 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -26,13 +25,11 @@ type direction struct {
 	mode v1alpha1.Mode
 	// action is what the manager does, and place is where the cluster is then.
 	action, place string
-	// urgent: the mode is set even if the plan says that the manager would refuse it.
-	urgent bool
 }
 
 var (
 	forth = direction{name: "migrate", mode: v1alpha1.ModeRouteReflector, action: "the migration", place: "on route reflectors"}
-	back  = direction{name: "rollback", mode: v1alpha1.ModeFullMesh, action: "the way back", place: "on the node-to-node mesh", urgent: true}
+	back  = direction{name: "rollback", mode: v1alpha1.ModeFullMesh, action: "the way back", place: "on the node-to-node mesh"}
 )
 
 // flags of both commands.
@@ -42,15 +39,7 @@ type flags struct {
 	planner
 	file              string
 	yes, wait         bool
-	interval, timeout status.Period
-}
-
-func newFlags(d direction, p planner) *flags {
-	return &flags{
-		direction: d, planner: p,
-		interval: status.Period{Value: 2 * time.Second, Least: time.Second},
-		timeout:  status.Period{Value: 2 * time.Hour, Least: time.Second},
-	}
+	interval, timeout time.Duration
 }
 
 // New makes `rrpool migrate`.
@@ -60,7 +49,7 @@ func New(s iostreams.Streams) *cobra.Command { return newMigrate(s, runPlan) }
 func NewRollback(s iostreams.Streams) *cobra.Command { return newRollback(s, runPlan) }
 
 func newMigrate(s iostreams.Streams, p planner) *cobra.Command {
-	f := newFlags(forth, p)
+	f := &flags{direction: forth, planner: p}
 	cmd := &cobra.Command{
 		Short: "Move the cluster onto route reflectors, and watch",
 		Long: `Shows what will happen, asks, sets spec.mode of the RouteReflectorPool to RouteReflector, and shows how far the
@@ -78,7 +67,8 @@ Ctrl-C ends the watching, never the migration. Called again while a migration is
 }
 
 func newRollback(s iostreams.Streams, p planner) *cobra.Command {
-	return newFlags(back, p).register(&cobra.Command{
+	f := &flags{direction: back, planner: p}
+	return f.register(&cobra.Command{
 		Short: "Take the cluster back to the node-to-node mesh, and watch",
 		Long: `Shows what will happen, asks, sets spec.mode of the RouteReflectorPool to FullMesh, and shows how far the manager
 is until the node-to-node mesh carries the cluster again. A worker pool stays.
@@ -96,18 +86,34 @@ func (f *flags) register(cmd *cobra.Command, s iostreams.Streams) *cobra.Command
 	set.SortFlags = false
 	set.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	set.BoolVar(&f.wait, "wait", true, "watch until the cluster has arrived")
-	set.Var(&f.timeout, "timeout", "how long to watch; "+f.action+" goes on afterwards")
-	set.Var(&f.interval, "interval", "how often to look")
+	iostreams.Period(cmd, &f.timeout, "timeout", 2*time.Hour, "how long to watch; "+f.action+" goes on afterwards")
+	iostreams.Period(cmd, &f.interval, "interval", 2*time.Second, "how often to look")
 	f.Register(set)
-	status.CompleteNothing(cmd, "timeout", "interval")
 	return cmd
+}
+
+// migration is a run of one of the commands.
+type migration struct {
+	iostreams.Streams
+	*cluster.Connection
+	*flags
+	phrase status.Phrase
+
+	*display
+	began    time.Time
+	checked  time.Time         // when the manager was looked for last
+	notices  map[string]string // what was reported, by what it is about
+	problems map[string]bool   // reasons that were reported
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	ctx := cmd.Context()
-	given, err := f.read(s)
-	if err != nil {
+	given, err := snapshot.Object(f.file, s.In)
+	switch {
+	case err != nil:
 		return err
+	case given != nil && given.Spec.Mode != f.mode:
+		return fmt.Errorf("--filename: %s: spec.mode is %q, and %s is for %s: leave it out", f.file, given.Spec.Mode, f.name, f.mode)
 	}
 	connection, err := f.Connect()
 	if err != nil {
@@ -117,50 +123,37 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	phrase := status.PhraseOf(cmd)
-	if err := f.fit(stored, given, phrase); err != nil {
+	m := &migration{
+		Streams: s, Connection: connection, flags: f, phrase: status.PhraseOf(cmd),
+		display: newDisplay(s), notices: map[string]string{},
+	}
+	switch err := m.fit(stored, given); {
+	case err != nil:
 		return err
+	case stored != nil && stored.Spec.Mode == f.mode:
+		return m.again(ctx, stored)
 	}
-	w := &watch{
-		Streams: s, Connection: connection, direction: f.direction, phrase: phrase, namespace: f.Namespace,
-		interval: f.interval.Value, timeout: f.timeout.Value,
-	}
-	if stored != nil && stored.Spec.Mode == f.mode {
-		return f.again(ctx, w, stored)
-	}
-	if !f.yes && !s.Interactive {
-		return fmt.Errorf("--yes: missing, and there is no terminal to ask on: %s shows what will be done, --yes does it", phrase.Command("plan"))
-	}
-	object, err := f.change(ctx, s, connection, stored, given)
+	object, err := m.change(ctx, stored, given)
 	if err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(s.Err, "√ spec.mode is %s\n", f.mode)
-	return f.follow(ctx, w, object)
-}
-
-// read gives the object of --filename, nil without one.
-func (f *flags) read(s iostreams.Streams) (*v1alpha1.RouteReflectorPool, error) {
-	object, err := snapshot.Object(f.file, s.In)
-	if err == nil && object != nil && object.Spec.Mode != f.mode {
-		return nil, fmt.Errorf("--filename: %s: spec.mode is %q, and %s is for %s: leave it out", f.file, object.Spec.Mode, f.name, f.mode)
-	}
-	return object, err
+	return m.follow(ctx, object)
 }
 
 // fit refuses what makes no sense for the object as it is.
-func (f *flags) fit(stored, given *v1alpha1.RouteReflectorPool, p status.Phrase) error {
+func (m *migration) fit(stored, given *v1alpha1.RouteReflectorPool) error {
 	switch {
-	case stored == nil && f.mode == v1alpha1.ModeFullMesh:
-		return fmt.Errorf("there is no RouteReflectorPool, so rrpool has nothing to take back: %s says what is known of the mesh", p.Command("status"))
+	case stored == nil && m.mode == v1alpha1.ModeFullMesh:
+		return fmt.Errorf("there is no RouteReflectorPool, so rrpool has nothing to take back: %s says what is known of the mesh", m.phrase.Command("status"))
 	case stored == nil:
 		return nil
 	case stored.DeletionTimestamp != nil:
 		return fmt.Errorf("the RouteReflectorPool is being deleted, and the cluster goes back to the mesh before: wait until it is gone (%s), then call this again",
-			p.Command("status --watch"))
+			m.phrase.Command("status --watch"))
 	case given != nil && !equality.Semantic.DeepEqual(stored.Spec, withMode(given, stored.Spec.Mode).Spec):
 		return fmt.Errorf("--filename: there is a RouteReflectorPool already, and it is not as in %s: kubectl apply -f %s changes it, then call this again without --filename",
-			f.file, f.file)
+			m.file, m.file)
 	}
 	return nil
 }
@@ -173,60 +166,55 @@ func withMode(object *v1alpha1.RouteReflectorPool, mode v1alpha1.Mode) *v1alpha1
 }
 
 // again is for a mode that is set already: no question is needed.
-func (f *flags) again(ctx context.Context, w *watch, stored *v1alpha1.RouteReflectorPool) error {
+func (m *migration) again(ctx context.Context, stored *v1alpha1.RouteReflectorPool) error {
 	if !status.Reached(stored) {
-		_, _ = fmt.Fprintf(w.Err, "√ %s is already under way: spec.mode is %s\n", f.action, f.mode)
-		return f.follow(ctx, w, stored)
+		_, _ = fmt.Fprintf(m.Err, "√ %s is already under way: spec.mode is %s\n", m.action, m.mode)
+		return m.follow(ctx, stored)
 	}
-	manager := status.FindManager(ctx, w.Connection, f.Namespace, w.Now())
+	manager := status.FindManager(ctx, m.Connection, m.Namespace, m.Now())
 	if manager.Status == status.Stopped {
-		return fmt.Errorf("the manager reported last that the cluster is %s, but it does not run: %s; %s shows more", f.place, manager.Message, w.phrase.Manager())
+		return fmt.Errorf("the manager reported last that the cluster is %s, but it does not run: %s; %s shows more", m.place, manager.Message, m.phrase.Manager())
 	}
-	return w.there(stored)
+	for _, problem := range status.Problems(stored) { // shown, but not waited for
+		_, _ = fmt.Fprintln(m.Err, m.Paint(iostreams.Red, m.Fold(m.line(problem), "  ")))
+	}
+	return m.result(stored, "already ", "")
 }
 
-func (f *flags) follow(ctx context.Context, w *watch, object *v1alpha1.RouteReflectorPool) error {
-	if !f.wait {
-		_, err := fmt.Fprintf(w.Out, "%s goes on by itself.\n\nNext: %s\n", sentence(f.action), w.phrase.Command("status --watch"))
+func (m *migration) follow(ctx context.Context, object *v1alpha1.RouteReflectorPool) error {
+	if !m.wait {
+		_, err := fmt.Fprintf(m.Out, "%s goes on by itself.\n\nNext: %s\n", sentence(m.action), m.phrase.Command("status --watch"))
 		return err //nolint:wrapcheck // iostreams.Run says it
 	}
-	return w.run(ctx, object)
+	return m.watch(ctx, object)
 }
 
 // change shows the plan, asks, and sets the mode.
-func (f *flags) change(
-	ctx context.Context, s iostreams.Streams, c *cluster.Connection, stored, given *v1alpha1.RouteReflectorPool,
-) (*v1alpha1.RouteReflectorPool, error) {
-	want, what, err := f.want(stored, given)
-	if err != nil {
-		return nil, err
+func (m *migration) change(ctx context.Context, stored, given *v1alpha1.RouteReflectorPool) (*v1alpha1.RouteReflectorPool, error) {
+	if !m.yes && !m.Interactive {
+		return nil, fmt.Errorf("--yes: missing, and there is no terminal to ask on: %s shows what will be done, --yes does it", m.phrase.Command("plan"))
 	}
-	set := change{c, stored, want}
+	want, what := given, "the RouteReflectorPool is created as in "+m.file
+	if stored != nil {
+		want, what = withMode(stored, m.mode), fmt.Sprintf("spec.mode of the RouteReflectorPool is %s and becomes %s", stored.Spec.Mode, m.mode)
+	} else if given == nil {
+		var err error
+		if want, err = crd.Default(); err != nil {
+			return nil, err
+		}
+		what = "the RouteReflectorPool is created with all defaults"
+	}
+	set := change{m.Connection, stored, want}
 	if err := set.dryRun(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.show(ctx, s, c, want, what); err != nil {
+	if err := m.show(ctx, want, what); err != nil {
 		return nil, err
 	}
-	if !f.yes {
-		if err := confirm(ctx, s, c.Name, f.direction); err != nil {
+	if !m.yes {
+		if err := m.confirm(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return set.do(ctx)
 }
-
-// want is the object as it is to be, and a sentence about what is changed for it.
-func (f *flags) want(stored, given *v1alpha1.RouteReflectorPool) (*v1alpha1.RouteReflectorPool, string, error) {
-	switch {
-	case stored != nil:
-		return withMode(stored, f.mode), fmt.Sprintf("spec.mode of the RouteReflectorPool is %s and becomes %s", stored.Spec.Mode, f.mode), nil
-	case given != nil:
-		return given, fmt.Sprintf("the RouteReflectorPool is created as in %s", f.file), nil
-	}
-	want, err := crd.Default()
-	return want, "the RouteReflectorPool is created with all defaults", err
-}
-
-// errUnconfirmed: the answer was not yes.
-var errUnconfirmed = errors.New("not confirmed: nothing was changed")

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -29,68 +30,60 @@ const patience = 20 * time.Second
 func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	late := func(what string) error {
-		return fmt.Errorf("%s takes longer than %s: rrpool plan has no such limit", what, patience)
-	}
+	var planned *plancmd.Plan
 	seen, err := snapshot.Take(bounded, c, namespace, want.DeepCopy(), true)
+	if err == nil {
+		planned, err = plancmd.Run(bounded, plancmd.Input{Snapshot: seen, Now: s.Now()})
+	}
 	switch {
 	case bounded.Err() != nil && ctx.Err() == nil:
-		return nil, late("reading the cluster")
+		return nil, fmt.Errorf("it takes longer than %s: rrpool plan has no such limit", patience)
 	case err != nil:
 		return nil, err
 	}
-	planned, err := plancmd.Run(bounded, plancmd.Input{Snapshot: seen, Now: s.Now()})
-	switch {
-	case bounded.Err() != nil && ctx.Err() == nil:
-		return nil, late(fmt.Sprintf("planning for a cluster of %d nodes", len(seen.Cluster.Nodes)))
-	case err != nil:
-		return nil, fmt.Errorf("running the manager's decisions forward: %w", err)
-	}
-	if err := plancmd.Show(s, planned); err != nil {
-		return nil, fmt.Errorf("rendering the plan: %w", err)
-	}
+	plancmd.Show(s, planned)
 	return planned.Problem, nil
 }
 
 // show says what is changed and what the manager will do then. What the manager would
-// refuse is not asked of it, unless it is urgent.
-func (f *flags) show(ctx context.Context, s iostreams.Streams, c *cluster.Connection, want *v1alpha1.RouteReflectorPool, what string) error {
+// refuse is not asked of it, except for the way back.
+func (m *migration) show(ctx context.Context, want *v1alpha1.RouteReflectorPool, what string) error {
 	var page bytes.Buffer
-	to := s
+	to := m.Streams
 	to.Out = &page
-	problem, err := f.planner(ctx, to, c, f.Namespace, want)
-	manager := status.FindManager(ctx, c, f.Namespace, s.Now())
+	problem, err := m.planner(ctx, to, m.Connection, m.Namespace, want)
+	manager := status.FindManager(ctx, m.Connection, m.Namespace, m.Now())
+	warn := func(text string) { _, _ = fmt.Fprintln(&page, m.Paint(iostreams.Yellow, m.Fold("‼ "+text, "  "))) }
 	switch {
 	case ctx.Err() != nil:
 		return iostreams.ErrInterrupted
-	case problem != nil && !f.urgent:
+	case problem != nil && m.mode != v1alpha1.ModeFullMesh:
 		return fmt.Errorf("the manager would refuse, so nothing was changed: %s: %s (%s)", problem.Reason, problem.Message, plancmd.Page(problem.Reason))
+	case problem != nil:
+		warn(fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
 	case err != nil:
 		page.Reset()
-	}
-	warn := func(text string) { _, _ = fmt.Fprintln(&page, s.Paint(iostreams.Yellow, s.Fold("‼ "+text, "  "))) }
-	if err != nil {
 		warn("there is no plan of what the manager will do: " + iostreams.Sentence(err))
-	}
-	if problem != nil {
-		warn(fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
 	}
 	if manager.Status == status.Stopped {
 		warn("the manager does not run, and nothing will happen until it does: " + manager.Message + " (without it: docs/back-by-hand.md)")
 	}
-	head := s.Paint(iostreams.Bold, s.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(f.action), c.Name, what), ""))
-	if _, err := fmt.Fprintf(s.Out, "%s\n\n%s\n", head, page.String()); err != nil && !f.yes {
+	head := m.Paint(iostreams.Bold, m.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(m.action), m.Name, what), ""))
+	if _, err := fmt.Fprintf(m.Out, "%s\n\n%s\n", head, page.String()); err != nil && !m.yes {
 		return fmt.Errorf("the plan cannot be written, so nothing was changed: %s", err.Error())
 	}
 	return nil
 }
 
+// errUnconfirmed: the answer was not yes.
+var errUnconfirmed = errors.New("not confirmed: nothing was changed")
+
 // confirm asks on the terminal. Only yes is yes.
-func confirm(ctx context.Context, s iostreams.Streams, name string, d direction) error {
-	_, _ = fmt.Fprintf(s.Err, "Shall %s of cluster %s begin? Type yes: ", d.action, name)
+func (m *migration) confirm(ctx context.Context) error {
+	_, _ = fmt.Fprintf(m.Err, "Shall %s of cluster %s begin? Type yes: ", m.action, m.Name)
 	said := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(s.In).ReadString('\n') // an end without an answer is an answer
+		line, _ := bufio.NewReader(m.In).ReadString('\n') // an end without an answer is an answer
 		said <- line
 	}()
 	select {
@@ -98,11 +91,10 @@ func confirm(ctx context.Context, s iostreams.Streams, name string, d direction)
 		if strings.TrimSpace(strings.ToLower(answer)) == "yes" {
 			return nil
 		}
-		return errUnconfirmed
 	case <-ctx.Done():
-		_, _ = fmt.Fprintln(s.Err)
-		return errUnconfirmed
+		_, _ = fmt.Fprintln(m.Err)
 	}
+	return errUnconfirmed
 }
 
 // sentence begins with a capital.

@@ -11,9 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,33 +70,32 @@ func really(t *testing.T, command cli.Command, config *rest.Config, args ...stri
 // There and back on a real apiserver, by a user with the rights of the docs and no
 // others, while a manager writes the status all the time.
 func TestARealApiserver(t *testing.T) {
-	plane := controlplane.ForTest(t)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
-		require.NoError(t, add(scheme))
-	}
-	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	operator, err := plane.UserConfig("operator")
+	a := cli.RealApiserver(t, "operator")
+	admin := a.Admin
+	operator, err := a.UserConfig("operator")
 	require.NoError(t, err)
 	began := time.Now()
 	t.Cleanup(func() {
-		meta := metav1.ObjectMeta{Name: theRole(t).Name}
 		pool := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
-		for _, o := range []client.Object{&rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta}, pool} {
-			require.NoError(t, client.IgnoreNotFound(admin.Delete(context.Background(), o)))
-		}
+		require.NoError(t, client.IgnoreNotFound(admin.Delete(context.Background(), pool)))
 		require.NoError(t, admin.DeleteAllOf(context.Background(), &corev1.Node{}))
 	})
 
 	role := theRole(t)
-	all := role.Rules[0].Verbs
-	grant(t, admin, role, "get")
-	got := eventually(t, func() cli.Answer { return really(t, New, operator, "migrate", "--yes") }, "may not create")
+	grant := func(verbs ...string) {
+		rules := role.DeepCopy().Rules
+		rules[0].Verbs = verbs
+		a.Grant(role.ObjectMeta, rules...)
+	}
+	eventually := func(call func() cli.Answer, words string) cli.Answer {
+		return a.Eventually(call, func(got cli.Answer) bool { return strings.Contains(got.Err, words) })
+	}
+	grant("get")
+	got := eventually(func() cli.Answer { return really(t, New, operator, "migrate", "--yes") }, "may not create")
 	cli.RequireSentence(t, got.Err, "may not create routereflectorpools.rrpool.io", "docs/migrate.md has the ClusterRole")
 
-	grant(t, admin, role, "get", "create")
-	got = eventually(t, func() cli.Answer { return really(t, New, operator, "migrate", "--yes", "--wait=false") }, "spec.mode is RouteReflector")
+	grant("get", "create")
+	got = eventually(func() cli.Answer { return really(t, New, operator, "migrate", "--yes", "--wait=false") }, "spec.mode is RouteReflector")
 	require.Zero(t, got.Code)
 	require.Contains(t, got.Out, "the RouteReflectorPool is created with all defaults")
 	require.Contains(t, got.Out, "‼ there is no plan of what the manager will do: ")
@@ -107,7 +104,7 @@ func TestARealApiserver(t *testing.T) {
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "may not patch routereflectorpools.rrpool.io", "docs/migrate.md has the ClusterRole")
 
-	grant(t, admin, role, all...)
+	grant(role.Rules[0].Verbs...)
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); manage(ctx, admin) }()
@@ -115,13 +112,13 @@ func TestARealApiserver(t *testing.T) {
 	got = really(t, New, operator, "migrate")
 	require.Zero(t, got.Code, got.Err)
 	require.Regexp(t, "√ The cluster is (already )?on route reflectors: it is time.", got.Out, "it may have been faster")
-	got = eventually(t, func() cli.Answer { return really(t, NewRollback, operator, "rollback", "--yes") }, "spec.mode is FullMesh")
+	got = eventually(func() cli.Answer { return really(t, NewRollback, operator, "rollback", "--yes") }, "spec.mode is FullMesh")
 	require.Zero(t, got.Code, got.Err)
 	require.Contains(t, got.Err, "reflectors left 6, mesh on", "it was watched")
 	require.Contains(t, got.Out, "√ The cluster is on the node-to-node mesh: it is time.")
 
 	var done []string
-	writes, err := plane.Writes("operator", began)
+	writes, err := a.Writes("operator", began)
 	require.NoError(t, err)
 	for _, w := range writes {
 		if w.Code < 300 {
@@ -144,37 +141,10 @@ func TestARealApiserver(t *testing.T) {
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 			require.NoError(t, admin.Status().Update(t.Context(), node))
 		}
-		got := really(t, New, plane.AdminConfig(), "migrate", "--yes")
+		got := really(t, New, a.AdminConfig(), "migrate", "--yes")
 		require.Zero(t, got.Code, got.Err)
 		require.NotContains(t, got.Out, "there is no plan of")
 		require.Contains(t, got.Out, "What the manager will do")
 		require.Contains(t, got.Out, "DisableMesh")
 	})
-}
-
-// grant gives the operator these verbs of the role, and no others.
-func grant(t *testing.T, admin client.Client, role *rbacv1.ClusterRole, verbs ...string) {
-	t.Helper()
-	now := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Rules: role.DeepCopy().Rules}
-	now.Rules[0].Verbs = verbs
-	if err := admin.Create(t.Context(), now); err == nil {
-		require.NoError(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "operator"}},
-		}))
-		return
-	}
-	require.NoError(t, admin.Update(t.Context(), now))
-}
-
-// eventually calls until the answer has the words: rights take a moment.
-func eventually(t *testing.T, call func() cli.Answer, words string) cli.Answer {
-	t.Helper()
-	var got cli.Answer
-	require.Eventually(t, func() bool {
-		got = call()
-		return strings.Contains(got.Err, words)
-	}, 2*time.Minute, 50*time.Millisecond, "%v", &got)
-	return got
 }

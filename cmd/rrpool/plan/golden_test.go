@@ -96,13 +96,13 @@ func TestTables(t *testing.T) {
 func TestFormats(t *testing.T) {
 	for name, tc := range scenes(t) {
 		t.Run(name, func(t *testing.T) {
-			var fromJSON, fromYAML view
+			var fromJSON, fromYAML Plan
 			got := cli.Ask(t, New, append([]string{"plan", "-o", "json"}, tc.args...)...)
 			require.Equal(t, tc.code, got.Code, got.Err)
 			decoder := json.NewDecoder(strings.NewReader(got.Out))
 			decoder.DisallowUnknownFields()
 			require.NoError(t, decoder.Decode(&fromJSON))
-			require.Equal(t, "rrpool.io/plan/v1", fromJSON.SchemaVersion)
+			require.Equal(t, "rrpool.io/plan/v2", fromJSON.SchemaVersion)
 			written := cli.Ask(t, New, append([]string{"plan", "-o", "yaml"}, tc.args...)...)
 			require.NoError(t, yaml.UnmarshalStrict([]byte(written.Out), &fromYAML))
 			require.Equal(t, fromJSON, fromYAML)
@@ -130,7 +130,7 @@ func TestBadInput(t *testing.T) {
 		"a provider without nodes":      {[]string{"--provider", "IKS"}, []string{"--provider", "give --nodes as well"}},
 		"an unknown provider":           {[]string{"--nodes", "9", "--provider", "GKE"}, []string{"--provider", `"GKE"`, "IKS, ExistingNodes"}},
 		"an unknown mode":               {[]string{"--mode", "Mesh"}, []string{"--mode", `"Mesh"`, "RouteReflector, FullMesh"}},
-		"a cluster and an invented one": {[]string{"--nodes", "9", "--context", "x"}, []string{"--nodes 9 and --context exclude each other"}},
+		"a cluster and an invented one": {[]string{"--nodes", "9", "--context", "x"}, []string{"--nodes 9 and --context x exclude each other"}},
 		"a region that cannot be":       {[]string{"--nodes", "9", "--region", "Frankfurt am Main"}, []string{"--region", "such as eu-de"}},
 		"an unknown format":             {[]string{"-o", "csv"}, []string{"--output", `"csv"`, "table, json, yaml"}},
 		"an unknown flag":               {[]string{"--node", "9"}, []string{"unknown flag: --node", "--help lists all flags"}},

@@ -9,59 +9,37 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
-	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 // On a real apiserver: what a user must be allowed, one right after the other, and the
 // plan for a cluster with and without a RouteReflectorPool.
 func TestARealApiserver(t *testing.T) {
-	plane := controlplane.ForTest(t)
-	admin := adminOf(t, plane)
+	a := cli.RealApiserver(t, "planner")
+	admin := a.Admin
 	for i := range 5 {
 		require.NoError(t, admin.Create(t.Context(), node(i)))
 	}
-	config, err := plane.UserConfig("planner")
-	require.NoError(t, err)
-	args := []string{"plan", "-o", "table", "--kubeconfig", cli.Kubeconfig(t, config)}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-planner"}}
-	require.NoError(t, admin.Create(t.Context(), role))
-	require.NoError(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-planner"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "planner"}},
-	}))
-	rights := rightsOfTheDocs(t)
+	args := []string{"plan", "-o", "table", "--kubeconfig", a.Kubeconfig()}
+	asked := func() cli.Answer { return cli.Ask(t, New, args...) }
+	role, rights := metav1.ObjectMeta{Name: "rrpool-planner"}, rightsOfTheDocs(t)
 	for i, missing := range []string{"may not get routereflectorpools.rrpool.io", "", "crd.projectcalico.org"} {
-		role.Rules = rights[:i]
-		require.NoError(t, admin.Update(t.Context(), role))
-		var got cli.Answer
-		require.Eventually(t, func() bool {
-			got = cli.Ask(t, New, args...)
-			return got.Code == 1 && strings.Contains(got.Err, missing)
-		}, 2*time.Minute, 50*time.Millisecond, missing)
+		a.Grant(role, rights[:i]...)
+		got := a.Eventually(asked, func(a cli.Answer) bool { return a.Code == 1 && strings.Contains(a.Err, missing) })
 		require.Empty(t, got.Out)
 		cli.RequireSentence(t, got.Err)
 	}
-	role.Rules = rights[:3]
-	require.NoError(t, admin.Update(t.Context(), role))
-	got := eventually(t, 2, args...)
+	a.Grant(role, rights[:3]...)
+	got := a.Eventually(asked, func(a cli.Answer) bool { return a.Code == 2 })
 	require.Contains(t, got.Out, "The pods were not counted: the user of context \"rrpool\" may not list pods")
 	require.Contains(t, got.Out, "Next: rrpool migrate")
-	role.Rules = rights
-	require.NoError(t, admin.Update(t.Context(), role))
-	require.Eventually(t, func() bool {
-		got = cli.Ask(t, New, args...)
-		return got.Code == 2 && strings.Contains(got.Out, "runs no pods")
-	}, 2*time.Minute, 50*time.Millisecond)
+	a.Grant(role, rights...)
+	got = a.Eventually(asked, func(a cli.Answer) bool { return a.Code == 2 && strings.Contains(a.Out, "runs no pods") })
 	require.Contains(t, got.Out, "√ No packet between pods is lost.")
 	require.Contains(t, got.Out, "has no RouteReflectorPool")
 
@@ -81,33 +59,9 @@ func TestARealApiserver(t *testing.T) {
 
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "bgppeers.crd.projectcalico.org"}}
 	require.NoError(t, admin.Delete(t.Context(), crd))
-	require.Eventually(t, func() bool { // the CRD goes by and by: its watch may end before its list does
-		got = cli.Ask(t, New, args...)
-		return got.Code == 1 && strings.Contains(got.Err, "CalicoNotInstalled")
-	}, 2*time.Minute, 50*time.Millisecond)
+	// The CRD goes by and by: its watch may end before its list does.
+	got = a.Eventually(asked, func(a cli.Answer) bool { return a.Code == 1 && strings.Contains(a.Err, "CalicoNotInstalled") })
 	cli.RequireSentence(t, got.Err, "CalicoNotInstalled")
-}
-
-// eventually asks until the code is the one that is expected.
-func eventually(t *testing.T, code int, args ...string) cli.Answer {
-	t.Helper()
-	var got cli.Answer
-	require.Eventually(t, func() bool {
-		got = cli.Ask(t, New, args...)
-		return got.Code == code
-	}, 2*time.Minute, 50*time.Millisecond)
-	return got
-}
-
-func adminOf(t *testing.T, plane *controlplane.ControlPlane) client.Client {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		require.NoError(t, add(scheme))
-	}
-	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	return admin
 }
 
 func node(i int) *corev1.Node {

@@ -3,19 +3,46 @@
 package plan
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/pool"
 )
+
+// flags of `rrpool plan`.
+type flags struct {
+	snapshot.Flags
+	cmd                      *cobra.Command
+	nodes, zones             iostreams.Count
+	file, outputFile, region string
+	provider, mode, output   *iostreams.Choice
+}
+
+// as leaves to the object what no flag says.
+const as = "as-written"
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	f := newFlags()
-	cmd := &cobra.Command{
+	f := &flags{
+		nodes: iostreams.Count{Least: 3, Most: 5000}, zones: iostreams.Count{Least: 1, Most: 100},
+		provider: iostreams.NewChoice(as, string(v1alpha1.ProviderIKS), string(v1alpha1.ProviderExistingNodes)),
+		mode:     iostreams.NewChoice(as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh)),
+		output:   iostreams.NewChoice("table", "json", "yaml"),
+	}
+	f.cmd = &cobra.Command{
 		Use:   "plan",
 		Short: "What the manager will do, step by step, and what it costs",
 		Long: `What the manager will do next, and after that, until nothing is left to do: each step with its reason, what it
@@ -32,68 +59,145 @@ Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the man
   rrpool plan -f pool.yaml -o yaml
   rrpool plan --nodes 500 --zones 3 --region us-south`,
 		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
-	f.register(cmd)
-	return cmd
+	f.register()
+	return f.cmd
 }
 
-func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
-	in, err := f.look(cmd.Context(), s)
+func (f *flags) register() {
+	set := f.cmd.Flags()
+	set.SortFlags = false
+	set.StringVarP(&f.file, "filename", "f", "", "plan for the RouteReflectorPool in this file instead of the cluster's own")
+	f.mode.Register(f.cmd, "mode", "", "plan for this spec.mode: RouteReflector or FullMesh")
+	f.nodes.Register(f.cmd, "nodes", "plan for an invented cluster in full mesh with so many nodes that run workloads; no cluster is asked")
+	f.zones.Register(f.cmd, "zones", "zones of the invented cluster; default 3")
+	f.provider.Register(f.cmd, "provider", "", "provider of the invented cluster: IKS or ExistingNodes")
+	set.Func("region", "`region` whose prices count, such as eu-de; default that of the nodes", func(value string) error {
+		f.region = value
+		return cost.CheckRegion(value)
+	})
+	f.output.Register(f.cmd, "output", "o", "format: table, json or yaml")
+	set.StringVar(&f.outputFile, "output-file", "", "write to this file instead of standard output")
+	f.Register(set)
+	cobra.CheckErr(f.cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
+}
+
+func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
+	in, err := f.input(ctx, s)
 	if err != nil {
 		return err
 	}
-	out, err := Run(cmd.Context(), in)
-	if err != nil {
-		if cmd.Context().Err() != nil {
-			return iostreams.ErrInterrupted
-		}
+	p, err := Run(ctx, in)
+	switch {
+	case ctx.Err() != nil:
+		return iostreams.ErrInterrupted
+	case err != nil:
 		return err
 	}
-	v := newView(out, f.region)
-	v.Next = f.next(v, in.Stored)
-	render := func(s iostreams.Streams) error {
-		switch f.output.Value {
-		case "json":
-			return iostreams.WriteJSON(s.Out, v)
-		case "yaml":
-			return iostreams.WriteYAML(s.Out, v)
-		}
-		return tableOf(s, v)
+	p.describe(f.region)
+	if f.nodes.Value == 0 && p.Problem == nil && p.Changes {
+		p.Next = f.next(p)
 	}
-	if err := s.Emit("plan", f.outputFile, render); err != nil {
+	if err := s.Print("plan", f.outputFile, f.output.Value, p, p.print); err != nil {
 		return err
 	}
 	switch {
-	case v.Problem != nil:
-		return &iostreams.ExitError{Code: 1, Err: errors.New(v.Problem.Reason + ": " + v.Problem.Message)}
-	case v.Changes:
+	case p.Problem != nil:
+		return errors.New(p.Problem.Reason + ": " + p.Problem.Message)
+	case p.Changes:
 		return &iostreams.ExitError{Code: 2}
 	}
 	return nil
 }
 
-// next is the command that follows from the plan, "" for none.
-func (f *flags) next(v view, stored bool) string {
-	next := status.PhraseOf(f.cmd)
-	if f.nodes.Value > 0 || v.Problem != nil || !v.Changes {
-		return ""
+// input reads the cluster, or invents one.
+func (f *flags) input(ctx context.Context, s iostreams.Streams) (Input, error) {
+	in := Input{Now: s.Now()}
+	if err := f.check(); err != nil {
+		return in, err
 	}
+	object, err := snapshot.Object(f.file, s.In)
+	if err != nil {
+		return in, err
+	}
+	var c *cluster.Connection
+	if f.nodes.Value == 0 {
+		if c, err = f.Connect(); err != nil {
+			return in, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, f.cmd.CommandPath())
+		}
+		if object == nil {
+			object, err = c.Pool(ctx)
+		}
+	}
+	if err == nil && object == nil {
+		object, err = crd.Default()
+	}
+	if err != nil {
+		return in, err
+	}
+	if f.mode.Value != as {
+		object.Spec.Mode = v1alpha1.Mode(f.mode.Value)
+	}
+	if c == nil {
+		in.Snapshot, err = f.invent(object)
+	} else {
+		in.Snapshot, err = snapshot.Take(ctx, c, f.Namespace, object, true)
+	}
+	return in, err
+}
+
+// check refuses what does not go together.
+func (f *flags) check() error {
+	for _, name := range []string{"zones", "provider"} {
+		if f.nodes.Value == 0 && f.cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s: is about an invented cluster: give --nodes as well", name)
+		}
+	}
+	return iostreams.Exclusive(f.cmd, [2]string{"nodes", "kubeconfig"}, [2]string{"nodes", "context"})
+}
+
+// invent makes a cluster before anything is done to it.
+func (f *flags) invent(object *v1alpha1.RouteReflectorPool) (*snapshot.Snapshot, error) {
+	provider := object.Spec.Provider.Type
 	switch {
-	case v.Obstacle != "":
+	case f.provider.Value != as:
+		provider = v1alpha1.ProviderType(f.provider.Value)
+	case provider == v1alpha1.ProviderAuto:
+		provider = v1alpha1.ProviderIKS
+	}
+	if len(object.Spec.Provider.IKS.Zones) > 0 && provider == v1alpha1.ProviderIKS {
+		return nil, errors.New("--filename: spec.provider.iks.zones names zones, and those of an invented cluster are zone-1, zone-2, …: leave the field out, or --nodes")
+	}
+	c := invent.Cluster{Spec: object.Spec, Nodes: f.nodes.Value, Zones: invent.Names("zone-", cmp.Or(f.zones.Value, min(3, f.nodes.Value)))}
+	return &snapshot.Snapshot{Object: object, Scope: pool.Scope{Cluster: inFullMesh(c), Provider: provider}}, c.Check()
+}
+
+func inFullMesh(c invent.Cluster) plan.Cluster {
+	return plan.Cluster{BGP: plan.BGPConfig{ASN: 64512}, Nodes: c.Workloads(0), Statuses: map[string]plan.Status{}}
+}
+
+// next is the command that follows from the plan.
+func (f *flags) next(p *Plan) string {
+	next, stored := status.PhraseOf(f.cmd), p.in.Stored
+	switch {
+	case p.First != "":
 		return next.Command("check")
 	case stored && f.file == "" && f.mode.Value == as:
 		return next.Command("status --watch")
 	case f.file != "" && stored:
 		return "kubectl apply -f " + f.file
-	case v.Mode == string(v1alpha1.ModeFullMesh):
+	case p.Mode == v1alpha1.ModeFullMesh:
 		return next.Command("rollback")
+	case f.file != "":
+		return next.Command("migrate -f " + f.file)
 	}
-	return next.Command("migrate" + map[bool]string{true: " -f " + f.file}[f.file != ""])
+	return next.Command("migrate")
 }
 
 // Show prints a plan for people, as the command does, where the object is about to be stored.
-func Show(s iostreams.Streams, p *Plan) error {
+func Show(s iostreams.Streams, p *Plan) {
 	p.in.Stored = true
-	return tableOf(s, newView(p, ""))
+	p.describe("")
+	p.print(s)
 }

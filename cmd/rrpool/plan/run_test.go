@@ -30,13 +30,22 @@ func input(t require.TestingT, nodes, zones int, provider v1alpha1.ProviderType)
 	object, err := crd.Default()
 	require.NoError(t, err)
 	c := invent.Cluster{Spec: object.Spec, Nodes: nodes, Zones: invent.Names("zone-", zones)}
-	return Input{&snapshot.Snapshot{Object: object, Scope: pool.Scope{Provider: provider, Cluster: inFullMesh(c, provider)}}, cli.Now}
+	return Input{&snapshot.Snapshot{Object: object, Scope: pool.Scope{Provider: provider, Cluster: inFullMesh(c)}}, cli.Now}
 }
 
 func planOf(t require.TestingT, in Input) *Plan {
 	f, err := Run(context.Background(), in)
 	require.NoError(t, err)
 	return f
+}
+
+// writes are all changes of all steps.
+func (p *Plan) writes() []string {
+	var out []string
+	for _, s := range p.Steps {
+		out = append(out, s.Writes...)
+	}
+	return out
 }
 
 // after is the input that a plan ends with.
@@ -220,11 +229,18 @@ func TestPlansOfClustersWithProblems(t *testing.T) {
 			}
 			in.Cluster.Statuses[name] = st
 		}
-		in.Step = rollout.Step{Name: "RestoreMesh", Reason: "only 0 route reflectors serve", Urgent: true}
-		v := newView(planOf(t, in), "")
+		in.Step = rollout.Step{Name: "RestoreMesh", Urgent: true}
+		in.Status.Step.Name = "RestoreMesh"
+		for _, n := range in.Cluster.Nodes {
+			if n.RoleLabel {
+				in.Step.Reflectors = append(in.Step.Reflectors, rollout.Reflector{Node: n.Name, Expected: 8})
+			}
+		}
+		v := planOf(t, in)
+		v.describe("")
 		require.True(t, v.Changes, "never code 0")
 		require.Contains(t, v.Assumes, "24 sessions with route reflectors are not Established now")
-		require.Equal(t, "RestoreMesh", v.Now.Step)
+		require.Equal(t, "RestoreMesh", v.Now.Name)
 	})
 	t.Run("a deletion while paused", func(t *testing.T) {
 		in := after(there, v1alpha1.ModePaused)
@@ -232,6 +248,6 @@ func TestPlansOfClustersWithProblems(t *testing.T) {
 		f := planOf(t, in)
 		require.True(t, f.Settled)
 		require.True(t, f.After.MeshOn)
-		require.Contains(t, subject(f), "deleted, so back to the full mesh")
+		require.Contains(t, subject(f.in), "deleted, so back to the full mesh")
 	})
 }

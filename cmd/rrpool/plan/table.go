@@ -1,135 +1,116 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// printer is a plan on its way to the terminal.
-type printer struct {
-	iostreams.Streams
-	view
-}
-
-// say writes a paragraph; its further lines are indented.
-func (p printer) say(colour, indent, text string) {
-	_, _ = fmt.Fprintln(p.Out, p.Paint(colour, p.Fold(text, indent)))
-}
-
-func (p printer) caveat(colour, text string) {
-	p.say(colour, hang, text)
-	p.say("", "", "")
-}
-
-const hang = "  "
-
-// tableOf renders for people.
-func tableOf(s iostreams.Streams, v view) error {
-	p := printer{s, v}
-	p.say(iostreams.Bold, "", "What the manager will do")
-	p.say("", "", v.Subject)
-	_, _ = fmt.Fprintf(s.Out, "\n%s\n\n", shapes(s, v))
-	p.caveats()
-	for i, step := range v.Steps {
-		p.step(i+1, step)
-	}
-	p.outcome()
-	p.losses()
-	if len(v.Notes) > 0 {
-		p.say("", "", "")
-		p.say("", "", strings.Join(v.Notes, " "))
-	}
-	if v.Next != "" {
-		p.say("", "", "")
-		p.say("", hang, "Next: "+v.Next)
-	}
-	return nil
-}
-
-// caveats are what has to be known before the steps.
-func (p printer) caveats() {
-	if now := p.view.Now; now != nil && (p.Assumes != "" || len(now.WaitingFor) > 0) {
-		text := fmt.Sprintf("Now: %s: %s", now.Step, now.Reason)
+// print renders for people.
+func (p *Plan) print(s iostreams.Streams) {
+	say := func(colour, text string) { _, _ = fmt.Fprintln(s.Out, s.Paint(colour, s.Fold(text, "  "))) }
+	plain := func(text string) { _, _ = fmt.Fprintln(s.Out, s.Fold(text, "")) }
+	_, _ = fmt.Fprintln(s.Out, s.Paint(iostreams.Bold, "What the manager will do"))
+	plain(p.Subject)
+	_, _ = fmt.Fprintf(s.Out, "\n%s\n\n", p.shapes(s.Width))
+	if now := p.Now; now != nil && (p.Assumes != "" || len(now.WaitingFor) > 0) {
+		text := fmt.Sprintf("Now: %s: %s", now.Name, now.Reason)
 		if len(now.WaitingFor) > 0 {
-			text += "; it waits for " + waits(now.WaitingFor, len(now.WaitingFor))
+			text += "; it waits for " + strings.Join(few(now.WaitingFor), "; ")
 		}
-		p.caveat("", text)
+		say("", text)
+		plain("")
 	}
 	if p.Assumes != "" {
-		p.caveat(iostreams.Yellow, "‼ "+p.Assumes)
+		say(iostreams.Yellow, "‼ "+p.Assumes)
+		plain("")
 	}
-	if p.Obstacle != "" {
-		p.caveat(iostreams.Yellow, "‼ First: "+p.Obstacle)
+	if p.First != "" {
+		say(iostreams.Yellow, "‼ First: "+p.First)
+		plain("")
+	}
+	for i, step := range p.Steps {
+		step.print(s, i+1)
+	}
+	p.outcome(say)
+	if len(p.Notes) > 0 {
+		plain("")
+		plain(strings.Join(p.Notes, " "))
+	}
+	if p.Next != "" {
+		plain("")
+		say("", "Next: "+p.Next)
 	}
 }
 
 // outcome is how the steps end.
-func (p printer) outcome() {
+func (p *Plan) outcome(say func(colour, text string)) {
+	steps, sure := len(p.Steps), p.Assumes == ""
 	switch {
-	case p.Problem != nil && len(p.Steps) > 0:
-		p.say(iostreams.Red, hang, fmt.Sprintf("× Then it stops: %s: %s", p.Problem.Reason, p.Problem.Message))
+	case p.Problem != nil && steps > 0:
+		say(iostreams.Red, fmt.Sprintf("× Then it stops: %s: %s", p.Problem.Reason, p.Problem.Message))
 	case p.Problem != nil:
-		p.say(iostreams.Red, hang, fmt.Sprintf("× It does nothing: %s: %s", p.Problem.Reason, p.Problem.Message))
-	case len(p.Steps) == 0 && p.Assumes != "":
-		p.say("", hang, "Otherwise there is nothing to do.")
-	case len(p.Steps) == 0:
-		p.say(iostreams.Green, hang, "√ There is nothing to do.")
+		say(iostreams.Red, fmt.Sprintf("× It does nothing: %s: %s", p.Problem.Reason, p.Problem.Message))
+	case steps > 0:
+		say("", fmt.Sprintf("%d steps, about %s.", steps, lasting(p.LastsSeconds)))
+	case sure:
+		say(iostreams.Green, "√ There is nothing to do.")
 	default:
-		p.say("", hang, fmt.Sprintf("%d steps, about %s.", len(p.Steps), lasting(p.LastsSeconds)))
+		say("", "Otherwise there is nothing to do.")
 	}
 	if len(p.LostAlready) > 0 {
-		p.say(iostreams.Red, hang, "× As it is, pods cannot be reached: those on "+iostreams.Few(p.LostAlready)+".")
+		say(iostreams.Red, "× As it is, pods cannot be reached: those on "+iostreams.Few(p.LostAlready)+".")
+	}
+	if p.Settled {
+		p.losses(say)
 	}
 }
 
 // losses are the packets that the steps lose.
-func (p printer) losses() {
+func (p *Plan) losses(say func(colour, text string)) {
+	var lost []string
+	for _, l := range p.Loss {
+		pods := "any pods"
+		if l.Pods >= 0 {
+			pods = iostreams.Number(l.Pods, "pod")
+		}
+		lost = append(lost, fmt.Sprintf("%s on %s at %s", pods, l.Node, l.Step))
+	}
 	switch {
-	case !p.Settled || len(p.Steps) == 0:
-	case len(p.Loss) == 0 && p.Assumes != "":
-		p.say("", hang, "No packet between pods is lost by these steps.")
-	case len(p.Loss) == 0:
-		p.say(iostreams.Green, hang, "√ No packet between pods is lost.")
-	}
-	if !p.Settled {
-		return
-	}
-	for i, l := range p.Loss {
-		if i == mostGuards {
-			p.say("", "", fmt.Sprintf("  and those on %d more nodes", len(p.Loss)-i))
-			return
-		}
-		what := fmt.Sprintf("%s on %s", iostreams.Number(l.Pods, "pod"), l.Node)
-		if l.Pods < 0 {
-			what = "the pods on " + l.Node + ", if there are any"
-		}
-		p.say(iostreams.Yellow, hang, fmt.Sprintf("‼ Packets are lost: %s, at %s (its reason says for how long).", what, l.Step))
+	case len(lost) > 0:
+		say(iostreams.Yellow, "‼ Packets are lost: "+iostreams.Few(lost)+" (the reason of the step says for how long).")
+	case len(p.Steps) == 0:
+	case p.Assumes == "":
+		say(iostreams.Green, "√ No packet between pods is lost.")
+	default:
+		say("", "No packet between pods is lost by these steps.")
 	}
 }
 
 // shapes compares the cluster as it is with what becomes of it.
-func shapes(s iostreams.Streams, v view) string {
+func (p *Plan) shapes(width int) string {
 	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"", "NOW", "AFTER"})
-	b, a := v.Before, v.After
+	b, a := p.Before, p.After
 	w.AppendRows([]table.Row{
-		{"routes", routing(b), routing(a)},
+		{"routes", b.routes(), a.routes()},
 		{"BGP sessions", b.Sessions, a.Sessions},
 		{"  of a node", b.PerClient, a.PerClient},
-		{"  of a reflector", dash(b), dash(a)},
-		{"pool", poolOfShape(b), poolOfShape(a)},
-		{"cost", costLine(v.CostBefore), costLine(v.CostAfter)},
+		{"  of a reflector", b.PerReflector, a.PerReflector},
+		{"pool", b.pool(), a.pool()},
+		{"cost", b.cost(), a.cost()},
 	})
-	if s.Width > 0 {
-		room := max((s.Width-len("  of a reflector")-3*len(iostreams.Gap))/2, 12)
+	if width > 0 {
+		room := max((width-len("  of a reflector")-3*len(iostreams.Gap))/2, 12)
 		w.SetColumnConfigs([]table.ColumnConfig{
 			{Number: 2, WidthMax: room, WidthMaxEnforcer: text.WrapSoft},
 			{Number: 3, WidthMax: room, WidthMaxEnforcer: text.WrapSoft},
@@ -138,68 +119,47 @@ func shapes(s iostreams.Streams, v view) string {
 	return w.Render()
 }
 
-func routing(s Shape) string {
+func (s Shape) routes() string {
 	switch {
 	case s.MeshOn && s.Reflectors > 0:
 		return fmt.Sprintf("full mesh of %d nodes, %d reflectors", s.Nodes, s.Reflectors)
 	case s.MeshOn:
 		return fmt.Sprintf("full mesh of %d nodes", s.Nodes)
-	default:
-		reflectors := fmt.Sprintf("%d reflectors", s.Reflectors)
-		if s.Topology != "" && s.Topology != string(v1alpha1.TopologySingle) {
-			reflectors += " in " + s.Topology
-		}
-		return fmt.Sprintf("%s, %d nodes", reflectors, s.Nodes)
+	case s.Topology == "" || s.Topology == string(v1alpha1.TopologySingle):
+		return fmt.Sprintf("%d reflectors, %d nodes", s.Reflectors, s.Nodes)
 	}
+	return fmt.Sprintf("%d reflectors in %s, %d nodes", s.Reflectors, s.Topology, s.Nodes)
 }
 
-func dash(s Shape) string {
-	if s.Reflectors == 0 {
-		return "-"
-	}
-	return fmt.Sprint(s.PerReflector)
-}
-
-func poolOfShape(s Shape) string {
-	if len(s.Zones) == 0 {
-		return "-"
-	}
+func (s Shape) pool() string {
 	var out []string
-	for _, z := range s.Zones {
-		name := z.Name
-		if name == "" {
-			name = "no zone"
-		}
-		out = append(out, fmt.Sprintf("%d in %s", z.Nodes, name))
+	for _, zone := range slices.Sorted(maps.Keys(s.Zones)) {
+		out = append(out, fmt.Sprintf("%d in %s", s.Zones[zone], cmp.Or(zone, "no zone")))
 	}
-	return strings.Join(out, ", ")
+	return cmp.Or(strings.Join(out, ", "), "-")
 }
 
-func costLine(c costView) string {
-	monthly := fmt.Sprintf("%s %s/month", c.Monthly, c.Currency)
+func (s Shape) cost() string {
 	switch {
-	case c.Workers == 0 && c.Certainty == cost.Exact:
+	case s.Cost == nil:
 		return "-"
-	case c.Certainty == cost.Unknown:
+	case s.Cost.Monthly == "":
 		return "unknown"
-	case c.Certainty == cost.AtLeast:
-		return "≥" + monthly
 	}
-	return monthly
+	return fmt.Sprintf("%s %s/month", s.Cost.Monthly, s.Cost.Currency)
 }
 
-// step prints a step: what, why, what it writes, and what it waits for.
-func (p printer) step(number int, step Step) {
+// print prints a step: what, why, what it writes, and what it waits for.
+func (step Step) print(s iostreams.Streams, number int) {
 	const indent = "   "
-	if p.Width > 0 {
-		p.Width = max(p.Width-len(indent), 20)
+	if s.Width > 0 {
+		s.Width = max(s.Width-len(indent), 20)
 	}
-	line := func(text string) { _, _ = fmt.Fprintf(p.Out, "%s%s\n", indent, p.Fold(text, indent+hang)) }
-	head := p.Paint(iostreams.Bold, fmt.Sprintf("%d. %s", number, step.Name))
-	_, _ = fmt.Fprintf(p.Out, "%s  %s\n", head, p.Paint(iostreams.Dim, "after "+lasting(step.BeginsSeconds)))
+	line := func(text string) { _, _ = fmt.Fprintf(s.Out, "%s%s\n", indent, s.Fold(text, indent+"  ")) }
+	_, _ = fmt.Fprintf(s.Out, "%s  %s\n", s.Paint(iostreams.Bold, fmt.Sprintf("%d. %s", number, step.Name)), s.Paint(iostreams.Dim, "after "+lasting(step.BeginsSeconds)))
 	line(step.Reason)
-	guard, first := waits(step.Guard, step.GuardCount), step.GuardFirst && len(step.Writes) > 0
-	if guard != "" && first {
+	guard, first := strings.Join(step.Guard, "; "), step.GuardFirst && len(step.Writes) > 0
+	if first {
 		line("… waits for " + guard)
 	}
 	for _, w := range step.Writes {
@@ -211,17 +171,7 @@ func (p printer) step(number int, step Step) {
 	if guard != "" && !first {
 		line("… goes on after " + guard)
 	}
-	_, _ = fmt.Fprintln(p.Out)
-}
-
-// waits names the first two of all waits.
-func waits(first []string, all int) string {
-	const most = 2
-	text := strings.Join(first[:min(most, len(first))], "; ")
-	if all > most {
-		text += fmt.Sprintf("; and %d more", all-most)
-	}
-	return text
+	_, _ = fmt.Fprintln(s.Out)
 }
 
 // lasting is a duration in words.

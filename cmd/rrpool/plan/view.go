@@ -3,7 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,189 +11,189 @@ import (
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// planSchema names the form of `plan -o json`. It changes when a field changes its
-// meaning or goes away.
-const planSchema = "rrpool.io/plan/v1"
-
-// view is the plan as it is shown.
-type view struct {
-	SchemaVersion string `json:"schemaVersion"`
-	GeneratedAt   string `json:"generatedAt"`
+// Plan is what the manager will do. Its schema version changes when a field changes its meaning or goes away.
+type Plan struct {
+	SchemaVersion string    `json:"schemaVersion"`
+	GeneratedAt   time.Time `json:"generatedAt"`
 	// Subject says in a sentence what the plan is about. Cluster is the context that was
 	// read, empty for an invented one.
 	Subject string `json:"subject"`
 	Cluster string `json:"cluster,omitempty"`
 	// Mode is the spec.mode that is planned for, Provider where reflectors come from.
-	Mode     string `json:"mode"`
-	Provider string `json:"provider"`
+	Mode     v1alpha1.Mode         `json:"mode"`
+	Provider v1alpha1.ProviderType `json:"provider"`
 	// Changes: there is something to do.
 	Changes bool `json:"changes"`
 	// Now is what the manager would do with the cluster itself, nil for an invented one.
 	// Assumes says in what the plan differs from the cluster, "" for nothing.
-	Now     *nowView `json:"now,omitempty"`
-	Assumes string   `json:"assumes,omitempty"`
-	// Obstacle is a problem that has to be solved before the steps can be taken.
-	Obstacle string `json:"obstacle,omitempty"`
-	*Plan
-	CostBefore costView `json:"costBefore"`
-	CostAfter  costView `json:"costAfter"`
-	Notes      []string `json:"notes"`
-	Next       string   `json:"next,omitempty"`
+	Now     *v1alpha1.StepStatus `json:"now,omitempty"`
+	Assumes string               `json:"assumes,omitempty"`
+	// First is a problem that has to be solved before the steps can be taken.
+	First string `json:"first,omitempty"`
+	// Steps in order; none when there is nothing to do.
+	Steps []Step `json:"steps"`
+	// Settled: at the end nothing is left to do. Otherwise Problem says what stops it.
+	Settled bool          `json:"settled"`
+	Problem *plan.Problem `json:"problem,omitempty"`
+	// LastsSeconds is how long it takes in the model, machines included.
+	LastsSeconds int `json:"lastsSeconds"`
+	// Loss names the nodes whose pods will not be reached for a moment; none is the rule.
+	Loss []Loss `json:"loss"`
+	// LostAlready are the nodes whose pods cannot be reached as it is.
+	LostAlready []string `json:"lostAlready,omitempty"`
+	Before      Shape    `json:"before"`
+	After       Shape    `json:"after"`
+	Notes       []string `json:"notes"`
+	Next        string   `json:"next,omitempty"`
+
+	in Input
+	// final is the last reconcile.
+	final pool.Scope
 }
 
-type nowView struct {
-	Step       string   `json:"step"`
-	Reason     string   `json:"reason"`
-	WaitingFor []string `json:"waitingFor,omitempty"`
+// Step is one step of the manager, until the next one begins.
+type Step struct {
+	// Name and Reason as the manager gives them.
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+	// Guard is what the step waits for before it writes (GuardFirst), or after that. The
+	// first few are named, and the others counted.
+	Guard      []string `json:"guard"`
+	GuardFirst bool     `json:"guardFirst"`
+	// Writes are all changes, in the words of the manager's events. ReportsAsked is how
+	// many nodes are asked for a report of their sessions besides (CalicoNodeStatus).
+	Writes       []string `json:"writes"`
+	ReportsAsked int      `json:"reportsAsked"`
+	// BeginsSeconds counts from now, by the model's clock.
+	BeginsSeconds int `json:"beginsSeconds"`
+
+	waits int // how many there are in Guard
 }
 
-type costView struct {
-	Certainty cost.Certainty `json:"certainty"`
-	Currency  string         `json:"currency"`
-	Monthly   string         `json:"monthly,omitempty"`
-	Workers   int            `json:"workers"`
-	Source    string         `json:"source"`
+// Loss is a node whose pods cannot be reached for a moment; the reason of the step says for how long.
+type Loss struct {
+	Node string `json:"node"`
+	// Pods is how many run there, -1 when unknown.
+	Pods int `json:"pods"`
+	// Step during which it begins.
+	Step string `json:"step"`
 }
 
-// newView puts a plan into words.
-func newView(f *Plan, region string) view {
-	mode := f.in.Object.Spec.Mode
-	v := view{
-		SchemaVersion: planSchema, GeneratedAt: f.in.Now.UTC().Format(time.RFC3339), Subject: subject(f), Cluster: f.in.Name,
-		Mode: string(mode), Provider: string(f.in.Provider), Changes: len(f.writes()) > 0,
-		Plan: f, CostBefore: costOf(f, f.Before, region), CostAfter: costOf(f, f.After, region),
+// Shape is a cluster before or after.
+type Shape struct {
+	MeshOn bool `json:"fullMesh"`
+	// Nodes that speak BGP, Reflectors among them, and the topology that these have.
+	Nodes      int    `json:"nodes"`
+	Reflectors int    `json:"reflectors"`
+	Topology   string `json:"topology,omitempty"`
+	// Zones of the pool, with their number of nodes in it.
+	Zones map[string]int `json:"poolNodes"`
+	// Sessions are all BGP sessions between nodes; the others those of one such node.
+	Sessions     int `json:"sessions"`
+	PerClient    int `json:"sessionsPerNode"`
+	PerReflector int `json:"sessionsPerReflector"`
+	// Cost of the pool, by the built-in prices; nil without one, and on existing nodes.
+	Cost *v1alpha1.CostStatus `json:"cost,omitempty"`
+}
+
+// describe puts the plan into words, with the prices of a region, or "" for that of the nodes.
+func (p *Plan) describe(region string) {
+	in, mode := p.in, p.in.Object.Spec.Mode
+	p.SchemaVersion, p.GeneratedAt, p.Cluster, p.Subject = "rrpool.io/plan/v2", in.Now.UTC().Truncate(time.Second), in.Name, subject(in)
+	p.Mode, p.Provider = mode, in.Provider
+	p.Changes = slices.ContainsFunc(p.Steps, func(s Step) bool { return len(s.Writes) > 0 })
+	if in.ProviderProblem != nil && mode != v1alpha1.ModeFullMesh {
+		p.First = in.ProviderProblem.Reason + ": " + in.ProviderProblem.Message
 	}
-	if f.in.Obstacle != nil && mode != v1alpha1.ModeFullMesh {
-		v.Obstacle = f.in.Obstacle.Reason + ": " + f.in.Obstacle.Message
+	if in.Name != "" && mode != v1alpha1.ModePaused {
+		p.compare()
 	}
-	if f.in.Name != "" && mode != v1alpha1.ModePaused {
-		v.present(f)
-	}
-	v.Notes = notes(f, v)
-	return v
+	p.price(region)
+	p.note()
 }
 
-// present compares what the manager would do now with what it would do in the model.
-func (v *view) present(f *Plan) {
-	step := f.in.Step
-	v.Now = &nowView{step.Name, step.Reason, step.WaitingFor[:min(len(step.WaitingFor), mostGuards)]}
-	down := sessionsDown(f)
-	switch {
-	case down > 0:
-		v.Assumes = iostreams.Number(down, "session") + " with route reflectors are not Established now, and the steps below take all that are configured for Established"
-	case step.Urgent || step.Problem == nil && len(f.Steps) == 0 && step.Name != rollout.Steady:
-		v.Assumes = "the steps below take all sessions that are configured for Established, and it does not look like that"
-	default:
-		return
-	}
-	v.Changes = v.Changes || step.Name != rollout.Steady
-}
-
-// writes are all changes of all steps.
-func (f *Plan) writes() []string {
-	var out []string
-	for _, s := range f.Steps {
-		out = append(out, s.Writes...)
-	}
-	return out
-}
-
-func subject(f *Plan) string {
-	where := "cluster " + f.in.Name
-	if f.in.Name == "" {
-		where = fmt.Sprintf("an invented cluster of %d nodes with workloads", len(f.in.Cluster.Nodes))
+func subject(in Input) string {
+	where, on := "cluster "+in.Name, "a dedicated worker pool"
+	if in.Name == "" {
+		where = fmt.Sprintf("an invented cluster of %d nodes with workloads", len(in.Cluster.Nodes))
 	}
 	to := map[v1alpha1.Mode]string{
 		v1alpha1.ModeRouteReflector: "onto route reflectors", v1alpha1.ModeFullMesh: "back to the full mesh", v1alpha1.ModePaused: "paused",
-	}[f.in.Object.Spec.Mode]
-	if f.in.Object.DeletionTimestamp != nil {
+	}[in.Object.Spec.Mode]
+	if in.Object.DeletionTimestamp != nil {
 		to = "deleted, so back to the full mesh"
 	}
-	on := "a dedicated worker pool"
-	if f.in.Provider == v1alpha1.ProviderExistingNodes {
+	if in.Provider == v1alpha1.ProviderExistingNodes {
 		on = "existing nodes"
 	}
 	return fmt.Sprintf("%s: %s, %s", where, to, on)
 }
 
-// costOf is what the pool of that shape costs.
-func costOf(f *Plan, shape Shape, region string) costView {
-	if f.in.Provider == v1alpha1.ProviderExistingNodes {
-		return costView{Certainty: cost.Exact, Currency: cost.Currency, Monthly: "0.00", Source: "the nodes are there anyway"} // nothing is ordered
+// compare says what the manager would do now, and whether the model differs from the cluster in its sessions.
+func (p *Plan) compare() {
+	step, down := p.in.Step, 0
+	p.Now = &p.in.Status.Step
+	for _, r := range step.Reflectors {
+		if st, reported := p.in.Cluster.Statuses[r.Node]; reported && st.Cleared.IsZero() {
+			down += r.Expected - r.Established
+		}
 	}
-	flavor := cmp.Or(f.in.Object.Spec.Provider.IKS.Flavor, iks.DefaultFlavorVPC)
-	if f.in.Pool != nil {
-		flavor = cmp.Or(f.in.Pool.Flavor, flavor)
+	switch {
+	case down > 0:
+		p.Assumes = iostreams.Number(down, "session") + " with route reflectors are not Established now, and the steps below take all that are configured for Established"
+	case step.Urgent || step.Problem == nil && len(p.Steps) == 0 && step.Name != rollout.Steady:
+		p.Assumes = "the steps below take all sessions that are configured for Established, and it does not look like that"
+	default:
+		return
 	}
-	for _, n := range f.in.Cluster.Nodes {
-		region = cmp.Or(region, cost.RegionOf(n.Labels))
-	}
-	in := cost.Input{Currency: cost.Currency, HoursPerMonth: cost.HoursPerMonth, Now: f.in.Now}
-	for _, z := range shape.Zones {
-		in.Pool = append(in.Pool, slices.Repeat([]cost.Worker{{Zone: z.Name, Region: region, Flavor: flavor}}, z.Nodes)...)
-	}
-	if book, err := cost.Builtin(); err == nil {
-		in.Prices = cost.Shelf{book}
-	}
-	report := cost.Compute(in)
-	out := costView{Certainty: report.Pool.Certainty(), Currency: cost.Currency, Workers: len(in.Pool)}
-	where := " without a region"
-	if region != "" {
-		where = " in " + region
-	}
-	out.Source = "no price is known for " + flavor + where
-	if out.Certainty != cost.Unknown {
-		out.Monthly, out.Source = report.Pool.Monthly(cost.HoursPerMonth).Round(2), "no workers"
-	}
-	for _, used := range report.Used {
-		out.Source = fmt.Sprintf("%s in %s at %s %s/hour, list price of %s", used.Flavor, used.Region, used.Hourly.Short(6), used.Currency, used.Date.Format(cost.DateLayout))
-	}
-	return out
+	p.Changes = p.Changes || step.Name != rollout.Steady
 }
 
-// sessionsDown counts the sessions with Ready nodes that reports of reflectors name as
-// down. Those with routers outside the cluster do not count.
-func sessionsDown(f *Plan) int {
-	down, ready := 0, map[netip.Addr]bool{}
-	for _, n := range f.in.Cluster.Nodes {
-		for _, address := range n.Addresses {
-			ready[address] = n.Ready
-		}
+// price adds what the pool costs before and after.
+func (p *Plan) price(region string) {
+	if p.in.Provider == v1alpha1.ProviderExistingNodes {
+		return // they are there anyway
 	}
-	for _, n := range f.in.Cluster.Nodes {
-		st, ok := f.in.Cluster.Statuses[n.Name]
-		if !ok || !n.Ready || n.ClusterID == "" || !st.Cleared.IsZero() {
-			continue
-		}
-		for _, s := range st.Sessions {
-			if !s.Established && ready[s.Peer] {
-				down++
-			}
-		}
+	worker := cost.Worker{Region: region, Flavor: cmp.Or(p.in.Object.Spec.Provider.IKS.Flavor, iks.DefaultFlavorVPC)}
+	if p.in.Pool != nil {
+		worker.Flavor = cmp.Or(p.in.Pool.Flavor, worker.Flavor)
 	}
-	return down
+	for _, n := range p.in.Cluster.Nodes {
+		worker.Region = cmp.Or(worker.Region, cost.WorkerOf(n.Labels, "").Region)
+	}
+	for _, shape := range []*Shape{&p.Before, &p.After} {
+		var workers []cost.Worker
+		for count := range maps.Values(shape.Zones) {
+			workers = append(workers, slices.Repeat([]cost.Worker{worker}, count)...)
+		}
+		shape.Cost = cost.Status(workers)
+	}
 }
 
-func notes(f *Plan, v view) []string {
-	out := []string{}
+// note adds what else has to be known.
+func (p *Plan) note() {
+	p.Notes = []string{}
 	note := func(when bool, text string) {
 		if when {
-			out = append(out, text)
+			p.Notes = append(p.Notes, text)
 		}
 	}
-	in, iks, deleting := f.in, f.in.Provider == v1alpha1.ProviderIKS, f.in.Object.DeletionTimestamp != nil
-	spec := in.Object.Spec
-	note(in.Name != "" && iks && in.Pool == nil && in.Obstacle == nil, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
+	in, spec, iks := p.in, p.in.Object.Spec, p.in.Provider == v1alpha1.ProviderIKS
+	note(in.Name != "" && iks && in.Pool == nil && in.ProviderProblem == nil, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
 	note(in.Uncounted != "", "The pods were not counted: "+in.Uncounted+".")
 	note(in.Name != "" && !in.Stored && spec.Mode != v1alpha1.ModeFullMesh,
 		"The cluster has no RouteReflectorPool yet: nothing happens until there is one (rrpool migrate makes it).")
-	note(deleting && iks && spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete, "After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
+	note(in.Object.DeletionTimestamp != nil && iks && spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete,
+		"After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
 	note(in.paused(), "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
-	note(v.CostAfter.Certainty == cost.Unknown, "The price of the workers is unknown: rrpool cost says how to give one.")
-	note(len(f.Steps) > 0, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
-	note(len(f.Steps) > 0 && iks && f.LastsSeconds > int(DeployTime.Seconds()), fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
-	return out
+	if cost := p.After.Cost; cost != nil {
+		note(cost.Monthly == "", "Cost: "+cost.Source+".")
+	}
+	note(len(p.Steps) > 0, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
+	note(iks && p.LastsSeconds > int(DeployTime.Seconds()), fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
 }

@@ -81,7 +81,7 @@ type api struct {
 }
 
 var kinds = map[string]string{
-	"nodes": "Node", "secrets": "Secret", "configmaps": "ConfigMap", "pods": "Pod", "deployments": "Deployment", "daemonsets": "DaemonSet", "leases": "Lease", "events": "Event",
+	"nodes": "Node", "secrets": "Secret", "pods": "Pod", "deployments": "Deployment", "daemonsets": "DaemonSet", "leases": "Lease", "events": "Event",
 	"routereflectorpools": "RouteReflectorPool", "bgppeers": "BGPPeer", "bgpconfigurations": "BGPConfiguration", "caliconodestatuses": "CalicoNodeStatus",
 	"ippools": "IPPool", "felixconfigurations": "FelixConfiguration", "clusterinformations": "ClusterInformation", "blockaffinities": "BlockAffinity",
 }
@@ -173,7 +173,6 @@ const (
 	eventWord   = "password-of-an-event"
 	urlPassword = "password-of-a-url"
 	keyMaterial = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ"
-	infoSecret  = "password-of-cluster-info"
 	otherSecret = "of-another-namespace"
 	birdWord    = "bird config word"
 	fieldValue  = "value-of-a-field"
@@ -186,7 +185,7 @@ const (
 // takes out. The others are in what it never keeps.
 var readable = []string{ibmAPIKey, bgpPassword, bearer, jsonWebTok, envPassword, argToken, noteToken, eventWord, urlPassword, keyMaterial, birdWord, fieldValue, listValue, bearerWord}
 
-var planted = append([]string{helmValue, oldConfig, infoSecret, otherSecret}, readable...)
+var planted = append([]string{helmValue, oldConfig, otherSecret}, readable...)
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
@@ -233,9 +232,6 @@ func world() *api {
 				`{metadata: {name: unrelated, namespace: kube-system}, data: {secret: ` + encoded(otherSecret) + `}}`,
 			},
 			"/api/v1/namespaces/calico-system/secrets": {},
-			"/api/v1/namespaces/kube-system/configmaps": {
-				`{metadata: {name: cluster-info}, data: {cluster-config.json: '{"cluster_id":"c0ffee","etcd_password":"` + infoSecret + `","master_url":"https://x"}', more: ` + infoSecret + `}}`,
-			},
 			"/apis/apps/v1/namespaces/rrpool-system/deployments": {`{metadata: {name: rrpool-manager, namespace: rrpool-system, annotations: {kubectl.kubernetes.io/last-applied-configuration: ` + oldConfig + `}},
   spec: {replicas: 2, template: {spec: {containers: [{name: manager, image: "registry/rrpool-manager:v1", args: [--leader-elect, "--api-token=` + argToken + `"],
     env: [{name: IBMCLOUD_API_KEY, value: ` + envPassword + `}, {name: DATASTORE_TYPE, value: kubernetes}, {name: FROM, valueFrom: {secretKeyRef: {name: rrpool-ibmcloud, key: apikey}}}]}]}}}}`},
@@ -246,6 +242,7 @@ func world() *api {
 			"/api/v1/pods?k8s-app=calico-node":                             {`{metadata: {name: calico-node-x, namespace: kube-system, annotations: {a: b}}, spec: {nodeName: node-0, volumes: []}, status: {phase: Running}}`},
 			"/apis/events.k8s.io/v1/namespaces/default/events":             {`{metadata: {name: e1, namespace: default}, regarding: {kind: RouteReflectorPool, name: default}, note: "password=` + eventWord + `"}`, `{metadata: {name: e2}, regarding: {kind: Pod, name: web}, note: nothing of ours}`},
 			"/apis/events.k8s.io/v1/namespaces/rrpool-system/events":       {},
+			"/apis/events.k8s.io/v1/namespaces/calico-system/events":       {},
 			"/apis/events.k8s.io/v1/namespaces/kube-system/events":         {`{metadata: {name: e3}, regarding: {kind: Pod, name: calico-node-x}, note: Unhealthy}`, `{metadata: {name: e4}, regarding: {kind: Pod, name: dns}, note: nothing of ours}`},
 		},
 	}

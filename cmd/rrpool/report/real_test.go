@@ -90,10 +90,10 @@ func TestARealApiserver(t *testing.T) {
 		files, _ = unpack(t, path)
 		return got.Code == 0 && !strings.Contains(files["index.txt"], "may not")
 	}, 2*time.Minute, 200*time.Millisecond, "%s", files["index.txt"])
-	for _, name := range []string{"objects/secrets.yaml", "objects/bgppeers.yaml", "objects/manager-deployments.yaml", "objects/calico-node-daemonsets.yaml", "snapshot.json"} {
+	for _, name := range []string{"objects/secrets.yaml", "objects/bgppeers.yaml", "objects/manager-deployments.yaml", "objects/calico-node-daemonsets.yaml", "snapshot.yaml"} {
 		require.Contains(t, files, name)
 	}
-	require.Contains(t, files["snapshot.json"], `"step":`)
+	require.Contains(t, files["snapshot.yaml"], "step:\n")
 	require.NotContains(t, files["objects/nodes.yaml"], "managedFields")
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func fill(t *testing.T, admin kubernetes.Interface, objects dynamic.Interface) {
 	require.NoError(t, err)
 	_, err = admin.AppsV1().DaemonSets("calico-system").Create(ctx, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "calico-node", Labels: labels}, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pod}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = objects.Resource(query{resource: calico + "bgppeers"}.gvr()).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+	_, err = objects.Resource(calico.WithResource("bgppeers")).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "crd.projectcalico.org/v1", "kind": "BGPPeer", "metadata": map[string]any{"name": "p"},
 		"spec": map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "password"}}},
 	}}, metav1.CreateOptions{})
@@ -162,7 +162,7 @@ func TestWhatTheDocsSay(t *testing.T) {
 	}
 	index, err := os.ReadFile(filepath.Join("testdata", "index.txt"))
 	require.NoError(t, err)
-	for _, match := range regexp.MustCompile(`(?m)^ {2}(objects/\S+|snapshot.json|versions.json) `).FindAllStringSubmatch(string(index), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^ {2}(objects/\S+|snapshot.yaml), `).FindAllStringSubmatch(string(index), -1) {
 		require.Contains(t, text, "`"+strings.TrimPrefix(match[1], "objects/")+"`")
 	}
 }

@@ -1,5 +1,4 @@
-// Package report is the command that puts everything that is needed to help into one
-// archive, without its secrets.
+// Package report is the command that puts everything that is needed to help into one archive, without its secrets.
 package report
 
 import (
@@ -10,16 +9,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+	"github.com/rrpool/rrpool/cmd/version"
 )
 
 // flags of `rrpool report`.
@@ -40,7 +43,7 @@ Calico's BGP objects, the manager with its logs, calico-node, events, versions, 
 do next. Its index.txt lists each file, and what could not be read and why. Missing rights are warnings, not errors.
 
 Secrets are reduced to the names of their keys. What looks like a password, key or token is taken out of everything
-else, and so is each value of a Secret that was read. Look into the archive before you send it to anybody: names of
+else, and so is each value of a Secret that was read. Look into the archive before you send it: names of
 nodes, addresses and labels are in it.`,
 		Example: `  rrpool report
   rrpool report --output-file /tmp/report.tar.gz --log-lines 20000`,
@@ -84,84 +87,66 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err := iostreams.Put(file, path, 0o600, content); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(s.Err, "next: look into it before you send it to anybody: tar -xzf %s -O %s/index.txt\n", path, folder)
+	_, _ = fmt.Fprintf(s.Err, "next: look into it before you send it: tar -xzf %s -O %s/index.txt\n", path, folder)
 	_, err = fmt.Fprintln(s.Out, path)
 	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
 // archive reads everything and packs it. It fails when nothing could be read or the reading is interrupted.
 func (r *reader) archive(ctx context.Context, folder string) ([]byte, error) {
-	if err := r.reach(ctx); err != nil {
-		return nil, err
+	var err error
+	var unreachable *url.Error
+	r.kubernetes, err = r.c.Version(ctx)
+	if errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) || apierrors.IsUnauthorized(err) {
+		return nil, r.c.Explain(err, "get", "/version") // a cluster that does not answer is asked nothing more
 	}
-	for _, part := range []func(context.Context){r.secrets, r.objects, r.clusterInfo, r.logs, r.snapshot, r.keepVersions} {
+	for _, part := range []func(context.Context){r.secrets, r.objects, r.events, r.logs, r.snapshot} {
 		part(ctx)
 		if ctx.Err() != nil {
 			return nil, iostreams.ErrInterrupted
 		}
 	}
-	if len(r.entries) <= 1 && r.first != nil { // the versions alone, which need no cluster
+	if len(r.files) == 0 && r.first != nil {
 		return nil, r.first
 	}
 	r.index()
-	return pack(folder, r.entries, r.now)
+	return pack(folder, r.files, r.now)
 }
 
-// index lists each file, what could not be read and why, and what was cut.
+// index lists each file, and what could not be read and why.
 func (r *reader) index() {
 	var out strings.Builder
-	fmt.Fprintf(&out, "rrpool report of %s\ncluster of context %s, %s\n\nFiles\n", r.now.Format(time.RFC3339), r.c.Name, r.c.Server)
-	files := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	for _, e := range sorted(r.entries) {
-		_, _ = fmt.Fprintf(files, "  %s\t%s, %d bytes\n", e.name, e.what, len(e.content))
+	fmt.Fprintf(&out, "Report of %s, by %s\nCluster of context %s, %s, Kubernetes %s\n", r.now.Format(time.RFC3339), version.Get().Of(iostreams.Program),
+		r.c.Name, r.c.Server, cmp.Or(r.kubernetes, "unknown"))
+	var files []string
+	for _, name := range slices.Sorted(maps.Keys(r.files)) {
+		files = append(files, fmt.Sprintf("%s, %d bytes", name, len(r.files[name])))
 	}
-	_ = files.Flush() // a strings.Builder takes everything
+	section(&out, "Files", files)
 	section(&out, "Not in the report", r.missing)
-	section(&out, "Cut", r.cut)
-	section(&out, "Left out or made unreadable, always", []string{
-		"values of Secrets: only the names of their keys are here",
-		"values that look like passwords, keys or tokens, and each value of a Secret that was read, wherever else they stand: " + gone,
-		"managed fields, and kubectl's copy of objects (last-applied-configuration)",
-		"ConfigMap kube-system/cluster-info but for the cluster's id; kubeconfigs",
-	})
-	r.add("index.txt", "this list", out.String())
+	fmt.Fprintf(&out, "\nOf Secrets only the names of their keys are here. Their values, and what looks like a password, key or token, are %s.\n", gone)
+	r.add("index.txt", out.String())
 }
 
 func section(out *strings.Builder, title string, lines []string) {
-	fmt.Fprintf(out, "\n%s\n", title)
-	if len(lines) == 0 {
-		out.WriteString("  nothing\n")
-	}
-	for _, line := range lines {
-		out.WriteString("  " + line + "\n")
-	}
+	fmt.Fprintf(out, "\n%s\n  %s\n", title, cmp.Or(strings.Join(lines, "\n  "), "nothing"))
 }
 
-// entry is one file of the archive.
-type entry struct {
-	name, what string
-	content    []byte
-}
-
-func sorted(entries []entry) []entry {
-	return slices.SortedFunc(slices.Values(entries), func(a, b entry) int { return cmp.Compare(a.name, b.name) })
-}
-
-// pack makes the archive: the same entries give the same bytes.
-func pack(folder string, entries []entry, now time.Time) ([]byte, error) {
+// pack makes the archive: the same files give the same bytes.
+func pack(folder string, files map[string]string, now time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zipped)
-	for _, e := range sorted(entries) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		err := archive.WriteHeader(&tar.Header{
-			Typeflag: tar.TypeReg, Name: folder + "/" + e.name, Size: int64(len(e.content)), Mode: 0o600,
+			Typeflag: tar.TypeReg, Name: folder + "/" + name, Size: int64(len(files[name])), Mode: 0o600,
 			ModTime: now.UTC().Truncate(time.Second), Format: tar.FormatPAX,
 		})
 		if err == nil {
-			_, err = archive.Write(e.content)
+			_, err = io.WriteString(archive, files[name])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("packing %s: %w", e.name, err)
+			return nil, fmt.Errorf("packing %s: %w", name, err)
 		}
 	}
 	if err := errors.Join(archive.Close(), zipped.Close()); err != nil {

@@ -68,18 +68,6 @@ func TestTheFlagsOfTheDocs(t *testing.T) {
 	}
 }
 
-// Links lead to what is there.
-func TestTheLinksOfTheDocs(t *testing.T) {
-	for _, name := range pages {
-		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(page(t, name), -1) {
-			if !strings.Contains(link[1], "://") {
-				_, err := os.Stat(filepath.Join(docs, link[1]))
-				require.NoError(t, err, name)
-			}
-		}
-	}
-}
-
 // The table of sizes is what the command says.
 func TestTheTableOfSizes(t *testing.T) {
 	var want strings.Builder

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
@@ -105,41 +106,6 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 // Observe is Take for an object with its status, and does not read the RouteReflectorPool of
 // the cluster: the user may not be allowed to, and its CRD may not be installed.
 func Observe(ctx context.Context, c *cluster.Connection, namespace string, object *v1alpha1.RouteReflectorPool, countPods bool) (*Snapshot, error) {
-	out := &Snapshot{Name: c.Name, Object: object}
-	o, err := newObserver(ctx, c, namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer o.close()
-	if err := o.waitSynced(ctx); err != nil {
-		return nil, err
-	}
-	if out.Scope, err = o.reconciler.Look(ctx, out.Object); err != nil {
-		return nil, fmt.Errorf("looking at the cluster of context %q: %w", c.Name, err)
-	}
-	if countPods {
-		names := make([]string, 0, len(out.Cluster.Nodes))
-		for _, node := range out.Cluster.Nodes {
-			names = append(names, node.Name)
-		}
-		if out.Pods, err = o.pods.Count(ctx, names); err != nil {
-			out.Pods, out.Uncounted = nil, c.Explain(err, "list", "pods").Error()
-		}
-	}
-	return out, nil
-}
-
-// observer has the manager's clients.
-type observer struct {
-	*cluster.Connection
-	adapter    *calico.Adapter
-	pods       *workload.Pods
-	reconciler *pool.Reconciler
-	stop       context.CancelFunc
-	stopped    chan struct{}
-}
-
-func newObserver(ctx context.Context, c *cluster.Connection, namespace string) (*observer, error) {
 	config := rest.CopyConfig(c.Config)
 	config.Timeout = 0 // a watch has no end
 	adapter, err := calico.New(calico.Config{RestConfig: config, Nodes: c.Client, Writer: c.Client, Log: logr.Discard()})
@@ -150,75 +116,61 @@ func newObserver(ctx context.Context, c *cluster.Connection, namespace string) (
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster's pods: %w", err)
 	}
-	pods, err := workload.New(workload.Config{RestConfig: c.Config, HTTPClient: web})
+	pods, err := workload.New(c.Config, web)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster's pods: %w", err)
 	}
 	watching, stop := context.WithCancel(ctx)
-	o := &observer{Connection: c, adapter: adapter, pods: pods, stop: stop, stopped: make(chan struct{})}
-	o.reconciler = &pool.Reconciler{
-		Client: c.Client, Live: c.Client, Datastore: adapter, IsConflict: calico.IsConflict, Namespace: namespace, Workload: pods,
+	defer stop()
+	go func() { _ = adapter.Start(watching) }() // it fails only when it is started twice
+	if err := waitSynced(ctx, c, adapter); err != nil {
+		return nil, err
+	}
+	reconciler := &pool.Reconciler{
+		Client: c.Client, Live: c.Client, Datastore: adapter, Namespace: namespace, Workload: pods,
 		Providers: wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: version.UserAgent(iostreams.Program)}.Connect,
 	}
-	go func() {
-		defer close(o.stopped)
-		_ = adapter.Start(watching) // it fails only when it is started twice
-	}()
-	return o, nil
-}
-
-// failingInterval is how often waitSynced asks the adapter for a failure.
-const failingInterval = 50 * time.Millisecond
-
-// waitSynced waits until the adapter has listed everything once, or cannot.
-func (o *observer) waitSynced(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	ticker := time.NewTicker(failingInterval)
-	defer ticker.Stop()
-	synced := make(chan error, 1)
-	go func() { synced <- o.adapter.WaitSynced(bounded) }()
-	for {
-		select {
-		case err := <-synced:
-			if err == nil {
-				return nil
-			}
-			return o.explain(ctx, err)
-		case <-ticker.C:
-			if err := o.adapter.Failing(); err != nil && missingRight(err) {
-				return o.explain(ctx, err)
-			}
+	out := &Snapshot{Name: c.Name, Object: object}
+	if out.Scope, err = reconciler.Look(ctx, object); err != nil {
+		return nil, fmt.Errorf("looking at the cluster of context %q: %w", c.Name, err)
+	}
+	if countPods {
+		names := make([]string, 0, len(out.Cluster.Nodes))
+		for _, node := range out.Cluster.Nodes {
+			names = append(names, node.Name)
+		}
+		if out.Pods, err = pods.Count(ctx, names); err != nil {
+			out.Pods, out.Uncounted = nil, c.Explain(err, "list", "pods").Error()
 		}
 	}
+	return out, nil
+}
+
+// waitSynced waits until the adapter has listed everything once, or cannot.
+func waitSynced(ctx context.Context, c *cluster.Connection, adapter *calico.Adapter) error {
+	bounded, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	go wait.UntilWithContext(bounded, func(context.Context) {
+		if missingRight(adapter.Failing()) {
+			cancel()
+		}
+	}, 50*time.Millisecond)
+	err := adapter.WaitSynced(bounded)
+	switch failing := adapter.Failing(); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return iostreams.ErrInterrupted
+	case missingRight(failing):
+		return fmt.Errorf("the cluster of context %q does not show its Calico objects (%w): your user needs to list and watch those of group "+
+			"crd.projectcalico.org (kubectl auth can-i list bgppeers.crd.projectcalico.org)", c.Name, failing)
+	}
+	return fmt.Errorf("the cluster of context %q did not show its Calico objects (group crd.projectcalico.org) within %s: %w: "+
+		"call it again, or give more --request-timeout", c.Name, c.Timeout, err)
 }
 
 // missingRight: trying again does not help.
 func missingRight(err error) bool {
-	text := strings.ToLower(err.Error())
+	text := strings.ToLower(fmt.Sprint(err))
 	return strings.Contains(text, "forbidden") || strings.Contains(text, "unauthorized")
-}
-
-func (o *observer) explain(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return iostreams.ErrInterrupted
-	case missingRight(err):
-		return fmt.Errorf("the cluster of context %q does not show its Calico objects (%w): your user needs to list and watch those of group "+
-			"crd.projectcalico.org (kubectl auth can-i list bgppeers.crd.projectcalico.org)", o.Name, err)
-	}
-	return fmt.Errorf("the cluster of context %q did not show its Calico objects (group crd.projectcalico.org) within %s: %w: "+
-		"call it again, or give more --request-timeout", o.Name, o.Timeout, err)
-}
-
-// closeTimeout bounds the wait for the end of a watch. The program ends soon after, so a
-// watch that the server neither answers nor ends may be left.
-const closeTimeout = time.Second
-
-func (o *observer) close() {
-	o.stop()
-	select {
-	case <-o.stopped:
-	case <-time.After(closeTimeout):
-	}
 }

@@ -166,7 +166,7 @@ func TestTheLinksToTheConditions(t *testing.T) {
 			continue
 		}
 		for _, problem := range Problems(a.pool) {
-			require.NoError(t, links.Leads(os.DirFS("../../.."), problem.Page(1)))
+			require.NoError(t, links.Leads(os.DirFS("../../.."), Page(problem.Reason, 1)))
 			found++
 		}
 	}
@@ -174,7 +174,7 @@ func TestTheLinksToTheConditions(t *testing.T) {
 	for _, reason := range []string{
 		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
 	} {
-		require.True(t, Problem{Reason: reason}.Passing())
+		require.True(t, Passing(reason))
 		require.NoError(t, links.Leads(os.DirFS("../../.."), "docs/"+plan.Page(reason)))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
-	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -49,6 +47,7 @@ func scenes() map[string]*api {
 	gone := ago(time.Minute)
 	deleting.pool.DeletionTimestamp = &gone
 	deleting.pool.Status.Step = v1alpha1.StepStatus{Name: "DemoteReflectors", Reason: "the mesh carries every pair of nodes", Since: ago(20 * time.Second)}
+	set(deleting.pool, "Ready", "False", "DemoteReflectors", "the mesh carries every pair of nodes")
 	timer := atRest(func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Rollout.Gate = v1alpha1.GateTimer
 		for i := range o.Status.Reflectors {
@@ -177,8 +176,7 @@ func TestTheTable(t *testing.T) {
 	cli.Golden(t, "tables.golden", all.String())
 }
 
-// The JSON has the fields of view and no others, and its state is one word that scripts can
-// rely on.
+// The JSON has the fields of Status and no others, and its state is one word that scripts can rely on.
 func TestTheJSON(t *testing.T) {
 	want := map[string]State{
 		"at-rest": Ready, "migrating": Progressing, "ordering": Progressing, "degraded": Degraded, "refused": Degraded, "no-cloud": Degraded,
@@ -193,7 +191,7 @@ func TestTheJSON(t *testing.T) {
 		require.Zero(t, got.Code, got.Err)
 		strict := json.NewDecoder(strings.NewReader(got.Out))
 		strict.DisallowUnknownFields()
-		var v view
+		var v Status
 		require.NoError(t, strict.Decode(&v), name)
 		var again bytes.Buffer
 		require.NoError(t, iostreams.WriteJSON(&again, v))
@@ -236,64 +234,59 @@ func TestTheNextCommandHasTheFlags(t *testing.T) {
 	require.Contains(t, got.Out, "Next: rrpool status --watch --kubeconfig "+kubeconfig+" --namespace 'else where'\n")
 }
 
-// seen is a cluster observed as the manager does: 25 nodes lack a session with
-// 10.3.9.2, one of them with another reflector as well.
-func seen() Facts {
-	a := migrating()
-	turn := pool.Scope{Provider: v1alpha1.ProviderIKS, Pool: &cloud.Pool{Problems: []string{"worker w-2: over quota in eu-de-1"}}}
+// observed is what the manager sees of a cluster: 26 nodes lack a session with a reflector, one of them with two.
+func observed(a *api) pool.Scope {
+	out := pool.Scope{Provider: v1alpha1.ProviderIKS, Pool: &cloud.Pool{Problems: []string{"worker w-2: over quota in eu-de-1"}}}
 	for i, r := range a.pool.Status.Reflectors {
-		turn.Step.Reflectors = append(turn.Step.Reflectors, rollout.Reflector{Node: r.Node})
-		turn.Pool.Workers = append(turn.Pool.Workers, cloud.Worker{
+		out.Step.Reflectors = append(out.Step.Reflectors, rollout.Reflector{Node: r.Node})
+		out.Pool.Workers = append(out.Pool.Workers, cloud.Worker{
 			ID: fmt.Sprintf("kube-c1-rr%d", i), NodeName: r.Node, Zone: r.Zone, Flavor: "bx2.2x8", State: cloud.WorkerDeployed,
 		})
 	}
-	turn.Pool.Workers[1].State, turn.Pool.Workers[1].NodeName = cloud.WorkerProvisioning, ""
-	turn.Pool.Workers[1].Message = "waiting for capacity in the zone, which may take some minutes"
-	up := map[string][]plan.Session{}
-	for i, node := range a.nodes {
-		n := plan.Node{Name: node.Name, Zone: node.Labels["topology.kubernetes.io/zone"], Ready: true, Addresses: []netip.Addr{netip.MustParseAddr(node.Name)}}
-		for _, r := range a.pool.Status.Reflectors {
-			missing := r.Node == "10.3.9.2" && i < 27 && node.Labels[v1alpha1.PoolLabel] == "" || r.Node == "10.1.9.1" && node.Name == "10.2.0.7"
-			up[r.Node] = append(up[r.Node], plan.Session{Peer: n.Addresses[0], Kind: plan.SessionNode, Established: !missing})
+	out.Pool.Workers[1].State, out.Pool.Workers[1].NodeName = cloud.WorkerProvisioning, ""
+	out.Pool.Workers[1].Message = "waiting for capacity in the zone, which may take some minutes"
+	for _, node := range a.nodes[:27] {
+		if node.Labels[v1alpha1.PoolLabel] == "" {
+			out.Step.Reflectors[5].Missing = append(out.Step.Reflectors[5].Missing, node.Name)
 		}
-		turn.Cluster.Nodes = append(turn.Cluster.Nodes, n)
 	}
-	turn.Cluster.Statuses = map[string]plan.Status{}
-	for name, sessions := range up {
-		turn.Cluster.Statuses[name] = plan.Status{Node: name, Sessions: sessions}
-	}
-	manager := Manager{Status: Running, Message: "m1 holds the lease rrpool-manager in namespace rrpool-system", Namespace: "rrpool-system"}
-	return Facts{Cluster: "rrpool", Now: cli.Now, Object: a.pool, Nodes: a.nodes, Events: a.events, Manager: manager, Snapshot: &snapshot.Snapshot{Scope: turn}}
+	out.Step.Reflectors[0].Missing = []string{"10.1.0.7", "10.2.0.7"}
+	return out
 }
 
 // What -v shows.
 func TestVerbose(t *testing.T) {
-	quiet := seen()
-	quiet.Object = object(nil)
-	for name := range quiet.Snapshot.Cluster.Statuses {
-		for i := range quiet.Snapshot.Cluster.Statuses[name].Sessions {
-			quiet.Snapshot.Cluster.Statuses[name].Sessions[i].Established = true
+	full, quiet := migrating(), atRest(nil)
+	failing := pool.Scope{ProviderProblem: &plan.Problem{Reason: "CredentialsUnreadable", Message: "Secret rrpool-ibmcloud cannot be read: grant access to it"}}
+	for name, tc := range map[string]struct {
+		api  *api
+		seen pool.Scope
+	}{"verbose": {full, observed(full)}, "verbose-quiet": {quiet, failing}} {
+		s, err := Take(t.Context(), connect(t, tc.api), Phrase{program: "rrpool", namespace: "rrpool-system"}, cli.Now)
+		require.NoError(t, err)
+		s.add(tc.seen)
+		for _, width := range []int{0, 60} {
+			var out bytes.Buffer
+			page{iostreams.Streams{Out: &out, Width: width}, s, true}.render()
+			switch {
+			case width > 0:
+				cli.RequireWidth(t, out.String(), width)
+			case name == "verbose":
+				cli.Golden(t, "verbose.golden", out.String())
+			default:
+				require.Contains(t, out.String(), "‼ the pool, as your user sees it: Secret rrpool-ibmcloud cannot be read: grant access to it\n")
+			}
 		}
 	}
-	quiet.Snapshot.Pool = nil
-	quiet.Snapshot.Obstacle = &plan.Problem{Reason: "CredentialsUnreadable", Message: "Secret rrpool-ibmcloud cannot be read: grant access to it"}
-	p := Phrase{program: "rrpool", namespace: "rrpool-system"}
-	for name, facts := range map[string]Facts{"verbose": seen(), "verbose-quiet": quiet} {
-		v := newView(facts, p)
-		for format, show := range map[string]struct {
-			renderer
-			width int
-		}{"table": {verboseOf, 0}, "60": {verboseOf, 60}, "json": {jsonOf, 0}} {
-			t.Run(name+"/"+format, func(t *testing.T) {
-				var out bytes.Buffer
-				require.NoError(t, show.renderer(iostreams.Streams{Out: &out, Width: show.width}, v))
-				if show.width > 0 {
-					cli.RequireWidth(t, out.String(), show.width)
-				}
-				if format == "table" || name == "verbose" {
-					cli.Golden(t, name+"."+format+".golden", out.String())
-				}
-			})
-		}
-	}
+}
+
+// With a Timer gate sessions are not observed, so no node is short of them.
+func TestNoNodeIsShortOfWhatIsNotObserved(t *testing.T) {
+	scope := pool.Scope{Step: rollout.Step{Reflectors: []rollout.Reflector{{Node: "rr", Missing: []string{"a"}}}}}
+	var s Status
+	s.add(scope)
+	require.Equal(t, map[string][]string{"a": {"rr"}}, s.Lacking)
+	scope.Desired.Timer = true
+	s.add(scope)
+	require.Empty(t, s.Lacking)
 }

@@ -25,6 +25,12 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
+// Annotations that Calico takes a node's part in BGP from.
+const (
+	ipv4Annotation      = "projectcalico.org/IPv4Address"
+	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
+)
+
 const meshPath = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
 
 // ask calls the command as a user does, whose kubeconfig is the current one.
@@ -118,8 +124,7 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(cli.Now.Add(-d)) }
 
 var zones = []string{"eu-de-1", "eu-de-2", "eu-de-3"}
 
-// clusterOf has twenty nodes in each of three zones, and as many route reflectors of the
-// pool as given.
+// clusterOf has twenty nodes in each of three zones, and as many route reflectors of the pool as given.
 func clusterOf(poolPerZone int) []corev1.Node {
 	var out []corev1.Node
 	add := func(name, zone, flavor, pool string) {
@@ -152,7 +157,7 @@ func object(edit func(*v1alpha1.RouteReflectorPool)) *v1alpha1.RouteReflectorPoo
 	if err != nil {
 		panic(err)
 	}
-	out.Generation, out.UID = 3, "u1"
+	out.Generation, out.UID, out.CreationTimestamp = 3, "u1", ago(48*time.Hour)
 	out.Status = v1alpha1.RouteReflectorPoolStatus{ObservedGeneration: 3, Provider: "iks", Pool: "route-reflectors", Nodes: 60}
 	for z, zone := range zones {
 		out.Status.Zones = append(out.Status.Zones, v1alpha1.ZoneStatus{Name: zone, Desired: 2, Ready: 2})
@@ -195,7 +200,7 @@ func set(o *v1alpha1.RouteReflectorPool, kind, status, reason, message string) {
 	o.Status.Conditions = append(o.Status.Conditions, c)
 }
 
-// changeSpec lets the apiserver say when somebody changed the spec.
+// changeSpec lets the apiserver say when the spec was changed.
 func changeSpec(o *v1alpha1.RouteReflectorPool, before time.Duration) {
 	at := ago(before)
 	o.ManagedFields = append(o.ManagedFields, metav1.ManagedFieldsEntry{

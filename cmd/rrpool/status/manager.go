@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
@@ -34,11 +36,9 @@ const (
 
 // Manager is what is known of the manager.
 type Manager struct {
-	Status ManagerStatus `json:"pulse"`
+	Status ManagerStatus `json:"status"`
 	// Message says how that is known.
 	Message string `json:"message"`
-	// Namespace in which it was looked for.
-	Namespace string `json:"namespace"`
 
 	// renewed is when the lease was, zero where it is not held or was not read.
 	renewed time.Time
@@ -47,17 +47,18 @@ type Manager struct {
 // FindManager reads whether a manager runs: from its lease, which the active replica renews
 // every few seconds, else from its Deployment. Without rights the result is Unknown.
 func FindManager(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) Manager {
-	out, leaseErr := FindHolder(ctx, c, namespace, now)
+	out, leaseErr := findHolder(ctx, c, namespace, now)
 	if leaseErr == nil {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	var deployment appsv1.Deployment
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ManagerName}, &deployment)
+	var d appsv1.Deployment
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ManagerName}, &d)
 	switch {
 	case err == nil:
-		out.Status, out.Message = deploymentStatus(&deployment)
+		out.Message = fmt.Sprintf("%d of %d replicas of the Deployment %s in namespace %s are available", d.Status.AvailableReplicas, ptr.Deref(d.Spec.Replicas, 1), d.Name, d.Namespace)
+		if out.Status = Stopped; d.Status.AvailableReplicas > 0 {
+			out.Status = Running
+		}
 	case apierrors.IsNotFound(err) && apierrors.IsNotFound(leaseErr):
 		out.Message = fmt.Sprintf("there is neither a lease nor a Deployment %s in namespace %s", ManagerName, namespace)
 	default:
@@ -66,43 +67,22 @@ func FindManager(ctx context.Context, c *cluster.Connection, namespace string, n
 	return out
 }
 
-// FindHolder reads whether the manager's lease is renewed, whatever Deployment that
+// findHolder reads whether the manager's lease is renewed, whatever Deployment that
 // is of, if any. Its error is the apiserver's.
-func FindHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Manager, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	out := Manager{Status: ManagerUnknown, Namespace: namespace}
+func findHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Manager, error) {
 	var lease coordinationv1.Lease
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ManagerName}, &lease); err != nil {
-		return out, err //nolint:wrapcheck // callers look at the error's type
+		return Manager{Status: ManagerUnknown}, err //nolint:wrapcheck // callers look at the error's type
 	}
-	spec, valid := lease.Spec, 15*time.Second
-	if spec.LeaseDurationSeconds != nil {
-		valid = time.Duration(*spec.LeaseDurationSeconds) * time.Second
-	}
+	name := fmt.Sprintf("the lease %s in namespace %s", ManagerName, namespace)
+	holder, renewed := ptr.Deref(lease.Spec.HolderIdentity, ""), ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time
+	valid := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
 	switch {
-	case spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil:
-		out.Status, out.Message = Stopped, fmt.Sprintf("the lease %s in namespace %s has no holder", ManagerName, namespace)
-	case now.Sub(spec.RenewTime.Time) > valid+skew:
-		out.Status, out.Message = Stopped, fmt.Sprintf("%s has not renewed the lease %s in namespace %s since %s, too long ago by this computer's clock",
-			*spec.HolderIdentity, ManagerName, namespace, spec.RenewTime.UTC().Format("2006-01-02 15:04:05Z"))
-	default:
-		out.Status, out.renewed = Running, spec.RenewTime.Time
-		out.Message = fmt.Sprintf("%s holds the lease %s in namespace %s", *spec.HolderIdentity, ManagerName, namespace)
+	case holder == "" || renewed.IsZero():
+		return Manager{Status: Stopped, Message: name + " has no holder"}, nil
+	case now.Sub(renewed) > valid+skew:
+		return Manager{Status: Stopped, Message: fmt.Sprintf("%s has not renewed %s since %s, too long ago by this computer's clock",
+			holder, name, renewed.UTC().Format(timeLayout))}, nil
 	}
-	return out, nil
-}
-
-func deploymentStatus(d *appsv1.Deployment) (ManagerStatus, string) {
-	wanted := int32(1)
-	if d.Spec.Replicas != nil {
-		wanted = *d.Spec.Replicas
-	}
-	switch {
-	case d.Status.AvailableReplicas > 0:
-		return Running, fmt.Sprintf("%d of %d replicas of the Deployment %s in namespace %s are available", d.Status.AvailableReplicas, wanted, d.Name, d.Namespace)
-	case wanted == 0:
-		return Stopped, fmt.Sprintf("the Deployment %s in namespace %s is scaled to 0", d.Name, d.Namespace)
-	}
-	return Stopped, fmt.Sprintf("none of the %d replicas of the Deployment %s in namespace %s is available", wanted, d.Name, d.Namespace)
+	return Manager{Status: Running, Message: holder + " holds " + name, renewed: renewed}, nil
 }

@@ -25,7 +25,7 @@ const (
 	Stale State = "Stale"
 	// Unknown: the manager cannot observe the cluster.
 	Unknown State = "Unknown"
-	// Degraded: the condition Degraded is not False.
+	// Degraded: something is wrong.
 	Degraded State = "Degraded"
 	// Deleting: the object is being deleted, and the cluster goes back to the mesh first.
 	Deleting State = "Deleting"
@@ -56,25 +56,17 @@ func condition(object *v1alpha1.RouteReflectorPool, kind string) metav1.Conditio
 	return metav1.Condition{}
 }
 
-// stateOf is the state, and the same in a sentence.
-func stateOf(f Facts) (State, string) {
-	o := f.Object
-	if o == nil {
-		return NoPool, "no RouteReflectorPool exists"
-	}
+// Judge is the state, and the same in a sentence.
+func (s *Status) Judge() (State, string) {
+	o := s.Object
 	switch {
-	case fresh(f) && o.DeletionTimestamp != nil:
-		return Deleting, freshness(o)
-	case fresh(f):
-		return Progressing, freshness(o)
-	case !Observed(o) || f.Manager.Status == Stopped:
-		return Stale, staleness(f)
+	case o == nil:
+		return NoPool, "no RouteReflectorPool exists"
+	case !Observed(o):
+		return s.unobserved()
+	case s.Manager.Status == Stopped:
+		return Stale, fmt.Sprintf("the manager does not run: %s; what follows may be old, and no step is taken, not even by the safety net", s.Manager.Message)
 	}
-	return reported(o)
-}
-
-// reported is the state by the conditions.
-func reported(o *v1alpha1.RouteReflectorPool) (State, string) {
 	ready, degraded := condition(o, v1alpha1.ConditionReady), condition(o, v1alpha1.ConditionDegraded)
 	switch {
 	case ready.Status == metav1.ConditionUnknown:
@@ -82,76 +74,39 @@ func reported(o *v1alpha1.RouteReflectorPool) (State, string) {
 	case degraded.Status == metav1.ConditionTrue:
 		return Degraded, message(degraded)
 	case o.DeletionTimestamp != nil:
-		return Deleting, "the RouteReflectorPool is being deleted; before, the cluster goes back to the node-to-node mesh: " + progress(o)
+		return Deleting, "the RouteReflectorPool is being deleted; before, the cluster goes back to the node-to-node mesh: " + message(ready)
 	case o.Spec.Mode == v1alpha1.ModePaused:
-		return Paused, "nothing is changed, not even by the safety net; " + progress(o)
+		return Paused, "nothing is changed, not even by the safety net; " + message(ready)
 	case ready.Status == metav1.ConditionTrue:
 		return Ready, message(ready)
 	}
-	return Progressing, progress(o)
+	return Progressing, message(ready)
 }
 
-// progress is the step with its reason.
-func progress(object *v1alpha1.RouteReflectorPool) string {
-	step := object.Status.Step
-	switch {
-	case step.Name == "":
-		return "no step has been reported"
-	case object.Spec.Mode == v1alpha1.ModePaused && object.DeletionTimestamp == nil && !Reached(object):
-		return fmt.Sprintf("the next step would be %s: %s", step.Name, step.Reason)
-	case step.Reason == "":
-		return step.Name
-	}
-	return step.Reason
-}
-
-// staleness says why what is reported may be old.
-func staleness(f Facts) string {
-	generation, observed := f.Object.Generation, f.Object.Status.ObservedGeneration
-	if Observed(f.Object) {
-		return fmt.Sprintf("the manager does not run: %s; what follows may be old, and no step is taken, not even by the safety net", f.Manager.Message)
-	}
-	why := ""
-	switch {
-	case f.Manager.Status == Stopped:
-		why = ", and it does not run: " + f.Manager.Message
-	case f.Manager.Status != Running && f.Manager.Message != "":
-		why = ", and whether it runs is unknown: " + f.Manager.Message
-	}
-	if observed == 0 {
-		return "the manager has not observed the RouteReflectorPool" + why
-	}
-	return fmt.Sprintf("the manager has not observed the RouteReflectorPool as it is now (generation %d, observed %d)%s; what follows is old", generation, observed, why)
-}
-
-// patience is how long a running manager may take to observe a change before the state
-// is Stale.
+// patience is how long the manager may take to observe a change before the cluster is Stale.
 const patience = 15 * time.Second
 
-// fresh: the lease is held and the change is only seconds old, by this computer's clock
-// and the manager's, so that the manager may not have observed it yet.
-func fresh(f Facts) bool {
-	if Observed(f.Object) || f.Manager.Status != Running || f.Manager.renewed.IsZero() {
-		return false
+// unobserved is the state while the manager has not observed the object as it is now. For a
+// moment after a change that is no alarm: when the lease was renewed last, the change was
+// only seconds old.
+func (s *Status) unobserved() (State, string) {
+	changed := changedAt(s.Object)
+	what := fmt.Sprintf("observed the RouteReflectorPool as it is since %s (generation %d, observed %d)",
+		changed.UTC().Format(timeLayout), s.Object.Generation, s.Object.Status.ObservedGeneration)
+	switch {
+	case s.Manager.renewed.IsZero() || s.Manager.renewed.Sub(changed) >= patience:
+		return Stale, fmt.Sprintf("the manager has not %s: %s", what, s.Manager.Message)
+	case s.Object.DeletionTimestamp != nil:
+		return Deleting, "the manager has not yet " + what
 	}
-	changed := changedAt(f.Object)
-	return f.Now.Sub(changed) < patience && f.Manager.renewed.Sub(changed) < patience
-}
-
-// freshness names the change that the manager has not observed yet.
-func freshness(object *v1alpha1.RouteReflectorPool) string {
-	at, observed := changedAt(object).UTC().Format("15:04:05Z"), object.Status.ObservedGeneration
-	if observed == 0 {
-		return fmt.Sprintf("the manager has not yet observed the RouteReflectorPool, which was created at %s", at)
-	}
-	return fmt.Sprintf("the manager has not yet observed the change that was made at %s (generation %d, observed %d); what follows is from before", at, object.Generation, observed)
+	return Progressing, "the manager has not yet " + what
 }
 
 // changedAt is when the spec was changed or the object created or deleted, by the
 // apiserver's clock, in whole seconds. Without managed fields it may be earlier.
 func changedAt(object *v1alpha1.RouteReflectorPool) time.Time {
 	out := object.CreationTimestamp.Time
-	if gone := object.DeletionTimestamp; gone != nil && gone.After(out) {
+	if gone := object.DeletionTimestamp; gone != nil {
 		out = gone.Time
 	}
 	for _, entry := range object.ManagedFields {
@@ -163,53 +118,37 @@ func changedAt(object *v1alpha1.RouteReflectorPool) time.Time {
 	return out
 }
 
-// Problem is a condition that is not as it should be.
-type Problem struct {
-	// Conditions that report it, such as Degraded=True.
-	Conditions []string `json:"conditions"`
-	Reason     string   `json:"reason"`
-	Message    string   `json:"message"`
-	// Docs is the page about it, with what to do.
-	Docs  string      `json:"docs"`
-	Since metav1.Time `json:"since"`
-}
-
-// Passing says whether a problem may go by itself; everything else needs a person.
-func (p Problem) Passing() bool {
-	return slices.Contains([]string{
-		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
-	}, p.Reason)
-}
-
-// Page is the address of the docs. Where the terminal is too narrow for it, which would
-// break the link, only the path in the repository is given.
-func (p Problem) Page(width int) string {
-	if width > 0 && len(p.Docs) > width {
-		return "docs/" + strings.TrimPrefix(p.Docs, plan.Docs)
-	}
-	return p.Docs
-}
-
-// Problems are the bad conditions of an object, those of one cause together. Degraded has
-// the best message; other conditions repeat its reason.
-func Problems(object *v1alpha1.RouteReflectorPool) []Problem {
-	out := []Problem{}
-	isDegraded := func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionDegraded }
-	others := slices.DeleteFunc(slices.Clone(object.Status.Conditions), isDegraded)
-	for _, c := range append([]metav1.Condition{condition(object, v1alpha1.ConditionDegraded)}, others...) {
-		same := slices.IndexFunc(out, func(p Problem) bool { return p.Reason == c.Reason })
-		named := c.Type + "=" + string(c.Status)
-		switch {
-		case same >= 0 && c.Status != metav1.ConditionTrue:
-			out[same].Conditions = append(out[same].Conditions, named)
-		case bad(object, c):
-			out = append(out, Problem{[]string{named}, c.Reason, message(c), plan.Docs + plan.Page(c.Reason), c.LastTransitionTime})
+// Problems are the bad conditions of an object, one for each reason. Degraded is the first,
+// whose message is the best. The messages do not name the page about them, which Page does.
+func Problems(object *v1alpha1.RouteReflectorPool) []metav1.Condition {
+	out := []metav1.Condition{}
+	for _, c := range slices.Backward(object.Status.Conditions) { // Degraded is the last of them
+		known := slices.ContainsFunc(out, func(p metav1.Condition) bool { return p.Reason == c.Reason })
+		if !known && bad(object, c) {
+			c.Message = message(c)
+			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// message of a condition, without the address of its page, which is shown elsewhere.
+// Passing says whether a problem may go by itself; everything else needs a person.
+func Passing(reason string) bool {
+	return slices.Contains([]string{
+		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
+	}, reason)
+}
+
+// Page is the address of the docs about a reason, or their path in the repository where the
+// terminal is too narrow for the address, which would break the link.
+func Page(reason string, width int) string {
+	if page := plan.Docs + plan.Page(reason); width <= 0 || len(page) <= width {
+		return page
+	}
+	return "docs/" + plan.Page(reason)
+}
+
+// message of a condition, without the address of its page.
 func message(c metav1.Condition) string { return plan.Unlinked(c.Message, c.Reason) }
 
 // bad: the condition is a problem, and not one that is expected on the way.
@@ -229,4 +168,35 @@ func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
 		return c.Status == metav1.ConditionUnknown
 	}
 	return false
+}
+
+// Counts are the numbers that a migration moves.
+type Counts struct {
+	// PoolReady of PoolWanted nodes of the pool are Ready.
+	PoolReady, PoolWanted, Reflectors int
+	// SessionsEstablished of SessionsExpected, all reflectors together.
+	SessionsEstablished, SessionsExpected int
+}
+
+// CountsOf adds up what a status reports, of the cluster and of each zone.
+func CountsOf(status v1alpha1.RouteReflectorPoolStatus) (all Counts, zones map[string]Counts) {
+	zones = map[string]Counts{}
+	add := func(zone string, more Counts) {
+		in := zones[zone]
+		for _, c := range []*Counts{&in, &all} {
+			c.PoolReady += more.PoolReady
+			c.PoolWanted += more.PoolWanted
+			c.Reflectors += more.Reflectors
+			c.SessionsEstablished += more.SessionsEstablished
+			c.SessionsExpected += more.SessionsExpected
+		}
+		zones[zone] = in
+	}
+	for _, z := range status.Zones {
+		add(z.Name, Counts{PoolReady: int(z.Ready), PoolWanted: int(z.Desired)})
+	}
+	for _, r := range status.Reflectors {
+		add(r.Zone, Counts{Reflectors: 1, SessionsEstablished: int(r.SessionsEstablished), SessionsExpected: int(r.SessionsExpected)})
+	}
+	return all, zones
 }

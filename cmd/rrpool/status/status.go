@@ -5,7 +5,6 @@ package status
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -13,24 +12,19 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // flags of `rrpool status`.
 type flags struct {
 	snapshot.Flags
 	watch, wait, verbose bool
-	interval, timeout    Period
+	interval, timeout    time.Duration
 	output               *iostreams.Choice
 }
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	f := &flags{
-		interval: Period{Value: 2 * time.Second, Least: time.Second},
-		timeout:  Period{Value: 10 * time.Minute, Least: time.Second},
-		output:   iostreams.NewChoice("table", "json"),
-	}
+	f := &flags{output: iostreams.NewChoice("table", "json")}
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Where the cluster is, and what it waits for",
@@ -52,12 +46,11 @@ sessions, the workers of the pool, and all conditions.`,
 	set.SortFlags = false
 	set.BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
 	set.BoolVar(&f.wait, "wait", false, "return only when the cluster is where the object as it is now wants it")
-	set.Var(&f.timeout, "timeout", "how long --wait waits")
-	set.Var(&f.interval, "interval", "how often --watch and --wait look")
+	iostreams.Period(cmd, &f.timeout, "timeout", 10*time.Minute, "how long --wait waits")
+	iostreams.Period(cmd, &f.interval, "interval", 2*time.Second, "how often --watch and --wait look")
 	set.BoolVarP(&f.verbose, "verbose", "v", false, "observe as the manager does and show everything")
 	f.output.Register(cmd, "output", "o", "format: table or json")
 	f.Register(set)
-	CompleteNothing(cmd, "timeout", "interval")
 	return cmd
 }
 
@@ -70,64 +63,24 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 		return err
 	}
 	p := PhraseOf(cmd)
-	p.watching = f.watch
-	w := &watcher{
-		Streams: s, phrase: p, render: tableOf, watch: f.watch, wait: f.wait,
-		interval: f.interval.Value, timeout: f.timeout.Value, lines: f.output.Value == "json" || !s.Terminal,
-		take: func(ctx context.Context) (*Facts, error) {
-			return Take(ctx, connection, f.Namespace, f.verbose, s.Now())
-		},
-	}
-	switch {
-	case f.output.Value == "json":
-		w.render = jsonOf
-	case f.verbose:
-		w.render = verboseOf
-	}
+	p.watching, p.verbose = f.watch, f.verbose
+	w := &watcher{Streams: s, flags: f, phrase: p, take: func(ctx context.Context) (*Status, error) { return Take(ctx, connection, p, s.Now()) }}
 	return w.run(cmd.Context())
 }
 
-// Show writes facts as a person reads them, for other commands.
-func Show(s iostreams.Streams, p Phrase, f Facts) error { return show(s, newView(f, p), tableOf) }
-
-func show(s iostreams.Streams, v view, render renderer) error {
-	return s.Emit("status", "", func(s iostreams.Streams) error { return render(s, v) })
-}
-
-// CompleteNothing keeps the shell from offering files for these flags.
-func CompleteNothing(cmd *cobra.Command, names ...string) {
-	for _, name := range names {
-		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)))
-	}
-}
-
-// Period is a flag for a length of time.
-type Period struct{ Value, Least time.Duration }
-
-// String implements pflag.Value.
-func (p *Period) String() string { return p.Value.String() }
-
-// Type implements pflag.Value.
-func (*Period) Type() string { return "duration" }
-
-// Set implements pflag.Value.
-func (p *Period) Set(text string) error {
-	value, err := time.ParseDuration(text)
-	if err != nil || value < p.Least {
-		return fmt.Errorf("use a time of %s or more, such as 30s, 5m or 2h", p.Least)
-	}
-	p.Value = value
-	return nil
+// Show writes a status as a person reads it.
+func Show(s iostreams.Streams, status *Status) error {
+	return s.Print("status", "", "table", status, func(s iostreams.Streams) { page{Streams: s, Status: status}.render() })
 }
 
 // Phrase makes commands for the user, as the user calls this program.
 type Phrase struct {
-	// program is how it is called, and cluster the flags that chose the cluster, with a
-	// space before each.
+	// program is how it is called, and cluster the flags that chose the cluster, with a space before each.
 	program, cluster string
 	// kubectl has the same flags for kubectl, and namespace is the manager's.
 	namespace string
-	watching  bool
+	// watching and verbose are the flags of `rrpool status`.
+	watching, verbose bool
 }
 
 // PhraseOf takes over from a command what its next command needs.
@@ -167,25 +120,18 @@ func (p Phrase) Manager() string {
 }
 
 // next is what to type next, empty for nothing.
-func (p Phrase) next(f Facts, state State) string {
-	switch state {
-	case NoPool:
+func (p Phrase) next(s *Status) string {
+	switch {
+	case s.State == NoPool:
 		return p.Command("plan")
-	case Stale:
+	case s.State == Stale:
 		return p.Manager()
-	case Unknown, Degraded:
-		if f.Snapshot == nil {
-			return p.Command("status -v")
-		}
-	case Paused:
-		if f.Object.Spec.Mode == v1alpha1.ModePaused {
-			return p.Command("migrate") + ", or " + p.Command("rollback")
-		}
-	case Progressing, Deleting:
-		if !p.watching {
-			return p.Command("status --watch")
-		}
-	case Ready:
+	case s.State == Paused:
+		return p.Command("migrate") + ", or " + p.Command("rollback")
+	case (s.State == Unknown || s.State == Degraded) && !p.verbose:
+		return p.Command("status -v")
+	case (s.State == Progressing || s.State == Deleting) && !p.watching:
+		return p.Command("status --watch")
 	}
 	return ""
 }

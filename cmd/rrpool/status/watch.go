@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
@@ -14,44 +16,43 @@ import (
 // or until the cluster is Ready.
 type watcher struct {
 	iostreams.Streams
-	take              func(context.Context) (*Facts, error)
-	phrase            Phrase
-	render            renderer
-	watch, wait       bool
-	interval, timeout time.Duration
-	// lines: each change is written below the last one, instead of over it.
-	lines bool
+	*flags
+	phrase Phrase
+	take   func(context.Context) (*Status, error)
 
 	shown, reported, problem string
 }
 
 func (w *watcher) run(ctx context.Context) error {
 	deadline := w.Now().Add(w.timeout)
-	facts, err := w.take(ctx)
+	s, err := w.take(ctx)
 	if err != nil {
 		return err
 	}
 	if !w.watch && !w.wait {
-		return w.once(*facts)
+		return w.show(s)
 	}
 	for {
-		if err := w.draw(newView(*facts, w.phrase)); err != nil {
+		if err := w.draw(s); err != nil {
 			return err
 		}
-		if done, err := w.ended(*facts, deadline); done {
+		if ended, err := w.ended(s, deadline); ended {
 			return err
 		}
 		w.Wait(w.pause(deadline), ctx.Done())
 		fresh, err := w.take(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return w.interrupted()
-		case err != nil:
-			facts.Now = w.Now()
-			w.failed(err)
-		default:
-			facts, w.problem = fresh, ""
+		if ctx.Err() != nil {
+			if w.wait {
+				return iostreams.ErrInterrupted
+			}
+			return nil
 		}
+		if err != nil {
+			s.GeneratedAt = metav1.NewTime(w.Now())
+			w.failed(err)
+			continue
+		}
+		s, w.problem = fresh, ""
 	}
 }
 
@@ -63,52 +64,47 @@ func (w *watcher) pause(deadline time.Time) time.Duration {
 	return w.interval
 }
 
-// interrupted: a watch ends with Ctrl-C, a wait has failed.
-func (w *watcher) interrupted() error {
-	if w.wait {
-		return iostreams.ErrInterrupted
-	}
-	return nil
-}
-
-func (w *watcher) once(f Facts) error { return show(w.Streams, newView(f, w.phrase), w.render) }
-
 // ended says whether there is nothing more to wait for, and with which error.
-func (w *watcher) ended(f Facts, deadline time.Time) (bool, error) {
-	reached := f.Object != nil && Reached(f.Object) && f.Manager.Status != Stopped
-	expired := !w.Now().Before(deadline)
-	if !w.wait || !reached && !expired {
+func (w *watcher) ended(s *Status, deadline time.Time) (bool, error) {
+	reached := s.Object != nil && Reached(s.Object) && s.Manager.Status != Stopped
+	if !w.wait || !reached && w.Now().Before(deadline) {
 		return false, nil
 	}
 	if !w.watch {
-		if err := w.once(f); err != nil {
+		if err := w.show(s); err != nil {
 			return true, err
 		}
 	}
 	if reached {
 		return true, nil
 	}
-	state, _ := stateOf(f)
-	return true, fmt.Errorf("--timeout: the cluster is %s, not %s, after %s: %s", state, Ready, w.timeout, w.phrase.Command("status --watch"))
+	return true, fmt.Errorf("--timeout: the cluster is %s, not %s, after %s: %s", s.State, Ready, w.timeout, w.phrase.Command("status --watch"))
+}
+
+func (w *watcher) show(s *Status) error {
+	return w.Print("status", "", w.output.Value, s, func(to iostreams.Streams) { page{to, s, w.verbose}.render() })
 }
 
 // draw shows a watch; a wait only reports its progress on standard error.
-func (w *watcher) draw(v view) error {
+func (w *watcher) draw(s *Status) error {
 	switch {
 	case !w.watch:
-		w.report(v)
+		w.report(s)
 		return nil
-	case w.lines:
-		return w.append(v)
+	case w.appends():
+		return w.append(s)
 	}
-	return w.redraw(v)
+	return w.redraw(s)
 }
 
+// appends: each change is written below the last one, instead of over it.
+func (w *watcher) appends() bool { return w.output.Value == "json" || !w.Terminal }
+
 // report writes a line when the state or the step has changed.
-func (w *watcher) report(v view) {
-	line := fmt.Sprintf("waiting: %s", v.State)
-	if v.Step.Name != "" {
-		line += ", step " + v.Step.Name
+func (w *watcher) report(s *Status) {
+	line := fmt.Sprintf("waiting: %s", s.State)
+	if s.Object != nil && s.Object.Status.Step.Name != "" {
+		line += ", step " + s.Object.Status.Step.Name
 	}
 	if line != w.reported {
 		w.reported = line
@@ -116,10 +112,10 @@ func (w *watcher) report(v view) {
 	}
 }
 
-// append writes the view when something other than the time has changed.
-func (w *watcher) append(v view) error {
+// append writes the status when something other than the time has changed.
+func (w *watcher) append(s *Status) error {
 	var same bytes.Buffer
-	timeless := v
+	timeless := *s
 	timeless.GeneratedAt.Reset()
 	if err := iostreams.WriteJSON(&same, timeless); err != nil {
 		return fmt.Errorf("rendering the status: %w", err)
@@ -127,49 +123,39 @@ func (w *watcher) append(v view) error {
 	if same.String() == w.shown {
 		return nil
 	}
-	first := w.shown == ""
+	if w.shown != "" {
+		_, _ = fmt.Fprintln(w.Out)
+	}
 	w.shown = same.String()
-	return show(w.Streams, v, func(s iostreams.Streams, v view) error {
-		if !first {
-			_, _ = fmt.Fprintln(s.Out)
-		}
-		return w.render(s, v)
-	})
+	return w.show(s)
 }
 
 // ANSI sequences that put a screen over the last one without a flicker.
 const (
-	clearScreen = "\x1b[2J"
-	home        = "\x1b[H"
-	restOfLine  = "\x1b[K"
-	restBelow   = "\x1b[J"
+	home       = "\x1b[H"
+	restOfLine = "\x1b[K"
+	restBelow  = "\x1b[J"
 )
 
-func (w *watcher) redraw(v view) error {
+func (w *watcher) redraw(s *Status) error {
 	var screen bytes.Buffer
 	to := w.Streams
 	to.Out = &screen
-	if err := w.render(to, v); err != nil {
-		return fmt.Errorf("rendering the status: %w", err)
-	}
-	footer := fmt.Sprintf("\n%s, every %s; Ctrl-C ends\n", v.GeneratedAt.UTC().Format("15:04:05Z"), w.interval)
+	page{to, s, w.verbose}.render()
+	_, _ = fmt.Fprintln(to.Out)
 	if w.problem != "" {
-		footer = "\n" + w.Paint(iostreams.Red, w.Fold("‼ "+w.problem, "  ")) + footer
+		_, _ = fmt.Fprintln(to.Out, w.Paint(iostreams.Red, w.Fold("‼ "+w.problem, "  ")))
 	}
-	content := strings.ReplaceAll(iostreams.Visible(screen.String()+footer), "\n", restOfLine+"\n")
-	begin := home
-	if w.shown == "" {
-		begin = clearScreen + home
-	}
-	w.shown = "something"
-	_, err := fmt.Fprint(iostreams.Unguarded(w.Out), begin+content+restBelow)
+	_, _ = fmt.Fprintf(to.Out, "%s, every %s; Ctrl-C ends\n", s.GeneratedAt.UTC().Format("15:04:05Z"), w.interval)
+	content := strings.ReplaceAll(iostreams.Visible(screen.String()), "\n", restOfLine+"\n")
+	_, err := fmt.Fprint(iostreams.Unguarded(w.Out), home+content+restBelow)
 	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
 // failed says that the cluster could not be read; the next attempt may succeed.
 func (w *watcher) failed(err error) {
 	problem := "what is shown is old: " + iostreams.Sentence(err)
-	if problem != w.problem && (w.lines || !w.watch) {
+	if problem != w.problem && (w.appends() || !w.watch) {
 		_, _ = fmt.Fprintf(w.Err, "‼ %s; trying again every %s\n", problem, w.interval)
 	}
 	w.problem = problem

@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -19,7 +17,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -56,7 +53,7 @@ func described(n Network) string {
 			out = append(out, joined(r.Name+": "+n.reflectorWords(r), n.reflectorDetail(r)))
 		}
 	}
-	if total, _ := n.mutual(); total.Expected > 0 {
+	if total := n.mutual(); total.Expected > 0 {
 		out = append(out, "between reflectors: "+n.sessionWords(total))
 	}
 	return strings.Join(append(out, n.Subtitle), "\n")
@@ -173,7 +170,6 @@ func TestWhatALiveClusterShows(t *testing.T) {
 		},
 		"reflectors in pairs, as on existing nodes": {
 			func(o *observed) {
-				o.provider = v1alpha1.ProviderExistingNodes
 				o.Peers = topology.InPlace(role, topology.Session{}, topology.Peerings(o.Nodes[0], o.Nodes[1], 64512, topology.Session{}), false)
 			},
 			"a/1: 4 clients, 4 with all sessions up; 4 × 2 sessions, all up\n" +
@@ -191,7 +187,7 @@ func TestWhatALiveClusterShows(t *testing.T) {
 	}
 }
 
-// In a Hierarchy the frames are racks, given by the seats of reflectors.
+// In a Hierarchy the frames are racks, given by the slots of reflectors.
 func TestFrames(t *testing.T) {
 	for name, tc := range map[string]struct {
 		o    observed
@@ -203,7 +199,7 @@ func TestFrames(t *testing.T) {
 				"rack r3: 3 reflectors; 10 clients\nrack r4: 3 reflectors; 10 clients\n" +
 				"16 reflectors, 40 clients, topology Hierarchy, step Steady",
 		},
-		"seats whose BGPPeers are not written yet": {
+		"slots whose BGPPeers are not written yet": {
 			func() observed {
 				o := arranged(t, v1alpha1.TopologyHierarchy, 20, 2, 0, 0)
 				o.Peers = topology.Single(role, topology.Session{})
@@ -260,7 +256,7 @@ func TestTheMesh(t *testing.T) {
 		o.change(fmt.Sprintf("10.241.0.%d", i), func(n *plan.Node) { n.Addresses = append(n.Addresses, netip.MustParseAddr(fmt.Sprint("fd00::", i))) })
 	}
 	n := networkOf(o)
-	require.Equal(t, "node-to-node mesh: on, 100 nodes each with each, 4,995 sessions", n.meshWords())
+	require.Equal(t, "node-to-node mesh: on, 100 nodes each with each, 4995 sessions", n.meshWords())
 	n = networkOf(migrating())
 	require.Equal(t, "2 reflectors, 120 clients, 1 node without the role, cluster ID 244.0.0.1, step AwaitSessions", n.Subtitle)
 	require.Equal(t, 121, n.Mesh.Nodes)
@@ -289,24 +285,6 @@ func TestProblemsAreWarnings(t *testing.T) {
 	require.Equal(t, []string{"no reports"}, networkOf(o).Warnings)
 }
 
-func TestNumbersAndOrder(t *testing.T) {
-	require.Equal(t, []string{"0", "999", "1,000", "1,234,567"}, []string{grouped(0), grouped(999), grouped(1000), grouped(1234567)})
-	for _, pair := range [][2]string{{"zone 2", "zone 10"}, {"a", "b"}, {"a", "a1"}, {"1", "a"}, {"007", "8"}, {"", "a"}, {"a01", "a1"}, {"10.240.0.9", "10.240.0.10"}} {
-		require.Negative(t, natural(pair[0], pair[1]), pair)
-		require.Positive(t, natural(pair[1], pair[0]), pair)
-	}
-	require.Zero(t, natural("x1y", "x1y"))
-}
-
-// Lines to many zones go over a trunk as one; from there each zone has its own.
-func TestTheTrunk(t *testing.T) {
-	drawing := rendered(t, networkOf(twelveZones()), "svg")
-	require.Contains(t, drawing, ">20 × 12 sessions, all up<")
-	require.Contains(t, drawing, ">20 × 12 sessions, 220 up<")
-	require.Equal(t, 4, strings.Count(drawing, `"line-partial"`), "of two groups, to one zone, and in the legend")
-	require.Contains(t, rendered(t, networkOf(inZones([]string{"a", "b", "c", "d"}, 1, 2)), "svg"), ">2 × 1 sessions, all up<", "a few zones need no trunk")
-}
-
 // What docs/topology.md names is there, and the rights in it are those that the next test has.
 func TestWhatTheDocsName(t *testing.T) {
 	page, help := docsPage(t), ask(t, "topology", "--help").Out
@@ -318,8 +296,8 @@ func TestWhatTheDocsName(t *testing.T) {
 	for _, format := range formats {
 		require.Contains(t, page, "`"+format+"`")
 	}
-	for _, state := range states {
-		require.Contains(t, page, looks[state].words)
+	for _, l := range looks {
+		require.Contains(t, page, l.words)
 	}
 	require.Contains(t, page, schema)
 }
@@ -363,39 +341,14 @@ func TestTheSessionsOfTheConcepts(t *testing.T) {
 
 // apiserver is an apiserver with a user who may do nothing yet.
 type apiserver struct {
-	*testing.T
-	client.Client
+	*cli.Apiserver
 	kubeconfig string
-	role       *rbacv1.ClusterRole
 }
 
 func newAPIServer(t *testing.T) *apiserver {
 	t.Helper()
-	plane := controlplane.ForTest(t)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
-		require.NoError(t, add(scheme))
-	}
-	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	config, err := plane.UserConfig("reader")
-	require.NoError(t, err)
-	a := &apiserver{T: t, Client: admin, kubeconfig: cli.Kubeconfig(t, config)}
-	a.role = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-topology"}}
-	a.create(a.role, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-topology"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "rrpool-topology"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}},
-	})
-	return a
-}
-
-func (a *apiserver) create(objects ...client.Object) {
-	a.Helper()
-	for _, object := range objects {
-		require.NoError(a, a.Create(a.Context(), object))
-		a.Cleanup(func() { _ = a.Delete(context.Background(), object) }) // the test's own context is over by then
-	}
+	a := cli.RealApiserver(t, "reader")
+	return &apiserver{a, a.Kubeconfig()}
 }
 
 // calico creates an object of Calico's, as YAML.
@@ -404,7 +357,7 @@ func (a *apiserver) calico(content string, args ...any) {
 	object := &unstructured.Unstructured{}
 	require.NoError(a, yaml.Unmarshal(fmt.Appendf(nil, content, args...), &object.Object))
 	object.SetAPIVersion("crd.projectcalico.org/v1")
-	a.create(object)
+	a.Create(object)
 }
 
 func (a *apiserver) node(name, zone, address string, labels, annotations map[string]string) {
@@ -418,20 +371,17 @@ func (a *apiserver) node(name, zone, address string, labels, annotations map[str
 	for key, value := range annotations {
 		node.Annotations[key] = value
 	}
-	a.create(node)
+	a.Create(node)
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	require.NoError(a, a.Status().Update(a.Context(), node))
+	require.NoError(a, a.Admin.Status().Update(a.Context(), node))
 }
 
 // await asks until the answer is as wanted: rights take a moment.
 func (a *apiserver) await(good func(cli.Answer) bool, args ...string) cli.Answer {
 	a.Helper()
-	var got cli.Answer
-	require.Eventually(a, func() bool {
-		got = ask(a.T, append([]string{"topology", "--kubeconfig", a.kubeconfig}, args...)...)
-		return good(got)
-	}, 2*time.Minute, 50*time.Millisecond)
-	return got
+	return a.Eventually(func() cli.Answer {
+		return ask(a.T, append([]string{"topology", "--kubeconfig", a.kubeconfig}, args...)...)
+	}, good)
 }
 
 // Calico's objects on a real apiserver, read with the rights of the docs, each of which is needed.
@@ -442,14 +392,12 @@ func TestARealApiserver(t *testing.T) {
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "may not get routereflectorpools.rrpool.io", "without a cluster: rrpool topology --nodes 500 --zones 3")
 
-	rules := docsRole(t).Rules
+	role, rules := docsRole(t).ObjectMeta, docsRole(t).Rules
 	for i, missing := range []string{"routereflectorpools.rrpool.io", "nodes", "crd.projectcalico.org"} {
-		a.role.Rules = slices.Delete(slices.Clone(rules), i, i+1)
-		require.NoError(t, a.Update(t.Context(), a.role))
+		a.Grant(role, slices.Delete(slices.Clone(rules), i, i+1)...)
 		require.Empty(t, a.await(func(got cli.Answer) bool { return got.Code == 1 && strings.Contains(got.Err, missing) }).Out)
 	}
-	a.role.Rules = rules
-	require.NoError(t, a.Update(t.Context(), a.role))
+	a.Grant(role, rules...)
 	got = a.await(func(got cli.Answer) bool { return got.Code == 0 })
 	require.Contains(t, got.Out, "No node has a BGP address: there is nothing to draw.")
 
@@ -463,20 +411,20 @@ func TestARealApiserver(t *testing.T) {
 		"between reflectors: 1 session, all up\n2 reflectors, 3 clients, cluster ID 244.0.0.1", described(n))
 	require.Equal(t, []string{"2 BGPPeers without nodes of the cluster on both sides: not drawn (broken, tor)"}, n.Notes)
 
-	a.create(&v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	a.Create(&v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, ", step ") })
 	require.Zero(t, got.Code)
 
 	// A worker of the pool is about to reflect where that is wanted, and a client elsewhere.
 	a.node("pooled", "b", "10.0.0.3", map[string]string{v1alpha1.PoolLabel: "route-reflectors"}, nil)
 	pool := &v1alpha1.RouteReflectorPool{}
-	require.NoError(t, a.Get(t.Context(), client.ObjectKey{Name: "default"}, pool))
+	require.NoError(t, a.Admin.Get(t.Context(), client.ObjectKey{Name: "default"}, pool))
 	pool.Spec.Provider.Type = v1alpha1.ProviderIKS
-	require.NoError(t, a.Update(t.Context(), pool))
+	require.NoError(t, a.Admin.Update(t.Context(), pool))
 	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, "no role yet") }, "-o", "dot")
 	require.Contains(t, got.Out, "2 reflectors, 3 clients, 1 node without the role")
 	pool.Spec.Mode = v1alpha1.ModeFullMesh
-	require.NoError(t, a.Update(t.Context(), pool))
+	require.NoError(t, a.Admin.Update(t.Context(), pool))
 	a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, "2 reflectors, 4 clients") }, "-o", "dot")
 }
 

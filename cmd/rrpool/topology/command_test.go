@@ -117,8 +117,8 @@ func TestPlannedClusters(t *testing.T) {
 		"--topology instead of the file's": {"--nodes 500 -f - --topology single", "{topology: {type: Quorum}}", "8 reflectors, 500 clients, cluster ID 244.0.0.1"},
 		"what Auto takes":                  {"--nodes 5000 --zones 3 --topology auto", "", "topology Hierarchy"},
 		"Auto on existing nodes":           {"--nodes 50 --topology auto -f " + existing, "", "3 reflectors, 47 clients"},
-		"a rack for each label":            {"--nodes 5000 --zones 3 --topology hierarchy --racks 10 --reflectors 33", "", "33 reflectors, 5,000 clients|rack r10|500 × 3 sessions"},
-		"the mesh":                         {"--nodes 500 -f -", "{mode: FullMesh}", "no reflectors, 500 nodes|500 nodes each with each, 124,750 sessions"},
+		"a rack for each label":            {"--nodes 5000 --zones 3 --topology hierarchy --racks 10 --reflectors 33", "", "33 reflectors, 5000 clients|rack r10|500 × 3 sessions"},
+		"the mesh":                         {"--nodes 500 -f -", "{mode: FullMesh}", "no reflectors, 500 nodes|500 nodes each with each, 124750 sessions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, format := range []string{"svg", "dot"} {

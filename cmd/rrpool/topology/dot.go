@@ -8,6 +8,74 @@ import (
 	"github.com/emicklei/dot"
 )
 
+// dotGraph is the network for Graphviz. A line to the reflectors of a zone leads to the one
+// in the middle, and ends at the frame around them.
+func dotGraph(n *Network) string {
+	g := dot.NewGraph(dot.Undirected)
+	g.Attrs("compound", true, "rankdir", "LR", "ranksep", 2.5, "nodesep", 0.15, "fontname", "Helvetica", "labelloc", "t",
+		"label", dotLabel(append([]string{n.Title, n.Subtitle + ", " + n.meshWords()}, n.Notes...)...))
+	g.NodeInitializer(func(one dot.Node) {
+		one.Attrs("shape", "box", "style", "rounded", "fontname", "Helvetica", "fontsize", 11)
+	})
+	g.EdgeInitializer(func(e dot.Edge) { e.Attrs("fontname", "Helvetica", "fontsize", 10) })
+	groups, pools, middles := map[string]dot.Node{}, make([]*dot.Graph, len(n.Zones)), make([]dot.Node, len(n.Zones))
+	for i, zone := range n.Zones {
+		frame := dotFrame(g, fmt.Sprint("zone ", i), "#b9c2cb", zone.title())
+		for _, group := range zone.Groups {
+			text := []string{n.howMany(group.Clients)}
+			for _, d := range n.details(zone, group) {
+				text = append(text, d.text)
+			}
+			groups[group.ID] = frame.Node("group " + group.ID).Label(dotLabel(text...))
+		}
+		if len(zone.Reflectors) > 0 {
+			pools[i] = dotFrame(frame, fmt.Sprint("reflectors ", i), "#57606a", zone.zoneWords())
+		}
+		for j, r := range zone.Reflectors {
+			l := looks[n.of(r.Sessions)]
+			node := pools[i].Node("reflector " + r.Name).Label(dotLabel(r.Name, n.reflectorWords(r), n.reflectorDetail(r)))
+			node.Attrs("color", l.light, "style", "rounded,"+l.dot)
+			if j == (len(zone.Reflectors)-1)/2 {
+				middles[i] = node
+			}
+		}
+	}
+	n.dotEdges(g, groups, pools, middles)
+	if len(n.Zones) == 0 {
+		g.Node("nothing").Label(nothing)
+	}
+	return g.String()
+}
+
+func (n *Network) dotEdges(g *dot.Graph, groups map[string]dot.Node, pools []*dot.Graph, middles []dot.Node) {
+	edge := func(from, to dot.Node, s Sessions, label string) dot.Edge {
+		l, e := looks[n.of(s)], g.Edge(from, to)
+		e.Attrs("color", l.light, "style", l.dot, "penwidth", l.width, "label", dotLabel(label))
+		return e
+	}
+	for _, zone := range n.Zones {
+		for _, group := range zone.Groups {
+			for _, l := range n.lines(group) {
+				edge(groups[group.ID], middles[l.zone], l.Sessions, n.lineWords(l)).Attr("lhead", pools[l.zone].GetID())
+			}
+			if n.Mesh.On {
+				g.Edge(g.Node("mesh").Attr("shape", "ellipse").Label(n.meshWords()), groups[group.ID]).Attrs("color", meshColour, "style", "dashed")
+			}
+		}
+	}
+	for _, l := range n.lines(Group{}) {
+		all := g.Node("mutual").Attr("shape", "ellipse").Label(dotLabel("between reflectors: " + n.sessionWords(n.mutual())))
+		edge(middles[l.zone], all, l.Sessions, "").Attr("ltail", pools[l.zone].GetID())
+	}
+}
+
+// dotFrame is a frame around nodes.
+func dotFrame(parent *dot.Graph, id, colour, label string) *dot.Graph {
+	out := parent.Subgraph(id, dot.ClusterOption{})
+	out.Attrs("style", "rounded", "color", colour, "label", dotLabel(label))
+	return out
+}
+
 // dotLabel has one line for each text.
 func dotLabel(lines ...string) string {
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
@@ -15,86 +83,4 @@ func dotLabel(lines ...string) string {
 		lines[i] = clean(lines[i])
 	}
 	return strings.Join(lines, "\n")
-}
-
-// cluster is a frame around nodes.
-func cluster(parent *dot.Graph, id, colour, label string) *dot.Graph {
-	out := parent.Subgraph(id, dot.ClusterOption{})
-	out.Attrs("style", "rounded", "color", colour, "label", dotLabel(label))
-	return out
-}
-
-// dotDrawing is a network on its way to Graphviz. A line to the reflectors of a zone leads
-// to the one in the middle, and ends at the frame around them.
-type dotDrawing struct {
-	*Network
-	*dot.Graph
-	frames  []*dot.Graph
-	middles []dot.Node
-}
-
-// dotGraph is the network for Graphviz.
-func dotGraph(n *Network) string {
-	g := dotDrawing{n, dot.NewGraph(dot.Undirected), make([]*dot.Graph, len(n.Zones)), make([]dot.Node, len(n.Zones))}
-	g.Attrs("compound", true, "rankdir", "LR", "ranksep", 2.5, "nodesep", 0.15, "fontname", "Helvetica", "labelloc", "t",
-		"label", dotLabel(append([]string{n.Title, n.Subtitle + ", " + n.meshWords()}, n.Notes...)...))
-	g.NodeInitializer(func(one dot.Node) {
-		one.Attrs("shape", "box", "style", "rounded", "fontname", "Helvetica", "fontsize", 11)
-	})
-	g.EdgeInitializer(func(e dot.Edge) { e.Attrs("fontname", "Helvetica", "fontsize", 10) })
-	groups := map[string]dot.Node{}
-	for i, zone := range n.Zones {
-		frame := cluster(g.Graph, fmt.Sprint("zone ", i), "#b9c2cb", zone.title())
-		for j, group := range zone.Groups {
-			text := []string{n.howMany(group.Clients)}
-			for _, d := range n.details(zone, group) {
-				text = append(text, d.text)
-			}
-			groups[group.ID] = frame.Node(fmt.Sprintf("group %d/%d", i, j)).Label(dotLabel(text...))
-		}
-		g.reflectors(i, frame)
-	}
-	for _, zone := range n.Zones {
-		for _, group := range zone.Groups {
-			for _, l := range n.lines(group) {
-				g.edge(groups[group.ID], g.middles[l.zone], l.Sessions, n.lineWords(l)).Attr("lhead", g.frames[l.zone].GetID())
-			}
-			if n.Mesh.On {
-				g.Edge(g.Node("mesh").Attr("shape", "ellipse").Label(n.meshWords()), groups[group.ID]).Attrs("color", meshColour, "style", "dashed")
-			}
-		}
-	}
-	mutual, mutualBy := n.mutual()
-	for i, with := range mutualBy {
-		if with.Expected > 0 {
-			all := g.Node("mutual").Attr("shape", "ellipse").Label(dotLabel("between reflectors: " + n.sessionWords(mutual)))
-			g.edge(g.middles[i], all, with, "").Attr("ltail", g.frames[i].GetID())
-		}
-	}
-	if len(n.Zones) == 0 {
-		g.Node("nothing").Label(nothing)
-	}
-	return g.String()
-}
-
-func (g *dotDrawing) reflectors(i int, zone *dot.Graph) {
-	reflectors := g.Zones[i].Reflectors
-	if len(reflectors) == 0 {
-		return
-	}
-	g.frames[i] = cluster(zone, fmt.Sprint("reflectors ", i), "#57606a", g.Zones[i].zoneWords())
-	for j, r := range reflectors {
-		l := looks[g.of(r.Sessions)]
-		node := g.frames[i].Node(fmt.Sprintf("reflector %d/%d", i, j)).Label(dotLabel(r.Name, g.reflectorWords(r), g.reflectorDetail(r)))
-		node.Attrs("color", l.light, "style", "rounded,"+l.dot)
-		if j == (len(reflectors)-1)/2 {
-			g.middles[i] = node
-		}
-	}
-}
-
-func (g *dotDrawing) edge(from, to dot.Node, s Sessions, label string) dot.Edge {
-	l, e := looks[g.of(s)], g.Edge(from, to)
-	e.Attrs("color", l.light, "style", l.dot, "penwidth", l.width, "label", dotLabel(label))
-	return e
 }

@@ -35,7 +35,7 @@ func askIn(t *testing.T, s iostreams.Streams, args ...string) cli.Answer {
 // rendered is a network in one of the formats.
 func rendered(t require.TestingT, n Network, format string) string {
 	var out strings.Builder
-	require.NoError(t, render(&out, format, &n))
+	require.NoError(t, n.show(iostreams.Streams{Out: &out}, "", format))
 	return out.String()
 }
 
@@ -45,7 +45,7 @@ var formats = []string{"svg", "dot", "json", "yaml"}
 // Established, the mesh off.
 func inZones(zones []string, reflectors, clients int) observed {
 	off := false
-	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS, roleLabel: role, wanted: true}
+	o := observed{name: "prod", step: "Steady", roleLabel: role, wanted: true}
 	o.BGP.Mesh.Enabled = &off
 	o.Peers = topology.Single(role, topology.Session{})
 	for z, zone := range zones {
@@ -81,7 +81,7 @@ func (o *observed) report() {
 		if n.ClusterID == "" {
 			continue
 		}
-		st := plan.Status{Node: n.Name, Agent: true}
+		st := plan.Status{Node: n.Name}
 		for _, other := range o.Nodes {
 			for _, addr := range other.Addresses {
 				if other.Name != n.Name {
@@ -172,7 +172,7 @@ func weird() observed {
 // arranged is a cluster of a topology as rrpool leaves it, all sessions Established. The
 // nodes are called as in inZones.
 func arranged(t require.TestingT, kind v1alpha1.TopologyType, nodes, zones, racks, reflectors int) observed {
-	o := observed{name: "prod", step: "Steady", provider: v1alpha1.ProviderIKS, roleLabel: role, wanted: true}
+	o := observed{name: "prod", step: "Steady", roleLabel: role, wanted: true}
 	c := ofKind(t, kind, nodes, zones, racks, reflectors)
 	_, err := o.arrange(c)
 	require.NoError(t, err)
@@ -197,15 +197,15 @@ func ofKind(t require.TestingT, kind v1alpha1.TopologyType, nodes, zones, racks,
 // brokenTiers is a Hierarchy with failures: a spine is not Ready, another one has no
 // session with a reflector of the first rack, and that reflector misses two clients.
 func brokenTiers(t require.TestingT) observed {
-	o, seats, missed := arranged(t, v1alpha1.TopologyHierarchy, 60, 3, 0, 0), map[string]string{}, 0
+	o, slots, missed := arranged(t, v1alpha1.TopologyHierarchy, 60, 3, 0, 0), map[string]string{}, 0
 	for _, n := range o.Nodes {
-		seats[n.Slot] = n.Name
+		slots[n.Slot] = n.Name
 	}
-	o.change(seats["spine-3"], func(n *plan.Node) { n.Ready = false })
-	o.cut(seats["spine-2"], seats["rack-zone-1-1"])
+	o.change(slots["spine-3"], func(n *plan.Node) { n.Ready = false })
+	o.cut(slots["spine-2"], slots["rack-zone-1-1"])
 	for _, n := range o.Nodes {
 		if !n.Pooled && n.Zone == "zone-1" && missed < 2 {
-			o.cut(seats["rack-zone-1-1"], n.Name)
+			o.cut(slots["rack-zone-1-1"], n.Name)
 			missed++
 		}
 	}
@@ -213,7 +213,7 @@ func brokenTiers(t require.TestingT) observed {
 }
 
 // changing is a cluster on the way from Single to a Hierarchy: the third reflectors do
-// not have their seats yet, and clients still peer with them all.
+// not have their slots yet, and clients still peer with them all.
 func changing(t require.TestingT) observed {
 	o := arranged(t, v1alpha1.TopologyHierarchy, 30, 3, 0, 0)
 	for i := range o.Nodes {
@@ -229,7 +229,6 @@ func changing(t require.TestingT) observed {
 // twelveZones are 12 zones, in one of which sessions are down.
 func twelveZones() observed {
 	o := inZones(invent.Names("zone-", 12), 1, 20)
-	o.provider = v1alpha1.ProviderExistingNodes
 	for i := range 20 {
 		o.cut("10.240.4.200", fmt.Sprintf("10.247.0.%d", i))
 	}

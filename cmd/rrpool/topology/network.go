@@ -2,9 +2,7 @@ package topology
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
-	"strings"
 )
 
 // schema names the form of `topology -o json`. It changes when a field changes its
@@ -50,24 +48,27 @@ const (
 	spineFrame frameKind = "spines"
 )
 
-// Zone holds what is in one frame; its name is empty for nodes without a zone.
+// frame is one of a kind; its name is empty for nodes without a zone.
+type frame struct {
+	Name string    `json:"name"`
+	Kind frameKind `json:"kind,omitempty"`
+}
+
+// Zone holds what is in one frame.
 type Zone struct {
-	Name       string      `json:"name"`
-	Kind       frameKind   `json:"kind,omitempty"`
+	frame
 	Reflectors []Reflector `json:"reflectors,omitempty"`
 	Groups     []Group     `json:"groups,omitempty"`
 }
 
-// Reflector is a route reflector, or a node that is about to become one.
+// Reflector is a route reflector, or without a cluster ID a node that is about to become one.
 type Reflector struct {
 	Name      string `json:"name"`
 	ClusterID string `json:"clusterID,omitempty"`
-	// Seat in the topology, where seats differ, and the zone, where the frame is none.
-	Seat string `json:"seat,omitempty"`
+	// Slot in the topology, where slots differ, and the zone, where the frame is none.
+	Slot string `json:"slot,omitempty"`
 	Zone string `json:"zone,omitempty"`
-	// Role: it reflects. Detail is what else is known ("not Ready"), and Sessions are those
-	// of all its links.
-	Role   bool   `json:"role"`
+	// Detail is what else is known ("not Ready"), and Sessions are those of all its links.
 	Detail string `json:"detail,omitempty"`
 	Sessions
 }
@@ -106,10 +107,8 @@ type Sessions struct {
 	Unknown     int `json:"unknown,omitempty"`
 }
 
-func (s *Sessions) add(o Sessions) {
-	s.Expected += o.Expected
-	s.Established += o.Established
-	s.Unknown += o.Unknown
+func (s Sessions) plus(o Sessions) Sessions {
+	return Sessions{s.Expected + o.Expected, s.Established + o.Established, s.Unknown + o.Unknown}
 }
 
 // state of sessions together. Each has a colour, and for readers who cannot tell colours
@@ -117,11 +116,11 @@ func (s *Sessions) add(o Sessions) {
 type state int
 
 const (
-	idle state = iota // no sessions
-	up
+	up state = iota
 	partial
 	none
 	unknown
+	idle // no sessions
 	planned
 )
 
@@ -142,12 +141,12 @@ func (n *Network) of(s Sessions) state {
 	return partial
 }
 
-// frame finds the frame of that kind and name, or makes it.
-func (n *Network) frame(kind frameKind, name string) *Zone {
-	i := slices.IndexFunc(n.Zones, func(z Zone) bool { return z.Kind == kind && z.Name == name })
+// zone finds what is in a frame, or makes it.
+func (n *Network) zone(of frame) *Zone {
+	i := slices.IndexFunc(n.Zones, func(z Zone) bool { return z.frame == of })
 	if i < 0 {
 		i = len(n.Zones)
-		n.Zones = append(n.Zones, Zone{Name: name, Kind: kind})
+		n.Zones = append(n.Zones, Zone{frame: of})
 	}
 	return &n.Zones[i]
 }
@@ -159,25 +158,23 @@ func (n *Network) arrange() {
 	sums := map[string]Sessions{}
 	for i := range n.Links {
 		l := &n.Links[i]
-		if l.Reflector != "" && natural(l.Reflector, l.To) > 0 {
+		if l.Reflector > l.To {
 			l.Reflector, l.To = l.To, l.Reflector
 		}
 		for _, name := range []string{l.Reflector, l.To} {
-			sum := sums[name]
-			sum.add(l.Sessions)
-			sums[name] = sum
+			sums[name] = sums[name].plus(l.Sessions)
 		}
 	}
 	slices.SortFunc(n.Links, func(a, b Link) int {
-		return cmp.Or(natural(a.Reflector, b.Reflector), natural(a.Group, b.Group), natural(a.To, b.To))
+		return cmp.Or(cmp.Compare(a.Reflector, b.Reflector), cmp.Compare(a.Group, b.Group), cmp.Compare(a.To, b.To))
 	})
 	rank := map[frameKind]int{spineFrame: 0, rackFrame: 1, zoneFrame: 2}
 	slices.SortFunc(n.Zones, func(a, b Zone) int {
-		return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), natural(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), cmp.Compare(a.Name, b.Name))
 	})
 	for _, zone := range n.Zones {
 		slices.SortFunc(zone.Reflectors, func(a, b Reflector) int {
-			return cmp.Or(natural(a.Seat, b.Seat), natural(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Name, b.Name))
 		})
 		for j := range zone.Reflectors {
 			zone.Reflectors[j].Sessions = sums[zone.Reflectors[j].Name]
@@ -187,75 +184,41 @@ func (n *Network) arrange() {
 	slices.Sort(n.Warnings)
 }
 
-// natural compares numbers in names by their value: zone 2 comes before zone 10.
-func natural(a, b string) int { return cmp.Or(cmp.Compare(padded(a), padded(b)), cmp.Compare(a, b)) }
-
-var digits = regexp.MustCompile(`\d+`)
-
-// padded is a name in which each number has 20 digits, or more.
-func padded(name string) string {
-	return digits.ReplaceAllStringFunc(name, func(number string) string {
-		number = strings.TrimLeft(number, "0")
-		return strings.Repeat("0", max(20-len(number), 0)) + number
-	})
-}
-
-// line is what is drawn as one: the sessions of a group with the reflectors of a zone, or
-// of several.
+// line is what is drawn as one: the sessions of a group with the reflectors of a zone. Of
+// the reflectors with each other it is those that have an end in the zone.
 type line struct {
 	clients, zone int
-	parts         []line
 	Sessions
 }
 
-// trunked makes one line of several.
-func trunked(lines []line) line {
-	out := line{clients: lines[0].clients, parts: lines}
-	for _, l := range lines {
-		out.add(l.Sessions)
-	}
-	return out
-}
-
-// lines of a group, by zone.
+// lines of a group, by zone; of the group without an ID, those between reflectors.
 func (n *Network) lines(g Group) []line {
-	home, out := n.home(), make([]line, len(n.Zones))
+	home, out := map[string]int{}, make([]line, len(n.Zones))
+	for i, zone := range n.Zones {
+		out[i] = line{clients: g.Clients, zone: i}
+		for _, r := range zone.Reflectors {
+			home[r.Name] = i
+		}
+	}
 	for _, l := range n.Links {
-		if l.Group == g.ID {
-			zone := home[l.To]
-			out[zone].clients, out[zone].zone = g.Clients, zone
-			out[zone].add(l.Sessions)
+		if l.Group != g.ID {
+			continue
+		}
+		to := home[l.To]
+		out[to].Sessions = out[to].plus(l.Sessions)
+		if from, known := home[l.Reflector]; known && from != to {
+			out[from].Sessions = out[from].plus(l.Sessions)
 		}
 	}
 	return slices.DeleteFunc(out, func(l line) bool { return l.Expected == 0 })
 }
 
-// home gives the zone of each reflector, by its place.
-func (n *Network) home() map[string]int {
-	out := map[string]int{}
-	for i, zone := range n.Zones {
-		for _, r := range zone.Reflectors {
-			out[r.Name] = i
-		}
-	}
-	return out
-}
-
-// mutual counts the sessions that reflectors have with each other: all of them once, and
-// those with an end in each zone.
-func (n *Network) mutual() (total Sessions, byZone []Sessions) {
-	home := n.home()
-	byZone = make([]Sessions, len(n.Zones))
+// mutual counts the sessions that reflectors have with each other.
+func (n *Network) mutual() (all Sessions) {
 	for _, l := range n.Links {
-		if l.Reflector == "" {
-			continue
-		}
-		total.add(l.Sessions)
-		a, b := home[l.Reflector], home[l.To]
-		byZone[a].add(l.Sessions)
-		if a != b {
-			byZone[b].add(l.Sessions)
+		if l.Group == "" {
+			all = all.plus(l.Sessions)
 		}
 	}
-	return total, byZone
+	return all
 }

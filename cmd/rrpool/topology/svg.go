@@ -26,29 +26,26 @@ const (
 	gap, groupGap, zoneGap            = 6.0, 12.0, 16.0
 	// longestName is how long names of reflectors are at most: others are shortened.
 	longestName = 26 * glyph * fontSize
-	// manyZones is how many zones a group has lines to until these become one to a trunk.
-	manyZones = 5
 )
 
 // look is how a state is shown: with words in the legend, a colour on light and on dark
-// paper, and the pattern and width of its lines; dot is the pattern for Graphviz.
+// paper, the pattern and width of its lines, and a sign for readers who see no colours; dot
+// is the pattern for Graphviz.
 type look struct {
 	name, words, light, dark, dash string
 	width                          float64
-	dot                            string
+	dot, sign                      string
 }
 
-var looks = map[state]look{
-	idle:    {"idle", "no sessions", "#6e7781", "#9aa4af", "1 6", 1.5, "dotted"},
-	up:      {"up", "all sessions up", "#0a7d5a", "#3fbf92", "none", 2, "solid"},
-	partial: {"partial", "some sessions up", "#b06000", "#f0a63c", "10 5", 2.5, "dashed"},
-	none:    {"down", "no session up", "#c22f0a", "#ff7b5c", "2 5", 3.5, "dotted"},
-	unknown: {"unknown", "not known", "#6e7781", "#9aa4af", "14 4 3 4", 1.5, "dashed"},
-	planned: {"planned", "planned", "#2f66b0", "#78aef2", "none", 2, "solid"},
+// looks of the states, in the order of the legend.
+var looks = [...]look{
+	up:      {"up", "all sessions up", "#0a7d5a", "#3fbf92", "none", 2, "solid", `circle class="%s" cx="%g" cy="%g" r="5"`},
+	partial: {"partial", "some sessions up", "#b06000", "#f0a63c", "10 5", 2.5, "dashed", `path class="%s" d="M%g %gm0 -5.5l6 10h-12z"`},
+	none:    {"down", "no session up", "#c22f0a", "#ff7b5c", "2 5", 3.5, "dotted", `path class="%s" d="M%g %gm-4 -4l8 8m0 -8l-8 8"`},
+	unknown: {"unknown", "not known", "#6e7781", "#9aa4af", "14 4 3 4", 1.5, "dashed", `circle class="%s" cx="%g" cy="%g" r="4"`},
+	idle:    {"idle", "no sessions", "#6e7781", "#9aa4af", "1 6", 1.5, "dotted", `path class="%s" d="M%g %gm-4 0h8"`},
+	planned: {"planned", "planned", "#2f66b0", "#78aef2", "none", 2, "solid", `path class="%s" d="M%g %gm-4 -4h8l0 8h-8z"`},
 }
-
-// states in the order of the legend.
-var states = []state{up, partial, none, unknown, idle, planned}
 
 // meshColour is that of the node-to-node mesh on light paper.
 const meshColour = "#7a3f9d"
@@ -79,8 +76,7 @@ func style() string {
 		fmt.Fprintf(&light, ".%s{%s:%s}", t[0], t[1], t[2])
 		fmt.Fprintf(&dark, ".%s{%s:%s}", t[0], t[1], t[3])
 	}
-	for _, s := range states {
-		l := looks[s]
+	for _, l := range &looks {
 		fmt.Fprintf(&light, ".fill-%[1]s{fill:%[2]s}.edge-%[1]s,.line-%[1]s{stroke:%[2]s}.line-%[1]s{stroke-width:%[3]g;stroke-dasharray:%[4]s}", l.name, l.light, l.width, l.dash)
 		fmt.Fprintf(&dark, ".fill-%[1]s{fill:%[2]s}.edge-%[1]s,.line-%[1]s{stroke:%[2]s}", l.name, l.dark)
 	}
@@ -111,20 +107,14 @@ func (c *canvas) line(is state, format string, numbers ...float64) {
 	c.path("line-"+looks[is].name, format, numbers...)
 }
 
-// sign draws that of a state around its middle, for readers who see no colours.
+// sign draws that of a state around its middle.
 func (c *canvas) sign(is state, x, y float64) {
 	c.used[is] = true
-	x, y = round(x), round(y)
-	form := map[state]string{
-		up: `circle class="%s" cx="%g" cy="%g" r="5"`, partial: `path class="%s" d="M%g %gm0 -5.5l6 10h-12z"`,
-		none: `path class="%s" d="M%g %gm-4 -4l8 8m0 -8l-8 8"`, unknown: `circle class="%s" cx="%g" cy="%g" r="4"`,
-		idle: `path class="%s" d="M%g %gm-4 0h8"`, planned: `path class="%s" d="M%g %gm-4 -4h8l0 8h-8z"`,
-	}[is]
 	class := "sign edge-" + looks[is].name
 	if is == up || is == partial {
 		class = "fill-" + looks[is].name
 	}
-	fmt.Fprintf(&c.signs, "<"+form+"/>\n", class, x, y)
+	fmt.Fprintf(&c.signs, "<"+looks[is].sign+"/>\n", class, round(x), round(y))
 }
 
 // render gives the drawing as SVG.

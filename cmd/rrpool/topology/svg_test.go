@@ -240,13 +240,15 @@ func anyNetwork(t *rapid.T) Network {
 	ends := []Link{}
 	var reflectors []string
 	for i := range rapid.IntRange(0, 7).Draw(t, "zones") {
-		zone := Zone{Name: fmt.Sprint(anyName.Draw(t, "zone"), i), Kind: rapid.SampledFrom([]frameKind{zoneFrame, rackFrame, spineFrame}).Draw(t, "kind")}
+		zone := Zone{frame: frame{
+			fmt.Sprint(anyName.Draw(t, "zone"), i), rapid.SampledFrom([]frameKind{zoneFrame, rackFrame, spineFrame}).Draw(t, "kind"),
+		}}
 		for j := range rapid.IntRange(0, 8).Draw(t, "reflectors") {
 			r := Reflector{
-				Name: fmt.Sprint(anyName.Draw(t, "reflector"), i, "-", j), Role: rapid.Bool().Draw(t, "role"),
+				Name:      fmt.Sprint(anyName.Draw(t, "reflector"), i, "-", j),
 				ClusterID: rapid.SampledFrom([]string{"", "244.0.0.1", "255.255.255.255"}).Draw(t, "id"),
 				Detail:    rapid.OneOf(rapid.Just(""), anyName).Draw(t, "detail"),
-				Seat:      rapid.OneOf(rapid.Just(""), anyName).Draw(t, "seat"),
+				Slot:      rapid.OneOf(rapid.Just(""), anyName).Draw(t, "slot"),
 				Zone:      rapid.OneOf(rapid.Just(""), anyName).Draw(t, "reflector's zone"),
 			}
 			zone.Reflectors = append(zone.Reflectors, r)
@@ -426,9 +428,9 @@ func TestTheColoursCanBeToldFromThePaper(t *testing.T) {
 			for _, ink := range []string{"ink", "soft"} {
 				require.GreaterOrEqual(t, contrast(t, grounds[ink][i], paper), 4.5, "%s on %s", ink, ground)
 			}
-			for _, s := range states {
-				colour := [2]string{looks[s].light, looks[s].dark}[i]
-				require.GreaterOrEqual(t, contrast(t, colour, paper), 3.0, "%s on %s", looks[s].name, ground)
+			for _, l := range looks {
+				colour := [2]string{l.light, l.dark}[i]
+				require.GreaterOrEqual(t, contrast(t, colour, paper), 3.0, "%s on %s", l.name, ground)
 			}
 		}
 	}
@@ -440,10 +442,7 @@ func TestTheColoursCanBeToldFromThePaper(t *testing.T) {
 func TestStatesDifferInMoreThanColour(t *testing.T) {
 	class := regexp.MustCompile(`(edge|fill)-[a-z]+`)
 	lines, signs := map[string]state{}, map[string]state{}
-	for _, s := range states {
-		if s == planned {
-			continue
-		}
+	for _, s := range []state{up, partial, none, unknown, idle} {
 		c := &canvas{used: map[state]bool{}}
 		c.sign(s, 10, 10)
 		sign := class.ReplaceAllString(c.signs.String(), "")

@@ -9,36 +9,31 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // request is what the flags ask for.
 type request struct {
 	snapshot.Flags
-	set                             *pflag.FlagSet
-	nodes, zones, reflectors, racks iostreams.Count
-	file, outputFile                string
-	topology, output                *iostreams.Choice
-}
-
-// kinds are the topologies by the words of --topology.
-var kinds = map[string]v1alpha1.TopologyType{
-	"single": v1alpha1.TopologySingle, "quorum": v1alpha1.TopologyQuorum, "hierarchy": v1alpha1.TopologyHierarchy,
-	"multicluster": v1alpha1.TopologyMultiCluster, "auto": v1alpha1.TopologyAuto,
+	planned    invent.Flags
+	output     *iostreams.Choice
+	outputFile string
 }
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
 	r := &request{
-		topology: iostreams.NewChoice("single", "quorum", "hierarchy", "multicluster", "auto"),
-		output:   iostreams.NewChoice("svg", "dot", "json", "yaml"),
+		planned: invent.Flags{
+			Nodes: iostreams.Count{Least: 1, Most: 100000}, Zones: iostreams.Count{Least: 1, Most: 100},
+			Reflectors: iostreams.Count{Least: 1, Most: 1000}, Racks: iostreams.Count{Least: 1, Most: 200},
+			Topology: iostreams.NewChoice("single", "quorum", "hierarchy", "multicluster", "auto"),
+		},
+		output: iostreams.NewChoice("svg", "dot", "json", "yaml"),
 	}
 	cmd := &cobra.Command{
 		Use:   "topology",
@@ -56,27 +51,12 @@ The same network gives the same bytes.`,
 		Args: iostreams.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd, s) },
 	}
-	r.register(cmd)
-	return cmd
-}
-
-func (r *request) register(cmd *cobra.Command) {
-	r.set = cmd.Flags()
-	r.set.SortFlags = false
-	number := func(c *iostreams.Count, most int, name, usage string) {
-		c.Least, c.Most = 1, most
-		r.set.Var(c, name, usage)
-		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)))
-	}
-	number(&r.nodes, 100000, "nodes", "nodes that run workloads; draws a planned cluster")
-	number(&r.zones, 100, "zones", "zones of the planned cluster; default those in the file, else 1")
-	r.topology.Register(cmd, "topology", "", "its topology: single, quorum, hierarchy, multicluster or auto; default that of the file")
-	number(&r.racks, 200, "racks", "racks that its nodes are labelled with; default none")
-	number(&r.reflectors, 1000, "reflectors", "size of the pool, all zones together; default as many as sizing and topology take")
-	r.set.StringVarP(&r.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
+	cmd.Flags().SortFlags = false
+	r.planned.Register(cmd)
 	r.output.Register(cmd, "output", "o", "format: svg, dot, json or yaml")
-	r.set.StringVar(&r.outputFile, "output-file", "", "write to this file instead of standard output")
-	r.Register(r.set)
+	cmd.Flags().StringVar(&r.outputFile, "output-file", "", "write to this file instead of standard output")
+	r.Register(cmd.Flags())
+	return cmd
 }
 
 func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
@@ -84,7 +64,7 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Emit("drawing", r.outputFile, func(s iostreams.Streams) error { return render(s.Out, r.output.Value, &n) }); err != nil {
+	if err := n.show(s, r.outputFile, r.output.Value); err != nil {
 		return err
 	}
 	for _, warning := range n.Warnings {
@@ -93,54 +73,40 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return nil
 }
 
-func render(out io.Writer, format string, n *Network) error {
-	switch format {
-	case "json":
-		return iostreams.WriteJSON(out, n)
-	case "yaml":
-		return iostreams.WriteYAML(out, n)
+// show writes the network in one of the formats.
+func (n *Network) show(s iostreams.Streams, file, format string) error {
+	draw := svg
+	if format == "dot" {
+		draw = dotGraph
 	}
-	_, err := io.WriteString(out, map[string]func(*Network) string{"svg": svg, "dot": dotGraph}[format](n))
-	return err //nolint:wrapcheck // Emit adds what was written
+	return s.Print("drawing", file, format, n, func(s iostreams.Streams) { _, _ = io.WriteString(s.Out, draw(n)) })
 }
 
 // check refuses flags that do not go together.
-func (r *request) check() error {
-	ofCluster, ofPlan := []string{"kubeconfig", "context", "namespace"}, []string{"zones", "topology", "racks", "reflectors", "filename"}
-	if i := slices.IndexFunc(ofCluster, r.set.Changed); i >= 0 && r.nodes.Value > 0 {
-		return fmt.Errorf("--nodes %d and --%s exclude each other: with --nodes no cluster is read; leave out one of them", r.nodes.Value, ofCluster[i])
-	}
-	if i := slices.IndexFunc(ofPlan, r.set.Changed); i >= 0 && r.nodes.Value == 0 {
+func (r *request) check(cmd *cobra.Command) error {
+	ofPlan := []string{"zones", "topology", "racks", "reflectors", "filename"}
+	if i := slices.IndexFunc(ofPlan, cmd.Flags().Changed); i >= 0 && r.planned.Nodes.Value == 0 {
 		return fmt.Errorf("--nodes: missing, and --%s is about a planned cluster: say how many nodes run workloads, such as --nodes 500", ofPlan[i])
 	}
-	return nil
+	return iostreams.Exclusive(cmd, [2]string{"nodes", "kubeconfig"}, [2]string{"nodes", "context"}, [2]string{"nodes", "namespace"})
 }
 
 func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, error) {
-	if err := r.check(); err != nil {
+	if err := r.check(cmd); err != nil {
 		return Network{}, err
 	}
-	if r.nodes.Value == 0 {
+	if r.planned.Nodes.Value == 0 {
 		n, err := r.read(cmd.Context())
 		if err != nil && !errors.Is(err, iostreams.ErrInterrupted) {
 			return n, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, cmd.CommandPath())
 		}
 		return n, err
 	}
-	object, err := snapshot.Object(r.file, s.In)
-	if err == nil && object == nil {
-		object, err = crd.Default()
-	}
+	planned, err := r.planned.Cluster(cmd, s)
 	if err != nil {
 		return Network{}, err
 	}
-	if r.set.Changed("topology") {
-		object.Spec.Topology.Type = kinds[r.topology.Value]
-	}
-	return plannedNetwork(invent.Cluster{
-		Spec: object.Spec, Nodes: r.nodes.Value, Reflectors: r.reflectors.Value, Racks: r.racks.Value,
-		Zones: invent.Zones(r.zones.Value, object.Spec, 1),
-	})
+	return plannedNetwork(planned)
 }
 
 // read gives the network of the cluster of the kubeconfig.
@@ -154,10 +120,10 @@ func (r *request) read(ctx context.Context) (Network, error) {
 		return Network{}, err
 	}
 	spec := seen.Object.Spec
-	o := observed{Cluster: seen.Cluster, name: connection.Name, provider: seen.Provider, roleLabel: spec.BGP.NodeLabel}
+	o := observed{Cluster: seen.Cluster, name: connection.Name, roleLabel: spec.BGP.NodeLabel}
 	if seen.Stored {
 		o.step = seen.Step.Name
-		o.wanted = spec.Mode != v1alpha1.ModeFullMesh && seen.Object.DeletionTimestamp == nil
+		o.wanted = spec.Mode != v1alpha1.ModeFullMesh && seen.Object.DeletionTimestamp == nil && seen.Provider != v1alpha1.ProviderExistingNodes
 	}
 	n := networkOf(o)
 	if len(n.Zones) == 0 && len(n.Warnings) > 0 {
@@ -168,10 +134,7 @@ func (r *request) read(ctx context.Context) (Network, error) {
 
 // plannedNetwork is that of a planned cluster once its topology is complete.
 func plannedNetwork(c invent.Cluster) (Network, error) {
-	o := observed{provider: c.Spec.Provider.Type, planned: true, roleLabel: c.Spec.BGP.NodeLabel}
-	if err := c.Check(); err != nil {
-		return Network{}, err
-	}
+	o := observed{planned: true, roleLabel: c.Spec.BGP.NodeLabel}
 	var notes []string
 	switch mesh := c.Spec.Mode == v1alpha1.ModeFullMesh; {
 	case mesh && c.Reflectors > 0:
@@ -184,11 +147,11 @@ func plannedNetwork(c invent.Cluster) (Network, error) {
 			return Network{}, err
 		}
 		if layout.Kind != v1alpha1.TopologySingle && layout.Depth > 1 {
-			notes = []string{fmt.Sprintf("Any %s may fail at the same time: all clients still reach each other.", count(layout.Depth-1, "reflector"))}
+			notes = []string{fmt.Sprintf("Any %s may fail at the same time: all clients still reach each other.", iostreams.Number(layout.Depth-1, "reflector"))}
 		}
 	}
 	n := networkOf(o)
-	n.Title, n.Notes = fmt.Sprintf("BGP topology for %s in %s", count(c.Nodes, "node"), count(len(c.Zones), "zone")), append(n.Notes, notes...)
+	n.Title, n.Notes = fmt.Sprintf("BGP topology for %s in %s", iostreams.Number(c.Nodes, "node"), iostreams.Number(len(c.Zones), "zone")), append(n.Notes, notes...)
 	return n, nil
 }
 

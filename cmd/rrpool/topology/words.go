@@ -3,28 +3,13 @@ package topology
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
-
-// grouped is a number with a comma between thousands: 124,750.
-func grouped(n int) string {
-	out := strconv.Itoa(n)
-	for i := len(out) - 3; i > 0; i -= 3 {
-		out = out[:i] + "," + out[i:]
-	}
-	return out
-}
-
-// count is so many of something.
-func count(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return grouped(n) + " " + of + "s"
-}
 
 func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
@@ -44,7 +29,7 @@ func clean(text string) string {
 }
 
 // title of a frame.
-func (z Zone) title() string {
+func (z frame) title() string {
 	if z.Kind == zoneFrame && z.Name == "" {
 		return "no zone"
 	}
@@ -53,13 +38,13 @@ func (z Zone) title() string {
 
 // roles counts the reflectors in the role.
 func (z Zone) roles() int {
-	without := func(r Reflector) bool { return !r.Role }
+	without := func(r Reflector) bool { return r.ClusterID == "" }
 	return len(slices.DeleteFunc(slices.Clone(z.Reflectors), without))
 }
 
 // sessionWords count them, and says how many are up.
 func (n *Network) sessionWords(s Sessions) string {
-	return joined(count(s.Expected, "session"), n.established(s))
+	return joined(iostreams.Number(s.Expected, "session"), n.established(s))
 }
 
 func (n *Network) established(s Sessions) string {
@@ -73,9 +58,9 @@ func (n *Network) established(s Sessions) string {
 	case s.Unknown == s.Expected:
 		return "not known"
 	case s.Unknown > 0:
-		return grouped(s.Established) + " up, " + grouped(s.Unknown) + " not known"
+		return fmt.Sprintf("%d up, %d not known", s.Established, s.Unknown)
 	}
-	return grouped(s.Established) + " up"
+	return fmt.Sprintf("%d up", s.Established)
 }
 
 // lineWords count clients × sessions, where every client has as many.
@@ -83,7 +68,7 @@ func (n *Network) lineWords(l line) string {
 	if l.Expected%max(l.clients, 1) != 0 {
 		return n.sessionWords(l.Sessions)
 	}
-	return joined(fmt.Sprintf("%s × %d sessions", grouped(l.clients), l.Expected/max(l.clients, 1)), n.established(l.Sessions))
+	return joined(fmt.Sprintf("%d × %d sessions", l.clients, l.Expected/max(l.clients, 1)), n.established(l.Sessions))
 }
 
 // detail is one line of text about a group; a state other than idle has a sign.
@@ -95,23 +80,25 @@ type detail struct {
 // details of a group of a frame, besides its number of clients.
 func (n *Network) details(z Zone, g Group) []detail {
 	var out []detail
-	add := func(of state, given bool, text string) {
-		if given {
-			out = append(out, detail{of, text})
+	add := func(of state, clients int, text string) {
+		if clients > 0 {
+			out = append(out, detail{of, fmt.Sprint(clients, text)})
 		}
+	}
+	if n.Live {
+		add(up, g.All, " with all sessions up")
+		add(partial, g.Some, " with some sessions up")
+		add(none, g.None, " with no session up")
+		add(unknown, g.NotKnown, " not known")
 	}
 	all := n.reflectors()
 	if z.Kind == rackFrame && g.Each <= z.roles() {
 		all = z.roles()
 	}
-	if n.Live {
-		add(up, g.All > 0, grouped(g.All)+" with all sessions up")
-		add(partial, g.Some > 0, grouped(g.Some)+" with some sessions up")
-		add(none, g.None > 0, grouped(g.None)+" with no session up")
-		add(unknown, g.NotKnown > 0, grouped(g.NotKnown)+" not known")
+	if g.Each > 0 && g.Each < all {
+		out = append(out, detail{idle, fmt.Sprintf("with %d of %s", g.Each, iostreams.Number(all, "reflector"))})
 	}
-	add(idle, g.Each > 0 && g.Each < all, fmt.Sprintf("with %d of %s", g.Each, count(all, "reflector")))
-	add(idle, g.NotReady > 0, grouped(g.NotReady)+" not Ready")
+	add(idle, g.NotReady, " not Ready")
 	return out
 }
 
@@ -126,27 +113,37 @@ func (n *Network) reflectors() (all int) {
 // howMany counts nodes, which are clients where there are reflectors.
 func (n *Network) howMany(nodes int) string {
 	if n.reflectors() == 0 {
-		return count(nodes, "node")
+		return iostreams.Number(nodes, "node")
 	}
-	return count(nodes, "client")
+	return iostreams.Number(nodes, "client")
 }
 
-// size counts every node that speaks BGP once. The mesh joins all but the reflectors.
-func (n *Network) size() string {
-	all, clients, without := n.reflectors(), 0, 0
+// subtitle counts the nodes by their roles, and says what else there is to the whole.
+func (n *Network) subtitle(step string) string {
+	all, without, clients := n.reflectors(), 0, 0
 	for _, zone := range n.Zones {
 		without += len(zone.Reflectors) - zone.roles()
 		for _, g := range zone.Groups {
 			clients += g.Clients
 		}
 	}
-	switch {
-	case all == 0:
-		return "no reflectors, " + count(clients+without, "node")
-	case without > 0:
-		return joined(count(all, "reflector"), count(clients, "client"), count(without, "node")+" without the role")
+	parts := []string{"no reflectors", iostreams.Number(clients+without, "node")}
+	if all > 0 {
+		parts = []string{iostreams.Number(all, "reflector"), iostreams.Number(clients, "client")}
 	}
-	return joined(count(all, "reflector"), count(clients, "client"))
+	if all > 0 && without > 0 {
+		parts = append(parts, iostreams.Number(without, "node")+" without the role")
+	}
+	if n.Topology != "" && n.Topology != string(v1alpha1.TopologySingle) {
+		parts = append(parts, "topology "+n.Topology)
+	}
+	if ids := n.clusterIDs(); len(ids) == 1 {
+		parts = append(parts, "cluster ID "+ids[0])
+	}
+	if step != "" {
+		parts = append(parts, "step "+step)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // nothing is written instead of an empty drawing.
@@ -157,7 +154,7 @@ func (n *Network) meshWords() string {
 	if !n.Mesh.On {
 		return "node-to-node mesh: off"
 	}
-	return fmt.Sprintf("node-to-node mesh: on, %s each with each, %s", count(n.Mesh.Nodes, "node"), count(n.Mesh.Sessions, "session"))
+	return fmt.Sprintf("node-to-node mesh: on, %s each with each, %s", iostreams.Number(n.Mesh.Nodes, "node"), iostreams.Number(n.Mesh.Sessions, "session"))
 }
 
 // zoneWords head the reflectors of a frame.
@@ -166,7 +163,7 @@ func (z Zone) zoneWords() string {
 	if z.roles() == 0 {
 		return "no " + what + "s"
 	}
-	return count(z.roles(), what)
+	return iostreams.Number(z.roles(), what)
 }
 
 // reflectorWords describe the sessions of a reflector.
@@ -175,25 +172,22 @@ func (n *Network) reflectorWords(r Reflector) string {
 	case idle:
 		return "no sessions"
 	case planned:
-		return count(r.Expected, "session")
+		return iostreams.Number(r.Expected, "session")
 	case unknown:
 		return "not known"
 	default:
 	}
-	return grouped(r.Established) + "/" + grouped(r.Expected) + " up"
+	return fmt.Sprintf("%d/%d up", r.Established, r.Expected)
 }
 
 // reflectorDetail is what else there is to know about a reflector; its cluster ID where
 // there are several.
 func (n *Network) reflectorDetail(r Reflector) string {
-	id, seat := "", r.Seat
+	id, slot := "", strings.TrimPrefix(r.Slot, r.Name) // in a planned cluster they are the same
 	if len(n.clusterIDs()) > 1 && r.ClusterID != "" {
 		id = "cluster ID " + r.ClusterID
 	}
-	if seat == r.Name {
-		seat = ""
-	}
-	return joined(seat, r.Zone, id, r.Detail)
+	return joined(slot, r.Zone, id, r.Detail)
 }
 
 // clusterIDs are the different ones, sorted.
@@ -206,6 +200,6 @@ func (n *Network) clusterIDs() []string {
 			}
 		}
 	}
-	slices.SortFunc(out, natural)
+	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -27,7 +27,6 @@ type TopologySpec struct {
 	// but reflect (provider IKS).
 	//
 	// +kubebuilder:default=Single
-	// +optional
 	Type TopologyType `json:"type,omitempty"`
 	// ClusterID is the first route-reflector cluster ID, written like an IPv4
 	// address. Where more are needed, they count up from it.
@@ -35,7 +34,6 @@ type TopologySpec struct {
 	// +kubebuilder:default="244.0.0.1"
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:XValidation:rule="self != '0.0.0.0' && self.matches('^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])$')",message="must be written like an IPv4 address, and not 0.0.0.0"
-	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
 	// Redundancy is how many reflectors keep two clients in touch, so that one less
 	// may fail at the same time. In Single that is all of them, whatever is written
@@ -45,21 +43,18 @@ type TopologySpec struct {
 	//
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
-	// +optional
 	Redundancy int32 `json:"redundancy,omitempty"`
 	// MaxClientsPerReflector is the greatest number of clients that one reflector
 	// serves. Left out, it is 2000 where reflectors are dedicated nodes, and 500 where
 	// they run workloads as well.
 	//
 	// +kubebuilder:validation:Minimum=1
-	// +optional
 	MaxClientsPerReflector int32 `json:"maxClientsPerReflector,omitempty"`
 	// MaxPathsPerPrefix is the greatest number of paths to one client's prefix that a
 	// node may get to hold. A topology that makes more is refused.
 	//
 	// +kubebuilder:default=64
 	// +kubebuilder:validation:Minimum=1
-	// +optional
 	MaxPathsPerPrefix int32 `json:"maxPathsPerPrefix,omitempty"`
 	// RackLabel is the key of the node label whose value is the node's rack: nodes of
 	// one rack have the same reflectors. Left out, zones are the racks; where they are
@@ -69,7 +64,6 @@ type TopologySpec struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes and removes the labels rrpool.io/rack and rrpool.io/pool itself: leave the field out, or give the key of a label of yours"
 	// +kubebuilder:validation:XValidation:rule="self == '' || (self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253)",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
-	// +optional
 	RackLabel string `json:"rackLabel,omitempty"`
 	// ZoneLabel is the key of the node label whose value is the node's zone.
 	//
@@ -77,7 +71,6 @@ type TopologySpec struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes the labels rrpool.io/rack and rrpool.io/pool itself, for other ends: give another key"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
-	// +optional
 	ZoneLabel string `json:"zoneLabel,omitempty"`
 }
 
@@ -93,7 +86,6 @@ type BGPSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') || self.startsWith('node-restriction.kubernetes.io/')",message="labels of kubernetes.io and k8s.io have a meaning for Kubernetes, which rrpool must not change: give another key, or one of node-restriction.kubernetes.io"
 	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes the labels rrpool.io/rack and rrpool.io/pool itself, for other ends: give another key"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
-	// +optional
 	NodeLabel string `json:"nodeLabel,omitempty"`
 	// PasswordSecretRef names the Secret with the password of the reflector
 	// sessions. It is read by calico-node, not by rrpool: it has to be in
@@ -102,6 +94,5 @@ type BGPSpec struct {
 	// Left out, the sessions get the password of the mesh where that has one.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	PasswordSecretRef SecretKeyRef `json:"passwordSecretRef,omitzero"`
 }

@@ -27,19 +27,16 @@ type ProviderSpec struct {
 	// are chosen. It cannot be changed while a pool of rrpool's exists.
 	//
 	// +kubebuilder:default=Auto
-	// +optional
 	Type ProviderType `json:"type,omitempty"`
 	// IKS describes the dedicated worker pool on IBM Cloud Kubernetes Service.
 	// It is ignored by other providers.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	IKS IKSSpec `json:"iks,omitzero"`
 	// ExistingNodes says which nodes may become route reflectors where no
 	// dedicated ones are ordered. It is ignored by other providers.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	ExistingNodes ExistingNodesSpec `json:"existingNodes,omitzero"`
 }
 
@@ -51,13 +48,11 @@ type SecretKeyRef struct {
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Secret: lower-case letters, digits, '-' and '.'"
-	// +optional
 	Name string `json:"name,omitempty"`
 	// Key within the Secret's data.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="must be a key of a Secret: letters, digits, '-', '_' and '.'"
-	// +optional
 	Key string `json:"key,omitempty"`
 }
 
@@ -95,7 +90,6 @@ type IKSSpec struct {
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][A-Za-z0-9_-]*)?$')",message="must be an IKS cluster ID: letters, digits, '-' and '_'"
-	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
 	// PoolName is the name of the dedicated worker pool. A pool of that name which
 	// rrpool did not create is left alone and reported. It cannot be changed while
@@ -104,34 +98,29 @@ type IKSSpec struct {
 	// +kubebuilder:default=route-reflectors
 	// +kubebuilder:validation:MaxLength=31
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')",message="must start with a lower-case letter, hold only lower-case letters, digits and '-', and not end with '-'"
-	// +optional
 	PoolName string `json:"poolName,omitempty"`
 	// Flavor is the machine type of the pool's workers. Left out, it is bx2.2x8 on
 	// VPC and u3c.2x4 on classic. It applies to a pool that is yet to be created.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]+([.-][A-Za-z0-9]+)*)?$')",message="must be an IKS flavor, such as bx2.2x8"
-	// +optional
 	Flavor string `json:"flavor,omitempty"`
 	// CredentialsSecretRef names the Secret, in the manager's own namespace, with
 	// the IBM Cloud API key.
 	//
 	// +kubebuilder:default={name: rrpool-ibmcloud, key: apikey}
 	// +kubebuilder:validation:XValidation:rule="has(self.name)",message="name and key of the Secret with the API key are required"
-	// +optional
 	CredentialsSecretRef SecretKeyRef `json:"credentialsSecretRef,omitzero"`
 	// ResourceGroup is the ID of the resource group of the cluster. Left out, it is
 	// read from the cluster.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][A-Za-z0-9_.-]*)?$')",message="must be a resource group ID: letters, digits, '-', '_' and '.'"
-	// +optional
 	ResourceGroup string `json:"resourceGroup,omitempty"`
 	// Endpoint chooses the IBM Cloud API endpoints: Public, or Private for
 	// clusters without a way to the internet.
 	//
 	// +kubebuilder:default=Public
-	// +optional
 	Endpoint Endpoint `json:"endpoint,omitempty"`
 	// Zones that the pool has workers in. Left out, every zone of the cluster.
 	//
@@ -140,19 +129,16 @@ type IKSSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
-	// +optional
 	Zones []string `json:"zones,omitempty"`
 	// Taint keeps workloads off the pool's workers from their first moment.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	Taint Taint `json:"taint,omitzero"`
 	// DeletionPolicy says what becomes of the pool when this object is deleted:
 	// Retain keeps it, and what it costs; Delete deletes it once the mesh carries
 	// the cluster again.
 	//
 	// +kubebuilder:default=Retain
-	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
@@ -163,21 +149,18 @@ type Taint struct {
 	// +kubebuilder:default=rrpool.io/dedicated
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
-	// +optional
 	Key string `json:"key,omitempty"`
 	// Value of the taint, as a label value is written.
 	//
 	// +kubebuilder:default=route-reflector
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a label value that is not empty: letters, digits, '-', '_' and '.'"
-	// +optional
 	Value string `json:"value,omitempty"`
 	// Effect on pods that do not tolerate the taint: NoExecute or NoSchedule.
 	// PreferNoSchedule would let workloads onto the reflectors.
 	//
 	// +kubebuilder:default=NoExecute
 	// +kubebuilder:validation:Enum=NoExecute;NoSchedule
-	// +optional
 	Effect corev1.TaintEffect `json:"effect,omitempty"`
 }
 
@@ -204,19 +187,16 @@ type ExistingNodesSpec struct {
 	//
 	// +kubebuilder:default={}
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) ? (has(e.values) && e.values.size() > 0) : ((e.operator in ['Exists', 'DoesNotExist']) && (!has(e.values) || e.values.size() == 0)))",message="matchExpressions: In and NotIn need values, Exists and DoesNotExist take none, and there are no other operators"
-	// +optional
 	Preferred metav1.LabelSelector `json:"preferred,omitzero"`
 	// Excluded nodes are never chosen. Empty excludes none.
 	//
 	// +kubebuilder:default={}
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) ? (has(e.values) && e.values.size() > 0) : ((e.operator in ['Exists', 'DoesNotExist']) && (!has(e.values) || e.values.size() == 0)))",message="matchExpressions: In and NotIn need values, Exists and DoesNotExist take none, and there are no other operators"
-	// +optional
 	Excluded metav1.LabelSelector `json:"excluded,omitzero"`
 	// Promotion is the way a node that runs workloads becomes a reflector. Staged
 	// loses nothing. Cordon and Drain keep new pods, or all pods, off it first.
 	// Immediate costs the node's own pods about two seconds.
 	//
 	// +kubebuilder:default=Staged
-	// +optional
 	Promotion Promotion `json:"promotion,omitempty"`
 }

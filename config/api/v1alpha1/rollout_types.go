@@ -25,7 +25,6 @@ type RolloutSpec struct {
 	// node status reporter does not exist.
 	//
 	// +kubebuilder:default=Sessions
-	// +optional
 	Gate Gate `json:"gate,omitempty"`
 	// SessionTimeout is how long sessions may take before the step is reported as
 	// stuck. Nothing is undone, and nothing is removed.
@@ -34,7 +33,6 @@ type RolloutSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a positive duration, such as 90s or 1m30s"
-	// +optional
 	SessionTimeout metav1.Duration `json:"sessionTimeout,omitzero"`
 	// NotReadyGrace is how long a reflector may be NotReady before it is replaced.
 	//
@@ -42,12 +40,10 @@ type RolloutSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a positive duration, such as 90s or 1m30s"
-	// +optional
 	NotReadyGrace metav1.Duration `json:"notReadyGrace,omitzero"`
 	// SafetyNet says when the mesh is switched on because too few reflectors serve.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	SafetyNet SafetyNetSpec `json:"safetyNet,omitzero"`
 	// RemovalDelay is the least time between a replacement's sessions being
 	// Established and the old reflector's removal.
@@ -56,7 +52,6 @@ type RolloutSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a positive duration, such as 90s or 1m30s"
-	// +optional
 	RemovalDelay metav1.Duration `json:"removalDelay,omitzero"`
 }
 
@@ -68,7 +63,6 @@ type SafetyNetSpec struct {
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=25
-	// +optional
 	MinServing int32 `json:"minServing,omitempty"`
 	// After is how long that must have been so. Once none serves, nothing is
 	// waited for, and while a single one serves, at most 5 seconds.
@@ -77,6 +71,5 @@ type SafetyNetSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a positive duration, such as 90s or 1m30s"
-	// +optional
 	After metav1.Duration `json:"after,omitzero"`
 }

@@ -42,19 +42,15 @@ const Finalizer = "rrpool.io/restore-mesh"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.pool) || size(oldSelf.status.pool) == 0 || self.spec.provider.type == oldSelf.spec.provider.type",message="spec.provider.type cannot be changed while a pool exists (status.pool): delete the worker pool, or with existing nodes set spec.mode to FullMesh and wait, first",fieldPath=".spec.provider.type"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.pool) || size(oldSelf.status.pool) == 0 || self.spec.provider.iks.poolName == oldSelf.spec.provider.iks.poolName",message="spec.provider.iks.poolName cannot be changed while a worker pool exists (status.pool): delete the pool first",fieldPath=".spec.provider.iks.poolName"
 type RouteReflectorPool struct {
-	metav1.TypeMeta `json:",inline"`
-	// +optional
+	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// Spec is what the user wants. Left out, it is all defaults: the cluster
 	// moves onto route reflectors.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	Spec RouteReflectorPoolSpec `json:"spec,omitzero"`
 	// Status is what the controller observed last.
-	//
-	// +optional
 	Status RouteReflectorPoolStatus `json:"status,omitzero"`
 }
 
@@ -93,31 +89,25 @@ type RouteReflectorPoolSpec struct {
 	// mesh. Paused observes and reports, and changes nothing.
 	//
 	// +kubebuilder:default=RouteReflector
-	// +optional
 	Mode Mode `json:"mode,omitempty"`
 	// Provider says where the nodes that become route reflectors come from.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	Provider ProviderSpec `json:"provider,omitzero"`
 	// Sizing says how many route reflectors the cluster gets.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	Sizing SizingSpec `json:"sizing,omitzero"`
 	// Topology says how reflectors and clients are arranged.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	Topology TopologySpec `json:"topology,omitzero"`
 	// BGP holds what is written to nodes and sessions.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	BGP BGPSpec `json:"bgp,omitzero"`
 	// Rollout tunes how carefully changes are made.
 	//
 	// +kubebuilder:default={}
-	// +optional
 	Rollout RolloutSpec `json:"rollout,omitzero"`
 }

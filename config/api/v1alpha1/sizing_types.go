@@ -29,14 +29,12 @@ type SizingSpec struct {
 	// first of steps that covers the nodes.
 	//
 	// +kubebuilder:default=PerHundred
-	// +optional
 	Method SizingMethod `json:"method,omitempty"`
 	// Ratio is reflectors per node, a decimal in (0,1], for method Linear.
 	//
 	// +kubebuilder:default="0.005"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0?[.][0-9]*[1-9][0-9]*|1([.]0+)?)$')",message="must be a decimal in (0,1], such as 0.005"
-	// +optional
 	Ratio string `json:"ratio,omitempty"`
 	// Steps of method Stepping, by ascending upToNodes. Beyond the last step, the
 	// last one counts.
@@ -44,25 +42,21 @@ type SizingSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.map(s, s.upToNodes).isSorted() && self.all(s, self.exists_one(t, t.upToNodes == s.upToNodes))",message="must ascend strictly by upToNodes"
 	// +listType=atomic
-	// +optional
 	Steps []SizingStep `json:"steps,omitempty"`
 	// Min is the least number of reflectors in the cluster, whatever the method says.
 	//
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
-	// +optional
 	Min int32 `json:"min,omitempty"`
 	// Max is the greatest number of reflectors in the cluster, whatever the method says.
 	//
 	// +kubebuilder:default=25
 	// +kubebuilder:validation:Minimum=1
-	// +optional
 	Max int32 `json:"max,omitempty"`
 	// MinPerZone is the least number of reflectors in each zone.
 	//
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
-	// +optional
 	MinPerZone int32 `json:"minPerZone,omitempty"`
 }
 

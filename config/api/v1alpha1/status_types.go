@@ -23,8 +23,6 @@ const (
 // RouteReflectorPoolStatus reports what was observed. It is never an input.
 type RouteReflectorPoolStatus struct {
 	// ObservedGeneration is the metadata.generation that this status is about.
-	//
-	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions, Ready first, then ProviderReady, ReflectorsEstablished,
 	// MeshDisabled, Progressing and Degraded. They are Unknown while the cluster
@@ -32,45 +30,33 @@ type RouteReflectorPoolStatus struct {
 	//
 	// +listType=map
 	// +listMapKey=type
-	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Provider that is in use: iks or existing.
-	//
-	// +optional
 	Provider string `json:"provider,omitempty"`
 	// Pool is the name of the worker pool that rrpool created and that exists, or
 	// existing-nodes while any existing node carries the label rrpool.io/pool;
 	// empty while there is none. While it is set, spec.provider.type and
 	// spec.provider.iks.poolName cannot be changed.
 	//
-	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Pool string `json:"pool,omitempty"`
 	// Nodes counts the Ready nodes that speak BGP and are not in a dedicated pool.
 	// Existing nodes that reflect count, as they run workloads too.
-	//
-	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
 	// Zones is the state of the pool in each zone, sorted by name.
 	//
 	// +listType=map
 	// +listMapKey=name
-	// +optional
 	Zones []ZoneStatus `json:"zones,omitempty"`
 	// Reflectors are the route reflectors and their sessions, sorted by node.
 	//
 	// +listType=map
 	// +listMapKey=node
-	// +optional
 	Reflectors []ReflectorStatus `json:"reflectors,omitempty"`
 	// Step is the step being taken, or waited for.
-	//
-	// +optional
 	Step StepStatus `json:"step,omitzero"`
 	// Cost is what the dedicated pool costs, in any mode; absent while none of its
 	// workers is a node, and on existing nodes, which cost nothing extra.
-	//
-	// +optional
 	Cost *CostStatus `json:"cost,omitempty"`
 }
 
@@ -89,12 +75,8 @@ type ReflectorStatus struct {
 	// Node is the Kubernetes node's name.
 	Node string `json:"node"`
 	// Zone of the node.
-	//
-	// +optional
 	Zone string `json:"zone,omitempty"`
 	// ClusterID is the node's route-reflector cluster ID.
-	//
-	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
 	// SessionsEstablished counts its Established sessions with Ready nodes.
 	SessionsEstablished int32 `json:"sessionsEstablished"`
@@ -106,21 +88,14 @@ type ReflectorStatus struct {
 // StepStatus is the step being taken, or waited for.
 type StepStatus struct {
 	// Name is one stable word, such as DisableMesh; Steady when nothing is to be done.
-	//
-	// +optional
 	Name string `json:"name,omitempty"`
 	// Reason says why this step, and why now.
-	//
-	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Since is when the step of that name began.
-	//
-	// +optional
 	Since metav1.Time `json:"since,omitzero"`
 	// WaitingFor names what is missing before the next step, the first few of it.
 	//
 	// +listType=atomic
-	// +optional
 	WaitingFor []string `json:"waitingFor,omitempty"`
 }
 
@@ -129,20 +104,12 @@ type StepStatus struct {
 // absent, never guessed.
 type CostStatus struct {
 	// Currency as an ISO 4217 code.
-	//
-	// +optional
 	Currency string `json:"currency,omitempty"`
 	// Hourly is a decimal in Currency, for all of them together.
-	//
-	// +optional
 	Hourly string `json:"hourly,omitempty"`
 	// Monthly is a decimal in Currency for a month of 720 hours.
-	//
-	// +optional
 	Monthly string `json:"monthly,omitempty"`
 	// Source says of which days the prices are; where there is no amount, which
 	// flavor and region have no price, and what is known.
-	//
-	// +optional
 	Source string `json:"source,omitempty"`
 }

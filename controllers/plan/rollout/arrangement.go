@@ -22,14 +22,14 @@ type arrangement struct {
 	now, then *simulate.Network
 	// owners of address blocks, by prefix.
 	owners map[netip.Prefix]string
-	// dependants of reflectors by name, as far as somebody has asked.
+	// dependants of reflectors by name, as far as they were asked for.
 	dependants map[string][]plan.Node
 }
 
 // arranged reports whether reflectors have slots that differ.
 func (v *view) arranged() bool { return v.arrangement != nil }
 
-// needsSeats: the reflectors are not all alike, or not yet, or no longer.
+// needsSlots: the reflectors are not all alike, or not yet, or no longer.
 func (v *view) needsSlots() bool {
 	if !v.d.Dedicated {
 		return false
@@ -40,7 +40,7 @@ func (v *view) needsSlots() bool {
 		slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Rack != "" })
 }
 
-// isFenced: Single's BGPPeers are as they have to be beside another topology.
+// isScoped: Single's BGPPeers are as they have to be beside another topology.
 func (v *view) isScoped() bool {
 	return slices.ContainsFunc(topology.Scoped(v.d.RoleLabel, v.session()), func(p plan.Peer) bool {
 		have, ok := v.peer(p.Name)
@@ -50,7 +50,7 @@ func (v *view) isScoped() bool {
 
 // arrange gives every reflector its slot, and makes the two networks.
 func (v *view) arrange() {
-	layout := topology.Layout{Kind: v1alpha1.TopologySingle, Peers: v.peers} // on the way back nobody moves
+	layout := topology.Layout{Kind: v1alpha1.TopologySingle, Peers: v.peers} // on the way back no reflector moves
 	if v.d.Mode == Reflect {
 		layout = topology.Arrange(v.d.Topology.Standing(v.Nodes, v.Peers), v.session(), v.workloads(), v.wanted, v.d.Pool.Zones, v.d.Pool.SizePerZone)
 	}
@@ -67,7 +67,7 @@ func (v *view) arrange() {
 	}
 	v.peers = v.scoped(layout)
 	a.is = v.configuration(v.Nodes, v.Peers)
-	a.now = a.is.Network(everybody)
+	a.now = a.is.Network(everyNode)
 	for _, n := range v.clients {
 		for _, b := range n.Blocks {
 			a.owners[b] = n.Name
@@ -75,11 +75,11 @@ func (v *view) arrange() {
 	}
 }
 
-func everybody(string) bool { return true }
+func everyNode(string) bool { return true }
 
 // workloads are the nodes that speak BGP and run pods, Ready or not.
 func (v *view) workloads() []plan.Node {
-	return slices.DeleteFunc(slices.Clone(v.Nodes), func(n plan.Node) bool { return !n.SpeaksBGP() || v.d.dedicated(n) })
+	return filter(v.Nodes, func(n plan.Node) bool { return n.SpeaksBGP() && !v.d.dedicated(n) })
 }
 
 // configuration is what nodes configure without the mesh.
@@ -89,8 +89,7 @@ func (v *view) configuration(nodes []plan.Node, peers []plan.Peer) *simulate.Con
 	return simulate.NewConfiguration(v.d.RoleLabel, nodes, bgp, peers)
 }
 
-// assigned are all nodes as they are once everybody is in place: who has no slot has no
-// role.
+// assigned are all nodes as they are once each is in place: one without a slot has no role.
 func (v *view) assigned() []plan.Node {
 	out := slices.Clone(v.Nodes)
 	for i, n := range out {
@@ -162,10 +161,7 @@ func (v *view) setReflector(n plan.Node) plan.Action {
 // peersOf are those of nodes that r has a session with in a network; all, where there is
 // no arrangement.
 func (v *view) peersOf(net *simulate.Network, r plan.Node, nodes []plan.Node) []plan.Node {
-	if net == nil {
-		return nodes
-	}
-	return slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return n.Name == r.Name || !net.Connected(r.Name, n.Name) })
+	return filter(nodes, func(n plan.Node) bool { return net == nil || n.Name != r.Name && net.Connected(r.Name, n.Name) })
 }
 
 // goal is the network that is wanted, nil where all reflectors are alike.
@@ -174,18 +170,13 @@ func (v *view) goal() *simulate.Network {
 		return nil
 	}
 	if v.arrangement.then == nil {
-		v.arrangement.then = v.configuration(v.assigned(), v.peers).Network(everybody)
+		v.arrangement.then = v.configuration(v.assigned(), v.peers).Network(everyNode)
 	}
 	return v.arrangement.then
 }
 
-// depth is how many of these reflectors keep any two Ready clients in touch, counted up
-// to most.
-func (v *view) depth(serving []plan.Node, most int) int {
-	return v.depthAmong(serving, most, func(plan.Node) bool { return true })
-}
-
-// depthAmong is the same for some of the clients.
+// depthAmong is how many of these reflectors keep any two of some Ready clients in touch,
+// counted up to most.
 func (v *view) depthAmong(serving []plan.Node, most int, among func(plan.Node) bool) int {
 	clients, reflectors := map[string]bool{}, map[string]bool{}
 	for _, n := range serving {
@@ -200,5 +191,5 @@ func (v *view) depthAmong(serving []plan.Node, most int, among func(plan.Node) b
 
 // serving are the reflectors that serve.
 func (v *view) serving() []plan.Node {
-	return slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !v.serves(n) })
+	return filter(v.current, v.serves)
 }

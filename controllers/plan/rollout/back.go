@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -12,17 +14,14 @@ func (v *view) ours() bool {
 	return len(v.current) > 0 || v.BGP.Saved != nil || v.hasPeers()
 }
 
-// restoreMesh switches the mesh on as it was before. Where somebody else has
-// switched it on meanwhile, what differs is put back as long as the
-// reflectors still serve, because a changed password restarts mesh sessions.
+// restoreMesh switches the mesh on as it was before. Where it was switched on by others
+// meanwhile, what differs is put back as long as the reflectors still serve,
+// because a changed password restarts mesh sessions.
 func restoreMesh(v *view) *Step {
 	if !v.ours() {
 		return nil
 	}
-	s := &Step{
-		Name: "RestoreMesh", Reason: "the mesh must be up before the route reflectors go",
-		Actions: []plan.Action{plan.RestoreMesh{}},
-	}
+	s := do("RestoreMesh", "the mesh must be up before the route reflectors go", plan.RestoreMesh{})
 	if !v.BGP.MeshOn() {
 		return s
 	}
@@ -30,7 +29,7 @@ func restoreMesh(v *view) *Step {
 	if saved == nil || !v.BGP.Restored.IsZero() {
 		return nil
 	}
-	if plan.SameRef(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.current, v.settle).open() {
+	if ptr.Equal(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.current, v.settle).open() {
 		return s
 	}
 	return nil
@@ -42,21 +41,16 @@ func demote(v *view) *Step {
 	if len(v.current) == 0 {
 		return nil
 	}
-	g, watch, proven := v.meshGate()
+	g := v.meshGate()
 	if !g.open() {
-		s := g.step("AwaitMesh", "the route reflectors serve until the mesh carries every pair of nodes")
-		s.Watch, s.Proven = watch, proven
-		return s
+		return g.step("AwaitMesh", "the route reflectors serve until the mesh carries every pair of nodes")
 	}
 	reason := fmt.Sprintf("the mesh carries all %d nodes", len(v.clients))
-	s := &Step{
-		Name: "DemoteReflectors", Reason: reason,
-		Actions: []plan.Action{plan.ClearReflector{Node: v.current[0].Name}},
-	}
+	s := do("DemoteReflectors", reason, plan.ClearReflector{Node: v.current[0].Name})
 	if !v.d.Dedicated {
 		s = v.release(*v.nextToDemote, s.Name, fmt.Sprintf("%s: node %s gives the role back", reason, v.nextToDemote.Name))
 	}
-	s.Watch, s.Proven = watch, proven
+	s.Watch, s.Proven = g.watch, g.proven
 	return s
 }
 
@@ -65,21 +59,18 @@ func releasePool(v *view) *Step {
 	if v.d.Dedicated || !slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Pooled }) {
 		return nil
 	}
-	return &Step{Name: "ReleasePool", Reason: "no node needs to be a route reflector", Actions: []plan.Action{plan.ReleasePool{}}}
+	return do("ReleasePool", "no node needs to be a route reflector", plan.ReleasePool{})
 }
 
 // deletePeers removes our BGPPeers: without reflectors they select nothing.
 func deletePeers(v *view) *Step {
-	s := &Step{Name: "DeletePeers", Reason: "no route reflector is left for the BGPPeers to select"}
+	s := do("DeletePeers", "no route reflector is left for the BGPPeers to select")
 	for _, p := range v.Peers {
 		if p.Owned {
 			s.Actions = append(s.Actions, plan.DeletePeer{Name: p.Name})
 		}
 	}
-	if len(s.Actions) == 0 {
-		return nil
-	}
-	return s
+	return s.ifAny()
 }
 
 // forgetMesh leaves the BGPConfiguration exactly as it was found.
@@ -87,8 +78,5 @@ func forgetMesh(v *view) *Step {
 	if v.BGP.Saved == nil && v.BGP.Restored.IsZero() {
 		return nil
 	}
-	return &Step{
-		Name: "ForgetMesh", Reason: "the mesh is as it was before",
-		Actions: []plan.Action{plan.ForgetMesh{}},
-	}
+	return do("ForgetMesh", "the mesh is as it was before", plan.ForgetMesh{})
 }

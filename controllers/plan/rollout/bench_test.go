@@ -86,7 +86,7 @@ func (w *world) reporting(since time.Time) rollout.Observed {
 	net := config.Network(func(string) bool { return true })
 	w.reports = map[string]*plan.Status{}
 	for _, r := range w.reflectors() {
-		st := &plan.Status{Node: r.Name, Agent: true, Updated: since.Add(time.Hour)}
+		st := &plan.Status{Node: r.Name, Updated: since.Add(time.Hour)}
 		for _, m := range w.sorted() {
 			if m != r && net.Connected(r.Name, m.Name) {
 				st.Sessions = append(st.Sessions, plan.Session{Peer: m.Addresses[0], Kind: plan.SessionNode, Established: true, Since: since})

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 // gate collects what is missing before a step may be taken.
@@ -19,6 +22,9 @@ type gate struct {
 	refresh []string
 	// again is the shortest wait after which looking makes sense.
 	again time.Duration
+	// watch and proven are the step's, whether it waits for the gate or has passed it.
+	watch  []plan.StatusRequest
+	proven []string
 }
 
 func (g *gate) open() bool { return len(g.waiting) == 0 }
@@ -57,7 +63,7 @@ func (g *gate) in(d time.Duration) {
 // step turns a closed gate into the step that waits for it.
 func (g *gate) step(name, reason string) *Step {
 	slices.Sort(g.waiting)
-	s := &Step{Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: poll}
+	s := &Step{Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: poll, Watch: g.watch, Proven: g.proven}
 	if g.again > 0 && g.again < poll {
 		s.Again = g.again
 	}
@@ -67,30 +73,60 @@ func (g *gate) step(name, reason string) *Step {
 	return s
 }
 
-// reflectorGate opens when every reflector in rs has sessions with every client
-// and every other reflector, up for at least settle, seen after our last write
-// had time to be rendered, and proven by a fresh report. It looks from the
+// awaitTakeOver is the step that waits until nodes have rendered our last change.
+func awaitTakeOver(all, left time.Duration, name, reason string) *Step {
+	g := &gate{}
+	g.takeOver(all, left)
+	return g.step(name, reason)
+}
+
+// reflectorGate opens when every reflector in rs is in its role and has sessions with
+// every client and every other reflector, up for at least settle, seen after our last
+// write had time to be rendered, and proven by a fresh report. It looks from the
 // reflectors' side only: a reflector has a session with everyone.
 func (v *view) reflectorGate(rs []plan.Node, settle time.Duration) *gate {
 	g := &gate{}
+	since := v.lastReady(rs)
+	for _, r := range rs {
+		since = latest(since, r.CalicoNode.Since)
+		if v.d.Timer && r.CalicoNode.Failing() {
+			g.wait("calico-node to be Ready on %s", r.Name)
+		}
+	}
+	v.serveGate(g, rs, since, settle, v.inRole, v.goal)
+	return g
+}
+
+// nowGate opens when these reflectors, whatever their slots and cluster IDs, have all the
+// sessions that are configured for them.
+func (v *view) nowGate(rs []plan.Node) *gate {
+	g := &gate{}
+	v.serveGate(g, rs, v.lastReady(rs), v.settle, hasRole, func() *simulate.Network {
+		if !v.arranged() {
+			return nil
+		}
+		return v.arrangement.now
+	})
+	return g
+}
+
+func (v *view) serveGate(
+	g *gate, rs []plan.Node, since time.Time, settle time.Duration, inRole func(plan.Node) bool, network func() *simulate.Network,
+) {
 	if len(rs) == 0 {
 		g.wait("route reflectors: there are none")
 	}
 	if v.d.Timer {
-		since := v.lastReady(rs)
-		for _, r := range rs {
-			since = latest(since, r.CalicoNode.Since)
-			if r.CalicoNode.Failing() {
-				g.wait("calico-node to be Ready on %s", r.Name)
-			}
-		}
 		v.timerGate(g, since, settle)
-		return g
+		return
 	}
 	for _, r := range rs {
-		v.reflectorSessions(g, r, rs, settle)
+		if !usable(r) || !inRole(r) {
+			g.wait("route reflector %s to be Ready and in its role", r.Name)
+			continue
+		}
+		v.sessionsOf(g, r, v.peersOf(network(), r, slices.Concat(v.served(), others(rs, r))), settle)
 	}
-	return g
 }
 
 // lastReady is when these reflectors became what they are: Ready, and rendered as
@@ -112,40 +148,35 @@ func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
 	}
 }
 
-func (v *view) reflectorSessions(g *gate, r plan.Node, rs []plan.Node, settle time.Duration) {
-	if !usable(r) || !v.inRole(r) {
-		g.wait("route reflector %s to be Ready and in its role", r.Name)
-		return
-	}
-	v.sessionsOf(g, r, v.peersOf(v.goal(), r, append(slices.Clone(v.served()), others(rs, r)...)), settle)
-}
-
-// sessionsOf does the same for a reflector as it is, and these peers of it.
+// sessionsOf looks for a reflector's sessions with these peers.
 func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, settle time.Duration) {
-	st, ok := v.Statuses[r.Name]
-	if !ok || cleared(st) {
-		g.report(r.Name, ok)
-		return
-	}
-	v.sessionsIn(g, st, r, peers, settle)
+	v.inReport(g, r.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
+		for _, p := range peers {
+			if usable(p) && !p.HoldsRole() && len(common(r, p)) < len(p.Addresses) {
+				g.wait("%s to have every address family of %s", r.Name, p.Name)
+			}
+		}
+		for _, s := range st.Sessions {
+			if s.Kind == plan.SessionMesh {
+				g.wait("%s to drop its mesh session with %s", r.Name, s.Peer)
+			}
+		}
+		return v.sessionsUp(g, st, r, peers, isPeer).Add(settle)
+	})
 }
 
-// sessionsIn looks for them in a report.
-func (v *view) sessionsIn(g *gate, st plan.Status, r plan.Node, peers []plan.Node, settle time.Duration) {
+// inReport looks for something in a node's report: look waits for what is missing, and gives
+// the time when the rest has settled. Where nothing is missing, the report has to prove
+// that: see prove.
+func (v *view) inReport(g *gate, node string, after time.Time, look func(plan.Status) (settled time.Time)) {
+	st, ok := v.Statuses[node]
+	if !ok || cleared(st) {
+		g.report(node, ok)
+		return
+	}
 	missing := len(g.waiting)
-	for _, p := range peers {
-		if usable(p) && !p.HoldsRole() && len(common(r, p)) < len(p.Addresses) {
-			g.wait("%s to have every address family of %s", r.Name, p.Name)
-		}
-	}
-	up := v.sessionsUp(g, st, r, peers, isPeer)
-	for _, s := range st.Sessions {
-		if s.Kind == plan.SessionMesh {
-			g.wait("%s to drop its mesh session with %s", r.Name, s.Peer)
-		}
-	}
-	if len(g.waiting) == missing {
-		v.prove(g, st, up.Add(settle), v.lastWrite().Add(v.quiet))
+	if settled := look(st); len(g.waiting) == missing {
+		v.prove(g, st, settled, after)
 	}
 }
 
@@ -156,11 +187,11 @@ func isPeer(k plan.SessionKind) bool { return k != plan.SessionMesh }
 func isMesh(k plan.SessionKind) bool { return k == plan.SessionMesh }
 
 // established gives the peers that a node has sessions of this kind with.
-func established(st plan.Status, kind func(plan.SessionKind) bool) map[netip.Addr]bool {
-	out := map[netip.Addr]bool{}
+func established(st plan.Status, kind func(plan.SessionKind) bool) sets.Set[netip.Addr] {
+	out := sets.Set[netip.Addr]{}
 	for _, s := range st.Sessions {
 		if s.Established && kind(s.Kind) {
-			out[s.Peer] = true
+			out.Insert(s.Peer)
 		}
 	}
 	return out
@@ -230,13 +261,13 @@ func common(a, b plan.Node) []netip.Addr {
 	return out
 }
 
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// filter gives the nodes for which this holds, in a slice of their own.
+func filter(nodes []plan.Node, this func(plan.Node) bool) []plan.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !this(n) })
 }
 
 func others(nodes []plan.Node, self plan.Node) []plan.Node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return n.Name == self.Name })
+	return filter(nodes, func(n plan.Node) bool { return n.Name != self.Name })
 }

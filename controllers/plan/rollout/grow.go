@@ -5,16 +5,17 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// starting: nobody reflects yet and nothing of ours is switched off.
+// starting: no node reflects yet, and we have switched nothing off.
 func (v *view) starting() bool { return len(v.current) == 0 && v.BGP.Saved == nil }
 
 // ready: every wanted node is there and Ready, in its role or not.
 func (v *view) ready() bool {
-	return len(v.wanted) > 0 && len(v.wanted) >= v.total &&
-		!slices.ContainsFunc(v.wanted, func(n plan.Node) bool { return !usable(n) })
+	return len(v.wanted) > 0 && len(v.wanted) >= v.total && len(filter(v.wanted, usable)) == len(v.wanted)
 }
 
 // mayStart: all wanted nodes are there, of a pool that is known to be as wanted.
@@ -45,9 +46,7 @@ func promote(v *view) *Step {
 		return nil
 	}
 	if left := v.scopedFor(); left > 0 {
-		g := &gate{}
-		g.takeOver(v.quiet, left)
-		return g.step(s.Name, "the reflectors of the topology that is left must not connect to the new ones")
+		return awaitTakeOver(v.quiet, left, s.Name, "the reflectors of the topology that is left must not connect to the new ones")
 	}
 	s.Reason = fmt.Sprintf("%d dedicated nodes are Ready and run no workloads", len(s.Actions))
 	return s
@@ -70,45 +69,37 @@ func growPool(v *view) *Step {
 	}
 	want := v.d.Pool
 	want.Retire, want.Replace = nil, v.failed()
-	reason, waiting := v.poolLacks(want)
-	if reason == "" {
+	s := &Step{Name: "EnsurePool", Reason: v.poolLacks(want), Again: poolPoll}
+	switch {
+	case s.Reason != "": // the cloud still has to be asked for something
+		s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
+	case !v.ready():
+		s.Reason = fmt.Sprintf("%d of %d dedicated nodes are Ready", len(filter(v.wanted, usable)), v.total)
+	default:
 		return nil
 	}
-	s := &Step{Name: "EnsurePool", Reason: reason, WaitingFor: waiting, Again: poolPoll}
-	if v.poolUnsatisfied(want) {
-		s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
-	}
+	s.WaitingFor = v.missingNodes()
 	return s
 }
 
-// poolUnsatisfied reports whether the cloud still has to be asked for something.
-func (v *view) poolUnsatisfied(want plan.PoolSpec) bool {
+// poolLacks says why the pool is not as wanted, "" when it is.
+func (v *view) poolLacks(want plan.PoolSpec) string {
 	p := v.Pool
-	return !p.Exists || p.SizePerZone < want.SizePerZone || p.Drifted != "" || len(want.Replace) > 0 || v.short() != "" ||
-		slices.ContainsFunc(want.Zones, func(z string) bool { return !slices.Contains(p.Zones, z) })
-}
-
-// poolLacks says why the pool is not as wanted, "" when it is, and what is awaited.
-func (v *view) poolLacks(want plan.PoolSpec) (string, []string) {
-	p := v.Pool
-	waiting := v.missingNodes()
 	switch {
 	case !p.Exists:
-		return "there is no worker pool for route reflectors yet", waiting
+		return "there is no worker pool for route reflectors yet"
 	case p.Drifted != "":
-		return "the worker pool is not as wanted: " + p.Drifted, waiting
+		return "the worker pool is not as wanted: " + p.Drifted
 	case p.SizePerZone < want.SizePerZone:
-		return fmt.Sprintf("the worker pool has %d workers per zone, wanted are %d", p.SizePerZone, want.SizePerZone), waiting
+		return fmt.Sprintf("the worker pool has %d workers per zone, wanted are %d", p.SizePerZone, want.SizePerZone)
 	case len(want.Replace) > 0:
-		return fmt.Sprintf("worker %s has failed, or its node is dead, and is replaced", want.Replace[0]), waiting
+		return fmt.Sprintf("worker %s has failed, or its node is dead, and is replaced", want.Replace[0])
 	case v.short() != "":
-		return fmt.Sprintf("the worker pool has too few workers in zone %s", v.short()), waiting
-	case v.poolUnsatisfied(want):
-		return "the worker pool does not cover every zone yet", waiting
-	case !v.ready():
-		return fmt.Sprintf("%d of %d dedicated nodes are Ready", v.readyCount(), v.total), waiting
+		return fmt.Sprintf("the worker pool has too few workers in zone %s", v.short())
+	case !sets.New(p.Zones...).HasAll(want.Zones...):
+		return "the worker pool does not cover every zone yet"
 	}
-	return "", nil
+	return ""
 }
 
 // short names a zone of the pool with fewer workers than wanted: the cloud does
@@ -126,16 +117,6 @@ func (v *view) short() string {
 		}
 	}
 	return ""
-}
-
-func (v *view) readyCount() int {
-	count := 0
-	for _, n := range v.wanted {
-		if usable(n) {
-			count++
-		}
-	}
-	return count
 }
 
 // missingNodes names what keeps the wanted nodes from being Ready.
@@ -174,7 +155,7 @@ func (v *view) failed() []string {
 	if slices.ContainsFunc(v.Pool.Workers, func(w Worker) bool { return w.Deleting }) {
 		return nil
 	}
-	if serving := v.servingCount(); !v.BGP.MeshOn() && serving < min(2, v.total-1) {
+	if !v.BGP.MeshOn() && len(v.serving()) < min(2, v.total-1) {
 		return nil
 	}
 	for _, w := range v.Pool.Workers {
@@ -183,16 +164,6 @@ func (v *view) failed() []string {
 		}
 	}
 	return nil
-}
-
-func (v *view) servingCount() int {
-	count := 0
-	for _, n := range v.current {
-		if v.serves(n) {
-			count++
-		}
-	}
-	return count
 }
 
 // isDead: the cloud says it failed and no node that may come back stands behind

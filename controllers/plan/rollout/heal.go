@@ -13,7 +13,7 @@ import (
 const lastOneAfter = 5 * time.Second
 
 // safetyNet switches the mesh on when too few reflectors serve. It only ever
-// adds sessions. Once nobody serves it does not wait.
+// adds sessions. Once none serves it does not wait.
 func safetyNet(v *view) *Step {
 	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 && v.d.Dedicated {
 		return nil
@@ -21,7 +21,8 @@ func safetyNet(v *view) *Step {
 	least, reflectors := v.leastServing(), v.carrying()
 	serving := v.servingFor(reflectors, least)
 	v.tooFew = v.noneWithout(v.suspect) // nothing slow is to come between this and the answer
-	if serving >= least || serving >= v.possible(least) {
+	// Where each serves some nodes only, no more can than there are so far. That takes long to count.
+	if serving >= least || v.arranged() && serving >= max(v.servingFor(v.current, least), 1) {
 		return nil
 	}
 	v.tooFew = true
@@ -30,11 +31,9 @@ func safetyNet(v *view) *Step {
 		v.lookIn(left)
 		return nil
 	}
-	return &Step{
-		Name: "RestoreMesh", Urgent: true,
-		Reason:  v.shortage(serving) + fmt.Sprintf(", at least %d should: the mesh takes over until they are back", least),
-		Actions: []plan.Action{plan.RestoreMesh{}},
-	}
+	s := do("RestoreMesh", fmt.Sprintf("%s, at least %d should: the mesh takes over until they are back", v.shortage(serving), least), plan.RestoreMesh{})
+	s.Urgent = true
+	return s
 }
 
 // servingFor is how many of these reflectors serve, as far as it matters up to least:
@@ -43,7 +42,7 @@ func (v *view) servingFor(reflectors []plan.Node, least int) int {
 	if !v.arranged() {
 		return len(reflectors)
 	}
-	return v.depth(reflectors, least)
+	return v.depthAmong(reflectors, least, func(plan.Node) bool { return true })
 }
 
 // driftOnly: the reflectors serve as they should all those that any BGPPeer gives
@@ -54,16 +53,16 @@ func (v *view) driftOnly(reflectors []plan.Node, least int) bool {
 }
 
 func (v *view) shortage(serving int) string {
-	if stopped := v.whereNotRunning(); stopped != "" {
-		return stopped
-	}
+	stopped := v.notRunning()
 	switch {
-	case !v.arranged():
-		return fmt.Sprintf("only %d route reflectors serve", serving)
-	case serving == 0:
+	case len(stopped) > 0:
+		return NotRunning(stopped, len(v.current))
+	case v.arranged() && serving == 0:
 		return "no route reflector that serves keeps some of the nodes in touch"
+	case v.arranged():
+		return fmt.Sprintf("only %d route reflectors that serve keep some of the nodes in touch", serving)
 	}
-	return fmt.Sprintf("only %d route reflectors that serve keep some of the nodes in touch", serving)
+	return fmt.Sprintf("only %d route reflectors serve", serving)
 }
 
 // patience is how long too few reflectors may go on serving.
@@ -112,15 +111,6 @@ func (v *view) leastServing() int {
 	return least
 }
 
-// possible is how many reflectors could serve at most: where each serves some nodes only,
-// no more than there are of them so far. It takes long to count, and is rarely asked for.
-func (v *view) possible(least int) int {
-	if !v.arranged() {
-		return least
-	}
-	return max(v.depth(v.current, least), 1)
-}
-
 // silentSince is when a reflector stopped serving, as far as is known.
 func (v *view) silentSince(n plan.Node) time.Time {
 	if !n.Ready {
@@ -133,17 +123,21 @@ func (v *view) silentSince(n plan.Node) time.Time {
 	}
 	var since time.Time
 	for _, s := range v.Statuses[n.Name].Sessions {
-		if !s.Established && isPeer(s.Kind) && v.clientAddrs[s.Peer] {
+		if !s.Established && isPeer(s.Kind) && v.clientAddrs.Has(s.Peer) {
 			since = latest(since, s.Since)
 		}
 	}
 	return since
 }
 
-// healRoles puts back what somebody took from a reflector. It has lost its
-// sessions with that already, so putting it back only adds.
+// healRoles puts back what was taken from a reflector by others. It has lost its
+// sessions with that already, so putting it back only adds. On the way back an in-place
+// node with half a role would otherwise give it back with sessions that nothing expects.
 func healRoles(v *view) *Step {
-	s := &Step{Name: "HealReflectors"}
+	if v.d.Dedicated && v.d.Mode == Mesh {
+		return nil
+	}
+	s := do("HealReflectors", "")
 	nodes := v.wanted
 	if !v.d.Dedicated {
 		nodes = v.current // half a role is worse than either, even on a node that is to go
@@ -157,35 +151,23 @@ func healRoles(v *view) *Step {
 			s.Actions = append(s.Actions, v.setReflector(n))
 		}
 	}
-	if len(s.Actions) == 0 {
-		return nil
-	}
-	return s
+	return s.ifAny()
 }
 
-// healHalf does the same on the way back, where a in-place node with half a role would
-// give it back with sessions that nobody expects.
-func healHalf(v *view) *Step {
-	if v.d.Dedicated {
-		return nil
-	}
-	return healRoles(v)
-}
-
-// losesRole: part of what makes the node a reflector is gone. A in-place node that has
+// losesRole: part of what makes the node a reflector is gone. An in-place node that has
 // lost all but our mark is an ordinary client again, and promoted as such.
 func (v *view) losesRole(n plan.Node) bool {
 	if !n.HoldsRole() || !v.d.Dedicated && !n.RoleLabel && n.ClusterID == "" {
 		return false
 	}
-	return n.ClusterID == "" || !n.RoleLabel || !n.Marked
+	return !hasRole(n) || !n.Marked
 }
 
 // changeID gives a reflector the wanted cluster ID. With its old one it still
 // works, so they change one at a time, while the others serve.
 func changeID(v *view) *Step {
 	if v.arranged() {
-		return nil // see reseat
+		return nil // see reassign
 	}
 	i := slices.IndexFunc(v.wanted, func(n plan.Node) bool { return n.HoldsRole() && n.ClusterID != v.d.ClusterID })
 	if i < 0 {
@@ -196,39 +178,15 @@ func changeID(v *view) *Step {
 	if !v.d.Dedicated {
 		reason += "; with the right one all its sessions start anew: " + v.cost(n)
 	}
-	change := &Step{
-		Name: "ChangeClusterID", Reason: reason,
-		Actions: []plan.Action{plan.SetReflector{Node: n.Name, ClusterID: v.d.ClusterID}},
-	}
+	change := do("ChangeClusterID", reason, v.setReflector(n))
 	rest := others(v.wanted, n)
 	if len(rest) == 0 {
 		return v.underMesh(change)
 	}
-	if v.anyServed() {
-		if g := v.anyIDGate(rest); !g.open() {
+	if len(v.serving()) > 0 {
+		if g := v.nowGate(rest); !g.open() {
 			return g.step(change.Name, reason+", and the others must serve while it changes")
 		}
 	}
 	return change
-}
-
-// anyIDGate is the reflector gate for reflectors of which some still have an old ID.
-func (v *view) anyIDGate(rs []plan.Node) *gate {
-	if v.arranged() {
-		return v.nowGate(rs)
-	}
-	g := &gate{}
-	if len(rs) == 0 {
-		g.wait("another route reflector")
-	}
-	if v.d.Timer {
-		v.timerGate(g, v.lastReady(rs), 0)
-		return g
-	}
-	for _, r := range rs {
-		asIs := *v
-		asIs.d.ClusterID = r.ClusterID
-		asIs.reflectorSessions(g, r, rs, v.settle)
-	}
-	return g
 }

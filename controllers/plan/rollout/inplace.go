@@ -37,11 +37,9 @@ func (v *view) chooseInPlace() {
 }
 
 // findNextToPromote is the wanted node that gets the role next: one that is being prepared
-// already, else the cheapest when nobody can carry its routes, else the oldest.
+// already, else the cheapest when no reflector can carry its routes, else the oldest.
 func (v *view) findNextToPromote() *plan.Node {
-	in := slices.DeleteFunc(slices.Clone(v.wanted), func(n plan.Node) bool {
-		return !usable(n) || n.RoleLabel || n.ClusterID != ""
-	})
+	in := filter(v.wanted, func(n plan.Node) bool { return usable(n) && !n.RoleLabel && n.ClusterID == "" })
 	if len(in) == 0 {
 		return nil
 	}
@@ -64,9 +62,7 @@ func (v *view) findNextToPromote() *plan.Node {
 // findNextToDemote is the current reflector that gives the role back next: those that are dead
 // first, then the youngest, which is a client of all others already.
 func (v *view) findNextToDemote() *plan.Node {
-	out := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool {
-		return v.d.Mode == Reflect && (v.isWanted(n) || named(v.absent, n))
-	})
+	out := filter(v.current, func(n plan.Node) bool { return v.d.Mode != Reflect || !v.isWanted(n) && !named(v.absent, n) })
 	if len(out) == 0 {
 		return nil
 	}
@@ -78,19 +74,17 @@ func (v *view) findNextToDemote() *plan.Node {
 
 // leaders are the other reflectors that can carry x's routes.
 func (v *view) leaders(x plan.Node) []plan.Node {
-	return slices.DeleteFunc(others(v.group(), x), func(r plan.Node) bool {
-		return !usable(r) || !r.RoleLabel || r.ClusterID == ""
-	})
+	return filter(others(v.group(), x), func(r plan.Node) bool { return usable(r) && hasRole(r) })
 }
 
-// alone: nobody can carry x's routes while its own sessions restart.
+// alone: no reflector can carry x's routes while its own sessions restart.
 func (v *view) alone(x plan.Node) bool { return len(v.carriers(x)) == 0 }
 
 // staged: other reflectors are to carry a node's routes while its sessions restart.
 func (v *view) staged() bool { return v.d.Promotion != v1alpha1.PromotionImmediate }
 
 // promoteNext gives the role to one in-place node, once the reflectors that are there
-// carry its routes. The very first has nobody to do that: it costs what cost says.
+// carry its routes. The very first has none that do: it costs what cost says.
 func (v *view) promoteNext() *Step {
 	if v.nextToPromote == nil || v.alone(*v.nextToPromote) && !v.BGP.MeshOn() {
 		return nil
@@ -103,7 +97,7 @@ func (v *view) promoteNext() *Step {
 	if s := v.makeRoom(x, reason); s != nil {
 		return s
 	}
-	promote := &Step{Name: "PromoteReflectors", Reason: reason, Actions: []plan.Action{plan.SetReflector{Node: x.Name, ClusterID: v.d.ClusterID}}}
+	promote := do("PromoteReflectors", reason, v.setReflector(x))
 	if v.alone(x) {
 		return v.promoteFirst(promote)
 	}
@@ -114,13 +108,13 @@ func (v *view) promoteNext() *Step {
 		return promote
 	}
 	if len(stage) > 0 {
-		return &Step{Name: "StagePeers", Reason: reason + ": the others prepare to carry its routes", Actions: stage}
+		return do("StagePeers", reason+": the others prepare to carry its routes", stage...)
 	}
-	g, watch := v.othersCarry(x)
+	g := v.othersCarry(x)
 	if !g.open() {
-		promote = g.step(promote.Name, reason+", once the others carry its routes")
+		return g.step(promote.Name, reason+", once the others carry its routes")
 	}
-	promote.Watch = watch
+	promote.Watch = g.watch
 	return promote
 }
 
@@ -136,9 +130,7 @@ func (v *view) promoteFirst(promote *Step) *Step {
 		return promote // those that are dead keep their sides
 	}
 	if left := v.lastWrite().Add(v.quiet).Sub(v.now); left > 0 {
-		g := &gate{}
-		g.takeOver(v.quiet, left)
-		return g.step(promote.Name, promote.Reason)
+		return awaitTakeOver(v.quiet, left, promote.Name, promote.Reason)
 	}
 	promote.Actions = append(promote.Actions, plan.Pause{For: headStart},
 		plan.PutPeer{Peer: topology.InPlace(v.d.RoleLabel, v.session(), nil, false)[0]})
@@ -147,58 +139,43 @@ func (v *view) promoteFirst(promote *Step) *Step {
 
 // othersCarry opens when the other reflectors carry x's routes, whatever becomes of
 // x's own sessions with clients. While the mesh is on, x relies on it, so they
-// have to serve everybody; without it x relies on them already.
-func (v *view) othersCarry(x plan.Node) (*gate, []plan.StatusRequest) {
+// have to serve all nodes; without it x relies on them already.
+func (v *view) othersCarry(x plan.Node) *gate {
 	if v.d.Timer || v.BGP.MeshOn() {
 		g := v.carriersGate(x)
-		return g, v.silentGate(g, x)
+		v.silentGate(g, x)
+		return g
 	}
 	g := &gate{}
 	rs := v.carriers(x)
 	for _, r := range rs {
-		st, ok := v.Statuses[r.Name]
-		if !ok || cleared(st) {
-			g.report(r.Name, ok)
-			continue
-		}
-		missing := len(g.waiting)
-		up := v.sessionsUp(g, st, r, []plan.Node{x}, isPeer)
-		if len(g.waiting) == missing {
-			v.prove(g, st, up.Add(v.settle), v.lastWrite().Add(v.quiet))
-		}
+		v.inReport(g, r.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
+			return v.sessionsUp(g, st, r, []plan.Node{x}, isPeer).Add(v.settle)
+		})
 	}
 	if len(rs) == 0 {
 		g.wait("a route reflector that serves")
 	}
-	return g, nil
+	return g
 }
 
 // silentGate demands that the carriers have a session with each node that is not
 // Ready and that x still reaches through the mesh: its own report shows them.
-func (v *view) silentGate(g *gate, x plan.Node) []plan.StatusRequest {
+func (v *view) silentGate(g *gate, x plan.Node) {
 	if v.d.Timer || len(v.unready) == 0 {
-		return nil
+		return
 	}
-	watch := []plan.StatusRequest{{Node: x.Name, Period: v.period("")}}
-	st, ok := v.Statuses[x.Name]
-	if !ok || cleared(st) {
-		g.report(x.Name, ok)
-		return watch
-	}
-	before := len(g.waiting)
-	v.unreadyGate(g, st, v.carriers(x))
-	if len(g.waiting) == before {
-		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
-	}
-	return watch
+	g.watch = append(g.watch, plan.StatusRequest{Node: x.Name, Period: v.period("")})
+	v.inReport(g, x.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
+		v.unreadyGate(g, st, v.carriers(x))
+		return v.now
+	})
 }
 
 // carriers are the leaders that x's routes can be left to: not those that have had
 // the time to get their sessions, and do not serve.
 func (v *view) carriers(x plan.Node) []plan.Node {
-	return slices.DeleteFunc(v.leaders(x), func(r plan.Node) bool {
-		return !v.serves(r) && v.now.Sub(r.RoleSince) > timerWait
-	})
+	return filter(v.leaders(x), func(r plan.Node) bool { return v.serves(r) || v.now.Sub(r.RoleSince) <= timerWait })
 }
 
 // carriersGate is the reflector gate for x's carriers, x being one of those that
@@ -212,7 +189,7 @@ func (v *view) carriersGate(x plan.Node) *gate {
 }
 
 // release takes the role from one in-place node, as the last of several steps: it
-// becomes a client first, then room, then the role. The caller has seen to it that nobody
+// becomes a client first, then room, then the role. The caller has seen to it that no node
 // needs it any more.
 func (v *view) release(x plan.Node, name, reason string) *Step {
 	alone := v.alone(x)
@@ -227,7 +204,7 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 	if s := v.makeRoom(x, reason); usable(x) && s != nil {
 		return s
 	}
-	return &Step{Name: name, Reason: reason, Actions: []plan.Action{plan.ClearReflector{Node: x.Name}}}
+	return do(name, reason, plan.ClearReflector{Node: x.Name})
 }
 
 // mayBeAlive: x has sessions that its pods may depend on, or they may be about to
@@ -249,9 +226,9 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	if !ok {
 		return nil
 	}
-	s := &Step{Name: "StageDemotion", Reason: fmt.Sprintf("%s: its session with %s is reversed first", reason, j.Name)}
+	s := do("StageDemotion", fmt.Sprintf("%s: its session with %s is reversed first", reason, j.Name))
 	if cuts && !idle(x) && !idle(j) {
-		s.Reason += "; no third reflector serves both, so the pods of these two nodes cannot reach each other for some seconds" + ifAlive(x)
+		s.Reason += "; no third reflector serves both, so the pods of these two nodes cannot reach each other for some seconds"
 	}
 	for _, p := range v.peerings(j, x) {
 		s.Actions = append(s.Actions, plan.PutPeer{Peer: p})
@@ -259,18 +236,11 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	return s
 }
 
-func ifAlive(n plan.Node) string {
-	if n.Ready {
-		return ""
-	}
-	return ", if it is alive at all"
-}
-
 // idle nodes are known to run no pods that could miss anything.
 func idle(n plan.Node) bool { return n.Pods != nil && *n.Pods == 0 }
 
-// cost says what happens to the pods of a node whose sessions restart while nobody
-// else carries its routes.
+// cost says what happens to the pods of a node whose sessions restart while no other
+// reflector carries its routes.
 func (v *view) cost(x plan.Node) string {
 	what := "cannot be reached from other nodes for " + v.howLong(x)
 	switch {
@@ -305,10 +275,7 @@ func (v *view) makeRoom(x plan.Node, reason string) *Step {
 		return nil
 	}
 	if !x.Cordoned {
-		return &Step{
-			Name: "CordonNode", Reason: fmt.Sprintf("%s; promotion is %s", reason, v.d.Promotion),
-			Actions: []plan.Action{plan.CordonNode{Node: x.Name}},
-		}
+		return do("CordonNode", fmt.Sprintf("%s; promotion is %s", reason, v.d.Promotion), plan.CordonNode{Node: x.Name})
 	}
 	pods, known := v.Evictable[x.Name]
 	if !drain || known && len(pods) == 0 {
@@ -331,10 +298,8 @@ func (v *view) makeRoom(x plan.Node, reason string) *Step {
 func undoCordon(v *view) *Step {
 	for _, n := range v.Nodes {
 		if n.CordonMark && !n.Cordoned {
-			return &Step{
-				Name: "UncordonNode", Reason: fmt.Sprintf("somebody else has uncordoned node %s, and our mark must not outlive that", n.Name),
-				Actions: []plan.Action{plan.UncordonNode{Node: n.Name}},
-			}
+			reason := fmt.Sprintf("node %s was uncordoned by others, and our mark must not outlive that", n.Name)
+			return do("UncordonNode", reason, plan.UncordonNode{Node: n.Name})
 		}
 		if !n.CordonedByUs || v.preparing(n) {
 			continue
@@ -343,10 +308,8 @@ func undoCordon(v *view) *Step {
 			v.lookIn(poll)
 			continue
 		}
-		return &Step{
-			Name: "UncordonNode", Reason: fmt.Sprintf("node %s was cordoned for its change of role, which is over", n.Name),
-			Actions: []plan.Action{plan.UncordonNode{Node: n.Name}},
-		}
+		reason := fmt.Sprintf("node %s was cordoned for its change of role, which is over", n.Name)
+		return do("UncordonNode", reason, plan.UncordonNode{Node: n.Name})
 	}
 	return nil
 }
@@ -356,7 +319,8 @@ func (v *view) preparing(n plan.Node) bool {
 	if v.d.Promotion != v1alpha1.PromotionDrain && v.d.Promotion != v1alpha1.PromotionCordon {
 		return false
 	}
-	return v.nextToPromote != nil && v.nextToPromote.Name == n.Name || v.leaves(n) && (v.d.Mode == Mesh || v.complete())
+	in, out := v.nextToPromote, v.nextToDemote
+	return in != nil && in.Name == n.Name || out != nil && out.Name == n.Name && (v.d.Mode == Mesh || v.complete())
 }
 
 // seenServing: its report shows it serving; without reports, time has passed.
@@ -394,7 +358,7 @@ func awaitNodes(v *view) *Step {
 	return s
 }
 
-// awaitMesh says that the first reflector needs the mesh, where somebody else keeps that
+// awaitMesh says that the first reflector needs the mesh, where others keep that
 // off: its clients would have nothing until their sessions with it are up.
 func (v *view) awaitMesh() *Step {
 	if v.d.Dedicated || v.nextToPromote == nil || v.BGP.MeshOn() || !v.alone(*v.nextToPromote) {
@@ -402,13 +366,13 @@ func (v *view) awaitMesh() *Step {
 	}
 	return &Step{
 		Name:       "AwaitMesh",
-		Reason:     fmt.Sprintf("node %s is to be the first route reflector, which takes the mesh, and somebody else keeps that off", v.nextToPromote.Name),
+		Reason:     fmt.Sprintf("node %s is to be the first route reflector, which takes the mesh, and that was switched off by others", v.nextToPromote.Name),
 		WaitingFor: []string{"nodeToNodeMeshEnabled of the default BGPConfiguration to be true"},
 		Again:      poolPoll,
 	}
 }
 
-// unfit says why a in-place node cannot be or stay a reflector, "" when it can.
+// unfit says why an in-place node cannot be or stay a reflector, "" when it can.
 func (v *view) unfit(rules selection.Rules, n plan.Node) string {
 	why := rules.Unfit(n)
 	if why == "" && v.lost(n) {
@@ -427,10 +391,7 @@ func (v *view) joinPool() *Step {
 	if len(v.wanted) == 0 && len(v.group()) == 0 {
 		reason += "; as the first one: " + v.cost(next)
 	}
-	return &Step{
-		Name: "EnsurePool", Reason: reason,
-		Actions: []plan.Action{plan.EnsurePool{Want: v.d.Pool}},
-	}
+	return do("EnsurePool", reason, plan.EnsurePool{Want: v.d.Pool})
 }
 
 // leavePool lets nodes leave the pool that have no role and are not chosen.
@@ -445,8 +406,5 @@ func (v *view) leavePool() *Step {
 	if len(want.Retire) == 0 {
 		return nil
 	}
-	return &Step{
-		Name: "ReleasePool", Reason: fmt.Sprintf("node %s is no longer chosen", want.Retire[0]),
-		Actions: []plan.Action{plan.EnsurePool{Want: want}},
-	}
+	return do("ReleasePool", fmt.Sprintf("node %s is no longer chosen", want.Retire[0]), plan.EnsurePool{Want: want})
 }

@@ -96,8 +96,8 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 	},
 }
 
-// byHand takes something from a reflector. Others carry its routes if they are
-// senior to it; where nobody is, its own pods pay, and nobody else's.
+// byHand takes something from a reflector. Others carry its routes if it
+// is their client; where there are none, its own pods pay, and no others.
 func byHand(edit func(*machine)) func(*world, int) {
 	return func(w *world, i int) {
 		rs := w.reflectors()

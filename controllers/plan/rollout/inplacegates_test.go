@@ -85,7 +85,7 @@ func TestAnInPlaceNodeKeepsItsSessionsWhile(t *testing.T) {
 			o.Peers[len(o.Peers)-1].Written = w.now.Add(-5 * time.Second)
 		},
 		"the leader has no peer for it": func(_ *world, o *rollout.Observed) { o.Peers = o.Peers[:len(o.Peers)-1] },
-		"somebody has turned that peer round": func(w *world, o *rollout.Observed) {
+		"a person has turned that peer round": func(w *world, o *rollout.Observed) {
 			p := &o.Peers[len(o.Peers)-1]
 			p.Node, p.PeerIP = "node-02", addr(w, leader).String()
 		},
@@ -142,7 +142,7 @@ func TestAnInPlaceReflectorStaysWhile(t *testing.T) {
 		"a leader lacks the session with it": func(w *world, o *rollout.Observed) {
 			withPeer(o, "node-01", w.nodes["node-02"].Addresses[0], func(s *plan.Session) { s.Established = false })
 		},
-		"only one leader is senior to it": func(w *world, o *rollout.Observed) {
+		"it is the client of only one leader": func(w *world, o *rollout.Observed) {
 			for i, p := range o.Peers {
 				if p.Name == "rrpool.node-02.node-03.v4" {
 					o.Peers[i].Node, o.Peers[i].PeerIP = "node-02", w.nodes["node-03"].Addresses[0].String()
@@ -185,7 +185,7 @@ func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
 	w := newInPlaceWorld(1, 7, 1, 3)
 	require.Empty(t, w.settle())
 	o := w.observe()
-	o.Nodes[3].CordonMark = true // somebody has uncordoned it since
+	o.Nodes[3].CordonMark = true // a person has uncordoned it since
 	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
 	w.d.Mode = rollout.Mesh
 	for w.next(w.observe()).Name != rollout.Steady {

@@ -36,10 +36,10 @@ func TestWhatRestartsTheSessionsOfInPlaceReflectorsIsAnnounced(t *testing.T) {
 // What a person breaks is theirs; what putting it back costs is announced.
 func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 	for name, tc := range map[string]struct{ node, id string }{
-		"another one on the most senior": {"node-01", "244.0.0.9"},
-		"none on the most senior":        {"node-01", ""},
-		"none on the second":             {"node-02", ""},
-		"none on the most junior":        {"node-03", ""},
+		"another one on the first in the order of peering": {"node-01", "244.0.0.9"},
+		"none on the first in the order of peering":        {"node-01", ""},
+		"none on the second":                               {"node-02", ""},
+		"none on the last in the order of peering":         {"node-03", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newInPlaceWorld(1, 7, 0, 3)
@@ -202,7 +202,7 @@ func TestALabelOnOneOfTwoClientsIsTakenAway(t *testing.T) {
 	}
 }
 
-// A mesh that somebody else keeps off leaves the first reflector nothing to begin with.
+// A mesh that another client keeps off leaves the first reflector nothing to begin with.
 // That once was called steady.
 func TestTheFirstReflectorWaitsForAMeshThatSomebodyElseKeepsOff(t *testing.T) {
 	w := newInPlaceWorld(1, 5, 0, 3)

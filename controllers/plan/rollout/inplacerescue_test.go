@@ -22,7 +22,7 @@ var problems = map[string]func(*world, *rollout.Observed){
 		}
 	},
 	"a refusal": func(_ *world, o *rollout.Observed) { o.Problems = []plan.Problem{{Reason: "X", Message: "x"}} },
-	"a peer of somebody else within the cluster": func(_ *world, o *rollout.Observed) {
+	"a peer of another client within the cluster": func(_ *world, o *rollout.Observed) {
 		o.Peers = append(o.Peers, plan.Peer{Name: "theirs", PeerSelector: "all()"})
 	},
 	"a cordon on every node": func(_ *world, o *rollout.Observed) {

@@ -39,7 +39,7 @@ func (w *world) applyAside(a plan.Action) {
 	w.nextLook = w.now.Add(time.Second)
 }
 
-// enlist is the provider of existing nodes: one label a call.
+// joinPool is the provider of existing nodes: one label a call.
 func (w *world) joinPool(want plan.PoolSpec) {
 	for _, name := range want.Retire {
 		if m := w.nodes[name]; m != nil && m.Pooled {

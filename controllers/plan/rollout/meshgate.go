@@ -29,47 +29,41 @@ const (
 // meshGate opens when the mesh carries the cluster by itself: every pair of
 // Ready nodes that are not reflectors has its mesh session Established. It needs
 // the status of all of them, in batches where there are many.
-func (v *view) meshGate() (*gate, []plan.StatusRequest, []string) {
+func (v *view) meshGate() *gate {
 	g := &gate{}
 	if !v.BGP.MeshOn() {
 		g.wait("the node-to-node mesh to be switched on")
-		return g, nil, nil
+		return g
 	}
 	if v.d.Timer {
 		if v.MeshSince.IsZero() {
 			v.MeshSince = v.now
 		}
 		v.timerGate(g, latest(v.BGP.Restored, v.MeshSince), 0)
-		return g, nil, nil
+		return g
 	}
 	if len(v.clients) == 0 && len(v.unready) > 0 {
 		g.wait("a Ready node: its sessions show whether the mesh carries the others")
 	}
 	batch := v.unproven()
-	proven := v.proveBatch(g, batch)
+	v.proveBatch(g, batch)
 	if g.open() && len(v.clients) > meshBatch && len(batch) > 0 {
 		g.wait("the mesh sessions of the next nodes to be looked at")
 		g.in(time.Second)
 	}
-	var watches []plan.StatusRequest
-	for _, n := range batch {
-		watches = append(watches, plan.StatusRequest{Node: n.Name, Period: v.period("")})
-	}
-	return g, watches, proven
+	return g
 }
 
-// proveBatch looks at the mesh sessions of these nodes and names those that have
-// them all.
-func (v *view) proveBatch(g *gate, batch []plan.Node) []string {
-	var proven []string
+// proveBatch looks at the mesh sessions of these nodes. Those that have them all are proven.
+func (v *view) proveBatch(g *gate, batch []plan.Node) {
 	for _, n := range batch {
+		g.watch = append(g.watch, plan.StatusRequest{Node: n.Name, Period: v.period("")})
 		before := len(g.waiting)
 		v.meshSessions(g, n)
 		if len(g.waiting) == before {
-			proven = append(proven, n.Name)
+			g.proven = append(g.proven, n.Name)
 		}
 	}
-	return proven
 }
 
 // unproven gives the nodes to look at now: all in a small cluster, else the
@@ -81,7 +75,7 @@ func (v *view) unproven() []plan.Node {
 	var batch []plan.Node
 	for _, n := range v.clients {
 		seen := v.Proven[n.Name]
-		if seen.After(latest(latest(v.BGP.Restored, v.MeshSince), latest(n.Created, n.ReadyChanged))) && v.now.Sub(seen) < provenFor {
+		if seen.After(latest(v.BGP.Restored, v.MeshSince, n.Created, n.ReadyChanged)) && v.now.Sub(seen) < provenFor {
 			continue
 		}
 		if batch = append(batch, n); len(batch) == meshBatch {
@@ -92,14 +86,7 @@ func (v *view) unproven() []plan.Node {
 }
 
 func (v *view) meshSessions(g *gate, n plan.Node) {
-	st, ok := v.Statuses[n.Name]
-	if !ok || cleared(st) {
-		g.report(n.Name, ok)
-		return
-	}
-	before := len(g.waiting)
-	up := v.sessionsUp(g, st, n, others(v.served(), n), isMesh)
-	if len(g.waiting) == before {
-		v.prove(g, st, up.Add(meshSettle), v.BGP.Restored.Add(v.quiet))
-	}
+	v.inReport(g, n.Name, v.BGP.Restored.Add(v.quiet), func(st plan.Status) time.Time {
+		return v.sessionsUp(g, st, n, others(v.served(), n), isMesh).Add(meshSettle)
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -25,30 +27,24 @@ func disableMesh(v *view) *Step {
 		g.wait("a Ready node to serve")
 	}
 	if !v.complete() {
-		g.wait("%d route reflectors, there are %d", v.total, v.readyCount())
+		g.wait("%d route reflectors, there are %d", v.total, len(filter(v.wanted, usable)))
 	}
 	v.steadyGate(g)
 	if !g.sessions() {
 		return g.step("AwaitSessions", reason)
 	}
-	watch := v.sampleGate(g)
-	if !g.open() {
-		s := g.step("AwaitRoutes", reason)
-		s.Watch = watch
-		return s
+	if v.sampleGate(g); !g.open() {
+		return g.step("AwaitRoutes", reason)
 	}
 	saved, absent := v.meshBefore()
 	whose := fmt.Sprintf("all %d route reflectors", len(v.wanted))
 	if v.arranged() {
 		whose = fmt.Sprintf("their route reflectors, of %d in topology %s", len(v.wanted), v.arrangement.Kind)
 	}
-	return &Step{
-		Name: "DisableMesh",
-		Reason: fmt.Sprintf("all %d nodes have Established sessions with %s",
-			len(v.clients), whose),
-		Actions: []plan.Action{plan.DisableMesh{Saved: saved, SavedAbsent: absent}},
-		Watch:   watch,
-	}
+	s := do("DisableMesh", fmt.Sprintf("all %d nodes have Established sessions with %s", len(v.clients), whose),
+		plan.DisableMesh{Saved: saved, SavedAbsent: absent})
+	s.Watch = g.watch
+	return s
 }
 
 // steadyTime is how long reflectors must have been Ready again after the mesh had
@@ -77,7 +73,7 @@ func (v *view) sessionsBack(n plan.Node) time.Time {
 	}
 	var back []time.Time
 	for _, s := range v.Statuses[n.Name].Sessions {
-		if s.Established && isPeer(s.Kind) && v.clientAddrs[s.Peer] && s.Since.After(v.BGP.Restored) {
+		if s.Established && isPeer(s.Kind) && v.clientAddrs.Has(s.Peer) && s.Since.After(v.BGP.Restored) {
 			back = append(back, s.Since)
 		}
 	}
@@ -88,7 +84,7 @@ func (v *view) sessionsBack(n plan.Node) time.Time {
 }
 
 // meshBefore is what a return to the mesh has to restore. What was saved the
-// first time stays: a mesh that somebody switched on meanwhile is not what was
+// first time stays: a mesh that was switched on meanwhile is not what was
 // there before, save for a password that it brings along.
 func (v *view) meshBefore() (plan.Mesh, bool) {
 	if v.BGP.Saved == nil {
@@ -104,21 +100,19 @@ func (v *view) meshBefore() (plan.Mesh, bool) {
 // sampleGate looks at the routes of sampled clients: the first and the last by
 // name, so that each one's own routes are checked on the other. Where reports of
 // routes would be too large it looks at their sessions only.
-func (v *view) sampleGate(g *gate) []plan.StatusRequest {
+func (v *view) sampleGate(g *gate) {
 	if v.d.Timer || len(v.clients) == 0 || len(v.clients)+len(v.unready) < 2 {
-		return nil
+		return
 	}
 	prefixes := 0
 	for _, n := range v.clients {
 		prefixes += max(len(n.Blocks), 1)
 	}
 	routes := prefixes*(v.paths()+1) <= maxSampledPaths
-	var watch []plan.StatusRequest
 	for _, c := range v.samples() {
-		watch = append(watch, plan.StatusRequest{Node: c.Name, Period: v.period(""), Routes: routes})
+		g.watch = append(g.watch, plan.StatusRequest{Node: c.Name, Period: v.period(""), Routes: routes})
 		v.routesGate(g, c, routes)
 	}
-	return watch
 }
 
 // samples are the first and the last client, and where they have different reflectors
@@ -160,26 +154,24 @@ func (v *view) paths() int {
 // has from the mesh or from any other reflector. A session can be Established
 // and exchange nothing.
 func (v *view) routesGate(g *gate, c plan.Node, routes bool) {
-	st, ok := v.Statuses[c.Name]
-	if !ok || cleared(st) || st.HasRoutes != routes {
-		g.report(c.Name, ok)
-		return
-	}
-	before := len(g.waiting)
-	v.unreadyGate(g, st, v.wanted)
-	if routes {
-		v.learned(g, st, c)
-	}
-	if len(g.waiting) == before {
-		v.prove(g, st, v.now, v.lastWrite().Add(v.quiet))
-	}
+	v.inReport(g, c.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
+		if st.HasRoutes != routes {
+			g.report(c.Name, true)
+			return v.now
+		}
+		v.unreadyGate(g, st, v.wanted)
+		if routes {
+			v.learned(g, st, c)
+		}
+		return v.now
+	})
 }
 
 // learned demands every prefix from every reflector.
 func (v *view) learned(g *gate, st plan.Status, c plan.Node) {
 	for prefix, senders := range v.senders(st, c) {
 		for _, rr := range v.passing(prefix, c) {
-			if !fromAny(senders, common(c, rr)) {
+			if !senders.HasAny(common(c, rr)...) {
 				g.wait("%s to learn %s from %s", c.Name, prefix, rr.Name)
 			}
 		}
@@ -196,7 +188,7 @@ func (v *view) passing(prefix netip.Prefix, c plan.Node) []plan.Node {
 		return nil // not a node's block: whatever passes on the others passes it on
 	}
 	from := v.goal().Senders(owner, c.Name)
-	return slices.DeleteFunc(slices.Clone(v.wanted), func(n plan.Node) bool { return !slices.Contains(from, n.Name) })
+	return filter(v.wanted, func(n plan.Node) bool { return slices.Contains(from, n.Name) })
 }
 
 // unreadyGate demands that a node which is not Ready, and which the mesh still
@@ -211,38 +203,41 @@ func (v *view) unreadyGate(g *gate, st plan.Status, rs []plan.Node) {
 
 // senders gives, for each prefix that a client has from the mesh or a reflector,
 // who sent it.
-func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]map[netip.Addr]bool {
-	inCluster := meshPeers(st)
-	for _, rr := range v.wanted {
-		for _, a := range common(c, rr) {
-			inCluster[a] = true
+func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]sets.Set[netip.Addr] {
+	inCluster := sets.Set[netip.Addr]{}
+	for _, s := range st.Sessions {
+		if s.Kind == plan.SessionMesh {
+			inCluster.Insert(s.Peer)
 		}
 	}
-	from := map[netip.Prefix]map[netip.Addr]bool{}
+	for _, rr := range v.wanted {
+		inCluster.Insert(common(c, rr)...)
+	}
+	from := map[netip.Prefix]sets.Set[netip.Addr]{}
 	for _, r := range st.Routes {
-		if !inCluster[r.From] {
+		if !inCluster.Has(r.From) {
 			continue
 		}
 		if from[r.Prefix] == nil {
-			from[r.Prefix] = map[netip.Addr]bool{}
+			from[r.Prefix] = sets.Set[netip.Addr]{}
 		}
-		from[r.Prefix][r.From] = true
+		from[r.Prefix].Insert(r.From)
 	}
 	for _, b := range v.unheard(st, c, from) {
-		from[b] = map[netip.Addr]bool{}
+		from[b] = nil
 	}
 	return from
 }
 
-// unheard are the blocks of other nodes that c has from nobody. One whose node c
+// unheard are the blocks of other nodes that c has from no peer. One whose node c
 // has a mesh session with, while the mesh brings other routes, is not announced
 // at all (its pool has disableBGPExport).
-func (v *view) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]map[netip.Addr]bool) []netip.Prefix {
+func (v *view) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]sets.Set[netip.Addr]) []netip.Prefix {
 	mesh := established(st, isMesh)
-	brings := slices.ContainsFunc(st.Routes, func(r plan.Route) bool { return mesh[r.From] })
+	brings := slices.ContainsFunc(st.Routes, func(r plan.Route) bool { return mesh.Has(r.From) })
 	var out []netip.Prefix
 	for _, n := range others(v.clients, c) {
-		if brings && fromAny(mesh, n.Addresses) {
+		if brings && mesh.HasAny(n.Addresses...) {
 			continue
 		}
 		for _, b := range n.Blocks {
@@ -252,23 +247,4 @@ func (v *view) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]map[ne
 		}
 	}
 	return out
-}
-
-func meshPeers(st plan.Status) map[netip.Addr]bool {
-	out := map[netip.Addr]bool{}
-	for _, s := range st.Sessions {
-		if s.Kind == plan.SessionMesh {
-			out[s.Peer] = true
-		}
-	}
-	return out
-}
-
-func fromAny(have map[netip.Addr]bool, addrs []netip.Addr) bool {
-	for _, a := range addrs {
-		if have[a] {
-			return true
-		}
-	}
-	return false
 }

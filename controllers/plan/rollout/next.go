@@ -19,7 +19,7 @@ var (
 		narrow, deleteStrayPeers, clearRacks, awaitReports, awaitNodes,
 	}
 	meshRules = []rule{
-		safetyNet, connect, hold, restoreMesh, undoCordon, strayLabels, healHalf, deleteStrayPeerings, demote, deletePeers, clearRacks, forgetMesh, releasePool,
+		safetyNet, connect, hold, restoreMesh, undoCordon, strayLabels, healRoles, deleteStrayPeerings, demote, deletePeers, clearRacks, forgetMesh, releasePool,
 	}
 )
 
@@ -48,7 +48,7 @@ func (v *view) reflecting() string {
 
 func (v *view) meshed() string {
 	if !v.BGP.MeshOn() {
-		return "nothing of rrpool is left; the node-to-node mesh is off, as somebody else wrote it"
+		return "nothing of rrpool is left; the node-to-node mesh is off, and rrpool did not switch it off"
 	}
 	return fmt.Sprintf("the node-to-node mesh carries %d nodes", len(v.clients))
 }
@@ -69,12 +69,11 @@ func (v *view) finish(s Step) Step {
 	if v.again > 0 && (s.Again == 0 || v.again < s.Again) {
 		s.Again = v.again
 	}
-	idle := map[string]bool{}
+	serving, notRunning := v.serving(), v.notRunning()
 	for _, n := range v.current {
-		idle[n.Name] = !v.serves(n)
-	}
-	for _, n := range v.current {
-		s.Reflectors = append(s.Reflectors, v.reflector(n, idle))
+		r := v.reflector(n, serving)
+		r.NotRunning = slices.Contains(notRunning, n.Name)
+		s.Reflectors = append(s.Reflectors, r)
 	}
 	slices.SortFunc(s.Watch, func(a, b plan.StatusRequest) int { return cmp.Compare(a.Node, b.Node) })
 	return s
@@ -96,23 +95,26 @@ func (v *view) period(step string) time.Duration {
 	return gatePeriod
 }
 
-// reflector sums up one reflector's sessions with Ready nodes; idle are the reflectors
-// that do not serve.
-func (v *view) reflector(n plan.Node, idle map[string]bool) Reflector {
-	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID, Serving: !idle[n.Name], NotRunning: v.notRunning(n)}
+// reflector sums up one reflector's sessions with Ready nodes.
+func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
+	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID, Serving: named(serving, n)}
 	up := established(v.Statuses[n.Name], isPeer)
 	for _, p := range v.neighbours(n) {
 		if !usable(p) {
 			continue
 		}
+		missing := r.Expected - r.Established
 		for _, a := range common(n, p) {
 			r.Expected++
 			switch {
-			case up[a]:
+			case up.Has(a):
 				r.Established++
-			case !idle[p.Name]:
+			case !named(v.current, p) || named(serving, p):
 				r.Lacking++
 			}
+		}
+		if r.Expected-r.Established > missing {
+			r.Missing = append(r.Missing, p.Name)
 		}
 	}
 	return r
@@ -120,20 +122,18 @@ func (v *view) reflector(n plan.Node, idle map[string]bool) Reflector {
 
 // neighbours are the nodes that a reflector has sessions with, or should have.
 func (v *view) neighbours(n plan.Node) []plan.Node {
+	nodes := slices.Concat(v.clients, others(v.current, n))
 	if v.arranged() {
-		return v.peersOf(v.arrangement.now, n, append(slices.Clone(v.clients), v.current...))
+		return v.peersOf(v.arrangement.now, n, nodes)
 	}
-	return append(slices.Clone(v.clients), others(v.current, n)...)
+	return nodes
 }
 
 // serves reports whether a reflector passes routes on, as far as is known: it is
 // Ready and in its role, and its last report shows sessions with most clients.
 // Without any report the readiness of the node and of calico-node's pod has to do.
 func (v *view) serves(n plan.Node) bool {
-	if !usable(n) || !n.RoleLabel || n.ClusterID == "" {
-		return false
-	}
-	if v.deniedBy(n) || v.severed(n) {
+	if !usable(n) || !hasRole(n) || v.deniedBy(n) || v.severed(n) {
 		return false
 	}
 	st, ok := v.Statuses[n.Name]
@@ -154,60 +154,43 @@ func (v *view) severed(n plan.Node) bool {
 	if !v.arranged() || !ok || cleared(st) {
 		return false
 	}
-	joined := v.peersOf(v.arrangement.now, n, slices.DeleteFunc(others(v.current, n), func(o plan.Node) bool { return o.ClusterID == n.ClusterID }))
+	joined := v.peersOf(v.arrangement.now, n, filter(v.current, func(o plan.Node) bool { return o.ClusterID != n.ClusterID }))
 	up := established(st, isPeer)
-	if len(joined) == 0 || slices.ContainsFunc(joined, func(o plan.Node) bool { return fromAny(up, o.Addresses) }) {
+	if len(joined) == 0 || slices.ContainsFunc(joined, func(o plan.Node) bool { return up.HasAny(o.Addresses...) }) {
 		return false
 	}
 	last := latest(v.lastWrite(), n.ReadyChanged)
 	for _, o := range joined {
-		last = latest(last, latest(o.ReadyChanged, sessionSince(st, o)))
-	}
-	left := last.Add(timerWait).Sub(v.now)
-	if left > 0 {
-		v.lookIn(left)
-	}
-	return left <= 0
-}
-
-// sessionSince is when the session with a node last changed, as far as is known.
-func sessionSince(st plan.Status, o plan.Node) time.Time {
-	var since time.Time
-	for _, s := range st.Sessions {
-		if slices.Contains(o.Addresses, s.Peer) {
-			since = latest(since, s.Since)
+		last = latest(last, o.ReadyChanged)
+		for _, s := range st.Sessions {
+			if slices.Contains(o.Addresses, s.Peer) {
+				last = latest(last, s.Since)
+			}
 		}
 	}
-	return since
+	return v.passed(last, timerWait)
 }
 
 // hasMost: the report shows sessions with most clients, and of a spine with most of the
-// reflectors below it.
+// reflectors below it. One that has just joined the cluster, or come back, cannot be
+// missed yet.
 func (v *view) hasMost(st plan.Status) bool {
-	served, clients := v.clientsOf(st)
+	up, served, clients := established(st, isPeer), 0, 0
+	for _, c := range v.dependants(st.Node) {
+		switch {
+		case v.mislabelled(c):
+		case up.HasAny(c.Addresses...):
+			served++
+			clients++
+		case v.now.Sub(latest(c.RoleSince, c.Created, c.ReadyChanged)) >= timerWait:
+			clients++
+		}
+	}
 	return clients == 0 || 2*served > clients
 }
 
-// clientsOf counts the clients that a reflector has a session with, and all of
-// them; one that has just joined the cluster, or come back, cannot be missed yet.
-func (v *view) clientsOf(st plan.Status) (served, clients int) {
-	up := established(st, isPeer)
-	for _, c := range v.dependants(st.Node) {
-		if v.mislabelled(c) {
-			continue
-		}
-		if fromAny(up, c.Addresses) {
-			served++
-		} else if v.now.Sub(latest(c.RoleSince, latest(c.Created, c.ReadyChanged))) < timerWait {
-			continue
-		}
-		clients++
-	}
-	return served, clients
-}
-
-// mislabelled: somebody has put our label on a in-place node, chosen already or not. Busy
-// reflectors have no session with it until that is gone, through no fault of theirs.
+// mislabelled: an in-place node has got our label from others, chosen already or not.
+// In-place reflectors have no session with it until that is gone, through no fault of theirs.
 func (v *view) mislabelled(n plan.Node) bool {
 	return !v.d.Dedicated && n.RoleLabel && n.ClusterID == "" && !n.Marked
 }
@@ -221,8 +204,7 @@ func (v *view) dependants(name string) []plan.Node {
 	}
 	out, known := v.arrangement.dependants[name]
 	if !known {
-		fellows := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !usable(n) })
-		out = v.peersOf(v.arrangement.now, plan.Node{Name: name}, append(slices.Clone(v.clients), fellows...))
+		out = v.peersOf(v.arrangement.now, plan.Node{Name: name}, slices.Concat(v.clients, filter(v.current, usable)))
 		v.arrangement.dependants[name] = out
 	}
 	return out

@@ -16,7 +16,7 @@ import (
 
 // group are the nodes in the role, or in half of it, the longest in the role first.
 func (v *view) group() []plan.Node {
-	out := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !n.RoleLabel && n.ClusterID == "" })
+	out := filter(v.current, func(n plan.Node) bool { return n.RoleLabel || n.ClusterID != "" })
 	slices.SortFunc(out, func(a, b plan.Node) int {
 		return cmp.Or(a.RoleSince.Compare(b.RoleSince), cmp.Compare(a.Name, b.Name))
 	})
@@ -44,11 +44,7 @@ func (v *view) groupID() string {
 
 // peerings gives the BGPPeers by which client is a client of reflector.
 func (v *view) peerings(reflector, client plan.Node) []plan.Peer {
-	asn := client.ASN
-	if asn == 0 {
-		asn = v.BGP.ASN
-	}
-	return topology.Peerings(reflector, client, asn, v.session())
+	return topology.Peerings(reflector, client, cmp.Or(client.ASN, v.BGP.ASN), v.session())
 }
 
 func (v *view) peer(name string) (plan.Peer, bool) {
@@ -111,11 +107,6 @@ func connect(v *view) *Step {
 	return s
 }
 
-// leaves: the node is the next to give the role back.
-func (v *view) leaves(n plan.Node) bool {
-	return v.nextToDemote != nil && v.nextToDemote.Name == n.Name
-}
-
 // makeClient gives what makes x a client of all other reflectors. As long as x has no role it
 // changes nothing that is rendered.
 func (v *view) makeClient(x plan.Node) []plan.Action {
@@ -164,6 +155,7 @@ func (v *view) hasReflector(n plan.Node) bool {
 	return slices.ContainsFunc(v.leaders(n), func(r plan.Node) bool { return v.serves(r) && v.isReflectorOf(r, n) })
 }
 
+// bridged: some other reflector that serves has both as clients.
 func (v *view) bridged(x, j plan.Node) bool {
 	return slices.ContainsFunc(v.group(), func(b plan.Node) bool {
 		return b.Name != x.Name && b.Name != j.Name && v.serves(b) && v.isFullReflectorOf(b, x) && v.isFullReflectorOf(b, j)

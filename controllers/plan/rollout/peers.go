@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
@@ -31,23 +33,37 @@ func writePeers(v *view) *Step {
 
 // peerWrites are those that only add sessions, and those that restart some.
 func (v *view) peerWrites() (add, change *Step) {
-	add = &Step{Name: "WritePeers", Reason: "clients and route reflectors need BGPPeers to find each other" + v.announcement()}
-	change = &Step{Name: "RepairPeers"}
+	add, change = do("WritePeers", "clients and route reflectors need BGPPeers to find each other"+v.announcement()), do("RepairPeers", "")
 	for _, want := range v.peers {
 		have, ok := v.peer(want.Name)
+		now, useful, restarts := want, true, false
 		switch {
-		case ok && fits(have, want):
-		case v.arranged():
-			v.writeArranged(add, change, have, want)
-		case !ok || onlyAdds(have, want):
-			add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
+		case !ok:
+		case fits(have, want):
+			continue
+		case v.arranged(): // what only ends sessions is left to narrow
+			now, useful, restarts = v.widen(have, want)
 		default:
+			restarts = !onlyAdds(have, want)
+		}
+		switch {
+		case restarts:
 			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be%s", want.Name, v.price())
 			change.Actions = append(change.Actions, plan.PutPeer{Peer: want})
+		case useful:
+			add.Actions = append(add.Actions, plan.PutPeer{Peer: now})
 		}
 	}
 	v.renewStrays(change)
 	return add, change
+}
+
+// announcement says what the first in-place reflector will cost, before it does.
+func (v *view) announcement() string {
+	if v.nextToPromote == nil || !v.starting() {
+		return ""
+	}
+	return fmt.Sprintf("; node %s will be the first route reflector: %s", v.nextToPromote.Name, v.cost(*v.nextToPromote))
 }
 
 // renewStrays gives the BGPPeers of a topology that is on its way out the password and
@@ -72,23 +88,6 @@ func (v *view) renewStrays(change *Step) {
 	}
 }
 
-// writeArranged adds what may be written of a BGPPeer now. What only ends sessions is
-// left to narrow.
-func (v *view) writeArranged(add, change *Step, have, want plan.Peer) {
-	if _, exists := v.peer(want.Name); !exists {
-		add.Actions = append(add.Actions, plan.PutPeer{Peer: want})
-		return
-	}
-	p, ok, restarts := v.widen(have, want)
-	switch {
-	case restarts:
-		change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", want.Name)
-		change.Actions = append(change.Actions, plan.PutPeer{Peer: want})
-	case ok:
-		add.Actions = append(add.Actions, plan.PutPeer{Peer: p})
-	}
-}
-
 // fits: there is nothing to change. An older Calico does not know reversePeering
 // and drops it: the first reflector then costs some seconds more, and that is all.
 func fits(have, want plan.Peer) bool {
@@ -99,17 +98,15 @@ func fits(have, want plan.Peer) bool {
 // onlyAdds: a change that need not wait for the mesh. Between two reflectors the
 // mesh could not help, and those sides that were held back have yet to begin.
 func onlyAdds(have, want plan.Peer) bool {
-	return topology.IsPeering(want) && plan.SameRef(have.Password, want.Password) && plan.SameDuration(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
+	return topology.IsPeering(want) && ptr.Equal(have.Password, want.Password) && ptr.Equal(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
 }
 
 // price says what a change of all sessions costs the pods of in-place reflectors, which
 // the mesh does not carry.
 func (v *view) price() string {
 	var names []string
-	for _, n := range v.group() {
-		if !idle(n) {
-			names = append(names, n.Name)
-		}
+	for _, n := range filter(v.group(), func(n plan.Node) bool { return !idle(n) }) {
+		names = append(names, n.Name)
 	}
 	if v.d.Dedicated || len(names) == 0 {
 		return ""
@@ -117,43 +114,23 @@ func (v *view) price() string {
 	return fmt.Sprintf("; the pods on %s cannot be reached for some seconds", strings.Join(names, ", "))
 }
 
-// underMesh takes care that nobody depends on the sessions that a change restarts.
+// underMesh makes a change once the mesh carries what the sessions that it restarts carry.
 func (v *view) underMesh(change *Step) *Step {
-	if !v.anyServed() {
+	if len(v.serving()) == 0 {
 		return change
 	}
 	if !v.BGP.MeshOn() {
-		return &Step{
-			Name:    "RestoreMesh",
-			Reason:  change.Reason + ": the mesh takes over while sessions restart",
-			Actions: []plan.Action{plan.RestoreMesh{}},
-		}
+		return do("RestoreMesh", change.Reason+": the mesh takes over while sessions restart", plan.RestoreMesh{})
 	}
-	g, watch, proven := v.meshGate()
-	if g.open() {
-		return change
+	if g := v.meshGate(); !g.open() {
+		return g.step("AwaitMesh", change.Reason+": the mesh must carry everything before sessions restart")
 	}
-	s := g.step("AwaitMesh", change.Reason+": the mesh must carry everything before sessions restart")
-	s.Watch, s.Proven = watch, proven
-	return s
+	return change
 }
 
 // hasPeers reports whether a BGPPeer of ours exists.
 func (v *view) hasPeers() bool {
 	return slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned })
-}
-
-// anyServed reports whether some reflector may be carrying routes.
-func (v *view) anyServed() bool {
-	return slices.ContainsFunc(v.current, v.serves)
-}
-
-// announcement tells what the first in-place reflector will cost, before it does.
-func (v *view) announcement() string {
-	if v.nextToPromote == nil || !v.starting() {
-		return ""
-	}
-	return fmt.Sprintf("; node %s will be the first route reflector: %s", v.nextToPromote.Name, v.cost(*v.nextToPromote))
 }
 
 // deleteStrayPeers removes BGPPeers of ours that the plan does not have, once the
@@ -170,7 +147,7 @@ func deleteStrayPeers(v *view) *Step {
 		if g := v.reflectorGate(v.wanted, v.settle); !g.open() {
 			return g.step("AwaitSessions", reason)
 		}
-		return &Step{Name: "DeletePeers", Reason: reason, Actions: []plan.Action{plan.DeletePeer{Name: p.Name}}}
+		return do("DeletePeers", reason, plan.DeletePeer{Name: p.Name})
 	}
 	return nil
 }
@@ -186,7 +163,7 @@ func clearForMesh(v *view) *Step {
 
 // deleteStrayPeerings removes peers between two nodes of which one has given its role
 // back, as soon as that is known everywhere: then they render what is there
-// anyway. Until they are gone nobody else gives it back, because two ordinary
+// anyway. Until they are gone no other node gives it back, because two ordinary
 // nodes with such a peer would have their mesh session twice.
 func deleteStrayPeerings(v *view) *Step {
 	s := &Step{Name: "DeletePeers"}
@@ -209,9 +186,7 @@ func deleteStrayPeerings(v *view) *Step {
 		left = v.StraySince.Add(wait).Sub(v.now)
 	}
 	if left > 0 {
-		g := &gate{}
-		g.takeOver(wait, left)
-		return g.step(s.Name, s.Reason)
+		return awaitTakeOver(wait, left, s.Name, s.Reason)
 	}
 	return s
 }

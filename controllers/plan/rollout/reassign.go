@@ -27,7 +27,7 @@ func reassign(v *view) *Step {
 	if s := v.rename(misplaced); s != nil {
 		return s
 	}
-	if v.BGP.MeshOn() || !v.anyServed() {
+	if v.BGP.MeshOn() || len(v.serving()) == 0 {
 		return v.moveAll(misplaced)
 	}
 	return v.moveOne(misplaced)
@@ -35,7 +35,7 @@ func reassign(v *view) *Step {
 
 // moveAll moves them all at once, while the mesh carries the routes.
 func (v *view) moveAll(misplaced []plan.Node) *Step {
-	s := &Step{Name: "MoveReflectors", Reason: "the route reflectors change their slots, and too few of them could go on serving meanwhile"}
+	s := do("MoveReflectors", "the route reflectors change their slots, and too few of them could go on serving meanwhile")
 	for _, n := range misplaced {
 		s.Actions = append(s.Actions, v.setReflector(n))
 	}
@@ -64,7 +64,7 @@ func (v *view) misplaced() []plan.Node {
 
 // rename gives those their slots of whose sessions none ends by it.
 func (v *view) rename(misplaced []plan.Node) *Step {
-	s := &Step{Name: "MoveReflectors", Reason: "the slots of the topology are others; no session ends by that"}
+	s := do("MoveReflectors", "the slots of the topology are others; no session ends by that")
 	nodes := slices.Clone(v.Nodes)
 	for _, n := range misplaced {
 		slot, id := v.slot(n)
@@ -79,10 +79,7 @@ func (v *view) rename(misplaced []plan.Node) *Step {
 			s.Actions = append(s.Actions, v.setReflector(n))
 		}
 	}
-	if len(s.Actions) == 0 {
-		return nil
-	}
-	return s
+	return s.ifAny()
 }
 
 // moveOne moves the first reflector that the others can do without.
@@ -91,14 +88,13 @@ func (v *view) moveOne(misplaced []plan.Node) *Step {
 	spared := func(rs []plan.Node) func(plan.Node) bool {
 		return func(n plan.Node) bool {
 			need := v.needs(n)
-			without := v.depth(others(rs, n), need)
-			return without >= need || without > 0 && without == v.depth(rs, need) // it is of no use where it is
+			without := v.servingFor(others(rs, n), need)
+			return without >= need || without > 0 && without == v.servingFor(rs, need) // it is of no use where it is
 		}
 	}
 	i := slices.IndexFunc(misplaced, spared(serving))
 	if i < 0 {
-		possible := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !usable(n) })
-		if !slices.ContainsFunc(misplaced, spared(possible)) && len(v.clients)+len(v.unready) <= meshAnyway {
+		if !slices.ContainsFunc(misplaced, spared(filter(v.current, usable))) && len(v.clients)+len(v.unready) <= meshAnyway {
 			return v.moveAll(misplaced)
 		}
 		return &Step{
@@ -111,39 +107,21 @@ func (v *view) moveOne(misplaced []plan.Node) *Step {
 	n := misplaced[i]
 	slot, id := v.slot(n)
 	reason := fmt.Sprintf("route reflector %s moves from slot %s to %s, cluster ID %s", n.Name, n.Slot, slot, id)
-	rest := others(serving, n)
-	g := v.nowGate(rest)
-	if !g.open() {
+	if g := v.nowGate(others(serving, n)); !g.open() {
 		return g.step("MoveReflectors", reason+", while the others serve")
 	}
-	return &Step{Name: "MoveReflectors", Reason: reason, Actions: []plan.Action{v.setReflector(n)}}
+	return do("MoveReflectors", reason, v.setReflector(n))
 }
 
 // needs is how many reflectors have to keep any two clients in touch while n moves: two,
-// where the topology has more. Where somebody has changed the slot or ID of a
-// reflector, those of its rack may be fewer, and it has to be put right all the same.
+// where the topology has more. Where the slot or ID of a reflector was changed by
+// others, those of its rack may be fewer, and it has to be put right all the same.
 func (v *view) needs(n plan.Node) int {
 	depth := v.arrangement.Depth
 	if topology.KindOf(n.Slot) == v.arrangement.Kind {
 		depth--
 	}
 	return min(2, max(1, depth))
-}
-
-// nowGate opens when these reflectors have all the sessions that are configured for them.
-func (v *view) nowGate(rs []plan.Node) *gate {
-	g := &gate{}
-	if len(rs) == 0 {
-		g.wait("route reflectors: there are none")
-	}
-	if v.d.Timer {
-		v.timerGate(g, v.lastReady(rs), v.settle)
-		return g
-	}
-	for _, r := range rs {
-		v.sessionsOf(g, r, v.peersOf(v.arrangement.now, r, append(v.served(), others(rs, r)...)), v.settle)
-	}
-	return g
 }
 
 // narrow writes BGPPeers of ours that are to select fewer nodes, one at a time, once
@@ -161,7 +139,7 @@ func narrow(v *view) *Step {
 		if g := v.reflectorGate(v.wanted, v.settle); !g.open() {
 			return g.step("NarrowPeers", reason+", once the reflectors serve without the sessions that end")
 		}
-		return &Step{Name: "NarrowPeers", Reason: reason, Actions: []plan.Action{plan.PutPeer{Peer: want}}}
+		return do("NarrowPeers", reason, plan.PutPeer{Peer: want})
 	}
 	return nil
 }
@@ -213,16 +191,13 @@ func putInRacks(v *view) *Step {
 	if !v.arranged() {
 		return nil
 	}
-	s := &Step{Name: "LabelRacks", Reason: "clients are divided into racks by size"}
+	s := do("LabelRacks", "clients are divided into racks by size")
 	for _, n := range v.workloads() {
 		if rack, ok := v.arrangement.Racks[n.Name]; ok && len(s.Actions) < rackBatch {
 			s.Actions = append(s.Actions, plan.SetRack{Node: n.Name, Rack: rack})
 		}
 	}
-	if len(s.Actions) == 0 {
-		return nil
-	}
-	return s
+	return s.ifAny()
 }
 
 // rackBatch is how many clients one step labels.
@@ -233,16 +208,13 @@ func clearRacks(v *view) *Step {
 	if v.d.Mode == Reflect && (!v.arranged() || v.usesRacks()) {
 		return nil
 	}
-	s := &Step{Name: "ClearRacks", Reason: "no BGPPeer asks for racks any more"}
+	s := do("ClearRacks", "no BGPPeer asks for racks any more")
 	for _, n := range v.Nodes {
 		if n.Rack != "" && len(s.Actions) < rackBatch {
 			s.Actions = append(s.Actions, plan.SetRack{Node: n.Name})
 		}
 	}
-	if len(s.Actions) == 0 {
-		return nil
-	}
-	return s
+	return s.ifAny()
 }
 
 // usesRacks: a BGPPeer of ours, planned or there, selects by our rack label.

@@ -13,11 +13,11 @@ func shrink(v *view) *Step {
 	if !v.d.Dedicated {
 		return v.shrinkInPlace()
 	}
-	if s := v.retire(); s != nil {
-		return s
-	}
 	if v.Pool == nil {
 		return nil
+	}
+	if s := v.retire(); s != nil {
+		return s
 	}
 	var nextToDemote *plan.Node
 	for i, n := range v.current {
@@ -40,7 +40,7 @@ func trim(v *view) *Step {
 	return v.removeReflector(*v.nextToDemote)
 }
 
-// shrinkBusy does the same with nodes that run workloads. As long as there is no
+// shrinkInPlace does the same with nodes that run workloads. As long as there is no
 // substitute, a node that should go stays: in its role it does no harm.
 func (v *view) shrinkInPlace() *Step {
 	if v.nextToDemote == nil || !v.complete() {
@@ -51,9 +51,6 @@ func (v *view) shrinkInPlace() *Step {
 
 // retire removes a worker that is over and has no role any more.
 func (v *view) retire() *Step {
-	if v.Pool == nil {
-		return nil
-	}
 	for _, n := range v.Nodes {
 		w, ok := v.surplusWorker(n)
 		if !ok {
@@ -79,16 +76,12 @@ func (v *view) surplusWorker(n plan.Node) (Worker, bool) {
 	if !n.Pooled || n.HoldsRole() || v.isWanted(n) || n.Deleting || n.WorkerID == "" {
 		return Worker{}, false
 	}
-	w, ok := v.worker(n.WorkerID)
-	return w, ok && (w.Deleting || v.overfull(w.Zone))
-}
-
-func (v *view) worker(id string) (Worker, bool) {
-	i := slices.IndexFunc(v.Pool.Workers, func(w Worker) bool { return w.ID == id })
-	if i < 0 {
-		return Worker{}, false
+	for _, w := range v.Pool.Workers {
+		if w.ID == n.WorkerID {
+			return w, w.Deleting || v.overfull(w.Zone)
+		}
 	}
-	return v.Pool.Workers[i], true
+	return Worker{}, false
 }
 
 // overfull: the cloud runs more workers in the zone than wanted.
@@ -121,27 +114,21 @@ func (v *view) removeReflector(n plan.Node) *Step {
 		}
 	}
 	g := v.reflectorGate(v.wanted, max(v.settle, v.d.RemovalDelay))
-	var watch []plan.StatusRequest
 	if g.sessions() {
-		watch = v.sampleGate(g)
+		v.sampleGate(g)
 	}
 	if !g.open() {
-		s := g.step("RemoveReflector", reason+", the others must have served everyone for the removal delay")
-		s.Watch = watch
-		return s
+		return g.step("RemoveReflector", reason+", the others must have served everyone for the removal delay")
 	}
-	s := &Step{
-		Name: "RemoveReflector", Reason: reason,
-		Actions: []plan.Action{plan.ClearReflector{Node: n.Name}},
-	}
+	s := do("RemoveReflector", reason, plan.ClearReflector{Node: n.Name})
 	if !v.d.Dedicated {
 		s = v.release(n, s.Name, reason)
 	}
-	s.Watch = watch
+	s.Watch = g.watch
 	return s
 }
 
-// shrinkPool tells the cloud the smaller size when all surplus workers are gone.
+// shrinkPool asks the cloud for the smaller size when all surplus workers are gone.
 func (v *view) shrinkPool() *Step {
 	if !v.Pool.Exists {
 		return nil

@@ -36,7 +36,7 @@ func (v *view) quietSince(n plan.Node) (time.Time, bool) {
 // unanswered reports whether a reflector has been quiet for as long as limit.
 func (v *view) unanswered(n plan.Node, limit time.Duration) bool {
 	since, quiet := v.quietSince(n)
-	return quiet && v.older(since, limit)
+	return quiet && v.passed(since, limit)
 }
 
 // stopped: calico-node is gone, as far as its pods and its reporter show.
@@ -50,15 +50,10 @@ func (v *view) suspect(n plan.Node) bool {
 	return n.CalicoNode.Failing() && (quiet || v.stale(n))
 }
 
-// servingWithout are the reflectors that serve and of which this does not hold.
-func (v *view) servingWithout(this func(plan.Node) bool) []plan.Node {
-	return slices.DeleteFunc(v.serving(), this)
-}
-
 // noneWithout reports whether no reflector is left to keep all nodes in touch, were it not for
 // those of which this holds.
 func (v *view) noneWithout(this func(plan.Node) bool) bool {
-	return slices.ContainsFunc(v.current, this) && v.servingFor(v.servingWithout(this), 1) == 0
+	return slices.ContainsFunc(v.current, this) && v.servingFor(slices.DeleteFunc(v.serving(), this), 1) == 0
 }
 
 // carrying are the reflectors that the safety net counts on: those that serve. The
@@ -66,40 +61,33 @@ func (v *view) noneWithout(this func(plan.Node) bool) bool {
 // where no others are left, it does not count.
 func (v *view) carrying() []plan.Node {
 	if v.noneWithout(v.stopped) {
-		return v.servingWithout(v.stopped)
+		return slices.DeleteFunc(v.serving(), v.stopped)
 	}
 	return v.serving()
 }
 
 // restarting: calico-node has just stopped or just come back.
 func (v *view) restarting(n plan.Node) bool {
-	return usable(n) && n.RoleLabel && n.ClusterID != "" && n.CalicoNode.State != plan.CalicoNodeUnknown &&
-		v.now.Sub(n.CalicoNode.Since) < restartTime
+	return usable(n) && hasRole(n) && n.CalicoNode.State != plan.CalicoNodeUnknown && v.now.Sub(n.CalicoNode.Since) < restartTime
 }
 
 // restartsExplain: as many reflectors as should serve do, or have a calico-node that restarts.
 func (v *view) restartsExplain(least int) bool {
-	either := slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool { return !v.serves(n) && !v.restarting(n) })
+	either := filter(v.current, func(n plan.Node) bool { return v.serves(n) || v.restarting(n) })
 	return v.servingFor(either, least) >= least
 }
 
-// notRunning: calico-node of a Ready node has stopped, and that is not an ordinary restart.
-func (v *view) notRunning(n plan.Node) bool {
-	return n.Ready && v.stopped(n) && (v.unanswered(n, silence) || v.noneWithout(v.stopped))
-}
-
-// whereNotRunning says which reflectors have no calico-node, "" for none.
-func (v *view) whereNotRunning() string {
+// notRunning names the Ready reflectors whose calico-node has stopped, and not for an
+// ordinary restart.
+func (v *view) notRunning() []string {
 	var names []string
+	noneRuns := v.noneWithout(v.stopped)
 	for _, n := range v.current {
-		if v.notRunning(n) {
+		if n.Ready && v.stopped(n) && (v.unanswered(n, silence) || noneRuns) {
 			names = append(names, n.Name)
 		}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	return NotRunning(names, len(v.current))
+	return names
 }
 
 // NotRunning says on which of so many reflectors calico-node is not running.
@@ -126,28 +114,19 @@ func (v *view) stale(n plan.Node) bool {
 	due := 3 * v.period(Steady)
 	switch {
 	case n.CalicoNode.Failing():
-		return st.Updated.Before(n.CalicoNode.Since) || v.older(st.Updated, freshFor)
+		return st.Updated.Before(n.CalicoNode.Since) || v.passed(st.Updated, freshFor)
 	case n.CalicoNode.State == plan.CalicoNodeReady:
-		return st.Regular && !st.Updated.IsZero() && v.older(st.Updated, due)
+		return st.Regular && !st.Updated.IsZero() && v.passed(st.Updated, due)
 	}
-	return v.overdue(st, due)
+	return v.passed(v.reportedAt(st), due)
 }
 
-// overdue reports whether a report that may come at any time has not come for so long.
-func (v *view) overdue(st plan.Status, due time.Duration) bool {
+// reportedAt is when a report arrived, or was written if it was there before us.
+func (v *view) reportedAt(st plan.Status) time.Time {
 	if st.Updated.IsZero() && !st.Written.After(v.now) {
-		return v.older(st.Written, due)
+		return st.Written
 	}
-	return v.older(st.Updated, due)
-}
-
-// older reports whether a time is that long ago. If not, we look again when it is.
-func (v *view) older(since time.Time, limit time.Duration) bool {
-	left := since.Add(limit).Sub(v.now)
-	if left > 0 {
-		v.lookIn(left)
-	}
-	return left <= 0
+	return st.Updated
 }
 
 // refreshStale adds to a step that stale reports are asked for again. No rule can hide

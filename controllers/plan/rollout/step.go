@@ -75,7 +75,7 @@ type Desired struct {
 	Pool plan.PoolSpec
 	// Preferred and Excluded choose among in-place nodes, nil for no such rule.
 	Preferred, Excluded labels.Selector
-	// Promotion is how a in-place node gets the role and gives it back.
+	// Promotion is how an in-place node gets the role and gives it back.
 	Promotion v1alpha1.Promotion
 	// ClusterID of the reflectors.
 	ClusterID string
@@ -120,7 +120,7 @@ type Step struct {
 	// Proven are the nodes whose mesh sessions this step saw Established.
 	Proven []string
 	// Short: fewer reflectors serve than should; see Observed.ShortSince. Stray: there
-	// are BGPPeers of ours that nobody needs; see Observed.StraySince.
+	// are BGPPeers of ours that are not needed; see Observed.StraySince.
 	Short, Stray bool
 	// Urgent: without this step routes stay lost, so no refusal may hold it up.
 	Urgent bool
@@ -138,6 +138,8 @@ type Reflector struct {
 	Node, Zone, ClusterID string
 	// Established and Expected count its sessions with Ready nodes.
 	Established, Expected int
+	// Missing names the Ready nodes with which it lacks one.
+	Missing []string
 	// Lacking counts, of those that are not Established, all but those with reflectors that
 	// do not serve: these lack their sessions themselves.
 	Lacking int
@@ -150,3 +152,16 @@ type Reflector struct {
 
 // Steady is the name of the step that has nothing to do.
 const Steady = "Steady"
+
+// do is a step that waits for nothing.
+func do(name, reason string, actions ...plan.Action) *Step {
+	return &Step{Name: name, Reason: reason, Actions: actions}
+}
+
+// ifAny is the step, nil where it has no actions.
+func (s *Step) ifAny() *Step {
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	return s
+}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
@@ -175,7 +177,7 @@ func (w *world) atOdds() string {
 	for i, name := range names {
 		p := w.peers[name]
 		for _, other := range names[:i] {
-			if !plan.SameRef(w.peers[other].Password, p.Password) && !disjoint(other, name) {
+			if !ptr.Equal(w.peers[other].Password, p.Password) && !disjoint(other, name) {
 				return fmt.Sprintf("4: BGPPeers %s and %s have different passwords", other, name)
 			}
 		}
@@ -186,7 +188,7 @@ func (w *world) atOdds() string {
 	return ""
 }
 
-// disjoint: Single's two BGPPeers select no two nodes together. One that somebody has
+// disjoint: Single's two BGPPeers select no two nodes together. One that a person has
 // deleted comes back at once with a new password, and the other when the mesh is on.
 func disjoint(a, b string) bool { return a == topology.PeerClients && b == topology.PeerReflectors }
 

@@ -1,15 +1,16 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// ownPrefix begins label keys that are nobody else's.
+// ownPrefix begins label keys that are ours alone.
 const ownPrefix = "rrpool.io/"
 
 // UnsupportedCluster is the name of the step that changes nothing because rrpool cannot handle the cluster as it is.
@@ -48,10 +49,7 @@ func mixedAS(v *view) *plan.Problem {
 		if !n.SpeaksBGP() {
 			continue
 		}
-		as := n.ASN
-		if as == 0 {
-			as = v.BGP.ASN
-		}
+		as := cmp.Or(n.ASN, v.BGP.ASN)
 		if name == "" {
 			first, name = as, n.Name
 		}
@@ -65,7 +63,7 @@ func mixedAS(v *view) *plan.Problem {
 	return nil
 }
 
-// foreignReflector: somebody else's route reflectors.
+// foreignReflector: route reflectors that are not ours.
 func foreignReflector(v *view) *plan.Problem {
 	for _, n := range v.Nodes {
 		if n.ClusterID != "" && !n.HoldsRole() {
@@ -78,7 +76,7 @@ func foreignReflector(v *view) *plan.Problem {
 	return nil
 }
 
-// nameTaken: a BGPPeer of somebody else under one of our names.
+// nameTaken: a BGPPeer that is not ours under one of our names.
 func nameTaken(v *view) *plan.Problem {
 	ours := v.planned()
 	for _, p := range v.Peers {
@@ -92,12 +90,12 @@ func nameTaken(v *view) *plan.Problem {
 	return nil
 }
 
-// foreignPeer: somebody else's BGPPeer between nodes of the cluster. With one of
+// foreignPeer: a BGPPeer that is not ours between nodes of the cluster. With one of
 // ours for the same pair, which of the two Calico renders is not defined. Peers
 // outside the cluster (a rack switch) are fine.
 func foreignPeer(v *view) *plan.Problem {
 	for _, p := range v.Peers {
-		if p.Owned || !v.inCluster(p) {
+		if p.Owned || !InCluster(p, v.Nodes) {
 			continue
 		}
 		return &plan.Problem{Reason: "ForeignInClusterPeer", Message: fmt.Sprintf(
@@ -108,25 +106,17 @@ func foreignPeer(v *view) *plan.Problem {
 	return nil
 }
 
-func (v *view) inCluster(p plan.Peer) bool {
+// InCluster reports whether a BGPPeer makes sessions between these nodes.
+func InCluster(p plan.Peer, nodes []plan.Node) bool {
 	if p.PeerSelector != "" {
 		return true
 	}
-	addr, ok := peerAddr(p.PeerIP)
-	return ok && slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, addr) })
-}
-
-// peerAddr reads a BGPPeer's peerIP: an address, or address:port, or [address]:port.
-func peerAddr(s string) (netip.Addr, bool) {
-	if a, err := netip.ParseAddr(s); err == nil {
-		return a, true
-	}
-	ap, err := netip.ParseAddrPort(s)
-	return ap.Addr(), err == nil
+	addr := simulate.PeerAddress(p.PeerIP)
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, addr) })
 }
 
 // foreignLabel: the label the user chose for reflectors is already in use for
-// something else. Our own default is nobody else's; see strayLabels.
+// something else. Our own default is not; see strayLabels.
 func foreignLabel(v *view) *plan.Problem {
 	if strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
 		return nil
@@ -142,18 +132,18 @@ func foreignLabel(v *view) *plan.Problem {
 	return nil
 }
 
-// tooFewNodes: with nobody left to be a client, the mesh could never go.
+// tooFewNodes: with no node left to be a client, the mesh could never go.
 func tooFewNodes(v *view) *plan.Problem {
 	if v.d.Dedicated || !v.starting() || v.total == 0 || len(v.clients) == 0 || len(v.clients)+len(v.unready) > v.total {
 		return nil
 	}
 	return &plan.Problem{Reason: "TooFewNodes", Message: fmt.Sprintf(
-		"all %d nodes that speak BGP would be route reflectors, and nobody their client, which is what the full mesh is: "+
+		"all %d nodes that speak BGP would be route reflectors, and none their client, which is what the full mesh is: "+
 			"add nodes, lower spec.sizing.min or spec.sizing.minPerZone, or delete this object", len(v.clients),
 	)}
 }
 
-// strayLabels takes our label from nodes that somebody else put it on. Such a
+// strayLabels takes our label from nodes that others put it on. Such a
 // node has no cluster ID and reflects nothing. While the mesh is on and our
 // BGPPeers exist, the label has turned the node's mesh sessions into others, and
 // taking it away restarts them once more: that needs reflectors that serve.
@@ -162,14 +152,10 @@ func strayLabels(v *view) *Step {
 		return n.RoleLabel && n.ClusterID == "" && (!n.HoldsRole() || v.mislabelled(n))
 	})
 	if i < 0 || !strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
-		return nil // a label of the user's choice may be somebody else's as well
+		return nil // a label of the user's choice may be in use for something else as well
 	}
 	n := v.Nodes[i]
-	s := &Step{
-		Name:    "RemoveStrayLabel",
-		Reason:  fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name),
-		Actions: []plan.Action{plan.ClearReflector{Node: n.Name}},
-	}
+	s := do("RemoveStrayLabel", fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name), plan.ClearReflector{Node: n.Name})
 	if v.mislabelled(n) && v.hasPeers() {
 		s.Reason += "; without it all its sessions start anew: " + v.cost(n)
 	}
@@ -179,16 +165,16 @@ func strayLabels(v *view) *Step {
 	return v.onceServed(s)
 }
 
-// onceServed holds the removal of a label back until the reflectors serve everybody else.
+// onceServed holds the removal of a label back until the reflectors serve all other nodes.
 // As long as they have not got their sessions, what gives them those comes first.
 func (v *view) onceServed(s *Step) *Step {
 	of := *v
 	of.clients = slices.DeleteFunc(slices.Clone(v.clients), v.mislabelled)
-	g := of.anyIDGate(v.serving())
+	g := of.nowGate(v.serving())
 	switch {
 	case g.open():
 		return s
-	case g.sessions(), v.d.Mode == Mesh && v.anyServed():
+	case g.sessions(), v.d.Mode == Mesh && len(v.serving()) > 0:
 		return g.step(s.Name, s.Reason+", which waits for the reflectors to serve")
 	case v.d.Mode == Mesh:
 		return s

@@ -1,10 +1,12 @@
 package rollout
 
 import (
-	"maps"
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
@@ -35,7 +37,7 @@ type view struct {
 	// whose routing may well be alive: a kubelet that is down stops no packet.
 	unready []plan.Node
 	// clientAddrs are the addresses of all clients.
-	clientAddrs map[netip.Addr]bool
+	clientAddrs sets.Set[netip.Addr]
 	// current have the role, or what is left of it, by our doing.
 	current []plan.Node
 	// wanted are the nodes of the pool that should reflect; absent should too and are
@@ -58,7 +60,7 @@ type view struct {
 }
 
 func newView(o Observed, d Desired, now time.Time) *view {
-	v := &view{Observed: o, d: d, now: now, clientAddrs: map[netip.Addr]bool{}}
+	v := &view{Observed: o, d: d, now: now, clientAddrs: sets.Set[netip.Addr]{}}
 	if v.BGP.Restored.After(now) {
 		v.BGP.Restored = now // a clock that was ahead
 	}
@@ -73,8 +75,8 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	v.settle = settleTime(len(v.clients))
 	v.quiet = 10*time.Second + v.settle
 	for _, n := range v.current {
-		if left := n.ReadyChanged.Add(d.NotReadyGrace).Sub(now); !n.Ready && left > 0 {
-			v.lookIn(left)
+		if !n.Ready {
+			v.passed(n.ReadyChanged, d.NotReadyGrace)
 		}
 	}
 	v.peers = topology.Single(d.RoleLabel, v.session())
@@ -95,9 +97,7 @@ func (v *view) sortOut(nodes []plan.Node) {
 			v.current = append(v.current, n)
 		case usable(n) && !v.d.dedicated(n):
 			v.clients = append(v.clients, n)
-			for _, a := range n.Addresses {
-				v.clientAddrs[a] = true
-			}
+			v.clientAddrs.Insert(n.Addresses...)
 		case n.SpeaksBGP() && !v.d.dedicated(n):
 			v.unready = append(v.unready, n)
 		}
@@ -111,6 +111,15 @@ func (v *view) lookIn(d time.Duration) {
 	}
 }
 
+// passed reports whether this long has passed since a time. If not, we look again when it has.
+func (v *view) passed(since time.Time, long time.Duration) bool {
+	left := since.Add(long).Sub(v.now)
+	if left > 0 {
+		v.lookIn(left)
+	}
+	return left <= 0
+}
+
 // settleTime grows as the measured convergence of one BIRD does (docs/capacity.md), with
 // the square of the clients: 5 s for a small cluster, 11 s at 1,000, 31 s at 2,000, and
 // 171 s at 5,000.
@@ -121,6 +130,9 @@ func settleTime(clients int) time.Duration {
 
 // usable nodes speak BGP and are expected to have sessions.
 func usable(n plan.Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
+
+// hasRole: the node has both parts of what makes it a reflector, in whatever slot.
+func hasRole(n plan.Node) bool { return n.RoleLabel && n.ClusterID != "" }
 
 // inRole reports whether a node is a reflector as wanted.
 func (v *view) inRole(n plan.Node) bool {
@@ -138,35 +150,31 @@ func (v *view) zones() int {
 	if len(v.d.Pool.Zones) > 0 {
 		return len(v.d.Pool.Zones)
 	}
-	seen := map[string]bool{}
+	seen := sets.Set[string]{}
 	for _, n := range v.Nodes {
 		if n.Pooled {
-			seen[n.Zone] = true
+			seen.Insert(n.Zone)
 		}
 	}
 	return max(len(seen), 1)
 }
 
 // session is what our BGPPeers share: the password and restart time that the
-// mesh has, or had. Authentication is never dropped because somebody deleted
-// the object it was written on: our own peers remember it.
+// mesh has, or had. Authentication is never dropped because the object that it was
+// written on has been deleted: our own peers remember it.
 func (v *view) session() topology.Session {
-	s := topology.Session{Password: v.BGP.Mesh.Password, MaxRestartTime: v.BGP.Mesh.MaxRestartTime}
-	if saved := v.BGP.Saved; saved != nil {
-		if s.Password == nil {
-			s.Password = saved.Password
-		}
-		if s.MaxRestartTime == nil {
-			s.MaxRestartTime = saved.MaxRestartTime
-		}
+	mesh, saved := v.BGP.Mesh, plan.Mesh{}
+	if v.BGP.Saved != nil {
+		saved = *v.BGP.Saved
+	}
+	s := topology.Session{
+		Password:       cmp.Or(v.d.Password, mesh.Password, saved.Password),
+		MaxRestartTime: cmp.Or(mesh.MaxRestartTime, saved.MaxRestartTime),
 	}
 	for _, p := range v.Peers {
-		if p.Owned && s.Password == nil {
-			s.Password = p.Password
+		if p.Owned {
+			s.Password = cmp.Or(s.Password, p.Password)
 		}
-	}
-	if v.d.Password != nil {
-		s.Password = v.d.Password
 	}
 	return s
 }
@@ -175,14 +183,12 @@ func (v *view) session() topology.Session {
 func (v *view) lastWrite() time.Time {
 	var last time.Time
 	for _, p := range v.Peers {
-		if p.Owned && p.Written.After(last) {
-			last = p.Written
+		if p.Owned {
+			last = latest(last, p.Written)
 		}
 	}
 	for _, n := range v.current {
-		if n.RoleSince.After(last) {
-			last = n.RoleSince
-		}
+		last = latest(last, n.RoleSince)
 	}
 	if last.After(v.now) {
 		return v.now.Add(-v.quiet)
@@ -192,8 +198,7 @@ func (v *view) lastWrite() time.Time {
 
 // complete reports whether every wanted reflector is there, Ready and in its role.
 func (v *view) complete() bool {
-	return len(v.wanted) > 0 && len(v.wanted) >= v.total &&
-		!slices.ContainsFunc(v.wanted, func(n plan.Node) bool { return !usable(n) || !v.inRole(n) })
+	return v.ready() && len(filter(v.wanted, v.inRole)) == len(v.wanted)
 }
 
 // served are the nodes that reflectors must serve, or the mesh must reach: the
@@ -202,11 +207,11 @@ func (v *view) served() []plan.Node {
 	if len(v.unready) == 0 {
 		return v.clients
 	}
-	alive := map[netip.Addr]bool{}
+	alive := sets.Set[netip.Addr]{}
 	for _, n := range v.witnesses() {
-		maps.Copy(alive, established(v.Statuses[n.Name], isPeer))
+		alive = alive.Union(established(v.Statuses[n.Name], isPeer))
 	}
-	return append(slices.Clone(v.clients), slices.DeleteFunc(v.unreadyWith(alive), v.isGone)...)
+	return slices.Concat(v.clients, slices.DeleteFunc(v.unreadyWith(alive), v.isGone))
 }
 
 // isGone: of a node that is not Ready, some sessions look Established and others have
@@ -230,23 +235,19 @@ func (v *view) isGone(n plan.Node) bool {
 // witnesses are the reflectors whose reports tell who is alive. The last word of one
 // that is dead itself, or silent although asked, will never change again.
 func (v *view) witnesses() []plan.Node {
-	return slices.DeleteFunc(slices.Clone(v.current), func(n plan.Node) bool {
+	return filter(v.current, func(n plan.Node) bool {
 		st := v.Statuses[n.Name]
-		return !usable(n) || cleared(st) && v.now.Sub(st.Cleared) > silence
+		return usable(n) && (!cleared(st) || v.now.Sub(st.Cleared) <= silence)
 	})
 }
 
 // unreadyWith gives the unready nodes that have one of these addresses.
-func (v *view) unreadyWith(addrs map[netip.Addr]bool) []plan.Node {
-	return slices.DeleteFunc(slices.Clone(v.unready), func(n plan.Node) bool {
-		return !slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return addrs[a] })
-	})
+func (v *view) unreadyWith(addrs sets.Set[netip.Addr]) []plan.Node {
+	return filter(v.unready, func(n plan.Node) bool { return addrs.HasAny(n.Addresses...) })
 }
 
 // isWanted reports whether a node is in the wanted set.
-func (v *view) isWanted(n plan.Node) bool {
-	return named(v.wanted, n)
-}
+func (v *view) isWanted(n plan.Node) bool { return named(v.wanted, n) }
 
 // named reports whether a node is among others.
 func named(nodes []plan.Node, n plan.Node) bool {

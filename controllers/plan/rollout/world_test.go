@@ -352,7 +352,7 @@ func (w *world) write(m *machine, watch plan.StatusRequest, old *plan.Status, cl
 }
 
 func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Status, bool) {
-	st := &plan.Status{Node: m.Name, Agent: true, Updated: w.now, Written: w.now, HasRoutes: routes}
+	st := &plan.Status{Node: m.Name, Updated: w.now, Written: w.now, HasRoutes: routes}
 	same := old.HasRoutes == routes
 	for _, o := range w.all() {
 		opt, ok := m.rendered[o.Name]
@@ -403,8 +403,13 @@ func (w *world) passes(origin, via, to *machine) bool {
 	if w.now.Before(w.muted[via.Name]) {
 		return false
 	}
-	return w.session(origin, via).up &&
-		simulate.Passes(via.rendered[origin.Name], via.rendered[to.Name], to.rendered[via.Name])
+	if !w.session(origin, via).up {
+		return false
+	}
+	viaOrigin, viaTo, toVia := via.rendered[origin.Name], via.rendered[to.Name], to.rendered[via.Name]
+	// BIRD refuses, on a session with a client, what carries its own cluster ID.
+	looped := toVia.Client && (toVia.ClusterID == viaOrigin.ClusterID || toVia.ClusterID == viaTo.ClusterID)
+	return (viaOrigin.Client || viaTo.Client) && !looped
 }
 
 // reaches reports whether a has a route to b.

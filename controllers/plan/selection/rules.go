@@ -29,33 +29,28 @@ type Rules struct {
 	// NotReady.
 	Lost func(plan.Node) bool
 
-	// families that some Ready node of the cluster has, and reflectors must have; see Of.
-	families []bool
+	// v4 and v6: some Ready node of the cluster has the address family, and reflectors must
+	// have it; see Of.
+	v4, v6 bool
 }
 
 // Of gives the rules for a cluster of these nodes: a reflector that lacks an
 // address family could not serve the nodes that have it.
 func (r Rules) Of(nodes []plan.Node) Rules {
-	r.families = nil
+	r.v4, r.v6 = false, false
 	for _, n := range nodes {
-		for _, a := range n.Addresses {
-			if n.Ready && !slices.Contains(r.families, a.Is4()) {
-				r.families = append(r.families, a.Is4())
-			}
-		}
+		r.v4 = r.v4 || n.Ready && slices.ContainsFunc(n.Addresses, netip.Addr.Is4)
+		r.v6 = r.v6 || n.Ready && slices.ContainsFunc(n.Addresses, netip.Addr.Is6)
 	}
 	return r
 }
 
 // lacks names an address family that the node should have, "" for none.
 func (r Rules) lacks(n plan.Node) string {
-	for _, four := range r.families {
-		if slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == four }) {
-			continue
-		}
-		if four {
-			return "IPv4"
-		}
+	switch {
+	case r.v4 && !slices.ContainsFunc(n.Addresses, netip.Addr.Is4):
+		return "IPv4"
+	case r.v6 && !slices.ContainsFunc(n.Addresses, netip.Addr.Is6):
 		return "IPv6"
 	}
 	return ""
@@ -84,14 +79,14 @@ func (r Rules) Unfit(n plan.Node) string {
 	case ours(n):
 		return ""
 	case n.ClusterID != "":
-		return "it is somebody else's route reflector"
+		return "it is a route reflector that rrpool did not make"
 	case n.Labels[v1alpha1.PoolLabel] != "":
 		return fmt.Sprintf("its label %s says that it belongs to the pool %q", v1alpha1.PoolLabel, n.Labels[v1alpha1.PoolLabel])
 	}
 	return ""
 }
 
-// unusable says why nobody should rely on a node, whatever the rules are.
+// unusable says why a node cannot be relied on, whatever the rules are.
 func unusable(n plan.Node) string {
 	switch {
 	case !n.SpeaksBGP():
@@ -106,8 +101,7 @@ func unusable(n plan.Node) string {
 	return ""
 }
 
-// ours: the node is in the pool, or in our service although somebody took the
-// pool's label from it.
+// ours: the node is in the pool, or in our service although it has lost the pool's label.
 func ours(n plan.Node) bool { return n.Pooled || n.Marked }
 
 // Counts reports whether a node counts towards the size: it is in the pool or in
@@ -160,7 +154,7 @@ func (r Rules) prefers(n plan.Node) bool {
 	return r.Preferred != nil && !r.Preferred.Empty() && r.Preferred.Matches(labels.Set(n.Labels))
 }
 
-// pods is how many pods a node runs; one that nobody has counted has many.
+// pods is how many pods a node runs; one where they were not counted has many.
 func pods(n plan.Node) int {
 	if n.Pods == nil {
 		return math.MaxInt

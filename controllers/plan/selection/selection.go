@@ -73,11 +73,6 @@ type zone struct {
 	share int
 }
 
-func (z *zone) room() bool { return z.share < len(z.nodes) }
-
-// next is the node that one more share would bring; there is room for it.
-func (z *zone) next() plan.Node { return z.nodes[z.share] }
-
 // sortOut puts the nodes that count, and those that could join, into their
 // zones, best first. While none counts, the cheapest of all comes first.
 func (r Rules) sortOut(nodes []plan.Node) []*zone {
@@ -115,7 +110,7 @@ func (r Rules) share(zones []*zone) []*zone {
 		left -= z.share
 	}
 	for ; left > 0; left-- {
-		open := slices.DeleteFunc(slices.Clone(zones), func(z *zone) bool { return !z.room() })
+		open := slices.DeleteFunc(slices.Clone(zones), func(z *zone) bool { return z.share == len(z.nodes) })
 		if len(open) == 0 {
 			break
 		}
@@ -126,15 +121,11 @@ func (r Rules) share(zones []*zone) []*zone {
 
 // borrowsFirst orders zones that have room for one more.
 func (r Rules) borrowsFirst(a, b *zone) int {
-	staying := a.share < a.kept
-	if c := plan.TrueFirst(staying, b.share < b.kept); c != 0 {
-		return c
+	order := r.compare
+	if a.share < a.kept {
+		order = keep
 	}
-	if c := cmp.Compare(a.share, b.share); c != 0 {
-		return c
-	}
-	if staying {
-		return keep(a.next(), b.next())
-	}
-	return r.compare(a.next(), b.next())
+	return cmp.Or(
+		plan.TrueFirst(a.share < a.kept, b.share < b.kept), cmp.Compare(a.share, b.share), order(a.nodes[a.share], b.nodes[b.share]),
+	)
 }

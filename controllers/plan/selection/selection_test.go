@@ -34,7 +34,7 @@ func TestChoose(t *testing.T) {
 		"a member whose mark is gone is still ours": {
 			[]plan.Node{node("a1", reflector, func(n *plan.Node) { n.Marked = false }), node("a2", good)}, rulesFor(1, "a"), "a1",
 		},
-		"somebody else's reflector is left alone": {[]plan.Node{node("a1", func(n *plan.Node) { n.ClusterID = "1.1.1.1" })}, rulesFor(1, "a"), ""},
+		"another client's reflector is left alone": {[]plan.Node{node("a1", func(n *plan.Node) { n.ClusterID = "1.1.1.1" })}, rulesFor(1, "a"), ""},
 		"a node of another pool is left alone": {
 			[]plan.Node{node("a1", func(n *plan.Node) { n.Labels[v1alpha1.PoolLabel] = "dedicated" })}, rulesFor(1, "a"), "",
 		},
@@ -98,7 +98,7 @@ func TestTheFirstIsTheCheapest(t *testing.T) {
 		"preferred ones first of all":                  {[]plan.Node{node("a1", running(0)), node("a2", good, running(9))}, "a2"},
 		"one that may not be is not asked":             {[]plan.Node{node("a1", bad, running(0)), node("a2", running(9))}, "a2"},
 		"also when the only members are dead":          {[]plan.Node{node("a1", reflector, dead, running(0)), node("a2", older, running(9)), node("a3", running(1))}, "a3"},
-		"but not when somebody reflects":               {[]plan.Node{node("b1", pooled), node("a2", older, running(9)), node("a3", running(1))}, "a2"},
+		"but not when a person reflects":               {[]plan.Node{node("b1", pooled), node("a2", older, running(9)), node("a3", running(1))}, "a2"},
 		"one that is to come back into the pool first": {[]plan.Node{node("a1", older, running(0)), node("b1", marked, running(9))}, "b1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestUnfitSaysWhy(t *testing.T) {
 		"cordoned":         {func(n *plan.Node) { n.Cordoned = true }, "it is cordoned"},
 		"excluded":         {bad, "spec.provider.existingNodes.excluded selects it"},
 		"another zone":     {func(n *plan.Node) { n.Zone = "z" }, `its zone "z" gets no route reflectors`},
-		"somebody else's":  {func(n *plan.Node) { n.ClusterID = "1.1.1.1" }, "it is somebody else's route reflector"},
+		"another client's": {func(n *plan.Node) { n.ClusterID = "1.1.1.1" }, "it is a route reflector that rrpool did not make"},
 		"another pool's":   {func(n *plan.Node) { n.Labels[v1alpha1.PoolLabel] = "x" }, `its label rrpool.io/pool says that it belongs to the pool "x"`},
 		"a member of ours": {reflector, ""},
 	} {

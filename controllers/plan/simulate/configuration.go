@@ -5,8 +5,11 @@ package simulate
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -14,31 +17,13 @@ import (
 // Configuration is what all nodes configure their BGP sessions from. All nodes have the
 // same AS number and address families.
 type Configuration struct {
-	// RoleLabel is the key of the label that marks reflectors.
-	RoleLabel string
-	// MeshOn, and the password of the mesh.
 	MeshOn       bool
-	MeshPassword string
-	// Members are the nodes that speak BGP, by name.
-	Members map[string]Member
-
-	// names of the members, sorted.
-	names []string
+	meshPassword string
 	// peerings in the order in which the first that matches wins.
 	peerings []peering
-	kinds    []kind
-}
-
-// Member is a node as far as the configuration depends on it.
-type Member struct {
-	Addresses []netip.Addr
-	// Labels are those of the node. Selectors see the role label and the rack as the
-	// node's Slot and Rack say, whatever stands here.
-	Labels    map[string]string
-	ClusterID string
-
-	// kind is an index: nothing tells nodes of one kind apart.
-	kind int
+	// nodes that speak BGP, with the index of their kind: nothing tells nodes of one apart.
+	nodes map[string]int
+	kinds []kind
 }
 
 // peering is a BGPPeer that connects nodes.
@@ -63,23 +48,22 @@ type Side struct {
 // Fits reports whether two sides get a session.
 func (s Side) Fits(o Side) bool { return s.Password == o.Password && !s.Twice && !o.Twice }
 
+// sides are both of a session.
+type sides struct{ mine, yours Side }
+
 // NewConfiguration reads nodes, BGPConfiguration and BGPPeers. A BGPPeer whose selector
-// cannot be read, or whose address is that of no node, connects nobody.
+// cannot be read, or whose address is that of no node, connects no nodes. Selectors see the
+// role label and the rack as a node's Slot and Rack say, whatever stands in its Labels.
 func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, peers []plan.Peer) *Configuration {
 	c := &Configuration{
-		RoleLabel: roleLabel, MeshOn: bgp.MeshOn(), MeshPassword: password(bgp.Mesh.Password),
-		Members: make(map[string]Member, len(nodes)),
+		MeshOn: bgp.MeshOn(), meshPassword: password(bgp.Mesh.Password),
+		peerings: connecting(nodes, peers), nodes: make(map[string]int, len(nodes)),
 	}
-	c.peerings = connecting(nodes, peers)
 	sorter := newSorter(roleLabel, c.peerings)
 	for i := range nodes {
 		if n := &nodes[i]; n.SpeaksBGP() {
-			c.names = append(c.names, n.Name)
-			c.Members[n.Name] = Member{Addresses: n.Addresses, Labels: n.Labels, ClusterID: n.ClusterID, kind: sorter.kindOf(n)}
+			c.nodes[n.Name] = sorter.kindOf(n)
 		}
-	}
-	if slices.Sort(c.names); len(c.names) > len(c.Members) {
-		c.names = slices.Compact(c.names)
 	}
 	c.kinds = sorter.kinds
 	return c
@@ -90,17 +74,19 @@ func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, p
 // Calico leaves it open which of two alike wins, so here it is the first by name.
 func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
 	var out []peering
-	named := map[netip.Addr]bool{}
+	here := sets.New[netip.Addr]()
+	for i := range nodes {
+		here.Insert(nodes[i].Addresses...)
+	}
 	for _, p := range peers {
 		c := peering{Peer: p, global: p.NodeSelector == "" && p.Node == "", password: password(p.Password)}
 		if p.PeerSelector == "" {
-			c.address = addressOf(p.PeerIP)
-			named[c.address] = true
+			if c.address = PeerAddress(p.PeerIP); !here.Has(c.address) {
+				continue
+			}
 		}
 		out = append(out, c)
 	}
-	known := having(nodes, named)
-	out = slices.DeleteFunc(out, func(p peering) bool { return p.PeerSelector == "" && !known[p.address] })
 	slices.SortStableFunc(out, func(a, b peering) int {
 		return cmp.Or(
 			plan.TrueFirst(a.global, b.global),
@@ -111,28 +97,13 @@ func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
 	return out
 }
 
-// having gives those of some addresses that nodes have.
-func having(nodes []plan.Node, some map[netip.Addr]bool) map[netip.Addr]bool {
-	out := map[netip.Addr]bool{}
-	for i := range nodes {
-		if len(some) == 0 {
-			break
-		}
-		for _, a := range nodes[i].Addresses {
-			if some[a] {
-				out[a] = true
-			}
-		}
-	}
-	return out
-}
-
-// addressOf reads an address with or without a port.
-func addressOf(peerIP string) netip.Addr {
+// PeerAddress reads a BGPPeer's peerIP: an address, address:port or [address]:port. What is
+// none of these gives an invalid address, which no node has.
+func PeerAddress(peerIP string) netip.Addr {
 	if a, err := netip.ParseAddrPort(peerIP); err == nil {
 		return a.Addr()
 	}
-	a, _ := netip.ParseAddr(peerIP) // invalid: no node has it
+	a, _ := netip.ParseAddr(peerIP)
 	return a
 }
 
@@ -147,12 +118,23 @@ func password(ref *plan.SecretRef) string {
 // all. As Calico's confd does it, a BGPPeer that names the node wins over the reverse
 // side of one that names the peer, and a peer given by its address has no cluster ID.
 func (c *Configuration) Side(node, peer string) (Side, bool) {
-	n, known := c.Members[node]
-	o, there := c.Members[peer]
+	n, known := c.nodes[node]
+	o, there := c.nodes[peer]
 	if !known || !there || node == peer {
 		return Side{}, false
 	}
-	return c.side(n.kind, o.kind)
+	return c.side(n, o)
+}
+
+// session gives the sides of a session between two nodes, if they get one; of one node, that
+// which it would have with another of its kind.
+func (c *Configuration) session(node, peer string) (sides, bool) {
+	n, known := c.nodes[node]
+	o, there := c.nodes[peer]
+	if !known || !there {
+		return sides{}, false
+	}
+	return c.sides(n, o)
 }
 
 // side is what a node of one kind configures about a node of another.
@@ -172,7 +154,7 @@ func (c *Configuration) side(node, peer int) (Side, bool) {
 		return c.peerings[i].side(n.clusterID, o.clusterID, mesh), true
 	}
 	if mesh {
-		return Side{Mesh: true, Password: c.MeshPassword}, true
+		return Side{Mesh: true, Password: c.meshPassword}, true
 	}
 	return Side{}, false
 }
@@ -188,32 +170,34 @@ func (p *peering) side(clusterID, peerID string, mesh bool) Side {
 }
 
 // sides are those of a session between nodes of two kinds, if they get one.
-func (c *Configuration) sides(a, b int) (mine, yours Side, ok bool) {
+func (c *Configuration) sides(a, b int) (sides, bool) {
 	mine, here := c.side(a, b)
 	yours, there := c.side(b, a)
-	return mine, yours, here && there && mine.Fits(yours)
+	if !here || !there || !mine.Fits(yours) {
+		return sides{}, false
+	}
+	return sides{mine, yours}, true
 }
 
 // Peered reports whether BGPPeers give a node a session with a peer at that address of the
 // peer's: one that names an address does so only at that. Sessions of the mesh do not count.
 func (c *Configuration) Peered(node, peer string, at netip.Addr) bool {
-	mine, here := c.Side(node, peer)
-	yours, there := c.Side(peer, node)
-	if !here || !there || mine.Mesh && yours.Mesh || !mine.Fits(yours) {
+	s, ok := c.session(node, peer)
+	if !ok || node == peer || s.mine.Mesh && s.yours.Mesh {
 		return false
 	}
-	n, o := &c.kinds[c.Members[node].kind], &c.kinds[c.Members[peer].kind]
+	n, o := &c.kinds[c.nodes[node]], &c.kinds[c.nodes[peer]]
 	for i, p := range c.peerings {
-		if selects(n, o, i) && (!p.address.IsValid() || p.address.Is4() == at.Is4()) {
+		if n.connects(o, i) && (!p.address.IsValid() || p.address.Is4() == at.Is4()) {
 			return true
 		}
 	}
 	return false
 }
 
-// selects reports whether a peering has nodes of two kinds on its two sides.
-func selects(a, b *kind, peering int) bool {
-	return a.from.has(peering) && b.to.has(peering) || b.from.has(peering) && a.to.has(peering)
+// connects reports whether the i-th BGPPeer gives nodes of these kinds sessions.
+func (k *kind) connects(o *kind, i int) bool {
+	return k.from.has(i) && o.to.has(i) || o.from.has(i) && k.to.has(i)
 }
 
 // Connects reports whether the BGPPeer of that name has nodes on both of its sides.
@@ -224,14 +208,40 @@ func (c *Configuration) Connects(name string) bool {
 	return i >= 0 && slices.ContainsFunc(c.kinds, here) && slices.ContainsFunc(c.kinds, there)
 }
 
-// Passes reports whether to gets origin's routes from via, given what the three have
-// configured about each other and that the sessions between them are Established: from
-// the origin itself, or reflected once. With one cluster ID a route is never reflected
-// twice.
-func Passes(viaOrigin, viaTo, toVia Side) bool {
-	if !viaOrigin.Client && !viaTo.Client {
-		return false
+// Change is what the nodes do when one configuration follows another, counted in
+// sessions.
+type Change struct{ Added, Removed, Restarted int }
+
+// Compare says what becomes of the sessions when after follows before, among the nodes
+// that both have.
+func Compare(before, after *Configuration) Change {
+	// Nodes of one kind before and of one after are looked at together.
+	type kinds struct{ before, after int }
+	size, out := map[kinds]int{}, Change{}
+	for name, kind := range before.nodes {
+		if next, known := after.nodes[name]; known {
+			size[kinds{kind, next}]++
+		}
 	}
-	// BIRD refuses, on a session with a client, what carries its own cluster ID.
-	return !toVia.Client || toVia.ClusterID != viaOrigin.ClusterID && toVia.ClusterID != viaTo.ClusterID
+	groups := slices.Collect(maps.Keys(size))
+	for i, a := range groups {
+		for _, b := range groups[:i+1] {
+			n := size[a] * size[b]
+			if a == b {
+				n = size[a] * (size[a] - 1) / 2
+			}
+			was, had := before.sides(a.before, b.before)
+			is, has := after.sides(a.after, b.after)
+			switch {
+			case had == has && was == is:
+			case !had:
+				out.Added += n
+			case !has:
+				out.Removed += n
+			default:
+				out.Restarted += n
+			}
+		}
+	}
+	return out
 }

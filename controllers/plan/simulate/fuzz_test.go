@@ -21,7 +21,7 @@ const (
 	rackKey = "example.com/rack"
 )
 
-// attacked is a cluster that is settled in a topology, and whoever is evil in it.
+// attacked is a cluster that is settled in a topology, with one hostile node.
 type attacked struct {
 	spec               topology.Spec
 	clients, dedicated []plan.Node
@@ -67,7 +67,7 @@ func (c attacked) layout(clients []plan.Node) topology.Layout {
 }
 
 // sides are what all nodes but the evil one configure about each other, once the layout for
-// clients is written; all includes who is no client.
+// clients is written; all includes those that are no clients.
 func (c attacked) sides(t *testing.T, clients, all []plan.Node) map[[2]string]simulate.Side {
 	t.Helper()
 	layout := c.layout(clients)
@@ -90,7 +90,7 @@ func (c attacked) sides(t *testing.T, clients, all []plan.Node) map[[2]string]si
 const evilName = "evil"
 
 // A node may write anything into its own labels and annotations: the role, a slot that
-// somebody sits in, another's cluster ID, a rack or a zone of its own, a mark as old as
+// another has, another's cluster ID, a rack or a zone of its own, a mark as old as
 // can be. The sessions of the others with each other stay what they are with an innocent
 // node in its place: whether rrpool counts it among the clients, or leaves it out, as
 // it does with what Calico takes for a reflector and rrpool did not make.
@@ -127,7 +127,7 @@ func FuzzHostileNode(f *testing.F) {
 		}
 		all := slices.Concat(c.clients, c.dedicated, []plan.Node{evil})
 		if c.spec.Kind == v1alpha1.TopologyHierarchy && len(hostile) > len(c.clients) && opens(c, evil) {
-			requireNobodyLoses(t, c, hostile, all, want)
+			requireNoLoss(t, c, hostile, all, want)
 			return
 		}
 		require.Equal(t, want, c.sides(t, hostile, all))
@@ -135,13 +135,13 @@ func FuzzHostileNode(f *testing.F) {
 }
 
 // opens: a Hierarchy gets another rack for the node, with slots of its own. That adds
-// reflectors; nobody may lose one that it has.
+// reflectors; no client may lose one that it has.
 func opens(c attacked, evil plan.Node) bool {
 	return len(c.layout(append(slices.Clone(c.clients), evil)).Slots) != len(c.layout(c.clients).Slots)
 }
 
-// requireNobodyLoses: each client still has a session with a reflector of its own rack.
-func requireNobodyLoses(t *testing.T, c attacked, clients, all []plan.Node, want map[[2]string]simulate.Side) {
+// requireNoLoss: each client still has a session with a reflector of its own rack.
+func requireNoLoss(t *testing.T, c attacked, clients, all []plan.Node, want map[[2]string]simulate.Side) {
 	t.Helper()
 	got := c.sides(t, clients, all)
 	for _, n := range c.clients {

@@ -18,7 +18,6 @@ type graph struct {
 	id   []int32 // of the cluster ID, -1 for none
 	// links of each class, by the other class.
 	links [][]link
-	lists *clusterLists
 	// counted is how many steps all counting has taken.
 	counted *int
 }
@@ -31,9 +30,9 @@ type link struct {
 	client, served bool
 }
 
-// newGraph makes a graph of n classes: sides gives the sides of the session between
-// nodes of two, or of one.
-func newGraph(size []int, clusterID func(class int) string, sides func(a, b int) (mine, yours Side, ok bool)) *graph {
+// newGraph makes a graph of classes: session gives the sides of one between nodes of two, or
+// of one.
+func newGraph(size []int, clusterID func(class int) string, session func(a, b int) (sides, bool)) *graph {
 	g := &graph{size: size, id: make([]int32, len(size)), links: make([][]link, len(size)), counted: new(int)}
 	ids := map[string]int32{"": -1}
 	for a := range size {
@@ -43,23 +42,22 @@ func newGraph(size []int, clusterID func(class int) string, sides func(a, b int)
 		}
 		g.id[a] = ids[id]
 		for b := range size[:a+1] {
-			mine, yours, ok := sides(a, b)
+			s, ok := session(a, b)
 			if !ok {
 				continue
 			}
-			g.links[a] = append(g.links[a], link{b, mine.Client, yours.Client})
+			g.links[a] = append(g.links[a], link{b, s.mine.Client, s.yours.Client})
 			if a != b {
-				g.links[b] = append(g.links[b], link{a, yours.Client, mine.Client})
+				g.links[b] = append(g.links[b], link{a, s.yours.Client, s.mine.Client})
 			}
 		}
 	}
-	g.lists = newClusterLists(len(ids) - 1)
 	return g
 }
 
 // resized is the graph with other numbers of nodes in its classes.
 func (g *graph) resized(size []int) *graph {
-	return &graph{size: size, id: g.id, links: g.links, lists: g.lists, counted: new(int)}
+	return &graph{size: size, id: g.id, links: g.links, counted: new(int)}
 }
 
 // linked reports whether nodes of two classes have sessions.
@@ -92,17 +90,36 @@ func (g *graph) others(c, a, b int) int {
 
 // passes reports whether nodes of a class give what they hold to those at the other end
 // of l: client, where they have it from; list, the cluster list with their own ID in it.
-func (g *graph) passes(origin, class int, client bool, list int32, l link) bool {
-	looped := l.served && g.lists.has(list, g.id[l.to])
-	return (client || l.client) && !looped && g.meet(origin, class, l)
-}
-
-// meet reports whether there are two nodes at the ends of l that are not the origin.
-func (g *graph) meet(origin, class int, l link) bool {
-	return g.others(class, origin, l.to) > 0 && g.others(l.to, origin, -1) > 0
+func (g *graph) passes(origin, class int, client bool, list clusterList, l link) bool {
+	looped := l.served && list.has(g.id[l.to])
+	meet := g.others(class, origin, l.to) > 0 && g.others(l.to, origin, -1) > 0 // two that are not the origin
+	return (client || l.client) && !looped && meet
 }
 
 // reflects reports whether a class may pass on what carries a cluster list.
-func (g *graph) reflects(class int, list int32) bool {
-	return g.id[class] >= 0 && !g.lists.has(list, g.id[class])
+func (g *graph) reflects(class int, list clusterList) bool {
+	return g.id[class] >= 0 && !list.has(g.id[class])
+}
+
+// clusterList is a cluster list as a set of cluster IDs, one bit each, up to the highest.
+type clusterList string
+
+func (l clusterList) has(id int32) bool { return int(id/8) < len(l) && l[id/8]>>(id%8)&1 == 1 }
+
+// with is the list with id in it.
+func (l clusterList) with(id int32) clusterList {
+	out := make([]byte, max(len(l), int(id/8)+1))
+	copy(out, l)
+	out[id/8] |= 1 << (id % 8)
+	return clusterList(out)
+}
+
+// within reports whether all of l is in o.
+func (l clusterList) within(o clusterList) bool {
+	for i := range len(l) {
+		if i >= len(o) || l[i]&^o[i] != 0 {
+			return false
+		}
+	}
+	return true
 }

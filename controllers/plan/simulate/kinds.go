@@ -5,9 +5,11 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"github.com/projectcalico/calico/libcalico-go/lib/selector"
 	"github.com/projectcalico/calico/libcalico-go/lib/selector/parser"
+	"github.com/projectcalico/calico/libcalico-go/lib/selector/tokenizer"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -38,31 +40,21 @@ func (s bitset) first(o bitset) int {
 	return -1
 }
 
-// sorter sorts nodes into kinds. Selectors that look at the same labels are asked
-// together, and once for all nodes with the same values of them.
+// sorter sorts nodes into kinds. Selectors are asked once for all nodes with the same
+// values of the labels that they look at.
 type sorter struct {
 	roleLabel string
 	peerings  []peering
-	asking    []*asking
+	questions []question
+	// labels are those that the questions look at.
+	labels  []string
+	answers map[string]answer // by the values of the labels
 	// naming are the peerings that name a node, reaching those that name an address.
 	naming   map[string][]int
 	reaching map[netip.Addr][]int
-	all      bitset // peerings of all nodes
 
 	kinds []kind
 	known map[string]int
-	key   []byte
-}
-
-// asking is a set of selectors that look at the same labels.
-type asking struct {
-	keys      []string
-	questions []question
-	// byValues gives the index of an answer, by the values of the labels.
-	byValues map[string]int
-	answers  []answer
-	known    map[string]int
-	key      []byte
 }
 
 // question is the selector of one side of a peering.
@@ -77,14 +69,13 @@ type answer struct{ from, to bitset }
 
 func newSorter(roleLabel string, peerings []peering) *sorter {
 	s := &sorter{
-		roleLabel: roleLabel, peerings: peerings, naming: map[string][]int{}, reaching: map[netip.Addr][]int{},
-		known: map[string]int{},
+		roleLabel: roleLabel, peerings: peerings, answers: map[string]answer{},
+		naming: map[string][]int{}, reaching: map[netip.Addr][]int{}, known: map[string]int{},
 	}
-	s.all = s.none()
 	for i, p := range peerings {
 		switch {
 		case p.global:
-			s.all.add(i)
+			s.ask("all()", i, false)
 		case p.NodeSelector != "":
 			s.ask(p.NodeSelector, i, false)
 		default:
@@ -96,95 +87,51 @@ func newSorter(roleLabel string, peerings []peering) *sorter {
 			s.ask(p.PeerSelector, i, true)
 		}
 	}
+	slices.Sort(s.labels)
+	s.labels = slices.Compact(s.labels)
 	return s
 }
 
-func (s *sorter) none() bitset { return make(bitset, (len(s.peerings)+63)/64) }
-
-// ask adds a selector, unless nobody can read it: then it matches nobody.
+// ask adds a selector. One that cannot be read matches no node.
 func (s *sorter) ask(text string, peering int, to bool) {
 	sel, err := selector.Parse(text)
 	if err != nil {
 		return
 	}
-	var keys keys
-	sel.AcceptVisitor(&keys)
-	slices.Sort(keys)
-	keys = slices.Compact(keys)
-	i := slices.IndexFunc(s.asking, func(a *asking) bool { return slices.Equal(a.keys, keys) })
-	if i < 0 {
-		i = len(s.asking)
-		s.asking = append(s.asking, &asking{keys: keys, byValues: map[string]int{}, known: map[string]int{}})
-	}
-	s.asking[i].questions = append(s.asking[i].questions, question{sel, peering, to})
-}
-
-// keys collects the labels that a selector looks at.
-type keys []string
-
-// Visit is called with each part of the selector.
-func (k *keys) Visit(part any) {
-	switch p := part.(type) {
-	case *parser.LabelEqValueNode:
-		*k = append(*k, p.LabelName.Value())
-	case *parser.LabelNeValueNode:
-		*k = append(*k, p.LabelName.Value())
-	case *parser.LabelContainsValueNode:
-		*k = append(*k, p.LabelName.Value())
-	case *parser.LabelStartsWithValueNode:
-		*k = append(*k, p.LabelName.Value())
-	case *parser.LabelEndsWithValueNode:
-		*k = append(*k, p.LabelName.Value())
-	case *parser.LabelInSetNode:
-		*k = append(*k, p.LabelName.Value())
-	case *parser.LabelNotInSetNode:
-		*k = append(*k, p.LabelName.Value())
-	case *parser.HasNode:
-		*k = append(*k, p.LabelName.Value())
+	s.questions = append(s.questions, question{sel, peering, to})
+	tokens, _ := tokenizer.Tokenize(text) // as Parse did
+	for _, t := range tokens {
+		if t.Kind == tokenizer.TokLabel || t.Kind == tokenizer.TokHas {
+			s.labels = append(s.labels, t.Value)
+		}
 	}
 }
 
 // kindOf gives the index of a node's kind.
 func (s *sorter) kindOf(n *plan.Node) int {
-	// Each part says where it ends: no two kinds have one key.
-	key := s.key[:0]
-	for _, a := range s.asking {
-		key = binary.AppendUvarint(key, uint64(a.about(n, s))) //nolint:gosec // G115: an index
+	a, named, reached, key := s.answer(n), s.naming[n.Name], []int(nil), []byte(nil)
+	for _, address := range n.Addresses {
+		reached = append(reached, s.reaching[address]...)
 	}
-	key = append(key, n.ClusterID...)
-	named, reached := s.naming[n.Name], s.reached(n)
+	for i := range a.from {
+		key = binary.LittleEndian.AppendUint64(key, a.from[i])
+		key = binary.LittleEndian.AppendUint64(key, a.to[i])
+	}
+	key = strconv.AppendQuote(key, n.ClusterID)
 	if len(named)+len(reached) > 0 {
-		key = append(append(key, ' '), n.Name...)
+		key = append(key, n.Name...)
 	}
-	s.key = key
-	if i, ok := s.known[string(key)]; ok {
-		return i
+	i, ok := s.known[string(key)]
+	if !ok {
+		i = len(s.kinds)
+		s.known[string(key)] = i
+		s.kinds = append(s.kinds, s.newKind(a, n.ClusterID, named, reached))
 	}
-	s.known[string(key)] = len(s.kinds)
-	s.kinds = append(s.kinds, s.newKind(n, named, reached))
-	return len(s.kinds) - 1
+	return i
 }
 
-func (s *sorter) reached(n *plan.Node) []int {
-	if len(s.reaching) == 0 {
-		return nil
-	}
-	var out []int
-	for _, a := range n.Addresses {
-		out = append(out, s.reaching[a]...)
-	}
-	return out
-}
-
-func (s *sorter) newKind(n *plan.Node, named, reached []int) kind {
-	k := kind{from: slices.Clone(s.all), to: s.none(), automatic: s.none(), clusterID: n.ClusterID}
-	for _, a := range s.asking {
-		a := a.answers[a.about(n, s)]
-		for i := range k.from {
-			k.from[i] |= a.from[i]
-			k.to[i] |= a.to[i]
-		}
-	}
+func (s *sorter) newKind(a answer, clusterID string, named, reached []int) kind {
+	k := kind{from: slices.Clone(a.from), to: slices.Clone(a.to), automatic: s.none(), clusterID: clusterID}
 	for _, i := range named {
 		k.from.add(i)
 	}
@@ -199,11 +146,39 @@ func (s *sorter) newKind(n *plan.Node, named, reached []int) kind {
 	return k
 }
 
+func (s *sorter) none() bitset { return make(bitset, (len(s.peerings)+63)/64) }
+
+// answer is what all selectors say of a node.
+func (s *sorter) answer(n *plan.Node) answer {
+	labels, values := parser.MapAsLabels{}, []byte(nil)
+	for _, key := range s.labels {
+		if value, ok := s.label(n, key); ok {
+			labels[key], values = value, strconv.AppendQuote(values, value)
+		}
+		values = append(values, ',')
+	}
+	if out, ok := s.answers[string(values)]; ok {
+		return out
+	}
+	out := answer{s.none(), s.none()}
+	for _, q := range s.questions {
+		switch {
+		case !q.EvaluateLabels(labels):
+		case q.to:
+			out.to.add(q.peering)
+		default:
+			out.from.add(q.peering)
+		}
+	}
+	s.answers[string(values)] = out
+	return out
+}
+
 // label is the value that selectors see.
 func (s *sorter) label(n *plan.Node, key string) (string, bool) {
 	if key == s.roleLabel {
 		if n.RoleLabel && n.Slot == "" {
-			return anySeat, true
+			return anySlot, true
 		}
 		return n.Slot, n.RoleLabel
 	}
@@ -214,57 +189,5 @@ func (s *sorter) label(n *plan.Node, key string) (string, bool) {
 	return value, ok
 }
 
-// anySeat is the value of the role label where nobody wrote another.
-const anySeat = "true"
-
-// about gives the index of what a's selectors say of a node.
-func (a *asking) about(n *plan.Node, s *sorter) int {
-	key := a.key[:0]
-	for _, k := range a.keys {
-		if value, ok := s.label(n, k); ok {
-			key = binary.AppendUvarint(key, uint64(len(value))+1)
-			key = append(key, value...)
-		} else {
-			key = append(key, 0)
-		}
-	}
-	a.key = key
-	if i, ok := a.byValues[string(key)]; ok {
-		return i
-	}
-	i := a.answer(n, s)
-	a.byValues[string(key)] = i
-	return i
-}
-
-// answer asks all selectors, and gives the same index for the same answer.
-func (a *asking) answer(n *plan.Node, s *sorter) int {
-	labels := make(parser.MapAsLabels, len(a.keys))
-	for _, k := range a.keys {
-		if value, ok := s.label(n, k); ok {
-			labels[k] = value
-		}
-	}
-	out := answer{s.none(), s.none()}
-	for _, q := range a.questions {
-		switch {
-		case !q.EvaluateLabels(labels):
-		case q.to:
-			out.to.add(q.peering)
-		default:
-			out.from.add(q.peering)
-		}
-	}
-	var key []byte
-	for i := range out.from {
-		key = binary.LittleEndian.AppendUint64(key, out.from[i])
-		key = binary.LittleEndian.AppendUint64(key, out.to[i])
-	}
-	i, ok := a.known[string(key)]
-	if !ok {
-		i = len(a.answers)
-		a.known[string(key)] = i
-		a.answers = append(a.answers, out)
-	}
-	return i
-}
+// anySlot is the value of the role label where no other is written.
+const anySlot = "true"

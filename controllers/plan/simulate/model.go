@@ -107,8 +107,8 @@ func (m *Model) changed() {
 	m.forget()
 }
 
-// read makes the last version of what the datastore says. That nobody needs it before
-// time passes lets thousands of changes at one moment cost as much as one.
+// read makes the last version of what the datastore says. It is not needed before time
+// passes, so thousands of changes at one moment cost as much as one.
 func (m *Model) read() {
 	if !m.unread {
 		return
@@ -126,7 +126,7 @@ func (m *Model) read() {
 // sessions to be old.
 const memory = time.Hour
 
-// forget drops what nobody asks for any more.
+// forget drops what is not asked for any more.
 func (m *Model) forget() {
 	for len(m.versions) > 2 && m.now.Sub(m.versions[1].from) > memory {
 		m.versions = m.versions[1:]
@@ -137,11 +137,7 @@ func (m *Model) forget() {
 }
 
 func (m *Model) sortedPeers() []plan.Peer {
-	out := make([]plan.Peer, 0, len(m.peers))
-	for _, name := range slices.Sorted(maps.Keys(m.peers)) {
-		out = append(out, m.peers[name])
-	}
-	return out
+	return slices.SortedFunc(maps.Values(m.peers), func(a, b plan.Peer) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Because says why the datastore is changed from now on, for Cause.
@@ -229,7 +225,7 @@ func (m *Model) configure(action plan.Action) error {
 	switch a := action.(type) {
 	case plan.SetReflector:
 		m.Edit(a.Node, func(n *plan.Node) {
-			n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, cmp.Or(a.Slot, anySeat), a.ClusterID, true, m.now
+			n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, cmp.Or(a.Slot, anySlot), a.ClusterID, true, m.now
 			label(n, m.scope.RoleLabel, n.Slot)
 		})
 	case plan.ClearReflector:

@@ -17,7 +17,7 @@ const role = "rrpool.io/route-reflector"
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func everybody(plan.Node) bool { return true }
+func allNodes(plan.Node) bool { return true }
 
 func cluster(nodes int) plan.Cluster {
 	out := plan.Cluster{BGP: plan.BGPConfig{ASN: 64512}}
@@ -59,7 +59,7 @@ func promote(names ...string) []plan.Action {
 func most(m *simulate.Model) int {
 	out := 0
 	for range 60 {
-		out = max(out, len(m.Unreached(everybody)))
+		out = max(out, len(m.Unreached(allNodes)))
 		m.Advance(time.Second)
 	}
 	return out
@@ -91,7 +91,7 @@ func TestWhatCutsNodesOffAndWhatDoesNot(t *testing.T) {
 }
 
 // Dedicated nodes, which run nothing: with the mesh on until their sessions are up
-// nobody loses a route, and without it the mesh's sessions are gone.
+// no node loses a route, and without it the mesh's sessions are gone.
 func TestTheOrderOfAMigration(t *testing.T) {
 	m := model(6)
 	idle := func(n plan.Node) bool { return n.Name > "n3" }
@@ -104,7 +104,7 @@ func TestTheOrderOfAMigration(t *testing.T) {
 	apply(t, m, plan.DisableMesh{})
 	require.False(t, m.Quiet())
 	for range 60 {
-		require.Empty(t, m.Unreached(everybody))
+		require.Empty(t, m.Unreached(allNodes))
 		m.Advance(time.Second)
 	}
 	all, perReflector, perClient := m.Sessions()
@@ -127,7 +127,7 @@ func TestGroupsStandForTheirNodes(t *testing.T) {
 			apply(t, m, event(t, m, node)...)
 			m.Advance(time.Duration(rapid.IntRange(0, 8).Draw(t, "seconds")) * time.Second)
 			lost, sessions := oneByOne(m)
-			require.Equal(t, lost, len(m.Unreached(everybody)) > 0)
+			require.Equal(t, lost, len(m.Unreached(allNodes)) > 0)
 			all, _, _ := m.Sessions()
 			require.Equal(t, sessions, all)
 		}

@@ -2,8 +2,11 @@ package simulate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Network is what comes of a configuration once everything has settled: who has a
@@ -11,12 +14,11 @@ import (
 // classes of nodes that nothing tells apart, so its cost does not grow with their
 // number. It is not safe for concurrent use.
 type Network struct {
-	config *Configuration
-	// classes by index: some may be empty. index gives that of a kind.
-	classes []Class
-	index   []int
-	graph   *graph
-	// counts by the class of the origin, as far as somebody has asked.
+	classes []Class // some may be empty
+	// class of each node: an index. It may be down nevertheless, see Without.
+	class map[string]int
+	graph *graph
+	// counts by the class of the origin, as far as they have been asked for.
 	counts [][]Count
 }
 
@@ -38,28 +40,32 @@ type Count struct {
 // Network gives the sessions and routes that come of c while exactly those nodes are up
 // that up says.
 func (c *Configuration) Network(up func(node string) bool) *Network {
-	n := &Network{config: c, index: make([]int, len(c.kinds))}
-	for i := range n.index {
-		n.index[i] = -1
-	}
-	var kinds []int
-	for _, name := range c.names {
-		if !up(name) {
-			continue
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(c.nodes)), func(name string) bool { return !up(name) })
+	kind := func(name string) int { return c.nodes[name] }
+	return newNetwork(names, kind, func(name string) string { return c.kinds[kind(name)].clusterID }, c.session)
+}
+
+// newNetwork makes a network of nodes that are up, sorted by name. Those with one key have
+// the same cluster ID, and the same sessions.
+func newNetwork[K comparable](names []string, key func(name string) K, clusterID func(name string) string, session func(a, b string) (sides, bool)) *Network {
+	n := &Network{class: make(map[string]int, len(names))}
+	known := map[K]int{}
+	for _, name := range names {
+		k := key(name)
+		i, ok := known[k]
+		if !ok {
+			i = len(n.classes)
+			known[k] = i
+			n.classes = append(n.classes, Class{Reflects: clusterID(name) != ""})
 		}
-		kind := c.Members[name].kind
-		if n.index[kind] < 0 {
-			n.index[kind] = len(kinds)
-			kinds = append(kinds, kind)
-			n.classes = append(n.classes, Class{Reflects: c.kinds[kind].clusterID != ""})
-		}
-		class := &n.classes[n.index[kind]]
-		class.Nodes = append(class.Nodes, name)
+		n.class[name] = i
+		n.classes[i].Nodes = append(n.classes[i].Nodes, name)
 	}
+	first := func(class int) string { return n.classes[class].Nodes[0] }
 	n.graph = newGraph(
 		sizes(n.classes),
-		func(class int) string { return c.kinds[kinds[class]].clusterID },
-		func(a, b int) (Side, Side, bool) { return c.sides(kinds[a], kinds[b]) },
+		func(class int) string { return clusterID(first(class)) },
+		func(a, b int) (sides, bool) { return session(first(a), n.classes[b].Nodes[len(n.classes[b].Nodes)-1]) },
 	)
 	n.counts = make([][]Count, len(n.classes))
 	return n
@@ -87,37 +93,30 @@ func (n *Network) Classes() []Class {
 
 // Without is the network while these nodes are down as well.
 func (n *Network) Without(nodes ...string) *Network {
-	down := make(map[string]bool, len(nodes))
-	out := &Network{config: n.config, index: n.index, classes: slices.Clone(n.classes), counts: make([][]Count, len(n.classes))}
-	for _, name := range nodes {
-		down[name] = true
-	}
+	out := &Network{class: n.class, classes: slices.Clone(n.classes), counts: make([][]Count, len(n.classes))}
+	down := sets.New(nodes...)
 	for i, c := range n.classes {
-		isDown := func(name string) bool { return down[name] }
-		if slices.ContainsFunc(c.Nodes, isDown) {
-			out.classes[i].Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), isDown)
+		if slices.ContainsFunc(c.Nodes, down.Has) {
+			out.classes[i].Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), down.Has)
 		}
 	}
 	out.graph = n.graph.resized(sizes(out.classes))
 	return out
 }
 
-// class of a node that is up, or -1.
-func (n *Network) class(node string) int {
-	m, known := n.config.Members[node]
-	if !known || n.index[m.kind] < 0 {
-		return -1
+// find gives the class of a node that is up, or -1.
+func (n *Network) find(node string) int {
+	if i, known := n.class[node]; known {
+		if _, up := slices.BinarySearch(n.classes[i].Nodes, node); up {
+			return i
+		}
 	}
-	i := n.index[m.kind]
-	if _, up := slices.BinarySearch(n.classes[i].Nodes, node); !up {
-		return -1
-	}
-	return i
+	return -1
 }
 
 // pair gives the classes of two different nodes that are up.
 func (n *Network) pair(a, b string) (x, y int, ok bool) {
-	x, y = n.class(a), n.class(b)
+	x, y = n.find(a), n.find(b)
 	return x, y, a != b && x >= 0 && y >= 0
 }
 
@@ -129,7 +128,7 @@ func (n *Network) Connected(a, b string) bool {
 
 // Sessions counts the sessions of a node.
 func (n *Network) Sessions(node string) int {
-	class := n.class(node)
+	class := n.find(node)
 	if class < 0 {
 		return 0
 	}
@@ -185,7 +184,7 @@ func (n *Network) RIB(node string) Count {
 // Held counts the paths that a node holds to a prefix of another node, the most that there
 // are, and those to all prefixes. Each node that announces has one prefix.
 func (n *Network) Held(node string, announces func(node string) bool) (most, all Count) {
-	class := n.class(node)
+	class := n.find(node)
 	if class < 0 {
 		return Count{}, Count{}
 	}
@@ -205,46 +204,23 @@ func (n *Network) Held(node string, announces func(node string) bool) (most, all
 	return most, all
 }
 
-// Unreached gives pairs of nodes, among those that want accepts, without a path from
-// the first to the other's prefixes; of a class two nodes stand for all. Sorted.
-func (n *Network) Unreached(want func(node string) bool) []Pair {
-	return unreached(n.graph, n.wanted(want, 2))
-}
-
-// wanted gives the first nodes of each class that want accepts, at most so many.
-func (n *Network) wanted(want func(node string) bool, most int) [][]string {
-	out := make([][]string, len(n.classes))
-	for i, c := range n.classes {
-		for _, name := range c.Nodes {
-			if len(out[i]) == most {
-				break
-			}
-			if want(name) {
-				out[i] = append(out[i], name)
-			}
-		}
-	}
-	return out
-}
-
 // Pair is a node without a route to the blocks of another.
 type Pair struct{ From, To string }
 
-// unreached gives the pairs among some nodes of each class.
-func unreached(g *graph, nodes [][]string) []Pair {
+// Unreached gives pairs of nodes, among those that want accepts, without a path from
+// the first to the other's prefixes; of a class two nodes stand for all. Sorted.
+func (n *Network) Unreached(want func(node string) bool) []Pair {
+	nodes := n.samples(want)
 	var out []Pair
 	for origin, targets := range nodes {
 		if len(targets) == 0 {
 			continue
 		}
-		reached := g.reached(origin)
+		reached := n.graph.reached(origin)
 		for class, sources := range nodes {
-			if reached[class] {
-				continue
-			}
 			for _, to := range targets {
 				for _, from := range sources {
-					if from != to {
+					if !reached[class] && from != to {
 						out = append(out, Pair{from, to})
 					}
 				}
@@ -253,4 +229,67 @@ func unreached(g *graph, nodes [][]string) []Pair {
 	}
 	slices.SortFunc(out, func(a, b Pair) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	return out
+}
+
+// samples are up to two nodes of each class that want accepts.
+func (n *Network) samples(want func(node string) bool) [][]string {
+	out := make([][]string, len(n.classes))
+	for i, c := range n.classes {
+		for _, name := range c.Nodes {
+			if len(out[i]) < 2 && want(name) {
+				out[i] = append(out[i], name)
+			}
+		}
+	}
+	return out
+}
+
+// Depth is the smallest number of reflectors whose loss cuts some of the nodes that want
+// accepts off from each other, but at most most: 0 if some are cut off already.
+// Only nodes with a cluster ID that want does not accept are lost.
+func (n *Network) Depth(most int, want func(node string) bool) int {
+	d := depth{graph: n.graph.resized(sizes(n.classes)), wanted: make([]int, len(n.classes))}
+	for i, c := range n.classes {
+		for _, name := range c.Nodes {
+			if want(name) {
+				d.wanted[i]++
+			}
+		}
+	}
+	for origin, x := range d.wanted {
+		for to, y := range d.wanted {
+			if x == 0 || y == 0 || origin == to && x < 2 {
+				continue
+			}
+			most = d.cut(origin, to, most)
+		}
+	}
+	return most
+}
+
+// depth looks for reflectors to lose. Losing some of a class does nothing while others
+// of it pass routes on, so it loses all that it may, or none.
+type depth struct {
+	graph  *graph
+	wanted []int // how many of each class must stay
+}
+
+// cut is how many reflectors must be lost until to has no route to origin, at most most:
+// on each way that there is, all of some class of which none must stay.
+func (d *depth) cut(origin, to, most int) int {
+	way, ok := d.graph.way(origin, to)
+	if !ok {
+		return 0
+	}
+	for _, class := range way {
+		cost := d.graph.size[class] - d.wanted[class]
+		staying := d.graph.resized(d.wanted).others(class, origin, to)
+		if staying > 0 || cost >= most {
+			continue
+		}
+		d.graph.size[class] -= cost
+		most = min(most, cost+d.cut(origin, to, most-cost))
+		d.graph.size[class] += cost
+	}
+	return most
 }

@@ -136,7 +136,7 @@ func differences(o *oracle, n *simulate.Network) []string {
 		differ("RIB of "+a.Name, simulate.Count{Paths: rib[a.Name]}, n.RIB(a.Name))
 	}
 	got := n.Unreached(o.isUp)
-	differ("somebody unreached", len(unreached) > 0, len(got) > 0)
+	differ("some unreached", len(unreached) > 0, len(got) > 0)
 	for _, p := range got {
 		differ(fmt.Sprint(p, " unreached"), true, slices.Contains(unreached, p))
 	}

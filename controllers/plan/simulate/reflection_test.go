@@ -149,7 +149,7 @@ func TestTheModelAtRestIsWhatTheRulesSay(t *testing.T) {
 				lost = lost || len(want) == 0 && n.Name != origin.Name
 			}
 		}
-		require.Equal(t, lost, len(m.Unreached(everybody)) > 0)
+		require.Equal(t, lost, len(m.Unreached(allNodes)) > 0)
 	})
 }
 

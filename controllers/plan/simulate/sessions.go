@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"time"
@@ -10,11 +11,9 @@ import (
 
 // session is one between two nodes at a moment.
 type session struct {
-	up bool
+	sides
 	// since is when it came up, or will.
 	since time.Time
-	// of the node that asks, and of the other.
-	mine, yours Side
 }
 
 // current is the index of the version that holds now.
@@ -28,34 +27,29 @@ func (m *Model) current() int {
 
 // session gives the session of a with b, and whether both have one configured.
 func (m *Model) session(a, b string) (session, bool) {
-	i := m.current()
-	mine, yours, ok := m.versions[i].sides(a, b)
+	began := m.current()
+	is, ok := m.versions[began].session(a, b)
 	if !ok {
 		return session{}, false
 	}
-	began := i
 	for began > 0 {
-		x, y, ok := m.versions[began-1].sides(a, b)
-		if !ok || x != mine || y != yours {
+		if was, ok := m.versions[began-1].session(a, b); !ok || was != is {
 			break
 		}
 		began--
 	}
-	s := session{mine: mine, yours: yours, since: m.versions[began].from}
+	s := session{is, m.versions[began].from}
 	if began > 0 {
 		s.since = s.since.Add(Connect)
 	}
-	s.up = !s.since.After(m.now)
 	return s, true
 }
 
-func (v version) sides(a, b string) (mine, yours Side, ok bool) {
+func (v version) session(a, b string) (sides, bool) {
 	if a == b || !v.alive[a] || !v.alive[b] {
-		return Side{}, Side{}, false
+		return sides{}, false
 	}
-	mine, here := v.Side(a, b)
-	yours, there := v.Side(b, a)
-	return mine, yours, here && there && mine.Fits(yours)
+	return v.Configuration.session(a, b)
 }
 
 // Observe gives everything known, as the datastore would.
@@ -73,7 +67,7 @@ func (m *Model) Observe() plan.Cluster {
 // status is the last report of a node.
 func (m *Model) status(v version, w watch) plan.Status {
 	first, last := w.since.Add(Answer), w.asked.Add(Answer)
-	st := plan.Status{Node: w.Node, Agent: true}
+	st := plan.Status{Node: w.Node}
 	if first.After(m.now) {
 		st.Cleared = w.asked
 		return st
@@ -141,32 +135,31 @@ func (m *Model) reported(v version, node string) []reported {
 
 // routes are the paths that a node has: one for each neighbour that sends it any.
 func (m *Model) routes(to string) []plan.Route {
-	now, self := m.moment(), m.index[to]
-	if now.of[self] < 0 {
+	now := m.moment()
+	at := now.find(to)
+	if at < 0 {
 		return nil
 	}
-	type senders struct {
-		known, itself bool
-		classes       []int
-	}
-	byGroup := make([]senders, len(now.groups))
 	var out []plan.Route
-	for origin, group := range now.of {
-		if group < 0 || origin == self {
-			continue
+	add := func(origin, via string) {
+		for _, block := range m.nodes[m.index[origin]].Blocks {
+			out = append(out, plan.Route{Prefix: block, From: m.nodes[m.index[via]].Addresses[0]})
 		}
-		from := &byGroup[group]
-		if !from.known {
-			from.known = true
-			from.itself, from.classes = now.senders(group, now.of[self])
-		}
-		if from.itself {
-			out = append(out, paths(m.nodes[origin], m.nodes[origin])...)
-		}
-		for _, class := range from.classes {
-			for _, via := range now.groups[class] {
-				if via != origin && via != self {
-					out = append(out, paths(m.nodes[origin], m.nodes[via])...)
+	}
+	for class, c := range now.classes {
+		itself, senders := now.graph.senders(class, at)
+		for _, origin := range c.Nodes {
+			if origin == to {
+				continue
+			}
+			if itself {
+				add(origin, origin)
+			}
+			for _, sender := range senders {
+				for _, via := range now.classes[sender].Nodes {
+					if via != origin && via != to {
+						add(origin, via)
+					}
 				}
 			}
 		}
@@ -174,10 +167,106 @@ func (m *Model) routes(to string) []plan.Route {
 	return out
 }
 
-func paths(origin, via plan.Node) []plan.Route {
-	var out []plan.Route
-	for _, block := range origin.Blocks {
-		out = append(out, plan.Route{Prefix: block, From: via.Addresses[0]})
+// moment is what the sessions that are up at one moment make of the nodes that are up.
+type moment struct {
+	// Of the versions that matter the first and the last, and the model's changes.
+	first, last, changes int
+	*Network
+}
+
+// moment gives that of now.
+func (m *Model) moment() *moment {
+	last := m.current()
+	// A session is up if nothing has changed about it since it had the time to come up.
+	first := last
+	for first > 0 && m.versions[first].from.Add(Connect).After(m.now) {
+		first--
 	}
-	return out
+	if o := m.latest; o != nil && o.first == first && o.last == last && o.changes == m.changes {
+		return o
+	}
+	var names []string
+	v := m.versions[last]
+	for _, n := range m.nodes {
+		if v.alive[n.Name] {
+			names = append(names, n.Name)
+		}
+	}
+	m.latest = &moment{first, last, m.changes, newNetwork(
+		names,
+		func(name string) string { return m.kind(name, first, last) },
+		func(name string) string { return v.kinds[v.nodes[name]].clusterID },
+		func(a, b string) (sides, bool) {
+			s, ok := m.session(a, b)
+			return s.sides, ok && !s.since.After(m.now)
+		},
+	)}
+	return m.latest
+}
+
+// kind is what the sessions of a node depend on, in those versions.
+func (m *Model) kind(name string, first, last int) string {
+	var key []byte
+	for _, v := range m.versions[first : last+1] {
+		kind, known := v.nodes[name]
+		if !known || !v.alive[name] {
+			kind = -1
+		}
+		key = binary.AppendVarint(key, int64(kind))
+	}
+	return string(key)
+}
+
+// Alike are the nodes that cannot be told apart from a node, itself among them.
+func (m *Model) Alike(name string) []string {
+	now := m.moment()
+	if class := now.find(name); class >= 0 {
+		return now.classes[class].Nodes
+	}
+	return []string{name}
+}
+
+// Unreached gives pairs of nodes without a route from one to the other, sorted; none is
+// the rule. Of nodes that cannot be told apart two stand for all. want leaves nodes out.
+func (m *Model) Unreached(want func(plan.Node) bool) []Pair {
+	return m.moment().Unreached(func(name string) bool { return want(m.nodes[m.index[name]]) })
+}
+
+// Sessions counts the Established sessions of the cluster, and the most that a node
+// has: one in the role, and one that is not.
+func (m *Model) Sessions() (all, perReflector, perClient int) {
+	now := m.moment()
+	for class, c := range now.classes {
+		degree := now.graph.degree(class)
+		all += degree * len(c.Nodes)
+		for _, name := range c.Nodes {
+			if n := &m.nodes[m.index[name]]; n.RoleLabel && n.ClusterID != "" {
+				perReflector = max(perReflector, degree)
+			} else {
+				perClient = max(perClient, degree)
+			}
+		}
+	}
+	return all / 2, perReflector, perClient
+}
+
+// Quiet reports whether everything has settled: all nodes have taken over the last
+// change, and all sessions that come of it had the time to come up.
+func (m *Model) Quiet() bool {
+	return !m.versions[len(m.versions)-1].from.Add(Connect).After(m.now)
+}
+
+// Moments are when something may change from now until d later, in order: a node takes
+// over a change, or a session comes up.
+func (m *Model) Moments(d time.Duration) []time.Time {
+	var out []time.Time
+	for _, v := range m.versions[1:] {
+		for _, at := range []time.Time{v.from, v.from.Add(Connect)} {
+			if at.After(m.now) && !at.After(m.now.Add(d)) {
+				out = append(out, at)
+			}
+		}
+	}
+	slices.SortFunc(out, time.Time.Compare)
+	return slices.CompactFunc(out, time.Time.Equal)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// BenchmarkArrange plans a topology and simulates what comes of it: everybody reaches
-// everybody, also without a zone. Its growth with the nodes is what counts.
+// BenchmarkArrange plans a topology and simulates what comes of it: all nodes reach
+// each other, also without a zone. Its growth with the nodes is what counts.
 func BenchmarkArrange(b *testing.B) {
 	for _, kind := range []v1alpha1.TopologyType{quorum, hierarchy} {
 		for _, nodes := range []int{500, 5000, 50000} {

@@ -33,7 +33,7 @@ func working(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano())
 }
 
-// crowd is a cluster of clients, and a pool of twice as many reflectors as it needs.
+// bigCluster is a cluster of clients, and a pool of twice as many reflectors as it needs.
 func bigCluster(clients, zones, reflectors int, label string, values []string) (nodes, pool []plan.Node, names []string) {
 	for z := range zones {
 		names = append(names, "zone-"+strconv.Itoa(z+1))
@@ -55,7 +55,7 @@ func bigCluster(clients, zones, reflectors int, label string, values []string) (
 	return nodes, pool, names
 }
 
-// Whatever somebody applies is refused in words, or it gives a size and a layout that
+// Whatever is applied is refused in words, or it gives a size and a layout that
 // keep their bounds, and are computed at once.
 func FuzzSpec(f *testing.F) {
 	const head = "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"
@@ -173,7 +173,7 @@ func FuzzSelectors(f *testing.F) {
 			nodes[i].Rack = a
 		}
 		spec := topology.Spec{
-			Kind: kind, ClusterID: "244.0.0.1", Redundancy: 2, MaxPaths: 1 << 20, RoleLabel: roleLabel, ZoneLabel: zoneLabel,
+			Kind: kind, ClusterID: "244.0.0.1", Redundancy: 2, MaxClients: 2000, MaxPaths: 1 << 20, RoleLabel: roleLabel, ZoneLabel: zoneLabel,
 		}
 		if byRack {
 			spec.RackLabel = "rack"

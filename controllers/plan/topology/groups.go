@@ -19,6 +19,10 @@ const mostGroups = 200
 // reflectors come.
 const sizeGroups = 12
 
+// slack is how many clients more than the smallest group the open one of a Quorum may
+// have before another is opened: not every new node has to rewrite two BGPPeers.
+const slack = 8
+
 // division is what puts clients into groups.
 type division int
 
@@ -70,16 +74,11 @@ func count(by division, spec Spec, clients []plan.Node) *census {
 		if by == bySize {
 			value = n.Rack
 		}
-		group, known := c.groups[value]
-		switch {
-		case known:
-		case valid(value):
-			group = c.open(value)
-		default:
+		if c.groups[value] == nil && !valid(value) {
 			c.others = append(c.others, n)
 			continue
 		}
-		group.add(n)
+		c.open(value).add(n)
 	}
 	slices.SortFunc(c.others, func(a, b *plan.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return c
@@ -95,9 +94,7 @@ func (c *census) open(value string) *tally {
 
 // names of the groups, numbers by their size.
 func (c *census) names() []string {
-	out := slices.Collect(maps.Keys(c.groups))
-	slices.SortFunc(out, natural)
-	return out
+	return slices.SortedFunc(maps.Keys(c.groups), natural)
 }
 
 func natural(a, b string) int {
@@ -106,11 +103,16 @@ func natural(a, b string) int {
 	return cmp.Or(plan.TrueFirst(errX == nil, errY == nil), cmp.Compare(x, y), cmp.Compare(a, b))
 }
 
+// nowOpen is the place of the group that is open as things are, -1 for none.
+func nowOpen(spec Spec, groups []string) int {
+	return slices.IndexFunc(groups, func(name string) bool { return slices.Contains(spec.Open, peerName(spec.Kind, name)) })
+}
+
 // largest is the rack with most clients, those without a rack among them: they are in
 // the open one, at first the first.
 func (c *census) largest(spec Spec) (name string, clients int) {
 	names := c.names()
-	open := max(0, slices.IndexFunc(names, func(name string) bool { return slices.Contains(spec.Open, peerName(spec.Kind, name)) }))
+	open := max(0, nowOpen(spec, names))
 	for i, value := range names {
 		n := c.groups[value].clients
 		if i == open {
@@ -125,7 +127,7 @@ func (c *census) largest(spec Spec) (name string, clients int) {
 
 // divide finds out what puts clients into groups: the label that the user names; else
 // the zone, where there are two and they fit; else their number. Once most carry the
-// label of the last it stays, so that nobody is moved back.
+// label of the last it stays, so that no client is moved back.
 func divide(spec Spec, clients []plan.Node, zones []string) *census {
 	if spec.RackLabel != "" {
 		return count(byLabel, spec, clients)
@@ -143,24 +145,92 @@ func divide(spec Spec, clients []plan.Node, zones []string) *census {
 			zoned.open(z) // its clients may be away for a moment
 		}
 	}
-	if fits(spec, zoned, zones) || spec.Kind == v1alpha1.TopologyMultiCluster {
-		return zoned
+	fits := true
+	switch _, most := zoned.largest(spec); spec.Kind {
+	case v1alpha1.TopologyQuorum:
+		fits = quorumFits(spec, zoned, zones) || !quorumFits(spec, sized, zones)
+	case v1alpha1.TopologyMultiCluster:
+	default:
+		fits = most <= spec.MaxClients
 	}
-	if spec.Kind == v1alpha1.TopologyQuorum && !quorumFits(spec, sized, zones) {
+	if fits {
 		return zoned
 	}
 	return sized
 }
 
-// fits reports whether zones can be the groups without a reflector having too many
-// clients.
-func fits(spec Spec, zoned *census, zones []string) bool {
-	if spec.Kind == v1alpha1.TopologyQuorum {
-		return quorumFits(spec, zoned, zones)
+// assign puts those without a rack into one, in l.Racks, and gives the open one. While no
+// group serves clients yet, all are made as large. Later they all go where they already
+// are: into the open one.
+func (l *Layout) assign(spec Spec, c *census, serving []string) (open string) {
+	names := c.names()
+	if len(names) == 1 {
+		return names[0] // which needs no label
 	}
-	_, most := zoned.largest(spec)
-	return within(most, spec.MaxClients)
+	l.Racks = map[string]string{}
+	if len(serving) == 0 {
+		counts := c.counts(names)
+		for _, n := range c.others {
+			least := smallest(counts)
+			counts[least]++
+			l.Racks[n.Name] = names[least]
+		}
+		return names[0]
+	}
+	open = c.openOf(spec, serving)
+	for _, n := range c.others {
+		l.Racks[n.Name] = open
+	}
+	return open
 }
 
-// within: 0 is no limit.
-func within(n, limit int) bool { return limit <= 0 || n <= limit }
+func (c *census) counts(names []string) []int {
+	out := make([]int, len(names))
+	for i, name := range names {
+		if group := c.groups[name]; group != nil {
+			out[i] = group.clients
+		}
+	}
+	return out
+}
+
+// smallest is the place of the first of the least.
+func smallest(counts []int) int { return slices.Index(counts, slices.Min(counts)) }
+
+// openOf is the group that takes whatever client comes, among those that serve. It stays
+// the same while a client in it has no label yet, or there is room: in a rack, up to its
+// limit; in a Quorum, as far as the others are filled.
+func (c *census) openOf(spec Spec, serving []string) string {
+	counts := c.counts(serving)
+	room := func(n int) bool { return n <= slices.Min(counts)+slack }
+	if spec.Kind == v1alpha1.TopologyHierarchy {
+		room = func(n int) bool { return n < spec.MaxClients }
+	}
+	if now := nowOpen(spec, serving); now >= 0 && (len(c.others) > 0 || room(counts[now])) {
+		return serving[now]
+	}
+	if first := slices.IndexFunc(counts, room); first >= 0 && spec.Kind == v1alpha1.TopologyHierarchy {
+		return serving[first]
+	}
+	return serving[smallest(counts)]
+}
+
+// racks opens as many racks as clients take, in a census by size, and keeps those that
+// have reflectors: until they are empty, and the others have room for a tenth of one more.
+func (c *census) racks(spec Spec) {
+	room := func() int {
+		room := -len(c.others)
+		for _, group := range c.groups {
+			room += max(0, spec.MaxClients-group.clients)
+		}
+		return room
+	}
+	for _, rack := range spec.Racks {
+		if isRack(rack) && c.groups[rack] == nil && room() < ceil(spec.MaxClients, 10) {
+			c.open(rack)
+		}
+	}
+	for n := 1; room() <= 0 && n <= mostGroups+1; n++ {
+		c.open(strconv.Itoa(n))
+	}
+}

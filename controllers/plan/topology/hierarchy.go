@@ -2,7 +2,6 @@ package topology
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -26,29 +25,15 @@ func newTiers(spec Spec, clients []plan.Node, zones []string, slots int) *tiers 
 		c.racks(spec)
 	}
 	if len(c.groups) == 0 {
-		c.open("1") // nobody has a rack: one for all
+		c.open("1") // no client has a rack: one for all
 	}
 	t := &tiers{census: c, racks: c.names(), perRack: spec.Redundancy}
 	if len(t.racks) == 1 {
-		t.perRack = max(t.perRack, slots)
-		if spec.MaxPaths > 0 {
-			t.perRack = max(spec.Redundancy, min(t.perRack, spec.MaxPaths))
-		}
-		return t
-	}
-	t.spines = max(spec.Redundancy, slots-len(t.racks)*t.perRack)
-	if spec.MaxPaths > 0 {
-		t.spines = max(spec.Redundancy, min(t.spines, spec.MaxPaths/(t.perRack*t.perRack)))
+		t.perRack = max(spec.Redundancy, min(slots, spec.MaxPaths))
+	} else {
+		t.spines = max(spec.Redundancy, min(slots-len(t.racks)*t.perRack, spec.MaxPaths/(t.perRack*t.perRack)))
 	}
 	return t
-}
-
-// needed is how many reflectors there have to be at least.
-func (t *tiers) needed(redundancy int) int {
-	if len(t.racks) == 1 {
-		return redundancy
-	}
-	return (len(t.racks) + 1) * redundancy
 }
 
 // slots in the order in which they are filled: the first of each rack, a spine, the
@@ -72,15 +57,22 @@ func (t *tiers) slots(spec Spec) []Slot {
 func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
 	t := newTiers(spec, clients, zones, len(zones)*perZone)
 	l := Layout{Kind: v1alpha1.TopologyHierarchy, Slots: t.slots(spec)}
-	l.fillSlots(reflectors, func(free map[string][]string) { l.spread(t, zones, reflectors, perZone, free) })
-	lowest := l.numberRacks(spec, t, reflectors)
-	serving := slices.DeleteFunc(slices.Clone(t.racks), func(rack string) bool { return !l.serves(rack, reflectors) })
-	open := lowest
-	switch now := slices.IndexFunc(serving, func(rack string) bool { return slices.Contains(spec.Open, peerName(spec.Kind, rack)) }); {
-	case t.division == bySize:
-		open = l.assign(spec, t.census, serving, spec.MaxClients)
-	case now >= 0:
+	l.spread(t, zones, reflectors, perZone, l.fillSlots(reflectors))
+	l.number(spec.ClusterID, firstRackID, firstSlotID, reflectors)
+	settled := l.settled(reflectors)
+	serving := slices.DeleteFunc(slices.Clone(t.racks), func(rack string) bool {
+		return !slices.ContainsFunc(l.Slots, func(s Slot) bool { return s.Group == rack && settled[s.Name].Name != "" })
+	})
+	var open string
+	if now := nowOpen(spec, serving); t.division == bySize {
+		open = l.assign(spec, t.census, serving)
+	} else if now >= 0 {
 		open = serving[now]
+	} else { // the one that was there first
+		inRacks := slices.DeleteFunc(slices.Clone(l.Slots), func(s Slot) bool { return s.Spine })
+		open = slices.MinFunc(inRacks, func(a, b Slot) int {
+			return cmp.Compare(placeOf(spec.ClusterID, a.ClusterID), placeOf(spec.ClusterID, b.ClusterID))
+		}).Group
 	}
 	slots := map[string][]string{}
 	for _, slot := range l.Slots {
@@ -101,13 +93,6 @@ func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones [
 	return l
 }
 
-// serves reports whether a rack has a reflector already.
-func (l *Layout) serves(rack string, reflectors []plan.Node) bool {
-	return slices.ContainsFunc(l.Slots, func(s Slot) bool {
-		return s.Group == rack && slices.ContainsFunc(reflectors, func(n plan.Node) bool { return n.Name == s.Node && n.Slot == s.Name })
-	})
-}
-
 // home is the zone that most clients of a rack are in.
 func (t *tiers) home(rack string, zones []string) string {
 	group := t.groups[rack]
@@ -122,48 +107,106 @@ func (t *tiers) home(rack string, zones []string) string {
 	})
 }
 
-// numberRacks gives each rack a cluster ID, which it keeps as long as one of its
-// reflectors has it, and returns the rack with the lowest: the one that was there first.
-func (l *Layout) numberRacks(spec Spec, t *tiers, reflectors []plan.Node) (lowest string) {
-	now, names := map[string][]string{}, map[string]plan.Node{}
-	for _, n := range reflectors {
-		names[n.Name] = n
-	}
-	for _, s := range l.Slots {
-		if n := names[s.Node]; !s.Spine && n.ClusterID != "" && n.Slot == s.Name {
-			now[s.Group] = append(now[s.Group], n.ClusterID)
-		}
-	}
-	foreign := slices.DeleteFunc(l.foreignIDs(reflectors), func(id string) bool { // a slot that somebody has edited costs its rack nothing
-		return slices.ContainsFunc(slices.Collect(maps.Values(now)), func(ids []string) bool { return slices.Contains(ids, id) })
-	})
-	ids := newIDs(spec.ClusterID, firstRackID, firstSlotID, foreign)
-	id := map[string]string{}
-	for _, rack := range t.racks {
-		id[rack] = ids.keep(mostFrequent(now[rack]))
-	}
-	for _, rack := range t.racks {
-		if id[rack] == "" {
-			id[rack] = ids.fresh()
-		}
-	}
-	for i, s := range l.Slots {
-		if !s.Spine {
-			l.Slots[i].ClusterID = id[s.Group]
-		}
-	}
-	return slices.MinFunc(t.racks, func(a, b string) int {
-		return cmp.Compare(placeOf(spec.ClusterID, id[a]), placeOf(spec.ClusterID, id[b]))
-	})
+// placing slots the reflectors of a Hierarchy over the zones.
+type placing struct {
+	slots []Slot
+	zone  []string // of the node in each slot, also of one that is new there
+	here  []bool   // the slot was taken before
+	free  map[string][]string
+	zones []string // that have free nodes
+	home  func(rack string) string
 }
 
-// mostFrequent sorts what is there more often first.
-func mostFrequent(ids []string) []string {
-	often := map[string]int{}
-	for _, id := range ids {
-		often[id]++
+// spread places the nodes that have no slot yet. A rack gets its first reflector from the zone
+// that most of its clients are in, the second from another, and so on; spines come from
+// zones that have none. For nodes that are still to come, up to perZone in each zone, it
+// keeps slots free: no reflector has to move when they do.
+func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZone int, free map[string][]string) {
+	p := &placing{
+		slots: l.Slots, zone: make([]string, len(l.Slots)), here: make([]bool, len(l.Slots)), free: free,
+		home: func(rack string) string { return t.home(rack, zones) },
 	}
-	return slices.SortedFunc(maps.Keys(often), func(a, b string) int {
-		return cmp.Or(cmp.Compare(often[b], often[a]), cmp.Compare(a, b))
+	zoneOf, have, elsewhere := map[string]string{}, map[string]int{}, map[string]bool{}
+	for _, n := range reflectors {
+		zoneOf[n.Name] = n.Zone
+		elsewhere[n.Name] = n.RoleLabel
+		have[n.Zone]++
+	}
+	for _, zone := range zones {
+		for ; t.perRack > 1 && len(l.Slots) >= len(zones)*perZone && have[zone] < perZone; have[zone]++ {
+			free[zone] = append(free[zone], "") // one that is still to come
+		}
+	}
+	for zone := range free { // one that reflects elsewhere yet is the last to move, and to the last slots
+		slices.SortStableFunc(free[zone], func(a, b string) int { return plan.TrueFirst(!elsewhere[a], !elsewhere[b]) })
+		p.zones = append(p.zones, zone)
+	}
+	slices.Sort(p.zones)
+	for i, s := range l.Slots {
+		p.here[i] = s.Node != ""
+		p.zone[i] = zoneOf[s.Node]
+	}
+	for i, here := range p.here {
+		if !here {
+			p.place(i)
+		}
+	}
+	for i := range p.slots {
+		p.improve(i)
+	}
+}
+
+// place gives a slot to a node from the best zone.
+func (p *placing) place(i int) {
+	used, home := p.used(p.slots[i].Group), p.home(p.slots[i].Group)
+	offered := slices.DeleteFunc(slices.Clone(p.zones), func(z string) bool { return len(p.free[z]) == 0 })
+	if len(offered) == 0 {
+		p.here[i] = true // there is none to swap with
+		return
+	}
+	zone := slices.MinFunc(offered, func(a, b string) int {
+		return cmp.Or(
+			cmp.Compare(used[a], used[b]),
+			plan.TrueFirst(a == home, b == home),
+			plan.TrueFirst(p.free[a][0] != "", p.free[b][0] != ""),
+			cmp.Compare(len(p.free[b]), len(p.free[a])),
+			cmp.Compare(a, b),
+		)
 	})
+	p.slots[i].Node, p.zone[i], p.free[zone] = p.free[zone][0], zone, p.free[zone][1:]
+}
+
+// used counts the slots of a group by zone.
+func (p *placing) used(group string) map[string]int {
+	used := map[string]int{}
+	for i, s := range p.slots {
+		if s.Group == group && (p.here[i] && s.Node != "" || !p.here[i] && p.zone[i] != "") {
+			used[p.zone[i]]++
+		}
+	}
+	return used
+}
+
+// improve swaps a new one with another new one, where all of its group are in one zone
+// and the other's group then are not.
+func (p *placing) improve(i int) {
+	if p.here[i] {
+		return
+	}
+	mine := p.used(p.slots[i].Group)
+	for j := range p.slots {
+		if len(mine) != 1 || mine[p.zone[i]] < 2 {
+			return
+		}
+		if p.here[j] || p.zone[j] == p.zone[i] {
+			continue
+		}
+		yours := p.used(p.slots[j].Group)
+		if len(yours) < 2 || len(yours) == 2 && yours[p.zone[j]] == 1 && yours[p.zone[i]] > 0 {
+			continue
+		}
+		p.zone[i], p.zone[j] = p.zone[j], p.zone[i]
+		p.slots[i].Node, p.slots[j].Node = p.slots[j].Node, p.slots[i].Node
+		mine = p.used(p.slots[i].Group)
+	}
 }

@@ -1,9 +1,14 @@
 package topology
 
 import (
+	"cmp"
 	"encoding/binary"
+	"maps"
 	"math"
 	"net/netip"
+	"slices"
+
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // The places of cluster IDs, counted from the one in the spec: that is Single's and
@@ -51,45 +56,78 @@ func number(id string) uint32 {
 	return binary.BigEndian.Uint32(bytes[:])
 }
 
-// idKeeper hands out cluster IDs: who has one keeps it, whoever else comes and goes.
-type idKeeper struct {
-	first        string
-	from, to     int // places
-	taken        map[int]bool
-	lowest, next int
-}
-
-// newIDs keeps the IDs of places from to to. Those of others are avoided.
-func newIDs(first string, from, to int, others []string) *idKeeper {
-	k := &idKeeper{first: first, from: from, to: to, taken: map[int]bool{}, lowest: to}
-	for _, id := range others {
-		k.taken[placeOf(first, id)] = true
-	}
-	return k
-}
-
-// keep gives the first of candidates that is free and in place, or "".
-func (k *idKeeper) keep(candidates []string) string {
-	for _, id := range candidates {
-		at := placeOf(k.first, id)
-		if at >= k.from && at < k.to && !k.taken[at] {
-			k.taken[at], k.lowest = true, min(k.lowest, at)
-			return clusterID(k.first, at)
+// number gives each rack a cluster ID, or in a MultiCluster each slot, of the places
+// between from and to. It keeps the one that most of its reflectors have. New ones are above the
+// lowest that is kept: the rack that was there first stays the lowest, see arrangeTiers.
+func (l *Layout) number(first string, from, to int, reflectors []plan.Node) {
+	now, taken := l.places(first, from, to, reflectors)
+	place, lowest := map[string]int{}, to
+	for _, s := range l.Slots {
+		for _, at := range mostFrequent(now[s.owner()]) {
+			if place[s.owner()] == 0 && !taken[at] {
+				place[s.owner()], taken[at], lowest = at, true, min(lowest, at)
+			}
 		}
 	}
-	return ""
+	if lowest == to {
+		lowest = from
+	}
+	for i, s := range l.Slots {
+		if s.Spine {
+			continue
+		}
+		at := cmp.Or(place[s.owner()], lowest)
+		for place[s.owner()] == 0 && taken[at] {
+			at++
+		}
+		place[s.owner()], taken[at] = at, true
+		l.Slots[i].ClusterID = clusterID(first, at)
+	}
 }
 
-// fresh gives the lowest free ID above the lowest that was kept: the one that came first
-// stays the lowest, see openRack.
-func (k *idKeeper) fresh() string {
-	at := max(k.next, k.from)
-	if k.lowest < k.to {
-		at = max(at, k.lowest)
+// owner of a slot's cluster ID.
+func (s Slot) owner() string { return cmp.Or(s.Group, s.Name) }
+
+// places are those that the reflectors of each owner have now, and those that are taken:
+// by reflectors that are not in their slot yet, unless a settled one has the same.
+func (l *Layout) places(first string, from, to int, reflectors []plan.Node) (now map[string][]int, taken map[int]bool) {
+	now, taken = map[string][]int{}, map[int]bool{}
+	settled := l.settled(reflectors)
+	for _, n := range reflectors {
+		if settled[n.Slot].Name != n.Name {
+			taken[placeOf(first, n.ClusterID)] = true
+		}
 	}
-	for k.taken[at] {
-		at++
+	for _, s := range l.Slots {
+		if at := placeOf(first, settled[s.Name].ClusterID); !s.Spine && at >= from && at < to {
+			now[s.owner()] = append(now[s.owner()], at)
+			delete(taken, at)
+		}
 	}
-	k.taken[at], k.next = true, at
-	return clusterID(k.first, at)
+	return now, taken
+}
+
+// settled are the reflectors that are in their slots already, by these.
+func (l *Layout) settled(reflectors []plan.Node) map[string]plan.Node {
+	slot, out := map[string]string{}, map[string]plan.Node{}
+	for _, s := range l.Slots {
+		slot[s.Node] = s.Name
+	}
+	for _, n := range reflectors {
+		if n.Slot != "" && slot[n.Name] == n.Slot {
+			out[n.Slot] = n
+		}
+	}
+	return out
+}
+
+// mostFrequent sorts what is there more often first.
+func mostFrequent(places []int) []int {
+	often := map[int]int{}
+	for _, at := range places {
+		often[at]++
+	}
+	return slices.SortedFunc(maps.Keys(often), func(a, b int) int {
+		return cmp.Or(cmp.Compare(often[b], often[a]), cmp.Compare(a, b))
+	})
 }

@@ -6,11 +6,13 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// KindOf tells the kind that a slot belongs to: Single for none, "" for a value that is
+// KindOf is the kind that a slot belongs to: Single for none, "" for a value that is
 // no slot's.
 func KindOf(slot string) v1alpha1.TopologyType {
 	switch {
@@ -43,10 +45,7 @@ func slotPlace(prefix, slot string) string {
 
 // slotNumber is the number at the end of a slot's name, 0 for none.
 func slotNumber(slot string) int {
-	n, err := strconv.Atoi(slot[strings.LastIndexByte(slot, '-')+1:])
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.Atoi(slot[strings.LastIndexByte(slot, '-')+1:])
 	return n
 }
 
@@ -66,7 +65,7 @@ var peerNames = map[v1alpha1.TopologyType]string{
 const hashed = 16
 
 // part is a value as part of a name, or something as unique where it does not fit. What
-// looks like a hash gets one as well, so that nobody can choose another's name.
+// looks like a hash gets one as well, so that none can choose another's name.
 func part(value string, fits func(string) bool) string {
 	if fits(value) && (len(value) != hashed || strings.Trim(value, "0123456789abcdef") != "") {
 		return value
@@ -80,27 +79,11 @@ func part(value string, fits func(string) bool) string {
 func isSlotPart(s string) bool { return len(s) <= 48 && isValue(s) }
 
 // isPeerPart: names of BGPPeers are in lower case.
-func isPeerPart(s string) bool {
-	return isValue(s) && len(s) <= 63 && strings.ToLower(s) == s && !strings.ContainsAny(s, "._")
-}
+func isPeerPart(s string) bool { return len(validation.IsDNS1123Label(s)) == 0 }
 
 // isValue reports whether s is a label value, not empty. No other ever gets into a
 // selector.
-func isValue(s string) bool {
-	if s == "" || len(s) > 63 || !alphanumeric(s[0]) || !alphanumeric(s[len(s)-1]) {
-		return false
-	}
-	for i := range len(s) {
-		if !alphanumeric(s[i]) && s[i] != '-' && s[i] != '_' && s[i] != '.' {
-			return false
-		}
-	}
-	return true
-}
-
-func alphanumeric(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-}
+func isValue(s string) bool { return s != "" && len(validation.IsValidLabelValue(s)) == 0 }
 
 // isRack reports whether s is a rack that rrpool itself has made: a number from 1.
 func isRack(s string) bool {
@@ -114,14 +97,12 @@ func isClient(role string) string { return "!has(" + role + ")" }
 
 func equals(key, value string) string { return key + ` == "` + value + `"` }
 
-func in(key string, values []string) string {
-	return key + ` in {"` + strings.Join(values, `","`) + `"}`
-}
+func in(key string, values []string) string { return key + " in " + list(values) }
 
 // notIn is true of nodes without the label as well.
-func notIn(key string, values []string) string {
-	return key + ` not in {"` + strings.Join(values, `","`) + `"}`
-}
+func notIn(key string, values []string) string { return key + " not in " + list(values) }
+
+func list(values []string) string { return `{"` + strings.Join(values, `","`) + `"}` }
 
 func startsWith(key, prefix string) string { return key + ` starts with "` + prefix + `"` }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-func everybody(string) bool { return true }
+func all(string) bool { return true }
 
 // settled draws a cluster that has arrived at what is planned, unless that is refused.
 func settled(t *rapid.T) (*world, topology.Layout) {
@@ -27,11 +27,11 @@ func settled(t *rapid.T) (*world, topology.Layout) {
 	return w, l
 }
 
-func TestEveryPlanConnectsEverybodyAsDeeplyAsItSays(t *testing.T) {
+func TestEveryPlanConnectsAllNodesAsDeeplyAsItSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, l := settled(t)
 		net := w.network()
-		require.Empty(t, net.Unreached(everybody))
+		require.Empty(t, net.Unreached(all))
 		require.Equal(t, l.Depth, net.Depth(l.Depth+1, isClient))
 		if l.Kind != v1alpha1.TopologySingle {
 			require.GreaterOrEqual(t, l.Depth, min(w.spec.Redundancy, len(w.reflectors)))
@@ -109,15 +109,15 @@ func TestAPlanDependsOnNothingElseAndStays(t *testing.T) {
 	})
 }
 
-// A new node has sessions before the manager knows of it, and nobody else notices it.
-func TestAClientThatJoinsMovesNobody(t *testing.T) {
+// A new node has sessions before the manager knows of it, and no other node notices it.
+func TestAClientThatJoinsMovesNoOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, l := settled(t)
 		before, slots, keys := w.sessions(), w.perZone, keysOf(w)
 		for range rapid.IntRange(1, 30).Draw(t, "newcomers") {
 			w.drawClient(t, 3, 2)
 		}
-		require.Empty(t, w.network().Unreached(everybody), "before anything is written")
+		require.Empty(t, w.network().Unreached(all), "before anything is written")
 		next := w.arrange()
 		for _, n := range w.clients {
 			require.False(t, n.Rack != "" && next.Racks[n.Name] != "", "%s changes its rack", n.Name)
@@ -241,7 +241,7 @@ func TestCountingOfClusterIDs(t *testing.T) {
 	})
 }
 
-// However few slots are filled, in their order, everybody has a route to everybody once
+// However few slots are filled, in their order, all nodes have routes to each other once
 // each rack and the spines have one.
 func TestSlotsAreFilledInAGoodOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

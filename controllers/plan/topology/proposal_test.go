@@ -32,7 +32,7 @@ func TestTheProposal(t *testing.T) {
 		"Single, 500 nodes, 3 reflectors: as it says": {
 			v1alpha1.TopologySingle, row{nodes: 500, reflectors: 3, zones: 3, clients: 497, connections: 499, most: 499, each: 3, paths: 3},
 		},
-		"MultiCluster, 2,000 nodes, 11 reflectors: the connections are right, and nobody can hold the paths": {
+		"MultiCluster, 2,000 nodes, 11 reflectors: the connections are right, and no node can hold the paths": {
 			v1alpha1.TopologyMultiCluster, row{
 				nodes: 2000, reflectors: 11, zones: 1, clients: 542, connections: 552, most: 840, each: 3, paths: 8877690,
 				problem: "spec.topology.type: MultiCluster with 11 reflectors and spec.topology.redundancy 3 gives nodes up to over a million " +

@@ -25,14 +25,15 @@ func newSharing(spec Spec, c *census, zones []string, perZone int) *sharing {
 	s := &sharing{census: c, kind: spec.Kind, zones: zones, perZone: perZone}
 	quota := quorums(len(zones), spec.Redundancy-1)
 	if spec.Kind == v1alpha1.TopologyMultiCluster {
-		quota = fixed(len(zones), spec.Redundancy)
+		quota = func(perZone int) int { return min(spec.Redundancy, len(zones)*perZone) }
 	}
 	s.each = quota(perZone)
-	if c.division == byZone && spec.Kind == v1alpha1.TopologyQuorum {
-		s.zoned = share(len(zones), perZone, zoned(len(zones)), quota)
-	}
 	members := map[division]int{byLabel: sizeGroups * len(zones), byZone: len(zones), bySize: sizeGroups}[c.division]
-	s.others = share(len(zones), perZone, anywhere(len(zones), members), quota)
+	s.others = share(len(zones), perZone, members, false, quota)
+	s.zoned = s.others
+	if c.division == byZone && spec.Kind == v1alpha1.TopologyQuorum {
+		s.zoned = share(len(zones), perZone, len(zones), len(zones) > 1, quota)
+	}
 	return s
 }
 
@@ -61,32 +62,20 @@ var prefixes = map[v1alpha1.TopologyType]string{
 func (s *sharing) share(group string) [][]bool {
 	home := slices.Index(s.zones, group)
 	switch {
-	case group == "":
+	case group == "" || s.division == byZone && home < 0:
 		return s.others.has[0]
-	case s.division == byZone && home >= 0 && s.zoned != nil:
-		return s.zoned.has[home]
-	case s.division == byZone && home >= 0:
-		return s.others.has[home]
 	case s.division == byZone:
-		return s.others.has[0]
+		return s.zoned.has[home]
 	case s.division == bySize:
 		n, _ := strconv.Atoi(group)
 		return s.others.has[(n-1)%len(s.others.has)]
 	}
 	sum := sha256.Sum256([]byte(group))
-	home = slices.Index(s.zones, s.groups[group].home())
-	if home < 0 {
+	// Home is the zone of the oldest client: those that come later do not change it.
+	if home = slices.Index(s.zones, s.groups[group].oldest.Zone); home < 0 {
 		home = int(sum[4]) % len(s.zones)
 	}
 	return s.others.has[int(binary.BigEndian.Uint32(sum[:4])%sizeGroups)*len(s.zones)+home]
-}
-
-// home is the zone of the oldest client: whoever comes later does not change it.
-func (t *tally) home() string {
-	if t.oldest == nil {
-		return ""
-	}
-	return t.oldest.Zone
 }
 
 // busiest is how many clients the busiest reflector has.
@@ -102,45 +91,22 @@ func (s *sharing) busiest() int {
 		}
 	}
 	others := len(s.census.others)
-	if s.division == bySize {
-		for i, clients := range even(s.census, sizeGroups) {
-			add(strconv.Itoa(i+1), clients)
+	if s.division == bySize { // they will go where fewest are
+		names := sizeNames()
+		before := s.counts(names)
+		after := slices.Clone(before)
+		for ; others > 0; others-- {
+			after[smallest(after)]++
 		}
-		others = 0
+		for i, name := range names {
+			add(name, after[i]-before[i])
+		}
 	}
 	for name, group := range s.groups {
 		add(name, group.clients)
 	}
 	add("", others)
 	return slices.Max(load)
-}
-
-// even counts how many of those without a group each number would get, for all to be
-// as large.
-func even(c *census, groups int) []int {
-	has, out := make([]int, groups), make([]int, groups)
-	for i := range has {
-		if group := c.groups[strconv.Itoa(i+1)]; group != nil {
-			has[i] = group.clients
-		}
-	}
-	for range c.others {
-		least := smallest(has)
-		has[least]++
-		out[least]++
-	}
-	return out
-}
-
-// smallest is the first of the least.
-func smallest(counts []int) int {
-	least := 0
-	for i, n := range counts {
-		if n < counts[least] {
-			least = i
-		}
-	}
-	return least
 }
 
 // quorumFits reports whether some number of reflectors has few enough clients each.
@@ -153,7 +119,7 @@ func quorumFits(spec Spec, c *census, zones []string) bool {
 // many clients.
 func fewest(spec Spec, c *census, zones []string, least int) (perZone int, ok bool) {
 	for p := least; p <= max(least, mostPerZone/len(zones)); p++ {
-		if within(newSharing(spec, c, zones, p).busiest(), spec.MaxClients) {
+		if newSharing(spec, c, zones, p).busiest() <= spec.MaxClients {
 			return p, true
 		}
 	}
@@ -170,40 +136,44 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 			l.Slots = append(l.Slots, Slot{Name: slotName(prefixes[spec.Kind], z, n), ClusterID: spec.ClusterID})
 		}
 	}
-	l.fillSlots(reflectors, func(free map[string][]string) {
-		for i, s := range l.Slots {
-			zone := zones[i%len(zones)]
-			if s.Node == "" && len(free[zone]) > 0 {
-				l.Slots[i].Node, free[zone] = free[zone][0], free[zone][1:]
-			}
-		}
-	})
-	reflector := startsWith(spec.RoleLabel, prefixes[spec.Kind])
-	name := PeerQuorumReflectors
+	l.fillByZone(reflectors, zones)
+	reflector, name := startsWith(spec.RoleLabel, prefixes[spec.Kind]), PeerQuorumReflectors
 	if spec.Kind == v1alpha1.TopologyMultiCluster {
-		l.number(spec, reflectors)
+		l.number(spec.ClusterID, firstSlotID, endOfIDs, reflectors)
 		name = PeerMultiReflectors
 	}
 	l.Peers = append(l.Peers, peer(name, reflector, reflector, s))
-	if sh.all() {
-		l.everyone(spec, s, len(clients))
-		return l
-	}
 	open := ""
-	if c.division == bySize {
-		served := divided(spec, c, reflectors)
+	switch {
+	case sh.all():
+		c = &census{} // the clients need not be divided
+		for i := range clients {
+			c.others = append(c.others, &clients[i])
+		}
+	case c.division == bySize:
 		for _, name := range sizeNames() {
 			c.open(name)
 		}
 		var serving []string
-		if served {
+		if slices.ContainsFunc(spec.Open, func(name string) bool { return strings.HasPrefix(name, peerNames[spec.Kind]+".") }) {
 			serving = c.names()
 		}
-		open = l.assign(spec, c, serving, 0)
+		open = l.assign(spec, c, serving)
 	}
 	l.divide(spec, s, c, open, sh.slots)
 	l.Depth = depth(l.Groups, spec.Kind)
 	return l
+}
+
+// fillByZone puts reflectors without a slot into the free ones of their zone.
+func (l *Layout) fillByZone(reflectors []plan.Node, zones []string) {
+	free := l.fillSlots(reflectors)
+	for i, s := range l.Slots {
+		zone := zones[i%len(zones)]
+		if s.Node == "" && len(free[zone]) > 0 {
+			l.Slots[i].Node, free[zone] = free[zone][0], free[zone][1:]
+		}
+	}
 }
 
 // sizeNames are the groups by size.
@@ -213,43 +183,4 @@ func sizeNames() []string {
 		out[i] = strconv.Itoa(i + 1)
 	}
 	return out
-}
-
-// divided reports whether clients are served by groups of their size already.
-func divided(spec Spec, c *census, reflectors []plan.Node) bool {
-	if spec.standing {
-		return slices.ContainsFunc(spec.Open, func(name string) bool { return strings.HasPrefix(name, peerNames[spec.Kind]+".") })
-	}
-	return len(c.groups) > 0 && slices.ContainsFunc(reflectors, func(n plan.Node) bool {
-		return n.RoleLabel && KindOf(n.Slot) == spec.Kind
-	})
-}
-
-// everyone peers with every reflector: nobody has to be divided.
-func (l *Layout) everyone(spec Spec, s Session, clients int) {
-	g := Group{Open: true, Selector: isClient(spec.RoleLabel), Clients: clients}
-	for _, slot := range l.Slots {
-		g.Slots = append(g.Slots, slot.Name)
-	}
-	slices.Sort(g.Slots)
-	l.Groups, l.Depth = []Group{g}, len(l.Slots)
-	l.Peers = append(l.Peers, peer(peerName(l.Kind, ""), g.Selector, in(spec.RoleLabel, g.Slots), s))
-	l.sortPeers()
-}
-
-// number gives each slot a cluster ID of its own.
-func (l *Layout) number(spec Spec, reflectors []plan.Node) {
-	ids := newIDs(spec.ClusterID, firstSlotID, endOfIDs, l.foreignIDs(reflectors))
-	now := map[string]string{}
-	for _, n := range reflectors {
-		now[n.Name] = n.ClusterID
-	}
-	for i, slot := range l.Slots {
-		l.Slots[i].ClusterID = ids.keep([]string{now[slot.Node]})
-	}
-	for i := range l.Slots {
-		if l.Slots[i].ClusterID == "" {
-			l.Slots[i].ClusterID = ids.fresh()
-		}
-	}
 }

@@ -16,7 +16,7 @@ import (
 
 // With Calico's own parser: each client is in exactly one group, and no two BGPPeers match
 // the same node and peer (whose winner Calico does not define).
-func TestSelectorsExcludeEachOtherAndCoverEverybody(t *testing.T) {
+func TestSelectorsExcludeEachOtherAndCoverAllClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, l := settled(t)
 		require.Len(t, slices.DeleteFunc(slices.Clone(l.Groups), func(g topology.Group) bool { return !g.Open }), 1)
@@ -109,10 +109,10 @@ func TestScopedPeersRenderSinglesSessions(t *testing.T) {
 	before := w.sessions()
 	w.peers = topology.Scoped(roleLabel, topology.Session{})
 	require.Equal(t, before, w.sessions())
-	require.Empty(t, w.network().Unreached(everybody))
+	require.Empty(t, w.network().Unreached(all))
 }
 
-// Labels are written by others: whatever they hold, names are valid and nobody gets out
+// Labels are written by others: whatever they hold, names are valid and none gets out
 // of a selector.
 func TestStrangeLabels(t *testing.T) {
 	long := "a-very-long-rack-name-that-is-a-valid-label-value-of-63-letters"

@@ -3,50 +3,26 @@ package topology
 // shares divides the slots of each zone among groups of clients, so that each group has
 // its number of them and each slot about as many groups. Everything follows from the
 // number of slots per zone alone, step by step from one: a step keeps what each group
-// had before, but for one slot at most.
+// had before, but for one slot at most. To be the same whatever other groups exist, groups
+// are mapped to a fixed number of members. Of these each has a home, the zone that comes
+// first, and the others after it, in a circle.
 type shares struct {
-	zones   int
-	members []member
+	zones int
+	// own: each member has all the slots of its home. Its clients are all there, so with
+	// the home they lose no other. Otherwise clients may be in every zone, and theirs are
+	// spread evenly, so that no zone takes too many with it.
+	own bool
 	// has[member][zone][number - 1]: the member peers with that slot.
 	has [][][]bool
 	// load[zone][number - 1] is how many members peer with that slot.
 	load [][]int
 }
 
-// member is a group that may exist. To be the same whoever else exists, groups are
-// mapped to a fixed number of members.
-type member struct {
-	// home is the zone that comes first, and the others after it, in a circle.
-	home int
-	// own: the member has all the slots of its home. Its clients are all there, so with
-	// the home they lose nobody.
-	own bool
-}
-
-// zoned members are one for each zone, who stay in it.
-func zoned(zones int) []member {
-	out := make([]member, zones)
-	for z := range out {
-		out[z] = member{home: z, own: zones > 1}
-	}
-	return out
-}
-
-// anywhere members may have clients in every zone: theirs are spread evenly, so that no
-// zone takes too many with it.
-func anywhere(zones, members int) []member {
-	out := make([]member, members)
-	for i := range out {
-		out[i] = member{home: i % zones}
-	}
-	return out
-}
-
 // share divides. quota is how many slots each member gets when there are so many per
 // zone: when that grows by one, it grows by at most one per zone, and for members with
 // their own zone by at least one.
-func share(zones, perZone int, members []member, quota func(perZone int) int) *shares {
-	s := &shares{zones: zones, members: members, has: make([][][]bool, len(members)), load: make([][]int, zones)}
+func share(zones, perZone, members int, own bool, quota func(perZone int) int) *shares {
+	s := &shares{zones: zones, own: own, has: make([][][]bool, members), load: make([][]int, zones)}
 	for i := range s.has {
 		s.has[i] = make([][]bool, zones)
 	}
@@ -56,17 +32,18 @@ func share(zones, perZone int, members []member, quota func(perZone int) int) *s
 	return s
 }
 
-// grow gives everybody the new slot of each zone, and takes one away from those that
+// grow gives all members the new slot of each zone, and takes one away from those that
 // then have too many: the busiest, but from each member an old one in one zone only.
-// Whoever still gets more may take one that it did not have before instead of the new,
+// One that still gets more may take a slot that it did not have before instead of the new,
 // in one zone as well: on the way back that is the one to give up.
 func (s *shares) grow(perZone, quota int) {
-	moved, swapped := make([]bool, len(s.members)), make([]bool, len(s.members))
+	members := len(s.has)
+	moved, swapped := make([]bool, members), make([]bool, members)
 	for i := range s.zones {
 		z := (i + perZone) % s.zones
-		s.load[z] = append(s.load[z], len(s.members))
-		for j := range s.members {
-			m := (i + j) % len(s.members)
+		s.load[z] = append(s.load[z], members)
+		for j := range members {
+			m := (i + j) % members
 			s.has[m][z] = append(s.has[m][z], true)
 			for surplus := held(s.has[m][z]) - s.quota(m, z, perZone, quota); surplus > 0; surplus-- {
 				slot := s.busiest(m, z, moved[m])
@@ -104,9 +81,8 @@ func held(slots []bool) int {
 
 // quota of a member in a zone.
 func (s *shares) quota(m, z, perZone, quota int) int {
-	home := s.members[m].home
-	distance := (z - home + s.zones) % s.zones
-	if !s.members[m].own {
+	distance := (z - m%s.zones + s.zones) % s.zones
+	if !s.own {
 		return (quota + s.zones - 1 - distance) / s.zones
 	}
 	if distance == 0 {
@@ -161,11 +137,6 @@ func quorums(zones, failures int) func(perZone int) int {
 		}
 		return known[perZone]
 	}
-}
-
-// fixed gives each client the same number of reflectors, or all while they are fewer.
-func fixed(zones, each int) func(perZone int) int {
-	return func(perZone int) int { return min(each, zones*perZone) }
 }
 
 func ceil(n, by int) int { return (n + by - 1) / by }

@@ -3,6 +3,7 @@ package topology
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -27,47 +28,38 @@ var kinds = []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQu
 // none: Auto leaves it for a smaller one only if that holds all clients with 90% of the
 // limit.
 func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) (resolved Spec, total int, problem *plan.Problem) {
-	given, spec, zones := spec, spec.sound(), sound(zones)
+	zones = sound(zones)
 	if spec.Kind == v1alpha1.TopologyAuto {
 		sized = max(sized, spec.Redundancy)
 		spec = automatic(spec, clients, zones, sized, now)
 	}
-	given.Kind = cmp.Or(spec.Kind, v1alpha1.TopologySingle)
-	spec.Kind = given.Kind
+	spec.Kind = cmp.Or(spec.Kind, v1alpha1.TopologySingle)
 	total, problem = measure(spec, clients, zones, sized)
 	if problem != nil && problem.Reason != ReasonTooManyRacks {
 		problem.Message += ": " + remedy(spec, clients, zones, sized, problem.Reason)
 	}
-	return given, total, problem
+	return spec, total, problem
 }
 
 // automatic chooses the kind: the first that has no problem. A Quorum is none when it
 // takes more reflectors than a Hierarchy.
 func automatic(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) Spec {
-	for i, kind := range kinds {
+	tiered := spec
+	tiered.Kind = v1alpha1.TopologyHierarchy
+	most, impossible := measure(tiered, clients, zones, sized)
+	for i, kind := range kinds[:2] {
 		try := spec
 		try.Kind = kind
 		if i < slices.Index(kinds, now) {
 			try.MaxClients = spec.MaxClients * 9 / 10
 		}
 		total, problem := measure(try, clients, zones, sized)
-		if problem == nil && (kind != v1alpha1.TopologyQuorum || total <= tiered(spec, clients, zones, sized)) {
+		if problem == nil && (kind == v1alpha1.TopologySingle || impossible != nil || total <= most) {
 			spec.Kind = kind
 			return spec
 		}
 	}
-	spec.Kind = v1alpha1.TopologyHierarchy
-	return spec
-}
-
-// tiered is what a Hierarchy would take, a very large number if it is not possible.
-func tiered(spec Spec, clients []plan.Node, zones []string, sized int) int {
-	spec.Kind = v1alpha1.TopologyHierarchy
-	total, problem := measure(spec, clients, zones, sized)
-	if problem != nil {
-		return 1 << 30
-	}
-	return total
+	return tiered
 }
 
 // measure sizes one kind. Problems are of the size that it says.
@@ -96,7 +88,10 @@ func measure(spec Spec, clients []plan.Node, zones []string, sized int) (total i
 
 func measureTiers(spec Spec, clients []plan.Node, zones []string) (total int, problem *plan.Problem) {
 	t := newTiers(spec, clients, zones, 0)
-	needed := t.needed(spec.Redundancy)
+	needed := spec.Redundancy
+	if len(t.racks) > 1 {
+		needed *= len(t.racks) + 1
+	}
 	total = ceil(needed, len(zones)) * len(zones)
 	if problem := tooManyRacks(spec, t.census, len(t.racks), needed, len(clients)); problem != nil {
 		return total, problem
@@ -105,17 +100,12 @@ func measureTiers(spec Spec, clients []plan.Node, zones []string) (total int, pr
 	if t.spines > 0 {
 		paths *= paths * uint64(t.spines)
 	}
-	if problem := tooManyPaths(spec, paths, total); problem != nil {
-		return total, problem
-	}
 	rack, most := t.largest(spec)
-	if t.division == bySize {
-		return total, nil // a rack that overflows is full, and the next one open
+	problem = tooManyPaths(spec, paths, total)
+	if t.division != bySize { // there a rack that overflows is full, and the next one open
+		problem = cmp.Or(problem, tooManyClients(spec, total, most, "each reflector of rack "+rack), tooManyClients(spec, total, len(t.racks)*t.perRack, "each spine"))
 	}
-	if problem := tooManyClients(spec, total, most, fmt.Sprintf("each reflector of rack %s", rack)); problem != nil {
-		return total, problem
-	}
-	return total, tooManyClients(spec, total, len(t.racks)*t.perRack, "each spine")
+	return total, problem
 }
 
 // paths is the most to one prefix that a node gets where all reflectors are joined.
@@ -135,7 +125,7 @@ func paths(sh *sharing) uint64 {
 }
 
 func tooManyPaths(spec Spec, paths uint64, total int) *plan.Problem {
-	if spec.MaxPaths <= 0 || paths <= uint64(spec.MaxPaths) {
+	if paths <= uint64(spec.MaxPaths) { //nolint:gosec // G115: never negative
 		return nil
 	}
 	number := fmt.Sprint(paths)
@@ -149,7 +139,7 @@ func tooManyPaths(spec Spec, paths uint64, total int) *plan.Problem {
 }
 
 func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
-	if within(clients, spec.MaxClients) {
+	if clients <= spec.MaxClients {
 		return nil
 	}
 	return &plan.Problem{Reason: ReasonTooManyClients, Message: fmt.Sprintf(
@@ -193,4 +183,73 @@ func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Proble
 		message = fmt.Sprintf("%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
 	}
 	return &plan.Problem{Reason: ReasonTooManyRacks, Message: message}
+}
+
+// depth is how many reflectors have to be lost to cut some clients off from others,
+// among those groups that have clients: where none has two, among all.
+func depth(groups []Group, kind v1alpha1.TopologyType) int {
+	withClients := slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Clients == 0 })
+	total := 0
+	for _, g := range withClients {
+		total += g.Clients
+	}
+	if total < 2 {
+		withClients = groups
+	}
+	least := math.MaxInt
+	for i, a := range withClients {
+		for _, b := range withClients[i+1:] {
+			if kind == v1alpha1.TopologyQuorum {
+				least = min(least, shared(a.Slots, b.Slots))
+			}
+			least = min(least, len(a.Slots), len(b.Slots))
+		}
+		if a.Clients > 1 || len(withClients) == 1 {
+			least = min(least, len(a.Slots))
+		}
+	}
+	return least
+}
+
+// shared counts what two sorted lists have in common.
+func shared(a, b []string) int {
+	n := 0
+	for _, s := range a {
+		if _, ok := slices.BinarySearch(b, s); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// walks counts the ways from one reflector to another in a full mesh of them where each
+// has its own cluster ID: a route goes each way that meets no reflector twice.
+func walks(reflectors int) uint64 {
+	sum, way := uint64(1), uint64(1)
+	for k := reflectors - 2; k > 0; k-- {
+		if way > math.MaxUint32 {
+			return way // more than is worth counting
+		}
+		way *= uint64(k)
+		sum += way
+	}
+	return sum
+}
+
+// pathsInMesh is the most paths to one prefix in a MultiCluster: on a client of some
+// reflectors to a client of others.
+func pathsInMesh(groups []Group, reflectors int) uint64 {
+	var most uint64
+	each := walks(reflectors)
+	for i, a := range groups {
+		for _, b := range groups[i:] {
+			both := uint64(shared(a.Slots, b.Slots)) //nolint:gosec // G115: a count
+			peerings := uint64(len(a.Slots) * len(b.Slots))
+			most = max(most, both+(peerings-both)*each)
+		}
+		if len(a.Slots) < reflectors {
+			most = max(most, uint64(len(a.Slots))*each) // on a reflector that the origin does not have
+		}
+	}
+	return most
 }

@@ -47,13 +47,11 @@ func InPlace(roleLabel string, s Session, peerings []plan.Peer, manual bool) []p
 func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	var out []plan.Peer
 	for _, addr := range client.Addresses {
-		if !slices.ContainsFunc(reflector.Addresses, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }) {
-			continue
+		if slices.ContainsFunc(reflector.Addresses, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }) {
+			p := peer(peeringName(reflector.Name, client.Name, addr), "", "", s)
+			p.Node, p.PeerIP, p.ASN = reflector.Name, addr.String(), asn
+			out = append(out, p)
 		}
-		out = append(out, plan.Peer{
-			Name: peeringName(reflector.Name, client.Name, addr), Owned: true, Node: reflector.Name, PeerIP: addr.String(), ASN: asn,
-			Password: s.Password, MaxRestartTime: s.MaxRestartTime,
-		})
 	}
 	return out
 }
@@ -88,16 +86,7 @@ func peeringName(a, b string, addr netip.Addr) string {
 // winner Calico does not define).
 func Single(roleLabel string, s Session) []plan.Peer {
 	reflector := "has(" + roleLabel + ")"
-	return []plan.Peer{
-		{
-			Name: PeerClients, Owned: true, NodeSelector: "!" + reflector, PeerSelector: reflector,
-			Password: s.Password, MaxRestartTime: s.MaxRestartTime,
-		},
-		{
-			Name: PeerReflectors, Owned: true, NodeSelector: reflector, PeerSelector: reflector,
-			Password: s.Password, MaxRestartTime: s.MaxRestartTime,
-		},
-	}
+	return []plan.Peer{peer(PeerClients, isClient(roleLabel), reflector, s), peer(PeerReflectors, reflector, reflector, s)}
 }
 
 // Choose picks perZone reflectors in each of zones from the dedicated nodes; no

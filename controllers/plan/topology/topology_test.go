@@ -138,5 +138,5 @@ func TestNamesOfPeeringsFitAndDiffer(t *testing.T) {
 	}
 	require.LessOrEqual(t, len(name(long+"a", long+"b")), 200)
 	require.NotEqual(t, name(long+"a", long+"b"), name(long+"a", long+"c"))
-	require.Equal(t, name(long+"a", long+"b"), name(long+"b", long+"a"), "one object a pair, whoever is the senior")
+	require.Equal(t, name(long+"a", long+"b"), name(long+"b", long+"a"), "one object for two nodes, whichever is the reflector")
 }

@@ -91,7 +91,7 @@ func (w *world) size(sized int) *plan.Problem {
 	return problem
 }
 
-// pool has perZone nodes in each zone: who has no slot any more goes first, new ones come.
+// pool has perZone nodes in each zone: those without a slot go first, new ones come.
 func (w *world) pool() {
 	assigned := map[string]int{}
 	for i, s := range w.arrange().Slots {

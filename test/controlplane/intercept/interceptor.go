@@ -19,7 +19,7 @@ import (
 type Verdict struct {
 	// Delay is how long it is held before anything else.
 	Delay time.Duration
-	// Answer is the HTTP status that is told instead of the real one, 0 for the real one.
+	// Answer is the HTTP status that is answered instead of the real one, 0 for the real one.
 	Answer int
 	// RetryAfter goes with Answer.
 	RetryAfter time.Duration
@@ -120,11 +120,11 @@ func (i *Interceptor) executed(r *Request, code int) {
 	}
 }
 
-// told notes what the near side was answered.
-func (i *Interceptor) told(r *Request, code int) {
+// answered notes what the near side was answered.
+func (i *Interceptor) answered(r *Request, code int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	r.Told, r.Done = code, time.Now()
+	r.Answered, r.Done = code, time.Now()
 }
 
 // Request is one request as it came by.
@@ -148,8 +148,8 @@ type Request struct {
 	Body []byte
 	// Code is what the far side answered, 0 when it was not asked.
 	Code int
-	// Told is what the near side was told, 0 for nothing.
-	Told int
+	// Answered is what the near side was answered, 0 for nothing.
+	Answered int
 }
 
 // Write reports whether the request is to change something.
@@ -163,7 +163,7 @@ func (r Request) Write() bool {
 // Lease reports whether it is leader election.
 func (r Request) Lease() bool { return !r.Cloud && r.Group == "coordination.k8s.io" }
 
-// Event reports whether it tells an event.
+// Event reports whether it writes an event.
 func (r Request) Event() bool { return !r.Cloud && r.Resource == "events" }
 
 // Work reports whether it changes what the product is about.
@@ -177,7 +177,7 @@ func (r Request) Kind() string { return r.Verb + " " + r.Resource }
 
 // String is for failure messages.
 func (r Request) String() string {
-	return fmt.Sprintf("%s %s #%d %s %s → %d (told %d)", r.At.Format("15:04:05.000"), r.Line, r.Number, r.Kind(), r.Name, r.Code, r.Told)
+	return fmt.Sprintf("%s %s #%d %s %s → %d (answered %d)", r.At.Format("15:04:05.000"), r.Line, r.Number, r.Kind(), r.Name, r.Code, r.Answered)
 }
 
 // parse reads what a request to the apiserver is about.

@@ -152,7 +152,7 @@ func (l *Line) serve(w http.ResponseWriter, r *http.Request, far http.Handler, s
 		panic(http.ErrAbortHandler)
 	}
 	if verdict.Answer != 0 && !verdict.Executed {
-		l.of.told(&seen, verdict.Answer)
+		l.of.answered(&seen, verdict.Answer)
 		refuse(w, seen, verdict)
 		return
 	}
@@ -163,7 +163,7 @@ func (l *Line) serve(w http.ResponseWriter, r *http.Request, far http.Handler, s
 	l.pass(w, r, far, &seen, verdict)
 }
 
-// pass asks the far side, and tells the near side what the verdict says.
+// pass asks the far side, and answers the near side as the verdict says.
 func (l *Line) pass(w http.ResponseWriter, r *http.Request, far http.Handler, seen *Request, verdict Verdict) {
 	answer := httptest.NewRecorder()
 	far.ServeHTTP(answer, r)
@@ -175,11 +175,11 @@ func (l *Line) pass(w http.ResponseWriter, r *http.Request, far http.Handler, se
 		panic(http.ErrAbortHandler)
 	}
 	if verdict.Answer != 0 {
-		l.of.told(seen, verdict.Answer)
+		l.of.answered(seen, verdict.Answer)
 		refuse(w, *seen, verdict)
 		return
 	}
-	l.of.told(seen, answer.Code)
+	l.of.answered(seen, answer.Code)
 	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes()) // the manager may be gone
@@ -193,7 +193,7 @@ func (l *Line) watch(w http.ResponseWriter, r *http.Request, far http.Handler, s
 	if l.stale > 0 {
 		l.stale--
 		l.mu.Unlock()
-		l.of.told(seen, http.StatusGone)
+		l.of.answered(seen, http.StatusGone)
 		refuse(w, *seen, Verdict{Answer: http.StatusGone})
 		return
 	}
@@ -207,7 +207,7 @@ func (l *Line) watch(w http.ResponseWriter, r *http.Request, far http.Handler, s
 		delete(l.streams, id)
 	}()
 	far.ServeHTTP(w, r.WithContext(ctx))
-	l.of.told(seen, http.StatusOK)
+	l.of.answered(seen, http.StatusOK)
 }
 
 // hold waits; false when the near side has gone.

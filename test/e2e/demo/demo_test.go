@@ -43,7 +43,7 @@ func TestTheDemoFailsWherePacketsAreLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			err := show(t.Context(), prompt{newTeller(iostreams.Streams{Out: &out, Now: time.Now}), idle{tc.lost}})
+			err := show(t.Context(), prompt{newConsole(iostreams.Streams{Out: &out, Now: time.Now}), idle{tc.lost}})
 			if tc.failed != "" {
 				require.ErrorContains(t, err, tc.failed)
 				return
@@ -79,7 +79,7 @@ func TestWhatATranscriptShows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			said := &transcript{teller: newTeller(iostreams.Streams{Out: &out, Now: time.Now}), plan: tc.plan, most: tc.most}
+			said := &transcript{console: newConsole(iostreams.Streams{Out: &out, Now: time.Now}), plan: tc.plan, most: tc.most}
 			for i := range len(tc.said) {
 				n, err := said.Write([]byte(tc.said[i : i+1]))
 				require.NoError(t, err)

@@ -47,9 +47,9 @@ func run(ctx context.Context) error {
 }
 
 func demonstrate(ctx context.Context, to iostreams.Streams) error {
-	t := newTeller(to)
+	t := newConsole(to)
 	t.open()
-	s, err := site.Start(ctx, site.Options{MeshPassword: "a mesh password", Generation: iksserver.VPC, Told: t.say})
+	s, err := site.Start(ctx, site.Options{MeshPassword: "a mesh password", Generation: iksserver.VPC, Progress: t.say})
 	if err != nil {
 		return fmt.Errorf("building the cluster: %w", err)
 	}
@@ -62,7 +62,7 @@ func demonstrate(ctx context.Context, to iostreams.Streams) error {
 	return err
 }
 
-func (t *teller) open() {
+func (t *console) open() {
 	t.title("A Calico cluster on IKS: 6 nodes in 3 zones, BGP full mesh with a password")
 	t.say("network namespaces, real BIRD and confd, a real apiserver; the IBM Cloud is imitated over HTTP")
 }
@@ -155,7 +155,7 @@ func (p prompt) rollback(ctx context.Context) error {
 }
 
 // packets shows what the probes between workloads saw in a phase.
-func (t *teller) packets(report probe.Report) {
+func (t *console) packets(report probe.Report) {
 	sent, lost := report.Totals()
 	longest := 0
 	for _, p := range report.Pairs {

@@ -27,7 +27,7 @@ const changes = 2
 
 // prompt is where commands are typed, as a user does.
 type prompt struct {
-	*teller
+	*console
 	cluster
 }
 
@@ -60,13 +60,13 @@ func (c inLab) WaitMesh(ctx context.Context) error { return c.Lab.WaitMesh(ctx) 
 // rrpool types a command, shows what it says, and holds it to its exit code. Of an
 // answer that is long for a demonstration only the first lines are shown, if most is not 0.
 func (p prompt) rrpool(ctx context.Context, code, most int, words ...string) error {
-	return p.run(ctx, &transcript{teller: p.teller, most: most}, code, words)
+	return p.run(ctx, &transcript{console: p.console, most: most}, code, words)
 }
 
 // move is the same for a command that first shows what will be done. Instead of that it
-// tells where it can be read.
+// says where it can be read.
 func (p prompt) move(ctx context.Context, plan string, words ...string) error {
-	return p.run(ctx, &transcript{teller: p.teller, plan: plan}, 0, words)
+	return p.run(ctx, &transcript{console: p.console, plan: plan}, 0, words)
 }
 
 func (p prompt) run(ctx context.Context, said *transcript, code int, words []string) error {
@@ -88,26 +88,26 @@ func (p prompt) run(ctx context.Context, said *transcript, code int, words []str
 	return nil
 }
 
-// teller writes what happens. What it is given at once stays together.
-type teller struct {
+// console writes what happens. What it is given at once stays together.
+type console struct {
 	mu    sync.Mutex
 	to    iostreams.Streams
 	begun time.Time
 }
 
-func newTeller(to iostreams.Streams) *teller { return &teller{to: to, begun: to.Now()} }
+func newConsole(to iostreams.Streams) *console { return &console{to: to, begun: to.Now()} }
 
 // title begins a part.
-func (t *teller) title(text string) { t.write("", "== "+text) }
+func (t *console) title(text string) { t.write("", "== "+text) }
 
 // say is one line of what happens outside of the commands, with the seconds since the
 // start.
-func (t *teller) say(text string) {
+func (t *console) say(text string) {
 	t.write(fmt.Sprintf("%6.1fs  %s", t.to.Now().Sub(t.begun).Seconds(), text))
 }
 
 // write writes lines, as a terminal shows them best.
-func (t *teller) write(lines ...string) {
+func (t *console) write(lines ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, line := range lines {
@@ -149,10 +149,10 @@ var before = regexp.MustCompile(`^ *(?:\d+\.\ds {2})?`)
 // transcript shows what a command says, line by line, so that nothing comes into the
 // middle of a line. What it leaves out it counts.
 type transcript struct {
-	*teller
+	*console
 	// most lines are shown, all with 0.
 	most int
-	// plan, when set, is told instead of what comes after the first line until the mode
+	// plan, when set, is shown instead of what comes after the first line until the mode
 	// is set. Warnings are shown in any case.
 	plan string
 

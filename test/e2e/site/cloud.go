@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -81,9 +82,7 @@ func (s *Site) host(w iksserver.Worker) lab.NodeSpec {
 			"ibm-cloud.kubernetes.io/region":           "us-south",
 		},
 	}
-	for k, v := range w.Labels {
-		spec.Labels[k] = v
-	}
+	maps.Copy(spec.Labels, w.Labels)
 	for k, v := range w.Taints {
 		value, effect, _ := strings.Cut(v, ":")
 		spec.Taints = append(spec.Taints, corev1.Taint{Key: k, Value: value, Effect: corev1.TaintEffect(effect)})
@@ -94,11 +93,11 @@ func (s *Site) host(w iksserver.Worker) lab.NodeSpec {
 // join makes a deployed worker a host of the cluster. Where the apiserver is away, it tries again, as a kubelet does.
 func (s *Site) join(ctx context.Context, w iksserver.Worker) {
 	for {
-		err := s.Lab.AddNode(ctx, s.host(w))
+		err := s.Lab.AddNodes(ctx, s.host(w))
 		if err == nil {
 			break
 		}
-		s.tell("worker %s could not join: %v", w.ID, err)
+		s.progress("worker %s could not join: %v", w.ID, err)
 		_ = s.Lab.Kube().CoreV1().Nodes().Delete(ctx, w.IP, metav1.DeleteOptions{}) // half of it may be there
 		select {
 		case <-ctx.Done():
@@ -106,16 +105,16 @@ func (s *Site) join(ctx context.Context, w iksserver.Worker) {
 		case <-time.After(time.Second):
 		}
 	}
-	s.tell("worker %s is deployed in %s and joins as node %s", w.ID, w.Zone, w.IP)
+	s.progress("worker %s is deployed in %s and joins as node %s", w.ID, w.Zone, w.IP)
 }
 
 // leave takes a deleted worker's host away.
 func (s *Site) leave(ctx context.Context, w iksserver.Worker) {
 	if err := s.Lab.RemoveNode(ctx, w.IP); err != nil {
-		s.tell("node %s could not leave: %v", w.IP, err)
+		s.progress("node %s could not leave: %v", w.IP, err)
 		return
 	}
-	s.tell("worker %s is deleted, node %s is gone", w.ID, w.IP)
+	s.progress("worker %s is deleted, node %s is gone", w.ID, w.IP)
 }
 
 // install does what the user does before the manager starts: the manifests of

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/programs"
 )
 
@@ -35,13 +36,10 @@ const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gos
 // pod is one process of the manager's Deployment.
 type pod struct {
 	name, node string
-	grace      time.Duration
 	template   string
 	probe      string // URL, "" without a readiness probe
-	cmd        *exec.Cmd
-	gone       func() // takes it out of the API
-	ended      chan struct{}
-	endedAt    time.Time // once ended is closed
+	process    *controlplane.Process
+	delete     func() // takes it out of the API
 }
 
 // start runs the container of a Deployment's pod on a node.
@@ -51,16 +49,15 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 		return nil, err
 	}
 	p := &pod{
-		name: fmt.Sprintf("%s-%d", d.Name, r.started), node: node, template: r.template, ended: make(chan struct{}), gone: func() {},
-		grace: time.Duration(ptr.Deref(spec.TerminationGracePeriodSeconds, 30)) * time.Second,
+		name: fmt.Sprintf("%s-%d", d.Name, r.started), node: node, template: r.template, delete: func() {},
 	}
 	container := &spec.Containers[0]
 	var err error
 	if p.probe, err = r.site.probeURL(container, node); err != nil {
 		return nil, err
 	}
-	p.cmd = exec.Command(programs.Path("manager"), container.Args...) //nolint:gosec // G204: ours
-	if p.cmd.Env, err = r.site.environmentOf(ctx, d, container, p); err != nil {
+	cmd := exec.Command(programs.Path("manager"), container.Args...) //nolint:gosec // G204: ours
+	if cmd.Env, err = r.site.environmentOf(ctx, d, container, p); err != nil {
 		return nil, err
 	}
 	if ptr.Deref(spec.AutomountServiceAccountToken, true) {
@@ -71,7 +68,7 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 	if err := r.site.cloudOn(node); err != nil {
 		return nil, err
 	}
-	if err := r.site.launch(p); err != nil {
+	if p.process, err = controlplane.StartProcess(cmd, r.site.podLog(p.name), func(start func() error) error { return r.site.Lab.Enter(node, start) }); err != nil {
 		return nil, err
 	}
 	if err := r.site.register(ctx, d, p); err != nil {
@@ -79,26 +76,6 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 		return nil, err
 	}
 	return p, nil
-}
-
-// launch starts the process. What it says goes into a log of its own, and into that of all managers.
-func (s *Site) launch(p *pod) error {
-	out, closeLogs, err := s.openLogs(p)
-	if err != nil {
-		return err
-	}
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	if err := s.Lab.StartOn(p.node, p.cmd); err != nil {
-		closeLogs()
-		return err
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		closeLogs()
-		p.endedAt = time.Now()
-		close(p.ended)
-	}()
-	return nil
 }
 
 // known refuses what is not imitated: it would be run, but not as the Deployment says.
@@ -119,18 +96,14 @@ func (s *Site) environmentOf(ctx context.Context, d *appsv1.Deployment, containe
 	if err != nil {
 		return nil, fmt.Errorf("reading the apiserver's address: %w", err)
 	}
-	env := []string{
-		"PATH=/nonexistent", "HOME=/nonexistent", "KUBERNETES_SERVICE_HOST=" + apiserver.Hostname(), "KUBERNETES_SERVICE_PORT=" + apiserver.Port(),
-	}
+	env := append(s.Environment(), "PATH=/nonexistent", "HOME=/nonexistent",
+		"KUBERNETES_SERVICE_HOST="+apiserver.Hostname(), "KUBERNETES_SERVICE_PORT="+apiserver.Port())
 	for i := range container.Env {
 		value, err := s.valueOf(ctx, d, &container.Env[i], p)
 		if err != nil {
 			return nil, fmt.Errorf("variable %s: %w", container.Env[i].Name, err)
 		}
 		env = append(env, container.Env[i].Name+"="+value)
-	}
-	for name, value := range s.Environment() {
-		env = append(env, name+"="+value)
 	}
 	return env, nil
 }
@@ -177,7 +150,12 @@ func (s *Site) mountToken(ctx context.Context, namespace, account string, p *pod
 			return fmt.Errorf("writing a pod's %s: %w", name, err)
 		}
 	}
-	return s.Lab.MountOn(p.node, folder, tokenFolder)
+	return s.Lab.Enter(p.node, func() error {
+		if err := os.MkdirAll(tokenFolder, 0o755); err != nil { //nolint:gosec // G301: as a kubelet makes it
+			return err
+		}
+		return syscall.Mount(folder, tokenFolder, "", syscall.MS_BIND, "")
+	})
 }
 
 // probeURL is where a container says whether it is ready.
@@ -198,9 +176,9 @@ func (s *Site) probeURL(container *corev1.Container, node string) (string, error
 	return "http://" + net.JoinHostPort(s.Lab.Address(node).String(), strconv.Itoa(port)) + get.Path, nil
 }
 
-// ready asks the readiness probe; without one, who runs is ready.
+// ready asks the readiness probe; without one, a pod that runs is ready.
 func (p *pod) ready(ctx context.Context) bool {
-	if p.endedFor() > 0 {
+	if !p.process.Running() {
 		return false
 	}
 	if p.probe == "" {
@@ -220,64 +198,26 @@ func (p *pod) ready(ctx context.Context) bool {
 	return response.StatusCode < http.StatusBadRequest
 }
 
-// endedFor is how long ago the process has ended, 0 if it runs.
-func (p *pod) endedFor() time.Duration {
-	select {
-	case <-p.ended:
-		return max(time.Since(p.endedAt), 1)
-	default:
-		return 0
-	}
-}
-
 // stop ends the process as a kubelet does.
 func (p *pod) stop() {
-	defer p.gone()
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.ended:
-	case <-time.After(p.grace):
-		p.kill()
-	}
+	_ = p.process.Stop(syscall.SIGTERM) // how it ended is in its log
+	p.delete()
 }
 
 func (p *pod) kill() {
-	defer p.gone()
-	_ = p.cmd.Process.Kill()
-	<-p.ended
+	p.process.Kill()
+	p.delete()
 }
 
 // kubeletPort is where the apiserver asks a kubelet for logs.
 const kubeletPort = "10250"
 
 func (s *Site) podLog(name string) string {
-	return filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "pods", name+".log")
-}
-
-// openLogs opens the log of a pod, and that of all managers.
-func (s *Site) openLogs(p *pod) (out io.Writer, closeLogs func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(s.podLog(p.name)), 0o750); err != nil {
-		return nil, nil, fmt.Errorf("making the pods' folder: %w", err)
-	}
-	var files []*os.File
-	closeLogs = func() {
-		for _, file := range files {
-			_ = file.Close()
-		}
-	}
-	for _, path := range []string{s.podLog(p.name), s.managerLog()} {
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // G304: ours
-		if err != nil {
-			closeLogs()
-			return nil, nil, fmt.Errorf("opening a manager's log: %w", err)
-		}
-		files = append(files, file)
-	}
-	return io.MultiWriter(files[0], files[1]), closeLogs, nil
+	return filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "pod-"+name+".log")
 }
 
 // register makes a Pod of a process that runs, as its ReplicaSet and its kubelet do, where Options.Pods wants that. The namespace's Pod
-// Security profile has to let it in. It is called ready from the start: the Deployment's status tells who is.
+// Security profile has to let it in. It is called ready from the start: the Deployment's status says how many are.
 func (s *Site) register(ctx context.Context, d *appsv1.Deployment, p *pod) error {
 	if !s.options.Pods {
 		return nil
@@ -295,7 +235,7 @@ func (s *Site) register(ctx context.Context, d *appsv1.Deployment, p *pod) error
 	if err != nil {
 		return fmt.Errorf("creating Pod %q: %w", p.name, err)
 	}
-	p.gone = func() {
+	p.delete = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		_ = pods.Delete(ctx, p.name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}) // with its namespace it may have gone before
@@ -311,7 +251,7 @@ func (s *Site) register(ctx context.Context, d *appsv1.Deployment, p *pod) error
 		})
 	}
 	if _, err := pods.UpdateStatus(ctx, created, metav1.UpdateOptions{}); err != nil {
-		p.gone()
+		p.delete()
 		return fmt.Errorf("reporting Pod %q: %w", p.name, err)
 	}
 	return nil
@@ -322,7 +262,7 @@ func (s *Site) serveLogs(node string) error {
 	if s.kubelets[node] != nil {
 		return nil
 	}
-	listener, err := s.Lab.ListenOn(node, ":"+kubeletPort)
+	listener, err := s.listenOn(node, ":"+kubeletPort)
 	if err != nil {
 		return err
 	}

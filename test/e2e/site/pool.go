@@ -4,7 +4,6 @@ package site
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ func (s *Site) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 }
 
 // Reflectors are the nodes of the dedicated pool's workers. Where there is no
-// cloud see Holders.
+// cloud see CurrentReflectors.
 func (s *Site) Reflectors() []string {
 	var names []string
 	for _, w := range s.Cloud.Workers(ClusterID, PoolName) {
@@ -58,9 +57,9 @@ func (s *Site) Reflectors() []string {
 	return names
 }
 
-// Holders are the nodes that have both parts of the role now, label and cluster
+// CurrentReflectors are the nodes that have both parts of the role now, label and cluster
 // ID, sorted by name.
-func (s *Site) Holders(ctx context.Context) ([]string, error) {
+func (s *Site) CurrentReflectors(ctx context.Context) ([]string, error) {
 	nodes, err := s.Lab.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: roleLabel})
 	if err != nil {
 		return nil, fmt.Errorf("listing the reflectors: %w", err)
@@ -105,13 +104,8 @@ func (s *Site) WaitFor(ctx context.Context, what string, is func(*v1alpha1.Route
 				return nil
 			}
 		}
-		if s.manager != nil {
-			select {
-			case err := <-s.manager.done:
-				s.manager = nil
-				return fmt.Errorf("waiting for %s: the manager ended: %w", what, errors.Join(err, errors.New("see its log")))
-			default:
-			}
+		if s.ManagerEnded() {
+			return fmt.Errorf("waiting for %s: the manager ended: see its log", what)
 		}
 		select {
 		case <-ctx.Done():
@@ -169,7 +163,7 @@ func Describe(o *v1alpha1.RouteReflectorPool) string {
 
 // Event is what a user reads with kubectl get events.
 type Event struct {
-	// Time is when it was told, the first time.
+	// Time is when it was reported first.
 	Time         time.Time
 	Reason, Note string
 	// Action is the step of the manager, or what was done to the pool.
@@ -178,7 +172,7 @@ type Event struct {
 	About string
 }
 
-// Has tells whether the event is of this reason and its note holds all of parts.
+// Has reports whether the event is of this reason and its note holds all of parts.
 func (e Event) Has(reason string, parts ...string) bool {
 	return e.Reason == reason && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(e.Note, part) })
 }
@@ -188,7 +182,7 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s %s: %s", e.Time.Format("15:04:05.000"), e.Reason, e.Note)
 }
 
-// Events are those about the RouteReflectorPool that were told after since, in order.
+// Events are those about the RouteReflectorPool after since, in order.
 func (s *Site) Events(ctx context.Context, since time.Time) ([]Event, error) {
 	list, err := s.Lab.Kube().EventsV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "regarding.kind=RouteReflectorPool"})
 	if err != nil {

@@ -3,7 +3,6 @@
 package site
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,7 +65,7 @@ func (s *Site) StartRuntime() *Runtime {
 	return r
 }
 
-// Stop kills the managers without a word, and nobody starts them any more: as if no node could run them. Stopping twice is fine.
+// Stop kills the managers, and none is started any more: as if no node could run them. Stopping twice is fine.
 func (r *Runtime) Stop() {
 	if r == nil {
 		return
@@ -103,7 +103,7 @@ func (r *Runtime) run(ctx context.Context) {
 
 // sync makes what runs what the Deployment says, and says so in its status.
 func (r *Runtime) sync(ctx context.Context) error {
-	d, err := r.site.Lab.Kube().AppsV1().Deployments(Namespace).Get(ctx, serviceAccount, metav1.GetOptions{})
+	d, err := r.site.Lab.Kube().AppsV1().Deployments(Namespace).Get(ctx, ServiceAccount, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && d.DeletionTimestamp != nil {
 		r.shrink(0)
 		return nil
@@ -116,7 +116,7 @@ func (r *Runtime) sync(ctx context.Context) error {
 		return fmt.Errorf("rendering the template: %w", err)
 	}
 	r.template = string(template)
-	r.bury()
+	r.dropEnded()
 	r.replace(ctx, d)
 	r.shrink(int(ptr.Deref(d.Spec.Replicas, 1)))
 	err = r.grow(ctx, d)
@@ -155,14 +155,14 @@ func mayBeAway(d *appsv1.Deployment, wanted int) int {
 	return max(1, n)
 }
 
-// bury takes away those that have ended by themselves a while ago.
-func (r *Runtime) bury() {
+// dropEnded takes pods away that have ended by themselves a while ago.
+func (r *Runtime) dropEnded() {
 	r.pods = slices.DeleteFunc(r.pods, func(p *pod) bool {
-		dead := p.endedFor() > crashDelay
-		if dead {
-			p.gone()
+		over := !p.process.Running() && time.Since(p.process.Ended) > crashDelay
+		if over {
+			p.delete()
 		}
-		return dead
+		return over
 	})
 }
 
@@ -236,7 +236,7 @@ func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment, failed error
 			"MinimumReplicasAvailable", "MinimumReplicasUnavailable", nil),
 		condition(d, appsv1.DeploymentProgressing, failed == nil, "NewReplicaSetAvailable", "PodNotStarted", failed),
 	}
-	if same(status, d.Status) {
+	if apiequality.Semantic.DeepEqual(status, d.Status) {
 		return nil
 	}
 	d = d.DeepCopy()
@@ -262,12 +262,6 @@ func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType, is boo
 		}
 	}
 	return c
-}
-
-func same(a, b appsv1.DeploymentStatus) bool {
-	left, leftErr := json.Marshal(a)
-	right, rightErr := json.Marshal(b)
-	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
 }
 
 // finalizeNamespaces does for namespaces that are deleted what the namespace controller does: it deletes everything in them, and

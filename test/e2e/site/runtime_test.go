@@ -4,6 +4,7 @@ package site
 
 import (
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 // What the Runtime cannot imitate it refuses: a Deployment that says more than is run is not called tried.
@@ -59,12 +62,9 @@ func TestTolerations(t *testing.T) {
 // Pods of an older template go one after the other, and those first that are of no use.
 func TestPodsAreReplacedOneByOne(t *testing.T) {
 	started := func(name, template string) *pod {
-		p := &pod{name: name, template: template, cmd: exec.Command("sleep", "60"), ended: make(chan struct{}), gone: func() {}}
-		require.NoError(t, p.cmd.Start())
-		go func() {
-			_ = p.cmd.Wait()
-			close(p.ended)
-		}()
+		process, err := controlplane.StartProcess(exec.Command("sleep", "60"), filepath.Join(t.TempDir(), "log"), nil)
+		require.NoError(t, err)
+		p := &pod{name: name, template: template, process: process, delete: func() {}}
 		t.Cleanup(p.kill)
 		return p
 	}

@@ -10,6 +10,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +21,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -69,8 +71,8 @@ type Options struct {
 	Bare bool
 	// Pods lets the managers that the Runtime starts be Pods of the API as well, with logs.
 	Pods bool
-	// Told receives a line for each thing that happens in the cloud. Optional.
-	Told func(line string)
+	// Progress receives a line for each thing that happens in the cloud. Optional.
+	Progress func(line string)
 }
 
 // Site is a running installation.
@@ -82,45 +84,31 @@ type Site struct {
 	Client client.WithWatch
 	// Workers are the names of the nodes that ran pods at the start.
 	Workers []string
+	// Apiserver, when set, is how managers that are started from now on reach the apiserver.
+	Apiserver *rest.Config
 
 	options  Options
 	endpoint string
 	server   *http.Server
-	doors    map[string]bool // of the cloud, on nodes
+	exposed  map[string]bool // the nodes on whose loopback the cloud can be reached
 	kubelets map[string]*httptest.Server
 	stop     context.CancelFunc
-	manager  *manager
+	manager  *controlplane.Process
 	runtime  *Runtime
-	door     *door
-	addresses
+	workers  atomic.Int32 // that have an address
 }
 
-// addresses are given to workers as the cloud orders them: the node's name is
-// its private address, as on IKS.
-type addresses struct {
-	mu   sync.Mutex
-	next int
-}
-
-func (a *addresses) take(string, string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.next++
-	return fmt.Sprintf("172.20.%d.%d", 1+a.next/250, a.next%250+1)
+// address gives a worker that the cloud orders its private address, which is the node's name, as on IKS.
+func (s *Site) address(string, string) string {
+	n := s.workers.Add(1)
+	return fmt.Sprintf("172.20.%d.%d", 1+n/250, n%250+1)
 }
 
 // Start builds the lab, its workers and the cloud. The manager is not started,
 // no RouteReflectorPool exists, and the mesh carries the cluster.
 func Start(ctx context.Context, options Options) (*Site, error) {
-	if options.Workers == 0 {
-		options.Workers = 6
-	}
-	if options.Zones == 0 {
-		options.Zones = 3
-	}
-	if options.Generation == "" {
-		options.Generation = iksserver.VPC
-	}
+	options.Workers, options.Zones = cmp.Or(options.Workers, 6), cmp.Or(options.Zones, 3)
+	options.Generation = cmp.Or(options.Generation, iksserver.VPC)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Site{options: options, stop: stop}
 	if err := s.start(ctx, background); err != nil {
@@ -133,7 +121,6 @@ func (s *Site) start(ctx, background context.Context) error {
 	var err error
 	s.Lab, err = lab.Start(ctx, lab.Options{
 		Log: s.options.Log, Dir: s.options.Dir, MeshPassword: s.options.MeshPassword, Bare: s.options.Bare,
-		Audit: controlplane.AuditWrites,
 	})
 	if err != nil {
 		return err
@@ -146,21 +133,17 @@ func (s *Site) start(ctx, background context.Context) error {
 	if s.Client, err = client.NewWithWatch(s.Lab.AdminConfig(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("making the client: %w", err)
 	}
-	if err := s.furnish(ctx, background); err != nil {
+	nodes := s.options.Nodes
+	if len(nodes) == 0 {
+		if err := s.startCloud(background); err != nil {
+			return err
+		}
+		nodes = s.hosts()
+	}
+	if err := s.addNodes(ctx, nodes); err != nil {
 		return err
 	}
 	return s.install(ctx)
-}
-
-// furnish makes the cluster's nodes, and the cloud that provides them, if any.
-func (s *Site) furnish(ctx, background context.Context) error {
-	if len(s.options.Nodes) > 0 {
-		return s.addNodes(ctx, s.options.Nodes)
-	}
-	if err := s.startCloud(background); err != nil {
-		return err
-	}
-	return s.addNodes(ctx, s.hosts())
 }
 
 // addNodes brings up the first nodes, and waits for their mesh.
@@ -181,7 +164,7 @@ func (s *Site) startCloud(background context.Context) error {
 	s.Cloud = iksserver.New(iksserver.Config{
 		APIKeys:    []string{APIKey},
 		Delays:     iksserver.Delays{Pending: time.Second, Provisioning: 2 * time.Second, Deploying: 2 * time.Second, Deleting: 2 * time.Second},
-		AllocateIP: s.take,
+		AllocateIP: s.address,
 		OnDeployed: func(w iksserver.Worker) { s.join(background, w) },
 		OnDeleted:  func(w iksserver.Worker) { s.leave(background, w) },
 	})
@@ -190,7 +173,7 @@ func (s *Site) startCloud(background context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening the cloud's port: %w", err)
 	}
-	s.endpoint, s.doors = "http://"+listener.Addr().String(), map[string]bool{}
+	s.endpoint, s.exposed = "http://"+listener.Addr().String(), map[string]bool{}
 	s.server = &http.Server{Handler: s.Cloud, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.server.Serve(listener) }()
 	go s.Cloud.Run(background, 200*time.Millisecond)
@@ -199,16 +182,25 @@ func (s *Site) startCloud(background context.Context) error {
 
 // cloudOn opens the cloud on a node's loopback, for managers that run there. The second time it does nothing.
 func (s *Site) cloudOn(node string) error {
-	if s.Cloud == nil || s.doors[node] {
+	if s.Cloud == nil || s.exposed[node] {
 		return nil
 	}
-	listener, err := s.Lab.ListenOn(node, strings.TrimPrefix(s.endpoint, "http://"))
+	listener, err := s.listenOn(node, strings.TrimPrefix(s.endpoint, "http://"))
 	if err != nil {
 		return err
 	}
-	s.doors[node] = true
+	s.exposed[node] = true
 	go func() { _ = s.server.Serve(listener) }()
 	return nil
+}
+
+// listenOn opens a port of a node to this process.
+func (s *Site) listenOn(node, address string) (listener net.Listener, err error) {
+	err = s.Lab.Enter(node, func() (err error) {
+		listener, err = net.Listen("tcp", address)
+		return err
+	})
+	return listener, err
 }
 
 // Stop ends everything.
@@ -216,13 +208,10 @@ func (s *Site) Stop() error {
 	s.stop()
 	var errs []error
 	s.runtime.Stop()
-	if s.manager != nil {
-		s.KillManager()
-	}
+	s.KillManager()
 	for _, kubelet := range s.kubelets {
 		kubelet.Close()
 	}
-	errs = append(errs, s.door.close())
 	if s.Cloud != nil {
 		s.Cloud.Close()
 	}
@@ -237,12 +226,13 @@ func (s *Site) Stop() error {
 
 // Dump writes everything that explains a failure into dir.
 func (s *Site) Dump(dir string) error {
-	return errors.Join(s.Lab.Dump(dir), s.copyManagerLog(filepath.Join(dir, "manager.log")))
+	log, err := s.ManagerLog()
+	return errors.Join(err, s.Lab.Dump(dir), os.WriteFile(filepath.Join(dir, "manager.log"), []byte(log), 0o600))
 }
 
-func (s *Site) tell(format string, args ...any) {
-	if s.options.Told != nil {
-		s.options.Told(fmt.Sprintf(format, args...))
+func (s *Site) progress(format string, args ...any) {
+	if s.options.Progress != nil {
+		s.options.Progress(fmt.Sprintf(format, args...))
 	}
 }
 
@@ -257,7 +247,7 @@ func ForTest(tb testing.TB, options Options) (context.Context, *Site) {
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	tb.Cleanup(cancel)
 	begun := time.Now()
-	options.Told = func(line string) { tb.Logf("%6.1fs cloud: %s", time.Since(begun).Seconds(), line) }
+	options.Progress = func(line string) { tb.Logf("%6.1fs cloud: %s", time.Since(begun).Seconds(), line) }
 	s, err := Start(ctx, options)
 	if err != nil {
 		tb.Fatal(err)

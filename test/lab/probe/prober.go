@@ -117,7 +117,7 @@ func (p *Prober) Remove(name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.endpoints[name] != removed {
-		return nil // somebody else was faster
+		return nil // another call was faster
 	}
 	delete(p.endpoints, name)
 	for _, s := range removed.targets {
@@ -145,7 +145,7 @@ func (p *Prober) Checkpoint(name string) {
 	p.phases = append(p.phases, Phase{Name: name, From: now})
 }
 
-// Report tells what happened until now. It waits up to a second for answers that are on their way.
+// Report says what happened until now. It waits up to a second for answers that are on their way.
 func (p *Prober) Report() Report {
 	until := time.Now()
 	p.mu.Lock()
@@ -306,7 +306,7 @@ func listen(address netip.Addr) (*net.IPConn, error) {
 	return conn, nil
 }
 
-// read waits for a packet, and tells when it came, by the kernel. That may be long ago: a reader waits for the CPU like anybody else.
+// read waits for a packet, and says when it came, by the kernel. That may be long ago: a reader waits for the CPU like any process.
 func read(conn *net.IPConn, buffer, control []byte) (packet []byte, came time.Time, err error) {
 	n, controlled, _, _, err := conn.ReadMsgIP(buffer, control)
 	if err != nil {
@@ -331,7 +331,7 @@ func read(conn *net.IPConn, buffer, control []byte) (packet []byte, came time.Ti
 	return buffer[min(header, n):n], came, nil
 }
 
-// unread tells whether packets have come that nobody has read. Of a socket that is closed there are none.
+// unread reports whether packets have come that are not read yet. Of a socket that is closed there are none.
 func unread(conn *net.IPConn) bool {
 	raw, err := conn.SyscallConn()
 	if err != nil {

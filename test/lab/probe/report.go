@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Report tells which probes were lost. Narrow it with Phase, Only and Without; judge it with ZeroLoss.
+// Report says which probes were lost. Narrow it with Phase, Only and Without; judge it with ZeroLoss.
 type Report struct {
 	// From and Until enclose what was measured.
 	From, Until time.Time
@@ -18,7 +18,7 @@ type Report struct {
 	Interval time.Duration
 	// Phases in order; what happened before the first checkpoint belongs to none.
 	Phases []Phase
-	// Priority is why the sender of the probes had to wait for the CPU like anybody else, nil when it had not.
+	// Priority is why the sender of the probes had to wait for the CPU like any process, nil when it had not.
 	Priority error
 	// Pairs, sorted by name.
 	Pairs []Pair

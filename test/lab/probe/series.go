@@ -20,7 +20,7 @@ type series struct {
 }
 
 // newSeries has room for so many probes: a sender that asks for memory may have to wait until the garbage collector's threads, which
-// have no priority, have had their turn.
+// have no priority, have run.
 func newSeries(number uint32, from, to string, address netip.Addr, room int) *series {
 	return &series{
 		number: number, from: from, to: to, target: net.IPAddr{IP: address.AsSlice()},
@@ -69,7 +69,7 @@ func (s *series) end() {
 	s.sent, s.answered = s.sent[:keep], s.answered[:keep]
 }
 
-// waiting tells whether a probe sent before until may still be answered.
+// waiting reports whether a probe sent before until may still be answered.
 func (s *series) waiting(until time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ type metric struct {
 	labels           []string
 }
 
-// described is how client_golang puts a description into words; it tells them in no other way.
+// described is how client_golang puts a description into words; it gives them in no other way.
 var described = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), (?:unit: "[^"]*", )?constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
 func read(desc *prometheus.Desc) (metric, error) {
@@ -61,12 +61,12 @@ const head = `<!-- Made by make docs from what the manager registers: do not edi
 # Metrics
 
 What a manager serves at ` + "`/metrics`" + ` of port 8443 (HTTPS, with a token); [monitoring.md](monitoring.md) says how to collect it, and what
-alerts and dashboard make of it. Of two managers only the one that leads knows how the cluster is: the other tells ` + "`rrpool_leader 0`" + `, and
+alerts and dashboard make of it. Of two managers only the one that leads knows how the cluster is: the other serves ` + "`rrpool_leader 0`" + `, and
 what it does not know is absent. So take ` + "`max without (instance, pod)`" + `, which does not depend on who leads.
 
 Metrics with ` + "`controller_runtime_`, `leader_election_`, `rest_client_`, `workqueue_`, `go_` and `process_`" + ` are those of the libraries.
 
-| metric | type | labels | what it tells |
+| metric | type | labels | meaning |
 |---|---|---|---|
 `
 

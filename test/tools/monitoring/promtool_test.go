@@ -66,7 +66,7 @@ func TestEachUnitTestNoticesWhatIsBroken(t *testing.T) {
 	}
 }
 
-// A life in peace is quiet because alerts wait, and not because it is none.
+// Ordinary operation fires no alert because alerts wait, and not because nothing happens.
 func TestPeaceIsNotQuietWithoutWaits(t *testing.T) {
 	require.NoError(t, testWith(t, ruleFile(t), "quiet", unitTest(t, "quiet")))
 	for i := range ruleFile(t) {

@@ -15,7 +15,7 @@ var (
 	made  = map[string][]string{"up": nil, "process_start_time_seconds": nil, "ALERTS": {"alertname", "alertstate", "severity"}}
 )
 
-// problems of a query: what Prometheus cannot parse, and metrics and labels that nobody has.
+// problems of a query: what Prometheus cannot parse, and metrics and labels that no manager serves.
 func problems(query string, known map[string][]string) []string {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// together is how many blows may be felt at a time.
+	// together is how many faults may be felt at a time.
 	together = 2
-	// patience is how long blows may be felt after they have ended, and how long one waits until it may fall.
+	// patience is how long faults may be felt after they have ended, and how long one waits until it may happen.
 	patience = 2 * time.Minute
 	// after is how long a cause counts on when all looks well again.
 	after = 2 * time.Second
@@ -30,35 +30,35 @@ const (
 	glance = 300 * time.Millisecond
 )
 
-// storm is a run: blow after blow, and what they cost.
-type storm struct {
+// chaosRun is a run: fault after fault, and what they cost.
+type chaosRun struct {
 	*cluster
-	seed    uint64
-	length  time.Duration
-	begun   time.Time
-	before  apiv3.BGPConfigurationSpec
-	ledger  *ledger
-	witness *witness
-	keeper  *keeper
-	// control: what it loses is wanted, so its report is kept, and not shown: whoever looks for losses would take them for real ones.
+	seed     uint64
+	length   time.Duration
+	begun    time.Time
+	before   apiv3.BGPConfigurationSpec
+	record   *record
+	observer *observer
+	keeper   *keeper
+	// control: what it loses is wanted, so its report is kept, and not shown: they would be taken for real ones.
 	control bool
 
 	mu sync.Mutex
 	// reflectors is how many there are when all is well: none before the first part is over, and in the last.
-	reflectors int
-	trouble    []error
-	strikes    sync.WaitGroup
-	watchers   sync.WaitGroup
+	reflectors  int
+	problems    []error
+	occurrences sync.WaitGroup
+	watchers    sync.WaitGroup
 }
 
-// strike is a blow that has fallen.
-type strike struct {
-	blow
+// occurrence is a fault that has happened.
+type occurrence struct {
+	planned
 	node              string
 	begun, ended, off time.Time // off: nothing is felt of it any more
 }
 
-func (k *strike) String() string {
+func (k *occurrence) String() string {
 	name := k.fault.name
 	if k.node != "" {
 		name += " (" + k.node + ")"
@@ -66,8 +66,8 @@ func (k *strike) String() string {
 	return name
 }
 
-// play lets the blows of a script fall, until stop ends or the time is over, and waits until nothing is felt of any.
-func (s *storm) play(ctx, stop context.Context, script []blow, until time.Time) {
+// play lets the faults of a script happen, until stop ends or the time is over, and waits until nothing is felt of any.
+func (s *chaosRun) play(ctx, stop context.Context, script []planned, until time.Time) {
 	stop, cancel := context.WithDeadline(stop, until)
 	defer cancel()
 	for _, b := range script {
@@ -82,32 +82,32 @@ func (s *storm) play(ctx, stop context.Context, script []blow, until time.Time) 
 		if !ok {
 			continue
 		}
-		k := &strike{blow: b, node: node, begun: time.Now()}
-		s.ledger.feel(k)
-		s.strikes.Go(func() {
-			if err := s.strike(ctx, k); err != nil {
+		k := &occurrence{planned: b, node: node, begun: time.Now()}
+		s.record.feel(k)
+		s.occurrences.Go(func() {
+			if err := s.carryOut(ctx, k); err != nil {
 				s.complain(fmt.Errorf("%s, after %s: %w", k, time.Since(k.begun).Round(time.Second), err))
 			}
 		})
 	}
-	s.strikes.Wait()
+	s.occurrences.Wait()
 }
 
 // netNeeds is the time that a run must go on when the mesh has taken over: it stays for five minutes.
 const netNeeds = 7 * time.Minute
 
-// errLull: the mesh carries everyone until the reflectors have proven that they stay up. Hit again they would never, and nothing could be
-// learnt about them; other blows go on falling.
+// errLull: the mesh carries all nodes until the reflectors have proven that they stay up. Hit again they would never, and nothing could be
+// learnt about them; other faults go on.
 var errLull = errors.New("a lull")
 
-// room waits until a blow may fall, and chooses whom it befalls.
-func (s *storm) room(ctx context.Context, b blow) (string, bool) {
+// room waits until a fault may happen, and chooses its node.
+func (s *chaosRun) room(ctx context.Context, b planned) (string, bool) {
 	limit := time.Now().Add(patience)
 	var last error
 	for ctx.Err() == nil && time.Now().Before(limit) && !s.failed() {
 		var candidates []string
 		if candidates, last = s.candidates(ctx, b.fault); last == nil {
-			if b.fault.on == nobody {
+			if b.fault.on == noNode {
 				return "", true
 			}
 			return candidates[b.pick%uint64(len(candidates))], true
@@ -123,13 +123,13 @@ func (s *storm) room(ctx context.Context, b blow) (string, bool) {
 	return "", false
 }
 
-// candidates are those whom a fault may befall now. At most one reflector is hit at a time, and only when all serve.
-func (s *storm) candidates(ctx context.Context, f *fault) ([]string, error) {
-	felt := s.ledger.felt()
+// candidates are the nodes that a fault may happen to now. At most one reflector is hit at a time, and only when all serve.
+func (s *chaosRun) candidates(ctx context.Context, f *fault) ([]string, error) {
+	felt := s.record.felt()
 	if err := f.with(felt); err != nil {
 		return nil, err
 	}
-	if f.on == nobody && !f.grave {
+	if f.on == noNode && !f.grave {
 		return nil, nil
 	}
 	now, err := s.look(ctx)
@@ -142,7 +142,7 @@ func (s *storm) candidates(ctx context.Context, f *fault) ([]string, error) {
 	}
 	from := s.Workers
 	if f.on == aReflector {
-		from = now.holders
+		from = now.reflectors
 	}
 	if f.grave || f.on == aReflector {
 		if err := errors.Join(now.sound(hit, s.wanted()), s.seenSound(ctx)); err != nil {
@@ -151,14 +151,14 @@ func (s *storm) candidates(ctx context.Context, f *fault) ([]string, error) {
 	}
 	candidates := slices.DeleteFunc(slices.Clone(from), func(n string) bool { return hit[n] })
 	if len(candidates) == 0 {
-		return nil, errors.New("there is nobody to hit")
+		return nil, errors.New("there is no node to hit")
 	}
 	return candidates, nil
 }
 
 // seenSound: the manager has seen that the reflectors are well again. Else it would count one more that is down, and have the
 // mesh take over for minutes, under which nothing can be learnt about reflectors.
-func (s *storm) seenSound(ctx context.Context) error {
+func (s *chaosRun) seenSound(ctx context.Context) error {
 	o, err := s.Pool(ctx)
 	if err != nil {
 		return err
@@ -172,8 +172,8 @@ func (s *storm) seenSound(ctx context.Context) error {
 	return nil
 }
 
-// with: f may fall while these are felt.
-func (f *fault) with(felt []*strike) error {
+// with: f may happen while these are felt.
+func (f *fault) with(felt []*occurrence) error {
 	if len(felt) >= together {
 		return fmt.Errorf("%d are felt", len(felt))
 	}
@@ -185,8 +185,8 @@ func (f *fault) with(felt []*strike) error {
 	return nil
 }
 
-// strike does what the fault does, undoes it after its time, and waits until nothing is felt of it.
-func (s *storm) strike(ctx context.Context, k *strike) error {
+// carryOut does what the fault does, undoes it after its time, and waits until nothing is felt of it.
+func (s *chaosRun) carryOut(ctx context.Context, k *occurrence) error {
 	s.note("%s", k)
 	ends := time.Now().Add(k.hold)
 	for {
@@ -210,13 +210,13 @@ func (s *storm) strike(ctx context.Context, k *strike) error {
 		return err
 	}
 	pause(ctx, after)
-	s.ledger.forget(k)
+	s.record.forget(k)
 	s.note("%s: over, %.1f s after its end", k, k.off.Sub(k.ended).Seconds())
 	return nil
 }
 
 // insist tries until it succeeds: the apiserver may be away.
-func (s *storm) insist(ctx context.Context, do func(context.Context, *storm, string) error, node string) error {
+func (s *chaosRun) insist(ctx context.Context, do func(context.Context, *chaosRun, string) error, node string) error {
 	limit := time.Now().Add(patience)
 	for {
 		try, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -229,14 +229,14 @@ func (s *storm) insist(ctx context.Context, do func(context.Context, *storm, str
 	}
 }
 
-// healed waits until all is well but for what other blows do.
-func (s *storm) healed(ctx context.Context, k *strike) error {
+// healed waits until all is well but for what other faults do.
+func (s *chaosRun) healed(ctx context.Context, k *occurrence) error {
 	limit := time.Now().Add(patience)
 	for {
 		now, err := s.look(ctx)
 		if err == nil {
 			hit := map[string]bool{}
-			for _, other := range s.ledger.felt() {
+			for _, other := range s.record.felt() {
 				if other != k {
 					hit[other.node] = true
 				}
@@ -255,34 +255,34 @@ func (s *storm) healed(ctx context.Context, k *strike) error {
 	}
 }
 
-func (s *storm) wanted() int {
+func (s *chaosRun) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reflectors
 }
 
-func (s *storm) want(reflectors int) {
+func (s *chaosRun) want(reflectors int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reflectors = reflectors
 }
 
-// complain: something did not go as it must. The storm ends.
-func (s *storm) complain(err error) {
-	s.note("TROUBLE: %v", err)
+// complain: something did not go as it must. The run ends.
+func (s *chaosRun) complain(err error) {
+	s.note("PROBLEM: %v", err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trouble = append(s.trouble, err)
+	s.problems = append(s.problems, err)
 }
 
-func (s *storm) failed() bool {
+func (s *chaosRun) failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.trouble) > 0
+	return len(s.problems) > 0
 }
 
-func (s *storm) note(format string, args ...any) {
-	s.ledger.note(fmt.Sprintf("%s %6.1f s  ", time.Now().Format("15:04:05.000"), time.Since(s.begun).Seconds()) + fmt.Sprintf(format, args...))
+func (s *chaosRun) note(format string, args ...any) {
+	s.record.note(fmt.Sprintf("%s %6.1f s  ", time.Now().Format("15:04:05.000"), time.Since(s.begun).Seconds()) + fmt.Sprintf(format, args...))
 }
 
 func pause(ctx context.Context, duration time.Duration) {

@@ -13,35 +13,35 @@ import (
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
-// ledger keeps book of what is felt when, so that every packet has its causes.
-type ledger struct {
+// record is what is felt when, so that every lost packet has its causes.
+type record struct {
 	checkpoint func(phase string)
 
 	mu       sync.Mutex
-	active   []*strike
+	active   []*occurrence
 	segments []*segment
 	events   map[*fault]int
 	diary    []string
-	tell     func(string)
+	log      func(string)
 }
 
-// segment is a time in which the same strikes were felt.
+// segment is a time in which the same faults were felt.
 type segment struct {
-	phase   string
-	from    time.Time
-	faults  []*fault
-	strikes []string
-	cut     map[string]bool // nodes that are off the network themselves
+	phase       string
+	from        time.Time
+	faults      []*fault
+	occurrences []string
+	cut         map[string]bool // nodes that are off the network themselves
 }
 
-func newLedger(checkpoint, tell func(string)) *ledger {
-	l := &ledger{checkpoint: checkpoint, tell: tell, events: map[*fault]int{}}
+func newRecord(checkpoint, log func(string)) *record {
+	l := &record{checkpoint: checkpoint, log: log, events: map[*fault]int{}}
 	l.open()
 	return l
 }
 
 // feel: from here on losses may be due to k. Call it before k is done.
-func (l *ledger) feel(k *strike) {
+func (l *record) feel(k *occurrence) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.active = append(l.active, k)
@@ -50,23 +50,23 @@ func (l *ledger) feel(k *strike) {
 }
 
 // forget: from here on nothing is.
-func (l *ledger) forget(k *strike) {
+func (l *record) forget(k *occurrence) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k.off = time.Now()
-	l.active = slices.DeleteFunc(l.active, func(o *strike) bool { return o == k })
+	l.active = slices.DeleteFunc(l.active, func(o *occurrence) bool { return o == k })
 	l.open()
 }
 
-// felt are the strikes of now.
-func (l *ledger) felt() []*strike {
+// felt are those of now.
+func (l *record) felt() []*occurrence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.active)
 }
 
-// fell is how often something happened.
-func (l *ledger) fell(name string) int {
+// happened is how often a fault has happened.
+func (l *record) happened(name string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for f, n := range l.events {
@@ -77,11 +77,11 @@ func (l *ledger) fell(name string) int {
 	return 0
 }
 
-func (l *ledger) open() {
+func (l *record) open() {
 	s := &segment{phase: fmt.Sprintf("segment %d", len(l.segments)), from: time.Now(), cut: map[string]bool{}}
 	for _, k := range l.active {
 		s.faults = append(s.faults, k.fault)
-		s.strikes = append(s.strikes, k.String())
+		s.occurrences = append(s.occurrences, k.String())
 		if k.fault.class == cuts {
 			s.cut[k.node] = true
 		}
@@ -90,15 +90,15 @@ func (l *ledger) open() {
 	l.checkpoint(s.phase)
 }
 
-func (l *ledger) note(line string) {
+func (l *record) note(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.diary = append(l.diary, line)
-	l.tell(line)
+	l.log(line)
 }
 
 // seconds that a segment took.
-func (l *ledger) seconds(i int, until time.Time) float64 {
+func (l *record) seconds(i int, until time.Time) float64 {
 	if i+1 < len(l.segments) {
 		until = l.segments[i+1].from
 	}
@@ -112,7 +112,7 @@ type share struct {
 }
 
 // shares splits a report by segments.
-func (l *ledger) shares(report probe.Report) []share {
+func (l *record) shares(report probe.Report) []share {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []share
@@ -127,7 +127,7 @@ func (l *ledger) shares(report probe.Report) []share {
 // off: one end of the pair was off the network itself.
 func (s share) off() bool { return s.cut[s.pair.From] || s.cut[s.pair.To] }
 
-// verdict: nothing was lost but by those who were cut off, and by what nobody can prevent, within its bound.
+// verdict: nothing was lost but by nodes that were cut off, and by what cannot be prevented, within its bound.
 func verdict(report probe.Report, shares []share, stood standstill) error {
 	strict := report
 	strict.Pairs = nil
@@ -165,10 +165,10 @@ func (s *segment) bound() time.Duration {
 }
 
 func (s *segment) felt() string {
-	if len(s.strikes) == 0 {
+	if len(s.occurrences) == 0 {
 		return "nothing"
 	}
-	return fmt.Sprintf("%q", s.strikes)
+	return fmt.Sprintf("%q", s.occurrences)
 }
 
 // account is what a cause has cost.
@@ -177,8 +177,8 @@ type account struct {
 	class   class
 	events  int
 	seconds float64
-	// bystanders are the pairs of which neither end was cut off, victims the others.
-	bystanders, victims tally
+	// others are the pairs of which neither end was cut off, cutOff the others.
+	others, cutOff tally
 }
 
 type tally struct {
@@ -198,7 +198,7 @@ func (t *tally) add(p probe.Pair) {
 const calm = "nothing"
 
 // accounts sums up by cause. While two are felt, both get all of it; the last account, of all, counts everything once.
-func (l *ledger) accounts(shares []share, until time.Time) []account {
+func (l *record) accounts(shares []share, until time.Time) []account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	by := map[string]*account{calm: {name: calm}}
@@ -221,9 +221,9 @@ func (l *ledger) accounts(shares []share, until time.Time) []account {
 	for _, s := range shares {
 		each(s.segment, func(a *account) {
 			if s.off() {
-				a.victims.add(s.pair)
+				a.cutOff.add(s.pair)
 			} else {
-				a.bystanders.add(s.pair)
+				a.others.add(s.pair)
 			}
 		})
 	}

@@ -19,30 +19,31 @@ import (
 // asNumber is Calico's default. A peering by address must name it.
 const asNumber = 64512
 
-// seniority keeps reflectors that share a cluster ID, some or all of them busy, in an order: every two have a BGPPeer on the senior's
-// node with the junior's address. confd knows no cluster ID for an address, so the senior treats the junior as its client whether that
-// is a reflector or not, and the junior, by the automatic reverse peering, is a plain peer. Neither side depends on the junior's role, so
-// no session with a senior restarts when it changes, and every route to and from the junior stays with the senior meanwhile.
-type seniority struct {
+// peeringOrder keeps reflectors that share a cluster ID, some or all of them with workloads, in an order: every two have a BGPPeer on the
+// earlier one's node with the later one's address. confd knows no cluster ID for an address, so the earlier one treats the later one as its
+// client whether that is a reflector or not, and the later one, by the automatic reverse peering, is a plain peer. Neither side depends on
+// the later one's role, so no session with an earlier one restarts when it changes, and every route to and from the later one stays with
+// the earlier one meanwhile.
+type peeringOrder struct {
 	t        *testing.T
 	l        *lab.Lab
 	password *apiv3.BGPPassword
-	order    []string // the most senior first
+	order    []string
 }
 
 // clientsPeer makes every node without the role peer with every node that has it.
 const clientsPeer = "clients"
 
 // start allows reflectors. There are none yet.
-func (s *seniority) start() {
+func (s *peeringOrder) start() {
 	s.t.Helper()
 	s.create(clientsPeer, apiv3.BGPPeerSpec{NodeSelector: "!has(" + roleLabel + ")", PeerSelector: "has(" + roleLabel + ")"})
 }
 
-// found makes a node the first reflector. It has nobody to lean on, so its pods are cut off until its sessions are up. Were both sides
+// found makes a node the first reflector. No other carries its routes, so its pods are cut off until its sessions are up. Were both sides
 // to connect at once, 2 s after the write, the connection of one would look like a restart to the other, and their session would go down
 // again, several times: 5–8 s were measured. So the reflector's side begins a second later, and only accepts.
-func (s *seniority) found(first string) {
+func (s *peeringOrder) found(first string) {
 	s.t.Helper()
 	s.setReverse(apiv3.ReversePeeringManual)
 	watch(s.t.Context(), time.Second)
@@ -53,44 +54,44 @@ func (s *seniority) found(first string) {
 	s.settle()
 }
 
-// promote makes a client the most junior reflector: first all its seniors learn of it, then one write changes it.
-func (s *seniority) promote(junior string) {
+// promote makes a client the last reflector: first all earlier ones get a peer for it, then one write changes it.
+func (s *peeringOrder) promote(name string) {
 	s.t.Helper()
-	before := s.sessions(junior)
-	for _, senior := range s.order {
-		s.create(pairName(senior, junior), s.pair(senior, junior))
+	before := s.sessions(name)
+	for _, one := range s.order {
+		s.create(pairName(one, name), s.pair(one, name))
 	}
 	watch(s.t.Context(), 2*time.Second) // every confd must have seen the peers before it sees the role
-	s.requireUntouched(before, junior, "preparing")
-	s.setRole(junior, true)
-	seniors := slices.Clone(s.order)
-	s.order = append(s.order, junior)
+	s.requireUntouched(before, name, "preparing")
+	s.setRole(name, true)
+	earlier := slices.Clone(s.order)
+	s.order = append(s.order, name)
 	s.settle()
-	s.requireSame(before, junior, seniors)
+	s.requireSame(before, name, earlier)
 }
 
-// promoteOnTop makes a client without pods the most senior reflector. All its sessions restart, and nobody needs them yet.
-func (s *seniority) promoteOnTop(name string) {
+// promoteFirst makes a client without pods the first reflector. All its sessions restart, and no node needs them yet.
+func (s *peeringOrder) promoteFirst(name string) {
 	s.t.Helper()
-	for _, junior := range s.order {
-		s.create(pairName(name, junior), s.pair(name, junior))
+	for _, one := range s.order {
+		s.create(pairName(name, one), s.pair(name, one))
 	}
 	s.setRole(name, true)
 	s.order = append([]string{name}, s.order...)
 	s.settle()
 }
 
-// demote makes a reflector with a senior a client: one write, then its peers go. Sessions with its juniors restart, and those with its
-// seniors do not, which reflect between it and everyone meanwhile.
-func (s *seniority) demote(name string) {
+// demote makes a reflector that is not the first a client: one write, then its peers go. Sessions with later ones restart, and those with
+// earlier ones do not, which reflect between it and all others meanwhile.
+func (s *peeringOrder) demote(name string) {
 	s.t.Helper()
 	before := s.sessions(name)
 	place := slices.Index(s.order, name)
-	seniors, juniors := slices.Clone(s.order[:place]), slices.Clone(s.order[place+1:])
-	s.order = slices.Concat(seniors, juniors)
+	earlier, later := slices.Clone(s.order[:place]), slices.Clone(s.order[place+1:])
+	s.order = slices.Concat(earlier, later)
 	s.setRole(name, false)
 	s.settle()
-	s.requireSame(before, name, seniors)
+	s.requireSame(before, name, earlier)
 	left := s.sessions(name)
 	for _, other := range s.order {
 		s.remove(pairName(name, other))
@@ -100,7 +101,7 @@ func (s *seniority) demote(name string) {
 }
 
 // requireUntouched demands that a node has the sessions that it had.
-func (s *seniority) requireUntouched(before map[string]lab.Session, of, by string) {
+func (s *peeringOrder) requireUntouched(before map[string]lab.Session, of, by string) {
 	s.t.Helper()
 	after := s.sessions(of)
 	require.Len(s.t, after, len(before), by)
@@ -109,8 +110,8 @@ func (s *seniority) requireUntouched(before map[string]lab.Session, of, by strin
 	}
 }
 
-// swap makes the second the first in one write, so that both sides see it at once. Their session restarts, and nobody is senior to both.
-func (s *seniority) swap() {
+// swap makes the second the first in one write, so that both sides see it at once. Their session restarts, and no other is earlier than both.
+func (s *peeringOrder) swap() {
 	s.t.Helper()
 	name := pairName(s.order[0], s.order[1])
 	peer, err := s.l.Calico().BGPPeers().Get(s.t.Context(), name, options.GetOptions{})
@@ -123,7 +124,7 @@ func (s *seniority) swap() {
 	s.settle()
 }
 
-func (s *seniority) setReverse(mode apiv3.ReversePeering) {
+func (s *peeringOrder) setReverse(mode apiv3.ReversePeering) {
 	s.t.Helper()
 	peer, err := s.l.Calico().BGPPeers().Get(s.t.Context(), clientsPeer, options.GetOptions{})
 	require.NoError(s.t, err)
@@ -133,14 +134,14 @@ func (s *seniority) setReverse(mode apiv3.ReversePeering) {
 }
 
 // settle waits for what the last write has begun, and until every session with a reflector is up.
-func (s *seniority) settle() {
+func (s *peeringOrder) settle() {
 	s.t.Helper()
 	watch(s.t.Context(), time.Second)
 	require.NoError(s.t, s.l.WaitReflected(s.t.Context(), s.order...))
 	watch(s.t.Context(), time.Second)
 }
 
-func (s *seniority) setRole(name string, on bool) {
+func (s *peeringOrder) setRole(name string, on bool) {
 	s.t.Helper()
 	label, id := "null", "null"
 	if on {
@@ -149,14 +150,14 @@ func (s *seniority) setRole(name string, on bool) {
 	patchRole(s.t, s.l, name, label, id)
 }
 
-func (s *seniority) pair(senior, junior string) apiv3.BGPPeerSpec {
-	return apiv3.BGPPeerSpec{Node: senior, PeerIP: s.l.Address(junior).String(), ASNumber: asNumber}
+func (s *peeringOrder) pair(earlier, later string) apiv3.BGPPeerSpec {
+	return apiv3.BGPPeerSpec{Node: earlier, PeerIP: s.l.Address(later).String(), ASNumber: asNumber}
 }
 
 // pairName is the same for both orders, so that one write swaps them.
 func pairName(a, b string) string { return "pair-" + min(a, b) + "-" + max(a, b) }
 
-func (s *seniority) create(name string, spec apiv3.BGPPeerSpec) {
+func (s *peeringOrder) create(name string, spec apiv3.BGPPeerSpec) {
 	s.t.Helper()
 	peer := apiv3.NewBGPPeer()
 	peer.Name, peer.Spec = name, spec
@@ -165,14 +166,14 @@ func (s *seniority) create(name string, spec apiv3.BGPPeerSpec) {
 	require.NoError(s.t, err)
 }
 
-func (s *seniority) remove(name string) {
+func (s *peeringOrder) remove(name string) {
 	s.t.Helper()
 	_, err := s.l.Calico().BGPPeers().Delete(s.t.Context(), name, options.DeleteOptions{})
 	require.NoError(s.t, err)
 }
 
 // sessions are those of a node, keyed by "on→with", from both sides.
-func (s *seniority) sessions(of string) map[string]lab.Session {
+func (s *peeringOrder) sessions(of string) map[string]lab.Session {
 	s.t.Helper()
 	all := map[string]lab.Session{}
 	for _, on := range s.l.Nodes() {
@@ -188,9 +189,9 @@ func (s *seniority) sessions(of string) map[string]lab.Session {
 }
 
 // requireSame is the strongest proof there is: the sessions that carry everything have not restarted, on either side.
-func (s *seniority) requireSame(before map[string]lab.Session, of string, with []string) {
+func (s *peeringOrder) requireSame(before map[string]lab.Session, of string, with []string) {
 	s.t.Helper()
-	require.NotEmpty(s.t, with, "%s has no senior", of)
+	require.NotEmpty(s.t, with, "no reflector is earlier than %s", of)
 	after := s.sessions(of)
 	for _, other := range with {
 		for _, key := range []string{of + "→" + s.l.Address(other).String(), other + "→" + s.l.Address(of).String()} {

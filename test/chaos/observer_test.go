@@ -25,14 +25,14 @@ import (
 // are as many.
 const enough = 2
 
-// witness sees the mesh and roles go at the moment they do, and asks every BIRD what is left. What it finds are the invariants.
-type witness struct {
-	storm *storm
+// observer sees the mesh and roles go at the moment they do, and asks every BIRD what is left. What it finds are the invariants.
+type observer struct {
+	run *chaosRun
 
 	mu     sync.Mutex
 	mesh   bool
 	roles  map[string]bool
-	others map[string]bool // versions of nodes that somebody else wrote
+	others map[string]bool // versions of nodes that a person wrote
 	taken  []taking
 	pools  int // looks at the cloud
 	wrong  []error
@@ -53,9 +53,9 @@ type taking struct {
 	mesh       bool
 }
 
-func (s *storm) startWitness(ctx context.Context) *witness {
+func (s *chaosRun) startObserver(ctx context.Context) *observer {
 	s.t.Helper()
-	w := &witness{storm: s, mesh: true, roles: map[string]bool{}, others: map[string]bool{}}
+	w := &observer{run: s, mesh: true, roles: map[string]bool{}, others: map[string]bool{}}
 	client, err := dynamic.NewForConfig(s.Lab.AdminConfig())
 	require.NoError(s.t, err)
 	for resource, see := range map[schema.GroupVersionResource]func(*unstructured.Unstructured){
@@ -97,14 +97,14 @@ func follow(ctx context.Context, resource dynamic.ResourceInterface, see func(*u
 	return nil
 }
 
-// notOurs: this version of a node is somebody else's doing.
-func (w *witness) notOurs(version string) {
+// notOurs: this version of a node was written by a person.
+func (w *observer) notOurs(version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.others[version] = true
 }
 
-func (w *witness) seeNode(o *unstructured.Unstructured) {
+func (w *observer) seeNode(o *unstructured.Unstructured) {
 	_, label := o.GetLabels()["rrpool.io/route-reflector"]
 	id := o.GetAnnotations()["projectcalico.org/RouteReflectorClusterID"] != ""
 	role := label && id
@@ -117,7 +117,7 @@ func (w *witness) seeNode(o *unstructured.Unstructured) {
 	}
 }
 
-func (w *witness) seeConfiguration(o *unstructured.Unstructured) {
+func (w *observer) seeConfiguration(o *unstructured.Unstructured) {
 	on, found, err := unstructured.NestedBool(o.Object, "spec", "nodeToNodeMeshEnabled")
 	on = on || !found || err != nil
 	w.mu.Lock()
@@ -129,12 +129,12 @@ func (w *witness) seeConfiguration(o *unstructured.Unstructured) {
 		return
 	}
 	if !before && on {
-		w.storm.note("the mesh is on")
+		w.run.note("the mesh is on")
 	}
 }
 
-// holders are the reflectors as the API last said.
-func (w *witness) holders(without string) []string {
+// reflectors are those that the API last said.
+func (w *observer) reflectors(without string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []string
@@ -147,28 +147,28 @@ func (w *witness) holders(without string) []string {
 	return out
 }
 
-func (w *witness) sample(t taking) {
+func (w *observer) sample(t taking) {
 	t.at = time.Now()
-	holders := slices.DeleteFunc(w.holders(t.node), w.storm.gone)
-	t.of = len(holders)
-	t.fewest, t.client = w.fewest(holders)
+	reflectors := slices.DeleteFunc(w.reflectors(t.node), w.run.gone)
+	t.of = len(reflectors)
+	t.fewest, t.client = w.fewest(reflectors)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.mesh = w.mesh
 	w.taken = append(w.taken, t)
-	w.storm.note("taken away: %s", t)
+	w.run.note("taken away: %s", t)
 }
 
 // fewest asks each client that is not cut off.
-func (w *witness) fewest(holders []string) (least int, client string) {
-	now := w.storm.glimpse()
+func (w *observer) fewest(reflectors []string) (least int, client string) {
+	now := w.run.glimpse()
 	hit := map[string]bool{}
-	for _, k := range w.storm.ledger.felt() {
+	for _, k := range w.run.record.felt() {
 		hit[k.node] = true
 	}
-	least = len(holders)
-	for _, c := range w.storm.Workers {
-		if served := now.served(c, holders); !hit[c] && served < least {
+	least = len(reflectors)
+	for _, c := range w.run.Workers {
+		if served := now.served(c, reflectors); !hit[c] && served < least {
 			least, client = served, c
 		}
 	}
@@ -187,7 +187,7 @@ func (t taking) String() string {
 }
 
 // watch looks at what has to be so all the time, twice a second.
-func (w *witness) watch(ctx context.Context) {
+func (w *observer) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, 500*time.Millisecond)
 		w.watchSessions()
@@ -195,13 +195,13 @@ func (w *witness) watch(ctx context.Context) {
 	}
 }
 
-func (w *witness) watchSessions() {
-	holders := w.holders("")
-	least, _ := w.fewest(holders)
+func (w *observer) watchSessions() {
+	reflectors := w.reflectors("")
+	least, _ := w.fewest(reflectors)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.mesh || least >= min(enough, len(holders)) && least > 0:
+	case w.mesh || least >= min(enough, len(reflectors)) && least > 0:
 		w.thin = time.Time{}
 	case w.thin.IsZero():
 		w.thin = time.Now()
@@ -210,12 +210,12 @@ func (w *witness) watchSessions() {
 	}
 }
 
-func (w *witness) watchCloud() {
-	if w.storm.Cloud == nil {
+func (w *observer) watchCloud() {
+	if w.run.Cloud == nil {
 		return
 	}
-	pools := w.storm.Cloud.Pools(site.ClusterID)
-	untainted := w.storm.Cloud.Untainted(site.PoolName)
+	pools := w.run.Cloud.Pools(site.ClusterID)
+	untainted := w.run.Cloud.Untainted(site.PoolName)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pools++
@@ -228,7 +228,7 @@ func (w *witness) watchCloud() {
 }
 
 // judge gives the invariants that did not hold.
-func (w *witness) judge() error {
+func (w *observer) judge() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	errs := slices.Clone(w.wrong)
@@ -244,7 +244,7 @@ func (w *witness) judge() error {
 }
 
 // summary are the invariants as they were seen.
-func (w *witness) summary() string {
+func (w *observer) summary() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var text strings.Builder
@@ -259,7 +259,7 @@ func (w *witness) summary() string {
 			roles++
 		}
 	}
-	fmt.Fprintf(&text, "the mesh was switched off %d times, and a role given back %d times (and taken by somebody else %d times):\n", mesh, roles, foreign)
+	fmt.Fprintf(&text, "the mesh was switched off %d times, and a role given back %d times (and taken by a person %d times):\n", mesh, roles, foreign)
 	for _, t := range w.taken {
 		if !w.others[t.version] {
 			fmt.Fprintf(&text, "  %s %s\n", t.at.Format("15:04:05"), t)

@@ -1,0 +1,215 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	bill "github.com/rrpool/rrpool/cmd/rrpool/cost"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/pool"
+)
+
+// schemaVersion is that of `status -o json`. It changes when a field changes its meaning or is removed.
+const schemaVersion = "rrpool.io/status/v1"
+
+// Status is where a cluster is: what `-o json` prints, and what the table is made of.
+type Status struct {
+	SchemaVersion string      `json:"schemaVersion"`
+	GeneratedAt   metav1.Time `json:"generatedAt"`
+	// Cluster is the context that was read.
+	Cluster string `json:"cluster"`
+	// State in one word, and in a sentence.
+	State   State  `json:"state"`
+	Summary string `json:"summary"`
+	// Mesh is on, off or unknown.
+	Mesh    string  `json:"mesh"`
+	Manager Manager `json:"manager"`
+	// Problems are the bad conditions of the object.
+	Problems []metav1.Condition `json:"problems"`
+	// Warnings name the reflectors without a Ready node, what is wrong with the pool, and what
+	// could not be read and why.
+	Warnings []string `json:"warnings"`
+	// Events about the object, newest first.
+	Events []Event `json:"events"`
+	// Object is nil while the cluster has no RouteReflectorPool. Its cost is filled in where
+	// the manager has not reported it.
+	Object *v1alpha1.RouteReflectorPool `json:"routeReflectorPool,omitempty"`
+	// Lacking names, for each node that is short of sessions, the reflectors that lack one with
+	// it. Like Workers it is nil without -v.
+	Lacking map[string][]string `json:"lacking,omitzero"`
+	Workers []cloud.Worker      `json:"workers,omitzero"`
+	// Next is the command to type next, empty for none.
+	Next string `json:"next,omitempty"`
+}
+
+// Event is something that happened to the object.
+type Event struct {
+	// Time of the last of Count times.
+	Time   metav1.Time `json:"time"`
+	Type   string      `json:"type"`
+	Reason string      `json:"reason"`
+	Note   string      `json:"note"`
+	Count  int32       `json:"count"`
+}
+
+// Take reads the cluster. Only the object and the nodes are required; what else cannot be
+// read is a warning. Every error is a sentence for the user.
+func Take(ctx context.Context, c *cluster.Connection, p Phrase, now time.Time) (*Status, error) {
+	read, err := c.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{
+		SchemaVersion: schemaVersion, GeneratedAt: metav1.NewTime(now), Cluster: read.Name, Mesh: meshUnknown, Manager: FindManager(ctx, c, p.namespace, now),
+		Problems: []metav1.Condition{}, Warnings: []string{}, Events: []Event{}, Object: read.Pool,
+	}
+	if s.Object == nil {
+		s.readMesh(ctx, c)
+	} else {
+		s.describe(read.Nodes)
+		s.readEvents(ctx, c)
+	}
+	if p.verbose {
+		s.observe(ctx, c, p.namespace)
+	}
+	s.State, s.Summary = s.Judge()
+	s.Next = p.next(s)
+	if s.Object != nil {
+		s.Object.ManagedFields = nil // Judge reads them
+	}
+	if ctx.Err() != nil {
+		return nil, iostreams.ErrInterrupted
+	}
+	return s, nil
+}
+
+func (s *Status) warn(format string, args ...any) {
+	s.Warnings = append(s.Warnings, iostreams.Sentence(fmt.Errorf(format, args...)))
+}
+
+// The states of the node-to-node mesh.
+const (
+	meshOn      = "on"
+	meshOff     = "off"
+	meshUnknown = "unknown"
+)
+
+// readMesh reads whether the mesh is on; without a BGPConfiguration it is, as Calico's default.
+func (s *Status) readMesh(ctx context.Context, c *cluster.Connection) {
+	const resource = "bgpconfigurations.crd.projectcalico.org"
+	found := &unstructured.Unstructured{}
+	found.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "BGPConfiguration"})
+	err := c.Get(ctx, client.ObjectKey{Name: "default"}, found)
+	enabled, set, _ := unstructured.NestedBool(found.Object, "spec", "nodeToNodeMeshEnabled") // the CRD has it as a boolean
+	switch {
+	case err == nil && set && !enabled:
+		s.Mesh = meshOff
+	case err == nil, cluster.IsMissing(err):
+		s.Mesh = meshOn
+	case apierrors.IsNotFound(err):
+		s.warn("the mesh is unknown: the cluster has no %s: is Calico installed?", resource)
+	default:
+		s.warn("the mesh is unknown: %s", c.Explain(err, "get", resource))
+	}
+}
+
+// describe takes from the object and the nodes what the manager reports.
+func (s *Status) describe(nodes []corev1.Node) {
+	reported := &s.Object.Status
+	switch condition(s.Object, v1alpha1.ConditionMeshDisabled).Status {
+	case metav1.ConditionTrue:
+		s.Mesh = meshOff
+	case metav1.ConditionFalse:
+		s.Mesh = meshOn
+	case metav1.ConditionUnknown:
+	}
+	s.Problems = Problems(s.Object)
+	for _, r := range reported.Reflectors {
+		node := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == r.Node })
+		if node < 0 {
+			s.warn("the node of route reflector %s is no longer in the cluster", r.Node)
+		} else if !slices.ContainsFunc(nodes[node].Status.Conditions, isReady) {
+			s.warn("the node of route reflector %s is NotReady", r.Node)
+		}
+	}
+	if workers, existing := bill.PoolOf(s.Object, nodes); reported.Cost == nil && !existing {
+		reported.Cost = cost.Status(workers)
+	}
+}
+
+func isReady(c corev1.NodeCondition) bool {
+	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+}
+
+// readEvents lists the events about the object. Kubernetes keeps events about objects
+// without a namespace in the namespace default.
+func (s *Status) readEvents(ctx context.Context, c *cluster.Connection) {
+	var list eventsv1.EventList
+	about := fields.Set{"regarding.kind": "RouteReflectorPool", "regarding.name": v1alpha1.SingletonName}
+	if err := c.List(ctx, &list, client.InNamespace("default"), client.MatchingFieldsSelector{Selector: about.AsSelector()}); err != nil {
+		s.warn("no events are shown: %s", c.Explain(err, "list", "events.events.k8s.io"))
+	}
+	for _, e := range list.Items {
+		last, count := cmp.Or(e.EventTime.Time, e.DeprecatedLastTimestamp.Time), int32(1)
+		if e.Series != nil {
+			last, count = e.Series.LastObservedTime.Time, e.Series.Count
+		}
+		s.Events = append(s.Events, Event{metav1.NewTime(last), e.Type, e.Reason, plan.Plain(e.Note, longest), count})
+	}
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return b.Time.Compare(a.Time.Time) })
+}
+
+// longest is what is kept of an event's note, which can have any length.
+const longest = 4096
+
+// observe adds what the manager observes.
+func (s *Status) observe(ctx context.Context, c *cluster.Connection, namespace string) {
+	seen, err := snapshot.Take(ctx, c, namespace, nil, false)
+	if err != nil {
+		s.warn("neither workers nor single sessions are shown: %s", err)
+		return
+	}
+	s.add(seen.Scope)
+}
+
+func (s *Status) add(seen pool.Scope) {
+	var problems []string
+	if seen.ProviderProblem != nil {
+		problems = append(problems, seen.ProviderProblem.Message)
+	}
+	if seen.Pool != nil {
+		problems = append(problems, seen.Pool.Problems...)
+		s.Workers = seen.Pool.Workers
+	}
+	slices.Sort(problems)
+	for _, problem := range slices.Compact(problems) {
+		s.warn("the pool, as your user sees it: %s", problem)
+	}
+	s.Lacking = map[string][]string{}
+	if seen.Desired.Timer {
+		return // sessions are not observed
+	}
+	for _, r := range seen.Step.Reflectors {
+		for _, node := range r.Missing {
+			s.Lacking[node] = append(s.Lacking[node], r.Node)
+		}
+	}
+}

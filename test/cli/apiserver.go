@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+// Apiserver is a real one, and a user of it who may do what is granted.
+type Apiserver struct {
+	*testing.T
+	*controlplane.ControlPlane
+	// Admin may do everything.
+	Admin client.Client
+	user  string
+}
+
+// RealApiserver is the one that all tests of a binary share: see controlplane.ForTest.
+func RealApiserver(t *testing.T, user string) *Apiserver {
+	t.Helper()
+	plane, scheme := controlplane.ForTest(t), runtime.NewScheme()
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	admin, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	return &Apiserver{t, plane, admin, user}
+}
+
+// Kubeconfig is the path of the user's.
+func (a *Apiserver) Kubeconfig() string {
+	a.Helper()
+	config, err := a.UserConfig(a.user)
+	require.NoError(a, err)
+	return Kubeconfig(a.T, config)
+}
+
+// Create makes objects that go with the test, but for namespaces, which stay.
+func (a *Apiserver) Create(objects ...client.Object) {
+	a.Helper()
+	for _, o := range objects {
+		err := a.Admin.Create(a.Context(), o)
+		if _, stays := o.(*corev1.Namespace); stays && (err == nil || apierrors.IsAlreadyExists(err)) {
+			continue
+		}
+		require.NoError(a, err, o.GetName())
+		a.Cleanup(func() { require.NoError(a, client.IgnoreNotFound(a.Admin.Delete(context.Background(), o))) })
+	}
+}
+
+// Grant lets the user do this by the role of this name, and no more: in a namespace, or, without one, everywhere.
+func (a *Apiserver) Grant(meta metav1.ObjectMeta, rules ...rbacv1.PolicyRule) {
+	a.Helper()
+	meta = metav1.ObjectMeta{Name: meta.Name, Namespace: meta.Namespace}
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: a.user}}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}
+	var role, binding client.Object = &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
+	if meta.Namespace != "" {
+		ref.Kind = "Role"
+		role, binding = &rbacv1.Role{ObjectMeta: meta, Rules: rules}, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
+	}
+	existing := role.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is one
+	if err := a.Admin.Get(a.Context(), client.ObjectKeyFromObject(role), existing); apierrors.IsNotFound(err) {
+		a.Create(role, binding)
+		return
+	}
+	require.NoError(a, a.Admin.Update(a.Context(), role))
+}
+
+// Eventually calls a command until its answer is as wanted: rights take a moment.
+func (a *Apiserver) Eventually(ask func() Answer, wanted func(Answer) bool) Answer {
+	a.Helper()
+	var got Answer
+	require.Eventually(a, func() bool {
+		got = ask()
+		return wanted(got)
+	}, 2*time.Minute, 50*time.Millisecond, "%v", &got)
+	return got
+}
