@@ -83,16 +83,13 @@ type Pool struct {
 	// Taints every node of the pool gets. A provider may report them some minutes
 	// late, but never relies on that when it makes workers.
 	Taints []Taint
-	// TaintsUnknown: the cloud does not report the pool's taints, and has not
-	// acknowledged any of late.
+	// TaintsUnknown: the cloud does not report the pool's taints, and has not acknowledged any of late.
 	TaintsUnknown bool
 	// Autoscaled says that something else resizes this pool.
 	Autoscaled bool
-	// Workers, sorted by ID. Deleted workers are left out, and so are those of a
-	// pool that is not ours.
+	// Workers, sorted by ID. Deleted workers are left out, and so are those of a pool that is not ours.
 	Workers []Worker
-	// Problems are conditions a person may have to solve, in plain words,
-	// sorted ("worker w1: over quota …").
+	// Problems are conditions a person may have to solve, in plain words, sorted ("worker w1: over quota …").
 	Problems []string
 }
 

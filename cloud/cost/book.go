@@ -25,8 +25,7 @@ type Entry struct {
 	Flavor string `json:"flavor"`
 	// Region is an IBM Cloud region, or AnyRegion.
 	Region string `json:"region"`
-	// Price is a decimal: that of one worker for so many Hours (0 is 1), before tax and
-	// discounts.
+	// Price is a decimal: that of one worker for so many Hours (0 is 1), before tax and discounts.
 	Price Amount `json:"price"`
 	Hours int    `json:"hours,omitempty"`
 	// Currency as an ISO 4217 code.
@@ -37,8 +36,7 @@ type Entry struct {
 	Source string `json:"source"`
 	// Note says more about the source. Optional.
 	Note string `json:"note,omitempty"`
-	// Excludes is what the source bills apart; what is added up with such an entry
-	// is "at least". Optional.
+	// Excludes is what the source bills apart; what is added up with such an entry is "at least". Optional.
 	Excludes string `json:"excludes,omitempty"`
 }
 
@@ -95,8 +93,7 @@ func (b Book) Find(flavor, region, currency string) *Entry {
 	return nil
 }
 
-// Parse reads a price book. The error names the entry, the field, the value and
-// what to write instead.
+// Parse reads a price book. The error names the entry, the field, the value and what to write instead.
 func Parse(data []byte) (Book, error) {
 	var file struct {
 		Version int  `json:"version"`

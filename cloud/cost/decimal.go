@@ -49,8 +49,7 @@ func (d Decimal) Cmp(other Decimal) int { return d.exact().Cmp(other.exact()) }
 // IsZero says whether the amount is nothing.
 func (d Decimal) IsZero() bool { return d.exact().Sign() == 0 }
 
-// Round prints the amount with that many decimal places, the last one rounded
-// half up.
+// Round prints the amount with that many decimal places, the last one rounded half up.
 func (d Decimal) Round(places int) string { return d.exact().FloatString(places) }
 
 // Short is Round without zeros at the end.

@@ -22,8 +22,7 @@ type Input struct {
 	Existing bool
 	// Rest are the other workers of the cluster; nil when they are not known.
 	Rest []Worker
-	// Prices are looked up for all workers. PoolPrice, if there, comes first for those of
-	// the pool.
+	// Prices are looked up for all workers. PoolPrice, if there, comes first for those of the pool.
 	Prices        Book
 	PoolPrice     *Entry
 	Currency      string

@@ -84,8 +84,7 @@ func requireTyped(t *testing.T, err error) {
 	}
 }
 
-// addresses are all that a request may go to. A pool, and a worker of it, are deleted by
-// name: nothing shorter is.
+// addresses are all that a request may go to. A pool, and a worker of it, are deleted by name: nothing shorter is.
 var addresses = regexp.MustCompile(`^(POST https://iam\.test/identity/token` +
 	`|(GET|POST) https://cs\.test/global/v2/[A-Za-z/]+(\?[^/]*)?` +
 	`|(GET|POST) https://cs\.test/global/v1/clusters/c1/workerpools` +
@@ -169,8 +168,7 @@ func FuzzIKSBodies(f *testing.F) {
 	})
 }
 
-// Whatever IAM answers, no request goes out without a token, and what it answers does not
-// show.
+// Whatever IAM answers, no request goes out without a token, and what it answers does not show.
 func FuzzToken(f *testing.F) {
 	f.Add(uint16(0), `{"access_token":"TOKEN","token_type":"Bearer","refresh_token":"r","expires_in":3600}`)
 	f.Add(uint16(0), `{"access_token":" ","token_type":"Bearer"}`)
@@ -236,8 +234,7 @@ func FuzzURLs(f *testing.F) {
 	})
 }
 
-// requireAt: a request goes to a path below an endpoint, or where none is given below a
-// host of IBM's.
+// requireAt: a request goes to a path below an endpoint, or where none is given below a host of IBM's.
 func requireAt(t *testing.T, to *url.URL, endpoint, host, below string) {
 	t.Helper()
 	require.Empty(t, to.Fragment)

@@ -24,8 +24,7 @@ var dedicated = cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector"
 // auditor sees every state of the cloud, and notes what must never be.
 type auditor struct {
 	mu sync.Mutex
-	// named are the workers that may go, released the pools, by id. alive are the pools that
-	// are there.
+	// named are the workers that may go, released the pools, by id. alive are the pools that are there.
 	named    map[string]bool
 	released map[string]bool
 	alive    []string

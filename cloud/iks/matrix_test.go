@@ -19,8 +19,7 @@ import (
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
-// endpoint is one kind of request that the provider makes. Path and query are
-// regular expressions.
+// endpoint is one kind of request that the provider makes. Path and query are regular expressions.
 type endpoint struct{ name, method, path, query string }
 
 func (e endpoint) matches(r iksserver.Request) bool {
@@ -208,8 +207,7 @@ func allCells(generation string, clean []cleanStage) [][]cell {
 	return out
 }
 
-// someCells puts a fault on an endpoint into one stage, the one that has the fewest so
-// far.
+// someCells puts a fault on an endpoint into one stage, the one that has the fewest so far.
 func someCells(generation string, clean []cleanStage) [][]cell {
 	out := make([][]cell, len(clean))
 	use := func(e endpoint) (stages []int) {

@@ -152,8 +152,7 @@ func (w *schedule) worker(removed bool) {
 	w.Break(clusterID, id, "deploy_failed", "critical", "it does not start")
 }
 
-// fault spoils one endpoint, or all of one method, or all; often it is a change whose
-// answer is lost.
+// fault spoils one endpoint, or all of one method, or all; often it is a change whose answer is lost.
 func (w *schedule) fault() {
 	f := everyFault()[rapid.SampledFrom(faultNames).Draw(w.r, "fault")]
 	switch rapid.IntRange(0, 5).Draw(w.r, "where") {
@@ -205,8 +204,7 @@ func (w *schedule) decide() cloud.PoolSpec {
 	return want
 }
 
-// sane holds at any time: besides what the auditor sees, no more pools were made than
-// are needed.
+// sane holds at any time: besides what the auditor sees, no more pools were made than are needed.
 func (w *schedule) sane() {
 	w.mu.Lock()
 	wrongs := slices.Clone(w.wrongs)

@@ -1,5 +1,4 @@
-// Package metered counts and times what a provider is asked, so that providers
-// need not know about metrics.
+// Package metered counts and times what a provider is asked, so that providers need not know about metrics.
 package metered
 
 import (

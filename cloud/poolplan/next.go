@@ -278,8 +278,7 @@ func foreign(s State) error {
 		v1alpha1.ManagedByLabel, v1alpha1.ManagedByValue)
 }
 
-// overQuota is the answer for dead workers whose replacement has failed for want
-// of quota and has to wait.
+// overQuota is the answer for dead workers whose replacement has failed for want of quota and has to wait.
 func overQuota(s State, want cloud.PoolSpec) error {
 	for _, id := range want.Replace {
 		w, ok := s.worker(id)

@@ -18,8 +18,7 @@ import (
 const (
 	// SettlePause is how long a cloud may take to list what it was asked for.
 	SettlePause = 2 * time.Minute
-	// QuotaPause is the least time between two replacements in a zone that is
-	// over quota.
+	// QuotaPause is the least time between two replacements in a zone that is over quota.
 	QuotaPause = 10 * time.Minute
 )
 
@@ -56,8 +55,7 @@ func (s State) worker(id string) (cloud.Worker, bool) {
 	return s.Workers[i], true
 }
 
-// zoneUnknown: the cloud does not report the zone of a live worker, so no count of
-// any zone is known.
+// zoneUnknown: the cloud does not report the zone of a live worker, so no count of any zone is known.
 func (s State) zoneUnknown() bool { return s.live("") > 0 }
 
 // pauseLeft gives how long step has still to wait for pause since it was last asked for.
@@ -65,8 +63,7 @@ func (s State) pauseLeft(step Step, pause time.Duration) time.Duration {
 	return max(0, pause-s.Now.Sub(s.Memory.asked[step.subject()]))
 }
 
-// unlessAsked gives step, or a wait for what when step was asked for a moment ago and
-// does not show yet.
+// unlessAsked gives step, or a wait for what when step was asked for a moment ago and does not show yet.
 func (s State) unlessAsked(step Step, what string) Step {
 	if s.pauseLeft(step, SettlePause) > 0 {
 		return waiting(what)

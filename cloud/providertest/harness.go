@@ -71,8 +71,7 @@ type Machines interface {
 // zones that the World has.
 const zoneCount = 3
 
-// while is longer than any state of a worker lasts, and settles whatever a
-// provider waits to settle.
+// while is longer than any state of a worker lasts, and settles whatever a provider waits to settle.
 const while = 5 * time.Minute
 
 // Run runs the suite. fresh gives a new World for each test, and makes a new provider

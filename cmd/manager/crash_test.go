@@ -177,8 +177,7 @@ func (a *environment) requireNoRepetition(l scenario, kills int) {
 	require.LessOrEqual(a, reported, reports[a.kind]+15*kills, "reports and requests for reports: %v", kinds(l.work))
 }
 
-// reports is how many writes of a scenario without kills are the manager's status, or ask
-// nodes for theirs.
+// reports is how many writes of a scenario without kills are the manager's status, or ask nodes for theirs.
 var reports = map[v1alpha1.ProviderType]int{v1alpha1.ProviderIKS: 95, v1alpha1.ProviderExistingNodes: 180}
 
 // kinds counts writes by kind.

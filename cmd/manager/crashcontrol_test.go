@@ -11,8 +11,7 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
 )
 
-// requireFaultsAreSeen: the checks see a manager that does wrong. It comes through a line as
-// any other does.
+// requireFaultsAreSeen: the checks see a manager that does wrong. It comes through a line as any other does.
 func (a *environment) requireFaultsAreSeen() {
 	a.Helper()
 	a.between.Rules()

@@ -77,8 +77,7 @@ func TestMigrationThereAndBackOnExistingNodes(t *testing.T) {
 	}
 }
 
-// busyCluster has six nodes in three zones, each with a pod that can move, one that
-// cannot, and one of a DaemonSet.
+// busyCluster has six nodes in three zones, each with a pod that can move, one that cannot, and one of a DaemonSet.
 func busyCluster(t *testing.T) (*controlplane.ControlPlane, client.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -152,8 +151,7 @@ func follow(t *testing.T, admin client.Client, object *v1alpha1.RouteReflectorPo
 	})
 }
 
-// requireChosen: one node in each zone is in the pool and in the role, and none is
-// still cordoned.
+// requireChosen: one node in each zone is in the pool and in the role, and none is still cordoned.
 func requireChosen(t *testing.T, admin client.Client) []string {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -173,8 +171,7 @@ func requireChosen(t *testing.T, admin client.Client) []string {
 	return chosen
 }
 
-// requireEvictions: of the chosen nodes, and only of them, those pods were moved
-// that can be.
+// requireEvictions: of the chosen nodes, and only of them, those pods were moved that can be.
 func requireEvictions(t *testing.T, plane *controlplane.ControlPlane, admin client.Client, chosen []string, since time.Time) {
 	t.Helper()
 	var pods corev1.PodList

@@ -28,8 +28,7 @@ type fakeNetwork struct {
 	mu     sync.Mutex
 	config *simulate.Configuration
 	nodes  map[string]corev1.Node // those that are up and speak BGP
-	// since is when a node that was down has come up, or was the last reflector: it has no
-	// sessions at first.
+	// since is when a node that was down has come up, or was the last reflector: it has no sessions at first.
 	since map[string]time.Time
 	links map[[2]string]fakeLink
 	// faults are the moments at which an invariant did not hold.

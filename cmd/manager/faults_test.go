@@ -168,8 +168,7 @@ var refused = []lastingRefusal{
 	},
 }
 
-// refuseRequests: what lasts is said while it lasts, tried again in moderation, and over when it
-// is over.
+// refuseRequests: what lasts is said while it lasts, tried again in moderation, and over when it is over.
 func (a *environment) refuseRequests() {
 	a.Helper()
 	a.begin()

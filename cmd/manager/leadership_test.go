@@ -12,8 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
@@ -40,17 +41,17 @@ type newLeader struct {
 	at   time.Time
 }
 
-// see takes in a write of the lease that took effect: a manager writes itself, or no holder.
-func (g *leaders) see(a *environment, r intercept.Request) {
+// see takes in a write of the lease that took effect. The body says whether it took or released the lease.
+func (g *leaders) see(tb testing.TB, r intercept.Request) {
+	tb.Helper()
 	at := time.Now()
-	lease := &coordinationv1.Lease{}
-	err := a.admin.Get(context.WithoutCancel(a.Context()), client.ObjectKey{Namespace: testNamespace, Name: leaseName}, lease)
-	if err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
-		return
+	var lease coordinationv1.Lease
+	if err := runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), r.Body, &lease); err != nil {
+		tb.Errorf("%s: reading the lease: %v", r, err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.leader != r.Line {
+	if ptr.Deref(lease.Spec.HolderIdentity, "") != "" && g.leader != r.Line {
 		g.leader = r.Line
 		g.changes = append(g.changes, newLeader{r.Line, at})
 	}

@@ -2,15 +2,54 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"os"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// lease is the lock of leader election.
+type lease struct {
+	resourcelock.Interface
+	// holder is the one that Get has read last.
+	holder string
+}
+
+func newLease(config *rest.Config, namespace string, renewDeadline time.Duration) (*lease, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("finding our name in the lease: %w", err)
+	}
+	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, identity, config, renewDeadline)
+	return &lease{Interface: lock}, err //nolint:wrapcheck // the caller wraps
+}
+
+// Get implements resourcelock.Interface.
+func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.holder = record.HolderIdentity
+	}
+	return record, raw, err //nolint:wrapcheck // client-go's own
+}
+
+// Update implements resourcelock.Interface. It refuses what client-go's elector does when it gives up late: it reads
+// the lease, and releases it although that is its successor's by now. A third manager would lead beside that one.
+func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" && l.holder != l.Identity() {
+		return errors.New("not released: another manager holds the lease")
+	}
+	return l.Interface.Update(ctx, record) //nolint:wrapcheck // client-go's own
+}
 
 // leaseCheckFor is how long a look at the lease holds: much shorter than the lease.
 const leaseCheckFor = time.Second
@@ -21,13 +60,11 @@ const leaseCheckFor = time.Second
 type leaseCheck struct {
 	reader    client.Reader
 	namespace string
-	// host is the beginning of our identity in the lease.
-	host string
+	// self is our identity in the lease.
+	self string
 	now  func() time.Time
 
-	mu sync.Mutex
-	// self is our identity in the lease, once seen.
-	self string
+	mu   sync.Mutex
 	seen time.Time
 }
 
@@ -45,12 +82,7 @@ func (l *leaseCheck) check(ctx context.Context) error {
 	if err := l.reader.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: leaseName}, lease); err != nil {
 		return fmt.Errorf("reading Lease %q in namespace %q: %w", leaseName, l.namespace, err)
 	}
-	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-	// As controller-runtime names itself: the pod, and a random part.
-	if l.self == "" && strings.HasPrefix(holder, l.host+"_") {
-		l.self = holder
-	}
-	if holder != l.self || l.self == "" {
+	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != l.self {
 		return fmt.Errorf("nothing is written: Lease %q in namespace %q is held by %q, not by this manager", leaseName, l.namespace, holder)
 	}
 	l.seen = now

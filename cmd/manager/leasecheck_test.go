@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -29,7 +30,7 @@ func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 	ctx := t.Context()
 	lease := &fakeLease{holder: "pod-1_x"}
 	now := time.Now()
-	f := &leaseCheck{reader: lease, namespace: testNamespace, host: "pod-1", now: func() time.Time { return now }}
+	f := &leaseCheck{reader: lease, namespace: testNamespace, self: "pod-1_x", now: func() time.Time { return now }}
 	require.NoError(t, f.check(ctx))
 	require.NoError(t, f.check(ctx))
 	require.Equal(t, 1, lease.asked, "a look holds for a second")
@@ -56,15 +57,37 @@ func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 func TestAClockThatStoodStillIsNotBelieved(t *testing.T) {
 	lease := &fakeLease{holder: "pod-1_x"}
 	now := time.Now()
-	f := &leaseCheck{reader: lease, host: "pod-1", now: func() time.Time { return now }}
+	f := &leaseCheck{reader: lease, self: "pod-1_x", now: func() time.Time { return now }}
 	require.NoError(t, f.check(t.Context()))
 	lease.holder = "pod-2_y"
 	now = now.Round(0).Add(time.Hour) // the wall clock alone has gone on
 	require.Error(t, f.check(t.Context()))
 }
 
-func TestAnotherHolderIsNeverTakenForUs(t *testing.T) {
-	f := &leaseCheck{reader: &fakeLease{holder: "pod-2_y"}, host: "pod-1", now: time.Now}
-	require.Error(t, f.check(t.Context()))
-	require.Empty(t, f.self)
+// fakeLock is a lease that somebody holds.
+type fakeLock struct {
+	resourcelock.Interface
+	record resourcelock.LeaderElectionRecord
+}
+
+func (*fakeLock) Identity() string { return "pod-1_x" }
+
+func (l *fakeLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &l.record, nil, nil
+}
+
+func (l *fakeLock) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.record = record
+	return nil
+}
+
+func TestAFormerLeaderDoesNotReleaseItsSuccessorsLease(t *testing.T) {
+	for holder, released := range map[string]bool{"pod-1_x": true, "pod-2_y": false} {
+		lock := &fakeLock{record: resourcelock.LeaderElectionRecord{HolderIdentity: holder}}
+		l := &lease{Interface: lock}
+		_, _, err := l.Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, released, l.Update(t.Context(), resourcelock.LeaderElectionRecord{}) == nil)
+		require.Equal(t, released, lock.record.HolderIdentity == "")
+	}
 }

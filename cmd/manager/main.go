@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -46,15 +47,17 @@ const (
 	eventSource = "rrpool.io/manager"
 )
 
+// leaseDuration is client-go's own.
+const leaseDuration = 15 * time.Second
+
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, tuning{})) }
 
-// tuning is how fast a manager's time passes, for tests; the zero value is real time, and
-// client-go's times for the lease.
+// tuning is how fast a manager's time passes, for tests.
 type tuning struct {
 	// now is the clock, wait how long a time by that clock really takes.
 	now  func() time.Time
 	wait func(time.Duration) time.Duration
-	// lease is how long a lease lasts that is not renewed.
+	// lease is how long a lease lasts that is not renewed, 0 for leaseDuration.
 	lease time.Duration
 }
 
@@ -88,11 +91,16 @@ func serve(ctx context.Context, o options, pace tuning) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config, o, pace)
+	pace.lease = cmp.Or(pace.lease, leaseDuration)
+	lock, err := newLease(config, o.namespace, pace.lease*2/3)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o, pace, lock)
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := connect(mgr, o, pace); err != nil {
+	if err := connect(mgr, o, pace, lock.Identity()); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -129,19 +137,22 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-func newManager(config *rest.Config, o options, pace tuning) (ctrl.Manager, error) {
+func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	all := ctrl.Options{
-		Scheme:                        scheme,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true,
-		Metrics:                       metricsServer(o),
-		HealthProbeBindAddress:        o.probes,
+		Scheme:                              scheme,
+		LeaderElection:                      o.leaderElect,
+		LeaderElectionID:                    leaseName,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       &pace.lease, // and the next two in client-go's own proportions
+		RenewDeadline:                       ptr.To(pace.lease * 2 / 3),
+		RetryPeriod:                         ptr.To(pace.lease * 2 / 15),
+		Metrics:                             metricsServer(o),
+		HealthProbeBindAddress:              o.probes,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
@@ -149,10 +160,6 @@ func newManager(config *rest.Config, o options, pace tuning) (ctrl.Manager, erro
 				&corev1.Secret{}: {Namespaces: map[string]cache.Config{o.namespace: {}}},
 			},
 		},
-	}
-	if pace.lease > 0 { // in client-go's own proportions
-		all.LeaseDuration, all.RenewDeadline = &pace.lease, ptr.To(pace.lease*2/3)
-		all.RetryPeriod = ptr.To(pace.lease * 2 / 15)
 	}
 	return ctrl.NewManager(config, all) //nolint:wrapcheck // the caller wraps
 }
@@ -172,14 +179,10 @@ func metricsServer(o options) server.Options {
 }
 
 // connect wires datastore, provider, reconciler and probes.
-func connect(mgr ctrl.Manager, o options, pace tuning) error {
+func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 	var leading func(context.Context) error
 	if o.leaderElect {
-		host, err := os.Hostname()
-		if err != nil {
-			return fmt.Errorf("finding our name in the lease: %w", err)
-		}
-		leading = (&leaseCheck{reader: mgr.GetAPIReader(), namespace: o.namespace, host: host, now: time.Now}).check
+		leading = (&leaseCheck{reader: mgr.GetAPIReader(), namespace: o.namespace, self: self, now: time.Now}).check
 	}
 	adapter, err := calico.New(calico.Config{
 		RestConfig: mgr.GetConfig(),

@@ -262,8 +262,7 @@ func (s *site) awaitDegraded(object *v1alpha1.RouteReflectorPool, tc refusal) {
 	})
 }
 
-// requireUntouched: the manager wrote nothing but what it has to say, its lease
-// and its own object.
+// requireUntouched: the manager wrote nothing but what it has to say, its lease and its own object.
 func (s *site) requireUntouched(since time.Time) {
 	s.Helper()
 	user := controlplane.ServiceAccountUser(testNamespace, "rrpool-manager")
@@ -277,8 +276,7 @@ func (s *site) requireUntouched(since time.Time) {
 	requireAllowed(s.T, s.plane, user, since)
 }
 
-// requireKeyHidden looks for the key wherever the manager speaks; the log is
-// looked at when it ends.
+// requireKeyHidden looks for the key wherever the manager speaks; the log is looked at when it ends.
 func (s *site) requireKeyHidden(object *v1alpha1.RouteReflectorPool) {
 	s.Helper()
 	require.NotContains(s, fmt.Sprintf("%+v", object), testKey)

@@ -1,5 +1,4 @@
-// Package wiring makes the providers and metrics that the manager and the command line
-// share.
+// Package wiring makes the providers and metrics that the manager and the command line share.
 package wiring
 
 import (
@@ -46,8 +45,7 @@ func (p Providers) Connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	}
 }
 
-// ExistingNodes makes the provider of existing nodes. count and now may be nil, see
-// existing.Config.
+// ExistingNodes makes the provider of existing nodes. count and now may be nil, see existing.Config.
 func ExistingNodes(
 	cfg pool.ProviderConfig, nodes existing.Nodes, count func(context.Context, []string) (map[string]int, error), now func() time.Time,
 ) (cloud.Provider, error) {
@@ -67,8 +65,7 @@ func invalid(err error) error {
 	return &cloud.Error{Kind: cloud.InvalidInput, Op: "choosing the provider", Message: err.Error(), Err: err}
 }
 
-// Metrics registers all metrics of the manager, with this program's version.
-// docs/metrics.md is made from them.
+// Metrics registers all metrics of the manager, with this program's version. docs/metrics.md is made from them.
 func Metrics(registry prometheus.Registerer) *pool.Metrics {
 	this := version.Get()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -119,8 +119,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection lets a follower watch too: it takes over with sessions
-// whose age it has seen for itself.
+// NeedLeaderElection lets a follower watch too: it takes over with sessions whose age it has seen for itself.
 func (a *Adapter) NeedLeaderElection() bool { return false }
 
 // Changes carries a value after something observed has changed, Nodes, blocks and
@@ -183,8 +182,7 @@ func RedirectLogs(log logr.Logger) {
 	logrus.AddHook(logHook{log: log})
 }
 
-// logHook passes messages on. Fields may be whole objects and are left out, save
-// for the error.
+// logHook passes messages on. Fields may be whole objects and are left out, save for the error.
 type logHook struct{ log logr.Logger }
 
 // Levels implements logrus.Hook.

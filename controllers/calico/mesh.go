@@ -33,8 +33,7 @@ const (
 // defaultASN is the AS number of a cluster that does not say otherwise.
 const defaultASN = 64512
 
-// savedMesh is the content of beforeAnnotation, in Calico's own words so that
-// nothing is lost in between.
+// savedMesh is the content of beforeAnnotation, in Calico's own words so that nothing is lost in between.
 type savedMesh struct {
 	// Absent: there was no BGPConfiguration.
 	Absent         bool               `json:"absent,omitempty"`
@@ -92,8 +91,7 @@ func configOf(o *apiv3.BGPConfiguration) (plan.BGPConfig, error) {
 	return out, nil
 }
 
-// keep renders what a DisableMesh wants to be kept. Where have or before says the
-// same, it is kept in those words.
+// keep renders what a DisableMesh wants to be kept. Where have or before says the same, it is kept in those words.
 func keep(act plan.DisableMesh, have savedMesh, before *savedMesh) (string, error) {
 	out := savedMesh{Absent: act.SavedAbsent, Enabled: act.Saved.Enabled, Password: passwordOf(act.Saved.Password)}
 	if act.Saved.MaxRestartTime != nil {
@@ -211,8 +209,7 @@ func (o *liveMesh) note(key, value string) error {
 	return errors.Join(o.drop("annotations", key), unstructured.SetNestedField(o.raw.Object, value, "metadata", "annotations", key))
 }
 
-// drop removes a label or annotation wherever it is kept. What else the object
-// says stays as it is written.
+// drop removes a label or annotation wherever it is kept. What else the object says stays as it is written.
 func (o *liveMesh) drop(of, key string) error {
 	unstructured.RemoveNestedField(o.raw.Object, "metadata", of, key)
 	text, ok := o.raw.GetAnnotations()[metadataAnnotation]

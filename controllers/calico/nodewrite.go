@@ -103,8 +103,7 @@ func (r *recentNodes) latest(cached *corev1.Node) *corev1.Node {
 	return cached
 }
 
-// applyToNode makes a change to a Node, in one write. Nothing has to be taken from a node
-// that is gone.
+// applyToNode makes a change to a Node, in one write. Nothing has to be taken from a node that is gone.
 func (a *Adapter) applyToNode(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
 	at := rfc3339(a.now())
 	switch act := action.(type) {
@@ -203,8 +202,7 @@ func uncordoned(n *corev1.Node) *nodePatch {
 	return p
 }
 
-// Nodes are the nodes of the cluster for a provider that chooses among them, with the
-// zone and role of a scope.
+// Nodes are the nodes of the cluster for a provider that chooses among them, with the zone and role of a scope.
 type Nodes struct {
 	adapter *Adapter
 	scope   plan.Scope

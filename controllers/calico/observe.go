@@ -116,8 +116,7 @@ type block struct {
 	prefix netip.Prefix
 }
 
-// blockOf gives the block of an affinity, and false for one that is not, or no
-// longer, announced by a node.
+// blockOf gives the block of an affinity, and false for one that is not, or no longer, announced by a node.
 func blockOf(o *libapiv3.BlockAffinity) (block, bool) {
 	deleted, err := strconv.ParseBool(o.Spec.Deleted)
 	if err == nil && deleted {

@@ -113,8 +113,7 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	return write(ctx, a.store, have, a.calico.BGPPeers().Update)
 }
 
-// deletePeer deletes a BGPPeer of ours. One of others is left alone, and is no error:
-// ours is gone.
+// deletePeer deletes a BGPPeer of ours. One of others is left alone, and is no error: ours is gone.
 func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
 	have, err := a.calico.BGPPeers().Get(ctx, name, options.GetOptions{})
 	if isMissing(err) {

@@ -49,8 +49,7 @@ func TestAPeerIsWrittenOnceCorrectedAndDeleted(t *testing.T) {
 	require.Empty(t, b.writes(func() { b.apply(plan.DeletePeer{Name: clients.Name}, false) }))
 }
 
-// A peer between two reflectors comes back as it was written, or the core would
-// repair it for ever.
+// A peer between two reflectors comes back as it was written, or the core would repair it for ever.
 func TestAPeerBetweenTwoReflectorsComesBackAsItWasWritten(t *testing.T) {
 	b := newBench(t)
 	dual := func(name, v4, v6 string) plan.Node {

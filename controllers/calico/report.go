@@ -47,8 +47,7 @@ type sessionMemory struct {
 	bird  string
 }
 
-// report is a status object with what earlier versions of it have shown. It is
-// never changed once made.
+// report is a status object with what earlier versions of it have shown. It is never changed once made.
 type report struct {
 	object *apiv3.CalicoNodeStatus
 	// updated is when the report was received, zero when unproven or blank.

@@ -281,8 +281,7 @@ func (s *store) drop(kind, name string) {
 	s.signal()
 }
 
-// older compares resource versions, which are numbers in both datastores. What
-// cannot be compared is not older.
+// older compares resource versions, which are numbers in both datastores. What cannot be compared is not older.
 func older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)

@@ -13,8 +13,7 @@ type Action interface{ String() string }
 // label's value, "" for that of topology.SlotSingle.
 type SetReflector struct{ Node, ClusterID, Slot string }
 
-// SetRack puts a client into a rack: it gives the node the label RackLabel. An empty
-// Rack takes the label away.
+// SetRack puts a client into a rack: it gives the node the label RackLabel. An empty Rack takes the label away.
 type SetRack struct{ Node, Rack string }
 
 // ClearReflector takes role label and cluster ID from a node, in one write.
@@ -33,8 +32,7 @@ type DisableMesh struct {
 	SavedAbsent bool
 }
 
-// RestoreMesh puts the mesh back as it was saved, or switches it on where
-// nothing was saved, and notes the time.
+// RestoreMesh puts the mesh back as it was saved, or switches it on where nothing was saved, and notes the time.
 type RestoreMesh struct{}
 
 // ForgetMesh removes what we kept on the BGPConfiguration, and the object

@@ -33,8 +33,7 @@ type Scope struct {
 	ZoneLabel string
 }
 
-// RackLabel is the key of the label by which rrpool divides clients into racks
-// where no label of theirs does.
+// RackLabel is the key of the label by which rrpool divides clients into racks where no label of theirs does.
 const RackLabel = "rrpool.io/rack"
 
 // Problem is a reason to refuse, with its remedy.
@@ -61,22 +60,19 @@ type Node struct {
 	// Ready is the Ready condition; ReadyChanged is when it last changed.
 	Ready        bool
 	ReadyChanged time.Time
-	// Cordoned is spec.unschedulable; CordonedByUs: it carries our mark as well,
-	// so it is ours to undo.
+	// Cordoned is spec.unschedulable; CordonedByUs: it carries our mark as well, so it is ours to undo.
 	Cordoned, CordonedByUs bool
 	// CordonMark: the node carries our mark, cordoned or not. On a node that is not
 	// cordoned it is stale: a person has uncordoned the node, and UncordonNode only
 	// takes the mark away, so that a later cordon by a person is not taken for ours.
 	CordonMark bool
-	// Leaving: a taint says that the node is about to go (shutdown, out of service,
-	// scale-down).
+	// Leaving: a taint says that the node is about to go (shutdown, out of service, scale-down).
 	Leaving bool
 	// Taints of the node, written key=value:effect; nil when they were not read.
 	Taints []string
 	// ControlPlane: the node carries a control-plane role label.
 	ControlPlane bool
-	// Pods is how many pods with an address of their own run here, nil when they were
-	// not counted.
+	// Pods is how many pods with an address of their own run here, nil when they were not counted.
 	Pods *int
 	// Deleting: the object has a deletion timestamp.
 	Deleting bool
@@ -95,8 +91,7 @@ type Node struct {
 	Rack string
 	// ClusterID is Calico's routeReflectorClusterID, "" for none.
 	ClusterID string
-	// Marked: the node carries our mark, so label and cluster ID are ours;
-	// RoleSince is when we gave it the role.
+	// Marked: the node carries our mark, so label and cluster ID are ours; RoleSince is when we gave it the role.
 	Marked    bool
 	RoleSince time.Time
 	// Blocks are the address blocks the node announces.
@@ -245,8 +240,7 @@ type Session struct {
 	Peer        netip.Addr
 	Kind        SessionKind
 	Established bool
-	// Since is when we first received it in this state without interruption, by
-	// our own clock; zero while unproven.
+	// Since is when we first received it in this state without interruption, by our own clock; zero while unproven.
 	Since time.Time
 }
 

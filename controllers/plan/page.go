@@ -15,8 +15,7 @@ func Linked(text, reason string, most int) string {
 	return Plain(strings.TrimRight(text, "."), most-len(link)) + link
 }
 
-// Unlinked is a text without the address that Linked put at its end, for those who show
-// that elsewhere.
+// Unlinked is a text without the address that Linked put at its end, for those who show that elsewhere.
 func Unlinked(text, reason string) string { return strings.TrimSuffix(text, see(reason)) }
 
 func see(reason string) string { return "; see " + Docs + Page(reason) }

@@ -100,8 +100,7 @@ func (s sharedCloud) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Pro
 	return s.Provider.Ensure(ctx, want)
 }
 
-// losePool is a person who deletes the pool at the cloud's console, and a cloud
-// that does not give another.
+// losePool is a person who deletes the pool at the cloud's console, and a cloud that does not give another.
 func (s *shared) losePool() {
 	s.Lock()
 	defer s.Unlock()
@@ -224,8 +223,7 @@ func poked(changes chan<- struct{}) {
 	}
 }
 
-// requireIdentityFixed: with a pool of ours, the apiserver refuses what would
-// make rrpool forget it.
+// requireIdentityFixed: with a pool of ours, the apiserver refuses what would make rrpool forget it.
 func requireIdentityFixed(t *testing.T, admin client.Client, object *v1alpha1.RouteReflectorPool) {
 	t.Helper()
 	require.Equal(t, "route-reflectors", object.Status.Pool)

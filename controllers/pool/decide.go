@@ -93,8 +93,7 @@ func onlyRefreshes(actions []plan.Action) []plan.Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool { return !is[plan.RefreshStatus](a) })
 }
 
-// interval is how often this step needs to look at the provider, and at
-// the cluster without being pushed.
+// interval is how often this step needs to look at the provider, and at the cluster without being pushed.
 func (r *Reconciler) interval(s *Scope) time.Duration {
 	switch {
 	case s.paused() || s.steady():
@@ -248,8 +247,7 @@ func poolSpec(s *Scope, want plan.PoolSpec) cloud.PoolSpec {
 	return out
 }
 
-// kindNow is the topology that the reflectors have: on the way from one to another, the
-// larger one.
+// kindNow is the topology that the reflectors have: on the way from one to another, the larger one.
 func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
 	order := []v1alpha1.TopologyType{
 		"", v1alpha1.TopologySingle, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy,
@@ -311,8 +309,7 @@ func keepSize(spec topology.Spec, known *cloud.Pool, clients []plan.Node, zones 
 
 // Workload is the pods that run on nodes.
 type Workload interface {
-	// Count gives the pods with an address of their own, by node. It may be some
-	// seconds old.
+	// Count gives the pods with an address of their own, by node. It may be some seconds old.
 	Count(ctx context.Context, nodes []string) (map[string]int, error)
 	// Evictable names the pods that Evict has yet to move from a node, and those
 	// that it leaves there because they would be lost, both sorted.
@@ -355,8 +352,7 @@ func (r *Reconciler) attempt(node string) *drainAttempt {
 	return &r.drained
 }
 
-// lookAtPods asks for the pods that the step turns out to depend on, and computes it
-// once more.
+// lookAtPods asks for the pods that the step turns out to depend on, and computes it once more.
 func (r *Reconciler) lookAtPods(ctx context.Context, s *Scope) {
 	if names := nodesToCount(s); len(names) > 0 && r.countPods(ctx, s, names) {
 		r.compute(s)

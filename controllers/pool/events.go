@@ -28,8 +28,7 @@ type poolEvent struct {
 	related                    runtime.Object
 }
 
-// actionEvent says what was changed in the cluster and why; zero for what is
-// not worth an event.
+// actionEvent says what was changed in the cluster and why; zero for what is not worth an event.
 func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 	e := poolEvent{kind: corev1.EventTypeNormal, action: step.Name, note: action.String() + ": " + step.Reason}
 	switch a := action.(type) {
@@ -59,8 +58,7 @@ func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 	return e
 }
 
-// racksLabelled is one event for all clients that a step labels, sent with the first: there
-// may be thousands.
+// racksLabelled is one event for all clients that a step labels, sent with the first: there may be thousands.
 func racksLabelled(action plan.SetRack, step rollout.Step) poolEvent {
 	var all []plan.SetRack
 	for _, other := range step.Actions {
@@ -89,8 +87,7 @@ func podsEvicted(node string, count int, step rollout.Step) poolEvent {
 	return poolEvent{corev1.EventTypeNormal, "PodsEvicted", step.Name, note, nodeRef(node)}
 }
 
-// podsStay names the pods that are not evicted although they have an address of
-// their own.
+// podsStay names the pods that are not evicted although they have an address of their own.
 func podsStay(node string, pods []string, step rollout.Step) poolEvent {
 	note := fmt.Sprintf("pods without a controller stay on node %s, because no controller would create them again: %s; "+
 		"move them yourself, or they meet what the change of role costs", node, few(pods))
@@ -102,8 +99,7 @@ func poolChanged(did string) poolEvent {
 	return poolEvent{corev1.EventTypeNormal, "PoolChanged", plan.Plain(did, maxAction), did, nil}
 }
 
-// problemEvent says that rrpool holds still, and what would help; without a problem, that
-// the one before is over.
+// problemEvent says that rrpool holds still, and what would help; without a problem, that the one before is over.
 func problemEvent(p *plan.Problem, before, step string) poolEvent {
 	if p == nil {
 		return poolEvent{corev1.EventTypeNormal, "Recovered", step, "no longer hindered by " + before, nil}
@@ -153,8 +149,7 @@ func (r *Reconciler) send(s *Scope, e poolEvent) bool {
 	return true
 }
 
-// reportStep logs a new step, and reports a problem when it begins and
-// when it ends.
+// reportStep logs a new step, and reports a problem when it begins and when it ends.
 func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	if s.Step.Name != r.stepName {
 		log.FromContext(ctx).Info("next step", "step", s.Step.Name, "reason", s.Step.Reason, "waitingFor", few(s.Step.WaitingFor))

@@ -126,8 +126,7 @@ func TestExistingNodesThereAndBack(t *testing.T) {
 	e.expect("Ready True Steady")
 }
 
-// The manager dies after any one of its writes to nodes and pods, and its successor
-// finishes, forth and back.
+// The manager dies after any one of its writes to nodes and pods, and its successor finishes, forth and back.
 func TestKilledOnExistingNodesItsSuccessorFinishes(t *testing.T) {
 	survived := false
 	for kill := 1; !survived; kill++ {
@@ -339,8 +338,7 @@ func TestNodesThatAreNotTakenForAnHourAreNoCloudsFault(t *testing.T) {
 	require.Contains(t, message, "kubectl get nodes --label-columns rrpool.io/pool")
 }
 
-// What is remembered of existing nodes is no worker pool, not even while there is no
-// way to the cloud.
+// What is remembered of existing nodes is no worker pool, not even while there is no way to the cloud.
 func TestWithoutAccessToTheCloudNothingIsTakenOverFromExistingNodes(t *testing.T) {
 	e := newInPlaceEnvironment(t)
 	for i := range e.calico.cluster.Nodes {

@@ -150,8 +150,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// A kubelet may write a megabyte into its Node, and the manager must not spend hours on
-// making that short.
+// A kubelet may write a megabyte into its Node, and the manager must not spend hours on making that short.
 func TestALongTextIsShortenedAtOnce(t *testing.T) {
 	began := time.Now()
 	for _, text := range []string{strings.Repeat("ß", 1<<20), strings.Repeat("\x80", 1<<20)} {

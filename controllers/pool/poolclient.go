@@ -32,8 +32,7 @@ const (
 	offEnsureTimeout  = 20 * time.Second
 )
 
-// poolClient remembers what the provider said, and spares it questions. The zero
-// value knows nothing.
+// poolClient remembers what the provider said, and spares it questions. The zero value knows nothing.
 type poolClient struct {
 	config   ProviderConfig
 	provider cloud.Provider
@@ -70,8 +69,7 @@ func (h *callHistory) fail(now time.Time, err error) {
 	h.notBefore = now.Add(backOff(err, h.failures))
 }
 
-// worthReporting is the error, but not of a cloud that is out of reach for a moment and
-// whose last answer is known.
+// worthReporting is the error, but not of a cloud that is out of reach for a moment and whose last answer is known.
 func (h *callHistory) worthReporting(last *cloud.Pool) error {
 	kind := cloud.KindOf(h.err)
 	momentary := kind == cloud.Unavailable || kind == cloud.RateLimited || kind == ""
@@ -107,8 +105,7 @@ func (c *poolClient) disconnect() {
 	c.config.APIKey = ""
 }
 
-// observe asks the provider when its last answer is older than every, and says
-// whether it asked.
+// observe asks the provider when its last answer is older than every, and says whether it asked.
 func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Duration) bool {
 	if c.provider == nil || c.due(now, every) > 0 {
 		return false

@@ -337,8 +337,7 @@ var scenarios = []scenario{
 	}, func(o *cloudEnvironment) bool { return o.model.Observe().BGP.MeshOn() }, true},
 }
 
-// undisturbed runs a scenario with the cloud up: what was changed in the data plane, and how many
-// turns it took.
+// undisturbed runs a scenario with the cloud up: what was changed in the data plane, and how many turns it took.
 func (s scenario) undisturbed(t *testing.T) (applied []string, turns int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// The reasons of this package's problems. Those of the cloud are
-// "Cloud" and the kind of the error.
+// The reasons of this package's problems. Those of the cloud are "Cloud" and the kind of the error.
 const (
 	ReasonTopologyNotSupported  = "TopologyNotSupported"
 	ReasonSizingInvalid         = "SizingInvalid"

@@ -199,8 +199,7 @@ func crossCheck(clusterID string, nodes []plan.Node) *plan.Problem {
 	return nil
 }
 
-// findKey reads the API key. Its absence is a problem, never an excuse for
-// another provider.
+// findKey reads the API key. Its absence is a problem, never an excuse for another provider.
 func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (APIKey, *plan.Problem) {
 	missing := func(what string) (APIKey, *plan.Problem) {
 		return "", problemf(ReasonCredentialsMissing, "Secret %q in namespace %q %s: store an IBM Cloud API key there: "+

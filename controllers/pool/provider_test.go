@@ -24,12 +24,10 @@ const nextKey = "the next/key=2 & more"
 // deprivation is a way to lose access to the cloud.
 type deprivation struct {
 	take func(*cloudEnvironment)
-	// reason and remedy are what has to be said about it, logins how often an hour IAM
-	// may be asked meanwhile.
+	// reason and remedy are what has to be said about it, logins how often an hour IAM may be asked meanwhile.
 	reason, remedy string
 	logins         int
-	// back: what was taken can be given back without touching the Secret. later: it is
-	// felt when the token ends.
+	// back: what was taken can be given back without touching the Secret. later: it is felt when the token ends.
 	back, later bool
 }
 

@@ -25,14 +25,12 @@ import (
 
 // Datastore is Calico: its nodes, BGP configuration and session reports.
 type Datastore interface {
-	// Observe gives everything known at this moment, or an error when any of it
-	// is unknown.
+	// Observe gives everything known at this moment, or an error when any of it is unknown.
 	Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error)
 	// Apply makes one change and says whether there was anything to change. What
 	// concerns the pool or pods never reaches it.
 	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
-	// Watch makes exactly these node reports exist and says whether it had to
-	// change anything.
+	// Watch makes exactly these node reports exist and says whether it had to change anything.
 	Watch(ctx context.Context, want []plan.StatusRequest) (bool, error)
 }
 
@@ -55,8 +53,7 @@ type Reconciler struct {
 	// All that follows may be left out.
 
 	Recorder events.EventRecorder
-	// Leading gives the reason why another manager may be writing, nil for none. It is
-	// asked before every write.
+	// Leading gives the reason why another manager may be writing, nil for none. It is asked before every write.
 	Leading func(context.Context) error
 	Metrics *Metrics
 	// Next, Now and Pause are rollout.Next, time.Now and a wait unless a test sets them.
@@ -79,8 +76,7 @@ type Reconciler struct {
 	budget                   eventBudget
 	// known has what an observation does not show: Proven and the times, see rollout.Observed.
 	known rollout.Observed
-	// drained is the last attempt to empty a node, countAgain when pods may be counted
-	// again after that has failed.
+	// drained is the last attempt to empty a node, countAgain when pods may be counted again after that has failed.
 	drained    drainAttempt
 	countAgain time.Time
 }
@@ -211,8 +207,7 @@ func (s *Scope) inPlace() bool { return s.Provider == v1alpha1.ProviderExistingN
 // steady: there is nothing left to do.
 func (s *Scope) steady() bool { return s.Step.Name == rollout.Steady && s.Step.Problem == nil }
 
-// needsProvider: without it the cluster does not get where it is wanted. The
-// mesh needs none.
+// needsProvider: without it the cluster does not get where it is wanted. The mesh needs none.
 func (s *Scope) needsProvider() bool {
 	return s.reflecting() || s.Step.Name == StepDeletePool || has[plan.ReleasePool](s.Step)
 }
@@ -286,12 +281,10 @@ func retry(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
-// manyConflicts in a row are reported: another client writes all the time, or our
-// writes are refused with 409.
+// manyConflicts in a row are reported: another client writes all the time, or our writes are refused with 409.
 const manyConflicts = 10
 
-// worthReporting reports whether err belongs in the status: a conflict does
-// not, until many follow each other.
+// worthReporting reports whether err belongs in the status: a conflict does not, until many follow each other.
 func (r *Reconciler) worthReporting(err error) bool {
 	if !calico.IsConflict(err) {
 		return true
@@ -318,8 +311,7 @@ func scopeOf(object *v1alpha1.RouteReflectorPool) plan.Scope {
 	return plan.Scope{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
 }
 
-// Look observes and decides as a reconciliation does, and changes nothing, whatever the mode.
-// It may emit events.
+// Look observes and decides as a reconciliation does, and changes nothing, whatever the mode. It may emit events.
 func (r *Reconciler) Look(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Scope, error) {
 	r.setDefaults()
 	s, err := r.observe(ctx, object)

@@ -271,8 +271,7 @@ func (e *environment) meshOff() {
 	e.calico.cluster.BGP.Saved = &plan.Mesh{}
 }
 
-// Nothing that is slow about pods comes before the mesh, which the real plan wants
-// back here.
+// Nothing that is slow about pods comes before the mesh, which the real plan wants back here.
 func TestTheMeshComesBackWhilePodsDoNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newInPlaceEnvironment(t)
@@ -345,8 +344,7 @@ func TestAfterACountThatHangsReconcilingGoesOn(t *testing.T) {
 	})
 }
 
-// A step that fails backs off, up to 30 s. While too few reflectors serve, the net is
-// due sooner than that.
+// A step that fails backs off, up to 30 s. While too few reflectors serve, the net is due sooner than that.
 func TestAFailingStepDoesNotPutTheSafetyNetToSleep(t *testing.T) {
 	e := newInPlaceEnvironment(t)
 	e.meshOff()

@@ -34,8 +34,7 @@ const (
 // singleton is the only request there is.
 var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.SingletonName}}
 
-// firstLook is how long a start waits for the datastore's first answer. After
-// that its silence is worth reporting.
+// firstLook is how long a start waits for the datastore's first answer. After that its silence is worth reporting.
 const firstLook = 15 * time.Second
 
 // burst is how long changes are gathered: a migration brings thousands.
@@ -94,8 +93,7 @@ func (s *signalSource) Start(ctx context.Context, queue workqueue.TypedRateLimit
 	return nil
 }
 
-// WaitForSync implements source.SyncingSource: a manager that starts does not
-// report everything as unknown first.
+// WaitForSync implements source.SyncingSource: a manager that starts does not report everything as unknown first.
 func (s *signalSource) WaitForSync(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
@@ -107,8 +105,7 @@ func (s *signalSource) WaitForSync(ctx context.Context) error {
 
 var _ source.SyncingSource = (*signalSource)(nil)
 
-// specChanged passes changes of the spec, of the finalizers, and the wish to be
-// deleted; not our own status.
+// specChanged passes changes of the spec, of the finalizers, and the wish to be deleted; not our own status.
 func specChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -201,7 +198,6 @@ func SlimNode(in any) (any, error) {
 // Events: those about the object, which has no namespace, are kept in default;
 // those about the lease in its own.
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=default,resources=events,verbs=create;patch
-// +kubebuilder:rbac:groups="",namespace=rrpool-system,resources=events,verbs=create
 //
 // Who may read the metrics is for the apiserver to say.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create

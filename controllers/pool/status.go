@@ -205,8 +205,7 @@ func linked(status metav1.ConditionStatus, p *plan.Problem) metav1.Condition {
 	return condition(status, p.Reason, plan.Linked(p.Message, p.Reason, maxNote))
 }
 
-// ready: the cluster is where it is wanted. A problem of the provider alone does
-// not change that.
+// ready: the cluster is where it is wanted. A problem of the provider alone does not change that.
 func ready(s *Scope, provider *plan.Problem) metav1.Condition {
 	step := s.Step
 	stopped := notRunning(step.Reflectors)

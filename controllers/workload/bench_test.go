@@ -22,8 +22,7 @@ import (
 
 func TestMain(m *testing.M) { controlplane.Main(m) }
 
-// bench is Pods on a real apiserver, with a namespace for each test and nobody
-// who would make or end pods.
+// bench is Pods on a real apiserver, with a namespace for each test and nobody who would make or end pods.
 type bench struct {
 	*Pods
 	t     *testing.T
@@ -128,8 +127,7 @@ func (b *bench) kill(name string) {
 	require.NoError(b.t, b.kube.CoreV1().Pods(b.space).Delete(b.t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 }
 
-// budget protects all pods of the namespace; counted says that its controller has
-// seen them, and lets so many go.
+// budget protects all pods of the namespace; counted says that its controller has seen them, and lets so many go.
 func (b *bench) budget(name string, counted bool, allowed int32) {
 	b.t.Helper()
 	budgets := b.kube.PolicyV1().PodDisruptionBudgets(b.space)

@@ -16,8 +16,7 @@ import (
 type Eviction struct {
 	// Evicted counts the pods that have been asked to go.
 	Evicted int
-	// Blocked says of each pod that may not go now, why: "namespace/name: the
-	// disruption budget …", sorted.
+	// Blocked says of each pod that may not go now, why: "namespace/name: the disruption budget …", sorted.
 	Blocked []string
 }
 
@@ -69,8 +68,7 @@ func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 	return out, errors.Join(failed...)
 }
 
-// silence: the apiserver has not answered, or our time is up, and asking for one pod
-// more would end the same way.
+// silence: the apiserver has not answered, or our time is up, and asking for one pod more would end the same way.
 func silence(err error) bool {
 	var status apierrors.APIStatus
 	return err != nil && !errors.As(err, &status)
@@ -104,8 +102,7 @@ func (p *Pods) evict(ctx context.Context, pod *corev1.Pod) error {
 	return err //nolint:wrapcheck // the caller looks at its kind
 }
 
-// why is the apiserver's reason for keeping a pod where it is; it names the
-// PodDisruptionBudget.
+// why is the apiserver's reason for keeping a pod where it is; it names the PodDisruptionBudget.
 func why(err error) string {
 	if cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); ok {
 		return cause.Message

@@ -70,8 +70,7 @@ func TestABudgetIsKeptAndNamed(t *testing.T) {
 	require.Equal(t, Eviction{Evicted: 1}, did, "without the budget it goes")
 }
 
-// The apiserver proposes to come back in ten seconds, which client-go would do by
-// itself, ten times.
+// The apiserver proposes to come back in ten seconds, which client-go would do by itself, ten times.
 func TestABudgetThatIsNotCountedYetHoldsUpNobody(t *testing.T) {
 	b := newBench(t)
 	b.pod("u1", "web", replicated)
@@ -116,8 +115,7 @@ func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 	require.NotNil(t, b.live("web-0").DeletionTimestamp)
 }
 
-// stuck lets so many evictions through, and then nothing until the caller's time is up,
-// which is at once.
+// stuck lets so many evictions through, and then nothing until the caller's time is up, which is at once.
 type stuck struct {
 	http.RoundTripper
 	left, asked int
@@ -137,8 +135,7 @@ func (s *stuck) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// Time that runs out after some pods were asked is no failure: the others are asked
-// next time.
+// Time that runs out after some pods were asked is no failure: the others are asked next time.
 func TestWhenTimeRunsOutTheOthersAreAskedNextTime(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"p1", "p2", "p3", "p4"} {

@@ -44,8 +44,7 @@ func TestTopologiesGrowAndShrink(t *testing.T) {
 	})
 }
 
-// move changes the topology, and how many reflectors it has, and waits until they all have
-// their slots.
+// move changes the topology, and how many reflectors it has, and waits until they all have their slots.
 func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) func(*cluster) {
 	return func(c *cluster) {
 		e := c.begin(string(kind))

@@ -98,8 +98,7 @@ func growStaged(c *cluster) {
 	c.requireLostNothing(e)
 }
 
-// crossThreshold: there are as many nodes as the next step of the sizing needs; one
-// of them goes, and comes back.
+// crossThreshold: there are as many nodes as the next step of the sizing needs; one of them goes, and comes back.
 func crossThreshold(c *cluster) {
 	before := c.reflectors()
 	nodes := c.Lab.Nodes()

@@ -79,8 +79,7 @@ func (c *cluster) requireLostNothing(e event, without ...string) {
 	assert.NoError(c.t, c.lost(e, without...).ZeroLoss(), e.name) // the scenario goes on
 }
 
-// bounds are when the first lost probe was sent, and when it was
-// over for good.
+// bounds are when the first lost probe was sent, and when it was over for good.
 func bounds(r probe.Report) (from, until time.Time) {
 	for _, pair := range r.Lossy() {
 		for _, o := range pair.Outages {
@@ -107,8 +106,7 @@ func lossyPairs(r probe.Report) []string {
 	return slices.Compact(out)
 }
 
-// meshWrites are the manager's writes to the BGPConfiguration since e began, from
-// the apiserver's audit log.
+// meshWrites are the manager's writes to the BGPConfiguration since e began, from the apiserver's audit log.
 func (c *cluster) meshWrites(e event) []controlplane.AuditEvent {
 	c.t.Helper()
 	writes, err := c.Lab.ControlPlane().Writes(site.User(), e.from)

@@ -135,8 +135,7 @@ func (c *cluster) reflectors() []string {
 	return c.inPeeringOrder(c.waitReflectors("calm", func(h []string) bool { return len(h) >= 3 }))
 }
 
-// waitReplaced waits until another node has the role instead of this one, and
-// the others still have it.
+// waitReplaced waits until another node has the role instead of this one, and the others still have it.
 func (c *cluster) waitReplaced(before []string, hit string) []string {
 	c.t.Helper()
 	stay := slices.DeleteFunc(slices.Clone(before), func(n string) bool { return n == hit })
@@ -196,8 +195,7 @@ func (c *cluster) shutDownEach(nodes []string) time.Time {
 	return next.Add(-apart)
 }
 
-// requireNetCaught checks that the manager switched the mesh on before the last
-// reflector went, and said why.
+// requireNetCaught checks that the manager switched the mesh on before the last reflector went, and said why.
 func (c *cluster) requireNetCaught(e event, last time.Time) {
 	c.t.Helper()
 	writes := c.meshWrites(e)

@@ -90,8 +90,7 @@ func (c *cluster) waitFor(what string, is func(*v1alpha1.RouteReflectorPool) boo
 	require.NoError(c.t, c.WaitFor(ctx, what, is))
 }
 
-// waitReflectors waits until exactly those serve that is says, and the manager has
-// nothing to do. It names them.
+// waitReflectors waits until exactly those serve that is says, and the manager has nothing to do. It names them.
 func (c *cluster) waitReflectors(what string, is func(reflectors []string) bool) []string {
 	c.t.Helper()
 	var reflectors []string

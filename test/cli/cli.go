@@ -1,5 +1,4 @@
-// Package cli calls the commands of rrpool in tests as a user does, with a fixed clock
-// and no environment.
+// Package cli calls the commands of rrpool in tests as a user does, with a fixed clock and no environment.
 package cli
 
 import (

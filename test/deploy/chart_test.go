@@ -26,8 +26,7 @@ var helmTool = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
-// helm runs the pinned helm with folders of its own, and gives what it says, in which
-// order ever.
+// helm runs the pinned helm with folders of its own, and gives what it says, in which order ever.
 func helm(t *testing.T, arguments ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	tool, err := helmTool()
@@ -136,8 +135,7 @@ func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 	require.Empty(t, unequal(rendered(t, monitored...), append(build(t, iksOverlay), build(t, "config/monitoring")...)))
 }
 
-// Negative controls for the test above: every object of either side, and a field in the
-// middle of one.
+// Negative controls for the test above: every object of either side, and a field in the middle of one.
 func TestADifferenceBetweenChartAndOverlayIsSeen(t *testing.T) {
 	t.Parallel()
 	made, wanted := rendered(t), build(t, iksOverlay)

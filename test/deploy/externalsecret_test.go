@@ -71,8 +71,7 @@ func TestTheExternalSecretIsAccepted(t *testing.T) {
 	require.ErrorContains(t, err, ".spec.secretStore: field not declared in schema", "negative control")
 }
 
-// The Secret from a file is the one that the sample names, and making it again is refused:
-// it never replaces a key.
+// The Secret from a file is the one that the sample names, and making it again is refused: it never replaces a key.
 func TestTheSecretFromAFileIsTheOneThatIsRead(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(path(iksOverlay, "secret"))))

@@ -37,8 +37,7 @@ func newSite(t *testing.T) site {
 	return s
 }
 
-// unlike are the objects that the cluster has not, or has otherwise: applying them would
-// change it.
+// unlike are the objects that the cluster has not, or has otherwise: applying them would change it.
 func (s site) unlike(t *testing.T, objects []*object) []string {
 	t.Helper()
 	var out []string

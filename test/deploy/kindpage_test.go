@@ -12,8 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// rule says of each match of a pattern in docs/kind.md, by its first group, what
-// it may be.
+// rule says of each match of a pattern in docs/kind.md, by its first group, what it may be.
 type rule struct {
 	pattern string
 	allowed []string

@@ -1,5 +1,4 @@
-// Package deploy_test holds what is deployed, and the pages that say how, to what
-// a real apiserver says of them.
+// Package deploy_test holds what is deployed, and the pages that say how, to what a real apiserver says of them.
 package deploy_test
 
 import (

@@ -101,8 +101,7 @@ func TestAChangeAndAWarningAreSeen(t *testing.T) {
 	require.NotEmpty(t, loud.warnings.all())
 }
 
-// Negative controls: that everything is accepted proves something only if not
-// everything would be.
+// Negative controls: that everything is accepted proves something only if not everything would be.
 func TestATypingErrorIsRefused(t *testing.T) {
 	c, objects := deployed(t, kindOverlay)
 	objects = append(objects, read(t, samples[kindOverlay])...)

@@ -221,8 +221,7 @@ func TestThePoliciesLetThroughWhatTheManagerWritesAndNoMore(t *testing.T) {
 	}
 }
 
-// Another key for the label of the role works as soon as the object says so, and the one
-// before it does no longer.
+// Another key for the label of the role works as soon as the object says so, and the one before it does no longer.
 func TestThePoliciesFollowTheLabelOfTheRole(t *testing.T) {
 	admin, manager := guarded(t)
 	const other = `{metadata: {labels: {node-restriction.kubernetes.io/reflects: single}}}`

@@ -16,8 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// excess is what roles allow that nothing of ours is ever to be allowed, and pods that
-// have more than they need.
+// excess is what roles allow that nothing of ours is ever to be allowed, and pods that have more than they need.
 func excess(t *testing.T, objects []*object) []string {
 	t.Helper()
 	var out []string
@@ -130,8 +129,7 @@ func TestWhatIsNeverNeededIsNamed(t *testing.T) {
 	require.Contains(t, excess(t, []*object{unstructuredOf(t, binding)}), "binds cluster-admin")
 }
 
-// The namespace admits restricted pods only: whatever makes the manager's pod less so, the
-// apiserver refuses.
+// The namespace admits restricted pods only: whatever makes the manager's pod less so, the apiserver refuses.
 func TestALessRestrictedPodIsNotAdmitted(t *testing.T) {
 	c, objects := deployed(t, kindOverlay)
 	container := []string{"spec", "containers"}

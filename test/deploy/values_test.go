@@ -181,8 +181,7 @@ func TestTheChartIsLinted(t *testing.T) {
 	require.Error(t, err, "negative control")
 }
 
-// A chart that is packaged is the same chart, and of files with the same times the same
-// bytes.
+// A chart that is packaged is the same chart, and of files with the same times the same bytes.
 func TestTheChartIsPackaged(t *testing.T) {
 	t.Parallel()
 	pack := func(of time.Time) (string, []byte) {

@@ -130,16 +130,14 @@ func withControlPlane(workers int) []lab.NodeSpec {
 	}}, lab.Workers(workers)...)
 }
 
-// cordoning keeps new pods off a node while its role changes, and shortens waits
-// that are nothing but time.
+// cordoning keeps new pods off a node while its role changes, and shortens waits that are nothing but time.
 func cordoning(o *v1alpha1.RouteReflectorPool) {
 	o.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionCordon
 	o.Spec.Rollout.NotReadyGrace = metav1.Duration{Duration: 5 * time.Second}
 	o.Spec.Rollout.RemovalDelay = metav1.Duration{Duration: 10 * time.Second}
 }
 
-// requireReflected checks the cluster itself: who reflects, and that every worker
-// peers with them only.
+// requireReflected checks the cluster itself: who reflects, and that every worker peers with them only.
 func requireReflected(t *testing.T, ctx context.Context, s *site.Site, reflectors ...string) { //nolint:revive // t comes first in tests
 	t.Helper()
 	config := bgpConfiguration(t, ctx, s)
@@ -179,8 +177,7 @@ func nodeObjects(t *testing.T, ctx context.Context, s *site.Site) map[string]cor
 	return nodes
 }
 
-// requireUntouched checks that each node has the labels, annotations and cordon
-// that it had before.
+// requireUntouched checks that each node has the labels, annotations and cordon that it had before.
 func requireUntouched(t *testing.T, ctx context.Context, s *site.Site, before map[string]corev1.Node) { //nolint:revive // t comes first in tests
 	t.Helper()
 	after := nodeObjects(t, ctx, s)
@@ -195,8 +192,7 @@ func requireUntouched(t *testing.T, ctx context.Context, s *site.Site, before ma
 	}
 }
 
-// requireNothingLost checks every pair of workers, the reflectors' own pods
-// included.
+// requireNothingLost checks every pair of workers, the reflectors' own pods included.
 func requireNothingLost(t *testing.T, s *site.Site) {
 	t.Helper()
 	report := s.Lab.Report().Only(s.Workers...)

@@ -44,8 +44,7 @@ func within(t *testing.T, ctx context.Context) context.Context { //nolint:revive
 	return ctx
 }
 
-// The manager runs where no cloud is: it uses none, and asks for no
-// credentials.
+// The manager runs where no cloud is: it uses none, and asks for no credentials.
 func TestASiteWithoutACloud(t *testing.T) {
 	nodes := append(lab.Workers(3), lab.NodeSpec{
 		Name: "control-plane", Zone: "zone-1", Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""},
@@ -82,8 +81,7 @@ func TestASiteWithoutACloud(t *testing.T) {
 	require.NoError(t, s.Lab.Report().ZeroLoss())
 }
 
-// restVariable is how long the migrated cluster is watched at rest: 30s unless
-// set. `make soak` sets 10m.
+// restVariable is how long the migrated cluster is watched at rest: 30s unless set. `make soak` sets 10m.
 const restVariable = "RRPOOL_REST"
 
 // A migrated cluster at rest costs nothing: no write to the

@@ -22,8 +22,7 @@ import (
 // fullVariable, when set, runs every combination of zones and mesh password.
 const fullVariable = "RRPOOL_E2E_FULL"
 
-// The main job: from an API key to route reflectors and back, without losing a
-// packet between workloads.
+// The main job: from an API key to route reflectors and back, without losing a packet between workloads.
 func TestMigrationAndReturn(t *testing.T) {
 	cases := []struct {
 		zones      int
@@ -95,8 +94,7 @@ func requireMigrated(t *testing.T, ctx context.Context, s *site.Site, zones int)
 	})
 }
 
-// soon waits until a check of sessions passes: what the manager has written a moment
-// ago, confd has yet to render.
+// soon waits until a check of sessions passes: what the manager has written a moment ago, confd has yet to render.
 func soon(t *testing.T, check func(c *assert.CollectT)) {
 	t.Helper()
 	require.EventuallyWithT(t, check, limit, 200*time.Millisecond)

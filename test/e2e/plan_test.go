@@ -134,8 +134,7 @@ func newNames(s *site.Site) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// The same where the reflectors are nodes with pods: every pair, every role, and whom
-// it costs packets.
+// The same where the reflectors are nodes with pods: every pair, every role, and whom it costs packets.
 func TestPlanOnExistingNodes(t *testing.T) {
 	lab.SkipLong(t)
 	ctx, s := start(t, site.Options{Nodes: lab.Workers(4)})

@@ -15,8 +15,7 @@ type Fault struct {
 	// Method is the HTTP method, "" for any. Path and Query are regular expressions
 	// on the path and on the query, "" for any; the path comes without "/global".
 	Method, Path, Query string
-	// After lets so many matching requests through first. Times is how many are
-	// spoiled then; 0: all.
+	// After lets so many matching requests through first. Times is how many are spoiled then; 0: all.
 	After, Times int
 	// For ends the fault that long after the first request that it spoiled; 0: never.
 	For time.Duration
@@ -175,8 +174,7 @@ func (s *Server) trickle(w http.ResponseWriter, r *http.Request, body []byte, sl
 	}
 }
 
-// pause waits for d, or for ever when d is negative; false when the client or
-// the server has gone.
+// pause waits for d, or for ever when d is negative; false when the client or the server has gone.
 func (s *Server) pause(r *http.Request, d time.Duration) bool {
 	var timer <-chan time.Time
 	if d >= 0 {

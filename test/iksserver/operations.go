@@ -96,8 +96,7 @@ func (s *Server) resize(c *cluster, p *pool, size int) *refusal {
 	return nil
 }
 
-// wellFormed refuses taints that are not written as value:Effect. IBM's words for that are
-// not known.
+// wellFormed refuses taints that are not written as value:Effect. IBM's words for that are not known.
 func wellFormed(taints map[string]string) *refusal {
 	for key, text := range taints {
 		value, effect, ok := strings.Cut(text, ":")
@@ -108,8 +107,7 @@ func wellFormed(taints map[string]string) *refusal {
 	return nil
 }
 
-// removeWorker takes one worker away; nothing takes its place until the next
-// resize.
+// removeWorker takes one worker away; nothing takes its place until the next resize.
 func (s *Server) removeWorker(p *pool, w *worker) {
 	p.balanced = false
 	s.remove(w)

@@ -57,8 +57,7 @@ type Config struct {
 	// empty one, the account's default group "" is meant; only getCluster finds a cluster
 	// of any group when there is no header at all.
 	EnforceGroups bool
-	// Audit is shown every pool after each change of state, however short it lasts,
-	// with the server locked.
+	// Audit is shown every pool after each change of state, however short it lasts, with the server locked.
 	Audit func([]PoolState)
 }
 
@@ -281,8 +280,7 @@ type Request struct {
 	Query url.Values
 	// Body, empty for token requests: it holds the API key.
 	Body string
-	// Status that was answered, 0 while the request is under way, and for ever when
-	// nothing was.
+	// Status that was answered, 0 while the request is under way, and for ever when nothing was.
 	Status int
 	// Own is the status that the service itself gave, 0 when the request did not get
 	// as far: a fault may have spoiled the answer. Faulty: there was a fault.

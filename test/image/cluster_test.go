@@ -108,8 +108,7 @@ func (c *cluster) token(t *testing.T, account string) string {
 	return granted.Status.Token
 }
 
-// container is the manager's; what the kubelet would have to do for it and this test does
-// not is a failure.
+// container is the manager's; what the kubelet would have to do for it and this test does not is a failure.
 func (c *cluster) container(t *testing.T) corev1.Container {
 	t.Helper()
 	pod := c.deployment.Spec.Template.Spec

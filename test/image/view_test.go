@@ -78,8 +78,7 @@ func open(t *testing.T, root string) {
 	}))
 }
 
-// Where it could write anywhere, it writes nowhere: there is nothing that it misses on a
-// root that is read-only.
+// Where it could write anywhere, it writes nowhere: there is nothing that it misses on a root that is read-only.
 func TestTheManagerWritesNothingWhereItCould(t *testing.T) {
 	image, root := unpacked(t)
 	c := install(t)

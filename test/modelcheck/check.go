@@ -260,8 +260,7 @@ func (m *model) forbiddenRemoval(s *state, a plan.ClearReflector) string {
 	return ""
 }
 
-// unproven gives a client that a Ready reflector has not reported as Established for the
-// removal delay, or -1.
+// unproven gives a client that a Ready reflector has not reported as Established for the removal delay, or -1.
 func (m *model) unproven(s *state, j int) int {
 	if !s.nodes[j].inRole() || !s.nodes[j].is(ready) {
 		return -1

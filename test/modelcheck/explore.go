@@ -59,8 +59,7 @@ type violation struct {
 	settles bool
 }
 
-// Explore looks at every state of a scenario, breadth first, up to its limit, and stops
-// at the first violation.
+// Explore looks at every state of a scenario, breadth first, up to its limit, and stops at the first violation.
 func Explore(sc Scenario, workers int) Result {
 	start := time.Now()
 	x := &explorer{m: newModel(sc), limit: sc.Limit, workers: max(workers, 1)}

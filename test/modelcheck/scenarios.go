@@ -155,8 +155,7 @@ func Probes() []Scenario {
 // Scenario is a cluster, what is wanted of it, and what may happen to it.
 type Scenario struct {
 	Name string
-	// Clients run pods; Pool are dedicated nodes that are there, Spare ones that the
-	// cloud can bring.
+	// Clients run pods; Pool are dedicated nodes that are there, Spare ones that the cloud can bring.
 	Clients, Pool, Spare int
 	Zones                []string
 	// Dedicated: the reflectors are those of the pool; else some of the clients.
@@ -169,8 +168,7 @@ type Scenario struct {
 	Timer      bool
 	// ID and Password are those of spec.topology and spec.bgp; empty: 244.0.0.1, and none.
 	ID, Password string
-	// Back: the wanted mode is FullMesh. Flip: it may change once at any moment, besides
-	// all disturbances.
+	// Back: the wanted mode is FullMesh. Flip: it may change once at any moment, besides all disturbances.
 	Back, Flip bool
 	// Settled: it begins at rest. With Was, at rest with so many per zone, or that topology.
 	Settled bool

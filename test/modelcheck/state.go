@@ -11,8 +11,7 @@ const (
 	maxPairs = maxNodes * (maxNodes - 1) / 2
 )
 
-// age is how many ticks ago something happened, up to longAgo. See the package's
-// documentation for what a tick is.
+// age is how many ticks ago something happened, up to longAgo. See the package's documentation for what a tick is.
 type age uint8
 
 const (
@@ -152,8 +151,7 @@ type state struct {
 type hidden struct {
 	rows [maxNodes]uint16 // what each node has rendered, index of a row
 	up   [maxPairs]uint8
-	// spent counts disturbances, lagged reports that fell behind; dead is a node that a
-	// disturbance took, plus one.
+	// spent counts disturbances, lagged reports that fell behind; dead is a node that a disturbance took, plus one.
 	spent, lagged, dead uint8
 	// excused pairs may be cut off; owed is how many reflector sessions a client is
 	// owed; fresh are reflectors whose first sessions are still starting.

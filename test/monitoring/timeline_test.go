@@ -22,8 +22,7 @@ const grid = 5 * time.Second
 // target is what Prometheus adds to each series.
 const target = `job="rrpool-manager-metrics",namespace="rrpool-system",instance="127.0.0.1:8443",pod="rrpool-manager-a"`
 
-// phase is a part of the timeline: what was scraped each second, stretched, and then held
-// as it was at the end.
+// phase is a part of the timeline: what was scraped each second, stretched, and then held as it was at the end.
 type phase struct {
 	name    string
 	scrapes []scrape

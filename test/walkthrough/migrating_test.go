@@ -112,8 +112,7 @@ func (o *operator) requireScrape(may bool) {
 	}
 }
 
-// byHand is a reflection made without rrpool: the role, the BGPPeers, and when their sessions are up,
-// no mesh.
+// byHand is a reflection made without rrpool: the role, the BGPPeers, and when their sessions are up, no mesh.
 const (
 	byHand = `for node in infra-0 infra-1 infra-2; do
   kubectl patch node "$node" --type=merge -p '{"metadata":{"labels":{"example.com/route-reflector":"yes"},

@@ -211,8 +211,7 @@ func (d deployment) entry(flavor string, now time.Time) (cost.Entry, bool) {
 // the noise of floating point: 0.5864999999999999 is 0.5865.
 const decimals = 12
 
-// price is the one price of the metric; false when it is graduated, not in our
-// currency, or not of today.
+// price is the one price of the metric; false when it is graduated, not in our currency, or not of today.
 func (m metric) price(now time.Time) (cost.Decimal, bool) {
 	if now.Before(m.From) || !m.Until.IsZero() && !now.Before(m.Until) {
 		return cost.Decimal{}, false

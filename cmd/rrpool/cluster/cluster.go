@@ -1,5 +1,4 @@
-// Package cluster connects to the cluster of a command. Its errors are sentences for the
-// user.
+// Package cluster connects to the cluster of a command. Its errors are sentences for the user.
 package cluster
 
 import (

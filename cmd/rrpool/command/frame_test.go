@@ -159,8 +159,7 @@ func TestAsAProcess(t *testing.T) {
 	})
 }
 
-// Every command has a description, an example, a page in docs, and a section of the
-// generated docs/cli.md.
+// Every command has a description, an example, a page in docs, and a section of the generated docs/cli.md.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	pages := map[string]string{"rollback": "migrate", "import-env": "migrating", "version": "cli"}
 	reference, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "cli.md"))

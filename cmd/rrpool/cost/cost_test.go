@@ -206,8 +206,7 @@ func TestWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// The figures of the design: 3, 6 and 9 route reflectors at 0.11 USD an hour, for a month
-// of 720 hours.
+// The figures of the design: 3, 6 and 9 route reflectors at 0.11 USD an hour, for a month of 720 hours.
 func TestTheSizeFollowsFromTheNodes(t *testing.T) {
 	for nodes, want := range map[string][2]string{"50": {"3", "237.60"}, "300": {"6", "475.20"}, "600": {"9", "712.80"}} {
 		args := []string{"cost", "--nodes", nodes, "--zones", "3", "--hourly-price", "0.11"}

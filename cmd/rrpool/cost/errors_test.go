@@ -129,8 +129,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// What the report needs is read with two requests and no discovery, so that a user
-// who may do just that can ask.
+// What the report needs is read with two requests and no discovery, so that a user who may do just that can ask.
 func TestWhatIsAsked(t *testing.T) {
 	a := migrated()
 	require.Zero(t, ask(t, "cost", "--kubeconfig", cli.Serve(t, a)).Code)

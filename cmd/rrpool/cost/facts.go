@@ -68,8 +68,7 @@ func factsOf(c *cluster.Cluster) (facts, error) {
 	return f, nil
 }
 
-// PoolOf gives the workers of the pool. existing: they are existing nodes, which cost
-// nothing extra.
+// PoolOf gives the workers of the pool. existing: they are existing nodes, which cost nothing extra.
 func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers []cost.Worker, existing bool) {
 	spec := object.Spec
 	switch {

@@ -8,8 +8,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
 
-// view is the report as it is printed. Its schema version changes when a field changes its
-// meaning or goes away.
+// view is the report as it is printed. Its schema version changes when a field changes its meaning or goes away.
 type view struct {
 	SchemaVersion string `json:"schemaVersion"`
 	GeneratedAt   string `json:"generatedAt"`

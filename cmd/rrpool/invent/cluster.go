@@ -18,8 +18,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// Cluster is a cluster that does not exist. Its nodes are spread evenly over zones and
-// racks.
+// Cluster is a cluster that does not exist. Its nodes are spread evenly over zones and racks.
 type Cluster struct {
 	// Spec is that of a RouteReflectorPool, complete with all defaults.
 	Spec v1alpha1.RouteReflectorPoolSpec

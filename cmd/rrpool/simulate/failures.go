@@ -10,8 +10,7 @@ import (
 // mostTried is how many sets are tried, of sets with equal effect one.
 const mostTried = 2000
 
-// failures tries what the arrangement survives, with fail reflectors down together where
-// fail is not 0.
+// failures tries what the arrangement survives, with fail reflectors down together where fail is not 0.
 func (a *arrangement) failures(f *figures, fail int) {
 	for _, zone := range a.zones {
 		lost := a.where(func(n plan.Node) bool { return n.Zone == zone })

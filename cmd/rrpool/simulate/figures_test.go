@@ -83,8 +83,7 @@ func TestFiguresThatWereMeasured(t *testing.T) {
 	}
 }
 
-// --nodes are those that run workloads: a pool comes on top, and existing nodes are among
-// them.
+// --nodes are those that run workloads: a pool comes on top, and existing nodes are among them.
 func TestNodes(t *testing.T) {
 	dedicated := ask(t, "--nodes", "500", "--topology", "single").Topologies[0].Figures
 	require.Equal(t, []int{500, 8, 508}, []int{dedicated.Clients, dedicated.Reflectors, dedicated.Nodes})

@@ -74,8 +74,7 @@ type Snapshot struct {
 	Stored bool
 	// Scope is what the manager observes, and what it would do next.
 	pool.Scope
-	// Pods with an IP address of their own by node, nil when they could not be counted;
-	// Uncounted then says why.
+	// Pods with an IP address of their own by node, nil when they could not be counted; Uncounted then says why.
 	Pods      map[string]int
 	Uncounted string
 }

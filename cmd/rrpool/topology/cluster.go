@@ -148,8 +148,7 @@ func detailOf(n plan.Node) string {
 	return joined(role[[2]bool{n.RoleLabel, n.ClusterID != ""}], ready[n.Ready])
 }
 
-// sessions of a reflector with a node. Of two reflectors both report: a session is up
-// when neither reports it down.
+// sessions of a reflector with a node. Of two reflectors both report: a session is up when neither reports it down.
 func (o *observed) sessions(r, n plan.Node) Sessions {
 	var out Sessions
 	for _, addr := range n.Addresses {

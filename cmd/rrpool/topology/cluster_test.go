@@ -246,8 +246,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// The mesh has a session for each two of its nodes and each family that both have;
-// reflectors are not in it.
+// The mesh has a session for each two of its nodes and each family that both have; reflectors are not in it.
 func TestTheMesh(t *testing.T) {
 	o := inZones([]string{"a"}, 3, 100)
 	o.BGP = plan.BGPConfig{}

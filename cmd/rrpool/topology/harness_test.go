@@ -41,8 +41,7 @@ func rendered(t require.TestingT, n Network, format string) string {
 
 var formats = []string{"svg", "dot", "json", "yaml"}
 
-// inZones makes a cluster with as many reflectors and clients in each zone, all sessions
-// Established, the mesh off.
+// inZones makes a cluster with as many reflectors and clients in each zone, all sessions Established, the mesh off.
 func inZones(zones []string, reflectors, clients int) observed {
 	off := false
 	o := observed{name: "prod", step: "Steady", roleLabel: role, wanted: true}

@@ -128,8 +128,7 @@ func (s *sheet) header() float64 {
 	return y + lineStep + border
 }
 
-// zone draws a zone from y on, and gives where it ends. The lower of its two sides is in
-// the middle.
+// zone draws a zone from y on, and gives where it ends. The lower of its two sides is in the middle.
 func (s *sheet) zone(i int, y float64) float64 {
 	zone, left, right := s.Zones[i], -groupGap, s.poolHeight(s.Zones[i])
 	for _, b := range s.boxes[i] {

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// schema names the form of `topology -o json`. It changes when a field changes its
-// meaning or goes away.
+// schema names the form of `topology -o json`. It changes when a field changes its meaning or goes away.
 const schema = "rrpool.io/topology/v1"
 
 // Network is what is drawn, and what -o json shows. Clients are counted in groups, so

@@ -50,8 +50,7 @@ var looks = [...]look{
 // meshColour is that of the node-to-node mesh on light paper.
 const meshColour = "#7a3f9d"
 
-// tones are the colours that belong to no state, by class and property, on light and on
-// dark paper.
+// tones are the colours that belong to no state, by class and property, on light and on dark paper.
 var tones = [][4]string{
 	{"paper", "fill", "#ffffff", "#14171a"},
 	{"zone", "fill", "#f4f6f8", "#1d2227"},

@@ -414,8 +414,7 @@ func contrast(t *testing.T, a, b string) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// On light and on dark paper: 4.5 to 1 for texts and 3 to 1 for lines and signs, as WCAG
-// asks for.
+// On light and on dark paper: 4.5 to 1 for texts and 3 to 1 for lines and signs, as WCAG asks for.
 func TestTheColoursCanBeToldFromThePaper(t *testing.T) {
 	grounds := map[string][2]string{}
 	for _, tone := range tones {

@@ -180,8 +180,7 @@ func (n *Network) reflectorWords(r Reflector) string {
 	return fmt.Sprintf("%d/%d up", r.Established, r.Expected)
 }
 
-// reflectorDetail is what else there is to know about a reflector; its cluster ID where
-// there are several.
+// reflectorDetail is what else there is to know about a reflector; its cluster ID where there are several.
 func (n *Network) reflectorDetail(r Reflector) string {
 	id, slot := "", strings.TrimPrefix(r.Slot, r.Name) // in a planned cluster they are the same
 	if len(n.clusterIDs()) > 1 && r.ClusterID != "" {

@@ -17,8 +17,7 @@ type arrangement struct {
 	slots map[string]topology.Slot // by node
 	// is what the nodes have configured; the mesh does not count.
 	is *simulate.Configuration
-	// now is what comes of that with every node up, then what will once everything is
-	// as planned; see goal.
+	// now is what comes of that with every node up, then what will once everything is as planned; see goal.
 	now, then *simulate.Network
 	// owners of address blocks, by prefix.
 	owners map[netip.Prefix]string
@@ -139,8 +138,7 @@ func (v *view) hasSingle() bool {
 	return clients || reflectors
 }
 
-// slot is where a reflector belongs, and its cluster ID. Without an arrangement all have
-// the same.
+// slot is where a reflector belongs, and its cluster ID. Without an arrangement all have the same.
 func (v *view) slot(n plan.Node) (name, id string) {
 	switch {
 	case !v.arranged():
@@ -158,8 +156,7 @@ func (v *view) setReflector(n plan.Node) plan.Action {
 	return plan.SetReflector{Node: n.Name, ClusterID: id, Slot: slot}
 }
 
-// peersOf are those of nodes that r has a session with in a network; all, where there is
-// no arrangement.
+// peersOf are those of nodes that r has a session with in a network; all, where there is no arrangement.
 func (v *view) peersOf(net *simulate.Network, r plan.Node, nodes []plan.Node) []plan.Node {
 	return filter(nodes, func(n plan.Node) bool { return net == nil || n.Name != r.Name && net.Connected(r.Name, n.Name) })
 }
@@ -175,8 +172,7 @@ func (v *view) goal() *simulate.Network {
 	return v.arrangement.then
 }
 
-// depthAmong is how many of these reflectors keep any two of some Ready clients in touch,
-// counted up to most.
+// depthAmong is how many of these reflectors keep any two of some Ready clients in touch, counted up to most.
 func (v *view) depthAmong(serving []plan.Node, most int, among func(plan.Node) bool) int {
 	clients, reflectors := map[string]bool{}, map[string]bool{}
 	for _, n := range serving {

@@ -35,8 +35,7 @@ func restoreMesh(v *view) *Step {
 	return nil
 }
 
-// demote takes the role from the reflectors, one a step, once the mesh carries
-// every pair of nodes.
+// demote takes the role from the reflectors, one a step, once the mesh carries every pair of nodes.
 func demote(v *view) *Step {
 	if len(v.current) == 0 {
 		return nil

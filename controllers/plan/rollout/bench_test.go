@@ -74,8 +74,7 @@ func settled(tb testing.TB, kind v1alpha1.TopologyType, nodes int) (rollout.Obse
 	return o, w.d
 }
 
-// reporting is what the manager sees when all sessions that are configured are up, and
-// the mesh is off.
+// reporting is what the manager sees when all sessions that are configured are up, and the mesh is off.
 func (w *world) reporting(since time.Time) rollout.Observed {
 	if len(w.reflectors()) == 0 {
 		return w.observe()

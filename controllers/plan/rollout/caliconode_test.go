@@ -11,8 +11,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// stopCalicoNode ends calico-node on a node that stays Ready: its pod is evicted, or is
-// there and not Ready.
+// stopCalicoNode ends calico-node on a node that stays Ready: its pod is evicted, or is there and not Ready.
 func (w *world) stopCalicoNode(name string, evicted bool) {
 	w.nodes[name].alive, w.nodes[name].evicted = false, evicted
 }
@@ -168,8 +167,7 @@ func TestARollingRestartOfCalicoNodeLeavesTheMeshOff(t *testing.T) {
 	}
 }
 
-// A reflector whose calico-node crashes again and again does not serve, however often it
-// is Ready for a moment.
+// A reflector whose calico-node crashes again and again does not serve, however often it is Ready for a moment.
 func TestOneThatCrashesAgainAndAgainIsNotWaitedFor(t *testing.T) {
 	w := newWorld(1, 6, 2)
 	w.d.Pool.SizePerZone = 1

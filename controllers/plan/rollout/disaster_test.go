@@ -27,8 +27,7 @@ func (w *world) backup() backup {
 	return b
 }
 
-// restore puts a backup back. A node that joined since registers itself anew, without what
-// was written on it.
+// restore puts a backup back. A node that joined since registers itself anew, without what was written on it.
 func (w *world) restore(b backup) {
 	w.bgp, w.peers = b.bgp, maps.Clone(b.peers)
 	for name, m := range w.nodes {

@@ -30,8 +30,7 @@ func dedicatedEvents() events {
 	return e
 }
 
-// busyEvents are all there are. Where nobody asks for reports, nobody can see that a
-// BIRD is dead.
+// busyEvents are all there are. Where nobody asks for reports, nobody can see that a BIRD is dead.
 func inPlaceEvents(reports bool) events {
 	e := eventsOf(inPlaceDisturbances)
 	e.names = slices.Concat(e.names, slices.Sorted(maps.Keys(faults)), []string{

@@ -15,8 +15,7 @@ import (
 // gate collects what is missing before a step may be taken.
 type gate struct {
 	waiting []string
-	// proofs counts those of waiting that ask for nothing but time and fresh
-	// reports: all sessions are there.
+	// proofs counts those of waiting that ask for nothing but time and fresh reports: all sessions are there.
 	proofs int
 	// refresh are nodes whose report says all is well but is too old to prove it.
 	refresh []string
@@ -46,8 +45,7 @@ func (g *gate) report(node string, exists bool) {
 	}
 }
 
-// takeOver waits for what is left of the time that nodes may need to render our
-// last change.
+// takeOver waits for what is left of the time that nodes may need to render our last change.
 func (g *gate) takeOver(all, left time.Duration) {
 	g.wait("the nodes to take over the last change (%s)", all)
 	g.in(left)
@@ -129,8 +127,7 @@ func (v *view) serveGate(
 	}
 }
 
-// lastReady is when these reflectors became what they are: Ready, and rendered as
-// last written.
+// lastReady is when these reflectors became what they are: Ready, and rendered as last written.
 func (v *view) lastReady(rs []plan.Node) time.Time {
 	last := v.lastWrite()
 	for _, r := range rs {
@@ -233,8 +230,7 @@ func sessionName(a, b plan.Node) string {
 	return a.Name + " ↔ " + b.Name
 }
 
-// prove demands a report that was received not before after, is fresh, and
-// whose sessions have settled by now.
+// prove demands a report that was received not before after, is fresh, and whose sessions have settled by now.
 func (v *view) prove(g *gate, st plan.Status, settled, after time.Time) {
 	closed := len(g.waiting)
 	defer func() { g.proofs += len(g.waiting) - closed }()

@@ -16,8 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden narratives anew")
 
-// Each story is told from a migrated cluster of six nodes in three zones, unless
-// it is about getting there.
+// Each story is told from a migrated cluster of six nodes in three zones, unless it is about getting there.
 func TestNarratives(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fresh bool
@@ -124,8 +123,7 @@ func (w *world) runUnchecked(seconds int) {
 	}
 }
 
-// The negative controls: the same world, done wrong, must break the invariants,
-// or the world proves nothing.
+// The negative controls: the same world, done wrong, must break the invariants, or the world proves nothing.
 func TestDoingItWrongIsCaught(t *testing.T) {
 	role := func(w *world, add bool) {
 		for _, m := range w.sorted() {

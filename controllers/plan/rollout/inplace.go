@@ -123,8 +123,7 @@ func (v *view) promoteNext() *Step {
 // once, 2 s after the role; with less or more, or none, only after 4 to 8 s.
 const headStart = 1200 * time.Millisecond
 
-// promoteFirst gives the role to the first reflector, and a moment later lets it
-// have its side of the sessions.
+// promoteFirst gives the role to the first reflector, and a moment later lets it have its side of the sessions.
 func (v *view) promoteFirst(promote *Step) *Step {
 	if len(v.group()) > 0 {
 		return promote // those that are dead keep their sides
@@ -178,8 +177,7 @@ func (v *view) carriers(x plan.Node) []plan.Node {
 	return filter(v.leaders(x), func(r plan.Node) bool { return v.serves(r) || v.now.Sub(r.RoleSince) <= timerWait })
 }
 
-// carriersGate is the reflector gate for x's carriers, x being one of those that
-// they serve.
+// carriersGate is the reflector gate for x's carriers, x being one of those that they serve.
 func (v *view) carriersGate(x plan.Node) *gate {
 	with := *v
 	if !named(v.clients, x) {
@@ -239,8 +237,7 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 // idle nodes are known to run no pods that could miss anything.
 func idle(n plan.Node) bool { return n.Pods != nil && *n.Pods == 0 }
 
-// cost says what happens to the pods of a node whose sessions restart while no other
-// reflector carries its routes.
+// cost says what happens to the pods of a node whose sessions restart while no other reflector carries its routes.
 func (v *view) cost(x plan.Node) string {
 	what := "cannot be reached from other nodes for " + v.howLong(x)
 	switch {

@@ -120,8 +120,7 @@ func byHand(edit func(*machine)) func(*world, int) {
 	}
 }
 
-// everythingReturns ends what holds the cluster or the manager up, so that it can
-// come to rest.
+// everythingReturns ends what holds the cluster or the manager up, so that it can come to rest.
 func (w *world) everythingReturns() {
 	w.pdb, w.blind, w.problems, w.asleep = false, false, nil, time.Time{}
 	for _, m := range w.sorted() {

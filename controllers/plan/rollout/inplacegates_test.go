@@ -103,8 +103,7 @@ func TestAnInPlaceNodeKeepsItsSessionsWhile(t *testing.T) {
 	}
 }
 
-// Without the mesh the node hangs on the reflectors already: what matters is its
-// own sessions, and nobody else's.
+// Without the mesh the node hangs on the reflectors already: what matters is its own sessions, and nobody else's.
 func TestWithoutTheMeshASubstituteDependsOnItsOwnSessionsOnly(t *testing.T) {
 	substitute := func(t *testing.T) (*world, rollout.Observed, plan.SetReflector) {
 		t.Helper()

@@ -138,8 +138,7 @@ func TestABlockedDrainDoesNotKeepSilentReflectorsFromBeingAsked(t *testing.T) {
 	require.True(t, w.bgp.MeshOn(), w.story())
 }
 
-// With the mesh on, two ordinary nodes with a peer left between them have their
-// session twice, that is, not at all.
+// With the mesh on, two ordinary nodes with a peer left between them have their session twice, that is, not at all.
 func TestABlockedDrainDoesNotKeepStrayPeerings(t *testing.T) {
 	w := newInPlaceWorld(1, 8, 0, 3)
 	w.d.Promotion = v1alpha1.PromotionDrain

@@ -299,8 +299,7 @@ func (w *world) deploy() {
 	}
 }
 
-// narrate keeps an entry for each step that is not just the one before, waiting
-// for less.
+// narrate keeps an entry for each step that is not just the one before, waiting for less.
 func (w *world) narrate(s rollout.Step) {
 	line := s.Name + ": " + s.Reason
 	at := ""

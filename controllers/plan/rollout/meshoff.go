@@ -11,8 +11,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// maxSampledPaths bounds the size of a sampled client's status: about 190 bytes
-// a path, far from etcd's 1.5 MB.
+// maxSampledPaths bounds the size of a sampled client's status: about 190 bytes a path, far from etcd's 1.5 MB.
 const maxSampledPaths = 4000
 
 // disableMesh switches the mesh off once every node has what it needs from the
@@ -115,8 +114,7 @@ func (v *view) sampleGate(g *gate) {
 	}
 }
 
-// samples are the first and the last client, and where they have different reflectors
-// one of each group.
+// samples are the first and the last client, and where they have different reflectors one of each group.
 func (v *view) samples() []plan.Node {
 	out := []plan.Node{v.clients[0]}
 	if last := v.clients[len(v.clients)-1]; !named(out, last) {
@@ -201,8 +199,7 @@ func (v *view) unreadyGate(g *gate, st plan.Status, rs []plan.Node) {
 	}
 }
 
-// senders gives, for each prefix that a client has from the mesh or a reflector,
-// who sent it.
+// senders gives, for each prefix that a client has from the mesh or a reflector, who sent it.
 func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]sets.Set[netip.Addr] {
 	inCluster := sets.Set[netip.Addr]{}
 	for _, s := range st.Sessions {

@@ -168,8 +168,7 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 	}
 }
 
-// More new nodes at once than there were clients have no sessions yet: the
-// reflectors serve as before.
+// More new nodes at once than there were clients have no sessions yet: the reflectors serve as before.
 func TestManyNewNodesAtOnceAreNoOutage(t *testing.T) {
 	for name, w := range map[string]*world{"in-place reflectors": newInPlaceWorld(1, 7, 0, 3), "dedicated ones": newWorld(1, 4, 3)} {
 		t.Run(name, func(t *testing.T) {
@@ -282,8 +281,7 @@ func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
 	require.Equal(t, 2, serving)
 }
 
-// A zone that comes back brings clients that cannot have sessions yet. Nobody stops
-// serving because of that.
+// A zone that comes back brings clients that cannot have sessions yet. Nobody stops serving because of that.
 func TestClientsThatComeBackAreNotMissedAtOnce(t *testing.T) {
 	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 6, 3)} {
 		t.Run(name, func(t *testing.T) {

@@ -53,8 +53,7 @@ func (v *view) meshed() string {
 	return fmt.Sprintf("the node-to-node mesh carries %d nodes", len(v.clients))
 }
 
-// finish adds what every step has: the reports to ask for, those to ask for again, and
-// the reflectors as seen.
+// finish adds what every step has: the reports to ask for, those to ask for again, and the reflectors as seen.
 func (v *view) finish(s Step) Step {
 	v.refreshStale(&s)
 	if s.Problem == nil {

@@ -224,8 +224,7 @@ func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
 	require.Equal(t, "DisableMesh", w.next(o).Name)
 }
 
-// A large cluster goes back to the mesh in batches: never more than 64 reports
-// at a time, and every node once.
+// A large cluster goes back to the mesh in batches: never more than 64 reports at a time, and every node once.
 func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(3, 70, 3)

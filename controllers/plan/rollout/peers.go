@@ -101,8 +101,7 @@ func onlyAdds(have, want plan.Peer) bool {
 	return topology.IsPeering(want) && ptr.Equal(have.Password, want.Password) && ptr.Equal(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
 }
 
-// price says what a change of all sessions costs the pods of in-place reflectors, which
-// the mesh does not carry.
+// price says what a change of all sessions costs the pods of in-place reflectors, which the mesh does not carry.
 func (v *view) price() string {
 	var names []string
 	for _, n := range filter(v.group(), func(n plan.Node) bool { return !idle(n) }) {

@@ -27,8 +27,7 @@ func amend(o *rollout.Observed, node string, change func(*plan.Status)) {
 	o.Statuses[node] = st
 }
 
-// Sequences that once lost packets in this model: told from a migrated cluster,
-// and run for as long as it took.
+// Sequences that once lost packets in this model: told from a migrated cluster, and run for as long as it took.
 func TestSequencesThatOnceLostPackets(t *testing.T) {
 	kill := func(w *world) {
 		for _, r := range w.reflectors() {

@@ -98,8 +98,7 @@ func (v *view) overfull(zone string) bool {
 	return count > allowed
 }
 
-// removeReflector takes the role from one node, once the wanted ones have served
-// everyone for the removal delay.
+// removeReflector takes the role from one node, once the wanted ones have served everyone for the removal delay.
 func (v *view) removeReflector(n plan.Node) *Step {
 	reason := fmt.Sprintf("route reflector %s is more than the %d wanted", n.Name, v.total)
 	if !v.d.Dedicated {

@@ -77,8 +77,7 @@ func (v *view) restartsExplain(least int) bool {
 	return v.servingFor(either, least) >= least
 }
 
-// notRunning names the Ready reflectors whose calico-node has stopped, and not for an
-// ordinary restart.
+// notRunning names the Ready reflectors whose calico-node has stopped, and not for an ordinary restart.
 func (v *view) notRunning() []string {
 	var names []string
 	noneRuns := v.noneWithout(v.stopped)

@@ -39,8 +39,7 @@ type Pool struct {
 	Zones       []string
 	// Workers that exist, sorted by ID.
 	Workers []Worker
-	// Drifted says what else differs from the wanted pool ("taint missing"), ""
-	// when nothing does.
+	// Drifted says what else differs from the wanted pool ("taint missing"), "" when nothing does.
 	Drifted string
 }
 
@@ -79,8 +78,7 @@ type Desired struct {
 	Promotion v1alpha1.Promotion
 	// ClusterID of the reflectors.
 	ClusterID string
-	// Topology says how dedicated reflectors and their clients are arranged; without a
-	// kind it is Single.
+	// Topology says how dedicated reflectors and their clients are arranged; without a kind it is Single.
 	Topology topology.Spec
 	// RoleLabel is the key of the label that marks reflectors.
 	RoleLabel string
@@ -92,8 +90,7 @@ type Desired struct {
 	SessionTimeout time.Duration
 	// NotReadyGrace is how long a reflector may be NotReady before it is replaced.
 	NotReadyGrace time.Duration
-	// RemovalDelay is the least time the others have been Established before a
-	// reflector is removed.
+	// RemovalDelay is the least time the others have been Established before a reflector is removed.
 	RemovalDelay time.Duration
 	// MinServing and NetAfter are the safety net: fewer reflectors serving for
 	// longer than NetAfter switch the mesh on.
@@ -124,8 +121,7 @@ type Step struct {
 	Short, Stray bool
 	// Urgent: without this step routes stay lost, so no refusal may hold it up.
 	Urgent bool
-	// Drains is the node whose evictable pods this step needs to know, "" for none;
-	// see Observed.Evictable.
+	// Drains is the node whose evictable pods this step needs to know, "" for none; see Observed.Evictable.
 	Drains string
 	// Again is when to look again even if nothing changes; 0: no need.
 	Again time.Duration
@@ -145,8 +141,7 @@ type Reflector struct {
 	Lacking int
 	// Serving: Ready, in its role, and with sessions up.
 	Serving bool
-	// NotRunning: the node is Ready, and as its pods and its reporter show, calico-node
-	// does not run there.
+	// NotRunning: the node is Ready, and as its pods and its reporter show, calico-node does not run there.
 	NotRunning bool
 }
 

@@ -13,8 +13,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// tiered: reflectors have different cluster IDs, so a route may be reflected more than
-// once.
+// tiered: reflectors have different cluster IDs, so a route may be reflected more than once.
 func (w *world) tiered() bool {
 	id := ""
 	for _, m := range w.nodes {
@@ -42,8 +41,7 @@ type routes struct {
 	bits             map[string]uint64 // by cluster ID
 }
 
-// learn gives all that have a route to origin, and from whom, by BIRD's rules of
-// reflection.
+// learn gives all that have a route to origin, and from whom, by BIRD's rules of reflection.
 func (w *world) learn(origin *machine) map[*machine]map[*machine]bool {
 	all := w.sorted()
 	seen, got := map[heard]bool{}, map[*machine]map[*machine]bool{}

@@ -271,8 +271,7 @@ func TestOneClientCondemnsNoRack(t *testing.T) {
 	}
 }
 
-// Reflectors that grow in number take no session from a client before the one that
-// follows is up.
+// Reflectors that grow in number take no session from a client before the one that follows is up.
 func TestGrowingTakesNoSessionBeforeTheNextIsUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(9, 12, 3)

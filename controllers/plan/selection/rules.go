@@ -25,12 +25,10 @@ type Rules struct {
 	// Preferred nodes are chosen first, Excluded ones never; nil, or a selector
 	// that selects everything, for no such rule.
 	Preferred, Excluded labels.Selector
-	// Lost says of a node that it has been NotReady for too long; nil: any that is
-	// NotReady.
+	// Lost says of a node that it has been NotReady for too long; nil: any that is NotReady.
 	Lost func(plan.Node) bool
 
-	// v4 and v6: some Ready node of the cluster has the address family, and reflectors must
-	// have it; see Of.
+	// v4 and v6: some Ready node of the cluster has the address family, and reflectors must have it; see Of.
 	v4, v6 bool
 }
 
@@ -62,8 +60,7 @@ func (r Rules) Total() int { return max(r.PerZone, 0) * len(r.zoneNames()) }
 // zoneNames are the zones, sorted, each once.
 func (r Rules) zoneNames() []string { return slices.Compact(slices.Sorted(slices.Values(r.Zones))) }
 
-// Unfit says why a node can neither be chosen nor kept, "" when it can. Being
-// NotReady is no such reason: see Lost.
+// Unfit says why a node can neither be chosen nor kept, "" when it can. Being NotReady is no such reason: see Lost.
 func (r Rules) Unfit(n plan.Node) string {
 	if reason := unusable(n); reason != "" {
 		return reason
@@ -104,8 +101,7 @@ func unusable(n plan.Node) string {
 // ours: the node is in the pool, or in our service although it has lost the pool's label.
 func ours(n plan.Node) bool { return n.Pooled || n.Marked }
 
-// Counts reports whether a node counts towards the size: it is in the pool or in
-// our service, fit and not lost.
+// Counts reports whether a node counts towards the size: it is in the pool or in our service, fit and not lost.
 func (r Rules) Counts(n plan.Node) bool { return ours(n) && !r.lost(n) && r.Unfit(n) == "" }
 
 // Eligible reports whether a node could join.

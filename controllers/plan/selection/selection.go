@@ -66,8 +66,7 @@ func Cheapest(nodes []plan.Node, r Rules) (plan.Node, bool) {
 // zone is what one zone has to offer.
 type zone struct {
 	name string
-	// nodes in the order in which they are taken, the first kept of which count
-	// already.
+	// nodes in the order in which they are taken, the first kept of which count already.
 	nodes []plan.Node
 	kept  int
 	share int

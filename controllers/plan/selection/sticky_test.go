@@ -47,8 +47,7 @@ func restless(t *rapid.T, choose chooser) string {
 	return unneeded(before, choose(disturbed(t, nodes), r), r)
 }
 
-// disturbed changes everything about others, of members what does not concern
-// their health, and adds nodes.
+// disturbed changes everything about others, of members what does not concern their health, and adds nodes.
 func disturbed(t *rapid.T, nodes []plan.Node) []plan.Node {
 	out := slices.Clone(nodes)
 	for i, was := range nodes {

@@ -22,8 +22,7 @@ const grace = time.Minute
 // chooser is selection.Choose, or one that a negative control puts in its place.
 type chooser func([]plan.Node, selection.Rules) []plan.Node
 
-// rulesFor wants perZone in zones, prefers nodes labelled good and excludes those
-// labelled bad.
+// rulesFor wants perZone in zones, prefers nodes labelled good and excludes those labelled bad.
 func rulesFor(perZone int, zones ...string) selection.Rules {
 	return selection.Rules{
 		PerZone: perZone, Zones: zones,

@@ -159,8 +159,7 @@ func (c *Configuration) side(node, peer int) (Side, bool) {
 	return Side{}, false
 }
 
-// side is what a node makes of the BGPPeer, given both cluster IDs and whether the mesh
-// connects the two as well.
+// side is what a node makes of the BGPPeer, given both cluster IDs and whether the mesh connects the two as well.
 func (p *peering) side(clusterID, peerID string, mesh bool) Side {
 	s := Side{Twice: mesh && p.address.IsValid(), Password: p.password}
 	if s.Client = clusterID != "" && peerID != clusterID; s.Client {
@@ -208,12 +207,10 @@ func (c *Configuration) Connects(name string) bool {
 	return i >= 0 && slices.ContainsFunc(c.kinds, here) && slices.ContainsFunc(c.kinds, there)
 }
 
-// Change is what the nodes do when one configuration follows another, counted in
-// sessions.
+// Change is what the nodes do when one configuration follows another, counted in sessions.
 type Change struct{ Added, Removed, Restarted int }
 
-// Compare says what becomes of the sessions when after follows before, among the nodes
-// that both have.
+// Compare says what becomes of the sessions when after follows before, among the nodes that both have.
 func Compare(before, after *Configuration) Change {
 	// Nodes of one kind before and of one after are looked at together.
 	type kinds struct{ before, after int }

@@ -29,8 +29,7 @@ type attacked struct {
 	perZone            int
 }
 
-// besieged makes such a cluster: three zones, four clients in each, and reflectors in
-// their slots.
+// besieged makes such a cluster: three zones, four clients in each, and reflectors in their slots.
 func besieged(kind v1alpha1.TopologyType, byRack bool) attacked {
 	c := attacked{
 		spec: topology.Spec{

@@ -22,16 +22,14 @@ type graph struct {
 	counted *int
 }
 
-// link is the sessions of each node of a class with each node of another, or with the
-// others of its own.
+// link is the sessions of each node of a class with each node of another, or with the others of its own.
 type link struct {
 	to int
 	// client: the other is a client of this one. served: this one is a client of it.
 	client, served bool
 }
 
-// newGraph makes a graph of classes: session gives the sides of one between nodes of two, or
-// of one.
+// newGraph makes a graph of classes: session gives the sides of one between nodes of two, or of one.
 func newGraph(size []int, clusterID func(class int) string, session func(a, b int) (sides, bool)) *graph {
 	g := &graph{size: size, id: make([]int32, len(size)), links: make([][]link, len(size)), counted: new(int)}
 	ids := map[string]int32{"": -1}

@@ -122,8 +122,7 @@ func (m *Model) read() {
 	}
 }
 
-// memory is how long the model remembers what was configured: nothing waits longer for
-// sessions to be old.
+// memory is how long the model remembers what was configured: nothing waits longer for sessions to be old.
 const memory = time.Hour
 
 // forget drops what is not asked for any more.
@@ -177,8 +176,7 @@ func (m *Model) Edit(name string, edit func(*plan.Node)) {
 	}
 }
 
-// Watch makes exactly these nodes report, and gives the names of those that are asked
-// for the first time.
+// Watch makes exactly these nodes report, and gives the names of those that are asked for the first time.
 func (m *Model) Watch(want []plan.StatusRequest) (asked []string, changed bool) {
 	next := make(map[string]watch, len(want))
 	for _, w := range want {

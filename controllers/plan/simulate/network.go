@@ -30,15 +30,13 @@ type Class struct {
 	Reflects bool
 }
 
-// Count is a number of paths. Beyond what is worth counting it is a lower bound: there
-// are More.
+// Count is a number of paths. Beyond what is worth counting it is a lower bound: there are More.
 type Count struct {
 	Paths uint64 `json:"count"`
 	More  bool   `json:"atLeast,omitempty"`
 }
 
-// Network gives the sessions and routes that come of c while exactly those nodes are up
-// that up says.
+// Network gives the sessions and routes that come of c while exactly those nodes are up that up says.
 func (c *Configuration) Network(up func(node string) bool) *Network {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(c.nodes)), func(name string) bool { return !up(name) })
 	kind := func(name string) int { return c.nodes[name] }
@@ -135,8 +133,7 @@ func (n *Network) Sessions(node string) int {
 	return n.graph.degree(class)
 }
 
-// Paths counts the paths that node to has to the prefixes of node from; none, that it
-// cannot reach it.
+// Paths counts the paths that node to has to the prefixes of node from; none, that it cannot reach it.
 func (n *Network) Paths(from, to string) Count {
 	x, y, ok := n.pair(from, to)
 	if !ok {

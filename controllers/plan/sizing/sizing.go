@@ -94,8 +94,7 @@ func stepping(steps []v1alpha1.SizingStep, nodes int) (int, error) {
 	return int(steps[len(steps)-1].Reflectors), nil
 }
 
-// spread gives every zone the same share, rounded up; down where up would
-// exceed high and down still keeps low.
+// spread gives every zone the same share, rounded up; down where up would exceed high and down still keeps low.
 func spread(total, zones, low, high, minPerZone int) (int, error) {
 	share := max((total+zones-1)/zones, minPerZone)
 	if share*zones > high && share > minPerZone {

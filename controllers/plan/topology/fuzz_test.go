@@ -24,8 +24,7 @@ import (
 // soon is far more than any of this takes.
 const soon = 3 * time.Second
 
-// working is how long this process has had a processor: what else the machine does is
-// nothing to the plan.
+// working is how long this process has had a processor: what else the machine does is nothing to the plan.
 func working(t *testing.T) time.Duration {
 	t.Helper()
 	var usage unix.Rusage

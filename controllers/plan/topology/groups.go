@@ -10,8 +10,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// mostGroups is how many groups a layout may have: each is a BGPPeer that every node
-// reads.
+// mostGroups is how many groups a layout may have: each is a BGPPeer that every node reads.
 const mostGroups = 200
 
 // sizeGroups is how many groups a Quorum without racks and zones has: so many that

@@ -36,8 +36,7 @@ func newTiers(spec Spec, clients []plan.Node, zones []string, slots int) *tiers 
 	return t
 }
 
-// slots in the order in which they are filled: the first of each rack, a spine, the
-// second of each rack, and so on.
+// slots in the order in which they are filled: the first of each rack, a spine, the second of each rack, and so on.
 func (t *tiers) slots(spec Spec) []Slot {
 	var out []Slot
 	for n := 1; n <= max(t.perRack, t.spines); n++ {

@@ -93,8 +93,7 @@ type Layout struct {
 	// Racks are the values of plan.RackLabel that have yet to be written, by node. Until
 	// then a node counts for the group that it will be in.
 	Racks map[string]string
-	// Depth is how many reflectors keep any two clients in touch once all slots are
-	// filled: one less may fail.
+	// Depth is how many reflectors keep any two clients in touch once all slots are filled: one less may fail.
 	Depth int
 }
 
@@ -179,8 +178,7 @@ func (l *Layout) fillSlots(reflectors []plan.Node) (free map[string][]string) {
 	return free
 }
 
-// longestInRole sorts those in the role first, by the time they got it, then Ready ones,
-// then the oldest.
+// longestInRole sorts those in the role first, by the time they got it, then Ready ones, then the oldest.
 func longestInRole(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(a.RoleLabel, b.RoleLabel),

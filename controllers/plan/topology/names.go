@@ -12,8 +12,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// KindOf is the kind that a slot belongs to: Single for none, "" for a value that is
-// no slot's.
+// KindOf is the kind that a slot belongs to: Single for none, "" for a value that is no slot's.
 func KindOf(slot string) v1alpha1.TopologyType {
 	switch {
 	case slot == SlotSingle, slot == "":
@@ -74,15 +73,13 @@ func part(value string, fits func(string) bool) string {
 	return fmt.Sprintf("%x", sum[:hashed/2])
 }
 
-// isSlotPart: "quorum-" before it and a number after it leave a label value of at most
-// 63 characters.
+// isSlotPart: "quorum-" before it and a number after it leave a label value of at most 63 characters.
 func isSlotPart(s string) bool { return len(s) <= 48 && isValue(s) }
 
 // isPeerPart: names of BGPPeers are in lower case.
 func isPeerPart(s string) bool { return len(validation.IsDNS1123Label(s)) == 0 }
 
-// isValue reports whether s is a label value, not empty. No other ever gets into a
-// selector.
+// isValue reports whether s is a label value, not empty. No other ever gets into a selector.
 func isValue(s string) bool { return s != "" && len(validation.IsValidLabelValue(s)) == 0 }
 
 // isRack reports whether s is a rack that rrpool itself has made: a number from 1.

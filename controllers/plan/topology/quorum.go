@@ -11,8 +11,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// sharing is what becomes of a census where all reflectors peer with each other: Quorum
-// and MultiCluster.
+// sharing is what becomes of a census where all reflectors peer with each other: Quorum and MultiCluster.
 type sharing struct {
 	*census
 	kind          v1alpha1.TopologyType
@@ -115,8 +114,7 @@ func quorumFits(spec Spec, c *census, zones []string) bool {
 	return ok
 }
 
-// fewest is the smallest number per zone, from least on, with which no reflector has too
-// many clients.
+// fewest is the smallest number per zone, from least on, with which no reflector has too many clients.
 func fewest(spec Spec, c *census, zones []string, least int) (perZone int, ok bool) {
 	for p := least; p <= max(least, mostPerZone/len(zones)); p++ {
 		if newSharing(spec, c, zones, p).busiest() <= spec.MaxClients {

@@ -112,8 +112,7 @@ func TestScopedPeersRenderSinglesSessions(t *testing.T) {
 	require.Empty(t, w.network().Unreached(all))
 }
 
-// Labels are written by others: whatever they hold, names are valid and none gets out
-// of a selector.
+// Labels are written by others: whatever they hold, names are valid and none gets out of a selector.
 func TestStrangeLabels(t *testing.T) {
 	long := "a-very-long-rack-name-that-is-a-valid-label-value-of-63-letters"
 	require.Len(t, long, 63)

@@ -67,8 +67,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// The choice does not depend on the order of the input, and once made it stays
-// when nodes are added.
+// The choice does not depend on the order of the input, and once made it stays when nodes are added.
 func TestChoiceIsStable(t *testing.T) {
 	never := func(plan.Node) bool { return false }
 	rapid.Check(t, func(t *rapid.T) {

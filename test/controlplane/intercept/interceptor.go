@@ -58,8 +58,7 @@ func (i *Interceptor) Swap(change func()) {
 	change()
 }
 
-// Observe has fn called for every write that the far side has answered, before its
-// answer goes on.
+// Observe has fn called for every write that the far side has answered, before its answer goes on.
 func (i *Interceptor) Observe(fn func(Request)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -131,8 +130,7 @@ func (i *Interceptor) answered(r *Request, code int) {
 type Request struct {
 	// Line is the name of the line it came on.
 	Line string
-	// Number counts the writes of all lines from 1, events and leases left out; 0 for
-	// every other request.
+	// Number counts the writes of all lines from 1, events and leases left out; 0 for every other request.
 	Number int
 	// At is when it came, Done when it was answered.
 	At, Done time.Time

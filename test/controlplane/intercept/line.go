@@ -84,8 +84,7 @@ func (l *Line) Close() {
 	}
 }
 
-// DropWatches cuts all open watches. With stale, the next watch of each is refused: what
-// it asks for is too old.
+// DropWatches cuts all open watches. With stale, the next watch of each is refused: what it asks for is too old.
 func (l *Line) DropWatches(stale bool) (dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

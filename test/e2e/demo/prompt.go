@@ -63,8 +63,7 @@ func (p prompt) rrpool(ctx context.Context, code, most int, words ...string) err
 	return p.run(ctx, &transcript{console: p.console, most: most}, code, words)
 }
 
-// move is the same for a command that first shows what will be done. Instead of that it
-// says where it can be read.
+// move is the same for a command that first shows what will be done. Instead of that it says where it can be read.
 func (p prompt) move(ctx context.Context, plan string, words ...string) error {
 	return p.run(ctx, &transcript{console: p.console, plan: plan}, 0, words)
 }
@@ -100,8 +99,7 @@ func newConsole(to iostreams.Streams) *console { return &console{to: to, begun: 
 // title begins a part.
 func (t *console) title(text string) { t.write("", "== "+text) }
 
-// say is one line of what happens outside of the commands, with the seconds since the
-// start.
+// say is one line of what happens outside of the commands, with the seconds since the start.
 func (t *console) say(text string) {
 	t.write(fmt.Sprintf("%6.1fs  %s", t.to.Now().Sub(t.begun).Seconds(), text))
 }
@@ -115,8 +113,7 @@ func (t *console) write(lines ...string) {
 	}
 }
 
-// colour is that of the commands where they write to a terminal themselves. Here they
-// write to us.
+// colour is that of the commands where they write to a terminal themselves. Here they write to us.
 func colour(line string) string {
 	for _, look := range []struct{ begins, colour string }{
 		{"== ", iostreams.Bold},

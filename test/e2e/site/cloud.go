@@ -66,8 +66,7 @@ func (s *Site) hosts() []lab.NodeSpec {
 	return specs
 }
 
-// host describes a worker as the node it becomes: name, labels, taints and
-// providerID as IKS gives them.
+// host describes a worker as the node it becomes: name, labels, taints and providerID as IKS gives them.
 func (s *Site) host(w iksserver.Worker) lab.NodeSpec {
 	spec := lab.NodeSpec{
 		Name: w.IP, Zone: w.Zone, Address: netip.MustParseAddr(w.IP),

@@ -22,8 +22,7 @@ const (
 	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
 )
 
-// CreatePool creates the RouteReflectorPool, of existing nodes where there is no
-// cloud; edit may change it first.
+// CreatePool creates the RouteReflectorPool, of existing nodes where there is no cloud; edit may change it first.
 func (s *Site) CreatePool(ctx context.Context, edit func(*v1alpha1.RouteReflectorPool)) error {
 	o := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	if s.Cloud == nil {
@@ -47,8 +46,7 @@ func (s *Site) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	return o, nil
 }
 
-// Reflectors are the nodes of the dedicated pool's workers. Where there is no
-// cloud see CurrentReflectors.
+// Reflectors are the nodes of the dedicated pool's workers. Where there is no cloud see CurrentReflectors.
 func (s *Site) Reflectors() []string {
 	var names []string
 	for _, w := range s.Cloud.Workers(ClusterID, PoolName) {
@@ -57,8 +55,7 @@ func (s *Site) Reflectors() []string {
 	return names
 }
 
-// CurrentReflectors are the nodes that have both parts of the role now, label and cluster
-// ID, sorted by name.
+// CurrentReflectors are the nodes that have both parts of the role now, label and cluster ID, sorted by name.
 func (s *Site) CurrentReflectors(ctx context.Context) ([]string, error) {
 	nodes, err := s.Lab.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: roleLabel})
 	if err != nil {
@@ -93,8 +90,7 @@ func (s *Site) SetMode(ctx context.Context, mode v1alpha1.Mode) error {
 	return s.Edit(ctx, func(spec *v1alpha1.RouteReflectorPoolSpec) { spec.Mode = mode })
 }
 
-// WaitFor waits until the RouteReflectorPool is as asked. On time-out it says
-// what was the case last.
+// WaitFor waits until the RouteReflectorPool is as asked. On time-out it says what was the case last.
 func (s *Site) WaitFor(ctx context.Context, what string, is func(*v1alpha1.RouteReflectorPool) bool) error {
 	var last *v1alpha1.RouteReflectorPool
 	for {

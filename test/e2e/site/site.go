@@ -42,16 +42,14 @@ import (
 const (
 	ClusterID = "cs9demo0rrpool00000"
 	PoolName  = "route-reflectors"
-	// APIKey is the only one that the cloud accepts. It must never show up in
-	// anything that the manager says.
+	// APIKey is the only one that the cloud accepts. It must never show up in anything that the manager says.
 	APIKey = "rrpool-e2e-api-key-4d8f0c" //nolint:gosec // G101: made for the test
 	// Namespace of the manager.
 	Namespace = "rrpool-system"
 	account   = "0123456789abcdef"
 )
 
-// Options say what to build. The zero value is six workers in three zones on
-// VPC, without a mesh password.
+// Options say what to build. The zero value is six workers in three zones on VPC, without a mesh password.
 type Options struct {
 	// Log receives progress of the lab. Default: discarded.
 	Log io.Writer

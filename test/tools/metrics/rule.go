@@ -13,8 +13,7 @@ metadata:
 spec:
 `
 
-// wrap puts the rules of Prometheus into the object that its operator reads, which holds
-// them as they are.
+// wrap puts the rules of Prometheus into the object that its operator reads, which holds them as they are.
 func wrap(rules string) string {
 	var out strings.Builder
 	out.WriteString(envelope)

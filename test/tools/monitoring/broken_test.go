@@ -87,8 +87,7 @@ func breakMatchers(n *parser.VectorSelector, note func()) {
 	}
 }
 
-// breakAggregate keeps a label that is not to be kept, or the other way round, and takes the
-// greatest for the sum.
+// breakAggregate keeps a label that is not to be kept, or the other way round, and takes the greatest for the sum.
 func breakAggregate(n *parser.AggregateExpr, note func()) {
 	grouping, op := n.Grouping, n.Op
 	for i := range grouping {
@@ -105,8 +104,7 @@ func breakAggregate(n *parser.AggregateExpr, note func()) {
 	}
 }
 
-// breakWindow looks back hardly at all, and for much longer. What is a day and more is long
-// enough for any test.
+// breakWindow looks back hardly at all, and for much longer. What is a day and more is long enough for any test.
 func breakWindow(window *time.Duration, least time.Duration, note func()) {
 	was := *window
 	*window = least

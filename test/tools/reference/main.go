@@ -32,8 +32,7 @@ func main() {
 	}
 }
 
-// write makes the files that are named. Folders are emptied first: a command that is
-// gone leaves no page behind.
+// write makes the files that are named. Folders are emptied first: a command that is gone leaves no page behind.
 func write(markdown, man, release, completions string) error {
 	root := command.New(iostreams.Program, iostreams.System())
 	root.DisableAutoGenTag = true
