@@ -60,11 +60,12 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return metav1.HasLabel(n.ObjectMeta, key) }),
 		CordonMark:   metav1.HasAnnotation(n.ObjectMeta, cordonedAnnotation),
 		Rack:         n.Labels[plan.RackLabel],
+		ReadyChanged: n.CreationTimestamp.Time, // without a Ready condition it is unknown since then, not dead
 	}
 	out.CordonedByUs = out.CordonMark && out.Cordoned
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			out.Ready, out.ReadyChanged = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+			out.Ready, out.ReadyChanged = c.Status == corev1.ConditionTrue, cmp.Or(c.LastTransitionTime.Time, out.Created)
 		}
 	}
 	for _, key := range []string{ipv4Annotation, ipv6Annotation} {

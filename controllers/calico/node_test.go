@@ -134,6 +134,9 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 			},
 			plan.Node{Name: "n", Labels: map[string]string{oldZoneLabel: "z2"}, Zone: "z2", Deleting: true, Addresses: []netip.Addr{v4}},
 		},
+		"just made, so neither Ready nor dead": {
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", CreationTimestamp: since}}, plan.Node{Name: "n", Created: since.Time, ReadyChanged: since.Time},
+		},
 		"an address that is none": {
 			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
 				ipv4Annotation: "10.0.0.300/24", ipv6Annotation: "10.0.0.1/24", asnAnnotation: "many",
