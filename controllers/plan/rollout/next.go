@@ -3,8 +3,11 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -96,8 +99,11 @@ func (v *view) period(step string) time.Duration {
 
 // reflector sums up one reflector's sessions with Ready nodes.
 func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
-	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID, Serving: named(serving, n)}
-	up := established(v.Statuses[n.Name], isPeer)
+	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID}
+	up := sets.Set[netip.Addr]{}
+	if !v.outlived(n) {
+		up, r.Serving = established(v.Statuses[n.Name], isPeer), named(serving, n)
+	}
 	for _, p := range v.neighbours(n) {
 		if !usable(p) {
 			continue
@@ -117,6 +123,16 @@ func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
 		}
 	}
 	return r
+}
+
+// outlived: the last report of a reflector is older than the failure of its node or
+// calico-node, or was asked for again in vain. What it says of sessions counts for nothing.
+func (v *view) outlived(n plan.Node) bool {
+	st, ok := v.Statuses[n.Name]
+	if !ok || v.d.Timer {
+		return false
+	}
+	return !n.Ready && st.Updated.Before(n.ReadyChanged) || n.CalicoNode.Failing() && st.Updated.Before(n.CalicoNode.Since) || v.unanswered(n, silence)
 }
 
 // neighbours are the nodes that a reflector has sessions with, or should have.
