@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
@@ -49,7 +48,8 @@ func (m *model) reconcile(s *state, actions int) {
 	}
 	m.watch(s, st)
 	for _, a := range st.Actions[:min(actions, len(st.Actions))] {
-		m.apply(s, a, st.Reason)
+		m.apply(s, a)
+		m.excuse(s, st)
 	}
 	if actions < len(st.Actions) {
 		s.crash()
@@ -88,7 +88,7 @@ func (m *model) watch(s *state, st *step) {
 }
 
 // apply carries out one action.
-func (m *model) apply(s *state, a plan.Action, reason string) {
+func (m *model) apply(s *state, a plan.Action) {
 	switch a := a.(type) {
 	case plan.SetReflector:
 		m.setReflector(s, a)
@@ -112,7 +112,6 @@ func (m *model) apply(s *state, a plan.Action, reason string) {
 	default:
 		m.applyAside(s, a)
 	}
-	m.excuse(s, a, reason)
 }
 
 func (m *model) setReflector(s *state, a plan.SetReflector) {
@@ -256,40 +255,13 @@ func (m *model) joinPool(s *state, want plan.PoolSpec) {
 	}
 }
 
-// excuse notes what a step has announced that it will cost: its words in the plan and in events are the only licence to cut a node off.
-// See rollout's own tests.
-func (m *model) excuse(s *state, a plan.Action, reason string) {
-	says := func(words string) bool { return strings.Contains(reason, words) }
-	immediate := m.Promotion == v1alpha1.PromotionImmediate && !m.Dedicated
-	switch a := a.(type) {
-	case plan.SetReflector:
-		if immediate || says("first route reflector") || says("start anew") {
-			m.excuseNode(s, m.indexOf(a.Node))
-		}
-	case plan.ClearReflector:
-		if immediate || says("as the last one") || says("start anew") {
-			m.excuseNode(s, m.indexOf(a.Node))
-		}
-	case plan.PutPeer:
-		m.excusePeer(s, a.Peer, says)
-	}
-}
-
-func (m *model) excusePeer(s *state, p plan.Peer, says func(string) bool) {
-	if says("cannot be reached for some seconds") {
-		for i := range m.size() {
-			if s.nodes[i].inRole() {
-				m.excuseNode(s, i)
-			}
-		}
-	}
-	if says("no third reflector serves both") {
-		for i := range m.size() {
-			for j := range m.size() {
-				if p.Node == m.name(i) && p.PeerIP == address(j).String() {
-					s.excused |= 1 << pairOf(i, j)
-				}
-			}
+// excuse notes whom a step says that it cuts off: nothing else may be.
+func (m *model) excuse(s *state, st *step) {
+	for _, d := range st.Disrupts {
+		if i := m.indexOf(d.Node); d.From == "" {
+			m.excuseNode(s, i)
+		} else {
+			s.excused |= 1 << pairOf(i, m.indexOf(d.From))
 		}
 	}
 }

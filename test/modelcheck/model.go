@@ -20,7 +20,7 @@
 // # What is excused
 //
 // A disturbance may cut off the pairs that no unchanged session joins at that moment, and take from a client the reflector sessions that it
-// restarts; both until they are there again. A step may cut off the node, or the pair, whose outage its Reason announces. A node that
+// restarts; both until they are there again. A step may cut off the node, or the pair, that it Disrupts. A node that
 // returns is excused until it is Ready and joined, an in-place node with a person's role label until the label is gone. New reflectors
 // count for (2) when they have their sessions.
 //

@@ -47,9 +47,13 @@ var faults = map[string]func(w *world, i int){
 	"replaced, same IP": func(w *world, i int) { w.replace(i, true) },
 	"pair deleted": func(w *world, _ int) {
 		for _, n := range slices.Sorted(maps.Keys(w.peers)) {
-			if w.peers[n].PeerIP != "" && w.intact() {
+			if p := w.peers[n]; p.PeerIP != "" && w.intact() {
 				delete(w.peers, n)
-				w.excused[n] = w.now.Add(3 * joinTime)
+				for _, m := range w.all() {
+					if m.Addresses[0].String() == p.PeerIP {
+						w.excused[pair(p.Node, m.Name)] = w.now.Add(3 * joinTime)
+					}
+				}
 				w.changed()
 				return
 			}

@@ -146,7 +146,7 @@ func healRoles(v *view) *Step {
 		if v.losesRole(n) {
 			s.Reason = fmt.Sprintf("route reflector %s has lost its label or cluster ID", n.Name)
 			if !v.d.Dedicated && !v.hasReflector(n) {
-				s.Reason += "; with it all its sessions start anew: " + v.cost(n)
+				v.addCost(s, "; with it all its sessions start anew: ", n)
 			}
 			s.Actions = append(s.Actions, v.setReflector(n))
 		}
@@ -174,18 +174,17 @@ func changeID(v *view) *Step {
 		return nil
 	}
 	n := v.wanted[i]
-	reason := fmt.Sprintf("route reflector %s has cluster ID %s instead of %s", n.Name, n.ClusterID, v.d.ClusterID)
+	change := do("ChangeClusterID", fmt.Sprintf("route reflector %s has cluster ID %s instead of %s", n.Name, n.ClusterID, v.d.ClusterID), v.setReflector(n))
 	if !v.d.Dedicated {
-		reason += "; with the right one all its sessions start anew: " + v.cost(n)
+		v.addCost(change, "; with the right one all its sessions start anew: ", n)
 	}
-	change := do("ChangeClusterID", reason, v.setReflector(n))
 	rest := others(v.wanted, n)
 	if len(rest) == 0 {
 		return v.underMesh(change)
 	}
 	if len(v.serving()) > 0 {
 		if g := v.nowGate(rest); !g.open() {
-			return g.step(change.Name, reason+", and the others must serve while it changes")
+			return g.step(change.Name, change.Reason+", and the others must serve while it changes")
 		}
 	}
 	return change

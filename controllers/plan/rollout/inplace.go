@@ -90,29 +90,29 @@ func (v *view) promoteNext() *Step {
 		return nil
 	}
 	x := *v.nextToPromote
-	reason := fmt.Sprintf("node %s becomes a route reflector", x.Name)
+	promote := do("PromoteReflectors", fmt.Sprintf("node %s becomes a route reflector", x.Name), v.setReflector(x))
 	if v.alone(x) {
-		reason = fmt.Sprintf("node %s becomes the first route reflector: %s", x.Name, v.cost(x))
+		promote.Reason = fmt.Sprintf("node %s becomes the first route reflector: ", x.Name)
+		v.addCost(promote, "", x)
 	}
-	if s := v.makeRoom(x, reason); s != nil {
+	if s := v.makeRoom(x, promote.Reason); s != nil {
 		return s
 	}
-	promote := do("PromoteReflectors", reason, v.setReflector(x))
 	if v.alone(x) {
 		return v.promoteFirst(promote)
 	}
 	stage := v.makeClient(x)
 	if !v.staged() {
-		promote.Reason += " at once (promotion: Immediate): " + v.cost(x)
+		v.addCost(promote, " at once (promotion: Immediate): ", x)
 		promote.Actions = append(stage, promote.Actions...) // killed in between, the peers do no harm
 		return promote
 	}
 	if len(stage) > 0 {
-		return do("StagePeers", reason+": the others prepare to carry its routes", stage...)
+		return do("StagePeers", promote.Reason+": the others prepare to carry its routes", stage...)
 	}
 	g := v.othersCarry(x)
 	if !g.open() {
-		return g.step(promote.Name, reason+", once the others carry its routes")
+		return g.step(promote.Name, promote.Reason+", once the others carry its routes")
 	}
 	promote.Watch = g.watch
 	return promote
@@ -190,19 +190,22 @@ func (v *view) carriersGate(x plan.Node) *gate {
 // becomes a client first, then room, then the role. The caller has seen to it that no node
 // needs it any more.
 func (v *view) release(x plan.Node, name, reason string) *Step {
-	alone := v.alone(x)
-	if alone && usable(x) {
-		reason += ", as the last one: " + v.cost(x)
-	}
-	if !alone && v.staged() && v.mayBeAlive(x) {
-		if s := v.stepDown(x, reason); s != nil {
-			return s
+	s := do(name, reason, plan.ClearReflector{Node: x.Name})
+	switch last := v.alone(x); {
+	case !last && v.staged():
+		if down := v.stepDown(x, reason); down != nil {
+			return down
 		}
+	case !usable(x):
+	case last:
+		v.addCost(s, ", as the last one: ", x)
+	default:
+		v.addCost(s, " at once (promotion: Immediate): ", x)
 	}
-	if s := v.makeRoom(x, reason); usable(x) && s != nil {
-		return s
+	if room := v.makeRoom(x, s.Reason); usable(x) && room != nil {
+		return room
 	}
-	return do(name, reason, plan.ClearReflector{Node: x.Name})
+	return s
 }
 
 // mayBeAlive: x has sessions that its pods may depend on, or they may be about to
@@ -217,6 +220,9 @@ func (v *view) mayBeAlive(x plan.Node) bool {
 // stepDown prepares a node in the role for being a client: it turns sessions round
 // that others cannot bridge, one at a time, once the others carry x's routes.
 func (v *view) stepDown(x plan.Node, reason string) *Step {
+	if !v.mayBeAlive(x) {
+		return nil
+	}
 	if g := v.carriersGate(x); !g.open() {
 		return g.step("StageDemotion", reason+", once the others carry its routes")
 	}
@@ -227,6 +233,7 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	s := do("StageDemotion", fmt.Sprintf("%s: its session with %s is reversed first", reason, j.Name))
 	if cuts && !idle(x) && !idle(j) {
 		s.Reason += "; no third reflector serves both, so the pods of these two nodes cannot reach each other for some seconds"
+		s.Disrupts = []Disruption{{Node: x.Name, From: j.Name}}
 	}
 	for _, p := range v.peerings(j, x) {
 		s.Actions = append(s.Actions, plan.PutPeer{Peer: p})
@@ -236,6 +243,19 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 
 // idle nodes are known to run no pods that could miss anything.
 func idle(n plan.Node) bool { return n.Pods != nil && *n.Pods == 0 }
+
+// addCost adds to a step what it costs the pods of a node, in words and as data.
+func (v *view) addCost(s *Step, words string, x plan.Node) {
+	s.Reason += words + v.cost(x)
+	s.disrupt(x)
+}
+
+// disrupt notes that a step cuts off the pods of a node.
+func (s *Step) disrupt(x plan.Node) {
+	if !idle(x) {
+		s.Disrupts = append(s.Disrupts, Disruption{Node: x.Name})
+	}
+}
 
 // cost says what happens to the pods of a node whose sessions restart while no other reflector carries its routes.
 func (v *view) cost(x plan.Node) string {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
@@ -93,48 +92,15 @@ func sinceWhen(is bool, since, now time.Time) time.Time {
 	return since
 }
 
-// excuse notes what a step has announced that it will cost.
+// excuse notes whom a step says that it cuts off.
 func (w *world) excuse(s rollout.Step) {
-	for _, a := range s.Actions {
-		for _, name := range w.costs(a, s.Reason) {
-			w.excused[name] = w.now.Add(joinTime)
-		}
+	for _, d := range s.Disrupts {
+		w.excused[pair(d.Node, d.From)] = w.now.Add(joinTime)
 	}
 }
 
-// costs are those that an action cuts off for a moment, as its step says: the pods of
-// the first or last reflector, or of all of them, or those of two whose session turns
-// round without a bridge.
-func (w *world) costs(a plan.Action, reason string) []string {
-	says := func(words string) bool { return strings.Contains(reason, words) }
-	immediate := w.d.Promotion == v1alpha1.PromotionImmediate && !w.d.Dedicated
-	switch a := a.(type) {
-	case plan.SetReflector:
-		if immediate || says("first route reflector") || says("start anew") {
-			return []string{a.Node}
-		}
-	case plan.ClearReflector:
-		if immediate || says("as the last one") {
-			return []string{a.Node}
-		}
-	case plan.PutPeer:
-		return w.costsOfPeer(a.Peer.Name, says)
-	}
-	return nil
-}
-
-func (w *world) costsOfPeer(name string, says func(string) bool) []string {
-	var out []string
-	if says("cannot be reached for some seconds") {
-		for _, r := range w.reflectors() {
-			out = append(out, r.Name)
-		}
-	}
-	if says("no third reflector serves both") {
-		out = append(out, name)
-	}
-	return out
-}
+// pair names two nodes, or with "" one.
+func pair(a, b string) string { return strings.TrimSpace(max(a, b) + " " + min(a, b)) }
 
 // crash loses what only the manager's memory holds.
 func (w *world) crash() {

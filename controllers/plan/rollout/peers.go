@@ -48,7 +48,8 @@ func (v *view) peerWrites() (add, change *Step) {
 		}
 		switch {
 		case restarts:
-			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be%s", want.Name, v.price())
+			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", want.Name)
+			v.addPrice(change)
 			change.Actions = append(change.Actions, plan.PutPeer{Peer: want})
 		case useful:
 			add.Actions = append(add.Actions, plan.PutPeer{Peer: now})
@@ -101,16 +102,16 @@ func onlyAdds(have, want plan.Peer) bool {
 	return topology.IsPeering(want) && ptr.Equal(have.Password, want.Password) && ptr.Equal(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
 }
 
-// price says what a change of all sessions costs the pods of in-place reflectors, which the mesh does not carry.
-func (v *view) price() string {
+// addPrice adds what a change of all sessions costs the pods of in-place reflectors, which the mesh does not carry.
+func (v *view) addPrice(change *Step) {
 	var names []string
-	for _, n := range filter(v.group(), func(n plan.Node) bool { return !idle(n) }) {
+	for _, n := range filter(v.group(), func(n plan.Node) bool { return !idle(n) && !v.d.Dedicated }) {
 		names = append(names, n.Name)
+		change.disrupt(n)
 	}
-	if v.d.Dedicated || len(names) == 0 {
-		return ""
+	if len(names) > 0 {
+		change.Reason += fmt.Sprintf("; the pods on %s cannot be reached for some seconds", strings.Join(names, ", "))
 	}
-	return fmt.Sprintf("; the pods on %s cannot be reached for some seconds", strings.Join(names, ", "))
 }
 
 // underMesh makes a change once the mesh carries what the sessions that it restarts carry.

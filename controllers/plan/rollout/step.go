@@ -108,6 +108,8 @@ type Step struct {
 	// Reason says why this step, and why now.
 	Reason  string
 	Actions []plan.Action
+	// Disrupts says whose pods the actions cut off for some seconds.
+	Disrupts []Disruption
 	// WaitingFor names exactly what is missing before the next step, sorted.
 	WaitingFor []string
 	// Watch is the set of node statuses that this step needs.
@@ -128,6 +130,9 @@ type Step struct {
 	// Reflectors is the set this step works towards or relies on, sorted by node.
 	Reflectors []Reflector
 }
+
+// Disruption cuts the pods of a node off from those of another, or of all others where From is "".
+type Disruption struct{ Node, From string }
 
 // Reflector is one route reflector as the step sees it.
 type Reflector struct {

@@ -157,7 +157,7 @@ func strayLabels(v *view) *Step {
 	n := v.Nodes[i]
 	s := do("RemoveStrayLabel", fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name), plan.ClearReflector{Node: n.Name})
 	if v.mislabelled(n) && v.hasPeers() {
-		s.Reason += "; without it all its sessions start anew: " + v.cost(n)
+		v.addCost(s, "; without it all its sessions start anew: ", n)
 	}
 	if !v.BGP.MeshOn() || !v.hasPeers() {
 		return s
