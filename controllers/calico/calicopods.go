@@ -2,6 +2,7 @@ package calico
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -28,7 +30,8 @@ const calicoNodeSelector = "k8s-app=calico-node"
 var calicoNodeNamespaces = []string{"kube-system", "calico-system"}
 
 // calicoPods keeps of calico-node's pods which nodes they run on and whether they are
-// Ready. While they cannot be watched, nothing is known of them.
+// Ready. While they cannot be watched, none is known to be Ready; those that were failing
+// are not forgotten for a while.
 type calicoPods struct {
 	now     func() time.Time
 	changed func()
@@ -46,15 +49,19 @@ type calicoPods struct {
 // namespacedPods are those of one namespace. It is the cache.ReflectorStore of their watch.
 type namespacedPods struct {
 	*calicoPods
-	api             typedv1.PodInterface
-	listed, failing bool
-	pods            map[string]calicoPod // by name
+	api    typedv1.PodInterface
+	listed bool
+	// failing is since when the pods cannot be watched, zero when they can.
+	failing time.Time
+	pods    map[string]calicoPod // by name
 }
 
 // calicoPod is what matters of one pod.
 type calicoPod struct {
 	plan.CalicoNode
 	node string
+	// changed is when the pod changed last by its own word, from several clocks.
+	changed time.Time
 }
 
 func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*calicoPods, error) {
@@ -84,6 +91,10 @@ func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
 	all.Wait()
 }
 
+// keepFailing is how long failing pods stay so while they cannot be watched: an apiserver
+// that restarts must not make the safety net wait anew.
+const keepFailing = 5 * time.Minute
+
 // on gives what the pods show of calico-node on these nodes, and takes note of which of
 // them are reflectors. Where there are no pods at all, calico-node is no pod, or Calico's
 // own installation is gone with all of them: then nothing is known.
@@ -96,9 +107,10 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 			c.reflectors.Insert(n.Name)
 		}
 	}
-	out := map[string]plan.CalicoNode{}
+	out, watched := map[string]plan.CalicoNode{}, true
 	for _, of := range c.spaces {
-		if !of.listed || of.failing {
+		watched = watched && of.failing.IsZero()
+		if !of.listed || !of.failing.IsZero() && c.now().Sub(of.failing) >= keepFailing {
 			c.absent = nil
 			return nil
 		}
@@ -112,18 +124,20 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 		c.absent = nil
 		return nil
 	}
-	c.addAbsent(out, nodes)
+	c.addAbsent(out, nodes, watched)
+	maps.DeleteFunc(out, func(_ string, is plan.CalicoNode) bool { return !watched && !is.Failing() })
 	return out
 }
 
-// addAbsent adds the nodes that have no pod.
-func (c *calicoPods) addAbsent(out map[string]plan.CalicoNode, nodes []plan.Node) {
+// addAbsent adds the nodes that have no pod. While pods cannot be watched, none is newly so.
+func (c *calicoPods) addAbsent(out map[string]plan.CalicoNode, nodes []plan.Node, watched bool) {
 	absent := map[string]time.Time{}
 	for _, n := range nodes {
-		if _, has := out[n.Name]; has {
+		_, has := out[n.Name]
+		since, seen := c.absent[n.Name]
+		if has || !seen && !watched {
 			continue
 		}
-		since, seen := c.absent[n.Name]
 		if !seen {
 			since = c.now()
 		}
@@ -136,7 +150,7 @@ func (c *calicoPods) addAbsent(out map[string]plan.CalicoNode, nodes []plan.Node
 // settle closes settled once each namespace is listed or fails.
 func (c *calicoPods) settle() {
 	for _, of := range c.spaces {
-		if !of.listed && !of.failing {
+		if !of.listed && of.failing.IsZero() {
 			return
 		}
 	}
@@ -157,23 +171,27 @@ func better(a, b plan.CalicoNode) bool {
 }
 
 // put takes in a pod, but for one that does not run on any node, or has ended as an evicted
-// one has. No state begins after we have seen it, whatever other clocks say.
+// one has. What we see change changes now, whatever the clock of its node says; what was
+// there before us cannot have changed later than that.
 func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		delete(pods, pod.Name)
 		return
 	}
-	p := calicoPod{stateOf(pod), pod.Spec.NodeName}
-	if now := n.now(); p.Since.After(now) {
-		p.Since = now
-	}
-	if old, had := n.pods[pod.Name]; had && old.node == p.node && old.State == p.State && old.Since.Before(p.Since) {
+	state := stateOf(pod)
+	p := calicoPod{state, pod.Spec.NodeName, state.Since}
+	old, had := n.pods[pod.Name]
+	switch now := n.now(); {
+	case had && old.node == p.node && old.State == p.State && old.changed.Equal(p.changed):
 		p.Since = old.Since
+	case had || p.Since.After(now):
+		p.Since = now
 	}
 	pods[pod.Name] = p
 }
 
-// stateOf is what one pod shows.
+// stateOf is what one pod shows. A container that ends or starts begins its state anew:
+// what it has reported before says nothing any more.
 func stateOf(pod *corev1.Pod) plan.CalicoNode {
 	out := plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: pod.CreationTimestamp.Time}
 	if pod.DeletionTimestamp != nil {
@@ -188,6 +206,16 @@ func stateOf(pod *corev1.Pod) plan.CalicoNode {
 			}
 		}
 	}
+	for _, container := range pod.Status.ContainerStatuses {
+		for _, state := range []corev1.ContainerState{container.LastTerminationState, container.State} {
+			if ended := state.Terminated; ended != nil && ended.FinishedAt.After(out.Since) {
+				out.Since = ended.FinishedAt.Time
+			}
+			if began := state.Running; began != nil && began.StartedAt.After(out.Since) {
+				out.Since = began.StartedAt.Time
+			}
+		}
+	}
 	return out
 }
 
@@ -196,30 +224,41 @@ func (n *namespacedPods) listWatch() *cache.ListWatch {
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = calicoNodeSelector
 			list, err := n.api.List(ctx, options)
-			n.note(ctx, err)
+			n.fail(ctx, err)
 			return list, err //nolint:wrapcheck // the reflector looks at the error's type
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = calicoNodeSelector
+			if !ptr.Deref(options.SendInitialEvents, false) && n.mustList() {
+				return nil, apierrors.NewResourceExpired("the watch was interrupted") //nolint:wrapcheck // the reflector looks at the error's type
+			}
 			w, err := n.api.Watch(ctx, options)
-			n.note(ctx, err)
+			n.fail(ctx, err)
 			return w, err //nolint:wrapcheck // the reflector looks at the error's type
 		},
 	}
 }
 
-// note takes down whether the pods can be listed and watched.
-func (n *namespacedPods) note(ctx context.Context, err error) {
-	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
+// fail takes down since when the pods cannot be listed or watched. They can again when a
+// list has arrived: see Replace.
+func (n *namespacedPods) fail(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
 		return // it is listed anew at once
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.failing != (err != nil) {
-		n.failing = err != nil
+	if n.failing.IsZero() {
+		n.failing = n.now()
 		n.changed()
 	}
 	n.settle()
+}
+
+// mustList: after a failure what a watch brings may have happened long ago.
+func (n *namespacedPods) mustList() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.failing.IsZero()
 }
 
 // Transformer keeps what put reads: a list of 5,000 pods would be large.
@@ -228,7 +267,7 @@ func (n *namespacedPods) Transformer() cache.TransformFunc {
 		if pod, ok := in.(*corev1.Pod); ok {
 			pod.Labels, pod.Annotations, pod.ManagedFields = nil, nil, nil
 			pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
-			pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions}
+			pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, ContainerStatuses: pod.Status.ContainerStatuses}
 		}
 		return in, nil
 	}
@@ -273,7 +312,7 @@ func (n *namespacedPods) Replace(objects []any, _ string) error {
 			n.put(next, pod)
 		}
 	}
-	n.pods, n.listed = next, true
+	n.pods, n.listed, n.failing = next, true, time.Time{}
 	n.settle()
 	n.changed()
 	return nil

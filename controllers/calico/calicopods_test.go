@@ -9,6 +9,7 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -76,12 +77,52 @@ func TestWhatThePodsOfCalicoNodeShow(t *testing.T) {
 			require.Equal(t, tc.want, c.on(nodes)["n"])
 			clock.Move(time.Second)
 			require.Equal(t, tc.want, c.on(nodes)["n"], "a state keeps its time")
-			system.note(t.Context(), errors.New("forbidden"))
-			require.Nil(t, c.on(nodes), "while they cannot be watched nothing is known of them")
-			system.note(t.Context(), nil)
+			system.fail(t.Context(), errors.New("unavailable"))
+			kept := tc.want
+			if !kept.Failing() {
+				kept = plan.CalicoNode{}
+			}
+			require.Equal(t, kept, c.on(append(nodes, plan.Node{Name: "new"}))["n"], "while they cannot be watched, what failed is kept")
+			require.NotContains(t, c.on(append(nodes, plan.Node{Name: "new"})), "new")
+			_, err := system.listWatch().WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
+			require.True(t, apierrors.IsResourceExpired(err), "a watch that goes on does not say what has happened meanwhile: %v", err)
+			require.Equal(t, kept, c.on(nodes)["n"])
+			clock.Move(keepFailing)
+			require.Nil(t, c.on(nodes), "and not for ever")
+			clock.Move(-keepFailing)
+			require.NoError(t, system.Replace(objects, ""))
 			require.Equal(t, tc.want.State, c.on(nodes)["n"].State)
 			clock.Move(-time.Second)
 		})
+	}
+}
+
+// The clock of a kubelet may be minutes off, and a container restarts in a pod that was not Ready before.
+func TestWhatIsSeenToChangeChangesNow(t *testing.T) {
+	clock := newClock()
+	c := newTestPods(t, clock, func() {})
+	system := c.spaces[0]
+	require.NoError(t, c.spaces[1].Replace(nil, ""))
+	since := func(ready corev1.ConditionStatus, off time.Duration, running corev1.ContainerState) time.Time {
+		clock.Move(time.Minute)
+		pod := calicoNodePod("kube-system", "a", "n", ready, clock.Now().Add(off))
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: running}}
+		slim, err := system.Transformer()(pod)
+		require.NoError(t, err)
+		require.NoError(t, system.Replace([]any{slim}, ""))
+		return c.on([]plan.Node{{Name: "n", Marked: true}})["n"].Since
+	}
+	at := func(off time.Duration) metav1.Time { return metav1.NewTime(clock.Now().Add(off)) }
+	none := corev1.ContainerState{}
+	require.Equal(t, clock.Now().Add(-4*time.Minute), since(corev1.ConditionTrue, -5*time.Minute, none), "it was there before us")
+	for _, off := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
+		require.Equal(t, clock.Now().Add(time.Minute), since(corev1.ConditionFalse, off, none))
+		failed := clock.Now()
+		require.Equal(t, failed, since(corev1.ConditionFalse, off-time.Minute, none), "it is as before")
+		ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(6 * time.Minute)}}
+		require.Equal(t, clock.Now().Add(time.Minute), since(corev1.ConditionFalse, off-2*time.Minute, ended))
+		began := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(450 * time.Second)}}
+		require.Equal(t, clock.Now().Add(time.Minute), since(corev1.ConditionFalse, off-3*time.Minute, began))
 	}
 }
 
