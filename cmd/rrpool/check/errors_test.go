@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -30,13 +29,6 @@ func TestBadInput(t *testing.T) {
 		"a wait that is over":           {[]string{"--wait", "-5s"}, []string{"--wait", "-5s", "use for example 5m"}},
 		"a wait in words":               {[]string{"--wait", "long"}, []string{"--wait", `"long"`}},
 		"an unknown format":             {[]string{"-o", "yaml"}, []string{"--output", `"yaml"`, "use table, json, short"}},
-		"an unknown flag":               {[]string{"--force"}, []string{"unknown flag: --force", "--help lists all flags"}},
-		"an argument":                   {[]string{"now"}, []string{`unexpected argument "now"`, "takes flags only"}},
-		"no time to wait":               {[]string{"--request-timeout", "-1s"}, []string{"--request-timeout", "-1s", "use for example 15s"}},
-		"no kubeconfig":                 {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`, "give the name of a kubeconfig file"}},
-		"a kubeconfig that is no YAML":  {[]string{"--kubeconfig", file("a: [")}, []string{"--kubeconfig", "no kubeconfig can be read"}},
-		"an unknown context":            {[]string{"--context", "elsewhere", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "http://127.0.0.1:1"})}, []string{"--context", `"elsewhere"`}},
-		"a file that is not there":      {[]string{"-f", "/nonexistent"}, []string{"--filename", `"/nonexistent"`, "no such file", "give the name of a file"}},
 		"a file that is a folder":       {[]string{"-f", "/"}, []string{"--filename", `"/"`, "is a directory"}},
 		"a file that is no YAML":        {[]string{"-f", file("a: [")}, []string{"--filename", "this is no YAML", "line 1"}},
 		"a file of something else":      {[]string{"-f", file("kind: Pod\napiVersion: v1")}, []string{"--filename", `this is "Pod"`, "give a RouteReflectorPool"}},
@@ -76,15 +68,6 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 		kubeconfig string
 		says       []string
 	}{
-		"no server listens": {
-			cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}),
-			[]string{cli.Unreachable, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
-		},
-		"no such host": {cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"}), []string{"https://nowhere.invalid", "cannot be reached"}},
-		"silence": {
-			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
-			[]string{"did not answer within 2s", "give more --request-timeout"},
-		},
 		"a web server that knows nothing": {cli.Serve(t, http.NotFoundHandler()), []string{"get /version"}},
 		"a page for people":               {cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>\nlog in</html>")) })), []string{"does not answer as an apiserver does", "--context"}},
 		"credentials that are not known":  {cli.Serve(t, refusing(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)), []string{"does not accept the credentials", "log in again"}},
@@ -117,16 +100,6 @@ func TestNothingMayBeSeen(t *testing.T) {
 	require.Empty(t, got.Err)
 	require.Contains(t, got.Out, "× sight: you may not see")
 	require.Contains(t, got.Out, "Not fit: 1 ×, 4 ‼, 0 ·, 2 √; 4 could not be checked")
-}
-
-type closedPipe struct{}
-
-func (closedPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
-
-func TestAClosedPipe(t *testing.T) {
-	got := cli.AskIn(t, iostreams.Streams{Out: closedPipe{}}, New, "check", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden)))
-	require.Zero(t, got.Code)
-	require.Empty(t, got.Err)
 }
 
 // --wait looks again until its time is over, says so on standard error, and shows what it saw last.

@@ -19,7 +19,7 @@ const apiKey = "not-to-be-shown-anywhere"
 
 // onCloud makes the cluster one of IBM's, with a cloud that answers as IBM's does.
 func (w *world) onCloud() *iksserver.Server {
-	w.t.Helper()
+	w.Helper()
 	ibm := iksserver.New(iksserver.Config{APIKeys: []string{apiKey}})
 	var zones []iksserver.Zone
 	for _, id := range frankfurt {
@@ -30,9 +30,9 @@ func (w *world) onCloud() *iksserver.Server {
 		Pools: []iksserver.Pool{{Name: "default", Flavor: "bx2.4x16", SizePerZone: 2, Zones: frankfurt}},
 	})
 	server := httptest.NewServer(ibm)
-	w.t.Cleanup(func() { ibm.Close(); server.Close() })
-	w.t.Setenv(iks.CSEndpointVariable, server.URL)
-	w.t.Setenv(iks.IAMEndpointVariable, server.URL)
+	w.Cleanup(func() { ibm.Close(); server.Close() })
+	w.Setenv(iks.CSEndpointVariable, server.URL)
+	w.Setenv(iks.IAMEndpointVariable, server.URL)
 	w.install()
 	w.nodes(2, "ibm://account///c1", frankfurt...)
 	w.calico("calico-system", 6)
@@ -43,14 +43,14 @@ func (w *world) onCloud() *iksserver.Server {
 }
 
 func (w *world) key(value string) {
-	w.t.Helper()
+	w.Helper()
 	w.have(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: snapshot.DefaultNamespace}, StringData: map[string]string{"apikey": value},
 	}, nil)
 }
 
 func (w *world) autoscaler(config string) {
-	w.t.Helper()
+	w.Helper()
 	w.have(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: autoscalerConfig, Namespace: "kube-system"}, Data: map[string]string{autoscalerKey: config},
 	}, nil)

@@ -75,7 +75,7 @@ func TestTheObject(t *testing.T) {
 func TestAManagerElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.fit()
-	require.NoError(t, w.admin.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: status.ManagerName, Namespace: snapshot.DefaultNamespace}}))
+	require.NoError(t, w.Admin.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: status.ManagerName, Namespace: snapshot.DefaultNamespace}}))
 	checks, v, got := w.check("")
 	require.Equal(t, 1, got.Code, "no manager holds the lease")
 	require.Equal(t, []string{"manager"}, v.wrong())
@@ -104,7 +104,7 @@ func TestReports(t *testing.T) {
 	w.calico("kube-system", 6)
 	o := w.custom("CalicoNodeStatus", "rrpool-zone-a-node-1", map[string]any{"node": "zone-a-node-1", "updatePeriodSeconds": int64(10), "classes": []any{"BGP"}})
 	o.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "rrpool"})
-	require.NoError(t, w.admin.Update(t.Context(), o))
+	require.NoError(t, w.Admin.Update(t.Context(), o))
 	checks, _, _ := w.check("")
 	require.Equal(t, Note, checks["reporter"].Status, "it has been there for a moment only: %s", checks["reporter"].Message)
 	later := iostreams.Streams{Now: func() time.Time { return time.Now().Add(10 * time.Minute) }}
@@ -113,7 +113,7 @@ func TestReports(t *testing.T) {
 	require.Equal(t, "calico-node does not fill in the reports of these Ready nodes: zone-a-node-1", checks["reporter"].Message)
 
 	o.Object["status"] = map[string]any{"lastUpdated": time.Now().UTC().Format(time.RFC3339)}
-	require.NoError(t, w.admin.Update(t.Context(), o))
+	require.NoError(t, w.Admin.Update(t.Context(), o))
 	checks, _, _ = w.check("")
 	require.Equal(t, "calico-node reports sessions: 1 of 1 reports are recent", checks["reporter"].Message)
 	checks, _, _ = w.checkIn(later, "")
@@ -132,10 +132,10 @@ func TestABrokenCluster(t *testing.T) {
 	w.custom("BGPPeer", "by-hand", map[string]any{"nodeSelector": "all()", "peerSelector": "role == 'rr'"})
 	w.custom("IPPool", "overlay", map[string]any{"cidr": "172.28.0.0/16", "vxlanMode": "Always"})
 	node := &corev1.Node{}
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: "zone-a-node-1"}, node))
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: "zone-a-node-1"}, node))
 	node.Annotations["projectcalico.org/ASNumber"] = "65001"
 	node.Annotations["projectcalico.org/RouteReflectorClusterID"] = "1.0.0.1"
-	require.NoError(t, w.admin.Update(t.Context(), node))
+	require.NoError(t, w.Admin.Update(t.Context(), node))
 	checks, v, got := w.check("")
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Err, "the answer says it")
@@ -156,9 +156,9 @@ func TestNoCRD(t *testing.T) {
 	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
 	w.calico("kube-system", 6)
 	t.Cleanup(func() {
-		require.NoError(t, controlplane.InstallCRDs(w.plane.AdminConfig(), controlplane.OwnCRDs()))
+		require.NoError(t, controlplane.InstallCRDs(w.AdminConfig(), controlplane.OwnCRDs()))
 	})
-	require.NoError(t, w.admin.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}))
+	require.NoError(t, w.Admin.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}))
 	checks := w.eventually("", "crd", func(c Result) bool { return c.Status == Error })
 	require.Equal(t, "rrpool's CRD routereflectorpools.rrpool.io is not installed", checks["crd"].Message)
 	require.Equal(t, OK, checks["decision"].Status, "the cluster can be looked at all the same: %s", checks["decision"].Message)

@@ -19,8 +19,8 @@ import (
 
 // allowAsManager gives a user exactly what config/rbac gives the manager, less what the edit takes.
 func (w *world) allowAsManager(user string, edit func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
-	w.t.Helper()
-	for namespace, rules := range managerRules(w.t) {
+	w.Helper()
+	for namespace, rules := range managerRules(w.T) {
 		if namespace == "" && edit != nil {
 			rules = edit(rules)
 		}
@@ -92,9 +92,9 @@ func TestOneRightIsMissing(t *testing.T) {
 	w.install()
 	w.nodes(3, "", "zone-a", "zone-b")
 	role := &rbacv1.ClusterRole{}
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: "rrpool-manager"}, role))
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: "rrpool-manager"}, role))
 	role.Rules = withoutCreatingPeers(role.Rules)
-	require.NoError(t, w.admin.Update(t.Context(), role))
+	require.NoError(t, w.Admin.Update(t.Context(), role))
 	checks := w.eventually("", "manager-rights", func(c Result) bool { return c.Status == Error })
 	require.Equal(t, fmt.Sprintf("the manager lacks 1 of the %d rights that it needs: create bgppeers.crd.projectcalico.org", rightsOfManager(t)), checks["manager-rights"].Message)
 	require.Contains(t, checks["manager-rights"].Remedy, "kubectl apply --server-side -k config/rbac")
@@ -141,18 +141,18 @@ func TestBeforeInstalling(t *testing.T) {
 }
 
 func (w *world) managerRole() *rbacv1.ClusterRole {
-	w.t.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-manager-by-hand"}, Rules: managerRules(w.t)[""]}
-	w.t.Cleanup(func() { _ = w.admin.Delete(context.Background(), role) })
+	w.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-manager-by-hand"}, Rules: managerRules(w.T)[""]}
+	w.Cleanup(func() { _ = w.Admin.Delete(context.Background(), role) })
 	return role
 }
 
 // create makes an object as a user.
 func (w *world) create(user string, o client.Object) error {
-	w.t.Helper()
-	config, err := w.plane.UserConfig(user)
-	require.NoError(w.t, err)
-	c, err := client.New(config, client.Options{Mapper: w.admin.RESTMapper()})
-	require.NoError(w.t, err)
-	return c.Create(w.t.Context(), o)
+	w.Helper()
+	config, err := w.UserConfig(user)
+	require.NoError(w.T, err)
+	c, err := client.New(config, client.Options{Mapper: w.Admin.RESTMapper()})
+	require.NoError(w.T, err)
+	return c.Create(w.Context(), o)
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,13 +15,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,56 +35,43 @@ func TestMain(m *testing.M) {
 }
 
 // world is a cluster that is a real apiserver, and nothing but objects behind it.
-type world struct {
-	t     *testing.T
-	plane *controlplane.ControlPlane
-	admin client.Client
-}
+type world struct{ *cli.Apiserver }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, plane: controlplane.ForTest(t)}
-	var err error
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
-		require.NoError(t, add(scheme))
-	}
-	w.admin, err = client.New(w.plane.AdminConfig(), client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	return w
+	return &world{cli.RealApiserver(t, "")}
+}
+
+// as is the apiserver with another user, who may do what is granted.
+func (w *world) as(user string) *cli.Apiserver {
+	w.Helper()
+	return cli.RealApiserver(w.T, user)
 }
 
 // have makes an object for as long as the test lasts, with its status.
 func (w *world) have(o client.Object, status func()) {
-	w.t.Helper()
-	err := w.admin.Create(w.t.Context(), o)
-	if apierrors.IsAlreadyExists(err) {
-		return // a namespace, which cannot be deleted here
-	}
-	require.NoError(w.t, err, o.GetName())
-	if _, namespace := o.(*corev1.Namespace); !namespace {
-		w.t.Cleanup(func() { require.NoError(w.t, client.IgnoreNotFound(w.admin.Delete(context.Background(), o))) })
-	}
+	w.Helper()
+	w.Create(o)
 	if status != nil {
 		status()
-		require.NoError(w.t, w.admin.Status().Update(w.t.Context(), o))
+		require.NoError(w.T, w.Admin.Status().Update(w.Context(), o))
 	}
 }
 
 // install makes rrpool's objects, as the manifests have them.
 func (w *world) install() {
-	w.t.Helper()
+	w.Helper()
 	w.namespace(snapshot.DefaultNamespace)
 	for _, name := range []string{"rbac/service_account.yaml", "rbac/role.yaml", "rbac/bindings.yaml", "manager/deployment.yaml"} {
-		for _, o := range objects(w.t, filepath.Join("..", "..", "..", "config", name)) {
+		for _, o := range objects(w.T, filepath.Join("..", "..", "..", "config", name)) {
 			if o.GetKind() != "Deployment" {
 				w.have(o, nil)
 				continue
 			}
 			w.have(o, func() {
-				require.NoError(w.t, unstructured.SetNestedField(o.Object, int64(2), "status", "availableReplicas"))
+				require.NoError(w.T, unstructured.SetNestedField(o.Object, int64(2), "status", "availableReplicas"))
 				for _, field := range []string{"replicas", "readyReplicas"} {
-					require.NoError(w.t, unstructured.SetNestedField(o.Object, int64(2), "status", field))
+					require.NoError(w.T, unstructured.SetNestedField(o.Object, int64(2), "status", field))
 				}
 			})
 		}
@@ -97,7 +79,7 @@ func (w *world) install() {
 }
 
 func (w *world) namespace(name string) {
-	w.t.Helper()
+	w.Helper()
 	w.have(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil)
 }
 
@@ -122,7 +104,7 @@ func objects(t *testing.T, path string) []*unstructured.Unstructured {
 
 // nodes makes Ready nodes with BGP addresses in some zones, named by zone and number.
 func (w *world) nodes(perZone int, providerID string, zones ...string) {
-	w.t.Helper()
+	w.Helper()
 	for z, zone := range zones {
 		for i := range perZone {
 			n := &corev1.Node{
@@ -143,7 +125,7 @@ func (w *world) nodes(perZone int, providerID string, zones ...string) {
 
 // custom makes one of Calico's objects.
 func (w *world) custom(kind, name string, spec map[string]any) *unstructured.Unstructured {
-	w.t.Helper()
+	w.Helper()
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("crd.projectcalico.org/v1")
 	o.SetKind(kind)
@@ -155,7 +137,7 @@ func (w *world) custom(kind, name string, spec map[string]any) *unstructured.Uns
 
 // calico makes what Calico has in a cluster of so many nodes.
 func (w *world) calico(namespace string, nodes int32) {
-	w.t.Helper()
+	w.Helper()
 	w.namespace(namespace)
 	w.custom("ClusterInformation", "default", map[string]any{"calicoVersion": "v3.31.0", "datastoreReady": true})
 	w.custom("IPPool", "default-ipv4-ippool", map[string]any{"cidr": "172.30.0.0/16", "ipipMode": "CrossSubnet", "vxlanMode": "Never"})
@@ -177,7 +159,7 @@ func (w *world) calico(namespace string, nodes int32) {
 
 // password makes a Secret that calico-node may read, or may not.
 func (w *world) password(namespace, name string, readable bool) {
-	w.t.Helper()
+	w.Helper()
 	w.have(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, StringData: map[string]string{"password": "swordfish"}}, nil)
 	if !readable {
 		return
@@ -194,7 +176,7 @@ func (w *world) password(namespace, name string, readable bool) {
 
 // meshPassword gives the mesh a password, as IBM Cloud does.
 func (w *world) meshPassword() {
-	w.t.Helper()
+	w.Helper()
 	w.password("calico-system", "calico-bgp-password", true)
 	w.custom("BGPConfiguration", "default", map[string]any{
 		"nodeMeshPassword": map[string]any{"secretKeyRef": map[string]any{"name": "calico-bgp-password", "key": "password"}},
@@ -203,7 +185,7 @@ func (w *world) meshPassword() {
 
 // fit makes a cluster of existing nodes with everything in place.
 func (w *world) fit() {
-	w.t.Helper()
+	w.Helper()
 	w.install()
 	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
 	w.calico("calico-system", 6)
@@ -216,45 +198,30 @@ const authorizerLag = 2 * time.Minute
 
 // allow lets a user do something: everywhere, or in a namespace.
 func (w *world) allow(user, namespace string, rules ...rbacv1.PolicyRule) {
-	w.t.Helper()
-	name, subjects := "check-test-"+user, []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
-	if namespace == "" {
-		w.have(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, nil)
-		w.have(&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		}, nil)
-		return
-	}
-	w.have(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Rules: rules}, nil)
-	w.have(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Subjects: subjects,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-	}, nil)
+	w.Helper()
+	w.as(user).Grant(metav1.ObjectMeta{Name: "check-test-" + user, Namespace: namespace}, rules...)
 }
 
 // kubeconfig of a user, or, without a name, of one who may do everything.
 func (w *world) kubeconfig(user string) string {
-	w.t.Helper()
+	w.Helper()
 	if user == "" {
-		return cli.Kubeconfig(w.t, w.plane.AdminConfig())
+		return cli.Kubeconfig(w.T, w.AdminConfig())
 	}
-	config, err := w.plane.UserConfig(user)
-	require.NoError(w.t, err)
-	return cli.Kubeconfig(w.t, config)
+	return w.as(user).Kubeconfig()
 }
 
 // check asks as a user, and gives the answer by the ids of its checks.
 func (w *world) check(user string, args ...string) (map[string]Result, view, cli.Answer) {
-	w.t.Helper()
+	w.Helper()
 	return w.checkIn(iostreams.Streams{Now: time.Now}, user, args...)
 }
 
 func (w *world) checkIn(s iostreams.Streams, user string, args ...string) (map[string]Result, view, cli.Answer) {
-	w.t.Helper()
-	got := cli.AskIn(w.t, s, New, append([]string{"check", "-o", "json", "--kubeconfig", w.kubeconfig(user)}, args...)...)
+	w.Helper()
+	got := cli.AskIn(w.T, s, New, append([]string{"check", "-o", "json", "--kubeconfig", w.kubeconfig(user)}, args...)...)
 	var v view
-	require.NoError(w.t, json.Unmarshal([]byte(got.Out), &v), "%s%s", got.Out, got.Err)
+	require.NoError(w.T, json.Unmarshal([]byte(got.Out), &v), "%s%s", got.Out, got.Err)
 	out := map[string]Result{}
 	for _, g := range v.Groups {
 		for _, c := range g.Checks {
@@ -266,9 +233,9 @@ func (w *world) checkIn(s iostreams.Streams, user string, args ...string) (map[s
 
 // eventually asks until it is so: an apiserver takes a moment to learn of a right.
 func (w *world) eventually(user, id string, so func(Result) bool, args ...string) map[string]Result {
-	w.t.Helper()
+	w.Helper()
 	var last map[string]Result
-	require.Eventually(w.t, func() bool {
+	require.Eventually(w.T, func() bool {
 		last, _, _ = w.check(user, args...)
 		return so(last[id])
 	}, authorizerLag, authorizerLag/1000, "%s: %v", id, last[id])

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,25 +162,41 @@ func TestAsAProcess(t *testing.T) {
 	})
 }
 
-// Every command has a description, an example, a page in docs, and a section of the generated docs/cli.md.
+// Every command has a description, an example, a section of the generated docs/cli.md, and a page in docs that names no flag
+// which it does not have.
 func TestEveryCommandIsDocumented(t *testing.T) {
-	pages := map[string]string{"rollback": "migrate", "import-env": "migrating", "version": "cli"}
-	reference, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "cli.md"))
-	require.NoError(t, err, "make docs writes it")
+	pages := map[string][]string{"rollback": {"migrate"}, "import-env": {"migrating"}, "version": {"cli"}, "simulate": {"simulate", "topologies"}}
+	others := []string{"--selector", "--server-side"} // of kubectl
+	docs := func(page string) string {
+		content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page+".md"))
+		require.NoError(t, err)
+		return string(content)
+	}
 	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		name := cmd.Name()
-		page := pages[name]
-		if page == "" {
-			page = name
-		}
-		require.FileExists(t, filepath.Join("..", "..", "..", "docs", page+".md"))
-		require.Contains(t, string(reference), "\n## "+name+"\n\n"+cmd.Short+".\n")
+		require.Contains(t, docs("cli"), "\n## "+name+"\n\n"+cmd.Short+".\n", "make docs writes it")
 		if name != "version" {
 			require.NotEmpty(t, cmd.Long, name)
 			require.NotEmpty(t, cmd.Example, name)
 		}
+		known := others
+		if name == "migrate" {
+			known = append(known, "--watch") // of rrpool status
+		}
+		if pages[name] == nil {
+			pages[name] = []string{name}
+		}
+		for _, page := range pages[name] {
+			for _, flag := range flagsIn.FindAllString(docs(page), -1) {
+				own := page == name || name == "simulate"
+				require.True(t, !own || slices.Contains(known, flag) || cmd.Flag(flag[2:]) != nil, "docs/%s.md names %s", page, flag)
+			}
+		}
 	}
+	require.Greater(t, len(flagsIn.FindAllString(docs("simulate"), -1)), 10, "flags are found")
 }
+
+var flagsIn = regexp.MustCompile("--[a-z][a-z-]+")
 
 // Bad flags and arguments end with one sentence, whatever the command.
 func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
@@ -191,28 +210,61 @@ func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// Against an apiserver that cannot be reached, every command that asks one ends with a
-// sentence and leaves nothing on standard output.
-func TestEveryCommandWithoutAnApiserver(t *testing.T) {
-	path := cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})
-	for _, args := range [][]string{
-		{"check"},
-		{"check", "--pre"},
-		{"plan"},
-		{"migrate", "--yes"},
-		{"rollback", "--yes"},
-		{"status"},
-		{"status", "-v"},
-		{"status", "--wait"},
-		{"cost"},
-		{"topology"},
-		{"report", "--output-file", filepath.Join(t.TempDir(), "report.tar.gz")},
-		{"import-env", "--from-cluster"},
+// Without a cluster that it can ask, every command that asks one ends with a sentence for the user and leaves nothing on standard output.
+func TestEveryCommandWithoutACluster(t *testing.T) {
+	silence := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	stranger := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
+	failed := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "code": 500, "message": "etcd is\nfull."}`)
+	}
+	unreachable := cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})
+	for name, tc := range map[string]struct{ flags, says []string }{
+		"no server listens":            {[]string{"--kubeconfig", unreachable}, []string{cli.Unreachable, `context "rrpool"`, "cannot be reached (connection refused)", "check the address and the network"}},
+		"no such host":                 {[]string{"--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"})}, []string{"https://nowhere.invalid", "cannot be reached"}},
+		"silence":                      {[]string{"--kubeconfig", cli.Serve(t, http.HandlerFunc(silence)), "--request-timeout", "1s"}, []string{"did not answer within 1s", "give more --request-timeout"}},
+		"credentials of a stranger":    {[]string{"--kubeconfig", cli.Serve(t, http.HandlerFunc(stranger))}, []string{"does not accept the credentials", "log in again"}},
+		"an apiserver that fails":      {[]string{"--kubeconfig", cli.Serve(t, http.HandlerFunc(failed))}, []string{"asking http://127.0.0.1"}},
+		"no time to wait":              {[]string{"--kubeconfig", unreachable, "--request-timeout", "0s"}, []string{"--request-timeout: 0s", "use for example 15s"}},
+		"no kubeconfig":                {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`, "give the name of a kubeconfig file"}},
+		"a kubeconfig that is no YAML": {[]string{"--kubeconfig", cli.File(t, "contexts: [")}, []string{"--kubeconfig", "no kubeconfig can be read"}},
+		"a kubeconfig of nothing":      {[]string{"--kubeconfig", cli.File(t, "")}, []string{"no cluster is known", "give --kubeconfig, or set KUBECONFIG"}},
+		"an unknown context":           {[]string{"--kubeconfig", unreachable, "--context", "elsewhere"}, []string{"--context", `"elsewhere"`, "kubectl config get-contexts"}},
 	} {
-		got := ask(t, append(args, "--kubeconfig", path, "--request-timeout", "2s")...)
-		require.Equal(t, 1, got.Code, "%s: %s", args, got.Err)
-		require.Empty(t, got.Out, args)
-		lines := strings.SplitAfter(strings.TrimSuffix(got.Err, "\n"), "\n")
-		cli.RequireSentence(t, lines[len(lines)-1]+"\n", cli.Unreachable, "cannot be reached") // progress comes before it
+		for _, command := range [][]string{
+			{"check"},
+			{"check", "--pre"},
+			{"plan"},
+			{"migrate", "--yes"},
+			{"rollback", "--yes"},
+			{"status"},
+			{"status", "-v"},
+			{"status", "--wait"},
+			{"status", "--watch", "-o", "json"},
+			{"cost"},
+			{"topology"},
+			{"report", "--output-file", filepath.Join(t.TempDir(), "report.tar.gz")},
+			{"import-env", "--from-cluster"},
+		} {
+			t.Run(name+": "+command[0], func(t *testing.T) {
+				t.Parallel()
+				got := ask(t, append(command, tc.flags...)...)
+				require.Equal(t, 1, got.Code, got.Err)
+				require.Empty(t, got.Out)
+				lines := strings.SplitAfter(strings.TrimSuffix(got.Err, "\n"), "\n")
+				cli.RequireSentence(t, lines[len(lines)-1]+"\n", tc.says...) // progress comes before it
+			})
+		}
+	}
+}
+
+// Every command that takes a file refuses one that it cannot read; check's own tests have what can be wrong in it.
+func TestEveryCommandWithoutItsFile(t *testing.T) {
+	for _, command := range [][]string{{"check"}, {"plan"}, {"migrate", "--yes"}, {"topology", "--nodes", "9"}, {"simulate", "--nodes", "9"}} {
+		got := ask(t, append(command, "-f", "/nonexistent")...)
+		require.Equal(t, 1, got.Code)
+		require.Empty(t, got.Out)
+		cli.RequireSentence(t, got.Err, "--filename", `"/nonexistent"`, "no such file", "give the name of a file")
 	}
 }

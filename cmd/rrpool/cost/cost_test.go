@@ -38,23 +38,13 @@ func askIn(t *testing.T, s iostreams.Streams, args ...string) cli.Answer {
 type api struct {
 	pool  *v1alpha1.RouteReflectorPool
 	nodes []corev1.Node
-	// refuse answers in its place when it is not nil.
-	refuse func(path string) *metav1.Status
-	asked  []string
+	asked []string
 }
 
 // ServeHTTP implements http.Handler.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.asked = append(a.asked, r.Method+" "+r.URL.Path)
 	w.Header().Set("Content-Type", "application/json")
-	if a.refuse != nil {
-		if status := a.refuse(r.URL.Path); status != nil {
-			status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-			w.WriteHeader(int(status.Code))
-			_ = json.NewEncoder(w).Encode(status)
-			return
-		}
-	}
 	switch r.URL.Path {
 	case "/api/v1/nodes":
 		_ = json.NewEncoder(w).Encode(corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: a.nodes})

@@ -1,13 +1,9 @@
 package cost
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/rrpool/rrpool/test/cli"
 )
@@ -44,87 +40,18 @@ func TestBadInput(t *testing.T) {
 		"a currency without prices":      {[]string{"--currency", "EUR", "--region", "eu-de"}, []string{"no price in EUR", "give --hourly-price"}},
 		"a month that is too long":       {[]string{"--hours-per-month", "8760"}, []string{"--hours-per-month", `"8760"`, "from 1 to 744"}},
 		"an unknown format":              {[]string{"-o", "csv"}, []string{"--output", `"csv"`, "use table, json, yaml"}},
-		"an unknown flag":                {[]string{"--worker", "3"}, []string{"unknown flag: --worker", "--help lists all flags"}},
-		"an argument":                    {[]string{"now"}, []string{`unexpected argument "now"`, "takes flags only"}},
 		"a price book that is not there": {[]string{"--price-book", "/nonexistent"}, []string{"--price-book", `"/nonexistent"`, "no such file", "give the name of a file"}},
 		"a price book that is a folder":  {[]string{"--price-book", "/"}, []string{"--price-book", "is a directory"}},
 		"a price book that is no YAML":   {[]string{"--price-book", broken}, []string{"--price-book", broken, "this is no price book", "line 1"}},
 		"a negative price in the book":   {[]string{"--price-book", negative}, []string{"--price-book", "entries[0].price", `"-1"`, "write a decimal of 0 or more"}},
 		"a price book in two currencies": {[]string{"--price-book", twoCurrencies}, []string{"--price-book", "prices in EUR, USD", "choose one with --currency"}},
 		"refreshing in another currency": {[]string{"--refresh", "--currency", "EUR", "--hourly-price", "1"}, []string{"--refresh", "USD", `"EUR"`, "leave one of them out"}},
-		"no kubeconfig":                  {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`, "give the name of a kubeconfig file"}},
-		"a kubeconfig that is no YAML":   {[]string{"--kubeconfig", broken}, []string{"--kubeconfig", "no kubeconfig can be read", "without a cluster"}},
-		"a kubeconfig of nothing":        {[]string{"--kubeconfig", cli.File(t, "")}, []string{"no cluster is known", "give --kubeconfig, or set KUBECONFIG"}},
-		"an unknown context":             {[]string{"--context", "elsewhere", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "http://127.0.0.1:1"})}, []string{"--context", `"elsewhere"`, "kubectl config get-contexts"}},
-		"no time to wait":                {[]string{"--request-timeout", "-1s"}, []string{"--request-timeout", "-1s", "use for example 15s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, append([]string{"cost"}, tc.args...)...)
 			require.Equal(t, 1, got.Code)
 			require.Empty(t, got.Out, "no part of a report")
 			cli.RequireSentence(t, got.Err, tc.says...)
-		})
-	}
-}
-
-func refusing(path string, code int32, reason metav1.StatusReason, message string) *api {
-	a := migrated()
-	a.refuse = func(asked string) *metav1.Status {
-		if !strings.Contains(asked, path) {
-			return nil
-		}
-		return &metav1.Status{Status: "Failure", Code: code, Reason: reason, Message: message}
-	}
-	return a
-}
-
-func TestClustersThatDoNotAnswer(t *testing.T) {
-	for name, tc := range map[string]struct {
-		kubeconfig string
-		says       []string
-	}{
-		"no server": {
-			cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}),
-			[]string{cli.Unreachable, `context "rrpool"`, "cannot be reached", "connection refused", "check the address and the network"},
-		},
-		"no such host": {
-			cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"}),
-			[]string{"https://nowhere.invalid", "cannot be reached", "check the address"},
-		},
-		"silence": {
-			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
-			[]string{"did not answer within 2s", "give more --request-timeout"},
-		},
-		"a web server that knows nothing": {
-			cli.Serve(t, http.NotFoundHandler()),
-			[]string{"does not know routereflectorpools.rrpool.io", "config/crd", "choose another --context"},
-		},
-		"the pool may not be read": {
-			cli.Serve(t, refusing("routereflectorpools", http.StatusForbidden, metav1.StatusReasonForbidden, "no")),
-			[]string{"may not get routereflectorpools.rrpool.io", "ask for a ClusterRole", "kubectl auth can-i get routereflectorpools.rrpool.io"},
-		},
-		"the nodes may not be read": {
-			cli.Serve(t, refusing("nodes", http.StatusForbidden, metav1.StatusReasonForbidden, "no")),
-			[]string{"may not list nodes", "kubectl auth can-i list nodes"},
-		},
-		"the credentials are not accepted": {
-			cli.Serve(t, refusing("/", http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")),
-			[]string{"does not accept the credentials", "log in again"},
-		},
-		"the apiserver fails": {
-			cli.Serve(t, refusing("nodes", http.StatusInternalServerError, metav1.StatusReasonInternalError, "etcd is\nfull.")),
-			[]string{"to list nodes: etcd is full"},
-		},
-		"a page for people": {
-			cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>\nlog in</html>")) })),
-			[]string{"to get routereflectorpools.rrpool.io"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := ask(t, "cost", "--kubeconfig", tc.kubeconfig, "--request-timeout", "2s")
-			require.Equal(t, 1, got.Code)
-			require.Empty(t, got.Out)
-			cli.RequireSentence(t, got.Err, append(tc.says, "without a cluster: rrpool cost --nodes 300 --hourly-price 0.11")...)
 		})
 	}
 }

@@ -49,11 +49,3 @@ func TestTheExamplesOfTheDocs(t *testing.T) {
 	}
 	require.NotZero(t, seen)
 }
-
-// The docs name every flag, and none that is not.
-func TestTheFlagsOfTheDocs(t *testing.T) {
-	help := cli.Ask(t, New, "plan", "--help").Out
-	for _, flag := range regexp.MustCompile("--[a-z][a-z-]+").FindAllString(page(t), -1) {
-		require.Contains(t, help, flag+" ")
-	}
-}

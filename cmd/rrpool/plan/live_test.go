@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
@@ -71,27 +70,6 @@ func node(i int) *corev1.Node {
 			Annotations: map[string]string{"projectcalico.org/IPv4Address": fmt.Sprintf("10.9.0.%d/24", i+1)},
 		},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	}
-}
-
-func TestClustersThatDoNotAnswer(t *testing.T) {
-	for name, tc := range map[string]struct {
-		kubeconfig string
-		says       []string
-	}{
-		"nobody listens": {cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}), []string{"cannot be reached", "connection refused"}},
-		"silence": {
-			cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
-			[]string{"did not answer within 2s", "give more --request-timeout"},
-		},
-		"no CRD": {cli.Serve(t, http.NotFoundHandler()), []string{"does not know routereflectorpools.rrpool.io", "install rrpool's CRD"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := cli.Ask(t, New, "plan", "--kubeconfig", tc.kubeconfig, "--request-timeout", "2s")
-			require.Equal(t, 1, got.Code)
-			require.Empty(t, got.Out)
-			cli.RequireSentence(t, got.Err, tc.says...)
-		})
 	}
 }
 

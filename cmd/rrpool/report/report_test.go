@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
-	"k8s.io/client-go/rest"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -190,16 +189,12 @@ func TestFailures(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"no server listens":   {[]string{"--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})}, []string{cli.Unreachable, "cannot be reached", "check the address"}},
 		"silence":             {[]string{"--request-timeout", "2s", "--kubeconfig", cli.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))}, []string{"did not answer within 2s"}},
 		"nothing may be read": {[]string{"--kubeconfig", refusing(http.StatusForbidden)}, []string{"may not", "ask for a ClusterRole"}},
 		"not logged in":       {[]string{"--kubeconfig", refusing(http.StatusUnauthorized)}, []string{"log in again"}},
-		"no kubeconfig":       {[]string{"--kubeconfig", "/nonexistent"}, []string{"--kubeconfig", `"/nonexistent"`}},
 		"no such folder":      {[]string{"--output-file", "/nonexistent/x"}, []string{"--output-file", `"/nonexistent/x"`, "give a folder that is there"}},
 		"a folder":            {[]string{"--output-file", folder}, []string{"--output-file", folder, "give the name of a file"}},
 		"a negative number":   {[]string{"--log-lines", "-1"}, []string{"--log-lines", `"-1"`, "from 1 to 100000"}},
-		"an argument":         {[]string{"now"}, []string{`unexpected argument "now"`}},
-		"no time to wait":     {[]string{"--request-timeout", "0s"}, []string{"--request-timeout", "use for example 15s"}},
 		"a page for people":   {[]string{"--kubeconfig", cli.Serve(t, http.NotFoundHandler())}, []string{"could not find the requested resource"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,12 +2,10 @@ package simulate
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,11 +125,6 @@ func TestBadInput(t *testing.T) {
 		"by hand, and redundancy":           {[]string{"--nodes", "90", "--topology", "quorum", "--reflectors", "5", "--per-client", "3", "--redundancy", "2"}, []string{"--per-client 3 and --redundancy 2 exclude each other"}},
 		"no redundancy":                     {[]string{"--nodes", "90", "--redundancy", "0"}, []string{"--redundancy", `"0"`, "from 1 to 100"}},
 		"an unknown format":                 {[]string{"--nodes", "90", "-o", "csv"}, []string{"--output", `"csv"`, "table, json, yaml"}},
-		"an unknown flag":                   {[]string{"--node", "9"}, []string{"unknown flag: --node", "--help lists all flags"}},
-		"an argument":                       {[]string{"now"}, []string{`unexpected argument "now"`}},
-		"a file that is not there":          {[]string{"--nodes", "9", "-f", "/nonexistent"}, []string{"--filename", `"/nonexistent"`, "no such file", "give the name of a file"}},
-		"a file that is no YAML":            {[]string{"--nodes", "9", "-f", cli.File(t, "spec: [")}, []string{"--filename", "this is no YAML"}},
-		"a value out of range":              {[]string{"--nodes", "9", "-f", cli.File(t, head+"spec: {topology: {redundancy: 0}}")}, []string{"--filename", "spec.topology.redundancy"}},
 		"a quorum on existing nodes":        {[]string{"--nodes", "90", "--topology", "quorum", "-f", cli.File(t, head+"spec: {provider: {type: ExistingNodes}}")}, []string{"spec.topology.type: Quorum", "ExistingNodes", "use Single"}},
 		"no client on existing nodes":       {[]string{"--nodes", "3", "-f", cli.File(t, head+"spec: {provider: {type: ExistingNodes}}")}, []string{"--nodes: 3 nodes would be 3 reflectors and no client", "give more"}},
 		"an output file in no folder":       {[]string{"--nodes", "90", "--output-file", "/nonexistent/x"}, []string{"--output-file", "give a folder that is there"}},
@@ -145,18 +138,9 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-type failing struct{ err error }
-
-func (f failing) Write([]byte) (int, error) { return 0, f.err }
-
-func TestFailuresToWrite(t *testing.T) {
-	got := cli.AskIn(t, iostreams.Streams{Out: failing{syscall.EPIPE}}, New, "simulate", "--nodes", "60")
-	require.Equal(t, cli.Answer{}, got, "a reader that has seen enough")
-	got = cli.AskIn(t, iostreams.Streams{Out: failing{errors.New("disk full")}}, New, "simulate", "--nodes", "60")
-	require.Equal(t, cli.Answer{Err: "rrpool: writing the simulation: disk full\n", Code: 1}, got)
-
+func TestAnOutputFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "simulation.json")
-	got = cli.Ask(t, New, "simulate", "--nodes", "60", "-o", "json", "--output-file", path)
+	got := cli.Ask(t, New, "simulate", "--nodes", "60", "-o", "json", "--output-file", path)
 	require.Equal(t, cli.Answer{}, got)
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)

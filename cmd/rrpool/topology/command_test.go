@@ -46,10 +46,6 @@ func TestBadInput(t *testing.T) {
 		"a cluster and a planned one":        {"--nodes 9 --context x", "--nodes 9 and --context|leave out one of them"},
 		"an unknown format":                  {"-o html", `--output|"html"|use svg, dot, json, yaml`},
 		"an unknown topology":                {"--nodes 9 --topology star", `--topology|"star"|use single, quorum, hierarchy, multicluster, auto`},
-		"an unknown flag":                    {"--node 3", "unknown flag: --node|--help lists all flags"},
-		"an argument":                        {"now", `unexpected argument "now"|takes flags only`},
-		"a file that is not there":           {"--nodes 9 -f /nonexistent", `--filename|"/nonexistent"|give the name of a file`},
-		"a file of another kind":             {"--nodes 9 -f " + cli.File(t, "apiVersion: v1\nkind: Node\n"), `--filename|this is "Node"|give a RouteReflectorPool`},
 		"a topology for dedicated nodes":     {"--nodes 9 --topology quorum -f " + existing, "spec.topology.type: Quorum|spec.provider.type is ExistingNodes|use Single"},
 		"a topology with too many paths":     {"--nodes 500 --zones 3 --topology multicluster", "MultiCluster|maxPathsPerPrefix|64|set spec.topology.type to"},
 		"more racks than the sizing allows":  {"--nodes 5000 --zones 3 --topology hierarchy --racks 10", "spec.sizing.max|33"},
@@ -59,7 +55,6 @@ func TestBadInput(t *testing.T) {
 		"reflectors on the mesh":             {"--nodes 9 --reflectors 3 -f " + cli.File(t, pool("{mode: FullMesh}")), "--reflectors: 3|spec.mode is FullMesh|leave out one of them"},
 		"more reflectors than nodes":         {"--nodes 2 -f " + existing, "--nodes: 2 nodes|3 reflectors|give more"},
 		"an output file in no folder":        {"--nodes 9 --output-file /nonexistent/x", `--output-file|"/nonexistent/x"|give a folder that is there`},
-		"no kubeconfig":                      {"--kubeconfig /nonexistent", `--kubeconfig|"/nonexistent"|give the name of a kubeconfig file`},
 		"an apiserver that is not there":     {"--kubeconfig " + cli.Serve(t, http.NotFoundHandler()), "does not know routereflectorpools.rrpool.io|without a cluster: rrpool topology --nodes 500 --zones 3"},
 		"a cluster without Calico":           {"--kubeconfig " + cli.Serve(t, calicoless()), `nothing to draw in the cluster of context "rrpool"|the API has no BGPPeer|install Calico`},
 	} {
