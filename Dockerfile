@@ -2,8 +2,8 @@
 #   docker buildx build --platform linux/amd64,linux/arm64,linux/s390x,linux/ppc64le -t registry.example.com/rrpool-manager:v0.1.0 .
 
 # What it is built with and built on, each by the digest of its index of platforms. These
-# digests are what other public projects pinned for these tags in November 2026; nobody has
-# pulled them for this file. Compare before you trust them: crane digest golang:1.26.8
+# digests are what other public projects pinned for these tags in November 2026; they
+# were not pulled for this file. Compare before you trust them: crane digest golang:1.26.8
 ARG GO_IMAGE=golang:1.26.8
 ARG GO_DIGEST=@sha256:3c3e25a4da13fd0478eed2df1eb35a0e667094a7124d3993a6a1d30f71c17e79
 ARG BASE_IMAGE=gcr.io/distroless/static-debian13:nonroot

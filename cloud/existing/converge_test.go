@@ -25,7 +25,7 @@ type caller struct {
 	named string
 }
 
-// call makes one call; done says that nothing is left to do for anybody.
+// call makes one call; done says that nothing is left to do.
 func (c *caller) call(p cloud.Provider) (done bool, err error) {
 	nodes, rules := c.look()
 	chosen := selection.Choose(nodes, rules)

@@ -74,13 +74,13 @@ func (a *environment) subtest(name string, do func()) {
 	require.True(outer, passed)
 }
 
-// killFrom runs a scenario with kills at write first and every writesBetweenKills after, by
-// turns before and after the write; a first beyond writesBetweenKills begins with the other turn.
+// killFrom runs a scenario with kills at write first and every writesBetweenKills after, alternately
+// before the write and after it; a first beyond writesBetweenKills begins with the other of the two.
 func (a *environment) killFrom(first int) {
 	a.Helper()
 	a.begin()
-	turn := first > writesBetweenKills
-	if turn {
+	executed := first > writesBetweenKills
+	if executed {
 		first -= writesBetweenKills
 	}
 	next := first
@@ -90,9 +90,9 @@ func (a *environment) killFrom(first int) {
 			return intercept.Verdict{}
 		}
 		next += writesBetweenKills
-		turn = !turn
-		at = append(at, fmt.Sprintf("%s %s %s (executed: %t)", r.Kind(), r.Name, map[bool]string{true: "and its answer", false: "before"}[turn], turn))
-		return intercept.Verdict{Cut: true, Executed: turn}
+		executed = !executed
+		at = append(at, fmt.Sprintf("%s %s %s (executed: %t)", r.Kind(), r.Name, map[bool]string{true: "and its answer", false: "before"}[executed], executed))
+		return intercept.Verdict{Cut: true, Executed: executed}
 	})
 	a.start()
 	l := a.runScenario(a.restart)

@@ -64,7 +64,7 @@ func TestAClockThatStoodStillIsNotBelieved(t *testing.T) {
 	require.Error(t, f.check(t.Context()))
 }
 
-// fakeLock is a lease that somebody holds.
+// fakeLock is a lease with a holder.
 type fakeLock struct {
 	resourcelock.Interface
 	record resourcelock.LeaderElectionRecord

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { controlplane.Main(m) }
 
-// bench is Pods on a real apiserver, with a namespace for each test and nobody who would make or end pods.
+// bench is Pods on a real apiserver, with a namespace for each test and no controller that would make or end pods.
 type bench struct {
 	*Pods
 	t     *testing.T

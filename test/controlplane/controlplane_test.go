@@ -90,9 +90,9 @@ func TestWritesFindsWhoWroteWhatAndWhen(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, requests, 2)
 	for _, want := range [][]AuditEvent{requests, nil} {
-		news, err := next()
+		event, err := next()
 		require.NoError(t, err)
-		require.Equal(t, want, news)
+		require.Equal(t, want, event)
 	}
 
 	writes, err = plane.Writes("writer", time.Now())

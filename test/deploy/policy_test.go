@@ -237,7 +237,7 @@ func TestThePoliciesFollowTheLabelOfTheRole(t *testing.T) {
 	require.ErrorContains(t, write{verb: "patch", resource: nodes, name: "plain", body: role}.try(t, manager), "not rrpool.io/route-reflector")
 }
 
-// Everybody else works on, also where the object or its CRD has been removed first: a
+// All others work on, also where the object or its CRD has been removed first: a
 // policy that cannot find what it asks for must not stop the nodes of a cluster.
 func TestThePoliciesAreForTheManagerOnly(t *testing.T) {
 	admin, manager := guarded(t)

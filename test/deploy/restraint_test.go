@@ -181,7 +181,7 @@ func TestTheNetworkPolicyLetsInMetricsAndOutAll(t *testing.T) {
 			p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
 		},
 		"port pprof is none of the manager's": func(p *networkingv1.NetworkPolicy) { p.Spec.Ingress[0].Ports[0].Port.StrVal = "pprof" },
-		"everybody comes in":                  func(p *networkingv1.NetworkPolicy) { p.Spec.Ingress[0].From = nil },
+		"every pod comes in":                  func(p *networkingv1.NetworkPolicy) { p.Spec.Ingress[0].From = nil },
 		"every port is open":                  func(p *networkingv1.NetworkPolicy) { p.Spec.Ingress[0].Ports = nil },
 	} {
 		objects := build(t, kindOverlay)
@@ -211,7 +211,7 @@ func badPolicy(t *testing.T, objects []*object) []string {
 	}
 	for _, rule := range policy.Ingress {
 		if len(rule.From) == 0 {
-			out = append(out, "everybody comes in")
+			out = append(out, "every pod comes in")
 		}
 		if len(rule.Ports) == 0 {
 			out = append(out, "every port is open")

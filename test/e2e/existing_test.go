@@ -24,7 +24,7 @@ import (
 // A cluster that no cloud provides moves onto nodes that run workloads, and
 // back, while the manager is killed after each single write, before it learns
 // that the write was done. The first reflector is the control plane's node, which
-// runs no pods, so nothing is lost by anyone, and afterwards no node says that it
+// runs no pods, so no pod loses a packet, and afterwards no node says that it
 // ever happened: cordons are undone, but for a person's.
 func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 	lab.SkipLong(t)

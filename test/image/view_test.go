@@ -67,7 +67,7 @@ func tree(t *testing.T, root string) map[string]time.Time {
 	return out
 }
 
-// open lets everybody write everywhere.
+// open lets every user write everywhere.
 func open(t *testing.T, root string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {

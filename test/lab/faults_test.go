@@ -208,7 +208,7 @@ func TestPodsMoveAndHostsFailAsRealOnesDo(t *testing.T) {
 		requireRecovery(t, l)
 	})
 
-	t.Run("a node that crashes says nothing to anyone", func(t *testing.T) {
+	t.Run("a node that crashes says nothing to its peers", func(t *testing.T) {
 		l.Checkpoint("crash")
 		require.NoError(t, l.Crash("worker-1"))
 		require.Equal(t, corev1.ConditionTrue, readiness(t, l, "worker-1"))

@@ -41,7 +41,7 @@ func agreeOn(t *testing.T, configurations []configuration) {
 		t.Run(c.name, func(t *testing.T) {
 			w.t = t
 			w.configure(c)
-			network := w.simulate(c, "").Network(everybody)
+			network := w.simulate(c, "").Network(everyNode)
 			w.requireAgreement(network)
 			w.requireControl(c)
 			depth := network.Depth(len(c.slots)+1, func(name string) bool { return c.slots[name].name == "" })
@@ -60,14 +60,14 @@ func agreeOn(t *testing.T, configurations []configuration) {
 	}
 }
 
-func everybody(string) bool { return true }
+func everyNode(string) bool { return true }
 
 // requireControl demands that the comparison is not blind: the simulator is asked for a configuration with a BGPPeer less.
 func (w *writer) requireControl(c configuration) {
 	w.t.Helper()
 	now, err := measured(w.l)
 	require.NoError(w.t, err)
-	wrong := disagreement(now, simulated(w.simulate(c, c.control).Network(everybody), w.names()))
+	wrong := disagreement(now, simulated(w.simulate(c, c.control).Network(everyNode), w.names()))
 	require.Contains(w.t, wrong, "lab and simulator disagree", "without %s", c.control)
 }
 
@@ -138,7 +138,7 @@ func TestTheSimulatorKnowsWhatAWriteDoesToSessions(t *testing.T) {
 	w := &writer{t: t, l: l, specs: specs}
 	c := single(4)
 	w.configure(c)
-	w.requireAgreement(w.simulate(c, "").Network(everybody))
+	w.requireAgreement(w.simulate(c, "").Network(everyNode))
 	for _, step := range []struct {
 		name string
 		edit func(*configuration)
@@ -163,7 +163,7 @@ func TestTheSimulatorKnowsWhatAWriteDoesToSessions(t *testing.T) {
 			c.slots, c.peers = maps.Clone(c.slots), slices.Clone(c.peers)
 			step.edit(&c)
 			w.configure(c)
-			w.requireAgreement(w.simulate(c, "").Network(everybody))
+			w.requireAgreement(w.simulate(c, "").Network(everyNode))
 			require.Equal(t, step.want, w.changed(before), "the lab")
 			require.Equal(t, step.want, simulate.Compare(old, w.simulate(c, "")), "the simulator")
 		})

@@ -204,7 +204,7 @@ func TestOddAnswersAreErrorsThatSayWhoAnsweredWhat(t *testing.T) {
 	}
 }
 
-// A server that takes the question and never answers must not hold anybody up.
+// A server that takes the question and never answers must not hold a command up.
 func TestSilenceEndsWithTheTimeOut(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))

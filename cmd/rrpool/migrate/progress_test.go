@@ -40,7 +40,7 @@ func TestTheProgressIsWrittenOverItself(t *testing.T) {
 		d := newDisplay(cli.Defaults(iostreams.Streams{Terminal: true, Width: width, Err: &out, Getenv: cli.Environment("NO_COLOR", "1")}))
 		var said []string
 		progress := ""
-		for range rapid.IntRange(1, 12).Draw(t, "turns") {
+		for range rapid.IntRange(1, 12).Draw(t, "changes") {
 			text := rapid.StringMatching(`[a-z]{1,9}( [a-z]{1,9}){0,30}`).Draw(t, "text")
 			if rapid.Bool().Draw(t, "says") {
 				d.say("", text)

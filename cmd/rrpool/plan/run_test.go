@@ -54,8 +54,8 @@ func after(f *Plan, mode v1alpha1.Mode) Input {
 	object.Spec.Mode = mode
 	cluster := f.final.Cluster
 	cluster.Nodes, cluster.Statuses = slices.Clone(cluster.Nodes), maps.Clone(cluster.Statuses)
-	turn := pool.Scope{Provider: f.in.Provider, Cluster: cluster, Pool: f.final.Pool}
-	return Input{&snapshot.Snapshot{Object: object, Scope: turn, Pods: f.in.Pods}, cli.Now.Add(24 * time.Hour)}
+	scope := pool.Scope{Provider: f.in.Provider, Cluster: cluster, Pool: f.final.Pool}
+	return Input{&snapshot.Snapshot{Object: object, Scope: scope, Pods: f.in.Pods}, cli.Now.Add(24 * time.Hour)}
 }
 
 // Whatever the cluster, the manager gets to the end, rests there, and gets back. With

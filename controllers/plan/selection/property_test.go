@@ -53,7 +53,7 @@ func TestAChoiceIsSound(t *testing.T) {
 			one.PerZone, one.Zones = r.Total(), r.Zones[:1]
 			return selection.Choose(nodes, one)
 		},
-		"one that prefers nobody": func(nodes []plan.Node, r selection.Rules) []plan.Node {
+		"one that prefers no node": func(nodes []plan.Node, r selection.Rules) []plan.Node {
 			r.Preferred = nil
 			return selection.Choose(nodes, r)
 		},

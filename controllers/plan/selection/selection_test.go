@@ -29,7 +29,7 @@ func TestChoose(t *testing.T) {
 		"a member stays although a better one has come":      {[]plan.Node{node("a1", pooled), node("a2", good, older)}, rulesFor(1, "a"), "a1"},
 		"a member that is away for a moment stays":           {[]plan.Node{node("a1", reflector, away), node("a2")}, rulesFor(1, "a"), "a1"},
 		"a member that is away for long does not":            {[]plan.Node{node("a1", reflector, dead), node("a2")}, rulesFor(1, "a"), "a2"},
-		"nobody joins while NotReady":                        {[]plan.Node{node("a1", away)}, rulesFor(1, "a"), ""},
+		"no node joins while NotReady":                       {[]plan.Node{node("a1", away)}, rulesFor(1, "a"), ""},
 		"a reflector that lost the pool's label comes first": {[]plan.Node{node("a1", good, older), node("a2", marked)}, rulesFor(1, "a"), "a2"},
 		"a member whose mark is gone is still ours": {
 			[]plan.Node{node("a1", reflector, func(n *plan.Node) { n.Marked = false }), node("a2", good)}, rulesFor(1, "a"), "a1",
@@ -93,7 +93,7 @@ func TestTheFirstIsTheCheapest(t *testing.T) {
 		want  string
 	}{
 		"fewest pods": {[]plan.Node{node("a1", older, running(3)), node("a2", running(1)), node("b1", older, running(2))}, "a2"},
-		"a node that nobody has counted has many":      {[]plan.Node{node("a1", older), node("a2", running(100))}, "a2"},
+		"a node whose pods were not counted has many":  {[]plan.Node{node("a1", older), node("a2", running(100))}, "a2"},
 		"a control-plane node of equal ones":           {[]plan.Node{node("a1", older), node("a2", func(n *plan.Node) { n.ControlPlane = true })}, "a2"},
 		"preferred ones first of all":                  {[]plan.Node{node("a1", running(0)), node("a2", good, running(9))}, "a2"},
 		"one that may not be is not asked":             {[]plan.Node{node("a1", bad, running(0)), node("a2", running(9))}, "a2"},
@@ -112,7 +112,7 @@ func TestTheFirstIsTheCheapest(t *testing.T) {
 	_, ok := selection.Cheapest(nil, rulesFor(1, "a"))
 	require.False(t, ok)
 	_, ok = selection.Next([]plan.Node{node("a1", pooled), node("a2")}, rulesFor(1, "a"))
-	require.False(t, ok, "nobody is missing")
+	require.False(t, ok, "no node is missing")
 }
 
 func TestTotal(t *testing.T) {

@@ -99,7 +99,7 @@ func unneeded(before, after []plan.Node, r selection.Rules) string {
 // TestTheGoalDoesNotMoveWhileItIsWalkedTo takes one step after the other, in any
 // order: the next one joins, a person who is not chosen is demoted or leaves,
 // a person who is chosen is promoted. The choice stays the same throughout, so it
-// is reached and nobody comes and goes.
+// is reached and no node comes or goes.
 func TestTheGoalDoesNotMoveWhileItIsWalkedTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		require.Empty(t, misplaced(t, selection.Choose))

@@ -56,7 +56,7 @@ func TestZeroLoss(t *testing.T) {
 		"two of them in 60 s":                        {samples: []sample{history("a", "b", dots(2_000)+repeat('_', 40)+dots(2_000)+repeat('_', 40)+dots(2_000))}, want: "not probed often enough"},
 		"a pause in which something is lost as well": {samples: []sample{history("a", "b", dots(9_000)+repeat('_', 40)+"xx"+dots(9_000))}, want: "lost probes in a row"},
 		"a pause that is short of being an excuse":   {samples: []sample{history("a", "b", "..."+repeat('_', 20)+"...")}},
-		"more pairs than anyone wants to read about": {samples: []sample{history("a", "b", ".xx"), history("a", "c", ".xx"), history("b", "a", ".xx"), history("b", "c", ".xx")}, want: "; and 1 more"},
+		"more pairs than a line can name":            {samples: []sample{history("a", "b", ".xx"), history("a", "c", ".xx"), history("b", "a", ".xx"), history("b", "c", ".xx")}, want: "; and 1 more"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
