@@ -89,6 +89,7 @@ var (
 		"update the default BGPConfiguration": ask("update", "crd.projectcalico.org", "bgpconfigurations", "", "default"),
 		"read the credentials":                ask("list", "", "secrets", "rrpool-system", ""),
 		"read the cluster's id":               ask("get", "", "configmaps", "kube-system", "cluster-info"),
+		"see whether calico-node runs BIRD":   ask("get", "", "configmaps", "kube-system", "calico-config"),
 		"renew its lease":                     ask("update", "coordination.k8s.io", "leases", "rrpool-system", "rrpool-manager"),
 		"write events about its object":       ask("create", "events.k8s.io", "events", "default", ""),
 	}

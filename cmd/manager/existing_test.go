@@ -116,6 +116,18 @@ func runPod(t *testing.T, admin client.Client, node, name, owner string) {
 	require.NoError(t, admin.Status().Update(t.Context(), pod))
 }
 
+// calicoNode makes calico-node's pod of a node, with this networking backend.
+func calicoNode(t *testing.T, admin client.Client, node string, backend corev1.EnvVar) *corev1.Pod {
+	t.Helper()
+	backend.Name = "CALICO_NETWORKING_BACKEND"
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node", Labels: map[string]string{"k8s-app": "calico-node"}},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{backend}}}},
+	}
+	require.NoError(t, admin.Create(t.Context(), pod))
+	return pod
+}
+
 // fakeKubelet ends pods that are asked to go.
 func fakeKubelet(ctx context.Context, admin client.Client) {
 	tick := time.NewTicker(200 * time.Millisecond)

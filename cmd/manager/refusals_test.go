@@ -82,12 +82,12 @@ var refusals = []refusal{
 		reason: "PoolConflict", says: []string{`"route-reflectors"`, "spec.provider.iks.poolName"},
 	},
 	{
-		name: "Calico without BGP",
+		name: "Calico without BIRD, whose nodes have addresses all the same",
 		cause: func(s *site) func() {
-			s.annotateAll(false)
-			return func() { s.annotateAll(true) }
+			pod := calicoNode(s.T, s.admin, "10.1.0.1", corev1.EnvVar{Value: "vxlan"})
+			return func() { require.NoError(s, s.admin.Delete(s.Context(), pod, client.GracePeriodSeconds(0))) }
 		},
-		reason: "BGPDisabled", says: []string{"none of the 6 nodes", "CALICO_NETWORKING_BACKEND"},
+		reason: "BGPDisabled", says: []string{"calico-node runs no BIRD", `is "vxlan"`, "spec.calicoNetwork.bgp: Enabled"},
 	},
 	{
 		name: "an IKS cluster without credentials",
@@ -318,20 +318,6 @@ func (s *site) annotate(name, key, value string) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, key, value)
 	}
 	require.NoError(s, s.admin.Patch(s.Context(), node, client.MergeFrom(before)))
-}
-
-// annotateAll gives every node its BGP address, or takes it.
-func (s *site) annotateAll(bgp bool) {
-	s.Helper()
-	var nodes corev1.NodeList
-	require.NoError(s, s.admin.List(s.Context(), &nodes))
-	for _, node := range nodes.Items {
-		address := ""
-		if bgp {
-			address = node.Name + "/24"
-		}
-		s.annotate(node.Name, ipv4Annotation, address)
-	}
 }
 
 // withoutReports removes the kind CalicoNodeStatus.

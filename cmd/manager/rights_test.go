@@ -116,7 +116,12 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 	m.Log("on nodes that are there")
 	m.object.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
 	m.object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
+	calico := calicoNode(t, m.admin, "10.1.0.1", corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "calico-config"}, Key: "calico_backend",
+	}}})
 	require.NoError(t, m.admin.Create(t.Context(), m.object))
+	m.until("calico-node's ConfigMap may be read", func() bool { return m.given[right{"kube-system", "", "configmaps", "calico-config", "get"}] })
+	require.NoError(t, m.admin.Delete(t.Context(), calico)) // the other nodes have no such pod, and never will
 	m.until("Steady", m.steady)
 	m.drift()
 	m.until("the BGPPeer is put right", m.repaired)

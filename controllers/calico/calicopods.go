@@ -3,6 +3,7 @@ package calico
 import (
 	"context"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +45,11 @@ type calicoPods struct {
 	absent map[string]time.Time
 	// reflectors are the nodes whose pods are worth a signal.
 	reflectors sets.Set[string]
+
+	// configured is the backend in the ConfigMap of Calico's manifests, "" until it is read.
+	config       typedv1.ConfigMapInterface
+	configured   string
+	configuredAt time.Time
 }
 
 // namespacedPods are those of one namespace. It is the cache.ReflectorStore of their watch.
@@ -59,9 +65,70 @@ type namespacedPods struct {
 // calicoPod is what matters of one pod.
 type calicoPod struct {
 	plan.CalicoNode
-	node string
+	node, backend string
 	// changed is when the pod changed last by its own word, from several clocks.
 	changed time.Time
+}
+
+const (
+	// backendVariable tells calico-node's container who makes routes: BIRD, unless its value is one of noBIRD.
+	backendVariable = "CALICO_NETWORKING_BACKEND"
+	// inConfig stands for a backend that is in a ConfigMap, as Calico's manifests have it: its name and the key.
+	inConfig = "calico-config/calico_backend"
+	// configAgain is how often the ConfigMap is read, until it says that BIRD runs.
+	configAgain = time.Minute
+)
+
+var noBIRD = sets.New("none", "vxlan")
+
+// backendOf gives the networking backend of a pod, "" where it is the default or cannot be seen.
+func backendOf(pod *corev1.Pod) string {
+	for _, container := range pod.Spec.Containers {
+		for _, variable := range container.Env {
+			if from := variable.ValueFrom; variable.Name == backendVariable && from != nil && from.ConfigMapKeyRef != nil {
+				return from.ConfigMapKeyRef.Name + "/" + from.ConfigMapKeyRef.Key
+			} else if variable.Name == backendVariable {
+				return variable.Value
+			}
+		}
+	}
+	return ""
+}
+
+// withoutBIRD gives the backends of calico-node's pods where none of them runs BIRD, "" where one may.
+// Nodes then have BGP addresses all the same.
+func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	backends := sets.Set[string]{}
+	for _, of := range c.spaces {
+		for _, p := range of.pods {
+			backends.Insert(p.backend)
+		}
+	}
+	if backends.Has(inConfig) {
+		c.readConfig(ctx, log)
+		backends.Delete(inConfig).Insert(c.configured)
+	}
+	if !noBIRD.IsSuperset(backends) {
+		return ""
+	}
+	return strings.Join(sets.List(backends), ", ")
+}
+
+func (c *calicoPods) readConfig(ctx context.Context, log logr.Logger) {
+	bird := c.configured != "" && !noBIRD.Has(c.configured)
+	if bird || c.now().Sub(c.configuredAt) < configAgain {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // the safety net waits meanwhile
+	defer cancel()
+	found, err := c.config.Get(ctx, "calico-config", metav1.GetOptions{})
+	if c.configuredAt = c.now(); err != nil {
+		log.Error(err, "whether calico-node runs BIRD is not known")
+		return
+	}
+	c.configured = found.Data["calico_backend"]
 }
 
 func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*calicoPods, error) {
@@ -71,7 +138,7 @@ func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*cal
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller wraps
 	}
-	c := &calicoPods{now: now, changed: changed, settled: make(chan struct{})}
+	c := &calicoPods{now: now, changed: changed, settled: make(chan struct{}), config: core.ConfigMaps("kube-system")}
 	for _, namespace := range calicoNodeNamespaces {
 		c.spaces = append(c.spaces, &namespacedPods{calicoPods: c, api: core.Pods(namespace), pods: map[string]calicoPod{}})
 	}
@@ -179,7 +246,7 @@ func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
 		return
 	}
 	state := stateOf(pod)
-	p := calicoPod{state, pod.Spec.NodeName, state.Since}
+	p := calicoPod{state, pod.Spec.NodeName, backendOf(pod), state.Since}
 	old, had := n.pods[pod.Name]
 	switch now := n.now(); {
 	case had && old.node == p.node && old.State == p.State && old.changed.Equal(p.changed):
@@ -266,7 +333,8 @@ func (n *namespacedPods) Transformer() cache.TransformFunc {
 	return func(in any) (any, error) {
 		if pod, ok := in.(*corev1.Pod); ok {
 			pod.Labels, pod.Annotations, pod.ManagedFields = nil, nil, nil
-			pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+			backend := corev1.Container{Env: []corev1.EnvVar{{Name: backendVariable, Value: backendOf(pod)}}}
+			pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: []corev1.Container{backend}}
 			pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, ContainerStatuses: pod.Status.ContainerStatuses}
 		}
 		return in, nil

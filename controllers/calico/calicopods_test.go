@@ -1,8 +1,10 @@
 package calico
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,7 +162,7 @@ func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
 	create := func(namespace, name, node string) *corev1.Pod {
 		pod := calicoNodePod(namespace, name, node, "", time.Time{})
 		require.NoError(t, b.kube.Create(t.Context(), pod))
-		t.Cleanup(func() { _ = b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)) })
+		t.Cleanup(func() { _ = b.kube.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) })
 		return pod
 	}
 	create("kube-system", "calico-node-b", "10.240.0.6")
@@ -178,6 +180,69 @@ func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
 	state(plan.CalicoNodeReady)
 	require.NoError(t, b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	state(plan.CalicoNodeAbsent)
+}
+
+// Without BIRD there is no BGP, although each node has its address: see /etc/rc.local of calico-node. The operator writes
+// the backend into the pods, the manifests take it from a ConfigMap. While any pod may run BIRD, nothing is refused.
+func TestABackendWithoutBIRDIsSeenBeforeAnythingIsOrdered(t *testing.T) {
+	b := newBench(t)
+	b.node("10.240.0.5", nil)
+	b.node("10.240.0.6", nil)
+	create := func(o client.Object) {
+		require.NoError(t, b.kube.Create(t.Context(), o))
+		t.Cleanup(func() { _ = b.kube.Delete(context.Background(), o, client.GracePeriodSeconds(0)) })
+	}
+	pod := func(name, node string, backend corev1.EnvVar) *corev1.Pod {
+		pod := calicoNodePod("kube-system", name, node, "", time.Time{})
+		backend.Name = "CALICO_NETWORKING_BACKEND"
+		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DATASTORE_TYPE", Value: "kubernetes"}, backend}
+		create(pod)
+		return pod
+	}
+	by := func(name string) corev1.EnvVar {
+		return corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: "calico_backend",
+		}}}
+	}
+	pod("operator", "10.240.0.5", corev1.EnvVar{Value: "vxlan"})
+	b.run()
+	refused := func(what, says string) {
+		t.Helper()
+		b.clock.Move(time.Minute)
+		b.await(what, func(c plan.Cluster) bool {
+			return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonBGPDisabled && strings.Contains(c.Problems[0].Message, says)
+		})
+	}
+	fine := func(what string) {
+		t.Helper()
+		b.clock.Move(time.Minute)
+		b.await(what, func(c plan.Cluster) bool { return len(c.Problems) == 0 })
+	}
+	refused("the operator's, without BGP", `"vxlan"`)
+	for name, backend := range map[string]corev1.EnvVar{"that has BIRD": {Value: "bird"}, "without the variable": {}, "of another ConfigMap": by("other")} {
+		p := pod("second", "10.240.0.6", backend)
+		fine("one " + name)
+		require.NoError(t, b.kube.Delete(t.Context(), p, client.GracePeriodSeconds(0)))
+		refused("gone is one "+name, `"vxlan"`)
+	}
+	pod("manifest", "10.240.0.6", by("calico-config"))
+	fine("a ConfigMap that cannot be read")
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-config"}, Data: map[string]string{"calico_backend": "none"}}
+	create(config)
+	refused("the manifest's, without BGP", `"none, vxlan"`)
+	config.Data["calico_backend"] = "bird"
+	require.NoError(t, b.kube.Update(t.Context(), config))
+	fine("the manifest's, with BGP")
+	since := time.Now()
+	for range 10 {
+		b.clock.Move(time.Minute)
+		b.observe()
+	}
+	requests, err := b.plane.Requests(b.user, since)
+	require.NoError(t, err)
+	for _, r := range requests {
+		require.NotEqual(t, "configmaps", r.Resource, "BIRD runs: it is not asked again")
+	}
 }
 
 // A report that was cleared before we started has been empty since then: what a restart loses, the object keeps.

@@ -33,7 +33,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	if err != nil {
 		return plan.Cluster{}, err
 	}
-	running := a.pods.on(nodes)
+	running, withoutBIRD := a.pods.on(nodes), a.pods.withoutBIRD(ctx, a.log)
 	for i := range nodes {
 		nodes[i].CalicoNode = running[nodes[i].Name]
 	}
@@ -55,7 +55,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	slices.SortFunc(out.Peers, func(x, y plan.Peer) int { return strings.Compare(x.Name, y.Name) })
 	addBlocks(out.Nodes, a.store.blocks)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses)
-	out.Problems = problems(out.Nodes, a.store.watchStatuses)
+	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD)
 	return out, nil
 }
 
@@ -86,7 +86,7 @@ func statusesOf(nodes []plan.Node, reports map[string]*report) map[string]plan.S
 }
 
 // problems names what keeps rrpool from changing anything.
-func problems(nodes []plan.Node, watches map[string]*watchStatus) []plan.Problem {
+func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD string) []plan.Problem {
 	for _, kind := range []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration} {
 		if watches[kind].missing {
 			return []plan.Problem{{Reason: ReasonCalicoNotInstalled, Message: fmt.Sprintf(
@@ -96,12 +96,16 @@ func problems(nodes []plan.Node, watches map[string]*watchStatus) []plan.Problem
 		}
 	}
 	var out []plan.Problem
-	if len(nodes) > 0 && !slices.ContainsFunc(nodes, plan.Node.SpeaksBGP) {
-		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: fmt.Sprintf(
-			"none of the %d nodes has a BGP address (annotation %s or %s): Calico runs without BGP; "+
-				"enable it (Installation spec.calicoNetwork.bgp: Enabled, or CALICO_NETWORKING_BACKEND=bird), or delete this object",
-			len(nodes), ipv4Annotation, ipv6Annotation,
-		)})
+	why := ""
+	switch {
+	case len(nodes) > 0 && !slices.ContainsFunc(nodes, plan.Node.SpeaksBGP):
+		why = fmt.Sprintf("none of the %d nodes has a BGP address (annotation %s or %s)", len(nodes), ipv4Annotation, ipv6Annotation)
+	case withoutBIRD != "":
+		why = fmt.Sprintf("calico-node runs no BIRD on any node (%s is %q)", backendVariable, withoutBIRD)
+	}
+	if why != "" {
+		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: why + ": Calico runs without BGP; enable it " +
+			"(Installation spec.calicoNetwork.bgp: Enabled, or " + backendVariable + "=bird), or delete this object"})
 	}
 	if watches[apiv3.KindCalicoNodeStatus].missing {
 		out = append(out, plan.Problem{Reason: ReasonNodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +

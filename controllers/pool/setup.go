@@ -187,8 +187,8 @@ func SlimNode(in any) (any, error) {
 // +kubebuilder:rbac:groups=crd.projectcalico.org,resources=caliconodestatuses,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=crd.projectcalico.org,resources=blockaffinities,verbs=list;watch
 //
-// The cluster's own id on IKS.
-// +kubebuilder:rbac:groups="",namespace=kube-system,resources=configmaps,resourceNames=cluster-info,verbs=get
+// The cluster's own id on IKS, and whether calico-node runs BIRD where Calico's manifests installed it.
+// +kubebuilder:rbac:groups="",namespace=kube-system,resources=configmaps,resourceNames=cluster-info;calico-config,verbs=get
 //
 // Credentials and the lease, in the manager's own namespace.
 // +kubebuilder:rbac:groups="",namespace=rrpool-system,resources=secrets,verbs=list;watch

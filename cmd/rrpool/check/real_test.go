@@ -150,6 +150,23 @@ func TestABrokenCluster(t *testing.T) {
 	require.Equal(t, "rrpool check", v.Next)
 }
 
+// With VXLAN only, nodes have their BGP addresses: the manager refuses such a cluster, and so does check.
+func TestACalicoWithoutBIRDIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
+	w.calico("kube-system", 6)
+	w.have(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-1", Labels: map[string]string{"k8s-app": "calico-node"}},
+		Spec: corev1.PodSpec{NodeName: "zone-a-node-1", TerminationGracePeriodSeconds: ptr.To[int64](0), Containers: []corev1.Container{{
+			Name: "calico-node", Image: "calico/node", Env: []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND", Value: "vxlan"}},
+		}}},
+	}, nil)
+	checks, _, got := w.check("")
+	require.Equal(t, 1, got.Code)
+	require.Equal(t, Error, checks["bgp"].Status)
+	require.Contains(t, checks["bgp"].Message, `calico-node runs no BIRD on any node (CALICO_NETWORKING_BACKEND is "vxlan")`)
+}
+
 // Without our CRD nothing else is in the way of looking.
 func TestNoCRD(t *testing.T) {
 	w := newWorld(t)
