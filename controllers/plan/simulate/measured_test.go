@@ -51,6 +51,23 @@ func (s *sketch) configuration() *simulate.Configuration {
 
 func up(string) bool { return true }
 
+// greatest is the most paths that a node has to one prefix of a client.
+func greatest(n *simulate.Network) simulate.Count {
+	var out simulate.Count
+	for _, a := range n.Classes() {
+		if a.Reflects {
+			continue
+		}
+		for _, b := range n.Classes() {
+			c := n.Paths(a.Nodes[0], b.Nodes[len(b.Nodes)-1])
+			if out.More = out.More || c.More; c.Paths > out.Paths {
+				out.Paths = c.Paths
+			}
+		}
+	}
+	return out
+}
+
 // subsets has reflectors r1.. and groups of clients of which each peers with some of
 // them, by their numbers: two clients where there is one group, else one.
 func subsets(reflectors int, clusterID func(i int) string, groups ...[]int) *sketch {

@@ -152,15 +152,3 @@ func TestTheModelAtRestIsWhatTheRulesSay(t *testing.T) {
 		require.Equal(t, lost, len(m.Unreached(allNodes)) > 0)
 	})
 }
-
-// Writing a label on every client of a great cluster takes a moment.
-func BenchmarkRacks(b *testing.B) {
-	for b.Loop() {
-		m := model(250)
-		for i := range 5000 {
-			apply(b, m, plan.SetRack{Node: fmt.Sprintf("n%d", i%250+1), Rack: "a"})
-		}
-		m.Advance(time.Minute)
-		require.True(b, m.Quiet())
-	}
-}
