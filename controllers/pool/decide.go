@@ -83,9 +83,13 @@ func (r *Reconciler) refuse(s *Scope, observed rollout.Observed, problem *plan.P
 		step.Problem = problem
 		return step
 	}
-	return rollout.Step{
-		Name: "InvalidSpec", Reason: problem.Message, Problem: problem, Short: step.Short, Again: step.Again, Actions: onlyRefreshes(step.Actions),
+	refusal := rollout.Step{
+		Name: "InvalidSpec", Reason: problem.Message, Problem: problem, Short: step.Short, Unserved: step.Unserved, Again: step.Again, Actions: onlyRefreshes(step.Actions),
 	}
+	if len(step.Unserved) > 0 {
+		refusal.Watch = step.Watch // their own reports say whether the mesh would help
+	}
+	return refusal
 }
 
 // onlyRefreshes leaves out all but what asks for stale reports again.

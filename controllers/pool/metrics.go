@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -119,8 +118,8 @@ func (m *Metrics) observed(s *Scope, c *poolClient, status v1alpha1.RouteReflect
 			out = append(out, sample{"pool_cost_hourly", amount, []string{status.Cost.Currency}})
 		}
 	}
-	if nodes, known := unserved(s); known {
-		out.add("nodes_unserved", nodes)
+	if s.Step.Unserved != nil {
+		out.add("nodes_unserved", len(s.Step.Unserved))
 	}
 	m.cluster.publish(s, status, mesh, seen{out, func() float64 {
 		if status.Step.Name == rollout.Steady {
@@ -292,49 +291,6 @@ func workerCounts(s *Scope, c *poolClient) (wanted, deployed int) {
 		wanted = c.last.SizePerZone * len(c.last.Zones)
 	}
 	return wanted, deployed
-}
-
-const (
-	// sessionDue is how long a node may take to get its first session.
-	sessionDue = 75 * time.Second
-	// reporterTimeout is how long a reporter that was asked may stay silent before its report counts no more.
-	reporterTimeout = time.Minute
-)
-
-// unserved counts the Ready clients that have no Established session with any reflector,
-// and reports whether that is known.
-func unserved(s *Scope) (nodes int, known bool) {
-	served, known := servedAddresses(s)
-	nodes = count(clientsOf(s), func(n plan.Node) bool {
-		due := n.Ready && !n.Deleting && s.now.Sub(n.Created) >= sessionDue && s.now.Sub(n.ReadyChanged) >= sessionDue
-		return due && !n.HoldsRole() && !slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return served[a] })
-	})
-	return nodes, known && !s.Desired.Timer
-}
-
-// servedAddresses are the addresses that reflectors have sessions with; of each Ready reflector
-// there has to be a report.
-func servedAddresses(s *Scope) (served map[netip.Addr]bool, known bool) {
-	served = map[netip.Addr]bool{}
-	for _, n := range s.Cluster.Nodes {
-		if !n.HoldsRole() || !n.Ready {
-			continue
-		}
-		report, ok := s.Cluster.Statuses[n.Name]
-		if !ok {
-			return nil, false
-		}
-		known = true
-		if !report.Cleared.IsZero() && s.now.Sub(report.Cleared) > reporterTimeout {
-			continue
-		}
-		for _, session := range report.Sessions {
-			if session.Established && session.Kind != plan.SessionMesh {
-				served[session.Peer] = true
-			}
-		}
-	}
-	return served, known
 }
 
 // netDue: the mesh is off, and fewer reflectors serve than should. On the way back to the

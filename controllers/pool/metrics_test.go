@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,38 +50,22 @@ func onReflectors(t *testing.T, serving int, change ...func(*v1alpha1.RouteRefle
 		Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"},
 		Workers: []cloud.Worker{{ID: "rr1", State: cloud.WorkerDeployed}, {ID: "rr2", State: cloud.WorkerDeployed}, {ID: "rr3", State: cloud.WorkerProvisioning}},
 	}
-	step := rollout.Step{Name: rollout.Steady, Short: serving < 2}
-	var sessions []plan.Session
-	for _, n := range e.calico.cluster.Nodes {
-		sessions = append(sessions, plan.Session{Peer: n.Addresses[0], Kind: plan.SessionNode, Established: true})
-	}
+	step := rollout.Step{Name: rollout.Steady, Short: serving < 2, Unserved: []string{}}
 	e.calico.cluster.Statuses = map[string]plan.Status{}
 	for i := range 3 {
 		r := rollout.Reflector{Node: fmt.Sprintf("10.0.%d.1", i+1), Expected: 8}
 		n := node(r.Node, fmt.Sprintf("rr%d", i+1), fmt.Sprintf("z%d", i+1))
 		n.RoleLabel, n.ClusterID, n.Marked = true, "244.0.0.1", true
-		report := plan.Status{Node: r.Node}
 		if i < serving {
 			r.Serving, r.Established = true, 8
-			report.Sessions = sessions
 		}
 		n.Ready = i < serving
 		e.calico.cluster.Nodes = append(e.calico.cluster.Nodes, n)
-		e.calico.cluster.Statuses[r.Node] = report
+		e.calico.cluster.Statuses[r.Node] = plan.Status{Node: r.Node}
 		step.Reflectors = append(step.Reflectors, r)
 	}
 	e.script = always(step)
 	return e
-}
-
-// cut takes the sessions of the first nodes away.
-func (e *environment) cut(nodes int) {
-	for name, report := range e.calico.cluster.Statuses {
-		report.Sessions = slices.DeleteFunc(slices.Clone(report.Sessions), func(s plan.Session) bool {
-			return slices.ContainsFunc(e.calico.cluster.Nodes[:nodes], func(n plan.Node) bool { return n.Addresses[0] == s.Peer })
-		})
-		e.calico.cluster.Statuses[name] = report
-	}
 }
 
 func TestMetricsOfAClusterAtRest(t *testing.T) {
@@ -135,31 +118,17 @@ func TestWhatMetricsSayOf(t *testing.T) {
 		},
 		"reflectors that do not report": {
 			serving: 3, arrange: func(e *environment) { e.calico.cluster.Statuses = nil },
-			says: []string{"reflectors_serving 3", "safety_net_due 0"}, hides: []string{"sessions_", "nodes_unserved"},
+			says: []string{"reflectors_serving 3", "safety_net_due 0"}, hides: []string{"sessions_"},
 		},
 		"one reflector that does not report": {
 			serving: 3, arrange: func(e *environment) { delete(e.calico.cluster.Statuses, "10.0.1.1") },
-			says: []string{"sessions_established 16", "sessions_expected 16"}, hides: []string{"nodes_unserved"},
+			says: []string{"sessions_established 16", "sessions_expected 16"},
 		},
 		"nodes that have lost all sessions": {
-			serving: 3, arrange: func(e *environment) { e.cut(2) }, says: []string{"nodes_unserved 2", "reflectors_serving 3", "safety_net_due 0"},
-		},
-		"nodes that have lost all sessions with the one reflector that is left": {
-			serving: 1, arrange: func(e *environment) { e.cut(2) }, says: []string{"nodes_unserved 2"},
-		},
-		"nodes that have just come": {
 			serving: 3, arrange: func(e *environment) {
-				e.cut(2)
-				e.calico.cluster.Nodes[0].Created, e.calico.cluster.Nodes[1].ReadyChanged = e.clock, e.clock
-			}, says: []string{"nodes_unserved 0"},
-		},
-		"reporters that were asked and are silent": {
-			serving: 3, arrange: func(e *environment) {
-				for name, report := range e.calico.cluster.Statuses {
-					report.Cleared = e.clock.Add(-2 * time.Minute)
-					e.calico.cluster.Statuses[name] = report
-				}
-			}, says: []string{"nodes_unserved 6"},
+				e.script = always(rollout.Step{Name: rollout.Steady, Unserved: []string{"a", "b"}})
+			},
+			says: []string{"nodes_unserved 2", "safety_net_due 0"},
 		},
 		"no reflector left, and the way back is refused": {
 			spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },

@@ -33,6 +33,7 @@ const (
 	ReasonWorkersLate           = "WorkersLate"
 	ReasonStepFailed            = "StepFailed"
 	ReasonCalicoNodeNotRunning  = "CalicoNodeNotRunning"
+	ReasonNodesUnserved         = "NodesUnserved"
 	ReasonObservationFailed     = "ObservationFailed"
 )
 
@@ -72,18 +73,22 @@ func poolProblem(pool cloud.Pool) *plan.Problem {
 // lookAtCalicoNode is the command that shows where calico-node runs.
 const lookAtCalicoNode = "kubectl get pods --all-namespaces --selector k8s-app=calico-node --output wide"
 
-// notRunning says on which reflectors calico-node is not running, nil for none.
-func notRunning(reflectors []rollout.Reflector) *plan.Problem {
+// unrouted says on which reflectors calico-node is not running, or which nodes have no reflector, nil for none.
+func unrouted(s *Scope) *plan.Problem {
 	var names []string
-	for _, r := range reflectors {
+	for _, r := range s.Step.Reflectors {
 		if r.NotRunning {
 			names = append(names, r.Node)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	switch {
+	case len(names) > 0:
+		return problemf(ReasonCalicoNodeNotRunning, "%s: look at its pods (%s)", rollout.NotRunning(names, len(s.Step.Reflectors)), lookAtCalicoNode)
+	case len(s.Step.Unserved) > 0 && !s.Cluster.BGP.MeshOn():
+		return problemf(ReasonNodesUnserved, "%s; the mesh is off: look at calico-node there (%s), and whether TCP port 179 is open",
+			rollout.Unserved(s.Step.Unserved), lookAtCalicoNode)
 	}
-	return problemf(ReasonCalicoNodeNotRunning, "%s: look at its pods (%s)", rollout.NotRunning(names, len(reflectors)), lookAtCalicoNode)
+	return nil
 }
 
 // few joins the first three items.

@@ -235,7 +235,7 @@ func TestThePoolsNameIsReportedWhileItIsOurs(t *testing.T) {
 	require.Equal(t, "route-reflectors", e.object().Status.Pool, "without a provider it is what it was")
 }
 
-// Calico-node that does not run is said with the nodes' names, whatever the step is.
+// Calico-node that does not run, and nodes that no reflector serves, are said with the nodes' names, whatever the step is.
 func TestCalicoNodeThatDoesNotRunIsSaid(t *testing.T) {
 	reflectors := []rollout.Reflector{
 		{Node: "10.0.1.1", Established: 8, Expected: 8, NotRunning: true},
@@ -257,8 +257,12 @@ func TestCalicoNodeThatDoesNotRunIsSaid(t *testing.T) {
 			rollout.Step{Name: rollout.UnsupportedCluster, Reflectors: reflectors, Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}},
 			[]string{"Ready False BGPDisabled", "Degraded True BGPDisabled"},
 		},
+		"nodes without a reflector": {
+			rollout.Step{Name: rollout.Steady, Reflectors: reflectors[1:], Unserved: []string{"a", "b", "c", "d"}},
+			[]string{"Ready False NodesUnserved", "Degraded True NodesUnserved", "ReflectorsEstablished True AllEstablished"},
+		},
 		"all run": {
-			rollout.Step{Name: rollout.Steady, Reflectors: reflectors[1:]},
+			rollout.Step{Name: rollout.Steady, Reflectors: reflectors[1:], Unserved: []string{}},
 			[]string{"Ready True Steady", "Degraded False AsExpected", "ReflectorsEstablished True AllEstablished"},
 		},
 	} {
@@ -272,6 +276,13 @@ func TestCalicoNodeThatDoesNotRunIsSaid(t *testing.T) {
 		})
 	}
 	e := newEnvironment(t)
+	e.meshOff()
+	e.script = always(rollout.Step{Name: rollout.Steady, Reflectors: reflectors[1:], Unserved: []string{"a", "b", "c", "d", "e"}})
+	e.settle(1)
+	require.Contains(t, e.condition(v1alpha1.ConditionReady).Message, "session with any route reflector: 5: a, b, c and 2 more; the mesh is off: look at")
+	e.calico.cluster.BGP.Mesh.Enabled = nil
+	e.settle(1)
+	e.expect("Degraded False AsExpected")
 	e.script = always(rollout.Step{Name: rollout.Steady, Reflectors: reflectors})
 	e.settle(1)
 	require.Contains(t, e.condition(v1alpha1.ConditionDegraded).Message, "calico-node is not running on 1 of 2 route reflectors: 10.0.1.1: look at its pods")

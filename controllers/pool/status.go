@@ -208,12 +208,12 @@ func linked(status metav1.ConditionStatus, p *plan.Problem) metav1.Condition {
 // ready: the cluster is where it is wanted. A problem of the provider alone does not change that.
 func ready(s *Scope, provider *plan.Problem) metav1.Condition {
 	step := s.Step
-	stopped := notRunning(step.Reflectors)
+	unrouted := unrouted(s)
 	switch {
 	case step.Problem != nil:
 		return linked(metav1.ConditionFalse, step.Problem)
-	case stopped != nil && s.reflecting():
-		return linked(metav1.ConditionFalse, stopped)
+	case unrouted != nil && s.reflecting():
+		return linked(metav1.ConditionFalse, unrouted)
 	case step.Name == rollout.Steady && (!s.reflecting() || !s.Cluster.BGP.MeshOn()):
 		return condition(metav1.ConditionTrue, rollout.Steady, step.Reason)
 	case s.paused():
@@ -316,15 +316,15 @@ func progressing(s *Scope) metav1.Condition {
 }
 
 // worstProblem is what a person should look at first, nil for nothing: a refusal, then a
-// calico-node that does not run, then missing sessions or pods that do not go, then what
+// calico-node that does not run or a node without a reflector, then missing sessions or pods that do not go, then what
 // the provider says itself, then that it takes long.
 func (r *Reconciler) worstProblem(s *Scope) *plan.Problem {
 	overdue := waitProblem(s, r.waiting(s))
 	if s.Step.Problem != nil {
 		return s.Step.Problem
 	}
-	if stopped := notRunning(s.Step.Reflectors); stopped != nil {
-		return stopped
+	if unrouted := unrouted(s); unrouted != nil {
+		return unrouted
 	}
 	if overdue != nil && overdue.Reason != ReasonWorkersLate {
 		return overdue

@@ -12,7 +12,7 @@ import (
 // the mesh on costs nothing while it does, and everything once it is gone.
 const lastOneAfter = 5 * time.Second
 
-// safetyNet switches the mesh on when too few reflectors serve. It only ever
+// safetyNet switches the mesh on when too few reflectors serve, or none serves a node. It only ever
 // adds sessions. Once none serves it does not wait.
 func safetyNet(v *view) *Step {
 	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 && v.d.Dedicated {
@@ -23,13 +23,13 @@ func safetyNet(v *view) *Step {
 	v.tooFew = v.noneWithout(v.suspect) // nothing slow is to come between this and the answer
 	// Where each serves some nodes only, no more can than there are so far. That takes long to count.
 	if serving >= least || v.arranged() && serving >= max(v.servingFor(v.current, least), 1) {
-		return nil
+		return v.reconnect()
 	}
 	v.tooFew = true
 	if left := v.patience(serving, least); (serving > 0 || v.driftOnly(reflectors, least)) && left > 0 {
 		// The wait is no step of its own: a repair may go on meanwhile.
 		v.lookIn(left)
-		return nil
+		return v.reconnect()
 	}
 	s := do("RestoreMesh", fmt.Sprintf("%s, at least %d should: the mesh takes over until they are back", v.shortage(serving), least), plan.RestoreMesh{})
 	s.Urgent = true

@@ -63,7 +63,7 @@ func (w *world) manage(limit int) *rollout.Step {
 	w.narrate(s)
 	w.cleared = 0
 	w.excuse(s)
-	if s.Problem == nil {
+	if s.Problem == nil || len(s.Watch) > 0 {
 		w.watch(s.Watch)
 	}
 	for i, a := range s.Actions {

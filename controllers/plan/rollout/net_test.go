@@ -84,9 +84,13 @@ func TestADeadReflectorDoesNotHideWhatTheOthersLack(t *testing.T) {
 // The last report of a reflector that died shows sessions that are no more.
 func TestAReportThatIsOlderThanTheFailureCountsAsNothing(t *testing.T) {
 	for name, fail := range map[string]func(*world, string){
-		"its node fails":                   func(w *world, r string) { w.setAlive(r, false) },
-		"its calico-node is gone":          func(w *world, r string) { w.stopCalicoNode(r, true) },
-		"nothing answers, pods are unseen": func(w *world, r string) { w.podsUnseen = true; w.stopCalicoNode(r, true); w.now = w.now.Add(2 * time.Minute) },
+		"its node fails":          func(w *world, r string) { w.setAlive(r, false) },
+		"its calico-node is gone": func(w *world, r string) { w.stopCalicoNode(r, true) },
+		"nothing answers, pods are unseen": func(w *world, r string) {
+			w.podsUnseen = true
+			w.stopCalicoNode(r, true)
+			w.now = w.now.Add(2 * time.Minute)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(1, 8, 3)

@@ -59,15 +59,16 @@ func (v *view) meshed() string {
 // finish adds what every step has: the reports to ask for, those to ask for again, and the reflectors as seen.
 func (v *view) finish(s Step) Step {
 	v.refreshStale(&s)
-	if s.Problem == nil {
+	if s.Problem == nil || len(v.asked) > 0 {
 		for _, n := range v.current {
 			s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.period(s.Name)})
 		}
 	}
+	v.askUnserved(&s)
 	if v.d.Timer {
 		s.Watch = nil
 	}
-	s.Short, s.Stray = v.tooFew, v.stray
+	s.Short, s.Stray, s.Unserved = v.tooFew, v.stray, v.unserved
 	if v.again > 0 && (s.Again == 0 || v.again < s.Again) {
 		s.Again = v.again
 	}

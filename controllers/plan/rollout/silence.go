@@ -91,11 +91,16 @@ func (v *view) notRunning() []string {
 
 // NotRunning says on which of so many reflectors calico-node is not running.
 func NotRunning(names []string, of int) string {
+	return fmt.Sprintf("calico-node is not running on %d of %d route reflectors: %s", len(names), of, few(names))
+}
+
+// few names the first of these nodes, and how many more there are.
+func few(names []string) string {
 	list := strings.Join(names[:min(len(names), maxNames)], ", ")
 	if more := len(names) - maxNames; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("calico-node is not running on %d of %d route reflectors: %s", len(names), of, list)
+	return list
 }
 
 // stale reports whether the report of a reflector has to be asked for again: it is

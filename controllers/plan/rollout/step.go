@@ -121,6 +121,9 @@ type Step struct {
 	// Short: fewer reflectors serve than should; see Observed.ShortSince. Stray: there
 	// are BGPPeers of ours that are not needed; see Observed.StraySince.
 	Short, Stray bool
+	// Unserved names the Ready clients that lack a session with every reflector for longer
+	// than sessions take to start; nil while that is unknown.
+	Unserved []string
 	// Urgent: without this step routes stay lost, so no refusal may hold it up.
 	Urgent bool
 	// Drains is the node whose evictable pods this step needs to know, "" for none; see Observed.Evictable.

@@ -55,6 +55,10 @@ type view struct {
 	settle, quiet time.Duration
 	// tooFew: fewer reflectors serve than should; stray: peers of ours are left over.
 	tooFew, stray bool
+	// unserved are the clients that lack a session with every reflector, cutOff those of them
+	// that the mesh would reach; asked are those of which it is not known yet as well.
+	unserved, cutOff []string
+	asked            []lost
 	// again is when something is due that no event announces, 0 for nothing.
 	again time.Duration
 }
@@ -86,6 +90,7 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	case !d.Dedicated:
 		v.peers = topology.InPlace(d.RoleLabel, v.session(), v.groupPeerings(), len(v.group()) == 0)
 	}
+	v.findUnserved()
 	return v
 }
 

@@ -1,0 +1,137 @@
+package rollout_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// cutOff lets the packets between these clients and every reflector get lost, or pass again.
+func (w *world) cutOff(lost bool, clients ...*machine) {
+	if w.cut == nil {
+		w.cut = map[[2]int]bool{}
+	}
+	for _, c := range clients {
+		for _, r := range w.reflectors() {
+			w.cut[between(c, r)] = lost
+		}
+	}
+}
+
+// A minority is cut off from every reflector, which still serve most. The mesh reaches
+// them, and stays on until the reflectors have their sessions again.
+func TestTheMeshComesBackForAMinorityThatIsCutOff(t *testing.T) {
+	for name, change := range meanwhile {
+		for _, lost := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%d of 10, %s", lost, name), func(t *testing.T) {
+				w := newWorld(1, 10, 3)
+				require.Empty(t, w.settle())
+				w.step()
+				clients := w.clients()
+				w.cutOff(true, clients[:lost]...)
+				change(w)
+				seconds, on := w.meshComesOn(120)
+				require.Equal(t, !w.d.Timer, on, w.story())
+				if w.d.Timer {
+					return
+				}
+				require.Less(t, seconds, 75)
+				w.problems, w.d.Mode = nil, rollout.Reflect
+				for i := range 900 {
+					w.step()
+					require.True(t, w.bgp.MeshOn(), "the reflectors lack the sessions")
+					require.True(t, i < 40 || w.reaches(clients[0], clients[9]))
+				}
+				w.cutOff(false, clients...)
+				require.Empty(t, w.settle())
+			})
+		}
+	}
+}
+
+// The mesh does not reach a node whose BIRD is dead, and is not needed for one whose sessions come by themselves.
+func TestTheMeshStaysOffForNodesThatItDoesNotHelp(t *testing.T) {
+	for name, tc := range map[string]struct {
+		each func(*world, int)
+		want []string
+	}{
+		"BIRD is dead on four of ten": {func(w *world, i int) {
+			for _, c := range w.clients()[:4] {
+				if i == 0 {
+					w.stopCalicoNode(c.Name, c.Name == "client-02")
+				}
+			}
+		}, []string{"client-01", "client-02", "client-03", "client-04"}},
+		"one flaps": {func(w *world, i int) { w.cutOff(i%60 < 20, w.clients()[0]) }, []string{}},
+		"a node comes every 20 s": {func(w *world, i int) {
+			if i%20 == 0 {
+				w.addNode(fmt.Sprintf("new-%03d", i), "zone-1", false)
+			}
+		}, []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 10, 3)
+			require.Empty(t, w.settle())
+			watched := len(w.watches) + len(tc.want)
+			for i := range 601 {
+				tc.each(w, i)
+				w.step()
+				require.False(t, w.bgp.MeshOn(), w.story())
+			}
+			s := w.next(w.observe())
+			require.Equal(t, tc.want, s.Unserved)
+			require.Len(t, s.Watch, watched)
+			writes := w.writes
+			w.step()
+			require.Equal(t, writes, w.writes)
+		})
+	}
+}
+
+func TestWhoIsUnserved(t *testing.T) {
+	const long = time.Hour
+	for name, tc := range map[string]struct {
+		ago  time.Duration // when the reflectors have seen the first client's sessions go, 0 for not
+		do   func(*world, *rollout.Observed)
+		want []string
+	}{
+		"all have sessions":        {0, nil, []string{}},
+		"a client has none":        {long, nil, []string{"client-01"}},
+		"it has just lost them":    {29 * time.Second, nil, []string{}},
+		"it may not have answered": {49 * time.Second, nil, []string{}},
+		"it answers that it has one": {long, func(w *world, o *rollout.Observed) {
+			o.Statuses["client-01"] = plan.Status{Updated: w.now, Sessions: []plan.Session{{Peer: w.reflectors()[0].Addresses[0], Kind: plan.SessionNode, Established: true}}}
+		}, []string{}},
+		"it has just come":                           {long, func(w *world, o *rollout.Observed) { o.Nodes[0].Created = w.now.Add(-94 * time.Second) }, []string{}},
+		"it is Ready again":                          {long, func(w *world, o *rollout.Observed) { o.Nodes[0].ReadyChanged = w.now.Add(-94 * time.Second) }, []string{}},
+		"no reflector has its second address family": {0, func(_ *world, o *rollout.Observed) { addIPv6(o, 1) }, []string{}},
+		"it has no session in the second one":        {0, func(_ *world, o *rollout.Observed) { addIPv6(o, 1, 7, 8, 9) }, []string{"client-01"}},
+		"a reflector has no report":                  {0, func(w *world, o *rollout.Observed) { delete(o.Statuses, w.reflectors()[0].Name) }, nil},
+		"sessions cannot be observed":                {0, func(w *world, _ *rollout.Observed) { w.d.Timer = true }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := migrated(t)
+			for i := 0; tc.ago > 0 && i < 3; i++ {
+				withPeer(&o, w.reflectors()[i].Name, o.Nodes[0].Addresses[0], func(s *plan.Session) { s.Established, s.Since = false, w.now.Add(-tc.ago) })
+			}
+			if tc.do != nil {
+				tc.do(w, &o)
+			}
+			require.Equal(t, tc.want, w.next(o).Unserved)
+		})
+	}
+}
+
+// addIPv6 gives the nodes of these numbers a second address.
+func addIPv6(o *rollout.Observed, numbers ...int) {
+	for _, i := range numbers {
+		n := &o.Nodes[i-1]
+		n.Addresses = append(n.Addresses[:1:1], netip.MustParseAddr(fmt.Sprintf("fd00::%d", i)))
+	}
+}
