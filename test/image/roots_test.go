@@ -29,7 +29,7 @@ func believed() ([]string, error) {
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("parsing a candidate: %w", err)
+			return nil, fmt.Errorf("parsing a certificate: %w", err)
 		}
 		_, err = certificate.Verify(x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		if err == nil {
