@@ -68,7 +68,7 @@ func writeConfig(t *testing.T, admin client.Client, level string) map[string]any
 // requireTheirConfig: the BGPConfiguration is as others wrote it, and no more.
 func requireTheirConfig(t *testing.T, admin client.Client, theirs map[string]any) {
 	t.Helper()
-	configs, err := fakeBGP{admin}.list(t.Context(), "BGPConfiguration")
+	configs, err := written(t.Context(), admin, "BGPConfiguration")
 	require.NoError(t, err)
 	require.Len(t, configs, 1)
 	require.Equal(t, theirs, configs[0].Object["spec"])

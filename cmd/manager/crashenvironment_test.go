@@ -87,7 +87,7 @@ func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 	var err error
 	a.identity, err = a.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	require.NoError(t, err)
-	a.net = &fakeNetwork{fakeBGP: fakeBGP{a.admin}, now: a.clock.now}
+	a.net = &fakeNetwork{Client: a.admin, now: a.clock.now}
 	require.NoError(t, a.net.take(t.Context(), "the beginning"))
 	a.between.Observe(func(r intercept.Request) {
 		if r.Executed() && (r.Resource == "nodes" || r.Resource == "bgppeers" || r.Resource == "bgpconfigurations") {

@@ -195,7 +195,7 @@ func (a *environment) snapshot() string {
 		say("node", n.Name, []any{n.Labels, n.Annotations, n.Spec.Unschedulable, n.Spec.Taints})
 	}
 	for _, kind := range []string{"BGPConfiguration", "BGPPeer", "CalicoNodeStatus"} {
-		found, err := a.net.list(a.Context(), kind)
+		found, err := written(a.Context(), a.admin, kind)
 		require.NoError(a, err)
 		for _, o := range found {
 			say(kind, o.GetName(), []any{o.GetLabels(), o.GetAnnotations(), unordered(o)})

@@ -35,7 +35,7 @@ func TestMigrationThereAndBackOnExistingNodes(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go fakeBGP{admin}.run(ctx)
+	go quickNetwork(admin).run(ctx, 200*time.Millisecond)
 	go fakeKubelet(ctx, admin)
 	manager := start(t, config, nil)
 	defer manager.stop()
@@ -217,7 +217,7 @@ func requireNothingLeft(t *testing.T, admin client.Client) {
 		require.False(t, n.Spec.Unschedulable, n.Name)
 	}
 	for _, kind := range []string{"BGPPeer", "CalicoNodeStatus", "BGPConfiguration"} {
-		left, err := fakeBGP{admin}.list(t.Context(), kind)
+		left, err := written(t.Context(), admin, kind)
 		require.NoError(t, err)
 		require.Empty(t, left, "%s: nothing is left behind", kind)
 	}

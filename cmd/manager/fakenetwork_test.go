@@ -2,204 +2,161 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
-	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// fakeNetwork is a fakeBGP whose sessions take their time: one whose options change
-// goes down at once and is up again after simulate.Connect, in the worst order that there
-// can be. It notes every moment at which a node has no way to another.
-type fakeNetwork struct {
-	fakeBGP
-	now func() time.Time
+const (
+	ipv4Annotation = "projectcalico.org/IPv4Address"
+	idAnnotation   = "projectcalico.org/RouteReflectorClusterID"
+	roleLabel      = "rrpool.io/route-reflector"
+)
 
-	mu     sync.Mutex
-	config *simulate.Configuration
-	nodes  map[string]corev1.Node // those that are up and speak BGP
-	// since is when a node that was down has come up, or was the last reflector: it has no sessions at first.
+var calicoGroup = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
+
+// written are the objects of a kind of Calico's.
+func written(ctx context.Context, reader client.Reader, kind string) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(calicoGroup.WithKind(kind + "List"))
+	err := reader.List(ctx, list)
+	return list.Items, err
+}
+
+// fakeNetwork is the model of package simulate, of what is written in an apiserver: nodes take it over
+// at once, and a session that starts anew is up after simulate.Connect. It answers for the reporters,
+// and notes every moment at which a node has no way to another. No packet moves: the lab is for that.
+type fakeNetwork struct {
+	client.Client
+	now func() time.Time
+	// polls: it looks before each report, not when it is told that something is written.
+	polls bool
+
+	mu    sync.Mutex
+	model *simulate.Model // nil before the first look
+	// since is when a node has come up, or was the last reflector: it has no sessions at first.
 	since map[string]time.Time
-	links map[[2]string]fakeLink
 	// faults are the moments at which an invariant did not hold.
 	faults []string
 }
 
-// fakeLink is a session, seen from the node that is first by name.
-type fakeLink struct {
-	mine, yours simulate.Side
-	up          time.Time
+// quickNetwork has sessions in no time.
+func quickNetwork(admin client.Client) *fakeNetwork {
+	return &fakeNetwork{Client: admin, now: fastClock{epoch: time.Now(), speed: 200}.now, polls: true}
 }
 
 // take lets all nodes take over what is written now, and looks at what comes of it.
 func (p *fakeNetwork) take(ctx context.Context, why string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	seen, err := p.read(ctx)
+	if err != nil {
+		return err
+	}
+	if p.model == nil {
+		p.model, p.since = simulate.New(seen, plan.Scope{RoleLabel: roleLabel}, p.now()), map[string]time.Time{}
+	}
+	p.restart(p.model.Nodes(), seen.Nodes)
+	p.model.Advance(p.now().Sub(p.model.Now()))
+	p.model.Take(seen)
+	var all []plan.StatusRequest // each has its answer ready, so none waits for that
+	for _, n := range seen.Nodes {
+		all = append(all, plan.StatusRequest{Node: n.Name})
+	}
+	p.model.Watch(all)
+	p.judge(why)
+	return nil
+}
+
+// read gives the nodes that are up and speak BGP, and what they have to configure.
+func (p *fakeNetwork) read(ctx context.Context) (plan.Cluster, error) {
+	var out plan.Cluster
 	var list corev1.NodeList
 	if err := p.List(ctx, &list); err != nil {
-		return err
+		return out, err
 	}
-	configs, err := p.list(ctx, "BGPConfiguration")
+	configs, err := written(ctx, p, "BGPConfiguration")
 	if err != nil {
-		return err
+		return out, err
 	}
-	written, err := p.list(ctx, "BGPPeer")
-	if err != nil {
-		return err
+	out.BGP = fakeConfig(configs)
+	peers, err := written(ctx, p, "BGPPeer")
+	for _, w := range peers {
+		out.Peers = append(out.Peers, fakePeer(w))
 	}
-	var nodes []plan.Node
-	var former []string
-	before, began := p.nodes, p.since
-	p.nodes, p.since = map[string]corev1.Node{}, map[string]time.Time{}
 	for _, n := range list.Items {
 		address, err := netip.ParsePrefix(n.Annotations[ipv4Annotation])
 		if err != nil || !isReady(n) {
 			continue
 		}
-		p.nodes[n.Name], p.since[n.Name] = n, began[n.Name]
-		if _, was := before[n.Name]; !was && before != nil {
-			p.since[n.Name] = p.now()
-		}
-		if before[n.Name].Annotations[idAnnotation] != "" {
-			former = append(former, n.Name)
-		}
 		slot, reflects := n.Labels[roleLabel]
-		nodes = append(nodes, plan.Node{
+		_, pooled := n.Labels[v1alpha1.PoolLabel]
+		out.Nodes = append(out.Nodes, plan.Node{
 			Name: n.Name, Labels: n.Labels, Ready: true, Addresses: []netip.Addr{address.Addr()},
-			ClusterID: n.Annotations[idAnnotation], RoleLabel: reflects, Slot: slot,
+			ClusterID: n.Annotations[idAnnotation], RoleLabel: reflects, Slot: slot, Pooled: pooled,
 		})
 	}
-	p.restartLast(nodes, former)
-	var peers []plan.Peer
-	for _, w := range written {
-		peers = append(peers, fakePeer(w))
-	}
-	p.config = simulate.NewConfiguration(roleLabel, nodes, fakeConfig(configs), peers)
-	p.connect()
-	p.judge(why)
-	return nil
+	return out, err
 }
 
-// restartLast restarts the sessions of the former reflectors when no reflector is left to carry their routes
-// meanwhile: docs/existing-nodes.md.
-func (p *fakeNetwork) restartLast(nodes []plan.Node, former []string) {
-	if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.ClusterID != "" }) {
-		return
-	}
-	for _, name := range former {
-		p.since[name] = p.now()
-	}
-}
-
-// connect keeps the sessions whose both sides are as they were.
-func (p *fakeNetwork) connect() {
-	up := p.now()
-	if p.links != nil {
-		up = up.Add(simulate.Connect)
-	}
-	links := map[[2]string]fakeLink{}
-	for a := range p.nodes {
-		for b := range p.nodes {
-			mine, here := p.config.Side(a, b)
-			yours, there := p.config.Side(b, a)
-			if a >= b || !here || !there || !mine.Fits(yours) {
-				continue
-			}
-			l := fakeLink{mine, yours, up}
-			if old, was := p.links[[2]string{a, b}]; was && old.mine == mine && old.yours == yours {
-				l.up = old.up
-			}
-			links[[2]string{a, b}] = l
+// restart notes the nodes that come up, and the former reflectors when no reflector is left to carry
+// their routes meanwhile: docs/existing-nodes.md.
+func (p *fakeNetwork) restart(before, now []plan.Node) {
+	reflects := func(n plan.Node) bool { return n.ClusterID != "" }
+	for _, n := range now {
+		i := slices.IndexFunc(before, func(was plan.Node) bool { return was.Name == n.Name })
+		if i < 0 || reflects(before[i]) && !slices.ContainsFunc(now, reflects) {
+			p.since[n.Name] = p.now()
 		}
 	}
-	p.links = links
-}
-
-// established reports whether a session is up.
-func (p *fakeNetwork) established(a, b string) bool {
-	l, ok := p.links[[2]string{min(a, b), max(a, b)}]
-	return ok && !l.up.After(p.now())
-}
-
-func (p *fakeNetwork) reflects(node string) bool {
-	n := p.nodes[node]
-	_, role := n.Labels[roleLabel]
-	return role && n.Annotations[idAnnotation] != ""
 }
 
 // judge notes what must never be: the mesh off while a client has too few sessions with
 // reflectors, or two nodes that run workloads without a route.
 func (p *fakeNetwork) judge(why string) {
-	var reflectors, clients []string
-	for name, n := range p.nodes {
-		if p.reflects(name) {
-			reflectors = append(reflectors, name)
-		}
-		if n.Annotations[idAnnotation] == "" && p.working(name) {
-			clients = append(clients, name)
-		}
-	}
-	slices.Sort(clients)
-	for _, c := range clients {
+	seen := p.model.Observe()
+	reflectors := slices.DeleteFunc(slices.Clone(seen.Nodes), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" })
+	for _, c := range seen.Nodes {
 		have := 0
 		for _, r := range reflectors {
-			if p.established(c, r) {
+			if p.model.Connected(c.Name, r.Name) {
 				have++
 			}
 		}
-		if !p.config.MeshOn && have < max(1, min(2, len(reflectors))) {
-			p.fault("%s: the mesh is off and %s has %d of %d sessions with reflectors", why, c, have, len(reflectors))
+		if p.working(c) && !seen.BGP.MeshOn() && have < max(1, min(2, len(reflectors))) {
+			p.fault("%s: the mesh is off and %s has %d of %d sessions with reflectors", why, c.Name, have, len(reflectors))
 		}
-		p.judgeRoutes(why, c, clients, reflectors)
+	}
+	for _, pair := range p.model.Unreached(p.working) {
+		p.fault("%s: %s has no route to %s", why, pair.From, pair.To)
 	}
 }
 
-// judgeRoutes notes the clients that one of them has no route to.
-func (p *fakeNetwork) judgeRoutes(why, from string, clients, reflectors []string) {
-	for _, to := range clients {
-		if from != to && !p.reaches(from, to, reflectors) {
-			p.fault("%s: %s has no route to %s", why, from, to)
-		}
-	}
+// working: the node is a client that runs workloads. Those of the pool are tainted, or have
+// been emptied, and one that has just come up is not reached by others at first.
+func (p *fakeNetwork) working(n plan.Node) bool {
+	return n.ClusterID == "" && !n.Pooled && p.now().Sub(p.since[n.Name]) > simulate.Connect
 }
 
 func (p *fakeNetwork) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
-}
-
-// working: the node runs workloads. Those of the pool are tainted, or have been emptied,
-// and one that has just come up is not reached by others at first.
-func (p *fakeNetwork) working(node string) bool {
-	_, pooled := p.nodes[node].Labels[v1alpha1.PoolLabel]
-	return !pooled && p.now().Sub(p.since[node]) > simulate.Connect
-}
-
-// reaches: to has b's routes, from itself or reflected once.
-func (p *fakeNetwork) reaches(to, origin string, reflectors []string) bool {
-	if p.established(to, origin) {
-		return true
-	}
-	return slices.ContainsFunc(reflectors, func(via string) bool {
-		if via == to || via == origin || !p.established(via, to) || !p.established(via, origin) {
-			return false
-		}
-		viaOrigin, _ := p.config.Side(via, origin)
-		viaTo, _ := p.config.Side(via, to)
-		toVia, _ := p.config.Side(to, via)
-		// BIRD refuses, on a session with a client, what carries its own cluster ID.
-		looped := toVia.Client && (toVia.ClusterID == viaOrigin.ClusterID || toVia.ClusterID == viaTo.ClusterID)
-		return (viaOrigin.Client || viaTo.Client) && !looped
-	})
 }
 
 // broken gives the moments at which an invariant did not hold, and forgets them.
@@ -220,41 +177,64 @@ func (p *fakeNetwork) run(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			reports, _ := p.list(ctx, "CalicoNodeStatus")
-			for i := range reports {
-				_ = p.fill(ctx, &reports[i], func(asked apiv3.CalicoNodeStatusSpec) (apiv3.CalicoNodeStatusStatus, bool) {
-					return p.status(asked.Node, slices.Contains(asked.Classes, apiv3.NodeStatusClassTypeRoutes))
-				})
-			}
+			_ = p.report(ctx) // again with the next tick
 		}
 	}
 }
 
-// status is what the reporter of a node says; a node that is down has none.
-func (p *fakeNetwork) status(self string, routes bool) (status apiv3.CalicoNodeStatusStatus, up bool) {
+func (p *fakeNetwork) report(ctx context.Context) error {
+	if p.polls {
+		if err := p.take(ctx, "a look"); err != nil {
+			return err
+		}
+	}
+	objects, err := written(ctx, p, "CalicoNodeStatus")
+	for i := range objects {
+		var asked apiv3.CalicoNodeStatus
+		err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, &asked))
+		if st, up := p.reported(asked.Spec.Node); up {
+			status := statusOf(st, slices.Contains(asked.Spec.Classes, apiv3.NodeStatusClassTypeRoutes))
+			err = errors.Join(err, p.fill(ctx, &objects[i], asked.Status, status))
+		}
+	}
+	return err
+}
+
+// reported is what a node reports, unless it is down.
+func (p *fakeNetwork) reported(node string) (st plan.Status, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, up = p.nodes[self]; !up {
-		return status, false
+	p.model.Advance(p.now().Sub(p.model.Now()))
+	st, up = p.model.Observe().Statuses[node]
+	return st, up && st.Cleared.IsZero()
+}
+
+// fill writes what a reporter says, when that differs from the last.
+func (p *fakeNetwork) fill(ctx context.Context, report *unstructured.Unstructured, last, status apiv3.CalicoNodeStatusStatus) error {
+	at := last.LastUpdated
+	last.LastUpdated = metav1.Time{}
+	if !at.IsZero() && reflect.DeepEqual(last, status) {
+		return nil
 	}
+	status.LastUpdated = metav1.Now()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("writing a report: %w", err)
+	}
+	report.Object["status"] = content
+	return p.Update(ctx, report)
+}
+
+// statusOf is a report in Calico's words.
+func statusOf(st plan.Status, routes bool) (status apiv3.CalicoNodeStatusStatus) {
 	ready := apiv3.BGPDaemonStatus{State: apiv3.BGPDaemonStateReady}
 	status.Agent = apiv3.CalicoNodeAgentStatus{BIRDV4: ready, BIRDV6: ready}
-	names := make([]string, 0, len(p.nodes))
-	for name := range p.nodes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, other := range names {
-		side, configured := p.config.Side(self, other)
-		if !configured {
-			continue
-		}
-		ip, _, _ := strings.Cut(p.nodes[other].Annotations[ipv4Annotation], "/")
-		peer := apiv3.CalicoNodePeer{PeerIP: ip, Type: apiv3.BGPPeerTypeNodePeer, State: apiv3.BGPSessionStateConnect, Since: "2026-01-01"}
-		if side.Mesh {
+	for _, s := range st.Sessions {
+		peer := apiv3.CalicoNodePeer{PeerIP: s.Peer.String(), Type: apiv3.BGPPeerTypeNodePeer, State: apiv3.BGPSessionStateConnect, Since: "2026-01-01"}
+		if s.Kind == plan.SessionMesh {
 			peer.Type = apiv3.BGPPeerTypeNodeMesh
 		}
-		if p.established(self, other) {
+		if s.Established {
 			peer.State = apiv3.BGPSessionStateEstablished
 			status.BGP.NumberEstablishedV4++
 		} else {
@@ -269,7 +249,7 @@ func (p *fakeNetwork) status(self string, routes bool) (status apiv3.CalicoNodeS
 			LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeDirect},
 		}}
 	}
-	return status, true
+	return status
 }
 
 func isReady(n corev1.Node) bool {
@@ -298,5 +278,16 @@ func fakePeer(w unstructured.Unstructured) plan.Peer {
 	return plan.Peer{
 		Name: w.GetName(), Node: field("node"), NodeSelector: field("nodeSelector"), PeerIP: field("peerIP"),
 		PeerSelector: field("peerSelector"), Manual: field("reversePeering") == string(apiv3.ReversePeeringManual),
+	}
+}
+
+func machine(t *testing.T, name, worker, zone string) *corev1.Node {
+	t.Helper()
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone},
+			Annotations: map[string]string{ipv4Annotation: name + "/24"},
+		},
+		Spec: corev1.NodeSpec{ProviderID: "ibm://account///" + testClusterID + "/" + worker},
 	}
 }

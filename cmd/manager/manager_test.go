@@ -77,7 +77,7 @@ func TestMigrationThereAndBack(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go fakeBGP{admin}.run(ctx)
+	go quickNetwork(admin).run(ctx, 200*time.Millisecond)
 	manager := start(t, config, env)
 	defer func() { manager.stop() }()
 
@@ -116,7 +116,7 @@ func TestMigrationThereAndBack(t *testing.T) {
 	})
 	require.Empty(t, cloud.Workers(testClusterID, "route-reflectors"))
 	for _, kind := range []string{"BGPPeer", "CalicoNodeStatus"} {
-		left, err := fakeBGP{admin}.list(ctx, kind)
+		left, err := written(ctx, admin, kind)
 		require.NoError(t, err)
 		require.Empty(t, left, "%s: nothing is left behind", kind)
 	}

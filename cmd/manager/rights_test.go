@@ -177,7 +177,7 @@ func newMinimalRights(t *testing.T) *minimalRights {
 	}
 	letRead(t, m.admin, "scraper")
 	m.token = tokenOf(t, m.admin, "scraper")
-	go fakeBGP{m.admin}.run(t.Context())
+	go quickNetwork(m.admin).run(t.Context(), 200*time.Millisecond)
 	go fakeKubelet(t.Context(), m.admin)
 
 	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
@@ -310,7 +310,7 @@ func (m *minimalRights) requireNothingRemoved(r right, l lack) {
 
 // mesh reports whether the mesh is on.
 func (m *minimalRights) mesh() bool {
-	configs, err := fakeBGP{m.admin}.list(m.Context(), "BGPConfiguration")
+	configs, err := written(m.Context(), m.admin, "BGPConfiguration")
 	require.NoError(m, err)
 	for _, c := range configs {
 		if on, found, _ := unstructured.NestedBool(c.Object, "spec", "nodeToNodeMeshEnabled"); found {
@@ -368,7 +368,7 @@ func (m *minimalRights) steady() bool {
 // drift changes our BGPPeer, as another writer does.
 func (m *minimalRights) drift() {
 	m.Helper()
-	peers, err := fakeBGP{m.admin}.list(m.Context(), "BGPPeer")
+	peers, err := written(m.Context(), m.admin, "BGPPeer")
 	require.NoError(m, err)
 	require.NotEmpty(m, peers)
 	require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
@@ -376,7 +376,7 @@ func (m *minimalRights) drift() {
 }
 
 func (m *minimalRights) repaired() bool {
-	peers, err := fakeBGP{m.admin}.list(m.Context(), "BGPPeer")
+	peers, err := written(m.Context(), m.admin, "BGPPeer")
 	require.NoError(m, err)
 	for _, p := range peers {
 		if selector, _, _ := unstructured.NestedString(p.Object, "spec", "nodeSelector"); selector == "has(elsewhere)" {

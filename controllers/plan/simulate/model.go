@@ -63,18 +63,25 @@ type watch struct {
 // New makes a model of a cluster as it was observed. All its sessions count as long
 // Established, and all nodes that are not Ready as dead.
 func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
-	m := &Model{scope: scope, now: now, nodes: slices.Clone(c.Nodes), bgp: c.BGP, problems: c.Problems, peers: map[string]plan.Peer{}, watches: map[string]watch{}}
-	for _, p := range c.Peers {
-		m.peers[p.Name] = p
-	}
+	m := &Model{scope: scope, now: now, problems: c.Problems, watches: map[string]watch{}}
 	for node, st := range c.Statuses {
 		m.watches[node] = watch{plan.StatusRequest{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour), now.Add(-time.Hour)}
 	}
+	m.Take(c)
+	m.versions[0].from = time.Time{}
+	return m
+}
+
+// Take makes the cluster another one: all nodes have taken over already what is observed there.
+func (m *Model) Take(c plan.Cluster) {
+	m.nodes, m.bgp, m.peers = slices.Clone(c.Nodes), c.BGP, map[string]plan.Peer{}
+	for _, p := range c.Peers {
+		m.peers[p.Name] = p
+	}
 	m.sort()
 	m.changed()
-	m.versions[0].from = time.Time{}
+	m.versions[len(m.versions)-1].from = m.now
 	m.read()
-	return m
 }
 
 // Now is the model's time.

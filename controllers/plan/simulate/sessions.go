@@ -204,6 +204,9 @@ func (m *Model) moment() *moment {
 	return m.latest
 }
 
+// Connected reports whether two nodes have a session that is Established.
+func (m *Model) Connected(a, b string) bool { return m.moment().Connected(a, b) }
+
 // kind is what the sessions of a node depend on, in those versions.
 func (m *Model) kind(name string, first, last int) string {
 	var key []byte
