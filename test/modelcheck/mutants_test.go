@@ -180,7 +180,7 @@ type Mutation struct {
 // Mutations are all the gates.
 var Mutations = []Mutation{
 	{"reflector gate", "reflectorGate", "return &gate{}", "sessions before the mesh goes, and before a reflector does", "probe: timer", ""},
-	{"sessions", "sessionsUp", "return time.Time{}", "each session of a gate", "probe: back", ""},
+	{"sessions", "sessionsUp", "return nil", "each session of a gate", "probe: back", ""},
 	{"proof", "prove", "return", "settled sessions, seen after the last write, in a fresh report", "probe: there, quickly", ""},
 	{"settle", "prove", "settled = time.Time{}", "sessions that have carried routes for a moment", "probe: back", ""},
 	{"quiet", "prove", "after = time.Time{}", "what was seen before the last write was rendered", "probe: existing nodes, a cordon", ""},

@@ -29,7 +29,7 @@ func restoreMesh(v *view) *Step {
 	if saved == nil || !v.BGP.Restored.IsZero() {
 		return nil
 	}
-	if ptr.Equal(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.current, v.settle).open() {
+	if ptr.Equal(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.current, 0).open() {
 		return s
 	}
 	return nil

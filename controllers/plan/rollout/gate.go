@@ -78,11 +78,11 @@ func awaitTakeOver(all, left time.Duration, name, reason string) *Step {
 	return g.step(name, reason)
 }
 
-// reflectorGate opens when every reflector in rs is in its role and has sessions with
-// every client and every other reflector, up for at least settle, seen after our last
-// write had time to be rendered, and proven by a fresh report. It looks from the
+// reflectorGate opens when every reflector in rs is in its role and has settled sessions with
+// every client and every other reflector, most of them up for at least this long, seen after
+// our last write had time to be rendered, and proven by a fresh report. It looks from the
 // reflectors' side only: a reflector has a session with everyone.
-func (v *view) reflectorGate(rs []plan.Node, settle time.Duration) *gate {
+func (v *view) reflectorGate(rs []plan.Node, least time.Duration) *gate {
 	g := &gate{}
 	since := v.lastReady(rs)
 	for _, r := range rs {
@@ -91,7 +91,7 @@ func (v *view) reflectorGate(rs []plan.Node, settle time.Duration) *gate {
 			g.wait("calico-node to be Ready on %s", r.Name)
 		}
 	}
-	v.serveGate(g, rs, since, settle, v.inRole, v.goal)
+	v.serveGate(g, rs, since, least, v.inRole, v.goal)
 	return g
 }
 
@@ -99,7 +99,7 @@ func (v *view) reflectorGate(rs []plan.Node, settle time.Duration) *gate {
 // sessions that are configured for them.
 func (v *view) nowGate(rs []plan.Node) *gate {
 	g := &gate{}
-	v.serveGate(g, rs, v.lastReady(rs), v.settle, hasRole, func() *simulate.Network {
+	v.serveGate(g, rs, v.lastReady(rs), 0, hasRole, func() *simulate.Network {
 		if !v.arranged() {
 			return nil
 		}
@@ -109,13 +109,13 @@ func (v *view) nowGate(rs []plan.Node) *gate {
 }
 
 func (v *view) serveGate(
-	g *gate, rs []plan.Node, since time.Time, settle time.Duration, inRole func(plan.Node) bool, network func() *simulate.Network,
+	g *gate, rs []plan.Node, since time.Time, least time.Duration, inRole func(plan.Node) bool, network func() *simulate.Network,
 ) {
 	if len(rs) == 0 {
 		g.wait("route reflectors: there are none")
 	}
 	if v.d.Timer {
-		v.timerGate(g, since, settle)
+		v.timerGate(g, since, least)
 		return
 	}
 	for _, r := range rs {
@@ -123,7 +123,7 @@ func (v *view) serveGate(
 			g.wait("route reflector %s to be Ready and in its role", r.Name)
 			continue
 		}
-		v.sessionsOf(g, r, v.peersOf(network(), r, slices.Concat(v.served(), others(rs, r))), settle)
+		v.sessionsOf(g, r, v.peersOf(network(), r, slices.Concat(v.served(), others(rs, r))), least)
 	}
 }
 
@@ -136,17 +136,23 @@ func (v *view) lastReady(rs []plan.Node) time.Time {
 	return last
 }
 
-// timerGate waits a fixed time after since, where sessions cannot be seen.
+// timerGate waits a fixed time after since, and after a node has come, where sessions cannot be seen.
 func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
 	wait := max(timerWait+3*v.settle, least)
 	if left := since.Add(wait).Sub(v.now); left > 0 {
 		g.wait("%s to have passed since the last change (rollout.gate: Timer)", wait)
 		g.in(left)
 	}
+	for _, c := range v.clients { // a clock that is ahead holds nothing up
+		if left := latest(c.Created, c.ReadyChanged).Add(joinWait).Sub(v.now); left > 0 && left <= joinWait {
+			g.wait("%s to have been Ready for %s (rollout.gate: Timer)", c.Name, joinWait)
+			g.in(left)
+		}
+	}
 }
 
 // sessionsOf looks for a reflector's sessions with these peers.
-func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, settle time.Duration) {
+func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, least time.Duration) {
 	v.inReport(g, r.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
 		for _, p := range peers {
 			if usable(p) && !p.HoldsRole() && len(common(r, p)) < len(p.Addresses) {
@@ -158,7 +164,7 @@ func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, settle time.D
 				g.wait("%s to drop its mesh session with %s", r.Name, s.Peer)
 			}
 		}
-		return v.sessionsUp(g, st, r, peers, isPeer).Add(settle)
+		return v.settled(v.sessionsUp(g, st, r, peers, isPeer), least)
 	})
 }
 
@@ -195,17 +201,17 @@ func established(st plan.Status, kind func(plan.SessionKind) bool) sets.Set[neti
 }
 
 // sessionsUp checks that self has an Established session with each peer in every
-// address family that both have, and gives the time of the youngest.
+// address family that both have, and gives the times since when they are.
 func (v *view) sessionsUp(
 	g *gate, st plan.Status, self plan.Node, peers []plan.Node, kind func(plan.SessionKind) bool,
-) time.Time {
+) []time.Time {
 	byAddr := map[netip.Addr]plan.Session{}
 	for _, s := range st.Sessions {
 		if kind(s.Kind) {
 			byAddr[s.Peer] = s
 		}
 	}
-	var youngest time.Time
+	var since []time.Time
 	for _, p := range peers {
 		addrs := common(self, p)
 		if len(addrs) == 0 {
@@ -216,10 +222,26 @@ func (v *view) sessionsUp(
 			if !ok || !s.Established {
 				g.wait("%s to be Established", sessionName(self, p))
 			}
-			youngest = latest(youngest, s.Since)
+			since = append(since, s.Since)
 		}
 	}
-	return youngest
+	return since
+}
+
+// settled is when sessions that are up since then have exchanged their routes. Each waits as
+// long as one BIRD takes for all that came up as late or later: one of a node that has just
+// come waits for itself, and holds nothing else back. Most must have been up for the least time.
+func (v *view) settled(since []time.Time, least time.Duration) time.Time {
+	slices.SortFunc(since, func(a, b time.Time) int { return b.Compare(a) })
+	var last time.Time
+	for i, up := range since {
+		wait := settleTime(0) + v.settle - settleTime(max(0, len(v.clients)-i-1))
+		if i >= len(since)/2 {
+			wait = max(wait, least)
+		}
+		last = latest(last, up.Add(wait))
+	}
+	return last
 }
 
 // sessionName names a session. Reflectors come first, else the order is that of the names.

@@ -149,7 +149,7 @@ func (v *view) othersCarry(x plan.Node) *gate {
 	rs := v.carriers(x)
 	for _, r := range rs {
 		v.inReport(g, r.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
-			return v.sessionsUp(g, st, r, []plan.Node{x}, isPeer).Add(v.settle)
+			return v.settled(v.sessionsUp(g, st, r, []plan.Node{x}, isPeer), 0)
 		})
 	}
 	if len(rs) == 0 {
@@ -183,7 +183,7 @@ func (v *view) carriersGate(x plan.Node) *gate {
 	if !named(v.clients, x) {
 		with.clients = append(slices.Clone(v.clients), x)
 	}
-	return with.reflectorGate(v.carriers(x), v.settle)
+	return with.reflectorGate(v.carriers(x), 0)
 }
 
 // release takes the role from one in-place node, as the last of several steps: it

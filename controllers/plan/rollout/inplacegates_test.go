@@ -133,7 +133,11 @@ func TestWithoutTheMeshASubstituteDependsOnItsOwnSessionsOnly(t *testing.T) {
 func TestAnInPlaceReflectorStaysWhile(t *testing.T) {
 	for name, edit := range map[string]func(*world, *rollout.Observed){
 		"its substitute has served for less than the removal delay": func(w *world, o *rollout.Observed) {
-			withPeer(o, "node-05", w.nodes["node-06"].Addresses[0], func(s *plan.Session) { s.Since = w.now.Add(-59 * time.Second) })
+			editStatus(o, "node-05", func(st *plan.Status) {
+				for i := range st.Sessions {
+					st.Sessions[i].Since = w.now.Add(-59 * time.Second)
+				}
+			})
 		},
 		"its substitute lacks a session": func(w *world, o *rollout.Observed) {
 			withPeer(o, "node-05", w.nodes["node-06"].Addresses[0], func(s *plan.Session) { s.Established = false })

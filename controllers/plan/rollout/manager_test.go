@@ -19,7 +19,7 @@ func (w *world) observe() rollout.Observed {
 	if !w.bgp.MeshOn() {
 		w.meshSince = time.Time{}
 	} else if w.meshSince.IsZero() {
-		w.meshSince = w.now
+		w.meshSince = w.clock()
 	}
 	o.MeshSince, o.ShortSince, o.StraySince = w.meshSince, w.shortSince, w.straySince
 	o.Evictable = map[string][]string{}
@@ -55,7 +55,7 @@ func (w *world) manage(limit int) *rollout.Step {
 	if w.now.Before(w.nextLook) || w.now.Before(w.asleep) {
 		return nil
 	}
-	s := rollout.Next(w.observe(), w.d, w.now)
+	s := rollout.Next(w.observe(), w.d, w.clock())
 	w.nextLook = w.now.Add(time.Hour)
 	if s.Again > 0 {
 		w.nextLook = w.now.Add(s.Again)
@@ -73,11 +73,11 @@ func (w *world) manage(limit int) *rollout.Step {
 		}
 		w.apply(a)
 	}
-	w.shortSince = sinceWhen(s.Short, w.shortSince, w.now)
-	w.straySince = sinceWhen(s.Stray, w.straySince, w.now)
+	w.shortSince = sinceWhen(s.Short, w.shortSince, w.clock())
+	w.straySince = sinceWhen(s.Stray, w.straySince, w.clock())
 	w.robbed = w.robbed && s.Name != rollout.Steady
 	for _, n := range s.Proven {
-		w.proven[n] = w.now
+		w.proven[n] = w.clock()
 	}
 	return &s
 }
@@ -138,7 +138,7 @@ func (w *world) apply(a plan.Action) {
 	case plan.SetReflector:
 		m := w.nodes[a.Node]
 		w.moves(m, a)
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = true, a.ClusterID, true, w.now, cmp.Or(a.Slot, topology.SlotSingle)
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = true, a.ClusterID, true, w.clock(), cmp.Or(a.Slot, topology.SlotSingle)
 		w.roleAt = w.now
 	case plan.ClearReflector:
 		m := w.nodes[a.Node]
@@ -149,7 +149,7 @@ func (w *world) apply(a plan.Action) {
 		w.setRack(a)
 	case plan.PutPeer:
 		p := a.Peer
-		p.Written = w.now
+		p.Written = w.clock()
 		p.Manual = p.Manual && !w.oldCalico
 		w.peers[p.Name] = p
 	case plan.DeletePeer:
@@ -159,7 +159,7 @@ func (w *world) apply(a plan.Action) {
 	case plan.RefreshStatus:
 		if st := w.reports[a.Node]; st != nil && st.Cleared.IsZero() {
 			cleared := *st
-			cleared.Cleared, cleared.Updated = w.now, time.Time{}
+			cleared.Cleared, cleared.Updated = w.clock(), time.Time{}
 			w.reports[a.Node] = &cleared
 		}
 		return
@@ -182,7 +182,7 @@ func (w *world) applyMesh(a plan.Action) {
 		if w.bgp.Saved != nil {
 			w.bgp.Mesh = *w.bgp.Saved
 		}
-		w.bgp.Restored = w.now
+		w.bgp.Restored = w.clock()
 	case plan.ForgetMesh:
 		w.bgp.Exists = !w.bgp.SavedAbsent
 		w.bgp.Saved, w.bgp.SavedAbsent, w.bgp.Restored = nil, false, time.Time{}

@@ -87,6 +87,6 @@ func (v *view) unproven() []plan.Node {
 
 func (v *view) meshSessions(g *gate, n plan.Node) {
 	v.inReport(g, n.Name, v.BGP.Restored.Add(v.quiet), func(st plan.Status) time.Time {
-		return v.sessionsUp(g, st, n, others(v.served(), n), isMesh).Add(meshSettle)
+		return latest(append(v.sessionsUp(g, st, n, others(v.served(), n), isMesh), time.Time{})...).Add(meshSettle)
 	})
 }

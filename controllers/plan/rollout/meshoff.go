@@ -21,7 +21,7 @@ func disableMesh(v *view) *Step {
 		return nil
 	}
 	reason := "the mesh stays on until every node has its routes from every route reflector"
-	g := v.reflectorGate(v.wanted, v.settle)
+	g := v.reflectorGate(v.wanted, 0)
 	if len(v.clients) == 0 {
 		g.wait("a Ready node to serve")
 	}
@@ -63,9 +63,9 @@ func (v *view) steadyGate(g *gate) {
 	}
 }
 
-// sessionsBack is when most of a reflector's sessions came back by themselves after
-// the mesh had to take over, zero when they did not. Those that a change of ours
-// has restarted meanwhile say nothing.
+// sessionsBack is when a reflector had most of its sessions back by themselves after the mesh
+// had to take over, zero when it did not: those that came later change nothing, and those
+// that a change of ours has restarted meanwhile say nothing.
 func (v *view) sessionsBack(n plan.Node) time.Time {
 	if v.lastWrite().After(v.BGP.Restored) {
 		return time.Time{}
@@ -79,7 +79,8 @@ func (v *view) sessionsBack(n plan.Node) time.Time {
 	if 2*len(back) <= len(v.clients) {
 		return time.Time{}
 	}
-	return slices.MaxFunc(back, time.Time.Compare)
+	slices.SortFunc(back, time.Time.Compare)
+	return back[len(v.clients)/2]
 }
 
 // meshBefore is what a return to the mesh has to restore. What was saved the

@@ -21,7 +21,7 @@ func migrated(t *testing.T) (*world, rollout.Observed) {
 	return w, w.observe()
 }
 
-func (w *world) next(o rollout.Observed) rollout.Step { return rollout.Next(o, w.d, w.now) }
+func (w *world) next(o rollout.Observed) rollout.Step { return rollout.Next(o, w.d, w.clock()) }
 
 func TestRefusalsTouchNothing(t *testing.T) {
 	client := func(o *rollout.Observed) *plan.Node { return &o.Nodes[0] }
@@ -221,6 +221,10 @@ func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
 	require.Equal(t, "AwaitSessions", s.Name)
 	require.Empty(t, s.Watch)
 	o.Peers[0].Written = w.now.Add(-100 * time.Second)
+	require.Equal(t, "DisableMesh", w.next(o).Name)
+	o.Nodes[0].Created = w.now.Add(-44 * time.Second)
+	require.Equal(t, []string{"client-01 to have been Ready for 45s (rollout.gate: Timer)"}, w.next(o).WaitingFor, "it may have no session yet")
+	o.Nodes[0].Created = w.now.Add(-45 * time.Second)
 	require.Equal(t, "DisableMesh", w.next(o).Name)
 }
 

@@ -144,7 +144,7 @@ func deleteStrayPeers(v *view) *Step {
 			continue
 		}
 		reason := fmt.Sprintf("BGPPeer %s is ours and no longer needed", p.Name)
-		if g := v.reflectorGate(v.wanted, v.settle); !g.open() {
+		if g := v.reflectorGate(v.wanted, 0); !g.open() {
 			return g.step("AwaitSessions", reason)
 		}
 		return do("DeletePeers", reason, plan.DeletePeer{Name: p.Name})

@@ -136,7 +136,7 @@ func narrow(v *view) *Step {
 			continue
 		}
 		reason := fmt.Sprintf("BGPPeer %s is to select fewer nodes", want.Name)
-		if g := v.reflectorGate(v.wanted, v.settle); !g.open() {
+		if g := v.reflectorGate(v.wanted, 0); !g.open() {
 			return g.step("NarrowPeers", reason+", once the reflectors serve without the sessions that end")
 		}
 		return do("NarrowPeers", reason, plan.PutPeer{Peer: want})

@@ -112,7 +112,7 @@ func (v *view) removeReflector(n plan.Node) *Step {
 			WaitingFor: append(v.missingNodes(), "the wanted route reflectors to be complete"), Again: poll,
 		}
 	}
-	g := v.reflectorGate(v.wanted, max(v.settle, v.d.RemovalDelay))
+	g := v.reflectorGate(v.wanted, v.d.RemovalDelay)
 	if g.sessions() {
 		v.sampleGate(g)
 	}

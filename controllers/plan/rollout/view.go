@@ -23,6 +23,9 @@ const (
 	// time BIRD takes to re-establish a session with Calico's timers (error
 	// wait 30 s, connect retry 5 s, twice).
 	timerWait = 75 * time.Second
+	// joinWait is the same for one node that has come, or come back: connect delay 2 s, one
+	// error wait, and connect retry 5 s. Its routes settle within the rest.
+	joinWait = 45 * time.Second
 )
 
 // view is an observation with what follows from it.

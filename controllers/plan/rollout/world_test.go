@@ -73,7 +73,13 @@ type world struct {
 	problems  []plan.Problem // what the datastore refuses for
 	asleep    time.Time      // until when there is no manager
 	stamps    bool           // the narrative says when
+	churn     time.Duration  // so often a node comes, and of those that came the fifth last goes
+	came      int
+	ahead     time.Duration // how far the manager's clock is ahead
 }
+
+// clock is what the manager takes the time for.
+func (w *world) clock() time.Time { return w.now.Add(w.ahead) }
 
 type machine struct {
 	plan.Node
@@ -216,6 +222,7 @@ func (w *world) all() []*machine {
 // tick lets one second pass for everything but the manager.
 func (w *world) tick() {
 	w.now = w.now.Add(time.Second)
+	w.comeAndGo()
 	for _, m := range w.all() {
 		if m.alive && m.outdated && !m.renderAt.After(w.now) {
 			m.outdated = false
@@ -230,6 +237,17 @@ func (w *world) tick() {
 		w.known = routes{} // with the time it changes who passes routes on
 	}
 	w.report()
+}
+
+func (w *world) comeAndGo() {
+	if w.churn == 0 || w.now.Unix()%int64(w.churn/time.Second) != 0 {
+		return
+	}
+	w.came++
+	w.addNode(fmt.Sprintf("young-%03d", w.came), w.d.Pool.Zones[w.came%len(w.d.Pool.Zones)], false)
+	if m := w.nodes[fmt.Sprintf("young-%03d", w.came-4)]; m != nil {
+		w.removeNode(m.Name)
+	}
 }
 
 // movePods lets Kubernetes notice what becomes of calico-node.
@@ -331,7 +349,7 @@ func (w *world) report() {
 		}
 		old := w.reports[name]
 		if old == nil {
-			old = &plan.Status{Node: name, Cleared: w.now}
+			old = &plan.Status{Node: name, Cleared: w.clock()}
 			w.reports[name] = old
 			w.nextLook = w.now
 		}
@@ -352,14 +370,14 @@ func (w *world) write(m *machine, watch plan.StatusRequest, old *plan.Status, cl
 }
 
 func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Status, bool) {
-	st := &plan.Status{Node: m.Name, Updated: w.now, Written: w.now, HasRoutes: routes}
+	st := &plan.Status{Node: m.Name, Updated: w.clock(), Written: w.now, HasRoutes: routes}
 	same := old.HasRoutes == routes
 	for _, o := range w.all() {
 		opt, ok := m.rendered[o.Name]
 		if !ok {
 			continue
 		}
-		s := plan.Session{Peer: o.Addresses[0], Kind: plan.SessionNode, Established: w.session(m, o).up, Since: w.now}
+		s := plan.Session{Peer: o.Addresses[0], Kind: plan.SessionNode, Established: w.session(m, o).up, Since: w.clock()}
 		if opt.Mesh {
 			s.Kind = plan.SessionMesh
 		}
