@@ -463,3 +463,16 @@ func TestTheLastWriteIsListed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "existing-nodes", after[0].Labels[v1alpha1.PoolLabel], "before the cache has it")
 }
+
+// Another spec.bgp.nodeLabel takes no role away: the BGPPeers still select by the one before.
+func TestReflectorsKeepTheirRoleWhenTheSpecNamesAnotherLabel(t *testing.T) {
+	labelled := func(marked bool) plan.Node {
+		return plan.Node{Marked: marked, Labels: map[string]string{"old": "rack-a-1"}}
+	}
+	nodes := []plan.Node{labelled(true), labelled(false), {Marked: true}}
+	keepRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: "has(old)"}, {NodeSelector: "!has(old)"}}, "new")
+	require.False(t, nodes[0].RoleLabel, "no BGPPeer of ours has clients by it")
+	keepRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: `!has(old) && zone == "a"`}}, "new")
+	require.True(t, nodes[0].RoleLabel && nodes[0].Relabel && nodes[0].Slot == "rack-a-1")
+	require.False(t, nodes[1].RoleLabel || nodes[2].RoleLabel, "a label that rrpool did not set, and none")
+}

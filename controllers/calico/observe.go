@@ -13,6 +13,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // The reasons for which Observe reports a problem.
@@ -53,10 +54,27 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 		out.Peers = append(out.Peers, peer)
 	}
 	slices.SortFunc(out.Peers, func(x, y plan.Peer) int { return strings.Compare(x.Name, y.Name) })
+	keepRoles(out.Nodes, out.Peers, scope.RoleLabel)
 	addBlocks(out.Nodes, a.store.blocks)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses)
 	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD)
 	return out, nil
+}
+
+// keepRoles leaves reflectors in their role whose label spec.bgp.nodeLabel named before, as long as BGPPeers of ours select by that.
+func keepRoles(nodes []plan.Node, peers []plan.Peer, label string) {
+	for _, p := range peers {
+		former := topology.RoleLabel(p)
+		if !p.Owned || former == "" || former == label {
+			continue
+		}
+		for i := range nodes {
+			n := &nodes[i]
+			if slot, ok := n.Labels[former]; ok && n.Marked && !n.RoleLabel {
+				n.RoleLabel, n.Slot, n.Relabel = true, slot, true
+			}
+		}
+	}
 }
 
 func addBlocks(nodes []plan.Node, blocks map[string]block) {

@@ -87,6 +87,8 @@ type Node struct {
 	// reflector of the topology the node is, see package topology.
 	RoleLabel bool
 	Slot      string
+	// Relabel: RoleLabel and Slot are those of the label that spec.bgp.nodeLabel named before. The node lacks the present one.
+	Relabel bool
 	// Rack is the value of RackLabel, "" for none.
 	Rack string
 	// ClusterID is Calico's routeReflectorClusterID, "" for none.

@@ -68,6 +68,7 @@ var disturbances = map[string]func(w *world, i int){
 		w.d.Password = &plan.SecretRef{Name: fmt.Sprintf("secret-%d", i), Key: "password"}
 		w.nextLook = w.now
 	},
+	"node label": func(w *world, i int) { w.relabel([]string{label, "rrpool.io/other"}[i%2]) },
 	// With the mesh on, the label alone restarts the node's sessions: the person's
 	// doing, before anybody could prevent it.
 	"stray label": func(w *world, _ int) {
@@ -105,7 +106,7 @@ func (w *world) intact() bool {
 
 func (w *world) peersIntact() bool {
 	for _, p := range w.peers {
-		if w.now.Sub(p.Written) < joinTime || p.PeerIP == "" && !strings.Contains(p.PeerSelector, label) {
+		if w.now.Sub(p.Written) < joinTime || p.PeerIP == "" && !strings.Contains(p.PeerSelector, w.d.RoleLabel) {
 			return false
 		}
 	}

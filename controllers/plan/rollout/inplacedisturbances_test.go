@@ -31,6 +31,7 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 	"grow":             disturbances["grow"],
 	"shrink":           disturbances["shrink"],
 	"back to the mesh": disturbances["back to the mesh"],
+	"node label":       disturbances["node label"],
 	"onto reflectors":  disturbances["onto reflectors"],
 	"reflector cordoned": func(w *world, i int) {
 		if rs := w.reflectors(); len(rs) > 0 {

@@ -139,10 +139,12 @@ func (w *world) apply(a plan.Action) {
 		m := w.nodes[a.Node]
 		w.moves(m, a)
 		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = true, a.ClusterID, true, w.clock(), cmp.Or(a.Slot, topology.SlotSingle)
+		m.Relabel = false
 		w.roleAt = w.now
 	case plan.ClearReflector:
 		m := w.nodes[a.Node]
 		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = false, "", false, time.Time{}, ""
+		m.Relabel = false
 		w.cleared++
 		w.roleAt = w.now
 	case plan.SetRack:

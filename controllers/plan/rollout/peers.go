@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
@@ -44,7 +45,7 @@ func (v *view) peerWrites() (add, change *Step) {
 		case v.arranged(): // what only ends sessions is left to narrow
 			now, useful, restarts = v.widen(have, want)
 		default:
-			restarts = !onlyAdds(have, want)
+			restarts = !onlyAdds(have, want) && (!sameOptions(have, want) || v.effect(want) != simulate.Change{})
 		}
 		switch {
 		case restarts:

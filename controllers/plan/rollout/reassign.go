@@ -169,7 +169,7 @@ func (v *view) effect(p plan.Peer) simulate.Change {
 	peers := slices.DeleteFunc(slices.Clone(v.Peers), func(x plan.Peer) bool { return x.Name == p.Name })
 	peers = append(peers, p)
 	slices.SortFunc(peers, func(a, b plan.Peer) int { return strings.Compare(a.Name, b.Name) })
-	return simulate.Compare(v.arrangement.is, v.configuration(v.Nodes, peers))
+	return simulate.Compare(v.configuration(v.Nodes, v.Peers), v.configuration(v.Nodes, peers))
 }
 
 // sameOptions: the two differ at most in whom they select.

@@ -179,7 +179,7 @@ func (w *world) atOdds() string {
 				return fmt.Sprintf("4: BGPPeers %s and %s have different passwords", other, name)
 			}
 		}
-		if p.PeerSelector == "has("+label+")" && w.hasTiers() {
+		if p.PeerSelector == "has("+w.d.RoleLabel+")" && w.hasTiers() {
 			return fmt.Sprintf("4: BGPPeer %s selects reflectors of another topology", name)
 		}
 	}

@@ -28,7 +28,7 @@ func (w *world) want(kind v1alpha1.TopologyType, redundancy, sized int) string {
 func (w *world) wantLimited(kind v1alpha1.TopologyType, redundancy, sized, clients int) string {
 	spec := topology.Spec{
 		Kind: kind, ClusterID: w.d.ClusterID, Redundancy: redundancy, MaxClients: clients, MaxPaths: 64,
-		RoleLabel: label, ZoneLabel: "zone",
+		RoleLabel: w.d.RoleLabel, ZoneLabel: "zone",
 	}
 	spec, total, problem := topology.Size(spec.Standing(w.observe().Nodes, w.observe().Peers), w.workloadNodes(), w.d.Pool.Zones, sized, "")
 	if problem != nil {

@@ -291,7 +291,7 @@ func (w *world) configuration() *simulate.Configuration {
 	for _, name := range slices.Sorted(maps.Keys(w.peers)) { // else a seed would not repeat
 		peers = append(peers, w.peers[name])
 	}
-	return simulate.NewConfiguration(label, nodes, w.bgp, peers)
+	return simulate.NewConfiguration(w.d.RoleLabel, nodes, w.bgp, peers)
 }
 
 func (w *world) moveSessions() {

@@ -231,6 +231,7 @@ func (m *Model) configure(action plan.Action) error {
 	case plan.SetReflector:
 		m.Edit(a.Node, func(n *plan.Node) {
 			n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, cmp.Or(a.Slot, anySlot), a.ClusterID, true, m.now
+			n.Relabel = false
 			label(n, m.scope.RoleLabel, n.Slot)
 		})
 	case plan.ClearReflector:

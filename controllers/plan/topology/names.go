@@ -92,6 +92,13 @@ func isRack(s string) bool {
 
 func isClient(role string) string { return "!has(" + role + ")" }
 
+// RoleLabel is the role label of the nodes that a BGPPeer of ours leaves out, "" where it selects no clients.
+func RoleLabel(p plan.Peer) string {
+	_, rest, _ := strings.Cut(p.NodeSelector, "!has(")
+	key, _, _ := strings.Cut(rest, ")")
+	return key
+}
+
 func equals(key, value string) string { return key + ` == "` + value + `"` }
 
 func in(key string, values []string) string { return key + " in " + list(values) }
