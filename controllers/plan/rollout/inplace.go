@@ -351,9 +351,6 @@ func (v *view) seenServing(n plan.Node) bool {
 
 // awaitNodes says what is missing when there are too few nodes to choose from.
 func awaitNodes(v *view) *Step {
-	if s := v.awaitMesh(); s != nil {
-		return s
-	}
 	if v.d.Dedicated || len(v.wanted) >= v.total && (!v.starting() || len(v.clients) > v.total) {
 		return nil
 	}
@@ -375,15 +372,17 @@ func awaitNodes(v *view) *Step {
 	return s
 }
 
-// awaitMesh says that the first reflector needs the mesh, where others keep that
-// off: its clients would have nothing until their sessions with it are up.
-func (v *view) awaitMesh() *Step {
-	if v.d.Dedicated || v.nextToPromote == nil || v.BGP.MeshOn() || !v.alone(*v.nextToPromote) {
+// awaitMesh leaves a mesh off that was off before. Routes then depend on something else, and
+// the way onto route reflectors begins and ends with the mesh: the clients of the first
+// would have nothing until their sessions are up. Dedicated nodes go on once our BGPPeers
+// are there, which were written under the mesh: their promotion brings routes back.
+func awaitMesh(v *view) *Step {
+	if v.BGP.MeshOn() || !v.starting() || v.d.Dedicated && v.hasPeers() {
 		return nil
 	}
 	return &Step{
 		Name:       "AwaitMesh",
-		Reason:     fmt.Sprintf("node %s is to be the first route reflector, which takes the mesh, and that was switched off by others", v.nextToPromote.Name),
+		Reason:     "the way onto route reflectors begins with the node-to-node mesh, which is off, and not by rrpool: switch it on, or delete this object",
 		WaitingFor: []string{"nodeToNodeMeshEnabled of the default BGPConfiguration to be true"},
 		Again:      poolPoll,
 	}

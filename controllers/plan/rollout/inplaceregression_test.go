@@ -1,12 +1,15 @@
 package rollout_test
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -202,24 +205,32 @@ func TestALabelOnOneOfTwoClientsIsTakenAway(t *testing.T) {
 	}
 }
 
-// A mesh that another client keeps off leaves the first reflector nothing to begin with.
-// That once was called steady.
-func TestTheFirstReflectorWaitsForAMeshThatSomebodyElseKeepsOff(t *testing.T) {
-	w := newInPlaceWorld(1, 5, 0, 3)
-	off := false
-	w.bgp.Mesh.Enabled = &off
-	w.changed()
-	w.runUnchecked(600)
-	s := w.next(w.observe())
-	require.Equal(t, "AwaitMesh", s.Name, w.story())
-	require.NotEmpty(t, s.WaitingFor)
-	require.Empty(t, s.Actions)
-	on := true
-	w.bgp.Mesh.Enabled = &on
-	w.changed()
-	w.runUnchecked(60)
-	require.Empty(t, w.settle(), w.story())
-	require.Len(t, w.reflectors(), 3)
+// A mesh that was off before rrpool came stays off, there and on the way back: nothing is
+// written, no machine is ordered, and the user is told to switch it on.
+func TestAMeshThatWasOffBeforeStaysOff(t *testing.T) {
+	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 5, 0, 3), "dedicated nodes": newWorld(1, 5, 3)} {
+		for _, peers := range []map[string]plan.Peer{{}, {"tor": {Name: "tor", PeerIP: "172.16.0.1", ASN: 65000}}} {
+			t.Run(fmt.Sprintf("%s, %d peers of others", name, len(peers)), func(t *testing.T) {
+				w.d.Mode, w.bgp.Mesh.Enabled, w.peers, w.writes = rollout.Reflect, ptr.To(false), maps.Clone(peers), 0
+				w.changed()
+				before := w.bgp
+				w.runUnchecked(600)
+				s := w.next(w.observe())
+				require.Equal(t, "AwaitMesh", s.Name, w.story())
+				require.Contains(t, s.WaitingFor[0], "nodeToNodeMeshEnabled")
+				w.d.Mode, w.nextLook = rollout.Mesh, w.now
+				w.runUnchecked(600)
+				require.Equal(t, before, w.bgp, w.story())
+				require.Equal(t, peers, w.peers)
+				require.Zero(t, w.writes, w.story())
+			})
+		}
+		w.d.Mode, w.bgp.Mesh.Enabled = rollout.Reflect, nil
+		w.changed()
+		w.runUnchecked(60)
+		require.Empty(t, w.settle(), w.story())
+		require.Len(t, w.reflectors(), 3)
+	}
 }
 
 // The label alone, on a node that is chosen and has no role yet, changes no session. Our
