@@ -375,9 +375,9 @@ func nodesToCount(s *Scope) []string {
 	}
 	current := upNames(s.Cluster.Nodes, func(n plan.Node) bool { return n.RoleLabel && n.Marked })
 	switch {
-	case !s.reflecting() && len(current) == 1:
+	case !s.reflecting():
 		return current
-	case !s.reflecting() || len(current) > 0 || !s.Cluster.BGP.MeshOn():
+	case len(current) > 0 || !s.Cluster.BGP.MeshOn():
 		return nil
 	}
 	if members := upNames(s.Cluster.Nodes, func(n plan.Node) bool { return n.Pooled }); len(members) > 0 {

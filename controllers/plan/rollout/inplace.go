@@ -60,16 +60,28 @@ func (v *view) findNextToPromote() *plan.Node {
 }
 
 // findNextToDemote is the current reflector that gives the role back next: those that are dead
-// first, then the youngest, which is a client of all others already.
+// first, and last the cheapest, whose pods nothing carries then. Between them the one
+// that is the client of most others, as the youngest is until it has been healed.
 func (v *view) findNextToDemote() *plan.Node {
 	out := filter(v.current, func(n plan.Node) bool { return v.d.Mode != Reflect || !v.isWanted(n) && !named(v.absent, n) })
 	if len(out) == 0 {
 		return nil
 	}
 	last := slices.MinFunc(out, func(a, b plan.Node) int {
-		return cmp.Or(plan.TrueFirst(!a.Ready, !b.Ready), b.RoleSince.Compare(a.RoleSince), cmp.Compare(b.Name, a.Name))
+		return cmp.Or(
+			plan.TrueFirst(!a.Ready, !b.Ready), plan.TrueFirst(!cheap(a), !cheap(b)),
+			cmp.Compare(v.leads(a), v.leads(b)), b.RoleSince.Compare(a.RoleSince), cmp.Compare(b.Name, a.Name),
+		)
 	})
 	return &last
+}
+
+// cheap nodes run no pods, as far as is known or to be expected.
+func cheap(n plan.Node) bool { return idle(n) || n.Pods == nil && n.ControlPlane }
+
+// leads counts the others in the role that are clients of n.
+func (v *view) leads(n plan.Node) int {
+	return len(filter(others(v.group(), n), func(o plan.Node) bool { return v.isReflectorOf(n, o) }))
 }
 
 // leaders are the other reflectors that can carry x's routes.

@@ -233,6 +233,34 @@ func TestAMeshThatWasOffBeforeStaysOff(t *testing.T) {
 	}
 }
 
+// The node without pods gives its role back last, whatever happened since it got it:
+// the others are then reflected by it, and no pod loses a packet, announced or not.
+func TestTheCheapestReflectorLeavesLast(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"its label was taken away and put back":   func(w *world) { w.nodes["node-01"].RoleLabel = false },
+		"its cluster ID was taken and put back":   func(w *world) { w.nodes["node-01"].ClusterID = "" },
+		"the label of the role is another":        func(w *world) { w.relabel("rrpool.io/other") },
+		"the one without pods is another than it": func(w *world) { w.nodes["node-01"].pods, w.nodes["node-03"].pods = 10, 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newInPlaceWorld(1, 7, 1, 3)
+			require.Empty(t, w.settle())
+			change(w)
+			w.changed()
+			w.runUnchecked(200)
+			require.Empty(t, w.settle())
+			w.d.Mode, w.nextLook = rollout.Mesh, w.now
+			for range 900 {
+				w.runUnchecked(1)
+				for _, p := range w.apart() {
+					require.True(t, p[0].pods == 0 || p[1].pods == 0, "%s and %s: %s", p[0].Name, p[1].Name, w.story())
+				}
+			}
+			require.Empty(t, w.reflectors(), w.story())
+		})
+	}
+}
+
 // The label alone, on a node that is chosen and has no role yet, changes no session. Our
 // BGPPeers would, so it goes before they come.
 func TestALabelOnTheNextToPromoteCostsNothing(t *testing.T) {
