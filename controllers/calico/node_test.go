@@ -466,10 +466,8 @@ func TestTheLastWriteIsListed(t *testing.T) {
 
 // Another spec.bgp.nodeLabel takes no role away: the BGPPeers still select by the one before.
 func TestReflectorsKeepTheirRoleWhenTheSpecNamesAnotherLabel(t *testing.T) {
-	labelled := func(marked bool) plan.Node {
-		return plan.Node{Marked: marked, Labels: map[string]string{"old": "rack-a-1"}}
-	}
-	nodes := []plan.Node{labelled(true), labelled(false), {Marked: true}}
+	old := map[string]string{"old": "rack-a-1"}
+	nodes := []plan.Node{{Marked: true, Labels: old}, {Labels: old}, {Marked: true}}
 	keepRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: "has(old)"}, {NodeSelector: "!has(old)"}}, "new")
 	require.False(t, nodes[0].RoleLabel, "no BGPPeer of ours has clients by it")
 	keepRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: `!has(old) && zone == "a"`}}, "new")

@@ -64,8 +64,8 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 // keepRoles leaves reflectors in their role whose label spec.bgp.nodeLabel named before, as long as BGPPeers of ours select by that.
 func keepRoles(nodes []plan.Node, peers []plan.Peer, label string) {
 	for _, p := range peers {
-		former := topology.RoleLabel(p)
-		if !p.Owned || former == "" || former == label {
+		former := topology.RoleLabel(p, label)
+		if !p.Owned || former == label {
 			continue
 		}
 		for i := range nodes {

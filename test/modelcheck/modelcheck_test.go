@@ -118,6 +118,8 @@ var exceptions = map[string]string{
 	"clearRacks":   "runs when no BGPPeer asks for racks",
 	"awaitReports": "writes nothing",
 	"awaitNodes":   "writes nothing",
+	"awaitMesh":    "writes nothing, and the explorer begins with the mesh: rollout's TestAMeshThatWasOffBeforeStaysOff",
+	"relabel":      "the explorer changes no label: rollout's TestAChangeOfAnyFieldOfTheSpecLosesNothing",
 	"demote":       "its gate is meshGate",
 	"deletePeers":  "runs when no node reflects",
 	"forgetMesh":   "runs when nothing else is left",

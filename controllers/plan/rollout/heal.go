@@ -155,22 +155,17 @@ func healRoles(v *view) *Step {
 	return s.ifAny()
 }
 
-// relabel gives reflectors the label that spec.bgp.nodeLabel names now, beside the one
-// that it named before. Once all nodes know of it, BGPPeers that select by it render the same sessions.
+// relabel gives reflectors the label that spec.bgp.nodeLabel names now, beside the former.
+// Once all nodes know of it, BGPPeers that select by it render the same sessions.
 func relabel(v *view) *Step {
-	if !slices.ContainsFunc(v.Peers, func(p plan.Peer) bool {
-		key := topology.RoleLabel(p)
-		return p.Owned && key != "" && key != v.d.RoleLabel
-	}) {
-		return nil
-	}
 	s := do("HealReflectors", "spec.bgp.nodeLabel has changed: the route reflectors get the new label before BGPPeers select by it")
 	for _, n := range v.current {
 		if n.Relabel && hasRole(n) {
 			s.Actions = append(s.Actions, plan.SetReflector{Node: n.Name, ClusterID: n.ClusterID, Slot: n.Slot})
 		}
 	}
-	if left := v.lastWrite().Add(v.quiet).Sub(v.now); len(s.Actions) == 0 && left > 0 {
+	former := slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned && topology.RoleLabel(p, v.d.RoleLabel) != v.d.RoleLabel })
+	if left := v.lastWrite().Add(v.quiet).Sub(v.now); len(s.Actions) == 0 && former && left > 0 {
 		return awaitTakeOver(v.quiet, left, s.Name, s.Reason)
 	}
 	return s.ifAny()

@@ -59,9 +59,8 @@ func (v *view) findNextToPromote() *plan.Node {
 	return &first
 }
 
-// findNextToDemote is the current reflector that gives the role back next: those that are dead
-// first, and last the cheapest, whose pods nothing carries then. Between them the one
-// that is the client of most others, as the youngest is until it has been healed.
+// findNextToDemote is the current reflector that gives the role back next: those that are dead first,
+// those without pods last, and a client before its reflectors, whichever was healed since.
 func (v *view) findNextToDemote() *plan.Node {
 	out := filter(v.current, func(n plan.Node) bool { return v.d.Mode != Reflect || !v.isWanted(n) && !named(v.absent, n) })
 	if len(out) == 0 {
@@ -69,19 +68,11 @@ func (v *view) findNextToDemote() *plan.Node {
 	}
 	last := slices.MinFunc(out, func(a, b plan.Node) int {
 		return cmp.Or(
-			plan.TrueFirst(!a.Ready, !b.Ready), plan.TrueFirst(!cheap(a), !cheap(b)),
-			cmp.Compare(v.leads(a), v.leads(b)), b.RoleSince.Compare(a.RoleSince), cmp.Compare(b.Name, a.Name),
+			plan.TrueFirst(!a.Ready, !b.Ready), plan.TrueFirst(!idle(a), !idle(b)), plan.TrueFirst(v.isReflectorOf(b, a), v.isReflectorOf(a, b)),
+			b.RoleSince.Compare(a.RoleSince), cmp.Compare(b.Name, a.Name),
 		)
 	})
 	return &last
-}
-
-// cheap nodes run no pods, as far as is known or to be expected.
-func cheap(n plan.Node) bool { return idle(n) || n.Pods == nil && n.ControlPlane }
-
-// leads counts the others in the role that are clients of n.
-func (v *view) leads(n plan.Node) int {
-	return len(filter(others(v.group(), n), func(o plan.Node) bool { return v.isReflectorOf(n, o) }))
 }
 
 // leaders are the other reflectors that can carry x's routes.
@@ -384,20 +375,16 @@ func awaitNodes(v *view) *Step {
 	return s
 }
 
-// awaitMesh leaves a mesh off that was off before. Routes then depend on something else, and
-// the way onto route reflectors begins and ends with the mesh: the clients of the first
-// would have nothing until their sessions are up. Dedicated nodes go on once our BGPPeers
-// are there, which were written under the mesh: their promotion brings routes back.
+// awaitMesh leaves a mesh off that was off before: routes then depend on something else, and the
+// way onto reflectors begins and ends with the mesh. Dedicated nodes go on where our BGPPeers
+// are there already, which were written under the mesh: it is their promotion that brings routes back.
 func awaitMesh(v *view) *Step {
 	if v.BGP.MeshOn() || !v.starting() || v.d.Dedicated && v.hasPeers() {
 		return nil
 	}
-	return &Step{
-		Name:       "AwaitMesh",
-		Reason:     "the way onto route reflectors begins with the node-to-node mesh, which is off, and not by rrpool: switch it on, or delete this object",
-		WaitingFor: []string{"nodeToNodeMeshEnabled of the default BGPConfiguration to be true"},
-		Again:      poolPoll,
-	}
+	g := &gate{}
+	g.wait("nodeToNodeMeshEnabled of the default BGPConfiguration to be true")
+	return g.step("AwaitMesh", "the way onto route reflectors begins with the node-to-node mesh, which is off, and not by rrpool: switch it on, or delete this object")
 }
 
 // unfit says why an in-place node cannot be or stay a reflector, "" when it can.

@@ -26,16 +26,6 @@ func TestOldCalicoWithoutReversePeeringMigrates(t *testing.T) {
 	require.Len(t, w.reflectors(), 3)
 }
 
-// The mesh does not carry reflectors, so nothing can take over from their own
-// sessions: what restarts those has to say so beforehand.
-func TestWhatRestartsTheSessionsOfInPlaceReflectorsIsAnnounced(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 0, 3)
-	require.Empty(t, w.settle())
-	w.d.Password = &plan.SecretRef{Name: "new", Key: "password"}
-	w.nextLook = w.now
-	require.Empty(t, w.run(300), w.story())
-}
-
 // What a person breaks is theirs; what putting it back costs is announced.
 func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 	for name, tc := range map[string]struct{ node, id string }{
@@ -239,7 +229,6 @@ func TestTheCheapestReflectorLeavesLast(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"its label was taken away and put back":   func(w *world) { w.nodes["node-01"].RoleLabel = false },
 		"its cluster ID was taken and put back":   func(w *world) { w.nodes["node-01"].ClusterID = "" },
-		"the label of the role is another":        func(w *world) { w.relabel("rrpool.io/other") },
 		"the one without pods is another than it": func(w *world) { w.nodes["node-01"].pods, w.nodes["node-03"].pods = 10, 0 },
 	} {
 		t.Run(name, func(t *testing.T) {

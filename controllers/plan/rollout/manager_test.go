@@ -138,13 +138,11 @@ func (w *world) apply(a plan.Action) {
 	case plan.SetReflector:
 		m := w.nodes[a.Node]
 		w.moves(m, a)
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = true, a.ClusterID, true, w.clock(), cmp.Or(a.Slot, topology.SlotSingle)
-		m.Relabel = false
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot, m.Relabel = true, a.ClusterID, true, w.clock(), cmp.Or(a.Slot, topology.SlotSingle), false
 		w.roleAt = w.now
 	case plan.ClearReflector:
 		m := w.nodes[a.Node]
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = false, "", false, time.Time{}, ""
-		m.Relabel = false
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot, m.Relabel = false, "", false, time.Time{}, "", false
 		w.cleared++
 		w.roleAt = w.now
 	case plan.SetRack:

@@ -26,10 +26,13 @@ func (w *world) want(kind v1alpha1.TopologyType, redundancy, sized int) string {
 }
 
 func (w *world) wantLimited(kind v1alpha1.TopologyType, redundancy, sized, clients int) string {
-	spec := topology.Spec{
+	return w.arrange(topology.Spec{
 		Kind: kind, ClusterID: w.d.ClusterID, Redundancy: redundancy, MaxClients: clients, MaxPaths: 64,
 		RoleLabel: w.d.RoleLabel, ZoneLabel: "zone",
-	}
+	}, sized)
+}
+
+func (w *world) arrange(spec topology.Spec, sized int) string {
 	spec, total, problem := topology.Size(spec.Standing(w.observe().Nodes, w.observe().Peers), w.workloadNodes(), w.d.Pool.Zones, sized, "")
 	if problem != nil {
 		return problem.Message

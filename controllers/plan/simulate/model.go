@@ -230,8 +230,7 @@ func (m *Model) configure(action plan.Action) error {
 	switch a := action.(type) {
 	case plan.SetReflector:
 		m.Edit(a.Node, func(n *plan.Node) {
-			n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, cmp.Or(a.Slot, anySlot), a.ClusterID, true, m.now
-			n.Relabel = false
+			n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince, n.Relabel = true, cmp.Or(a.Slot, anySlot), a.ClusterID, true, m.now, false
 			label(n, m.scope.RoleLabel, n.Slot)
 		})
 	case plan.ClearReflector:

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"strconv"
@@ -92,11 +93,11 @@ func isRack(s string) bool {
 
 func isClient(role string) string { return "!has(" + role + ")" }
 
-// RoleLabel is the role label of the nodes that a BGPPeer of ours leaves out, "" where it selects no clients.
-func RoleLabel(p plan.Peer) string {
+// RoleLabel is the role label that a BGPPeer of ours knows clients by; of one without clients, the one given.
+func RoleLabel(p plan.Peer, otherwise string) string {
 	_, rest, _ := strings.Cut(p.NodeSelector, "!has(")
 	key, _, _ := strings.Cut(rest, ")")
-	return key
+	return cmp.Or(key, otherwise)
 }
 
 func equals(key, value string) string { return key + ` == "` + value + `"` }
