@@ -19,14 +19,10 @@ func shrink(v *view) *Step {
 	if s := v.retire(); s != nil {
 		return s
 	}
-	var nextToDemote *plan.Node
-	for i, n := range v.current {
-		if !v.isWanted(n) && (nextToDemote == nil || nextToDemote.Ready && !n.Ready) {
-			nextToDemote = &v.current[i]
-		}
-	}
-	if nextToDemote != nil {
-		return v.removeReflector(*nextToDemote)
+	surplus := filter(v.current, func(n plan.Node) bool { return !v.isWanted(n) })
+	slices.SortStableFunc(surplus, func(a, b plan.Node) int { return plan.TrueFirst(!a.Ready, !b.Ready) })
+	if len(surplus) > 0 {
+		return v.removeReflector(surplus[0])
 	}
 	return v.shrinkPool()
 }
