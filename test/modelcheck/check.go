@@ -294,7 +294,7 @@ func (m *model) atRest(s *state) string {
 
 // faulty: something is broken that no manager can repair.
 func (m *model) faulty(s *state) bool {
-	if s.foreign || s.muted != 0 || !m.Dedicated && s.mesh.saved == 0 && !m.bgp(s).MeshOn() {
+	if s.foreign || s.muted != 0 || s.mesh.saved == 0 && !m.bgp(s).MeshOn() {
 		return true
 	}
 	for i := range m.size() {

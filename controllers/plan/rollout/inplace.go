@@ -384,7 +384,7 @@ func awaitMesh(v *view) *Step {
 	}
 	g := &gate{}
 	g.wait("nodeToNodeMeshEnabled of the default BGPConfiguration to be true")
-	return g.step("AwaitMesh", "the way onto route reflectors begins with the node-to-node mesh, which is off, and not by rrpool: switch it on, or delete this object")
+	return g.step("AwaitMesh", "a migration begins with the node-to-node mesh, which is off, and not by rrpool: switch it on, or delete this object")
 }
 
 // unfit says why an in-place node cannot be or stay a reflector, "" when it can.
