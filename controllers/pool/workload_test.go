@@ -41,7 +41,7 @@ func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 		"rest":                               {step: steady},
 		"the mesh comes back":                {step: rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}}},
 		"back, and one is left":              {mode: v1alpha1.ModeFullMesh, step: promote, arrange: func(n []plan.Node) { reflector(&n[4]) }, want: all[4:5]},
-		"back, and two are left":             {mode: v1alpha1.ModeFullMesh, step: promote, arrange: func(n []plan.Node) { reflector(&n[4]); reflector(&n[5]) }},
+		"back, and two are left":             {mode: v1alpha1.ModeFullMesh, step: promote, arrange: func(n []plan.Node) { reflector(&n[4]); reflector(&n[5]) }, want: all[4:6]},
 		"back, and none is left":             {mode: v1alpha1.ModeFullMesh, step: promote},
 		"paused, to tell what it would cost": {mode: v1alpha1.ModePaused, step: promote, want: all},
 	} {
