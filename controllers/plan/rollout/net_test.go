@@ -107,7 +107,7 @@ func TestAReportThatIsOlderThanTheFailureCountsAsNothing(t *testing.T) {
 	}
 }
 
-// On the way back the mesh comes on anyway, but not while something is refused: the net is not held by it.
+// On the way back the mesh comes on whatever is refused, because it only adds sessions. What takes sessions away waits.
 func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 	refusals := []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "no reports"}}
 	for name, tc := range map[string]struct {
@@ -117,7 +117,7 @@ func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 		short    bool
 	}{
 		"all serve":                       {0, nil, "RestoreMesh", false},
-		"all serve, something is refused": {0, refusals, "UnsupportedCluster", false},
+		"all serve, something is refused": {0, refusals, "RestoreMesh", false},
 		"none serves":                     {3, nil, "RestoreMesh", true},
 		"none serves, and it is refused":  {3, refusals, "RestoreMesh", true},
 	} {
@@ -131,6 +131,9 @@ func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 			s := w.next(o)
 			require.Equal(t, tc.step, s.Name)
 			require.Equal(t, tc.short, s.Short)
+			if o.BGP.Mesh.Enabled, o.BGP.Restored = nil, w.now; tc.problems != nil {
+				require.Equal(t, "UnsupportedCluster", w.next(o).Name, "the mesh is on")
+			}
 		})
 	}
 }

@@ -22,7 +22,7 @@ var (
 		narrow, deleteStrayPeers, clearRacks, awaitReports, awaitNodes,
 	}
 	meshRules = []rule{
-		safetyNet, connect, hold, restoreMesh, undoCordon, strayLabels, healRoles, deleteStrayPeerings, demote, deletePeers, clearRacks, forgetMesh, releasePool,
+		safetyNet, connect, restoreMesh, hold, undoCordon, strayLabels, healRoles, deleteStrayPeerings, demote, deletePeers, clearRacks, forgetMesh, releasePool,
 	}
 )
 
