@@ -24,7 +24,7 @@ import (
 // happen at once must not wait for an answer that may not come; neither must what is
 // due in seconds, as while too few reflectors serve. Existing nodes are
 // no cloud: looking at them is no request.
-func (r *Reconciler) decide(ctx context.Context, s *Scope) {
+func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 	r.identify(ctx, s)
 	r.poolClient.meshOff = !s.Cluster.BGP.MeshOn()
 	if s.inPlace() {
@@ -33,14 +33,17 @@ func (r *Reconciler) decide(ctx context.Context, s *Scope) {
 	r.compute(s)
 	if s.inPlace() {
 		r.lookAtPods(ctx, s)
-		return
+		return nil
 	}
-	if s.disconnected != nil || urgent(s) || s.Step.Short {
-		return
+	if s.disconnected != nil || urgent(s) || s.Step.Short || !r.poolClient.observe(ctx, s.now, r.interval(s)) {
+		return nil
 	}
-	if r.poolClient.observe(ctx, s.now, r.interval(s)) {
-		r.compute(s)
+	// The answer may have taken half a minute: reflectors that died meanwhile must be seen.
+	if err := r.lookAtCluster(ctx, s); err != nil {
+		return err
 	}
+	r.compute(s)
+	return nil
 }
 
 // compute is pure but for the pool, which it takes from memory.

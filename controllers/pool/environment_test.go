@@ -166,12 +166,16 @@ type fakeProvider struct {
 	deleteErr                  error
 	wants                      []cloud.PoolSpec
 	keys                       []string
+	meanwhile                  func() // while it is observed
 }
 
 func (*fakeProvider) Name() string { return "iks" }
 
 func (s *fakeProvider) Observe(context.Context) (cloud.Pool, error) {
 	s.observed++
+	if s.meanwhile != nil {
+		s.meanwhile()
+	}
 	return s.pool, s.observeErr
 }
 

@@ -41,6 +41,24 @@ func TestNoNewsOfThePoolReachesThePlanAsNoPool(t *testing.T) {
 	require.NotNil(t, e.seen[len(e.seen)-1].Pool)
 }
 
+// The cloud takes 20 s, and a node dies meanwhile: the step is not decided on what was so before.
+func TestWhatHappensDuringALongAnswerOfTheCloudIsSeen(t *testing.T) {
+	e := newEnvironment(t)
+	e.cloud.meanwhile = func() {
+		e.clock = e.clock.Add(20 * time.Second)
+		e.calico.cluster.Nodes[0].Ready = false
+	}
+	e.script = func(o rollout.Observed, _ rollout.Desired) rollout.Step {
+		if o.Pool == nil || !o.Nodes[0].Ready {
+			return rollout.Step{Name: "AwaitSessions"}
+		}
+		return rollout.Step{Name: "DisableMesh", Actions: []plan.Action{plan.DisableMesh{}}}
+	}
+	e.settle(1)
+	require.Equal(t, 1, e.cloud.observed)
+	require.Empty(t, e.calico.applied)
+}
+
 func TestNodesOfThePoolAreRecognised(t *testing.T) {
 	e := newEnvironment(t)
 	labelled := node("10.0.1.1", "p1", "z1")

@@ -339,16 +339,23 @@ func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflect
 
 // observe gathers and decides.
 func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.RouteReflectorPool) (*Scope, error) {
-	s := &Scope{object: object, now: r.Now()}
+	s := &Scope{object: object}
+	if err := r.lookAtCluster(ctx, s); err != nil {
+		return s, err
+	}
+	return s, r.decide(ctx, s)
+}
+
+// lookAtCluster observes it as it is now.
+func (r *Reconciler) lookAtCluster(ctx context.Context, s *Scope) (err error) {
+	s.now = r.Now()
 	began := time.Now()
-	var err error
-	s.Cluster, err = r.Datastore.Observe(ctx, scopeOf(object))
+	s.Cluster, err = r.Datastore.Observe(ctx, scopeOf(s.object))
 	r.Metrics.datastoreCall("Observe", began, err)
 	if err != nil {
-		return s, fmt.Errorf("observing the cluster: %w", err)
+		return fmt.Errorf("observing the cluster: %w", err)
 	}
-	r.decide(ctx, s)
-	return s, nil
+	return nil
 }
 
 // complete fills in what is for callers.
