@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -36,47 +37,107 @@ func (w *world) meshComesOn(most int) (int, bool) {
 	return 0, false
 }
 
+// after lets something happen once calico-node is gone from all reflectors.
+func after(do func(*world)) func(*world, func()) {
+	return func(w *world, lose func()) {
+		lose()
+		do(w)
+	}
+}
+
+// before lets something happen some minutes before that.
+func before(do func(*world)) func(*world, func()) {
+	return func(w *world, lose func()) {
+		do(w)
+		for range 200 {
+			w.step()
+		}
+		lose()
+	}
+}
+
+func (w *world) refuse() { w.problems = []plan.Problem{{Reason: "BGPDisabled", Message: "x"}} }
+
+func (w *world) deleteReports() {
+	w.reports, w.watches, w.nextLook = map[string]*plan.Status{}, map[string]plan.StatusRequest{}, w.now
+}
+
+func (w *world) withUnreadyPods() {
+	for _, r := range w.reflectors() {
+		r.unready = true
+	}
+}
+
 // What else is going on while calico-node goes from all reflectors at once.
-var meanwhile = map[string]func(*world){
-	"nothing else":                          func(*world) {},
-	"reports that are regular":              func(w *world) { w.regular = true },
-	"the manager is restarted at once":      (*world).crash,
-	"the manager is restarted after a look": func(w *world) { w.step(); w.step(); w.crash() },
-	"the manager is down for 20 s":          func(w *world) { w.asleep = w.now.Add(20 * time.Second); w.crash() },
-	"Calico is not as rrpool needs it":      func(w *world) { w.problems = []plan.Problem{{Reason: "BGPDisabled", Message: "x"}} },
-	"the pool is incomplete":                func(w *world) { w.d.Pool.SizePerZone++ },
-	"a password has changed":                func(w *world) { w.d.Password = &plan.SecretRef{Name: "bgp", Key: "password"} },
-	"sessions are not observed (Timer)":     func(w *world) { w.d.Timer = true; w.step() },
-	"the way back has begun": func(w *world) {
+var meanwhile = map[string]func(*world, func()){
+	"nothing else":                            after(func(*world) {}),
+	"reports that are regular":                before(func(w *world) { w.regular = true }),
+	"the manager is restarted before":         before((*world).crash),
+	"the manager is restarted at once":        after((*world).crash),
+	"the manager is restarted after a look":   after(func(w *world) { w.step(); w.step(); w.crash() }),
+	"the manager is down for 20 s":            after(func(w *world) { w.asleep = w.now.Add(20 * time.Second); w.crash() }),
+	"the kubelets' clocks are behind":         after(func(w *world) { w.regular, w.kubelets = true, -5*time.Minute; w.step(); w.crash() }),
+	"the kubelets' clocks are ahead":          after(func(w *world) { w.regular, w.kubelets = true, 5*time.Minute; w.step(); w.crash() }),
+	"Calico has not been as needed for long":  before((*world).refuse),
+	"Calico is not as rrpool needs it":        after((*world).refuse),
+	"the reports are deleted":                 after((*world).deleteReports),
+	"the reports are deleted, and it refuses": before(func(w *world) { w.refuse(); w.deleteReports() }),
+	"the pool has been incomplete for long":   before(func(w *world) { w.cloudSilent = true; w.d.Pool.SizePerZone++ }),
+	"the pool is incomplete":                  after(func(w *world) { w.d.Pool.SizePerZone++ }),
+	"fewer reflectors are wanted":             after(func(w *world) { w.d.Pool.Zones = w.d.Pool.Zones[:2] }),
+	"the cluster ID is another":               after(func(w *world) { w.d.ClusterID = "244.0.0.9" }),
+	"the cloud is silent":                     before(func(w *world) { w.cloudSilent = true }),
+	"a password has changed":                  after(func(w *world) { w.d.Password = &plan.SecretRef{Name: "bgp", Key: "password"} }),
+	"the clients' BGPPeer is deleted":         after(func(w *world) { delete(w.peers, "rrpool-clients"); w.changed() }),
+	"pods that have not been Ready for long":  before((*world).withUnreadyPods),
+	"sessions are not observed (Timer)":       after(func(w *world) { w.d.Timer = true; w.step() }),
+	"the way back has begun": after(func(w *world) {
 		w.d.Mode = rollout.Mesh
-		w.problems = []plan.Problem{{Reason: "BGPDisabled", Message: "x"}}
-	},
+		w.refuse()
+	}),
 }
 
 // BIRD keeps the routes of a killed neighbour for 120 s, and the mesh needs up to 18 s.
+// Where calico-node is no pod, or pods may not be listed, overdue reports are asked for
+// again by themselves, from 1,000 nodes on every five minutes.
 func TestTheMeshIsBackInTimeWhenCalicoNodeGoesFromAllReflectors(t *testing.T) {
-	for name, change := range meanwhile {
-		for gone, evicted := range map[string]bool{"evicted": true, "not Ready": false} {
-			t.Run(fmt.Sprintf("%s, %s", gone, name), func(t *testing.T) {
-				w := newWorld(1, 6, 3)
-				require.Empty(t, w.settle())
-				w.step()
-				for _, r := range w.reflectors() {
-					w.stopCalicoNode(r.Name, evicted)
+	t.Parallel()
+	for pods, most := range map[string]int{"evicted": 41, "not Ready": 41, "unseen": 75} {
+		for what, change := range meanwhile {
+			for i, crowd := range []int{0, 494, 1000} {
+				if i == 2 && what != "nothing else" && what != "reports that are regular" {
+					continue
 				}
-				began := w.now
-				change(w)
-				_, on := w.meshComesOn(55)
-				require.True(t, on, w.story())
-				for w.now.Sub(began) < 75*time.Second {
-					w.step()
-				}
-				for _, a := range w.clients() {
-					for _, b := range w.clients() {
-						require.True(t, a == b || w.reaches(a, b), "%s has no route to %s", b.Name, a.Name)
+				t.Run(fmt.Sprintf("%s, %d nodes more, %s", pods, crowd, what), func(t *testing.T) {
+					w := newWorld(uint64(len(what)), 6, 3)
+					require.Empty(t, w.settle())
+					w.podsUnseen, w.crowd = pods == "unseen", crowd
+					for range 60 + w.rnd.IntN(60) {
+						w.step()
 					}
-				}
-			})
+					var began time.Time
+					change(w, func() {
+						require.False(t, w.bgp.MeshOn(), w.story())
+						began = w.now
+						for _, r := range w.reflectors() {
+							w.stopCalicoNode(r.Name, pods == "evicted")
+						}
+					})
+					_, on := w.meshComesOn(600)
+					require.Equal(t, !w.d.Timer || !w.podsUnseen, on, "without reports and pods nothing shows it: %s", w.story())
+					if crowd < 1000 && on {
+						require.LessOrEqual(t, w.now.Sub(began), time.Duration(most)*time.Second)
+					}
+					for crowd == 0 && on && w.now.Sub(began) < 95*time.Second {
+						w.step()
+					}
+					for _, a := range w.clients() {
+						for _, b := range w.clients() {
+							require.True(t, a == b || crowd > 0 || !on || w.reaches(a, b), "%s has no route to %s", b.Name, a.Name)
+						}
+					}
+				})
+			}
 		}
 	}
 	t.Run("existing nodes", func(t *testing.T) {
@@ -88,34 +149,19 @@ func TestTheMeshIsBackInTimeWhenCalicoNodeGoesFromAllReflectors(t *testing.T) {
 		_, on := w.meshComesOn(30)
 		require.True(t, on, w.story())
 	})
-	t.Run("negative control: with no look at the pods, dual stack takes longer", func(t *testing.T) {
-		w := newWorld(1, 6, 3)
+	t.Run("a rack of a Hierarchy", func(t *testing.T) {
+		w := newWorld(1, 12, 3)
+		require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
 		require.Empty(t, w.settle())
-		w.podsUnseen = true
+		rack := w.reflectors()[0].ClusterID
 		for _, r := range w.reflectors() {
-			w.stopCalicoNode(r.Name, true)
-		}
-		_, on := w.meshComesOn(55)
-		require.False(t, on)
-	})
-}
-
-// Where calico-node is no pod, or pods may not be listed, an overdue report is asked for
-// again by itself, and the net acts when it is not answered for a minute.
-func TestWithoutPodsAStaleReportIsNoticed(t *testing.T) {
-	for name, change := range meanwhile {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(1, 6, 3)
-			require.Empty(t, w.settle())
-			w.podsUnseen = true
-			for _, r := range w.reflectors() {
+			if r.ClusterID == rack {
 				w.stopCalicoNode(r.Name, true)
 			}
-			change(w)
-			_, on := w.meshComesOn(120)
-			require.Equal(t, !w.d.Timer, on, w.story())
-		})
-	}
+		}
+		_, on := w.meshComesOn(41)
+		require.True(t, on, w.story())
+	})
 }
 
 // At rest a look at the pods costs nothing: neither a write, nor a look of the manager's.
@@ -137,33 +183,32 @@ func TestCalicoNodeThatRunsCostsNoWrite(t *testing.T) {
 // An upgrade of Calico restarts calico-node node after node. However few reflectors there
 // are, that is no reason for the mesh.
 func TestARollingRestartOfCalicoNodeLeavesTheMeshOff(t *testing.T) {
-	for _, reflectors := range []int{2, 3} {
-		for _, takes := range []int{5, 30, 55} {
-			t.Run(fmt.Sprintf("%d reflectors, %d s each", reflectors, takes), func(t *testing.T) {
-				w := newWorld(1, 6, reflectors)
-				w.d.Pool.SizePerZone = 1
-				require.Empty(t, w.settle())
-				require.Len(t, w.reflectors(), reflectors)
-				notReady := 0
-				for _, r := range w.reflectors() {
-					w.stopCalicoNode(r.Name, true)
+	for i := range 24 {
+		reflectors, takes, pause := 2+i%2, []int{5, 30, 55}[i/2%3], []int{30, 0, 1, 5}[i/6]
+		t.Run(fmt.Sprintf("%d reflectors, %d s each, %d s between", reflectors, takes, pause), func(t *testing.T) {
+			w := newWorld(uint64(i), 6, reflectors)
+			w.d.Pool.SizePerZone = 1
+			require.Empty(t, w.settle())
+			require.Len(t, w.reflectors(), reflectors)
+			notReady := 0
+			for _, r := range w.reflectors() {
+				w.stopCalicoNode(r.Name, true)
+				w.step()
+				w.step()
+				w.stopCalicoNode(r.Name, false)
+				for i := range takes + pause + 1 { // it is Ready, and then the next is restarted
+					if i == takes {
+						w.startCalicoNode(r.Name)
+					}
 					w.step()
-					w.step()
-					w.stopCalicoNode(r.Name, false)
-					for i := range takes + 30 { // it is Ready, and then the next is restarted
-						if i == takes {
-							w.startCalicoNode(r.Name)
-						}
-						w.step()
-						require.False(t, w.bgp.MeshOn(), w.story())
-						if s := w.next(w.observe()); s.Reflectors[0].NotRunning || s.Reflectors[1].NotRunning {
-							notReady++
-						}
+					require.False(t, w.bgp.MeshOn(), w.story())
+					if s := w.next(w.observe()); s.Reflectors[0].NotRunning || s.Reflectors[1].NotRunning {
+						notReady++
 					}
 				}
-				require.Zero(t, notReady, "conditions must not flap")
-			})
-		}
+			}
+			require.Zero(t, notReady, "conditions must not flap")
+		})
 	}
 }
 
@@ -186,7 +231,7 @@ func TestOneThatCrashesAgainAndAgainIsNotWaitedFor(t *testing.T) {
 }
 
 // Felix is not Ready where Typha is gone, and BIRD runs all the same. A reporter that
-// answers is believed, and asked seldom.
+// answers is believed, and asked ever more seldom.
 func TestAPodThatIsNotReadyButReportsServes(t *testing.T) {
 	w := newWorld(1, 6, 3)
 	require.Empty(t, w.settle())
@@ -195,19 +240,18 @@ func TestAPodThatIsNotReadyButReportsServes(t *testing.T) {
 	steps := map[string]bool{}
 	for range 600 {
 		w.tick()
-		for _, r := range w.reflectors() {
-			r.CalicoNode = plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: w.now}
-			if w.now.Sub(r.joined) > 0 {
-				r.CalicoNode.Since = r.joined
-			}
-		}
+		w.withUnreadyPods()
 		if s := w.manage(-1); s != nil {
 			steps[s.Name] = true
 		}
 		require.False(t, w.bgp.MeshOn(), w.story())
 	}
 	require.Equal(t, map[string]bool{rollout.Steady: true}, steps)
-	require.LessOrEqual(t, w.writes, 3*600/30+3, "each is asked every 30 s")
+	require.LessOrEqual(t, w.writes, 3*12)
+	for range 3600 {
+		w.step()
+	}
+	require.LessOrEqual(t, w.writes, 3*18, "not every 30 s")
 }
 
 func TestThePodsOfReflectorsThatStopped(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 const lastOneAfter = 5 * time.Second
 
 // safetyNet switches the mesh on when too few reflectors serve, or none serves a node. It only ever
-// adds sessions. Once none serves it does not wait.
+// adds sessions. Once none serves it does not wait, but for one that has just come back.
 func safetyNet(v *view) *Step {
 	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 && v.d.Dedicated {
 		return nil
@@ -27,7 +27,8 @@ func safetyNet(v *view) *Step {
 		return v.reconnect()
 	}
 	v.tooFew = true
-	if left := v.patience(serving, least); (serving > 0 || v.driftOnly(reflectors, least)) && left > 0 {
+	waits := serving > 0 || v.driftOnly(reflectors, least) || slices.ContainsFunc(v.current, v.returning)
+	if left := v.patience(serving, least); waits && left > 0 {
 		// The wait is no step of its own: a repair may go on meanwhile.
 		v.lookIn(left)
 		return v.reconnect()

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sort"
 	"strings"
@@ -43,10 +44,26 @@ func (w *world) observe() rollout.Observed {
 	for name, st := range w.reports {
 		o.Statuses[name] = *st
 	}
-	pool := w.pool
-	pool.Workers = slices.Clone(pool.Workers)
-	o.Pool = &pool
+	for i := range w.crowd {
+		w.addToCrowd(&o, i)
+	}
+	if pool := w.pool; !w.cloudSilent {
+		pool.Workers = slices.Clone(pool.Workers)
+		o.Pool = &pool
+	}
 	return o
+}
+
+// addToCrowd adds a client that has been there for long.
+func (w *world) addToCrowd(o *rollout.Observed, i int) {
+	ip := netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})
+	n := w.clients()[0].Node
+	n.Name, n.UID, n.Addresses, n.Blocks = fmt.Sprintf("crowd-%04d", i), fmt.Sprint("crowd-", i), []netip.Addr{ip}, nil
+	o.Nodes = append(o.Nodes, n)
+	for name, st := range o.Statuses {
+		st.Sessions = append(slices.Clip(st.Sessions), plan.Session{Peer: ip, Kind: plan.SessionNode, Established: true})
+		o.Statuses[name] = st
+	}
 }
 
 // manage runs one reconcile if one is due. limit bounds how many of the step's
@@ -113,6 +130,13 @@ func (w *world) crash() {
 	}
 	w.meshSince, w.shortSince, w.straySince = time.Time{}, time.Time{}, time.Time{}
 	w.nextLook = w.now
+	for _, m := range w.all() { // see calicoPods
+		if at := m.CalicoNode.Since.Add(w.kubelets); m.CalicoNode.State == plan.CalicoNodeAbsent || at.After(w.now) {
+			m.CalicoNode.Since = w.now
+		} else {
+			m.CalicoNode.Since = at
+		}
+	}
 }
 
 func (w *world) watch(want []plan.StatusRequest) {

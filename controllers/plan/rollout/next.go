@@ -59,7 +59,7 @@ func (v *view) meshed() string {
 // finish adds what every step has: the reports to ask for, those to ask for again, and the reflectors as seen.
 func (v *view) finish(s Step) Step {
 	v.refreshStale(&s)
-	if s.Problem == nil || len(v.asked) > 0 {
+	if s.Problem == nil || len(v.asked) > 0 || v.relied() && !v.BGP.MeshOn() { // a refusal does not blind the safety net
 		for _, n := range v.current {
 			s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.period(s.Name)})
 		}
@@ -84,15 +84,15 @@ func (v *view) finish(s Step) Step {
 
 // period between a reflector's reports: short while a step waits for them.
 func (v *view) period(step string) time.Duration {
-	big := len(v.clients) >= bigCluster
+	big, rest := len(v.clients) >= bigCluster, step == Steady || step == UnsupportedCluster
 	switch {
-	case big && step == Steady:
+	case big && rest:
 		return bigRestPeriod
 	case big:
 		return bigGatePeriod
-	case step == Steady && len(v.clients) <= smallCluster:
+	case rest && len(v.clients) <= smallCluster:
 		return smallPeriod
-	case step == Steady:
+	case rest:
 		return restPeriod
 	}
 	return gatePeriod

@@ -17,6 +17,12 @@ const (
 	// where no other reflector is left: pods and reporter agree. BIRD keeps the routes of
 	// a killed neighbour for 120 s, and the mesh takes up to 18 s to come up.
 	answerTime = 20 * time.Second
+	// unseenAnswerTime is that where pods cannot be seen: the reporter alone says it, and
+	// has been asked three times.
+	unseenAnswerTime = 35 * time.Second
+	// returnTime is how long after its pod is Ready a reflector's report may show no
+	// sessions yet: they take up to 18 s, and the report comes every 10 s or 30 s.
+	returnTime = 45 * time.Second
 	// restartTime is how long calico-node may take to restart, as an upgrade does node
 	// after node, before too few reflectors serve because of it.
 	restartTime = 90 * time.Second
@@ -41,19 +47,38 @@ func (v *view) unanswered(n plan.Node, limit time.Duration) bool {
 
 // stopped: calico-node is gone, as far as its pods and its reporter show.
 func (v *view) stopped(n plan.Node) bool {
-	return n.CalicoNode.Failing() && v.unanswered(n, answerTime)
+	switch n.CalicoNode.State {
+	case plan.CalicoNodeReady:
+		return false
+	case plan.CalicoNodeUnknown:
+		return v.unanswered(n, unseenAnswerTime)
+	}
+	return v.unanswered(n, answerTime)
 }
 
 // suspect: calico-node may be gone; its reporter has not answered yet.
 func (v *view) suspect(n plan.Node) bool {
+	if n.CalicoNode.State == plan.CalicoNodeUnknown {
+		return v.unanswered(n, poll)
+	}
 	_, quiet := v.quietSince(n)
 	return n.CalicoNode.Failing() && (quiet || v.stale(n))
 }
 
 // noneWithout reports whether no reflector is left to keep all nodes in touch, were it not for
-// those of which this holds.
+// those of which this holds. One that has just come back is about to, as where an upgrade
+// goes on to the last of them at once.
 func (v *view) noneWithout(this func(plan.Node) bool) bool {
-	return slices.ContainsFunc(v.current, this) && v.servingFor(slices.DeleteFunc(v.serving(), this), 1) == 0
+	if !slices.ContainsFunc(v.current, this) {
+		return false
+	}
+	left := filter(v.current, func(n plan.Node) bool { return !this(n) && (v.serves(n) || v.returning(n)) })
+	return v.servingFor(left, 1) == 0
+}
+
+// returning: calico-node is Ready again.
+func (v *view) returning(n plan.Node) bool {
+	return v.restarting(n) && n.CalicoNode.State == plan.CalicoNodeReady && !v.passed(n.CalicoNode.Since, returnTime)
 }
 
 // carrying are the reflectors that the safety net counts on: those that serve. The
@@ -82,7 +107,7 @@ func (v *view) notRunning() []string {
 	var names []string
 	noneRuns := v.noneWithout(v.stopped)
 	for _, n := range v.current {
-		if n.Ready && v.stopped(n) && (v.unanswered(n, silence) || noneRuns) {
+		if n.Ready && n.CalicoNode.Failing() && v.stopped(n) && (v.unanswered(n, silence) || noneRuns) {
 			names = append(names, n.Name)
 		}
 	}
@@ -106,7 +131,8 @@ func few(names []string) string {
 // stale reports whether the report of a reflector has to be asked for again: it is
 // cleared, or too old. A reporter writes by itself where something has changed, and every
 // period where one address family has no sessions. Else its silence is normal, and the
-// pods show whether it runs; where they cannot be seen, any old report is stale.
+// pods show whether it runs; where they cannot be seen, any old report is stale. One that
+// answers although its pod fails is asked ever more seldom: should it stop, the pod changes.
 func (v *view) stale(n plan.Node) bool {
 	st, ok := v.Statuses[n.Name]
 	switch {
@@ -115,14 +141,16 @@ func (v *view) stale(n plan.Node) bool {
 	case cleared(st):
 		return true
 	}
-	due := 3 * v.period(Steady)
+	period, failed := v.period(Steady), n.CalicoNode.Since
 	switch {
+	case n.CalicoNode.State == plan.CalicoNodeNotReady:
+		return st.Updated.Before(failed) || v.passed(st.Updated, max(freshFor, st.Updated.Sub(failed)/2))
 	case n.CalicoNode.Failing():
-		return st.Updated.Before(n.CalicoNode.Since) || v.passed(st.Updated, freshFor)
+		return st.Updated.Before(failed) || v.passed(st.Updated, freshFor)
 	case n.CalicoNode.State == plan.CalicoNodeReady:
-		return st.Regular && !st.Updated.IsZero() && v.passed(st.Updated, due)
+		return st.Regular && !st.Updated.IsZero() && v.passed(st.Updated, 3*period)
 	}
-	return v.passed(v.reportedAt(st), due)
+	return v.passed(v.reportedAt(st), max(period, freshFor)+poll)
 }
 
 // reportedAt is when a report arrived, or was written if it was there before us.

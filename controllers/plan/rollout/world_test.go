@@ -43,7 +43,12 @@ type world struct {
 	regular bool                 // reporters write every period
 	// podsUnseen: calico-node runs outside Kubernetes, or the manager may not list pods.
 	podsUnseen bool
-	proven     map[string]time.Time
+	// crowd is how many more clients there are, with sessions that never change;
+	// kubelets is how far their clocks are ahead. cloudSilent: the pool is unknown.
+	crowd       int
+	kubelets    time.Duration
+	cloudSilent bool
+	proven      map[string]time.Time
 	// meshSince, shortSince and straySince are the manager's memory as well.
 	meshSince, shortSince, straySince time.Time
 	// excused nodes and pairs may be cut off until then: it was announced.
@@ -86,6 +91,8 @@ type machine struct {
 	number   int
 	alive    bool
 	evicted  bool // while it is not alive there is no calico-node pod at all
+	unready  bool // its pod is not Ready for another reason than BIRD
+	ran      bool // alive when its pod was looked at last
 	pods     int
 	joined   time.Time
 	rendered map[string]simulate.Side // by peer's name
@@ -255,14 +262,14 @@ func (w *world) movePods() {
 	for _, m := range w.all() {
 		state := plan.CalicoNodeReady
 		switch {
-		case m.alive:
-		case m.evicted:
+		case m.alive && !m.unready:
+		case !m.alive && m.evicted:
 			state = plan.CalicoNodeAbsent
 		default:
 			state = plan.CalicoNodeNotReady
 		}
-		if m.CalicoNode.State != state {
-			m.CalicoNode = plan.CalicoNode{State: state, Since: w.now}
+		if m.CalicoNode.State != state || m.ran != m.alive {
+			m.CalicoNode, m.ran = plan.CalicoNode{State: state, Since: w.now}, m.alive
 			w.nextLook = w.now
 		}
 	}
@@ -343,17 +350,19 @@ func between(a, b *machine) [2]int { return [2]int{min(a.number, b.number), max(
 // sessions, every period.
 func (w *world) report() {
 	for name, watch := range w.watches {
-		m := w.nodes[name]
-		if m == nil || !m.alive {
+		m, old := w.nodes[name], w.reports[name]
+		if m == nil {
 			continue
 		}
-		old := w.reports[name]
 		if old == nil {
 			old = &plan.Status{Node: name, Cleared: w.clock()}
 			w.reports[name] = old
 			w.nextLook = w.now
 		}
 		cleared := !old.Cleared.IsZero()
+		if !m.alive {
+			continue
+		}
 		if cleared || w.now.Unix()%max(1, int64(watch.Period/time.Second)) == 0 {
 			w.write(m, watch, old, cleared)
 		}
