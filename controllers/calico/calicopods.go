@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"strings"
@@ -274,13 +275,11 @@ func stateOf(pod *corev1.Pod) plan.CalicoNode {
 		}
 	}
 	for _, container := range pod.Status.ContainerStatuses {
-		for _, state := range []corev1.ContainerState{container.LastTerminationState, container.State} {
-			if ended := state.Terminated; ended != nil && ended.FinishedAt.After(out.Since) {
-				out.Since = ended.FinishedAt.Time
-			}
-			if began := state.Running; began != nil && began.StartedAt.After(out.Since) {
-				out.Since = began.StartedAt.Time
-			}
+		if ended := cmp.Or(container.State.Terminated, container.LastTerminationState.Terminated); ended != nil && ended.FinishedAt.After(out.Since) {
+			out.Since = ended.FinishedAt.Time
+		}
+		if began := container.State.Running; began != nil && began.StartedAt.After(out.Since) {
+			out.Since = began.StartedAt.Time
 		}
 	}
 	return out

@@ -47,13 +47,11 @@ func (v *view) unanswered(n plan.Node, limit time.Duration) bool {
 
 // stopped: calico-node is gone, as far as its pods and its reporter show.
 func (v *view) stopped(n plan.Node) bool {
-	switch n.CalicoNode.State {
-	case plan.CalicoNodeReady:
-		return false
-	case plan.CalicoNodeUnknown:
-		return v.unanswered(n, unseenAnswerTime)
+	limit := answerTime
+	if n.CalicoNode.State == plan.CalicoNodeUnknown {
+		limit = unseenAnswerTime
 	}
-	return v.unanswered(n, answerTime)
+	return n.CalicoNode.State != plan.CalicoNodeReady && v.unanswered(n, limit)
 }
 
 // suspect: calico-node may be gone; its reporter has not answered yet.
