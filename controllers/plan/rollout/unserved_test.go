@@ -34,15 +34,14 @@ func TestTheMeshComesBackForAMinorityThatIsCutOff(t *testing.T) {
 				require.Empty(t, w.settle())
 				w.step()
 				clients := w.clients()
-				w.cutOff(true, clients[:lost]...)
-				change(w)
+				change(w, func() { w.cutOff(true, clients[:lost]...) })
 				seconds, on := w.meshComesOn(120)
 				require.Equal(t, !w.d.Timer, on, w.story())
 				if w.d.Timer {
 					return
 				}
 				require.Less(t, seconds, 75)
-				w.problems, w.d.Mode = nil, rollout.Reflect
+				w.problems, w.d.Mode, w.cloudSilent = nil, rollout.Reflect, false
 				for i := range 900 {
 					w.step()
 					require.True(t, w.bgp.MeshOn(), "the reflectors lack the sessions")
