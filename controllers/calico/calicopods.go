@@ -178,7 +178,7 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 	out, watched := map[string]plan.CalicoNode{}, true
 	for _, of := range c.spaces {
 		watched = watched && of.failing.IsZero()
-		if !of.listed || !of.failing.IsZero() && c.now().Sub(of.failing) >= keepFailing {
+		if of.unknown() {
 			c.absent = nil
 			return nil
 		}
@@ -195,6 +195,11 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 	c.addAbsent(out, nodes, watched)
 	maps.DeleteFunc(out, func(_ string, is plan.CalicoNode) bool { return !watched && !is.Failing() })
 	return out
+}
+
+// unknown: nothing has been listed, or nothing can be watched for longer than is overlooked.
+func (n *namespacedPods) unknown() bool {
+	return !n.listed || !n.failing.IsZero() && n.now().Sub(n.failing) >= keepFailing
 }
 
 // addAbsent adds the nodes that have no pod. While pods cannot be watched, none is newly so.
@@ -296,7 +301,7 @@ func (n *namespacedPods) listWatch() *cache.ListWatch {
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = calicoNodeSelector
 			if !ptr.Deref(options.SendInitialEvents, false) && n.mustList() {
-				return nil, apierrors.NewResourceExpired("the watch was interrupted") //nolint:wrapcheck // the reflector looks at the error's type
+				return nil, apierrors.NewResourceExpired("the watch was interrupted")
 			}
 			w, err := n.api.Watch(ctx, options)
 			n.fail(ctx, err)

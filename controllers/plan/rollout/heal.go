@@ -27,7 +27,7 @@ func safetyNet(v *view) *Step {
 		return v.reconnect()
 	}
 	v.tooFew = true
-	waits := serving > 0 || v.driftOnly(reflectors, least) || slices.ContainsFunc(v.current, v.returning)
+	waits := serving > 0 || v.comesBack(reflectors, least)
 	if left := v.patience(serving, least); waits && left > 0 {
 		// The wait is no step of its own: a repair may go on meanwhile.
 		v.lookIn(left)
@@ -45,6 +45,11 @@ func (v *view) servingFor(reflectors []plan.Node, least int) int {
 		return len(reflectors)
 	}
 	return v.depthAmong(reflectors, least, func(plan.Node) bool { return true })
+}
+
+// comesBack: what is missing comes back as soon without the mesh.
+func (v *view) comesBack(reflectors []plan.Node, least int) bool {
+	return v.driftOnly(reflectors, least) || slices.ContainsFunc(v.current, v.returning)
 }
 
 // driftOnly: the reflectors serve as they should all those that any BGPPeer gives

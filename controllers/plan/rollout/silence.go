@@ -129,8 +129,7 @@ func few(names []string) string {
 // stale reports whether the report of a reflector has to be asked for again: it is
 // cleared, or too old. A reporter writes by itself where something has changed, and every
 // period where one address family has no sessions. Else its silence is normal, and the
-// pods show whether it runs; where they cannot be seen, any old report is stale. One that
-// answers although its pod fails is asked ever more seldom: should it stop, the pod changes.
+// pods show whether it runs; where they cannot be seen, any old report is stale.
 func (v *view) stale(n plan.Node) bool {
 	st, ok := v.Statuses[n.Name]
 	switch {
@@ -139,16 +138,23 @@ func (v *view) stale(n plan.Node) bool {
 	case cleared(st):
 		return true
 	}
-	period, failed := v.period(Steady), n.CalicoNode.Since
+	period := v.period(Steady)
 	switch {
-	case n.CalicoNode.State == plan.CalicoNodeNotReady:
-		return st.Updated.Before(failed) || v.passed(st.Updated, max(freshFor, st.Updated.Sub(failed)/2))
 	case n.CalicoNode.Failing():
-		return st.Updated.Before(failed) || v.passed(st.Updated, freshFor)
+		return st.Updated.Before(n.CalicoNode.Since) || v.passed(st.Updated, askAfter(n.CalicoNode, st.Updated))
 	case n.CalicoNode.State == plan.CalicoNodeReady:
 		return st.Regular && !st.Updated.IsZero() && v.passed(st.Updated, 3*period)
 	}
 	return v.passed(v.reportedAt(st), max(period, freshFor)+poll)
+}
+
+// askAfter is when to ask one again that has answered although its pod fails: ever more
+// seldom where there is a pod, as that changes should it stop.
+func askAfter(c plan.CalicoNode, answered time.Time) time.Duration {
+	if c.State == plan.CalicoNodeNotReady {
+		return max(freshFor, answered.Sub(c.Since)/2)
+	}
+	return freshFor
 }
 
 // reportedAt is when a report arrived, or was written if it was there before us.
