@@ -160,7 +160,12 @@ func (r *report) status(v4, v6 bool) plan.Status {
 		out.Sessions = append(out.Sessions, plan.Session{
 			Peer: key.peer, Kind: key.kind, Established: m.established, Since: m.since,
 		})
+		if m.established {
+			out.Waiting++
+		}
 	}
+	// Calico counts those alone that BIRD calls up, not wait (it recovers) or feed (not all routes are passed on yet).
+	out.Waiting = max(0, out.Waiting-o.Status.BGP.NumberEstablishedV4-o.Status.BGP.NumberEstablishedV6)
 	slices.SortFunc(out.Sessions, func(a, b plan.Session) int { return cmp.Or(a.Peer.Compare(b.Peer), cmp.Compare(a.Kind, b.Kind)) })
 	if routed(o, v4, v6) {
 		out.HasRoutes, out.Routes = true, routesOf(o)

@@ -98,6 +98,7 @@ func TestAReportIsMapped(t *testing.T) {
 		{PeerIP: "garbage", Type: apiv3.BGPPeerTypeNodeMesh},
 	}, o.Status.BGP.PeersV4...)
 	o.Status.BGP.PeersV6 = []apiv3.CalicoNodePeer{{PeerIP: "fd00::2", Type: apiv3.BGPPeerTypeGlobalPeer, State: apiv3.BGPSessionStateEstablished}}
+	o.Status.BGP.NumberEstablishedV6 = 1 // BIRD waits with the other one
 	o.Status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{
 		{Destination: "172.30.1.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeBGPPeer, PeerIP: "10.0.0.2"}},
 		{Destination: "172.30.2.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeStatic}},
@@ -106,7 +107,7 @@ func TestAReportIsMapped(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	var none *report
 	r := none.next(o, now, false)
-	want := plan.Status{Node: "n", Updated: now, Written: time.Unix(1, 0), Sessions: []plan.Session{
+	want := plan.Status{Node: "n", Updated: now, Written: time.Unix(1, 0), Waiting: 1, Sessions: []plan.Session{
 		{Peer: netip.MustParseAddr("10.0.0.2"), Kind: plan.SessionNode, Established: true, Since: now},
 		{Peer: netip.MustParseAddr("10.0.0.9"), Kind: plan.SessionMesh, Since: now},
 		{Peer: netip.MustParseAddr("fd00::2"), Kind: plan.SessionGlobal, Established: true, Since: now},

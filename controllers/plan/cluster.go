@@ -132,6 +132,9 @@ func (c CalicoNode) Failing() bool {
 // SpeaksBGP reports whether the node has sessions to wait for.
 func (n Node) SpeaksBGP() bool { return len(n.Addresses) > 0 }
 
+// Reports reports whether calico-node can say what sessions the node has: the one for Windows has no status reporter.
+func (n Node) Reports() bool { return n.Labels["kubernetes.io/os"] != "windows" }
+
 // HoldsRole reports whether the node is a route reflector of ours, or what is left of one.
 func (n Node) HoldsRole() bool {
 	return n.Marked || n.Pooled && (n.RoleLabel || n.ClusterID != "")
@@ -222,6 +225,9 @@ type Status struct {
 	Regular bool
 	// Sessions of the node's BIRD, sorted by address.
 	Sessions []Session
+	// Waiting counts the sessions that are Established although BIRD passes on nothing by
+	// them, or not everything yet, as after a start. It says nothing of a cleared report.
+	Waiting int
 	// Routes known to BIRD, only while they are asked for; HasRoutes says whether.
 	Routes    []Route
 	HasRoutes bool

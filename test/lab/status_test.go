@@ -93,6 +93,17 @@ func TestWhatTheSessionGateKnowsAboutTheReporter(t *testing.T) {
 		require.Empty(t, status.BGP.PeersV4)
 		require.Zero(t, status.BGP.NumberEstablishedV4)
 	})
+	t.Run("while a BIRD that has started waits for a neighbour that is down, its sessions are listed as Established and not counted", func(t *testing.T) {
+		require.NoError(t, l.StartBIRD(t.Context(), node))
+		createStatus(t, l, "recovers", node, 1, agentAndBGP...)
+		var status apiv3.CalicoNodeBGPStatus
+		require.Eventually(t, func() bool {
+			status = getStatus(t, l, "recovers").Status.BGP
+			down := func(p apiv3.CalicoNodePeer) bool { return p.State != apiv3.BGPSessionStateEstablished }
+			return len(slices.DeleteFunc(status.PeersV4, down)) == sessions-1
+		}, patience, 100*time.Millisecond)
+		require.Zero(t, status.NumberEstablishedV4)
+	})
 	t.Run("a node without a network answers no challenge until it has one", func(t *testing.T) {
 		createStatus(t, l, "cut off", "worker-1", never, agentAndBGP...)
 		requireAnswer(t, l, "cut off")

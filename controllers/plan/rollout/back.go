@@ -40,11 +40,14 @@ func demote(v *view) *Step {
 	if len(v.current) == 0 {
 		return nil
 	}
-	g := v.meshGate()
-	if !g.open() {
-		return g.step("AwaitMesh", "the route reflectors serve until the mesh carries every pair of nodes")
+	g, silent := v.meshGate(), ""
+	if n := len(v.clients) - len(v.reporting()); n > 0 {
+		silent = fmt.Sprintf(" (%d with Windows report no sessions: the other nodes' reports show theirs)", n)
 	}
-	reason := fmt.Sprintf("the mesh carries all %d nodes", len(v.clients))
+	if !g.open() {
+		return g.step("AwaitMesh", "the route reflectors serve until the mesh carries every pair of nodes"+silent)
+	}
+	reason := fmt.Sprintf("the mesh carries all %d nodes%s", len(v.clients), silent)
 	s := do("DemoteReflectors", reason, plan.ClearReflector{Node: v.current[0].Name})
 	if !v.d.Dedicated {
 		s = v.release(*v.nextToDemote, s.Name, fmt.Sprintf("%s: node %s gives the role back", reason, v.nextToDemote.Name))

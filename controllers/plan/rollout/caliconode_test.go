@@ -298,11 +298,11 @@ func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	require.Len(t, asks(s), 3, "the reports are older than that")
 	require.True(t, s.Short, "no slow request to the cloud comes between")
 	for _, r := range rs {
-		amend(&o, r.Name, func(st *plan.Status) { st.Cleared = w.now.Add(-19 * time.Second) })
+		editStatus(&o, r.Name, func(st *plan.Status) { st.Cleared = w.now.Add(-19 * time.Second) })
 	}
 	require.Equal(t, time.Second, w.next(o).Again)
 	for _, r := range rs {
-		amend(&o, r.Name, func(st *plan.Status) { st.Cleared = w.now.Add(-20 * time.Second) })
+		editStatus(&o, r.Name, func(st *plan.Status) { st.Cleared = w.now.Add(-20 * time.Second) })
 	}
 	s = w.next(o)
 	require.Equal(t, "RestoreMesh", s.Name)
@@ -310,7 +310,7 @@ func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	require.Len(t, asks(s), 3, "they may come back")
 	require.True(t, s.Reflectors[0].NotRunning)
 
-	amend(&o, rs[0].Name, func(st *plan.Status) { st.Cleared, st.Updated = time.Time{}, w.now })
+	editStatus(&o, rs[0].Name, func(st *plan.Status) { st.Cleared, st.Updated = time.Time{}, w.now })
 	s = w.next(o)
 	require.NotEqual(t, "RestoreMesh", s.Name, "one answers: the others may restart")
 	require.False(t, s.Reflectors[1].NotRunning)

@@ -140,7 +140,7 @@ func (v *view) lastReady(rs []plan.Node) time.Time {
 func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
 	wait := max(timerWait+3*v.settle, least)
 	if left := since.Add(wait).Sub(v.now); left > 0 {
-		g.wait("%s to have passed since the last change (rollout.gate: Timer)", wait)
+		g.wait("%s to have passed since the last change, as not all sessions can be seen", wait)
 		g.in(left)
 	}
 	for _, c := range v.clients { // a clock that is ahead holds nothing up
@@ -178,7 +178,11 @@ func (v *view) inReport(g *gate, node string, after time.Time, look func(plan.St
 		return
 	}
 	missing := len(g.waiting)
-	if settled := look(st); len(g.waiting) == missing {
+	settled := look(st)
+	if st.Waiting > 0 {
+		g.wait("BIRD on %s to pass on its routes: some of its sessions are Established and wait", node)
+	}
+	if len(g.waiting) == missing {
 		v.prove(g, st, settled, after)
 	}
 }

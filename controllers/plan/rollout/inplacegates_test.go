@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func onlyAsks(s rollout.Step) bool {
 
 func editStatus(o *rollout.Observed, name string, edit func(*plan.Status)) {
 	st := o.Statuses[name]
-	st.Sessions = append([]plan.Session(nil), st.Sessions...)
+	st.Sessions, st.Routes = slices.Clone(st.Sessions), slices.Clone(st.Routes)
 	edit(&st)
 	o.Statuses[name] = st
 }

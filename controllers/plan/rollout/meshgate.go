@@ -28,18 +28,21 @@ const (
 
 // meshGate opens when the mesh carries the cluster by itself: every pair of
 // Ready nodes that are not reflectors has its mesh session Established. It needs
-// the status of all of them, in batches where there are many.
+// the status of all that can report, in batches where there are many. Where two cannot,
+// nothing shows the session between them: it gets a fixed time.
 func (v *view) meshGate() *gate {
 	g := &gate{}
 	if !v.BGP.MeshOn() {
 		g.wait("the node-to-node mesh to be switched on")
 		return g
 	}
-	if v.d.Timer {
+	if v.d.Timer || len(v.clients)-len(v.reporting()) > 1 {
 		if v.MeshSince.IsZero() {
 			v.MeshSince = v.now
 		}
 		v.timerGate(g, latest(v.BGP.Restored, v.MeshSince), 0)
+	}
+	if v.d.Timer {
 		return g
 	}
 	if len(v.clients) == 0 && len(v.unready) > 0 {
@@ -47,7 +50,7 @@ func (v *view) meshGate() *gate {
 	}
 	batch := v.unproven()
 	v.proveBatch(g, batch)
-	if g.open() && len(v.clients) > meshBatch && len(batch) > 0 {
+	if g.open() && len(v.reporting()) > meshBatch && len(batch) > 0 {
 		g.wait("the mesh sessions of the next nodes to be looked at")
 		g.in(time.Second)
 	}
@@ -69,11 +72,12 @@ func (v *view) proveBatch(g *gate, batch []plan.Node) {
 // unproven gives the nodes to look at now: all in a small cluster, else the
 // first batch that no earlier look has covered.
 func (v *view) unproven() []plan.Node {
-	if len(v.clients) <= meshBatch {
-		return v.clients
+	reporting := v.reporting()
+	if len(reporting) <= meshBatch {
+		return reporting
 	}
 	var batch []plan.Node
-	for _, n := range v.clients {
+	for _, n := range reporting {
 		seen := v.Proven[n.Name]
 		if seen.After(latest(v.BGP.Restored, v.MeshSince, n.Created, n.ReadyChanged)) && v.now.Sub(seen) < provenFor {
 			continue

@@ -11,8 +11,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// maxSampledPaths bounds the size of a sampled client's status: about 190 bytes a path, far from etcd's 1.5 MB.
-const maxSampledPaths = 4000
+const (
+	// maxSampledPaths bounds the size of a sampled client's status: about 190 bytes a path, far from
+	// etcd's 1.5 MB. Calico's reporter lists every path of BIRD's table, or none.
+	maxSampledPaths = 4000
+	// recoveryTime is more than the 240 s for which a BIRD that has started passes on nothing when
+	// a neighbour does not come back. Its peers' reports show an Established session meanwhile.
+	recoveryTime = 250 * time.Second
+)
 
 // disableMesh switches the mesh off once every node has what it needs from the
 // reflectors: sessions, settled, and on sampled clients every route as well.
@@ -20,7 +26,11 @@ func disableMesh(v *view) *Step {
 	if !v.BGP.MeshOn() {
 		return nil
 	}
-	reason := "the mesh stays on until every node has its routes from every route reflector"
+	stays, unlisted := "the mesh stays on until every node has its routes from every route reflector", ""
+	if !v.d.Timer && !v.listed() {
+		unlisted = fmt.Sprintf("; prefixes are not compared, as a node has more than the %d paths that a report can list: "+
+			"BIRD's count shows that it passes on routes by every session", maxSampledPaths)
+	}
 	g := v.reflectorGate(v.wanted, 0)
 	if len(v.clients) == 0 {
 		g.wait("a Ready node to serve")
@@ -30,18 +40,18 @@ func disableMesh(v *view) *Step {
 	}
 	v.steadyGate(g)
 	if !g.sessions() {
-		return g.step("AwaitSessions", reason)
+		return g.step("AwaitSessions", stays)
 	}
 	if v.sampleGate(g); !g.open() {
-		return g.step("AwaitRoutes", reason)
+		return g.step("AwaitRoutes", stays+unlisted)
 	}
 	saved, absent := v.meshBefore()
 	whose := fmt.Sprintf("all %d route reflectors", len(v.wanted))
 	if v.arranged() {
 		whose = fmt.Sprintf("their route reflectors, of %d in topology %s", len(v.wanted), v.arrangement.Kind)
 	}
-	s := do("DisableMesh", fmt.Sprintf("all %d nodes have Established sessions with %s", len(v.clients), whose),
-		plan.DisableMesh{Saved: saved, SavedAbsent: absent})
+	reason := fmt.Sprintf("all %d nodes have Established sessions with %s%s", len(v.clients), whose, unlisted)
+	s := do("DisableMesh", reason, plan.DisableMesh{Saved: saved, SavedAbsent: absent})
 	s.Watch = g.watch
 	return s
 }
@@ -99,35 +109,60 @@ func (v *view) meshBefore() (plan.Mesh, bool) {
 
 // sampleGate looks at the routes of sampled clients: the first and the last by
 // name, so that each one's own routes are checked on the other. Where reports of
-// routes would be too large it looks at their sessions only.
+// routes would be too large it looks at their sessions, and at those of each client
+// whose BIRD may have started too recently to pass on its own routes.
 func (v *view) sampleGate(g *gate) {
 	if v.d.Timer || len(v.clients) == 0 || len(v.clients)+len(v.unready) < 2 {
 		return
 	}
-	prefixes := 0
-	for _, n := range v.clients {
-		prefixes += max(len(n.Blocks), 1)
+	sampled, routes := v.samples(), v.listed()
+	if !routes {
+		recent := filter(v.recent(), func(n plan.Node) bool { return !named(sampled, n) })
+		if len(recent) > meshBatch {
+			g.wait("all but %d nodes to have had a session for %s, as long as their BIRDs may hold routes back", meshBatch, recoveryTime)
+			return
+		}
+		sampled = append(sampled, recent...)
 	}
-	routes := prefixes*(v.paths()+1) <= maxSampledPaths
-	for _, c := range v.samples() {
+	for _, c := range sampled {
 		g.watch = append(g.watch, plan.StatusRequest{Node: c.Name, Period: v.period(""), Routes: routes})
 		v.routesGate(g, c, routes)
 	}
 }
 
-// samples are the first and the last client, and where they have different reflectors one of each group.
-func (v *view) samples() []plan.Node {
-	out := []plan.Node{v.clients[0]}
-	if last := v.clients[len(v.clients)-1]; !named(out, last) {
-		out = append(out, last)
+// listed reports whether a client's report can list all paths that it holds, about.
+func (v *view) listed() bool {
+	prefixes := 0
+	for _, n := range v.clients {
+		prefixes += max(len(n.Blocks), 1)
 	}
+	return prefixes*(v.paths()+1) <= maxSampledPaths
+}
+
+// recent are the clients that have not had any session with a reflector for recoveryTime, in each address family.
+func (v *view) recent() []plan.Node {
+	old := sets.Set[netip.Addr]{}
+	for _, rr := range v.wanted {
+		for _, s := range v.Statuses[rr.Name].Sessions {
+			if s.Established && !s.Since.IsZero() && v.now.Sub(s.Since) >= recoveryTime {
+				old.Insert(s.Peer)
+			}
+		}
+	}
+	return filter(v.reporting(), func(n plan.Node) bool { return !old.HasAll(n.Addresses...) })
+}
+
+// samples are the first and the last client that reports, and where they have different reflectors one of each group.
+func (v *view) samples() []plan.Node {
+	clients := v.reporting()
+	out := filter(clients, func(n plan.Node) bool { return n.Name == clients[0].Name || n.Name == clients[len(clients)-1].Name })
 	if !v.arranged() {
 		return out
 	}
 	for _, class := range v.goal().Classes() {
-		i := slices.IndexFunc(v.clients, func(n plan.Node) bool { return n.Name == class.Nodes[0] })
-		if i >= 0 && !named(out, v.clients[i]) && len(out) < maxSamples {
-			out = append(out, v.clients[i])
+		i := slices.IndexFunc(clients, func(n plan.Node) bool { _, in := slices.BinarySearch(class.Nodes, n.Name); return in })
+		if i >= 0 && !named(out, clients[i]) && len(out) < maxSamples {
+			out = append(out, clients[i])
 		}
 	}
 	return out
@@ -202,12 +237,7 @@ func (v *view) unreadyGate(g *gate, st plan.Status, rs []plan.Node) {
 
 // senders gives, for each prefix that a client has from the mesh or a reflector, who sent it.
 func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]sets.Set[netip.Addr] {
-	inCluster := sets.Set[netip.Addr]{}
-	for _, s := range st.Sessions {
-		if s.Kind == plan.SessionMesh {
-			inCluster.Insert(s.Peer)
-		}
-	}
+	inCluster := established(st, isMesh)
 	for _, rr := range v.wanted {
 		inCluster.Insert(common(c, rr)...)
 	}

@@ -73,7 +73,7 @@ func TestADeadReflectorDoesNotHideWhatTheOthersLack(t *testing.T) {
 	}
 	withPeer(&o, left[0].Name, w.clients()[0].Addresses[0], func(s *plan.Session) { s.Established = false })
 	require.Equal(t, 2, at(1).Lacking, "the other reflector is not known to be dead")
-	amend(&o, dead.Name, func(st *plan.Status) { st.Sessions = nil })
+	editStatus(&o, dead.Name, func(st *plan.Status) { st.Sessions = nil })
 	require.False(t, at(0).Serving)
 	require.Equal(t, 1, at(1).Lacking, "%+v", at(1))
 	require.Zero(t, at(2).Lacking, "%+v", at(2))

@@ -88,32 +88,25 @@ func meshOn(t *testing.T) (*world, rollout.Observed) {
 // Each gate before the mesh goes, closed by itself.
 func TestTheMeshStaysOnWhile(t *testing.T) {
 	reflector := func(o *rollout.Observed) string { return o.Nodes[len(o.Nodes)-1].Name }
-	status := func(o *rollout.Observed, name string, edit func(*plan.Status)) {
-		st := o.Statuses[name]
-		sessions := append([]plan.Session(nil), st.Sessions...)
-		st.Sessions, st.Routes = sessions, append([]plan.Route(nil), st.Routes...)
-		edit(&st)
-		o.Statuses[name] = st
-	}
 	for name, edit := range map[string]func(*world, *rollout.Observed){
 		"a session is down": func(_ *world, o *rollout.Observed) {
-			status(o, reflector(o), func(s *plan.Status) { s.Sessions[0].Established = false })
+			editStatus(o, reflector(o), func(s *plan.Status) { s.Sessions[0].Established = false })
 		},
 		"a session is missing": func(_ *world, o *rollout.Observed) {
-			status(o, reflector(o), func(s *plan.Status) { s.Sessions = s.Sessions[1:] })
+			editStatus(o, reflector(o), func(s *plan.Status) { s.Sessions = s.Sessions[1:] })
 		},
 		"a session has just come up": func(w *world, o *rollout.Observed) {
-			status(o, reflector(o), func(s *plan.Status) { s.Sessions[0].Since = w.now })
+			editStatus(o, reflector(o), func(s *plan.Status) { s.Sessions[0].Since = w.now })
 		},
 		"a report is old": func(w *world, o *rollout.Observed) {
-			status(o, reflector(o), func(s *plan.Status) { s.Updated = w.now.Add(-31 * time.Second) })
+			editStatus(o, reflector(o), func(s *plan.Status) { s.Updated = w.now.Add(-31 * time.Second) })
 		},
 		"a report is unproven": func(_ *world, o *rollout.Observed) {
-			status(o, reflector(o), func(s *plan.Status) { s.Updated = time.Time{} })
+			editStatus(o, reflector(o), func(s *plan.Status) { s.Updated = time.Time{} })
 		},
 		"a report is missing": func(_ *world, o *rollout.Observed) { delete(o.Statuses, reflector(o)) },
 		"a reflector has a mesh session": func(_ *world, o *rollout.Observed) {
-			status(o, reflector(o), func(s *plan.Status) {
+			editStatus(o, reflector(o), func(s *plan.Status) {
 				s.Sessions = append(s.Sessions, plan.Session{Peer: netip.MustParseAddr("10.9.9.9"), Kind: plan.SessionMesh})
 			})
 		},
@@ -139,7 +132,7 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 		},
 		"a node that is not Ready has lost one of its reflectors": func(_ *world, o *rollout.Observed) {
 			o.Nodes[1].Ready = false
-			status(o, reflector(o), func(s *plan.Status) {
+			editStatus(o, reflector(o), func(s *plan.Status) {
 				s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == o.Nodes[1].Addresses[0] })
 			})
 		},
@@ -147,12 +140,12 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 			o.Nodes[1].Ready = false
 			for _, n := range o.Nodes {
 				if n.Pooled {
-					status(o, n.Name, func(s *plan.Status) {
+					editStatus(o, n.Name, func(s *plan.Status) {
 						s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == o.Nodes[1].Addresses[0] })
 					})
 				}
 			}
-			status(o, o.Nodes[0].Name, func(s *plan.Status) {
+			editStatus(o, o.Nodes[0].Name, func(s *plan.Status) {
 				s.Sessions = append(s.Sessions, plan.Session{Peer: o.Nodes[1].Addresses[0], Kind: plan.SessionMesh, Established: true})
 			})
 		},
@@ -161,18 +154,12 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 		},
 		"a sampled client lacks a route": func(_ *world, o *rollout.Observed) {
 			from := o.Nodes[len(o.Nodes)-1].Addresses[0]
-			status(o, o.Nodes[0].Name, func(s *plan.Status) {
-				kept := s.Routes[:0]
-				for _, r := range s.Routes {
-					if r.From != from {
-						kept = append(kept, r)
-					}
-				}
-				s.Routes = kept
+			editStatus(o, o.Nodes[0].Name, func(s *plan.Status) {
+				s.Routes = slices.DeleteFunc(s.Routes, func(r plan.Route) bool { return r.From == from })
 			})
 		},
 		"the sampled routes are unknown": func(_ *world, o *rollout.Observed) {
-			status(o, o.Nodes[0].Name, func(s *plan.Status) { s.HasRoutes = false })
+			editStatus(o, o.Nodes[0].Name, func(s *plan.Status) { s.HasRoutes = false })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +177,7 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 		w, o := meshOn(t)
 		o.Nodes[1].Ready = false
 		for name := range o.Statuses {
-			status(&o, name, func(s *plan.Status) {
+			editStatus(&o, name, func(s *plan.Status) {
 				s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == o.Nodes[1].Addresses[0] })
 			})
 		}

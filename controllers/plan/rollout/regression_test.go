@@ -19,14 +19,6 @@ func does(s rollout.Step, kind plan.Action) bool {
 	return slices.ContainsFunc(s.Actions, func(a plan.Action) bool { return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", kind) })
 }
 
-// amend changes a copy of a node's report.
-func amend(o *rollout.Observed, node string, change func(*plan.Status)) {
-	st := o.Statuses[node]
-	st.Sessions, st.Routes = slices.Clone(st.Sessions), slices.Clone(st.Routes)
-	change(&st)
-	o.Statuses[node] = st
-}
-
 // Sequences that once lost packets in this model: told from a migrated cluster, and run for as long as it took.
 func TestSequencesThatOnceLostPackets(t *testing.T) {
 	kill := func(w *world) {
@@ -96,7 +88,7 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 	}
 	down := func(w *world, o *rollout.Observed, count int) {
 		for _, r := range w.reflectors()[:count] {
-			amend(o, r.Name, func(s *plan.Status) {
+			editStatus(o, r.Name, func(s *plan.Status) {
 				for i := range s.Sessions {
 					s.Sessions[i].Established, s.Sessions[i].Since = false, w.now.Add(-time.Hour)
 				}
@@ -111,7 +103,7 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 		"the mesh goes without IPv6 on the reflectors": {meshOn, withoutIPv6, forbid(plan.DisableMesh{})},
 		"the mesh goes though the sampled tables are empty": {meshOn, func(_ *world, o *rollout.Observed) {
 			for name := range o.Statuses {
-				amend(o, name, func(s *plan.Status) { s.Routes = nil })
+				editStatus(o, name, func(s *plan.Status) { s.Routes = nil })
 			}
 		}, forbid(plan.DisableMesh{})},
 		"a mark from the future holds the mesh for a year": {meshOn, func(w *world, o *rollout.Observed) {
@@ -131,7 +123,7 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 		"one client is enough to serve": {migrated, func(w *world, o *rollout.Observed) {
 			down(w, o, 3)
 			for _, r := range w.reflectors() {
-				amend(o, r.Name, func(s *plan.Status) {
+				editStatus(o, r.Name, func(s *plan.Status) {
 					for i := range s.Sessions {
 						s.Sessions[i].Established = s.Sessions[i].Peer == o.Nodes[0].Addresses[0]
 					}
@@ -149,7 +141,7 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 			n := &o.Nodes[len(o.Nodes)-1]
 			n.Ready, n.ReadyChanged = false, w.now.Add(-6*time.Hour)
 			for name := range o.Statuses {
-				amend(o, name, func(s *plan.Status) {
+				editStatus(o, name, func(s *plan.Status) {
 					s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == n.Addresses[0] })
 				})
 			}

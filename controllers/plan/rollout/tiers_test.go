@@ -67,7 +67,7 @@ func (w *world) learn(origin *machine) map[*machine]map[*machine]bool {
 // sends reports whether the node that has heard a route passes it on to next, and the
 // clusters that it has come through then.
 func (w *world) sends(origin *machine, h heard, next *machine) (uint64, bool) {
-	if next == h.at || next == h.from || next == origin || !w.session(h.at, next).up {
+	if next == h.at || next == h.from || next == origin || !w.session(h.at, next).up || w.recovers(h.at, next) {
 		return 0, false
 	}
 	clusters, reflected := h.clusters, true

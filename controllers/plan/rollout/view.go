@@ -153,6 +153,9 @@ func (v *view) lost(n plan.Node) bool {
 	return n.Deleting || !n.Ready && v.now.Sub(n.ReadyChanged) >= v.d.NotReadyGrace
 }
 
+// reporting are the clients whose own reports can be asked for.
+func (v *view) reporting() []plan.Node { return filter(v.clients, plan.Node.Reports) }
+
 // zones counts the zones that get reflectors.
 func (v *view) zones() int {
 	if len(v.d.Pool.Zones) > 0 {

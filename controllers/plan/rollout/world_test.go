@@ -40,6 +40,7 @@ type world struct {
 	watches map[string]plan.StatusRequest
 	reports map[string]*plan.Status
 	muted   map[string]time.Time // by reflector: until when it passes nothing on, sessions or not
+	started map[string]time.Time // by node: when BIRD came back; see recovers
 	regular bool                 // reporters write every period
 	// podsUnseen: calico-node runs outside Kubernetes, or the manager may not list pods.
 	podsUnseen bool
@@ -144,7 +145,7 @@ func emptyWorld(seed uint64, zones int) *world {
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
 		nodes: map[string]*machine{}, peers: map[string]plan.Peer{},
-		excused: map[string]time.Time{}, watches: map[string]plan.StatusRequest{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, proven: map[string]time.Time{},
+		excused: map[string]time.Time{}, watches: map[string]plan.StatusRequest{}, reports: map[string]*plan.Status{}, muted: map[string]time.Time{}, started: map[string]time.Time{}, proven: map[string]time.Time{},
 		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6, atLeast: 2,
 		d: rollout.Desired{
 			Mode: rollout.Reflect, Dedicated: true, ClusterID: "244.0.0.1", RoleLabel: label,
@@ -240,7 +241,7 @@ func (w *world) tick() {
 	}
 	w.movePods()
 	w.moveSessions()
-	if len(w.muted) > 0 {
+	if len(w.muted)+len(w.started) > 0 {
 		w.known = routes{} // with the time it changes who passes routes on
 	}
 	w.report()
@@ -342,6 +343,18 @@ func (w *world) session(a, b *machine) *session {
 	return s
 }
 
+// recovers: after a start BIRD passes on nothing for up to 240 s, as long as a neighbour of
+// its is down. What the sessions that it had before have brought is kept.
+func (w *world) recovers(from, to *machine) bool {
+	at, ok := w.started[from.Name]
+	return ok && w.now.Sub(at) < 4*time.Minute && w.session(from, to).upAt.After(at)
+}
+
+// waiting counts a node's sessions that are up and bring nothing from it.
+func (w *world) waiting(m *machine) int {
+	return len(slices.DeleteFunc(w.sorted(), func(o *machine) bool { return !w.session(m, o).up || !w.recovers(m, o) }))
+}
+
 // between names the session of two machines.
 func between(a, b *machine) [2]int { return [2]int{min(a.number, b.number), max(a.number, b.number)} }
 
@@ -360,8 +373,8 @@ func (w *world) report() {
 			w.nextLook = w.now
 		}
 		cleared := !old.Cleared.IsZero()
-		if !m.alive {
-			continue
+		if !m.alive || m.Labels["kubernetes.io/os"] == "windows" {
+			continue // no reporter
 		}
 		if cleared || w.now.Unix()%max(1, int64(watch.Period/time.Second)) == 0 {
 			w.write(m, watch, old, cleared)
@@ -379,8 +392,8 @@ func (w *world) write(m *machine, watch plan.StatusRequest, old *plan.Status, cl
 }
 
 func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Status, bool) {
-	st := &plan.Status{Node: m.Name, Updated: w.clock(), Written: w.now, HasRoutes: routes}
-	same := old.HasRoutes == routes
+	st := &plan.Status{Node: m.Name, Updated: w.clock(), Written: w.now, HasRoutes: routes, Waiting: w.waiting(m)}
+	same := old.HasRoutes == routes && old.Waiting == st.Waiting
 	for _, o := range w.all() {
 		opt, ok := m.rendered[o.Name]
 		if !ok {
@@ -421,7 +434,7 @@ func (w *world) routesOf(m *machine) []plan.Route {
 // passes reports whether to has origin's routes from via: directly, or reflected
 // once (with one cluster ID a route is never reflected twice).
 func (w *world) passes(origin, via, to *machine) bool {
-	if !w.session(via, to).up {
+	if !w.session(via, to).up || w.recovers(via, to) {
 		return false
 	}
 	if origin == via {
@@ -430,7 +443,7 @@ func (w *world) passes(origin, via, to *machine) bool {
 	if w.now.Before(w.muted[via.Name]) {
 		return false
 	}
-	if !w.session(origin, via).up {
+	if !w.session(origin, via).up || w.recovers(origin, via) {
 		return false
 	}
 	viaOrigin, viaTo, toVia := via.rendered[origin.Name], via.rendered[to.Name], to.rendered[via.Name]

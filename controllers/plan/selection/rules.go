@@ -88,6 +88,8 @@ func unusable(n plan.Node) string {
 	switch {
 	case !n.SpeaksBGP():
 		return "it announces no BGP address"
+	case !n.Reports():
+		return "it runs Windows, whose BGP cannot reflect routes"
 	case n.Deleting:
 		return "it is being deleted"
 	case n.Leaving:
