@@ -1,30 +1,26 @@
-// Package cloud is the port through which rrpool obtains the nodes that become
-// route reflectors. The doc comments are the contract; the suite in
-// cloud/providertest holds every provider to it.
+// Package cloud is the port through which rrpool obtains the nodes that become route reflectors. The doc comments
+// are the contract; the suite in cloud/providertest holds every provider to it.
 package cloud
 
 import "context"
 
 // Provider supplies the nodes that become route reflectors.
 //
-// No method blocks waiting for the cloud to finish something: workers take
-// minutes, and the caller asks again. Every error that leaves a Provider is one
-// of the kinds in errors.go. A method honours ctx: it returns soon after ctx ends.
-// A Provider is safe for concurrent use.
+// No method blocks waiting for the cloud to finish something: workers take minutes, and the caller asks again.
+// Every error that leaves a Provider is one of the kinds in errors.go. A method honours ctx: it returns soon after
+// ctx ends. A Provider is safe for concurrent use.
 type Provider interface {
 	// Name is a short lower-case word for logs, metrics and status ("iks").
 	Name() string
 
-	// Observe reports what exists now. A pool that does not exist is not an
-	// error: Pool.Exists is false. When anything is unknown Observe returns an
-	// error and the caller must change nothing.
+	// Observe reports what exists now. A pool that does not exist is not an error: Pool.Exists is false. When
+	// anything is unknown Observe returns an error and the caller must change nothing.
 	Observe(ctx context.Context) (Pool, error)
 
-	// Ensure takes at most one mutating step towards want and says what it did
-	// and what it waits for. Called again with the same want it continues from
-	// what exists; when all is there it does nothing and returns Done. It never
-	// creates a second pool, never touches a pool that is not ours, and never
-	// lets a worker without want's taints come into being.
+	// Ensure takes at most one mutating step towards want and says what it did and what it waits for. Called again
+	// with the same want it continues from what exists; when all is there it does nothing and returns Done. It
+	// never creates a second pool, never touches a pool that is not ours, and never lets a worker without want's
+	// taints come into being.
 	Ensure(ctx context.Context, want PoolSpec) (Progress, error)
 
 	// Delete takes at most one step towards there being no pool. A pool that is
@@ -32,9 +28,8 @@ type Provider interface {
 	Delete(ctx context.Context) (Progress, error)
 }
 
-// PoolSpec is the pool that is wanted. A provider that orders no machines, but
-// takes nodes that are there, cannot give them a flavor, labels or taints: it
-// refuses them as InvalidInput.
+// PoolSpec is the pool that is wanted. A provider that orders no machines, but takes nodes that are there, cannot
+// give them a flavor, labels or taints: it refuses them as InvalidInput.
 type PoolSpec struct {
 	// Flavor is the machine type; empty means the provider's default.
 	Flavor string
@@ -52,9 +47,8 @@ type PoolSpec struct {
 	// Untainted lists the workers whose nodes lack one of Taints. While there is
 	// one, the pool is not grown: the call returns Conflict.
 	Untainted []string
-	// Retire lists worker ids to be removed for good because the pool shrinks.
-	// The caller has already taken them out of service. Only these go: a pool
-	// is never shrunk in a way that lets the cloud choose which worker goes.
+	// Retire lists worker ids to be removed for good because the pool shrinks. The caller has already taken them
+	// out of service. Only these go: a pool is never shrunk in a way that lets the cloud choose which worker goes.
 	Retire []string
 	// Replace lists worker ids that are dead and are to be exchanged for new
 	// workers, in the same zone where that is possible.

@@ -66,9 +66,8 @@ func (e Entry) OlderThanAYear(now time.Time) bool {
 	return e.Date < now.UTC().AddDate(-1, 0, 0).Format(time.DateOnly)
 }
 
-// Book is a list of prices. The first one that fits a worker counts, so books that come
-// first are put in front. Within a parsed book there is one for a flavor, region and
-// currency, and those for any region come last.
+// Book is a list of prices. The first one that fits a worker counts, so books that come first are put in front.
+// Within a parsed book there is one for a flavor, region and currency, and those for any region come last.
 type Book []Entry
 
 //go:embed book.yaml

@@ -75,10 +75,9 @@ func (s *store) role(name string, give bool) {
 	})
 }
 
-// TestAnyOrderOfEventsSettles lets nodes come, go, fall ill and recover, sizes
-// change, labels and answers get lost and the provider restart, in any order.
-// No node leaves that was not named. Without events none comes and goes: each
-// node changes at most once until all is done, or waits for nodes alone.
+// TestAnyOrderOfEventsSettles lets nodes come, go, fall ill and recover, sizes change, labels and answers get lost
+// and the provider restart, in any order. No node leaves that was not named. Without events none comes and goes:
+// each node changes at most once until all is done, or waits for nodes alone.
 func TestAnyOrderOfEventsSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStore(rapid.IntRange(1, 4).Draw(t, "nodes per zone"))

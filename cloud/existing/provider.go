@@ -1,8 +1,7 @@
-// Package existing is the cloud.Provider whose workers are nodes that are there
-// already. It orders no machines: its pool is the set of nodes that carry the
-// label rrpool.io/pool with the pool's name, and membership is all it writes.
-// Role and cluster ID are given later, by others. Which nodes belong into the
-// pool is decided by controllers/plan/selection.
+// Package existing is the cloud.Provider whose workers are nodes that are there already. It orders no machines: its
+// pool is the set of nodes that carry the label rrpool.io/pool with the pool's name, and membership is all it
+// writes. Role and cluster ID are given later, by others. Which nodes belong into the pool is decided by
+// controllers/plan/selection.
 package existing
 
 import (
@@ -33,10 +32,9 @@ type Config struct {
 	// PoolName is the value of the pool label.
 	PoolName string
 	Nodes    Nodes
-	// CountPods counts the pods with an address of their own, by node, of the
-	// named nodes; a node that it leaves out has none. It is asked only while no
-	// node reflects yet. Optional: without it control-plane nodes count as the
-	// cheapest.
+	// CountPods counts the pods with an address of their own, by node, of the named nodes; a node that it leaves
+	// out has none. It is asked only while no node reflects yet. Optional: without it control-plane nodes count as
+	// the cheapest.
 	CountPods func(ctx context.Context, nodes []string) (map[string]int, error)
 	// Preferred nodes are chosen first, Excluded ones never; nil for no such rule.
 	Preferred, Excluded labels.Selector
@@ -76,11 +74,10 @@ func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
 	return p.poolOf(nodes), nil
 }
 
-// Ensure implements cloud.Provider. A node that want.Retire names leaves the
-// pool at once. One that want.Replace names leaves it if it does not count any
-// more, and not before nodes enough for want count without it. No other node
-// leaves, and none that is named joins. Size counts over all zones: a zone with
-// too few nodes lends its share to the others.
+// Ensure implements cloud.Provider. A node that want.Retire names leaves the pool at once. One that want.Replace
+// names leaves it if it does not count any more, and not before nodes enough for want count without it. No other
+// node leaves, and none that is named joins. Size counts over all zones: a zone with too few nodes lends its share
+// to the others.
 func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
 	if err := checkSpec(want); err != nil {
 		return cloud.Progress{}, err

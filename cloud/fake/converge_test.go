@@ -13,9 +13,8 @@ import (
 	"github.com/rrpool/rrpool/cloud/providertest"
 )
 
-// TestAnyOrderOfEventsEndsWell lets sizes change, workers fail, answers get lost
-// and the provider restart, in any order; then a caller that names the workers to
-// go gets the pool it wants, and no other worker ever goes.
+// TestAnyOrderOfEventsEndsWell lets sizes change, workers fail, answers get lost and the provider restart, in any
+// order; then a caller that names the workers to go gets the pool it wants, and no other worker ever goes.
 func TestAnyOrderOfEventsEndsWell(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newWorld(fake.Options{DeployTime: time.Minute, DeleteTime: 3 * time.Minute})

@@ -65,10 +65,9 @@ func places(workers []cloud.Worker) map[string]string {
 	return out
 }
 
-// confirmNone asks for the pool by its name: one that was created right before a
-// crash may not be listed yet, and would stay, and cost, when its deletion were
-// taken for done. Only a pool that shows delays that, as the code for none is not
-// documented.
+// confirmNone asks for the pool by its name: one that was created right before a crash may not be listed yet, and
+// would stay, and cost, when its deletion were taken for done. Only a pool that shows delays that, as the code for
+// none is not documented.
 func (p *Provider) confirmNone(ctx context.Context, g generation) (string, error) {
 	var got containerv2.GetWorkerPoolResponse
 	err := p.get(ctx, "asking for", to(g.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, p.cfg.PoolName), &got)
@@ -103,10 +102,9 @@ func (m *taintMemory) see(taints []cloud.Taint, now time.Time) {
 // taintsKept is how long the taints count that a pool itself has shown, at rest.
 const taintsKept = 10 * time.Minute
 
-// poolTaints gives the taints of our pool, if they are known. It takes those of the
-// listing when it has some. The pool itself is asked when again is true, when what it
-// showed is old, is not what the listing shows, or is not yet what was set. Of a cloud
-// that does not report taints, those count that it acknowledged a moment ago.
+// poolTaints gives the taints of our pool, if they are known. It takes those of the listing when it has some. The
+// pool itself is asked when again is true, when what it showed is old, is not what the listing shows, or is not yet
+// what was set. Of a cloud that does not report taints, those count that it acknowledged a moment ago.
 func (p *Provider) poolTaints(ctx context.Context, v view, again bool) (taints []cloud.Taint, known bool, err error) {
 	m, listed, now := &p.taints, v.pool.taints, p.cfg.Now()
 	acknowledged := now.Sub(m.acknowledged) < poolplan.SettlePause

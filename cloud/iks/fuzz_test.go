@@ -115,9 +115,8 @@ func requireAddresses(t *testing.T, c *hostileCloud) {
 	}
 }
 
-// Whatever the cloud answers, ids that it gives never lead a request elsewhere, nothing
-// shorter than a pool or a worker is deleted, and neither key nor token shows in what is
-// said.
+// Whatever the cloud answers, ids that it gives never lead a request elsewhere, nothing shorter than a pool or a
+// worker is deleted, and neither key nor token shows in what is said.
 func FuzzIKSBodies(f *testing.F) {
 	const (
 		vpcCluster = `{"id":"c1","name":"n","provider":"vpc-gen2","workerZones":["z1"],"vpcs":["v1"]}`

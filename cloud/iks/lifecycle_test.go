@@ -284,9 +284,8 @@ var lifecycle = []stage{
 	}, 0, nil},
 }
 
-// complaints runs a stage and says what is wrong with it: it does not come to its end,
-// or to another than it should; something was that must never be; or more was asked
-// for than is needed.
+// complaints runs a stage and says what is wrong with it: it does not come to its end, or to another than it
+// should; something was that must never be; or more was asked for than is needed.
 func (t *environment) complaints(s stage, needed map[string]int, name func(iksserver.Request) string) []string {
 	var out []string
 	if err := s.live(t); err != nil {
@@ -325,10 +324,9 @@ func bill(requests []iksserver.Request, name func(iksserver.Request) string) map
 	return out
 }
 
-// overspent says what was asked for although it was not needed: each change takes
-// effect no more often than without faults, and none is asked for that the
-// service itself refuses, as it does a change that has been made already. A nil clean
-// leaves the former open.
+// overspent says what was asked for although it was not needed: each change takes effect no more often than without
+// faults, and none is asked for that the service itself refuses, as it does a change that has been made already. A
+// nil clean leaves the former open.
 func overspent(requests []iksserver.Request, clean map[string]int, name func(iksserver.Request) string) []string {
 	var out []string
 	spent := bill(requests, name)

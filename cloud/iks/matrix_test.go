@@ -126,14 +126,12 @@ type cell struct {
 	fresh bool
 }
 
-// TestEveryEndpointMayFailInEveryWay takes a pool through its lifecycle, with one fault on
-// one endpoint in each stage, until every endpoint has failed in every way. At every
-// state of the cloud there is one pool and no worker untainted, and only workers that
-// were named go; no change is made twice; each stage comes to its end by itself.
+// TestEveryEndpointMayFailInEveryWay takes a pool through its lifecycle, with one fault on one endpoint in each
+// stage, until every endpoint has failed in every way. At every state of the cloud there is one pool and no worker
+// untainted, and only workers that were named go; no change is made twice; each stage comes to its end by itself.
 //
-// With RRPOOL_CHAOS=1 that is in every stage that uses it, and both once and for some
-// time; else in one of these stages, for one of these times, and each endpoint has a
-// third of the statuses.
+// With RRPOOL_CHAOS=1 that is in every stage that uses it, and both once and for some time; else in one of these
+// stages, for one of these times, and each endpoint has a third of the statuses.
 func TestEveryEndpointMayFailInEveryWay(t *testing.T) {
 	for _, generation := range both {
 		clean := cleanRun(t, generation)

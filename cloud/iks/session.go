@@ -138,9 +138,8 @@ func (s *session) keepSecret(secret string) {
 // maxBody bounds an answer: 500 workers are some 500 kB.
 const maxBody = 16 << 20
 
-// exchange makes one request with the SDK and reads the answer into out, unless that is
-// nil. The status is 0 without an answer. The SDK is given everything that it would look
-// up by itself, and repeats nothing.
+// exchange makes one request with the SDK and reads the answer into out, unless that is nil. The status is 0
+// without an answer. The SDK is given everything that it would look up by itself, and repeats nothing.
 func (s *session) exchange(ctx context.Context, op string, out any, send func(*bluemix.Config) error) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()

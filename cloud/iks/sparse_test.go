@@ -31,9 +31,8 @@ func sparseListings(c *iksserver.Config) { c.Sparse = iksserver.SparseListings }
 func sparseAnswers(c *iksserver.Config)  { c.Sparse = iksserver.SparseAnswers }
 func enforcedGroup(c *iksserver.Config)  { c.EnforceGroups = true }
 
-// TestAPoolIsKeptOnWhateverTheCloudLeavesOut: with answers as sparse as the documents
-// allow, a pool is made, grown, repaired, shrunk and deleted, by a process that has just
-// started at each of these.
+// TestAPoolIsKeptOnWhateverTheCloudLeavesOut: with answers as sparse as the documents allow, a pool is made, grown,
+// repaired, shrunk and deleted, by a process that has just started at each of these.
 func TestAPoolIsKeptOnWhateverTheCloudLeavesOut(t *testing.T) {
 	for name, edit := range map[string]func(*iksserver.Config){
 		"listings without taints, labels and sizes": sparseListings,

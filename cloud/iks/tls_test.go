@@ -16,9 +16,8 @@ import (
 	"github.com/rrpool/rrpool/cloud/iks"
 )
 
-// A server that cannot prove who it is gets no request, so no key; nothing in the
-// environment changes that. What waits there is the same server that a client who trusts
-// its certificate talks to.
+// A server that cannot prove who it is gets no request, so no key; nothing in the environment changes that. What
+// waits there is the same server that a client who trusts its certificate talks to.
 func TestAServerOfAnUnknownAuthorityIsNotTalkedTo(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -210,9 +210,8 @@ func idle(s State, want cloud.PoolSpec, zone string) bool {
 		!slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == zone })
 }
 
-// resize brings the size that the cloud is asked for in order. It never happens
-// while a zone has more workers than wanted, since the cloud would choose the
-// worker to go, and it repeats a size where a zone lacks workers: removing
+// resize brings the size that the cloud is asked for in order. It never happens while a zone has more workers than
+// wanted, since the cloud would choose the worker to go, and it repeats a size where a zone lacks workers: removing
 // one had switched the cloud's rebalancing off.
 func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 	step := Step{Kind: Resize, Size: want.SizePerZone}

@@ -21,9 +21,8 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-// The manager as it is deployed, in a cluster of no cloud whose nodes all run pods:
-// it chooses nodes, empties them, gives them the role, and takes all of it back,
-// with the rights of config/rbac and no others.
+// The manager as it is deployed, in a cluster of no cloud whose nodes all run pods: it chooses nodes, empties them,
+// gives them the role, and takes all of it back, with the rights of config/rbac and no others.
 func TestMigrationThereAndBackOnExistingNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a kube-apiserver and waits for settle times")

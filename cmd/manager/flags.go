@@ -35,9 +35,8 @@ type options struct {
 	zap          zap.Options
 }
 
-// parse reads the flags. The error is a sentence for the user, or pflag.ErrHelp
-// after help was written to out. With --version,
-// other flags are not checked.
+// parse reads the flags. The error is a sentence for the user, or pflag.ErrHelp after help was written to out. With
+// --version, other flags are not checked.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := pflag.NewFlagSet(program, pflag.ContinueOnError)

@@ -28,10 +28,9 @@ const (
 	authParallel = 4
 )
 
-// metricsAuth lets those read the metrics who prove by a token that they may: RBAC's verb get
-// on the path /metrics, as the apiserver says. controller-runtime has a filter that does
-// so as well; it would link a gRPC exporter, CEL and a hundred packages more into a
-// program that holds an API key.
+// metricsAuth lets those read the metrics who prove by a token that they may: RBAC's verb get on the path /metrics,
+// as the apiserver says. controller-runtime has a filter that does so as well; it would link a gRPC exporter, CEL
+// and a hundred packages more into a program that holds an API key.
 type metricsAuth struct {
 	reviews  kubernetes.Interface
 	verdicts *cache.LRUExpireCache

@@ -100,11 +100,10 @@ var stacks = regexp.MustCompile(`,"stacktrace":"[^"]*"`)
 // hold is how long a right is lacking: for several attempts.
 const hold = 300 * time.Millisecond
 
-// Every right of config/rbac is needed, and its lack is reported. The manager starts with no
-// right at all and is given one after the other: each only when the apiserver has refused
-// a request for want of it, the manager has said so by verb and resource, and nothing was
-// removed meanwhile. What it has at the end of two migrations there and back, with the policies of
-// config/policy in force, is config/rbac: no right less, none more.
+// Every right of config/rbac is needed, and its lack is reported. The manager starts with no right at all and is
+// given one after the other: each only when the apiserver has refused a request for want of it, the manager has
+// said so by verb and resource, and nothing was removed meanwhile. What it has at the end of two migrations there
+// and back, with the policies of config/policy in force, is config/rbac: no right less, none more.
 func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a kube-apiserver and waits for settle times")

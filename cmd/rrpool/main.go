@@ -1,9 +1,8 @@
 // Command rrpool shows and changes the route reflectors of a cluster. Installed
 // as kubectl-rrpool it is a plugin of kubectl.
 //
-// What was asked for goes to standard output, everything else to standard error.
-// The exit code is 0 when the question was answered, 1 when it was not, and 2 where
-// a command says so.
+// What was asked for goes to standard output, everything else to standard error. The exit code is 0 when the
+// question was answered, 1 when it was not, and 2 where a command says so.
 package main
 
 import (

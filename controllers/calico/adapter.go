@@ -1,9 +1,8 @@
 // Package calico is the datastore adapter: it observes a cluster's BGP as
 // Calico stores it and makes the changes that a plan asks for.
 //
-// BGPPeers, the BGPConfiguration, node status reports and block affinities go
-// through libcalico-go, whatever the datastore. Nodes are Kubernetes Nodes: in
-// the Kubernetes datastore they are Calico's nodes as well.
+// BGPPeers, the BGPConfiguration, node status reports and block affinities go through libcalico-go, whatever the
+// datastore. Nodes are Kubernetes Nodes: in the Kubernetes datastore they are Calico's nodes as well.
 package calico
 
 import (
@@ -72,9 +71,8 @@ type Adapter struct {
 // watched are the kinds that are kept in memory.
 var watched = []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration, apiv3.KindCalicoNodeStatus, libapiv3.KindBlockAffinity}
 
-// New makes an Adapter. It makes no request until Start. libcalico-go registers
-// its types with client-go's scheme the first time, so call it before anything
-// uses that scheme concurrently.
+// New makes an Adapter. It makes no request until Start. libcalico-go registers its types with client-go's scheme
+// the first time, so call it before anything uses that scheme concurrently.
 func New(cfg Config) (*Adapter, error) {
 	if err := checkDatastore(); err != nil {
 		return nil, err
@@ -152,9 +150,8 @@ func (a *Adapter) Failing() error {
 	return a.store.failures()
 }
 
-// Apply makes one change and says whether there was anything to change. An
-// error that IsConflict means that the object is no longer as it was observed.
-// An object that is not ours is a NameTakenError.
+// Apply makes one change and says whether there was anything to change. An error that IsConflict means that the
+// object is no longer as it was observed. An object that is not ours is a NameTakenError.
 func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
 	switch act := action.(type) {
 	case plan.PutPeer:

@@ -31,9 +31,8 @@ const calicoNodeSelector = "k8s-app=calico-node"
 // Pods elsewhere may carry the label by anyone's will and say nothing.
 var calicoNodeNamespaces = []string{"kube-system", "calico-system"}
 
-// calicoPods keeps of calico-node's pods which nodes they run on and whether they are
-// Ready. While they cannot be watched, none is known to be Ready; those that were failing
-// are not forgotten for a while.
+// calicoPods keeps of calico-node's pods which nodes they run on and whether they are Ready. While they cannot be
+// watched, none is known to be Ready; those that were failing are not forgotten for a while.
 type calicoPods struct {
 	now     func() time.Time
 	changed func()

@@ -17,9 +17,8 @@ import (
 // datastoreVariable is the ecosystem's own name for the choice of datastore.
 const datastoreVariable = "DATASTORE_TYPE"
 
-// DefaultQPS is how many requests per second libcalico-go may make on average;
-// its own default of 5 would take minutes for what a migration writes. It allows
-// bursts of 100, which cannot be changed.
+// DefaultQPS is how many requests per second libcalico-go may make on average; its own default of 5 would take
+// minutes for what a migration writes. It allows bursts of 100, which cannot be changed.
 const DefaultQPS = 50
 
 // checkDatastore refuses datastores that this version cannot write to.

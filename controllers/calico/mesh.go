@@ -120,10 +120,9 @@ func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // written, as JSON. On reading it goes before the custom resource's own.
 const metadataAnnotation = "projectcalico.org/metadata"
 
-// liveMesh is the default BGPConfiguration as it is now. It is written as the
-// custom resource that was read, with only our fields changed: libcalico-go would
-// move labels and annotations that kubectl or a cloud has written, and drop
-// finalizers, owners and the settings of a newer Calico.
+// liveMesh is the default BGPConfiguration as it is now. It is written as the custom resource that was read, with
+// only our fields changed: libcalico-go would move labels and annotations that kubectl or a cloud has written, and
+// drop finalizers, owners and the settings of a newer Calico.
 type liveMesh struct {
 	raw *unstructured.Unstructured
 	// typed is raw in Calico's words, before our changes.
@@ -324,9 +323,8 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.now())))
 }
 
-// peerPassword is the one of our BGPPeers, in Calico's own words, nil where they
-// have none. They took it over from the mesh: without it the sessions of a mesh
-// whose note is lost would come back unprotected.
+// peerPassword is the one of our BGPPeers, in Calico's own words, nil where they have none. They took it over from
+// the mesh: without it the sessions of a mesh whose note is lost would come back unprotected.
 func (a *Adapter) peerPassword() *apiv3.BGPPassword {
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
@@ -393,9 +391,8 @@ func custom(kind, name string) *unstructured.Unstructured {
 	return o
 }
 
-// deleteVersion deletes exactly the version that was looked at: the one after it
-// may be another's. libcalico-go cannot: with the Kubernetes datastore it
-// ignores the version.
+// deleteVersion deletes exactly the version that was looked at: the one after it may be another's. libcalico-go
+// cannot: with the Kubernetes datastore it ignores the version.
 func (a *Adapter) deleteVersion(ctx context.Context, o client.Object) (bool, error) {
 	kind, name, revision := o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), o.GetResourceVersion()
 	err := a.writer.Delete(ctx, custom(kind, name), client.Preconditions{ResourceVersion: &revision})

@@ -46,9 +46,8 @@ const longestID = 64
 // oldZoneLabel is what clouds used before topology.kubernetes.io/zone.
 const oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
 
-// nodeOf maps a Kubernetes Node. Like Calico, it takes an address or AS number
-// that cannot be read for one that is not there: such a node speaks no BGP, and
-// must not keep all others from being served.
+// nodeOf maps a Kubernetes Node. Like Calico, it takes an address or AS number that cannot be read for one that is
+// not there: such a node speaks no BGP, and must not keep all others from being served.
 func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	out := plan.Node{
 		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,

@@ -29,9 +29,8 @@ type nodePatch struct {
 	exact bool
 }
 
-// patchNode is the only write to Nodes. With the UID in it, a node that has come
-// back with another machine under the same name is a conflict. A mark on a node
-// that a person has uncordoned goes with whatever is written.
+// patchNode is the only write to Nodes. With the UID in it, a node that has come back with another machine under
+// the same name is a conflict. A mark on a node that a person has uncordoned goes with whatever is written.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
 	notes := map[string]any{}
 	if metav1.HasAnnotation(node.ObjectMeta, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {

@@ -23,9 +23,8 @@ const (
 	ReasonNodeStatusCRDMissing = "NodeStatusCRDMissing"
 )
 
-// Observe gives everything known, from memory: at rest it makes no request. It
-// fails while any of it is unknown, as before the first list or while a watch
-// cannot be kept up.
+// Observe gives everything known, from memory: at rest it makes no request. It fails while any of it is unknown, as
+// before the first list or while a watch cannot be kept up.
 func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error) {
 	if err := a.store.ready(); err != nil {
 		return plan.Cluster{}, err

@@ -133,11 +133,9 @@ func (r *report) remember(seen map[sessionKey]sessionMemory, at time.Time) map[s
 	return seen
 }
 
-// restarted compares two of BIRD's times of the last state change. BIRD gives
-// the time of day at first and only the date later: a date is old age, not a
-// restart. It counts from two clocks whose seconds begin at different moments, so
-// the same change may be reported with a second's difference. A session takes
-// longer than that to come back.
+// restarted compares two of BIRD's times of the last state change. BIRD gives the time of day at first and only the
+// date later: a date is old age, not a restart. It counts from two clocks whose seconds begin at different moments,
+// so the same change may be reported with a second's difference. A session takes longer than that to come back.
 func restarted(before, after string) bool {
 	if before == after {
 		return false

@@ -96,10 +96,9 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 	return a.writeReport(ctx, have, a.calico.CalicoNodeStatus().Update)
 }
 
-// writeReport writes a status object so that the reporter looks at it. It ignores every
-// version of an object whose generation it has seen, and libcalico-go does not count
-// generations: it stores the number that it is given. The clock keeps the number
-// growing when an object is deleted and created again.
+// writeReport writes a status object so that the reporter looks at it. It ignores every version of an object whose
+// generation it has seen, and libcalico-go does not count generations: it stores the number that it is given. The
+// clock keeps the number growing when an object is deleted and created again.
 func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, do writer[*apiv3.CalicoNodeStatus]) (bool, error) {
 	if err := a.permit(ctx); err != nil {
 		return false, err

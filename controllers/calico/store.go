@@ -29,9 +29,8 @@ type watchStatus struct {
 	missing bool
 	// err is why it cannot be listed or watched at the moment.
 	err error
-	// relisted holds, by name, the revision in which an object was listed last. What a
-	// list says holds, even where its revision is lower than one seen before, as after a
-	// restored backup; and a report may be of any age.
+	// relisted holds, by name, the revision in which an object was listed last. What a list says holds, even where
+	// its revision is lower than one seen before, as after a restored backup; and a report may be of any age.
 	relisted map[string]string
 	// unwatched: it has been listed and not been watched since.
 	unwatched bool
@@ -301,9 +300,8 @@ func (s *store) reports() []*report {
 	return slices.SortedFunc(maps.Values(s.statuses), func(a, b *report) int { return strings.Compare(a.object.Name, b.object.Name) })
 }
 
-// source is the datastore as the syncer sees it. The syncer retries for ever and
-// takes a kind that is not installed for one without objects; source notes on
-// the way which kinds are missing or failing.
+// source is the datastore as the syncer sees it. The syncer retries for ever and takes a kind that is not installed
+// for one without objects; source notes on the way which kinds are missing or failing.
 type source struct {
 	api.Client
 	store *store

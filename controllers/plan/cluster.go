@@ -1,6 +1,5 @@
-// Package plan holds the facts about a cluster that decisions are made from,
-// as plain data: no client, no context, no logger, no clock. Its subpackages
-// compute with them (sizing, topology, rollout).
+// Package plan holds the facts about a cluster that decisions are made from, as plain data: no client, no context,
+// no logger, no clock. Its subpackages compute with them (sizing, topology, rollout).
 package plan
 
 import (
@@ -207,10 +206,9 @@ type Peer struct {
 // Status is one CalicoNodeStatus.
 type Status struct {
 	Node string
-	// Updated is when we received the report, by our own clock; zero for one that
-	// was already there when we started, or that was cleared and not yet filled
-	// in again. The reporter need not write while nothing changes, so an old report
-	// is not wrong, merely unproven: see RefreshStatus.
+	// Updated is when we received the report, by our own clock; zero for one that was already there when we
+	// started, or that was cleared and not yet filled in again. The reporter need not write while nothing changes,
+	// so an old report is not wrong, merely unproven: see RefreshStatus.
 	Updated time.Time
 	// Written is when the reporter wrote the report, by the clock of its node; zero
 	// while the report is cleared. Unlike Updated it outlasts a restart.
@@ -219,9 +217,8 @@ type Status struct {
 	// process has not seen it happen, it is the time that the clearing left on the
 	// object. Sessions and Routes then are what it said before.
 	Cleared time.Time
-	// Regular: the reporter has been seen writing although nothing had changed, as
-	// it does where one address family has no sessions. Its silence then means
-	// that it is gone.
+	// Regular: the reporter has been seen writing although nothing had changed, as it does where one address family
+	// has no sessions. Its silence then means that it is gone.
 	Regular bool
 	// Sessions of the node's BIRD, sorted by address.
 	Sessions []Session

@@ -17,11 +17,10 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// apply takes the step's actions in order and stops at the first error, but for that of
-// a refresh: a report that cannot be asked for does not hold up the step. Where reports
-// cannot be created, only refreshes are applied. An error
-// of the cloud is remembered and reported, not returned: the data plane is in
-// order, and the cloud has its own back-off.
+// apply takes the step's actions in order and stops at the first error, but for that of a refresh: a report that
+// cannot be asked for does not hold up the step. Where reports cannot be created, only refreshes are applied. An
+// error of the cloud is remembered and reported, not returned: the data plane is in order, and the cloud has its
+// own back-off.
 func (r *Reconciler) apply(ctx context.Context, s *Scope) error {
 	actions, watchErr := s.Step.Actions, r.watch(ctx, s)
 	if watchErr != nil && !s.Step.Urgent && !urgent(s) {

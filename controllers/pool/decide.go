@@ -19,11 +19,10 @@ import (
 	"github.com/rrpool/rrpool/controllers/workload"
 )
 
-// decide chooses the provider, asks it when that is due, and computes the step.
-// The step is computed before the cloud is asked as well, because what has to
-// happen at once must not wait for an answer that may not come; neither must what is
-// due in seconds, as while too few reflectors serve. Existing nodes are
-// no cloud: looking at them is no request.
+// decide chooses the provider, asks it when that is due, and computes the step. The step is computed before the
+// cloud is asked as well, because what has to happen at once must not wait for an answer that may not come; neither
+// must what is due in seconds, as while too few reflectors serve. Existing nodes are no cloud: looking at them is
+// no request.
 func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 	r.identify(ctx, s)
 	r.poolClient.meshOff = !s.Cluster.BGP.MeshOn()
@@ -72,10 +71,9 @@ func (r *Reconciler) compute(s *Scope) {
 	s.Step = r.Next(observed, s.Desired, s.now)
 }
 
-// refuse does nothing because of the spec, with one exception: a cluster that
-// has lost its reflectors gets its mesh, which only adds sessions. To know that, stale
-// reports are asked for again. How many reflectors there should be is then taken from
-// the pool as it is.
+// refuse does nothing because of the spec, with one exception: a cluster that has lost its reflectors gets its
+// mesh, which only adds sessions. To know that, stale reports are asked for again. How many reflectors there should
+// be is then taken from the pool as it is.
 func (r *Reconciler) refuse(s *Scope, observed rollout.Observed, problem *plan.Problem) rollout.Step {
 	desired := s.Desired
 	if known := r.poolClient.last; known != nil && known.Owned {
@@ -120,9 +118,8 @@ func urgent(s *Scope) bool {
 	return has[plan.RestoreMesh](s.Step)
 }
 
-// desire says where the cluster is to go. known is the pool as it was last
-// seen, which may be long ago, or nil. The way back to the mesh needs neither a
-// provider nor a size, so nothing in the spec can block it.
+// desire says where the cluster is to go. known is the pool as it was last seen, which may be long ago, or nil. The
+// way back to the mesh needs neither a provider nor a size, so nothing in the spec can block it.
 func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	spec := s.object.Spec
 	d := rollout.Desired{
@@ -164,10 +161,9 @@ func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	return d, nil
 }
 
-// sizePerZone sizes the pool by the nodes that are Ready. While some are not,
-// it is unknown whether they come back: the size then stays where it is, as long
-// as that is right for some number of them. Otherwise an outage of half the
-// cluster would take reflectors away from the other half.
+// sizePerZone sizes the pool by the nodes that are Ready. While some are not, it is unknown whether they come back:
+// the size then stays where it is, as long as that is right for some number of them. Otherwise an outage of half
+// the cluster would take reflectors away from the other half.
 func sizePerZone(spec v1alpha1.SizingSpec, clients []plan.Node, zones int, known *cloud.Pool) (int, error) {
 	zones = max(zones, 1)
 	ready, all := countReady(clients), len(clients)
@@ -207,12 +203,11 @@ func count[T any](all []T, so func(T) bool) int {
 	return n
 }
 
-// poolZones names the zones of the pool, sorted. For existing nodes they are where
-// the nodes are, and "" is that of nodes without one. For a pool of its own: those
-// the user gives, else all that the cloud knows, else those in which there are
-// nodes. They are always named: the number of reflectors to wait for depends on
-// the zones that are still without a node. A zone that the pool has is given up
-// only when the user says so, not because the cloud's list is shorter today.
+// poolZones names the zones of the pool, sorted. For existing nodes they are where the nodes are, and "" is that of
+// nodes without one. For a pool of its own: those the user gives, else all that the cloud knows, else those in
+// which there are nodes. They are always named: the number of reflectors to wait for depends on the zones that are
+// still without a node. A zone that the pool has is given up only when the user says so, not because the cloud's
+// list is shorter today.
 func poolZones(s *Scope, known *cloud.Pool) []string {
 	if s.inPlace() {
 		return plan.Zones(s.Cluster.Nodes, plan.Node.SpeaksBGP)
@@ -268,9 +263,8 @@ func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
 	return order[largest]
 }
 
-// shape turns the wanted number of reflectors per zone into what the topology takes. A
-// reflector that comes to serve more clients than it should is no reason to stop what
-// works: then problem is set and serious is not.
+// shape turns the wanted number of reflectors per zone into what the topology takes. A reflector that comes to
+// serve more clients than it should is no reason to stop what works: then problem is set and serious is not.
 func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
 	spec = topology.Read(s.object.Spec.Topology, s.object.Spec.BGP.NodeLabel, !s.inPlace())
 	if kind := spec.Kind; s.inPlace() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
@@ -334,9 +328,8 @@ const (
 	offTimeout = 5 * time.Second
 )
 
-// evictPause is the pause between two attempts to empty a node, and the shortest
-// after a count that has failed. One that took long is tried again after countRest
-// times as long, so that reconciliations go on.
+// evictPause is the pause between two attempts to empty a node, and the shortest after a count that has failed. One
+// that took long is tried again after countRest times as long, so that reconciliations go on.
 const (
 	evictPause = 5 * time.Second
 	countRest  = 5
@@ -369,9 +362,8 @@ func (r *Reconciler) lookAtPods(ctx context.Context, s *Scope) {
 	}
 }
 
-// nodesToCount names the nodes whose number of pods says which is the cheapest to
-// change its role while no other reflector carries its routes, and what that
-// costs; none while that does not matter.
+// nodesToCount names the nodes whose number of pods says which is the cheapest to change its role while no other
+// reflector carries its routes, and what that costs; none while that does not matter.
 func nodesToCount(s *Scope) []string {
 	if s.Step.Problem != nil || s.Step.Name == rollout.Steady || has[plan.RestoreMesh](s.Step) {
 		return nil

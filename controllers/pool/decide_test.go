@@ -404,10 +404,9 @@ func TestAStartWaitsForTheDatastoreButNotForEver(t *testing.T) {
 	})
 }
 
-// What a kubelet, or whoever has taken one over, may write into its own Node, and what
-// rrpool makes of it in a cluster that is settled. It never acts on another node for it,
-// and never writes another BGPPeer. What is refused stops further changes until a person
-// has looked; the safety net and the routes that there are stay.
+// What a kubelet, or whoever has taken one over, may write into its own Node, and what rrpool makes of it in a
+// cluster that is settled. It never acts on another node for it, and never writes another BGPPeer. What is refused
+// stops further changes until a person has looked; the safety net and the routes that there are stay.
 func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 	const role, id = "rrpool.io/route-reflector", "244.0.0.1"
 	now := time.Unix(1e9, 0)

@@ -426,9 +426,8 @@ func TestWithoutAReflectorThatServesNoSessionsAreCounted(t *testing.T) {
 	require.NotContains(t, strings.Join(have, " "), "sessions_")
 }
 
-// cloudEnvironment is a cluster at IBM, in a synctest bubble: BGP is the model of package
-// simulate, the cloud is iksserver behind the real provider and its SDK. Its machines
-// become nodes of the model.
+// cloudEnvironment is a cluster at IBM, in a synctest bubble: BGP is the model of package simulate, the cloud is
+// iksserver behind the real provider and its SDK. Its machines become nodes of the model.
 type cloudEnvironment struct {
 	*environment
 	server *iksserver.Server

@@ -159,9 +159,8 @@ func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	r.reportProblem(ctx, s)
 }
 
-// reportProblem emits an event for a new problem, or for its end. When problems change
-// more often than the budget allows, the latest state is sent as soon as it may be: the
-// last event never names a problem that is over.
+// reportProblem emits an event for a new problem, or for its end. When problems change more often than the budget
+// allows, the latest state is sent as soon as it may be: the last event never names a problem that is over.
 func (r *Reconciler) reportProblem(ctx context.Context, s *Scope) {
 	problem, reason := r.worstProblem(s), ""
 	if problem != nil {
@@ -184,10 +183,9 @@ func (r *Reconciler) reportProblem(ctx context.Context, s *Scope) {
 // short is a text as the API takes it. Words of nodes and of the cloud are in it.
 func short(text string) string { return plan.Plain(text, maxNote) }
 
-// eventBudget is how many events may be sent. On usual days nothing is held back; it is for
-// problems that come and go all the time, and for another writer that undoes each change
-// at once. Kubernetes itself folds events only while the object is the very same, and its
-// status, which we write, is part of it.
+// eventBudget is how many events may be sent. On usual days nothing is held back; it is for problems that come and
+// go all the time, and for another writer that undoes each change at once. Kubernetes itself folds events only
+// while the object is the very same, and its status, which we write, is part of it.
 //
 // The log has everything. Of each reason the first is always sent, and the next one that is
 // sent says how many were not.
@@ -210,9 +208,8 @@ type reasonBudget struct {
 	rested bool
 }
 
-// Actions are changes of the cluster. One reconciliation may promote hundreds of reflectors;
-// a change that another writer undoes is at most one action in each. The others are
-// problems and their end.
+// Actions are changes of the cluster. One reconciliation may promote hundreds of reflectors; a change that another
+// writer undoes is at most one action in each. The others are problems and their end.
 const (
 	actionBurst, actionEvery     = 600, 10 * time.Second
 	problemBurst, problemEvery   = 10, 5 * time.Minute

@@ -20,9 +20,8 @@ const namespace = "rrpool"
 
 // Metrics are what rrpool exports to Prometheus.
 //
-// Of several managers one acts. The others export rrpool_leader 0 and what they
-// counted while they acted; how the cluster is they do not know, and those metrics
-// are absent, never 0.
+// Of several managers one acts. The others export rrpool_leader 0 and what they counted while they acted; how the
+// cluster is they do not know, and those metrics are absent, never 0.
 type Metrics struct {
 	leader    prometheus.Gauge
 	steps     *prometheus.CounterVec

@@ -188,9 +188,8 @@ func (c *poolClient) usable() *cloud.Pool {
 // foreign: a pool of that name exists that rrpool did not make.
 func (c *poolClient) foreign() bool { return c.last != nil && c.last.Exists && !c.last.Owned }
 
-// members are the zones of our pool's workers, by worker id, as last seen; nil while
-// the provider has not answered, and of a pool that is not ours. A machine never changes its pool, so
-// an old answer is as good as a new one.
+// members are the zones of our pool's workers, by worker id, as last seen; nil while the provider has not answered,
+// and of a pool that is not ours. A machine never changes its pool, so an old answer is as good as a new one.
 func (c *poolClient) members() map[string]string {
 	if c.last == nil || c.foreign() {
 		return nil

@@ -265,9 +265,8 @@ func (o *cloudEnvironment) ridesOut(how outage, hours int) (complaints []string)
 	return complaints
 }
 
-// TestAtRestNothingDependsOnTheCloud: a migrated cluster does not change when the cloud
-// goes away, for whatever reason and however long; it says so once, asks slowly, and
-// notices by itself that the cloud is back.
+// TestAtRestNothingDependsOnTheCloud: a migrated cluster does not change when the cloud goes away, for whatever
+// reason and however long; it says so once, asks slowly, and notices by itself that the cloud is back.
 func TestAtRestNothingDependsOnTheCloud(t *testing.T) {
 	for name, how := range outages {
 		t.Run(name, func(t *testing.T) {

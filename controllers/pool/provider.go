@@ -259,11 +259,10 @@ const (
 	regionLabel   = "ibm-cloud.kubernetes.io/region"
 )
 
-// fillIn adds what only the provider's side knows to the nodes: the machine
-// behind each, whether it belongs to the pool, and if so in which of the
-// provider's zones it is. members are the zones of the pool's workers by id, nil while
-// they are unknown. Once the cloud has answered, a node with a worker that is not in the pool is
-// not either, whatever its labels say: a kubelet may label its own node.
+// fillIn adds what only the provider's side knows to the nodes: the machine behind each, whether it belongs to the
+// pool, and if so in which of the provider's zones it is. members are the zones of the pool's workers by id, nil
+// while they are unknown. Once the cloud has answered, a node with a worker that is not in the pool is not either,
+// whatever its labels say: a kubelet may label its own node.
 func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 	behind := machines(nodes)
 	for i := range nodes {
@@ -282,9 +281,8 @@ func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 	}
 }
 
-// machines gives each worker its node, by index. Of several that claim the same machine
-// it is the one with the label that kubelets may not set, else the oldest: who comes
-// later with another's providerID gets nothing.
+// machines gives each worker its node, by index. Of several that claim the same machine it is the one with the
+// label that kubelets may not set, else the oldest: who comes later with another's providerID gets nothing.
 func machines(nodes []plan.Node) map[string]int {
 	out := map[string]int{}
 	for i, node := range nodes {
@@ -338,9 +336,8 @@ func splitProviderID(providerID string) (cluster, worker string) {
 	return parts[len(parts)-2], parts[len(parts)-1]
 }
 
-// poolOf is the pool as far as steps depend on it; nil when it is unknown. A
-// worker's node is the one that Kubernetes says it is: a node name can come
-// back with another worker behind it.
+// poolOf is the pool as far as steps depend on it; nil when it is unknown. A worker's node is the one that
+// Kubernetes says it is: a node name can come back with another worker behind it.
 func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint) *rollout.Pool {
 	if pool == nil {
 		return nil

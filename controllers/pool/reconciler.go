@@ -321,9 +321,8 @@ func (r *Reconciler) Look(ctx context.Context, object *v1alpha1.RouteReflectorPo
 	return r.complete(s), nil
 }
 
-// Rehearse makes a whole reconciliation, but neither reads nor writes the object: with a
-// Datastore and Providers that are models it shows what the manager would do with the
-// real ones.
+// Rehearse makes a whole reconciliation, but neither reads nor writes the object: with a Datastore and Providers
+// that are models it shows what the manager would do with the real ones.
 func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Scope, error) {
 	r.setDefaults()
 	s, err := r.observe(ctx, object)

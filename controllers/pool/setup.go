@@ -160,9 +160,8 @@ func SlimNode(in any) (any, error) {
 	return slim, nil
 }
 
-// What the manager may do, and nothing else: `make manifests` turns the markers
-// into config/rbac/role.yaml. The demonstration and the e2e tests run with
-// exactly these rights.
+// What the manager may do, and nothing else: `make manifests` turns the markers into config/rbac/role.yaml. The
+// demonstration and the e2e tests run with exactly these rights.
 //
 // The object itself. Its name is fixed, and with it everything but list and watch.
 // +kubebuilder:rbac:groups=rrpool.io,resources=routereflectorpools,verbs=list;watch
@@ -173,10 +172,9 @@ func SlimNode(in any) (any, error) {
 // label of existing nodes, the rack of a client, and a cordon. Never nodes/status.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
 //
-// Pods, where existing nodes reflect: how many run on a node, and eviction from one
-// that is to become a reflector (promotion: Drain). PodDisruptionBudgets hold.
-// Of calico-node's pods, in kube-system and calico-system, a watch shows which are
-// Ready: the second namespace may not exist, so no Role in it could be made.
+// Pods, where existing nodes reflect: how many run on a node, and eviction from one that is to become a reflector
+// (promotion: Drain). PodDisruptionBudgets hold. Of calico-node's pods, in kube-system and calico-system, a watch
+// shows which are Ready: the second namespace may not exist, so no Role in it could be made.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 //
@@ -195,8 +193,7 @@ func SlimNode(in any) (any, error) {
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=rrpool-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=rrpool-system,resources=leases,resourceNames=rrpool-manager,verbs=get;update
 //
-// Events: those about the object, which has no namespace, are kept in default;
-// those about the lease in its own.
+// Events: those about the object, which has no namespace, are kept in default; those about the lease in its own.
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=default,resources=events,verbs=create;patch
 //
 // Who may read the metrics is for the apiserver to say.

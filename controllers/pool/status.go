@@ -21,9 +21,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// report writes the status, if it says anything new. The previous status is
-// read for the pool's name and for two times only, which say since when
-// something is so: they are reports themselves and decide nothing.
+// report writes the status, if it says anything new. The previous status is read for the pool's name and for two
+// times only, which say since when something is so: they are reports themselves and decide nothing.
 func (r *Reconciler) report(ctx context.Context, s *Scope, failure error) error {
 	status := r.status(s, failure)
 	r.Metrics.observed(s, &r.poolClient, status, r.Now)
@@ -152,10 +151,9 @@ func reflectors(s *Scope) []v1alpha1.ReflectorStatus {
 	return out
 }
 
-// costOf is what the dedicated pool costs, in whatever mode: it does until it is deleted.
-// It goes by the labels of nodes, as `rrpool cost` does, so no cloud is needed for it;
-// workers that are not nodes yet are not counted. Nil without a worker, and on existing
-// nodes, which cost nothing extra.
+// costOf is what the dedicated pool costs, in whatever mode: it does until it is deleted. It goes by the labels of
+// nodes, as `rrpool cost` does, so no cloud is needed for it; workers that are not nodes yet are not counted. Nil
+// without a worker, and on existing nodes, which cost nothing extra.
 func costOf(s *Scope) *v1alpha1.CostStatus {
 	if s.inPlace() {
 		return nil

@@ -31,12 +31,10 @@ func (p *Pods) Evictable(ctx context.Context, node string) (moving, staying []st
 	return names(going), names(left), nil
 }
 
-// Evict asks the pods of a node to go, once, and does not wait for them. Pods of
-// DaemonSets, mirror pods and those in the host's network stay, as a drain would
-// let them; pods without a controller stay because they would be lost. Each gets
-// the grace period that it has itself. PodDisruptionBudgets hold. The error names
-// the pods that could not be asked; the others were. When the apiserver falls
-// silent, or time runs out, the rest is left for the next time.
+// Evict asks the pods of a node to go, once, and does not wait for them. Pods of DaemonSets, mirror pods and those
+// in the host's network stay, as a drain would let them; pods without a controller stay because they would be lost.
+// Each gets the grace period that it has itself. PodDisruptionBudgets hold. The error names the pods that could not
+// be asked; the others were. When the apiserver falls silent, or time runs out, the rest is left for the next time.
 func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 	moving, _, err := p.sort(ctx, node)
 	if err != nil {

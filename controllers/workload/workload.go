@@ -1,6 +1,5 @@
-// Package workload looks at the pods of nodes and moves them away. A pod matters
-// here when it has an address of its own: it is such addresses that a node's BGP
-// announces. It keeps no pods in memory.
+// Package workload looks at the pods of nodes and moves them away. A pod matters here when it has an address of its
+// own: it is such addresses that a node's BGP announces. It keeps no pods in memory.
 package workload
 
 import (
@@ -24,9 +23,8 @@ const (
 	fewNodes = 32
 	// page is how many pods one request brings.
 	page = 500
-	// memory is how long counts are as good as new: who comes first does not depend
-	// on a pod more or less. Counts that took long are good for lasting times as long, so
-	// that a large cluster's apiserver has pauses.
+	// memory is how long counts are as good as new: who comes first does not depend on a pod more or less. Counts
+	// that took long are good for lasting times as long, so that a large cluster's apiserver has pauses.
 	memory  = 15 * time.Second
 	lasting = 4
 )

@@ -32,9 +32,8 @@ func migrateDedicated(c *cluster) {
 	c.requireLostNothing(e)
 }
 
-// shutDownTogether: no reflector is left, and every route is withdrawn.
-// The mesh is switched on without a wait, and carries everyone within seconds. The
-// grace is as it is by default, so that nothing else happens meanwhile.
+// shutDownTogether: no reflector is left, and every route is withdrawn. The mesh is switched on without a wait, and
+// carries everyone within seconds. The grace is as it is by default, so that nothing else happens meanwhile.
 func shutDownTogether(c *cluster) {
 	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
 		spec.Rollout.NotReadyGrace = metav1.Duration{Duration: time.Minute}

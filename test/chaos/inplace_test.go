@@ -16,9 +16,8 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// A cluster where every node runs pods gets its reflectors, loses them in every
-// way there is, and gets others. Only the very first promotion costs anything,
-// and that is said before.
+// A cluster where every node runs pods gets its reflectors, loses them in every way there is, and gets others. Only
+// the very first promotion costs anything, and that is said before.
 func TestInPlaceReflectorsFailAndAreReplaced(t *testing.T) {
 	c := start(t, site.Options{Nodes: lab.Workers(9), MeshPassword: "s3cret"})
 	c.stages([]stage{
@@ -75,9 +74,8 @@ func killBIRD(c *cluster) {
 	c.requireLostNothing(e)
 }
 
-// cutLink: the node is Unknown, and another one of its zone takes over. It is the
-// last in peering order: the first has to step down in case it runs, and its
-// peers keep their sessions for three minutes.
+// cutLink: the node is Unknown, and another one of its zone takes over. It is the last in peering order: the first
+// has to step down in case it runs, and its peers keep their sessions for three minutes.
 func cutLink(c *cluster) {
 	before, zones := c.reflectors(), c.zones()
 	hit := before[len(before)-1]

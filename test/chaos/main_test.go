@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package chaos_test breaks clusters on purpose, with the real manager watching,
-// and counts the packets that are lost: in scenarios with a known end
-// (TestInPlaceReflectorsFailAndAreReplaced and others), and at random, from a seed, with a report of what
-// each cause has cost (TestChaos).
+// Package chaos_test breaks clusters on purpose, with the real manager watching, and counts the packets that are
+// lost: in scenarios with a known end (TestInPlaceReflectorsFailAndAreReplaced and others), and at random, from a
+// seed, with a report of what each cause has cost (TestChaos).
 package chaos_test
 
 import (

@@ -198,9 +198,8 @@ func (w write) try(t *testing.T, c dynamic.Interface, dryRun ...string) error {
 	return err
 }
 
-// With the manager's token one can do what the manager does, and RBAC's coarse rights go
-// no further. Whatever is refused to the manager is permitted to an administrator: it is
-// the policy that says no.
+// With the manager's token one can do what the manager does, and RBAC's coarse rights go no further. Whatever is
+// refused to the manager is permitted to an administrator: it is the policy that says no.
 func TestThePoliciesLetThroughWhatTheManagerWritesAndNoMore(t *testing.T) {
 	admin, manager := guarded(t)
 	for name, steps := range writes {

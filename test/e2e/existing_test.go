@@ -21,11 +21,10 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// A cluster that no cloud provides moves onto nodes that run workloads, and
-// back, while the manager is killed after each single write, before it learns
-// that the write was done. The first reflector is the control plane's node, which
-// runs no pods, so no pod loses a packet, and afterwards no node says that it
-// ever happened: cordons are undone, but for a person's.
+// A cluster that no cloud provides moves onto nodes that run workloads, and back, while the manager is killed after
+// each single write, before it learns that the write was done. The first reflector is the control plane's node,
+// which runs no pods, so no pod loses a packet, and afterwards no node says that it ever happened: cordons are
+// undone, but for a person's.
 func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 	lab.SkipLong(t)
 	ctx, s := start(t, site.Options{Nodes: withControlPlane(6), MeshPassword: "s3cret"})
@@ -60,10 +59,9 @@ func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 	requireNothingLost(t, s)
 }
 
-// killAfterEachWrite starts the manager, kills it at each write and starts the
-// next one at once, until one reports Ready. It gives the writes. A request to a
-// node for a new report, which is a PUT of its CalicoNodeStatus, kills once a node: a manager that
-// is never given the time to see the report asks for ever, and does nothing else.
+// killAfterEachWrite starts the manager, kills it at each write and starts the next one at once, until one reports
+// Ready. It gives the writes. A request to a node for a new report, which is a PUT of its CalicoNodeStatus, kills
+// once a node: a manager that is never given the time to see the report asks for ever, and does nothing else.
 func killAfterEachWrite(t *testing.T, ctx context.Context, s *site.Site) []string { //nolint:revive // t comes first in tests
 	t.Helper()
 	ctx = within(t, ctx)

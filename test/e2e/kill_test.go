@@ -21,9 +21,8 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// The manager is killed right after each kind of step, on the way there and
-// back, and the next one goes on. In between, what people do to a migrated
-// cluster is put right. Nothing is lost.
+// The manager is killed right after each kind of step, on the way there and back, and the next one goes on. In
+// between, what people do to a migrated cluster is put right. Nothing is lost.
 func TestKilledAfterEachStepAndDrift(t *testing.T) {
 	lab.SkipLong(t)
 	ctx, s := start(t, site.Options{Zones: 3, Generation: iksserver.VPC, MeshPassword: "s3cret"})
@@ -82,9 +81,8 @@ func TestKilledAfterEachStepAndDrift(t *testing.T) {
 	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
 }
 
-// killAfterEachStep kills and restarts the manager the moment it reports a step
-// of a kind that it was not yet killed after, until it reports Ready, and names
-// the steps.
+// killAfterEachStep kills and restarts the manager the moment it reports a step of a kind that it was not yet
+// killed after, until it reports Ready, and names the steps.
 func killAfterEachStep(t *testing.T, ctx context.Context, s *site.Site) []string { //nolint:revive // t comes first in tests
 	t.Helper()
 	var killed []string

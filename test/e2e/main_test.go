@@ -84,9 +84,8 @@ func TestASiteWithoutACloud(t *testing.T) {
 // restVariable is how long the migrated cluster is watched at rest: 30s unless set. `make soak` sets 10m.
 const restVariable = "RRPOOL_REST"
 
-// A migrated cluster at rest costs nothing: no write to the
-// apiserver but the lease, no change in the cloud, and at most one read of it
-// a minute.
+// A migrated cluster at rest costs nothing: no write to the apiserver but the lease, no change in the cloud, and at
+// most one read of it a minute.
 func TestRest(t *testing.T) {
 	lab.SkipLong(t)
 	duration := 30 * time.Second

@@ -24,9 +24,8 @@ const limit = 4 * time.Minute
 // all is how many reflectors a small cluster has.
 const all = 3
 
-// A cluster is migrated, its manager replaced, a reflector dies, then all of them, and each
-// time they come back. Of the alerts of config/monitoring, evaluated on what the manager
-// served meanwhile, exactly those fire that should.
+// A cluster is migrated, its manager replaced, a reflector dies, then all of them, and each time they come back. Of
+// the alerts of config/monitoring, evaluated on what the manager served meanwhile, exactly those fire that should.
 func TestKillingReflectorsFiresTheExpectedAlerts(t *testing.T) {
 	lab.SkipLong(t)
 	ctx, s := site.ForTest(t, site.Options{})

@@ -1,12 +1,9 @@
-// Package catalog reads list prices from the IBM Cloud Global Catalog, a public
-// HTTP API that needs no credentials.
+// Package catalog reads list prices from the IBM Cloud Global Catalog, a public HTTP API that needs no credentials.
 //
-// What it relies on was seen in recorded answers of 2026-08-13: the service
-// containers-kubernetes has a plan for each flavor, named
-// containers.kubernetes.vpc.<flavor>, and a plan has a price for each region in
-// the metric part-iks.vpc.<flavor>, per Instance-Hour. Whether older flavors are
-// in the plan containers.kubernetes.vpc.gen2 instead was not seen; it is asked for
-// the same metric. Classic flavors have graduated prices and are not read.
+// What it relies on was seen in recorded answers of 2026-08-13: the service containers-kubernetes has a plan for
+// each flavor, named containers.kubernetes.vpc.<flavor>, and a plan has a price for each region in the metric
+// part-iks.vpc.<flavor>, per Instance-Hour. Whether older flavors are in the plan containers.kubernetes.vpc.gen2
+// instead was not seen; it is asked for the same metric. Classic flavors have graduated prices and are not read.
 package catalog
 
 import (
@@ -54,9 +51,8 @@ type Client struct {
 	Now time.Time
 }
 
-// Prices are those of the flavors, each named once, in all regions. A flavor that the catalog has
-// no plain hourly price for is not in the book, and is named in missing. An empty
-// book is no error.
+// Prices are those of the flavors, each named once, in all regions. A flavor that the catalog has no plain hourly
+// price for is not in the book, and is named in missing. An empty book is no error.
 func (c Client) Prices(ctx context.Context, flavors []string) (book cost.Book, missing []string, err error) {
 	plans, err := c.plans(ctx)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package migrate is the commands that move a cluster onto route reflectors and back to
-// the mesh, and show the progress. They set spec.mode and nothing else: the manager does
-// the work, also without them.
+// Package migrate is the commands that move a cluster onto route reflectors and back to the mesh, and show the
+// progress. They set spec.mode and nothing else: the manager does the work, also without them.
 package migrate
 
 import (

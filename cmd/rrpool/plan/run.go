@@ -146,9 +146,8 @@ func (s *Step) wait(what []string, before bool) {
 	}
 }
 
-// step is the one that a reconcile belongs to. What is written for another reason is a
-// step of its own, also if its name is the same. Of steps that wait alternately there is
-// one each.
+// step is the one that a reconcile belongs to. What is written for another reason is a step of its own, also if its
+// name is the same. Of steps that wait alternately there is one each.
 func (e *environment) step(is rollout.Step, passed int) *Step {
 	last := len(e.plan.Steps) - 1
 	for i := last; i >= 0; i-- {

@@ -109,9 +109,8 @@ func (r *reader) log(ctx context.Context, pod, name string, options *corev1.PodL
 	}
 }
 
-// secrets comes first: the values that are read here are taken out of all that follows. The
-// manager's namespace has the API key. Of calico-node's namespace only the Secrets are read that
-// BGP objects name.
+// secrets comes first: the values that are read here are taken out of all that follows. The manager's namespace has
+// the API key. Of calico-node's namespace only the Secrets are read that BGP objects name.
 func (r *reader) secrets(ctx context.Context) {
 	var out []map[string]any
 	for _, name := range r.passwords(ctx) {
@@ -168,9 +167,8 @@ func (r *reader) learn(secret corev1.Secret, sure bool) map[string]any {
 	return map[string]any{"namespace": secret.Namespace, "name": secret.Name, "type": secret.Type, "keys": slices.Sorted(maps.Keys(secret.Data))}
 }
 
-// snapshot keeps the object with the status that the manager would report, and changes
-// nothing. On IBM Cloud it asks the cloud as well, with the manager's key if that may be
-// read, so it has more time than one request.
+// snapshot keeps the object with the status that the manager would report, and changes nothing. On IBM Cloud it
+// asks the cloud as well, with the manager's key if that may be read, so it has more time than one request.
 func (r *reader) snapshot(ctx context.Context) {
 	const file = "snapshot.yaml"
 	ctx, cancel := context.WithTimeout(ctx, 4*r.c.Timeout)

@@ -38,9 +38,8 @@ func roles(t *testing.T) (out []rbacv1.Role) {
 	return out
 }
 
-// What the other tests believe about apiservers, seen on a real one: a user without any
-// right gets a sentence, one with some a report of what may be read, and with the rights
-// of the docs everything is in it.
+// What the other tests believe about apiservers, seen on a real one: a user without any right gets a sentence, one
+// with some a report of what may be read, and with the rights of the docs everything is in it.
 func TestARealApiserver(t *testing.T) {
 	a := cli.RealApiserver(t, "reporter")
 	fill(a)

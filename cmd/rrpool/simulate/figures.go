@@ -28,10 +28,9 @@ type topologyView struct {
 	Figures *figures      `json:"figures,omitempty"`
 }
 
-// figures are the sizes of an arrangement once it is built, and by their row tags the
-// rows of the table. Redundancy is how many reflectors keep any two clients connected.
-// Paths are to a prefix of a client, the most there are; a RIB has those to all prefixes,
-// if each client announces one. Memory is what BIRD needs on the busiest reflector.
+// figures are the sizes of an arrangement once it is built, and by their row tags the rows of the table. Redundancy
+// is how many reflectors keep any two clients connected. Paths are to a prefix of a client, the most there are; a
+// RIB has those to all prefixes, if each client announces one. Memory is what BIRD needs on the busiest reflector.
 type figures struct {
 	Nodes                  int            `json:"nodes" row:"all nodes"`
 	Clients                int            `json:"clients" row:"clients"`

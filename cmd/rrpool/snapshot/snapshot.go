@@ -79,9 +79,8 @@ type Snapshot struct {
 	Uncounted string
 }
 
-// Take observes the cluster for an object; nil is the cluster's own RouteReflectorPool, or
-// the defaults where there is none. countPods lists all pods, which takes time in a large
-// cluster. Every error is a sentence for the user.
+// Take observes the cluster for an object; nil is the cluster's own RouteReflectorPool, or the defaults where there
+// is none. countPods lists all pods, which takes time in a large cluster. Every error is a sentence for the user.
 func Take(ctx context.Context, c *cluster.Connection, namespace string, object *v1alpha1.RouteReflectorPool, countPods bool) (*Snapshot, error) {
 	stored, err := c.Pool(ctx) // first: its error explains best why a cluster cannot be reached
 	if err != nil {

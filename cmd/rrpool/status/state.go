@@ -86,9 +86,8 @@ func (s *Status) Judge() (State, string) {
 // patience is how long the manager may take to observe a change before the cluster is Stale.
 const patience = 15 * time.Second
 
-// unobserved is the state while the manager has not observed the object as it is now. For a
-// moment after a change that is no alarm: when the lease was renewed last, the change was
-// only seconds old.
+// unobserved is the state while the manager has not observed the object as it is now. For a moment after a change
+// that is no alarm: when the lease was renewed last, the change was only seconds old.
 func (s *Status) unobserved() (State, string) {
 	changed := changedAt(s.Object)
 	what := fmt.Sprintf("observed the RouteReflectorPool as it is since %s (generation %d, observed %d)",

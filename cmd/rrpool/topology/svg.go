@@ -28,9 +28,8 @@ const (
 	longestName = 26 * glyph * fontSize
 )
 
-// look is how a state is shown: with words in the legend, a colour on light and on dark
-// paper, the pattern and width of its lines, and a sign for readers who see no colours; dot
-// is the pattern for Graphviz.
+// look is how a state is shown: with words in the legend, a colour on light and on dark paper, the pattern and
+// width of its lines, and a sign for readers who see no colours; dot is the pattern for Graphviz.
 type look struct {
 	name, words, light, dark, dash string
 	width                          float64

@@ -26,8 +26,7 @@ func admin(t *testing.T) client.Client {
 	return c
 }
 
-// named gives an object as a user would write it, so that nothing is filled in
-// or left out by Go types on the way.
+// named gives an object as a user would write it, so that nothing is filled in or left out by Go types on the way.
 func named(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}

@@ -107,9 +107,8 @@ func withSlot(n plan.Node, slot, id string) plan.Node {
 	return n
 }
 
-// scoped are the BGPPeers of the layout. Single's select every reflector, whatever its
-// slot. Beside reflectors with other cluster IDs they must not: those would pass on each
-// other's routes, and the paths multiply.
+// scoped are the BGPPeers of the layout. Single's select every reflector, whatever its slot. Beside reflectors with
+// other cluster IDs they must not: those would pass on each other's routes, and the paths multiply.
 func (v *view) scoped(layout topology.Layout) []plan.Peer {
 	slots := func(kinds ...v1alpha1.TopologyType) bool {
 		return slices.ContainsFunc(v.current, func(n plan.Node) bool {

@@ -14,9 +14,8 @@ func (v *view) ours() bool {
 	return len(v.current) > 0 || v.BGP.Saved != nil || v.hasPeers()
 }
 
-// restoreMesh switches the mesh on as it was before. Where it was switched on by others
-// meanwhile, what differs is put back as long as the reflectors still serve,
-// because a changed password restarts mesh sessions.
+// restoreMesh switches the mesh on as it was before. Where it was switched on by others meanwhile, what differs is
+// put back as long as the reflectors still serve, because a changed password restarts mesh sessions.
 func restoreMesh(v *view) *Step {
 	if !v.ours() {
 		return nil

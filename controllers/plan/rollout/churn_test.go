@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -23,16 +24,21 @@ func (w *world) calm(seconds, within int) string {
 		w.tick()
 		w.deploy()
 		s := w.manage(-1)
-		for _, p := range w.apart() {
-			if a, b := p[0], p[1]; w.routed(a) && w.routed(b) && !w.announced(a, b) && !slices.Contains(before, p) {
-				return fmt.Sprintf("after %d s %s has lost its route to %s\n%s", i, a.Name, b.Name, w.story())
-			}
-		}
-		if v := w.violation(); v != "" {
+		if v := cmp.Or(w.newlyApart(before), w.violation()); v != "" {
 			return v
 		}
 		if i > within && !w.asWanted(s) {
 			return fmt.Sprintf("after %d s: %d reflectors, %d workers, mesh %t\n%s", i, len(w.reflectors()), len(w.pool.Workers), w.bgp.MeshOn(), w.story())
+		}
+	}
+	return ""
+}
+
+// newlyApart names a pair of nodes that had routes before, without an announcement that it loses them.
+func (w *world) newlyApart(before [][2]*machine) string {
+	for _, p := range w.apart() {
+		if a, b := p[0], p[1]; w.routed(a) && w.routed(b) && !w.announced(a, b) && !slices.Contains(before, p) {
+			return fmt.Sprintf("%s has lost its route to %s\n%s", a.Name, b.Name, w.story())
 		}
 	}
 	return ""

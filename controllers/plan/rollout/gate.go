@@ -78,10 +78,9 @@ func awaitTakeOver(all, left time.Duration, name, reason string) *Step {
 	return g.step(name, reason)
 }
 
-// reflectorGate opens when every reflector in rs is in its role and has settled sessions with
-// every client and every other reflector, most of them up for at least this long, seen after
-// our last write had time to be rendered, and proven by a fresh report. It looks from the
-// reflectors' side only: a reflector has a session with everyone.
+// reflectorGate opens when every reflector in rs is in its role and has settled sessions with every client and
+// every other reflector, most of them up for at least this long, seen after our last write had time to be rendered,
+// and proven by a fresh report. It looks from the reflectors' side only: a reflector has a session with everyone.
 func (v *view) reflectorGate(rs []plan.Node, least time.Duration) *gate {
 	g := &gate{}
 	since := v.lastReady(rs)
@@ -168,9 +167,8 @@ func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, least time.Du
 	})
 }
 
-// inReport looks for something in a node's report: look waits for what is missing, and gives
-// the time when the rest has settled. Where nothing is missing, the report has to prove
-// that: see prove.
+// inReport looks for something in a node's report: look waits for what is missing, and gives the time when the rest
+// has settled. Where nothing is missing, the report has to prove that: see prove.
 func (v *view) inReport(g *gate, node string, after time.Time, look func(plan.Status) (settled time.Time)) {
 	st, ok := v.Statuses[node]
 	if !ok || cleared(st) {

@@ -26,9 +26,8 @@ func (v *view) mayStart() bool {
 	return v.ready() && v.Pool != nil && v.Pool.Drifted == ""
 }
 
-// promote gives the role to wanted nodes that are Ready. Dedicated ones run no
-// workloads, so their own sessions may restart. At the start it waits for all of
-// them: a pool that never becomes complete leaves the cluster as it was.
+// promote gives the role to wanted nodes that are Ready. Dedicated ones run no workloads, so their own sessions may
+// restart. At the start it waits for all of them: a pool that never becomes complete leaves the cluster as it was.
 func promote(v *view) *Step {
 	if v.starting() && !v.mayStart() {
 		return nil
@@ -144,9 +143,8 @@ func (v *view) missingNodes() []string {
 	return out
 }
 
-// deadTime is how long a node may be NotReady, with no session left, before its
-// worker is replaced although the cloud does not call it failed. Much longer than
-// any reboot: replacing is final.
+// deadTime is how long a node may be NotReady, with no session left, before its worker is replaced although the
+// cloud does not call it failed. Much longer than any reboot: replacing is final.
 const deadTime = 15 * time.Minute
 
 // failed gives at most one worker to replace: it has failed, or its node is dead,

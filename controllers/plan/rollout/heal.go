@@ -52,9 +52,8 @@ func (v *view) comesBack(reflectors []plan.Node, least int) bool {
 	return v.driftOnly(reflectors, least) || slices.ContainsFunc(v.current, v.returning)
 }
 
-// driftOnly: the reflectors serve as they should all those that any BGPPeer gives
-// sessions. The others have lost theirs to an edit, and get them back as soon by its
-// repair as by the mesh.
+// driftOnly: the reflectors serve as they should all those that any BGPPeer gives sessions. The others have lost
+// theirs to an edit, and get them back as soon by its repair as by the mesh.
 func (v *view) driftOnly(reflectors []plan.Node, least int) bool {
 	return v.arranged() && v.depthAmong(reflectors, least, func(n plan.Node) bool { return v.arrangement.now.Sessions(n.Name) > 0 }) >= least
 }

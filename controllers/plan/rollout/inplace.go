@@ -139,9 +139,8 @@ func (v *view) promoteFirst(promote *Step) *Step {
 	return promote
 }
 
-// othersCarry opens when the other reflectors carry x's routes, whatever becomes of
-// x's own sessions with clients. While the mesh is on, x relies on it, so they
-// have to serve all nodes; without it x relies on them already.
+// othersCarry opens when the other reflectors carry x's routes, whatever becomes of x's own sessions with clients.
+// While the mesh is on, x relies on it, so they have to serve all nodes; without it x relies on them already.
 func (v *view) othersCarry(x plan.Node) *gate {
 	if v.d.Timer || v.BGP.MeshOn() {
 		g := v.carriersGate(x)
@@ -189,9 +188,8 @@ func (v *view) carriersGate(x plan.Node) *gate {
 	return with.reflectorGate(v.carriers(x), 0)
 }
 
-// release takes the role from one in-place node, as the last of several steps: it
-// becomes a client first, then room, then the role. The caller has seen to it that no node
-// needs it any more.
+// release takes the role from one in-place node, as the last of several steps: it becomes a client first, then
+// room, then the role. The caller has seen to it that no node needs it any more.
 func (v *view) release(x plan.Node, name, reason string) *Step {
 	s := do(name, reason, plan.ClearReflector{Node: x.Name})
 	switch last := v.alone(x); {
@@ -211,10 +209,9 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 	return s
 }
 
-// mayBeAlive: x has sessions that its pods may depend on, or they may be about to
-// come back after a change of ours. A kubelet that is down stops no packet; but of
-// a host that is cut off, sessions look Established until BIRD's hold time ends, or
-// until one that had to be reversed does not come back.
+// mayBeAlive: x has sessions that its pods may depend on, or they may be about to come back after a change of ours.
+// A kubelet that is down stops no packet; but of a host that is cut off, sessions look Established until BIRD's
+// hold time ends, or until one that had to be reversed does not come back.
 func (v *view) mayBeAlive(x plan.Node) bool {
 	recent := v.now.Sub(v.lastWrite()) < timerWait
 	return v.serves(x) || v.d.Timer || (v.hasSession(x) || recent) && !v.deniedBy(x)

@@ -48,9 +48,8 @@ func TestInPlaceNodesMigrateAndReturnWithoutLosingARoute(t *testing.T) {
 	})
 }
 
-// The same with anything happening in between: drift, cordons, changes of the spec,
-// failures that Kubernetes sees and others, refusals, and a manager that is killed
-// or away.
+// The same with anything happening in between: drift, cordons, changes of the spec, failures that Kubernetes sees
+// and others, refusals, and a manager that is killed or away.
 func TestInPlaceNodesHoldTheInvariantsInAnyOrderOfDisturbances(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

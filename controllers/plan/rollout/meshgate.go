@@ -13,10 +13,9 @@ const (
 	provenFor = 30 * time.Minute
 	// meshSettle is how long mesh sessions must be up: each carries one node's routes only.
 	meshSettle = 3 * time.Second
-	// gatePeriod is the time between reports while a step waits for them, restPeriod
-	// otherwise, and less in a small cluster. Where one address family has no sessions,
-	// Calico's reporter writes every period, changed or not, and about 90 bytes a
-	// session; from bigCluster nodes on that is asked for less often.
+	// gatePeriod is the time between reports while a step waits for them, restPeriod otherwise, and less in a small
+	// cluster. Where one address family has no sessions, Calico's reporter writes every period, changed or not, and
+	// about 90 bytes a session; from bigCluster nodes on that is asked for less often.
 	gatePeriod    = 2 * time.Second
 	smallPeriod   = 10 * time.Second
 	restPeriod    = 30 * time.Second
@@ -26,10 +25,9 @@ const (
 	bigRestPeriod = 5 * time.Minute
 )
 
-// meshGate opens when the mesh carries the cluster by itself: every pair of
-// Ready nodes that are not reflectors has its mesh session Established. It needs
-// the status of all that can report, in batches where there are many. Where two cannot,
-// nothing shows the session between them: it gets a fixed time.
+// meshGate opens when the mesh carries the cluster by itself: every pair of Ready nodes that are not reflectors has
+// its mesh session Established. It needs the status of all that can report, in batches where there are many. Where
+// two cannot, nothing shows the session between them: it gets a fixed time.
 func (v *view) meshGate() *gate {
 	g := &gate{}
 	if !v.BGP.MeshOn() {

@@ -93,9 +93,8 @@ func (v *view) sessionsBack(n plan.Node) time.Time {
 	return back[len(v.clients)/2]
 }
 
-// meshBefore is what a return to the mesh has to restore. What was saved the
-// first time stays: a mesh that was switched on meanwhile is not what was
-// there before, save for a password that it brings along.
+// meshBefore is what a return to the mesh has to restore. What was saved the first time stays: a mesh that was
+// switched on meanwhile is not what was there before, save for a password that it brings along.
 func (v *view) meshBefore() (plan.Mesh, bool) {
 	if v.BGP.Saved == nil {
 		return v.BGP.Mesh, !v.BGP.Exists
@@ -107,10 +106,9 @@ func (v *view) meshBefore() (plan.Mesh, bool) {
 	return saved, absent
 }
 
-// sampleGate looks at the routes of sampled clients: the first and the last by
-// name, so that each one's own routes are checked on the other. Where reports of
-// routes would be too large it looks at their sessions, and at those of each client
-// whose BIRD may have started too recently to pass on its own routes.
+// sampleGate looks at the routes of sampled clients: the first and the last by name, so that each one's own routes
+// are checked on the other. Where reports of routes would be too large it looks at their sessions, and at those of
+// each client whose BIRD may have started too recently to pass on its own routes.
 func (v *view) sampleGate(g *gate) {
 	if v.d.Timer || len(v.clients) == 0 || len(v.clients)+len(v.unready) < 2 {
 		return
@@ -184,9 +182,8 @@ func (v *view) paths() int {
 	return most + 1
 }
 
-// routesGate demands that a client has from every reflector each prefix that it
-// has from the mesh or from any other reflector. A session can be Established
-// and exchange nothing.
+// routesGate demands that a client has from every reflector each prefix that it has from the mesh or from any other
+// reflector. A session can be Established and exchange nothing.
 func (v *view) routesGate(g *gate, c plan.Node, routes bool) {
 	v.inReport(g, c.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
 		if st.HasRoutes != routes {
@@ -225,9 +222,8 @@ func (v *view) passing(prefix netip.Prefix, c plan.Node) []plan.Node {
 	return filter(v.wanted, func(n plan.Node) bool { return slices.Contains(from, n.Name) })
 }
 
-// unreadyGate demands that a node which is not Ready, and which the mesh still
-// reaches from where st comes from, has its sessions with these reflectors before
-// the mesh goes there.
+// unreadyGate demands that a node which is not Ready, and which the mesh still reaches from where st comes from,
+// has its sessions with these reflectors before the mesh goes there.
 func (v *view) unreadyGate(g *gate, st plan.Status, rs []plan.Node) {
 	alive := v.unreadyWith(established(st, isMesh))
 	for _, rr := range rs {
@@ -257,9 +253,8 @@ func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]sets.Set[ne
 	return from
 }
 
-// unheard are the blocks of other nodes that c has from no peer. One whose node c
-// has a mesh session with, while the mesh brings other routes, is not announced
-// at all (its pool has disableBGPExport).
+// unheard are the blocks of other nodes that c has from no peer. One whose node c has a mesh session with, while
+// the mesh brings other routes, is not announced at all (its pool has disableBGPExport).
 func (v *view) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]sets.Set[netip.Addr]) []netip.Prefix {
 	mesh := established(st, isMesh)
 	brings := slices.ContainsFunc(st.Routes, func(r plan.Route) bool { return mesh.Has(r.From) })

@@ -274,9 +274,8 @@ func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
 	}
 }
 
-// A reflector that has lost all its sessions says of the others that they are gone.
-// Were it believed, nobody would count as serving, and sessions that the cluster
-// depends on would be restarted.
+// A reflector that has lost all its sessions says of the others that they are gone. Were it believed, nobody would
+// count as serving, and sessions that the cluster depends on would be restarted.
 func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
 	w := newWorld(1, 6, 3)
 	require.Empty(t, w.settle())

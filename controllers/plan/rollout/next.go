@@ -162,9 +162,8 @@ func (v *view) serves(n plan.Node) bool {
 	return v.hasMost(st)
 }
 
-// severed: the reflector has lost all those with other cluster IDs that it is joined
-// with, for longer than sessions take to start: what lies beyond them cannot be reached
-// through it.
+// severed: the reflector has lost all those with other cluster IDs that it is joined with, for longer than sessions
+// take to start: what lies beyond them cannot be reached through it.
 func (v *view) severed(n plan.Node) bool {
 	st, ok := v.Statuses[n.Name]
 	if !v.arranged() || !ok || cleared(st) {
@@ -187,9 +186,8 @@ func (v *view) severed(n plan.Node) bool {
 	return v.passed(last, timerWait)
 }
 
-// hasMost: the report shows sessions with most clients, and of a spine with most of the
-// reflectors below it. One that has just joined the cluster, or come back, cannot be
-// missed yet.
+// hasMost: the report shows sessions with most clients, and of a spine with most of the reflectors below it. One
+// that has just joined the cluster, or come back, cannot be missed yet.
 func (v *view) hasMost(st plan.Status) bool {
 	up, served, clients := established(st, isPeer), 0, 0
 	for _, c := range v.dependants(st.Node) {
@@ -211,9 +209,8 @@ func (v *view) mislabelled(n plan.Node) bool {
 	return !v.d.Dedicated && n.RoleLabel && n.ClusterID == "" && !n.Marked
 }
 
-// dependants are the nodes that a reflector is there for: its clients, and where each
-// serves some nodes only the reflectors that it joins. A rack may have a single client,
-// whose calico-node restarts.
+// dependants are the nodes that a reflector is there for: its clients, and where each serves some nodes only the
+// reflectors that it joins. A rack may have a single client, whose calico-node restarts.
 func (v *view) dependants(name string) []plan.Node {
 	if !v.arranged() {
 		return v.clients
@@ -226,9 +223,8 @@ func (v *view) dependants(name string) []plan.Node {
 	return out
 }
 
-// deniedBy: another reflector reports its session with n as down for longer than
-// sessions take to start. One that has lost most of its own, or whose calico-node has
-// just restarted, cannot tell.
+// deniedBy: another reflector reports its session with n as down for longer than sessions take to start. One that
+// has lost most of its own, or whose calico-node has just restarted, cannot tell.
 func (v *view) deniedBy(n plan.Node) bool {
 	for _, h := range others(v.current, n) {
 		if !usable(h) || v.now.Sub(latest(h.CalicoNode.Since, v.lastReady([]plan.Node{n, h}))) < timerWait {

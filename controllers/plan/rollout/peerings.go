@@ -8,11 +8,10 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// Every two in-place reflectors have a peering: a BGPPeer by which the one that has
-// had the role for longer is the other's reflector. A node that gets the role is made a
-// client of all reflectors first, which renders what was there already. A reflector that
-// gives the role back becomes a client of the others first. A third reflector, of which
-// both are clients, passes their routes on while such a session is reversed.
+// Every two in-place reflectors have a peering: a BGPPeer by which the one that has had the role for longer is the
+// other's reflector. A node that gets the role is made a client of all reflectors first, which renders what was
+// there already. A reflector that gives the role back becomes a client of the others first. A third reflector, of
+// which both are clients, passes their routes on while such a session is reversed.
 
 // group are the nodes in the role, or in half of it, the longest in the role first.
 func (v *view) group() []plan.Node {
@@ -23,9 +22,8 @@ func (v *view) group() []plan.Node {
 	return out
 }
 
-// groupID is the cluster ID that in-place reflectors share. One that differs from the
-// spec's stays until the cluster has been back on the mesh: changing it would
-// restart the reflectors' own sessions, and they have pods.
+// groupID is the cluster ID that in-place reflectors share. One that differs from the spec's stays until the
+// cluster has been back on the mesh: changing it would restart the reflectors' own sessions, and they have pods.
 func (v *view) groupID() string {
 	count := map[string]int{}
 	for _, n := range v.group() {
@@ -88,9 +86,8 @@ func (v *view) groupPeerings() []plan.Peer {
 	return out
 }
 
-// connect gives in-place reflectors the peers without which they have no sessions at
-// all: they are not in the mesh. It only adds, and waits for nothing, neither for
-// a problem to be solved nor for the way back.
+// connect gives in-place reflectors the peers without which they have no sessions at all: they are not in the mesh.
+// It only adds, and waits for nothing, neither for a problem to be solved nor for the way back.
 func connect(v *view) *Step {
 	s := &Step{Name: "WritePeers", Reason: "route reflectors have no sessions without them", Urgent: true}
 	for _, want := range v.peers {
@@ -128,11 +125,10 @@ func (v *view) peeringsAsClient(x plan.Node) []plan.Peer {
 	return out
 }
 
-// reverseNext is the longest-serving node in the role whose session with x has to be
-// reversed before x becomes a client, and whether that cuts the two off from each
-// other for a moment. It has to where no third reflector has both as clients and passes their
-// routes on when it is reversed by itself; and until x is a client of two, so that it
-// never hangs on one session alone.
+// reverseNext is the longest-serving node in the role whose session with x has to be reversed before x becomes a
+// client, and whether that cuts the two off from each other for a moment. It has to where no third reflector has
+// both as clients and passes their routes on when it is reversed by itself; and until x is a client of two, so that
+// it never hangs on one session alone.
 func (v *view) reverseNext(x plan.Node) (client plan.Node, cuts, ok bool) {
 	rest := v.leaders(x)
 	reflectors := 0

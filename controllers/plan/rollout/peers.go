@@ -13,9 +13,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// writePeers makes our BGPPeers what they should be. A new one only adds
-// sessions. A changed one restarts those it renders differently, so where nodes
-// depend on reflectors the mesh takes over first.
+// writePeers makes our BGPPeers what they should be. A new one only adds sessions. A changed one restarts those it
+// renders differently, so where nodes depend on reflectors the mesh takes over first.
 func writePeers(v *view) *Step {
 	if len(v.wanted) == 0 {
 		return nil
@@ -68,10 +67,9 @@ func (v *view) announcement() string {
 	return fmt.Sprintf("; node %s will be the first route reflector: %s", v.nextToPromote.Name, v.cost(*v.nextToPromote))
 }
 
-// renewStrays gives the BGPPeers of a topology that is on its way out the password and
-// times of the others: where both select the same nodes, they have to render the same.
-// On the way to Single the last slots may have been left already; then it waits for a
-// mesh that something else needs, as the strays are about to go.
+// renewStrays gives the BGPPeers of a topology that is on its way out the password and times of the others: where
+// both select the same nodes, they have to render the same. On the way to Single the last slots may have been left
+// already; then it waits for a mesh that something else needs, as the strays are about to go.
 func (v *view) renewStrays(change *Step) {
 	if !v.arranged() && !v.BGP.MeshOn() {
 		return
@@ -162,10 +160,9 @@ func clearForMesh(v *view) *Step {
 	return deleteStrayPeerings(v)
 }
 
-// deleteStrayPeerings removes peers between two nodes of which one has given its role
-// back, as soon as that is known everywhere: then they render what is there
-// anyway. Until they are gone no other node gives it back, because two ordinary
-// nodes with such a peer would have their mesh session twice.
+// deleteStrayPeerings removes peers between two nodes of which one has given its role back, as soon as that is
+// known everywhere: then they render what is there anyway. Until they are gone no other node gives it back, because
+// two ordinary nodes with such a peer would have their mesh session twice.
 func deleteStrayPeerings(v *view) *Step {
 	s := &Step{Name: "DeletePeers"}
 	for _, p := range v.Peers {

@@ -12,10 +12,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// reassign moves reflectors from the slot they have to the one they should have. A new
-// slot that changes no session is taken at once. Otherwise all sessions of that
-// reflector start anew, so they move one at a time, while the others keep every two
-// clients in touch.
+// reassign moves reflectors from the slot they have to the one they should have. A new slot that changes no session
+// is taken at once. Otherwise all sessions of that reflector start anew, so they move one at a time, while the
+// others keep every two clients in touch.
 func reassign(v *view) *Step {
 	if !v.arranged() {
 		return nil
@@ -144,9 +143,8 @@ func narrow(v *view) *Step {
 	return nil
 }
 
-// widen gives what may be written of a BGPPeer now without any session ending: itself,
-// or itself and what is there. ok is false where that does nothing new, restarts is
-// true where sessions would start anew.
+// widen gives what may be written of a BGPPeer now without any session ending: itself, or itself and what is there.
+// ok is false where that does nothing new, restarts is true where sessions would start anew.
 func (v *view) widen(have, want plan.Peer) (peer plan.Peer, ok, restarts bool) {
 	change := v.effect(want)
 	switch {

@@ -63,9 +63,8 @@ func (v *view) suspect(n plan.Node) bool {
 	return n.CalicoNode.Failing() && (quiet || v.stale(n))
 }
 
-// noneWithout reports whether no reflector is left to keep all nodes in touch, were it not for
-// those of which this holds. One that has just come back is about to, as where an upgrade
-// goes on to the last of them at once.
+// noneWithout reports whether no reflector is left to keep all nodes in touch, were it not for those of which this
+// holds. One that has just come back is about to, as where an upgrade goes on to the last of them at once.
 func (v *view) noneWithout(this func(plan.Node) bool) bool {
 	if !slices.ContainsFunc(v.current, this) {
 		return false
@@ -79,9 +78,8 @@ func (v *view) returning(n plan.Node) bool {
 	return v.restarting(n) && n.CalicoNode.State == plan.CalicoNodeReady && !v.passed(n.CalicoNode.Since, returnTime)
 }
 
-// carrying are the reflectors that the safety net counts on: those that serve. The
-// calico-node of one may restart, as the others serve and its routes are kept meanwhile;
-// where no others are left, it does not count.
+// carrying are the reflectors that the safety net counts on: those that serve. The calico-node of one may restart,
+// as the others serve and its routes are kept meanwhile; where no others are left, it does not count.
 func (v *view) carrying() []plan.Node {
 	if v.noneWithout(v.stopped) {
 		return slices.DeleteFunc(v.serving(), v.stopped)
@@ -126,10 +124,9 @@ func few(names []string) string {
 	return list
 }
 
-// stale reports whether the report of a reflector has to be asked for again: it is
-// cleared, or too old. A reporter writes by itself where something has changed, and every
-// period where one address family has no sessions. Else its silence is normal, and the
-// pods show whether it runs; where they cannot be seen, any old report is stale.
+// stale reports whether the report of a reflector has to be asked for again: it is cleared, or too old. A reporter
+// writes by itself where something has changed, and every period where one address family has no sessions. Else its
+// silence is normal, and the pods show whether it runs; where they cannot be seen, any old report is stale.
 func (v *view) stale(n plan.Node) bool {
 	st, ok := v.Statuses[n.Name]
 	switch {
@@ -165,9 +162,8 @@ func (v *view) reportedAt(st plan.Status) time.Time {
 	return st.Updated
 }
 
-// refreshStale adds to a step that stale reports are asked for again. No rule can hide
-// that: without it the safety net does not see that calico-node is gone from a node that
-// Kubernetes calls Ready. What is urgent comes first.
+// refreshStale adds to a step that stale reports are asked for again. No rule can hide that: without it the safety
+// net does not see that calico-node is gone from a node that Kubernetes calls Ready. What is urgent comes first.
 func (v *view) refreshStale(s *Step) {
 	var asks []plan.Action
 	for _, n := range v.current {

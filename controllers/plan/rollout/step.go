@@ -18,13 +18,11 @@ type Observed struct {
 	// Pool is the provider's pool; nil when the provider could not be asked,
 	// in which case nothing is decided that depends on it.
 	Pool *Pool
-	// Proven holds, by node, when an earlier step saw all its mesh sessions
-	// Established. It lets a large cluster be looked at in batches; losing it
-	// costs another look and nothing else.
+	// Proven holds, by node, when an earlier step saw all its mesh sessions Established. It lets a large cluster be
+	// looked at in batches; losing it costs another look and nothing else.
 	Proven map[string]time.Time
-	// MeshSince is when this process first saw the mesh on without interruption,
-	// ShortSince and StraySince the same for Step.Short and Step.Stray; zero while
-	// not. Losing them costs a wait.
+	// MeshSince is when this process first saw the mesh on without interruption, ShortSince and StraySince the same
+	// for Step.Short and Step.Stray; zero while not. Losing them costs a wait.
 	MeshSince, ShortSince, StraySince time.Time
 	// Evictable names, by node, the pods that DrainNode has yet to move away; a node
 	// that is missing here has not been looked at.

@@ -129,9 +129,8 @@ func TestAnyOrderOfDisturbancesInAnyTopology(t *testing.T) {
 	})
 }
 
-// arrangedEvents leaves out what resizes the pool without regard to the topology, and the
-// role label on a client: in other topologies than Single it costs that client its
-// sessions until it is taken away again.
+// arrangedEvents leaves out what resizes the pool without regard to the topology, and the role label on a client:
+// in other topologies than Single it costs that client its sessions until it is taken away again.
 func arrangedEvents() events {
 	e := dedicatedEvents()
 	e.names = slices.DeleteFunc(e.names, func(name string) bool { return name == "grow" || name == "shrink" || name == "stray label" })

@@ -75,18 +75,26 @@ func (v *view) judge(c lost, due time.Time) {
 	if !v.BGP.MeshOn() && v.relied() && len(v.asked) < maxAsked {
 		v.asked = append(v.asked, c)
 	}
-	up, down := false, false
-	for _, s := range v.Statuses[c.Name].Sessions {
-		if v.answers(c) && isPeer(s.Kind) && s.Peer.Is4() == c.addr.Is4() {
-			up, down = up || s.Established, down || !s.Established
-		}
-	}
+	up, down := v.reportedBy(c)
 	if down && !up && c.ClusterID == "" {
 		v.cutOff = append(v.cutOff, c.Name) // its BIRD runs, and the mesh would reach it
 	}
 	if !up && (down || v.passed(due, answerTime)) {
 		v.unserved = append(v.unserved, c.Name)
 	}
+}
+
+// reportedBy says whether a client has sessions with reflectors that are Established, and some that are not.
+func (v *view) reportedBy(c lost) (up, down bool) {
+	if !v.answers(c) {
+		return false, false
+	}
+	for _, s := range v.Statuses[c.Name].Sessions {
+		if isPeer(s.Kind) && s.Peer.Is4() == c.addr.Is4() {
+			up, down = up || s.Established, down || !s.Established
+		}
+	}
+	return up, down
 }
 
 // answers reports whether a client has reported since the reflectors lost it.
@@ -108,10 +116,10 @@ func (v *view) askUnserved(s *Step) {
 	}
 }
 
-// reconnect switches the mesh on for clients that are cut off from every reflector. The
-// gate before the mesh goes off again waits for the sessions that they lack.
+// reconnect switches the mesh on for clients that are cut off from every reflector. The gate before the mesh goes off
+// again waits for the sessions that they lack. In a big cluster a mesh costs the other nodes more than it helps these.
 func (v *view) reconnect() *Step {
-	if len(v.cutOff) == 0 {
+	if len(v.cutOff) == 0 || len(v.clients) >= bigCluster {
 		return nil
 	}
 	s := do("RestoreMesh", Unserved(v.cutOff)+", and BIRD runs there: the mesh takes over until they have", plan.RestoreMesh{})

@@ -127,6 +127,24 @@ func TestWhoIsUnserved(t *testing.T) {
 	}
 }
 
+// A mesh of many nodes costs the others more than it helps a few.
+func TestABigClusterKeepsTheMeshOffForAMinority(t *testing.T) {
+	w, o := migrated(t)
+	for _, r := range w.reflectors() {
+		withPeer(&o, r.Name, o.Nodes[0].Addresses[0], func(s *plan.Session) { s.Established, s.Since = false, w.now.Add(-time.Hour) })
+	}
+	o.Statuses["client-01"] = plan.Status{Node: "client-01", Updated: w.now, Sessions: []plan.Session{{Peer: w.reflectors()[0].Addresses[0], Kind: plan.SessionNode}}}
+	require.Contains(t, w.next(o).Actions, plan.RestoreMesh{})
+	for i := range 1000 {
+		n := o.Nodes[0]
+		n.Name, n.Addresses, n.Created = fmt.Sprint("new-", i), []netip.Addr{netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)})}, w.now
+		o.Nodes = append(o.Nodes, n)
+	}
+	s := w.next(o)
+	require.NotContains(t, s.Actions, plan.RestoreMesh{})
+	require.Equal(t, []string{"client-01"}, s.Unserved)
+}
+
 // addIPv6 gives the nodes of these numbers a second address.
 func addIPv6(o *rollout.Observed, numbers ...int) {
 	for _, i := range numbers {

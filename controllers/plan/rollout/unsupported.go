@@ -90,9 +90,8 @@ func nameTaken(v *view) *plan.Problem {
 	return nil
 }
 
-// foreignPeer: a BGPPeer that is not ours between nodes of the cluster. With one of
-// ours for the same pair, which of the two Calico renders is not defined. Peers
-// outside the cluster (a rack switch) are fine.
+// foreignPeer: a BGPPeer that is not ours between nodes of the cluster. With one of ours for the same pair, which
+// of the two Calico renders is not defined. Peers outside the cluster (a rack switch) are fine.
 func foreignPeer(v *view) *plan.Problem {
 	for _, p := range v.Peers {
 		if p.Owned || !InCluster(p, v.Nodes) {
@@ -143,9 +142,8 @@ func tooFewNodes(v *view) *plan.Problem {
 	)}
 }
 
-// strayLabels takes our label from nodes that others put it on. Such a
-// node has no cluster ID and reflects nothing. While the mesh is on and our
-// BGPPeers exist, the label has turned the node's mesh sessions into others, and
+// strayLabels takes our label from nodes that others put it on. Such a node has no cluster ID and reflects nothing.
+// While the mesh is on and our BGPPeers exist, the label has turned the node's mesh sessions into others, and
 // taking it away restarts them once more: that needs reflectors that serve.
 func strayLabels(v *view) *Step {
 	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool {

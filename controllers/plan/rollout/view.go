@@ -19,9 +19,8 @@ const (
 	poll = 5 * time.Second
 	// poolPoll is the same for the cloud, where things take minutes.
 	poolPoll = 15 * time.Second
-	// timerWait is the fixed wait of the Timer gate: longer than the longest
-	// time BIRD takes to re-establish a session with Calico's timers (error
-	// wait 30 s, connect retry 5 s, twice).
+	// timerWait is the fixed wait of the Timer gate: longer than the longest time BIRD takes to re-establish a
+	// session with Calico's timers (error wait 30 s, connect retry 5 s, twice).
 	timerWait = 75 * time.Second
 	// joinWait is the same for one node that has come, or come back: connect delay 2 s, one
 	// error wait, and connect retry 5 s. Its routes settle within the rest.
@@ -52,9 +51,8 @@ type view struct {
 	peers                       []plan.Peer
 	// arrangement is nil where all reflectors are alike.
 	arrangement *arrangement
-	// settle is how long a session must have been Established to count as
-	// converged; quiet is how long after one of our writes the nodes may still
-	// be busy rendering it.
+	// settle is how long a session must have been Established to count as converged; quiet is how long after one of
+	// our writes the nodes may still be busy rendering it.
 	settle, quiet time.Duration
 	// tooFew: fewer reflectors serve than should; stray: peers of ours are left over.
 	tooFew, stray bool
@@ -170,9 +168,8 @@ func (v *view) zones() int {
 	return max(len(seen), 1)
 }
 
-// session is what our BGPPeers share: the password and restart time that the
-// mesh has, or had. Authentication is never dropped because the object that it was
-// written on has been deleted: our own peers remember it.
+// session is what our BGPPeers share: the password and restart time that the mesh has, or had. Authentication is
+// never dropped because the object that it was written on has been deleted: our own peers remember it.
 func (v *view) session() topology.Session {
 	mesh, saved := v.BGP.Mesh, plan.Mesh{}
 	if v.BGP.Saved != nil {
@@ -225,10 +222,9 @@ func (v *view) served() []plan.Node {
 	return slices.Concat(v.clients, slices.DeleteFunc(v.unreadyWith(alive), v.isGone))
 }
 
-// isGone: of a node that is not Ready, some sessions look Established and others have
-// been down for longer than any takes to start. A host that is cut off looks like
-// that until BIRD's hold time (240 s) ends. Should it be alive after all, it keeps a
-// reflector that stays.
+// isGone: of a node that is not Ready, some sessions look Established and others have been down for longer than any
+// takes to start. A host that is cut off looks like that until BIRD's hold time (240 s) ends. Should it be alive
+// after all, it keeps a reflector that stays.
 func (v *view) isGone(n plan.Node) bool {
 	up, down := false, false
 	for _, h := range v.witnesses() {

@@ -17,11 +17,10 @@ import (
 
 const label = "rrpool.io/route-reflector"
 
-// world is a model of a Calico cluster: a datastore, one confd and one BIRD per
-// node that follow it with delays, reporters, a cloud, and a manager that acts
-// on rollout.Next. Its rules are those measured with the real parts: a node
-// renders its peers a while after a change, a session whose rendered options
-// change restarts and takes seconds to come back.
+// world is a model of a Calico cluster: a datastore, one confd and one BIRD per node that follow it with delays,
+// reporters, a cloud, and a manager that acts on rollout.Next. Its rules are those measured with the real parts: a
+// node renders its peers a while after a change, a session whose rendered options change restarts and takes seconds
+// to come back.
 type world struct {
 	now   time.Time
 	rnd   *rand.Rand
@@ -358,9 +357,8 @@ func (w *world) waiting(m *machine) int {
 // between names the session of two machines.
 func between(a, b *machine) [2]int { return [2]int{min(a.number, b.number), max(a.number, b.number)} }
 
-// report is Calico's reporter and our receipt of its reports: it writes what has
-// changed, and at once what was cleared; where one address family has no
-// sessions, every period.
+// report is Calico's reporter and our receipt of its reports: it writes what has changed, and at once what was
+// cleared; where one address family has no sessions, every period.
 func (w *world) report() {
 	for name, watch := range w.watches {
 		m, old := w.nodes[name], w.reports[name]

@@ -1,6 +1,5 @@
-// Package selection chooses, among the nodes that are already there, those that
-// become route reflectors. It is pure and deterministic: the same nodes and rules
-// give the same choice, in whatever order the nodes come.
+// Package selection chooses, among the nodes that are already there, those that become route reflectors. It is pure
+// and deterministic: the same nodes and rules give the same choice, in whatever order the nodes come.
 package selection
 
 import (

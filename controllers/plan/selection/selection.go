@@ -10,14 +10,12 @@ import (
 // Choose gives the nodes that should be in the pool, sorted by name: at most
 // Total, fewer when there are not enough.
 //
-// A zone with fewer than PerZone nodes lends the rest of its share to the
-// others: first to where more than PerZone are in the pool already, then to where
-// the fewest are.
+// A zone with fewer than PerZone nodes lends the rest of its share to the others: first to where more than PerZone
+// are in the pool already, then to where the fewest are.
 //
-// Nodes that count (see Rules.Counts) stay as long as there are no more than
-// Total of them, but for one case: a zone that had lent has a node of its own
-// again and takes its share back. Then a zone with more than PerZone gives a node
-// up. Among several of a zone the last in the role, least steadily Ready goes.
+// Nodes that count (see Rules.Counts) stay as long as there are no more than Total of them, but for one case: a
+// zone that had lent has a node of its own again and takes its share back. Then a zone with more than PerZone gives
+// a node up. Among several of a zone the last in the role, least steadily Ready goes.
 func Choose(nodes []plan.Node, r Rules) []plan.Node {
 	r = r.Of(nodes)
 	var chosen []plan.Node
@@ -28,9 +26,8 @@ func Choose(nodes []plan.Node, r Rules) []plan.Node {
 	return chosen
 }
 
-// Next gives the one node that should join the pool next, false when none
-// should: one in our service that lost the pool's label; the cheapest, where
-// nothing counts yet; else one of the zone with the fewest.
+// Next gives the one node that should join the pool next, false when none should: one in our service that lost the
+// pool's label; the cheapest, where nothing counts yet; else one of the zone with the fewest.
 func Next(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	r = r.Of(nodes)
 	members, counted := map[string]int{}, false

@@ -13,9 +13,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 )
 
-// TestHealthyMembersStay is what sticky means: whatever changes about other
-// nodes, and whoever comes, no member that counts leaves, except from a zone with
-// more than its share, for each share that another zone takes back.
+// TestHealthyMembersStay is what sticky means: whatever changes about other nodes, and whoever comes, no member
+// that counts leaves, except from a zone with more than its share, for each share that another zone takes back.
 func TestHealthyMembersStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		require.Empty(t, restless(t, selection.Choose))
@@ -96,10 +95,9 @@ func unneeded(before, after []plan.Node, r selection.Rules) string {
 	return ""
 }
 
-// TestTheGoalDoesNotMoveWhileItIsWalkedTo takes one step after the other, in any
-// order: the next one joins, a person who is not chosen is demoted or leaves,
-// a person who is chosen is promoted. The choice stays the same throughout, so it
-// is reached and no node comes or goes.
+// TestTheGoalDoesNotMoveWhileItIsWalkedTo takes one step after the other, in any order: the next one joins, a
+// person who is not chosen is demoted or leaves, a person who is chosen is promoted. The choice stays the same
+// throughout, so it is reached and no node comes or goes.
 func TestTheGoalDoesNotMoveWhileItIsWalkedTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		require.Empty(t, misplaced(t, selection.Choose))

@@ -88,11 +88,10 @@ func (c attacked) sides(t *testing.T, clients, all []plan.Node) map[[2]string]si
 
 const evilName = "evil"
 
-// A node may write anything into its own labels and annotations: the role, a slot that
-// another has, another's cluster ID, a rack or a zone of its own, a mark as old as
-// can be. The sessions of the others with each other stay what they are with an innocent
-// node in its place: whether rrpool counts it among the clients, or leaves it out, as
-// it does with what Calico takes for a reflector and rrpool did not make.
+// A node may write anything into its own labels and annotations: the role, a slot that another has, another's
+// cluster ID, a rack or a zone of its own, a mark as old as can be. The sessions of the others with each other stay
+// what they are with an innocent node in its place: whether rrpool counts it among the clients, or leaves it out,
+// as it does with what Calico takes for a reflector and rrpool did not make.
 func FuzzHostileNode(f *testing.F) {
 	f.Add(uint8(0), "", "", "", "", "", false)
 	f.Add(uint8(1), "quorum-z1-1", "244.0.0.1", "", "z1", "rack-z1", true)

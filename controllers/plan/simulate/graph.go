@@ -5,14 +5,12 @@ import "slices"
 // graph is the sessions between classes of nodes, and how routes spread along them. In a
 // class each node has the same sessions, so that one stands for all.
 //
-// A node passes on what it learned on session s to session p (BIRD 1.6, proto/bgp/attrs.c)
-// if p is not s, at least one of the two is with a client, and, where p is, the cluster
-// list lacks its own cluster ID, which it adds. A node takes what is not its own and, on
-// a session with a client, what lacks its own cluster ID. What a node originates goes to
-// every session. As Calico writes the configuration, two nodes with cluster IDs that are
-// not each other's client have the same ID. It follows that the reflectors on a route's
-// way all have different IDs, so no class comes twice, and that no route goes back where
-// it came from: neither needs a check of its own here.
+// A node passes on what it learned on session s to session p (BIRD 1.6, proto/bgp/attrs.c) if p is not s, at least
+// one of the two is with a client, and, where p is, the cluster list lacks its own cluster ID, which it adds. A
+// node takes what is not its own and, on a session with a client, what lacks its own cluster ID. What a node
+// originates goes to every session. As Calico writes the configuration, two nodes with cluster IDs that are not
+// each other's client have the same ID. It follows that the reflectors on a route's way all have different IDs, so
+// no class comes twice, and that no route goes back where it came from: neither needs a check of its own here.
 type graph struct {
 	size []int
 	id   []int32 // of the cluster ID, -1 for none

@@ -11,9 +11,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// How long things take in the model: what is usual. Nodes take over a change after
-// Lag, a session that starts anew is up after Connect, a reporter that is asked answers
-// after Answer.
+// How long things take in the model: what is usual. Nodes take over a change after Lag, a session that starts anew
+// is up after Connect, a reporter that is asked answers after Answer.
 const (
 	Lag     = 2 * time.Second
 	Connect = 4 * time.Second

@@ -9,10 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Network is what comes of a configuration once everything has settled: who has a
-// session with whom, and who learns whose routes, by how many paths. It works on
-// classes of nodes that nothing tells apart, so its cost does not grow with their
-// number. It is not safe for concurrent use.
+// Network is what comes of a configuration once everything has settled: who has a session with whom, and who learns
+// whose routes, by how many paths. It works on classes of nodes that nothing tells apart, so its cost does not grow
+// with their number. It is not safe for concurrent use.
 type Network struct {
 	classes []Class // some may be empty
 	// class of each node: an index. It may be down nevertheless, see Without.

@@ -127,10 +127,9 @@ func (g *graph) way(origin, to int) (classes []int, ok bool) {
 	return classes, ok
 }
 
-// How many steps, from one node to another, are counted for one origin, and for all
-// origins of a network. When these are used up, few is what each further origin gets.
-// A network that is meant to work takes far fewer; with 11 reflectors that all have their
-// own cluster ID it is about 150,000 for one origin.
+// How many steps, from one node to another, are counted for one origin, and for all origins of a network. When
+// these are used up, few is what each further origin gets. A network that is meant to work takes far fewer; with 11
+// reflectors that all have their own cluster ID it is about 150,000 for one origin.
 const (
 	enough    = 1 << 20
 	enoughAll = 1 << 23

@@ -25,9 +25,8 @@ type Size struct {
 	PerZone int
 }
 
-// Reflectors gives the size for a cluster of nodes (Ready, speaking BGP, not
-// dedicated to reflecting) in zones. It fails when the spec cannot be satisfied
-// and names the field.
+// Reflectors gives the size for a cluster of nodes (Ready, speaking BGP, not dedicated to reflecting) in zones. It
+// fails when the spec cannot be satisfied and names the field.
 func Reflectors(spec v1alpha1.SizingSpec, nodes, zones int) (Size, error) {
 	if zones < 1 {
 		return Size{}, fmt.Errorf("sizing for %d zones: at least one zone is needed", zones)

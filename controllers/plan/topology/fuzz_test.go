@@ -151,9 +151,8 @@ var groupedKinds = []v1alpha1.TopologyType{
 	v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy,
 }
 
-// Whatever stands in the labels by which clients are divided, every selector that comes of
-// it can be read, and selects just the nodes that it is meant for: those with that very
-// value, and the open group all others.
+// Whatever stands in the labels by which clients are divided, every selector that comes of it can be read, and
+// selects just the nodes that it is meant for: those with that very value, and the open group all others.
 func FuzzSelectors(f *testing.F) {
 	f.Add("r1", "r2", "r3", "us-south-1", uint8(3))
 	f.Add(`a" || all() || rack == "b`, `b"} || has(x) || rack in {"`, "", "z", uint8(3))

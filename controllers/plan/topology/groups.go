@@ -13,9 +13,8 @@ import (
 // mostGroups is how many groups a layout may have: each is a BGPPeer that every node reads.
 const mostGroups = 200
 
-// sizeGroups is how many groups a Quorum without racks and zones has: so many that
-// reflectors differ by a few percent in their clients, and none has to be divided when
-// reflectors come.
+// sizeGroups is how many groups a Quorum without racks and zones has: so many that reflectors differ by a few
+// percent in their clients, and none has to be divided when reflectors come.
 const sizeGroups = 12
 
 // slack is how many clients more than the smallest group the open one of a Quorum may
@@ -124,9 +123,8 @@ func (c *census) largest(spec Spec) (name string, clients int) {
 	return name, clients
 }
 
-// divide finds out what puts clients into groups: the label that the user names; else
-// the zone, where there are two and they fit; else their number. Once most carry the
-// label of the last it stays, so that no client is moved back.
+// divide finds out what puts clients into groups: the label that the user names; else the zone, where there are two
+// and they fit; else their number. Once most carry the label of the last it stays, so that no client is moved back.
 func divide(spec Spec, clients []plan.Node, zones []string) *census {
 	if spec.RackLabel != "" {
 		return count(byLabel, spec, clients)
@@ -158,9 +156,8 @@ func divide(spec Spec, clients []plan.Node, zones []string) *census {
 	return sized
 }
 
-// assign puts those without a rack into one, in l.Racks, and gives the open one. While no
-// group serves clients yet, all are made as large. Later they all go where they already
-// are: into the open one.
+// assign puts those without a rack into one, in l.Racks, and gives the open one. While no group serves clients yet,
+// all are made as large. Later they all go where they already are: into the open one.
 func (l *Layout) assign(spec Spec, c *census, serving []string) (open string) {
 	names := c.names()
 	if len(names) == 1 {
@@ -196,9 +193,8 @@ func (c *census) counts(names []string) []int {
 // smallest is the place of the first of the least.
 func smallest(counts []int) int { return slices.Index(counts, slices.Min(counts)) }
 
-// openOf is the group that takes whatever client comes, among those that serve. It stays
-// the same while a client in it has no label yet, or there is room: in a rack, up to its
-// limit; in a Quorum, as far as the others are filled.
+// openOf is the group that takes whatever client comes, among those that serve. It stays the same while a client in
+// it has no label yet, or there is room: in a rack, up to its limit; in a Quorum, as far as the others are filled.
 func (c *census) openOf(spec Spec, serving []string) string {
 	counts := c.counts(serving)
 	room := func(n int) bool { return n <= slices.Min(counts)+slack }

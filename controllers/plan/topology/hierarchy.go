@@ -116,10 +116,9 @@ type placing struct {
 	home  func(rack string) string
 }
 
-// spread places the nodes that have no slot yet. A rack gets its first reflector from the zone
-// that most of its clients are in, the second from another, and so on; spines come from
-// zones that have none. For nodes that are still to come, up to perZone in each zone, it
-// keeps slots free: no reflector has to move when they do.
+// spread places the nodes that have no slot yet. A rack gets its first reflector from the zone that most of its
+// clients are in, the second from another, and so on; spines come from zones that have none. For nodes that are
+// still to come, up to perZone in each zone, it keeps slots free: no reflector has to move when they do.
 func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZone int, free map[string][]string) {
 	p := &placing{
 		slots: l.Slots, zone: make([]string, len(l.Slots)), here: make([]bool, len(l.Slots)), free: free,

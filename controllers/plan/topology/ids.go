@@ -11,9 +11,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// The places of cluster IDs, counted from the one in the spec: that is Single's and
-// Quorum's. Topologies that follow each other share none, since a reflector refuses what
-// carries its own.
+// The places of cluster IDs, counted from the one in the spec: that is Single's and Quorum's. Topologies that
+// follow each other share none, since a reflector refuses what carries its own.
 const (
 	spineID     = 1
 	firstRackID = 2

@@ -118,10 +118,9 @@ func (l Layout) Written(nodes []plan.Node, roleLabel string) []plan.Node {
 	return out
 }
 
-// The names of the BGPPeers of the other topologies begin with these, and then comes a
-// dot and the group; those between reflectors have no group. They differ between the
-// topologies, and so do the slots that they select, so that two of them can stand side
-// by side while the cluster moves from one to the other.
+// The names of the BGPPeers of the other topologies begin with these, and then comes a dot and the group; those
+// between reflectors have no group. They differ between the topologies, and so do the slots that they select, so
+// that two of them can stand side by side while the cluster moves from one to the other.
 const (
 	PeerQuorum           = "rrpool-quorum"            // !has(role) && group -> role in {slots}
 	PeerQuorumReflectors = "rrpool-quorum-reflectors" // role starts with "quorum-" -> the same
@@ -132,10 +131,9 @@ const (
 	PeerRackReflectors   = "rrpool-rack-reflectors"   // of the only rack: role in {slots} -> the same
 )
 
-// Arrange gives all nodes a place. The reflectors are the nodes chosen to reflect, in a
-// role already or not: one that has a slot of this layout keeps it. There are as many slots
-// as perZone in each of zones, or what a Hierarchy needs if that is more; where that
-// would make too many paths, the nodes left over stay without a slot.
+// Arrange gives all nodes a place. The reflectors are the nodes chosen to reflect, in a role already or not: one
+// that has a slot of this layout keeps it. There are as many slots as perZone in each of zones, or what a Hierarchy
+// needs if that is more; where that would make too many paths, the nodes left over stay without a slot.
 //
 // Clients are divided by the label that the spec names. Where it names none, by zone, or
 // by plan.RackLabel if there are not two zones, or they do not fit.
@@ -235,9 +233,8 @@ func (l *Layout) sortPeers() {
 	slices.SortFunc(l.Peers, func(a, b plan.Peer) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Standing adds to a spec what the cluster itself remembers: which group is open, and
-// which racks have reflectors. That keeps a layout still at the edge, where one client
-// more or less fills or empties a rack.
+// Standing adds to a spec what the cluster itself remembers: which group is open, and which racks have reflectors.
+// That keeps a layout still at the edge, where one client more or less fills or empties a rack.
 func (s Spec) Standing(nodes []plan.Node, peers []plan.Peer) Spec {
 	s.Open, s.Racks = nil, nil
 	for _, p := range peers {

@@ -1,11 +1,10 @@
 package topology
 
-// shares divides the slots of each zone among groups of clients, so that each group has
-// its number of them and each slot about as many groups. Everything follows from the
-// number of slots per zone alone, step by step from one: a step keeps what each group
-// had before, but for one slot at most. To be the same whatever other groups exist, groups
-// are mapped to a fixed number of members. Of these each has a home, the zone that comes
-// first, and the others after it, in a circle.
+// shares divides the slots of each zone among groups of clients, so that each group has its number of them and each
+// slot about as many groups. Everything follows from the number of slots per zone alone, step by step from one: a
+// step keeps what each group had before, but for one slot at most. To be the same whatever other groups exist,
+// groups are mapped to a fixed number of members. Of these each has a home, the zone that comes first, and the
+// others after it, in a circle.
 type shares struct {
 	zones int
 	// own: each member has all the slots of its home. Its clients are all there, so with
@@ -18,9 +17,8 @@ type shares struct {
 	load [][]int
 }
 
-// share divides. quota is how many slots each member gets when there are so many per
-// zone: when that grows by one, it grows by at most one per zone, and for members with
-// their own zone by at least one.
+// share divides. quota is how many slots each member gets when there are so many per zone: when that grows by one,
+// it grows by at most one per zone, and for members with their own zone by at least one.
 func share(zones, perZone, members int, own bool, quota func(perZone int) int) *shares {
 	s := &shares{zones: zones, own: own, has: make([][][]bool, members), load: make([][]int, zones)}
 	for i := range s.has {
@@ -32,10 +30,9 @@ func share(zones, perZone, members int, own bool, quota func(perZone int) int) *
 	return s
 }
 
-// grow gives all members the new slot of each zone, and takes one away from those that
-// then have too many: the busiest, but from each member an old one in one zone only.
-// One that still gets more may take a slot that it did not have before instead of the new,
-// in one zone as well: on the way back that is the one to give up.
+// grow gives all members the new slot of each zone, and takes one away from those that then have too many: the
+// busiest, but from each member an old one in one zone only. One that still gets more may take a slot that it did
+// not have before instead of the new, in one zone as well: on the way back that is the one to give up.
 func (s *shares) grow(perZone, quota int) {
 	members := len(s.has)
 	moved, swapped := make([]bool, members), make([]bool, members)
@@ -118,9 +115,8 @@ func (s *shares) idlest(m, z int) int {
 	return best
 }
 
-// quorums gives the number of reflectors that each client needs, by their number per
-// zone: so many that any two clients still share one when some have failed, or when a
-// whole zone has. It grows evenly, see share.
+// quorums gives the number of reflectors that each client needs, by their number per zone: so many that any two
+// clients still share one when some have failed, or when a whole zone has. It grows evenly, see share.
 func quorums(zones, failures int) func(perZone int) int {
 	known := []int{0}
 	return func(perZone int) int {

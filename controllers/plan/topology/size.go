@@ -21,12 +21,10 @@ const (
 // kinds in the order in which Auto prefers them.
 var kinds = []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy}
 
-// Size says how many reflectors the topology takes, the same number in each zone, and
-// turns Auto into a kind. Sized is what spec.sizing asks for, all zones together: fewer
-// are never enough, except in a Hierarchy, which takes what its racks need. What the
-// caller's limits are, it checks itself. Now is the kind that the cluster has, "" for
-// none: Auto leaves it for a smaller one only if that holds all clients with 90% of the
-// limit.
+// Size says how many reflectors the topology takes, the same number in each zone, and turns Auto into a kind. Sized
+// is what spec.sizing asks for, all zones together: fewer are never enough, except in a Hierarchy, which takes what
+// its racks need. What the caller's limits are, it checks itself. Now is the kind that the cluster has, "" for
+// none: Auto leaves it for a smaller one only if that holds all clients with 90% of the limit.
 func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) (resolved Spec, total int, problem *plan.Problem) {
 	zones = sound(zones)
 	if spec.Kind == v1alpha1.TopologyAuto {

@@ -26,24 +26,22 @@ type Session struct {
 	MaxRestartTime *time.Duration
 }
 
-// InPlace gives the BGPPeers of one reflector group whose reflectors run workloads
-// too. Clients peer with reflectors as in Single. Between two reflectors there is
-// one peer of its own, by which one is the other's client (see Peerings), so that nothing
-// about their session changes when the client gets the role, or gives it back.
-// While there is no reflector, manual keeps the first one from having sessions
-// before its clients have begun to connect: both sides of these sessions connect,
-// and at the same moment they break each other's connection for seconds.
+// InPlace gives the BGPPeers of one reflector group whose reflectors run workloads too. Clients peer with
+// reflectors as in Single. Between two reflectors there is one peer of its own, by which one is the other's client
+// (see Peerings), so that nothing about their session changes when the client gets the role, or gives it back.
+// While there is no reflector, manual keeps the first one from having sessions before its clients have begun to
+// connect: both sides of these sessions connect, and at the same moment they break each other's connection for
+// seconds.
 func InPlace(roleLabel string, s Session, peerings []plan.Peer, manual bool) []plan.Peer {
 	clients := Single(roleLabel, s)[0]
 	clients.Manual = manual
 	return append([]plan.Peer{clients}, peerings...)
 }
 
-// Peerings gives the BGPPeers by which client is a client of reflector, whether
-// that has the role or not: one in each address family that both have. A peer
-// given by address has no cluster ID for Calico, hence always "rr client"; the
-// reverse side, which Calico adds by itself, is that of an ordinary client as
-// long as both have the same cluster ID.
+// Peerings gives the BGPPeers by which client is a client of reflector, whether that has the role or not: one in
+// each address family that both have. A peer given by address has no cluster ID for Calico, hence always "rr
+// client"; the reverse side, which Calico adds by itself, is that of an ordinary client as long as both have the
+// same cluster ID.
 func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	var out []plan.Peer
 	for _, addr := range client.Addresses {
@@ -80,20 +78,18 @@ func peeringName(a, b string, addr netip.Addr) string {
 	return name
 }
 
-// Single gives the BGPPeers of one reflector group: every client peers with
-// every reflector, and reflectors with each other. The two selectors exclude
-// each other, so no two forward peers ever match the same pair of nodes (whose
-// winner Calico does not define).
+// Single gives the BGPPeers of one reflector group: every client peers with every reflector, and reflectors with
+// each other. The two selectors exclude each other, so no two forward peers ever match the same pair of nodes
+// (whose winner Calico does not define).
 func Single(roleLabel string, s Session) []plan.Peer {
 	reflector := "has(" + roleLabel + ")"
 	return []plan.Peer{peer(PeerClients, isClient(roleLabel), reflector, s), peer(PeerReflectors, reflector, reflector, s)}
 }
 
-// Choose picks perZone reflectors in each of zones from the dedicated nodes; no
-// zones means every zone that has some. It is sticky: nodes in the role come
-// first unless they are lost, then Ready ones, then the oldest. For a topology
-// without spines, spines come before those that have clients: they can be spared
-// first. The result is sorted by name.
+// Choose picks perZone reflectors in each of zones from the dedicated nodes; no zones means every zone that has
+// some. It is sticky: nodes in the role come first unless they are lost, then Ready ones, then the oldest. For a
+// topology without spines, spines come before those that have clients: they can be spared first. The result is
+// sorted by name.
 func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []string, lost func(plan.Node) bool) []plan.Node {
 	byZone := map[string][]plan.Node{}
 	for _, n := range nodes {
