@@ -69,6 +69,12 @@ alerts: packages assets ## Check alerts and dashboard with Prometheus' and Grafa
 image-check: image packages assets ## Unpack what make image has made, and run it as a pod runs it
 	RRPOOL_IMAGE='$(CURDIR)/bin/rrpool-manager-image.tar' go test -count=1 -timeout 10m -v ./test/image
 
+.PHONY: iks-check
+iks-check: export CLUSTER := $(CLUSTER)
+iks-check: export ORDER := $(ORDER)
+iks-check: ## Compare a real IKS cluster with what rrpool assumes: IBMCLOUD_API_KEY=… CLUSTER=id; ORDER=yes also orders a worker, and deletes it
+	@go build -o bin/ikscheck ./test/ikscheck; exec bin/ikscheck
+
 .PHONY: chaos
 chaos: export RRPOOL_CHAOS = 1
 chaos: export RRPOOL_CHAOS_TIME = $(TIME)
@@ -80,12 +86,12 @@ chaos: packages assets ## Break everything at random in the lab for an hour, and
 .PHONY: soak
 soak: export RRPOOL_CHAOS = 1
 soak: export RRPOOL_E2E_FULL = 1
-soak: export RRPOOL_REST = 3m
+soak: export RRPOOL_REST = 1m
 soak: packages assets ## Run all that takes long (at most 90 minutes): single failures, every write and combination, properties, a cluster at rest
 	@result=0; \
 	go test -count=1 -timeout 30m ./controllers/plan/rollout -rapid.checks=200 || result=1; \
-	go test -count=1 -timeout 60m ./cloud/iks ./cmd/manager || result=1; \
-	go test -count=1 -timeout 60m -p 1 -skip '^TestChaos' ./test/chaos ./test/lab ./test/e2e || result=1; \
+	go test -count=1 -timeout 60m -v ./cloud/iks ./cmd/manager || result=1; \
+	go test -count=1 -timeout 60m -v -p 1 -skip '^TestChaos' ./test/chaos ./test/lab ./test/e2e || result=1; \
 	exit $$result
 
 .PHONY: model-check
@@ -99,7 +105,7 @@ fuzz: ## Run every fuzz target; TIME=30s for each, JOBS=2 at a time
 .PHONY: bench-reflector
 bench-reflector: SIZES ?= 100,500,1000,2000
 bench-reflector: packages assets ## Measure what one route reflector carries, on a real BIRD; SIZES=3000,5000 are other numbers of clients
-	@go run ./test/bench -sizes '$(SIZES)' $(ARGS)
+	@go run ./test/bench -sizes '$(SIZES)'
 
 .PHONY: lint
 lint: ## Run golangci-lint
@@ -142,11 +148,15 @@ manifests: ## Generate the CRD and the RBAC roles
 .PHONY: docs
 docs: ## Write docs/api.md from the API types, docs/cli.md from the commands, docs/metrics.md from the metrics
 	go run ./test/tools/reference -markdown docs/cli.md
-	go run ./test/tools/metrics -markdown docs/metrics.md -rules config/monitoring/rules.yaml -prometheusrule config/monitoring/prometheusrule.yaml
+	go run ./test/tools/metrics >docs/metrics.md
+	f=config/monitoring/prometheusrule.yaml; { sed '/^spec:$$/q' $$f; sed -e '/^#/d' -e 's/./  &/' config/monitoring/rules.yaml; } >$$f.new; mv $$f.new $$f
 	$(call tool,crd-ref-docs) --source-path=config/api --config=test/tools/crd-ref-docs/config.yaml \
 		--renderer=markdown --output-path=docs/api.md --log-level=ERROR
 	sed -i -e '/^_Appears in:_$$/,/^$$/d' -e '/^_Validation:_$$/,/^$$/d' -e '/^_Underlying type/,/^$$/d' docs/api.md
-	sed -i '/^$$/N;/^\n$$/D' docs/api.md
+	# The fields' own descriptions say what the values of some types mean.
+	said='^(DeletionPolicy|Endpoint|Gate|Promotion|UpdateWorkers)$$'; awk -v said="$$said" '/^####/ {skip = $$2 ~ said} !skip' docs/api.md | \
+		sed -E 's/\[(DeletionPolicy|Endpoint|Gate|Promotion|UpdateWorkers)\]\(#[a-z]+\)/\1/' >docs/api.md.new; mv docs/api.md.new docs/api.md
+	sed -i -e '/^$$/N;/^\n$$/D' docs/api.md; sed -i '/^#### /{n;/^$$/d}' docs/api.md
 
 .PHONY: chart
 chart: manifests docs ## Copy into the Helm chart what config has, so that it is written once

@@ -20,6 +20,8 @@ const (
 	Conflict Kind = "Conflict"
 	// InvalidInput: the request can never succeed as it is. A person changes the spec.
 	InvalidInput Kind = "InvalidInput"
+	// Unsupported: the cluster is of a kind that rrpool cannot handle, and no setting changes that.
+	Unsupported Kind = "Unsupported"
 	// Unauthorized: credentials are missing, wrong or lack a permission. Retry slowly.
 	Unauthorized Kind = "Unauthorized"
 	// QuotaExceeded: the account may not have more. Retry slowly.

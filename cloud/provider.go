@@ -1,5 +1,5 @@
 // Package cloud is the port through which rrpool obtains the nodes that become route reflectors. The doc comments
-// are the contract; the suite in cloud/providertest holds every provider to it.
+// are the contract; the suite in test/providertest holds every provider to it.
 package cloud
 
 import "context"
@@ -20,7 +20,7 @@ type Provider interface {
 	// Ensure takes at most one mutating step towards want and says what it did and what it waits for. Called again
 	// with the same want it continues from what exists; when all is there it does nothing and returns Done. It
 	// never creates a second pool, never touches a pool that is not ours, and never lets a worker without want's
-	// taints come into being.
+	// taints come into being. Where the answer to its step is lost it says what shows whether it was made, or returns Unavailable.
 	Ensure(ctx context.Context, want PoolSpec) (Progress, error)
 
 	// Delete takes at most one step towards there being no pool. A pool that is
@@ -29,7 +29,7 @@ type Provider interface {
 }
 
 // PoolSpec is the pool that is wanted. A provider that orders no machines, but takes nodes that are there, cannot
-// give them a flavor, labels or taints: it refuses them as InvalidInput.
+// give them a flavor, taints or options: it refuses them as InvalidInput.
 type PoolSpec struct {
 	// Flavor is the machine type; empty means the provider's default.
 	Flavor string
@@ -39,21 +39,42 @@ type PoolSpec struct {
 	// SizePerZone is the number of workers in each zone, at least 1. Where zones have
 	// only so many nodes to take, their share may go to others.
 	SizePerZone int
-	// Labels every node of the pool carries, besides the provider's own. What
-	// others have put on the pool stays; so with Taints, as far as the cloud reports them.
-	Labels map[string]string
-	// Taints every node of the pool carries from its first moment.
+	// Taints every node of the pool carries from its first moment. What others have put
+	// on the pool stays, as far as the cloud reports it.
 	Taints []Taint
 	// Untainted lists the workers whose nodes lack one of Taints. While there is
 	// one, the pool is not grown: the call returns Conflict.
 	Untainted []string
+	// TaintsSeen: the node of one of the pool's workers carries all of Taints. While there is none, a cloud that does not
+	// show the pool's taints is asked for one worker only.
+	TaintsSeen bool
 	// Retire lists worker ids to be removed for good because the pool shrinks. The caller has already taken them
 	// out of service. Only these go: a pool is never shrunk in a way that lets the cloud choose which worker goes.
 	Retire []string
 	// Replace lists worker ids that are dead and are to be exchanged for new
 	// workers, in the same zone where that is possible.
 	Replace []string
+	// Options of a pool that is yet to be ordered.
+	Options PoolOptions
 }
+
+// PoolOptions are what else can be chosen for a pool, under the names of spec.provider.iks; what is empty is left to
+// the provider. A cloud that does not know one that is given refuses it as InvalidInput before it orders anything.
+type PoolOptions struct {
+	OperatingSystem string
+	// SecurityGroups that workers get beside the cluster's, by id.
+	SecurityGroups []string
+	// Networks that workers are attached to, by zone.
+	Networks               map[string]Network
+	WorkerVolumeEncryption WorkerVolumeEncryption
+	DedicatedHostPoolID    string
+}
+
+// Network is a subnet (VPC), or a private VLAN and mostly a public one (classic), by id.
+type Network struct{ SubnetID, PrivateVLAN, PublicVLAN string }
+
+// WorkerVolumeEncryption is the root key that the workers' volumes are encrypted with, and where it is kept.
+type WorkerVolumeEncryption struct{ KMSInstanceID, RootKeyID, KMSAccountID string }
 
 // Taint is a node taint.
 type Taint struct{ Key, Value, Effect string }
@@ -67,6 +88,8 @@ type Pool struct {
 	Name  string
 	// Flavor is the machine type of its workers.
 	Flavor string
+	// Options, as far as the cloud reports them.
+	Options PoolOptions
 	// SizePerZone is the size the cloud has been asked for, per zone. A provider
 	// that orders nothing reports what its workers amount to.
 	SizePerZone int
@@ -114,6 +137,8 @@ type Worker struct {
 	State    WorkerState `json:"state"`
 	// Message is what the cloud says about it.
 	Message string `json:"message,omitempty"`
+	// Outdated says from which version to which the cloud would update it ("1.31.1_1500 to 1.31.2_1510"), "" for no update.
+	Outdated string `json:"outdated,omitempty"`
 }
 
 // Progress says what one call of Ensure or Delete did.

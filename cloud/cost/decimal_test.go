@@ -1,11 +1,9 @@
 package cost_test
 
 import (
-	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 )
@@ -48,39 +46,4 @@ func TestWhatIsNoAmount(t *testing.T) {
 		_, err := cost.ParseDecimal(text)
 		require.ErrorContains(t, err, "write a decimal of 0 or more, such as 0.11", "%q", text)
 	}
-}
-
-var amounts = rapid.StringMatching(`[0-9]{1,6}(\.[0-9]{1,9})?`)
-
-func TestArithmetic(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := decimal(t, amounts.Draw(t, "a")), decimal(t, amounts.Draw(t, "b"))
-		n, m := rapid.IntRange(0, 5000).Draw(t, "n"), rapid.IntRange(1, 8784).Draw(t, "m")
-		require.Zero(t, a.Plus(b).Cmp(b.Plus(a)))
-		require.Zero(t, a.Plus(b).Times(n).Cmp(a.Times(n).Plus(b.Times(n))))
-		require.Zero(t, a.Times(n).Times(m).Cmp(a.Times(m).Times(n)), "workers first or hours first")
-		require.Zero(t, a.Over(m).Times(m).Cmp(a))
-		sum := cost.Decimal{}
-		for range n % 50 {
-			sum = sum.Plus(a)
-		}
-		require.Zero(t, sum.Cmp(a.Times(n%50)))
-		require.GreaterOrEqual(t, a.Cmp(cost.Decimal{}), 0)
-	})
-}
-
-// What is printed is at most half a unit of the last place away, and never below on a tie.
-func TestRounding(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := amounts.Draw(t, "amount")
-		places := rapid.IntRange(0, 6).Draw(t, "places")
-		exact, _ := new(big.Rat).SetString(text)
-		printed, ok := new(big.Rat).SetString(decimal(t, text).Round(places))
-		require.True(t, ok)
-		unit := new(big.Rat).SetFrac(big.NewInt(1), new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(places)), nil))
-		half := new(big.Rat).Mul(unit, big.NewRat(1, 2))
-		off := new(big.Rat).Sub(printed, exact)
-		require.LessOrEqual(t, off.Cmp(half), 0)
-		require.Positive(t, off.Cmp(new(big.Rat).Neg(half)), "half is rounded up")
-	})
 }

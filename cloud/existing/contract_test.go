@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/providertest"
+	"github.com/rrpool/rrpool/test/providertest"
 )
 
 func TestContract(t *testing.T) {

@@ -3,6 +3,7 @@ package existing
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -29,8 +30,8 @@ func checkSpec(want cloud.PoolSpec) error {
 			return cloud.InvalidSpec("zone %q is listed twice; list it once", zone)
 		}
 	}
-	if want.Flavor != "" || len(want.Taints)+len(want.Labels) > 0 {
-		return cloud.InvalidSpec("a flavor, taints or labels are given, but existing nodes stay as they are; leave these empty")
+	if want.Flavor != "" || len(want.Taints) > 0 || !reflect.ValueOf(want.Options).IsZero() {
+		return cloud.InvalidSpec("a flavor, taints or options are given, but existing nodes stay as they are; leave these empty")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -49,7 +50,7 @@ type Config struct {
 type Provider struct {
 	cfg Config
 	// lock lets one call at a time look and then write.
-	lock chan struct{}
+	lock *semaphore.Weighted
 }
 
 var _ cloud.Provider = (*Provider)(nil)
@@ -59,7 +60,7 @@ func New(cfg Config) *Provider {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Provider{cfg: cfg, lock: make(chan struct{}, 1)}
+	return &Provider{cfg: cfg, lock: semaphore.NewWeighted(1)}
 }
 
 // Name implements cloud.Provider.
@@ -129,19 +130,15 @@ func nextToLeave(nodes []plan.Node, so func(plan.Node) bool) (plan.Node, bool) {
 
 // change runs do with the nodes, one call at a time.
 func (p *Provider) change(ctx context.Context, do func([]plan.Node) (cloud.Progress, error)) (cloud.Progress, error) {
-	if ctx.Err() == nil {
-		select {
-		case p.lock <- struct{}{}:
-			defer func() { <-p.lock }()
-			nodes, err := p.list(ctx)
-			if err != nil {
-				return cloud.Progress{}, err
-			}
-			return do(nodes)
-		case <-ctx.Done():
-		}
+	if p.lock.Acquire(ctx, 1) != nil {
+		return cloud.Progress{}, cloud.Interrupted(ctx, fmt.Sprintf("changing pool %q", p.cfg.PoolName))
 	}
-	return cloud.Progress{}, cloud.Interrupted(ctx, fmt.Sprintf("changing pool %q", p.cfg.PoolName))
+	defer p.lock.Release(1)
+	nodes, err := p.list(ctx)
+	if err != nil {
+		return cloud.Progress{}, err
+	}
+	return do(nodes)
 }
 
 // setPool makes the one change, unless the caller has left meanwhile.

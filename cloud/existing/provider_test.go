@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/test/providertest"
 )
 
 func ensure(t *testing.T, p cloud.Provider, want cloud.PoolSpec) cloud.Progress {
@@ -203,6 +203,8 @@ func TestWhoIsNamedForReplacement(t *testing.T) {
 	require.Contains(t, s.members(), "a1", "without a substitute it stays, as it may come back")
 
 	s.edit("c2", func(n *plan.Node) { n.Cordoned = false })
+	ensure(t, p, want)
+	require.Equal(t, []string{"a1", "b1", "c1", "c2"}, s.members(), "the substitute comes first")
 	require.True(t, settle(t, p, want).Done)
 	require.Equal(t, []string{"b1", "c1", "c2"}, s.members(), "zone a lends its share")
 }

@@ -10,13 +10,12 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // Options of a Cloud.
 type Options struct {
 	PoolName string
-	// Zones of the cluster; zone-a, zone-b and zone-c when empty.
+	// Zones of the cluster, sorted.
 	Zones []string
 	// Flavor when none is wanted.
 	Flavor string
@@ -26,7 +25,7 @@ type Options struct {
 	DeployTime, DeleteTime time.Duration
 	// Pool is there from the start; nil for none.
 	Pool *cloud.Pool
-	// NodeName gives a worker's node name; nil for 10.<zone>.<n>.
+	// NodeName gives a worker's node name.
 	NodeName func(zone, workerID string) string
 }
 
@@ -38,7 +37,6 @@ type Cloud struct {
 	// pool is that of the provider, without what others say of it. Balanced, it
 	// substitutes a worker that is replaced.
 	pool     cloud.Pool
-	labels   map[string]string
 	balanced bool
 	workers  []*worker
 
@@ -57,19 +55,13 @@ type worker struct {
 
 // New makes a cloud without the pool, or with the one that is described.
 func New(o Options) *Cloud {
-	if len(o.Zones) == 0 {
-		o.Zones = []string{"zone-a", "zone-b", "zone-c"}
-	}
-	o.Zones = slices.Sorted(slices.Values(o.Zones))
 	c := &Cloud{opts: o}
 	if in := o.Pool; in != nil && in.Exists {
-		c.make(in.ID, in.Flavor, in.SizePerZone, nil)
+		c.make(in.ID, in.Flavor, in.SizePerZone)
 		c.pool.Zones, c.pool.Taints, c.pool.Autoscaled = slices.Clone(in.Zones), slices.Clone(in.Taints), in.Autoscaled
-		if in.Owned {
-			c.labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: o.PoolName}
-		}
+		c.pool.Owned = in.Owned
 		for _, w := range in.Workers {
-			if w.NodeName == "" && o.NodeName != nil {
+			if w.NodeName == "" {
 				w.NodeName = o.NodeName(w.Zone, w.ID) // the cloud reports it when it is deployed
 			}
 			c.workers = append(c.workers, &worker{Worker: w, since: o.Now()})
@@ -79,9 +71,9 @@ func New(o Options) *Cloud {
 }
 
 // make makes a pool without zones and workers.
-func (c *Cloud) make(id, flavor string, size int, labels map[string]string) {
-	c.pool = cloud.Pool{Exists: true, ID: id, Flavor: flavor, SizePerZone: size}
-	c.labels, c.balanced, c.workers = labels, true, nil
+func (c *Cloud) make(id, flavor string, size int) {
+	c.pool = cloud.Pool{Exists: true, Owned: true, ID: id, Flavor: flavor, SizePerZone: size}
+	c.balanced, c.workers = true, nil
 }
 
 // move takes every worker to where it should be by now.
@@ -108,11 +100,8 @@ func (c *Cloud) order(zone string) {
 	}
 	w := &worker{since: c.opts.Now(), Worker: cloud.Worker{
 		ID: id, Zone: zone, Flavor: c.pool.Flavor, State: cloud.WorkerProvisioning, Message: "ordered",
-		NodeName: fmt.Sprintf("10.%d.0.%d", slices.Index(c.opts.Zones, zone), c.serial),
+		NodeName: c.opts.NodeName(zone, id),
 	}}
-	if c.opts.NodeName != nil {
-		w.NodeName = c.opts.NodeName(zone, id)
-	}
 	if len(c.failNext) > 0 {
 		w.fail, c.failNext = c.failNext[0], c.failNext[1:]
 	}
@@ -132,9 +121,7 @@ func (c *Cloud) apply(s poolplan.Step, flavor string) {
 	switch s.Kind {
 	case poolplan.Create:
 		c.serial++
-		c.make(fmt.Sprintf("pool-%d", c.serial), flavor, s.Size, s.Labels)
-	case poolplan.SetLabels:
-		c.labels = s.Labels
+		c.make(fmt.Sprintf("pool-%d", c.serial), flavor, s.Size)
 	case poolplan.SetTaints:
 		c.pool.Taints = s.Taints
 	case poolplan.AddZone:
@@ -149,7 +136,7 @@ func (c *Cloud) apply(s poolplan.Step, flavor string) {
 		c.balanced = c.balanced && s.Kind == poolplan.Replace
 		c.takeOut(s.Worker)
 	case poolplan.DeletePool:
-		c.pool, c.labels, c.workers = cloud.Pool{}, nil, nil
+		c.pool, c.workers = cloud.Pool{}, nil
 	case poolplan.None:
 	}
 }

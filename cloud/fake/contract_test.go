@@ -8,12 +8,16 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/fake"
-	"github.com/rrpool/rrpool/cloud/providertest"
+	"github.com/rrpool/rrpool/test/providertest"
 )
 
 func TestContract(t *testing.T) {
 	providertest.Run(t, func(*testing.T) (providertest.World, func() cloud.Provider) {
-		w := newWorld(fake.Options{DeployTime: time.Minute, DeleteTime: time.Minute})
+		w := &world{Cloud: fake.New(fake.Options{
+			PoolName: providertest.PoolName, Zones: []string{"zone-a", "zone-b", "zone-c"}, Flavor: "small",
+			Now:        func() time.Time { return time.Unix(1_700_000_000, 0) },
+			DeployTime: time.Minute, DeleteTime: time.Minute, NodeName: func(_, id string) string { return "node-of-" + id },
+		})}
 		return w, w.provider
 	})
 }
@@ -27,12 +31,6 @@ type world struct {
 }
 
 var _ providertest.Machines = (*world)(nil)
-
-func newWorld(o fake.Options) *world {
-	o.PoolName, o.Flavor = providertest.PoolName, "small"
-	o.Now = func() time.Time { return time.Unix(1_700_000_000, 0) }
-	return &world{Cloud: fake.New(o)}
-}
 
 func (w *world) provider() cloud.Provider { return &faulty{Provider: w.Provider(), world: w} }
 

@@ -43,8 +43,8 @@ func (c *Cloud) StripTaints() {
 // AddForeignPool makes a pool of the provider's pool name that rrpool did not make.
 func (c *Cloud) AddForeignPool() {
 	c.locked(func() {
-		c.make("foreign", c.opts.Flavor, 1, nil)
-		c.pool.Zones = c.opts.Zones
+		c.make("foreign", c.opts.Flavor, 1)
+		c.pool.Zones, c.pool.Owned = c.opts.Zones, false
 	})
 }
 

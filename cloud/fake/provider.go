@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // Provider is a cloud.Provider on a Cloud. Each remembers as little as a real
@@ -82,9 +80,9 @@ func (p *Provider) call(ctx context.Context, do func() error) error {
 // state is what a provider can see.
 func (p *Provider) state() poolplan.State {
 	c := p.cloud
-	s := poolplan.State{Pool: c.pool, Labels: maps.Clone(c.labels), Memory: p.memory, Now: c.opts.Now()}
+	s := poolplan.State{Pool: c.pool, Memory: p.memory, Now: c.opts.Now()}
 	s.Name, s.ClusterZones, s.Zones = c.opts.PoolName, slices.Clone(c.opts.Zones), slices.Clone(c.pool.Zones)
-	if s.Owned = s.Labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByValue; s.Exists && !s.Owned {
+	if s.Exists && !s.Owned {
 		s.Problems = []string{"pool " + c.opts.PoolName + " is not rrpool's"}
 		return s
 	}

@@ -1,6 +1,7 @@
 package iks
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -8,7 +9,6 @@ import (
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -25,15 +25,16 @@ type generation interface {
 	pools(ctx context.Context) ([]pool, error)
 	// workers reads a list of workers.
 	workers(ctx context.Context, at route) ([]worker, error)
-	// create makes a pool without zones.
-	create(ctx context.Context, flavor string, step poolplan.Step, others []pool) error
-	addZone(ctx context.Context, poolID, zone string, others []pool) error
+	// create makes a pool without zones; want has a flavor.
+	create(ctx context.Context, want cloud.PoolSpec, others []pool) error
+	// addZone picks a network where n is empty.
+	addZone(ctx context.Context, poolID, zone string, n cloud.Network, others []pool) error
 	// remove takes a worker out of its pool, which becomes smaller.
 	remove(ctx context.Context, doing, workerID string) error
 }
 
 // traits are where things are, of a generation, and the default flavor.
-type traits struct{ pool, workers, replacing, flavor string }
+type traits struct{ pool, workers, replacing, flavors, zones, flavor string }
 
 // pool is a worker pool of either generation.
 type pool struct {
@@ -46,14 +47,38 @@ type pool struct {
 	autoscaled bool
 	vpc        string
 	// zones is nil when the answer holds none.
-	zones             map[string]network
+	zones             map[string]cloud.Network
+	options           cloud.PoolOptions
 	deleting, deleted bool
 }
 
-// network is where a pool's workers of a zone are attached.
-type network struct{ subnet, privateVLAN, publicVLAN string }
+// owned: the pool has our label. Other labels prove nothing.
+func (p pool) owned() bool { return p.name != "" && p.labels[v1alpha1.PoolLabel] == p.name }
 
-func (p pool) owned() bool { return p.labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByValue }
+// ownLabels make a pool ours. Keys of Kubernetes itself are not among them: kubelets refuse some.
+func ownLabels(pool string) map[string]string { return map[string]string{v1alpha1.PoolLabel: pool} }
+
+// completed is p with what another answer about the same pool holds and p's does not.
+func (p pool) completed(by pool) pool {
+	p.flavor, p.vpc, p.size = cmp.Or(p.flavor, by.flavor), cmp.Or(p.vpc, by.vpc), cmp.Or(p.size, by.size)
+	if p.labels == nil {
+		p.labels = by.labels
+	}
+	if p.taints == nil {
+		p.taints = by.taints
+	}
+	if p.zones == nil {
+		p.zones = by.zones
+	}
+	for zone, n := range p.zones {
+		p.zones[zone] = cmp.Or(n, by.zones[zone])
+	}
+	o, b := &p.options, by.options
+	o.OperatingSystem, o.DedicatedHostPoolID = cmp.Or(o.OperatingSystem, b.OperatingSystem), cmp.Or(o.DedicatedHostPoolID, b.DedicatedHostPoolID)
+	o.WorkerVolumeEncryption = cmp.Or(o.WorkerVolumeEncryption, b.WorkerVolumeEncryption)
+	p.autoscaled, p.deleting = p.autoscaled || by.autoscaled, p.deleting || p.deleted || by.deleting
+	return p
+}
 
 // whole: the answer holds what our own pool must not be believed without.
 func (p pool) whole() bool { return p.owned() && p.size != nil && p.zones != nil }
@@ -64,12 +89,22 @@ type worker struct {
 	poolID, poolName string
 }
 
+// outdated says what an update would do to a worker, "" for nothing. The service marks old versions with "*", and says
+// "pending" while a worker gets its version.
+func outdated(actual, target string) string {
+	actual, target = strings.TrimRight(actual, "*"), strings.TrimRight(target, "*")
+	if actual == "" || target == "" || actual == target || strings.Contains(actual, "pending") {
+		return ""
+	}
+	return actual + " to " + target
+}
+
 // networks gives those of zones, by zone.
-func networks[Z any](zones []Z, of func(Z) (string, network)) map[string]network {
+func networks[Z any](zones []Z, of func(Z) (string, cloud.Network)) map[string]cloud.Network {
 	if zones == nil {
 		return nil
 	}
-	out := map[string]network{}
+	out := map[string]cloud.Network{}
 	for _, z := range zones {
 		id, n := of(z)
 		out[id] = n
@@ -79,13 +114,13 @@ func networks[Z any](zones []Z, of func(Z) (string, network)) map[string]network
 
 // neighbour gives the network that other pools use in zone, the first pool by
 // name counting; empty when there is none.
-func neighbour(others []pool, zone string) network {
+func neighbour(others []pool, zone string) cloud.Network {
 	for _, o := range others {
-		if n := o.zones[zone]; n != (network{}) {
+		if n := o.zones[zone]; n != (cloud.Network{}) {
 			return n
 		}
 	}
-	return network{}
+	return cloud.Network{}
 }
 
 // plain takes off what the service adds to the flavor of encrypted disks.
@@ -98,16 +133,20 @@ type v2Pool struct {
 }
 
 func (l v2Pool) pool() pool {
+	options := cloud.PoolOptions{OperatingSystem: l.OperatingSystem, DedicatedHostPoolID: l.HostPoolID}
+	if e := l.WorkerVolumeEncryption; e != nil {
+		options.WorkerVolumeEncryption = cloud.WorkerVolumeEncryption{KMSInstanceID: e.KmsInstanceID, RootKeyID: e.WorkerVolumeCRKID, KMSAccountID: e.KMSAccountID}
+	}
 	return pool{
 		id: l.ID, name: l.PoolName, flavor: plain(l.Flavor), size: l.WorkerCount, labels: l.Labels, taints: parseTaints(l.Taints),
-		autoscaled: l.AutoscaleEnabled, vpc: l.VpcID,
+		autoscaled: l.AutoscaleEnabled, vpc: l.VpcID, options: options,
 		deleted: l.ActualState == "deleted", deleting: l.ActualState == "deleting" || l.DesiredState == "deleted",
-		zones: networks(l.Zones, func(z containerv2.ZoneResp) (string, network) {
+		zones: networks(l.Zones, func(z containerv2.ZoneResp) (string, cloud.Network) {
 			if len(z.Subnets) == 0 {
-				return z.ID, network{}
+				return z.ID, cloud.Network{}
 			}
 			first := max(0, slices.IndexFunc(z.Subnets, func(s containerv2.Subnet) bool { return s.Primary }))
-			return z.ID, network{subnet: z.Subnets[first].ID}
+			return z.ID, cloud.Network{SubnetID: z.Subnets[first].ID}
 		}),
 	}
 }
@@ -116,7 +155,12 @@ func (l v2Pool) pool() pool {
 // sure that the answer is about the pool that was meant.
 func (p *Provider) single(ctx context.Context, g generation, poolID string) (pool, error) {
 	var got v2Pool
-	if err := p.get(ctx, "reading", to(g.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID), &got); err != nil {
+	err := p.get(ctx, "reading", to(g.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID), &got)
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		// It was listed a moment ago. A part of the service that is behind does not know a new pool yet.
+		return pool{}, &cloud.Error{Kind: cloud.Unavailable, Op: p.op("reading"), Message: "the cloud lists the pool and does not find it", Err: err}
+	case err != nil:
 		return pool{}, err
 	}
 	if got.ID != poolID {
@@ -182,19 +226,4 @@ func parseTaints(m map[string]string) []cloud.Taint {
 	}
 	slices.SortFunc(taints, func(a, b cloud.Taint) int { return strings.Compare(a.Key, b.Key) })
 	return taints
-}
-
-// ownLabels leaves out what IBM itself puts on a pool and may refuse to take
-// back. The wanted labels are never left out.
-func ownLabels(labels, wanted map[string]string) map[string]string {
-	out := map[string]string{}
-	for k, v := range labels {
-		_, want := wanted[k]
-		reserved := strings.HasPrefix(k, "kubernetes.io/") || strings.HasPrefix(k, "k8s.io/") ||
-			strings.HasPrefix(k, "ibm-cloud.kubernetes.io/") && k != "ibm-cloud.kubernetes.io/node-local-dns-enabled"
-		if want || !reserved {
-			out[k] = v
-		}
-	}
-	return out
 }

@@ -112,7 +112,7 @@ var none = iksserver.Fault{Path: "^none$"}
 // TestABadProviderIsFoundOut: the trials of this package see it when a provider does
 // what none must. The real provider passes with each of these faults.
 func TestABadProviderIsFoundOut(t *testing.T) {
-	clean := cleanRun(t, iksserver.VPC)
+	clean := cleanRun(t, iksserver.VPC, iksserver.Documented)
 	for name, c := range map[string]struct {
 		change tamper
 		fault  iksserver.Fault
@@ -126,7 +126,7 @@ func TestABadProviderIsFoundOut(t *testing.T) {
 			repeating(`"name":"route`, `"name":"second-route`), lost("createWorkerPool$"), "there is a second pool",
 		},
 		"it orders the zones with the pool, before there are taints": {
-			rewriting("createWorkerPool", `"zones":[]`, `"zones":[{"id":"dal10","subnetID":"sub-dal10"}]`),
+			rewriting("createWorkerPool", `"zones":[]`, `"zones":[{"id":"us-south-1","subnetID":"sub-us-south-1"}]`),
 			none,
 			"was ordered with the taints map[]",
 		},
@@ -136,13 +136,13 @@ func TestABadProviderIsFoundOut(t *testing.T) {
 		"it lets the cloud choose who goes": {
 			shrinking, none, "goes, which was not named",
 		},
-		"it gives up after an error": {nil, lost("createWorkerPool$"), "not done after 6h0m0s"},
+		"it gives up after an error": {nil, lost("setWorkerPoolTaints$"), "not done after 6h0m0s"},
 		"it is a good one":           {rewriting("", "", ""), lost("createWorkerPool"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newEnvironment(t, iksserver.VPC, nil)
+				w := newEnvironment(t, iksserver.VPC, iksserver.Documented)
 				connect := w.connect
 				w.connect = func(wire http.RoundTripper) cloud.Provider {
 					if c.change == nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv1"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/poolplan"
 )
 
 // classic is the v1 API.
@@ -19,7 +18,7 @@ type classic struct{ *Provider }
 func (classic) traits() traits {
 	return traits{
 		pool: "/v2/classic/getWorkerPool", workers: "/v1/clusters/%s/workers?showDeleted=false",
-		replacing: "/v2/replaceWorker", flavor: DefaultFlavorClassic,
+		replacing: "/v2/replaceWorker", flavors: "/v1/datacenters/%s/machine-types", zones: "/v1/zones", flavor: DefaultFlavorClassic,
 	}
 }
 
@@ -35,8 +34,9 @@ func (g classic) pools(ctx context.Context) (out []pool, err error) {
 		out = append(out, pool{
 			id: l.ID, name: l.Name, flavor: plain(l.MachineType), size: l.Size, labels: l.Labels,
 			autoscaled: l.AutoscaleEnabled, deleted: l.State == "deleted", deleting: l.State == "deleting",
-			zones: networks(l.Zones, func(z containerv1.WorkerPoolZoneResponse) (string, network) {
-				return z.ID, network{privateVLAN: z.PrivateVLAN, publicVLAN: z.PublicVLAN}
+			options: cloud.PoolOptions{OperatingSystem: l.OperatingSystem},
+			zones: networks(l.Zones, func(z containerv1.WorkerPoolZoneResponse) (string, cloud.Network) {
+				return z.ID, cloud.Network{PrivateVLAN: z.PrivateVLAN, PublicVLAN: z.PublicVLAN}
 			}),
 		})
 	}
@@ -52,7 +52,8 @@ func (g classic) workers(ctx context.Context, at route) (out []worker, err error
 		}
 		out = append(out, worker{poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
 			ID: l.ID, NodeName: l.PrivateIP, Zone: l.Location, Flavor: plain(l.MachineType), State: v1State(l),
-			Message: cmp.Or(l.ErrorMessage, l.Status, l.State),
+			Outdated: outdated(l.KubeVersion, l.TargetVersion),
+			Message:  cmp.Or(l.ErrorMessage, l.Status, l.State),
 		}})
 	}
 	return out, err
@@ -71,10 +72,11 @@ func v1State(w containerv1.Worker) cloud.WorkerState {
 	return lifecycle(w.State)
 }
 
-func (g classic) create(ctx context.Context, flavor string, step poolplan.Step, _ []pool) error {
+func (g classic) create(ctx context.Context, want cloud.PoolSpec, _ []pool) error {
 	body := containerv1.WorkerPoolRequest{
 		WorkerPoolConfig: containerv1.WorkerPoolConfig{
-			Name: g.cfg.PoolName, Size: step.Size, MachineType: flavor, Isolation: "public", Labels: step.Labels,
+			Name: g.cfg.PoolName, Size: want.SizePerZone, MachineType: want.Flavor, Isolation: "public", Labels: ownLabels(g.cfg.PoolName),
+			OperatingSystem: want.Options.OperatingSystem,
 		},
 		DiskEncryption: true,
 		Zones:          []containerv1.WorkerPoolZone{},
@@ -82,36 +84,35 @@ func (g classic) create(ctx context.Context, flavor string, step poolplan.Step, 
 	return g.post(ctx, "creating", to("/v1/clusters/%s/workerpools", g.cfg.ClusterID), body)
 }
 
-func (g classic) addZone(ctx context.Context, poolID, zone string, others []pool) (err error) {
-	n := neighbour(others, zone)
-	if n == (network{}) {
+func (g classic) addZone(ctx context.Context, poolID, zone string, n cloud.Network, _ []pool) (err error) {
+	if n == (cloud.Network{}) {
 		if n, err = g.pickVLANs(ctx, zone); err != nil {
 			return err
 		}
 	}
 	body := containerv1.WorkerPoolZone{
 		ID:                    zone,
-		WorkerPoolZoneNetwork: containerv1.WorkerPoolZoneNetwork{PrivateVLAN: n.privateVLAN, PublicVLAN: n.publicVLAN},
+		WorkerPoolZoneNetwork: containerv1.WorkerPoolZoneNetwork{PrivateVLAN: n.PrivateVLAN, PublicVLAN: n.PublicVLAN},
 	}
 	return g.post(ctx, "adding zone "+zone+" to", to("/v1/clusters/%s/workerpools/%s/zones", g.cfg.ClusterID, poolID).with("zone", zone), body)
 }
 
 // pickVLANs takes the first private VLAN and the public one behind the same
 // router number. A zone without VLANs is left to the service, which makes them.
-func (g classic) pickVLANs(ctx context.Context, zone string) (n network, err error) {
+func (g classic) pickVLANs(ctx context.Context, zone string) (n cloud.Network, err error) {
 	var list []containerv1.DCVlan
 	if err := g.get(ctx, "listing the VLANs of zone "+zone+" for", to("/v1/datacenters/%s/vlans", zone), &list); err != nil {
-		return network{}, err
+		return cloud.Network{}, err
 	}
 	slices.SortFunc(list, func(a, b containerv1.DCVlan) int { return cmp.Compare(a.ID, b.ID) })
 	for _, private := range list {
-		if private.Type != "private" || n.privateVLAN != "" && n.publicVLAN != "" {
+		if private.Type != "private" || n.PrivateVLAN != "" && n.PublicVLAN != "" {
 			continue
 		}
-		n = network{privateVLAN: private.ID}
+		n = cloud.Network{PrivateVLAN: private.ID}
 		for _, public := range list {
 			if public.Type == "public" && router(public) == router(private) {
-				n.publicVLAN = public.ID
+				n.PublicVLAN = public.ID
 				break
 			}
 		}

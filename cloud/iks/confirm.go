@@ -30,15 +30,15 @@ func (p *Provider) confirm(ctx context.Context, v view, step poolplan.Step, want
 		if step.Progress.Done && !v.state.Exists {
 			return p.confirmNone(ctx, v)
 		}
-	case poolplan.Create, poolplan.SetLabels, poolplan.SetTaints, poolplan.Remove, poolplan.DeletePool:
+	case poolplan.Create, poolplan.SetTaints, poolplan.Remove, poolplan.DeletePool:
 	}
 	return "", nil
 }
 
 // confirmTaints: the step brings workers.
 func (p *Provider) confirmTaints(ctx context.Context, v view, want []cloud.Taint) (string, error) {
-	taints, known, err := p.poolTaints(ctx, v, true)
-	if err == nil && (!known || !poolplan.Tainted(taints, want)) {
+	taints, _, err := p.poolTaints(ctx, v, true)
+	if err == nil && !poolplan.Tainted(taints, want) {
 		return "the cloud to confirm the pool's taints", nil
 	}
 	return "", err
@@ -116,7 +116,7 @@ func (p *Provider) poolTaints(ctx context.Context, v view, again bool) (taints [
 		if err != nil {
 			return nil, false, err
 		}
-		m.see(got.taints, p.cfg.Now())
+		m.see(got.completed(v.pool).taints, p.cfg.Now())
 	}
 	switch {
 	case m.reports:

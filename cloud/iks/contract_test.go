@@ -14,8 +14,8 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
-	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/providertest"
 )
 
 const apiKey = "s3cr3t+key/with=odd&letters"
@@ -56,6 +56,7 @@ type world struct {
 	http  *httptest.Server
 	clock *clock
 	base  *http.Transport
+	zones []string
 }
 
 var _ providertest.Machines = (*world)(nil)
@@ -70,7 +71,7 @@ func newWorld(t *testing.T, generation string) *world {
 		Delays: iksserver.Delays{Pending: 10 * time.Second, Provisioning: 20 * time.Second, Deploying: 30 * time.Second, Deleting: time.Minute},
 	})
 	s.AddCluster(seed(generation))
-	w := &world{Server: s, http: httptest.NewServer(s), clock: c, base: &http.Transport{}}
+	w := &world{Server: s, http: httptest.NewServer(s), clock: c, base: &http.Transport{}, zones: zones(generation)}
 	t.Cleanup(func() {
 		s.Close()
 		w.base.CloseIdleConnections()
@@ -84,21 +85,32 @@ func seed(generation string) iksserver.Cluster {
 		ID: clusterID, Name: "production", Provider: generation, ResourceGroup: "5f1e0c2a",
 		Pools: []iksserver.Pool{{Name: "default", Flavor: "bx2.4x16", SizePerZone: 2}},
 	}
-	for _, id := range []string{"dal10", "dal12", "dal13"} {
-		z := iksserver.Zone{ID: id}
-		if generation == iksserver.VPC {
-			c.VPCID = "r006-vpc"
-			z.Subnets = []iksserver.Subnet{{ID: "sub-" + id, CIDR: "10.240.0.0/24", Available: 200}}
-		} else {
-			z.VLANs = []iksserver.VLAN{
-				{ID: "100" + id[3:], Type: "private", Router: "bcr01a." + id},
-				{ID: "200" + id[3:], Type: "public", Router: "fcr01a." + id},
-			}
-		}
-		c.Zones = append(c.Zones, z)
+	if generation == iksserver.VPC {
+		c.VPCID = "r006-vpc"
+	}
+	for _, id := range zones(generation)[:3] {
+		c.Zones = append(c.Zones, zone(generation, id))
 		c.Pools[0].Zones = append(c.Pools[0].Zones, id)
 	}
 	return c
+}
+
+// zones gives the names of four zones: VPC has others than classic. The cloud of a test begins with three.
+func zones(generation string) []string {
+	if generation == iksserver.VPC {
+		return []string{"us-south-1", "us-south-2", "us-south-3", "us-south-4"}
+	}
+	return []string{"dal10", "dal12", "dal13", "dal14"}
+}
+
+// zone has a subnet, or two VLANs.
+func zone(generation, id string) iksserver.Zone {
+	if generation == iksserver.VPC {
+		return iksserver.Zone{ID: id, Subnets: []iksserver.Subnet{{ID: "sub-" + id, CIDR: "10.240.0.0/24", Available: 200}}}
+	}
+	return iksserver.Zone{ID: id, VLANs: []iksserver.VLAN{
+		{ID: "100" + id[3:], Type: "private", Router: "bcr01a." + id}, {ID: "200" + id[3:], Type: "public", Router: "fcr01a." + id},
+	}}
 }
 
 // provider makes an instance; edit may change its configuration.
@@ -165,7 +177,7 @@ func (w *world) SetAutoscaled(on bool) { w.Server.SetAutoscaled(clusterID, provi
 
 func (w *world) AddForeignPool() {
 	w.AddPool(clusterID, iksserver.Pool{
-		Name: providertest.PoolName, Flavor: "bx2.2x8", SizePerZone: 1, Zones: []string{"dal10"}, Taints: map[string]string{"a": "b:NoSchedule"},
+		Name: providertest.PoolName, Flavor: "bx2.2x8", SizePerZone: 1, Zones: w.zones[:1], Taints: map[string]string{"a": "b:NoSchedule"},
 	})
 }
 
@@ -185,7 +197,7 @@ func (w *world) Inject(f providertest.Fault) {
 	case providertest.Hanging:
 		w.Server.Inject(iksserver.Fault{Path: api, Hang: true})
 	case providertest.LostAnswer:
-		for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodDelete} {
+		for _, method := range []string{http.MethodPost, http.MethodDelete} {
 			w.Server.Inject(iksserver.Fault{Method: method, Path: api, Executed: true, Status: http.StatusGatewayTimeout})
 		}
 	}

@@ -92,12 +92,12 @@ func (s *session) refused(op string, resp *http.Response, body []byte) error {
 		e.Message += justWait
 		e.RetryAfter = cmp.Or(e.RetryAfter, rateLimitPause)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || strings.Contains(strings.ToLower(w.Description), groupWords):
-		denied(e)
+		s.denied(e)
 	case !w.known() || status >= 500 || status == http.StatusRequestTimeout:
 		// Not a word of the service about the request: nothing is proven by it.
 		e.Message += lookAround
 	case w.ErrorCode != "":
-		denied(e)
+		s.denied(e)
 	default:
 		e.Kind = meaning(status, w)
 	}
@@ -119,9 +119,16 @@ func meaning(status int, w errorBody) cloud.Kind {
 	return cloud.Unavailable
 }
 
-func denied(e *cloud.Error) {
+func (s *session) denied(e *cloud.Error) {
+	who := "the API key must be valid and have"
+	switch {
+	case s.cfg.byProfile() && e.Op == opLogin:
+		who = s.cfg.profile() + ": " + s.account + ", and have"
+	case s.cfg.byProfile():
+		who = s.cfg.profile() + " must have"
+	}
 	e.Kind = cloud.Unauthorized
-	e.Message += " (the API key must be valid and have the Operator or Administrator role on the cluster, and the Viewer role on the cluster's resource group)"
+	e.Message += " (" + who + " the Operator or Administrator role on the cluster, and the Viewer role on the cluster's resource group)"
 	e.RetryAfter = max(e.RetryAfter, deniedPause)
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // What must never show.
@@ -88,12 +87,13 @@ func requireTyped(t *testing.T, err error) {
 var addresses = regexp.MustCompile(`^(POST https://iam\.test/identity/token` +
 	`|(GET|POST) https://cs\.test/global/v2/[A-Za-z/]+(\?[^/]*)?` +
 	`|(GET|POST) https://cs\.test/global/v1/clusters/c1/workerpools` +
-	`|(GET|PATCH|DELETE) https://cs\.test/global/v1/clusters/c1/workerpools/[A-Za-z0-9][\w.-]*` +
+	`|(GET|DELETE) https://cs\.test/global/v1/clusters/c1/workerpools/[A-Za-z0-9][\w.-]*` +
 	`|POST https://cs\.test/global/v1/clusters/c1/workerpools/[A-Za-z0-9][\w.-]*/zones` +
 	`|DELETE https://cs\.test/global/v1/clusters/c1/workerpools/[A-Za-z0-9][\w.-]*/zones/[A-Za-z0-9][\w.-]*` +
 	`|GET https://cs\.test/global/v1/clusters/c1/workers(\?[^/]*)?` +
 	`|DELETE https://cs\.test/global/v1/clusters/c1/workers/[A-Za-z0-9][\w.-]*` +
-	`|GET https://cs\.test/global/v1/datacenters/[A-Za-z0-9][\w.-]*/vlans(\?[^/]*)?)$`)
+	`|GET https://cs\.test/global/v1/datacenters/[A-Za-z0-9][\w.-]*/(vlans|machine-types)(\?[^/]*)?` +
+	`|GET https://cs\.test/global/v1/zones)$`)
 
 // asked are the names in queries.
 var asked = regexp.MustCompile(`^(cluster|workerpool|pool|showDeleted|v1-compatible|vpc|provider|zone)$`)
@@ -109,7 +109,7 @@ func requireAddresses(t *testing.T, c *hostileCloud) {
 			require.Regexp(t, asked, key)
 			require.Len(t, values, 1, "%s", r.URL)
 		}
-		if strings.Contains(r.URL.Path, "/v2/") && r.Method == http.MethodGet && query.Get("vpc") == "" {
+		if strings.Contains(r.URL.Path, "/v2/") && r.Method == http.MethodGet && query.Get("provider") == "" {
 			require.Equal(t, "c1", query.Get("cluster"))
 		}
 	}
@@ -121,10 +121,10 @@ func FuzzIKSBodies(f *testing.F) {
 	const (
 		vpcCluster = `{"id":"c1","name":"n","provider":"vpc-gen2","workerZones":["z1"],"vpcs":["v1"]}`
 		vpcPools   = `[{"id":"p0","poolName":"default","workerCount":1,"vpcID":"v1","zones":[{"id":"z1","subnets":[{"id":"s1","primary":true}]}]},` +
-			`{"id":"p1","poolName":"route-reflectors","workerCount":1,"labels":{"app.kubernetes.io/managed-by":"rrpool"},"taints":{"a":"b:NoExecute"},"zones":[{"id":"z1"}],"lifecycle":{"actualState":"active"}}]`
+			`{"id":"p1","poolName":"route-reflectors","workerCount":1,"labels":{"rrpool.io/pool":"route-reflectors"},"taints":{"a":"b:NoExecute"},"zones":[{"id":"z1"}],"lifecycle":{"actualState":"active"}}]`
 		vpcWorkers     = `[{"id":"w1","poolID":"p1","poolName":"route-reflectors","location":"z1","lifecycle":{"actualState":"provision_failed","message":"KEY TOKEN \u001b[2J\n"},"health":{"state":"normal"}}]`
-		onePool        = `{"id":"p1","poolName":"route-reflectors","labels":{"app.kubernetes.io/managed-by":"rrpool"},"taints":{"a":"b:NoExecute"}}`
-		classicPools   = `[{"id":"p0","name":"default","sizePerZone":1,"zones":[{"id":"dal10","privateVlan":"1","publicVlan":"2"}]},{"id":"..","name":"route-reflectors","sizePerZone":1,"labels":{"app.kubernetes.io/managed-by":"rrpool"},"zones":[{"id":"dal10"}]}]`
+		onePool        = `{"id":"p1","poolName":"route-reflectors","labels":{"rrpool.io/pool":"route-reflectors"},"taints":{"a":"b:NoExecute"}}`
+		classicPools   = `[{"id":"p0","name":"default","sizePerZone":1,"zones":[{"id":"dal10","privateVlan":"1","publicVlan":"2"}]},{"id":"..","name":"route-reflectors","sizePerZone":1,"labels":{"rrpool.io/pool":"route-reflectors"},"zones":[{"id":"dal10"}]}]`
 		classicCluster = `{"id":"c1","provider":"classic","workerZones":["dal10"]}`
 		classicWorkers = `[{"id":"../../c2","poolid":"..","poolName":"route-reflectors","location":"dal10","state":"normal","status":"Ready"}]`
 	)
@@ -136,10 +136,12 @@ func FuzzIKSBodies(f *testing.F) {
 	f.Add(uint16(203), `{"incidentID":"i","code":"E1","description":"apikey=KEY bearer TOKEN","type":"x"}`, "", "", "", "")
 	f.Add(uint16(300), "<html>KEY\x1b]0;x\a</html>", "null", "null", "null", "")
 	f.Add(uint16(0), `{"id":"c1","provider":"vpc-gen2"}`, "[]", "[]", "{}", `{"id":7}`)
+	f.Add(uint16(0), vpcCluster, strings.ReplaceAll(vpcPools, `"p1"`, `"p2"`), "[]", onePool, `[{"id":"z1","name":"KEY TOKEN \u001b[2J\n"},{"name":"bx2.999999999999999999999x8"}]`)
+	f.Add(uint16(0), vpcCluster, strings.ReplaceAll(vpcPools, `"poolName":"route-reflectors"`, `"poolName":"x"`), "[]", onePool, `[{"name":"KEY\n"}]`)
 	f.Fuzz(func(t *testing.T, status uint16, cluster, pools, workers, pool, rest string) {
 		c := &hostileCloud{status: 200 + int(status)%400, answers: map[string]string{
 			"/getCluster": cluster, "/getWorkerPools": pools, "/workerpools": pools, "/getWorkers": workers, "/workers": workers,
-			"/getWorkerPool": pool, "/getSubnets": rest, "/vlans": rest, "/createWorkerPool": rest,
+			"/getWorkerPool": pool, "/getSubnets": rest, "/vlans": rest, "/getFlavors": rest, "/getZones": rest, "/machine-types": rest, "/zones": rest, "/createWorkerPool": rest,
 		}}
 		p, err := hostileProvider(c)
 		require.NoError(t, err)
@@ -147,7 +149,7 @@ func FuzzIKSBodies(f *testing.F) {
 		requireTyped(t, err)
 		requireHarmless(t, seen.Problems...)
 		want := cloud.PoolSpec{
-			Zones: []string{"z1", "dal10"}, SizePerZone: 2, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: "route-reflectors"},
+			Zones: []string{"z1", "dal10"}, SizePerZone: 2,
 			Taints: []cloud.Taint{{Key: "a", Value: "b", Effect: "NoExecute"}},
 		}
 		for _, w := range seen.Workers {

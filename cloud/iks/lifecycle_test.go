@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,9 +15,9 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
-	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/providertest"
 )
 
 var dedicated = cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}
@@ -112,6 +113,8 @@ type environment struct {
 	*iksserver.Server
 	*auditor
 	generation string
+	profile    iksserver.Profile
+	zones      []string
 	connect    func(http.RoundTripper) cloud.Provider
 	provider   cloud.Provider
 	// seen are the requests of earlier stages, last those of the last one.
@@ -122,24 +125,18 @@ type environment struct {
 }
 
 // newEnvironment makes a cloud with one more zone than there are workers in.
-func newEnvironment(tb testing.TB, generation string, edit func(*iksserver.Config)) *environment {
+func newEnvironment(tb testing.TB, generation string, profile iksserver.Profile) *environment {
 	tb.Helper()
-	t := &environment{TB: tb, generation: generation, auditor: &auditor{named: map[string]bool{}, released: map[string]bool{}}}
-	config := iksserver.Config{
-		APIKeys: []string{apiKey}, Audit: t.audit,
+	t := &environment{
+		TB: tb, generation: generation, profile: profile, zones: zones(generation),
+		auditor: &auditor{named: map[string]bool{}, released: map[string]bool{}},
+	}
+	t.Server = iksserver.New(iksserver.Config{
+		APIKeys: []string{apiKey}, Audit: t.audit, Profile: profile,
 		Delays: iksserver.Delays{Pending: time.Minute, Provisioning: time.Minute, Deploying: time.Minute, Deleting: 3 * time.Minute},
-	}
-	if edit != nil {
-		edit(&config)
-	}
-	t.Server = iksserver.New(config)
+	})
 	c := seed(generation)
-	c.Zones = append(c.Zones, iksserver.Zone{ID: "dal14"})
-	if last := &c.Zones[3]; generation == iksserver.VPC {
-		last.Subnets = []iksserver.Subnet{{ID: "sub-dal14", CIDR: "10.241.0.0/24", Available: 9}}
-	} else {
-		last.VLANs = []iksserver.VLAN{{ID: "10014", Type: "private", Router: "bcr01a.dal14"}, {ID: "20014", Type: "public", Router: "fcr01a.dal14"}}
-	}
+	c.Zones = append(c.Zones, zone(generation, t.zones[3]))
 	t.AddCluster(c)
 	t.connect = func(wire http.RoundTripper) cloud.Provider {
 		p, err := iks.New(iks.Config{
@@ -156,12 +153,9 @@ func newEnvironment(tb testing.TB, generation string, edit func(*iksserver.Confi
 // restart is a new process: it remembers nothing.
 func (t *environment) restart() { t.provider, t.failures = t.connect(t.Transport()), 0 }
 
-// wanted is what the pool is to be.
-func wanted(size int, zones ...string) cloud.PoolSpec {
-	return cloud.PoolSpec{
-		SizePerZone: size, Zones: zones, Taints: []cloud.Taint{dedicated},
-		Labels: map[string]string{"rrpool.io/role": "route-reflector"},
-	}
+// wanted is what the pool is to be: of size workers in each of the first zones.
+func (t *environment) wanted(size, zones int) cloud.PoolSpec {
+	return cloud.PoolSpec{SizePerZone: size, Zones: t.zones[:zones], Taints: []cloud.Taint{dedicated}}
 }
 
 // patience is how long a test waits for a pool: the longest fault, and then as long
@@ -171,12 +165,20 @@ const patience = 6 * time.Hour
 // live calls the provider as the pool controller does, until want is there.
 func (t *environment) live(want cloud.PoolSpec) error {
 	return t.until(func(ctx context.Context) (cloud.Progress, error) {
+		want.TaintsSeen = t.taintsSeen()
 		look, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
 		if _, err := t.provider.Observe(look); err != nil {
 			return cloud.Progress{}, err
 		}
 		return t.provider.Ensure(ctx, want)
+	})
+}
+
+// taintsSeen: a node shows the taint.
+func (t *environment) taintsSeen() bool {
+	return slices.ContainsFunc(t.Workers(clusterID, providertest.PoolName), func(w iksserver.Worker) bool {
+		return w.State == "deployed" && w.BornTaints[dedicated.Key] == dedicated.Value+":"+dedicated.Effect
 	})
 }
 
@@ -220,7 +222,7 @@ func pauseAfter(err error, failures int) time.Duration {
 		wait = time.Minute
 	case cloud.Unavailable, "":
 		wait = min(15*time.Second<<min(failures-1, 5), wait)
-	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unauthorized, cloud.QuotaExceeded:
+	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unsupported, cloud.Unauthorized, cloud.QuotaExceeded:
 	}
 	return max(wait, cloud.RetryAfter(err))
 }
@@ -241,47 +243,40 @@ type stage struct {
 	name string
 	// live makes it happen, and returns when the provider says that it has.
 	live func(*environment) error
-	// size and zones are what there has to be then; size 0: no pool.
-	size  int
-	zones []string
+	// There have to be size workers then in each of the first zones; size 0: no pool.
+	size, zones int
 }
-
-var three, four = []string{"dal10", "dal12", "dal13"}, []string{"dal10", "dal12", "dal13", "dal14"}
 
 // lifecycle is that of a pool from the first request to the last.
 var lifecycle = []stage{
-	{"ordered", func(t *environment) error { return t.live(wanted(1, three...)) }, 1, three},
-	{"grown", func(t *environment) error { return t.live(wanted(2, three...)) }, 2, three},
+	{"ordered", func(t *environment) error { return t.live(t.wanted(1, 3)) }, 1, 3},
+	{"grown", func(t *environment) error { return t.live(t.wanted(2, 3)) }, 2, 3},
 	{"a dead worker replaced", func(t *environment) error {
-		want, dead := wanted(2, three...), t.ours()["dal12"][0]
+		want, dead := t.wanted(2, 3), t.ours()[t.zones[1]][0]
 		t.Break(clusterID, dead, "deploy_failed", "critical", "it does not start")
 		want.Replace = []string{dead}
 		t.name(dead)
 		return t.live(want)
-	}, 2, three},
-	{"a zone added", func(t *environment) error { return t.live(wanted(2, four...)) }, 2, four},
-	{"labels put back that a person took", func(t *environment) error {
-		t.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, "team": "net"})
-		return t.live(wanted(2, four...))
-	}, 2, four},
+	}, 2, 3},
+	{"a zone added", func(t *environment) error { return t.live(t.wanted(2, 4)) }, 2, 4},
 	{"shrunk", func(t *environment) error {
-		want := wanted(1, four...)
+		want := t.wanted(1, 4)
 		for _, ids := range t.ours() {
 			want.Retire = append(want.Retire, slices.Max(ids)) // no cloud would choose the newest
 		}
 		t.name(want.Retire...)
 		return t.live(want)
-	}, 1, four},
+	}, 1, 4},
 	{"a zone given up", func(t *environment) error {
-		want := wanted(1, three...)
-		want.Retire = t.ours()["dal14"]
+		want := t.wanted(1, 3)
+		want.Retire = t.ours()[t.zones[3]]
 		t.name(want.Retire...)
 		return t.live(want)
-	}, 1, three},
+	}, 1, 3},
 	{"deleted", func(t *environment) error {
 		t.release()
 		return t.until(func(ctx context.Context) (cloud.Progress, error) { return t.provider.Delete(ctx) })
-	}, 0, nil},
+	}, 0, 0},
 }
 
 // complaints runs a stage and says what is wrong with it: it does not come to its end, or to another than it
@@ -298,18 +293,22 @@ func (t *environment) complaints(s stage, needed map[string]int, name func(iksse
 	for zone, ids := range t.ours() {
 		have[zone] = len(ids)
 	}
-	for _, zone := range s.zones {
+	for _, zone := range t.zones[:s.zones] {
 		want[zone] = s.size
 	}
 	if !maps.Equal(want, have) {
 		out = append(out, fmt.Sprintf("there should be the workers %v, there are %v", want, have))
 	}
 	labels, taints := t.Labels(clusterID, providertest.PoolName)
-	if s.size > 0 && (labels["rrpool.io/role"] != "route-reflector" || len(taints) != 1) {
+	if s.size > 0 && (labels[v1alpha1.PoolLabel] != providertest.PoolName || len(taints) != 1) {
 		out = append(out, fmt.Sprintf("the pool has the labels %v and the taints %v", labels, taints))
 	}
 	t.last = t.Requests()[t.seen:]
 	t.seen += len(t.last)
+	if t.profile == iksserver.Sparse && needed != nil {
+		needed = maps.Clone(needed)
+		needed["set taints"] = math.MaxInt // what is not shown is acknowledged again
+	}
 	return append(out, overspent(t.last, needed, name)...)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
@@ -41,6 +42,7 @@ func (p *Provider) look(ctx context.Context) (view, error) {
 		if err := p.inspect(ctx, v, &v.state.Pool); err != nil {
 			return view{}, err
 		}
+		v.state.TaintsUnseen = !p.taints.reports
 	}
 	return v, nil
 }
@@ -65,12 +67,11 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
-	if whole.owned() && whole.size == nil {
+	v.pool = whole.completed(v.pool)
+	if v.pool.owned() && v.pool.size == nil {
 		return p.implausible("worker pool %q has no size", whole.name)
 	}
-	whole.deleting = whole.deleting || v.pool.deleting
-	v.pool = whole
-	p.taints.see(whole.taints, p.cfg.Now())
+	p.taints.see(v.pool.taints, p.cfg.Now())
 	return nil
 }
 
@@ -103,17 +104,17 @@ func (p *Provider) separate(v *view, all []pool) error {
 
 // describe is the pool in the words of the port.
 func (p *Provider) describe(v *view) {
-	zones := map[string]network{}
+	zones := map[string]cloud.Network{}
 	for _, o := range v.others {
 		maps.Copy(zones, o.zones)
 	}
 	if len(zones) == 0 {
 		for _, z := range p.cluster.WorkerZones {
-			zones[z] = network{}
+			zones[z] = cloud.Network{}
 		}
 	}
 	v.state = poolplan.State{
-		Pool: cloud.Pool{Name: p.cfg.PoolName, ClusterZones: slices.Sorted(maps.Keys(zones))}, Labels: v.pool.labels, Deleting: v.pool.deleting,
+		Pool: cloud.Pool{Name: p.cfg.PoolName, ClusterZones: slices.Sorted(maps.Keys(zones))}, Deleting: v.pool.deleting,
 		Memory: p.memory, Now: p.cfg.Now(),
 	}
 	o, s := v.pool, &v.state.Pool
@@ -122,12 +123,13 @@ func (p *Provider) describe(v *view) {
 	}
 	s.Exists, s.Owned, s.ID, s.Flavor = true, o.owned(), o.id, o.flavor
 	s.Zones, s.Taints, s.Autoscaled = slices.Sorted(maps.Keys(o.zones)), o.taints, o.autoscaled
+	s.Options, s.Options.Networks = o.options, o.zones
 	if o.size != nil {
 		s.SizePerZone = *o.size
 	}
 	if !s.Owned {
 		s.Problems = append(s.Problems,
-			fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, v1alpha1.ManagedByLabel, v1alpha1.ManagedByValue))
+			fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, v1alpha1.PoolLabel, o.name))
 	}
 	if s.Autoscaled {
 		s.Problems = append(s.Problems, fmt.Sprintf("pool %s is resized by an autoscaler; exclude it from the autoscaler's configuration", o.name))
@@ -160,20 +162,31 @@ func (p *Provider) findGeneration(ctx context.Context) (generation, error) {
 			return nil, err
 		}
 	}
-	switch p.cluster.Provider {
-	case providerVPC:
+	var why string
+	switch plugin := p.cluster.NetworkPlugin; {
+	case plugin != "" && !strings.EqualFold(plugin, "Calico"):
+		// IBM's documents: OVN-Kubernetes can be chosen for OpenShift on VPC from version 4.20 on. Older answers do not name the plugin.
+		why = fmt.Sprintf("its networkPlugin is %q, and only Calico has the BGP sessions that route reflectors are for: "+
+			"the plugin is chosen when a cluster is made, so delete this object, or make a cluster with Calico", plugin)
+	case p.cluster.Provider == providerVPC:
 		return vpc{p}, nil
-	case providerClassic:
+	case p.cluster.Provider == providerClassic:
 		return classic{p}, nil
+	default:
+		why = fmt.Sprintf("its provider is %q, and worker pools can be ordered from %s and %s only: "+
+			"set spec.provider.type to ExistingNodes, if calico-node runs BGP there, or delete this object", p.cluster.Provider, providerVPC, providerClassic)
 	}
-	return nil, &cloud.Error{
-		Kind: cloud.InvalidInput, Op: fmt.Sprintf("reading cluster %q", p.cfg.ClusterID),
-		Message: fmt.Sprintf("clusters of the provider %q are not supported, only %s and %s", p.cluster.Provider, providerVPC, providerClassic),
-	}
+	return nil, &cloud.Error{Kind: cloud.Unsupported, Op: fmt.Sprintf("reading cluster %q", p.cfg.ClusterID), Message: p.session.scrub(why)}
+}
+
+// description of a cluster. The SDK's lacks what newer versions of it have.
+type description struct {
+	containerv2.ClusterInfo
+	NetworkPlugin string `json:"networkPlugin"`
 }
 
 func (p *Provider) readCluster(ctx context.Context) error {
-	var got containerv2.ClusterInfo
+	var got description
 	doing := fmt.Sprintf("reading cluster %q of", p.cfg.ClusterID)
 	if err := p.get(ctx, doing, to("/v2/getCluster?cluster=%s&v1-compatible", p.cfg.ClusterID), &got); err != nil {
 		return err

@@ -43,6 +43,8 @@ var endpoints = map[string][]endpoint{
 		{"list the pool's workers", "GET", "^/v2/vpc/getWorkers$", "pool="},
 		{"list all workers", "GET", "^/v2/vpc/getWorkers$", "^cluster=[^&]*&showDeleted=false$"},
 		{"list subnets", "GET", "^/v2/vpc/getSubnets$", ""},
+		{"list flavors", "GET", "^/v2/getFlavors$", ""},
+		{"list zones", "GET", "^/v2/vpc/getZones$", ""},
 		{"create the pool", "POST", "^/v2/vpc/createWorkerPool$", ""},
 		{"add a zone", "POST", "^/v2/vpc/createWorkerPoolZone$", ""},
 		{"replace a worker", "POST", "^/v2/vpc/replaceWorker$", ""},
@@ -53,6 +55,8 @@ var endpoints = map[string][]endpoint{
 		{"list the pool's workers", "GET", "^/v1/clusters/[^/]*/workers$", "pool="},
 		{"list all workers", "GET", "^/v1/clusters/[^/]*/workers$", "^showDeleted=false$"},
 		{"list VLANs", "GET", "^/v1/datacenters/[^/]*/vlans$", ""},
+		{"list flavors", "GET", "^/v1/datacenters/[^/]*/machine-types$", ""},
+		{"list zones", "GET", "^/v1/zones$", ""},
 		{"create the pool", "POST", "^/v1/clusters/[^/]*/workerpools$", ""},
 		{"add a zone", "POST", "^/v1/clusters/[^/]*/workerpools/[^/]*/zones$", ""},
 		{"replace a worker", "POST", "^/v2/replaceWorker$", ""},
@@ -64,7 +68,6 @@ var shared = []endpoint{
 	{"log in", "POST", "^/identity/token$", ""},
 	{"read the cluster", "GET", "^/v2/getCluster$", ""},
 	{"read the pool", "GET", "^/v2/(vpc|classic)/getWorkerPool$", ""},
-	{"set labels", "POST", "^/v2/setWorkerPoolLabels$", ""},
 	{"resize", "POST", "^/v2/resizeWorkerPool$", ""},
 	{"set taints", "POST", "^/v2/setWorkerPoolTaints$", ""},
 	{"remove a zone", "POST", "^/v2/removeWorkerPoolZone$", ""},
@@ -134,28 +137,25 @@ type cell struct {
 // stages, for one of these times, and each endpoint has a third of the statuses.
 func TestEveryEndpointMayFailInEveryWay(t *testing.T) {
 	for _, generation := range both {
-		clean := cleanRun(t, generation)
-		cells := someCells(generation, clean)
-		if os.Getenv("RRPOOL_CHAOS") == "1" {
-			cells = allCells(generation, clean)
-		}
-		runs := 0
-		for _, of := range cells {
-			runs = max(runs, len(of))
-		}
-		for part := range parts {
-			t.Run(fmt.Sprintf("%s %d", generation, part), func(t *testing.T) {
+		for _, profile := range iksserver.Profiles {
+			t.Run(fmt.Sprintf("%s, %s", generation, profile), func(t *testing.T) {
 				t.Parallel()
-				for n := part; n < runs; n += parts {
-					synctest.Test(t, func(t *testing.T) { faultyRun(t, generation, clean, cells, n) })
+				clean := cleanRun(t, generation, profile)
+				cells := someCells(generation, clean)
+				if os.Getenv("RRPOOL_CHAOS") == "1" {
+					cells = allCells(generation, clean)
+				}
+				runs := 0
+				for _, of := range cells {
+					runs = max(runs, len(of))
+				}
+				for n := range runs {
+					synctest.Test(t, func(t *testing.T) { faultyRun(t, generation, profile, clean, cells, n) })
 				}
 			})
 		}
 	}
 }
-
-// parts that run side by side.
-const parts = 4
 
 // cleanStage is what a stage needs where nothing fails.
 type cleanStage struct {
@@ -165,11 +165,11 @@ type cleanStage struct {
 }
 
 // cleanRun runs the lifecycle without faults.
-func cleanRun(t *testing.T, generation string) (clean []cleanStage) {
+func cleanRun(t *testing.T, generation string, profile iksserver.Profile) (clean []cleanStage) {
 	t.Helper()
 	name, used := nameOf(generation), map[string]bool{}
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnvironment(t, generation, nil)
+		w := newEnvironment(t, generation, profile)
 		for _, s := range lifecycle {
 			w.restart()
 			require.Empty(t, w.complaints(s, nil, name), "%s", s.name)
@@ -242,9 +242,9 @@ func newCell(e endpoint, fault, span string) cell {
 }
 
 // faultyRun is the n-th: of each stage it has the n-th cell.
-func faultyRun(t *testing.T, generation string, clean []cleanStage, cells [][]cell, n int) {
+func faultyRun(t *testing.T, generation string, profile iksserver.Profile, clean []cleanStage, cells [][]cell, n int) {
 	t.Helper()
-	w := newEnvironment(t, generation, func(c *iksserver.Config) { c.Lingering = n%2 == 1 })
+	w := newEnvironment(t, generation, profile)
 	for i, s := range lifecycle {
 		var c cell
 		if n < len(cells[i]) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
@@ -20,14 +21,16 @@ type Provider struct {
 	cfg     Config
 	session *session
 	// lock lets one call at a time look and then change.
-	lock chan struct{}
+	lock *semaphore.Weighted
 
 	// The rest is a memory of answers, guarded by lock; all of it can be lost.
 	// cluster was read at clusterRead, zero for never.
-	cluster     containerv2.ClusterInfo
+	cluster     description
 	clusterRead time.Time
 	taints      taintMemory
 	memory      poolplan.Memory
+	// missed are the steps whose subject the cloud did not find.
+	missed map[string]bool
 }
 
 var _ cloud.Provider = (*Provider)(nil)
@@ -42,22 +45,18 @@ func (p *Provider) Format(f fmt.State, _ rune) {
 
 // Observe implements cloud.Provider. At rest it makes two reading requests.
 func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
-	if err := p.enter(ctx); err != nil {
-		return cloud.Pool{}, err
+	if p.lock.Acquire(ctx, 1) != nil {
+		return cloud.Pool{}, cloud.Interrupted(ctx, p.op("observing"))
 	}
-	defer p.leave()
+	defer p.lock.Release(1)
 	v, err := p.look(ctx)
 	return v.state.Pool, err
 }
 
 // Ensure implements cloud.Provider.
 func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
-	ids := route{}.with("zone", want.Zones...)
-	if want.Flavor != "" {
-		ids = ids.with("flavor", want.Flavor)
-	}
-	if ids.err != nil {
-		return cloud.Progress{}, cloud.InvalidSpec("%s", p.session.scrub(ids.err.Error()))
+	if err := checkIDs(want); err != nil {
+		return cloud.Progress{}, cloud.InvalidSpec("%s", p.session.scrub(err.Error()))
 	}
 	if err := poolplan.Validate(want); err != nil {
 		return cloud.Progress{}, err
@@ -73,15 +72,19 @@ func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
 
 // change looks, and makes the one change that is next.
 func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(poolplan.State) (poolplan.Step, error)) (cloud.Progress, error) {
-	if err := p.enter(ctx); err != nil {
-		return cloud.Progress{}, err
+	if p.lock.Acquire(ctx, 1) != nil {
+		return cloud.Progress{}, cloud.Interrupted(ctx, p.op("observing"))
 	}
-	defer p.leave()
+	defer p.lock.Release(1)
 	v, err := p.look(ctx)
 	if err != nil {
 		return cloud.Progress{}, err
 	}
 	step, err := next(v.state)
+	if err != nil {
+		return cloud.Progress{}, err
+	}
+	unchecked, err := p.checkOrder(ctx, v, step, want)
 	if err != nil {
 		return cloud.Progress{}, err
 	}
@@ -92,25 +95,48 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 	if step.Kind == poolplan.None {
 		return step.Progress, nil
 	}
-	return p.take(ctx, v, step, want)
+	progress, err := p.take(ctx, v, step, want)
+	if progress.Did != "" {
+		progress.Did += unchecked
+	}
+	return progress, err
 }
 
 // take makes the one change.
 func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (cloud.Progress, error) {
 	err := p.apply(ctx, v, step, want)
-	gone := cloud.Is(err, cloud.NotFound) &&
-		slices.Contains([]poolplan.Kind{poolplan.Remove, poolplan.Replace, poolplan.RemoveZone, poolplan.DeletePool}, step.Kind)
-	if err == nil || gone || cloud.Is(err, cloud.Unavailable) {
-		// It may have been done although the answer was lost.
+	switch cloud.KindOf(err) {
+	case "", cloud.Unavailable: // it may have been done although the answer was lost
 		p.memory.Note(step, p.cfg.Now())
+	case cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict:
+		p.memory.Refused(step, err, p.cfg.Now())
+	case cloud.NotFound, cloud.Unsupported, cloud.Unauthorized, cloud.RateLimited:
 	}
 	switch {
 	case err == nil:
+		delete(p.missed, step.String())
 		return cloud.Progress{Did: step.String()}, nil
-	case gone:
-		return cloud.Progress{WaitingFor: "the cloud to list what is gone no more"}, nil
+	case cloud.Is(err, cloud.NotFound) && slices.Contains([]poolplan.Kind{poolplan.Remove, poolplan.Replace, poolplan.RemoveZone, poolplan.DeletePool}, step.Kind):
+		return p.gone(step, err)
+	case step.Kind == poolplan.Create && cloud.Is(err, cloud.Unavailable):
+		// A creation takes longer than some gateways wait. The next look shows what came of it.
+		return cloud.Progress{WaitingFor: fmt.Sprintf("the cloud to list the pool, as it is not known to have been made (%v)", err)}, nil
 	}
 	return cloud.Progress{}, err
+}
+
+// gone: the cloud did not find what step was to take away. It lists that a while longer; when it still does by the next
+// try, nothing is gone.
+func (p *Provider) gone(step poolplan.Step, err error) (cloud.Progress, error) {
+	p.memory.Note(step, p.cfg.Now())
+	if !p.missed[step.String()] {
+		p.missed[step.String()] = true
+		return cloud.Progress{WaitingFor: "the cloud to list what is gone no more"}, nil
+	}
+	return cloud.Progress{}, &cloud.Error{
+		Kind: cloud.NotFound, Op: p.op("changing"), Err: err,
+		Message: err.Error() + "; but it is still listed minutes after the same answer, so the API may not know the request: do it by hand (ibmcloud ks worker, worker-pool or zone)",
+	}
 }
 
 // apply carries a step out.
@@ -118,14 +144,11 @@ func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want c
 	cluster, id := p.cfg.ClusterID, v.pool.id
 	switch step.Kind {
 	case poolplan.Create:
-		return p.createPool(ctx, v, step, want)
-	case poolplan.SetLabels:
-		body := containerv2.SetWorkerPoolLabelsRequest{Cluster: cluster, WorkerPool: id, Labels: ownLabels(step.Labels, want.Labels)}
-		return p.post(ctx, "setting the labels of", to("/v2/setWorkerPoolLabels"), body)
+		return p.createPool(ctx, v, want)
 	case poolplan.SetTaints:
 		return p.setTaints(ctx, id, step.Taints)
 	case poolplan.AddZone:
-		return v.addZone(ctx, id, step.Zone, v.others)
+		return v.addZone(ctx, id, step.Zone, cmp.Or(want.Options.Networks[step.Zone], neighbour(v.others, step.Zone)), v.others)
 	case poolplan.RemoveZone:
 		body := map[string]string{"cluster": cluster, "workerpool": id, "zone": step.Zone}
 		return p.post(ctx, "removing zone "+step.Zone+" from", to("/v2/removeWorkerPoolZone").with("zone", step.Zone), body)
@@ -147,13 +170,14 @@ func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want c
 
 // createPool makes the pool. A name that is taken although the listing did not show
 // it is most likely our own pool, whose creation was answered too late.
-func (p *Provider) createPool(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
-	err := v.create(ctx, cmp.Or(want.Flavor, v.traits().flavor), step, v.others)
+func (p *Provider) createPool(ctx context.Context, v view, want cloud.PoolSpec) error {
+	want.Flavor = cmp.Or(want.Flavor, v.traits().flavor)
+	err := v.create(ctx, want, v.others)
 	if !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), codeNameTaken) {
 		return err
 	}
 	return &cloud.Error{
-		Kind: cloud.Unavailable, Op: p.op("creating"), RetryAfter: rateLimitPause, Err: err,
+		Kind: cloud.Unavailable, Op: p.op("creating"), Err: err,
 		Message: "the name is taken, but the pool is not listed yet",
 	}
 }
@@ -171,20 +195,6 @@ func (p *Provider) setTaints(ctx context.Context, poolID string, taints []cloud.
 	}
 	return err
 }
-
-// enter takes the lock, or returns when ctx ends.
-func (p *Provider) enter(ctx context.Context) error {
-	if ctx.Err() == nil {
-		select {
-		case p.lock <- struct{}{}:
-			return nil
-		case <-ctx.Done():
-		}
-	}
-	return cloud.Interrupted(ctx, p.op("observing"))
-}
-
-func (p *Provider) leave() { <-p.lock }
 
 // op names what is being done to the pool.
 func (p *Provider) op(doing string) string {

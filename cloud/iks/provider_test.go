@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,10 +15,10 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
-	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/leaks"
+	"github.com/rrpool/rrpool/test/providertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient{m}) }
@@ -51,13 +52,13 @@ func TestRequestsAreTheOnesOfTheRealClients(t *testing.T) {
 		settle(t, w, w.provider(t, nil), spec(1))
 		require.Equal(t, []string{
 			`POST /v2/vpc/createWorkerPool {"cluster":"` + clusterID + `","entitlement":"","flavor":"bx2.2x8",` +
-				`"labels":{"app.kubernetes.io/managed-by":"rrpool","rrpool.io/pool":"route-reflectors"},` +
+				`"labels":{"rrpool.io/pool":"route-reflectors"},` +
 				`"name":"route-reflectors","vpcID":"r006-vpc","workerCount":1,"zones":[]}`,
 			`POST /v2/setWorkerPoolTaints {"cluster":"` + clusterID + `","workerpool":"` + poolID(w) +
 				`","taints":{"rrpool.io/dedicated":"route-reflector:NoExecute"}}`,
-			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"dal10","subnetID":"sub-dal10","workerPoolID":"` + poolID(w) + `"}`,
-			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"dal12","subnetID":"sub-dal12","workerPoolID":"` + poolID(w) + `"}`,
-			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"dal13","subnetID":"sub-dal13","workerPoolID":"` + poolID(w) + `"}`,
+			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"us-south-1","subnetID":"sub-us-south-1","workerPoolID":"` + poolID(w) + `"}`,
+			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"us-south-2","subnetID":"sub-us-south-2","workerPoolID":"` + poolID(w) + `"}`,
+			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"us-south-3","subnetID":"sub-us-south-3","workerPoolID":"` + poolID(w) + `"}`,
 		}, changes(w))
 	})
 	t.Run("classic", func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestRequestsAreTheOnesOfTheRealClients(t *testing.T) {
 		base := "/v1/clusters/" + clusterID + "/workerpools"
 		require.Equal(t, []string{
 			`POST ` + base + ` {"name":"route-reflectors","sizePerZone":1,"machineType":"u3c.2x4","isolation":"public",` +
-				`"labels":{"app.kubernetes.io/managed-by":"rrpool","rrpool.io/pool":"route-reflectors"},` +
+				`"labels":{"rrpool.io/pool":"route-reflectors"},` +
 				`"entitlement":"","diskEncryption":true,"zones":[]}`,
 			`POST /v2/setWorkerPoolTaints {"cluster":"` + clusterID + `","workerpool":"` + poolID(w) +
 				`","taints":{"rrpool.io/dedicated":"route-reflector:NoExecute"}}`,
@@ -81,24 +82,25 @@ func poolID(w *world) string { return w.Server.Workers(clusterID, providertest.P
 
 func TestNetworkOfAZoneWithoutOtherPools(t *testing.T) {
 	want := spec(1)
-	want.Zones = []string{"dal14"}
+	want.Zones = []string{"us-south-4"}
 	t.Run("the subnet with the most room is taken", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
-		addZone(w, iksserver.Zone{ID: "dal14", Subnets: []iksserver.Subnet{{ID: "small", Available: 3}, {ID: "large-b", Available: 90}, {ID: "large-a", Available: 90}}})
+		addZone(w, iksserver.Zone{ID: "us-south-4", Subnets: []iksserver.Subnet{{ID: "small", Available: 3}, {ID: "large-b", Available: 90}, {ID: "large-a", Available: 90}}})
 		settle(t, w, w.provider(t, nil), want)
 		require.Contains(t, strings.Join(changes(w), "\n"), `"subnetID":"large-a"`)
 	})
 	t.Run("a zone without a subnet is an input error that says so", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
-		addZone(w, iksserver.Zone{ID: "dal14"})
+		addZone(w, iksserver.Zone{ID: "us-south-4"})
 		p := w.provider(t, nil)
 		ensure(t, p, want)
 		ensure(t, p, want)
 		_, err := p.Ensure(context.Background(), want)
 		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
-		require.Contains(t, err.Error(), "no subnet in zone dal14")
+		require.Contains(t, err.Error(), "no subnet in zone us-south-4")
 	})
 	t.Run("VLANs of one router go together", func(t *testing.T) {
+		want.Zones = []string{"dal14"}
 		w := newWorld(t, iksserver.Classic)
 		addZone(w, iksserver.Zone{ID: "dal14", VLANs: []iksserver.VLAN{
 			{ID: "1", Type: "private", Router: "bcr02a.dal14"}, {ID: "2", Type: "public", Router: "fcr01a.dal14"}, {ID: "3", Type: "private", Router: "bcr01a.dal14"},
@@ -234,12 +236,9 @@ func TestTenMinutesOfRest(t *testing.T) {
 	}
 }
 
-func TestUnsupportedClusters(t *testing.T) {
+func TestAClusterThatDoesNotExist(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)
-	w.AddCluster(iksserver.Cluster{ID: "far-away", Name: "sat", Provider: "satellite"})
-	_, err := w.provider(t, func(c *iks.Config) { c.ClusterID = "far-away" }).Observe(context.Background())
-	require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
-	_, err = w.provider(t, func(c *iks.Config) { c.ClusterID = "nowhere" }).Observe(context.Background())
+	_, err := w.provider(t, func(c *iks.Config) { c.ClusterID = "nowhere" }).Observe(context.Background())
 	require.True(t, cloud.Is(err, cloud.NotFound), "%v", err)
 }
 
@@ -255,6 +254,7 @@ func TestWorkerStates(t *testing.T) {
 		}{
 			{"deployed", "warning", cloud.WorkerUnhealthy},
 			{"deployed", "critical", cloud.WorkerUnhealthy},
+			{"deployed", "pending", cloud.WorkerProvisioning},
 			{"provision_failed", "critical", cloud.WorkerFailed},
 			{"deploy_failed", "critical", cloud.WorkerFailed},
 			{"reloading", "pending", cloud.WorkerProvisioning},
@@ -267,24 +267,64 @@ func TestWorkerStates(t *testing.T) {
 			require.Equal(t, "the cloud's words", pool.Workers[0].Message)
 			require.Equal(t, "10.", pool.Workers[0].NodeName[:3])
 		}
+		w.Server.Break(clusterID, worker, "deployed", "normal", "Not ready")
+		pool, err := p.Observe(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, generation == iksserver.Classic, pool.Workers[0].State == cloud.WorkerUnhealthy, "VPC has no such words")
+		w.Server.Inject(rewrite(workerList, 1, replaced(`"actualState":"deployed"`, `"actualState":"deleted"`, `"state":"normal"`, `"state":"deleted"`)))
+		pool, err = p.Observe(context.Background())
+		require.NoError(t, err)
+		require.Empty(t, pool.Workers)
 	}
 }
 
-func TestLabelsOfOthersStay(t *testing.T) {
+// A pool is rrpool's by the label rrpool.io/pool, whatever else it has or has lost; those of earlier versions had another label too.
+func TestAPoolIsOursByItsLabel(t *testing.T) {
 	for _, generation := range both {
 		w := newWorld(t, generation)
 		p := w.provider(t, nil)
 		settle(t, w, p, spec(1))
 		labels, _ := w.Labels(clusterID, providertest.PoolName)
-		require.Equal(t, providertest.PoolName, labels[v1alpha1.PoolLabel])
-		w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, "team": "network"})
+		require.Equal(t, map[string]string{v1alpha1.PoolLabel: providertest.PoolName}, labels, "kubelets refuse keys of Kubernetes")
+		theirs := map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: providertest.PoolName, "team": "network"}
+		w.SetPoolLabels(clusterID, providertest.PoolName, theirs)
 		settle(t, w, p, spec(1))
 		labels, _ = w.Labels(clusterID, providertest.PoolName)
-		require.Equal(t, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: providertest.PoolName, "team": "network"}, labels)
+		require.Equal(t, theirs, labels)
 
-		// Without the mark it is not ours.
-		w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{"team": "network"})
-		_, err := p.Ensure(context.Background(), spec(2))
-		require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+		for _, others := range []map[string]string{
+			{"team": "network"}, {v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue}, {v1alpha1.PoolLabel: "another"},
+		} {
+			w.SetPoolLabels(clusterID, providertest.PoolName, others)
+			_, err := p.Ensure(context.Background(), spec(2))
+			require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+			require.ErrorContains(t, err, v1alpha1.PoolLabel+"="+providertest.PoolName)
+		}
+	}
+}
+
+// Workers that are older than the master are told, and those that come have its version.
+func TestOutdatedWorkersAreTold(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		settle(t, w, p, spec(1))
+		versions := func() (out []string) {
+			pool, err := p.Observe(context.Background())
+			require.NoError(t, err)
+			for _, x := range pool.Workers {
+				out = append(out, x.Outdated)
+			}
+			slices.Sort(out)
+			return out
+		}
+		require.Equal(t, []string{"", "", ""}, versions())
+		w.SetVersion(clusterID, "1.32.1_1520")
+		old := "1.31.1_1500 to 1.32.1_1520"
+		require.Equal(t, []string{old, old, old}, versions())
+		settle(t, w, p, spec(2))
+		require.Equal(t, []string{"", "", "", old, old, old}, versions())
+		w.Server.Inject(rewrite(workerList, 1, replaced(`"1.31.1_1500"`, `"pending"`, `"1.32.1_1520"`, `""`)))
+		require.Equal(t, make([]string, 6), versions(), "a version that is being set, or not known, is not outdated")
 	}
 }

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -56,22 +58,31 @@ func TestNoSecretEverShows(t *testing.T) {
 	var logged bytes.Buffer
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(&logged)
-	echo := "you sent " + apiKey + " and " + url.QueryEscape(apiKey) + " and token-00000001-secret refresh-token-00000001-secret"
-	faults := spoiled()
-	for _, status := range []int{400, 401, 403, 404, 409, 418, 422, 429, 500, 503} {
-		faults[fmt.Sprintf("echo %d", status)] = iksserver.Fault{Status: status, Body: echo}
-		faults[fmt.Sprintf("echo JSON %d", status)] = iksserver.Fault{Status: status, Body: fmt.Sprintf(
-			`{"code":"E1","errorCode":"E2","incidentID":%q,"description":%q,"errorMessage":%q}`, echo, echo, echo,
-		)}
-	}
-	faults["echo 200"] = iksserver.Fault{Status: 200, Body: echo}
-	faults["none"] = iksserver.Fault{Path: "nowhere"}
-	for _, generation := range both {
+	profiled := newProfiled(t) // whose file serves all worlds: their clocks begin alike
+	for _, login := range []struct {
+		generation string
+		profile    v1alpha1.TrustedProfile
+	}{{generation: iksserver.VPC}, {generation: iksserver.Classic}, {iksserver.VPC, profileByID}} {
+		credential := apiKey
+		if login.profile.ID != "" {
+			credential = profiled.saToken(time.Hour)
+		}
+		echo := "you sent " + credential + " and " + url.QueryEscape(credential) + " and token-00000001-secret refresh-token-00000001-secret"
+		faults := spoiled()
+		for _, status := range []int{400, 401, 403, 404, 409, 418, 422, 429, 500, 503} {
+			faults[fmt.Sprintf("echo %d", status)] = iksserver.Fault{Status: status, Body: echo}
+			faults[fmt.Sprintf("echo JSON %d", status)] = iksserver.Fault{Status: status, Body: fmt.Sprintf(
+				`{"code":"E1","errorCode":"E2","incidentID":%q,"description":%q,"errorMessage":%q}`, echo, echo, echo,
+			)}
+		}
+		faults["echo 200"] = iksserver.Fault{Status: 200, Body: echo}
+		faults["none"] = iksserver.Fault{Path: "nowhere"}
 		for name, fault := range faults {
-			for _, path := range []string{"/identity/token", "/v2/getCluster", "orkerpools$|getWorkerPools$", "orkers$", "set|create"} {
-				w := newWorld(t, generation)
+			for _, path := range []string{"/identity/token", "/v2/getCluster", poolList, workerList, "set|create"} {
+				w := newWorld(t, login.generation)
+				w.SetTrustedProfiles(linked)
 				x := &tap{base: w.base, auth: map[string]bool{}}
-				p := w.provider(t, func(c *iks.Config) { c.Transport = x })
+				p := w.provider(t, func(c *iks.Config) { c.Transport, c.Profile, c.TokenFile = x, login.profile, profiled.file })
 				_, _ = p.Observe(context.Background())
 				w.Server.Inject(fault.On("", path))
 				w.ExpireTokens()
@@ -93,8 +104,8 @@ func TestNoSecretEverShows(t *testing.T) {
 						require.NotContains(t, all, secret, "%s on %s", name, path)
 					}
 				}
-				require.NotContains(t, all, apiKey, "%s on %s", name, path)
-				require.NotContains(t, all, url.QueryEscape(apiKey), "%s on %s", name, path)
+				require.NotContains(t, all, credential, "%s on %s", name, path)
+				require.NotContains(t, all, url.QueryEscape(credential), "%s on %s", name, path)
 			}
 		}
 	}

@@ -32,6 +32,8 @@ type session struct {
 	token   string
 	refresh string
 	renewAt time.Time
+	// account says what IAM has to accept about the service account's token that it got last, for people.
+	account string
 	// secrets must not appear in any text. The last keys and tokens are kept: an answer may be about a former one.
 	secrets []string
 }
@@ -82,29 +84,28 @@ func (s *session) ensureToken(ctx context.Context) (fresh bool, err error) {
 	if s.token != "" && s.cfg.Now().Before(s.renewAt) {
 		return false, nil
 	}
-	const op = "getting an IAM token"
-	key := strings.TrimSpace(s.cfg.APIKey)
-	if key == "" {
-		return false, &cloud.Error{Kind: cloud.Unauthorized, Op: op, Message: "the API key is empty", RetryAfter: deniedPause}
+	login, err := s.login()
+	if err != nil {
+		return false, err
 	}
-	s.keepSecret(key)
 	var granted struct {
 		AccessToken  string `json:"access_token"`
 		RefreshToken string `json:"refresh_token"`
 		TokenType    string `json:"token_type"`
 		ExpiresIn    int64  `json:"expires_in"`
 	}
-	if _, err = s.exchange(ctx, op, &granted, login(key)); err != nil {
+	if _, err = s.exchange(ctx, opLogin, &granted, login); err != nil {
 		return false, err
 	}
+	granted.RefreshToken = strings.TrimPrefix(granted.RefreshToken, "not_supported") // which is how IAM says that there is none
 	s.keepSecret(granted.AccessToken)
 	s.keepSecret(granted.RefreshToken)
 	token := granted.TokenType + " " + granted.AccessToken
 	switch {
 	case strings.TrimSpace(granted.AccessToken) == "" || strings.TrimSpace(granted.TokenType) == "":
-		return false, s.senseless(op, "IAM gave an empty token")
+		return false, s.senseless(opLogin, "IAM gave an empty token")
 	case strings.ContainsFunc(granted.TokenType+granted.AccessToken, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return false, s.senseless(op, "IAM gave a token that cannot be put into a header")
+		return false, s.senseless(opLogin, "IAM gave a token that cannot be put into a header")
 	}
 	lifetime := time.Hour
 	if year := int64(365 * 24 * 3600); granted.ExpiresIn > 0 && granted.ExpiresIn <= year {
@@ -114,8 +115,16 @@ func (s *session) ensureToken(ctx context.Context) (fresh bool, err error) {
 	return true, nil
 }
 
-// login asks IAM for a token.
-func login(key string) func(*bluemix.Config) error {
+// login is the request to IAM for a token.
+func (s *session) login() (func(*bluemix.Config) error, error) {
+	if s.cfg.byProfile() {
+		return s.loginByProfile()
+	}
+	key := strings.TrimSpace(s.cfg.APIKey)
+	if key == "" {
+		return nil, &cloud.Error{Kind: cloud.Unauthorized, Op: opLogin, Message: "the API key is empty", RetryAfter: deniedPause}
+	}
+	s.keepSecret(key)
 	return func(config *bluemix.Config) error {
 		sdk := &rest.Client{HTTPClient: config.HTTPClient, DefaultHeader: http.Header{"X-Original-User-Agent": {config.UserAgent}}}
 		iam, err := authentication.NewIAMAuthRepository(config, sdk)
@@ -123,7 +132,7 @@ func login(key string) func(*bluemix.Config) error {
 			return err //nolint:wrapcheck // becomes a cloud.Error in exchange
 		}
 		return iam.AuthenticateAPIKey(key)
-	}
+	}, nil
 }
 
 // keepSecret remembers the last 32.

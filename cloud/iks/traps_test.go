@@ -14,8 +14,8 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
-	"github.com/rrpool/rrpool/cloud/providertest"
 	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/providertest"
 )
 
 // rewrite is a fault that changes the answers to readings of path.
@@ -79,13 +79,16 @@ func TestAPoolThatIsNotListedYet(t *testing.T) {
 			w := newWorld(t, generation)
 			p := w.provider(t, nil)
 			ensure(t, p, spec(1))
-			w.Server.Inject(rewrite(poolList, 3, hide))
+			w.Server.Inject(rewrite(poolList, 4, hide))
 			for range 3 {
 				got := ensure(t, p, spec(1))
 				require.False(t, got.Done)
 				require.Contains(t, got.WaitingFor, "list")
 			}
 			require.Equal(t, 1, creations(w))
+			// An instance that has just started does not remember that it made one.
+			require.Contains(t, ensure(t, w.provider(t, nil), spec(1)).WaitingFor, "the name is taken, but the pool is not listed yet")
+			require.Equal(t, 1, w.Pools())
 			settle(t, w, p, spec(1))
 		})
 		t.Run(generation+" is not taken for deleted, also after a crash", func(t *testing.T) {
@@ -133,7 +136,7 @@ func TestAnIncompleteListOfWorkersRemovesNone(t *testing.T) {
 				settle(t, w, p, spec(1))
 				w.Server.Inject(rewrite(workerList, times, func([]byte) []byte { return []byte("[]") }))
 				want := spec(1)
-				want.Zones = []string{"dal10", "dal12"}
+				want.Zones = w.zones[:2]
 				_, err := p.Ensure(context.Background(), want)
 				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 				require.Empty(t, leaving(w))
@@ -143,9 +146,9 @@ func TestAnIncompleteListOfWorkersRemovesNone(t *testing.T) {
 			w := newWorld(t, generation)
 			p := w.provider(t, nil)
 			settle(t, w, p, spec(1))
-			w.Server.Inject(rewrite(workerList, 0, replaced(`"location":"dal13"`, `"location":""`)))
+			w.Server.Inject(rewrite(workerList, 0, replaced(`"location":"`+w.zones[2]+`"`, `"location":""`)))
 			want := spec(1)
-			want.Zones = []string{"dal10", "dal12"}
+			want.Zones = w.zones[:2]
 			for range 5 {
 				got := ensure(t, p, want)
 				require.Contains(t, got.WaitingFor, "zone")
@@ -186,28 +189,28 @@ func TestWhatIsNotListedYetIsNotAskedForTwice(t *testing.T) {
 				return want
 			}},
 			"a new size": {poolList + "|" + workerList, func(*world) cloud.PoolSpec { return spec(3) }},
-			"a new zone": {poolList + "|" + workerList, func(*world) cloud.PoolSpec {
+			"a new zone": {poolList + "|" + workerList, func(w *world) cloud.PoolSpec {
 				want := spec(2)
-				want.Zones = []string{"dal10", "dal12", "dal13", "dal14"}
+				want.Zones = w.zones
 				return want
 			}},
-			"a zone that was given up": {poolList + "|" + workerList, func(*world) cloud.PoolSpec {
+			"a zone that was given up": {poolList + "|" + workerList, func(w *world) cloud.PoolSpec {
 				want := spec(2)
-				want.Zones = []string{"dal10", "dal12"}
+				want.Zones = w.zones[:2]
 				return want
 			}},
 		} {
 			t.Run(generation+" "+name, func(t *testing.T) {
 				w := newWorld(t, generation)
-				addZone(w, iksserver.Zone{ID: "dal14", Subnets: []iksserver.Subnet{{ID: "sub-dal14", Available: 9}}})
+				addZone(w, zone(generation, w.zones[3]))
 				p := w.provider(t, nil)
 				first := spec(2)
-				first.Zones = []string{"dal10", "dal12", "dal13"}
+				first.Zones = w.zones[:3]
 				settle(t, w, p, first)
 				want := c.want(w)
 				if len(want.Zones) == 2 {
 					for _, o := range w.Workers() {
-						if o.Zone == "dal13" {
+						if o.Zone == w.zones[2] {
 							want.Retire = append(want.Retire, o.ID)
 						}
 					}
@@ -272,7 +275,7 @@ func TestAnswersAboutSomethingElse(t *testing.T) {
 			spoil func([]byte) []byte
 		}{
 			"another cluster":      {"/v2/getCluster", replaced(`"`+clusterID+`"`, `"other"`, `"production"`, `"other"`)},
-			"a zone without an id": {poolList, replaced(`"id":"dal13"`, `"id":""`)},
+			"a zone without an id": {poolList, replaced(`"id":"`+zones(generation)[2]+`"`, `"id":""`)},
 		} {
 			t.Run(generation+" "+name, func(t *testing.T) {
 				w := newWorld(t, generation)
@@ -317,9 +320,35 @@ func TestAWrongLifetimeOfATokenIsNoReasonToLogInAgain(t *testing.T) {
 
 func TestPoolsWithoutTheirVPC(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)
-	addZone(w, iksserver.Zone{ID: "dal14", Subnets: []iksserver.Subnet{{ID: "sub", Available: 9}}})
+	addZone(w, zone(iksserver.VPC, w.zones[3]))
 	w.Server.Inject(rewrite(poolList, 0, replaced(`"vpcID":"r006-vpc"`, `"vpcID":""`)))
 	want := spec(1)
-	want.Zones = []string{"dal14"}
+	want.Zones = w.zones[3:]
 	settle(t, w, w.provider(t, nil), want)
+}
+
+// TestACreationThatIsNotAnsweredIsWaitedFor: a gateway gives up, or the process does, before the pool is made.
+func TestACreationThatIsNotAnsweredIsWaitedFor(t *testing.T) {
+	for _, generation := range both {
+		for name, fault := range map[string]iksserver.Fault{
+			"the gateway gives up": {Status: http.StatusGatewayTimeout, Executed: true},
+			"the connection ends":  {Reset: true, Executed: true},
+			"it is never answered": {Delay: 200 * time.Millisecond},
+			"it was not made":      {Status: http.StatusBadGateway},
+		} {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w := newWorld(t, generation)
+				w.Server.Inject(fault.On(http.MethodPost, "createWorkerPool$|/workerpools$").Once())
+				p := w.provider(t, func(c *iks.Config) { c.Timeout = 100 * time.Millisecond })
+				got := ensure(t, p, spec(1))
+				require.False(t, got.Done)
+				require.Empty(t, got.Did)
+				require.Contains(t, got.WaitingFor, "the cloud to list the pool")
+				require.Contains(t, got.WaitingFor, "creating worker pool")
+				require.Eventually(t, func() bool { return name == "it was not made" || w.Pools() == 1 }, 10*time.Second, time.Millisecond)
+				settle(t, w, p, spec(1))
+				require.Equal(t, 1, w.Pools())
+			})
+		}
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/poolplan"
 )
 
 // vpc is the v2 API.
@@ -18,7 +17,8 @@ type vpc struct{ *Provider }
 func (vpc) traits() traits {
 	return traits{
 		pool: "/v2/vpc/getWorkerPool", workers: "/v2/vpc/getWorkers?cluster=%s&showDeleted=false",
-		replacing: "/v2/vpc/replaceWorker", flavor: DefaultFlavorVPC,
+		replacing: "/v2/vpc/replaceWorker", flavors: "/v2/getFlavors?zone=%s&provider=" + providerVPC,
+		zones: "/v2/vpc/getZones?provider=" + providerVPC, flavor: DefaultFlavorVPC,
 	}
 }
 
@@ -39,7 +39,7 @@ func (g vpc) workers(ctx context.Context, at route) (out []worker, err error) {
 			continue
 		}
 		w := worker{poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
-			ID: l.ID, Zone: l.Location, Flavor: l.Flavor, State: v2State(l),
+			ID: l.ID, Zone: l.Location, Flavor: l.Flavor, State: v2State(l), Outdated: outdated(l.KubeVersion.Actual, l.KubeVersion.Target),
 			Message: cmp.Or(l.LifeCycle.Message, l.Health.Message, l.LifeCycle.ActualState),
 		}}
 		if i := slices.IndexFunc(l.NetworkInterfaces, func(n containerv2.Network) bool { return n.Primary }); i >= 0 {
@@ -79,11 +79,15 @@ func lifecycle(state string) cloud.WorkerState {
 	return cloud.WorkerUnhealthy
 }
 
-func (g vpc) create(ctx context.Context, flavor string, step poolplan.Step, others []pool) error {
-	vpcID := g.vpcID(others)
-	body := containerv2.WorkerPoolRequest{Cluster: g.cfg.ClusterID, CommonWorkerPoolConfig: containerv2.CommonWorkerPoolConfig{
-		Name: g.cfg.PoolName, Flavor: flavor, WorkerCount: step.Size, Labels: step.Labels, VpcID: vpcID, Zones: []containerv2.Zone{},
+func (g vpc) create(ctx context.Context, want cloud.PoolSpec, others []pool) error {
+	vpcID, o := g.vpcID(others), want.Options
+	body := containerv2.WorkerPoolRequest{Cluster: g.cfg.ClusterID, HostPoolID: o.DedicatedHostPoolID, CommonWorkerPoolConfig: containerv2.CommonWorkerPoolConfig{
+		Name: g.cfg.PoolName, Flavor: want.Flavor, WorkerCount: want.SizePerZone, Labels: ownLabels(g.cfg.PoolName), VpcID: vpcID, Zones: []containerv2.Zone{},
+		OperatingSystem: o.OperatingSystem, SecurityGroupIDs: o.SecurityGroups,
 	}}
+	if e := o.WorkerVolumeEncryption; e != (cloud.WorkerVolumeEncryption{}) {
+		body.WorkerVolumeEncryption = &containerv2.WorkerVolumeEncryption{KmsInstanceID: e.KMSInstanceID, WorkerVolumeCRKID: e.RootKeyID, KMSAccountID: e.KMSAccountID}
+	}
 	return g.post(ctx, "creating", to("/v2/vpc/createWorkerPool").with("VPC", vpcID), body)
 }
 
@@ -98,8 +102,8 @@ func (g vpc) vpcID(others []pool) string {
 	return ""
 }
 
-func (g vpc) addZone(ctx context.Context, poolID, zone string, others []pool) (err error) {
-	subnet := neighbour(others, zone).subnet
+func (g vpc) addZone(ctx context.Context, poolID, zone string, n cloud.Network, others []pool) (err error) {
+	subnet := n.SubnetID
 	if subnet == "" {
 		if subnet, err = g.pickSubnet(ctx, zone, others); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package poolplan
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,25 +43,23 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	if err := Validate(want); err != nil {
 		return Step{}, err
 	}
-	labels := map[string]string{}
-	maps.Copy(labels, s.Labels)
-	maps.Copy(labels, want.Labels)
-	labels[v1alpha1.ManagedByLabel], labels[v1alpha1.PoolLabel] = v1alpha1.ManagedByValue, s.Name
 	switch {
 	case !s.Exists:
-		return s.unlessAsked(Step{Kind: Create, Size: want.SizePerZone, Labels: labels, Taints: want.Taints}, unlisted), nil
+		return s.unlessAsked(Step{Kind: Create, Size: want.SizePerZone, Taints: want.Taints}, unlisted), nil
 	case !s.Owned:
 		return Step{}, foreign(s)
 	case s.Deleting:
 		return waiting("the pool to be deleted, it is on its way out"), nil
-	case !maps.Equal(labels, s.Labels):
-		return s.unlessAsked(Step{Kind: SetLabels, Labels: labels}, "the cloud to show the pool's new labels"), nil
 	case !s.TaintsUnknown && !Tainted(s.Taints, want.Taints):
 		return setTaints(s, want.Taints), nil
 	}
 	zones := want.Zones
 	if len(zones) == 0 {
 		zones = s.ClusterZones
+	}
+	promising := s.promising()
+	if unproven(s, want) && len(promising) == 0 {
+		want, zones = trial(s, want, zones)
 	}
 	step, err := population(s, want, zones)
 	if err != nil {
@@ -69,19 +68,62 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	return permitted(s, want, step)
 }
 
+// unproven: the cloud does not show the pool's taints, and no node has shown that its workers get them.
+func unproven(s State, want cloud.PoolSpec) bool { return s.TaintsUnseen && !want.TaintsSeen }
+
+// trial is the pool as it is wanted until a worker is there that can prove its taints: one worker in one zone, beside
+// those zones where that has failed.
+func trial(s State, want cloud.PoolSpec, zones []string) (cloud.PoolSpec, []string) {
+	var failed, present, absent []string
+	for _, z := range s.soonest(AddZone, zones) {
+		switch {
+		case s.live(z) > 0:
+			failed = append(failed, z)
+		case slices.Contains(s.Zones, z):
+			present = append(present, z)
+		default:
+			absent = append(absent, z)
+		}
+	}
+	next := slices.Concat(present, absent)
+	want.SizePerZone, want.Zones = 1, slices.Concat(failed, next[:min(1, len(next))])
+	return want, want.Zones
+}
+
+// premature: step would bring a second worker while none has proven its taints.
+func premature(s State, want cloud.PoolSpec, step Step) bool {
+	brings := 0
+	switch step.Kind {
+	case Replace:
+		brings = 1
+	case AddZone:
+		brings = s.SizePerZone
+	case Resize:
+		for _, z := range s.Zones {
+			brings += max(0, step.Size-s.live(z))
+		}
+	case None, Create, SetTaints, RemoveZone, Remove, DeletePool:
+	}
+	others := slices.DeleteFunc(s.promising(), func(w cloud.Worker) bool { return w.ID == step.Worker })
+	return unproven(s, want) && brings > 0 && brings+len(others) > 1
+}
+
 // permitted gives step, or what has to come before it, or why it must not be taken.
 func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
 	// A replacement, and the refill of a worker that has gone, are no growth.
 	grows := step.Kind == AddZone || step.Kind == Resize && step.Size > s.SizePerZone
 	switch {
 	case step.Kind == None:
-		return step, sameFlavor(s, want)
+		return step, sameOptions(s, want)
 	case s.Autoscaled:
 		return Step{}, conflict(s, "changing", "an autoscaler resizes this pool; exclude it from the autoscaler's configuration")
 	case grows && len(want.Untainted) > 0:
 		t := want.Taints[0]
 		return Step{}, conflict(s, "growing", "the nodes of the workers %s lack the taint %s=%s:%s, so workloads may run there; give the nodes the taint, or replace the workers",
 			cloud.Capped(want.Untainted, "; "), t.Key, t.Value, t.Effect)
+	case premature(s, want, step):
+		t := want.Taints[0]
+		return waiting(fmt.Sprintf("a node of the pool to show the taint %s=%s:%s before more workers are ordered, as the cloud does not show it", t.Key, t.Value, t.Effect)), nil
 	case s.TaintsUnknown && slices.Contains([]Kind{AddZone, Replace, Resize}, step.Kind):
 		// What the cloud does not show, it has to acknowledge before it makes a worker.
 		return setTaints(s, want.Taints), nil
@@ -89,14 +131,32 @@ func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
 	return step, nil
 }
 
-// sameFlavor comes last: a pool that cannot have the wanted flavor is still kept whole.
-func sameFlavor(s State, want cloud.PoolSpec) error {
-	if want.Flavor == "" || s.Flavor == "" || want.Flavor == s.Flavor {
+// sameOptions comes last: a pool that cannot be as wanted is still kept whole. What the cloud does not report is not compared.
+func sameOptions(s State, want cloud.PoolSpec) error {
+	var differ []string
+	compare := func(field, have, want string) {
+		if have != "" && want != "" && have != want {
+			differ = append(differ, fmt.Sprintf("%s is %s and not %s", field, have, want))
+		}
+	}
+	have, wanted := s.Options, want.Options
+	compare("flavor", s.Flavor, want.Flavor)
+	compare("operatingSystem", have.OperatingSystem, wanted.OperatingSystem)
+	compare("rootKeyID", have.WorkerVolumeEncryption.RootKeyID, wanted.WorkerVolumeEncryption.RootKeyID)
+	compare("dedicatedHostPoolID", have.DedicatedHostPoolID, wanted.DedicatedHostPoolID)
+	for _, zone := range slices.Sorted(maps.Keys(wanted.Networks)) {
+		is, should := have.Networks[zone], wanted.Networks[zone]
+		compare("subnetID in zone "+zone, is.SubnetID, should.SubnetID)
+		compare("privateVLAN in zone "+zone, is.PrivateVLAN, should.PrivateVLAN)
+		compare("publicVLAN in zone "+zone, is.PublicVLAN, should.PublicVLAN)
+	}
+	if len(differ) == 0 {
 		return nil
 	}
 	return &cloud.Error{
 		Kind: cloud.InvalidInput, Op: fmt.Sprintf("changing pool %q", s.Name),
-		Message: fmt.Sprintf("the pool has the flavor %s and it cannot be changed to %s; use another poolName", s.Flavor, want.Flavor),
+		Message: fmt.Sprintf("of the pool that exists %s: it cannot be changed; put back what the pool has, or delete the object with deletionPolicy: Delete and create it anew",
+			cloud.Capped(differ, ", ")),
 	}
 }
 
@@ -141,6 +201,9 @@ func population(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 	if err := overQuota(s, want); err != nil {
 		return Step{}, err
 	}
+	if err := refused(s, want, zones); err != nil {
+		return Step{}, err
+	}
 	if missing := stillMissing(s, want, zones); len(missing) > 0 {
 		return waiting(cloud.Capped(missing, "; ")), nil
 	}
@@ -162,9 +225,11 @@ func retire(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 
 // replace exchanges one dead worker, unless its zone is already getting another.
 func replace(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
-	for _, id := range want.Replace {
-		if w, ok := s.worker(id); ok && blocked(s, w) == "" {
-			return Step{Kind: Replace, Worker: id, Zone: w.Zone}, true
+	for _, z := range s.soonest(Replace, s.places(want.Replace)) {
+		for _, id := range want.Replace {
+			if w, ok := s.worker(id); ok && w.Zone == z && blocked(s, w) == "" {
+				return Step{Kind: Replace, Worker: id, Zone: z}, true
+			}
 		}
 	}
 	return Step{}, false
@@ -177,17 +242,20 @@ func blocked(s State, w cloud.Worker) string {
 			return fmt.Sprintf("worker %s to be ready before %s is replaced", o.ID, w.ID)
 		}
 	}
-	if replacementPause(s, w) > 0 {
-		return fmt.Sprintf("zone %s to settle before worker %s is replaced", w.Zone, w.ID)
+	switch {
+	case replacementPause(s, w) == 0:
+		return ""
+	case w.State == cloud.WorkerFailed:
+		return fmt.Sprintf("zone %s to be tried again %s after its last order, as worker %s has failed", w.Zone, FailurePause, w.ID)
 	}
-	return ""
+	return fmt.Sprintf("zone %s to settle before worker %s is replaced", w.Zone, w.ID)
 }
 
 // replacementPause is how long a replacement in w's zone has still to wait for the last one.
 func replacementPause(s State, w cloud.Worker) time.Duration {
 	pause := SettlePause
-	if IsQuota(w.Message) {
-		pause = QuotaPause
+	if w.State == cloud.WorkerFailed {
+		pause = FailurePause
 	}
 	return s.pauseLeft(Step{Kind: Replace, Zone: w.Zone}, pause)
 }
@@ -211,7 +279,7 @@ func idle(s State, want cloud.PoolSpec, zone string) bool {
 }
 
 // resize brings the size that the cloud is asked for in order. It never happens while a zone has more workers than
-// wanted, since the cloud would choose the worker to go, and it repeats a size where a zone lacks workers: removing
+// wanted, or may have some that are not listed yet, since the cloud would choose the worker to go, and it repeats a size where a zone lacks workers: removing
 // one had switched the cloud's rebalancing off.
 func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 	step := Step{Kind: Resize, Size: want.SizePerZone}
@@ -225,7 +293,7 @@ func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
 	case s.settling() && s.Memory.size == want.SizePerZone: // asked for a moment ago
 		return Step{}, false
 	}
-	return step, s.SizePerZone < want.SizePerZone || !slices.ContainsFunc(s.Workers, leaving)
+	return step, s.SizePerZone < want.SizePerZone || s.settled() && !slices.ContainsFunc(s.Workers, leaving)
 }
 
 // overSize gives the zones that have more live workers than size.
@@ -255,7 +323,7 @@ func lacking(s State, size int, zones []string) bool {
 
 // addZone waits for the size: a new zone starts with the one the cloud has been asked for.
 func addZone(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
-	for _, z := range slices.Sorted(slices.Values(zones)) {
+	for _, z := range s.soonest(AddZone, zones) {
 		step := Step{Kind: AddZone, Zone: z, Taints: want.Taints}
 		if s.SizePerZone == want.SizePerZone && !slices.Contains(s.Zones, z) && s.pauseLeft(step, SettlePause) == 0 {
 			return step, true
@@ -274,7 +342,7 @@ func conflict(s State, doing, format string, args ...any) error {
 
 func foreign(s State) error {
 	return conflict(s, "taking over", "a pool of this name exists without the label %s=%s; choose another poolName, or give that pool the label",
-		v1alpha1.ManagedByLabel, v1alpha1.ManagedByValue)
+		v1alpha1.PoolLabel, s.Name)
 }
 
 // overQuota is the answer for dead workers whose replacement has failed for want of quota and has to wait.
@@ -286,6 +354,28 @@ func overQuota(s State, want cloud.PoolSpec) error {
 				Kind: cloud.QuotaExceeded, Op: "replacing worker " + id, RetryAfter: left,
 				Message: w.Message + " (raise the account's quota; the replacement is tried again)",
 			}
+		}
+	}
+	return nil
+}
+
+// refused is the answer to an order that cannot be repeated yet.
+func refused(s State, want cloud.PoolSpec, zones []string) error {
+	steps := []Step{}
+	for _, z := range zones {
+		if !slices.Contains(s.Zones, z) {
+			steps = append(steps, Step{Kind: AddZone, Zone: z})
+		}
+	}
+	for _, z := range s.places(want.Replace) {
+		steps = append(steps, Step{Kind: Replace, Zone: z})
+	}
+	for _, step := range steps {
+		var why *cloud.Error
+		if left := s.pauseLeft(step, 0); left > 0 && errors.As(s.Memory.asked[step.subject()].refusal, &why) {
+			again := *why
+			again.RetryAfter = left
+			return &again
 		}
 	}
 	return nil

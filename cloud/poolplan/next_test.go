@@ -1,6 +1,8 @@
 package poolplan_test
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +14,6 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 var dedicated = cloud.Taint{Key: "rrpool.io/dedicated", Value: "rr", Effect: "NoExecute"}
@@ -24,8 +25,7 @@ func whole(size int, zones ...string) poolplan.State {
 			Exists: true, Owned: true, ID: "p", Name: "rr", SizePerZone: size, Flavor: "small",
 			Zones: zones, ClusterZones: zones, Taints: []cloud.Taint{dedicated},
 		},
-		Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: "rr"},
-		Now:    time.Unix(1_700_000_000, 0),
+		Now: time.Unix(1_700_000_000, 0),
 	}
 	for _, z := range zones {
 		for i := range size {
@@ -33,6 +33,14 @@ func whole(size int, zones ...string) poolplan.State {
 		}
 	}
 	return s
+}
+
+// oneEach leaves every second worker.
+func oneEach(s *poolplan.State) {
+	for i := range s.Workers[:len(s.Workers)/2] {
+		s.Workers[i] = s.Workers[2*i]
+	}
+	s.Workers = s.Workers[:len(s.Workers)/2]
 }
 
 func want(size int) cloud.PoolSpec {
@@ -48,12 +56,22 @@ func TestNext(t *testing.T) {
 	}{
 		"a whole pool needs nothing":               {kind: poolplan.None},
 		"no pool is created, without zones":        {state: func(s *poolplan.State) { s.Exists = false }, kind: poolplan.Create},
-		"a lost label comes before anything else":  {state: func(s *poolplan.State) { delete(s.Labels, v1alpha1.PoolLabel); s.Taints = nil }, kind: poolplan.SetLabels},
 		"a lost taint comes before a missing zone": {state: func(s *poolplan.State) { s.Taints, s.Zones = nil, nil }, kind: poolplan.SetTaints},
 		"a missing zone is added":                  {state: func(s *poolplan.State) { s.Zones = s.Zones[:1]; s.Workers = s.Workers[:2] }, kind: poolplan.AddZone},
 		"a zone that lacks a worker is filled up":  {state: func(s *poolplan.State) { s.Workers = s.Workers[1:] }, kind: poolplan.Resize},
 		"a pool that is going away is waited for":  {state: func(s *poolplan.State) { s.Deleting = true }, kind: poolplan.None, text: "on its way out"},
 		"a smaller pool waits for names":           {want: func(w *cloud.PoolSpec) { w.SizePerZone = 1 }, kind: poolplan.None, text: "to be retired"},
+		"a smaller pool waits for workers that may not be listed yet": {
+			state: func(s *poolplan.State) {
+				s.Memory.Note(poolplan.Step{Kind: poolplan.Resize, Size: 2}, s.Now.Add(-time.Minute))
+				oneEach(s)
+			},
+			want: func(w *cloud.PoolSpec) { w.SizePerZone = 1 }, kind: poolplan.None, text: "take over the size of 1",
+		},
+		"and for what a process may have asked for that has just ended": {
+			state: func(s *poolplan.State) { s.Memory.Since = s.Now.Add(-time.Minute); oneEach(s) },
+			want:  func(w *cloud.PoolSpec) { w.SizePerZone = 1 }, kind: poolplan.None, text: "take over the size of 1",
+		},
 		"a smaller pool waits for those who are leaving": {
 			state: func(s *poolplan.State) {
 				for i := range s.Workers {
@@ -102,6 +120,156 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// A pool cannot become another one: that is said when nothing else is to be done, of what the cloud reports alone.
+func TestOtherOptions(t *testing.T) {
+	have := cloud.PoolOptions{
+		OperatingSystem: "A", DedicatedHostPoolID: "h", WorkerVolumeEncryption: cloud.WorkerVolumeEncryption{RootKeyID: "k"},
+		Networks: map[string]cloud.Network{"a": {SubnetID: "s"}, "b": {PrivateVLAN: "1", PublicVLAN: "2"}},
+	}
+	for text, edit := range map[string]func(*cloud.PoolSpec){
+		"":                          func(w *cloud.PoolSpec) { w.Options.Networks = map[string]cloud.Network{"c": {SubnetID: "x"}} },
+		"flavor is small and not x": func(w *cloud.PoolSpec) { w.Flavor = "x" },
+		"operatingSystem is A and not x, dedicatedHostPoolID is h and not y": func(w *cloud.PoolSpec) {
+			w.Options.OperatingSystem, w.Options.DedicatedHostPoolID = "x", "y"
+		},
+		"rootKeyID is k and not x":          func(w *cloud.PoolSpec) { w.Options.WorkerVolumeEncryption.RootKeyID = "x" },
+		"subnetID in zone a is s and not x": func(w *cloud.PoolSpec) { w.Options.Networks = map[string]cloud.Network{"a": {SubnetID: "x"}} },
+		"publicVLAN in zone b is 2 and not x": func(w *cloud.PoolSpec) {
+			w.Options.Networks = map[string]cloud.Network{"b": {PrivateVLAN: "1", PublicVLAN: "x"}}
+		},
+	} {
+		s, w := whole(1, "a", "b"), want(1)
+		edit(&w)
+		_, err := poolplan.Next(s, w)
+		require.Equal(t, w.Flavor != "", err != nil, "nothing else is reported")
+		s.Options = have
+		_, err = poolplan.Next(s, w)
+		require.Equal(t, text != "", cloud.Is(err, cloud.InvalidInput), "%v", err)
+		if text != "" {
+			require.ErrorContains(t, err, "of the pool that exists "+text+": it cannot be changed")
+		}
+		w.Replace = []string{"a-0"}
+		step, err := poolplan.Next(s, w)
+		require.NoError(t, err)
+		require.Equal(t, poolplan.Replace, step.Kind, "the pool is kept whole")
+	}
+}
+
+// TestOneWorkerProvesTheTaints where the cloud does not show them: none is ordered beside it before its node has them.
+func TestOneWorkerProvesTheTaints(t *testing.T) {
+	empty := func(s *poolplan.State) { s.Workers, s.Zones = nil, nil }
+	failed := func(s *poolplan.State) { s.Workers[0].State = cloud.WorkerFailed }
+	for name, c := range map[string]struct {
+		state func(*poolplan.State)
+		want  func(*cloud.PoolSpec)
+		step  poolplan.Step
+		text  string
+	}{
+		"the size comes down to one":               {state: empty, step: poolplan.Step{Kind: poolplan.Resize, Size: 1}},
+		"then one zone":                            {state: func(s *poolplan.State) { empty(s); s.SizePerZone = 1 }, step: poolplan.Step{Kind: poolplan.AddZone, Zone: "a"}},
+		"zones that wait for workers are given up": {state: func(s *poolplan.State) { s.Workers = nil }, step: poolplan.Step{Kind: poolplan.RemoveZone, Zone: "b"}},
+		"more zones wait": {
+			state: func(s *poolplan.State) { s.Zones, s.Workers = s.Zones[:1], s.Workers[:2] }, text: "a node of the pool to show the taint rrpool.io/dedicated=rr:NoExecute",
+		},
+		"more workers wait":  {want: func(w *cloud.PoolSpec) { w.SizePerZone = 3 }, text: "a node of the pool to show the taint"},
+		"also those that go": {state: func(s *poolplan.State) { s.Workers = s.Workers[1:] }, text: "a node of the pool to show the taint"},
+		"a replacement waits": {
+			want: func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, text: "a node of the pool to show the taint",
+		},
+		"the only one is replaced": {
+			state: func(s *poolplan.State) { s.Workers, s.Zones, s.SizePerZone = s.Workers[:1], s.Zones[:1], 1 },
+			want:  func(w *cloud.PoolSpec) { w.SizePerZone, w.Replace = 1, []string{"a-0"} }, step: poolplan.Step{Kind: poolplan.Replace, Worker: "a-0", Zone: "a"},
+		},
+		"another zone is tried when one fails": {
+			state: func(s *poolplan.State) {
+				s.Workers, s.Zones, s.SizePerZone = s.Workers[:1], s.Zones[:1], 1
+				failed(s)
+			}, step: poolplan.Step{Kind: poolplan.AddZone, Zone: "b"},
+		},
+		"what is whole is left alone": {},
+		"once it is seen, all go on": {
+			state: func(s *poolplan.State) { s.Zones, s.Workers = s.Zones[:1], s.Workers[:2] },
+			want:  func(w *cloud.PoolSpec) { w.TaintsSeen = true }, step: poolplan.Step{Kind: poolplan.AddZone, Zone: "b"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w := whole(2, "a", "b"), want(2)
+			s.TaintsUnseen = true
+			if c.state != nil {
+				c.state(&s)
+			}
+			if c.want != nil {
+				c.want(&w)
+			}
+			step, err := poolplan.Next(s, w)
+			require.NoError(t, err)
+			c.step.Kind = cmp.Or(c.step.Kind, poolplan.None)
+			require.Equal(t, [4]any{c.step.Kind, c.step.Worker, c.step.Zone, c.step.Size}, [4]any{step.Kind, step.Worker, step.Zone, step.Size}, "%+v", step)
+			require.Contains(t, step.Progress.WaitingFor, c.text)
+		})
+	}
+}
+
+// TestAFailedOrderHoldsUpNoOtherZone, whatever the words of the failure, and is repeated after a pause.
+func TestAFailedOrderHoldsUpNoOtherZone(t *testing.T) {
+	s, w := whole(1, "a", "b", "c"), want(1)
+	s.Zones, s.Workers = nil, nil
+	next := func() (poolplan.Step, error) {
+		t.Helper()
+		step, err := poolplan.Next(s, w)
+		if err == nil && step.Kind != poolplan.None {
+			require.Equal(t, poolplan.AddZone, step.Kind)
+			s.Memory.Refused(step, &cloud.Error{Kind: cloud.InvalidInput, Message: "nothing left in " + step.Zone}, s.Now)
+		}
+		return step, err
+	}
+	for range 2 {
+		for _, zone := range []string{"a", "b", "c"} {
+			step, err := next()
+			require.NoError(t, err)
+			require.Equal(t, zone, step.Zone)
+			s.Now = s.Now.Add(time.Minute)
+		}
+		_, err := next()
+		require.ErrorContains(t, err, "nothing left in a")
+		require.Equal(t, poolplan.FailurePause-3*time.Minute, cloud.RetryAfter(err))
+		s.Now = s.Now.Add(poolplan.FailurePause)
+	}
+	s.Memory = poolplan.Memory{}
+	for i, zone := range []string{"c", "a", "b"} {
+		s.Memory.Refused(poolplan.Step{Kind: poolplan.AddZone, Zone: zone}, errors.New("no"), s.Now.Add(time.Duration(i)*time.Second))
+	}
+	s.Now = s.Now.Add(time.Hour)
+	step, err := next()
+	require.NoError(t, err)
+	require.Equal(t, "c", step.Zone, "the one that was asked for longest ago")
+}
+
+func TestAFailedWorkerIsNotReplacedAtOnceAgain(t *testing.T) {
+	for state, pause := range map[cloud.WorkerState]time.Duration{cloud.WorkerFailed: poolplan.FailurePause, cloud.WorkerUnhealthy: poolplan.SettlePause} {
+		s, w := whole(1, "a", "b"), want(1)
+		w.Replace = []string{"a-0", "b-0"}
+		for i := range s.Workers {
+			s.Workers[i].State, s.Workers[i].Message = state, "no machine of this kind is left"
+		}
+		for _, id := range w.Replace {
+			step, err := poolplan.Next(s, w)
+			require.NoError(t, err)
+			require.Equal(t, id, step.Worker)
+			s.Memory.Note(step, s.Now)
+		}
+		s.Now = s.Now.Add(pause - time.Second)
+		step, err := poolplan.Next(s, w)
+		require.NoError(t, err)
+		require.Equal(t, poolplan.None, step.Kind)
+		require.Contains(t, step.Progress.WaitingFor, "zone a to ")
+		s.Now = s.Now.Add(time.Second)
+		step, err = poolplan.Next(s, w)
+		require.NoError(t, err)
+		require.Equal(t, poolplan.Replace, step.Kind, state)
+	}
+}
+
 func TestMemorySpacesRequestsOut(t *testing.T) {
 	s, w := whole(2, "a", "b"), want(3)
 	step, err := poolplan.Next(s, w)
@@ -143,6 +311,7 @@ func states(t *rapid.T) (poolplan.State, cloud.PoolSpec) {
 	s.Autoscaled = rapid.IntRange(0, 9).Draw(t, "autoscaled") == 0
 	s.Owned = rapid.IntRange(0, 9).Draw(t, "owned") > 0
 	w := want(rapid.IntRange(1, 3).Draw(t, "want"))
+	s.TaintsUnseen, w.TaintsSeen = rapid.Bool().Draw(t, "taints unseen"), rapid.Bool().Draw(t, "taints seen")
 	for i := range rapid.IntRange(0, 9).Draw(t, "workers") {
 		id := fmt.Sprintf("w%d", i)
 		s.Workers = append(s.Workers, cloud.Worker{
@@ -173,7 +342,8 @@ var rules = map[string]func(s poolplan.State, w cloud.PoolSpec, step poolplan.St
 		return step.Kind == poolplan.AddZone && !slices.Contains(s.Taints, dedicated)
 	},
 	"a zone of another size": func(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
-		return step.Kind == poolplan.AddZone && s.SizePerZone != w.SizePerZone
+		trial := s.TaintsUnseen && !w.TaintsSeen && s.SizePerZone == 1
+		return step.Kind == poolplan.AddZone && s.SizePerZone != w.SizePerZone && !trial
 	},
 	"the cloud would choose the worker to go": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
 		return step.Kind == poolplan.Resize && slices.Max(append(slices.Collect(maps.Values(live(s))), 0)) > step.Size
@@ -189,6 +359,21 @@ var rules = map[string]func(s poolplan.State, w cloud.PoolSpec, step poolplan.St
 	},
 	"a worker's zone is not known": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
 		return live(s)[""] > 0 && (step.Kind == poolplan.Resize || step.Kind == poolplan.RemoveZone)
+	},
+	"a second worker before one has proven its taints": func(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
+		able := 0
+		for _, o := range s.Workers {
+			if o.State != cloud.WorkerDeleting && o.State != cloud.WorkerFailed && o.ID != step.Worker {
+				able++
+			}
+		}
+		more := map[poolplan.Kind]int{poolplan.AddZone: s.SizePerZone, poolplan.Replace: 1}[step.Kind]
+		for _, z := range s.Zones {
+			if step.Kind == poolplan.Resize {
+				more += max(0, step.Size-live(s)[z])
+			}
+		}
+		return s.TaintsUnseen && !w.TaintsSeen && more > 0 && able+more > 1
 	},
 	"an autoscaler is at work": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
 		changes := []poolplan.Kind{poolplan.Resize, poolplan.Remove, poolplan.Replace, poolplan.AddZone}
@@ -245,7 +430,8 @@ func TestNoStepIsUnsafe(t *testing.T) {
 func TestTheJudgeSeesUnsafeSteps(t *testing.T) {
 	bare := whole(1, "a")
 	bare.Taints = nil
-	alien, scaled, lost := whole(1, "a"), whole(1, "a"), whole(1, "a")
+	alien, scaled, lost, unseen := whole(1, "a"), whole(1, "a"), whole(1, "a"), whole(1, "a")
+	unseen.TaintsUnseen = true
 	lost.Workers[0].Zone = ""
 	alien.Owned, scaled.Autoscaled = false, true
 	for _, c := range []struct {
@@ -261,6 +447,8 @@ func TestTheJudgeSeesUnsafeSteps(t *testing.T) {
 		{whole(1, "a"), poolplan.Step{Kind: poolplan.Replace, Worker: "a-0"}},
 		{alien, poolplan.Step{Kind: poolplan.DeletePool}},
 		{scaled, poolplan.Step{Kind: poolplan.Resize, Size: 1}},
+		{unseen, poolplan.Step{Kind: poolplan.Resize, Size: 2}},
+		{unseen, poolplan.Step{Kind: poolplan.AddZone, Zone: "b"}},
 	} {
 		require.NotEmpty(t, unsafe(c.state, want(1), c.step), "%+v", c.step)
 	}

@@ -4,6 +4,7 @@
 package poolplan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,19 +19,20 @@ import (
 const (
 	// SettlePause is how long a cloud may take to list what it was asked for.
 	SettlePause = 2 * time.Minute
-	// QuotaPause is the least time between two replacements in a zone that is over quota.
-	QuotaPause = 10 * time.Minute
+	// FailurePause is the least time between two orders in a zone when the first was refused, or its worker failed: for
+	// want of quota or capacity, mostly, and clouds have many words for that.
+	FailurePause = 10 * time.Minute
 )
 
 // State is a pool as its provider sees it.
 type State struct {
 	cloud.Pool
-	// Labels the pool gives to its nodes.
-	Labels map[string]string
 	// Deleting: the pool is on its way out.
 	Deleting bool
+	// TaintsUnseen: the cloud has never shown the pool's taints; what is known of them it has acknowledged.
+	TaintsUnseen bool
 	// Memory is what this instance has asked for lately. It only spaces requests
-	// out: without it (after a restart) the plan is the same.
+	// out: with another one the plan is the same, sooner or later.
 	Memory Memory
 	Now    time.Time
 }
@@ -55,12 +57,41 @@ func (s State) worker(id string) (cloud.Worker, bool) {
 	return s.Workers[i], true
 }
 
+// promising are the workers that are or may become nodes.
+func (s State) promising() []cloud.Worker {
+	return slices.DeleteFunc(slices.Clone(s.Workers), func(w cloud.Worker) bool { return w.State == cloud.WorkerDeleting || w.State == cloud.WorkerFailed })
+}
+
+// soonest gives the zones in the order in which step is to be tried there: the one first where it was asked for
+// longest ago, so that one that is refused holds up no other.
+func (s State) soonest(kind Kind, zones []string) []string {
+	return slices.SortedFunc(slices.Values(zones), func(a, b string) int {
+		of := func(zone string) time.Time { return s.Memory.asked[Step{Kind: kind, Zone: zone}.subject()].at }
+		return cmp.Or(of(a).Compare(of(b)), strings.Compare(a, b))
+	})
+}
+
 // zoneUnknown: the cloud does not report the zone of a live worker, so no count of any zone is known.
 func (s State) zoneUnknown() bool { return s.live("") > 0 }
 
+// places are the zones of those workers, each once.
+func (s State) places(ids []string) []string {
+	var zones []string
+	for _, id := range ids {
+		if w, ok := s.worker(id); ok && !slices.Contains(zones, w.Zone) {
+			zones = append(zones, w.Zone)
+		}
+	}
+	return zones
+}
+
 // pauseLeft gives how long step has still to wait for pause since it was last asked for.
 func (s State) pauseLeft(step Step, pause time.Duration) time.Duration {
-	return max(0, pause-s.Now.Sub(s.Memory.asked[step.subject()]))
+	asked := s.Memory.asked[step.subject()]
+	if asked.refusal != nil {
+		pause = FailurePause
+	}
+	return max(0, pause-s.Now.Sub(asked.at))
 }
 
 // unlessAsked gives step, or a wait for what when step was asked for a moment ago and does not show yet.
@@ -74,6 +105,9 @@ func (s State) unlessAsked(step Step, what string) Step {
 // settling: the cloud may not list yet what it was asked for.
 func (s State) settling() bool { return s.Now.Sub(s.Memory.settles) < SettlePause }
 
+// settled: it does, whoever has asked.
+func (s State) settled() bool { return !s.settling() && s.Now.Sub(s.Memory.Since) >= SettlePause }
+
 // Kind is the kind of change.
 type Kind string
 
@@ -81,10 +115,8 @@ type Kind string
 const (
 	// None: nothing to change; Progress says whether all is done.
 	None Kind = "None"
-	// Create the pool: no zones, size and labels as given.
+	// Create the pool: no zones, size as given, with the label that makes it rrpool's.
 	Create Kind = "Create"
-	// SetLabels to exactly Labels.
-	SetLabels Kind = "SetLabels"
 	// SetTaints to exactly Taints.
 	SetTaints Kind = "SetTaints"
 	// AddZone to the pool. The provider confirms the taints once more before.
@@ -107,7 +139,6 @@ type Step struct {
 	Worker string
 	Zone   string
 	Size   int
-	Labels map[string]string
 	Taints []cloud.Taint
 	// Progress is the answer to the caller when the step is None.
 	Progress cloud.Progress
@@ -118,8 +149,6 @@ func (s Step) String() string {
 	switch s.Kind {
 	case Create:
 		return "created the pool, without zones"
-	case SetLabels:
-		return "set the pool's labels"
 	case SetTaints:
 		return "set the pool's taints"
 	case AddZone:
@@ -147,23 +176,47 @@ func (s Step) subject() string {
 		return string(s.Kind) + " " + s.Worker
 	case Replace, AddZone, RemoveZone:
 		return string(s.Kind) + " " + s.Zone
-	case None, Create, SetLabels, SetTaints, Resize, DeletePool:
+	case None, Create, SetTaints, Resize, DeletePool:
 	}
 	return string(s.Kind)
 }
 
 // Memory is when requests were last made. The zero value remembers nothing.
 type Memory struct {
+	// Since is when it began: what was asked for before is not known.
+	Since   time.Time
 	settles time.Time
 	size    int
-	asked   map[string]time.Time
+	asked   map[string]request
+}
+
+// request is when a step was last asked for, and why the cloud refused it, nil when it did not.
+type request struct {
+	at      time.Time
+	refusal error
+}
+
+// Refused remembers that the cloud refused s. Where s is an order for one zone, others go on meanwhile.
+func (m *Memory) Refused(s Step, err error, now time.Time) {
+	if s.Kind == AddZone || s.Kind == Replace {
+		m.keep(s, request{now, err})
+	}
+}
+
+// keep remembers a request, and forgets those that no pause depends on any more.
+func (m *Memory) keep(s Step, r request) {
+	maps.DeleteFunc(m.asked, func(_ string, old request) bool { return r.at.Sub(old.at) > FailurePause })
+	if m.asked == nil {
+		m.asked = map[string]request{}
+	}
+	m.asked[s.subject()] = r
 }
 
 // Note remembers that s has been asked for.
 func (m *Memory) Note(s Step, now time.Time) {
 	switch s.Kind {
 	case Create, DeletePool:
-		*m = Memory{} // of a pool that is no more
+		*m = Memory{Since: m.Since} // of a pool that is no more
 	case Resize:
 		m.settles, m.size = now, s.Size
 	case AddZone:
@@ -173,13 +226,9 @@ func (m *Memory) Note(s Step, now time.Time) {
 		delete(m.asked, Step{Kind: AddZone, Zone: s.Zone}.subject())
 	case Replace:
 		m.settles = now
-	case None, SetLabels, SetTaints, Remove:
+	case None, SetTaints, Remove:
 	}
-	maps.DeleteFunc(m.asked, func(_ string, at time.Time) bool { return now.Sub(at) > QuotaPause })
-	if m.asked == nil {
-		m.asked = map[string]time.Time{}
-	}
-	m.asked[s.subject()] = now
+	m.keep(s, request{at: now})
 }
 
 // IsQuota reports whether a message of the cloud speaks of a used-up quota.

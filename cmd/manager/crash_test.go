@@ -51,13 +51,24 @@ func TestFaultsInTheMiddleOfAScenario(t *testing.T) {
 // when its answer is lost; on both kinds of providers. Its successors finish.
 func TestKilledAtEveryWrite(t *testing.T) {
 	skipLong(t)
-	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
-		t.Run(string(kind), func(t *testing.T) {
-			a := newEnvironment(t, kind)
-			for first := 1; first <= 2*writesBetweenKills; first++ {
-				a.subtest(fmt.Sprintf("from write %d on", first), func() { a.killFrom(first) })
-			}
-		})
+	shared(t, func(a *environment, share, shares int) {
+		for first := 1 + share; first <= 2*writesBetweenKills; first += shares {
+			a.subtest(fmt.Sprintf("from write %d on", first), func() { a.killFrom(first) })
+		}
+	})
+}
+
+// shared runs scenarios on both providers beside each other. A scenario on existing nodes
+// takes three times as long, so they are shared among two environments.
+func shared(t *testing.T, do func(a *environment, share, shares int)) {
+	t.Helper()
+	for kind, shares := range map[v1alpha1.ProviderType]int{v1alpha1.ProviderIKS: 1, v1alpha1.ProviderExistingNodes: 2} {
+		for share := range shares {
+			t.Run(fmt.Sprintf("%s %d of %d", kind, share+1, shares), func(t *testing.T) {
+				t.Parallel()
+				do(newEnvironment(t, kind), share, shares)
+			})
+		}
 	}
 }
 
@@ -194,6 +205,7 @@ func TestScenarioWithoutFaults(t *testing.T) {
 	skipLong(t)
 	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			a := newEnvironment(t, kind)
 			a.begin()
 			a.start()

@@ -47,21 +47,3 @@ func TestASecondWriterIsSeen(t *testing.T) {
 	require.Len(t, late[begin.Add(time.Minute)], 2, "%v", late)
 	require.NotEmpty(t, g.lateWrites([]intercept.Request{at("c", time.Second)}), "a manager that never led")
 }
-
-func TestWhatDiffersIsSeen(t *testing.T) {
-	require.Empty(t, differing("a\nb\nb", "b\na\nb"))
-	require.Equal(t, []string{"missing: b", "unexpected: c"}, differing("a\nb\nb", "a\nb\nc"))
-}
-
-func TestAHotLoopIsSeen(t *testing.T) {
-	var all []intercept.Request
-	begin := time.Now()
-	for i := range 100 {
-		all = append(all, intercept.Request{At: begin.Add(time.Duration(i) * 100 * time.Millisecond)})
-	}
-	require.Equal(t, 11, busiest(all))
-	for i := range 50 {
-		all = append(all, intercept.Request{At: begin.Add(10*time.Second + time.Duration(i)*time.Millisecond)})
-	}
-	require.Equal(t, 59, busiest(all))
-}

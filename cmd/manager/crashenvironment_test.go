@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -51,31 +47,15 @@ type environment struct {
 
 // managerProcess is a manager that is killed when its line is cut.
 type managerProcess struct {
+	*process
 	name string
 	line *intercept.Line
-	cmd  *exec.Cmd
-	log  *bytes.Buffer
-	done chan struct{}
-}
-
-func (m *managerProcess) ended() bool {
-	select {
-	case <-m.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// kill ends the manager as kill -9 does.
-func (m *managerProcess) kill() {
-	_ = m.cmd.Process.Kill()
-	<-m.done
 }
 
 // newEnvironment has a cluster of six nodes, on IBM Cloud or elsewhere.
 func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 	t.Helper()
+	t.TempDir() // so that it goes after the managers, which log there
 	a := &environment{T: t, kind: kind, clock: fastClock{epoch: time.Now(), speed: speed}, between: intercept.New()}
 	if kind == v1alpha1.ProviderIKS {
 		a.plane = auditedPlane(t)
@@ -161,31 +141,24 @@ func (w watchedStatus) Update(ctx context.Context, o client.Object, opts ...clie
 // start starts a manager.
 func (a *environment) start() *managerProcess {
 	a.Helper()
-	m := &managerProcess{name: fmt.Sprintf("manager-%d", len(a.managers)+1), log: &bytes.Buffer{}, done: make(chan struct{})}
+	m := &managerProcess{name: fmt.Sprintf("manager-%d", len(a.managers)+1)}
 	var cloud *iksserver.Server
 	if a.kind == v1alpha1.ProviderIKS {
 		cloud = a.cloud
 	}
-	self, err := os.Executable()
-	require.NoError(a, err)
-	m.line, err = a.between.Open(m.name, a.identity, cloud, func() { _ = m.cmd.Process.Kill() })
+	var err error
+	m.line, err = a.between.Open(m.name, a.identity, cloud, func() { a.manager(m.name).Kill() })
 	require.NoError(a, err)
 	file := filepath.Join(a.TempDir(), m.name)
 	require.NoError(a, controlplane.WriteKubeconfig(file, m.line.Config()))
-	m.cmd = exec.Command(self, append([]string{
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m.process = launchInto(a.T, file+".log", []string{
+		a.clock.variable(), "KUBECONFIG=" + file, "IBMCLOUD_CS_API_ENDPOINT=" + m.line.CloudURL(), "IBMCLOUD_IAM_API_ENDPOINT=" + m.line.CloudURL(),
+	}, append([]string{
 		"--namespace=" + testNamespace, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--zap-time-encoding=rfc3339nano",
 	}, a.args...)...)
-	m.cmd.Env = append(os.Environ(), a.clock.variable(), "KUBECONFIG="+file,
-		"IBMCLOUD_CS_API_ENDPOINT="+m.line.CloudURL(), "IBMCLOUD_IAM_API_ENDPOINT="+m.line.CloudURL())
-	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
-	require.NoError(a, m.cmd.Start())
-	a.mu.Lock()
 	a.managers = append(a.managers, m)
-	a.mu.Unlock()
-	go func() {
-		defer close(m.done)
-		_ = m.cmd.Wait()
-	}()
 	return m
 }
 
@@ -204,7 +177,7 @@ func (a *environment) manager(name string) *managerProcess {
 // alive are the managers that run.
 func (a *environment) alive() (out []*managerProcess) {
 	for _, m := range a.managers {
-		if !m.ended() {
+		if m.Running() {
 			out = append(out, m)
 		}
 	}
@@ -227,24 +200,14 @@ func (a *environment) twoAlive() {
 	}
 }
 
-// stopAll ends all managers.
+// stopAll ends all managers, and looks into what they said.
 func (a *environment) stopAll() {
 	for _, m := range a.managers {
-		m.kill()
+		m.Kill()
 		m.line.Close()
-		if strings.Contains(m.log.String(), testKey) {
-			a.Error("the API key is in the log")
-		}
-		if a.Failed() {
-			a.Logf("the log of %s:\n%s", m.name, tailOf(m.log.String(), 60))
-		}
+		m.stop()
 	}
 	a.managers = nil
-}
-
-func tailOf(text string, lines int) string {
-	all := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
 // object is the RouteReflectorPool as it is, or nil.

@@ -127,14 +127,11 @@ func busiest(all []intercept.Request) int {
 func TestScenarioWithRandomFaults(t *testing.T) {
 	skipLong(t)
 	from, _ := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
-	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
-		t.Run(string(kind), func(t *testing.T) {
-			a := newEnvironment(t, kind)
-			for seed := from + 1; seed < from+4; seed++ {
-				a.subtest(fmt.Sprintf("seed %d", seed), func() { a.runWithFaults(seed) })
-			}
-		})
-	}
+	shared(t, func(a *environment, share, shares int) {
+		for seed := from + 1 + uint64(share); seed < from+4; seed += uint64(shares) {
+			a.subtest(fmt.Sprintf("seed %d", seed), func() { a.runWithFaults(seed) })
+		}
+	})
 }
 
 // lastingRefusal is what an apiserver refuses for long.

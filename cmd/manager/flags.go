@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"crypto/tls"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/rrpool/rrpool/cmd/wiring"
 )
 
 // Where the namespace comes from when the flag is not given.
@@ -31,6 +34,7 @@ type options struct {
 	probes       string
 	kubeconfig   string
 	namespace    string
+	tokenFile    string
 	version      bool
 	zap          zap.Options
 }
@@ -51,6 +55,8 @@ func parse(args []string, out io.Writer) (options, error) {
 		"kubeconfig file; default: $KUBECONFIG, the pod's service account, ~/.kube/config")
 	flags.StringVar(&o.namespace, "namespace", defaultNamespace(os.Getenv(namespaceVariable), namespaceFile),
 		"namespace of the credentials and the lease; default: $POD_NAMESPACE, the pod's own namespace, "+namespaceDefault)
+	flags.StringVar(&o.tokenFile, wiring.TokenFileFlag, wiring.TokenFile,
+		"file with the token of the manager's service account for audience iam, for a trusted profile; read again for each login")
 	flags.BoolVar(&o.version, "version", false, "say which version this is, and end")
 	zapFlags := flag.NewFlagSet("zap", flag.ContinueOnError)
 	o.zap.BindFlags(zapFlags)
@@ -68,6 +74,9 @@ func parse(args []string, out io.Writer) (options, error) {
 }
 
 func (o options) validate() error {
+	if o.tokenFile == "" {
+		return errors.New("--iam-token-file: name a file; it is read for a trusted profile only")
+	}
 	for flag, address := range map[string]string{"metrics-bind-address": o.metrics, "health-probe-bind-address": o.probes} {
 		if _, _, err := net.SplitHostPort(address); err != nil && address != "0" {
 			return fmt.Errorf("--%s: %q is no address: use for example \":8080\", or 0 for none", flag, address)

@@ -21,6 +21,7 @@ func TestDefaults(t *testing.T) {
 	require.Empty(t, o.metricsCerts)
 	require.Equal(t, ":8081", o.probes)
 	require.Equal(t, "rrpool-system", o.namespace)
+	require.Equal(t, "/var/run/secrets/tokens/sa-token", o.tokenFile)
 }
 
 func TestEveryFlag(t *testing.T) {
@@ -28,12 +29,13 @@ func TestEveryFlag(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	o, err := parse([]string{
 		"--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0",
-		"--kubeconfig=" + file, "--namespace=other", "--zap-log-level=debug", "--zap-encoder=console",
+		"--kubeconfig=" + file, "--namespace=other", "--iam-token-file=/token", "--zap-log-level=debug", "--zap-encoder=console",
 	}, &bytes.Buffer{})
 	require.NoError(t, err)
 	require.False(t, o.leaderElect)
 	require.Equal(t, "other", o.namespace)
 	require.Equal(t, file, o.kubeconfig)
+	require.Equal(t, "/token", o.tokenFile)
 	require.NotNil(t, o.zap.Level)
 }
 
@@ -44,6 +46,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"a namespace that cannot exist": {"--namespace=A_b", `--namespace: "A_b" is no namespace`},
 		"an empty namespace":            {"--namespace=", `--namespace: "" is no namespace`},
 		"a file that is not there":      {"--kubeconfig=/nonexistent/x", "--kubeconfig: stat /nonexistent/x"},
+		"no file with a token":          {"--iam-token-file=", "--iam-token-file: name a file"},
 		"no certificate in the folder":  {"--metrics-cert-dir=/nonexistent", "--metrics-cert-dir: open /nonexistent/tls.crt"},
 		"no boolean":                    {"--leader-elect=maybe", `"maybe" for "--leader-elect"`},
 		"an unknown flag":               {"--api-key=x", "unknown flag: --api-key"},

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
 )
 
@@ -91,13 +90,13 @@ type leaderChange struct {
 var leaderChanges = []leaderChange{
 	{"the leader's renewals do not arrive", func(*environment, *leaders, *managerProcess) {}},
 	{"the leader stands still until another one leads", func(_ *environment, g *leaders, leader *managerProcess) {
-		_ = leader.cmd.Process.Signal(syscall.SIGSTOP)
+		_ = leader.Signal(syscall.SIGSTOP)
 		go func() {
-			for g.now() == leader.name && !leader.ended() {
+			for g.now() == leader.name && leader.Running() {
 				time.Sleep(10 * time.Millisecond)
 			}
 			time.Sleep(100 * time.Millisecond) // the successor is at work
-			_ = leader.cmd.Process.Signal(syscall.SIGCONT)
+			_ = leader.Signal(syscall.SIGCONT)
 		}()
 	}},
 	{"a person writes another holder into the lease", func(a *environment, _ *leaders, _ *managerProcess) { a.writeHolder("a-person") }},
@@ -114,24 +113,21 @@ func (a *environment) writeHolder(holder string) {
 }
 
 // Leadership changes in the middle of whatever is being done; the two never both write.
-func TestLeadersAreReplacedAtEveryOtherWrite(t *testing.T) {
+func TestLeadersAreReplacedAtEveryFourthWrite(t *testing.T) {
 	skipLong(t)
-	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
-		t.Run(string(kind), func(t *testing.T) {
-			a := newEnvironment(t, kind)
-			steps := map[string]bool{}
-			for first := 1; first <= writesBetweenKills; first += 2 { // a scenario takes up to 90 s
-				i := first % len(leaderChanges)
-				order := append(slices.Clone(leaderChanges[i:]), leaderChanges[:i]...)
-				a.subtest(fmt.Sprintf("from write %d on", first), func() {
-					for _, s := range a.replaceLeaders(order, first, writesBetweenKills) {
-						steps[s] = true
-					}
-				})
-			}
-			t.Logf("in the middle of %v", steps)
-		})
-	}
+	shared(t, func(a *environment, share, shares int) {
+		steps := map[string]bool{}
+		for first := 1 + 4*share; first <= writesBetweenKills; first += 4 * shares { // a scenario takes up to 90 s
+			i := first % len(leaderChanges)
+			order := append(slices.Clone(leaderChanges[i:]), leaderChanges[:i]...)
+			a.subtest(fmt.Sprintf("from write %d on", first), func() {
+				for _, s := range a.replaceLeaders(order, first, writesBetweenKills) {
+					steps[s] = true
+				}
+			})
+		}
+		a.Logf("in the middle of %v", steps)
+	})
 }
 
 // replaceLeaders runs a scenario with a leader change at write first and every so many after, and

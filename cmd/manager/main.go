@@ -187,6 +187,7 @@ func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 	adapter, err := calico.New(calico.Config{
 		RestConfig: mgr.GetConfig(),
 		Nodes:      mgr.GetCache(),
+		Live:       mgr.GetAPIReader(),
 		Writer:     mgr.GetClient(),
 		Log:        mgr.GetLogger().WithName("calico"),
 		Now:        pace.now,
@@ -207,6 +208,7 @@ func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 		Providers: wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: version.UserAgent(program), Now: pace.now}.Connect,
 		Workload:  pods,
 		Namespace: o.namespace,
+		TokenFile: o.tokenFile,
 		Recorder:  mgr.GetEventRecorder(eventSource),
 		Leading:   leading,
 		Metrics:   exported,

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,9 +23,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -108,6 +105,10 @@ func TestMigrationThereAndBack(t *testing.T) {
 	manager = start(t, config, env)
 	time.Sleep(5 * time.Second) // a silence can only be waited for
 	requireSilence(t, plane, user, quiet)
+	requests, err := plane.Requests(user, quiet)
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(requests, func(r controlplane.AuditEvent) bool { return r.Verb == "list" && r.Resource == "nodes" }),
+		"whether the watch of Nodes goes on is not looked at")
 
 	require.NoError(t, admin.Delete(ctx, object))
 	await(t, 5*time.Minute, func(c *assert.CollectT) {
@@ -210,7 +211,7 @@ func (p *process) ready(probes string) bool {
 	var ended bool
 	await(p.t, 3*time.Minute, func(c *assert.CollectT) {
 		select {
-		case <-p.done:
+		case <-p.Done():
 			ended = true
 			return
 		default:
@@ -288,19 +289,13 @@ func decode(t *testing.T, path string) []client.Object {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	objects, err := controlplane.Objects(content)
+	require.NoError(t, err)
 	var out []client.Object
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(object)
-		if err == io.EOF { //nolint:errorlint // the decoder gives it bare
-			return out
-		}
-		require.NoError(t, err)
-		if len(object.Object) > 0 {
-			out = append(out, object)
-		}
+	for _, o := range objects {
+		out = append(out, o)
 	}
+	return out
 }
 
 // join makes a Ready node.
@@ -319,7 +314,7 @@ func cloudFor(t *testing.T, admin client.Client) *iksserver.Server {
 	t.Helper()
 	given := map[string]int{}
 	server := iksserver.New(iksserver.Config{
-		APIKeys: []string{testKey},
+		APIKeys: []string{testKey}, Profile: iksserver.Chosen(),
 		AllocateIP: func(zone, _ string) string {
 			given[zone]++
 			return fmt.Sprintf("10.24%s.0.%d", zone[len(zone)-1:], given[zone])

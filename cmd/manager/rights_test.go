@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -79,8 +76,7 @@ type minimalRights struct {
 	log     string
 	args    []string
 	env     []string
-	running *exec.Cmd
-	ended   chan struct{}
+	running *process
 	metrics string
 	token   string
 	object  *v1alpha1.RouteReflectorPool
@@ -93,9 +89,6 @@ type lack struct {
 	since time.Time
 	mesh  bool
 }
-
-// stacks are nothing that helps here.
-var stacks = regexp.MustCompile(`,"stacktrace":"[^"]*"`)
 
 // hold is how long a right is lacking: for several attempts.
 const hold = 300 * time.Millisecond
@@ -187,45 +180,13 @@ func newMinimalRights(t *testing.T) *minimalRights {
 	m.metrics = "https://" + address + "/metrics"
 	m.args = []string{"--kubeconfig=" + kubeconfig, "--namespace=" + testNamespace, "--metrics-bind-address=" + address, "--health-probe-bind-address=0"}
 	pace := fastClock{epoch: time.Now(), speed: 8, lease: 5 * time.Second}
-	m.env = append(append(os.Environ(), endpoints(t, cloudFor(t, m.admin))...), pace.variable())
-	t.Cleanup(m.stop)
+	m.env = append(endpoints(t, cloudFor(t, m.admin)), pace.variable())
+	t.Cleanup(func() { m.running.stop() })
 	return m
 }
 
-func (m *minimalRights) start() {
-	m.Helper()
-	self, err := os.Executable()
-	require.NoError(m, err)
-	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(m, err)
-	m.running, m.ended = exec.Command(self, m.args...), make(chan struct{})
-	m.running.Env, m.running.Stdout, m.running.Stderr = m.env, log, log
-	require.NoError(m, m.running.Start())
-	go func(cmd *exec.Cmd, ended chan struct{}) {
-		_ = cmd.Wait()
-		_ = log.Close()
-		close(ended)
-	}(m.running, m.ended)
-}
-
-func (m *minimalRights) stop() {
-	_ = m.running.Process.Signal(syscall.SIGTERM)
-	<-m.ended
-	said := m.said()
-	if m.Failed() {
-		short := stacks.ReplaceAllString(said, "")
-		m.Logf("the manager's log ends:\n%s", short[max(0, len(short)-10000):])
-	}
-	if strings.Contains(said, testKey) {
-		m.Error("the API key is in the log")
-	}
-}
-
-func (m *minimalRights) said() string {
-	content, err := os.ReadFile(m.log)
-	require.NoError(m, err)
-	return string(content)
-}
+// start starts the manager again, too; its log goes on.
+func (m *minimalRights) start() { m.running = launchInto(m.T, m.log, m.env, m.args...) }
 
 // until gives what is found lacking, until something is so. A manager that has ended for
 // want of a right is started again, as Kubernetes does.
@@ -234,7 +195,7 @@ func (m *minimalRights) until(what string, so func() bool) {
 	for end := time.Now().Add(8 * time.Minute); !so(); {
 		require.True(m, time.Now().Before(end), "%s: never; the step is %+v, lacking are %v", what, m.object.Status.Step, m.lacked)
 		select {
-		case <-m.ended:
+		case <-m.running.Done():
 			m.start()
 		case <-time.After(150 * time.Millisecond):
 		}
@@ -260,7 +221,7 @@ func (m *minimalRights) look() {
 			m.lacked[r] = lack{time.Now(), m.mesh()}
 		}
 	}
-	require.NotContains(m, m.said(), "ValidatingAdmissionPolicy", "a policy is in the way of the manager's own writes")
+	require.NotContains(m, m.running.said(), "ValidatingAdmissionPolicy", "a policy is in the way of the manager's own writes")
 	var found []right
 	for r, l := range m.lacked {
 		if time.Since(l.since) < hold || !m.reported(r) {
@@ -291,7 +252,7 @@ func (m *minimalRights) reported(r right) bool {
 			return true
 		}
 	}
-	return strings.Contains(strings.ReplaceAll(m.said(), `\`, ""), words)
+	return strings.Contains(strings.ReplaceAll(m.running.said(), `\`, ""), words)
 }
 
 // requireNothingRemoved: while a right is lacking, the manager takes away nothing that
@@ -350,7 +311,7 @@ func (m *minimalRights) wake() {
 	m.Helper()
 	if ready := meta.FindStatusCondition(m.object.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Reason == "CloudUnauthorized" {
 		m.Log("started again")
-		_ = m.running.Process.Signal(syscall.SIGTERM)
+		_ = m.running.Signal(syscall.SIGTERM)
 		return
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rrpool-ibmcloud"}}

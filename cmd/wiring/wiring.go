@@ -20,6 +20,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/workload"
 )
 
+// TokenFileFlag of the manager names the file with the token of its service account for
+// audience iam. TokenFile is its default: where IBM's documents mount such tokens.
+const (
+	TokenFileFlag = "iam-token-file"
+	TokenFile     = "/var/run/secrets/tokens/sa-token" //nolint:gosec // G101: the name of a file
+)
+
 // Providers makes the provider that a RouteReflectorPool asks for.
 type Providers struct {
 	Adapter *calico.Adapter
@@ -36,7 +43,7 @@ func (p Providers) Connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	case v1alpha1.ProviderIKS:
 		return iks.New(iks.Config{
 			ClusterID: cfg.ClusterID, PoolName: cfg.PoolName, ResourceGroup: cfg.ResourceGroup, Region: cfg.Region, Private: cfg.Private,
-			APIKey: string(cfg.APIKey), UserAgent: p.UserAgent,
+			APIKey: string(cfg.APIKey), Profile: cfg.Profile, TokenFile: cfg.TokenFile, UserAgent: p.UserAgent,
 		})
 	case v1alpha1.ProviderExistingNodes:
 		return ExistingNodes(cfg, p.Adapter.Nodes(cfg.Scope), p.Pods.Count, p.Now)

@@ -41,6 +41,8 @@ type Config struct {
 	RestConfig *rest.Config
 	// Nodes reads Nodes, from a cache.
 	Nodes client.Reader
+	// Live reads Nodes past that cache, nil where Nodes is none.
+	Live client.Reader
 	// Writer patches Nodes and reads custom resources, past any cache.
 	Writer client.Client
 	Log    logr.Logger
@@ -49,13 +51,12 @@ type Config struct {
 	// Permit is asked before each of what may be many writes in a row, and gives the
 	// reason not to make it; nil permits all.
 	Permit func(context.Context) error
-	// QPS is libcalico-go's limit, DefaultQPS when 0 and none when negative.
-	QPS float32
 }
 
 // Adapter observes and changes a cluster's BGP. It is safe for concurrent use.
 type Adapter struct {
 	nodes  client.Reader
+	live   client.Reader
 	writer client.Client
 	log    logr.Logger
 	now    func() time.Time
@@ -66,6 +67,8 @@ type Adapter struct {
 	store  *store
 	pods   *calicoPods
 	recent recentNodes
+
+	nodeCheck nodeCheck
 }
 
 // watched are the kinds that are kept in memory.
@@ -86,14 +89,11 @@ func New(cfg Config) (*Adapter, error) {
 	if cfg.Permit == nil {
 		cfg.Permit = func(context.Context) error { return nil }
 	}
-	if cfg.QPS == 0 {
-		cfg.QPS = DefaultQPS
-	}
-	calico, backend, err := connect(cfg.RestConfig, cfg.QPS)
+	calico, backend, err := connect(cfg.RestConfig)
 	if err != nil {
 		return nil, err
 	}
-	a := &Adapter{nodes: cfg.Nodes, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, permit: cfg.Permit, calico: calico}
+	a := &Adapter{nodes: cfg.Nodes, live: cfg.Live, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, permit: cfg.Permit, calico: calico}
 	a.store = newStore(cfg.Now)
 	if a.pods, err = newCalicoPods(cfg.RestConfig, cfg.Now, a.store.signal); err != nil {
 		return nil, fmt.Errorf("creating the client for calico-node's pods: %w", err)

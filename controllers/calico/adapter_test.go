@@ -81,11 +81,6 @@ func TestNothingIsKnownBeforeTheStart(t *testing.T) {
 	require.True(t, b.Synced())
 }
 
-func TestThePoolIsNotTheDatastoresBusiness(t *testing.T) {
-	_, err := newBench(t).Apply(t.Context(), scope, plan.EnsurePool{})
-	require.ErrorContains(t, err, "plan.EnsurePool")
-}
-
 func TestAtRestNothingIsAskedAndNothingSignaled(t *testing.T) {
 	b := newBench(t)
 	b.node("10.240.0.5", nil)
@@ -244,7 +239,7 @@ func TestAKindThatMayNotBeReadIsNamed(t *testing.T) {
 	b := newBench(t)
 	cfg, err := b.plane.UserConfig("nobody")
 	require.NoError(t, err)
-	a, err := New(Config{RestConfig: cfg, Nodes: b.kube, Writer: b.kube, Log: logr.Discard(), QPS: -1})
+	a, err := New(Config{RestConfig: cfg, Nodes: b.kube, Writer: b.kube, Log: logr.Discard()})
 	require.NoError(t, err)
 	start(t, a)
 	require.Eventually(t, func() bool {
@@ -298,7 +293,7 @@ func TestTheManagersOwnRoleIsEnough(t *testing.T) {
 	b.user, b.groups = "manager", nil
 	grantManagerRole(b, b.user)
 	b.Adapter = b.adapter()
-	b.nodes = b.kube // the manager's cache, which lists and watches
+	b.nodes, b.live = b.kube, b.writer // the manager's cache, which lists and watches
 	b.run()
 	b.await("the node", func(c plan.Cluster) bool { return len(c.Nodes) == 1 })
 	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
@@ -323,4 +318,5 @@ func TestTheManagersOwnRoleIsEnough(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, did)
 	require.Nil(t, b.config())
+	require.True(t, b.nodeCheck.failing.IsZero(), "the metadata of Nodes may be listed")
 }

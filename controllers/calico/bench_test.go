@@ -70,7 +70,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	plane := controlplane.ForTest(t)
 	b := &bench{t: t, plane: plane, clock: newClock(), user: strings.ReplaceAll(t.Name(), "/", "-"), groups: []string{"system:masters"}}
-	other, _, err := connect(plane.AdminConfig(), -1)
+	other, _, err := connect(plane.AdminConfig())
 	require.NoError(t, err)
 	kube, err := client.New(plane.AdminConfig(), client.Options{})
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func (b *bench) adapter() *Adapter {
 	require.NoError(b.t, err)
 	kube, err := client.New(cfg, client.Options{})
 	require.NoError(b.t, err)
-	a, err := New(Config{RestConfig: cfg, Nodes: kube, Writer: kube, Log: logr.Discard(), Now: b.clock.Now, QPS: -1})
+	a, err := New(Config{RestConfig: cfg, Nodes: kube, Writer: kube, Log: logr.Discard(), Now: b.clock.Now})
 	require.NoError(b.t, err)
 	return a
 }
@@ -226,36 +226,12 @@ func (b *bench) fill(node string, change func(*apiv3.CalicoNodeStatusStatus)) {
 }
 
 func (b *bench) clean() {
-	ctx, t := context.Background(), b.t
-	var nodes corev1.NodeList
-	require.NoError(t, b.kube.List(ctx, &nodes))
-	for i := range nodes.Items {
-		require.NoError(t, client.IgnoreNotFound(b.kube.Delete(ctx, &nodes.Items[i])))
+	all := []client.Object{&corev1.Node{}}
+	for _, kind := range watched {
+		all = append(all, custom(kind, ""))
 	}
-	peers, err := b.other.BGPPeers().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	for _, p := range peers.Items {
-		_, err := b.other.BGPPeers().Delete(ctx, p.Name, options.DeleteOptions{})
-		require.NoError(t, err)
-	}
-	configs, err := b.other.BGPConfigurations().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	for _, c := range configs.Items {
-		_, err := b.other.BGPConfigurations().Delete(ctx, c.Name, options.DeleteOptions{})
-		require.NoError(t, err)
-	}
-	reports, err := b.other.CalicoNodeStatus().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	for _, r := range reports.Items {
-		_, err := b.other.CalicoNodeStatus().Delete(ctx, r.Name, options.DeleteOptions{})
-		require.NoError(t, err)
-	}
-	affinities, err := b.other.BlockAffinities().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	for i := range affinities.Items {
-		o := affinities.Items[i]
-		_, err := b.other.BlockAffinities().Delete(ctx, o.Name, options.DeleteOptions{UID: &o.UID, ResourceVersion: o.ResourceVersion})
-		require.NoError(t, err)
+	for _, of := range all {
+		require.NoError(b.t, b.kube.DeleteAllOf(context.Background(), of))
 	}
 }
 

@@ -46,7 +46,8 @@ type calicoPods struct {
 	// reflectors are the nodes whose pods are worth a signal.
 	reflectors sets.Set[string]
 
-	// configured is the backend in the ConfigMap of Calico's manifests, "" until it is read.
+	// configured is the backend in the ConfigMap of Calico's manifests, "" until it is read, configuredAt when that was
+	// asked for last.
 	config       typedv1.ConfigMapInterface
 	configured   string
 	configuredAt time.Time
@@ -98,17 +99,9 @@ func backendOf(pod *corev1.Pod) string {
 // withoutBIRD gives the backends of calico-node's pods where none of them runs BIRD, "" where one may.
 // Nodes then have BGP addresses all the same.
 func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	backends := sets.Set[string]{}
-	for _, of := range c.spaces {
-		for _, p := range of.pods {
-			backends.Insert(p.backend)
-		}
-	}
+	backends := c.backends()
 	if backends.Has(inConfig) {
-		c.readConfig(ctx, log)
-		backends.Delete(inConfig).Insert(c.configured)
+		backends.Delete(inConfig).Insert(c.backendInConfig(ctx, log))
 	}
 	if !noBIRD.IsSuperset(backends) {
 		return ""
@@ -116,19 +109,49 @@ func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger) string {
 	return strings.Join(sets.List(backends), ", ")
 }
 
-func (c *calicoPods) readConfig(ctx context.Context, log logr.Logger) {
-	bird := c.configured != "" && !noBIRD.Has(c.configured)
-	if bird || c.now().Sub(c.configuredAt) < configAgain {
-		return
+// backends are those of all pods.
+func (c *calicoPods) backends() sets.Set[string] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := sets.Set[string]{}
+	for _, of := range c.spaces {
+		for _, p := range of.pods {
+			out.Insert(p.backend)
+		}
+	}
+	return out
+}
+
+// backendInConfig is the one in the ConfigMap, "" until it could be read. It asks without the lock: the watches of
+// pods, and others that observe, do not wait for an answer.
+func (c *calicoPods) backendInConfig(ctx context.Context, log logr.Logger) string {
+	known, due := c.configDue()
+	if !due {
+		return known
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // the safety net waits meanwhile
 	defer cancel()
 	found, err := c.config.Get(ctx, "calico-config", metav1.GetOptions{})
-	if c.configuredAt = c.now(); err != nil {
+	if err != nil {
 		log.Error(err, "whether calico-node runs BIRD is not known")
-		return
+		return known
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.configured = found.Data["calico_backend"]
+	return c.configured
+}
+
+// configDue gives the backend as it was read last, and says whether the caller is to read it again.
+func (c *calicoPods) configDue() (known string, due bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bird := c.configured != "" && !noBIRD.Has(c.configured)
+	if bird || c.now().Sub(c.configuredAt) < configAgain {
+		return c.configured, false
+	}
+	c.configuredAt = c.now()
+	return c.configured, true
 }
 
 func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*calicoPods, error) {

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -178,6 +180,13 @@ func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	require.NoError(t, b.kube.Status().Update(t.Context(), pod))
 	state(plan.CalicoNodeReady)
+	b.live, b.nodes = mute{}, b.kube
+	b.observe()
+	b.clock.Move(nodesUnknown)
+	state(plan.CalicoNodeUnknown) // where the watch of Nodes stands still, that of pods may as well
+	b.live = nil
+	b.nodeCheck.problem = nil
+	state(plan.CalicoNodeReady)
 	require.NoError(t, b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	state(plan.CalicoNodeAbsent)
 }
@@ -243,6 +252,35 @@ func TestABackendWithoutBIRDIsSeenBeforeAnythingIsOrdered(t *testing.T) {
 	for _, r := range requests {
 		require.NotEqual(t, "configmaps", r.Resource, "BIRD runs: it is not asked again")
 	}
+}
+
+// hangingConfig is an apiserver that does not answer when it is asked for the ConfigMap, until the request ends.
+type hangingConfig struct {
+	typedv1.ConfigMapInterface
+	asked chan struct{}
+}
+
+func (h hangingConfig) Get(ctx context.Context, _ string, _ metav1.GetOptions) (*corev1.ConfigMap, error) {
+	close(h.asked)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestARequestThatHangsHoldsUpNothingElse(t *testing.T) {
+	c := newTestPods(t, newClock(), func() {})
+	h := hangingConfig{asked: make(chan struct{})}
+	c.config = h
+	c.spaces[0].pods["a"] = calicoPod{node: "n", backend: inConfig}
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := make(chan string)
+	go func() { answer <- c.withoutBIRD(ctx, logr.Discard()) }()
+	<-h.asked
+	free := c.mu.TryLock()
+	cancel()
+	require.Empty(t, <-answer, "BIRD may run")
+	require.True(t, free, "a pod that fails must be seen, and others may observe")
+	c.mu.Unlock()
+	require.Empty(t, c.withoutBIRD(t.Context(), logr.Discard()), "it is not asked again at once")
 }
 
 // A report that was cleared before we started has been empty since then: what a restart loses, the object keeps.

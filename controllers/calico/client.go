@@ -17,9 +17,9 @@ import (
 // datastoreVariable is the ecosystem's own name for the choice of datastore.
 const datastoreVariable = "DATASTORE_TYPE"
 
-// DefaultQPS is how many requests per second libcalico-go may make on average; its own default of 5 would take
+// qps is how many requests per second libcalico-go may make on average; its own default of 5 would take
 // minutes for what a migration writes. It allows bursts of 100, which cannot be changed.
-const DefaultQPS = 50
+const qps = 50
 
 // checkDatastore refuses datastores that this version cannot write to.
 func checkDatastore() error {
@@ -36,7 +36,7 @@ func checkDatastore() error {
 
 // connect makes a libcalico-go client for the cluster that cfg describes, and
 // gives the backend beneath it, for watches. It makes no request yet.
-func connect(cfg *rest.Config, qps float32) (clientv3.Interface, api.Client, error) {
+func connect(cfg *rest.Config) (clientv3.Interface, api.Client, error) {
 	kubeconfig, err := inlineKubeconfig(cfg)
 	if err != nil {
 		return nil, nil, err

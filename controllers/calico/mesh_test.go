@@ -7,7 +7,6 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/api/pkg/lib/numorstring"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,18 +30,6 @@ func withPassword(o *apiv3.BGPConfiguration) {
 		LocalObjectReference: corev1.LocalObjectReference{Name: "bgp"}, Key: "password", Optional: ptr.To(false),
 	}}
 	o.Spec.NodeMeshMaxRestartTime = &metav1.Duration{Duration: 200 * time.Second}
-}
-
-func TestCalicoRefusesAPasswordOfAMeshThatIsOff(t *testing.T) {
-	b := newBench(t)
-	o := b.giveConfig(withPassword)
-	o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
-	_, err := b.other.BGPConfigurations().Update(t.Context(), o, options.SetOptions{})
-	require.ErrorContains(t, err, "NodeMeshPassword cannot be set if spec.NodeToNodeMesh is disabled")
-	o = b.config()
-	o.Spec.NodeToNodeMeshEnabled, o.Spec.NodeMeshPassword = ptr.To(false), nil
-	_, err = b.other.BGPConfigurations().Update(t.Context(), o, options.SetOptions{})
-	require.ErrorContains(t, err, "NodeMeshMaxRestartTime cannot be set")
 }
 
 func TestAMeshWithAPasswordGoesOffAndComesBackAsItWas(t *testing.T) {
@@ -233,19 +220,6 @@ func TestAConcurrentEditIsAConflict(t *testing.T) {
 	require.True(t, IsConflict(err), "got %v", err)
 	require.Contains(t, err.Error(), `updating BGPConfiguration "default"`)
 	require.True(t, *b.config().Spec.NodeToNodeMeshEnabled)
-}
-
-func TestAnEditBeforeTheDeletionIsAConflict(t *testing.T) {
-	b := newBench(t)
-	stale := b.giveConfig(func(*apiv3.BGPConfiguration) {})
-	b.editConfig(func(o *apiv3.BGPConfiguration) { o.Spec.LogSeverityScreen = "Debug" })
-	_, err := b.deleteVersion(t.Context(), stale)
-	require.True(t, IsConflict(err), "got %v", err)
-	require.NotNil(t, b.config())
-	did, err := b.deleteVersion(t.Context(), b.config())
-	require.NoError(t, err)
-	require.True(t, did)
-	require.Nil(t, b.config())
 }
 
 func TestASpoiledNoteIsNamedWithItsRemedy(t *testing.T) {

@@ -2,6 +2,8 @@ package calico
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/netip"
 	"testing"
 	"time"
@@ -70,6 +72,31 @@ func TestWhatWasWrittenIsSeenBeforeTheCacheHasIt(t *testing.T) {
 	b.apply(set, true)
 	require.True(t, b.observe().Nodes[0].Marked)
 	require.Empty(t, b.writes(func() { b.apply(set, false) }))
+}
+
+// deaf is a client that writes, and does not hear the answer.
+type deaf struct{ client.Client }
+
+func (d *deaf) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	return errors.Join(d.Client.Patch(ctx, o, p, opts...), io.ErrUnexpectedEOF)
+}
+
+func TestAWriteWhoseAnswerWasLostIsNotRepeated(t *testing.T) {
+	b := newBench(t)
+	b.nodes = &frozen{node: *b.node("10.240.0.5", nil)}
+	b.live = b.kube
+	b.run()
+	hearing := b.writer
+	b.writer = &deaf{hearing}
+	set := plan.SetReflector{Node: "10.240.0.5", ClusterID: "244.0.0.1"}
+	_, err := b.Apply(t.Context(), scope, set)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	b.writer = hearing
+	b.clock.Move(time.Minute)
+	require.True(t, b.observe().Nodes[0].Marked, "the cache does not show it")
+	require.Empty(t, b.writes(func() { b.apply(set, false) }))
+	require.Empty(t, b.recent.doubts())
+	b.observe()
 }
 
 func TestANodeThatCameBackAsAnotherIsAConflict(t *testing.T) {
@@ -243,20 +270,15 @@ func TestASeatIsTheValueOfTheRoleLabel(t *testing.T) {
 		"a slot that a person has taken away": {"", "rack-a-1", "rack-a-1", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.node(five, func(n *corev1.Node) {
-				n.Labels = map[string]string{"kept": "yes", scope.RoleLabel: tc.found}
-				n.Annotations[clusterIDAnnotation], n.Annotations[sinceAnnotation] = "244.0.0.1", rfc3339(b.clock.Now())
-			})
-			set := plan.SetReflector{Node: five, ClusterID: "244.0.0.1", Slot: tc.slot}
-			var writes []string
-			if tc.change {
-				writes = []string{"patch nodes/" + five}
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Labels:      map[string]string{scope.RoleLabel: tc.found},
+				Annotations: map[string]string{clusterIDAnnotation: "244.0.0.1", sinceAnnotation: "2026-05-01T00:00:00Z"},
+			}}
+			patch := withRole(n, scope, plan.SetReflector{ClusterID: "244.0.0.1", Slot: tc.slot}, "now")
+			require.Equal(t, tc.change, patch != nil)
+			if patch != nil {
+				require.Equal(t, map[string]any{scope.RoleLabel: tc.written}, patch.labels)
 			}
-			require.Equal(t, writes, b.writes(func() { b.apply(set, tc.change) }))
-			require.Equal(t, map[string]string{"kept": "yes", scope.RoleLabel: tc.written}, b.liveNode(five).Labels)
-			require.Empty(t, b.writes(func() { b.apply(set, false) }), "written once, it stays")
-			b.clean()
 		})
 	}
 }
@@ -287,28 +309,6 @@ func TestALabelWithoutARackGoesAsWell(t *testing.T) {
 	b.node(five, func(n *corev1.Node) { n.Labels = map[string]string{plan.RackLabel: ""} })
 	b.apply(plan.SetRack{Node: five}, true)
 	require.NotContains(t, b.liveNode(five).Labels, plan.RackLabel)
-}
-
-func TestAnotherMachineOfTheNameGetsNoRack(t *testing.T) {
-	b := newBench(t)
-	old := b.node(five, nil)
-	require.NoError(t, b.kube.Delete(t.Context(), old.DeepCopy()))
-	b.node(five, nil)
-	b.nodes = &frozen{node: *old}
-	_, err := b.Apply(t.Context(), scope, plan.SetRack{Node: five, Rack: "1"})
-	require.True(t, IsConflict(err), "got %v", err)
-	require.NotContains(t, b.liveNode(five).Labels, plan.RackLabel)
-}
-
-// The role is not the rack: neither write touches the other's label.
-func TestRoleAndRackLeaveEachOtherAlone(t *testing.T) {
-	b := newBench(t)
-	b.node(five, nil)
-	b.apply(plan.SetRack{Node: five, Rack: "1"}, true)
-	b.apply(plan.SetReflector{Node: five, ClusterID: "244.0.0.2", Slot: "rack-1-1"}, true)
-	require.Equal(t, map[string]string{scope.RoleLabel: "rack-1-1", plan.RackLabel: "1"}, b.liveNode(five).Labels)
-	b.apply(plan.ClearReflector{Node: five}, true)
-	require.Equal(t, map[string]string{plan.RackLabel: "1"}, b.liveNode(five).Labels)
 }
 
 const five = "10.240.0.5"
@@ -449,19 +449,6 @@ func TestAnotherMachineOfTheNameDoesNotJoin(t *testing.T) {
 			b.clean()
 		})
 	}
-}
-
-func TestTheLastWriteIsListed(t *testing.T) {
-	b := newBench(t)
-	b.nodes = &frozen{node: *b.node(five, nil)}
-	nodes := b.Nodes(scope)
-	before, err := nodes.List(t.Context())
-	require.NoError(t, err)
-	b.clock.Move(time.Second)
-	require.NoError(t, nodes.SetPool(t.Context(), before[0], "existing-nodes"))
-	after, err := nodes.List(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "existing-nodes", after[0].Labels[v1alpha1.PoolLabel], "before the cache has it")
 }
 
 // Another spec.bgp.nodeLabel takes no role away: the BGPPeers still select by the one before.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,15 +58,37 @@ func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch)
 	}
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	if err := a.writer.Patch(ctx, out, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		a.recent.doubt(node.Name)
 		return fmt.Errorf("patching node %q: %w", node.Name, err)
 	}
 	a.recent.keep(out)
 	return nil
 }
 
+// readDoubted reads the Nodes whose last write failed, past the cache: it may have been made all the same, and
+// the cache not show it for a while.
+func (a *Adapter) readDoubted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, nodesAnswer)
+	defer cancel()
+	for _, name := range a.recent.doubts() {
+		var live corev1.NodeList // the manager may list Nodes, and not get one
+		if err := cmp.Or(a.live, a.nodes).List(ctx, &live, client.MatchingFields{"metadata.name": name}); err != nil {
+			return fmt.Errorf("reading node %q after a write that failed: %w", name, err)
+		}
+		for i := range live.Items {
+			a.recent.keep(&live.Items[i])
+		}
+		a.recent.settle(name)
+	}
+	return nil
+}
+
 // node reads a Node, from the cache or as we have written it last.
 func (a *Adapter) node(ctx context.Context, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
+	if err := a.readDoubted(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.nodes.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return nil, fmt.Errorf("reading node %q: %w", name, err)
 	}
@@ -76,6 +99,29 @@ func (a *Adapter) node(ctx context.Context, name string) (*corev1.Node, error) {
 type recentNodes struct {
 	mu      sync.Mutex
 	written map[string]*corev1.Node
+	// doubted are Nodes of which it is not known whether they have been written.
+	doubted sets.Set[string]
+}
+
+func (r *recentNodes) doubt(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.doubted == nil {
+		r.doubted = sets.Set[string]{}
+	}
+	r.doubted.Insert(name)
+}
+
+func (r *recentNodes) doubts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return sets.List(r.doubted)
+}
+
+func (r *recentNodes) settle(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.doubted.Delete(name)
 }
 
 func (r *recentNodes) keep(n *corev1.Node) {

@@ -21,21 +21,27 @@ const (
 	ReasonCalicoNotInstalled   = "CalicoNotInstalled"
 	ReasonBGPDisabled          = "BGPDisabled"
 	ReasonNodeStatusCRDMissing = "NodeStatusCRDMissing"
+	ReasonNodesStale           = "NodesStale"
 )
 
-// Observe gives everything known, from memory: at rest it makes no request. It fails while any of it is unknown, as
-// before the first list or while a watch cannot be kept up.
+// Observe gives everything known, from memory: at rest it makes at most one request every nodesCheckEvery. It fails
+// while any of it is unknown, as before the first list or while a watch cannot be kept up. A watch of Nodes that stands
+// still is a problem, not a failure: the safety net goes by reports and pods, and must not stand still with it.
 func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error) {
 	if err := a.store.ready(); err != nil {
 		return plan.Cluster{}, err
 	}
+	stale := a.staleNodes(ctx, scope.RoleLabel)
 	nodes, err := a.observeNodes(ctx, scope)
 	if err != nil {
 		return plan.Cluster{}, err
 	}
 	running, withoutBIRD := a.pods.on(nodes), a.pods.withoutBIRD(ctx, a.log)
 	for i := range nodes {
-		nodes[i].CalicoNode = running[nodes[i].Name]
+		// Where one watch stands still the other may as well: a pod that looks Ready tells nothing, and reports are asked for.
+		if pod := running[nodes[i].Name]; stale == nil || pod.State != plan.CalicoNodeReady {
+			nodes[i].CalicoNode = pod
+		}
 	}
 	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}}
 	a.store.mu.Lock()
@@ -57,6 +63,9 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	addBlocks(out.Nodes, a.store.blocks)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses)
 	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD)
+	if stale != nil {
+		out.Problems = append([]plan.Problem{*stale}, out.Problems...)
+	}
 	return out, nil
 }
 

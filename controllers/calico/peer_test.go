@@ -9,8 +9,6 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -170,9 +168,8 @@ func TestOnlyWhatChangesSomethingIsExtra(t *testing.T) {
 func TestTheOwnerIsToBeSeenOnTheCustomResource(t *testing.T) {
 	b := newBench(t)
 	b.apply(plan.PutPeer{Peer: clients}, true)
-	raw := &unstructured.Unstructured{}
-	raw.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "BGPPeer"})
-	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: clients.Name}, raw))
+	raw := custom("BGPPeer", clients.Name)
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(raw), raw))
 	var meta struct{ Labels map[string]string }
 	require.NoError(t, json.Unmarshal([]byte(raw.GetAnnotations()["projectcalico.org/metadata"]), &meta))
 	require.Equal(t, managedByValue, meta.Labels[managedByLabel])

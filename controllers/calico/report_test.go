@@ -1,12 +1,16 @@
 package calico
 
 import (
+	"context"
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -229,6 +233,7 @@ func TestAReporterThatWritesRegularlyIsRecognised(t *testing.T) {
 
 func TestARefreshClearsAReportOnce(t *testing.T) {
 	b := newBench(t).run()
+	b.clock.Move(time.Since(b.clock.Now()).Round(time.Second)) // to that of the apiserver, which dates objects
 	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
 	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
 	require.NoError(t, err)
@@ -241,7 +246,7 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 	b.clock.Move(time.Minute)
 	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true) }), 1)
 	cleared := b.observe().Statuses["10.240.0.5"]
-	require.Equal(t, b.clock.Now(), cleared.Cleared)
+	require.True(t, b.clock.Now().Equal(cleared.Cleared))
 	require.Zero(t, cleared.Updated)
 	require.True(t, cleared.Sessions[0].Established, "what it said before is still known")
 	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }))
@@ -250,6 +255,12 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true) }), 1, "it stays blank: asked again")
 	require.Greater(t, b.report("10.240.0.5").Generation, generation)
 	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }), "and given time again")
+	successor := b.adapter()
+	start(t, successor)
+	require.NoError(t, successor.WaitSynced(t.Context()))
+	after, err := successor.Observe(t.Context(), scope)
+	require.NoError(t, err)
+	require.WithinDuration(t, cleared.Cleared, after.Statuses["10.240.0.5"].Cleared, time.Second, "silent since the first question, not the last")
 	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
 	seen := b.await("the report again", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(second) })
 	require.True(t, seen.Statuses["10.240.0.5"].Sessions[0].Since.Equal(first))
@@ -271,6 +282,46 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 	require.True(t, seen.Statuses["10.240.0.5"].Sessions[0].Since.Equal(third))
 }
 
+// A watch that lags behind has not brought an answer yet, which the API has.
+func TestAnAnswerOnItsWayIsNotLost(t *testing.T) {
+	b := newBench(t).run()
+	want, name := plan.StatusRequest{Node: five, Period: time.Second}, statusName(five)
+	watch := func() {
+		_, err := b.Watch(t.Context(), []plan.StatusRequest{want})
+		require.NoError(t, err)
+	}
+	answer := func() *report {
+		b.fill(five, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 1 })
+		b.await("the answer", func(c plan.Cluster) bool { return c.Statuses[five].Updated.Equal(b.clock.Now()) })
+		return b.store.reports()[0]
+	}
+	answerLate := func() *report {
+		b.clock.Move(time.Minute)
+		b.apply(plan.RefreshStatus{Node: five}, true)
+		blank := b.store.reports()[0]
+		b.clock.Move(refreshAgain)
+		out := answer()
+		b.store.mu.Lock()
+		defer b.store.mu.Unlock()
+		b.store.statuses[name] = blank
+		return out
+	}
+	watch()
+	answer()
+
+	late := answerLate()
+	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: five}, false) }))
+	arrives := model.KVPair{Key: model.ResourceKey{Kind: apiv3.KindCalicoNodeStatus, Name: name}, Value: late.object}
+	b.store.OnUpdates([]api.Update{{KVPair: arrives}})
+	require.Equal(t, b.clock.Now(), b.observe().Statuses[five].Updated, "it is heard when it arrives")
+
+	answerLate()
+	want.Routes = true
+	watch()
+	require.True(t, isCleared(b.report(five)), "it is not what is asked for any more")
+	require.True(t, b.clock.Now().Equal(b.observe().Statuses[five].Cleared), "silent since now, not since what it has answered")
+}
+
 func TestAReportThatWeFindIsNoProof(t *testing.T) {
 	b := newBench(t).run()
 	want := []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}}
@@ -287,4 +338,42 @@ func TestAReportThatWeFindIsNoProof(t *testing.T) {
 	seen, ok := b.observe().Statuses["10.240.0.5"]
 	require.True(t, ok)
 	require.Zero(t, seen.Updated)
+}
+
+func TestAFailedWriteOfAReportChangesNothingThatIsKnown(t *testing.T) {
+	b := newBench(t).run()
+	want := plan.StatusRequest{Node: "10.240.0.5", Period: time.Minute, Routes: true}
+	b.node("10.240.0.5", nil)
+	_, err := b.Watch(t.Context(), []plan.StatusRequest{want})
+	require.NoError(t, err)
+	b.fill(want.Node, func(s *apiv3.CalicoNodeStatusStatus) {
+		s.Agent.BIRDV4.State = apiv3.BGPDaemonStateReady
+		s.BGP.NumberEstablishedV4 = 1
+		s.BGP.PeersV4 = []apiv3.CalicoNodePeer{{
+			PeerIP: "10.0.0.2", Type: apiv3.BGPPeerTypeNodePeer, State: apiv3.BGPSessionStateEstablished, Since: "12:00:00",
+		}}
+		s.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{Destination: "172.30.1.0/26"}}
+	})
+	b.await("the report", func(c plan.Cluster) bool { return !c.Statuses[want.Node].Updated.IsZero() })
+	require.Zero(t, b.observe().Statuses[want.Node].Waiting)
+
+	permit := b.permit
+	b.permit = func(context.Context) error { return errors.New("refused once") }
+	want.Routes = false
+	hold := func(v bool) { b.store.mu.Lock(); b.store.stopped = v; b.store.mu.Unlock() }
+	hold(true) // the watch is slower than we are
+	b.fill(want.Node, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4[0].Since = "12:00:01" })
+	_, err = b.putReport(t.Context(), statusName(want.Node), want)
+	require.Error(t, err)
+	live := b.report(want.Node)
+	hold(false)
+	key := model.ResourceKey{Kind: apiv3.KindCalicoNodeStatus, Name: live.Name}
+	b.store.OnUpdates([]api.Update{{KVPair: model.KVPair{Key: key, Value: live, Revision: live.ResourceVersion}}}) // now it brings it
+	b.permit = permit
+
+	after := b.observe().Statuses[want.Node]
+	did, err := b.Watch(t.Context(), []plan.StatusRequest{want})
+	require.NoError(t, err)
+	require.Zero(t, after.Waiting, "sessions seem to wait")
+	require.True(t, did, "the report is never corrected")
 }

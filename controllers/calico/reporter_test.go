@@ -45,7 +45,7 @@ func (routes) Populate(s *apiv3.CalicoNodeStatus) error {
 // calicoNode runs the reporter of a real calico-node for one node.
 func calicoNode(b *bench, node string) *bird {
 	b.t.Helper()
-	client, backend, err := connect(b.plane.AdminConfig(), -1)
+	client, backend, err := connect(b.plane.AdminConfig())
 	require.NoError(b.t, err)
 	f := &bird{}
 	reporter := status.NewNodeStatusReporter(node, nil, client, status.PopulatorRegistry{

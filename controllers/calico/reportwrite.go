@@ -81,29 +81,34 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 		o := apiv3.NewCalicoNodeStatus()
 		o.Name, o.Spec = name, reportSpec(w)
 		o.Labels = map[string]string{managedByLabel: managedByValue}
-		return a.writeReport(ctx, o, a.calico.CalicoNodeStatus().Create)
+		return a.writeReport(ctx, o, true, a.calico.CalicoNodeStatus().Create)
 	}
+	a.store.put(have.DeepCopy()) // an answer that has not arrived yet must be known before it is overwritten
 	spec := reportSpec(w)
 	if reflect.DeepEqual(have.Spec, spec) {
-		a.store.put(have)
 		return false, nil
 	}
-	if have.Spec.Node != spec.Node || !slices.Equal(have.Spec.Classes, spec.Classes) {
-		// The reporter never removes what it is no longer asked for.
+	// The reporter never removes what it is no longer asked for.
+	clears := !isCleared(have) && (have.Spec.Node != spec.Node || !slices.Equal(have.Spec.Classes, spec.Classes))
+	if clears {
 		have.Status = apiv3.CalicoNodeStatusStatus{}
 	}
 	have.Spec = spec
-	return a.writeReport(ctx, have, a.calico.CalicoNodeStatus().Update)
+	return a.writeReport(ctx, have, clears, a.calico.CalicoNodeStatus().Update)
 }
 
 // writeReport writes a status object so that the reporter looks at it. It ignores every version of an object whose
 // generation it has seen, and libcalico-go does not count generations: it stores the number that it is given. The
-// clock keeps the number growing when an object is deleted and created again.
-func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, do writer[*apiv3.CalicoNodeStatus]) (bool, error) {
+// clock keeps the number growing when an object is deleted and created again. It is taken by writes that leave the
+// report blank and find it otherwise: see clearedAt.
+func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, clears bool, do writer[*apiv3.CalicoNodeStatus]) (bool, error) {
 	if err := a.permit(ctx); err != nil {
 		return false, err
 	}
-	o.Generation = max(o.Generation+1, a.now().Unix())
+	o.Generation++
+	if clears {
+		o.Generation = max(o.Generation, a.now().Unix())
+	}
 	return write(ctx, a.store, o, do)
 }
 
@@ -132,13 +137,14 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 		return false, err
 	}
 	if isCleared(have) {
-		a.store.put(have)
-		if !a.store.askAgain(have.Name) {
-			return false, nil
-		}
+		a.store.put(have.DeepCopy())
 	}
+	if !a.store.mayAsk(have) {
+		return false, nil
+	}
+	clears := !isCleared(have)
 	have.Status = apiv3.CalicoNodeStatusStatus{}
-	return a.writeReport(ctx, have, a.calico.CalicoNodeStatus().Update)
+	return a.writeReport(ctx, have, clears, a.calico.CalicoNodeStatus().Update)
 }
 
 // liveReport reads a status object past any cache, nil when there is none.

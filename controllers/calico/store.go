@@ -164,18 +164,24 @@ func (s *store) signal() {
 	}
 }
 
-// askAgain reports whether the reporter of a blank report of ours is to be asked again, and
-// then begins that wait anew.
-func (s *store) askAgain(name string) bool {
+// mayAsk reports whether the reporter of a report of ours, as the API has it now, is to be asked, and notes that it
+// is. A blank one has been asked: it has time to answer, and may have missed the question after that. One that is
+// blank here but filled in there has answered: were it cleared now, what the watch is about to bring would be lost,
+// and the reporter taken for silent.
+func (s *store) mayAsk(live *apiv3.CalicoNodeStatus) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.statuses[name]
-	if r == nil || r.cleared.IsZero() || s.now().Sub(r.asked) < refreshAgain {
+	r := s.statuses[live.Name]
+	asked := r != nil && !r.cleared.IsZero()
+	if !isCleared(live) {
+		return !asked
+	}
+	if !asked || s.now().Sub(r.asked) < refreshAgain {
 		return false
 	}
 	again := *r
 	again.asked = s.now()
-	s.statuses[name] = &again
+	s.statuses[live.Name] = &again
 	return true
 }
 

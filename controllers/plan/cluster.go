@@ -131,6 +131,14 @@ func (c CalicoNode) Failing() bool {
 // SpeaksBGP reports whether the node has sessions to wait for.
 func (n Node) SpeaksBGP() bool { return len(n.Addresses) > 0 }
 
+// CordonedByOthers reports whether the node is cordoned, and not by us: a person may be at work on it.
+func (n Node) CordonedByOthers() bool { return n.Cordoned && !n.CordonedByUs }
+
+// LacksTaint reports whether the node's taints were read and this one, written as they are, is not among them.
+func (n Node) LacksTaint(taint string) bool {
+	return n.Taints != nil && !slices.Contains(n.Taints, taint)
+}
+
 // Reports reports whether calico-node can say what sessions the node has: the one for Windows has no status reporter.
 func (n Node) Reports() bool { return n.Labels["kubernetes.io/os"] != "windows" }
 

@@ -163,7 +163,7 @@ func (r *Reconciler) release(ctx context.Context, s *Scope) error {
 	}
 	s.released = true
 	r.emit(ctx, s, released(s))
-	r.poolClient = poolClient{}
+	r.poolClient.forget()
 	return nil
 }
 
@@ -188,8 +188,8 @@ func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 	switch {
 	case err != nil:
 		s.Step.WaitingFor = []string{"the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
-	case r.poolClient.waiting != "":
-		s.Step.WaitingFor = []string{r.poolClient.waiting}
+	case r.poolClient.awaits() != "":
+		s.Step.WaitingFor = []string{r.poolClient.awaits()}
 	}
 	return err == nil && progress.Done
 }

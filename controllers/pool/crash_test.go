@@ -120,9 +120,9 @@ func (m killedStatus) Patch(ctx context.Context, o client.Object, p client.Patch
 // back on: a plan in miniature that depends on nothing but what is observed.
 func orderAndRestore(o rollout.Observed, d rollout.Desired) rollout.Step {
 	switch {
-	case d.Mode == rollout.Mesh && !o.BGP.MeshOn():
+	case d.Mode == v1alpha1.ModeFullMesh && !o.BGP.MeshOn():
 		return rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}}
-	case d.Mode == rollout.Mesh:
+	case d.Mode == v1alpha1.ModeFullMesh:
 		return rollout.Step{Name: rollout.Steady}
 	case o.Pool == nil:
 		return rollout.Step{Name: "AwaitProvider"}

@@ -26,6 +26,8 @@ import (
 func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 	r.identify(ctx, s)
 	r.poolClient.meshOff = !s.Cluster.BGP.MeshOn()
+	progress, err := r.poolClient.answered(s.now)
+	_, _ = r.poolDid(ctx, s, progress, err) // the error is remembered, and reported from there
 	if s.inPlace() {
 		r.poolClient.observe(ctx, s.now, 0)
 	}
@@ -59,16 +61,46 @@ func (r *Reconciler) compute(s *Scope) {
 			return p.Reason == calico.ReasonNodeStatusCRDMissing
 		})
 	}
+	if err := r.poolClient.observing.err; cloud.Is(err, cloud.Unsupported) && s.reflecting() {
+		s.Cluster.Problems = append(slices.Clone(s.Cluster.Problems), *cloudProblem(err))
+	}
 	r.known.MeshSince = sinceWhen(r.known.MeshSince, s.Cluster.BGP.MeshOn(), s.now)
 	observed := r.known
 	observed.Cluster, observed.Evictable = s.Cluster, s.evictable
-	observed.Pool = poolOf(r.poolClient.usable(), s.Cluster.Nodes, taint)
+	observed.Pool = poolOf(r.poolClient.usable(), s.Cluster.Nodes, taint, s.object.Spec.Provider.IKS.UpdateWorkers == v1alpha1.UpdateRolling)
 	var problem *plan.Problem
-	if s.Desired, problem = desire(s, r.poolClient.last); problem != nil {
+	if s.Desired, problem = desire(s, r.lasting(s)); problem != nil {
 		s.Step = r.refuse(s, observed, problem)
 		return
 	}
+	if r.poolClient.last != nil {
+		r.sized = s.Desired.Pool.SizePerZone
+	}
 	s.Step = r.Next(observed, s.Desired, s.now)
+}
+
+// lasting is the pool as last seen, as large as it was wanted before. Substitutes are there for a while: sizing, which
+// keeps what is there to spare orders, must not keep them. After a restart, what reflects says how large that was.
+func (r *Reconciler) lasting(s *Scope) *cloud.Pool {
+	known, size := r.poolClient.last, r.sized
+	if known == nil || s.inPlace() {
+		return known
+	}
+	if size == 0 {
+		byZone := map[string]int{}
+		for _, n := range s.Cluster.Nodes {
+			if n.Pooled && n.Marked {
+				byZone[n.Zone]++
+				size = max(size, byZone[n.Zone])
+			}
+		}
+	}
+	if size == 0 || size >= known.SizePerZone {
+		return known
+	}
+	out := *known
+	out.SizePerZone = size
+	return &out
 }
 
 // refuse does nothing because of the spec, with one exception: a cluster that has lost its reflectors gets its
@@ -87,8 +119,8 @@ func (r *Reconciler) refuse(s *Scope, observed rollout.Observed, problem *plan.P
 	refusal := rollout.Step{
 		Name: "InvalidSpec", Reason: problem.Message, Problem: problem, Short: step.Short, Unserved: step.Unserved, Again: step.Again, Actions: onlyRefreshes(step.Actions),
 	}
-	if len(step.Unserved) > 0 {
-		refusal.Watch = step.Watch // their own reports say whether the mesh would help
+	if !s.Cluster.BGP.MeshOn() {
+		refusal.Watch = step.Watch // a refusal does not blind the safety net
 	}
 	return refusal
 }
@@ -123,7 +155,7 @@ func urgent(s *Scope) bool {
 func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	spec := s.object.Spec
 	d := rollout.Desired{
-		Mode:           rollout.Mesh,
+		Mode:           v1alpha1.ModeFullMesh,
 		Dedicated:      !s.inPlace(),
 		ClusterID:      spec.Topology.ClusterID,
 		RoleLabel:      spec.BGP.NodeLabel,
@@ -137,13 +169,16 @@ func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	}
 	var problem *plan.Problem
 	d.Preferred, d.Excluded, problem = selectors(spec.Provider.ExistingNodes)
+	if taint := taintOf(spec.Provider.IKS.Taint); taint.Key != "" && d.Dedicated {
+		d.Taint = written(taint)
+	}
 	if ref := spec.BGP.PasswordSecretRef; ref.Name != "" {
 		d.Password = &plan.SecretRef{Name: ref.Name, Key: ref.Key}
 	}
 	if !s.reflecting() {
 		return d, nil
 	}
-	d.Mode = rollout.Reflect
+	d.Mode = v1alpha1.ModeRouteReflector
 	if s.inPlace() && problem != nil {
 		return d, problem
 	}
@@ -235,9 +270,20 @@ func poolSpec(s *Scope, want plan.PoolSpec) cloud.PoolSpec {
 		Flavor:      spec.Flavor,
 		Zones:       want.Zones,
 		SizePerZone: want.SizePerZone,
-		Labels:      map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: spec.PoolName},
 		Retire:      want.Retire,
 		Replace:     want.Replace,
+		Options: cloud.PoolOptions{
+			OperatingSystem:        spec.OperatingSystem,
+			SecurityGroups:         spec.SecurityGroups,
+			WorkerVolumeEncryption: cloud.WorkerVolumeEncryption(spec.WorkerVolumeEncryption),
+			DedicatedHostPoolID:    spec.DedicatedHostPoolID,
+		},
+	}
+	if len(spec.Networks) > 0 {
+		out.Options.Networks = map[string]cloud.Network{}
+	}
+	for _, n := range spec.Networks {
+		out.Options.Networks[n.Zone] = cloud.Network{SubnetID: n.SubnetID, PrivateVLAN: n.PrivateVLAN, PublicVLAN: n.PublicVLAN}
 	}
 	if taint := taintOf(spec.Taint); taint.Key != "" {
 		out.Taints = []cloud.Taint{taint}
@@ -245,6 +291,9 @@ func poolSpec(s *Scope, want plan.PoolSpec) cloud.PoolSpec {
 			out.Untainted = append(out.Untainted, node.WorkerID)
 		}
 		slices.Sort(out.Untainted)
+		out.TaintsSeen = slices.ContainsFunc(s.Cluster.Nodes, func(n plan.Node) bool {
+			return n.Pooled && n.WorkerID != "" && slices.Contains(n.Taints, written(taint))
+		})
 	}
 	return out
 }

@@ -113,6 +113,16 @@ func TestZonesOfThePool(t *testing.T) {
 	require.Equal(t, []string{"", "z"}, poolZones(existing, known), "where the nodes are, whatever a cloud says")
 }
 
+func TestOnlyDedicatedNodesNeedTheTaint(t *testing.T) {
+	spec := v1alpha1.RouteReflectorPoolSpec{Mode: v1alpha1.ModeFullMesh}
+	spec.Provider.IKS.Taint = v1alpha1.Taint{Key: "k", Value: "v", Effect: "NoExecute"}
+	for provider, want := range map[v1alpha1.ProviderType]string{v1alpha1.ProviderIKS: "k=v:NoExecute", v1alpha1.ProviderExistingNodes: ""} {
+		d, problem := desire(&Scope{object: &v1alpha1.RouteReflectorPool{Spec: spec}, Provider: provider}, nil)
+		require.Nil(t, problem)
+		require.Equal(t, want, d.Taint, provider)
+	}
+}
+
 func TestTheWayBackNeedsNothingOfTheSpec(t *testing.T) {
 	bad := v1alpha1.RouteReflectorPoolSpec{
 		Mode:     v1alpha1.ModeFullMesh,
@@ -122,7 +132,7 @@ func TestTheWayBackNeedsNothingOfTheSpec(t *testing.T) {
 	s := &Scope{object: &v1alpha1.RouteReflectorPool{Spec: bad}, Provider: v1alpha1.ProviderExistingNodes}
 	d, problem := desire(s, nil)
 	require.Nil(t, problem)
-	require.Equal(t, rollout.Mesh, d.Mode)
+	require.Equal(t, v1alpha1.ModeFullMesh, d.Mode)
 
 	s.object.Spec.Mode = v1alpha1.ModeRouteReflector
 	_, problem = desire(s, nil)
@@ -224,32 +234,6 @@ func TestEventsDifferInMoreThanTheNote(t *testing.T) {
 	require.Equal(t, "created pool route-reflectors", poolChanged("created pool route-reflectors").action)
 	require.LessOrEqual(t, len(poolChanged(strings.Repeat("größe ", 99)).action), maxAction)
 	require.Zero(t, actionEvent(plan.RefreshStatus{Node: "a"}, step), "asking is not changing")
-}
-
-func TestTextsAreCapped(t *testing.T) {
-	require.Equal(t, "a; b; c; and 2 more", few([]string{"a", "b", "c", "d", "e"}))
-	require.Equal(t, "a; b", few([]string{"a", "b"}))
-	require.LessOrEqual(t, len(short(strings.Repeat("ß", 2000))), maxNote)
-	require.Equal(t, "ß", short("ß"))
-}
-
-type deaf struct{ cloud.Provider }
-
-func (deaf) Name() string { return "deaf" }
-
-func (deaf) Observe(ctx context.Context) (cloud.Pool, error) {
-	deadline, ok := ctx.Deadline()
-	if !ok || time.Until(deadline) > observeTimeout {
-		return cloud.Pool{}, errors.New("may wait for ever")
-	}
-	return cloud.Pool{}, &cloud.Error{Kind: cloud.Unavailable, Op: "asking", Message: "no answer in time"}
-}
-
-func TestACallHasATimeLimit(t *testing.T) {
-	var s poolClient
-	require.Nil(t, s.use(func(ProviderConfig) (cloud.Provider, error) { return deaf{}, nil }, ProviderConfig{ClusterID: "c"}))
-	require.True(t, s.observe(t.Context(), time.Now(), intervalRest))
-	require.Equal(t, cloud.Unavailable, cloud.KindOf(s.observing.err))
 }
 
 // A cluster that is autoscaled around a threshold must not buy and return
@@ -369,8 +353,9 @@ func TestABurstOfChangesIsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-		signals := signalsForTest{changes: make(chan struct{})}
-		require.NoError(t, (&signalSource{signals}).Start(ctx, queue))
+		signals := signalsForTest{changes: make(chan struct{}), synced: make(chan struct{})}
+		close(signals.synced)
+		require.NoError(t, signaled(signals)(ctx, queue))
 		for range 100 {
 			signals.changes <- struct{}{}
 		}
@@ -388,18 +373,20 @@ func TestABurstOfChangesIsOneRequest(t *testing.T) {
 
 func TestAStartWaitsForTheDatastoreButNotForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
 		signals := signalsForTest{synced: make(chan struct{})}
-		source := &signalSource{signals}
+		start := signaled(signals)
 		began := time.Now()
-		require.NoError(t, source.WaitForSync(t.Context()), "its silence is reported by the reconciler")
+		require.NoError(t, start(ctx, nil), "its silence is reported by the reconciler")
 		require.Equal(t, firstLook, time.Since(began))
 
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("stop"))
-		require.Error(t, source.WaitForSync(ended))
+		require.Error(t, start(ended, nil))
 
 		close(signals.synced)
-		require.NoError(t, source.WaitForSync(t.Context()))
+		require.NoError(t, start(ctx, nil))
 		require.Equal(t, firstLook, time.Since(began))
 	})
 }
@@ -471,7 +458,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 				},
 				Pool: pool,
 			}, rollout.Desired{
-				Mode: rollout.Reflect, Dedicated: true, Pool: plan.PoolSpec{SizePerZone: 1, Zones: pool.Zones}, ClusterID: id, RoleLabel: role, Timer: true,
+				Mode: v1alpha1.ModeRouteReflector, Dedicated: true, Pool: plan.PoolSpec{SizePerZone: 1, Zones: pool.Zones}, ClusterID: id, RoleLabel: role, Timer: true,
 				Topology:       topology.Spec{Kind: v1alpha1.TopologySingle, ClusterID: id, RoleLabel: role},
 				SessionTimeout: time.Minute, NotReadyGrace: time.Minute, RemovalDelay: time.Minute, MinServing: 2, NetAfter: time.Minute,
 			}, now)
@@ -488,5 +475,15 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 				require.True(t, slices.Contains(own, action), "%s", action)
 			}
 		})
+	}
+}
+
+func TestTheStatesOfWorkersAreThoseOfTheCloud(t *testing.T) {
+	for state, want := range map[cloud.WorkerState]rollout.Worker{
+		cloud.WorkerDeployed: {}, cloud.WorkerUnhealthy: {}, cloud.WorkerFailed: {Failed: true},
+		cloud.WorkerDeleting: {Deleting: true}, cloud.WorkerProvisioning: {Pending: true},
+	} {
+		out := poolOf(&cloud.Pool{Workers: []cloud.Worker{{State: state}}}, nil, cloud.Taint{}, false)
+		require.Equal(t, []rollout.Worker{want}, out.Workers, state)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 func TestFinalizerComesFirst(t *testing.T) {
@@ -25,25 +26,13 @@ func TestFinalizerComesFirst(t *testing.T) {
 
 // A paused object that is deleted at once leaves nothing behind only where nothing is of our making.
 func TestAPausedObjectIsProtectedWhereThereIsSomethingToRestore(t *testing.T) {
-	for name, tc := range map[string]struct {
-		found func(*environment)
-		want  bool
-	}{
-		"nothing of ours":     {func(*environment) {}, false},
-		"a worker pool":       {func(e *environment) { e.calico.cluster.Nodes[0].Pooled = true }, false},
-		"a route reflector":   {func(e *environment) { e.calico.cluster.Nodes[0].Marked = true }, true},
-		"a BGPPeer":           {func(e *environment) { e.calico.cluster.Peers = []plan.Peer{{Name: "rrpool-clients", Owned: true}} }, true},
-		"a BGPPeer of others": {func(e *environment) { e.calico.cluster.Peers = []plan.Peer{{Name: "uplink"}} }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode, o.Finalizers = v1alpha1.ModePaused, nil })
-			e.calico.cluster.BGP.Saved = nil
-			tc.found(e)
-			e.settle(2)
-			require.Equal(t, tc.want, slices.Contains(e.object().Finalizers, v1alpha1.Finalizer))
-			require.Empty(t, e.calico.applied, "a pause does nothing")
-			e.expect("Ready False Paused")
-		})
+	for _, ours := range []bool{false, true} {
+		e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode, o.Finalizers = v1alpha1.ModePaused, nil })
+		e.calico.cluster.Nodes[0].Marked = ours
+		e.settle(2)
+		require.Equal(t, ours, slices.Contains(e.object().Finalizers, v1alpha1.Finalizer))
+		require.Empty(t, e.calico.applied, "a pause does nothing")
+		e.expect("Ready False Paused")
 	}
 }
 
@@ -56,7 +45,7 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 		off := false
 		e.calico.cluster.BGP.Mesh.Enabled = &off
 		e.script = func(o rollout.Observed, d rollout.Desired) rollout.Step {
-			require.Equal(t, rollout.Mesh, d.Mode)
+			require.Equal(t, v1alpha1.ModeFullMesh, d.Mode)
 			if !o.BGP.MeshOn() {
 				return restore
 			}
@@ -135,19 +124,33 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 
 func TestDeletionIsNotHeldUpByWhatWasNeverTouched(t *testing.T) {
 	refused := rollout.Step{Name: rollout.UnsupportedCluster, Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}}
+	label := func(pool string) func(*plan.Cluster) {
+		return func(c *plan.Cluster) { c.Nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool} }
+	}
 	for name, tc := range map[string]struct {
+		inPlace bool
 		arrange func(*plan.Cluster)
 		gone    bool
 	}{
-		"nothing is ours":           {func(*plan.Cluster) {}, true},
-		"a node is a reflector":     {func(c *plan.Cluster) { c.Nodes[0].Marked = true }, false},
-		"a BGPPeer is ours":         {func(c *plan.Cluster) { c.Peers = []plan.Peer{{Owned: true}} }, false},
-		"a BGPPeer is not":          {func(c *plan.Cluster) { c.Peers = []plan.Peer{{}} }, true},
-		"the mesh was switched off": {func(c *plan.Cluster) { c.BGP.Saved = &plan.Mesh{} }, false},
-		"no node is to be seen":     {func(c *plan.Cluster) { c.Nodes = nil }, false},
+		"nothing is ours":                {false, func(*plan.Cluster) {}, true},
+		"a node is a reflector":          {false, func(c *plan.Cluster) { c.Nodes[0].Marked = true }, false},
+		"a BGPPeer is ours":              {false, func(c *plan.Cluster) { c.Peers = []plan.Peer{{Owned: true}} }, false},
+		"a BGPPeer is not":               {false, func(c *plan.Cluster) { c.Peers = []plan.Peer{{}} }, true},
+		"the mesh was switched off":      {false, func(c *plan.Cluster) { c.BGP.Saved = &plan.Mesh{} }, false},
+		"no node is to be seen":          {false, func(c *plan.Cluster) { c.Nodes = nil }, false},
+		"an existing node is not ours":   {true, func(*plan.Cluster) {}, true},
+		"a node is in the pool":          {true, label(pool.ExistingPool), false},
+		"a node is in a pool of others":  {true, label("x"), true},
+		"a node is cordoned by us":       {true, func(c *plan.Cluster) { c.Nodes[0].Cordoned, c.Nodes[0].CordonMark = true, true }, false},
+		"a node is cordoned by a person": {true, func(c *plan.Cluster) { c.Nodes[0].Cordoned = true }, true},
+		"a worker of the dedicated pool": {false, func(c *plan.Cluster) { c.Nodes[0].Pooled = true }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnvironment(t)
+			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
+				if tc.inPlace {
+					onExisting(o)
+				}
+			})
 			tc.arrange(&e.calico.cluster)
 			e.script = always(refused)
 			e.delete()

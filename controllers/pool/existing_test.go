@@ -53,7 +53,7 @@ func aBusyLife(o rollout.Observed, d rollout.Desired) rollout.Step {
 	first := o.Nodes[0]
 	members := len(slices.DeleteFunc(slices.Clone(o.Nodes), func(n plan.Node) bool { return !n.Pooled }))
 	switch {
-	case d.Mode == rollout.Mesh:
+	case d.Mode == v1alpha1.ModeFullMesh:
 		return aBusyReturn(o, members)
 	case members < d.Pool.SizePerZone*len(d.Pool.Zones):
 		return rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: d.Pool}}}
@@ -191,29 +191,6 @@ func TestADeletionLeavesNoNodeInThePool(t *testing.T) {
 	require.Zero(t, e.cloud.deleted)
 }
 
-func TestADeletionThatIsRefusedWaitsForWhatIsOursOnNodes(t *testing.T) {
-	refused := rollout.Step{Name: rollout.UnsupportedCluster, Problem: &plan.Problem{Reason: "BGPDisabled", Message: "m"}}
-	for name, tc := range map[string]struct {
-		arrange func(*plan.Node)
-		gone    bool
-	}{
-		"nothing is":                     {func(*plan.Node) {}, true},
-		"a node is in the pool":          {func(n *plan.Node) { n.Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool} }, false},
-		"a node is in a pool of others":  {func(n *plan.Node) { n.Labels = map[string]string{v1alpha1.PoolLabel: "x"} }, true},
-		"a node is cordoned by us":       {func(n *plan.Node) { n.Cordoned, n.CordonedByUs, n.CordonMark = true, true, true }, false},
-		"a node is cordoned by a person": {func(n *plan.Node) { n.Cordoned = true }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := newInPlaceEnvironment(t)
-			tc.arrange(&e.calico.cluster.Nodes[0])
-			e.script = always(refused)
-			e.delete()
-			require.NoError(t, e.reconcile())
-			require.Equal(t, tc.gone, e.gone())
-		})
-	}
-}
-
 func TestWhatIsWantedOfExistingNodes(t *testing.T) {
 	e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Provider.ExistingNodes.Preferred.MatchLabels = map[string]string{"infra": "yes"}
@@ -328,7 +305,7 @@ func TestANodeThatJoinsDoesNotChangeWhatAutoMeans(t *testing.T) {
 // No message sends a user to a cloud that there is none of.
 func TestNodesThatAreNotTakenForAnHourAreNoCloudsFault(t *testing.T) {
 	e := newInPlaceEnvironment(t)
-	e.script = always(rollout.Step{Name: "EnsurePool", WaitingFor: []string{"node 10.0.0.1"}})
+	e.script = always(rollout.Step{Name: "EnsurePool", WaitingFor: []string{"node 10.0.0.1"}, Awaits: rollout.AwaitsWorkers, Timeout: time.Hour})
 	require.NoError(t, e.reconcile())
 	e.clock = e.clock.Add(time.Hour + time.Second)
 	require.NoError(t, e.reconcile())

@@ -105,7 +105,7 @@ func FuzzProviderID(f *testing.F) {
 		if workerID(evil) != "" {
 			require.False(t, with[3].Pooled, "the cloud has no such worker for it")
 		}
-		require.Equal(t, workersOf(poolOf(supplied, alone, cloud.Taint{})), workersOf(poolOf(supplied, with, cloud.Taint{})))
+		require.Equal(t, workersOf(poolOf(supplied, alone, cloud.Taint{}, true)), workersOf(poolOf(supplied, with, cloud.Taint{}, true)))
 
 		// Where that is not kept, it still takes nothing from who came before.
 		evil.Labels[workerIDLabel] = worker

@@ -3,7 +3,7 @@ package pool_test
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +96,17 @@ func TestWhatMetricsSayOf(t *testing.T) {
 	}{
 		"one reflector that serves of three": {
 			serving: 1, says: []string{"reflectors 3", "reflectors_serving 1", "safety_net_due 1", "sessions_established 8"},
+		},
+		"reflectors of which one lacks a session, and one serves no more": {
+			serving: 2, arrange: func(e *environment) {
+				step := e.script(rollout.Observed{}, rollout.Desired{})
+				step.Reflectors[1].Established, step.Reflectors[1].Lacking = 6, 1 // of the two, one is that with the third
+				e.script = always(step)
+			},
+			says: []string{"reflectors 3", "reflectors_serving 2", "sessions_established 14", "sessions_expected 15"},
+		},
+		"no reflector that serves": {
+			says: []string{"reflectors 3"}, hides: []string{"sessions_"},
 		},
 		"a mesh that had to come back": {
 			arrange: restored, says: []string{"mesh on 1", "mesh off 0", "safety_net_acted 1"},
@@ -231,62 +242,38 @@ func (e *environment) hired(poolName, flavor string) {
 	e.calico.cluster.Nodes = append(e.calico.cluster.Nodes, n)
 }
 
-// priced is what as many workers cost by the entry of the built-in book, which is read here by itself.
-func priced(t *testing.T, flavor string, workers int) *v1alpha1.CostStatus {
-	t.Helper()
-	for _, e := range cost.Builtin() {
-		if e.Flavor == flavor && e.Region == "eu-de" {
-			return &v1alpha1.CostStatus{
-				Currency: e.Currency, Hourly: e.Hourly().Times(workers).Short(6), Monthly: e.Hourly().Times(720 * workers).Round(2),
-				Source: "the built-in prices of " + e.Date + "; rrpool cost has the details",
-			}
-		}
-	}
-	require.Fail(t, "no price", flavor)
-	return nil
-}
-
-// expectCost holds the status and the metric to a cost, nil for none.
-func (e *environment) expectCost(want *v1alpha1.CostStatus) {
+// expectCost holds the status and the metric to the cost of so many small workers.
+func (e *environment) expectCost(workers int) {
 	e.Helper()
+	want := cost.Status(slices.Repeat([]cost.Worker{{Region: "eu-de", Flavor: small}}, workers))
 	require.Equal(e, want, e.object().Status.Cost)
-	e.expectMetric(want)
-}
-
-func (e *environment) expectMetric(want *v1alpha1.CostStatus) {
-	e.Helper()
-	var lines []string
-	for _, line := range exported(e, e.metrics) {
-		if strings.HasPrefix(line, "pool_cost_hourly") {
-			lines = append(lines, line)
-		}
+	metric := ""
+	if want != nil {
+		metric = "pool_cost_hourly " + want.Currency + " " + want.Hourly
 	}
-	if want == nil || want.Hourly == "" {
-		require.Empty(e, lines, "a 0 would be taken for free")
-		return
+	require.Equal(e, metric, e.costMetric())
+}
+
+func (e *environment) costMetric() string {
+	all := exported(e, e.metrics)
+	if i := slices.IndexFunc(all, func(line string) bool { return strings.HasPrefix(line, "pool_cost_hourly") }); i >= 0 {
+		return all[i]
 	}
-	require.Equal(e, []string{"pool_cost_hourly " + want.Currency + " " + want.Hourly}, lines)
+	return "" // a 0 would be taken for free
 }
 
-func (e *environment) setMode(mode v1alpha1.Mode) {
-	e.Helper()
-	object := e.object()
-	object.Spec.Mode = mode
-	require.NoError(e, e.client.Update(e.Context(), object))
-}
-
-// A pool from its order to its deletion, as it is paid for.
+// A pool from its order to its deletion, as it is paid for. Neither the cloud nor its key is needed to tell: nodes say what they are.
 func TestThePoolCostsFromItsFirstNodeToItsLast(t *testing.T) {
 	e := newEnvironment(t)
+	require.NoError(t, e.client.Delete(t.Context(), secret("")))
 	e.script = always(steady)
 	e.settle(2)
-	e.expectCost(nil)
-
+	e.expectCost(0)
 	for range 3 {
 		e.hired("route-reflectors", small)
 	}
 	e.settle(1)
-	e.expectCost(priced(t, small, 3))
+	e.expectCost(3)
 
 	writes := e.writes
 	for range 3 { // until all prices are older than a year
@@ -299,52 +286,22 @@ func TestThePoolCostsFromItsFirstNodeToItsLast(t *testing.T) {
 
 	e.hired("route-reflectors", small+".encrypted")
 	e.settle(1)
-	e.expectCost(priced(t, small, 4))
+	e.expectCost(4)
 	require.Equal(t, writes+1, e.writes, "the count above counts")
-
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeFullMesh, v1alpha1.ModePaused} {
-		e.setMode(mode)
+		object := e.object()
+		object.Spec.Mode = mode
+		require.NoError(t, e.client.Update(t.Context(), object))
 		e.settle(2)
-		e.expectCost(priced(t, small, 4))
+		e.expectCost(4)
 	}
-
+	e.hired("route-reflectors", "odd.1x1")
+	e.settle(1)
+	require.Contains(t, e.object().Status.Cost.Source, "no price is known of odd.1x1")
+	require.Empty(t, e.costMetric())
 	e.calico.cluster.Nodes = e.calico.cluster.Nodes[:6]
 	e.settle(1)
-	e.expectCost(nil)
-}
-
-// Neither the cloud nor its key is needed to tell: nodes say what they are.
-func TestTheCostNeedsNoCloud(t *testing.T) {
-	for name, away := range map[string]func(*environment){
-		"the cloud does not answer": func(e *environment) { e.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "observing"} },
-		"there is no key":           func(e *environment) { require.NoError(e, e.client.Delete(e.Context(), secret(""))) },
-		"the pool has no workers yet, by the cloud": func(e *environment) {
-			e.cloud.pool = cloud.Pool{Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1"}}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnvironment(t)
-			e.script = always(steady)
-			e.hired("route-reflectors", small)
-			away(e)
-			e.settle(2)
-			e.expectCost(priced(t, small, 1))
-		})
-	}
-}
-
-// While the cluster cannot be observed the status keeps what was known, and the metric,
-// which has no room for "was", is absent.
-func TestTheCostStaysWhileNothingIsSeen(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(steady)
-	e.hired("route-reflectors", small)
-	e.settle(1)
-	e.calico.err = errors.New("no route to host")
-	require.Error(t, e.reconcile())
-	e.expect("Ready Unknown ObservationFailed")
-	require.Equal(t, priced(t, small, 1), e.object().Status.Cost)
-	e.expectMetric(nil)
+	e.expectCost(0)
 }
 
 func TestWhatIsNotPaidForAsThePool(t *testing.T) {
@@ -353,7 +310,7 @@ func TestWhatIsNotPaidForAsThePool(t *testing.T) {
 	e.hired("other-pool", small)
 	e.hired("route-reflectors-2", small)
 	e.settle(2)
-	e.expectCost(nil)
+	e.expectCost(0)
 }
 
 // Existing nodes cost nothing extra, whatever their labels say.
@@ -368,47 +325,7 @@ func TestExistingNodesHaveNoCost(t *testing.T) {
 	e.calico.cluster.Nodes[0].Labels[v1alpha1.PoolLabel] = e.object().Spec.Provider.IKS.PoolName
 	e.settle(2)
 	require.Equal(t, pool.ExistingPool, e.object().Status.Pool)
-	e.expectCost(nil)
-}
-
-// Nothing is guessed: what has no exact amount has none, and the source says why.
-func TestAnUnknownPriceIsNamedAndNotGuessed(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(steady)
-	e.hired("route-reflectors", "odd.1x1")
-	e.settle(1)
-	e.expectCost(&v1alpha1.CostStatus{Source: "no price is known of odd.1x1 in eu-de; rrpool cost says how to give one"})
-
-	e.hired("route-reflectors", small)
-	e.settle(1)
-	known := priced(t, small, 1)
-	e.expectCost(&v1alpha1.CostStatus{
-		Source: "at least " + known.Monthly + " USD/month by " + strings.TrimSuffix(known.Source, "rrpool cost has the details") +
-			"no price is known of odd.1x1 in eu-de; rrpool cost says how to give one",
-	})
-}
-
-// Nodes change in any order and come in any order: only what they cost together counts.
-func TestTheOrderOfNodesChangesNoStatus(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(steady)
-	for _, flavor := range []string{small, "bx2.4x16", "odd.1x1", "odd.2x2"} {
-		e.hired("route-reflectors", flavor)
-	}
-	e.settle(1)
-	before, writes := e.object().Status.Cost, e.writes
-	require.NotNil(t, before)
-	nodes := e.calico.cluster.Nodes
-	for range nodes {
-		nodes = append(nodes[1:len(nodes):len(nodes)], nodes[0])
-		e.calico.cluster.Nodes = append([]plan.Node{}, nodes...)
-		for i := range e.calico.cluster.Nodes { // others hold these maps
-			e.calico.cluster.Nodes[i].Labels = maps.Clone(e.calico.cluster.Nodes[i].Labels)
-		}
-		require.NoError(t, e.reconcile())
-	}
-	require.Equal(t, before, e.object().Status.Cost)
-	require.Equal(t, writes, e.writes)
+	e.expectCost(0)
 }
 
 // small is a flavor that has a price.

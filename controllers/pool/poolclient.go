@@ -3,11 +3,16 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -23,13 +28,15 @@ const (
 // the last: then the cloud is busy, and is left alone for intervalActive.
 const pace = 2 * time.Second
 
-// How long one call may take. The data plane waits meanwhile: less while the mesh is
-// off, as reflectors may die, and the safety net cannot act before the call is over.
+// How long one call may take. The data plane waits for a look: less while the mesh is off, as reflectors may die, and
+// the safety net cannot act before the look is over. For a change it waits for patience only, and goes on without the
+// answer: the creation of a classic pool was measured to take up to 93 s.
 const (
 	observeTimeout    = 20 * time.Second
-	ensureTimeout     = 60 * time.Second
 	offObserveTimeout = 10 * time.Second
-	offEnsureTimeout  = 20 * time.Second
+	changeTimeout     = 3 * time.Minute
+	patience          = 20 * time.Second
+	offPatience       = 5 * time.Second
 )
 
 // poolClient remembers what the provider said, and spares it questions. The zero value knows nothing.
@@ -43,12 +50,22 @@ type poolClient struct {
 	outdated bool
 	// meshOff: see offObserveTimeout.
 	meshOff bool
+	// underway is the change whose answer has not come yet, nil for none. Nothing else is asked meanwhile.
+	underway *call
 	// waiting is what the last Ensure or Delete waits for.
 	waiting string
 	// wanted is what the last Ensure was asked for.
 	wanted    cloud.PoolSpec
 	observing callHistory
 	ensuring  callHistory
+}
+
+// call is a change that the provider makes in the background.
+type call struct {
+	stop     context.CancelFunc
+	done     chan struct{}
+	progress cloud.Progress
+	err      error
 }
 
 // callHistory is the history of one kind of call.
@@ -89,7 +106,8 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	if c.config.ClusterID != config.ClusterID || c.config.PoolName != config.PoolName {
 		last = nil
 	}
-	*c = poolClient{config: config, last: last}
+	c.forget()
+	c.config, c.last = config, last
 	provider, err := connect(config)
 	if err != nil {
 		return cloudProblem(config.APIKey.redactError(err))
@@ -98,19 +116,46 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	return nil
 }
 
+// giveUp ends a change under way, as a restart does: whether it was made shows in the cloud.
+func (c *poolClient) giveUp() {
+	if c.underway != nil {
+		c.underway.stop()
+		c.underway = nil
+	}
+}
+
+// forget drops all that is known.
+func (c *poolClient) forget() {
+	c.giveUp()
+	*c = poolClient{}
+}
+
 // disconnect drops the connection and keeps the membership that was seen.
 func (c *poolClient) disconnect() {
+	c.giveUp()
 	c.provider, c.waiting = nil, ""
 	c.observing, c.ensuring = callHistory{}, callHistory{}
 	c.config.APIKey = ""
 }
 
+// awaits is what the cloud has to do.
+func (c *poolClient) awaits() string {
+	if c.underway != nil {
+		return "the cloud to answer, which takes minutes at times"
+	}
+	return c.waiting
+}
+
 // observe asks the provider when its last answer is older than every, and says whether it asked.
 func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Duration) bool {
-	if c.provider == nil || c.due(now, every) > 0 {
+	if c.provider == nil || c.underway != nil || c.due(now, every) > 0 {
 		return false
 	}
-	ctx, cancel := c.limited(ctx, observeTimeout, offObserveTimeout)
+	limit := observeTimeout
+	if c.meshOff {
+		limit = offObserveTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	pool, err := c.provider.Observe(ctx)
 	if err != nil {
@@ -129,18 +174,11 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 	return true
 }
 
-func (c *poolClient) limited(ctx context.Context, most, whileOff time.Duration) (context.Context, context.CancelFunc) {
-	if c.meshOff {
-		most = whileOff
-	}
-	return context.WithTimeout(ctx, most)
-}
-
 // ensure moves the pool one step, unless the provider is to be left alone. A
 // changed spec is new: it does not wait out the failure of the former.
 func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (cloud.Progress, error) {
 	changed := c.ensuring.failures > 0 && !reflect.DeepEqual(c.wanted, want)
-	if c.provider == nil || (!changed && now.Before(c.ensuring.notBefore)) {
+	if c.provider == nil || c.underway != nil || (!changed && now.Before(c.ensuring.notBefore)) {
 		return cloud.Progress{}, c.ensuring.err
 	}
 	c.wanted = want
@@ -149,18 +187,56 @@ func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolS
 
 // remove moves the pool one step towards not existing.
 func (c *poolClient) remove(ctx context.Context, now time.Time) (cloud.Progress, error) {
-	if c.provider == nil || now.Before(c.ensuring.notBefore) {
+	if c.provider == nil || c.underway != nil || now.Before(c.ensuring.notBefore) {
 		return cloud.Progress{}, c.ensuring.err
 	}
 	return c.change(ctx, now, c.provider.Delete)
 }
 
+// change asks for a change, and waits for the answer as long as the data plane may.
 func (c *poolClient) change(
-	ctx context.Context, now time.Time, call func(context.Context) (cloud.Progress, error),
+	ctx context.Context, now time.Time, ask func(context.Context) (cloud.Progress, error),
 ) (cloud.Progress, error) {
-	ctx, cancel := c.limited(ctx, ensureTimeout, offEnsureTimeout)
-	defer cancel()
-	progress, err := call(ctx)
+	limit, wait := changeTimeout, patience
+	switch {
+	case c.config.Type == v1alpha1.ProviderExistingNodes: // no cloud
+		limit, wait = patience, changeTimeout
+	case c.meshOff:
+		wait = offPatience
+	}
+	ctx, stop := context.WithTimeout(ctx, limit)
+	asked, key := &call{stop: stop, done: make(chan struct{})}, c.config.APIKey
+	c.underway = asked
+	go func() {
+		defer close(asked.done)
+		defer stop()
+		defer func() { // here it would end the process, and the safety net with it
+			if cause := recover(); cause != nil {
+				asked.err = key.redactError(fmt.Errorf("changing the pool: %v", cause))
+				log.FromContext(ctx).Error(asked.err, "the provider panicked", "stack", string(debug.Stack()))
+			}
+		}()
+		asked.progress, asked.err = ask(ctx)
+	}()
+	select {
+	case <-asked.done:
+	case <-time.After(wait):
+	}
+	return c.answered(now)
+}
+
+// answered takes the answer to the change under way, if it has come.
+func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
+	if c.underway == nil {
+		return cloud.Progress{}, nil
+	}
+	select {
+	case <-c.underway.done:
+	default:
+		return cloud.Progress{}, nil
+	}
+	progress, err := c.underway.progress, c.underway.err
+	c.underway = nil
 	if err != nil {
 		c.ensuring.fail(now, c.config.APIKey.redactError(err))
 		return cloud.Progress{}, c.ensuring.err
@@ -227,7 +303,7 @@ func backOff(err error, failures int) time.Duration {
 		wait = min(time.Minute<<min(failures-1, 3), intervalRest)
 	case cloud.Unavailable, "":
 		wait = min(intervalActive<<min(failures-1, 5), intervalRest)
-	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unauthorized, cloud.QuotaExceeded:
+	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unsupported, cloud.Unauthorized, cloud.QuotaExceeded:
 	}
 	return max(wait, cloud.RetryAfter(err))
 }

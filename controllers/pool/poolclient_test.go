@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -111,8 +112,26 @@ func TestANodeWithoutTheTaintStopsGrowth(t *testing.T) {
 			require.Equal(t, c.drifted, e.seen[len(e.seen)-1].Pool.Drifted)
 			asked := e.cloud.wants[len(e.cloud.wants)-1]
 			require.Equal(t, c.drifted != "", len(asked.Untainted) > 0, "what the provider is asked for: %v", asked)
+			require.Equal(t, slices.Contains(c.taints, taint), asked.TaintsSeen)
 		})
 	}
+}
+
+// A cluster whose description rules route reflectors out is refused before anything is ordered. The way back needs no cloud.
+func TestAClusterThatTheCloudRulesOutIsUnsupported(t *testing.T) {
+	unsupported := &cloud.Error{Kind: cloud.Unsupported, Op: "reading cluster", Message: `its networkPlugin is "OVNKubernetes"`}
+	e := newEnvironment(t)
+	e.cloud.observeErr = unsupported
+	e.settle(3)
+	require.Equal(t, rollout.UnsupportedCluster, e.object().Status.Step.Name)
+	require.Contains(t, e.condition(v1alpha1.ConditionReady).Message, unsupported.Message)
+	e.expect("Ready False CloudUnsupported", "ProviderReady False CloudUnsupported", "Degraded True CloudUnsupported")
+	require.Zero(t, e.cloud.ensured)
+
+	e = newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	e.cloud.observeErr = unsupported
+	e.settle(3)
+	e.expect("Ready True Steady")
 }
 
 func TestAMomentWithoutTheCloudIsNotReported(t *testing.T) {
@@ -130,19 +149,28 @@ func TestAMomentWithoutTheCloudIsNotReported(t *testing.T) {
 	e.expect("ProviderReady False CloudUnavailable", "Degraded True CloudUnavailable")
 }
 
-func TestPoolIsOrderedWithLabelsAndTaints(t *testing.T) {
-	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.Flavor = "bx2.4x16" })
+func TestPoolIsOrderedWithItsTaint(t *testing.T) {
+	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
+		o.Spec.Provider.IKS.Flavor, o.Spec.Provider.IKS.OperatingSystem = "bx2.4x16", "UBUNTU_24_64"
+		o.Spec.Provider.IKS.SecurityGroups, o.Spec.Provider.IKS.DedicatedHostPoolID = []string{"r006-a"}, "dh-1"
+		o.Spec.Provider.IKS.WorkerVolumeEncryption = v1alpha1.WorkerVolumeEncryption{KMSInstanceID: "kms", RootKeyID: "key", KMSAccountID: "account"}
+		o.Spec.Provider.IKS.Networks = []v1alpha1.ZoneNetwork{{Zone: "z1", SubnetID: "s"}, {Zone: "z2", PrivateVLAN: "1", PublicVLAN: "2"}}
+	})
 	ensure := plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 1, Zones: []string{"z1"}}}
 	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{ensure}})
-	e.cloud.progress = cloud.Progress{Did: "created pool route-reflectors", WaitingFor: "its labels"}
+	e.cloud.progress = cloud.Progress{Did: "created pool route-reflectors", WaitingFor: "its taint"}
 	require.NoError(t, e.reconcile())
 	require.Equal(t, []cloud.PoolSpec{{
 		Flavor: "bx2.4x16", Zones: []string{"z1"}, SizePerZone: 1,
-		Labels: map[string]string{"app.kubernetes.io/managed-by": "rrpool", "rrpool.io/pool": "route-reflectors"},
 		Taints: []cloud.Taint{{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}},
+		Options: cloud.PoolOptions{
+			OperatingSystem: "UBUNTU_24_64", SecurityGroups: []string{"r006-a"}, DedicatedHostPoolID: "dh-1",
+			WorkerVolumeEncryption: cloud.WorkerVolumeEncryption{KMSInstanceID: "kms", RootKeyID: "key", KMSAccountID: "account"},
+			Networks:               map[string]cloud.Network{"z1": {SubnetID: "s"}, "z2": {PrivateVLAN: "1", PublicVLAN: "2"}},
+		},
 	}}, e.cloud.wants)
 	require.Equal(t, []string{"Normal PoolChanged created pool route-reflectors"}, e.emitted)
-	require.Contains(t, e.object().Status.Step.WaitingFor, "its labels")
+	require.Contains(t, e.object().Status.Step.WaitingFor, "its taint")
 }
 
 func TestChangesFollowEachOtherUntilTheCloudIsBusy(t *testing.T) {
@@ -181,27 +209,6 @@ func TestRefusedOrderKeepsThePoolKnown(t *testing.T) {
 	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 2}}}})
 	e.settle(1)
 	require.Equal(t, 2, e.cloud.ensured, "another wish is another matter")
-}
-
-func TestKeyRotationMakesANewProvider(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(steady)
-	require.NoError(t, e.reconcile())
-	require.NoError(t, e.reconcile())
-	require.Equal(t, []string{apiKey}, e.cloud.keys)
-	require.Equal(t, 1, e.cloud.observed)
-	require.NoError(t, e.client.Update(t.Context(), secret("another")))
-	require.NoError(t, e.reconcile())
-	require.Equal(t, []string{apiKey, "another"}, e.cloud.keys)
-	require.Equal(t, 2, e.cloud.observed, "the new key is tried at once")
-}
-
-func TestUrgentStepDoesNotWaitForTheCloud(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}})
-	e.settle(1)
-	require.Zero(t, e.cloud.observed)
-	require.NotEmpty(t, e.calico.applied)
 }
 
 func TestTheKeyIsNeverShown(t *testing.T) {
@@ -417,6 +424,73 @@ func (s scenario) withoutCloud(t *testing.T, how outage, cut int, want []string)
 	require.Empty(t, o.server.Untainted("route-reflectors"))
 }
 
+// slowest is the longest creation of a classic pool that was measured.
+const slowest = 93 * time.Second
+
+// TestASlowOrderIsNoOutage: a cloud that takes a minute and a half for each change is waited for, by name, and no
+// change is asked for twice.
+func TestASlowOrderIsNoOutage(t *testing.T) {
+	t.Setenv("RRPOOL_IKS_PROFILE", "") // it counts what a cloud with other faults, or without versions, does not show
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t)
+		o.server.Inject(iksserver.Fault{Method: "POST", Path: "^/v2", Delay: slowest})
+		waited := false
+		require.True(t, o.until(3*time.Hour, func() bool {
+			for _, c := range o.object().Status.Conditions {
+				require.False(t, c.Type == v1alpha1.ConditionDegraded && c.Status == "True", c.Message)
+			}
+			waited = waited || slices.Contains(o.object().Status.Step.WaitingFor, "the cloud to answer, which takes minutes at times")
+			return o.migrated()
+		}), "%+v", o.seenStep)
+		require.True(t, waited, "nobody was told")
+		require.Len(t, o.server.Pools(clusterID), 2)
+		require.Len(t, slices.DeleteFunc(o.server.Requests(), func(r iksserver.Request) bool { return !r.Mutating() }), 5, "the pool, its taints, three zones")
+		require.Empty(t, o.lost)
+		require.Len(t, slices.DeleteFunc(slices.Clone(o.emitted), func(e string) bool { return !strings.Contains(e, "PoolChanged") }), 5, "%v", o.emitted)
+	})
+}
+
+// TestAChangeUnderWay: nothing else is asked of the cloud meanwhile, and with the connection the change is given up.
+func TestAChangeUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnvironment(t)
+		e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{}}})
+		var ended error
+		e.cloud.changing = func(ctx context.Context) {
+			<-ctx.Done()
+			ended = ctx.Err()
+		}
+		e.settle(3)
+		synctest.Wait()
+		require.Equal(t, 1, e.cloud.ensured)
+		e.clock = e.clock.Add(10 * time.Minute)
+		looked := e.cloud.observed
+		e.settle(1)
+		require.Equal(t, looked, e.cloud.observed)
+		require.NoError(t, ended)
+		require.NoError(t, e.client.Delete(t.Context(), secret(apiKey)))
+		e.settle(1)
+		synctest.Wait()
+		require.ErrorIs(t, ended, context.Canceled)
+	})
+}
+
+// TestAProviderThatPanics: the manager goes on, and with it the safety net. It does not print the key.
+func TestAProviderThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnvironment(t)
+		e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{}}})
+		e.cloud.changing = func(context.Context) { panic("no pool for " + apiKey) }
+		for range 5 {
+			_, _ = e.reconciler.Reconcile(t.Context(), reconcile.Request{})
+			e.clock = e.clock.Add(10 * time.Minute)
+		}
+		require.Greater(t, e.cloud.ensured, 1, "it is asked again")
+		require.Contains(t, e.condition("ProviderReady").Message, "changing the pool: no pool for")
+		require.NotContains(t, e.condition("ProviderReady").Message, apiKey)
+	})
+}
+
 // TestACloudThatHangsHoldsTheSafetyNetUpForSeconds: all reflectors die while a request
 // is under way that gets no answer. It is the most that a cloud can do to the data plane.
 func TestACloudThatHangsHoldsTheSafetyNetUpForSeconds(t *testing.T) {
@@ -428,7 +502,8 @@ func TestACloudThatHangsHoldsTheSafetyNetUpForSeconds(t *testing.T) {
 	}{
 		"it answers":                       {iksserver.Fault{Path: "^none$", Hang: true}, 0, 2 * time.Second},
 		"it is silent about what there is": {iksserver.Fault{Method: "GET", Hang: true}, 0, 10 * time.Second},
-		"it is silent about an order":      {iksserver.Fault{Method: "POST", Path: "^/v2", Hang: true}, 1, 20 * time.Second},
+		"it is silent about an order":      {iksserver.Fault{Method: "POST", Path: "^/v2", Hang: true}, 1, 5 * time.Second},
+		"it carries an order out slowly":   {iksserver.Fault{Method: "POST", Path: "^/v2", Delay: slowest}, 1, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -106,44 +106,27 @@ func capped(items []string, limit int) []string {
 	return out
 }
 
-// workersTimeout is how long the cloud may take for workers before that is a problem:
-// 20 minutes and more are usual.
-const workersTimeout = time.Hour
-
-// sessionTimeout is how long a step may wait for BGP before that is a problem, and whether it waits for BGP at all. Under the Timer gate nothing is
-// observed, so nothing can be missing.
-func sessionTimeout(s *Scope) (time.Duration, bool) {
-	limit := s.Desired.SessionTimeout
-	switch s.Step.Name {
-	case "RemoveReflector":
-		limit += s.Desired.RemovalDelay
-	case "AwaitSessions", "AwaitRoutes", "AwaitMesh", "ChangeClusterID", "AskReflectors",
-		"StagePeers", "PromoteReflectors", "StageDemotion", "DemoteReflectors", "MoveReflectors", "NarrowPeers":
-	default:
-		return 0, false
-	}
-	return limit, limit > 0 && !s.Desired.Timer
-}
-
 // waitProblem says that a wait lasts longer than it should, nil while it does not. It
 // is a report: what is done stays the same.
 func waitProblem(s *Scope, waiting []string) *plan.Problem {
 	if s.Step.Problem != nil || s.paused() || len(waiting) == 0 {
 		return nil
 	}
-	waited := s.now.Sub(s.since.Time)
-	if limit, ok := sessionTimeout(s); ok && waited > limit {
+	step, limit := s.Step.Name, s.Step.Timeout
+	if limit == 0 || s.now.Sub(s.since.Time) <= limit {
+		return nil
+	}
+	switch s.Step.Awaits {
+	case rollout.AwaitsSessions:
 		return problemf(ReasonSessionTimeout, "%s has been waiting for more than %s for %s: look at calico-node on these nodes (%s); "+
-			"nothing is removed meanwhile", s.Step.Name, limit, few(waiting), lookAtCalicoNode)
-	}
-	if limit := s.Desired.SessionTimeout; s.Step.Name == "DrainNode" && limit > 0 && waited > limit {
-		return problemf(ReasonDrainBlocked, "DrainNode has been waiting for more than %s for %s: let the budget allow it (more replicas, "+
+			"nothing is removed meanwhile", step, limit, few(waiting), lookAtCalicoNode)
+	case rollout.AwaitsPods:
+		return problemf(ReasonDrainBlocked, "%s has been waiting for more than %s for %s: let the budget allow it (more replicas, "+
 			"or a smaller minAvailable), delete the pods named, or set spec.provider.existingNodes.promotion to Staged, which moves no pods; "+
-			"routing is left as it is meanwhile", limit, few(waiting)+blocked(s))
-	}
-	if waited > workersTimeout && slices.Contains([]string{"EnsurePool", "RetireWorker", "ShrinkPool"}, s.Step.Name) {
+			"routing is left as it is meanwhile", step, limit, few(waiting)+blocked(s))
+	case rollout.AwaitsWorkers:
 		return problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
-			s.Step.Name, workersTimeout, few(waiting), whereWorkers(s))
+			step, limit, few(waiting), whereWorkers(s))
 	}
 	return nil
 }
@@ -191,8 +174,8 @@ func advances(action plan.Action) bool {
 // waiting is what the step waits for, in the cluster and in the cloud.
 func (r *Reconciler) waiting(s *Scope) []string {
 	waiting := s.Step.WaitingFor
-	if r.poolClient.waiting != "" && has[plan.EnsurePool](s.Step) && !slices.Contains(waiting, r.poolClient.waiting) {
-		waiting = append(slices.Clone(waiting), r.poolClient.waiting)
+	if awaited := r.poolClient.awaits(); awaited != "" && has[plan.EnsurePool](s.Step) && !slices.Contains(waiting, awaited) {
+		waiting = append(slices.Clone(waiting), awaited)
 	}
 	return waiting
 }

@@ -80,48 +80,26 @@ func (e *environment) fails(why string) {
 
 const sessionTimeout = 5 * time.Minute
 
-func impatient(o *v1alpha1.RouteReflectorPool) {
-	o.Spec.Rollout.SessionTimeout.Duration = sessionTimeout
-	o.Spec.Rollout.RemovalDelay.Duration = time.Minute
-}
-
-func timerGate(o *v1alpha1.RouteReflectorPool) {
-	impatient(o)
-	o.Spec.Rollout.Gate = v1alpha1.GateTimer
-}
-
 func TestAWaitThatLastsTooLongIsSaid(t *testing.T) {
 	missing := []string{"10.0.1.1 ↔ 10.0.0.7 to be Established"}
-	cases := map[string]struct {
-		change  func(*v1alpha1.RouteReflectorPool)
+	waits := func(what rollout.Awaited) rollout.Step {
+		return rollout.Step{Name: "Waits", WaitingFor: missing, Awaits: what, Timeout: sessionTimeout}
+	}
+	for name, tc := range map[string]struct {
 		step    rollout.Step
 		after   time.Duration
 		degrade string
 	}{
-		"missing sessions":                   {step: rollout.Step{Name: "AwaitSessions", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
-		"missing routes":                     {step: rollout.Step{Name: "AwaitRoutes", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
-		"a mesh that does not come":          {step: rollout.Step{Name: "AwaitMesh", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
-		"a promotion that is not prepared":   {step: rollout.Step{Name: "StagePeers", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
-		"a promotion that cannot be":         {step: rollout.Step{Name: "PromoteReflectors", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
-		"a demotion that is not prepared":    {step: rollout.Step{Name: "StageDemotion", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
-		"a demotion that cannot be":          {step: rollout.Step{Name: "DemoteReflectors", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
-		"a cluster ID that cannot change":    {step: rollout.Step{Name: "ChangeClusterID", WaitingFor: missing}, after: sessionTimeout, degrade: "SessionTimeout"},
-		"a reflector that cannot go":         {step: rollout.Step{Name: "RemoveReflector", WaitingFor: missing}, after: sessionTimeout + time.Minute, degrade: "SessionTimeout"},
-		"the removal delay is no problem":    {step: rollout.Step{Name: "RemoveReflector", WaitingFor: missing}, after: sessionTimeout - 62*time.Second},
-		"workers that do not come":           {step: rollout.Step{Name: "EnsurePool", WaitingFor: missing}, after: time.Hour, degrade: "WorkersLate"},
-		"workers that take half an hour":     {step: rollout.Step{Name: "EnsurePool", WaitingFor: missing}, after: 30 * time.Minute},
-		"a worker that does not go":          {step: rollout.Step{Name: "RetireWorker", WaitingFor: missing}, after: time.Hour, degrade: "WorkersLate"},
-		"a step that waits for nothing":      {step: rollout.Step{Name: "AwaitSessions"}, after: sessionTimeout},
-		"rest":                               {step: rollout.Step{Name: rollout.Steady}, after: 24 * time.Hour},
-		"fixed waits, which observe nothing": {change: timerGate, step: rollout.Step{Name: "AwaitSessions", WaitingFor: missing}, after: sessionTimeout},
-	}
-	for name, tc := range cases {
+		"sessions":                     {waits(rollout.AwaitsSessions), sessionTimeout, "SessionTimeout"},
+		"sessions, for a shorter time": {waits(rollout.AwaitsSessions), sessionTimeout - 122*time.Second, ""},
+		"pods":                         {waits(rollout.AwaitsPods), sessionTimeout, "DrainBlocked"},
+		"workers":                      {waits(rollout.AwaitsWorkers), sessionTimeout, "WorkersLate"},
+		"nothing":                      {rollout.Step{Name: "Waits", Awaits: rollout.AwaitsSessions, Timeout: sessionTimeout}, sessionTimeout, ""},
+		"what has no limit":            {rollout.Step{Name: "Waits", WaitingFor: missing, Awaits: rollout.AwaitsSessions}, 24 * time.Hour, ""},
+		"rest":                         {rollout.Step{Name: rollout.Steady}, 24 * time.Hour, ""},
+	} {
 		t.Run(name, func(t *testing.T) {
-			change := impatient
-			if tc.change != nil {
-				change = tc.change
-			}
-			e := newEnvironment(t, change)
+			e := newEnvironment(t)
 			e.cloud.pool = cloud.Pool{Exists: true, Owned: true, Name: "route-reflectors", Zones: []string{"z1"}, ClusterZones: []string{"z1"}}
 			e.script = always(tc.step)
 			require.NoError(t, e.reconcile())
@@ -158,8 +136,8 @@ func TestAWaitThatLastsTooLongIsSaid(t *testing.T) {
 }
 
 func TestAWaitOutlivesTheManager(t *testing.T) {
-	e := newEnvironment(t, impatient)
-	e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a"}})
+	e := newEnvironment(t)
+	e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a"}, Awaits: rollout.AwaitsSessions, Timeout: sessionTimeout})
 	require.NoError(t, e.reconcile())
 	e.clock = e.clock.Add(sessionTimeout + time.Second)
 	e.restart()
@@ -186,8 +164,8 @@ func TestProgressBeginsTheWaitAnew(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnvironment(t, impatient)
-			waiting := rollout.Step{Name: "ChangeClusterID", WaitingFor: []string{"a"}}
+			e := newEnvironment(t)
+			waiting := rollout.Step{Name: "ChangeClusterID", WaitingFor: []string{"a"}, Awaits: rollout.AwaitsSessions, Timeout: sessionTimeout}
 			for _, step := range []rollout.Step{waiting, progress, waiting} {
 				e.script = always(step)
 				require.NoError(t, e.reconcile())
@@ -196,7 +174,7 @@ func TestProgressBeginsTheWaitAnew(t *testing.T) {
 			}
 			e.script = always(rollout.Step{
 				Name: "ChangeClusterID", WaitingFor: []string{"a"}, Actions: []plan.Action{plan.RefreshStatus{Node: "a"}},
-				Proven: []string{"a"}, Watch: []plan.StatusRequest{{Node: "a"}, {Node: "b"}},
+				Proven: []string{"a"}, Watch: []plan.StatusRequest{{Node: "a"}, {Node: "b"}}, Awaits: rollout.AwaitsSessions, Timeout: sessionTimeout,
 			})
 			require.NoError(t, e.reconcile())
 			e.expect("Degraded True SessionTimeout")

@@ -57,7 +57,7 @@ func (k APIKey) redactError(err error) error {
 }
 
 // ProviderConfig is what a provider is made from. Equal configs mean the same
-// provider; another key means another one.
+// provider; another key or profile means another one.
 type ProviderConfig struct {
 	Type          v1alpha1.ProviderType
 	ClusterID     string
@@ -67,6 +67,9 @@ type ProviderConfig struct {
 	Private bool
 	Region  string
 	APIKey  APIKey
+	// Profile takes the place of the key when it is set: it logs in with the token in TokenFile.
+	Profile   v1alpha1.TrustedProfile
+	TokenFile string
 	// Scope, Preferred and Excluded (selectors, "" for none) and NotReadyGrace are
 	// for choosing among existing nodes.
 	Scope               plan.Scope
@@ -90,13 +93,15 @@ var clusterIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 func (r *Reconciler) identify(ctx context.Context, s *Scope) {
 	s.Provider = resolve(s.object.Spec.Provider.Type, s.Cluster.Nodes)
 	if r.poolClient.config.Type != s.Provider {
-		r.poolClient = poolClient{} // what one kind of pool was like says nothing about the other
+		r.poolClient.forget() // what one kind of pool was like says nothing about the other
 	}
 	config, problem := r.providerConfig(ctx, s)
-	if problem == nil {
+	// Commands have no token of the manager's service account: they do not ask the cloud.
+	unasked := config.Profile != (v1alpha1.TrustedProfile{}) && config.TokenFile == ""
+	if problem == nil && !unasked {
 		problem = r.poolClient.use(r.connect, config)
 	}
-	if s.disconnected = problem; problem != nil {
+	if s.disconnected = problem; problem != nil || unasked {
 		r.poolClient.disconnect()
 	}
 }
@@ -110,7 +115,7 @@ func (r *Reconciler) connect(config ProviderConfig) (cloud.Provider, error) {
 	return r.Metrics.providers.Provider(provider), nil
 }
 
-// providerConfig describes the provider: the cluster at IBM Cloud and the key to it, or the
+// providerConfig describes the provider: the cluster at IBM Cloud and the credentials for it, or the
 // choice among existing nodes. A selector that cannot be read selects nothing there: the
 // way back needs none, and desire refuses the rest.
 func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConfig, *plan.Problem) {
@@ -135,6 +140,10 @@ func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConf
 	}
 	if problem := crossCheck(config.ClusterID, s.Cluster.Nodes); problem != nil {
 		return config, problem
+	}
+	if config.Profile = spec.IKS.Credentials.TrustedProfile; config.Profile != (v1alpha1.TrustedProfile{}) {
+		config.TokenFile = r.TokenFile
+		return config, nil
 	}
 	config.APIKey, problem = r.findKey(ctx, spec.IKS.CredentialsSecretRef)
 	return config, problem
@@ -337,8 +346,9 @@ func splitProviderID(providerID string) (cluster, worker string) {
 }
 
 // poolOf is the pool as far as steps depend on it; nil when it is unknown. A worker's node is the one that
-// Kubernetes says it is: a node name can come back with another worker behind it.
-func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint) *rollout.Pool {
+// Kubernetes says it is: a node name can come back with another worker behind it. With rolling, outdated workers are to
+// be replaced.
+func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool) *rollout.Pool {
 	if pool == nil {
 		return nil
 	}
@@ -365,6 +375,8 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint) *rollout.Poo
 			ID: worker.ID, Node: node, Zone: worker.Zone,
 			Failed:   worker.State == cloud.WorkerFailed,
 			Deleting: worker.State == cloud.WorkerDeleting,
+			Pending:  worker.State == cloud.WorkerProvisioning,
+			Outdated: rolling && worker.Outdated != "",
 			Message:  worker.Message,
 		})
 	}
@@ -387,7 +399,7 @@ func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
 func untainted(nodes []plan.Node, want cloud.Taint) []plan.Node {
 	var out []plan.Node
 	for _, n := range nodes {
-		if n.Pooled && n.WorkerID != "" && n.Taints != nil && !slices.Contains(n.Taints, written(want)) {
+		if n.Pooled && n.WorkerID != "" && n.LacksTaint(written(want)) {
 			out = append(out, n)
 		}
 	}

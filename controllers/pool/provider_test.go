@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +177,72 @@ func TestAKeyIsRotated(t *testing.T) {
 	})
 }
 
+// TestAKeyGivesWayToATrustedProfile, and back, in a migrated cluster that notices nothing. While the token of the service
+// account is missing that is said, nothing is changed, and a file that comes back is used without a restart.
+func TestAKeyGivesWayToATrustedProfile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sa-token")
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t)
+		o.reconciler.TokenFile = file
+		o.migrate()
+		o.pass(10 * time.Minute)
+		token := iksserver.ServiceAccountToken("rrpool-system", "rrpool-manager", "iam", time.Now().Add(24*time.Hour))
+		require.NoError(t, os.WriteFile(file, []byte(token), 0o600))
+		o.server.SetTrustedProfiles(iksserver.TrustedProfile{ID: "Profile-1", Namespace: "rrpool-system", Account: "rrpool-manager"})
+		o.server.SetAPIKeys("none of ours")
+		writes, applied := o.writes, slices.Clone(o.applied)
+
+		o.edit(func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Credentials.TrustedProfile.ID = "Profile-1" })
+		require.NoError(t, o.client.Delete(t.Context(), secret("")))
+		asked := len(o.server.Requests())
+		o.pass(2 * time.Hour)
+		o.expect("Ready True Steady", "ProviderReady True PoolReady")
+		logins, others := o.count(asked)
+		require.InDelta(t, 3, logins, 1, "once, and then as its token ends")
+		require.Positive(t, others)
+		require.LessOrEqual(t, o.writes-writes, 1, "but for the generation that was observed")
+
+		require.NoError(t, os.Remove(file))
+		o.pass(2 * time.Hour)
+		o.expect("Ready True Steady", "ProviderReady False CloudUnauthorized")
+		message := o.condition(v1alpha1.ConditionProviderReady).Message
+		for _, words := range []string{`trusted profile "Profile-1"`, file, "no such file", "mount it for audience iam"} {
+			require.Contains(t, message, words)
+		}
+		require.NoError(t, os.WriteFile(file, []byte(token), 0o600))
+		o.pass(6 * time.Minute)
+		o.expect("ProviderReady True PoolReady")
+
+		o.server.SetTrustedProfiles()
+		o.server.SetAPIKeys(nextKey)
+		require.NoError(t, o.client.Create(t.Context(), secret(nextKey)))
+		o.edit(func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Credentials = v1alpha1.IKSCredentials{} })
+		o.pass(2 * time.Minute)
+		o.expect("Ready True Steady", "ProviderReady True PoolReady")
+		require.Equal(t, applied, o.applied)
+		require.Empty(t, o.lost)
+		require.Empty(t, o.leaks())
+		require.NotContains(t, o.texts(), token)
+	})
+}
+
+// A command has no token of the manager's: it does not ask the cloud, and takes nothing for a problem.
+func TestACommandDoesNotLogInForATrustedProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t, func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Credentials.TrustedProfile.Name = "rrpool" })
+		scope, err := o.reconciler.Look(t.Context(), o.object())
+		require.NoError(t, err)
+		require.Nil(t, scope.ProviderProblem)
+		require.Nil(t, scope.Pool)
+		require.Empty(t, o.server.Requests())
+
+		o.reconciler.TokenFile = "/nowhere"
+		scope, err = o.reconciler.Look(t.Context(), o.object())
+		require.NoError(t, err)
+		require.Equal(t, "CloudUnauthorized", scope.ProviderProblem.Reason, "the manager, negative control")
+	})
+}
+
 // talkative is a provider that shows a key that is not, or no longer, the present one.
 type talkative struct{ cloud.Provider }
 
@@ -223,7 +291,7 @@ func TestAWorkerThatIsNotListedStaysAReflector(t *testing.T) {
 				return body
 			}
 			for i, w := range all {
-				if w["poolName"] == "route-reflectors" {
+				if id, _ := w["id"].(string); strings.Contains(id, "-route-r-") {
 					gone = true
 					out, err := json.Marshal(slices.Delete(all, i, i+1))
 					require.NoError(t, err)

@@ -52,7 +52,10 @@ type Reconciler struct {
 
 	// All that follows may be left out.
 
-	Recorder events.EventRecorder
+	// TokenFile has the token of the manager's service account for audience iam. Without one a
+	// trusted profile cannot log in, and its cloud is not asked.
+	TokenFile string
+	Recorder  events.EventRecorder
 	// Leading gives the reason why another manager may be writing, nil for none. It is asked before every write.
 	Leading func(context.Context) error
 	Metrics *Metrics
@@ -60,12 +63,16 @@ type Reconciler struct {
 	Next  func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
 	Now   func() time.Time
 	Pause func(time.Duration)
+	// Elapsed is the time that has passed by a clock that is never set. With a Now of its own and without it,
+	// nothing notices that the clock of Now was set.
+	Elapsed func() time.Duration
 	// Wait is how long a time by Now really takes, for tests with a fast clock.
 	Wait func(time.Duration) time.Duration
 
 	// What follows is memory that may be lost at any time: it saves cloud
 	// requests and repeated events, and decides nothing about the data plane.
 	poolClient    poolClient
+	sized         int // workers per zone that were wanted last, 0: unknown
 	clusterID     string
 	observeErrors errorSeries
 	stepErrors    errorSeries
@@ -76,6 +83,9 @@ type Reconciler struct {
 	budget                   eventBudget
 	// known has what an observation does not show: Proven and the times, see rollout.Observed.
 	known rollout.Observed
+	// times corrects what is later than now; looked is the last look, see noticeClock.
+	times  rollout.Times
+	looked look
 	// drained is the last attempt to empty a node, countAgain when pods may be counted again after that has failed.
 	drained    drainAttempt
 	countAgain time.Time
@@ -96,7 +106,8 @@ func (r *Reconciler) setDefaults() {
 		r.Next = rollout.Next
 	}
 	if r.Now == nil {
-		r.Now = time.Now
+		began := time.Now()
+		r.Now, r.Elapsed = time.Now, func() time.Duration { return time.Since(began) }
 	}
 	if r.Wait == nil {
 		r.Wait = func(d time.Duration) time.Duration { return d }
@@ -227,7 +238,7 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 	object := &v1alpha1.RouteReflectorPool{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, object)
 	if apierrors.IsNotFound(err) {
-		r.poolClient = poolClient{}
+		r.poolClient.forget()
 		r.problem, r.reportedProblem = "", "" // another object gets its own events
 		return nil, nil
 	}
@@ -348,13 +359,37 @@ func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.RouteReflecto
 // lookAtCluster observes it as it is now.
 func (r *Reconciler) lookAtCluster(ctx context.Context, s *Scope) (err error) {
 	s.now = r.Now()
+	r.noticeClock(s.now)
 	began := time.Now()
 	s.Cluster, err = r.Datastore.Observe(ctx, scopeOf(s.object))
 	r.Metrics.datastoreCall("Observe", began, err)
 	if err != nil {
 		return fmt.Errorf("observing the cluster: %w", err)
 	}
+	r.times.Correct(&s.Cluster, s.now)
 	return nil
+}
+
+// clockStep is how far our clock may go from the time that has really passed between two looks.
+const clockStep = 2 * time.Second
+
+// noticeClock sees whether our clock was set since the last look.
+func (r *Reconciler) noticeClock(now time.Time) {
+	if r.Elapsed == nil {
+		return
+	}
+	looked := look{now.Round(0), r.Elapsed()}
+	step := looked.wall.Sub(r.looked.wall) - (looked.elapsed - r.looked.elapsed)
+	if !r.looked.wall.IsZero() && step.Abs() > clockStep {
+		r.known.ClockSet = now
+	}
+	r.looked = looked
+}
+
+// look is when the cluster was looked at: by our clock, and by one that is never set.
+type look struct {
+	wall    time.Time
+	elapsed time.Duration
 }
 
 // complete fills in what is for callers.
@@ -377,6 +412,7 @@ func (r *Reconciler) remember(ctx context.Context, s *Scope) {
 	}
 	r.known.ShortSince = sinceWhen(r.known.ShortSince, s.Step.Short, s.now)
 	r.known.StraySince = sinceWhen(r.known.StraySince, s.Step.Stray, s.now)
+	r.known.LeavingSince = sinceWhen(r.known.LeavingSince, s.Step.Leaving, s.now)
 	r.reportStep(ctx, s)
 }
 

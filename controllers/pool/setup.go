@@ -59,7 +59,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error 
 		For(&v1alpha1.RouteReflectorPool{}, builder.WithPredicates(specChanged())).
 		Watches(&corev1.Node{}, toSingleton, builder.WithPredicates(nodeChanged())).
 		Watches(&corev1.Secret{}, toSingleton, builder.WithPredicates(inNamespace, predicate.ResourceVersionChangedPredicate{})).
-		WatchesRawSource(&signalSource{datastore}).
+		WatchesRawSource(signaled(datastore)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
@@ -73,37 +73,28 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error 
 	return nil
 }
 
-// signalSource requests a reconciliation for every signal.
-type signalSource struct{ signals Signals }
-
-func (s *signalSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case _, open := <-s.signals.Changes():
-				if !open {
-					return
-				}
-				queue.AddAfter(singleton, burst)
-			}
+// signaled requests a reconciliation for every signal, once everything has been seen or firstLook is over: a manager
+// that starts does not report everything as unknown first.
+func signaled(by Signals) source.Func {
+	return func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		bounded, cancel := context.WithTimeout(ctx, firstLook)
+		defer cancel()
+		if err := by.WaitSynced(bounded); err != nil && ctx.Err() != nil {
+			return fmt.Errorf("waiting for the datastore: %w", err)
 		}
-	}()
-	return nil
-}
-
-// WaitForSync implements source.SyncingSource: a manager that starts does not report everything as unknown first.
-func (s *signalSource) WaitForSync(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, firstLook)
-	defer cancel()
-	if err := s.signals.WaitSynced(bounded); err != nil && ctx.Err() != nil {
-		return fmt.Errorf("waiting for the datastore: %w", err)
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-by.Changes():
+					queue.AddAfter(singleton, burst)
+				}
+			}
+		}()
+		return nil
 	}
-	return nil
 }
-
-var _ source.SyncingSource = (*signalSource)(nil)
 
 // specChanged passes changes of the spec, of the finalizers, and the wish to be deleted; not our own status.
 func specChanged() predicate.Predicate {

@@ -257,10 +257,25 @@ func providerReady(s *Scope, c *poolClient, problem *plan.Problem) metav1.Condit
 	if s.inPlace() {
 		message = fmt.Sprintf("%d of %d nodes are chosen and Ready", deployed, want)
 	}
+	message += outdated(s, c.last.Workers)
 	if deployed < want || want == 0 {
 		return condition(metav1.ConditionFalse, "WorkersPending", message)
 	}
 	return condition(metav1.ConditionTrue, "PoolReady", message)
+}
+
+// outdated says which workers have a newer version, and who replaces them, "" for none.
+func outdated(s *Scope, workers []cloud.Worker) string {
+	var names []string
+	for _, w := range workers {
+		if w.Outdated != "" {
+			names = append(names, fmt.Sprintf("%s (%s)", w.ID, w.Outdated))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; outdated, with spec.provider.iks.updateWorkers %s: %s", cmp.Or(s.object.Spec.Provider.IKS.UpdateWorkers, v1alpha1.UpdateManual), few(names))
 }
 
 func reflectorsEstablished(s *Scope) metav1.Condition {

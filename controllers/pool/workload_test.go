@@ -104,7 +104,7 @@ func TestWithoutACountTheStepGoesOn(t *testing.T) {
 // emptying is a step that empties a node and knows what is on it.
 func emptying(o rollout.Observed, _ rollout.Desired) rollout.Step {
 	pods, seen := o.Evictable["10.0.0.1"]
-	step := rollout.Step{Name: "DrainNode", Reason: "r", Drains: "10.0.0.1", WaitingFor: []string{"a look"}}
+	step := rollout.Step{Name: "DrainNode", Reason: "r", Drains: "10.0.0.1", WaitingFor: []string{"a look"}, Awaits: rollout.AwaitsPods, Timeout: sessionTimeout}
 	if seen {
 		step.WaitingFor = nil
 		step.Actions = []plan.Action{plan.DrainNode{Node: "10.0.0.1"}}
@@ -178,7 +178,7 @@ func TestPodsThatCannotBeSeenOrAskedFailTheStep(t *testing.T) {
 }
 
 func TestADrainThatDoesNotEndIsSaid(t *testing.T) {
-	e := newInPlaceEnvironment(t, impatient)
+	e := newInPlaceEnvironment(t)
 	e.script = emptying
 	e.pods.moving["10.0.0.1"] = []string{"default/web"}
 	e.pods.blocked = []string{"default/web: The disruption budget web needs 2 healthy pods and has 2 currently"}

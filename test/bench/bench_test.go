@@ -3,11 +3,8 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -47,14 +43,12 @@ func needBIRD(t *testing.T) {
 	require.NoError(t, impossible, "a real BIRD cannot be measured here")
 }
 
-func announcing(int) bool { return false }
-
 func TestEveryClientOfARealBIRDGetsEveryPrefix(t *testing.T) {
 	needBIRD(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	dir := t.TempDir()
-	r, err := measure(ctx, options{clients: few, silent: announcing, dir: dir, progress: t.Logf})
+	r, err := measure(ctx, few, func(int) bool { return false }, dir)
 	require.NoError(t, err)
 	t.Logf("%+v", r)
 
@@ -63,11 +57,10 @@ func TestEveryClientOfARealBIRDGetsEveryPrefix(t *testing.T) {
 	require.EqualValues(t, few-1, r.Return.RoutesSent, "the one that returns gets all; to the others nothing is repeated")
 	require.GreaterOrEqual(t, r.AllReturn.RoutesSent, int64(few*(few-1)))
 	require.Zero(t, r.Lost, "no session ended that was not meant to")
-	require.Positive(t, r.Start)
 	require.Positive(t, r.Sessions)
 	require.LessOrEqual(t, r.Sessions, r.Restart.Converged)
 	require.Positive(t, r.Restart.CPU)
-	require.Less(t, r.Restart.CPU, r.Restart.Converged+1, "BIRD has one thread")
+	require.Less(t, r.Restart.CPU, r.Restart.Converged+time.Second, "BIRD has one thread")
 	require.Positive(t, r.Return.Converged)
 	require.Positive(t, r.AllReturn.Converged)
 	require.Greater(t, r.PeakMemory, int64(1<<20))
@@ -106,11 +99,11 @@ func requireCalicoReflector(t *testing.T, path string) {
 func TestConvergenceIsNotReportedWhileOneClientWithholdsItsPrefix(t *testing.T) {
 	needBIRD(t)
 	const withholding = 3
-	const lacking = "20 of 20 sessions are Established, clients with every prefix: 1; 172.20.1.0 has 18 prefixes of 19 and lacks 10.240.0.192/26"
+	const lacking = "1 of 20 clients have every prefix; 172.20.1.0 has 18 prefixes of 19 and lacks 10.240.0.192/26"
 	// A machine that is too slow to come that far in time is given twice the time.
 	for allowed := 2 * time.Second; ; allowed *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), allowed)
-		r, err := inFolder(ctx, options{clients: few, silent: func(number int) bool { return number == withholding }, progress: t.Logf})
+		r, err := inFolder(ctx, few, func(number int) bool { return number == withholding })
 		cancel()
 		require.Zero(t, r)
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "%v", err)
@@ -130,65 +123,4 @@ func TestSizes(t *testing.T) {
 		_, err := parse(list)
 		require.ErrorContains(t, err, "is not a number from 2 to 16384", list)
 	}
-	for _, clients := range []int{-1, 0, 1, mostClients + 1} {
-		_, err := measure(t.Context(), options{clients: clients})
-		require.ErrorContains(t, err, "from 2 to 16384 are possible")
-	}
-}
-
-func TestTheTableShowsHowFiguresGrow(t *testing.T) {
-	var results []result
-	for _, n := range []int{100, 500} { // time and routes are quadratic, memory is linear
-		square := float64(n) * float64(n)
-		results = append(results, result{
-			Clients: n, Sessions: 0.01, SlowestAnswer: 3e-6 * square, PeakMemory: int64(n) * 100_000,
-			Restart:   figures{Converged: 6e-6 * square, CPU: 5e-6 * square, RoutesSent: int64(n * n)},
-			AllReturn: figures{Converged: 5e-6 * square, CPU: 4e-6 * square, RoutesSent: int64(n * n)},
-			Return:    figures{Converged: 4e-5 * float64(n), CPU: 1e-5 * float64(n), RoutesSent: int64(n - 1)},
-		})
-	}
-	text := table(results)
-	require.Contains(t, text, "100 → 500:  CONVERGED ×25 n^2.0  BIRD CPU ×25 n^2.0  ROUTES SENT ×25 n^2.0  PEAK RSS ×5 n^1.0  ALL RETURN ×25 n^2.0  ONE RETURNS ×5 n^1.0\n")
-	require.Regexp(t, `(?m)^ *500 +10\.0 ms +1\.5 s +1\.2 s +250000 +50 MB +0\.75 s +0$`, text)
-	require.Regexp(t, `(?m)^ *500 +1\.2 s +1 s +250000 +20\.0 ms +5\.0 ms +499$`, text)
-}
-
-func TestWhatAClientAnnouncesIsReadAsItWasMeant(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		number := rapid.IntRange(0, mostClients-1).Draw(t, "client")
-		kind, body, err := read(bufio.NewReaderSize(bytes.NewReader(announce(block(number), clientAddress(number))), largestMessage))
-		require.NoError(t, err)
-		require.EqualValues(t, typeUpdate, kind)
-		withdrawn, announced, err := split(body)
-		require.NoError(t, err)
-		require.Empty(t, withdrawn)
-		var prefixes []netip.Prefix
-		require.NoError(t, each(announced, func(p netip.Prefix) error { prefixes = append(prefixes, p); return nil }))
-		require.Equal(t, []netip.Prefix{block(number)}, prefixes)
-		from, err := owner(prefixes[0])
-		require.NoError(t, err)
-		require.Equal(t, number, from)
-		require.True(t, nodeNetwork.Contains(clientAddress(number)))
-	})
-}
-
-func TestNoMessageIsReadBeyondItsEnd(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		body := rapid.SliceOfN(rapid.Byte(), 0, 60).Draw(t, "body")
-		if withdrawn, announced, err := split(body); err == nil {
-			require.LessOrEqual(t, len(withdrawn)+len(announced)+4, len(body))
-			_ = each(withdrawn, func(netip.Prefix) error { return nil })
-			_ = each(announced, func(netip.Prefix) error { return nil })
-		}
-	})
-	whole := announce(block(1), clientAddress(1))
-	for size := headerSize; size < len(whole); size++ {
-		_, _, err := read(bufio.NewReaderSize(bytes.NewReader(whole[:size]), largestMessage))
-		require.Error(t, err)
-	}
-	_, _, err := split([]byte{0, 9, 0, 0})
-	require.ErrorIs(t, err, errShort)
-	require.ErrorIs(t, each([]byte{0, 0, 0, 1, 26, 10}, nil), errShort)
-	_, err = owner(netip.MustParsePrefix("10.240.0.0/24"))
-	require.Error(t, err)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,14 +35,12 @@ type clientSet struct {
 	end      context.CancelFunc
 	running  sync.WaitGroup
 
-	mu                    sync.Mutex
-	established, complete int // clients with an Established session, and with every prefix
-	establishedAt, full   time.Time
-	all                   chan struct{} // closed while every client has every prefix
-	lost, routes          int64         // sessions that ended by themselves; prefixes that were sent, repeated ones too
+	mu            sync.Mutex
+	establishedAt time.Time // of the last session
+	lost, routes  int64     // sessions that ended by themselves; prefixes that were sent, repeated ones too
 }
 
-// client is a node: it connects, announces its block, and records the prefixes that it is sent. The clientSet's mu guards it.
+// client is a node: it connects, announces its block, and records the prefixes that it is sent. The clientSet's mu guards what is below conn.
 type client struct {
 	*clientSet
 	number int
@@ -56,7 +55,7 @@ type client struct {
 }
 
 func newClientSet(n int, silent func(number int) bool) *clientSet {
-	c := &clientSet{attempts: make(chan struct{}, attemptsAtOnce), all: make(chan struct{})}
+	c := &clientSet{attempts: make(chan struct{}, attemptsAtOnce)}
 	c.ends, c.end = context.WithCancel(context.Background())
 	for i := range n {
 		c.clients = append(c.clients, &client{clientSet: c, number: i, silent: silent(i), have: make([]bool, n)})
@@ -114,38 +113,12 @@ func (c *clientSet) keepAlive() {
 	}
 }
 
-// change runs what changes the state of a client, and notes when the last session and the last prefix have come.
-func (c *client) change(do func() error) error {
+// converged reports whether every client has every other client's prefix, and how many prefixes were sent so far, repeated ones too.
+func (c *clientSet) converged() (all bool, routes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	up, whole, everyone := c.conn != nil, c.whole(), c.complete == len(c.clients)
-	err := do()
-	if now := c.conn != nil; now != up {
-		c.established += direction(now)
-		c.establishedAt = time.Now()
-	}
-	if now := c.whole(); now != whole {
-		c.complete += direction(now)
-	}
-	switch now := c.complete == len(c.clients); {
-	case now && !everyone:
-		c.full = time.Now()
-		close(c.all)
-	case everyone && !now:
-		c.all = make(chan struct{})
-	}
-	return err
+	return !slices.ContainsFunc(c.clients, func(each *client) bool { return each.held < len(c.clients)-1 }), c.routes
 }
-
-func direction(up bool) int {
-	if up {
-		return 1
-	}
-	return -1
-}
-
-// whole reports whether the client has every other client's prefix.
-func (c *client) whole() bool { return c.held == len(c.clients)-1 }
 
 func (c *client) launch(restarted bool) {
 	ctx, stop := context.WithCancel(c.ends)
@@ -155,13 +128,12 @@ func (c *client) launch(restarted bool) {
 		defer c.ended.Done()
 		for ctx.Err() == nil {
 			err := c.session(ctx, restarted)
-			_ = c.change(func() error {
-				if c.conn != nil && ctx.Err() == nil {
-					c.lost++
-				}
-				c.conn, c.have, c.held, c.last = nil, make([]bool, len(c.clients)), 0, err
-				return nil
-			})
+			c.mu.Lock()
+			if c.conn != nil && ctx.Err() == nil {
+				c.lost++
+			}
+			c.conn, c.have, c.held, c.last = nil, make([]bool, len(c.clients)), 0, err
+			c.mu.Unlock()
 			select {
 			case <-ctx.Done():
 			case <-time.After(pause):
@@ -200,10 +172,12 @@ func (c *client) follow(conn net.Conn, reader *bufio.Reader) error {
 		case err != nil:
 			return fmt.Errorf("listening: %w", err)
 		case kind == typeKeepalive && first:
-			_ = c.change(func() error { c.conn = conn; return nil })
+			c.mu.Lock()
+			c.conn, c.establishedAt = conn, time.Now()
+			c.mu.Unlock()
 		case kind == typeKeepalive:
 		case kind == typeUpdate && !first:
-			if err := c.change(func() error { return c.learn(body) }); err != nil {
+			if err := c.learn(body); err != nil {
 				return fmt.Errorf("reading an UPDATE: %w", err)
 			}
 		default:
@@ -228,25 +202,19 @@ func (c *client) connect(ctx context.Context, restarted bool) (net.Conn, *bufio.
 		return nil, nil, fmt.Errorf("connecting: %w", err)
 	}
 	reader := bufio.NewReaderSize(conn, 2*largestMessage)
-	err = conn.SetDeadline(deadline)
+	_ = conn.SetDeadline(deadline)
+	_, err = conn.Write(open(own, restarted))
 	if err == nil {
-		_, err = conn.Write(open(own, restarted))
-	}
-	var kind byte
-	var body []byte
-	if err == nil {
-		kind, body, err = read(reader)
-	}
-	if err == nil && kind != typeOpen {
-		err = unexpected(kind, body)
-	}
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
+		var kind byte
+		var body []byte
+		if kind, body, err = read(reader); err == nil && kind != typeOpen {
+			err = unexpected(kind, body)
+		}
 	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("exchanging OPENs: %w", err), conn.Close())
 	}
-	return conn, reader, nil
+	return conn, reader, conn.SetDeadline(time.Time{})
 }
 
 func unexpected(kind byte, body []byte) error {
@@ -262,6 +230,8 @@ func (c *client) learn(body []byte) error {
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	note := func(list []byte, has bool) error {
 		return each(list, func(prefix netip.Prefix) error {
 			from, err := owner(prefix)
@@ -273,7 +243,9 @@ func (c *client) learn(body []byte) error {
 			}
 			if c.have[from] != has {
 				c.have[from] = has
-				c.held += direction(has)
+				if c.held--; has {
+					c.held += 2
+				}
 			}
 			return nil
 		})
@@ -285,14 +257,13 @@ func (c *client) learn(body []byte) error {
 func (c *clientSet) lacking() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var examples []string
+	var lacking []string
 	for _, each := range c.clients {
-		if text := each.lacks(); text != "" && len(examples) < 3 {
-			examples = append(examples, text)
+		if text := each.lacks(); text != "" {
+			lacking = append(lacking, text)
 		}
 	}
-	return fmt.Sprintf("%d of %d sessions are Established, clients with every prefix: %d; %s",
-		c.established, len(c.clients), c.complete, strings.Join(examples, "; "))
+	return fmt.Sprintf("%d of %d clients have every prefix; %s", len(c.clients)-len(lacking), len(c.clients), strings.Join(lacking[:min(3, len(lacking))], "; "))
 }
 
 func (c *client) lacks() string {

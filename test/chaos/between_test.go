@@ -3,8 +3,10 @@
 package chaos_test
 
 import (
+	"maps"
 	"testing"
 
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,22 +15,12 @@ import (
 	"github.com/rrpool/rrpool/test/e2e/site"
 )
 
-// A cluster moves from one topology to another and back, and to the mesh. No packet is
-// lost, and the mesh is never needed in between.
-func TestBetweenTopologies(t *testing.T) {
-	c := start(t, site.Options{MeshPassword: "s3cret"})
-	c.stages([]stage{
-		{"onto Single", migrateDedicated},
-		{"Single to Quorum", move(v1alpha1.TopologyQuorum, 6, 2, 6)},
-		{"Quorum to Single", move(v1alpha1.TopologySingle, 3, 2, 3)},
-		{"Single to Hierarchy", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
-		{"Hierarchy to Single", move(v1alpha1.TopologySingle, 3, 2, 3)},
-		{"back to the mesh", backToMesh},
-	})
-}
+// roleLabel is what spec.bgp.nodeLabel is by default.
+const roleLabel = "rrpool.io/route-reflector"
 
-// Nor is any lost where reflectors come, go and fail in each topology.
-func TestTopologiesGrowAndShrink(t *testing.T) {
+// A cluster moves from one topology to another, and reflectors come, go and fail in each. No
+// packet is lost, and the mesh is never needed in between.
+func TestTopologiesGrowShrinkAndChange(t *testing.T) {
 	c := start(t, site.Options{MeshPassword: "s3cret"})
 	c.stages([]stage{
 		{"onto Single", migrateDedicated},
@@ -39,6 +31,10 @@ func TestTopologiesGrowAndShrink(t *testing.T) {
 		{"a reflector more in each rack", move(v1alpha1.TopologyHierarchy, 3, 3, 12)},
 		{"a rack's reflector is lost", loseReflector},
 		{"and one less in each rack", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
+		{"another label", relabel("rrpool.io/other")},
+		{"and the former one again", relabel(roleLabel)},
+		{"Hierarchy to Single", move(v1alpha1.TopologySingle, 3, 2, 3)},
+		{"Single to Hierarchy", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
 		{"Hierarchy to MultiCluster", move(v1alpha1.TopologyMultiCluster, 3, 3, 3)},
 		{"back to the mesh", backToMesh},
 	})
@@ -70,14 +66,38 @@ func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) f
 	}
 }
 
+// relabel marks the reflectors by another label, whose values are their slots as before.
+func relabel(label string) func(*cluster) {
+	return func(c *cluster) {
+		e, before := c.begin("label "+label), c.slots()
+		c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) { spec.BGP.NodeLabel = label })
+		c.waitFor("the label", func(o *v1alpha1.RouteReflectorPool) bool { return ready(o) && maps.Equal(before, c.labelled(label)) })
+		peers, err := c.Lab.Calico().BGPPeers().List(c.ctx, options.ListOptions{})
+		require.NoError(c.t, err)
+		for _, p := range peers.Items {
+			require.Contains(c.t, p.Spec.NodeSelector+p.Spec.PeerSelector, label, p.Name)
+		}
+		c.requireMesh(false)
+		require.Empty(c.t, c.meshWrites(e), "the mesh was not needed")
+		c.requireEvents(e)
+		c.requireLostNothing(e)
+	}
+}
+
 // slots are the reflectors' slots by node.
 func (c *cluster) slots() map[string]string {
 	c.t.Helper()
-	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{LabelSelector: "rrpool.io/route-reflector"})
+	return c.labelled(roleLabel)
+}
+
+// labelled are the values of a label by node.
+func (c *cluster) labelled(label string) map[string]string {
+	c.t.Helper()
+	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{LabelSelector: label})
 	require.NoError(c.t, err)
 	out := map[string]string{}
 	for i := range list.Items {
-		out[list.Items[i].Name] = list.Items[i].Labels["rrpool.io/route-reflector"]
+		out[list.Items[i].Name] = list.Items[i].Labels[label]
 	}
 	return out
 }

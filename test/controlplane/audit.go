@@ -26,7 +26,6 @@ func auditPolicy(reads bool) string {
 type AuditEvent struct {
 	Time      time.Time // when it was received, in microseconds
 	User      string
-	UserAgent string
 	Verb      string // create, update, patch, delete, deletecollection, …
 	Group     string
 	Resource  string // with the subresource: "nodes/status"
@@ -101,7 +100,7 @@ func wholeLines(path string, offset int64) ([]byte, error) {
 func parseAuditEvent(line []byte) (AuditEvent, error) {
 	var raw struct {
 		RequestReceivedTimestamp time.Time
-		Verb, UserAgent          string
+		Verb                     string
 		User                     struct{ Username string }
 		ObjectRef                struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 		ResponseStatus           struct{ Code int }
@@ -110,7 +109,7 @@ func parseAuditEvent(line []byte) (AuditEvent, error) {
 		return AuditEvent{}, fmt.Errorf("reading an audit event: %w", err)
 	}
 	event := AuditEvent{
-		Time: raw.RequestReceivedTimestamp, User: raw.User.Username, UserAgent: raw.UserAgent, Verb: raw.Verb,
+		Time: raw.RequestReceivedTimestamp, User: raw.User.Username, Verb: raw.Verb,
 		Group: raw.ObjectRef.APIGroup, Resource: raw.ObjectRef.Resource,
 		Namespace: raw.ObjectRef.Namespace, Name: raw.ObjectRef.Name, Code: raw.ResponseStatus.Code,
 	}

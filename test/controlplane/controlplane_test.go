@@ -4,67 +4,22 @@ import (
 	"context"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rrpool/rrpool/test/leaks"
 )
 
 func TestMain(m *testing.M) { Main(m) }
-
-func TestAServiceAccountMayDoOnlyWhatRBACGrants(t *testing.T) {
-	plane := ForTest(t)
-	admin := kubernetes.NewForConfigOrDie(plane.AdminConfig())
-	role, err := admin.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "reads-nodes-"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "reads-nodes-"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "reader"}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-
-	config, err := plane.ServiceAccountConfig("default", "reader")
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, WriteKubeconfig(path, config))
-	loaded, err := clientcmd.BuildConfigFromFlags("", path)
-	require.NoError(t, err)
-	reader := kubernetes.NewForConfigOrDie(loaded)
-
-	// The authorizer learns of a binding by watch, a moment after the write.
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		_, err := reader.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-		require.NoError(c, err)
-	}, time.Minute, 50*time.Millisecond)
-	_, err = reader.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
-	require.True(t, apierrors.IsForbidden(err), "got %v", err)
-}
-
-func TestANodeCanBeCreatedWithoutTaints(t *testing.T) {
-	admin := kubernetes.NewForConfigOrDie(ForTest(t).AdminConfig())
-	node, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.Empty(t, node.Spec.Taints)
-}
 
 func TestWritesFindsWhoWroteWhatAndWhen(t *testing.T) {
 	plane := ForTest(t)
@@ -101,34 +56,6 @@ func TestWritesFindsWhoWroteWhatAndWhen(t *testing.T) {
 	writes, err = plane.Writes("another", start)
 	require.NoError(t, err)
 	require.Empty(t, writes, "another user's write was counted")
-}
-
-// The apiserver may be in the middle of a line.
-func TestALineOfTheAuditLogIsReadWhenItIsWhole(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit.log")
-	read := int64(0)
-	for i, step := range []struct{ written, want string }{
-		{"", ""}, {"one\ntw", "one\n"}, {"one\ntwo", ""}, {"one\ntwo\n", "two\n"}, {"one\ntwo\nthree\nfour\n", "three\nfour\n"},
-	} {
-		if i > 0 {
-			require.NoError(t, os.WriteFile(path, []byte(step.written), 0o600))
-		}
-		lines, err := wholeLines(path, read)
-		require.NoError(t, err)
-		require.Equal(t, step.want, string(lines))
-		read += int64(len(lines))
-	}
-}
-
-func TestCalicosKindsAreServed(t *testing.T) {
-	client := kubernetes.NewForConfigOrDie(ForTest(t).AdminConfig())
-	served, err := client.Discovery().ServerResourcesForGroupVersion(schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}.String())
-	require.NoError(t, err)
-	var names []string
-	for _, resource := range served.APIResources {
-		names = append(names, resource.Name)
-	}
-	require.Subset(t, names, []string{"bgppeers", "bgpconfigurations", "caliconodestatuses", "blockaffinities", "ippools"})
 }
 
 func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {

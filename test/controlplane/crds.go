@@ -1,13 +1,18 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -37,6 +42,21 @@ func CalicoCRDs(ctx context.Context) (string, error) {
 
 // OwnCRDs is the folder with the CustomResourceDefinitions of this repository, config/crd.
 func OwnCRDs() string { return filepath.Join(programs.Root(), "config", "crd") }
+
+// Objects reads those of a manifest.
+func Objects(manifest []byte) (out []*unstructured.Unstructured, err error) {
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096); ; {
+		o := &unstructured.Unstructured{}
+		switch err := decoder.Decode(&o.Object); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading a manifest: %w", err)
+		case len(o.Object) > 0:
+			out = append(out, o)
+		}
+	}
+}
 
 // InstallCRDs creates or updates every CustomResourceDefinition in the folders and waits until they are served. Other YAML
 // documents in a folder, and folders that do not exist, are skipped.

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -21,9 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 type object = unstructured.Unstructured
@@ -75,26 +74,15 @@ func rank(o *object) int {
 // decode reads the objects of a file.
 func decode(t *testing.T, content []byte) []*object {
 	t.Helper()
-	var out []*object
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
-		o := &object{}
-		err := decoder.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			require.NotEmpty(t, out)
-			return out
-		}
-		require.NoError(t, err)
-		if len(o.Object) > 0 {
-			out = append(out, o)
-		}
-	}
+	out, err := controlplane.Objects(content)
+	require.NoError(t, err)
+	require.NotEmpty(t, out)
+	return out
 }
 
 func read(t *testing.T, name string) []*object {
 	t.Helper()
-	content, err := os.ReadFile(path(name))
-	require.NoError(t, err)
-	return decode(t, content)
+	return decode(t, []byte(text(t, path(name))))
 }
 
 // of is where objects of this kind are, once the apiserver serves it.
@@ -159,6 +147,19 @@ func takenOver(o *object) bool {
 		})
 }
 
+func convert[T any](t *testing.T, o *object) *T {
+	t.Helper()
+	out := new(T)
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out))
+	return out
+}
+
+func set(t *testing.T, o map[string]any, value any, fields ...string) {
+	t.Helper()
+	require.NoError(t, unstructured.SetNestedField(o, value, fields...))
+}
+
+// at is a field of an object, nil where there is none.
 func at(o *object, path ...string) any {
 	out, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
 	return out

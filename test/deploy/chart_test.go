@@ -105,8 +105,13 @@ func differing(at string, have, want any) []string {
 	return out
 }
 
-// withExternalSecret is a kustomization as a user writes it, with the component in it.
 func withExternalSecret(t *testing.T) string {
+	t.Helper()
+	return with(t, "external-secret")
+}
+
+// with is a kustomization as a user writes it, with a component in it.
+func with(t *testing.T, component string) string {
 	t.Helper()
 	dir := t.TempDir()
 	relative := func(folder string) string {
@@ -114,7 +119,7 @@ func withExternalSecret(t *testing.T) string {
 		require.NoError(t, err)
 		return out
 	}
-	content := "resources: [" + relative(iksOverlay) + "]\ncomponents: [" + relative(iksOverlay+"/components/external-secret") + "]\n"
+	content := "resources: [" + relative(iksOverlay) + "]\ncomponents: [" + relative(iksOverlay+"/components/"+component) + "]\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(content), 0o600))
 	relativeToRoot, err := filepath.Rel(path(), dir)
 	require.NoError(t, err)
@@ -132,6 +137,7 @@ func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 		require.Equal(t, "keep", first(t, made, "CustomResourceDefinition").GetAnnotations()[keep])
 	}
 	require.Empty(t, unequal(rendered(t, "--set", "credentials.externalSecret.enabled=true"), build(t, withExternalSecret(t))))
+	require.Empty(t, unequal(rendered(t, "--set", "credentials.trustedProfile.name=a b"), build(t, with(t, "trusted-profile"))))
 	require.Empty(t, unequal(rendered(t, monitored...), append(build(t, iksOverlay), build(t, "config/monitoring")...)))
 }
 
@@ -147,27 +153,16 @@ func TestADifferenceBetweenChartAndOverlayIsSeen(t *testing.T) {
 		require.Equal(t, []string{"not made: " + identity(o)}, unequal(slices.Concat(made[:i], made[i+1:]), wanted))
 	}
 	for field, set := range map[string]string{
-		".spec.replicas":                        "replicas=3",
-		".spec.template.spec.tolerations":       "tolerations=null",
-		".spec.template.spec.containers":        "extraArgs={--zap-log-level=debug}",
-		".spec.template.metadata.labels.team":   "podLabels.team=net",
-		".spec.template.spec.priorityClassName": "priorityClassName=",
-		".spec.template.spec.nodeSelector":      "nodeSelector.a=b",
-		".spec.template.spec.affinity":          "affinity.nodeAffinity=null",
-		".spec.template.spec.imagePullSecrets":  "imagePullSecrets[0].name=icr",
-		".spec.template.metadata.annotations.a": "podAnnotations.a=b",
-		".spec.template.spec.volumes":           "metrics.certificateSecret=tls",
+		"Deployment/rrpool-system/rrpool-manager.spec.replicas":                        "replicas=3",
+		"Deployment/rrpool-system/rrpool-manager.spec.template.spec.affinity":          "affinity.nodeAffinity=null",
+		"Deployment/rrpool-system/rrpool-manager.spec.template.spec.priorityClassName": "priorityClassName=",
+		"PodDisruptionBudget/rrpool-system/rrpool-manager.spec.maxUnavailable":         "podDisruptionBudget.maxUnavailable=50%",
+		"not made: NetworkPolicy/rrpool-system/rrpool-manager":                         "networkPolicy.enabled=false",
+		"not made: CustomResourceDefinition//routereflectorpools.rrpool.io":            "crd.enabled=false",
 	} {
-		require.Contains(t, unequal(rendered(t, "--set", set), wanted), "Deployment/rrpool-system/rrpool-manager"+field, set)
+		require.Equal(t, []string{field}, unequal(rendered(t, "--set", set), wanted), set)
 	}
-	require.Equal(t, []string{"PodDisruptionBudget/rrpool-system/rrpool-manager.spec.maxUnavailable"},
-		unequal(rendered(t, "--set", "podDisruptionBudget.maxUnavailable=50%"), wanted))
-	require.Equal(t, []string{"not made: NetworkPolicy/rrpool-system/rrpool-manager"},
-		unequal(rendered(t, "--set", "networkPolicy.enabled=false"), wanted))
 	require.Len(t, unequal(rendered(t, "--set", "policy.enabled=false"), wanted), 10)
-	require.Equal(t, []string{"not made: CustomResourceDefinition//routereflectorpools.rrpool.io"},
-		unequal(rendered(t, "--set", "crd.enabled=false"), wanted))
-
 	for field, set := range map[string]string{
 		"ClusterRoleBinding//prometheus-reads-rrpool.subjects":                "serviceMonitor.reader.name=prometheus",
 		"ServiceMonitor/rrpool-system/rrpool-manager.spec.endpoints":          "serviceMonitor.tlsConfig.serverName=rrpool",

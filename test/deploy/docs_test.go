@@ -126,9 +126,7 @@ func TestEveryFieldThatAPageNamesExists(t *testing.T) {
 func ownSchema(t *testing.T) apiextensionsv1.JSONSchemaProps {
 	t.Helper()
 	var crd apiextensionsv1.CustomResourceDefinition
-	content, err := os.ReadFile(path("config/crd/rrpool.io_routereflectorpools.yaml"))
-	require.NoError(t, err)
-	require.NoError(t, yaml.UnmarshalStrict(content, &crd))
+	require.NoError(t, yaml.UnmarshalStrict([]byte(text(t, path("config/crd/rrpool.io_routereflectorpools.yaml"))), &crd))
 	return *crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 }
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
@@ -54,16 +54,10 @@ func TestTheExternalSecretIsAccepted(t *testing.T) {
 	_, err := c.try(t, ours)
 	require.NoError(t, err)
 	sample := read(t, samples[iksOverlay])[0]
-	name, _, err := unstructured.NestedString(sample.Object, "spec", "provider", "iks", "credentialsSecretRef", "name")
-	require.NoError(t, err)
-	key, _, err := unstructured.NestedString(sample.Object, "spec", "provider", "iks", "credentialsSecretRef", "key")
-	require.NoError(t, err)
-	target, _, err := unstructured.NestedString(ours.Object, "spec", "target", "name")
-	require.NoError(t, err)
-	require.Equal(t, name, target)
-	data, _, err := unstructured.NestedSlice(ours.Object, "spec", "data")
-	require.NoError(t, err)
-	require.Equal(t, key, data[0].(map[string]any)["secretKey"]) //nolint:forcetypeassert // as the apiserver took it
+	reference := convert[v1alpha1.RouteReflectorPool](t, sample).Spec.Provider.IKS.CredentialsSecretRef
+	require.Equal(t, reference.Name, at(ours, "spec", "target", "name"))
+	data := at(ours, "spec", "data").([]any)                               //nolint:forcetypeassert // as the apiserver took it
+	require.Equal(t, reference.Key, data[0].(map[string]any)["secretKey"]) //nolint:forcetypeassert // as the apiserver took it
 
 	wrong := ours.DeepCopy()
 	set(t, wrong.Object, "ibm", "spec", "secretStore")
@@ -81,9 +75,7 @@ func TestTheSecretFromAFileIsTheOneThatIsRead(t *testing.T) {
 	made := build(t, relative)
 	require.Len(t, made, 1)
 	require.Equal(t, "Secret/rrpool-system/rrpool-ibmcloud", identity(made[0]))
-	data, _, err := unstructured.NestedStringMap(made[0].Object, "data")
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"apikey": "dGhlIGtleQo="}, data)
+	require.Equal(t, map[string]any{"apikey": "dGhlIGtleQo="}, at(made[0], "data"))
 	c, _ := deployed(t, iksOverlay)
 	_, err = c.try(t, made[0])
 	require.NoError(t, err)

@@ -131,6 +131,13 @@ func (s site) page(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, manifest(t, live), "key: mygroup/arbitrary/rrpool\n")
 		}},
+		{"cat >mycluster", func(t *testing.T) {
+			t.Helper()
+			live, err := s.get(t, first(t, s.wanted, "Deployment"))
+			require.NoError(t, err)
+			require.Contains(t, manifest(t, live), "mountPath: /var/run/secrets/tokens\n")
+			require.Contains(t, manifest(t, s.pool(t)), "trustedProfile:\n          name: rrpool\n")
+		}},
 	}
 	for _, b := range blocks {
 		if b.Place == walkthrough.Nowhere {

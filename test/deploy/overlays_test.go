@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -65,8 +63,7 @@ func TestTheSampleOfAnOverlayIsAdmittedAndDefaulted(t *testing.T) {
 			require.Equal(t, kept.GetResourceVersion(), again.GetResourceVersion())
 			require.Empty(t, c.warnings.all())
 
-			var pool v1alpha1.RouteReflectorPool
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(kept.Object, &pool))
+			pool := convert[v1alpha1.RouteReflectorPool](t, kept)
 			require.Equal(t, v1alpha1.SingletonName, pool.Name)
 			require.Equal(t, v1alpha1.ModeRouteReflector, pool.Spec.Mode)
 			require.Equal(t, "244.0.0.1", pool.Spec.Topology.ClusterID)
@@ -78,12 +75,30 @@ func TestTheSampleOfAnOverlayIsAdmittedAndDefaulted(t *testing.T) {
 	}
 }
 
+func TestEverySampleAndExampleIsAdmitted(t *testing.T) {
+	c, _ := deployed(t, kindOverlay)
+	for _, pattern := range []string{"config/samples/*.yaml", "config/overlays/*/*.example.yaml"} {
+		files, err := filepath.Glob(path(pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			if filepath.Base(file) == "kustomization.yaml" {
+				continue
+			}
+			for _, o := range decode(t, []byte(text(t, file))) {
+				_, err := c.try(t, o)
+				require.NoError(t, err, "%s: %s", file, o.GetName())
+			}
+		}
+	}
+}
+
 // Negative controls for the test above.
 func TestAChangeAndAWarningAreSeen(t *testing.T) {
 	c, objects := deployed(t, kindOverlay)
 	deployment := first(t, objects, "Deployment").DeepCopy()
 	before := c.versions(t, objects)
-	require.NoError(t, unstructured.SetNestedField(deployment.Object, int64(3), "spec", "replicas"))
+	set(t, deployment.Object, int64(3), "spec", "replicas")
 	_, err := c.apply(t, deployment)
 	require.NoError(t, err)
 	require.NotEqual(t, before, c.versions(t, objects))
@@ -94,8 +109,7 @@ func TestAChangeAndAWarningAreSeen(t *testing.T) {
 	config.WarningHandler = loud.warnings
 	loud.client, err = dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	require.NoError(t, unstructured.SetNestedField(deployment.Object, "x",
-		"spec", "template", "metadata", "annotations", "scheduler.alpha.kubernetes.io/critical-pod"))
+	set(t, deployment.Object, "x", "spec", "template", "metadata", "annotations", "scheduler.alpha.kubernetes.io/critical-pod")
 	_, err = loud.try(t, deployment)
 	require.NoError(t, err)
 	require.NotEmpty(t, loud.warnings.all())
@@ -105,27 +119,15 @@ func TestAChangeAndAWarningAreSeen(t *testing.T) {
 func TestATypingErrorIsRefused(t *testing.T) {
 	c, objects := deployed(t, kindOverlay)
 	objects = append(objects, read(t, samples[kindOverlay])...)
-	cases := map[string]struct {
-		kind  string
-		field []string
-	}{
-		"in a Deployment":                          {"Deployment", []string{"spec", "replica"}},
-		"in the pods of a Deployment":              {"Deployment", []string{"spec", "template", "spec", "serviceAccount_name"}},
-		"in a ServiceAccount":                      {"ServiceAccount", []string{"automount"}},
-		"in a ClusterRole":                         {"ClusterRole", []string{"rule"}},
-		"in a RoleBinding":                         {"RoleBinding", []string{"roleRef", "names"}},
-		"in a Namespace":                           {"Namespace", []string{"metadata", "label"}},
-		"in the CustomResourceDefinition":          {"CustomResourceDefinition", []string{"spec", "scopes"}},
-		"in a RouteReflectorPool":                  {"RouteReflectorPool", []string{"spec", "provider", "existingNode"}},
-		"in the selectors of a RouteReflectorPool": {"RouteReflectorPool", []string{"spec", "provider", "existingNodes", "excluded", "matchLabel"}},
-	}
-	for name, broken := range cases {
-		t.Run(name, func(t *testing.T) {
-			o := first(t, objects, broken.kind).DeepCopy()
-			require.NoError(t, unstructured.SetNestedField(o.Object, "x", broken.field...))
-			_, err := c.try(t, o)
-			require.ErrorContains(t, err, "."+strings.Join(broken.field, ".")+": field not declared in schema")
-		})
+	for kind, field := range map[string][]string{
+		"Deployment":         {"spec", "template", "spec", "serviceAccount_name"},
+		"RoleBinding":        {"roleRef", "names"},
+		"RouteReflectorPool": {"spec", "provider", "existingNodes", "excluded", "matchLabel"},
+	} {
+		o := first(t, objects, kind)
+		set(t, o.Object, "x", field...)
+		_, err := c.try(t, o)
+		require.ErrorContains(t, err, "."+strings.Join(field, ".")+": field not declared in schema")
 	}
 }
 
@@ -140,7 +142,7 @@ func first(t *testing.T, objects []*object, kind string) *object {
 	return nil
 }
 
-// The namespace admits restricted pods only, which no Deployment is refused for.
+// The namespace admits restricted pods only, of a priority class that there is; no Deployment is refused for that.
 func TestAPodOfTheDeploymentIsAdmitted(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		t.Run(overlay, func(t *testing.T) {
@@ -150,7 +152,7 @@ func TestAPodOfTheDeploymentIsAdmitted(t *testing.T) {
 			require.NoError(t, err)
 
 			// Negative control.
-			require.NoError(t, unstructured.SetNestedField(pod.Object, true, "spec", "hostNetwork"))
+			set(t, pod.Object, true, "spec", "hostNetwork")
 			_, err = c.try(t, pod)
 			require.True(t, apierrors.IsForbidden(err), "%v", err)
 		})
@@ -160,9 +162,8 @@ func TestAPodOfTheDeploymentIsAdmitted(t *testing.T) {
 // podOf is a pod as a Deployment makes them.
 func podOf(t *testing.T, deployment *object) *object {
 	t.Helper()
-	template, found, err := unstructured.NestedMap(deployment.Object, "spec", "template")
-	require.NoError(t, err)
-	require.True(t, found)
+	template, ok := at(deployment, "spec", "template").(map[string]any)
+	require.True(t, ok)
 	pod := &object{Object: template}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 	pod.SetName(deployment.GetName())

@@ -6,13 +6,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 // policyLag is how long the apiserver may take to learn of a policy.
@@ -153,15 +155,12 @@ func guarded(t *testing.T) (admin, manager dynamic.Interface) {
 func policedUser(t *testing.T, objects []*object) string {
 	t.Helper()
 	deployment := first(t, objects, "Deployment")
-	account, _, err := unstructured.NestedString(deployment.Object, "spec", "template", "spec", "serviceAccountName")
-	require.NoError(t, err)
-	user := "system:serviceaccount:" + deployment.GetNamespace() + ":" + account
+	account := convert[appsv1.Deployment](t, deployment).Spec.Template.Spec.ServiceAccountName
+	user := controlplane.ServiceAccountUser(deployment.GetNamespace(), account)
 	count := 0
 	for _, o := range objects {
 		if o.GetKind() == "ValidatingAdmissionPolicy" {
-			content, err := yaml.Marshal(o.Object)
-			require.NoError(t, err)
-			require.Contains(t, string(content), "request.userInfo.username == '"+user+"'", o.GetName())
+			require.Contains(t, manifest(t, o), "request.userInfo.username == '"+user+"'", o.GetName())
 			count++
 		}
 	}

@@ -1,171 +1,149 @@
 package deploy_test
 
 import (
-	"fmt"
-	"slices"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/cmd/wiring"
 )
 
-// excess is what roles allow that nothing of ours is ever to be allowed, and pods that have more than they need.
+// excess is what objects give a pod that ours never needs. What a restricted pod may not have the apiserver refuses.
 func excess(t *testing.T, objects []*object) []string {
 	t.Helper()
 	var out []string
+	note := func(too bool, what string) {
+		if too {
+			out = append(out, what)
+		}
+	}
 	for _, o := range objects {
-		switch o.GetKind() {
-		case "Role", "ClusterRole":
-			for _, rule := range convert[rbacv1.Role](t, o).Rules {
-				out = append(out, tooMuch(o.GetKind(), rule)...)
-			}
-		case "ClusterRoleBinding":
-			if name := convert[rbacv1.ClusterRoleBinding](t, o).RoleRef.Name; name != "rrpool-manager" {
-				out = append(out, "binds "+name)
-			}
-		case "Deployment":
-			out = append(out, tooFree(convert[appsv1.Deployment](t, o).Spec.Template.Spec)...)
-		}
+		note(o.GetKind() == "Secret", "a Secret: applying an overlay again must not replace a key")
 	}
-	return out
-}
-
-// never are resources that no verb is given for, and verbs of which only some are.
-var (
-	never = []string{
-		"pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "pods/ephemeralcontainers", "nodes/status", "nodes/proxy",
-		"serviceaccounts", "serviceaccounts/token", "roles", "clusterroles", "rolebindings", "clusterrolebindings",
-		"validatingadmissionpolicies", "validatingadmissionpolicybindings", "customresourcedefinitions", "certificatesigningrequests",
-	}
-	only = map[string][]string{
-		"nodes": {"list", "watch", "patch"}, "pods": {"list", "watch"}, "pods/eviction": {"create"}, "secrets": {"list", "watch"},
-		"configmaps": {"get"}, "blockaffinities": {"list", "watch"},
-	}
-)
-
-func tooMuch(kind string, rule rbacv1.PolicyRule) []string {
-	var out []string
-	for _, word := range slices.Concat(rule.Verbs, rule.Resources, rule.APIGroups, rule.NonResourceURLs) {
-		if strings.Contains(word, "*") || slices.Contains([]string{"escalate", "bind", "impersonate", "deletecollection"}, word) {
-			out = append(out, word)
-		}
-	}
-	for _, resource := range rule.Resources {
-		if slices.Contains(never, resource) || resource == "secrets" && kind == "ClusterRole" {
-			out = append(out, resource+" in a "+kind)
-		}
-		for _, verb := range rule.Verbs {
-			if some, ok := only[resource]; ok && !slices.Contains(some, verb) {
-				out = append(out, verb+" "+resource)
-			}
-		}
-	}
-	return out
-}
-
-func tooFree(pod corev1.PodSpec) []string {
-	var out []string
-	for _, v := range pod.Volumes {
-		out = append(out, "volume "+v.Name)
-	}
-	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
-		if s := c.SecurityContext; s == nil || !ptr.Deref(s.ReadOnlyRootFilesystem, false) {
-			out = append(out, c.Name+" may write to its root")
-		}
-		if c.SecurityContext == nil || c.SecurityContext.Capabilities == nil || len(c.SecurityContext.Capabilities.Add) > 0 {
-			out = append(out, c.Name+" has capabilities")
-		}
+	account := convert[corev1.ServiceAccount](t, first(t, objects, "ServiceAccount"))
+	note(ptr.Deref(account.AutomountServiceAccountToken, true), "a token for pods that do not ask for it")
+	pod := convert[appsv1.Deployment](t, first(t, objects, "Deployment")).Spec.Template.Spec
+	note(len(pod.Volumes) > 0, "a volume")
+	note(len(pod.InitContainers) > 0 || len(pod.Containers) > 1, "another container")
+	manager := pod.Containers[0]
+	note(!ptr.Deref(manager.SecurityContext.ReadOnlyRootFilesystem, false), "a root to write to")
+	note(len(manager.EnvFrom) > 0, "an environment from elsewhere") // the key of IKS is read by name when it is needed
+	for _, variable := range manager.Env {
+		note(variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil, "a Secret in "+variable.Name)
 	}
 	return out
 }
 
 func TestAnOverlayAllowsNothingThatIsNeverNeeded(t *testing.T) {
 	for _, overlay := range overlays(t) {
-		objects := build(t, overlay)
-		require.Empty(t, excess(t, objects), overlay)
-		account := first(t, objects, "ServiceAccount")
-		automount, found, err := unstructured.NestedBool(account.Object, "automountServiceAccountToken")
-		require.NoError(t, err)
-		require.True(t, found && !automount, "a pod that does not ask for the token does not get it")
+		require.Empty(t, excess(t, build(t, overlay)), overlay)
+	}
+	for want, spoil := range map[string]func(deployment, account map[string]any){
+		"a token for pods that do not ask for it": func(_, account map[string]any) { delete(account, "automountServiceAccountToken") },
+		"a volume": func(d, _ map[string]any) {
+			set(t, d, []any{map[string]any{"name": "tmp"}}, "spec", "template", "spec", "volumes")
+		},
+	} {
+		objects := build(t, kindOverlay)
+		spoil(first(t, objects, "Deployment").Object, first(t, objects, "ServiceAccount").Object)
+		require.Equal(t, []string{want}, excess(t, objects), "negative control")
 	}
 }
 
-// Negative controls for the test above.
-func TestWhatIsNeverNeededIsNamed(t *testing.T) {
-	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
-	}
-	for want, added := range map[string]rbacv1.PolicyRule{
-		"secrets in a ClusterRole":               rule("", "secrets", "get"),
-		"pods/exec in a ClusterRole":             rule("", "pods/exec", "create"),
-		"nodes/status in a ClusterRole":          rule("", "nodes/status", "patch"),
-		"serviceaccounts/token in a ClusterRole": rule("", "serviceaccounts/token", "create"),
-		"clusterroles in a ClusterRole":          rule("rbac.authorization.k8s.io", "clusterroles", "get"),
-		"delete nodes":                           rule("", "nodes", "delete"),
-		"update nodes":                           rule("", "nodes", "update"),
-		"delete pods":                            rule("", "pods", "delete"),
-		"escalate":                               rule("rbac.authorization.k8s.io", "x", "escalate"),
-		"impersonate":                            rule("", "users", "impersonate"),
-		"*":                                      rule("rrpool.io", "routereflectorpools", "*"),
-		"*/status":                               rule("rrpool.io", "*/status", "get"),
-	} {
-		role := first(t, build(t, kindOverlay), "ClusterRole").DeepCopy()
-		doctored := convert[rbacv1.ClusterRole](t, role)
-		doctored.Rules = append(doctored.Rules, added)
-		require.Contains(t, excess(t, []*object{unstructuredOf(t, doctored)}), want)
-	}
-	deployment := convert[appsv1.Deployment](t, first(t, build(t, kindOverlay), "Deployment"))
-	deployment.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem = nil
-	require.Contains(t, excess(t, []*object{unstructuredOf(t, deployment)}), "manager may write to its root")
-	binding := convert[rbacv1.ClusterRoleBinding](t, first(t, build(t, kindOverlay), "ClusterRoleBinding"))
-	binding.RoleRef.Name = "cluster-admin"
-	require.Contains(t, excess(t, []*object{unstructuredOf(t, binding)}), "binds cluster-admin")
+// With a trusted profile the manager has a token for IAM, where it looks for it, renewed and for an hour, and nothing else more.
+func TestTheTokenForATrustedProfile(t *testing.T) {
+	objects := build(t, with(t, "trusted-profile"))
+	require.Equal(t, []string{"a volume"}, excess(t, objects))
+	deployment := first(t, objects, "Deployment")
+	pod := convert[appsv1.Deployment](t, deployment).Spec.Template.Spec
+	require.Len(t, pod.Volumes, 1)
+	require.Equal(t, []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+		Audience: "iam", ExpirationSeconds: ptr.To(int64(3600)), Path: "sa-token",
+	}}}, pod.Volumes[0].Projected.Sources)
+	require.Equal(t, []corev1.VolumeMount{{Name: pod.Volumes[0].Name, MountPath: filepath.Dir(wiring.TokenFile), ReadOnly: true}}, pod.Containers[0].VolumeMounts)
+	require.Equal(t, "sa-token", filepath.Base(wiring.TokenFile))
+	c, _ := deployed(t, iksOverlay)
+	_, err := c.try(t, deployment)
+	require.NoError(t, err)
+	_, err = c.try(t, podOf(t, deployment))
+	require.NoError(t, err)
 }
 
-// The namespace admits restricted pods only: whatever makes the manager's pod less so, the apiserver refuses.
-func TestALessRestrictedPodIsNotAdmitted(t *testing.T) {
-	c, objects := deployed(t, kindOverlay)
-	container := []string{"spec", "containers"}
-	for name, spoil := range map[string]func(pod, container map[string]any){
-		"as root":       func(pod, _ map[string]any) { set(t, pod, int64(0), "spec", "securityContext", "runAsUser") },
-		"maybe as root": func(pod, _ map[string]any) { set(t, pod, false, "spec", "securityContext", "runAsNonRoot") },
-		"without seccomp": func(pod, _ map[string]any) {
-			set(t, pod, "Unconfined", "spec", "securityContext", "seccompProfile", "type")
-		},
-		"with the host's pids":  func(pod, _ map[string]any) { set(t, pod, true, "spec", "hostPID") },
-		"that can gain more":    func(_, c map[string]any) { set(t, c, true, "securityContext", "allowPrivilegeEscalation") },
-		"with a capability":     func(_, c map[string]any) { set(t, c, []any{"NET_ADMIN"}, "securityContext", "capabilities", "add") },
-		"with all capabilities": func(_, c map[string]any) { set(t, c, []any{}, "securityContext", "capabilities", "drop") },
-		"with a port of a host": func(_, c map[string]any) {
-			set(t, c, []any{map[string]any{"containerPort": int64(1), "hostPort": int64(1)}}, "ports")
-		},
-		"with a disk of a host": func(pod, _ map[string]any) {
-			set(t, pod, []any{map[string]any{"name": "h", "hostPath": map[string]any{"path": "/"}}}, "spec", "volumes")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pod := podOf(t, first(t, objects, "Deployment").DeepCopy())
-			containers, _, err := unstructured.NestedSlice(pod.Object, container...)
+// granted and denied are what the manager may do by each of its roles, and what it may not do.
+var (
+	granted = map[string]authorizationv1.ResourceAttributes{
+		"patch a node":                      ask("patch", "", "nodes", "", "n1"),
+		"read the credentials":              ask("list", "", "secrets", "rrpool-system", ""),
+		"read the cluster's id":             ask("get", "", "configmaps", "kube-system", "cluster-info"),
+		"see whether calico-node runs BIRD": ask("get", "", "configmaps", "kube-system", "calico-config"),
+	}
+	denied = map[string]authorizationv1.ResourceAttributes{
+		"do everything":                   ask("*", "*", "*", "", ""),
+		"delete a node":                   ask("delete", "", "nodes", "", "n1"),
+		"update a node":                   ask("update", "", "nodes", "", "n1"),
+		"change a node's status":          ask("patch", "", "nodes", "", "n1", "status"),
+		"delete a pod":                    ask("delete", "", "pods", "kube-system", "p"),
+		"create its object":               ask("create", "rrpool.io", "routereflectorpools", "", "default"),
+		"delete its object":               ask("delete", "rrpool.io", "routereflectorpools", "", "default"),
+		"update another BGPConfiguration": ask("update", "crd.projectcalico.org", "bgpconfigurations", "", "node.n1"),
+		"change an address pool":          ask("update", "crd.projectcalico.org", "ippools", "", "default"),
+		"change a block affinity":         ask("update", "crd.projectcalico.org", "blockaffinities", "", "b"),
+		"read the session password":       ask("get", "", "secrets", "kube-system", "bgp-reflectors"),
+		"list all secrets":                ask("list", "", "secrets", "", ""),
+		"change its credentials":          ask("update", "", "secrets", "rrpool-system", "rrpool-ibmcloud"),
+		"read other configuration":        ask("get", "", "configmaps", "kube-system", "kubeadm-config"),
+		"take another lease":              ask("update", "coordination.k8s.io", "leases", "rrpool-system", "other"),
+		"run a command in a pod":          ask("create", "", "pods", "kube-system", "calico-node-x", "exec"),
+		"make a token":                    ask("create", "", "serviceaccounts", "kube-system", "calico-node", "token"),
+		"be another":                      ask("impersonate", "", "users", "", "admin"),
+		"give itself more":                ask("update", "rbac.authorization.k8s.io", "clusterroles", "", "rrpool-manager"),
+		"give more than it has":           ask("escalate", "rbac.authorization.k8s.io", "clusterroles", "", "rrpool-manager"),
+		"bind itself to another role":     ask("bind", "rbac.authorization.k8s.io", "clusterroles", "", "cluster-admin"),
+		"change the policies":             ask("delete", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "rrpool-nodes"),
+	}
+)
+
+func ask(verb, group, resource, namespace, name string, subresource ...string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{
+		Verb: verb, Group: group, Resource: resource, Namespace: namespace, Name: name,
+		Subresource: strings.Join(subresource, ""),
+	}
+}
+
+// The service account that the Deployment names exists, and has these rights by the bindings of the overlay.
+func TestTheManagerMayDoItsWorkAndNoMore(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		t.Run(overlay, func(t *testing.T) {
+			c, objects := deployed(t, overlay)
+			client, err := kubernetes.NewForConfig(c.plane.AdminConfig())
 			require.NoError(t, err)
-			spoil(pod.Object, containers[0].(map[string]any)) //nolint:forcetypeassert // as the apiserver took it
-			require.NoError(t, unstructured.SetNestedSlice(pod.Object, containers, container...))
-			_, err = c.try(t, pod)
-			require.True(t, apierrors.IsForbidden(err), "%v", err)
-			require.ErrorContains(t, err, `violates PodSecurity "restricted:latest"`)
+			user := policedUser(t, objects)
+			require.True(t, strings.HasSuffix(user, ":"+first(t, objects, "ServiceAccount").GetName()), user)
+			may := func(attributes authorizationv1.ResourceAttributes) bool {
+				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &attributes}}
+				review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+				require.NoError(t, err)
+				return review.Status.Allowed
+			}
+			// Once all that is granted has been seen to be, nothing more is on its way.
+			for name, attributes := range granted {
+				require.Eventually(t, func() bool { return may(attributes) }, 2*time.Minute, 100*time.Millisecond, name)
+			}
+			for name, attributes := range denied {
+				require.False(t, may(attributes), name)
+			}
 		})
 	}
-}
-
-func set(t *testing.T, o map[string]any, value any, fields ...string) {
-	t.Helper()
-	require.NoError(t, unstructured.SetNestedField(o, value, fields...))
 }
 
 // The network policy is about the manager's pods, lets in no more than the metrics, and
@@ -173,55 +151,14 @@ func set(t *testing.T, o map[string]any, value any, fields ...string) {
 func TestTheNetworkPolicyLetsInMetricsAndOutAll(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		objects := build(t, overlay)
-		require.Empty(t, badPolicy(t, objects), overlay)
+		policy := convert[networkingv1.NetworkPolicy](t, first(t, objects, "NetworkPolicy")).Spec
+		pod := convert[appsv1.Deployment](t, first(t, objects, "Deployment")).Spec.Template
+		require.True(t, selects(&policy.PodSelector, pod.Labels))
+		require.Equal(t, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}, policy.PolicyTypes)
+		require.Len(t, policy.Ingress, 1)
+		require.NotEmpty(t, policy.Ingress[0].From, "not every pod comes in")
+		require.Len(t, policy.Ingress[0].Ports, 1)
+		require.Equal(t, "metrics", policy.Ingress[0].Ports[0].Port.StrVal)
+		require.Equal(t, "metrics", pod.Spec.Containers[0].Ports[0].Name)
 	}
-	for want, spoil := range map[string]func(*networkingv1.NetworkPolicy){
-		"it is not about the manager": func(p *networkingv1.NetworkPolicy) { p.Spec.PodSelector.MatchLabels = map[string]string{"a": "b"} },
-		"it holds back what goes out": func(p *networkingv1.NetworkPolicy) {
-			p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
-		},
-		"port pprof is none of the manager's": func(p *networkingv1.NetworkPolicy) { p.Spec.Ingress[0].Ports[0].Port.StrVal = "pprof" },
-		"every pod comes in":                  func(p *networkingv1.NetworkPolicy) { p.Spec.Ingress[0].From = nil },
-		"every port is open":                  func(p *networkingv1.NetworkPolicy) { p.Spec.Ingress[0].Ports = nil },
-	} {
-		objects := build(t, kindOverlay)
-		for i, o := range objects {
-			if o.GetKind() == "NetworkPolicy" {
-				policy := convert[networkingv1.NetworkPolicy](t, o)
-				spoil(policy)
-				objects[i] = unstructuredOf(t, policy)
-			}
-		}
-		require.Equal(t, []string{want}, badPolicy(t, objects), "negative control")
-	}
-}
-
-func badPolicy(t *testing.T, objects []*object) []string {
-	t.Helper()
-	policy := convert[networkingv1.NetworkPolicy](t, first(t, objects, "NetworkPolicy")).Spec
-	pod := convert[appsv1.Deployment](t, first(t, objects, "Deployment")).Spec.Template
-	var out []string
-	for key, value := range policy.PodSelector.MatchLabels {
-		if pod.Labels[key] != value {
-			out = append(out, "it is not about the manager")
-		}
-	}
-	if !slices.Equal(policy.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
-		out = append(out, "it holds back what goes out")
-	}
-	for _, rule := range policy.Ingress {
-		if len(rule.From) == 0 {
-			out = append(out, "every pod comes in")
-		}
-		if len(rule.Ports) == 0 {
-			out = append(out, "every port is open")
-		}
-		for _, port := range rule.Ports {
-			open := slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port.Port.StrVal })
-			if !open || port.Port.StrVal != "metrics" {
-				out = append(out, fmt.Sprintf("port %s is none of the manager's", port.Port.String()))
-			}
-		}
-	}
-	return out
 }

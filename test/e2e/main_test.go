@@ -81,7 +81,7 @@ func TestASiteWithoutACloud(t *testing.T) {
 	require.NoError(t, s.Lab.Report().ZeroLoss())
 }
 
-// restVariable is how long the migrated cluster is watched at rest: 30s unless set. `make soak` sets 10m.
+// restVariable is how long the migrated cluster is watched at rest: 30s unless set. `make soak` sets 1m.
 const restVariable = "RRPOOL_REST"
 
 // A migrated cluster at rest costs nothing: no write to the apiserver but the lease, no change in the cloud, and at

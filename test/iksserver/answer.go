@@ -8,10 +8,32 @@ import (
 
 // handle registers a call. do runs with the server locked, and gives the body of the answer (nil for none) or a refusal.
 func (s *Server) handle(pattern string, status int, do func(*http.Request) (any, *refusal)) {
+	s.mux.HandleFunc(pattern, s.call(status, do))
+}
+
+// create registers the creation of a pool.
+func (s *Server) create(pattern string, do func(*http.Request) (any, *refusal)) {
+	call := s.call(http.StatusCreated, do)
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		call(w, r)
+		if s.cfg.Profile == Slow {
+			s.pause(r, CreationTime)
+		}
+	})
+}
+
+func (s *Server) call(status int, do func(*http.Request) (any, *refusal)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		var body any
 		var bad *refusal
-		s.locked(func() { body, bad = do(r) })
+		s.locked(func() {
+			if r.Method == http.MethodGet {
+				now := s.clusters
+				defer func() { s.clusters = now }()
+				s.clusters = s.replica()
+			}
+			body, bad = do(r)
+		})
 		switch {
 		case bad != nil:
 			bad.write(w)
@@ -20,7 +42,7 @@ func (s *Server) handle(pattern string, status int, do func(*http.Request) (any,
 		default:
 			writeJSON(w, status, body)
 		}
-	})
+	}
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

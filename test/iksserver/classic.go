@@ -7,12 +7,11 @@ import (
 func (s *Server) routeClassic() {
 	const pools = "/v1/clusters/{cluster}/workerpools"
 	s.handle("GET "+pools, http.StatusOK, func(r *http.Request) (any, *refusal) { return s.listPools(r.PathValue("cluster"), (*pool).v1) })
-	s.handle("POST "+pools, http.StatusCreated, s.v1CreatePool)
+	s.create("POST "+pools, s.v1CreatePool)
 	s.v1("DELETE "+pools+"/{pool}", http.StatusNoContent, func(c *cluster, p *pool, _ *http.Request) *refusal {
 		s.deletePool(c, p)
 		return nil
 	})
-	s.v1("PATCH "+pools+"/{pool}", http.StatusAccepted, s.v1Patch)
 	s.v1("POST "+pools+"/{pool}/zones", http.StatusCreated, s.v1AddZone)
 	s.handle("GET /v1/clusters/{cluster}/workers", http.StatusOK, func(r *http.Request) (any, *refusal) {
 		return s.listWorkers(r.PathValue("cluster"), r, v1Worker)
@@ -25,6 +24,8 @@ func (s *Server) routeClassic() {
 		return nil, bad
 	})
 	s.handle("GET /v1/datacenters/{zone}/vlans", http.StatusOK, s.vlans)
+	s.handle("GET /v1/datacenters/{zone}/machine-types", http.StatusOK, s.flavors)
+	s.handle("GET /v1/zones", http.StatusOK, s.zones(Classic))
 }
 
 // v1 registers a call on one pool.
@@ -49,7 +50,7 @@ func (p *pool) v1(c *cluster) map[string]any {
 	return map[string]any{
 		"id": p.id, "name": p.name, "sizePerZone": p.size, "machineType": p.flavor + ".encrypted", "isolation": "public",
 		"labels": orEmpty(p.labels), "region": c.Region, "state": p.lifecycle()["actualState"], "reasonForDelete": "",
-		"isBalanced": p.balanced, "autoscaleEnabled": p.autoscaled, "zones": zones,
+		"isBalanced": p.balanced, "autoscaleEnabled": p.autoscaled, "zones": zones, "operatingSystem": p.options.OperatingSystem,
 	}
 }
 
@@ -58,11 +59,12 @@ func (s *Server) v1CreatePool(r *http.Request) (any, *refusal) {
 		Name, MachineType string
 		SizePerZone       int
 		Labels            map[string]string
+		OperatingSystem   string
 	}
 	if bad := decode(r, &b); bad != nil {
 		return nil, bad
 	}
-	c, p, bad := s.createPool(r.PathValue("cluster"), b.Name, b.MachineType, b.SizePerZone, b.Labels)
+	c, p, bad := s.createPool(r.PathValue("cluster"), b.Name, b.MachineType, b.SizePerZone, b.Labels, options{OperatingSystem: b.OperatingSystem})
 	if bad != nil {
 		return nil, bad
 	}
@@ -75,26 +77,6 @@ func (s *Server) v1AddZone(c *cluster, p *pool, r *http.Request) *refusal {
 		return bad
 	}
 	return s.addZone(c, p, &poolZone{id: b.ID, privateVLAN: b.PrivateVlan, publicVLAN: b.PublicVlan})
-}
-
-// v1Patch acts on "state" only: a change of labels comes with sizePerZone 0.
-func (s *Server) v1Patch(c *cluster, p *pool, r *http.Request) *refusal {
-	var b struct {
-		State       string
-		SizePerZone int
-		Labels      map[string]string
-	}
-	if bad := decode(r, &b); bad != nil {
-		return bad
-	}
-	switch b.State {
-	case "resizing":
-		return s.resize(c, p, b.SizePerZone)
-	case "labels":
-		p.labels = orEmpty(b.Labels)
-		return nil
-	}
-	return refuse(http.StatusBadRequest, "E0007", "BadRequest", "The state %q is not known.", b.State)
 }
 
 func v1Worker(p *pool, w *worker) map[string]any {
@@ -112,7 +94,7 @@ func v1Worker(p *pool, w *worker) map[string]any {
 		ip = ""
 	}
 	return map[string]any{
-		"id": w.id, "state": state, "status": status, "errorMessage": "", "kubeVersion": w.version, "targetVersion": w.version,
+		"id": w.id, "state": state, "status": status, "errorMessage": "", "kubeVersion": w.version, "targetVersion": w.target,
 		"location": w.zone, "poolid": p.id, "poolName": p.name, "privateIP": ip, "publicIP": "",
 		"privateVlan": private, "publicVlan": public, "machineType": w.flavor + ".encrypted", "isolation": "public",
 	}

@@ -51,6 +51,19 @@ func (s *Server) Untainted(poolName string) []Worker {
 	return out
 }
 
+// SetVersion updates a cluster's master: workers that come have the version, those that are there are to be updated to it.
+func (s *Server) SetVersion(clusterID, version string) {
+	s.locked(func() {
+		c := s.cluster(clusterID)
+		c.Version = version
+		for _, p := range c.pools {
+			for _, w := range p.workers {
+				w.target = version
+			}
+		}
+	})
+}
+
 // SetQuota changes how many workers the account may have; 0: any.
 func (s *Server) SetQuota(n int) {
 	s.locked(func() { s.cfg.Quota = n })
@@ -130,6 +143,7 @@ func (s *Server) RemovePool(clusterID, poolName string) { s.onPool(clusterID, po
 func (s *Server) AddZone(clusterID string, z Zone) {
 	s.locked(func() {
 		c := s.cluster(clusterID)
+		s.named(c, z.ID)
 		c.Zones = append(c.Zones, z)
 	})
 }

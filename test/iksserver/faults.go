@@ -2,6 +2,7 @@ package iksserver
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +35,8 @@ type Fault struct {
 	Reset bool
 	// Slow is the time between two bytes of the real answer.
 	Slow time.Duration
+	// Delay is how much later the request takes effect, whether anyone still waits for its answer or not.
+	Delay time.Duration
 	// ExpireToken answers that the token is expired and makes it so.
 	ExpireToken bool
 
@@ -98,12 +101,6 @@ func (f Fault) Lasting(d time.Duration) Fault {
 	return f
 }
 
-// Lost gives f with the request taking effect all the same.
-func (f Fault) Lost() Fault {
-	f.Executed = true
-	return f
-}
-
 func (f *Fault) matches(r *http.Request, now time.Time) bool {
 	over := !f.until.IsZero() && !now.Before(f.until)
 	return !over && (f.Method == "" || f.Method == r.Method) && f.path.MatchString(r.URL.Path) && f.query.MatchString(r.URL.RawQuery)
@@ -131,6 +128,9 @@ func (s *Server) takeFault(r *http.Request) *Fault {
 	return nil
 }
 
+// executed: the request takes effect.
+func (f *Fault) executed() bool { return f.Executed || f.Spoil != nil || f.Slow > 0 || f.Delay > 0 }
+
 // answer gives what goes out, spoiled by the fault if there is one; nil for nothing.
 func (s *Server) answer(r *http.Request, f *Fault, index int) *httptest.ResponseRecorder {
 	switch {
@@ -140,8 +140,11 @@ func (s *Server) answer(r *http.Request, f *Fault, index int) *httptest.Response
 		s.ExpireTokens()
 		return s.serve(r, index)
 	}
+	if f.Delay > 0 {
+		s.pause(r.WithContext(context.WithoutCancel(r.Context())), f.Delay)
+	}
 	out := httptest.NewRecorder()
-	if f.Executed || f.Spoil != nil || f.Slow > 0 {
+	if f.executed() {
 		out = s.serve(r, index)
 	}
 	switch {

@@ -1,39 +1,108 @@
 package iksserver
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
+
+// TrustedProfile is one, and the service account that it is linked to.
+type TrustedProfile struct {
+	ID, Name           string
+	Namespace, Account string
+}
 
 // token is POST /identity/token.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
-	user, pass, ok := r.BasicAuth()
-	if !ok || user != "bx" || pass != "bx" {
-		iamError(w, http.StatusUnauthorized, "BXNIM0308E", "Client credentials are missing.")
-		return
-	}
 	if err := r.ParseForm(); err != nil {
 		iamError(w, http.StatusBadRequest, "BXNIM0109E", "Property missing or empty: grant_type")
 		return
 	}
-	if r.PostForm.Get("grant_type") != "urn:ibm:params:oauth:grant-type:apikey" {
-		iamError(w, http.StatusBadRequest, "BXNIM0112E", "Only the API key grant is offered here.")
-		return
+	switch user, pass, ok := r.BasicAuth(); r.PostForm.Get("grant_type") {
+	case "urn:ibm:params:oauth:grant-type:apikey":
+		if !ok || user != "bx" || pass != "bx" {
+			iamError(w, http.StatusUnauthorized, "BXNIM0308E", "Client credentials are missing.")
+			return
+		}
+		if !s.valid(r.PostForm.Get("apikey")) {
+			iamError(w, http.StatusBadRequest, "BXNIM0415E", "Provided API key could not be found.")
+			return
+		}
+		s.grant(w, true)
+	case "urn:ibm:params:oauth:grant-type:cr-token":
+		if status, why := s.refuseProfile(r.PostForm); why != "" {
+			iamError(w, status, "BXNIM9001E", why)
+			return
+		}
+		s.grant(w, false)
+	default:
+		iamError(w, http.StatusBadRequest, "BXNIM0112E", "Only the grants of an API key and of a compute resource are offered here.")
 	}
-	key := r.PostForm.Get("apikey")
-	if !s.valid(key) {
-		iamError(w, http.StatusBadRequest, "BXNIM0415E", "Provided API key could not be found.")
-		return
+}
+
+// refuseProfile says why a service account's token is not exchanged for one of a profile, "" to exchange it.
+func (s *Server) refuseProfile(form url.Values) (status int, why string) {
+	var claims serviceAccountClaims
+	parts := strings.Split(form.Get("cr_token"), ".")
+	payload, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)])
+	if err = errors.Join(err, json.Unmarshal(payload, &claims)); err != nil {
+		return http.StatusBadRequest, "The compute resource token is not valid."
 	}
+	id, name := form.Get("profile_id"), form.Get("profile_name")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	linked := slices.ContainsFunc(s.cfg.TrustedProfiles, func(p TrustedProfile) bool {
+		return (p.ID == id && name == "" || p.Name == name && id == "") && claims.Subject == subject(p.Namespace, p.Account)
+	})
+	switch {
+	case s.now().Unix() >= claims.Expiry:
+		return http.StatusUnauthorized, "The compute resource token has expired."
+	case !slices.Contains(claims.Audience, "iam"):
+		return http.StatusBadRequest, "The compute resource token has a wrong audience."
+	case !linked:
+		return http.StatusBadRequest, "Selected trusted profile not eligible for CR token"
+	}
+	return 0, ""
+}
+
+// serviceAccountClaims are those that the kube-apiserver puts into the token of a service account.
+type serviceAccountClaims struct {
+	Subject  string   `json:"sub"`
+	Audience []string `json:"aud"`
+	Expiry   int64    `json:"exp"`
+}
+
+func subject(namespace, account string) string {
+	return "system:serviceaccount:" + namespace + ":" + account
+}
+
+// ServiceAccountToken is a token as the kube-apiserver gives it, but for the signature, which nobody verifies here.
+func ServiceAccountToken(namespace, account, audience string, expires time.Time) string {
+	claims := serviceAccountClaims{subject(namespace, account), []string{audience}, expires.Unix()}
+	payload, _ := json.Marshal(claims) //nolint:errchkjson // it has nothing that cannot be written
+	encode := base64.RawURLEncoding.EncodeToString
+	return encode([]byte(`{"alg":"RS256"}`)) + "." + encode(payload) + "." + encode([]byte("signature of "+string(payload)))
+}
+
+// grant gives out a token, and one that refreshes it if there is to be one.
+func (s *Server) grant(w http.ResponseWriter, refreshed bool) {
 	var body map[string]any
 	s.locked(func() {
 		token := fmt.Sprintf("token-%08d-secret", s.nextSerial())
 		expires := s.now().Add(s.cfg.TokenLifetime)
 		s.tokens[token] = expires
+		second := "not_supported"
+		if refreshed {
+			second = "refresh-" + token
+		}
 		body = map[string]any{
-			"access_token": token, "refresh_token": "refresh-" + token, "token_type": "Bearer",
+			"access_token": token, "refresh_token": second, "token_type": "Bearer",
 			"expires_in": int(s.cfg.TokenLifetime.Seconds()), "expiration": expires.Unix(), "scope": "ibm openid",
 		}
 	})
@@ -50,6 +119,11 @@ func (s *Server) valid(key string) bool {
 // until they expire, as they do at IBM: see ExpireTokens.
 func (s *Server) SetAPIKeys(keys ...string) {
 	s.locked(func() { s.cfg.APIKeys = slices.Clone(keys) })
+}
+
+// SetTrustedProfiles changes the trusted profiles, as SetAPIKeys does the keys.
+func (s *Server) SetTrustedProfiles(profiles ...TrustedProfile) {
+	s.locked(func() { s.cfg.TrustedProfiles = slices.Clone(profiles) })
 }
 
 func iamError(w http.ResponseWriter, status int, code, message string) {

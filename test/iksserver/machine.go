@@ -29,7 +29,7 @@ const quotaMessage = "The user account has insufficient infrastructure quota to 
 func (s *Server) newPool(c *cluster, name, flavor string, size int, labels map[string]string) *pool {
 	p := &pool{
 		id: fmt.Sprintf("%s-%07x", c.ID, s.nextSerial()), name: name, flavor: flavor, size: size,
-		labels: maps.Clone(labels), taints: map[string]string{}, balanced: true,
+		labels: maps.Clone(labels), taints: map[string]string{}, balanced: true, options: options{OperatingSystem: operatingSystems[0]},
 	}
 	c.pools = append(c.pools, p)
 	return p
@@ -39,7 +39,7 @@ func (s *Server) newPool(c *cluster, name, flavor string, size int, labels map[s
 func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 	w := &worker{
 		id:   fmt.Sprintf("kube-%s-%s-%s-%08x", c.ID, head(c.Name, 11), head(p.name, 7), s.nextSerial()),
-		zone: zone, flavor: p.flavor, version: c.Version,
+		zone: zone, flavor: p.flavor, version: c.Version, target: c.Version,
 		state: statePending, desired: stateDeployed, health: "pending",
 		message: "Infrastructure instance status is 'pending'",
 		since:   s.now(), born: p.taints,
@@ -70,12 +70,12 @@ func (s *Server) account() int {
 	return n
 }
 
-// move takes every worker to where it should be by now.
-func (s *Server) move() {
-	for _, c := range s.clusters {
+// moveTo takes every worker to where it should be by then.
+func (s *Server) moveTo(clusters []*cluster, then time.Time, announce bool) {
+	for _, c := range clusters {
 		for _, p := range c.everyPool() {
 			for _, w := range p.workers {
-				s.moveWorker(c, p, w)
+				s.moveWorker(c, p, w, then, announce)
 			}
 		}
 		s.dropDeleted(c)
@@ -93,14 +93,22 @@ func (s *Server) dropDeleted(c *cluster) {
 	})
 }
 
-func (s *Server) moveWorker(c *cluster, p *pool, w *worker) {
+func (s *Server) moveWorker(c *cluster, p *pool, w *worker, then time.Time, announce bool) {
 	for {
 		stay, next := s.nextState(w)
-		if next == "" || s.now().Sub(w.since) < stay {
+		if next == "" || then.Sub(w.since) < stay {
 			return
 		}
 		w.since = w.since.Add(stay)
-		s.enter(c, p, w, next)
+		w.enter(next)
+		switch {
+		case !announce:
+		case next == stateDeployed:
+			w.announced = true
+			s.events.add(s.cfg.OnDeployed, view(c, p, w))
+		case next == stateDeleted && w.announced:
+			s.events.add(s.cfg.OnDeleted, view(c, p, w))
+		}
 	}
 }
 
@@ -126,19 +134,13 @@ func (s *Server) nextState(w *worker) (time.Duration, string) {
 	return 0, ""
 }
 
-func (s *Server) enter(c *cluster, p *pool, w *worker, state string) {
+func (w *worker) enter(state string) {
 	w.state = state
 	switch state {
 	case stateDeploying:
 		w.message = "Pending security group creation"
 	case stateDeployed:
 		w.health, w.healthMessage, w.message = "normal", "Ready", ""
-		w.announced = true
-		s.events.add(s.cfg.OnDeployed, view(c, p, w))
-	case stateDeleted:
-		if w.announced {
-			s.events.add(s.cfg.OnDeleted, view(c, p, w))
-		}
 	default:
 		if strings.HasSuffix(state, "_failed") {
 			w.health, w.message = "critical", w.fail.message

@@ -1,6 +1,7 @@
 package iksserver
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func (s *Server) findWorker(clusterKey, workerID string) (*cluster, *pool, *work
 	return nil, nil, nil, missing("E9004", "worker node")
 }
 
-func (s *Server) createPool(clusterKey, name, flavor string, size int, labels map[string]string) (*cluster, *pool, *refusal) {
+func (s *Server) createPool(clusterKey, name, flavor string, size int, labels map[string]string, o options) (*cluster, *pool, *refusal) {
 	c := s.cluster(clusterKey)
 	switch {
 	case c == nil:
@@ -46,7 +47,13 @@ func (s *Server) createPool(clusterKey, name, flavor string, size int, labels ma
 		return nil, nil, refuse(http.StatusConflict, "E0d39", "Provisioning",
 			"A worker pool with the same name already exists within the cluster. Choose another name.")
 	}
-	return c, s.newPool(c, name, flavor, size, labels), nil
+	if bad := cmp.Or(s.labelled(labels), o.wellFormed()); bad != nil {
+		return nil, nil, bad
+	}
+	p := s.newPool(c, name, flavor, size, labels)
+	o.OperatingSystem = cmp.Or(o.OperatingSystem, p.options.OperatingSystem)
+	p.options = o
+	return c, p, nil
 }
 
 func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
@@ -60,6 +67,8 @@ func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
 		return refuse(http.StatusConflict, "E9006", "Provisioning", "The worker pool already has the zone %s.", z.id)
 	case c.Provider == VPC && !slices.ContainsFunc(place.Subnets, func(n Subnet) bool { return n.ID == z.subnet }):
 		return refuse(http.StatusBadRequest, "E9007", "BadRequest", "The subnet %q does not exist in zone %s.", z.subnet, z.id)
+	case !slices.Contains(c.flavors(place), p.flavor):
+		return refuse(http.StatusBadRequest, "E4e5b", "BadRequest", "Could not find flavor in the requested zone.")
 	case c.Provider == Classic && z.privateVLAN != "" && !slices.ContainsFunc(place.VLANs, func(v VLAN) bool { return v.ID == z.privateVLAN }):
 		return refuse(http.StatusBadRequest, "E0053", "BadRequest", "The private VLAN %q does not exist.", z.privateVLAN)
 	}
@@ -130,7 +139,7 @@ func (s *Server) deletePool(c *cluster, p *pool) {
 		s.remove(w)
 	}
 	p.deleting = true
-	if s.cfg.Lingering {
+	if s.cfg.Profile == Slow {
 		s.dropDeleted(c)
 		return
 	}

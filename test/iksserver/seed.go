@@ -16,8 +16,10 @@ const (
 // Cluster is a cluster to start with.
 type Cluster struct {
 	ID, Name string
-	// Provider is VPC or Classic.
+	// Provider is VPC or Classic, or another one, of which getCluster alone knows.
 	Provider string
+	// NetworkPlugin is left out of answers when empty.
+	NetworkPlugin string
 	// Region is us-south when empty, Version 1.31.1_1500.
 	Region, Version string
 	ResourceGroup   string
@@ -33,6 +35,8 @@ type Zone struct {
 	// Subnets of a VPC zone, VLANs of a classic one.
 	Subnets []Subnet
 	VLANs   []VLAN
+	// Flavors that can be ordered there; nil for the usual ones.
+	Flavors []string
 }
 
 // Subnet is a VPC subnet.
@@ -77,6 +81,7 @@ type pool struct {
 	id, name, flavor string
 	size             int
 	labels, taints   map[string]string
+	options          options
 	autoscaled       bool
 	// balanced: the cloud keeps each zone at the size.
 	balanced bool
@@ -89,7 +94,8 @@ type pool struct {
 type poolZone struct{ id, subnet, privateVLAN, publicVLAN string }
 
 type worker struct {
-	id, zone, flavor, ip, version  string
+	id, zone, flavor, ip           string
+	version, target                string
 	state, desired                 string
 	health, healthMessage, message string
 	since                          time.Time
@@ -98,21 +104,28 @@ type worker struct {
 	announced                      bool
 }
 
-// AddCluster seeds a cluster.
+// AddCluster seeds a cluster. It panics when a zone is not named as the profile asks for.
 func (s *Server) AddCluster(c Cluster) {
 	c.Region, c.Version = cmp.Or(c.Region, "us-south"), cmp.Or(c.Version, "1.31.1_1500")
 	s.locked(func() {
 		added := &cluster{Cluster: c}
+		for _, z := range c.Zones {
+			s.named(added, z.ID)
+		}
 		s.clusters = append(s.clusters, added)
 		for _, p := range c.Pools {
 			s.seedPool(added, p)
 		}
+		s.past = nil // what is seeded has always been there
 	})
 }
 
 // AddPool seeds a further pool of a cluster that exists.
 func (s *Server) AddPool(clusterID string, p Pool) {
-	s.locked(func() { s.seedPool(s.cluster(clusterID), p) })
+	s.locked(func() {
+		s.seedPool(s.cluster(clusterID), p)
+		s.past = nil
+	})
 }
 
 func (s *Server) seedPool(c *cluster, p Pool) {

@@ -6,10 +6,39 @@
 // for real in a process of its own (http.ListenAndServe(addr, s)). Point both the
 // containers and the IAM endpoint at it; a "/global" prefix is accepted.
 //
-// What IBM does not document and is invented here: the refusal of resizing an
-// autoscaled pool (400 E9001), the code of an unknown pool or worker (E9004), the
-// status and code for a resource group that cannot be seen (404 E9010; the words are
-// IBM's), and which fields Sparse leaves out.
+// # What no source of IBM's backs
+//
+// Nobody has compared this server with the real one. Paths, bodies of requests and names of fields are those of IBM's
+// SDKs and Terraform provider; these are assumptions:
+//
+//   - All codes E9xxx are invented: E9001 (400, resizing an autoscaled pool), E9004 (404, unknown pool, worker, zone of a
+//     pool), E9005 (400, unknown zone), E9006 (409, a zone that the pool has), E9007 (400, unknown subnet), E9008 and E9009
+//     (409, changing a worker or pool that is being deleted), E9010 (404, a resource group that cannot be seen; the words
+//     are IBM's), E9011 to E9013 (400, an operating system, security groups or a KMS key that cannot be), E9014 (400, a label
+//     of Kubernetes).
+//   - Status and use of codes that IBM has: E0053 (400, unknown VLAN), E0007 (400, a body, name, size or taint that is not
+//     valid), E0058 (401, no valid token), E3917 (400, another provider's path). E1437 (400, fewer than two workers of an
+//     OpenShift cluster) is not answered: there are no OpenShift clusters here.
+//   - The status of success of every call is that of the swagger file's tests, and an answer that is not read is empty.
+//   - Documented and Slow: taints are in listings of VPC pools. In all but Sparse they are in the answer about a single
+//     pool, of classic clusters too. IBM's Terraform provider reads them from that of VPC alone, and says of listings that
+//     they are a subset, but not of which fields.
+//   - Sparse: its choice of fields. The swagger file requires none, so this is what no caller can do without. An empty
+//     list, map or number may be left out (a pool's size of 0).
+//   - Any label key is taken, but for Strict. kubelets refuse keys of Kubernetes in --node-labels; whether IKS passes pool
+//     labels on so is unknown.
+//   - Setting taints replaces all of them, on workers that are there too. A pool can be created without zones in VPC.
+//   - The resource group counts for Strict alone, and there for every call. A missing header is an empty one there,
+//     except to getCluster.
+//   - Names of zones count for Strict alone.
+//   - Changes show at once, but for Slow; by how much that lags, and that replicas answer in turn, is its choice. That
+//     the name is taken from the first moment of CreationTime is so too.
+//   - A deleted pool is gone from listings at once, but for Slow. Its lifecycle is "deleting" then.
+//   - A worker that is removed or replaced needs no node, drain or permission, and goes as it stays: Delays.Deleting.
+//   - The flavors, zones and operating systems that there are, and that a flavor is looked at when a zone is added (E4e5b).
+//   - How IAM refuses a service account's token: BXNIM9001E, 401 once it has expired. The words about a profile that is
+//     not linked are IBM's.
+//   - A token is opaque, and expires at once when its time is over.
 package iksserver
 
 import (
@@ -36,6 +65,8 @@ type Config struct {
 	Delays Delays
 	// APIKeys that IAM accepts; none: any that is not empty. See SetAPIKeys.
 	APIKeys []string
+	// TrustedProfiles that IAM knows, for service accounts. See SetTrustedProfiles.
+	TrustedProfiles []TrustedProfile
 	// TokenLifetime is an hour when 0.
 	TokenLifetime time.Duration
 	// AllocateIP gives a new worker its private address, which is its node name.
@@ -47,33 +78,11 @@ type Config struct {
 	OnDeployed, OnDeleted func(Worker)
 	// Quota is the number of workers an account may have; 0: any.
 	Quota int
-	// Lingering: a deleted pool stays listed, as one that goes, and keeps its name
-	// until its machines are gone. Else both end at once; IBM does not say which.
-	Lingering bool
-	// Sparse leaves out of answers about pools what IBM's documents call optional.
-	Sparse Sparse
-	// EnforceGroups: a request has to carry the id of the cluster's resource group
-	// (Cluster.ResourceGroup) in the header X-Auth-Resource-Group. Without it, or with an
-	// empty one, the account's default group "" is meant; only getCluster finds a cluster
-	// of any group when there is no header at all.
-	EnforceGroups bool
+	// Profile is Documented when empty.
+	Profile Profile
 	// Audit is shown every pool after each change of state, however short it lasts, with the server locked.
 	Audit func([]PoolState)
 }
-
-// Sparse is how much of a pool is left out of answers.
-type Sparse int
-
-// The degrees.
-const (
-	// WholeAnswers hold every field.
-	WholeAnswers Sparse = iota
-	// SparseListings of pools hold ids, names and states alone.
-	SparseListings
-	// SparseAnswers: besides, the answer about a single pool holds no taints, and of the
-	// rest only what a caller cannot do without: id, name, labels, size, zones.
-	SparseAnswers
-)
 
 // Delays are how long a worker stays in each state.
 type Delays struct {
@@ -94,14 +103,19 @@ type Server struct {
 	requests []Request
 	serial   int
 	failNext []failure
+	// past is what a Slow cloud's replicas answer from, reads counts their answers.
+	past  []moment
+	reads int
 
 	events eventQueue
 	closed chan struct{}
 	once   sync.Once
 }
 
-// New makes a cloud without clusters.
+// New makes a cloud without clusters. It panics when there is no such profile.
 func New(cfg Config) *Server {
+	cfg.Profile = cmp.Or(cfg.Profile, Documented)
+	known(cfg.Profile)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -142,9 +156,10 @@ func (s *Server) locked(fn func()) {
 	func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.move()
+		s.moveTo(s.clusters, s.now(), true)
 		fn()
-		s.move()
+		s.moveTo(s.clusters, s.now(), true)
+		s.remember()
 		s.audit()
 	}()
 	s.events.drain()
@@ -205,7 +220,7 @@ func (s *Server) serve(r *http.Request, index int) *httptest.ResponseRecorder {
 // that of any cluster when it is about none.
 func (s *Server) inGroup(r *http.Request, index int) bool {
 	given, there := r.Header["X-Auth-Resource-Group"]
-	if !s.cfg.EnforceGroups || r.URL.Path == "/identity/token" || !there && r.URL.Path == "/v2/getCluster" {
+	if s.cfg.Profile != Strict || r.URL.Path == "/identity/token" || !there && r.URL.Path == "/v2/getCluster" {
 		return true
 	}
 	s.mu.Lock()

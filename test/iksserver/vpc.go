@@ -2,7 +2,6 @@ package iksserver
 
 import (
 	"cmp"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,11 +17,13 @@ func (s *Server) routeV2() {
 		return s.listWorkers(r.FormValue("cluster"), r, v2Worker)
 	}))
 	s.handle("GET /v2/vpc/getSubnets", http.StatusOK, s.subnets)
-	s.handle("POST /v2/vpc/createWorkerPool", http.StatusCreated, s.v2CreatePool)
+	s.create("POST /v2/vpc/createWorkerPool", s.v2CreatePool)
 	s.handle("POST /v2/vpc/createWorkerPoolZone", http.StatusCreated, s.v2AddZone)
 	s.changeWorker("POST /v2/vpc/replaceWorker", s.replaceWorker)
 
 	s.handle("GET /v2/getCluster", http.StatusOK, s.getCluster)
+	s.handle("GET /v2/getFlavors", http.StatusOK, s.flavors)
+	s.handle("GET /v2/vpc/getZones", http.StatusOK, s.zones(VPC))
 	s.handle("GET /v2/classic/getWorkerPool", http.StatusOK, s.v2Pool(Classic))
 	s.change("POST /v2/resizeWorkerPool", http.StatusAccepted, func(c *cluster, p *pool, b change) *refusal {
 		return s.resize(c, p, b.Size)
@@ -32,10 +33,6 @@ func (s *Server) routeV2() {
 			return bad
 		}
 		p.taints = orEmpty(b.Taints)
-		return nil
-	})
-	s.change("POST /v2/setWorkerPoolLabels", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
-		p.labels = orEmpty(b.Labels)
 		return nil
 	})
 	s.change("POST /v2/removeWorkerPoolZone", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
@@ -118,12 +115,16 @@ func (s *Server) getCluster(r *http.Request) (any, *refusal) {
 			}
 		}
 	}
-	return map[string]any{
+	out := map[string]any{
 		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": "kubernetes", "state": "normal",
 		"region": c.Region, "location": c.Region, "masterKubeVersion": c.Version,
 		"resourceGroup": c.ResourceGroup, "workerCount": workers, "workerZones": zones, "vpcs": vpcs,
 		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal"},
-	}, nil
+	}
+	if c.NetworkPlugin != "" {
+		out["networkPlugin"] = c.NetworkPlugin
+	}
+	return s.sparse(out, "id", "name", "provider", "resourceGroup", "vpcs", "workerZones", "networkPlugin"), nil
 }
 
 // listPools lists in the words of one generation.
@@ -134,18 +135,9 @@ func (s *Server) listPools(clusterKey string, describe func(*pool, *cluster) map
 	}
 	out := []map[string]any{}
 	for _, p := range c.pools {
-		described := describe(p, c)
-		if s.cfg.Sparse != WholeAnswers {
-			only(described, "id", "name", "poolName", "state", "lifecycle")
-		}
-		out = append(out, described)
+		out = append(out, s.listing(describe(p, c)))
 	}
 	return out, nil
-}
-
-// only leaves these keys in an answer.
-func only(m map[string]any, keys ...string) {
-	maps.DeleteFunc(m, func(k string, _ any) bool { return !slices.Contains(keys, k) })
 }
 
 // v2Pool answers for one pool of a cluster of that provider.
@@ -158,11 +150,7 @@ func (s *Server) v2Pool(provider string) func(*http.Request) (any, *refusal) {
 		if c.Provider != provider {
 			return nil, wrongProvider("The cluster's provider is not permitted for this path.")
 		}
-		out := p.v2(c)
-		if s.cfg.Sparse == SparseAnswers {
-			only(out, "id", "poolName", "labels", "workerCount", "zones")
-		}
-		return out, nil
+		return s.sparse(p.v2(c), "id", "poolName", "flavor", "labels", "workerCount", "zones"), nil
 	}
 }
 
@@ -174,12 +162,16 @@ func (p *pool) v2(c *cluster) map[string]any {
 			"subnets": []map[string]any{{"id": z.subnet, "primary": true}},
 		})
 	}
-	return map[string]any{
+	out := map[string]any{
 		"id": p.id, "poolName": p.name, "flavor": p.flavor, "provider": c.Provider, "isolation": "public",
 		"vpcID": c.VPCID, "workerCount": p.size, "labels": orEmpty(p.labels), "taints": orEmpty(p.taints),
-		"autoscaleEnabled": p.autoscaled, "isBalanced": p.balanced, "operatingSystem": "UBUNTU_24_64",
-		"lifecycle": p.lifecycle(), "zones": zones,
+		"autoscaleEnabled": p.autoscaled, "isBalanced": p.balanced, "operatingSystem": p.options.OperatingSystem,
+		"lifecycle": p.lifecycle(), "zones": zones, "dedicatedHostPoolId": p.options.HostPool,
 	}
+	if e := p.options.WorkerVolumeEncryption; e != nil {
+		out["workerVolumeEncryption"] = e
+	}
+	return out
 }
 
 // lifecycle of a pool: at IBM "active" was seen, and "deleted"; "deleting" is invented.
@@ -207,8 +199,9 @@ func (s *Server) listWorkers(clusterKey string, r *http.Request, describe func(*
 	out := []map[string]any{}
 	for _, p := range every {
 		for _, w := range p.workers {
-			if r.FormValue("showDeleted") == "true" || w.state != stateDeleted {
-				out = append(out, describe(p, w))
+			if w.state != stateDeleted {
+				out = append(out, s.sparse(describe(p, w), "id", "poolID", "location", "lifecycle", "health", "networkInterfaces", // of VPC, and of classic:
+					"poolid", "state", "status", "privateIP"))
 			}
 		}
 	}
@@ -229,7 +222,7 @@ func v2Worker(p *pool, w *worker) map[string]any {
 	}
 	return map[string]any{
 		"id": w.id, "flavor": w.flavor, "location": w.zone, "poolID": p.id, "poolName": p.name, "billing": "hourly",
-		"kubeVersion": map[string]string{"actual": w.version, "desired": w.version, "target": w.version},
+		"kubeVersion": map[string]string{"actual": w.version, "desired": w.target, "target": w.target},
 		"lifecycle": map[string]string{
 			"actualState": w.state, "desiredState": w.desired, "reasonForDelete": "", "message": w.message,
 			"pendingOperation": "", "actualOperatingSystem": "UBUNTU_24_64",
@@ -247,10 +240,10 @@ func (s *Server) subnets(r *http.Request) (any, *refusal) {
 				continue
 			}
 			for _, n := range z.Subnets {
-				out = append(out, map[string]any{
+				out = append(out, s.sparse(map[string]any{
 					"id": n.ID, "name": n.ID, "zone": z.ID, "vpcID": c.VPCID, "vpcName": "vpc",
 					"ipv4CIDRBlock": n.CIDR, "availableIPv4AddressCount": n.Available,
-				})
+				}, "id", "zone"))
 			}
 		}
 	}
@@ -263,6 +256,7 @@ func (s *Server) v2CreatePool(r *http.Request) (any, *refusal) {
 		WorkerCount                  int
 		Labels                       map[string]string
 		Zones                        []struct{ ID, SubnetID string }
+		options
 	}
 	if bad := decode(r, &b); bad != nil {
 		return nil, bad
@@ -270,7 +264,7 @@ func (s *Server) v2CreatePool(r *http.Request) (any, *refusal) {
 	if c := s.cluster(b.Cluster); c != nil && (c.Provider != VPC || c.VPCID != b.VPCID) {
 		return nil, wrongProvider("The cluster is not in the VPC %q.", b.VPCID)
 	}
-	c, p, bad := s.createPool(b.Cluster, b.Name, b.Flavor, b.WorkerCount, b.Labels)
+	c, p, bad := s.createPool(b.Cluster, b.Name, b.Flavor, b.WorkerCount, b.Labels, b.options)
 	for i := 0; bad == nil && i < len(b.Zones); i++ {
 		bad = s.addZone(c, p, &poolZone{id: b.Zones[i].ID, subnet: b.Zones[i].SubnetID})
 	}

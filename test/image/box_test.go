@@ -30,13 +30,10 @@ const hostname = "rrpool-manager-0"
 // box is a container: a root, and what runs in it as whom. It shares our network, so that
 // the apiserver is at hand; everything else is its own.
 type box struct {
-	Root     string
-	Writable bool // the root; no container of ours has one
-	Secrets  string
-	UID, GID int
-	Groups   bool // whether we may drop those that we are in
-	// Args is what runs. Without any, the box looks around and says what it saw.
-	Args, Env []string
+	Root, Secrets string
+	UID, GID      int
+	Groups        bool // whether we may drop those that we are in
+	Args, Env     []string
 }
 
 // randomID is one that no file of an image knows, as OpenShift gives to each namespace.

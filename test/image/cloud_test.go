@@ -28,6 +28,7 @@ import (
 const (
 	apiKey    = "not-to-be-seen"
 	clusterID = "c1"
+	rootsFile = "etc/ssl/certs/ca-certificates.crt" // where Go looks first
 )
 
 // wish creates a pool on IBM Cloud, with what the user and IKS put there.

@@ -3,10 +3,7 @@
 package image
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,8 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -87,16 +82,10 @@ func create(t *testing.T, admin client.Client, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(o)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		require.NoError(t, err, path)
-		if len(o.Object) > 0 {
-			require.NoError(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), o)), path)
-		}
+	objects, err := controlplane.Objects(content)
+	require.NoError(t, err, path)
+	for _, o := range objects {
+		require.NoError(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), o)), path)
 	}
 }
 

@@ -6,7 +6,6 @@ package image
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,24 +44,13 @@ func made(t *testing.T) archive {
 	if path == "" {
 		t.Skip("needs the image, which takes minutes to compile: make image-check")
 	}
-	a, err := readArchive(path)
-	require.NoError(t, err)
-	return a
+	return readArchive(t, path)
 }
 
 // unpacked is the image for this machine in a folder.
 func unpacked(t *testing.T) (contents, string) {
 	t.Helper()
-	return unpackedFor(t, made(t), runtime.GOARCH)
-}
-
-func unpackedFor(t *testing.T, a archive, architecture string) (contents, string) {
-	t.Helper()
-	image, err := a.image(architecture)
-	require.NoError(t, err)
-	root := t.TempDir()
-	require.NoError(t, a.unpack(image, root))
-	return image, root
+	return made(t).image(t, runtime.GOARCH)
 }
 
 // patience is how long anything may take on a machine that has much to do.
@@ -80,7 +68,6 @@ const (
 // machine, its files read-only. It is ready soon, does its work, and ends on SIGTERM.
 func TestTheImageRunsAsAnyoneOnAReadOnlyRoot(t *testing.T) {
 	image, root := unpacked(t)
-	t.Logf("%.1f MB compressed", float64(image.compressed())/1e6)
 	c := install(t)
 	manager := c.container(t)
 	grace := time.Duration(*c.deployment.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
@@ -217,14 +204,4 @@ func (c *contained) requireEnds(t *testing.T, grace time.Duration) {
 	case <-time.After(grace):
 		require.FailNow(t, "it did not end on SIGTERM")
 	}
-}
-
-// look runs nothing in a box but what looks around.
-func look(t *testing.T, b *box) view {
-	t.Helper()
-	run := launch(t, b)
-	require.NoError(t, <-run.done, "%s", run.log)
-	var seen view
-	require.NoError(t, json.Unmarshal(run.log.Bytes(), &seen), "%s", run.log)
-	return seen
 }

@@ -44,8 +44,6 @@ import (
 type Options struct {
 	// Log receives progress. Default: discarded.
 	Log io.Writer
-	// Dir keeps every configuration and log. Default: a temporary folder that Stop removes.
-	Dir string
 	// MeshPassword, when set, is the BGP password of the mesh, as IKS has it: a default BGPConfiguration that refers to a Secret.
 	MeshPassword string
 	// Bare leaves our own CustomResourceDefinitions to the user.
@@ -56,10 +54,10 @@ type Options struct {
 
 // Lab is a running cluster. It is safe for concurrent use.
 type Lab struct {
-	options   Options
-	temporary bool
-	agent     string // the node agent's binary
-	realTime  bool
+	options  Options
+	dir      string // for every configuration and log, until Stop
+	agent    string // the node agent's binary
+	realTime bool
 
 	fabric *fabric
 	host   *netlink.Handle // of the namespace that the control plane and we are in
@@ -94,11 +92,8 @@ func Start(ctx context.Context, options Options) (*Lab, error) {
 }
 
 func (l *Lab) start(ctx context.Context) (err error) {
-	if l.options.Dir == "" {
-		if l.options.Dir, err = os.MkdirTemp("", "rrlab-"); err != nil {
-			return fmt.Errorf("making a folder: %w", err)
-		}
-		l.temporary = true
+	if l.dir, err = os.MkdirTemp("", "rrlab-"); err != nil {
+		return fmt.Errorf("making a folder: %w", err)
 	}
 	if l.fabric, err = newFabric(); err != nil {
 		return err
@@ -177,7 +172,7 @@ func (l *Lab) makeClients() error {
 	return nil
 }
 
-// Stop ends everything and removes the folder when it was a temporary one.
+// Stop ends everything and removes the folder.
 func (l *Lab) Stop() error {
 	var errs []error
 	l.pods.stop()
@@ -199,10 +194,7 @@ func (l *Lab) Stop() error {
 	if l.fabric != nil {
 		l.fabric.close()
 	}
-	if l.temporary {
-		errs = append(errs, os.RemoveAll(l.options.Dir))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
 }
 
 // ControlPlane is the lab's apiserver: users, audit log, restarts. Pods and nodes can reach it, and so can this process.
@@ -279,7 +271,7 @@ func (l *Lab) knows(name string) bool {
 }
 
 func (l *Lab) path(elements ...string) string {
-	return filepath.Join(append([]string{l.options.Dir}, elements...)...)
+	return filepath.Join(append([]string{l.dir}, elements...)...)
 }
 
 func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }

@@ -36,8 +36,6 @@ type NodeSpec struct {
 	Replicated bool
 	// Address of the node. Default: the next free one.
 	Address netip.Addr
-	// ASN is the node's own AS number. Default: the cluster's.
-	ASN uint32
 }
 
 // node is a host: its namespaces and the processes in them.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
@@ -97,9 +96,6 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 	maps.Copy(labels, n.spec.Labels)
 	annotations := map[string]string{
 		"projectcalico.org/IPv4Address": fmt.Sprintf("%s/%d", n.spec.Address, nodeNetwork.Bits()),
-	}
-	if n.spec.ASN != 0 {
-		annotations["projectcalico.org/ASNumber"] = strconv.FormatUint(uint64(n.spec.ASN), 10)
 	}
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110"),

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -185,22 +184,4 @@ func (l *Lab) Pods(ctx context.Context, node string) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// Drain cordons a node and evicts its pods once, as a person does, with kubectl --force. A pod that may not go is an error.
-func (l *Lab) Drain(ctx context.Context, name string) error {
-	if err := l.Cordon(ctx, name); err != nil {
-		return err
-	}
-	pods, err := l.Pods(ctx, name)
-	if err != nil {
-		return err
-	}
-	for _, pod := range pods {
-		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: podNamespace}}
-		if err := l.kube.PolicyV1().Evictions(podNamespace).Evict(ctx, eviction); err != nil {
-			return fmt.Errorf("evicting pod %q: %w", pod, err)
-		}
-	}
-	return nil
 }

@@ -7,10 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 	"text/tabwriter"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/test/lab"
@@ -192,28 +189,4 @@ func (t table) String() string {
 	}
 	_ = w.Flush() // into memory
 	return out.String()
-}
-
-// The comparison must not be blind, whatever differs.
-func TestADisagreementNamesWhatDiffersAndPrintsBothTables(t *testing.T) {
-	make2 := func(edit func(*row)) table {
-		r := row{sessions: "b", count: 1, rib: "2", from: map[string]cell{"b": {paths: "2", senders: "b", reached: true}}}
-		edit(&r)
-		return table{"a": r}
-	}
-	same := make2(func(*row) {})
-	require.Empty(t, disagreement(same, make2(func(*row) {})))
-	for want, edit := range map[string]func(*row){
-		"sessions of a: lab 1 (b), simulator 0 ()":                                    func(r *row) { r.sessions, r.count = "", 0 },
-		"sessions of a: lab 1 (b), simulator 2 (b)":                                   func(r *row) { r.count = 2 },
-		"paths on a: lab 2, simulator 3":                                              func(r *row) { r.rib = "3" },
-		"b → a: lab 2 paths (b), a route, simulator 1 paths (b), a route":             func(r *row) { r.from["b"] = cell{"1", "b", true} },
-		"b → a: lab 2 paths (b), a route, simulator 2 paths (b c), a route":           func(r *row) { r.from["b"] = cell{"2", "b c", true} },
-		"b → a: lab 2 paths (b), a route, simulator 2 paths (b), no route":            func(r *row) { r.from["b"] = cell{"2", "b", false} },
-		"The lab:\nNODE  SESSIONS  PATHS  from b\na     1         2      2\n":         func(r *row) { r.rib = "3" },
-		"The simulator:\nNODE  SESSIONS  PATHS  from b\na     1         2      0 x\n": func(r *row) { r.from["b"] = cell{"0", "", false} },
-	} {
-		require.Contains(t, disagreement(same, make2(edit)), want)
-	}
-	require.Contains(t, disagreement(same, table{}), "1 nodes in the lab, 0 in the simulator")
 }

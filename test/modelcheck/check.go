@@ -11,7 +11,10 @@ import (
 )
 
 // workload: a node whose pods may not be cut off.
-func (n *node) workload() bool { return n.is(exists | alive | ready | pods) }
+func (m *model) workload(s *state, i int) bool {
+	n := m.cluster(s).at[i]
+	return pods(n) && n.Ready && s.alive.has(i)
+}
 
 // endExcuses ends the excuses of pairs that are joined by sessions that stay, and of reflectors that have all their sessions. A client
 // that has got reflector sessions again is owed them again.
@@ -19,42 +22,34 @@ func (m *model) endExcuses(s *state) {
 	if s.excused != 0 {
 		s.excused &^= m.stable(s)
 	}
-	m.excuseSome(s)
-	conf := m.configuration(s)
-	for i := range m.size() {
-		if n := &s.nodes[i]; n.is(exists|alive) && m.complete(s, &conf, i) {
-			s.fresh &^= 1 << i
+	c := m.cluster(s)
+	for i := range m.names {
+		m.excuseSome(s, i)
+		if s.alive.has(i) && m.complete(s, c, i) {
+			s.fresh.set(i, false)
 		}
-		s.owed[i] = max(s.owed[i], min(2, m.left(s, &conf, i)))
+		s.owed[i] = max(s.owed[i], min(2, m.left(s, i)))
 	}
-	for i := range maxNodes {
-		for j := range i {
-			if !s.nodes[i].is(exists|alive|pods) || !s.nodes[j].is(exists|alive|pods) {
-				s.excused &^= 1 << pairOf(i, j)
-			}
-		}
-	}
+	runs := func(i int) bool { return s.alive.has(i) && pods(c.at[i]) }
+	s.excused &= m.pairs(func(i, j int) bool { return runs(i) && runs(j) })
 }
 
-// excuseSome excuses nodes while a person's label or a return explains what they lose. Changes of our BGPPeers restart the sessions of an
+// excuseSome excuses a node while a person's label or a return explains what it loses. Changes of our BGPPeers restart the sessions of an
 // in-place node that a person has labelled, and so does the label's removal. A node that runs again may not be Ready yet.
-func (m *model) excuseSome(s *state) {
-	for i := range m.size() {
-		n := &s.nodes[i]
-		mislabelled := !m.Dedicated && n.is(exists|labelled) && !n.is(marked)
-		if mislabelled || n.is(exists|alive) && !n.is(ready) {
-			m.excuseNode(s, i)
-		}
+func (m *model) excuseSome(s *state, i int) {
+	n := m.cluster(s).at[i]
+	if n != nil && (!m.Dedicated && n.RoleLabel && !n.Marked || s.alive.has(i) && !n.Ready) {
+		m.excuseNode(s, i)
 	}
 }
 
 // complete: the node has rendered everything, and has all its sessions with nodes that run.
-func (m *model) complete(s *state, conf *[maxNodes]uint16, i int) bool {
-	if s.rows[i] != conf[i] {
+func (m *model) complete(s *state, c *cluster, i int) bool {
+	if s.rows[i] != c.rows[i] {
 		return false
 	}
-	for j, side := range m.rows.get(int(conf[i])) {
-		if side != 0 && s.nodes[j].is(alive) && s.up[pairOf(i, j)] < upFromHere {
+	for j, e := range m.row(s, i) {
+		if e.There && s.alive.has(j) && s.up[pairOf(i, j)] < upFromHere {
 			return false
 		}
 	}
@@ -63,16 +58,16 @@ func (m *model) complete(s *state, conf *[maxNodes]uint16, i int) bool {
 
 // oweLess lowers what clients are owed to the reflector sessions that they are left with.
 func (m *model) oweLess(s *state) {
-	conf := m.configuration(s)
-	for i := range m.size() {
-		s.owed[i] = min(s.owed[i], m.left(s, &conf, i))
+	for i := range m.names {
+		s.owed[i] = min(s.owed[i], m.left(s, i))
 	}
 }
 
 // left counts a node's sessions with reflectors that stay as they are.
-func (m *model) left(s *state, conf *[maxNodes]uint16, i int) (left uint8) {
-	for j := range m.size() {
-		if j != i && s.nodes[j].inRole() && s.up[pairOf(i, j)] >= upFromHere && m.settled(s, conf, i, j) {
+func (m *model) left(s *state, i int) (left uint8) {
+	c := m.cluster(s)
+	for j := range m.names {
+		if j != i && reflects(c.at[j]) && s.up[pairOf(i, j)] >= upFromHere && m.settled(s, c, i, j) {
 			left++
 		}
 	}
@@ -81,32 +76,32 @@ func (m *model) left(s *state, conf *[maxNodes]uint16, i int) (left uint8) {
 
 // broken names the first invariant that does not hold, "" when all do.
 func (m *model) broken(s *state) string {
-	if i, j, ok := m.workloads(s, ^(m.routes(s).joined | s.excused)); ok {
-		return fmt.Sprintf("1: %s and %s have no route to each other", m.name(i), m.name(j))
+	if i, j, cut := m.cut(s, m.routes(s).joined|s.excused); cut {
+		return fmt.Sprintf("1: %s and %s have no route to each other", m.names[i], m.names[j])
 	}
-	if m.bgp(s).MeshOn() {
+	c := m.cluster(s)
+	if c.BGP.MeshOn() {
 		return ""
 	}
-	if why := m.unscoped(s); why != "" {
+	if why := c.unscoped(); why != "" {
 		return why
 	}
-	conf := m.configuration(s)
-	for i := range m.size() {
-		if n := &s.nodes[i]; n.workload() && !n.is(labelled) && n.id == 0 {
-			if up, least := m.served(s, &conf, i); up < least {
-				return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions, fewer than %d", m.name(i), up, least)
+	for i, n := range c.at {
+		if m.workload(s, i) && !n.RoleLabel && n.ClusterID == "" {
+			if up, least := m.served(s, i); up < least {
+				return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions, fewer than %d", n.Name, up, least)
 			}
 		}
 	}
 	return ""
 }
 
-// workloads gives two Ready nodes with pods that are among these pairs.
-func (m *model) workloads(s *state, pairs uint32) (a, b int, ok bool) {
-	for i := range m.size() {
-		for j := i + 1; j < m.size(); j++ {
-			if s.nodes[i].workload() && s.nodes[j].workload() && pairs>>pairOf(i, j)&1 == 1 {
-				return i, j, true
+// cut gives two Ready nodes with pods that are not among these pairs.
+func (m *model) cut(s *state, joined pairSet) (a, b int, ok bool) {
+	for i := range m.names {
+		for j := range i {
+			if !joined.has(i, j) && m.workload(s, i) && m.workload(s, j) {
+				return j, i, true
 			}
 		}
 	}
@@ -114,30 +109,29 @@ func (m *model) workloads(s *state, pairs uint32) (a, b int, ok bool) {
 }
 
 // unscoped: Single's BGPPeers select every reflector. Beside reflectors with other cluster IDs, paths would multiply.
-func (m *model) unscoped(s *state) string {
-	const multi, tiers = v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy
-	tiered := false
-	for i := range m.size() {
-		kind := topology.KindOf(m.values.get(int(s.nodes[i].slot)))
-		tiered = tiered || s.nodes[i].inRole() && (kind == multi || kind == tiers)
-	}
-	for _, w := range s.peers {
-		if tiered && w.spec != 0 && m.spec(w.spec).PeerSelector == "has("+label+")" {
-			return fmt.Sprintf("5: BGPPeer %s selects reflectors of another topology", m.spec(w.spec).Name)
+func (c *cluster) unscoped() string {
+	tiered := slices.ContainsFunc(c.Nodes, func(n plan.Node) bool {
+		kind := topology.KindOf(n.Slot)
+		return reflects(&n) && (kind == v1alpha1.TopologyMultiCluster || kind == v1alpha1.TopologyHierarchy)
+	})
+	for _, p := range c.Peers {
+		if tiered && p.PeerSelector == "has("+label+")" {
+			return fmt.Sprintf("5: BGPPeer %s selects reflectors of another topology", p.Name)
 		}
 	}
 	return ""
 }
 
 // served counts the reflectors that a client has sessions with, and those it must have.
-func (m *model) served(s *state, conf *[maxNodes]uint16, i int) (up, least int) {
-	r := m.rows.get(int(conf[i]))
-	for j := range m.size() {
-		if !s.nodes[j].inRole() || !s.nodes[j].is(alive) {
+func (m *model) served(s *state, i int) (up, least int) {
+	c := m.cluster(s)
+	r := m.rows.get(c.rows[i])
+	for j, n := range c.at {
+		if !reflects(n) || !s.alive.has(j) {
 			continue
 		}
-		up += int(bit(s.up[pairOf(i, j)] >= upFromHere))
-		if s.fresh>>j&1 == 0 && (!m.arranged() || r[j] != 0) {
+		up += bit(s.up[pairOf(i, j)] >= upFromHere)
+		if !s.fresh.has(j) && (!m.arranged() || r[j].There) {
 			least++
 		}
 	}
@@ -151,7 +145,7 @@ func (m *model) brokenStep(s *state, st *step) string {
 	}
 	removed := 0
 	for _, a := range st.Actions {
-		removed += m.removes(s, a)
+		removed += bit(m.removes(s, a))
 		if why := m.forbidden(s, st, a); why != "" {
 			return why
 		}
@@ -162,16 +156,17 @@ func (m *model) brokenStep(s *state, st *step) string {
 	return ""
 }
 
-// removes counts the reflectors that an action takes from nodes that depend on them.
-func (m *model) removes(s *state, a plan.Action) int {
+// removes: the action takes a reflector from nodes that depend on it.
+func (m *model) removes(s *state, a plan.Action) bool {
+	c := m.cluster(s)
 	switch a := a.(type) {
 	case plan.ClearReflector:
-		return int(bit(s.nodes[m.indexOf(a.Node)].inRole()))
+		return reflects(c.find(a.Node))
 	case plan.SetReflector:
-		n := &s.nodes[m.indexOf(a.Node)]
-		return int(bit(n.inRole() && m.values.get(int(n.id)) != a.ClusterID && !m.bgp(s).MeshOn()))
+		n := c.find(a.Node)
+		return reflects(n) && n.ClusterID != a.ClusterID && !c.BGP.MeshOn()
 	}
-	return 0
+	return false
 }
 
 // forbidden is what no step may do.
@@ -179,16 +174,17 @@ func (m *model) forbidden(s *state, st *step, a plan.Action) string {
 	if _, asks := a.(plan.RefreshStatus); asks {
 		return ""
 	}
-	if (s.problem || len(m.foreign(s)) > 0) && !st.Urgent && !s.back {
+	if (s.problem || len(m.cluster(s).foreign()) > 0) && !st.Urgent && !s.back {
 		return fmt.Sprintf("5: %s, although the cluster is unsupported or a problem is reported", a)
 	}
 	return m.forbiddenAction(s, a)
 }
 
 func (m *model) forbiddenAction(s *state, a plan.Action) string {
+	c := m.cluster(s)
 	switch a := a.(type) {
 	case plan.SetReflector:
-		if m.Dedicated && m.untouched(s) && m.waiting(s) < m.total() {
+		if m.Dedicated && c.untouched() && c.waiting() < m.total() {
 			return fmt.Sprintf("5: %s, before the pool is complete", a)
 		}
 	case plan.EnsurePool:
@@ -196,45 +192,31 @@ func (m *model) forbiddenAction(s *state, a plan.Action) string {
 			return fmt.Sprintf("5: %s, although the pool is unknown", a)
 		}
 	case plan.ClearReflector:
-		return m.forbiddenRemoval(s, a)
+		return m.forbiddenRemoval(s, m.indexOf(a.Node))
 	case plan.PutPeer:
-		return m.notOurs(s, a.Peer.Name)
+		return c.notOurs(a.Peer.Name)
 	case plan.DeletePeer:
-		return m.notOurs(s, a.Name)
+		return c.notOurs(a.Name)
 	}
 	return ""
 }
 
 // untouched: no node has a part of the role, and the mesh is as it was.
-func (m *model) untouched(s *state) bool {
-	for i := range m.size() {
-		if n := &s.nodes[i]; n.is(marked) || n.is(labelled) || n.id != 0 {
-			return false
-		}
-	}
-	return s.mesh.saved == 0
+func (c *cluster) untouched() bool {
+	return c.BGP.Saved == nil &&
+		!slices.ContainsFunc(c.Nodes, func(n plan.Node) bool { return n.Marked || n.RoleLabel || n.ClusterID != "" })
 }
 
 // waiting counts the Ready nodes of the pool.
-func (m *model) waiting(s *state) (n int) {
-	for i := range m.size() {
-		n += int(bit(s.nodes[i].is(exists | ready | pooled)))
+func (c *cluster) waiting() (n int) {
+	for _, x := range c.Nodes {
+		n += bit(x.Ready && x.Pooled)
 	}
 	return n
 }
 
-// foreign names the BGPPeers that are not ours.
-func (m *model) foreign(s *state) (names []string) {
-	for _, w := range s.peers {
-		if p := m.spec(w.spec); w.spec != 0 && !p.Owned {
-			names = append(names, p.Name)
-		}
-	}
-	return names
-}
-
-func (m *model) notOurs(s *state, name string) string {
-	if slices.Contains(m.foreign(s), name) {
+func (c *cluster) notOurs(name string) string {
+	if slices.ContainsFunc(c.foreign(), func(p plan.Peer) bool { return p.Name == name }) {
 		return fmt.Sprintf("5: BGPPeer %s is not ours", name)
 	}
 	return ""
@@ -242,19 +224,19 @@ func (m *model) notOurs(s *state, name string) string {
 
 // forbiddenRemoval: where the cluster stays on reflectors, one goes only when the reports show each of the others Established with every
 // client for the removal delay, and not while the pool is unknown.
-func (m *model) forbiddenRemoval(s *state, a plan.ClearReflector) string {
-	i := m.indexOf(a.Node)
+func (m *model) forbiddenRemoval(s *state, i int) string {
+	n := m.cluster(s).at[i]
 	switch {
-	case s.back || !s.nodes[i].inRole() || !s.nodes[i].is(marked):
+	case s.back || !reflects(n) || !n.Marked:
 		return ""
 	case s.unknown && m.Dedicated:
 		return "5: a reflector is removed although the pool is unknown"
 	case m.Timer:
 		return ""
 	}
-	for j := range m.size() {
+	for j := range m.names {
 		if c := m.unproven(s, j); j != i && c >= 0 {
-			return fmt.Sprintf("3: %s is removed before %s has been Established with %s for the removal delay", a.Node, m.name(j), m.name(c))
+			return fmt.Sprintf("3: %s is removed before %s has been Established with %s for the removal delay", n.Name, m.names[j], m.names[c])
 		}
 	}
 	return ""
@@ -262,13 +244,16 @@ func (m *model) forbiddenRemoval(s *state, a plan.ClearReflector) string {
 
 // unproven gives a client that a Ready reflector has not reported as Established for the removal delay, or -1.
 func (m *model) unproven(s *state, j int) int {
-	if !s.nodes[j].inRole() || !s.nodes[j].is(ready) {
+	c := m.cluster(s)
+	if !reflects(c.at[j]) || !c.at[j].Ready {
 		return -1
 	}
-	row := m.rows.get(int(m.configuration(s)[j]))
-	for c, x := range s.reports[j].sess {
-		if s.nodes[c].workload() && !s.nodes[c].inRole() && row[c] != 0 && (x&kindBits != nodeUp || age(x>>sinceShift&7) < earlier) {
-			return c
+	for i, e := range m.rows.get(c.rows[j]) {
+		proof := func(x plan.Session) bool {
+			return x.Peer == address(i) && x.Kind == plan.SessionNode && x.Established && today.Sub(x.Since) >= earlier
+		}
+		if e.There && m.workload(s, i) && !reflects(c.at[i]) && !slices.ContainsFunc(m.reports.get(s.reports[j]).Sessions, proof) {
+			return i
 		}
 	}
 	return -1
@@ -276,8 +261,8 @@ func (m *model) unproven(s *state, j int) int {
 
 // atRest says what is wrong with a state that a fair run ends in, "" for nothing.
 func (m *model) atRest(s *state) string {
-	st := m.next(s)
-	if n := m.running(s); !s.back && !m.bgp(s).MeshOn() && s.mesh.saved != 0 && n < min(2, m.total()) {
+	st, c := m.next(s), m.cluster(s)
+	if n := m.running(s); !s.back && !c.BGP.MeshOn() && c.BGP.Saved != nil && n < min(2, m.total()) {
 		return fmt.Sprintf("4: at rest in step %s, the mesh is off and %d reflectors run", st.Name, n)
 	}
 	if st.Name == rollout.Steady {
@@ -294,60 +279,50 @@ func (m *model) atRest(s *state) string {
 
 // faulty: something is broken that no manager can repair.
 func (m *model) faulty(s *state) bool {
-	if s.foreign || s.muted != 0 || s.mesh.saved == 0 && !m.bgp(s).MeshOn() {
+	c := m.cluster(s)
+	if s.unknown || s.problem || s.muted != 0 || len(c.foreign()) > 0 || c.BGP.Saved == nil && !c.BGP.MeshOn() {
 		return true
 	}
-	for i := range m.size() {
-		if n := &s.nodes[i]; n.is(exists) && !n.is(alive) || n.is(cordoned) && !n.is(cordonedByUs) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Nodes, func(n plan.Node) bool {
+		return !s.alive.has(m.indexOf(n.Name)) || n.Cordoned && !n.CordonedByUs
+	})
 }
 
 // arrived says what is missing although the manager is at rest.
 func (m *model) arrived(s *state) string {
-	if i := m.half(s); i >= 0 {
-		return fmt.Sprintf("4: at rest %s has half a role, or a cordon of ours", m.name(i))
+	c := m.cluster(s)
+	half := func(n plan.Node) bool { return n.RoleLabel != (n.ClusterID != "") || n.CordonedByUs }
+	if i := slices.IndexFunc(c.Nodes, half); i >= 0 {
+		return fmt.Sprintf("4: at rest %s has half a role, or a cordon of ours", c.Nodes[i].Name)
 	}
 	reflectors := m.running(s)
-	if s.back {
-		if reflectors > 0 || s.mesh != m.begin && s.spent == 0 {
-			return fmt.Sprintf("4: at rest on the mesh, %d reflectors are left, or the BGPConfiguration is not what it was", reflectors)
-		}
-		return ""
+	if !s.back {
+		return m.arrivedWith(s, reflectors)
 	}
-	return m.arrivedWith(s, reflectors)
+	if reflectors > 0 || c.BGP != untouched && s.spent == 0 {
+		return fmt.Sprintf("4: at rest on the mesh, %d reflectors are left, or the BGPConfiguration is not what it was", reflectors)
+	}
+	return ""
 }
 
 // arrivedWith is the same for a cluster on that many reflectors.
 func (m *model) arrivedWith(s *state, reflectors int) string {
 	switch {
-	case m.bgp(s).MeshOn():
+	case m.cluster(s).BGP.MeshOn():
 		return "4: at rest, and the mesh is on"
 	case reflectors == 0, !m.faulty(s) && reflectors != m.total():
 		return fmt.Sprintf("4: at rest with %d reflectors, not %d", reflectors, m.total())
 	}
-	if _, _, cut := m.workloads(s, s.excused); cut && s.muted == 0 {
+	if _, _, cut := m.cut(s, ^s.excused); cut && s.muted == 0 {
 		return "4: at rest, and two nodes are still cut off from each other"
 	}
 	return ""
 }
 
-// half gives a node with half a role, or a cordon of ours, or -1.
-func (m *model) half(s *state) int {
-	for i := range m.size() {
-		if n := &s.nodes[i]; n.is(exists) && (n.is(labelled) != (n.id != 0) || n.is(cordonedByUs)) {
-			return i
-		}
-	}
-	return -1
-}
-
 // running counts the reflectors that are alive.
 func (m *model) running(s *state) (n int) {
-	for i := range m.size() {
-		n += int(bit(s.nodes[i].inRole() && s.nodes[i].is(alive)))
+	for i, x := range m.cluster(s).at {
+		n += bit(reflects(x) && s.alive.has(i))
 	}
 	return n
 }

@@ -3,6 +3,8 @@ package modelcheck
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -33,191 +35,138 @@ const (
 	Restart         Disturbance = "the manager restarts"
 )
 
-const otherID = "244.0.0.99"
+// effect is what a disturbance does to the i-th node or BGPPeer, or, as the 0-th, to the whole cluster. It reports whether it can.
+type effect func(m *model, s *state, d Disturbance, i int) bool
 
-// disturbances adds those that may happen now.
-func (m *model) disturbances(s *state, out []move) []move {
-	for k, d := range m.Disturbances {
-		free := d == ModeChanges && m.Flip
-		if int(s.spent) >= m.Budget && !free || free && s.flipped {
-			continue
+var effects = map[Disturbance]effect{
+	NodeFails:    fails(func(n *plan.Node) bool { return n.Ready }),
+	ClientFails:  fails(func(n *plan.Node) bool { return n.Ready && pods(n) && !reflects(n) }),
+	LabelRemoved: toNode(reflects, unlabel),
+	IDRemoved:    toNode(reflects, func(n *plan.Node) { n.ClusterID = "" }),
+	IDChanged:    toNode(reflects, func(n *plan.Node) { n.ClusterID = "244.0.0.99" }),
+	RoleRemoved: toNode(reflects, func(n *plan.Node) {
+		unlabel(n)
+		n.ClusterID, n.Marked, n.RoleSince = "", false, time.Time{}
+	}),
+	StrayLabel: toNode(
+		func(n *plan.Node) bool { return pods(n) && !n.RoleLabel && n.ClusterID == "" },
+		func(n *plan.Node) { n.RoleLabel, n.Slot, n.Labels[label] = true, "true", "true" },
+	),
+	Cordoned: toNode(
+		func(n *plan.Node) bool { return reflects(n) && !n.Cordoned },
+		func(n *plan.Node) { n.Cordoned = true },
+	),
+	MeshOn:      toCluster(func(c *cluster) bool { return !c.BGP.MeshOn() }, func(c *cluster) { c.setMesh(true) }),
+	MeshOff:     toCluster(func(c *cluster) bool { return c.BGP.MeshOn() }, func(c *cluster) { c.setMesh(false) }),
+	PeerDeleted: toPeer(func(c *cluster, i int) { c.Peers = slices.Delete(c.Peers, i, i+1) }),
+	PeerEdited: toPeer(func(c *cluster, i int) {
+		p := &c.Peers[i]
+		p.NodeSelector, p.PeerSelector, p.Node, p.PeerIP = "has(nothing)", "has(nothing)", "", ""
+	}),
+	ForeignPeer: toCluster(
+		func(c *cluster) bool { return len(c.foreign()) == 0 },
+		func(c *cluster) {
+			c.Peers = append(c.Peers, plan.Peer{Name: "foreign", NodeSelector: "has(foreign)", PeerSelector: "has(foreign)"})
+			slices.SortFunc(c.Peers, func(a, b plan.Peer) int { return strings.Compare(a.Name, b.Name) })
+		},
+	),
+	NodeDeleted: func(m *model, s *state, d Disturbance, i int) bool {
+		n := m.node(s, i)
+		if n == nil || !n.Pooled {
+			return false
 		}
-		for i := range maxPeers {
-			if m.fits(s, d, i) {
-				out = append(out, move{kind: disturbance, a: small(k), b: small(i)})
-			}
-		}
-	}
-	return out
-}
-
-// plain: a node that runs pods and has nothing of ours.
-func (n *node) plain() bool { return n.is(exists|pods) && !n.is(labelled) && n.id == 0 }
-
-func (n *node) client() bool { return n.workload() && !n.inRole() }
-
-func (n *node) uncordonedReflector() bool { return n.inRole() && !n.is(cordoned) }
-
-// fits: the disturbance can happen to the i-th node, or BGPPeer; one of the whole cluster, to the first.
-func (m *model) fits(s *state, d Disturbance, i int) bool {
-	var n node
-	if i < maxNodes {
-		n = s.nodes[i]
-	}
-	switch d {
-	case NodeFails:
-		return n.is(exists | alive | ready)
-	case ClientFails:
-		return n.client()
-	case StrayLabel:
-		return n.plain()
-	case NodeDeleted:
-		return n.is(exists | pooled)
-	case PeerDeleted, PeerEdited:
-		return m.owned(s, i)
-	case Cordoned:
-		return n.uncordonedReflector()
-	case LabelRemoved, IDRemoved, IDChanged, RoleRemoved, Mute:
-		return n.inRole()
-	default:
-		return i == 0 && m.applies(s, d)
-	}
-}
-
-// owned: the i-th BGPPeer is there and ours.
-func (m *model) owned(s *state, i int) bool {
-	return s.peers[i].spec != 0 && m.spec(s.peers[i].spec).Owned
-}
-
-func (m *model) applies(s *state, d Disturbance) bool {
-	switch d {
-	case MeshOn:
-		return !m.bgp(s).MeshOn()
-	case MeshOff:
-		return m.bgp(s).MeshOn()
-	case ProviderSilent:
-		return !s.unknown
-	case ProblemReported:
-		return !s.problem
-	case ForeignPeer:
-		return !s.foreign
-	default:
+		m.edit(s, fmt.Sprint(d, i), func(c *cluster) { c.remove(n.Name) })
 		return true
+	},
+	Mute: func(m *model, s *state, _ Disturbance, i int) bool {
+		can := reflects(m.node(s, i))
+		s.muted.set(i, can || s.muted.has(i))
+		return can
+	},
+	ProviderSilent:  toState(func(_ *model, s *state) { s.unknown = true }),
+	ProblemReported: toState(func(_ *model, s *state) { s.problem = true }),
+	ModeChanges:     toState(func(_ *model, s *state) { s.back, s.flipped = !s.back, true }),
+	Restart:         toState((*model).crash),
+}
+
+func unlabel(n *plan.Node) {
+	n.RoleLabel, n.Slot = false, ""
+	delete(n.Labels, label)
+}
+
+func (c *cluster) setMesh(on bool) { c.BGP.Mesh.Enabled, c.BGP.Exists = &on, true }
+
+// node is the i-th, nil where there is none.
+func (m *model) node(s *state, i int) *plan.Node {
+	if i >= len(m.names) {
+		return nil
+	}
+	return m.cluster(s).at[i]
+}
+
+func toNode(can func(*plan.Node) bool, do func(*plan.Node)) effect {
+	return func(m *model, s *state, d Disturbance, i int) bool {
+		if n := m.node(s, i); n == nil || !can(n) {
+			return false
+		}
+		m.editNode(s, string(d), i, do)
+		return true
+	}
+}
+
+func fails(can func(*plan.Node) bool) effect {
+	return func(m *model, s *state, _ Disturbance, i int) bool {
+		if n := m.node(s, i); n == nil || !can(n) || !s.alive.has(i) {
+			return false
+		}
+		s.alive.set(i, false)
+		s.dead = uint8(i) + 1 //nolint:gosec // G115: at most eight
+		m.restartAll(s, i)
+		return true
+	}
+}
+
+func toPeer(do func(c *cluster, i int)) effect {
+	return func(m *model, s *state, d Disturbance, i int) bool {
+		if c := m.cluster(s); i >= len(c.Peers) || !c.Peers[i].Owned {
+			return false
+		}
+		m.edit(s, fmt.Sprint(d, i), func(c *cluster) { do(c, i) })
+		return true
+	}
+}
+
+func toCluster(can func(*cluster) bool, do func(*cluster)) effect {
+	return func(m *model, s *state, d Disturbance, i int) bool {
+		if i > 0 || !can(m.cluster(s)) {
+			return false
+		}
+		m.edit(s, string(d), do)
+		return true
+	}
+}
+
+func toState(do func(*model, *state)) effect {
+	return func(m *model, s *state, _ Disturbance, i int) bool {
+		if i == 0 {
+			do(m, s)
+		}
+		return i == 0
 	}
 }
 
 // disturb does it. What it takes is excused: pairs that no unchanged session joins any more, and reflector sessions that it restarts.
 func (m *model) disturb(s *state, mv move) {
 	d := m.Disturbances[mv.a]
-	if d == ModeChanges {
-		s.back, s.flipped = !s.back, true
+	free := d == ModeChanges && m.Flip
+	if free && s.flipped || !free && int(s.spent) >= m.Budget || !effects[d](m, s, d, mv.b) {
+		return
 	}
-	if d != ModeChanges || !m.Flip {
+	if !free {
 		s.spent++
 	}
-	switch d {
-	case NodeFails, ClientFails, LabelRemoved, IDRemoved, IDChanged, RoleRemoved, StrayLabel, Cordoned, NodeDeleted, Mute:
-		m.disturbNode(s, d, int(mv.b))
-	case PeerDeleted, PeerEdited, ForeignPeer:
-		m.disturbPeer(s, d, int(mv.b))
-	case MeshOn, MeshOff:
-		on := d == MeshOn
-		is := m.meshes.get(int(s.mesh.is))
-		is.Enabled = &on
-		s.mesh.is, s.mesh.exists = m.meshOf(is), true
-	case ProviderSilent:
-		s.unknown, s.foreign = true, true
-	case ProblemReported:
-		s.problem, s.foreign = true, true
-	case Restart:
-		s.crash()
-	case ModeChanges:
-		return
-	}
-	s.excused |= ^m.stable(s) & (1<<maxPairs - 1)
-	m.oweLess(s)
-}
-
-func (m *model) disturbNode(s *state, d Disturbance, i int) {
-	n := &s.nodes[i]
-	switch d {
-	case NodeFails, ClientFails:
-		n.set(alive, false)
-		s.dead = small(i) + 1
-		m.restartAll(s, i)
-	case LabelRemoved:
-		n.set(labelled, false)
-		n.slot = 0
-	case IDRemoved:
-		n.id = 0
-	case IDChanged:
-		n.id = m.value(otherID)
-	case RoleRemoved:
-		n.set(labelled|marked, false)
-		n.slot, n.id, n.roleAge = 0, 0, never
-		s.rankRoles()
-	case StrayLabel:
-		n.set(labelled, true)
-		n.slot = m.value("true")
-	case Cordoned:
-		n.set(cordoned, true)
-	case NodeDeleted:
-		m.remove(s, i)
-	case Mute:
-		s.muted |= 1 << i
-	default:
-	}
-}
-
-// remove takes a node away.
-func (m *model) remove(s *state, i int) {
-	if i < 0 {
-		return
-	}
-	s.nodes[i] = node{readyAge: never, roleAge: never, born: never}
-	s.reports[i] = report{updated: never, cleared: never}
-	s.rows[i] = 0
-	s.owed[i] = 0
-	s.fresh &^= 1 << i
-	if s.dead == small(i)+1 {
-		s.dead = 0
-	}
-	m.restartAll(s, i)
-	s.rankRoles()
-}
-
-func (m *model) disturbPeer(s *state, d Disturbance, b int) {
-	if d == ForeignPeer {
-		s.foreign = true
-		m.addPeer(s, plan.Peer{Name: "foreign", NodeSelector: "has(foreign)", PeerSelector: "has(foreign)"}, never)
-		return
-	}
-	p := m.spec(s.peers[b].spec)
-	at := s.peers[b].at
-	m.deletePeer(s, p.Name)
-	if d == PeerEdited {
-		p.NodeSelector, p.PeerSelector, p.Node, p.PeerIP = "has(nothing)", "has(nothing)", "", ""
-		m.addPeer(s, p, at)
-	}
-}
-
-func (m *model) addPeer(s *state, p plan.Peer, at age) {
-	i := slices.IndexFunc(s.peers[:], func(w written) bool { return w.spec == 0 })
-	if i < 0 {
-		panic("modelcheck: too many BGPPeers for a state")
-	}
-	s.peers[i] = written{m.specOf(p), at}
-	m.sortPeers(s)
-}
-
-func (m *model) describeDisturbance(s *state, mv move) string {
-	d := m.Disturbances[mv.a]
-	switch d {
-	case PeerDeleted, PeerEdited:
-		return fmt.Sprintf("%s: %s", d, m.spec(s.peers[mv.b].spec).Name)
-	case MeshOn, MeshOff, ForeignPeer, ProviderSilent, ProblemReported, ModeChanges, Restart:
-		return string(d)
-	default:
-		return fmt.Sprintf("%s: %s", d, m.name(int(mv.b)))
+	if d != ModeChanges {
+		s.excused |= ^m.stable(s) & (1<<maxPairs - 1)
+		m.oweLess(s)
 	}
 }

@@ -1,46 +1,83 @@
 package modelcheck
 
 import (
-	"cmp"
-	"slices"
-	"strings"
+	"fmt"
+	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
-	"github.com/rrpool/rrpool/controllers/plan/selection"
-	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // step is what rollout says, once for all states that look the same to it.
 type step struct {
 	rollout.Step
-	// watch is 1 for a node to report, 2 for one to report routes as well.
-	watch [maxNodes]uint8
+	// asked nodes are to report, routed ones routes as well.
+	asked, routed nodeSet
 }
 
 // next asks rollout what to do.
 func (m *model) next(s *state) *step {
-	v := s.visible()
-	return m.steps.get(hash(&v), func() *step {
-		out := &step{Step: rollout.Next(m.observe(&v), m.desired[bit(s.back)], today)}
+	return m.steps.get(s.visible, func() *step {
+		out := &step{Step: rollout.Next(m.observe(s), m.desired[bit(s.back)], today)}
 		for _, w := range out.Watch {
-			out.watch[m.indexOf(w.Node)] = 1 + bit(w.Routes)
+			out.asked.set(m.indexOf(w.Node), true)
+			out.routed.set(m.indexOf(w.Node), w.Routes)
 		}
 		return out
 	})
 }
 
-func bit(b bool) uint8 {
+func bit(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
+// observe is what the manager sees and remembers.
+func (m *model) observe(s *state) rollout.Observed {
+	c := m.cluster(s)
+	o := rollout.Observed{
+		Cluster: c.Cluster, MeshSince: ago(sinceWhen(s.meshSince, c.BGP.MeshOn())), ShortSince: ago(s.shortSince), StraySince: ago(s.straySince),
+		Evictable: map[string][]string{},
+	}
+	o.Statuses = map[string]plan.Status{}
+	if s.problem {
+		o.Problems = []plan.Problem{{Reason: "Unreadable", Message: "the datastore cannot be read"}}
+	}
+	for i, name := range m.names {
+		if s.reports[i] != 0 {
+			o.Statuses[name] = *m.reports.get(s.reports[i])
+		}
+		if o.Evictable[name] = nil; pods(c.at[i]) {
+			o.Evictable[name] = []string{"default/web"}
+		}
+	}
+	if !s.unknown {
+		o.Pool = m.pool(c)
+	}
+	return o
+}
+
+func sinceWhen(d time.Duration, so bool) time.Duration {
+	switch {
+	case !so:
+		return never
+	case d == never:
+		return 0
+	}
+	return d
+}
+
+// everything is more actions than a step has.
+const everything = 200
+
 // reconcile dies after so many actions; with all of them it does not.
 func (m *model) reconcile(s *state, actions int) {
 	st := m.next(s)
-	s.meshSince = sinceWhen(s.meshSince, m.bgp(s).MeshOn())
+	if s.meshSince = sinceWhen(s.meshSince, m.cluster(s).BGP.MeshOn()); s.meshSince != never && !m.Timer {
+		s.meshSince = longAgo // where there are reports, no rule reads it
+	}
 	s.shortSince = sinceWhen(s.shortSince, st.Short)
 	s.straySince = sinceWhen(s.straySince, st.Stray)
 	if st.Problem != nil {
@@ -48,210 +85,62 @@ func (m *model) reconcile(s *state, actions int) {
 	}
 	m.watch(s, st)
 	for _, a := range st.Actions[:min(actions, len(st.Actions))] {
-		m.apply(s, a)
+		if ask, ok := a.(plan.RefreshStatus); ok {
+			m.clear(s, m.indexOf(ask.Node))
+		}
+		m.edit(s, fmt.Sprintf("%T%s", a, text(a)), func(c *cluster) { m.apply(c, a) })
 		m.excuse(s, st)
 	}
 	if actions < len(st.Actions) {
-		s.crash()
+		m.crash(s)
 	}
 }
 
-// crash loses what only the manager's memory holds.
-func (s *state) crash() {
-	s.meshSince, s.shortSince, s.straySince = never, never, never
-	for i := range s.reports {
-		r := &s.reports[i]
-		r.updated = never
-		if r.cleared != never {
-			r.cleared = justNow
-		}
-		for j, x := range r.sess {
-			if x&kindBits != unseen {
-				r.sess[j] = x&^(7<<sinceShift) | uint8(never)<<sinceShift
-			}
-		}
-	}
-}
-
+// watch makes exactly these nodes report.
 func (m *model) watch(s *state, st *step) {
-	for i := range m.size() {
-		r := &s.reports[i]
-		want := st.watch[i] != 0 && s.nodes[i].is(exists)
-		switch {
+	s.routed = 0
+	for i, n := range m.cluster(s).at {
+		switch want := st.asked.has(i) && n != nil; {
 		case !want:
-			*r = report{updated: never, cleared: never}
-		case !r.watched:
-			*r = report{watched: true, updated: never, cleared: justNow}
-		}
-		r.wants = want && st.watch[i] == 2
-	}
-}
-
-// apply carries out one action.
-func (m *model) apply(s *state, a plan.Action) {
-	switch a := a.(type) {
-	case plan.SetReflector:
-		m.setReflector(s, a)
-	case plan.ClearReflector:
-		n := &s.nodes[m.indexOf(a.Node)]
-		n.set(labelled|marked, false)
-		n.slot, n.id, n.roleAge = 0, 0, never
-		s.rankRoles()
-	case plan.SetRack:
-		s.nodes[m.indexOf(a.Node)].rack = m.value(a.Rack)
-	case plan.PutPeer:
-		m.putPeer(s, a.Peer)
-	case plan.DeletePeer:
-		m.deletePeer(s, a.Name)
-	case plan.RefreshStatus:
-		if r := &s.reports[m.indexOf(a.Node)]; r.watched && r.cleared == never {
-			r.cleared, r.updated = justNow, never
-		}
-	case plan.DisableMesh, plan.RestoreMesh, plan.ForgetMesh:
-		m.applyMesh(s, a)
-	default:
-		m.applyAside(s, a)
-	}
-}
-
-func (m *model) setReflector(s *state, a plan.SetReflector) {
-	i := m.indexOf(a.Node)
-	n := &s.nodes[i]
-	if !n.inRole() {
-		s.fresh |= 1 << i
-	}
-	n.set(labelled|marked, true)
-	n.slot, n.id, n.roleAge, n.rank = m.value(cmp.Or(a.Slot, topology.SlotSingle)), m.value(a.ClusterID), justNow, maxNodes
-	s.rankRoles()
-}
-
-// rankRoles keeps the order of those in the role dense: only the order counts.
-func (s *state) rankRoles() {
-	var in []int
-	for i := range s.nodes {
-		if s.nodes[i].is(exists | marked) {
-			in = append(in, i)
-		} else {
-			s.nodes[i].rank = 0
-		}
-	}
-	slices.SortStableFunc(in, func(a, b int) int { return cmp.Compare(s.nodes[a].rank, s.nodes[b].rank) })
-	for rank, i := range in {
-		s.nodes[i].rank = uint8(rank)
-	}
-}
-
-func (m *model) putPeer(s *state, p plan.Peer) {
-	p.Owned = true
-	m.deletePeer(s, p.Name)
-	m.addPeer(s, p, justNow)
-}
-
-func (m *model) deletePeer(s *state, name string) {
-	for i := range s.peers {
-		if s.peers[i].spec != 0 && m.spec(s.peers[i].spec).Name == name {
-			s.peers[i] = written{at: never}
-		}
-	}
-	m.sortPeers(s)
-}
-
-// sortPeers gives the same BGPPeers the same order, whoever came first.
-func (m *model) sortPeers(s *state) {
-	slices.SortFunc(s.peers[:], func(a, b written) int {
-		return cmp.Or(plan.TrueFirst(a.spec != 0, b.spec != 0), strings.Compare(m.spec(a.spec).Name, m.spec(b.spec).Name))
-	})
-}
-
-func (m *model) applyMesh(s *state, a plan.Action) {
-	switch a := a.(type) {
-	case plan.DisableMesh:
-		off := false
-		s.mesh = mesh{exists: true, is: m.meshOf(plan.Mesh{Enabled: &off}), saved: m.meshOf(a.Saved), savedAbsent: a.SavedAbsent, restored: never}
-	case plan.RestoreMesh:
-		on := true
-		is := m.meshOf(plan.Mesh{Enabled: &on})
-		if s.mesh.saved != 0 {
-			is = s.mesh.saved
-		}
-		s.mesh.is, s.mesh.restored = is, justNow
-	case plan.ForgetMesh:
-		s.mesh.exists = !s.mesh.savedAbsent
-		s.mesh.saved, s.mesh.savedAbsent, s.mesh.restored = 0, false, never
-	}
-}
-
-// applyAside carries out what no node renders.
-func (m *model) applyAside(s *state, a plan.Action) {
-	switch a := a.(type) {
-	case plan.EnsurePool:
-		m.ensure(s, a.Want)
-	case plan.CordonNode:
-		s.nodes[m.indexOf(a.Node)].set(cordoned|cordonedByUs, true)
-	case plan.UncordonNode:
-		s.nodes[m.indexOf(a.Node)].set(cordoned|cordonedByUs, false)
-	case plan.DrainNode:
-		s.nodes[m.indexOf(a.Node)].set(pods, false)
-	case plan.ReleasePool:
-		for i := range s.nodes {
-			if s.nodes[i].is(pooled) {
-				s.nodes[i].set(pooled, false)
-				return
-			}
-		}
-	}
-}
-
-// ensure is the provider, which makes one change a call.
-func (m *model) ensure(s *state, want plan.PoolSpec) {
-	if !m.Dedicated {
-		m.joinPool(s, want)
-		return
-	}
-	if len(want.Retire) > 0 {
-		m.remove(s, m.indexOf(want.Retire[0]))
-		return
-	}
-	if len(want.Replace) > 0 {
-		m.remove(s, m.indexOf(want.Replace[0]))
-	}
-	s.pool = small(want.SizePerZone)
-	for _, zone := range m.Zones {
-		m.fill(s, zone, want.SizePerZone)
-	}
-}
-
-// fill orders workers where a zone has too few.
-func (m *model) fill(s *state, zone string, size int) {
-	var free []int
-	for i := m.Clients; i < m.size(); i++ {
-		switch {
-		case m.zone(i) != zone:
-		case s.nodes[i].flags&(exists|ordered) != 0:
-			size--
+			s.reports[i], s.restarted[i] = 0, 0
+		case s.reports[i] == 0:
+			s.reports[i] = m.reports.of(plan.Status{Node: n.Name, Cleared: today})
+			fallthrough
 		default:
-			free = append(free, i)
+			s.routed.set(i, st.routed.has(i))
 		}
-	}
-	for _, i := range free[:min(max(size, 0), len(free))] {
-		s.nodes[i].flags = ordered
 	}
 }
 
-func (m *model) joinPool(s *state, want plan.PoolSpec) {
-	for _, name := range want.Retire {
-		if n := &s.nodes[m.indexOf(name)]; n.is(pooled) {
-			n.set(pooled, false)
-			return
-		}
+// clear empties a report, so that only a reporter that runs can fill it in.
+func (m *model) clear(s *state, i int) {
+	if r := m.reports.get(s.reports[i]); s.reports[i] != 0 && r.Cleared.IsZero() {
+		s.reports[i] = m.reports.edit(s.reports[i], "clear", func(st *plan.Status) { st.Cleared, st.Updated = today, time.Time{} })
 	}
-	d := m.desired[0]
-	n, ok := selection.Next(m.nodes(s), selection.Rules{
-		PerZone: want.SizePerZone, Zones: want.Zones, Preferred: d.Preferred, Excluded: d.Excluded,
-		Lost: func(n plan.Node) bool { return !n.Ready && today.Sub(n.ReadyChanged) > d.NotReadyGrace },
-	})
-	if ok {
-		s.nodes[m.indexOf(n.Name)].set(pooled, true)
+}
+
+// enter makes the cluster of a state another one. Nodes that have left take their sessions with them.
+func (m *model) enter(s *state, cluster uint32) {
+	was, is := m.cluster(s), m.clusters.get(cluster)
+	s.cluster = cluster
+	for i := range m.names {
+		switch {
+		case was.at[i] != nil && is.at[i] == nil:
+			s.alive.set(i, false)
+			s.muted.set(i, false)
+			s.fresh.set(i, false)
+			s.routed.set(i, false)
+			s.reports[i], s.restarted[i], s.rows[i], s.owed[i] = 0, 0, 0, 0
+			if int(s.dead) == i+1 {
+				s.dead = 0
+			}
+			m.restartAll(s, i)
+		case was.at[i] == nil && is.at[i] != nil:
+			s.alive.set(i, true)
+			m.take(s, i, is.rows[i])
+		case reflects(is.at[i]) && !reflects(was.at[i]):
+			s.fresh.set(i, true)
+		}
 	}
 }
 
@@ -261,16 +150,12 @@ func (m *model) excuse(s *state, st *step) {
 		if i := m.indexOf(d.Node); d.From == "" {
 			m.excuseNode(s, i)
 		} else {
-			s.excused |= 1 << pairOf(i, m.indexOf(d.From))
+			s.excused.add(i, m.indexOf(d.From))
 		}
 	}
 }
 
 // excuseNode lets a node be cut off until it is reached by what stays.
 func (m *model) excuseNode(s *state, i int) {
-	for j := range m.size() {
-		if j != i {
-			s.excused |= 1 << pairOf(i, j)
-		}
-	}
+	s.excused |= m.pairs(func(a, b int) bool { return a == i || b == i })
 }

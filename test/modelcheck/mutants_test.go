@@ -1,6 +1,7 @@
 package modelcheck
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,32 +38,20 @@ func TestWithoutAnyOneGateTheExplorerFails(t *testing.T) {
 		jobs[m.Name] = []string{m.Scenario}
 		jobs[""] = append(jobs[""], m.Scenario)
 	}
-	var mu sync.Mutex
-	slots := make(chan struct{}, 2)
-	var wg sync.WaitGroup
 	for name, scenarios := range jobs {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+		t.Run(cmp.Or(name, "none"), func(t *testing.T) {
+			t.Parallel()
 			found, out := explored(t, binary, name, scenarios)
-			mu.Lock()
-			defer mu.Unlock()
-			if name == "" && found {
-				t.Errorf("nothing is taken out, and yet:\n%s", out)
-			}
-			if name != "" && !found {
-				t.Errorf("without the gate %q nothing breaks:\n%s", name, out)
-			}
+			require.Equal(t, name != "", found, out)
 		})
 	}
-	wg.Wait()
 }
 
 // explored runs the binary with a mutation, and says whether it has found a violation.
 func explored(t *testing.T, binary, mutation string, scenarios []string) (found bool, out string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "-only", strings.Join(scenarios, "|"))
-	cmd.Env = append(os.Environ(), MutantVariable+"="+mutation, "GOMAXPROCS=1")
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestProbes$")
+	cmd.Env = append(os.Environ(), mutantVariable+"="+mutation, probesVariable+"="+strings.Join(scenarios, "|"), "GOMAXPROCS=1")
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -75,6 +63,20 @@ func explored(t *testing.T, binary, mutation string, scenarios []string) (found 
 	return false, string(text)
 }
 
+// probesVariable names the probes that TestProbes explores.
+const probesVariable = "RRPOOL_PROBES"
+
+// TestProbes is what TestWithoutAnyOneGateTheExplorerFails runs, with a gate taken out.
+func TestProbes(t *testing.T) {
+	names := strings.Split(os.Getenv(probesVariable), "|")
+	for _, sc := range probes() {
+		if slices.Contains(names, sc.Name) {
+			r := Explore(sc)
+			require.Empty(t, r.Violation, "%s", r.Trace)
+		}
+	}
+}
+
 // mutantBinary is the explorer, with every mutation in it.
 func mutantBinary(t *testing.T) string {
 	t.Helper()
@@ -84,7 +86,7 @@ func mutantBinary(t *testing.T) string {
 	overlay, err := Overlay(source, folder, Mutations)
 	require.NoError(t, err)
 	binary := filepath.Join(folder, "explore")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", binary, "./explore").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return binary
 }
@@ -229,8 +231,8 @@ var Mutations = []Mutation{
 	{"heal", "healRoles", "return nil", "half a role that stays half", "probe: edits", ""},
 }
 
-// MutantVariable names the mutation that a binary built with an Overlay runs with.
-const MutantVariable = "RRPOOL_MUTANT"
+// mutantVariable names the mutation that a binary built with an Overlay runs with.
+const mutantVariable = "RRPOOL_MUTANT"
 
 // helpers are what mutations use. To opened, every gate has been waiting long enough.
 const helpers = `package rollout
@@ -247,7 +249,7 @@ func opened(v *view) *view {
 `
 
 // Overlay writes the sources of package rollout, with all mutations in them, and an
-// overlay file for go build, into folder. Without MutantVariable they do nothing.
+// overlay file for go build, into folder. Without mutantVariable they do nothing.
 func Overlay(source, folder string, mutations []Mutation) (string, error) {
 	replace := map[string]string{}
 	missing := map[string]bool{}
@@ -270,7 +272,7 @@ func Overlay(source, folder string, mutations []Mutation) (string, error) {
 		return "", fmt.Errorf("mutating package rollout: it has no functions %v", missing)
 	}
 	added := filepath.Join(folder, "mutant.go")
-	text := fmt.Sprintf(helpers, MutantVariable)
+	text := fmt.Sprintf(helpers, mutantVariable)
 	if err := os.WriteFile(added, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("writing the mutant's name: %w", err)
 	}

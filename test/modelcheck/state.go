@@ -1,95 +1,58 @@
 package modelcheck
 
 import (
-	"hash/maphash"
+	"math"
+	"slices"
 	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 const (
 	maxNodes = 8
-	maxPeers = 16
 	maxPairs = maxNodes * (maxNodes - 1) / 2
 )
 
-// age is how many ticks ago something happened, up to longAgo. See the package's documentation for what a tick is.
-type age uint8
+// ticks are how long ago something counts as having happened: now, or one, two, three and more ticks ago. See the package's documentation
+// for what a tick is. lately is more than a node needs to render (quiet, 15 s) and less than a report is fresh (30 s); earlier is more than a
+// session takes to start (timerWait, the timer gate's 90 s, removalDelay, the grace); longAgo is more than anything.
+var ticks = [...]time.Duration{0, lately, earlier, longAgo}
 
 const (
-	justNow age = iota
-	lately
-	earlier
-	longAgo
-	never
+	lately  = 25 * time.Second
+	earlier = 100 * time.Second
+	longAgo = 20 * time.Minute
 )
-
-// lapse is how much time an age stands for when rollout asks. lately is more than a
-// node needs to render (quiet, 15 s) and less than a report is fresh (30 s); earlier is
-// more than a session takes to start (timerWait, the timer gate's 90 s, removalDelay, the
-// grace); longAgo is more than anything.
-var lapse = [...]time.Duration{justNow: 0, lately: 25 * time.Second, earlier: 100 * time.Second, longAgo: 20 * time.Minute}
 
 // today is when the manager reconciles.
 var today = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
-func (a age) moment() time.Time {
-	if a == never {
+// never is longer ago than anything.
+const never = time.Duration(math.MaxInt64)
+
+// ago is the date of what happened so long ago, zero for never.
+func ago(d time.Duration) time.Time {
+	if d == never {
 		return time.Time{}
 	}
-	return today.Add(-lapse[a])
+	return today.Add(-d)
 }
 
-func (a *age) pass() {
-	if *a < longAgo {
-		*a++
+// older is how long ago something is a tick later. It may be up to a second more than a tick.
+func older(d time.Duration) time.Duration {
+	for i, tick := range ticks[:len(ticks)-1] {
+		if d < tick+time.Second {
+			return d - tick + ticks[i+1]
+		}
 	}
+	return d
 }
 
-// Flags of a node.
-const (
-	exists   uint16 = 1 << iota
-	alive           // its BIRD, confd and reporter run
-	ready           // Kubernetes says so
-	labelled        // role label
-	marked          // our mark
-	cordoned
-	cordonedByUs
-	pooled
-	pods    // runs workloads
-	ordered // a worker that is to come
-)
-
-// node is a node in the datastore, and whether its machine runs.
-type node struct {
-	flags                   uint16
-	slot, id, rack          uint8 // indices of names, 0 for none
-	readyAge, roleAge, born age
-	rank                    uint8 // order of those in the role, where ages are the same
-}
-
-func (n *node) is(f uint16) bool { return n.flags&f == f }
-
-func (n *node) set(f uint16, on bool) {
-	if on {
-		n.flags |= f
-	} else {
-		n.flags &^= f
+// pass makes a date a tick older. The zero date stays.
+func pass(date *time.Time) {
+	if !date.IsZero() {
+		*date = ago(older(today.Sub(*date)))
 	}
-}
-
-// inRole: the node reflects.
-func (n *node) inRole() bool { return n.is(exists|labelled) && n.id != 0 }
-
-// written is a BGPPeer, and when we wrote it.
-type written struct {
-	spec uint16 // index, 0 for none
-	at   age
-}
-
-// mesh is the BGPConfiguration.
-type mesh struct {
-	is, saved           uint8 // indices of plan.Mesh; saved 0 for none
-	exists, savedAbsent bool
-	restored            age
 }
 
 // States of a session, by pair.
@@ -102,68 +65,23 @@ const (
 	upFromHere = quietUp
 )
 
-// What a report says of a session: kind in the lower bits, then since, then whether
-// BIRD knows of a restart that the report does not show yet.
-const (
-	unseen uint8 = iota
-	meshDown
-	meshUp
-	nodeDown
-	nodeUp
-	kindBits         = 7
-	sinceShift       = 3
-	restarted  uint8 = 1 << 6
-)
+// nodeSet is a set of nodes, one bit each.
+type nodeSet uint8
 
-// report is a CalicoNodeStatus as the manager knows it.
-type report struct {
-	watched, wants, has bool // wants routes, has them
-	updated, cleared    age
-	sess                [maxNodes]uint8
-	learned             uint64 // bit origin*maxNodes+from
-}
+func (s nodeSet) has(i int) bool { return s>>i&1 == 1 }
 
-// missed notes that a session has gone, whatever the report says.
-func (r *report) missed(peer int) {
-	if r.sess[peer]&kindBits != unseen {
-		r.sess[peer] |= restarted
+func (s *nodeSet) set(i int, in bool) {
+	if *s &^= 1 << i; in {
+		*s |= 1 << i
 	}
 }
 
-// state is everything: the cluster, its BGP, what the manager knows and remembers.
-type state struct {
-	nodes   [maxNodes]node
-	peers   [maxPeers]written
-	mesh    mesh
-	pool    uint8 // size per zone that the cloud was asked for, 0: there is none
-	reports [maxNodes]report
-	// memory of the manager, lost in a crash.
-	meshSince, shortSince, straySince age
+// pairSet is a set of pairs of nodes.
+type pairSet uint32
 
-	back    bool // mode FullMesh
-	unknown bool // the provider does not answer
-	problem bool // the datastore reports a problem
+func (s pairSet) has(a, b int) bool { return s>>pairOf(a, b)&1 == 1 }
 
-	hidden
-}
-
-// hidden is what the manager does not see.
-type hidden struct {
-	rows [maxNodes]uint16 // what each node has rendered, index of a row
-	up   [maxPairs]uint8
-	// spent counts disturbances, lagged reports that fell behind; dead is a node that a disturbance took, plus one.
-	spent, lagged, dead uint8
-	// excused pairs may be cut off; owed is how many reflector sessions a client is
-	// owed; fresh are reflectors whose first sessions are still starting.
-	excused uint32
-	owed    [maxNodes]uint8
-	fresh   uint8
-	// muted reflectors pass nothing on.
-	muted uint8
-	// foreign is a fault that no manager can repair.
-	foreign bool
-	flipped bool
-}
+func (s *pairSet) add(a, b int) { *s |= 1 << pairOf(a, b) }
 
 // pairOf is the index of a pair.
 func pairOf(a, b int) int {
@@ -173,52 +91,88 @@ func pairOf(a, b int) int {
 	return a*(2*maxNodes-a-1)/2 + b - a - 1
 }
 
-type key [2]uint64
-
-var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-
-func hash(s *state) key {
-	return key{maphash.Comparable(seeds[0], *s), maphash.Comparable(seeds[1], *s)}
+// state is everything: the cluster, its BGP, what the manager knows and remembers.
+type state struct {
+	visible
+	// rows are what each node has rendered.
+	rows [maxNodes]uint32
+	up   [maxPairs]uint8
+	// alive: BIRD, confd and the reporter of the node run. muted reflectors pass nothing on.
+	alive, muted nodeSet
+	// restarted are the sessions of each node that have restarted since its report. routed nodes are asked for routes.
+	restarted [maxNodes]nodeSet
+	routed    nodeSet
+	// spent counts disturbances, lagged reports that fell behind; dead is a node that a disturbance took, plus one.
+	spent, lagged, dead uint8
+	flipped             bool
+	// excused pairs may be cut off; owed is how many reflector sessions a client is owed; fresh are reflectors whose first sessions are
+	// still starting.
+	excused pairSet
+	owed    [maxNodes]uint8
+	fresh   nodeSet
 }
 
-// visible is the state with all that the manager does not see left out.
-func (s *state) visible() state {
-	v := *s
-	v.hidden = hidden{}
-	for i := range v.nodes {
-		v.nodes[i].flags &^= alive
-		for j := range v.reports[i].sess {
-			v.reports[i].sess[j] &^= restarted
-		}
-	}
-	return v
+// visible is what the manager sees and remembers.
+type visible struct {
+	cluster uint32
+	reports [maxNodes]uint32
+	// how long ago, lost in a crash; no dates: the garbage collector would follow their pointers in each state
+	meshSince, shortSince, straySince time.Duration
+
+	back    bool // mode FullMesh
+	unknown bool // the provider does not answer
+	problem bool // the datastore reports a problem
 }
 
 // tick makes everything older.
-func (s *state) tick() {
-	for i := range s.nodes {
-		s.nodes[i].readyAge.pass()
-		s.nodes[i].roleAge.pass()
-		s.nodes[i].born.pass()
-		r := &s.reports[i]
-		r.updated.pass()
-		r.cleared.pass()
-		for j, x := range r.sess {
-			if a := age(x >> sinceShift & 7); a < longAgo && x&kindBits != unseen {
-				r.sess[j] = x&^(7<<sinceShift) | uint8(a+1)<<sinceShift
+func (m *model) tick(s *state) {
+	m.edit(s, "tick", func(c *cluster) { c.dates(pass) })
+	m.editReports(s, "tick", func(r *plan.Status) {
+		pass(&r.Updated)
+		pass(&r.Cleared)
+		for i := range r.Sessions {
+			pass(&r.Sessions[i].Since)
+		}
+	})
+	s.meshSince, s.shortSince, s.straySince = older(s.meshSince), older(s.shortSince), older(s.straySince)
+	for p, u := range s.up {
+		if u == starting {
+			s.up[p] = late
+		}
+	}
+}
+
+// crash loses what only the manager's memory holds.
+func (m *model) crash(s *state) {
+	s.meshSince, s.shortSince, s.straySince = never, never, never
+	m.editReports(s, "crash", func(r *plan.Status) {
+		r.Updated = time.Time{}
+		if !r.Cleared.IsZero() {
+			r.Cleared = today
+		}
+		for i := range r.Sessions {
+			r.Sessions[i].Since = time.Time{}
+		}
+	})
+}
+
+// undate: what has been Established since an unknown time counts as long so.
+func (m *model) undate(s *state) {
+	m.editReports(s, "undate", func(r *plan.Status) {
+		for i := range r.Sessions {
+			if x := &r.Sessions[i]; x.Established && x.Since.IsZero() {
+				x.Since = ago(longAgo)
 			}
 		}
-	}
-	for i := range s.peers {
-		s.peers[i].at.pass()
-	}
-	s.mesh.restored.pass()
-	s.meshSince.pass()
-	s.shortSince.pass()
-	s.straySince.pass()
-	for i, u := range s.up {
-		if u == starting {
-			s.up[i] = late
-		}
+	})
+}
+
+// editReports changes all reports. The name tells the change from all others.
+func (m *model) editReports(s *state, name string, do func(r *plan.Status)) {
+	for i, r := range s.reports {
+		s.reports[i] = m.reports.edit(r, name, func(r *plan.Status) {
+			r.Sessions = slices.Clone(r.Sessions)
+			do(r)
+		})
 	}
 }

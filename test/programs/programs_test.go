@@ -1,13 +1,11 @@
 package programs
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -53,14 +51,4 @@ func TestBuildHonoursKubebuilderAssets(t *testing.T) {
 	require.Equal(t, "etcd="+dir+"/etcd,kube-apiserver="+dir+"/kube-apiserver", Built(), "what children inherit")
 	require.Contains(t, Path("manager"), "not built")
 	require.ErrorContains(t, Build(t.Context(), io.Discard, "felix"), `building "felix": no such program: there are etcd, kube-apiserver`)
-}
-
-func TestALongBuildIsReported(t *testing.T) {
-	var quick, long bytes.Buffer
-	report(&quick, "[1/2] etcd")()
-	require.Empty(t, quick.String())
-	done := report(&long, "[2/2] kube-apiserver")
-	time.Sleep(patience + 100*time.Millisecond)
-	done()
-	require.Regexp(t, `^\[2/2\] kube-apiserver: building for 2s\n\[2/2\] kube-apiserver: built in 2s\n$`, long.String())
 }

@@ -38,6 +38,8 @@ func TestCalico(t *testing.T) {
 		"a Calico that says nothing":              {id: "calico-version", edit: func(f *facts) { f.information.found = false }, want: Warning, says: "no ClusterInformation"},
 		"calico-node is not Ready somewhere":      {id: "calico-node", edit: func(f *facts) { f.calicoNode.value = daemonSet("calico-system", 12, 11) }, want: Warning, says: "11 of 12"},
 		"calico-node is Ready nowhere":            {id: "calico-node", edit: func(f *facts) { f.calicoNode.value = daemonSet("calico-system", 12, 0) }, want: Error, says: "0 of 12"},
+		"a version that may not be seen":          {id: "calico-version", edit: func(f *facts) { f.information.found, f.information.hidden = false, "no" }, want: Warning, says: "could not be checked"},
+		"a calico-node that may not be seen":      {id: "calico-node", edit: func(f *facts) { f.calicoNode.found, f.calicoNode.hidden = false, "no" }, want: Warning, says: "could not be checked"},
 		"calico-node runs nowhere":                {id: "calico-node", edit: func(f *facts) { f.calicoNode.value = daemonSet("calico-system", 0, 0) }, want: Warning, says: "0 of 0"},
 		"no calico-node":                          {id: "calico-node", edit: func(f *facts) { f.calicoNode.found = false }, want: Warning, says: "calico-system or kube-system"},
 		"no BGP":                                  {id: "bgp", edit: problem("BGPDisabled"), want: Error, page: "runbook/conditions.md#bgpdisabled"},

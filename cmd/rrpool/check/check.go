@@ -26,7 +26,7 @@ type flags struct {
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{output: iostreams.NewChoice("table", "json", "short")}
-	cmd := &cobra.Command{
+	cmd := iostreams.Command(&cobra.Command{
 		Use:   "check",
 		Short: "Whether the cluster is fit, and what to do where it is not",
 		Long: `Whether the cluster is fit for rrpool: Kubernetes and rights, rrpool itself, Calico, the nodes, and where route
@@ -42,11 +42,8 @@ Exit code 0 when there is no ×, 1 when there is one, or no answer.`,
   rrpool check
   rrpool check --filename pool.yaml
   rrpool check --wait 5m -o short`,
-		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
-	}
+	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
-	set.SortFlags = false
 	set.BoolVar(&f.pre, "pre", false, "check whether rrpool can be installed")
 	set.StringVarP(&f.filename, "filename", "f", "", "check for the RouteReflectorPool in this file, - for standard input, instead of the cluster's")
 	set.DurationVar(&f.wait, "wait", 0, "check again until nothing is wrong, for that long at most")
@@ -108,7 +105,7 @@ func (f *flags) patiently(ctx context.Context, s iostreams.Streams, look func(co
 			reported = saying
 			_, _ = fmt.Fprintf(s.Err, "waiting, %s left: %s\n", left.Round(time.Second), saying)
 		}
-		s.Wait(min(pause, left), ctx.Done())
+		s.Sleep(min(pause, left), ctx.Done())
 		if ctx.Err() != nil {
 			return view{}, iostreams.ErrInterrupted
 		}
@@ -132,40 +129,44 @@ func show(s iostreams.Streams, format string, v view) error {
 
 // tableOf renders for people, group by group.
 func tableOf(s iostreams.Streams, v view) {
-	out := func(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
-	title := "Is this cluster fit for rrpool?"
+	title, next := "Is this cluster fit for rrpool?", "Next: "
 	if v.Pre {
 		title = "Can rrpool be installed in this cluster?"
 	}
-	out("%s\n%s\n", s.Paint(iostreams.Bold, title), s.Fold(fmt.Sprintf("context %s, %s", v.Cluster, v.Server), ""))
+	if !v.Fit {
+		next = "Put right what is marked ×, then: "
+	}
+	s.Say(iostreams.Bold, "", title)
+	s.Say("", "", fmt.Sprintf("context %s, %s", v.Cluster, v.Server))
 	for _, g := range v.Groups {
-		out("\n%s\n", s.Paint(iostreams.Bold, g.Name))
+		s.Say(iostreams.Bold, "", "\n"+g.Name)
 		for _, c := range g.Checks {
-			c.table(s, out)
+			c.table(s)
 		}
 	}
-	out("\n%s\n", s.Fold(summary(v), ""))
-	next := "Next: " + v.Next
-	if !v.Fit {
-		next = "Put right what is marked ×, then: " + v.Next
-	}
-	out("\n%s\n", s.Fold(next, "  "))
+	s.Say("", "", "\n"+summary(v))
+	s.Say("", "  ", "\n"+next+v.Next)
 }
 
-func (r Result) table(s iostreams.Streams, out func(string, ...any)) {
-	out("%s %s\n", s.Paint(colours[r.Status], marks[r.Status]), s.Fold(r.Message, "  "))
+func (r Result) table(s iostreams.Streams) {
+	r.line(s, r.Message)
 	for _, detail := range r.Details {
-		out("    %s\n", s.Fold(detail, "    "))
+		s.Say("", "    ", "    "+detail)
 	}
 	if r.Remedy != "" {
-		out("  %s\n", s.Fold("→ "+r.Remedy, "    "))
+		s.Say("", "    ", "  → "+r.Remedy)
 	}
 	if s.Width > 0 && len(r.Link)+2 > s.Width { // a link of two lines leads nowhere
 		r.Link = strings.Replace(r.Link, plan.Docs, "docs/", 1)
 	}
 	if r.Link != "" {
-		out("  %s\n", s.Paint(iostreams.Dim, r.Link))
+		_, _ = fmt.Fprintf(s.Out, "  %s\n", s.Paint(iostreams.Dim, r.Link))
 	}
+}
+
+// line is the mark of a result, and words.
+func (r Result) line(s iostreams.Streams, words string) {
+	_, _ = fmt.Fprintf(s.Out, "%s %s\n", s.Paint(colours[r.Status], marks[r.Status]), s.Fold(words, "  "))
 }
 
 // shortOf renders what is not right, one to a line, and the sum of it.
@@ -173,11 +174,11 @@ func shortOf(s iostreams.Streams, v view) {
 	for _, g := range v.Groups {
 		for _, c := range g.Checks {
 			if c.Status != OK {
-				_, _ = fmt.Fprintf(s.Out, "%s %s\n", s.Paint(colours[c.Status], marks[c.Status]), s.Fold(c.ID+": "+c.Message, "  "))
+				c.line(s, c.ID+": "+c.Message)
 			}
 		}
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s\n", s.Fold(summary(v), ""))
+	s.Say("", "", summary(v))
 }
 
 // summary is the sum of it in one line.

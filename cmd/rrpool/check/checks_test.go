@@ -102,15 +102,6 @@ func TestKubernetes(t *testing.T) {
 	})
 }
 
-// The bound on Kubernetes is one of our CRD's: were it gone, the bound would have to go.
-func TestWhyThatKubernetes(t *testing.T) {
-	uses := false
-	for _, rule := range ownDefinition(t).Spec.Versions[0].Schema.OpenAPIV3Schema.XValidations {
-		uses = uses || rule.FieldPath != ""
-	}
-	require.True(t, uses, "fieldPath came with 1.28")
-}
-
 func TestOwn(t *testing.T) {
 	version := func(f *facts) *apiextensionsv1.CustomResourceDefinitionVersion {
 		return &f.definition.value.Spec.Versions[0]
@@ -215,18 +206,46 @@ func TestNodesAndProviders(t *testing.T) {
 			f.snapshot.Pool, f.snapshot.ProviderProblem = nil, &plan.Problem{Reason: reason, Message: "in the cloud's words"}
 		}
 	}
+	// byProfile: the token is mounted, and the manager reads the file that a flag names, if any.
+	byProfile := func(audience, subPath string, flags ...string) func(*facts) {
+		return func(f *facts) {
+			f.object.Spec.Provider.IKS.Credentials.TrustedProfile.Name = "a b"
+			f.snapshot.Pool = nil
+			pod := &f.deployment.value.Spec.Template.Spec
+			pod.Volumes = []corev1.Volume{{Name: "other"}, {Name: "sa-token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{}, {ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: audience, Path: "sa-token"}}},
+			}}}}
+			pod.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "other", MountPath: "/x"}, {Name: "sa-token", MountPath: "/var/run/secrets/tokens", SubPath: subPath}}
+			pod.Containers[0].Args = append([]string{"--leader-elect"}, flags...)
+		}
+	}
 	try(t, func(t *testing.T) facts { t.Helper(); return onCloud(t, 5) }, map[string]row{
-		"a key":                        {id: "credentials", want: OK},
-		"no cluster, no key":           {id: "credentials", edit: problem("ClusterIDUnknown"), unset: true},
-		"no key":                       {id: "credentials", edit: problem("CredentialsMissing"), want: Error, page: "runbook/conditions.md#credentialsmissing"},
-		"a key that may not be seen":   {id: "credentials", edit: problem("CredentialsUnreadable"), want: Warning, says: "could not be checked"},
-		"no key yet":                   {id: "credentials", edit: func(f *facts) { f.pre = true; problem("CredentialsMissing")(f) }, want: Note, says: "not there yet"},
-		"no cluster id":                {id: "cluster-id", edit: problem("ClusterIDUnknown"), want: Error, page: "runbook/conditions.md#clusteridunknown"},
-		"a cluster id we may not read": {id: "cluster-id", edit: func(f *facts) { problem("ClusterIDUnknown")(f); f.clusterInfo.hidden = "no" }, want: Warning},
-		"another cluster's id":         {id: "cluster-id", edit: problem("ClusterIDMismatch"), want: Error, page: "runbook/conditions.md#clusteridmismatch"},
-		"a cloud that answers":         {id: "cloud", want: OK, says: "known only when it does"},
-		"a key that is refused":        {id: "cloud", edit: problem("CloudUnauthorized"), want: Error, says: "see what to do about CloudUnauthorized", page: "runbook/conditions.md#cloudunauthorized"},
-		"a cloud out of reach":         {id: "cloud", edit: problem("CloudUnavailable"), want: Error, says: "in the cloud's words"},
+		"a profile":                              {id: "credentials", edit: byProfile("iam", ""), want: OK, says: `trusted profile "a b" is used, and no API key; the manager mounts the token`},
+		"a profile, a token for others":          {id: "credentials", edit: byProfile("vault", ""), want: Error, says: "a token for audience iam is mounted nowhere"},
+		"a profile, a token that is not renewed": {id: "credentials", edit: byProfile("iam", "sa-token"), want: Error, says: "is mounted nowhere"},
+		"a profile, another file":                {id: "credentials", edit: byProfile("iam", "", "--iam-token-file=/x"), want: Error, says: "it reads /x, and a token for audience iam is mounted /var/run/secrets/tokens/sa-token"},
+		"a profile, the file of a flag":          {id: "credentials", edit: byProfile("iam", "", "--zap-devel", "--iam-token-file", "/var/run/secrets/tokens/sa-token"), want: OK},
+		"a profile, no manager": {id: "credentials", edit: func(f *facts) {
+			byProfile("iam", "")(f)
+			f.pre, f.deployment.found = true, false
+		}, want: Note, says: "the manager, which mounts the token"},
+		"a profile, a manager that may not be seen": {id: "credentials", edit: func(f *facts) {
+			byProfile("iam", "")(f)
+			f.deployment = seen[*appsv1.Deployment]{hidden: "no"}
+		}, want: Warning, says: "could not be checked"},
+		"a profile, the cloud's answer": {id: "cloud", edit: byProfile("iam", ""), want: Note, says: `only the manager's pods have the token that trusted profile "a b" logs in with`},
+		"a profile, no cluster":         {id: "credentials", edit: func(f *facts) { byProfile("iam", "")(f); problem("ClusterIDUnknown")(f) }, unset: true},
+		"a key":                         {id: "credentials", want: OK},
+		"no cluster, no key":            {id: "credentials", edit: problem("ClusterIDUnknown"), unset: true},
+		"no key":                        {id: "credentials", edit: problem("CredentialsMissing"), want: Error, page: "runbook/conditions.md#credentialsmissing"},
+		"a key that may not be seen":    {id: "credentials", edit: problem("CredentialsUnreadable"), want: Warning, says: "could not be checked"},
+		"no key yet":                    {id: "credentials", edit: func(f *facts) { f.pre = true; problem("CredentialsMissing")(f) }, want: Note, says: "not there yet"},
+		"no cluster id":                 {id: "cluster-id", edit: problem("ClusterIDUnknown"), want: Error, page: "runbook/conditions.md#clusteridunknown"},
+		"a cluster id we may not read":  {id: "cluster-id", edit: func(f *facts) { problem("ClusterIDUnknown")(f); f.clusterInfo.hidden = "no" }, want: Warning},
+		"another cluster's id":          {id: "cluster-id", edit: problem("ClusterIDMismatch"), want: Error, page: "runbook/conditions.md#clusteridmismatch"},
+		"a cloud that answers":          {id: "cloud", want: OK, says: "known only when it does"},
+		"a key that is refused":         {id: "cloud", edit: problem("CloudUnauthorized"), want: Error, says: "see what to do about CloudUnauthorized", page: "runbook/conditions.md#cloudunauthorized"},
+		"a cloud out of reach":          {id: "cloud", edit: problem("CloudUnavailable"), want: Error, says: "in the cloud's words"},
 		"a private cloud out of reach": {id: "cloud", edit: func(f *facts) {
 			problem("CloudUnavailable")(f)
 			f.object.Spec.Provider.IKS.Endpoint = v1alpha1.EndpointPrivate
@@ -245,6 +264,7 @@ func TestNodesAndProviders(t *testing.T) {
 		}, want: OK},
 		"an autoscaler that takes the pool":   {id: "autoscaler", edit: func(f *facts) { f.autoscaler = configures(`[{"name":"route-reflectors","enabled":true}]`) }, want: Error, page: "runbook/conditions.md#poolautoscaled"},
 		"an autoscaler with unreadable pools": {id: "autoscaler", edit: func(f *facts) { f.autoscaler = configures(`{`) }, want: Warning, says: "is no JSON"},
+		"an autoscaler that may not be seen":  {id: "autoscaler", edit: func(f *facts) { f.autoscaler.hidden = "no" }, want: Warning, says: "could not be checked"},
 		"quota":                               {id: "quota", want: Note, says: "IBM's API does not say"},
 		"a cluster that is full":              {id: "quota", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(166, frankfurt...) }, want: Error, says: "IBM allows 500"},
 	})

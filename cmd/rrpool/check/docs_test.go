@@ -78,13 +78,3 @@ func TestTheRightsOfTheDocs(t *testing.T) {
 		require.False(t, c.Unchecked, "%s: %s", id, c.Message)
 	}
 }
-
-// The docs and the help name every mark.
-func TestWhatTheDocsName(t *testing.T) {
-	text := read(t)
-	help := cli.Ask(t, New, "check", "--help").Out
-	for _, mark := range marks {
-		require.Contains(t, text, "`"+mark+"`")
-		require.Contains(t, help, mark)
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,7 +61,7 @@ type facts struct {
 
 	// On IBM Cloud: the ConfigMaps with the cluster's id, and with the worker pools that the
 	// cluster autoscaler resizes.
-	clusterInfo, autoscaler seen[*corev1.ConfigMap]
+	clusterInfo, autoscaler, updates seen[*corev1.ConfigMap]
 }
 
 // seen is one thing that was looked for: found where it is there. Where hidden says why it
@@ -110,6 +111,14 @@ func (f facts) problem(reason string) *plan.Problem {
 		}
 	}
 	return nil
+}
+
+// profile is the trusted profile that logs in to IBM Cloud, in quotes; "" where a key does.
+func (f facts) profile() string {
+	if p := f.object.Spec.Provider.IKS.Credentials.TrustedProfile; p != (v1alpha1.TrustedProfile{}) {
+		return strconv.Quote(cmp.Or(p.ID, p.Name))
+	}
+	return ""
 }
 
 // providerProblem is why the provider cannot be used, zero for nothing.
@@ -163,6 +172,7 @@ func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alp
 	if g.iks() {
 		g.clusterInfo = get(asking, g, &corev1.ConfigMap{}, "kube-system", "cluster-info")
 		g.autoscaler = get(asking, g, &corev1.ConfigMap{}, "kube-system", autoscalerConfig)
+		g.updates = get(asking, g, &corev1.ConfigMap{}, "kube-system", updatesConfig)
 	}
 	switch {
 	case ctx.Err() != nil:

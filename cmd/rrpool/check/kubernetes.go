@@ -138,7 +138,7 @@ func (g *gatherer) gatherRights(ctx context.Context, needs []rbac.Right) {
 		g.managerRights = g.lacks(ctx, needs, serviceAccount(g.namespace, rbac.ServiceAccount))
 		return
 	}
-	g.installRights = g.lacks(ctx, installing(g.namespace, needs, g.iks()), nil)
+	g.installRights = g.lacks(ctx, installing(g.namespace, needs, g.iks() && g.profile() == ""), nil)
 	g.giverRights = g.lacks(ctx, needs, nil)
 	// With these, users may give away rights that they lack.
 	var escalating []rbac.Right

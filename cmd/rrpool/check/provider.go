@@ -5,10 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/wiring"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
@@ -143,6 +150,8 @@ func credentials(f facts) *Result {
 	switch p := f.providerProblem(); {
 	case strings.HasPrefix(p.Reason, "ClusterID"):
 		return nil
+	case f.profile() != "":
+		return profile(f)
 	case p.Reason == pool.ReasonCredentialsUnreadable:
 		return unseen("the IBM Cloud API key", p.Message).reason(p.Reason)
 	case p.Reason == pool.ReasonCredentialsMissing && f.pre:
@@ -151,6 +160,47 @@ func credentials(f facts) *Result {
 		return refusal(p)
 	}
 	return fine("Secret %s in namespace %s has an API key", ref.Name, f.namespace)
+}
+
+// profile: whether the manager has what the trusted profile logs in with. IAM knows the rest.
+func profile(f facts) *Result {
+	d, mounted, wanted := f.deployment, "", ""
+	if d.found {
+		mounted, wanted = tokenFiles(d.value.Spec.Template.Spec)
+	}
+	uses := fmt.Sprintf("trusted profile %s is used, and no API key", f.profile())
+	switch {
+	case d.hidden != "":
+		return unseen("whether the manager has the token that trusted profile "+f.profile()+" logs in with", d.hidden)
+	case !d.found:
+		return note("%s; the manager, which mounts the token that it logs in with, is not seen", uses)
+	case mounted != wanted:
+		return fail("%s, and the manager does not have the token that it logs in with: it reads %s, and a token for audience %s is mounted %s",
+			uses, wanted, iks.TokenAudience, cmp.Or(mounted, "nowhere")).
+			do("install the manager with config/overlays/iks/components/trusted-profile, or with the chart's value credentials.trustedProfile: docs/install.md")
+	}
+	return fine("%s; the manager mounts the token that it logs in with", uses).
+		also("whether the profile is linked to the manager's service account is known only when it logs in: condition ProviderReady of rrpool status")
+}
+
+// tokenFiles are where a service account's token for IAM is mounted in the manager, "" for nowhere, and where it is read.
+func tokenFiles(pod corev1.PodSpec) (mounted, wanted string) {
+	manager := pod.Containers[0]
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.StringVar(&wanted, wiring.TokenFileFlag, wiring.TokenFile, "")
+	_ = flags.Parse(manager.Args) // the manager itself refuses what is wrong
+	for _, volume := range pod.Volumes {
+		for _, source := range ptr.Deref(volume.Projected, corev1.ProjectedVolumeSource{}).Sources {
+			token := ptr.Deref(source.ServiceAccountToken, corev1.ServiceAccountTokenProjection{})
+			for _, mount := range manager.VolumeMounts {
+				if token.Audience == iks.TokenAudience && mount.Name == volume.Name && mount.SubPath == "" {
+					mounted = path.Join(mount.MountPath, token.Path)
+				}
+			}
+		}
+	}
+	return mounted, wanted
 }
 
 // cloudAnswers: what reading proves, and no more.
@@ -166,6 +216,9 @@ func cloudAnswers(f facts) *Result {
 	case f.snapshot.Pool != nil:
 		return fine("IBM Cloud answers, and the key may read the cluster and its worker pools").
 			also("whether the key may also order workers is known only when it does: it needs the role Operator or Administrator on the cluster, and Viewer on its resource group")
+	case p.Reason == "" && f.profile() != "":
+		return note("IBM Cloud was not asked: only the manager's pods have the token that trusted profile %s logs in with", f.profile()).
+			also("what IBM Cloud answers the manager is in condition ProviderReady: rrpool status")
 	case p.Reason == "":
 		return note("IBM Cloud was not asked: nothing depends on it in mode %s", f.object.Spec.Mode)
 	}
@@ -184,7 +237,13 @@ func workerPool(f facts) *Result {
 	case len(p.Problems) > 0:
 		return warn("IBM Cloud reports problems with worker pool %s", p.Name).also(p.Problems...).see(pool.ReasonPoolProblem)
 	}
-	return fine("worker pool %s is rrpool's, with %s", p.Name, iostreams.Number(len(p.Workers), "worker"))
+	found := fine("worker pool %s is rrpool's, with %s", p.Name, iostreams.Number(len(p.Workers), "worker"))
+	for _, w := range p.Workers {
+		if w.Outdated != "" {
+			found = found.also(fmt.Sprintf("worker %s is outdated: %s; spec.provider.iks.updateWorkers is %s", w.ID, w.Outdated, cmp.Or(f.object.Spec.Provider.IKS.UpdateWorkers, v1alpha1.UpdateManual)))
+		}
+	}
+	return found
 }
 
 // autoscalerConfig is where the cluster autoscaler of IKS keeps what it may resize.
@@ -215,6 +274,48 @@ func autoscaler(f facts) *Result {
 		}
 	}
 	return fine("the cluster autoscaler does not resize worker pool %s", name)
+}
+
+// updatesConfig limits how many workers of a classic cluster IBM updates at once, by label; updatesRule is ours in it.
+const (
+	updatesConfig = "ibm-cluster-update-configuration"
+	updatesRule   = "rrpool.json"
+)
+
+// classic: the nodes are on IBM's classic infrastructure, as their label says.
+func (f facts) classic() bool {
+	return f.iks() && slices.ContainsFunc(f.snapshot.Cluster.Nodes, func(n plan.Node) bool { return n.Labels["ibm-cloud.kubernetes.io/iaas-provider"] == "softlayer" })
+}
+
+// updates: an update of all workers must not take two reflectors at once. IBM's percentage may be rounded up.
+func updates(f facts) *Result {
+	type rule struct {
+		MaxUnavailablePercentage           int
+		NodeSelectorKey, NodeSelectorValue string
+	}
+	config, name, size := f.updates, f.object.Spec.Provider.IKS.PoolName, 3
+	if p := f.snapshot.Pool; p != nil {
+		size = max(size, len(p.Workers))
+	}
+	if config.hidden != "" {
+		return unseen("how many workers IBM updates at once", config.hidden)
+	}
+	if config.found {
+		for _, text := range config.value.Data {
+			var r rule
+			if json.Unmarshal([]byte(text), &r) == nil && r.NodeSelectorKey == v1alpha1.PoolLabel && r.NodeSelectorValue == name && r.MaxUnavailablePercentage*size <= 100 {
+				return fine("an update takes the workers of pool %s one at a time", name)
+			}
+		}
+	}
+	ours, _ := json.Marshal(rule{100 / size, v1alpha1.PoolLabel, name}) //nolint:errchkjson // strings and a number
+	patch, _ := json.Marshal(map[string]any{"data": map[string]string{updatesRule: string(ours)}})
+	command := "kubectl --namespace kube-system patch configmap " + updatesConfig + " --type merge --patch '" + string(patch) + "'"
+	if !config.found {
+		command = "kubectl --namespace kube-system create configmap " + updatesConfig + " --from-literal '" + updatesRule + "=" + string(ours) + "'"
+	}
+	return warn("an update of all workers (ibmcloud ks worker update) takes up to a fifth of them at once, all route reflectors among them").
+		do("limit it to one worker of the pool at a time: %s; a reload of workers ignores that, so reload them one by one", command)
 }
 
 // mostWorkers is what IBM documents as the limit of a cluster.

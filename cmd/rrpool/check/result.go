@@ -123,6 +123,7 @@ func groups() []part {
 			{"cloud", only(facts.iks, cloudAnswers)},
 			{"worker-pool", only(facts.iks, workerPool)},
 			{"autoscaler", only(facts.iks, autoscaler)},
+			{"updates", only(facts.classic, updates)},
 			{"quota", only(facts.iks, quota)},
 		}},
 	}

@@ -91,7 +91,7 @@ func decide(t *testing.T, f *facts) {
 		}
 	}
 	s.Desired = rollout.Desired{
-		Mode: rollout.Reflect, Dedicated: s.Provider == v1alpha1.ProviderIKS, ClusterID: spec.Topology.ClusterID, RoleLabel: spec.BGP.NodeLabel,
+		Mode: v1alpha1.ModeRouteReflector, Dedicated: s.Provider == v1alpha1.ProviderIKS, ClusterID: spec.Topology.ClusterID, RoleLabel: spec.BGP.NodeLabel,
 		Timer: f.timer(), Promotion: v1alpha1.PromotionStaged, SessionTimeout: 5 * time.Minute, MinServing: 2,
 	}
 	size, err := sizing.Reflectors(spec.Sizing, clients, max(len(zones), 1))
@@ -166,15 +166,6 @@ func daemonSet(namespace string, wanted, ready int) *appsv1.DaemonSet {
 // scenes are the clusters whose answers are kept, in every format.
 func scenes(t *testing.T) map[string]facts {
 	t.Helper()
-	big := onCloud(t, 50)
-	running := onCloud(t, 50)
-	asking(&running,
-		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "AwaitSessions", "the mesh stays on until every node has its routes from every route reflector"),
-		condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, "AwaitSessions", "the mesh stays on until every node has its routes from every route reflector; waiting for 10.240.0.7 ↔ 10.240.0.42 to be Established"),
-		condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "AsExpected", "nothing is wrong"))
-	running.snapshot.Cluster.Statuses = map[string]plan.Status{"10.240.0.1": {Written: cli.Now.Add(-8 * time.Second)}}
-	running.stored.value.Status.Step = v1alpha1.StepStatus{Name: "AwaitSessions", Reason: "the mesh stays on until every node has its routes from every route reflector"}
-
 	kind := scene(t, nodesIn(5, ""))
 	kind.calicoNode.value.Namespace = "kube-system"
 	kind.ipPools = pools(apiv3.IPPoolSpec{CIDR: "10.244.0.0/16"})
@@ -187,12 +178,8 @@ func scenes(t *testing.T) map[string]facts {
 	before.snapshot.ProviderProblem = &plan.Problem{Reason: pool.ReasonCredentialsMissing, Message: `Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist: store an IBM Cloud API key there`}
 	before.installRights = answer{asked: 38}
 
-	elsewhere := scene(t, nodesIn(5, frankfurt...))
-	elsewhere.deployment.found, elsewhere.manager.Message = false, "m1_8f2c holds the lease rrpool-manager in namespace rrpool-system"
-
 	return map[string]facts{
-		"manager-elsewhere": elsewhere,
-		"iks":               big, "iks-running": running, "kind": kind, "iks-before-installation": before,
+		"iks": onCloud(t, 50), "kind": kind, "iks-before-installation": before,
 		"broken": broken(t), "blind": blind(t), "file": fromFile(t),
 	}
 }

@@ -202,13 +202,13 @@ func newScheme() (*runtime.Scheme, error) {
 	if err := errors.Join(clientscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	scheme.AddKnownTypes(calico, &apiv3.ClusterInformation{}, &apiv3.FelixConfiguration{}, &apiv3.IPPoolList{})
-	metav1.AddToGroupVersion(scheme, calico)
+	scheme.AddKnownTypes(Calico, &apiv3.BGPConfiguration{}, &apiv3.ClusterInformation{}, &apiv3.FelixConfiguration{}, &apiv3.IPPoolList{})
+	metav1.AddToGroupVersion(scheme, Calico)
 	return scheme, nil
 }
 
-// calico is the group of Calico's own objects in the Kubernetes datastore.
-var calico = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
+// Calico is the group of Calico's own objects in the Kubernetes datastore.
+var Calico = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
 
 // mapper knows every kind that a command reads.
 func mapper() meta.RESTMapper {
@@ -225,7 +225,7 @@ func mapper() meta.RESTMapper {
 	add(coordinationv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Lease")
 	add(eventsv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Event")
 	add(authorizationv1.SchemeGroupVersion, meta.RESTScopeRoot, "SelfSubjectAccessReview", "SubjectAccessReview")
-	add(calico, meta.RESTScopeRoot, "BGPConfiguration", "BGPFilter", "BGPPeer", "BlockAffinity", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool")
+	add(Calico, meta.RESTScopeRoot, "BGPConfiguration", "BGPFilter", "BGPPeer", "BlockAffinity", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool")
 	add(apiextensionsv1.SchemeGroupVersion, meta.RESTScopeRoot, "CustomResourceDefinition")
 	return m
 }

@@ -63,17 +63,13 @@ type build struct {
 
 func newVersion(s iostreams.Streams) *cobra.Command {
 	output := iostreams.NewChoice("text", "json")
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  iostreams.NoArguments,
-		RunE: func(*cobra.Command, []string) error {
-			info := version.Get()
-			return s.Print("version", "", output.Value, build{SchemaVersion: versionSchema, Info: info}, func(s iostreams.Streams) {
-				_, _ = fmt.Fprintln(s.Out, info.Of(iostreams.Program))
-			})
-		},
-	}
+	cmd := iostreams.Command(&cobra.Command{Use: "version", Short: "Print the version"}, func(*cobra.Command) error {
+		info := version.Get()
+		return s.Print("version", "", output.Value, build{SchemaVersion: versionSchema, Info: info}, func(s iostreams.Streams) {
+			_, _ = fmt.Fprintln(s.Out, info.Of(iostreams.Program))
+		})
+	})
+	cmd.Flags().SortFlags = true
 	output.Register(cmd, "output", "o", "format: text or json")
 	return cmd
 }

@@ -39,7 +39,7 @@ func New(s iostreams.Streams) *cobra.Command {
 		currency:   cost.Currency,
 		output:     iostreams.NewChoice("table", "json", "yaml"),
 	}
-	cmd := &cobra.Command{
+	cmd := iostreams.Command(&cobra.Command{
 		Use:   "cost",
 		Short: "What the pool of route reflectors costs",
 		Long: `What the workers of the pool cost per month and year, by zone and flavor; their share of the bill for all
@@ -56,9 +56,7 @@ unknown: give --hourly-price or --price-book, or try --refresh.`,
   rrpool cost --nodes 300 --zones 3 --hourly-price 0.11
   rrpool cost --reflectors 6 --zones 3 --flavor bx2.4x16 --region eu-de
   rrpool cost -o json`,
-		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
-	}
+	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	f.register(cmd)
 	return cmd
 }
@@ -66,7 +64,6 @@ unknown: give --hourly-price or --price-book, or try --refresh.`,
 func (f *flags) register(cmd *cobra.Command) {
 	f.cmd = cmd
 	set := cmd.Flags()
-	set.SortFlags = false
 	text := func(to *string, name, usage string, check func(string) error) {
 		set.Func(name, usage, func(value string) error {
 			*to = value
@@ -117,24 +114,21 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	prices, notes, err := f.addPrices(cmd.Context(), s, prices, p)
-	if err != nil {
+	var notes []string
+	if p.Prices, notes, err = f.addPrices(cmd.Context(), s, prices, p); err != nil {
 		return err
 	}
-	in := cost.Input{
-		Pool: p.pool, Existing: p.existing, Rest: p.rest, Prices: prices, Currency: f.currency,
-		HoursPerMonth: f.hours.Value, Sizes: sets.List(sets.New(1, 3, 6, 9, len(p.pool), p.wanted).Delete(0)), Model: p.model,
-	}
+	p.Currency, p.HoursPerMonth, p.Sizes = f.currency, f.hours.Value, sets.List(sets.New(1, 3, 6, 9, len(p.Pool), p.wanted).Delete(0))
 	if f.hourly != "" {
-		in.PoolPrice = &cost.Entry{
-			Flavor: p.model.Flavor, Region: p.model.Region, Price: cost.Amount(f.hourly), Currency: f.currency,
+		p.PoolPrice = &cost.Entry{
+			Flavor: p.Model.Flavor, Region: p.Model.Region, Price: cost.Amount(f.hourly), Currency: f.currency,
 			Source: "--hourly-price", Date: s.Now().UTC().Format(time.DateOnly),
 		}
 	}
-	if err := f.checkPrice(in, p.described); err != nil {
+	if err := p.checkPrice(); err != nil {
 		return err
 	}
-	v := newView(cmd.CommandPath(), p, in, s.Now())
+	v := newView(cmd.CommandPath(), p, s.Now())
 	v.Warnings = append(notes, v.Warnings...)
 	return s.Print("report", "", f.output.Value, v, func(s iostreams.Streams) { printTable(s, v) })
 }
@@ -209,9 +203,9 @@ func (f *flags) addPrices(ctx context.Context, s iostreams.Streams, prices cost.
 }
 
 // checkPrice refuses a described pool without a price, with what the user can choose.
-func (f *flags) checkPrice(in cost.Input, described bool) error {
-	worker := in.Model
-	if !described || in.PoolPrice != nil || in.Prices.Find(worker.Flavor, worker.Region, in.Currency) != nil {
+func (f *facts) checkPrice() error {
+	in, worker := f.Input, f.Model
+	if !f.described || in.PoolPrice != nil || in.Prices.Find(worker.Flavor, worker.Region, in.Currency) != nil {
 		return nil
 	}
 	const remedy = "give --hourly-price, a --price-book that has it, or --refresh"

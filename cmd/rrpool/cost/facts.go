@@ -24,18 +24,15 @@ type facts struct {
 	// cluster is the context that was read, empty when none was.
 	cluster string
 	// stored: the cluster has a RouteReflectorPool. described: flags describe the pool.
-	// existing: the reflectors are existing nodes.
-	stored, described, existing bool
-	object                      *v1alpha1.RouteReflectorPool
-	// rest are the cluster's workers outside the pool, nil when no cluster was read.
-	pool, rest []cost.Worker
-	zones      []string
+	stored, described bool
+	object            *v1alpha1.RouteReflectorPool
+	// Input is what is computed. Its Rest is nil when no cluster was read, its Model one worker that would be added.
+	cost.Input
+	zones []string
 	// wanted is the size of the complete pool, 0 when it is unknown.
 	wanted int
 	// nodes is the value of --nodes.
 	nodes int
-	// model is one worker that would be added.
-	model cost.Worker
 }
 
 // factsOf reads the facts of a cluster, nil for none.
@@ -45,26 +42,26 @@ func factsOf(c *cluster.Cluster) (facts, error) {
 	if err != nil || c == nil {
 		return f, err
 	}
-	f.cluster, f.rest = c.Name, []cost.Worker{}
+	f.cluster, f.Rest = c.Name, []cost.Worker{}
 	if f.stored = c.Pool != nil; f.stored {
 		f.object = c.Pool
 	}
-	f.pool, f.existing = PoolOf(f.object, c.Nodes)
+	f.Pool, f.Existing = PoolOf(f.object, c.Nodes)
 	spec := f.object.Spec
 	for _, node := range c.Nodes {
-		if !inPool(node, f.existing, spec.Provider.IKS.PoolName) {
-			f.rest = append(f.rest, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
-			f.zones = append(f.zones, f.rest[len(f.rest)-1].Zone)
+		if !inPool(node, f.Existing, spec.Provider.IKS.PoolName) {
+			f.Rest = append(f.Rest, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
+			f.zones = append(f.zones, f.Rest[len(f.Rest)-1].Zone)
 		}
 	}
-	if len(spec.Provider.IKS.Zones) > 0 && !f.existing {
+	if len(spec.Provider.IKS.Zones) > 0 && !f.Existing {
 		f.zones = spec.Provider.IKS.Zones
 	}
 	f.zones = slices.Compact(slices.Sorted(slices.Values(f.zones)))
 	if spec.Mode != v1alpha1.ModeFullMesh {
-		f.wanted = wanted(f.object, len(f.rest), len(f.zones))
+		f.wanted = wanted(f.object, len(f.Rest), len(f.zones))
 	}
-	f.model = f.another(spec.Provider.IKS.Flavor)
+	f.Model = f.another(spec.Provider.IKS.Flavor)
 	return f, nil
 }
 
@@ -111,11 +108,11 @@ var classicZone = regexp.MustCompile(`^[a-z]{3}\d{2}$`)
 // another is a worker like those of the pool, else as the spec or the provider has it.
 func (f *facts) another(flavor string) cost.Worker {
 	var out cost.Worker
-	for _, worker := range slices.Concat(f.pool, f.rest) {
+	for _, worker := range slices.Concat(f.Pool, f.Rest) {
 		out.Region = cmp.Or(out.Region, worker.Region)
 	}
-	if len(f.pool) > 0 && !f.existing {
-		flavor = f.pool[0].Flavor
+	if len(f.Pool) > 0 && !f.Existing {
+		flavor = f.Pool[0].Flavor
 	}
 	out.Flavor = cmp.Or(flavor, iks.DefaultFlavorVPC)
 	if flavor == "" && slices.ContainsFunc(f.zones, classicZone.MatchString) {
@@ -126,10 +123,10 @@ func (f *facts) another(flavor string) cost.Worker {
 
 // describe replaces the pool by the one that the flags describe.
 func (f *flags) describe(p *facts) error {
-	p.described, p.existing, p.nodes = true, false, f.nodes.Value
-	p.model.Flavor, p.model.Region = cmp.Or(f.flavor, p.model.Flavor), cmp.Or(f.region, p.model.Region)
-	if p.model.Flavor == "" && f.hourly == "" {
-		p.model.Flavor = iks.DefaultFlavorVPC
+	p.described, p.Existing, p.nodes = true, false, f.nodes.Value
+	p.Model.Flavor, p.Model.Region = cmp.Or(f.flavor, p.Model.Flavor), cmp.Or(f.region, p.Model.Region)
+	if p.Model.Flavor == "" && f.hourly == "" {
+		p.Model.Flavor = iks.DefaultFlavorVPC
 	}
 	if f.given("zones") || len(p.zones) == 0 {
 		p.zones = invent.Names("zone-", max(f.zones.Value, 1))
@@ -142,17 +139,17 @@ func (f *flags) describe(p *facts) error {
 			return err
 		}
 	}
-	p.pool, p.wanted = nil, perZone*zones
+	p.Pool, p.wanted = nil, perZone*zones
 	for _, zone := range p.zones {
-		p.pool = append(p.pool, slices.Repeat([]cost.Worker{{Zone: zone, Region: p.model.Region, Flavor: p.model.Flavor}}, perZone)...)
+		p.Pool = append(p.Pool, slices.Repeat([]cost.Worker{{Zone: zone, Region: p.Model.Region, Flavor: p.Model.Flavor}}, perZone)...)
 	}
 	return nil
 }
 
 // flavors that the report needs prices of, each once.
 func (f *facts) flavors() []string {
-	out := sets.New(f.model.Flavor)
-	for _, worker := range slices.Concat(f.pool, f.rest) {
+	out := sets.New(f.Model.Flavor)
+	for _, worker := range slices.Concat(f.Pool, f.Rest) {
 		out.Insert(worker.Flavor)
 	}
 	return sets.List(out.Delete(""))
@@ -160,16 +157,16 @@ func (f *facts) flavors() []string {
 
 // String is what the report is about.
 func (f *facts) String() string {
-	what := "pool of " + iostreams.Number(len(f.pool), "worker")
+	what := "pool of " + iostreams.Number(len(f.Pool), "worker")
 	switch {
 	case f.nodes > 0:
 		what = fmt.Sprintf("a %s, for %s that run workloads", what, iostreams.Number(f.nodes, "node"))
 	case f.described:
 		what = "a " + what
-	case !f.existing:
+	case !f.Existing:
 		what = "the " + what
 	default:
-		what = "route reflectors on " + iostreams.Number(len(f.pool), "existing node")
+		what = "route reflectors on " + iostreams.Number(len(f.Pool), "existing node")
 	}
 	if f.cluster != "" {
 		what += ", cluster " + f.cluster
@@ -179,13 +176,13 @@ func (f *facts) String() string {
 
 // note says what of the pool costs, or does not yet; "" for nothing.
 func (f *facts) note() string {
-	missing, mesh := f.wanted-len(f.pool), f.object.Spec.Mode == v1alpha1.ModeFullMesh
+	missing, mesh := f.wanted-len(f.Pool), f.object.Spec.Mode == v1alpha1.ModeFullMesh
 	switch {
-	case f.existing:
+	case f.Existing:
 		return "Existing nodes cost nothing extra."
 	case f.described:
 		return ""
-	case len(f.pool) > 0 && (mesh || !f.stored):
+	case len(f.Pool) > 0 && (mesh || !f.stored):
 		return "The pool still exists, and costs until it is deleted."
 	case missing > 0 && !f.stored:
 		return "With the defaults the pool would have " + iostreams.Number(f.wanted, "worker") + "."

@@ -69,11 +69,6 @@ func TestRefresh(t *testing.T) {
 		require.Zero(t, got.Code)
 		require.Empty(t, got.Err)
 	})
-	t.Run("an invalid address", func(t *testing.T) {
-		got := askIn(t, iostreams.Streams{Getenv: cli.Environment("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT", "::")}, pool...)
-		require.Zero(t, got.Code)
-		require.Contains(t, got.Out, "the prices were not refreshed")
-	})
 	t.Run("Ctrl-C ends it with a sentence", func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		asked := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

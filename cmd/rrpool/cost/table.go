@@ -13,33 +13,30 @@ import (
 )
 
 func printTable(s iostreams.Streams, v view) {
-	out := func(colour, line, indent string) { _, _ = fmt.Fprintln(s.Out, s.Paint(colour, s.Fold(line, indent))) }
-	out(iostreams.Bold, "What the route reflectors cost", "")
-	out("", v.Subject, "")
+	s.Say(iostreams.Bold, "", "What the route reflectors cost")
+	s.Say("", "", v.Subject)
 	_, _ = fmt.Fprintf(s.Out, "\n%s\n\n", linesTable(s, v))
 	if v.Share != "" {
-		out("", "Share of the bill for all workers of the cluster: "+v.Share+" %", "  ")
+		s.Say("", "  ", "Share of the bill for all workers of the cluster: "+v.Share+" %")
 	}
 	var sizes []string
 	for _, size := range v.Sizes {
 		sizes = append(sizes, iostreams.Number(size.Workers, "worker")+" "+amount(size, size.Monthly))
 	}
 	if len(sizes) > 0 {
-		out("", fmt.Sprintf("Sizes, in %s/month: %s", v.Currency, strings.Join(sizes, ", ")), "  ")
+		s.Say("", "  ", fmt.Sprintf("Sizes, in %s/month: %s", v.Currency, strings.Join(sizes, ", ")))
 	}
 	for _, p := range v.Prices {
 		what := strings.TrimSuffix(cmp.Or(p.Flavor, "one worker")+" in "+p.Region, " in ")
 		source := strings.SplitN(strings.TrimPrefix(p.Source, "https://"), "/", 4) // -o json has all of it
-		out("", fmt.Sprintf("Price of %s: %s %s/hour, %s, %s", what, p.Hourly().Short(6), p.Currency, p.Date, strings.Join(source[:min(3, len(source))], "/")), "  ")
+		s.Say("", "  ", fmt.Sprintf("Price of %s: %s %s/hour, %s, %s", what, p.Hourly().Short(6), p.Currency, p.Date, strings.Join(source[:min(3, len(source))], "/")))
 	}
 	for _, warning := range v.Warnings {
-		out(iostreams.Yellow, "‼ "+warning, "  ")
+		s.Say(iostreams.Yellow, "  ", "‼ "+warning)
 	}
-	_, _ = fmt.Fprintln(s.Out)
-	out("", strings.Join(v.Notes, " "), "")
+	s.Say("", "", "\n"+strings.Join(v.Notes, " "))
 	if v.Next != "" {
-		_, _ = fmt.Fprintln(s.Out)
-		out("", "Next: "+v.Next, "  ")
+		s.Say("", "  ", "\nNext: "+v.Next)
 	}
 }
 

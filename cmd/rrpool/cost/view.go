@@ -30,11 +30,11 @@ type view struct {
 }
 
 // newView adds the words to a report. called is how the user calls the command.
-func newView(called string, p facts, in cost.Input, now time.Time) view {
+func newView(called string, p facts, now time.Time) view {
 	v := view{
 		SchemaVersion: "rrpool.io/cost/v3", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster,
-		Described: p.described, ExistingNodes: p.existing, Currency: in.Currency, HoursPerMonth: in.HoursPerMonth, WantedWorkers: p.wanted,
-		Report: cost.Compute(in), Warnings: []string{},
+		Described: p.described, ExistingNodes: p.Existing, Currency: p.Currency, HoursPerMonth: p.HoursPerMonth, WantedWorkers: p.wanted,
+		Report: cost.Compute(p.Input), Warnings: []string{},
 	}
 	v.warn(now)
 	if p.cluster != "" && !p.stored {
@@ -44,8 +44,8 @@ func newView(called string, p facts, in cost.Input, now time.Time) view {
 		v.Notes = append(v.Notes, note)
 	}
 	v.Notes = append(v.Notes, "The full mesh costs nothing extra.",
-		fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. Rounded half up.", in.HoursPerMonth))
-	if !p.existing && len(v.Sizes) == 0 {
+		fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. Rounded half up.", p.HoursPerMonth))
+	if !p.Existing && len(v.Sizes) == 0 {
 		v.Next = called + " --hourly-price <price of one worker>"
 		if p.cluster != "" {
 			v.Next += " --context " + p.cluster

@@ -40,7 +40,7 @@ type flags struct {
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{zones: iostreams.Count{Least: 1, Most: 100}}
-	cmd := &cobra.Command{
+	cmd := iostreams.Command(&cobra.Command{
 		Use:   "import-env",
 		Short: "Translate the calico-route-reflector-operator's environment",
 		Long: `Reads the environment variables of the calico-route-reflector-operator (ROUTE_REFLECTOR_*, DATASTORE_TYPE) and prints
@@ -48,17 +48,13 @@ the RouteReflectorPool that means the same. Comments say what differs and what h
 Its mode is Paused: nothing happens when it is applied. Secrets and ConfigMaps are not read.`,
 		Example: `  rrpool import-env --env-file operator.env > pool.yaml
   rrpool import-env --from-cluster`,
-		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
-	}
+	}, func(cmd *cobra.Command) error { return f.run(cmd.Context(), s) })
 	set := cmd.Flags()
-	set.SortFlags = false
 	set.StringVar(&f.envFile, "env-file", "", "read the variables from this file of NAME=value lines")
 	set.StringVarP(&f.file, "file", "f", "", "read them from the operator's Deployment in this manifest")
 	set.BoolVar(&f.fromCluster, "from-cluster", false, "read them from the operator's Deployment in the cluster")
-	set.Var(&f.zones, "zones", "zones of the cluster, where the operator counts for each zone; default: those of the cluster, else 3")
+	f.zones.Register(cmd, "zones", "zones of the cluster, where the operator counts for each zone; default: those of the cluster, else 3")
 	f.Register(set)
-	iostreams.CompleteNothing(cmd, "zones")
 	cmd.MarkFlagsMutuallyExclusive("env-file", "file", "from-cluster")
 	cmd.MarkFlagsOneRequired("env-file", "file", "from-cluster")
 	return cmd

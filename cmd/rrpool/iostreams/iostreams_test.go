@@ -61,10 +61,7 @@ func TestTheProgramsStreamsAreGuarded(t *testing.T) {
 
 func TestAnOutputFile(t *testing.T) {
 	write := func(path, text string) error {
-		return Streams{}.Emit("report", path, func(s Streams) error {
-			_, err := io.WriteString(s.Out, text)
-			return err
-		})
+		return Streams{}.Print("report", path, "table", nil, func(s Streams) { _, _ = io.WriteString(s.Out, text) })
 	}
 	content := func(path string) string {
 		out, err := os.ReadFile(path)
@@ -94,11 +91,7 @@ func TestAnOutputFile(t *testing.T) {
 		require.Equal(t, "through the link", content(path))
 	})
 	t.Run("output that cannot be rendered leaves the old content", func(t *testing.T) {
-		err := Streams{}.Emit("report", path, func(s Streams) error {
-			_, _ = io.WriteString(s.Out, "half")
-			return io.ErrUnexpectedEOF
-		})
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.ErrorContains(t, Streams{}.Print("report", path, "json", func() {}, nil), "rendering the report: json: unsupported type")
 		require.Equal(t, "through the link", content(path))
 	})
 	t.Run("a folder that is not there", func(t *testing.T) {

@@ -21,16 +21,27 @@ func WriteJSON(out io.Writer, value any) error {
 	return encoder.Encode(value) //nolint:wrapcheck // Run prints it
 }
 
-// Emit renders into memory, then writes to s.Out, or to the file if one is named: a
-// failure leaves no half of the output. Errors call the output what, such as "report".
-func (s Streams) Emit(what, file string, render func(Streams) error) error {
+// Print renders a value as JSON or YAML, or as table does, into memory, then writes to s.Out, or to the file if one is
+// named: a failure leaves no half of the output. Errors call the output what, such as "report".
+func (s Streams) Print(what, file, format string, value any, table func(Streams)) error {
 	var buffer bytes.Buffer
-	to := s
-	to.Out = &buffer
-	if file != "" {
-		to.Terminal, to.Colour, to.Width = false, false, 0
+	var err error
+	switch format {
+	case "json":
+		err = WriteJSON(&buffer, value)
+	case "yaml":
+		var content []byte
+		content, err = yaml.Marshal(value)
+		buffer.Write(content)
+	default:
+		to := s
+		to.Out = &buffer
+		if file != "" {
+			to.Terminal, to.Colour, to.Width = false, false, 0
+		}
+		table(to)
 	}
-	if err := render(to); err != nil {
+	if err != nil {
 		return fmt.Errorf("rendering the %s: %w", what, err)
 	}
 	content := []byte(Visible(buffer.String()))
@@ -41,22 +52,6 @@ func (s Streams) Emit(what, file string, render func(Streams) error) error {
 		return fmt.Errorf("writing the %s: %w", what, err)
 	}
 	return nil
-}
-
-// Print emits a value as JSON or YAML, or as table renders it.
-func (s Streams) Print(what, file, format string, value any, table func(Streams)) error {
-	return s.Emit(what, file, func(s Streams) error {
-		switch format {
-		case "json":
-			return WriteJSON(s.Out, value)
-		case "yaml":
-			content, err := yaml.Marshal(value)
-			_, _ = s.Out.Write(content) // into memory
-			return err                  //nolint:wrapcheck // Emit does
-		}
-		table(s)
-		return nil
-	})
 }
 
 // writeFile replaces a file as a whole: a reader gets the old content or the new one, and

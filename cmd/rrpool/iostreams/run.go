@@ -63,12 +63,17 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 // Sentence is the error in one line.
 func Sentence(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// NoArguments refuses arguments of a command that takes flags only.
-func NoArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q: %s takes flags only", args[0], cmd.CommandPath())
+// Command completes a command that takes flags only, which its help lists in the order in which they are added.
+func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command {
+	cmd.Flags().SortFlags = false
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unexpected argument %q: %s takes flags only", args[0], cmd.CommandPath())
+		}
+		return nil
 	}
-	return nil
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return run(cmd) }
+	return cmd
 }
 
 // Exclusive refuses flags of which only one of a pair can be given.
@@ -165,9 +170,7 @@ func (p *period) Set(text string) error {
 	return nil
 }
 
-// CompleteNothing keeps the shell from offering files for these flags.
-func CompleteNothing(cmd *cobra.Command, flags ...string) {
-	for _, flag := range flags {
-		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)))
-	}
+// CompleteNothing keeps the shell from offering files for a flag.
+func CompleteNothing(cmd *cobra.Command, flag string) {
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions))
 }

@@ -25,7 +25,7 @@ type Streams struct {
 	Width  int
 	Colour bool
 	Now    func() time.Time
-	// Sleep waits, and returns early when the channel is closed; nil uses a timer.
+	// Sleep waits, and returns early when the channel is closed.
 	Sleep  func(time.Duration, <-chan struct{})
 	Getenv func(string) string
 	// Web is for servers other than the cluster's.
@@ -42,6 +42,7 @@ func System() Streams {
 		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
 		Interactive: term.IsTerminal(int(os.Stdin.Fd())),
 		Now:         time.Now,
+		Sleep:       sleep,
 		Getenv:      os.Getenv,
 		Web:         &http.Client{Timeout: webTimeout},
 	}
@@ -60,16 +61,9 @@ func (s Streams) Settle() Streams {
 	return s
 }
 
-// Wait sleeps for a period; done ends it early.
-func (s Streams) Wait(period time.Duration, done <-chan struct{}) {
-	if s.Sleep != nil {
-		s.Sleep(period, done)
-		return
-	}
-	timer := time.NewTimer(period)
-	defer timer.Stop()
+func sleep(period time.Duration, done <-chan struct{}) {
 	select {
-	case <-timer.C:
+	case <-time.After(period):
 	case <-done:
 	}
 }

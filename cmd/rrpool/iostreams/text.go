@@ -42,6 +42,13 @@ func (s Streams) Fold(paragraph, indent string) string {
 	return strings.Join(lines, "\n"+indent)
 }
 
+// Say writes a paragraph to Out, in a colour after the space that it begins with; further lines are indented.
+func (s Streams) Say(colour, indent, paragraph string) {
+	words := strings.TrimLeft(paragraph, " \n")
+	before := strings.TrimSuffix(paragraph, words)
+	_, _ = fmt.Fprintln(s.Out, before+s.Paint(colour, s.Fold(words, indent)))
+}
+
 // Gap is between columns.
 const Gap = "  "
 

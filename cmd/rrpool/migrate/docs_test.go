@@ -16,8 +16,8 @@ import (
 
 var blocks = regexp.MustCompile("(?s)\n```(yaml|console|text)\n(.*?)```\n")
 
-// readDocs gives docs/migrate.md and its blocks by language.
-func readDocs(t *testing.T) (string, map[string]string) {
+// readDocs gives the blocks of docs/migrate.md by language.
+func readDocs(t *testing.T) map[string]string {
 	t.Helper()
 	content, err := os.ReadFile("../../../docs/migrate.md")
 	require.NoError(t, err)
@@ -25,31 +25,23 @@ func readDocs(t *testing.T) (string, map[string]string) {
 	for _, match := range blocks.FindAllStringSubmatch(string(content), -1) {
 		found[match[1]] = match[2]
 	}
-	return string(content), found
+	return found
 }
 
 func theRole(t *testing.T) *rbacv1.ClusterRole {
 	t.Helper()
-	_, found := readDocs(t)
+	found := readDocs(t)
 	var role rbacv1.ClusterRole
 	require.NoError(t, yaml.UnmarshalStrict([]byte(found["yaml"]), &role))
 	return &role
 }
 
 func TestTheExampleOfTheDocs(t *testing.T) {
-	_, found := readDocs(t)
+	found := readDocs(t)
 	command, output, _ := strings.Cut(found["console"], "\n")
 	s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
 	got := s.play(t, iostreams.Streams{}, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...)
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, output, got.Out)
 	require.Equal(t, found["text"], got.Err)
-}
-
-// The docs have a row for each flag that is of these commands alone.
-func TestWhatTheDocsName(t *testing.T) {
-	page, _ := readDocs(t)
-	for _, flag := range []string{"--yes", "--wait", "--timeout", "--interval", "--filename"} {
-		require.Contains(t, page, "| `"+flag)
-	}
 }

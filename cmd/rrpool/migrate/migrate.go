@@ -79,10 +79,8 @@ Ctrl-C ends the watching, never the way back. Called again while it is under way
 }
 
 func (f *flags) register(cmd *cobra.Command, s iostreams.Streams) *cobra.Command {
-	cmd.Use, cmd.Args = f.name, iostreams.NoArguments
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) }
-	set := cmd.Flags()
-	set.SortFlags = false
+	cmd.Use = f.name
+	set := iostreams.Command(cmd, func(cmd *cobra.Command) error { return f.run(cmd, s) }).Flags()
 	set.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	set.BoolVar(&f.wait, "wait", true, "watch until the cluster has arrived")
 	iostreams.Period(cmd, &f.timeout, "timeout", 2*time.Hour, "how long to watch; "+f.action+" goes on afterwards")

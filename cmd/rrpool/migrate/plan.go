@@ -53,7 +53,7 @@ func (m *migration) show(ctx context.Context, want *v1alpha1.RouteReflectorPool,
 	to.Out = &page
 	problem, err := m.planner(ctx, to, m.Connection, m.Namespace, want)
 	manager := status.FindManager(ctx, m.Connection, m.Namespace, m.Now())
-	warn := func(text string) { _, _ = fmt.Fprintln(&page, m.Paint(iostreams.Yellow, m.Fold("‼ "+text, "  "))) }
+	warn := func(text string) { to.Say(iostreams.Yellow, "  ", "‼ "+text) }
 	switch {
 	case ctx.Err() != nil:
 		return iostreams.ErrInterrupted

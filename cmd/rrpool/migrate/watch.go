@@ -41,7 +41,7 @@ func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPo
 		if left <= 0 {
 			return m.expired(ctx)
 		}
-		m.Wait(min(m.interval, left), ctx.Done())
+		m.Sleep(min(m.interval, left), ctx.Done())
 		fresh, err := m.Pool(ctx)
 		switch {
 		case ctx.Err() != nil:

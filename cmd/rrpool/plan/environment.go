@@ -83,7 +83,7 @@ func newEnvironment(in Input) *environment {
 	}
 	key := credentials{key: object.Spec.Provider.IKS.CredentialsSecretRef.Key}
 	e.manager = &pool.Reconciler{
-		Client: key, Live: key, Namespace: "model", Datastore: e, Workload: e, Providers: e.connect,
+		Client: key, Live: key, Namespace: "model", TokenFile: "model", Datastore: e, Workload: e, Providers: e.connect,
 		Recorder: e, Now: e.model.Now, Pause: e.pass, Next: e.next,
 	}
 	return e

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,19 +76,20 @@ func node(i int) *corev1.Node {
 
 // A server that lists but never answers a watch does not hold the command up.
 func TestAWatchThatHangs(t *testing.T) {
-	hang := make(chan struct{})
+	hang, watched := make(chan struct{}), atomic.Bool{}
 	defer close(hang)
 	path := cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case r.URL.Query().Get("watch") != "":
+			watched.Store(true)
 			select {
 			case <-hang:
 			case <-r.Context().Done():
 			}
 		case strings.HasSuffix(r.URL.Path, "/routereflectorpools/default"):
 			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","code":404,"reason":"NotFound","details":{"group":"rrpool.io","kind":"routereflectorpools","name":"default"}}`))
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound","details":{"name":"default"}}`))
 		case strings.HasSuffix(r.URL.Path, "/nodes"):
 			_, _ = w.Write([]byte(`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}`))
 		default:
@@ -97,7 +99,8 @@ func TestAWatchThatHangs(t *testing.T) {
 	done := make(chan cli.Answer, 1)
 	go func() { done <- cli.Ask(t, New, "plan", "--kubeconfig", path, "--request-timeout", "2s") }()
 	select {
-	case <-done:
+	case got := <-done:
+		require.True(t, watched.Load(), "it came as far as that: %s", got.Err)
 	case <-time.After(2 * time.Minute):
 		require.Fail(t, "the command hangs")
 	}

@@ -42,7 +42,7 @@ func New(s iostreams.Streams) *cobra.Command {
 		mode:     iostreams.NewChoice(as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh)),
 		output:   iostreams.NewChoice("table", "json", "yaml"),
 	}
-	f.cmd = &cobra.Command{
+	f.cmd = iostreams.Command(&cobra.Command{
 		Use:   "plan",
 		Short: "What the manager will do, step by step, and what it costs",
 		Long: `What the manager will do next, and after that, until nothing is left to do: each step with its reason, what it
@@ -58,16 +58,13 @@ Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the man
   rrpool plan --mode FullMesh
   rrpool plan -f pool.yaml -o yaml
   rrpool plan --nodes 500 --zones 3 --region us-south`,
-		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
-	}
+	}, func(cmd *cobra.Command) error { return f.run(cmd.Context(), s) })
 	f.register()
 	return f.cmd
 }
 
 func (f *flags) register() {
 	set := f.cmd.Flags()
-	set.SortFlags = false
 	set.StringVarP(&f.file, "filename", "f", "", "plan for the RouteReflectorPool in this file instead of the cluster's own")
 	f.mode.Register(f.cmd, "mode", "", "plan for this spec.mode: RouteReflector or FullMesh")
 	f.nodes.Register(f.cmd, "nodes", "plan for an invented cluster in full mesh with so many nodes that run workloads; no cluster is asked")

@@ -17,10 +17,9 @@ import (
 
 // print renders for people.
 func (p *Plan) print(s iostreams.Streams) {
-	say := func(colour, text string) { _, _ = fmt.Fprintln(s.Out, s.Paint(colour, s.Fold(text, "  "))) }
-	plain := func(text string) { _, _ = fmt.Fprintln(s.Out, s.Fold(text, "")) }
-	_, _ = fmt.Fprintln(s.Out, s.Paint(iostreams.Bold, "What the manager will do"))
-	plain(p.Subject)
+	say := func(colour, text string) { s.Say(colour, "  ", text) }
+	s.Say(iostreams.Bold, "", "What the manager will do")
+	s.Say("", "", p.Subject)
 	_, _ = fmt.Fprintf(s.Out, "\n%s\n\n", p.shapes(s.Width))
 	if now := p.Now; now != nil && (p.Assumes != "" || len(now.WaitingFor) > 0) {
 		text := fmt.Sprintf("Now: %s: %s", now.Name, now.Reason)
@@ -28,27 +27,25 @@ func (p *Plan) print(s iostreams.Streams) {
 			text += "; it waits for " + strings.Join(few(now.WaitingFor), "; ")
 		}
 		say("", text)
-		plain("")
+		say("", "")
 	}
 	if p.Assumes != "" {
 		say(iostreams.Yellow, "‼ "+p.Assumes)
-		plain("")
+		say("", "")
 	}
 	if p.First != "" {
 		say(iostreams.Yellow, "‼ First: "+p.First)
-		plain("")
+		say("", "")
 	}
 	for i, step := range p.Steps {
 		step.print(s, i+1)
 	}
 	p.outcome(say)
 	if len(p.Notes) > 0 {
-		plain("")
-		plain(strings.Join(p.Notes, " "))
+		s.Say("", "", "\n"+strings.Join(p.Notes, " "))
 	}
 	if p.Next != "" {
-		plain("")
-		say("", "Next: "+p.Next)
+		say("", "\nNext: "+p.Next)
 	}
 }
 

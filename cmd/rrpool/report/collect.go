@@ -19,12 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
-
-// calico is the group of Calico's own objects in the Kubernetes datastore.
-var calico = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
 
 // objects are what is kept as it is, but for fields that are long and of no use.
 func (r *reader) objects(ctx context.Context) {
@@ -32,8 +30,8 @@ func (r *reader) objects(ctx context.Context) {
 	r.keep(ctx, "routereflectorpools", v1alpha1.GroupVersion.WithKind("RouteReflectorPool"), nil)
 	r.keep(ctx, "nodes", corev1.SchemeGroupVersion.WithKind("Node"), []string{"status.images", "status.volumesAttached", "status.volumesInUse"})
 	for _, kind := range []string{"BGPPeer", "BGPConfiguration", "BGPFilter", "CalicoNodeStatus", "IPPool", "FelixConfiguration", "ClusterInformation", "BlockAffinity"} {
-		resource, _ := meta.UnsafeGuessKindToResource(calico.WithKind(kind))
-		r.keep(ctx, resource.Resource, calico.WithKind(kind), nil)
+		resource, _ := meta.UnsafeGuessKindToResource(cluster.Calico.WithKind(kind))
+		r.keep(ctx, resource.Resource, cluster.Calico.WithKind(kind), nil)
 	}
 	r.keep(ctx, "manager-deployments", appsv1.SchemeGroupVersion.WithKind("Deployment"), nil, own)
 	r.keep(ctx, "manager-pods", corev1.SchemeGroupVersion.WithKind("Pod"), nil, own)
@@ -141,7 +139,7 @@ func (r *reader) secrets(ctx context.Context) {
 func (r *reader) passwords(ctx context.Context) []string {
 	names := map[string]bool{}
 	for _, kind := range []string{"BGPConfiguration", "BGPPeer"} {
-		found, _ := r.list(ctx, calico.WithKind(kind)) // objects reports the error
+		found, _ := r.list(ctx, cluster.Calico.WithKind(kind)) // objects reports the error
 		for _, object := range found {
 			for _, field := range []string{"nodeMeshPassword", "password"} {
 				if name, _, _ := unstructured.NestedString(object.Object, "spec", field, "secretKeyRef", "name"); name != "" {

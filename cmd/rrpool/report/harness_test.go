@@ -36,38 +36,33 @@ func ask(t *testing.T, args ...string) cli.Answer {
 	return cli.Ask(t, New, append([]string{"report", "--request-timeout", "5s"}, args...)...)
 }
 
-// unpack gives the content of an archive by name, and the headers in their order.
-func unpack(t *testing.T, path string) (map[string]string, []*tar.Header) {
+// unpack gives the content of an archive by name, its headers in their order, and all its bytes without their compression.
+func unpack(t *testing.T, content []byte) (files map[string]string, headers []*tar.Header, raw string) {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
 	zipped, err := gzip.NewReader(bytes.NewReader(content))
 	require.NoError(t, err)
-	archive := tar.NewReader(zipped)
-	files := map[string]string{}
-	var headers []*tar.Header
-	for {
+	plain, err := io.ReadAll(zipped)
+	require.NoError(t, err)
+	files = map[string]string{}
+	for archive := tar.NewReader(bytes.NewReader(plain)); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return files, headers
+			return files, headers, string(plain)
 		}
 		require.NoError(t, err)
 		text, err := io.ReadAll(archive)
 		require.NoError(t, err)
 		_, name, _ := strings.Cut(header.Name, "/")
-		files[name] = string(text)
-		headers = append(headers, header)
+		files[name], headers = string(text), append(headers, header)
 	}
 }
 
-// raw is an archive without its compression.
-func raw(t *testing.T, content []byte) string {
+// read gives the content of a file.
+func read(t *testing.T, path string) []byte {
 	t.Helper()
-	zipped, err := gzip.NewReader(bytes.NewReader(content))
+	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	out, err := io.ReadAll(zipped)
-	require.NoError(t, err)
-	return string(out)
+	return content
 }
 
 // api plays an apiserver: objects by the path of their list, and texts.

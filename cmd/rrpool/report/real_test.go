@@ -1,7 +1,6 @@
 package report
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,9 +19,7 @@ import (
 
 func docs(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile("../../../docs/report.md")
-	require.NoError(t, err)
-	return string(content)
+	return string(read(t, "../../../docs/report.md"))
 }
 
 // roles are those of the docs. A ClusterRole is one without a namespace, as far as we use it.
@@ -56,7 +53,7 @@ func TestARealApiserver(t *testing.T) {
 	require.Empty(t, written[0].Namespace)
 	a.Grant(written[0].ObjectMeta, written[0].Rules[0])
 	a.Eventually(asked, func(got cli.Answer) bool { return got.Code == 0 })
-	files, _ := unpack(t, path)
+	files, _, raw := unpack(t, read(t, path))
 	require.Contains(t, files["objects/nodes.yaml"], "name: node-r")
 	require.Contains(t, files["index.txt"], `may not list bgppeers.crd.projectcalico.org`)
 
@@ -64,7 +61,7 @@ func TestARealApiserver(t *testing.T) {
 		a.Grant(role.ObjectMeta, role.Rules...)
 	}
 	a.Eventually(asked, func(got cli.Answer) bool {
-		files, _ = unpack(t, path)
+		files, _, raw = unpack(t, read(t, path))
 		return got.Code == 0 && !strings.Contains(files["index.txt"], "may not")
 	})
 	for _, name := range []string{"objects/secrets.yaml", "objects/bgppeers.yaml", "objects/manager-deployments.yaml", "objects/calico-node-daemonsets.yaml", "snapshot.yaml"} {
@@ -72,10 +69,8 @@ func TestARealApiserver(t *testing.T) {
 	}
 	require.Contains(t, files["snapshot.yaml"], "step:\n")
 	require.NotContains(t, files["objects/nodes.yaml"], "managedFields")
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
 	for _, secret := range []string{ibmAPIKey, bgpPassword, envPassword} {
-		require.NotContains(t, raw(t, content), secret)
+		require.NotContains(t, raw, secret)
 	}
 	require.Contains(t, files["objects/manager-deployments.yaml"], "IBMCLOUD_API_KEY")
 }
@@ -108,8 +103,7 @@ func fill(a *cli.Apiserver) {
 
 // The docs name each file of the golden report.
 func TestWhatTheDocsSay(t *testing.T) {
-	index, err := os.ReadFile(filepath.Join("testdata", "index.txt"))
-	require.NoError(t, err)
+	index := read(t, filepath.Join("testdata", "index.txt"))
 	for _, match := range regexp.MustCompile(`(?m)^ {2}(objects/\S+|snapshot.yaml), `).FindAllStringSubmatch(string(index), -1) {
 		require.Contains(t, docs(t), "`"+strings.TrimPrefix(match[1], "objects/")+"`")
 	}

@@ -35,7 +35,7 @@ type flags struct {
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{lines: iostreams.Count{Value: 5000, Least: 1, Most: 100000}}
-	cmd := &cobra.Command{
+	cmd := iostreams.Command(&cobra.Command{
 		Use:   "report",
 		Short: "Put everything that is needed to help into one archive",
 		Long: `Reads what is needed to find out why a cluster is as it is, and writes it to one archive: the RouteReflectorPool, nodes,
@@ -47,11 +47,8 @@ else, and so is each value of a Secret that was read. Look into the archive befo
 nodes, addresses and labels are in it.`,
 		Example: `  rrpool report
   rrpool report --output-file /tmp/report.tar.gz --log-lines 20000`,
-		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
-	}
+	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
-	set.SortFlags = false
 	set.StringVar(&f.outputFile, "output-file", "", "write the archive here; default: rrpool-report-<time>.tar.gz in the current folder")
 	set.Var(&f.lines, "log-lines", "last lines of each log")
 	f.Register(set)

@@ -52,16 +52,6 @@ func TestTheExamplesOfTheDocs(t *testing.T) {
 	}
 }
 
-// The page of the command names every flag.
-func TestTheFlagsOfTheDocs(t *testing.T) {
-	help := cli.Ask(t, New, "simulate", "--help").Out
-	for _, there := range regexp.MustCompile("--[a-z][a-z-]+").FindAllString(help, -1) {
-		if there != "--help" {
-			require.Contains(t, page(t, "simulate"), there)
-		}
-	}
-}
-
 // The table of sizes is what the command says.
 func TestTheTableOfSizes(t *testing.T) {
 	var want strings.Builder

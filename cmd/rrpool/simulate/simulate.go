@@ -30,7 +30,7 @@ const mostNodes = 50000
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
 	r := &request{}
-	cmd := &cobra.Command{
+	cmd := iostreams.Command(&cobra.Command{
 		Use:   "simulate",
 		Short: "What a topology makes of a cluster of any size, and what it survives",
 		Long: `What a topology makes of a cluster of any size: how many reflectors and BGPPeers it takes, how many clients, sessions
@@ -44,8 +44,7 @@ Exit codes: 0 there is an answer, 1 there is none, or the manager would refuse w
   rrpool simulate --nodes 2000 --zones 3 --compare
   rrpool simulate --nodes 5000 --racks 10 --topology hierarchy
   rrpool simulate -f pool.yaml --nodes 500 -o json`,
-		Args: iostreams.NoArguments, RunE: func(*cobra.Command, []string) error { return r.run(s) },
-	}
+	}, func(*cobra.Command) error { return r.run(s) })
 	r.register(cmd)
 	return cmd
 }
@@ -56,7 +55,6 @@ func (r *request) register(cmd *cobra.Command) {
 	r.Nodes, r.Zones, r.Reflectors, r.Racks = number(mostNodes), number(100), number(100), number(300)
 	r.Topology = iostreams.NewChoice("auto", "single", "quorum", "hierarchy", "multicluster")
 	r.redundancy, r.perClient, r.maxClients, r.maxPaths, r.fail = number(100), number(100), number(mostNodes), number(1000000), number(10)
-	cmd.Flags().SortFlags = false
 	r.Register(cmd)
 	cmd.Flags().BoolVar(&r.compare, "compare", false, "all topologies beside each other, and which one Auto takes")
 	r.fail.Register(cmd, "fail", "which sets of so many reflectors may fail together")

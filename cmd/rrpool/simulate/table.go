@@ -16,14 +16,15 @@ import (
 
 // printTable renders for people.
 func printTable(s iostreams.Streams, v view) {
-	_, _ = fmt.Fprintf(s.Out, "%s\n\n", s.Paint(iostreams.Bold, s.Fold(v.Subject, "")))
+	s.Say(iostreams.Bold, "", v.Subject)
 	if len(v.Topologies) > 1 || v.Topologies[0].Figures != nil {
-		_, _ = fmt.Fprintf(s.Out, "%s\n\n", rows(v))
+		_, _ = fmt.Fprintf(s.Out, "\n%s\n", rows(v))
 	}
+	s.Say("", "", "")
 	colours := map[string]string{"×": iostreams.Red, "‼": iostreams.Yellow, "√": iostreams.Green}
 	for _, note := range notes(v) {
 		symbol, _, _ := strings.Cut(note, " ")
-		_, _ = fmt.Fprintln(s.Out, s.Paint(colours[symbol], s.Fold(note, "  ")))
+		s.Say(colours[symbol], "  ", note)
 	}
 }
 

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -38,44 +36,6 @@ func TestBadInput(t *testing.T) {
 			cli.RequireSentence(t, got.Err, tc.says...)
 		})
 	}
-}
-
-func TestClustersThatDoNotAnswer(t *testing.T) {
-	for name, tc := range map[string]struct {
-		kubeconfig string
-		says       []string
-	}{
-		"the CRD is missing": {
-			cli.Serve(t, http.NotFoundHandler()),
-			[]string{"does not know routereflectorpools.rrpool.io", "config/crd"},
-		},
-		"the pool may not be read": {
-			cli.Serve(t, atRest(nil).refusing("routereflectorpools", http.StatusForbidden, metav1.StatusReasonForbidden, "no")),
-			[]string{"may not get routereflectorpools.rrpool.io", "ask for a ClusterRole"},
-		},
-		"the nodes may not be read": {
-			cli.Serve(t, atRest(nil).refusing("nodes", http.StatusForbidden, metav1.StatusReasonForbidden, "no")),
-			[]string{"may not list nodes", "kubectl auth can-i list nodes"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := cli.Ask(t, New, "status", "--kubeconfig", tc.kubeconfig)
-			require.Equal(t, 1, got.Code)
-			require.Empty(t, got.Out)
-			cli.RequireSentence(t, got.Err, tc.says...)
-		})
-	}
-}
-
-// What the view needs is read with few requests and no discovery.
-func TestWhatIsAsked(t *testing.T) {
-	a := atRest(nil)
-	require.Zero(t, ask(t, a).Code)
-	require.Equal(t, []string{
-		"GET /apis/rrpool.io/v1alpha1/routereflectorpools/default", "GET /api/v1/nodes",
-		"GET /apis/coordination.k8s.io/v1/namespaces/rrpool-system/leases/rrpool-manager",
-		"GET /apis/events.k8s.io/v1/namespaces/default/events",
-	}, a.asked)
 }
 
 // failing fails every write.

@@ -58,7 +58,6 @@ type api struct {
 	mesh string
 	// refuse answers in its place when it is not nil.
 	refuse func(path string) *metav1.Status
-	asked  []string
 }
 
 func (a *api) answer(path string) (any, bool) {
@@ -84,28 +83,23 @@ func (a *api) answer(path string) (any, bool) {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.Lock()
 	defer a.Unlock()
-	a.asked = append(a.asked, r.Method+" "+r.URL.Path)
 	w.Header().Set("Content-Type", "application/json")
+	status := &metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: "default"}}
+	content, found := a.answer(r.URL.Path)
 	if a.refuse != nil {
-		if status := a.refuse(r.URL.Path); status != nil {
-			status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-			w.WriteHeader(int(status.Code))
-			_ = json.NewEncoder(w).Encode(status)
-			return
+		if refused := a.refuse(r.URL.Path); refused != nil {
+			status, found = refused, false
 		}
 	}
-	content, found := a.answer(r.URL.Path)
 	switch {
 	case found:
 		_ = json.NewEncoder(w).Encode(content)
-	case r.URL.Path == meshPath && a.mesh == "":
+	case r.URL.Path == meshPath && a.mesh == "" && a.refuse == nil:
 		http.NotFound(w, r)
 	default:
-		w.WriteHeader(http.StatusNotFound)
-		_ = json.NewEncoder(w).Encode(metav1.Status{
-			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Details: &metav1.StatusDetails{Name: "default"},
-		})
+		status.TypeMeta, status.Status = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, metav1.StatusFailure
+		w.WriteHeader(int(status.Code))
+		_ = json.NewEncoder(w).Encode(status)
 	}
 }
 
@@ -115,7 +109,7 @@ func (a *api) refusing(word string, code int32, reason metav1.StatusReason, mess
 		if !strings.Contains(path, word) {
 			return nil
 		}
-		return &metav1.Status{Status: "Failure", Code: code, Reason: reason, Message: message}
+		return &metav1.Status{Code: code, Reason: reason, Message: message}
 	}
 	return a
 }

@@ -51,11 +51,8 @@ func TestTheMeshWithoutAnObject(t *testing.T) {
 		want string
 		says string
 	}{
-		"switched off":    {&api{mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`}, meshOff, ""},
 		"switched on":     {&api{mesh: `{"spec":{"nodeToNodeMeshEnabled":true}}`}, meshOn, ""},
 		"left open":       {&api{mesh: `{"spec":{}}`}, meshOn, ""},
-		"no object":       {&api{mesh: "absent"}, meshOn, ""},
-		"no Calico":       {&api{}, meshUnknown, "is Calico installed?"},
 		"no right to ask": {(&api{}).refusing("bgp", http.StatusForbidden, metav1.StatusReasonForbidden, "no"), meshUnknown, "may not get bgpconfigurations.crd.projectcalico.org"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -115,12 +115,10 @@ const (
 // readMesh reads whether the mesh is on; without a BGPConfiguration it is, as Calico's default.
 func (s *Status) readMesh(ctx context.Context, c *cluster.Connection) {
 	const resource = "bgpconfigurations.crd.projectcalico.org"
-	found := &unstructured.Unstructured{}
-	found.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "BGPConfiguration"})
-	err := c.Get(ctx, client.ObjectKey{Name: "default"}, found)
-	enabled, set, _ := unstructured.NestedBool(found.Object, "spec", "nodeToNodeMeshEnabled") // the CRD has it as a boolean
+	var found apiv3.BGPConfiguration
+	err := c.Get(ctx, client.ObjectKey{Name: "default"}, &found)
 	switch {
-	case err == nil && set && !enabled:
+	case err == nil && !ptr.Deref(found.Spec.NodeToNodeMeshEnabled, true):
 		s.Mesh = meshOff
 	case err == nil, cluster.IsMissing(err):
 		s.Mesh = meshOn

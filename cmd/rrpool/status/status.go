@@ -25,7 +25,7 @@ type flags struct {
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{output: iostreams.NewChoice("table", "json")}
-	cmd := &cobra.Command{
+	cmd := iostreams.Command(&cobra.Command{
 		Use:   "status",
 		Short: "Where the cluster is, and what it waits for",
 		Long: `Where the cluster is on its way to route reflectors or back to the mesh: the mode, the step and what it waits
@@ -39,11 +39,8 @@ sessions, the workers of the pool, and all conditions.`,
   rrpool status --watch
   rrpool status --wait --timeout 30m
   rrpool status -v -o json`,
-		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
-	}
+	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
-	set.SortFlags = false
 	set.BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
 	set.BoolVar(&f.wait, "wait", false, "return only when the cluster is where the object as it is now wants it")
 	iostreams.Period(cmd, &f.timeout, "timeout", 10*time.Minute, "how long --wait waits")

@@ -34,9 +34,9 @@ var signs = map[State]struct{ sign, colour string }{
 }
 
 func (p page) render() {
-	p.say(iostreams.Bold, "", "Route reflectors of cluster "+p.Cluster)
-	p.say(signs[p.State].colour, "  ", fmt.Sprintf("%s %s: %s", signs[p.State].sign, p.State, p.Summary))
-	p.say("", "", "")
+	p.Say(iostreams.Bold, "", "Route reflectors of cluster "+p.Cluster)
+	p.Say(signs[p.State].colour, "  ", fmt.Sprintf("%s %s: %s", signs[p.State].sign, p.State, p.Summary))
+	p.Say("", "", "")
 	p.facts()
 	if p.Object != nil {
 		p.zones()
@@ -47,18 +47,11 @@ func (p page) render() {
 		p.events()
 	}
 	for i, warning := range p.Warnings {
-		p.say(iostreams.Yellow, "  ", strings.Repeat("\n", 1-min(i, 1))+"‼ "+warning)
+		p.Say(iostreams.Yellow, "  ", strings.Repeat("\n", 1-min(i, 1))+"‼ "+warning)
 	}
 	if p.Next != "" {
-		p.say("", "  ", "\nNext: "+p.Next)
+		p.Say("", "  ", "\nNext: "+p.Next)
 	}
-}
-
-// say writes a paragraph after the space that it begins with; further lines are indented.
-func (p page) say(colour, indent, paragraph string) {
-	words := strings.TrimLeft(paragraph, " \n")
-	before := strings.TrimSuffix(paragraph, words)
-	_, _ = fmt.Fprintln(p.Out, before+p.Paint(colour, p.Fold(words, indent)))
 }
 
 // fact is one line, or a paragraph beside its name.
@@ -182,9 +175,9 @@ func (p page) sessions(established, expected int) string {
 // problems are the bad conditions, each with its page.
 func (p page) problems() {
 	for _, c := range p.Problems {
-		p.say(iostreams.Red, "  ", fmt.Sprintf("\n‼ %s=%s: %s%s", c.Type, c.Status, c.Reason, p.since(c.LastTransitionTime)))
+		p.Say(iostreams.Red, "  ", fmt.Sprintf("\n‼ %s=%s: %s%s", c.Type, c.Status, c.Reason, p.since(c.LastTransitionTime)))
 		if c.Message != p.Summary {
-			p.say("", "  ", "  "+c.Message)
+			p.Say("", "  ", "  "+c.Message)
 		}
 		_, _ = fmt.Fprintf(p.Out, "  See %s\n", Page(c.Reason, p.Width-len("  See ")))
 	}
@@ -205,13 +198,13 @@ func (p page) details() {
 	p.table(4, table.Row{"WORKER", "NODE", "ZONE", "STATE"}, rows)
 	for _, w := range p.Workers {
 		if w.Message != "" {
-			p.say("", "  ", w.ID+": "+w.Message)
+			p.Say("", "  ", w.ID+": "+w.Message)
 		}
 	}
-	p.say(iostreams.Bold, "", "\nConditions")
+	p.Say(iostreams.Bold, "", "\nConditions")
 	for _, c := range p.Object.Status.Conditions {
-		p.say("", "    ", fmt.Sprintf("  %s is %s: %s%s", c.Type, c.Status, c.Reason, p.since(c.LastTransitionTime)))
-		p.say("", "    ", "    "+message(c))
+		p.Say("", "    ", fmt.Sprintf("  %s is %s: %s%s", c.Type, c.Status, c.Reason, p.since(c.LastTransitionTime)))
+		p.Say("", "    ", "    "+message(c))
 	}
 }
 
@@ -220,13 +213,13 @@ func (p page) lacking() {
 	const most = 20
 	nodes := slices.Sorted(maps.Keys(p.Lacking))
 	if len(nodes) > 0 {
-		p.say(iostreams.Bold, "", fmt.Sprintf("\nNodes short of sessions: %d", len(nodes)))
+		p.Say(iostreams.Bold, "", fmt.Sprintf("\nNodes short of sessions: %d", len(nodes)))
 	}
 	for _, node := range nodes[:min(len(nodes), most)] {
-		p.say("", "    ", fmt.Sprintf("  %s: no session with %s", node, iostreams.Few(p.Lacking[node])))
+		p.Say("", "    ", fmt.Sprintf("  %s: no session with %s", node, iostreams.Few(p.Lacking[node])))
 	}
 	if left := len(nodes) - most; left > 0 {
-		p.say("", "    ", fmt.Sprintf("  and %d more; -o json has all", left))
+		p.Say("", "    ", fmt.Sprintf("  and %d more; -o json has all", left))
 	}
 }
 
@@ -243,7 +236,7 @@ func (p page) events() {
 	}
 	for i, e := range shown {
 		if i == 0 {
-			p.say(iostreams.Bold, "", "\nEvents")
+			p.Say(iostreams.Bold, "", "\nEvents")
 		}
 		note, sign, colour := plan.Unlinked(e.Note, e.Reason), "", ""
 		if !p.verbose {
@@ -255,9 +248,9 @@ func (p page) events() {
 		if e.Type != "Normal" {
 			sign, colour = "‼ ", iostreams.Yellow
 		}
-		p.say(colour, "  ", fmt.Sprintf("%s%s ago %s: %s", sign, p.age(e.Time), e.Reason, note))
+		p.Say(colour, "  ", fmt.Sprintf("%s%s ago %s: %s", sign, p.age(e.Time), e.Reason, note))
 	}
 	if left := len(p.Events) - len(shown); left > 0 {
-		p.say("", "  ", fmt.Sprintf("and %d more; -v shows them", left))
+		p.Say("", "  ", fmt.Sprintf("and %d more; -v shows them", left))
 	}
 }

@@ -39,7 +39,11 @@ func (w *watcher) run(ctx context.Context) error {
 		if ended, err := w.ended(s, deadline); ended {
 			return err
 		}
-		w.Wait(w.pause(deadline), ctx.Done())
+		pause := w.interval
+		if w.wait {
+			pause = min(pause, deadline.Sub(w.Now()))
+		}
+		w.Sleep(pause, ctx.Done())
 		fresh, err := w.take(ctx)
 		if ctx.Err() != nil {
 			if w.wait {
@@ -54,14 +58,6 @@ func (w *watcher) run(ctx context.Context) error {
 		}
 		s, w.problem = fresh, ""
 	}
-}
-
-// pause is how long to wait before the next read, for --wait at most until the deadline.
-func (w *watcher) pause(deadline time.Time) time.Duration {
-	if w.wait {
-		return min(w.interval, deadline.Sub(w.Now()))
-	}
-	return w.interval
 }
 
 // ended says whether there is nothing more to wait for, and with which error.

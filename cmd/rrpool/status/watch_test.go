@@ -71,8 +71,7 @@ func TestAWatchShowsChangesOnly(t *testing.T) {
 	require.Equal(t, 1, strings.Count(got.Out, "… Progressing"), got.Out)
 	require.Equal(t, 1, strings.Count(got.Out, "√ Ready"), got.Out)
 	require.Equal(t, 2, strings.Count(got.Out, "Route reflectors of cluster"), "nothing else is shown twice")
-	require.Equal(t, "‼ what is shown is old: asking "+between(got.Err, "asking ", " of context")+
-		` of context "rrpool" to get routereflectorpools.rrpool.io: etcd has no leader; trying again every 2s`+"\n", got.Err, "once")
+	require.Regexp(t, `^‼ what is shown is old: asking \S+ of context "rrpool" to get routereflectorpools.rrpool.io: etcd has no leader; trying again every 2s\n$`, got.Err, "once")
 	require.Equal(t, 2*time.Second, s.waits[0])
 
 	s = &scenario{api: migrating(), changes: []func(*api){nothing, complete}}
@@ -80,12 +79,6 @@ func TestAWatchShowsChangesOnly(t *testing.T) {
 	require.Zero(t, got.Code)
 	require.Equal(t, 2, strings.Count(got.Out, `"schemaVersion"`))
 	require.Equal(t, 30*time.Second, s.waits[0])
-}
-
-func between(text, begin, end string) string {
-	_, text, _ = strings.Cut(text, begin)
-	text, _, _ = strings.Cut(text, end)
-	return text
 }
 
 // On a terminal each look is put over the last one.
@@ -201,19 +194,4 @@ func TestAChangeOfJustNow(t *testing.T) {
 			require.Equal(t, tc.want == Progressing || tc.want == Deleting, strings.Contains(got.Summary, "has not yet observed"))
 		})
 	}
-}
-
-// A watch does not show it again and again while it waits for that.
-func TestAWatchOfAChangeOfJustNow(t *testing.T) {
-	a := atRest(func(o *v1alpha1.RouteReflectorPool) { o.Generation = 4 })
-	changeSpec(a.pool, time.Second)
-	renew := func(a *api) {
-		now := metav1.NewMicroTime(a.lease.Spec.RenewTime.Add(2 * time.Second))
-		a.lease.Spec.RenewTime = &now
-	}
-	s := &scenario{api: a, changes: []func(*api){renew, renew, renew, func(a *api) { a.pool.Status.ObservedGeneration = 4 }}}
-	got := s.watch(t, iostreams.Streams{}, "--watch")
-	require.Zero(t, got.Code, got.Err)
-	require.Equal(t, 1, strings.Count(got.Out, "… Progressing: the manager has not yet observed"), got.Out)
-	require.NotContains(t, got.Out, "Stale")
 }

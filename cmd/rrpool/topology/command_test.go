@@ -33,30 +33,22 @@ func pool(spec string) string {
 
 // Bad input gets one sentence that names the field, the value and the remedy.
 func TestBadInput(t *testing.T) {
-	existing := cli.File(t, pool("{provider: {type: ExistingNodes}}"))
 	for name, tc := range map[string]struct{ flags, says string }{
-		"no nodes":                           {"--nodes 0", `--nodes|"0"|use a whole number from 1 to 100000`},
-		"half a node":                        {"--nodes 1.5", `--nodes|"1.5"|use a whole number`},
-		"too many reflectors":                {"--nodes 9 --reflectors 99999", `--reflectors|"99999"|use a whole number from 1 to 1000`},
-		"reflectors that zones cannot share": {"--nodes 9 --zones 3 --reflectors 7", "--reflectors: 7|each of 3 zones|use 6 or 9, or other --zones"},
-		"more zones than the sizing allows":  {"--nodes 90 --zones 30", "spec.sizing.max: 25|30 zones|or give --reflectors"},
-		"zones without nodes":                {"--zones 3", "--nodes: missing|--zones|such as --nodes 500"},
-		"a file without nodes":               {"-f x", "--nodes: missing|--filename|such as --nodes 500"},
-		"a topology without nodes":           {"--topology quorum", "--nodes: missing|--topology|such as --nodes 500"},
-		"a cluster and a planned one":        {"--nodes 9 --context x", "--nodes 9 and --context|leave out one of them"},
-		"an unknown format":                  {"-o html", `--output|"html"|use svg, dot, json, yaml`},
-		"an unknown topology":                {"--nodes 9 --topology star", `--topology|"star"|use single, quorum, hierarchy, multicluster, auto`},
-		"a topology for dedicated nodes":     {"--nodes 9 --topology quorum -f " + existing, "spec.topology.type: Quorum|spec.provider.type is ExistingNodes|use Single"},
-		"a topology with too many paths":     {"--nodes 500 --zones 3 --topology multicluster", "MultiCluster|maxPathsPerPrefix|64|set spec.topology.type to"},
-		"more racks than the sizing allows":  {"--nodes 5000 --zones 3 --topology hierarchy --racks 10", "spec.sizing.max|33"},
-		"too few reflectors for the racks":   {"--nodes 5000 --zones 3 --topology hierarchy --racks 10 --reflectors 9", "--reflectors: 9|takes 33|give"},
-		"more racks than nodes":              {"--nodes 9 --racks 10", "--racks: 10 racks|at most as many racks as nodes"},
-		"fewer racks than zones":             {"--nodes 9 --zones 3 --racks 2", "--racks: 2 racks in 3 zones|give at least 3"},
-		"reflectors on the mesh":             {"--nodes 9 --reflectors 3 -f " + cli.File(t, pool("{mode: FullMesh}")), "--reflectors: 3|spec.mode is FullMesh|leave out one of them"},
-		"more reflectors than nodes":         {"--nodes 2 -f " + existing, "--nodes: 2 nodes|3 reflectors|give more"},
-		"an output file in no folder":        {"--nodes 9 --output-file /nonexistent/x", `--output-file|"/nonexistent/x"|give a folder that is there`},
-		"an apiserver that is not there":     {"--kubeconfig " + cli.Serve(t, http.NotFoundHandler()), "does not know routereflectorpools.rrpool.io|without a cluster: rrpool topology --nodes 500 --zones 3"},
-		"a cluster without Calico":           {"--kubeconfig " + cli.Serve(t, calicoless()), `nothing to draw in the cluster of context "rrpool"|the API has no BGPPeer|install Calico`},
+		"no nodes":                          {"--nodes 0", `--nodes|"0"|use a whole number from 1 to 100000`},
+		"too many reflectors":               {"--nodes 9 --reflectors 99999", `--reflectors|"99999"|use a whole number from 1 to 1000`},
+		"zones without nodes":               {"--zones 3", "--nodes: missing|--zones|such as --nodes 500"},
+		"a file without nodes":              {"-f x", "--nodes: missing|--filename|such as --nodes 500"},
+		"a topology without nodes":          {"--topology quorum", "--nodes: missing|--topology|such as --nodes 500"},
+		"a cluster and a planned one":       {"--nodes 9 --context x", "--nodes 9 and --context|leave out one of them"},
+		"an unknown format":                 {"-o html", `--output|"html"|use svg, dot, json, yaml`},
+		"an unknown topology":               {"--nodes 9 --topology star", `--topology|"star"|use single, quorum, hierarchy, multicluster, auto`},
+		"a topology with too many paths":    {"--nodes 500 --zones 3 --topology multicluster", "MultiCluster|maxPathsPerPrefix|64|set spec.topology.type to"},
+		"more racks than the sizing allows": {"--nodes 5000 --zones 3 --topology hierarchy --racks 10", "spec.sizing.max|33"},
+		"too few reflectors for the racks":  {"--nodes 5000 --zones 3 --topology hierarchy --racks 10 --reflectors 9", "--reflectors: 9|takes 33|give"},
+		"reflectors on the mesh":            {"--nodes 9 --reflectors 3 -f " + cli.File(t, pool("{mode: FullMesh}")), "--reflectors: 3|spec.mode is FullMesh|leave out one of them"},
+		"an output file in no folder":       {"--nodes 9 --output-file /nonexistent/x", `--output-file|"/nonexistent/x"|give a folder that is there`},
+		"an apiserver that is not there":    {"--kubeconfig " + cli.Serve(t, http.NotFoundHandler()), "does not know routereflectorpools.rrpool.io|without a cluster: rrpool topology --nodes 500 --zones 3"},
+		"a cluster without Calico":          {"--kubeconfig " + cli.Serve(t, calicoless()), `nothing to draw in the cluster of context "rrpool"|the API has no BGPPeer|install Calico`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, append([]string{"topology"}, strings.Fields(tc.flags)...)...)
@@ -155,10 +147,6 @@ func TestTheFormats(t *testing.T) {
 	require.Zero(t, planned.Code, planned.Err)
 	cli.Golden(t, "planned.json", planned.Out)
 	require.Equal(t, ask(t, "topology", "--nodes", "9", "-o", "svg"), ask(t, "topology", "--nodes", "9"), "svg is the default")
-	require.Equal(t, "svg\ndot\njson\nyaml\n:4\n", ask(t, "__complete", "topology", "-o", "").Out)
-	help := ask(t, "topology", "--help")
-	require.Zero(t, help.Code)
-	cli.Golden(t, "help.golden", help.Out)
 }
 
 // What -o json gives has the fields of the type and no others, and its numbers fit each other.

@@ -35,7 +35,7 @@ func New(s iostreams.Streams) *cobra.Command {
 		},
 		output: iostreams.NewChoice("svg", "dot", "json", "yaml"),
 	}
-	cmd := &cobra.Command{
+	cmd := iostreams.Command(&cobra.Command{
 		Use:   "topology",
 		Short: "Draw the route reflectors, their clients and their sessions",
 		Long: `Draws the zones of a cluster with their route reflectors and clients, and the BGP sessions between them with
@@ -48,10 +48,7 @@ The same network gives the same bytes.`,
 		Example: `  rrpool topology --output-file topology.svg
   rrpool topology --nodes 5000 --zones 3 --topology hierarchy --output-file topology.svg
   rrpool topology -f pool.yaml --nodes 500 -o dot | dot -Tpdf > topology.pdf`,
-		Args: iostreams.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd, s) },
-	}
-	cmd.Flags().SortFlags = false
+	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
 	r.planned.Register(cmd)
 	r.output.Register(cmd, "output", "o", "format: svg, dot, json or yaml")
 	cmd.Flags().StringVar(&r.outputFile, "output-file", "", "write to this file instead of standard output")

@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
@@ -191,14 +193,11 @@ func (n *Network) reflectorDetail(r Reflector) string {
 
 // clusterIDs are the different ones, sorted.
 func (n *Network) clusterIDs() []string {
-	var out []string
+	out := sets.New[string]()
 	for _, zone := range n.Zones {
 		for _, r := range zone.Reflectors {
-			if r.ClusterID != "" {
-				out = append(out, r.ClusterID)
-			}
+			out.Insert(r.ClusterID)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return sets.List(out.Delete(""))
 }

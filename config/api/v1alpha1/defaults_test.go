@@ -24,6 +24,7 @@ func defaults() v1alpha1.RouteReflectorPoolSpec {
 				CredentialsSecretRef: v1alpha1.SecretKeyRef{Name: "rrpool-ibmcloud", Key: "apikey"},
 				Endpoint:             v1alpha1.EndpointPublic,
 				Taint:                v1alpha1.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: corev1.TaintEffectNoExecute},
+				UpdateWorkers:        v1alpha1.UpdateManual,
 				DeletionPolicy:       v1alpha1.DeletionRetain,
 			},
 			ExistingNodes: v1alpha1.ExistingNodesSpec{Promotion: v1alpha1.PromotionStaged},

@@ -82,6 +82,19 @@ const (
 	DeletionDelete DeletionPolicy = "Delete"
 )
 
+// UpdateWorkers says who replaces outdated workers.
+//
+// +kubebuilder:validation:Enum=Manual;Rolling
+type UpdateWorkers string
+
+// The ways of updating workers.
+const (
+	// UpdateManual leaves it to people.
+	UpdateManual UpdateWorkers = "Manual"
+	// UpdateRolling replaces them one after the other.
+	UpdateRolling UpdateWorkers = "Rolling"
+)
+
 // IKSSpec describes the dedicated worker pool on IBM Cloud Kubernetes Service.
 type IKSSpec struct {
 	// ClusterID is the cluster's own ID at IBM Cloud. Left out, it is field
@@ -111,6 +124,8 @@ type IKSSpec struct {
 	// +kubebuilder:default={name: rrpool-ibmcloud, key: apikey}
 	// +kubebuilder:validation:XValidation:rule="has(self.name)",message="name and key of the Secret with the API key are required"
 	CredentialsSecretRef SecretKeyRef `json:"credentialsSecretRef,omitzero"`
+	// Credentials that take the place of the API key. Left out, the key is used.
+	Credentials IKSCredentials `json:"credentials,omitzero"`
 	// ResourceGroup is the ID of the resource group of the cluster. Left out, it is
 	// read from the cluster.
 	//
@@ -130,16 +145,127 @@ type IKSSpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
 	Zones []string `json:"zones,omitempty"`
+	// OperatingSystem of the workers, as IKS names it, such as UBUNTU_24_64. Left
+	// out, the cloud chooses. It applies to a pool that is yet to be created.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Z][A-Z0-9_]*)?$')",message="must be an operating system of IKS, such as UBUNTU_24_64"
+	OperatingSystem string `json:"operatingSystem,omitempty"`
+	// SecurityGroups, by ID, that the workers get beside the cluster's own. A worker
+	// can have five, the cluster's among them. VPC only. They apply to a pool that
+	// is yet to be created.
+	//
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:XValidation:rule="self.all(g, g.matches('^[A-Za-z0-9][A-Za-z0-9_-]*$'))",message="each must be the ID of a security group, such as r006-1a2b3c4d-…"
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +listType=set
+	SecurityGroups []string `json:"securityGroups,omitempty"`
+	// Networks that the workers are attached to, by zone. In a zone that is not
+	// among them it is the network of the cluster's other workers. They apply to
+	// zones that the pool does not have yet.
+	//
+	// +kubebuilder:validation:MaxItems=15
+	// +listType=map
+	// +listMapKey=zone
+	Networks []ZoneNetwork `json:"networks,omitempty"`
+	// WorkerVolumeEncryption names the root key that the workers' volumes are
+	// encrypted with. VPC only. Left out, the cloud's own keys are used. It applies
+	// to a pool that is yet to be created.
+	WorkerVolumeEncryption WorkerVolumeEncryption `json:"workerVolumeEncryption,omitzero"`
+	// DedicatedHostPoolID has the workers run on the dedicated hosts of that pool.
+	// VPC only. It applies to a worker pool that is yet to be created.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][A-Za-z0-9_-]*)?$')",message="must be the ID of a dedicated host pool: letters, digits, '-' and '_'"
+	DedicatedHostPoolID string `json:"dedicatedHostPoolID,omitempty"`
 	// Taint keeps workloads off the pool's workers from their first moment.
 	//
 	// +kubebuilder:default={}
 	Taint Taint `json:"taint,omitzero"`
+	// UpdateWorkers says who replaces workers for which IBM Cloud has a newer
+	// version. Manual: rrpool only tells of them. Rolling: rrpool replaces them, one
+	// reflector after the other. Each zone has one more worker for that time.
+	//
+	// +kubebuilder:default=Manual
+	UpdateWorkers UpdateWorkers `json:"updateWorkers,omitempty"`
 	// DeletionPolicy says what becomes of the pool when this object is deleted:
 	// Retain keeps it, and what it costs; Delete deletes it once the mesh carries
 	// the cluster again.
 	//
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// ZoneNetwork is what the workers in a zone are attached to: a subnet on VPC, VLANs on classic.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.subnetID) != has(self.privateVLAN)",message="give a subnetID (VPC) or a privateVLAN (classic), and not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.publicVLAN) || has(self.privateVLAN)",message="a publicVLAN needs the privateVLAN behind the same router"
+type ZoneNetwork struct {
+	// Zone, such as us-south-1 or dal10.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')",message="must be an IBM Cloud zone, such as us-south-1 or dal10"
+	Zone string `json:"zone"`
+	// SubnetID is the ID of a subnet of the VPC in that zone.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][A-Za-z0-9_-]*$')",message="must be the ID of a subnet: letters, digits, '-' and '_'"
+	SubnetID string `json:"subnetID,omitempty"`
+	// PrivateVLAN is the ID of a private VLAN, not its number.
+	//
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+$')",message="must be the ID of a VLAN: digits"
+	PrivateVLAN string `json:"privateVLAN,omitempty"`
+	// PublicVLAN is the ID of a public VLAN behind the same router. Left out, the
+	// workers have no public network.
+	//
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+$')",message="must be the ID of a VLAN: digits"
+	PublicVLAN string `json:"publicVLAN,omitempty"`
+}
+
+// WorkerVolumeEncryption names a root key of a key management service (KMS): Key
+// Protect or Hyper Protect Crypto Services. IKS must be authorized to read it.
+//
+// +kubebuilder:validation:XValidation:rule="[self.kmsInstanceID, self.rootKeyID].all(id, id.matches('^[A-Za-z0-9][A-Za-z0-9_-]*$')) && (!has(self.kmsAccountID) || self.kmsAccountID.matches('^[A-Za-z0-9]*$'))",message="each must be an ID, not a CRN: letters, digits, '-' and '_'"
+type WorkerVolumeEncryption struct {
+	// KMSInstanceID is the ID of the KMS instance: "ibmcloud ks kms instance ls".
+	//
+	// +kubebuilder:validation:MaxLength=64
+	KMSInstanceID string `json:"kmsInstanceID"`
+	// RootKeyID is the ID of the root key: "ibmcloud ks kms crk ls".
+	//
+	// +kubebuilder:validation:MaxLength=64
+	RootKeyID string `json:"rootKeyID"`
+	// KMSAccountID is the account of the KMS instance, where that is another one.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	KMSAccountID string `json:"kmsAccountID,omitempty"`
+}
+
+// IKSCredentials take the place of the API key.
+type IKSCredentials struct {
+	// TrustedProfile logs in with the token of the manager's own service account,
+	// so that there is no key to keep. The manager's pods need that token, for
+	// audience iam (docs/install.md).
+	TrustedProfile TrustedProfile `json:"trustedProfile,omitzero"`
+}
+
+// TrustedProfile names a trusted profile of IBM Cloud IAM.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.id) != has(self.name)",message="give the trusted profile's id or its name: one of them, not both"
+type TrustedProfile struct {
+	// ID of the profile, such as Profile-9f2e1c7a-….
+	//
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][A-Za-z0-9_-]*$')",message="must be the ID of a trusted profile: letters, digits, '-' and '_'"
+	ID string `json:"id,omitempty"`
+	// Name of the profile in the cluster's account.
+	//
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\pZ\\\\pC]([^\\\\pC]*[^\\\\pZ\\\\pC])?$')",message="must be the name of a trusted profile: on one line, without spaces around it"
+	Name string `json:"name,omitempty"`
 }
 
 // Taint keeps workloads off the dedicated nodes.

@@ -18,6 +18,10 @@ const (
 	badPoolName    = "must start with a lower-case letter, hold only lower-case letters, digits and '-', and not end with '-'"
 	badSteps       = "must ascend strictly by upToNodes"
 	needsDedicated = "spec.topology.type must be Single or Auto while spec.provider.type is ExistingNodes"
+	badNetwork     = "give a subnetID (VPC) or a privateVLAN (classic), and not both"
+	badKMS         = "each must be an ID, not a CRN"
+	badProfile     = "give the trusted profile's id or its name: one of them, not both"
+	badProfileName = "must be the name of a trusted profile: on one line, without spaces around it"
 	badZone        = "each must be an IBM Cloud zone, such as us-south-1 or dal10"
 	below1         = "should be greater than or equal to 1"
 	unsupported    = "Unsupported value"
@@ -79,6 +83,25 @@ var rules = map[string]struct {
 			`{provider: {iks: {credentialsSecretRef: {name: mine, key: "a/b"}}}}`: "must be a key of a Secret",
 		},
 	},
+	"provider.iks.credentials": {
+		takes: []string{
+			`{provider: {iks: {credentials: {}}}}`,
+			`{provider: {iks: {credentials: {trustedProfile: {id: Profile-9f2e1c7a-0000-4000-8000-000000000000}}}}}`,
+			`{provider: {iks: {credentials: {trustedProfile: {name: 'Größe & "Zonen" = 100% +ü/?#'}}}}}`,
+			`{provider: {iks: {credentials: {trustedProfile: {name: r}}, credentialsSecretRef: {name: mine, key: k}}}}`,
+		},
+		refuses: map[string]string{
+			`{provider: {iks: {credentials: {trustedProfile: {}}}}}`:                                       badProfile,
+			`{provider: {iks: {credentials: {trustedProfile: {id: Profile-1, name: rrpool}}}}}`:            badProfile,
+			`{provider: {iks: {credentials: {trustedProfile: {id: ""}}}}}`:                                 "must be the ID of a trusted profile",
+			`{provider: {iks: {credentials: {trustedProfile: {id: "a b"}}}}}`:                              "must be the ID of a trusted profile",
+			`{provider: {iks: {credentials: {trustedProfile: {name: ""}}}}}`:                               badProfileName,
+			`{provider: {iks: {credentials: {trustedProfile: {name: " r"}}}}}`:                             badProfileName,
+			`{provider: {iks: {credentials: {trustedProfile: {name: "r "}}}}}`:                             badProfileName,
+			`{provider: {iks: {credentials: {trustedProfile: {name: "r\nr"}}}}}`:                           badProfileName,
+			`{provider: {iks: {credentials: {trustedProfile: {name: ` + strings.Repeat("a", 257) + `}}}}}`: "may not be more than 256",
+		},
+	},
 	"provider.iks.resourceGroup": {
 		takes:   []string{`{provider: {iks: {resourceGroup: 5f1e0c2a}}}`},
 		refuses: map[string]string{`{provider: {iks: {resourceGroup: "a\nb"}}}`: "must be a resource group ID"},
@@ -95,6 +118,55 @@ var rules = map[string]struct {
 			`{provider: {iks: {zones: [".."]}}}`:                   badZone,
 			`{provider: {iks: {zones: [""]}}}`:                     "should be at least 1 chars long",
 		},
+	},
+	"provider.iks.operatingSystem": {
+		takes:   []string{`{provider: {iks: {operatingSystem: UBUNTU_24_64}}}`, `{provider: {iks: {operatingSystem: ""}}}`},
+		refuses: map[string]string{`{provider: {iks: {operatingSystem: ubuntu}}}`: "must be an operating system of IKS", `{provider: {iks: {operatingSystem: "A/B"}}}`: "must be an operating system of IKS"},
+	},
+	"provider.iks.securityGroups": {
+		takes: []string{`{provider: {iks: {securityGroups: [r006-1a2b3c4d-5e6f]}}}`, `{provider: {iks: {securityGroups: []}}}`, `{provider: {iks: {securityGroups: [a, b, c, d, e]}}}`},
+		refuses: map[string]string{
+			`{provider: {iks: {securityGroups: [a, b, c, d, e, f]}}}`: "must have at most 5 items",
+			`{provider: {iks: {securityGroups: [a, a]}}}`:             "Duplicate value",
+			`{provider: {iks: {securityGroups: ["a/b"]}}}`:            "each must be the ID of a security group",
+			`{provider: {iks: {securityGroups: [""]}}}`:               "should be at least 1 chars long",
+		},
+	},
+	"provider.iks.networks": {
+		takes: []string{
+			`{provider: {iks: {networks: [{zone: us-south-1, subnetID: 0717-1a2b}, {zone: us-south-2, subnetID: 0727-1a2b}]}}}`,
+			`{provider: {iks: {networks: [{zone: dal10, privateVLAN: "2234945", publicVLAN: "2234947"}, {zone: dal12, privateVLAN: "1"}]}}}`,
+		},
+		refuses: map[string]string{
+			`{provider: {iks: {networks: [{zone: dal10}]}}}`:                                                    badNetwork,
+			`{provider: {iks: {networks: [{zone: dal10, subnetID: a, privateVLAN: "1"}]}}}`:                     badNetwork,
+			`{provider: {iks: {networks: [{zone: dal10, subnetID: a, publicVLAN: "1"}]}}}`:                      "a publicVLAN needs the privateVLAN",
+			`{provider: {iks: {networks: [{zone: dal10, subnetID: ""}]}}}`:                                      "must be the ID of a subnet",
+			`{provider: {iks: {networks: [{zone: dal10, subnetID: a/b}]}}}`:                                     "must be the ID of a subnet",
+			`{provider: {iks: {networks: [{zone: dal10, privateVLAN: "x1"}]}}}`:                                 "must be the ID of a VLAN",
+			`{provider: {iks: {networks: [{zone: dal10, privateVLAN: "1", publicVLAN: ""}]}}}`:                  "must be the ID of a VLAN",
+			`{provider: {iks: {networks: [{subnetID: a}]}}}`:                                                    "Required value",
+			`{provider: {iks: {networks: [{zone: "a/b", subnetID: a}]}}}`:                                       "must be an IBM Cloud zone",
+			`{provider: {iks: {networks: [{zone: us-south-1, subnetID: a}, {zone: us-south-1, subnetID: b}]}}}`: "Duplicate value",
+		},
+	},
+	"provider.iks.workerVolumeEncryption": {
+		takes: []string{
+			`{provider: {iks: {workerVolumeEncryption: {kmsInstanceID: 1aa1-1, rootKeyID: b2-2}}}}`,
+			`{provider: {iks: {workerVolumeEncryption: {kmsInstanceID: a, rootKeyID: b, kmsAccountID: 0f1e2d3c}}}}`,
+		},
+		refuses: map[string]string{
+			`{provider: {iks: {workerVolumeEncryption: {}}}}`:                                                    "Required value",
+			`{provider: {iks: {workerVolumeEncryption: {kmsInstanceID: a}}}}`:                                    "Required value",
+			`{provider: {iks: {workerVolumeEncryption: {rootKeyID: a}}}}`:                                        "Required value",
+			`{provider: {iks: {workerVolumeEncryption: {kmsInstanceID: "crn:v1:kms", rootKeyID: b}}}}`:           badKMS,
+			`{provider: {iks: {workerVolumeEncryption: {kmsInstanceID: a, rootKeyID: ""}}}}`:                     badKMS,
+			`{provider: {iks: {workerVolumeEncryption: {kmsInstanceID: a, rootKeyID: b, kmsAccountID: "a b"}}}}`: badKMS,
+		},
+	},
+	"provider.iks.dedicatedHostPoolID": {
+		takes:   []string{`{provider: {iks: {dedicatedHostPoolID: dh-1a2b}}}`, `{provider: {iks: {dedicatedHostPoolID: ""}}}`},
+		refuses: map[string]string{`{provider: {iks: {dedicatedHostPoolID: "a/b"}}}`: "must be the ID of a dedicated host pool"},
 	},
 	"provider.iks.taint": {
 		takes: []string{`{provider: {iks: {taint: {key: dedicated, value: rr, effect: NoSchedule}}}}`},

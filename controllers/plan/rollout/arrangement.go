@@ -34,7 +34,7 @@ func (v *view) needsSlots() bool {
 		return false
 	}
 	kind := v.d.Topology.Kind
-	return v.d.Mode == Reflect && kind != "" && kind != v1alpha1.TopologySingle || v.isScoped() ||
+	return v.d.Mode == v1alpha1.ModeRouteReflector && kind != "" && kind != v1alpha1.TopologySingle || v.isScoped() ||
 		slices.ContainsFunc(v.current, func(n plan.Node) bool { return topology.KindOf(n.Slot) != v1alpha1.TopologySingle }) ||
 		slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Rack != "" })
 }
@@ -50,7 +50,7 @@ func (v *view) isScoped() bool {
 // arrange gives every reflector its slot, and makes the two networks.
 func (v *view) arrange() {
 	layout := topology.Layout{Kind: v1alpha1.TopologySingle, Peers: v.peers} // on the way back no reflector moves
-	if v.d.Mode == Reflect {
+	if v.d.Mode == v1alpha1.ModeRouteReflector {
 		layout = topology.Arrange(v.d.Topology.Standing(v.Nodes, v.Peers), v.session(), v.workloads(), v.wanted, v.d.Pool.Zones, v.d.Pool.SizePerZone)
 	}
 	a := &arrangement{Layout: layout, slots: map[string]topology.Slot{}, owners: map[netip.Prefix]string{}, dependants: map[string][]plan.Node{}}
@@ -60,7 +60,7 @@ func (v *view) arrange() {
 		}
 	}
 	v.arrangement = a
-	if v.d.Mode == Reflect { // nodes of the pool that the layout has no slot for stay without a role
+	if v.d.Mode == v1alpha1.ModeRouteReflector { // nodes of the pool that the layout has no slot for stay without a role
 		v.wanted = slices.DeleteFunc(v.wanted, func(n plan.Node) bool { return a.slots[n.Name].Node == "" })
 		v.total = len(layout.Slots)
 	}
@@ -93,7 +93,7 @@ func (v *view) assigned() []plan.Node {
 	out := slices.Clone(v.Nodes)
 	for i, n := range out {
 		s, ok := v.arrangement.slots[n.Name]
-		if !ok && !n.HoldsRole() || v.d.Mode != Reflect {
+		if !ok && !n.HoldsRole() {
 			continue
 		}
 		out[i] = withSlot(n, s.Name, s.ClusterID)
@@ -122,7 +122,7 @@ func (v *view) scoped(layout topology.Layout) []plan.Peer {
 			return topology.Scoped(v.d.RoleLabel, v.session())
 		}
 	case multi, tiers:
-		if slots(v1alpha1.TopologySingle, v1alpha1.TopologyQuorum) && v.hasSingle() {
+		if _, there := v.peer(topology.PeerClients); there && slots(v1alpha1.TopologySingle, v1alpha1.TopologyQuorum) {
 			return append(slices.Clone(layout.Peers), topology.Scoped(v.d.RoleLabel, v.session())...)
 		}
 	case v1alpha1.TopologyQuorum, v1alpha1.TopologyAuto: // the same cluster ID
@@ -130,19 +130,12 @@ func (v *view) scoped(layout topology.Layout) []plan.Peer {
 	return layout.Peers
 }
 
-// hasSingle: the BGPPeers of Single exist.
-func (v *view) hasSingle() bool {
-	_, clients := v.peer(topology.PeerClients)
-	_, reflectors := v.peer(topology.PeerReflectors)
-	return clients || reflectors
-}
-
 // slot is where a reflector belongs, and its cluster ID. Without an arrangement all have the same.
 func (v *view) slot(n plan.Node) (name, id string) {
 	switch {
 	case !v.arranged():
 		return "", v.d.ClusterID
-	case v.d.Mode != Reflect:
+	case v.d.Mode != v1alpha1.ModeRouteReflector:
 		return n.Slot, n.ClusterID
 	}
 	s := v.arrangement.slots[n.Name]
@@ -157,7 +150,7 @@ func (v *view) setReflector(n plan.Node) plan.Action {
 
 // peersOf are those of nodes that r has a session with in a network; all, where there is no arrangement.
 func (v *view) peersOf(net *simulate.Network, r plan.Node, nodes []plan.Node) []plan.Node {
-	return filter(nodes, func(n plan.Node) bool { return net == nil || n.Name != r.Name && net.Connected(r.Name, n.Name) })
+	return filter(nodes, func(n plan.Node) bool { return net == nil || net.Connected(r.Name, n.Name) })
 }
 
 // goal is the network that is wanted, nil where all reflectors are alike.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 // ours reports whether anything of ours is left in the cluster's BGP.
@@ -28,10 +29,28 @@ func restoreMesh(v *view) *Step {
 	if saved == nil || !v.BGP.Restored.IsZero() {
 		return nil
 	}
-	if ptr.Equal(saved.Password, v.BGP.Mesh.Password) || v.reflectorGate(v.current, 0).open() {
+	if ptr.Equal(saved.Password, v.BGP.Mesh.Password) || v.nowGate(v.current).open() {
 		return s
 	}
 	return nil
+}
+
+// reselect lets BGPPeers of in-place reflectors select by the label that spec.bgp.nodeLabel names now. The former one
+// stays on its nodes, and would make a node a neighbour of reflectors that has given the role back.
+func reselect(v *view) *Step {
+	if v.d.Dedicated || !v.formerLabel() {
+		return nil
+	}
+	if s := relabel(v); s != nil {
+		return s
+	}
+	s := do("RepairPeers", "spec.bgp.nodeLabel has changed: the BGPPeers select by it before a node gives the role back")
+	for _, want := range v.peers {
+		if have, ok := v.peer(want.Name); ok && !fits(have, want) && v.effect(want) == (simulate.Change{}) {
+			s.Actions = append(s.Actions, plan.PutPeer{Peer: want})
+		}
+	}
+	return s.ifAny()
 }
 
 // demote takes the role from the reflectors, one a step, once the mesh carries every pair of nodes.

@@ -10,6 +10,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 // BenchmarkNext is one turn of a cluster at rest, whose reflectors report all their
@@ -81,8 +82,8 @@ func (w *world) reporting(since time.Time) rollout.Observed {
 	}
 	off := false
 	w.bgp = plan.BGPConfig{Exists: true, ASN: 64512, Mesh: plan.Mesh{Enabled: &off}, Saved: &plan.Mesh{}}
-	config := w.configuration()
-	net := config.Network(func(string) bool { return true })
+	c := w.cluster()
+	net := simulate.NewConfiguration(w.d.RoleLabel, c.Nodes, c.BGP, c.Peers).Network(func(string) bool { return true })
 	w.reports = map[string]*plan.Status{}
 	for _, r := range w.reflectors() {
 		st := &plan.Status{Node: r.Name, Updated: since.Add(time.Hour)}

@@ -92,7 +92,7 @@ var meanwhile = map[string]func(*world, func()){
 	"pods that have not been Ready for long":  before((*world).withUnreadyPods),
 	"sessions are not observed (Timer)":       after(func(w *world) { w.d.Timer = true; w.step() }),
 	"the way back has begun": after(func(w *world) {
-		w.d.Mode = rollout.Mesh
+		w.d.Mode = v1alpha1.ModeFullMesh
 		w.refuse()
 	}),
 }

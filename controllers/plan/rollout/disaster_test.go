@@ -78,6 +78,14 @@ func TestDisasters(t *testing.T) {
 				return
 			}
 			w.forgive()
+			struck, lost := w.now, time.Duration(0)
+			for range 120 {
+				_ = w.run(1)
+				if len(w.apart(func(m *machine) bool { return m.pods > 0 })) > 0 {
+					lost = w.now.Sub(struck)
+				}
+			}
+			require.LessOrEqual(t, lost, 20*time.Second, "what docs/failure-modes.md says")
 			require.Empty(t, w.settle(), w.story())
 			require.True(t, strings.HasPrefix(w.narrative[0], tc.first+":"), w.story())
 			require.False(t, w.bgp.MeshOn(), w.story())

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
-	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
@@ -62,8 +62,27 @@ var disturbances = map[string]func(w *world, i int){
 			w.nextLook = w.now
 		}
 	},
-	"back to the mesh": func(w *world, _ int) { w.d.Mode = rollout.Mesh; w.nextLook = w.now },
-	"onto reflectors":  func(w *world, _ int) { w.d.Mode = rollout.Reflect; w.nextLook = w.now },
+	"reflector cordoned": onReflector(func(m *machine) { m.Cordoned = true }),
+	"uncordoned": func(w *world, _ int) {
+		for _, m := range w.sorted() {
+			m.Cordoned = m.Cordoned && m.CordonedByUs
+		}
+	},
+	"cordoned go": func(w *world, _ int) {
+		for _, m := range w.sorted() {
+			if m.Cordoned && m.Pooled && !m.HoldsRole() {
+				w.dropWorker(m.WorkerID)
+			}
+		}
+	},
+	"workers outdated": func(w *world, _ int) {
+		for i := range w.pool.Workers {
+			w.pool.Workers[i].Outdated = true
+		}
+		w.nextLook = w.now
+	},
+	"back to the mesh": func(w *world, _ int) { w.d.Mode = v1alpha1.ModeFullMesh; w.nextLook = w.now },
+	"onto reflectors":  func(w *world, _ int) { w.d.Mode = v1alpha1.ModeRouteReflector; w.nextLook = w.now },
 	"password added": func(w *world, i int) {
 		w.d.Password = &plan.SecretRef{Name: fmt.Sprintf("secret-%d", i), Key: "password"}
 		w.nextLook = w.now

@@ -51,7 +51,7 @@ var faults = map[string]func(w *world, i int){
 				delete(w.peers, n)
 				for _, m := range w.all() {
 					if m.Addresses[0].String() == p.PeerIP {
-						w.excused[pair(p.Node, m.Name)] = w.now.Add(3 * joinTime)
+						w.excused[pair(p.Node, m.Name)] = w.byThen()
 					}
 				}
 				w.changed()
@@ -71,8 +71,12 @@ var faults = map[string]func(w *world, i int){
 	"no pdb":       set(func(w *world, _ int) { w.pdb = false }),
 	"pods unknown": set(func(w *world, _ int) { w.blind = true }),
 	"pods known":   set(func(w *world, _ int) { w.blind = false }),
-	"problem":      set(func(w *world, _ int) { w.problems = []plan.Problem{{Reason: "X", Message: "x"}} }),
-	"no problem":   set(func(w *world, _ int) { w.problems = nil }),
+	"problem": set(func(w *world, _ int) {
+		if !w.robbed { // else what was taken would stay away for as long as the problem lasts
+			w.problems = []plan.Problem{{Reason: "X", Message: "x"}}
+		}
+	}),
+	"no problem": set(func(w *world, _ int) { w.problems = nil }),
 	"zone goes": set(func(w *world, _ int) {
 		if z := w.d.Pool.Zones; len(z) > 1 {
 			w.d.Pool.Zones = z[:len(z)-1]

@@ -21,6 +21,8 @@ type gate struct {
 	refresh []string
 	// again is the shortest wait after which looking makes sense.
 	again time.Duration
+	// least is how long the sessions must have been Established.
+	least time.Duration
 	// watch and proven are the step's, whether it waits for the gate or has passed it.
 	watch  []plan.StatusRequest
 	proven []string
@@ -61,7 +63,10 @@ func (g *gate) in(d time.Duration) {
 // step turns a closed gate into the step that waits for it.
 func (g *gate) step(name, reason string) *Step {
 	slices.Sort(g.waiting)
-	s := &Step{Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: poll, Watch: g.watch, Proven: g.proven}
+	s := &Step{
+		Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: poll, Watch: g.watch, Proven: g.proven,
+		Awaits: AwaitsSessions, Timeout: g.least,
+	}
 	if g.again > 0 && g.again < poll {
 		s.Again = g.again
 	}
@@ -82,7 +87,7 @@ func awaitTakeOver(all, left time.Duration, name, reason string) *Step {
 // every other reflector, most of them up for at least this long, seen after our last write had time to be rendered,
 // and proven by a fresh report. It looks from the reflectors' side only: a reflector has a session with everyone.
 func (v *view) reflectorGate(rs []plan.Node, least time.Duration) *gate {
-	g := &gate{}
+	g := &gate{least: least}
 	since := v.lastReady(rs)
 	for _, r := range rs {
 		since = latest(since, r.CalicoNode.Since)
@@ -142,9 +147,9 @@ func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
 		g.wait("%s to have passed since the last change, as not all sessions can be seen", wait)
 		g.in(left)
 	}
-	for _, c := range v.clients { // a clock that is ahead holds nothing up
-		if left := latest(c.Created, c.ReadyChanged).Add(joinWait).Sub(v.now); left > 0 && left <= joinWait {
-			g.wait("%s to have been Ready for %s (rollout.gate: Timer)", c.Name, joinWait)
+	for _, c := range v.clients {
+		if left := latest(c.Created, c.ReadyChanged).Add(joinWait).Sub(v.now); left > 0 {
+			g.wait("%s to have been Ready for %s, as not all sessions can be seen", c.Name, joinWait)
 			g.in(left)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
-	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 var update = flag.Bool("update", false, "write the golden narratives anew")
@@ -23,7 +22,7 @@ func TestNarratives(t *testing.T) {
 		event func(*world)
 	}{
 		"migrate":            {fresh: true},
-		"back-to-the-mesh":   {event: func(w *world) { w.d.Mode = rollout.Mesh }},
+		"back-to-the-mesh":   {event: func(w *world) { w.d.Mode = v1alpha1.ModeFullMesh }},
 		"mesh-switched-on":   {event: func(w *world) { disturbances["mesh switched on"](w, 0) }},
 		"label-removed":      {event: func(w *world) { disturbances["label removed"](w, 0) }},
 		"cluster-id-removed": {event: func(w *world) { disturbances["cluster ID removed"](w, 0) }},
@@ -32,6 +31,8 @@ func TestNarratives(t *testing.T) {
 		"bgppeer-deleted":    {event: func(w *world) { disturbances["peer deleted"](w, 0) }},
 		"password-added":     {event: func(w *world) { disturbances["password added"](w, 0) }},
 		"grow":               {event: func(w *world) { w.d.Pool.SizePerZone = 2 }},
+		"reflector-cordoned": {event: func(w *world) { disturbances["reflector cordoned"](w, 0) }},
+		"workers-outdated":   {event: func(w *world) { disturbances["workers outdated"](w, 0) }},
 		"shrink": {event: func(w *world) {
 			w.d.Pool.SizePerZone = 2
 			w.nextLook = w.now
@@ -78,7 +79,7 @@ func TestNarrativesOfInPlaceNodes(t *testing.T) {
 			}
 			w.d.Promotion = v1alpha1.PromotionDrain
 		}},
-		"in-place-back-to-the-mesh":  {event: func(w *world) { w.d.Mode = rollout.Mesh }},
+		"in-place-back-to-the-mesh":  {event: func(w *world) { w.d.Mode = v1alpha1.ModeFullMesh }},
 		"in-place-first-cordoned":    {event: func(w *world) { first(w).Cordoned = true }},
 		"in-place-second-cordoned":   {event: func(w *world) { w.nodes["node-02"].Cordoned = true }},
 		"in-place-reflector-dies":    {event: func(w *world) { w.setAlive("node-02", false) }},

@@ -37,7 +37,7 @@ func promote(v *view) *Step {
 	}
 	s := &Step{Name: "PromoteReflectors"}
 	for _, n := range v.wanted {
-		if usable(n) && !n.HoldsRole() {
+		if usable(n) && !n.HoldsRole() && !v.untainted(n) {
 			s.Actions = append(s.Actions, v.setReflector(n))
 		}
 	}
@@ -49,6 +49,11 @@ func promote(v *view) *Step {
 	}
 	s.Reason = fmt.Sprintf("%d dedicated nodes are Ready and run no workloads", len(s.Actions))
 	return s
+}
+
+// untainted: workloads may run on a dedicated node, and would lose their sessions with the change of role.
+func (v *view) untainted(n plan.Node) bool {
+	return v.d.Taint != "" && n.LacksTaint(v.d.Taint)
 }
 
 // growPool brings the pool to its size, replaces what has failed, and waits for
@@ -66,9 +71,9 @@ func growPool(v *view) *Step {
 			WaitingFor: []string{"the provider to answer"}, Again: poolPoll,
 		}
 	}
-	want := v.d.Pool
+	want := v.pool
 	want.Retire, want.Replace = nil, v.failed()
-	s := &Step{Name: "EnsurePool", Reason: v.poolLacks(want), Again: poolPoll}
+	s := &Step{Name: "EnsurePool", Reason: v.poolLacks(want.Replace), Again: poolPoll, Awaits: AwaitsWorkers}
 	switch {
 	case s.Reason != "": // the cloud still has to be asked for something
 		s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
@@ -81,9 +86,9 @@ func growPool(v *view) *Step {
 	return s
 }
 
-// poolLacks says why the pool is not as wanted, "" when it is.
-func (v *view) poolLacks(want plan.PoolSpec) string {
-	p := v.Pool
+// poolLacks says why the pool is not as wanted, "" when it is. Substitutes are not missed here: nothing depends on them.
+func (v *view) poolLacks(replace []string) string {
+	p, want := v.Pool, v.d.Pool
 	switch {
 	case !p.Exists:
 		return "there is no worker pool for route reflectors yet"
@@ -91,8 +96,8 @@ func (v *view) poolLacks(want plan.PoolSpec) string {
 		return "the worker pool is not as wanted: " + p.Drifted
 	case p.SizePerZone < want.SizePerZone:
 		return fmt.Sprintf("the worker pool has %d workers per zone, wanted are %d", p.SizePerZone, want.SizePerZone)
-	case len(want.Replace) > 0:
-		return fmt.Sprintf("worker %s has failed, or its node is dead, and is replaced", want.Replace[0])
+	case len(replace) > 0:
+		return fmt.Sprintf("worker %s has failed, or its node is dead, and is replaced", replace[0])
 	case v.short() != "":
 		return fmt.Sprintf("the worker pool has too few workers in zone %s", v.short())
 	case !sets.New(p.Zones...).HasAll(want.Zones...):
@@ -165,17 +170,16 @@ func (v *view) failed() []string {
 }
 
 // isDead: the cloud says it failed and no node that may come back stands behind
-// it; or its node is away for long, and no reflector has a session with it.
+// it; or its node is away for long, no reflector has a session with it, and the cloud does not set it up anew.
 func (v *view) isDead(w Worker) bool {
-	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.WorkerID == w.ID })
-	if i < 0 {
+	n, there := v.nodeOf(w)
+	if !there {
 		return w.Failed
 	}
-	n := v.Nodes[i]
 	if w.Failed {
 		return v.lost(n)
 	}
-	return !n.Ready && v.now.Sub(n.ReadyChanged) > max(deadTime, v.d.NotReadyGrace) && !v.hasSession(n)
+	return !w.Pending && !n.Ready && v.notReadyFor(n) > max(deadTime, v.d.NotReadyGrace) && !v.hasSession(n)
 }
 
 // hasSession: some other reflector reports an Established session with n.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
@@ -140,7 +141,7 @@ func (v *view) silentSince(n plan.Node) time.Time {
 // sessions with that already, so putting it back only adds. On the way back an in-place
 // node with half a role would otherwise give it back with sessions that nothing expects.
 func healRoles(v *view) *Step {
-	if v.d.Dedicated && v.d.Mode == Mesh {
+	if v.d.Dedicated && v.d.Mode == v1alpha1.ModeFullMesh {
 		return nil
 	}
 	s := do("HealReflectors", "")
@@ -169,11 +170,15 @@ func relabel(v *view) *Step {
 			s.Actions = append(s.Actions, plan.SetReflector{Node: n.Name, ClusterID: n.ClusterID, Slot: n.Slot})
 		}
 	}
-	former := slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned && topology.RoleLabel(p, v.d.RoleLabel) != v.d.RoleLabel })
-	if left := v.lastWrite().Add(v.quiet).Sub(v.now); len(s.Actions) == 0 && former && left > 0 {
+	if left := v.lastWrite().Add(v.quiet).Sub(v.now); len(s.Actions) == 0 && v.formerLabel() && left > 0 {
 		return awaitTakeOver(v.quiet, left, s.Name, s.Reason)
 	}
 	return s.ifAny()
+}
+
+// formerLabel: a BGPPeer of ours selects by another role label than spec.bgp.nodeLabel names now.
+func (v *view) formerLabel() bool {
+	return slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned && topology.RoleLabel(p, v.d.RoleLabel) != v.d.RoleLabel })
 }
 
 // losesRole: part of what makes the node a reflector is gone. An in-place node that has

@@ -23,7 +23,7 @@ func (v *view) rules() selection.Rules {
 
 // chooseInPlace fills in who should reflect, who comes next, and who goes next.
 func (v *view) chooseInPlace() {
-	if v.d.Mode == Reflect {
+	if v.d.Mode == v1alpha1.ModeRouteReflector {
 		for _, n := range selection.Choose(v.Nodes, v.rules()) {
 			if n.Pooled {
 				v.wanted = append(v.wanted, n)
@@ -62,7 +62,9 @@ func (v *view) findNextToPromote() *plan.Node {
 // findNextToDemote is the current reflector that gives the role back next: those that are dead first,
 // those without pods last, and a client before its reflectors, whichever was healed since.
 func (v *view) findNextToDemote() *plan.Node {
-	out := filter(v.current, func(n plan.Node) bool { return v.d.Mode != Reflect || !v.isWanted(n) && !named(v.absent, n) })
+	out := filter(v.current, func(n plan.Node) bool {
+		return v.d.Mode != v1alpha1.ModeRouteReflector || !v.isWanted(n) && !named(v.absent, n)
+	})
 	if len(out) == 0 {
 		return nil
 	}
@@ -298,7 +300,7 @@ func (v *view) makeRoom(x plan.Node, reason string) *Step {
 	if !drain || known && len(pods) == 0 {
 		return nil
 	}
-	s := &Step{Name: "DrainNode", Reason: reason + "; promotion is Drain", Drains: x.Name, Again: poll}
+	s := &Step{Name: "DrainNode", Reason: reason + "; promotion is Drain", Drains: x.Name, Again: poll, Awaits: AwaitsPods}
 	if !known {
 		s.WaitingFor = []string{"a look at the pods of " + x.Name}
 		return s
@@ -337,7 +339,7 @@ func (v *view) preparing(n plan.Node) bool {
 		return false
 	}
 	in, out := v.nextToPromote, v.nextToDemote
-	return in != nil && in.Name == n.Name || out != nil && out.Name == n.Name && (v.d.Mode == Mesh || v.complete())
+	return in != nil && in.Name == n.Name || out != nil && out.Name == n.Name && (v.d.Mode == v1alpha1.ModeFullMesh || v.complete())
 }
 
 // seenServing: its report shows it serving; without reports, time has passed.
@@ -403,7 +405,9 @@ func (v *view) joinPool() *Step {
 	if len(v.wanted) == 0 && len(v.group()) == 0 {
 		reason += "; as the first one: " + v.cost(next)
 	}
-	return do("EnsurePool", reason, plan.EnsurePool{Want: v.d.Pool})
+	s := do("EnsurePool", reason, plan.EnsurePool{Want: v.d.Pool})
+	s.Awaits = AwaitsWorkers
+	return s
 }
 
 // leavePool lets nodes leave the pool that have no role and are not chosen.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
-	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 // announced: a step has said that these two would lose each other.
@@ -38,7 +37,7 @@ func TestInPlaceNodesMigrateAndReturnWithoutLosingARoute(t *testing.T) {
 		require.Len(t, w.reflectors(), w.d.Pool.SizePerZone*len(w.d.Pool.Zones))
 		require.Len(t, w.watches, len(w.reflectors()), "one status a reflector, whatever the cluster's size")
 
-		w.d.Mode = rollout.Mesh
+		w.d.Mode = v1alpha1.ModeFullMesh
 		w.hold(t, w.settle())
 		require.Empty(t, w.reflectors())
 		require.Empty(t, w.peers)
@@ -72,12 +71,12 @@ func TestInPlaceNodesHoldTheInvariantsInAnyOrderOfDisturbances(t *testing.T) {
 
 // requireRest: there is what the mode wants and nothing else.
 func (w *world) requireRest(t require.TestingT) {
-	require.Equal(t, w.d.Mode == rollout.Mesh, w.bgp.MeshOn())
+	require.Equal(t, w.d.Mode == v1alpha1.ModeFullMesh, w.bgp.MeshOn())
 	for _, m := range w.nodes {
 		require.False(t, m.CordonedByUs, m.Name)
 	}
 	peers := 0
-	if n := len(w.reflectors()); w.d.Mode != rollout.Mesh {
+	if n := len(w.reflectors()); w.d.Mode != v1alpha1.ModeFullMesh {
 		peers = 1 + n*(n-1)/2
 	}
 	require.Len(t, w.peers, peers)

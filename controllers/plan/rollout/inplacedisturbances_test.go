@@ -102,9 +102,10 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 func byHand(edit func(*machine)) func(*world, int) {
 	return func(w *world, i int) {
 		rs := w.reflectors()
-		if len(rs) < 3 || !w.intact() {
+		if len(rs) < 3 || !w.intact() || len(w.problems) > 0 {
 			return
 		}
+		w.robbed = true
 		m := rs[i%len(rs)]
 		reflectors := 0
 		for _, p := range w.peers {
@@ -113,7 +114,7 @@ func byHand(edit func(*machine)) func(*world, int) {
 			}
 		}
 		if reflectors == 0 {
-			w.excused[m.Name] = w.now.Add(3 * joinTime)
+			w.excused[m.Name] = w.byThen()
 		}
 		edit(m)
 		w.lostAt = w.now // with fewer sessions than it should have, until that is put right
@@ -139,4 +140,12 @@ func (w *world) everythingReturns() {
 		w.addNode(fmt.Sprintf("late-%02d", len(w.nodes)), w.d.Pool.Zones[len(w.nodes)%len(w.d.Pool.Zones)], false)
 	}
 	w.nextLook = w.now
+}
+
+// byThen is when the manager has put right what is taken now, however long it is away.
+func (w *world) byThen() time.Time {
+	if w.asleep.After(w.now) {
+		return w.asleep.Add(3 * joinTime)
+	}
+	return w.now.Add(3 * joinTime)
 }

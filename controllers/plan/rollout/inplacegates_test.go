@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -180,9 +181,25 @@ func TestACordonOfAPersonIsNeverUndone(t *testing.T) {
 	require.Empty(t, w.settle())
 	require.True(t, w.nodes["node-04"].Cordoned)
 	require.False(t, w.nodes["node-04"].Pooled)
-	w.d.Mode = rollout.Mesh
+	w.d.Mode = v1alpha1.ModeFullMesh
 	require.Empty(t, w.settle())
 	require.True(t, w.nodes["node-04"].Cordoned)
+}
+
+// A cordon of ours ends when the node serves in its new role, or when it fails meanwhile.
+func TestWhenACordonOfOursEnds(t *testing.T) {
+	w := newInPlaceWorld(1, 7, 1, 3)
+	require.Empty(t, w.settle())
+	o := w.observe()
+	n, uncordon := &o.Nodes[1], plan.UncordonNode{Node: "node-02"}
+	n.Cordoned, n.CordonedByUs, n.CordonMark = true, true, true
+	require.Contains(t, w.next(o).Actions, uncordon, "it serves")
+	editStatus(&o, "node-02", func(st *plan.Status) { st.Cleared = w.now })
+	require.NotContains(t, w.next(o).Actions, uncordon, "its report is from before it was asked again")
+	delete(o.Statuses, "node-02")
+	require.NotContains(t, w.next(o).Actions, uncordon, "it has not been seen serving")
+	n.Ready, n.ReadyChanged = false, w.now
+	require.Contains(t, w.next(o).Actions, uncordon, "it is not Ready")
 }
 
 func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
@@ -191,7 +208,7 @@ func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
 	o := w.observe()
 	o.Nodes[3].CordonMark = true // a person has uncordoned it since
 	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
-	w.d.Mode = rollout.Mesh
+	w.d.Mode = v1alpha1.ModeFullMesh
 	for w.next(w.observe()).Name != rollout.Steady {
 		w.tick()
 		w.manage(-1)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
-	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
@@ -71,7 +71,7 @@ func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
 	t.Run("not the way back to the mesh", func(t *testing.T) {
 		w := dead(t)
 		require.Empty(t, w.run(200))
-		w.d.Mode = rollout.Mesh
+		w.d.Mode = v1alpha1.ModeFullMesh
 		w.runUnchecked(1800)
 		require.Empty(t, w.reflectors(), w.story())
 	})
@@ -99,6 +99,14 @@ func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
 		w.runUnchecked(1800)
 		require.Len(t, w.reflectors(), want, "%d nodes: %s", nodes, w.story())
 	}
+	w, left := newInPlaceWorld(1, 4, 0, 1), []*machine{}
+	for len(left) != 1 {
+		w.step()
+		left = slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.Pooled })
+	}
+	w.setAlive(left[0].Name, false)
+	w.runUnchecked(1800)
+	require.Empty(t, w.reflectors(), "the fourth fails when the others have been chosen: %s", w.story())
 }
 
 // A node is cordoned to give its role back. Then nobody is left to replace it, so it
@@ -123,15 +131,18 @@ func TestNoCordonIsLeftOnAReflectorThatStays(t *testing.T) {
 
 // Its routing and its pods go on, so its role is taken with all due care.
 func TestADeadKubeletIsNoReasonToLoseAPacket(t *testing.T) {
-	for _, name := range []string{"node-01", "node-02", "node-03"} {
-		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 0, 3)
-			require.Empty(t, w.settle())
-			w.nodes[name].Ready, w.nodes[name].ReadyChanged = false, w.now
-			w.nextLook = w.now
-			require.Empty(t, w.run(900), w.story())
-			require.False(t, w.nodes[name].RoleLabel, w.story())
-		})
+	for _, timer := range []bool{false, true} {
+		for _, name := range []string{"node-01", "node-02", "node-03"} {
+			t.Run(fmt.Sprintf("%s, Timer %t", name, timer), func(t *testing.T) {
+				w := newInPlaceWorld(1, 7, 0, 3)
+				w.d.Timer = timer
+				require.Empty(t, w.settle())
+				w.nodes[name].Ready, w.nodes[name].ReadyChanged = false, w.now
+				w.nextLook = w.now
+				require.Empty(t, w.run(900), w.story())
+				require.False(t, w.nodes[name].RoleLabel, w.story())
+			})
+		}
 	}
 }
 
@@ -201,21 +212,21 @@ func TestAMeshThatWasOffBeforeStaysOff(t *testing.T) {
 	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 5, 0, 3), "dedicated nodes": newWorld(1, 5, 3)} {
 		for _, peers := range []map[string]plan.Peer{{}, {"tor": {Name: "tor", PeerIP: "172.16.0.1", ASN: 65000}}} {
 			t.Run(fmt.Sprintf("%s, %d peers of others", name, len(peers)), func(t *testing.T) {
-				w.d.Mode, w.bgp.Mesh.Enabled, w.peers, w.writes = rollout.Reflect, ptr.To(false), maps.Clone(peers), 0
+				w.d.Mode, w.bgp.Mesh.Enabled, w.peers, w.writes = v1alpha1.ModeRouteReflector, ptr.To(false), maps.Clone(peers), 0
 				w.changed()
 				before := w.bgp
 				w.runUnchecked(600)
 				s := w.next(w.observe())
 				require.Equal(t, "AwaitMesh", s.Name, w.story())
 				require.Contains(t, s.WaitingFor[0], "nodeToNodeMeshEnabled")
-				w.d.Mode, w.nextLook = rollout.Mesh, w.now
+				w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
 				w.runUnchecked(600)
 				require.Equal(t, before, w.bgp, w.story())
 				require.Equal(t, peers, w.peers)
 				require.Zero(t, w.writes, w.story())
 			})
 		}
-		w.d.Mode, w.bgp.Mesh.Enabled = rollout.Reflect, nil
+		w.d.Mode, w.bgp.Mesh.Enabled = v1alpha1.ModeRouteReflector, nil
 		w.changed()
 		w.runUnchecked(60)
 		require.Empty(t, w.settle(), w.story())
@@ -238,12 +249,10 @@ func TestTheCheapestReflectorLeavesLast(t *testing.T) {
 			w.changed()
 			w.runUnchecked(200)
 			require.Empty(t, w.settle())
-			w.d.Mode, w.nextLook = rollout.Mesh, w.now
+			w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
 			for range 900 {
 				w.runUnchecked(1)
-				for _, p := range w.apart() {
-					require.True(t, p[0].pods == 0 || p[1].pods == 0, "%s and %s: %s", p[0].Name, p[1].Name, w.story())
-				}
+				require.Empty(t, w.apart(func(m *machine) bool { return m.pods > 0 }), w.story())
 			}
 			require.Empty(t, w.reflectors(), w.story())
 		})

@@ -16,7 +16,7 @@ import (
 var problems = map[string]func(*world, *rollout.Observed){
 	"nothing": func(*world, *rollout.Observed) {},
 	"the way back to the mesh": func(w *world, o *rollout.Observed) {
-		w.d.Mode = rollout.Mesh
+		w.d.Mode = v1alpha1.ModeFullMesh
 		if on := true; !o.BGP.MeshOn() {
 			o.BGP.Mesh.Enabled, o.BGP.Restored = &on, w.now
 		}
@@ -71,7 +71,7 @@ func TestTheFirstReflectorGetsItsOtherSidesWhateverElseWaits(t *testing.T) {
 // ever opens, and the pods of the first reflector would be cut off for as long.
 func TestADeadBirdDoesNotKeepTheFirstReflectorCutOff(t *testing.T) {
 	w := oneSided(t)
-	w.d.Mode = rollout.Mesh
+	w.d.Mode = v1alpha1.ModeFullMesh
 	w.birdDies("node-07")
 	w.runUnchecked(600)
 	require.True(t, w.reaches(w.nodes["node-01"], w.nodes["node-02"]), w.story())

@@ -1,46 +1,37 @@
 package rollout_test
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
-	"github.com/rrpool/rrpool/controllers/plan/topology"
+	"github.com/rrpool/rrpool/controllers/plan/selection"
 )
 
 // observe is what the manager sees.
 func (w *world) observe() rollout.Observed {
-	o := rollout.Observed{Cluster: plan.Cluster{BGP: w.bgp, Statuses: map[string]plan.Status{}}, Proven: w.proven}
+	o := rollout.Observed{Cluster: w.cluster(), Proven: w.proven, Evictable: map[string][]string{}}
 	if !w.bgp.MeshOn() {
 		w.meshSince = time.Time{}
 	} else if w.meshSince.IsZero() {
 		w.meshSince = w.clock()
 	}
-	o.MeshSince, o.ShortSince, o.StraySince = w.meshSince, w.shortSince, w.straySince
-	o.Evictable = map[string][]string{}
+	o.MeshSince, o.ShortSince, o.StraySince, o.LeavingSince = w.meshSince, w.shortSince, w.straySince, w.leavingSince
 	o.Problems = w.problems
-	o.Nodes = make([]plan.Node, 0, len(w.nodes))
-	for _, m := range w.all() {
-		n, pods := m.Node, m.pods
-		n.Pods = &pods
+	for i, m := range w.all() {
+		pods := m.pods
+		o.Nodes[i].Pods = &pods
 		if w.podsUnseen {
-			n.CalicoNode = plan.CalicoNode{}
+			o.Nodes[i].CalicoNode = plan.CalicoNode{}
 		}
-		o.Nodes = append(o.Nodes, n)
 		if !w.blind {
-			o.Evictable[n.Name] = make([]string, m.pods)
+			o.Evictable[m.Name] = make([]string, m.pods)
 		}
 	}
-	for _, p := range w.peers {
-		o.Peers = append(o.Peers, p)
-	}
-	sort.Slice(o.Peers, func(i, j int) bool { return o.Peers[i].Name < o.Peers[j].Name })
 	for name, st := range w.reports {
 		o.Statuses[name] = *st
 	}
@@ -51,6 +42,8 @@ func (w *world) observe() rollout.Observed {
 		pool.Workers = slices.Clone(pool.Workers)
 		o.Pool = &pool
 	}
+	o.ClockSet = w.clockSet
+	w.times.Correct(&o.Cluster, w.clock())
 	return o
 }
 
@@ -92,6 +85,7 @@ func (w *world) manage(limit int) *rollout.Step {
 	}
 	w.shortSince = sinceWhen(s.Short, w.shortSince, w.clock())
 	w.straySince = sinceWhen(s.Stray, w.straySince, w.clock())
+	w.leavingSince = sinceWhen(s.Leaving, w.leavingSince, w.clock())
 	w.robbed = w.robbed && s.Name != rollout.Steady
 	for _, n := range s.Proven {
 		w.proven[n] = w.clock()
@@ -128,7 +122,8 @@ func (w *world) crash() {
 			st.Sessions[i].Since = time.Time{}
 		}
 	}
-	w.meshSince, w.shortSince, w.straySince = time.Time{}, time.Time{}, time.Time{}
+	w.meshSince, w.shortSince, w.straySince, w.leavingSince = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	w.times, w.clockSet = rollout.Times{}, time.Time{}
 	w.nextLook = w.now
 	for _, m := range w.all() { // see calicoPods
 		if at := m.CalicoNode.Since.Add(w.kubelets); m.CalicoNode.State == plan.CalicoNodeAbsent || at.After(w.now) {
@@ -159,27 +154,8 @@ func (w *world) watch(want []plan.StatusRequest) {
 func (w *world) apply(a plan.Action) {
 	w.writes++
 	switch a := a.(type) {
-	case plan.SetReflector:
-		m := w.nodes[a.Node]
-		w.moves(m, a)
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot, m.Relabel = true, a.ClusterID, true, w.clock(), cmp.Or(a.Slot, topology.SlotSingle), false
-		w.roleAt = w.now
-	case plan.ClearReflector:
-		m := w.nodes[a.Node]
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot, m.Relabel = false, "", false, time.Time{}, "", false
-		w.cleared++
-		w.roleAt = w.now
-	case plan.SetRack:
-		w.setRack(a)
-	case plan.PutPeer:
-		p := a.Peer
-		p.Written = w.clock()
-		p.Manual = p.Manual && !w.oldCalico
-		w.peers[p.Name] = p
-	case plan.DeletePeer:
-		delete(w.peers, a.Name)
-	case plan.DisableMesh, plan.RestoreMesh, plan.ForgetMesh:
-		w.applyMesh(a)
+	case plan.Pause:
+		return // less than a tick
 	case plan.RefreshStatus:
 		if st := w.reports[a.Node]; st != nil && st.Cleared.IsZero() {
 			cleared := *st
@@ -187,35 +163,25 @@ func (w *world) apply(a plan.Action) {
 			w.reports[a.Node] = &cleared
 		}
 		return
-	default:
-		w.applyAside(a)
-		return
-	}
-	w.changed()
-}
-
-func (w *world) applyMesh(a plan.Action) {
-	switch a := a.(type) {
-	case plan.DisableMesh:
-		off := false
-		saved := a.Saved
-		w.bgp = plan.BGPConfig{Exists: true, ASN: w.bgp.ASN, Mesh: plan.Mesh{Enabled: &off}, Saved: &saved, SavedAbsent: a.SavedAbsent}
-	case plan.RestoreMesh:
-		on := true
-		w.bgp.Mesh = plan.Mesh{Enabled: &on}
-		if w.bgp.Saved != nil {
-			w.bgp.Mesh = *w.bgp.Saved
+	case plan.EnsurePool:
+		w.ensure(a.Want)
+	case plan.DrainNode:
+		if m := w.nodes[a.Node]; m.pods > 0 && !w.pdb {
+			m.pods--
 		}
-		w.bgp.Restored = w.clock()
-	case plan.ForgetMesh:
-		w.bgp.Exists = !w.bgp.SavedAbsent
-		w.bgp.Saved, w.bgp.SavedAbsent, w.bgp.Restored = nil, false, time.Time{}
+	case plan.ReleasePool:
+		if i := slices.IndexFunc(w.all(), func(m *machine) bool { return m.Pooled }); i >= 0 {
+			w.all()[i].Pooled = false
+		}
+	default:
+		w.countRoles(a)
+		w.write(a)
 	}
+	w.nextLook = w.now.Add(time.Second)
 }
 
 // ensure is the cloud: one change a call, workers after a while.
 func (w *world) ensure(want plan.PoolSpec) {
-	w.nextLook = w.now.Add(time.Second)
 	if !w.d.Dedicated {
 		w.joinPool(want)
 		return
@@ -235,6 +201,23 @@ func (w *world) ensure(want plan.PoolSpec) {
 		p.SizePerZone = want.SizePerZone
 	}
 	w.fillPool()
+}
+
+// joinPool is the provider of existing nodes: one label a call.
+func (w *world) joinPool(want plan.PoolSpec) {
+	for _, name := range want.Retire {
+		if m := w.nodes[name]; m != nil && m.Pooled {
+			m.Pooled = false
+			return
+		}
+	}
+	rules := selection.Rules{
+		PerZone: want.SizePerZone, Zones: want.Zones, Preferred: w.d.Preferred, Excluded: w.d.Excluded,
+		Lost: func(n plan.Node) bool { return !n.Ready && w.now.Sub(n.ReadyChanged) > w.d.NotReadyGrace },
+	}
+	if n, ok := selection.Next(w.observe().Nodes, rules); ok {
+		w.nodes[n.Name].Pooled = true
+	}
 }
 
 func (w *world) addZone(want plan.PoolSpec) bool {

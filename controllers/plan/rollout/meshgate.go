@@ -77,7 +77,7 @@ func (v *view) unproven() []plan.Node {
 	var batch []plan.Node
 	for _, n := range reporting {
 		seen := v.Proven[n.Name]
-		if seen.After(latest(v.BGP.Restored, v.MeshSince, n.Created, n.ReadyChanged)) && v.now.Sub(seen) < provenFor {
+		if seen.After(latest(v.BGP.Restored, v.MeshSince, n.Created, n.ReadyChanged, v.ClockSet)) && v.now.Sub(seen) < provenFor {
 			continue
 		}
 		if batch = append(batch, n); len(batch) == meshBatch {
@@ -88,7 +88,7 @@ func (v *view) unproven() []plan.Node {
 }
 
 func (v *view) meshSessions(g *gate, n plan.Node) {
-	v.inReport(g, n.Name, v.BGP.Restored.Add(v.quiet), func(st plan.Status) time.Time {
+	v.inReport(g, n.Name, latest(v.BGP.Restored, v.ClockSet).Add(v.quiet), func(st plan.Status) time.Time {
 		return latest(append(v.sessionsUp(g, st, n, others(v.served(), n), isMesh), time.Time{})...).Add(meshSettle)
 	})
 }

@@ -26,23 +26,24 @@ func disableMesh(v *view) *Step {
 	if !v.BGP.MeshOn() {
 		return nil
 	}
-	stays, unlisted := "the mesh stays on until every node has its routes from every route reflector", ""
-	if !v.d.Timer && !v.listed() {
-		unlisted = fmt.Sprintf("; prefixes are not compared, as a node has more than the %d paths that a report can list: "+
-			"BIRD's count shows that it passes on routes by every session", maxSampledPaths)
-	}
+	stays := "the mesh stays on until every node has its routes from every route reflector"
 	g := v.reflectorGate(v.wanted, 0)
 	if len(v.clients) == 0 {
 		g.wait("a Ready node to serve")
 	}
 	if !v.complete() {
-		g.wait("%d route reflectors, there are %d", v.total, len(filter(v.wanted, usable)))
+		g.wait("%d route reflectors, there are %d", v.total, len(filter(v.wanted, func(n plan.Node) bool { return usable(n) && v.inRole(n) })))
 	}
 	v.steadyGate(g)
 	if !g.sessions() {
 		return g.step("AwaitSessions", stays)
 	}
-	if v.sampleGate(g); !g.open() {
+	unlisted, listed := "", v.d.Timer || v.listed()
+	if !listed {
+		unlisted = fmt.Sprintf("; prefixes are not compared, as a node has more than the %d paths that a report can list: "+
+			"BIRD's count shows that it passes on routes by every session", maxSampledPaths)
+	}
+	if v.sampleGate(g, listed); !g.open() {
 		return g.step("AwaitRoutes", stays+unlisted)
 	}
 	saved, absent := v.meshBefore()
@@ -56,41 +57,94 @@ func disableMesh(v *view) *Step {
 	return s
 }
 
-// steadyTime is how long reflectors must have been Ready again after the mesh had
-// to take over from them, so that flapping nodes do not make the mesh flap.
+// steadyTime is how long reflectors must have been Ready again, and clients have had sessions again,
+// after the mesh had to take over from them, so that what flaps does not make the mesh flap.
 const steadyTime = 5 * time.Minute
+
+// flapTime is how long after the mesh had to take over clients that flap can keep it on.
+const flapTime = time.Hour
 
 func (v *view) steadyGate(g *gate) {
 	if v.BGP.Restored.IsZero() {
 		return
 	}
-	for _, n := range v.wanted {
-		back := latest(n.ReadyChanged, v.sessionsBack(n))
-		if left := back.Add(steadyTime).Sub(v.now); back.After(v.BGP.Restored) && left > 0 {
-			g.wait("route reflector %s to stay up for %s", n.Name, steadyTime)
-			g.in(left)
+	unsteady := func(back time.Time) bool {
+		left := back.Add(steadyTime).Sub(v.now)
+		if left <= 0 || !back.After(v.BGP.Restored) {
+			return false
 		}
+		g.in(left)
+		g.least = max(g.least, steadyTime)
+		return true
+	}
+	clients := v.beforeRestored()
+	for _, n := range v.wanted {
+		if unsteady(latest(n.ReadyChanged, v.sessionsBack(n, clients))) {
+			g.wait("route reflector %s to stay up for %s", n.Name, steadyTime)
+		}
+	}
+	if v.passed(v.BGP.Restored, flapTime) {
+		return
+	}
+	var flapping []string
+	first := v.firstSessions(v.wanted...)
+	for _, c := range clients {
+		if unsteady(lastOf(first, c)) {
+			flapping = append(flapping, c.Name)
+		}
+	}
+	if len(flapping) > 0 {
+		g.least = max(g.least, flapTime)
+		g.wait("nodes that had no session to keep theirs for %s: %d: %s", steadyTime, len(flapping), few(flapping))
 	}
 }
 
-// sessionsBack is when a reflector had most of its sessions back by themselves after the mesh
-// had to take over, zero when it did not: those that came later change nothing, and those
-// that a change of ours has restarted meanwhile say nothing.
-func (v *view) sessionsBack(n plan.Node) time.Time {
+// beforeRestored are the clients that were there when the mesh had to take over. None where a change of
+// ours has restarted sessions since: their age says nothing then.
+func (v *view) beforeRestored() []plan.Node {
 	if v.lastWrite().After(v.BGP.Restored) {
-		return time.Time{}
+		return nil
 	}
+	return filter(v.clients, func(n plan.Node) bool { return !latest(n.Created, n.ReadyChanged).After(v.BGP.Restored) })
+}
+
+// sessionsBack is when a reflector had most of its sessions with these clients back by themselves after
+// the mesh had to take over, zero when it did not: those that came later change nothing.
+func (v *view) sessionsBack(n plan.Node, clients []plan.Node) time.Time {
 	var back []time.Time
-	for _, s := range v.Statuses[n.Name].Sessions {
-		if s.Established && isPeer(s.Kind) && v.clientAddrs.Has(s.Peer) && s.Since.After(v.BGP.Restored) {
-			back = append(back, s.Since)
+	first := v.firstSessions(n)
+	for _, c := range clients {
+		if since := lastOf(first, c); since.After(v.BGP.Restored) {
+			back = append(back, since)
 		}
 	}
-	if 2*len(back) <= len(v.clients) {
+	if 2*len(back) <= len(clients) {
 		return time.Time{}
 	}
 	slices.SortFunc(back, time.Time.Compare)
-	return back[len(v.clients)/2]
+	return back[len(clients)/2]
+}
+
+// firstSessions gives, by address, since when a peer has had a session with one of these reflectors.
+func (v *view) firstSessions(rs ...plan.Node) map[netip.Addr]time.Time {
+	out := map[netip.Addr]time.Time{}
+	for _, r := range rs {
+		for _, s := range v.Statuses[r.Name].Sessions {
+			if first, known := out[s.Peer]; s.Established && isPeer(s.Kind) && (!known || s.Since.Before(first)) {
+				out[s.Peer] = s.Since
+			}
+		}
+	}
+	return out
+}
+
+// lastOf gives the last of a node's addresses to have got a session, zero where none has one.
+func lastOf(first map[netip.Addr]time.Time, n plan.Node) time.Time {
+	var last time.Time
+	for _, a := range n.Addresses {
+		last = latest(last, first[a])
+	}
+	return last
 }
 
 // meshBefore is what a return to the mesh has to restore. What was saved the first time stays: a mesh that was
@@ -109,11 +163,11 @@ func (v *view) meshBefore() (plan.Mesh, bool) {
 // sampleGate looks at the routes of sampled clients: the first and the last by name, so that each one's own routes
 // are checked on the other. Where reports of routes would be too large it looks at their sessions, and at those of
 // each client whose BIRD may have started too recently to pass on its own routes.
-func (v *view) sampleGate(g *gate) {
+func (v *view) sampleGate(g *gate, routes bool) {
 	if v.d.Timer || len(v.clients) == 0 || len(v.clients)+len(v.unready) < 2 {
 		return
 	}
-	sampled, routes := v.samples(), v.listed()
+	sampled := v.samples()
 	if !routes {
 		recent := filter(v.recent(), func(n plan.Node) bool { return !named(sampled, n) })
 		if len(recent) > meshBatch {
@@ -153,7 +207,10 @@ func (v *view) recent() []plan.Node {
 // samples are the first and the last client that reports, and where they have different reflectors one of each group.
 func (v *view) samples() []plan.Node {
 	clients := v.reporting()
-	out := filter(clients, func(n plan.Node) bool { return n.Name == clients[0].Name || n.Name == clients[len(clients)-1].Name })
+	if len(clients) < 2 {
+		return clients
+	}
+	out := []plan.Node{clients[0], clients[len(clients)-1]}
 	if !v.arranged() {
 		return out
 	}

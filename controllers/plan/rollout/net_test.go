@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -123,7 +124,7 @@ func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, o := migrated(t)
-			w.d.Mode, o.Problems = rollout.Mesh, tc.problems
+			w.d.Mode, o.Problems = v1alpha1.ModeFullMesh, tc.problems
 			for i := range tc.lost {
 				n := &o.Nodes[len(o.Nodes)-1-i]
 				n.Ready, n.ReadyChanged = false, w.now.Add(-time.Hour)
@@ -169,6 +170,7 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 				o.Nodes[i].Ready, o.Nodes[i].ReadyChanged = false, w.now.Add(since)
 			}
 		}
+		w.times.Correct(&o.Cluster, w.now)
 	}
 	for name, tc := range map[string]struct {
 		least       int
@@ -247,6 +249,9 @@ func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
 			func(w *world, r string) { w.setAlive(r, false) }, func(w *world, r string) { w.setAlive(r, true) }, 1,
 		},
 		"their BIRDs die on Ready nodes, minutes apart": {newInPlaceWorld(1, 8, 0, 3), 300, 100, (*world).birdDies, (*world).birdBack, 4},
+		"a client is cut off from them every four minutes": {
+			newWorld(1, 6, 3), 240, 90, func(w *world, _ string) { w.cutOff(true, w.clients()[0]) }, func(w *world, _ string) { w.cutOff(false, w.clients()[0]) }, 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := tc.w

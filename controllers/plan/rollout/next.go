@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -19,10 +20,10 @@ type rule func(*view) *Step
 var (
 	reflectRules = []rule{
 		safetyNet, connect, undoCordon, unsupportedCluster, awaitMesh, strayLabels, relabel, healRoles, putInRacks, writePeers, clearForMesh, promote, growPool, changeID, reassign, deleteStrayPeerings, trim, disableMesh, shrink,
-		narrow, deleteStrayPeers, clearRacks, awaitReports, awaitNodes,
+		narrow, deleteStrayPeers, clearRacks, substitute, awaitReports, awaitNodes,
 	}
 	meshRules = []rule{
-		safetyNet, connect, restoreMesh, hold, undoCordon, strayLabels, healRoles, deleteStrayPeerings, demote, deletePeers, clearRacks, forgetMesh, releasePool,
+		safetyNet, connect, restoreMesh, hold, undoCordon, strayLabels, healRoles, reselect, deleteStrayPeerings, demote, deletePeers, clearRacks, forgetMesh, releasePool,
 	}
 )
 
@@ -31,7 +32,7 @@ var (
 func Next(o Observed, d Desired, now time.Time) Step {
 	v := newView(o, d, now)
 	rules, rest := reflectRules, v.reflecting
-	if d.Mode == Mesh {
+	if d.Mode == v1alpha1.ModeFullMesh {
 		rules, rest = meshRules, v.meshed
 	}
 	for _, r := range rules {
@@ -43,10 +44,11 @@ func Next(o Observed, d Desired, now time.Time) Step {
 }
 
 func (v *view) reflecting() string {
+	in := ""
 	if v.arranged() {
-		return fmt.Sprintf("%d route reflectors in topology %s serve %d nodes; the node-to-node mesh is off", len(v.wanted), v.arrangement.Kind, len(v.clients))
+		in = fmt.Sprintf(" in topology %s", v.arrangement.Kind)
 	}
-	return fmt.Sprintf("%d route reflectors serve %d nodes; the node-to-node mesh is off", len(v.wanted), len(v.clients))
+	return fmt.Sprintf("%d route reflectors%s serve %d nodes; the node-to-node mesh is off%s", len(v.wanted), in, len(v.clients), v.whyLarger())
 }
 
 func (v *view) meshed() string {
@@ -59,7 +61,7 @@ func (v *view) meshed() string {
 // finish adds what every step has: the reports to ask for, those to ask for again, and the reflectors as seen.
 func (v *view) finish(s Step) Step {
 	v.refreshStale(&s)
-	if s.Problem == nil || len(v.asked) > 0 || v.relied() && !v.BGP.MeshOn() { // a refusal does not blind the safety net
+	if s.Problem == nil || v.relied() && !v.BGP.MeshOn() { // a refusal does not blind the safety net
 		for _, n := range v.current {
 			s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.period(s.Name)})
 		}
@@ -68,7 +70,8 @@ func (v *view) finish(s Step) Step {
 	if v.d.Timer {
 		s.Watch = nil
 	}
-	s.Short, s.Stray, s.Unserved = v.tooFew, v.stray, v.unserved
+	v.limit(&s)
+	s.Short, s.Stray, s.Leaving, s.Unserved = v.tooFew, v.stray, v.nodesLeave, v.unserved
 	if v.again > 0 && (s.Again == 0 || v.again < s.Again) {
 		s.Again = v.again
 	}
@@ -80,6 +83,18 @@ func (v *view) finish(s Step) Step {
 	}
 	slices.SortFunc(s.Watch, func(a, b plan.StatusRequest) int { return cmp.Compare(a.Node, b.Node) })
 	return s
+}
+
+// limit says how long the step may wait. Under the Timer gate no session is observed, so none can be missing.
+func (v *view) limit(s *Step) {
+	switch {
+	case s.Awaits == AwaitsWorkers:
+		s.Timeout = workersTimeout
+	case s.Awaits == "", v.d.SessionTimeout <= 0, v.d.Timer && s.Awaits == AwaitsSessions:
+		s.Timeout = 0
+	default:
+		s.Timeout += v.d.SessionTimeout
+	}
 }
 
 // period between a reflector's reports: short while a step waits for them.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -49,7 +50,7 @@ func TestRefusalsTouchNothing(t *testing.T) {
 	}
 	t.Run("a label of the user's choice is left on nodes that are not ours, on the way back too", func(t *testing.T) {
 		w, o := migrated(t)
-		w.d.RoleLabel, w.d.Mode = "node-role.kubernetes.io/infra", rollout.Mesh
+		w.d.RoleLabel, w.d.Mode = "node-role.kubernetes.io/infra", v1alpha1.ModeFullMesh
 		client(&o).RoleLabel = true
 		for _, a := range w.next(o).Actions {
 			require.NotEqual(t, plan.ClearReflector{Node: client(&o).Name}, a)
@@ -136,6 +137,15 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 				s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == o.Nodes[1].Addresses[0] })
 			})
 		},
+		"a node that is not Ready has lost one of its reflectors, and its mesh session with another": func(w *world, o *rollout.Observed) {
+			o.Nodes[1].Ready = false
+			editStatus(o, reflector(o), func(s *plan.Status) {
+				s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == o.Nodes[1].Addresses[0] })
+			})
+			editStatus(o, o.Nodes[len(o.Nodes)-2].Name, func(s *plan.Status) {
+				s.Sessions = append(s.Sessions, plan.Session{Peer: o.Nodes[1].Addresses[0], Kind: plan.SessionMesh, Since: w.now.Add(-time.Hour)})
+			})
+		},
 		"a node that is not Ready is reached by the mesh alone": func(_ *world, o *rollout.Observed) {
 			o.Nodes[1].Ready = false
 			for _, n := range o.Nodes {
@@ -210,25 +220,76 @@ func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
 	o.Peers[0].Written = w.now.Add(-100 * time.Second)
 	require.Equal(t, "DisableMesh", w.next(o).Name)
 	o.Nodes[0].Created = w.now.Add(-44 * time.Second)
-	require.Equal(t, []string{"client-01 to have been Ready for 45s (rollout.gate: Timer)"}, w.next(o).WaitingFor, "it may have no session yet")
+	require.Equal(t, []string{"client-01 to have been Ready for 45s, as not all sessions can be seen"}, w.next(o).WaitingFor, "it may have no session yet")
 	o.Nodes[0].Created = w.now.Add(-45 * time.Second)
 	require.Equal(t, "DisableMesh", w.next(o).Name)
 }
 
 // A large cluster goes back to the mesh in batches: never more than 64 reports at a time, and every node once.
+func TestHowLongAStepMayWait(t *testing.T) {
+	dedicated, inPlace := func() *world { return newWorld(1, 6, 3) }, func() *world { return newInPlaceWorld(1, 7, 2, 3) }
+	for name, tc := range map[string]struct {
+		new    func() *world
+		change func(*world)
+		expect map[string]time.Duration
+	}{
+		"dedicated nodes": {dedicated, func(*world) {}, map[string]time.Duration{
+			"EnsurePool": time.Hour, "AwaitSessions": 5 * time.Minute, "AwaitRoutes": 5 * time.Minute, "AwaitMesh": 5 * time.Minute,
+			"RemoveReflector": 6 * time.Minute, "RetireWorker": time.Hour, "DisableMesh": 0, rollout.Steady: 0,
+		}},
+		"dedicated nodes, Timer": {dedicated, func(w *world) { w.d.Timer = true }, map[string]time.Duration{
+			"EnsurePool": time.Hour, "AwaitSessions": 0, "AwaitMesh": 0, "RemoveReflector": 0,
+		}},
+		"no limit": {dedicated, func(w *world) { w.d.SessionTimeout = 0 }, map[string]time.Duration{
+			"EnsurePool": time.Hour, "AwaitSessions": 0, "RemoveReflector": 0,
+		}},
+		"existing nodes": {inPlace, func(w *world) { w.d.Promotion = v1alpha1.PromotionDrain }, map[string]time.Duration{
+			"DrainNode": 5 * time.Minute, "PromoteReflectors": 5 * time.Minute, "EnsurePool": time.Hour,
+		}},
+		"existing nodes, Timer": {inPlace, func(w *world) { w.d.Promotion, w.d.Timer = v1alpha1.PromotionDrain, true }, map[string]time.Duration{
+			"DrainNode": 5 * time.Minute, "PromoteReflectors": 0,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := tc.new()
+			tc.change(w)
+			longest := map[string]time.Duration{}
+			follow := func() {
+				for range 900 {
+					w.tick()
+					w.deploy()
+					if s := w.manage(-1); s != nil {
+						longest[s.Name] = max(longest[s.Name], s.Timeout)
+					}
+				}
+			}
+			follow()
+			w.d.Pool.Zones, w.nextLook = w.d.Pool.Zones[:2], w.now
+			follow()
+			w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
+			follow()
+			for step, expected := range tc.expect {
+				got, taken := longest[step]
+				require.True(t, taken, step)
+				require.Equal(t, expected, got, step)
+			}
+		})
+	}
+}
+
 func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(3, 70, 3)
 	require.Empty(t, w.run(300))
 	require.False(t, w.bgp.MeshOn())
-	w.d.Mode = rollout.Mesh
+	w.d.Mode = v1alpha1.ModeFullMesh
 	w.nextLook = w.now
-	looked := map[string]bool{}
+	looked, most := map[string]bool{}, 0
 	for range 900 {
 		w.tick()
 		w.manage(-1)
 		require.Empty(t, w.violation())
-		require.LessOrEqual(t, len(w.watches), 64+3)
+		most = max(most, len(w.watches))
 		for name := range w.watches {
 			looked[name] = true
 		}
@@ -238,4 +299,5 @@ func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
 	}
 	require.Empty(t, w.reflectors())
 	require.Len(t, looked, 70+3)
+	require.Equal(t, 64+3, most, "as many at once as a batch has")
 }

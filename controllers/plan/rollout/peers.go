@@ -61,7 +61,7 @@ func (v *view) peerWrites() (add, change *Step) {
 
 // announcement says what the first in-place reflector will cost, before it does.
 func (v *view) announcement() string {
-	if v.nextToPromote == nil || !v.starting() {
+	if v.nextToPromote == nil || len(v.current) > 0 {
 		return ""
 	}
 	return fmt.Sprintf("; node %s will be the first route reflector: %s", v.nextToPromote.Name, v.cost(*v.nextToPromote))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -37,8 +38,8 @@ func (w *world) violation() string {
 // unreachable: no two ready workload nodes are ever without a route to each other.
 func (w *world) unreachable() string {
 	waits := func(m *machine) bool { return m.pods > 0 && w.old(m) }
-	for _, p := range w.apart() {
-		if a, b := p[0], p[1]; waits(a) && waits(b) && !w.announced(a, b) {
+	for _, p := range w.apart(waits) {
+		if a, b := p[0], p[1]; !w.announced(a, b) {
 			return fmt.Sprintf("1: %s has no route to %s", a.Name, b.Name)
 		}
 	}
@@ -73,7 +74,7 @@ func (w *world) underserved() string {
 func (w *world) servedBy(c *machine, reflectors []*machine) int {
 	up := 0
 	for _, r := range reflectors {
-		if w.session(c, r).up {
+		if w.connected(c, r) {
 			up++
 		}
 	}
@@ -137,7 +138,7 @@ func TestMigrationAndReturnHoldTheInvariants(t *testing.T) {
 		require.Len(t, w.reflectors(), w.d.Pool.SizePerZone*len(w.d.Pool.Zones))
 		require.Len(t, w.watches, len(w.reflectors()), "one status a reflector, whatever the cluster's size")
 
-		w.d.Mode = rollout.Mesh
+		w.d.Mode = v1alpha1.ModeFullMesh
 		require.Empty(t, w.settle())
 		require.Equal(t, before, w.bgp, "the BGPConfiguration is exactly what it was")
 		require.Empty(t, w.reflectors())
@@ -164,7 +165,7 @@ func TestAnyOrderOfDisturbancesHoldsTheInvariants(t *testing.T) {
 		}
 		w.hold(t, w.run(60))
 		w.hold(t, w.settle())
-		require.Equal(t, w.d.Mode == rollout.Mesh, w.bgp.MeshOn())
+		require.Equal(t, w.d.Mode == v1alpha1.ModeFullMesh, w.bgp.MeshOn())
 	})
 }
 

@@ -100,7 +100,7 @@ func (v *view) moveOne(misplaced []plan.Node) *Step {
 			Name: "MoveReflectors", Reason: "the reflectors change their slots one at a time",
 			WaitingFor: []string{fmt.Sprintf("more route reflectors to serve: without any one of those that are to move, some nodes would depend on fewer than %d; "+
 				"raise spec.sizing.min until they have moved, or go by way of the mesh (spec.mode: FullMesh)", v.needs(misplaced[0]))},
-			Again: poll,
+			Again: poll, Awaits: AwaitsSessions,
 		}
 	}
 	n := misplaced[i]
@@ -129,10 +129,19 @@ func narrow(v *view) *Step {
 	if !v.arranged() || !v.complete() {
 		return nil
 	}
+	var wide []plan.Peer
 	for _, want := range v.peers {
-		have, ok := v.peer(want.Name)
-		if !ok || fits(have, want) {
-			continue
+		if have, ok := v.peer(want.Name); ok && !fits(have, want) {
+			wide = append(wide, want)
+		}
+	}
+	if len(wide) == 0 {
+		return nil
+	}
+	lacking, without := v.lacks(), make([]int, len(wide))
+	for i, want := range wide {
+		if without[i] = v.lacks(want); without[i] > lacking {
+			continue // sessions would end that are wanted: another BGPPeer is to select them first
 		}
 		reason := fmt.Sprintf("BGPPeer %s is to select fewer nodes", want.Name)
 		if g := v.reflectorGate(v.wanted, 0); !g.open() {
@@ -140,7 +149,27 @@ func narrow(v *view) *Step {
 		}
 		return do("NarrowPeers", reason, plan.PutPeer{Peer: want})
 	}
+	return v.overlap(wide, without)
+}
+
+// overlap lets a BGPPeer select what another one is to leave to it, beside what it selects now. without is what lacks
+// once each of them is written alone.
+func (v *view) overlap(wide []plan.Peer, without []int) *Step {
+	for i, leaves := range wide {
+		for _, takes := range wide {
+			have, _ := v.peer(takes.Name)
+			both := union(have, takes)
+			if takes.Name != leaves.Name && v.lacks(leaves, both) < without[i] {
+				return do("WritePeers", fmt.Sprintf("BGPPeer %s is to select nodes that BGPPeer %s selects so far", takes.Name, leaves.Name), plan.PutPeer{Peer: both})
+			}
+		}
+	}
 	return nil
+}
+
+// lacks counts the wanted sessions that are not configured once these BGPPeers are written.
+func (v *view) lacks(written ...plan.Peer) int {
+	return simulate.Compare(v.configuration(v.assigned(), v.peers), v.configuration(v.Nodes, v.with(written...))).Removed
 }
 
 // widen gives what may be written of a BGPPeer now without any session ending: itself, or itself and what is there.
@@ -155,25 +184,37 @@ func (v *view) widen(have, want plan.Peer) (peer plan.Peer, ok, restarts bool) {
 	case change.Added == 0:
 		return want, false, false
 	}
-	both := want
-	both.NodeSelector = either(have.NodeSelector, want.NodeSelector)
-	both.PeerSelector = either(have.PeerSelector, want.PeerSelector)
+	both := union(have, want)
 	change = v.effect(both)
 	return both, change.Removed == 0 && change.Restarted == 0 && change.Added > 0, change.Restarted > 0
 }
 
 // effect is what writing a BGPPeer does to the sessions.
 func (v *view) effect(p plan.Peer) simulate.Change {
-	peers := slices.DeleteFunc(slices.Clone(v.Peers), func(x plan.Peer) bool { return x.Name == p.Name })
-	peers = append(peers, p)
+	return simulate.Compare(v.configuration(v.Nodes, v.Peers), v.configuration(v.Nodes, v.with(p)))
+}
+
+// with are the BGPPeers once these are written.
+func (v *view) with(written ...plan.Peer) []plan.Peer {
+	peers := slices.DeleteFunc(slices.Clone(v.Peers), func(x plan.Peer) bool {
+		return slices.ContainsFunc(written, func(w plan.Peer) bool { return w.Name == x.Name })
+	})
+	peers = append(peers, written...)
 	slices.SortFunc(peers, func(a, b plan.Peer) int { return strings.Compare(a.Name, b.Name) })
-	return simulate.Compare(v.configuration(v.Nodes, v.Peers), v.configuration(v.Nodes, peers))
+	return peers
 }
 
 // sameOptions: the two differ at most in whom they select.
 func sameOptions(a, b plan.Peer) bool {
 	a.NodeSelector, a.PeerSelector = b.NodeSelector, b.PeerSelector
 	return plan.SamePeer(a, b)
+}
+
+// union selects what either selects, with the options of want.
+func union(have, want plan.Peer) plan.Peer {
+	want.NodeSelector = either(have.NodeSelector, want.NodeSelector)
+	want.PeerSelector = either(have.PeerSelector, want.PeerSelector)
+	return want
 }
 
 func either(a, b string) string {
@@ -203,7 +244,7 @@ const rackBatch = 100
 
 // clearRacks takes our rack labels away once no BGPPeer asks for them.
 func clearRacks(v *view) *Step {
-	if v.d.Mode == Reflect && (!v.arranged() || v.usesRacks()) {
+	if v.d.Mode == v1alpha1.ModeRouteReflector && (!v.arranged() || v.usesRacks()) {
 		return nil
 	}
 	s := do("ClearRacks", "no BGPPeer asks for racks any more")
@@ -229,8 +270,8 @@ func (v *view) scopedFor() time.Duration {
 		return 0
 	}
 	have, ok := v.peer(topology.PeerClients)
-	if !ok || v.starting() || have.Written.After(v.now) {
+	if !ok || v.starting() {
 		return 0
 	}
-	return have.Written.Add(v.quiet).Sub(v.now)
+	return latest(have.Written, v.ClockSet).Add(v.quiet).Sub(v.now)
 }

@@ -30,7 +30,7 @@ func TestTheMeshAndTheReflectorsWaitForABIRDThatRecovers(t *testing.T) {
 				for len(w.reflectors()) == 0 {
 					require.Empty(t, w.run(1))
 				}
-				w.started[w.all()[who].Name] = w.now
+				w.model.Recover(w.all()[who].Name)
 				require.Empty(t, w.run(220), w.story())
 				require.True(t, w.bgp.MeshOn(), w.story())
 				require.Empty(t, w.run(120), w.story())
@@ -41,9 +41,9 @@ func TestTheMeshAndTheReflectorsWaitForABIRDThatRecovers(t *testing.T) {
 	t.Run("a client, on the way back", func(t *testing.T) {
 		t.Parallel()
 		w, _ := migrated(t)
-		w.d.Mode, w.nextLook = rollout.Mesh, w.now
+		w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
 		require.Empty(t, w.run(2))
-		w.started["client-04"] = w.now
+		w.model.Recover("client-04")
 		require.Empty(t, w.run(230), w.story())
 		require.Len(t, w.reflectors(), 3)
 		require.Empty(t, w.settle(), w.story())
@@ -108,7 +108,7 @@ func TestNodesThatNeverReportHoldUpNeitherDirection(t *testing.T) {
 				for _, r := range w.reflectors() {
 					require.True(t, r.Reports(), r.Name)
 				}
-				w.d.Mode, w.nextLook = rollout.Mesh, w.now
+				w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
 				require.Empty(t, w.settle(), w.story())
 				require.Empty(t, w.reflectors(), w.story())
 				require.Contains(t, strings.Join(w.narrative, "\n"), "Windows report no sessions")

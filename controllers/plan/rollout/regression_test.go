@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
@@ -44,7 +45,7 @@ func TestSequencesThatOnceLostPackets(t *testing.T) {
 			}
 		}},
 		"Timer: the BGPConfiguration is deleted, then back to the mesh": {true, func(w *world) {
-			w.bgp, w.d.Mode = plan.BGPConfig{ASN: 64512}, rollout.Mesh
+			w.bgp, w.d.Mode = plan.BGPConfig{ASN: 64512}, v1alpha1.ModeFullMesh
 			w.changed()
 		}},
 		"Timer: the BGPConfiguration is deleted, then another password": {true, func(w *world) {
@@ -55,12 +56,12 @@ func TestSequencesThatOnceLostPackets(t *testing.T) {
 			for _, c := range w.clients() {
 				c.Ready, c.ReadyChanged = false, w.now
 			}
-			w.d.Mode, w.maxLag = rollout.Mesh, 30
+			w.d.Mode, w.maxLag = v1alpha1.ModeFullMesh, 30
 		}},
 		"new zones, whose reflectors exchange nothing at first": {false, func(w *world) {
 			w.d.Pool.Zones, w.d.Pool.SizePerZone = []string{"zone-4"}, 3
 			for i := range 40 { // whatever they will be called
-				w.muted[fmt.Sprintf("worker-%02d", 10+i)] = w.now.Add(10 * time.Minute)
+				w.model.Mute(fmt.Sprintf("worker-%02d", 10+i), w.now.Add(10*time.Minute))
 			}
 		}},
 	} {
@@ -106,9 +107,6 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 				editStatus(o, name, func(s *plan.Status) { s.Routes = nil })
 			}
 		}, forbid(plan.DisableMesh{})},
-		"a mark from the future holds the mesh for a year": {meshOn, func(w *world, o *rollout.Observed) {
-			o.Nodes[len(o.Nodes)-1].RoleSince = w.now.AddDate(1, 0, 0)
-		}, demand(plan.DisableMesh{})},
 		"untainted nodes are promoted": {func(*testing.T) (*world, rollout.Observed) {
 			w := newWorld(1, 6, 1)
 			w.pool = rollout.Pool{Exists: true, SizePerZone: 3, Zones: []string{"zone-1"}, Drifted: "taint missing"}
@@ -185,12 +183,12 @@ func TestWaitsThatOnceHadNoEnd(t *testing.T) {
 		"a stray label and a dead reflector on the way back": func(w *world) {
 			w.clients()[0].RoleLabel = true
 			w.setAlive(w.reflectors()[0].Name, false)
-			w.bgp.Mesh, w.d.Mode = plan.Mesh{}, rollout.Mesh
+			w.bgp.Mesh, w.d.Mode = plan.Mesh{}, v1alpha1.ModeFullMesh
 			w.changed()
 		},
 		"a stray label and another cluster ID on the way back": func(w *world) {
 			w.clients()[0].RoleLabel = true
-			w.d.Mode, w.d.ClusterID = rollout.Mesh, "244.0.0.7"
+			w.d.Mode, w.d.ClusterID = v1alpha1.ModeFullMesh, "244.0.0.7"
 			w.changed()
 		},
 		"another cluster ID for the only reflector": func(w *world) {
@@ -215,7 +213,7 @@ func TestProofOfAnEarlierMachineDoesNotCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(3, 70, 3)
 	require.Empty(t, w.run(400))
-	w.d.Mode, w.nextLook = rollout.Mesh, w.now
+	w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
 	for range 900 {
 		w.tick()
 		w.manage(-1)
@@ -256,9 +254,8 @@ func TestTheMeshStaysForTheOnlyOtherNodeThatIsNotReady(t *testing.T) {
 	w.bgp.Mesh.Enabled = &on
 	w.changed()
 	c := w.nodes["client-02"]
-	w.cut = map[[2]int]bool{}
 	for _, r := range w.reflectors() {
-		w.cut[between(c, r)] = true
+		w.model.Cut(c.Name, r.Name, true)
 	}
 	for i := range 600 {
 		if i == 60 { // the mesh is up

@@ -54,10 +54,10 @@ func (v *view) retire() *Step {
 		}
 		s := &Step{
 			Name: "RetireWorker", Reason: fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone),
-			WaitingFor: []string{fmt.Sprintf("worker %s to be gone", w.ID)}, Again: poolPoll,
+			WaitingFor: []string{fmt.Sprintf("worker %s to be gone", w.ID)}, Again: poolPoll, Awaits: AwaitsWorkers,
 		}
 		if !w.Deleting {
-			want := v.d.Pool
+			want := v.pool
 			want.Retire = []string{w.ID}
 			s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
 		}
@@ -72,45 +72,33 @@ func (v *view) surplusWorker(n plan.Node) (Worker, bool) {
 	if !n.Pooled || n.HoldsRole() || v.isWanted(n) || n.Deleting || n.WorkerID == "" {
 		return Worker{}, false
 	}
-	for _, w := range v.Pool.Workers {
-		if w.ID == n.WorkerID {
-			return w, w.Deleting || v.overfull(w.Zone)
-		}
-	}
-	return Worker{}, false
+	w, ok := v.worker(n)
+	return w, ok && (w.Deleting || v.overfull(w.Zone) || v.replaceable(n, w))
 }
 
 // overfull: the cloud runs more workers in the zone than wanted.
 func (v *view) overfull(zone string) bool {
-	count, allowed := 0, v.d.Pool.SizePerZone
+	allowed := v.pool.SizePerZone
 	if len(v.d.Pool.Zones) > 0 && !slices.Contains(v.d.Pool.Zones, zone) {
 		allowed = 0
 	}
-	for _, w := range v.Pool.Workers {
-		if w.Zone == zone && !w.Deleting && !w.Failed {
-			count++
-		}
-	}
-	return count > allowed
+	return v.live(zone) > allowed
 }
 
 // removeReflector takes the role from one node, once the wanted ones have served everyone for the removal delay.
 func (v *view) removeReflector(n plan.Node) *Step {
 	reason := fmt.Sprintf("route reflector %s is more than the %d wanted", n.Name, v.total)
+	if v.leaving(n) {
+		reason = fmt.Sprintf("route reflector %s is cordoned, outdated or about to go, and another reflects in its place", n.Name)
+	}
 	if !v.d.Dedicated {
 		if why := v.unfit(v.rules(), n); why != "" {
 			reason = fmt.Sprintf("route reflector %s goes: %s", n.Name, why)
 		}
 	}
-	if !v.complete() {
-		return &Step{
-			Name: "RemoveReflector", Reason: reason + ", but those are not complete",
-			WaitingFor: append(v.missingNodes(), "the wanted route reflectors to be complete"), Again: poll,
-		}
-	}
 	g := v.reflectorGate(v.wanted, v.d.RemovalDelay)
 	if g.sessions() {
-		v.sampleGate(g)
+		v.sampleGate(g, v.listed())
 	}
 	if !g.open() {
 		return g.step("RemoveReflector", reason+", the others must have served everyone for the removal delay")
@@ -129,10 +117,10 @@ func (v *view) shrinkPool() *Step {
 		return nil
 	}
 	reason := fmt.Sprintf("the worker pool is set to %d workers per zone, wanted are %d",
-		v.Pool.SizePerZone, v.d.Pool.SizePerZone)
-	if v.Pool.SizePerZone <= v.d.Pool.SizePerZone {
+		v.Pool.SizePerZone, v.pool.SizePerZone)
+	if v.Pool.SizePerZone <= v.pool.SizePerZone {
 		i := slices.IndexFunc(v.Pool.Zones, func(z string) bool {
-			return len(v.d.Pool.Zones) > 0 && !slices.Contains(v.d.Pool.Zones, z)
+			return len(v.pool.Zones) > 0 && !slices.Contains(v.pool.Zones, z)
 		})
 		if i < 0 {
 			return nil
@@ -141,6 +129,6 @@ func (v *view) shrinkPool() *Step {
 	}
 	return &Step{
 		Name: "ShrinkPool", Reason: reason,
-		Actions: []plan.Action{plan.EnsurePool{Want: v.d.Pool}}, Again: poolPoll,
+		Actions: []plan.Action{plan.EnsurePool{Want: v.pool}}, Again: poolPoll, Awaits: AwaitsWorkers,
 	}
 }

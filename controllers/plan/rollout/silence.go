@@ -20,7 +20,7 @@ const (
 	// unseenAnswerTime is that where pods cannot be seen: the reporter alone says it, and
 	// has been asked three times.
 	unseenAnswerTime = 35 * time.Second
-	// returnTime is how long after its pod is Ready a reflector's report may show no
+	// returnTime is how long after its pod has changed a node's report may show no
 	// sessions yet: they take up to 18 s, and the report comes every 10 s or 30 s.
 	returnTime = 45 * time.Second
 	// restartTime is how long calico-node may take to restart, as an upgrade does node
@@ -75,7 +75,7 @@ func (v *view) noneWithout(this func(plan.Node) bool) bool {
 
 // returning: calico-node is Ready again.
 func (v *view) returning(n plan.Node) bool {
-	return v.restarting(n) && n.CalicoNode.State == plan.CalicoNodeReady && !v.passed(n.CalicoNode.Since, returnTime)
+	return usable(n) && hasRole(n) && n.CalicoNode.State == plan.CalicoNodeReady && !v.passed(n.CalicoNode.Since, returnTime)
 }
 
 // carrying are the reflectors that the safety net counts on: those that serve. The calico-node of one may restart,
@@ -183,7 +183,7 @@ func (v *view) refreshStale(s *Step) {
 // awaitReports is the step of a cluster that is at rest but for reflectors that do not
 // answer. One whose pod fails has longer: it may restart.
 func awaitReports(v *view) *Step {
-	s := &Step{Name: "AskReflectors", Again: poll, Reason: "route reflectors have stopped reporting"}
+	s := &Step{Name: "AskReflectors", Again: poll, Awaits: AwaitsSessions, Reason: "route reflectors have stopped reporting"}
 	for _, n := range v.current {
 		limit := poll
 		if n.CalicoNode.Failing() {

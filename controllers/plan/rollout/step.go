@@ -21,9 +21,12 @@ type Observed struct {
 	// Proven holds, by node, when an earlier step saw all its mesh sessions Established. It lets a large cluster be
 	// looked at in batches; losing it costs another look and nothing else.
 	Proven map[string]time.Time
-	// MeshSince is when this process first saw the mesh on without interruption, ShortSince and StraySince the same
-	// for Step.Short and Step.Stray; zero while not. Losing them costs a wait.
-	MeshSince, ShortSince, StraySince time.Time
+	// MeshSince is when this process first saw the mesh on without interruption, ShortSince, StraySince and LeavingSince
+	// the same for Step.Short, Step.Stray and Step.Leaving; zero while not. Losing them costs a wait.
+	MeshSince, ShortSince, StraySince, LeavingSince time.Time
+	// ClockSet is when this process last found its clock set forth or back, zero for never: how long ago
+	// something earlier happened is unknown then. No time in Cluster is later than now, see Times.
+	ClockSet time.Time
 	// Evictable names, by node, the pods that DrainNode has yet to move away; a node
 	// that is missing here has not been looked at.
 	Evictable map[string][]string
@@ -48,23 +51,17 @@ type Worker struct {
 	Failed bool
 	// Deleting: it is on its way out.
 	Deleting bool
+	// Pending: the cloud sets it up, for the first time or anew. A reload takes up to an hour.
+	Pending bool
+	// Outdated: the cloud has a newer version for it, and the spec lets rrpool replace it for that.
+	Outdated bool
 	Message  string
 }
 
-// Mode is where the cluster is to go.
-type Mode string
-
-// The modes.
-const (
-	// Reflect: onto route reflectors, and stay there.
-	Reflect Mode = "RouteReflector"
-	// Mesh: back to the node-to-node mesh.
-	Mesh Mode = "FullMesh"
-)
-
 // Desired is where the cluster is to go and how carefully.
 type Desired struct {
-	Mode Mode
+	// Mode is where the cluster is to go, never Paused.
+	Mode v1alpha1.Mode
 	// Dedicated: the nodes of the provider's pool run nothing but BGP. Otherwise they
 	// are busy: their own pods must not lose a packet either.
 	Dedicated bool
@@ -80,6 +77,8 @@ type Desired struct {
 	Topology topology.Spec
 	// RoleLabel is the key of the label that marks reflectors.
 	RoleLabel string
+	// Taint is what keeps workloads off dedicated nodes, written key=value:effect; "" for none.
+	Taint string
 	// Password of the reflector sessions; nil: as the mesh has, or had, it.
 	Password *plan.SecretRef
 	// Timer: there are no session reports; wait fixed times instead.
@@ -110,6 +109,9 @@ type Step struct {
 	Disrupts []Disruption
 	// WaitingFor names exactly what is missing before the next step, sorted.
 	WaitingFor []string
+	// Awaits is what kind of thing WaitingFor names. When that takes longer than Timeout, it is a problem; 0: never.
+	Awaits  Awaited
+	Timeout time.Duration
 	// Watch is the set of node statuses that this step needs.
 	Watch []plan.StatusRequest
 	// Problem is set when rrpool refuses or is stuck; nothing is removed then.
@@ -119,6 +121,8 @@ type Step struct {
 	// Short: fewer reflectors serve than should; see Observed.ShortSince. Stray: there
 	// are BGPPeers of ours that are not needed; see Observed.StraySince.
 	Short, Stray bool
+	// Leaving: a dedicated node is about to go; see Observed.LeavingSince.
+	Leaving bool
 	// Unserved names the Ready clients that lack a session with every reflector for longer
 	// than sessions take to start; nil while that is unknown.
 	Unserved []string
@@ -131,6 +135,22 @@ type Step struct {
 	// Reflectors is the set this step works towards or relies on, sorted by node.
 	Reflectors []Reflector
 }
+
+// Awaited is what a step waits for.
+type Awaited string
+
+// What steps wait for. The zero value is anything else.
+const (
+	// AwaitsSessions: BGP sessions, routes, and reports of them.
+	AwaitsSessions Awaited = "sessions"
+	// AwaitsPods: pods that are to leave a node.
+	AwaitsPods Awaited = "pods"
+	// AwaitsWorkers: machines that are to come or go.
+	AwaitsWorkers Awaited = "workers"
+)
+
+// workersTimeout is how long machines may take to come or go: 20 minutes and more are usual.
+const workersTimeout = time.Hour
 
 // Disruption cuts the pods of a node off from those of another, or of all others where From is "".
 type Disruption struct{ Node, From string }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
-	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
@@ -93,7 +92,7 @@ func TestFromEveryTopologyToEveryOther(t *testing.T) {
 				w.arrived(t)
 				needed := slices.ContainsFunc(w.narrative[reported:], func(line string) bool { return strings.Contains(line, "RestoreMesh") })
 				require.Equal(t, tight(from, to), needed, "whether the mesh was needed:\n%s", w.story())
-				w.d.Mode, w.nextLook = rollout.Mesh, w.now
+				w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
 				require.Empty(t, w.settle(), w.story())
 				require.Empty(t, w.reflectors())
 				require.Empty(t, w.peers)
@@ -125,7 +124,7 @@ func TestAnyOrderOfDisturbancesInAnyTopology(t *testing.T) {
 		}
 		w.hold(t, w.run(60))
 		w.hold(t, w.settle())
-		require.Equal(t, w.d.Mode == rollout.Mesh, w.bgp.MeshOn())
+		require.Equal(t, w.d.Mode == v1alpha1.ModeFullMesh, w.bgp.MeshOn())
 	})
 }
 
@@ -143,7 +142,7 @@ func TestRacksBySize(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*world){
 		"and on to Single":     func(w *world) { require.Empty(t, w.want(v1alpha1.TopologySingle, 2, 3)) },
-		"and back to the mesh": func(w *world) { w.d.Mode, w.nextLook = rollout.Mesh, w.now },
+		"and back to the mesh": func(w *world) { w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -299,11 +298,10 @@ func TestARackWithoutSpinesIsNotServed(t *testing.T) {
 	w := newWorld(5, 12, 3)
 	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
 	require.Empty(t, w.settle())
-	w.cut = map[[2]int]bool{}
 	for _, r := range w.reflectors() {
 		for _, s := range w.reflectors() {
 			if strings.HasPrefix(r.Slot, "rack-zone-1-") && strings.HasPrefix(s.Slot, topology.SlotSpine) {
-				w.cut[between(r, s)] = true
+				w.model.Cut(r.Name, s.Name, true)
 			}
 		}
 	}

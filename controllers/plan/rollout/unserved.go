@@ -15,10 +15,10 @@ import (
 // maxAsked bounds how many nodes without sessions are asked for a report of their own.
 const maxAsked = 16
 
-// lost is a Ready client that no reflector has a session with, at one of its addresses.
+// unserved is a Ready client that no reflector has a session with, at one of its addresses.
 // Its calico-node pod does not tell why: Calico's readiness probe fails where no session is
 // Established, whether BIRD is dead or its packets get lost. Its own report does.
-type lost struct {
+type unserved struct {
 	plan.Node
 	addr  netip.Addr
 	since time.Time
@@ -46,7 +46,7 @@ func (v *view) findUnserved() {
 		}
 		due := latest(since.Add(v.d.NetAfter), c.Created.Add(timerWait), c.ReadyChanged.Add(timerWait))
 		if v.passed(due, 0) {
-			v.judge(lost{c, c.Addresses[i], since}, due)
+			v.judge(unserved{c, c.Addresses[i], since}, due)
 		}
 	}
 }
@@ -71,13 +71,13 @@ func (v *view) seenByReflectors() (up sets.Set[netip.Addr], down map[netip.Addr]
 
 // judge goes by the client's own report, which may be younger than those of the reflectors:
 // these come every 5 minutes in a large cluster. Without an answer it counts as unserved.
-func (v *view) judge(c lost, due time.Time) {
+func (v *view) judge(c unserved, due time.Time) {
 	if !v.BGP.MeshOn() && v.relied() && len(v.asked) < maxAsked {
 		v.asked = append(v.asked, c)
 	}
 	up, down := v.reportedBy(c)
-	if down && !up && c.ClusterID == "" {
-		v.cutOff = append(v.cutOff, c.Name) // its BIRD runs, and the mesh would reach it
+	if down && !up && c.ClusterID == "" && v.passed(c.CalicoNode.Since, returnTime) {
+		v.cutOff = append(v.cutOff, c.Name) // its BIRD runs, has not just started, and the mesh would reach it
 	}
 	if !up && (down || v.passed(due, answerTime)) {
 		v.unserved = append(v.unserved, c.Name)
@@ -85,7 +85,7 @@ func (v *view) judge(c lost, due time.Time) {
 }
 
 // reportedBy says whether a client has sessions with reflectors that are Established, and some that are not.
-func (v *view) reportedBy(c lost) (up, down bool) {
+func (v *view) reportedBy(c unserved) (up, down bool) {
 	if !v.answers(c) {
 		return false, false
 	}
@@ -98,7 +98,7 @@ func (v *view) reportedBy(c lost) (up, down bool) {
 }
 
 // answers reports whether a client has reported since the reflectors lost it.
-func (v *view) answers(c lost) bool {
+func (v *view) answers(c unserved) bool {
 	st := v.Statuses[c.Name]
 	return !cleared(st) && st.Updated.After(c.since)
 }

@@ -8,18 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 // cutOff lets the packets between these clients and every reflector get lost, or pass again.
 func (w *world) cutOff(lost bool, clients ...*machine) {
-	if w.cut == nil {
-		w.cut = map[[2]int]bool{}
-	}
 	for _, c := range clients {
 		for _, r := range w.reflectors() {
-			w.cut[between(c, r)] = lost
+			w.model.Cut(c.Name, r.Name, lost)
 		}
 	}
 }
@@ -41,7 +39,7 @@ func TestTheMeshComesBackForAMinorityThatIsCutOff(t *testing.T) {
 					return
 				}
 				require.Less(t, seconds, 75)
-				w.problems, w.d.Mode, w.cloudSilent = nil, rollout.Reflect, false
+				w.problems, w.d.Mode, w.cloudSilent = nil, v1alpha1.ModeRouteReflector, false
 				for i := range 900 {
 					w.step()
 					require.True(t, w.bgp.MeshOn(), "the reflectors lack the sessions")
@@ -93,6 +91,27 @@ func TestTheMeshStaysOffForNodesThatItDoesNotHelp(t *testing.T) {
 	}
 }
 
+// An upgrade of Calico restarts calico-node on one client after the other. The first report of each shows sessions that start.
+func TestAnUpgradeOfTheClientsLeavesTheMeshOff(t *testing.T) {
+	for _, seconds := range [][2]int{{20, 60}, {45, 30}, {60, 240}} {
+		down, pause := seconds[0], seconds[1]
+		w := newWorld(1, 12, 3)
+		require.Empty(t, w.settle())
+		clients := w.clients()
+		for i := range 24 * (down + pause) {
+			c := clients[i/(down+pause)%12]
+			switch i % (down + pause) {
+			case 0:
+				w.birdDies(c.Name)
+			case down:
+				w.birdBack(c.Name)
+			}
+			w.step()
+			require.False(t, w.bgp.MeshOn(), "down for %d s, every %d s\n%s", down, down+pause, w.story())
+		}
+	}
+}
+
 func TestWhoIsUnserved(t *testing.T) {
 	const long = time.Hour
 	for name, tc := range map[string]struct {
@@ -107,6 +126,9 @@ func TestWhoIsUnserved(t *testing.T) {
 		"it answers that it has one": {long, func(w *world, o *rollout.Observed) {
 			o.Statuses["client-01"] = plan.Status{Updated: w.now, Sessions: []plan.Session{{Peer: w.reflectors()[0].Addresses[0], Kind: plan.SessionNode, Established: true}}}
 		}, []string{}},
+		"its report is as old as the loss": {long, func(w *world, o *rollout.Observed) {
+			o.Statuses["client-01"] = plan.Status{Updated: w.now.Add(-long), Sessions: []plan.Session{{Peer: w.reflectors()[0].Addresses[0], Kind: plan.SessionNode, Established: true}}}
+		}, []string{"client-01"}},
 		"it has just come":                           {long, func(w *world, o *rollout.Observed) { o.Nodes[0].Created = w.now.Add(-94 * time.Second) }, []string{}},
 		"it is Ready again":                          {long, func(w *world, o *rollout.Observed) { o.Nodes[0].ReadyChanged = w.now.Add(-94 * time.Second) }, []string{}},
 		"no reflector has its second address family": {0, func(_ *world, o *rollout.Observed) { addIPv6(o, 1) }, []string{}},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
@@ -172,9 +173,9 @@ func (v *view) onceServed(s *Step) *Step {
 	switch {
 	case g.open():
 		return s
-	case g.sessions(), v.d.Mode == Mesh && len(v.serving()) > 0:
+	case g.sessions(), v.d.Mode == v1alpha1.ModeFullMesh && len(v.serving()) > 0:
 		return g.step(s.Name, s.Reason+", which waits for the reflectors to serve")
-	case v.d.Mode == Mesh:
+	case v.d.Mode == v1alpha1.ModeFullMesh:
 		return s
 	}
 	return nil

@@ -46,6 +46,9 @@ type view struct {
 	// not in the pool yet; total is how many there should be.
 	wanted, absent []plan.Node
 	total          int
+	// pool is the pool that is wanted for now, see poolNow; nodesLeave: it has nodes that are leaving.
+	pool       plan.PoolSpec
+	nodesLeave bool
 	// nextToPromote and nextToDemote are the in-place nodes that get the role, and give it back, next.
 	nextToPromote, nextToDemote *plan.Node
 	peers                       []plan.Peer
@@ -59,20 +62,18 @@ type view struct {
 	// unserved are the clients that lack a session with every reflector, cutOff those of them
 	// that the mesh would reach; asked are those of which it is not known yet as well.
 	unserved, cutOff []string
-	asked            []lost
+	asked            []unserved
 	// again is when something is due that no event announces, 0 for nothing.
 	again time.Duration
 }
 
 func newView(o Observed, d Desired, now time.Time) *view {
 	v := &view{Observed: o, d: d, now: now, clientAddrs: sets.Set[netip.Addr]{}}
-	if v.BGP.Restored.After(now) {
-		v.BGP.Restored = now // a clock that was ahead
-	}
 	v.sortOut(o.Nodes)
 	v.total = d.Pool.SizePerZone * v.zones()
+	v.pool = v.poolNow()
 	if d.Dedicated {
-		v.wanted = topology.Choose(d.Topology.Kind, o.Nodes, d.Pool.SizePerZone, d.Pool.Zones, v.lost)
+		v.wanted = topology.Choose(d.Topology.Kind, o.Nodes, d.Pool.SizePerZone, d.Pool.Zones, func(n plan.Node) bool { return v.lost(n) || v.leaving(n) })
 	} else {
 		v.d.ClusterID = v.groupID()
 		v.chooseInPlace()
@@ -148,7 +149,11 @@ func (v *view) inRole(n plan.Node) bool {
 
 // lost reflectors have been NotReady for longer than the grace, or are leaving.
 func (v *view) lost(n plan.Node) bool {
-	return n.Deleting || !n.Ready && v.now.Sub(n.ReadyChanged) >= v.d.NotReadyGrace
+	return n.Deleting || !n.Ready && v.notReadyFor(n) >= v.d.NotReadyGrace
+}
+
+func (v *view) notReadyFor(n plan.Node) time.Duration {
+	return v.now.Sub(latest(n.ReadyChanged, v.ClockSet))
 }
 
 // reporting are the clients whose own reports can be asked for.
@@ -189,7 +194,7 @@ func (v *view) session() topology.Session {
 
 // lastWrite is when we last changed what nodes render for reflector sessions.
 func (v *view) lastWrite() time.Time {
-	var last time.Time
+	last := v.ClockSet
 	for _, p := range v.Peers {
 		if p.Owned {
 			last = latest(last, p.Written)
@@ -197,9 +202,6 @@ func (v *view) lastWrite() time.Time {
 	}
 	for _, n := range v.current {
 		last = latest(last, n.RoleSince)
-	}
-	if last.After(v.now) {
-		return v.now.Add(-v.quiet)
 	}
 	return last
 }

@@ -126,15 +126,3 @@ func ranksBefore(a, b plan.Node, r selection.Rules, first bool) bool {
 	}
 	return !first && a.Created.Before(b.Created)
 }
-
-func TestTheFirstIsTheCheapestOfAll(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		nodes, rules := anyNodes(t), anyRules(t)
-		rules.PerZone++
-		nodes = slices.DeleteFunc(nodes, rules.Counts)
-		want, some := selection.Cheapest(slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !rules.Eligible(n) }), rules)
-		got, ok := selection.Next(nodes, rules)
-		require.Equal(t, some, ok)
-		require.Equal(t, want, got)
-	})
-}

@@ -93,7 +93,7 @@ func unusable(n plan.Node) string {
 		return "it is being deleted"
 	case n.Leaving:
 		return "it is tainted for shutdown"
-	case n.Cordoned && !n.CordonedByUs:
+	case n.CordonedByOthers():
 		return "it is cordoned"
 	}
 	return ""

@@ -115,11 +115,6 @@ func TestTheFirstIsTheCheapest(t *testing.T) {
 	require.False(t, ok, "no node is missing")
 }
 
-func TestTotal(t *testing.T) {
-	require.Equal(t, 6, rulesFor(2, "a", "b", "a", "").Total(), "a zone that is named twice counts once")
-	require.Zero(t, rulesFor(-1, "a").Total())
-}
-
 func TestTheZoneWithTheFewestIsNext(t *testing.T) {
 	got, ok := selection.Next([]plan.Node{node("a1", pooled), node("a2", good, older), node("b1")}, rulesFor(2, "a", "b"))
 	require.True(t, ok)

@@ -48,8 +48,11 @@ type Side struct {
 // Fits reports whether two sides get a session.
 func (s Side) Fits(o Side) bool { return s.Password == o.Password && !s.Twice && !o.Twice }
 
-// sides are both of a session.
-type sides struct{ mine, yours Side }
+// sides are both of a session. silent: mine passes on nothing by it; unheard: yours does not.
+type sides struct {
+	mine, yours     Side
+	silent, unheard bool
+}
 
 // NewConfiguration reads nodes, BGPConfiguration and BGPPeers. A BGPPeer whose selector
 // cannot be read, or whose address is that of no node, connects no nodes. Selectors see the
@@ -175,7 +178,7 @@ func (c *Configuration) sides(a, b int) (sides, bool) {
 	if !here || !there || !mine.Fits(yours) {
 		return sides{}, false
 	}
-	return sides{mine, yours}, true
+	return sides{mine: mine, yours: yours}, true
 }
 
 // Peered reports whether BGPPeers give a node a session with a peer at that address of the

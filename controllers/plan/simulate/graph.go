@@ -25,6 +25,8 @@ type link struct {
 	to int
 	// client: the other is a client of this one. served: this one is a client of it.
 	client, served bool
+	// silent: these nodes pass on nothing to those.
+	silent bool
 }
 
 // newGraph makes a graph of classes: session gives the sides of one between nodes of two, or of one.
@@ -42,9 +44,9 @@ func newGraph(size []int, clusterID func(class int) string, session func(a, b in
 			if !ok {
 				continue
 			}
-			g.links[a] = append(g.links[a], link{b, s.mine.Client, s.yours.Client})
+			g.links[a] = append(g.links[a], link{b, s.mine.Client, s.yours.Client, s.silent})
 			if a != b {
-				g.links[b] = append(g.links[b], link{a, s.yours.Client, s.mine.Client})
+				g.links[b] = append(g.links[b], link{a, s.yours.Client, s.mine.Client, s.unheard})
 			}
 		}
 	}
@@ -89,7 +91,7 @@ func (g *graph) others(c, a, b int) int {
 func (g *graph) passes(origin, class int, client bool, list clusterList, l link) bool {
 	looped := l.served && list.has(g.id[l.to])
 	meet := g.others(class, origin, l.to) > 0 && g.others(l.to, origin, -1) > 0 // two that are not the origin
-	return (client || l.client) && !looped && meet
+	return (client || l.client) && !looped && !l.silent && meet
 }
 
 // reflects reports whether a class may pass on what carries a cluster list.

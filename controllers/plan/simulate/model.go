@@ -19,8 +19,9 @@ const (
 	Answer  = 2 * time.Second
 )
 
-// Model is a cluster in which nothing fails. It is not safe for concurrent use.
+// Model is a cluster in which nothing fails, unless it is told to: see Stop, Cut, Mute and Recover. It is not safe for concurrent use.
 type Model struct {
+	faults
 	scope plan.Scope
 	now   time.Time
 	nodes []plan.Node // sorted by name
@@ -36,19 +37,18 @@ type Model struct {
 	watches  map[string]watch
 	// unread: the last version is yet to be made.
 	unread bool
-	// changes counts those of nodes and configuration, latest is what was last computed.
-	changes int
-	latest  *moment
+	// latest is what was last computed, nil when something has changed since.
+	latest *moment
 }
 
-// version is what the nodes have configured from a moment on.
+// version is what the nodes have configured from a moment on. Where they do not all take
+// it over at once, taken is when each does.
 type version struct {
-	from time.Time
+	from  time.Time
+	taken map[string]time.Time
 	*Configuration
 	// because is why.
 	because string
-	// alive says which nodes are there and up.
-	alive map[string]bool
 	// reports of nodes that were asked, while this version holds.
 	reports map[string][]reported
 }
@@ -62,7 +62,7 @@ type watch struct {
 // New makes a model of a cluster as it was observed. All its sessions count as long
 // Established, and all nodes that are not Ready as dead.
 func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
-	m := &Model{scope: scope, now: now, problems: c.Problems, watches: map[string]watch{}}
+	m := &Model{faults: newFaults(), scope: scope, now: now, problems: c.Problems, watches: map[string]watch{}}
 	for node, st := range c.Statuses {
 		m.watches[node] = watch{plan.StatusRequest{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour), now.Add(-time.Hour)}
 	}
@@ -71,16 +71,25 @@ func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
 	return m
 }
 
-// Take makes the cluster another one: all nodes have taken over already what is observed there.
+// Take makes the cluster another one: all nodes have taken over already what is observed
+// there, and those that are not Ready are dead.
 func (m *Model) Take(c plan.Cluster) {
-	m.nodes, m.bgp, m.peers = slices.Clone(c.Nodes), c.BGP, map[string]plan.Peer{}
+	m.Put(c, m.scope)
+	m.versions[len(m.versions)-1].from = m.now
+	for _, n := range m.nodes {
+		m.found(n)
+	}
+	m.read()
+}
+
+// Put makes the cluster another one, which nodes take over as they do any other change.
+func (m *Model) Put(c plan.Cluster, scope plan.Scope) {
+	m.scope, m.nodes, m.bgp, m.peers = scope, slices.Clone(c.Nodes), c.BGP, map[string]plan.Peer{}
 	for _, p := range c.Peers {
 		m.peers[p.Name] = p
 	}
 	m.sort()
 	m.changed()
-	m.versions[len(m.versions)-1].from = m.now
-	m.read()
 }
 
 // Now is the model's time.
@@ -102,8 +111,7 @@ func (m *Model) sort() {
 
 // changed lets all nodes take over what the datastore says once this moment is over.
 func (m *Model) changed() {
-	m.changes++
-	m.unread = true
+	m.latest, m.unread = nil, true
 	v := version{from: m.now.Add(Lag), because: m.because}
 	if last := len(m.versions) - 1; last >= 0 && m.versions[last].from.Equal(v.from) {
 		m.versions[last] = v
@@ -122,9 +130,12 @@ func (m *Model) read() {
 	m.unread = false
 	v := &m.versions[len(m.versions)-1]
 	v.Configuration = NewConfiguration(m.scope.RoleLabel, m.nodes, m.bgp, m.sortedPeers())
-	v.reports, v.alive = map[string][]reported{}, make(map[string]bool, len(m.nodes))
-	for _, n := range m.nodes {
-		v.alive[n.Name] = n.Ready && n.SpeaksBGP()
+	v.reports = map[string][]reported{}
+	if m.delays.Lag != nil {
+		v.taken = make(map[string]time.Time, len(m.nodes))
+		for _, n := range m.nodes {
+			v.taken[n.Name] = v.from.Add(m.delays.Lag(n.Name) - Lag)
+		}
 	}
 }
 
@@ -136,7 +147,7 @@ func (m *Model) forget() {
 	for len(m.versions) > 2 && m.now.Sub(m.versions[1].from) > memory {
 		m.versions = m.versions[1:]
 	}
-	for i := range m.versions[:m.current()] {
+	for i := range m.versions[:m.current("")] {
 		m.versions[i].reports = nil
 	}
 }
@@ -149,7 +160,7 @@ func (m *Model) sortedPeers() []plan.Peer {
 func (m *Model) Because(why string) { m.because = why }
 
 // Cause is why the nodes have configured what they have now.
-func (m *Model) Cause() string { return m.versions[m.current()].because }
+func (m *Model) Cause() string { return m.versions[m.current("")].because }
 
 // Join adds a node, unless there is one of that name.
 func (m *Model) Join(n plan.Node) {
@@ -157,6 +168,7 @@ func (m *Model) Join(n plan.Node) {
 		return
 	}
 	m.nodes = append(m.nodes, n)
+	m.found(n)
 	m.sort()
 	m.changed()
 }
@@ -165,6 +177,7 @@ func (m *Model) Join(n plan.Node) {
 func (m *Model) Leave(name string) {
 	m.nodes = slices.DeleteFunc(m.nodes, func(n plan.Node) bool { return n.Name == name })
 	delete(m.watches, name)
+	m.down.Delete(name)
 	m.sort()
 	m.changed()
 }
@@ -207,7 +220,7 @@ func (m *Model) Apply(action plan.Action) (bool, error) {
 		return true, nil
 	case plan.UncordonNode:
 		m.Edit(a.Node, func(n *plan.Node) {
-			n.Cordoned, n.CordonedByUs, n.CordonMark = n.Cordoned && !n.CordonedByUs, false, false
+			n.Cordoned, n.CordonedByUs, n.CordonMark = n.CordonedByOthers(), false, false
 		})
 		return true, nil
 	case plan.RefreshStatus:

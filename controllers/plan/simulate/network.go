@@ -17,8 +17,9 @@ type Network struct {
 	// class of each node: an index. It may be down nevertheless, see Without.
 	class map[string]int
 	graph *graph
-	// counts by the class of the origin, as far as they have been asked for.
-	counts [][]Count
+	// counts, and who has a route, by the class of the origin, as far as they have been asked for.
+	counts  [][]Count
+	reached [][]bool
 }
 
 // Class is a set of nodes that nothing tells apart.
@@ -64,8 +65,26 @@ func newNetwork[K comparable](names []string, key func(name string) K, clusterID
 		func(class int) string { return clusterID(first(class)) },
 		func(a, b int) (sides, bool) { return session(first(a), n.classes[b].Nodes[len(n.classes[b].Nodes)-1]) },
 	)
-	n.counts = make([][]Count, len(n.classes))
+	n.counts, n.reached = make([][]Count, len(n.classes)), make([][]bool, len(n.classes))
 	return n
+}
+
+// Sessions is the network of nodes, sorted by name, of which each pair has a session that session says is up. Unlike
+// those of a Configuration, its nodes may have read the datastore at different times.
+func Sessions(names []string, session func(a, b string) (mine, yours Side, up bool)) *Network {
+	name := func(name string) string { return name }
+	clusterID := func(name string) string {
+		for _, peer := range names {
+			if mine, _, up := session(name, peer); up && mine.Client {
+				return mine.ClusterID
+			}
+		}
+		return ""
+	}
+	return newNetwork(names, name, clusterID, func(a, b string) (sides, bool) {
+		mine, yours, up := session(a, b)
+		return sides{mine: mine, yours: yours}, up
+	})
 }
 
 func sizes(classes []Class) []int {
@@ -90,7 +109,7 @@ func (n *Network) Classes() []Class {
 
 // Without is the network while these nodes are down as well.
 func (n *Network) Without(nodes ...string) *Network {
-	out := &Network{class: n.class, classes: slices.Clone(n.classes), counts: make([][]Count, len(n.classes))}
+	out := &Network{class: n.class, classes: slices.Clone(n.classes), counts: make([][]Count, len(n.classes)), reached: make([][]bool, len(n.classes))}
 	down := sets.New(nodes...)
 	for i, c := range n.classes {
 		if slices.ContainsFunc(c.Nodes, down.Has) {
@@ -212,11 +231,13 @@ func (n *Network) Unreached(want func(node string) bool) []Pair {
 		if len(targets) == 0 {
 			continue
 		}
-		reached := n.graph.reached(origin)
+		if n.reached[origin] == nil {
+			n.reached[origin] = n.graph.reached(origin)
+		}
 		for class, sources := range nodes {
 			for _, to := range targets {
 				for _, from := range sources {
-					if !reached[class] && from != to {
+					if !n.reached[origin][class] && from != to {
 						out = append(out, Pair{from, to})
 					}
 				}

@@ -3,7 +3,6 @@ package simulate_test
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,69 +12,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
-
-// tiers are the actions that make n1 and n2 spines, n3 to n6 the reflectors of two racks,
-// and n7 to n10 clients, two in each.
-func tiers() []plan.Action {
-	s := &sketch{}
-	s.peer("spines", "R starts with 'spine-'", "R starts with 'rack-'")
-	s.peer("clients.a", "!has(R) && "+plan.RackLabel+" == 'a'", "R in {'rack-a-1','rack-a-2'}")
-	s.peer("clients.b", "!has(R) && "+plan.RackLabel+" == 'b'", "R in {'rack-b-1','rack-b-2'}")
-	var out []plan.Action
-	for i, slot := range []string{"spine-1", "spine-2", "rack-a-1", "rack-a-2", "rack-b-1", "rack-b-2"} {
-		out = append(out, plan.SetReflector{Node: fmt.Sprintf("n%d", i+1), Slot: slot, ClusterID: fmt.Sprintf("244.0.0.%d", i/2)})
-	}
-	for i, rack := range []string{"a", "a", "b", "b"} {
-		out = append(out, plan.SetRack{Node: fmt.Sprintf("n%d", i+7), Rack: rack})
-	}
-	for _, p := range s.peers {
-		out = append(out, plan.PutPeer{Peer: p})
-	}
-	return out
-}
-
-func runsPods(n plan.Node) bool { return slices.Contains([]string{"n7", "n8", "n9", "n10"}, n.Name) }
-
-// A route from rack to rack is reflected three times.
-func TestTheModelReflectsMoreThanOnce(t *testing.T) {
-	m := model(10)
-	apply(t, m, tiers()...)
-	for range 60 {
-		require.Empty(t, m.Unreached(runsPods))
-		m.Advance(time.Second)
-	}
-	_, _ = m.Watch([]plan.StatusRequest{{Node: "n7", Period: time.Second, Routes: true}})
-	apply(t, m, plan.DisableMesh{})
-	for range 60 {
-		require.Empty(t, m.Unreached(runsPods))
-		m.Advance(time.Second)
-	}
-	for _, rack := range [][]int{{8}, {9, 10}} {
-		for _, i := range rack {
-			require.ElementsMatch(t, []string{"10.0.0.3", "10.0.0.4"}, senders(m, "n7", i))
-		}
-	}
-	all, perReflector, perClient := m.Sessions()
-	require.Equal(t, []int{2*4 + 4*2, 4, 2}, []int{all, perReflector, perClient})
-	require.Equal(t, []string{"n7", "n8"}, m.Alike("n8"))
-
-	apply(t, m, plan.ClearReflector{Node: "n1"})
-	for range 60 {
-		require.Empty(t, m.Unreached(runsPods), "the other spine stays")
-		m.Advance(time.Second)
-	}
-	apply(t, m, plan.ClearReflector{Node: "n2"})
-	m.Advance(time.Minute)
-	require.Contains(t, m.Unreached(runsPods), simulate.Pair{From: "n7", To: "n9"}, "no spine is left")
-	require.NotContains(t, m.Unreached(runsPods), simulate.Pair{From: "n7", To: "n8"}, "both are in one rack")
-
-	apply(t, m, plan.SetRack{Node: "n9", Rack: "a"})
-	m.Advance(time.Minute)
-	require.NotContains(t, m.Unreached(runsPods), simulate.Pair{From: "n7", To: "n9"}, "n9 has moved to the other rack")
-	apply(t, m, plan.SetRack{Node: "n9"})
-	m.Advance(time.Minute)
-	require.Contains(t, m.Unreached(runsPods), simulate.Pair{From: "n7", To: "n9"}, "n9 is in no rack")
-}
 
 // senders are those that a node reports to have a route from, to the block of node i.
 func senders(m *simulate.Model, node string, i int) []string {
@@ -111,8 +47,12 @@ func TestTheModelAtRestIsWhatTheRulesSay(t *testing.T) {
 		m := model(rapid.IntRange(2, 8).Draw(t, "nodes"))
 		nodes := m.Nodes()
 		apply(t, m, plan.DisableMesh{})
-		for _, a := range tiers()[10:] {
-			apply(t, m, a)
+		s := &sketch{}
+		s.peer("spines", "R starts with 'spine-'", "R starts with 'rack-'")
+		s.peer("clients.a", "!has(R) && "+plan.RackLabel+" == 'a'", "R in {'rack-a-1','rack-a-2'}")
+		s.peer("clients.b", "!has(R) && "+plan.RackLabel+" == 'b'", "R in {'rack-b-1','rack-b-2'}")
+		for _, p := range s.peers {
+			apply(t, m, plan.PutPeer{Peer: p})
 		}
 		apply(t, m, reflectors)
 		for range rapid.IntRange(4, 14).Draw(t, "events") {

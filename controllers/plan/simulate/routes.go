@@ -47,7 +47,7 @@ func (g *graph) spread(origin int, visit func(from, sender, to int) bool) []held
 // originate gives the node's own routes to its neighbours.
 func (s *spreading) originate() bool {
 	for _, l := range s.links[s.origin] {
-		if s.others(l.to, s.origin, -1) < 1 {
+		if l.silent || s.others(l.to, s.origin, -1) < 1 {
 			continue
 		}
 		if !s.visit(-1, s.origin, l.to) {
@@ -158,7 +158,7 @@ func (g *graph) count(origin int) []Count {
 	c := &counting{graph: g, origin: origin, held: make([]Count, len(g.size)), next: map[clusterList]routes{}}
 	c.most = max(few, min(enough, enoughAll-*g.counted))
 	for _, l := range g.links[origin] {
-		if g.others(l.to, origin, -1) > 0 {
+		if !l.silent && g.others(l.to, origin, -1) > 0 {
 			c.pass(l, "", Count{Paths: 1})
 		}
 	}

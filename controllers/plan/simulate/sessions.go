@@ -16,80 +16,121 @@ type session struct {
 	since time.Time
 }
 
-// current is the index of the version that holds now.
-func (m *Model) current() int {
-	i := len(m.versions) - 1
-	for i > 0 && m.versions[i].from.After(m.now) {
+// current is the index of the version that a node has taken over, or with "" all that take it over at once.
+func (m *Model) current(node string) int { return m.had(node, len(m.versions), m.now.Add(1)) }
+
+// had is the same of an earlier time, for a node that had the i-th version next.
+func (m *Model) had(node string, i int, before time.Time) int {
+	for i--; i > 0 && !m.versions[i].takenBy(node).Before(before); {
 		i--
 	}
 	return i
 }
 
-// session gives the session of a with b, and whether both have one configured.
-func (m *Model) session(a, b string) (session, bool) {
-	began := m.current()
-	is, ok := m.versions[began].session(a, b)
-	if !ok {
-		return session{}, false
+func (v *version) takenBy(node string) time.Time {
+	if at, known := v.taken[node]; known {
+		return at
 	}
-	for began > 0 {
-		if was, ok := m.versions[began-1].session(a, b); !ok || was != is {
-			break
-		}
-		began--
-	}
-	s := session{is, m.versions[began].from}
-	if began > 0 {
-		s.since = s.since.Add(Connect)
-	}
-	return s, true
+	return v.from
 }
 
-func (v version) session(a, b string) (sides, bool) {
-	if a == b || !v.alive[a] || !v.alive[b] {
-		return sides{}, false
+// session gives the session of a with b, and whether both have one configured. A change that
+// was before back is not looked for.
+func (m *Model) session(a, b string, back time.Time) (session, bool) {
+	i, j := m.current(a), m.current(b)
+	is, ok := m.sides(a, b, i, j)
+	if !ok || m.broken(a, b) {
+		return session{}, false
 	}
-	return v.Configuration.session(a, b)
+	began := m.mended(a, b)
+	for i > 0 || j > 0 {
+		at := m.versions[i].takenBy(a)
+		if other := m.versions[j].takenBy(b); other.After(at) {
+			at = other
+		}
+		if !at.After(began) || at.Before(back) {
+			break
+		}
+		i, j = m.had(a, i+1, at), m.had(b, j+1, at)
+		if was, ok := m.sides(a, b, i, j); !ok || was != is {
+			began = at
+			break
+		}
+	}
+	if began.IsZero() {
+		return session{is, m.versions[0].from}, true
+	}
+	return session{is, began.Add(m.connect(a, b, began))}, true
+}
+
+// sides are those of a session between nodes of which one has the i-th version, and the other the j-th.
+func (m *Model) sides(a, b string, i, j int) (sides, bool) {
+	mine, here := m.versions[i].Side(a, b)
+	yours, there := m.versions[j].Side(b, a)
+	return sides{mine: mine, yours: yours}, here && there && mine.Fits(yours)
+}
+
+// up: the node is there, and its BIRD runs. One that has just come counts once it has
+// configured something, unless each node is looked at by itself.
+func (m *Model) up(node string) bool {
+	i, there := m.index[node]
+	_, configured := m.versions[m.current(node)].nodes[node]
+	return there && !m.down.Has(node) && (configured || m.single && m.nodes[i].SpeaksBGP())
+}
+
+// clusterID is that which a node has configured.
+func (m *Model) clusterID(node string) string {
+	v := m.versions[m.current(node)]
+	if kind, known := v.nodes[node]; known {
+		return v.kinds[kind].clusterID
+	}
+	return ""
 }
 
 // Observe gives everything known, as the datastore would.
 func (m *Model) Observe() plan.Cluster {
 	out := plan.Cluster{Nodes: m.Nodes(), BGP: m.bgp, Peers: m.sortedPeers(), Problems: m.problems, Statuses: map[string]plan.Status{}}
-	current := m.versions[m.current()]
 	for name, w := range m.watches {
-		if current.alive[name] {
-			out.Statuses[name] = m.status(current, w)
+		if m.up(name) {
+			out.Statuses[name] = m.status(w)
 		}
 	}
 	return out
 }
 
 // status is the last report of a node.
-func (m *Model) status(v version, w watch) plan.Status {
+func (m *Model) status(w watch) plan.Status {
 	first, last := w.since.Add(Answer), w.asked.Add(Answer)
-	st := plan.Status{Node: w.Node}
 	if first.After(m.now) {
-		st.Cleared = w.asked
-		return st
+		return plan.Status{Node: w.Node, Cleared: w.asked}
 	}
+	st := m.Report(w.Node, w.Routes)
 	st.Regular, st.Updated = true, last
 	if last.After(m.now) {
 		st.Cleared, st.Updated = w.asked, time.Time{}
 	} else if period := w.Period; period > 0 {
 		st.Updated = last.Add(m.now.Sub(last).Truncate(period))
 	}
-	for _, r := range m.reported(v, w.Node) {
-		s := plan.Session{Peer: r.peer, Kind: r.kind, Since: first}
-		if r.mutual {
-			s.Established = !r.since.After(m.now)
-			if s.Established && r.since.After(first) {
-				s.Since = r.since
-			}
+	for i, s := range st.Sessions {
+		if !s.Established || s.Since.Before(first) {
+			st.Sessions[i].Since = first
 		}
-		st.Sessions = append(st.Sessions, s)
 	}
-	if w.Routes {
-		st.HasRoutes, st.Routes = true, m.routes(w.Node)
+	return st
+}
+
+// Report is what a node would report now, by its own dates.
+func (m *Model) Report(node string, routes bool) plan.Status {
+	st := plan.Status{Node: node}
+	for _, r := range m.reported(node) {
+		up := r.mutual && !r.since.After(m.now)
+		st.Sessions = append(st.Sessions, plan.Session{Peer: r.peer, Kind: r.kind, Established: up, Since: r.since})
+		if up && m.silent(node, r.since) {
+			st.Waiting++
+		}
+	}
+	if routes {
+		st.HasRoutes, st.Routes = true, m.routes(node)
 	}
 	return st
 }
@@ -104,9 +145,14 @@ type reported struct {
 }
 
 // reported are the sessions of a node, one for each peer and address family that both
-// have. They stay the same until the nodes take over another version.
-func (m *Model) reported(v version, node string) []reported {
-	if cached, ok := v.reports[node]; ok {
+// have. They stay the same until the nodes take over another version, or something is disturbed.
+func (m *Model) reported(node string) []reported {
+	v := &m.versions[m.current(node)]
+	cache, back := v.reports, time.Time{}
+	if m.single {
+		cache, back = m.moment().reports, m.now.Add(-m.delays.Longest)
+	}
+	if cached, ok := cache[node]; ok {
 		return cached
 	}
 	self := m.nodes[m.index[node]]
@@ -120,7 +166,7 @@ func (m *Model) reported(v version, node string) []reported {
 		if side.Mesh {
 			r.kind = plan.SessionMesh
 		}
-		found, mutual := m.session(node, n.Name)
+		found, mutual := m.session(node, n.Name, back)
 		r.mutual, r.since = mutual, found.since
 		for _, address := range n.Addresses {
 			if slices.ContainsFunc(self.Addresses, func(own netip.Addr) bool { return own.Is4() == address.Is4() }) {
@@ -129,7 +175,7 @@ func (m *Model) reported(v version, node string) []reported {
 			}
 		}
 	}
-	v.reports[node] = out
+	cache[node] = out
 	return out
 }
 
@@ -167,41 +213,50 @@ func (m *Model) routes(to string) []plan.Route {
 	return out
 }
 
-// moment is what the sessions that are up at one moment make of the nodes that are up.
+// moment is what the sessions that are up make of the nodes that are up, until something changes by itself.
 type moment struct {
-	// Of the versions that matter the first and the last, and the model's changes.
-	first, last, changes int
+	at, until time.Time
+	reports   map[string][]reported
 	*Network
 }
 
 // moment gives that of now.
 func (m *Model) moment() *moment {
-	last := m.current()
-	// A session is up if nothing has changed about it since it had the time to come up.
-	first := last
-	for first > 0 && m.versions[first].from.Add(Connect).After(m.now) {
-		first--
-	}
-	if o := m.latest; o != nil && o.first == first && o.last == last && o.changes == m.changes {
+	if o := m.latest; o != nil && !m.now.Before(o.at) && m.now.Before(o.until) {
 		return o
 	}
+	last := m.current("")
+	// A session is up if nothing has changed about it since it had the time to come up.
+	first, back := last, m.now.Add(-m.delays.Longest)
+	for first > 0 && m.versions[first].from.After(back) {
+		first--
+	}
+	out := &moment{at: m.now, until: m.now.Add(memory), reports: map[string][]reported{}}
+	changes := func(at time.Time) bool {
+		later := at.After(m.now)
+		if later && at.Before(out.until) {
+			out.until = at
+		}
+		return later
+	}
+	m.next(changes)
 	var names []string
-	v := m.versions[last]
 	for _, n := range m.nodes {
-		if v.alive[n.Name] {
+		if m.up(n.Name) {
 			names = append(names, n.Name)
 		}
 	}
-	m.latest = &moment{first, last, m.changes, newNetwork(
+	out.Network = newNetwork(
 		names,
 		func(name string) string { return m.kind(name, first, last) },
-		func(name string) string { return v.kinds[v.nodes[name]].clusterID },
+		m.clusterID,
 		func(a, b string) (sides, bool) {
-			s, ok := m.session(a, b)
-			return s.sides, ok && !s.since.After(m.now)
+			s, ok := m.session(a, b, back)
+			return m.spoiled(a, b, s), ok && !changes(s.since)
 		},
-	)}
-	return m.latest
+	)
+	m.latest = out
+	return out
 }
 
 // Connected reports whether two nodes have a session that is Established.
@@ -209,10 +264,13 @@ func (m *Model) Connected(a, b string) bool { return m.moment().Connected(a, b) 
 
 // kind is what the sessions of a node depend on, in those versions.
 func (m *Model) kind(name string, first, last int) string {
+	if m.single {
+		return name
+	}
 	var key []byte
 	for _, v := range m.versions[first : last+1] {
 		kind, known := v.nodes[name]
-		if !known || !v.alive[name] {
+		if !known {
 			kind = -1
 		}
 		key = binary.AppendVarint(key, int64(kind))

@@ -1,10 +1,8 @@
 package topology_test
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,26 +30,15 @@ func working(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano())
 }
 
-// bigCluster is a cluster of clients, and a pool of twice as many reflectors as it needs.
-func bigCluster(clients, zones, reflectors int, label string, values []string) (nodes, pool []plan.Node, names []string) {
-	for z := range zones {
-		names = append(names, "zone-"+strconv.Itoa(z+1))
+// labelled is a cluster of clients with these values of a label, and a pool.
+func labelled(clients, zones, perZone int, label string, values ...string) *world {
+	w := newWorld(v1alpha1.TopologySingle, zones).joinAll(clients)
+	for i, n := range w.clients {
+		n.Labels[label] = values[i%len(values)]
 	}
-	for i := range clients {
-		value := values[i%len(values)]
-		nodes = append(nodes, plan.Node{
-			Name: fmt.Sprintf("client-%03d", i), Zone: names[i%zones], Ready: true, Created: time.Unix(int64(i), 0),
-			Labels:    map[string]string{label: value, zoneLabel: names[i%zones]},
-			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 1, byte(i / 256), byte(i)})},
-		})
-	}
-	for i := range reflectors {
-		pool = append(pool, plan.Node{
-			Name: fmt.Sprintf("reflector-%03d", i), Zone: names[i%zones], Ready: true, Pooled: true, Created: time.Unix(int64(i), 0),
-			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 2, byte(i / 256), byte(i)})},
-		})
-	}
-	return nodes, pool, names
+	w.perZone = perZone
+	w.pool()
+	return w
 }
 
 // Whatever is applied is refused in words, or it gives a size and a layout that
@@ -80,30 +67,30 @@ func FuzzSpec(f *testing.F) {
 		}
 		began := working(t)
 		spec := topology.Read(object.Spec.Topology, object.Spec.BGP.NodeLabel, true)
-		nodes, pool, names := bigCluster(int(clients)+1, int(zones%5)+1, 60, spec.RackLabel, strings.Split(racks, ","))
-		size, err := sizing.Reflectors(object.Spec.Sizing, len(nodes), len(names))
+		w := labelled(int(clients)+1, int(zones%5)+1, 60/(int(zones%5)+1), spec.RackLabel, strings.Split(racks, ",")...)
+		size, err := sizing.Reflectors(object.Spec.Sizing, len(w.clients), len(w.zones))
 		if err != nil {
 			require.Regexp(t, `^spec\.sizing\.\w+: .*: .`, err.Error())
 			return
 		}
-		spec, total, problem := topology.Size(spec, nodes, names, size.PerZone*len(names), "")
+		spec, total, problem := topology.Size(spec, w.clients, w.zones, size.PerZone*len(w.zones), "")
 		if problem != nil {
 			require.Regexp(t, `^spec\.topology\.\w+: .*: .`, problem.Message)
 			require.NotEmpty(t, problem.Reason)
 		} else if total <= int(object.Spec.Sizing.Max) {
-			layout := topology.Arrange(spec, topology.Session{}, nodes, pool, names, (total+len(names)-1)/len(names))
-			requireSound(t, layout, spec, append(nodes, pool...))
+			layout := topology.Arrange(spec, topology.Session{}, w.clients, w.reflectors, w.zones, (total+len(w.zones)-1)/len(w.zones))
+			requireSound(t, layout, spec, append(w.clients, w.reflectors...))
 		}
 		require.Less(t, working(t)-began, soon)
 	})
 }
 
 // requireSound holds a layout to what the API and Calico take.
-func requireSound(t *testing.T, layout topology.Layout, spec topology.Spec, nodes []plan.Node) {
-	t.Helper()
+func requireSound(t require.TestingT, layout topology.Layout, spec topology.Spec, nodes []plan.Node) {
 	taken := map[string]bool{}
 	for _, slot := range layout.Slots {
 		require.Empty(t, validation.IsValidLabelValue(slot.Name), "%q", slot.Name)
+		require.Equal(t, spec.Kind, topology.KindOf(slot.Name), "%q", slot.Name)
 		require.False(t, taken[slot.Node], "%s has two slots", slot.Node)
 		taken[slot.Node] = slot.Node != ""
 		id, err := netip.ParseAddr(slot.ClusterID)
@@ -115,40 +102,39 @@ func requireSound(t *testing.T, layout topology.Layout, spec topology.Spec, node
 		require.Empty(t, validation.IsDNS1123Subdomain(peer.Name), "%q", peer.Name)
 		require.False(t, names[peer.Name], "two BGPPeers %s", peer.Name)
 		names[peer.Name] = true
-		for _, text := range []string{peer.NodeSelector, peer.PeerSelector} {
-			_, err := selector.Parse(text)
-			require.NoError(t, err, "%s", text)
-		}
 	}
 	for node, rack := range layout.Racks {
 		require.True(t, slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Name == node }))
 		require.Empty(t, validation.IsValidLabelValue(rack), "%q", rack)
 	}
-	requireGroups(t, layout, spec, nodes)
+	written := layout.Written(nodes, spec.RoleLabel)
+	requireGroups(t, layout, written)
+	requireOnePeerEach(t, layout.Peers, sample(written))
 }
 
-// requireGroups: each client that is where the layout wants it is in one group, and the
-// selectors of no two groups take the same.
-func requireGroups(t *testing.T, layout topology.Layout, spec topology.Spec, nodes []plan.Node) {
-	t.Helper()
-	for _, n := range layout.Written(nodes, spec.RoleLabel) {
+// requireGroups: each client that is where the layout wants it is in one group, and counts there.
+func requireGroups(t require.TestingT, layout topology.Layout, nodes []plan.Node) {
+	var selectors []*selector.Selector
+	for _, g := range layout.Groups {
+		selectors = append(selectors, parsed(t, g.Selector))
+	}
+	clients := make([]int, len(selectors))
+	for _, n := range nodes {
 		if n.Pooled {
 			continue
 		}
 		var in []string
-		for _, g := range layout.Groups {
-			sel, err := selector.Parse(g.Selector)
-			require.NoError(t, err, "%s", g.Selector)
-			if sel.Evaluate(n.Labels) {
+		for i, g := range layout.Groups {
+			if selectors[i].Evaluate(n.Labels) {
 				in = append(in, g.Name)
+				clients[i]++
 			}
 		}
 		require.Len(t, in, 1, "node %s with labels %q is in groups %q", n.Name, n.Labels, in)
 	}
-}
-
-var groupedKinds = []v1alpha1.TopologyType{
-	v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy,
+	for i, g := range layout.Groups {
+		require.Equal(t, clients[i], g.Clients, g.Name)
+	}
 }
 
 // Whatever stands in the labels by which clients are divided, every selector that comes of it can be read, and
@@ -158,41 +144,43 @@ func FuzzSelectors(f *testing.F) {
 	f.Add(`a" || all() || rack == "b`, `b"} || has(x) || rack in {"`, "", "z", uint8(3))
 	f.Add("a'b", "a\\b", "a\x00b", "zöne", uint8(1))
 	f.Add(strings.Repeat("x", 63), strings.Repeat("x", 64), strings.Repeat("x", 62)+"y", strings.Repeat("z", 70), uint8(2))
-	f.Add("Rack", "rack", "RACK", "Z", uint8(3))
+	f.Add("Rack", "4cd265c2b8c65fa6", "RACK", "Z", uint8(3)) // the second is the hash that stands for the first
 	f.Add("0123456789abcdef", "0123456789abcdee", "deadbeefdeadbeef", "1", uint8(3))
 	f.Add("a.b", "a_b", "a-b", "a.b", uint8(3))
 	f.Add("1", "01", "201", "2", uint8(7))
+	f.Add("Row_7.Rack-B", "spine-1", "x}", "стойка", uint8(0))
 	f.Fuzz(func(t *testing.T, a, b, c, zone string, shape uint8) {
-		kind, byRack := groupedKinds[shape%4], shape&4 == 0
-		values := []string{a, b, c, a, b}
-		nodes, pool, names := bigCluster(12, 3, 12, "rack", values)
-		for i := range nodes[:4] {
-			nodes[i].Zone, nodes[i].Labels[zoneLabel] = zone, zone
-			nodes[i].Rack = a
-		}
-		spec := topology.Spec{
-			Kind: kind, ClusterID: "244.0.0.1", Redundancy: 2, MaxClients: 2000, MaxPaths: 1 << 20, RoleLabel: roleLabel, ZoneLabel: zoneLabel,
-		}
-		if byRack {
-			spec.RackLabel = "rack"
-		}
-		layout := topology.Arrange(spec, topology.Session{}, nodes, pool, names, 2)
-		requireSound(t, layout, spec, nodes)
-		for _, group := range layout.Groups {
-			if group.Open {
-				continue
+		for _, kind := range everyKind {
+			w := labelled(12, 3, 4, rackLabel, a, b, c, a, b)
+			for i := range w.clients[:4] {
+				w.clients[i].Zone, w.clients[i].Labels[zoneLabel], w.clients[i].Rack = zone, zone, a
 			}
-			sel, err := selector.Parse(group.Selector)
-			require.NoError(t, err)
-			key := spec.ZoneLabel
+			w.spec.Kind, w.spec.Redundancy, w.spec.MaxPaths, w.perZone = kind, 2, 1<<20, 2
+			key, byRack := zoneLabel, shape&4 == 0
 			if byRack {
-				key = "rack"
+				w.spec.RackLabel, key = rackLabel, rackLabel
 			}
-			for _, n := range layout.Written(nodes, roleLabel) {
-				if byRack || n.Rack == "" {
-					require.Equal(t, n.Labels[key] == group.Name, sel.Evaluate(n.Labels), "%s of %q", group.Selector, n.Labels)
-				}
+			layout := w.arrange()
+			requireSound(t, layout, w.spec, append(w.clients, w.reflectors...))
+			requireMeant(t, layout, layout.Written(w.clients, roleLabel), key, byRack)
+			for _, value := range []string{a, b, c} {
+				named := slices.ContainsFunc(layout.Groups, func(g topology.Group) bool { return g.Name == value })
+				valid := len(validation.IsValidLabelValue(value)) == 0
+				require.True(t, kind == v1alpha1.TopologySingle || !byRack || value == "" || named == valid, "%q", value)
 			}
+			w.follow(layout)
+			require.Empty(t, w.network().Unreached(isClient))
 		}
 	})
+}
+
+// requireMeant: a group that is not open selects just the nodes with its name as the value of the label.
+func requireMeant(t require.TestingT, layout topology.Layout, clients []plan.Node, key string, byRack bool) {
+	for _, group := range layout.Groups {
+		for _, n := range clients {
+			if !group.Open && (byRack || n.Rack == "") {
+				require.Equal(t, n.Labels[key] == group.Name, parsed(t, group.Selector).Evaluate(n.Labels), "%s of %q", group.Selector, n.Labels)
+			}
+		}
+	}
 }

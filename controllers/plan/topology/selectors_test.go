@@ -20,25 +20,7 @@ func TestSelectorsExcludeEachOtherAndCoverAllClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, l := settled(t)
 		require.Len(t, slices.DeleteFunc(slices.Clone(l.Groups), func(g topology.Group) bool { return !g.Open }), 1)
-		counts := map[string]int{}
-		var selectors []*selector.Selector
-		for _, g := range l.Groups {
-			selectors = append(selectors, parsed(t, g.Selector))
-		}
-		for _, n := range w.clients {
-			var in []string
-			for i, g := range l.Groups {
-				if selectors[i].Evaluate(n.Labels) {
-					in = append(in, g.Name)
-				}
-			}
-			require.Len(t, in, 1, "%s with %v", n.Name, n.Labels)
-			counts[in[0]]++
-		}
-		for _, g := range l.Groups {
-			require.Equal(t, counts[g.Name], g.Clients, g.Name)
-		}
-		requireOnePeerEach(t, l.Peers, append(sample(w.clients), w.reflectors...))
+		requireSound(t, l, w.spec, append(w.clients, w.reflectors...))
 	})
 }
 
@@ -110,52 +92,6 @@ func TestScopedPeersRenderSinglesSessions(t *testing.T) {
 	w.peers = topology.Scoped(roleLabel, topology.Session{})
 	require.Equal(t, before, w.sessions())
 	require.Empty(t, w.network().Unreached(all))
-}
-
-// Labels are written by others: whatever they hold, names are valid and none gets out of a selector.
-func TestStrangeLabels(t *testing.T) {
-	long := "a-very-long-rack-name-that-is-a-valid-label-value-of-63-letters"
-	require.Len(t, long, 63)
-	for name, tc := range map[string]struct {
-		value string
-		group bool
-	}{
-		"upper case, dots and underscores": {"Row_7.Rack-B", true},
-		"as long as can be":                {long, true},
-		"what looks like our hash":         {"0123456789abcdef", true},
-		"a spine's name":                   {"spine-1", true},
-		"a quote":                          {`x"} || all() || k in {"x`, false},
-		"a brace":                          {"x}", false},
-		"no text":                          {"", false},
-		"a space":                          {"a b", false},
-		"a dash at its end":                {"a-", false},
-		"too long":                         {long + "x", false},
-		"another script":                   {"стойка", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, kind := range everyKind[1:] {
-				w := newWorld(kind, 2).join(6)
-				w.spec.RackLabel, w.spec.Redundancy, w.spec.MaxPaths = rackLabel, 2, 1000
-				for i := range w.clients {
-					w.clients[i].Labels[rackLabel] = []string{"plain", "other", tc.value}[i%3]
-				}
-				l, problem := w.settle(5)
-				require.Nil(t, problem)
-				has := slices.ContainsFunc(l.Groups, func(g topology.Group) bool { return g.Name == tc.value && g.Name != "" })
-				require.Equal(t, tc.group, has)
-				for _, s := range l.Slots {
-					require.Regexp(t, `^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`, s.Name)
-					require.Equal(t, kind, topology.KindOf(s.Name))
-				}
-				for _, p := range l.Peers {
-					require.Regexp(t, `^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`, p.Name)
-					parsed(t, p.NodeSelector)
-				}
-				requireOnePeerEach(t, l.Peers, append(w.clients, w.reflectors...))
-				require.Empty(t, w.network().Unreached(isClient))
-			}
-		})
-	}
 }
 
 func TestKindOf(t *testing.T) {

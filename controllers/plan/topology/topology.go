@@ -90,7 +90,7 @@ func Single(roleLabel string, s Session) []plan.Peer {
 // some. It is sticky: nodes in the role come first unless they are lost, then Ready ones, then the oldest. For a
 // topology without spines, spines come before those that have clients: they can be spared first. The result is
 // sorted by name.
-func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []string, lost func(plan.Node) bool) []plan.Node {
+func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []string, leaves func(plan.Node) bool) []plan.Node {
 	byZone := map[string][]plan.Node{}
 	for _, n := range nodes {
 		if n.Pooled && !n.Deleting && (len(zones) == 0 || slices.Contains(zones, n.Zone)) {
@@ -99,7 +99,7 @@ func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []
 	}
 	var chosen []plan.Node
 	for _, inZone := range byZone {
-		slices.SortFunc(inZone, func(a, b plan.Node) int { return preference(kind, a, b, lost) })
+		slices.SortFunc(inZone, func(a, b plan.Node) int { return preference(kind, a, b, leaves) })
 		chosen = append(chosen, inZone[:min(perZone, len(inZone))]...)
 	}
 	slices.SortFunc(chosen, func(a, b plan.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -107,14 +107,16 @@ func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []
 }
 
 // preference sorts the better reflector first.
-func preference(kind v1alpha1.TopologyType, a, b plan.Node, lost func(plan.Node) bool) int {
+func preference(kind v1alpha1.TopologyType, a, b plan.Node, leaves func(plan.Node) bool) int {
 	spare := func(n plan.Node) bool {
 		return kind != v1alpha1.TopologyHierarchy && strings.HasPrefix(n.Slot, SlotSpine)
 	}
 	return cmp.Or(
-		plan.TrueFirst(a.Marked && !lost(a), b.Marked && !lost(b)),
+		plan.TrueFirst(a.Marked && !leaves(a), b.Marked && !leaves(b)),
 		plan.TrueFirst(spare(a), spare(b)),
+		plan.TrueFirst(a.Ready && !leaves(a), b.Ready && !leaves(b)),
 		plan.TrueFirst(a.Ready, b.Ready),
+		plan.TrueFirst(a.Marked, b.Marked),
 		cmp.Compare(slotNumber(a.Slot), slotNumber(b.Slot)),
 		a.Created.Compare(b.Created),
 		cmp.Compare(a.Name, b.Name),

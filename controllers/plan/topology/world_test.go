@@ -23,9 +23,7 @@ const (
 	rackLabel = "example.com/rack"
 )
 
-var everyKind = []v1alpha1.TopologyType{
-	v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy, v1alpha1.TopologyMultiCluster,
-}
+var everyKind = []v1alpha1.TopologyType{single, quorum, multi, hierarchy}
 
 // world is a cluster and what is wanted of it.
 type world struct {
@@ -217,5 +215,3 @@ func (w *world) drawClient(t *rapid.T, racks, skew int) {
 	}
 	w.clients = append(w.clients, n)
 }
-
-func wordsOf(selector string) []string { return strings.Fields(selector) }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -119,32 +118,6 @@ func TestALineIsCutBeforeOrAfterAWrite(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreTheApiserversOwn(t *testing.T) {
-	for code, is := range map[int]func(error) bool{
-		http.StatusConflict: apierrors.IsConflict, http.StatusInternalServerError: apierrors.IsInternalError,
-		http.StatusServiceUnavailable: apierrors.IsServiceUnavailable,
-	} {
-		for _, executed := range []bool{false, true} {
-			s := newScene(t)
-			s.between.Rules(at(1, intercept.Verdict{Answer: code, Executed: executed}))
-			err := s.patch()
-			require.True(t, is(err), "%d: %v", code, err)
-			require.EqualValues(t, map[bool]int{false: 0, true: 1}[executed], s.far.reached.Load())
-			require.Zero(t, s.cut.Load())
-			require.NoError(t, s.patch())
-		}
-	}
-}
-
-func TestTooManyRequestsSayWhenToComeAgain(t *testing.T) {
-	s := newScene(t)
-	s.between.Rules(at(1, intercept.Verdict{Answer: http.StatusTooManyRequests, RetryAfter: time.Second}))
-	began := time.Now()
-	require.NoError(t, s.patch(), "client-go comes again by itself")
-	require.Greater(t, time.Since(began), 900*time.Millisecond)
-	require.Len(t, s.between.Work(), 2)
-}
-
 func TestWhatIsHeldArrivesThoughTheSenderHasGone(t *testing.T) {
 	s := newScene(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -155,18 +128,4 @@ func TestWhatIsHeldArrivesThoughTheSenderHasGone(t *testing.T) {
 	_, err := s.client.CoreV1().Nodes().Patch(ctx, "n", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Eventually(t, func() bool { return s.far.reached.Load() == 1 }, time.Minute, 10*time.Millisecond)
-}
-
-func TestWatchesAreDroppedAndTheNextMayBeStale(t *testing.T) {
-	s := newScene(t)
-	for _, stale := range []bool{false, true} {
-		w, err := s.client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
-		require.NoError(t, err)
-		require.Equal(t, 1, s.line.DropWatches(stale))
-		for range w.ResultChan() {
-		}
-		_, err = s.client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
-		require.Equal(t, stale, apierrors.IsResourceExpired(err), "%v", err)
-		s.line.DropWatches(false)
-	}
 }

@@ -5,7 +5,6 @@
 package intercept
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // Verdict is what becomes of a request. The zero value lets it pass.
@@ -178,42 +180,17 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s #%d %s %s → %d (answered %d)", r.At.Format("15:04:05.000"), r.Line, r.Number, r.Kind(), r.Name, r.Code, r.Answered)
 }
 
+// infos reads requests as the apiserver does.
+var infos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
 // parse reads what a request to the apiserver is about.
 func parse(r *http.Request) Request {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	var out Request
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		parts = parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		out.Group, parts = parts[1], parts[3:]
-	default: // discovery and the like
-		return Request{Verb: verbs[r.Method].one, Resource: r.URL.Path}
+	info, err := infos.NewRequestInfo(r)
+	if err != nil || !info.IsResourceRequest { // discovery and the like
+		return Request{Verb: strings.ToLower(r.Method), Resource: r.URL.Path}
 	}
-	if parts[0] == "namespaces" && len(parts) > 2 {
-		out.Namespace, parts = parts[1], parts[2:]
-	}
-	out.Resource = parts[0]
-	if len(parts) > 1 {
-		out.Name = parts[1]
-	}
-	if len(parts) > 2 {
-		out.Resource += "/" + strings.Join(parts[2:], "/")
-	}
-	out.Verb = verbOf(r, out.Name)
-	return out
-}
-
-// verbOf gives Kubernetes' verb for a request about an object, or about many.
-func verbOf(r *http.Request, name string) string {
-	verb := verbs[r.Method]
-	if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
-		return "watch"
-	}
-	if name == "" {
-		return cmp.Or(verb.many, verb.one)
-	}
-	return verb.one
+	resource := strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
+	return Request{Verb: info.Verb, Group: info.APIGroup, Resource: resource, Namespace: info.Namespace, Name: info.Name}
 }
 
 // nameFromBody names what is to be created: the path does not.
@@ -222,13 +199,4 @@ func (r *Request) nameFromBody() {
 	if r.Verb == "create" && r.Name == "" && json.Unmarshal(r.Body, &object) == nil {
 		r.Name = object.Metadata.Name
 	}
-}
-
-// verbs of one object, and of many where that differs.
-var verbs = map[string]struct{ one, many string }{
-	http.MethodGet:    {"get", "list"},
-	http.MethodPost:   {"create", ""},
-	http.MethodPut:    {"update", ""},
-	http.MethodPatch:  {"patch", ""},
-	http.MethodDelete: {"delete", "deletecollection"},
 }

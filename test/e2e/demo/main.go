@@ -48,23 +48,19 @@ func run(ctx context.Context) error {
 
 func demonstrate(ctx context.Context, to iostreams.Streams) error {
 	t := newConsole(to)
-	t.open()
+	t.title("A Calico cluster on IKS: 6 nodes in 3 zones, BGP full mesh with a password")
+	t.say("network namespaces, real BIRD and confd, a real apiserver; the IBM Cloud is imitated over HTTP")
 	s, err := site.Start(ctx, site.Options{MeshPassword: "a mesh password", Generation: iksserver.VPC, Progress: t.say})
 	if err != nil {
 		return fmt.Errorf("building the cluster: %w", err)
 	}
 	defer func() { _ = s.Stop() }()
-	err = show(ctx, prompt{t, inLab{s}})
+	err = show(ctx, prompt{t, s})
 	if err != nil {
 		dir, dirErr := os.MkdirTemp("", "rrpool-demo-")
 		err = errors.Join(err, dirErr, s.Dump(dir), fmt.Errorf("everything about the failure is in %s", dir))
 	}
 	return err
-}
-
-func (t *console) open() {
-	t.title("A Calico cluster on IKS: 6 nodes in 3 zones, BGP full mesh with a password")
-	t.say("network namespaces, real BIRD and confd, a real apiserver; the IBM Cloud is imitated over HTTP")
 }
 
 // show moves the cluster there and back. Lost packets are judged at the end.
@@ -76,26 +72,15 @@ func show(ctx context.Context, p prompt) error {
 	if err := p.migrate(ctx); err != nil {
 		return err
 	}
-	there := p.Packets(phaseThere)
-	p.packets(there)
+	there := p.packets(phaseThere)
 	if err := p.rollback(ctx); err != nil {
 		return err
 	}
-	back := p.Packets(phaseBack)
-	p.packets(back)
-	if err := errors.Join(lost(phaseThere, there), lost(phaseBack, back)); err != nil {
-		return err
+	ending, err := verdict(there, p.packets(phaseBack))
+	if err == nil {
+		p.title(ending)
 	}
-	p.title(verdict(there, back))
-	return nil
-}
-
-// lost is an error where packets were lost in a phase.
-func lost(phase string, report probe.Report) error {
-	if err := report.ZeroLoss(); err != nil {
-		return fmt.Errorf("%s: %w", phase, err)
-	}
-	return nil
+	return err
 }
 
 // The phases of which packets are counted.
@@ -120,7 +105,7 @@ func (p prompt) prepare(ctx context.Context) error {
 
 func (p prompt) migrate(ctx context.Context) error {
 	p.title("Onto route reflectors")
-	p.Checkpoint(phaseThere)
+	p.Lab.Checkpoint(phaseThere)
 	if err := p.move(ctx, "the plan, as above", "migrate", "--yes"); err != nil {
 		return err
 	}
@@ -142,11 +127,11 @@ func (p prompt) migrate(ctx context.Context) error {
 
 func (p prompt) rollback(ctx context.Context) error {
 	p.title("Back to the mesh")
-	p.Checkpoint(phaseBack)
+	p.Lab.Checkpoint(phaseBack)
 	if err := p.move(ctx, "the plan, as rrpool plan --mode FullMesh shows it", "rollback", "--yes"); err != nil {
 		return err
 	}
-	if err := p.WaitMesh(ctx); err != nil {
+	if err := p.Lab.WaitMesh(ctx); err != nil {
 		return err
 	}
 	p.write("")
@@ -155,29 +140,34 @@ func (p prompt) rollback(ctx context.Context) error {
 }
 
 // packets shows what the probes between workloads saw in a phase.
-func (t *console) packets(report probe.Report) {
+func (p prompt) packets(phase string) probe.Report {
+	report := p.Lab.Report().Phase(phase).Only(p.Workers...)
 	sent, lost := report.Totals()
 	longest := 0
-	for _, p := range report.Pairs {
-		longest = max(longest, p.LongestRun)
+	for _, pair := range report.Pairs {
+		longest = max(longest, pair.LongestRun)
 	}
 	w := iostreams.NewTable()
 	w.AppendHeader(table.Row{"PAIRS OF PODS", "PACKETS SENT", "LOST", "MOST LOST IN A ROW"})
 	w.AppendRow(table.Row{len(report.Pairs), sent, lost, longest})
 	w.SetColumnConfigs([]table.ColumnConfig{iostreams.Right(1), iostreams.Right(2), iostreams.Right(3), iostreams.Right(4)})
-	t.write(append([]string{""}, strings.Split(w.Render(), "\n")...)...)
+	p.write(append([]string{""}, strings.Split(w.Render(), "\n")...)...)
+	return report
 }
 
-// verdict is how it ends when there is no loss as the README defines it: single packets
-// may be lost, where BIRD swaps a route in the kernel.
-func verdict(reports ...probe.Report) string {
-	sent, lost := 0, 0
-	for _, r := range reports {
-		s, l := r.Totals()
-		sent, lost = sent+s, lost+l
+// verdict is how it ends: with an error where there is a loss as the README defines it. Single packets may be lost, where BIRD swaps
+// a route in the kernel.
+func verdict(there, back probe.Report) (string, error) {
+	if err := there.ZeroLoss(); err != nil {
+		return "", fmt.Errorf("%s: %w", phaseThere, err)
 	}
-	if lost > 0 {
-		return fmt.Sprintf("Done: %d of %d packets between workloads were lost, no two in a row, there and back", lost, sent)
+	if err := back.ZeroLoss(); err != nil {
+		return "", fmt.Errorf("%s: %w", phaseBack, err)
 	}
-	return "Done: nothing was lost between workloads, there and back"
+	sent, lost := there.Totals()
+	sentBack, lostBack := back.Totals()
+	if lost+lostBack > 0 {
+		return fmt.Sprintf("Done: %d of %d packets between workloads were lost, no two in a row, there and back", lost+lostBack, sent+sentBack), nil
+	}
+	return "Done: nothing was lost between workloads, there and back", nil
 }

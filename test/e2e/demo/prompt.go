@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/e2e/site"
-	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
 // patience is how long a command may take on a slow machine.
@@ -28,34 +26,8 @@ const changes = 2
 // prompt is where commands are typed, as a user does.
 type prompt struct {
 	*console
-	cluster
+	*site.Site
 }
-
-// cluster is what it is shown on. Tests have one on which nothing happens.
-type cluster interface {
-	// Command is rrpool with these arguments.
-	Command(ctx context.Context, words ...string) *exec.Cmd
-	StartManager(flags ...string) error
-	// Checkpoint begins a phase, Packets reports of it what workloads lost to each other.
-	Checkpoint(phase string)
-	Packets(phase string) probe.Report
-	// WaitMesh waits until BIRD has every session of the mesh Established.
-	WaitMesh(ctx context.Context) error
-}
-
-// inLab is one of real parts.
-type inLab struct{ *site.Site }
-
-// Checkpoint implements cluster.
-func (c inLab) Checkpoint(phase string) { c.Lab.Checkpoint(phase) }
-
-// Packets implements cluster.
-func (c inLab) Packets(phase string) probe.Report {
-	return c.Lab.Report().Phase(phase).Only(c.Workers...)
-}
-
-// WaitMesh implements cluster.
-func (c inLab) WaitMesh(ctx context.Context) error { return c.Lab.WaitMesh(ctx) }
 
 // rrpool types a command, shows what it says, and holds it to its exit code. Of an
 // answer that is long for a demonstration only the first lines are shown, if most is not 0.
@@ -104,44 +76,22 @@ func (t *console) say(text string) {
 	t.write(fmt.Sprintf("%6.1fs  %s", t.to.Now().Sub(t.begun).Seconds(), text))
 }
 
-// write writes lines, as a terminal shows them best.
+// write writes lines, in colours where it is a terminal.
 func (t *console) write(lines ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, line := range lines {
-		_, _ = fmt.Fprintln(t.to.Out, t.to.Paint(colour(line), fold(t.to, line)))
+		_, _ = fmt.Fprintln(t.to.Out, t.to.Paint(colour(line), line))
 	}
 }
 
 // colour is that of the commands where they write to a terminal themselves. Here they write to us.
 func colour(line string) string {
-	for _, look := range []struct{ begins, colour string }{
-		{"== ", iostreams.Bold},
-		{"$ ", iostreams.Bold},
-		{"[", iostreams.Dim},
-		{"√", iostreams.Green},
-		{"‼", iostreams.Yellow},
-		{"×", iostreams.Red},
-	} {
-		if strings.HasPrefix(line, look.begins) {
-			return look.colour
-		}
-	}
-	return ""
+	first, _ := utf8.DecodeRuneInString(line)
+	return map[rune]string{
+		'=': iostreams.Bold, '$': iostreams.Bold, '[': iostreams.Dim, '√': iostreams.Green, '‼': iostreams.Yellow, '×': iostreams.Red,
+	}[first]
 }
-
-// fold breaks a line that is too long for the terminal, between words.
-func fold(to iostreams.Streams, line string) string {
-	if utf8.RuneCountInString(line) <= to.Width {
-		return line
-	}
-	head := before.FindString(line)
-	to.Width -= len(head)
-	return head + to.Fold(line[len(head):], strings.Repeat(" ", max(len(head), 2)))
-}
-
-// before is what stands before the words of a line: a time, or what has none.
-var before = regexp.MustCompile(`^ *(?:\d+\.\ds {2})?`)
 
 // transcript shows what a command says, line by line, so that nothing comes into the
 // middle of a line. What it leaves out it counts.

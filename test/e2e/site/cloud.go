@@ -3,11 +3,9 @@
 package site
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
 	"os"
@@ -18,10 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
 	"github.com/rrpool/rrpool/test/programs"
@@ -35,10 +32,13 @@ func (s *Site) zone(i int) string {
 	return fmt.Sprintf("us-south-%d", i+1)
 }
 
+// workers are in the default pool.
+const workers = 6
+
 // cluster is what the cloud knows from the start: the zones and the default pool.
 func (s *Site) cluster() iksserver.Cluster {
-	c := iksserver.Cluster{ID: ClusterID, Name: "demo", Provider: s.options.Generation, VPCID: "r006-demo"}
-	pool := iksserver.Pool{Name: "default", Flavor: "bx2.4x16", SizePerZone: s.options.Workers / s.options.Zones}
+	c := iksserver.Cluster{ID: ClusterID, Name: "demo", Provider: s.options.Generation, VPCID: "r006-demo", ResourceGroup: "5f1e0c2a"}
+	pool := iksserver.Pool{Name: "default", Flavor: "bx2.4x16", SizePerZone: workers / s.options.Zones}
 	for i := range s.options.Zones {
 		z := iksserver.Zone{ID: s.zone(i)}
 		if s.options.Generation == iksserver.Classic {
@@ -174,18 +174,12 @@ func (s *Site) createFile(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("reading a manifest: %w", err)
 	}
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(o)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil && len(o.Object) > 0 {
-			err = s.Client.Create(ctx, o)
-		}
-		if err != nil {
-			return fmt.Errorf("creating what %s says: %w", path, err)
-		}
+	objects, err := controlplane.Objects(content)
+	for _, o := range objects {
+		err = errors.Join(err, s.Client.Create(ctx, o))
 	}
+	if err != nil {
+		return fmt.Errorf("creating what %s says: %w", path, err)
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +38,7 @@ const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gos
 type pod struct {
 	name, node string
 	template   string
-	probe      string // URL, "" without a readiness probe
+	probe      string // URL
 	process    *controlplane.Process
 	delete     func() // takes it out of the API
 }
@@ -52,12 +53,10 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 		name: fmt.Sprintf("%s-%d", d.Name, r.started), node: node, template: r.template, delete: func() {},
 	}
 	container := &spec.Containers[0]
-	var err error
-	if p.probe, err = r.site.probeURL(container, node); err != nil {
-		return nil, err
-	}
+	p.probe = r.site.probeURL(container, node)
 	cmd := exec.Command(programs.Path("manager"), container.Args...) //nolint:gosec // G204: ours
-	if cmd.Env, err = r.site.environmentOf(ctx, d, container, p); err != nil {
+	var err error
+	if cmd.Env, err = r.site.environmentOf(d, container); err != nil {
 		return nil, err
 	}
 	if ptr.Deref(spec.AutomountServiceAccountToken, true) {
@@ -84,6 +83,9 @@ func known(spec *corev1.PodSpec) error {
 		return errors.New("imitated is one container without volumes")
 	}
 	c := spec.Containers[0]
+	if probe := c.ReadinessProbe; probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Port.Type != intstr.String {
+		return errors.New("imitated is a readiness probe that asks a port by its name")
+	}
 	if len(c.Command) > 0 || len(c.EnvFrom) > 0 || strings.Contains(strings.Join(c.Args, " "), "$(") {
 		return errors.New("command, envFrom, and variables in args are not imitated")
 	}
@@ -91,45 +93,24 @@ func known(spec *corev1.PodSpec) error {
 }
 
 // environmentOf is what the container has, and what the Runtime's comment says it gets besides.
-func (s *Site) environmentOf(ctx context.Context, d *appsv1.Deployment, container *corev1.Container, p *pod) ([]string, error) {
+func (s *Site) environmentOf(d *appsv1.Deployment, container *corev1.Container) ([]string, error) {
 	apiserver, err := url.Parse(s.Lab.AdminConfig().Host)
 	if err != nil {
 		return nil, fmt.Errorf("reading the apiserver's address: %w", err)
 	}
 	env := append(s.Environment(), "PATH=/nonexistent", "HOME=/nonexistent",
 		"KUBERNETES_SERVICE_HOST="+apiserver.Hostname(), "KUBERNETES_SERVICE_PORT="+apiserver.Port())
-	for i := range container.Env {
-		value, err := s.valueOf(ctx, d, &container.Env[i], p)
-		if err != nil {
-			return nil, fmt.Errorf("variable %s: %w", container.Env[i].Name, err)
+	for _, v := range container.Env {
+		value := v.Value
+		if from := v.ValueFrom; from != nil {
+			if from.FieldRef == nil || from.FieldRef.FieldPath != "metadata.namespace" {
+				return nil, fmt.Errorf("variable %s: its source is not imitated", v.Name)
+			}
+			value = d.Namespace
 		}
-		env = append(env, container.Env[i].Name+"="+value)
+		env = append(env, v.Name+"="+value)
 	}
 	return env, nil
-}
-
-func (s *Site) valueOf(ctx context.Context, d *appsv1.Deployment, v *corev1.EnvVar, p *pod) (string, error) {
-	switch {
-	case v.ValueFrom == nil:
-		return v.Value, nil
-	case v.ValueFrom.FieldRef != nil:
-		fields := map[string]string{
-			"metadata.namespace": d.Namespace, "metadata.name": p.name, "spec.nodeName": p.node, "status.podIP": s.Lab.Address(p.node).String(),
-		}
-		value, ok := fields[v.ValueFrom.FieldRef.FieldPath]
-		if !ok {
-			return "", fmt.Errorf("field %s is not imitated", v.ValueFrom.FieldRef.FieldPath)
-		}
-		return value, nil
-	case v.ValueFrom.SecretKeyRef != nil:
-		ref := v.ValueFrom.SecretKeyRef
-		secret, err := s.Lab.Kube().CoreV1().Secrets(d.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-		if err != nil {
-			return "", fmt.Errorf("reading its Secret: %w", err)
-		}
-		return string(secret.Data[ref.Key]), nil
-	}
-	return "", errors.New("its source is not imitated")
 }
 
 // mountToken gives a pod what it says of itself to the apiserver: a token that the apiserver has made for its service account.
@@ -158,31 +139,18 @@ func (s *Site) mountToken(ctx context.Context, namespace, account string, p *pod
 	})
 }
 
-// probeURL is where a container says whether it is ready.
-func (s *Site) probeURL(container *corev1.Container, node string) (string, error) {
-	if container.ReadinessProbe == nil {
-		return "", nil
-	}
+// probeURL is where a container says whether it is ready: at a port that has a name.
+func (s *Site) probeURL(container *corev1.Container, node string) string {
 	get := container.ReadinessProbe.HTTPGet
-	if get == nil {
-		return "", errors.New("a readiness probe without httpGet is not imitated")
-	}
-	port := get.Port.IntValue()
-	for _, named := range container.Ports {
-		if get.Port.Type == intstr.String && named.Name == get.Port.StrVal {
-			port = int(named.ContainerPort)
-		}
-	}
-	return "http://" + net.JoinHostPort(s.Lab.Address(node).String(), strconv.Itoa(port)) + get.Path, nil
+	port := slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == get.Port.StrVal })
+	address := net.JoinHostPort(s.Lab.Address(node).String(), strconv.Itoa(int(container.Ports[port].ContainerPort)))
+	return "http://" + address + get.Path
 }
 
-// ready asks the readiness probe; without one, a pod that runs is ready.
+// ready asks the readiness probe.
 func (p *pod) ready(ctx context.Context) bool {
 	if !p.process.Running() {
 		return false
-	}
-	if p.probe == "" {
-		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

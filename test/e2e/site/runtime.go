@@ -17,15 +17,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 )
 
 const (
 	// runtimePeriod is how often the Runtime looks.
 	runtimePeriod = 200 * time.Millisecond
+	// maxUnavailable is the Deployment's.
+	maxUnavailable = 1
 	// crashDelay is how long it waits before it starts a manager again that has ended by itself.
 	crashDelay = time.Second
 )
@@ -40,8 +42,7 @@ const (
 //
 // It does not imitate: images (the manager is the one that BuildManager has built), the user, the read-only root, limits, affinity and
 // spreading, probes other than the readiness probe, and NetworkPolicies. Of the environment it adds the apiserver's address, as a
-// kubelet does, and the cloud's, which is not IBM's here. A template that has what it does not know is not run, and the Deployment's
-// status says why.
+// kubelet does, and the cloud's, which is not IBM's here. A template that has what it does not know is not run, and Err says why.
 type Runtime struct {
 	site   *Site
 	cancel context.CancelFunc
@@ -119,8 +120,7 @@ func (r *Runtime) sync(ctx context.Context) error {
 	r.dropEnded()
 	r.replace(ctx, d)
 	r.shrink(int(ptr.Deref(d.Spec.Replicas, 1)))
-	err = r.grow(ctx, d)
-	return errors.Join(err, r.report(ctx, d, err))
+	return errors.Join(r.grow(ctx, d), r.report(ctx, d))
 }
 
 // replace stops one that an older template has made, if those that are away already are fewer than may be. One that is not ready is
@@ -136,23 +136,11 @@ func (r *Runtime) replace(ctx context.Context, d *appsv1.Deployment) {
 			old, serves = i, ready
 		}
 	}
-	if old < 0 || serves && away+wanted-len(r.pods) >= mayBeAway(d, wanted) {
+	if old < 0 || serves && away+wanted-len(r.pods) >= maxUnavailable {
 		return
 	}
 	r.pods[old].stop()
 	r.pods = slices.Delete(r.pods, old, old+1)
-}
-
-// mayBeAway is maxUnavailable, at least 1: nothing is surged.
-func mayBeAway(d *appsv1.Deployment, wanted int) int {
-	if d.Spec.Strategy.RollingUpdate == nil || d.Spec.Strategy.RollingUpdate.MaxUnavailable == nil {
-		return 1
-	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(d.Spec.Strategy.RollingUpdate.MaxUnavailable, wanted, false)
-	if err != nil {
-		return 1 // the apiserver takes no other
-	}
-	return max(1, n)
 }
 
 // dropEnded takes pods away that have ended by themselves a while ago.
@@ -206,18 +194,16 @@ func (r *Runtime) schedule(ctx context.Context, spec *corev1.PodSpec) (string, e
 	return "", fmt.Errorf("no node of %d is free for a pod of the manager", len(nodes.Items))
 }
 
-// tolerates knows the two operators that there are for strings.
 func tolerates(spec *corev1.PodSpec, taints []corev1.Taint) bool {
 	return !slices.ContainsFunc(taints, func(taint corev1.Taint) bool {
 		return taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool {
-			return (t.Effect == "" || t.Effect == taint.Effect) && (t.Key == "" || t.Key == taint.Key) &&
-				(t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
+			return t.ToleratesTaint(klog.Background(), &taint, false)
 		})
 	})
 }
 
 // report writes the Deployment's status when it is another.
-func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment, failed error) error {
+func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment) error {
 	var ready, updated int32
 	for _, p := range r.pods {
 		if p.template == r.template {
@@ -231,11 +217,6 @@ func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment, failed error
 		ObservedGeneration: d.Generation, Replicas: int32(len(r.pods)), UpdatedReplicas: updated, //nolint:gosec // G115: a handful
 		ReadyReplicas: ready, AvailableReplicas: ready, UnavailableReplicas: ptr.Deref(d.Spec.Replicas, 1) - ready,
 	}
-	status.Conditions = []appsv1.DeploymentCondition{
-		condition(d, appsv1.DeploymentAvailable, ready >= max(1, ptr.Deref(d.Spec.Replicas, 1)-1) || ptr.Deref(d.Spec.Replicas, 1) == 0,
-			"MinimumReplicasAvailable", "MinimumReplicasUnavailable", nil),
-		condition(d, appsv1.DeploymentProgressing, failed == nil, "NewReplicaSetAvailable", "PodNotStarted", failed),
-	}
 	if apiequality.Semantic.DeepEqual(status, d.Status) {
 		return nil
 	}
@@ -245,23 +226,6 @@ func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment, failed error
 		return fmt.Errorf("writing the Deployment's status: %w", err)
 	}
 	return nil
-}
-
-// condition keeps the times of one that has not changed.
-func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType, is bool, yes, no string, failed error) appsv1.DeploymentCondition {
-	c := appsv1.DeploymentCondition{Type: kind, Status: corev1.ConditionFalse, Reason: no, LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()}
-	if is {
-		c.Status, c.Reason = corev1.ConditionTrue, yes
-	}
-	if failed != nil {
-		c.Message = failed.Error()
-	}
-	for _, old := range d.Status.Conditions {
-		if old.Type == c.Type && old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message {
-			return old
-		}
-	}
-	return c
 }
 
 // finalizeNamespaces does for namespaces that are deleted what the namespace controller does: it deletes everything in them, and

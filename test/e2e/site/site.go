@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -51,16 +50,12 @@ const (
 
 // Options say what to build. The zero value is six workers in three zones on VPC, without a mesh password.
 type Options struct {
-	// Log receives progress of the lab. Default: discarded.
-	Log io.Writer
-	// Dir keeps all configurations and logs. Default: a temporary folder.
-	Dir string
 	// Nodes of a cluster that no cloud provides. With them there is no cloud
-	// server, no provider ID and no credential, and the three options below mean
+	// server, no provider ID and no credential, and the two options below mean
 	// nothing.
 	Nodes []lab.NodeSpec
-	// Workers that run pods, spread over Zones zones. Default 6 in 3.
-	Workers, Zones int
+	// Zones over which the six workers that run pods are spread. Default 3.
+	Zones int
 	// Generation is iksserver.VPC or iksserver.Classic. Default VPC.
 	Generation string
 	// MeshPassword, when set, is the BGP password of the mesh.
@@ -69,7 +64,7 @@ type Options struct {
 	Bare bool
 	// Pods lets the managers that the Runtime starts be Pods of the API as well, with logs.
 	Pods bool
-	// Progress receives a line for each thing that happens in the cloud. Optional.
+	// Progress receives a line for each thing that happens in the cloud.
 	Progress func(line string)
 }
 
@@ -105,8 +100,7 @@ func (s *Site) address(string, string) string {
 // Start builds the lab, its workers and the cloud. The manager is not started,
 // no RouteReflectorPool exists, and the mesh carries the cluster.
 func Start(ctx context.Context, options Options) (*Site, error) {
-	options.Workers, options.Zones = cmp.Or(options.Workers, 6), cmp.Or(options.Zones, 3)
-	options.Generation = cmp.Or(options.Generation, iksserver.VPC)
+	options.Zones, options.Generation = cmp.Or(options.Zones, 3), cmp.Or(options.Generation, iksserver.VPC)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Site{options: options, stop: stop}
 	if err := s.start(ctx, background); err != nil {
@@ -117,9 +111,7 @@ func Start(ctx context.Context, options Options) (*Site, error) {
 
 func (s *Site) start(ctx, background context.Context) error {
 	var err error
-	s.Lab, err = lab.Start(ctx, lab.Options{
-		Log: s.options.Log, Dir: s.options.Dir, MeshPassword: s.options.MeshPassword, Bare: s.options.Bare,
-	})
+	s.Lab, err = lab.Start(ctx, lab.Options{MeshPassword: s.options.MeshPassword, Bare: s.options.Bare})
 	if err != nil {
 		return err
 	}
@@ -160,7 +152,7 @@ func (s *Site) addNodes(ctx context.Context, specs []lab.NodeSpec) error {
 // startCloud serves the IBM Cloud APIs on loopback: elsewhere no API key would be sent to it without TLS.
 func (s *Site) startCloud(background context.Context) error {
 	s.Cloud = iksserver.New(iksserver.Config{
-		APIKeys:    []string{APIKey},
+		APIKeys: []string{APIKey}, Profile: iksserver.Chosen(),
 		Delays:     iksserver.Delays{Pending: time.Second, Provisioning: 2 * time.Second, Deploying: 2 * time.Second, Deleting: 2 * time.Second},
 		AllocateIP: s.address,
 		OnDeployed: func(w iksserver.Worker) { s.join(background, w) },
@@ -229,9 +221,7 @@ func (s *Site) Dump(dir string) error {
 }
 
 func (s *Site) progress(format string, args ...any) {
-	if s.options.Progress != nil {
-		s.options.Progress(fmt.Sprintf(format, args...))
-	}
+	s.options.Progress(fmt.Sprintf(format, args...))
 }
 
 // patience is how long a whole test may take on a slow machine.

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,24 +15,16 @@ type metric struct {
 	labels           []string
 }
 
-// described is how client_golang puts a description into words; it gives them in no other way.
-var described = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), (?:unit: "[^"]*", )?constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
-
+// read takes a description from the words into which client_golang puts it; it gives them in no other way.
 func read(desc *prometheus.Desc) (metric, error) {
-	parts := described.FindStringSubmatch(desc.String())
-	if parts == nil {
-		return metric{}, fmt.Errorf("reading %s: client_golang describes metrics in another way now", desc)
+	var m metric
+	text := desc.String()
+	if _, err := fmt.Sscanf(text, "Desc{fqName: %q, help: %q", &m.name, &m.help); err != nil {
+		return metric{}, fmt.Errorf("reading %s: client_golang describes metrics in another way now: %w", text, err)
 	}
-	name, err := strconv.Unquote(parts[1])
-	if err != nil {
-		return metric{}, fmt.Errorf("reading the name in %s: %w", desc, err)
-	}
-	help, err := strconv.Unquote(parts[2])
-	if err != nil {
-		return metric{}, fmt.Errorf("reading the help in %s: %w", desc, err)
-	}
-	m := metric{name: name, kind: kind(name), help: help}
-	for _, list := range parts[3:] {
+	m.kind = kind(m.name)
+	for _, list := range strings.SplitAfter(text, "Labels: {")[1:] {
+		list, _, _ = strings.Cut(list, "}")
 		for field := range strings.SplitSeq(list, ",") {
 			if label, _, _ := strings.Cut(field, "="); label != "" {
 				m.labels = append(m.labels, "`"+label+"`")

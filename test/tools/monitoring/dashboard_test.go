@@ -20,7 +20,7 @@ type board struct {
 		Title       string `json:"title"`
 		Description string `json:"description"`
 		Datasource  source `json:"datasource"`
-		GridPos     struct{ X, Y, W, H int }
+		GridPos     struct{ X int }
 		Targets     []struct {
 			RefID      string `json:"refId"`
 			Expr       string `json:"expr"`
@@ -42,9 +42,6 @@ type board struct {
 
 type source struct{ Type, UID string }
 
-// width of Grafana's grid.
-const width = 24
-
 // faults of a dashboard, none of which keeps Grafana from loading it.
 func faults(text string, known map[string][]string) []string {
 	var b board
@@ -59,23 +56,12 @@ func faults(text string, known map[string][]string) []string {
 			say("variable %s: its data source is not the one that the user has chosen", v.Name)
 		}
 	}
-	ids, taken := map[int]bool{}, map[[2]int]string{}
+	ids := map[int]bool{}
 	for _, p := range b.Panels {
 		if ids[p.ID] {
 			say("%s: id %d is taken", p.Title, p.ID)
 		}
 		ids[p.ID] = true
-		if p.GridPos.X+p.GridPos.W > width {
-			say("%s: ends beyond column %d", p.Title, width)
-		}
-		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
-			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-				if other := taken[[2]int{x, y}]; other != "" && other != p.Title {
-					say("%s overlaps %s", p.Title, other)
-				}
-				taken[[2]int{x, y}] = p.Title
-			}
-		}
 		if p.Type == "row" {
 			continue
 		}
@@ -129,8 +115,6 @@ func TestABadDashboardIsFoundOut(t *testing.T) {
 	text, known := content(t, manifest+"dashboard.json"), metrics(t)
 	for spoilt, problem := range map[[2]string]string{
 		{`"id": 3,`, `"id": 2,`}:                           "id 2 is taken",
-		{`"x": 6,`, `"x": 5,`}:                             "overlaps",
-		{`"x": 21,`, `"x": 22,`}:                           "ends beyond column 24",
 		{`"unit": "s"`, `"unit": ""`}:                      "no unit",
 		{`"uid": "${datasource}"`, `"uid": "P1809F7CD0C"`}: "not the one that the user has chosen",
 		{"rrpool_safety_net_due", "rrpool_safety_due"}:     "there is no metric rrpool_safety_due",

@@ -1,6 +1,7 @@
 package monitoring_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestEachAlertCanBeActedUpon(t *testing.T) {
 		require.Regexp(t, "^RRPool[A-Z]", rule.Alert)
 		require.Contains(t, []string{"critical", "warning", "info"}, rule.Labels["severity"], rule.Alert)
 		require.NotNil(t, rule.For, rule.Alert)
-		require.Equal(t, []string{"description", "runbook_url", "summary"}, keys(rule.Annotations), rule.Alert)
+		require.Equal(t, []string{"description", "runbook_url", "summary"}, slices.Sorted(maps.Keys(rule.Annotations)), rule.Alert)
 		require.Equal(t, runbook+rule.Alert+".md", rule.Annotations["runbook_url"])
 		require.Contains(t, content(t, root+"/docs/runbook/"+rule.Alert+".md"), "Severity: "+rule.Labels["severity"]+".")
 		require.Empty(t, problems(rule.Expr.String(), known), rule.Alert)
@@ -104,13 +105,4 @@ func TestTheServiceMonitorLeadsToTheManagers(t *testing.T) {
 			require.Contains(t, rule.Expr.String(), `job="`+service.Name+`"`)
 		}
 	}
-}
-
-func keys(m map[string]string) []string {
-	var out []string
-	for key := range m {
-		out = append(out, key)
-	}
-	slices.Sort(out)
-	return out
 }

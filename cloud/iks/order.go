@@ -1,0 +1,196 @@
+package iks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// listingPatience is how long an order is held up by listings of what there is to order.
+const listingPatience = 10 * time.Second
+
+// checkIDs refuses ids that do not fit into a request.
+func checkIDs(want cloud.PoolSpec) error {
+	o := want.Options
+	given := map[string][]string{
+		"zone": want.Zones, "security group": o.SecurityGroups,
+		"flavor": {want.Flavor}, "operating system": {o.OperatingSystem}, "dedicated host pool": {o.DedicatedHostPoolID},
+		"KMS": {o.WorkerVolumeEncryption.KMSInstanceID, o.WorkerVolumeEncryption.RootKeyID, o.WorkerVolumeEncryption.KMSAccountID},
+	}
+	for _, n := range o.Networks {
+		given["network"] = append(given["network"], n.SubnetID, n.PrivateVLAN, n.PublicVLAN)
+	}
+	var err error
+	for _, what := range slices.Sorted(maps.Keys(given)) {
+		for _, id := range given[what] {
+			if id != "" || what == "zone" || what == "security group" {
+				err = errors.Join(err, checkID(what, id))
+			}
+		}
+	}
+	return err
+}
+
+// checkOrder refuses an order, before anything is ordered, for what the cluster or the cloud does not have. Nothing is
+// asked at rest. What was not checked it says in unchecked.
+func (p *Provider) checkOrder(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (unchecked string, err error) {
+	zones := want.Zones
+	if len(zones) == 0 {
+		zones = v.state.ClusterZones
+	}
+	if slices.Contains([]poolplan.Kind{poolplan.None, poolplan.Create, poolplan.AddZone}, step.Kind) {
+		err = p.checkOptions(want.Options, zones)
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case step.Kind == poolplan.Create:
+		return p.checkListed(ctx, v, cmp.Or(want.Flavor, v.traits().flavor), zones)
+	case step.Kind == poolplan.AddZone && v.pool.flavor != "":
+		return p.checkListed(ctx, v, v.pool.flavor, []string{step.Zone})
+	}
+	return "", nil
+}
+
+// checkListed looks for zones, and the flavor in each, in the cloud's listings. One that fails or is empty holds
+// nothing up, as the order will tell.
+func (p *Provider) checkListed(ctx context.Context, v view, flavor string, zones []string) (unchecked string, err error) {
+	listing, cancel := context.WithTimeout(ctx, listingPatience)
+	defer cancel()
+	err = p.checkZones(listing, v, zones)
+	for i := 0; err == nil && i < len(zones); i++ {
+		err = p.checkFlavor(listing, v, flavor, zones[i])
+	}
+	var failed unlisted
+	switch {
+	case ctx.Err() != nil:
+		return "", cloud.Interrupted(ctx, p.op("checking the order of"))
+	case errors.As(err, &failed):
+		return fmt.Sprintf(" (not knowing whether all zones have flavor %s: %v)", flavor, failed.error), nil
+	}
+	return "", err
+}
+
+// unlisted is the error of a listing that says nothing.
+type unlisted struct{ error }
+
+// checkOptions refuses what clusters of the other generation have, and networks of no use.
+func (p *Provider) checkOptions(o cloud.PoolOptions, zones []string) error {
+	var wrong []string
+	add := func(field, value string) {
+		if value != "" {
+			wrong = append(wrong, fmt.Sprintf("%s (%s)", field, value))
+		}
+	}
+	classic := p.cluster.Provider == providerClassic
+	if classic {
+		add("securityGroups", strings.Join(o.SecurityGroups, ", "))
+		add("workerVolumeEncryption", o.WorkerVolumeEncryption.RootKeyID)
+		add("dedicatedHostPoolID", o.DedicatedHostPoolID)
+	}
+	for _, zone := range slices.Sorted(maps.Keys(o.Networks)) {
+		n := o.Networks[zone]
+		switch {
+		case !slices.Contains(zones, zone):
+			return p.invalidOrder("networks names zone %s, which is none of the pool's (%s): leave it out, or add the zone to zones", zone, strings.Join(zones, ", "))
+		case classic:
+			add("networks.subnetID in zone "+zone, n.SubnetID)
+		default:
+			add("networks.privateVLAN in zone "+zone, n.PrivateVLAN)
+			add("networks.publicVLAN in zone "+zone, n.PublicVLAN)
+		}
+	}
+	switch {
+	case len(wrong) == 0:
+		return nil
+	case classic:
+		return p.invalidOrder("a classic cluster has no %s: leave it out; zones have VLANs here", strings.Join(wrong, ", "))
+	}
+	return p.invalidOrder("a VPC cluster has no %s: leave it out; zones have subnets here", strings.Join(wrong, ", "))
+}
+
+// invalidOrder is the error of an order that a person has to change. What the cloud lists comes last, as it may be long.
+func (p *Provider) invalidOrder(format string, args ...any) error {
+	return &cloud.Error{Kind: cloud.InvalidInput, Op: p.op("checking the order of"), Message: p.session.scrub(fmt.Sprintf(format, args...))}
+}
+
+// offers lists what there is by name, known, and what of it is not deprecated, offered.
+func (p *Provider) offers(ctx context.Context, at route) (known, offered []string, err error) {
+	var list []struct {
+		ID, Name   string
+		Deprecated bool
+	}
+	if err := p.get(ctx, "checking the order of", at, &list); err != nil {
+		return nil, nil, unlisted{err}
+	}
+	for _, o := range list {
+		name := plain(cmp.Or(o.Name, o.ID))
+		if known = append(known, name, o.ID); name != "" && !o.Deprecated {
+			offered = append(offered, name)
+		}
+	}
+	if len(offered) == 0 {
+		return nil, nil, unlisted{errors.New("the cloud lists none")}
+	}
+	slices.Sort(offered)
+	return known, slices.Compact(offered), nil
+}
+
+// checkZones refuses a zone that does not exist. Those that the cluster has are known to.
+func (p *Provider) checkZones(ctx context.Context, v view, zones []string) error {
+	further := slices.DeleteFunc(slices.Clone(zones), func(z string) bool { return slices.Contains(v.state.ClusterZones, z) })
+	if len(further) == 0 {
+		return nil
+	}
+	known, offered, err := p.offers(ctx, to(v.traits().zones))
+	if err != nil {
+		return err
+	}
+	// The cloud lists those of the whole world: us-south-1 is near us-south-3, and dal10 near dal13.
+	near := slices.DeleteFunc(slices.Clone(offered), func(o string) bool {
+		return !slices.ContainsFunc(v.state.ClusterZones, func(z string) bool { return region(z) == region(o) })
+	})
+	if len(near) > 0 {
+		offered = near
+	}
+	for _, zone := range further {
+		if !slices.Contains(known, zone) {
+			return p.invalidOrder("there is no zone %s: correct zones; there are %s", zone, cloud.Capped(offered, ", "))
+		}
+	}
+	return nil
+}
+
+func region(zone string) string { return strings.TrimRight(zone, "0123456789") }
+
+// checkFlavor refuses a flavor that a zone does not have. It names others: the smallest that are no smaller come first.
+func (p *Provider) checkFlavor(ctx context.Context, v view, flavor, zone string) error {
+	known, others, err := p.offers(ctx, to(v.traits().flavors, zone))
+	if err != nil || slices.Contains(known, flavor) {
+		return err
+	}
+	enough, _ := size(flavor)
+	slices.SortStableFunc(others, func(a, b string) int {
+		coresA, memoryA := size(a)
+		coresB, memoryB := size(b)
+		return cmp.Or(plan.TrueFirst(coresA >= enough, coresB >= enough), cmp.Compare(coresA, coresB), cmp.Compare(memoryA, memoryB))
+	})
+	return p.invalidOrder("zone %s has no flavor %s: choose another flavor (of a pool that exists it cannot be changed), or other zones; there are %s",
+		zone, flavor, cloud.Capped(others, ", "))
+}
+
+// size reads cores and memory in GB off a flavor such as bx2.4x16.
+func size(flavor string) (cores, memory int) {
+	_, of, _ := strings.Cut(flavor, ".")
+	_, _ = fmt.Sscanf(of, "%dx%d", &cores, &memory) // 0 where there are none
+	return cores, memory
+}

@@ -1,0 +1,333 @@
+package iks_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+// everyOption gives all options of a generation.
+func everyOption(generation string) cloud.PoolOptions {
+	if generation == iksserver.Classic {
+		return cloud.PoolOptions{
+			OperatingSystem: "UBUNTU_20_64",
+			Networks:        map[string]cloud.Network{"dal12": {PrivateVLAN: "7"}, "dal13": {PrivateVLAN: "8", PublicVLAN: "9"}},
+		}
+	}
+	return cloud.PoolOptions{
+		OperatingSystem: "UBUNTU_20_64", SecurityGroups: []string{"r006-a", "r006-b"}, Networks: map[string]cloud.Network{"us-south-2": {SubnetID: "own-us-south-2"}},
+		WorkerVolumeEncryption: cloud.WorkerVolumeEncryption{KMSInstanceID: "kms-1", RootKeyID: "key-1", KMSAccountID: "account1"}, DedicatedHostPoolID: "dh-1",
+	}
+}
+
+// newWorldOf has what everyOption names.
+func newWorldOf(t *testing.T, generation string) (*world, cloud.PoolSpec) {
+	t.Helper()
+	w := newWorld(t, generation)
+	c := seed(generation)
+	c.ID, c.Name, c.Pools = "second", "second", nil
+	for i := range c.Zones {
+		z := &c.Zones[i]
+		z.Subnets = append(z.Subnets, iksserver.Subnet{ID: "own-" + z.ID})
+		z.VLANs = append(z.VLANs, iksserver.VLAN{ID: "7", Type: "private"}, iksserver.VLAN{ID: "8", Type: "private"}, iksserver.VLAN{ID: "9", Type: "public"})
+	}
+	c.Pools = []iksserver.Pool{{Name: "default", Flavor: "bx2.4x16", SizePerZone: 1, Zones: w.zones[:3]}}
+	w.AddCluster(c)
+	want := spec(1)
+	want.Options = everyOption(generation)
+	return w, want
+}
+
+func second(c *iks.Config) { c.ClusterID = "second" }
+
+func settleSecond(t *testing.T, w *world, p cloud.Provider, want cloud.PoolSpec) cloud.Pool {
+	t.Helper()
+	settle(t, w, p, want)
+	pool, err := p.Observe(context.Background())
+	require.NoError(t, err)
+	return pool
+}
+
+func TestOptionsAreOrdered(t *testing.T) {
+	for generation, bodies := range map[string][]string{
+		iksserver.VPC: {
+			`{"cluster":"second","hostPool":"dh-1","entitlement":"","flavor":"bx2.2x8","labels":{"rrpool.io/pool":"route-reflectors"},` +
+				`"name":"route-reflectors","operatingSystem":"UBUNTU_20_64","vpcID":"r006-vpc","workerCount":1,"zones":[],` +
+				`"workerVolumeEncryption":{"kmsInstanceID":"kms-1","workerVolumeCRKID":"key-1","kmsAccountID":"account1"},"securityGroupIDs":["r006-a","r006-b"]}`,
+			`"id":"us-south-1","subnetID":"sub-us-south-1"`, `"id":"us-south-2","subnetID":"own-us-south-2"`, `"id":"us-south-3","subnetID":"sub-us-south-3"`,
+		},
+		iksserver.Classic: {
+			`{"name":"route-reflectors","sizePerZone":1,"machineType":"u3c.2x4","isolation":"public","labels":{"rrpool.io/pool":"route-reflectors"},` +
+				`"operatingSystem":"UBUNTU_20_64","entitlement":"","diskEncryption":true,"zones":[]}`,
+			`{"privateVlan":"10010","publicVlan":"20010","id":"dal10"}`, `{"privateVlan":"7","publicVlan":"","id":"dal12"}`, `{"privateVlan":"8","publicVlan":"9","id":"dal13"}`,
+		},
+	} {
+		t.Run(generation, func(t *testing.T) {
+			w, want := newWorldOf(t, generation)
+			p := w.provider(t, second)
+			have := settleSecond(t, w, p, want).Options
+			for _, body := range bodies {
+				require.Contains(t, strings.Join(changes(w), "\n"), body)
+			}
+			// The cloud reports them, but for security groups, and the zones that were not chosen.
+			for zone, n := range want.Options.Networks {
+				require.Equal(t, n, have.Networks[zone])
+			}
+			have.Networks, have.SecurityGroups = want.Options.Networks, want.Options.SecurityGroups
+			require.Equal(t, want.Options, have)
+		})
+	}
+}
+
+func TestAPoolWithOtherOptionsIsKeptWhole(t *testing.T) {
+	for generation, others := range map[string]map[string]func(*cloud.PoolOptions){
+		iksserver.VPC: {
+			"operatingSystem is UBUNTU_20_64 and not UBUNTU_24_64": func(o *cloud.PoolOptions) { o.OperatingSystem = "UBUNTU_24_64" },
+			"rootKeyID is key-1 and not key-2":                     func(o *cloud.PoolOptions) { o.WorkerVolumeEncryption.RootKeyID = "key-2" },
+			"dedicatedHostPoolID is dh-1 and not dh-2":             func(o *cloud.PoolOptions) { o.DedicatedHostPoolID = "dh-2" },
+			"subnetID in zone us-south-2 is own-us-south-2 and not sub-us-south-2": func(o *cloud.PoolOptions) {
+				o.Networks = map[string]cloud.Network{"us-south-2": {SubnetID: "sub-us-south-2"}}
+			},
+			"subnetID in zone us-south-1 is sub-us-south-1 and not own-us-south-1": func(o *cloud.PoolOptions) { o.Networks["us-south-1"] = cloud.Network{SubnetID: "own-us-south-1"} },
+			"": func(o *cloud.PoolOptions) { *o = cloud.PoolOptions{} },
+		},
+		iksserver.Classic: {
+			"operatingSystem is UBUNTU_20_64 and not UBUNTU_24_64": func(o *cloud.PoolOptions) { o.OperatingSystem = "UBUNTU_24_64" },
+			"privateVLAN in zone dal12 is 7 and not 8":             func(o *cloud.PoolOptions) { o.Networks = map[string]cloud.Network{"dal12": {PrivateVLAN: "8"}} },
+			"publicVLAN in zone dal13 is 9 and not 10":             func(o *cloud.PoolOptions) { o.Networks["dal13"] = cloud.Network{PrivateVLAN: "8", PublicVLAN: "10"} },
+			"": func(o *cloud.PoolOptions) { *o = cloud.PoolOptions{} },
+		},
+	} {
+		for message, edit := range others {
+			t.Run(generation+" "+message, func(t *testing.T) {
+				w, want := newWorldOf(t, generation)
+				p := w.provider(t, second)
+				dead := settleSecond(t, w, p, want).Workers[0].ID
+				before := w.Mutations()
+				want.Options = everyOption(generation)
+				edit(&want.Options)
+				_, err := p.Ensure(context.Background(), want)
+				if message == "" {
+					require.NoError(t, err, "what is left to the provider is as it is")
+					return
+				}
+				require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+				require.ErrorContains(t, err, message)
+				require.Equal(t, before, w.Mutations())
+				want.Replace = []string{dead}
+				require.NotEmpty(t, ensure(t, p, want).Did, "what is dead is replaced all the same")
+			})
+		}
+	}
+}
+
+// An option that the cluster's generation does not have is refused before anything is ordered, and a pool that exists is kept whole.
+func TestOptionsOfTheOtherGeneration(t *testing.T) {
+	for generation, wrong := range map[string]map[string]cloud.PoolOptions{
+		iksserver.VPC: {
+			"no networks.privateVLAN in zone us-south-1 (1), networks.publicVLAN in zone us-south-1 (2): leave it out": {Networks: map[string]cloud.Network{"us-south-1": {PrivateVLAN: "1", PublicVLAN: "2"}}},
+			"networks names zone us-south-4, which is none of the pool's (us-south-1, us-south-2, us-south-3)":         {Networks: map[string]cloud.Network{"us-south-4": {SubnetID: "s"}}},
+			`"../x" is not a valid network id`:           {Networks: map[string]cloud.Network{"us-south-1": {SubnetID: "../x"}}},
+			`"" is not a valid security group id`:        {SecurityGroups: []string{""}},
+			`"a b" is not a valid KMS id`:                {WorkerVolumeEncryption: cloud.WorkerVolumeEncryption{KMSAccountID: "a b"}},
+			`"a?" is not a valid dedicated host pool id`: {DedicatedHostPoolID: "a?"},
+			`"A/B" is not a valid operating system id`:   {OperatingSystem: "A/B"},
+		},
+		iksserver.Classic: {
+			"no securityGroups (r006-a, r006-b)":               {SecurityGroups: []string{"r006-a", "r006-b"}},
+			"no workerVolumeEncryption (key-1)":                {WorkerVolumeEncryption: cloud.WorkerVolumeEncryption{KMSInstanceID: "kms-1", RootKeyID: "key-1"}},
+			"no dedicatedHostPoolID (dh-1)":                    {DedicatedHostPoolID: "dh-1"},
+			"no networks.subnetID in zone dal10 (s): leave it": {Networks: map[string]cloud.Network{"dal10": {SubnetID: "s"}}},
+		},
+	} {
+		for message, options := range wrong {
+			t.Run(generation+" "+message, func(t *testing.T) {
+				w := newWorld(t, generation)
+				p := w.provider(t, nil)
+				refused := func(want cloud.PoolSpec) {
+					t.Helper()
+					want.Options = options
+					before := w.Mutations()
+					_, err := p.Ensure(context.Background(), want)
+					require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+					require.ErrorContains(t, err, message)
+					require.Equal(t, before, w.Mutations())
+				}
+				refused(spec(1))
+				settle(t, w, p, spec(1))
+				refused(spec(1))
+				if strings.Contains(message, "not a valid") {
+					return
+				}
+				more := spec(1)
+				more.Zones = w.zones[:2]
+				w = newWorld(t, generation)
+				p = w.provider(t, nil)
+				settle(t, w, p, more)
+				more.Zones, more.Options = w.zones[:3], options
+				refused(more)
+				more.Zones, more.SizePerZone = w.zones[:2], 2
+				require.NotEmpty(t, ensure(t, p, more).Did, "a pool that exists grows all the same")
+			})
+		}
+	}
+}
+
+// refusedOrder makes a call that has to be refused before anything is ordered, and gives the words.
+func refusedOrder(t *testing.T, w *world, want cloud.PoolSpec) string {
+	t.Helper()
+	before := w.Mutations()
+	_, err := w.provider(t, nil).Ensure(context.Background(), want)
+	require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+	require.Equal(t, before, w.Mutations())
+	return err.Error()
+}
+
+func TestAnUnknownFlavorIsRefusedWithThoseThatExist(t *testing.T) {
+	for generation, c := range map[string]struct{ flavor, others string }{
+		iksserver.VPC:     {"bx2.4x17", "there are bx2.4x16, cx2.8x16, bx2.8x32, bx2.16x64, gx3.16x80.l4, and 3 more"},
+		iksserver.Classic: {"nonsense", "there are u3c.2x4, b3c.4x16, bx2.4x16, ms3c.4x32.1.9tb.ssd, b3c.16x64, and 1 more"},
+	} {
+		w := newWorld(t, generation)
+		want := spec(1)
+		want.Flavor = c.flavor
+		text := refusedOrder(t, w, want)
+		require.Contains(t, text, "zone "+w.zones[0]+" has no flavor "+c.flavor+": choose another flavor")
+		require.Contains(t, text, c.others)
+	}
+}
+
+// A flavor that one of several zones lacks is found before the pool is made, and in a zone that comes later before that zone is added.
+func TestAFlavorThatOneZoneLacks(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		further := iksserver.Zone{ID: w.zones[3], Flavors: []string{"huge.64x512"}, Subnets: []iksserver.Subnet{{ID: "s"}}}
+		addZone(w, further)
+		want := spec(1)
+		want.Zones = w.zones
+		require.Contains(t, refusedOrder(t, w, want), "zone "+w.zones[3]+" has no flavor")
+		settle(t, w, w.provider(t, nil), spec(1))
+		require.Contains(t, refusedOrder(t, w, want), "zone "+w.zones[3]+" has no flavor")
+		require.Contains(t, refusedOrder(t, w, want), "there are huge.64x512")
+	}
+}
+
+func TestAnUnknownZoneIsRefusedWithThoseThatExist(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		addZone(w, iksserver.Zone{ID: w.zones[3]})
+		want := spec(1)
+		want.Zones = []string{w.zones[0], "dal15"}
+		text := refusedOrder(t, w, want)
+		require.True(t, strings.HasSuffix(text, "there is no zone dal15: correct zones; there are "+strings.Join(w.zones, ", ")), text)
+		w.Server.Inject(iksserver.Fault{Path: "ones$", Status: http.StatusOK, Body: `[{"id":"eu-de-1","name":"eu-de-1"}]`, Times: 1, Method: http.MethodGet})
+		require.Contains(t, refusedOrder(t, w, want), "there are eu-de-1")
+		settle(t, w, w.provider(t, nil), spec(1))
+		want.Zones = append(slices.Clone(w.zones[:3]), "dal15")
+		require.Contains(t, refusedOrder(t, w, want), "there is no zone dal15")
+	}
+}
+
+// Some listings have ids, some names, and classic ones the flavors of encrypted disks beside the others. Cores count before memory.
+func TestWhatAListingHolds(t *testing.T) {
+	for _, generation := range both {
+		for _, flavor := range []string{"b.4x4", "id", "d.4x8.encrypted"} {
+			w := newWorld(t, generation)
+			w.Server.Inject(iksserver.Fault{Path: "Flavors$|machine-types$", Status: http.StatusOK, Body: `[{"id":"b.8x16"},{"id":"id","name":"b.2x4"},` +
+				`{"name":"b.4x32"},{"name":"c.4x8.encrypted"},{"name":"d.4x8.encrypted"},{"name":"a.4x8"},{"name":"c.4x8"}]`})
+			want := spec(1)
+			want.Flavor = flavor
+			if flavor != "b.4x4" {
+				require.Equal(t, "created the pool, without zones", ensure(t, w.provider(t, nil), want).Did)
+				continue
+			}
+			text := refusedOrder(t, w, want)
+			require.True(t, strings.HasSuffix(text, "there are a.4x8, c.4x8, d.4x8, b.4x32, b.8x16, and 1 more"), text)
+		}
+	}
+}
+
+// A deprecated flavor is not offered, and may be ordered.
+func TestADeprecatedFlavor(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	want := spec(1)
+	want.Flavor = "b2.4x17"
+	require.NotContains(t, refusedOrder(t, w, want), "b2.4x16,")
+	want.Flavor = "b2.4x16"
+	settle(t, w, w.provider(t, nil), want)
+}
+
+func listings(w *world) int {
+	return len(slices.DeleteFunc(w.Server.Requests(), func(r iksserver.Request) bool {
+		return !strings.HasSuffix(r.Path, "Flavors") && !strings.HasSuffix(r.Path, "machine-types") && !strings.HasSuffix(strings.ToLower(r.Path), "zones") || r.Mutating()
+	}))
+}
+
+// Whatever becomes of a listing, the order is made, and it is said that nothing was checked. At rest nothing is listed.
+func TestAListingThatFailsHoldsNothingUp(t *testing.T) {
+	for _, generation := range both {
+		for name, fault := range map[string]iksserver.Fault{
+			"it fails":        {Status: http.StatusInternalServerError, Body: "<html>"},
+			"it is not found": {Status: http.StatusNotFound, Body: `{"code":"E1","description":"no such path"}`},
+			"it is empty":     {Status: http.StatusOK, Body: "[]"},
+			"it is senseless": {Status: http.StatusOK, Body: `[{"id":7}]`},
+			"it names none":   {Status: http.StatusOK, Body: `[{}]`},
+		} {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w := newWorld(t, generation)
+				addZone(w, zone(generation, w.zones[3]))
+				w.Server.Inject(fault.On(http.MethodGet, "Flavors$|machine-types$|ones$"))
+				p, want := w.provider(t, nil), spec(1)
+				want.Zones = w.zones
+				did := ensure(t, p, want).Did
+				require.Contains(t, did, "created the pool, without zones (not knowing whether all zones have flavor ")
+				settle(t, w, p, want)
+				require.Len(t, w.Workers(), 4)
+				before := listings(w)
+				require.Positive(t, before)
+				require.True(t, ensure(t, p, want).Done)
+				require.Equal(t, before, listings(w))
+			})
+		}
+	}
+}
+
+// A listing that hangs costs an order ten seconds of the caller's twenty, and no order is taken for made that was not.
+func TestAListingThatHangs(t *testing.T) {
+	for _, generation := range both {
+		synctest.Test(t, func(t *testing.T) {
+			w := newEnvironment(t, generation, iksserver.Documented)
+			w.Inject(iksserver.Fault{Path: "Flavors$|machine-types$", Hang: true})
+			start := time.Now()
+			short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			_, err := w.provider.Ensure(short, w.wanted(1, 3))
+			require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+			require.Equal(t, 5*time.Second, time.Since(start))
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			got, err := w.provider.Ensure(ctx, w.wanted(1, 3))
+			require.NoError(t, err)
+			require.Contains(t, got.Did, "created the pool")
+			require.Equal(t, 15*time.Second, time.Since(start))
+		})
+	}
+}
+
+func TestTheListingsOfAnOrderAreFew(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		settle(t, w, w.provider(t, nil), spec(1))
+		require.Equal(t, 6, listings(w), "a flavor in each zone, at the order and when the zone is added; no zones, as others have them")
+	}
+}

@@ -1,0 +1,110 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// What is ordered for a reflector that is about to go, at rest.
+func TestWhenSubstitutesAreOrdered(t *testing.T) {
+	cordon := func(w *world, o *rollout.Observed) { seen(w, o, 0).Cordoned = true }
+	for name, tc := range map[string]struct {
+		do   func(*world, *rollout.Observed)
+		want int // workers per zone, 0 for no order
+	}{
+		"none at rest":                {func(*world, *rollout.Observed) {}, 0},
+		"one for a cordoned node":     {cordon, 2},
+		"one for a node with a taint": {func(w *world, o *rollout.Observed) { seen(w, o, 0).Leaving = true }, 2},
+		"one for outdated workers, however many": {func(_ *world, o *rollout.Observed) {
+			for i := range o.Pool.Workers {
+				o.Pool.Workers[i].Outdated = true
+			}
+		}, 2},
+		"none for our own cordon": {func(w *world, o *rollout.Observed) {
+			cordon(w, o)
+			seen(w, o, 0).CordonedByUs = true
+		}, 0},
+		"none for a worker that the cloud deletes": {func(w *world, o *rollout.Observed) {
+			cordon(w, o)
+			o.Pool.Workers[0].Deleting = true
+		}, 0},
+		"none while the mesh is on": {func(w *world, o *rollout.Observed) {
+			cordon(w, o)
+			o.BGP.Mesh.Enabled, o.BGP.Restored = nil, w.now.Add(-time.Hour)
+		}, 0},
+		"none for a cordon that may be over soon": {func(w *world, o *rollout.Observed) {
+			cordon(w, o)
+			o.LeavingSince = w.now.Add(-89 * time.Second)
+		}, 0},
+		"none for a cordon that is seen first": {func(w *world, o *rollout.Observed) { cordon(w, o); o.LeavingSince = time.Time{} }, 0},
+		"none while the pool is unknown":       {func(w *world, o *rollout.Observed) { cordon(w, o); o.Pool = nil }, 0},
+		"none for a node of others": {func(_ *world, o *rollout.Observed) {
+			for i := range o.Nodes {
+				o.Nodes[i].Cordoned = !o.Nodes[i].Pooled
+			}
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := migrated(t)
+			reported(w, &o)
+			o.LeavingSince = w.now.Add(-90 * time.Second)
+			tc.do(w, &o)
+			size := 0
+			for _, a := range w.next(o).Actions {
+				if e, ok := a.(plan.EnsurePool); ok && e.Want.SizePerZone > w.d.Pool.SizePerZone {
+					size = e.Want.SizePerZone
+				}
+			}
+			require.Equal(t, tc.want, size)
+		})
+	}
+}
+
+// A node that a person has cordoned is never deleted. Its substitute reflects as long as it is cordoned.
+func TestACordonedReflectorIsRelievedAndStays(t *testing.T) {
+	w, _ := migrated(t)
+	first := w.reflectors()[0]
+	first.Cordoned = true
+	require.Empty(t, w.settle())
+	require.Contains(t, w.nodes, first.Name)
+	require.False(t, first.HoldsRole())
+	require.Len(t, w.reflectors(), 3)
+	require.Len(t, w.pool.Workers, 6)
+
+	first.Cordoned = false
+	require.Empty(t, w.settle())
+	require.Len(t, w.reflectors(), 3)
+	require.Len(t, w.pool.Workers, 3, "what is no longer needed is not paid")
+}
+
+// Workers that come are as outdated as those that are there: no more are ordered than one for each zone, and none is removed.
+func TestOutdatedWorkersAreNotReplacedByOutdatedOnes(t *testing.T) {
+	w, _ := migrated(t)
+	before := w.reflectors()
+	for range 1200 {
+		disturbances["workers outdated"](w, 0)
+		require.Empty(t, w.run(1))
+	}
+	require.Equal(t, before, w.reflectors())
+	require.Len(t, w.pool.Workers, 6)
+	require.Contains(t, w.story(), "is outdated and so are the new ones")
+}
+
+// With several reflectors in a zone each gets its substitute, and the pool ends as large as it was.
+func TestAllWorkersOfALargerPoolAreRenewed(t *testing.T) {
+	w, _ := migrated(t)
+	w.d.Pool.SizePerZone = 3
+	require.Empty(t, w.settle())
+	disturbances["workers outdated"](w, 0)
+	require.Empty(t, w.settle())
+	require.Len(t, w.reflectors(), 9)
+	require.Len(t, w.pool.Workers, 9)
+	for _, x := range w.pool.Workers {
+		require.False(t, x.Outdated, x.ID)
+	}
+}

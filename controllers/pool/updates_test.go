@@ -1,0 +1,140 @@
+package pool_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// workers are those of the pool that are there now.
+func (o *cloudEnvironment) workers() []string {
+	var out []string
+	for _, w := range o.server.Workers(clusterID, "route-reflectors") {
+		out = append(out, w.ID)
+	}
+	return out
+}
+
+// A newer version is told. With Rolling all workers are replaced, and the pool is never smaller than wanted.
+func TestOutdatedWorkersAreReplacedOneAfterTheOther(t *testing.T) {
+	t.Setenv("RRPOOL_IKS_PROFILE", "") // it counts what a cloud with other faults, or without versions, does not show
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t)
+		o.migrate()
+		before := o.workers()
+		o.server.SetVersion(clusterID, "1.32.1_1520")
+		o.pass(time.Hour)
+		require.Equal(t, before, o.workers(), "Manual only tells")
+		require.Contains(t, o.condition("ProviderReady").Message, "outdated, with spec.provider.iks.updateWorkers Manual: "+before[0]+" (1.31.1_1500 to 1.32.1_1520)")
+
+		o.edit(func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.UpdateWorkers = v1alpha1.UpdateRolling })
+		fewest := 99
+		require.True(t, o.until(3*time.Hour, func() bool {
+			fewest = min(fewest, len(o.reflectors()))
+			return o.migrated() && len(o.workers()) == 3 && !slices.ContainsFunc(o.workers(), func(w string) bool { return slices.Contains(before, w) })
+		}), "%+v", o.seenStep)
+		require.Equal(t, 3, fewest, "a substitute comes before each that goes")
+		require.Empty(t, o.lost)
+		require.NotContains(t, o.applied, plan.RestoreMesh{}.String())
+		require.Empty(t, o.server.Untainted("route-reflectors"))
+		writes := o.writes
+		o.pass(time.Hour)
+		o.expect("Ready True Steady", "ProviderReady True PoolReady", "Degraded False AsExpected")
+		require.NotContains(t, o.condition("ProviderReady").Message, "outdated")
+		require.Equal(t, writes, o.writes, "it stays so")
+	})
+}
+
+// cordon sets or takes back a person's cordon.
+func (o *cloudEnvironment) cordon(name string, cordoned bool) {
+	o.later(func() { o.model.Edit(name, func(n *plan.Node) { n.Cordoned = cordoned }) })
+}
+
+// A reflector that a person has cordoned is relieved before it goes, and costs nothing more once it has gone.
+func TestACordonedReflectorIsRelievedBeforeItGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t)
+		o.migrate()
+		first := o.server.Workers(clusterID, "route-reflectors")[0]
+		o.cordon(first.IP, true)
+		require.True(t, o.until(time.Hour, func() bool {
+			return o.migrated() && len(o.workers()) == 6 && !slices.Contains(o.reflectors(), first.IP)
+		}), "%+v", o.seenStep)
+		require.Contains(t, o.seenStep.Reason, "node "+first.IP+" is cordoned")
+		o.pass(12 * time.Hour)
+		require.Len(t, o.workers(), 6, "a person may be at work on it")
+		require.Contains(t, o.workers(), first.ID)
+
+		o.server.RemoveWorker(clusterID, first.ID)
+		require.True(t, o.until(2*time.Hour, func() bool { return o.migrated() && len(o.workers()) == 3 }), "%+v", o.seenStep)
+		require.Len(t, o.reflectors(), 3)
+		require.Empty(t, o.lost)
+	})
+}
+
+// Where a tenth more nodes would need a larger pool, sizing keeps what is there, but not what is there for a while only.
+func TestSubstitutesAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t, func(p *v1alpha1.RouteReflectorPool) {
+			p.Spec.Sizing.Method = v1alpha1.SizingStepping
+			p.Spec.Sizing.Steps = []v1alpha1.SizingStep{{UpToNodes: 6, Reflectors: 3}, {UpToNodes: 100, Reflectors: 6}}
+		})
+		o.migrate()
+		for i, restarts := range []bool{false, true} {
+			o.cordon(o.reflectors()[0], true)
+			require.True(t, o.until(time.Hour, func() bool { return o.migrated() && len(o.workers()) == 6 }), "%+v", o.seenStep)
+			if restarts {
+				o.restart()
+			}
+			o.pass(time.Hour)
+			require.Len(t, o.workers(), 6)
+			require.Len(t, o.reflectors(), 3, "%d", i)
+			for _, n := range o.model.Nodes() {
+				o.cordon(n.Name, false)
+			}
+			require.True(t, o.until(time.Hour, func() bool { return o.migrated() && len(o.workers()) == 3 }), "%+v", o.seenStep)
+		}
+
+		// What was wanted before is kept, cordoned or not, and the manager may restart.
+		o.model.Join(plan.Node{Name: "10.0.0.7", Zone: "z1", Ready: true, Created: time.Now(), ReadyChanged: time.Now(), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")}, ProviderID: "ibm://account///" + clusterID + "/w7"})
+		require.True(t, o.until(time.Hour, func() bool { return o.migrated() && len(o.reflectors()) == 6 }), "%+v", o.seenStep)
+		o.later(func() { o.model.Leave("10.0.0.7") })
+		o.pass(time.Hour)
+		o.restart()
+		o.cordon(o.reflectors()[0], true)
+		require.True(t, o.until(time.Hour, func() bool { return o.migrated() && len(o.workers()) == 9 }), "%+v", o.seenStep)
+		o.restart()
+		o.pass(time.Hour)
+		require.Len(t, o.reflectors(), 6)
+	})
+}
+
+// A second version comes out while substitutes for the first are there: they are replaced as well, a day later. What a
+// person has cordoned is left to that person.
+func TestSubstitutesBecomeOutdatedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t, func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.UpdateWorkers = v1alpha1.UpdateRolling })
+		o.migrate()
+		first := o.server.Workers(clusterID, "route-reflectors")[0]
+		o.cordon(first.IP, true)
+		require.True(t, o.until(time.Hour, func() bool { return o.migrated() && len(o.workers()) == 6 }), "%+v", o.seenStep)
+		before := slices.DeleteFunc(o.workers(), func(w string) bool { return w == first.ID })
+		o.server.SetVersion(clusterID, "1.32.1_1520")
+		o.pass(20 * time.Hour)
+		require.Subset(t, o.workers(), before)
+		o.pass(12 * time.Hour)
+		require.Contains(t, o.workers(), first.ID, "a person may be at work on it")
+		o.cordon(first.IP, false)
+		require.True(t, o.until(30*time.Hour, func() bool {
+			return o.migrated() && len(o.workers()) == 3 && !slices.ContainsFunc(o.workers(), func(w string) bool { return w == first.ID || slices.Contains(before, w) })
+		}), "%+v", o.seenStep)
+		require.Empty(t, o.lost)
+	})
+}
