@@ -53,8 +53,8 @@ type node struct {
 }
 
 // AddNodes makes hosts, several at a time: it registers each, starts its processes, waits until BIRD runs, and then marks it Ready. It does
-// not wait for sessions: see WaitMesh. Probes to and from its pods count from their first answer on. Addresses follow the order of the
-// nodes.
+// not wait for sessions: see WaitMesh. Probes to and from its pods count from their first answer on. Addresses and ages follow the order of
+// the nodes: rrpool prefers the oldest.
 func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	const parallel = 8
 	slots := make(chan struct{}, parallel)
@@ -67,8 +67,9 @@ func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 			continue
 		}
 		slots <- struct{}{}
+		registered := l.register(ctx, n)
 		all.Go(func() {
-			errs[i] = l.add(ctx, n)
+			errs[i] = l.add(ctx, n, registered)
 			<-slots
 		})
 	}
@@ -76,8 +77,11 @@ func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	return errors.Join(errs...)
 }
 
-func (l *Lab) add(ctx context.Context, n *node) error {
-	if err := l.bringUp(ctx, n); err != nil {
+func (l *Lab) add(ctx context.Context, n *node, err error) error {
+	if err == nil {
+		err = l.bringUp(ctx, n)
+	}
+	if err != nil {
 		err = errors.Join(err, l.endPods(n))
 		l.forget(n)
 		n.destroy()
@@ -141,13 +145,14 @@ func (l *Lab) forget(n *node) {
 	delete(l.nodes, n.spec.Name)
 }
 
-func (l *Lab) bringUp(ctx context.Context, n *node) error {
+func (l *Lab) register(ctx context.Context, n *node) error {
 	if err := l.wire(n); err != nil {
 		return err
 	}
-	if err := l.createNode(ctx, n); err != nil {
-		return err
-	}
+	return l.createNode(ctx, n)
+}
+
+func (l *Lab) bringUp(ctx context.Context, n *node) error {
 	if err := l.startDaemons(ctx, n); err != nil {
 		return err
 	}
