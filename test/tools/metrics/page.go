@@ -34,8 +34,7 @@ func read(desc *prometheus.Desc) (metric, error) {
 	return m, nil
 }
 
-// kind follows from the name, by the rules of Prometheus' naming. That it is so of those
-// that a manager serves, test/monitoring checks.
+// kind follows from the name, by the rules of Prometheus' naming.
 func kind(name string) string {
 	switch {
 	case strings.HasSuffix(name, "_total"):
