@@ -51,13 +51,15 @@ const (
 // Options say what to build. The zero value is six workers in three zones on VPC, without a mesh password.
 type Options struct {
 	// Nodes of a cluster that no cloud provides. With them there is no cloud
-	// server, no provider ID and no credential, and the two options below mean
+	// server, no provider ID and no credential, and the next three options mean
 	// nothing.
 	Nodes []lab.NodeSpec
 	// Zones over which the six workers that run pods are spread. Default 3.
 	Zones int
 	// Generation is iksserver.VPC or iksserver.Classic. Default VPC.
 	Generation string
+	// Profile of the cloud server. Default iksserver.Documented.
+	Profile iksserver.Profile
 	// MeshPassword, when set, is the BGP password of the mesh.
 	MeshPassword string
 	// Bare leaves everything to the user that a user installs: the CRD, the namespace, the rights, the credentials.
@@ -152,7 +154,7 @@ func (s *Site) addNodes(ctx context.Context, specs []lab.NodeSpec) error {
 // startCloud serves the IBM Cloud APIs on loopback: elsewhere no API key would be sent to it without TLS.
 func (s *Site) startCloud(background context.Context) error {
 	s.Cloud = iksserver.New(iksserver.Config{
-		APIKeys: []string{APIKey}, Profile: iksserver.Chosen(),
+		APIKeys: []string{APIKey}, Profile: s.options.Profile,
 		Delays:     iksserver.Delays{Pending: time.Second, Provisioning: 2 * time.Second, Deploying: 2 * time.Second, Deleting: 2 * time.Second},
 		AllocateIP: s.address,
 		OnDeployed: func(w iksserver.Worker) { s.join(background, w) },
@@ -225,7 +227,7 @@ func (s *Site) progress(format string, args ...any) {
 }
 
 // patience is how long a whole test may take on a slow machine.
-const patience = 20 * time.Minute
+const patience = 40 * time.Minute
 
 // ForTest builds a site that ends with the test, and on failure keeps everything
 // that explains it. The package needs a TestMain that calls BuildManager and
