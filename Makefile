@@ -69,7 +69,8 @@ image-check: image packages assets ## Unpack what make image has made, and run i
 
 .PHONY: iks-check
 iks-check: export CLUSTER := $(CLUSTER)
-iks-check: ## Compare a real IKS cluster with what rrpool assumes: IBMCLOUD_API_KEY=… CLUSTER=id
+iks-check: export ORDER := $(ORDER)
+iks-check: ## Compare a real IKS cluster with what rrpool assumes: IBMCLOUD_API_KEY=… CLUSTER=id; ORDER=yes also orders a worker, and deletes it
 	@go build -o bin/ikscheck ./test/ikscheck; exec bin/ikscheck
 
 .PHONY: chaos

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cloud/iks"
 )
 
 // check is one run.
@@ -22,7 +25,8 @@ type check struct {
 	out                              io.Writer
 	wire                             http.RoundTripper
 	provider                         cloud.Provider
-	cluster, key, cs, iam, zone      string
+	cluster, key, cs, iam            string
+	name, flavor, zone               string
 	token, group, region, generation string
 	classic                          bool
 }
@@ -34,13 +38,18 @@ func (c *check) compare(as bool, format string, args ...any) {
 	c.say(map[bool]string{true: "as assumed  ", false: "DIFFERS     "}[as]+format, args...)
 }
 
-// get makes one request, and reads the answer into out unless that is nil. group nil sends no header.
-func (c *check) get(ctx context.Context, path string, group *string, out any) (status int, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.cs+path, http.NoBody)
+// call makes one request, and reads the answer into out unless that is nil. group nil sends no header.
+func (c *check) call(ctx context.Context, method, path string, group *string, body, out any) (status int, err error) {
+	var content []byte
+	if body != nil {
+		content, _ = json.Marshal(body) // of strings
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.cs+path, bytes.NewReader(content))
 	if err != nil {
 		return 0, fmt.Errorf("asking: %w", err)
 	}
 	r.Header.Set("Authorization", c.token)
+	r.Header.Set("Content-Type", "application/json")
 	if group != nil {
 		r.Header["X-Auth-Resource-Group"] = []string{*group}
 	}
@@ -91,7 +100,7 @@ func (c *check) read(ctx context.Context) error {
 		WorkerZones                         []string
 	}
 	at := "/v2/getCluster?cluster=" + url.QueryEscape(c.cluster) + "&v1-compatible"
-	status, err := c.get(ctx, at, nil, &seen)
+	status, err := c.call(ctx, http.MethodGet, at, nil, nil, &seen)
 	if err != nil || seen.ID == "" {
 		return errors.Join(fmt.Errorf("the cluster cannot be read without a resource group: status %d", status), err)
 	}
@@ -102,7 +111,7 @@ func (c *check) read(ctx context.Context) error {
 	c.compare(c.classic || c.generation == "vpc-gen2", "the provider is %q, the region %q, the zones with workers are %q", c.generation, c.region, seen.WorkerZones)
 	c.compare(c.group != "", "getCluster gives the id of the resource group")
 	for _, group := range []string{"", c.group} {
-		status, err := c.get(ctx, at, &group, nil)
+		status, err := c.call(ctx, http.MethodGet, at, &group, nil, nil)
 		c.compare(err == nil && (group == "" || status == http.StatusOK), "getCluster with the header %s: %d", map[bool]string{true: "empty", false: "right"}[group == ""], status)
 	}
 	if err := c.pools(ctx); err != nil {
@@ -119,7 +128,7 @@ func (c *check) lists(ctx context.Context) {
 	listings := c.listings()
 	for _, what := range slices.Sorted(maps.Keys(listings)) {
 		var list []map[string]any
-		status, err := c.get(ctx, listings[what], &c.group, &list)
+		status, err := c.call(ctx, http.MethodGet, listings[what], &c.group, nil, &list)
 		c.compare(err == nil && status == http.StatusOK && len(list) > 0, "the list of %s: status %d, %d entries %v", what, status, len(list), err)
 	}
 }
@@ -145,14 +154,14 @@ func (c *check) pools(ctx context.Context) error {
 		list, single = "/v1/clusters/"+c.cluster+"/workerpools", "/v2/classic/getWorkerPool"
 	}
 	var pools []map[string]any
-	status, err := c.get(ctx, list, &c.group, &pools)
+	status, err := c.call(ctx, http.MethodGet, list, &c.group, nil, &pools)
 	if err != nil || len(pools) == 0 {
 		return errors.Join(fmt.Errorf("no worker pool is listed: status %d", status), err)
 	}
 	for _, p := range pools {
 		var whole map[string]any
 		id, _ := p["id"].(string)
-		status, err := c.get(ctx, single+"?cluster="+c.cluster+"&workerpool="+url.QueryEscape(id), &c.group, &whole)
+		status, err := c.call(ctx, http.MethodGet, single+"?cluster="+c.cluster+"&workerpool="+url.QueryEscape(id), &c.group, nil, &whole)
 		c.compare(err == nil && whole["id"] == id && id != "", "the answer about pool %s alone: status %d %v", cmp.Or(fmt.Sprint(p["poolName"]), id), status, err)
 		for _, field := range []string{"labels", "taints", "zones"} {
 			_, listed := p[field]
@@ -163,4 +172,100 @@ func (c *check) pools(ctx context.Context) error {
 		c.say("seen        fields of the pool:    %s", strings.Join(slices.Sorted(maps.Keys(whole)), " "))
 	}
 	return nil
+}
+
+// taint is that of the pool, as rrpool's own.
+var taint = cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}
+
+// order takes a pool of one worker through its life, timed.
+func (c *check) order(ctx context.Context) (err error) {
+	c.flavor = cmp.Or(c.flavor, map[bool]string{true: iks.DefaultFlavorClassic, false: iks.DefaultFlavorVPC}[c.classic])
+	price := "no price is known of it"
+	if e := cost.Builtin().Find(c.flavor, c.region, "USD"); e != nil {
+		price = fmt.Sprintf("its list price is %s USD an hour (%s, %s)", e.Hourly().Round(4), e.Date, e.Source)
+	}
+	c.say("COST: three workers are ordered one after the other, at most two of them at a time, of flavor %s in zone %s; %s", c.flavor, c.zone, price)
+	c.say("pool %s is made, and deleted at the end. Should this process be killed: %s", c.name, c.remedy())
+	defer func() { err = errors.Join(err, c.remove()) }()
+
+	want := cloud.PoolSpec{Flavor: c.flavor, Zones: []string{c.zone}, SizePerZone: 1, Taints: []cloud.Taint{taint}}
+	if err := c.until(ctx, "one worker is ready in a new pool", func(ctx context.Context) (cloud.Progress, error) { return c.provider.Ensure(ctx, want) }); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		what string
+		edit func(*cloud.PoolSpec, string)
+	}{
+		{"the worker is removed, and the size asked for again", func(s *cloud.PoolSpec, id string) { s.Retire = []string{id} }},
+		{"the worker is replaced", func(s *cloud.PoolSpec, id string) { s.Replace = []string{id} }},
+	} {
+		pool, err := c.provider.Observe(ctx)
+		if err != nil || len(pool.Workers) != 1 {
+			return errors.Join(fmt.Errorf("one worker is expected: %+v", pool.Workers), err)
+		}
+		next := want
+		step.edit(&next, pool.Workers[0].ID)
+		if err := c.until(ctx, step.what, func(ctx context.Context) (cloud.Progress, error) { return c.provider.Ensure(ctx, next) }); err != nil {
+			return err
+		}
+	}
+	pool, err := c.provider.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	body := map[string]string{"cluster": c.cluster, "workerpool": pool.ID, "zone": c.zone}
+	if err := c.login(ctx); err != nil { // the first token may be over
+		return err
+	}
+	status, err := c.call(ctx, http.MethodPost, "/v2/removeWorkerPoolZone", &c.group, body, nil)
+	c.compare(err == nil && status < 300, "removeWorkerPoolZone with a worker in it: %d %v", status, err)
+	return err
+}
+
+func (c *check) remedy() string {
+	return fmt.Sprintf("ibmcloud ks worker-pool rm --cluster %s --worker-pool %s", c.cluster, c.name)
+}
+
+// remove deletes the pool, also when the run was interrupted.
+func (c *check) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
+	defer cancel()
+	err := c.until(ctx, "the pool is deleted", func(ctx context.Context) (cloud.Progress, error) {
+		got, err := c.provider.Delete(ctx)
+		if err != nil {
+			c.say("            %v", err)
+			return cloud.Progress{WaitingFor: "the cloud to answer"}, nil // whatever it is, it is tried again
+		}
+		return got, nil
+	})
+	if err != nil {
+		return fmt.Errorf("POOL %s IS STILL THERE, AND COSTS. Delete it: %s (%w)", c.name, c.remedy(), err)
+	}
+	return nil
+}
+
+// until calls until all is done, and says how long that took. Only errors of a cloud that does not answer are tried again.
+func (c *check) until(ctx context.Context, what string, call func(context.Context) (cloud.Progress, error)) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Hour)
+	defer cancel()
+	for last := ""; ; {
+		got, err := call(ctx)
+		after := time.Since(began).Round(time.Second)
+		switch text := got.Did + got.WaitingFor; {
+		case err == nil && got.Done:
+			c.say("%8s    %s", after, what)
+			return nil
+		case err != nil && !cloud.Is(err, cloud.Unavailable) && !cloud.Is(err, cloud.RateLimited):
+			return fmt.Errorf("after %s: %w", after, err)
+		case text != last && err == nil:
+			c.say("%8s    %s", after, text)
+			last = text
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("after %s, before %s: %w", after, what, context.Cause(ctx))
+		case <-time.After(max(10*time.Second, cloud.RetryAfter(err))):
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,7 +26,10 @@ const (
 
 // cloudOf has one cluster; its answers about it name its owner and the account.
 func cloudOf(generation string, profile iksserver.Profile) *iksserver.Server {
-	s := iksserver.New(iksserver.Config{APIKeys: []string{apiKey}, Profile: profile})
+	s := iksserver.New(iksserver.Config{
+		APIKeys: []string{apiKey}, Profile: profile,
+		Delays: iksserver.Delays{Pending: time.Minute, Provisioning: time.Minute, Deploying: time.Minute, Deleting: time.Minute},
+	})
 	c := iksserver.Cluster{ID: "c1", Name: "prod", Provider: generation, ResourceGroup: strings.Repeat("ab", 16)}
 	zone := iksserver.Zone{ID: "dal10", VLANs: []iksserver.VLAN{{ID: "1", Type: "private", Router: "bcr01a"}, {ID: "2", Type: "public", Router: "fcr01a"}}}
 	if generation == iksserver.VPC {
@@ -42,31 +46,93 @@ func cloudOf(generation string, profile iksserver.Profile) *iksserver.Server {
 }
 
 // ran runs the program in a synctest bubble.
-func ran(ctx context.Context, s http.RoundTripper, dir string) (string, error) {
+func ran(ctx context.Context, s http.RoundTripper, dir, order string) (string, error) {
 	var out bytes.Buffer
 	err := run(ctx, &out, s, func(name string) string {
 		return map[string]string{
-			"CLUSTER": "c1", "IBMCLOUD_API_KEY": apiKey, "ANSWERS": dir,
+			"CLUSTER": "c1", "IBMCLOUD_API_KEY": apiKey, "ORDER": order, "ANSWERS": dir,
 			"IBMCLOUD_CS_API_ENDPOINT": "https://cs.invalid/global", "IBMCLOUD_IAM_API_ENDPOINT": "https://iam.invalid",
 		}[name]
 	})
 	return out.String(), err
 }
 
-func TestEveryCloudIsAsAssumedAndOnlyRead(t *testing.T) {
+func everyCloud(t *testing.T, test func(t *testing.T, s *iksserver.Server, generation string)) {
+	t.Helper()
 	for _, generation := range []string{iksserver.VPC, iksserver.Classic} {
 		for _, profile := range iksserver.Profiles {
 			t.Run(fmt.Sprintf("%s, %s", generation, profile), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := cloudOf(generation, profile)
-					out, err := ran(t.Context(), s.Transport(), t.TempDir())
-					require.NoError(t, err, out)
-					require.NotContains(t, out, "DIFFERS")
-					_, changes, _ := s.Counts()
-					require.Zero(t, changes)
-				})
+				synctest.Test(t, func(t *testing.T) { test(t, cloudOf(generation, profile), generation) })
 			})
 		}
+	}
+}
+
+func changes(s *iksserver.Server) int {
+	_, n, _ := s.Counts()
+	return n
+}
+
+func TestReadingOrdersNothing(t *testing.T) {
+	everyCloud(t, func(t *testing.T, s *iksserver.Server, _ string) {
+		t.Helper()
+		out, err := ran(t.Context(), s.Transport(), t.TempDir(), "")
+		require.NoError(t, err, out)
+		require.NotContains(t, out, "DIFFERS")
+		require.Contains(t, out, "nothing was ordered")
+		require.Zero(t, changes(s))
+	})
+}
+
+func TestTheLifeOfAPoolIsOrderedAndEnds(t *testing.T) {
+	everyCloud(t, func(t *testing.T, s *iksserver.Server, generation string) {
+		t.Helper()
+		out, err := ran(t.Context(), s.Transport(), t.TempDir(), "yes")
+		require.NoError(t, err, out)
+		for _, says := range []string{"COST: three workers", "asked for again", "is replaced", "removeWorkerPoolZone with a worker in it: 204", "the pool is deleted"} {
+			require.Contains(t, out, says)
+		}
+		require.Equal(t, generation == iksserver.VPC, strings.Contains(out, "USD an hour"))
+		require.Less(t, strings.Index(out, "COST"), strings.Index(out, "created the pool"))
+		require.Equal(t, []string{"default"}, s.Pools("c1"))
+	})
+}
+
+// Whenever it is interrupted, and whatever is refused, the pool goes; where it cannot, the command is said that deletes it.
+func TestAPoolIsDeletedWhateverHappens(t *testing.T) {
+	for name, spoil := range map[string]func(s *iksserver.Server, stop func()){
+		"interrupted while the pool is made": func(_ *iksserver.Server, stop func()) { time.AfterFunc(2*time.Second, stop) },
+		"interrupted later":                  func(_ *iksserver.Server, stop func()) { time.AfterFunc(4*time.Minute, stop) },
+		"a quota":                            func(s *iksserver.Server, _ func()) { s.SetQuota(1) },
+		"a zone is refused": func(s *iksserver.Server, _ func()) {
+			s.Inject(iksserver.Fault{Method: "POST", Path: "one(s)?$", Status: 400, Body: `{"code":"E1","description":"no"}`})
+		},
+		"a deletion that fails at first": func(s *iksserver.Server, stop func()) {
+			time.AfterFunc(time.Minute, stop)
+			s.Inject(iksserver.Fault{Method: "DELETE", Status: 500, Times: 2})
+		},
+		"a deletion that fails": func(s *iksserver.Server, stop func()) {
+			time.AfterFunc(time.Minute, stop)
+			s.Inject(iksserver.Fault{Method: "DELETE", Status: 500})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyCloud(t, func(t *testing.T, s *iksserver.Server, _ string) {
+				t.Helper()
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				spoil(s, stop)
+				out, err := ran(ctx, s.Transport(), t.TempDir(), "yes")
+				require.Error(t, err, out)
+				if name == "a deletion that fails" {
+					require.ErrorContains(t, err, "IS STILL THERE")
+					require.Regexp(t, `ibmcloud ks worker-pool rm --cluster c1 --worker-pool rrpool-check-\w{4}`, err.Error())
+					return
+				}
+				time.Sleep(5 * time.Minute) // by when one that was under way would be there
+				require.Equal(t, []string{"default"}, s.Pools("c1"), out)
+			})
+		})
 	}
 }
 
@@ -90,12 +156,12 @@ var secrets = regexp.MustCompile(regexp.QuoteMeta(apiKey) + `|token-0|jane|IBMid
 func TestNoSecretIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := cloudOf(iksserver.VPC, iksserver.Documented), t.TempDir()
-		_, err := ran(t.Context(), s.Transport(), dir)
+		_, err := ran(t.Context(), s.Transport(), dir, "")
 		require.NoError(t, err)
 		require.NotRegexp(t, secrets, saved(t, dir))
 		// The control: each of them was in an answer.
 		heard := &hearing{RoundTripper: s.Transport()}
-		_, err = ran(t.Context(), heard, t.TempDir())
+		_, err = ran(t.Context(), heard, t.TempDir(), "")
 		require.NoError(t, err)
 		for _, secret := range []string{apiKey, "token-0", "jane", "IBMid-", account, strings.Repeat("ab", 16)} {
 			require.Contains(t, heard.all.String(), secret)
@@ -126,3 +192,36 @@ func (h *hearing) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return answer, err
 }
+
+// What was saved is a cloud for the same requests, and none for others.
+func TestWhatWasSavedIsReplayed(t *testing.T) {
+	var recorded string
+	dir, second := t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		recorded, err = ran(t.Context(), cloudOf(iksserver.VPC, iksserver.Strict).Transport(), dir, "")
+		require.NoError(t, err)
+	})
+	replay, err := iksserver.Replay(dir)
+	require.NoError(t, err)
+	carried := roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.Body == nil {
+			r.Body = http.NoBody
+		}
+		out := httptest.NewRecorder()
+		replay.ServeHTTP(out, r)
+		return out.Result(), nil
+	})
+	again, err := ran(t.Context(), carried, second, "")
+	require.NoError(t, err, again)
+	require.Equal(t, strings.ReplaceAll(recorded, dir, ""), strings.ReplaceAll(again, second, ""))
+	out := httptest.NewRecorder()
+	replay.ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/v2/getCluster?cluster=another", http.NoBody))
+	require.Equal(t, http.StatusNotImplemented, out.Code, "what was not saved is not invented")
+	_, err = iksserver.Replay(t.TempDir())
+	require.Error(t, err)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,5 +1,6 @@
 // Command ikscheck compares a real cluster at IBM Cloud with what rrpool assumes of one, and saves every answer without
-// secrets. It only reads.
+// secrets, so that test/iksserver can replay it (iksserver.Replay). It only reads, unless ORDER=yes: then it orders a
+// worker pool of a name of its own with one worker, takes it through its life, and deletes it whatever happens.
 package main
 
 import (
@@ -34,7 +35,7 @@ func run(ctx context.Context, out io.Writer, wire http.RoundTripper, env func(st
 		out: out, cluster: env("CLUSTER"), key: strings.TrimSpace(env("IBMCLOUD_API_KEY")),
 		cs:   strings.TrimRight(cmp.Or(env(iks.CSEndpointVariable), "https://containers.cloud.ibm.com/global"), "/"),
 		iam:  strings.TrimRight(cmp.Or(env(iks.IAMEndpointVariable), "https://iam.cloud.ibm.com"), "/"),
-		zone: env("ZONE"),
+		name: "rrpool-check-" + strings.ToLower(rand.Text()[:4]), flavor: env("FLAVOR"), zone: env("ZONE"),
 	}
 	if c.cluster == "" || c.key == "" {
 		return fmt.Errorf("set IBMCLOUD_API_KEY, and give the cluster's id: make iks-check CLUSTER=…")
@@ -45,7 +46,7 @@ func run(ctx context.Context, out io.Writer, wire http.RoundTripper, env func(st
 	}
 	c.wire = &recorder{base: wire, dir: dir, salt: rand.Text(), secrets: []string{c.key}}
 	provider, err := iks.New(iks.Config{
-		ClusterID: c.cluster, PoolName: "route-reflectors", APIKey: c.key, CSEndpoint: c.cs, IAMEndpoint: c.iam, Transport: c.wire,
+		ClusterID: c.cluster, PoolName: c.name, APIKey: c.key, CSEndpoint: c.cs, IAMEndpoint: c.iam, Transport: c.wire,
 	})
 	if err != nil {
 		return err
@@ -54,5 +55,12 @@ func run(ctx context.Context, out io.Writer, wire http.RoundTripper, env func(st
 	defer func() {
 		c.say("every answer is in %s, without keys, tokens, accounts and e-mail addresses; look before you pass it on", dir)
 	}()
-	return c.read(ctx)
+	if err := c.read(ctx); err != nil {
+		return err
+	}
+	if env("ORDER") != "yes" {
+		c.say("nothing was ordered; ORDER=yes orders one worker for some half an hour")
+		return nil
+	}
+	return c.order(ctx)
 }

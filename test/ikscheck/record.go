@@ -11,22 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
-)
 
-// exchange is a request and its answer, as they are saved: a file each, in order.
-type exchange struct {
-	Method string `json:"method"`
-	Path   string `json:"path"`
-	// Group is the header X-Auth-Resource-Group, null when there was none.
-	Group        []string `json:"group"`
-	Status       int      `json:"status"`
-	Answer       string   `json:"answer"`
-	Milliseconds int64    `json:"milliseconds"`
-}
+	"github.com/rrpool/rrpool/test/iksserver"
+)
 
 // recorder carries requests, and saves each with its answer, without secrets.
 type recorder struct {
@@ -41,6 +31,15 @@ type recorder struct {
 
 // RoundTrip implements http.RoundTripper.
 func (c *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, fmt.Errorf("reading a request: %w", err)
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
 	began := time.Now()
 	answer, err := c.base.RoundTrip(r)
 	if err != nil {
@@ -56,9 +55,9 @@ func (c *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.learn(content)
 		return answer, nil
 	}
-	return answer, c.save(exchange{
-		r.Method, r.URL.RequestURI(), r.Header["X-Auth-Resource-Group"], answer.StatusCode, string(content), time.Since(began).Milliseconds(),
-	})
+	x := iksserver.ExchangeOf(r, body)
+	x.Status, x.Answer, x.Milliseconds = answer.StatusCode, string(content), time.Since(began).Milliseconds()
+	return answer, c.save(x)
 }
 
 // learn takes the tokens out of IAM's answer: they are secret.
@@ -77,13 +76,13 @@ func (c *recorder) learn(answer []byte) {
 	}
 }
 
-func (c *recorder) save(x exchange) error {
+func (c *recorder) save(x iksserver.Exchange) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x.Path, x.Answer = c.scrub(x.Path), c.scrub(x.Answer)
-	x.Group = slices.Clone(x.Group)
-	for i, group := range x.Group {
-		x.Group[i] = c.scrub(group)
+	x.Path, x.Body, x.Answer = c.scrub(x.Path), c.scrub(x.Body), c.scrub(x.Answer)
+	if x.Group != nil {
+		group := c.scrub(*x.Group)
+		x.Group = &group
 	}
 	content, err := json.MarshalIndent(x, "", "  ")
 	if err != nil {
