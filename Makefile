@@ -100,6 +100,11 @@ model-check: ## Explore a million states of small clusters under the rollout, an
 fuzz: ## Run every fuzz target; TIME=30s for each, JOBS=2 at a time
 	@TIME='$(TIME)' JOBS='$(JOBS)' .ci/fuzz
 
+.PHONY: bench-reflector
+bench-reflector: SIZES ?= 100,500,1000,2000
+bench-reflector: packages assets ## Measure what one route reflector carries, on a real BIRD; SIZES=3000,5000 are other numbers of clients
+	@go run ./test/bench -sizes '$(SIZES)'
+
 .PHONY: lint
 lint: ## Run golangci-lint
 	$(call tool,golangci-lint) run

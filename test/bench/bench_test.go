@@ -1,0 +1,126 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+const (
+	// few clients, so that the tests take little time.
+	few = 20
+	// patience is how long a measurement may take on a slow machine.
+	patience = 5 * time.Minute
+)
+
+// impossible is why BIRD cannot be measured here.
+var impossible error
+
+// TestMain runs the tests inside private namespaces.
+func TestMain(m *testing.M) {
+	if impossible = lab.Isolate(context.Background(), os.Stderr); impossible != nil {
+		fmt.Fprintln(os.Stderr, "bench:", impossible)
+	}
+	os.Exit(m.Run())
+}
+
+// needBIRD fails a test where a real BIRD cannot be measured; with RRPOOL_LAB=skip it is skipped, as those of the lab.
+func needBIRD(t *testing.T) {
+	t.Helper()
+	if impossible != nil && os.Getenv("RRPOOL_LAB") == "skip" {
+		t.Skipf("a real BIRD cannot be measured here: %v", impossible)
+	}
+	require.NoError(t, impossible, "a real BIRD cannot be measured here")
+}
+
+func TestEveryClientOfARealBIRDGetsEveryPrefix(t *testing.T) {
+	needBIRD(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	dir := t.TempDir()
+	r, err := measure(ctx, few, func(int) bool { return false }, dir)
+	require.NoError(t, err)
+	t.Logf("%+v", r)
+
+	require.Equal(t, few, r.Clients)
+	require.EqualValues(t, few*(few-1), r.Restart.RoutesSent, "each client gets the prefix of each other one, once")
+	require.EqualValues(t, few-1, r.Return.RoutesSent, "the one that returns gets all; to the others nothing is repeated")
+	require.GreaterOrEqual(t, r.AllReturn.RoutesSent, int64(few*(few-1)))
+	require.Zero(t, r.Lost, "no session ended that was not meant to")
+	require.Positive(t, r.Sessions)
+	require.LessOrEqual(t, r.Sessions, r.Restart.Converged)
+	require.Positive(t, r.Restart.CPU)
+	require.Less(t, r.Restart.CPU, r.Restart.Converged+time.Second, "BIRD has one thread")
+	require.Positive(t, r.Return.Converged)
+	require.Positive(t, r.AllReturn.Converged)
+	require.Greater(t, r.PeakMemory, int64(1<<20))
+	require.Positive(t, r.SlowestAnswer)
+	requireCalicoReflector(t, filepath.Join(dir, "bird.cfg"))
+}
+
+// requireCalicoReflector holds what confd has rendered to what a reflector's sessions with its clients are in a real cluster.
+func requireCalicoReflector(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	config := string(text)
+	for option, times := range map[string]int{
+		"protocol bgp Node_":                    few,
+		"from bgp_template {":                   few,
+		"  rr client;\n":                        few,
+		"  rr cluster id 244.0.0.1;\n":          few,
+		"  multihop;\n":                         few,
+		"  source address 172.20.0.1;":          few,
+		"    calico_export_to_bgp_peers(true);": few,
+		"  add paths on;\n":                     1,
+		"  graceful restart;":                   1,
+		"  connect delay time 2;\n":             1,
+		"  connect retry time 5;\n":             1,
+		"  error wait time 5,30;\n":             1,
+		"passive on":                            0,
+		"password":                              0,
+		"protocol kernel":                       0,
+		"protocol direct":                       1,
+	} {
+		require.Equal(t, times, strings.Count(config, option), "%q in:\n%s", option, config)
+	}
+}
+
+func TestConvergenceIsNotReportedWhileOneClientWithholdsItsPrefix(t *testing.T) {
+	needBIRD(t)
+	const withholding = 3
+	const lacking = "1 of 20 clients have every prefix; 172.20.1.0 has 18 prefixes of 19 and lacks 10.240.0.192/26"
+	// A machine that is too slow to come that far in time is given twice the time.
+	for allowed := 2 * time.Second; ; allowed *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), allowed)
+		r, err := inFolder(ctx, few, func(number int) bool { return number == withholding })
+		cancel()
+		require.Zero(t, r)
+		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "%v", err)
+		if err != nil && strings.Contains(err.Error(), lacking) {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			return
+		}
+		require.Less(t, allowed, patience, "%v", err)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	sizes, err := parse("500, 100,500")
+	require.NoError(t, err)
+	require.Equal(t, []int{100, 500}, sizes)
+	for _, list := range []string{"100,many", "20000", "1", ""} {
+		_, err := parse(list)
+		require.ErrorContains(t, err, "is not a number from 2 to 16384", list)
+	}
+}

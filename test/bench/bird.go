@@ -1,0 +1,225 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/projectcalico/calico/confd/pkg/resource/template"
+	"github.com/sirupsen/logrus"
+	"github.com/vishvananda/netlink"
+
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+const (
+	// startTimeout is how long BIRD may take to read its configuration and answer, answerTimeout to answer while it works.
+	startTimeout  = 2 * time.Minute
+	answerTimeout = 5 * time.Minute
+	// askEvery is how often it is asked for its status while it is measured.
+	askEvery = 100 * time.Millisecond
+	birdPort = 179
+	nodeName = "reflector" // in Calico's datastore
+	// spareFiles is what a process has open besides its sessions.
+	spareFiles = 200
+)
+
+// prepareHost gives loopback all addresses of the nodes, and this process and BIRD enough open files. Loopback needs no entries in the
+// kernel's table of neighbours, which all namespaces share.
+func prepareHost(clients int) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("reading the limit of open files: %w", err)
+	}
+	needed := uint64(clients + spareFiles) //nolint:gosec // G115: positive
+	limit.Max = max(limit.Max, needed)     // root may raise it
+	limit.Cur = limit.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("%d clients need %d open files: raise the hard limit (ulimit -Hn) or measure fewer clients: %w", clients, needed, err)
+	}
+	loopback, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("finding loopback: %w", err)
+	}
+	network := &net.IPNet{IP: reflectorAddress.AsSlice(), Mask: net.CIDRMask(nodeNetwork.Bits(), 32)}
+	if err := netlink.AddrAdd(loopback, &netlink.Addr{IPNet: network}); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("giving loopback the addresses %s: %w", nodeNetwork, err)
+	}
+	return nil
+}
+
+// kernelProtocol is taken out of Calico's configuration: routes are not to be written into a kernel.
+var kernelProtocol = regexp.MustCompile(`(?s)\nprotocol kernel \{.*?\n\}\n`)
+
+// configure lets Calico's confd render the reflector's configuration for so many clients, from Calico's templates, and returns its path.
+func configure(ctx context.Context, dir string, clients int) (string, error) {
+	calico, err := controlplane.CalicoSources(ctx)
+	if err != nil {
+		return "", err
+	}
+	templates := filepath.Join(calico, "confd", "etc", "calico", "confd", "templates")
+	if err := os.Setenv("NODENAME", nodeName); err != nil { // the templates ask for it
+		return "", fmt.Errorf("naming the node: %w", err)
+	}
+	logrus.SetLevel(logrus.WarnLevel) // confd's
+	for _, name := range []string{"bird", "bird_aggr", "bird_ipam"} {
+		list := fmt.Sprintf("[template]\nsrc = %q\ndest = %q\nprefix = \"/\"\nkeys = [\"/\"]\n", name+".cfg.template", filepath.Join(dir, name+".cfg"))
+		if err := os.WriteFile(filepath.Join(dir, name+".toml"), []byte(list), 0o600); err != nil {
+			return "", fmt.Errorf("writing confd's list of templates: %w", err)
+		}
+	}
+	if err := template.Process(template.Config{ConfDir: dir, ConfigDir: dir, TemplateDir: templates, StoreClient: datastore(clients), SyncOnly: true}); err != nil {
+		return "", fmt.Errorf("rendering BIRD's configuration with Calico's confd: %w", err)
+	}
+	path := filepath.Join(dir, "bird.cfg")
+	text, err := os.ReadFile(path) //nolint:gosec // G304: ours
+	if err != nil {
+		return "", fmt.Errorf("reading BIRD's configuration: %w", err)
+	}
+	if found := len(kernelProtocol.FindAll(text, -1)); found != 1 {
+		return "", fmt.Errorf("BIRD's configuration has %d kernel protocols, not 1: Calico's template must have changed", found)
+	}
+	return path, os.WriteFile(path, kernelProtocol.ReplaceAll(text, []byte("\n")), 0o600)
+}
+
+// store is Calico's datastore as confd's templates see it.
+type store map[string]string
+
+// datastore describes a reflector whose clients are ordinary nodes, as BGPPeers with selectors make it in the topology Single: the mesh
+// is off, clients have no cluster ID. Each peer is as confd gives it to its templates by default.
+func datastore(clients int) store {
+	host := "/bgp/v1/host/" + nodeName
+	s := store{
+		host + "/ip_addr_v4":       reflectorAddress.String(),
+		host + "/rr_cluster_id":    clusterID,
+		host + "/bind_mode":        "NodeIP", // all addresses are local: BIRD would meet itself at its clients'
+		"/bgp/v1/global/as_num":    strconv.Itoa(as),
+		"/bgp/v1/global/node_mesh": `{"enabled": false}`,
+		"/v1/ipam/v4/pool/pool":    fmt.Sprintf(`{"cidr": %q}`, podNetwork),
+	}
+	for i := range clients {
+		s[fmt.Sprintf("%s/peer_v4/%s", host, clientAddress(i))] = fmt.Sprintf(`{"ip":%q,"as_num":"%d","local_as_num":"0","rr_cluster_id":"",`+
+			`"source_addr":"UseNodeIP","port":0,"keep_next_hop":false,"restart_time":"","calico_node":true,"num_allow_local_as":0,"ttl_security":0,`+
+			`"reachable_by":"","filters":null,"passive_mode":false,"local_bgp_peer":false,"next_hop_mode":""}`, clientAddress(i), as)
+	}
+	return s
+}
+
+// SetPrefixes does nothing: everything is there.
+func (store) SetPrefixes([]string) error { return nil }
+
+// GetValues returns everything; the templates pick.
+func (s store) GetValues([]string) (map[string]string, error) { return s, nil }
+
+// WatchPrefix is not used: nothing changes.
+func (store) WatchPrefix(string, []string, uint64, chan bool) (string, error) {
+	return "", errors.New("nothing changes here")
+}
+
+// GetCurrentRevision is always the same.
+func (store) GetCurrentRevision() uint64 { return 1 }
+
+// bird is a running BIRD.
+type bird struct {
+	*controlplane.Process
+	socket, log string
+}
+
+// startBIRD starts it as calico-node does, and returns when it answers.
+func startBIRD(ctx context.Context, dir, config string) (*bird, error) {
+	b := &bird{socket: filepath.Join(dir, "bird.ctl"), log: filepath.Join(dir, "bird.log")}
+	var err error
+	if b.Process, err = controlplane.StartProcess(exec.Command("bird", "-R", "-s", b.socket, "-d", "-c", config), b.log, nil); err != nil { //nolint:gosec // G204: ours
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := b.ask(ctx)
+		if err == nil {
+			return b, nil
+		}
+		select {
+		case <-b.Done():
+			return nil, fmt.Errorf("starting BIRD: it has ended: %s", controlplane.Tail(b.log))
+		case <-ctx.Done():
+			b.Kill()
+			return nil, fmt.Errorf("starting BIRD: %w: %s", err, controlplane.Tail(b.log))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// ask asks for BIRD's status over its control socket and waits for the answer, as calico-node's readiness probe does.
+func (b *bird) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", b.socket)
+	if err != nil {
+		return fmt.Errorf("reaching BIRD: %w", err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing to do about it
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if _, err := fmt.Fprintln(conn, "show status"); err != nil {
+		return fmt.Errorf("asking BIRD: %w", err)
+	}
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "0013 ") { // Daemon is up and running
+			return nil
+		}
+	}
+	return errors.Join(errors.New("BIRD's answer ends early"), lines.Err())
+}
+
+// slowest asks again and again until ctx ends, and returns how long the slowest answer took, the one that is still missing included.
+func (b *bird) slowest(ctx context.Context) time.Duration {
+	var most time.Duration
+	for {
+		began := time.Now()
+		_ = b.ask(ctx)
+		most = max(most, time.Since(began))
+		select {
+		case <-ctx.Done():
+			return most
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+// cpu is the time that BIRD has spent on a processor.
+func (b *bird) cpu() (time.Duration, error) {
+	spent, err := b.number("schedstat", `^(\d+) `)
+	return time.Duration(spent), err
+}
+
+// peakMemory is the most that BIRD ever had resident, in bytes.
+func (b *bird) peakMemory() (int64, error) {
+	kilobytes, err := b.number("status", `(?m)^VmHWM:\s+(\d+) kB$`)
+	return kilobytes << 10, err
+}
+
+// number reads one from a file of the kernel about BIRD.
+func (b *bird) number(file, pattern string) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", b.Pid(), file))
+	if err != nil {
+		return 0, fmt.Errorf("reading about BIRD: %w", err)
+	}
+	found := regexp.MustCompile(pattern).FindSubmatch(text)
+	if found == nil {
+		return 0, fmt.Errorf("reading about BIRD: no %q in %s", pattern, file)
+	}
+	return strconv.ParseInt(string(found[1]), 10, 64)
+}

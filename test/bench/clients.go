@@ -1,0 +1,279 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// attemptsAtOnce is how many clients connect at a time: BIRD's backlog, so that the kernel drops none. Dropped ones try again
+	// after seconds, which spreads the load: this is harder on BIRD.
+	attemptsAtOnce = 8
+	// attemptTimeout bounds one attempt from the connect to BIRD's OPEN: as long as BIRD waits before it connects again.
+	attemptTimeout = 5 * time.Second
+	// pause before the next attempt.
+	pause = 20 * time.Millisecond
+	// keepaliveEvery is a third of the hold time at most; BIRD does not get to everyone at once.
+	keepaliveEvery = 50 * time.Second
+)
+
+// clientSet is all clients of one BIRD.
+type clientSet struct {
+	clients  []*client
+	attempts chan struct{} // slots for connecting
+	ends     context.Context
+	end      context.CancelFunc
+	running  sync.WaitGroup
+
+	mu            sync.Mutex
+	establishedAt time.Time // of the last session
+	lost, routes  int64     // sessions that ended by themselves; prefixes that were sent, repeated ones too
+}
+
+// client is a node: it connects, announces its block, and records the prefixes that it is sent. The clientSet's mu guards what is below conn.
+type client struct {
+	*clientSet
+	number int
+	silent bool // it announces nothing
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
+
+	conn net.Conn // while the session is Established
+	have []bool   // by the number of the client whose prefix it is
+	held int
+	last error // why the last attempt or session ended
+}
+
+func newClientSet(n int, silent func(number int) bool) *clientSet {
+	c := &clientSet{attempts: make(chan struct{}, attemptsAtOnce)}
+	c.ends, c.end = context.WithCancel(context.Background())
+	for i := range n {
+		c.clients = append(c.clients, &client{clientSet: c, number: i, silent: silent(i), have: make([]bool, n)})
+	}
+	return c
+}
+
+// start lets all connect. They stay until close, so that what is missing can be seen.
+func (c *clientSet) start() {
+	for _, each := range c.clients {
+		each.launch(false)
+	}
+	c.running.Go(c.keepAlive)
+}
+
+// restart ends clients as when their BIRDs are killed, and lets them connect again when all are gone: at the time returned.
+func (c *clientSet) restart(clients ...*client) time.Time {
+	for _, each := range clients {
+		each.stop()
+	}
+	for _, each := range clients {
+		each.ended.Wait()
+	}
+	began := time.Now()
+	for _, each := range clients {
+		each.launch(true)
+	}
+	return began
+}
+
+func (c *clientSet) close() {
+	c.end()
+	c.running.Wait()
+}
+
+// keepAlive sends a KEEPALIVE for every client from time to time.
+func (c *clientSet) keepAlive() {
+	ticker := time.NewTicker(keepaliveEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.ends.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, each := range c.clients {
+			c.mu.Lock()
+			conn := each.conn
+			c.mu.Unlock()
+			if conn != nil {
+				_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // BIRD may not read
+				_, _ = conn.Write(keepalive)
+			}
+		}
+	}
+}
+
+// converged reports whether every client has every other client's prefix, and how many prefixes were sent so far, repeated ones too.
+func (c *clientSet) converged() (all bool, routes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(c.clients, func(each *client) bool { return each.held < len(c.clients)-1 }), c.routes
+}
+
+func (c *client) launch(restarted bool) {
+	ctx, stop := context.WithCancel(c.ends)
+	c.stop = stop
+	c.ended.Add(1)
+	c.running.Go(func() {
+		defer c.ended.Done()
+		for ctx.Err() == nil {
+			err := c.session(ctx, restarted)
+			c.mu.Lock()
+			if c.conn != nil && ctx.Err() == nil {
+				c.lost++
+			}
+			c.conn, c.have, c.held, c.last = nil, make([]bool, len(c.clients)), 0, err
+			c.mu.Unlock()
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	})
+}
+
+// session is one attempt, and the session that comes of it.
+func (c *client) session(ctx context.Context, restarted bool) error {
+	conn, reader, err := c.connect(ctx, restarted)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // it is over either way
+	// A stopped client closes without a NOTIFICATION, as when its BIRD is killed: BIRD keeps its routes for the restart time.
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	hello := append([]byte{}, keepalive...)
+	if !c.silent {
+		hello = append(hello, announce(block(c.number), clientAddress(c.number))...)
+	}
+	if _, err := conn.Write(append(hello, endOfRIB...)); err != nil {
+		return fmt.Errorf("greeting: %w", err)
+	}
+	return c.follow(conn, reader)
+}
+
+// follow records what BIRD sends until the session ends. It is Established with the first KEEPALIVE.
+func (c *client) follow(conn net.Conn, reader *bufio.Reader) error {
+	for first := true; ; first = false {
+		if err := conn.SetReadDeadline(time.Now().Add(holdTime * time.Second)); err != nil {
+			return fmt.Errorf("listening: %w", err)
+		}
+		kind, body, err := read(reader)
+		switch {
+		case err != nil:
+			return fmt.Errorf("listening: %w", err)
+		case kind == typeKeepalive && first:
+			c.mu.Lock()
+			c.conn, c.establishedAt = conn, time.Now()
+			c.mu.Unlock()
+		case kind == typeKeepalive:
+		case kind == typeUpdate && !first:
+			if err := c.learn(body); err != nil {
+				return fmt.Errorf("reading an UPDATE: %w", err)
+			}
+		default:
+			return unexpected(kind, body)
+		}
+	}
+}
+
+// connect gets as far as BIRD's OPEN, as soon as a slot is free.
+func (c *client) connect(ctx context.Context, restarted bool) (net.Conn, *bufio.Reader, error) {
+	select {
+	case c.attempts <- struct{}{}:
+		defer func() { <-c.attempts }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	deadline := time.Now().Add(attemptTimeout)
+	own := clientAddress(c.number)
+	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0)), Deadline: deadline, KeepAlive: -1}
+	conn, err := dialer.DialContext(ctx, "tcp4", netip.AddrPortFrom(reflectorAddress, birdPort).String())
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting: %w", err)
+	}
+	reader := bufio.NewReaderSize(conn, 2*largestMessage)
+	_ = conn.SetDeadline(deadline)
+	_, err = conn.Write(open(own, restarted))
+	if err == nil {
+		var kind byte
+		var body []byte
+		if kind, body, err = read(reader); err == nil && kind != typeOpen {
+			err = unexpected(kind, body)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("exchanging OPENs: %w", err), conn.Close())
+	}
+	return conn, reader, conn.SetDeadline(time.Time{})
+}
+
+func unexpected(kind byte, body []byte) error {
+	if kind == typeNotification && len(body) >= 2 {
+		return fmt.Errorf("BIRD ended the session: NOTIFICATION %d/%d", body[0], body[1])
+	}
+	return fmt.Errorf("an unexpected message of type %d", kind)
+}
+
+// learn records the prefixes of an UPDATE. Its own does not come back: BIRD sends no route to where it has it from.
+func (c *client) learn(body []byte) error {
+	withdrawn, announced, err := split(body)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	note := func(list []byte, has bool) error {
+		return each(list, func(prefix netip.Prefix) error {
+			from, err := owner(prefix)
+			if err != nil || from >= len(c.clients) || from == c.number {
+				return errors.Join(err, fmt.Errorf("%s is not another client's", prefix))
+			}
+			if has {
+				c.routes++
+			}
+			if c.have[from] != has {
+				c.have[from] = has
+				if c.held--; has {
+					c.held += 2
+				}
+			}
+			return nil
+		})
+	}
+	return errors.Join(note(withdrawn, false), note(announced, true))
+}
+
+// lacking reports what keeps the clients from having converged, with some examples.
+func (c *clientSet) lacking() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var lacking []string
+	for _, each := range c.clients {
+		if text := each.lacks(); text != "" {
+			lacking = append(lacking, text)
+		}
+	}
+	return fmt.Sprintf("%d of %d clients have every prefix; %s", len(c.clients)-len(lacking), len(c.clients), strings.Join(lacking[:min(3, len(lacking))], "; "))
+}
+
+func (c *client) lacks() string {
+	if c.conn == nil {
+		return fmt.Sprintf("%s has no session (%v)", clientAddress(c.number), c.last)
+	}
+	for other := range c.clients {
+		if other != c.number && !c.have[other] {
+			return fmt.Sprintf("%s has %d prefixes of %d and lacks %s", clientAddress(c.number), c.held, len(c.clients)-1, block(other))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,265 @@
+//go:build linux
+
+// Command bench measures what one route reflector can carry: it loads one real BIRD with more and more synthetic clients, and shows how
+// convergence, CPU time and memory grow.
+//
+//	bench [-sizes 100,500,1000,2000]
+//
+// BIRD is configured by Calico's own confd from Calico's own templates, as the route reflector of a cluster in the topology Single, and
+// started as calico-node starts it. What differs: there is no kernel protocol, so routes are not written into a kernel (N writes beside N²
+// routes sent), and the clients are no BIRDs: they say in their OPEN what a BIRD on a Calico node says, announce one block of addresses
+// each, and read everything. All are addresses of one loopback.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+// timeout is how long the measurement of one size may take.
+const timeout = 15 * time.Minute
+
+func main() {
+	list := flag.String("sizes", "100,500,1000,2000", "how many clients, separated by commas")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *list)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures each size, on a new BIRD.
+func run(ctx context.Context, list string) error {
+	sizes, err := parse(list)
+	if err != nil {
+		return err
+	}
+	if err := lab.Isolate(ctx, os.Stderr); err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(max(1, runtime.NumCPU()-1)) // BIRD needs a core of its own
+	var results []result
+	for _, size := range sizes {
+		one, cancel := context.WithTimeout(ctx, timeout)
+		r, err := inFolder(one, size, func(int) bool { return false })
+		cancel()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%+v\n", r)
+		results = append(results, r)
+	}
+	fmt.Printf("One BIRD as Calico's route reflector; %s\n\n%s", machine(), table(results))
+	return nil
+}
+
+// parse reads the sizes: ascending, each once.
+func parse(list string) ([]int, error) {
+	var out []int
+	for text := range strings.SplitSeq(list, ",") {
+		size, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || size < 2 || size > mostClients {
+			return nil, fmt.Errorf("-sizes %q: %q is not a number from 2 to %d", list, text, mostClients)
+		}
+		out = append(out, size)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// table is the report, as docs/capacity.md has it.
+func table(results []result) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(cells ...any) { fmt.Fprintf(w, strings.Repeat("%v\t", len(cells))+"\n", cells...) }
+	fmt.Fprint(w, "BIRD comes up with every client waiting\n\n")
+	row("CLIENTS", "SESSIONS UP", "CONVERGED", "BIRD CPU", "ROUTES SENT", "PEAK RSS", "SLOWEST ANSWER", "SESSIONS LOST")
+	for _, r := range results {
+		row(r.Clients, digits(r.Sessions), digits(r.Restart.Converged), digits(r.Restart.CPU), r.Restart.RoutesSent,
+			fmt.Sprintf("%d MB", r.PeakMemory/1e6), digits(r.SlowestAnswer), r.Lost)
+	}
+	fmt.Fprint(w, "\nClients vanish and come back to a BIRD that is up: all at once, and one while all others stay\n\n")
+	row("CLIENTS", "ALL: CONVERGED", "BIRD CPU", "ROUTES SENT", "ONE: CONVERGED", "BIRD CPU", "ROUTES SENT")
+	for _, r := range results {
+		row(r.Clients, digits(r.AllReturn.Converged), digits(r.AllReturn.CPU), r.AllReturn.RoutesSent,
+			digits(r.Return.Converged), digits(r.Return.CPU), r.Return.RoutesSent)
+	}
+	_ = w.Flush()
+	return text.String() + "\nSeconds and bytes are this machine's: another one's differ by a factor. How they grow is a property of BIRD.\n"
+}
+
+// digits keeps two or three of them.
+func digits(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit)
+}
+
+// machine describes what is measured on what.
+func machine() string {
+	processor := runtime.GOARCH
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if _, rest, found := strings.Cut(string(text), "model name\t: "); found {
+			processor, _, _ = strings.Cut(rest, "\n")
+		}
+	}
+	version, _ := exec.Command("bird", "--version").CombinedOutput() // empty without one: then nothing is measured
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return fmt.Sprintf("%s, %d cores of %s, Linux %s", strings.TrimSpace(string(version)), runtime.NumCPU(), processor, strings.TrimSpace(string(kernel)))
+}
+
+// returns is how many clients come back, one after another; the median counts.
+const returns = 5
+
+// result is what was measured.
+type result struct {
+	Clients int
+	// Restart is the worst case: BIRD has just started, and all clients connect at the same moment.
+	Restart figures
+	// Sessions is when, in the restart, the last session was Established.
+	Sessions time.Duration
+	// SlowestAnswer is the longest that BIRD kept its control socket waiting in the restart.
+	SlowestAnswer time.Duration
+	// PeakMemory is the most that BIRD had resident, in bytes.
+	PeakMemory int64
+	// Lost is how many Established sessions ended by themselves.
+	Lost int64
+	// Return is one client whose BIRD was killed and is back, while all others are up: the median of several.
+	Return figures
+	// AllReturn is when all clients vanish and connect again at the same moment, to a BIRD that stayed up.
+	AllReturn figures
+}
+
+// figures are of one event, from its beginning until every client has every prefix.
+type figures struct {
+	Converged time.Duration
+	// CPU is BIRD's time on a processor.
+	CPU time.Duration
+	// RoutesSent is what the clients received, repetitions included.
+	RoutesSent int64
+}
+
+// inFolder measures with a folder that is removed afterwards.
+func inFolder(ctx context.Context, clients int, silent func(number int) bool) (result, error) {
+	dir, err := os.MkdirTemp("", "rrbench-")
+	if err != nil {
+		return result{}, fmt.Errorf("making a folder: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary one
+	return measure(ctx, clients, silent, dir)
+}
+
+// measure loads a BIRD with 2 to mostClients clients, until ctx ends at most: that the clients have not converged by then is an error
+// which names what is missing. Silent clients announce nothing: then no client can have every prefix. BIRD's configuration and log are in dir.
+func measure(ctx context.Context, clients int, silent func(number int) bool, dir string) (result, error) {
+	r := result{Clients: clients}
+	err := prepareHost(clients)
+	var config string
+	if err == nil {
+		config, err = configure(ctx, dir, clients)
+	}
+	if err == nil {
+		err = r.measure(ctx, silent, dir, config)
+	}
+	if err != nil {
+		return result{}, fmt.Errorf("measuring %d clients: %w", clients, err)
+	}
+	return r, nil
+}
+
+func (r *result) measure(ctx context.Context, silent func(number int) bool, dir, config string) error {
+	daemon, err := startBIRD(ctx, dir, config)
+	if err != nil {
+		return err
+	}
+	defer daemon.Kill()
+	c := newClientSet(r.Clients, silent)
+	defer c.close()
+	if err := r.restart(ctx, daemon, c); err != nil {
+		return fmt.Errorf("while BIRD comes up with all clients waiting: %w", err)
+	}
+	var all []figures
+	for i := range returns {
+		f, err := event(ctx, daemon, c, func() time.Time { return c.restart(c.clients[i*r.Clients/returns]) })
+		if err != nil {
+			return fmt.Errorf("while one client comes back: %w", err)
+		}
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(x, y figures) int { return cmp.Compare(x.Converged, y.Converged) })
+	r.Return = all[len(all)/2]
+	if r.AllReturn, err = event(ctx, daemon, c, func() time.Time { return c.restart(c.clients...) }); err != nil {
+		return fmt.Errorf("while all clients come back: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.Lost = c.lost
+	return nil
+}
+
+// restart lets all clients connect to a BIRD that has just started.
+func (r *result) restart(ctx context.Context, daemon *bird, c *clientSet) error {
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	slowest := make(chan time.Duration, 1)
+	go func() { slowest <- daemon.slowest(asking) }()
+	began := time.Now()
+	f, err := event(ctx, daemon, c, func() time.Time { c.start(); return began })
+	stop()
+	r.SlowestAnswer = <-slowest
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	r.Restart, r.Sessions = f, c.establishedAt.Sub(began)
+	c.mu.Unlock()
+	r.PeakMemory, err = daemon.peakMemory()
+	return err
+}
+
+// look is how often it is seen whether the clients have converged.
+const look = 2 * time.Millisecond
+
+// event measures from the beginning, which cause returns, until every client has every prefix.
+func event(ctx context.Context, daemon *bird, c *clientSet, cause func() time.Time) (figures, error) {
+	before, err := daemon.cpu()
+	if err != nil {
+		return figures{}, err
+	}
+	_, sent := c.converged()
+	began := cause()
+	for {
+		select {
+		case <-daemon.Done():
+			return figures{}, fmt.Errorf("BIRD has ended: %s", controlplane.Tail(daemon.log))
+		case <-ctx.Done():
+			return figures{}, fmt.Errorf("%s: %w", c.lacking(), ctx.Err())
+		case <-time.After(look):
+		}
+		if converged, routes := c.converged(); converged {
+			took := time.Since(began)
+			after, err := daemon.cpu()
+			return figures{Converged: took, CPU: after - before, RoutesSent: routes - sent}, err
+		}
+	}
+}
