@@ -28,7 +28,7 @@ import (
 func (o *operator) requireSeen() {
 	o.Helper()
 	o.requireSaid("√ Ready: 3 route reflectors serve 6 nodes", "Sessions   24 of 24 Established", "USD/MONTH", "Conditions")
-	picture, err := os.ReadFile(filepath.Join(o.dir, "repository", "topology.svg"))
+	picture, err := os.ReadFile(filepath.Join(o.dir, "repository", "topology.dot"))
 	require.NoError(o, err)
 	for _, name := range o.site.Reflectors() {
 		require.Contains(o, string(picture), name)

@@ -124,7 +124,7 @@ func show(s iostreams.Streams, format string, v view) error {
 	if format == "short" {
 		render = shortOf
 	}
-	return s.Print("answer", "", format, v, func(s iostreams.Streams) { render(s, v) })
+	return s.Print("answer", format, v, func(s iostreams.Streams) { render(s, v) })
 }
 
 // tableOf renders for people, group by group.

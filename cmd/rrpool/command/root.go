@@ -65,7 +65,7 @@ func newVersion(s iostreams.Streams) *cobra.Command {
 	output := iostreams.NewChoice("text", "json")
 	cmd := iostreams.Command(&cobra.Command{Use: "version", Short: "Print the version"}, func(*cobra.Command) error {
 		info := version.Get()
-		return s.Print("version", "", output.Value, build{SchemaVersion: versionSchema, Info: info}, func(s iostreams.Streams) {
+		return s.Print("version", output.Value, build{SchemaVersion: versionSchema, Info: info}, func(s iostreams.Streams) {
 			_, _ = fmt.Fprintln(s.Out, info.Of(iostreams.Program))
 		})
 	})

@@ -130,7 +130,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	}
 	v := newView(cmd.CommandPath(), p, s.Now())
 	v.Warnings = append(notes, v.Warnings...)
-	return s.Print("report", "", f.output.Value, v, func(s iostreams.Streams) { printTable(s, v) })
+	return s.Print("report", f.output.Value, v, func(s iostreams.Streams) { printTable(s, v) })
 }
 
 // read gives the cluster, nil when the report needs none.

@@ -59,56 +59,22 @@ func TestTheProgramsStreamsAreGuarded(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-func TestAnOutputFile(t *testing.T) {
-	write := func(path, text string) error {
-		return Streams{}.Print("report", path, "table", nil, func(s Streams) { _, _ = io.WriteString(s.Out, text) })
-	}
-	content := func(path string) string {
-		out, err := os.ReadFile(path)
-		require.NoError(t, err)
-		return string(out)
-	}
-	dir := t.TempDir()
-	path := filepath.Join(dir, "report")
-	require.NoError(t, write(path, "a\x1b[2Jb\n"))
-	require.Equal(t, "a�[2Jb\n", content(path), "it is guarded as well")
+func TestOutputIsWrittenAsAWholeAndGuarded(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, Streams{Out: &out}.Print("report", "table", nil, func(s Streams) { _, _ = io.WriteString(s.Out, "a\x1b[2Jb\n") }))
+	require.Equal(t, "a�[2Jb\n", out.String())
+	require.ErrorContains(t, Streams{Out: &out}.Print("report", "json", func() {}, nil), "rendering the report: json: unsupported type")
+	require.ErrorContains(t, Streams{Out: closedPipe{}}.Print("report", "json", 1, nil), "writing the report: ")
+}
 
-	t.Run("an existing file keeps its mode", func(t *testing.T) {
-		require.NoError(t, os.Chmod(path, 0o600))
-		require.NoError(t, write(path, "new"))
-		info, err := os.Stat(path)
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-		require.Equal(t, "new", content(path))
-	})
-	t.Run("a link stays a link", func(t *testing.T) {
-		link := filepath.Join(dir, "link")
-		require.NoError(t, os.Symlink(path, link))
-		require.NoError(t, write(link, "through the link"))
-		info, err := os.Lstat(link)
-		require.NoError(t, err)
-		require.NotZero(t, info.Mode()&os.ModeSymlink)
-		require.Equal(t, "through the link", content(path))
-	})
-	t.Run("output that cannot be rendered leaves the old content", func(t *testing.T) {
-		require.ErrorContains(t, Streams{}.Print("report", path, "json", func() {}, nil), "rendering the report: json: unsupported type")
-		require.Equal(t, "through the link", content(path))
-	})
-	t.Run("a folder that is not there", func(t *testing.T) {
-		err := write("/nonexistent/x", "")
-		require.EqualError(t, err, `--output-file: "/nonexistent/x" cannot be written: no such file or directory: give a folder that is there and that you may write to`)
-	})
-	t.Run("a folder instead of a file", func(t *testing.T) {
-		require.EqualError(t, write("/", ""), `--output-file: "/" is no regular file: give the name of a file`)
-	})
-	t.Run("a failure after the first byte leaves nothing behind", func(t *testing.T) {
-		taken := filepath.Join(dir, "folder")
-		require.NoError(t, os.Mkdir(taken, 0o700))
-		file, err := os.CreateTemp(dir, "")
-		require.NoError(t, err)
-		require.ErrorContains(t, Put(file, taken, 0o600, []byte("half")), "--output-file: writing")
-	})
+func TestAFileThatCannotBePutLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "folder")
+	require.NoError(t, os.Mkdir(taken, 0o700))
+	file, err := Temporary(filepath.Join(dir, "report"))
+	require.NoError(t, err)
+	require.ErrorContains(t, Put(file, taken, 0o600, []byte("half")), "--output-file: writing")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 3, "no temporary file is left: %v", left)
+	require.Len(t, left, 1, "no temporary file is left: %v", left)
 }

@@ -21,9 +21,9 @@ func WriteJSON(out io.Writer, value any) error {
 	return encoder.Encode(value) //nolint:wrapcheck // Run prints it
 }
 
-// Print renders a value as JSON or YAML, or as table does, into memory, then writes to s.Out, or to the file if one is
-// named: a failure leaves no half of the output. Errors call the output what, such as "report".
-func (s Streams) Print(what, file, format string, value any, table func(Streams)) error {
+// Print renders a value as JSON or YAML, or as table does, into memory, then writes it to s.Out: a failure leaves no half
+// of the output. Errors call the output what, such as "report".
+func (s Streams) Print(what, format string, value any, table func(Streams)) error {
 	var buffer bytes.Buffer
 	var err error
 	switch format {
@@ -36,39 +36,15 @@ func (s Streams) Print(what, file, format string, value any, table func(Streams)
 	default:
 		to := s
 		to.Out = &buffer
-		if file != "" {
-			to.Terminal, to.Colour, to.Width = false, false, 0
-		}
 		table(to)
 	}
 	if err != nil {
 		return fmt.Errorf("rendering the %s: %w", what, err)
 	}
-	content := []byte(Visible(buffer.String()))
-	if file != "" {
-		return writeFile(file, content)
-	}
-	if _, err := s.Out.Write(content); err != nil {
+	if _, err := io.WriteString(s.Out, Visible(buffer.String())); err != nil {
 		return fmt.Errorf("writing the %s: %w", what, err)
 	}
 	return nil
-}
-
-// writeFile replaces a file as a whole: a reader gets the old content or the new one, and
-// a failure leaves the old one.
-func writeFile(path string, content []byte) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	file, err := Temporary(path)
-	if err != nil {
-		return err
-	}
-	mode := os.FileMode(0o644)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	return Put(file, path, mode, content)
 }
 
 // Temporary makes the file that Put gives the name of --output-file, for its owner alone.

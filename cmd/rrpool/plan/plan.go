@@ -25,10 +25,10 @@ import (
 // flags of `rrpool plan`.
 type flags struct {
 	snapshot.Flags
-	cmd                      *cobra.Command
-	nodes, zones             iostreams.Count
-	file, outputFile, region string
-	provider, mode, output   *iostreams.Choice
+	cmd                    *cobra.Command
+	nodes, zones           iostreams.Count
+	file, region           string
+	provider, mode, output *iostreams.Choice
 }
 
 // as leaves to the object what no flag says.
@@ -75,7 +75,6 @@ func (f *flags) register() {
 		return cost.CheckRegion(value)
 	})
 	f.output.Register(f.cmd, "output", "o", "format: table, json or yaml")
-	set.StringVar(&f.outputFile, "output-file", "", "write to this file instead of standard output")
 	f.Register(set)
 	cobra.CheckErr(f.cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 }
@@ -96,7 +95,7 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	if f.nodes.Value == 0 && p.Problem == nil && p.Changes {
 		p.Next = f.next(p)
 	}
-	if err := s.Print("plan", f.outputFile, f.output.Value, p, p.print); err != nil {
+	if err := s.Print("plan", f.output.Value, p, p.print); err != nil {
 		return err
 	}
 	switch {

@@ -18,7 +18,6 @@ type request struct {
 	cmd                                               *cobra.Command
 	redundancy, perClient, maxClients, maxPaths, fail iostreams.Count
 	output                                            *iostreams.Choice
-	outputFile                                        string
 	compare                                           bool
 	// cluster is what they and the file come to.
 	cluster invent.Cluster
@@ -63,7 +62,6 @@ func (r *request) register(cmd *cobra.Command) {
 	r.maxPaths.Register(cmd, "max-paths", "spec.topology.maxPathsPerPrefix")
 	r.perClient.Register(cmd, "per-client", "quorum by hand: each client has exactly so many reflectors, and every combination of them its clients")
 	r.output.Register(cmd, "output", "o", "format: table, json or yaml")
-	cmd.Flags().StringVar(&r.outputFile, "output-file", "", "write to this file instead of standard output")
 }
 
 func (r *request) run(s iostreams.Streams) error {
@@ -74,7 +72,7 @@ func (r *request) run(s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Print("simulation", r.outputFile, r.output.Value, v, func(s iostreams.Streams) { printTable(s, v) }); err != nil {
+	if err := s.Print("simulation", r.output.Value, v, func(s iostreams.Streams) { printTable(s, v) }); err != nil {
 		return err
 	}
 	if refused := v.Topologies[0].Refused; !r.compare && refused != nil {

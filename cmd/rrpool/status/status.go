@@ -67,7 +67,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 
 // Show writes a status as a person reads it.
 func Show(s iostreams.Streams, status *Status) error {
-	return s.Print("status", "", "table", status, func(s iostreams.Streams) { page{Streams: s, Status: status}.render() })
+	return s.Print("status", "table", status, func(s iostreams.Streams) { page{Streams: s, Status: status}.render() })
 }
 
 // Phrase makes commands for the user, as the user calls this program.

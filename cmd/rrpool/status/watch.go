@@ -78,7 +78,7 @@ func (w *watcher) ended(s *Status, deadline time.Time) (bool, error) {
 }
 
 func (w *watcher) show(s *Status) error {
-	return w.Print("status", "", w.output.Value, s, func(to iostreams.Streams) { page{to, s, w.verbose}.render() })
+	return w.Print("status", w.output.Value, s, func(to iostreams.Streams) { page{to, s, w.verbose}.render() })
 }
 
 // draw shows a watch; a wait only reports its progress on standard error.

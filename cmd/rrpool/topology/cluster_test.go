@@ -40,10 +40,7 @@ func described(n Network) string {
 	var out []string
 	for _, zone := range n.Zones {
 		for _, g := range zone.Groups {
-			text := g.ID + ": " + n.howMany(g.Clients)
-			for _, d := range n.details(zone, g) {
-				text += ", " + d.text
-			}
+			text := strings.Join(append([]string{g.ID + ": " + n.howMany(g.Clients)}, n.details(zone, g)...), ", ")
 			for _, l := range n.lines(g) {
 				text += "; " + n.lineWords(l)
 			}
@@ -233,8 +230,8 @@ func TestFrames(t *testing.T) {
 				for _, g := range frame.Groups {
 					text += fmt.Sprintf("; %d clients", g.Clients)
 					for _, d := range n.details(frame, g) {
-						if d.state == idle {
-							text += ", " + d.text
+						if strings.HasPrefix(d, "with ") {
+							text += ", " + d
 						}
 					}
 				}
@@ -291,7 +288,7 @@ func TestWhatTheDocsName(t *testing.T) {
 		require.Contains(t, page, "`"+format+"`")
 	}
 	for _, l := range looks {
-		require.Contains(t, page, l.words)
+		require.Contains(t, page, l.style)
 	}
 	require.Contains(t, page, schema)
 }

@@ -8,33 +8,39 @@ import (
 	"github.com/emicklei/dot"
 )
 
+// looks are how sessions of a state are drawn. Lines differ in more than colour, for readers who see none.
+var looks = [...]struct {
+	colour, style string
+	width         float64
+}{
+	up: {"#0a7d5a", "solid", 2}, partial: {"#b06000", "dashed", 2.5}, none: {"#c22f0a", "dotted", 3.5},
+	unknown: {"#6e7781", "dashed", 1.5}, idle: {"#6e7781", "dotted", 1.5}, planned: {"#2f66b0", "solid", 2},
+}
+
+// font is that of all texts.
+const font = "Helvetica"
+
 // dotGraph is the network for Graphviz. A line to the reflectors of a zone leads to the one
 // in the middle, and ends at the frame around them.
 func dotGraph(n *Network) string {
 	g := dot.NewGraph(dot.Undirected)
-	g.Attrs("compound", true, "rankdir", "LR", "ranksep", 2.5, "nodesep", 0.15, "fontname", "Helvetica", "labelloc", "t",
+	g.Attrs("compound", true, "rankdir", "LR", "ranksep", 2.5, "nodesep", 0.15, "fontname", font, "labelloc", "t",
 		"label", dotLabel(append([]string{n.Title, n.Subtitle + ", " + n.meshWords()}, n.Notes...)...))
-	g.NodeInitializer(func(one dot.Node) {
-		one.Attrs("shape", "box", "style", "rounded", "fontname", "Helvetica", "fontsize", 11)
-	})
-	g.EdgeInitializer(func(e dot.Edge) { e.Attrs("fontname", "Helvetica", "fontsize", 10) })
+	g.NodeInitializer(func(one dot.Node) { one.Attrs("shape", "box", "style", "rounded", "fontname", font, "fontsize", 11) })
+	g.EdgeInitializer(func(e dot.Edge) { e.Attrs("fontname", font, "fontsize", 10) })
 	groups, pools, middles := map[string]dot.Node{}, make([]*dot.Graph, len(n.Zones)), make([]dot.Node, len(n.Zones))
 	for i, zone := range n.Zones {
 		frame := dotFrame(g, fmt.Sprint("zone ", i), "#b9c2cb", zone.title())
 		for _, group := range zone.Groups {
-			text := []string{n.howMany(group.Clients)}
-			for _, d := range n.details(zone, group) {
-				text = append(text, d.text)
-			}
-			groups[group.ID] = frame.Node("group " + group.ID).Label(dotLabel(text...))
+			groups[group.ID] = frame.Node("group " + group.ID).Label(dotLabel(append([]string{n.howMany(group.Clients)}, n.details(zone, group)...)...))
 		}
 		if len(zone.Reflectors) > 0 {
 			pools[i] = dotFrame(frame, fmt.Sprint("reflectors ", i), "#57606a", zone.zoneWords())
 		}
 		for j, r := range zone.Reflectors {
-			l := looks[n.of(r.Sessions)]
+			look := looks[n.of(r.Sessions)]
 			node := pools[i].Node("reflector " + r.Name).Label(dotLabel(r.Name, n.reflectorWords(r), n.reflectorDetail(r)))
-			node.Attrs("color", l.light, "style", "rounded,"+l.dot)
+			node.Attrs("color", look.colour, "style", "rounded,"+look.style)
 			if j == (len(zone.Reflectors)-1)/2 {
 				middles[i] = node
 			}
@@ -42,15 +48,15 @@ func dotGraph(n *Network) string {
 	}
 	n.dotEdges(g, groups, pools, middles)
 	if len(n.Zones) == 0 {
-		g.Node("nothing").Label(nothing)
+		g.Node("nothing").Label("No node has a BGP address: there is nothing to draw.")
 	}
 	return g.String()
 }
 
 func (n *Network) dotEdges(g *dot.Graph, groups map[string]dot.Node, pools []*dot.Graph, middles []dot.Node) {
 	edge := func(from, to dot.Node, s Sessions, label string) dot.Edge {
-		l, e := looks[n.of(s)], g.Edge(from, to)
-		e.Attrs("color", l.light, "style", l.dot, "penwidth", l.width, "label", dotLabel(label))
+		look, e := looks[n.of(s)], g.Edge(from, to)
+		e.Attrs("color", look.colour, "style", look.style, "penwidth", look.width, "label", label)
 		return e
 	}
 	for _, zone := range n.Zones {
@@ -59,12 +65,12 @@ func (n *Network) dotEdges(g *dot.Graph, groups map[string]dot.Node, pools []*do
 				edge(groups[group.ID], middles[l.zone], l.Sessions, n.lineWords(l)).Attr("lhead", pools[l.zone].GetID())
 			}
 			if n.Mesh.On {
-				g.Edge(g.Node("mesh").Attr("shape", "ellipse").Label(n.meshWords()), groups[group.ID]).Attrs("color", meshColour, "style", "dashed")
+				g.Edge(g.Node("mesh").Attr("shape", "ellipse").Label(n.meshWords()), groups[group.ID]).Attrs("color", "#7a3f9d", "style", "dashed")
 			}
 		}
 	}
 	for _, l := range n.lines(Group{}) {
-		all := g.Node("mutual").Attr("shape", "ellipse").Label(dotLabel("between reflectors: " + n.sessionWords(n.mutual())))
+		all := g.Node("mutual").Attr("shape", "ellipse").Label("between reflectors: " + n.sessionWords(n.mutual()))
 		edge(middles[l.zone], all, l.Sessions, "").Attr("ltail", pools[l.zone].GetID())
 	}
 }
@@ -72,15 +78,11 @@ func (n *Network) dotEdges(g *dot.Graph, groups map[string]dot.Node, pools []*do
 // dotFrame is a frame around nodes.
 func dotFrame(parent *dot.Graph, id, colour, label string) *dot.Graph {
 	out := parent.Subgraph(id, dot.ClusterOption{})
-	out.Attrs("style", "rounded", "color", colour, "label", dotLabel(label))
+	out.Attrs("style", "rounded", "color", colour, "fontname", font, "label", label)
 	return out
 }
 
 // dotLabel has one line for each text.
 func dotLabel(lines ...string) string {
-	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
-	for i := range lines {
-		lines[i] = clean(lines[i])
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
 }

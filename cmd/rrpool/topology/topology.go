@@ -20,9 +20,8 @@ import (
 // request is what the flags ask for.
 type request struct {
 	snapshot.Flags
-	planned    invent.Flags
-	output     *iostreams.Choice
-	outputFile string
+	planned invent.Flags
+	output  *iostreams.Choice
 }
 
 // New makes the command.
@@ -33,25 +32,25 @@ func New(s iostreams.Streams) *cobra.Command {
 			Reflectors: iostreams.Count{Least: 1, Most: 1000}, Racks: iostreams.Count{Least: 1, Most: 200},
 			Topology: iostreams.NewChoice("single", "quorum", "hierarchy", "multicluster", "auto"),
 		},
-		output: iostreams.NewChoice("svg", "dot", "json", "yaml"),
+		output: iostreams.NewChoice("dot", "json", "yaml"),
 	}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "topology",
 		Short: "Draw the route reflectors, their clients and their sessions",
 		Long: `Draws the zones of a cluster with their route reflectors and clients, and the BGP sessions between them with
-their states. Clients are drawn as groups with a count. In a Hierarchy a frame is a rack instead of a zone.
+their states, for Graphviz: its program dot makes a picture of it. Clients are drawn as groups with a count. In a
+Hierarchy a frame is a rack instead of a zone.
 
 Without flags it reads the cluster of the kubeconfig. With --nodes it draws a planned cluster and reads none: with
 the sizing and topology of the RouteReflectorPool given with -f, or else the defaults.
 
 The same network gives the same bytes.`,
-		Example: `  rrpool topology --output-file topology.svg
-  rrpool topology --nodes 5000 --zones 3 --topology hierarchy --output-file topology.svg
-  rrpool topology -f pool.yaml --nodes 500 -o dot | dot -Tpdf > topology.pdf`,
+		Example: `  rrpool topology | dot -Tsvg > topology.svg
+  rrpool topology --nodes 5000 --zones 3 --topology hierarchy | dot -Tsvg > topology.svg
+  rrpool topology -f pool.yaml --nodes 500 | dot -Tpdf > topology.pdf`,
 	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
 	r.planned.Register(cmd)
-	r.output.Register(cmd, "output", "o", "format: svg, dot, json or yaml")
-	cmd.Flags().StringVar(&r.outputFile, "output-file", "", "write to this file instead of standard output")
+	r.output.Register(cmd, "output", "o", "format: dot, json or yaml")
 	r.Register(cmd.Flags())
 	return cmd
 }
@@ -61,7 +60,7 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := n.show(s, r.outputFile, r.output.Value); err != nil {
+	if err := n.show(s, r.output.Value); err != nil {
 		return err
 	}
 	for _, warning := range n.Warnings {
@@ -71,12 +70,8 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 }
 
 // show writes the network in one of the formats.
-func (n *Network) show(s iostreams.Streams, file, format string) error {
-	draw := svg
-	if format == "dot" {
-		draw = dotGraph
-	}
-	return s.Print("drawing", file, format, n, func(s iostreams.Streams) { _, _ = io.WriteString(s.Out, draw(n)) })
+func (n *Network) show(s iostreams.Streams, format string) error {
+	return s.Print("drawing", format, n, func(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) })
 }
 
 // check refuses flags that do not go together.

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -17,25 +15,12 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
 }
 
-// clean is text that every format can hold: one line of valid characters that show.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == utf8.RuneError, !unicode.IsGraphic(r), r >= 0xfffe && r <= 0xffff:
-			return '�'
-		case unicode.IsSpace(r):
-			return ' '
-		}
-		return r
-	}, text)
-}
-
 // title of a frame.
 func (z frame) title() string {
 	if z.Kind == zoneFrame && z.Name == "" {
 		return "no zone"
 	}
-	return strings.TrimSpace(string(z.Kind) + " " + clean(z.Name))
+	return strings.TrimSpace(string(z.Kind) + " " + z.Name)
 }
 
 // roles counts the reflectors in the role.
@@ -73,34 +58,25 @@ func (n *Network) lineWords(l line) string {
 	return joined(fmt.Sprintf("%d × %d sessions", l.clients, l.Expected/max(l.clients, 1)), n.established(l.Sessions))
 }
 
-// detail is one line of text about a group; a state other than idle has a sign.
-type detail struct {
-	state state
-	text  string
-}
-
 // details of a group of a frame, besides its number of clients.
-func (n *Network) details(z Zone, g Group) []detail {
-	var out []detail
-	add := func(of state, clients int, text string) {
+func (n *Network) details(z Zone, g Group) (out []string) {
+	add := func(clients int, text string) {
 		if clients > 0 {
-			out = append(out, detail{of, fmt.Sprint(clients, text)})
+			out = append(out, fmt.Sprint(clients, text))
 		}
 	}
-	if n.Live {
-		add(up, g.All, " with all sessions up")
-		add(partial, g.Some, " with some sessions up")
-		add(none, g.None, " with no session up")
-		add(unknown, g.NotKnown, " not known")
-	}
+	add(g.All, " with all sessions up")
+	add(g.Some, " with some sessions up")
+	add(g.None, " with no session up")
+	add(g.NotKnown, " not known")
 	all := n.reflectors()
 	if z.Kind == rackFrame && g.Each <= z.roles() {
 		all = z.roles()
 	}
 	if g.Each > 0 && g.Each < all {
-		out = append(out, detail{idle, fmt.Sprintf("with %d of %s", g.Each, iostreams.Number(all, "reflector"))})
+		out = append(out, fmt.Sprintf("with %d of %s", g.Each, iostreams.Number(all, "reflector")))
 	}
-	add(idle, g.NotReady, " not Ready")
+	add(g.NotReady, " not Ready")
 	return out
 }
 
@@ -147,9 +123,6 @@ func (n *Network) subtitle(step string) string {
 	}
 	return strings.Join(parts, ", ")
 }
-
-// nothing is written instead of an empty drawing.
-const nothing = "No node has a BGP address: there is nothing to draw."
 
 // meshWords describe the node-to-node mesh.
 func (n *Network) meshWords() string {

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -109,13 +108,11 @@ func (p prompt) migrate(ctx context.Context) error {
 	if err := p.move(ctx, "the plan, as above", "migrate", "--yes"); err != nil {
 		return err
 	}
-	picture := filepath.Join(os.TempDir(), "rrpool-demo.svg")
 	for _, command := range []struct {
 		words string
 		most  int
 	}{
 		{"status", 16},
-		{"topology -o svg --output-file " + picture, 0},
 		{"cost --context rrpool --hourly-price 0.11", 15},
 	} {
 		if err := p.rrpool(ctx, 0, command.most, strings.Fields(command.words)...); err != nil {
