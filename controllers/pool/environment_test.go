@@ -309,10 +309,14 @@ func (e *environment) reconcile() error {
 	e.Helper()
 	var err error
 	e.result, err = e.reconciler.Reconcile(e.Context(), reconcile.Request{})
+	e.drainEvents()
+	return err
+}
+
+func (e *environment) drainEvents() {
 	for len(e.recorder.Events) > 0 {
 		e.emitted = append(e.emitted, <-e.recorder.Events)
 	}
-	return err
 }
 
 // settle reconciles n times, as fast as the reconciler asks for it.
@@ -580,9 +584,7 @@ func (o *cloudEnvironment) turn() time.Duration {
 	ctx := log.IntoContext(o.Context(), funcr.New(func(prefix, args string) { o.logs = append(o.logs, prefix+" "+args) }, funcr.Options{Verbosity: 9}))
 	result, err := o.reconciler.Reconcile(ctx, reconcile.Request{})
 	require.NoError(o, err)
-	for len(o.recorder.Events) > 0 {
-		o.emitted = append(o.emitted, <-o.recorder.Events)
-	}
+	o.drainEvents()
 	o.sync()
 	for _, pair := range o.model.Unreached(func(n plan.Node) bool { return n.Ready && n.Labels[v1alpha1.PoolLabel] == "" }) {
 		o.lost = append(o.lost, fmt.Sprintf("%+v in step %s", pair, o.seenStep.Name))

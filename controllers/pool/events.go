@@ -124,29 +124,23 @@ func (r *Reconciler) emit(ctx context.Context, s *Scope, e poolEvent) {
 	if e.reason == "" {
 		return
 	}
-	r.log(ctx, s, e)
+	logEvent(ctx, s, e)
 	if !r.send(s, e) {
 		r.Metrics.held.WithLabelValues(e.reason).Inc()
 	}
 }
 
-// log writes every event to the log and counts it in the budget.
-func (r *Reconciler) log(ctx context.Context, s *Scope, e poolEvent) {
+func logEvent(ctx context.Context, s *Scope, e poolEvent) {
 	log.FromContext(ctx).Info(short(e.note), "event", e.reason, "step", s.Step.Name)
-	r.budget.happened(e.reason, s.now)
 }
 
 // send sends an event, if there may be one now.
 func (r *Reconciler) send(s *Scope, e poolEvent) bool {
-	suffix, ok := r.budget.spend(e.reason, s.now)
-	if !ok || r.Recorder == nil {
-		return ok
+	allowed := r.budget.allows(e.reason, s.now)
+	if allowed && r.Recorder != nil {
+		r.Recorder.Eventf(s.object, e.related, e.kind, e.reason, e.action, "%s", short(e.note))
 	}
-	text := plan.Unlinked(e.note, e.reason)
-	link := e.note[len(text):]
-	note := plan.Plain(text, maxNote-len(suffix)-len(link)) + suffix + link
-	r.Recorder.Eventf(s.object, e.related, e.kind, e.reason, e.action, "%s", note)
-	return true
+	return allowed
 }
 
 // reportStep logs a new step, and reports a problem when it begins and when it ends.
@@ -168,7 +162,7 @@ func (r *Reconciler) reportProblem(ctx context.Context, s *Scope) {
 	}
 	changed := reason != r.problem
 	if changed {
-		r.log(ctx, s, problemEvent(problem, r.problem, s.Step.Name))
+		logEvent(ctx, s, problemEvent(problem, r.problem, s.Step.Name))
 		r.problem = reason
 	}
 	event := problemEvent(problem, r.reportedProblem, s.Step.Name)
@@ -183,39 +177,16 @@ func (r *Reconciler) reportProblem(ctx context.Context, s *Scope) {
 // short is a text as the API takes it. Words of nodes and of the cloud are in it.
 func short(text string) string { return plan.Plain(text, maxNote) }
 
-// eventBudget is how many events may be sent. On usual days nothing is held back; it is for problems that come and
-// go all the time, and for another writer that undoes each change at once. Kubernetes itself folds events only
-// while the object is the very same, and its status, which we write, is part of it.
-//
-// The log has everything. Of each reason the first is always sent, and the next one that is
-// sent says how many were not.
-//
-// The zero value is full.
-type eventBudget struct {
-	reasons map[string]*reasonBudget
-	// problems is the limit of all reasons but actions together.
-	problems *rate.Limiter
-}
-
-// reasonBudget is the budget of one reason.
-type reasonBudget struct {
-	*rate.Limiter
-	// unsent counts what has happened since the last event of this reason, first and last
-	// are when the first of those did, and the last of all.
-	unsent      int
-	first, last time.Time
-	// rested: the last that happened was the first for a long time.
-	rested bool
-}
+// eventBudget limits how many events of a reason are sent. On usual days nothing is held back; it is for problems that
+// come and go all the time, and for another writer that undoes each change at once. Kubernetes itself folds events only
+// while the object is the very same, and its status, which we write, is part of it. The log has everything.
+type eventBudget map[string]*rate.Limiter
 
 // Actions are changes of the cluster. One reconciliation may promote hundreds of reflectors; a change that another
 // writer undoes is at most one action in each. The others are problems and their end.
 const (
-	actionBurst, actionEvery     = 600, 10 * time.Second
-	problemBurst, problemEvery   = 10, 5 * time.Minute
-	problemsBurst, problemsEvery = 60, time.Minute
-	// rest is how long nothing of a reason has happened when the next is a first one.
-	rest = time.Hour
+	actionBurst, actionEvery   = 600, 10 * time.Second
+	problemBurst, problemEvery = 10, 5 * time.Minute
 )
 
 // alwaysSent are the actions that change what carries all routes, or what is paid for: a
@@ -227,51 +198,16 @@ var actionReasons = map[string]bool{
 	"NodeCordoned": true, "NodeUncordoned": true, "PodsEvicted": true, "RacksLabelled": true,
 }
 
-// happened counts an event of a reason.
-func (b *eventBudget) happened(reason string, now time.Time) {
-	a := b.of(reason)
-	if a.unsent == 0 {
-		a.first = now
+// allows says whether an event of a reason may be sent now, and counts it.
+func (b eventBudget) allows(reason string, now time.Time) bool {
+	if alwaysSent[reason] {
+		return true
 	}
-	a.unsent++
-	a.rested = a.last.IsZero() || now.Sub(a.last) >= rest
-	a.last = now
-}
-
-// spend says whether an event of a reason may be sent now, and if so what to add to it: of
-// the events that were not sent before.
-func (b *eventBudget) spend(reason string, now time.Time) (suffix string, ok bool) {
-	a := b.of(reason)
-	switch {
-	case alwaysSent[reason]:
-	case actionReasons[reason]:
-		if !a.AllowN(now, 1) {
-			return "", false
-		}
-	case !a.rested && b.problems.TokensAt(now) < 1 || !a.AllowN(now, 1):
-		return "", false
-	default:
-		_ = b.problems.AllowN(now, 1) // the first goes without
-		a.rested = false
-	}
-	if more := a.unsent - 1; more > 0 {
-		suffix = fmt.Sprintf(" (and %d more of these since %s, which only the log has)", more, a.first.UTC().Format("15:04:05Z"))
-	}
-	a.unsent = 0
-	return suffix, true
-}
-
-func (b *eventBudget) of(reason string) *reasonBudget {
-	if b.reasons == nil {
-		b.reasons = map[string]*reasonBudget{}
-		b.problems = rate.NewLimiter(rate.Every(problemsEvery), problemsBurst)
-	}
-	if b.reasons[reason] == nil {
-		limit := rate.NewLimiter(rate.Every(problemEvery), problemBurst)
+	if b[reason] == nil {
+		b[reason] = rate.NewLimiter(rate.Every(problemEvery), problemBurst)
 		if actionReasons[reason] {
-			limit = rate.NewLimiter(rate.Every(actionEvery), actionBurst)
+			b[reason] = rate.NewLimiter(rate.Every(actionEvery), actionBurst)
 		}
-		b.reasons[reason] = &reasonBudget{Limiter: limit}
 	}
-	return b.reasons[reason]
+	return b[reason].AllowN(now, 1)
 }

@@ -45,7 +45,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		steps:   counter("steps_total", "Steps begun, since the manager started.", "step"),
 		actions: counter("actions_total", "Actions taken, by kind and result: changed, unchanged (it was so already) or error.", "action", "result"),
 		held: counter("events_held_back_total",
-			"Events not sent when they were due, because there were too many of their reason. The log has them, and the next event their number.", "reason"),
+			"Events not sent when they were due, because there were too many of their reason. The log has them.", "reason"),
 		providers: metered.NewMetrics(registry),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: "datastore", Name: "call_duration_seconds", Help: "How long calls of Calico's datastore took.",

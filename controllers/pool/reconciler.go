@@ -105,6 +105,9 @@ func (r *Reconciler) setDefaults() {
 	if r.Next == nil {
 		r.Next = rollout.Next
 	}
+	if r.budget == nil {
+		r.budget = eventBudget{}
+	}
 	if r.Now == nil {
 		began := time.Now()
 		r.Now, r.Elapsed = time.Now, func() time.Duration { return time.Since(began) }
