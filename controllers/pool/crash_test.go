@@ -8,26 +8,27 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
-	"github.com/rrpool/rrpool/controllers/workload"
 )
 
 var errKilled = errors.New("killed")
 
-// killer ends the process right after its n-th write: the write happened, its
-// answer was never seen, and nothing came after it.
+// killer ends the process right after its n-th write: the write happened, its answer was never seen, and nothing came
+// after it. With n zero, or none, it lives.
 type killer struct {
 	left int
 	dead bool
 }
 
 func (k *killer) write(do func() error) error {
+	if k == nil {
+		return do()
+	}
 	if k.dead {
 		return errKilled
 	}
@@ -39,81 +40,28 @@ func (k *killer) write(do func() error) error {
 	return err
 }
 
-type killedCalico struct {
-	*fakeDatastore
-	*killer
-}
+// obedientCloud has a pool as soon as that is asked for, and none when it is not wanted.
+type obedientCloud struct{ *environment }
 
-func (m killedCalico) Apply(ctx context.Context, s plan.Scope, a plan.Action) (changed bool, err error) {
-	err = m.write(func() error {
-		changed, err = m.fakeDatastore.Apply(ctx, s, a)
-		return err
-	})
-	return changed, err
-}
+func (obedientCloud) Name() string { return "iks" }
 
-func (m killedCalico) SetPool(ctx context.Context, n plan.Node, name string) error {
-	return m.write(func() error { return m.fakeDatastore.SetPool(ctx, n, name) })
-}
+func (m obedientCloud) Observe(context.Context) (cloud.Pool, error) { return m.cloud.pool, nil }
 
-type killedPods struct {
-	*fakePods
-	*killer
-}
-
-func (m killedPods) Evict(ctx context.Context, node string) (did workload.Eviction, err error) {
-	err = m.write(func() error {
-		did, err = m.fakePods.Evict(ctx, node)
-		return err
-	})
-	return did, err
-}
-
-type killedCloud struct {
-	*fakeProvider
-	*killer
-}
-
-func (m killedCloud) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {
-	if m.ensureErr != nil {
-		return cloud.Progress{}, m.ensureErr
-	}
-	return cloud.Progress{Did: "created"}, m.write(func() error {
-		m.pool.Exists, m.pool.Owned, m.pool.Name = true, true, "route-reflectors"
+func (m obedientCloud) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {
+	return cloud.Progress{Did: "created"}, m.kill.write(func() error {
+		m.cloud.pool.Exists, m.cloud.pool.Owned, m.cloud.pool.Name = true, true, "route-reflectors"
 		return nil
 	})
 }
 
-func (m killedCloud) Delete(context.Context) (cloud.Progress, error) {
-	if !m.pool.Exists {
+func (m obedientCloud) Delete(context.Context) (cloud.Progress, error) {
+	if !m.cloud.pool.Exists {
 		return cloud.Progress{Done: true}, nil
 	}
-	return cloud.Progress{Did: "deleted"}, m.write(func() error {
-		m.pool = cloud.Pool{}
+	return cloud.Progress{Did: "deleted"}, m.kill.write(func() error {
+		m.cloud.pool = cloud.Pool{}
 		return nil
 	})
-}
-
-type killedClient struct {
-	client.Client
-	*killer
-}
-
-func (m killedClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-	return m.write(func() error { return m.Client.Patch(ctx, o, p, opts...) })
-}
-
-func (m killedClient) Status() client.SubResourceWriter {
-	return killedStatus{m.Client.Status(), m.killer}
-}
-
-type killedStatus struct {
-	client.SubResourceWriter
-	*killer
-}
-
-func (m killedStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-	return m.write(func() error { return m.SubResourceWriter.Patch(ctx, o, p, opts...) })
 }
 
 // orderAndRestore orders a pool, switches the mesh off and, when the object is deleted,
@@ -134,50 +82,64 @@ func orderAndRestore(o rollout.Observed, d rollout.Desired) rollout.Step {
 	return rollout.Step{Name: rollout.Steady}
 }
 
-// The manager dies after any one of its writes, and its successor finishes.
+// The manager dies after any one of its writes, and its successor finishes, forth and back.
 func TestKilledAfterAnyWriteItsSuccessorFinishes(t *testing.T) {
-	survived := false
-	for kill := 1; !survived; kill++ {
-		require.Less(t, kill, 100, "there is no end of writes")
-		t.Run(fmt.Sprintf("killed after write %d", kill), func(t *testing.T) {
+	for name, tc := range map[string]struct {
+		environment func(*testing.T) *environment
+		pool        func(*environment) bool
+	}{
+		"in a cloud": {func(t *testing.T) *environment {
 			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
 				o.Finalizers, o.Spec.Provider.IKS.DeletionPolicy = nil, v1alpha1.DeletionDelete
 			})
+			e.provider = func(pool.ProviderConfig) (cloud.Provider, error) { return obedientCloud{e}, nil }
 			e.script = orderAndRestore
-			by := &killer{left: kill}
-			e.restart()
-			e.killedBy(by)
-			live := func(until func() bool) {
-				for range 40 {
-					err := e.reconcile()
-					if by.dead {
-						by.dead = false
-						e.restart()
-						e.killedBy(by)
-					} else {
-						require.NoError(t, err)
-					}
-					if until() {
-						return
-					}
-					e.clock = e.clock.Add(max(e.result.RequeueAfter, time.Minute))
-				}
-				require.Fail(t, "it does not get there", "%+v", e.object().Status)
-			}
-			live(func() bool { return e.object().Status.Step.Name == rollout.Steady })
-			require.False(t, e.calico.cluster.BGP.MeshOn())
-			require.True(t, e.cloud.pool.Exists)
-			e.delete()
-			live(e.gone)
-			require.True(t, e.calico.cluster.BGP.MeshOn())
-			require.False(t, e.cloud.pool.Exists, "the pool was forgotten")
-			survived = by.left > 0
-		})
+			return e
+		}, func(e *environment) bool { return e.cloud.pool.Exists }},
+		"on existing nodes": {func(t *testing.T) *environment {
+			e := newInPlaceEnvironment(t)
+			e.pods.moving["10.0.0.1"] = []string{"default/web"}
+			e.script = aBusyLife
+			return e
+		}, func(e *environment) bool { return len(e.members()) == 3 }},
+	} {
+		survived := false
+		for n := 1; !survived; n++ {
+			require.Less(t, n, 100, "there is no end of writes")
+			t.Run(fmt.Sprintf("%s, killed after write %d", name, n), func(t *testing.T) {
+				e := tc.environment(t)
+				e.kill.left = n
+				e.restart()
+				e.succeedUntil(func() bool { return e.object().Status.Step.Name == rollout.Steady })
+				require.False(t, e.calico.cluster.BGP.MeshOn())
+				require.True(t, tc.pool(e))
+				e.delete()
+				e.succeedUntil(e.gone)
+				require.True(t, e.calico.cluster.BGP.MeshOn())
+				require.False(t, tc.pool(e), "the pool was forgotten")
+				require.Empty(t, e.members())
+				require.False(t, e.calico.cluster.Nodes[0].Cordoned)
+				survived = e.kill.left > 0
+			})
+		}
 	}
 }
 
-func (e *environment) killedBy(by *killer) {
-	e.reconciler.Client = killedClient{e.client, by}
-	e.reconciler.Datastore = killedCalico{e.calico, by}
-	e.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) { return killedCloud{e.cloud, by}, nil }
+// succeedUntil lets a manager, or its successor, reconcile until over.
+func (e *environment) succeedUntil(over func() bool) {
+	e.Helper()
+	for range 60 {
+		err := e.reconcile()
+		if e.kill.dead {
+			e.kill.dead = false
+			e.restart()
+		} else {
+			require.NoError(e, err)
+		}
+		if over() {
+			return
+		}
+		e.clock = e.clock.Add(max(e.result.RequeueAfter, time.Minute))
+	}
+	require.Fail(e, "it does not get there", "%+v", e.object().Status)
 }

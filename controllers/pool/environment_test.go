@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -55,6 +56,7 @@ type fakeDatastore struct {
 	err     error // what Observe answers
 	applied []string
 	fail    map[string]error // by action in words
+	kill    *killer
 }
 
 func (c *fakeDatastore) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
@@ -70,6 +72,10 @@ func (c *fakeDatastore) Apply(_ context.Context, _ plan.Scope, action plan.Actio
 	if err := c.fail[action.String()]; err != nil {
 		return false, err
 	}
+	return true, c.kill.write(func() error { return c.change(action) })
+}
+
+func (c *fakeDatastore) change(action plan.Action) error {
 	c.applied = append(c.applied, action.String())
 	switch action.(type) {
 	case plan.DisableMesh:
@@ -78,12 +84,6 @@ func (c *fakeDatastore) Apply(_ context.Context, _ plan.Scope, action plan.Actio
 	case plan.RestoreMesh:
 		c.cluster.BGP.Mesh.Enabled = nil
 	}
-	c.mark(action)
-	return true, nil
-}
-
-// mark is what happens to nodes.
-func (c *fakeDatastore) mark(action plan.Action) {
 	for i := range c.cluster.Nodes {
 		n := &c.cluster.Nodes[i]
 		switch action {
@@ -93,6 +93,7 @@ func (c *fakeDatastore) mark(action plan.Action) {
 			n.Cordoned, n.CordonedByUs, n.CordonMark = false, false, false
 		}
 	}
+	return nil
 }
 
 // List and SetPool make it what the provider of existing nodes needs.
@@ -101,18 +102,15 @@ func (c *fakeDatastore) List(context.Context) ([]plan.Node, error) {
 }
 
 func (c *fakeDatastore) SetPool(_ context.Context, node plan.Node, name string) error {
-	for i := range c.cluster.Nodes {
-		if n := &c.cluster.Nodes[i]; n.Name == node.Name {
-			n.Labels = maps.Clone(n.Labels)
-			if delete(n.Labels, v1alpha1.PoolLabel); name != "" {
-				if n.Labels == nil {
-					n.Labels = map[string]string{}
-				}
-				n.Labels[v1alpha1.PoolLabel] = name
+	return c.kill.write(func() error {
+		for i := range c.cluster.Nodes {
+			if n := &c.cluster.Nodes[i]; n.Name == node.Name {
+				n.Labels = labels.Merge(n.Labels, map[string]string{v1alpha1.PoolLabel: name})
+				maps.DeleteFunc(n.Labels, func(_, value string) bool { return value == "" })
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // fakePods are the pods of nodes in memory.
@@ -125,6 +123,7 @@ type fakePods struct {
 	evictable          int
 	countErr, evictErr error
 	lookErr            error
+	kill               *killer
 }
 
 func (p *fakePods) Count(_ context.Context, nodes []string) (map[string]int, error) {
@@ -141,10 +140,12 @@ func (p *fakePods) Evictable(_ context.Context, node string) (moving, staying []
 func (p *fakePods) Evict(_ context.Context, node string) (workload.Eviction, error) {
 	p.evictions = append(p.evictions, node)
 	gone := len(p.moving[node]) - len(p.blocked)
-	if p.moving[node] = nil; len(p.blocked) > 0 {
-		p.moving[node] = []string{"default/web"}
-	}
-	return workload.Eviction{Evicted: max(gone, 0), Blocked: p.blocked}, p.evictErr
+	return workload.Eviction{Evicted: max(gone, 0), Blocked: p.blocked}, p.kill.write(func() error {
+		if p.moving[node] = nil; len(p.blocked) > 0 {
+			p.moving[node] = []string{"default/web"}
+		}
+		return p.evictErr
+	})
 }
 
 func (c *fakeDatastore) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
@@ -213,6 +214,7 @@ type environment struct {
 	recorder   *events.FakeRecorder
 	metrics    *prometheus.Registry
 	writes     int
+	kill       *killer
 	clock      time.Time
 	result     reconcile.Result
 	// script answers instead of rollout.Next when set.
@@ -223,18 +225,19 @@ type environment struct {
 	seenStep rollout.Step
 	emitted  []string
 	configs  []pool.ProviderConfig
+	// provider makes the provider, nil for the one in memory and that of existing nodes.
+	provider pool.ProviderFactory
 }
 
 // newEnvironment is an IKS cluster in full mesh, with credentials and an object.
 func newEnvironment(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *environment {
 	tb.Helper()
+	kill := &killer{}
 	e := &environment{
-		TB:     tb,
-		calico: &fakeDatastore{cluster: plan.Cluster{Nodes: workloadNodes(6)}, fail: map[string]error{}},
-		cloud: &fakeProvider{pool: cloud.Pool{
-			ClusterZones: []string{"z1", "z2", "z3"},
-		}},
-		pods:     &fakePods{moving: map[string][]string{}, staying: map[string][]string{}},
+		TB: tb, kill: kill,
+		calico:   &fakeDatastore{cluster: plan.Cluster{Nodes: workloadNodes(6)}, fail: map[string]error{}, kill: kill},
+		cloud:    &fakeProvider{pool: cloud.Pool{ClusterZones: []string{"z1", "z2", "z3"}}},
+		pods:     &fakePods{moving: map[string][]string{}, staying: map[string][]string{}, kill: kill},
 		recorder: events.NewFakeRecorder(1000),
 		clock:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
@@ -251,13 +254,13 @@ func newEnvironment(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool))
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				e.writes++
-				return c.Patch(ctx, o, p, opts...)
+				return e.kill.write(func() error { return c.Patch(ctx, o, p, opts...) })
 			},
 			SubResourcePatch: func(
 				ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
 			) error {
 				e.writes++
-				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+				return e.kill.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 			},
 		}).Build()
 	e.restart()
@@ -284,6 +287,9 @@ func (e *environment) restart() {
 
 func (e *environment) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	e.configs = append(e.configs, cfg)
+	if e.provider != nil {
+		return e.provider(cfg)
+	}
 	if cfg.Type == v1alpha1.ProviderExistingNodes {
 		return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: e.calico, Now: func() time.Time { return e.clock }}), nil
 	}
@@ -436,8 +442,8 @@ type cloudEnvironment struct {
 	lost []string
 	// logs are all lines of the manager's log.
 	logs []string
-	// provider makes the provider, next decides; nil for the real ones.
-	provider func(cloud.Provider) cloud.Provider
+	// wrap changes the provider, decide decides; nil for the real ones.
+	wrap   func(cloud.Provider) cloud.Provider
 	decide   func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
 }
 
@@ -490,10 +496,10 @@ func (o *cloudEnvironment) restart() {
 			ClusterID: cfg.ClusterID, PoolName: cfg.PoolName, APIKey: string(cfg.APIKey), Profile: cfg.Profile, TokenFile: cfg.TokenFile,
 			CSEndpoint: "https://cs.invalid/global", IAMEndpoint: "https://iam.invalid", Transport: o.server.Transport(),
 		})
-		if err != nil || o.provider == nil {
+		if err != nil || o.wrap == nil {
 			return p, err
 		}
-		return o.provider(p), nil
+		return o.wrap(p), nil
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -124,51 +123,6 @@ func TestExistingNodesThereAndBack(t *testing.T) {
 	require.Empty(t, e.members())
 	require.Empty(t, e.object().Status.Pool)
 	e.expect("Ready True Steady")
-}
-
-// The manager dies after any one of its writes to nodes and pods, and its successor finishes, forth and back.
-func TestKilledOnExistingNodesItsSuccessorFinishes(t *testing.T) {
-	survived := false
-	for kill := 1; !survived; kill++ {
-		require.Less(t, kill, 100, "there is no end of writes")
-		e := newInPlaceEnvironment(t)
-		e.script = aBusyLife
-		e.pods.moving["10.0.0.1"] = []string{"default/web"}
-		kill := &killer{left: kill}
-		renew := func() {
-			e.restart()
-			e.reconciler.Client = killedClient{e.client, kill}
-			e.reconciler.Datastore = killedCalico{e.calico, kill}
-			e.reconciler.Workload = killedPods{e.pods, kill}
-			e.reconciler.Providers = func(cfg pool.ProviderConfig) (cloud.Provider, error) {
-				return existing.New(existing.Config{PoolName: cfg.PoolName, Nodes: killedCalico{e.calico, kill}, Now: e.reconciler.Now}), nil
-			}
-		}
-		renew()
-		live := func(until func() bool) {
-			for range 60 {
-				_ = e.reconcile()
-				if kill.dead {
-					kill.dead = false
-					renew()
-				}
-				if until() {
-					return
-				}
-				e.clock = e.clock.Add(time.Minute)
-			}
-			require.Fail(t, "it does not get there", "killed after write %d: %+v", kill, e.object().Status)
-		}
-		live(func() bool { return e.object().Status.Step.Name == rollout.Steady })
-		require.Len(t, e.members(), 3)
-		require.False(t, e.calico.cluster.BGP.MeshOn())
-		e.delete()
-		live(e.gone)
-		require.Empty(t, e.members())
-		require.True(t, e.calico.cluster.BGP.MeshOn())
-		require.False(t, e.calico.cluster.Nodes[0].Cordoned)
-		survived = kill.left > 0
-	}
 }
 
 func TestADeletionLeavesNoNodeInThePool(t *testing.T) {
@@ -358,7 +312,7 @@ func TestALabelThatCannotBeWrittenIsSaid(t *testing.T) {
 			e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = mode })
 			e.calico.cluster.Nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
 			e.script = aBusyLife
-			e.reconciler.Providers = func(pool.ProviderConfig) (cloud.Provider, error) {
+			e.provider = func(pool.ProviderConfig) (cloud.Provider, error) {
 				return &fakeProvider{ensureErr: denied, deleteErr: denied}, nil
 			}
 			e.settle(1)

@@ -314,7 +314,7 @@ func TestAManagerThatMistakesAnOutageIsFoundOut(t *testing.T) {
 				return rollout.Next(seen, want, now)
 			}
 		}, "the data plane was changed: [switch the node-to-node mesh on"},
-		"it hammers": {func(o *cloudEnvironment) { o.provider = func(p cloud.Provider) cloud.Provider { return eager{p} } }, "requests in 1 hours"},
+		"it hammers": {func(o *cloudEnvironment) { o.wrap = func(p cloud.Provider) cloud.Provider { return eager{p} } }, "requests in 1 hours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

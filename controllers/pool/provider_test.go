@@ -267,7 +267,7 @@ func TestAManagerThatShowsTheKeyIsFoundOut(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				o := newCloudEnvironment(t)
-				o.provider = c.provider
+				o.wrap = c.provider
 				o.migrate()
 				require.Contains(t, strings.Join(o.deprived(deprivations["the key is revoked, and its tokens"], 1), "\n"), c.want)
 			})
