@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -440,11 +436,9 @@ type cloudEnvironment struct {
 	applied []string
 	// lost are the pairs of nodes that could not reach each other, turn by turn.
 	lost []string
-	// logs are all lines of the manager's log.
-	logs []string
 	// wrap changes the provider, decide decides; nil for the real ones.
 	wrap   func(cloud.Provider) cloud.Provider
-	decide   func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
+	decide func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
 }
 
 func newCloudEnvironment(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *cloudEnvironment {
@@ -587,15 +581,12 @@ func (o *cloudEnvironment) Watch(_ context.Context, want []plan.StatusRequest) (
 // turn reconciles once, and gives how long the manager wants to sleep then.
 func (o *cloudEnvironment) turn() time.Duration {
 	o.Helper()
-	ctx := log.IntoContext(o.Context(), funcr.New(func(prefix, args string) { o.logs = append(o.logs, prefix+" "+args) }, funcr.Options{Verbosity: 9}))
-	result, err := o.reconciler.Reconcile(ctx, reconcile.Request{})
-	require.NoError(o, err)
-	o.drainEvents()
+	require.NoError(o, o.reconcile())
 	o.sync()
 	for _, pair := range o.model.Unreached(func(n plan.Node) bool { return n.Ready && n.Labels[v1alpha1.PoolLabel] == "" }) {
 		o.lost = append(o.lost, fmt.Sprintf("%+v in step %s", pair, o.seenStep.Name))
 	}
-	return result.RequeueAfter
+	return o.result.RequeueAfter
 }
 
 // pass lets time pass, with turns whenever the manager wants one or something happens to
@@ -652,58 +643,6 @@ func (o *cloudEnvironment) edit(change func(*v1alpha1.RouteReflectorPool)) {
 	object := o.object()
 	change(object)
 	require.NoError(o, o.client.Update(o.Context(), object))
-}
-
-// count gives the requests since the first skip ones: logins, and all others.
-func (o *cloudEnvironment) count(skip int) (logins, others int) {
-	for _, r := range o.server.Requests()[skip:] {
-		if r.Token() {
-			logins++
-		} else {
-			others++
-		}
-	}
-	return logins, others
-}
-
-// texts is everything that a user can read: the object, events, logs, metrics.
-func (o *cloudEnvironment) texts() string {
-	return fmt.Sprintf("%+v\n%s\n%s", o.object(), strings.Join(o.emitted, "\n"), strings.Join(o.logs, "\n"))
-}
-
-// outage is a way for the whole cloud to be gone.
-type outage struct {
-	faults []iksserver.Fault
-	// reason and remedy are what has to be said about it.
-	reason, remedy string
-}
-
-const lookAtTheNetwork = "check the network from the manager to the cloud"
-
-var outages = map[string]outage{
-	"every request fails":     {[]iksserver.Fault{{Status: http.StatusServiceUnavailable, Body: "<html>?</html>"}}, "CloudUnavailable", lookAtTheNetwork},
-	"every request hangs":     {[]iksserver.Fault{{Hang: true}}, "CloudUnavailable", lookAtTheNetwork},
-	"every connection breaks": {[]iksserver.Fault{{Reset: true}}, "CloudUnavailable", lookAtTheNetwork},
-	"a proxy answers for all": {[]iksserver.Fault{iksserver.HTML()}, "CloudUnavailable", lookAtTheNetwork},
-	"it wants to be left alone": {
-		[]iksserver.Fault{iksserver.RateLimited(time.Minute)}, "CloudRateLimited", "it is asked again by itself",
-	},
-	"only IAM is gone": {
-		[]iksserver.Fault{{Path: "^/identity/", Hang: true}, {Path: "^/v", ExpireToken: true}}, "CloudUnavailable", lookAtTheNetwork,
-	},
-	"everything is said to be forbidden": {
-		[]iksserver.Fault{{Status: http.StatusForbidden, Body: `{"code":"A0656","description":"not allowed"}`}},
-		"CloudUnauthorized", "the API key must be valid and have the Operator or Administrator role",
-	},
-	"the lists are empty": {
-		[]iksserver.Fault{{Method: "GET", Path: "getWorker", Status: http.StatusOK, Body: "[]"}}, "CloudUnavailable", lookAtTheNetwork,
-	},
-}
-
-func (o *cloudEnvironment) down(how outage) {
-	for _, f := range how.faults {
-		o.server.Inject(f)
-	}
 }
 
 // is says whether the conditions are so: "Type Status Reason".

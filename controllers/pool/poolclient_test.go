@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -235,14 +236,46 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	}
 }
 
-// perHour is how many requests an hour a cloud that does not answer gets, once it has
-// not answered for a while: one each five minutes, and then a new login for it.
-const perHour = 2 * 12
+// loss is a way to lose the cloud, and to get it back.
+type loss struct {
+	down, up func(*cloudEnvironment)
+	// reason and remedy are what has to be said about it, perHour how many requests an hour are made meanwhile.
+	reason, remedy string
+	perHour        int
+}
 
-// ridesOut lets the cloud of a migrated cluster be gone for hours, and says what went
-// wrong: something changed in the data plane or was ordered, it was not said why, or
-// more than once, the cloud was not left alone, or its return was not noticed.
-func (o *cloudEnvironment) ridesOut(how outage, hours int) (complaints []string) {
+// gone is a cloud that answers like this. Once it has not answered for a while, it gets a
+// request each five minutes, and then a new login for it.
+func gone(reason, remedy string, how ...iksserver.Fault) loss {
+	return loss{
+		func(o *cloudEnvironment) {
+			for _, f := range how {
+				o.server.Inject(f)
+			}
+		}, func(o *cloudEnvironment) { o.server.ClearFaults() }, reason, remedy, 2 * 12,
+	}
+}
+
+const lookAtTheNetwork = "check the network from the manager to the cloud"
+
+var outages = map[string]loss{
+	"every request fails":       gone("CloudUnavailable", lookAtTheNetwork, iksserver.Fault{Status: http.StatusServiceUnavailable, Body: "<html>?</html>"}),
+	"every request hangs":       gone("CloudUnavailable", lookAtTheNetwork, iksserver.Fault{Hang: true}),
+	"every connection breaks":   gone("CloudUnavailable", lookAtTheNetwork, iksserver.Fault{Reset: true}),
+	"a proxy answers for all":   gone("CloudUnavailable", lookAtTheNetwork, iksserver.HTML()),
+	"it wants to be left alone": gone("CloudRateLimited", "it is asked again by itself", iksserver.RateLimited(time.Minute)),
+	"only IAM is gone": gone("CloudUnavailable", lookAtTheNetwork,
+		iksserver.Fault{Path: "^/identity/", Hang: true}, iksserver.Fault{Path: "^/v", ExpireToken: true}),
+	"everything is said to be forbidden": gone("CloudUnauthorized", "the API key must be valid and have the Operator or Administrator role",
+		iksserver.Fault{Status: http.StatusForbidden, Body: `{"code":"A0656","description":"not allowed"}`}),
+	"the lists are empty": gone("CloudUnavailable", lookAtTheNetwork,
+		iksserver.Fault{Method: "GET", Path: "getWorker", Status: http.StatusOK, Body: "[]"}),
+}
+
+// without lets a migrated cluster be without the cloud for hours, and says what went wrong: something changed in the
+// data plane or was ordered, it was not said why, or more than once, the cloud was not left alone, or its return was
+// not noticed.
+func (o *cloudEnvironment) without(l loss, hours int) (complaints []string) {
 	o.Helper()
 	complain := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -251,19 +284,19 @@ func (o *cloudEnvironment) ridesOut(how outage, hours int) (complaints []string)
 	}
 	_, ordered, _ := o.server.Counts()
 	applied := slices.Clone(o.applied)
-	o.down(how)
-	o.pass(30 * time.Minute)
-	complain(o.is("Ready True Steady", "ProviderReady False "+how.reason, "Degraded True "+how.reason), "conditions: %v", o.object().Status.Conditions)
+	l.down(o)
+	o.pass(time.Hour) // which is how long a token is valid
+	complain(o.is("Ready True Steady", "ProviderReady False "+l.reason, "Degraded True "+l.reason), "conditions: %v", o.object().Status.Conditions)
 	message := o.condition(v1alpha1.ConditionProviderReady).Message
-	complain(strings.Contains(message, how.remedy), "no remedy: %s", message)
+	complain(strings.Contains(message, l.remedy), "no remedy: %s", message)
 	writes, said, asked := o.writes, len(o.emitted), len(o.server.Requests())
 	o.pass(time.Duration(hours) * time.Hour)
 	complain(o.writes-writes <= 1, "reported %d times that nothing has changed", o.writes-writes) // a login may fail then, instead of a list
 	complain(said == len(o.emitted), "said again: %v", o.emitted[said:])
 	n := len(o.server.Requests()) - asked
-	complain(n <= hours*perHour, "%d requests in %d hours", n, hours)
-	o.server.ClearFaults()
-	o.pass(10 * time.Minute)
+	complain(n <= hours*l.perHour, "%d requests in %d hours", n, hours)
+	l.up(o)
+	o.pass(6 * time.Minute)
 	complain(o.is("Ready True Steady", "ProviderReady True PoolReady", "Degraded False AsExpected"), "conditions: %v", o.object().Status.Conditions)
 	complain(slices.Equal(applied, o.applied), "the data plane was changed: %v", o.applied[len(applied):])
 	complain(len(o.lost) == 0, "lost: %v", o.lost)
@@ -272,20 +305,24 @@ func (o *cloudEnvironment) ridesOut(how outage, hours int) (complaints []string)
 	return complaints
 }
 
-// TestAtRestNothingDependsOnTheCloud: a migrated cluster does not change when the cloud goes away, for whatever
-// reason and however long; it says so once, asks slowly, and notices by itself that the cloud is back.
-func TestAtRestNothingDependsOnTheCloud(t *testing.T) {
-	for name, how := range outages {
+// nothingDepends holds a migrated cluster to not changing while it is without the cloud.
+func nothingDepends(t *testing.T, losses map[string]loss) {
+	t.Helper()
+	for name, l := range losses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				o := newCloudEnvironment(t)
 				o.migrate()
-				require.Empty(t, o.ridesOut(how, 3))
+				require.Empty(t, o.without(l, 3))
 			})
 		})
 	}
 }
+
+// TestAtRestNothingDependsOnTheCloud: a migrated cluster does not change when the cloud goes away, for whatever
+// reason and however long; it says so once, asks slowly, and notices by itself that the cloud is back.
+func TestAtRestNothingDependsOnTheCloud(t *testing.T) { nothingDepends(t, outages) }
 
 // eager is a provider that does not take no for an answer.
 type eager struct{ cloud.Provider }
@@ -323,7 +360,7 @@ func TestAManagerThatMistakesAnOutageIsFoundOut(t *testing.T) {
 				c.spoil(o)
 				o.until(time.Hour, o.migrated)
 				o.pass(time.Minute)
-				require.Contains(t, strings.Join(o.ridesOut(how, 1), "\n"), c.want)
+				require.Contains(t, strings.Join(o.without(how, 1), "\n"), c.want)
 			})
 		})
 	}
@@ -384,11 +421,14 @@ func TestTheCloudChangesNoStepOfTheDataPlane(t *testing.T) {
 	for _, s := range scenarios {
 		want, turns := s.undisturbed(t)
 		require.NotEmpty(t, want)
-		for _, name := range []string{"every request hangs", "everything is said to be forbidden"} {
+		for name, how := range map[string]loss{
+			"no answer": outages["every request hangs"], "no permission": outages["everything is said to be forbidden"],
+			"no key": deprivations["the Secret is deleted"],
+		} {
 			t.Run(s.name+", "+name, func(t *testing.T) {
 				t.Parallel()
 				for cut := 0; cut < turns; cut += max(1, turns/5) {
-					synctest.Test(t, func(t *testing.T) { s.withoutCloud(t, outages[name], cut, want) })
+					synctest.Test(t, func(t *testing.T) { s.withoutCloud(t, how, cut, want) })
 				}
 			})
 		}
@@ -396,7 +436,7 @@ func TestTheCloudChangesNoStepOfTheDataPlane(t *testing.T) {
 }
 
 // withoutCloud runs the scenario with the cloud gone after some turns, for an hour.
-func (s scenario) withoutCloud(t *testing.T, how outage, cut int, want []string) {
+func (s scenario) withoutCloud(t *testing.T, how loss, cut int, want []string) {
 	t.Helper()
 	o := newCloudEnvironment(t)
 	s.begin(o)
@@ -407,7 +447,7 @@ func (s scenario) withoutCloud(t *testing.T, how outage, cut int, want []string)
 		return turns > cut || s.over(o)
 	})
 	require.True(t, ended)
-	o.down(how)
+	how.down(o)
 	over := o.until(time.Hour, func() bool { return s.over(o) })
 	for _, action := range o.applied {
 		require.Contains(t, want, action, "%s: the cloud went after turn %d", s.name, cut)
@@ -417,7 +457,7 @@ func (s scenario) withoutCloud(t *testing.T, how outage, cut int, want []string)
 	} else if !over {
 		require.True(t, o.is("ProviderReady False "+how.reason), "%v", o.object().Status.Conditions)
 	}
-	o.server.ClearFaults()
+	how.up(o)
 	require.True(t, over || o.until(3*time.Hour, func() bool { return s.over(o) }), "%+v", o.seenStep)
 	require.ElementsMatch(t, want, o.applied, "%s: the cloud went after turn %d", s.name, cut)
 	require.Len(t, o.server.Pools(clusterID), 2, "a second pool")
