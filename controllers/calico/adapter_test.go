@@ -9,19 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/controlplane"
@@ -48,15 +44,19 @@ func TestAnUnsupportedDatastoreIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestCredentialsReachLibcalicoAndRotate(t *testing.T) {
+// libcalico-go reaches the cluster the way that the rest of the program does, with credentials that are read again.
+func TestCredentialsAndTheProxyReachLibcalico(t *testing.T) {
 	path := t.TempDir() + "/token"
 	require.NoError(t, os.WriteFile(path, []byte("rotated"), 0o600))
+	proxy, err := url.Parse("http://proxy.example:3128")
+	require.NoError(t, err)
 	text, err := inlineKubeconfig(&rest.Config{
-		Host: "https://[fd00::1]:6443", BearerToken: "stale", BearerTokenFile: path,
+		Host: "https://[fd00::1]:6443", BearerToken: "stale", BearerTokenFile: path, Proxy: http.ProxyURL(proxy),
 		Impersonate:     rest.ImpersonationConfig{UserName: "u", Groups: []string{"g"}},
 		TLSClientConfig: rest.TLSClientConfig{ServerName: "kubernetes", CAData: []byte("ca")},
 	})
 	require.NoError(t, err)
+	require.Contains(t, text, "proxy-url: http://proxy.example:3128")
 	got, err := clientcmd.RESTConfigFromKubeConfig([]byte(text))
 	require.NoError(t, err)
 	require.Equal(t, "https://[fd00::1]:6443", got.Host)
@@ -233,90 +233,4 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 7 })
 	seen = b.await("the API again", func(plan.Cluster) bool { return true })
 	require.Len(t, seen.Peers, 1)
-}
-
-func TestAKindThatMayNotBeReadIsNamed(t *testing.T) {
-	b := newBench(t)
-	cfg, err := b.plane.UserConfig("nobody")
-	require.NoError(t, err)
-	a, err := New(Config{RestConfig: cfg, Nodes: b.kube, Writer: b.kube, Log: logr.Discard()})
-	require.NoError(t, err)
-	start(t, a)
-	require.Eventually(t, func() bool {
-		_, err := a.Observe(t.Context(), scope)
-		return err != nil && a.store.watchStatus(apiv3.KindCalicoNodeStatus).err != nil
-	}, 2*time.Minute, 20*time.Millisecond)
-	_, err = a.Observe(t.Context(), scope)
-	require.ErrorContains(t, err, "watching CalicoNodeStatus: connection is unauthorized")
-	require.ErrorContains(t, err, "nobody")
-}
-
-// libcalico-go reaches the cluster the way that the rest of the program does.
-func TestTheProxyOfTheKubeconfigIsKept(t *testing.T) {
-	proxy, err := url.Parse("http://proxy.example:3128")
-	require.NoError(t, err)
-	config := &rest.Config{Host: "https://apiserver.invalid:6443", Proxy: http.ProxyURL(proxy)}
-	text, err := inlineKubeconfig(config)
-	require.NoError(t, err)
-	require.Contains(t, text, "proxy-url: http://proxy.example:3128")
-	config.Proxy = nil
-	text, err = inlineKubeconfig(config)
-	require.NoError(t, err)
-	require.NotContains(t, text, "proxy-url")
-}
-
-// grantManagerRole lets user do what config/rbac lets the manager do cluster-wide.
-func grantManagerRole(b *bench, user string) {
-	b.t.Helper()
-	text, err := os.ReadFile("../../config/rbac/role.yaml")
-	require.NoError(b.t, err)
-	role := &rbacv1.ClusterRole{}
-	for doc := range strings.SplitSeq(string(text), "---\n") {
-		if strings.Contains(doc, "kind: ClusterRole\n") {
-			require.NoError(b.t, yaml.UnmarshalStrict([]byte(doc), role))
-		}
-	}
-	require.NotEmpty(b.t, role.Rules)
-	role.Name = "calico-rbac-test"
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	require.NoError(b.t, b.kube.Create(b.t.Context(), role))
-	require.NoError(b.t, b.kube.Create(b.t.Context(), binding))
-}
-
-func TestTheManagersOwnRoleIsEnough(t *testing.T) {
-	b := newBench(t)
-	b.node("10.240.0.5", nil)
-	b.user, b.groups = "manager", nil
-	grantManagerRole(b, b.user)
-	b.Adapter = b.adapter()
-	b.nodes, b.live = b.kube, b.writer // the manager's cache, which lists and watches
-	b.run()
-	b.await("the node", func(c plan.Cluster) bool { return len(c.Nodes) == 1 })
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
-	require.NoError(t, err)
-	b.fill("10.240.0.5", func(*apiv3.CalicoNodeStatusStatus) {})
-	for _, action := range []plan.Action{
-		plan.SetReflector{Node: "10.240.0.5", ClusterID: "244.0.0.1"},
-		plan.CordonNode{Node: "10.240.0.5"},
-		plan.UncordonNode{Node: "10.240.0.5"},
-		plan.PutPeer{Peer: clients},
-		plan.RefreshStatus{Node: "10.240.0.5"},
-		plan.DisableMesh{SavedAbsent: true},
-		plan.RestoreMesh{},
-		plan.ForgetMesh{},
-		plan.ClearReflector{Node: "10.240.0.5"},
-		plan.SetRack{Node: "10.240.0.5", Rack: "a"},
-		plan.DeletePeer{Name: clients.Name},
-	} {
-		b.apply(action, true)
-	}
-	did, err := b.Watch(t.Context(), nil)
-	require.NoError(t, err)
-	require.True(t, did)
-	require.Nil(t, b.config())
-	require.True(t, b.nodeCheck.failing.IsZero(), "the metadata of Nodes may be listed")
 }

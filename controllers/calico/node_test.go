@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,31 +22,67 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-func TestARoleIsGivenAndTakenInOneWriteEach(t *testing.T) {
-	b := newBench(t)
-	b.node("10.240.0.5", func(n *corev1.Node) { n.Labels = map[string]string{"kept": "yes"} })
-	b.run()
-	set := plan.SetReflector{Node: "10.240.0.5", ClusterID: "244.0.0.1"}
-	require.Equal(t, []string{"patch nodes/10.240.0.5"}, b.writes(func() { b.apply(set, true) }))
-	live := b.liveNode("10.240.0.5")
-	require.Equal(t, map[string]string{"kept": "yes", scope.RoleLabel: "true"}, live.Labels)
-	require.Equal(t, "244.0.0.1", live.Annotations[clusterIDAnnotation])
-	seen := b.observe().Nodes[0]
-	require.True(t, seen.RoleLabel && seen.Marked && seen.RoleSince.Equal(b.clock.Now()))
-	require.Equal(t, "244.0.0.1", seen.ClusterID)
-
-	b.clock.Move(time.Hour)
-	require.Empty(t, b.writes(func() { b.apply(set, false) }))
-	set.ClusterID = "244.0.0.2"
-	require.Len(t, b.writes(func() { b.apply(set, true) }), 1)
-
-	clearIt := plan.ClearReflector{Node: "10.240.0.5"}
-	require.Equal(t, []string{"patch nodes/10.240.0.5"}, b.writes(func() { b.apply(clearIt, true) }))
-	live = b.liveNode("10.240.0.5")
-	require.Equal(t, map[string]string{"kept": "yes"}, live.Labels)
-	require.Equal(t, map[string]string{ipv4Annotation: "10.240.0.5/24"}, live.Annotations)
-	require.Empty(t, b.writes(func() { b.apply(clearIt, false) }))
-	b.apply(plan.ClearReflector{Node: "10.240.0.99"}, false)
+// Whatever rrpool does to a node is one write, undone by another, which leaves nothing.
+func TestANodeIsChangedInOneWriteEach(t *testing.T) {
+	const noon = "2026-05-01T12:00:00Z"
+	acts := func(action plan.Action) func(*bench, plan.Node) (bool, error) {
+		return func(b *bench, _ plan.Node) (bool, error) { return b.Apply(b.t.Context(), scope, action) }
+	}
+	joins := func(pool string) func(*bench, plan.Node) (bool, error) {
+		return func(b *bench, n plan.Node) (bool, error) {
+			before := len(b.liveNode(five).Labels)
+			err := b.Nodes(scope).SetPool(b.t.Context(), n, pool)
+			return before != len(b.liveNode(five).Labels), err
+		}
+	}
+	for name, tc := range map[string]struct {
+		do, undo            func(*bench, plan.Node) (bool, error)
+		labels, annotations map[string]string
+		seen                func(plan.Node) bool
+	}{
+		"the role": {
+			acts(plan.SetReflector{Node: five, ClusterID: "244.0.0.1"}), acts(plan.ClearReflector{Node: five}),
+			map[string]string{scope.RoleLabel: "true"}, map[string]string{clusterIDAnnotation: "244.0.0.1", sinceAnnotation: noon},
+			func(n plan.Node) bool { return n.RoleLabel && n.Marked && n.ClusterID == "244.0.0.1" },
+		},
+		"a rack": {
+			acts(plan.SetRack{Node: five, Rack: "1"}), acts(plan.SetRack{Node: five}),
+			map[string]string{plan.RackLabel: "1"}, nil, func(n plan.Node) bool { return n.Rack == "1" },
+		},
+		"a cordon": {
+			acts(plan.CordonNode{Node: five}), acts(plan.UncordonNode{Node: five}),
+			nil, map[string]string{cordonedAnnotation: noon}, func(n plan.Node) bool { return n.Cordoned && n.CordonedByUs && n.CordonMark },
+		},
+		"the pool": {
+			joins("existing-nodes"), joins(""), map[string]string{v1alpha1.PoolLabel: "existing-nodes"}, nil,
+			func(n plan.Node) bool { return n.Labels[v1alpha1.PoolLabel] == "existing-nodes" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.node(five, func(n *corev1.Node) { n.Labels = map[string]string{"kept": "yes"} })
+			n := b.run().observe().Nodes[0]
+			for _, side := range []struct {
+				do                  func(*bench, plan.Node) (bool, error)
+				labels, annotations map[string]string
+			}{{tc.do, tc.labels, tc.annotations}, {tc.undo, nil, nil}} {
+				writes := b.writes(func() {
+					for _, want := range []bool{true, false} {
+						did, err := side.do(b, n)
+						require.NoError(t, err)
+						require.Equal(t, want, did)
+					}
+				})
+				require.Equal(t, []string{"patch nodes/" + five}, writes)
+				live := b.liveNode(five)
+				require.Equal(t, labels.Merge(labels.Set{"kept": "yes"}, side.labels), labels.Set(live.Labels))
+				require.Equal(t, labels.Merge(labels.Set{ipv4Annotation: five + "/24"}, side.annotations), labels.Set(live.Annotations))
+				seen := b.observe().Nodes[0]
+				require.Equal(t, side.labels != nil || side.annotations != nil, tc.seen(seen))
+				require.Equal(t, live.Spec.Unschedulable, seen.Cordoned)
+			}
+		})
+	}
 }
 
 // frozen is a cache that has stopped following.
@@ -110,15 +147,23 @@ func TestANodeThatCameBackAsAnotherIsAConflict(t *testing.T) {
 	require.NotContains(t, b.liveNode("10.240.0.5").Labels, scope.RoleLabel)
 }
 
-func TestARoleForANodeThatIsNotThereFails(t *testing.T) {
+func TestNothingHasToBeTakenFromANodeThatIsGone(t *testing.T) {
 	b := newBench(t)
-	_, err := b.Apply(t.Context(), scope, plan.SetReflector{Node: "10.240.0.5", ClusterID: "244.0.0.1"})
+	for _, action := range []plan.Action{plan.ClearReflector{Node: five}, plan.SetRack{Node: five, Rack: "1"}, plan.SetRack{Node: five}, plan.UncordonNode{Node: five}} {
+		b.apply(action, false)
+	}
+	require.NoError(t, b.Nodes(scope).SetPool(t.Context(), plan.Node{Name: five}, ""))
+	require.True(t, apierrors.IsNotFound(b.Nodes(scope).SetPool(t.Context(), plan.Node{Name: five}, "existing-nodes")))
+	_, err := b.Apply(t.Context(), scope, plan.SetReflector{Node: five, ClusterID: "244.0.0.1"})
 	require.True(t, apierrors.IsNotFound(err), "got %v", err)
 }
 
 func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
 	since := metav1.NewTime(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
+	addressed := func(v4, v6 string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ipv4Annotation: v4, ipv6Annotation: v6}}}
+	}
 	for name, c := range map[string]struct {
 		node corev1.Node
 		want plan.Node
@@ -164,28 +209,11 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 		"just made, so neither Ready nor dead": {
 			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", CreationTimestamp: since}}, plan.Node{Name: "n", Created: since.Time, ReadyChanged: since.Time},
 		},
-		"an address that is none": {
-			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
-				ipv4Annotation: "10.0.0.300/24", ipv6Annotation: "10.0.0.1/24", asnAnnotation: "many",
-			}}},
-			plan.Node{Name: "n"},
-		},
-		"addresses that Calico cannot read": {
-			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
-				ipv4Annotation: "10.0.0.1/33", ipv6Annotation: "fe80::1%eth0/64",
-			}}},
-			plan.Node{Name: "n"},
-		},
-		"a zone without a prefix length": {
-			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
-				ipv4Annotation: "::ffff:10.0.0.1", ipv6Annotation: "fe80::1%eth0",
-			}}},
-			plan.Node{Name: "n", Addresses: []netip.Addr{v4}},
-		},
-		"IPv6 only": {
-			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{ipv6Annotation: "fd00::1/64"}}},
-			plan.Node{Name: "n", Addresses: []netip.Addr{v6}},
-		},
+		"an address that is none":           {addressed("10.0.0.300/24", "10.0.0.1/24"), plan.Node{}},
+		"addresses that Calico cannot read": {addressed("10.0.0.1/33", "fe80::1%eth0/64"), plan.Node{}},
+		"a zone without a prefix length":    {addressed("::ffff:10.0.0.1", "fe80::1%eth0"), plan.Node{Addresses: []netip.Addr{v4}}},
+		"IPv6 only":                         {addressed("", "fd00::1/64"), plan.Node{Addresses: []netip.Addr{v6}}},
+		"an AS number that is none":         {corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{asnAnnotation: "many"}}}, plan.Node{}},
 		"cordoned by us, on the control plane, and shut down": {
 			corev1.Node{
 				ObjectMeta: metav1.ObjectMeta{
@@ -279,29 +307,10 @@ func TestASeatIsTheValueOfTheRoleLabel(t *testing.T) {
 			if patch != nil {
 				require.Equal(t, map[string]any{scope.RoleLabel: tc.written}, patch.labels)
 			}
+			patch = withRole(n, scope, plan.SetReflector{ClusterID: "244.0.0.2", Slot: tc.slot}, "now")
+			require.Equal(t, "244.0.0.2", patch.annotations[clusterIDAnnotation], "another cluster ID")
 		})
 	}
-}
-
-func TestARackIsGivenAndTakenInOneWriteEach(t *testing.T) {
-	b := newBench(t)
-	b.node(five, func(n *corev1.Node) { n.Labels = map[string]string{"kept": "yes"} })
-	b.run()
-	patch := []string{"patch nodes/" + five}
-	one, two, none := plan.SetRack{Node: five, Rack: "1"}, plan.SetRack{Node: five, Rack: "2"}, plan.SetRack{Node: five}
-	require.Equal(t, patch, b.writes(func() { b.apply(one, true) }))
-	require.Equal(t, map[string]string{"kept": "yes", "rrpool.io/rack": "1"}, b.liveNode(five).Labels)
-	require.Equal(t, "1", b.observe().Nodes[0].Rack)
-	require.Empty(t, b.writes(func() { b.apply(one, false) }))
-	require.Equal(t, patch, b.writes(func() { b.apply(two, true) }))
-	require.Equal(t, "2", b.observe().Nodes[0].Rack)
-	require.Equal(t, patch, b.writes(func() { b.apply(none, true) }))
-	live := b.liveNode(five)
-	require.Equal(t, map[string]string{"kept": "yes"}, live.Labels)
-	require.Equal(t, map[string]string{ipv4Annotation: five + "/24"}, live.Annotations, "a client is no reflector")
-	require.Empty(t, b.writes(func() { b.apply(none, false) }))
-	b.apply(plan.SetRack{Node: "10.240.0.99", Rack: "1"}, false)
-	b.apply(plan.SetRack{Node: "10.240.0.99"}, false)
 }
 
 func TestALabelWithoutARackGoesAsWell(t *testing.T) {
@@ -318,27 +327,6 @@ func (b *bench) person(patch string) {
 	b.t.Helper()
 	n := b.liveNode(five)
 	require.NoError(b.t, b.kube.Patch(b.t.Context(), n, client.RawPatch(types.MergePatchType, []byte(patch))))
-}
-
-func TestACordonOfOursIsMarkedAndUndoneInOneWriteEach(t *testing.T) {
-	b := newBench(t)
-	b.node(five, nil)
-	b.run()
-	cordon, uncordon := plan.CordonNode{Node: five}, plan.UncordonNode{Node: five}
-	require.Equal(t, []string{"patch nodes/" + five}, b.writes(func() { b.apply(cordon, true) }))
-	live := b.liveNode(five)
-	require.True(t, live.Spec.Unschedulable)
-	require.Equal(t, "2026-05-01T12:00:00Z", live.Annotations["rrpool.io/cordoned"])
-	seen := b.observe().Nodes[0]
-	require.True(t, seen.Cordoned && seen.CordonedByUs && seen.CordonMark)
-	require.Empty(t, b.writes(func() { b.apply(cordon, false) }))
-
-	require.Equal(t, []string{"patch nodes/" + five}, b.writes(func() { b.apply(uncordon, true) }))
-	live = b.liveNode(five)
-	require.False(t, live.Spec.Unschedulable)
-	require.Equal(t, map[string]string{ipv4Annotation: five + "/24"}, live.Annotations)
-	require.Empty(t, b.writes(func() { b.apply(uncordon, false) }))
-	b.apply(plan.UncordonNode{Node: "10.240.0.99"}, false)
 }
 
 func TestACordonOfAPersonIsTheirs(t *testing.T) {
@@ -408,29 +396,6 @@ func TestAStaleMarkGoesWithTheNextWrite(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestANodeJoinsAndLeavesThePoolInOneWriteEach(t *testing.T) {
-	b := newBench(t)
-	b.node(five, func(n *corev1.Node) { n.Labels = map[string]string{"kept": "yes"} })
-	nodes := b.Nodes(scope)
-	listed := func() plan.Node {
-		t.Helper()
-		out, err := nodes.List(t.Context())
-		require.NoError(t, err)
-		require.Len(t, out, 1)
-		return out[0]
-	}
-	n := listed()
-	require.Equal(t, []string{"patch nodes/" + five}, b.writes(func() { require.NoError(t, nodes.SetPool(t.Context(), n, "existing-nodes")) }))
-	require.Equal(t, map[string]string{"kept": "yes", v1alpha1.PoolLabel: "existing-nodes"}, b.liveNode(five).Labels)
-	require.Equal(t, "existing-nodes", listed().Labels[v1alpha1.PoolLabel])
-	require.Empty(t, b.writes(func() { require.NoError(t, nodes.SetPool(t.Context(), n, "existing-nodes")) }))
-	require.Len(t, b.writes(func() { require.NoError(t, nodes.SetPool(t.Context(), n, "")) }), 1)
-	require.Equal(t, map[string]string{"kept": "yes"}, b.liveNode(five).Labels)
-	require.Empty(t, b.writes(func() { require.NoError(t, nodes.SetPool(t.Context(), n, "")) }))
-	require.NoError(t, nodes.SetPool(t.Context(), plan.Node{Name: "10.240.0.99"}, ""), "a node that is gone has left")
-	require.Error(t, nodes.SetPool(t.Context(), plan.Node{Name: "10.240.0.99"}, "existing-nodes"))
 }
 
 func TestAnotherMachineOfTheNameDoesNotJoin(t *testing.T) {
