@@ -198,9 +198,6 @@ func population(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 			return step, nil
 		}
 	}
-	if err := overQuota(s, want); err != nil {
-		return Step{}, err
-	}
 	if err := refused(s, want, zones); err != nil {
 		return Step{}, err
 	}
@@ -242,22 +239,25 @@ func blocked(s State, w cloud.Worker) string {
 			return fmt.Sprintf("worker %s to be ready before %s is replaced", o.ID, w.ID)
 		}
 	}
-	switch {
-	case replacementPause(s, w) == 0:
+	switch pause := replacementPause(s, w); {
+	case s.pauseLeft(Step{Kind: Replace, Zone: w.Zone}, pause) == 0:
 		return ""
 	case w.State == cloud.WorkerFailed:
-		return fmt.Sprintf("zone %s to be tried again %s after its last order, as worker %s has failed", w.Zone, FailurePause, w.ID)
+		return fmt.Sprintf("zone %s to be tried again %s after its last order, as worker %s has failed", w.Zone, pause, w.ID)
 	}
 	return fmt.Sprintf("zone %s to settle before worker %s is replaced", w.Zone, w.ID)
 }
 
-// replacementPause is how long a replacement in w's zone has still to wait for the last one.
+// replacementPause is how long a replacement in w's zone has to wait for the last one.
 func replacementPause(s State, w cloud.Worker) time.Duration {
-	pause := SettlePause
-	if w.State == cloud.WorkerFailed {
-		pause = FailurePause
+	tries := s.Memory.asked[Step{Kind: Replace, Zone: w.Zone}.subject()].tries
+	switch {
+	case w.State != cloud.WorkerFailed:
+		return SettlePause
+	case slices.ContainsFunc(s.promising(), func(o cloud.Worker) bool { return o.Zone == w.Zone }):
+		return FailurePause << min(max(tries-1, 0), 3)
 	}
-	return s.pauseLeft(Step{Kind: Replace, Zone: w.Zone}, pause)
+	return FailurePause
 }
 
 // dropZone takes a zone without workers out of the pool. Only zones that the
@@ -343,20 +343,6 @@ func conflict(s State, doing, format string, args ...any) error {
 func foreign(s State) error {
 	return conflict(s, "taking over", "a pool of this name exists without the label %s=%s; choose another poolName, or give that pool the label",
 		v1alpha1.PoolLabel, s.Name)
-}
-
-// overQuota is the answer for dead workers whose replacement has failed for want of quota and has to wait.
-func overQuota(s State, want cloud.PoolSpec) error {
-	for _, id := range want.Replace {
-		w, ok := s.worker(id)
-		if left := replacementPause(s, w); ok && IsQuota(w.Message) && left > 0 {
-			return &cloud.Error{
-				Kind: cloud.QuotaExceeded, Op: "replacing worker " + id, RetryAfter: left,
-				Message: w.Message + " (raise the account's quota; the replacement is tried again)",
-			}
-		}
-	}
-	return nil
 }
 
 // refused is the answer to an order that cannot be repeated yet.

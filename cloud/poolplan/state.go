@@ -20,8 +20,10 @@ const (
 	// SettlePause is how long a cloud may take to list what it was asked for.
 	SettlePause = 2 * time.Minute
 	// FailurePause is the least time between two orders in a zone when the first was refused, or its worker failed: for
-	// want of quota or capacity, mostly, and clouds have many words for that.
+	// want of quota or capacity, mostly, and clouds have many words for that. It doubles, up to longestPause, where the
+	// zone has another worker.
 	FailurePause = 10 * time.Minute
+	longestPause = FailurePause << 3
 )
 
 // State is a pool as its provider sees it.
@@ -89,7 +91,7 @@ func (s State) places(ids []string) []string {
 func (s State) pauseLeft(step Step, pause time.Duration) time.Duration {
 	asked := s.Memory.asked[step.subject()]
 	if asked.refusal != nil {
-		pause = FailurePause
+		pause = max(pause, FailurePause)
 	}
 	return max(0, pause-s.Now.Sub(asked.at))
 }
@@ -190,25 +192,27 @@ type Memory struct {
 	asked   map[string]request
 }
 
-// request is when a step was last asked for, and why the cloud refused it, nil when it did not.
+// request is when a step was last asked for, how often in a row, and why the cloud refused it, nil when it did not.
 type request struct {
 	at      time.Time
 	refusal error
+	tries   int
 }
 
 // Refused remembers that the cloud refused s. Where s is an order for one zone, others go on meanwhile.
 func (m *Memory) Refused(s Step, err error, now time.Time) {
 	if s.Kind == AddZone || s.Kind == Replace {
-		m.keep(s, request{now, err})
+		m.keep(s, request{at: now, refusal: err})
 	}
 }
 
 // keep remembers a request, and forgets those that no pause depends on any more.
 func (m *Memory) keep(s Step, r request) {
-	maps.DeleteFunc(m.asked, func(_ string, old request) bool { return r.at.Sub(old.at) > FailurePause })
+	maps.DeleteFunc(m.asked, func(_ string, old request) bool { return r.at.Sub(old.at) > 2*longestPause })
 	if m.asked == nil {
 		m.asked = map[string]request{}
 	}
+	r.tries = m.asked[s.subject()].tries + 1
 	m.asked[s.subject()] = r
 }
 

@@ -1,8 +1,10 @@
 package pool_test
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,4 +139,50 @@ func TestSubstitutesBecomeOutdatedToo(t *testing.T) {
 		}), "%+v", o.seenStep)
 		require.Empty(t, o.lost)
 	})
+}
+
+// IBM refuses substitutes: nothing else is held up, only the zone that needs one is tried again, ever more slowly, and
+// nothing is left of it afterwards.
+func TestRefusedSubstitutesAreAFewOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t)
+		o.migrate()
+		o.server.SetQuota(9)
+		before, first := maps.Clone(o.ordered), o.server.Workers(clusterID, "route-reflectors")[0]
+		o.cordon(first.IP, true)
+		o.pass(4 * time.Hour)
+		for zone, orders := range o.ordered {
+			most := 1
+			if zone == first.Zone {
+				most = 7 // and one every 80 minutes
+			}
+			require.LessOrEqual(t, orders-before[zone], most, "%s: %v", zone, o.ordered)
+		}
+		require.Len(t, slices.DeleteFunc(slices.Clone(o.emitted), func(e string) bool { return !strings.HasPrefix(e, "Warning") }), 1, "it is told once")
+		o.expect("Degraded True PoolProblem", "ProviderReady False PoolProblem")
+		require.Contains(t, o.condition("Degraded").Message, "insufficient infrastructure quota")
+		require.Contains(t, o.object().Status.Step.Reason, "node "+first.IP+" is cordoned")
+
+		o.edit(func(p *v1alpha1.RouteReflectorPool) { p.Spec.Topology.ClusterID = "244.0.0.9" })
+		require.True(t, o.until(time.Hour, func() bool { return o.seenStep.Name == "EnsurePool" && o.clusterIDs()["244.0.0.9"] == 3 }), "%+v", o.seenStep)
+
+		o.server.SetQuota(0)
+		require.True(t, o.until(2*time.Hour, func() bool { return o.migrated() && !slices.Contains(o.reflectors(), first.IP) }), "%+v", o.seenStep)
+		o.cordon(first.IP, false)
+		require.True(t, o.until(time.Hour, func() bool { return o.migrated() && len(o.workers()) == 3 }), "%+v", o.seenStep)
+		o.pass(10 * time.Minute)
+		o.expect("Ready True Steady", "ProviderReady True PoolReady", "Degraded False AsExpected")
+		require.Empty(t, o.lost)
+	})
+}
+
+// clusterIDs counts the reflectors of each.
+func (o *cloudEnvironment) clusterIDs() map[string]int {
+	out := map[string]int{}
+	for _, n := range o.model.Nodes() {
+		if n.RoleLabel {
+			out[n.ClusterID]++
+		}
+	}
+	return out
 }

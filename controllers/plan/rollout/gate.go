@@ -289,8 +289,8 @@ func common(a, b plan.Node) []netip.Addr {
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // filter gives the nodes for which this holds, in a slice of their own.
-func filter(nodes []plan.Node, this func(plan.Node) bool) []plan.Node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !this(n) })
+func filter[T any](all []T, this func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !this(one) })
 }
 
 func others(nodes []plan.Node, self plan.Node) []plan.Node {

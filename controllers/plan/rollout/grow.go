@@ -78,6 +78,9 @@ func growPool(v *view) *Step {
 	case s.Reason != "": // the cloud still has to be asked for something
 		s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
 	case !v.ready():
+		if another := substitute(v); another != nil && len(another.Actions) > 0 {
+			return another // a reflector that is away is no reason to let another one go without
+		}
 		s.Reason = fmt.Sprintf("%d of %d dedicated nodes are Ready", len(filter(v.wanted, usable)), v.total)
 	default:
 		return nil
@@ -110,13 +113,8 @@ func (v *view) poolLacks(replace []string) string {
 // not refill a zone that a worker was removed from by name until it is asked to.
 func (v *view) short() string {
 	for _, z := range v.d.Pool.Zones {
-		count := 0
-		for _, w := range v.Pool.Workers {
-			if w.Zone == z && !w.Deleting {
-				count++
-			}
-		}
-		if count < v.d.Pool.SizePerZone && slices.Contains(v.Pool.Zones, z) {
+		workers := filter(v.Pool.Workers, func(w Worker) bool { return w.Zone == z && !w.Deleting })
+		if len(workers) < v.d.Pool.SizePerZone && slices.Contains(v.Pool.Zones, z) {
 			return z
 		}
 	}
@@ -152,8 +150,8 @@ func (v *view) missingNodes() []string {
 // cloud does not call it failed. Much longer than any reboot: replacing is final.
 const deadTime = 15 * time.Minute
 
-// failed gives at most one worker to replace: it has failed, or its node is dead,
-// and nothing else is on its way out. While the mesh is off, others must serve.
+// failed gives at most one worker to replace: it has failed, or its node is dead, and nothing else is on its way out.
+// While the mesh is off, others must serve. For one that is there for a while only see substitute.
 func (v *view) failed() []string {
 	if slices.ContainsFunc(v.Pool.Workers, func(w Worker) bool { return w.Deleting }) {
 		return nil
@@ -162,7 +160,7 @@ func (v *view) failed() []string {
 		return nil
 	}
 	for _, w := range v.Pool.Workers {
-		if v.isDead(w) {
+		if v.isDead(w) && !v.extra(w) {
 			return []string{w.ID}
 		}
 	}

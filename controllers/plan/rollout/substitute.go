@@ -47,8 +47,9 @@ func (v *view) nodeOf(w Worker) (plan.Node, bool) {
 }
 
 // poolNow is the pool that is wanted for now: one more worker in each zone while a node is leaving, for leavingTime
-// already. A worker that the cloud deletes is not one of them: it refills the zone by itself, or is asked to. The mesh
-// carries everything while it is on, so nothing is ordered then, and what was ordered is kept.
+// already. A worker that the cloud deletes is not one of them: it refills the zone by itself, or is asked to. Neither is
+// one that the cloud reloads: it comes back, mostly before a new one would. The mesh carries everything while it is on,
+// so nothing is ordered then, and what was ordered is kept.
 func (v *view) poolNow() plan.PoolSpec {
 	want := v.d.Pool
 	v.nodesLeave = slices.ContainsFunc(v.Nodes, v.relieved)
@@ -71,7 +72,7 @@ func (v *view) relieved(n plan.Node) bool {
 		return false
 	}
 	w, ok := v.worker(n)
-	return ok && !w.Deleting
+	return ok && !w.Deleting && !w.Pending
 }
 
 // whyLarger says why the pool is larger than it should be while there is nothing to do, "" where it is not.
@@ -88,32 +89,46 @@ func (v *view) whyLarger() string {
 
 // substitute has one more worker in each zone before a reflector goes. Promotion and removal follow as for any other
 // change of the pool: the new node gets the role once it is Ready, and the leaving one gives it back behind the gate.
+// A substitute that has failed is replaced where one is needed. In other zones it stays until it is surplus: the cloud
+// would order another one for each that goes.
 func substitute(v *view) *Step {
 	if v.pool.SizePerZone == v.d.Pool.SizePerZone {
 		return nil
 	}
-	for _, n := range v.wanted {
-		if !n.HoldsRole() || !v.leaving(n) {
-			continue
+	leaving := filter(v.wanted, func(n plan.Node) bool { return n.HoldsRole() && v.leaving(n) })
+	want := v.pool
+	want.Replace = nil
+	for _, w := range v.Pool.Workers {
+		needed := slices.ContainsFunc(leaving, func(n plan.Node) bool { return n.Zone == w.Zone })
+		if needed && !w.Deleting && v.isDead(w) && v.extra(w) {
+			want.Replace = append(want.Replace, w.ID)
 		}
-		if s := v.substituteFor(n); len(s.WaitingFor) > 0 {
+	}
+	for _, n := range leaving {
+		if s := v.substituteFor(n, want); len(s.WaitingFor) > 0 {
 			return s
 		}
 	}
 	return nil
 }
 
-func (v *view) substituteFor(n plan.Node) *Step {
+func (v *view) substituteFor(n plan.Node, want plan.PoolSpec) *Step {
 	s := &Step{Name: "EnsurePool", Again: poolPoll, Awaits: AwaitsWorkers, WaitingFor: v.spares(n.Zone)}
 	s.Reason = fmt.Sprintf("node %s is cordoned or about to go, and a new worker is to reflect before it does", n.Name)
 	if w, _ := v.worker(n); w.Outdated {
 		s.Reason = fmt.Sprintf("worker %s of node %s is outdated, and a new one takes its place", w.ID, n.Name)
 	}
-	if v.Pool.SizePerZone < v.pool.SizePerZone || v.live(n.Zone) < v.pool.SizePerZone {
+	if len(want.Replace) > 0 || v.Pool.SizePerZone < want.SizePerZone || v.live(n.Zone) < want.SizePerZone {
 		s.WaitingFor = append(s.WaitingFor, fmt.Sprintf("a new worker in zone %s", n.Zone))
-		s.Actions = []plan.Action{plan.EnsurePool{Want: v.pool}}
+		s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
 	}
 	return s
+}
+
+// extra: a worker of a zone that has its size without it, while each has one more.
+func (v *view) extra(w Worker) bool {
+	rest := filter(v.Pool.Workers, func(o Worker) bool { return o.ID != w.ID && o.Zone == w.Zone && !o.Deleting && !v.isDead(o) })
+	return v.pool.SizePerZone > v.d.Pool.SizePerZone && len(rest) >= v.d.Pool.SizePerZone
 }
 
 // spares names the workers of a zone that may yet become reflectors in the place of others.
@@ -134,13 +149,7 @@ func (v *view) spares(zone string) []string {
 
 // live counts the workers of a zone that are not going or dead.
 func (v *view) live(zone string) int {
-	count := 0
-	for _, w := range v.Pool.Workers {
-		if w.Zone == zone && !w.Deleting && !w.Failed {
-			count++
-		}
-	}
-	return count
+	return len(filter(v.Pool.Workers, func(w Worker) bool { return w.Zone == zone && !w.Deleting && !w.Failed }))
 }
 
 // replaceable: an outdated worker without the role that can go. What a person has cordoned stays.

@@ -33,6 +33,18 @@ func TestWhenSubstitutesAreOrdered(t *testing.T) {
 			cordon(w, o)
 			o.Pool.Workers[0].Deleting = true
 		}, 0},
+		"none for a worker that the cloud reloads": {func(w *world, o *rollout.Observed) {
+			cordon(w, o)
+			o.Pool.Workers[0].Pending = true
+		}, 0},
+		"one while another reflector is away": {func(w *world, o *rollout.Observed) { cordon(w, o); unready(w, o, 1) }, 2},
+		"one in the place of one that is dead": {func(w *world, o *rollout.Observed) {
+			cordon(w, o)
+			dead := w.addNode("dead", seen(w, o, 0).Zone, true).Node
+			dead.Ready, dead.ReadyChanged = false, w.now.Add(-16*time.Minute)
+			o.Nodes, o.Pool.SizePerZone = append(o.Nodes, dead), 2
+			o.Pool.Workers = append(o.Pool.Workers, rollout.Worker{ID: "dead", Node: "dead", Zone: dead.Zone})
+		}, 2},
 		"none while the mesh is on": {func(w *world, o *rollout.Observed) {
 			cordon(w, o)
 			o.BGP.Mesh.Enabled, o.BGP.Restored = nil, w.now.Add(-time.Hour)
