@@ -3,10 +3,8 @@
 package chaos_test
 
 import (
-	"maps"
 	"testing"
 
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,13 +29,19 @@ func TestTopologiesGrowShrinkAndChange(t *testing.T) {
 		{"a reflector more in each rack", move(v1alpha1.TopologyHierarchy, 3, 3, 12)},
 		{"a rack's reflector is lost", loseReflector},
 		{"and one less in each rack", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
-		{"another label", relabel("rrpool.io/other")},
-		{"and the former one again", relabel(roleLabel)},
 		{"Hierarchy to Single", move(v1alpha1.TopologySingle, 3, 2, 3)},
 		{"Single to Hierarchy", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
 		{"Hierarchy to MultiCluster", move(v1alpha1.TopologyMultiCluster, 3, 3, 3)},
 		{"back to the mesh", backToMesh},
 	})
+}
+
+func migrateDedicated(c *cluster) {
+	e := c.begin("onto dedicated nodes")
+	require.NoError(c.t, c.CreatePool(c.ctx, hasty))
+	c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
+	c.requireMesh(false)
+	c.requireLostNothing(e)
 }
 
 // move changes the topology, and how many reflectors it has, and waits until they all have their slots.
@@ -66,38 +70,14 @@ func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) f
 	}
 }
 
-// relabel marks the reflectors by another label, whose values are their slots as before.
-func relabel(label string) func(*cluster) {
-	return func(c *cluster) {
-		e, before := c.begin("label "+label), c.slots()
-		c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) { spec.BGP.NodeLabel = label })
-		c.waitFor("the label", func(o *v1alpha1.RouteReflectorPool) bool { return ready(o) && maps.Equal(before, c.labelled(label)) })
-		peers, err := c.Lab.Calico().BGPPeers().List(c.ctx, options.ListOptions{})
-		require.NoError(c.t, err)
-		for _, p := range peers.Items {
-			require.Contains(c.t, p.Spec.NodeSelector+p.Spec.PeerSelector, label, p.Name)
-		}
-		c.requireMesh(false)
-		require.Empty(c.t, c.meshWrites(e), "the mesh was not needed")
-		c.requireEvents(e)
-		c.requireLostNothing(e)
-	}
-}
-
 // slots are the reflectors' slots by node.
 func (c *cluster) slots() map[string]string {
 	c.t.Helper()
-	return c.labelled(roleLabel)
-}
-
-// labelled are the values of a label by node.
-func (c *cluster) labelled(label string) map[string]string {
-	c.t.Helper()
-	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{LabelSelector: label})
+	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{LabelSelector: roleLabel})
 	require.NoError(c.t, err)
 	out := map[string]string{}
 	for i := range list.Items {
-		out[list.Items[i].Name] = list.Items[i].Labels[label]
+		out[list.Items[i].Name] = list.Items[i].Labels[roleLabel]
 	}
 	return out
 }

@@ -28,15 +28,9 @@ func TestChaosSeesABadOperator(t *testing.T) {
 	require.ErrorContains(t, err, "taken away: the mesh")
 
 	report := s.Lab.Report()
-	for _, a := range s.record.accounts(s.record.shares(report), report.Until) {
-		switch a.name {
-		case bad.name:
-			require.Greater(t, a.others.outage, 2*time.Second)
-			require.Greater(t, a.others.lost, 30*100, "every pair, for seconds")
-		case calm:
-			require.Zero(t, a.others.lost)
-			require.NotZero(t, a.others.sent)
-		}
+	require.Greater(t, report.LongestOutage(), 2*time.Second)
+	for _, part := range s.record.shares(report) {
+		require.True(t, len(part.faults) > 0 || part.pair.Lost == 0, "before it happened nothing was lost: %s", part.pair)
 	}
 }
 
@@ -68,7 +62,7 @@ func TestLossIsJudgedByItsCause(t *testing.T) {
 		return p
 	}
 	cutOff := &segment{cut: map[string]bool{"a": true}, occurrences: []string{"client: link is cut (a)"}}
-	costly := &segment{faults: []*fault{{class: costs, bound: time.Second}}, occurrences: []string{"a person deletes rrpool-clients"}}
+	costly := &segment{faults: []*fault{{bound: time.Second}}, occurrences: []string{"a person deletes rrpool-clients"}}
 	for name, tc := range map[string]struct {
 		share share
 		says  string

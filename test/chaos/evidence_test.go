@@ -11,13 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab/probe"
@@ -167,14 +165,16 @@ func (s *chaosRun) finish() error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "seed %d, %s, %d pairs of pods; again: make chaos SEED=%d TIME=%s\n\n", s.seed, time.Since(s.begun).Round(time.Second),
 		len(report.Pairs), s.seed, s.length)
-	fmt.Fprintln(&text, render(s.record.accounts(shares, report.Until)))
-	fmt.Fprintln(&text, "Of two causes at a time each is given all that was sent and lost; \"all\" counts it once. In brackets: pairs with a node that was cut off.")
-	fmt.Fprintln(&text)
-	fmt.Fprint(&text, s.observer.summary())
+	sent, lost := 0, 0
+	for _, part := range shares {
+		if !part.off() {
+			sent, lost = sent+part.pair.Sent, lost+part.pair.Lost
+		}
+	}
+	fmt.Fprintf(&text, "%d faults; between nodes that were not cut off %d probes were sent, and %d lost\n", len(s.record.segments)/2, sent, lost)
+	fmt.Fprintln(&text, s.observer.summary())
 	total, longest := stood.total()
-	fmt.Fprintf(&text, "the machine stood still %d times, for %s in all and %s at most; %d probes were lost within a second of that, for less than %s\n",
-		len(stood), total.Round(time.Millisecond), longest.Round(time.Millisecond), stood.explained(shares), brief)
-	fmt.Fprintf(&text, "the manager ended by itself %d times\n", s.keeper.endings())
+	fmt.Fprintf(&text, "the machine stood still for %s in all and %s at most\n", total.Round(time.Millisecond), longest.Round(time.Millisecond))
 	for _, v := range []struct {
 		what string
 		err  error
@@ -208,33 +208,4 @@ func (s *chaosRun) keep(text string) {
 		err = os.WriteFile(path, []byte(text+"\n"+diary+"\n"), 0o600)
 	}
 	s.t.Logf("the report is in %s (%v)", path, err)
-}
-
-func render(accounts []account) string {
-	w := iostreams.NewTable()
-	w.AppendHeader(table.Row{"CAUSE", "MAY COST", "EVENTS", "FELT", "SENT", "LOST", "IN A ROW", "LONGEST", "NOT PROBED"})
-	for _, a := range accounts {
-		may := a.class.String()
-		if a.name == "all" {
-			may = ""
-		}
-		w.AppendRow(table.Row{
-			a.name, may, a.events, fmt.Sprintf("%.0f s", a.seconds), beside(a, func(t tally) string { return fmt.Sprint(t.sent) }),
-			beside(a, func(t tally) string { return fmt.Sprint(t.lost) }), beside(a, func(t tally) string { return fmt.Sprint(t.run) }),
-			beside(a, func(t tally) string { return t.outage.Round(time.Millisecond).String() }), a.others.silence.Round(time.Millisecond),
-		})
-	}
-	w.SetColumnConfigs([]table.ColumnConfig{
-		iostreams.Right(3), iostreams.Right(4), iostreams.Right(5), iostreams.Right(6), iostreams.Right(7), iostreams.Right(8), iostreams.Right(9),
-	})
-	return w.Render()
-}
-
-// beside puts what was cut off in brackets behind the others.
-func beside(a account, of func(tally) string) string {
-	text := of(a.others)
-	if a.cutOff.sent > 0 {
-		text += " (" + of(a.cutOff) + ")"
-	}
-	return text
 }

@@ -5,28 +5,13 @@ package chaos_test
 import (
 	"context"
 	"math/rand/v2"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/lab"
 )
-
-// class is what a fault may cost.
-type class int
-
-const (
-	// free, as is what says nothing: no pair of pods may lose anything.
-	_ class = iota
-	// cuts: the node that it happens to is off the network, and its pods with it. No other may lose anything.
-	cuts
-	// costs: a person takes away what all nodes depend on. That cannot be prevented; what counts is how soon it is repaired.
-	costs
-)
-
-func (c class) String() string { return [...]string{"free", "cuts a node off", "costs all nodes"}[c] }
 
 // target is what a fault happens to.
 type target int
@@ -37,12 +22,14 @@ const (
 	aClient
 )
 
-// fault is a kind of disturbance: a cause of loss, in the report.
+// fault is a kind of disturbance.
 type fault struct {
-	name  string
-	class class
-	on    target
-	// bound is how long a pair may be out of reach at most, when it costs all nodes.
+	name string
+	on   target
+	// cuts: the node that it happens to is off the network, and its pods with it. No other may lose anything.
+	cuts bool
+	// bound is how long a pair may be out of reach at most, when a person takes away what all nodes depend on. That cannot be prevented;
+	// what counts is how soon it is repaired. Else no pair may lose anything.
 	bound time.Duration
 	// grave: it happens more rarely, and never together with another one. net: the mesh takes over, and stays for five
 	// minutes after the reflectors are back; it needs a long run.
@@ -52,53 +39,64 @@ type fault struct {
 	// least and most is how long it lasts.
 	least, most time.Duration
 	// again is how often it is done while it lasts, when it is done more than once.
-	again time.Duration
-	// begin and end may be called again when they fail, because the apiserver is away.
-	begin, end func(ctx context.Context, s *chaosRun, node string) error
+	again      time.Duration
+	begin, end deed
 }
 
 // faults are all that can happen. What a person does is in hostile_test.go.
 var faults = append([]*fault{
-	{name: "reflector: BIRD is killed", on: aReflector, least: 2 * time.Second, most: 12 * time.Second, begin: killBird, end: startBird},
-	{name: "reflector: BIRD shuts down", on: aReflector, least: 2 * time.Second, most: 12 * time.Second, begin: stopBird, end: startBird},
-	{name: "reflector: link is cut", on: aReflector, least: 3 * time.Second, most: 15 * time.Second, begin: cut, end: restore},
+	{name: "reflector: BIRD is killed", on: aReflector, least: 2 * time.Second, most: 12 * time.Second, begin: host((*lab.Lab).KillBIRD), end: hostAndAPI((*lab.Lab).StartBIRD)},
+	{name: "reflector: BIRD shuts down", on: aReflector, least: 2 * time.Second, most: 12 * time.Second, begin: host((*lab.Lab).StopBIRD), end: hostAndAPI((*lab.Lab).StartBIRD)},
+	{name: "reflector: link is cut", on: aReflector, least: 3 * time.Second, most: 15 * time.Second, begin: host((*lab.Lab).CutLink), end: restore},
 	{name: "reflector: link is cut, and it is Unknown", on: aReflector, least: 3 * time.Second, most: 15 * time.Second, begin: cutAndNoticed, end: restore},
-	{name: "reflector: host reboots", on: aReflector, least: 3 * time.Second, most: 12 * time.Second, begin: shutDown, end: powerOn},
+	{name: "reflector: host reboots", on: aReflector, least: 3 * time.Second, most: 12 * time.Second, begin: hostAndAPI((*lab.Lab).Shutdown), end: hostAndAPI((*lab.Lab).PowerOn)},
 	{name: "reflector: machine is destroyed", on: aReflector, begin: destroy},
 	{name: "reflector: worker is replaced in the cloud", on: aReflector, begin: replace},
-	{name: "reflector: confd and reporter hang", on: aReflector, least: 5 * time.Second, most: 20 * time.Second, begin: pauseAgent, end: resumeAgent},
-	{name: "reflector: confd and reporter are down", on: aReflector, least: 5 * time.Second, most: 20 * time.Second, begin: stopAgent, end: startAgent},
+	{name: "reflector: confd and reporter hang", on: aReflector, least: 5 * time.Second, most: 20 * time.Second, begin: host((*lab.Lab).PauseAgent), end: host((*lab.Lab).ResumeAgent)},
+	{name: "reflector: confd and reporter are down", on: aReflector, least: 5 * time.Second, most: 20 * time.Second, begin: host((*lab.Lab).StopAgent), end: host((*lab.Lab).StartAgent)},
 
-	{name: "client: BIRD is killed", class: cuts, on: aClient, early: true, least: 2 * time.Second, most: 12 * time.Second, begin: killBird, end: startBird},
-	{name: "client: BIRD shuts down", class: cuts, on: aClient, least: 2 * time.Second, most: 8 * time.Second, begin: stopBird, end: startBird},
-	{name: "client: link is cut", class: cuts, on: aClient, early: true, least: 2 * time.Second, most: 10 * time.Second, begin: cut, end: restore},
-	{name: "client: host reboots", class: cuts, on: aClient, least: 2 * time.Second, most: 8 * time.Second, begin: shutDown, end: powerOn},
-	{name: "client: confd and reporter hang", on: aClient, early: true, least: 5 * time.Second, most: 20 * time.Second, begin: pauseAgent, end: resumeAgent},
-	{name: "client: confd and reporter are down", on: aClient, early: true, least: 5 * time.Second, most: 20 * time.Second, begin: stopAgent, end: startAgent},
+	{name: "client: BIRD is killed", cuts: true, on: aClient, early: true, least: 2 * time.Second, most: 12 * time.Second, begin: host((*lab.Lab).KillBIRD), end: hostAndAPI((*lab.Lab).StartBIRD)},
+	{name: "client: BIRD shuts down", cuts: true, on: aClient, least: 2 * time.Second, most: 8 * time.Second, begin: host((*lab.Lab).StopBIRD), end: hostAndAPI((*lab.Lab).StartBIRD)},
+	{name: "client: link is cut", cuts: true, on: aClient, early: true, least: 2 * time.Second, most: 10 * time.Second, begin: host((*lab.Lab).CutLink), end: restore},
+	{name: "client: host reboots", cuts: true, on: aClient, least: 2 * time.Second, most: 8 * time.Second, begin: hostAndAPI((*lab.Lab).Shutdown), end: hostAndAPI((*lab.Lab).PowerOn)},
+	{name: "client: confd and reporter hang", on: aClient, early: true, least: 5 * time.Second, most: 20 * time.Second, begin: host((*lab.Lab).PauseAgent), end: host((*lab.Lab).ResumeAgent)},
+	{name: "client: confd and reporter are down", on: aClient, early: true, least: 5 * time.Second, most: 20 * time.Second, begin: host((*lab.Lab).StopAgent), end: host((*lab.Lab).StartAgent)},
 
 	{name: "apiserver is killed", early: true, least: time.Second, most: 6 * time.Second, begin: killAPI, end: startAPI},
-	{name: "etcd hangs", early: true, least: 2 * time.Second, most: 8 * time.Second, begin: pauseEtcd, end: resumeEtcd},
-	{name: "manager is killed", early: true, most: 10 * time.Second, begin: killManager, end: startManager},
-	{name: "cloud answers 503", early: true, least: 5 * time.Second, most: 20 * time.Second, begin: cloudDown, end: cloudUp},
-	{name: "cloud does not answer", early: true, least: 5 * time.Second, most: 20 * time.Second, begin: cloudHangs, end: cloudUp},
+	{name: "etcd hangs", early: true, least: 2 * time.Second, most: 8 * time.Second, begin: plane((*controlplane.ControlPlane).PauseEtcd), end: plane((*controlplane.ControlPlane).ResumeEtcd)},
+	{name: "manager is killed", early: true, most: 10 * time.Second, begin: manager((*keeper).kill), end: manager((*keeper).start)},
+	{name: "cloud answers 503", early: true, least: 5 * time.Second, most: 20 * time.Second, begin: cloudFault(iksserver.Fault{Status: 503}), end: cloudUp},
+	{name: "cloud does not answer", early: true, least: 5 * time.Second, most: 20 * time.Second, begin: cloudFault(iksserver.Fault{Hang: true}), end: cloudUp},
 }, hostile...)
 
-func killBird(_ context.Context, s *chaosRun, node string) error { return s.Lab.KillBIRD(node) }
-func stopBird(_ context.Context, s *chaosRun, node string) error { return s.Lab.StopBIRD(node) }
+// deed is what begins or ends a fault. It may be done again when it fails, because the apiserver is away.
+type deed func(ctx context.Context, s *chaosRun, node string) error
 
-func startBird(ctx context.Context, s *chaosRun, node string) error {
-	return s.Lab.StartBIRD(ctx, node)
+// host does something to a node's host.
+func host(do func(*lab.Lab, string) error) deed {
+	return func(_ context.Context, s *chaosRun, node string) error { return do(s.Lab, node) }
 }
 
-func pauseAgent(_ context.Context, s *chaosRun, node string) error { return s.Lab.PauseAgent(node) }
+func hostAndAPI(do func(*lab.Lab, context.Context, string) error) deed {
+	return func(ctx context.Context, s *chaosRun, node string) error { return do(s.Lab, ctx, node) }
+}
 
-func resumeAgent(_ context.Context, s *chaosRun, node string) error { return s.Lab.ResumeAgent(node) }
-func stopAgent(_ context.Context, s *chaosRun, node string) error   { return s.Lab.StopAgent(node) }
-func startAgent(_ context.Context, s *chaosRun, node string) error  { return s.Lab.StartAgent(node) }
-func cut(_ context.Context, s *chaosRun, node string) error         { return s.Lab.CutLink(node) }
-func shutDown(ctx context.Context, s *chaosRun, node string) error  { return s.Lab.Shutdown(ctx, node) }
+func plane(do func(*controlplane.ControlPlane) error) deed {
+	return func(_ context.Context, s *chaosRun, _ string) error { return do(s.Lab.ControlPlane()) }
+}
 
-func powerOn(ctx context.Context, s *chaosRun, node string) error { return s.Lab.PowerOn(ctx, node) }
+func manager(do func(*keeper) error) deed {
+	return func(_ context.Context, s *chaosRun, _ string) error { return do(s.keeper) }
+}
+
+func cloudFault(f iksserver.Fault) deed {
+	return func(_ context.Context, s *chaosRun, _ string) error {
+		s.Cloud.Inject(f)
+		return nil
+	}
+}
+
+func cloudUp(_ context.Context, s *chaosRun, _ string) error { s.Cloud.ClearFaults(); return nil }
 
 func killAPI(_ context.Context, s *chaosRun, _ string) error {
 	s.Lab.ControlPlane().KillAPIServer()
@@ -110,26 +108,6 @@ func startAPI(_ context.Context, s *chaosRun, _ string) error {
 	s.Lab.ControlPlane().KillAPIServer()
 	return s.Lab.ControlPlane().StartAPIServer(s.ctx)
 }
-
-func pauseEtcd(_ context.Context, s *chaosRun, _ string) error {
-	return s.Lab.ControlPlane().PauseEtcd()
-}
-
-func resumeEtcd(_ context.Context, s *chaosRun, _ string) error {
-	return s.Lab.ControlPlane().ResumeEtcd()
-}
-func killManager(_ context.Context, s *chaosRun, _ string) error  { return s.keeper.kill() }
-func startManager(_ context.Context, s *chaosRun, _ string) error { return s.keeper.start() }
-func cloudDown(_ context.Context, s *chaosRun, _ string) error {
-	s.Cloud.Inject(iksserver.Fault{Status: 503})
-	return nil
-}
-
-func cloudHangs(_ context.Context, s *chaosRun, _ string) error {
-	s.Cloud.Inject(iksserver.Fault{Hang: true})
-	return nil
-}
-func cloudUp(_ context.Context, s *chaosRun, _ string) error { s.Cloud.ClearFaults(); return nil }
 
 // cutAndNoticed: the node controller takes 40 s for that; here it happens at once.
 func cutAndNoticed(ctx context.Context, s *chaosRun, node string) error {
@@ -245,22 +223,4 @@ func (d *deck) take() *fault {
 func between(random *rand.Rand, least, most time.Duration) time.Duration {
 	const unit = 100 * time.Millisecond
 	return least + time.Duration(random.Int64N(int64((most-least)/unit)+1))*unit
-}
-
-func TestTheSameSeedIsTheSameChaos(t *testing.T) {
-	const faultCount = 200
-	for _, p := range []part{there, onReflectors, back} {
-		script := draw(7, p, faultCount)
-		require.Equal(t, script, draw(7, p, faultCount))
-		require.NotEqual(t, script, draw(8, p, faultCount))
-		seen := map[string]bool{}
-		for _, b := range script {
-			require.True(t, p == onReflectors || b.fault.early, b.fault.name)
-			require.True(t, b.hold >= b.fault.least && b.hold <= b.fault.most, b.fault.name)
-			seen[b.fault.name] = true
-		}
-		for _, f := range faults {
-			require.Equal(t, p == onReflectors || f.early, seen[f.name], f.name)
-		}
-	}
 }

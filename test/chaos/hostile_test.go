@@ -15,6 +15,8 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rrpool/rrpool/test/lab"
 )
 
 // What a person does that decides what can be as it was in the end.
@@ -42,7 +44,7 @@ var hostile = []*fault{
 		begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":null},` +
 			`"annotations":{"projectcalico.org/RouteReflectorClusterID":null,"rrpool.io/reflector-since":null}}}`),
 	},
-	{name: "a person cordons a reflector", on: aReflector, least: 5 * time.Second, most: 30 * time.Second, begin: cordon, end: uncordon},
+	{name: "a person cordons a reflector", on: aReflector, least: 5 * time.Second, most: 30 * time.Second, begin: hostAndAPI((*lab.Lab).Cordon), end: uncordon},
 	{name: "a person labels a client as a reflector", on: aClient, most: 6 * time.Second, again: 2 * time.Second, begin: patch(`{"metadata":{"labels":{"rrpool.io/route-reflector":""}}}`)},
 	{name: meshSwitchedOn, most: 6 * time.Second, again: 2 * time.Second, begin: meshOn},
 	{name: "a person edits rrpool-reflectors", most: 6 * time.Second, again: 2 * time.Second, begin: editPeer("rrpool-reflectors", "has(nothing)")},
@@ -51,17 +53,17 @@ var hostile = []*fault{
 
 	{name: notesLost, grave: true, begin: removeNotes},
 	{
-		name: "a person gives a client a cluster ID", class: cuts, on: aClient, grave: true, least: 2 * time.Second, most: 8 * time.Second,
+		name: "a person gives a client a cluster ID", cuts: true, on: aClient, grave: true, least: 2 * time.Second, most: 8 * time.Second,
 		begin: patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":"244.0.0.1"}}}`),
 		end:   patch(`{"metadata":{"annotations":{"projectcalico.org/RouteReflectorClusterID":null}}}`),
 	},
-	{name: "a person deletes rrpool-clients", class: costs, bound: 10 * time.Second, grave: true, begin: deletePeer("rrpool-clients")},
-	{name: "a person edits rrpool-clients", class: costs, bound: 10 * time.Second, grave: true, begin: editPeer("rrpool-clients", "has(nothing)")},
+	{name: "a person deletes rrpool-clients", bound: 10 * time.Second, grave: true, begin: deletePeer("rrpool-clients")},
+	{name: "a person edits rrpool-clients", bound: 10 * time.Second, grave: true, begin: editPeer("rrpool-clients", "has(nothing)")},
 	{name: "two reflectors' hosts reboot together", grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(2), end: powerOnAll},
-	{name: "all reflectors' hosts reboot together", class: costs, bound: 10 * time.Second, grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(100), end: powerOnAll},
+	{name: "all reflectors' hosts reboot together", bound: 10 * time.Second, grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(100), end: powerOnAll},
 }
 
-func patch(body string) func(context.Context, *chaosRun, string) error {
+func patch(body string) deed {
 	return func(ctx context.Context, s *chaosRun, node string) error {
 		if s.gone(node) {
 			return nil
@@ -73,10 +75,6 @@ func patch(body string) func(context.Context, *chaosRun, string) error {
 		s.observer.notOurs(written.ResourceVersion)
 		return nil
 	}
-}
-
-func cordon(ctx context.Context, s *chaosRun, node string) error {
-	return s.Lab.Cordon(ctx, node)
 }
 
 // uncordon: the node may have been replaced meanwhile.
@@ -120,7 +118,7 @@ func (s *chaosRun) editConfiguration(ctx context.Context, edit func(*apiv3.BGPCo
 	return nil
 }
 
-func editPeer(name, selector string) func(context.Context, *chaosRun, string) error {
+func editPeer(name, selector string) deed {
 	return func(ctx context.Context, s *chaosRun, _ string) error {
 		p, err := s.Lab.Calico().BGPPeers().Get(ctx, name, options.GetOptions{})
 		if err != nil {
@@ -132,7 +130,7 @@ func editPeer(name, selector string) func(context.Context, *chaosRun, string) er
 	}
 }
 
-func deletePeer(name string) func(context.Context, *chaosRun, string) error {
+func deletePeer(name string) deed {
 	return func(ctx context.Context, s *chaosRun, _ string) error {
 		_, err := s.Lab.Calico().BGPPeers().Delete(ctx, name, options.DeleteOptions{})
 		return notThere(err)
@@ -163,7 +161,7 @@ func notThere(err error) error {
 }
 
 // shutDownSome shuts reflectors down in the same second.
-func shutDownSome(most int) func(context.Context, *chaosRun, string) error {
+func shutDownSome(most int) deed {
 	return func(ctx context.Context, s *chaosRun, _ string) error {
 		now, err := s.look(ctx)
 		if err != nil {

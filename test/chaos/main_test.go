@@ -135,9 +135,8 @@ type keeper struct {
 	site *site.Site
 	note func(string, ...any)
 
-	mu    sync.Mutex
-	away  bool // on purpose
-	ended int  // by itself
+	mu   sync.Mutex
+	away bool // on purpose
 }
 
 func (k *keeper) start() error {
@@ -155,13 +154,6 @@ func (k *keeper) kill() error {
 	return nil
 }
 
-// endings is how often the manager ended by itself.
-func (k *keeper) endings() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.ended
-}
-
 func (k *keeper) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, time.Second)
@@ -175,7 +167,6 @@ func (k *keeper) startAgain() {
 	if k.away || !k.site.ManagerEnded() {
 		return
 	}
-	k.ended++
 	k.note("the manager ended by itself, and is started again")
 	if err := k.site.StartManager(); err != nil {
 		k.note("the manager does not start: %v", err)

@@ -243,30 +243,10 @@ func (w *observer) judge() error {
 	return errors.Join(errs...)
 }
 
-// summary are the invariants as they were seen.
+// summary is what was seen of the invariants.
 func (w *observer) summary() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var text strings.Builder
-	mesh, roles, foreign := 0, 0, 0
-	for _, t := range w.taken {
-		switch {
-		case t.node == "":
-			mesh++
-		case w.others[t.version]:
-			foreign++
-		default:
-			roles++
-		}
-	}
-	fmt.Fprintf(&text, "the mesh was switched off %d times, and a role given back %d times (and taken by a person %d times):\n", mesh, roles, foreign)
-	for _, t := range w.taken {
-		if !w.others[t.version] {
-			fmt.Fprintf(&text, "  %s %s\n", t.at.Format("15:04:05"), t)
-		}
-	}
-	fmt.Fprintf(&text, "longest time that some client had sessions with fewer than %d reflectors, without the mesh: %s\n",
-		enough, w.longest.Round(100*time.Millisecond))
-	fmt.Fprintf(&text, "pools of the cloud, looked at %d times: never a second one, never an untainted worker: %t\n", w.pools, len(w.wrong) == 0)
-	return text.String()
+	return fmt.Sprintf("%d times the mesh or a role went; some client had sessions with fewer than %d reflectors, without the mesh, for %s at most; %d looks at the cloud's pools",
+		len(w.taken), enough, w.longest.Round(100*time.Millisecond), w.pools)
 }

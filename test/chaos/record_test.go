@@ -5,7 +5,6 @@ package chaos_test
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -82,7 +81,7 @@ func (l *record) open() {
 	for _, k := range l.active {
 		s.faults = append(s.faults, k.fault)
 		s.occurrences = append(s.occurrences, k.String())
-		if k.fault.class == cuts {
+		if k.fault.cuts {
 			s.cut[k.node] = true
 		}
 	}
@@ -95,14 +94,6 @@ func (l *record) note(line string) {
 	defer l.mu.Unlock()
 	l.diary = append(l.diary, line)
 	l.log(line)
-}
-
-// seconds that a segment took.
-func (l *record) seconds(i int, until time.Time) float64 {
-	if i+1 < len(l.segments) {
-		until = l.segments[i+1].from
-	}
-	return until.Sub(l.segments[i].from).Seconds()
 }
 
 // share is what the probes of one pair saw in one segment.
@@ -169,70 +160,4 @@ func (s *segment) felt() string {
 		return "nothing"
 	}
 	return fmt.Sprintf("%q", s.occurrences)
-}
-
-// account is what a cause has cost.
-type account struct {
-	name    string
-	class   class
-	events  int
-	seconds float64
-	// others are the pairs of which neither end was cut off, cutOff the others.
-	others, cutOff tally
-}
-
-type tally struct {
-	sent, lost, run int
-	outage, silence time.Duration
-}
-
-func (t *tally) add(p probe.Pair) {
-	t.sent += p.Sent
-	t.lost += p.Lost
-	t.run = max(t.run, p.LongestRun)
-	t.outage = max(t.outage, p.Longest().Duration())
-	t.silence = max(t.silence, p.LongestSilence)
-}
-
-// calm is the cause of what is lost when nothing is felt.
-const calm = "nothing"
-
-// accounts sums up by cause. While two are felt, both get all of it; the last account, of all, counts everything once.
-func (l *record) accounts(shares []share, until time.Time) []account {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	by := map[string]*account{calm: {name: calm}}
-	for f, n := range l.events {
-		by[f.name] = &account{name: f.name, class: f.class, events: n}
-	}
-	all := account{name: "all"}
-	each := func(s *segment, do func(*account)) {
-		do(&all)
-		if len(s.faults) == 0 {
-			do(by[calm])
-		}
-		for _, f := range s.faults {
-			do(by[f.name])
-		}
-	}
-	for i, s := range l.segments {
-		each(s, func(a *account) { a.seconds += l.seconds(i, until) })
-	}
-	for _, s := range shares {
-		each(s.segment, func(a *account) {
-			if s.off() {
-				a.cutOff.add(s.pair)
-			} else {
-				a.others.add(s.pair)
-			}
-		})
-	}
-	for _, n := range l.events {
-		all.events += n
-	}
-	var out []account
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		out = append(out, *by[name])
-	}
-	return append(out, all)
 }

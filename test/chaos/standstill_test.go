@@ -25,7 +25,7 @@ const (
 )
 
 // standstill are the times in which the machine let no probe be sent: what happened then is not known. An apiserver that starts on
-// two cores is enough for it; a run is evidence all the same, as long as they are few and short. The report counts them.
+// two cores is enough for it; a run is evidence all the same, as long as they are few and short.
 type standstill []probe.Silence
 
 func stands(report probe.Report) standstill {
@@ -86,17 +86,6 @@ func (s standstill) total() (total, longest time.Duration) {
 		longest = max(longest, still.Duration())
 	}
 	return total, longest
-}
-
-// explained counts the probes that were lost beside a standstill.
-func (s standstill) explained(shares []share) int {
-	lost := 0
-	for _, part := range shares {
-		if !part.off() && part.bound() == 0 {
-			lost += part.pair.Lost - s.leaveOut(part.pair).Lost
-		}
-	}
-	return lost
 }
 
 func TestAStandstillExplainsWhatIsShortAndNear(t *testing.T) {

@@ -8,8 +8,8 @@
 // up when the process dies.
 //
 // Pools must not be encapsulated, stock BIRD cannot do that. No kubelet, controller or scheduler runs: nodes are Ready when SetReady
-// says so, and the lab itself ends pods that are evicted or deleted, makes new ones of a ReplicaSet, and finds them a node. Each node
-// that runs pods has one address that the probes use.
+// says so, and the lab itself ends pods that are evicted or deleted; no other takes their place. Each node that runs pods has one
+// address that the probes use.
 package lab
 
 import (
@@ -62,10 +62,12 @@ type Lab struct {
 	fabric *fabric
 	host   *netlink.Handle // of the namespace that the control plane and we are in
 	plane  *controlplane.ControlPlane
-	pods   *workload
 	kube   kubernetes.Interface
 	calico clientv3.Interface
 	prober *probe.Prober
+
+	kubelets     sync.WaitGroup
+	stopKubelets context.CancelFunc
 
 	mu      sync.Mutex
 	nodes   map[string]*node
@@ -114,7 +116,10 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	if err := l.createCluster(ctx); err != nil {
 		return err
 	}
-	return l.startWorkload(ctx)
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l.stopKubelets = cancel
+	l.kubelets.Go(func() { l.runKubelets(background) })
+	return nil
 }
 
 func (l *Lab) startControlPlane(ctx context.Context) error {
@@ -175,7 +180,10 @@ func (l *Lab) makeClients() error {
 // Stop ends everything and removes the folder.
 func (l *Lab) Stop() error {
 	var errs []error
-	l.pods.stop()
+	if l.stopKubelets != nil {
+		l.stopKubelets()
+		l.kubelets.Wait()
+	}
 	if l.prober != nil {
 		errs = append(errs, l.prober.Stop())
 	}
@@ -263,13 +271,6 @@ func (l *Lab) node(name string) (*node, error) {
 	return nil, fmt.Errorf("there is no node %q", name)
 }
 
-// knows reports whether there is such a host, up or on its way.
-func (l *Lab) knows(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.nodes[name] != nil
-}
-
 func (l *Lab) path(elements ...string) string {
 	return filepath.Join(append([]string{l.dir}, elements...)...)
 }
@@ -279,7 +280,7 @@ func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }
 // Block is the address block that a node with pods announces; the zero Prefix when there is no such node.
 func (l *Lab) Block(name string) netip.Prefix {
 	n, err := l.node(name)
-	if err != nil || !n.pods.hasBlock() {
+	if err != nil || n.spec.Pods == 0 {
 		return netip.Prefix{}
 	}
 	return block(n.number)

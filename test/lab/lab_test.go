@@ -176,11 +176,3 @@ func requireNothingLost(t *testing.T, l *lab.Lab, phase string, without ...strin
 		t.Log(err)
 	}
 }
-
-func TestAMeshOfSixNodesInThreeZonesLosesNothing(t *testing.T) {
-	l := inMesh(t, "")
-	l.Checkpoint("mesh")
-	watch(t.Context(), 5*time.Second)
-	require.Len(t, requireNothingLost(t, l, "mesh").Pairs, 30)
-	t.Log("\n" + l.Report().String())
-}

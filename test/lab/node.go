@@ -29,11 +29,11 @@ type NodeSpec struct {
 	Taints []corev1.Taint
 	// ProviderID is the cloud's name of the machine, such as ibm://….
 	ProviderID string
-	// Pods is how many pods run here from the start. A node that has, or had, pods has an address block, and one address takes part in
-	// the probes while there are any; a node that never had, as dedicated ones, announces nothing.
+	// Pods is how many pods run here from the start. A node that had pods has an address block, and one address takes part in the probes
+	// while there are any; a node that never had, as dedicated ones, announces nothing.
 	Pods int
-	// Replicated: a ReplicaSet has made the pods, and replaces one that is evicted or deleted, on another node.
-	Replicated bool
+	// Controlled: the pods say that a ReplicaSet has made them.
+	Controlled bool
 	// Address of the node. Default: the next free one.
 	Address netip.Addr
 }
@@ -82,7 +82,7 @@ func (l *Lab) add(ctx context.Context, n *node, err error) error {
 		err = l.bringUp(ctx, n)
 	}
 	if err != nil {
-		err = errors.Join(err, l.endPods(n))
+		err = errors.Join(err, l.prober.Remove(n.spec.Name))
 		l.forget(n)
 		n.destroy()
 		return fmt.Errorf("adding node %q: %w", n.spec.Name, err)
@@ -94,7 +94,7 @@ func (l *Lab) add(ctx context.Context, n *node, err error) error {
 // disappears, and its objects are deleted.
 func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
-		if err := l.endPods(n); err != nil {
+		if err := l.prober.Remove(name); err != nil {
 			return err
 		}
 		if n.bird.running() {
@@ -108,7 +108,7 @@ func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 // deleted.
 func (l *Lab) LoseNode(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
-		if err := errors.Join(l.endPods(n), setDown(l.fabric.link, n.port())); err != nil {
+		if err := errors.Join(l.prober.Remove(name), setDown(l.fabric.link, n.port())); err != nil {
 			return err
 		}
 		return l.takeAway(ctx, n)
@@ -192,8 +192,7 @@ func (l *Lab) wire(n *node) (err error) {
 	if err := l.fabric.plug(n.space.link, "eth0", n.port(), n.spec.Address); err != nil {
 		return err
 	}
-	n.pods.block = n.spec.Pods > 0
-	if !n.pods.block {
+	if n.spec.Pods == 0 {
 		return nil
 	}
 	return addPodDevice(n.space, n.podAddress())

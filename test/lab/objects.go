@@ -119,23 +119,6 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 	return l.createBlock(ctx, n)
 }
 
-// createPods makes the pods that the node has from the start, and starts them.
-func (l *Lab) createPods(ctx context.Context, n *node) error {
-	for range n.spec.Pods {
-		pod, err := l.createPod(ctx, n, n.spec.Replicated)
-		if err != nil {
-			return err
-		}
-		if err := l.startPod(ctx, n, pod); err != nil {
-			return err
-		}
-	}
-	if !n.spec.Replicated {
-		return nil
-	}
-	return l.pods.grow(ctx, n.spec.Pods)
-}
-
 // createBlock gives the node its address block, as Calico's IPAM does.
 func (l *Lab) createBlock(ctx context.Context, n *node) error {
 	affinity := &libapiv3.BlockAffinity{Spec: libapiv3.BlockAffinitySpec{

@@ -4,44 +4,28 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
-// podSet is what runs on a host. One address stands for all of its pods in the probes, from the first pod's start until the last
-// one's end.
+// kubeletPeriod is how often the kubelets look whether a pod has to end.
+const kubeletPeriod = 250 * time.Millisecond
+
+// podSet is what runs on a host. One address stands for all of its pods in the probes, until the last one's end.
 type podSet struct {
 	mu      sync.Mutex
-	running map[types.UID]bool
-	next    int  // of the address
-	block   bool // the node has an address block, and keeps it
-	off     bool // the host is cut off or has no power: its kubelet does nothing
-	gone    bool
-}
-
-func (s *podSet) list() []types.UID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.running))
-}
-
-func (s *podSet) hasBlock() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.block
-}
-
-func (s *podSet) isOff() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.off
+	running map[string]bool // by name
+	off     bool            // the host is cut off or has no power: its kubelet does nothing
 }
 
 func (s *podSet) setOff(off bool) {
@@ -50,101 +34,114 @@ func (s *podSet) setOff(off bool) {
 	s.off = off
 }
 
-// startPod does what the kubelet and Calico's IPAM do for a pod that was assigned to the node. Starting it twice is fine.
-func (l *Lab) startPod(ctx context.Context, n *node, pod *corev1.Pod) error {
-	n.pods.mu.Lock()
-	defer n.pods.mu.Unlock()
-	if n.pods.running[pod.UID] || n.pods.off || n.pods.gone {
+// createPods makes the pods that the node has from the start, and does what the kubelet and Calico's IPAM do for them.
+func (l *Lab) createPods(ctx context.Context, n *node) error {
+	if n.spec.Pods == 0 {
 		return nil
 	}
-	if !n.pods.block {
-		if err := l.createBlock(ctx, n); err != nil {
+	running := map[string]bool{}
+	for i := range n.spec.Pods {
+		name, err := l.createPod(ctx, n, nth(n.podAddress(), i).String())
+		if err != nil {
 			return err
 		}
-		if err := addPodDevice(n.space, n.podAddress()); err != nil {
-			return err
-		}
-		n.pods.block = true
+		running[name] = true
 	}
-	if err := l.reportRunning(ctx, n, pod); err != nil {
-		return err
-	}
-	if len(n.pods.running) == 0 {
-		if err := l.prober.Add(n.spec.Name, n.podAddress(), n.space.enter); err != nil {
-			return err
-		}
-	}
-	if n.pods.running == nil {
-		n.pods.running = map[types.UID]bool{}
-	}
-	n.pods.running[pod.UID] = true
-	return nil
+	n.pods.mu.Lock()
+	defer n.pods.mu.Unlock()
+	n.pods.running = running
+	return l.prober.Add(n.spec.Name, n.podAddress(), n.space.enter)
 }
 
-// reportRunning gives the pod the next address of the node's block.
-func (l *Lab) reportRunning(ctx context.Context, n *node, pod *corev1.Pod) error {
-	if n.pods.next+2 >= blockSize {
-		return fmt.Errorf("starting pod %q: the block of node %q is used up", pod.Name, n.spec.Name)
+// createPod makes a pod that runs on this node.
+func (l *Lab) createPod(ctx context.Context, n *node, address string) (string, error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: podPrefix + n.spec.Name + "-", Labels: map[string]string{"app": "workload"}},
+		Spec:       corev1.PodSpec{NodeName: n.spec.Name, Containers: []corev1.Container{{Name: "app", Image: "workload"}}},
 	}
-	address := nth(n.podAddress(), n.pods.next).String()
-	pod = pod.DeepCopy()
+	if n.spec.Controlled {
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "workload", UID: "workload", Controller: ptr.To(true)}}
+	}
+	pods := l.kube.CoreV1().Pods(podNamespace)
+	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("creating a pod: %w", err)
+	}
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, HostIP: n.spec.Address.String(), PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 	}
-	if _, err := l.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("reporting pod %q: %w", pod.Name, err)
+	if _, err := pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		return "", fmt.Errorf("reporting pod %q: %w", pod.Name, err)
 	}
-	n.pods.next++
-	return nil
+	return pod.Name, nil
 }
 
-// endPod ends a pod at once: from here on nothing that it does not answer is lost.
-func (l *Lab) endPod(n *node, pod types.UID) error {
-	n.pods.mu.Lock()
-	defer n.pods.mu.Unlock()
-	if !n.pods.running[pod] {
-		return nil
+// runKubelets ends pods that are evicted or deleted, at once, whatever their grace period, until ctx ends. The apiserver may be down on
+// purpose: the real ones try again as well.
+func (l *Lab) runKubelets(ctx context.Context) {
+	ticker := time.NewTicker(kubeletPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			_ = l.endDeleted(ctx)
+		}
 	}
-	delete(n.pods.running, pod)
-	if len(n.pods.running) > 0 {
-		return nil
-	}
-	return l.prober.Remove(n.spec.Name)
 }
 
-// endPods ends all pods of a host that goes away, and lets none start.
-func (l *Lab) endPods(n *node) error {
-	n.pods.mu.Lock()
-	defer n.pods.mu.Unlock()
-	n.pods.gone, n.pods.running = true, nil
-	return l.prober.Remove(n.spec.Name)
-}
-
-// createPod makes a pod that runs on this node from the start, or, without one, wherever the scheduler puts it.
-func (l *Lab) createPod(ctx context.Context, n *node, replicated bool) (*corev1.Pod, error) {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: podPrefix, Labels: map[string]string{"app": "workload"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "workload"}}},
+func (l *Lab) endDeleted(ctx context.Context) error {
+	nodes, running := map[string]*node{}, map[string][]string{} // before the list: all of these are in it, if there are
+	for _, n := range l.upNodes() {
+		n.pods.mu.Lock()
+		nodes[n.spec.Name], running[n.spec.Name] = n, slices.Collect(maps.Keys(n.pods.running))
+		n.pods.mu.Unlock()
 	}
-	if n != nil {
-		pod.GenerateName, pod.Spec.NodeName = podPrefix+n.spec.Name+"-", n.spec.Name
-	}
-	if replicated {
-		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(l.pods.set, replicaSetKind)}
-	}
-	created, err := l.kube.CoreV1().Pods(podNamespace).Create(ctx, pod, metav1.CreateOptions{})
+	list, err := l.kube.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("creating a pod: %w", err)
+		return err
 	}
-	return created, nil
+	stay := map[string]bool{}
+	var errs []error
+	for i := range list.Items {
+		pod := &list.Items[i]
+		stay[pod.Name] = pod.DeletionTimestamp == nil
+		if n := nodes[pod.Spec.NodeName]; !stay[pod.Name] && (n == nil || !n.isOff()) {
+			errs = append(errs, l.removePod(ctx, pod))
+		}
+	}
+	for name, n := range nodes {
+		errs = append(errs, l.endPods(n, slices.DeleteFunc(running[name], func(pod string) bool { return stay[pod] })...))
+	}
+	return errors.Join(errs...)
+}
+
+func (n *node) isOff() bool {
+	n.pods.mu.Lock()
+	defer n.pods.mu.Unlock()
+	return n.pods.off
+}
+
+// endPods ends pods of a host at once: from here on nothing that they do not answer is lost.
+func (l *Lab) endPods(n *node, pods ...string) error {
+	n.pods.mu.Lock()
+	defer n.pods.mu.Unlock()
+	before := len(n.pods.running)
+	for _, pod := range pods {
+		delete(n.pods.running, pod)
+	}
+	if before == 0 || len(n.pods.running) > 0 {
+		return nil
+	}
+	return l.prober.Remove(n.spec.Name)
 }
 
 // removePod makes a pod's object disappear at once. It may be gone already.
 func (l *Lab) removePod(ctx context.Context, pod *corev1.Pod) error {
-	now := int64(0)
 	err := l.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+		GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 	})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

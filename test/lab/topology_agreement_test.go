@@ -156,6 +156,14 @@ func TestTheSimulatorKnowsWhatAWriteDoesToSessions(t *testing.T) {
 		{"a client becomes a reflector", func(c *configuration) { c.slots[reflector(5)] = slot{"true", id(1)} }, simulate.Change{Added: 10, Restarted: 3}},
 		{"a BGPPeer for the same sessions comes", func(c *configuration) { c.peers = append(c.peers, peer("second", among(zone1), anyReflector)) }, simulate.Change{}},
 		{"it goes", func(c *configuration) { c.peers = c.peers[:2] }, simulate.Change{}},
+		// What nodes with workloads are made reflectors by, without loss.
+		{"all reflectors have one cluster ID again", func(c *configuration) { c.slots[reflector(1)] = slot{"true", id(1)} }, simulate.Change{Restarted: 13}},
+		{"reflectors peer by address", func(c *configuration) { c.peers = append(c.peers[:1], inOrder(1, 2, 3, 5)...) }, simulate.Change{Restarted: 6}},
+		{"so do they with a client", func(c *configuration) { c.peers = append(c.peers[:1], inOrder(1, 2, 3, 5, 6)...) }, simulate.Change{}},
+		{"which becomes a reflector, and keeps its sessions with them", func(c *configuration) {
+			c.slots[reflector(6)] = slot{"true", id(1)}
+		}, simulate.Change{Added: 9}},
+		{"and gives the role back", func(c *configuration) { delete(c.slots, reflector(6)) }, simulate.Change{Removed: 9}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			w.t = t

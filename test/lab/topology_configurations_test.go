@@ -35,6 +35,9 @@ type configuration struct {
 
 type slot struct{ name, clusterID string }
 
+// asNumber is Calico's default. A peering by address must name it.
+const asNumber = 64512
+
 // topologyNodes are 6 workers and 8 dedicated nodes in three zones, all with an address block, so that the prefixes of reflectors count as well.
 func topologyNodes() []lab.NodeSpec {
 	dedicated := lab.Dedicated(8)
@@ -245,17 +248,23 @@ func halfOfAHierarchy() configuration {
 	return c
 }
 
-// withPeeringOrder is Single on nodes with pods: between every two reflectors there is a peer of the earlier one's that names an address.
+// withPeeringOrder is Single on nodes with pods.
 func withPeeringOrder() configuration {
 	c := single(3, reflector(2))
 	c.name = "Single with 3 in peering order"
-	c.peers = c.peers[:1]
-	for i := range 3 {
-		for j := range i {
-			c.peers = append(c.peers, plan.Peer{
-				Name: fmt.Sprintf("pair-%d-%d", j, i), Node: reflector(j + 1), PeerIP: reflector(i + 1), ASN: asNumber, MaxRestartTime: restart(),
+	c.peers = append(c.peers[:1], inOrder(1, 2, 3)...)
+	return c
+}
+
+// inOrder are BGPPeers between every two reflectors: the earlier one's, with the later one's address.
+func inOrder(numbers ...int) []plan.Peer {
+	var out []plan.Peer
+	for i, later := range numbers {
+		for _, earlier := range numbers[:i] {
+			out = append(out, plan.Peer{
+				Name: fmt.Sprintf("pair-%d-%d", earlier, later), Node: reflector(earlier), PeerIP: reflector(later), ASN: asNumber, MaxRestartTime: restart(),
 			})
 		}
 	}
-	return c
+	return out
 }

@@ -44,7 +44,7 @@ func (l *Lab) WaitReflected(ctx context.Context, reflectors ...string) error {
 func (l *Lab) WaitRoutes(ctx context.Context) error {
 	err := poll(ctx, func() error {
 		return l.eachTwo(func(on, with *node) error {
-			if !with.pods.hasBlock() {
+			if with.spec.Pods == 0 {
 				return nil
 			}
 			return on.hasRoute(with.podAddress())
