@@ -4,10 +4,8 @@ package lab_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/test/lab"
@@ -121,72 +119,4 @@ func count(c simulate.Count) string {
 		return fmt.Sprintf("≥%d", c.Paths)
 	}
 	return fmt.Sprint(c.Paths)
-}
-
-// disagreement is "" when two tables say the same, else the differences and both tables.
-func disagreement(inTheLab, inTheSimulator table) string {
-	var differences []string
-	for _, node := range slices.Sorted(maps.Keys(inTheLab)) {
-		differences = append(differences, inTheLab[node].differences(node, inTheSimulator[node])...)
-	}
-	if len(inTheLab) != len(inTheSimulator) {
-		differences = append(differences, fmt.Sprintf("%d nodes in the lab, %d in the simulator", len(inTheLab), len(inTheSimulator)))
-	}
-	if len(differences) == 0 {
-		return ""
-	}
-	const most = 20
-	if more := len(differences) - most; more > 0 {
-		differences = append(differences[:most], fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Sprintf("lab and simulator disagree:\n%s\n\nThe lab:\n%s\nThe simulator:\n%s", strings.Join(differences, "\n"), inTheLab, inTheSimulator)
-}
-
-func (r row) differences(node string, o row) []string {
-	var out []string
-	if r.sessions != o.sessions || r.count != o.count {
-		out = append(out, fmt.Sprintf("sessions of %s: lab %d (%s), simulator %d (%s)", node, r.count, r.sessions, o.count, o.sessions))
-	}
-	if r.rib != o.rib {
-		out = append(out, fmt.Sprintf("paths on %s: lab %s, simulator %s", node, r.rib, o.rib))
-	}
-	for _, from := range slices.Sorted(maps.Keys(r.from)) {
-		if a, b := r.from[from], o.from[from]; a != b {
-			out = append(out, fmt.Sprintf("%s → %s: lab %s, simulator %s", from, node, a, b))
-		}
-	}
-	return out
-}
-
-func (c cell) String() string {
-	kernel := "no route"
-	if c.reached {
-		kernel = "a route"
-	}
-	return fmt.Sprintf("%s paths (%s), %s", c.paths, c.senders, kernel)
-}
-
-// String is a line for each node: its sessions, its paths, and those to each node's prefix. A prefix without a route has an x.
-func (t table) String() string {
-	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	nodes := slices.Sorted(maps.Keys(t))
-	if len(nodes) == 0 {
-		return "no node\n"
-	}
-	origins := slices.Sorted(maps.Keys(t[nodes[0]].from))
-	fmt.Fprintln(w, "NODE\tSESSIONS\tPATHS\tfrom "+strings.Join(origins, "\t"))
-	for _, node := range nodes {
-		r := t[node]
-		fmt.Fprintf(w, "%s\t%d\t%s", node, r.count, r.rib)
-		for _, from := range origins {
-			c := r.from[from]
-			if fmt.Fprint(w, "\t", c.paths); !c.reached {
-				fmt.Fprint(w, " x")
-			}
-		}
-		fmt.Fprintln(w)
-	}
-	_ = w.Flush() // into memory
-	return out.String()
 }

@@ -3,13 +3,10 @@
 package main
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
@@ -28,34 +25,4 @@ func TestTheDemoFailsWherePacketsAreLost(t *testing.T) {
 	require.ErrorContains(t, err, phaseThere)
 	_, err = verdict(report(0), report(2))
 	require.ErrorContains(t, err, phaseBack)
-}
-
-func TestWhatATranscriptShows(t *testing.T) {
-	const plan = "The migration\n\n1. a step\n‼ a warning\n2. a step\n"
-	for name, tc := range map[string]struct {
-		plan, said, shown string
-		most              int
-		unexpected        bool
-	}{
-		"the first lines, and how many are left out": {most: 2, said: "a\nb\nc\nd", shown: "a\nb\n[2 more lines]\n"},
-		"warnings and no plan, until the mode is set": {
-			plan: "as above", said: plan + "√ spec.mode is FullMesh\nprogress\n",
-			shown: "The migration\n‼ a warning\n[3 lines: as above]\n√ spec.mode is FullMesh\nprogress\n",
-		},
-		"all of an answer that was not expected": {
-			plan: "as above", said: plan + "rrpool: refused\n",
-			shown: "The migration\n‼ a warning\n\n1. a step\n2. a step\nrrpool: refused\n", unexpected: true,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var out strings.Builder
-			said := &transcript{console: newConsole(iostreams.Streams{Out: &out, Now: time.Now}), plan: tc.plan, most: tc.most}
-			_, err := said.Write([]byte(tc.said[:3]))
-			require.NoError(t, err)
-			_, err = said.Write([]byte(tc.said[3:]))
-			require.NoError(t, err)
-			said.end(!tc.unexpected)
-			require.Equal(t, tc.shown, out.String())
-		})
-	}
 }

@@ -105,7 +105,7 @@ func (p prompt) prepare(ctx context.Context) error {
 func (p prompt) migrate(ctx context.Context) error {
 	p.title("Onto route reflectors")
 	p.Lab.Checkpoint(phaseThere)
-	if err := p.move(ctx, "the plan, as above", "migrate", "--yes"); err != nil {
+	if err := p.rrpool(ctx, 0, 0, "migrate", "--yes"); err != nil {
 		return err
 	}
 	for _, command := range []struct {
@@ -125,7 +125,7 @@ func (p prompt) migrate(ctx context.Context) error {
 func (p prompt) rollback(ctx context.Context) error {
 	p.title("Back to the mesh")
 	p.Lab.Checkpoint(phaseBack)
-	if err := p.move(ctx, "the plan, as rrpool plan --mode FullMesh shows it", "rollback", "--yes"); err != nil {
+	if err := p.rrpool(ctx, 0, 0, "rollback", "--yes"); err != nil {
 		return err
 	}
 	if err := p.Lab.WaitMesh(ctx); err != nil {

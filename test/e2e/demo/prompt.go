@@ -3,11 +3,10 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -29,32 +28,35 @@ type prompt struct {
 	*site.Site
 }
 
-// rrpool types a command, shows what it says, and holds it to its exit code. Of an
-// answer that is long for a demonstration only the first lines are shown, if most is not 0.
+// rrpool types a command, shows what it says, and holds it to its exit code. Of an answer that is long for a demonstration only the first
+// lines are shown, if most is not 0: all of it when the code is another.
 func (p prompt) rrpool(ctx context.Context, code, most int, words ...string) error {
-	return p.run(ctx, &transcript{console: p.console, most: most}, code, words)
-}
-
-// move is the same for a command that first shows what will be done. Instead of that it says where it can be read.
-func (p prompt) move(ctx context.Context, plan string, words ...string) error {
-	return p.run(ctx, &transcript{console: p.console, plan: plan}, 0, words)
-}
-
-func (p prompt) run(ctx context.Context, said *transcript, code int, words []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	line := "rrpool " + strings.Join(words, " ")
 	p.write("", "$ "+line)
 	cmd := p.Command(ctx, words...)
-	cmd.Stdout, cmd.Stderr = said, said // both through one pipe, so in the order in which they are said
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	said, err := cmd.StdoutPipe()
+	cmd.Stderr = cmd.Stdout // both through one pipe, so in the order in which they are said
+	if err = errors.Join(err, cmd.Start()); err != nil {
 		return fmt.Errorf("calling %s: %w", line, err)
 	}
-	got := cmd.ProcessState.ExitCode()
-	if said.end(got == code); got != code {
+	var hidden []string
+	shown := 0
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if shown++; most > 0 && shown > most {
+			hidden = append(hidden, lines.Text())
+			continue
+		}
+		p.write(lines.Text())
+	}
+	_ = cmd.Wait() // the code says how it ended
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		p.write(hidden...)
 		return fmt.Errorf("%s ended with code %d instead of %d", line, got, code)
+	}
+	if len(hidden) > 0 {
+		p.write(fmt.Sprintf("[%d more lines]", len(hidden)))
 	}
 	return nil
 }
@@ -91,60 +93,4 @@ func colour(line string) string {
 	return map[rune]string{
 		'=': iostreams.Bold, '$': iostreams.Bold, '[': iostreams.Dim, '√': iostreams.Green, '‼': iostreams.Yellow, '×': iostreams.Red,
 	}[first]
-}
-
-// transcript shows what a command says, line by line, so that nothing comes into the
-// middle of a line. What it leaves out it counts.
-type transcript struct {
-	*console
-	// most lines are shown, all with 0.
-	most int
-	// plan, when set, is shown instead of what comes after the first line until the mode
-	// is set. Warnings are shown in any case.
-	plan string
-
-	rest   []byte
-	lines  int
-	hidden []string
-}
-
-// Write implements io.Writer.
-func (t *transcript) Write(chunk []byte) (int, error) {
-	t.rest = append(t.rest, chunk...)
-	for {
-		line, rest, whole := bytes.Cut(t.rest, []byte("\n"))
-		if !whole {
-			return len(chunk), nil
-		}
-		t.rest = rest
-		t.line(string(line))
-	}
-}
-
-func (t *transcript) line(line string) {
-	t.lines++
-	if t.plan != "" && strings.HasPrefix(line, "√ spec.mode is ") {
-		t.write(fmt.Sprintf("[%d lines: %s]", len(t.hidden), t.plan))
-		t.plan, t.hidden = "", nil
-	}
-	planned := t.plan != "" && t.lines > 1 && !strings.HasPrefix(line, "‼")
-	if planned || t.most > 0 && t.lines > t.most {
-		t.hidden = append(t.hidden, line)
-		return
-	}
-	t.write(line)
-}
-
-// end says how much was left out, or all of that when the command did not do as expected.
-func (t *transcript) end(expected bool) {
-	if len(t.rest) > 0 {
-		t.line(string(t.rest))
-	}
-	switch {
-	case len(t.hidden) == 0:
-	case expected && t.plan == "":
-		t.write(fmt.Sprintf("[%d more lines]", len(t.hidden)))
-	default:
-		t.write(t.hidden...)
-	}
 }
