@@ -65,21 +65,6 @@ func TestEveryObjectOfAPageIsAccepted(t *testing.T) {
 	require.Empty(t, c.warnings.all())
 }
 
-// Negative control: objects are found in either form, and looked at.
-func TestAnObjectOfAPageThatIsWrongIsRefused(t *testing.T) {
-	c, _ := deployed(t, kindOverlay)
-	const wrong = "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\nspec: {modus: Paused}\n"
-	for form, text := range map[string]string{
-		"a block":   "text\n\n```yaml\n" + wrong + "```\n\ntext",
-		"a command": "```sh\nkubectl apply -f - <<'YAML'\n" + wrong + "YAML\n```\n",
-	} {
-		objects := objectsOf(t, text)
-		require.Len(t, objects, 1, form)
-		_, err := c.try(t, objects[0])
-		require.ErrorContains(t, err, "modus", form)
-	}
-}
-
 var patch = regexp.MustCompile(`kubectl patch rrp default --type=merge -p '(\{.*?\})'`)
 
 func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
