@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"k8s.io/utils/ptr"
@@ -16,13 +15,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
-
-func present(f facts) *Result {
-	if p := f.problem("CalicoNotInstalled"); p != nil {
-		return refusal(*p)
-	}
-	return fine("Calico is there: the API has its BGPPeers and BGPConfigurations")
-}
 
 // datastoreVariable names for calico-node where Calico keeps its objects; without it that is etcd.
 const datastoreVariable = "DATASTORE_TYPE"
@@ -38,21 +30,17 @@ func datastore(f facts) *Result {
 			}
 		}
 	}
-	remedy := "rrpool needs Calico's Kubernetes datastore"
+	const remedy = "rrpool needs Calico's Kubernetes datastore"
 	switch {
 	case store != "" && store != "kubernetes":
-		return fail("calico-node keeps its objects elsewhere: %s is %q", datastoreVariable, store).do("%s", remedy)
-	case store != "" || f.information.found:
+		return fail("calico-node keeps its objects elsewhere: %s is %q", datastoreVariable, store).do(remedy)
+	case f.information.found:
+		return fine("Calico %s uses the Kubernetes datastore", f.information.value.Spec.CalicoVersion)
+	case store != "":
 		return fine("Calico uses the Kubernetes datastore")
 	}
-	return unseen("which datastore Calico uses", fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable)).do("%s", remedy)
-}
-
-func calicoVersion(f facts) *Result {
-	if !f.information.found {
-		return unseen("Calico's version", cmp.Or(f.information.hidden, "there is no ClusterInformation default, which calico-node writes when it starts"))
-	}
-	return fine("Calico %s", f.information.value.Spec.CalicoVersion)
+	return unseen("which datastore Calico uses",
+		cmp.Or(f.information.hidden, fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable))).do(remedy)
 }
 
 // calicoNodeLabel marks calico-node's DaemonSet in every way to install Calico.
@@ -80,16 +68,6 @@ func calicoNode(f facts) *Result {
 		return fail("%s", is).do("%s", remedy)
 	}
 	return warn("%s: steps wait for the others", is).do("%s", remedy)
-}
-
-func nodeStatus(f facts) *Result {
-	if f.timer() {
-		return fine("no CalicoNodeStatus is needed: spec.rollout.gate is Timer, and fixed waits stand in for proof")
-	}
-	if p := f.problem("NodeStatusCRDMissing"); p != nil {
-		return refusal(*p)
-	}
-	return fine("the API has CalicoNodeStatus, by which sessions are observed")
 }
 
 func mesh(f facts) *Result {
@@ -161,23 +139,17 @@ func asNumbers(f facts) *Result {
 	case 0:
 		return nil
 	case 1:
-		return fine("all nodes have AS number %d", slices.Collect(maps.Keys(of))[0])
+		return fine("all nodes have one AS number")
 	}
-	return fail("nodes have %d different AS numbers, and route reflectors need one for all", len(of)).also(parts...).
-		reason("MixedASNumbers").do("remove the nodes' own AS numbers, or keep the mesh")
+	return fail("nodes have %d different AS numbers, and route reflectors need one for all", len(of)).also(parts...).see("MixedASNumbers")
 }
 
 // reflectors that rrpool did not make.
 func reflectors(f facts) *Result {
-	foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() })
-	if len(foreign) > 0 {
-		return fail("route reflectors that rrpool did not make: %s", iostreams.Few(foreign)).
-			reason("ForeignReflector").do("remove their routeReflectorClusterID and the BGPPeers that belong to it, or keep your own reflection")
+	if foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() }); len(foreign) > 0 {
+		return fail("route reflectors that rrpool did not make: %s", iostreams.Few(foreign)).see("ForeignReflector")
 	}
-	if ours := f.nodes(plan.Node.HoldsRole); len(ours) > 0 {
-		return fine("%s, by rrpool", iostreams.Number(len(ours), "route reflector"))
-	}
-	return fine("no node is a route reflector yet")
+	return fine("no node is a route reflector but by rrpool")
 }
 
 // peers that are not rrpool's: to routers they are fine, between nodes they are not.
@@ -194,8 +166,7 @@ func peers(f facts) *Result {
 	}
 	switch {
 	case len(inside) > 0:
-		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", iostreams.Few(inside)).
-			reason("ForeignInClusterPeer").do("delete them (kubectl get bgppeers.crd.projectcalico.org), or set spec.mode: Paused and keep your own route reflection")
+		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", iostreams.Few(inside)).see("ForeignInClusterPeer")
 	case len(outside) > 0:
 		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", iostreams.Few(outside))
 	}
@@ -242,38 +213,4 @@ func routes(f facts) *Result {
 			also(felix...).also(bird...).do("nothing, if you know that")
 	}
 	return fine("BGP carries the routes to pods").also(bird...)
-}
-
-// reporter: calico-node writes a report when there is something new to say, so an old one
-// proves nothing, but one that stays blank does.
-func reporter(f facts) *Result {
-	if f.timer() {
-		return nil
-	}
-	const patience = 90 * time.Second // that calico-node may take to fill in a report
-	var all, fresh int
-	var silent []string
-	for _, n := range f.snapshot.Cluster.Nodes {
-		report, exists := f.snapshot.Cluster.Statuses[n.Name]
-		if !exists || !n.Ready {
-			continue
-		}
-		all++
-		switch {
-		case report.Written.IsZero() && f.now.Sub(report.Cleared) > patience:
-			silent = append(silent, n.Name)
-		case f.now.Sub(report.Written) <= patience:
-			fresh++
-		}
-	}
-	switch {
-	case all == 0:
-		return note("whether calico-node fills in reports cannot be seen: there are none, as rrpool makes them when it begins")
-	case len(silent) > 0:
-		return fail("calico-node does not fill in the reports of these Ready nodes: %s", iostreams.Few(silent)).
-			do("look at calico-node on these nodes; restart it there if it is Ready")
-	case fresh == 0:
-		return note("whether calico-node still fills in reports cannot be seen: none of %d is recent, and it writes only changes", all)
-	}
-	return fine("calico-node reports sessions: %d of %d reports are recent", fresh, all)
 }

@@ -2,10 +2,8 @@
 package check
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +16,6 @@ import (
 type flags struct {
 	snapshot.Flags
 	pre      bool
-	wait     time.Duration
 	filename string
 	output   *iostreams.Choice
 }
@@ -34,28 +31,24 @@ reflectors come from. Every failure has a remedy, and a page that explains it. N
 
 √ right   · something to know   ‼ rrpool works, but look   × rrpool does not work, or refuses to
 
-What could not be looked at is ‼, never √. With --pre it is about installing rrpool: whether you may, and what is
-not there yet is no failure.
+What could not be looked at is ‼, never √. With --pre, what installing rrpool brings is no failure while it is not
+there yet.
 
 Exit code 0 when there is no ×, 1 when there is one, or no answer.`,
 		Example: `  rrpool check --pre
   rrpool check
   rrpool check --filename pool.yaml
-  rrpool check --wait 5m -o short`,
+  rrpool check -o short`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
 	set.BoolVar(&f.pre, "pre", false, "check whether rrpool can be installed")
 	set.StringVarP(&f.filename, "filename", "f", "", "check for the RouteReflectorPool in this file, - for standard input, instead of the cluster's")
-	set.DurationVar(&f.wait, "wait", 0, "check again until nothing is wrong, for that long at most")
 	f.output.Register(cmd, "output", "o", "format: table, json or short")
 	f.Register(set)
 	return cmd
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
-	if f.wait < 0 {
-		return fmt.Errorf("--wait: %s is no time to wait: use for example 5m", f.wait)
-	}
 	object, err := snapshot.Object(f.filename, s.In)
 	if err != nil {
 		return err
@@ -64,17 +57,11 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	called := strings.TrimSuffix(cmd.CommandPath(), " "+cmd.Name())
-	v, err := f.patiently(cmd.Context(), s, func(ctx context.Context) (view, error) {
-		found, err := f.gather(ctx, connection, object, s.Now())
-		if err != nil {
-			return view{}, err
-		}
-		return judge(found, called), nil
-	})
+	found, err := f.gather(cmd.Context(), connection, object, s.Now())
 	if err != nil {
 		return err
 	}
+	v := judge(found, strings.TrimSuffix(cmd.CommandPath(), " "+cmd.Name()))
 	if err := show(s, f.output.Value, v); err != nil {
 		return err
 	}
@@ -82,34 +69,6 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 		return &iostreams.ExitError{Code: 1}
 	}
 	return nil
-}
-
-// pause is between two looks.
-const pause = 5 * time.Second
-
-// patiently looks until nothing is wrong, or it has lasted long enough; what was seen
-// last counts. Progress goes to standard error, where there is any.
-func (f *flags) patiently(ctx context.Context, s iostreams.Streams, look func(context.Context) (view, error)) (view, error) {
-	end, reported := s.Now().Add(f.wait), ""
-	for {
-		v, err := look(ctx)
-		left := end.Sub(s.Now())
-		if err == nil && v.Fit || left <= 0 || ctx.Err() != nil {
-			return v, err
-		}
-		saying := "× " + strings.Join(v.wrong(), ", ")
-		if err != nil {
-			saying = iostreams.Sentence(err)
-		}
-		if saying != reported {
-			reported = saying
-			_, _ = fmt.Fprintf(s.Err, "waiting, %s left: %s\n", left.Round(time.Second), saying)
-		}
-		s.Sleep(min(pause, left), ctx.Done())
-		if ctx.Err() != nil {
-			return view{}, iostreams.ErrInterrupted
-		}
-	}
 }
 
 // marks and their colours.

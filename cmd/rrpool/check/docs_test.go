@@ -57,7 +57,6 @@ func TestTheRightsOfTheDocs(t *testing.T) {
 	w := newWorld(t)
 	w.onCloud()
 	w.key(apiKey)
-	w.autoscaler(`[]`)
 	w.meshPassword()
 	w.allow("checker", "", written.Rules...)
 	var unchecked []string

@@ -1,19 +1,13 @@
 package check
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/cli"
 )
 
@@ -26,7 +20,6 @@ func TestBadInput(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"a wait that is over":          {[]string{"--wait", "-5s"}, []string{"--wait", "-5s", "use for example 5m"}},
 		"an unknown format":            {[]string{"-o", "yaml"}, []string{"--output", `"yaml"`, "use table, json, short"}},
 		"a file that is a folder":      {[]string{"-f", "/"}, []string{"--filename", `"/"`, "is a directory"}},
 		"a file that is no YAML":       {[]string{"-f", file("a: [")}, []string{"--filename", "this is no YAML", "line 1"}},
@@ -86,40 +79,4 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 			cli.RequireSentence(t, got.Err, tc.says...)
 		})
 	}
-}
-
-// --wait looks again until its time is over, says so on standard error, and shows what it saw last.
-func TestWaiting(t *testing.T) {
-	now, waits := cli.Now, 0
-	s := iostreams.Streams{
-		Now:   func() time.Time { return now },
-		Sleep: func(d time.Duration, _ <-chan struct{}) { now, waits = now.Add(d), waits+1 },
-	}
-	got := cli.AskIn(t, s, New, "check", "-o", "short", "--wait", "12s", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden)))
-	require.Equal(t, 1, got.Code)
-	require.Equal(t, 3, waits)
-	require.Equal(t, "waiting, 12s left: × sight\n", got.Err, "nothing is said twice")
-	require.Contains(t, got.Out, "Not fit")
-
-	// Ctrl-C ends it at once.
-	ctx, cancel := context.WithCancel(t.Context())
-	s.Sleep = func(time.Duration, <-chan struct{}) { cancel() }
-	var out, said bytes.Buffer
-	s.Out, s.Err = &out, &said
-	interrupted := cli.Defaults(s)
-	args := []string{"check", "--wait", "1h", "--kubeconfig", cli.Serve(t, refusing(http.StatusForbidden, metav1.StatusReasonForbidden))}
-	require.Equal(t, 1, iostreams.Run(ctx, cli.Root(New(interrupted)), args, interrupted))
-	require.Empty(t, out.String())
-	require.True(t, strings.HasSuffix(said.String(), "\nrrpool: interrupted\n"), said.String())
-	s.Out, s.Err = nil, nil
-	s.Sleep = func(d time.Duration, _ <-chan struct{}) { now = now.Add(d) }
-
-	// A cluster out of reach is waited for as well.
-	now = cli.Now
-	got = cli.AskIn(t, s, New, "check", "--wait", "7s", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable}))
-	require.Equal(t, 1, got.Code)
-	require.Empty(t, got.Out)
-	lines := strings.SplitAfter(got.Err, "\n")
-	require.Contains(t, lines[0], "waiting, 7s left: "+cli.Unreachable)
-	cli.RequireSentence(t, strings.Join(lines[1:], ""), "cannot be reached")
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,11 +46,9 @@ type facts struct {
 	stored     seen[*v1alpha1.RouteReflectorPool]
 	definition seen[*apiextensionsv1.CustomResourceDefinition]
 	deployment seen[*appsv1.Deployment]
-	account    seen[*corev1.ServiceAccount]
 	manager    status.Manager
-	// What the manager lacks of the rights that it needs. Before installing: what the user lacks of
-	// those to install it, and of those to give the manager its own.
-	managerRights, installRights, giverRights answer
+	// managerRights are what the manager lacks of the rights that it needs.
+	managerRights answer
 
 	information seen[*apiv3.ClusterInformation]
 	felix       seen[*apiv3.FelixConfiguration]
@@ -59,9 +56,8 @@ type facts struct {
 	calicoNode  seen[*appsv1.DaemonSet]
 	passwords   []password
 
-	// On IBM Cloud: the ConfigMaps with the cluster's id, and with the worker pools that the
-	// cluster autoscaler resizes.
-	clusterInfo, autoscaler, updates seen[*corev1.ConfigMap]
+	// updates, on IBM's classic infrastructure, limits how many workers are updated at once.
+	updates seen[*corev1.ConfigMap]
 }
 
 // seen is one thing that was looked for: found where it is there. Where hidden says why it
@@ -87,9 +83,6 @@ type password struct {
 	reader answer
 }
 
-// timer: steps wait for fixed times, and no sessions are observed.
-func (f facts) timer() bool { return f.object.Spec.Rollout.Gate == v1alpha1.GateTimer }
-
 // iks: reflectors are workers of a pool at IBM Cloud.
 func (f facts) iks() bool { return f.snapshot != nil && f.snapshot.Provider == v1alpha1.ProviderIKS }
 
@@ -111,19 +104,6 @@ func (f facts) problem(reason string) *plan.Problem {
 		}
 	}
 	return nil
-}
-
-// profile is the trusted profile that logs in to IBM Cloud, in quotes; "" where a key does.
-func (f facts) profile() string {
-	if p := f.object.Spec.Provider.IKS.Credentials.TrustedProfile; p != (v1alpha1.TrustedProfile{}) {
-		return strconv.Quote(cmp.Or(p.ID, p.Name))
-	}
-	return ""
-}
-
-// providerProblem is why the provider cannot be used, zero for nothing.
-func (f facts) providerProblem() plan.Problem {
-	return *cmp.Or(f.snapshot.ProviderProblem, &plan.Problem{})
 }
 
 // gatherer fills in the facts and writes nothing.
@@ -157,7 +137,6 @@ func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alp
 	g.definition = get(asking, g, &apiextensionsv1.CustomResourceDefinition{}, "", definitionName)
 	g.stored = get(asking, g, &v1alpha1.RouteReflectorPool{}, "", v1alpha1.SingletonName)
 	g.deployment = get(asking, g, &appsv1.Deployment{}, g.namespace, status.ManagerName)
-	g.account = get(asking, g, &corev1.ServiceAccount{}, g.namespace, rbac.ServiceAccount)
 	g.manager = status.FindManager(asking, c, g.namespace, now)
 	if g.stored.found {
 		object = cmp.Or(object, g.stored.value)
@@ -167,11 +146,11 @@ func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alp
 	if g.snapshot, err = snapshot.Observe(asking, c, f.Namespace, g.object.DeepCopy(), false); err != nil {
 		g.snapshot, g.blind = nil, err.Error()
 	}
-	g.gatherRights(asking, needs)
+	if !g.pre {
+		g.managerRights = g.lacks(asking, needs, serviceAccount(g.namespace, rbac.ServiceAccount))
+	}
 	g.gatherCalico(asking)
-	if g.iks() {
-		g.clusterInfo = get(asking, g, &corev1.ConfigMap{}, "kube-system", "cluster-info")
-		g.autoscaler = get(asking, g, &corev1.ConfigMap{}, "kube-system", autoscalerConfig)
+	if g.classic() {
 		g.updates = get(asking, g, &corev1.ConfigMap{}, "kube-system", updatesConfig)
 	}
 	switch {
@@ -234,9 +213,6 @@ func (g *gatherer) gatherCalico(ctx context.Context) {
 	if g.snapshot != nil {
 		bgp := g.snapshot.Cluster.BGP
 		g.gatherPassword(ctx, bgp.Mesh.Password, "nodeMeshPassword")
-		if bgp.Mesh.Password == nil && bgp.Saved != nil {
-			g.gatherPassword(ctx, bgp.Saved.Password, "nodeMeshPassword, kept for the way back")
-		}
 	}
 }
 

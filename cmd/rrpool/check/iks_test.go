@@ -1,10 +1,7 @@
 package check
 
 import (
-	"fmt"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +12,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -56,29 +54,16 @@ func (w *world) key(value string) {
 	}, nil)
 }
 
-func (w *world) autoscaler(config string) {
-	w.Helper()
-	w.have(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: autoscalerConfig, Namespace: "kube-system"}, Data: map[string]string{autoscalerKey: config},
-	}, nil)
-}
-
 func TestOnIBMCloud(t *testing.T) {
 	t.Run("a cluster that is fit", func(t *testing.T) {
 		w := newWorld(t)
 		ibm := w.onCloud()
 		w.key(apiKey)
-		w.autoscaler(`[{"name":"default","minSize":1,"maxSize":9,"enabled":true}]`)
 		checks, v, got := w.check("")
 		require.Zero(t, got.Code, got.Out)
 		require.True(t, v.Fit)
-		for id, says := range map[string]string{
-			"provider": "IBM Cloud Kubernetes Service", "credentials": "has an API key", "cloud": "IBM Cloud answers", "quota": "IBM's API does not say",
-			"worker-pool": "no worker pool has the name route-reflectors yet", "autoscaler": "does not resize worker pool route-reflectors",
-		} {
-			require.Contains(t, checks[id].Message, says, id)
-			require.NotContains(t, []Status{Warning, Error}, checks[id].Status, id)
-		}
+		require.Equal(t, OK, checks["provider"].Status)
+		require.Contains(t, checks["provider"].Message, "IBM Cloud Kubernetes Service, which answers: no worker pool has the name route-reflectors yet")
 		require.NotContains(t, got.Out+got.Err, apiKey)
 		require.Equal(t, []string{"default"}, ibm.Pools("c1"), "nothing was ordered")
 	})
@@ -86,87 +71,46 @@ func TestOnIBMCloud(t *testing.T) {
 		w := newWorld(t)
 		w.onCloud(func(c *iksserver.Cluster) { c.NetworkPlugin = "OVNKubernetes" })
 		w.key(apiKey)
-		checks, v, got := w.check("")
+		checks, _, got := w.check("")
 		require.Equal(t, 1, got.Code)
-		require.False(t, v.Fit)
-		require.Equal(t, Error, checks["cloud"].Status)
-		require.Contains(t, checks["cloud"].Message, `its networkPlugin is "OVNKubernetes"`)
-		require.True(t, strings.HasSuffix(checks["cloud"].Link, "runbook/conditions.md#cloudunsupported"))
+		require.Equal(t, Error, checks["provider"].Status)
+		require.Contains(t, checks["provider"].Message, `its networkPlugin is "OVNKubernetes"`)
+		require.True(t, strings.HasSuffix(checks["provider"].Link, "runbook/conditions.md#cloudunsupported"))
 	})
 	t.Run("a cluster that is not", func(t *testing.T) {
 		w := newWorld(t)
 		w.onCloud()
 		checks, _, got := w.check("")
 		require.Equal(t, 1, got.Code)
-		require.Contains(t, checks["credentials"].Message, `Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist`)
-		require.NotContains(t, checks, "cloud", "it cannot be asked without a key")
+		require.Contains(t, checks["provider"].Message, `Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist`)
 
 		w.key("wrong-and-secret")
-		w.autoscaler(`[{"name":"route-reflectors","minSize":1,"maxSize":9,"enabled":true}]`)
 		checks, _, got = w.check("")
 		require.Equal(t, 1, got.Code)
-		require.Equal(t, Error, checks["cloud"].Status)
-		require.Contains(t, checks["cloud"].Message, "CloudUnauthorized")
-		require.True(t, strings.HasSuffix(checks["cloud"].Link, "runbook/conditions.md#cloudunauthorized"))
-		require.Equal(t, Error, checks["autoscaler"].Status)
+		require.Equal(t, Error, checks["provider"].Status)
+		require.Contains(t, checks["provider"].Message, "CloudUnauthorized")
 		require.NotContains(t, got.Out+got.Err, "wrong-and-secret")
 	})
 	t.Run("a cluster whose manager has a trusted profile", func(t *testing.T) {
 		w := newWorld(t)
 		ibm := w.onCloud()
 		w.key("no longer valid, and not read")
-		file := filepath.Join(t.TempDir(), "pool.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(
-			"{apiVersion: rrpool.io/v1alpha1, kind: RouteReflectorPool, metadata: {name: default}, spec: {provider: {iks: {credentials: {trustedProfile: {name: a b}}}}}}",
-		), 0o600))
+		file := cli.File(t, header+"spec: {provider: {iks: {credentials: {trustedProfile: {name: a b}}}}}")
 		checks, _, got := w.check("", "--filename", file)
-		require.Equal(t, 1, got.Code)
-		require.Equal(t, Error, checks["credentials"].Status, "the overlay without the component mounts no token")
-		require.Contains(t, checks["credentials"].Remedy, "config/overlays/iks/components/trusted-profile")
-		require.Equal(t, Note, checks["cloud"].Status)
+		require.Zero(t, got.Code)
+		require.Equal(t, Note, checks["provider"].Status)
 		require.NotEqual(t, Error, checks["decision"].Status, checks["decision"].Message)
 		require.Empty(t, ibm.Requests())
-
-		profile, _, _ := w.check("", "--pre", "--filename", file)
-		key, _, _ := w.check("", "--pre")
-		require.Contains(t, profile["install-rights"].Message, "all 37 rights", "no Secret is made")
-		require.Contains(t, key["install-rights"].Message, "all 38 rights")
 	})
-}
-
-// On classic infrastructure an update of all workers may take all reflectors at once, unless a rule says otherwise.
-func TestUpdatesOfClassicWorkers(t *testing.T) {
-	ours := func(percent int) string {
-		return fmt.Sprintf(`{"MaxUnavailablePercentage":%d,"NodeSelectorKey":"rrpool.io/pool","NodeSelectorValue":"route-reflectors"}`, percent)
-	}
-	for name, tc := range map[string]struct {
-		classic bool
-		data    map[string]string
-		want    Status
-		says    string
-	}{
-		"no ConfigMap":             {true, nil, Warning, "create configmap ibm-cluster-update-configuration --from-literal 'rrpool.json=" + ours(33)},
-		"no rule for the pool":     {true, map[string]string{"defaultcheck.json": `{"MaxUnavailablePercentage":1}`}, Warning, "patch configmap"},
-		"a rule for two at once":   {true, map[string]string{"x.json": ours(34)}, Warning, "patch configmap"},
-		"a rule for one at a time": {true, map[string]string{"drain_timeout_seconds": "120", "x.json": ours(33)}, OK, ""},
-		"VPC":                      {false, nil, "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.onCloud()
-			w.key(apiKey)
-			if tc.classic {
-				node := &corev1.Node{}
-				require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: frankfurt[0] + "-node-1"}, node))
-				node.Labels["ibm-cloud.kubernetes.io/iaas-provider"] = "softlayer"
-				require.NoError(t, w.Admin.Update(t.Context(), node))
-			}
-			if tc.data != nil {
-				w.have(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: updatesConfig, Namespace: "kube-system"}, Data: tc.data}, nil)
-			}
-			checks, _, _ := w.check("")
-			require.Equal(t, tc.want, checks["updates"].Status)
-			require.Contains(t, checks["updates"].Remedy, tc.says)
-		})
-	}
+	t.Run("classic workers, which may all be updated at once", func(t *testing.T) {
+		w := newWorld(t)
+		w.onCloud()
+		w.key(apiKey)
+		node := &corev1.Node{}
+		require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: frankfurt[0] + "-node-1"}, node))
+		node.Labels["ibm-cloud.kubernetes.io/iaas-provider"] = "softlayer"
+		require.NoError(t, w.Admin.Update(t.Context(), node))
+		checks, _, _ := w.check("")
+		require.Equal(t, Warning, checks["updates"].Status)
+	})
 }

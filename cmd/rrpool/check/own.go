@@ -3,10 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strings"
 
-	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -19,59 +16,22 @@ import (
 // Remedies of more than one check.
 const (
 	applyDefinition = "kubectl apply --server-side -k config/crd"
-	installFirst    = "install rrpool (docs/operations.md), or say with --namespace where it is; rrpool check --pre says whether it can be installed"
 	describeManager = "kubectl --namespace %s describe pods --selector app.kubernetes.io/name=rrpool"
 )
+
+// definitionName is the CRD's.
+const definitionName = "routereflectorpools.rrpool.io"
 
 func object(f facts) *Result {
 	switch {
 	case f.file != "":
-		return fileObject(f)
+		return fine("%s is valid, with mode %s; what follows is for it", f.file, f.object.Spec.Mode)
 	case f.stored.hidden != "":
 		return unseen("whether there is a RouteReflectorPool", f.stored.hidden)
 	case !f.stored.found:
 		return note("there is no RouteReflectorPool yet; what follows is for one that is all defaults")
 	}
-	object := f.stored.value.DeepCopy()
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("RouteReflectorPool")) // which the client drops
-	object.Status = v1alpha1.RouteReflectorPoolStatus{}                              // which only the manager writes
-	if _, err := crd.Complete(object); err != nil {
-		return fail("the RouteReflectorPool is not valid: %s", strings.ReplaceAll(err.Error(), "\n", "; ")).do("correct it: kubectl edit routereflectorpool %s", object.Name)
-	}
-	return fine("the RouteReflectorPool is valid, with mode %s", object.Spec.Mode)
-}
-
-// fileObject: a file that is valid may still not be able to replace what is in the cluster.
-func fileObject(f facts) *Result {
-	if pool := f.stored.value.Status.Pool; pool != "" {
-		have, want := f.stored.value.Spec.Provider, f.object.Spec.Provider
-		if have.Type != want.Type || have.IKS.PoolName != want.IKS.PoolName {
-			return fail("%s: spec.provider.type %s and iks.poolName %s cannot become %s and %s while the pool %s exists",
-				f.file, have.Type, have.IKS.PoolName, want.Type, want.IKS.PoolName, pool).
-				do("keep both, or go back first: docs/operations.md, Delete")
-		}
-	}
-	return fine("%s is valid, with mode %s; what follows is for it", f.file, f.object.Spec.Mode)
-}
-
-// conditions are what the manager reports of the object that is in the cluster.
-func conditions(f facts) *Result {
-	if !f.stored.found {
-		return nil
-	}
-	object := f.stored.value
-	state, says := (&status.Status{Object: object, Manager: f.manager}).Judge()
-	switch state {
-	case status.Degraded, status.Unknown:
-		problem := status.Problems(object)[0]
-		return fail("the manager reports %s: %s", problem.Reason, problem.Message).see(problem.Reason)
-	case status.Stale:
-		return warn("%s", says).do("see whether it runs: kubectl --namespace %s logs --selector app.kubernetes.io/name=rrpool --prefix", f.namespace)
-	case status.Ready, status.Progressing:
-		return fine("the manager reports %s: %s", state, says)
-	default:
-		return note("the manager reports %s: %s", state, says)
-	}
+	return fine("there is a RouteReflectorPool, with mode %s", f.object.Spec.Mode)
 }
 
 // explained are refusals of the manager that another check explains.
@@ -101,8 +61,6 @@ func definition(f facts) *Result {
 		return note("rrpool's CRD is not installed yet")
 	case !d.found:
 		return fail("rrpool's CRD %s is not installed", definitionName).do("install it: %s", applyDefinition)
-	case !apihelpers.IsCRDConditionTrue(d.value, apiextensionsv1.Established):
-		return fail("rrpool's CRD is not established").do("see what its conditions say, and apply it again: kubectl describe crd %s; %s", definitionName, applyDefinition)
 	}
 	for _, v := range d.value.Spec.Versions {
 		if v.Name != v1alpha1.GroupVersion.Version || !v.Served {
@@ -128,14 +86,12 @@ func manager(f facts) *Result {
 	case !d.found && f.pre:
 		return note("the manager is not installed yet")
 	case !d.found:
-		return fail("the manager does not run: %s", f.manager.Message).do("%s", installFirst)
+		return fail("the manager does not run: %s", f.manager.Message).
+			do("install rrpool (docs/install.md), or say with --namespace where it is")
 	}
 	wanted, available := ptr.Deref(d.value.Spec.Replicas, 1), d.value.Status.AvailableReplicas
 	is := fmt.Sprintf("%d of %d available (image %s)", available, wanted, d.value.Spec.Template.Spec.Containers[0].Image)
 	switch {
-	case wanted == 0:
-		return fail("the manager is scaled to 0: nothing is decided, and the safety net does not work").
-			do("kubectl --namespace %s scale deployment %s --replicas=2", f.namespace, status.ManagerName)
 	case available == 0:
 		return fail("the manager does not run: %s", is).do(describeManager, f.namespace)
 	case available < wanted:

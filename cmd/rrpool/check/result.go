@@ -73,6 +73,16 @@ func (r *Result) see(reason string) *Result {
 // refusal is what keeps the manager from acting, in its own words.
 func refusal(p plan.Problem) *Result { return fail("%s: %s", p.Reason, p.Message).see(p.Reason) }
 
+// unless is a check for a problem that the datastore may report.
+func unless(reason, otherwise string) func(facts) *Result {
+	return func(f facts) *Result {
+		if p := f.problem(reason); p != nil {
+			return refusal(*p)
+		}
+		return fine("%s", otherwise)
+	}
+}
+
 // check is one question about a cluster. Its answer is nil where it makes no sense.
 type check struct {
 	// id names it for programs, and in docs/check.md.
@@ -89,23 +99,14 @@ type part struct {
 // groups in the order in which they are shown.
 func groups() []part {
 	return []part{
-		{"Kubernetes", []check{
-			{"apiserver", func(f facts) *Result { return fine("%s answers", f.server) }},
-			{"kubernetes-version", kubernetesVersion},
-			{"sight", visible},
-			{"install-rights", only(before, installRights)},
-			{"escalation", only(before, escalation)},
-			{"manager-rights", only(after, managerRights)},
-		}},
-		{"rrpool", []check{{"crd", definition}, {"manager", manager}, {"object", object}, {"conditions", conditions}, {"decision", only(visibly, decision)}}},
+		{"Kubernetes", []check{{"kubernetes-version", kubernetesVersion}, {"sight", visible}, {"manager-rights", only(after, managerRights)}}},
+		{"rrpool", []check{{"crd", definition}, {"manager", manager}, {"object", object}, {"decision", only(visibly, decision)}}},
 		{"Calico", []check{
-			{"calico", only(visibly, present)},
+			{"calico", only(visibly, unless("CalicoNotInstalled", "Calico is there: the API has its BGPPeers and BGPConfigurations"))},
 			{"datastore", only(withCalico, datastore)},
-			{"calico-version", only(withCalico, calicoVersion)},
 			{"calico-node", only(withCalico, calicoNode)},
 			{"bgp", only(withCalico, speaking)},
-			{"node-status", only(withCalico, nodeStatus)},
-			{"reporter", only(withCalico, reporter)},
+			{"node-status", only(withCalico, unless("NodeStatusCRDMissing", "sessions can be observed: the API has CalicoNodeStatus, or spec.rollout.gate is Timer"))},
 			{"mesh", only(withCalico, mesh)},
 			{"password", only(withCalico, passwords)},
 			{"as-numbers", only(withCalico, asNumbers)},
@@ -113,18 +114,11 @@ func groups() []part {
 			{"peers", only(withCalico, peers)},
 			{"routes", only(withCalico, routes)},
 		}},
-		{"Cluster", []check{{"size", only(visibly, size)}, {"readiness", only(visibly, readiness)}, {"zones", only(visibly, zones)}}},
+		{"Cluster", []check{{"size", only(visibly, size)}, {"zones", only(visibly, zones)}}},
 		{"Provider", []check{
-			{"provider", only(visibly, kind)},
+			{"provider", only(visibly, provider)},
 			{"eligible", only(onNodes, eligible)},
-			{"chosen", only(onNodes, chosen)},
-			{"cluster-id", only(facts.iks, clusterID)},
-			{"credentials", only(facts.iks, credentials)},
-			{"cloud", only(facts.iks, cloudAnswers)},
-			{"worker-pool", only(facts.iks, workerPool)},
-			{"autoscaler", only(facts.iks, autoscaler)},
 			{"updates", only(facts.classic, updates)},
-			{"quota", only(facts.iks, quota)},
 		}},
 	}
 }
@@ -139,7 +133,6 @@ func only(where func(facts) bool, look func(facts) *Result) func(facts) *Result 
 	}
 }
 
-func before(f facts) bool     { return f.pre }
 func after(f facts) bool      { return !f.pre }
 func visibly(f facts) bool    { return f.snapshot != nil }
 func withCalico(f facts) bool { return visibly(f) && f.problem("CalicoNotInstalled") == nil }
@@ -229,16 +222,4 @@ func next(f facts, fit bool, called string) string {
 		return called + " status"
 	}
 	return called + " plan" + filename
-}
-
-// wrong are the ids of what is an error.
-func (v view) wrong() (out []string) {
-	for _, g := range v.Groups {
-		for _, c := range g.Checks {
-			if c.Status == Error {
-				out = append(out, c.ID)
-			}
-		}
-	}
-	return out
 }

@@ -214,12 +214,7 @@ func (w *world) kubeconfig(user string) string {
 // check asks as a user, and gives the answer by the ids of its checks.
 func (w *world) check(user string, args ...string) (map[string]Result, view, cli.Answer) {
 	w.Helper()
-	return w.checkIn(iostreams.Streams{Now: time.Now}, user, args...)
-}
-
-func (w *world) checkIn(s iostreams.Streams, user string, args ...string) (map[string]Result, view, cli.Answer) {
-	w.Helper()
-	got := cli.AskIn(w.T, s, New, append([]string{"check", "-o", "json", "--kubeconfig", w.kubeconfig(user)}, args...)...)
+	got := cli.AskIn(w.T, iostreams.Streams{Now: time.Now}, New, append([]string{"check", "-o", "json", "--kubeconfig", w.kubeconfig(user)}, args...)...)
 	var v view
 	require.NoError(w.T, json.Unmarshal([]byte(got.Out), &v), "%s%s", got.Out, got.Err)
 	out := map[string]Result{}
