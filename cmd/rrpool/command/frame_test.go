@@ -161,7 +161,7 @@ func TestAsAProcess(t *testing.T) {
 // Every command has a description, an example, a section of the generated docs/cli.md, and a page in docs that names no flag
 // which it does not have.
 func TestEveryCommandIsDocumented(t *testing.T) {
-	pages := map[string][]string{"rollback": {"migrate"}, "import-env": {"migrating"}, "version": {"cli"}, "simulate": {"simulate", "topologies"}}
+	pages := map[string][]string{"rollback": {"migrate"}, "version": {"cli"}, "simulate": {"simulate", "topologies"}}
 	others := []string{"--selector", "--server-side"} // of kubectl
 	docs := func(page string) string {
 		content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page+".md"))
@@ -241,7 +241,6 @@ func TestEveryCommandWithoutACluster(t *testing.T) {
 			{"cost"},
 			{"topology"},
 			{"report", "--output-file", filepath.Join(t.TempDir(), "report.tar.gz")},
-			{"import-env", "--from-cluster"},
 		} {
 			t.Run(name+": "+command[0], func(t *testing.T) {
 				t.Parallel()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/check"
 	"github.com/rrpool/rrpool/cmd/rrpool/cost"
-	"github.com/rrpool/rrpool/cmd/rrpool/importenv"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/migrate"
 	"github.com/rrpool/rrpool/cmd/rrpool/plan"
@@ -47,7 +46,7 @@ func New(called string, s iostreams.Streams) *cobra.Command {
 	}
 	root.AddCommand(
 		check.New(s), plan.New(s), migrate.New(s), migrate.NewRollback(s), status.New(s), cost.New(s),
-		topology.New(s), simulate.New(s), importenv.New(s), report.New(s), newVersion(s),
+		topology.New(s), simulate.New(s), report.New(s), newVersion(s),
 	)
 	return root
 }
