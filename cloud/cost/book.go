@@ -66,8 +66,8 @@ func (e Entry) OlderThanAYear(now time.Time) bool {
 	return e.Date < now.UTC().AddDate(-1, 0, 0).Format(time.DateOnly)
 }
 
-// Book is a list of prices. The first one that fits a worker counts, so books that come first are put in front.
-// Within a parsed book there is one for a flavor, region and currency, and those for any region come last.
+// Book is a list of prices in one currency. The first one that fits a worker counts, so books that come first are put in
+// front. Within a parsed book there is one for a flavor and region, and those for any region come last.
 type Book []Entry
 
 //go:embed book.yaml
@@ -83,9 +83,9 @@ var Builtin = sync.OnceValue(func() Book {
 })
 
 // Find is the price of a flavor in a region, nil for none.
-func (b Book) Find(flavor, region, currency string) *Entry {
+func (b Book) Find(flavor, region string) *Entry {
 	for i, e := range b {
-		if e.Flavor == flavor && e.Currency == currency && (e.Region == region || e.Region == AnyRegion) {
+		if e.Flavor == flavor && (e.Region == region || e.Region == AnyRegion) {
 			return &b[i]
 		}
 	}
@@ -108,14 +108,17 @@ func Parse(data []byte) (Book, error) {
 	case len(file.Entries) == 0:
 		return nil, errors.New("entries: there is none: write at least one price")
 	}
-	seen := map[[3]string]int{}
+	seen := map[[2]string]int{}
 	for i := range file.Entries {
 		e := &file.Entries[i]
 		e.Note, e.Excludes = strings.Join(strings.Fields(e.Note), " "), strings.Join(strings.Fields(e.Excludes), " ")
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("entries[%d].%w", i, err)
 		}
-		key := [3]string{e.Flavor, e.Region, e.Currency}
+		if first := file.Entries[0].Currency; e.Currency != first {
+			return nil, fmt.Errorf("entries[%d].currency: %q: entries[0] is in %s: write all prices in one currency", i, e.Currency, first)
+		}
+		key := [2]string{e.Flavor, e.Region}
 		if first, double := seen[key]; double {
 			return nil, fmt.Errorf("entries[%d]: %s in %s has a price in entries[%d] already: remove one", i, e.Flavor, e.Region, first)
 		}
@@ -148,11 +151,6 @@ func CheckRegion(region string) error {
 	return form(regionForm, region, "write it as the cloud does, such as eu-de, or any")
 }
 
-// CheckCurrency says what to write instead of what is no currency.
-func CheckCurrency(currency string) error {
-	return form(currencyForm, currency, "write its three letters, such as USD")
-}
-
 func (e Entry) check() error {
 	_, price := ParseDecimal(string(e.Price))
 	date := error(nil)
@@ -168,7 +166,7 @@ func (e Entry) check() error {
 		{"region", e.Region, CheckRegion(e.Region)},
 		{"price", string(e.Price), price},
 		{"hours", strconv.Itoa(e.Hours), form(hoursForm, strconv.Itoa(e.Hours), "write 1 or more, or leave it out for a price per hour")},
-		{"currency", e.Currency, CheckCurrency(e.Currency)},
+		{"currency", e.Currency, form(currencyForm, e.Currency, "write its three letters, such as USD")},
 		{"date", e.Date, date},
 		{"source", e.Source, form(printable, e.Source, "write a URL that says where the price was seen")},
 		{"note", e.Note, form(showing, e.Note, plain)},

@@ -28,23 +28,22 @@ func parse(t *testing.T, text string) cost.Book {
 func TestFind(t *testing.T) {
 	own := parse(t, `{version: 1, entries: [{flavor: bx2.2x8, region: any, price: "0.11", currency: USD, date: "2026-01-01", source: mine}]}`)
 	for name, tc := range map[string]struct {
-		book                     cost.Book
-		flavor, region, currency string
-		want                     string
+		book           cost.Book
+		flavor, region string
+		want           string
 	}{
-		"the region's own price comes first":             {parse(t, page), "bx2.2x8", "eu-de", "USD", "0.15"},
-		"then the one for any region":                    {parse(t, page), "bx2.2x8", "eu-gb", "USD", "0.2"},
-		"a node without a region has the one for any":    {parse(t, page), "bx2.2x8", "", "USD", "0.2"},
-		"the first book counts, even for any region":     {append(own, parse(t, page)...), "bx2.2x8", "eu-de", "USD", "0.11"},
-		"what the first book has not is in the next":     {append(own, parse(t, page)...), "bx2.4x16", "eu-de", "USD", "0.35"},
-		"another region's price is no price":             {parse(t, page), "bx2.4x16", "eu-gb", "USD", ""},
-		"another flavor's price is no price":             {parse(t, page), "bx2.4x1", "eu-de", "USD", ""},
-		"another currency's price is no price":           {parse(t, page), "bx2.2x8", "eu-de", "EUR", ""},
-		"a node without a flavor has no price":           {parse(t, page), "", "eu-de", "USD", ""},
-		"nothing is found where there is no book at all": {nil, "bx2.2x8", "eu-de", "USD", ""},
+		"the region's own price comes first":             {parse(t, page), "bx2.2x8", "eu-de", "0.15"},
+		"then the one for any region":                    {parse(t, page), "bx2.2x8", "eu-gb", "0.2"},
+		"a node without a region has the one for any":    {parse(t, page), "bx2.2x8", "", "0.2"},
+		"the first book counts, even for any region":     {append(own, parse(t, page)...), "bx2.2x8", "eu-de", "0.11"},
+		"what the first book has not is in the next":     {append(own, parse(t, page)...), "bx2.4x16", "eu-de", "0.35"},
+		"another region's price is no price":             {parse(t, page), "bx2.4x16", "eu-gb", ""},
+		"another flavor's price is no price":             {parse(t, page), "bx2.4x1", "eu-de", ""},
+		"a node without a flavor has no price":           {parse(t, page), "", "eu-de", ""},
+		"nothing is found where there is no book at all": {nil, "bx2.2x8", "eu-de", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			entry := tc.book.Find(tc.flavor, tc.region, tc.currency)
+			entry := tc.book.Find(tc.flavor, tc.region)
 			require.Equal(t, tc.want != "", entry != nil)
 			if entry != nil {
 				require.Equal(t, tc.want, entry.Hourly().Short(6))
@@ -73,6 +72,7 @@ func TestABadBookIsRefusedWithFieldValueAndRemedy(t *testing.T) {
 		"a missing flavor":    {entry("flavor: bx2.2x8, ", ""), `entries[0].flavor: "": write it`},
 		"a missing region":    {entry("region: eu-de, ", ""), `entries[0].region: "": write it`},
 		"a currency sign":     {entry("currency: USD", "currency: $"), `entries[0].currency: "$": write its three letters`},
+		"two currencies":      {strings.Replace(page, "USD", "EUR", 1), `entries[1].currency: "USD": entries[0] is in EUR: write all prices in one currency`},
 		"two prices for one":  {entry("region: any", "region: eu-de"), "entries[1]: bx2.2x8 in eu-de has a price in entries[0] already: remove one"},
 	} {
 		t.Run(name, func(t *testing.T) {

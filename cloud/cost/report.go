@@ -23,10 +23,8 @@ type Input struct {
 	// Rest are the other workers of the cluster; nil when they are not known.
 	Rest []Worker
 	// Prices are looked up for all workers. PoolPrice, if there, comes first for those of the pool.
-	Prices        Book
-	PoolPrice     *Entry
-	Currency      string
-	HoursPerMonth int
+	Prices    Book
+	PoolPrice *Entry
 	// Sizes of the pool to compare, at the price of Model.
 	Sizes []int
 	Model Worker
@@ -82,23 +80,23 @@ const (
 // Compute makes the report.
 func Compute(in Input) Report {
 	out := Report{Lines: []Line{}, Prices: []Entry{}}
-	poolPrice := func(w Worker) *Entry { return cmp.Or(in.PoolPrice, in.Prices.Find(w.Flavor, w.Region, in.Currency)) }
+	poolPrice := func(w Worker) *Entry { return cmp.Or(in.PoolPrice, in.Prices.Find(w.Flavor, w.Region)) }
 	var pool total
 	for worker, count := range counted(in.Pool) {
 		costs := total{priced: count}
 		if !in.Existing {
 			costs = out.total(worker, count, poolPrice(worker))
 		}
-		out.Lines = append(out.Lines, Line{worker, costs.sum(in.HoursPerMonth)})
+		out.Lines = append(out.Lines, Line{worker, costs.sum()})
 		pool = pool.plus(costs)
 	}
-	out.Pool = pool.sum(in.HoursPerMonth)
+	out.Pool = pool.sum()
 	if in.Rest != nil {
 		out.bill(in, pool)
 	}
 	if price := poolPrice(in.Model); price != nil && !in.Existing {
 		for _, workers := range in.Sizes {
-			out.Sizes = append(out.Sizes, out.total(in.Model, workers, price).sum(in.HoursPerMonth))
+			out.Sizes = append(out.Sizes, out.total(in.Model, workers, price).sum())
 		}
 	}
 	slices.Sort(out.Unpriced)
@@ -115,9 +113,9 @@ func (r *Report) bill(in Input, pool total) {
 		bill = total{}
 	}
 	for worker, count := range counted(rest) {
-		bill = bill.plus(r.total(worker, count, in.Prices.Find(worker.Flavor, worker.Region, in.Currency)))
+		bill = bill.plus(r.total(worker, count, in.Prices.Find(worker.Flavor, worker.Region)))
 	}
-	sum := bill.sum(in.HoursPerMonth)
+	sum := bill.sum()
 	r.ClusterBill = &sum
 	if r.Pool.Certainty == Exact && sum.Certainty == Exact && !bill.hourly.IsZero() {
 		r.Share = pool.hourly.Percent(bill.hourly).Short(2)
@@ -178,8 +176,8 @@ func (t total) plus(o total) total {
 	return total{t.hourly.Plus(o.hourly), t.priced + o.priced, t.unpriced + o.unpriced, t.partial || o.partial}
 }
 
-// sum is the total for an hour, a month of so many hours, and a year.
-func (t total) sum(hours int) Sum {
+// sum is the total for an hour, a month and a year.
+func (t total) sum() Sum {
 	out := Sum{Workers: t.priced + t.unpriced, Certainty: AtLeast}
 	switch {
 	case t.unpriced == 0 && !t.partial:
@@ -188,7 +186,7 @@ func (t total) sum(hours int) Sum {
 		out.Certainty = Unknown
 		return out
 	}
-	month := t.hourly.Times(hours)
+	month := t.hourly.Times(HoursPerMonth)
 	out.Hourly, out.Monthly, out.Yearly = t.hourly.Short(6), month.Round(2), month.Times(12).Round(2)
 	return out
 }

@@ -42,7 +42,7 @@ func TestHowCertainTheTotalsAre(t *testing.T) {
 		"an empty pool beside workers without a price": {nil, workers(1, "a", odd), cost.Exact, cost.Unknown, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := cost.Compute(cost.Input{Pool: tc.pool, Rest: tc.rest, Prices: parse(t, page), Currency: "USD", HoursPerMonth: 720})
+			r := cost.Compute(cost.Input{Pool: tc.pool, Rest: tc.rest, Prices: parse(t, page)})
 			require.Equal(t, tc.pooled, r.Pool.Certainty, "pool")
 			require.Equal(t, tc.bill, r.ClusterBill.Certainty, "bill")
 			require.Equal(t, tc.share, r.Share, "share")
@@ -52,7 +52,7 @@ func TestHowCertainTheTotalsAre(t *testing.T) {
 
 func TestExistingNodesCostNothingExtra(t *testing.T) {
 	r := cost.Compute(cost.Input{
-		Existing: true, Pool: workers(3, "a", small), Rest: workers(1, "b", odd), Prices: parse(t, page), Currency: "USD", HoursPerMonth: 720,
+		Existing: true, Pool: workers(3, "a", small), Rest: workers(1, "b", odd), Prices: parse(t, page),
 		Sizes: []int{3}, Model: workers(1, "a", small)[0],
 	})
 	require.Equal(t, cost.Sum{Workers: 3, Certainty: cost.Exact, Hourly: "0", Monthly: "0.00", Yearly: "0.00"}, r.Pool)
@@ -65,7 +65,7 @@ func TestAPriceForThePoolIsNotOneForTheRest(t *testing.T) {
 	own := parse(t, page)[0]
 	own.Price = "0.11"
 	r := cost.Compute(cost.Input{
-		Pool: workers(1, "a", odd), Rest: workers(1, "a", odd), PoolPrice: &own, Currency: "USD", HoursPerMonth: 720,
+		Pool: workers(1, "a", odd), Rest: workers(1, "a", odd), PoolPrice: &own,
 		Sizes: []int{3, 6, 9}, Model: cost.Worker{Flavor: odd},
 	})
 	require.Equal(t, cost.Exact, r.Pool.Certainty)
@@ -80,7 +80,7 @@ func TestAPriceForThePoolIsNotOneForTheRest(t *testing.T) {
 
 func TestLinesAreSortedAndPricesNamedOnce(t *testing.T) {
 	pool := append(workers(1, "b", small), append(workers(2, "a", large), workers(1, "a", small)...)...)
-	in := cost.Input{Pool: pool, Rest: workers(4, "c", small), Prices: parse(t, page), Currency: "USD", HoursPerMonth: 720}
+	in := cost.Input{Pool: pool, Rest: workers(4, "c", small), Prices: parse(t, page)}
 	r := cost.Compute(in)
 	require.Len(t, r.Lines, 3)
 	require.Equal(t, cost.Worker{Zone: "a", Region: "eu-de", Flavor: small}, r.Lines[0].Worker)
@@ -102,22 +102,21 @@ func TestReportsAddUp(t *testing.T) {
 	})
 	hourly := func(s cost.Sum) cost.Decimal { return decimal(t, cmp.Or(s.Hourly, "0")) } // these prices have few decimals
 	rapid.Check(t, func(t *rapid.T) {
-		in := cost.Input{Currency: "USD", Prices: book}
+		in := cost.Input{Prices: book}
 		in.Pool = rapid.SliceOfN(worker, 0, 20).Draw(t, "pool")
 		in.Rest = rapid.SliceOfN(worker, 0, 20).Draw(t, "rest")
-		in.HoursPerMonth = rapid.IntRange(1, 744).Draw(t, "hours")
 		r := cost.Compute(in)
 		sum, count := cost.Decimal{}, 0
 		for _, line := range r.Lines {
 			sum, count = sum.Plus(hourly(line.Sum)), count+line.Workers
-			require.Equal(t, book.Find(line.Flavor, line.Region, "USD") == nil, line.Certainty == cost.Unknown)
+			require.Equal(t, book.Find(line.Flavor, line.Region) == nil, line.Certainty == cost.Unknown)
 		}
 		require.Zero(t, sum.Cmp(hourly(r.Pool)))
 		require.Equal(t, len(in.Pool), count)
 		require.Equal(t, len(in.Pool), r.Pool.Workers)
 		require.Equal(t, len(in.Pool)+len(in.Rest), r.ClusterBill.Workers)
 		if r.Pool.Certainty != cost.Unknown {
-			require.Equal(t, sum.Times(12*in.HoursPerMonth).Round(2), r.Pool.Yearly)
+			require.Equal(t, sum.Times(12*cost.HoursPerMonth).Round(2), r.Pool.Yearly)
 		}
 		require.LessOrEqual(t, sum.Cmp(hourly(*r.ClusterBill)), 0)
 

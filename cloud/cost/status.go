@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// HoursPerMonth is the length of a month unless another is asked for.
+	// HoursPerMonth is the length of a month.
 	HoursPerMonth = 720
 	// Currency is that of the built-in book.
 	Currency = "USD"
@@ -28,7 +28,7 @@ func statusBy(book Book, pool []Worker) *v1alpha1.CostStatus {
 	if len(pool) == 0 {
 		return nil
 	}
-	r := Compute(Input{Pool: pool, Prices: book, Currency: Currency, HoursPerMonth: HoursPerMonth})
+	r := Compute(Input{Pool: pool, Prices: book})
 	var dates, says []string
 	for _, price := range r.Prices {
 		dates = append(dates, price.Date)

@@ -90,7 +90,7 @@ func TestStatusesAreReports(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool := rapid.SliceOfN(worker, 1, 20).Draw(t, "pool")
 		said := cost.StatusBy(book, pool)
-		r := cost.Compute(cost.Input{Pool: pool, Prices: book, Currency: "USD", HoursPerMonth: 720})
+		r := cost.Compute(cost.Input{Pool: pool, Prices: book})
 		exact := r.Pool.Certainty == cost.Exact
 		require.Equal(t, exact, said.Hourly != "")
 		require.Equal(t, exact, said.Monthly != "")

@@ -68,9 +68,6 @@ func Defaults(s iostreams.Streams) iostreams.Streams {
 	if s.Getenv == nil {
 		s.Getenv = Environment()
 	}
-	if s.Web == nil {
-		s.Web = &http.Client{Timeout: time.Minute}
-	}
 	if s.Now == nil {
 		s.Now = func() time.Time { return Now }
 	}

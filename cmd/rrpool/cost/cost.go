@@ -13,20 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cloud/cost/catalog"
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
-	"github.com/rrpool/rrpool/cmd/version"
 )
 
 type flags struct {
 	cluster.Access
-	cmd                              *cobra.Command
-	nodes, reflectors, zones, hours  iostreams.Count
-	flavor, region, currency, hourly string
-	priceBook                        string
-	refresh                          bool
-	output                           *iostreams.Choice
+	cmd                      *cobra.Command
+	nodes, reflectors, zones iostreams.Count
+	flavor, region, hourly   string
+	priceBook                string
+	output                   *iostreams.Choice
 }
 
 // New makes the command.
@@ -35,8 +32,6 @@ func New(s iostreams.Streams) *cobra.Command {
 		nodes:      iostreams.Count{Least: 1, Most: 100000},
 		reflectors: iostreams.Count{Least: 1, Most: 10000},
 		zones:      iostreams.Count{Least: 1, Most: 100},
-		hours:      iostreams.Count{Value: cost.HoursPerMonth, Least: 1, Most: 744},
-		currency:   cost.Currency,
 		output:     iostreams.NewChoice("table", "json", "yaml"),
 	}
 	cmd := iostreams.Command(&cobra.Command{
@@ -51,7 +46,7 @@ Without flags the report is about the cluster of the kubeconfig. With --nodes, -
 --context to take from that cluster what the flags leave open.
 
 Prices are list prices of public sources, each with its date, before tax and discounts. A price without a source is
-unknown: give --hourly-price or --price-book, or try --refresh.`,
+unknown: give --hourly-price or --price-book.`,
 		Example: `  rrpool cost
   rrpool cost --nodes 300 --zones 3 --hourly-price 0.11
   rrpool cost --reflectors 6 --zones 3 --flavor bx2.4x16 --region eu-de
@@ -80,10 +75,7 @@ func (f *flags) register(cmd *cobra.Command) {
 		_, err := cost.ParseDecimal(amount)
 		return err
 	})
-	text(&f.currency, "currency", "`currency` of the prices; default USD", cost.CheckCurrency)
-	f.hours.Register(cmd, "hours-per-month", "hours in a month; 730 is a twelfth of a year")
 	set.StringVar(&f.priceBook, "price-book", "", "`file` with prices that come before the built-in ones")
-	set.BoolVar(&f.refresh, "refresh", false, "get the prices of the IBM Cloud Global Catalog first")
 	f.output.Register(cmd, "output", "o", "format: table, json or yaml")
 	f.Register(set)
 }
@@ -99,7 +91,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err := iostreams.Exclusive(cmd, [2]string{"nodes", "reflectors"}); err != nil {
 		return err
 	}
-	prices, err := f.ownPrices()
+	prices, err := f.prices()
 	if err != nil {
 		return err
 	}
@@ -114,14 +106,10 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	var notes []string
-	if p.Prices, notes, err = f.addPrices(cmd.Context(), s, prices, p); err != nil {
-		return err
-	}
-	p.Currency, p.HoursPerMonth, p.Sizes = f.currency, f.hours.Value, sets.List(sets.New(1, 3, 6, 9, len(p.Pool), p.wanted).Delete(0))
+	p.Prices, p.currency, p.Sizes = prices, prices[0].Currency, sets.List(sets.New(1, 3, 6, 9, len(p.Pool), p.wanted).Delete(0))
 	if f.hourly != "" {
 		p.PoolPrice = &cost.Entry{
-			Flavor: p.Model.Flavor, Region: p.Model.Region, Price: cost.Amount(f.hourly), Currency: f.currency,
+			Flavor: p.Model.Flavor, Region: p.Model.Region, Price: cost.Amount(f.hourly), Currency: p.currency,
 			Source: "--hourly-price", Date: s.Now().UTC().Format(time.DateOnly),
 		}
 	}
@@ -129,7 +117,6 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 		return err
 	}
 	v := newView(cmd.CommandPath(), p, s.Now())
-	v.Warnings = append(notes, v.Warnings...)
 	return s.Print("report", f.output.Value, v, func(s iostreams.Streams) { printTable(s, v) })
 }
 
@@ -145,10 +132,10 @@ func (f *flags) read(ctx context.Context) (*cluster.Cluster, error) {
 	return connection.Read(ctx)
 }
 
-// ownPrices are those of --price-book.
-func (f *flags) ownPrices() (cost.Book, error) {
+// prices are those of --price-book, and behind them the built-in ones, if they are in the same currency.
+func (f *flags) prices() (cost.Book, error) {
 	if f.priceBook == "" {
-		return nil, nil
+		return cost.Builtin(), nil
 	}
 	content, err := os.ReadFile(f.priceBook)
 	if err != nil {
@@ -158,66 +145,21 @@ func (f *flags) ownPrices() (cost.Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--price-book: %s: %w", f.priceBook, err)
 	}
-	currencies := distinct(own, func(e cost.Entry) string { return e.Currency })
-	switch {
-	case f.given("currency"):
-	case len(currencies) > 1:
-		return nil, fmt.Errorf("--price-book: %s has prices in %s: choose one with --currency", f.priceBook, strings.Join(currencies, ", "))
-	default:
-		f.currency = currencies[0]
+	if own[0].Currency == cost.Currency {
+		own = append(own, cost.Builtin()...)
 	}
 	return own, nil
 }
 
-// distinct is what of gives of the entries, sorted, without "".
-func distinct(book cost.Book, of func(cost.Entry) string) []string {
-	out := sets.New[string]()
-	for _, e := range book {
-		out.Insert(of(e))
-	}
-	return sets.List(out.Delete(""))
-}
-
-// addPrices puts the catalog's prices and the built-in ones behind the user's. A catalog
-// that does not answer is a warning, no failure.
-func (f *flags) addPrices(ctx context.Context, s iostreams.Streams, prices cost.Book, p facts) (cost.Book, []string, error) {
-	if !f.refresh {
-		return append(prices, cost.Builtin()...), nil, nil
-	}
-	if f.currency != catalog.Currency {
-		return nil, nil, fmt.Errorf("--refresh: the catalog is read in %s, and --currency is %q: leave one of them out", catalog.Currency, f.currency)
-	}
-	_, _ = fmt.Fprintln(s.Err, "asking the IBM Cloud Global Catalog for prices …")
-	reader := catalog.Client{HTTP: s.Web, Endpoint: s.Getenv("IBMCLOUD_RESOURCE_CATALOG_API_ENDPOINT"), UserAgent: version.UserAgent(iostreams.Program), Now: s.Now()}
-	fresh, missing, err := reader.Prices(ctx, p.flavors())
-	var notes []string
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil, iostreams.ErrInterrupted
-	case err != nil:
-		notes = append(notes, "the prices were not refreshed: "+iostreams.Sentence(err))
-	case len(missing) > 0:
-		notes = append(notes, "the catalog has no plain hourly price for "+strings.Join(missing, ", "))
-	}
-	return slices.Concat(prices, fresh, cost.Builtin()), notes, nil
-}
-
 // checkPrice refuses a described pool without a price, with what the user can choose.
 func (f *facts) checkPrice() error {
-	in, worker := f.Input, f.Model
-	if !f.described || in.PoolPrice != nil || in.Prices.Find(worker.Flavor, worker.Region, in.Currency) != nil {
+	if !f.described || f.PoolPrice != nil || f.Prices.Find(f.Model.Flavor, f.Model.Region) != nil {
 		return nil
 	}
-	const remedy = "give --hourly-price, a --price-book that has it, or --refresh"
-	regions := distinct(in.Prices, func(e cost.Entry) string {
-		if e.Flavor != worker.Flavor || e.Currency != in.Currency {
-			return ""
-		}
-		return e.Region
-	})
-	if len(regions) == 0 {
-		flavors := distinct(in.Prices, func(e cost.Entry) string { return e.Flavor })
-		return fmt.Errorf("--flavor: no price in %s is known for %q; there are prices of %s: %s", in.Currency, worker.Flavor, strings.Join(flavors, ", "), remedy)
+	known := sets.New[string]()
+	for _, e := range f.Prices {
+		known.Insert(e.Flavor + " in " + e.Region)
 	}
-	return fmt.Errorf("--region: no price of %s is known in %q, only in %s: choose one of these, or %s", worker.Flavor, worker.Region, strings.Join(regions, ", "), remedy)
+	return fmt.Errorf("--flavor, --region: no price of %s is known, only of %s: choose one of these, or give --hourly-price or a --price-book that has it",
+		f.Model, strings.Join(sets.List(known), ", "))
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -17,33 +15,30 @@ import (
 
 var blocks = regexp.MustCompile("(?s)\n```(yaml|console)\n(.*?)```\n")
 
-// docs are the blocks of docs/cost.md: the role, the price book, and the example.
-func docs(t *testing.T) (role rbacv1.ClusterRole, book, example string) {
+// docs are the blocks of docs/cost.md: the price book, and the example.
+func docs(t *testing.T) (book, example string) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/cost.md")
 	require.NoError(t, err)
 	for _, match := range blocks.FindAllStringSubmatch(string(page), -1) {
-		switch {
-		case match[1] == "console":
+		if match[1] == "console" {
 			example = match[2]
-		case strings.HasPrefix(match[2], "version:"):
+		} else {
 			book = match[2]
-		default:
-			require.NoError(t, yaml.UnmarshalStrict([]byte(match[2]), &role))
 		}
 	}
-	return role, book, example
+	return book, example
 }
 
 func TestTheExampleOfTheDocs(t *testing.T) {
-	_, _, example := docs(t)
+	_, example := docs(t)
 	command, output, _ := strings.Cut(example, "\n")
 	got := askIn(t, iostreams.Streams{}, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...)
 	require.Equal(t, output, got.Out)
 }
 
 func TestThePriceBookOfTheDocs(t *testing.T) {
-	_, book, _ := docs(t)
+	book, _ := docs(t)
 	got := ask(t, "cost", "--flavor", "u3c.2x4", "--price-book", cli.File(t, book))
 	require.Zero(t, got.Code, got.Err)
 	require.Contains(t, got.Out, "u3c.2x4 in any: 0.08 EUR/hour, 2026-10-01, contract 4711")

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/iks"
@@ -28,7 +27,9 @@ type facts struct {
 	object            *v1alpha1.RouteReflectorPool
 	// Input is what is computed. Its Rest is nil when no cluster was read, its Model one worker that would be added.
 	cost.Input
-	zones []string
+	// currency is that of all prices.
+	currency string
+	zones    []string
 	// wanted is the size of the complete pool, 0 when it is unknown.
 	wanted int
 	// nodes is the value of --nodes.
@@ -144,15 +145,6 @@ func (f *flags) describe(p *facts) error {
 		p.Pool = append(p.Pool, slices.Repeat([]cost.Worker{{Zone: zone, Region: p.Model.Region, Flavor: p.Model.Flavor}}, perZone)...)
 	}
 	return nil
-}
-
-// flavors that the report needs prices of, each once.
-func (f *facts) flavors() []string {
-	out := sets.New(f.Model.Flavor)
-	for _, worker := range slices.Concat(f.Pool, f.Rest) {
-		out.Insert(worker.Flavor)
-	}
-	return sets.List(out.Delete(""))
 }
 
 // String is what the report is about.

@@ -20,7 +20,6 @@ type view struct {
 	Described     bool   `json:"described"`
 	ExistingNodes bool   `json:"existingNodes"`
 	Currency      string `json:"currency"`
-	HoursPerMonth int    `json:"hoursPerMonth"`
 	// WantedWorkers is the size of the complete pool, 0 when it is unknown.
 	WantedWorkers int `json:"wantedWorkers"`
 	cost.Report
@@ -32,8 +31,8 @@ type view struct {
 // newView adds the words to a report. called is how the user calls the command.
 func newView(called string, p facts, now time.Time) view {
 	v := view{
-		SchemaVersion: "rrpool.io/cost/v3", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster,
-		Described: p.described, ExistingNodes: p.Existing, Currency: p.Currency, HoursPerMonth: p.HoursPerMonth, WantedWorkers: p.wanted,
+		SchemaVersion: "rrpool.io/cost/v4", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster,
+		Described: p.described, ExistingNodes: p.Existing, Currency: p.currency, WantedWorkers: p.wanted,
 		Report: cost.Compute(p.Input), Warnings: []string{},
 	}
 	v.warn(now)
@@ -44,7 +43,7 @@ func newView(called string, p facts, now time.Time) view {
 		v.Notes = append(v.Notes, note)
 	}
 	v.Notes = append(v.Notes, "The full mesh costs nothing extra.",
-		fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. Rounded half up.", p.HoursPerMonth))
+		fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. Rounded half up.", cost.HoursPerMonth))
 	if !p.Existing && len(v.Sizes) == 0 {
 		v.Next = called + " --hourly-price <price of one worker>"
 		if p.cluster != "" {
@@ -61,7 +60,7 @@ func (v *view) warn(now time.Time) {
 	}
 	for _, e := range v.Prices {
 		if e.OlderThanAYear(now) {
-			warn("the price of %s in %s is of %s, more than a year old: try --refresh, or give --hourly-price or --price-book", e.Flavor, e.Region, e.Date)
+			warn("the price of %s in %s is of %s, more than a year old: give --hourly-price or --price-book", e.Flavor, e.Region, e.Date)
 		}
 		if e.Excludes != "" {
 			warn("the price of %s in %s leaves out: %s", e.Flavor, e.Region, e.Excludes)

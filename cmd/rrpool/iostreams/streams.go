@@ -4,7 +4,6 @@ package iostreams
 
 import (
 	"io"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -28,12 +27,7 @@ type Streams struct {
 	// Sleep waits, and returns early when the channel is closed.
 	Sleep  func(time.Duration, <-chan struct{})
 	Getenv func(string) string
-	// Web is for servers other than the cluster's.
-	Web *http.Client
 }
-
-// webTimeout bounds each request through Web.
-const webTimeout = 15 * time.Second
 
 // System are the streams of this process.
 func System() Streams {
@@ -44,7 +38,6 @@ func System() Streams {
 		Now:         time.Now,
 		Sleep:       sleep,
 		Getenv:      os.Getenv,
-		Web:         &http.Client{Timeout: webTimeout},
 	}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && s.Terminal {
 		s.Width = width
