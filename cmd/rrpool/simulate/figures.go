@@ -1,10 +1,14 @@
 package simulate
 
 import (
+	"slices"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // view is the answer: for one topology, or for all that are compared. Its schema version
@@ -15,15 +19,13 @@ type view struct {
 	Topologies    []topologyView `json:"topologies"`
 	// Auto is the topology that Auto takes where topologies are compared, "" for none.
 	Auto string `json:"auto,omitempty"`
-	Fail int    `json:"fail,omitempty"`
 }
 
 // topologyView is one topology. Its type is Auto only where Auto takes none.
 type topologyView struct {
 	Type string `json:"type"`
-	// ByHand: rrpool does not build it. Refused is why the manager does not: the figures
-	// are then what would come of it, and missing where it cannot be arranged at all.
-	ByHand  bool          `json:"byHand,omitempty"`
+	// Refused is why the manager does not build it: the figures are then what would come of
+	// it, and missing where it cannot be arranged at all.
 	Refused *plan.Problem `json:"refused,omitempty"`
 	Figures *figures      `json:"figures,omitempty"`
 }
@@ -57,16 +59,6 @@ type figures struct {
 	// ZonesCutting are the zones whose loss cuts clients of the others off from each other.
 	SurvivesAny  int      `json:"survivesAny" row:"reflectors may fail"`
 	ZonesCutting []string `json:"zonesCutting,omitempty" row:"zones that cut off"`
-	// Sets of --fail reflectors: how many were tried (More: of more), and cut clients off.
-	// Breaking is the first that does, and Cut are two clients that it cuts off.
-	SetsTried   simulate.Count `json:"setsTried" row:"sets of reflectors"`
-	SetsCutting simulate.Count `json:"setsCutting" row:"  that cut off"`
-	Breaking    []string       `json:"breaking,omitempty"`
-	Cut         []string       `json:"cut,omitempty"`
-	// GroupPairs are the pairs of groups, and Unreached those that have no route to each
-	// other although nothing has failed.
-	GroupPairs int `json:"groupPairs"`
-	Unreached  int `json:"groupPairsWithoutRoute"`
 }
 
 // span is what several nodes have; Mean is rounded down.
@@ -88,7 +80,7 @@ func (s *span) add(value, times int) {
 
 // answer computes what is asked.
 func (r *request) answer() (view, error) {
-	v := view{SchemaVersion: "rrpool.io/simulate/v1", Subject: r.cluster.String(), Fail: r.fail.Value}
+	v := view{SchemaVersion: "rrpool.io/simulate/v2", Subject: r.cluster.String()}
 	if !r.compare {
 		t, err := r.simulate(r.cluster.Spec.Topology.Type)
 		v.Topologies = []topologyView{t}
@@ -113,20 +105,53 @@ func (r *request) simulate(kind v1alpha1.TopologyType) (topologyView, error) {
 	if err != nil {
 		return topologyView{}, err
 	}
-	t := topologyView{Type: string(s.Kind), ByHand: r.perClient.Value > 0}
-	if !t.ByHand {
-		t.Refused = s.Problem
+	t := topologyView{Type: string(s.Kind), Refused: s.Problem}
+	if s.Kind != v1alpha1.TopologyAuto {
+		t.Figures = r.arrange(s).figures()
 	}
-	if s.Kind == v1alpha1.TopologyAuto {
-		return t, nil
-	}
-	a, err := r.arrange(s)
-	if err != nil {
-		return topologyView{}, err
-	}
-	t.Figures = a.figures()
-	a.failures(t.Figures, r.fail.Value)
 	return t, nil
+}
+
+// arrangement is a layout, and the network that comes of it.
+type arrangement struct {
+	topology.Layout
+	zones   []string
+	nodes   map[string]plan.Node
+	slots   map[string]topology.Slot // by node
+	network *simulate.Network
+}
+
+// arrange places the nodes as the planner does.
+func (r *request) arrange(s invent.Sized) *arrangement {
+	clients, dedicated := r.cluster.Workloads(s.PerZone*len(r.cluster.Zones)), r.cluster.Pool(s.PerZone)
+	a := &arrangement{zones: r.cluster.Zones, nodes: map[string]plan.Node{}, slots: map[string]topology.Slot{}}
+	a.Layout = topology.Arrange(s.Spec, topology.Session{}, clients, dedicated, a.zones, s.PerZone)
+	all := a.Written(slices.Concat(clients, dedicated), s.RoleLabel)
+	for _, n := range all {
+		a.nodes[n.Name] = n
+	}
+	for _, slot := range a.Slots {
+		if slot.Node != "" {
+			a.slots[slot.Node] = slot
+		}
+	}
+	off := false
+	bgp := plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, ASN: 64512}
+	a.network = simulate.NewConfiguration(s.RoleLabel, all, bgp, a.Peers).Network(func(string) bool { return true })
+	return a
+}
+
+func (a *arrangement) isClient(name string) bool { return !a.nodes[name].Pooled }
+
+// where are the names of some nodes.
+func (a *arrangement) where(accept func(plan.Node) bool) []string {
+	var out []string
+	for name, n := range a.nodes {
+		if accept(n) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 func (a *arrangement) figures() *figures {
@@ -149,7 +174,7 @@ func (a *arrangement) figures() *figures {
 	}
 	f.Groups = f.ClientsPerGroup.count
 	reflectors := a.network.Without(a.where(func(n plan.Node) bool { return n.ClusterID == "" })...)
-	for _, c := range a.classes {
+	for _, c := range a.network.Classes() {
 		name, size := c.Nodes[0], len(c.Nodes)
 		sessions := a.network.Sessions(name)
 		paths, rib := a.network.Held(name, a.isClient) // dedicated reflectors announce nothing
@@ -171,24 +196,14 @@ func (a *arrangement) figures() *figures {
 	}
 	f.Sessions /= 2
 	f.MemoryMB = memory(f)
-	a.countPairs(f)
-	return f
-}
-
-// countPairs counts the pairs of groups of clients, and those without a route.
-func (a *arrangement) countPairs(f *figures) {
-	for i, one := range a.classes {
-		for _, two := range a.classes[:i] {
-			x, y := one.Nodes[0], two.Nodes[0]
-			if !a.isClient(x) || !a.isClient(y) {
-				continue
-			}
-			f.GroupPairs++
-			if a.network.Paths(x, y).Paths == 0 || a.network.Paths(y, x).Paths == 0 {
-				f.Unreached++
-			}
+	for _, zone := range a.zones {
+		lost := a.where(func(n plan.Node) bool { return n.Zone == zone })
+		if len(a.network.Without(lost...).Unreached(a.isClient)) > 0 {
+			f.ZonesCutting = append(f.ZonesCutting, zone)
 		}
 	}
+	f.SurvivesAny = max(a.network.Depth(min(a.Depth+1, f.Reflectors), a.isClient)-1, 0)
+	return f
 }
 
 // memory estimates what BIRD needs on the busiest reflector, in MB, as measured with 500 to

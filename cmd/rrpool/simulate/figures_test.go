@@ -40,20 +40,10 @@ func TestTheRowsOfTheProposal(t *testing.T) {
 		require.Equal(t, "TooManyPaths", one.Refused.Reason)
 		require.Greater(t, one.Figures.PathsOnClient.Paths, uint64(64))
 	})
-	t.Run("Quorum, 2000 nodes, 3 of 13 reflectors: the numbers are right, and the network is in pieces", func(t *testing.T) {
-		one := ask(t, "--nodes", "1987", "--reflectors", "13", "--topology", "quorum", "--per-client", "3").Topologies[0]
-		require.True(t, one.ByHand)
-		require.Equal(t, 286, one.Figures.Groups)
-		require.Equal(t, 7, one.Figures.ClientsPerGroup.Most)
-		require.Equal(t, 286*285/2, one.Figures.GroupPairs)
-		require.Equal(t, 286*120/2, one.Figures.Unreached, "3 of the 10 others: 120 groups share no reflector with a group")
-		require.Zero(t, one.Figures.SurvivesAny)
-	})
 	t.Run("Quorum, 2000 nodes, 13 reflectors: what it takes", func(t *testing.T) {
 		one := ask(t, "--nodes", "1987", "--reflectors", "13", "--topology", "quorum").Topologies[0]
 		require.Nil(t, one.Refused)
 		require.Equal(t, 8, one.Figures.SessionsPerClient.Most, "more than (13 + 2)/2")
-		require.Zero(t, one.Figures.Unreached)
 		require.GreaterOrEqual(t, one.Figures.SurvivesAny, 2)
 	})
 	t.Run("Hierarchy, 5000 nodes, 10 racks, 33 reflectors", func(t *testing.T) {
@@ -73,7 +63,7 @@ func TestFiguresThatWereMeasured(t *testing.T) {
 	}{
 		"Single of 3":       {[]string{"--nodes", "8", "--reflectors", "3", "--topology", "single"}, 3, 3},
 		"MultiCluster of 3": {[]string{"--nodes", "8", "--reflectors", "3", "--topology", "multicluster"}, 15, 5},
-		"2 racks, 2 spines": {[]string{"--nodes", "8", "--racks", "2", "--reflectors", "8", "--topology", "hierarchy", "--redundancy", "3"}, 18, 6},
+		"2 racks, 2 spines": {[]string{"--nodes", "8", "--racks", "2", "--reflectors", "8", "--topology", "hierarchy"}, 18, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := ask(t, tc.args...).Topologies[0]

@@ -4,7 +4,6 @@ package simulate
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -15,10 +14,9 @@ import (
 // request is what the flags ask.
 type request struct {
 	invent.Flags
-	cmd                                               *cobra.Command
-	redundancy, perClient, maxClients, maxPaths, fail iostreams.Count
-	output                                            *iostreams.Choice
-	compare                                           bool
+	cmd     *cobra.Command
+	output  *iostreams.Choice
+	compare bool
 	// cluster is what they and the file come to.
 	cluster invent.Cluster
 }
@@ -33,13 +31,13 @@ func New(s iostreams.Streams) *cobra.Command {
 		Use:   "simulate",
 		Short: "What a topology makes of a cluster of any size, and what it survives",
 		Long: `What a topology makes of a cluster of any size: how many reflectors and BGPPeers it takes, how many clients, sessions
-and paths there are, how much memory BIRD needs, and whether any zone, and any so many reflectors, may fail.
+and paths there are, how much memory BIRD needs, and whether any zone, and how many reflectors, may fail.
 
 No cluster is asked. The manager's own planner arranges the nodes, and BGP is simulated as Calico configures BIRD.
 --nodes counts the nodes that run workloads, --reflectors the pool. -f names a file with a RouteReflectorPool.
 
 Exit codes: 0 there is an answer, 1 there is none, or the manager would refuse what was asked about.`,
-		Example: `  rrpool simulate --nodes 2000 --zones 3 --topology quorum --fail 2
+		Example: `  rrpool simulate --nodes 2000 --zones 3 --topology quorum
   rrpool simulate --nodes 2000 --zones 3 --compare
   rrpool simulate --nodes 5000 --racks 10 --topology hierarchy
   rrpool simulate -f pool.yaml --nodes 500 -o json`,
@@ -53,19 +51,17 @@ func (r *request) register(cmd *cobra.Command) {
 	r.cmd, r.output = cmd, iostreams.NewChoice("table", "json", "yaml")
 	r.Nodes, r.Zones, r.Reflectors, r.Racks = number(mostNodes), number(100), number(100), number(300)
 	r.Topology = iostreams.NewChoice("auto", "single", "quorum", "hierarchy", "multicluster")
-	r.redundancy, r.perClient, r.maxClients, r.maxPaths, r.fail = number(100), number(100), number(mostNodes), number(1000000), number(10)
 	r.Register(cmd)
 	cmd.Flags().BoolVar(&r.compare, "compare", false, "all topologies beside each other, and which one Auto takes")
-	r.fail.Register(cmd, "fail", "which sets of so many reflectors may fail together")
-	r.redundancy.Register(cmd, "redundancy", "spec.topology.redundancy: reflectors that keep two clients connected")
-	r.maxClients.Register(cmd, "max-clients", "spec.topology.maxClientsPerReflector")
-	r.maxPaths.Register(cmd, "max-paths", "spec.topology.maxPathsPerPrefix")
-	r.perClient.Register(cmd, "per-client", "quorum by hand: each client has exactly so many reflectors, and every combination of them its clients")
 	r.output.Register(cmd, "output", "o", "format: table, json or yaml")
 }
 
 func (r *request) run(s iostreams.Streams) error {
-	if err := r.complete(s); err != nil {
+	err := iostreams.Exclusive(r.cmd, [2]string{"compare", "topology"})
+	if err != nil {
+		return err
+	}
+	if r.cluster, err = r.Cluster(r.cmd, s); err != nil {
 		return err
 	}
 	v, err := r.answer()
@@ -77,30 +73,6 @@ func (r *request) run(s iostreams.Streams) error {
 	}
 	if refused := v.Topologies[0].Refused; !r.compare && refused != nil {
 		return errors.New(refused.Reason + ": " + refused.Message)
-	}
-	return nil
-}
-
-// complete refuses flags that do not go together, and makes the cluster that they describe.
-func (r *request) complete(s iostreams.Streams) error {
-	err := iostreams.Exclusive(r.cmd, [2]string{"compare", "topology"}, [2]string{"compare", "per-client"},
-		[2]string{"per-client", "redundancy"}, [2]string{"per-client", "racks"})
-	if err != nil {
-		return err
-	}
-	if n := r.perClient.Value; n > 0 && (r.Topology.Value != "quorum" || r.Reflectors.Value < n) {
-		return fmt.Errorf("--per-client: %d is so many reflectors of a quorum: give --topology quorum, and --reflectors with at least %d", n, n)
-	}
-	if r.cluster, err = r.Cluster(r.cmd, s); err != nil {
-		return err
-	}
-	spec := &r.cluster.Spec.Topology
-	for field, flag := range map[*int32]iostreams.Count{
-		&spec.Redundancy: r.redundancy, &spec.MaxClientsPerReflector: r.maxClients, &spec.MaxPathsPerPrefix: r.maxPaths,
-	} {
-		if flag.Value > 0 {
-			*field = int32(flag.Value) //nolint:gosec // G115: at most a million
-		}
 	}
 	return nil
 }

@@ -46,9 +46,6 @@ func rows(v view) string {
 	kind := reflect.TypeFor[figures]()
 	for i := range kind.NumField() {
 		name := kind.Field(i).Tag.Get("row")
-		if name == "" || v.Fail == 0 && strings.HasPrefix(kind.Field(i).Name, "Sets") {
-			continue
-		}
 		row := table.Row{name}
 		for _, t := range v.Topologies {
 			cell := "-"
@@ -107,20 +104,12 @@ func notes(v view) []string {
 	case len(v.Topologies) > 1:
 		return append(out, "√ Auto takes "+v.Auto+".")
 	}
-	if v.Topologies[0].ByHand {
-		note("‼ Arranged by hand: rrpool does not build it like this.")
-	}
 	switch f := v.Topologies[0].Figures; {
 	case f == nil:
-	case f.Unreached > 0:
-		note("× Clients are cut off from each other although nothing has failed: %d of %d pairs of groups have no route.", f.Unreached, f.GroupPairs)
 	case f.SurvivesAny > 0:
 		note("√ Any %s may fail: every client keeps a route to every other.", iostreams.Number(f.SurvivesAny, "reflector"))
 	default:
 		note("‼ The loss of one reflector can cut clients off from each other.")
-	}
-	if f := v.Topologies[0].Figures; f != nil && len(f.Cut) > 0 {
-		note("‼ Without %s there is no route between clients %s.", strings.Join(f.Breaking, ", "), strings.Join(f.Cut, " and "))
 	}
 	return out
 }
