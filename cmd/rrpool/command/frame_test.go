@@ -236,7 +236,6 @@ func TestEveryCommandWithoutACluster(t *testing.T) {
 			{"rollback", "--yes"},
 			{"status"},
 			{"status", "-v"},
-			{"status", "--wait"},
 			{"status", "--watch", "-o", "json"},
 			{"cost"},
 			{"topology"},

@@ -26,8 +26,6 @@ func TestBadInput(t *testing.T) {
 		"an unknown format":          {[]string{"-o", "yaml"}, []string{"--output", `"yaml"`, "use table, json"}},
 		"a negative interval":        {[]string{"--interval", "-2s"}, []string{"--interval", `"-2s"`, "use a time of 1s or more"}},
 		"an interval without a unit": {[]string{"--interval", "2"}, []string{"--interval", `"2"`, "such as 30s"}},
-		"a time-out of nothing":      {[]string{"--wait", "--timeout", "0s"}, []string{"--timeout", `"0s"`, "use a time of 1s or more"}},
-		"a time-out of what":         {[]string{"--timeout", "5m"}, []string{"--timeout", "--wait is missing", "give both or none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := cli.Ask(t, New, append([]string{"status"}, tc.args...)...)

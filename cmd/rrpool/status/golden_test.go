@@ -30,8 +30,6 @@ func scenes() map[string]*api {
 	set(degraded.pool, "Degraded", "True", "SessionTimeout", "AwaitSessions has been waiting for more than 10m0s for 10.1.9.1 ↔ 10.2.0.7 to be Established: "+
 		"look at calico-node on these nodes (kubectl get pods --all-namespaces --selector k8s-app=calico-node --output wide); nothing is removed meanwhile")
 	degraded.events = append(degraded.events, event("c", 50*time.Minute, "Warning", "SessionTimeout", strings.Repeat("AwaitSessions has been waiting. ", 20)))
-	refused := ordering()
-	refuse(refused.pool)
 	noCloud := atRest(func(o *v1alpha1.RouteReflectorPool) {
 		set(o, "ProviderReady", "False", "CloudUnauthorized", "observing the pool: the key is not accepted: store another one")
 		set(o, "Degraded", "True", "CloudUnauthorized", "observing the pool: the key is not accepted: store another one")
@@ -65,19 +63,8 @@ func scenes() map[string]*api {
 		}
 	})
 	behind := atRest(func(o *v1alpha1.RouteReflectorPool) { o.Generation = 4 })
-	changed := atRest(func(o *v1alpha1.RouteReflectorPool) { o.Generation, o.Spec.Mode = 4, v1alpha1.ModeFullMesh })
-	changeSpec(changed.pool, 3*time.Second)
-	changed.lease = held(time.Second)
-	made := &api{nodes: clusterOf(0), lease: held(time.Second), pool: object(func(o *v1alpha1.RouteReflectorPool) {
-		o.Status, o.CreationTimestamp = v1alpha1.RouteReflectorPoolStatus{}, ago(2*time.Second)
-	})}
 	stopped := atRest(nil)
 	stopped.lease = held(time.Hour)
-	unnoted := &api{nodes: clusterOf(0), deployment: replicas(2, 0), pool: object(func(o *v1alpha1.RouteReflectorPool) {
-		o.Status = v1alpha1.RouteReflectorPoolStatus{}
-	})}
-	unsure := atRest(nil)
-	unsure.lease = nil
 	inPlace := atRest(func(o *v1alpha1.RouteReflectorPool) {
 		o.Status.Provider, o.Status.Pool = "existing", "existing-nodes"
 		o.Status.Zones = []v1alpha1.ZoneStatus{{Name: "", Desired: 3, Ready: 3}}
@@ -97,13 +84,10 @@ func scenes() map[string]*api {
 	}
 	many.events[3].Series = &eventsv1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(cli.Now)}
 	return map[string]*api{
-		"at-rest": atRest(nil), "migrating": migrating(), "ordering": ordering(), "degraded": degraded, "refused": refused, "no-cloud": noCloud,
+		"at-rest": atRest(nil), "ordering": ordering(), "degraded": degraded, "no-cloud": noCloud,
 		"paused": paused, "deleting": deleting, "timer": timer, "reflector-lost": lost, "blind": blind, "behind": behind, "manager-stopped": stopped,
-		"just-changed": changed, "just-made": made,
-		"not-noted": unnoted, "manager-unknown": unsure, "existing-nodes": inPlace, "price-unknown": unpriced, "many-events": many, "on-mesh": onMesh(),
-		"rolled-back":       rolledBack(),
+		"existing-nodes": inPlace, "price-unknown": unpriced, "many-events": many, "on-mesh": onMesh(),
 		"no-pool":           {nodes: clusterOf(0), mesh: "absent"},
-		"no-pool-mesh-off":  {nodes: clusterOf(0), mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`},
 		"no-pool-no-calico": {nodes: clusterOf(0)},
 		"no-rights":         atRest(nil).refusing("/namespaces/", 403, metav1.StatusReasonForbidden, "no"),
 	}
@@ -139,29 +123,6 @@ func onMesh() *api {
 	return a
 }
 
-// rolledBack is a cluster that has gone back, whose pool is still there.
-func rolledBack() *api {
-	a := onMesh()
-	a.nodes = clusterOf(2)
-	for i := range a.nodes {
-		delete(a.nodes[i].Annotations, clusterIDAnnotation)
-	}
-	rest := object(nil)
-	a.pool.Status.Pool, a.pool.Status.Zones = rest.Status.Pool, rest.Status.Zones
-	set(a.pool, "ProviderReady", "True", "PoolReady", "worker pool route-reflectors: 6 of 6 workers deployed")
-	return a
-}
-
-// refuse makes the manager refuse to do anything.
-func refuse(o *v1alpha1.RouteReflectorPool) {
-	const message = "node 10.1.0.4 has the route reflector cluster ID 1.2.3.4 that rrpool did not set: remove it, or delete the RouteReflectorPool"
-	o.Status.Step = v1alpha1.StepStatus{Name: "UnsupportedCluster", Reason: "nothing may be changed", Since: ago(time.Minute)}
-	for _, kind := range []string{"Ready", "ReflectorsEstablished", "MeshDisabled", "Progressing"} {
-		set(o, kind, "False", "ForeignReflector", message)
-	}
-	set(o, "Degraded", "True", "ForeignReflector", message)
-}
-
 // Every scene as a person reads it, in one file.
 func TestTheTable(t *testing.T) {
 	var all strings.Builder
@@ -187,14 +148,12 @@ func TestTheJSON(t *testing.T) {
 func TestTerminals(t *testing.T) {
 	for name, a := range scenes() {
 		t.Run(name, func(t *testing.T) {
-			for _, width := range []int{60, 80, 120} {
-				got := askIn(t, iostreams.Streams{Terminal: true, Width: width, Getenv: cli.Environment("NO_COLOR", "1")}, a)
-				require.Zero(t, got.Code, got.Err)
-				require.NotContains(t, got.Out, "\x1b", "NO_COLOR")
-				cli.RequireWidth(t, got.Out, width)
-				if width == 60 && name == "degraded" {
-					cli.Golden(t, "degraded.60.golden", got.Out)
-				}
+			got := askIn(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, a)
+			require.Zero(t, got.Code, got.Err)
+			require.NotContains(t, got.Out, "\x1b", "NO_COLOR")
+			cli.RequireWidth(t, got.Out, 60)
+			if name == "degraded" {
+				cli.Golden(t, "degraded.60.golden", got.Out)
 			}
 		})
 	}

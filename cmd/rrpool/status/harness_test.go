@@ -194,15 +194,6 @@ func set(o *v1alpha1.RouteReflectorPool, kind, status, reason, message string) {
 	o.Status.Conditions = append(o.Status.Conditions, c)
 }
 
-// changeSpec lets the apiserver say when the spec was changed.
-func changeSpec(o *v1alpha1.RouteReflectorPool, before time.Duration) {
-	at := ago(before)
-	o.ManagedFields = append(o.ManagedFields, metav1.ManagedFieldsEntry{
-		Manager: "rrpool", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "rrpool.io/v1alpha1", Time: &at, FieldsType: "FieldsV1",
-		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:mode":{}}}`),
-	})
-}
-
 // held is a lease that was renewed a while ago.
 func held(d time.Duration) *coordinationv1.Lease {
 	holder, seconds, renewed := "rrpool-manager-7d9f_1", int32(15), metav1.NewMicroTime(cli.Now.Add(-d))

@@ -39,9 +39,6 @@ type Manager struct {
 	Status ManagerStatus `json:"status"`
 	// Message says how that is known.
 	Message string `json:"message"`
-
-	// renewed is when the lease was, zero where it is not held or was not read.
-	renewed time.Time
 }
 
 // FindManager reads whether a manager runs: from its lease, which the active replica renews
@@ -84,5 +81,5 @@ func findHolder(ctx context.Context, c *cluster.Connection, namespace string, no
 		return Manager{Status: Stopped, Message: fmt.Sprintf("%s has not renewed %s since %s, too long ago by this computer's clock",
 			holder, name, renewed.UTC().Format(timeLayout))}, nil
 	}
-	return Manager{Status: Running, Message: holder + " holds " + name, renewed: renewed}, nil
+	return Manager{Status: Running, Message: holder + " holds " + name}, nil
 }

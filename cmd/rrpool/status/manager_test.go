@@ -52,6 +52,7 @@ func TestTheMeshWithoutAnObject(t *testing.T) {
 		says string
 	}{
 		"switched on":     {&api{mesh: `{"spec":{"nodeToNodeMeshEnabled":true}}`}, meshOn, ""},
+		"switched off":    {&api{mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`}, meshOff, ""},
 		"left open":       {&api{mesh: `{"spec":{}}`}, meshOn, ""},
 		"no right to ask": {(&api{}).refusing("bgp", http.StatusForbidden, metav1.StatusReasonForbidden, "no"), meshUnknown, "may not get bgpconfigurations.crd.projectcalico.org"},
 	} {

@@ -93,7 +93,7 @@ func Take(ctx context.Context, c *cluster.Connection, p Phrase, now time.Time) (
 	s.State, s.Summary = s.Judge()
 	s.Next = p.next(s)
 	if s.Object != nil {
-		s.Object.ManagedFields = nil // Judge reads them
+		s.Object.ManagedFields = nil
 	}
 	if ctx.Err() != nil {
 		return nil, iostreams.ErrInterrupted

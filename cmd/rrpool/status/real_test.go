@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
@@ -13,13 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
@@ -124,7 +123,7 @@ func TestARealApiserver(t *testing.T) {
 		require.NoError(t, w.Admin.Status().Update(t.Context(), node))
 	}
 	got = w.asking(shows("Stale"))
-	require.Contains(t, got.Out, "the manager has not observed the RouteReflectorPool")
+	require.Contains(t, got.Out, "the manager has not yet observed the RouteReflectorPool")
 	require.Contains(t, got.Out, "‼ no events are shown: the user of context \"rrpool\" may not list events.events.k8s.io")
 
 	pool.Status = object(nil).Status
@@ -156,45 +155,10 @@ func TestARealApiserver(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got.Out), &v))
 	require.Empty(t, v.Warnings)
 	require.Equal(t, map[string][]string{"n3": {"n4"}}, v.Lacking)
-}
 
-// When the object was changed is what a real apiserver says.
-func TestARealChange(t *testing.T) {
-	w := newWorld(t)
-	_, _, roles := readDocs(t)
-	w.grant(roles[0])
-	w.grant(roles[2])
-	lease := held(0)
-	renew := func(ahead time.Duration) {
-		at := metav1.NewMicroTime(time.Now().Add(ahead))
-		lease.Spec.RenewTime = &at
-	}
-	renew(0)
-	w.Create(lease)
-	w.asking(shows(`"status": "Running"`), "-o", "json")
-	ask := func() string {
-		got := cli.AskIn(t, iostreams.Streams{Now: time.Now}, New, w.args...)
-		require.Zero(t, got.Code, got.Err)
-		return got.Out
-	}
-	pool := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	w.Create(pool)
-	require.Contains(t, ask(), "… Progressing: the manager has not yet observed")
-
-	pool.Status = object(nil).Status
-	pool.Status.ObservedGeneration = pool.Generation
-	require.NoError(t, w.Admin.Status().Update(t.Context(), pool))
-	require.NotContains(t, ask(), "not yet observed")
-	pool.Spec.Mode = v1alpha1.ModeFullMesh
-	require.NoError(t, w.Admin.Update(t.Context(), pool))
-	out := ask()
-	require.Contains(t, out, "… Progressing: the manager has not yet observed the RouteReflectorPool as it is since ")
-	require.Contains(t, out, "(generation 2, observed 1)\n")
-	require.Contains(t, out, "Next: rrpool status --watch")
-
-	renew(20 * time.Second)
-	require.NoError(t, w.Admin.Update(t.Context(), lease))
-	require.Contains(t, ask(), "‼ Stale: the manager has not observed", "it has had the time")
+	require.NoError(t, w.Admin.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "routereflectorpools.rrpool.io"}}))
+	got = w.asking(func(a cli.Answer) bool { return a.Code == 1 })
+	cli.RequireSentence(t, got.Err, "does not know routereflectorpools.rrpool.io", "install rrpool's CRD")
 }
 
 func kindOf(o client.Object) string {

@@ -3,8 +3,6 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +19,7 @@ type State string
 const (
 	// NoPool: the cluster has no RouteReflectorPool.
 	NoPool State = "NoPool"
-	// Stale: the manager does not run, or has not observed the object as it is now.
+	// Stale: the manager does not run, so what is shown may be old.
 	Stale State = "Stale"
 	// Unknown: the manager cannot observe the cluster.
 	Unknown State = "Unknown"
@@ -83,38 +81,17 @@ func (s *Status) Judge() (State, string) {
 	return Progressing, message(ready)
 }
 
-// patience is how long the manager may take to observe a change before the cluster is Stale.
-const patience = 15 * time.Second
-
-// unobserved is the state while the manager has not observed the object as it is now. For a moment after a change
-// that is no alarm: when the lease was renewed last, the change was only seconds old.
+// unobserved is the state while the manager has not observed the object as it is now: after a change that takes a moment.
 func (s *Status) unobserved() (State, string) {
-	changed := changedAt(s.Object)
-	what := fmt.Sprintf("observed the RouteReflectorPool as it is since %s (generation %d, observed %d)",
-		changed.UTC().Format(timeLayout), s.Object.Generation, s.Object.Status.ObservedGeneration)
+	what := fmt.Sprintf("the manager has not yet observed the RouteReflectorPool as it is (generation %d, observed %d): %s",
+		s.Object.Generation, s.Object.Status.ObservedGeneration, s.Manager.Message)
 	switch {
-	case s.Manager.renewed.IsZero() || s.Manager.renewed.Sub(changed) >= patience:
-		return Stale, fmt.Sprintf("the manager has not %s: %s", what, s.Manager.Message)
+	case s.Manager.Status != Running:
+		return Stale, what
 	case s.Object.DeletionTimestamp != nil:
-		return Deleting, "the manager has not yet " + what
+		return Deleting, what
 	}
-	return Progressing, "the manager has not yet " + what
-}
-
-// changedAt is when the spec was changed or the object created or deleted, by the
-// apiserver's clock, in whole seconds. Without managed fields it may be earlier.
-func changedAt(object *v1alpha1.RouteReflectorPool) time.Time {
-	out := object.CreationTimestamp.Time
-	if gone := object.DeletionTimestamp; gone != nil {
-		out = gone.Time
-	}
-	for _, entry := range object.ManagedFields {
-		ours := entry.Subresource == "" && entry.Time != nil && entry.FieldsV1 != nil
-		if ours && strings.Contains(entry.FieldsV1.GetRawString(), `"f:spec"`) && entry.Time.After(out) {
-			out = entry.Time.Time
-		}
-	}
-	return out
+	return Progressing, what
 }
 
 // Problems are the bad conditions of an object, one for each reason. Degraded is the first,

@@ -4,7 +4,6 @@ package status
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -17,9 +16,9 @@ import (
 // flags of `rrpool status`.
 type flags struct {
 	snapshot.Flags
-	watch, wait, verbose bool
-	interval, timeout    time.Duration
-	output               *iostreams.Choice
+	watch, verbose bool
+	interval       time.Duration
+	output         *iostreams.Choice
 }
 
 // New makes the command.
@@ -37,14 +36,11 @@ it is now. With -v it observes the cluster as the manager does, and names the no
 sessions, the workers of the pool, and all conditions.`,
 		Example: `  rrpool status
   rrpool status --watch
-  rrpool status --wait --timeout 30m
   rrpool status -v -o json`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
 	set.BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
-	set.BoolVar(&f.wait, "wait", false, "return only when the cluster is where the object as it is now wants it")
-	iostreams.Period(cmd, &f.timeout, "timeout", 10*time.Minute, "how long --wait waits")
-	iostreams.Period(cmd, &f.interval, "interval", 2*time.Second, "how often --watch and --wait look")
+	iostreams.Period(cmd, &f.interval, "interval", 2*time.Second, "how often --watch looks")
 	set.BoolVarP(&f.verbose, "verbose", "v", false, "observe as the manager does and show everything")
 	f.output.Register(cmd, "output", "o", "format: table or json")
 	f.Register(set)
@@ -52,16 +48,13 @@ sessions, the workers of the pool, and all conditions.`,
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
-	if cmd.Flags().Changed("timeout") && !f.wait {
-		return errors.New("--timeout: it says how long --wait waits, and --wait is missing: give both or none")
-	}
 	connection, err := f.Connect()
 	if err != nil {
 		return err
 	}
 	p := PhraseOf(cmd)
 	p.watching, p.verbose = f.watch, f.verbose
-	w := &watcher{Streams: s, flags: f, phrase: p, take: func(ctx context.Context) (*Status, error) { return Take(ctx, connection, p, s.Now()) }}
+	w := &watcher{Streams: s, flags: f, take: func(ctx context.Context) (*Status, error) { return Take(ctx, connection, p, s.Now()) }}
 	return w.run(cmd.Context())
 }
 
