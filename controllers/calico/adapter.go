@@ -72,7 +72,9 @@ type Adapter struct {
 }
 
 // watched are the kinds that are kept in memory.
-var watched = []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration, apiv3.KindCalicoNodeStatus, libapiv3.KindBlockAffinity}
+var watched = []string{
+	apiv3.KindBGPPeer, apiv3.KindBGPConfiguration, apiv3.KindCalicoNodeStatus, libapiv3.KindBlockAffinity, apiv3.KindClusterInformation,
+}
 
 // New makes an Adapter. It makes no request until Start. libcalico-go registers its types with client-go's scheme
 // the first time, so call it before anything uses that scheme concurrently.
@@ -151,8 +153,12 @@ func (a *Adapter) Failing() error {
 }
 
 // Apply makes one change and says whether there was anything to change. An error that IsConflict means that the
-// object is no longer as it was observed. An object that is not ours is a NameTakenError.
+// object is no longer as it was observed. An object that is not ours is a NameTakenError. Nothing is written while the
+// datastore is locked.
 func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
+	if err := a.store.writable(); err != nil {
+		return false, err
+	}
 	switch act := action.(type) {
 	case plan.PutPeer:
 		return a.putPeer(ctx, act.Peer)

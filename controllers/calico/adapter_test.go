@@ -2,6 +2,7 @@ package calico
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -139,6 +141,42 @@ func TestNodesWithoutBGPAreAProblemOfItsOwn(t *testing.T) {
 	require.Equal(t, ReasonBGPDisabled, seen.Problems[0].Reason)
 	b.node("10.240.0.6", nil)
 	require.Empty(t, b.observe().Problems, "one node that does is enough, whatever the other has")
+}
+
+// DatastoreMigration locks the old group's objects and leaves them so, and removes them later.
+func TestALockedDatastoreIsNotWrittenTo(t *testing.T) {
+	b := newBench(t)
+	b.node("10.240.0.5", nil)
+	b.run()
+	information := func(ready string) {
+		o := custom(apiv3.KindClusterInformation, "default")
+		err := b.kube.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"datastoreReady":`+ready+`}}`)))
+		if apierrors.IsNotFound(err) {
+			require.NoError(t, unstructured.SetNestedField(o.Object, ready == "true", "spec", "datastoreReady"))
+			err = b.kube.Create(t.Context(), o)
+		}
+		require.NoError(t, err)
+	}
+	write := func() error {
+		_, err := b.Apply(t.Context(), scope, plan.PutPeer{Peer: clients})
+		_, other := b.Apply(t.Context(), scope, plan.RestoreMesh{})
+		_, node := b.Apply(t.Context(), scope, plan.CordonNode{Node: "10.240.0.5"})
+		_, report := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
+		return errors.Join(err, other, node, report)
+	}
+	information("false")
+	seen := b.await("the lock", func(c plan.Cluster) bool { return c.Locked != nil })
+	require.Equal(t, ReasonDatastoreLocked, seen.Locked.Reason)
+	require.Len(t, strings.Split(write().Error(), "\n"), 4, "each is refused")
+	require.Empty(t, b.observe().Peers)
+
+	information("true")
+	b.await("the end of the lock", func(c plan.Cluster) bool { return c.Locked == nil })
+	require.NoError(t, write())
+	information("false")
+	b.await("the lock", func(c plan.Cluster) bool { return c.Locked != nil })
+	require.NoError(t, b.kube.Delete(t.Context(), custom(apiv3.KindClusterInformation, "default")))
+	b.await("no ClusterInformation", func(c plan.Cluster) bool { return c.Locked == nil })
 }
 
 func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {

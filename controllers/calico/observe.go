@@ -22,7 +22,13 @@ const (
 	ReasonBGPDisabled          = "BGPDisabled"
 	ReasonNodeStatusCRDMissing = "NodeStatusCRDMissing"
 	ReasonNodesStale           = "NodesStale"
+	ReasonDatastoreLocked      = "DatastoreLocked"
 )
+
+// lockedMessage: a migration to the API group projectcalico.org/v3 locks the objects that rrpool writes, and leaves them
+// locked when it is done: nobody reads them any more.
+const lockedMessage = "Calico's datastore is locked (spec.datastoreReady of ClusterInformation default is false): a migration of it is under way, " +
+	"or has moved it to the API group projectcalico.org/v3, which this version of rrpool does not write to: nothing is changed until the lock is lifted"
 
 // Observe gives everything known, from memory: at rest it makes at most one request every nodesCheckEvery. It fails
 // while any of it is unknown, as before the first list or while a watch cannot be kept up. A watch of Nodes that stands
@@ -63,6 +69,9 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	addBlocks(out.Nodes, a.store.blocks)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses)
 	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD)
+	if a.store.locked {
+		out.Locked = &plan.Problem{Reason: ReasonDatastoreLocked, Message: lockedMessage}
+	}
 	if stale != nil {
 		out.Problems = append([]plan.Problem{*stale}, out.Problems...)
 	}

@@ -24,7 +24,7 @@ const maxPeriod = 24 * time.Hour
 // missing, corrects what differs and deletes our own that are not wanted. Those of
 // others are left alone. Where the API has no such reports, it does nothing.
 func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, error) {
-	if err := a.store.ready(); err != nil {
+	if err := errors.Join(a.store.ready(), a.store.writable()); err != nil {
 		return false, err
 	}
 	if a.store.watchStatus(apiv3.KindCalicoNodeStatus).missing {

@@ -52,6 +52,8 @@ type store struct {
 	config   *apiv3.BGPConfiguration
 	statuses map[string]*report
 	blocks   map[string]block
+	// locked: the ClusterInformation says that the datastore is not to be used.
+	locked bool
 }
 
 func newStore(now func() time.Time) *store {
@@ -84,6 +86,16 @@ func (s *store) ready() error {
 		return errors.New("watching Calico's objects: stopped")
 	case !s.inSync:
 		return errors.New("watching Calico's objects: not all are listed yet")
+	}
+	return nil
+}
+
+// writable gives the reason why nothing may be written, nil for none.
+func (s *store) writable() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.locked {
+		return errors.New(lockedMessage)
 	}
 	return nil
 }
@@ -241,6 +253,10 @@ func (s *store) upsert(object any, found bool) bool {
 		s.signal()
 	case *apiv3.CalicoNodeStatus:
 		return s.upsertReport(o, found)
+	case *apiv3.ClusterInformation:
+		if o.Name == defaultConfig {
+			s.lock(o.Spec.DatastoreReady != nil && !*o.Spec.DatastoreReady)
+		}
 	case *libapiv3.BlockAffinity: // they come and go with pods: no step waits for one, so none is signaled
 		delete(s.blocks, o.Name)
 		if b, ok := blockOf(o); ok {
@@ -248,6 +264,13 @@ func (s *store) upsert(object any, found bool) bool {
 		}
 	}
 	return true
+}
+
+func (s *store) lock(locked bool) {
+	if s.locked != locked {
+		s.signal()
+	}
+	s.locked = locked
 }
 
 func (s *store) upsertReport(o *apiv3.CalicoNodeStatus, found bool) bool {
@@ -281,6 +304,9 @@ func (s *store) drop(kind, name string) {
 		delete(s.statuses, name)
 	case libapiv3.KindBlockAffinity:
 		delete(s.blocks, name)
+		return
+	case apiv3.KindClusterInformation:
+		s.lock(s.locked && name != defaultConfig)
 		return
 	}
 	s.signal()

@@ -174,7 +174,7 @@ func SlimNode(in any) (any, error) {
 // +kubebuilder:rbac:groups=crd.projectcalico.org,resources=bgpconfigurations,verbs=list;watch;create
 // +kubebuilder:rbac:groups=crd.projectcalico.org,resources=bgpconfigurations,resourceNames=default,verbs=get;update;delete
 // +kubebuilder:rbac:groups=crd.projectcalico.org,resources=caliconodestatuses,verbs=get;list;watch;create;update;delete
-// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=blockaffinities,verbs=list;watch
+// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=blockaffinities;clusterinformations,verbs=list;watch
 //
 // The cluster's own id on IKS, and whether calico-node runs BIRD where Calico's manifests installed it.
 // +kubebuilder:rbac:groups="",namespace=kube-system,resources=configmaps,resourceNames=cluster-info;calico-config,verbs=get

@@ -31,6 +31,11 @@ var (
 // was decided before: killed at any instant and asked again, it goes on.
 func Next(o Observed, d Desired, now time.Time) Step {
 	v := newView(o, d, now)
+	if v.Locked != nil {
+		s := v.finish(*unsupported(*v.Locked))
+		s.Actions, s.Watch = nil, nil
+		return s
+	}
 	rules, rest := reflectRules, v.reflecting
 	if d.Mode == v1alpha1.ModeFullMesh {
 		rules, rest = meshRules, v.meshed

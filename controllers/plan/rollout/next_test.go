@@ -68,6 +68,23 @@ func TestRefusalsTouchNothing(t *testing.T) {
 	})
 }
 
+// Calico's objects are being moved, or have been: what is written to them reaches no node, but what is written to Nodes does.
+func TestALockedDatastoreStopsTheSafetyNetToo(t *testing.T) {
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
+		w, o := migrated(t)
+		w.d.Mode = mode
+		for i := range o.Nodes {
+			o.Nodes[i].Ready = o.Nodes[i].Ready && !o.Nodes[i].Marked
+		}
+		require.Contains(t, w.next(o).Actions, plan.Action(plan.RestoreMesh{}))
+		o.Locked = &plan.Problem{Reason: "DatastoreLocked", Message: "wait"}
+		s := w.next(o)
+		require.Equal(t, "DatastoreLocked", s.Problem.Reason)
+		require.Empty(t, s.Actions)
+		require.Empty(t, s.Watch)
+	}
+}
+
 // meshOn is the cluster a moment before the mesh goes: all gates are open.
 func meshOn(t *testing.T) (*world, rollout.Observed) {
 	t.Helper()
