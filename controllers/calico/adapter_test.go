@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -176,7 +177,11 @@ func TestALockedDatastoreIsNotWrittenTo(t *testing.T) {
 	information("false")
 	b.await("the lock", func(c plan.Cluster) bool { return c.Locked != nil })
 	require.NoError(t, b.kube.Delete(t.Context(), custom(apiv3.KindClusterInformation, "default")))
-	b.await("no ClusterInformation", func(c plan.Cluster) bool { return c.Locked == nil })
+	b.affinity("after-the-deletion", libapiv3.BlockAffinitySpec{Node: "10.240.0.5", CIDR: "10.1.0.0/26", State: "confirmed"})
+	seen = b.await("what happened after that", func(c plan.Cluster) bool { return len(c.Nodes[0].Blocks) == 1 })
+	require.NotNil(t, seen.Locked, "the old group is being taken away")
+	information("true")
+	b.await("the end of the lock", func(c plan.Cluster) bool { return c.Locked == nil })
 }
 
 func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
