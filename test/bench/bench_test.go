@@ -99,7 +99,7 @@ func requireCalicoReflector(t *testing.T, path string) {
 func TestConvergenceIsNotReportedWhileOneClientWithholdsItsPrefix(t *testing.T) {
 	needBIRD(t)
 	const withholding = 3
-	const lacking = "1 of 20 clients have every prefix; 172.20.1.0 has 18 prefixes of 19 and lacks 10.240.0.192/26"
+	const lacking = "1 of 20 clients have every prefix"
 	// A machine that is too slow to come that far in time is given twice the time.
 	for allowed := 2 * time.Second; ; allowed *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), allowed)

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -38,6 +37,7 @@ type clientSet struct {
 	mu            sync.Mutex
 	establishedAt time.Time // of the last session
 	lost, routes  int64     // sessions that ended by themselves; prefixes that were sent, repeated ones too
+	last          error     // why an attempt or session ended
 }
 
 // client is a node: it connects, announces its block, and records the prefixes that it is sent. The clientSet's mu guards what is below conn.
@@ -51,7 +51,6 @@ type client struct {
 	conn net.Conn // while the session is Established
 	have []bool   // by the number of the client whose prefix it is
 	held int
-	last error // why the last attempt or session ended
 }
 
 func newClientSet(n int, silent func(number int) bool) *clientSet {
@@ -253,27 +252,10 @@ func (c *client) learn(body []byte) error {
 	return errors.Join(note(withdrawn, false), note(announced, true))
 }
 
-// lacking reports what keeps the clients from having converged, with some examples.
+// lacking reports how far the clients are from having converged, and why a session of theirs ended last.
 func (c *clientSet) lacking() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var lacking []string
-	for _, each := range c.clients {
-		if text := each.lacks(); text != "" {
-			lacking = append(lacking, text)
-		}
-	}
-	return fmt.Sprintf("%d of %d clients have every prefix; %s", len(c.clients)-len(lacking), len(c.clients), strings.Join(lacking[:min(3, len(lacking))], "; "))
-}
-
-func (c *client) lacks() string {
-	if c.conn == nil {
-		return fmt.Sprintf("%s has no session (%v)", clientAddress(c.number), c.last)
-	}
-	for other := range c.clients {
-		if other != c.number && !c.have[other] {
-			return fmt.Sprintf("%s has %d prefixes of %d and lacks %s", clientAddress(c.number), c.held, len(c.clients)-1, block(other))
-		}
-	}
-	return ""
+	have := slices.DeleteFunc(slices.Clone(c.clients), func(each *client) bool { return each.held < len(c.clients)-1 })
+	return fmt.Sprintf("%d of %d clients have every prefix (last error: %v)", len(have), len(c.clients), c.last)
 }

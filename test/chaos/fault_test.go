@@ -53,14 +53,12 @@ var faults = append([]*fault{
 	{name: "reflector: machine is destroyed", on: aReflector, begin: destroy},
 	{name: "reflector: worker is replaced in the cloud", on: aReflector, begin: replace},
 	{name: "reflector: confd and reporter hang", on: aReflector, least: 5 * time.Second, most: 20 * time.Second, begin: host((*lab.Lab).PauseAgent), end: host((*lab.Lab).ResumeAgent)},
-	{name: "reflector: confd and reporter are down", on: aReflector, least: 5 * time.Second, most: 20 * time.Second, begin: host((*lab.Lab).StopAgent), end: host((*lab.Lab).StartAgent)},
 
 	{name: "client: BIRD is killed", cuts: true, on: aClient, early: true, least: 2 * time.Second, most: 12 * time.Second, begin: host((*lab.Lab).KillBIRD), end: hostAndAPI((*lab.Lab).StartBIRD)},
 	{name: "client: BIRD shuts down", cuts: true, on: aClient, least: 2 * time.Second, most: 8 * time.Second, begin: host((*lab.Lab).StopBIRD), end: hostAndAPI((*lab.Lab).StartBIRD)},
 	{name: "client: link is cut", cuts: true, on: aClient, early: true, least: 2 * time.Second, most: 10 * time.Second, begin: host((*lab.Lab).CutLink), end: restore},
 	{name: "client: host reboots", cuts: true, on: aClient, least: 2 * time.Second, most: 8 * time.Second, begin: hostAndAPI((*lab.Lab).Shutdown), end: hostAndAPI((*lab.Lab).PowerOn)},
 	{name: "client: confd and reporter hang", on: aClient, early: true, least: 5 * time.Second, most: 20 * time.Second, begin: host((*lab.Lab).PauseAgent), end: host((*lab.Lab).ResumeAgent)},
-	{name: "client: confd and reporter are down", on: aClient, early: true, least: 5 * time.Second, most: 20 * time.Second, begin: host((*lab.Lab).StopAgent), end: host((*lab.Lab).StartAgent)},
 
 	{name: "apiserver is killed", early: true, least: time.Second, most: 6 * time.Second, begin: killAPI, end: startAPI},
 	{name: "etcd hangs", early: true, least: 2 * time.Second, most: 8 * time.Second, begin: plane((*controlplane.ControlPlane).PauseEtcd), end: plane((*controlplane.ControlPlane).ResumeEtcd)},

@@ -100,7 +100,8 @@ func deleteNode(c *cluster) {
 	before, zones := c.reflectors(), c.zones()
 	hit := before[0]
 	e := c.begin("a reflector's node is deleted")
-	require.NoError(c.t, c.Lab.LoseNode(c.ctx, hit))
+	require.NoError(c.t, c.Lab.Crash(hit))
+	require.NoError(c.t, c.Lab.RemoveNode(c.ctx, hit))
 	after := c.waitReplaced(before, hit)
 	substitute := newOne(before, after)
 	require.Equal(c.t, zones[hit], zones[substitute])
@@ -114,14 +115,21 @@ func cutZone(c *cluster) {
 	before, zones := c.reflectors(), c.zones()
 	hit := before[1]
 	e := c.begin("a zone is cut")
-	cut, err := c.Lab.CutZone(c.ctx, zones[hit])
-	require.NoError(c.t, err)
-	require.Contains(c.t, cut, hit)
+	cut := slices.DeleteFunc(c.Lab.Nodes(), func(n string) bool { return zones[n] != zones[hit] })
+	for _, n := range cut {
+		require.NoError(c.t, c.Lab.CutLink(n))
+	}
+	for _, n := range cut {
+		require.NoError(c.t, c.Lab.SetUnknown(c.ctx, n))
+	}
 	lent := newOne(before, c.waitReplaced(before, hit))
 	require.NotEqual(c.t, zones[hit], zones[lent])
 	c.requireEvents(e, []string{"ReflectorAdded", lent}, []string{"ReflectorRemoved", hit, "it is not Ready"})
 
-	require.NoError(c.t, c.Lab.RestoreZone(c.ctx, zones[hit]))
+	for _, n := range cut {
+		require.NoError(c.t, c.Lab.RestoreLink(n))
+		require.NoError(c.t, c.Lab.SetReady(c.ctx, n, true))
+	}
 	after := c.waitReflectors("the zone to have its share back", func(h []string) bool { return len(h) == 3 && c.onePerZone(h) })
 	require.NotContains(c.t, after, lent)
 	c.requireEvents(e, []string{"ReflectorRemoved", lent})

@@ -38,7 +38,7 @@ func TestMigrationAndReturn(t *testing.T) {
 		{zones: 3, generation: iksserver.Classic},
 	}
 	if os.Getenv(fullVariable) == "" {
-		t.Logf("1 of %d combinations, another is TestKilledAfterEachStepAndDrift: make soak runs them all", len(cases))
+		t.Logf("1 of %d combinations: make soak runs them all", len(cases))
 		cases = cases[:1]
 	}
 	for _, tc := range cases {

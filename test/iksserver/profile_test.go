@@ -56,20 +56,6 @@ func TestWhatTheProfilesShow(t *testing.T) {
 	}
 }
 
-func TestAStrictCloudHasTheZonesOfItsProvider(t *testing.T) {
-	for _, profile := range iksserver.Profiles {
-		s := iksserver.New(iksserver.Config{Profile: profile})
-		cluster := iksserver.Cluster{ID: "c", Provider: iksserver.VPC, Zones: []iksserver.Zone{{ID: "dal10"}}}
-		if profile != iksserver.Strict {
-			s.AddCluster(cluster)
-			continue
-		}
-		require.Panics(t, func() { s.AddCluster(cluster) })
-		cluster.Provider = iksserver.Classic
-		s.AddCluster(cluster)
-	}
-}
-
 func TestASlowCloud(t *testing.T) {
 	on(t, iksserver.Slow, func(t *testing.T, s *iksserver.Server, c *client) {
 		t.Helper()

@@ -166,27 +166,3 @@ func TestScaleDownOrder(t *testing.T) {
 	_, _ = c.do("POST", "/v2/resizeWorkerPool", three)
 	require.Len(t, s.Workers("abc", "default"), 3)
 }
-
-func TestTheRecordTellsWhatTookEffect(t *testing.T) {
-	s, c := start(t, iksserver.Config{}, vpc())
-	resize := func(size string) {
-		c.do("POST", "/v2/resizeWorkerPool", `{"cluster":"abc","workerpool":"default","size":`+size+`}`)
-	}
-	resize("1")
-	s.Inject(iksserver.Fault{Path: "resize", Status: 500, Times: 1})
-	resize("2")
-	s.Inject(iksserver.Fault{Path: "resize", Status: 500, Times: 1, Executed: true})
-	resize("3")
-	resize(`"four"`)
-	var seen []string
-	for _, r := range s.Requests() {
-		if r.Mutating() {
-			seen = append(seen, strings.Join([]string{
-				http.StatusText(r.Status), map[bool]string{true: "executed", false: "not"}[r.Executed()], map[bool]string{true: "faulty", false: "well"}[r.Faulty],
-			}, " "))
-		}
-	}
-	require.Equal(t, []string{
-		"Accepted executed well", "Internal Server Error not faulty", "Internal Server Error executed faulty", "Bad Request not well",
-	}, seen)
-}

@@ -4,8 +4,6 @@ package lab
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"syscall"
 
@@ -45,26 +43,8 @@ func (l *Lab) StartBIRD(ctx context.Context, name string) error {
 	})
 }
 
-// StopAgent kills what calico-node runs beside BIRD, confd and the node status reporter, as one that crashes again and again: BIRD goes
-// on with the configuration it has. They stay down until StartAgent.
-func (l *Lab) StopAgent(name string) error {
-	return l.on(name, func(n *node) error {
-		n.agent.stop(syscall.SIGKILL)
-		return nil
-	})
-}
-
-// StartAgent starts confd and the reporter after StopAgent.
-func (l *Lab) StartAgent(name string) error {
-	return l.on(name, func(n *node) error {
-		if n.agent.running() {
-			return nil
-		}
-		return n.agent.start()
-	})
-}
-
-// PauseAgent lets confd and the reporter hang, until ResumeAgent.
+// PauseAgent lets what calico-node runs beside BIRD hang, confd and the node status reporter, until ResumeAgent: BIRD goes on with the
+// configuration it has.
 func (l *Lab) PauseAgent(name string) error {
 	return l.on(name, func(n *node) error { return n.agent.signal(syscall.SIGSTOP) })
 }
@@ -151,7 +131,7 @@ func (l *Lab) Shutdown(ctx context.Context, name string) error {
 }
 
 // Crash powers a node off without notice: peers keep its routes for the graceful restart time. It stays Ready for the API until SetUnknown
-// says otherwise. PowerOn brings it back, LoseNode takes it away.
+// says otherwise. PowerOn brings it back, RemoveNode takes it away.
 func (l *Lab) Crash(name string) error {
 	return l.on(name, func(n *node) error {
 		n.pods.setOff(true)
@@ -183,31 +163,4 @@ func (l *Lab) PowerOn(ctx context.Context, name string) error {
 		n.pods.setOff(false)
 		return l.SetReady(ctx, name, true)
 	})
-}
-
-// CutZone cuts all nodes of a zone off, and makes them Unknown as the node controller does, but at once. It names them.
-func (l *Lab) CutZone(ctx context.Context, zone string) (cut []string, err error) {
-	for _, n := range l.upNodes() {
-		if n.spec.Zone == zone {
-			cut = append(cut, n.spec.Name)
-			err = errors.Join(err, l.CutLink(n.spec.Name))
-		}
-	}
-	if len(cut) == 0 {
-		return nil, fmt.Errorf("cutting a zone: no node is in %q", zone)
-	}
-	for _, name := range cut {
-		err = errors.Join(err, l.SetUnknown(ctx, name))
-	}
-	return cut, err
-}
-
-// RestoreZone undoes CutZone.
-func (l *Lab) RestoreZone(ctx context.Context, zone string) (err error) {
-	for _, n := range l.upNodes() {
-		if n.spec.Zone == zone {
-			err = errors.Join(err, l.RestoreLink(n.spec.Name), l.SetReady(ctx, n.spec.Name, true))
-		}
-	}
-	return err
 }

@@ -91,7 +91,7 @@ func (l *Lab) add(ctx context.Context, n *node, err error) error {
 }
 
 // RemoveNode takes a host away as an orderly deletion of a machine does: BIRD ends its sessions administratively, the host
-// disappears, and its objects are deleted.
+// disappears, and its objects are deleted. After Crash peers keep its routes for the graceful restart time.
 func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
 		if err := l.prober.Remove(name); err != nil {
@@ -100,26 +100,11 @@ func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 		if n.bird.running() {
 			_ = l.StopBIRD(name)
 		}
-		return l.takeAway(ctx, n)
+		l.forget(n)
+		n.destroy()
+		// The apiserver may be down on purpose.
+		return poll(ctx, func() error { return l.deleteNode(ctx, n) })
 	})
-}
-
-// LoseNode takes a host away as when a machine is destroyed: peers keep its routes for the graceful restart time. Then its objects are
-// deleted.
-func (l *Lab) LoseNode(ctx context.Context, name string) error {
-	return l.on(name, func(n *node) error {
-		if err := errors.Join(l.prober.Remove(name), setDown(l.fabric.link, n.port())); err != nil {
-			return err
-		}
-		return l.takeAway(ctx, n)
-	})
-}
-
-func (l *Lab) takeAway(ctx context.Context, n *node) error {
-	l.forget(n)
-	n.destroy()
-	// The apiserver may be down on purpose.
-	return poll(ctx, func() error { return l.deleteNode(ctx, n) })
 }
 
 // reserve takes the name and the number. The node exists for others once it is up.

@@ -111,31 +111,6 @@ func (s *Site) WaitFor(ctx context.Context, what string, is func(*v1alpha1.Route
 	}
 }
 
-// Follow calls is with every state that the RouteReflectorPool goes through, as
-// it is written, until it returns true.
-func (s *Site) Follow(ctx context.Context, is func(*v1alpha1.RouteReflectorPool) bool) error {
-	var last *v1alpha1.RouteReflectorPool
-	for {
-		w, err := s.Client.Watch(ctx, &v1alpha1.RouteReflectorPoolList{})
-		if err != nil {
-			return fmt.Errorf("watching the RouteReflectorPool: %w; last: %s", err, Describe(last))
-		}
-		for event := range w.ResultChan() {
-			o, ok := event.Object.(*v1alpha1.RouteReflectorPool)
-			if !ok {
-				break
-			}
-			if last = o; is(o) {
-				w.Stop()
-				return nil
-			}
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("following the RouteReflectorPool: %w; last: %s", ctx.Err(), Describe(last))
-		}
-	}
-}
-
 // WaitReady waits until the manager has seen the newest spec and reports Ready.
 func (s *Site) WaitReady(ctx context.Context) error {
 	return s.WaitFor(ctx, "Ready", func(o *v1alpha1.RouteReflectorPool) bool {

@@ -76,7 +76,7 @@ type Site struct {
 	// Cloud is nil where no cloud provides the nodes.
 	Cloud *iksserver.Server
 	// Client may do everything.
-	Client client.WithWatch
+	Client client.Client
 	// Workers are the names of the nodes that ran pods at the start.
 	Workers []string
 	// Apiserver, when set, is how managers that are started from now on reach the apiserver.
@@ -122,7 +122,7 @@ func (s *Site) start(ctx, background context.Context) error {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("building the scheme: %w", err)
 	}
-	if s.Client, err = client.NewWithWatch(s.Lab.AdminConfig(), client.Options{Scheme: scheme}); err != nil {
+	if s.Client, err = client.New(s.Lab.AdminConfig(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("making the client: %w", err)
 	}
 	nodes := s.options.Nodes

@@ -43,8 +43,6 @@ type Prober struct {
 	endpoints map[string]*endpoint
 	series    []*series // of removed endpoints too
 	phases    []Phase
-	// priority is why the sender could not have the kernel's preference.
-	priority error
 
 	stop chan struct{}
 	done sync.WaitGroup
@@ -149,7 +147,7 @@ func (p *Prober) Checkpoint(name string) {
 func (p *Prober) Report() Report {
 	until := time.Now()
 	p.mu.Lock()
-	all, phases, priority := slices.Clone(p.series), slices.Clone(p.phases), p.priority
+	all, phases := slices.Clone(p.series), slices.Clone(p.phases)
 	endpoints := slices.Collect(maps.Values(p.endpoints))
 	p.mu.Unlock()
 	for _, s := range all {
@@ -165,9 +163,7 @@ func (p *Prober) Report() Report {
 	if n := len(phases); n > 0 {
 		phases[n-1].Until = until
 	}
-	report := newReport(p.epoch, until, p.interval, phases, samples)
-	report.Priority = priority
-	return report
+	return newReport(p.epoch, until, p.interval, phases, samples)
 }
 
 // catchUp waits until the answers that have come are read: a reader that has to wait for the CPU must not lose them.
@@ -207,10 +203,7 @@ func (p *Prober) connect(from, to *endpoint) {
 // one gap that lasts microseconds.
 func (p *Prober) send() {
 	defer p.done.Done()
-	refused := raisePriority()
-	p.mu.Lock()
-	p.priority = refused
-	p.mu.Unlock()
+	_ = raisePriority() // lab.Start says where BIRD, and so this too, may not have it
 	packet := make([]byte, packetSize)
 	for {
 		sleep(p.interval)

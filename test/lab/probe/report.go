@@ -18,8 +18,6 @@ type Report struct {
 	Interval time.Duration
 	// Phases in order; what happened before the first checkpoint belongs to none.
 	Phases []Phase
-	// Priority is why the sender of the probes had to wait for the CPU like any process, nil when it had not.
-	Priority error
 	// Pairs, sorted by name.
 	Pairs []Pair
 }
@@ -238,8 +236,8 @@ func (r Report) ZeroLoss() error {
 	case lost*singleLossOdds >= sent && lost > 0:
 		return fmt.Errorf("%d of %d probes were lost, one by one: %s", lost, sent, names(r.Lossy()))
 	case len(starved) > 0:
-		return fmt.Errorf("no loss can be ruled out: %d pairs were not probed often enough, for up to %s: %s",
-			len(starved), slices.MaxFunc(starved, bySilence).LongestSilence.Round(time.Millisecond), r.starving())
+		return fmt.Errorf("no loss can be ruled out: %d pairs were not probed often enough, for up to %s: the machine is too busy",
+			len(starved), slices.MaxFunc(starved, bySilence).LongestSilence.Round(time.Millisecond))
 	}
 	return nil
 }
@@ -251,14 +249,6 @@ func (p Pair) starved(interval time.Duration) bool {
 		all += s.Duration()
 	}
 	return p.LongestSilence > maxSilence || all*silenceOdds > time.Duration(p.Sent)*interval
-}
-
-// starving is why there were too few probes.
-func (r Report) starving() string {
-	if r.Priority != nil {
-		return fmt.Sprintf("the machine is too busy, and the prober has no priority (%v)", r.Priority)
-	}
-	return "the machine is too busy"
 }
 
 // Lossy are the pairs that lost anything, the longest outage first.
