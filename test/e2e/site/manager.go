@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rrpool/rrpool/test/controlplane"
@@ -77,13 +76,6 @@ func (s *Site) Environment() []string {
 func (s *Site) KillManager() {
 	s.manager.Kill()
 	s.manager = nil
-}
-
-// StopManager ends the manager in order.
-func (s *Site) StopManager() error {
-	err := s.manager.Stop(syscall.SIGTERM)
-	s.manager = nil
-	return err
 }
 
 // ManagerLog is everything that managers have said so far.
