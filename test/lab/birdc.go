@@ -136,7 +136,7 @@ func (l *Lab) BIRDConfig(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := os.ReadFile(n.path("config", "bird.cfg"))
+	text, err := os.ReadFile(n.config("bird.cfg"))
 	if err != nil {
 		return "", fmt.Errorf("reading BIRD's configuration on %q: %w", node, err)
 	}

@@ -92,8 +92,9 @@ var (
 	reloadCommand   = regexp.MustCompile(`(?m)^reload_cmd = .*$`)
 )
 
-// writeConfdTemplates copies Calico's templates, made fit for stock BIRD, and its list of templates, for all nodes. BIRD 6 is left
-// out: the lab has no IPv6, and an empty configuration satisfies the reporter.
+// writeConfdTemplates copies Calico's templates, made fit for stock BIRD, and its list of templates, for all nodes: each writes to its own
+// folder and reloads its own BIRD, which it sees below calicoRunDir. BIRD 6 is left out: the lab has no IPv6, and an empty configuration
+// satisfies the reporter.
 func writeConfdTemplates(ctx context.Context, dir string) error {
 	calico, err := controlplane.CalicoSources(ctx)
 	if err != nil {
@@ -107,33 +108,13 @@ func writeConfdTemplates(ctx context.Context, dir string) error {
 			return err
 		}
 		err = rewrite(filepath.Join(source, "conf.d", name+".toml"), filepath.Join(dir, "conf.d", name+".toml"),
-			func(text string) string { return checkCommand.ReplaceAllString(text, "") })
+			func(text string) string {
+				text = destination.ReplaceAllString(checkCommand.ReplaceAllString(text, ""), `dest = "`+configDir+`/$1"`)
+				return reloadCommand.ReplaceAllString(text, `reload_cmd = "birdc -s `+calicoRunDir+`/bird.ctl configure || true"`)
+			})
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// writeConfdDir gives a node its own copy, which writes to the node's folder and reloads the node's BIRD.
-func (l *Lab) writeConfdDir(n *node) error {
-	for _, name := range []string{"bird", "bird_aggr", "bird_ipam"} {
-		err := rewrite(l.path("confd", "templates", name+".cfg.template"), n.path("confd", "templates", name+".cfg.template"),
-			func(text string) string { return text })
-		if err != nil {
-			return err
-		}
-		err = rewrite(l.path("confd", "conf.d", name+".toml"), n.path("confd", "conf.d", name+".toml"), func(text string) string {
-			text = destination.ReplaceAllString(text, `dest = "`+n.path("config")+`/$1"`)
-			return reloadCommand.ReplaceAllString(text, `reload_cmd = "birdc -s `+calicoRunDir+`/bird.ctl configure || true"`)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	empty := fmt.Sprintf("router id %s;\nprotocol device {}\n", n.spec.Address)
-	if err := os.WriteFile(n.path("config", "bird6-empty.cfg"), []byte(empty), 0o600); err != nil {
-		return fmt.Errorf("writing bird6's configuration: %w", err)
 	}
 	return nil
 }

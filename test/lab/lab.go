@@ -360,7 +360,7 @@ func (l *Lab) dumpNode(name, dir string) error {
 	}
 	var errs []error
 	for _, file := range []string{
-		"config/bird.cfg", "config/bird_aggr.cfg", "config/bird_ipam.cfg", "bird.log", "bird6.log", "calico-node.log",
+		"run/config/bird.cfg", "run/config/bird_aggr.cfg", "run/config/bird_ipam.cfg", "bird.log", "bird6.log", "calico-node.log",
 	} {
 		errs = append(errs, copyFile(n.path(file), filepath.Join(dir, filepath.Base(file))))
 	}

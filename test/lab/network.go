@@ -16,6 +16,9 @@ import (
 // calicoRunDir is where Calico's components look for BIRD's control sockets. Each node mounts its own folder there.
 const calicoRunDir = "/var/run/calico"
 
+// configDir is where confd writes, as a node sees it.
+const configDir = calicoRunDir + "/config"
+
 var (
 	// nodeNetwork holds the control plane, at its first address, and the nodes, in the order of their creation.
 	nodeNetwork = netip.MustParsePrefix("172.20.0.0/16")

@@ -155,10 +155,8 @@ func (l *Lab) bringUp(ctx context.Context, n *node) error {
 
 // wire makes the host's namespaces, its cable, and the folder where BIRD's sockets are.
 func (l *Lab) wire(n *node) (err error) {
-	for _, dir := range []string{"run", "config"} {
-		if err := os.MkdirAll(n.path(dir), 0o750); err != nil {
-			return fmt.Errorf("making a folder: %w", err)
-		}
+	if err := os.MkdirAll(n.config(""), 0o750); err != nil {
+		return fmt.Errorf("making a folder: %w", err)
 	}
 	if n.space, err = newSpace(); err != nil {
 		return err
@@ -185,12 +183,13 @@ func (l *Lab) wire(n *node) (err error) {
 
 // startDaemons runs what calico-node runs: confd and the reporter, then, on the configuration that confd has rendered, BIRD.
 func (l *Lab) startDaemons(ctx context.Context, n *node) error {
-	if err := l.writeConfdDir(n); err != nil {
-		return err
+	empty := fmt.Sprintf("router id %s;\nprotocol device {}\n", n.spec.Address)
+	if err := os.WriteFile(n.config("bird6-empty.cfg"), []byte(empty), 0o600); err != nil {
+		return fmt.Errorf("writing bird6's configuration: %w", err)
 	}
 	n.agent = &daemon{
 		space: n.space, logPath: n.path("calico-node.log"), restart: true,
-		command: []string{"nice", "-n", "15", l.agent, "-confdir=" + n.path("confd"), "-interval=600"},
+		command: []string{"nice", "-n", "15", l.agent, "-confdir=" + l.path("confd"), "-interval=600"},
 		env: []string{
 			"NODENAME=" + n.spec.Name, "CALICO_K8S_NODE_REF=" + n.spec.Name, "NAMESPACE=" + secretNamespace, "DATASTORE_TYPE=kubernetes",
 			"KUBECONFIG=" + l.path("agent.kubeconfig"), "GOMAXPROCS=2",
@@ -202,11 +201,11 @@ func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 	}
 	n.bird = &daemon{
 		space: n.space, logPath: n.path("bird.log"),
-		command: append(priority, "bird", "-R", "-s", calicoRunDir+"/bird.ctl", "-d", "-c", n.path("config", "bird.cfg")),
+		command: append(priority, "bird", "-R", "-s", calicoRunDir+"/bird.ctl", "-d", "-c", configDir+"/bird.cfg"),
 	}
 	n.bird6 = &daemon{
 		space: n.space, logPath: n.path("bird6.log"),
-		command: []string{"bird6", "-R", "-s", calicoRunDir + "/bird6.ctl", "-d", "-c", n.path("config", "bird6-empty.cfg")},
+		command: []string{"bird6", "-R", "-s", calicoRunDir + "/bird6.ctl", "-d", "-c", configDir + "/bird6-empty.cfg"},
 	}
 	return n.boot(ctx)
 }
@@ -241,7 +240,7 @@ func (n *node) startBIRD(ctx context.Context) error {
 func (n *node) waitForConfig(ctx context.Context) error {
 	return poll(ctx, func() error {
 		for _, name := range []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"} {
-			if _, err := os.Stat(n.path("config", name)); err != nil {
+			if _, err := os.Stat(n.config(name)); err != nil {
 				return fmt.Errorf("confd has not rendered %s", name)
 			}
 		}
@@ -269,6 +268,9 @@ func (n *node) port() string { return fmt.Sprintf("port%d", n.number) }
 func (n *node) path(elements ...string) string {
 	return filepath.Join(append([]string{n.dir}, elements...)...)
 }
+
+// config is a file that is in configDir on the node.
+func (n *node) config(name string) string { return n.path("run", "config", name) }
 
 // sessionName is the name of a session with the node, as confd forms it.
 func (n *node) sessionName(prefix string) string {
