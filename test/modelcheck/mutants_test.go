@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,16 +78,26 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// mutantBinary is the explorer, with every mutation in it.
+// mutantBinary is the explorer, with every mutation in it. Without mutantVariable they do nothing.
 func mutantBinary(t *testing.T) string {
 	t.Helper()
+	folder, replace := t.TempDir(), map[string]string{}
+	write := func(name, text string) {
+		to := filepath.Join(folder, filepath.Base(name))
+		require.NoError(t, os.WriteFile(to, []byte(text), 0o600))
+		replace[name] = to
+	}
 	source, err := filepath.Abs(rolloutSources)
 	require.NoError(t, err)
-	folder := t.TempDir()
-	overlay, err := Overlay(source, folder, Mutations)
+	for name, f := range sources(t, source) {
+		write(name, mutate(f))
+	}
+	write(filepath.Join(source, "mutant.go"), fmt.Sprintf(helpers, mutantVariable))
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	require.NoError(t, err)
-	binary := filepath.Join(folder, "explore")
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary).CombinedOutput()
+	path, binary := filepath.Join(folder, "overlay.json"), filepath.Join(folder, "explore")
+	require.NoError(t, os.WriteFile(path, overlay, 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", path, "-o", binary).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return binary
 }
@@ -98,10 +109,8 @@ func TestEveryGateIsTakenOut(t *testing.T) {
 	for _, m := range Mutations {
 		listed[m.Function] = true
 	}
-	files, err := sources(rolloutSources)
-	require.NoError(t, err)
 	there := map[string]bool{}
-	for name, f := range files {
+	for name, f := range sources(t, rolloutSources) {
 		for fn, d := range f.functions() {
 			there[fn] = true
 			_, excepted := exceptions[fn]
@@ -109,6 +118,9 @@ func TestEveryGateIsTakenOut(t *testing.T) {
 				t.Errorf("%s: %s looks like a gate: add it to Mutations, or to exceptions with a reason", filepath.Base(name), fn)
 			}
 		}
+	}
+	for _, m := range Mutations {
+		require.True(t, there[m.Function], "%s: %s is no function any more", m.Name, m.Function)
 	}
 	for fn, why := range exceptions {
 		require.True(t, there[fn], "exception %s is no function any more", fn)
@@ -153,15 +165,11 @@ func TestAGateThatIsNotListedIsSeen(t *testing.T) {
 	folder := t.TempDir()
 	text := "package rollout\nfunc (v *view) newGate() {}\nfunc (v *view) fills(g *gate) {}\nfunc rule(v *view) *Step { return nil }\nfunc (g *gate) open() bool { return true }\nfunc other(v *view) bool { return true }\n"
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "new.go"), []byte(text), 0o600))
-	files, err := sources(folder)
-	require.NoError(t, err)
-	for _, f := range files {
+	for _, f := range sources(t, folder) {
 		for name, d := range f.functions() {
 			require.Equal(t, name == "newGate" || name == "fills" || name == "rule", looksLikeAGate(d), name)
 		}
 	}
-	_, err = Overlay(folder, t.TempDir(), []Mutation{{Name: "x", Function: "gone", Statement: "return"}})
-	require.ErrorContains(t, err, "gone")
 }
 
 // Mutation takes one gate out of rollout: Statement becomes the first one of Function. Two
@@ -231,7 +239,7 @@ var Mutations = []Mutation{
 	{"heal", "healRoles", "return nil", "half a role that stays half", "probe: edits", ""},
 }
 
-// mutantVariable names the mutation that a binary built with an Overlay runs with.
+// mutantVariable names the mutation that a binary runs with.
 const mutantVariable = "RRPOOL_MUTANT"
 
 // helpers are what mutations use. To opened, every gate has been waiting long enough.
@@ -248,43 +256,6 @@ func opened(v *view) *view {
 }
 `
 
-// Overlay writes the sources of package rollout, with all mutations in them, and an
-// overlay file for go build, into folder. Without mutantVariable they do nothing.
-func Overlay(source, folder string, mutations []Mutation) (string, error) {
-	replace := map[string]string{}
-	missing := map[string]bool{}
-	for _, m := range mutations {
-		missing[m.Function] = true
-	}
-	files, err := sources(source)
-	if err != nil {
-		return "", err
-	}
-	for name, f := range files {
-		text := mutate(f, mutations, missing)
-		to := filepath.Join(folder, filepath.Base(name))
-		if err := os.WriteFile(to, text, 0o600); err != nil {
-			return "", fmt.Errorf("writing a mutated file: %w", err)
-		}
-		replace[name] = to
-	}
-	if len(missing) > 0 {
-		return "", fmt.Errorf("mutating package rollout: it has no functions %v", missing)
-	}
-	added := filepath.Join(folder, "mutant.go")
-	text := fmt.Sprintf(helpers, mutantVariable)
-	if err := os.WriteFile(added, []byte(text), 0o600); err != nil {
-		return "", fmt.Errorf("writing the mutant's name: %w", err)
-	}
-	replace[filepath.Join(source, "mutant.go")] = added
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", fmt.Errorf("writing the overlay: %w", err)
-	}
-	path := filepath.Join(folder, "overlay.json")
-	return path, os.WriteFile(path, overlay, 0o600)
-}
-
 // sourceFile is a file of the package, read.
 type sourceFile struct {
 	*ast.File
@@ -292,28 +263,23 @@ type sourceFile struct {
 	text []byte
 }
 
-func sources(folder string) (map[string]sourceFile, error) {
+func sources(t *testing.T, folder string) map[string]sourceFile {
+	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		return nil, fmt.Errorf("looking for sources: %w", err)
-	}
+	require.NoError(t, err)
 	out := map[string]sourceFile{}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading a source: %w", err)
-		}
+		require.NoError(t, err)
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, name, text, 0)
-		if err != nil {
-			return nil, fmt.Errorf("parsing a source: %w", err)
-		}
+		require.NoError(t, err)
 		out[name] = sourceFile{f, set, text}
 	}
-	return out, nil
+	return out
 }
 
 // functions of a file, by name.
@@ -328,26 +294,16 @@ func (f sourceFile) functions() map[string]*ast.FuncDecl {
 }
 
 // mutate puts each mutation at the beginning of its function.
-func mutate(f sourceFile, mutations []Mutation, missing map[string]bool) []byte {
-	type insertion struct {
-		at   int
-		text string
-	}
-	var all []insertion
-	functions := f.functions()
-	for _, m := range mutations {
-		fn, here := functions[m.Function]
-		if !here {
-			continue
-		}
-		delete(missing, m.Function)
+func mutate(f sourceFile) string {
+	text := string(f.text)
+	functions := slices.SortedFunc(maps.Values(f.functions()), func(a, b *ast.FuncDecl) int { return int(b.Pos() - a.Pos()) })
+	for _, fn := range functions { // from the last, so that the places of the others stay
 		at := f.set.Position(fn.Body.Lbrace).Offset + 1
-		all = append(all, insertion{at, fmt.Sprintf(" if mutant == %q { %s };", m.Name, m.Statement)})
-	}
-	slices.SortStableFunc(all, func(a, b insertion) int { return b.at - a.at })
-	text := slices.Clone(f.text)
-	for _, x := range all {
-		text = slices.Insert(text, x.at, []byte(x.text)...)
+		for _, m := range Mutations {
+			if m.Function == fn.Name.Name {
+				text = text[:at] + fmt.Sprintf(" if mutant == %q { %s };", m.Name, m.Statement) + text[at:]
+			}
+		}
 	}
 	return text
 }

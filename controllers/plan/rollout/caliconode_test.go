@@ -181,22 +181,6 @@ func TestTheMeshIsBackInTimeWithOtherReflectorsToo(t *testing.T) {
 	})
 }
 
-// At rest a look at the pods costs nothing: neither a write, nor a look of the manager's.
-func TestCalicoNodeThatRunsCostsNoWrite(t *testing.T) {
-	for _, regular := range []bool{false, true} {
-		w := newWorld(1, 6, 3)
-		w.regular = regular
-		require.Empty(t, w.settle())
-		w.step()
-		w.crash()
-		w.writes = 0
-		for range 1800 {
-			w.step()
-		}
-		require.Zero(t, w.writes, w.story())
-	}
-}
-
 // An upgrade of Calico restarts calico-node node after node. However few reflectors there
 // are, that is no reason for the mesh.
 func TestARollingRestartOfCalicoNodeLeavesTheMeshOff(t *testing.T) {

@@ -7,10 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 var (
@@ -127,26 +123,4 @@ func (w *world) drop(m *machine) {
 		return
 	}
 	w.removeNode(m.Name)
-}
-
-// The control: a manager that does nothing leaves the cluster without routes.
-func TestASequenceOfFailuresWithoutAManagerIsCaught(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 1, 3)
-	require.Empty(t, w.settle())
-	for _, r := range w.reflectors() {
-		w.setAlive(r.Name, false)
-	}
-	w.tick()
-	for _, m := range w.nodes {
-		w.excused[m.Name] = w.now.Add(recovery)
-	}
-	caught := ""
-	for range int(recovery/time.Second) + 10 {
-		w.tick()
-		if caught == "" {
-			caught = w.violation()
-		}
-	}
-	require.NotEmpty(t, caught)
-	require.NotEqual(t, rollout.Steady, w.next(w.observe()).Name)
 }

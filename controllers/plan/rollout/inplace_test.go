@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // announced: a step has said that these two would lose each other.
@@ -80,19 +79,4 @@ func (w *world) requireRest(t require.TestingT) {
 		peers = 1 + n*(n-1)/2
 	}
 	require.Len(t, w.peers, peers)
-}
-
-// The order that everybody uses: role and cluster ID at once, nothing prepared.
-func TestAnImmediatePromotionCutsTheNodeOffInTheModelToo(t *testing.T) {
-	w := newInPlaceWorld(1, 6, 1, 3)
-	require.Empty(t, w.settle())
-	w.apply(plan.SetReflector{Node: "node-05", ClusterID: w.d.ClusterID})
-	lost := ""
-	for range 60 {
-		w.tick()
-		if v := w.unreachable(); v != "" && lost == "" {
-			lost = v
-		}
-	}
-	require.Contains(t, lost, "node-05")
 }

@@ -82,32 +82,6 @@ func TestADeadReflectorDoesNotHideWhatTheOthersLack(t *testing.T) {
 	require.Len(t, at(2).Missing, 1)
 }
 
-// The last report of a reflector that died shows sessions that are no more.
-func TestAReportThatIsOlderThanTheFailureCountsAsNothing(t *testing.T) {
-	for name, fail := range map[string]func(*world, string){
-		"its node fails":          func(w *world, r string) { w.setAlive(r, false) },
-		"its calico-node is gone": func(w *world, r string) { w.stopCalicoNode(r, true) },
-		"nothing answers, pods are unseen": func(w *world, r string) {
-			w.podsUnseen = true
-			w.stopCalicoNode(r, true)
-			w.now = w.now.Add(2 * time.Minute)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(1, 8, 3)
-			require.Empty(t, w.settle())
-			before := w.next(w.observe()).Reflectors[0]
-			require.True(t, before.Serving && before.Established == 10 && before.Expected == 10, "%+v", before)
-			fail(w, w.reflectors()[0].Name)
-			for range 90 {
-				w.step()
-			}
-			after := w.next(w.observe()).Reflectors[0]
-			require.True(t, !after.Serving && after.Established == 0 && after.Expected == 10, "%+v", after)
-		})
-	}
-}
-
 // On the way back the mesh comes on whatever is refused, because it only adds sessions. What takes sessions away waits.
 func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 	refusals := []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "no reports"}}

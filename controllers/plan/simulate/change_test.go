@@ -68,31 +68,6 @@ func TestDepthIsTheSmallestLoss(t *testing.T) {
 	require.Greater(t, len(found), 2, "topologies of different depth")
 }
 
-func TestDepthOfTopologies(t *testing.T) {
-	for name, tc := range map[string]struct {
-		sketch *sketch
-		depth  int
-	}{
-		"Single: all of them":                              {subsets(3, oneID, []int{1, 2, 3}), 3},
-		"Quorum, 3 of 5: two clients share one":            {subsets(5, oneID, ring(5, 3)...), 1},
-		"Quorum, 4 of 5: two clients share three":          {subsets(5, oneID, ring(5, 4)...), 3},
-		"quorums of 3 of 6 that do not overlap":            {subsets(6, oneID, []int{1, 2, 3}, []int{4, 5, 6}), 0},
-		"MultiCluster, 3 of 5: the other may be far":       {subsets(5, ownIDs, ring(5, 3)...), 3},
-		"Hierarchy with two spines: both":                  {hierarchy(2, 2), 2},
-		"Hierarchy with four spines: a rack's three":       {hierarchy(2, 4), 3},
-		"Hierarchy without spines has racks apart":         {hierarchy(2, 0), 0},
-		"Hierarchy of one rack needs no spines at all":     {hierarchy(1, 0), 3},
-		"one client alone has no other to be cut off from": {subsets(1, oneID, []int{1}, nil), 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := tc.sketch.configuration().Network(up)
-			runsPods := func(name string) bool { return name[0] == 'c' || name[0] == 'd' }
-			require.Equal(t, tc.depth, n.Depth(9, runsPods))
-			require.Equal(t, min(tc.depth, 1), n.Depth(1, runsPods))
-		})
-	}
-}
-
 func (o *oracle) compare(after *oracle) simulate.Change {
 	var out simulate.Change
 	for i, a := range o.nodes {

@@ -51,23 +51,6 @@ func (s *sketch) configuration() *simulate.Configuration {
 
 func up(string) bool { return true }
 
-// greatest is the most paths that a node has to one prefix of a client.
-func greatest(n *simulate.Network) simulate.Count {
-	var out simulate.Count
-	for _, a := range n.Classes() {
-		if a.Reflects {
-			continue
-		}
-		for _, b := range n.Classes() {
-			c := n.Paths(a.Nodes[0], b.Nodes[len(b.Nodes)-1])
-			if out.More = out.More || c.More; c.Paths > out.Paths {
-				out.Paths = c.Paths
-			}
-		}
-	}
-	return out
-}
-
 // subsets has reflectors r1.. and groups of clients of which each peers with some of
 // them, by their numbers: two clients where there is one group, else one.
 func subsets(reflectors int, clusterID func(i int) string, groups ...[]int) *sketch {
@@ -175,14 +158,4 @@ func TestMultiClusterExplodes(t *testing.T) {
 	require.True(t, paths.More)
 	require.Greater(t, paths.Paths, uint64(500))
 	require.Empty(t, n.Unreached(up))
-}
-
-// What spines originate carries no cluster list, so all racks pass it on from spine to
-// spine, and there are far more paths to it than to what clients originate.
-func TestPathsToSpines(t *testing.T) {
-	for racks, want := range map[int]uint64{2: 12, 10: 84} {
-		n := hierarchy(racks, 2).configuration().Network(up)
-		require.Equal(t, simulate.Count{Paths: want}, n.Paths("spine-1", "crack-1"))
-		require.Equal(t, simulate.Count{Paths: 18}, greatest(n))
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
@@ -53,105 +52,6 @@ func promote(names ...string) []plan.Action {
 		out = append(out, plan.SetReflector{Node: name, ClusterID: "244.0.0.1"})
 	}
 	return out
-}
-
-// most is the most nodes without a route to one that there ever are in the next minute.
-func most(m *simulate.Model) int {
-	out := 0
-	for range 60 {
-		out = max(out, len(m.Unreached(allNodes)))
-		m.Advance(time.Second)
-	}
-	return out
-}
-
-func TestWhatCutsNodesOffAndWhatDoesNot(t *testing.T) {
-	for name, tc := range map[string]struct {
-		do    func(require.TestingT, *simulate.Model)
-		loses bool
-	}{
-		"a mesh at rest":      {func(require.TestingT, *simulate.Model) {}, false},
-		"BGPPeers of no node": {func(t require.TestingT, m *simulate.Model) { apply(t, m, clients, reflectors) }, false},
-		"everything at once": {func(t require.TestingT, m *simulate.Model) {
-			apply(t, m, append(promote("n1", "n2", "n3"), clients, reflectors, plan.DisableMesh{})...)
-		}, true},
-		"the mesh off without reflectors": {func(t require.TestingT, m *simulate.Model) { apply(t, m, plan.DisableMesh{}) }, true},
-		"reflectors of two cluster IDs that no session connects": {func(t require.TestingT, m *simulate.Model) {
-			apply(t, m, clients, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1"}, plan.SetReflector{Node: "n2", ClusterID: "244.0.0.2"})
-			m.Advance(time.Minute)
-			apply(t, m, plan.DisableMesh{})
-		}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := model(6)
-			tc.do(t, m)
-			require.Equal(t, tc.loses, most(m) > 0)
-		})
-	}
-}
-
-// Dedicated nodes, which run nothing: with the mesh on until their sessions are up
-// no node loses a route, and without it the mesh's sessions are gone.
-func TestTheOrderOfAMigration(t *testing.T) {
-	m := model(6)
-	idle := func(n plan.Node) bool { return n.Name > "n3" }
-	apply(t, m, append(promote("n1", "n2", "n3"), clients, reflectors)...)
-	for range 60 {
-		require.Empty(t, m.Unreached(idle))
-		m.Advance(time.Second)
-	}
-	require.True(t, m.Quiet())
-	apply(t, m, plan.DisableMesh{})
-	require.False(t, m.Quiet())
-	for range 60 {
-		require.Empty(t, m.Unreached(allNodes))
-		m.Advance(time.Second)
-	}
-	all, perReflector, perClient := m.Sessions()
-	require.Equal(t, []int{3*3 + 3, 5, 3}, []int{all, perReflector, perClient})
-	require.False(t, m.Observe().BGP.MeshOn())
-	apply(t, m, plan.RestoreMesh{}, plan.ForgetMesh{})
-	require.True(t, m.Observe().BGP.MeshOn())
-}
-
-// Nodes that cannot be told apart are counted, not looked at one by one: the answer is
-// the one that looking at each would give.
-func TestGroupsStandForTheirNodes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := model(rapid.IntRange(2, 9).Draw(t, "nodes"))
-		node := rapid.Custom(func(t *rapid.T) string {
-			nodes := m.Nodes()
-			return nodes[rapid.IntRange(0, len(nodes)-1).Draw(t, "node")].Name
-		})
-		for range rapid.IntRange(1, 12).Draw(t, "events") {
-			apply(t, m, event(t, m, node)...)
-			m.Advance(time.Duration(rapid.IntRange(0, 8).Draw(t, "seconds")) * time.Second)
-			lost, sessions := oneByOne(m)
-			require.Equal(t, lost, len(m.Unreached(allNodes)) > 0)
-			all, _, _ := m.Sessions()
-			require.Equal(t, sessions, all)
-		}
-	})
-}
-
-func event(t *rapid.T, m *simulate.Model, node *rapid.Generator[string]) []plan.Action {
-	a, b := node.Draw(t, "a"), node.Draw(t, "b")
-	address := m.Nodes()[0].Addresses[0]
-	for _, n := range m.Nodes() {
-		if n.Name == b {
-			address = n.Addresses[0]
-		}
-	}
-	pair := plan.PutPeer{Peer: plan.Peer{Name: a + "." + b, Node: a, PeerIP: address.String()}}
-	return []plan.Action{rapid.SampledFrom([]plan.Action{
-		plan.SetReflector{Node: a, ClusterID: rapid.SampledFrom([]string{"244.0.0.1", "244.0.0.2"}).Draw(t, "id")},
-		plan.ClearReflector{Node: a},
-		clients, reflectors, pair,
-		plan.DeletePeer{Name: "clients"},
-		plan.DeletePeer{Name: a + "." + b},
-		plan.DisableMesh{},
-		plan.RestoreMesh{},
-	}).Draw(t, "event")}
 }
 
 // oneByOne asks every node for its own report and its routes.

@@ -38,8 +38,9 @@ func TestSlotsAndRacksAreLabels(t *testing.T) {
 	}
 }
 
-// At rest the model is what the rules make of the datastore.
-func TestTheModelAtRestIsWhatTheRulesSay(t *testing.T) {
+// On the way the model, which counts nodes that cannot be told apart, is what looking at each one would give; at rest
+// it is what the rules make of the datastore.
+func TestTheModelIsWhatTheRulesSay(t *testing.T) {
 	slots := rapid.SampledFrom([]string{"", "rack-a-1", "rack-b-1", "spine-1"})
 	racks := rapid.SampledFrom([]string{"", "a", "b"})
 	ids := rapid.SampledFrom([]string{"244.0.0.0", "244.0.0.1", "244.0.0.2"})
@@ -63,8 +64,13 @@ func TestTheModelAtRestIsWhatTheRulesSay(t *testing.T) {
 				plan.SetRack{Node: node, Rack: racks.Draw(t, "rack")},
 				plan.SetRack{Node: node, Rack: racks.Draw(t, "rack")},
 				plan.DeletePeer{Name: "reflectors"},
+				plan.DisableMesh{}, plan.RestoreMesh{},
 			}).Draw(t, "event"))
 			m.Advance(time.Duration(rapid.IntRange(0, 8).Draw(t, "seconds")) * time.Second)
+			lost, sessions := oneByOne(m)
+			require.Equal(t, lost, len(m.Unreached(allNodes)) > 0)
+			established, _, _ := m.Sessions()
+			require.Equal(t, sessions, established)
 		}
 		var all []plan.StatusRequest
 		for _, n := range nodes {
