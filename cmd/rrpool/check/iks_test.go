@@ -2,7 +2,6 @@ package check
 
 import (
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,21 +18,17 @@ import (
 const apiKey = "not-to-be-shown-anywhere"
 
 // onCloud makes the cluster one of IBM's, with a cloud that answers as IBM's does.
-func (w *world) onCloud(edit ...func(*iksserver.Cluster)) *iksserver.Server {
+func (w *world) onCloud() *iksserver.Server {
 	w.Helper()
 	ibm := iksserver.New(iksserver.Config{APIKeys: []string{apiKey}})
 	var zones []iksserver.Zone
 	for _, id := range frankfurt {
 		zones = append(zones, iksserver.Zone{ID: id, Subnets: []iksserver.Subnet{{ID: "sub-" + id, CIDR: "10.1.0.0/24", Available: 200}}})
 	}
-	c := iksserver.Cluster{
+	ibm.AddCluster(iksserver.Cluster{
 		ID: "c1", Name: "demo", Provider: iksserver.VPC, VPCID: "vpc-1", Zones: zones,
 		Pools: []iksserver.Pool{{Name: "default", Flavor: "bx2.4x16", SizePerZone: 2, Zones: frankfurt}},
-	}
-	for _, f := range edit {
-		f(&c)
-	}
-	ibm.AddCluster(c)
+	})
 	server := httptest.NewServer(ibm)
 	w.Cleanup(func() { ibm.Close(); server.Close() })
 	w.Setenv(iks.CSEndpointVariable, server.URL)
@@ -66,16 +61,6 @@ func TestOnIBMCloud(t *testing.T) {
 		require.Contains(t, checks["provider"].Message, "IBM Cloud Kubernetes Service, which answers: no worker pool has the name route-reflectors yet")
 		require.NotContains(t, got.Out+got.Err, apiKey)
 		require.Equal(t, []string{"default"}, ibm.Pools("c1"), "nothing was ordered")
-	})
-	t.Run("a cluster without Calico", func(t *testing.T) {
-		w := newWorld(t)
-		w.onCloud(func(c *iksserver.Cluster) { c.NetworkPlugin = "OVNKubernetes" })
-		w.key(apiKey)
-		checks, _, got := w.check("")
-		require.Equal(t, 1, got.Code)
-		require.Equal(t, Error, checks["provider"].Status)
-		require.Contains(t, checks["provider"].Message, `its networkPlugin is "OVNKubernetes"`)
-		require.True(t, strings.HasSuffix(checks["provider"].Link, "runbook/conditions.md#cloudunsupported"))
 	})
 	t.Run("a cluster that is not", func(t *testing.T) {
 		w := newWorld(t)

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/test/cli"
@@ -92,23 +91,6 @@ func TestABrokenCluster(t *testing.T) {
 	}
 	require.Contains(t, checks["routes"].Message, "Felix programs the routes to the pods of 1 IPPool")
 	require.Equal(t, "rrpool check", v.Next)
-}
-
-// With VXLAN only, nodes have their BGP addresses: the manager refuses such a cluster, and so does check.
-func TestACalicoWithoutBIRDIsRefused(t *testing.T) {
-	w := newWorld(t)
-	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
-	w.calico("kube-system", 6)
-	w.have(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-1", Labels: map[string]string{"k8s-app": "calico-node"}},
-		Spec: corev1.PodSpec{NodeName: "zone-a-node-1", TerminationGracePeriodSeconds: ptr.To[int64](0), Containers: []corev1.Container{{
-			Name: "calico-node", Image: "calico/node", Env: []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND", Value: "vxlan"}},
-		}}},
-	}, nil)
-	checks, _, got := w.check("")
-	require.Equal(t, 1, got.Code)
-	require.Equal(t, Error, checks["bgp"].Status)
-	require.Contains(t, checks["bgp"].Message, `calico-node runs no BIRD on any node (CALICO_NETWORKING_BACKEND is "vxlan")`)
 }
 
 // Without our CRD nothing else is in the way of looking.

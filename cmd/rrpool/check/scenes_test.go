@@ -167,7 +167,7 @@ func scenes(t *testing.T) map[string]facts {
 
 	return map[string]facts{
 		"iks": onCloud(t, 50), "kind": kind, "iks-before-installation": before,
-		"broken": broken(t), "blind": blind(t), "file": fromFile(t),
+		"broken": broken(t), "blind": blind(t),
 	}
 }
 
@@ -211,17 +211,6 @@ func blind(t *testing.T) facts {
 	f.definition = seen[*apiextensionsv1.CustomResourceDefinition]{hidden: refused("get", "customresourcedefinitions.apiextensions.k8s.io")}
 	f.stored.hidden = refused("get", "routereflectorpools.rrpool.io")
 	f.deployment, f.manager = seen[*appsv1.Deployment]{hidden: refused("get", "deployments.apps")}, status.Manager{}
-	return f
-}
-
-// fromFile is a check for an object that is not there yet.
-func fromFile(t *testing.T) facts {
-	t.Helper()
-	f := scene(t, nodesIn(4, frankfurt...))
-	f.file = "pool.yaml"
-	f.object.Spec.Rollout.Gate = v1alpha1.GateTimer
-	f.information.value.Spec.CalicoVersion = "v3.19.1"
-	decide(t, &f)
 	return f
 }
 

@@ -32,26 +32,16 @@ func (c change) dryRun(ctx context.Context) error {
 	return c.explain(err)
 }
 
-// do makes the change and gives the object as it is then. Where the answer is lost it looks what came of the write.
+// do makes the change and gives the object as it is then.
 func (c change) do(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	out, sent, err := c.write(ctx, c.Client)
-	if !sent {
-		return out, err
-	}
-	if err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-		return out, c.explain(err)
-	}
-	lost := c.explain(err)
-	now, err := c.Pool(context.WithoutCancel(ctx))
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("whether spec.mode was set is not known, as the answer was lost (%w): rrpool status says it", lost)
-	case now == nil || now.Spec.Mode != c.want.Spec.Mode:
-		return nil, lost
-	case ctx.Err() != nil:
-		return nil, errors.New("interrupted, and spec.mode is set all the same: rrpool status --watch shows what comes of it")
+	case !sent:
+		return out, err
+	case err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+		return nil, fmt.Errorf("whether spec.mode was set is not known, as the answer was lost (%w): rrpool status says it", c.explain(err))
 	}
-	return now, nil
+	return out, c.explain(err)
 }
 
 // attempts to write while the manager writes its status.

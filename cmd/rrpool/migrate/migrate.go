@@ -36,9 +36,9 @@ type flags struct {
 	snapshot.Flags
 	direction
 	planner
-	file              string
-	yes, wait         bool
-	interval, timeout time.Duration
+	file      string
+	yes, wait bool
+	timeout   time.Duration
 }
 
 // New makes `rrpool migrate`.
@@ -84,7 +84,6 @@ func (f *flags) register(cmd *cobra.Command, s iostreams.Streams) *cobra.Command
 	set.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	set.BoolVar(&f.wait, "wait", true, "watch until the cluster has arrived")
 	iostreams.Period(cmd, &f.timeout, "timeout", 2*time.Hour, "how long to watch; "+f.action+" goes on afterwards")
-	iostreams.Period(cmd, &f.interval, "interval", 2*time.Second, "how often to look")
 	f.Register(set)
 	return cmd
 }
@@ -96,7 +95,8 @@ type migration struct {
 	*flags
 	phrase status.Phrase
 
-	*display
+	// shown is the progress that was shown last.
+	shown    string
 	began    time.Time
 	checked  time.Time         // when the manager was looked for last
 	notices  map[string]string // what was reported, by what it is about
@@ -122,7 +122,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	}
 	m := &migration{
 		Streams: s, Connection: connection, flags: f, phrase: status.PhraseOf(cmd),
-		display: newDisplay(s), notices: map[string]string{},
+		notices: map[string]string{},
 	}
 	switch err := m.fit(stored, given); {
 	case err != nil:

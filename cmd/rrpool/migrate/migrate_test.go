@@ -20,7 +20,7 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
-// The whole way, in lines and on a terminal, for a person who says yes.
+// The whole way, for a person who says yes.
 func TestMigrate(t *testing.T) {
 	s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
 	got := s.play(t, person("yes\n"), "migrate")
@@ -29,31 +29,14 @@ func TestMigrate(t *testing.T) {
 	require.Contains(t, got.Err, "Shall the migration of cluster rrpool begin? Type yes: √ spec.mode is RouteReflector\n")
 	require.Equal(t, []string{"PATCH dryRun=true map[mode:RouteReflector]", "PATCH dryRun=false map[mode:RouteReflector]"}, s.writes, "the mode and nothing else")
 
-	t.Run("on a terminal", func(t *testing.T) {
-		s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}, happens: theWay()}
-		streams := person("YES\n")
-		streams.Terminal, streams.Width, streams.Getenv = true, 60, cli.Environment("NO_COLOR", "1")
-		got := s.play(t, streams, "migrate")
-		require.Zero(t, got.Code, got.Err)
-		cli.RequireWidth(t, got.Out, 60)
-		_, drawn, _ := strings.Cut(got.Err, "\r\x1b[K")
-		cli.RequireWidth(t, strings.ReplaceAll(drawn, "\r\x1b[K", "\n"), 60)
-		cli.Golden(t, "terminal.golden", readable(got.Err))
-	})
 	t.Run("and back", func(t *testing.T) {
 		s := &scenario{api: &api{pool: reflecting()}, happens: theWayBack()}
 		got := s.play(t, person("yes\n"), "rollback")
 		require.Zero(t, got.Code, got.Err)
 		cli.Golden(t, "rollback.stdout.golden", got.Out)
 		cli.Golden(t, "rollback.stderr.golden", got.Err)
-		s = &scenario{api: &api{pool: reflecting()}, happens: theWayBack()}
-		got = s.play(t, iostreams.Streams{Terminal: true, Width: 60}, "rollback", "--yes")
-		require.Zero(t, got.Code, got.Err)
-		cli.Golden(t, "rollback.terminal.golden", readable(got.Err))
 	})
 }
-
-func readable(text string) string { return strings.ReplaceAll(text, "\x1b", "␛") }
 
 func TestTheQuestion(t *testing.T) {
 	for answer, begins := range map[string]bool{"yes\n": true, " Yes \n": true, "yes": true, "y\n": false, "no\n": false, "\n": false, "": false, "yes please\n": false} {
@@ -69,15 +52,12 @@ func TestTheQuestion(t *testing.T) {
 		requireMode(t, s.api, v1alpha1.ModeFullMesh)
 	}
 	t.Run("no terminal to answer on", func(t *testing.T) {
-		for _, name := range []string{"migrate", "rollback"} {
-			mode := v1alpha1.ModePaused
-			s := &scenario{api: &api{pool: object(mode)}}
-			got := s.play(t, iostreams.Streams{}, name)
-			require.Equal(t, 1, got.Code)
-			require.Empty(t, got.Out)
-			cli.RequireSentence(t, got.Err, "--yes: missing", "no terminal to ask on", "rrpool plan shows what will be done")
-			require.Empty(t, s.writes)
-		}
+		s := &scenario{api: &api{pool: object(v1alpha1.ModePaused)}}
+		got := s.play(t, iostreams.Streams{}, "migrate")
+		require.Equal(t, 1, got.Code)
+		require.Empty(t, got.Out)
+		cli.RequireSentence(t, got.Err, "--yes: missing", "no terminal to ask on", "rrpool plan shows what will be done")
+		require.Empty(t, s.writes)
 	})
 	t.Run("Ctrl-C instead of an answer", func(t *testing.T) {
 		s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh)}}
@@ -155,25 +135,22 @@ func TestAlreadyThere(t *testing.T) {
 	meshed := object(v1alpha1.ModeFullMesh)
 	numbers(meshed, 2, 0, 0)
 	for name, tc := range map[string]struct {
-		command string
-		pool    *v1alpha1.RouteReflectorPool
-		says    string
+		pool *v1alpha1.RouteReflectorPool
+		says string
 	}{
-		"migrate": {"migrate", reflecting(), "√ The cluster is already on route reflectors: 6 route reflectors serve 60 nodes; the node-to-node mesh is off.\n"},
-		"rollback": {"rollback", meshed, "√ The cluster is already on the node-to-node mesh: the node-to-node mesh carries 60 nodes. " +
+		"migrate": {reflecting(), "√ The cluster is already on route reflectors: 6 route reflectors serve 60 nodes; the node-to-node mesh is off.\n"},
+		"rollback": {meshed, "√ The cluster is already on the node-to-node mesh: the node-to-node mesh carries 60 nodes. " +
 			"The worker pool route-reflectors stays, and costs until it is deleted (docs/operations.md#delete).\n"},
 	} {
-		for _, flags := range [][]string{{"--yes"}, {}, {"--yes", "--wait=false"}} {
-			t.Run(strings.Join(append([]string{name}, flags...), " "), func(t *testing.T) {
-				s := &scenario{api: &api{pool: tc.pool, lease: renewed(0)}}
-				got := s.play(t, iostreams.Streams{}, append([]string{tc.command}, flags...)...)
-				require.Zero(t, got.Code, got.Err)
-				require.Equal(t, tc.says, got.Out)
-				require.Empty(t, got.Err, "there is no progress")
-				require.Empty(t, s.waits)
-				require.Empty(t, s.writes)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			s := &scenario{api: &api{pool: tc.pool, lease: renewed(0)}}
+			got := s.play(t, iostreams.Streams{}, name)
+			require.Zero(t, got.Code, got.Err)
+			require.Equal(t, tc.says, got.Out)
+			require.Empty(t, got.Err, "there is no progress")
+			require.Empty(t, s.waits)
+			require.Empty(t, s.writes)
+		})
 	}
 	t.Run("what is wrong there is shown", func(t *testing.T) {
 		degraded := reflecting()

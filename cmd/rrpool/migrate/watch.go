@@ -16,14 +16,17 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// checkEvery is how often the manager is looked for, and how long it may take to observe
-// a change before that is reported.
-const checkEvery = 15 * time.Second
+const (
+	// interval is how often the cluster is looked at.
+	interval = 2 * time.Second
+	// checkEvery is how often the manager is looked for, and how long it may take to observe
+	// a change before that is reported.
+	checkEvery = 15 * time.Second
+)
 
 // watch shows the progress until the cluster has arrived. It only reads.
 func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPool) error {
 	m.began, m.checked = m.Now(), m.Now()
-	defer m.end()
 	deadline := m.began.Add(m.timeout)
 	for {
 		if object == nil {
@@ -41,7 +44,7 @@ func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPo
 		if left <= 0 {
 			return m.expired(ctx)
 		}
-		m.Sleep(min(m.interval, left), ctx.Done())
+		m.Sleep(min(interval, left), ctx.Done())
 		fresh, err := m.Pool(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -86,9 +89,9 @@ func (m *migration) notice(about, problem, over string) {
 	switch {
 	case problem == before:
 	case problem != "":
-		m.say(iostreams.Yellow, "‼ "+problem)
+		m.say("‼ " + problem)
 	default:
-		m.say(iostreams.Green, "√ "+over)
+		m.say("√ " + over)
 	}
 }
 
@@ -109,11 +112,11 @@ func (m *migration) reportProblems(object *v1alpha1.RouteReflectorPool) {
 		if !status.Passing(t.Reason) {
 			line += ". A person has to solve this; " + m.action + " then goes on by itself"
 		}
-		m.say(iostreams.Red, line)
+		m.say(line)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(m.problems)) {
 		if !now[reason] {
-			m.say(iostreams.Green, "√ no longer "+reason)
+			m.say("√ no longer " + reason)
 		}
 	}
 	m.problems = now
@@ -141,14 +144,12 @@ func (m *migration) result(object *v1alpha1.RouteReflectorPool, already, took st
 	if m.mode == v1alpha1.ModeFullMesh && object.Status.Pool != "" && object.Status.Provider == "iks" {
 		line += fmt.Sprintf(" The worker pool %s stays, and costs until it is deleted (docs/operations.md#delete).", object.Status.Pool)
 	}
-	m.end()
 	_, err := fmt.Fprintf(m.Out, "%s\n", m.Paint(iostreams.Green, m.Fold(line, "  ")))
 	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
 // expired shows where the cluster is, as far as it answers.
 func (m *migration) expired(ctx context.Context) error {
-	m.end()
 	if last, err := status.Take(ctx, m.Connection, m.phrase, m.Now()); err == nil {
 		if err := status.Show(m.Streams, last); err != nil {
 			return err

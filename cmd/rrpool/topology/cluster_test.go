@@ -74,16 +74,7 @@ func TestWhatALiveClusterShows(t *testing.T) {
 				"10.240.0.200: 4/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +
 				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
 		},
-		"a client without any session": {
-			func(o *observed) {
-				o.cut(r1, c1)
-				o.cut(r2, c1)
-				o.change(c1, func(n *plan.Node) { n.Ready = false })
-			},
-			"a/1: 4 clients, 3 with all sessions up, 1 with no session up, 1 not Ready; 4 × 2 sessions, 6 up\n" +
-				"10.240.0.200: 4/5 up\n10.240.0.201: 4/5 up\nbetween reflectors: 1 session, all up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
-		},
+
 		"a session of the mesh is none with a reflector": {
 			func(o *observed) {
 				for i := range o.Statuses[r1].Sessions {
@@ -146,15 +137,7 @@ func TestWhatALiveClusterShows(t *testing.T) {
 				"10.240.0.200: 5/5 up\n10.240.0.201: 1/1 up, no role yet\nbetween reflectors: 1 session, all up\n" +
 				"1 reflector, 4 clients, 1 node without the role, cluster ID 244.0.0.1, step Steady",
 		},
-		"a worker of the pool that is not to have its role": {
-			func(o *observed) {
-				o.wanted = false
-				o.change(r2, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Labels = false, "", nil })
-				delete(o.Statuses, r2)
-			},
-			"a/1: 5 clients, 5 with all sessions up; 5 × 1 sessions, all up\n10.240.0.200: 5/5 up\n" +
-				"1 reflector, 5 clients, cluster ID 244.0.0.1, step Steady",
-		},
+
 		"a worker whose label alone is left": {
 			func(o *observed) {
 				o.wanted = false
@@ -196,24 +179,13 @@ func TestFrames(t *testing.T) {
 				"rack r3: 3 reflectors; 10 clients\nrack r4: 3 reflectors; 10 clients\n" +
 				"16 reflectors, 40 clients, topology Hierarchy, step Steady",
 		},
-		"slots whose BGPPeers are not written yet": {
-			func() observed {
-				o := arranged(t, v1alpha1.TopologyHierarchy, 20, 2, 0, 0)
-				o.Peers = topology.Single(role, topology.Session{})
-				return o
-			}(),
-			"spines: 4 spines\nrack zone-1: 3 reflectors\nrack zone-2: 3 reflectors\n" +
-				"zone-1: no reflectors; 10 clients\nzone-2: no reflectors; 10 clients\n10 reflectors, 20 clients, topology Hierarchy, step Steady",
-		},
+
 		"zones are the groups of a Quorum": {
 			arranged(t, v1alpha1.TopologyQuorum, 30, 3, 0, 9),
 			"zone-1: 3 reflectors; 10 clients, with 6 of 9 reflectors\nzone-2: 3 reflectors; 10 clients, with 6 of 9 reflectors\n" +
 				"zone-3: 3 reflectors; 10 clients, with 6 of 9 reflectors\n9 reflectors, 30 clients, topology Quorum, cluster ID 244.0.0.1, step Steady",
 		},
-		"groups of a Quorum in one zone are drawn as one": {
-			arranged(t, v1alpha1.TopologyQuorum, 120, 1, 0, 9),
-			"zone-1: 9 reflectors; 120 clients, with 6 of 9 reflectors\n9 reflectors, 120 clients, topology Quorum, cluster ID 244.0.0.1, step Steady",
-		},
+
 		"on the way from Single to a Hierarchy": {
 			changing(t),
 			"spines: 2 spines\nrack zone-1: 2 reflectors; 10 clients, with 6 of 12 reflectors\n" +
@@ -265,6 +237,8 @@ func TestBGPPeersOfOthers(t *testing.T) {
 		plan.Peer{Name: "no-node", NodeSelector: "all()", PeerSelector: "has(nothing)"}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1:179"},
 	)
 	n := networkOf(o)
+	o.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "no reports"}}
+	require.Equal(t, []string{"no reports"}, networkOf(o).Warnings)
 	require.Equal(t, []string{"4 BGPPeers without nodes of the cluster on both sides: not drawn (broken, no-node, nowhere and 1 more)"}, n.Notes)
 	require.Contains(t, described(n), "a/1: 2 clients, 2 with all sessions up; 2 × 1 sessions, all up")
 
@@ -273,12 +247,6 @@ func TestBGPPeersOfOthers(t *testing.T) {
 	d := dual()
 	d.Peers = []plan.Peer{{Name: "one-family", NodeSelector: "!has(" + role + ")", PeerIP: d.Nodes[0].Addresses[0].String()}}
 	require.Contains(t, described(networkOf(d)), "a/1: 5 clients, 5 with all sessions up, with 1 of 4 reflectors; 5 × 1 sessions, all up")
-}
-
-func TestProblemsAreWarnings(t *testing.T) {
-	o := inZones([]string{"a"}, 1, 2)
-	o.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "no reports"}}
-	require.Equal(t, []string{"no reports"}, networkOf(o).Warnings)
 }
 
 // docs/topology.md names every format, state and schema.
