@@ -64,9 +64,7 @@ func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 	} else {
 		a.plane, a.admin = busyCluster(t)
 	}
-	var err error
-	a.identity, err = a.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	require.NoError(t, err)
+	a.identity = a.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	a.net = &fakeNetwork{Client: a.admin, now: a.clock.now}
 	require.NoError(t, a.net.take(t.Context(), "the beginning"))
 	a.between.Observe(func(r intercept.Request) {

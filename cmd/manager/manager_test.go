@@ -68,8 +68,7 @@ func TestMigrationThereAndBack(t *testing.T) {
 	env := endpoints(t, cloud)
 	theirs := writeConfig(t, admin, "Info")
 	theirs["logSeverityScreen"] = "Debug"
-	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	require.NoError(t, err)
+	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	config = writeBefore(t, config, func() { writeConfig(t, admin, "Debug") })
 
 	ctx, cancel := context.WithCancel(t.Context())

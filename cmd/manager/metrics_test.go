@@ -43,8 +43,7 @@ func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
 	admin := adminOf(t, plane)
 	cluster(t, admin)
 	letRead(t, admin, "prometheus")
-	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	require.NoError(t, err)
+	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	certs := ownCertificate(t)
 	manager := start(t, config, nil, "--metrics-cert-dir="+certs)
 	for name, tc := range map[string]struct {

@@ -198,8 +198,7 @@ func newSite(t *testing.T) *site {
 	s.newCloud()
 	letRead(t, s.admin, "scraper")
 	s.scraper = tokenOf(t, s.admin, "scraper")
-	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	require.NoError(t, err)
+	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	s.manager = start(t, config, endpoints(t, s), "--zap-log-level=debug")
 	return s
 }

@@ -172,8 +172,7 @@ func newMinimalRights(t *testing.T) *minimalRights {
 	go quickNetwork(m.admin).run(t.Context(), 200*time.Millisecond)
 	go fakeKubelet(t.Context(), m.admin)
 
-	config, err := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	require.NoError(t, err)
+	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, config))
 	address := freeAddress(t)
@@ -351,8 +350,7 @@ func (m *minimalRights) repaired() bool {
 // second one as a patch, and says in the log that the apiserver rejected it.
 func (m *minimalRights) repeat() {
 	m.Helper()
-	config, err := m.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	require.NoError(m, err)
+	config := m.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	kube, err := kubernetes.NewForConfig(config)
 	require.NoError(m, err)
 	ctx, cancel := context.WithCancel(m.Context())

@@ -83,8 +83,7 @@ func newBench(t *testing.T) *bench {
 // adapter makes another adapter for the same cluster, as after a restart.
 func (b *bench) adapter() *Adapter {
 	b.t.Helper()
-	cfg, err := b.plane.UserConfig(b.user, b.groups...)
-	require.NoError(b.t, err)
+	cfg := b.plane.UserConfig(b.user, b.groups...)
 	kube, err := client.New(cfg, client.Options{})
 	require.NoError(b.t, err)
 	a, err := New(Config{RestConfig: cfg, Nodes: kube, Writer: kube, Log: logr.Discard(), Now: b.clock.Now})

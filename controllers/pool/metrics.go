@@ -2,7 +2,6 @@ package pool
 
 import (
 	"reflect"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -86,12 +85,12 @@ func (m *Metrics) objectAbsent() {
 	var out samples
 	out.add("object_present", 0)
 	m.cluster.observedAt = time.Time{}
-	m.cluster.seen.Store(&seen{samples: out})
+	m.cluster.seen.Store(&out)
 }
 
 // unobserved notes that the cluster could not be observed.
 func (m *Metrics) unobserved(s *Scope, status v1alpha1.RouteReflectorPoolStatus) {
-	m.cluster.publish(s, status, "unknown", seen{})
+	m.cluster.publish(s, status, "unknown", nil)
 }
 
 // observed notes what a reconciliation observed and what the status says of it.
@@ -114,41 +113,35 @@ func (m *Metrics) observed(s *Scope, c *poolClient, status v1alpha1.RouteReflect
 	}
 	if status.Cost != nil {
 		if amount, err := strconv.ParseFloat(status.Cost.Hourly, 64); err == nil { // any other is unknown
-			out = append(out, sample{"pool_cost_hourly", amount, []string{status.Cost.Currency}})
+			out = append(out, sample{"pool_cost_hourly", []string{status.Cost.Currency}, func() float64 { return amount }})
 		}
 	}
 	if s.Step.Unserved != nil {
 		out.add("nodes_unserved", len(s.Step.Unserved))
 	}
-	m.cluster.publish(s, status, mesh, seen{out, func() float64 {
+	m.cluster.publish(s, status, mesh, append(out, sample{"step_waiting_seconds", nil, func() float64 {
 		if status.Step.Name == rollout.Steady {
 			return 0
 		}
 		return max(0, now().Sub(status.Step.Since.Time).Seconds())
-	}})
+	}}))
 }
 
 // clusterGauges say how the object and the cluster are, as seen last. What is not known
 // is absent: a 0 that means "unknown" would be taken for one that means none.
 type clusterGauges struct {
 	descs map[string]*prometheus.Desc
-	seen  atomic.Pointer[seen]
+	// seen is what is exported until the next reconciliation.
+	seen atomic.Pointer[samples]
 	// observedAt is when the cluster was last observed whole, zero for never by this manager.
 	observedAt time.Time
 }
 
-// seen is what is exported until the next reconciliation.
-type seen struct {
-	samples samples
-	// waiting is how long the step has been waiting, when it is asked; nil for unknown.
-	waiting func() float64
-}
-
-// sample is a value of one metric, with those of its labels.
+// sample is the value that one metric has when it is asked, with the values of its labels.
 type sample struct {
 	name   string
-	value  float64
 	labels []string
+	value  func() float64
 }
 
 type samples []sample
@@ -197,35 +190,32 @@ func (g *clusterGauges) Collect(ch chan<- prometheus.Metric) {
 	if now == nil {
 		return
 	}
-	all := now.samples
-	if now.waiting != nil {
-		all = append(slices.Clone(all), sample{name: "step_waiting_seconds", value: now.waiting()})
-	}
-	for _, s := range all {
-		ch <- prometheus.MustNewConstMetric(g.descs[s.name], prometheus.GaugeValue, s.value, s.labels...)
+	for _, s := range *now {
+		ch <- prometheus.MustNewConstMetric(g.descs[s.name], prometheus.GaugeValue, s.value(), s.labels...)
 	}
 }
 
 // publish adds what is known of the object even while the cluster cannot be observed.
-func (g *clusterGauges) publish(s *Scope, status v1alpha1.RouteReflectorPoolStatus, mesh string, now seen) {
-	now.samples.add("object_present", 1)
+func (g *clusterGauges) publish(s *Scope, status v1alpha1.RouteReflectorPoolStatus, mesh string, now samples) {
+	now.add("object_present", 1)
 	mode := s.object.Spec.Mode
 	if s.deleting() {
 		mode = v1alpha1.ModeFullMesh
 	}
-	now.samples.addOneOf("mode", string(mode), string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh), string(v1alpha1.ModePaused))
-	now.samples.addOneOf("mesh", mesh, "on", "off", "unknown")
+	now.addOneOf("mode", string(mode), string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh), string(v1alpha1.ModePaused))
+	now.addOneOf("mesh", mesh, "on", "off", "unknown")
 	if !g.observedAt.IsZero() {
-		now.samples = append(now.samples, sample{name: "last_observation_timestamp_seconds", value: float64(g.observedAt.UnixMilli()) / 1000})
+		at := float64(g.observedAt.UnixMilli()) / 1000
+		now = append(now, sample{"last_observation_timestamp_seconds", nil, func() float64 { return at }})
 	}
 	for _, c := range status.Conditions {
-		now.samples.add("condition", 1, c.Type, string(c.Status), c.Reason)
+		now.add("condition", 1, c.Type, string(c.Status), c.Reason)
 	}
 	g.seen.Store(&now)
 }
 
 func (s *samples) add(name string, value int, labels ...string) {
-	*s = append(*s, sample{name, float64(value), labels})
+	*s = append(*s, sample{name, labels, func() float64 { return float64(value) }})
 }
 
 func (s *samples) addBool(name string, is bool, labels ...string) {

@@ -38,11 +38,6 @@ func TestProblemsThatStopTheRollout(t *testing.T) {
 			[]string{"ProviderReady False CredentialsMissing", "Ready False CredentialsMissing", "Degraded True CredentialsMissing"},
 			`Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist`,
 		},
-		"the Secret has no such key": {
-			func(e *environment) { require.NoError(e, e.client.Update(e.Context(), secret(" \n"))) },
-			[]string{"ProviderReady False CredentialsMissing"},
-			`has no value in its key "apikey"`,
-		},
 		"the cluster does not say who it is": {
 			func(e *environment) { require.NoError(e, e.client.Delete(e.Context(), clusterInfo(""))) },
 			[]string{"ProviderReady False ClusterIDUnknown"},
@@ -62,18 +57,6 @@ func TestProblemsThatStopTheRollout(t *testing.T) {
 			func(e *environment) { e.cloud.pool = cloud.Pool{Exists: true, Owned: true, Autoscaled: true} },
 			[]string{"ProviderReady False PoolAutoscaled"},
 			"disable it for this pool",
-		},
-		"the cloud is down": {
-			func(e *environment) {
-				e.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "listing pools", Message: "no answer"}
-			},
-			[]string{"ProviderReady False CloudUnavailable", "Ready False CloudUnavailable"},
-			"listing pools: no answer",
-		},
-		"the key is refused": {
-			func(e *environment) { e.cloud.observeErr = &cloud.Error{Kind: cloud.Unauthorized, Op: "logging in"} },
-			[]string{"ProviderReady False CloudUnauthorized"},
-			"logging in",
 		},
 		"Calico runs without BGP": {
 			func(e *environment) {

@@ -85,20 +85,6 @@ func TestPausedOnlyReports(t *testing.T) {
 	require.Equal(t, 1, e.writes)
 }
 
-func TestSinceIsKeptWhileTheStepLasts(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a"}})
-	e.settle(1)
-	since := e.object().Status.Step.Since
-	e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"b"}})
-	e.clock = e.clock.Add(time.Hour)
-	e.settle(1)
-	require.True(t, since.Equal(&e.object().Status.Step.Since))
-	e.script = always(rollout.Step{Name: "DisableMesh"})
-	e.settle(1)
-	require.False(t, since.Equal(&e.object().Status.Step.Since))
-}
-
 func TestConditionsAreInOrderAndCapped(t *testing.T) {
 	e := newEnvironment(t)
 	var many []string

@@ -45,8 +45,7 @@ func newBench(t *testing.T) *bench {
 	if _, err := b.kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		require.NoError(t, err)
 	}
-	cfg, err := plane.UserConfig(b.user, "system:masters")
-	require.NoError(t, err)
+	cfg := plane.UserConfig(b.user, "system:masters")
 	b.Pods, err = New(cfg, httpClient(t, cfg))
 	require.NoError(t, err)
 	b.now = func() time.Time { return b.clock }

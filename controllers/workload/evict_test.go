@@ -141,8 +141,7 @@ func TestWhenTimeRunsOutTheOthersAreAskedNextTime(t *testing.T) {
 	for _, name := range []string{"p1", "p2", "p3", "p4"} {
 		b.pod("h1", name, replicated)
 	}
-	cfg, err := b.plane.UserConfig(b.user, "system:masters")
-	require.NoError(t, err)
+	cfg := b.plane.UserConfig(b.user, "system:masters")
 	transport := &stuck{RoundTripper: httpClient(t, cfg).Transport, left: 1}
 	pods, err := New(cfg, &http.Client{Transport: transport})
 	require.NoError(t, err)

@@ -42,9 +42,7 @@ func RealApiserver(t *testing.T, user string) *Apiserver {
 // Kubeconfig is the path of the user's.
 func (a *Apiserver) Kubeconfig() string {
 	a.Helper()
-	config, err := a.UserConfig(a.user)
-	require.NoError(a, err)
-	return Kubeconfig(a.T, config)
+	return Kubeconfig(a.T, a.UserConfig(a.user))
 }
 
 // Create makes objects that go with the test, but for namespaces, which stay.

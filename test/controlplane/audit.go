@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,7 +102,7 @@ func parseAuditEvent(line []byte) (AuditEvent, error) {
 	var raw struct {
 		RequestReceivedTimestamp time.Time
 		Verb                     string
-		User                     struct{ Username string }
+		User, ImpersonatedUser   struct{ Username string }
 		ObjectRef                struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 		ResponseStatus           struct{ Code int }
 	}
@@ -109,7 +110,7 @@ func parseAuditEvent(line []byte) (AuditEvent, error) {
 		return AuditEvent{}, fmt.Errorf("reading an audit event: %w", err)
 	}
 	event := AuditEvent{
-		Time: raw.RequestReceivedTimestamp, User: raw.User.Username, Verb: raw.Verb,
+		Time: raw.RequestReceivedTimestamp, User: cmp.Or(raw.ImpersonatedUser.Username, raw.User.Username), Verb: raw.Verb,
 		Group: raw.ObjectRef.APIGroup, Resource: raw.ObjectRef.Resource,
 		Namespace: raw.ObjectRef.Namespace, Name: raw.ObjectRef.Name, Code: raw.ResponseStatus.Code,
 	}

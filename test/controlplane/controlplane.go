@@ -5,6 +5,7 @@ package controlplane
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/rrpool/rrpool/test/programs"
@@ -35,7 +37,7 @@ const readyTimeout = 4 * time.Minute
 type Options struct {
 	// Log receives progress, such as "building kube-apiserver". Default: discarded.
 	Log io.Writer
-	// Dir keeps certificates, data and logs. Default: a temporary folder that Stop removes.
+	// Dir keeps the certificate, data and logs. Default: a temporary folder that Stop removes.
 	Dir string
 	// Host is the address that clients use, and that the certificate names; the apiserver listens on all. Default: 127.0.0.1, and there only.
 	Host string
@@ -53,7 +55,6 @@ type ControlPlane struct {
 	temporary bool
 	url       string // the apiserver's
 	etcdURL   string
-	authority *authority
 	admin     *rest.Config
 	etcd      *Process
 	apiserver *Process
@@ -118,30 +119,25 @@ func (c *ControlPlane) port() (string, error) {
 	return strconv.Itoa(p.number), nil
 }
 
-func (c *ControlPlane) writeFiles() (err error) {
-	if c.authority, err = newAuthority(); err != nil {
-		return err
-	}
-	serving, err := c.authority.serving("localhost", "kubernetes.default.svc", loopback, cmp.Or(c.options.Host, loopback))
+func (c *ControlPlane) writeFiles() error {
+	certificates, key, err := cert.GenerateSelfSignedCertKey(cmp.Or(c.options.Host, loopback), []net.IP{net.ParseIP(loopback)}, []string{"localhost", "kubernetes.default.svc"})
 	if err != nil {
-		return err
+		return fmt.Errorf("making the apiserver's certificate: %w", err)
 	}
 	signing, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		return fmt.Errorf("making the service account key: %w", err)
 	}
+	token := rand.Text()
 	for name, content := range map[string][]byte{
-		"ca.crt": c.authority.pem(), "apiserver.crt": serving.certificate, "apiserver.key": serving.key, "service-account.key": signing,
-		"audit-policy.yaml": []byte(auditPolicy(c.options.AuditReads)),
+		"apiserver.crt": certificates, "apiserver.key": key, "service-account.key": signing,
+		"tokens.csv": []byte(token + ",admin,admin,system:masters\n"), "audit-policy.yaml": []byte(auditPolicy(c.options.AuditReads)),
 	} {
 		if err := os.WriteFile(c.path(name), content, 0o600); err != nil {
 			return fmt.Errorf("writing %q: %w", name, err)
 		}
 	}
-	if c.admin, err = c.UserConfig("admin", "system:masters"); err != nil {
-		return err
-	}
-	c.admin.QPS, c.admin.Burst = -1, 0 // no client-side limit
+	c.admin = &rest.Config{Host: c.url, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: certificates}, QPS: -1} // no limit on our side
 	return nil
 }
 
@@ -210,7 +206,7 @@ func (c *ControlPlane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Dir is the folder with the logs (etcd.log, kube-apiserver.log, audit.log) and the certificates.
+// Dir is the folder with the logs (etcd.log, kube-apiserver.log, audit.log) and the certificate.
 func (c *ControlPlane) Dir() string { return c.options.Dir }
 
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.options.Dir, name) }
@@ -224,7 +220,7 @@ func (c *ControlPlane) apiserverFlags() []string {
 		"--etcd-servers=" + c.etcdURL, "--bind-address=" + listen, "--secure-port=" + strconv.Itoa(c.ports[0].number), "--permit-port-sharing",
 		"--cert-dir=" + o.Dir, "--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"), "--audit-log-mode=blocking",
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
-		"--client-ca-file=" + c.path("ca.crt"),
+		"--token-auth-file=" + c.path("tokens.csv"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.path("service-account.key"),
 		"--service-account-signing-key-file=" + c.path("service-account.key"),
 		"--service-cluster-ip-range=10.255.0.0/24", "--authorization-mode=RBAC", "--allow-privileged=true",

@@ -23,11 +23,9 @@ func TestMain(m *testing.M) { Main(m) }
 
 func TestWritesFindsWhoWroteWhatAndWhen(t *testing.T) {
 	plane := ForTest(t)
-	config, err := plane.UserConfig("writer", "system:masters")
-	require.NoError(t, err)
-	client := kubernetes.NewForConfigOrDie(config)
+	client := kubernetes.NewForConfigOrDie(plane.UserConfig("writer", "system:masters"))
 	start, next := time.Now(), plane.Follow("writer")
-	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "written"}}, metav1.CreateOptions{})
+	_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "written"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, client.CoreV1().ConfigMaps("default").Delete(context.Background(), "written", metav1.DeleteOptions{}))

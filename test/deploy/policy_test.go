@@ -128,9 +128,7 @@ var writes = map[string][]write{
 func guarded(t *testing.T) (admin, manager dynamic.Interface) {
 	t.Helper()
 	c, objects := deployed(t, kindOverlay)
-	config, err := c.plane.UserConfig(policedUser(t, objects), "system:masters")
-	require.NoError(t, err)
-	manager, err = dynamic.NewForConfig(config)
+	manager, err := dynamic.NewForConfig(c.plane.UserConfig(policedUser(t, objects), "system:masters"))
 	require.NoError(t, err)
 	_, err = c.apply(t, read(t, samples[kindOverlay])[0])
 	require.NoError(t, err)

@@ -65,8 +65,7 @@ func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 func killAfterEachWrite(t *testing.T, ctx context.Context, s *site.Site) []string { //nolint:revive // t comes first in tests
 	t.Helper()
 	ctx = within(t, ctx)
-	config, err := s.Lab.ControlPlane().ServiceAccountConfig(site.Namespace, site.ServiceAccount)
-	require.NoError(t, err)
+	config := s.Lab.ControlPlane().ServiceAccountConfig(site.Namespace, site.ServiceAccount)
 	between, cut, asked := intercept.New(), make(chan bool, 1), map[string]bool{}
 	between.Rules(func(r intercept.Request) intercept.Verdict {
 		again := asked[r.Name] && r.Kind() == "update caliconodestatuses"

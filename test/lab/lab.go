@@ -140,11 +140,7 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 	if err := controlplane.WriteKubeconfig(l.Kubeconfig(), l.plane.AdminConfig()); err != nil {
 		return err
 	}
-	agents, err := l.plane.UserConfig(agentUser, "system:masters")
-	if err != nil {
-		return err
-	}
-	if err := controlplane.WriteKubeconfig(l.path("agent.kubeconfig"), agents); err != nil {
+	if err := controlplane.WriteKubeconfig(l.path("agent.kubeconfig"), l.plane.UserConfig(agentUser, "system:masters")); err != nil {
 		return err
 	}
 	return l.makeClients()
@@ -159,11 +155,8 @@ func (l *Lab) crds(ctx context.Context) ([]string, error) {
 	return []string{calico, controlplane.OwnCRDs()}, nil
 }
 
-func (l *Lab) makeClients() error {
-	config, err := l.plane.UserConfig(labUser, "system:masters")
-	if err != nil {
-		return err
-	}
+func (l *Lab) makeClients() (err error) {
+	config := l.plane.UserConfig(labUser, "system:masters")
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
 	if l.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return fmt.Errorf("making the client: %w", err)

@@ -72,8 +72,7 @@ func really(t *testing.T, command cli.Command, config *rest.Config, args ...stri
 func TestARealApiserver(t *testing.T) {
 	a := cli.RealApiserver(t, "operator")
 	admin := a.Admin
-	operator, err := a.UserConfig("operator")
-	require.NoError(t, err)
+	operator := a.UserConfig("operator")
 	began := time.Now()
 	t.Cleanup(func() {
 		pool := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}

@@ -121,21 +121,14 @@ func (i *Interceptor) executed(r *Request, code int) {
 	}
 }
 
-// answered notes what the near side was answered.
-func (i *Interceptor) answered(r *Request, code int) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	r.Answered, r.Done = code, time.Now()
-}
-
 // Request is one request as it came by.
 type Request struct {
 	// Line is the name of the line it came on.
 	Line string
 	// Number counts the writes of all lines from 1, events and leases left out; 0 for every other request.
 	Number int
-	// At is when it came, Done when it was answered.
-	At, Done time.Time
+	// At is when it came.
+	At time.Time
 	// Verb is Kubernetes' (get, list, watch, create, update, patch, delete,
 	// deletecollection), or the method of a request to the cloud.
 	Verb string
@@ -148,8 +141,6 @@ type Request struct {
 	Body []byte
 	// Code is what the far side answered, 0 when it was not asked.
 	Code int
-	// Answered is what the near side was answered, 0 for nothing.
-	Answered int
 }
 
 // Write reports whether the request is to change something.
@@ -163,11 +154,8 @@ func (r Request) Write() bool {
 // Lease reports whether it is leader election.
 func (r Request) Lease() bool { return !r.Cloud && r.Group == "coordination.k8s.io" }
 
-// Event reports whether it writes an event.
-func (r Request) Event() bool { return !r.Cloud && r.Resource == "events" }
-
 // Work reports whether it changes what the product is about.
-func (r Request) Work() bool { return r.Write() && !r.Lease() && !r.Event() }
+func (r Request) Work() bool { return r.Write() && !r.Lease() && (r.Cloud || r.Resource != "events") }
 
 // Executed reports whether it is a write that took effect.
 func (r Request) Executed() bool { return r.Write() && r.Code >= 200 && r.Code < 300 }
@@ -177,7 +165,7 @@ func (r Request) Kind() string { return r.Verb + " " + r.Resource }
 
 // String is for failure messages.
 func (r Request) String() string {
-	return fmt.Sprintf("%s %s #%d %s %s → %d (answered %d)", r.At.Format("15:04:05.000"), r.Line, r.Number, r.Kind(), r.Name, r.Code, r.Answered)
+	return fmt.Sprintf("%s %s #%d %s %s → %d", r.At.Format("15:04:05.000"), r.Line, r.Number, r.Kind(), r.Name, r.Code)
 }
 
 // infos reads requests as the apiserver does.

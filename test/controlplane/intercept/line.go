@@ -147,16 +147,17 @@ func (l *Line) serve(w http.ResponseWriter, r *http.Request, far http.Handler, s
 		l.die()
 		panic(http.ErrAbortHandler)
 	}
-	if verdict.Delay > 0 && !hold(r.Context(), verdict.Delay) {
+	select {
+	case <-time.After(verdict.Delay):
+	case <-r.Context().Done(): // the near side has gone
 		panic(http.ErrAbortHandler)
 	}
 	if verdict.Answer != 0 && !verdict.Executed {
-		l.of.answered(&seen, verdict.Answer)
 		refuse(w, seen, verdict)
 		return
 	}
 	if seen.Verb == "watch" {
-		l.watch(w, r, far, &seen)
+		l.watch(w, r, far, seen)
 		return
 	}
 	l.pass(w, r, far, &seen, verdict)
@@ -174,26 +175,23 @@ func (l *Line) pass(w http.ResponseWriter, r *http.Request, far http.Handler, se
 		panic(http.ErrAbortHandler)
 	}
 	if verdict.Answer != 0 {
-		l.of.answered(seen, verdict.Answer)
 		refuse(w, *seen, verdict)
 		return
 	}
-	l.of.answered(seen, answer.Code)
 	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes()) // the manager may be gone
 }
 
 // watch passes a stream on until it ends or is dropped.
-func (l *Line) watch(w http.ResponseWriter, r *http.Request, far http.Handler, seen *Request) {
+func (l *Line) watch(w http.ResponseWriter, r *http.Request, far http.Handler, seen Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	l.mu.Lock()
 	if l.stale > 0 {
 		l.stale--
 		l.mu.Unlock()
-		l.of.answered(seen, http.StatusGone)
-		refuse(w, *seen, Verdict{Answer: http.StatusGone})
+		refuse(w, seen, Verdict{Answer: http.StatusGone})
 		return
 	}
 	l.opened++
@@ -206,23 +204,7 @@ func (l *Line) watch(w http.ResponseWriter, r *http.Request, far http.Handler, s
 		delete(l.streams, id)
 	}()
 	far.ServeHTTP(w, r.WithContext(ctx))
-	l.of.answered(seen, http.StatusOK)
 }
-
-// hold waits; false when the near side has gone.
-func hold(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// retryAfter renders whole seconds, one at least.
-func retryAfter(d time.Duration) string { return strconv.Itoa(max(1, int(d/time.Second))) }
 
 // reasons are those that an apiserver gives with its codes.
 var reasons = map[int]metav1.StatusReason{
@@ -236,7 +218,7 @@ var reasons = map[int]metav1.StatusReason{
 // refuse answers as the apiserver does, or the cloud.
 func refuse(w http.ResponseWriter, r Request, verdict Verdict) {
 	if verdict.RetryAfter > 0 {
-		w.Header().Set("Retry-After", retryAfter(verdict.RetryAfter))
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(verdict.RetryAfter/time.Second))))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(verdict.Answer)

@@ -48,9 +48,7 @@ func (s *Site) managerLog() string {
 func (s *Site) StartManager(flags ...string) (err error) {
 	config := s.Apiserver
 	if config == nil {
-		if config, err = s.Lab.ControlPlane().ServiceAccountConfig(Namespace, ServiceAccount); err != nil {
-			return err
-		}
+		config = s.Lab.ControlPlane().ServiceAccountConfig(Namespace, ServiceAccount)
 	}
 	kubeconfig := filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "manager.kubeconfig")
 	if err := controlplane.WriteKubeconfig(kubeconfig, config); err != nil {
