@@ -199,21 +199,3 @@ func kinds(work []intercept.Request) map[string]int {
 	}
 	return out
 }
-
-// A scenario without any fault is what the others are held to.
-func TestScenarioWithoutFaults(t *testing.T) {
-	skipLong(t)
-	for _, kind := range []v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes} {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			a := newEnvironment(t, kind)
-			a.begin()
-			a.start()
-			l := a.runScenario(a.restart)
-			a.Logf("%d writes in %s: %v", len(l.work), l.took.Round(100*time.Millisecond), kinds(l.work))
-			require.Len(t, a.managers, 1)
-			a.requireAsGolden(l)
-			a.requireNoRepetition(l, 0)
-		})
-	}
-}

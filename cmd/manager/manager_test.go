@@ -233,35 +233,32 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
+// cluster has six nodes on IBM Cloud, and a manager with its rights and its key.
 func cluster(t *testing.T, admin client.Client) {
 	t.Helper()
-	ctx := t.Context()
-	require.NoError(t, client.IgnoreAlreadyExists(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}})))
-	objects := []client.Object{
-		&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rrpool-ibmcloud"},
-			Data:       map[string][]byte{"apikey": []byte(testKey)},
-		},
-		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cluster-info"},
-			Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q}`, testClusterID)},
-		},
-	}
-	for _, file := range []string{"role.yaml", "bindings.yaml"} {
-		objects = append(objects, decode(t, filepath.Join("..", "..", "config", "rbac", file))...)
-	}
-	for _, object := range objects {
-		require.NoError(t, admin.Create(ctx, object))
-	}
-	awaitRights(t, admin)
+	withRights(t, admin)
+	require.NoError(t, admin.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rrpool-ibmcloud"},
+		Data:       map[string][]byte{"apikey": []byte(testKey)},
+	}))
+	require.NoError(t, admin.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cluster-info"},
+		Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q}`, testClusterID)},
+	}))
 	for i := range 6 {
 		join(t, admin, machine(t, fmt.Sprintf("10.1.0.%d", i+1), fmt.Sprintf("w%d", i+1), fmt.Sprintf("us-south-%d", i%3+1)))
 	}
 }
 
-// awaitRights waits until the apiserver knows of all rights of the manager.
-func awaitRights(t *testing.T, admin client.Client) {
+// withRights gives the manager its namespace and the rights of config/rbac, and waits until the apiserver knows of them.
+func withRights(t *testing.T, admin client.Client) {
 	t.Helper()
+	require.NoError(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}})))
+	for _, file := range []string{"role.yaml", "bindings.yaml"} {
+		for _, object := range decode(t, filepath.Join("..", "..", "config", "rbac", file)) {
+			require.NoError(t, admin.Create(t.Context(), object))
+		}
+	}
 	for _, r := range allRights(t) {
 		awaitRight(t, admin, r)
 	}

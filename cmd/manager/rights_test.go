@@ -115,9 +115,11 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 	m.until("calico-node's ConfigMap may be read", func() bool { return m.given[right{"kube-system", "", "configmaps", "calico-config", "get"}] })
 	require.NoError(t, m.admin.Delete(t.Context(), calico)) // the other nodes have no such pod, and never will
 	m.until("Steady", m.steady)
+	require.Len(t, m.object.Status.Reflectors, 3)
 	m.drift()
 	m.until("the BGPPeer is put right", m.repaired)
 	m.leave()
+	requireNothingLeft(t, m.admin)
 
 	m.Log("on IBM Cloud")
 	m.object = &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
