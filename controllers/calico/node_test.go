@@ -42,19 +42,25 @@ func TestANodeIsChangedInOneWriteEach(t *testing.T) {
 	}{
 		"the role": {
 			acts(plan.SetReflector{Node: five, ClusterID: "244.0.0.1"}), acts(plan.ClearReflector{Node: five}),
-			map[string]string{scope.RoleLabel: "true"}, map[string]string{clusterIDAnnotation: "244.0.0.1", sinceAnnotation: noon},
+			map[string]string{scope.RoleLabel: "true"},
+			map[string]string{clusterIDAnnotation: "244.0.0.1", sinceAnnotation: noon},
 			func(n plan.Node) bool { return n.RoleLabel && n.Marked && n.ClusterID == "244.0.0.1" },
 		},
 		"a rack": {
 			acts(plan.SetRack{Node: five, Rack: "1"}), acts(plan.SetRack{Node: five}),
-			map[string]string{plan.RackLabel: "1"}, nil, func(n plan.Node) bool { return n.Rack == "1" },
+			map[string]string{plan.RackLabel: "1"},
+			nil, func(n plan.Node) bool { return n.Rack == "1" },
 		},
 		"a cordon": {
 			acts(plan.CordonNode{Node: five}), acts(plan.UncordonNode{Node: five}),
-			nil, map[string]string{cordonedAnnotation: noon}, func(n plan.Node) bool { return n.Cordoned && n.CordonedByUs && n.CordonMark },
+			nil,
+			map[string]string{cordonedAnnotation: noon},
+			func(n plan.Node) bool { return n.Cordoned && n.CordonedByUs && n.CordonMark },
 		},
 		"the pool": {
-			joins("existing-nodes"), joins(""), map[string]string{v1alpha1.PoolLabel: "existing-nodes"}, nil,
+			joins("existing-nodes"), joins(""),
+			map[string]string{v1alpha1.PoolLabel: "existing-nodes"},
+			nil,
 			func(n plan.Node) bool { return n.Labels[v1alpha1.PoolLabel] == "existing-nodes" },
 		},
 	} {

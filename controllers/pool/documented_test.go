@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // Where the code spells the words that end up as a condition's type or reason, or as a
@@ -73,7 +75,7 @@ func unexplained(page string, want, grave []string) (out []string) {
 		times[name] = 0
 	}
 	for _, row := range tableRow.FindAllStringSubmatch(page, -1) {
-		if strings.ToLower(row[2]) == row[1] && !slices.Contains(grave, row[2]) {
+		if strings.HasSuffix(plan.Page(row[2]), "#"+row[1]) && !slices.Contains(grave, row[2]) {
 			times[row[2]]++
 		}
 	}
