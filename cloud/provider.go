@@ -14,12 +14,13 @@ type Provider interface {
 	Name() string
 
 	// Observe reports what exists now. A pool that does not exist is not an error: Pool.Exists is false. When
-	// anything is unknown Observe returns an error and the caller must change nothing.
-	Observe(ctx context.Context) (Pool, error)
+	// anything is unknown Observe returns an error and the caller must change nothing. Of want, zones, flavor
+	// and options count: workers that have another flavor, or other options, are Former.
+	Observe(ctx context.Context, want PoolSpec) (Pool, error)
 
 	// Ensure takes at most one mutating step towards want and says what it did and what it waits for. Called again
 	// with the same want it continues from what exists; when all is there it does nothing and returns Done. It
-	// never creates a second pool, never touches a pool that is not ours, and never lets a worker without want's
+	// never creates a second pool, but where a pool's flavor and options cannot be changed and others are wanted, never touches a pool that is not ours, and never lets a worker without want's
 	// taints come into being. Where the answer to its step is lost it says what shows whether it was made, or returns Unavailable.
 	Ensure(ctx context.Context, want PoolSpec) (Progress, error)
 
@@ -39,6 +40,8 @@ type PoolSpec struct {
 	// SizePerZone is the number of workers in each zone, at least 1. Where zones have
 	// only so many nodes to take, their share may go to others.
 	SizePerZone int
+	// Lasting is how many of these are there to stay; the others are substitutes. 0: all.
+	Lasting int
 	// Taints every node of the pool carries from its first moment. What others have put
 	// on the pool stays, as far as the cloud reports it.
 	Taints []Taint
@@ -54,7 +57,7 @@ type PoolSpec struct {
 	// Replace lists worker ids that are dead and are to be exchanged for new
 	// workers, in the same zone where that is possible.
 	Replace []string
-	// Options of a pool that is yet to be ordered.
+	// Options that the workers are to have.
 	Options PoolOptions
 }
 
@@ -97,6 +100,8 @@ type Pool struct {
 	Zones []string
 	// ClusterZones are all zones the cluster has workers in or may have, sorted.
 	ClusterZones []string
+	// Emptied is the name of a pool of ours that has given way to this one, and that Ensure has yet to delete, "" for none.
+	Emptied string
 	// Taints every node of the pool gets. A provider may report them some minutes
 	// late, but never relies on that when it makes workers.
 	Taints []Taint
@@ -139,6 +144,8 @@ type Worker struct {
 	Message string `json:"message,omitempty"`
 	// Outdated says from which version to which the cloud would update it ("1.31.1_1500 to 1.31.2_1510"), "" for no update.
 	Outdated string `json:"outdated,omitempty"`
+	// Former: it has not the wanted flavor or options, as Outdated says, and gives way to a worker that has.
+	Former bool `json:"former,omitempty"`
 }
 
 // Progress says what one call of Ensure or Delete did.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -40,7 +41,7 @@ func TestAWriteThatHangsMeetsNoOther(t *testing.T) {
 		_, err := p.Ensure(ctx, size(1))
 		require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for the lock")
 		require.Equal(t, 1+1, s.Requests(), "listed and counted once: the other call got no further")
-		_, err = p.Observe(t.Context())
+		_, err = p.Observe(t.Context(), cloud.PoolSpec{})
 		require.NoError(t, err, "looking is still possible")
 		close(held)
 		require.NoError(t, <-first)

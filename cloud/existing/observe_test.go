@@ -15,7 +15,7 @@ import (
 
 func observe(t *testing.T, s *store) cloud.Pool {
 	t.Helper()
-	pool, err := s.provider(s.config()).Observe(context.Background())
+	pool, err := s.provider(s.config()).Observe(context.Background(), cloud.PoolSpec{})
 	require.NoError(t, err)
 	return pool
 }

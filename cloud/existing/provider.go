@@ -67,7 +67,7 @@ func New(cfg Config) *Provider {
 func (p *Provider) Name() string { return "existing" }
 
 // Observe implements cloud.Provider with one reading request.
-func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
+func (p *Provider) Observe(ctx context.Context, _ cloud.PoolSpec) (cloud.Pool, error) {
 	nodes, err := p.list(ctx)
 	if err != nil {
 		return cloud.Pool{}, err

@@ -86,11 +86,11 @@ type faulty struct {
 }
 
 // Observe implements cloud.Provider.
-func (f *faulty) Observe(ctx context.Context) (cloud.Pool, error) {
+func (f *faulty) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool, error) {
 	if err := f.world.prevented(ctx); err != nil {
 		return cloud.Pool{}, err
 	}
-	return f.Provider.Observe(ctx)
+	return f.Provider.Observe(ctx, want)
 }
 
 // Ensure implements cloud.Provider.

@@ -27,8 +27,8 @@ func (c *Cloud) Provider() *Provider { return &Provider{cloud: c} }
 // Name implements cloud.Provider.
 func (p *Provider) Name() string { return "fake" }
 
-// Observe implements cloud.Provider.
-func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
+// Observe implements cloud.Provider. Workers are Former if they were described as such.
+func (p *Provider) Observe(ctx context.Context, _ cloud.PoolSpec) (cloud.Pool, error) {
 	var out cloud.Pool
 	err := p.call(ctx, func() error {
 		out = p.state().Pool
@@ -57,6 +57,8 @@ func (p *Provider) change(ctx context.Context, flavor string, next func(poolplan
 		if out = step.Progress; err != nil || step.Kind == poolplan.None {
 			return err
 		}
+		// Workers that are ordered from now on have it.
+		p.cloud.pool.Flavor = cmp.Or(flavor, p.cloud.pool.Flavor)
 		p.cloud.apply(step, cmp.Or(flavor, p.cloud.opts.Flavor))
 		p.memory.Note(step, p.cloud.opts.Now())
 		out = cloud.Progress{Did: step.String()}

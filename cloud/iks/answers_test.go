@@ -79,7 +79,7 @@ func TestCountsMayBeMissing(t *testing.T) {
 			w.Server.Inject(rewrite(poolList+"|"+singlePool, 0, uncounted))
 			w.AddForeignPool()
 			p = w.provider(t, nil)
-			pool, err := p.Observe(context.Background())
+			pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
 			require.NoError(t, err)
 			require.True(t, pool.Exists && !pool.Owned)
 			_, err = p.Ensure(context.Background(), spec(1))
@@ -95,7 +95,7 @@ func TestTwoAnswersAboutAPoolAreOne(t *testing.T) {
 			w := newWorld(t, generation)
 			p := w.provider(t, nil)
 			settle(t, w, p, spec(1))
-			whole, err := p.Observe(context.Background())
+			whole, err := p.Observe(context.Background(), cloud.PoolSpec{})
 			require.NoError(t, err)
 			w.Server.SetAutoscaled(clusterID, providertest.PoolName, true)
 			if generation == iksserver.Classic { // its listing has no taints
@@ -105,7 +105,7 @@ func TestTwoAnswersAboutAPoolAreOne(t *testing.T) {
 				w.ClearFaults()
 				w.Server.Inject(rewrite(poolList, 0, without("workerCount", "sizePerZone")))
 				w.Server.Inject(rewrite(singlePool, 0, without("flavor", "labels", "taints", "autoscaleEnabled", "operatingSystem", "vpcID", "lifecycle", missing)))
-				halves, err := w.provider(t, nil).Observe(context.Background())
+				halves, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
 				require.NoError(t, err)
 				require.True(t, halves.Autoscaled)
 				halves.Autoscaled, halves.Problems = false, nil
@@ -138,7 +138,7 @@ func TestTheAnswerAboutOnePool(t *testing.T) {
 			settle(t, w, p, spec(1))
 			w.Server.Inject(rewrite(poolList, 0, without("workerCount", "sizePerZone")))
 			w.Server.Inject(rewrite(singlePool, 0, edited(func(pool map[string]any) { pool["id"] = "another" })))
-			_, err := p.Observe(context.Background())
+			_, err := p.Observe(context.Background(), cloud.PoolSpec{})
 			require.ErrorContains(t, err, `it answers for "another"`)
 		})
 		t.Run(generation+" says which zones a pool has when the listing does not", func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestTheAnswerAboutOnePool(t *testing.T) {
 			p := w.provider(t, nil)
 			settle(t, w, p, spec(1))
 			w.Server.Inject(rewrite(poolList, 0, without("zones")))
-			pool, err := p.Observe(context.Background())
+			pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
 			require.NoError(t, err)
 			require.Equal(t, w.zones[:3], pool.Zones)
 		})
@@ -157,7 +157,7 @@ func TestTheAnswerAboutOnePool(t *testing.T) {
 func TestWhenThePoolIsAskedForItsTaintsAgain(t *testing.T) {
 	taints := func(t *testing.T, p *iks.Provider) []cloud.Taint {
 		t.Helper()
-		pool, err := p.Observe(context.Background())
+		pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
 		require.NoError(t, err)
 		return pool.Taints
 	}
@@ -333,8 +333,8 @@ func TestAPoolThatIsListedAndNotFoundIsNotThereYet(t *testing.T) {
 		Path: "getWorkerPool$", Times: 1, Status: http.StatusNotFound, Body: `{"code":"E9004","description":"The specified worker pool could not be found."}`,
 	})
 	p := w.provider(t, nil)
-	_, err := p.Observe(context.Background())
+	_, err := p.Observe(context.Background(), cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-	_, err = p.Observe(context.Background())
+	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 	require.NoError(t, err)
 }

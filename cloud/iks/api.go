@@ -9,6 +9,7 @@ import (
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -26,7 +27,7 @@ type generation interface {
 	// workers reads a list of workers.
 	workers(ctx context.Context, at route) ([]worker, error)
 	// create makes a pool without zones; want has a flavor.
-	create(ctx context.Context, want cloud.PoolSpec, others []pool) error
+	create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, others []pool) error
 	// addZone picks a network where n is empty.
 	addZone(ctx context.Context, poolID, zone string, n cloud.Network, others []pool) error
 	// remove takes a worker out of its pool, which becomes smaller.
@@ -50,13 +51,19 @@ type pool struct {
 	zones             map[string]cloud.Network
 	options           cloud.PoolOptions
 	deleting, deleted bool
+	// single: it was asked for by itself.
+	single bool
 }
 
-// owned: the pool has our label. Other labels prove nothing.
-func (p pool) owned() bool { return p.name != "" && p.labels[v1alpha1.PoolLabel] == p.name }
+// owns: the pool has our label. Other labels prove nothing.
+func (p *Provider) owns(o pool) bool {
+	return o.name != "" && o.labels[v1alpha1.PoolLabel] == p.cfg.PoolName
+}
 
 // ownLabels make a pool ours. Keys of Kubernetes itself are not among them: kubelets refuse some.
-func ownLabels(pool string) map[string]string { return map[string]string{v1alpha1.PoolLabel: pool} }
+func (p *Provider) ownLabels(want cloud.PoolSpec) map[string]string {
+	return map[string]string{v1alpha1.PoolLabel: p.cfg.PoolName, v1alpha1.OptionsLabel: poolplan.Fingerprint(want)}
+}
 
 // completed is p with what another answer about the same pool holds and p's does not.
 func (p pool) completed(by pool) pool {
@@ -79,9 +86,6 @@ func (p pool) completed(by pool) pool {
 	p.autoscaled, p.deleting = p.autoscaled || by.autoscaled, p.deleting || p.deleted || by.deleting
 	return p
 }
-
-// whole: the answer holds what our own pool must not be believed without.
-func (p pool) whole() bool { return p.owned() && p.size != nil && p.zones != nil }
 
 // worker is a worker in a list of either generation. Deleted ones are left out.
 type worker struct {
@@ -183,8 +187,8 @@ func (p *Provider) check(o pool) error {
 
 // workersOf gives those of one pool. With all, they are picked from the list of the
 // whole cluster, which is never empty.
-func (p *Provider) workersOf(ctx context.Context, g generation, poolID string, all bool) ([]cloud.Worker, error) {
-	at := to(g.traits().workers+"&pool=%s", p.cfg.ClusterID, poolID)
+func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all bool) ([]cloud.Worker, error) {
+	at := to(g.traits().workers+"&pool=%s", p.cfg.ClusterID, of.id)
 	if all {
 		at = to(g.traits().workers, p.cfg.ClusterID)
 	}
@@ -204,9 +208,9 @@ func (p *Provider) workersOf(ctx context.Context, g generation, poolID string, a
 		switch {
 		case w.ID == "" || w.poolID == "":
 			return nil, p.implausible("a worker has no id or no pool")
-		case w.poolID == poolID:
+		case w.poolID == of.id:
 			out = append(out, w.Worker)
-		case w.poolName == p.cfg.PoolName:
+		case w.poolName == of.name:
 			return nil, p.implausible("worker %q belongs to pool %q, but by its id to another", w.ID, w.poolName)
 		}
 	}

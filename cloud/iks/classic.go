@@ -72,10 +72,10 @@ func v1State(w containerv1.Worker) cloud.WorkerState {
 	return lifecycle(w.State)
 }
 
-func (g classic) create(ctx context.Context, want cloud.PoolSpec, _ []pool) error {
+func (g classic) create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, _ []pool) error {
 	body := containerv1.WorkerPoolRequest{
 		WorkerPoolConfig: containerv1.WorkerPoolConfig{
-			Name: g.cfg.PoolName, Size: want.SizePerZone, MachineType: want.Flavor, Isolation: "public", Labels: ownLabels(g.cfg.PoolName),
+			Name: name, Size: want.SizePerZone, MachineType: want.Flavor, Isolation: "public", Labels: labels,
 			OperatingSystem: want.Options.OperatingSystem,
 		},
 		DiskEncryption: true,

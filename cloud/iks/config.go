@@ -76,10 +76,20 @@ func New(c Config) (*Provider, error) {
 	if err := c.complete(); err != nil {
 		return nil, &cloud.Error{Kind: cloud.InvalidInput, Op: "configuring the IKS provider", Message: err.Error()}
 	}
+	begun := poolplan.Memory{Since: c.Now()}
 	return &Provider{
 		cfg: c, lock: semaphore.NewWeighted(1), session: &session{cfg: c, group: c.ResourceGroup}, missed: map[string]bool{},
-		memory: poolplan.Memory{Since: c.Now()},
+		names: [2]string{c.PoolName, secondName(c.PoolName)}, memory: [2]poolplan.Memory{begun, begun},
 	}, nil
+}
+
+// secondName is that of the pool that takes over when flavor or options change. It has at most 31 letters as well.
+func secondName(first string) string {
+	start := first[:min(len(first), 29)]
+	if start+"-b" == first {
+		return start + "-a"
+	}
+	return start + "-b"
 }
 
 // complete checks what is given, and sets what is not.

@@ -2,6 +2,7 @@ package iks
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"time"
 
@@ -26,11 +27,15 @@ func (p *Provider) confirm(ctx context.Context, v view, step poolplan.Step, want
 		return p.confirmTaints(ctx, v, want.Taints)
 	case poolplan.RemoveZone:
 		return "", p.confirmWorkers(ctx, v)
+	case poolplan.DeletePool:
+		if want.SizePerZone > 0 { // not to be rid of its workers, but because it has none
+			return "", p.confirmWorkers(ctx, v)
+		}
 	case poolplan.None:
 		if step.Progress.Done && !v.state.Exists {
 			return p.confirmNone(ctx, v)
 		}
-	case poolplan.Create, poolplan.SetTaints, poolplan.Remove, poolplan.DeletePool:
+	case poolplan.Create, poolplan.SetTaints, poolplan.Remove:
 	}
 	return "", nil
 }
@@ -47,7 +52,7 @@ func (p *Provider) confirmTaints(ctx context.Context, v view, want []cloud.Taint
 // confirmWorkers: the step would take workers away that were not listed. A list
 // that is not of this pool alone cannot be empty unnoticed.
 func (p *Provider) confirmWorkers(ctx context.Context, v view) error {
-	again, err := p.workersOf(ctx, v, v.pool.id, true)
+	again, err := p.workersOf(ctx, v, v.pool, true)
 	if err == nil && !maps.Equal(places(v.state.Workers), places(again)) {
 		return p.implausible("its lists of the pool's workers differ")
 	}
@@ -65,19 +70,25 @@ func places(workers []cloud.Worker) map[string]string {
 	return out
 }
 
-// confirmNone asks for the pool by its name: one that was created right before a crash may not be listed yet, and
+// confirmNone asks for the pools by their names: one that was created right before a crash may not be listed yet, and
 // would stay, and cost, when its deletion were taken for done. Only a pool that shows delays that, as the code for
 // none is not documented.
-func (p *Provider) confirmNone(ctx context.Context, g generation) (string, error) {
-	var got containerv2.GetWorkerPoolResponse
-	err := p.get(ctx, "asking for", to(g.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, p.cfg.PoolName), &got)
-	switch {
-	case cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.InvalidInput):
-		return "", nil
-	case err == nil && got.PoolName == p.cfg.PoolName && got.ActualState != "deleted" && got.DesiredState != "deleted":
-		return "the cloud to list the pool, which still exists", nil
+func (p *Provider) confirmNone(ctx context.Context, v view) (string, error) {
+	for i, name := range p.names {
+		if v.named[i].id != "" {
+			continue // not ours
+		}
+		var got containerv2.GetWorkerPoolResponse
+		err := p.get(ctx, "asking for", to(v.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, name), &got)
+		switch {
+		case cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.InvalidInput):
+		case err != nil:
+			return "", err
+		case got.PoolName == name && got.ActualState != "deleted" && got.DesiredState != "deleted":
+			return fmt.Sprintf("the cloud to list pool %s, which still exists", name), nil
+		}
 	}
-	return "", err
+	return "", nil
 }
 
 // taintMemory is what the cloud has said about the taints of a pool.
@@ -107,6 +118,12 @@ const taintsKept = 10 * time.Minute
 // what was set. Of a cloud that does not report taints, those count that it acknowledged a moment ago.
 func (p *Provider) poolTaints(ctx context.Context, v view, again bool) (taints []cloud.Taint, known bool, err error) {
 	m, listed, now := &p.taints, v.pool.taints, p.cfg.Now()
+	if m.pool != v.pool.id {
+		*m = taintMemory{pool: v.pool.id}
+	}
+	if v.pool.single {
+		m.see(listed, now)
+	}
 	acknowledged := now.Sub(m.acknowledged) < poolplan.SettlePause
 	switch {
 	case !again && len(listed) > 0:

@@ -66,7 +66,7 @@ func TestSpoiledAnswersProveNothing(t *testing.T) {
 					settle(t, w, w.provider(t, nil), spec(1))
 					before := w.Mutations()
 					w.Server.Inject(fault.On("", path))
-					_, err := w.provider(t, nil).Observe(context.Background())
+					_, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
 					require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 					p := w.provider(t, nil)
 					_, err = p.Ensure(context.Background(), spec(2))
@@ -104,7 +104,7 @@ func TestTwoPoolsOfOneNameAreLeftAlone(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)
 	w.AddForeignPool()
 	w.AddForeignPool()
-	_, err := w.provider(t, nil).Observe(context.Background())
+	_, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
 }
 
@@ -130,10 +130,10 @@ func TestTokens(t *testing.T) {
 	t.Run("a token is renewed before it ends", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
 		p := w.provider(t, nil)
-		_, err := p.Observe(ctx)
+		_, err := p.Observe(ctx, cloud.PoolSpec{})
 		require.NoError(t, err)
 		w.clock.add(900 * time.Hour)
-		_, err = p.Observe(ctx)
+		_, err = p.Observe(ctx, cloud.PoolSpec{})
 		require.NoError(t, err)
 		for _, r := range w.Server.Requests() {
 			require.NotEqual(t, http.StatusUnauthorized, r.Status)
@@ -142,11 +142,11 @@ func TestTokens(t *testing.T) {
 	t.Run("a 401 that stays costs two requests and two tokens", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
 		p := w.provider(t, nil)
-		_, err := p.Observe(ctx)
+		_, err := p.Observe(ctx, cloud.PoolSpec{})
 		require.NoError(t, err)
 		reads, _, tokens := w.Counts()
 		w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: http.StatusUnauthorized, Body: `{"code":"E0058","description":"no"}`})
-		_, err = p.Observe(ctx)
+		_, err = p.Observe(ctx, cloud.PoolSpec{})
 		require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
 		after, _, then := w.Counts()
 		require.Equal(t, 2, after-reads)
@@ -155,7 +155,7 @@ func TestTokens(t *testing.T) {
 	t.Run("a new token that is refused is not renewed", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
 		w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: http.StatusUnauthorized, Body: `{"code":"E0058","description":"no"}`})
-		_, err := w.provider(t, nil).Observe(ctx)
+		_, err := w.provider(t, nil).Observe(ctx, cloud.PoolSpec{})
 		require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
 		reads, _, tokens := w.Counts()
 		require.Equal(t, [2]int{1, 1}, [2]int{reads, tokens})
@@ -163,12 +163,12 @@ func TestTokens(t *testing.T) {
 	t.Run("a 403 does not lead to logins", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
 		p := w.provider(t, nil)
-		_, err := p.Observe(ctx)
+		_, err := p.Observe(ctx, cloud.PoolSpec{})
 		require.NoError(t, err)
 		w.Inject(providertest.Denied)
 		reads, _, tokens := w.Counts()
 		for range 10 {
-			_, err := p.Observe(ctx)
+			_, err := p.Observe(ctx, cloud.PoolSpec{})
 			require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
 		}
 		after, _, then := w.Counts()
@@ -189,7 +189,7 @@ func TestTokens(t *testing.T) {
 		} {
 			w := newWorld(t, iksserver.VPC)
 			w.Server.Inject(iksserver.Fault{Path: "^/identity/", Status: c.status, Body: body})
-			_, err := w.provider(t, nil).Observe(ctx)
+			_, err := w.provider(t, nil).Observe(ctx, cloud.PoolSpec{})
 			require.True(t, cloud.Is(err, c.kind), "%s: %v", body, err)
 			reads, changes, tokens := w.Counts()
 			require.Equal(t, [3]int{0, 0, 1}, [3]int{reads, changes, tokens}, "nothing is asked without a token")
@@ -197,7 +197,7 @@ func TestTokens(t *testing.T) {
 	})
 	t.Run("an empty API key", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
-		_, err := w.provider(t, func(c *iks.Config) { c.APIKey = " \n" }).Observe(ctx)
+		_, err := w.provider(t, func(c *iks.Config) { c.APIKey = " \n" }).Observe(ctx, cloud.PoolSpec{})
 		require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
 		require.Empty(t, w.Server.Requests())
 	})
@@ -214,7 +214,7 @@ func TestRetryAfter(t *testing.T) {
 			f.Header.Set("Retry-After", header)
 		}
 		w.Server.Inject(f)
-		_, err := w.provider(t, nil).Observe(context.Background())
+		_, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
 		require.True(t, cloud.Is(err, cloud.RateLimited), "%v", err)
 		require.Equal(t, want, cloud.RetryAfter(err), "Retry-After: %q", header)
 	}
@@ -233,7 +233,7 @@ func TestAnswersOfTheServiceKeepTheirMeaning(t *testing.T) {
 	} {
 		w := newWorld(t, iksserver.VPC)
 		w.Server.Inject(iksserver.Fault{Path: "getWorkerPools", Status: c.status, Body: body})
-		_, err := w.provider(t, nil).Observe(context.Background())
+		_, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
 		require.True(t, cloud.Is(err, c.kind), "%v", err)
 		require.Contains(t, err.Error(), strings.Split(body, `"`)[7], "the cloud's own words")
 	}
@@ -245,14 +245,14 @@ func TestASlowBodyDoesNotBlock(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := w.provider(t, nil).Observe(ctx)
+	_, err := w.provider(t, nil).Observe(ctx, cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, time.Since(start), 30*time.Second)
 
 	// Without a deadline, the configured one holds.
 	start = time.Now()
-	_, err = w.provider(t, func(c *iks.Config) { c.Timeout = 100 * time.Millisecond }).Observe(context.Background())
+	_, err = w.provider(t, func(c *iks.Config) { c.Timeout = 100 * time.Millisecond }).Observe(context.Background(), cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 	require.Less(t, time.Since(start), 30*time.Second)
 }

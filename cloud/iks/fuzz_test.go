@@ -145,7 +145,7 @@ func FuzzIKSBodies(f *testing.F) {
 		}}
 		p, err := hostileProvider(c)
 		require.NoError(t, err)
-		seen, err := p.Observe(t.Context())
+		seen, err := p.Observe(t.Context(), cloud.PoolSpec{})
 		requireTyped(t, err)
 		requireHarmless(t, seen.Problems...)
 		want := cloud.PoolSpec{
@@ -185,7 +185,7 @@ func FuzzToken(f *testing.F) {
 		c := &hostileCloud{status: 200 + int(status)%400, answers: map[string]string{"/identity/token": body}}
 		p, err := hostileProvider(c)
 		require.NoError(t, err)
-		_, err = p.Observe(t.Context())
+		_, err = p.Observe(t.Context(), cloud.PoolSpec{})
 		require.Error(t, err, "there is no cluster")
 		requireTyped(t, err)
 		for _, r := range c.requests {
@@ -224,7 +224,7 @@ func FuzzURLs(f *testing.F) {
 			require.NotContains(t, err.Error(), "hush")
 			return
 		}
-		_, err = p.Observe(context.Background())
+		_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 		requireTyped(t, err)
 		require.Len(t, c.requests, 2, "%v", err)
 		requireAt(t, c.requests[0].URL, iam, "iam.cloud.ibm.com", "/identity/token")

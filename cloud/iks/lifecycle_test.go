@@ -29,7 +29,9 @@ type auditor struct {
 	named    map[string]bool
 	released map[string]bool
 	alive    []string
-	wrongs   []string
+	// rolling: a second pool takes over.
+	rolling bool
+	wrongs  []string
 }
 
 func (d *auditor) wrong(format string, args ...any) {
@@ -67,14 +69,14 @@ func (d *auditor) audit(pools []iksserver.PoolState) {
 		}
 		if !p.Deleted {
 			d.alive = append(d.alive, p.ID)
-		} else if !d.released[p.ID] {
+		} else if !d.released[p.ID] && !d.rolling {
 			d.wrong("pool %s is deleted", p.ID)
 		}
 		for _, w := range p.Workers {
 			d.worker(p, w)
 		}
 	}
-	if len(d.alive) > 1 {
+	if len(d.alive) > 2 || len(d.alive) > 1 && !d.rolling {
 		d.wrong("there is a second pool: %v", d.alive)
 	}
 }
@@ -168,7 +170,7 @@ func (t *environment) live(want cloud.PoolSpec) error {
 		want.TaintsSeen = t.taintsSeen()
 		look, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
-		if _, err := t.provider.Observe(look); err != nil {
+		if _, err := t.provider.Observe(look, cloud.PoolSpec{}); err != nil {
 			return cloud.Progress{}, err
 		}
 		return t.provider.Ensure(ctx, want)
@@ -177,7 +179,7 @@ func (t *environment) live(want cloud.PoolSpec) error {
 
 // taintsSeen: a node shows the taint.
 func (t *environment) taintsSeen() bool {
-	return slices.ContainsFunc(t.Workers(clusterID, providertest.PoolName), func(w iksserver.Worker) bool {
+	return slices.ContainsFunc(t.pools(), func(w iksserver.Worker) bool {
 		return w.State == "deployed" && w.BornTaints[dedicated.Key] == dedicated.Value+":"+dedicated.Effect
 	})
 }
@@ -227,10 +229,52 @@ func pauseAfter(err error, failures int) time.Duration {
 	return max(wait, cloud.RetryAfter(err))
 }
 
+// roll has workers of another flavor take over, as the controller does: where one is there, one that was there before goes.
+func (t *environment) roll(want cloud.PoolSpec) error {
+	t.mu.Lock()
+	t.rolling = true
+	t.mu.Unlock()
+	want.Lasting = want.SizePerZone
+	return t.until(func(ctx context.Context) (cloud.Progress, error) {
+		look, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		pool, err := t.provider.Observe(look, want)
+		if err != nil {
+			return cloud.Progress{}, err
+		}
+		now, deployed := want, map[string]int{}
+		for _, w := range pool.Workers {
+			if w.State == cloud.WorkerDeployed {
+				deployed[w.Zone]++
+			}
+			if w.Former {
+				now.SizePerZone = want.SizePerZone + 1
+			} else if w.State == cloud.WorkerDeployed {
+				now.TaintsSeen = true
+			}
+		}
+		for _, w := range pool.Workers {
+			if w.Former && w.State == cloud.WorkerDeployed && deployed[w.Zone] > want.SizePerZone && len(now.Retire) == 0 {
+				now.Retire = []string{w.ID}
+				t.name(w.ID)
+			}
+		}
+		return t.provider.Ensure(ctx, now)
+	})
+}
+
+// secondPool is the name of the pool that takes over.
+const secondPool = providertest.PoolName + "-b"
+
+// pools gives the workers of both of our pools.
+func (t *environment) pools() []iksserver.Worker {
+	return slices.Concat(t.Workers(clusterID, providertest.PoolName), t.Workers(clusterID, secondPool))
+}
+
 // ours are our workers by zone, without those that go.
 func (t *environment) ours() map[string][]string {
 	out := map[string][]string{}
-	for _, w := range t.Workers(clusterID, providertest.PoolName) {
+	for _, w := range t.pools() {
 		if w.State != "deleting" {
 			out[w.Zone] = append(out[w.Zone], w.ID)
 		}
@@ -273,6 +317,11 @@ var lifecycle = []stage{
 		t.name(want.Retire...)
 		return t.live(want)
 	}, 1, 3},
+	{"another flavor", func(t *environment) error {
+		want := t.wanted(1, 3)
+		want.Flavor = "bx2.4x16"
+		return t.roll(want)
+	}, 1, 3},
 	{"deleted", func(t *environment) error {
 		t.release()
 		return t.until(func(ctx context.Context) (cloud.Progress, error) { return t.provider.Delete(ctx) })
@@ -300,6 +349,9 @@ func (t *environment) complaints(s stage, needed map[string]int, name func(iksse
 		out = append(out, fmt.Sprintf("there should be the workers %v, there are %v", want, have))
 	}
 	labels, taints := t.Labels(clusterID, providertest.PoolName)
+	if labels == nil {
+		labels, taints = t.Labels(clusterID, secondPool)
+	}
 	if s.size > 0 && (labels[v1alpha1.PoolLabel] != providertest.PoolName || len(taints) != 1) {
 		out = append(out, fmt.Sprintf("the pool has the labels %v and the taints %v", labels, taints))
 	}

@@ -22,13 +22,26 @@ const clusterKept = time.Hour
 // view is one look at the cloud: all that a change depends on.
 type view struct {
 	generation
-	// pool is ours, or the one that bears our name; id "" when there is none.
-	pool   pool
+	// named are the pools that bear our names, id "" where there is none, and pair is what they are like.
+	named  [2]pool
+	pair   poolplan.Pair
 	others []pool
-	state  poolplan.State
+	// pool and state are those of the one that is looked at.
+	pool  pool
+	state poolplan.State
 }
 
-func (p *Provider) look(ctx context.Context) (view, error) {
+// at looks at the pool of that name.
+func (v *view) at(name string) {
+	i := 0
+	if v.pair[1].Name == name {
+		i = 1
+	}
+	v.pool, v.state = v.named[i], v.pair[i]
+}
+
+// look reads the pools, and the taints of the one that is to have workers.
+func (p *Provider) look(ctx context.Context, want cloud.PoolSpec) (view, error) {
 	g, err := p.findGeneration(ctx)
 	if err != nil {
 		return view{}, err
@@ -37,18 +50,33 @@ func (p *Provider) look(ctx context.Context) (view, error) {
 	if err := p.readPools(ctx, &v); err != nil {
 		return view{}, err
 	}
-	p.describe(&v)
-	if v.pool.owned() {
-		if err := p.inspect(ctx, v, &v.state.Pool); err != nil {
-			return view{}, err
+	for i, o := range v.named {
+		s := p.describe(v, i)
+		if s.Owned {
+			if err := p.inspect(ctx, v, o, &s.Pool); err != nil {
+				return view{}, err
+			}
 		}
-		v.state.TaintsUnseen = !p.taints.reports
+		v.pair[i] = s
 	}
-	return v, nil
+	of, former := v.pair.Sides(want)
+	if !of.Owned && former.Owned {
+		of = former
+	}
+	if v.at(of.Name); !of.Owned || of.Deleting {
+		return v, nil
+	}
+	taints, known, err := p.poolTaints(ctx, v, false)
+	for i := range v.pair {
+		if s := &v.pair[i]; s.Name == of.Name {
+			s.Taints, s.TaintsUnknown, s.TaintsUnseen = taints, !known, !p.taints.reports
+		}
+	}
+	return v, err
 }
 
-// readPools separates our pool from the others, and asks for what the listing leaves
-// out of it: our own pool is only believed whole.
+// readPools separates our pools from the others, and asks for what the listing leaves
+// out of ours: they are only believed whole.
 func (p *Provider) readPools(ctx context.Context, v *view) error {
 	all, err := v.pools(ctx)
 	if err != nil {
@@ -57,25 +85,28 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 	if err := p.separate(v, all); err != nil {
 		return err
 	}
-	if v.pool.id != "" && p.taints.pool != v.pool.id {
-		p.taints = taintMemory{pool: v.pool.id}
+	for i, o := range v.named {
+		if o.id == "" || p.owns(o) && o.size != nil && o.zones != nil {
+			continue
+		}
+		whole, err := p.single(ctx, v.generation, o.id)
+		if err != nil {
+			return err
+		}
+		whole = whole.completed(o)
+		if p.owns(whole) && whole.size == nil {
+			return p.implausible("worker pool %q has no size", whole.name)
+		}
+		whole.single = true
+		v.named[i] = whole
 	}
-	if v.pool.id == "" || v.pool.whole() {
-		return nil
+	if second := v.named[1]; second.id != "" && !p.owns(second) {
+		v.others = append(v.others, second)
 	}
-	whole, err := p.single(ctx, v.generation, v.pool.id)
-	if err != nil {
-		return err
-	}
-	v.pool = whole.completed(v.pool)
-	if v.pool.owned() && v.pool.size == nil {
-		return p.implausible("worker pool %q has no size", whole.name)
-	}
-	p.taints.see(v.pool.taints, p.cfg.Now())
 	return nil
 }
 
-// separate finds our pool by its name.
+// separate finds our pools by their names.
 func (p *Provider) separate(v *view, all []pool) error {
 	all = slices.DeleteFunc(all, func(o pool) bool { return o.deleted })
 	if len(all) == 0 {
@@ -87,23 +118,23 @@ func (p *Provider) separate(v *view, all []pool) error {
 		if err := p.check(o); err != nil {
 			return err
 		}
-		switch {
-		case o.name != p.cfg.PoolName:
+		switch i := slices.Index(p.names[:], o.name); {
+		case i < 0:
 			v.others = append(v.others, o)
-		case v.pool.id != "":
+		case v.named[i].id != "":
 			return &cloud.Error{
 				Kind: cloud.Conflict, Op: p.op("observing"),
-				Message: fmt.Sprintf("there are two pools of this name, %s and %s; delete one", v.pool.id, o.id),
+				Message: fmt.Sprintf("there are two pools of the name %s, %s and %s; delete one", o.name, v.named[i].id, o.id),
 			}
 		default:
-			v.pool = o
+			v.named[i] = o
 		}
 	}
 	return nil
 }
 
-// describe is the pool in the words of the port.
-func (p *Provider) describe(v *view) {
+// describe is the pool of a name in the words of the port.
+func (p *Provider) describe(v view, i int) poolplan.State {
 	zones := map[string]cloud.Network{}
 	for _, o := range v.others {
 		maps.Copy(zones, o.zones)
@@ -113,15 +144,15 @@ func (p *Provider) describe(v *view) {
 			zones[z] = cloud.Network{}
 		}
 	}
-	v.state = poolplan.State{
-		Pool: cloud.Pool{Name: p.cfg.PoolName, ClusterZones: slices.Sorted(maps.Keys(zones))}, Deleting: v.pool.deleting,
-		Memory: p.memory, Now: p.cfg.Now(),
+	o := v.named[i]
+	s := poolplan.State{
+		Pool: cloud.Pool{Name: p.names[i], ClusterZones: slices.Sorted(maps.Keys(zones))}, Deleting: o.deleting,
+		Fingerprint: o.labels[v1alpha1.OptionsLabel], Memory: p.memory[i], Now: p.cfg.Now(),
 	}
-	o, s := v.pool, &v.state.Pool
 	if o.id == "" {
-		return
+		return s
 	}
-	s.Exists, s.Owned, s.ID, s.Flavor = true, o.owned(), o.id, o.flavor
+	s.Exists, s.Owned, s.ID, s.Flavor = true, p.owns(o), o.id, o.flavor
 	s.Zones, s.Taints, s.Autoscaled = slices.Sorted(maps.Keys(o.zones)), o.taints, o.autoscaled
 	s.Options, s.Options.Networks = o.options, o.zones
 	if o.size != nil {
@@ -129,16 +160,17 @@ func (p *Provider) describe(v *view) {
 	}
 	if !s.Owned {
 		s.Problems = append(s.Problems,
-			fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, v1alpha1.PoolLabel, o.name))
+			fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, v1alpha1.PoolLabel, p.cfg.PoolName))
 	}
 	if s.Autoscaled {
 		s.Problems = append(s.Problems, fmt.Sprintf("pool %s is resized by an autoscaler; exclude it from the autoscaler's configuration", o.name))
 	}
+	return s
 }
 
-// inspect reads the workers of our pool, and its taints.
-func (p *Provider) inspect(ctx context.Context, v view, s *cloud.Pool) (err error) {
-	if s.Workers, err = p.workersOf(ctx, v, s.ID, false); err != nil {
+// inspect reads the workers of a pool of ours.
+func (p *Provider) inspect(ctx context.Context, v view, o pool, s *cloud.Pool) (err error) {
+	if s.Workers, err = p.workersOf(ctx, v, o, false); err != nil {
 		return err
 	}
 	for _, w := range s.Workers {
@@ -147,12 +179,7 @@ func (p *Provider) inspect(ctx context.Context, v view, s *cloud.Pool) (err erro
 		}
 	}
 	slices.Sort(s.Problems)
-	if v.pool.deleting {
-		return nil
-	}
-	taints, known, err := p.poolTaints(ctx, v, false)
-	s.Taints, s.TaintsUnknown = taints, !known
-	return err
+	return nil
 }
 
 // findGeneration finds out which API the cluster speaks.

@@ -184,7 +184,7 @@ func (p *Provider) checkFlavor(ctx context.Context, v view, flavor, zone string)
 		coresB, memoryB := size(b)
 		return cmp.Or(plan.TrueFirst(coresA >= enough, coresB >= enough), cmp.Compare(coresA, coresB), cmp.Compare(memoryA, memoryB))
 	})
-	return p.invalidOrder("zone %s has no flavor %s: choose another flavor (of a pool that exists it cannot be changed), or other zones; there are %s",
+	return p.invalidOrder("zone %s has no flavor %s: choose another flavor, or other zones; there are %s",
 		zone, flavor, cloud.Capped(others, ", "))
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -53,7 +55,7 @@ func second(c *iks.Config) { c.ClusterID = "second" }
 func settleSecond(t *testing.T, w *world, p cloud.Provider, want cloud.PoolSpec) cloud.Pool {
 	t.Helper()
 	settle(t, w, p, want)
-	pool, err := p.Observe(context.Background())
+	pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
 	require.NoError(t, err)
 	return pool
 }
@@ -61,13 +63,13 @@ func settleSecond(t *testing.T, w *world, p cloud.Provider, want cloud.PoolSpec)
 func TestOptionsAreOrdered(t *testing.T) {
 	for generation, bodies := range map[string][]string{
 		iksserver.VPC: {
-			`{"cluster":"second","hostPool":"dh-1","entitlement":"","flavor":"bx2.2x8","labels":{"rrpool.io/pool":"route-reflectors"},` +
+			`{"cluster":"second","hostPool":"dh-1","entitlement":"","flavor":"bx2.2x8","labels":{"rrpool.io/options":"8405c414fec230d4","rrpool.io/pool":"route-reflectors"},` +
 				`"name":"route-reflectors","operatingSystem":"UBUNTU_20_64","vpcID":"r006-vpc","workerCount":1,"zones":[],` +
 				`"workerVolumeEncryption":{"kmsInstanceID":"kms-1","workerVolumeCRKID":"key-1","kmsAccountID":"account1"},"securityGroupIDs":["r006-a","r006-b"]}`,
 			`"id":"us-south-1","subnetID":"sub-us-south-1"`, `"id":"us-south-2","subnetID":"own-us-south-2"`, `"id":"us-south-3","subnetID":"sub-us-south-3"`,
 		},
 		iksserver.Classic: {
-			`{"name":"route-reflectors","sizePerZone":1,"machineType":"u3c.2x4","isolation":"public","labels":{"rrpool.io/pool":"route-reflectors"},` +
+			`{"name":"route-reflectors","sizePerZone":1,"machineType":"u3c.2x4","isolation":"public","labels":{"rrpool.io/options":"d4764ef849e74a3f","rrpool.io/pool":"route-reflectors"},` +
 				`"operatingSystem":"UBUNTU_20_64","entitlement":"","diskEncryption":true,"zones":[]}`,
 			`{"privateVlan":"10010","publicVlan":"20010","id":"dal10"}`, `{"privateVlan":"7","publicVlan":"","id":"dal12"}`, `{"privateVlan":"8","publicVlan":"9","id":"dal13"}`,
 		},
@@ -89,7 +91,8 @@ func TestOptionsAreOrdered(t *testing.T) {
 	}
 }
 
-func TestAPoolWithOtherOptionsIsKeptWhole(t *testing.T) {
+// What is left to the provider is as it is, and for what differs a second pool takes over. A pool that was ordered with these very options has them.
+func TestWorkersWithOtherOptions(t *testing.T) {
 	for generation, others := range map[string]map[string]func(*cloud.PoolOptions){
 		iksserver.VPC: {
 			"operatingSystem is UBUNTU_20_64 and not UBUNTU_24_64": func(o *cloud.PoolOptions) { o.OperatingSystem = "UBUNTU_24_64" },
@@ -112,20 +115,26 @@ func TestAPoolWithOtherOptionsIsKeptWhole(t *testing.T) {
 			t.Run(generation+" "+message, func(t *testing.T) {
 				w, want := newWorldOf(t, generation)
 				p := w.provider(t, second)
-				dead := settleSecond(t, w, p, want).Workers[0].ID
-				before := w.Mutations()
+				settleSecond(t, w, p, want)
 				want.Options = everyOption(generation)
 				edit(&want.Options)
-				_, err := p.Ensure(context.Background(), want)
+				told := func(message string) {
+					pool, err := p.Observe(context.Background(), want)
+					require.NoError(t, err)
+					require.Equal(t, 1, pool.SizePerZone)
+					require.Equal(t, message != "", pool.Workers[0].Former)
+					require.Equal(t, message, pool.Workers[0].Outdated)
+				}
+				told(message)
+				want.SizePerZone, want.Lasting = 2, 1
 				if message == "" {
-					require.NoError(t, err, "what is left to the provider is as it is")
 					return
 				}
-				require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
-				require.ErrorContains(t, err, message)
-				require.Equal(t, before, w.Mutations())
-				want.Replace = []string{dead}
-				require.NotEmpty(t, ensure(t, p, want).Did, "what is dead is replaced all the same")
+				require.Equal(t, "created the pool, without zones (pool route-reflectors-b)", ensure(t, p, want).Did)
+				labels, _ := w.Labels("second", "route-reflectors-b")
+				w.SetPoolLabels("second", "route-reflectors", labels)
+				require.Equal(t, [2]string{"route-reflectors", poolplan.Fingerprint(want)}, [2]string{labels[v1alpha1.PoolLabel], labels[v1alpha1.OptionsLabel]})
+				told("")
 			})
 		}
 	}

@@ -91,28 +91,28 @@ func TestATrustedProfileLogsInByItsIDOrItsName(t *testing.T) {
 func TestTheServiceAccountsTokenIsReadForEachLogin(t *testing.T) {
 	w := newProfiled(t)
 	p := w.provider(t, profileByID)
-	_, err := p.Observe(context.Background())
+	_, err := p.Observe(context.Background(), cloud.PoolSpec{})
 	require.NoError(t, err)
 	w.mount(t, "")
 	w.clock.add(799 * time.Hour)
-	_, err = p.Observe(context.Background())
+	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 	require.NoError(t, err, "the IAM token is good for four fifths of its 1000 hours, whatever happens to the file")
 
 	w.clock.add(2 * time.Hour)
 	next := w.saToken(time.Hour)
 	w.mount(t, next+"\n")
-	_, err = p.Observe(context.Background())
+	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 	require.NoError(t, err)
 	require.Len(t, w.logins, 2)
 	require.Equal(t, next, w.logins[1].Get("cr_token"))
 
 	w.clock.add(801 * time.Hour)
-	_, err = p.Observe(context.Background())
+	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.Unauthorized), "the same file again, negative control: %v", err)
 	require.ErrorContains(t, err, "has expired")
 
 	w.mount(t, w.saToken(time.Hour))
-	_, err = p.Observe(context.Background())
+	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 	require.NoError(t, err, "a token that is there again is used without a restart")
 }
 
@@ -163,7 +163,7 @@ func TestAProfileThatCannotLogInSaysWhy(t *testing.T) {
 				token = c.token(w)
 				w.mount(t, token)
 			}
-			_, err := w.provider(t, c.profile).Observe(context.Background())
+			_, err := w.provider(t, c.profile).Observe(context.Background(), cloud.PoolSpec{})
 			require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
 			require.GreaterOrEqual(t, cloud.RetryAfter(err), time.Minute)
 			for _, words := range c.says {
@@ -184,7 +184,7 @@ func TestAProfileThatCannotLogInSaysWhy(t *testing.T) {
 func TestAProfileWithoutItsRolesIsToldApart(t *testing.T) {
 	w := newProfiled(t)
 	w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: http.StatusForbidden, Body: `{"code":"E0003","description":"no permission"}`})
-	_, err := w.provider(t, profileByID).Observe(context.Background())
+	_, err := w.provider(t, profileByID).Observe(context.Background(), cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
 	require.ErrorContains(t, err, `trusted profile "Profile-9f2e1c7a" must have the Operator or Administrator role on the cluster`)
 	require.NotContains(t, err.Error(), "linked")

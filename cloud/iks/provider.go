@@ -20,6 +20,8 @@ import (
 type Provider struct {
 	cfg     Config
 	session *session
+	// names are the pool's, and that of the one that takes turns with it when flavor or options change.
+	names [2]string
 	// lock lets one call at a time look and then change.
 	lock *semaphore.Weighted
 
@@ -28,7 +30,8 @@ type Provider struct {
 	cluster     description
 	clusterRead time.Time
 	taints      taintMemory
-	memory      poolplan.Memory
+	// memory has what was asked for of each of the pools that names name.
+	memory [2]poolplan.Memory
 	// missed are the steps whose subject the cloud did not find.
 	missed map[string]bool
 }
@@ -44,13 +47,14 @@ func (p *Provider) Format(f fmt.State, _ rune) {
 }
 
 // Observe implements cloud.Provider. At rest it makes two reading requests.
-func (p *Provider) Observe(ctx context.Context) (cloud.Pool, error) {
+func (p *Provider) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool, error) {
 	if p.lock.Acquire(ctx, 1) != nil {
 		return cloud.Pool{}, cloud.Interrupted(ctx, p.op("observing"))
 	}
 	defer p.lock.Release(1)
-	v, err := p.look(ctx)
-	return v.state.Pool, err
+	want.Flavor = plain(want.Flavor)
+	v, err := p.look(ctx, want)
+	return v.pair.Pool(want), err
 }
 
 // Ensure implements cloud.Provider.
@@ -62,28 +66,29 @@ func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progr
 		return cloud.Progress{}, err
 	}
 	want.Flavor = plain(want.Flavor)
-	return p.change(ctx, want, func(s poolplan.State) (poolplan.Step, error) { return poolplan.Next(s, want) })
+	return p.change(ctx, want, func(s poolplan.Pair) (poolplan.Step, error) { return s.Next(want) })
 }
 
 // Delete implements cloud.Provider.
 func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
-	return p.change(ctx, cloud.PoolSpec{}, poolplan.NextDelete)
+	return p.change(ctx, cloud.PoolSpec{}, poolplan.Pair.NextDelete)
 }
 
 // change looks, and makes the one change that is next.
-func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(poolplan.State) (poolplan.Step, error)) (cloud.Progress, error) {
+func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(poolplan.Pair) (poolplan.Step, error)) (cloud.Progress, error) {
 	if p.lock.Acquire(ctx, 1) != nil {
 		return cloud.Progress{}, cloud.Interrupted(ctx, p.op("observing"))
 	}
 	defer p.lock.Release(1)
-	v, err := p.look(ctx)
+	v, err := p.look(ctx, want)
 	if err != nil {
 		return cloud.Progress{}, err
 	}
-	step, err := next(v.state)
+	step, err := next(v.pair)
 	if err != nil {
 		return cloud.Progress{}, err
 	}
+	v.at(step.Pool)
 	unchecked, err := p.checkOrder(ctx, v, step, want)
 	if err != nil {
 		return cloud.Progress{}, err
@@ -99,24 +104,29 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 	if progress.Did != "" {
 		progress.Did += unchecked
 	}
+	if progress.Did != "" && step.Pool != p.cfg.PoolName {
+		progress.Did += fmt.Sprintf(" (pool %s)", step.Pool)
+	}
 	return progress, err
 }
 
 // take makes the one change.
 func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (cloud.Progress, error) {
 	err := p.apply(ctx, v, step, want)
+	memory := &p.memory[slices.Index(p.names[:], step.Pool)]
 	switch cloud.KindOf(err) {
 	case "", cloud.Unavailable: // it may have been done although the answer was lost
-		p.memory.Note(step, p.cfg.Now())
+		memory.Note(step, p.cfg.Now())
 	case cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict:
-		p.memory.Refused(step, err, p.cfg.Now())
+		memory.Refused(step, err, p.cfg.Now())
 	case cloud.NotFound, cloud.Unsupported, cloud.Unauthorized, cloud.RateLimited:
 	}
 	switch {
 	case err == nil:
-		delete(p.missed, step.String())
+		delete(p.missed, step.Pool+step.String())
 		return cloud.Progress{Did: step.String()}, nil
 	case cloud.Is(err, cloud.NotFound) && slices.Contains([]poolplan.Kind{poolplan.Remove, poolplan.Replace, poolplan.RemoveZone, poolplan.DeletePool}, step.Kind):
+		memory.Note(step, p.cfg.Now())
 		return p.gone(step, err)
 	case step.Kind == poolplan.Create && cloud.Is(err, cloud.Unavailable):
 		// A creation takes longer than some gateways wait. The next look shows what came of it.
@@ -128,9 +138,8 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 // gone: the cloud did not find what step was to take away. It lists that a while longer; when it still does by the next
 // try, nothing is gone.
 func (p *Provider) gone(step poolplan.Step, err error) (cloud.Progress, error) {
-	p.memory.Note(step, p.cfg.Now())
-	if !p.missed[step.String()] {
-		p.missed[step.String()] = true
+	if subject := step.Pool + step.String(); !p.missed[subject] {
+		p.missed[subject] = true
 		return cloud.Progress{WaitingFor: "the cloud to list what is gone no more"}, nil
 	}
 	return cloud.Progress{}, &cloud.Error{
@@ -144,7 +153,7 @@ func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want c
 	cluster, id := p.cfg.ClusterID, v.pool.id
 	switch step.Kind {
 	case poolplan.Create:
-		return p.createPool(ctx, v, want)
+		return p.createPool(ctx, v, step, want)
 	case poolplan.SetTaints:
 		return p.setTaints(ctx, id, step.Taints)
 	case poolplan.AddZone:
@@ -170,9 +179,10 @@ func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want c
 
 // createPool makes the pool. A name that is taken although the listing did not show
 // it is most likely our own pool, whose creation was answered too late.
-func (p *Provider) createPool(ctx context.Context, v view, want cloud.PoolSpec) error {
-	want.Flavor = cmp.Or(want.Flavor, v.traits().flavor)
-	err := v.create(ctx, want, v.others)
+func (p *Provider) createPool(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
+	labels := p.ownLabels(want)
+	want.Flavor, want.SizePerZone = cmp.Or(want.Flavor, v.traits().flavor), step.Size
+	err := v.create(ctx, step.Pool, labels, want, v.others)
 	if !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), codeNameTaken) {
 		return err
 	}

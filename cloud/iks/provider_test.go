@@ -15,6 +15,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/leaks"
@@ -52,7 +53,7 @@ func TestRequestsAreTheOnesOfTheRealClients(t *testing.T) {
 		settle(t, w, w.provider(t, nil), spec(1))
 		require.Equal(t, []string{
 			`POST /v2/vpc/createWorkerPool {"cluster":"` + clusterID + `","entitlement":"","flavor":"bx2.2x8",` +
-				`"labels":{"rrpool.io/pool":"route-reflectors"},` +
+				`"labels":{"rrpool.io/options":"` + poolplan.Fingerprint(spec(1)) + `","rrpool.io/pool":"route-reflectors"},` +
 				`"name":"route-reflectors","vpcID":"r006-vpc","workerCount":1,"zones":[]}`,
 			`POST /v2/setWorkerPoolTaints {"cluster":"` + clusterID + `","workerpool":"` + poolID(w) +
 				`","taints":{"rrpool.io/dedicated":"route-reflector:NoExecute"}}`,
@@ -67,7 +68,7 @@ func TestRequestsAreTheOnesOfTheRealClients(t *testing.T) {
 		base := "/v1/clusters/" + clusterID + "/workerpools"
 		require.Equal(t, []string{
 			`POST ` + base + ` {"name":"route-reflectors","sizePerZone":1,"machineType":"u3c.2x4","isolation":"public",` +
-				`"labels":{"rrpool.io/pool":"route-reflectors"},` +
+				`"labels":{"rrpool.io/options":"` + poolplan.Fingerprint(spec(1)) + `","rrpool.io/pool":"route-reflectors"},` +
 				`"entitlement":"","diskEncryption":true,"zones":[]}`,
 			`POST /v2/setWorkerPoolTaints {"cluster":"` + clusterID + `","workerpool":"` + poolID(w) +
 				`","taints":{"rrpool.io/dedicated":"route-reflector:NoExecute"}}`,
@@ -190,7 +191,7 @@ func TestEndpoints(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			_, err = p.Observe(context.Background())
+			_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 			require.True(t, cloud.Is(err, cloud.Unavailable))
 			require.Contains(t, c.host, asked)
 		})
@@ -211,7 +212,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	p := w.provider(t, nil)
 	settle(t, w, p, spec(1))
 	for range 20 {
-		_, err := p.Observe(context.Background())
+		_, err := p.Observe(context.Background(), cloud.PoolSpec{})
 		require.NoError(t, err)
 	}
 	require.LessOrEqual(t, dials.Load(), int32(2))
@@ -222,12 +223,12 @@ func TestTenMinutesOfRest(t *testing.T) {
 		w := newWorld(t, generation)
 		p := w.provider(t, nil)
 		settle(t, w, p, spec(1))
-		_, err := p.Observe(context.Background())
+		_, err := p.Observe(context.Background(), cloud.PoolSpec{})
 		require.NoError(t, err)
 		reads, changed, _ := w.Counts()
 		for range 5 { // asked every two minutes, as the controller does
 			w.Advance(2 * time.Minute)
-			_, err := p.Observe(context.Background())
+			_, err := p.Observe(context.Background(), cloud.PoolSpec{})
 			require.NoError(t, err)
 		}
 		after, then, _ := w.Counts()
@@ -238,7 +239,7 @@ func TestTenMinutesOfRest(t *testing.T) {
 
 func TestAClusterThatDoesNotExist(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)
-	_, err := w.provider(t, func(c *iks.Config) { c.ClusterID = "nowhere" }).Observe(context.Background())
+	_, err := w.provider(t, func(c *iks.Config) { c.ClusterID = "nowhere" }).Observe(context.Background(), cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.NotFound), "%v", err)
 }
 
@@ -261,18 +262,18 @@ func TestWorkerStates(t *testing.T) {
 			{"somethingnew", "warning", cloud.WorkerUnhealthy},
 		} {
 			w.Server.Break(clusterID, worker, c.state, c.health, "the cloud's words")
-			pool, err := p.Observe(context.Background())
+			pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
 			require.NoError(t, err)
 			require.Equal(t, c.want, pool.Workers[0].State, "%s %s", c.state, c.health)
 			require.Equal(t, "the cloud's words", pool.Workers[0].Message)
 			require.Equal(t, "10.", pool.Workers[0].NodeName[:3])
 		}
 		w.Server.Break(clusterID, worker, "deployed", "normal", "Not ready")
-		pool, err := p.Observe(context.Background())
+		pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
 		require.NoError(t, err)
 		require.Equal(t, generation == iksserver.Classic, pool.Workers[0].State == cloud.WorkerUnhealthy, "VPC has no such words")
 		w.Server.Inject(rewrite(workerList, 1, replaced(`"actualState":"deployed"`, `"actualState":"deleted"`, `"state":"normal"`, `"state":"deleted"`)))
-		pool, err = p.Observe(context.Background())
+		pool, err = p.Observe(context.Background(), cloud.PoolSpec{})
 		require.NoError(t, err)
 		require.Empty(t, pool.Workers)
 	}
@@ -285,7 +286,7 @@ func TestAPoolIsOursByItsLabel(t *testing.T) {
 		p := w.provider(t, nil)
 		settle(t, w, p, spec(1))
 		labels, _ := w.Labels(clusterID, providertest.PoolName)
-		require.Equal(t, map[string]string{v1alpha1.PoolLabel: providertest.PoolName}, labels, "kubelets refuse keys of Kubernetes")
+		require.Equal(t, map[string]string{v1alpha1.PoolLabel: providertest.PoolName, v1alpha1.OptionsLabel: poolplan.Fingerprint(spec(1))}, labels, "kubelets refuse keys of Kubernetes")
 		theirs := map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: providertest.PoolName, "team": "network"}
 		w.SetPoolLabels(clusterID, providertest.PoolName, theirs)
 		settle(t, w, p, spec(1))
@@ -310,7 +311,7 @@ func TestOutdatedWorkersAreTold(t *testing.T) {
 		p := w.provider(t, nil)
 		settle(t, w, p, spec(1))
 		versions := func() (out []string) {
-			pool, err := p.Observe(context.Background())
+			pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
 			require.NoError(t, err)
 			for _, x := range pool.Workers {
 				out = append(out, x.Outdated)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
@@ -83,7 +84,7 @@ func TestNoSecretEverShows(t *testing.T) {
 				w.SetTrustedProfiles(linked)
 				x := &tap{base: w.base, auth: map[string]bool{}}
 				p := w.provider(t, func(c *iks.Config) { c.Transport, c.Profile, c.TokenFile = x, login.profile, profiled.file })
-				_, _ = p.Observe(context.Background())
+				_, _ = p.Observe(context.Background(), cloud.PoolSpec{})
 				w.Server.Inject(fault.On("", path))
 				w.ExpireTokens()
 				var texts []string
@@ -95,7 +96,7 @@ func TestNoSecretEverShows(t *testing.T) {
 					}
 				}
 				x.echo = true
-				pool, err := p.Observe(context.Background())
+				pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
 				texts = append(texts, fmt.Sprintf("%+v %#v %v", pool, err, err),
 					fmt.Sprintf("%v %+v %#v %s %d", p, p, p, p, p), p.Name(), logged.String())
 				all := strings.Join(texts, "\n")

@@ -33,7 +33,7 @@ func TestAServerOfAnUnknownAuthorityIsNotTalkedTo(t *testing.T) {
 	}
 	p, err := iks.New(config)
 	require.NoError(t, err)
-	_, err = p.Observe(context.Background())
+	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 	require.ErrorContains(t, err, "certificate")
 	require.Zero(t, requests.Load())
@@ -42,7 +42,7 @@ func TestAServerOfAnUnknownAuthorityIsNotTalkedTo(t *testing.T) {
 	config.Transport = server.Client().Transport
 	p, err = iks.New(config)
 	require.NoError(t, err)
-	_, err = p.Observe(context.Background())
+	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 	require.Error(t, err)
 	require.NotZero(t, requests.Load())
 }
@@ -79,7 +79,7 @@ func TestTheProxyOfTheEnvironmentIsATunnel(t *testing.T) {
 	if os.Getenv(proxied) != "" {
 		p, err := iks.New(iks.Config{ClusterID: "c", PoolName: "rr", APIKey: "hush"})
 		require.NoError(t, err)
-		_, err = p.Observe(context.Background())
+		_, err = p.Observe(context.Background(), cloud.PoolSpec{})
 		require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 		return
 	}

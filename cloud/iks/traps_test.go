@@ -55,7 +55,7 @@ func TestNoWorkerComesUntaintedAfterAPersonStripsThem(t *testing.T) {
 					ensure(t, p, want)
 					w.Advance(3 * time.Minute)
 				}
-				_, err := p.Observe(context.Background())
+				_, err := p.Observe(context.Background(), cloud.PoolSpec{})
 				require.NoError(t, err)
 				w.StripTaints()
 				settle(t, w, p, want)
@@ -161,7 +161,7 @@ func TestAnIncompleteListOfWorkersRemovesNone(t *testing.T) {
 			p := w.provider(t, nil)
 			settle(t, w, p, spec(1))
 			w.Server.Inject(rewrite(workerList, 0, replaced(`"`+poolID(w)+`"`, `"another"`)))
-			_, err := p.Observe(context.Background())
+			_, err := p.Observe(context.Background(), cloud.PoolSpec{})
 			require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 		})
 	}
@@ -296,7 +296,7 @@ func TestACutMessageIsStillText(t *testing.T) {
 		p := w.provider(t, nil)
 		settle(t, w, p, spec(1))
 		w.Server.Break(clusterID, w.Workers()[0].ID, "", "critical", strings.Repeat("x", i)+strings.Repeat("€", 300))
-		pool, err := p.Observe(context.Background())
+		pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
 		require.NoError(t, err)
 		require.True(t, utf8.ValidString(pool.Workers[0].Message), "or a status that holds it never equals itself")
 	}
@@ -310,7 +310,7 @@ func TestAWrongLifetimeOfATokenIsNoReasonToLogInAgain(t *testing.T) {
 		}})
 		p := w.provider(t, nil)
 		for range 3 {
-			_, err := p.Observe(context.Background())
+			_, err := p.Observe(context.Background(), cloud.PoolSpec{})
 			require.NoError(t, err)
 		}
 		_, _, tokens := w.Counts()

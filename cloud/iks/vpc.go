@@ -79,10 +79,10 @@ func lifecycle(state string) cloud.WorkerState {
 	return cloud.WorkerUnhealthy
 }
 
-func (g vpc) create(ctx context.Context, want cloud.PoolSpec, others []pool) error {
+func (g vpc) create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, others []pool) error {
 	vpcID, o := g.vpcID(others), want.Options
 	body := containerv2.WorkerPoolRequest{Cluster: g.cfg.ClusterID, HostPoolID: o.DedicatedHostPoolID, CommonWorkerPoolConfig: containerv2.CommonWorkerPoolConfig{
-		Name: g.cfg.PoolName, Flavor: want.Flavor, WorkerCount: want.SizePerZone, Labels: ownLabels(g.cfg.PoolName), VpcID: vpcID, Zones: []containerv2.Zone{},
+		Name: name, Flavor: want.Flavor, WorkerCount: want.SizePerZone, Labels: labels, VpcID: vpcID, Zones: []containerv2.Zone{},
 		OperatingSystem: o.OperatingSystem, SecurityGroupIDs: o.SecurityGroups,
 	}}
 	if e := o.WorkerVolumeEncryption; e != (cloud.WorkerVolumeEncryption{}) {

@@ -43,8 +43,8 @@ type provider struct {
 	metrics *Metrics
 }
 
-func (p *provider) Observe(ctx context.Context) (cloud.Pool, error) {
-	return measured(p, "Observe", func() (cloud.Pool, error) { return p.Provider.Observe(ctx) })
+func (p *provider) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool, error) {
+	return measured(p, "Observe", func() (cloud.Pool, error) { return p.Provider.Observe(ctx, want) })
 }
 
 func (p *provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {

@@ -26,7 +26,7 @@ func TestCallsAreCountedByKind(t *testing.T) {
 	m := metered.NewMetrics(reg)
 	p := m.Provider(limited{fake.New(fake.Options{Now: time.Now}).Provider()})
 	ctx := context.Background()
-	_, err := p.Observe(ctx)
+	_, err := p.Observe(ctx, cloud.PoolSpec{})
 	require.NoError(t, err)
 	_, err = p.Ensure(ctx, cloud.PoolSpec{})
 	require.True(t, cloud.Is(err, cloud.RateLimited))

@@ -3,7 +3,6 @@ package poolplan
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -114,7 +113,7 @@ func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
 	grows := step.Kind == AddZone || step.Kind == Resize && step.Size > s.SizePerZone
 	switch {
 	case step.Kind == None:
-		return step, sameOptions(s, want)
+		return step, nil
 	case s.Autoscaled:
 		return Step{}, conflict(s, "changing", "an autoscaler resizes this pool; exclude it from the autoscaler's configuration")
 	case grows && len(want.Untainted) > 0:
@@ -129,35 +128,6 @@ func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
 		return setTaints(s, want.Taints), nil
 	}
 	return step, nil
-}
-
-// sameOptions comes last: a pool that cannot be as wanted is still kept whole. What the cloud does not report is not compared.
-func sameOptions(s State, want cloud.PoolSpec) error {
-	var differ []string
-	compare := func(field, have, want string) {
-		if have != "" && want != "" && have != want {
-			differ = append(differ, fmt.Sprintf("%s is %s and not %s", field, have, want))
-		}
-	}
-	have, wanted := s.Options, want.Options
-	compare("flavor", s.Flavor, want.Flavor)
-	compare("operatingSystem", have.OperatingSystem, wanted.OperatingSystem)
-	compare("rootKeyID", have.WorkerVolumeEncryption.RootKeyID, wanted.WorkerVolumeEncryption.RootKeyID)
-	compare("dedicatedHostPoolID", have.DedicatedHostPoolID, wanted.DedicatedHostPoolID)
-	for _, zone := range slices.Sorted(maps.Keys(wanted.Networks)) {
-		is, should := have.Networks[zone], wanted.Networks[zone]
-		compare("subnetID in zone "+zone, is.SubnetID, should.SubnetID)
-		compare("privateVLAN in zone "+zone, is.PrivateVLAN, should.PrivateVLAN)
-		compare("publicVLAN in zone "+zone, is.PublicVLAN, should.PublicVLAN)
-	}
-	if len(differ) == 0 {
-		return nil
-	}
-	return &cloud.Error{
-		Kind: cloud.InvalidInput, Op: fmt.Sprintf("changing pool %q", s.Name),
-		Message: fmt.Sprintf("of the pool that exists %s: it cannot be changed; put back what the pool has, or delete the object with deletionPolicy: Delete and create it anew",
-			cloud.Capped(differ, ", ")),
-	}
 }
 
 // NextDelete gives the one next change towards there being no pool.

@@ -120,41 +120,6 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A pool cannot become another one: that is said when nothing else is to be done, of what the cloud reports alone.
-func TestOtherOptions(t *testing.T) {
-	have := cloud.PoolOptions{
-		OperatingSystem: "A", DedicatedHostPoolID: "h", WorkerVolumeEncryption: cloud.WorkerVolumeEncryption{RootKeyID: "k"},
-		Networks: map[string]cloud.Network{"a": {SubnetID: "s"}, "b": {PrivateVLAN: "1", PublicVLAN: "2"}},
-	}
-	for text, edit := range map[string]func(*cloud.PoolSpec){
-		"":                          func(w *cloud.PoolSpec) { w.Options.Networks = map[string]cloud.Network{"c": {SubnetID: "x"}} },
-		"flavor is small and not x": func(w *cloud.PoolSpec) { w.Flavor = "x" },
-		"operatingSystem is A and not x, dedicatedHostPoolID is h and not y": func(w *cloud.PoolSpec) {
-			w.Options.OperatingSystem, w.Options.DedicatedHostPoolID = "x", "y"
-		},
-		"rootKeyID is k and not x":          func(w *cloud.PoolSpec) { w.Options.WorkerVolumeEncryption.RootKeyID = "x" },
-		"subnetID in zone a is s and not x": func(w *cloud.PoolSpec) { w.Options.Networks = map[string]cloud.Network{"a": {SubnetID: "x"}} },
-		"publicVLAN in zone b is 2 and not x": func(w *cloud.PoolSpec) {
-			w.Options.Networks = map[string]cloud.Network{"b": {PrivateVLAN: "1", PublicVLAN: "x"}}
-		},
-	} {
-		s, w := whole(1, "a", "b"), want(1)
-		edit(&w)
-		_, err := poolplan.Next(s, w)
-		require.Equal(t, w.Flavor != "", err != nil, "nothing else is reported")
-		s.Options = have
-		_, err = poolplan.Next(s, w)
-		require.Equal(t, text != "", cloud.Is(err, cloud.InvalidInput), "%v", err)
-		if text != "" {
-			require.ErrorContains(t, err, "of the pool that exists "+text+": it cannot be changed")
-		}
-		w.Replace = []string{"a-0"}
-		step, err := poolplan.Next(s, w)
-		require.NoError(t, err)
-		require.Equal(t, poolplan.Replace, step.Kind, "the pool is kept whole")
-	}
-}
-
 // TestOneWorkerProvesTheTaints where the cloud does not show them: none is ordered beside it before its node has them.
 func TestOneWorkerProvesTheTaints(t *testing.T) {
 	empty := func(s *poolplan.State) { s.Workers, s.Zones = nil, nil }
@@ -472,4 +437,44 @@ func TestTheJudgeSeesUnsafeSteps(t *testing.T) {
 	} {
 		require.NotEmpty(t, unsafe(c.state, want(1), c.step), "%+v", c.step)
 	}
+}
+
+// Whatever the two pools are like, the former one is only reduced: by workers that were named, and as a whole when it has none.
+func TestTheFormerPoolOnlyShrinks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first, w := states(t)
+		second, other := states(t)
+		second.Name = "rr-b"
+		for i := range second.Workers {
+			second.Workers[i].ID = "b-" + second.Workers[i].ID
+		}
+		for _, id := range other.Retire {
+			w.Retire = append(w.Retire, "b-"+id)
+		}
+		flavors := rapid.SampledFrom([]string{"small", "large", "other"})
+		first.Flavor, second.Flavor, w.Flavor = flavors.Draw(t, "first"), flavors.Draw(t, "second"), flavors.Draw(t, "wanted")
+		pair := poolplan.Pair{first, second}
+		growing, former := pair.Sides(w)
+		pool := pair.Pool(w)
+		require.True(t, !former.Exists || len(pool.Workers) >= len(former.Workers))
+		step, err := pair.Next(w)
+		if err != nil {
+			require.NotEmpty(t, cloud.KindOf(err))
+			return
+		}
+		switch {
+		case step.Kind == poolplan.None:
+			require.False(t, step.Progress.Done && former.Exists)
+		case step.Pool == growing.Name:
+			require.NotEqual(t, poolplan.DeletePool, step.Kind)
+			require.False(t, growing.Exists && !growing.Owned)
+			require.False(t, step.Kind == poolplan.Resize && slices.Max(append(slices.Collect(maps.Values(live(growing))), 0)) > step.Size)
+		default:
+			require.Equal(t, former.Name, step.Pool)
+			require.True(t, former.Owned)
+			require.Contains(t, []poolplan.Kind{poolplan.Remove, poolplan.DeletePool, poolplan.SetTaints}, step.Kind)
+			require.True(t, step.Kind != poolplan.DeletePool || len(former.Workers) == 0)
+			require.True(t, step.Kind != poolplan.Remove || slices.Contains(slices.Concat(w.Retire, w.Replace), step.Worker))
+		}
+	})
 }

@@ -31,6 +31,8 @@ type State struct {
 	cloud.Pool
 	// Deleting: the pool is on its way out.
 	Deleting bool
+	// Fingerprint is that of the flavor and options which it was ordered with, "" where that is unknown.
+	Fingerprint string
 	// TaintsUnseen: the cloud has never shown the pool's taints; what is known of them it has acknowledged.
 	TaintsUnseen bool
 	// Memory is what this instance has asked for lately. It only spaces requests
@@ -137,7 +139,9 @@ const (
 
 // Step is one change to a pool.
 type Step struct {
-	Kind   Kind
+	Kind Kind
+	// Pool is the name of the pool that a Pair changes.
+	Pool   string
 	Worker string
 	Zone   string
 	Size   int

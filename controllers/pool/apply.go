@@ -77,7 +77,7 @@ func (r *Reconciler) applyOne(ctx context.Context, s *Scope, action plan.Action)
 		if s.Step.Short && !s.inPlace() {
 			return false, nil // see decide: the mesh is back in a moment, and then there is time for the cloud
 		}
-		progress, err := r.poolClient.ensure(ctx, s.now, poolSpec(s, a.Want))
+		progress, err := r.poolClient.ensure(ctx, s.now, poolSpec(s, a.Want, r.poolClient.last))
 		return r.poolDid(ctx, s, progress, err)
 	case plan.ReleasePool:
 		progress, err := r.poolClient.remove(ctx, s.now)

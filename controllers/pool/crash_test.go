@@ -45,7 +45,9 @@ type obedientCloud struct{ *environment }
 
 func (obedientCloud) Name() string { return "iks" }
 
-func (m obedientCloud) Observe(context.Context) (cloud.Pool, error) { return m.cloud.pool, nil }
+func (m obedientCloud) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool, error) {
+	return m.cloud.pool, nil
+}
 
 func (m obedientCloud) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {
 	return cloud.Progress{Did: "created"}, m.kill.write(func() error {

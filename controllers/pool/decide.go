@@ -29,14 +29,14 @@ func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 	progress, err := r.poolClient.answered(s.now)
 	_, _ = r.poolDid(ctx, s, progress, err) // the error is remembered, and reported from there
 	if s.inPlace() {
-		r.poolClient.observe(ctx, s.now, 0)
+		r.poolClient.observe(ctx, s.now, 0, cloud.PoolSpec{})
 	}
 	r.compute(s)
 	if s.inPlace() {
 		r.lookAtPods(ctx, s)
 		return nil
 	}
-	if s.disconnected != nil || urgent(s) || s.Step.Short || !r.poolClient.observe(ctx, s.now, r.interval(s)) {
+	if s.disconnected != nil || urgent(s) || s.Step.Short || !r.poolClient.observe(ctx, s.now, r.interval(s), poolSpec(s, listed(s), nil)) {
 		return nil
 	}
 	// The answer may have taken half a minute: reflectors that died meanwhile must be seen.
@@ -260,8 +260,11 @@ func poolZones(s *Scope, known *cloud.Pool) []string {
 	return slices.DeleteFunc(plan.Zones(s.Cluster.Nodes, plan.Node.SpeaksBGP), func(zone string) bool { return zone == "" })
 }
 
-// poolSpec is the provider's view of the wanted pool. Existing nodes are as they are.
-func poolSpec(s *Scope, want plan.PoolSpec) cloud.PoolSpec {
+// listed is the wanted pool as far as the spec alone decides it.
+func listed(s *Scope) plan.PoolSpec { return plan.PoolSpec{Zones: s.object.Spec.Provider.IKS.Zones} }
+
+// poolSpec is the provider's view of the wanted pool; known is the one that exists. Existing nodes are as they are.
+func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 	if s.inPlace() {
 		return cloud.PoolSpec{Zones: want.Zones, SizePerZone: want.SizePerZone, Retire: want.Retire, Replace: want.Replace}
 	}
@@ -270,6 +273,7 @@ func poolSpec(s *Scope, want plan.PoolSpec) cloud.PoolSpec {
 		Flavor:      spec.Flavor,
 		Zones:       want.Zones,
 		SizePerZone: want.SizePerZone,
+		Lasting:     min(s.Desired.Pool.SizePerZone, want.SizePerZone),
 		Retire:      want.Retire,
 		Replace:     want.Replace,
 		Options: cloud.PoolOptions{
@@ -287,12 +291,12 @@ func poolSpec(s *Scope, want plan.PoolSpec) cloud.PoolSpec {
 	}
 	if taint := taintOf(spec.Taint); taint.Key != "" {
 		out.Taints = []cloud.Taint{taint}
-		for _, node := range untainted(s.Cluster.Nodes, taint) {
+		for _, node := range untainted(known, s.Cluster.Nodes, taint) {
 			out.Untainted = append(out.Untainted, node.WorkerID)
 		}
 		slices.Sort(out.Untainted)
 		out.TaintsSeen = slices.ContainsFunc(s.Cluster.Nodes, func(n plan.Node) bool {
-			return n.Pooled && n.WorkerID != "" && slices.Contains(n.Taints, written(taint))
+			return n.Pooled && n.WorkerID != "" && slices.Contains(n.Taints, written(taint)) && !former(known, n)
 		})
 	}
 	return out

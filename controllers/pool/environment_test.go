@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -169,7 +170,7 @@ type fakeProvider struct {
 
 func (*fakeProvider) Name() string { return "iks" }
 
-func (s *fakeProvider) Observe(context.Context) (cloud.Pool, error) {
+func (s *fakeProvider) Observe(context.Context, cloud.PoolSpec) (cloud.Pool, error) {
 	s.observed++
 	if s.meanwhile != nil {
 		s.meanwhile()
@@ -528,12 +529,15 @@ func (o *cloudEnvironment) address(zone, _ string) string {
 }
 
 func (o *cloudEnvironment) deployed(w iksserver.Worker) {
-	at := time.Now()
+	at, taints := time.Now(), []string{}
+	for key, value := range w.BornTaints {
+		taints = append(taints, key+"="+value)
+	}
 	o.later(func() {
 		o.model.Join(plan.Node{
 			Name: w.IP, Zone: w.Zone, Ready: true, ReadyChanged: at, Created: at, Addresses: []netip.Addr{netip.MustParseAddr(w.IP)},
-			ProviderID: "ibm://account///" + clusterID + "/" + w.ID,
-			Labels:     map[string]string{v1alpha1.PoolLabel: w.PoolName, "ibm-cloud.kubernetes.io/worker-id": w.ID},
+			ProviderID: "ibm://account///" + clusterID + "/" + w.ID, Taints: taints,
+			Labels: map[string]string{v1alpha1.PoolLabel: strings.TrimSuffix(w.PoolName, "-b"), "ibm-cloud.kubernetes.io/worker-id": w.ID},
 		})
 	})
 }

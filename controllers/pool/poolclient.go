@@ -43,9 +43,10 @@ const (
 type poolClient struct {
 	config   ProviderConfig
 	provider cloud.Provider
-	// last is the last good observation, made at lastAt.
-	last   *cloud.Pool
-	lastAt time.Time
+	// last is the last good observation, made at lastAt and compared with seenFor.
+	last    *cloud.Pool
+	lastAt  time.Time
+	seenFor cloud.PoolSpec
 	// outdated: the pool was changed since the last observation.
 	outdated bool
 	// meshOff: see offObserveTimeout.
@@ -146,8 +147,12 @@ func (c *poolClient) awaits() string {
 	return c.waiting
 }
 
-// observe asks the provider when its last answer is older than every, and says whether it asked.
-func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Duration) bool {
+// observe asks the provider when its last answer is older than every, or is about another flavor or other options, and
+// says whether it asked.
+func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Duration, want cloud.PoolSpec) bool {
+	if want.Flavor != c.seenFor.Flavor || !reflect.DeepEqual(want.Options, c.seenFor.Options) {
+		every = 0
+	}
 	if c.provider == nil || c.underway != nil || c.due(now, every) > 0 {
 		return false
 	}
@@ -157,7 +162,7 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	pool, err := c.provider.Observe(ctx)
+	pool, err := c.provider.Observe(ctx, want)
 	if err != nil {
 		c.observing.fail(now, c.config.APIKey.redactError(err))
 		return true
@@ -169,7 +174,7 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 	for i := range pool.Workers {
 		pool.Workers[i].Message = c.config.APIKey.redact(pool.Workers[i].Message)
 	}
-	c.last, c.lastAt, c.outdated = &pool, now, false
+	c.last, c.lastAt, c.seenFor, c.outdated = &pool, now, want, false
 	c.observing = callHistory{}
 	return true
 }

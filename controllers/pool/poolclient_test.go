@@ -327,9 +327,9 @@ func TestAtRestNothingDependsOnTheCloud(t *testing.T) { nothingDepends(t, outage
 // eager is a provider that does not take no for an answer.
 type eager struct{ cloud.Provider }
 
-func (e eager) Observe(ctx context.Context) (out cloud.Pool, err error) {
+func (e eager) Observe(ctx context.Context, want cloud.PoolSpec) (out cloud.Pool, err error) {
 	for range 20 {
-		if out, err = e.Provider.Observe(ctx); err == nil {
+		if out, err = e.Provider.Observe(ctx, want); err == nil {
 			break
 		}
 	}

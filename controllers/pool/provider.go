@@ -376,8 +376,8 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool
 			Failed:   worker.State == cloud.WorkerFailed,
 			Deleting: worker.State == cloud.WorkerDeleting,
 			Pending:  worker.State == cloud.WorkerProvisioning,
-			Outdated: rolling && worker.Outdated != "",
-			Message:  worker.Message,
+			Outdated: worker.Former || rolling && worker.Outdated != "", Former: worker.Former,
+			Message: worker.Message,
 		})
 	}
 	return out
@@ -385,7 +385,9 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool
 
 // drift says in what way our pool differs from the wanted one besides its size.
 func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
-	switch lacking := untainted(nodes, want); {
+	switch lacking := untainted(pool, nodes, want); {
+	case pool.Emptied != "":
+		return fmt.Sprintf("pool %s, which has given way to it, is still there", pool.Emptied)
 	case !pool.Exists || want.Key == "":
 	case !pool.TaintsUnknown && !slices.Contains(pool.Taints, want):
 		return fmt.Sprintf("taint %s is missing from the worker pool", written(want))
@@ -395,15 +397,20 @@ func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
 	return ""
 }
 
-// untainted are the nodes of the dedicated pool that lack its taint.
-func untainted(nodes []plan.Node, want cloud.Taint) []plan.Node {
+// untainted are the nodes of the dedicated pool that lack its taint, and do not give way to others anyway.
+func untainted(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) []plan.Node {
 	var out []plan.Node
 	for _, n := range nodes {
-		if n.Pooled && n.WorkerID != "" && n.LacksTaint(written(want)) {
+		if n.Pooled && n.WorkerID != "" && n.LacksTaint(written(want)) && !former(pool, n) {
 			out = append(out, n)
 		}
 	}
 	return out
+}
+
+// former: the worker behind a node gives way to one with other options.
+func former(pool *cloud.Pool, n plan.Node) bool {
+	return pool != nil && slices.ContainsFunc(pool.Workers, func(w cloud.Worker) bool { return w.Former && w.ID == n.WorkerID })
 }
 
 func written(t cloud.Taint) string { return t.Key + "=" + t.Value + ":" + t.Effect }

@@ -264,18 +264,22 @@ func providerReady(s *Scope, c *poolClient, problem *plan.Problem) metav1.Condit
 	return condition(metav1.ConditionTrue, "PoolReady", message)
 }
 
-// outdated says which workers have a newer version, and who replaces them, "" for none.
+// outdated says which workers are not as the spec wants them, or have a newer version, and who replaces these; "" for none.
 func outdated(s *Scope, workers []cloud.Worker) string {
-	var names []string
+	names := map[bool][]string{}
 	for _, w := range workers {
 		if w.Outdated != "" {
-			names = append(names, fmt.Sprintf("%s (%s)", w.ID, w.Outdated))
+			names[w.Former] = append(names[w.Former], fmt.Sprintf("%s (%s)", w.ID, w.Outdated))
 		}
 	}
-	if len(names) == 0 {
-		return ""
+	text := ""
+	if former := names[true]; len(former) > 0 {
+		text = "; giving way one by one to workers as the spec wants them: " + few(former)
 	}
-	return fmt.Sprintf("; outdated, with spec.provider.iks.updateWorkers %s: %s", cmp.Or(s.object.Spec.Provider.IKS.UpdateWorkers, v1alpha1.UpdateManual), few(names))
+	if old := names[false]; len(old) > 0 {
+		text += fmt.Sprintf("; outdated, with spec.provider.iks.updateWorkers %s: %s", cmp.Or(s.object.Spec.Provider.IKS.UpdateWorkers, v1alpha1.UpdateManual), few(old))
+	}
+	return text
 }
 
 func reflectorsEstablished(s *Scope) metav1.Condition {

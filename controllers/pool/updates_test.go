@@ -186,3 +186,56 @@ func (o *cloudEnvironment) clusterIDs() map[string]int {
 	}
 	return out
 }
+
+// Another flavor is another pool at IBM Cloud. The workers of it take over one after the other, whatever updateWorkers says, and
+// the pool is never smaller than wanted, also when the manager is killed all the time and the flavor changes again under way.
+func TestAnotherFlavorRollsThePool(t *testing.T) {
+	for _, profile := range []string{"documented", "sparse"} {
+		for name, flavors := range map[string][]string{"one change": {"bx2.4x16"}, "back under way": {"bx2.4x16", "bx2.2x8"}, "a third one": {"bx2.4x16", "bx2.8x32"}} {
+			t.Run(profile+", "+name, func(t *testing.T) {
+				t.Setenv("RRPOOL_IKS_PROFILE", profile)
+				synctest.Test(t, func(t *testing.T) {
+					o := newCloudEnvironment(t)
+					o.migrate()
+					fewest, most, turns := 99, 0, 0
+					all := func() (out []string) {
+						for _, p := range []string{"route-reflectors", "route-reflectors-b"} {
+							for _, w := range o.server.Workers(clusterID, p) {
+								out = append(out, w.Flavor)
+							}
+						}
+						return out
+					}
+					watched := func(over func() bool) func() bool {
+						return func() bool {
+							fewest, most, turns = min(fewest, len(o.reflectors())), max(most, len(all())), turns+1
+							if turns%50 == 0 {
+								o.restart()
+							}
+							return over()
+						}
+					}
+					for i, flavor := range flavors {
+						o.edit(func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Flavor = flavor })
+						if i < len(flavors)-1 { // one worker has gone
+							require.True(t, o.until(5*time.Hour, watched(func() bool { return len(o.server.Workers(clusterID, "route-reflectors")) < 3 })), "%+v", o.seenStep)
+						}
+					}
+					last := flavors[len(flavors)-1]
+					require.True(t, o.until(9*time.Hour, watched(func() bool {
+						return o.migrated() && slices.Equal(all(), []string{last, last, last}) && len(o.server.Pools(clusterID)) == 2
+					})), "%+v %v %v", o.seenStep, all(), o.server.Pools(clusterID))
+					require.Equal(t, 3, fewest, "a substitute comes before each that goes")
+					require.LessOrEqual(t, most, 7, "three substitutes, and one that goes")
+					require.Empty(t, o.lost)
+					require.NotContains(t, o.applied, plan.RestoreMesh{}.String())
+					require.Empty(t, append(o.server.Untainted("route-reflectors"), o.server.Untainted("route-reflectors-b")...))
+					writes := o.writes
+					o.pass(time.Hour)
+					o.expect("Ready True Steady", "ProviderReady True PoolReady", "Degraded False AsExpected")
+					require.Equal(t, writes, o.writes, "it stays so")
+				})
+			})
+		}
+	}
+}

@@ -118,7 +118,7 @@ func (c *check) read(ctx context.Context) error {
 		return err
 	}
 	c.lists(ctx)
-	_, err = c.provider.Observe(ctx)
+	_, err = c.provider.Observe(ctx, cloud.PoolSpec{})
 	c.compare(err == nil, "rrpool's provider can read all it needs: %v", err)
 	return err
 }
@@ -199,7 +199,7 @@ func (c *check) order(ctx context.Context) (err error) {
 		{"the worker is removed, and the size asked for again", func(s *cloud.PoolSpec, id string) { s.Retire = []string{id} }},
 		{"the worker is replaced", func(s *cloud.PoolSpec, id string) { s.Replace = []string{id} }},
 	} {
-		pool, err := c.provider.Observe(ctx)
+		pool, err := c.provider.Observe(ctx, cloud.PoolSpec{})
 		if err != nil || len(pool.Workers) != 1 {
 			return errors.Join(fmt.Errorf("one worker is expected: %+v", pool.Workers), err)
 		}
@@ -209,7 +209,7 @@ func (c *check) order(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	pool, err := c.provider.Observe(ctx)
+	pool, err := c.provider.Observe(ctx, cloud.PoolSpec{})
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (s *suite) until(want cloud.PoolSpec) cloud.Progress {
 }
 
 func (s *suite) observe() cloud.Pool {
-	pool, err := s.p.Observe(context.Background())
+	pool, err := s.p.Observe(context.Background(), cloud.PoolSpec{})
 	require.NoError(s, err)
 	return pool
 }

@@ -52,7 +52,7 @@ func (s *suite) reportsErrors() {
 	} {
 		s.Inject(c.fault)
 		before, requests := s.Workers(), s.Requests()
-		_, observed := s.p.Observe(context.Background())
+		_, observed := s.p.Observe(context.Background(), cloud.PoolSpec{})
 		_, ensured := s.p.Ensure(context.Background(), s.spec(2))
 		_, deleted := s.p.Delete(context.Background())
 		for _, err := range []error{observed, ensured, deleted} {
@@ -77,7 +77,7 @@ func (s *suite) hangs() {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer cancel()
 			start := time.Now()
-			_, err := s.p.Observe(ctx)
+			_, err := s.p.Observe(ctx, cloud.PoolSpec{})
 			if !cloud.Is(err, cloud.Unavailable) || time.Since(start) > soon {
 				s.Errorf("after %s: %v", time.Since(start), err)
 			}
@@ -103,7 +103,7 @@ func (s *suite) concurrently() {
 				p := instances[i%2]
 				// The loser of a race gets an error, and comes again.
 				_, _ = p.Ensure(ctx, s.spec(1))
-				_, _ = p.Observe(ctx)
+				_, _ = p.Observe(ctx, cloud.PoolSpec{})
 			})
 		}
 		wait.Wait()

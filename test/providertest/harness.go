@@ -134,5 +134,4 @@ var ordering = []suiteTest{
 	{"a foreign pool of the same name is left alone", (*suite).foreign},
 	{"taints that a person took away come back before the next zone", (*suite).retaints},
 	{"a pool whose nodes lack the taint is not grown", (*suite).untaintedNodes},
-	{"another flavor is refused, and only that", (*suite).otherFlavor},
 }

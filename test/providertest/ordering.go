@@ -73,16 +73,6 @@ func (s *suite) untaintedNodes() {
 	s.whole(2, zoneCount)
 }
 
-func (s *suite) otherFlavor() {
-	s.settle(s.spec(1))
-	other := s.spec(1)
-	other.Flavor = "bx2.16x64"
-	_ = s.refused(other, cloud.InvalidInput)
-	other.Replace = s.ids()[:1]
-	s.Break(other.Replace[0], "dead")
-	require.NotEmpty(s, s.step(other).Did, "what is dead is replaced all the same")
-}
-
 func (s *suite) failed() []string {
 	return ids(slices.DeleteFunc(s.observe().Workers, func(w cloud.Worker) bool { return w.State != cloud.WorkerFailed }))
 }

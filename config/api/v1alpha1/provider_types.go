@@ -113,7 +113,10 @@ type IKSSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')",message="must start with a lower-case letter, hold only lower-case letters, digits and '-', and not end with '-'"
 	PoolName string `json:"poolName,omitempty"`
 	// Flavor is the machine type of the pool's workers. Left out, it is bx2.2x8 on
-	// VPC and u3c.2x4 on classic. It applies to a pool that is yet to be created.
+	// VPC and u3c.2x4 on classic. When it changes, workers of that flavor take over,
+	// one reflector after the other, whatever updateWorkers says. They are in a
+	// second pool, as IKS cannot change the first: its name is poolName and "-b".
+	// Each zone has one more worker for that time.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]+([.-][A-Za-z0-9]+)*)?$')",message="must be an IKS flavor, such as bx2.2x8"
@@ -146,7 +149,7 @@ type IKSSpec struct {
 	// +listType=set
 	Zones []string `json:"zones,omitempty"`
 	// OperatingSystem of the workers, as IKS names it, such as UBUNTU_24_64. Left
-	// out, the cloud chooses. It applies to a pool that is yet to be created.
+	// out, the cloud chooses. A change is made as that of flavor.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Z][A-Z0-9_]*)?$')",message="must be an operating system of IKS, such as UBUNTU_24_64"
@@ -162,19 +165,19 @@ type IKSSpec struct {
 	// +listType=set
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 	// Networks that the workers are attached to, by zone. In a zone that is not
-	// among them it is the network of the cluster's other workers. They apply to
-	// zones that the pool does not have yet.
+	// among them it is the network of the cluster's other workers. A change is made
+	// as that of flavor.
 	//
 	// +kubebuilder:validation:MaxItems=15
 	// +listType=map
 	// +listMapKey=zone
 	Networks []ZoneNetwork `json:"networks,omitempty"`
 	// WorkerVolumeEncryption names the root key that the workers' volumes are
-	// encrypted with. VPC only. Left out, the cloud's own keys are used. It applies
-	// to a pool that is yet to be created.
+	// encrypted with. VPC only. Left out, the cloud's own keys are used. A change of
+	// the root key is made as that of flavor.
 	WorkerVolumeEncryption WorkerVolumeEncryption `json:"workerVolumeEncryption,omitzero"`
 	// DedicatedHostPoolID has the workers run on the dedicated hosts of that pool.
-	// VPC only. It applies to a worker pool that is yet to be created.
+	// VPC only. A change is made as that of flavor.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][A-Za-z0-9_-]*)?$')",message="must be the ID of a dedicated host pool: letters, digits, '-' and '_'"

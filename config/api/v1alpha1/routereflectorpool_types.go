@@ -14,8 +14,11 @@ const (
 )
 
 // PoolLabel is carried by the dedicated worker pool and each of its nodes, and by
-// existing nodes that are chosen, with the pool's name as its value.
+// existing nodes that are chosen, with the pool's name as its value. Where a second worker pool takes over, it has the name of the first.
 const PoolLabel = "rrpool.io/pool"
+
+// OptionsLabel is carried by the dedicated worker pool, and says which flavor and options it was ordered with.
+const OptionsLabel = "rrpool.io/options"
 
 // Finalizer keeps the object until the node-to-node mesh carries the cluster again.
 const Finalizer = "rrpool.io/restore-mesh"

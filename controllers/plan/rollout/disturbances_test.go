@@ -81,6 +81,12 @@ var disturbances = map[string]func(w *world, i int){
 		}
 		w.nextLook = w.now
 	},
+	"another flavor": func(w *world, _ int) {
+		for i := range w.pool.Workers {
+			w.pool.Workers[i].Outdated, w.pool.Workers[i].Former = true, true
+		}
+		w.nextLook = w.now
+	},
 	"back to the mesh": func(w *world, _ int) { w.d.Mode = v1alpha1.ModeFullMesh; w.nextLook = w.now },
 	"onto reflectors":  func(w *world, _ int) { w.d.Mode = v1alpha1.ModeRouteReflector; w.nextLook = w.now },
 	"password added": func(w *world, i int) {

@@ -53,9 +53,10 @@ type Worker struct {
 	Deleting bool
 	// Pending: the cloud sets it up, for the first time or anew. A reload takes up to an hour.
 	Pending bool
-	// Outdated: the cloud has a newer version for it, and the spec lets rrpool replace it for that.
-	Outdated bool
-	Message  string
+	// Outdated: the cloud has a newer version for it, and the spec lets rrpool replace it for that; or it is Former:
+	// the spec wants other workers, and those that come are such.
+	Outdated, Former bool
+	Message          string
 }
 
 // Desired is where the cluster is to go and how carefully.

@@ -154,7 +154,7 @@ func (v *view) live(zone string) int {
 
 // replaceable: an outdated worker without the role that can go. What a person has cordoned stays.
 func (v *view) replaceable(n plan.Node, w Worker) bool {
-	return w.Outdated && !n.CordonedByOthers() && (v.renewed(w.Zone) || v.now.Sub(n.Created) > oldSubstitute)
+	return w.Outdated && !n.CordonedByOthers() && (w.Former || v.renewed(w.Zone) || v.now.Sub(n.Created) > oldSubstitute)
 }
 
 // renewed: a reflector of the zone runs on a worker that is not outdated, so that an outdated one can go.

@@ -1,0 +1,228 @@
+package poolplan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rrpool/rrpool/cloud"
+)
+
+// Pair are the two pools that rrpool may have, by their names. Where a cloud fixes a pool's flavor and options when it
+// makes the pool, a second pool gets those that are wanted now, and takes over worker by worker: it grows by as many as
+// the former one lacks, and that one only shrinks, and is deleted when it is empty. How far that is shows in the two
+// pools alone.
+type Pair [2]State
+
+// Fingerprint stands for the flavor and options of want. A pool that was ordered with these is as wanted, whatever the
+// cloud reports of it: else a cloud with other words for an option would get one pool after the other.
+func Fingerprint(want cloud.PoolSpec) string {
+	text, _ := json.Marshal([]any{want.Flavor, want.Options}) // strings and lists of them
+	return fmt.Sprintf("%x", sha256.Sum256(text))[:16]
+}
+
+// differences says in what a pool is not as wanted. What the cloud does not report is not compared.
+func differences(have cloud.Pool, want cloud.PoolSpec) string {
+	var differ []string
+	compare := func(field, have, want string) {
+		if have != "" && want != "" && have != want {
+			differ = append(differ, fmt.Sprintf("%s is %s and not %s", field, have, want))
+		}
+	}
+	is, wanted := have.Options, want.Options
+	compare("flavor", have.Flavor, want.Flavor)
+	compare("operatingSystem", is.OperatingSystem, wanted.OperatingSystem)
+	compare("rootKeyID", is.WorkerVolumeEncryption.RootKeyID, wanted.WorkerVolumeEncryption.RootKeyID)
+	compare("dedicatedHostPoolID", is.DedicatedHostPoolID, wanted.DedicatedHostPoolID)
+	for _, zone := range slices.Sorted(maps.Keys(wanted.Networks)) {
+		is, should := is.Networks[zone], wanted.Networks[zone]
+		compare("subnetID in zone "+zone, is.SubnetID, should.SubnetID)
+		compare("privateVLAN in zone "+zone, is.PrivateVLAN, should.PrivateVLAN)
+		compare("publicVLAN in zone "+zone, is.PublicVLAN, should.PublicVLAN)
+	}
+	return cloud.Capped(differ, ", ")
+}
+
+// Sides gives the pool that has, or is to have, what is wanted, and the one that gives way to it, a zero State for
+// none. Where both have it, or neither, the larger stays: once the other has gone, the next one can take over.
+func (p Pair) Sides(want cloud.PoolSpec) (growing, former State) {
+	rank := func(s State) int {
+		switch {
+		case !s.Owned:
+			return 0
+		case s.Fingerprint == Fingerprint(want):
+			return 3
+		case differences(s.Pool, want) == "":
+			return 2
+		}
+		return 1
+	}
+	growing, former = p[0], p[1]
+	if cmp.Or(rank(former)-rank(growing), len(former.promising())-len(growing.promising())) > 0 {
+		growing, former = former, growing
+	}
+	switch {
+	case rank(former) > 0:
+		return growing, former
+	case rank(growing) == 1:
+		return former, growing // the pool to come
+	}
+	return growing, State{}
+}
+
+// Pool is what the caller sees: one pool, with the workers of both.
+func (p Pair) Pool(want cloud.PoolSpec) cloud.Pool {
+	growing, former := p.Sides(want)
+	if !former.Exists {
+		return growing.Pool
+	}
+	out, size := growing.Pool, growing.SizePerZone
+	if !growing.Owned {
+		out, size = former.Pool, 0
+		out.Zones, out.Workers, out.Problems = nil, nil, growing.Problems
+	}
+	zones, most := slices.Clone(out.Zones), 0
+	for _, w := range former.Workers {
+		w.Former, w.Outdated = true, cmp.Or(differences(former.Pool, want), "pool "+growing.Name+" takes over")
+		out.Workers = append(slices.Clip(out.Workers), w)
+		covered, wanted := slices.Contains(growing.Zones, w.Zone), len(want.Zones) == 0 || slices.Contains(want.Zones, w.Zone)
+		if !slices.Contains(zones, w.Zone) && w.Zone != "" {
+			zones = append(zones, w.Zone)
+		}
+		if wanted {
+			most = max(most, former.able(w.Zone, nil))
+		}
+		if wanted && !covered {
+			size = 0 // not everywhere has the cloud been asked for it
+		}
+	}
+	slices.SortFunc(out.Workers, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
+	slices.Sort(zones)
+	out.Zones, out.SizePerZone, out.Autoscaled = zones, size+most, growing.Autoscaled || former.Autoscaled
+	out.Problems = slices.Sorted(slices.Values(slices.Concat(out.Problems, former.Problems)))
+	if len(former.Workers) == 0 {
+		out.Emptied = former.Name
+	}
+	return out
+}
+
+// able counts the workers of zone that are, or may become, nodes, without those that are dead.
+func (s State) able(zone string, dead []string) int {
+	n := 0
+	for _, w := range s.promising() {
+		if w.Zone == zone && !slices.Contains(dead, w.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// Next gives the one next change towards want.
+func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
+	growing, former := p.Sides(want)
+	if !former.Exists {
+		step, err := Next(growing, want)
+		return step.of(growing), err
+	}
+	if err := Validate(want); err != nil {
+		return Step{}, err
+	}
+	if step, err := reduce(growing, former, want); err != nil || step.Kind != "" {
+		return step.of(former), err
+	}
+	rest, more := want, further(former, want)
+	rest.SizePerZone = max(1, more)
+	var step Step
+	switch {
+	case more <= 0 && !growing.Owned:
+	case growing.Exists && !growing.Owned:
+		return Step{}, conflict(growing, "taking over", "a pool of this name exists that is not rrpool's, and the workers that are to take over from pool %s "+
+			"need the name; delete that pool, or put back what pool %s has: %s", former.Name, former.Name, differences(former.Pool, want))
+	default:
+		var err error
+		if step, err = Next(growing, rest); err != nil {
+			return Step{}, err
+		}
+	}
+	if step.Kind == "" || step.Progress.Done {
+		step = waiting(fmt.Sprintf("the %d workers of pool %s to give way to those with other options", len(former.Workers), former.Name))
+	}
+	return step.of(growing), nil
+}
+
+// reduce takes from the former pool what the caller has taken out of service, what is dead, and the pool itself once it
+// is empty. It gives a zero Step where there is nothing to take.
+func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
+	remove := func(w cloud.Worker) (Step, error) {
+		if former.Autoscaled {
+			return Step{}, conflict(former, "changing", "an autoscaler resizes this pool; exclude it from the autoscaler's configuration")
+		}
+		return former.unlessAsked(Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}, fmt.Sprintf("worker %s to go", w.ID)), nil
+	}
+	known := len(want.Retire) == 0
+	for _, id := range want.Retire {
+		if w, ok := former.worker(id); ok {
+			return remove(w)
+		}
+		_, ok := growing.worker(id)
+		known = known || ok
+	}
+	for _, id := range want.Replace {
+		// It is no replacement that is waited for: one of the growing pool is.
+		if w, ok := former.worker(id); ok && (w.State == cloud.WorkerFailed || growing.able(w.Zone, want.Replace) > 0) {
+			return remove(w)
+		}
+	}
+	switch {
+	case !known:
+		// Who names a worker that has gone meanwhile counts it, and would have one more ordered.
+		return waiting("workers that are gone to be listed no more"), nil
+	case former.Deleting:
+		return Step{}, nil
+	case len(former.Workers) == 0:
+		return former.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", former.Name)), nil
+	case !growing.Owned && !former.TaintsUnknown && !Tainted(former.Taints, want.Taints):
+		return setTaints(former, want.Taints), nil
+	}
+	return Step{}, nil
+}
+
+// further is how many workers in each zone the former pool lacks: no zone has fewer than those that last, and
+// substitutes come to zones that still have a worker of the former pool.
+func further(former State, want cloud.PoolSpec) int {
+	zones := want.Zones
+	if len(zones) == 0 {
+		zones = former.ClusterZones
+	}
+	fewest, most := want.SizePerZone, 0
+	for _, z := range zones {
+		n := former.able(z, want.Replace)
+		fewest, most = min(fewest, n), max(most, n)
+	}
+	lasting := cmp.Or(want.Lasting, want.SizePerZone) - fewest
+	if most == 0 {
+		return lasting
+	}
+	return max(lasting, want.SizePerZone-most)
+}
+
+// NextDelete gives the one next change towards there being neither pool.
+func (p Pair) NextDelete() (Step, error) {
+	if second := p[1]; second.Owned || !second.Exists {
+		if step, err := NextDelete(second); err != nil || !step.Progress.Done {
+			return step.of(second), err
+		}
+	}
+	step, err := NextDelete(p[0])
+	return step.of(p[0]), err
+}
+
+// of says whose step it is.
+func (s Step) of(pool State) Step {
+	s.Pool = pool.Name
+	return s
+}
