@@ -162,7 +162,7 @@ func TestAsAProcess(t *testing.T) {
 // which it does not have.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	pages := map[string][]string{"rollback": {"migrate"}, "version": {"cli"}, "simulate": {"simulate", "topologies"}}
-	others := []string{"--selector", "--server-side"} // of kubectl
+	others := []string{"--dry-run", "--selector", "--server-side"} // of kubectl
 	docs := func(page string) string {
 		content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page+".md"))
 		require.NoError(t, err)
