@@ -69,9 +69,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	addBlocks(out.Nodes, a.store.blocks)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses)
 	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD)
-	if a.store.locked {
-		out.Locked = &plan.Problem{Reason: ReasonDatastoreLocked, Message: lockedMessage}
-	}
+	out.Locked = a.store.lockProblem()
 	if stale != nil {
 		out.Problems = append([]plan.Problem{*stale}, out.Problems...)
 	}

@@ -17,7 +17,10 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // defaultConfig is the name of the BGPConfiguration that holds for the cluster.
@@ -95,9 +98,17 @@ func (s *store) writable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.locked {
-		return errors.New(lockedMessage)
+		return errors.New("nothing is written: " + lockedMessage)
 	}
 	return nil
+}
+
+// lockProblem is the same as a condition has it.
+func (s *store) lockProblem() *plan.Problem {
+	if !s.locked {
+		return nil
+	}
+	return &plan.Problem{Reason: ReasonDatastoreLocked, Message: lockedMessage}
 }
 
 // failures are the reasons why kinds cannot be listed or watched.
@@ -254,9 +265,7 @@ func (s *store) upsert(object any, found bool) bool {
 	case *apiv3.CalicoNodeStatus:
 		return s.upsertReport(o, found)
 	case *apiv3.ClusterInformation:
-		if o.Name == defaultConfig {
-			s.lock(o.Spec.DatastoreReady != nil && !*o.Spec.DatastoreReady)
-		}
+		s.lock(o)
 	case *libapiv3.BlockAffinity: // they come and go with pods: no step waits for one, so none is signaled
 		delete(s.blocks, o.Name)
 		if b, ok := blockOf(o); ok {
@@ -266,11 +275,11 @@ func (s *store) upsert(object any, found bool) bool {
 	return true
 }
 
-func (s *store) lock(locked bool) {
-	if s.locked != locked {
+func (s *store) lock(o *apiv3.ClusterInformation) {
+	if locked := !ptr.Deref(o.Spec.DatastoreReady, true); o.Name == defaultConfig && s.locked != locked {
+		s.locked = locked
 		s.signal()
 	}
-	s.locked = locked
 }
 
 func (s *store) upsertReport(o *apiv3.CalicoNodeStatus, found bool) bool {
