@@ -64,7 +64,8 @@ func TestTheModelIsWhatTheRulesSay(t *testing.T) {
 				plan.SetRack{Node: node, Rack: racks.Draw(t, "rack")},
 				plan.SetRack{Node: node, Rack: racks.Draw(t, "rack")},
 				plan.DeletePeer{Name: "reflectors"},
-				plan.DisableMesh{}, plan.RestoreMesh{},
+				plan.DisableMesh{},
+				plan.RestoreMesh{},
 			}).Draw(t, "event"))
 			m.Advance(time.Duration(rapid.IntRange(0, 8).Draw(t, "seconds")) * time.Second)
 			lost, sessions := oneByOne(m)
