@@ -128,22 +128,21 @@ func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
 		step, err := Next(growing, want)
 		return step.of(growing), err
 	}
-	if err := Validate(want); err != nil {
-		return Step{}, err
+	step, err := Step{}, Validate(want)
+	if err == nil {
+		step, err = reduce(growing, former, want)
 	}
-	if step, err := reduce(growing, former, want); err != nil || step.Kind != "" {
+	if err != nil || step.Kind != "" {
 		return step.of(former), err
 	}
 	rest, more := want, further(former, want)
 	rest.SizePerZone = max(1, more)
-	var step Step
 	switch {
 	case more <= 0 && !growing.Owned:
 	case growing.Exists && !growing.Owned:
 		return Step{}, conflict(growing, "taking over", "a pool of this name exists that is not rrpool's, and the workers that are to take over from pool %s "+
 			"need the name; delete that pool, or put back what pool %s has: %s", former.Name, former.Name, differences(former.Pool, want))
 	default:
-		var err error
 		if step, err = Next(growing, rest); err != nil {
 			return Step{}, err
 		}
@@ -163,13 +162,10 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 		}
 		return former.unlessAsked(Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}, fmt.Sprintf("worker %s to go", w.ID)), nil
 	}
-	known := len(want.Retire) == 0
 	for _, id := range want.Retire {
 		if w, ok := former.worker(id); ok {
 			return remove(w)
 		}
-		_, ok := growing.worker(id)
-		known = known || ok
 	}
 	for _, id := range want.Replace {
 		// It is no replacement that is waited for: one of the growing pool is.
@@ -177,18 +173,27 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 			return remove(w)
 		}
 	}
-	switch {
-	case !known:
+	named := func(w cloud.Worker) bool {
+		return w.State != cloud.WorkerDeleting && slices.Contains(want.Retire, w.ID)
+	}
+	if len(want.Retire) > 0 && !slices.ContainsFunc(growing.Workers, named) {
 		// Who names a worker that has gone meanwhile counts it, and would have one more ordered.
 		return waiting("workers that are gone to be listed no more"), nil
-	case former.Deleting:
-		return Step{}, nil
-	case len(former.Workers) == 0:
-		return former.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", former.Name)), nil
-	case !growing.Owned && !former.TaintsUnknown && !Tainted(former.Taints, want.Taints):
-		return setTaints(former, want.Taints), nil
 	}
-	return Step{}, nil
+	return former.settle(!growing.Owned, want), nil
+}
+
+// settle deletes a former pool that is empty, and sets the taints of one that is still the only one.
+func (s State) settle(only bool, want cloud.PoolSpec) Step {
+	switch {
+	case s.Deleting:
+		return Step{}
+	case len(s.Workers) == 0:
+		return s.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", s.Name))
+	case only && !s.TaintsUnknown && !Tainted(s.Taints, want.Taints):
+		return setTaints(s, want.Taints)
+	}
+	return Step{}
 }
 
 // further is how many workers in each zone the former pool lacks: no zone has fewer than those that last, and
