@@ -237,19 +237,20 @@ func TestAFailedWorkerIsNotReplacedAtOnceAgain(t *testing.T) {
 
 // TestAZoneThatHasAWorkerIsTriedEverMoreSlowly, one that has none is not.
 func TestAZoneThatHasAWorkerIsTriedEverMoreSlowly(t *testing.T) {
-	for size, pauses := range map[int][]time.Duration{1: {10, 10, 10, 10, 10, 10}, 2: {10, 20, 40, 80, 80, 80}} {
+	for size, pauses := range map[int][]int{1: {10, 10, 10, 10, 10, 10}, 2: {10, 20, 40, 80, 80, 80}} {
 		s, w := whole(size, "a"), want(size)
 		w.Replace = []string{"a-0"}
 		s.Workers[0].State = cloud.WorkerFailed
-		for _, pause := range pauses {
+		for _, minutes := range pauses {
+			pause := time.Duration(minutes) * time.Minute
 			step, err := poolplan.Next(s, w)
 			require.NoError(t, err)
-			require.Equal(t, poolplan.Replace, step.Kind, "%d: %s", size, pause*time.Minute)
+			require.Equal(t, poolplan.Replace, step.Kind, "%d: %s", size, pause)
 			s.Memory.Note(step, s.Now)
-			s.Now = s.Now.Add(pause*time.Minute - time.Second)
+			s.Now = s.Now.Add(pause - time.Second)
 			step, err = poolplan.Next(s, w)
 			require.NoError(t, err)
-			require.Contains(t, step.Progress.WaitingFor, fmt.Sprintf("zone a to be tried again %s after its last order", pause*time.Minute))
+			require.Contains(t, step.Progress.WaitingFor, fmt.Sprintf("zone a to be tried again %s after its last order", pause))
 			s.Now = s.Now.Add(time.Second)
 		}
 	}

@@ -266,13 +266,18 @@ func (s *store) upsert(object any, found bool) bool {
 		return s.upsertReport(o, found)
 	case *apiv3.ClusterInformation:
 		s.lock(o)
-	case *libapiv3.BlockAffinity: // they come and go with pods: no step waits for one, so none is signaled
-		delete(s.blocks, o.Name)
-		if b, ok := blockOf(o); ok {
-			s.blocks[o.Name] = b
-		}
+	case *libapiv3.BlockAffinity:
+		s.announce(o)
 	}
 	return true
+}
+
+// announce does not signal: blocks come and go with pods, and no step waits for one.
+func (s *store) announce(o *libapiv3.BlockAffinity) {
+	delete(s.blocks, o.Name)
+	if b, ok := blockOf(o); ok {
+		s.blocks[o.Name] = b
+	}
 }
 
 func (s *store) lock(o *apiv3.ClusterInformation) {

@@ -45,7 +45,7 @@ type obedientCloud struct{ *environment }
 
 func (obedientCloud) Name() string { return "iks" }
 
-func (m obedientCloud) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool, error) {
+func (m obedientCloud) Observe(context.Context, cloud.PoolSpec) (cloud.Pool, error) {
 	return m.cloud.pool, nil
 }
 
@@ -91,6 +91,7 @@ func TestKilledAfterAnyWriteItsSuccessorFinishes(t *testing.T) {
 		pool        func(*environment) bool
 	}{
 		"in a cloud": {func(t *testing.T) *environment {
+			t.Helper()
 			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
 				o.Finalizers, o.Spec.Provider.IKS.DeletionPolicy = nil, v1alpha1.DeletionDelete
 			})
@@ -99,6 +100,7 @@ func TestKilledAfterAnyWriteItsSuccessorFinishes(t *testing.T) {
 			return e
 		}, func(e *environment) bool { return e.cloud.pool.Exists }},
 		"on existing nodes": {func(t *testing.T) *environment {
+			t.Helper()
 			e := newInPlaceEnvironment(t)
 			e.pods.moving["10.0.0.1"] = []string{"default/web"}
 			e.script = aBusyLife

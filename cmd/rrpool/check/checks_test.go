@@ -149,8 +149,8 @@ func TestNodesAndProviders(t *testing.T) {
 	rule := func(percent int) func(*facts) {
 		return func(f *facts) {
 			f.snapshot.Cluster.Nodes[0].Labels = map[string]string{"ibm-cloud.kubernetes.io/iaas-provider": "softlayer"}
-			f.updates = seen[*corev1.ConfigMap]{value: &corev1.ConfigMap{Data: map[string]string{"drain_timeout_seconds": "120", "x.json": fmt.Sprintf(
-				`{"MaxUnavailablePercentage":%d,"NodeSelectorKey":"rrpool.io/pool","NodeSelectorValue":"route-reflectors"}`, percent)}}}
+			limit := fmt.Sprintf(`{"MaxUnavailablePercentage":%d,"NodeSelectorKey":"rrpool.io/pool","NodeSelectorValue":"route-reflectors"}`, percent)
+			f.updates = seen[*corev1.ConfigMap]{value: &corev1.ConfigMap{Data: map[string]string{"drain_timeout_seconds": "120", "x.json": limit}}}
 		}
 	}
 	try(t, func(t *testing.T) facts { t.Helper(); return onCloud(t, 5) }, map[string]row{

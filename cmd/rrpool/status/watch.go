@@ -40,7 +40,7 @@ func (w *watcher) run(ctx context.Context) error {
 		fresh, err := w.take(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // Ctrl-C is how a watch ends
 		case err != nil:
 			s.GeneratedAt = metav1.NewTime(w.Now())
 			w.failed(err)
