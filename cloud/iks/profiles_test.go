@@ -69,7 +69,7 @@ func TestSparseAnswersCanStopAPool(t *testing.T) {
 	}{
 		"the taints are not acknowledged": {
 			profile: iksserver.Sparse,
-			fault:   iksserver.Fault{Path: "setWorkerPoolTaints$", Status: 503}, want: "the pool's new taints",
+			fault:   iksserver.Fault{Path: "setWorkerPoolTaints$", Status: 503}, want: "setting the taints of",
 		},
 		"the pool shows that it has none": {
 			fault: iksserver.Fault{Method: "GET", Path: "orker[pP]ools?$", Spoil: silent}, want: "the pool's new taints",

@@ -85,7 +85,7 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 		return cloud.Progress{}, err
 	}
 	step, err := next(v.pair)
-	if err != nil {
+	if err = cmp.Or(err, step.Refusal); err != nil {
 		return cloud.Progress{}, err
 	}
 	v.at(step.Pool)
@@ -112,11 +112,13 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 
 // take makes the one change.
 func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (cloud.Progress, error) {
-	err := p.apply(ctx, v, step, want)
+	err, refused := p.apply(ctx, v, step, want), false
 	memory := &p.memory[slices.Index(p.names[:], step.Pool)]
 	switch cloud.KindOf(err) {
-	case "", cloud.Unavailable: // it may have been done although the answer was lost
+	case "":
 		memory.Note(step, p.cfg.Now())
+	case cloud.Unavailable:
+		refused = memory.Lost(step, err, p.cfg.Now())
 	case cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict:
 		memory.Refused(step, err, p.cfg.Now())
 	case cloud.NotFound, cloud.Unsupported, cloud.Unauthorized, cloud.RateLimited:
@@ -128,7 +130,7 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 	case cloud.Is(err, cloud.NotFound) && slices.Contains([]poolplan.Kind{poolplan.Remove, poolplan.Replace, poolplan.RemoveZone, poolplan.DeletePool}, step.Kind):
 		memory.Note(step, p.cfg.Now())
 		return p.gone(step, err)
-	case step.Kind == poolplan.Create && cloud.Is(err, cloud.Unavailable):
+	case step.Kind == poolplan.Create && cloud.Is(err, cloud.Unavailable) && !refused:
 		// A creation takes longer than some gateways wait. The next look shows what came of it.
 		return cloud.Progress{WaitingFor: fmt.Sprintf("the cloud to list the pool, as it is not known to have been made (%v)", err)}, nil
 	}

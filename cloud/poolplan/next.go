@@ -1,7 +1,6 @@
 package poolplan
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -327,11 +326,8 @@ func refused(s State, want cloud.PoolSpec, zones []string) error {
 		steps = append(steps, Step{Kind: Replace, Zone: z})
 	}
 	for _, step := range steps {
-		var why *cloud.Error
-		if left := s.pauseLeft(step, 0); left > 0 && errors.As(s.Memory.asked[step.subject()].refusal, &why) {
-			again := *why
-			again.RetryAfter = left
-			return &again
+		if err := s.refusal(step); err != nil {
+			return err
 		}
 	}
 	return nil

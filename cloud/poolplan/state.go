@@ -5,6 +5,7 @@ package poolplan
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -98,10 +99,22 @@ func (s State) pauseLeft(step Step, pause time.Duration) time.Duration {
 	return max(0, pause-s.Now.Sub(asked.at))
 }
 
+// refusal is why step was refused, as long as it is not to be repeated; nil when it was not.
+func (s State) refusal(step Step) error {
+	var why *cloud.Error
+	left := s.pauseLeft(step, 0)
+	if left == 0 || !errors.As(s.Memory.asked[step.subject()].refusal, &why) {
+		return nil
+	}
+	again := *why
+	again.RetryAfter = left
+	return &again
+}
+
 // unlessAsked gives step, or a wait for what when step was asked for a moment ago and does not show yet.
 func (s State) unlessAsked(step Step, what string) Step {
 	if s.pauseLeft(step, SettlePause) > 0 {
-		return waiting(what)
+		return Step{Kind: None, Progress: cloud.Progress{WaitingFor: what}, Refusal: s.refusal(step)}
 	}
 	return step
 }
@@ -146,8 +159,9 @@ type Step struct {
 	Zone   string
 	Size   int
 	Taints []cloud.Taint
-	// Progress is the answer to the caller when the step is None.
+	// Progress is the answer to the caller when the step is None, Refusal the error in its place where there is one.
 	Progress cloud.Progress
+	Refusal  error
 }
 
 // String says what the step did, for Progress.Did.
@@ -196,11 +210,12 @@ type Memory struct {
 	asked   map[string]request
 }
 
-// request is when a step was last asked for, how often in a row, and why the cloud refused it, nil when it did not.
+// request is when a step was last asked for, how often in a row, how often of late without an answer, and why the
+// cloud refused it, nil when it did not.
 type request struct {
-	at      time.Time
-	refusal error
-	tries   int
+	at          time.Time
+	tries, lost int
+	refusal     error
 }
 
 // Refused remembers that the cloud refused s. Where s is an order for one zone, others go on meanwhile.
@@ -208,6 +223,22 @@ func (m *Memory) Refused(s Step, err error, now time.Time) {
 	if s.Kind == AddZone || s.Kind == Replace {
 		m.keep(s, request{at: now, refusal: err})
 	}
+}
+
+// fewTries is how often the answer to a request may be lost in a row.
+const fewTries = 3
+
+// Lost remembers that the answer to s was lost, or says nothing: it may have been made. After a few tries that counts
+// as a refusal, as it says.
+func (m *Memory) Lost(s Step, err error, now time.Time) (refused bool) {
+	r := request{at: now, lost: m.asked[s.subject()].lost + 1}
+	if refused = r.lost >= fewTries; refused {
+		r.refusal = err
+	}
+	m.Note(s, now)
+	r.tries = m.asked[s.subject()].tries
+	m.asked[s.subject()] = r
+	return refused
 }
 
 // keep remembers a request, and forgets those that no pause depends on any more.

@@ -51,7 +51,8 @@ type poolClient struct {
 	outdated bool
 	// meshOff: see offObserveTimeout.
 	meshOff bool
-	// underway is the change whose answer has not come yet, nil for none. Nothing else is asked meanwhile.
+	// underway is the change whose answer has not come yet, nil for none. Nothing else is asked meanwhile, by whatever
+	// connection: what was ordered may not be listed yet.
 	underway *call
 	// waiting is what the last Ensure or Delete waits for.
 	waiting string
@@ -63,7 +64,7 @@ type poolClient struct {
 
 // call is a change that the provider makes in the background.
 type call struct {
-	stop     context.CancelFunc
+	provider cloud.Provider
 	done     chan struct{}
 	progress cloud.Progress
 	err      error
@@ -117,23 +118,11 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	return nil
 }
 
-// giveUp ends a change under way, as a restart does: whether it was made shows in the cloud.
-func (c *poolClient) giveUp() {
-	if c.underway != nil {
-		c.underway.stop()
-		c.underway = nil
-	}
-}
-
-// forget drops all that is known.
-func (c *poolClient) forget() {
-	c.giveUp()
-	*c = poolClient{}
-}
+// forget drops all that is known, but the change under way.
+func (c *poolClient) forget() { *c = poolClient{underway: c.underway} }
 
 // disconnect drops the connection and keeps the membership that was seen.
 func (c *poolClient) disconnect() {
-	c.giveUp()
 	c.provider, c.waiting = nil, ""
 	c.observing, c.ensuring = callHistory{}, callHistory{}
 	c.config.APIKey = ""
@@ -210,7 +199,7 @@ func (c *poolClient) change(
 		wait = offPatience
 	}
 	ctx, stop := context.WithTimeout(ctx, limit)
-	asked, key := &call{stop: stop, done: make(chan struct{})}, c.config.APIKey
+	asked, key := &call{provider: c.provider, done: make(chan struct{})}, c.config.APIKey
 	c.underway = asked
 	go func() {
 		defer close(asked.done)
@@ -221,7 +210,10 @@ func (c *poolClient) change(
 				log.FromContext(ctx).Error(asked.err, "the provider panicked", "stack", string(debug.Stack()))
 			}
 		}()
-		asked.progress, asked.err = ask(ctx)
+		if asked.progress, asked.err = ask(ctx); asked.err != nil {
+			asked.err = key.redactError(asked.err)
+		}
+		asked.progress.Did, asked.progress.WaitingFor = key.redact(asked.progress.Did), key.redact(asked.progress.WaitingFor)
 	}()
 	select {
 	case <-asked.done:
@@ -240,13 +232,15 @@ func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
 	default:
 		return cloud.Progress{}, nil
 	}
-	progress, err := c.underway.progress, c.underway.err
+	progress, err, former := c.underway.progress, c.underway.err, c.underway.provider != c.provider
 	c.underway = nil
-	if err != nil {
-		c.ensuring.fail(now, c.config.APIKey.redactError(err))
+	switch {
+	case former && err != nil: // it says nothing about this connection
+		return cloud.Progress{}, nil
+	case err != nil:
+		c.ensuring.fail(now, err)
 		return cloud.Progress{}, c.ensuring.err
 	}
-	progress.Did, progress.WaitingFor = c.config.APIKey.redact(progress.Did), c.config.APIKey.redact(progress.WaitingFor)
 	pause := intervalActive
 	if progress.Did != "" {
 		pause = pace

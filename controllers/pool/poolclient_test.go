@@ -490,12 +490,13 @@ func TestASlowOrderIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestAChangeUnderWay: nothing else is asked of the cloud meanwhile, and with the connection the change is given up.
+// TestAChangeUnderWay: nothing else is asked of the cloud meanwhile, by another connection neither.
 func TestAChangeUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnvironment(t)
 		e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{}}})
 		var ended error
+		e.cloud.ensureErr = &cloud.Error{Kind: cloud.Unauthorized, Message: "of the first key"}
 		e.cloud.changing = func(ctx context.Context) {
 			<-ctx.Done()
 			ended = ctx.Err()
@@ -507,12 +508,43 @@ func TestAChangeUnderWay(t *testing.T) {
 		looked := e.cloud.observed
 		e.settle(1)
 		require.Equal(t, looked, e.cloud.observed)
+		for _, key := range []string{"another", "a third"} { // the connection is another one: the order goes on, and nothing else is ordered
+			require.NoError(t, e.client.Delete(t.Context(), secret("")))
+			e.settle(1)
+			require.NoError(t, e.client.Create(t.Context(), secret(key)))
+			e.settle(2)
+		}
 		require.NoError(t, ended)
-		require.NoError(t, e.client.Delete(t.Context(), secret(apiKey)))
+		require.Equal(t, 1, e.cloud.ensured)
+		time.Sleep(3 * time.Minute)
+		require.ErrorIs(t, ended, context.DeadlineExceeded)
 		e.settle(1)
-		synctest.Wait()
-		require.ErrorIs(t, ended, context.Canceled)
+		require.Equal(t, 2, e.cloud.ensured)
+		require.Equal(t, looked+1, e.cloud.observed)
+		require.NotContains(t, fmt.Sprint(e.object().Status), "of the first key")
 	})
+}
+
+// TestAnOrderThatIsRefusedForEver with an error of the server's is told after a few tries, and repeated ever more slowly.
+func TestAnOrderThatIsRefusedForEver(t *testing.T) {
+	for _, path := range []string{"createWorkerPool$", "setWorkerPoolTaints$", "createWorkerPoolZone$"} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newCloudEnvironment(t)
+			o.server.Inject(iksserver.Fault{Status: http.StatusInternalServerError, Body: `{"code":"E5001","description":"no such luck"}`}.On(http.MethodPost, path))
+			o.pass(10 * time.Minute)
+			asked := len(o.server.Requests())
+			for range 60 {
+				o.expect("Degraded True CloudUnavailable", "ProviderReady False CloudUnavailable")
+				o.pass(time.Minute)
+			}
+			require.Contains(t, o.condition("Degraded").Message, "no such luck (E5001)")
+			tries := slices.DeleteFunc(o.server.Requests()[asked:], func(r iksserver.Request) bool { return !r.Mutating() })
+			require.LessOrEqual(t, len(tries), 3*60/10, "%s, in each of three zones at most", path)
+			o.server.ClearFaults()
+			o.migrate()
+			o.expect("Degraded False AsExpected", "ProviderReady True PoolReady")
+		})
+	}
 }
 
 // TestAProviderThatPanics: the manager goes on, and with it the safety net. It does not print the key.
