@@ -15,29 +15,29 @@ import (
 // confirm looks once more, right before a step that a wrong look would make
 // harmful. It says what to wait for, "" for nothing.
 func (p *Provider) confirm(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (string, error) {
+	if mayTakeUnseen(v, step, want) {
+		if err := p.confirmWorkers(ctx, v); err != nil {
+			return "", err
+		}
+	}
 	switch step.Kind {
-	case poolplan.AddZone, poolplan.Replace:
+	case poolplan.AddZone, poolplan.Replace, poolplan.Resize:
 		return p.confirmTaints(ctx, v, want.Taints)
-	case poolplan.Resize:
-		if step.Size < v.state.SizePerZone {
-			if err := p.confirmWorkers(ctx, v); err != nil {
-				return "", err
-			}
-		}
-		return p.confirmTaints(ctx, v, want.Taints)
-	case poolplan.RemoveZone:
-		return "", p.confirmWorkers(ctx, v)
-	case poolplan.DeletePool:
-		if want.SizePerZone > 0 { // not to be rid of its workers, but because it has none
-			return "", p.confirmWorkers(ctx, v)
-		}
 	case poolplan.None:
 		if step.Progress.Done && !v.state.Exists {
 			return p.confirmNone(ctx, v)
 		}
-	case poolplan.Create, poolplan.SetTaints, poolplan.Remove:
+	case poolplan.Create, poolplan.SetTaints, poolplan.Remove, poolplan.RemoveZone, poolplan.DeletePool:
 	}
 	return "", nil
+}
+
+// mayTakeUnseen: the step would take workers away that were not listed. A pool that is still wanted is deleted because
+// it has no workers, not to be rid of them.
+func mayTakeUnseen(v view, step poolplan.Step, want cloud.PoolSpec) bool {
+	return step.Kind == poolplan.RemoveZone ||
+		step.Kind == poolplan.Resize && step.Size < v.state.SizePerZone ||
+		step.Kind == poolplan.DeletePool && want.SizePerZone > 0
 }
 
 // confirmTaints: the step brings workers.
@@ -124,22 +124,31 @@ func (p *Provider) poolTaints(ctx context.Context, v view, again bool) (taints [
 	if v.pool.single {
 		m.see(listed, now)
 	}
-	acknowledged := now.Sub(m.acknowledged) < poolplan.SettlePause
 	switch {
 	case !again && len(listed) > 0:
 		m.see(listed, now)
-	case again, now.Sub(m.seen) >= taintsKept, listed != nil && len(m.shown) > 0, acknowledged && !poolplan.Tainted(m.shown, m.set):
+	case again, now.Sub(m.seen) >= taintsKept, listed != nil && len(m.shown) > 0, m.justSet(now) && !poolplan.Tainted(m.shown, m.set):
 		got, err := p.single(ctx, v, v.pool.id)
 		if err != nil {
 			return nil, false, err
 		}
 		m.see(got.completed(v.pool).taints, p.cfg.Now())
 	}
+	taints, known = m.known(now)
+	return taints, known, nil
+}
+
+// justSet: the cloud acknowledged taints a moment ago.
+func (m *taintMemory) justSet(now time.Time) bool {
+	return now.Sub(m.acknowledged) < poolplan.SettlePause
+}
+
+func (m *taintMemory) known(now time.Time) ([]cloud.Taint, bool) {
 	switch {
 	case m.reports:
-		return m.shown, true, nil
-	case m.set != nil && acknowledged:
-		return m.set, true, nil
+		return m.shown, true
+	case m.set != nil && m.justSet(now):
+		return m.set, true
 	}
-	return nil, false, nil
+	return nil, false
 }

@@ -59,20 +59,25 @@ func (p *Provider) look(ctx context.Context, want cloud.PoolSpec) (view, error) 
 		}
 		v.pair[i] = s
 	}
+	err = p.lookAtTaints(ctx, &v, want)
+	return v, err
+}
+
+func (p *Provider) lookAtTaints(ctx context.Context, v *view, want cloud.PoolSpec) error {
 	of, former := v.pair.Sides(want)
 	if !of.Owned && former.Owned {
 		of = former
 	}
 	if v.at(of.Name); !of.Owned || of.Deleting {
-		return v, nil
+		return nil
 	}
-	taints, known, err := p.poolTaints(ctx, v, false)
+	taints, known, err := p.poolTaints(ctx, *v, false)
 	for i := range v.pair {
 		if s := &v.pair[i]; s.Name == of.Name {
 			s.Taints, s.TaintsUnknown, s.TaintsUnseen = taints, !known, !p.taints.reports
 		}
 	}
-	return v, err
+	return err
 }
 
 // readPools separates our pools from the others, and asks for what the listing leaves
@@ -89,21 +94,27 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 		if o.id == "" || p.owns(o) && o.size != nil && o.zones != nil {
 			continue
 		}
-		whole, err := p.single(ctx, v.generation, o.id)
-		if err != nil {
+		if v.named[i], err = p.whole(ctx, v, o); err != nil {
 			return err
 		}
-		whole = whole.completed(o)
-		if p.owns(whole) && whole.size == nil {
-			return p.implausible("worker pool %q has no size", whole.name)
-		}
-		whole.single = true
-		v.named[i] = whole
 	}
 	if second := v.named[1]; second.id != "" && !p.owns(second) {
 		v.others = append(v.others, second)
 	}
 	return nil
+}
+
+func (p *Provider) whole(ctx context.Context, v *view, listed pool) (pool, error) {
+	whole, err := p.single(ctx, v.generation, listed.id)
+	if err != nil {
+		return pool{}, err
+	}
+	whole = whole.completed(listed)
+	if p.owns(whole) && whole.size == nil {
+		return pool{}, p.implausible("worker pool %q has no size", whole.name)
+	}
+	whole.single = true
+	return whole, nil
 }
 
 // separate finds our pools by their names.

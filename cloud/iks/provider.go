@@ -85,7 +85,10 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 		return cloud.Progress{}, err
 	}
 	step, err := next(v.pair)
-	if err = cmp.Or(err, step.Refusal); err != nil {
+	if err == nil {
+		err = step.Refusal
+	}
+	if err != nil {
 		return cloud.Progress{}, err
 	}
 	v.at(step.Pool)

@@ -471,11 +471,15 @@ func TestTheFormerPoolOnlyShrinks(t *testing.T) {
 			require.False(t, growing.Exists && !growing.Owned)
 			require.False(t, step.Kind == poolplan.Resize && slices.Max(append(slices.Collect(maps.Values(live(growing))), 0)) > step.Size)
 		default:
-			require.Equal(t, former.Name, step.Pool)
-			require.True(t, former.Owned)
-			require.Contains(t, []poolplan.Kind{poolplan.Remove, poolplan.DeletePool, poolplan.SetTaints}, step.Kind)
-			require.True(t, step.Kind != poolplan.DeletePool || len(former.Workers) == 0)
-			require.True(t, step.Kind != poolplan.Remove || slices.Contains(slices.Concat(w.Retire, w.Replace), step.Worker))
+			requireReduced(t, former, w, step)
 		}
 	})
+}
+
+func requireReduced(t *rapid.T, former poolplan.State, w cloud.PoolSpec, step poolplan.Step) {
+	require.Equal(t, former.Name, step.Pool)
+	require.True(t, former.Owned)
+	require.Contains(t, []poolplan.Kind{poolplan.Remove, poolplan.DeletePool, poolplan.SetTaints}, step.Kind)
+	require.True(t, step.Kind != poolplan.DeletePool || len(former.Workers) == 0)
+	require.True(t, step.Kind != poolplan.Remove || slices.Contains(slices.Concat(w.Retire, w.Replace), step.Worker))
 }

@@ -95,9 +95,9 @@ func (p Pair) Pool(want cloud.PoolSpec) cloud.Pool {
 		}
 		if wanted {
 			most = max(most, former.able(w.Zone, nil))
-		}
-		if wanted && !covered {
-			size = 0 // not everywhere has the cloud been asked for it
+			if !covered {
+				size = 0 // not everywhere has the cloud been asked for it
+			}
 		}
 	}
 	slices.SortFunc(out.Workers, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
@@ -135,6 +135,12 @@ func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
 	if err != nil || step.Kind != "" {
 		return step.of(former), err
 	}
+	step, err = takeOver(growing, former, want)
+	return step.of(growing), err
+}
+
+// takeOver has the growing pool get what the former one lacks.
+func takeOver(growing, former State, want cloud.PoolSpec) (step Step, err error) {
 	rest, more := want, further(former, want)
 	rest.SizePerZone = max(1, more)
 	switch {
@@ -150,7 +156,7 @@ func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
 	if step.Kind == "" || step.Progress.Done {
 		step = waiting(fmt.Sprintf("the %d workers of pool %s to give way to those with other options", len(former.Workers), former.Name))
 	}
-	return step.of(growing), nil
+	return step, nil
 }
 
 // reduce takes from the former pool what the caller has taken out of service, what is dead, and the pool itself once it

@@ -235,8 +235,8 @@ func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
 	progress, err, former := c.underway.progress, c.underway.err, c.underway.provider != c.provider
 	c.underway = nil
 	switch {
-	case former && err != nil: // it says nothing about this connection
-		return cloud.Progress{}, nil
+	case former && err != nil:
+		return cloud.Progress{}, nil //nolint:nilerr // it says nothing about this connection
 	case err != nil:
 		c.ensuring.fail(now, err)
 		return cloud.Progress{}, c.ensuring.err

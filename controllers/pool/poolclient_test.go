@@ -162,7 +162,7 @@ func TestPoolIsOrderedWithItsTaint(t *testing.T) {
 	e.cloud.progress = cloud.Progress{Did: "created pool route-reflectors", WaitingFor: "its taint"}
 	require.NoError(t, e.reconcile())
 	require.Equal(t, []cloud.PoolSpec{{
-		Flavor: "bx2.4x16", Zones: []string{"z1"}, SizePerZone: 1,
+		Flavor: "bx2.4x16", Zones: []string{"z1"}, SizePerZone: 1, Lasting: 1,
 		Taints: []cloud.Taint{{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}},
 		Options: cloud.PoolOptions{
 			OperatingSystem: "UBUNTU_24_64", SecurityGroups: []string{"r006-a"}, DedicatedHostPoolID: "dh-1",
