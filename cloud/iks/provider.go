@@ -84,10 +84,7 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 	if err != nil {
 		return cloud.Progress{}, err
 	}
-	step, err := next(v.pair)
-	if err == nil {
-		err = step.Refusal
-	}
+	step, err := decided(next(v.pair))
 	if err != nil {
 		return cloud.Progress{}, err
 	}
@@ -111,6 +108,14 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 		progress.Did += fmt.Sprintf(" (pool %s)", step.Pool)
 	}
 	return progress, err
+}
+
+// decided makes an error of a step that is refused for a while.
+func decided(step poolplan.Step, err error) (poolplan.Step, error) {
+	if err == nil {
+		err = step.Refusal
+	}
+	return step, err
 }
 
 // take makes the one change.
