@@ -183,7 +183,17 @@ func (c *ControlPlane) StopAPIServer() error {
 func (c *ControlPlane) KillAPIServer() { c.apiserver.Kill() }
 
 // PauseEtcd lets etcd stand still, as on a disk that hangs: the apiserver runs on, and answers nothing that needs its data.
-func (c *ControlPlane) PauseEtcd() error { return c.etcd.Signal(syscall.SIGSTOP) }
+func (c *ControlPlane) PauseEtcd() error {
+	if err := c.etcd.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for end := time.Now().Add(stopTimeout); !c.etcd.paused(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("etcd did not stand still within %s", stopTimeout)
+		}
+	}
+	return nil
+}
 
 // ResumeEtcd lets etcd go on after PauseEtcd.
 func (c *ControlPlane) ResumeEtcd() error { return c.etcd.Signal(syscall.SIGCONT) }
