@@ -65,7 +65,8 @@ func TestCountsMayBeMissing(t *testing.T) {
 		}
 		delete(pool, "workerCount")
 		delete(pool, "sizePerZone")
-		for _, zone := range pool["zones"].([]any) {
+		zones, _ := pool["zones"].([]any)
+		for _, zone := range zones {
 			delete(zone.(map[string]any), "workerCount")
 		}
 	})

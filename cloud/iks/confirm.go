@@ -23,11 +23,13 @@ func (p *Provider) confirm(ctx context.Context, v view, step poolplan.Step, want
 	switch step.Kind {
 	case poolplan.AddZone, poolplan.Replace, poolplan.Resize:
 		return p.confirmTaints(ctx, v, want.Taints)
+	case poolplan.Create: // a listing without a pool that exists would have a second one ordered
+		return p.confirmNone(ctx, v)
 	case poolplan.None:
 		if step.Progress.Done && !v.state.Exists {
 			return p.confirmNone(ctx, v)
 		}
-	case poolplan.Create, poolplan.SetTaints, poolplan.Remove, poolplan.RemoveZone, poolplan.DeletePool:
+	case poolplan.SetTaints, poolplan.Remove, poolplan.RemoveZone, poolplan.DeletePool:
 	}
 	return "", nil
 }
@@ -71,12 +73,12 @@ func places(workers []cloud.Worker) map[string]string {
 }
 
 // confirmNone asks for the pools by their names: one that was created right before a crash may not be listed yet, and
-// would stay, and cost, when its deletion were taken for done. Only a pool that shows delays that, as the code for
+// would stay, and cost, when its deletion were taken for done, or get a second one beside it. Only a pool that shows delays that, as the code for
 // none is not documented.
 func (p *Provider) confirmNone(ctx context.Context, v view) (string, error) {
 	for i, name := range p.names {
 		if v.named[i].id != "" {
-			continue // not ours
+			continue // listed
 		}
 		var got containerv2.GetWorkerPoolResponse
 		err := p.get(ctx, "asking for", to(v.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, name), &got)

@@ -91,7 +91,7 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 		return err
 	}
 	for i, o := range v.named {
-		if o.id == "" || p.owns(o) && o.size != nil && o.zones != nil {
+		if o.id == "" || p.owns(o) && o.size != nil && o.zones != nil && o.flavor != "" {
 			continue
 		}
 		if v.named[i], err = p.whole(ctx, v, o); err != nil {

@@ -158,7 +158,7 @@ func TestTheEnvironmentIsNotListenedTo(t *testing.T) {
 		require.NotContains(t, secret, "stray")
 	}
 	for _, r := range w.Server.Requests() {
-		require.Less(t, r.Status, 300, "%+v", r)
+		require.True(t, r.Status < 300 || r.Status == http.StatusNotFound && strings.HasSuffix(r.Path, "/getWorkerPool"), "%+v", r)
 	}
 }
 

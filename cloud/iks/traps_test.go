@@ -14,6 +14,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/providertest"
 )
@@ -87,9 +88,23 @@ func TestAPoolThatIsNotListedYet(t *testing.T) {
 			}
 			require.Equal(t, 1, creations(w))
 			// An instance that has just started does not remember that it made one.
-			require.Contains(t, ensure(t, w.provider(t, nil), spec(1)).WaitingFor, "the name is taken, but the pool is not listed yet")
+			require.Contains(t, ensure(t, w.provider(t, nil), spec(1)).WaitingFor, "which still exists")
+			require.Equal(t, 1, creations(w))
 			require.Equal(t, 1, w.Pools())
 			settle(t, w, p, spec(1))
+		})
+		t.Run(generation+" is not joined by another, when it took over from the first", func(t *testing.T) {
+			w := newWorld(t, generation)
+			other := seed(generation)
+			other.ID, other.Name = "other", "other"
+			other.Pools = append(other.Pools, iksserver.Pool{
+				Name: secondPool, Flavor: "bx2.4x16", SizePerZone: 1, Zones: w.zones[:3], Labels: map[string]string{v1alpha1.PoolLabel: providertest.PoolName},
+			})
+			w.AddCluster(other)
+			p := w.provider(t, func(c *iks.Config) { c.ClusterID = "other" })
+			w.Server.Inject(rewrite(poolList, 1, replaced(`"`+secondPool+`"`, `"something-else"`)))
+			require.Contains(t, ensure(t, p, spec(1)).WaitingFor, "the cloud to list pool "+secondPool)
+			require.Zero(t, creations(w))
 		})
 		t.Run(generation+" is not taken for deleted, also after a crash", func(t *testing.T) {
 			w := newWorld(t, generation)

@@ -440,6 +440,44 @@ func TestTheJudgeSeesUnsafeSteps(t *testing.T) {
 	}
 }
 
+func TestWhatATakeOverMustNotHoldUp(t *testing.T) {
+	former, growing := whole(1, "a"), whole(1, "a")
+	growing.Name, growing.Flavor = "rr-b", "large"
+	w := want(1)
+	w.Flavor = "large"
+	t.Run("the deletion of a pool that is empty: it may be refused for long", func(t *testing.T) {
+		empty := former
+		empty.Workers = nil
+		growing := growing
+		growing.Workers = slices.Clone(growing.Workers)
+		growing.Workers[0].ID, growing.Workers[0].State = "b-0", cloud.WorkerFailed
+		w := w
+		w.Replace = []string{"b-0"}
+		step, err := poolplan.Pair{empty, growing}.Next(w)
+		require.NoError(t, err)
+		require.Equal(t, poolplan.Step{Kind: poolplan.Replace, Worker: "b-0", Zone: "a", Pool: "rr-b"}, step)
+		w.Replace, growing.Workers[0].State = nil, cloud.WorkerDeployed
+		step, err = poolplan.Pair{empty, growing}.Next(w)
+		require.NoError(t, err)
+		require.Equal(t, poolplan.Step{Kind: poolplan.DeletePool, Pool: "rr"}, step)
+	})
+	t.Run("a failed worker: what is wanted may be something that cannot be had", func(t *testing.T) {
+		former := former
+		former.Workers = slices.Clone(former.Workers)
+		former.Workers[0].State = cloud.WorkerFailed
+		w := w
+		w.Replace = []string{"a-0"}
+		for name, other := range map[string]poolplan.State{"none": {Pool: cloud.Pool{Name: "rr-b"}}, "foreign": {Pool: cloud.Pool{Name: "rr-b", Exists: true}}} {
+			step, err := poolplan.Pair{former, other}.Next(w)
+			require.NoError(t, err, name)
+			require.Equal(t, poolplan.Step{Kind: poolplan.Replace, Worker: "a-0", Zone: "a", Pool: "rr"}, step, name)
+		}
+		step, err := poolplan.Pair{former, growing}.Next(w)
+		require.NoError(t, err)
+		require.Equal(t, poolplan.Remove, step.Kind, "the other pool has one in its place")
+	})
+}
+
 // Whatever the two pools are like, the former one is only reduced: by workers that were named, and as a whole when it has none.
 func TestTheFormerPoolOnlyShrinks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -471,14 +509,19 @@ func TestTheFormerPoolOnlyShrinks(t *testing.T) {
 			require.False(t, growing.Exists && !growing.Owned)
 			require.False(t, step.Kind == poolplan.Resize && slices.Max(append(slices.Collect(maps.Values(live(growing))), 0)) > step.Size)
 		default:
-			requireReduced(t, former, w, step)
+			requireReduced(t, growing, former, w, step)
 		}
 	})
 }
 
-func requireReduced(t *rapid.T, former poolplan.State, w cloud.PoolSpec, step poolplan.Step) {
+func requireReduced(t *rapid.T, growing, former poolplan.State, w cloud.PoolSpec, step poolplan.Step) {
 	require.Equal(t, former.Name, step.Pool)
 	require.True(t, former.Owned)
+	if step.Kind == poolplan.Replace {
+		require.False(t, growing.Owned, "as long as there is no other pool, it heals")
+		require.Contains(t, w.Replace, step.Worker)
+		return
+	}
 	require.Contains(t, []poolplan.Kind{poolplan.Remove, poolplan.DeletePool, poolplan.SetTaints}, step.Kind)
 	require.True(t, step.Kind != poolplan.DeletePool || len(former.Workers) == 0)
 	require.True(t, step.Kind != poolplan.Remove || slices.Contains(slices.Concat(w.Retire, w.Replace), step.Worker))

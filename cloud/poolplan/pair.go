@@ -128,15 +128,41 @@ func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
 		step, err := Next(growing, want)
 		return step.of(growing), err
 	}
-	step, err := Step{}, Validate(want)
-	if err == nil {
-		step, err = reduce(growing, former, want)
+	if err := Validate(want); err != nil {
+		return Step{}, err
 	}
+	for _, first := range []func(growing, former State, want cloud.PoolSpec) (Step, bool){heal, lead} {
+		if step, ok := first(growing, former, want); ok {
+			return step, nil
+		}
+	}
+	step, err := reduce(growing, former, want)
 	if err != nil || step.Kind != "" {
 		return step.of(former), err
 	}
 	step, err = takeOver(growing, former, want)
 	return step.of(growing), err
+}
+
+// heal replaces a worker of the former pool as long as there is no other pool: what is wanted may be something that
+// cannot be had.
+func heal(growing, former State, want cloud.PoolSpec) (Step, bool) {
+	if growing.Owned || len(want.Replace) == 0 {
+		return Step{}, false
+	}
+	want.Zones, want.SizePerZone, want.Retire = former.Zones, former.SizePerZone, nil
+	step, err := Next(former, want)
+	return step.of(former), err == nil && step.Kind == Replace
+}
+
+// lead is what the growing pool needs where the former one is empty: its deletion may be refused for long.
+func lead(growing, former State, want cloud.PoolSpec) (Step, bool) {
+	known := !slices.ContainsFunc(want.Retire, func(id string) bool { _, ok := growing.worker(id); return !ok })
+	if len(former.Workers) > 0 || !growing.Owned || !known {
+		return Step{}, false
+	}
+	step, err := takeOver(growing, former, want)
+	return step.of(growing), err == nil && step.Kind != None
 }
 
 // takeOver has the growing pool get what the former one lacks.
@@ -175,7 +201,7 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 	}
 	for _, id := range want.Replace {
 		// It is no replacement that is waited for: one of the growing pool is.
-		if w, ok := former.worker(id); ok && (w.State == cloud.WorkerFailed || growing.able(w.Zone, want.Replace) > 0) {
+		if w, ok := former.worker(id); ok && growing.Owned && (w.State == cloud.WorkerFailed || growing.able(w.Zone, want.Replace) > 0) {
 			return remove(w)
 		}
 	}

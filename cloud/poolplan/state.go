@@ -231,7 +231,10 @@ const fewTries = 3
 // Lost remembers that the answer to s was lost, or says nothing: it may have been made. After a few tries that counts
 // as a refusal, as it says.
 func (m *Memory) Lost(s Step, err error, now time.Time) (refused bool) {
-	r := request{at: now, lost: m.asked[s.subject()].lost + 1}
+	r := request{at: now, lost: 1}
+	if before := m.asked[s.subject()]; now.Sub(before.at) <= 2*longestPause {
+		r.lost += before.lost
+	}
 	if refused = r.lost >= fewTries; refused {
 		r.refusal = err
 	}

@@ -365,6 +365,7 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool
 		SizePerZone: pool.SizePerZone,
 		Zones:       pool.Zones,
 		Drifted:     drift(pool, nodes, taint),
+		Emptied:     pool.Emptied,
 	}
 	for _, worker := range pool.Workers {
 		node, known := byWorker[worker.ID]
@@ -386,8 +387,6 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool
 // drift says in what way our pool differs from the wanted one besides its size.
 func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
 	switch lacking := untainted(pool, nodes, want); {
-	case pool.Emptied != "":
-		return fmt.Sprintf("pool %s, which has given way to it, is still there", pool.Emptied)
 	case !pool.Exists || want.Key == "":
 	case !pool.TaintsUnknown && !slices.Contains(pool.Taints, want):
 		return fmt.Sprintf("taint %s is missing from the worker pool", written(want))

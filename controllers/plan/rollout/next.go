@@ -20,7 +20,7 @@ type rule func(*view) *Step
 var (
 	reflectRules = []rule{
 		safetyNet, connect, undoCordon, unsupportedCluster, awaitMesh, strayLabels, relabel, healRoles, putInRacks, writePeers, clearForMesh, promote, growPool, changeID, reassign, deleteStrayPeerings, trim, disableMesh, shrink,
-		narrow, deleteStrayPeers, clearRacks, substitute, awaitReports, awaitNodes,
+		narrow, deleteStrayPeers, clearRacks, substitute, awaitReports, awaitNodes, deleteEmptied,
 	}
 	meshRules = []rule{
 		safetyNet, connect, restoreMesh, hold, undoCordon, strayLabels, healRoles, reselect, deleteStrayPeerings, demote, deletePeers, clearRacks, forgetMesh, releasePool,

@@ -68,6 +68,21 @@ func TestRefusalsTouchNothing(t *testing.T) {
 	})
 }
 
+func TestWhatIsLeftOfAFormerPoolGoes(t *testing.T) {
+	w, o := migrated(t)
+	pool := *o.Pool
+	o.Pool = &pool
+	pool.Emptied = "former"
+	s := w.next(o)
+	require.Equal(t, "worker pool former has given way to another, and is still there", s.Reason)
+	require.Equal(t, []plan.Action{plan.EnsurePool{Want: w.d.Pool}}, s.Actions)
+	pool.Emptied = ""
+	pool.Workers = append(slices.Clone(pool.Workers), rollout.Worker{ID: "without-node", Zone: pool.Zones[0], Former: true})
+	s = w.next(o)
+	require.Equal(t, "RetireWorker", s.Name)
+	require.Equal(t, []string{"without-node"}, s.Actions[0].(plan.EnsurePool).Want.Retire) //nolint:forcetypeassert // the step's only action
+}
+
 // Calico's objects are being moved, or have been: what is written to them reaches no node, but what is written to Nodes does.
 func TestALockedDatastoreStopsTheSafetyNetToo(t *testing.T) {
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {

@@ -48,22 +48,29 @@ func (v *view) shrinkInPlace() *Step {
 // retire removes a worker that is over and has no role any more.
 func (v *view) retire() *Step {
 	for _, n := range v.Nodes {
-		w, ok := v.surplusWorker(n)
-		if !ok {
-			continue
+		if w, ok := v.surplusWorker(n); ok {
+			return v.retireWorker(w)
 		}
-		s := &Step{
-			Name: "RetireWorker", Reason: fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone),
-			WaitingFor: []string{fmt.Sprintf("worker %s to be gone", w.ID)}, Again: poolPoll, Awaits: AwaitsWorkers,
+	}
+	for _, w := range v.Pool.Workers {
+		if _, joined := v.nodeOf(w); w.Former && !joined && !w.Deleting && v.complete() {
+			return v.retireWorker(w) // no Node tells that it is not needed
 		}
-		if !w.Deleting {
-			want := v.pool
-			want.Retire = []string{w.ID}
-			s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
-		}
-		return s
 	}
 	return nil
+}
+
+func (v *view) retireWorker(w Worker) *Step {
+	s := &Step{
+		Name: "RetireWorker", Reason: fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone),
+		WaitingFor: []string{fmt.Sprintf("worker %s to be gone", w.ID)}, Again: poolPoll, Awaits: AwaitsWorkers,
+	}
+	if !w.Deleting {
+		want := v.pool
+		want.Retire = []string{w.ID}
+		s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
+	}
+	return s
 }
 
 // surplusWorker gives the worker behind a dedicated node that has no role, is
@@ -109,6 +116,17 @@ func (v *view) removeReflector(n plan.Node) *Step {
 	}
 	s.Watch = g.watch
 	return s
+}
+
+// deleteEmptied has a pool deleted that has given way to another. Nothing waits for it.
+func deleteEmptied(v *view) *Step {
+	if v.Pool == nil || v.Pool.Emptied == "" {
+		return nil
+	}
+	return &Step{
+		Name: "EnsurePool", Reason: fmt.Sprintf("worker pool %s has given way to another, and is still there", v.Pool.Emptied),
+		Actions: []plan.Action{plan.EnsurePool{Want: v.pool}}, Again: poolPoll, Awaits: AwaitsWorkers,
+	}
 }
 
 // shrinkPool asks the cloud for the smaller size when all surplus workers are gone.

@@ -42,6 +42,8 @@ type Pool struct {
 	Workers []Worker
 	// Drifted says what else differs from the wanted pool ("taint missing"), "" when nothing does.
 	Drifted string
+	// Emptied is the name of a pool that has given way to this one and is still there, "" for none.
+	Emptied string
 }
 
 // Worker is one machine of the pool.
