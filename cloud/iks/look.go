@@ -91,7 +91,7 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 		return err
 	}
 	for i, o := range v.named {
-		if o.id == "" || p.owns(o) && o.size != nil && o.zones != nil && o.flavor != "" {
+		if o.id == "" || p.isWhole(o) {
 			continue
 		}
 		if v.named[i], err = p.whole(ctx, v, o); err != nil {
@@ -102,6 +102,11 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 		v.others = append(v.others, second)
 	}
 	return nil
+}
+
+// isWhole: the listing has what a pool of ours must not be believed without.
+func (p *Provider) isWhole(o pool) bool {
+	return p.owns(o) && o.size != nil && o.zones != nil && o.flavor != ""
 }
 
 func (p *Provider) whole(ctx context.Context, v *view, listed pool) (pool, error) {

@@ -200,8 +200,7 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 		}
 	}
 	for _, id := range want.Replace {
-		// It is no replacement that is waited for: one of the growing pool is.
-		if w, ok := former.worker(id); ok && growing.Owned && (w.State == cloud.WorkerFailed || growing.able(w.Zone, want.Replace) > 0) {
+		if w, ok := former.worker(id); ok && growing.makesUpFor(w, want) {
 			return remove(w)
 		}
 	}
@@ -213,6 +212,11 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 		return waiting("workers that are gone to be listed no more"), nil
 	}
 	return former.settle(!growing.Owned, want), nil
+}
+
+// makesUpFor: it is no replacement of a worker of the former pool that is waited for, as this pool has one in its place.
+func (s State) makesUpFor(w cloud.Worker, want cloud.PoolSpec) bool {
+	return s.Owned && (w.State == cloud.WorkerFailed || s.able(w.Zone, want.Replace) > 0)
 }
 
 // settle deletes a former pool that is empty, and sets the taints of one that is still the only one.
