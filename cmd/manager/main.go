@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rrpool/rrpool/cmd/version"
@@ -170,12 +171,24 @@ func metricsServer(o options) server.Options {
 		BindAddress:    o.metrics,
 		SecureServing:  true,
 		CertDir:        o.metricsCerts,
-		FilterProvider: newMetricsAuth,
+		FilterProvider: onlyReaders,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS12
 			c.NextProtos = []string{"http/1.1"} // of HTTP/2, nothing is needed but its flaws would be ours
 		}},
 	}
+}
+
+// onlyReaders lets those read the metrics who prove by a token that they may: RBAC's verb get on the path /metrics. What
+// that asks of the apiserver has a client of its own, so that guesses do not hold up the manager's requests.
+func onlyReaders(config *rest.Config, _ *http.Client) (server.Filter, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst, config.Timeout = 5, 10, 10*time.Second
+	reviews, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("guarding the metrics: %w", err)
+	}
+	return filters.WithAuthenticationAndAuthorization(config, reviews) //nolint:wrapcheck // the caller wraps
 }
 
 // connect wires datastore, provider, reconciler and probes.
