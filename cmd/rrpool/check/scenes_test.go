@@ -96,7 +96,7 @@ func decide(t *testing.T, f *facts) {
 	}
 	size, err := sizing.Reflectors(spec.Sizing, clients, max(len(zones), 1))
 	require.NoError(t, err)
-	s.Desired.Pool.SizePerZone = size.PerZone
+	s.Desired.Pool.SizePerZone = size
 	for _, zone := range []string{"", "eu-de-1", "eu-de-2", "eu-de-3"} {
 		if zones[zone] {
 			s.Desired.Pool.Zones = append(s.Desired.Pool.Zones, zone)

@@ -78,6 +78,7 @@ func (f *flags) register(cmd *cobra.Command) {
 	set.StringVar(&f.priceBook, "price-book", "", "`file` with prices that come before the built-in ones")
 	f.output.Register(cmd, "output", "o", "format: table, json or yaml")
 	f.Register(set)
+	cmd.MarkFlagsMutuallyExclusive("nodes", "reflectors")
 }
 
 func (f *flags) given(flag string) bool { return f.cmd.Flags().Changed(flag) }
@@ -88,9 +89,6 @@ func (f *flags) describes() bool {
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
-	if err := iostreams.Exclusive(cmd, [2]string{"nodes", "reflectors"}); err != nil {
-		return err
-	}
 	prices, err := f.prices()
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ func TestBadInput(t *testing.T) {
 		"a negative number of workers":   {[]string{"--reflectors", "-3"}, []string{"--reflectors", `"-3"`, "use a whole number from 1 to 10000"}},
 		"half a worker":                  {[]string{"--nodes", "1.5"}, []string{"--nodes", `"1.5"`, "use a whole number"}},
 		"a pool that zones cannot share": {[]string{"--reflectors", "7", "--zones", "3"}, []string{"--reflectors", "7 reflectors", "use 6 or 9"}},
-		"two sizes":                      {[]string{"--nodes", "3", "--reflectors", "5"}, []string{"--nodes 3 and --reflectors 5 exclude each other", "leave out one of them"}},
+		"two sizes":                      {[]string{"--nodes", "3", "--reflectors", "5"}, []string{"[nodes reflectors] were all set"}},
 		"a negative price":               {[]string{"--hourly-price", "-0.11"}, []string{"--hourly-price", `"-0.11"`, "write a decimal of 0 or more, such as 0.11"}},
 		"a price that takes for ever":    {[]string{"--hourly-price", "1e999999999"}, []string{"--hourly-price", "write a decimal"}},
 		"an unknown flavor":              {[]string{"--flavor", "xx9.1x1"}, []string{"--flavor", "xx9.1x1", "bx2.2x8", "give --hourly-price"}},

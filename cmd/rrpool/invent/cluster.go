@@ -74,11 +74,11 @@ func PerZone(spec v1alpha1.SizingSpec, nodes, reflectors, zones int) (int, error
 	if reflectors > 0 {
 		return reflectors / zones, nil
 	}
-	size, err := sizing.Reflectors(spec, nodes, zones)
+	perZone, err := sizing.Reflectors(spec, nodes, zones)
 	if err != nil {
 		return 0, fmt.Errorf("%w; or give --reflectors", err)
 	}
-	return size.PerZone, nil
+	return perZone, nil
 }
 
 // String describes the cluster.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"syscall"
 
 	"sigs.k8s.io/yaml"
@@ -43,31 +41,6 @@ func (s Streams) Print(what, format string, value any, table func(Streams)) erro
 	}
 	if _, err := io.WriteString(s.Out, Visible(buffer.String())); err != nil {
 		return fmt.Errorf("writing the %s: %w", what, err)
-	}
-	return nil
-}
-
-// Temporary makes the file that Put gives the name of --output-file, for its owner alone.
-func Temporary(path string) (*os.File, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("--output-file: %q is no regular file: give the name of a file", path)
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return nil, fmt.Errorf("--output-file: %q cannot be written: %w: give a folder that is there and that you may write to", path, Reason(err))
-	}
-	return file, nil
-}
-
-// Put writes the content into a temporary file that takes the place of another, or is removed.
-func Put(file *os.File, path string, mode os.FileMode, content []byte) error {
-	_, err := file.Write(content)
-	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-		return fmt.Errorf("--output-file: writing %q: %w", path, Reason(err))
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -76,16 +75,6 @@ func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command 
 	return cmd
 }
 
-// Exclusive refuses flags of which only one of a pair can be given.
-func Exclusive(cmd *cobra.Command, pairs ...[2]string) error {
-	for _, p := range pairs {
-		if cmd.Flags().Changed(p[0]) && cmd.Flags().Changed(p[1]) {
-			return fmt.Errorf("--%s %s and --%s %s exclude each other: leave out one of them", p[0], cmd.Flag(p[0]).Value, p[1], cmd.Flag(p[1]).Value)
-		}
-	}
-	return nil
-}
-
 // Choice is a flag for one of some words. pflag names the flag and the value in front of
 // the errors of Choice and Count.
 type Choice struct {
@@ -144,29 +133,6 @@ func (c *Count) Set(text string) error {
 		return fmt.Errorf("use a whole number from %d to %d", c.Least, c.Most)
 	}
 	c.Value = number
-	return nil
-}
-
-// period is a flag for a length of time of a second or more.
-type period time.Duration
-
-// Period adds such a flag to those of a command; nothing completes it.
-func Period(cmd *cobra.Command, value *time.Duration, name string, usual time.Duration, usage string) {
-	*value = usual
-	cmd.Flags().Var((*period)(value), name, usage)
-	CompleteNothing(cmd, name)
-}
-
-func (p *period) String() string { return time.Duration(*p).String() }
-
-func (*period) Type() string { return "duration" }
-
-func (p *period) Set(text string) error {
-	value, err := time.ParseDuration(text)
-	if err != nil || value < time.Second {
-		return errors.New("use a time of 1s or more, such as 30s, 5m or 2h")
-	}
-	*p = period(value)
 	return nil
 }
 

@@ -68,15 +68,6 @@ type guard struct{ to io.Writer }
 // Guard makes everything that is written to w safe to print on a terminal.
 func Guard(w io.Writer) io.Writer { return guard{w} }
 
-// Unguarded is what a guarded writer writes to, for the sequences that redraw a screen.
-// Text from elsewhere has to go through Visible.
-func Unguarded(w io.Writer) io.Writer {
-	if g, ok := w.(guard); ok {
-		return g.to
-	}
-	return w
-}
-
 // Write implements io.Writer.
 func (g guard) Write(content []byte) (int, error) {
 	if _, err := io.WriteString(g.to, Visible(string(content))); err != nil {

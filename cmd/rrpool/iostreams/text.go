@@ -6,6 +6,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // ANSI sequences.
@@ -79,12 +81,7 @@ func Number(n int, of string) string {
 }
 
 // Named is how many items of a list Few names.
-const Named = 3
+const Named = plan.Named
 
 // Few names the first three of a list and counts the rest.
-func Few(items []string) string {
-	if len(items) <= Named {
-		return strings.Join(items, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(items[:Named], ", "), len(items)-Named)
-}
+func Few(items []string) string { return plan.Few(items) }

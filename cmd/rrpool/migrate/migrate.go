@@ -83,7 +83,7 @@ func (f *flags) register(cmd *cobra.Command, s iostreams.Streams) *cobra.Command
 	set := iostreams.Command(cmd, func(cmd *cobra.Command) error { return f.run(cmd, s) }).Flags()
 	set.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	set.BoolVar(&f.wait, "wait", true, "watch until the cluster has arrived")
-	iostreams.Period(cmd, &f.timeout, "timeout", 2*time.Hour, "how long to watch; "+f.action+" goes on afterwards")
+	set.DurationVar(&f.timeout, "timeout", 2*time.Hour, "how long to watch; "+f.action+" goes on afterwards")
 	f.Register(set)
 	return cmd
 }

@@ -99,7 +99,7 @@ func TestBadInput(t *testing.T) {
 		"zones without nodes":           {[]string{"--zones", "3"}, []string{"--zones", "give --nodes as well"}},
 		"a provider without nodes":      {[]string{"--provider", "IKS"}, []string{"--provider", "give --nodes as well"}},
 		"an unknown mode":               {[]string{"--mode", "Mesh"}, []string{"--mode", `"Mesh"`, "RouteReflector, FullMesh"}},
-		"a cluster and an invented one": {[]string{"--nodes", "9", "--context", "x"}, []string{"--nodes 9 and --context x exclude each other"}},
+		"a cluster and an invented one": {[]string{"--nodes", "9", "--context", "x"}, []string{"[context nodes] were all set"}},
 		"a region that cannot be":       {[]string{"--nodes", "9", "--region", "Frankfurt am Main"}, []string{"--region", "such as eu-de"}},
 		"an unknown format":             {[]string{"-o", "csv"}, []string{"--output", `"csv"`, "table, json, yaml"}},
 		"zones of a real cluster":       {[]string{"--nodes", "9", "-f", cli.File(t, head+"spec: {provider: {iks: {zones: [eu-de-1]}}}")}, []string{"spec.provider.iks.zones", "leave the field out"}},

@@ -76,6 +76,8 @@ func (f *flags) register() {
 	})
 	f.output.Register(f.cmd, "output", "o", "format: table, json or yaml")
 	f.Register(set)
+	f.cmd.MarkFlagsMutuallyExclusive("nodes", "kubeconfig")
+	f.cmd.MarkFlagsMutuallyExclusive("nodes", "context")
 	cobra.CheckErr(f.cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 }
 
@@ -150,7 +152,7 @@ func (f *flags) check() error {
 			return fmt.Errorf("--%s: is about an invented cluster: give --nodes as well", name)
 		}
 	}
-	return iostreams.Exclusive(f.cmd, [2]string{"nodes", "kubeconfig"}, [2]string{"nodes", "context"})
+	return nil
 }
 
 // invent makes a cluster before anything is done to it.

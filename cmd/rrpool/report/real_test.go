@@ -1,6 +1,7 @@
 package report
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -41,7 +42,10 @@ func TestARealApiserver(t *testing.T) {
 	a := cli.RealApiserver(t, "reporter")
 	fill(a)
 	path := filepath.Join(t.TempDir(), "report.tar.gz")
-	asked := func() cli.Answer { return ask(t, "--output-file", path, "--kubeconfig", a.Kubeconfig()) }
+	asked := func() cli.Answer {
+		_ = os.Remove(path)
+		return ask(t, "--output-file", path, "--kubeconfig", a.Kubeconfig())
+	}
 
 	got := asked()
 	require.Equal(t, 1, got.Code)

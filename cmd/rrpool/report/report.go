@@ -62,11 +62,16 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if path == "" {
 		path = folder + ".tar.gz"
 	}
-	file, err := iostreams.Temporary(path) // it fails before anything is read
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // G304: the file that the user names; it fails before anything is read
 	if err != nil {
-		return err
+		return fmt.Errorf("--output-file: %q cannot be written: %w: name a file that is not there yet, in a folder that you may write to", path, iostreams.Reason(err))
 	}
-	defer func() { _, _ = file.Close(), os.Remove(file.Name()) }()
+	written := false
+	defer func() {
+		if !written {
+			_, _ = file.Close(), os.Remove(path)
+		}
+	}()
 	connection, err := f.Connect()
 	if err != nil {
 		return err
@@ -81,9 +86,11 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := iostreams.Put(file, path, 0o600, content); err != nil {
-		return err
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("--output-file: writing %q: %w", path, iostreams.Reason(err))
 	}
+	written = true
 	_, _ = fmt.Fprintf(s.Err, "next: look into it before you send it: tar -xzf %s -O %s/index.txt\n", path, folder)
 	_, err = fmt.Fprintln(s.Out, path)
 	return err //nolint:wrapcheck // iostreams.Run says it

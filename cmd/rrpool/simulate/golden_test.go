@@ -88,7 +88,7 @@ func TestBadInput(t *testing.T) {
 		"fewer reflectors than zones":       {[]string{"--nodes", "90", "--zones", "3", "--reflectors", "2"}, []string{"--reflectors", "use 3, or other --zones"}},
 		"too many zones to size for":        {[]string{"--nodes", "90", "--zones", "30"}, []string{"spec.sizing.max: 25", "30 zones", "or give --reflectors"}},
 		"an unknown topology":               {[]string{"--nodes", "90", "--topology", "ring"}, []string{"--topology", `"ring"`, "auto, single, quorum, hierarchy, multicluster"}},
-		"one of all":                        {[]string{"--nodes", "90", "--compare", "--topology", "quorum"}, []string{"--compare true and --topology quorum exclude each other", "leave out one"}},
+		"one of all":                        {[]string{"--nodes", "90", "--compare", "--topology", "quorum"}, []string{"[compare topology] were all set"}},
 		"an unknown format":                 {[]string{"--nodes", "90", "-o", "csv"}, []string{"--output", `"csv"`, "table, json, yaml"}},
 		"a quorum on existing nodes":        {[]string{"--nodes", "90", "--topology", "quorum", "-f", cli.File(t, head+"spec: {provider: {type: ExistingNodes}}")}, []string{"spec.topology.type: Quorum", "ExistingNodes", "use Single"}},
 		"no client on existing nodes":       {[]string{"--nodes", "3", "-f", cli.File(t, head+"spec: {provider: {type: ExistingNodes}}")}, []string{"--nodes: 3 nodes would be 3 reflectors and no client", "give more"}},

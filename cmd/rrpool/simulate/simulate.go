@@ -54,13 +54,11 @@ func (r *request) register(cmd *cobra.Command) {
 	r.Register(cmd)
 	cmd.Flags().BoolVar(&r.compare, "compare", false, "all topologies beside each other, and which one Auto takes")
 	r.output.Register(cmd, "output", "o", "format: table, json or yaml")
+	cmd.MarkFlagsMutuallyExclusive("compare", "topology")
 }
 
 func (r *request) run(s iostreams.Streams) error {
-	err := iostreams.Exclusive(r.cmd, [2]string{"compare", "topology"})
-	if err != nil {
-		return err
-	}
+	var err error
 	if r.cluster, err = r.Cluster(r.cmd, s); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ sessions, the workers of the pool, and all conditions.`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
 	set.BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
-	iostreams.Period(cmd, &f.interval, "interval", 2*time.Second, "how often --watch looks")
+	set.DurationVar(&f.interval, "interval", 2*time.Second, "how often --watch looks")
 	set.BoolVarP(&f.verbose, "verbose", "v", false, "observe as the manager does and show everything")
 	f.output.Register(cmd, "output", "o", "format: table or json")
 	f.Register(set)

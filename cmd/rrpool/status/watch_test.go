@@ -80,28 +80,6 @@ func TestAWatchShowsChangesOnly(t *testing.T) {
 	require.Equal(t, 30*time.Second, s.waits[0])
 }
 
-// On a terminal each look is put over the last one.
-func TestAWatchOnATerminal(t *testing.T) {
-	s := &scenario{api: migrating(), changes: []func(*api){nothing, fail, answerAgain, complete}}
-	got := s.watch(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, "--watch")
-	require.Zero(t, got.Code)
-	require.Empty(t, got.Err)
-	screens := strings.Split(got.Out, home)[1:]
-	require.Len(t, screens, 5, "one for each look")
-	for _, screen := range screens {
-		require.True(t, strings.HasSuffix(screen, restBelow))
-		for line := range strings.SplitSeq(strings.TrimSuffix(screen, restBelow), "\n") {
-			require.True(t, line == "" || strings.HasSuffix(line, restOfLine), "what was there before is wiped: %q", line)
-		}
-		cli.RequireWidth(t, strings.NewReplacer(restOfLine, "", restBelow, "").Replace(screen), 60)
-	}
-	require.Contains(t, screens[1], "AwaitSessions, for 3m", "time goes by")
-	require.Contains(t, screens[1], "09:00:02Z, every 2s; Ctrl-C ends")
-	require.Contains(t, screens[2], "‼ what is shown is old")
-	require.NotContains(t, screens[3], "is old")
-	require.Contains(t, screens[4], "√ Ready")
-}
-
 // A change that a running manager has not observed yet is no alarm.
 func TestAChangeOfJustNow(t *testing.T) {
 	deleted := func(a *api) {

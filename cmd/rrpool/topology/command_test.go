@@ -38,7 +38,7 @@ func TestBadInput(t *testing.T) {
 		"zones without nodes":               {"--zones 3", "--nodes: missing|--zones|such as --nodes 500"},
 		"a file without nodes":              {"-f x", "--nodes: missing|--filename|such as --nodes 500"},
 		"a topology without nodes":          {"--topology quorum", "--nodes: missing|--topology|such as --nodes 500"},
-		"a cluster and a planned one":       {"--nodes 9 --context x", "--nodes 9 and --context|leave out one of them"},
+		"a cluster and a planned one":       {"--nodes 9 --context x", "[context nodes] were all set"},
 		"an unknown format":                 {"-o html", `--output|"html"|use dot, json, yaml`},
 		"an unknown topology":               {"--nodes 9 --topology star", `--topology|"star"|use single, quorum, hierarchy, multicluster, auto`},
 		"a topology with too many paths":    {"--nodes 500 --zones 3 --topology multicluster", "MultiCluster|maxPathsPerPrefix|64|set spec.topology.type to"},

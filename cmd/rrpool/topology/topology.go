@@ -52,6 +52,9 @@ The same network gives the same bytes.`,
 	r.planned.Register(cmd)
 	r.output.Register(cmd, "output", "o", "format: dot, json or yaml")
 	r.Register(cmd.Flags())
+	for _, ofCluster := range []string{"kubeconfig", "context", "namespace"} {
+		cmd.MarkFlagsMutuallyExclusive("nodes", ofCluster)
+	}
 	return cmd
 }
 
@@ -80,7 +83,7 @@ func (r *request) check(cmd *cobra.Command) error {
 	if i := slices.IndexFunc(ofPlan, cmd.Flags().Changed); i >= 0 && r.planned.Nodes.Value == 0 {
 		return fmt.Errorf("--nodes: missing, and --%s is about a planned cluster: say how many nodes run workloads, such as --nodes 500", ofPlan[i])
 	}
-	return iostreams.Exclusive(cmd, [2]string{"nodes", "kubeconfig"}, [2]string{"nodes", "context"}, [2]string{"nodes", "namespace"})
+	return nil
 }
 
 func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, error) {
