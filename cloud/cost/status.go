@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 const (
@@ -47,12 +48,8 @@ func statusBy(book Book, pool []Worker) *v1alpha1.CostStatus {
 	case Unknown:
 	}
 	last := "rrpool cost has the details"
-	if n := len(r.Unpriced); n > 0 {
-		unpriced := strings.Join(r.Unpriced[:min(n, 3)], ", ")
-		if n > 3 {
-			unpriced += fmt.Sprintf(" and %d more", n-3)
-		}
-		says, last = append(says, "no price is known of "+unpriced), "rrpool cost says how to give one"
+	if len(r.Unpriced) > 0 {
+		says, last = append(says, "no price is known of "+plan.Few(r.Unpriced)), "rrpool cost says how to give one"
 	}
 	out.Source = strings.Join(append(says, last), "; ")
 	return out

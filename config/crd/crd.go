@@ -94,15 +94,6 @@ func missing(here, there apiextensionsv1.JSONSchemaProps, path string) (out []st
 	return out
 }
 
-// Complete fills in what the object leaves open.
-func Complete(object *v1alpha1.RouteReflectorPool) (*v1alpha1.RouteReflectorPool, error) {
-	content, err := json.Marshal(object)
-	if err != nil {
-		return nil, fmt.Errorf("rendering the RouteReflectorPool: %w", err)
-	}
-	return Read(content)
-}
-
 // Read reads the one RouteReflectorPool of a file, in YAML or JSON, as it will be once
 // it is created: what the apiserver sets itself, such as the status, is left out. What an
 // apiserver would refuse or silently drop is an error that names every such field, and so

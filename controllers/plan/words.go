@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,4 +33,15 @@ func Plain(text string, most int) string {
 		text += more
 	}
 	return text
+}
+
+// Named is how many items of a list Few names.
+const Named = 3
+
+// Few names the first three of a list and counts the rest.
+func Few(items []string) string {
+	if len(items) <= Named {
+		return strings.Join(items, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(items[:Named], ", "), len(items)-Named)
 }

@@ -203,17 +203,14 @@ func sizePerZone(spec v1alpha1.SizingSpec, clients []plan.Node, zones int, known
 	zones = max(zones, 1)
 	ready, all := countReady(clients), len(clients)
 	low, err := sizing.Reflectors(spec, ready, zones)
-	if err != nil || known == nil || !known.Owned || known.SizePerZone <= low.PerZone {
-		return low.PerZone, err
+	if err != nil || known == nil || !known.Owned || known.SizePerZone <= low {
+		return low, err
 	}
-	if ready < all {
-		high, err := sizing.Reflectors(spec, all, zones)
-		low.PerZone = max(low.PerZone, min(known.SizePerZone, high.PerZone))
-		return low.PerZone, err
+	if ready == all {
+		all += max(ready/10, 1) // nodes that come and go around a threshold must not buy and return machines
 	}
-	// Nodes that come and go around a threshold must not buy and return machines.
-	margin, err := sizing.Reflectors(spec, ready+max(ready/10, 1), zones)
-	return max(low.PerZone, min(known.SizePerZone, margin.PerZone)), err
+	high, err := sizing.Reflectors(spec, all, zones)
+	return max(low, min(known.SizePerZone, high)), err
 }
 
 // clientsOf are the nodes that route reflectors are there for: those that speak

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -99,10 +100,13 @@ func poolChanged(did string) poolEvent {
 	return poolEvent{corev1.EventTypeNormal, "PoolChanged", plan.Plain(did, maxAction), did, nil}
 }
 
+// reasonRecovered is that of the event at the end of a problem.
+const reasonRecovered = "Recovered"
+
 // problemEvent says that rrpool holds still, and what would help; without a problem, that the one before is over.
 func problemEvent(p *plan.Problem, before, step string) poolEvent {
 	if p == nil {
-		return poolEvent{corev1.EventTypeNormal, "Recovered", step, "no longer hindered by " + before, nil}
+		return poolEvent{corev1.EventTypeNormal, reasonRecovered, step, "no longer hindered by " + before, nil}
 	}
 	return poolEvent{corev1.EventTypeWarning, p.Reason, step, plan.Linked(p.Message, p.Reason, maxNote), nil}
 }
@@ -136,7 +140,7 @@ func logEvent(ctx context.Context, s *Scope, e poolEvent) {
 
 // send sends an event, if there may be one now.
 func (r *Reconciler) send(s *Scope, e poolEvent) bool {
-	allowed := r.budget.allows(e.reason, s.now)
+	allowed := r.budget.allows(e, s.now)
 	if allowed && r.Recorder != nil {
 		r.Recorder.Eventf(s.object, e.related, e.kind, e.reason, e.action, "%s", short(e.note))
 	}
@@ -189,25 +193,16 @@ const (
 	problemBurst, problemEvery = 10, 5 * time.Minute
 )
 
-// alwaysSent are the actions that change what carries all routes, or what is paid for: a
-// person must be able to rely on these events. They take seconds at least, each with proof before.
-var alwaysSent = map[string]bool{"MeshDisabled": true, "MeshRestored": true, "MeshForgotten": true, "PoolChanged": true, "Released": true}
-
-var actionReasons = map[string]bool{
-	"ReflectorAdded": true, "ReflectorRemoved": true, "PeerWritten": true, "PeerDeleted": true,
-	"NodeCordoned": true, "NodeUncordoned": true, "PodsEvicted": true, "RacksLabelled": true,
-}
-
-// allows says whether an event of a reason may be sent now, and counts it.
-func (b eventBudget) allows(reason string, now time.Time) bool {
-	if alwaysSent[reason] {
+// allows says whether an event may be sent now, and counts it. A person must be able to rely on those about the mesh.
+func (b eventBudget) allows(e poolEvent, now time.Time) bool {
+	if strings.HasPrefix(e.reason, "Mesh") {
 		return true
 	}
-	if b[reason] == nil {
-		b[reason] = rate.NewLimiter(rate.Every(problemEvery), problemBurst)
-		if actionReasons[reason] {
-			b[reason] = rate.NewLimiter(rate.Every(actionEvery), actionBurst)
+	if b[e.reason] == nil {
+		b[e.reason] = rate.NewLimiter(rate.Every(actionEvery), actionBurst)
+		if e.kind == corev1.EventTypeWarning || e.reason == reasonRecovered {
+			b[e.reason] = rate.NewLimiter(rate.Every(problemEvery), problemBurst)
 		}
 	}
-	return b[reason].AllowN(now, 1)
+	return b[e.reason].AllowN(now, 1)
 }

@@ -3,10 +3,8 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -112,7 +110,7 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	c.config, c.last = config, last
 	provider, err := connect(config)
 	if err != nil {
-		return cloudProblem(config.APIKey.redactError(err))
+		return cloudProblem(err)
 	}
 	c.provider = provider
 	return nil
@@ -153,15 +151,8 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 	defer cancel()
 	pool, err := c.provider.Observe(ctx, want)
 	if err != nil {
-		c.observing.fail(now, c.config.APIKey.redactError(err))
+		c.observing.fail(now, err)
 		return true
-	}
-	pool.Problems, pool.Workers = slices.Clone(pool.Problems), slices.Clone(pool.Workers)
-	for i, problem := range pool.Problems {
-		pool.Problems[i] = c.config.APIKey.redact(problem)
-	}
-	for i := range pool.Workers {
-		pool.Workers[i].Message = c.config.APIKey.redact(pool.Workers[i].Message)
 	}
 	c.last, c.lastAt, c.seenFor, c.outdated = &pool, now, want, false
 	c.observing = callHistory{}
@@ -199,21 +190,18 @@ func (c *poolClient) change(
 		wait = offPatience
 	}
 	ctx, stop := context.WithTimeout(ctx, limit)
-	asked, key := &call{provider: c.provider, done: make(chan struct{})}, c.config.APIKey
+	asked := &call{provider: c.provider, done: make(chan struct{})}
 	c.underway = asked
 	go func() {
 		defer close(asked.done)
 		defer stop()
 		defer func() { // here it would end the process, and the safety net with it
-			if cause := recover(); cause != nil {
-				asked.err = key.redactError(fmt.Errorf("changing the pool: %v", cause))
+			if recover() != nil {
+				asked.err = errors.New("changing the pool: the provider panicked") // its words may hold a credential
 				log.FromContext(ctx).Error(asked.err, "the provider panicked", "stack", string(debug.Stack()))
 			}
 		}()
-		if asked.progress, asked.err = ask(ctx); asked.err != nil {
-			asked.err = key.redactError(asked.err)
-		}
-		asked.progress.Did, asked.progress.WaitingFor = key.redact(asked.progress.Did), key.redact(asked.progress.WaitingFor)
+		asked.progress, asked.err = ask(ctx)
 	}()
 	select {
 	case <-asked.done:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,27 +33,6 @@ func (k APIKey) GoString() string { return k.String() }
 
 // MarshalText keeps the key out of JSON and structured logs.
 func (k APIKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
-// redact takes the key out of a text of the cloud, should it ever echo it: such texts end
-// in conditions, events and logs.
-func (k APIKey) redact(text string) string {
-	if k == "" {
-		return text
-	}
-	return strings.NewReplacer(
-		string(k), k.String(), url.QueryEscape(string(k)), k.String(), url.PathEscape(string(k)), k.String(),
-	).Replace(text)
-}
-
-// redactError gives err itself when it is clean, else one of the same kind without its cause.
-func (k APIKey) redactError(err error) error {
-	clean := k.redact(err.Error())
-	if clean == err.Error() {
-		return err
-	}
-	kind := cmp.Or(cloud.KindOf(err), cloud.Unavailable)
-	return &cloud.Error{Kind: kind, Op: "asking the cloud", Message: clean, RetryAfter: cloud.RetryAfter(err)}
-}
 
 // ProviderConfig is what a provider is made from. Equal configs mean the same
 // provider; another key or profile means another one.

@@ -95,7 +95,7 @@ func (v *view) steadyGate(g *gate) {
 	}
 	if len(flapping) > 0 {
 		g.least = max(g.least, flapTime)
-		g.wait("nodes that had no session to keep theirs for %s: %d: %s", steadyTime, len(flapping), few(flapping))
+		g.wait("nodes that had no session to keep theirs for %s: %d: %s", steadyTime, len(flapping), plan.Few(flapping))
 	}
 }
 

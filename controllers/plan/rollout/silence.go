@@ -3,7 +3,6 @@ package rollout
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -26,8 +25,6 @@ const (
 	// restartTime is how long calico-node may take to restart, as an upgrade does node
 	// after node, before too few reflectors serve because of it.
 	restartTime = 90 * time.Second
-	// maxNames bounds the number of nodes that a sentence names.
-	maxNames = 3
 )
 
 // quietSince is when a reflector was last known to answer: its report was cleared then,
@@ -112,16 +109,7 @@ func (v *view) notRunning() []string {
 
 // NotRunning says on which of so many reflectors calico-node is not running.
 func NotRunning(names []string, of int) string {
-	return fmt.Sprintf("calico-node is not running on %d of %d route reflectors: %s", len(names), of, few(names))
-}
-
-// few names the first of these nodes, and how many more there are.
-func few(names []string) string {
-	list := strings.Join(names[:min(len(names), maxNames)], ", ")
-	if more := len(names) - maxNames; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return list
+	return fmt.Sprintf("calico-node is not running on %d of %d route reflectors: %s", len(names), of, plan.Few(names))
 }
 
 // stale reports whether the report of a reflector has to be asked for again: it is cleared, or too old. A reporter

@@ -129,5 +129,5 @@ func (v *view) reconnect() *Step {
 
 // Unserved says which nodes have no session.
 func Unserved(names []string) string {
-	return fmt.Sprintf("Ready nodes without an Established session with any route reflector: %d: %s", len(names), few(names))
+	return fmt.Sprintf("Ready nodes without an Established session with any route reflector: %d: %s", len(names), plan.Few(names))
 }

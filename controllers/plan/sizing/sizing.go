@@ -16,38 +16,25 @@ const Most = 1000
 // ratioForm is that of spec.sizing.ratio, and keeps exponents out of the arithmetic.
 var ratioForm = regexp.MustCompile(`^(\d+\.?\d*|\.\d+)$`)
 
-// Size is how many route reflectors a cluster gets.
-type Size struct {
-	// Total is what the sizing rule asks for, within min and max.
-	Total int
-	// PerZone is the same number of reflectors in every zone. PerZone × zones is
-	// at least Total, unless that would exceed max.
-	PerZone int
-}
-
-// Reflectors gives the size for a cluster of nodes (Ready, speaking BGP, not dedicated to reflecting) in zones. It
-// fails when the spec cannot be satisfied and names the field.
-func Reflectors(spec v1alpha1.SizingSpec, nodes, zones int) (Size, error) {
+// Reflectors gives the number of reflectors in each zone, the same in all, for a cluster of nodes (Ready, speaking BGP,
+// not dedicated to reflecting) in zones. All together they are at least what the sizing rule asks for, unless that
+// would exceed max. It fails when the spec cannot be satisfied and names the field.
+func Reflectors(spec v1alpha1.SizingSpec, nodes, zones int) (perZone int, err error) {
 	if zones < 1 {
-		return Size{}, fmt.Errorf("sizing for %d zones: at least one zone is needed", zones)
+		return 0, fmt.Errorf("sizing for %d zones: at least one zone is needed", zones)
 	}
 	asked, err := byMethod(spec, nodes)
 	if err != nil {
-		return Size{}, err
+		return 0, err
 	}
 	low, high := max(int(spec.Min), 1), int(spec.Max)
 	if high > Most {
-		return Size{}, fmt.Errorf("spec.sizing.max: %d is more than the %d route reflectors that any cluster has use for: lower it", high, Most)
+		return 0, fmt.Errorf("spec.sizing.max: %d is more than the %d route reflectors that any cluster has use for: lower it", high, Most)
 	}
 	if high < low {
-		return Size{}, fmt.Errorf("spec.sizing.max: %d is below spec.sizing.min %d: raise max or lower min", high, low)
+		return 0, fmt.Errorf("spec.sizing.max: %d is below spec.sizing.min %d: raise max or lower min", high, low)
 	}
-	total := min(max(asked, low), high)
-	perZone, err := spread(total, zones, low, high, max(int(spec.MinPerZone), 1))
-	if err != nil {
-		return Size{}, err
-	}
-	return Size{Total: total, PerZone: perZone}, nil
+	return spread(min(max(asked, low), high), zones, low, high, max(int(spec.MinPerZone), 1))
 }
 
 // byMethod applies the rule, without any bounds.

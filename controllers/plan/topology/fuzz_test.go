@@ -73,7 +73,7 @@ func FuzzSpec(f *testing.F) {
 			require.Regexp(t, `^spec\.sizing\.\w+: .*: .`, err.Error())
 			return
 		}
-		spec, total, problem := topology.Size(spec, w.clients, w.zones, size.PerZone*len(w.zones), "")
+		spec, total, problem := topology.Size(spec, w.clients, w.zones, size*len(w.zones), "")
 		if problem != nil {
 			require.Regexp(t, `^spec\.topology\.\w+: .*: .`, problem.Message)
 			require.NotEmpty(t, problem.Reason)
