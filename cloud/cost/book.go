@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -56,9 +57,9 @@ func (a *Amount) UnmarshalJSON(data []byte) error {
 }
 
 // Hourly is the price for one hour.
-func (e Entry) Hourly() Decimal {
+func (e Entry) Hourly() *big.Rat {
 	price, _ := ParseDecimal(string(e.Price)) // check has accepted it
-	return price.Over(e.Hours)
+	return price.Quo(price, big.NewRat(int64(max(e.Hours, 1)), 1))
 }
 
 // OlderThanAYear says whether the price was seen more than a year ago.

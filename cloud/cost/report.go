@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"math/big"
 	"slices"
 )
 
@@ -81,9 +82,9 @@ const (
 func Compute(in Input) Report {
 	out := Report{Lines: []Line{}, Prices: []Entry{}}
 	poolPrice := func(w Worker) *Entry { return cmp.Or(in.PoolPrice, in.Prices.Find(w.Flavor, w.Region)) }
-	var pool total
+	pool := total{hourly: new(big.Rat)}
 	for worker, count := range counted(in.Pool) {
-		costs := total{priced: count}
+		costs := total{hourly: new(big.Rat), priced: count}
 		if !in.Existing {
 			costs = out.total(worker, count, poolPrice(worker))
 		}
@@ -110,15 +111,15 @@ func (r *Report) bill(in Input, pool total) {
 	bill, rest := pool, in.Rest
 	if in.Existing {
 		rest = slices.Concat(in.Rest, in.Pool) // they are part of the bill, at their own price
-		bill = total{}
+		bill = total{hourly: new(big.Rat)}
 	}
 	for worker, count := range counted(rest) {
 		bill = bill.plus(r.total(worker, count, in.Prices.Find(worker.Flavor, worker.Region)))
 	}
 	sum := bill.sum()
 	r.ClusterBill = &sum
-	if r.Pool.Certainty == Exact && sum.Certainty == Exact && !bill.hourly.IsZero() {
-		r.Share = pool.hourly.Percent(bill.hourly).Short(2)
+	if r.Pool.Certainty == Exact && sum.Certainty == Exact && bill.hourly.Sign() != 0 {
+		r.Share = Short(new(big.Rat).Quo(times(pool.hourly, 100), bill.hourly), 2)
 	}
 }
 
@@ -126,12 +127,12 @@ func (r *Report) bill(in Input, pool total) {
 func (r *Report) total(worker Worker, count int, price *Entry) total {
 	if price == nil {
 		r.Unpriced = append(r.Unpriced, worker.String())
-		return total{unpriced: count}
+		return total{hourly: new(big.Rat), unpriced: count}
 	}
 	if !slices.Contains(r.Prices, *price) {
 		r.Prices = append(r.Prices, *price)
 	}
-	return total{hourly: price.Hourly().Times(count), priced: count, partial: price.Excludes != ""}
+	return total{hourly: times(price.Hourly(), count), priced: count, partial: price.Excludes != ""}
 }
 
 // String names the flavor, and the region where it is known.
@@ -167,13 +168,13 @@ func counted(workers []Worker) iter.Seq2[Worker, int] {
 // total is a sum in the making: of the prices that are known, and the workers with and
 // without one. It is partial when some price leaves something out.
 type total struct {
-	hourly           Decimal
+	hourly           *big.Rat
 	priced, unpriced int
 	partial          bool
 }
 
 func (t total) plus(o total) total {
-	return total{t.hourly.Plus(o.hourly), t.priced + o.priced, t.unpriced + o.unpriced, t.partial || o.partial}
+	return total{new(big.Rat).Add(t.hourly, o.hourly), t.priced + o.priced, t.unpriced + o.unpriced, t.partial || o.partial}
 }
 
 // sum is the total for an hour, a month and a year.
@@ -186,7 +187,7 @@ func (t total) sum() Sum {
 		out.Certainty = Unknown
 		return out
 	}
-	month := t.hourly.Times(HoursPerMonth)
-	out.Hourly, out.Monthly, out.Yearly = t.hourly.Short(6), month.Round(2), month.Times(12).Round(2)
+	month := times(t.hourly, HoursPerMonth)
+	out.Hourly, out.Monthly, out.Yearly = Short(t.hourly, 6), month.FloatString(2), times(month, 12).FloatString(2)
 	return out
 }

@@ -2,6 +2,7 @@ package cost_test
 
 import (
 	"cmp"
+	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,15 +101,16 @@ func TestReportsAddUp(t *testing.T) {
 			Flavor: rapid.SampledFrom([]string{small, large, odd, ""}).Draw(t, "flavor"),
 		}
 	})
-	hourly := func(s cost.Sum) cost.Decimal { return decimal(t, cmp.Or(s.Hourly, "0")) } // these prices have few decimals
+	hourly := func(s cost.Sum) *big.Rat { return decimal(t, cmp.Or(s.Hourly, "0")) } // these prices have few decimals
 	rapid.Check(t, func(t *rapid.T) {
 		in := cost.Input{Prices: book}
 		in.Pool = rapid.SliceOfN(worker, 0, 20).Draw(t, "pool")
 		in.Rest = rapid.SliceOfN(worker, 0, 20).Draw(t, "rest")
 		r := cost.Compute(in)
-		sum, count := cost.Decimal{}, 0
+		sum, count := new(big.Rat), 0
 		for _, line := range r.Lines {
-			sum, count = sum.Plus(hourly(line.Sum)), count+line.Workers
+			sum.Add(sum, hourly(line.Sum))
+			count += line.Workers
 			require.Equal(t, book.Find(line.Flavor, line.Region) == nil, line.Certainty == cost.Unknown)
 		}
 		require.Zero(t, sum.Cmp(hourly(r.Pool)))
@@ -116,7 +118,7 @@ func TestReportsAddUp(t *testing.T) {
 		require.Equal(t, len(in.Pool), r.Pool.Workers)
 		require.Equal(t, len(in.Pool)+len(in.Rest), r.ClusterBill.Workers)
 		if r.Pool.Certainty != cost.Unknown {
-			require.Equal(t, sum.Times(12*cost.HoursPerMonth).Round(2), r.Pool.Yearly)
+			require.Equal(t, new(big.Rat).Mul(sum, big.NewRat(12*cost.HoursPerMonth, 1)).FloatString(2), r.Pool.Yearly)
 		}
 		require.LessOrEqual(t, sum.Cmp(hourly(*r.ClusterBill)), 0)
 

@@ -1,6 +1,7 @@
 package cost_test
 
 import (
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +72,7 @@ func TestStatusIsByTheBuiltInBook(t *testing.T) {
 			require.Contains(t, said.Source, e.Excludes)
 			continue
 		}
-		require.Equal(t, e.Hourly().Times(2*720).Round(2), said.Monthly, e.Flavor)
+		require.Equal(t, new(big.Rat).Mul(e.Hourly(), big.NewRat(2*720, 1)).FloatString(2), said.Monthly, e.Flavor)
 		require.Contains(t, said.Source, e.Date)
 	}
 }

@@ -182,7 +182,7 @@ func (c *check) order(ctx context.Context) (err error) {
 	c.flavor = cmp.Or(c.flavor, map[bool]string{true: iks.DefaultFlavorClassic, false: iks.DefaultFlavorVPC}[c.classic])
 	price := "no price is known of it"
 	if e := cost.Builtin().Find(c.flavor, c.region); e != nil {
-		price = fmt.Sprintf("its list price is %s USD an hour (%s, %s)", e.Hourly().Round(4), e.Date, e.Source)
+		price = fmt.Sprintf("its list price is %s USD an hour (%s, %s)", e.Hourly().FloatString(4), e.Date, e.Source)
 	}
 	c.say("COST: three workers are ordered one after the other, at most two of them at a time, of flavor %s in zone %s; %s", c.flavor, c.zone, price)
 	c.say("pool %s is made, and deleted at the end. Should this process be killed: %s", c.name, c.remedy())
