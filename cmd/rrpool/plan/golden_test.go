@@ -24,15 +24,15 @@ func scenes(t *testing.T) map[string]scene {
 	return map[string]scene{
 		"dedicated":       {[]string{"--nodes", "500", "--zones", "3", "--region", "us-south"}, 2},
 		"dedicated-small": {[]string{"--nodes", "6", "--zones", "1"}, 2},
-		"existing":        {[]string{"--nodes", "5", "--zones", "2", "--provider", "ExistingNodes"}, 2},
+		"existing":        {[]string{"--nodes", "5", "--zones", "2", "-f", file("spec: {provider: {type: ExistingNodes}}")}, 2},
 		"immediate": {[]string{
-			"--nodes", "4", "--zones", "1", "--provider", "ExistingNodes",
-			"-f", file("spec: {provider: {existingNodes: {promotion: Immediate}}}"),
+			"--nodes", "4", "--zones", "1",
+			"-f", file("spec: {provider: {type: ExistingNodes, existingNodes: {promotion: Immediate}}}"),
 		}, 2},
 		"own-sizing":     {[]string{"--nodes", "40", "--zones", "2", "-f", file("spec: {sizing: {method: Linear, ratio: '0.1'}, provider: {iks: {flavor: own.2x4}}}")}, 2},
 		"on-the-mesh":    {[]string{"--nodes", "10", "--mode", "FullMesh"}, 0},
 		"paused":         {[]string{"--nodes", "10", "-f", file("spec: {mode: Paused}")}, 0},
-		"too-few-nodes":  {[]string{"--nodes", "3", "--provider", "ExistingNodes"}, 1},
+		"too-few-nodes":  {[]string{"--nodes", "3", "-f", file("spec: {provider: {type: ExistingNodes}}")}, 1},
 		"too-many-zones": {[]string{"--nodes", "60", "--zones", "30"}, 1},
 		"quorum":         {[]string{"--nodes", "60", "-f", file("spec: {topology: {type: Quorum}, sizing: {min: 9}}")}, 2},
 		"racks-by-size":  {[]string{"--nodes", "60", "--zones", "1", "-f", file("spec: {topology: {type: Hierarchy, maxClientsPerReflector: 30}}")}, 2},
@@ -97,7 +97,6 @@ func TestBadInput(t *testing.T) {
 	}{
 		"too many nodes":                {[]string{"--nodes", "5001"}, []string{"--nodes", `"5001"`, "from 3 to 5000"}},
 		"zones without nodes":           {[]string{"--zones", "3"}, []string{"--zones", "give --nodes as well"}},
-		"a provider without nodes":      {[]string{"--provider", "IKS"}, []string{"--provider", "give --nodes as well"}},
 		"an unknown mode":               {[]string{"--mode", "Mesh"}, []string{"--mode", `"Mesh"`, "RouteReflector, FullMesh"}},
 		"a cluster and an invented one": {[]string{"--nodes", "9", "--context", "x"}, []string{"[context nodes] were all set"}},
 		"a region that cannot be":       {[]string{"--nodes", "9", "--region", "Frankfurt am Main"}, []string{"--region", "such as eu-de"}},

@@ -25,10 +25,10 @@ import (
 // flags of `rrpool plan`.
 type flags struct {
 	snapshot.Flags
-	cmd                    *cobra.Command
-	nodes, zones           iostreams.Count
-	file, region           string
-	provider, mode, output *iostreams.Choice
+	cmd          *cobra.Command
+	nodes, zones iostreams.Count
+	file, region string
+	mode, output *iostreams.Choice
 }
 
 // as leaves to the object what no flag says.
@@ -38,9 +38,8 @@ const as = "as-written"
 func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{
 		nodes: iostreams.Count{Least: 3, Most: 5000}, zones: iostreams.Count{Least: 1, Most: 100},
-		provider: iostreams.NewChoice(as, string(v1alpha1.ProviderIKS), string(v1alpha1.ProviderExistingNodes)),
-		mode:     iostreams.NewChoice(as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh)),
-		output:   iostreams.NewChoice("table", "json", "yaml"),
+		mode:   iostreams.NewChoice(as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh)),
+		output: iostreams.NewChoice("table", "json", "yaml"),
 	}
 	f.cmd = iostreams.Command(&cobra.Command{
 		Use:   "plan",
@@ -58,7 +57,12 @@ Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the man
   rrpool plan --mode FullMesh
   rrpool plan -f pool.yaml -o yaml
   rrpool plan --nodes 500 --zones 3 --region us-south`,
-	}, func(cmd *cobra.Command) error { return f.run(cmd.Context(), s) })
+	}, func(cmd *cobra.Command) error {
+		if f.nodes.Value == 0 && f.zones.Value > 0 {
+			return errors.New("--zones: is about an invented cluster: give --nodes as well")
+		}
+		return f.run(cmd.Context(), s)
+	})
 	f.register()
 	return f.cmd
 }
@@ -69,7 +73,6 @@ func (f *flags) register() {
 	f.mode.Register(f.cmd, "mode", "", "plan for this spec.mode: RouteReflector or FullMesh")
 	f.nodes.Register(f.cmd, "nodes", "plan for an invented cluster in full mesh with so many nodes that run workloads; no cluster is asked")
 	f.zones.Register(f.cmd, "zones", "zones of the invented cluster; default 3")
-	f.provider.Register(f.cmd, "provider", "", "provider of the invented cluster: IKS or ExistingNodes")
 	set.Func("region", "`region` whose prices count, such as eu-de; default that of the nodes", func(value string) error {
 		f.region = value
 		return cost.CheckRegion(value)
@@ -112,9 +115,6 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 // input reads the cluster, or invents one.
 func (f *flags) input(ctx context.Context, s iostreams.Streams) (Input, error) {
 	in := Input{Now: s.Now()}
-	if err := f.check(); err != nil {
-		return in, err
-	}
 	object, err := snapshot.Object(f.file, s.In)
 	if err != nil {
 		return in, err
@@ -145,23 +145,10 @@ func (f *flags) input(ctx context.Context, s iostreams.Streams) (Input, error) {
 	return in, err
 }
 
-// check refuses what does not go together.
-func (f *flags) check() error {
-	for _, name := range []string{"zones", "provider"} {
-		if f.nodes.Value == 0 && f.cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s: is about an invented cluster: give --nodes as well", name)
-		}
-	}
-	return nil
-}
-
 // invent makes a cluster before anything is done to it.
 func (f *flags) invent(object *v1alpha1.RouteReflectorPool) (*snapshot.Snapshot, error) {
 	provider := object.Spec.Provider.Type
-	switch {
-	case f.provider.Value != as:
-		provider = v1alpha1.ProviderType(f.provider.Value)
-	case provider == v1alpha1.ProviderAuto:
+	if provider == v1alpha1.ProviderAuto {
 		provider = v1alpha1.ProviderIKS
 	}
 	if len(object.Spec.Provider.IKS.Zones) > 0 && provider == v1alpha1.ProviderIKS {
