@@ -1,7 +1,6 @@
 package existing
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -36,58 +35,20 @@ func checkSpec(want cloud.PoolSpec) error {
 	return nil
 }
 
-// stillMissing says what is missing when nothing can be changed.
+// stillMissing says what is missing when nothing can be changed. Why other nodes cannot be chosen the plan says.
 func stillMissing(nodes, chosen []plan.Node, rules selection.Rules) cloud.Progress {
 	var missing []string
-	switch short := rules.Total() - len(chosen); {
-	case rules.Total() == 0:
-		missing = append(missing, "the cluster to have a node that announces a BGP address")
-	case short > 0:
-		missing = append(missing, fmt.Sprintf("%d more eligible nodes (%s)", short, whyNotOthers(nodes, rules)))
+	if total := rules.Total(); len(chosen) < max(total, 1) {
+		missing = append(missing, fmt.Sprintf("nodes that can be chosen: %d of %d are there", len(chosen), total))
 	}
 	for _, n := range nodes {
-		if text := problemOf(n, chosen, rules); n.Pooled && text != "" {
-			missing = append(missing, place(n)+" "+text)
+		stays := n.Ready && slices.ContainsFunc(chosen, func(c plan.Node) bool { return c.Name == n.Name })
+		if n.Pooled && !stays {
+			missing = append(missing, place(n)+" to be Ready and fit, or retired")
 		}
 	}
 	if len(missing) == 0 {
 		return cloud.Progress{Done: true}
 	}
 	return cloud.Progress{WaitingFor: cloud.Capped(missing, "; ")}
-}
-
-// problemOf says what has to become of a member, "" for nothing.
-func problemOf(n plan.Node, chosen []plan.Node, rules selection.Rules) string {
-	switch reason := rules.Unfit(n); {
-	case reason != "":
-		return "to be retired: " + reason
-	case !rules.Counts(n):
-		return "to be Ready again, or replaced"
-	case !slices.ContainsFunc(chosen, func(c plan.Node) bool { return c.Name == n.Name }):
-		return fmt.Sprintf("to be retired: it is more than the %d wanted", rules.Total())
-	case !n.Ready:
-		return "to be Ready again"
-	}
-	return ""
-}
-
-// whyNotOthers says why nodes that are not in the pool cannot join, the likeliest
-// first: those that need only become Ready, then those that speak BGP.
-func whyNotOthers(nodes []plan.Node, rules selection.Rules) string {
-	others := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return n.Pooled })
-	slices.SortFunc(others, func(a, b plan.Node) int {
-		return cmp.Or(
-			plan.TrueFirst(rules.Unfit(a) == "", rules.Unfit(b) == ""),
-			plan.TrueFirst(a.SpeaksBGP(), b.SpeaksBGP()),
-			cmp.Compare(a.Name, b.Name),
-		)
-	})
-	var reasons []string
-	for _, n := range others {
-		reasons = append(reasons, fmt.Sprintf("%s: %s", n.Name, cmp.Or(rules.Unfit(n), "it is NotReady")))
-	}
-	if len(reasons) == 0 {
-		return "there are no others"
-	}
-	return cloud.Capped(reasons, ", ")
 }
