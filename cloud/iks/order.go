@@ -151,26 +151,17 @@ func (p *Provider) checkZones(ctx context.Context, v view, zones []string) error
 	if len(further) == 0 {
 		return nil
 	}
-	known, offered, err := p.offers(ctx, to(v.traits().zones))
+	known, _, err := p.offers(ctx, to(v.traits().zones))
 	if err != nil {
 		return err
 	}
-	// The cloud lists those of the whole world: us-south-1 is near us-south-3, and dal10 near dal13.
-	near := slices.DeleteFunc(slices.Clone(offered), func(o string) bool {
-		return !slices.ContainsFunc(v.state.ClusterZones, func(z string) bool { return region(z) == region(o) })
-	})
-	if len(near) > 0 {
-		offered = near
-	}
 	for _, zone := range further {
 		if !slices.Contains(known, zone) {
-			return p.invalidOrder("there is no zone %s: correct zones; there are %s", zone, cloud.Capped(offered, ", "))
+			return p.invalidOrder("there is no zone %s: correct zones; the cluster has %s", zone, cloud.Capped(v.state.ClusterZones, ", "))
 		}
 	}
 	return nil
 }
-
-func region(zone string) string { return strings.TrimRight(zone, "0123456789") }
 
 // checkFlavor refuses a flavor that a zone does not have. It names others: the smallest that are no smaller come first.
 func (p *Provider) checkFlavor(ctx context.Context, v view, flavor, zone string) error {
