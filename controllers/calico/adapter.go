@@ -1,8 +1,8 @@
 // Package calico is the datastore adapter: it observes a cluster's BGP as
 // Calico stores it and makes the changes that a plan asks for.
 //
-// BGPPeers, the BGPConfiguration, node status reports and block affinities go through libcalico-go, whatever the
-// datastore. Nodes are Kubernetes Nodes: in the Kubernetes datastore they are Calico's nodes as well.
+// BGPPeers, the BGPConfiguration, node status reports and block affinities go through libcalico-go, but for CRDs of
+// projectcalico.org/v3, which it does not know. Nodes are Kubernetes Nodes: in the Kubernetes datastore they are Calico's nodes as well.
 package calico
 
 import (
@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,12 +18,12 @@ import (
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/watchersyncer"
-	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
 	cerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,8 +63,15 @@ type Adapter struct {
 	now    func() time.Time
 	permit func(context.Context) error
 
-	calico clientv3.Interface
-	source *source
+	// calico is Calico's objects in group, which look chooses every groupCheck.
+	calico     *datastore
+	group      schema.GroupVersion
+	look       func(context.Context) (GroupChoice, error)
+	groupCheck time.Duration
+	config     *rest.Config
+	// statusSubresource: the status of a CalicoNodeStatus is written apart from the rest, as far as we know.
+	statusSubresource atomic.Bool
+
 	store  *store
 	pods   *calicoPods
 	recent recentNodes
@@ -91,32 +99,60 @@ func New(cfg Config) (*Adapter, error) {
 	if cfg.Permit == nil {
 		cfg.Permit = func(context.Context) error { return nil }
 	}
-	calico, backend, err := connect(cfg.RestConfig)
-	if err != nil {
+	a := &Adapter{nodes: cfg.Nodes, live: cfg.Live, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, permit: cfg.Permit, config: cfg.RestConfig}
+	a.groupCheck, a.look = groupCheckEvery, func(ctx context.Context) (GroupChoice, error) { return ChooseGroup(ctx, cfg.RestConfig) }
+	a.store = newStore(cfg.Now)
+	a.store.fail(errors.New("choosing Calico's API group: not done yet"))
+	if _, err := connect(cfg.RestConfig, GroupV1); err != nil { // it registers types, and finds credentials that cannot be used
 		return nil, err
 	}
-	a := &Adapter{nodes: cfg.Nodes, live: cfg.Live, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, permit: cfg.Permit, calico: calico}
-	a.store = newStore(cfg.Now)
+	var err error
 	if a.pods, err = newCalicoPods(cfg.RestConfig, cfg.Now, a.store.signal); err != nil {
 		return nil, fmt.Errorf("creating the client for calico-node's pods: %w", err)
 	}
-	a.source = &source{Client: backend, store: a.store}
 	return a, nil
 }
 
-// Start watches until ctx ends. It implements manager.Runnable and is called once.
+// use takes the objects of a group for Calico's.
+func (a *Adapter) use(group schema.GroupVersion) error {
+	if a.calico != nil && a.group == group {
+		return nil
+	}
+	calico, err := connect(a.config, group)
+	if err == nil {
+		a.calico, a.group = calico, group
+		a.statusSubresource.Store(group == GroupV3)
+	}
+	a.store.fail(err)
+	return err
+}
+
+// Start watches until ctx ends, or Calico's objects have moved to another group, which is an error. It implements
+// manager.Runnable and is called once.
 func (a *Adapter) Start(ctx context.Context) error {
+	if a.choose(ctx) != nil {
+		return nil
+	}
 	var types []watchersyncer.ResourceType
 	for _, kind := range watched {
 		types = append(types, watchersyncer.ResourceType{ListInterface: model.ResourceListOptions{Kind: kind}})
 	}
-	syncer := watchersyncer.New(a.source, types, a.store)
+	syncer := watchersyncer.New(&source{Client: a.calico.backend, store: a.store}, types, a.store)
 	syncer.Start()
-	a.pods.run(ctx, a.log)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	pods := make(chan struct{})
+	go func() {
+		defer close(pods)
+		a.pods.run(watching, a.log)
+	}()
+	moved := a.followGroup(ctx)
 	// Stopping reports every object as deleted, which is not true.
 	a.store.stop()
+	stop()
+	<-pods
 	syncer.Stop()
-	return nil
+	return moved
 }
 
 // NeedLeaderElection lets a follower watch too: it takes over with sessions whose age it has seen for itself.
@@ -216,7 +252,7 @@ func IsConflict(err error) bool {
 	var exists cerrors.ErrorResourceAlreadyExists
 	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	replaced := cause.Field == "metadata.uid" // the answer to a patch for an earlier object of the same name
-	return errors.As(err, &conflict) || errors.As(err, &exists) || apierrors.IsConflict(err) || replaced
+	return errors.As(err, &conflict) || errors.As(err, &exists) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || replaced
 }
 
 // isMissing reports whether err means that an object does not exist.
@@ -225,17 +261,22 @@ func isMissing(err error) bool {
 	return errors.As(err, &missing) || apierrors.IsNotFound(err)
 }
 
-// writer is a method of libcalico-go that creates or updates objects of a kind.
+// writer is a method that creates or updates objects of a kind.
 type writer[T client.Object] func(context.Context, T, options.SetOptions) (T, error)
 
 // write makes one write and takes in what came of it.
 func write[T client.Object](ctx context.Context, s *store, o T, do writer[T]) (bool, error) {
+	_, err := written(ctx, s, o, do)
+	return err == nil, err
+}
+
+func written[T client.Object](ctx context.Context, s *store, o T, do writer[T]) (T, error) {
 	out, err := do(ctx, o, options.SetOptions{})
 	if err != nil {
-		return false, fmt.Errorf("writing %s %q: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+		return out, fmt.Errorf("writing %s %q: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
 	}
 	s.put(out)
-	return true, nil
+	return out, nil
 }
 
 // changed is the conflict of an object whose content, not only whose version,

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -150,7 +151,7 @@ func TestALockedDatastoreIsNotWrittenTo(t *testing.T) {
 	b.node("10.240.0.5", nil)
 	b.run()
 	information := func(ready string) {
-		o := custom(apiv3.KindClusterInformation, "default")
+		o := b.custom(apiv3.KindClusterInformation, "default")
 		err := b.kube.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"datastoreReady":`+ready+`}}`)))
 		if apierrors.IsNotFound(err) {
 			require.NoError(t, unstructured.SetNestedField(o.Object, ready == "true", "spec", "datastoreReady"))
@@ -176,7 +177,7 @@ func TestALockedDatastoreIsNotWrittenTo(t *testing.T) {
 	require.NoError(t, write())
 	information("false")
 	b.await("the lock", func(c plan.Cluster) bool { return c.Locked != nil })
-	require.NoError(t, b.kube.Delete(t.Context(), custom(apiv3.KindClusterInformation, "default")))
+	require.NoError(t, b.kube.Delete(t.Context(), b.custom(apiv3.KindClusterInformation, "default")))
 	b.affinity("after-the-deletion", libapiv3.BlockAffinitySpec{Node: "10.240.0.5", CIDR: "10.1.0.0/26", State: "confirmed"})
 	seen = b.await("what happened after that", func(c plan.Cluster) bool { return len(c.Nodes[0].Blocks) == 1 })
 	require.NotNil(t, seen.Locked, "the old group is being taken away")
@@ -203,9 +204,14 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	// First everything but the reports, as before Calico 3.21.
 	crds, err := controlplane.CalicoCRDs(t.Context())
 	require.NoError(t, err)
+	if group == GroupV3 {
+		crds = t.TempDir()
+		require.NoError(t, controlplane.NativeCRDs(t.Context(), crds))
+	}
+	crds += "/" + group.Group + "_"
 	dir := t.TempDir()
 	for _, file := range []string{"bgppeers", "bgpconfigurations", "blockaffinities"} {
-		text, err := os.ReadFile(crds + "/crd.projectcalico.org_" + file + ".yaml")
+		text, err := os.ReadFile(crds + file + ".yaml")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(dir+"/"+file+".yaml", text, 0o600))
 	}
@@ -215,7 +221,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	})
 	require.Contains(t, seen.Problems[0].Message, "rollout.gate: Timer")
 
-	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), crds))
+	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), filepath.Dir(crds)))
 	b.await("all of Calico", func(c plan.Cluster) bool { return len(c.Problems) == 0 })
 	b.other = b.calico
 	b.apply(plan.PutPeer{Peer: clients}, true)
@@ -229,7 +235,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	b.await("a report", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(before) })
 
 	// A setting of a Calico newer than ours must not be lost by a write of ours.
-	text, err := os.ReadFile(crds + "/crd.projectcalico.org_bgpconfigurations.yaml")
+	text, err := os.ReadFile(crds + "bgpconfigurations.yaml")
 	require.NoError(t, err)
 	newer := strings.Replace(string(text), "                logSeverityScreen:\n",
 		"                ofTomorrow:\n                  type: string\n                logSeverityScreen:\n", 1)
@@ -237,7 +243,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir+"/bgpconfigurations.yaml", []byte(newer), 0o600))
 	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), dir))
 	require.Eventually(t, func() bool {
-		raw := customConfig()
+		raw := b.customConfig()
 		if b.kube.Patch(t.Context(), raw, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))) != nil {
 			return false // a kind that is just being changed
 		}
@@ -245,7 +251,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 		return err == nil && kept == "set"
 	}, 2*time.Minute, 50*time.Millisecond, "the API never learned of the new field")
 	kept := func() string {
-		raw := customConfig()
+		raw := b.customConfig()
 		require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(raw), raw))
 		out, _, err := unstructured.NestedString(raw.Object, "spec", "ofTomorrow")
 		require.NoError(t, err)
@@ -261,7 +267,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	_, err = b.deleteVersion(t.Context(), b.config())
 	require.NoError(t, err)
 	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
-	require.NoError(t, b.kube.Patch(t.Context(), customConfig(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))))
+	require.NoError(t, b.kube.Patch(t.Context(), b.customConfig(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))))
 	b.apply(plan.RestoreMesh{}, true)
 	b.apply(plan.ForgetMesh{}, true)
 	require.Equal(t, "set", kept())

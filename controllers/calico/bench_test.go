@@ -2,6 +2,9 @@ package calico
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -10,11 +13,11 @@ import (
 	"github.com/go-logr/logr"
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,10 +25,44 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
+// group is the API group in which the cluster of a bench has its objects. All tests run once for each.
+var group = GroupV1
+
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	RedirectLogs(logr.Discard())
-	controlplane.Main(m)
+	code := m.Run()
+	group = GroupV3
+	fmt.Println("and in API group", group)
+	code = max(code, m.Run())
+	if err := controlplane.StopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// installNative installs the second group's CRDs into the shared control plane, once.
+var installNative = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "rrpool-crds-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := controlplane.NativeCRDs(context.Background(), dir); err != nil {
+		return err
+	}
+	return controlplane.InstallCRDs(plane.AdminConfig(), dir)
+})
+
+// plane is the shared control plane.
+var plane *controlplane.ControlPlane
+
+// onlyV1 skips a test of what the first group alone has.
+func onlyV1(t *testing.T) {
+	t.Helper()
+	if group != GroupV1 {
+		t.Skip("the other group has no such thing")
+	}
 }
 
 var scope = plan.Scope{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"}
@@ -61,16 +98,19 @@ type bench struct {
 	user   string
 	groups []string
 	// other is another client of Calico, kube one of Kubernetes.
-	other clientv3.Interface
+	other *datastore
 	kube  client.Client
 	stop  func()
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	plane := controlplane.ForTest(t)
+	plane = controlplane.ForTest(t)
+	if group == GroupV3 {
+		require.NoError(t, installNative())
+	}
 	b := &bench{t: t, plane: plane, clock: newClock(), user: strings.ReplaceAll(t.Name(), "/", "-"), groups: []string{"system:masters"}}
-	other, _, err := connect(plane.AdminConfig())
+	other, err := connect(plane.AdminConfig(), group)
 	require.NoError(t, err)
 	kube, err := client.New(plane.AdminConfig(), client.Options{})
 	require.NoError(t, err)
@@ -80,8 +120,17 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// adapter makes another adapter for the same cluster, as after a restart.
+// adapter makes another adapter for the same cluster, as after a restart. It does not choose its group: both are there.
 func (b *bench) adapter() *Adapter {
+	b.t.Helper()
+	a := b.choosing()
+	a.look = func(context.Context) (GroupChoice, error) { return GroupChoice{Group: group}, nil }
+	require.NoError(b.t, a.use(group))
+	return a
+}
+
+// choosing makes an adapter that chooses its group at its start.
+func (b *bench) choosing() *Adapter {
 	b.t.Helper()
 	cfg := b.plane.UserConfig(b.user, b.groups...)
 	kube, err := client.New(cfg, client.Options{})
@@ -178,7 +227,7 @@ func (b *bench) liveNode(name string) *corev1.Node {
 // config is the live default BGPConfiguration, nil when there is none.
 func (b *bench) config() *apiv3.BGPConfiguration {
 	b.t.Helper()
-	o, err := b.other.BGPConfigurations().Get(b.t.Context(), defaultConfig, options.GetOptions{})
+	o, err := b.other.configs.Get(b.t.Context(), defaultConfig, options.GetOptions{})
 	if isMissing(err) {
 		return nil
 	}
@@ -191,7 +240,7 @@ func (b *bench) giveConfig(change func(*apiv3.BGPConfiguration)) *apiv3.BGPConfi
 	o := apiv3.NewBGPConfiguration()
 	o.Name = defaultConfig
 	change(o)
-	out, err := b.other.BGPConfigurations().Create(b.t.Context(), o, options.SetOptions{})
+	out, err := b.other.configs.Create(b.t.Context(), o, options.SetOptions{})
 	require.NoError(b.t, err)
 	return out
 }
@@ -200,13 +249,13 @@ func (b *bench) editConfig(change func(*apiv3.BGPConfiguration)) {
 	b.t.Helper()
 	o := b.config()
 	change(o)
-	_, err := b.other.BGPConfigurations().Update(b.t.Context(), o, options.SetOptions{})
+	_, err := b.other.configs.Update(b.t.Context(), o, options.SetOptions{})
 	require.NoError(b.t, err)
 }
 
 func (b *bench) report(node string) *apiv3.CalicoNodeStatus {
 	b.t.Helper()
-	o, err := b.other.CalicoNodeStatus().Get(b.t.Context(), statusName(node), options.GetOptions{})
+	o, err := b.other.reports.Get(b.t.Context(), statusName(node), options.GetOptions{})
 	require.NoError(b.t, err)
 	return o
 }
@@ -220,14 +269,21 @@ func (b *bench) fill(node string, change func(*apiv3.CalicoNodeStatusStatus)) {
 		o.Status.LastUpdated = metav1.Now()
 	}
 	change(&o.Status)
-	_, err := b.other.CalicoNodeStatus().Update(b.t.Context(), o, options.SetOptions{})
+	if group == GroupV3 {
+		status, err := json.Marshal(o.Status)
+		require.NoError(b.t, err)
+		body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":%s}`, o.ResourceVersion, status)
+		require.NoError(b.t, b.kube.Status().Patch(b.t.Context(), b.custom(apiv3.KindCalicoNodeStatus, o.Name), client.RawPatch(types.MergePatchType, []byte(body))))
+		return
+	}
+	_, err := b.other.reports.Update(b.t.Context(), o, options.SetOptions{})
 	require.NoError(b.t, err)
 }
 
 func (b *bench) clean() {
 	all := []client.Object{&corev1.Node{}}
 	for _, kind := range watched {
-		all = append(all, custom(kind, ""))
+		all = append(all, b.custom(kind, ""))
 	}
 	for _, of := range all {
 		require.NoError(b.t, b.kube.DeleteAllOf(context.Background(), of))
@@ -236,8 +292,10 @@ func (b *bench) clean() {
 
 func (b *bench) affinity(name string, spec libapiv3.BlockAffinitySpec) {
 	b.t.Helper()
-	o := libapiv3.NewBlockAffinity()
-	o.Name, o.Spec = name, spec
-	_, err := b.other.BlockAffinities().Create(b.t.Context(), o, options.SetOptions{})
-	require.NoError(b.t, err)
+	o := b.custom(libapiv3.KindBlockAffinity, name)
+	o.Object["spec"] = map[string]any{"node": spec.Node, "cidr": spec.CIDR, "state": spec.State, "type": spec.Type, "deleted": spec.Deleted}
+	if group == GroupV3 {
+		o.Object["spec"].(map[string]any)["deleted"] = spec.Deleted == "true"
+	}
+	require.NoError(b.t, b.kube.Create(b.t.Context(), o))
 }

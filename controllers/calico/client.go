@@ -1,17 +1,22 @@
 package calico
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // datastoreVariable is the ecosystem's own name for the choice of datastore.
@@ -34,26 +39,45 @@ func checkDatastore() error {
 	}
 }
 
-// connect makes a libcalico-go client for the cluster that cfg describes, and
-// gives the backend beneath it, for watches. It makes no request yet.
-func connect(cfg *rest.Config) (clientv3.Interface, api.Client, error) {
+// objects are those of one kind, with the methods of libcalico-go's clients.
+type objects[T client.Object] interface {
+	Get(ctx context.Context, name string, opts options.GetOptions) (T, error)
+	Create(ctx context.Context, o T, opts options.SetOptions) (T, error)
+	Update(ctx context.Context, o T, opts options.SetOptions) (T, error)
+	Delete(ctx context.Context, name string, opts options.DeleteOptions) (T, error)
+}
+
+// datastore is Calico's objects in one API group.
+type datastore struct {
+	peers   objects[*apiv3.BGPPeer]
+	configs objects[*apiv3.BGPConfiguration]
+	reports objects[*apiv3.CalicoNodeStatus]
+	// backend lists and watches.
+	backend api.Client
+}
+
+// connect makes a client for the cluster that cfg describes. It makes no request yet.
+func connect(cfg *rest.Config, group schema.GroupVersion) (*datastore, error) {
+	if group == GroupV3 {
+		return connectNative(cfg)
+	}
 	kubeconfig, err := inlineKubeconfig(cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	spec := apiconfig.NewCalicoAPIConfig()
 	spec.Spec.DatastoreType = apiconfig.Kubernetes
 	spec.Spec.KubeconfigInline = kubeconfig
 	spec.Spec.K8sClientQPS = qps
-	client, err := clientv3.New(*spec)
+	calico, err := clientv3.New(*spec)
 	if err != nil {
-		return nil, nil, fmt.Errorf("creating the Calico client: %w", err)
+		return nil, fmt.Errorf("creating the Calico client: %w", err)
 	}
-	accessor, ok := client.(interface{ Backend() api.Client })
+	accessor, ok := calico.(interface{ Backend() api.Client })
 	if !ok {
-		return nil, nil, fmt.Errorf("creating the Calico client: %T has no backend to watch", client)
+		return nil, fmt.Errorf("creating the Calico client: %T has no backend to watch", calico)
 	}
-	return client, accessor.Backend(), nil
+	return &datastore{calico.BGPPeers(), calico.BGPConfigurations(), calico.CalicoNodeStatus(), accessor.Backend()}, nil
 }
 
 // throughProxy keeps the proxy that leads to the cluster, if there is one.

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -132,17 +131,20 @@ type liveMesh struct {
 }
 
 // customConfig is the custom resource behind the default BGPConfiguration.
-func customConfig() *unstructured.Unstructured {
-	return custom(apiv3.KindBGPConfiguration, defaultConfig)
+func (a *Adapter) customConfig() *unstructured.Unstructured {
+	return a.custom(apiv3.KindBGPConfiguration, defaultConfig)
 }
 
-// configIn reads a custom resource as libcalico-go does.
+// configIn reads a custom resource as libcalico-go does. In the second group metadata are where they belong.
 func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
 	out := apiv3.NewBGPConfiguration()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, out); err != nil {
 		return nil, fmt.Errorf("parsing %s: %w", meshObject, err)
 	}
 	out.TypeMeta = apiv3.NewBGPConfiguration().TypeMeta
+	if raw.GroupVersionKind().GroupVersion() == GroupV3 {
+		return out, nil
+	}
 	if err := resources.ConvertK8sResourceToCalicoResource(out); err != nil {
 		return nil, fmt.Errorf("parsing annotation %s of %s: %w", metadataAnnotation, meshObject, err)
 	}
@@ -151,7 +153,7 @@ func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
 
 // liveConfig reads the default BGPConfiguration past any cache, nil when there is none.
 func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
-	raw := customConfig()
+	raw := a.customConfig()
 	err := a.writer.Get(ctx, client.ObjectKeyFromObject(raw), raw)
 	if isMissing(err) {
 		a.store.forget(apiv3.KindBGPConfiguration, defaultConfig)
@@ -212,7 +214,7 @@ func (o *liveMesh) note(key, value string) error {
 func (o *liveMesh) drop(of, key string) error {
 	unstructured.RemoveNestedField(o.raw.Object, "metadata", of, key)
 	text, ok := o.raw.GetAnnotations()[metadataAnnotation]
-	if !ok {
+	if !ok || o.raw.GroupVersionKind().GroupVersion() == GroupV3 {
 		return nil
 	}
 	var meta map[string]any
@@ -291,7 +293,7 @@ func (a *Adapter) createDisabled(ctx context.Context, act plan.DisableMesh) (boo
 	o.Labels = map[string]string{managedByLabel: managedByValue}
 	o.Annotations = map[string]string{beforeAnnotation: text}
 	o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
-	return write(ctx, a.store, o, a.calico.BGPConfigurations().Create)
+	return write(ctx, a.store, o, a.calico.configs.Create)
 }
 
 // restoreMesh puts the mesh back as it was kept, or on where nothing was, and
@@ -375,18 +377,25 @@ func (o *liveMesh) untouched() bool {
 	}
 	spec, _, _ := unstructured.NestedMap(o.raw.Object, "spec")
 	delete(spec, "nodeToNodeMeshEnabled")
-	if spec["serviceLoadBalancerAggregation"] == string(apiv3.ServiceLoadBalancerAggregationEnabled) {
-		delete(spec, "serviceLoadBalancerAggregation")
+	for key, value := range configDefaults {
+		if spec[key] == value {
+			delete(spec, key)
+		}
 	}
 	metadata := len(left.Labels) + len(left.Annotations) + len(left.OwnerReferences) + len(left.Finalizers) +
 		len(o.raw.GetOwnerReferences()) + len(o.raw.GetFinalizers())
 	return len(spec)+metadata == 0
 }
 
+// configDefaults are what the CRDs of several Calico versions write into every BGPConfiguration.
+var configDefaults = map[string]any{
+	"serviceLoadBalancerAggregation": string(apiv3.ServiceLoadBalancerAggregationEnabled), "logSeverityScreen": "Info",
+}
+
 // custom is the custom resource behind an object of Calico's.
-func custom(kind, name string) *unstructured.Unstructured {
+func (a *Adapter) custom(kind, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: kind})
+	o.SetGroupVersionKind(a.group.WithKind(kind))
 	o.SetName(name)
 	return o
 }
@@ -395,7 +404,7 @@ func custom(kind, name string) *unstructured.Unstructured {
 // cannot: with the Kubernetes datastore it ignores the version.
 func (a *Adapter) deleteVersion(ctx context.Context, o client.Object) (bool, error) {
 	kind, name, revision := o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), o.GetResourceVersion()
-	err := a.writer.Delete(ctx, custom(kind, name), client.Preconditions{ResourceVersion: &revision})
+	err := a.writer.Delete(ctx, a.custom(kind, name), client.Preconditions{ResourceVersion: &revision})
 	if err != nil && !isMissing(err) {
 		return false, fmt.Errorf("deleting %s %q: %w", kind, name, err)
 	}

@@ -53,7 +53,7 @@ func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch)
 		body["spec"] = map[string]any{"unschedulable": *p.unschedulable}
 	}
 	patch, err := json.Marshal(body)
-	if err = errors.Join(err, a.permit(ctx)); err != nil {
+	if err = errors.Join(err, a.store.writable(), a.permit(ctx)); err != nil {
 		return fmt.Errorf("patching node %q: %w", node.Name, err)
 	}
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}

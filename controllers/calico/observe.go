@@ -11,6 +11,7 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
@@ -25,10 +26,8 @@ const (
 	ReasonDatastoreLocked      = "DatastoreLocked"
 )
 
-// lockedMessage: a migration to the API group projectcalico.org/v3 locks the objects that rrpool writes, and leaves them
-// locked when it is done: nobody reads them any more.
-const lockedMessage = "Calico's datastore is locked (spec.datastoreReady of ClusterInformation default is false): a migration of it is under way, " +
-	"or has moved it to the API group projectcalico.org/v3, which this version of rrpool does not write to: nothing is changed until the lock is lifted"
+// lockedMessage: a migration locks the objects that it moves, and leaves them locked when it is done: nobody reads them.
+const lockedMessage = "Calico's datastore is locked (spec.datastoreReady of ClusterInformation default is false), as while its objects are migrated"
 
 // Observe gives everything known, from memory: at rest it makes at most one request every nodesCheckEvery. It fails
 // while any of it is unknown, as before the first list or while a watch cannot be kept up. A watch of Nodes that stands
@@ -49,7 +48,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 			nodes[i].CalicoNode = pod
 		}
 	}
-	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}}
+	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}, CalicoAPI: a.group.String()}
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
 	if a.store.config != nil {
@@ -68,7 +67,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	keepRoles(out.Nodes, out.Peers, scope.RoleLabel)
 	addBlocks(out.Nodes, a.store.blocks)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses)
-	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD)
+	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD, a.group)
 	out.Locked = a.store.lockProblem()
 	if stale != nil {
 		out.Problems = append([]plan.Problem{*stale}, out.Problems...)
@@ -119,12 +118,12 @@ func statusesOf(nodes []plan.Node, reports map[string]*report) map[string]plan.S
 }
 
 // problems names what keeps rrpool from changing anything.
-func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD string) []plan.Problem {
+func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD string, group schema.GroupVersion) []plan.Problem {
 	for _, kind := range []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration} {
 		if watches[kind].missing {
 			return []plan.Problem{{Reason: ReasonCalicoNotInstalled, Message: fmt.Sprintf(
-				"the API has no %s in group crd.projectcalico.org: rrpool works on clusters whose network is Calico "+
-					"with the Kubernetes datastore; install Calico, or delete this object", kind,
+				"the API has no %s in group %s, and no CRDs of the other group: rrpool works on clusters whose network is Calico "+
+					"with the Kubernetes datastore; install Calico, or delete this object", kind, group.Group,
 			)}}
 		}
 	}
@@ -142,7 +141,7 @@ func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD st
 	}
 	if watches[apiv3.KindCalicoNodeStatus].missing {
 		out = append(out, plan.Problem{Reason: ReasonNodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +
-			"crd.projectcalico.org, so BGP sessions cannot be observed: upgrade Calico to 3.21 or later, or set rollout.gate: Timer"})
+			group.Group + ", so BGP sessions cannot be observed: upgrade Calico to 3.21 or later, or set rollout.gate: Timer"})
 	}
 	return out
 }

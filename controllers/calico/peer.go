@@ -86,13 +86,13 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	if want.Extra != "" {
 		return false, fmt.Errorf("writing BGPPeer %q: fields that rrpool does not set: %s", want.Name, want.Extra)
 	}
-	have, err := a.calico.BGPPeers().Get(ctx, want.Name, options.GetOptions{})
+	have, err := a.calico.peers.Get(ctx, want.Name, options.GetOptions{})
 	if isMissing(err) {
 		peer := apiv3.NewBGPPeer()
 		peer.Name, peer.Spec = want.Name, peerSpec(want)
 		peer.Labels = map[string]string{managedByLabel: managedByValue}
 		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.now())}
-		return write(ctx, a.store, peer, a.calico.BGPPeers().Create)
+		return write(ctx, a.store, peer, a.calico.peers.Create)
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading BGPPeer %q: %w", want.Name, err)
@@ -110,12 +110,12 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	}
 	have.Spec = peerSpec(want)
 	metav1.SetMetaDataAnnotation(&have.ObjectMeta, writtenAnnotation, rfc3339(a.now()))
-	return write(ctx, a.store, have, a.calico.BGPPeers().Update)
+	return write(ctx, a.store, have, a.calico.peers.Update)
 }
 
 // deletePeer deletes a BGPPeer of ours. One of others is left alone, and is no error: ours is gone.
 func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
-	have, err := a.calico.BGPPeers().Get(ctx, name, options.GetOptions{})
+	have, err := a.calico.peers.Get(ctx, name, options.GetOptions{})
 	if isMissing(err) {
 		a.store.forget(apiv3.KindBGPPeer, name)
 		return false, nil

@@ -97,10 +97,16 @@ func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
 // isCleared reports whether the reporter has yet to fill in the status.
 func isCleared(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
 
+// clearedAnnotation says when we cleared a report, in RFC 3339, where the apiserver counts generations.
+const clearedAnnotation = "rrpool.io/cleared"
+
 // clearedAt is when a blank report was cleared. If that was before we watched, the object
 // keeps it: see writeReport.
 func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) time.Time {
 	at := time.Unix(o.Generation, 0)
+	if text, ok := o.Annotations[clearedAnnotation]; ok {
+		at = timeOf(text)
+	}
 	if !unproven || at.Before(o.CreationTimestamp.Time) || at.After(now) {
 		return now
 	}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/syncersv1/nodestatussyncer"
+	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/projectcalico/calico/node/pkg/status"
 	populator "github.com/projectcalico/calico/node/pkg/status/populators"
@@ -45,13 +47,17 @@ func (routes) Populate(s *apiv3.CalicoNodeStatus) error {
 // calicoNode runs the reporter of a real calico-node for one node.
 func calicoNode(b *bench, node string) *bird {
 	b.t.Helper()
-	client, backend, err := connect(b.plane.AdminConfig())
+	kubeconfig, err := inlineKubeconfig(b.plane.AdminConfig())
+	require.NoError(b.t, err)
+	spec := apiconfig.NewCalicoAPIConfig()
+	spec.Spec.DatastoreType, spec.Spec.KubeconfigInline = apiconfig.Kubernetes, kubeconfig
+	client, err := clientv3.New(*spec)
 	require.NoError(b.t, err)
 	f := &bird{}
 	reporter := status.NewNodeStatusReporter(node, nil, client, status.PopulatorRegistry{
 		populator.IPFamilyV4: {apiv3.NodeStatusClassTypeBGP: f, apiv3.NodeStatusClassTypeRoutes: routes{}},
 	})
-	syncer := nodestatussyncer.New(backend, reporter)
+	syncer := nodestatussyncer.New(b.other.backend, reporter)
 	go reporter.Run()
 	syncer.Start()
 	b.t.Cleanup(func() {
@@ -69,6 +75,7 @@ func askedAgain(t *testing.T, f *bird) {
 }
 
 func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
+	onlyV1(t) // the reporter of this version does not know the other
 	b := newBench(t).run()
 	f := calicoNode(b, "10.240.0.5")
 	want := plan.StatusRequest{Node: "10.240.0.5", Period: 24 * time.Hour}
@@ -100,6 +107,7 @@ func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 }
 
 func TestTheRealReporterOverlooksARefreshThatDoesNotCountTheGenerationUp(t *testing.T) {
+	onlyV1(t) // the reporter of this version does not know the other
 	b := newBench(t).run()
 	f := calicoNode(b, "10.240.0.5")
 	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
@@ -109,7 +117,7 @@ func TestTheRealReporterOverlooksARefreshThatDoesNotCountTheGenerationUp(t *test
 
 	o := b.report("10.240.0.5")
 	o.Status = apiv3.CalicoNodeStatusStatus{}
-	_, err = b.other.CalicoNodeStatus().Update(t.Context(), o, options.SetOptions{})
+	_, err = b.other.reports.Update(t.Context(), o, options.SetOptions{})
 	require.NoError(t, err)
 	askedAgain(t, f)
 	require.True(t, isCleared(b.report("10.240.0.5")), "if this fails, Calico has changed and bump is no longer needed")

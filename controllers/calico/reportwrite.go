@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -46,7 +49,7 @@ func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, e
 		switch {
 		case !ok:
 			count(a.deleteReport(ctx, r.object))
-		case !reflect.DeepEqual(r.object.Spec, reportSpec(w)):
+		case !sameRequest(r.object.Spec, reportSpec(w)):
 			count(a.putReport(ctx, name, w))
 		}
 		delete(wanted, name)
@@ -71,6 +74,15 @@ func reportSpec(w plan.StatusRequest) apiv3.CalicoNodeStatusSpec {
 	return spec
 }
 
+// sameRequest: the order of the classes says nothing, see writeReport.
+func sameRequest(a, b apiv3.CalicoNodeStatusSpec) bool {
+	return a.Node == b.Node && ptr.Equal(a.UpdatePeriodSeconds, b.UpdatePeriodSeconds) && sameClasses(a, b)
+}
+
+func sameClasses(a, b apiv3.CalicoNodeStatusSpec) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a.Classes)), slices.Sorted(slices.Values(b.Classes)))
+}
+
 // putReport creates a status object of ours, or corrects it.
 func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusRequest) (bool, error) {
 	have, err := a.liveReport(ctx, name)
@@ -81,35 +93,78 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 		o := apiv3.NewCalicoNodeStatus()
 		o.Name, o.Spec = name, reportSpec(w)
 		o.Labels = map[string]string{managedByLabel: managedByValue}
-		return a.writeReport(ctx, o, true, a.calico.CalicoNodeStatus().Create)
+		return a.writeReport(ctx, o, true, a.calico.reports.Create)
 	}
 	a.store.put(have.DeepCopy()) // an answer that has not arrived yet must be known before it is overwritten
 	spec := reportSpec(w)
-	if reflect.DeepEqual(have.Spec, spec) {
+	if sameRequest(have.Spec, spec) {
 		return false, nil
 	}
 	// The reporter never removes what it is no longer asked for.
-	clears := !isCleared(have) && (have.Spec.Node != spec.Node || !slices.Equal(have.Spec.Classes, spec.Classes))
+	clears := !isCleared(have) && (have.Spec.Node != spec.Node || !sameClasses(have.Spec, spec))
 	if clears {
 		have.Status = apiv3.CalicoNodeStatusStatus{}
 	}
 	have.Spec = spec
-	return a.writeReport(ctx, have, clears, a.calico.CalicoNodeStatus().Update)
+	return a.writeReport(ctx, have, clears, a.calico.reports.Update)
 }
 
 // writeReport writes a status object so that the reporter looks at it. It ignores every version of an object whose
 // generation it has seen, and libcalico-go does not count generations: it stores the number that it is given. The
 // clock keeps the number growing when an object is deleted and created again. It is taken by writes that leave the
-// report blank and find it otherwise: see clearedAt.
+// report blank and find it otherwise: see clearedAt. In the second group the apiserver counts, but only what changes
+// the spec, so the classes change their order, and the time is an annotation.
 func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, clears bool, do writer[*apiv3.CalicoNodeStatus]) (bool, error) {
-	if err := a.permit(ctx); err != nil {
+	err := a.permit(ctx)
+	if err == nil && clears && o.ResourceVersion != "" {
+		err = a.clearStatus(ctx, o)
+	}
+	if err != nil {
 		return false, err
 	}
+	a.renew(o, clears)
+	out, err := written(ctx, a.store, o, do)
+	if err == nil && clears && !isCleared(out) && !a.statusSubresource.Swap(true) {
+		return a.writeReport(ctx, out.DeepCopy(), true, a.calico.reports.Update) // the CRD is of Calico 3.33 or newer
+	}
+	return err == nil, err
+}
+
+// renew makes a version of a status object that the reporter has not seen.
+func (a *Adapter) renew(o *apiv3.CalicoNodeStatus, clears bool) {
 	o.Generation++
 	if clears {
 		o.Generation = max(o.Generation, a.now().Unix())
 	}
-	return write(ctx, a.store, o, do)
+	if a.group != GroupV3 {
+		return
+	}
+	if o.ResourceVersion != "" {
+		slices.Reverse(o.Spec.Classes)
+	}
+	if clears {
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, clearedAnnotation, rfc3339(a.now()))
+	}
+}
+
+// clearStatus clears the status alone, before the reporter is made to look, where the CRD has a subresource for it. A
+// write of the whole object leaves the status as it is there.
+func (a *Adapter) clearStatus(ctx context.Context, o *apiv3.CalicoNodeStatus) error {
+	if !a.statusSubresource.Load() {
+		return nil
+	}
+	raw := a.custom(apiv3.KindCalicoNodeStatus, o.Name)
+	body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":null}`, o.ResourceVersion)
+	err := a.writer.Status().Patch(ctx, raw, client.RawPatch(types.MergePatchType, []byte(body)))
+	if apierrors.IsNotFound(err) {
+		a.statusSubresource.Store(false)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("clearing the status of CalicoNodeStatus %q: %w", o.Name, err)
+	}
+	o.ResourceVersion, o.Status = raw.GetResourceVersion(), apiv3.CalicoNodeStatusStatus{}
+	return nil
 }
 
 func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (bool, error) {
@@ -117,7 +172,7 @@ func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (
 		return false, err
 	}
 	name, uid := o.Name, o.UID
-	_, err := a.calico.CalicoNodeStatus().Delete(ctx, name, options.DeleteOptions{UID: &uid})
+	_, err := a.calico.reports.Delete(ctx, name, options.DeleteOptions{UID: &uid})
 	if err != nil && !isMissing(err) {
 		return false, fmt.Errorf("deleting CalicoNodeStatus %q: %w", name, err)
 	}
@@ -144,12 +199,12 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 	}
 	clears := !isCleared(have)
 	have.Status = apiv3.CalicoNodeStatusStatus{}
-	return a.writeReport(ctx, have, clears, a.calico.CalicoNodeStatus().Update)
+	return a.writeReport(ctx, have, clears, a.calico.reports.Update)
 }
 
 // liveReport reads a status object past any cache, nil when there is none.
 func (a *Adapter) liveReport(ctx context.Context, name string) (*apiv3.CalicoNodeStatus, error) {
-	o, err := a.calico.CalicoNodeStatus().Get(ctx, name, options.GetOptions{})
+	o, err := a.calico.reports.Get(ctx, name, options.GetOptions{})
 	if isMissing(err) {
 		return nil, nil
 	}

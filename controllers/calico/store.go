@@ -55,8 +55,11 @@ type store struct {
 	config   *apiv3.BGPConfiguration
 	statuses map[string]*report
 	blocks   map[string]block
-	// locked: the ClusterInformation says that the datastore is not to be used.
-	locked bool
+	// locked: the ClusterInformation says that the datastore is not to be used. frozen is another reason why nothing may
+	// be written, "" for none, and unchosen why it is not known where the objects are.
+	locked   bool
+	frozen   string
+	unchosen error
 }
 
 func newStore(now func() time.Time) *store {
@@ -97,23 +100,44 @@ func (s *store) ready() error {
 func (s *store) writable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.locked {
-		return errors.New("nothing is written: " + lockedMessage)
+	if p := s.lockProblem(); p != nil {
+		return errors.New("nothing is written: " + p.Message)
 	}
-	return nil
+	return s.unchosen
 }
 
 // lockProblem is the same as a condition has it.
 func (s *store) lockProblem() *plan.Problem {
-	if !s.locked {
+	why := s.frozen
+	if why == "" && s.locked {
+		why = lockedMessage
+	}
+	if why == "" {
 		return nil
 	}
-	return &plan.Problem{Reason: ReasonDatastoreLocked, Message: lockedMessage}
+	return &plan.Problem{Reason: ReasonDatastoreLocked, Message: why + ": nothing is changed until that is over, not even to bring the mesh back"}
+}
+
+// freeze sets why nothing may be written, "" for nothing.
+func (s *store) freeze(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.frozen != why {
+		s.frozen = why
+		s.signal()
+	}
+}
+
+// fail sets why it is not known where the objects are, nil where it is.
+func (s *store) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unchosen = err
 }
 
 // failures are the reasons why kinds cannot be listed or watched.
 func (s *store) failures() error {
-	var failing []error
+	failing := []error{s.unchosen}
 	for _, kind := range watched {
 		if err := s.watchStatuses[kind].err; err != nil {
 			failing = append(failing, fmt.Errorf("watching %s: %w", kind, err))

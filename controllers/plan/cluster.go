@@ -22,9 +22,11 @@ type Cluster struct {
 	// Problems are named reasons why nothing may be changed at all ("Calico
 	// runs without BGP", "CalicoNodeStatus CRD is missing"), sorted by Reason.
 	Problems []Problem
-	// Locked is why nothing at all may be written, not even by the safety net: somebody migrates Calico's datastore,
-	// or has migrated it to one that rrpool does not write to. Nil: it is not locked.
+	// Locked is why nothing at all may be written, not even by the safety net: somebody migrates Calico's datastore.
+	// Nil: it is not locked.
 	Locked *Problem
+	// CalicoAPI is the API group and version in which Calico keeps its objects.
+	CalicoAPI string
 }
 
 // Scope names the label keys that the user may choose.

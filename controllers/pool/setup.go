@@ -169,12 +169,17 @@ func SlimNode(in any) (any, error) {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 //
-// Calico. Of the BGPConfigurations, only the default one is ever written.
-// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=bgppeers,verbs=get;list;watch;create;update;delete
-// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=bgpconfigurations,verbs=list;watch;create
-// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=bgpconfigurations,resourceNames=default,verbs=get;update;delete
-// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=caliconodestatuses,verbs=get;list;watch;create;update;delete
-// +kubebuilder:rbac:groups=crd.projectcalico.org,resources=blockaffinities;clusterinformations,verbs=list;watch
+// Calico, in either API group. Of the BGPConfigurations, only the default one is ever written.
+// +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=bgppeers,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=bgpconfigurations,verbs=list;watch;create
+// +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=bgpconfigurations,resourceNames=default,verbs=get;update;delete
+// +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=caliconodestatuses,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=caliconodestatuses/status,verbs=patch
+// +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=blockaffinities;clusterinformations,verbs=list;watch
+//
+// Which of them it is: whether Calico's objects are being moved, and whether the second group is of CRDs.
+// +kubebuilder:rbac:groups=migration.projectcalico.org,resources=datastoremigrations,verbs=list
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=bgppeers.projectcalico.org,verbs=get
 //
 // The cluster's own id on IKS, and whether calico-node runs BIRD where Calico's manifests installed it.
 // +kubebuilder:rbac:groups="",namespace=kube-system,resources=configmaps,resourceNames=cluster-info;calico-config,verbs=get

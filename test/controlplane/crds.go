@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,39 @@ func CalicoSources(ctx context.Context) (string, error) {
 func CalicoCRDs(ctx context.Context) (string, error) {
 	sources, err := CalicoSources(ctx)
 	return filepath.Join(sources, "libcalico-go", "config", "crd"), err
+}
+
+// NativeCRDs writes Calico's CustomResourceDefinitions into a folder as they are in group projectcalico.org/v3 of Calico 3.33, which our
+// version of Calico's module does not have: those of crd.projectcalico.org with what is different there for rrpool.
+func NativeCRDs(ctx context.Context, dir string) error {
+	from, err := CalicoCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(from, "crd.projectcalico.org_*.yaml"))
+	if err != nil {
+		return fmt.Errorf("finding Calico's CRDs: %w", err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file) //nolint:gosec // G304: of a module
+		if err != nil {
+			return fmt.Errorf("reading Calico's CRDs: %w", err)
+		}
+		text := strings.ReplaceAll(strings.ReplaceAll(string(content), "crd.projectcalico.org", "projectcalico.org"), "    - name: v1\n", "    - name: v3\n")
+		name := strings.TrimPrefix(filepath.Base(file), "crd.")
+		switch name {
+		case "projectcalico.org_caliconodestatuses.yaml":
+			text += "      subresources:\n        status: {}\n"
+		case "projectcalico.org_blockaffinities.yaml":
+			text = strings.Replace(text, "deleted:\n                  type: string", "deleted:\n                  type: boolean\n                  default: false", 1)
+		case "projectcalico.org_bgpconfigurations.yaml":
+			text = strings.Replace(text, "logSeverityScreen:\n", "logSeverityScreen:\n                  default: Info\n", 1)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("writing Calico's CRDs: %w", err)
+		}
+	}
+	return nil
 }
 
 // OwnCRDs is the folder with the CustomResourceDefinitions of this repository, config/crd.

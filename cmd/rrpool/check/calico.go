@@ -35,9 +35,9 @@ func datastore(f facts) *Result {
 	case store != "" && store != "kubernetes":
 		return fail("calico-node keeps its objects elsewhere: %s is %q", datastoreVariable, store).do(remedy)
 	case f.information.found:
-		return fine("Calico %s uses the Kubernetes datastore", f.information.value.Spec.CalicoVersion)
+		return fine("Calico %s uses the Kubernetes datastore, with its objects in %s", f.information.value.Spec.CalicoVersion, f.snapshot.Cluster.CalicoAPI)
 	case store != "":
-		return fine("Calico uses the Kubernetes datastore")
+		return fine("Calico uses the Kubernetes datastore, with its objects in %s", f.snapshot.Cluster.CalicoAPI)
 	}
 	return unseen("which datastore Calico uses",
 		cmp.Or(f.information.hidden, fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable))).do(remedy)
@@ -79,7 +79,8 @@ func mesh(f facts) *Result {
 		return fine("the node-to-node mesh is off, by rrpool, which has kept how it was")
 	}
 	return warn("the node-to-node mesh is off, and not by rrpool: routes depend on the BGPPeers that are there").
-		do("switch it on before the migration: kubectl patch bgpconfigurations.crd.projectcalico.org default --type=merge -p '{\"spec\":{\"nodeToNodeMeshEnabled\":true}}'")
+		do("switch it on before the migration: kubectl patch bgpconfigurations.%s default --type=merge -p '{\"spec\":{\"nodeToNodeMeshEnabled\":true}}'",
+			strings.Split(f.snapshot.Cluster.CalicoAPI, "/")[0])
 }
 
 func speaking(f facts) *Result {

@@ -196,6 +196,7 @@ func found[T runtime.Object](g *gatherer, object T, err error, verb string) seen
 
 // gatherCalico reads what the manager does not read of Calico.
 func (g *gatherer) gatherCalico(ctx context.Context) {
+	_ = g.FindCalico(ctx) // sight has the error
 	g.information = get(ctx, g, &apiv3.ClusterInformation{}, "", "default")
 	g.felix = get(ctx, g, &apiv3.FelixConfiguration{}, "", "default")
 	g.ipPools = list(ctx, g, &apiv3.IPPoolList{})

@@ -92,6 +92,6 @@ func TestOneRightIsMissing(t *testing.T) {
 	role.Rules = withoutCreatingPeers(role.Rules)
 	require.NoError(t, w.Admin.Update(t.Context(), role))
 	checks := w.eventually("", "manager-rights", func(c Result) bool { return c.Status == Error })
-	require.Equal(t, fmt.Sprintf("the manager lacks 1 of the %d rights that it needs: create bgppeers.crd.projectcalico.org", rightsOfManager(t)), checks["manager-rights"].Message)
+	require.Equal(t, fmt.Sprintf("the manager lacks 2 of the %d rights that it needs: create bgppeers.crd.projectcalico.org, create bgppeers.projectcalico.org", rightsOfManager(t)), checks["manager-rights"].Message)
 	require.Contains(t, checks["manager-rights"].Remedy, "kubectl apply --server-side -k config/rbac")
 }

@@ -61,7 +61,7 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 		now: cli.Now, context: "prod", server: "https://203.0.113.7:6443", namespace: snapshot.DefaultNamespace,
 		version: "v1.31.4", object: object,
 		snapshot: &snapshot.Snapshot{Object: object, Scope: pool.Scope{
-			Cluster:  plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: 64512}},
+			Cluster:  plan.Cluster{CalicoAPI: "crd.projectcalico.org/v1", Nodes: nodes, BGP: plan.BGPConfig{ASN: 64512}},
 			Provider: v1alpha1.ProviderExistingNodes,
 		}},
 		managerRights: answer{asked: len(needs)},

@@ -2,6 +2,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 )
 
 // Access chooses the cluster, with kubectl's flags of the same names.
@@ -64,6 +66,8 @@ type Connection struct {
 	Config *rest.Config
 	// Name of the context, and the address of the server.
 	Name, Server string
+	// Calico is the group of Calico's objects, once FindCalico has been called.
+	Calico schema.GroupVersion
 	// Timeout bounds each request.
 	Timeout time.Duration
 }
@@ -202,13 +206,21 @@ func newScheme() (*runtime.Scheme, error) {
 	if err := errors.Join(clientscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	scheme.AddKnownTypes(Calico, &apiv3.BGPConfiguration{}, &apiv3.ClusterInformation{}, &apiv3.FelixConfiguration{}, &apiv3.IPPoolList{})
-	metav1.AddToGroupVersion(scheme, Calico)
 	return scheme, nil
 }
 
-// Calico is the group of Calico's own objects in the Kubernetes datastore.
-var Calico = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
+// FindCalico finds in which API group Calico keeps its objects, and makes the client read them there. Where that is
+// not known it is the first.
+func (c *Connection) FindCalico(ctx context.Context) error {
+	if c.Calico != (schema.GroupVersion{}) {
+		return nil
+	}
+	choice, err := calico.ChooseGroup(ctx, c.Config)
+	c.Calico = cmp.Or(choice.Group, calico.GroupV1)
+	c.Scheme().AddKnownTypes(c.Calico, &apiv3.BGPConfiguration{}, &apiv3.ClusterInformation{}, &apiv3.FelixConfiguration{}, &apiv3.IPPoolList{})
+	metav1.AddToGroupVersion(c.Scheme(), c.Calico)
+	return err
+}
 
 // mapper knows every kind that a command reads.
 func mapper() meta.RESTMapper {
@@ -225,7 +237,9 @@ func mapper() meta.RESTMapper {
 	add(coordinationv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Lease")
 	add(eventsv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Event")
 	add(authorizationv1.SchemeGroupVersion, meta.RESTScopeRoot, "SelfSubjectAccessReview", "SubjectAccessReview")
-	add(Calico, meta.RESTScopeRoot, "BGPConfiguration", "BGPFilter", "BGPPeer", "BlockAffinity", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool")
+	for _, group := range []schema.GroupVersion{calico.GroupV1, calico.GroupV3} {
+		add(group, meta.RESTScopeRoot, "BGPConfiguration", "BGPFilter", "BGPPeer", "BlockAffinity", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool")
+	}
 	add(apiextensionsv1.SchemeGroupVersion, meta.RESTScopeRoot, "CustomResourceDefinition")
 	return m
 }

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
@@ -29,9 +28,12 @@ func (r *reader) objects(ctx context.Context) {
 	own, ofCalicoNode := client.InNamespace(r.namespace), client.MatchingLabels{"k8s-app": "calico-node"}
 	r.keep(ctx, "routereflectorpools", v1alpha1.GroupVersion.WithKind("RouteReflectorPool"), nil)
 	r.keep(ctx, "nodes", corev1.SchemeGroupVersion.WithKind("Node"), []string{"status.images", "status.volumesAttached", "status.volumesInUse"})
+	if err := r.c.FindCalico(ctx); err != nil {
+		r.miss("the API group of Calico's objects", err)
+	}
 	for _, kind := range []string{"BGPPeer", "BGPConfiguration", "BGPFilter", "CalicoNodeStatus", "IPPool", "FelixConfiguration", "ClusterInformation", "BlockAffinity"} {
-		resource, _ := meta.UnsafeGuessKindToResource(cluster.Calico.WithKind(kind))
-		r.keep(ctx, resource.Resource, cluster.Calico.WithKind(kind), nil)
+		resource, _ := meta.UnsafeGuessKindToResource(r.c.Calico.WithKind(kind))
+		r.keep(ctx, resource.Resource, r.c.Calico.WithKind(kind), nil)
 	}
 	r.keep(ctx, "manager-deployments", appsv1.SchemeGroupVersion.WithKind("Deployment"), nil, own)
 	r.keep(ctx, "manager-pods", corev1.SchemeGroupVersion.WithKind("Pod"), nil, own)
@@ -138,8 +140,9 @@ func (r *reader) secrets(ctx context.Context) {
 // passwords are the names of Secrets that BGP objects refer to.
 func (r *reader) passwords(ctx context.Context) []string {
 	names := map[string]bool{}
+	_ = r.c.FindCalico(ctx) // objects reports the error
 	for _, kind := range []string{"BGPConfiguration", "BGPPeer"} {
-		found, _ := r.list(ctx, cluster.Calico.WithKind(kind)) // objects reports the error
+		found, _ := r.list(ctx, r.c.Calico.WithKind(kind)) // objects reports the error
 		for _, object := range found {
 			for _, field := range []string{"nodeMeshPassword", "password"} {
 				if name, _, _ := unstructured.NestedString(object.Object, "spec", field, "secretKeyRef", "name"); name != "" {

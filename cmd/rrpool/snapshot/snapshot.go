@@ -161,9 +161,9 @@ func waitSynced(ctx context.Context, c *cluster.Connection, adapter *calico.Adap
 		return iostreams.ErrInterrupted
 	case missingRight(failing):
 		return fmt.Errorf("the cluster of context %q does not show its Calico objects (%w): your user needs to list and watch those of group "+
-			"crd.projectcalico.org (kubectl auth can-i list bgppeers.crd.projectcalico.org)", c.Name, failing)
+			"crd.projectcalico.org, or projectcalico.org (kubectl auth can-i list bgppeers.crd.projectcalico.org)", c.Name, failing)
 	}
-	return fmt.Errorf("the cluster of context %q did not show its Calico objects (group crd.projectcalico.org) within %s: %w: "+
+	return fmt.Errorf("the cluster of context %q did not show its Calico objects within %s: %w: "+
 		"call it again, or give more --request-timeout", c.Name, c.Timeout, err)
 }
 

@@ -114,7 +114,11 @@ const (
 
 // readMesh reads whether the mesh is on; without a BGPConfiguration it is, as Calico's default.
 func (s *Status) readMesh(ctx context.Context, c *cluster.Connection) {
-	const resource = "bgpconfigurations.crd.projectcalico.org"
+	if err := c.FindCalico(ctx); err != nil {
+		s.warn("the mesh is unknown: %w", err)
+		return
+	}
+	resource := "bgpconfigurations." + c.Calico.Group
 	var found apiv3.BGPConfiguration
 	err := c.Get(ctx, client.ObjectKey{Name: "default"}, &found)
 	switch {

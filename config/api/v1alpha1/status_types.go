@@ -31,6 +31,9 @@ type RouteReflectorPoolStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// CalicoAPI is the API group and version in which Calico keeps its objects:
+	// crd.projectcalico.org/v1 or projectcalico.org/v3.
+	CalicoAPI string `json:"calicoAPI,omitempty"`
 	// Provider that is in use: iks or existing.
 	Provider string `json:"provider,omitempty"`
 	// Pool is the name of the worker pool that rrpool created and that exists, or

@@ -1,0 +1,165 @@
+package calico
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+// The groups of CRDs in which Calico keeps its objects. New installations of Calico 3.33 have the second, and others can
+// be migrated to it. The second is also the group that Calico's API server translates into the first.
+var (
+	GroupV1 = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
+	GroupV3 = schema.GroupVersion{Group: "projectcalico.org", Version: "v3"}
+)
+
+// GroupChoice is in which group Calico keeps its objects now.
+type GroupChoice struct {
+	Group schema.GroupVersion
+	// Unfinished is why nothing may be written in either group, "" for nothing.
+	Unfinished string
+}
+
+// served asks an apiserver what it has, until the first error.
+type served struct {
+	ctx context.Context //nolint:containedctx // of one choice
+	api rest.Interface
+	err error
+}
+
+// ChooseGroup chooses as Calico's operator does: a migration that has converged means the second group, else the first
+// where it is there, else the second. A first group that is being deleted is not there. Where neither is, it is the
+// first, without its kinds.
+func ChooseGroup(ctx context.Context, cfg *rest.Config) (GroupChoice, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return GroupChoice{}, fmt.Errorf("choosing Calico's API group: %w", err)
+	}
+	s := served{ctx: ctx, api: d.RESTClient()}
+	out := s.migration()
+	// The second group is Calico's API server's as well: only a CRD proves that it is the datastore.
+	if out.Group == GroupV1 && !s.writable(GroupV1) && s.writable(GroupV3) &&
+		s.get(&struct{}{}, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "bgppeers."+GroupV3.Group) {
+		out.Group = GroupV3
+	}
+	if s.err != nil {
+		return GroupChoice{}, fmt.Errorf("choosing Calico's API group: %w", s.err)
+	}
+	return out, nil
+}
+
+// migrations is the group of Calico's DatastoreMigration.
+const migrations = "migration.projectcalico.org"
+
+// migration is the choice by what a DatastoreMigration says. While it is only converged, calico-node is replaced node by
+// node: one half of the nodes reads the first group, which stays locked, and reports there.
+func (s *served) migration() GroupChoice {
+	out := GroupChoice{Group: GroupV1}
+	var group metav1.APIGroup
+	var found unstructured.UnstructuredList
+	if !s.get(&group, "/apis", migrations) || !s.get(&found, "/apis", group.PreferredVersion.GroupVersion, "datastoremigrations") {
+		return out
+	}
+	for i := range found.Items {
+		phase, _, _ := unstructured.NestedString(found.Items[i].Object, "status", "phase")
+		switch phase {
+		case "Complete":
+			out.Group = GroupV3
+			continue
+		case "Converged":
+			out.Group = GroupV3
+		case "Failed":
+			phase += ": delete it, which takes it back"
+		}
+		out.Unfinished = fmt.Sprintf("a migration of Calico's datastore from %s to %s is not finished (DatastoreMigration %s is %s)",
+			GroupV1, GroupV3, found.Items[i].GetName(), cmp.Or(phase, "Pending"))
+	}
+	return out
+}
+
+// get reads what is at a path, and says whether there is something.
+func (s *served) get(into any, elements ...string) bool {
+	if s.err != nil {
+		return false
+	}
+	body, err := s.api.Get().AbsPath(elements...).Do(s.ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		s.err = fmt.Errorf("reading %s: %w", path.Join(elements...), err)
+	}
+	return err == nil
+}
+
+// writable: BGPPeers of the group can be made. Of a CRD that is being deleted they cannot.
+func (s *served) writable(group schema.GroupVersion) bool {
+	var found metav1.APIResourceList
+	return s.get(&found, "/apis", group.Group, group.Version) && slices.ContainsFunc(found.APIResources, func(r metav1.APIResource) bool {
+		return r.Name == "bgppeers" && slices.Contains(r.Verbs, "create")
+	})
+}
+
+// groupCheckEvery is how often it is looked whether Calico's objects are being moved. Calico waits for 10 s between its
+// lock, which is watched, and the first object that it copies.
+const groupCheckEvery = 15 * time.Second
+
+// choose waits for a choice and takes it.
+func (a *Adapter) choose(ctx context.Context) error {
+	for {
+		choice, err := a.look(ctx)
+		if err == nil {
+			err = a.use(choice.Group)
+		}
+		if err == nil {
+			a.log.Info("Calico's objects are in API group " + choice.Group.String())
+			a.store.freeze(choice.Unfinished)
+			return nil
+		}
+		a.store.fail(err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err() //nolint:wrapcheck // for Start only
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// followGroup looks until the objects have moved, and then gives that as an error: what was observed in the former group
+// says nothing about the other. Two looks have to agree.
+func (a *Adapter) followGroup(ctx context.Context) error {
+	for moved := false; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(a.groupCheck):
+		}
+		choice, err := a.look(ctx)
+		switch {
+		case err != nil: // the lock of the former group, which stays, is watched
+			a.log.V(1).Info("whether Calico's objects are being moved is not known", "error", err.Error())
+			continue
+		case choice.Group == a.group:
+			a.store.freeze(choice.Unfinished)
+		case moved:
+			return fmt.Errorf("the objects of Calico have moved from API group %s to %s: the process ends, to begin anew there", a.group, choice.Group)
+		default:
+			a.store.freeze(fmt.Sprintf("Calico's objects have moved from API group %s to %s", a.group, choice.Group))
+		}
+		moved = choice.Group != a.group
+	}
+}

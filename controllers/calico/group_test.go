@@ -1,0 +1,244 @@
+package calico
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+func TestTheGroupIsChosenAsCalicosOperatorDoes(t *testing.T) {
+	const (
+		v1, v3   = "/apis/crd.projectcalico.org/v1", "/apis/projectcalico.org/v3"
+		crd      = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/bgppeers.projectcalico.org"
+		group    = "/apis/migration.projectcalico.org"
+		list     = group + "/v1beta1/datastoremigrations"
+		there    = `{"resources":[{"name":"bgppeers","verbs":["create","get"]}]}`
+		deleting = `{"resources":[{"name":"bgppeers","verbs":["delete","get"]},{"name":"ippools","verbs":["create"]}]}`
+		version  = `{"preferredVersion":{"groupVersion":"migration.projectcalico.org/v1beta1"}}`
+	)
+	phase := func(p string) string {
+		return `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"a/v1","kind":"DatastoreMigration","metadata":{"name":"v1-to-v3"},"status":{"phase":"` + p + `"}}]}`
+	}
+	for name, c := range map[string]struct {
+		has        map[string]string
+		want       schema.GroupVersion
+		unfinished string
+		err        string
+	}{
+		"no Calico":                         {nil, GroupV1, "", ""},
+		"the first":                         {map[string]string{v1: there}, GroupV1, "", ""},
+		"the first and Calico's API server": {map[string]string{v1: there, v3: there}, GroupV1, "", ""},
+		"both, before a migration":          {map[string]string{v1: there, v3: there, crd: "{}", group: version, list: `{"apiVersion":"v1","kind":"List","items":[]}`}, GroupV1, "", ""},
+		"the second":                        {map[string]string{v3: there, crd: "{}"}, GroupV3, "", ""},
+		"an API server over etcd":           {map[string]string{v3: there}, GroupV1, "", ""},
+		"the first is being deleted":        {map[string]string{v1: deleting, v3: there, crd: "{}"}, GroupV3, "", ""},
+		"a migration that has not begun":    {map[string]string{v1: there, v3: there, crd: "{}", group: version, list: phase("")}, GroupV1, "v1-to-v3 is Pending", ""},
+		"while it migrates":                 {map[string]string{v1: there, v3: there, crd: "{}", group: version, list: phase("Migrating")}, GroupV1, "v1-to-v3 is Migrating", ""},
+		"with conflicts":                    {map[string]string{v1: there, group: version, list: phase("WaitingForConflictResolution")}, GroupV1, "is WaitingForConflictResolution", ""},
+		"failed":                            {map[string]string{v1: there, group: version, list: phase("Failed")}, GroupV1, "is Failed: delete it", ""},
+		"converged":                         {map[string]string{v1: there, group: version, list: phase("Converged")}, GroupV3, "is Converged", ""},
+		"complete":                          {map[string]string{v1: there, group: version, list: phase("Complete")}, GroupV3, "", ""},
+		"a migration that cannot be read":   {map[string]string{v1: there, group: version, list: "403"}, GroupV1, "", "datastoremigrations"},
+		"the first cannot be read":          {map[string]string{v1: "503", v3: there, crd: "{}"}, GroupV1, "", v1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var code int
+				body, ok := c.has[r.URL.Path]
+				if _, err := fmt.Sscanf(body, "%d", &code); err == nil {
+					w.WriteHeader(code)
+				} else if !ok {
+					w.WriteHeader(http.StatusNotFound)
+				}
+				_, _ = fmt.Fprint(w, body)
+			}))
+			defer server.Close()
+			got, err := ChooseGroup(t.Context(), &rest.Config{Host: server.URL})
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.want, got.Group)
+			require.Contains(t, got.Unfinished, c.unfinished)
+			require.Equal(t, c.unfinished == "", got.Unfinished == "")
+		})
+	}
+}
+
+// migrationCRD is the kind by which Calico moves its objects.
+func migrationCRD(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/migration.yaml", []byte(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: datastoremigrations.migration.projectcalico.org}
+spec:
+  group: migration.projectcalico.org
+  names: {kind: DatastoreMigration, listKind: DatastoreMigrationList, plural: datastoremigrations, singular: datastoremigration}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`), 0o600))
+	return dir
+}
+
+func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.T) {
+	onlyV1(t) // it passes through both
+	v1, err := controlplane.CalicoCRDs(t.Context())
+	require.NoError(t, err)
+	v3 := t.TempDir()
+	require.NoError(t, controlplane.NativeCRDs(t.Context(), v3))
+	own, err := controlplane.Start(t.Context(), controlplane.Options{AuditReads: true, CRDs: []string{v1, v3, migrationCRD(t)}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, own.Stop()) })
+	b := &bench{t: t, plane: own, clock: newClock(), user: "migrated", groups: []string{"system:masters"}}
+	scheme := runtime.NewScheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	definitions, err := client.New(own.AdminConfig(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	b.kube, err = client.New(own.AdminConfig(), client.Options{})
+	require.NoError(t, err)
+	b.node("10.240.0.5", nil)
+
+	begin := func() <-chan error {
+		a := b.choosing()
+		a.groupCheck, b.Adapter = 20*time.Millisecond, a
+		_, err := a.Apply(t.Context(), scope, plan.RestoreMesh{})
+		require.ErrorContains(t, err, "not done yet", "nothing is written before the choice")
+		ended, ctx := make(chan error, 1), t.Context()
+		go func() { ended <- a.Start(ctx) }()
+		require.NoError(t, a.WaitSynced(t.Context()))
+		return ended
+	}
+	phase := func(p string) {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "migration.projectcalico.org/v1", "kind": "DatastoreMigration"}}
+		o.SetName("v1-to-v3")
+		require.NoError(t, client.IgnoreAlreadyExists(b.kube.Create(t.Context(), o)))
+		require.NoError(t, b.kube.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"`+p+`"}}`))))
+	}
+	refused := func() {
+		_, peer := b.Apply(t.Context(), scope, plan.PutPeer{Peer: clients})
+		_, mesh := b.Apply(t.Context(), scope, plan.RestoreMesh{})
+		_, node := b.Apply(t.Context(), scope, plan.CordonNode{Node: "10.240.0.5"})
+		_, report := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
+		for _, err := range []error{peer, mesh, node, report} {
+			require.ErrorContains(t, err, "nothing is written")
+		}
+	}
+	ended := begin()
+	require.Equal(t, GroupV1.String(), b.observe().CalicoAPI)
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	since := time.Now()
+	for _, p := range []string{"", "Migrating", "WaitingForConflictResolution", "Failed"} {
+		phase(p)
+		b.await("the migration, "+p, func(c plan.Cluster) bool { return c.Locked != nil })
+		refused()
+	}
+	phase("Converged")
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "have moved from API group crd.projectcalico.org/v1 to projectcalico.org/v3")
+	case <-time.After(time.Minute):
+		t.Fatal("it goes on in the dead group")
+	}
+	refused()
+	_, err = b.Observe(t.Context(), scope)
+	require.ErrorContains(t, err, "stopped", "nothing is decided from what was known")
+
+	begin()
+	seen := b.observe()
+	require.Equal(t, GroupV3.String(), seen.CalicoAPI)
+	require.Empty(t, seen.Peers, "those of the other group are not looked at")
+	require.Contains(t, seen.Locked.Message, "Converged")
+	refused()
+	events, err := own.Writes(b.user, since)
+	require.NoError(t, err)
+	require.Empty(t, events, "by neither manager")
+	phase("Complete")
+	b.await("the end", func(c plan.Cluster) bool { return c.Locked == nil })
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
+	moved, err := connect(own.AdminConfig(), GroupV3)
+	require.NoError(t, err)
+	_, err = moved.peers.Get(t.Context(), clients.Name, options.GetOptions{})
+	require.NoError(t, err)
+	old, err := connect(own.AdminConfig(), GroupV1)
+	require.NoError(t, err)
+	_, err = old.configs.Get(t.Context(), defaultConfig, options.GetOptions{})
+	require.True(t, isMissing(err), "the mesh of the dead group is left alone")
+
+	// The negative control: a manager that does not look writes where nobody reads.
+	b.Adapter = b.adapter()
+	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
+	_, err = old.configs.Get(t.Context(), defaultConfig, options.GetOptions{})
+	require.NoError(t, err)
+
+	// Deleting the DatastoreMigration deletes the first group. While it is being deleted it does not count any more.
+	hold := b.custom(apiv3.KindBGPPeer, clients.Name)
+	require.NoError(t, b.kube.Patch(t.Context(), hold, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`))))
+	migration := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "migration.projectcalico.org/v1", "kind": "DatastoreMigration"}}
+	migration.SetName("v1-to-v3")
+	require.NoError(t, definitions.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "bgppeers.crd.projectcalico.org"}}))
+	require.NoError(t, b.kube.Delete(t.Context(), migration))
+	require.Eventually(t, func() bool {
+		choice, err := ChooseGroup(t.Context(), own.AdminConfig())
+		return err == nil && choice == GroupChoice{Group: GroupV3}
+	}, time.Minute, 20*time.Millisecond)
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(hold), hold), "it is still there")
+}
+
+// Calico 3.33 gives the CRD of the first group a subresource as well, while rrpool runs.
+func TestAReportIsClearedThroughItsSubresourceOnceTheCRDHasOne(t *testing.T) {
+	onlyV1(t)
+	b := newBench(t).run()
+	name := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
+	name.SetName("caliconodestatuses.crd.projectcalico.org")
+	status := func(subresources, path string, served bool) {
+		body := `[{"op":"` + subresources + `","path":"/spec/versions/0/subresources","value":{"status":{}}}]`
+		require.NoError(t, b.kube.Patch(context.Background(), name.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(body))))
+		require.Eventually(t, func() bool {
+			raw := b.custom(apiv3.KindCalicoNodeStatus, path)
+			err := b.kube.Status().Patch(context.Background(), raw, client.RawPatch(types.MergePatchType, []byte(`{}`)))
+			return (err == nil) == served
+		}, time.Minute, 20*time.Millisecond)
+	}
+	request := plan.StatusRequest{Node: "10.240.0.5", Period: time.Second}
+	_, err := b.Watch(t.Context(), []plan.StatusRequest{request})
+	require.NoError(t, err)
+	report := statusName(request.Node)
+	b.fill(request.Node, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 1 })
+	b.await("the report", func(c plan.Cluster) bool { return !c.Statuses[request.Node].Updated.IsZero() })
+	status("add", report, true)
+	t.Cleanup(func() { status("remove", report, false) })
+
+	generation := b.report(request.Node).Generation
+	b.apply(plan.RefreshStatus{Node: request.Node}, true)
+	live := b.report(request.Node)
+	require.True(t, isCleared(live))
+	require.Greater(t, live.Generation, generation, "else the reporter would not look at it")
+	b.fill(request.Node, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 2 })
+	require.True(t, isCleared(b.report(request.Node)), "a reporter of an older Calico is not heard any more: calico-node has to be replaced")
+}
