@@ -13,13 +13,14 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
@@ -30,13 +31,17 @@ const (
 	roleLabel      = "rrpool.io/route-reflector"
 )
 
-var calicoGroup = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
+var calicoGroup = calico.GroupV1
 
-// written are the objects of a kind of Calico's.
+// written are the objects of a kind of Calico's, in the group that the cluster has.
 func written(ctx context.Context, reader client.Reader, kind string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(calicoGroup.WithKind(kind + "List"))
 	err := reader.List(ctx, list)
+	if meta.IsNoMatchError(err) {
+		list.SetGroupVersionKind(calico.GroupV3.WithKind(kind + "List"))
+		err = reader.List(ctx, list)
+	}
 	return list.Items, err
 }
 
@@ -222,6 +227,9 @@ func (p *fakeNetwork) fill(ctx context.Context, report *unstructured.Unstructure
 		return fmt.Errorf("writing a report: %w", err)
 	}
 	report.Object["status"] = content
+	if report.GroupVersionKind().Group == calico.GroupV3.Group {
+		return p.Status().Update(ctx, report)
+	}
 	return p.Update(ctx, report)
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/rbac"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
@@ -102,18 +103,38 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 		t.Skip("starts a kube-apiserver and waits for settle times")
 	}
 	t.Parallel()
-	m := newMinimalRights(t)
+	for _, group := range []string{calico.GroupV1.Group, calico.GroupV3.Group} {
+		t.Run(group, func(t *testing.T) {
+			t.Parallel()
+			everyRightIsNeeded(t, group)
+		})
+	}
+}
+
+// neededIn are the rights of a cluster that has Calico's objects in one group and, in the second, a kind to move them.
+func neededIn(group string, all []right) []right {
+	first := group == calico.GroupV1.Group
+	return slices.DeleteFunc(all, func(r right) bool {
+		if r.Group == calico.GroupV1.Group || r.Group == calico.GroupV3.Group {
+			return r.Group != group || first && r.Resource == "caliconodestatuses/status"
+		}
+		return first && (r.Group == "migration.projectcalico.org" || r.Group == "apiextensions.k8s.io")
+	})
+}
+
+func everyRightIsNeeded(t *testing.T, group string) {
+	m := newMinimalRights(t, group)
 	m.start()
 
 	m.Log("on nodes that are there")
 	m.object.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
 	m.object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
-	calico := calicoNode(t, m.admin, "10.1.0.1", corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+	pod := calicoNode(t, m.admin, "10.1.0.1", corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "calico-config"}, Key: "calico_backend",
 	}}})
 	require.NoError(t, m.admin.Create(t.Context(), m.object))
 	m.until("calico-node's ConfigMap may be read", func() bool { return m.given[right{"kube-system", "", "configmaps", "calico-config", "get"}] })
-	require.NoError(t, m.admin.Delete(t.Context(), calico)) // the other nodes have no such pod, and never will
+	require.NoError(t, m.admin.Delete(t.Context(), pod)) // the other nodes have no such pod, and never will
 	m.until("Steady", m.steady)
 	require.Len(t, m.object.Status.Reflectors, 3)
 	m.drift()
@@ -141,12 +162,16 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 }
 
 // newMinimalRights has a cluster on IBM Cloud whose nodes run pods, and a manager that may do nothing.
-func newMinimalRights(t *testing.T) *minimalRights {
+func newMinimalRights(t *testing.T, group string) *minimalRights {
 	t.Helper()
-	calico, err := controlplane.CalicoCRDs(t.Context())
+	definitions, err := controlplane.CalicoCRDs(t.Context())
 	require.NoError(t, err)
+	if group == calico.GroupV3.Group {
+		definitions = t.TempDir()
+		require.NoError(t, controlplane.NativeCRDs(t.Context(), definitions))
+	}
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{
-		AuditReads: true, CRDs: []string{calico, controlplane.OwnCRDs()},
+		AuditReads: true, CRDs: []string{definitions, controlplane.OwnCRDs()},
 		// As apiservers before 1.32 are: where a watch brings what there is, nothing is listed.
 		APIServerFlags: []string{"--feature-gates=WatchList=false"},
 	})
@@ -154,7 +179,7 @@ func newMinimalRights(t *testing.T) *minimalRights {
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	m := &minimalRights{
 		T: t, plane: plane, admin: adminOf(t, plane), user: controlplane.ServiceAccountUser(testNamespace, "rrpool-manager"),
-		all: allRights(t), given: map[right]bool{}, lacked: map[right]lack{}, began: time.Now(),
+		all: neededIn(group, allRights(t)), given: map[right]bool{}, lacked: map[right]lack{}, began: time.Now(),
 		object: &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}},
 		log:    filepath.Join(t.TempDir(), "log"),
 	}

@@ -93,7 +93,11 @@ func (s *served) get(into any, elements ...string) bool {
 	if s.err != nil {
 		return false
 	}
-	body, err := s.api.Get().AbsPath(elements...).Do(s.ctx).Raw()
+	result := s.api.Get().AbsPath(elements...).Do(s.ctx)
+	body, err := result.Raw()
+	if err != nil {
+		err = result.Error() // in the apiserver's own words
+	}
 	if apierrors.IsNotFound(err) {
 		return false
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 	"time"
 
@@ -85,33 +84,13 @@ func TestTheGroupIsChosenAsCalicosOperatorDoes(t *testing.T) {
 	}
 }
 
-// migrationCRD is the kind by which Calico moves its objects.
-func migrationCRD(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(dir+"/migration.yaml", []byte(`apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: datastoremigrations.migration.projectcalico.org}
-spec:
-  group: migration.projectcalico.org
-  names: {kind: DatastoreMigration, listKind: DatastoreMigrationList, plural: datastoremigrations, singular: datastoremigration}
-  scope: Cluster
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`), 0o600))
-	return dir
-}
-
 func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.T) {
 	onlyV1(t) // it passes through both
 	v1, err := controlplane.CalicoCRDs(t.Context())
 	require.NoError(t, err)
 	v3 := t.TempDir()
 	require.NoError(t, controlplane.NativeCRDs(t.Context(), v3))
-	own, err := controlplane.Start(t.Context(), controlplane.Options{AuditReads: true, CRDs: []string{v1, v3, migrationCRD(t)}})
+	own, err := controlplane.Start(t.Context(), controlplane.Options{AuditReads: true, CRDs: []string{v1, v3}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, own.Stop()) })
 	b := &bench{t: t, plane: own, clock: newClock(), user: "migrated", groups: []string{"system:masters"}}

@@ -41,8 +41,20 @@ func CalicoCRDs(ctx context.Context) (string, error) {
 	return filepath.Join(sources, "libcalico-go", "config", "crd"), err
 }
 
+// migrationCRD is the kind by which Calico moves its objects from one group to the other.
+const migrationCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: datastoremigrations.migration.projectcalico.org}
+spec:
+  group: migration.projectcalico.org
+  names: {kind: DatastoreMigration, listKind: DatastoreMigrationList, plural: datastoremigrations, singular: datastoremigration}
+  scope: Cluster
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`
+
 // NativeCRDs writes Calico's CustomResourceDefinitions into a folder as they are in group projectcalico.org/v3 of Calico 3.33, which our
-// version of Calico's module does not have: those of crd.projectcalico.org with what is different there for rrpool.
+// version of Calico's module does not have: those of crd.projectcalico.org with what is different there for rrpool, and DatastoreMigration.
 func NativeCRDs(ctx context.Context, dir string) error {
 	from, err := CalicoCRDs(ctx)
 	if err != nil {
@@ -51,6 +63,9 @@ func NativeCRDs(ctx context.Context, dir string) error {
 	files, err := filepath.Glob(filepath.Join(from, "crd.projectcalico.org_*.yaml"))
 	if err != nil {
 		return fmt.Errorf("finding Calico's CRDs: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "migration.yaml"), []byte(migrationCRD), 0o600); err != nil {
+		return fmt.Errorf("writing Calico's CRDs: %w", err)
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(file) //nolint:gosec // G304: of a module

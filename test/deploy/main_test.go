@@ -61,7 +61,9 @@ func clusterFor(t *testing.T, overlay string) *cluster {
 // start starts a cluster with nothing of ours in it. Whoever does so stops its plane.
 func start(t *testing.T) *cluster {
 	t.Helper()
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{Log: os.Stderr, CRDs: []string{operatorCRDs(t)}})
+	native := t.TempDir()
+	require.NoError(t, controlplane.NativeCRDs(t.Context(), native))
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{Log: os.Stderr, CRDs: []string{operatorCRDs(t), native}})
 	require.NoError(t, err)
 	c := &cluster{plane: plane, warnings: &warnings{}}
 	config := plane.AdminConfig()

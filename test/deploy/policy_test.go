@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -135,6 +136,7 @@ func guarded(t *testing.T) (admin, manager dynamic.Interface) {
 	put(t, c.client, nodes, "plain", `{metadata: {labels: {topology.kubernetes.io/zone: a}}}`)
 	put(t, c.client, nodes, "cordoned", `{spec: {unschedulable: true, taints: [{key: a, effect: NoSchedule}]}}`)
 	put(t, c.client, bgpPeers, "uplink", `{spec: {peerIP: 192.0.2.1, asNumber: 64999}}`)
+	put(t, c.client, write{resource: bgpPeers}.inV3().resource, "uplink", `{spec: {peerIP: 192.0.2.1, asNumber: 64999}}`)
 	for _, w := range []write{
 		writes["a taint"][0], writes["a label that workloads choose nodes by"][0], writes["a BGPPeer of others"][0],
 		writes["a BGPConfiguration with more"][0], writes["the spec"][0],
@@ -174,6 +176,12 @@ func put(t *testing.T, c dynamic.Interface, resource schema.GroupVersionResource
 	}
 }
 
+// inV3 is the same write in Calico's other API group.
+func (w write) inV3() write {
+	w.resource.Group, w.resource.Version = "projectcalico.org", "v3"
+	return w
+}
+
 func (w write) try(t *testing.T, c dynamic.Interface, dryRun ...string) error {
 	t.Helper()
 	at := c.Resource(w.resource)
@@ -199,7 +207,15 @@ func (w write) try(t *testing.T, c dynamic.Interface, dryRun ...string) error {
 // refused to the manager is permitted to an administrator: it is the policy that says no.
 func TestThePoliciesLetThroughWhatTheManagerWritesAndNoMore(t *testing.T) {
 	admin, manager := guarded(t)
+	all := maps.Clone(writes)
 	for name, steps := range writes {
+		if steps[0].resource.Group == bgpPeers.Group {
+			for _, w := range steps {
+				all[name+", in the other group"] = append(all[name+", in the other group"], w.inV3())
+			}
+		}
+	}
+	for name, steps := range all {
 		t.Run(name, func(t *testing.T) {
 			for _, w := range steps {
 				if w.says == "" {
@@ -209,7 +225,7 @@ func TestThePoliciesLetThroughWhatTheManagerWritesAndNoMore(t *testing.T) {
 				err := w.try(t, manager)
 				require.True(t, apierrors.IsInvalid(err) || apierrors.IsForbidden(err), "%s: %v", w.body, err)
 				require.ErrorContains(t, err, w.says)
-				if w.resource != bgpConfigs || w.verb == "create" {
+				if w.resource.Resource != bgpConfigs.Resource || w.verb == "create" {
 					require.NoError(t, w.try(t, admin, metav1.DryRunAll), "negative control: %s", w.body)
 				}
 			}
