@@ -123,6 +123,7 @@ func neededIn(group string, all []right) []right {
 }
 
 func everyRightIsNeeded(t *testing.T, group string) {
+	t.Helper()
 	m := newMinimalRights(t, group)
 	m.start()
 
