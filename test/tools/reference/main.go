@@ -1,6 +1,5 @@
 // Command reference writes what is generated from the commands of rrpool: a page of
-// Markdown, manual pages, and completions for shells. Manual pages have the month of
-// SOURCE_DATE_EPOCH where that is set.
+// Markdown, and manual pages. Those have the month of SOURCE_DATE_EPOCH where that is set.
 package main
 
 import (
@@ -8,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,16 +22,15 @@ func main() {
 	markdown := flag.String("markdown", "", "file for the page of Markdown")
 	man := flag.String("man", "", "folder for manual pages")
 	release := flag.String("version", "", "version that the manual pages are of")
-	completions := flag.String("completions", "", "folder for completions")
 	flag.Parse()
-	if err := write(*markdown, *man, *release, *completions); err != nil {
+	if err := write(*markdown, *man, *release); err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
 		os.Exit(1)
 	}
 }
 
-// write makes the files that are named. Folders are emptied first: a command that is gone leaves no page behind.
-func write(markdown, man, release, completions string) error {
+// write makes the files that are named. The folder is emptied first: a command that is gone leaves no page behind.
+func write(markdown, man, release string) error {
 	root := command.New(iostreams.Program, iostreams.System())
 	root.DisableAutoGenTag = true
 	root.InitDefaultHelpCmd()
@@ -44,10 +41,7 @@ func write(markdown, man, release, completions string) error {
 	}
 	if man != "" {
 		header := &doc.GenManHeader{Section: "1", Source: strings.TrimSpace(iostreams.Program + " " + release), Manual: "rrpool manual"}
-		errs = append(errs, empty(man), doc.GenManTree(root, header, man))
-	}
-	if completions != "" {
-		errs = append(errs, empty(completions), complete(root, completions))
+		errs = append(errs, os.RemoveAll(man), os.MkdirAll(man, 0o750), doc.GenManTree(root, header, man))
 	}
 	return errors.Join(errs...)
 }
@@ -86,24 +80,4 @@ func page(root *cobra.Command) string {
 	}
 	fmt.Fprintf(&out, "\n## Cluster flags\n\n```text\n%s```\n", shared.FlagUsages())
 	return out.String()
-}
-
-// complete writes a file for each shell, called as the shell wants it, and one that
-// completes kubectl rrpool: kubectl runs it by this name, whatever the shell.
-func complete(root *cobra.Command, folder string) error {
-	plugin := filepath.Join(folder, "kubectl_complete-"+iostreams.Program)
-	return errors.Join(
-		root.GenBashCompletionFileV2(filepath.Join(folder, iostreams.Program+".bash"), true),
-		root.GenZshCompletionFile(filepath.Join(folder, "_"+iostreams.Program)),
-		root.GenFishCompletionFile(filepath.Join(folder, iostreams.Program+".fish"), true),
-		root.GenPowerShellCompletionFileWithDesc(filepath.Join(folder, iostreams.Program+".ps1")),
-		os.WriteFile(plugin, []byte("#!/bin/sh\nexec kubectl "+iostreams.Program+" __complete \"$@\"\n"), 0o755), //nolint:gosec // G306: kubectl runs it
-	)
-}
-
-func empty(folder string) error {
-	if err := os.RemoveAll(folder); err != nil {
-		return err
-	}
-	return os.MkdirAll(folder, 0o750)
 }
