@@ -103,7 +103,7 @@ fuzz: ## Run every fuzz target; TIME=30s for each, JOBS=2 at a time
 .PHONY: bench-reflector
 bench-reflector: SIZES ?= 100,500,1000,2000
 bench-reflector: packages assets ## Measure what one route reflector carries, on a real BIRD; SIZES=3000,5000 are other numbers of clients
-	@go run ./test/bench -sizes '$(SIZES)'
+	@go run ./test/bench --sizes '$(SIZES)'
 
 .PHONY: lint
 lint: ## Run golangci-lint

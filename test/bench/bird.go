@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,15 +12,17 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/projectcalico/calico/confd/pkg/resource/template"
+	"github.com/prometheus/procfs"
 	"github.com/sirupsen/logrus"
 	"github.com/vishvananda/netlink"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/lab"
 )
 
 const (
@@ -146,42 +147,25 @@ func startBIRD(ctx context.Context, dir, config string) (*bird, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	for {
-		err := b.ask(ctx)
-		if err == nil {
-			return b, nil
+	err = wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		if !b.Running() {
+			return false, errors.New("it has ended")
 		}
-		select {
-		case <-b.Done():
-			return nil, fmt.Errorf("starting BIRD: it has ended: %s", controlplane.Tail(b.log))
-		case <-ctx.Done():
-			b.Kill()
-			return nil, fmt.Errorf("starting BIRD: %w: %s", err, controlplane.Tail(b.log))
-		case <-time.After(10 * time.Millisecond):
-		}
+		return b.ask(ctx) == nil, nil
+	})
+	if err != nil {
+		b.Kill()
+		return nil, fmt.Errorf("starting BIRD: %w: %s", err, controlplane.Tail(b.log))
 	}
+	return b, nil
 }
 
 // ask asks for BIRD's status over its control socket and waits for the answer, as calico-node's readiness probe does.
 func (b *bird) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", b.socket)
-	if err != nil {
-		return fmt.Errorf("reaching BIRD: %w", err)
-	}
-	defer conn.Close() //nolint:errcheck // nothing to do about it
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if _, err := fmt.Fprintln(conn, "show status"); err != nil {
-		return fmt.Errorf("asking BIRD: %w", err)
-	}
-	lines := bufio.NewScanner(conn)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "0013 ") { // Daemon is up and running
-			return nil
-		}
-	}
-	return errors.Join(errors.New("BIRD's answer ends early"), lines.Err())
+	_, err := lab.Ask(ctx, b.socket, "show status")
+	return err
 }
 
 // slowest asks again and again until ctx ends, and returns how long the slowest answer took, the one that is still missing included.
@@ -201,25 +185,20 @@ func (b *bird) slowest(ctx context.Context) time.Duration {
 
 // cpu is the time that BIRD has spent on a processor.
 func (b *bird) cpu() (time.Duration, error) {
-	spent, err := b.number("schedstat", `^(\d+) `)
-	return time.Duration(spent), err
+	process, err := procfs.NewProc(b.Pid())
+	if err != nil {
+		return 0, fmt.Errorf("finding BIRD: %w", err)
+	}
+	spent, err := process.Schedstat()
+	return time.Duration(spent.RunningNanoseconds), err //nolint:gosec // G115: at most hours
 }
 
 // peakMemory is the most that BIRD ever had resident, in bytes.
 func (b *bird) peakMemory() (int64, error) {
-	kilobytes, err := b.number("status", `(?m)^VmHWM:\s+(\d+) kB$`)
-	return kilobytes << 10, err
-}
-
-// number reads one from a file of the kernel about BIRD.
-func (b *bird) number(file, pattern string) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", b.Pid(), file))
+	process, err := procfs.NewProc(b.Pid())
 	if err != nil {
-		return 0, fmt.Errorf("reading about BIRD: %w", err)
+		return 0, fmt.Errorf("finding BIRD: %w", err)
 	}
-	found := regexp.MustCompile(pattern).FindSubmatch(text)
-	if found == nil {
-		return 0, fmt.Errorf("reading about BIRD: no %q in %s", pattern, file)
-	}
-	return strconv.ParseInt(string(found[1]), 10, 64)
+	status, err := process.NewStatus()
+	return int64(status.VmHWM), err //nolint:gosec // G115: bytes of memory
 }

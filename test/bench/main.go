@@ -3,7 +3,7 @@
 // Command bench measures what one route reflector can carry: it loads one real BIRD with more and more synthetic clients, and shows how
 // convergence, CPU time and memory grow.
 //
-//	bench [-sizes 100,500,1000,2000]
+//	bench [--sizes 100,500,1000,2000]
 //
 // BIRD is configured by Calico's own confd from Calico's own templates, as the route reflector of a cluster in the topology Single, and
 // started as calico-node starts it. What differs: there is no kernel protocol, so routes are not written into a kernel (N writes beside N²
@@ -14,18 +14,18 @@ package main
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/lab"
@@ -35,10 +35,10 @@ import (
 const timeout = 15 * time.Minute
 
 func main() {
-	list := flag.String("sizes", "100,500,1000,2000", "how many clients, separated by commas")
-	flag.Parse()
+	sizes := pflag.IntSlice("sizes", []int{100, 500, 1000, 2000}, "how many clients, separated by commas")
+	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *list)
+	err := run(ctx, *sizes)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -47,9 +47,8 @@ func main() {
 }
 
 // run measures each size, on a new BIRD.
-func run(ctx context.Context, list string) error {
-	sizes, err := parse(list)
-	if err != nil {
+func run(ctx context.Context, sizes []int) error {
+	if err := check(sizes); err != nil {
 		return err
 	}
 	if err := lab.Isolate(ctx, os.Stderr); err != nil {
@@ -71,18 +70,13 @@ func run(ctx context.Context, list string) error {
 	return nil
 }
 
-// parse reads the sizes: ascending, each once.
-func parse(list string) ([]int, error) {
-	var out []int
-	for text := range strings.SplitSeq(list, ",") {
-		size, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || size < 2 || size > mostClients {
-			return nil, fmt.Errorf("-sizes %q: %q is not a number from 2 to %d", list, text, mostClients)
+func check(sizes []int) error {
+	for _, size := range sizes {
+		if size < 2 || size > mostClients {
+			return fmt.Errorf("--sizes: %d is not from 2 to %d", size, mostClients)
 		}
-		out = append(out, size)
 	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
+	return nil
 }
 
 // table is the report, as docs/capacity.md has it.

@@ -14,6 +14,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/test/controlplane"
@@ -37,16 +38,18 @@ func (c *cluster) begin(name string) event {
 
 // requireEvents gives the events since e began. All parts of each want must be in one of
 // them, and the first part is its reason.
-func (c *cluster) requireEvents(e event, want ...[]string) []site.Event {
+func (c *cluster) requireEvents(e event, want ...[]string) []eventsv1.Event {
 	c.t.Helper()
 	events, err := c.Events(c.ctx, e.from)
 	require.NoError(c.t, err)
 	for _, one := range events {
-		c.t.Logf("    %s", one)
+		c.t.Logf("    %s %s: %s", one.EventTime.Format("15:04:05.000"), one.Reason, one.Note)
 	}
 	for _, w := range want {
-		require.True(c.t, slices.ContainsFunc(events, func(one site.Event) bool { return one.Has(w[0], w[1:]...) }),
-			"%s: no event %s says %q", e.name, w[0], w[1:])
+		says := func(one eventsv1.Event) bool {
+			return one.Reason == w[0] && !slices.ContainsFunc(w[1:], func(part string) bool { return !strings.Contains(one.Note, part) })
+		}
+		require.True(c.t, slices.ContainsFunc(events, says), "%s: no event %s says %q", e.name, w[0], w[1:])
 	}
 	return events
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -49,8 +50,8 @@ func migrateInPlace(c *cluster) {
 	}
 	from, _ := bounds(report)
 	events := c.requireEvents(e, []string{"MeshDisabled", "all 6 nodes have Established sessions with all 3 route reflectors"})
-	require.True(c.t, slices.ContainsFunc(events, func(one site.Event) bool {
-		return one.Time.Before(from) && strings.Contains(one.Note, "node "+first+" will be the first route reflector") &&
+	require.True(c.t, slices.ContainsFunc(events, func(one eventsv1.Event) bool {
+		return one.EventTime.Time.Before(from) && strings.Contains(one.Note, "node "+first+" will be the first route reflector") &&
 			strings.Contains(one.Note, "its 1 pods cannot be reached from other nodes")
 	}), "the loss that began at %s was announced before", from.Format("15:04:05.000"))
 }
@@ -151,14 +152,14 @@ func cordonFirst(c *cluster) {
 
 	report := c.lost(e)
 	from, _ := bounds(report)
-	reversed := slices.DeleteFunc(events, func(one site.Event) bool { return one.Action != "StageDemotion" })
+	reversed := slices.DeleteFunc(events, func(one eventsv1.Event) bool { return one.Action != "StageDemotion" })
 	require.NotEmpty(c.t, reversed, "the reversal of a session is announced")
-	require.True(c.t, from.IsZero() || reversed[0].Time.Before(from.Add(time.Second)), "announced at %s, lost from %s", reversed[0].Time, from)
+	require.True(c.t, from.IsZero() || reversed[0].EventTime.Time.Before(from.Add(time.Second)), "announced at %s, lost from %s", reversed[0].EventTime.Time, from)
 	require.Less(c.t, report.LongestOutage(), 5*time.Second)
 	for _, pair := range report.Lossy() {
 		require.Contains(c.t, []string{pair.From, pair.To}, hit, "%s", pair)
-		require.True(c.t, slices.ContainsFunc(reversed, func(one site.Event) bool {
-			return strings.Contains(one.About, pair.From) && strings.Contains(one.About, pair.To)
+		require.True(c.t, slices.ContainsFunc(reversed, func(one eventsv1.Event) bool {
+			return one.Related != nil && strings.Contains(one.Related.Name, pair.From) && strings.Contains(one.Related.Name, pair.To)
 		}), "%s: the session of these two was not reversed", pair)
 	}
 	require.LessOrEqual(c.t, len(report.Lossy()), 2, "two nodes, both ways")

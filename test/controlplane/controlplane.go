@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -35,8 +34,6 @@ const readyTimeout = 4 * time.Minute
 
 // Options say how to run a control plane. The zero value is right for tests on loopback.
 type Options struct {
-	// Log receives progress, such as "building kube-apiserver". Default: discarded.
-	Log io.Writer
 	// Dir keeps the certificate, data and logs. Default: a temporary folder that Stop removes.
 	Dir string
 	// Host is the address that clients use, and that the certificate names; the apiserver listens on all. Default: 127.0.0.1, and there only.
@@ -89,10 +86,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 // complete fills in every default.
 func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	o := &c.options
-	if o.Log == nil {
-		o.Log = io.Discard
-	}
-	if err := programs.Build(ctx, o.Log, "etcd", "kube-apiserver"); err != nil {
+	if err := programs.Build(ctx, os.Stderr, "etcd", "kube-apiserver"); err != nil {
 		return fmt.Errorf("preparing the control plane: %w", err)
 	}
 	port, err := c.port()
@@ -317,5 +311,5 @@ func startShared(ctx context.Context) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Start(ctx, Options{Log: os.Stderr, AuditReads: true, CRDs: []string{calico, OwnCRDs()}})
+	return Start(ctx, Options{AuditReads: true, CRDs: []string{calico, OwnCRDs()}})
 }

@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"net"
-	"os"
 	"strconv"
 	"syscall"
 	"testing"
@@ -60,7 +59,7 @@ func TestTheDataAndTheUsersSurviveARestartOfTheAPIServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	ignored := goleak.IgnoreCurrent()
-	plane, err := Start(ctx, Options{Log: os.Stderr})
+	plane, err := Start(ctx, Options{})
 	require.NoError(t, err)
 	config := plane.AdminConfig()
 	client := kubernetes.NewForConfigOrDie(config)

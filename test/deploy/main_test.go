@@ -63,7 +63,7 @@ func start(t *testing.T) *cluster {
 	t.Helper()
 	native := t.TempDir()
 	require.NoError(t, controlplane.NativeCRDs(t.Context(), native))
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{Log: os.Stderr, CRDs: []string{operatorCRDs(t), native}})
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{CRDs: []string{operatorCRDs(t), native}})
 	require.NoError(t, err)
 	c := &cluster{plane: plane, warnings: &warnings{}}
 	config := plane.AdminConfig()

@@ -4,6 +4,8 @@ package lab
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -42,7 +44,7 @@ func (s Session) Same(other Session) bool {
 // Mesh reports whether the session belongs to the node-to-node mesh.
 func (s Session) Mesh() bool { return strings.HasPrefix(s.Name, "Mesh_") }
 
-// Birdc asks a node's BIRD, as birdc does, and returns its answer without reply codes. An error code is an error.
+// Birdc asks a node's BIRD: see Ask.
 func (l *Lab) Birdc(node, command string) (string, error) {
 	n, err := l.node(node)
 	if err != nil {
@@ -61,23 +63,32 @@ func (l *Lab) Sessions(node string) ([]Session, error) {
 }
 
 func (n *node) birdc(command string) (string, error) {
-	conn, err := net.DialTimeout("unix", n.path("run", "bird.ctl"), birdTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), birdTimeout)
+	defer cancel()
+	answer, err := Ask(ctx, n.path("run", "bird.ctl"), command)
 	if err != nil {
-		return "", fmt.Errorf("reaching BIRD on %q: %w", n.spec.Name, err)
+		return "", fmt.Errorf("node %q: %w", n.spec.Name, err)
+	}
+	return answer, nil
+}
+
+// Ask asks the BIRD of a control socket, as birdc does, and returns its answer without reply codes. An error code is an error.
+func Ask(ctx context.Context, socket, command string) (string, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return "", fmt.Errorf("reaching BIRD: %w", err)
 	}
 	defer conn.Close() //nolint:errcheck // nothing to do about it
-	if err := conn.SetDeadline(time.Now().Add(birdTimeout)); err != nil {
-		return "", fmt.Errorf("reaching BIRD on %q: %w", n.spec.Name, err)
-	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if _, err := fmt.Fprintln(conn, command); err != nil {
-		return "", fmt.Errorf("asking BIRD on %q: %w", n.spec.Name, err)
+		return "", fmt.Errorf("asking BIRD: %w", err)
 	}
 	answer, code, err := readAnswer(bufio.NewScanner(conn))
-	if err != nil {
-		return "", fmt.Errorf("asking BIRD on %q for %q: %w", n.spec.Name, command, err)
+	if err == nil && (code[0] == '8' || code[0] == '9') {
+		err = errors.New(answer)
 	}
-	if code[0] == '8' || code[0] == '9' {
-		return "", fmt.Errorf("asking BIRD on %q for %q: %s", n.spec.Name, command, answer)
+	if err != nil {
+		return "", fmt.Errorf("asking BIRD for %q: %w", command, err)
 	}
 	return answer, nil
 }

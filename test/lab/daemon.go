@@ -131,11 +131,7 @@ func (s *space) open() (err error) {
 	if s.link, err = netlink.NewHandleAt(s.ns); err != nil {
 		return errors.Join(err, s.ns.Close())
 	}
-	loopback, err := s.link.LinkByName("lo")
-	if err != nil {
-		return err
-	}
-	return s.link.LinkSetUp(loopback)
+	return setUp(s.link, "lo")
 }
 
 // enter runs do on the thread inside the namespaces and waits for it.

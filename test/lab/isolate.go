@@ -132,14 +132,7 @@ func settleIn() error {
 	if err := os.Mkdir(calicoRunDir, 0o755); err != nil { //nolint:gosec // G301: as Calico makes it
 		return fmt.Errorf("making %s: %w", calicoRunDir, err)
 	}
-	loopback, err := netlink.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("finding loopback: %w", err)
-	}
-	if err := netlink.LinkSetUp(loopback); err != nil {
-		return fmt.Errorf("starting loopback: %w", err)
-	}
-	return nil
+	return setUp(&netlink.Handle{}, "lo")
 }
 
 // checkPrograms names what must be installed. Debian puts BIRD into sbin, which is not in everyone's PATH.

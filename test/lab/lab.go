@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -42,8 +41,6 @@ import (
 
 // Options say what kind of cluster to make. The zero value is a cluster on Calico's defaults.
 type Options struct {
-	// Log receives progress. Default: discarded.
-	Log io.Writer
 	// MeshPassword, when set, is the BGP password of the mesh, as IKS has it: a default BGPConfiguration that refers to a Secret.
 	MeshPassword string
 	// Bare leaves our own CustomResourceDefinitions to the user.
@@ -80,12 +77,9 @@ func Start(ctx context.Context, options Options) (*Lab, error) {
 	if os.Getenv(insideVariable) == "" {
 		return nil, errors.New("starting the lab: not inside private namespaces; call Main or Isolate first")
 	}
-	if options.Log == nil {
-		options.Log = io.Discard
-	}
 	l := &Lab{options: options, agent: programs.Path("calico-node"), realTime: mayUseRealTime(), nodes: map[string]*node{}}
 	if !l.realTime {
-		fmt.Fprintln(options.Log, "lab: BIRD may not have real-time priority here; on a busy machine probes may be lost that no real node would lose")
+		fmt.Fprintln(os.Stderr, "lab: BIRD may not have real-time priority here; on a busy machine probes may be lost that no real node would lose")
 	}
 	if err := l.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the lab: %w", err), l.Stop())
@@ -132,7 +126,7 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 		return fmt.Errorf("making a folder: %w", err)
 	}
 	l.plane, err = controlplane.Start(ctx, controlplane.Options{
-		Log: l.options.Log, Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds,
+		Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds,
 	})
 	if err != nil {
 		return err
@@ -214,10 +208,7 @@ func (l *Lab) Kube() kubernetes.Interface { return l.kube }
 func (l *Lab) Calico() clientv3.Interface { return l.calico }
 
 // Checkpoint begins a phase of the probes.
-func (l *Lab) Checkpoint(name string) {
-	fmt.Fprintf(l.options.Log, "lab: %s %s\n", time.Now().Format("15:04:05.000"), name)
-	l.prober.Checkpoint(name)
-}
+func (l *Lab) Checkpoint(name string) { l.prober.Checkpoint(name) }
 
 // Report is what the probes have seen until now. The endpoints are named as the nodes are.
 func (l *Lab) Report() probe.Report { return l.prober.Report() }

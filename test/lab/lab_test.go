@@ -46,7 +46,6 @@ func start(t *testing.T, options lab.Options, nodes ...lab.NodeSpec) *lab.Lab {
 func startLab(t *testing.T, options lab.Options, nodes ...lab.NodeSpec) (*lab.Lab, error) {
 	t.Helper()
 	began := time.Now()
-	options.Log = os.Stderr
 	l, err := lab.Start(t.Context(), options)
 	if err != nil {
 		return nil, err

@@ -90,12 +90,8 @@ func (f *fabric) plug(into *netlink.Handle, device, port string, address netip.A
 	if err != nil {
 		return fmt.Errorf("finding the bridge: %w", err)
 	}
-	end, err := f.link.LinkByName(port)
-	if err != nil {
-		return fmt.Errorf("finding port %q: %w", port, err)
-	}
-	if err := f.link.LinkSetMaster(end, master); err != nil {
-		return fmt.Errorf("plugging in %q: %w", port, err)
+	if err := change(f.link, port, func(end netlink.Link) error { return f.link.LinkSetMaster(end, master) }); err != nil {
+		return err
 	}
 	if err := setUp(f.link, port); err != nil {
 		return err
@@ -154,36 +150,29 @@ func addPodDevice(s *space, address netip.Addr) error {
 	return addAddress(s.link, podDevice, netip.PrefixFrom(address, 32))
 }
 
-func setUp(handle *netlink.Handle, device string) error {
+// change finds a device and changes it.
+func change(handle *netlink.Handle, device string, do func(netlink.Link) error) error {
 	link, err := handle.LinkByName(device)
-	if err != nil {
-		return fmt.Errorf("finding %q: %w", device, err)
+	if err == nil {
+		err = do(link)
 	}
-	if err := handle.LinkSetUp(link); err != nil {
-		return fmt.Errorf("setting %q up: %w", device, err)
+	if err != nil {
+		return fmt.Errorf("changing %q: %w", device, err)
 	}
 	return nil
+}
+
+func setUp(handle *netlink.Handle, device string) error {
+	return change(handle, device, handle.LinkSetUp)
 }
 
 func setDown(handle *netlink.Handle, device string) error {
-	link, err := handle.LinkByName(device)
-	if err != nil {
-		return fmt.Errorf("finding %q: %w", device, err)
-	}
-	if err := handle.LinkSetDown(link); err != nil {
-		return fmt.Errorf("setting %q down: %w", device, err)
-	}
-	return nil
+	return change(handle, device, handle.LinkSetDown)
 }
 
 func addAddress(handle *netlink.Handle, device string, address netip.Prefix) error {
-	link, err := handle.LinkByName(device)
-	if err != nil {
-		return fmt.Errorf("finding %q: %w", device, err)
-	}
-	ip := &net.IPNet{IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen())}
-	if err := handle.AddrAdd(link, &netlink.Addr{IPNet: ip}); err != nil {
-		return fmt.Errorf("giving %q the address %s: %w", device, address, err)
-	}
-	return nil
+	return change(handle, device, func(link netlink.Link) error {
+		ip := &net.IPNet{IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen())}
+		return handle.AddrAdd(link, &netlink.Addr{IPNet: ip})
+	})
 }

@@ -228,9 +228,12 @@ func (n *node) startBIRD(ctx context.Context) error {
 	if err := n.bird.start(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	return poll(ctx, func() error {
 		if !n.bird.running() {
-			return &finalError{fmt.Errorf("BIRD has ended: %s", controlplane.Tail(n.bird.logPath))}
+			cancel()
+			return fmt.Errorf("BIRD has ended: %s", controlplane.Tail(n.bird.logPath))
 		}
 		_, err := n.birdc("show status")
 		return err

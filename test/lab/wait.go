@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -131,27 +133,15 @@ func (n *node) hasRoute(to netip.Addr) error {
 	return nil
 }
 
-// finalError says to poll that trying again is useless.
-type finalError struct{ error }
-
-// poll calls try until it succeeds, the context ends or the time is over, and then returns the last error.
+// poll calls try until it succeeds. When the context ends before, or the time is over, the error has that of the last try.
 func poll(ctx context.Context, try func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		if final := (*finalError)(nil); errors.As(err, &final) {
-			return final.error
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-ticker.C:
-		}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, pollTimeout, true, func(context.Context) (bool, error) {
+		last = try()
+		return last == nil, nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
 	}
+	return nil
 }
