@@ -166,11 +166,15 @@ func TestOnlyWhatChangesSomethingIsExtra(t *testing.T) {
 // libcalico-go keeps the labels of its objects in an annotation of the custom
 // resource: this is where kubectl shows that an object is ours.
 func TestTheOwnerIsToBeSeenOnTheCustomResource(t *testing.T) {
-	onlyV1(t)
 	b := newBench(t)
 	b.apply(plan.PutPeer{Peer: clients}, true)
 	raw := b.custom("BGPPeer", clients.Name)
 	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(raw), raw))
+	if group == GroupV3 {
+		require.Equal(t, map[string]string{managedByLabel: managedByValue}, raw.GetLabels())
+		require.NotContains(t, raw.GetAnnotations(), metadataAnnotation)
+		return
+	}
 	var meta struct{ Labels map[string]string }
 	require.NoError(t, json.Unmarshal([]byte(raw.GetAnnotations()["projectcalico.org/metadata"]), &meta))
 	require.Equal(t, managedByValue, meta.Labels[managedByLabel])
