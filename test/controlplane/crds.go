@@ -76,6 +76,7 @@ func NativeCRDs(ctx context.Context, dir string) error {
 		name := strings.TrimPrefix(filepath.Base(file), "crd.")
 		switch name {
 		case "projectcalico.org_caliconodestatuses.yaml":
+			text = strings.Replace(text, "classes:\n", "classes:\n                  x-kubernetes-list-type: set\n", 1)
 			text += "      subresources:\n        status: {}\n"
 		case "projectcalico.org_blockaffinities.yaml":
 			text = strings.Replace(text, "deleted:\n                  type: string", "deleted:\n                  type: boolean\n                  default: false", 1)
