@@ -105,7 +105,7 @@ func (m *Metrics) observed(s *Scope, c *poolClient, status v1alpha1.RouteReflect
 	out.addBool("safety_net_acted", s.reflecting() && bgp.MeshOn() && !bgp.Restored.IsZero())
 	out.add("nodes", int(status.Nodes))
 	out.add("step", 1, status.Step.Name)
-	out.addReflectors(s)
+	out.addReflectors(s, now)
 	if c.last != nil && !c.foreign() {
 		wanted, deployed := workerCounts(s, c)
 		out.add("workers_wanted", wanted)
@@ -172,6 +172,7 @@ func clusterDescs() map[string]*prometheus.Desc {
 		"absent while none does, and with the Timer gate.")
 	add("sessions_expected", "Sessions with Ready nodes that the route reflectors that serve and report should have, those with others "+
 		"that do not serve left out; absent while none does, and with the Timer gate.")
+	sessionDescs(add)
 	add("nodes_unserved", "Ready nodes without an Established session with any route reflector; absent while that is unknown, as with the Timer gate.")
 	add("step", "1 for the step being taken or waited for; Steady at rest.", "step")
 	add("step_waiting_seconds", "How long the current step has been going on without progress, 0 at rest.")
@@ -235,7 +236,7 @@ func (s *samples) addOneOf(name, is string, all ...string) {
 
 // addReflectors sums up the route reflectors; nothing is known of them with a spec that is
 // refused. Sessions are those of reflectors that serve and report, for which a Timer gate does not ask.
-func (s *samples) addReflectors(of *Scope) {
+func (s *samples) addReflectors(of *Scope, now func() time.Time) {
 	if wanted := of.Desired.Pool.SizePerZone * len(of.Desired.Pool.Zones); wanted > 0 || !of.reflecting() {
 		s.add("reflectors_wanted", wanted)
 		if kind := of.Desired.Topology.Kind; kind == "" || kind == v1alpha1.TopologySingle {
@@ -249,6 +250,7 @@ func (s *samples) addReflectors(of *Scope) {
 	s.add("reflectors_serving", serving(of.Step))
 	if !of.Desired.Timer {
 		s.addSessions(of)
+		s.addEachReflector(of, now)
 	}
 }
 
