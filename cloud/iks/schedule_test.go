@@ -189,7 +189,7 @@ func (w *schedule) spend() {
 // zones that are given up, and what has failed.
 func (w *schedule) decide() cloud.PoolSpec {
 	want := w.want
-	want.TaintsSeen = w.taintsSeen()
+	want.TaintsSeen, want.Untainted = w.taintsSeen(), w.untainted()
 	ours := w.ours()
 	for _, zone := range slices.Sorted(maps.Keys(ours)) {
 		ids := slices.Sorted(slices.Values(ours[zone]))

@@ -106,6 +106,12 @@ func premature(s State, want cloud.PoolSpec, step Step) bool {
 	return unproven(s, want) && brings > 0 && brings+len(others) > 1
 }
 
+// undone: the cloud acknowledged taints that it does not show, and the only node lacks them. Setting them once more
+// also reaches the workers that are there.
+func undone(s State, want cloud.PoolSpec) bool {
+	return unproven(s, want) && len(want.Untainted) > 0 && s.pauseLeft(Step{Kind: SetTaints}, FailurePause) == 0
+}
+
 // permitted gives step, or what has to come before it, or why it must not be taken.
 func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
 	// A replacement, and the refill of a worker that has gone, are no growth.
@@ -113,6 +119,8 @@ func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
 	switch {
 	case step.Kind == None:
 		return step, nil
+	case undone(s, want):
+		return setTaints(s, want.Taints), nil
 	case s.Autoscaled:
 		return Step{}, conflict(s, "changing", "an autoscaler resizes this pool; exclude it from the autoscaler's configuration")
 	case grows && len(want.Untainted) > 0:
