@@ -86,9 +86,11 @@ func (d *auditor) audit(pools []iksserver.PoolState) {
 
 func (d *auditor) worker(p iksserver.PoolState, w iksserver.Worker) {
 	leaving := w.State == "deleting"
-	switch {
-	case !taint(w.BornTaints) && d.misled && (d.unproven == "" || d.unproven == w.ID):
+	if d.misled && d.unproven == "" && !taint(w.BornTaints) {
 		d.unproven = w.ID
+	}
+	switch {
+	case w.ID == d.unproven:
 	case !taint(w.BornTaints):
 		d.wrong("worker %s was ordered with the taints %v", w.ID, w.BornTaints)
 	case !leaving && !p.Deleted && !taint(p.Taints):
@@ -197,7 +199,9 @@ func (t *environment) untainted() (ids []string) {
 }
 
 // taint reports whether the taint of our pools is among others.
-func taint(of map[string]string) bool { return of[dedicated.Key] == dedicated.Value+":"+dedicated.Effect }
+func taint(of map[string]string) bool {
+	return of[dedicated.Key] == dedicated.Value+":"+dedicated.Effect
+}
 
 func (t *environment) until(call func(context.Context) (cloud.Progress, error)) error {
 	var last cloud.Progress
@@ -258,13 +262,14 @@ func (t *environment) roll(want cloud.PoolSpec) error {
 			return cloud.Progress{}, err
 		}
 		now, deployed := want, map[string]int{}
+		now.Untainted = t.untainted()
 		for _, w := range pool.Workers {
 			if w.State == cloud.WorkerDeployed {
 				deployed[w.Zone]++
 			}
 			if w.Former {
 				now.SizePerZone = want.SizePerZone + 1
-			} else if w.State == cloud.WorkerDeployed {
+			} else if w.State == cloud.WorkerDeployed && !slices.Contains(now.Untainted, w.ID) {
 				now.TaintsSeen = true
 			}
 		}

@@ -251,7 +251,7 @@ func faultyRun(t *testing.T, generation string, profile iksserver.Profile, clean
 			c = cells[i][n]
 			w.Inject(c.fault)
 		}
-		w.misled = w.misled || profile == iksserver.Sparse && strings.HasPrefix(c.name, "set taints: an empty object")
+		w.misled = w.misled || profile == iksserver.Sparse && strings.HasPrefix(c.name, "set taints: ") && c.fault.Status == http.StatusOK
 		if c.fresh {
 			w.restart()
 		}

@@ -137,8 +137,8 @@ func TestOneWorkerProvesTheTaints(t *testing.T) {
 			state: func(s *poolplan.State) { s.Zones, s.Workers = s.Zones[:1], s.Workers[:2] }, text: "a node of the pool to show the taint rrpool.io/dedicated=rr:NoExecute",
 		},
 		"a node without them has them set once more": {want: func(w *cloud.PoolSpec) { w.SizePerZone, w.Untainted = 3, []string{"a-0"} }, step: poolplan.Step{Kind: poolplan.SetTaints}},
-		"more workers wait":  {want: func(w *cloud.PoolSpec) { w.SizePerZone = 3 }, text: "a node of the pool to show the taint"},
-		"also those that go": {state: func(s *poolplan.State) { s.Workers = s.Workers[1:] }, text: "a node of the pool to show the taint"},
+		"more workers wait":                          {want: func(w *cloud.PoolSpec) { w.SizePerZone = 3 }, text: "a node of the pool to show the taint"},
+		"also those that go":                         {state: func(s *poolplan.State) { s.Workers = s.Workers[1:] }, text: "a node of the pool to show the taint"},
 		"a replacement waits": {
 			want: func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, text: "a node of the pool to show the taint",
 		},
