@@ -86,11 +86,8 @@ func (d *auditor) audit(pools []iksserver.PoolState) {
 
 func (d *auditor) worker(p iksserver.PoolState, w iksserver.Worker) {
 	leaving := w.State == "deleting"
-	if d.misled && d.unproven == "" && !taint(w.BornTaints) {
-		d.unproven = w.ID
-	}
 	switch {
-	case w.ID == d.unproven:
+	case d.excused(w):
 	case !taint(w.BornTaints):
 		d.wrong("worker %s was ordered with the taints %v", w.ID, w.BornTaints)
 	case !leaving && !p.Deleted && !taint(p.Taints):
@@ -98,6 +95,14 @@ func (d *auditor) worker(p iksserver.PoolState, w iksserver.Worker) {
 	case leaving && !d.released[p.ID] && !d.named[w.ID]:
 		d.wrong("worker %s goes, which was not named", w.ID)
 	}
+}
+
+// excused reports whether w is the one worker that a cloud which sets no taints may be ordered without them.
+func (d *auditor) excused(w iksserver.Worker) bool {
+	if d.misled && d.unproven == "" && !taint(w.BornTaints) {
+		d.unproven = w.ID
+	}
+	return w.ID == d.unproven
 }
 
 // otherPool is a pool that is not ours: of two workers in each of three zones.
@@ -273,11 +278,12 @@ func (t *environment) roll(want cloud.PoolSpec) error {
 				now.TaintsSeen = true
 			}
 		}
-		for _, w := range pool.Workers {
-			if w.Former && w.State == cloud.WorkerDeployed && deployed[w.Zone] > want.SizePerZone && len(now.Retire) == 0 {
-				now.Retire = []string{w.ID}
-				t.name(w.ID)
-			}
+		spare := slices.IndexFunc(pool.Workers, func(w cloud.Worker) bool {
+			return w.Former && w.State == cloud.WorkerDeployed && deployed[w.Zone] > want.SizePerZone
+		})
+		if spare >= 0 {
+			now.Retire = []string{pool.Workers[spare].ID}
+			t.name(pool.Workers[spare].ID)
 		}
 		return t.provider.Ensure(ctx, now)
 	})
