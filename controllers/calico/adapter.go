@@ -69,6 +69,8 @@ type Adapter struct {
 	look       func(context.Context) (GroupChoice, error)
 	groupCheck time.Duration
 	config     *rest.Config
+	// routesRead is when it was last read who programs routes.
+	routesRead time.Time
 	// statusSubresource: the status of a CalicoNodeStatus is written apart from the rest, as far as we know.
 	statusSubresource atomic.Bool
 
@@ -133,6 +135,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 	if a.choose(ctx) != nil {
 		return nil
 	}
+	a.readRoutes(ctx)
 	var types []watchersyncer.ResourceType
 	for _, kind := range watched {
 		types = append(types, watchersyncer.ResourceType{ListInterface: model.ResourceListOptions{Kind: kind}})

@@ -152,6 +152,7 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 			return nil
 		case <-time.After(a.groupCheck):
 		}
+		a.readRoutes(ctx)
 		choice, err := a.look(ctx)
 		switch {
 		case err != nil: // the lock of the former group, which stays, is watched

@@ -51,6 +51,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}, CalicoAPI: a.group.String()}
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
+	out.Routes = a.store.routes
 	if a.store.config != nil {
 		if out.BGP, err = configOf(a.store.config); err != nil {
 			return plan.Cluster{}, err

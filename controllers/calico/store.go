@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,7 @@ type store struct {
 	config   *apiv3.BGPConfiguration
 	statuses map[string]*report
 	blocks   map[string]block
+	routes   plan.Routes
 	// locked: the ClusterInformation says that the datastore is not to be used. frozen is another reason why nothing may
 	// be written, "" for none, and unchosen why it is not known where the objects are.
 	locked   bool
@@ -124,6 +126,23 @@ func (s *store) freeze(why string) {
 	defer s.mu.Unlock()
 	if s.frozen != why {
 		s.frozen = why
+		s.signal()
+	}
+}
+
+// meshOn: the node-to-node mesh is on, or not known.
+func (s *store) meshOn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.config == nil || ptr.Deref(s.config.Spec.NodeToNodeMeshEnabled, true)
+}
+
+// setRoutes sets who programs routes.
+func (s *store) setRoutes(routes plan.Routes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !reflect.DeepEqual(s.routes, routes) {
+		s.routes = routes
 		s.signal()
 	}
 }

@@ -27,6 +27,8 @@ type Cluster struct {
 	Locked *Problem
 	// CalicoAPI is the API group and version in which Calico keeps its objects.
 	CalicoAPI string
+	// Routes are who writes the routes to pods into the kernel. They may be old while the mesh is off.
+	Routes Routes
 }
 
 // Scope names the label keys that the user may choose.

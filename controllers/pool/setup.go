@@ -176,6 +176,7 @@ func SlimNode(in any) (any, error) {
 // +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=caliconodestatuses,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=caliconodestatuses/status,verbs=patch
 // +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=blockaffinities;clusterinformations,verbs=list;watch
+// +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=ippools;felixconfigurations,verbs=list
 //
 // Which of them it is: whether Calico's objects are being moved, and whether the second group is of CRDs.
 // +kubebuilder:rbac:groups=migration.projectcalico.org,resources=datastoremigrations,verbs=list

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"k8s.io/utils/ptr"
-
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -174,41 +171,34 @@ func peers(f facts) *Result {
 	return fine("no BGPPeers but rrpool's")
 }
 
-// encapsulation of a pool in words. felix: Felix and not BIRD writes the pool's routes into the
-// kernel, always with VXLAN.
-func (f facts) encapsulation(p apiv3.IPPoolSpec) (words string, felix bool) {
-	switch {
-	case p.VXLANMode != "" && p.VXLANMode != apiv3.VXLANModeNever:
-		return "VXLAN " + string(p.VXLANMode), true
-	case p.IPIPMode != "" && p.IPIPMode != apiv3.IPIPModeNever:
-		return "IP-in-IP " + string(p.IPIPMode), ptr.Deref(f.felix.value.Spec.ProgramClusterRoutes, "") == "Enabled"
-	}
-	return "not encapsulated", false
-}
-
 // routes: who writes the routes to pods into the kernel.
 func routes(f facts) *Result {
-	if why := cmp.Or(f.ipPools.hidden, f.felix.hidden); why != "" {
-		return unseen("who programs the routes to pods", why)
+	r := f.snapshot.Cluster.Routes
+	if r.Unknown != "" {
+		return unseen("who programs the routes to pods", r.Unknown)
 	}
-	var bird, felix []string
-	for _, p := range f.ipPools.value.Items {
-		if p.Spec.Disabled || p.Spec.AllowedUses != nil && !slices.Contains(p.Spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload) {
-			continue
-		}
-		words, byFelix := f.encapsulation(p.Spec)
-		if text := p.Spec.CIDR + ": " + words; byFelix {
-			felix = append(felix, text)
-		} else {
+	var bird, felix, disputed []string
+	for _, p := range r.Pools {
+		switch text := p.String(); {
+		case p.BIRD == p.Felix:
+			disputed = append(disputed, text)
+		case p.BIRD:
 			bird = append(bird, text)
+		default:
+			felix = append(felix, text)
 		}
 	}
 	switch {
-	case len(bird)+len(felix) == 0:
+	case len(r.Pools) == 0:
 		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
-	case len(bird) == 0:
-		return warn("Felix programs the routes to all pods, not BGP: route reflectors would change nothing for them").also(felix...).
-			do("keep the mesh: rrpool has a use only where BGP carries routes to pods")
+	case len(disputed) > 0:
+		return warn("both or neither of Felix and BIRD program the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).
+			do("let programClusterRoutes of FelixConfiguration default and of BGPConfiguration default complement each other")
+	case r.Useless() && f.snapshot.Cluster.BGP.MeshOn():
+		return fail("Felix programs the routes to all pods, not BGP: route reflectors would change nothing for them").also(felix...).see("NoRoutesOverBGP")
+	case r.Useless():
+		return warn("Felix programs the routes to all pods, not BGP: the route reflectors change nothing for them").also(felix...).
+			do("go back to the mesh: rrpool has a use only where BGP carries routes to pods")
 	case len(felix) > 0:
 		return warn("Felix programs the routes to the pods of %s, not BGP: route reflectors matter for the others only", iostreams.Number(len(felix), "IPPool")).
 			also(felix...).also(bird...).do("nothing, if you know that")

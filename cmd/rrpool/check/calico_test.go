@@ -3,7 +3,6 @@ package check
 import (
 	"testing"
 
-	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rrpool/rrpool/config/rbac"
@@ -60,10 +59,10 @@ func TestPasswordsAndRoutes(t *testing.T) {
 			f.passwords = []password{{plan.SecretRef{Name: "s", Key: "k"}, "nodeMeshPassword", secret, reader}}
 		}
 	}
-	having := func(routes string, all ...apiv3.IPPoolSpec) func(*facts) {
-		return func(f *facts) { f.ipPools, f.felix.value.Spec.ProgramClusterRoutes = pools(all...), &routes }
+	having := func(all ...plan.PoolRoutes) func(*facts) {
+		return func(f *facts) { f.snapshot.Cluster.Routes = plan.Routes{Pools: all} }
 	}
-	plain, ipip, vxlan := apiv3.IPPoolSpec{CIDR: "1"}, apiv3.IPPoolSpec{CIDR: "2", IPIPMode: "Always", VXLANMode: "Never"}, apiv3.IPPoolSpec{CIDR: "3", IPIPMode: "Never", VXLANMode: "CrossSubnet"}
+	plain, ipip, vxlan := plan.PoolRoutes{CIDR: "1", Encapsulation: "none", BIRD: true}, plan.PoolRoutes{CIDR: "2", BIRD: true, Felix: true}, plan.PoolRoutes{CIDR: "3", Encapsulation: "VXLAN", Felix: true}
 	try(t, existing, map[string]row{
 		"no password":                      {id: "password", want: OK, says: "no password"},
 		"a password that is read":          {id: "password", edit: with(good, answer{}), want: OK, says: "Secret s, key k (nodeMeshPassword)"},
@@ -72,14 +71,16 @@ func TestPasswordsAndRoutes(t *testing.T) {
 		"a Secret calico-node cannot read": {id: "password", edit: with(good, lacks), want: Error, says: "get, list and watch"},
 		"a Secret we cannot read":          {id: "password", edit: with(seen[*corev1.Secret]{hidden: "no"}, answer{}), want: Warning, says: "could not be checked"},
 		"not knowing who may read it":      {id: "password", edit: with(good, answer{hidden: "no"}), want: Warning, says: "could not be checked"},
-		"plain routes":                     {id: "routes", edit: having("", plain), want: OK, says: "not encapsulated"},
-		"IP-in-IP by BIRD":                 {id: "routes", edit: having("", ipip), want: OK, says: "IP-in-IP Always"},
-		"IP-in-IP by Felix":                {id: "routes", edit: having("Enabled", ipip), want: Warning, says: "route reflectors would change nothing"},
-		"routes by whom":                   {id: "routes", edit: func(f *facts) { f.felix.hidden = "no" }, want: Warning, says: "could not be checked"},
-		"VXLAN":                            {id: "routes", edit: having("", vxlan), want: Warning, says: "VXLAN CrossSubnet"},
-		"VXLAN and BGP":                    {id: "routes", edit: having("", plain, vxlan), want: Warning, says: "matter for the others only"},
-		"no pools":                         {id: "routes", edit: having(""), want: Note, says: "no IPPool"},
-		"a pool that is disabled":          {id: "routes", edit: having("", apiv3.IPPoolSpec{CIDR: "1", Disabled: true}), want: Note, says: "no IPPool"},
-		"pools that may not be seen":       {id: "routes", edit: func(f *facts) { f.ipPools.hidden = "no" }, want: Warning},
+		"plain routes":                     {id: "routes", edit: having(plain), want: OK, says: "BGP carries"},
+		"routes of both":                   {id: "routes", edit: having(plain, ipip), want: Warning, says: "both or neither"},
+		"routes of nobody":                 {id: "routes", edit: having(plan.PoolRoutes{CIDR: "2"}), want: Warning, says: "both or neither"},
+		"VXLAN":                            {id: "routes", edit: having(vxlan), want: Error, says: "route reflectors would change nothing", page: "runbook/conditions.md#noroutesoverbgp"},
+		"VXLAN, on reflectors": {id: "routes", edit: func(f *facts) {
+			having(vxlan)(f)
+			f.snapshot.Cluster.BGP.Mesh.Enabled = new(bool)
+		}, want: Warning, says: "the route reflectors change nothing"},
+		"VXLAN and BGP":  {id: "routes", edit: having(plain, vxlan), want: Warning, says: "matter for the others only"},
+		"no pools":       {id: "routes", edit: having(), want: Note, says: "no IPPool"},
+		"routes by whom": {id: "routes", edit: func(f *facts) { f.snapshot.Cluster.Routes.Unknown = "no" }, want: Warning, says: "could not be checked"},
 	})
 }

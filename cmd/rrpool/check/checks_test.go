@@ -82,7 +82,7 @@ func TestKubernetes(t *testing.T) {
 		"the oldest that works":                  {id: "kubernetes-version", edit: func(f *facts) { f.version = "v1.28.0" }, want: OK, says: "v1.28.0"},
 		"one older":                              {id: "kubernetes-version", edit: func(f *facts) { f.version = "v1.27.16+IKS" }, want: Error, says: "needs 1.28 or newer"},
 		"a version that is none":                 {id: "kubernetes-version", edit: func(f *facts) { f.version = "main" }, want: Warning, says: `"main"`},
-		"the manager may do it all":              {id: "manager-rights", want: OK, says: "all 70 things"},
+		"the manager may do it all":              {id: "manager-rights", want: OK, says: "all 74 things"},
 		"the manager cannot be asked for":        {id: "manager-rights", edit: func(f *facts) { f.managerRights.hidden = "no" }, want: Warning, says: "could not be checked"},
 		"the manager's rights before installing": {id: "manager-rights", edit: func(f *facts) { f.pre = true }, unset: true},
 	})
@@ -189,7 +189,10 @@ func TestEveryRefusalIsSeen(t *testing.T) {
 		"ForeignReflector":     func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" },
 		"ForeignInClusterPeer": func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerIP: "10.240.0.2"}} },
 		"TooFewNodes":          func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(3, "eu-de-1") },
-		"NameTaken":            func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} },
+		"NoRoutesOverBGP": func(f *facts) {
+			f.snapshot.Cluster.Routes = plan.Routes{Pools: []plan.PoolRoutes{{CIDR: "1", Felix: true}}}
+		},
+		"NameTaken": func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} },
 		"ForeignLabel": func(f *facts) {
 			f.object.Spec.BGP.NodeLabel = "example.com/rr"
 			f.snapshot.Cluster.Nodes[0].RoleLabel = true

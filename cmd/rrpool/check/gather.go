@@ -51,8 +51,6 @@ type facts struct {
 	managerRights answer
 
 	information seen[*apiv3.ClusterInformation]
-	felix       seen[*apiv3.FelixConfiguration]
-	ipPools     seen[*apiv3.IPPoolList]
 	calicoNode  seen[*appsv1.DaemonSet]
 	passwords   []password
 
@@ -198,8 +196,6 @@ func found[T runtime.Object](g *gatherer, object T, err error, verb string) seen
 func (g *gatherer) gatherCalico(ctx context.Context) {
 	_ = g.FindCalico(ctx) // sight has the error
 	g.information = get(ctx, g, &apiv3.ClusterInformation{}, "", "default")
-	g.felix = get(ctx, g, &apiv3.FelixConfiguration{}, "", "default")
-	g.ipPools = list(ctx, g, &apiv3.IPPoolList{})
 	for _, namespace := range calicoNamespaces {
 		sets := list(ctx, g, &appsv1.DaemonSetList{}, client.InNamespace(namespace), client.MatchingLabels{"k8s-app": calicoNodeLabel})
 		if len(sets.value.Items) > 0 {

@@ -55,7 +55,7 @@ func TestTheManagersOwnRole(t *testing.T) {
 	}
 	for id, resource := range map[string]string{
 		"crd": "customresourcedefinitions.apiextensions.k8s.io", "manager": "deployments.apps", "datastore": "clusterinformations",
-		"calico-node": "daemonsets.apps", "routes": "ippools",
+		"calico-node": "daemonsets.apps",
 	} {
 		require.Equal(t, Warning, checks[id].Status, id)
 		require.True(t, checks[id].Unchecked, id)

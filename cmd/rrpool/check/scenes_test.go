@@ -61,7 +61,10 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 		now: cli.Now, context: "prod", server: "https://203.0.113.7:6443", namespace: snapshot.DefaultNamespace,
 		version: "v1.31.4", object: object,
 		snapshot: &snapshot.Snapshot{Object: object, Scope: pool.Scope{
-			Cluster:  plan.Cluster{CalicoAPI: "crd.projectcalico.org/v1", Nodes: nodes, BGP: plan.BGPConfig{ASN: 64512}},
+			Cluster: plan.Cluster{
+				CalicoAPI: "crd.projectcalico.org/v1", Nodes: nodes, BGP: plan.BGPConfig{ASN: 64512},
+				Routes: plan.Routes{Pools: []plan.PoolRoutes{{CIDR: "172.30.0.0/16", Encapsulation: "IP-in-IP CrossSubnet", BIRD: true}}},
+			},
 			Provider: v1alpha1.ProviderExistingNodes,
 		}},
 		managerRights: answer{asked: len(needs)},
@@ -71,8 +74,6 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 		manager:       status.Manager{Status: status.Running, Message: "m1 holds the lease"},
 		information:   seen[*apiv3.ClusterInformation]{value: &apiv3.ClusterInformation{Spec: apiv3.ClusterInformationSpec{CalicoVersion: "v3.28.1"}}, found: true},
 		calicoNode:    seen[*appsv1.DaemonSet]{value: daemonSet("calico-system", len(nodes), len(nodes)), found: true},
-		ipPools:       pools(apiv3.IPPoolSpec{CIDR: "172.30.0.0/16", IPIPMode: "CrossSubnet", VXLANMode: "Never"}),
-		felix:         seen[*apiv3.FelixConfiguration]{value: &apiv3.FelixConfiguration{}, found: true},
 	}
 	decide(t, &f)
 	return f
@@ -122,14 +123,6 @@ func onCloud(t *testing.T, perZone int) facts {
 	return f
 }
 
-func pools(all ...apiv3.IPPoolSpec) seen[*apiv3.IPPoolList] {
-	out := seen[*apiv3.IPPoolList]{value: &apiv3.IPPoolList{}, found: true}
-	for _, spec := range all {
-		out.value.Items = append(out.value.Items, apiv3.IPPool{Spec: spec})
-	}
-	return out
-}
-
 func deployment(wanted, available int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: status.ManagerName, Namespace: snapshot.DefaultNamespace},
@@ -156,7 +149,7 @@ func scenes(t *testing.T) map[string]facts {
 	t.Helper()
 	kind := scene(t, nodesIn(5, ""))
 	kind.calicoNode.value.Namespace = "kube-system"
-	kind.ipPools = pools(apiv3.IPPoolSpec{CIDR: "10.244.0.0/16"})
+	kind.snapshot.Cluster.Routes = plan.Routes{Pools: []plan.PoolRoutes{{CIDR: "10.244.0.0/16", Encapsulation: "not encapsulated", BIRD: true}}}
 	decide(t, &kind)
 
 	before := onCloud(t, 50)
@@ -194,7 +187,7 @@ func broken(t *testing.T) facts {
 	f.information.value.Spec.CalicoVersion = "v3.19.1"
 	f.calicoNode.value = daemonSet("calico-system", 3, 1)
 	f.snapshot.Cluster.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "the API has no CalicoNodeStatus: upgrade Calico to 3.21 or later"}}
-	f.ipPools = pools(apiv3.IPPoolSpec{CIDR: "172.30.0.0/16", VXLANMode: "Always"})
+	f.snapshot.Cluster.Routes = plan.Routes{Pools: []plan.PoolRoutes{{CIDR: "172.30.0.0/16", Encapsulation: "VXLAN Always", Felix: true}}}
 	ref := plan.SecretRef{Name: "bgp-reflectors", Key: "password"}
 	f.passwords = []password{{SecretRef: ref, field: "spec.bgp.passwordSecretRef", secret: seen[*corev1.Secret]{value: &corev1.Secret{}}}}
 	f.stored.found = true

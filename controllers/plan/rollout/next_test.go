@@ -68,6 +68,41 @@ func TestRefusalsTouchNothing(t *testing.T) {
 	})
 }
 
+func TestNothingIsOrderedWhereBGPCarriesNoRoutesToPods(t *testing.T) {
+	w := newWorld(1, 6, 3)
+	o := w.observe()
+	felix := plan.PoolRoutes{CIDR: "10.0.0.0/16", Encapsulation: "IP-in-IP CrossSubnet", Felix: true}
+	bird := plan.PoolRoutes{CIDR: "10.1.0.0/16", Encapsulation: "not encapsulated", BIRD: true}
+	off := false
+	for name, c := range map[string]struct {
+		routes plan.Routes
+		reason string
+	}{
+		"some of them":     {plan.Routes{Pools: []plan.PoolRoutes{felix, bird}}, ""},
+		"no pool at all":   {plan.Routes{}, ""},
+		"none":             {plan.Routes{Pools: []plan.PoolRoutes{felix}}, "NoRoutesOverBGP"},
+		"that is not seen": {plan.Routes{Unknown: "listing ippools: forbidden"}, "RoutesUnknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Routes = c.routes
+			s := w.next(o)
+			if c.reason == "" {
+				require.Nil(t, s.Problem)
+				require.NotEmpty(t, s.Actions)
+				return
+			}
+			require.Equal(t, c.reason, s.Problem.Reason)
+			require.Empty(t, s.Actions)
+			there, at := migrated(t)
+			at.Routes = c.routes
+			require.Equal(t, rollout.Steady, there.next(at).Name, "reflectors that serve stay")
+			back := o
+			back.BGP.Mesh.Enabled = &off
+			require.NotEqual(t, rollout.UnsupportedCluster, w.next(back).Name, "with the mesh off nothing is refused")
+		})
+	}
+}
+
 func TestWhatIsLeftOfAFormerPoolGoes(t *testing.T) {
 	w, o := migrated(t)
 	pool := *o.Pool

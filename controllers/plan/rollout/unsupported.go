@@ -23,7 +23,7 @@ func unsupportedCluster(v *view) *Step {
 	if s := hold(v); s != nil {
 		return s
 	}
-	for _, check := range []func(*view) *plan.Problem{mixedAS, foreignReflector, nameTaken, foreignPeer, foreignLabel, tooFewNodes} {
+	for _, check := range []func(*view) *plan.Problem{mixedAS, foreignReflector, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors} {
 		if p := check(v); p != nil {
 			return unsupported(*p)
 		}
@@ -141,6 +141,26 @@ func tooFewNodes(v *view) *plan.Problem {
 		"all %d nodes that speak BGP would be route reflectors, and none their client, which is what the full mesh is: "+
 			"add nodes, lower spec.sizing.min or spec.sizing.minPerZone, or delete this object", len(v.clients),
 	)}
+}
+
+// uselessReflectors: BGP carries no routes to pods, so no machine is ordered to pass them on. Where that changes later
+// the reflectors stay: the mesh that they replaced would be of no use either.
+func uselessReflectors(v *view) *plan.Problem {
+	switch {
+	case !v.starting() || !v.BGP.MeshOn():
+	case v.Routes.Unknown != "":
+		return &plan.Problem{Reason: "RoutesUnknown", Message: "whether BGP carries the routes to pods is not known: " + v.Routes.Unknown}
+	case v.Routes.Useless():
+		pools := make([]string, len(v.Routes.Pools))
+		for i, p := range v.Routes.Pools {
+			pools[i] = p.String()
+		}
+		return &plan.Problem{Reason: "NoRoutesOverBGP", Message: fmt.Sprintf(
+			"Felix programs the routes to all pods, not BGP (%s): route reflectors would change nothing, so none is ordered; "+
+				"keep the mesh and delete this object", plan.Few(pools),
+		)}
+	}
+	return nil
 }
 
 // strayLabels takes our label from nodes that others put it on. Such a node has no cluster ID and reflects nothing.

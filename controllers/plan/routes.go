@@ -1,0 +1,27 @@
+package plan
+
+import "slices"
+
+// Routes are who writes the routes to pods into the kernels of nodes. The zero value knows nothing.
+type Routes struct {
+	// Pools are the IPPools that are enabled for workloads.
+	Pools []PoolRoutes
+	// Unknown is why that is not known, "" where it is.
+	Unknown string
+}
+
+// PoolRoutes is who programs the routes to the pods of one IPPool. With neither the pods of two nodes cannot reach each other.
+type PoolRoutes struct {
+	CIDR string
+	// Encapsulation in words, as "IP-in-IP CrossSubnet".
+	Encapsulation string
+	// BIRD learns them by BGP, Felix computes them.
+	BIRD, Felix bool
+}
+
+func (p PoolRoutes) String() string { return p.CIDR + ": " + p.Encapsulation }
+
+// Useless is where Felix programs all of them: what route reflectors pass on is of no use to pods.
+func (r Routes) Useless() bool {
+	return len(r.Pools) > 0 && !slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool { return p.BIRD })
+}
