@@ -110,10 +110,10 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 }
 
 // writeReport writes a status object so that the reporter looks at it. It ignores every version of an object whose
-// generation it has seen, and libcalico-go does not count generations: it stores the number that it is given. The
-// clock keeps the number growing when an object is deleted and created again. It is taken by writes that leave the
-// report blank and find it otherwise: see clearedAt. In the second group the apiserver counts, but only what changes
-// the spec, so the classes change their order, and the time is an annotation.
+// generation it has seen, or before Calico 3.31 whose spec it has seen, so the classes change their order. libcalico-go
+// does not count generations: it stores the number that it is given. The clock keeps the number growing when an object
+// is deleted and created again. It is taken by writes that leave the report blank and find it otherwise: see clearedAt.
+// In the second group the apiserver counts, but only what changes the spec, and the time is an annotation.
 func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, clears bool, do writer[*apiv3.CalicoNodeStatus]) (bool, error) {
 	err := a.permit(ctx)
 	if err == nil && clears && o.ResourceVersion != "" {
@@ -136,13 +136,10 @@ func (a *Adapter) renew(o *apiv3.CalicoNodeStatus, clears bool) {
 	if clears {
 		o.Generation = max(o.Generation, a.now().Unix())
 	}
-	if a.group != GroupV3 {
-		return
-	}
 	if o.ResourceVersion != "" {
 		slices.Reverse(o.Spec.Classes)
 	}
-	if clears {
+	if clears && a.group == GroupV3 {
 		metav1.SetMetaDataAnnotation(&o.ObjectMeta, clearedAnnotation, rfc3339(a.now()))
 	}
 }
