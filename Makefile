@@ -85,11 +85,15 @@ chaos: packages assets ## Break everything at random in the lab for an hour, and
 soak: export RRPOOL_CHAOS = 1
 soak: export RRPOOL_E2E_FULL = 1
 soak: export RRPOOL_REST = 1m
-soak: packages assets ## Run all that takes long (at most 90 minutes): single failures, every write and combination, properties, a cluster at rest
+soak: CALICO ?= $(basename $(notdir $(wildcard test/programs/calico/*.mod)))
+soak: OLD = ^Test(AMigrationAllAtOnce|AGatedMigration|WhatTheSessionGate|TheSimulatorAgreesWithBIRDOnASample|MigrationAndReturn$$)
+soak: packages assets ## Run all that takes long (at most 90 minutes): single failures, every write and combination, properties, a cluster at rest, older Calico
 	@result=0; \
 	go test -count=1 -timeout 30m ./controllers/plan/rollout -rapid.checks=200 || result=1; \
 	go test -count=1 -timeout 60m -v ./cloud/iks ./cmd/manager || result=1; \
 	go test -count=1 -timeout 60m -v -p 1 -skip '^TestChaos' ./test/chaos ./test/lab ./test/e2e || result=1; \
+	for release in $(CALICO); do \
+		RRPOOL_CALICO=$$release RRPOOL_E2E_FULL= go test -count=1 -timeout 15m -v -p 1 -run '$(OLD)' ./test/lab ./test/e2e || result=1; done; \
 	exit $$result
 
 .PHONY: model-check

@@ -23,10 +23,14 @@ import (
 // servedTimeout is how long new kinds may take to be served.
 const servedTimeout = 4 * time.Minute
 
-// CalicoSources is the folder of the Calico module that we build against.
+// CalicoSources is the folder of the Calico module that the lab runs, which is the one that we build against unless RRPOOL_CALICO is set.
 func CalicoSources(ctx context.Context) (string, error) {
 	const module = "github.com/projectcalico/calico"
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	_, modfile, err := programs.Calico()
+	if err != nil {
+		return "", err
+	}
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-mod=readonly", "-modfile="+modfile, "-f", "{{.Dir}}", module) //nolint:gosec // G204: a file of ours
 	list.Dir = programs.Root()
 	out, err := list.Output()
 	if err != nil {

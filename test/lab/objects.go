@@ -51,7 +51,11 @@ func (l *Lab) createCluster(ctx context.Context) error {
 	info := apiv3.NewClusterInformation()
 	info.Name = "default"
 	ready := true
-	info.Spec = apiv3.ClusterInformationSpec{ClusterGUID: "0", ClusterType: "k8s,bgp,kdd", CalicoVersion: programs.CalicoRelease, DatastoreReady: &ready}
+	release, _, err := programs.Calico()
+	if err != nil {
+		return err
+	}
+	info.Spec = apiv3.ClusterInformationSpec{ClusterGUID: "0", ClusterType: "k8s,bgp,kdd", CalicoVersion: release, DatastoreReady: &ready}
 	if _, err := l.calico.ClusterInformation().Create(ctx, info, options.SetOptions{}); err != nil {
 		return fmt.Errorf("creating the cluster information: %w", err)
 	}

@@ -3,6 +3,7 @@
 package programs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,12 @@ import (
 const CalicoRelease = "v3.31.0"
 
 const (
+	// calicoVariable names the release of Calico whose node agent, templates and CRDs the lab runs, where that is not CalicoRelease.
+	calicoVariable = "RRPOOL_CALICO"
+	// releases has a file for each older one, as go build -modfile reads it: what Calico's own go.mod requires there.
+	releases = "test/programs/calico"
+	agent    = "calico-node"
+
 	// variable holds the paths of what has been built, as name=path with commas between. Child processes inherit it: in the lab's
 	// namespaces nothing can be built.
 	variable = "RRPOOL_PROGRAMS"
@@ -46,7 +53,7 @@ var all = []program{
 	{"kube-apiserver", "./kube-apiserver", true},
 	{"kubectl", "./kubectl", true},
 	{"calicoctl", "github.com/projectcalico/calico/calicoctl/calicoctl", true},
-	{"calico-node", "./test/lab/cmd/calico-node", false},
+	{agent, "./test/lab/cmd/calico-node", false},
 	{"manager", "./cmd/manager", false},
 	{"rrpool", "./cmd/rrpool", false},
 	{"demo", "./test/e2e/demo", false},
@@ -61,6 +68,36 @@ func Names() []string {
 	return names
 }
 
+// Calico is the release of Calico that the lab runs, and the file that says what it is built with.
+func Calico() (release, modfile string, err error) {
+	release = cmp.Or(os.Getenv(calicoVariable), CalicoRelease)
+	if release == CalicoRelease {
+		return release, filepath.Join(Root(), "go.mod"), nil
+	}
+	modfile = filepath.Join(Root(), releases, release+".mod")
+	if known := Releases(); !slices.Contains(known, release) {
+		err = fmt.Errorf("%s is %q, but the lab runs %s only", calicoVariable, release, strings.Join(known, ", "))
+	}
+	return release, modfile, err
+}
+
+// Releases are those of Calico that the lab can run, the oldest first.
+func Releases() []string {
+	files, _ := filepath.Glob(filepath.Join(Root(), releases, "*.mod"))
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(file), ".mod")
+	}
+	return append(files, CalicoRelease)
+}
+
+// binary is the name of a program's file: there is a node agent for each release.
+func binary(name string) string {
+	if release := os.Getenv(calicoVariable); name == agent && release != "" {
+		return name + "-" + release
+	}
+	return name
+}
+
 // Build builds the programs that are named, and says on log which of how many, and for how long. The first build of kube-apiserver takes
 // minutes. KUBEBUILDER_ASSETS, where it is set, must hold etcd and kube-apiserver, which are then not built. What this process or
 // a parent has built is not built again.
@@ -68,7 +105,7 @@ func Build(ctx context.Context, log io.Writer, names ...string) error {
 	built := paths()
 	var missing []program
 	for _, p := range all {
-		if slices.Contains(names, p.name) && built[p.name] == "" {
+		if slices.Contains(names, p.name) && built[binary(p.name)] == "" {
 			missing = append(missing, p)
 		}
 	}
@@ -87,7 +124,7 @@ func Build(ctx context.Context, log io.Writer, names ...string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.Setenv(variable, strings.Trim(os.Getenv(variable)+","+p.name+"="+path, ",")); err != nil {
+		if err := os.Setenv(variable, strings.Trim(os.Getenv(variable)+","+binary(p.name)+"="+path, ",")); err != nil {
 			return fmt.Errorf("keeping the path of %s: %w", p.name, err)
 		}
 	}
@@ -96,7 +133,7 @@ func Build(ctx context.Context, log io.Writer, names ...string) error {
 
 // Path is where a program is that Build has built. For one that has not been built it is no path, but says so where it is executed.
 func Path(name string) string {
-	if path := paths()[name]; path != "" {
+	if path := paths()[binary(name)]; path != "" {
 		return path
 	}
 	return name + " (not built: call programs.Build first)"
@@ -169,7 +206,7 @@ func (b *builder) build(ctx context.Context, p program, title string) (string, e
 	if p.pinned {
 		dir = b.cache
 	}
-	path := filepath.Join(dir, p.name)
+	path := filepath.Join(dir, binary(p.name))
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("making the folder of programs: %w", err)
 	}
@@ -196,9 +233,17 @@ func (b *builder) compile(ctx context.Context, p program, path, title string) er
 		dir = filepath.Join(b.root, servers)
 		flags += b.versionFlags()
 	}
+	modfile := filepath.Join(dir, "go.mod")
+	if p.name == agent {
+		var err error
+		if _, modfile, err = Calico(); err != nil {
+			return err
+		}
+	}
 	// The rename leaves a program that is running as it is.
 	partial := fmt.Sprintf("%s.%d", path, os.Getpid())
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-mod=readonly", "-o", partial, "-ldflags", flags, p.pkg) //nolint:gosec // G204: constants
+	//nolint:gosec // G204: constants, and a file of ours
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-mod=readonly", "-modfile="+modfile, "-o", partial, "-ldflags", flags, p.pkg)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	done := report(b.log, title)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,4 +52,23 @@ func TestBuildHonoursKubebuilderAssets(t *testing.T) {
 	require.Equal(t, "etcd="+dir+"/etcd,kube-apiserver="+dir+"/kube-apiserver", Built(), "what children inherit")
 	require.Contains(t, Path("manager"), "not built")
 	require.ErrorContains(t, Build(t.Context(), io.Discard, "felix"), `building "felix": no such program: there are etcd, kube-apiserver`)
+}
+
+// What the lab runs is what the table of versions says, and a release that it does not know is refused before anything is built.
+func TestTheReleasesOfCalico(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(Root(), "docs", "faq.md"))
+	require.NoError(t, err)
+	var rows []string
+	for _, m := range regexp.MustCompile(`(?m)^\| (v\S+) \|.*(?:make soak CALICO=v|make test)`).FindAllStringSubmatch(string(page), -1) {
+		rows = append(rows, m[1])
+	}
+	require.Equal(t, Releases(), rows)
+	for _, release := range rows {
+		t.Setenv(calicoVariable, release)
+		_, modfile, err := Calico()
+		require.NoError(t, err)
+		require.FileExists(t, modfile)
+	}
+	t.Setenv(calicoVariable, "v3.29.0")
+	require.ErrorContains(t, Build(t.Context(), io.Discard, agent), `RRPOOL_CALICO is "v3.29.0", but the lab runs `+strings.Join(rows, ", ")+" only")
 }
