@@ -221,3 +221,16 @@ func TestAReportIsClearedThroughItsSubresourceOnceTheCRDHasOne(t *testing.T) {
 	b.fill(request.Node, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 2 })
 	require.True(t, isCleared(b.report(request.Node)), "a reporter of an older Calico is not heard any more: calico-node has to be replaced")
 }
+
+// The reporter of Calico before 3.28 writes an object back without the labels that our version of the library keeps in an annotation.
+func TestAReportIsOursWithoutTheLabelThatAnOldReporterDrops(t *testing.T) {
+	onlyV1(t)
+	b := newBench(t).run()
+	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5"}})
+	require.NoError(t, err)
+	body := []byte(`{"metadata":{"annotations":{"projectcalico.org/metadata":"{}"}}}`)
+	require.NoError(t, b.kube.Patch(t.Context(), b.custom(apiv3.KindCalicoNodeStatus, statusName("10.240.0.5")), client.RawPatch(types.MergePatchType, body)))
+	require.NotContains(t, b.report("10.240.0.5").Labels, managedByLabel)
+	_, err = b.Apply(t.Context(), scope, plan.RefreshStatus{Node: "10.240.0.5"})
+	require.NoError(t, err)
+}

@@ -30,8 +30,13 @@ func statusName(node string) string {
 	return prefix + head + "-" + hash
 }
 
+// reportLabel marks ours as well: of the labels in the first group the reporter of Calico before 3.28 keeps those with projectcalico.org/ only.
+const reportLabel = "rrpool.projectcalico.org/report"
+
 // isReport reports whether a status object is one of ours.
-func isReport(o *apiv3.CalicoNodeStatus) bool { return o.Labels[managedByLabel] == managedByValue }
+func isReport(o *apiv3.CalicoNodeStatus) bool {
+	return o.Labels[managedByLabel] == managedByValue || o.Labels[reportLabel] != ""
+}
 
 // sessionKey identifies a session of a node.
 type sessionKey struct {

@@ -92,7 +92,7 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 	if have == nil {
 		o := apiv3.NewCalicoNodeStatus()
 		o.Name, o.Spec = name, reportSpec(w)
-		o.Labels = map[string]string{managedByLabel: managedByValue}
+		o.Labels = map[string]string{managedByLabel: managedByValue, reportLabel: "true"}
 		return a.writeReport(ctx, o, true, a.calico.reports.Create)
 	}
 	a.store.put(have.DeepCopy()) // an answer that has not arrived yet must be known before it is overwritten
