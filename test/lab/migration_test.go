@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,9 @@ func TestAMigrationAllAtOnceLosesPacketsEverywhere(t *testing.T) {
 func TestAGatedMigrationLosesNothing(t *testing.T) {
 	for _, tc := range []struct{ name, password string }{{"without passwords", ""}, {"with a mesh password, as on IKS", meshPassword}} {
 		t.Run(tc.name, func(t *testing.T) {
+			if tc.password != "" && strings.HasPrefix(os.Getenv("RRPOOL_CALICO"), "v3.21.") {
+				t.Skip("the mesh has a password from Calico 3.23 on")
+			}
 			l := inMesh(t, tc.password)
 			requirePassword(t, l, "worker-0", meshPrefix, tc.password)
 			phase := "gated migration " + tc.name
