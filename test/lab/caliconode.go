@@ -84,6 +84,26 @@ func (l *Lab) KillCalicoNode(ctx context.Context, name string, evicted bool) err
 	return l.reportCalicoNode(ctx, n, pod, corev1.ConditionFalse)
 }
 
+// ReplaceCalicoNode ends calico-node on a node as KillCalicoNode does, and starts it anew with another kubeconfig, as an upgrade of Calico
+// does: BIRD comes back in graceful restart, once confd has rendered its configuration.
+func (l *Lab) ReplaceCalicoNode(ctx context.Context, name, kubeconfig string) error {
+	if err := l.KillCalicoNode(ctx, name, true); err != nil {
+		return err
+	}
+	return l.on(name, func(n *node) error {
+		n.agent.env = append(n.agent.env, "KUBECONFIG="+kubeconfig)
+		for _, file := range rendered {
+			if err := os.Remove(n.config(file)); err != nil {
+				return fmt.Errorf("removing what confd had rendered: %w", err)
+			}
+		}
+		if err := n.boot(ctx); err != nil {
+			return err
+		}
+		return l.createCalicoNode(ctx, n)
+	})
+}
+
 var (
 	// Stock BIRD does not know Calico's attribute for encapsulation; unencapsulated pools set it to nothing.
 	tunnelAttribute = regexp.MustCompile(`krt_tunnel = "[^"]*";`)

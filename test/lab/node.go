@@ -240,9 +240,12 @@ func (n *node) startBIRD(ctx context.Context) error {
 	})
 }
 
+// rendered are confd's files.
+var rendered = []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"}
+
 func (n *node) waitForConfig(ctx context.Context) error {
 	return poll(ctx, func() error {
-		for _, name := range []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"} {
+		for _, name := range rendered {
 			if _, err := os.Stat(n.config(name)); err != nil {
 				return fmt.Errorf("confd has not rendered %s", name)
 			}
