@@ -169,13 +169,18 @@ func (a *environment) lose(node string) {
 var varying = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|"generation\\*":\d+,|kube-c1-[a-z-]*[0-9a-f]{8}`)
 
 // unordered is the spec of an object. Which of two existing nodes became a reflector
-// first, and so is the client of the other, may be as it comes.
+// first, and so is the client of the other, may be as it comes. The classes of a report
+// change their order with each question.
 func unordered(o unstructured.Unstructured) any {
 	node, _, _ := unstructured.NestedString(o.Object, "spec", "node")
 	peer, _, _ := unstructured.NestedString(o.Object, "spec", "peerIP")
 	if node != "" && peer != "" {
 		_ = unstructured.SetNestedField(o.Object, min(node, peer), "spec", "node")
 		_ = unstructured.SetNestedField(o.Object, max(node, peer), "spec", "peerIP")
+	}
+	if classes, ok, _ := unstructured.NestedStringSlice(o.Object, "spec", "classes"); ok {
+		slices.Sort(classes)
+		_ = unstructured.SetNestedStringSlice(o.Object, classes, "spec", "classes")
 	}
 	return o.Object["spec"]
 }
