@@ -1,8 +1,6 @@
 package version
 
 import (
-	"os/exec"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"testing"
@@ -46,23 +44,4 @@ func TestWhatIsStampedComesBeforeWhatGoKnows(t *testing.T) {
 			require.Contains(t, got, "rrpool "+tc.want)
 		})
 	}
-}
-
-// The names that the Makefile, the Dockerfile and the release stamp are these: a name that
-// is wrong would stamp nothing, and say nothing.
-func TestTheLinkerKnowsTheseNames(t *testing.T) {
-	const here = "github.com/rrpool/rrpool/cmd/version."
-	path := filepath.Join(t.TempDir(), "stamped.test")
-	out, err := exec.Command("go", "test", "-c", "-o", path, "-ldflags", "-X "+here+"release=v9.8.7 -X "+here+"commit=cafe -X "+here+"date=today", ".").CombinedOutput()
-	require.NoError(t, err, string(out))
-	out, err = exec.Command(path, "-test.v", "-test.run", "^TestStamped$").CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "rrpool v9.8.7 (commit cafe of today, ")
-	require.Contains(t, string(out), "rrpool/v9.8.7 (")
-}
-
-// TestStamped says what this program is; the test above reads it.
-func TestStamped(t *testing.T) {
-	t.Log(Get().Of("rrpool"))
-	t.Log(UserAgent("rrpool"))
 }

@@ -29,6 +29,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -48,39 +49,33 @@ type rules struct {
 	schema     apiextensionsv1.JSONSchemaProps
 }
 
-var load = sync.OnceValues(func() (*rules, error) {
+// load reads what is embedded: it can fail only in a build that no test has seen.
+var load = sync.OnceValue(func() *rules {
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.Unmarshal(definition, &crd); err != nil {
-		return nil, fmt.Errorf("reading our own CRD: %w", err)
-	}
+	utilruntime.Must(yaml.Unmarshal(definition, &crd))
 	var props apiextensions.JSONSchemaProps
 	in := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(in, &props, nil); err != nil {
-		return nil, fmt.Errorf("reading our own CRD: %w", err)
-	}
+	utilruntime.Must(apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(in, &props, nil))
 	structural, err := schema.NewStructural(&props)
-	if err != nil {
-		return nil, fmt.Errorf("reading our own CRD: %w", err)
-	}
+	utilruntime.Must(err)
 	values, _, err := validation.NewSchemaValidator(&props)
-	if err != nil {
-		return nil, fmt.Errorf("reading our own CRD: %w", err)
-	}
-	return &rules{structural, values, cel.NewValidator(structural, true, celconfig.PerCallLimit), *in}, nil
+	utilruntime.Must(err)
+	return &rules{structural, values, cel.NewValidator(structural, true, celconfig.PerCallLimit), *in}
 })
 
 // Default is the object that a user gets who writes nothing into it.
-func Default() (*v1alpha1.RouteReflectorPool, error) {
-	return Read([]byte("apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"))
+func Default() *v1alpha1.RouteReflectorPool {
+	out, err := Read([]byte("apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"))
+	utilruntime.Must(err)
+	return out
 }
 
 // Missing names the fields that the definition has here and lacks in another place.
 func Missing(elsewhere *apiextensionsv1.CustomResourceValidation) []string {
-	r, err := load()
-	if err != nil || elsewhere == nil || elsewhere.OpenAPIV3Schema == nil {
+	if elsewhere == nil || elsewhere.OpenAPIV3Schema == nil {
 		return []string{"a schema"}
 	}
-	return missing(r.schema, *elsewhere.OpenAPIV3Schema, "")
+	return missing(load().schema, *elsewhere.OpenAPIV3Schema, "")
 }
 
 func missing(here, there apiextensionsv1.JSONSchemaProps, path string) (out []string) {
@@ -106,11 +101,7 @@ func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 	if len(others) > 0 {
 		return nil, fmt.Errorf("there is also %s in it: give a file with the RouteReflectorPool alone", strings.Join(others, ", "))
 	}
-	r, err := load()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.admit(raw); err != nil {
+	if err := load().admit(raw); err != nil {
 		return nil, err
 	}
 	out := &v1alpha1.RouteReflectorPool{}
@@ -135,7 +126,7 @@ func split(content []byte) (pool map[string]any, others []string, err error) {
 		kind, _ := raw["kind"].(string)
 		switch {
 		case len(raw) == 0:
-		case isPool(raw) && pool == nil:
+		case pool == nil && kind == "RouteReflectorPool" && raw["apiVersion"] == v1alpha1.GroupVersion.String():
 			pool = raw
 		default:
 			others = append(others, fmt.Sprintf("%q of apiVersion %q", kind, raw["apiVersion"]))
@@ -170,11 +161,6 @@ func parse(document []byte, err error) (map[string]any, error) {
 		return nil, fmt.Errorf("this is no object: %w", err)
 	}
 	return raw, nil
-}
-
-// isPool tells our kind from others.
-func isPool(raw map[string]any) bool {
-	return raw["kind"] == "RouteReflectorPool" && raw["apiVersion"] == v1alpha1.GroupVersion.String()
 }
 
 // admit does to an object what an apiserver does when it is created.

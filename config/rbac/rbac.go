@@ -5,10 +5,10 @@ import (
 	"bytes"
 	_ "embed"
 	"errors"
-	"fmt"
 	"io"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
@@ -28,7 +28,7 @@ type Right struct{ Namespace, Group, Resource, Name, Verb string }
 
 // Rights are all that the manager is allowed, in the order of role.yaml. What it is
 // allowed in its own namespace is given for the namespace named.
-func Rights(namespace string) ([]Right, error) {
+func Rights(namespace string) []Right {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(roles), 4096)
 	var out []Right
 	for {
@@ -36,11 +36,9 @@ func Rights(namespace string) ([]Right, error) {
 		var role rbacv1.Role
 		err := decoder.Decode(&role)
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			return out
 		}
-		if err != nil {
-			return nil, fmt.Errorf("reading our own roles: %w", err)
-		}
+		utilruntime.Must(err)
 		if role.Namespace == Namespace {
 			role.Namespace = namespace
 		}

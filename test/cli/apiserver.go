@@ -3,20 +3,27 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
@@ -39,6 +46,14 @@ func RealApiserver(t *testing.T, user string) *Apiserver {
 	return &Apiserver{t, plane, admin, user}
 }
 
+// Main is the TestMain of a package that uses it.
+func Main(m *testing.M) {
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	calico.RedirectLogs(logr.Discard())
+	controlplane.Main(m)
+}
+
 // Kubeconfig is the path of the user's.
 func (a *Apiserver) Kubeconfig() string {
 	a.Helper()
@@ -56,6 +71,29 @@ func (a *Apiserver) Create(objects ...client.Object) {
 		require.NoError(a, err, o.GetName())
 		a.Cleanup(func() { require.NoError(a, client.IgnoreNotFound(a.Admin.Delete(context.Background(), o))) })
 	}
+}
+
+// Node makes a Ready node that speaks BGP, which edit may change before.
+func (a *Apiserver) Node(name, zone, address string, edits ...func(*corev1.Node)) {
+	a.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}, Annotations: map[string]string{"projectcalico.org/IPv4Address": address + "/24"},
+	}}
+	for _, edit := range edits {
+		edit(node)
+	}
+	a.Create(node)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	require.NoError(a, a.Admin.Status().Update(a.Context(), node))
+}
+
+// Calico makes an object of Calico's, as YAML.
+func (a *Apiserver) Calico(content string, args ...any) {
+	a.Helper()
+	object := &unstructured.Unstructured{}
+	require.NoError(a, yaml.Unmarshal(fmt.Appendf(nil, content, args...), &object.Object))
+	object.SetAPIVersion("crd.projectcalico.org/v1")
+	a.Create(object)
 }
 
 // Grant lets the user do this by the role of this name, and no more: in a namespace, or, without one, everywhere.

@@ -3,19 +3,26 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
@@ -43,21 +50,52 @@ func Ask(t *testing.T, command Command, args ...string) Answer {
 // AskIn is Ask with some of the streams given.
 func AskIn(t *testing.T, s iostreams.Streams, command Command, args ...string) Answer {
 	t.Helper()
+	return Run(t.Context(), s, Root(command), args...)
+}
+
+// Run runs a program until ctx ends. args begin with the name of a command.
+func Run(ctx context.Context, s iostreams.Streams, program Command, args ...string) Answer {
 	var out, err bytes.Buffer
 	if s.Out == nil {
 		s.Out = &out
 	}
 	s.Err = &err
 	s = Defaults(s)
-	code := iostreams.Run(t.Context(), Root(command(s)), args, s)
+	code := iostreams.Run(ctx, program(s), args, s)
 	return Answer{out.String(), err.String(), code}
 }
 
-// Root is the program with one command.
-func Root(command *cobra.Command) *cobra.Command {
-	root := &cobra.Command{Use: iostreams.Program}
-	root.AddCommand(command)
-	return root
+// Play is Run while the cluster changes, in no time: instead of each wait comes the next change, and after the last one
+// Ctrl-C. It gives the waits as well.
+func Play[A sync.Locker](t *testing.T, s iostreams.Streams, program Command, api A, changes []func(A), args ...string) (Answer, []time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	clock, waits := Now, []time.Duration{}
+	s.Now = func() time.Time { return clock }
+	s.Sleep = func(d time.Duration, _ <-chan struct{}) {
+		clock, waits = clock.Add(d), append(waits, d)
+		if len(changes) == 0 {
+			stop()
+			return
+		}
+		api.Lock()
+		defer api.Unlock()
+		changes[0](api)
+		changes = changes[1:]
+	}
+	return Run(ctx, s, program, args...), waits
+}
+
+// Root is the program with these commands.
+func Root(commands ...Command) Command {
+	return func(s iostreams.Streams) *cobra.Command {
+		root := &cobra.Command{Use: iostreams.Program}
+		for _, command := range commands {
+			root.AddCommand(command(s))
+		}
+		return root
+	}
 }
 
 // Defaults fills in the streams that are not given.
@@ -103,6 +141,15 @@ func Golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got, file)
 }
 
+// Pool is a RouteReflectorPool as YAML, to which a spec can be added.
+const Pool = "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"
+
+// PoolFile makes a file with a RouteReflectorPool of that spec, as YAML.
+func PoolFile(t *testing.T, spec string) string {
+	t.Helper()
+	return File(t, Pool+"spec: "+spec+"\n")
+}
+
 // File makes a file with that content.
 func File(t *testing.T, content string) string {
 	t.Helper()
@@ -119,12 +166,67 @@ func Serve(t *testing.T, handler http.Handler) string {
 	return Kubeconfig(t, &rest.Config{Host: server.URL})
 }
 
+// Connect gives a connection as commands have it.
+func Connect(t *testing.T, handler http.Handler) *cluster.Connection {
+	t.Helper()
+	var access cluster.Access
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	access.Register(flags)
+	require.NoError(t, flags.Parse([]string{"--kubeconfig", Serve(t, handler), "--request-timeout", "5s"}))
+	c, err := access.Connect()
+	require.NoError(t, err)
+	return c
+}
+
+// Fail answers a request as an apiserver does that refuses it.
+func Fail(w http.ResponseWriter, status metav1.Status) {
+	status.TypeMeta, status.Status = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, metav1.StatusFailure
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// NotFound is the answer to a request for an object that is not there, of a kind that is.
+var NotFound = metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: "default"}}
+
+// Lease is the manager's, which m1 has renewed so long before Now.
+func Lease(before time.Duration) *coordinationv1.Lease {
+	holder, seconds, renewed := "m1", int32(15), metav1.NewMicroTime(Now.Add(-before))
+	return &coordinationv1.Lease{
+		TypeMeta:   metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-manager", Namespace: "rrpool-system"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &renewed},
+	}
+}
+
+// Broken is a writer that fails with an error.
+type Broken struct{ Err error }
+
+// Write implements io.Writer.
+func (b Broken) Write([]byte) (int, error) { return 0, b.Err }
+
 // Kubeconfig gives the path of a kubeconfig; its context is named rrpool.
 func Kubeconfig(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(path, config))
 	return path
+}
+
+// Bad is what a user calls a command with, and words of the sentence that it answers.
+type Bad [2][]string
+
+// RequireBad requires that each call ends with one sentence for the user, and without half of an answer.
+func RequireBad(t *testing.T, command Command, name string, calls map[string]Bad) {
+	t.Helper()
+	for what, call := range calls {
+		t.Run(what, func(t *testing.T) {
+			got := Ask(t, command, append([]string{name}, call[0]...)...)
+			require.Equal(t, 1, got.Code)
+			require.Empty(t, got.Out)
+			RequireSentence(t, got.Err, call[1]...)
+		})
+	}
 }
 
 // RequireSentence requires one line of error with all the words.

@@ -177,20 +177,12 @@ func routes(f facts) *Result {
 	if r.Unknown != "" {
 		return unseen("who programs the routes to pods", r.Unknown)
 	}
-	var bird, felix, disputed []string
-	for _, p := range r.Pools {
-		switch text := p.String(); {
-		case p.BIRD == p.Felix:
-			disputed = append(disputed, text)
-		case p.BIRD:
-			bird = append(bird, text)
-		default:
-			felix = append(felix, text)
-		}
-	}
+	bird, felix, disputed := programmed(r.Pools)
 	switch {
 	case len(r.Pools) == 0:
 		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
+	case len(disputed) > 0 && r.Useless() && f.snapshot.Cluster.BGP.MeshOn():
+		return fail("neither Felix nor BIRD programs the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).see("NoRoutesOverBGP")
 	case len(disputed) > 0:
 		return warn("both or neither of Felix and BIRD program the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).
 			do("let programClusterRoutes of FelixConfiguration default and of BGPConfiguration default complement each other")
@@ -204,4 +196,19 @@ func routes(f facts) *Result {
 			also(felix...).also(bird...).do("nothing, if you know that")
 	}
 	return fine("BGP carries the routes to pods").also(bird...)
+}
+
+// programmed are the pools whose routes BIRD alone programs, Felix alone, and both or neither.
+func programmed(pools []plan.PoolRoutes) (bird, felix, disputed []string) {
+	for _, p := range pools {
+		switch text := p.String(); {
+		case p.BIRD == p.Felix:
+			disputed = append(disputed, text)
+		case p.BIRD:
+			bird = append(bird, text)
+		default:
+			felix = append(felix, text)
+		}
+	}
+	return bird, felix, disputed
 }

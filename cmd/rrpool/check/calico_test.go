@@ -73,7 +73,7 @@ func TestPasswordsAndRoutes(t *testing.T) {
 		"not knowing who may read it":      {id: "password", edit: with(good, answer{hidden: "no"}), want: Warning, says: "could not be checked"},
 		"plain routes":                     {id: "routes", edit: having(plain), want: OK, says: "BGP carries"},
 		"routes of both":                   {id: "routes", edit: having(plain, ipip), want: Warning, says: "both or neither"},
-		"routes of nobody":                 {id: "routes", edit: having(plan.PoolRoutes{CIDR: "2"}), want: Warning, says: "both or neither"},
+		"routes of nobody":                 {id: "routes", edit: having(plan.PoolRoutes{CIDR: "2"}), want: Error, says: "neither Felix nor BIRD"},
 		"VXLAN":                            {id: "routes", edit: having(vxlan), want: Error, says: "route reflectors would change nothing", page: "runbook/conditions.md#noroutesoverbgp"},
 		"VXLAN, on reflectors": {id: "routes", edit: func(f *facts) {
 			having(vxlan)(f)

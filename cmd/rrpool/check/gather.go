@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -115,17 +114,9 @@ type gatherer struct {
 // gather reads the cluster for an object, nil for the cluster's own or the defaults. It fails
 // only where the cluster does not answer at all, or does not know the user.
 func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (facts, error) {
-	needs, err := rbac.Rights(f.Namespace)
-	defaults, defaultErr := crd.Default()
-	if err := errors.Join(err, defaultErr); err != nil {
-		return facts{}, err
-	}
 	version, err := c.Version(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return facts{}, c.Explain(err, "get", "/version")
-	case version == "":
-		return facts{}, fmt.Errorf("%s of context %q does not answer as an apiserver does: check the address, or choose another --context", c.Server, c.Name)
 	}
 	asking, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
@@ -139,13 +130,13 @@ func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alp
 	if g.stored.found {
 		object = cmp.Or(object, g.stored.value)
 	}
-	g.object = cmp.Or(object, defaults).DeepCopy()
+	g.object = cmp.Or(object, crd.Default()).DeepCopy()
 	g.object.Status = g.stored.value.Status
 	if g.snapshot, err = snapshot.Observe(asking, c, f.Namespace, g.object.DeepCopy(), false); err != nil {
 		g.snapshot, g.blind = nil, err.Error()
 	}
 	if !g.pre {
-		g.managerRights = g.lacks(asking, needs, serviceAccount(g.namespace, rbac.ServiceAccount))
+		g.managerRights = g.lacks(asking, rbac.Rights(f.Namespace), serviceAccount(g.namespace, rbac.ServiceAccount))
 	}
 	g.gatherCalico(asking)
 	if g.classic() {

@@ -36,17 +36,17 @@ func (w *world) onCloud() *iksserver.Server {
 	w.install()
 	w.nodes(2, "ibm://account///c1", frankfurt...)
 	w.calico("calico-system", 6)
-	w.have(&corev1.ConfigMap{
+	w.Create(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-system"}, Data: map[string]string{"cluster-config.json": `{"cluster_id":"c1"}`},
-	}, nil)
+	})
 	return ibm
 }
 
 func (w *world) key(value string) {
 	w.Helper()
-	w.have(&corev1.Secret{
+	w.Create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: snapshot.DefaultNamespace}, StringData: map[string]string{"apikey": value},
-	}, nil)
+	})
 }
 
 func TestOnIBMCloud(t *testing.T) {
@@ -80,7 +80,7 @@ func TestOnIBMCloud(t *testing.T) {
 		w := newWorld(t)
 		ibm := w.onCloud()
 		w.key("no longer valid, and not read")
-		file := cli.File(t, header+"spec: {provider: {iks: {credentials: {trustedProfile: {name: a b}}}}}")
+		file := cli.PoolFile(t, "{provider: {iks: {credentials: {trustedProfile: {name: a b}}}}}")
 		checks, _, got := w.check("", "--filename", file)
 		require.Zero(t, got.Code)
 		require.Equal(t, Note, checks["provider"].Status)

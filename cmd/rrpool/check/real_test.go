@@ -1,8 +1,6 @@
 package check
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,33 +13,6 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-// A cluster on a real apiserver that is fit, seen by one who may do everything.
-func TestAFitCluster(t *testing.T) {
-	w := newWorld(t)
-	w.fit()
-	checks, v, got := w.check("")
-	require.Zero(t, got.Code, got.Out)
-	require.Empty(t, got.Err)
-	require.True(t, v.Fit)
-	for id, c := range checks {
-		require.NotEqual(t, Error, c.Status, "%s: %s", id, c.Message)
-		require.NotEqual(t, Warning, c.Status, "%s: %s", id, c.Message)
-	}
-	for id, says := range map[string]string{
-		"kubernetes-version": "Kubernetes v1.", "sight": "6 nodes", "manager-rights": fmt.Sprintf("all %d things", rightsOfManager(t)),
-		"crd": "rrpool.io/v1alpha1", "manager": "2 of 2 available (image rrpool-manager)", "object": "no RouteReflectorPool", "decision": "EnsurePool",
-		"datastore": "Calico v3.31.0 uses the Kubernetes datastore", "calico-node": "6 of 6 nodes (calico-system/calico-node)",
-		"node-status": "CalicoNodeStatus", "password": "calico-bgp-password", "peers": "rack-switch",
-		"zones": "3 zones: zone-a (2), zone-b (2), zone-c (2)", "eligible": "6 nodes can be route reflectors, and 3 are wanted",
-	} {
-		require.Contains(t, checks[id].Message, says, id)
-	}
-	require.Equal(t, []string{"172.30.0.0/16: IP-in-IP CrossSubnet"}, checks["routes"].Details, "a pool that is disabled does not count")
-	require.NotContains(t, got.Out, "swordfish")
-	require.Equal(t, "rrpool plan", v.Next)
-	require.True(t, strings.HasPrefix(got.Out, "{\n  \"schemaVersion\": \"rrpool.io/check/v1\""))
-}
-
 // The object of the cluster, and one of a file that is to take its place.
 func TestTheObject(t *testing.T) {
 	w := newWorld(t)
@@ -49,13 +20,13 @@ func TestTheObject(t *testing.T) {
 	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
 	w.calico("kube-system", 6)
 	pool := objects(t, "../../../config/samples/existing-nodes.yaml")[0]
-	w.have(pool, nil)
+	w.Create(pool)
 	checks, v, got := w.check("")
 	require.Zero(t, got.Code, got.Out)
 	require.Equal(t, "there is a RouteReflectorPool, with mode RouteReflector", checks["object"].Message)
 	require.Equal(t, "rrpool status", v.Next)
 
-	file := cli.File(t, header+"spec: {mode: Paused, topology: {zoneLabel: example.com/room}}")
+	file := cli.PoolFile(t, "{mode: Paused, topology: {zoneLabel: example.com/room}}")
 	checks, v, got = w.check("", "--filename", file)
 	require.Zero(t, got.Code, got.Out)
 	require.Equal(t, file+" is valid, with mode Paused; what follows is for it", checks["object"].Message)
@@ -69,11 +40,9 @@ func TestABrokenCluster(t *testing.T) {
 	w.nodes(1, "", "zone-a", "zone-b", "zone-c")
 	w.calico("calico-system", 3)
 	w.password("calico-system", "unreadable", false)
-	w.custom("BGPConfiguration", "default", map[string]any{
-		"nodeMeshPassword": map[string]any{"secretKeyRef": map[string]any{"name": "unreadable", "key": "password"}},
-	})
-	w.custom("BGPPeer", "by-hand", map[string]any{"nodeSelector": "all()", "peerSelector": "role == 'rr'"})
-	w.custom("IPPool", "overlay", map[string]any{"cidr": "172.28.0.0/16", "vxlanMode": "Always"})
+	w.Calico(meshPassword, "unreadable")
+	w.Calico("kind: BGPPeer\nmetadata: {name: by-hand}\nspec: {nodeSelector: all(), peerSelector: role == 'rr'}")
+	w.Calico("kind: IPPool\nmetadata: {name: overlay}\nspec: {cidr: 172.28.0.0/16, vxlanMode: Always}")
 	node := &corev1.Node{}
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: "zone-a-node-1"}, node))
 	node.Annotations["projectcalico.org/ASNumber"] = "65001"

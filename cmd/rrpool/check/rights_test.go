@@ -8,36 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rrpool/rrpool/config/rbac"
 	"github.com/rrpool/rrpool/test/cli"
 )
-
-// allowAsManager gives a user exactly what config/rbac gives the manager, less what the edit takes.
-func (w *world) allowAsManager(user string, edit func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
-	w.Helper()
-	for namespace, rules := range managerRules(w.T) {
-		if namespace == "" && edit != nil {
-			rules = edit(rules)
-		}
-		w.allow(user, namespace, rules...)
-	}
-}
-
-// withoutCreatingPeers takes one right away.
-func withoutCreatingPeers(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	for i, rule := range rules {
-		if !slices.Contains(rule.Resources, "bgppeers") {
-			continue
-		}
-		rules[i].Resources = slices.DeleteFunc(slices.Clone(rule.Resources), func(r string) bool { return r == "bgppeers" })
-		rest := *rule.DeepCopy()
-		rest.Resources = []string{"bgppeers"}
-		rest.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return v == "create" })
-		return append(rules, rest)
-	}
-	return rules
-}
 
 // The manager's own role is enough to see everything that decides, and what it does not
 // let one look at is never right.
@@ -46,8 +22,12 @@ func TestTheManagersOwnRole(t *testing.T) {
 	w.install()
 	w.nodes(3, "", "zone-a", "zone-b")
 	w.calico("kube-system", 6)
-	w.allowAsManager("as-manager", nil)
-	all := fmt.Sprintf("all %d things", rightsOfManager(t))
+	for _, o := range objects(t, "../../../config/rbac/role.yaml") {
+		var role rbacv1.Role
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role))
+		w.allow("as-manager", role.Namespace, role.Rules...)
+	}
+	all := fmt.Sprintf("all %d things", len(rbac.Rights("")))
 	checks := w.eventually("as-manager", "manager-rights", func(c Result) bool { return strings.Contains(c.Message, all) })
 	require.Equal(t, OK, checks["manager-rights"].Status, "who guards the metrics may ask what others may do")
 	for _, id := range []string{"sight", "decision", "calico", "bgp", "node-status", "mesh", "as-numbers", "eligible", "zones"} {
@@ -89,9 +69,9 @@ func TestOneRightIsMissing(t *testing.T) {
 	w.nodes(3, "", "zone-a", "zone-b")
 	role := &rbacv1.ClusterRole{}
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: "rrpool-manager"}, role))
-	role.Rules = withoutCreatingPeers(role.Rules)
+	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/eviction") })
 	require.NoError(t, w.Admin.Update(t.Context(), role))
 	checks := w.eventually("", "manager-rights", func(c Result) bool { return c.Status == Error })
-	require.Equal(t, fmt.Sprintf("the manager lacks 2 of the %d rights that it needs: create bgppeers.crd.projectcalico.org, create bgppeers.projectcalico.org", rightsOfManager(t)), checks["manager-rights"].Message)
+	require.Equal(t, fmt.Sprintf("the manager lacks 1 of the %d rights that it needs: create pods/eviction", len(rbac.Rights(""))), checks["manager-rights"].Message)
 	require.Contains(t, checks["manager-rights"].Remedy, "kubectl apply --server-side -k config/rbac")
 }

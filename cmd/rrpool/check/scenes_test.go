@@ -53,10 +53,7 @@ func nodesIn(perZone int, zones ...string) []plan.Node {
 // without a RouteReflectorPool.
 func scene(t *testing.T, nodes []plan.Node) facts {
 	t.Helper()
-	object, err := crd.Default()
-	require.NoError(t, err)
-	needs, err := rbac.Rights(snapshot.DefaultNamespace)
-	require.NoError(t, err)
+	object := crd.Default()
 	f := facts{
 		now: cli.Now, context: "prod", server: "https://203.0.113.7:6443", namespace: snapshot.DefaultNamespace,
 		version: "v1.31.4", object: object,
@@ -67,7 +64,7 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 			},
 			Provider: v1alpha1.ProviderExistingNodes,
 		}},
-		managerRights: answer{asked: len(needs)},
+		managerRights: answer{asked: len(rbac.Rights(snapshot.DefaultNamespace))},
 		stored:        seen[*v1alpha1.RouteReflectorPool]{value: &v1alpha1.RouteReflectorPool{}},
 		definition:    seen[*apiextensionsv1.CustomResourceDefinition]{value: ownDefinition(t), found: true},
 		deployment:    seen[*appsv1.Deployment]{value: deployment(2, 2), found: true},

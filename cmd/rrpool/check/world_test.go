@@ -2,37 +2,26 @@ package check
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
-	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	calico.RedirectLogs(logr.Discard())
-	controlplane.Main(m)
-}
+func TestMain(m *testing.M) { cli.Main(m) }
 
 // world is a cluster that is a real apiserver, and nothing but objects behind it.
 type world struct{ *cli.Apiserver }
@@ -48,58 +37,33 @@ func (w *world) as(user string) *cli.Apiserver {
 	return cli.RealApiserver(w.T, user)
 }
 
-// have makes an object for as long as the test lasts, with its status.
-func (w *world) have(o client.Object, status func()) {
-	w.Helper()
-	w.Create(o)
-	if status != nil {
-		status()
-		require.NoError(w.T, w.Admin.Status().Update(w.Context(), o))
-	}
-}
-
 // install makes rrpool's objects, as the manifests have them.
 func (w *world) install() {
 	w.Helper()
 	w.namespace(snapshot.DefaultNamespace)
 	for _, name := range []string{"rbac/service_account.yaml", "rbac/role.yaml", "rbac/bindings.yaml", "manager/deployment.yaml"} {
 		for _, o := range objects(w.T, filepath.Join("..", "..", "..", "config", name)) {
-			if o.GetKind() != "Deployment" {
-				w.have(o, nil)
-				continue
+			w.Create(o)
+			if o.GetKind() == "Deployment" {
+				o.Object["status"] = map[string]any{"replicas": int64(2), "readyReplicas": int64(2), "availableReplicas": int64(2)}
+				require.NoError(w.T, w.Admin.Status().Update(w.Context(), o))
 			}
-			w.have(o, func() {
-				require.NoError(w.T, unstructured.SetNestedField(o.Object, int64(2), "status", "availableReplicas"))
-				for _, field := range []string{"replicas", "readyReplicas"} {
-					require.NoError(w.T, unstructured.SetNestedField(o.Object, int64(2), "status", field))
-				}
-			})
 		}
 	}
 }
 
 func (w *world) namespace(name string) {
 	w.Helper()
-	w.have(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil)
+	w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
 func objects(t *testing.T, path string) []*unstructured.Unstructured {
 	t.Helper()
-	file, err := os.Open(path)
+	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, file.Close()) }()
-	var out []*unstructured.Unstructured
-	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		require.NoError(t, err)
-		if len(o.Object) > 0 {
-			out = append(out, o)
-		}
-	}
+	out, err := controlplane.Objects(content)
+	require.NoError(t, err)
+	return out
 }
 
 // nodes makes Ready nodes with BGP addresses in some zones, named by zone and number.
@@ -107,42 +71,23 @@ func (w *world) nodes(perZone int, providerID string, zones ...string) {
 	w.Helper()
 	for z, zone := range zones {
 		for i := range perZone {
-			n := &corev1.Node{
-				ObjectMeta: metav1.ObjectMeta{
-					Name: fmt.Sprintf("%s-node-%d", zone, i+1), Labels: map[string]string{corev1.LabelTopologyZone: zone},
-					Annotations: map[string]string{"projectcalico.org/IPv4Address": fmt.Sprintf("10.%d.0.%d/24", 240+z, i+1)},
-				},
-			}
-			if providerID != "" {
-				n.Spec.ProviderID = providerID + fmt.Sprintf("/%s-%d", zone, i+1)
-			}
-			w.have(n, func() {
-				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+			w.Node(fmt.Sprintf("%s-node-%d", zone, i+1), zone, fmt.Sprintf("10.%d.0.%d", 240+z, i+1), func(n *corev1.Node) {
+				if providerID != "" {
+					n.Spec.ProviderID = providerID + fmt.Sprintf("/%s-%d", zone, i+1)
+				}
 			})
 		}
 	}
-}
-
-// custom makes one of Calico's objects.
-func (w *world) custom(kind, name string, spec map[string]any) *unstructured.Unstructured {
-	w.Helper()
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion("crd.projectcalico.org/v1")
-	o.SetKind(kind)
-	o.SetName(name)
-	o.Object["spec"] = spec
-	w.have(o, nil)
-	return o
 }
 
 // calico makes what Calico has in a cluster of so many nodes.
 func (w *world) calico(namespace string, nodes int32) {
 	w.Helper()
 	w.namespace(namespace)
-	w.custom("ClusterInformation", "default", map[string]any{"calicoVersion": "v3.31.0", "datastoreReady": true})
-	w.custom("IPPool", "default-ipv4-ippool", map[string]any{"cidr": "172.30.0.0/16", "ipipMode": "CrossSubnet", "vxlanMode": "Never"})
-	w.custom("IPPool", "old", map[string]any{"cidr": "172.29.0.0/16", "vxlanMode": "Always", "disabled": true})
-	w.custom("FelixConfiguration", "default", map[string]any{"bpfLogLevel": ""})
+	w.Calico("kind: ClusterInformation\nmetadata: {name: default}\nspec: {calicoVersion: v3.31.0, datastoreReady: true}")
+	w.Calico("kind: IPPool\nmetadata: {name: default-ipv4-ippool}\nspec: {cidr: 172.30.0.0/16, ipipMode: CrossSubnet, vxlanMode: Never}")
+	w.Calico("kind: IPPool\nmetadata: {name: old}\nspec: {cidr: 172.29.0.0/16, vxlanMode: Always, disabled: true}")
+	w.Calico("kind: FelixConfiguration\nmetadata: {name: default}\nspec: {bpfLogLevel: ''}")
 	labels := map[string]string{"k8s-app": "calico-node"}
 	ds := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "calico-node", Namespace: namespace, Labels: labels},
@@ -154,33 +99,35 @@ func (w *world) calico(namespace string, nodes int32) {
 			}},
 		},
 	}
-	w.have(ds, func() { ds.Status.DesiredNumberScheduled, ds.Status.NumberReady = nodes, nodes })
+	w.Create(ds)
+	ds.Status.DesiredNumberScheduled, ds.Status.NumberReady = nodes, nodes
+	require.NoError(w.T, w.Admin.Status().Update(w.Context(), ds))
 }
 
 // password makes a Secret that calico-node may read, or may not.
 func (w *world) password(namespace, name string, readable bool) {
 	w.Helper()
-	w.have(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, StringData: map[string]string{"password": "swordfish"}}, nil)
+	w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, StringData: map[string]string{"password": "swordfish"}})
 	if !readable {
 		return
 	}
-	w.have(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Rules: []rbacv1.PolicyRule{
+	w.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: []string{"get", "list", "watch"}},
-	}}, nil)
-	w.have(&rbacv1.RoleBinding{
+	}}, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "calico-node"}},
-	}, nil)
+	})
 }
+
+// meshPassword is a BGPConfiguration that names a Secret.
+const meshPassword = "kind: BGPConfiguration\nmetadata: {name: default}\nspec: {nodeMeshPassword: {secretKeyRef: {name: %s, key: password}}}"
 
 // meshPassword gives the mesh a password, as IBM Cloud does.
 func (w *world) meshPassword() {
 	w.Helper()
 	w.password("calico-system", "calico-bgp-password", true)
-	w.custom("BGPConfiguration", "default", map[string]any{
-		"nodeMeshPassword": map[string]any{"secretKeyRef": map[string]any{"name": "calico-bgp-password", "key": "password"}},
-	})
+	w.Calico(meshPassword, "calico-bgp-password")
 }
 
 // fit makes a cluster of existing nodes with everything in place.
@@ -190,7 +137,7 @@ func (w *world) fit() {
 	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
 	w.calico("calico-system", 6)
 	w.meshPassword()
-	w.custom("BGPPeer", "rack-switch", map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(65100)})
+	w.Calico("kind: BGPPeer\nmetadata: {name: rack-switch}\nspec: {peerIP: 192.0.2.1, asNumber: 65100}")
 }
 
 // authorizerLag is how long the apiserver may take to learn of a right.
@@ -235,30 +182,4 @@ func (w *world) eventually(user, id string, so func(Result) bool, args ...string
 		return so(last[id])
 	}, authorizerLag, authorizerLag/1000, "%s: %v", id, last[id])
 	return last
-}
-
-// rightsOfManager is how many things those are.
-func rightsOfManager(t *testing.T) int {
-	t.Helper()
-	count := 0
-	for _, rules := range managerRules(t) {
-		for _, r := range rules {
-			count += len(r.APIGroups) * len(r.Resources) * len(r.Verbs) * max(1, len(r.ResourceNames))
-		}
-	}
-	return count
-}
-
-// managerRules are the rules of config/rbac: everywhere (""), or in one namespace.
-func managerRules(t *testing.T) map[string][]rbacv1.PolicyRule {
-	t.Helper()
-	out := map[string][]rbacv1.PolicyRule{}
-	for _, o := range objects(t, "../../../config/rbac/role.yaml") {
-		content, err := json.Marshal(o)
-		require.NoError(t, err)
-		var role rbacv1.Role
-		require.NoError(t, json.Unmarshal(content, &role))
-		out[role.Namespace] = role.Rules
-	}
-	return out
 }

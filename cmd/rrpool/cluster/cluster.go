@@ -4,7 +4,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -25,7 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	apiversion "k8s.io/apimachinery/pkg/version"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/discovery"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -86,10 +85,8 @@ func (a *Access) Connect() (*Connection, error) {
 	config.QPS = -1 // commands send many small requests, and the apiserver limits them itself
 	config.UserAgent = version.UserAgent(iostreams.Program)
 	config.WarningHandler = rest.NoWarnings{}
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, err
-	}
+	scheme := runtime.NewScheme()
+	utilruntime.Must(errors.Join(clientscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper()})
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: context %q does not describe a cluster: %w", name, err)
@@ -126,16 +123,14 @@ func (a *Access) load() (*rest.Config, string, error) {
 	return config, name, nil
 }
 
-// Version is the apiserver's, "" where the answer has none. Every user may ask for it. The
-// error is that of the request.
+// Version is the apiserver's. Every user may ask for it. The error is that of the request.
 func (c *Connection) Version(ctx context.Context) (string, error) {
 	asking, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
 		return "", fmt.Errorf("connecting to the cluster of context %q: %w", c.Name, err)
 	}
-	var answer apiversion.Info
-	body, err := asking.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
-	if err != nil || json.Unmarshal(body, &answer) != nil {
+	answer, err := asking.ServerVersionWithContext(ctx)
+	if err != nil {
 		return "", err //nolint:wrapcheck // callers look at the error's type
 	}
 	return answer.GitVersion, nil
@@ -199,14 +194,6 @@ func (c *Connection) Explain(err error, verb, resource string) error {
 	default:
 		return fmt.Errorf("asking %s of context %q to %s %s: %s", c.Server, c.Name, verb, resource, strings.TrimSuffix(err.Error(), "."))
 	}
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("building the scheme: %w", err)
-	}
-	return scheme, nil
 }
 
 // FindCalico finds in which API group Calico keeps its objects, and makes the client read them there. Where that is

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
@@ -31,14 +31,7 @@ func ask(t *testing.T, args ...string) cli.Answer {
 // askIn is ask with some of the streams given; args begin with the program.
 func askIn(t *testing.T, s iostreams.Streams, args ...string) cli.Answer {
 	t.Helper()
-	var out, err bytes.Buffer
-	if s.Out == nil {
-		s.Out = &out
-	}
-	s.Err = &err
-	s = cli.Defaults(s)
-	code := iostreams.Run(t.Context(), New(CalledAs(args), s), args[1:], s)
-	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
+	return cli.Run(t.Context(), s, func(s iostreams.Streams) *cobra.Command { return New(CalledAs(args), s) }, args[1:]...)
 }
 
 func TestHelp(t *testing.T) {
@@ -97,11 +90,6 @@ func TestCompletion(t *testing.T) {
 	require.Contains(t, ask(t, "__complete", "").Out, "cost\tWhat the pool of route reflectors costs")
 }
 
-// failing fails every write.
-type failing struct{ err error }
-
-func (f failing) Write([]byte) (int, error) { return 0, f.err }
-
 func TestFailuresToWrite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
@@ -113,17 +101,20 @@ func TestFailuresToWrite(t *testing.T) {
 		"an error with an exit code of its own": {&iostreams.ExitError{Code: 2, Err: errors.New("there are changes")}, 2, "rrpool: writing the report: there are changes\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := askIn(t, iostreams.Streams{Out: failing{tc.err}}, "rrpool", "cost", "--hourly-price", "1")
+			got := askIn(t, iostreams.Streams{Out: cli.Broken{Err: tc.err}}, "rrpool", "cost", "--hourly-price", "1")
 			require.Equal(t, cli.Answer{Err: tc.says, Code: tc.code}, got)
 		})
 	}
 }
 
+// stamps are what the Makefile, the Dockerfile and the release have the linker write: a name that is wrong would stamp nothing.
+const stamps = "-X github.com/rrpool/rrpool/cmd/version.release=v1.2.3 -X github.com/rrpool/rrpool/cmd/version.commit=cafe -X github.com/rrpool/rrpool/cmd/version.date=today"
+
 // program builds the program once for the tests that need a process.
 func program(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubectl-rrpool")
-	out, err := exec.Command("go", "build", "-ldflags", "-X github.com/rrpool/rrpool/cmd/version.release=v1.2.3", "-o", path, "..").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags", stamps, "-o", path, "..").CombinedOutput()
 	require.NoError(t, err, string(out))
 	return path
 }
@@ -144,7 +135,7 @@ func TestAsAProcess(t *testing.T) {
 	t.Run("its version", func(t *testing.T) {
 		out, err := exec.Command(path, "version").Output()
 		require.NoError(t, err)
-		require.Contains(t, string(out), "rrpool v1.2.3 (")
+		require.Contains(t, string(out), "rrpool v1.2.3 (commit cafe of today, ")
 	})
 	t.Run("an error", func(t *testing.T) {
 		cmd := exec.Command(path, "cost", "--hourly-price=-1")
@@ -163,11 +154,7 @@ func TestAsAProcess(t *testing.T) {
 func TestEveryCommandIsDocumented(t *testing.T) {
 	pages := map[string][]string{"rollback": {"migrate"}, "version": {"cli"}, "simulate": {"simulate", "topologies"}}
 	others := []string{"--dry-run", "--selector", "--server-side"} // of kubectl
-	docs := func(page string) string {
-		content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page+".md"))
-		require.NoError(t, err)
-		return string(content)
-	}
+	docs := func(page string) string { return cli.Page(t, page) }
 	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		name := cmd.Name()
 		require.Contains(t, docs("cli"), "\n## "+name+"\n\n"+cmd.Short+".\n", "make docs writes it")

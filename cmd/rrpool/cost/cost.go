@@ -97,12 +97,11 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return fmt.Errorf("%w; without a cluster: %s --nodes 300 --hourly-price 0.11", err, cmd.CommandPath())
 	}
-	p, err := factsOf(read)
-	if err == nil && f.describes() {
-		err = f.describe(&p)
-	}
-	if err != nil {
-		return err
+	p := factsOf(read)
+	if f.describes() {
+		if err := f.describe(&p); err != nil {
+			return err
+		}
 	}
 	p.Prices, p.currency, p.Sizes = prices, prices[0].Currency, sets.List(sets.New(1, 3, 6, 9, len(p.Pool), p.wanted).Delete(0))
 	if f.hourly != "" {

@@ -11,10 +11,7 @@ import (
 // Bad input gets one sentence that names the field, the value and the remedy.
 func TestBadInput(t *testing.T) {
 	negative := cli.File(t, "version: 1\nentries: [{flavor: a, region: any, price: -1, currency: USD, date: '2026-01-01', source: me}]")
-	for name, tc := range map[string]struct {
-		args []string
-		says []string
-	}{
+	cli.RequireBad(t, New, "cost", map[string]cli.Bad{
 		"a negative number of workers":   {[]string{"--reflectors", "-3"}, []string{"--reflectors", `"-3"`, "use a whole number from 1 to 10000"}},
 		"half a worker":                  {[]string{"--nodes", "1.5"}, []string{"--nodes", `"1.5"`, "use a whole number"}},
 		"a pool that zones cannot share": {[]string{"--reflectors", "7", "--zones", "3"}, []string{"--reflectors", "7 reflectors", "use 6 or 9"}},
@@ -25,17 +22,9 @@ func TestBadInput(t *testing.T) {
 		"a flavor that cannot be":        {[]string{"--flavor", "bx2 2x8"}, []string{"--flavor", `"bx2 2x8"`, "such as bx2.2x8"}},
 		"a flavor without its region":    {[]string{"--flavor", "bx2.2x8"}, []string{"bx2.2x8 in an unknown region", "only of bx2.2x8 in eu-de, bx2.2x8 in us-south, ", "give --hourly-price"}},
 		"a region that cannot be":        {[]string{"--region", "Frankfurt am Main"}, []string{"--region", `"Frankfurt am Main"`, "such as eu-de"}},
-		"an unknown format":              {[]string{"-o", "csv"}, []string{"--output", `"csv"`, "use table, json, yaml"}},
 		"a price book that is not there": {[]string{"--price-book", "/nonexistent"}, []string{"--price-book", `"/nonexistent"`, "no such file", "give the name of a file"}},
 		"a negative price in the book":   {[]string{"--price-book", negative}, []string{"--price-book", "entries[0].price", `"-1"`, "write a decimal of 0 or more"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := ask(t, append([]string{"cost"}, tc.args...)...)
-			require.Equal(t, 1, got.Code)
-			require.Empty(t, got.Out, "no part of a report")
-			cli.RequireSentence(t, got.Err, tc.says...)
-		})
-	}
+	})
 }
 
 // A described pool needs no cluster, not even one that is configured.

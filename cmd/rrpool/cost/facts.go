@@ -37,16 +37,12 @@ type facts struct {
 }
 
 // factsOf reads the facts of a cluster, nil for none.
-func factsOf(c *cluster.Cluster) (facts, error) {
-	object, err := crd.Default()
-	f := facts{object: object}
-	if err != nil || c == nil {
-		return f, err
+func factsOf(c *cluster.Cluster) facts {
+	f := facts{object: crd.Default()}
+	if c == nil {
+		return f
 	}
-	f.cluster, f.Rest = c.Name, []cost.Worker{}
-	if f.stored = c.Pool != nil; f.stored {
-		f.object = c.Pool
-	}
+	f.cluster, f.Rest, f.stored, f.object = c.Name, []cost.Worker{}, c.Pool != nil, cmp.Or(c.Pool, f.object)
 	f.Pool, f.Existing = PoolOf(f.object, c.Nodes)
 	spec := f.object.Spec
 	for _, node := range c.Nodes {
@@ -63,7 +59,7 @@ func factsOf(c *cluster.Cluster) (facts, error) {
 		f.wanted = wanted(f.object, len(f.Rest), len(f.zones))
 	}
 	f.Model = f.another(spec.Provider.IKS.Flavor)
-	return f, nil
+	return f
 }
 
 // PoolOf gives the workers of the pool. existing: they are existing nodes, which cost nothing extra.

@@ -184,6 +184,13 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 	return out, nil
 }
 
+// Arrange places the nodes as the planner does, and gives them with what it writes to them.
+func (c Cluster) Arrange(s Sized) (topology.Layout, []plan.Node) {
+	pool, clients := c.Pool(s.PerZone), c.Workloads(s.PerZone*len(c.Zones))
+	layout := topology.Arrange(s.Spec, topology.Session{}, clients, pool, c.Zones, s.PerZone)
+	return layout, layout.Written(append(pool, clients...), s.RoleLabel)
+}
+
 // kind is the topology that is possible: on existing nodes, Single only.
 func (c Cluster) kind(kind v1alpha1.TopologyType) (v1alpha1.TopologyType, error) {
 	switch {

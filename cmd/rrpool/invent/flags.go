@@ -1,6 +1,7 @@
 package invent
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -11,12 +12,11 @@ import (
 	"github.com/rrpool/rrpool/config/crd"
 )
 
-// Flags describe a cluster that does not exist. The command gives the bounds, and the
-// words of --topology, of which the first counts where no file is named.
+// Flags describe a cluster that does not exist.
 type Flags struct {
-	Nodes, Zones, Reflectors, Racks iostreams.Count
-	Topology                        *iostreams.Choice
-	File                            string
+	Nodes, zones, reflectors, racks iostreams.Count
+	topology                        *iostreams.Choice
+	file                            string
 }
 
 // kinds are the topologies by the words of --topology.
@@ -25,31 +25,32 @@ var kinds = map[string]v1alpha1.TopologyType{
 	"multicluster": v1alpha1.TopologyMultiCluster, "auto": v1alpha1.TopologyAuto,
 }
 
-// Register adds them to a command.
-func (f *Flags) Register(cmd *cobra.Command) {
+// Register adds them to a command, which has that topology where no file is named.
+func (f *Flags) Register(cmd *cobra.Command, topology string) {
+	count := func(most int) iostreams.Count { return iostreams.Count{Least: 1, Most: most} }
+	f.Nodes, f.zones, f.reflectors, f.racks = count(50000), count(100), count(100), count(300)
+	f.topology = iostreams.NewChoice("auto", "single", "quorum", "hierarchy", "multicluster")
+	f.topology.Value = topology
 	f.Nodes.Register(cmd, "nodes", "nodes that run workloads")
-	f.Zones.Register(cmd, "zones", "zones of the cluster; default those in the file, else 1")
-	f.Reflectors.Register(cmd, "reflectors", "size of the pool, all zones together; default as many as sizing and topology take")
-	f.Racks.Register(cmd, "racks", "racks that the nodes are labelled with; default none")
-	f.Topology.Register(cmd, "topology", "", "topology: auto, single, quorum, hierarchy or multicluster; default that of the file")
-	cmd.Flags().StringVarP(&f.File, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
+	f.zones.Register(cmd, "zones", "zones of the cluster; default those in the file, else 1")
+	f.reflectors.Register(cmd, "reflectors", "size of the pool, all zones together; default as many as sizing and topology take")
+	f.racks.Register(cmd, "racks", "racks that the nodes are labelled with; default none")
+	f.topology.Register(cmd, "topology", "", "topology: auto, single, quorum, hierarchy or multicluster; default that of the file")
+	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
 	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 }
 
 // Cluster is the one that the flags and the file describe.
 func (f *Flags) Cluster(cmd *cobra.Command, s iostreams.Streams) (Cluster, error) {
-	object, err := snapshot.Object(f.File, s.In)
-	if err == nil && object == nil {
-		object, err = crd.Default()
-	}
+	object, err := snapshot.Object(f.file, s.In)
 	if err != nil {
 		return Cluster{}, err
 	}
-	c := Cluster{Spec: object.Spec, Nodes: f.Nodes.Value, Reflectors: f.Reflectors.Value, Racks: f.Racks.Value}
-	if f.File == "" || cmd.Flags().Changed("topology") {
-		c.Spec.Topology.Type = kinds[f.Topology.Value]
+	c := Cluster{Spec: cmp.Or(object, crd.Default()).Spec, Nodes: f.Nodes.Value, Reflectors: f.reflectors.Value, Racks: f.racks.Value}
+	if f.file == "" || cmd.Flags().Changed("topology") {
+		c.Spec.Topology.Type = kinds[f.topology.Value]
 	}
-	if c.Zones = Names("zone-", max(f.Zones.Value, 1)); f.Zones.Value == 0 && len(c.Spec.Provider.IKS.Zones) > 0 {
+	if c.Zones = Names("zone-", max(f.zones.Value, 1)); f.zones.Value == 0 && len(c.Spec.Provider.IKS.Zones) > 0 {
 		c.Zones = slices.Compact(slices.Sorted(slices.Values(c.Spec.Provider.IKS.Zones)))
 	}
 	return c, c.Check()

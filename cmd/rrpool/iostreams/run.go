@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Program is the name before each error.
@@ -39,9 +38,6 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 	root.SetErr(s.Err)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if errors.Is(err, pflag.ErrHelp) {
-			return err
-		}
 		return fmt.Errorf("%w (%s --help lists all flags)", err, cmd.CommandPath())
 	})
 	root.SetArgs(args)
@@ -65,12 +61,7 @@ func Sentence(err error) string { return strings.Join(strings.Fields(err.Error()
 // Command completes a command that takes flags only, which its help lists in the order in which they are added.
 func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command {
 	cmd.Flags().SortFlags = false
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("unexpected argument %q: %s takes flags only", args[0], cmd.CommandPath())
-		}
-		return nil
-	}
+	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return run(cmd) }
 	return cmd
 }

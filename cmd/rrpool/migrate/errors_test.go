@@ -15,13 +15,10 @@ import (
 
 // Bad input gets one sentence that names the field, the value and the remedy.
 func TestBadInput(t *testing.T) {
-	file := cli.File(t, "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\nspec: {mode: FullMesh}\n")
-	got := cli.Ask(t, New, "migrate", "--yes", "-f", file)
+	got := cli.Ask(t, New, "migrate", "--yes", "-f", cli.PoolFile(t, "{mode: FullMesh}"))
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "--filename", "spec.mode", `"FullMesh"`, "leave it out")
-	got = cli.Ask(t, NewRollback, "rollback", "-f", "pool.yaml")
-	cli.RequireSentence(t, got.Err, "unknown shorthand flag: 'f'", "rrpool rollback --help lists all flags")
 }
 
 func TestClustersThatRefuse(t *testing.T) {
@@ -61,21 +58,16 @@ func TestClustersThatRefuse(t *testing.T) {
 	}
 }
 
-// failing fails every write.
-type failing struct{ err error }
-
-func (f failing) Write([]byte) (int, error) { return 0, f.err }
-
 // No one reads the output: who has said yes before gets what was asked for, and no other user is
 // asked to agree to what cannot be seen.
 func TestAReaderThatIsGone(t *testing.T) {
 	s := &scenario{api: &api{pool: object(v1alpha1.ModePaused)}, happens: theWay()}
-	got := s.play(t, iostreams.Streams{Out: failing{syscall.EPIPE}}, "migrate", "--yes")
+	got := s.play(t, iostreams.Streams{Out: cli.Broken{Err: syscall.EPIPE}}, "migrate", "--yes")
 	require.Zero(t, got.Code, got.Err)
 	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
 	s = &scenario{api: &api{pool: object(v1alpha1.ModePaused)}}
 	asked := person("yes\n")
-	asked.Out = failing{syscall.EPIPE}
+	asked.Out = cli.Broken{Err: syscall.EPIPE}
 	got = s.play(t, asked, "migrate")
 	require.Equal(t, 1, got.Code)
 	cli.RequireSentence(t, got.Err, "the plan cannot be written, so nothing was changed")

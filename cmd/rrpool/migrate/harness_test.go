@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
@@ -49,7 +49,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if a.refuse != nil {
 		if status := a.refuse(r); status != nil {
-			fail(w, *status)
+			cli.Fail(w, *status)
 			return
 		}
 	}
@@ -65,15 +65,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/leases/rrpool-manager") && a.lease != nil:
 		_ = json.NewEncoder(w).Encode(a.lease)
 	default:
-		fail(w, metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: "default"}})
+		cli.Fail(w, cli.NotFound)
 	}
-}
-
-func fail(w http.ResponseWriter, status metav1.Status) {
-	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	status.Status = "Failure"
-	w.WriteHeader(int(status.Code))
-	_ = json.NewEncoder(w).Encode(status)
 }
 
 // write creates or patches, unless another client was faster.
@@ -101,7 +94,7 @@ func (a *api) write(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.Unmarshal(body, &patch)
 	if patch.Metadata.ResourceVersion != a.pool.ResourceVersion {
-		fail(w, metav1.Status{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: "the object has been modified"})
+		cli.Fail(w, metav1.Status{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: "the object has been modified"})
 		return
 	}
 	a.writes[len(a.writes)-1] += fmt.Sprint(" ", patch.Spec)
@@ -128,38 +121,16 @@ type scenario struct {
 	*api
 	happens []func(*api)
 	planner planner
-	clock   time.Time
 	waits   []time.Duration
 }
 
 // play calls a command and lets the scenario happen, in no time.
 func (s *scenario) play(t *testing.T, streams iostreams.Streams, args ...string) cli.Answer {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	s.clock = cli.Now
-	streams.Now = func() time.Time { return s.clock }
-	streams.Sleep = func(d time.Duration, _ <-chan struct{}) {
-		s.waits = append(s.waits, d)
-		s.clock = s.clock.Add(d)
-		if len(s.happens) == 0 {
-			stop()
-			return
-		}
-		s.Lock()
-		defer s.Unlock()
-		s.happens[0](s.api)
-		s.happens = s.happens[1:]
-	}
-	var out, err bytes.Buffer
-	if streams.Out == nil {
-		streams.Out = &out
-	}
-	streams.Err = &err
-	streams = cli.Defaults(streams)
 	t.Setenv("KUBECONFIG", cli.Serve(t, s))
-	code := iostreams.Run(ctx, s.root(streams), args, streams)
-	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
+	var got cli.Answer
+	got, s.waits = cli.Play(t, streams, s.root, s.api, s.happens, args...)
+	return got
 }
 
 // root is the program with both commands.
@@ -168,9 +139,10 @@ func (s *scenario) root(streams iostreams.Streams) *cobra.Command {
 	if p == nil {
 		p = planned
 	}
-	root := cli.Root(newMigrate(streams, p))
-	root.AddCommand(newRollback(streams, p))
-	return root
+	return cli.Root(
+		func(streams iostreams.Streams) *cobra.Command { return newMigrate(streams, p) },
+		func(streams iostreams.Streams) *cobra.Command { return newRollback(streams, p) },
+	)(streams)
 }
 
 // planned is a plan that is easy to recognise.
@@ -181,10 +153,7 @@ func planned(_ context.Context, s iostreams.Streams, _ *cluster.Connection, _ st
 
 // object is a RouteReflectorPool that the manager has observed.
 func object(mode v1alpha1.Mode) *v1alpha1.RouteReflectorPool {
-	out, err := crd.Default()
-	if err != nil {
-		panic(err)
-	}
+	out := crd.Default()
 	out.Spec.Mode, out.Generation, out.ResourceVersion, out.UID = mode, 1, "1", "u1"
 	out.Status = v1alpha1.RouteReflectorPoolStatus{Provider: "iks"}
 	settle(out, "the node-to-node mesh carries 60 nodes")
@@ -209,13 +178,7 @@ func condition(o *v1alpha1.RouteReflectorPool, kind string, status metav1.Condit
 		message = plan.Linked(message, reason, 1024) // as the manager does it
 	}
 	c := metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Generation}
-	for i := range o.Status.Conditions {
-		if o.Status.Conditions[i].Type == kind {
-			o.Status.Conditions[i] = c
-			return
-		}
-	}
-	o.Status.Conditions = append(o.Status.Conditions, c)
+	meta.SetStatusCondition(&o.Status.Conditions, c)
 }
 
 // numbers are workers that are Ready in each of three zones, and sessions of each of as many reflectors.

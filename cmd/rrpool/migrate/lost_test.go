@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -37,10 +36,9 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	a := &api{pool: object(v1alpha1.ModeFullMesh)}
-	var out, errs bytes.Buffer
-	s := cli.Defaults(iostreams.Streams{Out: &out, Err: &errs})
-	args := []string{"migrate", "--yes", "--wait=false", "--kubeconfig", cli.Serve(t, lost{a, stop})} // Ctrl-C, or no answer in time
-	require.Equal(t, 1, iostreams.Run(ctx, cli.Root(newMigrate(s, planned)), args, s))
+	kubeconfig := cli.Serve(t, lost{a, stop}) // Ctrl-C, or no answer in time
+	got := cli.Run(ctx, iostreams.Streams{}, (&scenario{}).root, "migrate", "--yes", "--wait=false", "--kubeconfig", kubeconfig)
+	require.Equal(t, 1, got.Code)
 	require.Equal(t, v1alpha1.ModeRouteReflector, a.pool.Spec.Mode)
-	require.Contains(t, errs.String(), "whether spec.mode was set is not known, as the answer was lost (interrupted): rrpool status says it")
+	require.Contains(t, got.Err, "whether spec.mode was set is not known, as the answer was lost (interrupted): rrpool status says it")
 }

@@ -195,11 +195,7 @@ func (m *migration) change(ctx context.Context, stored, given *v1alpha1.RouteRef
 	if stored != nil {
 		want, what = withMode(stored, m.mode), fmt.Sprintf("spec.mode of the RouteReflectorPool is %s and becomes %s", stored.Spec.Mode, m.mode)
 	} else if given == nil {
-		var err error
-		if want, err = crd.Default(); err != nil {
-			return nil, err
-		}
-		what = "the RouteReflectorPool is created with all defaults"
+		want, what = crd.Default(), "the RouteReflectorPool is created with all defaults"
 	}
 	set := change{m.Connection, stored, want}
 	if err := set.dryRun(ctx); err != nil {

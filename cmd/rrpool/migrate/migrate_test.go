@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
@@ -93,7 +92,7 @@ func TestCreate(t *testing.T) {
 	requireMode(t, s.api, v1alpha1.ModeRouteReflector)
 	require.EqualValues(t, 3, s.pool.Spec.Sizing.Min, "the defaults are written out")
 
-	file := cli.File(t, "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\nspec: {sizing: {min: 5}}\n")
+	file := cli.PoolFile(t, "{sizing: {min: 5}}")
 	s = &scenario{api: &api{}}
 	got = s.play(t, iostreams.Streams{}, "migrate", "--yes", "--wait=false", "-f", file)
 	require.Zero(t, got.Code, got.Err)
@@ -123,7 +122,7 @@ func TestAgain(t *testing.T) {
 	require.Contains(t, got.Out, "√ The cluster is on route reflectors")
 
 	t.Run("arrived, as a manager said that is gone", func(t *testing.T) {
-		s := &scenario{api: &api{pool: reflecting(), lease: renewed(time.Hour)}}
+		s := &scenario{api: &api{pool: reflecting(), lease: cli.Lease(time.Hour)}}
 		got := s.play(t, iostreams.Streams{}, "migrate")
 		require.Equal(t, 1, got.Code)
 		cli.RequireSentence(t, got.Err, "does not run", "kubectl --namespace rrpool-system get deployment,pod")
@@ -143,7 +142,7 @@ func TestAlreadyThere(t *testing.T) {
 			"The worker pool route-reflectors stays, and costs until it is deleted (docs/operations.md#delete).\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &scenario{api: &api{pool: tc.pool, lease: renewed(0)}}
+			s := &scenario{api: &api{pool: tc.pool, lease: cli.Lease(0)}}
 			got := s.play(t, iostreams.Streams{}, name)
 			require.Zero(t, got.Code, got.Err)
 			require.Equal(t, tc.says, got.Out)
@@ -155,7 +154,7 @@ func TestAlreadyThere(t *testing.T) {
 	t.Run("what is wrong there is shown", func(t *testing.T) {
 		degraded := reflecting()
 		condition(degraded, "Degraded", "True", "CloudUnauthorized", "the key is not accepted: store another one.")
-		s := &scenario{api: &api{pool: degraded, lease: renewed(0)}}
+		s := &scenario{api: &api{pool: degraded, lease: cli.Lease(0)}}
 		got := s.play(t, iostreams.Streams{}, "migrate", "--yes")
 		require.Zero(t, got.Code)
 		require.Contains(t, got.Out, "already on route reflectors")
@@ -164,21 +163,12 @@ func TestAlreadyThere(t *testing.T) {
 	t.Run("a change that the manager has not observed is under way", func(t *testing.T) {
 		behind := reflecting()
 		behind.Generation++
-		s := &scenario{api: &api{pool: behind, lease: renewed(0)}, happens: []func(*api){by(func(o *v1alpha1.RouteReflectorPool) { settle(o, "done") })}}
+		s := &scenario{api: &api{pool: behind, lease: cli.Lease(0)}, happens: []func(*api){by(func(o *v1alpha1.RouteReflectorPool) { settle(o, "done") })}}
 		got := s.play(t, iostreams.Streams{}, "migrate", "--yes")
 		require.Zero(t, got.Code, got.Err)
 		require.Contains(t, got.Err, "√ the migration is already under way")
 		require.Equal(t, "√ The cluster is on route reflectors: done. This took 2s.\n", got.Out)
 	})
-}
-
-func renewed(before time.Duration) *coordinationv1.Lease {
-	holder, seconds, at := "m1", int32(15), metav1.NewMicroTime(cli.Now.Add(-before))
-	return &coordinationv1.Lease{
-		TypeMeta:   metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-manager", Namespace: "rrpool-system"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &at},
-	}
 }
 
 func TestCtrlC(t *testing.T) {
@@ -191,7 +181,7 @@ func TestCtrlC(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh), lease: renewed(0)}, happens: slices.Concat(theWay()[:4], idle(3))}
+	s := &scenario{api: &api{pool: object(v1alpha1.ModeFullMesh), lease: cli.Lease(0)}, happens: slices.Concat(theWay()[:4], idle(3))}
 	got := s.play(t, person("yes\n"), "migrate", "--timeout", "9s")
 	require.Equal(t, 1, got.Code)
 	require.Equal(t, time.Second, s.waits[len(s.waits)-1], "not longer than the flag says")

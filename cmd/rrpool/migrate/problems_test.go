@@ -41,8 +41,8 @@ func TestProblems(t *testing.T) {
 
 // A manager that does not act is not waited for in silence.
 func TestTheManagerIsGone(t *testing.T) {
-	a := &api{pool: object(v1alpha1.ModeFullMesh), lease: renewed(time.Hour)}
-	wake := func(a *api) { a.lease = renewed(-time.Minute) }
+	a := &api{pool: object(v1alpha1.ModeFullMesh), lease: cli.Lease(time.Hour)}
+	wake := func(a *api) { a.lease = cli.Lease(-time.Minute) }
 	way := theWay()
 	s := &scenario{api: a, happens: slices.Concat(idle(9), []func(*api){wake}, idle(8), []func(*api){way[1]}, idle(7), []func(*api){way[7]})}
 	got := s.play(t, person("yes\n"), "migrate")

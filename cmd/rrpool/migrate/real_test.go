@@ -1,33 +1,23 @@
 package migrate
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
-	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	calico.RedirectLogs(logr.Discard())
-	controlplane.Main(m)
-}
+func TestMain(m *testing.M) { cli.Main(m) }
 
 // manage plays the manager until ctx ends: whatever the mode, some steps and then rest.
 func manage(ctx context.Context, c client.Client) {
@@ -56,15 +46,10 @@ func manage(ctx context.Context, c client.Client) {
 // really calls a command that waits for real, but not for long.
 func really(t *testing.T, command cli.Command, config *rest.Config, args ...string) cli.Answer {
 	t.Helper()
-	var out, err bytes.Buffer
-	s := cli.Defaults(iostreams.Streams{
-		Out: &out, Err: &err, Now: time.Now,
-		Sleep: func(time.Duration, <-chan struct{}) { time.Sleep(20 * time.Millisecond) },
-	})
+	s := iostreams.Streams{Now: time.Now, Sleep: func(time.Duration, <-chan struct{}) { time.Sleep(20 * time.Millisecond) }}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	code := iostreams.Run(ctx, cli.Root(command(s)), append(args, "--kubeconfig", cli.Kubeconfig(t, config)), s)
-	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
+	return cli.Run(ctx, s, cli.Root(command), append(args, "--kubeconfig", cli.Kubeconfig(t, config))...)
 }
 
 // There and back on a real apiserver, by a user with the rights of the docs and no
@@ -77,10 +62,9 @@ func TestARealApiserver(t *testing.T) {
 	t.Cleanup(func() {
 		pool := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 		require.NoError(t, client.IgnoreNotFound(admin.Delete(context.Background(), pool)))
-		require.NoError(t, admin.DeleteAllOf(context.Background(), &corev1.Node{}))
 	})
 
-	role := theRole(t)
+	role := cli.Roles(t, "migrate")[0]
 	grant := func(verbs ...string) {
 		rules := role.DeepCopy().Rules
 		rules[0].Verbs = verbs
@@ -133,12 +117,7 @@ func TestARealApiserver(t *testing.T) {
 
 	t.Run("with what the manager will do", func(t *testing.T) {
 		for i := range 6 {
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-				Name: fmt.Sprintf("n%d", i), Annotations: map[string]string{"projectcalico.org/IPv4Address": fmt.Sprintf("10.0.0.%d/24", i+1)},
-			}}
-			require.NoError(t, admin.Create(t.Context(), node))
-			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-			require.NoError(t, admin.Status().Update(t.Context(), node))
+			a.Node(fmt.Sprintf("n%d", i), "z1", fmt.Sprintf("10.0.0.%d", i+1))
 		}
 		got := really(t, New, a.AdminConfig(), "migrate", "--yes")
 		require.Zero(t, got.Code, got.Err)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,11 +22,11 @@ func TestARealApiserver(t *testing.T) {
 	a := cli.RealApiserver(t, "planner")
 	admin := a.Admin
 	for i := range 5 {
-		require.NoError(t, admin.Create(t.Context(), node(i)))
+		a.Node(fmt.Sprintf("node-%d", i), "a", fmt.Sprintf("10.9.0.%d", i+1))
 	}
 	args := []string{"plan", "-o", "table", "--kubeconfig", a.Kubeconfig()}
 	asked := func() cli.Answer { return cli.Ask(t, New, args...) }
-	role, rights := metav1.ObjectMeta{Name: "rrpool-planner"}, rightsOfTheDocs(t)
+	role, rights := metav1.ObjectMeta{Name: "rrpool-planner"}, cli.Roles(t, "plan")[0].Rules
 	for i, missing := range []string{"may not get routereflectorpools.rrpool.io", "", "crd.projectcalico.org"} {
 		a.Grant(role, rights[:i]...)
 		got := a.Eventually(asked, func(a cli.Answer) bool { return a.Code == 1 && strings.Contains(a.Err, missing) })
@@ -52,7 +51,7 @@ func TestARealApiserver(t *testing.T) {
 	got = cli.Ask(t, New, append(args, "--mode", "RouteReflector")...)
 	require.Equal(t, 2, got.Code)
 	require.NotContains(t, got.Out, "has no RouteReflectorPool")
-	got = cli.Ask(t, New, append(args, "-f", cli.File(t, head+"spec: {provider: {type: IKS}}"))...)
+	got = cli.Ask(t, New, append(args, "-f", cli.PoolFile(t, "{provider: {type: IKS}}"))...)
 	require.Equal(t, 2, got.Code)
 	require.Contains(t, got.Out, "‼ First: ClusterIDUnknown")
 	require.Contains(t, got.Out, "Next: rrpool check")
@@ -62,16 +61,6 @@ func TestARealApiserver(t *testing.T) {
 	// The CRD goes by and by: its watch may end before its list does.
 	got = a.Eventually(asked, func(a cli.Answer) bool { return a.Code == 1 && strings.Contains(a.Err, "CalicoNotInstalled") })
 	cli.RequireSentence(t, got.Err, "CalicoNotInstalled")
-}
-
-func node(i int) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{corev1.LabelTopologyZone: "a"},
-			Annotations: map[string]string{"projectcalico.org/IPv4Address": fmt.Sprintf("10.9.0.%d/24", i+1)},
-		},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	}
 }
 
 // A server that lists but never answers a watch does not hold the command up.
@@ -88,8 +77,7 @@ func TestAWatchThatHangs(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		case strings.HasSuffix(r.URL.Path, "/routereflectorpools/default"):
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound","details":{"name":"default"}}`))
+			cli.Fail(w, cli.NotFound)
 		case strings.HasSuffix(r.URL.Path, "/nodes"):
 			_, _ = w.Write([]byte(`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}`))
 		default:

@@ -125,15 +125,12 @@ func (f *flags) input(ctx context.Context, s iostreams.Streams) (Input, error) {
 			return in, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, f.cmd.CommandPath())
 		}
 		if object == nil {
-			object, err = c.Pool(ctx)
+			if object, err = c.Pool(ctx); err != nil {
+				return in, err
+			}
 		}
 	}
-	if err == nil && object == nil {
-		object, err = crd.Default()
-	}
-	if err != nil {
-		return in, err
-	}
+	object = cmp.Or(object, crd.Default())
 	if f.mode.Value != as {
 		object.Spec.Mode = v1alpha1.Mode(f.mode.Value)
 	}

@@ -26,9 +26,8 @@ import (
 )
 
 // input is an invented cluster and the default object.
-func input(t require.TestingT, nodes, zones int, provider v1alpha1.ProviderType) Input {
-	object, err := crd.Default()
-	require.NoError(t, err)
+func input(nodes, zones int, provider v1alpha1.ProviderType) Input {
+	object := crd.Default()
 	c := invent.Cluster{Spec: object.Spec, Nodes: nodes, Zones: invent.Names("zone-", zones)}
 	return Input{&snapshot.Snapshot{Object: object, Scope: pool.Scope{Provider: provider, Cluster: inFullMesh(c)}}, cli.Now}
 }
@@ -64,7 +63,7 @@ func TestEveryPlanEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		provider := rapid.SampledFrom([]v1alpha1.ProviderType{v1alpha1.ProviderIKS, v1alpha1.ProviderExistingNodes}).Draw(t, "provider")
 		nodes := rapid.IntRange(3, 7).Draw(t, "nodes")
-		in := input(t, nodes, rapid.IntRange(1, min(3, nodes)).Draw(t, "zones"), provider)
+		in := input(nodes, rapid.IntRange(1, min(3, nodes)).Draw(t, "zones"), provider)
 		lost := 0
 		if provider == v1alpha1.ProviderExistingNodes {
 			lost = 1
@@ -96,7 +95,7 @@ func TestEveryPlanEnds(t *testing.T) {
 
 // Without staged promotion, the plan names the nodes that lose packets.
 func TestAPlanNamesTheNodesThatLosePackets(t *testing.T) {
-	in := input(t, 6, 3, v1alpha1.ProviderExistingNodes)
+	in := input(6, 3, v1alpha1.ProviderExistingNodes)
 	in.Object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionImmediate
 	in.Pods = map[string]int{}
 	for i, n := range in.Cluster.Nodes {
@@ -113,7 +112,7 @@ func TestAPlanNamesTheNodesThatLosePackets(t *testing.T) {
 
 // A pool that grows and shrinks, and one that is drained first.
 func TestPlansOfChanges(t *testing.T) {
-	there := planOf(t, input(t, 9, 3, v1alpha1.ProviderIKS))
+	there := planOf(t, input(9, 3, v1alpha1.ProviderIKS))
 	grow := after(there, v1alpha1.ModeRouteReflector)
 	grow.Object.Spec.Sizing.Min = 6
 	bigger := planOf(t, grow)
@@ -128,7 +127,7 @@ func TestPlansOfChanges(t *testing.T) {
 	require.Equal(t, 3, smaller.After.Reflectors)
 	require.Empty(t, smaller.Loss)
 
-	in := input(t, 6, 3, v1alpha1.ProviderExistingNodes)
+	in := input(6, 3, v1alpha1.ProviderExistingNodes)
 	in.Object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
 	in.Pods = map[string]int{"node-1": 2, "node-2": 2, "node-3": 2, "node-4": 2, "node-5": 2, "node-6": 2}
 	drained := planOf(t, in)
@@ -139,30 +138,30 @@ func TestPlansOfChanges(t *testing.T) {
 
 // The plan says what the manager refuses, and ends with its context.
 func TestPlansWithoutAnEnd(t *testing.T) {
-	in := input(t, 6, 3, v1alpha1.ProviderIKS)
+	in := input(6, 3, v1alpha1.ProviderIKS)
 	in.Cluster.Nodes[2].ASN = 64513
 	f := planOf(t, in)
 	require.False(t, f.Settled)
 	require.NotNil(t, f.Problem)
 	require.Empty(t, f.writes())
 
-	paused := input(t, 6, 3, v1alpha1.ProviderIKS)
+	paused := input(6, 3, v1alpha1.ProviderIKS)
 	paused.Object.Spec.Mode = v1alpha1.ModePaused
 	f = planOf(t, paused)
 	require.Empty(t, f.writes())
 
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	_, err := Run(ctx, input(t, 6, 3, v1alpha1.ProviderIKS))
+	_, err := Run(ctx, input(6, 3, v1alpha1.ProviderIKS))
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 // Pools half built, address families, clusters with problems.
 func TestPlansOfClustersWithProblems(t *testing.T) {
-	there := planOf(t, input(t, 6, 3, v1alpha1.ProviderIKS))
+	there := planOf(t, input(6, 3, v1alpha1.ProviderIKS))
 
 	t.Run("workers that have no node yet", func(t *testing.T) {
-		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		in := input(6, 3, v1alpha1.ProviderIKS)
 		spec := in.Object.Spec.Provider.IKS
 		in.Pool = &cloud.Pool{
 			Exists: true, Owned: true, Name: spec.PoolName, SizePerZone: 1, Zones: []string{"zone-1", "zone-2", "zone-3"},
@@ -177,21 +176,21 @@ func TestPlansOfClustersWithProblems(t *testing.T) {
 		require.Contains(t, strings.Join(f.writes(), "\n"), "make node new-zone-1-1 ")
 	})
 	t.Run("two address families", func(t *testing.T) {
-		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		in := input(6, 3, v1alpha1.ProviderIKS)
 		for i := range in.Cluster.Nodes {
 			in.Cluster.Nodes[i].Addresses = append(in.Cluster.Nodes[i].Addresses, netip.AddrFrom16([16]byte{0xfd, 15: byte(i + 1)}))
 		}
 		require.True(t, planOf(t, in).Settled)
 	})
 	t.Run("a pool with another owner", func(t *testing.T) {
-		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		in := input(6, 3, v1alpha1.ProviderIKS)
 		in.Pool = &cloud.Pool{Exists: true, Name: "route-reflectors", SizePerZone: 1, Zones: []string{"zone-1"}}
 		f := planOf(t, in)
 		require.False(t, f.Settled)
 		require.Equal(t, "PoolConflict", f.Problem.Reason)
 	})
 	t.Run("a zone that the cloud does not have", func(t *testing.T) {
-		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		in := input(6, 3, v1alpha1.ProviderIKS)
 		in.Pool = &cloud.Pool{ClusterZones: []string{"zone-1", "zone-2", "zone-3"}}
 		in.Object.Spec.Provider.IKS.Zones = []string{"zone-1", "nowhere-1"}
 		f := planOf(t, in)
@@ -199,7 +198,7 @@ func TestPlansOfClustersWithProblems(t *testing.T) {
 		require.Equal(t, plan.Docs+"runbook/conditions.md#cloudinvalidinput", Page(f.Problem.Reason))
 	})
 	t.Run("no node is Ready", func(t *testing.T) {
-		in := input(t, 6, 3, v1alpha1.ProviderIKS)
+		in := input(6, 3, v1alpha1.ProviderIKS)
 		for i := range in.Cluster.Nodes {
 			in.Cluster.Nodes[i].Ready = false
 		}

@@ -15,21 +15,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/test/cli"
-	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
-	controlplane.Main(m)
-}
+func TestMain(m *testing.M) { cli.Main(m) }
 
 func ask(t *testing.T, args ...string) cli.Answer {
 	t.Helper()

@@ -10,31 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/test/cli"
 )
-
-func docs(t *testing.T) string {
-	t.Helper()
-	return string(read(t, "../../../docs/report.md"))
-}
-
-// roles are those of the docs. A ClusterRole is one without a namespace, as far as we use it.
-func roles(t *testing.T) (out []rbacv1.Role) {
-	t.Helper()
-	for _, match := range regexp.MustCompile("(?s)\n```yaml\n(.*?)```\n").FindAllStringSubmatch(docs(t), -1) {
-		for document := range strings.SplitSeq(match[1], "---\n") {
-			var role rbacv1.Role
-			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &role))
-			out = append(out, role)
-		}
-	}
-	return out
-}
 
 // What the other tests believe about apiservers, seen on a real one: a user without any right gets a sentence, one
 // with some a report of what may be read, and with the rights of the docs everything is in it.
@@ -53,7 +32,7 @@ func TestARealApiserver(t *testing.T) {
 	cli.RequireSentence(t, lines[len(lines)-1]+"\n", "may not list", "ask for a ClusterRole")
 	require.NoFileExists(t, path)
 
-	written := roles(t)
+	written := cli.Roles(t, "report")
 	require.Empty(t, written[0].Namespace)
 	a.Grant(written[0].ObjectMeta, written[0].Rules[0])
 	a.Eventually(asked, func(got cli.Answer) bool { return got.Code == 0 })
@@ -90,7 +69,6 @@ func fill(a *cli.Apiserver) {
 	a.Create(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-system"}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "calico-system"}},
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-r", Annotations: map[string]string{"projectcalico.org/IPv4Address": "10.0.0.9/24"}}},
 		&corev1.Secret{ObjectMeta: inSystem("rrpool-ibmcloud"), StringData: map[string]string{"apikey": ibmAPIKey}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bgp", Namespace: "calico-system"}, StringData: map[string]string{"password": bgpPassword}},
 		&appsv1.Deployment{ObjectMeta: inSystem("rrpool-manager"), Spec: appsv1.DeploymentSpec{Selector: selector, Template: pod}},
@@ -98,17 +76,15 @@ func fill(a *cli.Apiserver) {
 			ObjectMeta: metav1.ObjectMeta{Name: "calico-node", Namespace: "calico-system", Labels: labels},
 			Spec:       appsv1.DaemonSetSpec{Selector: selector, Template: pod},
 		},
-		&unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "crd.projectcalico.org/v1", "kind": "BGPPeer", "metadata": map[string]any{"name": "p"},
-			"spec": map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "password"}}},
-		}},
 	)
+	a.Node("node-r", "z1", "10.0.0.9")
+	a.Calico("kind: BGPPeer\nmetadata: {name: p}\nspec: {peerIP: 192.0.2.1, asNumber: 65000, password: {secretKeyRef: {name: bgp, key: password}}}")
 }
 
 // The docs name each file of the golden report.
 func TestWhatTheDocsSay(t *testing.T) {
 	index := read(t, filepath.Join("testdata", "index.txt"))
 	for _, match := range regexp.MustCompile(`(?m)^ {2}(objects/\S+|snapshot.yaml), `).FindAllStringSubmatch(string(index), -1) {
-		require.Contains(t, docs(t), "`"+strings.TrimPrefix(match[1], "objects/")+"`")
+		require.Contains(t, cli.Page(t, "report"), "`"+strings.TrimPrefix(match[1], "objects/")+"`")
 	}
 }

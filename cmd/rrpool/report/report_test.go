@@ -13,10 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/test/cli"
@@ -25,14 +23,7 @@ import (
 // readerOf is a reader of a cluster that the handler plays.
 func readerOf(t *testing.T, handler http.Handler) *reader {
 	t.Helper()
-	var access cluster.Access
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	access.Register(set)
-	require.NoError(t, set.Set("kubeconfig", cli.Serve(t, handler)))
-	require.NoError(t, set.Set("request-timeout", "5s"))
-	connection, err := access.Connect()
-	require.NoError(t, err)
-	r, err := newReader(connection, "rrpool-system", 100, cli.Now)
+	r, err := newReader(cli.Connect(t, handler), "rrpool-system", 100, cli.Now)
 	require.NoError(t, err)
 	return r
 }
@@ -219,12 +210,10 @@ func TestInterrupted(t *testing.T) {
 		}
 		dir := t.TempDir()
 		path := filepath.Join(dir, "report.tar.gz")
-		var out, said strings.Builder
-		s := cli.Defaults(iostreams.Streams{Out: &out, Err: &said})
-		code := iostreams.Run(ctx, cli.Root(New(s)), []string{"report", "--output-file", path, "--kubeconfig", cli.Serve(t, a)}, s)
-		require.Equal(t, 1, code)
-		require.Contains(t, said.String(), "rrpool: interrupted\n")
-		require.Empty(t, out.String())
+		got := cli.Run(ctx, iostreams.Streams{}, cli.Root(New), "report", "--output-file", path, "--kubeconfig", cli.Serve(t, a))
+		require.Equal(t, 1, got.Code)
+		require.Contains(t, got.Err, "rrpool: interrupted\n")
+		require.Empty(t, got.Out)
 		left, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		require.Empty(t, left)

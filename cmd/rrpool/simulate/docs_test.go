@@ -3,9 +3,6 @@ package simulate
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,40 +12,9 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
-const docs = "../../../docs"
-
-var (
-	blocks = regexp.MustCompile("(?s)\n```console\n(.*?)```\n")
-	pages  = []string{"simulate", "topologies"}
-)
-
-func page(t *testing.T, name string) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(docs, name+".md"))
-	require.NoError(t, err)
-	return string(content)
-}
-
-// Each example of the docs is what the command says. A line of … leaves lines out.
 func TestTheExamplesOfTheDocs(t *testing.T) {
-	for _, name := range pages {
-		t.Run(name, func(t *testing.T) {
-			found := blocks.FindAllStringSubmatch(page(t, name), -1)
-			require.NotEmpty(t, found)
-			for _, match := range found {
-				command, output, _ := strings.Cut(match[1], "\n")
-				got := cli.Ask(t, New, strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...).Out
-				for i, part := range strings.Split(output, "…\n") {
-					before, after, found := strings.Cut(got, part)
-					require.True(t, found, "%s says\n%s\nand not\n%s", command, got, part)
-					require.False(t, i == 0 && before != "", "%s begins with\n%s", command, before)
-					got = after
-				}
-				if !strings.HasSuffix(output, "…\n") {
-					require.Empty(t, got, command)
-				}
-			}
-		})
+	for _, page := range []string{"simulate", "topologies"} {
+		cli.RequireExamples(t, page, func(args ...string) cli.Answer { return cli.Ask(t, New, args...) })
 	}
 }
 
@@ -69,5 +35,5 @@ func TestTheTableOfSizes(t *testing.T) {
 		}
 		fmt.Fprintf(&want, " %s |\n", cmp.Or(v.Auto, "none"))
 	}
-	require.Contains(t, page(t, "topologies"), want.String())
+	require.Contains(t, cli.Page(t, "topologies"), want.String())
 }

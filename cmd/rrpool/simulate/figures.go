@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"slices"
-
 	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -123,10 +121,8 @@ type arrangement struct {
 
 // arrange places the nodes as the planner does.
 func (r *request) arrange(s invent.Sized) *arrangement {
-	clients, dedicated := r.cluster.Workloads(s.PerZone*len(r.cluster.Zones)), r.cluster.Pool(s.PerZone)
-	a := &arrangement{zones: r.cluster.Zones, nodes: map[string]plan.Node{}, slots: map[string]topology.Slot{}}
-	a.Layout = topology.Arrange(s.Spec, topology.Session{}, clients, dedicated, a.zones, s.PerZone)
-	all := a.Written(slices.Concat(clients, dedicated), s.RoleLabel)
+	layout, all := r.cluster.Arrange(s)
+	a := &arrangement{Layout: layout, zones: r.cluster.Zones, nodes: map[string]plan.Node{}, slots: map[string]topology.Slot{}}
 	for _, n := range all {
 		a.nodes[n.Name] = n
 	}

@@ -77,7 +77,7 @@ func TestFiguresThatWereMeasured(t *testing.T) {
 func TestNodes(t *testing.T) {
 	dedicated := ask(t, "--nodes", "500", "--topology", "single").Topologies[0].Figures
 	require.Equal(t, []int{500, 8, 508}, []int{dedicated.Clients, dedicated.Reflectors, dedicated.Nodes})
-	file := cli.File(t, head+"spec: {provider: {type: ExistingNodes}}")
+	file := cli.PoolFile(t, "{provider: {type: ExistingNodes}}")
 	existing := ask(t, "--nodes", "500", "-f", file).Topologies[0].Figures
 	require.Equal(t, []int{492, 8, 500}, []int{existing.Clients, existing.Reflectors, existing.Nodes})
 }
@@ -88,7 +88,7 @@ var measured = regexp.MustCompile(`(?m)^\| ([0-9,]+) \|(?:[^|]*\|){4} ([0-9,]+) 
 // What was measured with one BIRD whose clients connect at the same moment: each client
 // announces a prefix, and gets all others.
 func TestMemoryAsMeasured(t *testing.T) {
-	rows := measured.FindAllStringSubmatch(page(t, "capacity"), -1)
+	rows := measured.FindAllStringSubmatch(cli.Page(t, "capacity"), -1)
 	require.GreaterOrEqual(t, len(rows), 4)
 	for _, row := range rows {
 		number := func(i int) int {

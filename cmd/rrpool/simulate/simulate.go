@@ -14,19 +14,15 @@ import (
 // request is what the flags ask.
 type request struct {
 	invent.Flags
-	cmd     *cobra.Command
 	output  *iostreams.Choice
 	compare bool
 	// cluster is what they and the file come to.
 	cluster invent.Cluster
 }
 
-// mostNodes is the largest cluster that is simulated.
-const mostNodes = 50000
-
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	r := &request{}
+	r := &request{output: iostreams.NewChoice("table", "json", "yaml")}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "simulate",
 		Short: "What a topology makes of a cluster of any size, and what it survives",
@@ -41,25 +37,17 @@ Exit codes: 0 there is an answer, 1 there is none, or the manager would refuse w
   rrpool simulate --nodes 2000 --zones 3 --compare
   rrpool simulate --nodes 5000 --racks 10 --topology hierarchy
   rrpool simulate -f pool.yaml --nodes 500 -o json`,
-	}, func(*cobra.Command) error { return r.run(s) })
-	r.register(cmd)
-	return cmd
-}
-
-func (r *request) register(cmd *cobra.Command) {
-	number := func(most int) iostreams.Count { return iostreams.Count{Least: 1, Most: most} }
-	r.cmd, r.output = cmd, iostreams.NewChoice("table", "json", "yaml")
-	r.Nodes, r.Zones, r.Reflectors, r.Racks = number(mostNodes), number(100), number(100), number(300)
-	r.Topology = iostreams.NewChoice("auto", "single", "quorum", "hierarchy", "multicluster")
-	r.Register(cmd)
+	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
+	r.Register(cmd, "auto")
 	cmd.Flags().BoolVar(&r.compare, "compare", false, "all topologies beside each other, and which one Auto takes")
 	r.output.Register(cmd, "output", "o", "format: table, json or yaml")
 	cmd.MarkFlagsMutuallyExclusive("compare", "topology")
+	return cmd
 }
 
-func (r *request) run(s iostreams.Streams) error {
+func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 	var err error
-	if r.cluster, err = r.Cluster(r.cmd, s); err != nil {
+	if r.cluster, err = r.Cluster(cmd, s); err != nil {
 		return err
 	}
 	v, err := r.answer()

@@ -86,11 +86,7 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 	if err != nil {
 		return nil, err
 	}
-	if object = cmp.Or(object, stored); object == nil {
-		if object, err = crd.Default(); err != nil {
-			return nil, err
-		}
-	}
+	object = cmp.Or(object, stored, crd.Default())
 	if stored != nil {
 		object.Status = stored.Status
 	}

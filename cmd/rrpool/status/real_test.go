@@ -6,30 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
-	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
-	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	calico.RedirectLogs(logr.Discard())
-	controlplane.Main(m)
-}
+func TestMain(m *testing.M) { cli.Main(m) }
 
 // world is a real apiserver, and a user of it who may do what the docs say.
 type world struct {
@@ -62,47 +50,11 @@ func shows(words string) func(cli.Answer) bool {
 	return func(a cli.Answer) bool { return a.Code == 0 && strings.Contains(a.Out, words) }
 }
 
-// bgpNode speaks BGP; a reflector is one by rrpool's doing.
-func bgpNode(name, address string, reflector bool) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "z1"}, Annotations: map[string]string{"projectcalico.org/IPv4Address": address + "/24"},
-	}}
-	if reflector {
-		n.Labels[v1alpha1.PoolLabel], n.Labels["rrpool.io/route-reflector"] = "existing-nodes", ""
-		n.Annotations["projectcalico.org/RouteReflectorClusterID"], n.Annotations["rrpool.io/reflector-since"] = "224.0.0.1", "2026-11-21T08:00:00Z"
-	}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	return n
-}
-
-// report is what the reporter of a node says of its sessions.
-func report(t *testing.T, node string, established ...string) *unstructured.Unstructured {
-	t.Helper()
-	o := &apiv3.CalicoNodeStatus{
-		TypeMeta:   metav1.TypeMeta{Kind: "CalicoNodeStatus", APIVersion: "crd.projectcalico.org/v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-" + node, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue}},
-	}
-	period := uint32(10)
-	o.Spec = apiv3.CalicoNodeStatusSpec{
-		Node: node, UpdatePeriodSeconds: &period,
-		Classes: []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeAgent, apiv3.NodeStatusClassTypeBGP},
-	}
-	o.Status.LastUpdated = metav1.Now()
-	o.Status.Agent.BIRDV4 = apiv3.BGPDaemonStatus{State: apiv3.BGPDaemonStateReady}
-	for _, peer := range established {
-		o.Status.BGP.PeersV4 = append(o.Status.BGP.PeersV4, apiv3.CalicoNodePeer{PeerIP: peer, Type: apiv3.BGPPeerTypeNodePeer, State: apiv3.BGPSessionStateEstablished})
-	}
-	o.Status.BGP.NumberEstablishedV4 = len(established)
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	require.NoError(t, err)
-	return &unstructured.Unstructured{Object: content}
-}
-
 // What the other tests believe about apiservers, seen on a real one: each right of the
 // docs is needed, and enough for what the docs say it is for.
 func TestARealApiserver(t *testing.T) {
 	w := newWorld(t)
-	_, _, roles := readDocs(t)
+	roles := cli.Roles(t, "status")
 	require.Len(t, roles, 4)
 	needed, events, manager, verbose := roles[0], roles[1], roles[2], roles[3]
 	got := w.asking(func(a cli.Answer) bool { return a.Code == 1 })
@@ -116,11 +68,12 @@ func TestARealApiserver(t *testing.T) {
 	pool := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	w.Create(pool)
 	for i := range 6 {
-		node := bgpNode(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i+1), i >= 4)
-		status := node.Status
-		w.Create(node)
-		node.Status = status
-		require.NoError(t, w.Admin.Status().Update(t.Context(), node))
+		w.Node(fmt.Sprintf("n%d", i), "z1", fmt.Sprintf("10.0.0.%d", i+1), func(n *corev1.Node) {
+			if i >= 4 { // it is a reflector by rrpool's doing
+				n.Labels[v1alpha1.PoolLabel], n.Labels["rrpool.io/route-reflector"] = "existing-nodes", ""
+				n.Annotations["projectcalico.org/RouteReflectorClusterID"], n.Annotations["rrpool.io/reflector-since"] = "224.0.0.1", "2026-11-21T08:00:00Z"
+			}
+		})
 	}
 	got = w.asking(shows("Stale"))
 	require.Contains(t, got.Out, "the manager has not yet observed the RouteReflectorPool")
@@ -129,10 +82,10 @@ func TestARealApiserver(t *testing.T) {
 	pool.Status = object(nil).Status
 	pool.Status.ObservedGeneration, pool.Status.Provider, pool.Status.Reflectors = pool.Generation, "existing", nil
 	require.NoError(t, w.Admin.Status().Update(t.Context(), pool))
-	for i, about := range []client.Object{pool, pool, bgpNode("n0", "", false)} {
+	for i, about := range []string{"RouteReflectorPool", "RouteReflectorPool", "Node"} {
 		w.Create(&eventsv1.Event{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("event-%d", i), Namespace: "default"}, EventTime: metav1.NowMicro(),
-			Regarding: corev1.ObjectReference{Kind: kindOf(about), Name: about.GetName()}, Type: "Normal", Reason: fmt.Sprintf("Reason%d", i), Action: "Act",
+			Regarding: corev1.ObjectReference{Kind: about, Name: "default"}, Type: "Normal", Reason: fmt.Sprintf("Reason%d", i), Action: "Act",
 			Note: "something happened", ReportingController: "rrpool.io/manager", ReportingInstance: "m1",
 		})
 	}
@@ -146,24 +99,14 @@ func TestARealApiserver(t *testing.T) {
 	got = w.asking(shows("Manager    unknown: there is neither a lease nor a Deployment"), "-v")
 	require.Contains(t, got.Out, "‼ neither workers nor single sessions are shown: ")
 
-	for _, report := range []*unstructured.Unstructured{report(t, "n4", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.6"), report(t, "n5", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5")} {
-		w.Create(report)
-	}
 	w.grant(verbose)
 	got = w.asking(func(a cli.Answer) bool { return a.Code == 0 && !strings.Contains(a.Out, "neither workers") }, "-v", "-o", "json")
 	var v Status
 	require.NoError(t, json.Unmarshal([]byte(got.Out), &v))
 	require.Empty(t, v.Warnings)
-	require.Equal(t, map[string][]string{"n3": {"n4"}}, v.Lacking)
+	require.Equal(t, []string{"n4", "n5"}, v.Lacking["n3"], "neither has reported any session")
 
 	require.NoError(t, w.Admin.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "routereflectorpools.rrpool.io"}}))
 	got = w.asking(func(a cli.Answer) bool { return a.Code == 1 })
 	cli.RequireSentence(t, got.Err, "does not know routereflectorpools.rrpool.io", "install rrpool's CRD")
-}
-
-func kindOf(o client.Object) string {
-	if _, ok := o.(*v1alpha1.RouteReflectorPool); ok {
-		return "RouteReflectorPool"
-	}
-	return "Node"
 }

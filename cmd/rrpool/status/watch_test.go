@@ -1,8 +1,6 @@
 package status
 
 import (
-	"bytes"
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,40 +14,12 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
-// scenario is a cluster that changes during a watch: after each wait comes the next
-// change, and after the last one Ctrl-C.
-type scenario struct {
-	*api
-	changes []func(*api)
-	clock   time.Time
-	waits   []time.Duration
-}
-
-// watch calls the command and makes the changes, without waiting.
-func (s *scenario) watch(t *testing.T, streams iostreams.Streams, args ...string) cli.Answer {
+// watched calls the command with --watch while the cluster changes, and gives the waits as well.
+func watched(t *testing.T, changes []func(*api), args ...string) (cli.Answer, []time.Duration) {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	s.clock = cli.Now
-	streams.Now = func() time.Time { return s.clock }
-	streams.Sleep = func(d time.Duration, _ <-chan struct{}) {
-		s.waits = append(s.waits, d)
-		s.clock = s.clock.Add(d)
-		if len(s.changes) == 0 {
-			stop()
-			return
-		}
-		s.Lock()
-		defer s.Unlock()
-		s.changes[0](s.api)
-		s.changes = s.changes[1:]
-	}
-	var out, err bytes.Buffer
-	streams.Out, streams.Err = &out, &err
-	streams = cli.Defaults(streams)
-	t.Setenv("KUBECONFIG", cli.Serve(t, s))
-	code := iostreams.Run(ctx, cli.Root(New(streams)), append([]string{"status"}, args...), streams)
-	return cli.Answer{Out: out.String(), Err: err.String(), Code: code}
+	a := migrating()
+	t.Setenv("KUBECONFIG", cli.Serve(t, a))
+	return cli.Play(t, iostreams.Streams{}, cli.Root(New), a, changes, append([]string{"status", "--watch"}, args...)...)
 }
 
 func nothing(*api) {}
@@ -64,20 +34,18 @@ func fail(a *api) {
 func answerAgain(a *api) { a.refuse = nil }
 
 func TestAWatchShowsChangesOnly(t *testing.T) {
-	s := &scenario{api: migrating(), changes: []func(*api){nothing, nothing, complete, nothing, fail, nothing, answerAgain, nothing}}
-	got := s.watch(t, iostreams.Streams{}, "--watch")
+	got, waits := watched(t, []func(*api){nothing, nothing, complete, nothing, fail, nothing, answerAgain, nothing})
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, 1, strings.Count(got.Out, "… Progressing"), got.Out)
 	require.Equal(t, 1, strings.Count(got.Out, "√ Ready"), got.Out)
 	require.Equal(t, 2, strings.Count(got.Out, "Route reflectors of cluster"), "nothing else is shown twice")
 	require.Regexp(t, `^‼ what is shown is old: asking \S+ of context "rrpool" to get routereflectorpools.rrpool.io: etcd has no leader; trying again every 2s\n$`, got.Err, "once")
-	require.Equal(t, 2*time.Second, s.waits[0])
+	require.Equal(t, 2*time.Second, waits[0])
 
-	s = &scenario{api: migrating(), changes: []func(*api){nothing, complete}}
-	got = s.watch(t, iostreams.Streams{}, "--watch", "-o", "json", "--interval", "30s")
+	got, waits = watched(t, []func(*api){nothing, complete}, "-o", "json", "--interval", "30s")
 	require.Zero(t, got.Code)
 	require.Equal(t, 2, strings.Count(got.Out, `"schemaVersion"`))
-	require.Equal(t, 30*time.Second, s.waits[0])
+	require.Equal(t, 30*time.Second, waits[0])
 }
 
 // A change that a running manager has not observed yet is no alarm.
@@ -92,14 +60,14 @@ func TestAChangeOfJustNow(t *testing.T) {
 	}{
 		"the manager runs":              {nothing, Progressing},
 		"and it is a deletion":          {deleted, Deleting},
-		"the lease is not renewed":      {func(a *api) { a.lease = held(time.Hour) }, Stale},
+		"the lease is not renewed":      {func(a *api) { a.lease = cli.Lease(time.Hour) }, Stale},
 		"nothing is known of a manager": {func(a *api) { a.lease = nil }, Stale},
 		"the manager has observed it":   {func(a *api) { a.pool.Generation = 3 }, Ready},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := atRest(func(o *v1alpha1.RouteReflectorPool) { o.Generation = 4 })
 			tc.edit(a)
-			got, err := Take(t.Context(), connect(t, a), Phrase{namespace: "rrpool-system"}, cli.Now)
+			got, err := Take(t.Context(), cli.Connect(t, a), Phrase{namespace: "rrpool-system"}, cli.Now)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got.State, got.Summary)
 			require.Equal(t, tc.want != Ready, strings.Contains(got.Summary, "has not yet observed the RouteReflectorPool as it is (generation 4, observed 3)"))

@@ -4,36 +4,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 	"github.com/rrpool/rrpool/test/cli"
-	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	calico.RedirectLogs(logr.Discard())
-	controlplane.Main(m)
-}
+func TestMain(m *testing.M) { cli.Main(m) }
 
 // described is a network in a few words: its groups, its reflectors, and what is between them.
 func described(n Network) string {
@@ -251,7 +238,7 @@ func TestBGPPeersOfOthers(t *testing.T) {
 
 // docs/topology.md names every format, state and schema.
 func TestWhatTheDocsName(t *testing.T) {
-	page := docsPage(t)
+	page := cli.Page(t, "topology")
 	for _, format := range formats {
 		require.Contains(t, page, "`"+format+"`")
 	}
@@ -261,29 +248,11 @@ func TestWhatTheDocsName(t *testing.T) {
 	require.Contains(t, page, schema)
 }
 
-func docsPage(t *testing.T) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(docs, "topology.md"))
-	require.NoError(t, err)
-	return string(content)
-}
-
-func docsRole(t *testing.T) rbacv1.ClusterRole {
-	t.Helper()
-	var role rbacv1.ClusterRole
-	_, rest, _ := strings.Cut(docsPage(t), "```yaml\n")
-	block, _, _ := strings.Cut(rest, "```")
-	require.NoError(t, yaml.UnmarshalStrict([]byte(block), &role))
-	return role
-}
-
 var bySize = regexp.MustCompile(`(?m)^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$`)
 
 // The table of sessions by size in docs/concepts.md is what the command counts.
 func TestTheSessionsOfTheConcepts(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(docs, "concepts.md"))
-	require.NoError(t, err)
-	rows := bySize.FindAllStringSubmatch(strings.ReplaceAll(string(content), ",", ""), -1)
+	rows := bySize.FindAllStringSubmatch(strings.ReplaceAll(cli.Page(t, "concepts"), ",", ""), -1)
 	require.Len(t, rows, 5)
 	for _, row := range rows {
 		var n Network
@@ -310,31 +279,6 @@ func newAPIServer(t *testing.T) *apiserver {
 	return &apiserver{a, a.Kubeconfig()}
 }
 
-// calico creates an object of Calico's, as YAML.
-func (a *apiserver) calico(content string, args ...any) {
-	a.Helper()
-	object := &unstructured.Unstructured{}
-	require.NoError(a, yaml.Unmarshal(fmt.Appendf(nil, content, args...), &object.Object))
-	object.SetAPIVersion("crd.projectcalico.org/v1")
-	a.Create(object)
-}
-
-func (a *apiserver) node(name, zone, address string, labels, annotations map[string]string) {
-	a.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}, Annotations: map[string]string{"projectcalico.org/IPv4Address": address + "/24"},
-	}}
-	for key, value := range labels {
-		node.Labels[key] = value
-	}
-	for key, value := range annotations {
-		node.Annotations[key] = value
-	}
-	a.Create(node)
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	require.NoError(a, a.Admin.Status().Update(a.Context(), node))
-}
-
 // await asks until the answer is as wanted: rights take a moment.
 func (a *apiserver) await(good func(cli.Answer) bool, args ...string) cli.Answer {
 	a.Helper()
@@ -351,7 +295,7 @@ func TestARealApiserver(t *testing.T) {
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "may not get routereflectorpools.rrpool.io", "without a cluster: rrpool topology --nodes 500 --zones 3")
 
-	role, rules := docsRole(t).ObjectMeta, docsRole(t).Rules
+	role, rules := cli.Roles(t, "topology")[0].ObjectMeta, cli.Roles(t, "topology")[0].Rules
 	for i, missing := range []string{"routereflectorpools.rrpool.io", "nodes", "crd.projectcalico.org"} {
 		a.Grant(role, slices.Delete(slices.Clone(rules), i, i+1)...)
 		require.Empty(t, a.await(func(got cli.Answer) bool { return got.Code == 1 && strings.Contains(got.Err, missing) }).Out)
@@ -375,7 +319,7 @@ func TestARealApiserver(t *testing.T) {
 	require.Zero(t, got.Code)
 
 	// A worker of the pool is about to reflect where that is wanted, and a client elsewhere.
-	a.node("pooled", "b", "10.0.0.3", map[string]string{v1alpha1.PoolLabel: "route-reflectors"}, nil)
+	a.Node("pooled", "b", "10.0.0.3", func(n *corev1.Node) { n.Labels[v1alpha1.PoolLabel] = "route-reflectors" })
 	pool := &v1alpha1.RouteReflectorPool{}
 	require.NoError(t, a.Admin.Get(t.Context(), client.ObjectKey{Name: "default"}, pool))
 	pool.Spec.Provider.Type = v1alpha1.ProviderIKS
@@ -389,18 +333,19 @@ func TestARealApiserver(t *testing.T) {
 
 // populate makes a cluster of two zones, one session of which is down.
 func (a *apiserver) populate() {
-	reflector := map[string]string{role: ""}
-	id := map[string]string{"projectcalico.org/RouteReflectorClusterID": "244.0.0.1"}
-	a.node("rr-a", "a", "10.0.0.1", reflector, id)
-	a.node("rr-b", "b", "10.0.0.2", reflector, id)
-	a.node("w-1", "a", "10.0.0.11", nil, nil)
-	a.node("w-2", "a", "10.0.0.12", nil, nil)
-	a.node("w-3", "b", "10.0.0.13", nil, nil)
-	a.calico("kind: BGPConfiguration\nmetadata: {name: default}\nspec: {nodeToNodeMeshEnabled: false}")
-	a.calico("kind: BGPPeer\nmetadata: {name: rrpool-clients}\nspec: {nodeSelector: '!has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
-	a.calico("kind: BGPPeer\nmetadata: {name: rrpool-reflectors}\nspec: {nodeSelector: 'has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
-	a.calico("kind: BGPPeer\nmetadata: {name: tor}\nspec: {peerIP: 192.0.2.1, asNumber: 64513}")
-	a.calico("kind: BGPPeer\nmetadata: {name: broken}\nspec: {nodeSelector: 'has(', peerSelector: 'all()'}")
+	reflector := func(n *corev1.Node) {
+		n.Labels[role], n.Annotations["projectcalico.org/RouteReflectorClusterID"] = "", "244.0.0.1"
+	}
+	a.Node("rr-a", "a", "10.0.0.1", reflector)
+	a.Node("rr-b", "b", "10.0.0.2", reflector)
+	a.Node("w-1", "a", "10.0.0.11")
+	a.Node("w-2", "a", "10.0.0.12")
+	a.Node("w-3", "b", "10.0.0.13")
+	a.Calico("kind: BGPConfiguration\nmetadata: {name: default}\nspec: {nodeToNodeMeshEnabled: false}")
+	a.Calico("kind: BGPPeer\nmetadata: {name: rrpool-clients}\nspec: {nodeSelector: '!has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
+	a.Calico("kind: BGPPeer\nmetadata: {name: rrpool-reflectors}\nspec: {nodeSelector: 'has(%[1]s)', peerSelector: 'has(%[1]s)'}", role)
+	a.Calico("kind: BGPPeer\nmetadata: {name: tor}\nspec: {peerIP: 192.0.2.1, asNumber: 64513}")
+	a.Calico("kind: BGPPeer\nmetadata: {name: broken}\nspec: {nodeSelector: 'has(', peerSelector: 'all()'}")
 	for name, others := range map[string][]string{"rr-a": {"10.0.0.2", "10.0.0.12", "10.0.0.13"}, "rr-b": {"10.0.0.1", "10.0.0.11", "10.0.0.12", "10.0.0.13"}} {
 		var peers []string
 		for _, other := range others {
@@ -409,7 +354,7 @@ func (a *apiserver) populate() {
 		if name == "rr-a" {
 			peers = append(peers, "{peerIP: 10.0.0.11, type: NodePeer, state: Connect, since: '09:00:00'}")
 		}
-		a.calico("kind: CalicoNodeStatus\nmetadata: {name: rrpool-%[1]s, labels: {%[2]s: %[3]s}}\nspec: {node: %[1]s, classes: [Agent, BGP], updatePeriodSeconds: 10}\n"+
+		a.Calico("kind: CalicoNodeStatus\nmetadata: {name: rrpool-%[1]s, labels: {%[2]s: %[3]s}}\nspec: {node: %[1]s, classes: [Agent, BGP], updatePeriodSeconds: 10}\n"+
 			"status: {lastUpdated: '2026-11-21T09:00:00Z', agent: {birdV4: {state: Ready}}, bgp: {numberEstablishedV4: 4, numberNotEstablishedV4: 0, numberEstablishedV6: 0, numberNotEstablishedV6: 0, peersV4: [%[4]s]}}",
 			name, v1alpha1.ManagedByLabel, v1alpha1.ManagedByValue, strings.Join(peers, ", "))
 	}

@@ -26,12 +26,6 @@ func ask(t *testing.T, args ...string) cli.Answer {
 	return cli.Ask(t, New, args...)
 }
 
-// askIn is ask with some of the streams given.
-func askIn(t *testing.T, s iostreams.Streams, args ...string) cli.Answer {
-	t.Helper()
-	return cli.AskIn(t, s, New, args...)
-}
-
 // rendered is a network in one of the formats.
 func rendered(t require.TestingT, n Network, format string) string {
 	var out strings.Builder
@@ -161,7 +155,7 @@ func migrating() observed {
 // nodes are called as in inZones.
 func arranged(t require.TestingT, kind v1alpha1.TopologyType, nodes, zones, racks, reflectors int) observed {
 	o := observed{name: "prod", step: "Steady", roleLabel: role, wanted: true}
-	c := ofKind(t, kind, nodes, zones, racks, reflectors)
+	c := ofKind(kind, nodes, zones, racks, reflectors)
 	_, err := o.arrange(c)
 	require.NoError(t, err)
 	for i := range o.Nodes {
@@ -175,9 +169,8 @@ func arranged(t require.TestingT, kind v1alpha1.TopologyType, nodes, zones, rack
 	return o
 }
 
-func ofKind(t require.TestingT, kind v1alpha1.TopologyType, nodes, zones, racks, reflectors int) invent.Cluster {
-	object, err := crd.Default()
-	require.NoError(t, err)
+func ofKind(kind v1alpha1.TopologyType, nodes, zones, racks, reflectors int) invent.Cluster {
+	object := crd.Default()
 	object.Spec.Topology.Type = kind
 	return invent.Cluster{Spec: object.Spec, Nodes: nodes, Zones: invent.Names("zone-", zones), Racks: racks, Reflectors: reflectors}
 }

@@ -26,14 +26,7 @@ type request struct {
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	r := &request{
-		planned: invent.Flags{
-			Nodes: iostreams.Count{Least: 1, Most: 100000}, Zones: iostreams.Count{Least: 1, Most: 100},
-			Reflectors: iostreams.Count{Least: 1, Most: 1000}, Racks: iostreams.Count{Least: 1, Most: 200},
-			Topology: iostreams.NewChoice("single", "quorum", "hierarchy", "multicluster", "auto"),
-		},
-		output: iostreams.NewChoice("dot", "json", "yaml"),
-	}
+	r := &request{output: iostreams.NewChoice("dot", "json", "yaml")}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "topology",
 		Short: "Draw the route reflectors, their clients and their sessions",
@@ -49,7 +42,7 @@ The same network gives the same bytes.`,
   rrpool topology --nodes 5000 --zones 3 --topology hierarchy | dot -Tsvg > topology.svg
   rrpool topology -f pool.yaml --nodes 500 | dot -Tpdf > topology.pdf`,
 	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
-	r.planned.Register(cmd)
+	r.planned.Register(cmd, "single")
 	r.output.Register(cmd, "output", "o", "format: dot, json or yaml")
 	r.Register(cmd.Flags())
 	for _, ofCluster := range []string{"kubeconfig", "context", "namespace"} {
@@ -159,9 +152,8 @@ func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
 	if err != nil {
 		return topology.Layout{}, err
 	}
-	clients, pool := c.Workloads(sized.PerZone*len(c.Zones)), c.Pool(sized.PerZone)
-	layout := topology.Arrange(sized.Spec, topology.Session{}, clients, pool, c.Zones, sized.PerZone)
-	for _, n := range layout.Written(append(pool, clients...), sized.RoleLabel) {
+	layout, all := c.Arrange(sized)
+	for _, n := range all {
 		if n.Slot != "" && n.Slot != topology.SlotSingle {
 			n.Name = n.Slot
 		}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Page is a page of docs, for a package two folders deep in cmd.
+func Page(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", name+".md"))
+	require.NoError(t, err)
+	return string(content)
+}
+
+var block = regexp.MustCompile("(?s)\n```([a-z]+)\n(.*?)```\n")
+
+// Blocks are those of a page in a language.
+func Blocks(t *testing.T, page, language string) []string {
+	t.Helper()
+	var out []string
+	for _, match := range block.FindAllStringSubmatch(Page(t, page), -1) {
+		if match[1] == language {
+			out = append(out, match[2])
+		}
+	}
+	require.NotEmpty(t, out, "docs/%s.md: %s", page, language)
+	return out
+}
+
+// Roles are those of a page. A ClusterRole is one without a namespace, as far as we use it.
+func Roles(t *testing.T, page string) (out []rbacv1.Role) {
+	t.Helper()
+	for _, text := range Blocks(t, page, "yaml") {
+		for document := range strings.SplitSeq(text, "---\n") {
+			var role rbacv1.Role
+			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &role))
+			out = append(out, role)
+		}
+	}
+	return out
+}
+
+// RequireExamples requires that each example of a page is what ask answers to its command. A line of … leaves lines out.
+func RequireExamples(t *testing.T, page string, ask func(args ...string) Answer) {
+	t.Helper()
+	for _, example := range Blocks(t, page, "console") {
+		command, output, _ := strings.Cut(example, "\n")
+		got := ask(strings.Fields(strings.TrimPrefix(command, "$ rrpool "))...).Out
+		for i, part := range strings.Split(output, "…\n") {
+			before, after, found := strings.Cut(got, part)
+			require.True(t, found, "%s says\n%s\nand not\n%s", command, got, part)
+			require.False(t, i == 0 && before != "", "%s begins with\n%s", command, before)
+			got = after
+		}
+		if !strings.HasSuffix(output, "…\n") {
+			require.Empty(t, got, command)
+		}
+	}
+}
