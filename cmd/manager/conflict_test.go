@@ -3,9 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -14,35 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/controlplane/intercept"
 )
-
-const configPath = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
 
 // writeBefore gives the configuration of a way to the apiserver on which another writer
 // is faster: once, just before a change of the BGPConfiguration arrives.
 func writeBefore(t *testing.T, config *rest.Config, how func()) *rest.Config {
 	t.Helper()
-	target, err := url.Parse(config.Host)
-	require.NoError(t, err)
-	transport, err := rest.TransportFor(config)
-	require.NoError(t, err)
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: transport, FlushInterval: -1,
-	}
 	var once sync.Once
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.URL.Path == configPath {
+	between := intercept.New()
+	between.Rules(func(r intercept.Request) intercept.Verdict {
+		if r.Write() && r.Resource == "bgpconfigurations" {
 			once.Do(how)
 		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
+		return intercept.Verdict{}
 	})
-	return &rest.Config{Host: server.URL}
+	line, err := between.Open("manager", config, nil, func() {})
+	require.NoError(t, err)
+	t.Cleanup(line.Close)
+	return line.Config()
 }
 
 // writeConfig changes a setting of the BGPConfiguration, as another writer does. It
@@ -52,15 +42,10 @@ func writeConfig(t *testing.T, admin client.Client, level string) map[string]any
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(calicoGroup.WithKind("BGPConfiguration"))
 	object.SetName("default")
-	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-		require.NoError(t, client.IgnoreNotFound(err))
-		object.Object["spec"] = map[string]any{"logSeverityScreen": level}
-		require.NoError(t, admin.Create(t.Context(), object))
-		spec, _, _ := unstructured.NestedMap(object.Object, "spec")
-		return spec
-	}
-	require.NoError(t, unstructured.SetNestedField(object.Object, level, "spec", "logSeverityScreen"))
-	require.NoError(t, admin.Update(t.Context(), object))
+	_, err := controllerutil.CreateOrUpdate(t.Context(), admin, object, func() error {
+		return unstructured.SetNestedField(object.Object, level, "spec", "logSeverityScreen")
+	})
+	require.NoError(t, err)
 	spec, _, _ := unstructured.NestedMap(object.Object, "spec")
 	return spec
 }

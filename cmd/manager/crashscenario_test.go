@@ -102,11 +102,6 @@ func (a *environment) newObject() *v1alpha1.RouteReflectorPool {
 	return object
 }
 
-// containsAll reports whether a text has all these words.
-func containsAll(text string, words []string) bool {
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
-}
-
 // rested: the object says that it is as wanted, and every session is there.
 func rested(o *v1alpha1.RouteReflectorPool) bool {
 	return o != nil && o.Status.ObservedGeneration == o.Generation && o.Status.Step.Name == "Steady" &&

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -104,7 +105,12 @@ func (p *fakeNetwork) read(ctx context.Context) (plan.Cluster, error) {
 	out.BGP = fakeConfig(configs)
 	peers, err := written(ctx, p, "BGPPeer")
 	for _, w := range peers {
-		out.Peers = append(out.Peers, fakePeer(w))
+		var peer apiv3.BGPPeer
+		err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(w.Object, &peer))
+		out.Peers = append(out.Peers, plan.Peer{
+			Name: peer.Name, Node: peer.Spec.Node, NodeSelector: peer.Spec.NodeSelector, PeerIP: peer.Spec.PeerIP,
+			PeerSelector: peer.Spec.PeerSelector, Manual: ptr.Deref(peer.Spec.ReversePeering, "") == apiv3.ReversePeeringManual,
+		})
 	}
 	for _, n := range list.Items {
 		address, err := netip.ParsePrefix(n.Annotations[ipv4Annotation])
@@ -275,18 +281,6 @@ func fakeConfig(written []unstructured.Unstructured) plan.BGPConfig {
 		}
 	}
 	return out
-}
-
-// fakePeer reads a BGPPeer, as far as sessions depend on it.
-func fakePeer(w unstructured.Unstructured) plan.Peer {
-	field := func(name string) string {
-		value, _, _ := unstructured.NestedString(w.Object, "spec", name)
-		return value
-	}
-	return plan.Peer{
-		Name: w.GetName(), Node: field("node"), NodeSelector: field("nodeSelector"), PeerIP: field("peerIP"),
-		PeerSelector: field("peerSelector"), Manual: field("reversePeering") == string(apiv3.ReversePeeringManual),
-	}
 }
 
 func machine(t *testing.T, name, worker, zone string) *corev1.Node {

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -37,23 +35,12 @@ func fastClockFrom(value string) (tuning, error) {
 	if value == "real" {
 		return tuning{}, nil
 	}
-	parts := strings.Split(value, ",")
-	if len(parts) != 3 {
-		return tuning{}, fmt.Errorf("reading %s=%q: want epoch,speed,lease", childVariable, value)
-	}
-	epoch, err := strconv.ParseInt(parts[0], 10, 64)
-	if err != nil {
+	var epoch, lease int64
+	var h fastClock
+	if _, err := fmt.Sscanf(value, "%d,%g,%d", &epoch, &h.speed, &lease); err != nil {
 		return tuning{}, fmt.Errorf("reading %s=%q: %w", childVariable, value, err)
 	}
-	speed, err := strconv.ParseFloat(parts[1], 64)
-	if err != nil {
-		return tuning{}, fmt.Errorf("reading %s=%q: %w", childVariable, value, err)
-	}
-	lease, err := strconv.ParseInt(parts[2], 10, 64)
-	if err != nil {
-		return tuning{}, fmt.Errorf("reading %s=%q: %w", childVariable, value, err)
-	}
-	h := fastClock{time.Unix(0, epoch), speed, time.Duration(lease)}
+	h.epoch, h.lease = time.Unix(0, epoch), time.Duration(lease)
 	return tuning{now: h.now, wait: h.wait, lease: h.lease}, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -140,9 +141,7 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 
 func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("building the scheme: %w", err)
-	}
+	utilruntime.Must(errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 	all := ctrl.Options{
 		Scheme:                              scheme,
 		LeaderElection:                      o.leaderElect,

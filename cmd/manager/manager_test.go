@@ -26,7 +26,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -92,9 +91,6 @@ func TestMigrationThereAndBack(t *testing.T) {
 	require.Equal(t, metav1.ConditionTrue, object.Status.Conditions[0].Status, "%+v", object.Status.Conditions)
 	require.Len(t, object.Status.Reflectors, 3)
 	requireCost(t, cloud, object)
-	asYAML, err := sigsyaml.Marshal(object.Status)
-	require.NoError(t, err)
-	t.Logf("at rest:\n%s", asYAML)
 	require.Empty(t, cloud.Untainted("route-reflectors"))
 
 	// At rest, and across a restart, nothing is written.
@@ -126,9 +122,6 @@ func TestMigrationThereAndBack(t *testing.T) {
 	var events eventsv1.EventList
 	require.NoError(t, admin.List(ctx, &events))
 	require.NotContains(t, fmt.Sprint(events), testKey)
-	for _, e := range events.Items {
-		t.Logf("event %s %s: %s", e.Reason, e.Action, e.Note)
-	}
 }
 
 // requireCost: what the cloud has in the pool is what is reported to cost, and has a price.

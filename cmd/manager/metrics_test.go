@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -82,12 +81,6 @@ func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
 	require.NoError(t, answer.Body.Close())
 	_, err = http.Get(manager.metrics) //nolint:bodyclose // negative control: there is no answer
 	require.ErrorContains(t, err, "certificate")
-}
-
-func TestMetricsCanBeSwitchedOff(t *testing.T) {
-	o, err := parse([]string{"--metrics-bind-address=0"}, &bytes.Buffer{})
-	require.NoError(t, err)
-	require.Equal(t, "0", metricsServer(o).BindAddress)
 }
 
 // A client that floods the port with guesses gets few questions to the apiserver, and while that does not answer none is let in.

@@ -115,20 +115,6 @@ var refusals = []refusal{
 		reason: "CloudUnauthorized", says: []string{"E0003", "Operator or Administrator"},
 	},
 	{
-		name: "a cloud that breaks",
-		cause: fault(iksserver.Fault{
-			Status: http.StatusInternalServerError, Body: `{"code":"E0000","description":"panic: ` + testKey + `"}`,
-		}.On(http.MethodGet, "")),
-		reason: "CloudUnavailable",
-	},
-	{
-		name: "the page of a proxy",
-		cause: fault(iksserver.Fault{
-			Spoil: func([]byte) []byte { return []byte("<html>" + testKey + "</html>") },
-		}.On(http.MethodGet, "")),
-		reason: "CloudUnavailable", says: []string{"does not answer sensibly"},
-	},
-	{
 		name: "workers that fail",
 		cause: func(s *site) func() {
 			s.cloud.FailNext(1000, "provision_failed", "no capacity for "+testKey)

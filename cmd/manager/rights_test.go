@@ -55,10 +55,8 @@ func (r right) rule() rbacv1.PolicyRule {
 // allRights are those of config/rbac, one by one.
 func allRights(t *testing.T) []right {
 	t.Helper()
-	rights, err := rbac.Rights(testNamespace)
-	require.NoError(t, err)
 	var out []right
-	for _, r := range rights {
+	for _, r := range rbac.Rights(testNamespace) {
 		out = append(out, right(r))
 	}
 	return out
@@ -299,12 +297,7 @@ func (m *minimalRights) requireNothingRemoved(r right, l lack) {
 func (m *minimalRights) mesh() bool {
 	configs, err := written(m.Context(), m.admin, "BGPConfiguration")
 	require.NoError(m, err)
-	for _, c := range configs {
-		if on, found, _ := unstructured.NestedBool(c.Object, "spec", "nodeToNodeMeshEnabled"); found {
-			return on
-		}
-	}
-	return true
+	return fakeConfig(configs).MeshOn()
 }
 
 // grant writes what has been given into the manager's roles.
@@ -317,17 +310,11 @@ func (m *minimalRights) grant() {
 		}
 	}
 	for namespace, rules := range rules {
-		key := client.ObjectKey{Namespace: namespace, Name: "rrpool-manager"}
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: "rrpool-manager"}
+		var role client.Object = &rbacv1.Role{ObjectMeta: meta, Rules: rules}
 		if namespace == "" {
-			role := &rbacv1.ClusterRole{}
-			require.NoError(m, m.admin.Get(m.Context(), key, role))
-			role.Rules = rules
-			require.NoError(m, m.admin.Update(m.Context(), role))
-			continue
+			role = &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}
 		}
-		role := &rbacv1.Role{}
-		require.NoError(m, m.admin.Get(m.Context(), key, role))
-		role.Rules = rules
 		require.NoError(m, m.admin.Update(m.Context(), role))
 	}
 }
