@@ -6,6 +6,7 @@ package crd
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -23,8 +24,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,25 +93,31 @@ func missing(here, there apiextensionsv1.JSONSchemaProps, path string) (out []st
 // apiserver would refuse or silently drop is an error that names every such field, and so
 // is anything else in the file. Rules about a change of a field are not checked.
 func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
-	raw, others, err := split(content)
+	raw, err := alone(content)
 	if err != nil {
 		return nil, err
 	}
-	if len(others) > 0 {
-		return nil, fmt.Errorf("there is also %s in it: give a file with the RouteReflectorPool alone", strings.Join(others, ", "))
-	}
-	if err := load().admit(raw); err != nil {
-		return nil, err
-	}
+	delete(raw, "status")
 	out := &v1alpha1.RouteReflectorPool{}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(raw, out, true)
+	if runtime.IsStrictDecodingError(err) { // of other errors the rules know more
+		return nil, fmt.Errorf("%w (kubectl explain routereflectorpool lists the fields)", err)
+	}
+	problems := apivalidation.ValidateObjectMeta(&out.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	defaulting.Default(raw, load().structural)
+	if problems = append(problems, load().check(raw)...); len(problems) > 0 {
+		return nil, problems.ToAggregate() //nolint:wrapcheck // each names its field
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, out); err != nil {
 		return nil, fmt.Errorf("reading the RouteReflectorPool: %w", err)
 	}
+	out.DeletionTimestamp, out.DeletionGracePeriodSeconds = nil, nil
 	return out, nil
 }
 
-// split gives the RouteReflectorPool among the documents of a file, and names the others.
-func split(content []byte) (pool map[string]any, others []string, err error) {
+// alone gives the RouteReflectorPool of a file that has nothing else.
+func alone(content []byte) (pool map[string]any, err error) {
+	var found []string
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
 		document, err := documents.Read()
@@ -121,24 +126,16 @@ func split(content []byte) (pool map[string]any, others []string, err error) {
 		}
 		raw, err := parse(document, err)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		kind, _ := raw["kind"].(string)
-		switch {
-		case len(raw) == 0:
-		case pool == nil && kind == "RouteReflectorPool" && raw["apiVersion"] == v1alpha1.GroupVersion.String():
-			pool = raw
-		default:
-			others = append(others, fmt.Sprintf("%q of apiVersion %q", kind, raw["apiVersion"]))
+		if len(raw) > 0 {
+			pool, found = raw, append(found, fmt.Sprintf("%v of apiVersion %v", raw["kind"], raw["apiVersion"]))
 		}
 	}
-	if pool == nil && len(others) > 0 {
-		return nil, nil, fmt.Errorf("this is %s: give a RouteReflectorPool of %s", strings.Join(others, ", "), v1alpha1.GroupVersion)
+	if want := "RouteReflectorPool of apiVersion " + v1alpha1.GroupVersion.String(); !slices.Equal(found, []string{want}) {
+		return nil, fmt.Errorf("give a file with one %s alone: this has %s", want, cmp.Or(strings.Join(found, ", "), "nothing"))
 	}
-	if pool == nil {
-		return nil, nil, fmt.Errorf("nothing is in it: give a RouteReflectorPool of %s", v1alpha1.GroupVersion)
-	}
-	return pool, others, nil
+	return pool, nil
 }
 
 // parse reads one document. Whole numbers become int64, which the rules ask for.
@@ -161,48 +158,6 @@ func parse(document []byte, err error) (map[string]any, error) {
 		return nil, fmt.Errorf("this is no object: %w", err)
 	}
 	return raw, nil
-}
-
-// admit does to an object what an apiserver does when it is created.
-func (r *rules) admit(raw map[string]any) error {
-	delete(raw, "status")
-	var problems []error
-	for _, path := range pruning.PruneWithOptions(raw, r.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
-		problems = append(problems, fmt.Errorf("%s: there is no such field (kubectl explain routereflectorpool lists them)", path))
-	}
-	problems = append(problems, metadata(raw)...)
-	if len(problems) > 0 {
-		return errors.Join(problems...)
-	}
-	defaulting.Default(raw, r.structural)
-	for _, p := range r.check(raw) {
-		problems = append(problems, p)
-	}
-	return errors.Join(problems...)
-}
-
-// metadata refuses what an object cannot be named, labelled or owned like, and takes
-// away what the apiserver sets.
-func metadata(raw map[string]any) []error {
-	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(raw, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
-	if err != nil {
-		return []error{err}
-	}
-	var problems []error
-	for _, path := range unknown {
-		problems = append(problems, fmt.Errorf("%s: there is no such field", path))
-	}
-	if meta == nil || meta.Name == "" {
-		return append(problems, fmt.Errorf("metadata.name: it is missing: write %s", v1alpha1.SingletonName))
-	}
-	meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = nil, nil
-	for _, p := range apivalidation.ValidateObjectMeta(meta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")) {
-		problems = append(problems, p)
-	}
-	if err := objectmeta.SetObjectMeta(raw, meta); err != nil {
-		problems = append(problems, err)
-	}
-	return problems
 }
 
 func (r *rules) check(raw map[string]any) field.ErrorList {

@@ -15,7 +15,7 @@ func TestBadInput(t *testing.T) {
 		"an unknown format":            {[]string{"-o", "yaml"}, []string{"--output", `"yaml"`, "use table, json, short"}},
 		"a file that is a folder":      {[]string{"-f", "/"}, []string{"--filename", `"/"`, "is a directory"}},
 		"two mistakes in one file":     {[]string{"-f", cli.PoolFile(t, "{mode: Fast, sizing: {min: 0}}")}, []string{"spec.mode", "spec.sizing.min"}},
-		"standard input that is empty": {[]string{"-f", "-"}, []string{"--filename", "-: nothing is in it"}},
+		"standard input that is empty": {[]string{"-f", "-"}, []string{"--filename", "-: give a file with one RouteReflectorPool", "this has nothing"}},
 	})
 }
 

@@ -60,7 +60,7 @@ func Object(file string, in io.Reader) (*v1alpha1.RouteReflectorPool, error) {
 	}
 	object, err := crd.Read(content)
 	if err != nil {
-		return nil, fmt.Errorf("--filename: %s: %s", file, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return nil, fmt.Errorf("--filename: %s: %w", file, err)
 	}
 	return object, nil
 }
