@@ -20,13 +20,11 @@ var release, commit, date string
 // Info is the version of this program.
 type Info struct {
 	// Version of the release, v1.2.3; "devel" for other builds.
-	Version string `json:"version"`
+	Version string
 	// Revision of the source and its commit date (RFC 3339), empty when unknown. A
 	// revision with uncommitted changes ends with -dirty.
-	Revision string `json:"revision,omitempty"`
-	Date     string `json:"date,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
+	Revision, Date string
+	Go, Platform   string
 }
 
 // Get is the version of this program.

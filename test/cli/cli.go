@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -112,10 +113,6 @@ func Defaults(s iostreams.Streams) iostreams.Streams {
 	return s.Settle()
 }
 
-// Unreachable is an address without a server. Port 1 is reserved: unlike a port that was
-// just closed, the kernel never gives it to another server.
-const Unreachable = "http://127.0.0.1:1"
-
 // Environment has the variables given, name by value.
 func Environment(pairs ...string) func(string) string {
 	return func(name string) string {
@@ -177,6 +174,33 @@ func Connect(t *testing.T, handler http.Handler) *cluster.Connection {
 	require.NoError(t, err)
 	return c
 }
+
+// API is an apiserver that has these objects by their paths; nil is one that is not there, of a kind that is.
+type API map[string]any
+
+// ServeHTTP implements http.Handler.
+func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch object, known := a[r.URL.Path]; {
+	case !known:
+		http.NotFound(w, r)
+	case object == nil:
+		Fail(w, NotFound)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(object)
+	}
+}
+
+// NodeList is the answer to the path of all nodes.
+func NodeList(nodes ...corev1.Node) corev1.NodeList {
+	return corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: nodes}
+}
+
+// Paths of objects.
+const (
+	NodesPath = "/api/v1/nodes"
+	PoolPath  = "/apis/rrpool.io/v1alpha1/routereflectorpools/default"
+)
 
 // Fail answers a request as an apiserver does that refuses it.
 func Fail(w http.ResponseWriter, status metav1.Status) {

@@ -170,11 +170,6 @@ func get[T client.Object](ctx context.Context, g *gatherer, object T, namespace,
 	return found(g, object, err, "get")
 }
 
-// list reads all objects of a kind, which may be missing itself.
-func list[T client.ObjectList](ctx context.Context, g *gatherer, objects T, options ...client.ListOption) seen[T] {
-	return found(g, objects, g.List(ctx, objects, options...), "list")
-}
-
 func found[T runtime.Object](g *gatherer, object T, err error, verb string) seen[T] {
 	out := seen[T]{value: object, found: err == nil}
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -188,7 +183,8 @@ func (g *gatherer) gatherCalico(ctx context.Context) {
 	_ = g.FindCalico(ctx) // sight has the error
 	g.information = get(ctx, g, &apiv3.ClusterInformation{}, "", "default")
 	for _, namespace := range calicoNamespaces {
-		sets := list(ctx, g, &appsv1.DaemonSetList{}, client.InNamespace(namespace), client.MatchingLabels{"k8s-app": calicoNodeLabel})
+		all := &appsv1.DaemonSetList{}
+		sets := found(g, all, g.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{"k8s-app": calicoNodeLabel}), "list")
 		if len(sets.value.Items) > 0 {
 			g.calicoNode = seen[*appsv1.DaemonSet]{value: &sets.value.Items[0], found: true}
 			break

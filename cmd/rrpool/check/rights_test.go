@@ -47,21 +47,6 @@ func TestTheManagersOwnRole(t *testing.T) {
 	require.Contains(t, got.Out, "\nFit, as far as could be seen: 0 ×, ")
 }
 
-// A user without rights learns what he may not see, and nothing of that is right.
-func TestWhoMayDoNothing(t *testing.T) {
-	w := newWorld(t)
-	w.fit()
-	checks, v, got := w.check("stranger")
-	require.Equal(t, 1, got.Code)
-	require.Empty(t, got.Err)
-	require.Equal(t, 1, v.Counts.Errors)
-	for id, c := range checks {
-		if id != "sight" && id != "kubernetes-version" {
-			require.True(t, c.Unchecked, "%s: %s", id, c.Message)
-		}
-	}
-}
-
 // The negative control: one right is taken from the manager, and it is named.
 func TestOneRightIsMissing(t *testing.T) {
 	w := newWorld(t)

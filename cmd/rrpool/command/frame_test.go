@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -69,22 +68,9 @@ func TestVersion(t *testing.T) {
 	got := ask(t, "version")
 	require.Zero(t, got.Code)
 	require.Regexp(t, `^rrpool \S+ \((commit .*, )?go1\.\d+\S*, \w+/\w+\)\n$`, got.Out)
-	got = ask(t, "version", "-o", "json")
-	require.Zero(t, got.Code)
-	var b build
-	require.NoError(t, json.Unmarshal([]byte(got.Out), &b))
-	require.Equal(t, versionSchema, b.SchemaVersion)
-	require.NotEmpty(t, b.Version)
-	require.NotEmpty(t, b.Platform)
 }
 
 func TestCompletion(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		got := ask(t, "completion", shell)
-		require.Zero(t, got.Code, shell)
-		require.Contains(t, got.Out, "rrpool", shell)
-		require.Empty(t, got.Err)
-	}
 	require.Equal(t, "table\njson\nyaml\n:4\n", ask(t, "__complete", "cost", "-o", "").Out)
 	require.Contains(t, ask(t, "__complete", "cost", "--").Out, "--hourly-price")
 	require.Contains(t, ask(t, "__complete", "").Out, "cost\tWhat the pool of route reflectors costs")
@@ -136,16 +122,6 @@ func TestAsAProcess(t *testing.T) {
 		out, err := exec.Command(path, "version").Output()
 		require.NoError(t, err)
 		require.Contains(t, string(out), "rrpool v1.2.3 (commit cafe of today, ")
-	})
-	t.Run("an error", func(t *testing.T) {
-		cmd := exec.Command(path, "cost", "--hourly-price=-1")
-		cmd.Stdout = io.Discard
-		var said strings.Builder
-		cmd.Stderr = &said
-		var exit *exec.ExitError
-		require.ErrorAs(t, cmd.Run(), &exit)
-		require.Equal(t, 1, exit.ExitCode())
-		require.Equal(t, 1, strings.Count(said.String(), "\n"), said.String())
 	})
 }
 
@@ -202,9 +178,10 @@ func TestEveryCommandWithoutACluster(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "code": 500, "message": "etcd is\nfull."}`)
 	}
-	unreachable := cli.Kubeconfig(t, &rest.Config{Host: cli.Unreachable})
+	const closed = "http://127.0.0.1:1" // port 1 is reserved: the kernel gives it to no server
+	unreachable := cli.Kubeconfig(t, &rest.Config{Host: closed})
 	for name, tc := range map[string]struct{ flags, says []string }{
-		"no server listens":            {[]string{"--kubeconfig", unreachable}, []string{cli.Unreachable, `context "rrpool"`, "cannot be reached (connection refused)", "check the address and the network"}},
+		"no server listens":            {[]string{"--kubeconfig", unreachable}, []string{closed, `context "rrpool"`, "cannot be reached (connection refused)", "check the address and the network"}},
 		"no such host":                 {[]string{"--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "https://nowhere.invalid"})}, []string{"https://nowhere.invalid", "cannot be reached"}},
 		"silence":                      {[]string{"--kubeconfig", cli.Serve(t, http.HandlerFunc(silence)), "--request-timeout", "1s"}, []string{"did not answer within 1s", "give more --request-timeout"}},
 		"credentials of a stranger":    {[]string{"--kubeconfig", cli.Serve(t, http.HandlerFunc(stranger))}, []string{"does not accept the credentials", "log in again"}},

@@ -51,24 +51,9 @@ func New(called string, s iostreams.Streams) *cobra.Command {
 	return root
 }
 
-// versionSchema names the form of `version -o json`.
-const versionSchema = "rrpool.io/version/v1"
-
-// build is the output of `version -o json`.
-type build struct {
-	SchemaVersion string `json:"schemaVersion"`
-	version.Info
-}
-
 func newVersion(s iostreams.Streams) *cobra.Command {
-	output := iostreams.NewChoice("text", "json")
-	cmd := iostreams.Command(&cobra.Command{Use: "version", Short: "Print the version"}, func(*cobra.Command) error {
-		info := version.Get()
-		return s.Print("version", output.Value, build{SchemaVersion: versionSchema, Info: info}, func(s iostreams.Streams) {
-			_, _ = fmt.Fprintln(s.Out, info.Of(iostreams.Program))
-		})
+	return iostreams.Command(&cobra.Command{Use: "version", Short: "Print the version"}, func(*cobra.Command) error {
+		_, err := fmt.Fprintln(s.Out, version.Get().Of(iostreams.Program))
+		return err //nolint:wrapcheck // iostreams.Run says it
 	})
-	cmd.Flags().SortFlags = true
-	output.Register(cmd, "output", "o", "format: text or json")
-	return cmd
 }

@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -35,19 +34,11 @@ type api struct {
 // ServeHTTP implements http.Handler.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.asked = append(a.asked, r.Method+" "+r.URL.Path)
-	w.Header().Set("Content-Type", "application/json")
-	switch r.URL.Path {
-	case "/api/v1/nodes":
-		_ = json.NewEncoder(w).Encode(corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: a.nodes})
-	case "/apis/rrpool.io/v1alpha1/routereflectorpools/default":
-		if a.pool != nil {
-			_ = json.NewEncoder(w).Encode(a.pool)
-			return
-		}
-		cli.Fail(w, cli.NotFound)
-	default:
-		http.NotFound(w, r)
+	objects := cli.API{cli.NodesPath: cli.NodeList(a.nodes...), cli.PoolPath: nil}
+	if a.pool != nil {
+		objects[cli.PoolPath] = a.pool
 	}
+	objects.ServeHTTP(w, r)
 }
 
 func poolObject(edit func(*v1alpha1.RouteReflectorPool)) *v1alpha1.RouteReflectorPool {

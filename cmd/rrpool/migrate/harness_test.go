@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,8 +57,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.write(w, r)
 	case r.URL.Path == poolPath+"/default" && a.pool != nil:
 		_ = json.NewEncoder(w).Encode(a.pool)
-	case r.URL.Path == "/api/v1/nodes":
-		_ = json.NewEncoder(w).Encode(corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}})
+	case r.URL.Path == cli.NodesPath:
+		_ = json.NewEncoder(w).Encode(cli.NodeList())
 	case strings.HasSuffix(r.URL.Path, "/events"):
 		_ = json.NewEncoder(w).Encode(eventsv1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "events.k8s.io/v1"}})
 	case strings.HasSuffix(r.URL.Path, "/leases/rrpool-manager") && a.lease != nil:

@@ -147,26 +147,6 @@ func TestNoSecretIsSaid(t *testing.T) {
 	}
 }
 
-// A report of what can be read is better than none.
-func TestMissingRightsAreNoFailure(t *testing.T) {
-	a := world()
-	a.refuse = func(path string) int {
-		if strings.HasSuffix(path, "/nodes") || path == "/version" {
-			return 0
-		}
-		return http.StatusForbidden
-	}
-	path := filepath.Join(t.TempDir(), "report.tar.gz")
-	got := ask(t, "--output-file", path, "--kubeconfig", cli.Serve(t, a))
-	require.Zero(t, got.Code, got.Err)
-	files, _, _ := unpack(t, read(t, path))
-	require.Contains(t, files["objects/nodes.yaml"], "node-0")
-	for _, what := range []string{"may not list routereflectorpools.rrpool.io", "may not list bgppeers.crd.projectcalico.org", "may not list secrets", "snapshot.yaml"} {
-		require.Contains(t, files["index.txt"], what)
-		require.Contains(t, got.Err, what)
-	}
-}
-
 func TestFailures(t *testing.T) {
 	folder := t.TempDir()
 	for name, tc := range map[string]struct {

@@ -60,9 +60,9 @@ type api struct {
 
 func (a *api) answer(path string) (any, bool) {
 	switch path {
-	case "/api/v1/nodes":
-		return corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: a.nodes}, true
-	case "/apis/rrpool.io/v1alpha1/routereflectorpools/default":
+	case cli.NodesPath:
+		return cli.NodeList(a.nodes...), true
+	case cli.PoolPath:
 		return a.pool, a.pool != nil
 	case "/apis/events.k8s.io/v1/namespaces/default/events":
 		return eventsv1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "events.k8s.io/v1"}, Items: a.events}, true

@@ -45,23 +45,16 @@ func described(n Network) string {
 
 func TestWhatALiveClusterShows(t *testing.T) {
 	const r1, r2, c1 = "10.240.0.200", "10.240.0.201", "10.241.0.0"
+	const subtitle = "2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady"
 	for name, tc := range map[string]struct {
 		edit func(*observed)
 		want string
 	}{
-		"all sessions up": {
-			func(*observed) {},
-			"a/1: 4 clients, 4 with all sessions up; 4 × 2 sessions, all up\n" +
-				"10.240.0.200: 5/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
-		},
 		"a client short of one session": {
 			func(o *observed) { o.cut(r1, c1) },
 			"a/1: 4 clients, 3 with all sessions up, 1 with some sessions up; 4 × 2 sessions, 7 up\n" +
-				"10.240.0.200: 4/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+				"10.240.0.200: 4/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" + subtitle,
 		},
-
 		"a session of the mesh is none with a reflector": {
 			func(o *observed) {
 				for i := range o.Statuses[r1].Sessions {
@@ -69,20 +62,17 @@ func TestWhatALiveClusterShows(t *testing.T) {
 				}
 			},
 			"a/1: 4 clients, 4 with some sessions up; 4 × 2 sessions, 4 up\n" +
-				"10.240.0.200: 0/5 up\n10.240.0.201: 4/5 up\nbetween reflectors: 1 session, none up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+				"10.240.0.200: 0/5 up\n10.240.0.201: 4/5 up\nbetween reflectors: 1 session, none up\n" + subtitle,
 		},
 		"a reflector without a report": {
 			func(o *observed) { delete(o.Statuses, r2) },
 			"a/1: 4 clients, 4 not known; 4 × 2 sessions, 4 up, 4 not known\n" +
-				"10.240.0.200: 5/5 up\n10.240.0.201: not known\nbetween reflectors: 1 session, all up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+				"10.240.0.200: 5/5 up\n10.240.0.201: not known\nbetween reflectors: 1 session, all up\n" + subtitle,
 		},
 		"the last report of a reflector that is not Ready": {
 			func(o *observed) { o.change(r2, func(n *plan.Node) { n.Ready = false }); o.cut(r1, r2) },
 			"a/1: 4 clients, 4 not known; 4 × 2 sessions, 4 up, 4 not known\n" +
-				"10.240.0.200: 4/5 up\n10.240.0.201: 0/5 up, not Ready\nbetween reflectors: 1 session, none up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+				"10.240.0.200: 4/5 up\n10.240.0.201: 0/5 up, not Ready\nbetween reflectors: 1 session, none up\n" + subtitle,
 		},
 		"what one reflector denies is not up": {
 			func(o *observed) {
@@ -92,13 +82,11 @@ func TestWhatALiveClusterShows(t *testing.T) {
 				}
 			},
 			"a/1: 4 clients, 4 with all sessions up; 4 × 2 sessions, all up\n" +
-				"10.240.0.200: 4/5 up\n10.240.0.201: 4/5 up\nbetween reflectors: 1 session, none up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+				"10.240.0.200: 4/5 up\n10.240.0.201: 4/5 up\nbetween reflectors: 1 session, none up\n" + subtitle,
 		},
 		"no BGPPeers, and no mesh either": {
 			func(o *observed) { o.Peers = nil },
-			"a/1: 4 clients, 4 with no session up\n10.240.0.200: no sessions\n10.240.0.201: no sessions\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+			"a/1: 4 clients, 4 with no session up\n10.240.0.200: no sessions\n10.240.0.201: no sessions\n" + subtitle,
 		},
 		"reflectors that rrpool has not made": {
 			func(o *observed) {
@@ -124,7 +112,6 @@ func TestWhatALiveClusterShows(t *testing.T) {
 				"10.240.0.200: 5/5 up\n10.240.0.201: 1/1 up, no role yet\nbetween reflectors: 1 session, all up\n" +
 				"1 reflector, 4 clients, 1 node without the role, cluster ID 244.0.0.1, step Steady",
 		},
-
 		"a worker whose label alone is left": {
 			func(o *observed) {
 				o.wanted = false
@@ -140,8 +127,7 @@ func TestWhatALiveClusterShows(t *testing.T) {
 				o.Peers = topology.InPlace(role, topology.Session{}, topology.Peerings(o.Nodes[0], o.Nodes[1], 64512, topology.Session{}), false)
 			},
 			"a/1: 4 clients, 4 with all sessions up; 4 × 2 sessions, all up\n" +
-				"10.240.0.200: 5/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" +
-				"2 reflectors, 4 clients, cluster ID 244.0.0.1, step Steady",
+				"10.240.0.200: 5/5 up\n10.240.0.201: 5/5 up\nbetween reflectors: 1 session, all up\n" + subtitle,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,13 +152,11 @@ func TestFrames(t *testing.T) {
 				"rack r3: 3 reflectors; 10 clients\nrack r4: 3 reflectors; 10 clients\n" +
 				"16 reflectors, 40 clients, topology Hierarchy, step Steady",
 		},
-
 		"zones are the groups of a Quorum": {
 			arranged(t, v1alpha1.TopologyQuorum, 30, 3, 0, 9),
 			"zone-1: 3 reflectors; 10 clients, with 6 of 9 reflectors\nzone-2: 3 reflectors; 10 clients, with 6 of 9 reflectors\n" +
 				"zone-3: 3 reflectors; 10 clients, with 6 of 9 reflectors\n9 reflectors, 30 clients, topology Quorum, cluster ID 244.0.0.1, step Steady",
 		},
-
 		"on the way from Single to a Hierarchy": {
 			changing(t),
 			"spines: 2 spines\nrack zone-1: 2 reflectors; 10 clients, with 6 of 12 reflectors\n" +

@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/cli"
@@ -28,6 +27,7 @@ import (
 
 // Bad input gets one sentence that names the field, the value and the remedy.
 func TestBadInput(t *testing.T) {
+	calicoless := cli.API{cli.PoolPath: crd.Default(), cli.NodesPath: cli.NodeList(corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})}
 	for name, tc := range map[string]struct{ flags, says string }{
 		"no nodes":                          {"--nodes 0", `--nodes|"0"|use a whole number from 1 to 50000`},
 		"too many reflectors":               {"--nodes 9 --reflectors 99999", `--reflectors|"99999"|use a whole number from 1 to 100`},
@@ -40,7 +40,7 @@ func TestBadInput(t *testing.T) {
 		"more racks than the sizing allows": {"--nodes 5000 --zones 3 --topology hierarchy --racks 10", "spec.sizing.max|33"},
 		"too few reflectors for the racks":  {"--nodes 5000 --zones 3 --topology hierarchy --racks 10 --reflectors 9", "--reflectors: 9|takes 33|give"},
 		"reflectors on the mesh":            {"--nodes 9 --reflectors 3 -f " + cli.PoolFile(t, "{mode: FullMesh}"), "--reflectors: 3|spec.mode is FullMesh|leave out one of them"},
-		"a cluster without Calico":          {"--kubeconfig " + cli.Serve(t, calicoless()), `nothing to draw in the cluster of context "rrpool"|the API has no BGPPeer|install Calico`},
+		"a cluster without Calico":          {"--kubeconfig " + cli.Serve(t, calicoless), `nothing to draw in the cluster of context "rrpool"|the API has no BGPPeer|install Calico`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, append([]string{"topology"}, strings.Fields(tc.flags)...)...)
@@ -49,23 +49,6 @@ func TestBadInput(t *testing.T) {
 			cli.RequireSentence(t, got.Err, strings.Split(tc.says, "|")...)
 		})
 	}
-}
-
-// calicoless is an apiserver without Calico, and with a node.
-func calicoless() http.Handler {
-	answer := func(object any) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(object)
-		}
-	}
-	object := crd.Default()
-	mux := http.NewServeMux()
-	mux.HandleFunc("/apis/rrpool.io/v1alpha1/routereflectorpools/default", answer(object))
-	mux.HandleFunc("/api/v1/nodes", answer(corev1.NodeList{
-		TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}},
-	}))
-	return mux
 }
 
 func TestAPlannedClusterNeedsNone(t *testing.T) {
@@ -102,27 +85,6 @@ func TestPlannedClusters(t *testing.T) {
 				require.Contains(t, got.Out, words)
 			}
 		})
-	}
-}
-
-// A planned cluster has the sessions that a live one of that topology has.
-func TestAPlannedClusterIsWhatALiveOneBecomes(t *testing.T) {
-	for kind, reflectors := range map[v1alpha1.TopologyType]int{
-		v1alpha1.TopologySingle: 0, v1alpha1.TopologyQuorum: 9, v1alpha1.TopologyHierarchy: 0, v1alpha1.TopologyMultiCluster: 3,
-	} {
-		there := networkOf(arranged(t, kind, 90, 3, 0, reflectors))
-		n, err := plannedNetwork(ofKind(kind, 90, 3, 0, reflectors))
-		require.NoError(t, err)
-		require.Len(t, n.Links, len(there.Links))
-		require.Len(t, n.Zones, len(there.Zones))
-		for i, frame := range there.Zones {
-			require.Equal(t, frame.title(), n.Zones[i].title())
-			require.Len(t, n.Zones[i].Groups, len(frame.Groups))
-			require.Len(t, n.Zones[i].Reflectors, len(frame.Reflectors))
-			for j, r := range frame.Reflectors {
-				require.Equal(t, Sessions{Expected: r.Expected}, n.Zones[i].Reflectors[j].Sessions)
-			}
-		}
 	}
 }
 

@@ -70,20 +70,12 @@ func (n *Network) show(s iostreams.Streams, format string) error {
 	return s.Print("drawing", format, n, func(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) })
 }
 
-// check refuses flags that do not go together.
-func (r *request) check(cmd *cobra.Command) error {
-	ofPlan := []string{"zones", "topology", "racks", "reflectors", "filename"}
-	if i := slices.IndexFunc(ofPlan, cmd.Flags().Changed); i >= 0 && r.planned.Nodes.Value == 0 {
-		return fmt.Errorf("--nodes: missing, and --%s is about a planned cluster: say how many nodes run workloads, such as --nodes 500", ofPlan[i])
-	}
-	return nil
-}
-
 func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, error) {
-	if err := r.check(cmd); err != nil {
-		return Network{}, err
-	}
 	if r.planned.Nodes.Value == 0 {
+		ofPlan := []string{"zones", "topology", "racks", "reflectors", "filename"}
+		if i := slices.IndexFunc(ofPlan, cmd.Flags().Changed); i >= 0 {
+			return Network{}, fmt.Errorf("--nodes: missing, and --%s is about a planned cluster: say how many nodes run workloads, such as --nodes 500", ofPlan[i])
+		}
 		n, err := r.read(cmd.Context())
 		if err != nil && !errors.Is(err, iostreams.ErrInterrupted) {
 			return n, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, cmd.CommandPath())
