@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,12 +77,22 @@ func (o options) validate() error {
 	if o.tokenFile == "" {
 		return errors.New("--iam-token-file: name a file; it is read for a trusted profile only")
 	}
+	for flag, address := range map[string]string{"metrics-bind-address": o.metrics, "health-probe-bind-address": o.probes} {
+		if _, _, err := net.SplitHostPort(address); err != nil && address != "0" {
+			return fmt.Errorf("--%s: %q is no address: use for example \":8080\", or 0 for none", flag, address)
+		}
+	}
 	if faults := validation.IsDNS1123Label(o.namespace); len(faults) > 0 {
 		return fmt.Errorf("--namespace: %q is no namespace: %s", o.namespace, strings.Join(faults, "; "))
 	}
 	if o.metricsCerts != "" { // nothing else takes the place of a certificate that is asked for
 		if _, err := tls.LoadX509KeyPair(filepath.Join(o.metricsCerts, "tls.crt"), filepath.Join(o.metricsCerts, "tls.key")); err != nil {
 			return fmt.Errorf("--metrics-cert-dir: %w", err)
+		}
+	}
+	if o.kubeconfig != "" {
+		if _, err := os.Stat(o.kubeconfig); err != nil {
+			return fmt.Errorf("--kubeconfig: %w", err)
 		}
 	}
 	return nil

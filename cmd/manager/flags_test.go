@@ -24,14 +24,16 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestEveryFlag(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	o, err := parse([]string{
 		"--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0",
-		"--kubeconfig=/config", "--namespace=other", "--iam-token-file=/token", "--zap-log-level=debug", "--zap-encoder=console",
+		"--kubeconfig=" + file, "--namespace=other", "--iam-token-file=/token", "--zap-log-level=debug", "--zap-encoder=console",
 	}, &bytes.Buffer{})
 	require.NoError(t, err)
 	require.False(t, o.leaderElect)
 	require.Equal(t, "other", o.namespace)
-	require.Equal(t, "/config", o.kubeconfig)
+	require.Equal(t, file, o.kubeconfig)
 	require.Equal(t, "0", metricsServer(o).BindAddress)
 	require.Equal(t, "/token", o.tokenFile)
 	require.NotNil(t, o.zap.Level)
@@ -39,6 +41,9 @@ func TestEveryFlag(t *testing.T) {
 
 func TestBadFlagsAreNamed(t *testing.T) {
 	for name, tc := range map[string]struct{ flag, says string }{
+		"an address without a port":     {"--metrics-bind-address=localhost", `--metrics-bind-address: "localhost" is no address`},
+		"an empty probe address":        {"--health-probe-bind-address=", `--health-probe-bind-address: "" is no address`},
+		"a file that is not there":      {"--kubeconfig=/nonexistent/x", "--kubeconfig: stat /nonexistent/x"},
 		"a namespace that cannot exist": {"--namespace=A_b", `--namespace: "A_b" is no namespace`},
 		"no file with a token":          {"--iam-token-file=", "--iam-token-file: name a file"},
 		"no certificate in the folder":  {"--metrics-cert-dir=/nonexistent", "--metrics-cert-dir: open /nonexistent/tls.crt"},
