@@ -252,24 +252,6 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 	}
 }
 
-func TestATaintSaysThatANodeLeaves(t *testing.T) {
-	for key, leaving := range map[string]bool{
-		"node.kubernetes.io/out-of-service":         true,
-		"node.cloudprovider.kubernetes.io/shutdown": true,
-		"ToBeDeletedByClusterAutoscaler":            true,
-		"karpenter.sh/disrupted":                    true,
-		"DeletionCandidateOfClusterAutoscaler":      false,
-		"node.kubernetes.io/not-ready":              false,
-		"node.kubernetes.io/unschedulable":          false,
-		"node-role.kubernetes.io/control-plane":     false,
-	} {
-		t.Run(key, func(t *testing.T) {
-			n := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: key}}}}
-			require.Equal(t, leaving, nodeOf(n, scope).Leaving)
-		})
-	}
-}
-
 func TestBlocksBelongToTheNodesThatAnnounceThem(t *testing.T) {
 	b := newBench(t)
 	b.node("10.240.0.5", nil)

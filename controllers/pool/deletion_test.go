@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -42,8 +43,7 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 		t.Helper()
 		e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.DeletionPolicy = policy })
 		e.cloud.pool = cloud.Pool{Exists: true, Owned: true}
-		off := false
-		e.calico.cluster.BGP.Mesh.Enabled = &off
+		e.calico.cluster.BGP.Mesh.Enabled = ptr.To(false)
 		e.script = func(o rollout.Observed, d rollout.Desired) rollout.Step {
 			require.Equal(t, v1alpha1.ModeFullMesh, d.Mode)
 			if !o.BGP.MeshOn() {
@@ -106,8 +106,7 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 	t.Run("missing credentials do not hold up the mesh", func(t *testing.T) {
 		e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete })
 		require.NoError(t, e.client.Delete(t.Context(), secret("")))
-		off := false
-		e.calico.cluster.BGP.Mesh.Enabled = &off
+		e.calico.cluster.BGP.Mesh.Enabled = ptr.To(false)
 		e.script = func(o rollout.Observed, _ rollout.Desired) rollout.Step {
 			if !o.BGP.MeshOn() {
 				return restore

@@ -23,7 +23,7 @@ var (
 			`condition\(metav1\.Condition\w+, "(\w+)"`, `reason, message := "(\w+)"`, `Step\w+ += "(\w+)"`,
 			`rollout\.Step\{\s*Name: "(\w+)"`,
 		},
-		"../plan/rollout": {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\bdo\("(\w+)"`, `(?:Steady|UnsupportedCluster) += "(\w+)"`},
+		"../plan/rollout": {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster) += "(\w+)"`},
 	}
 	problems = map[string][]string{
 		"../../cloud":      {`Kind = "(\w+)"`},

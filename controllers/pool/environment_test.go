@@ -338,6 +338,14 @@ func (e *environment) object() *v1alpha1.RouteReflectorPool {
 	return object
 }
 
+// edit changes the object, as a person does.
+func (e *environment) edit(change func(*v1alpha1.RouteReflectorPool)) {
+	e.Helper()
+	object := e.object()
+	change(object)
+	require.NoError(e, e.client.Update(e.Context(), object))
+}
+
 func (e *environment) condition(kind string) metav1.Condition {
 	e.Helper()
 	for _, c := range e.object().Status.Conditions {
@@ -640,13 +648,6 @@ func (o *cloudEnvironment) reflectors() []string {
 		}
 	}
 	return out
-}
-
-func (o *cloudEnvironment) edit(change func(*v1alpha1.RouteReflectorPool)) {
-	o.Helper()
-	object := o.object()
-	change(object)
-	require.NoError(o, o.client.Update(o.Context(), object))
 }
 
 // is says whether the conditions are so: "Type Status Reason".

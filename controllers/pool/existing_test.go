@@ -113,9 +113,7 @@ func TestExistingNodesThereAndBack(t *testing.T) {
 	e.settle(5)
 	require.Equal(t, writes, e.writes, "at rest nothing is written")
 
-	object := e.object()
-	object.Spec.Mode = v1alpha1.ModeFullMesh
-	require.NoError(t, e.client.Update(t.Context(), object))
+	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
 	e.restart()
 	e.settle(2)
 	require.Equal(t, "existing-nodes", e.object().Status.Pool, "until the last has left")
@@ -161,9 +159,7 @@ func TestWhatIsWantedOfExistingNodes(t *testing.T) {
 		Scope: plan.Scope{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"},
 	}}, e.configs)
 
-	object := e.object()
-	object.Spec.Provider.ExistingNodes.Excluded = metav1.LabelSelector{}
-	require.NoError(t, e.client.Update(t.Context(), object))
+	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.ExistingNodes.Excluded = metav1.LabelSelector{} })
 	e.settle(2)
 	require.Len(t, e.configs, 2, "another rule is another provider")
 	require.Empty(t, e.configs[1].Excluded)
@@ -203,9 +199,7 @@ func TestAnotherTypeOfProviderBeginsAnew(t *testing.T) {
 	e.settle(1)
 	require.Equal(t, []string{"z1", "z2", "z3"}, e.wanted.Pool.Zones)
 	become := func(kind v1alpha1.ProviderType) {
-		object := e.object()
-		object.Spec.Provider.Type = kind
-		require.NoError(t, e.client.Update(t.Context(), object))
+		e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = kind })
 		e.settle(1)
 	}
 	observed := e.cloud.observed
@@ -263,9 +257,7 @@ func TestWithoutAccessToTheCloudNothingIsTakenOverFromExistingNodes(t *testing.T
 	e.settle(1)
 	require.Equal(t, []string{""}, e.wanted.Pool.Zones)
 	require.NoError(t, e.client.Delete(t.Context(), secret(apiKey)))
-	object := e.object()
-	object.Spec.Provider.Type = v1alpha1.ProviderIKS
-	require.NoError(t, e.client.Update(t.Context(), object))
+	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = v1alpha1.ProviderIKS })
 	e.script = always(rollout.Step{Name: "AwaitProvider"})
 	e.settle(1)
 	e.expect("ProviderReady False CredentialsMissing")

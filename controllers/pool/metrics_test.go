@@ -275,9 +275,7 @@ func TestThePoolCostsFromItsFirstNodeToItsLast(t *testing.T) {
 	require.NoError(t, e.reconcile())
 	require.Equal(t, writes, e.writes, "at rest nothing is written")
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeFullMesh, v1alpha1.ModePaused} {
-		object := e.object()
-		object.Spec.Mode = mode
-		require.NoError(t, e.client.Update(t.Context(), object))
+		e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = mode })
 		e.settle(2)
 		e.expectCost(3)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -249,8 +250,7 @@ func (slowPods) Evictable(context.Context, string) (moving, staying []string, er
 
 // meshOff says that the cluster is on reflectors, by our doing.
 func (e *environment) meshOff() {
-	off := false
-	e.calico.cluster.BGP.Mesh.Enabled = &off
+	e.calico.cluster.BGP.Mesh.Enabled = ptr.To(false)
 	e.calico.cluster.BGP.Saved = &plan.Mesh{}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -15,8 +16,7 @@ import (
 
 func TestNothingIsWrittenAtRest(t *testing.T) {
 	e := newEnvironment(t)
-	off := false
-	e.calico.cluster.BGP.Mesh.Enabled = &off
+	e.calico.cluster.BGP.Mesh.Enabled = ptr.To(false)
 	e.cloud.pool = cloud.Pool{Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"}}
 	e.script = always(rollout.Step{
 		Name: rollout.Steady, Reason: "all is well",

@@ -153,6 +153,14 @@ func (v *view) peersOf(net *simulate.Network, r plan.Node, nodes []plan.Node) []
 	return filter(nodes, func(n plan.Node) bool { return net == nil || net.Connected(r.Name, n.Name) })
 }
 
+// present is the network as it is, nil where all reflectors are alike.
+func (v *view) present() *simulate.Network {
+	if !v.arranged() {
+		return nil
+	}
+	return v.arrangement.now
+}
+
 // goal is the network that is wanted, nil where all reflectors are alike.
 func (v *view) goal() *simulate.Network {
 	if !v.arranged() {

@@ -103,12 +103,7 @@ func (v *view) reflectorGate(rs []plan.Node, least time.Duration) *gate {
 // sessions that are configured for them.
 func (v *view) nowGate(rs []plan.Node) *gate {
 	g := &gate{}
-	v.serveGate(g, rs, v.lastReady(rs), 0, hasRole, func() *simulate.Network {
-		if !v.arranged() {
-			return nil
-		}
-		return v.arrangement.now
-	})
+	v.serveGate(g, rs, v.lastReady(rs), 0, hasRole, v.present)
 	return g
 }
 
@@ -291,6 +286,15 @@ func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Ti
 // filter gives the nodes for which this holds, in a slice of their own.
 func filter[T any](all []T, this func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !this(one) })
+}
+
+// first gives the first for which this holds, if there is one.
+func first[T any](all []T, this func(T) bool) (one T, ok bool) {
+	i := slices.IndexFunc(all, this)
+	if i < 0 {
+		return one, false
+	}
+	return all[i], true
 }
 
 func others(nodes []plan.Node, self plan.Node) []plan.Node {

@@ -196,11 +196,10 @@ func changeID(v *view) *Step {
 	if v.arranged() {
 		return nil // see reassign
 	}
-	i := slices.IndexFunc(v.wanted, func(n plan.Node) bool { return n.HoldsRole() && n.ClusterID != v.d.ClusterID })
-	if i < 0 {
+	n, ok := first(v.wanted, func(n plan.Node) bool { return n.HoldsRole() && n.ClusterID != v.d.ClusterID })
+	if !ok {
 		return nil
 	}
-	n := v.wanted[i]
 	change := do("ChangeClusterID", fmt.Sprintf("route reflector %s has cluster ID %s instead of %s", n.Name, n.ClusterID, v.d.ClusterID), v.setReflector(n))
 	if !v.d.Dedicated {
 		v.addCost(change, "; with the right one all its sessions start anew: ", n)

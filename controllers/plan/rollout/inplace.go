@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -365,7 +364,7 @@ func awaitNodes(v *view) *Step {
 	for _, n := range v.Nodes {
 		why := v.unfit(rules, n)
 		if why != "" && n.SpeaksBGP() {
-			s.WaitingFor = append(s.WaitingFor, fmt.Sprintf("node %s: %s", n.Name, strings.TrimPrefix(why, "it is ")))
+			s.WaitingFor = append(s.WaitingFor, fmt.Sprintf("node %s: %s", n.Name, why))
 		}
 	}
 	if len(s.WaitingFor) == 0 {

@@ -3,7 +3,6 @@ package rollout_test
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
-	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // Calico before 3.30.3 does not know reversePeering, and the apiserver drops it: a
@@ -144,16 +142,6 @@ func TestADeadKubeletIsNoReasonToLoseAPacket(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Two pairs under one name would rewrite one object for ever.
-func TestNoTwoPeeringsShareAName(t *testing.T) {
-	name := func(a, b string) string {
-		reflector := plan.Node{Name: a, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
-		client := plan.Node{Name: b, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
-		return topology.Peerings(reflector, client, 1, topology.Session{})[0].Name
-	}
-	require.NotEqual(t, name("a", "b.c"), name("a.b", "c"))
 }
 
 // A zone that is cut off takes a reflector and clients with it. The last report of

@@ -158,11 +158,7 @@ func (v *view) outlived(n plan.Node) bool {
 
 // neighbours are the nodes that a reflector has sessions with, or should have.
 func (v *view) neighbours(n plan.Node) []plan.Node {
-	nodes := slices.Concat(v.clients, others(v.current, n))
-	if v.arranged() {
-		return v.peersOf(v.arrangement.now, n, nodes)
-	}
-	return nodes
+	return v.peersOf(v.present(), n, slices.Concat(v.clients, others(v.current, n)))
 }
 
 // serves reports whether a reflector passes routes on, as far as is known: it is

@@ -46,11 +46,7 @@ func (v *view) peerings(reflector, client plan.Node) []plan.Peer {
 }
 
 func (v *view) peer(name string) (plan.Peer, bool) {
-	i := slices.IndexFunc(v.Peers, func(p plan.Peer) bool { return p.Name == name && p.Owned })
-	if i < 0 {
-		return plan.Peer{}, false
-	}
-	return v.Peers[i], true
+	return first(v.Peers, func(p plan.Peer) bool { return p.Name == name && p.Owned })
 }
 
 // isReflectorOf reports whether client is a client of reflector in some address family, in the role or not.

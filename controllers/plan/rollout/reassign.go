@@ -50,11 +50,8 @@ const meshAnyway = 100
 func (v *view) misplaced() []plan.Node {
 	var out []plan.Node
 	for _, s := range v.arrangement.Slots {
-		i := slices.IndexFunc(v.wanted, func(n plan.Node) bool { return n.Name == s.Node })
-		if i < 0 {
-			continue
-		}
-		if n := v.wanted[i]; n.HoldsRole() && !v.losesRole(n) && !v.inRole(n) {
+		n, ok := first(v.wanted, func(n plan.Node) bool { return n.Name == s.Node })
+		if ok && n.HoldsRole() && !v.losesRole(n) && !v.inRole(n) {
 			out = append(out, n)
 		}
 	}
@@ -91,8 +88,8 @@ func (v *view) moveOne(misplaced []plan.Node) *Step {
 			return without >= need || without > 0 && without == v.servingFor(rs, need) // it is of no use where it is
 		}
 	}
-	i := slices.IndexFunc(misplaced, spared(serving))
-	if i < 0 {
+	n, ok := first(misplaced, spared(serving))
+	if !ok {
 		if !slices.ContainsFunc(misplaced, spared(filter(v.current, usable))) && len(v.clients)+len(v.unready) <= meshAnyway {
 			return v.moveAll(misplaced)
 		}
@@ -103,7 +100,6 @@ func (v *view) moveOne(misplaced []plan.Node) *Step {
 			Again: poll, Awaits: AwaitsSessions,
 		}
 	}
-	n := misplaced[i]
 	slot, id := v.slot(n)
 	reason := fmt.Sprintf("route reflector %s moves from slot %s to %s, cluster ID %s", n.Name, n.Slot, slot, id)
 	if g := v.nowGate(others(serving, n)); !g.open() {

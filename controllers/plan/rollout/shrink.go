@@ -61,14 +61,12 @@ func (v *view) retire() *Step {
 }
 
 func (v *view) retireWorker(w Worker) *Step {
-	s := &Step{
-		Name: "RetireWorker", Reason: fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone),
-		WaitingFor: []string{fmt.Sprintf("worker %s to be gone", w.ID)}, Again: poolPoll, Awaits: AwaitsWorkers,
-	}
-	if !w.Deleting {
-		want := v.pool
-		want.Retire = []string{w.ID}
-		s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
+	want := v.pool
+	want.Retire = []string{w.ID}
+	s := ensure("RetireWorker", fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone), want)
+	s.WaitingFor = []string{fmt.Sprintf("worker %s to be gone", w.ID)}
+	if w.Deleting {
+		s.Actions = nil
 	}
 	return s
 }
@@ -123,10 +121,7 @@ func deleteEmptied(v *view) *Step {
 	if v.Pool == nil || v.Pool.Emptied == "" {
 		return nil
 	}
-	return &Step{
-		Name: "EnsurePool", Reason: fmt.Sprintf("worker pool %s has given way to another, and is still there", v.Pool.Emptied),
-		Actions: []plan.Action{plan.EnsurePool{Want: v.pool}}, Again: poolPoll, Awaits: AwaitsWorkers,
-	}
+	return ensure("EnsurePool", fmt.Sprintf("worker pool %s has given way to another, and is still there", v.Pool.Emptied), v.pool)
 }
 
 // shrinkPool asks the cloud for the smaller size when all surplus workers are gone.
@@ -145,8 +140,5 @@ func (v *view) shrinkPool() *Step {
 		}
 		reason = fmt.Sprintf("the worker pool still covers zone %s, which is not wanted", v.Pool.Zones[i])
 	}
-	return &Step{
-		Name: "ShrinkPool", Reason: reason,
-		Actions: []plan.Action{plan.EnsurePool{Want: v.pool}}, Again: poolPoll, Awaits: AwaitsWorkers,
-	}
+	return ensure("ShrinkPool", reason, v.pool)
 }

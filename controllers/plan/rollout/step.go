@@ -182,6 +182,11 @@ func do(name, reason string, actions ...plan.Action) *Step {
 	return &Step{Name: name, Reason: reason, Actions: actions}
 }
 
+// ensure is a step that has the cloud change the pool.
+func ensure(name, reason string, want plan.PoolSpec) *Step {
+	return &Step{Name: name, Reason: reason, Actions: []plan.Action{plan.EnsurePool{Want: want}}, Again: poolPoll, Awaits: AwaitsWorkers}
+}
+
 // ifAny is the step, nil where it has no actions.
 func (s *Step) ifAny() *Step {
 	if len(s.Actions) == 0 {

@@ -30,20 +30,12 @@ func (v *view) worker(n plan.Node) (Worker, bool) {
 	if v.Pool == nil || n.WorkerID == "" {
 		return Worker{}, false
 	}
-	i := slices.IndexFunc(v.Pool.Workers, func(w Worker) bool { return w.ID == n.WorkerID })
-	if i < 0 {
-		return Worker{}, false
-	}
-	return v.Pool.Workers[i], true
+	return first(v.Pool.Workers, func(w Worker) bool { return w.ID == n.WorkerID })
 }
 
 // nodeOf is the node that a worker has become.
 func (v *view) nodeOf(w Worker) (plan.Node, bool) {
-	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool { return n.WorkerID == w.ID })
-	if i < 0 {
-		return plan.Node{}, false
-	}
-	return v.Nodes[i], true
+	return first(v.Nodes, func(n plan.Node) bool { return n.WorkerID == w.ID })
 }
 
 // poolNow is the pool that is wanted for now: one more worker in each zone while a node is leaving, for leavingTime
@@ -80,7 +72,7 @@ func (v *view) whyLarger() string {
 	if v.pool.SizePerZone == v.d.Pool.SizePerZone {
 		return ""
 	}
-	n := v.Nodes[slices.IndexFunc(v.Nodes, v.relieved)]
+	n, _ := first(v.Nodes, v.relieved)
 	if w, _ := v.worker(n); w.Outdated {
 		return fmt.Sprintf("; worker %s of node %s is outdated and so are the new ones, so it stays, and each zone has one more worker meanwhile", w.ID, n.Name)
 	}

@@ -167,13 +167,12 @@ func uselessReflectors(v *view) *plan.Problem {
 // While the mesh is on and our BGPPeers exist, the label has turned the node's mesh sessions into others, and
 // taking it away restarts them once more: that needs reflectors that serve.
 func strayLabels(v *view) *Step {
-	i := slices.IndexFunc(v.Nodes, func(n plan.Node) bool {
+	n, ok := first(v.Nodes, func(n plan.Node) bool {
 		return n.RoleLabel && n.ClusterID == "" && (!n.HoldsRole() || v.mislabelled(n))
 	})
-	if i < 0 || !strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
+	if !ok || !strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
 		return nil // a label of the user's choice may be in use for something else as well
 	}
-	n := v.Nodes[i]
 	s := do("RemoveStrayLabel", fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name), plan.ClearReflector{Node: n.Name})
 	if v.mislabelled(n) && v.hasPeers() {
 		v.addCost(s, "; without it all its sessions start anew: ", n)

@@ -164,13 +164,7 @@ func (v *view) zones() int {
 	if len(v.d.Pool.Zones) > 0 {
 		return len(v.d.Pool.Zones)
 	}
-	seen := sets.Set[string]{}
-	for _, n := range v.Nodes {
-		if n.Pooled {
-			seen.Insert(n.Zone)
-		}
-	}
-	return max(len(seen), 1)
+	return max(len(plan.Zones(v.Nodes, func(n plan.Node) bool { return n.Pooled })), 1)
 }
 
 // session is what our BGPPeers share: the password and restart time that the mesh has, or had. Authentication is

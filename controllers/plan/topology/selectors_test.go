@@ -93,13 +93,3 @@ func TestScopedPeersRenderSinglesSessions(t *testing.T) {
 	require.Equal(t, before, w.sessions())
 	require.Empty(t, w.network().Unreached(all))
 }
-
-func TestKindOf(t *testing.T) {
-	for slot, want := range map[string]v1alpha1.TopologyType{
-		"": v1alpha1.TopologySingle, "true": v1alpha1.TopologySingle, "quorum-a-1": v1alpha1.TopologyQuorum,
-		"multi-a-1": v1alpha1.TopologyMultiCluster, "rack-7-1": v1alpha1.TopologyHierarchy, "spine-1": v1alpha1.TopologyHierarchy,
-		"yes": "",
-	} {
-		require.Equal(t, want, topology.KindOf(slot), slot)
-	}
-}

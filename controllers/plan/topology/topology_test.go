@@ -15,19 +15,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-func TestSingleNeedsTwoPeersThatNeverMatchTheSamePair(t *testing.T) {
-	restart := 90 * time.Second
-	peers := topology.Single("l", topology.Session{Password: &plan.SecretRef{Name: "s", Key: "k"}, MaxRestartTime: &restart})
-	require.Len(t, peers, 2)
-	for _, p := range peers {
-		require.True(t, p.Owned)
-		require.Equal(t, "has(l)", p.PeerSelector)
-		require.Equal(t, "s", p.Password.Name)
-		require.Equal(t, &restart, p.MaxRestartTime)
-	}
-	require.ElementsMatch(t, []string{"has(l)", "!has(l)"}, []string{peers[0].NodeSelector, peers[1].NodeSelector})
-}
-
 func TestChoose(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	node := func(name, zone string, edits ...func(*plan.Node)) plan.Node {
@@ -137,5 +124,6 @@ func TestNamesOfPeeringsFitAndDiffer(t *testing.T) {
 	}
 	require.LessOrEqual(t, len(name(long+"a", long+"b")), 200)
 	require.NotEqual(t, name(long+"a", long+"b"), name(long+"a", long+"c"))
+	require.NotEqual(t, name("a", "b.c"), name("a.b", "c"), "two pairs under one name would rewrite one object for ever")
 	require.Equal(t, name(long+"a", long+"b"), name(long+"b", long+"a"), "one object for two nodes, whichever is the reflector")
 }
