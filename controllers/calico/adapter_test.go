@@ -243,7 +243,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir+"/bgpconfigurations.yaml", []byte(newer), 0o600))
 	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), dir))
 	require.Eventually(t, func() bool {
-		raw := b.customConfig()
+		raw := b.custom(apiv3.KindBGPConfiguration, defaultConfig)
 		if b.kube.Patch(t.Context(), raw, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))) != nil {
 			return false // a kind that is just being changed
 		}
@@ -251,7 +251,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 		return err == nil && kept == "set"
 	}, 2*time.Minute, 50*time.Millisecond, "the API never learned of the new field")
 	kept := func() string {
-		raw := b.customConfig()
+		raw := b.custom(apiv3.KindBGPConfiguration, defaultConfig)
 		require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(raw), raw))
 		out, _, err := unstructured.NestedString(raw.Object, "spec", "ofTomorrow")
 		require.NoError(t, err)
@@ -267,7 +267,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	_, err = b.deleteVersion(t.Context(), b.config())
 	require.NoError(t, err)
 	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
-	require.NoError(t, b.kube.Patch(t.Context(), b.customConfig(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))))
+	require.NoError(t, b.kube.Patch(t.Context(), b.custom(apiv3.KindBGPConfiguration, defaultConfig), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))))
 	b.apply(plan.RestoreMesh{}, true)
 	b.apply(plan.ForgetMesh{}, true)
 	require.Equal(t, "set", kept())

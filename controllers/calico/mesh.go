@@ -130,11 +130,6 @@ type liveMesh struct {
 	before *savedMesh
 }
 
-// customConfig is the custom resource behind the default BGPConfiguration.
-func (a *Adapter) customConfig() *unstructured.Unstructured {
-	return a.custom(apiv3.KindBGPConfiguration, defaultConfig)
-}
-
 // configIn reads a custom resource as libcalico-go does. In the second group metadata are where they belong.
 func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
 	out := apiv3.NewBGPConfiguration()
@@ -153,7 +148,7 @@ func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
 
 // liveConfig reads the default BGPConfiguration past any cache, nil when there is none.
 func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
-	raw := a.customConfig()
+	raw := a.custom(apiv3.KindBGPConfiguration, defaultConfig)
 	err := a.writer.Get(ctx, client.ObjectKeyFromObject(raw), raw)
 	if isMissing(err) {
 		a.store.forget(apiv3.KindBGPConfiguration, defaultConfig)

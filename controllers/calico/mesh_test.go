@@ -240,7 +240,7 @@ func TestASpoiledNoteIsNamedWithItsRemedy(t *testing.T) {
 // rawConfig is the custom resource without what the API counts by itself.
 func (b *bench) rawConfig() map[string]any {
 	b.t.Helper()
-	raw := b.customConfig()
+	raw := b.custom(apiv3.KindBGPConfiguration, defaultConfig)
 	require.NoError(b.t, b.kube.Get(b.t.Context(), client.ObjectKeyFromObject(raw), raw))
 	for _, field := range []string{"resourceVersion", "generation", "managedFields"} {
 		unstructured.RemoveNestedField(raw.Object, "metadata", field)
@@ -252,7 +252,7 @@ func (b *bench) rawConfig() map[string]any {
 // do: past libcalico-go, so nothing is kept in its annotation of metadata.
 func (b *bench) kubectl() {
 	b.t.Helper()
-	raw := b.customConfig()
+	raw := b.custom(apiv3.KindBGPConfiguration, defaultConfig)
 	raw.SetLabels(map[string]string{"team": "network"})
 	raw.SetAnnotations(map[string]string{"created-by": "IBMCloudKubernetesService"})
 	raw.SetFinalizers([]string{"example.com/hold"})
@@ -265,7 +265,7 @@ func (b *bench) kubectl() {
 	}
 	require.NoError(b.t, b.kube.Create(b.t.Context(), raw))
 	b.t.Cleanup(func() {
-		raw := b.customConfig()
+		raw := b.custom(apiv3.KindBGPConfiguration, defaultConfig)
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 		require.NoError(b.t, client.IgnoreNotFound(b.kube.Patch(context.Background(), raw, patch)))
 	})
@@ -278,7 +278,7 @@ func TestWhatOthersWroteOnTheBGPConfigurationIsKeptToTheLastField(t *testing.T) 
 		"written by calicoctl, labeled with kubectl": {given: func(b *bench) {
 			b.giveConfig(withPassword)
 			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"by":"hand"},"annotations":{"by":"hand"}}}`))
-			require.NoError(b.t, b.kube.Patch(b.t.Context(), b.customConfig(), patch))
+			require.NoError(b.t, b.kube.Patch(b.t.Context(), b.custom(apiv3.KindBGPConfiguration, defaultConfig), patch))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -353,7 +353,7 @@ func TestAnOldNoteOfARestoredMeshDoesNotStay(t *testing.T) {
 
 func TestAConfigurationWithoutASpecIsGivenOneAndKeepsItsMetadata(t *testing.T) {
 	b := newBench(t)
-	raw := b.customConfig()
+	raw := b.custom(apiv3.KindBGPConfiguration, defaultConfig)
 	raw.SetAnnotations(map[string]string{"note": "bare"})
 	require.NoError(t, b.kube.Create(t.Context(), raw))
 	b.run()

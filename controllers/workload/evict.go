@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 // Eviction is what one attempt to empty a node came to.
@@ -44,6 +45,7 @@ func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 	var failed []error
 	for i := range moving {
 		pod := &moving[i]
+		name := cache.MetaObjectToName(pod).String()
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -54,9 +56,9 @@ func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 			// It is gone, or another one bears its name.
 		case apierrors.IsTooManyRequests(err):
-			out.Blocked = append(out.Blocked, full(pod)+": "+why(err))
+			out.Blocked = append(out.Blocked, name+": "+why(err))
 		case !silence(err) || out.Evicted == 0:
-			failed = append(failed, fmt.Errorf("evicting pod %q from node %q: %w", full(pod), node, err))
+			failed = append(failed, fmt.Errorf("evicting pod %q from node %q: %w", name, node, err))
 		}
 		if silence(err) {
 			break // the others next time

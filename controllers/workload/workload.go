@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 )
 
 const (
@@ -128,14 +129,11 @@ func (p *Pods) list(ctx context.Context, which fields.Selector, limit int64, see
 	}
 }
 
-// full is a pod's name as people write it.
-func full(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
-
 // names are the sorted names of pods.
 func names(pods []corev1.Pod) []string {
 	var out []string
 	for i := range pods {
-		out = append(out, full(&pods[i]))
+		out = append(out, cache.MetaObjectToName(&pods[i]).String())
 	}
 	slices.Sort(out)
 	return out

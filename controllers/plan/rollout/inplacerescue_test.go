@@ -67,16 +67,6 @@ func TestTheFirstReflectorGetsItsOtherSidesWhateverElseWaits(t *testing.T) {
 	}
 }
 
-// What it would cost: with a dead BIRD among the clients no gate of the way back
-// ever opens, and the pods of the first reflector would be cut off for as long.
-func TestADeadBirdDoesNotKeepTheFirstReflectorCutOff(t *testing.T) {
-	w := oneSided(t)
-	w.d.Mode = v1alpha1.ModeFullMesh
-	w.birdDies("node-07")
-	w.runUnchecked(600)
-	require.True(t, w.reaches(w.nodes["node-01"], w.nodes["node-02"]), w.story())
-}
-
 // Two reflectors without the peer between them have no session at all.
 func TestAMissingPeeringIsPutBackWhateverElseWaits(t *testing.T) {
 	const sessionName = "rrpool.node-01.node-02.v4"
@@ -92,19 +82,6 @@ func TestAMissingPeeringIsPutBackWhateverElseWaits(t *testing.T) {
 			require.True(t, found, "%s: %s", s.Name, s.Reason)
 		})
 	}
-}
-
-func TestTheClientsPeerComesBackThoughAllReflectorsAreCordoned(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 1, 3)
-	require.Empty(t, w.settle())
-	for _, m := range w.sorted() {
-		m.Cordoned = true
-	}
-	require.Empty(t, w.run(30))
-	delete(w.peers, topology.PeerClients)
-	w.changed()
-	w.runUnchecked(300)
-	require.Contains(t, w.peers, topology.PeerClients, w.story())
 }
 
 // Killed in between, a role without its pair peers would have no session with the

@@ -266,16 +266,6 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 	})
 }
 
-func TestWithoutNewsOfThePoolNothingIsOrderedOrRemoved(t *testing.T) {
-	w, o := migrated(t)
-	o.Pool = nil
-	require.Equal(t, rollout.Steady, w.next(o).Name)
-	w.d.Pool.SizePerZone = 2
-	s := w.next(o)
-	require.Equal(t, "AwaitProvider", s.Name)
-	require.Empty(t, s.Actions)
-}
-
 func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
 	w, o := meshOn(t)
 	w.d.Timer = true
@@ -292,7 +282,6 @@ func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
 	require.Equal(t, "DisableMesh", w.next(o).Name)
 }
 
-// A large cluster goes back to the mesh in batches: never more than 64 reports at a time, and every node once.
 func TestHowLongAStepMayWait(t *testing.T) {
 	dedicated, inPlace := func() *world { return newWorld(1, 6, 3) }, func() *world { return newInPlaceWorld(1, 7, 2, 3) }
 	for name, tc := range map[string]struct {
@@ -344,6 +333,7 @@ func TestHowLongAStepMayWait(t *testing.T) {
 	}
 }
 
+// A large cluster goes back to the mesh in batches: never more than 64 reports at a time, and every node once.
 func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(3, 70, 3)

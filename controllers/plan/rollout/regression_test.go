@@ -147,16 +147,6 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 		"a dropped zone stays in the pool": {migrated, func(_ *world, o *rollout.Observed) {
 			o.Pool.Zones = append(slices.Clone(o.Pool.Zones), "zone-9")
 		}, demand(plan.EnsurePool{})},
-		"a role is taken without news of the pool": {func(t *testing.T) (*world, rollout.Observed) {
-			t.Helper()
-			w := newWorld(1, 6, 3)
-			w.d.Pool.SizePerZone = 2
-			require.Empty(t, w.settle())
-			w.d.Pool.SizePerZone, w.d.RemovalDelay = 1, 0
-			o := w.observe()
-			o.Pool = nil
-			return w, o
-		}, func(*world, *rollout.Observed) {}, forbid(plan.ClearReflector{})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, o := tc.from(t)

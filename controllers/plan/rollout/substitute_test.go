@@ -77,23 +77,6 @@ func TestWhenSubstitutesAreOrdered(t *testing.T) {
 	}
 }
 
-// A node that a person has cordoned is never deleted. Its substitute reflects as long as it is cordoned.
-func TestACordonedReflectorIsRelievedAndStays(t *testing.T) {
-	w, _ := migrated(t)
-	first := w.reflectors()[0]
-	first.Cordoned = true
-	require.Empty(t, w.settle())
-	require.Contains(t, w.nodes, first.Name)
-	require.False(t, first.HoldsRole())
-	require.Len(t, w.reflectors(), 3)
-	require.Len(t, w.pool.Workers, 6)
-
-	first.Cordoned = false
-	require.Empty(t, w.settle())
-	require.Len(t, w.reflectors(), 3)
-	require.Len(t, w.pool.Workers, 3, "what is no longer needed is not paid")
-}
-
 // Workers that come are as outdated as those that are there: no more are ordered than one for each zone, and none is removed.
 func TestOutdatedWorkersAreNotReplacedByOutdatedOnes(t *testing.T) {
 	w, _ := migrated(t)

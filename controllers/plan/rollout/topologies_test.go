@@ -117,14 +117,7 @@ func TestAnyOrderOfDisturbancesInAnyTopology(t *testing.T) {
 		e.happen["topology changes"] = change
 		e.names = append(e.names, "topology changes", "topology changes", "topology changes")
 		w.suffer(t, e, w.run)
-		w.problems, w.asleep = nil, time.Time{}
-		for _, m := range w.sorted() {
-			w.birdBack(m.Name)
-			w.setAlive(m.Name, true)
-		}
-		w.hold(t, w.run(60))
-		w.hold(t, w.settle())
-		require.Equal(t, w.d.Mode == v1alpha1.ModeFullMesh, w.bgp.MeshOn())
+		w.mend(t)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -141,7 +142,7 @@ func (r Rules) compare(a, b plan.Node) int {
 func (r Rules) cheaper(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(r.prefers(a), r.prefers(b)),
-		cmp.Compare(pods(a), pods(b)),
+		cmp.Compare(ptr.Deref(a.Pods, math.MaxInt), ptr.Deref(b.Pods, math.MaxInt)), // not counted are many
 		plan.TrueFirst(a.ControlPlane, b.ControlPlane),
 		r.compare(a, b),
 	)
@@ -149,12 +150,4 @@ func (r Rules) cheaper(a, b plan.Node) int {
 
 func (r Rules) prefers(n plan.Node) bool {
 	return r.Preferred != nil && !r.Preferred.Empty() && r.Preferred.Matches(labels.Set(n.Labels))
-}
-
-// pods is how many pods a node runs; one where they were not counted has many.
-func pods(n plan.Node) int {
-	if n.Pods == nil {
-		return math.MaxInt
-	}
-	return *n.Pods
 }
