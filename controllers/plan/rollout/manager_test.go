@@ -174,7 +174,7 @@ func (w *world) apply(a plan.Action) {
 			w.all()[i].Pooled = false
 		}
 	default:
-		w.countRoles(a)
+		w.count(a)
 		w.write(a)
 	}
 	w.nextLook = w.now.Add(time.Second)

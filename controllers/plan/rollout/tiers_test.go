@@ -24,8 +24,8 @@ func (w *world) tiered() bool {
 	return false
 }
 
-// countRoles counts roles that are taken. A reflector that changes its slot while nodes depend on it is one, too.
-func (w *world) countRoles(a plan.Action) {
+// count counts roles that are taken, and how often the mesh comes on. A reflector that changes its slot while nodes depend on it is one, too.
+func (w *world) count(a plan.Action) {
 	switch a := a.(type) {
 	case plan.SetReflector:
 		m := w.nodes[a.Node]
@@ -35,6 +35,8 @@ func (w *world) countRoles(a plan.Action) {
 	case plan.ClearReflector:
 		w.roleAt = w.now
 		w.cleared++
+	case plan.RestoreMesh:
+		w.restores++
 	}
 }
 

@@ -65,6 +65,7 @@ type world struct {
 	narrative []string
 	lastLine  string
 	writes    int
+	restores  int // how often the mesh was switched on
 	cleared   int // roles taken in the last step
 
 	pdb       bool           // a disruption budget lets no pod go
