@@ -35,12 +35,9 @@ func Validate(want cloud.PoolSpec) error {
 // unlisted is what to wait for after a pool was created.
 const unlisted = "the cloud to list the pool, which was ordered a moment ago or exists already"
 
-// Next gives the one next change from s towards want. What else a person has put on
+// Next gives the one next change from s towards want, which is valid. What else a person has put on
 // the pool, labels and taints, stays.
 func Next(s State, want cloud.PoolSpec) (Step, error) {
-	if err := Validate(want); err != nil {
-		return Step{}, err
-	}
 	switch {
 	case !s.Exists:
 		return s.unlessAsked(Step{Kind: Create, Size: want.SizePerZone, Taints: want.Taints}, unlisted), nil
@@ -51,12 +48,8 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	case !s.TaintsUnknown && !Tainted(s.Taints, want.Taints):
 		return setTaints(s, want.Taints), nil
 	}
-	zones := want.Zones
-	if len(zones) == 0 {
-		zones = s.ClusterZones
-	}
-	promising := s.promising()
-	if unproven(s, want) && len(promising) == 0 {
+	zones := zonesOf(s, want)
+	if unproven(s, want) && len(s.promising()) == 0 {
 		want, zones = trial(s, want, zones)
 	}
 	step, err := population(s, want, zones)
@@ -64,6 +57,14 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 		return Step{}, err
 	}
 	return permitted(s, want, step)
+}
+
+// zonesOf are those that workers are wanted in.
+func zonesOf(s State, want cloud.PoolSpec) []string {
+	if len(want.Zones) == 0 {
+		return s.ClusterZones
+	}
+	return want.Zones
 }
 
 // unproven: the cloud does not show the pool's taints, and no node has shown that its workers get them.
@@ -90,17 +91,11 @@ func trial(s State, want cloud.PoolSpec, zones []string) (cloud.PoolSpec, []stri
 
 // premature: step would bring a second worker while none has proven its taints.
 func premature(s State, want cloud.PoolSpec, step Step) bool {
-	brings := 0
-	switch step.Kind {
-	case Replace:
-		brings = 1
-	case AddZone:
-		brings = s.SizePerZone
-	case Resize:
+	brings := map[Kind]int{Replace: 1, AddZone: s.SizePerZone}[step.Kind]
+	if step.Kind == Resize {
 		for _, z := range s.Zones {
 			brings += max(0, step.Size-s.live(z))
 		}
-	case None, Create, SetTaints, RemoveZone, Remove, DeletePool:
 	}
 	others := slices.DeleteFunc(s.promising(), func(w cloud.Worker) bool { return w.ID == step.Worker })
 	return unproven(s, want) && brings > 0 && brings+len(others) > 1
@@ -122,7 +117,7 @@ func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
 	case undone(s, want):
 		return setTaints(s, want.Taints), nil
 	case s.Autoscaled:
-		return Step{}, conflict(s, "changing", "an autoscaler resizes this pool; exclude it from the autoscaler's configuration")
+		return Step{}, autoscaled(s)
 	case grows && len(want.Untainted) > 0:
 		t := want.Taints[0]
 		return Step{}, conflict(s, "growing", "the nodes of the workers %s lack the taint %s=%s:%s, so workloads may run there; give the nodes the taint, or replace the workers",
@@ -317,6 +312,10 @@ func conflict(s State, doing, format string, args ...any) error {
 	return &cloud.Error{Kind: cloud.Conflict, Op: fmt.Sprintf("%s pool %q", doing, s.Name), Message: fmt.Sprintf(format, args...)}
 }
 
+func autoscaled(s State) error {
+	return conflict(s, "changing", "an autoscaler resizes this pool; exclude it from the autoscaler's configuration")
+}
+
 func foreign(s State) error {
 	return conflict(s, "taking over", "a pool of this name exists without the label %s=%s; choose another poolName, or give that pool the label",
 		v1alpha1.PoolLabel, s.Name)
@@ -324,17 +323,13 @@ func foreign(s State) error {
 
 // refused is the answer to an order that cannot be repeated yet.
 func refused(s State, want cloud.PoolSpec, zones []string) error {
-	steps := []Step{}
 	for _, z := range zones {
-		if !slices.Contains(s.Zones, z) {
-			steps = append(steps, Step{Kind: AddZone, Zone: z})
+		if err := s.refusal(Step{Kind: AddZone, Zone: z}); err != nil && !slices.Contains(s.Zones, z) {
+			return err
 		}
 	}
 	for _, z := range s.places(want.Replace) {
-		steps = append(steps, Step{Kind: Replace, Zone: z})
-	}
-	for _, step := range steps {
-		if err := s.refusal(step); err != nil {
+		if err := s.refusal(Step{Kind: Replace, Zone: z}); err != nil {
 			return err
 		}
 	}

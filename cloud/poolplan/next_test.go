@@ -47,20 +47,59 @@ func want(size int) cloud.PoolSpec {
 	return cloud.PoolSpec{SizePerZone: size, Taints: []cloud.Taint{dedicated}}
 }
 
+// next is the step that comes next.
+func next(t *testing.T, s poolplan.State, w cloud.PoolSpec) poolplan.Step {
+	t.Helper()
+	step, err := poolplan.Next(s, w)
+	require.NoError(t, err)
+	return step
+}
+
+// nextCase is a pool of two workers in each of two zones, but for state and want, what comes next, and words of it.
+type nextCase struct {
+	state func(s *poolplan.State)
+	want  func(w *cloud.PoolSpec)
+	kind  poolplan.Kind
+	step  poolplan.Step
+	text  string
+}
+
+func (c nextCase) next(t *testing.T, unseen bool) poolplan.Step {
+	t.Helper()
+	s, w := whole(2, "a", "b"), want(2)
+	s.TaintsUnseen = unseen
+	if c.state != nil {
+		c.state(&s)
+	}
+	if c.want != nil {
+		c.want(&w)
+	}
+	step := next(t, s, w)
+	require.Contains(t, step.Progress.WaitingFor, c.text)
+	return step
+}
+
 func TestNext(t *testing.T) {
-	for name, c := range map[string]struct {
-		state func(s *poolplan.State)
-		want  func(w *cloud.PoolSpec)
-		kind  poolplan.Kind
-		text  string
-	}{
+	for name, c := range map[string]nextCase{
 		"a whole pool needs nothing":               {kind: poolplan.None},
 		"no pool is created, without zones":        {state: func(s *poolplan.State) { s.Exists = false }, kind: poolplan.Create},
 		"a lost taint comes before a missing zone": {state: func(s *poolplan.State) { s.Taints, s.Zones = nil, nil }, kind: poolplan.SetTaints},
 		"a missing zone is added":                  {state: func(s *poolplan.State) { s.Zones = s.Zones[:1]; s.Workers = s.Workers[:2] }, kind: poolplan.AddZone},
 		"a zone that lacks a worker is filled up":  {state: func(s *poolplan.State) { s.Workers = s.Workers[1:] }, kind: poolplan.Resize},
-		"a pool that is going away is waited for":  {state: func(s *poolplan.State) { s.Deleting = true }, kind: poolplan.None, text: "on its way out"},
-		"a smaller pool waits for names":           {want: func(w *cloud.PoolSpec) { w.SizePerZone = 1 }, kind: poolplan.None, text: "to be retired"},
+		"one that may not be listed yet, of a new zone, is not asked for again": {
+			state: func(s *poolplan.State) {
+				s.Memory.Note(poolplan.Step{Kind: poolplan.AddZone, Zone: "a"}, s.Now.Add(-time.Minute))
+				s.Workers = s.Workers[1:]
+			}, kind: poolplan.None, text: "1 more workers in zone a",
+		},
+		"nor one that replaces another": {
+			state: func(s *poolplan.State) {
+				s.Memory.Note(poolplan.Step{Kind: poolplan.Replace, Zone: "a"}, s.Now.Add(-time.Minute))
+				s.Workers = s.Workers[1:]
+			}, kind: poolplan.None, text: "1 more workers in zone a",
+		},
+		"a pool that is going away is waited for": {state: func(s *poolplan.State) { s.Deleting = true }, kind: poolplan.None, text: "on its way out"},
+		"a smaller pool waits for names":          {want: func(w *cloud.PoolSpec) { w.SizePerZone = 1 }, kind: poolplan.None, text: "to be retired"},
 		"a smaller pool waits for workers that may not be listed yet": {
 			state: func(s *poolplan.State) {
 				s.Memory.Note(poolplan.Step{Kind: poolplan.Resize, Size: 2}, s.Now.Add(-time.Minute))
@@ -104,17 +143,8 @@ func TestNext(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, w := whole(2, "a", "b"), want(2)
-			if c.state != nil {
-				c.state(&s)
-			}
-			if c.want != nil {
-				c.want(&w)
-			}
-			step, err := poolplan.Next(s, w)
-			require.NoError(t, err)
+			step := c.next(t, false)
 			require.Equal(t, c.kind, step.Kind, "%+v", step)
-			require.Contains(t, step.Progress.WaitingFor, c.text)
 			require.Equal(t, c.kind == poolplan.None, step.String() == "")
 		})
 	}
@@ -123,13 +153,8 @@ func TestNext(t *testing.T) {
 // TestOneWorkerProvesTheTaints where the cloud does not show them: none is ordered beside it before its node has them.
 func TestOneWorkerProvesTheTaints(t *testing.T) {
 	empty := func(s *poolplan.State) { s.Workers, s.Zones = nil, nil }
-	failed := func(s *poolplan.State) { s.Workers[0].State = cloud.WorkerFailed }
-	for name, c := range map[string]struct {
-		state func(*poolplan.State)
-		want  func(*cloud.PoolSpec)
-		step  poolplan.Step
-		text  string
-	}{
+	one := func(s *poolplan.State) { s.Workers, s.Zones, s.SizePerZone = s.Workers[:1], s.Zones[:1], 1 }
+	for name, c := range map[string]nextCase{
 		"the size comes down to one":               {state: empty, step: poolplan.Step{Kind: poolplan.Resize, Size: 1}},
 		"then one zone":                            {state: func(s *poolplan.State) { empty(s); s.SizePerZone = 1 }, step: poolplan.Step{Kind: poolplan.AddZone, Zone: "a"}},
 		"zones that wait for workers are given up": {state: func(s *poolplan.State) { s.Workers = nil }, step: poolplan.Step{Kind: poolplan.RemoveZone, Zone: "b"}},
@@ -143,14 +168,11 @@ func TestOneWorkerProvesTheTaints(t *testing.T) {
 			want: func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, text: "a node of the pool to show the taint",
 		},
 		"the only one is replaced": {
-			state: func(s *poolplan.State) { s.Workers, s.Zones, s.SizePerZone = s.Workers[:1], s.Zones[:1], 1 },
+			state: one,
 			want:  func(w *cloud.PoolSpec) { w.SizePerZone, w.Replace = 1, []string{"a-0"} }, step: poolplan.Step{Kind: poolplan.Replace, Worker: "a-0", Zone: "a"},
 		},
 		"another zone is tried when one fails": {
-			state: func(s *poolplan.State) {
-				s.Workers, s.Zones, s.SizePerZone = s.Workers[:1], s.Zones[:1], 1
-				failed(s)
-			}, step: poolplan.Step{Kind: poolplan.AddZone, Zone: "b"},
+			state: func(s *poolplan.State) { one(s); s.Workers[0].State = cloud.WorkerFailed }, step: poolplan.Step{Kind: poolplan.AddZone, Zone: "b"},
 		},
 		"what is whole is left alone": {},
 		"once it is seen, all go on": {
@@ -159,19 +181,9 @@ func TestOneWorkerProvesTheTaints(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, w := whole(2, "a", "b"), want(2)
-			s.TaintsUnseen = true
-			if c.state != nil {
-				c.state(&s)
-			}
-			if c.want != nil {
-				c.want(&w)
-			}
-			step, err := poolplan.Next(s, w)
-			require.NoError(t, err)
 			c.step.Kind = cmp.Or(c.step.Kind, poolplan.None)
+			step := c.next(t, true)
 			require.Equal(t, [4]any{c.step.Kind, c.step.Worker, c.step.Zone, c.step.Size}, [4]any{step.Kind, step.Worker, step.Zone, step.Size}, "%+v", step)
-			require.Contains(t, step.Progress.WaitingFor, c.text)
 		})
 	}
 }
@@ -180,7 +192,7 @@ func TestOneWorkerProvesTheTaints(t *testing.T) {
 func TestAFailedOrderHoldsUpNoOtherZone(t *testing.T) {
 	s, w := whole(1, "a", "b", "c"), want(1)
 	s.Zones, s.Workers = nil, nil
-	next := func() (poolplan.Step, error) {
+	ordered := func() (poolplan.Step, error) {
 		t.Helper()
 		step, err := poolplan.Next(s, w)
 		if err == nil && step.Kind != poolplan.None {
@@ -191,12 +203,12 @@ func TestAFailedOrderHoldsUpNoOtherZone(t *testing.T) {
 	}
 	for range 2 {
 		for _, zone := range []string{"a", "b", "c"} {
-			step, err := next()
+			step, err := ordered()
 			require.NoError(t, err)
 			require.Equal(t, zone, step.Zone)
 			s.Now = s.Now.Add(time.Minute)
 		}
-		_, err := next()
+		_, err := ordered()
 		require.ErrorContains(t, err, "nothing left in a")
 		require.Equal(t, poolplan.FailurePause-3*time.Minute, cloud.RetryAfter(err))
 		s.Now = s.Now.Add(poolplan.FailurePause)
@@ -206,7 +218,7 @@ func TestAFailedOrderHoldsUpNoOtherZone(t *testing.T) {
 		s.Memory.Refused(poolplan.Step{Kind: poolplan.AddZone, Zone: zone}, errors.New("no"), s.Now.Add(time.Duration(i)*time.Second))
 	}
 	s.Now = s.Now.Add(time.Hour)
-	step, err := next()
+	step, err := ordered()
 	require.NoError(t, err)
 	require.Equal(t, "c", step.Zone, "the one that was asked for longest ago")
 }
@@ -219,19 +231,16 @@ func TestAFailedWorkerIsNotReplacedAtOnceAgain(t *testing.T) {
 			s.Workers[i].State, s.Workers[i].Message = state, "no machine of this kind is left"
 		}
 		for _, id := range w.Replace {
-			step, err := poolplan.Next(s, w)
-			require.NoError(t, err)
+			step := next(t, s, w)
 			require.Equal(t, id, step.Worker)
 			s.Memory.Note(step, s.Now)
 		}
 		s.Now = s.Now.Add(pause - time.Second)
-		step, err := poolplan.Next(s, w)
-		require.NoError(t, err)
+		step := next(t, s, w)
 		require.Equal(t, poolplan.None, step.Kind)
 		require.Contains(t, step.Progress.WaitingFor, "zone a to ")
 		s.Now = s.Now.Add(time.Second)
-		step, err = poolplan.Next(s, w)
-		require.NoError(t, err)
+		step = next(t, s, w)
 		require.Equal(t, poolplan.Replace, step.Kind, state)
 	}
 }
@@ -244,13 +253,11 @@ func TestAZoneThatHasAWorkerIsTriedEverMoreSlowly(t *testing.T) {
 		s.Workers[0].State = cloud.WorkerFailed
 		for _, minutes := range pauses {
 			pause := time.Duration(minutes) * time.Minute
-			step, err := poolplan.Next(s, w)
-			require.NoError(t, err)
+			step := next(t, s, w)
 			require.Equal(t, poolplan.Replace, step.Kind, "%d: %s", size, pause)
 			s.Memory.Note(step, s.Now)
 			s.Now = s.Now.Add(pause - time.Second)
-			step, err = poolplan.Next(s, w)
-			require.NoError(t, err)
+			step = next(t, s, w)
 			require.Contains(t, step.Progress.WaitingFor, fmt.Sprintf("zone a to be tried again %s after its last order", pause))
 			s.Now = s.Now.Add(time.Second)
 		}
@@ -259,17 +266,14 @@ func TestAZoneThatHasAWorkerIsTriedEverMoreSlowly(t *testing.T) {
 
 func TestMemorySpacesRequestsOut(t *testing.T) {
 	s, w := whole(2, "a", "b"), want(3)
-	step, err := poolplan.Next(s, w)
-	require.NoError(t, err)
+	step := next(t, s, w)
 	require.Equal(t, poolplan.Resize, step.Kind)
 	s.Memory.Note(step, s.Now)
-	step, err = poolplan.Next(s, w)
-	require.NoError(t, err)
+	step = next(t, s, w)
 	require.Equal(t, poolplan.None, step.Kind, "asked for a moment ago")
 	require.False(t, step.Progress.Done)
 	s.Now = s.Now.Add(poolplan.SettlePause)
-	step, err = poolplan.Next(s, w)
-	require.NoError(t, err)
+	step = next(t, s, w)
 	require.Equal(t, poolplan.Resize, step.Kind, "and not listened to")
 }
 
@@ -277,8 +281,7 @@ func TestOthersTaintsStay(t *testing.T) {
 	s := whole(1, "a")
 	other := cloud.Taint{Key: "team", Value: "x", Effect: "NoSchedule"}
 	s.Taints = []cloud.Taint{other, {Key: dedicated.Key, Value: "wrong", Effect: "NoExecute"}}
-	step, err := poolplan.Next(s, want(1))
-	require.NoError(t, err)
+	step := next(t, s, want(1))
 	require.Equal(t, poolplan.SetTaints, step.Kind)
 	require.ElementsMatch(t, []cloud.Taint{dedicated, other}, step.Taints)
 }

@@ -128,9 +128,6 @@ func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
 		step, err := Next(growing, want)
 		return step.of(growing), err
 	}
-	if err := Validate(want); err != nil {
-		return Step{}, err
-	}
 	for _, first := range []func(growing, former State, want cloud.PoolSpec) (Step, bool){heal, lead} {
 		if step, ok := first(growing, former, want); ok {
 			return step, nil
@@ -190,7 +187,7 @@ func takeOver(growing, former State, want cloud.PoolSpec) (step Step, err error)
 func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 	remove := func(w cloud.Worker) (Step, error) {
 		if former.Autoscaled {
-			return Step{}, conflict(former, "changing", "an autoscaler resizes this pool; exclude it from the autoscaler's configuration")
+			return Step{}, autoscaled(former)
 		}
 		return former.unlessAsked(Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}, fmt.Sprintf("worker %s to go", w.ID)), nil
 	}
@@ -235,12 +232,8 @@ func (s State) settle(only bool, want cloud.PoolSpec) Step {
 // further is how many workers in each zone the former pool lacks: no zone has fewer than those that last, and
 // substitutes come to zones that still have a worker of the former pool.
 func further(former State, want cloud.PoolSpec) int {
-	zones := want.Zones
-	if len(zones) == 0 {
-		zones = former.ClusterZones
-	}
 	fewest, most := want.SizePerZone, 0
-	for _, z := range zones {
+	for _, z := range zonesOf(former, want) {
 		n := former.able(z, want.Replace)
 		fewest, most = min(fewest, n), max(most, n)
 	}

@@ -191,14 +191,10 @@ func (s Step) String() string {
 // subject is what a step is remembered by: a step of the same subject would
 // repeat it, as long as the cloud does not show what it did.
 func (s Step) subject() string {
-	switch s.Kind {
-	case Remove:
+	if s.Kind == Remove {
 		return string(s.Kind) + " " + s.Worker
-	case Replace, AddZone, RemoveZone:
-		return string(s.Kind) + " " + s.Zone
-	case None, Create, SetTaints, Resize, DeletePool:
 	}
-	return string(s.Kind)
+	return string(s.Kind) + " " + s.Zone
 }
 
 // Memory is when requests were last made. The zero value remembers nothing.
@@ -238,9 +234,7 @@ func (m *Memory) Lost(s Step, err error, now time.Time) (refused bool) {
 	if refused = r.lost >= fewTries; refused {
 		r.refusal = err
 	}
-	m.Note(s, now)
-	r.tries = m.asked[s.subject()].tries
-	m.asked[s.subject()] = r
+	m.note(s, r)
 	return refused
 }
 
@@ -255,22 +249,24 @@ func (m *Memory) keep(s Step, r request) {
 }
 
 // Note remembers that s has been asked for.
-func (m *Memory) Note(s Step, now time.Time) {
+func (m *Memory) Note(s Step, now time.Time) { m.note(s, request{at: now}) }
+
+func (m *Memory) note(s Step, r request) {
 	switch s.Kind {
 	case Create, DeletePool:
 		*m = Memory{Since: m.Since} // of a pool that is no more
 	case Resize:
-		m.settles, m.size = now, s.Size
+		m.settles, m.size = r.at, s.Size
 	case AddZone:
-		m.settles = now
+		m.settles = r.at
 		delete(m.asked, Step{Kind: RemoveZone, Zone: s.Zone}.subject())
 	case RemoveZone:
 		delete(m.asked, Step{Kind: AddZone, Zone: s.Zone}.subject())
 	case Replace:
-		m.settles = now
+		m.settles = r.at
 	case None, SetTaints, Remove:
 	}
-	m.keep(s, request{at: now})
+	m.keep(s, r)
 }
 
 // IsQuota reports whether a message of the cloud speaks of a used-up quota.
