@@ -39,18 +39,12 @@ type Cloud struct {
 	pool     cloud.Pool
 	balanced bool
 	workers  []*worker
-
-	serial    int
-	requests  int
-	mutations int
-	untainted int
-	failNext  []string
+	serial   int
 }
 
 type worker struct {
 	cloud.Worker
 	since time.Time
-	fail  string
 }
 
 // New makes a cloud without the pool, or with the one that is described.
@@ -83,11 +77,8 @@ func (c *Cloud) move() {
 		return w.State == cloud.WorkerDeleting && now.Sub(w.since) >= c.opts.DeleteTime
 	})
 	for _, w := range c.workers {
-		if w.State != cloud.WorkerProvisioning || now.Sub(w.since) < c.opts.DeployTime {
-			continue
-		}
-		if w.State, w.Message = cloud.WorkerDeployed, ""; w.fail != "" {
-			w.State, w.Message = cloud.WorkerFailed, w.fail
+		if w.State == cloud.WorkerProvisioning && now.Sub(w.since) >= c.opts.DeployTime {
+			w.State, w.Message = cloud.WorkerDeployed, ""
 		}
 	}
 }
@@ -98,17 +89,10 @@ func (c *Cloud) order(zone string) {
 		c.serial++
 		id = fmt.Sprintf("worker-%04d", c.serial)
 	}
-	w := &worker{since: c.opts.Now(), Worker: cloud.Worker{
+	c.workers = append(c.workers, &worker{since: c.opts.Now(), Worker: cloud.Worker{
 		ID: id, Zone: zone, Flavor: c.pool.Flavor, State: cloud.WorkerProvisioning, Message: "ordered",
 		NodeName: c.opts.NodeName(zone, id),
-	}}
-	if len(c.failNext) > 0 {
-		w.fail, c.failNext = c.failNext[0], c.failNext[1:]
-	}
-	if len(c.pool.Taints) == 0 {
-		c.untainted++
-	}
-	c.workers = append(c.workers, w)
+	}})
 }
 
 func (c *Cloud) remove(w *worker) {
@@ -117,7 +101,6 @@ func (c *Cloud) remove(w *worker) {
 
 // apply makes the change, as a cloud would.
 func (c *Cloud) apply(s poolplan.Step, flavor string) {
-	c.mutations++
 	switch s.Kind {
 	case poolplan.Create:
 		c.serial++
@@ -132,21 +115,16 @@ func (c *Cloud) apply(s poolplan.Step, flavor string) {
 	case poolplan.Resize:
 		c.pool.SizePerZone, c.balanced = s.Size, true
 		c.fill(c.pool.Zones...)
-	case poolplan.Remove, poolplan.Replace:
+	case poolplan.Remove, poolplan.Replace: // a balanced pool orders another one in its place
 		c.balanced = c.balanced && s.Kind == poolplan.Replace
-		c.takeOut(s.Worker)
+		i := slices.IndexFunc(c.workers, func(w *worker) bool { return w.ID == s.Worker })
+		c.remove(c.workers[i])
+		if c.balanced {
+			c.order(c.workers[i].Zone)
+		}
 	case poolplan.DeletePool:
 		c.pool, c.workers = cloud.Pool{}, nil
 	case poolplan.None:
-	}
-}
-
-// takeOut removes a worker; a balanced pool orders another one in its place.
-func (c *Cloud) takeOut(id string) {
-	i := slices.IndexFunc(c.workers, func(w *worker) bool { return w.ID == id })
-	c.remove(c.workers[i])
-	if c.balanced {
-		c.order(c.workers[i].Zone)
 	}
 }
 

@@ -13,98 +13,91 @@ import (
 
 func TestContract(t *testing.T) {
 	providertest.Run(t, func(*testing.T) (providertest.World, func() cloud.Provider) {
-		w := &world{Cloud: fake.New(fake.Options{
+		w := &world{known: map[string]bool{}, Cloud: fake.New(fake.Options{
 			PoolName: providertest.PoolName, Zones: []string{"zone-a", "zone-b", "zone-c"}, Flavor: "small",
 			Now:        func() time.Time { return time.Unix(1_700_000_000, 0) },
 			DeployTime: time.Minute, DeleteTime: time.Minute, NodeName: func(_, id string) string { return "node-of-" + id },
 		})}
-		return w, w.provider
+		return w, func() cloud.Provider { return &counted{w.Provider(), w} }
 	})
 }
 
-// world is a fake cloud whose providers can be out of order.
+// world is a fake cloud that counts what it is asked.
 type world struct {
 	*fake.Cloud
 
-	mu    sync.Mutex
-	fault providertest.Fault
+	mu sync.Mutex
+	// requests are the calls that reached the cloud, mutations its changes.
+	requests, mutations int
+	// known are the workers that ever were, untainted those that came without taint, failing those that are yet to fail.
+	known              map[string]bool
+	untainted, failing int
+	failure            string
 }
 
 var _ providertest.Machines = (*world)(nil)
 
-func (w *world) provider() cloud.Provider { return &faulty{Provider: w.Provider(), world: w} }
-
-// Inject implements providertest.World.
-func (w *world) Inject(f providertest.Fault) {
+func (w *world) count(got cloud.Progress, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fault = f
-}
-
-// Heal implements providertest.World.
-func (w *world) Heal() { w.Inject("") }
-
-func unavailable(err error) error {
-	return &cloud.Error{Kind: cloud.Unavailable, Op: "calling the fake cloud", Message: "out of order", Err: err}
-}
-
-// prevented gives the error that keeps a request from the cloud.
-func (w *world) prevented(ctx context.Context) error {
-	w.mu.Lock()
-	fault := w.fault
-	w.mu.Unlock()
-	switch fault {
-	case providertest.ServerError:
-		return unavailable(nil)
-	case providertest.Limited:
-		return &cloud.Error{Kind: cloud.RateLimited, Op: "calling the fake cloud", RetryAfter: providertest.LimitedFor}
-	case providertest.Denied:
-		return &cloud.Error{Kind: cloud.Unauthorized, Op: "calling the fake cloud"}
-	case providertest.Hanging:
-		<-ctx.Done()
-		return unavailable(ctx.Err())
-	case providertest.LostAnswer:
+	if !cloud.Is(err, cloud.InvalidInput) {
+		w.requests++
 	}
-	return nil
+	if got.Did != "" {
+		w.mutations++
+	}
+	tainted := w.Tainted()
+	for _, o := range w.Workers() {
+		if w.known[o.ID] {
+			continue
+		}
+		w.known[o.ID] = true
+		if !tainted {
+			w.untainted++
+		}
+		if w.failing > 0 {
+			w.failing--
+			w.Break(o.ID, w.failure)
+		}
+	}
 }
 
-// answered gives the answer to a call, unless it is a change whose answer gets lost.
-func (w *world) answered(got cloud.Progress, err error) (cloud.Progress, error) {
+func (w *world) read(n *int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fault == providertest.LostAnswer && got.Did != "" {
-		w.fault = ""
-		return cloud.Progress{}, unavailable(nil)
-	}
-	return got, err
+	return *n
 }
 
-// faulty is a provider of a cloud that may be out of order.
-type faulty struct {
+func (w *world) Mutations() int { return w.read(&w.mutations) }
+func (w *world) Requests() int  { return w.read(&w.requests) }
+func (w *world) Untainted() int { return w.read(&w.untainted) }
+
+// FailWorkers implements providertest.Machines.
+func (w *world) FailWorkers(n int, message string) { w.failing, w.failure = n, message }
+
+// counted is a provider whose calls its world counts.
+type counted struct {
 	cloud.Provider
 	world *world
 }
 
 // Observe implements cloud.Provider.
-func (f *faulty) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool, error) {
-	if err := f.world.prevented(ctx); err != nil {
-		return cloud.Pool{}, err
-	}
-	return f.Provider.Observe(ctx, want)
+func (c *counted) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool, error) {
+	pool, err := c.Provider.Observe(ctx, want)
+	c.world.count(cloud.Progress{}, err)
+	return pool, err
 }
 
 // Ensure implements cloud.Provider.
-func (f *faulty) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
-	if err := f.world.prevented(ctx); err != nil {
-		return cloud.Progress{}, err
-	}
-	return f.world.answered(f.Provider.Ensure(ctx, want))
+func (c *counted) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+	got, err := c.Provider.Ensure(ctx, want)
+	c.world.count(got, err)
+	return got, err
 }
 
 // Delete implements cloud.Provider.
-func (f *faulty) Delete(ctx context.Context) (cloud.Progress, error) {
-	if err := f.world.prevented(ctx); err != nil {
-		return cloud.Progress{}, err
-	}
-	return f.world.answered(f.Provider.Delete(ctx))
+func (c *counted) Delete(ctx context.Context) (cloud.Progress, error) {
+	got, err := c.Provider.Delete(ctx)
+	c.world.count(got, err)
+	return got, err
 }

@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"slices"
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -14,11 +13,6 @@ func (c *Cloud) Advance(d time.Duration) {
 		c.opts.Now = func() time.Time { return then }
 		c.move()
 	})
-}
-
-// FailWorkers lets the next n workers that are ordered fail with message.
-func (c *Cloud) FailWorkers(n int, message string) {
-	c.locked(func() { c.failNext = append(c.failNext, slices.Repeat([]string{message}, n)...) })
 }
 
 // Break makes a worker fail.
@@ -40,6 +34,12 @@ func (c *Cloud) StripTaints() {
 	c.locked(func() { c.pool.Taints = nil })
 }
 
+// Tainted reports whether the pool has taints.
+func (c *Cloud) Tainted() (is bool) {
+	c.locked(func() { is = len(c.pool.Taints) > 0 })
+	return is
+}
+
 // AddForeignPool makes a pool of the provider's pool name that rrpool did not make.
 func (c *Cloud) AddForeignPool() {
 	c.locked(func() {
@@ -55,24 +55,6 @@ func (c *Cloud) Pools() (n int) {
 			n = 1
 		}
 	})
-	return n
-}
-
-// Mutations counts the changes so far.
-func (c *Cloud) Mutations() (n int) {
-	c.locked(func() { n = c.mutations })
-	return n
-}
-
-// Requests counts the calls that reached the cloud.
-func (c *Cloud) Requests() (n int) {
-	c.locked(func() { n = c.requests })
-	return n
-}
-
-// Untainted counts the workers that were ordered while the pool had no taint.
-func (c *Cloud) Untainted() (n int) {
-	c.locked(func() { n = c.untainted })
 	return n
 }
 

@@ -28,60 +28,44 @@ func (c *Cloud) Provider() *Provider { return &Provider{cloud: c} }
 func (p *Provider) Name() string { return "fake" }
 
 // Observe implements cloud.Provider. Workers are Former if they were described as such.
-func (p *Provider) Observe(ctx context.Context, _ cloud.PoolSpec) (cloud.Pool, error) {
-	var out cloud.Pool
-	err := p.call(ctx, func() error {
-		out = p.state().Pool
-		return nil
-	})
-	return out, err
+func (p *Provider) Observe(context.Context, cloud.PoolSpec) (cloud.Pool, error) {
+	p.cloud.mu.Lock()
+	defer p.cloud.mu.Unlock()
+	return p.state().Pool, nil
 }
 
 // Ensure implements cloud.Provider.
-func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+func (p *Provider) Ensure(_ context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
 	if err := poolplan.Validate(want); err != nil {
 		return cloud.Progress{}, err
 	}
-	return p.change(ctx, want.Flavor, func(s poolplan.State) (poolplan.Step, error) { return poolplan.Next(s, want) })
+	return p.change(want.Flavor, func(s poolplan.State) (poolplan.Step, error) { return poolplan.Next(s, want) })
 }
 
 // Delete implements cloud.Provider.
-func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
-	return p.change(ctx, "", poolplan.NextDelete)
+func (p *Provider) Delete(context.Context) (cloud.Progress, error) {
+	return p.change("", poolplan.NextDelete)
 }
 
-func (p *Provider) change(ctx context.Context, flavor string, next func(poolplan.State) (poolplan.Step, error)) (cloud.Progress, error) {
-	var out cloud.Progress
-	err := p.call(ctx, func() error {
-		step, err := next(p.state())
-		if out = step.Progress; err != nil || step.Kind == poolplan.None {
-			return err
-		}
-		// Workers that are ordered from now on have it.
-		p.cloud.pool.Flavor = cmp.Or(flavor, p.cloud.pool.Flavor)
-		p.cloud.apply(step, cmp.Or(flavor, p.cloud.opts.Flavor))
-		p.memory.Note(step, p.cloud.opts.Now())
-		out = cloud.Progress{Did: step.String()}
-		return nil
-	})
-	return out, err
-}
-
-// call runs do on the cloud as it is by now, unless ctx has ended.
-func (p *Provider) call(ctx context.Context, do func() error) error {
-	if ctx.Err() != nil {
-		return cloud.Interrupted(ctx, "calling the fake cloud")
+func (p *Provider) change(flavor string, next func(poolplan.State) (poolplan.Step, error)) (cloud.Progress, error) {
+	c := p.cloud
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	step, err := next(p.state())
+	if err != nil || step.Kind == poolplan.None {
+		return step.Progress, err
 	}
-	p.cloud.mu.Lock()
-	defer p.cloud.mu.Unlock()
-	p.cloud.requests++
-	p.cloud.move()
-	return do()
+	// Workers that are ordered from now on have it.
+	c.pool.Flavor = cmp.Or(flavor, c.pool.Flavor)
+	c.apply(step, cmp.Or(flavor, c.opts.Flavor))
+	p.memory.Note(step, c.opts.Now())
+	return cloud.Progress{Did: step.String()}, nil
 }
 
-// state is what a provider can see.
+// state is what a provider can see by now.
 func (p *Provider) state() poolplan.State {
 	c := p.cloud
+	c.move()
 	s := poolplan.State{Pool: c.pool, Memory: p.memory, Now: c.opts.Now()}
 	s.Name, s.ClusterZones, s.Zones = c.opts.PoolName, slices.Clone(c.opts.Zones), slices.Clone(c.pool.Zones)
 	if s.Exists && !s.Owned {

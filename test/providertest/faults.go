@@ -50,7 +50,7 @@ func (s *suite) reportsErrors() {
 		{Limited, cloud.RateLimited, LimitedFor},
 		{Denied, cloud.Unauthorized, 0},
 	} {
-		s.Inject(c.fault)
+		s.faulty.Inject(c.fault)
 		before, requests := s.Workers(), s.Requests()
 		_, observed := s.p.Observe(context.Background(), cloud.PoolSpec{})
 		_, ensured := s.p.Ensure(context.Background(), s.spec(2))
@@ -63,14 +63,14 @@ func (s *suite) reportsErrors() {
 		}
 		require.ElementsMatch(s, before, s.Workers())
 		require.LessOrEqual(s, s.Requests()-requests, 3, "one request per call: no retries inside")
-		s.Heal()
+		s.faulty.Heal()
 		require.True(s, s.step(s.spec(1)).Done, "and all is well again after %s", c.fault)
 	}
 }
 
 func (s *suite) hangs() {
 	s.settle(s.spec(1))
-	s.Inject(Hanging)
+	s.faulty.Inject(Hanging)
 	var wait sync.WaitGroup
 	for range 3 { // the second and third wait for the first
 		wait.Go(func() {
@@ -84,7 +84,7 @@ func (s *suite) hangs() {
 		})
 	}
 	wait.Wait()
-	s.Heal()
+	s.faulty.Heal()
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err := s.p.Ensure(canceled, s.spec(2))

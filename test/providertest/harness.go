@@ -48,6 +48,11 @@ type World interface {
 	Requests() int
 	// Break makes a worker fail. A cloud that has words for it says message.
 	Break(workerID, message string)
+}
+
+// Faulty is a World that can be out of order.
+type Faulty interface {
+	World
 	// Inject puts the cloud out of order until Heal.
 	Inject(f Fault)
 	Heal()
@@ -75,19 +80,23 @@ const zoneCount = 3
 const while = 5 * time.Minute
 
 // Run runs the suite. fresh gives a new World for each test, and makes a new provider
-// instance for it, as a restart would. There are further tests for Machines.
+// instance for it, as a restart would. There are further tests for Machines and Faulty.
 func Run(t *testing.T, fresh func(t *testing.T) (World, func() cloud.Provider)) {
 	t.Helper()
-	tests := allProviders
+	tests := slices.Clone(allProviders)
 	world, _ := fresh(t)
 	if _, ok := world.(Machines); ok {
-		tests = slices.Concat(allProviders, ordering)
+		tests = append(tests, ordering...)
+	}
+	if _, ok := world.(Faulty); ok {
+		tests = append(tests, outOfOrder...)
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
 			world, restart := fresh(t)
 			machines, _ := world.(Machines)
-			c.test(&suite{t, world, machines, restart, restart()})
+			faulty, _ := world.(Faulty)
+			c.test(&suite{t, world, machines, faulty, restart, restart()})
 		})
 	}
 }
@@ -98,6 +107,8 @@ type suite struct {
 	World
 	// machines is the World as one of machines, nil when it is not.
 	machines Machines
+	// faulty is the World as one of faults, nil when it is not.
+	faulty Faulty
 	// restart makes a new instance.
 	restart func() cloud.Provider
 	p       cloud.Provider
@@ -112,18 +123,21 @@ type suiteTest struct {
 // allProviders are the tests of every provider.
 var allProviders = []suiteTest{
 	{"an unchanged pool is left alone and costs two reads", (*suite).leavesAlone},
-	{"a pool grows, and a new instance continues after any step", (*suite).crashes},
-	{"a change whose answer is lost is not made twice", (*suite).losesAnswers},
-	{"a pool shrinks by the workers that were named, and only by them", (*suite).shrinks},
+	{"a pool grows, shrinks by the workers that were named, and a new instance continues after any step", (*suite).crashes},
 	{"a pool is not shrunk while no worker is named", (*suite).doesNotChoose},
 	{"a failed worker is replaced when it is named", (*suite).replaces},
 	{"all workers of a zone that are dead are replaced, ordered ones one after the other", (*suite).replacesZone},
 	{"zones can be listed, and given up once they are empty", (*suite).listedZones},
 	{"a pool is deleted, and only once", (*suite).deletes},
 	{"a wrong spec is refused without asking the cloud", (*suite).wrongSpecs},
+	{"many callers at once make one pool", (*suite).concurrently},
+}
+
+// outOfOrder are the further tests of Worlds that can be.
+var outOfOrder = []suiteTest{
+	{"a change whose answer is lost is not made twice", (*suite).losesAnswers},
 	{"errors say when to come back, and nothing is changed", (*suite).reportsErrors},
 	{"a hanging cloud is left when the context ends", (*suite).hangs},
-	{"many callers at once make one pool", (*suite).concurrently},
 }
 
 // ordering are the further tests of providers that order machines.

@@ -46,24 +46,26 @@ func (s *suite) crashes() {
 		require.Subset(s, s.ids(), before, "those that were there stay")
 		before = s.ids()
 	}
-	want := s.spec(1)
+	want, stay := s.spec(1), []string(nil)
 	for _, workers := range byZone(s.Workers()) {
-		want.Retire = append(want.Retire, workers[0])
+		want.Retire = append(want.Retire, slices.Max(workers)) // the newest: no cloud would choose it
+		stay = append(stay, slices.Min(workers))
 	}
 	settle(want)
+	require.ElementsMatch(s, stay, s.ids())
 	s.whole(1, zoneCount)
 }
 
 func (s *suite) losesAnswers() {
 	lost := 0
 	for range 60 {
-		s.Inject(LostAnswer)
+		s.faulty.Inject(LostAnswer)
 		before := s.Mutations()
 		got, err := s.p.Ensure(context.Background(), s.spec(1))
 		changes := s.Mutations() - before
 		require.LessOrEqual(s, changes, 1)
 		s.wellMade()
-		s.Heal()
+		s.faulty.Heal()
 		if changes == 1 {
 			lost++
 			require.Empty(s, got.Did)
@@ -82,18 +84,6 @@ func (s *suite) losesAnswers() {
 		once += 2
 	}
 	require.Equal(s, once, lost, "created and tainted once where that is done, each zone once")
-}
-
-func (s *suite) shrinks() {
-	s.settle(s.spec(2))
-	want, stay := s.spec(1), []string(nil)
-	for _, workers := range byZone(s.observe().Workers) {
-		want.Retire = append(want.Retire, slices.Max(workers)) // the newest: no cloud would choose it
-		stay = append(stay, slices.Min(workers))
-	}
-	s.settle(want)
-	require.ElementsMatch(s, stay, s.ids())
-	s.whole(1, zoneCount)
 }
 
 func (s *suite) doesNotChoose() {
