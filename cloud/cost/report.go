@@ -2,7 +2,6 @@ package cost
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"math/big"
 	"slices"
@@ -83,7 +82,9 @@ func Compute(in Input) Report {
 	out := Report{Lines: []Line{}, Prices: []Entry{}}
 	poolPrice := func(w Worker) *Entry { return cmp.Or(in.PoolPrice, in.Prices.Find(w.Flavor, w.Region)) }
 	pool := total{hourly: new(big.Rat)}
-	for worker, count := range counted(in.Pool) {
+	workers, counts := counted(in.Pool)
+	for _, worker := range workers {
+		count := counts[worker]
 		costs := total{hourly: new(big.Rat), priced: count}
 		if !in.Existing {
 			costs = out.total(worker, count, poolPrice(worker))
@@ -113,8 +114,9 @@ func (r *Report) bill(in Input, pool total) {
 		rest = slices.Concat(in.Rest, in.Pool) // they are part of the bill, at their own price
 		bill = total{hourly: new(big.Rat)}
 	}
-	for worker, count := range counted(rest) {
-		bill = bill.plus(r.total(worker, count, in.Prices.Find(worker.Flavor, worker.Region)))
+	workers, counts := counted(rest)
+	for _, worker := range workers {
+		bill = bill.plus(r.total(worker, counts[worker], in.Prices.Find(worker.Flavor, worker.Region)))
 	}
 	sum := bill.sum()
 	r.ClusterBill = &sum
@@ -148,21 +150,14 @@ func (w Worker) String() string {
 }
 
 // counted are the different workers, sorted, and how many there are of each.
-func counted(workers []Worker) iter.Seq2[Worker, int] {
-	count := map[Worker]int{}
+func counted(workers []Worker) (sorted []Worker, count map[Worker]int) {
+	count = map[Worker]int{}
 	for _, w := range workers {
 		count[w]++
 	}
-	sorted := slices.SortedFunc(maps.Keys(count), func(a, b Worker) int {
+	return slices.SortedFunc(maps.Keys(count), func(a, b Worker) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Flavor, b.Flavor))
-	})
-	return func(yield func(Worker, int) bool) {
-		for _, w := range sorted {
-			if !yield(w, count[w]) {
-				return
-			}
-		}
-	}
+	}), count
 }
 
 // total is a sum in the making: of the prices that are known, and the workers with and

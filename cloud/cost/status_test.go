@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -75,35 +74,6 @@ func TestStatusIsByTheBuiltInBook(t *testing.T) {
 		require.Equal(t, new(big.Rat).Mul(e.Hourly(), big.NewRat(2*720, 1)).FloatString(2), said.Monthly, e.Flavor)
 		require.Contains(t, said.Source, e.Date)
 	}
-}
-
-// Whatever the workers: the status is that of the report, does not depend on their order, has
-// both amounts or none, and always says where from or why not, in a few words.
-func TestStatusesAreReports(t *testing.T) {
-	book := parse(t, page)
-	worker := rapid.Custom(func(t *rapid.T) cost.Worker {
-		return cost.Worker{
-			Zone:   rapid.SampledFrom([]string{"a", "b"}).Draw(t, "zone"),
-			Region: rapid.SampledFrom([]string{"eu-de", "eu-gb", ""}).Draw(t, "region"),
-			Flavor: rapid.SampledFrom([]string{small, large, odd, "", "x", "y"}).Draw(t, "flavor"),
-		}
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		pool := rapid.SliceOfN(worker, 1, 20).Draw(t, "pool")
-		said := cost.StatusBy(book, pool)
-		r := cost.Compute(cost.Input{Pool: pool, Prices: book})
-		exact := r.Pool.Certainty == cost.Exact
-		require.Equal(t, exact, said.Hourly != "")
-		require.Equal(t, exact, said.Monthly != "")
-		require.Equal(t, exact, said.Currency != "")
-		if exact {
-			require.Equal(t, r.Pool.Hourly, said.Hourly)
-			require.Equal(t, r.Pool.Monthly, said.Monthly)
-		}
-		require.NotEmpty(t, said.Source)
-		require.Less(t, len(said.Source), 512)
-		require.Equal(t, said, cost.StatusBy(book, rapid.Permutation(pool).Draw(t, "order")))
-	})
 }
 
 // What nodes are paid for as.
