@@ -76,15 +76,6 @@ func TestReflectorsThatAreAllToGoAreReplacedWithoutCounting(t *testing.T) {
 	require.NotEmpty(t, s.counted, "they do not reflect any more: the next is a first one")
 }
 
-func TestWithoutCountingTheFirstIsAControlPlaneNode(t *testing.T) {
-	s := newStore(2)
-	s.edit("b2", func(n *plan.Node) { n.ControlPlane = true })
-	cfg := s.config()
-	cfg.CountPods = nil
-	ensure(t, s.provider(cfg), size(1))
-	require.Equal(t, []string{"b2"}, s.members())
-}
-
 func TestPreferredAndExcludedNodes(t *testing.T) {
 	s := newStore(2)
 	s.edit("a2", func(n *plan.Node) { n.Labels["good"] = "yes" })
@@ -94,32 +85,6 @@ func TestPreferredAndExcludedNodes(t *testing.T) {
 	cfg.Excluded = labels.SelectorFromSet(labels.Set{"bad": "yes"})
 	require.True(t, settle(t, s.provider(cfg), size(1)).Done)
 	require.Equal(t, []string{"a2", "b2", "c1"}, s.members())
-}
-
-func TestNodesOfOthersAreLeftAlone(t *testing.T) {
-	s := newStore(2)
-	s.edit("a1", func(n *plan.Node) { n.Labels[v1alpha1.PoolLabel] = "dedicated" })
-	s.edit("b1", func(n *plan.Node) { n.ClusterID = "1.1.1.1" })
-	p := s.provider(s.config())
-	require.True(t, settle(t, p, size(1)).Done)
-	require.Equal(t, []string{"a2", "b2", "c1"}, s.members())
-	for range 4 {
-		_, err := p.Delete(context.Background())
-		require.NoError(t, err)
-	}
-	require.Empty(t, s.members())
-	require.Equal(t, "dedicated", s.nodes["a1"].Labels[v1alpha1.PoolLabel])
-}
-
-func TestAReflectorThatLostItsPoolLabelGetsItBack(t *testing.T) {
-	s := newStore(2)
-	p := s.provider(s.config())
-	settle(t, p, size(1))
-	s.edit("b1", func(n *plan.Node) { n.Marked, n.RoleLabel, n.ClusterID = true, true, "244.0.0.1" })
-	s.edit("b1", func(n *plan.Node) { delete(n.Labels, v1alpha1.PoolLabel) })
-	s.add("b0", "b", 9999*time.Hour)
-	ensure(t, p, size(1))
-	require.Equal(t, []string{"a1", "b1", "c1"}, s.members())
 }
 
 func TestWhatIsAwaited(t *testing.T) {
