@@ -9,7 +9,6 @@ import (
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
@@ -60,11 +59,6 @@ func (p *Provider) owns(o pool) bool {
 	return o.name != "" && o.labels[v1alpha1.PoolLabel] == p.cfg.PoolName
 }
 
-// ownLabels make a pool ours. Keys of Kubernetes itself are not among them: kubelets refuse some.
-func (p *Provider) ownLabels(want cloud.PoolSpec) map[string]string {
-	return map[string]string{v1alpha1.PoolLabel: p.cfg.PoolName, v1alpha1.OptionsLabel: poolplan.Fingerprint(want)}
-}
-
 // completed is p with what another answer about the same pool holds and p's does not.
 func (p pool) completed(by pool) pool {
 	p.flavor, p.vpc, p.size = cmp.Or(p.flavor, by.flavor), cmp.Or(p.vpc, by.vpc), cmp.Or(p.size, by.size)
@@ -103,28 +97,16 @@ func outdated(actual, target string) string {
 	return actual + " to " + target
 }
 
-// networks gives those of zones, by zone.
-func networks[Z any](zones []Z, of func(Z) (string, cloud.Network)) map[string]cloud.Network {
-	if zones == nil {
-		return nil
+// networks gives those of zones, by zone; nil stays nil.
+func networks[Z any](zones []Z, of func(Z) (string, cloud.Network)) (out map[string]cloud.Network) {
+	if zones != nil {
+		out = map[string]cloud.Network{}
 	}
-	out := map[string]cloud.Network{}
 	for _, z := range zones {
 		id, n := of(z)
 		out[id] = n
 	}
 	return out
-}
-
-// neighbour gives the network that other pools use in zone, the first pool by
-// name counting; empty when there is none.
-func neighbour(others []pool, zone string) cloud.Network {
-	for _, o := range others {
-		if n := o.zones[zone]; n != (cloud.Network{}) {
-			return n
-		}
-	}
-	return cloud.Network{}
 }
 
 // plain takes off what the service adds to the flavor of encrypted disks.

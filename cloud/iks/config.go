@@ -1,9 +1,8 @@
 // Package iks supplies route reflector nodes from a dedicated worker pool of an
 // IBM Cloud Kubernetes Service cluster, VPC or classic.
 //
-// Requests are made by bluemix-go's client with its types, and logins by its IAM client.
-// Its clients of single resources are not used: they take no context, repeat changes by
-// themselves, and read files and variables of the environment.
+// Requests are built by bluemix-go, of its types. Its clients are not used: they take no context, repeat changes by
+// themselves, drop status and headers of answers, and read files and variables of the environment.
 package iks
 
 import (
@@ -94,19 +93,20 @@ func secondName(first string) string {
 
 // complete checks what is given, and sets what is not.
 func (c *Config) complete() error {
-	err := errors.Join(checkID("cluster", c.ClusterID), checkPoolName(c.PoolName))
+	err := checkID("cluster", c.ClusterID)
 	if c.Region != "" {
 		err = errors.Join(err, checkID("region", c.Region))
 	}
 	if c.ResourceGroup != "" {
 		err = errors.Join(err, checkID("resource group", c.ResourceGroup))
 	}
+	if !poolPattern.MatchString(c.PoolName) {
+		err = errors.Join(err, fmt.Errorf("%q is not a valid pool name: use a-z, 0-9 and dashes, starting with a letter, at most 31", c.PoolName))
+	}
 	if err != nil {
 		return err
 	}
-	if c.Transport == nil {
-		c.Transport = http.DefaultTransport
-	}
+	c.Transport = cmp.Or(c.Transport, http.DefaultTransport)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -117,15 +117,15 @@ func (c *Config) complete() error {
 // locate fixes both endpoints.
 func (c *Config) locate() error {
 	cs, iam := cmp.Or(c.CSEndpoint, os.Getenv(CSEndpointVariable)), cmp.Or(c.IAMEndpoint, os.Getenv(IAMEndpointVariable))
-	switch {
-	case !c.Private:
-		cs, iam = cmp.Or(cs, "https://containers.cloud.ibm.com/global"), cmp.Or(iam, "https://iam.cloud.ibm.com")
-	case c.Region == "" && cs == "":
-		return errors.New("private endpoints need the region or the endpoint's address")
-	default:
-		cs = cmp.Or(cs, "https://private."+c.Region+".containers.cloud.ibm.com/global")
-		iam = cmp.Or(iam, "https://private.iam.cloud.ibm.com")
+	private, region := "", ""
+	if c.Private {
+		private, region = "private.", c.Region+"."
 	}
+	if c.Private && c.Region == "" && cs == "" {
+		return errors.New("private endpoints need the region or the endpoint's address")
+	}
+	cs = cmp.Or(cs, "https://"+private+region+"containers.cloud.ibm.com/global")
+	iam = cmp.Or(iam, "https://"+private+"iam.cloud.ibm.com")
 	var err error
 	if c.CSEndpoint, err = endpoint(cs); err != nil {
 		return fmt.Errorf("locating the containers API: %w", err)
@@ -166,13 +166,6 @@ var (
 func checkID(what, id string) error {
 	if !idPattern.MatchString(id) || strings.Contains(id, "..") {
 		return fmt.Errorf("%q is not a valid %s id", id, what)
-	}
-	return nil
-}
-
-func checkPoolName(name string) error {
-	if !poolPattern.MatchString(name) {
-		return fmt.Errorf("%q is not a valid pool name: use a-z, 0-9 and dashes, starting with a letter, at most 31", name)
 	}
 	return nil
 }

@@ -91,9 +91,6 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 		return err
 	}
 	for i, o := range v.named {
-		if o.id == "" || p.isWhole(o) {
-			continue
-		}
 		if v.named[i], err = p.whole(ctx, v, o); err != nil {
 			return err
 		}
@@ -104,12 +101,11 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 	return nil
 }
 
-// isWhole: the listing has what a pool of ours must not be believed without.
-func (p *Provider) isWhole(o pool) bool {
-	return p.owns(o) && o.size != nil && o.zones != nil && o.flavor != ""
-}
-
+// whole asks for a pool that is listed, unless the listing has all that a pool of ours must not be believed without.
 func (p *Provider) whole(ctx context.Context, v *view, listed pool) (pool, error) {
+	if listed.id == "" || p.owns(listed) && listed.size != nil && listed.zones != nil && listed.flavor != "" {
+		return listed, nil
+	}
 	whole, err := p.single(ctx, v.generation, listed.id)
 	if err != nil {
 		return pool{}, err

@@ -109,13 +109,14 @@ func (p *Provider) checkOptions(o cloud.PoolOptions, zones []string) error {
 			add("networks.publicVLAN in zone "+zone, n.PublicVLAN)
 		}
 	}
-	switch {
-	case len(wrong) == 0:
+	if len(wrong) == 0 {
 		return nil
-	case classic:
-		return p.invalidOrder("a classic cluster has no %s: leave it out; zones have VLANs here", strings.Join(wrong, ", "))
 	}
-	return p.invalidOrder("a VPC cluster has no %s: leave it out; zones have subnets here", strings.Join(wrong, ", "))
+	kind, networks := "VPC", "subnets"
+	if classic {
+		kind, networks = "classic", "VLANs"
+	}
+	return p.invalidOrder("a %s cluster has no %s: leave it out; zones have %s here", kind, strings.Join(wrong, ", "), networks)
 }
 
 // invalidOrder is the error of an order that a person has to change. What the cloud lists comes last, as it may be long.

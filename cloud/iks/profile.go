@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
 
-	bluemix "github.com/IBM-Cloud/bluemix-go"
 	"github.com/IBM-Cloud/bluemix-go/rest"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -34,7 +32,7 @@ func (c Config) profile() string {
 
 // loginByProfile asks IAM for a token of the trusted profile, with the service account's. Its file
 // is read each time: the kubelet writes another token into it before one expires.
-func (s *session) loginByProfile() (func(*bluemix.Config) error, error) {
+func (s *session) loginByProfile(request *rest.Request) (*rest.Request, error) {
 	content, err := os.ReadFile(s.cfg.TokenFile)
 	token := strings.TrimSpace(string(content))
 	if err == nil && token == "" {
@@ -53,17 +51,8 @@ func (s *session) loginByProfile() (func(*bluemix.Config) error, error) {
 	if value == "" {
 		key, value = "profile_name", s.cfg.Profile.Name
 	}
-	return func(config *bluemix.Config) error {
-		request := rest.PostRequest(*config.TokenProviderEndpoint+"/identity/token").
-			Field("grant_type", "urn:ibm:params:oauth:grant-type:cr-token").Field("cr_token", token).Field(key, value)
-		sdk := &rest.Client{HTTPClient: config.HTTPClient, DefaultHeader: http.Header{"X-Original-User-Agent": {config.UserAgent}}}
-		_, err := sdk.Do(request, nil, nil) //nolint:bodyclose // the carrier has closed it
-		return err                          //nolint:wrapcheck // becomes a cloud.Error in exchange
-	}, nil
+	return request.Field("grant_type", "urn:ibm:params:oauth:grant-type:cr-token").Field("cr_token", token).Field(key, value), nil
 }
-
-// serviceAccountPrefix is what Kubernetes puts before namespace:name.
-const serviceAccountPrefix = "system:serviceaccount:"
 
 // accountOf says what IAM has to accept about a service account's token, or why it will not. Only
 // words depend on it: IAM verifies the token.
@@ -76,7 +65,7 @@ func (s *session) accountOf(token string) string {
 	parts := strings.Split(token, ".")
 	payload, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)])
 	err = errors.Join(err, json.Unmarshal(payload, &claims))
-	namespace, name, found := strings.Cut(strings.TrimPrefix(claims.Subject, serviceAccountPrefix), ":")
+	namespace, name, found := strings.Cut(strings.TrimPrefix(claims.Subject, "system:serviceaccount:"), ":")
 	switch {
 	case err != nil || !found:
 		return fmt.Sprintf("%s must hold the token of a service account", s.cfg.TokenFile)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // Provider is a cloud.Provider for one cluster and one pool name.
@@ -84,7 +85,10 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 	if err != nil {
 		return cloud.Progress{}, err
 	}
-	step, err := decided(next(v.pair))
+	step, err := next(v.pair)
+	if err == nil {
+		err = step.Refusal
+	}
 	if err != nil {
 		return cloud.Progress{}, err
 	}
@@ -103,44 +107,36 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 	progress, err := p.take(ctx, v, step, want)
 	if progress.Did != "" {
 		progress.Did += unchecked
-	}
-	if progress.Did != "" && step.Pool != p.cfg.PoolName {
-		progress.Did += fmt.Sprintf(" (pool %s)", step.Pool)
+		if step.Pool != p.cfg.PoolName {
+			progress.Did += fmt.Sprintf(" (pool %s)", step.Pool)
+		}
 	}
 	return progress, err
 }
 
-// decided makes an error of a step that is refused for a while.
-func decided(step poolplan.Step, err error) (poolplan.Step, error) {
-	if err == nil {
-		err = step.Refusal
-	}
-	return step, err
-}
-
 // take makes the one change.
 func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (cloud.Progress, error) {
-	err, refused := p.apply(ctx, v, step, want), false
+	err := p.apply(ctx, v, step, want)
 	memory := &p.memory[slices.Index(p.names[:], step.Pool)]
-	switch cloud.KindOf(err) {
-	case "":
+	if err == nil {
 		memory.Note(step, p.cfg.Now())
-	case cloud.Unavailable:
-		refused = memory.Lost(step, err, p.cfg.Now())
-	case cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict:
-		memory.Refused(step, err, p.cfg.Now())
-	case cloud.NotFound, cloud.Unsupported, cloud.Unauthorized, cloud.RateLimited:
-	}
-	switch {
-	case err == nil:
 		delete(p.missed, step.Pool+step.String())
 		return cloud.Progress{Did: step.String()}, nil
-	case cloud.Is(err, cloud.NotFound) && slices.Contains([]poolplan.Kind{poolplan.Remove, poolplan.Replace, poolplan.RemoveZone, poolplan.DeletePool}, step.Kind):
-		memory.Note(step, p.cfg.Now())
-		return p.gone(step, err)
-	case step.Kind == poolplan.Create && cloud.Is(err, cloud.Unavailable) && !refused:
-		// A creation takes longer than some gateways wait. The next look shows what came of it.
-		return cloud.Progress{WaitingFor: fmt.Sprintf("the cloud to list the pool, as it is not known to have been made (%v)", err)}, nil
+	}
+	switch cloud.KindOf(err) {
+	case cloud.NotFound:
+		if slices.Contains([]poolplan.Kind{poolplan.Remove, poolplan.Replace, poolplan.RemoveZone, poolplan.DeletePool}, step.Kind) {
+			memory.Note(step, p.cfg.Now())
+			return p.gone(step, err)
+		}
+	case cloud.Unavailable:
+		if refused := memory.Lost(step, err, p.cfg.Now()); step.Kind == poolplan.Create && !refused {
+			// A creation takes longer than some gateways wait. The next look shows what came of it.
+			return cloud.Progress{WaitingFor: fmt.Sprintf("the cloud to list the pool, as it is not known to have been made (%v)", err)}, nil
+		}
+	case cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict:
+		memory.Refused(step, err, p.cfg.Now())
+	case cloud.Unsupported, cloud.Unauthorized, cloud.RateLimited:
 	}
 	return cloud.Progress{}, err
 }
@@ -167,7 +163,11 @@ func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want c
 	case poolplan.SetTaints:
 		return p.setTaints(ctx, id, step.Taints)
 	case poolplan.AddZone:
-		return v.addZone(ctx, id, step.Zone, cmp.Or(want.Options.Networks[step.Zone], neighbour(v.others, step.Zone)), v.others)
+		network := want.Options.Networks[step.Zone]
+		for _, o := range v.others { // sorted by name
+			network = cmp.Or(network, o.zones[step.Zone])
+		}
+		return v.addZone(ctx, id, step.Zone, network, v.others)
 	case poolplan.RemoveZone:
 		body := map[string]string{"cluster": cluster, "workerpool": id, "zone": step.Zone}
 		return p.post(ctx, "removing zone "+step.Zone+" from", to("/v2/removeWorkerPoolZone").with("zone", step.Zone), body)
@@ -190,16 +190,14 @@ func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want c
 // createPool makes the pool. A name that is taken although the listing did not show
 // it is most likely our own pool, whose creation was answered too late.
 func (p *Provider) createPool(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
-	labels := p.ownLabels(want)
+	// Keys of Kubernetes itself are not among the labels: kubelets refuse some.
+	labels := map[string]string{v1alpha1.PoolLabel: p.cfg.PoolName, v1alpha1.OptionsLabel: poolplan.Fingerprint(want)}
 	want.Flavor, want.SizePerZone = cmp.Or(want.Flavor, v.traits().flavor), step.Size
 	err := v.create(ctx, step.Pool, labels, want, v.others)
 	if !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), codeNameTaken) {
 		return err
 	}
-	return &cloud.Error{
-		Kind: cloud.Unavailable, Op: p.op("creating"), Err: err,
-		Message: "the name is taken, but the pool is not listed yet",
-	}
+	return &cloud.Error{Kind: cloud.Unavailable, Op: p.op("creating"), Err: err, Message: "the name is taken, but the pool is not listed yet"}
 }
 
 func (p *Provider) setTaints(ctx context.Context, poolID string, taints []cloud.Taint) error {

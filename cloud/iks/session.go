@@ -12,9 +12,7 @@ import (
 	"strings"
 	"time"
 
-	bluemix "github.com/IBM-Cloud/bluemix-go"
-	"github.com/IBM-Cloud/bluemix-go/authentication"
-	"github.com/IBM-Cloud/bluemix-go/client"
+	sdk "github.com/IBM-Cloud/bluemix-go/http"
 	"github.com/IBM-Cloud/bluemix-go/rest"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -45,30 +43,23 @@ func (s *session) do(ctx context.Context, op, method string, at route, body, out
 	if at.err != nil {
 		return &cloud.Error{Kind: cloud.InvalidInput, Op: op, Message: s.scrub(at.err.Error())}
 	}
-	service, header := bluemix.VpcContainerService, map[string]string{}
-	if s.group != "" {
-		header["X-Auth-Resource-Group"] = s.group
-	}
-	if s.classic && strings.HasPrefix(at.path, "/v1/") {
-		service = bluemix.ContainerService
-		if s.cfg.Region != "" {
-			header["X-Region"] = s.cfg.Region
-		}
-	}
 	for {
 		fresh, err := s.ensureToken(ctx)
 		if err != nil {
 			return err
 		}
-		status, err := s.exchange(ctx, op, out, func(config *bluemix.Config) error {
-			sdk := client.New(config, service, nil) // without a token refresher it does not answer a 403 with a login
-			request := rest.NewRequest(sdk.URL(at.path)).Method(method).Body(body)
-			for key, value := range header {
-				request.Set(key, value)
+		request := rest.NewRequest(s.cfg.CSEndpoint+at.path).Method(method).Body(body).
+			Set("User-Agent", sdk.UserAgent()).Set("Authorization", s.token).Set("X-Auth-Refresh-Token", s.refresh)
+		if s.group != "" {
+			request.Set("X-Auth-Resource-Group", s.group)
+		}
+		if s.classic && strings.HasPrefix(at.path, "/v1/") {
+			request.Set("X-Auth-Uaa-Token", "")
+			if s.cfg.Region != "" {
+				request.Set("X-Region", s.cfg.Region)
 			}
-			_, err := sdk.SendRequest(request, nil) //nolint:bodyclose // the carrier has closed it
-			return err                              //nolint:wrapcheck // becomes a cloud.Error in exchange
-		})
+		}
+		status, err := s.exchange(ctx, op, request, out)
 		if status != http.StatusUnauthorized {
 			return err
 		}
@@ -94,7 +85,7 @@ func (s *session) ensureToken(ctx context.Context) (fresh bool, err error) {
 		TokenType    string `json:"token_type"`
 		ExpiresIn    int64  `json:"expires_in"`
 	}
-	if _, err = s.exchange(ctx, opLogin, &granted, login); err != nil {
+	if _, err = s.exchange(ctx, opLogin, login, &granted); err != nil {
 		return false, err
 	}
 	granted.RefreshToken = strings.TrimPrefix(granted.RefreshToken, "not_supported") // which is how IAM says that there is none
@@ -116,23 +107,18 @@ func (s *session) ensureToken(ctx context.Context) (fresh bool, err error) {
 }
 
 // login is the request to IAM for a token.
-func (s *session) login() (func(*bluemix.Config) error, error) {
+func (s *session) login() (*rest.Request, error) {
+	request := rest.PostRequest(s.cfg.IAMEndpoint + "/identity/token")
 	if s.cfg.byProfile() {
-		return s.loginByProfile()
+		return s.loginByProfile(request)
 	}
 	key := strings.TrimSpace(s.cfg.APIKey)
 	if key == "" {
 		return nil, &cloud.Error{Kind: cloud.Unauthorized, Op: opLogin, Message: "the API key is empty", RetryAfter: deniedPause}
 	}
 	s.keepSecret(key)
-	return func(config *bluemix.Config) error {
-		sdk := &rest.Client{HTTPClient: config.HTTPClient, DefaultHeader: http.Header{"X-Original-User-Agent": {config.UserAgent}}}
-		iam, err := authentication.NewIAMAuthRepository(config, sdk)
-		if err != nil {
-			return err //nolint:wrapcheck // becomes a cloud.Error in exchange
-		}
-		return iam.AuthenticateAPIKey(key)
-	}, nil
+	return request.Set("Authorization", "Basic Yng6Yng=").Field("response_type", "cloud_iam"). // bx:bx, as in all of IBM's clients
+													Field("grant_type", "urn:ibm:params:oauth:grant-type:apikey").Field("apikey", key), nil
 }
 
 // keepSecret remembers the last 32.
@@ -147,62 +133,34 @@ func (s *session) keepSecret(secret string) {
 // maxBody bounds an answer: 500 workers are some 500 kB.
 const maxBody = 16 << 20
 
-// exchange makes one request with the SDK and reads the answer into out, unless that is nil. The status is 0
-// without an answer. The SDK is given everything that it would look up by itself, and repeats nothing.
-func (s *session) exchange(ctx context.Context, op string, out any, send func(*bluemix.Config) error) (status int, err error) {
+// exchange makes one request and reads the answer into out, unless that is nil. The status is 0 without an answer.
+func (s *session) exchange(ctx context.Context, op string, r *rest.Request, out any) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	x := &carrier{ctx: ctx, base: s.cfg.Transport}
-	retries, delay := 0, time.Duration(0)
-	err = send(&bluemix.Config{
-		IAMAccessToken: s.token, IAMRefreshToken: s.refresh, Region: s.cfg.Region, UserAgent: s.cfg.UserAgent,
-		Endpoint: &s.cfg.CSEndpoint, TokenProviderEndpoint: &s.cfg.IAMEndpoint, MaxRetries: &retries, RetryDelay: &delay,
-		// A redirect would carry the token along, or turn a POST into a GET.
-		HTTPClient: &http.Client{Transport: x, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-	})
-	switch {
-	case x.err != nil:
-		return 0, s.unanswered(op, x.err)
-	case x.answer == nil:
-		return 0, s.unanswered(op, errors.Join(errors.New("the request was not sent"), err))
+	r.Set("X-Original-User-Agent", s.cfg.UserAgent).Set("Accept", "application/json").Set("Accept-Language", "en")
+	request, err := r.Set("Content-Type", "application/json").Build() // a form is sent as one all the same
+	if err != nil {
+		return 0, s.unanswered(op, err)
 	}
-	status = x.answer.StatusCode
-	if status < 200 || status > 299 {
-		return status, s.refused(op, x.answer, x.body)
+	// An http.Client would follow a redirect, which carries the token along, or turns a POST into a GET.
+	answer, err := s.cfg.Transport.RoundTrip(request.WithContext(ctx))
+	if err != nil {
+		return 0, s.unanswered(op, err)
 	}
-	if err := decode(x.body, out); err != nil {
+	defer answer.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
+	switch status = answer.StatusCode; {
+	case err != nil:
+		return 0, s.unanswered(op, err)
+	case len(body) > maxBody:
+		return 0, s.unanswered(op, fmt.Errorf("the answer is larger than %d bytes", maxBody))
+	case status < 200 || status > 299:
+		return status, s.refused(op, answer, body)
+	}
+	if err := decode(body, out); err != nil {
 		return status, s.senseless(op, err.Error())
 	}
 	return status, nil
-}
-
-// carrier is the transport of one request. It adds the context, which the SDK does not
-// take, and keeps the whole answer, of which the SDK drops status and headers.
-type carrier struct {
-	//nolint:containedctx // this is how the context gets into the SDK, for one call
-	ctx    context.Context
-	base   http.RoundTripper
-	answer *http.Response
-	body   []byte
-	err    error
-}
-
-// RoundTrip implements http.RoundTripper.
-func (x *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := x.base.RoundTrip(r.WithContext(x.ctx))
-	if err == nil {
-		defer answer.Body.Close() //nolint:errcheck // read to its end
-		x.body, err = io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
-	}
-	if err == nil && len(x.body) > maxBody {
-		err = fmt.Errorf("the answer is larger than %d bytes", maxBody)
-	}
-	if x.err = err; err != nil {
-		return nil, err
-	}
-	answer.Body = io.NopCloser(bytes.NewReader(x.body))
-	x.answer = answer
-	return answer, nil
 }
 
 // decode reads the body of a good answer: JSON where a value is expected, and no page of a proxy where nothing is.
