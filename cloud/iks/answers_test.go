@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/iks"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/providertest"
 )
@@ -39,65 +37,23 @@ func edited(edit func(pool map[string]any)) func([]byte) []byte {
 	}
 }
 
-func nameOfPool(pool map[string]any) any {
-	if name, ok := pool["poolName"]; ok {
-		return name
-	}
-	return pool["name"]
-}
-
 // without leaves keys out of our pool.
 func without(keys ...string) func([]byte) []byte {
 	return edited(func(pool map[string]any) {
 		for _, key := range keys {
-			if nameOfPool(pool) == providertest.PoolName {
+			if pool["poolName"] == providertest.PoolName || pool["name"] == providertest.PoolName {
 				delete(pool, key)
 			}
 		}
 	})
 }
 
-// TestCountsMayBeMissing in the pools of others. Ours is believed only whole: see TestHalfAPoolIsNoBasis.
-func TestCountsMayBeMissing(t *testing.T) {
-	uncounted := edited(func(pool map[string]any) {
-		if labels, _ := pool["labels"].(map[string]any); labels[v1alpha1.PoolLabel] != nil {
-			return
-		}
-		delete(pool, "workerCount")
-		delete(pool, "sizePerZone")
-		zones, _ := pool["zones"].([]any)
-		for _, zone := range zones {
-			delete(zone.(map[string]any), "workerCount")
-		}
-	})
-	for _, generation := range both {
-		t.Run(generation, func(t *testing.T) {
-			w := newWorld(t, generation)
-			w.Server.Inject(rewrite(poolList+"|"+singlePool, 0, uncounted))
-			p := w.provider(t, nil)
-			settle(t, w, p, spec(1))
-			w = newWorld(t, generation)
-			w.Server.Inject(rewrite(poolList+"|"+singlePool, 0, uncounted))
-			w.AddForeignPool()
-			p = w.provider(t, nil)
-			pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
-			require.NoError(t, err)
-			require.True(t, pool.Exists && !pool.Owned)
-			_, err = p.Ensure(context.Background(), spec(1))
-			require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
-		})
-	}
-}
-
 // TestTwoAnswersAboutAPoolAreOne: what either holds is known.
 func TestTwoAnswersAboutAPoolAreOne(t *testing.T) {
 	for _, generation := range both {
 		t.Run(generation, func(t *testing.T) {
-			w := newWorld(t, generation)
-			p := w.provider(t, nil)
-			settle(t, w, p, spec(1))
-			whole, err := p.Observe(context.Background(), cloud.PoolSpec{})
-			require.NoError(t, err)
+			w, p := settled(t, generation, spec(1))
+			whole := observe(t, p)
 			w.Server.SetAutoscaled(clusterID, providertest.PoolName, true)
 			if generation == iksserver.Classic { // its listing has no taints
 				whole.Taints, whole.TaintsUnknown = nil, true
@@ -106,8 +62,7 @@ func TestTwoAnswersAboutAPoolAreOne(t *testing.T) {
 				w.ClearFaults()
 				w.Server.Inject(rewrite(poolList, 0, without("workerCount", "sizePerZone")))
 				w.Server.Inject(rewrite(singlePool, 0, without("flavor", "labels", "taints", "autoscaleEnabled", "operatingSystem", "vpcID", "lifecycle", missing)))
-				halves, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
-				require.NoError(t, err)
+				halves := observe(t, w.provider(t, nil))
 				require.True(t, halves.Autoscaled)
 				halves.Autoscaled, halves.Problems = false, nil
 				require.Equal(t, whole, halves)
@@ -122,68 +77,25 @@ func TestTwoAnswersAboutAPoolAreOne(t *testing.T) {
 		settle(t, w, p, spec(2))
 	})
 	t.Run("a pool that is deleted by the one", func(t *testing.T) {
-		w := newWorld(t, iksserver.VPC)
-		p := w.provider(t, nil)
-		settle(t, w, p, spec(1))
+		w, p := settled(t, iksserver.VPC, spec(1))
 		w.Server.Inject(rewrite(poolList, 0, without("workerCount")))
 		w.Server.Inject(rewrite(singlePool, 0, edited(func(pool map[string]any) { pool["lifecycle"] = map[string]any{"actualState": "deleted"} })))
 		require.Contains(t, ensure(t, p, spec(2)).WaitingFor, "on its way out")
 	})
 }
 
-func TestTheAnswerAboutOnePool(t *testing.T) {
-	for _, generation := range both {
-		t.Run(generation+" is about that pool", func(t *testing.T) {
-			w := newWorld(t, generation)
-			p := w.provider(t, nil)
-			settle(t, w, p, spec(1))
-			w.Server.Inject(rewrite(poolList, 0, without("workerCount", "sizePerZone")))
-			w.Server.Inject(rewrite(singlePool, 0, edited(func(pool map[string]any) { pool["id"] = "another" })))
-			_, err := p.Observe(context.Background(), cloud.PoolSpec{})
-			require.ErrorContains(t, err, `it answers for "another"`)
-		})
-		t.Run(generation+" says which zones a pool has when the listing does not", func(t *testing.T) {
-			w := newWorld(t, generation)
-			p := w.provider(t, nil)
-			settle(t, w, p, spec(1))
-			w.Server.Inject(rewrite(poolList, 0, without("zones")))
-			pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
-			require.NoError(t, err)
-			require.Equal(t, w.zones[:3], pool.Zones)
-		})
-	}
+func TestTheAnswerAboutOnePoolIsAboutThatPool(t *testing.T) {
+	w, p := settled(t, iksserver.VPC, spec(1))
+	w.Server.Inject(rewrite(poolList, 0, without("workerCount")))
+	w.Server.Inject(rewrite(singlePool, 0, edited(func(pool map[string]any) { pool["id"] = "another" })))
+	_, err := p.Observe(context.Background(), cloud.PoolSpec{})
+	require.ErrorContains(t, err, `it answers for "another"`)
 }
 
 // TestWhenThePoolIsAskedForItsTaintsAgain although nothing is to be ordered.
 func TestWhenThePoolIsAskedForItsTaintsAgain(t *testing.T) {
-	taints := func(t *testing.T, p *iks.Provider) []cloud.Taint {
-		t.Helper()
-		pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
-		require.NoError(t, err)
-		return pool.Taints
-	}
 	for _, generation := range both {
-		t.Run(generation+" when what it showed is old", func(t *testing.T) {
-			w := newWorld(t, generation)
-			w.Server.Inject(rewrite(poolList, 0, without("taints")))
-			p := w.provider(t, nil)
-			settle(t, w, p, spec(1))
-			taints(t, p)
-			w.StripTaints()
-			w.Advance(10 * time.Minute)
-			require.Empty(t, taints(t, p))
-		})
-	}
-	t.Run("when the listing shows others", func(t *testing.T) {
-		w := newWorld(t, iksserver.VPC)
-		p := w.provider(t, nil)
-		settle(t, w, p, spec(1))
-		require.NotEmpty(t, taints(t, p))
-		w.StripTaints()
-		require.Empty(t, taints(t, p))
-	})
-	for _, generation := range both {
-		t.Run(generation+" when it does not show yet what was set", func(t *testing.T) {
+		t.Run(generation+" when what it showed is old, or not yet what was set", func(t *testing.T) {
 			w := newWorld(t, generation)
 			w.Server.Inject(rewrite(poolList, 0, without("taints")))
 			p := w.provider(t, nil)
@@ -195,25 +107,33 @@ func TestWhenThePoolIsAskedForItsTaintsAgain(t *testing.T) {
 				require.Contains(t, ensure(t, p, spec(1)).WaitingFor, "new taints")
 			}
 			require.Contains(t, ensure(t, p, spec(1)).Did, "added zone")
+			settle(t, w, p, spec(1))
+			observe(t, p)
+			w.StripTaints()
+			w.Advance(10 * time.Minute)
+			require.Empty(t, observe(t, p).Taints)
 		})
 	}
+	t.Run("when the listing shows others", func(t *testing.T) {
+		w, p := settled(t, iksserver.VPC, spec(1))
+		require.NotEmpty(t, observe(t, p).Taints)
+		w.StripTaints()
+		require.Empty(t, observe(t, p).Taints)
+	})
 }
 
 // TestARequestThatTheAPIDoesNotKnowIsSaid: its 404 is not for ever taken for that of a worker that is gone.
 func TestARequestThatTheAPIDoesNotKnowIsSaid(t *testing.T) {
 	for _, generation := range both {
 		t.Run(generation, func(t *testing.T) {
-			w := newWorld(t, generation)
-			p := w.provider(t, nil)
-			settle(t, w, p, spec(1))
+			w, p := settled(t, generation, spec(1))
 			w.Server.Inject(iksserver.Fault{Path: "replaceWorker$", Status: http.StatusNotFound, Body: `{"code":"E0404","description":"Not found."}`})
 			want := spec(1)
 			want.Replace = []string{w.Workers()[0].ID}
 			for range 2 {
 				require.Equal(t, "the cloud to list what is gone no more", ensure(t, p, want).WaitingFor)
 				w.Advance(3 * time.Minute)
-				_, err := p.Ensure(context.Background(), want)
-				require.True(t, cloud.Is(err, cloud.NotFound), "%v", err)
+				err := refused(t, p, want, cloud.NotFound)
 				require.ErrorContains(t, err, "the API may not know the request")
 				w.Advance(3 * time.Minute)
 				p = w.provider(t, nil)
@@ -245,33 +165,6 @@ func TestARefusedZoneHoldsUpNoOther(t *testing.T) {
 		require.Equal(t, 5*time.Minute, cloud.RetryAfter(err))
 		w.Advance(5 * time.Minute)
 		require.Equal(t, "added zone "+w.zones[0], ensure(t, p, spec(1)).Did)
-	}
-}
-
-// TestAPoolOfAnEarlierVersionIsOurs: one that was made with the labels of its time, and without what can be chosen today.
-func TestAPoolOfAnEarlierVersionIsOurs(t *testing.T) {
-	for name, labels := range map[string]map[string]string{
-		"with a label of Kubernetes": {v1alpha1.PoolLabel: providertest.PoolName, "app.kubernetes.io/managed-by": "rrpool"},
-		"with our own alone":         {v1alpha1.PoolLabel: providertest.PoolName},
-	} {
-		for _, profile := range iksserver.Profiles {
-			for _, generation := range both {
-				t.Run(name+", "+string(profile)+", "+generation, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						w := newEnvironment(t, generation, profile)
-						w.AddPool(clusterID, iksserver.Pool{
-							Name: providertest.PoolName, Flavor: "bx2.2x8", SizePerZone: 1, Zones: w.zones[:3], Labels: labels,
-							Taints: map[string]string{dedicated.Key: dedicated.Value + ":" + dedicated.Effect},
-						})
-						require.NoError(t, w.live(w.wanted(1, 3)))
-						_, changes, _ := w.Counts()
-						require.Zero(t, changes)
-						require.NoError(t, w.live(w.wanted(2, 3)))
-						require.Empty(t, w.wrongs)
-					})
-				})
-			}
-		}
 	}
 }
 
@@ -309,13 +202,8 @@ func TestClustersOfAnotherKindAreRefused(t *testing.T) {
 		"Calico, by name": {func(c *iksserver.Cluster) { c.NetworkPlugin = "Calico" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, iksserver.VPC)
-			other := seed(iksserver.VPC)
-			other.ID, other.Name = "other", "other"
-			c.edit(&other)
-			w.AddCluster(other)
-			p := w.provider(t, func(c *iks.Config) { c.ClusterID = "other" })
-			_, err := p.Ensure(context.Background(), spec(1))
+			w := newWorld(t, iksserver.VPC, c.edit)
+			_, err := w.provider(t, nil).Ensure(context.Background(), spec(1))
 			if c.want == nil {
 				require.NoError(t, err)
 				return
@@ -337,8 +225,6 @@ func TestAPoolThatIsListedAndNotFoundIsNotThereYet(t *testing.T) {
 		Path: "getWorkerPool$", Times: 1, Status: http.StatusNotFound, Body: `{"code":"E9004","description":"The specified worker pool could not be found."}`,
 	})
 	p := w.provider(t, nil)
-	_, err := p.Observe(context.Background(), cloud.PoolSpec{})
-	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
-	require.NoError(t, err)
+	_ = unseen(t, p, cloud.Unavailable)
+	observe(t, p)
 }

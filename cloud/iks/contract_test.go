@@ -21,7 +21,7 @@ import (
 const apiKey = "s3cr3t+key/with=odd&letters"
 
 func TestContract(t *testing.T) {
-	for _, generation := range []string{iksserver.VPC, iksserver.Classic} {
+	for _, generation := range both {
 		t.Run(generation, func(t *testing.T) {
 			providertest.Run(t, func(t *testing.T) (providertest.World, func() cloud.Provider) {
 				t.Helper()
@@ -63,14 +63,19 @@ var _ providertest.Machines = (*world)(nil)
 
 const clusterID = "bl25g33d0if1cmfn0p8g"
 
-func newWorld(t *testing.T, generation string) *world {
+// newWorld makes a world; edit may change its cluster.
+func newWorld(t *testing.T, generation string, edit ...func(*iksserver.Cluster)) *world {
 	t.Helper()
 	c := &clock{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	s := iksserver.New(iksserver.Config{
 		Now: c.now, APIKeys: []string{apiKey}, TokenLifetime: 1000 * time.Hour,
 		Delays: iksserver.Delays{Pending: 10 * time.Second, Provisioning: 20 * time.Second, Deploying: 30 * time.Second, Deleting: time.Minute},
 	})
-	s.AddCluster(seed(generation))
+	cluster := seed(generation)
+	for _, change := range edit {
+		change(&cluster)
+	}
+	s.AddCluster(cluster)
 	w := &world{Server: s, http: httptest.NewServer(s), clock: c, base: &http.Transport{}, zones: zones(generation)}
 	t.Cleanup(func() {
 		s.Close()
@@ -208,4 +213,35 @@ func ensure(t *testing.T, p cloud.Provider, want cloud.PoolSpec) cloud.Progress 
 	got, err := p.Ensure(context.Background(), want)
 	require.NoError(t, err)
 	return got
+}
+
+// settled is a world with the pool that is wanted.
+func settled(t *testing.T, generation string, want cloud.PoolSpec) (*world, *iks.Provider) {
+	t.Helper()
+	w := newWorld(t, generation)
+	p := w.provider(t, nil)
+	settle(t, w, p, want)
+	return w, p
+}
+
+func observe(t *testing.T, p cloud.Provider) cloud.Pool {
+	t.Helper()
+	pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
+	require.NoError(t, err)
+	return pool
+}
+
+// unseen is the error of a look that has to fail so, refused that of a change.
+func unseen(t *testing.T, p cloud.Provider, kind cloud.Kind) error {
+	t.Helper()
+	_, err := p.Observe(context.Background(), cloud.PoolSpec{})
+	require.True(t, cloud.Is(err, kind), "%v", err)
+	return err
+}
+
+func refused(t *testing.T, p cloud.Provider, want cloud.PoolSpec, kind cloud.Kind) error {
+	t.Helper()
+	_, err := p.Ensure(context.Background(), want)
+	require.True(t, cloud.Is(err, kind), "%v", err)
+	return err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/test/iksserver"
-	"github.com/rrpool/rrpool/test/providertest"
 )
 
 var both = []string{iksserver.VPC, iksserver.Classic}
@@ -41,11 +40,9 @@ func settle(t *testing.T, w *world, p cloud.Provider, want cloud.PoolSpec) {
 
 // spoiled are answers that look like something.
 func spoiled() map[string]iksserver.Fault {
-	body := func(text string) iksserver.Fault {
-		return iksserver.Fault{Spoil: func([]byte) []byte { return []byte(text) }}
-	}
+	body := iksserver.Body
 	return map[string]iksserver.Fault{
-		"null": iksserver.Null(), "empty": iksserver.Empty(), "HTML": iksserver.HTML(), "truncated": iksserver.Truncated(),
+		"null": body("null"), "empty": body(""), "HTML": body("<html>Please log in</html>"), "truncated": {Spoil: half},
 		"an empty object": body("{}"), "an empty list": body("[]"), "a list of null": body("[null]"),
 		"a list of empty objects": body("[{}]"), "a string": body(`"ok"`), "trailing rubbish": body(`[]<html>`),
 		"a page with status 404": {Status: http.StatusNotFound, Body: "<html>no such page</html>"},
@@ -66,12 +63,10 @@ func TestSpoiledAnswersProveNothing(t *testing.T) {
 					settle(t, w, w.provider(t, nil), spec(1))
 					before := w.Mutations()
 					w.Server.Inject(fault.On("", path))
-					_, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
-					require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+					_ = unseen(t, w.provider(t, nil), cloud.Unavailable)
 					p := w.provider(t, nil)
-					_, err = p.Ensure(context.Background(), spec(2))
-					require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-					_, err = p.Delete(context.Background())
+					_ = refused(t, p, spec(2), cloud.Unavailable)
+					_, err := p.Delete(context.Background())
 					require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 					require.Equal(t, before, w.Mutations())
 					require.Equal(t, 1, w.Pools())
@@ -86,26 +81,35 @@ func TestSpoiledAnswersProveNothing(t *testing.T) {
 func TestHalfAPoolIsNoBasis(t *testing.T) {
 	for _, generation := range both {
 		t.Run(generation, func(t *testing.T) {
-			w := newWorld(t, generation)
-			p := w.provider(t, nil)
-			settle(t, w, p, spec(2))
+			sizeless := rewrite(poolList+"|"+singlePool, 0, without("workerCount", "sizePerZone"))
+			w, p := settled(t, generation, spec(2))
 			before := w.Mutations()
-			w.Server.Inject(iksserver.Fault{Method: "GET", Path: "orkerpools$|getWorkerPools?$", Spoil: func(b []byte) []byte {
-				return []byte(strings.NewReplacer(`"workerCount":2,"zones"`, `"zones"`, `"sizePerZone":2,`, ``).Replace(string(b)))
-			}})
+			w.Server.Inject(sizeless)
 			_, err := p.Ensure(context.Background(), spec(3))
 			require.True(t, cloud.Is(err, cloud.Unavailable), "a missing size is not 0: %v", err)
 			require.Equal(t, before, w.Mutations())
+			w = newWorld(t, generation)
+			w.Server.Inject(sizeless)
+			w.AddForeignPool()
+			_, err = w.provider(t, nil).Ensure(context.Background(), spec(3))
+			require.True(t, cloud.Is(err, cloud.Conflict), "of a pool that is not ours it does not matter: %v", err)
 		})
 	}
+}
+
+// TestARequestHasAnEnd where its caller sets none.
+func TestARequestHasAnEnd(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	w.Server.Inject(iksserver.Fault{Path: "getWorkerPools", Slow: time.Second}) // for each byte
+	err := unseen(t, w.provider(t, func(c *iks.Config) { c.Timeout = 100 * time.Millisecond }), cloud.Unavailable)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 func TestTwoPoolsOfOneNameAreLeftAlone(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)
 	w.AddForeignPool()
 	w.AddForeignPool()
-	_, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
-	require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+	_ = unseen(t, w.provider(t, nil), cloud.Conflict)
 }
 
 func TestTokens(t *testing.T) {
@@ -130,51 +134,34 @@ func TestTokens(t *testing.T) {
 	t.Run("a token is renewed before it ends", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
 		p := w.provider(t, nil)
-		_, err := p.Observe(ctx, cloud.PoolSpec{})
-		require.NoError(t, err)
+		observe(t, p)
 		w.clock.add(900 * time.Hour)
-		_, err = p.Observe(ctx, cloud.PoolSpec{})
-		require.NoError(t, err)
+		observe(t, p)
 		for _, r := range w.Server.Requests() {
 			require.NotEqual(t, http.StatusUnauthorized, r.Status)
 		}
 	})
-	t.Run("a 401 that stays costs two requests and two tokens", func(t *testing.T) {
-		w := newWorld(t, iksserver.VPC)
-		p := w.provider(t, nil)
-		_, err := p.Observe(ctx, cloud.PoolSpec{})
-		require.NoError(t, err)
-		reads, _, tokens := w.Counts()
-		w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: http.StatusUnauthorized, Body: `{"code":"E0058","description":"no"}`})
-		_, err = p.Observe(ctx, cloud.PoolSpec{})
-		require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
-		after, _, then := w.Counts()
-		require.Equal(t, 2, after-reads)
-		require.Equal(t, 1, then-tokens)
-	})
-	t.Run("a new token that is refused is not renewed", func(t *testing.T) {
-		w := newWorld(t, iksserver.VPC)
-		w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: http.StatusUnauthorized, Body: `{"code":"E0058","description":"no"}`})
-		_, err := w.provider(t, nil).Observe(ctx, cloud.PoolSpec{})
-		require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
-		reads, _, tokens := w.Counts()
-		require.Equal(t, [2]int{1, 1}, [2]int{reads, tokens})
-	})
-	t.Run("a 403 does not lead to logins", func(t *testing.T) {
-		w := newWorld(t, iksserver.VPC)
-		p := w.provider(t, nil)
-		_, err := p.Observe(ctx, cloud.PoolSpec{})
-		require.NoError(t, err)
-		w.Inject(providertest.Denied)
-		reads, _, tokens := w.Counts()
-		for range 10 {
-			_, err := p.Observe(ctx, cloud.PoolSpec{})
-			require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
-		}
-		after, _, then := w.Counts()
-		require.Equal(t, 10, after-reads)
-		require.Equal(t, tokens, then)
-	})
+	for name, c := range map[string]struct {
+		status, reads, tokens int
+		old                   bool // is the token
+	}{
+		"a 401 that stays costs two requests and a login": {401, 2, 1, true},
+		"a new token that is refused is not renewed":      {401, 1, 1, false},
+		"a 403 leads to no login":                         {403, 1, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, iksserver.VPC)
+			p := w.provider(t, nil)
+			if c.old {
+				observe(t, p)
+			}
+			reads, _, tokens := w.Counts()
+			w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: c.status, Body: `{"code":"E0058","description":"no"}`})
+			_ = unseen(t, p, cloud.Unauthorized)
+			after, _, then := w.Counts()
+			require.Equal(t, [2]int{c.reads, c.tokens}, [2]int{after - reads, then - tokens})
+		})
+	}
 	t.Run("IAM's refusal, and its silence", func(t *testing.T) {
 		for body, c := range map[string]struct {
 			status int
@@ -197,8 +184,7 @@ func TestTokens(t *testing.T) {
 	})
 	t.Run("an empty API key", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
-		_, err := w.provider(t, func(c *iks.Config) { c.APIKey = " \n" }).Observe(ctx, cloud.PoolSpec{})
-		require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
+		_ = unseen(t, w.provider(t, func(c *iks.Config) { c.APIKey = " \n" }), cloud.Unauthorized)
 		require.Empty(t, w.Server.Requests())
 	})
 }
@@ -214,8 +200,7 @@ func TestRetryAfter(t *testing.T) {
 			f.Header.Set("Retry-After", header)
 		}
 		w.Server.Inject(f)
-		_, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
-		require.True(t, cloud.Is(err, cloud.RateLimited), "%v", err)
+		err := unseen(t, w.provider(t, nil), cloud.RateLimited)
 		require.Equal(t, want, cloud.RetryAfter(err), "Retry-After: %q", header)
 	}
 }
@@ -233,28 +218,9 @@ func TestAnswersOfTheServiceKeepTheirMeaning(t *testing.T) {
 	} {
 		w := newWorld(t, iksserver.VPC)
 		w.Server.Inject(iksserver.Fault{Path: "getWorkerPools", Status: c.status, Body: body})
-		_, err := w.provider(t, nil).Observe(context.Background(), cloud.PoolSpec{})
-		require.True(t, cloud.Is(err, c.kind), "%v", err)
+		err := unseen(t, w.provider(t, nil), c.kind)
 		require.Contains(t, err.Error(), strings.Split(body, `"`)[7], "the cloud's own words")
 	}
-}
-
-func TestASlowBodyDoesNotBlock(t *testing.T) {
-	w := newWorld(t, iksserver.VPC)
-	w.Server.Inject(iksserver.Fault{Path: "getWorkerPools", Slow: time.Second}) // for each byte
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	_, err := w.provider(t, nil).Observe(ctx, cloud.PoolSpec{})
-	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(start), 30*time.Second)
-
-	// Without a deadline, the configured one holds.
-	start = time.Now()
-	_, err = w.provider(t, func(c *iks.Config) { c.Timeout = 100 * time.Millisecond }).Observe(context.Background(), cloud.PoolSpec{})
-	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-	require.Less(t, time.Since(start), 30*time.Second)
 }
 
 func TestCallsOfOneInstanceDoNotOverlap(t *testing.T) {

@@ -179,13 +179,17 @@ const patience = 6 * time.Hour
 func (t *environment) live(want cloud.PoolSpec) error {
 	return t.until(func(ctx context.Context) (cloud.Progress, error) {
 		want.TaintsSeen, want.Untainted = t.taintsSeen(), t.untainted()
-		look, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		if _, err := t.provider.Observe(look, cloud.PoolSpec{}); err != nil {
+		if _, err := t.look(ctx, cloud.PoolSpec{}); err != nil {
 			return cloud.Progress{}, err
 		}
 		return t.provider.Ensure(ctx, want)
 	})
+}
+
+func (t *environment) look(ctx context.Context, want cloud.PoolSpec) (cloud.Pool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	return t.provider.Observe(ctx, want)
 }
 
 // taintsSeen: a node shows the taint.
@@ -260,9 +264,7 @@ func (t *environment) roll(want cloud.PoolSpec) error {
 	t.mu.Unlock()
 	want.Lasting = want.SizePerZone
 	return t.until(func(ctx context.Context) (cloud.Progress, error) {
-		look, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		pool, err := t.provider.Observe(look, want)
+		pool, err := t.look(ctx, want)
 		if err != nil {
 			return cloud.Progress{}, err
 		}
@@ -306,6 +308,18 @@ func (t *environment) ours() map[string][]string {
 		}
 	}
 	return out
+}
+
+// counts gives the workers that there should be by zone, and those that there are.
+func (t *environment) counts(size int, zones []string) (want, have map[string]int) {
+	want, have = map[string]int{}, map[string]int{}
+	for _, zone := range zones {
+		want[zone] = size
+	}
+	for zone, ids := range t.ours() {
+		have[zone] = len(ids)
+	}
+	return want, have
 }
 
 // stage is one part of a lifecycle.
@@ -364,14 +378,7 @@ func (t *environment) complaints(s stage, needed map[string]int, name func(iksse
 	t.mu.Lock()
 	out = append(out, t.wrongs...)
 	t.mu.Unlock()
-	have, want := map[string]int{}, map[string]int{}
-	for zone, ids := range t.ours() {
-		have[zone] = len(ids)
-	}
-	for _, zone := range t.zones[:s.zones] {
-		want[zone] = s.size
-	}
-	if !maps.Equal(want, have) {
+	if want, have := t.counts(s.size, t.zones[:s.zones]); !maps.Equal(want, have) {
 		out = append(out, fmt.Sprintf("there should be the workers %v, there are %v", want, have))
 	}
 	labels, taints := t.Labels(clusterID, providertest.PoolName)

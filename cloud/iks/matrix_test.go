@@ -96,8 +96,8 @@ func everyFault() map[string]iksserver.Fault {
 	out := map[string]iksserver.Fault{
 		"no answer": {Hang: true}, "no answer, but executed": {Hang: true, Executed: true},
 		"a broken connection": {Reset: true}, "a broken connection, but executed": {Reset: true, Executed: true},
-		"a page instead": {Status: http.StatusOK, Body: "<html>Please log in</html>"}, "a page, but executed": iksserver.HTML(),
-		"null": iksserver.Null(), "nothing": iksserver.Empty(), "half an answer": iksserver.Truncated(),
+		"a page instead": {Status: http.StatusOK, Body: "<html>Please log in</html>"}, "a page, but executed": iksserver.Body("<html>Please log in</html>"),
+		"null": iksserver.Body("null"), "nothing": iksserver.Body(""), "half an answer": {Spoil: half},
 		"null, unexecuted": {Status: http.StatusOK, Body: "null"}, "an empty object": {Status: http.StatusOK, Body: "{}"},
 		"a slow answer": {Slow: 3 * time.Second}, "an expired token": {ExpireToken: true},
 		"a redirect":          {Status: http.StatusTemporaryRedirect, Header: http.Header{"Location": {"/elsewhere"}}},
@@ -115,10 +115,12 @@ func everyFault() map[string]iksserver.Fault {
 	return out
 }
 
+func half(body []byte) []byte { return body[:len(body)/2] }
+
 // A fault hits one request, or all that come for some time.
 var durations = map[string]func(iksserver.Fault) iksserver.Fault{
-	"once":           iksserver.Fault.Once,
-	"for 40 minutes": func(f iksserver.Fault) iksserver.Fault { return f.Lasting(40 * time.Minute) },
+	"once":           func(f iksserver.Fault) iksserver.Fault { f.Times = 1; return f },
+	"for 40 minutes": func(f iksserver.Fault) iksserver.Fault { f.For = 40 * time.Minute; return f },
 }
 
 // cell is one fault on one endpoint, in one stage of the lifecycle.
@@ -164,7 +166,7 @@ type cleanStage struct {
 	used map[string]bool
 }
 
-// cleanRun runs the lifecycle without faults.
+// cleanRun runs the lifecycle without faults. A process that has just started begins each stage.
 func cleanRun(t *testing.T, generation string, profile iksserver.Profile) (clean []cleanStage) {
 	t.Helper()
 	name, used := nameOf(generation), map[string]bool{}
@@ -174,6 +176,7 @@ func cleanRun(t *testing.T, generation string, profile iksserver.Profile) (clean
 			w.restart()
 			require.Empty(t, w.complaints(s, nil, name), "%s", s.name)
 			now := cleanStage{bill(w.last, name), map[string]bool{}}
+			require.LessOrEqual(t, now.bill["set taints"], 3, "%s: the taints are set again and again", s.name)
 			for _, r := range w.last {
 				used[name(r)], now.used[name(r)] = true, true
 			}

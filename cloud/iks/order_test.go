@@ -16,6 +16,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/providertest"
 )
 
 // everyOption gives all options of a generation.
@@ -32,38 +33,26 @@ func everyOption(generation string) cloud.PoolOptions {
 	}
 }
 
-// newWorldOf has what everyOption names.
-func newWorldOf(t *testing.T, generation string) (*world, cloud.PoolSpec) {
+// newWorldOf has what everyOption names, and a pool that was ordered with it.
+func newWorldOf(t *testing.T, generation string) (*world, *iks.Provider, cloud.PoolSpec) {
 	t.Helper()
-	w := newWorld(t, generation)
-	c := seed(generation)
-	c.ID, c.Name, c.Pools = "second", "second", nil
-	for i := range c.Zones {
-		z := &c.Zones[i]
-		z.Subnets = append(z.Subnets, iksserver.Subnet{ID: "own-" + z.ID})
-		z.VLANs = append(z.VLANs, iksserver.VLAN{ID: "7", Type: "private"}, iksserver.VLAN{ID: "8", Type: "private"}, iksserver.VLAN{ID: "9", Type: "public"})
-	}
-	c.Pools = []iksserver.Pool{{Name: "default", Flavor: "bx2.4x16", SizePerZone: 1, Zones: w.zones[:3]}}
-	w.AddCluster(c)
-	want := spec(1)
+	w := newWorld(t, generation, func(c *iksserver.Cluster) {
+		for i := range c.Zones {
+			z := &c.Zones[i]
+			z.Subnets = append(z.Subnets, iksserver.Subnet{ID: "own-" + z.ID})
+			z.VLANs = append(z.VLANs, iksserver.VLAN{ID: "7", Type: "private"}, iksserver.VLAN{ID: "8", Type: "private"}, iksserver.VLAN{ID: "9", Type: "public"})
+		}
+	})
+	p, want := w.provider(t, nil), spec(1)
 	want.Options = everyOption(generation)
-	return w, want
-}
-
-func second(c *iks.Config) { c.ClusterID = "second" }
-
-func settleSecond(t *testing.T, w *world, p cloud.Provider, want cloud.PoolSpec) cloud.Pool {
-	t.Helper()
 	settle(t, w, p, want)
-	pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
-	require.NoError(t, err)
-	return pool
+	return w, p, want
 }
 
 func TestOptionsAreOrdered(t *testing.T) {
 	for generation, bodies := range map[string][]string{
 		iksserver.VPC: {
-			`{"cluster":"second","hostPool":"dh-1","entitlement":"","flavor":"bx2.2x8","labels":{"rrpool.io/options":"8405c414fec230d4","rrpool.io/pool":"route-reflectors"},` +
+			`{"cluster":"` + clusterID + `","hostPool":"dh-1","entitlement":"","flavor":"bx2.2x8","labels":{"rrpool.io/options":"8405c414fec230d4","rrpool.io/pool":"route-reflectors"},` +
 				`"name":"route-reflectors","operatingSystem":"UBUNTU_20_64","vpcID":"r006-vpc","workerCount":1,"zones":[],` +
 				`"workerVolumeEncryption":{"kmsInstanceID":"kms-1","workerVolumeCRKID":"key-1","kmsAccountID":"account1"},"securityGroupIDs":["r006-a","r006-b"]}`,
 			`"id":"us-south-1","subnetID":"sub-us-south-1"`, `"id":"us-south-2","subnetID":"own-us-south-2"`, `"id":"us-south-3","subnetID":"sub-us-south-3"`,
@@ -75,9 +64,9 @@ func TestOptionsAreOrdered(t *testing.T) {
 		},
 	} {
 		t.Run(generation, func(t *testing.T) {
-			w, want := newWorldOf(t, generation)
-			p := w.provider(t, second)
-			have := settleSecond(t, w, p, want).Options
+			w, p, want := newWorldOf(t, generation)
+			pool := observe(t, p)
+			have := pool.Options
 			for _, body := range bodies {
 				require.Contains(t, strings.Join(changes(w), "\n"), body)
 			}
@@ -113,10 +102,7 @@ func TestWorkersWithOtherOptions(t *testing.T) {
 	} {
 		for message, edit := range others {
 			t.Run(generation+" "+message, func(t *testing.T) {
-				w, want := newWorldOf(t, generation)
-				p := w.provider(t, second)
-				settleSecond(t, w, p, want)
-				want.Options = everyOption(generation)
+				w, p, want := newWorldOf(t, generation)
 				edit(&want.Options)
 				told := func(message string) {
 					pool, err := p.Observe(context.Background(), want)
@@ -131,8 +117,8 @@ func TestWorkersWithOtherOptions(t *testing.T) {
 					return
 				}
 				require.Equal(t, "created the pool, without zones (pool route-reflectors-b)", ensure(t, p, want).Did)
-				labels, _ := w.Labels("second", "route-reflectors-b")
-				w.SetPoolLabels("second", "route-reflectors", labels)
+				labels, _ := w.Labels(clusterID, secondPool)
+				w.SetPoolLabels(clusterID, providertest.PoolName, labels)
 				require.Equal(t, [2]string{"route-reflectors", poolplan.Fingerprint(want)}, [2]string{labels[v1alpha1.PoolLabel], labels[v1alpha1.OptionsLabel]})
 				told("")
 			})
@@ -167,8 +153,7 @@ func TestOptionsOfTheOtherGeneration(t *testing.T) {
 					t.Helper()
 					want.Options = options
 					before := w.Mutations()
-					_, err := p.Ensure(context.Background(), want)
-					require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+					err := refused(t, p, want, cloud.InvalidInput)
 					require.ErrorContains(t, err, message)
 					require.Equal(t, before, w.Mutations())
 				}
@@ -196,16 +181,15 @@ func TestOptionsOfTheOtherGeneration(t *testing.T) {
 func refusedOrder(t *testing.T, w *world, want cloud.PoolSpec) string {
 	t.Helper()
 	before := w.Mutations()
-	_, err := w.provider(t, nil).Ensure(context.Background(), want)
-	require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+	err := refused(t, w.provider(t, nil), want, cloud.InvalidInput)
 	require.Equal(t, before, w.Mutations())
 	return err.Error()
 }
 
 func TestAnUnknownFlavorIsRefusedWithThoseThatExist(t *testing.T) {
-	for generation, c := range map[string]struct{ flavor, others string }{
-		iksserver.VPC:     {"bx2.4x17", "there are bx2.4x16, cx2.8x16, bx2.8x32, bx2.16x64, gx3.16x80.l4, and 3 more"},
-		iksserver.Classic: {"nonsense", "there are u3c.2x4, b3c.4x16, bx2.4x16, ms3c.4x32.1.9tb.ssd, b3c.16x64, and 1 more"},
+	for generation, c := range map[string]struct{ flavor, others, deprecated string }{
+		iksserver.VPC:     {"bx2.4x17", "there are bx2.4x16, cx2.8x16, bx2.8x32, bx2.16x64, gx3.16x80.l4, and 3 more", "b2.4x16"},
+		iksserver.Classic: {"nonsense", "there are u3c.2x4, b3c.4x16, bx2.4x16, ms3c.4x32.1.9tb.ssd, b3c.16x64, and 1 more", "u2c.2x4"},
 	} {
 		w := newWorld(t, generation)
 		want := spec(1)
@@ -213,6 +197,8 @@ func TestAnUnknownFlavorIsRefusedWithThoseThatExist(t *testing.T) {
 		text := refusedOrder(t, w, want)
 		require.Contains(t, text, "zone "+w.zones[0]+" has no flavor "+c.flavor+": choose another flavor")
 		require.Contains(t, text, c.others)
+		want.Flavor = c.deprecated // is not offered, and may be ordered
+		settle(t, w, w.provider(t, nil), want)
 	}
 }
 
@@ -264,16 +250,6 @@ func TestWhatAListingHolds(t *testing.T) {
 			require.True(t, strings.HasSuffix(text, "there are a.4x8, c.4x8, d.4x8, b.4x32, b.8x16, and 1 more"), text)
 		}
 	}
-}
-
-// A deprecated flavor is not offered, and may be ordered.
-func TestADeprecatedFlavor(t *testing.T) {
-	w := newWorld(t, iksserver.VPC)
-	want := spec(1)
-	want.Flavor = "b2.4x17"
-	require.NotContains(t, refusedOrder(t, w, want), "b2.4x16,")
-	want.Flavor = "b2.4x16"
-	settle(t, w, w.provider(t, nil), want)
 }
 
 func listings(w *world) int {

@@ -2,7 +2,6 @@ package iks_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -91,39 +90,23 @@ func TestATrustedProfileLogsInByItsIDOrItsName(t *testing.T) {
 func TestTheServiceAccountsTokenIsReadForEachLogin(t *testing.T) {
 	w := newProfiled(t)
 	p := w.provider(t, profileByID)
-	_, err := p.Observe(context.Background(), cloud.PoolSpec{})
-	require.NoError(t, err)
+	observe(t, p)
 	w.mount(t, "")
 	w.clock.add(799 * time.Hour)
-	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
-	require.NoError(t, err, "the IAM token is good for four fifths of its 1000 hours, whatever happens to the file")
+	observe(t, p) // the IAM token is good for four fifths of its 1000 hours, whatever happens to the file
 
 	w.clock.add(2 * time.Hour)
 	next := w.saToken(time.Hour)
 	w.mount(t, next+"\n")
-	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
-	require.NoError(t, err)
+	observe(t, p)
 	require.Len(t, w.logins, 2)
 	require.Equal(t, next, w.logins[1].Get("cr_token"))
 
 	w.clock.add(801 * time.Hour)
-	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
-	require.True(t, cloud.Is(err, cloud.Unauthorized), "the same file again, negative control: %v", err)
-	require.ErrorContains(t, err, "has expired")
+	require.ErrorContains(t, unseen(t, p, cloud.Unauthorized), "has expired", "the same file again, negative control")
 
 	w.mount(t, w.saToken(time.Hour))
-	_, err = p.Observe(context.Background(), cloud.PoolSpec{})
-	require.NoError(t, err, "a token that is there again is used without a restart")
-}
-
-// An IAM token that ends before its time is replaced as that of a key is.
-func TestTheIAMTokenOfAProfileIsRenewed(t *testing.T) {
-	w := newProfiled(t)
-	p := w.provider(t, profileByID)
-	ensure(t, p, spec(1))
-	w.ExpireTokens()
-	require.NotEmpty(t, ensure(t, p, spec(1)).Did)
-	require.Len(t, w.logins, 2)
+	observe(t, p) // a token that is there again is used without a restart
 }
 
 func TestAProfileThatCannotLogInSaysWhy(t *testing.T) {
@@ -163,8 +146,7 @@ func TestAProfileThatCannotLogInSaysWhy(t *testing.T) {
 				token = c.token(w)
 				w.mount(t, token)
 			}
-			_, err := w.provider(t, c.profile).Observe(context.Background(), cloud.PoolSpec{})
-			require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
+			err := unseen(t, w.provider(t, c.profile), cloud.Unauthorized)
 			require.GreaterOrEqual(t, cloud.RetryAfter(err), time.Minute)
 			for _, words := range c.says {
 				require.ErrorContains(t, err, words)
@@ -184,8 +166,7 @@ func TestAProfileThatCannotLogInSaysWhy(t *testing.T) {
 func TestAProfileWithoutItsRolesIsToldApart(t *testing.T) {
 	w := newProfiled(t)
 	w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: http.StatusForbidden, Body: `{"code":"E0003","description":"no permission"}`})
-	_, err := w.provider(t, profileByID).Observe(context.Background(), cloud.PoolSpec{})
-	require.True(t, cloud.Is(err, cloud.Unauthorized), "%v", err)
+	err := unseen(t, w.provider(t, profileByID), cloud.Unauthorized)
 	require.ErrorContains(t, err, `trusted profile "Profile-9f2e1c7a" must have the Operator or Administrator role on the cluster`)
 	require.NotContains(t, err.Error(), "linked")
 }

@@ -29,27 +29,6 @@ func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.RoundTripper.RoundTrip(r)
 }
 
-// TestAPoolIsKeptOnEveryProfile: a pool is made, grown, repaired, shrunk and deleted, by a process that has just
-// started at each of these.
-func TestAPoolIsKeptOnEveryProfile(t *testing.T) {
-	for _, profile := range iksserver.Profiles {
-		for _, generation := range both {
-			t.Run(fmt.Sprintf("%s, %s", profile, generation), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newEnvironment(t, generation, profile)
-					for _, s := range lifecycle {
-						w.restart()
-						require.Empty(t, w.complaints(s, nil, nameOf(generation)), s.name)
-						changes := bill(w.last, nameOf(generation))
-						require.LessOrEqual(t, changes["set taints"], 3, "%s: the taints are set again and again", s.name)
-					}
-				})
-			})
-		}
-	}
-}
-
 // TestSparseAnswersCanStopAPool is the control: without an acknowledgment, or against
 // the cloud's word, or in the wrong resource group, there is no worker.
 func TestSparseAnswersCanStopAPool(t *testing.T) {

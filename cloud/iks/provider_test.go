@@ -6,9 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -48,35 +46,31 @@ func changes(w *world) []string {
 }
 
 func TestRequestsAreTheOnesOfTheRealClients(t *testing.T) {
-	t.Run("VPC", func(t *testing.T) {
-		w := newWorld(t, iksserver.VPC)
-		settle(t, w, w.provider(t, nil), spec(1))
-		require.Equal(t, []string{
-			`POST /v2/vpc/createWorkerPool {"cluster":"` + clusterID + `","entitlement":"","flavor":"bx2.2x8",` +
-				`"labels":{"rrpool.io/options":"` + poolplan.Fingerprint(spec(1)) + `","rrpool.io/pool":"route-reflectors"},` +
+	const zones = "POST /v1/clusters/CLUSTER/workerpools/POOL/zones "
+	labels := `"labels":{"rrpool.io/options":"` + poolplan.Fingerprint(spec(1)) + `","rrpool.io/pool":"route-reflectors"},`
+	taints := `POST /v2/setWorkerPoolTaints {"cluster":"CLUSTER","workerpool":"POOL","taints":{"rrpool.io/dedicated":"route-reflector:NoExecute"}}`
+	for generation, requests := range map[string][]string{
+		iksserver.VPC: {
+			`POST /v2/vpc/createWorkerPool {"cluster":"CLUSTER","entitlement":"","flavor":"bx2.2x8",` + labels +
 				`"name":"route-reflectors","vpcID":"r006-vpc","workerCount":1,"zones":[]}`,
-			`POST /v2/setWorkerPoolTaints {"cluster":"` + clusterID + `","workerpool":"` + poolID(w) +
-				`","taints":{"rrpool.io/dedicated":"route-reflector:NoExecute"}}`,
-			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"us-south-1","subnetID":"sub-us-south-1","workerPoolID":"` + poolID(w) + `"}`,
-			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"us-south-2","subnetID":"sub-us-south-2","workerPoolID":"` + poolID(w) + `"}`,
-			`POST /v2/vpc/createWorkerPoolZone {"cluster":"` + clusterID + `","id":"us-south-3","subnetID":"sub-us-south-3","workerPoolID":"` + poolID(w) + `"}`,
-		}, changes(w))
-	})
-	t.Run("classic", func(t *testing.T) {
-		w := newWorld(t, iksserver.Classic)
-		settle(t, w, w.provider(t, nil), spec(1))
-		base := "/v1/clusters/" + clusterID + "/workerpools"
-		require.Equal(t, []string{
-			`POST ` + base + ` {"name":"route-reflectors","sizePerZone":1,"machineType":"u3c.2x4","isolation":"public",` +
-				`"labels":{"rrpool.io/options":"` + poolplan.Fingerprint(spec(1)) + `","rrpool.io/pool":"route-reflectors"},` +
+			taints,
+			`POST /v2/vpc/createWorkerPoolZone {"cluster":"CLUSTER","id":"us-south-1","subnetID":"sub-us-south-1","workerPoolID":"POOL"}`,
+			`POST /v2/vpc/createWorkerPoolZone {"cluster":"CLUSTER","id":"us-south-2","subnetID":"sub-us-south-2","workerPoolID":"POOL"}`,
+			`POST /v2/vpc/createWorkerPoolZone {"cluster":"CLUSTER","id":"us-south-3","subnetID":"sub-us-south-3","workerPoolID":"POOL"}`,
+		},
+		iksserver.Classic: {
+			`POST /v1/clusters/CLUSTER/workerpools {"name":"route-reflectors","sizePerZone":1,"machineType":"u3c.2x4","isolation":"public",` + labels +
 				`"entitlement":"","diskEncryption":true,"zones":[]}`,
-			`POST /v2/setWorkerPoolTaints {"cluster":"` + clusterID + `","workerpool":"` + poolID(w) +
-				`","taints":{"rrpool.io/dedicated":"route-reflector:NoExecute"}}`,
-			`POST ` + base + `/` + poolID(w) + `/zones {"privateVlan":"10010","publicVlan":"20010","id":"dal10"}`,
-			`POST ` + base + `/` + poolID(w) + `/zones {"privateVlan":"10012","publicVlan":"20012","id":"dal12"}`,
-			`POST ` + base + `/` + poolID(w) + `/zones {"privateVlan":"10013","publicVlan":"20013","id":"dal13"}`,
-		}, changes(w))
-	})
+			taints,
+			zones + `{"privateVlan":"10010","publicVlan":"20010","id":"dal10"}`,
+			zones + `{"privateVlan":"10012","publicVlan":"20012","id":"dal12"}`,
+			zones + `{"privateVlan":"10013","publicVlan":"20013","id":"dal13"}`,
+		},
+	} {
+		w, _ := settled(t, generation, spec(1))
+		short := strings.NewReplacer(poolID(w), "POOL", clusterID, "CLUSTER")
+		require.Equal(t, strings.Join(requests, "\n"), short.Replace(strings.Join(changes(w), "\n")))
+	}
 }
 
 func poolID(w *world) string { return w.Server.Workers(clusterID, providertest.PoolName)[0].PoolID }
@@ -96,8 +90,7 @@ func TestNetworkOfAZoneWithoutOtherPools(t *testing.T) {
 		p := w.provider(t, nil)
 		ensure(t, p, want)
 		ensure(t, p, want)
-		_, err := p.Ensure(context.Background(), want)
-		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+		err := refused(t, p, want, cloud.InvalidInput)
 		require.Contains(t, err.Error(), "no subnet in zone us-south-4")
 	})
 	t.Run("VLANs of one router go together", func(t *testing.T) {
@@ -125,15 +118,14 @@ func TestDangerousIDs(t *testing.T) {
 		p := w.provider(t, nil)
 		bad := spec(1)
 		bad.Zones = []string{"dal10&x=1"}
-		_, err := p.Ensure(context.Background(), bad)
-		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+		_ = refused(t, p, bad, cloud.InvalidInput)
 		settle(t, w, p, spec(1))
 		before, id := w.Mutations(), poolID(w)
 		// The cloud itself names a pool so that its deletion would delete the cluster.
 		w.Server.Inject(iksserver.Fault{Method: "GET", Spoil: func(b []byte) []byte {
 			return []byte(strings.ReplaceAll(string(b), `"`+id+`"`, `".."`))
 		}})
-		_, err = p.Delete(context.Background())
+		_, err := p.Delete(context.Background())
 		require.Error(t, err)
 		require.Equal(t, before, w.Mutations())
 	}
@@ -202,52 +194,9 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestConnectionsAreReused(t *testing.T) {
-	w := newWorld(t, iksserver.VPC)
-	var dials atomic.Int32
-	w.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dials.Add(1)
-		return (&net.Dialer{}).DialContext(ctx, network, addr)
-	}
-	p := w.provider(t, nil)
-	settle(t, w, p, spec(1))
-	for range 20 {
-		_, err := p.Observe(context.Background(), cloud.PoolSpec{})
-		require.NoError(t, err)
-	}
-	require.LessOrEqual(t, dials.Load(), int32(2))
-}
-
-func TestTenMinutesOfRest(t *testing.T) {
-	for _, generation := range both {
-		w := newWorld(t, generation)
-		p := w.provider(t, nil)
-		settle(t, w, p, spec(1))
-		_, err := p.Observe(context.Background(), cloud.PoolSpec{})
-		require.NoError(t, err)
-		reads, changed, _ := w.Counts()
-		for range 5 { // asked every two minutes, as the controller does
-			w.Advance(2 * time.Minute)
-			_, err := p.Observe(context.Background(), cloud.PoolSpec{})
-			require.NoError(t, err)
-		}
-		after, then, _ := w.Counts()
-		require.Equal(t, changed, then)
-		require.LessOrEqual(t, after-reads, 11, "two reads each, and once the taints of a classic pool")
-	}
-}
-
-func TestAClusterThatDoesNotExist(t *testing.T) {
-	w := newWorld(t, iksserver.VPC)
-	_, err := w.provider(t, func(c *iks.Config) { c.ClusterID = "nowhere" }).Observe(context.Background(), cloud.PoolSpec{})
-	require.True(t, cloud.Is(err, cloud.NotFound), "%v", err)
-}
-
 func TestWorkerStates(t *testing.T) {
 	for _, generation := range both {
-		w := newWorld(t, generation)
-		p := w.provider(t, nil)
-		settle(t, w, p, spec(1))
+		w, p := settled(t, generation, spec(1))
 		worker := w.Workers()[0].ID
 		for _, c := range []struct {
 			state, health string
@@ -262,19 +211,16 @@ func TestWorkerStates(t *testing.T) {
 			{"somethingnew", "warning", cloud.WorkerUnhealthy},
 		} {
 			w.Server.Break(clusterID, worker, c.state, c.health, "the cloud's words")
-			pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
-			require.NoError(t, err)
+			pool := observe(t, p)
 			require.Equal(t, c.want, pool.Workers[0].State, "%s %s", c.state, c.health)
 			require.Equal(t, "the cloud's words", pool.Workers[0].Message)
 			require.Equal(t, "10.", pool.Workers[0].NodeName[:3])
 		}
 		w.Server.Break(clusterID, worker, "deployed", "normal", "Not ready")
-		pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
-		require.NoError(t, err)
+		pool := observe(t, p)
 		require.Equal(t, generation == iksserver.Classic, pool.Workers[0].State == cloud.WorkerUnhealthy, "VPC has no such words")
 		w.Server.Inject(rewrite(workerList, 1, replaced(`"actualState":"deployed"`, `"actualState":"deleted"`, `"state":"normal"`, `"state":"deleted"`)))
-		pool, err = p.Observe(context.Background(), cloud.PoolSpec{})
-		require.NoError(t, err)
+		pool = observe(t, p)
 		require.Empty(t, pool.Workers)
 	}
 }
@@ -282,9 +228,7 @@ func TestWorkerStates(t *testing.T) {
 // A pool is rrpool's by the label rrpool.io/pool, whatever else it has or has lost; those of earlier versions had another label too.
 func TestAPoolIsOursByItsLabel(t *testing.T) {
 	for _, generation := range both {
-		w := newWorld(t, generation)
-		p := w.provider(t, nil)
-		settle(t, w, p, spec(1))
+		w, p := settled(t, generation, spec(1))
 		labels, _ := w.Labels(clusterID, providertest.PoolName)
 		require.Equal(t, map[string]string{v1alpha1.PoolLabel: providertest.PoolName, v1alpha1.OptionsLabel: poolplan.Fingerprint(spec(1))}, labels, "kubelets refuse keys of Kubernetes")
 		theirs := map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, v1alpha1.PoolLabel: providertest.PoolName, "team": "network"}
@@ -297,8 +241,7 @@ func TestAPoolIsOursByItsLabel(t *testing.T) {
 			{"team": "network"}, {v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue}, {v1alpha1.PoolLabel: "another"},
 		} {
 			w.SetPoolLabels(clusterID, providertest.PoolName, others)
-			_, err := p.Ensure(context.Background(), spec(2))
-			require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+			err := refused(t, p, spec(2), cloud.Conflict)
 			require.ErrorContains(t, err, v1alpha1.PoolLabel+"="+providertest.PoolName)
 		}
 	}
@@ -307,12 +250,9 @@ func TestAPoolIsOursByItsLabel(t *testing.T) {
 // Workers that are older than the master are told, and those that come have its version.
 func TestOutdatedWorkersAreTold(t *testing.T) {
 	for _, generation := range both {
-		w := newWorld(t, generation)
-		p := w.provider(t, nil)
-		settle(t, w, p, spec(1))
+		w, p := settled(t, generation, spec(1))
 		versions := func() (out []string) {
-			pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
-			require.NoError(t, err)
+			pool := observe(t, p)
 			for _, x := range pool.Workers {
 				out = append(out, x.Outdated)
 			}

@@ -235,14 +235,7 @@ func (w *schedule) settle() {
 		w.sane()
 	}
 	require.True(w.judge, got.Done, "%+v %v", got, err)
-	have := map[string]int{}
-	for zone, ids := range w.ours() {
-		have[zone] = len(ids)
-	}
-	want := map[string]int{}
-	for _, zone := range w.want.Zones {
-		want[zone] = w.want.SizePerZone
-	}
+	want, have := w.counts(w.want.SizePerZone, w.want.Zones)
 	require.Equal(w.judge, want, have)
 	before := len(w.Requests())
 	for range 5 {

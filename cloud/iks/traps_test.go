@@ -47,29 +47,20 @@ func TestNoWorkerComesUntaintedAfterAPersonStripsThem(t *testing.T) {
 			},
 		} {
 			t.Run(generation+" "+name, func(t *testing.T) {
-				w := newWorld(t, generation)
-				p := w.provider(t, nil)
-				settle(t, w, p, spec(2))
+				w, p := settled(t, generation, spec(2))
 				want := spec(2)
 				disturb(w, &want)
 				if len(want.Retire) > 0 {
 					ensure(t, p, want)
 					w.Advance(3 * time.Minute)
 				}
-				_, err := p.Observe(context.Background(), cloud.PoolSpec{})
-				require.NoError(t, err)
+				observe(t, p)
 				w.StripTaints()
 				settle(t, w, p, want)
 				require.Zero(t, w.Untainted())
 			})
 		}
 	}
-}
-
-func creations(w *world) int {
-	return len(slices.DeleteFunc(changes(w), func(c string) bool {
-		return !strings.Contains(c, "createWorkerPool {") && !strings.Contains(c, "/workerpools {")
-	}))
 }
 
 // TestAPoolThatIsNotListedYet: the listing hides for a while what was created.
@@ -86,25 +77,19 @@ func TestAPoolThatIsNotListedYet(t *testing.T) {
 				require.False(t, got.Done)
 				require.Contains(t, got.WaitingFor, "list")
 			}
-			require.Equal(t, 1, creations(w))
 			// An instance that has just started does not remember that it made one.
 			require.Contains(t, ensure(t, w.provider(t, nil), spec(1)).WaitingFor, "which still exists")
-			require.Equal(t, 1, creations(w))
-			require.Equal(t, 1, w.Pools())
+			require.Equal(t, 1, w.Mutations())
 			settle(t, w, p, spec(1))
 		})
 		t.Run(generation+" is not joined by another, when it took over from the first", func(t *testing.T) {
 			w := newWorld(t, generation)
-			other := seed(generation)
-			other.ID, other.Name = "other", "other"
-			other.Pools = append(other.Pools, iksserver.Pool{
+			w.AddPool(clusterID, iksserver.Pool{
 				Name: secondPool, Flavor: "bx2.4x16", SizePerZone: 1, Zones: w.zones[:3], Labels: map[string]string{v1alpha1.PoolLabel: providertest.PoolName},
 			})
-			w.AddCluster(other)
-			p := w.provider(t, func(c *iks.Config) { c.ClusterID = "other" })
 			w.Server.Inject(rewrite(poolList, 1, replaced(`"`+secondPool+`"`, `"something-else"`)))
-			require.Contains(t, ensure(t, p, spec(1)).WaitingFor, "the cloud to list pool "+secondPool)
-			require.Zero(t, creations(w))
+			require.Contains(t, ensure(t, w.provider(t, nil), spec(1)).WaitingFor, "the cloud to list pool "+secondPool)
+			require.Zero(t, w.Mutations())
 		})
 		t.Run(generation+" is not taken for deleted, also after a crash", func(t *testing.T) {
 			w := newWorld(t, generation)
@@ -134,33 +119,24 @@ func TestAPoolThatIsNotListedYet(t *testing.T) {
 func TestAnIncompleteListOfWorkersRemovesNone(t *testing.T) {
 	for _, generation := range both {
 		for name, times := range map[string]int{"once": 1, "always": 0} {
-			t.Run(generation+" an empty list, "+name+", does not shrink the pool", func(t *testing.T) {
-				w := newWorld(t, generation)
-				p := w.provider(t, nil)
-				settle(t, w, p, spec(3))
-				w.Server.Inject(rewrite(workerList, times, func([]byte) []byte { return []byte("[]") }))
-				_, err := p.Ensure(context.Background(), spec(2))
-				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-				require.Empty(t, leaving(w))
-				w.ClearFaults()
-				require.Contains(t, ensure(t, p, spec(2)).WaitingFor, "to be retired")
-			})
-			t.Run(generation+" an empty list, "+name+", does not drop a zone", func(t *testing.T) {
-				w := newWorld(t, generation)
-				p := w.provider(t, nil)
-				settle(t, w, p, spec(1))
-				w.Server.Inject(rewrite(workerList, times, func([]byte) []byte { return []byte("[]") }))
-				want := spec(1)
-				want.Zones = w.zones[:2]
-				_, err := p.Ensure(context.Background(), want)
-				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
-				require.Empty(t, leaving(w))
-			})
+			for smaller, edit := range map[string]func(*cloud.PoolSpec){
+				"shrink the pool": func(want *cloud.PoolSpec) { want.SizePerZone = 2 },
+				"drop a zone":     func(want *cloud.PoolSpec) { want.Zones = zones(generation)[:2] },
+			} {
+				t.Run(generation+" an empty list, "+name+", does not "+smaller, func(t *testing.T) {
+					w, p := settled(t, generation, spec(3))
+					w.Server.Inject(rewrite(workerList, times, func([]byte) []byte { return []byte("[]") }))
+					want := spec(3)
+					edit(&want)
+					_ = refused(t, p, want, cloud.Unavailable)
+					require.Empty(t, leaving(w))
+					w.ClearFaults()
+					require.Contains(t, ensure(t, p, want).WaitingFor, "to be retired")
+				})
+			}
 		}
 		t.Run(generation+" a worker without a zone", func(t *testing.T) {
-			w := newWorld(t, generation)
-			p := w.provider(t, nil)
-			settle(t, w, p, spec(1))
+			w, p := settled(t, generation, spec(1))
 			w.Server.Inject(rewrite(workerList, 0, replaced(`"location":"`+w.zones[2]+`"`, `"location":""`)))
 			want := spec(1)
 			want.Zones = w.zones[:2]
@@ -172,12 +148,9 @@ func TestAnIncompleteListOfWorkersRemovesNone(t *testing.T) {
 			}
 		})
 		t.Run(generation+" workers of our pool under another id", func(t *testing.T) {
-			w := newWorld(t, generation)
-			p := w.provider(t, nil)
-			settle(t, w, p, spec(1))
+			w, p := settled(t, generation, spec(1))
 			w.Server.Inject(rewrite(workerList, 0, replaced(`"`+poolID(w)+`"`, `"another"`)))
-			_, err := p.Observe(context.Background(), cloud.PoolSpec{})
-			require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+			_ = unseen(t, p, cloud.Unavailable)
 		})
 	}
 }
@@ -186,84 +159,10 @@ func leaving(w *world) []cloud.Worker {
 	return slices.DeleteFunc(w.Workers(), func(o cloud.Worker) bool { return o.State != cloud.WorkerDeleting })
 }
 
-// TestWhatIsNotListedYetIsNotAskedForTwice: the answers lag behind the changes.
-func TestWhatIsNotListedYetIsNotAskedForTwice(t *testing.T) {
-	for _, generation := range both {
-		for name, c := range map[string]struct {
-			path string
-			want func(w *world) cloud.PoolSpec
-		}{
-			"a worker that was removed": {workerList, func(w *world) cloud.PoolSpec {
-				want := spec(1)
-				want.Retire = []string{w.Workers()[0].ID}
-				return want
-			}},
-			"a worker that was replaced": {workerList, func(w *world) cloud.PoolSpec {
-				want := spec(2)
-				want.Replace = []string{w.Workers()[0].ID}
-				return want
-			}},
-			"a new size": {poolList + "|" + workerList, func(*world) cloud.PoolSpec { return spec(3) }},
-			"a new zone": {poolList + "|" + workerList, func(w *world) cloud.PoolSpec {
-				want := spec(2)
-				want.Zones = w.zones
-				return want
-			}},
-			"a zone that was given up": {poolList + "|" + workerList, func(w *world) cloud.PoolSpec {
-				want := spec(2)
-				want.Zones = w.zones[:2]
-				return want
-			}},
-		} {
-			t.Run(generation+" "+name, func(t *testing.T) {
-				w := newWorld(t, generation)
-				addZone(w, zone(generation, w.zones[3]))
-				p := w.provider(t, nil)
-				first := spec(2)
-				first.Zones = w.zones[:3]
-				settle(t, w, p, first)
-				want := c.want(w)
-				if len(want.Zones) == 2 {
-					for _, o := range w.Workers() {
-						if o.Zone == w.zones[2] {
-							want.Retire = append(want.Retire, o.ID)
-						}
-					}
-					for range want.Retire {
-						require.NotEmpty(t, ensure(t, p, want).Did)
-					}
-					w.Advance(3 * time.Minute)
-				}
-				old := map[string][]byte{}
-				for _, path := range strings.Split(c.path, "|") {
-					w.Server.Inject(rewrite(path, 0, func(b []byte) []byte {
-						if old[path] == nil {
-							old[path] = bytes.Clone(b)
-						}
-						return old[path]
-					}))
-				}
-				before := w.Mutations()
-				require.NotEmpty(t, ensure(t, p, want).Did)
-				for range 5 {
-					w.Advance(10 * time.Second)
-					got := ensure(t, p, want)
-					require.Empty(t, got.Did)
-					require.False(t, got.Done)
-					require.NotEmpty(t, got.WaitingFor)
-				}
-				require.Equal(t, before+1, w.Mutations(), "%v", changes(w)[before:])
-			})
-		}
-	}
-}
-
 // TestAPoolThatGoesIsNotDeletedTwice while the listing still has it.
 func TestAPoolThatGoesIsNotDeletedTwice(t *testing.T) {
 	for _, generation := range both {
-		w := newWorld(t, generation)
-		p := w.provider(t, nil)
-		settle(t, w, p, spec(1))
+		w, p := settled(t, generation, spec(1))
 		var old []byte
 		keep := func(b []byte) []byte {
 			if old == nil {
@@ -295,8 +194,7 @@ func TestAnswersAboutSomethingElse(t *testing.T) {
 			t.Run(generation+" "+name, func(t *testing.T) {
 				w := newWorld(t, generation)
 				w.Server.Inject(rewrite(c.path, 0, c.spoil))
-				_, err := w.provider(t, nil).Ensure(context.Background(), spec(1))
-				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+				_ = refused(t, w.provider(t, nil), spec(1), cloud.Unavailable)
 				require.Zero(t, w.Mutations())
 			})
 		}
@@ -307,12 +205,9 @@ func TestAnswersAboutSomethingElse(t *testing.T) {
 
 func TestACutMessageIsStillText(t *testing.T) {
 	for i := range 3 {
-		w := newWorld(t, iksserver.VPC)
-		p := w.provider(t, nil)
-		settle(t, w, p, spec(1))
+		w, p := settled(t, iksserver.VPC, spec(1))
 		w.Server.Break(clusterID, w.Workers()[0].ID, "", "critical", strings.Repeat("x", i)+strings.Repeat("€", 300))
-		pool, err := p.Observe(context.Background(), cloud.PoolSpec{})
-		require.NoError(t, err)
+		pool := observe(t, p)
 		require.True(t, utf8.ValidString(pool.Workers[0].Message), "or a status that holds it never equals itself")
 	}
 }
@@ -325,21 +220,11 @@ func TestAWrongLifetimeOfATokenIsNoReasonToLogInAgain(t *testing.T) {
 		}})
 		p := w.provider(t, nil)
 		for range 3 {
-			_, err := p.Observe(context.Background(), cloud.PoolSpec{})
-			require.NoError(t, err)
+			observe(t, p)
 		}
 		_, _, tokens := w.Counts()
 		require.Equal(t, 1, tokens, lifetime)
 	}
-}
-
-func TestPoolsWithoutTheirVPC(t *testing.T) {
-	w := newWorld(t, iksserver.VPC)
-	addZone(w, zone(iksserver.VPC, w.zones[3]))
-	w.Server.Inject(rewrite(poolList, 0, replaced(`"vpcID":"r006-vpc"`, `"vpcID":""`)))
-	want := spec(1)
-	want.Zones = w.zones[3:]
-	settle(t, w, w.provider(t, nil), want)
 }
 
 // TestACreationThatIsNotAnsweredIsWaitedFor: a gateway gives up, or the process does, before the pool is made.
@@ -353,7 +238,8 @@ func TestACreationThatIsNotAnsweredIsWaitedFor(t *testing.T) {
 		} {
 			t.Run(generation+" "+name, func(t *testing.T) {
 				w := newWorld(t, generation)
-				w.Server.Inject(fault.On(http.MethodPost, "createWorkerPool$|/workerpools$").Once())
+				fault.Times = 1
+				w.Server.Inject(fault.On(http.MethodPost, "createWorkerPool$|/workerpools$"))
 				p := w.provider(t, func(c *iks.Config) { c.Timeout = 100 * time.Millisecond })
 				got := ensure(t, p, spec(1))
 				require.False(t, got.Done)

@@ -237,7 +237,7 @@ var outages = map[string]loss{
 	"every request fails":       gone("CloudUnavailable", lookAtTheNetwork, iksserver.Fault{Status: http.StatusServiceUnavailable, Body: "<html>?</html>"}),
 	"every request hangs":       gone("CloudUnavailable", lookAtTheNetwork, iksserver.Fault{Hang: true}),
 	"every connection breaks":   gone("CloudUnavailable", lookAtTheNetwork, iksserver.Fault{Reset: true}),
-	"a proxy answers for all":   gone("CloudUnavailable", lookAtTheNetwork, iksserver.HTML()),
+	"a proxy answers for all":   gone("CloudUnavailable", lookAtTheNetwork, iksserver.Body("<html><body>Please log in</body></html>")),
 	"it wants to be left alone": gone("CloudRateLimited", "it is asked again by itself", iksserver.RateLimited(time.Minute)),
 	"only IAM is gone": gone("CloudUnavailable", lookAtTheNetwork,
 		iksserver.Fault{Path: "^/identity/", Hang: true}, iksserver.Fault{Path: "^/v", ExpireToken: true}),

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// operatingSystems that pools may have; the first is the default.
-var operatingSystems = []string{"UBUNTU_24_64", "UBUNTU_20_64"}
+// operatingSystem that pools have when none is ordered.
+const operatingSystem = "UBUNTU_24_64"
 
 // usual are the flavors of a zone that lists none, deprecated ones last.
 var usual = map[string][]string{
@@ -27,21 +27,6 @@ type volumeEncryption struct {
 	KMSInstanceID     string `json:"kmsInstanceID,omitempty"`
 	WorkerVolumeCRKID string `json:"workerVolumeCRKID,omitempty"`
 	KMSAccountID      string `json:"kmsAccountID,omitempty"`
-}
-
-// wellFormed refuses what cannot be ordered. IBM's codes for that are not known.
-func (o options) wellFormed() *refusal {
-	e := o.WorkerVolumeEncryption
-	switch {
-	case o.OperatingSystem != "" && !slices.Contains(operatingSystems, o.OperatingSystem):
-		return refuse(http.StatusBadRequest, "E9011", "BadRequest", "The operating system %s is not supported.", o.OperatingSystem)
-	case len(o.SecurityGroupIDs) > 4:
-		// A worker can have five, and has one of the cluster's.
-		return refuse(http.StatusBadRequest, "E9012", "BadRequest", "A worker can have at most five security groups.")
-	case e != nil && (e.KMSInstanceID == "" || e.WorkerVolumeCRKID == ""):
-		return refuse(http.StatusBadRequest, "E9013", "BadRequest", "The KMS instance and the root key go together.")
-	}
-	return nil
 }
 
 func (c *cluster) flavors(z *Zone) []string {

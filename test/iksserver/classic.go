@@ -8,11 +8,14 @@ func (s *Server) routeClassic() {
 	const pools = "/v1/clusters/{cluster}/workerpools"
 	s.handle("GET "+pools, http.StatusOK, func(r *http.Request) (any, *refusal) { return s.listPools(r.PathValue("cluster"), (*pool).v1) })
 	s.create("POST "+pools, s.v1CreatePool)
-	s.v1("DELETE "+pools+"/{pool}", http.StatusNoContent, func(c *cluster, p *pool, _ *http.Request) *refusal {
-		s.deletePool(c, p)
-		return nil
+	s.handle("DELETE "+pools+"/{pool}", http.StatusNoContent, func(r *http.Request) (any, *refusal) {
+		c, p, bad := s.find(r.PathValue("cluster"), r.PathValue("pool"))
+		if bad == nil {
+			s.deletePool(c, p)
+		}
+		return nil, bad
 	})
-	s.v1("POST "+pools+"/{pool}/zones", http.StatusCreated, s.v1AddZone)
+	s.handle("POST "+pools+"/{pool}/zones", http.StatusCreated, s.addZoneTo)
 	s.handle("GET /v1/clusters/{cluster}/workers", http.StatusOK, func(r *http.Request) (any, *refusal) {
 		return s.listWorkers(r.PathValue("cluster"), r, v1Worker)
 	})
@@ -26,17 +29,6 @@ func (s *Server) routeClassic() {
 	s.handle("GET /v1/datacenters/{zone}/vlans", http.StatusOK, s.vlans)
 	s.handle("GET /v1/datacenters/{zone}/machine-types", http.StatusOK, s.flavors)
 	s.handle("GET /v1/zones", http.StatusOK, s.zones(Classic))
-}
-
-// v1 registers a call on one pool.
-func (s *Server) v1(pattern string, status int, do func(*cluster, *pool, *http.Request) *refusal) {
-	s.handle(pattern, status, func(r *http.Request) (any, *refusal) {
-		c, p, bad := s.find(r.PathValue("cluster"), r.PathValue("pool"))
-		if bad == nil {
-			bad = do(c, p, r)
-		}
-		return nil, bad
-	})
 }
 
 // v1 has no taints: the classic API does not report them.
@@ -71,23 +63,11 @@ func (s *Server) v1CreatePool(r *http.Request) (any, *refusal) {
 	return p.v1(c), nil
 }
 
-func (s *Server) v1AddZone(c *cluster, p *pool, r *http.Request) *refusal {
-	var b struct{ ID, PrivateVlan, PublicVlan string }
-	if bad := decode(r, &b); bad != nil {
-		return bad
-	}
-	return s.addZone(c, p, &poolZone{id: b.ID, privateVLAN: b.PrivateVlan, publicVLAN: b.PublicVlan})
-}
-
 func v1Worker(p *pool, w *worker) map[string]any {
 	state, status := w.state, w.message
 	if w.state == stateDeployed {
 		// A classic worker that is ready is "normal", and its health is its state.
 		state, status = w.health, w.healthMessage
-	}
-	private, public := "", ""
-	if z := p.zone(w.zone); z != nil {
-		private, public = z.privateVLAN, z.publicVLAN
 	}
 	ip := w.ip
 	if w.state == statePending {
@@ -96,7 +76,7 @@ func v1Worker(p *pool, w *worker) map[string]any {
 	return map[string]any{
 		"id": w.id, "state": state, "status": status, "errorMessage": "", "kubeVersion": w.version, "targetVersion": w.target,
 		"location": w.zone, "poolid": p.id, "poolName": p.name, "privateIP": ip, "publicIP": "",
-		"privateVlan": private, "publicVlan": public, "machineType": w.flavor + ".encrypted", "isolation": "public",
+		"machineType": w.flavor + ".encrypted", "isolation": "public",
 	}
 }
 

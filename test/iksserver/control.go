@@ -11,10 +11,8 @@ func (s *Server) Workers(clusterID, poolName string) []Worker {
 	s.locked(func() {
 		c := s.cluster(clusterID)
 		for _, p := range c.pools {
-			for _, w := range p.workers {
-				if p.name == poolName && w.state != stateDeleted {
-					out = append(out, view(c, p, w))
-				}
+			if p.name == poolName {
+				out = append(out, p.state(c).Workers...)
 			}
 		}
 	})
@@ -66,7 +64,7 @@ func (s *Server) SetVersion(clusterID, version string) {
 
 // SetQuota changes how many workers the account may have; 0: any.
 func (s *Server) SetQuota(n int) {
-	s.locked(func() { s.cfg.Quota = n })
+	s.locked(func() { s.quota = n })
 }
 
 // FailNext lets the next n workers that are ordered end in state
@@ -151,12 +149,12 @@ func (s *Server) AddZone(clusterID string, z Zone) {
 // PoolState is a pool as it is at one moment. One that is deleted is reported until its
 // last machine is gone. Its maps are those of the server: do not keep them.
 type PoolState struct {
-	ClusterID, ID, Name string
-	SizePerZone         int
+	ID, Name    string
+	SizePerZone int
 	// Zones by id, sorted.
-	Zones          []string
-	Labels, Taints map[string]string
-	Deleted        bool
+	Zones   []string
+	Taints  map[string]string
+	Deleted bool
 	// Workers that are not gone.
 	Workers []Worker
 }
@@ -178,15 +176,11 @@ func (s *Server) audit() {
 }
 
 func (p *pool) state(c *cluster) PoolState {
-	out := PoolState{
-		ClusterID: c.ID, ID: p.id, Name: p.name, SizePerZone: p.size, Deleted: p.deleting,
-		Labels: p.labels, Taints: p.taints,
-	}
+	out := PoolState{ID: p.id, Name: p.name, SizePerZone: p.size, Deleted: p.deleting, Taints: p.taints}
 	for _, z := range p.zones {
 		out.Zones = append(out.Zones, z.id)
 	}
 	slices.Sort(out.Zones)
-	out.Workers = make([]Worker, 0, len(p.workers))
 	for _, w := range p.workers {
 		if w.state != stateDeleted {
 			out.Workers = append(out.Workers, view(c, p, w))

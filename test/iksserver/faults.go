@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -48,17 +49,11 @@ type Fault struct {
 // Inject adds f. It panics when Path or Query is no regular expression.
 func (s *Server) Inject(f Fault) {
 	f.path, f.query = regexp.MustCompile(f.Path), regexp.MustCompile(f.Query)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = append(s.faults, &f)
+	s.locked(func() { s.faults = append(s.faults, &f) })
 }
 
 // ClearFaults takes all request faults away.
-func (s *Server) ClearFaults() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = nil
-}
+func (s *Server) ClearFaults() { s.locked(func() { s.faults = nil }) }
 
 // RateLimited is a 429; retryAfter 0 leaves the header out.
 func RateLimited(retryAfter time.Duration) Fault {
@@ -69,35 +64,12 @@ func RateLimited(retryAfter time.Duration) Fault {
 	return f
 }
 
-// HTML is the page of a proxy, with a good status.
-func HTML() Fault {
-	return Fault{Spoil: func([]byte) []byte { return []byte("<html><body>Please log in</body></html>") }}
-}
-
-// Null is the body "null".
-func Null() Fault { return Fault{Spoil: func([]byte) []byte { return []byte("null") }} }
-
-// Empty is no body at all.
-func Empty() Fault { return Fault{Spoil: func([]byte) []byte { return nil }} }
-
-// Truncated is half of the real body.
-func Truncated() Fault { return Fault{Spoil: func(b []byte) []byte { return b[:len(b)/2] }} }
+// Body is a body in place of the real one. The request takes effect.
+func Body(text string) Fault { return Fault{Spoil: func([]byte) []byte { return []byte(text) }} }
 
 // On gives f for the requests of method and path.
 func (f Fault) On(method, path string) Fault {
 	f.Method, f.Path = method, path
-	return f
-}
-
-// Once gives f for one request.
-func (f Fault) Once() Fault {
-	f.Times = 1
-	return f
-}
-
-// Lasting gives f for as long as d after the first request that it spoils.
-func (f Fault) Lasting(d time.Duration) Fault {
-	f.For = d
 	return f
 }
 
@@ -108,20 +80,17 @@ func (f *Fault) matches(r *http.Request, now time.Time) bool {
 
 func (s *Server) takeFault(r *http.Request) *Fault {
 	for i, f := range s.faults {
-		if !f.matches(r, s.now()) {
+		switch {
+		case !f.matches(r, s.now()):
 			continue
-		}
-		if f.After > 0 {
+		case f.After > 0:
 			f.After--
 			continue
-		}
-		if f.For > 0 && f.until.IsZero() {
+		case f.For > 0 && f.until.IsZero():
 			f.until = s.now().Add(f.For)
 		}
-		if f.Times > 0 {
-			if f.Times--; f.Times == 0 {
-				s.faults = append(s.faults[:i:i], s.faults[i+1:]...)
-			}
+		if f.Times--; f.Times == 0 { // never, where it was 0
+			s.faults = slices.Delete(slices.Clone(s.faults), i, i+1)
 		}
 		return f
 	}

@@ -57,7 +57,7 @@ func (s *Server) refuseProfile(form url.Values) (status int, why string) {
 	id, name := form.Get("profile_id"), form.Get("profile_name")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	linked := slices.ContainsFunc(s.cfg.TrustedProfiles, func(p TrustedProfile) bool {
+	linked := slices.ContainsFunc(s.profiles, func(p TrustedProfile) bool {
 		return (p.ID == id && name == "" || p.Name == name && id == "") && claims.Subject == subject(p.Namespace, p.Account)
 	})
 	switch {
@@ -123,7 +123,7 @@ func (s *Server) SetAPIKeys(keys ...string) {
 
 // SetTrustedProfiles changes the trusted profiles, as SetAPIKeys does the keys.
 func (s *Server) SetTrustedProfiles(profiles ...TrustedProfile) {
-	s.locked(func() { s.cfg.TrustedProfiles = slices.Clone(profiles) })
+	s.locked(func() { s.profiles = slices.Clone(profiles) })
 }
 
 func iamError(w http.ResponseWriter, status int, code, message string) {

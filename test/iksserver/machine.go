@@ -29,7 +29,7 @@ const quotaMessage = "The user account has insufficient infrastructure quota to 
 func (s *Server) newPool(c *cluster, name, flavor string, size int, labels map[string]string) *pool {
 	p := &pool{
 		id: fmt.Sprintf("%s-%07x", c.ID, s.nextSerial()), name: name, flavor: flavor, size: size,
-		labels: maps.Clone(labels), taints: map[string]string{}, balanced: true, options: options{OperatingSystem: operatingSystems[0]},
+		labels: maps.Clone(labels), taints: map[string]string{}, balanced: true, options: options{OperatingSystem: operatingSystem},
 	}
 	c.pools = append(c.pools, p)
 	return p
@@ -48,8 +48,8 @@ func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 	if len(s.failNext) > 0 {
 		w.fail, s.failNext = &s.failNext[0], s.failNext[1:]
 	}
-	if n := s.account(); w.fail == nil && s.cfg.Quota > 0 && n >= s.cfg.Quota {
-		w.fail = &failure{state: stateProvisionFailed, message: fmt.Sprintf(quotaMessage, p.flavor, n, s.cfg.Quota)}
+	if n := s.account(); w.fail == nil && s.quota > 0 && n >= s.quota {
+		w.fail = &failure{state: stateProvisionFailed, message: fmt.Sprintf(quotaMessage, p.flavor, n, s.quota)}
 	}
 	p.workers = append(p.workers, w)
 	return w

@@ -47,7 +47,7 @@ func (s *Server) createPool(clusterKey, name, flavor string, size int, labels ma
 		return nil, nil, refuse(http.StatusConflict, "E0d39", "Provisioning",
 			"A worker pool with the same name already exists within the cluster. Choose another name.")
 	}
-	if bad := cmp.Or(s.labelled(labels), o.wellFormed()); bad != nil {
+	if bad := s.labelled(labels); bad != nil {
 		return nil, nil, bad
 	}
 	p := s.newPool(c, name, flavor, size, labels)

@@ -131,17 +131,13 @@ func only(m map[string]any, keys ...string) {
 	maps.DeleteFunc(m, func(k string, _ any) bool { return !slices.Contains(keys, k) })
 }
 
-// zoneNames are those of the providers: us-south-1 and dal10.
-func zoneNames(c *cluster) *regexp.Regexp {
-	if c.Provider == VPC {
-		return regexp.MustCompile("^" + c.Region + "-[1-9]$")
-	}
-	return regexp.MustCompile(`^[a-z]{3}\d{2}$`)
-}
-
-// named panics at a zone that is not named as a Strict cloud's are: a test gave it.
+// named panics at a zone that is not named as a Strict cloud's are (us-south-1, dal10): a test gave it.
 func (s *Server) named(c *cluster, zone string) {
-	if s.cfg.Profile == Strict && !zoneNames(c).MatchString(zone) {
+	form := `^[a-z]{3}\d{2}$`
+	if c.Provider == VPC {
+		form = "^" + c.Region + "-[1-9]$"
+	}
+	if s.cfg.Profile == Strict && !regexp.MustCompile(form).MatchString(zone) {
 		panic(fmt.Sprintf("%s clusters have no zone %q", c.Provider, zone))
 	}
 }
@@ -155,11 +151,4 @@ func (s *Server) labelled(labels map[string]string) *refusal {
 		}
 	}
 	return nil
-}
-
-// known panics at a profile that there is not: a test named it.
-func known(p Profile) {
-	if !slices.Contains(Profiles, p) {
-		panic(fmt.Sprintf("iksserver has no profile %q, only %q", p, Profiles))
-	}
 }

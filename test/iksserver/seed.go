@@ -53,10 +53,9 @@ type Pool struct {
 	Name, Flavor string
 	SizePerZone  int
 	// Zones by id; the first subnet, or the first VLAN of each type, is used.
-	Zones      []string
-	Labels     map[string]string
-	Taints     map[string]string
-	Autoscaled bool
+	Zones  []string
+	Labels map[string]string
+	Taints map[string]string
 }
 
 // Worker is a worker as it is now.
@@ -130,7 +129,7 @@ func (s *Server) AddPool(clusterID string, p Pool) {
 
 func (s *Server) seedPool(c *cluster, p Pool) {
 	added := s.newPool(c, p.Name, p.Flavor, p.SizePerZone, p.Labels)
-	added.taints, added.autoscaled = maps.Clone(p.Taints), p.Autoscaled
+	added.taints = maps.Clone(p.Taints)
 	for _, id := range p.Zones {
 		added.zones = append(added.zones, c.defaultNetwork(id))
 		for range p.SizePerZone {

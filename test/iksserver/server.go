@@ -14,8 +14,7 @@
 //   - All codes E9xxx are invented: E9001 (400, resizing an autoscaled pool), E9004 (404, unknown pool, worker, zone of a
 //     pool), E9005 (400, unknown zone), E9006 (409, a zone that the pool has), E9007 (400, unknown subnet), E9008 and E9009
 //     (409, changing a worker or pool that is being deleted), E9010 (404, a resource group that cannot be seen; the words
-//     are IBM's), E9011 to E9013 (400, an operating system, security groups or a KMS key that cannot be), E9014 (400, a label
-//     of Kubernetes).
+//     are IBM's), E9014 (400, a label of Kubernetes).
 //   - Status and use of codes that IBM has: E0053 (400, unknown VLAN), E0007 (400, a body, name, size or taint that is not
 //     valid), E0058 (401, no valid token), E3917 (400, another provider's path). E1437 (400, fewer than two workers of an
 //     OpenShift cluster) is not answered: there are no OpenShift clusters here.
@@ -35,7 +34,7 @@
 //     the name is taken from the first moment of CreationTime is so too.
 //   - A deleted pool is gone from listings at once, but for Slow. Its lifecycle is "deleting" then.
 //   - A worker that is removed or replaced needs no node, drain or permission, and goes as it stays: Delays.Deleting.
-//   - The flavors, zones and operating systems that there are, and that a flavor is looked at when a zone is added (E4e5b).
+//   - The flavors and zones that there are, the default operating system, and that a flavor is looked at when a zone is added (E4e5b).
 //   - How IAM refuses a service account's token: BXNIM9001E, 401 once it has expired. The words about a profile that is
 //     not linked are IBM's.
 //   - A token is opaque, and expires at once when its time is over.
@@ -65,8 +64,6 @@ type Config struct {
 	Delays Delays
 	// APIKeys that IAM accepts; none: any that is not empty. See SetAPIKeys.
 	APIKeys []string
-	// TrustedProfiles that IAM knows, for service accounts. See SetTrustedProfiles.
-	TrustedProfiles []TrustedProfile
 	// TokenLifetime is an hour when 0.
 	TokenLifetime time.Duration
 	// AllocateIP gives a new worker its private address, which is its node name.
@@ -76,8 +73,6 @@ type Config struct {
 	// is gone. They are called one at a time, in order, without any lock; seeded
 	// workers count as known and are not announced.
 	OnDeployed, OnDeleted func(Worker)
-	// Quota is the number of workers an account may have; 0: any.
-	Quota int
 	// Profile is Documented when empty.
 	Profile Profile
 	// Audit is shown every pool after each change of state, however short it lasts, with the server locked.
@@ -103,6 +98,9 @@ type Server struct {
 	requests []Request
 	serial   int
 	failNext []failure
+	// quota is the number of workers an account may have; 0: any. profiles are the trusted ones.
+	quota    int
+	profiles []TrustedProfile
 	// past is what a Slow cloud's replicas answer from, reads counts their answers.
 	past  []moment
 	reads int
@@ -115,7 +113,9 @@ type Server struct {
 // New makes a cloud without clusters. It panics when there is no such profile.
 func New(cfg Config) *Server {
 	cfg.Profile = cmp.Or(cfg.Profile, Documented)
-	known(cfg.Profile)
+	if !slices.Contains(Profiles, cfg.Profile) {
+		panic(fmt.Sprintf("iksserver has no profile %q, only %q", cfg.Profile, Profiles))
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

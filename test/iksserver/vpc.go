@@ -4,27 +4,26 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"strings"
 )
 
 // routeV2 registers the calls of VPC clusters, and the v2 calls that work for any provider.
 func (s *Server) routeV2() {
-	s.handle("GET /v2/vpc/getWorkerPools", http.StatusOK, s.ofVPC(func(r *http.Request) (any, *refusal) {
+	s.handle("GET /v2/vpc/getWorkerPools", http.StatusOK, s.of(VPC, func(r *http.Request) (any, *refusal) {
 		return s.listPools(r.FormValue("cluster"), (*pool).v2)
 	}))
-	s.handle("GET /v2/vpc/getWorkerPool", http.StatusOK, s.v2Pool(VPC))
-	s.handle("GET /v2/vpc/getWorkers", http.StatusOK, s.ofVPC(func(r *http.Request) (any, *refusal) {
+	s.handle("GET /v2/vpc/getWorkerPool", http.StatusOK, s.of(VPC, s.v2Pool))
+	s.handle("GET /v2/vpc/getWorkers", http.StatusOK, s.of(VPC, func(r *http.Request) (any, *refusal) {
 		return s.listWorkers(r.FormValue("cluster"), r, v2Worker)
 	}))
 	s.handle("GET /v2/vpc/getSubnets", http.StatusOK, s.subnets)
 	s.create("POST /v2/vpc/createWorkerPool", s.v2CreatePool)
-	s.handle("POST /v2/vpc/createWorkerPoolZone", http.StatusCreated, s.v2AddZone)
+	s.handle("POST /v2/vpc/createWorkerPoolZone", http.StatusCreated, s.addZoneTo)
 	s.changeWorker("POST /v2/vpc/replaceWorker", s.replaceWorker)
 
 	s.handle("GET /v2/getCluster", http.StatusOK, s.getCluster)
 	s.handle("GET /v2/getFlavors", http.StatusOK, s.flavors)
 	s.handle("GET /v2/vpc/getZones", http.StatusOK, s.zones(VPC))
-	s.handle("GET /v2/classic/getWorkerPool", http.StatusOK, s.v2Pool(Classic))
+	s.handle("GET /v2/classic/getWorkerPool", http.StatusOK, s.of(Classic, s.v2Pool))
 	s.change("POST /v2/resizeWorkerPool", http.StatusAccepted, func(c *cluster, p *pool, b change) *refusal {
 		return s.resize(c, p, b.Size)
 	})
@@ -53,7 +52,6 @@ type change struct {
 	Zone       string            `json:"zone"`
 	Size       int               `json:"size"`
 	Taints     map[string]string `json:"taints"`
-	Labels     map[string]string `json:"labels"`
 }
 
 // change registers a call that changes one pool.
@@ -86,10 +84,10 @@ func (s *Server) changeWorker(pattern string, do func(*cluster, *pool, *worker) 
 	})
 }
 
-// ofVPC refuses clusters of another provider.
-func (s *Server) ofVPC(next func(*http.Request) (any, *refusal)) func(*http.Request) (any, *refusal) {
+// of refuses clusters of another provider.
+func (s *Server) of(provider string, next func(*http.Request) (any, *refusal)) func(*http.Request) (any, *refusal) {
 	return func(r *http.Request) (any, *refusal) {
-		if c := s.cluster(r.FormValue("cluster")); c != nil && c.Provider != VPC {
+		if c := s.cluster(r.FormValue("cluster")); c != nil && c.Provider != provider {
 			return nil, wrongProvider("The cluster's provider is not permitted for this path.")
 		}
 		return next(r)
@@ -105,12 +103,10 @@ func (s *Server) getCluster(r *http.Request) (any, *refusal) {
 	if c.VPCID != "" {
 		vpcs = []string{c.VPCID}
 	}
-	zones, workers := []string{}, 0
+	zones := []string{}
 	for _, p := range c.pools {
 		for _, z := range p.zones {
-			n := len(p.live(z.id))
-			workers += n
-			if n > 0 && !slices.Contains(zones, z.id) {
+			if len(p.live(z.id)) > 0 && !slices.Contains(zones, z.id) {
 				zones = append(zones, z.id)
 			}
 		}
@@ -118,7 +114,7 @@ func (s *Server) getCluster(r *http.Request) (any, *refusal) {
 	out := map[string]any{
 		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": "kubernetes", "state": "normal",
 		"region": c.Region, "location": c.Region, "masterKubeVersion": c.Version,
-		"resourceGroup": c.ResourceGroup, "workerCount": workers, "workerZones": zones, "vpcs": vpcs,
+		"resourceGroup": c.ResourceGroup, "workerZones": zones, "vpcs": vpcs,
 		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal"},
 	}
 	if c.NetworkPlugin != "" {
@@ -140,18 +136,13 @@ func (s *Server) listPools(clusterKey string, describe func(*pool, *cluster) map
 	return out, nil
 }
 
-// v2Pool answers for one pool of a cluster of that provider.
-func (s *Server) v2Pool(provider string) func(*http.Request) (any, *refusal) {
-	return func(r *http.Request) (any, *refusal) {
-		c, p, bad := s.find(r.FormValue("cluster"), r.FormValue("workerpool"))
-		if bad != nil {
-			return nil, bad
-		}
-		if c.Provider != provider {
-			return nil, wrongProvider("The cluster's provider is not permitted for this path.")
-		}
-		return s.sparse(p.v2(c), "id", "poolName", "flavor", "labels", "workerCount", "zones"), nil
+// v2Pool answers for one pool.
+func (s *Server) v2Pool(r *http.Request) (any, *refusal) {
+	c, p, bad := s.find(r.FormValue("cluster"), r.FormValue("workerpool"))
+	if bad != nil {
+		return nil, bad
 	}
+	return s.sparse(p.v2(c), "id", "poolName", "flavor", "labels", "workerCount", "zones"), nil
 }
 
 func (p *pool) v2(c *cluster) map[string]any {
@@ -209,23 +200,16 @@ func (s *Server) listWorkers(clusterKey string, r *http.Request, describe func(*
 }
 
 func v2Worker(p *pool, w *worker) map[string]any {
-	subnet, cidr := "", ""
-	if z := p.zone(w.zone); z != nil {
-		subnet = z.subnet
-	}
-	if i := strings.LastIndex(w.ip, "."); i > 0 {
-		cidr = w.ip[:i] + ".0/24"
-	}
 	interfaces := []map[string]any{}
 	if w.state != statePending {
-		interfaces = append(interfaces, map[string]any{"subnetID": subnet, "ipAddress": w.ip, "cidr": cidr, "primary": true})
+		interfaces = append(interfaces, map[string]any{"ipAddress": w.ip, "primary": true})
 	}
 	return map[string]any{
 		"id": w.id, "flavor": w.flavor, "location": w.zone, "poolID": p.id, "poolName": p.name, "billing": "hourly",
 		"kubeVersion": map[string]string{"actual": w.version, "desired": w.target, "target": w.target},
 		"lifecycle": map[string]string{
 			"actualState": w.state, "desiredState": w.desired, "reasonForDelete": "", "message": w.message,
-			"pendingOperation": "", "actualOperatingSystem": "UBUNTU_24_64",
+			"pendingOperation": "", "actualOperatingSystem": operatingSystem,
 		},
 		"health":            map[string]string{"state": w.health, "message": w.healthMessage},
 		"networkInterfaces": interfaces,
@@ -274,14 +258,15 @@ func (s *Server) v2CreatePool(r *http.Request) (any, *refusal) {
 	return map[string]string{"workerPoolID": p.id}, nil
 }
 
-func (s *Server) v2AddZone(r *http.Request) (any, *refusal) {
-	var b struct{ Cluster, ID, SubnetID, WorkerPoolID, WorkerPool string }
+// addZoneTo adds a zone to the pool that the path (classic) or the body (VPC) names.
+func (s *Server) addZoneTo(r *http.Request) (any, *refusal) {
+	var b struct{ Cluster, ID, SubnetID, PrivateVlan, PublicVlan, WorkerPoolID, WorkerPool string }
 	if bad := decode(r, &b); bad != nil {
 		return nil, bad
 	}
-	c, p, bad := s.find(b.Cluster, cmp.Or(b.WorkerPoolID, b.WorkerPool))
+	c, p, bad := s.find(cmp.Or(r.PathValue("cluster"), b.Cluster), cmp.Or(r.PathValue("pool"), b.WorkerPoolID, b.WorkerPool))
 	if bad == nil {
-		bad = s.addZone(c, p, &poolZone{id: b.ID, subnet: b.SubnetID})
+		bad = s.addZone(c, p, &poolZone{id: b.ID, subnet: b.SubnetID, privateVLAN: b.PrivateVlan, publicVLAN: b.PublicVlan})
 	}
 	return nil, bad
 }
