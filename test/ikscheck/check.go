@@ -22,13 +22,13 @@ import (
 
 // check is one run.
 type check struct {
-	out                              io.Writer
-	wire                             http.RoundTripper
-	provider                         cloud.Provider
-	cluster, key, cs, iam            string
-	name, flavor, zone               string
-	token, group, region, generation string
-	classic                          bool
+	out                io.Writer
+	wire               *recorder
+	provider           cloud.Provider
+	cluster, cs        string
+	name, flavor, zone string
+	group, region      string
+	classic            bool
 }
 
 func (c *check) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
@@ -38,7 +38,8 @@ func (c *check) compare(as bool, format string, args ...any) {
 	c.say(map[bool]string{true: "as assumed  ", false: "DIFFERS     "}[as]+format, args...)
 }
 
-// call makes one request, and reads the answer into out unless that is nil. group nil sends no header.
+// call makes one request with the provider's last token, and reads the answer into out unless that is nil. group nil
+// sends no header.
 func (c *check) call(ctx context.Context, method, path string, group *string, body, out any) (status int, err error) {
 	var content []byte
 	if body != nil {
@@ -48,15 +49,11 @@ func (c *check) call(ctx context.Context, method, path string, group *string, bo
 	if err != nil {
 		return 0, fmt.Errorf("asking: %w", err)
 	}
-	r.Header.Set("Authorization", c.token)
+	r.Header.Set("Authorization", "Bearer "+c.wire.token)
 	r.Header.Set("Content-Type", "application/json")
 	if group != nil {
 		r.Header["X-Auth-Resource-Group"] = []string{*group}
 	}
-	return c.send(r, out)
-}
-
-func (c *check) send(r *http.Request, out any) (int, error) {
 	answer, err := (&http.Client{Transport: c.wire, Timeout: 2 * time.Minute}).Do(r)
 	if err != nil {
 		return 0, fmt.Errorf("asking: %w", err)
@@ -66,34 +63,16 @@ func (c *check) send(r *http.Request, out any) (int, error) {
 		return answer.StatusCode, nil
 	}
 	if err := json.NewDecoder(answer.Body).Decode(out); err != nil {
-		return answer.StatusCode, fmt.Errorf("the answer to %s is no JSON of the form that rrpool knows: %w", r.URL.Path, err)
+		return answer.StatusCode, fmt.Errorf("the answer to %s is no JSON of the form that rrpool knows: %w", path, err)
 	}
 	return answer.StatusCode, nil
 }
 
-func (c *check) login(ctx context.Context) error {
-	form := url.Values{"grant_type": {"urn:ibm:params:oauth:grant-type:apikey"}, "apikey": {c.key}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.iam+"/identity/token", strings.NewReader(form.Encode()))
-	if err != nil {
-		return fmt.Errorf("logging in: %w", err)
-	}
-	r.SetBasicAuth("bx", "bx")
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	var granted struct {
-		Token string `json:"access_token"`
-	}
-	status, err := c.send(r, &granted)
-	if err != nil || granted.Token == "" {
-		return errors.Join(fmt.Errorf("IAM gives no token, its status is %d", status), err)
-	}
-	c.token = "Bearer " + granted.Token
-	return nil
-}
-
 // read compares what can be read.
 func (c *check) read(ctx context.Context) error {
-	if err := c.login(ctx); err != nil {
-		return err
+	_, observed := c.provider.Observe(ctx, cloud.PoolSpec{})
+	if c.wire.token == "" {
+		return fmt.Errorf("IAM gives no token: %w", observed)
 	}
 	var seen struct {
 		ID, Provider, Region, ResourceGroup string
@@ -104,11 +83,11 @@ func (c *check) read(ctx context.Context) error {
 	if err != nil || seen.ID == "" {
 		return errors.Join(fmt.Errorf("the cluster cannot be read without a resource group: status %d", status), err)
 	}
-	c.cluster, c.group, c.region, c.generation, c.classic = seen.ID, seen.ResourceGroup, seen.Region, seen.Provider, seen.Provider == "classic"
+	c.cluster, c.group, c.region, c.classic = seen.ID, seen.ResourceGroup, seen.Region, seen.Provider == "classic"
 	c.zone = cmp.Or(c.zone, strings.Join(seen.WorkerZones[:min(1, len(seen.WorkerZones))], ""))
 	c.region = cmp.Or(c.region, strings.TrimRight(c.zone, "-0123456789"))
 	c.compare(true, "getCluster without the header of the resource group: %d", status)
-	c.compare(c.classic || c.generation == "vpc-gen2", "the provider is %q, the region %q, the zones with workers are %q", c.generation, c.region, seen.WorkerZones)
+	c.compare(c.classic || seen.Provider == "vpc-gen2", "the provider is %q, the region %q, the zones with workers are %q", seen.Provider, c.region, seen.WorkerZones)
 	c.compare(c.group != "", "getCluster gives the id of the resource group")
 	for _, group := range []string{"", c.group} {
 		status, err := c.call(ctx, http.MethodGet, at, &group, nil, nil)
@@ -118,32 +97,26 @@ func (c *check) read(ctx context.Context) error {
 		return err
 	}
 	c.lists(ctx)
-	_, err = c.provider.Observe(ctx, cloud.PoolSpec{})
-	c.compare(err == nil, "rrpool's provider can read all it needs: %v", err)
-	return err
+	c.compare(observed == nil, "rrpool's provider can read all it needs: %v", observed)
+	return observed
 }
 
-// lists compares further listings.
+// lists compares further listings that the provider uses.
 func (c *check) lists(ctx context.Context) {
-	listings := c.listings()
-	for _, what := range slices.Sorted(maps.Keys(listings)) {
-		var list []map[string]any
-		status, err := c.call(ctx, http.MethodGet, listings[what], &c.group, nil, &list)
-		c.compare(err == nil && status == http.StatusOK && len(list) > 0, "the list of %s: status %d, %d entries %v", what, status, len(list), err)
+	listings := map[string]string{
+		"workers": "/v2/vpc/getWorkers?cluster=" + c.cluster + "&showDeleted=false", "zones": "/v2/vpc/getZones?provider=vpc-gen2",
+		"flavors": "/v2/getFlavors?zone=" + c.zone + "&provider=vpc-gen2",
 	}
-}
-
-// listings are further ones that the provider uses, by what they list.
-func (c *check) listings() map[string]string {
 	if c.classic {
-		return map[string]string{
+		listings = map[string]string{
 			"workers": "/v1/clusters/" + c.cluster + "/workers?showDeleted=false", "zones": "/v1/zones",
 			"flavors": "/v1/datacenters/" + c.zone + "/machine-types", "VLANs": "/v1/datacenters/" + c.zone + "/vlans",
 		}
 	}
-	return map[string]string{
-		"workers": "/v2/vpc/getWorkers?cluster=" + c.cluster + "&showDeleted=false", "zones": "/v2/vpc/getZones?provider=vpc-gen2",
-		"flavors": "/v2/getFlavors?zone=" + c.zone + "&provider=vpc-gen2",
+	for _, what := range slices.Sorted(maps.Keys(listings)) {
+		var list []map[string]any
+		status, err := c.call(ctx, http.MethodGet, listings[what], &c.group, nil, &list)
+		c.compare(err == nil && status == http.StatusOK && len(list) > 0, "the list of %s: status %d, %d entries %v", what, status, len(list), err)
 	}
 }
 
@@ -163,11 +136,6 @@ func (c *check) pools(ctx context.Context) error {
 		id, _ := p["id"].(string)
 		status, err := c.call(ctx, http.MethodGet, single+"?cluster="+c.cluster+"&workerpool="+url.QueryEscape(id), &c.group, nil, &whole)
 		c.compare(err == nil && whole["id"] == id && id != "", "the answer about pool %s alone: status %d %v", cmp.Or(fmt.Sprint(p["poolName"]), id), status, err)
-		for _, field := range []string{"labels", "taints", "zones"} {
-			_, listed := p[field]
-			_, there := whole[field]
-			c.say("seen        %s: in the listing %t, in the answer about the pool %t", field, listed, there)
-		}
 		c.say("seen        fields of the listing: %s", strings.Join(slices.Sorted(maps.Keys(p)), " "))
 		c.say("seen        fields of the pool:    %s", strings.Join(slices.Sorted(maps.Keys(whole)), " "))
 	}
@@ -214,9 +182,6 @@ func (c *check) order(ctx context.Context) (err error) {
 		return err
 	}
 	body := map[string]string{"cluster": c.cluster, "workerpool": pool.ID, "zone": c.zone}
-	if err := c.login(ctx); err != nil { // the first token may be over
-		return err
-	}
 	status, err := c.call(ctx, http.MethodPost, "/v2/removeWorkerPoolZone", &c.group, body, nil)
 	c.compare(err == nil && status < 300, "removeWorkerPoolZone with a worker in it: %d %v", status, err)
 	return err

@@ -24,6 +24,9 @@ const (
 	account = "0123456789abcdef0123456789abcdef"
 )
 
+// spoiled is what the cloud of cloudOf has said about its cluster.
+var spoiled strings.Builder
+
 // cloudOf has one cluster; its answers about it name its owner and the account.
 func cloudOf(generation string, profile iksserver.Profile) *iksserver.Server {
 	s := iksserver.New(iksserver.Config{
@@ -39,8 +42,10 @@ func cloudOf(generation string, profile iksserver.Profile) *iksserver.Server {
 	c.Pools = []iksserver.Pool{{Name: "default", Flavor: "bx2.4x16", SizePerZone: 1, Zones: []string{zone.ID}}}
 	s.AddCluster(c)
 	s.Inject(iksserver.Fault{Path: "getCluster$", Spoil: func(b []byte) []byte {
-		return bytes.Replace(b, []byte("{"), []byte(`{"ownerEmail":"jane@example.org","apiUser":"IBMid-27000","crn":"crn:v1:bluemix:public:containers-kubernetes:us-south:a/`+
+		b = bytes.Replace(b, []byte("{"), []byte(`{"ownerEmail":"jane@example.org","apiUser":"IBMid-27000","crn":"crn:v1:bluemix:public:containers-kubernetes:us-south:a/`+
 			account+`:c1::","note":"you sent `+apiKey+` and token-00000003-secret for jane@example.org",`), 1)
+		spoiled.Write(b)
+		return b
 	}})
 	return s
 }
@@ -155,42 +160,17 @@ var secrets = regexp.MustCompile(regexp.QuoteMeta(apiKey) + `|token-0|jane|IBMid
 
 func TestNoSecretIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		spoiled.Reset()
 		s, dir := cloudOf(iksserver.VPC, iksserver.Documented), t.TempDir()
 		_, err := ran(t.Context(), s.Transport(), dir, "")
 		require.NoError(t, err)
 		require.NotRegexp(t, secrets, saved(t, dir))
 		// The control: each of them was in an answer.
-		heard := &hearing{RoundTripper: s.Transport()}
-		_, err = ran(t.Context(), heard, t.TempDir(), "")
-		require.NoError(t, err)
 		for _, secret := range []string{apiKey, "token-0", "jane", "IBMid-", account, strings.Repeat("ab", 16)} {
-			require.Contains(t, heard.all.String(), secret)
+			require.Contains(t, spoiled.String(), secret)
 			require.Regexp(t, secrets, secret)
 		}
 	})
-}
-
-// hearing keeps the answers as they come.
-type hearing struct {
-	http.RoundTripper
-	all bytes.Buffer
-}
-
-func (h *hearing) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := h.RoundTripper.RoundTrip(r)
-	if err == nil && strings.Contains(r.URL.Path, "getCluster") {
-		var body bytes.Buffer
-		_, err = body.ReadFrom(answer.Body)
-		_ = answer.Body.Close()
-		_, _ = h.all.Write(body.Bytes())
-		answer.Body = http.NoBody
-		if err == nil {
-			again := httptest.NewRecorder()
-			_, _ = again.Write(body.Bytes())
-			answer.Body = again.Result().Body
-		}
-	}
-	return answer, err
 }
 
 // What was saved is a cloud for the same requests, and none for others.

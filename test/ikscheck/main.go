@@ -31,22 +31,22 @@ func main() {
 
 // run does all that the variables ask for.
 func run(ctx context.Context, out io.Writer, wire http.RoundTripper, env func(string) string) error {
+	key := strings.TrimSpace(env("IBMCLOUD_API_KEY"))
 	c := &check{
-		out: out, cluster: env("CLUSTER"), key: strings.TrimSpace(env("IBMCLOUD_API_KEY")),
+		out: out, cluster: env("CLUSTER"),
 		cs:   strings.TrimRight(cmp.Or(env(iks.CSEndpointVariable), "https://containers.cloud.ibm.com/global"), "/"),
-		iam:  strings.TrimRight(cmp.Or(env(iks.IAMEndpointVariable), "https://iam.cloud.ibm.com"), "/"),
 		name: "rrpool-check-" + strings.ToLower(rand.Text()[:4]), flavor: env("FLAVOR"), zone: env("ZONE"),
 	}
-	if c.cluster == "" || c.key == "" {
+	if c.cluster == "" || key == "" {
 		return fmt.Errorf("set IBMCLOUD_API_KEY, and give the cluster's id: make iks-check CLUSTER=…")
 	}
 	dir := cmp.Or(env("ANSWERS"), "bin/iks-check/"+time.Now().UTC().Format("20060102-150405"))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the folder for the answers: %w", err)
 	}
-	c.wire = &recorder{base: wire, dir: dir, salt: rand.Text(), secrets: []string{c.key}}
+	c.wire = &recorder{base: wire, dir: dir, salt: rand.Text(), secrets: []string{key}}
 	provider, err := iks.New(iks.Config{
-		ClusterID: c.cluster, PoolName: c.name, APIKey: c.key, CSEndpoint: c.cs, IAMEndpoint: c.iam, Transport: c.wire,
+		ClusterID: c.cluster, PoolName: c.name, APIKey: key, CSEndpoint: c.cs, IAMEndpoint: env(iks.IAMEndpointVariable), Transport: c.wire,
 	})
 	if err != nil {
 		return err

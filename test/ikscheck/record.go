@@ -27,6 +27,8 @@ type recorder struct {
 	mu      sync.Mutex
 	n       int
 	secrets []string
+	// token is IAM's last one.
+	token string
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -69,6 +71,7 @@ func (c *recorder) learn(answer []byte) {
 	_ = json.Unmarshal(answer, &tokens) // a refusal has none
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.token = tokens.Access
 	for _, token := range []string{tokens.Access, tokens.Refresh} {
 		if token != "" {
 			c.secrets = append(c.secrets, token)
