@@ -165,11 +165,14 @@ func at(o *object, path ...string) any {
 	return out
 }
 
-// deployed has an overlay applied, as a user applies it: every object is tried
-// first, which leaves nothing behind, then taken in.
-func deployed(t *testing.T, overlay string) (*cluster, []*object) {
+// deployed has the overlays' objects applied, as a user applies them, to the cluster that the tests share: every object is tried first,
+// which leaves nothing behind, then taken in.
+func deployed(t *testing.T) (*cluster, []*object) {
 	t.Helper()
-	c, objects := clusterFor(t, overlay), build(t, overlay)
+	if shared == nil {
+		shared = start(t)
+	}
+	c, objects := shared, build(t, iksOverlay)
 	for _, o := range objects {
 		_, before := c.get(t, o)
 		_, err := c.try(t, o)

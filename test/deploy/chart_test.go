@@ -132,10 +132,11 @@ var monitored = []string{"--set", "monitoring.serviceMonitor.enabled=true,monito
 func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range overlays(t) {
-		made := rendered(t)
-		require.Empty(t, unequal(made, build(t, overlay)), overlay)
-		require.Equal(t, "keep", first(t, made, "CustomResourceDefinition").GetAnnotations()[keep])
+		require.Equal(t, build(t, iksOverlay), build(t, overlay), "both overlays are the same, so that the other tests look at one")
 	}
+	made := rendered(t)
+	require.Empty(t, unequal(made, build(t, iksOverlay)))
+	require.Equal(t, "keep", first(t, made, "CustomResourceDefinition").GetAnnotations()[keep])
 	require.Empty(t, unequal(rendered(t, "--set", "credentials.externalSecret.enabled=true"), build(t, withExternalSecret(t))))
 	require.Empty(t, unequal(rendered(t, "--set", "credentials.trustedProfile.name=a b"), build(t, with(t, "trusted-profile"))))
 	require.Empty(t, unequal(rendered(t, monitored...), append(build(t, iksOverlay), build(t, "config/monitoring")...)))

@@ -53,7 +53,7 @@ func objectsOf(t *testing.T, text string) []*object {
 }
 
 func TestEveryObjectOfAPageIsAccepted(t *testing.T) {
-	c, _ := deployed(t, kindOverlay)
+	c, _ := deployed(t)
 	for _, name := range pages {
 		objects := objectsOf(t, page(t, name))
 		require.NotEmpty(t, objects, name)
@@ -68,7 +68,7 @@ func TestEveryObjectOfAPageIsAccepted(t *testing.T) {
 var patch = regexp.MustCompile(`kubectl patch rrp default --type=merge -p '(\{.*?\})'`)
 
 func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
-	c, _ := deployed(t, kindOverlay)
+	c, _ := deployed(t)
 	sample := read(t, samples[kindOverlay])[0]
 	_, err := c.apply(t, sample)
 	require.NoError(t, err)

@@ -48,7 +48,7 @@ func manifest(t *testing.T, o *object) string {
 // The operator's own CRD takes our ExternalSecret, and it makes the Secret that the sample
 // names. That the operator then does so is its own affair.
 func TestTheExternalSecretIsAccepted(t *testing.T) {
-	c, _ := deployed(t, iksOverlay)
+	c, _ := deployed(t)
 	externalSecrets(t, c)
 	ours := first(t, build(t, withExternalSecret(t)), "ExternalSecret")
 	_, err := c.try(t, ours)
@@ -76,7 +76,7 @@ func TestTheSecretFromAFileIsTheOneThatIsRead(t *testing.T) {
 	require.Len(t, made, 1)
 	require.Equal(t, "Secret/rrpool-system/rrpool-ibmcloud", identity(made[0]))
 	require.Equal(t, map[string]any{"apikey": "dGhlIGtleQo="}, at(made[0], "data"))
-	c, _ := deployed(t, iksOverlay)
+	c, _ := deployed(t)
 	_, err = c.try(t, made[0])
 	require.NoError(t, err)
 	require.Equal(t, "/apikey\n", text(t, path(iksOverlay, "secret", ".gitignore")), "git would take the key")

@@ -49,7 +49,7 @@ func suffix(number int) string {
 
 func TestTheKindClusterHasThreeZonesWithANodeToSpare(t *testing.T) {
 	cluster, names := clusterFile(t)
-	c, _ := deployed(t, kindOverlay)
+	c, _ := deployed(t)
 	workers := map[string]int{}
 	for i, node := range cluster.Nodes {
 		o := &object{}
@@ -71,7 +71,7 @@ func TestTheKindClusterHasThreeZonesWithANodeToSpare(t *testing.T) {
 }
 
 func TestCalicoIsInstalledWithBGPAndWithoutEncapsulation(t *testing.T) {
-	c, _ := deployed(t, kindOverlay)
+	c, _ := deployed(t)
 	installation := read(t, kindOverlay+"/calico.yaml")
 	require.Len(t, installation, 1)
 	admitted, err := c.try(t, installation[0])

@@ -22,19 +22,17 @@ import (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for _, c := range clusters.started {
-		if err := c.plane.Stop(); err != nil {
+	if shared != nil {
+		if err := shared.plane.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
 	os.Exit(code)
 }
 
-// clusters are those that have been started, by the overlay that they are for.
-var clusters = struct {
-	sync.Mutex
-	started map[string]*cluster
-}{started: map[string]*cluster{}}
+// shared is the cluster of all tests that do not start their own. Both overlays are the same objects: what holds for one holds for the
+// other.
+var shared *cluster
 
 // cluster is an apiserver with Calico's CRDs, and a user who may do everything.
 type cluster struct {
@@ -42,20 +40,6 @@ type cluster struct {
 	client   dynamic.Interface
 	mapper   meta.RESTMapper
 	warnings *warnings
-}
-
-// clusterFor starts the cluster of an overlay, with nothing of ours in it, or
-// gives the one that was started before.
-func clusterFor(t *testing.T, overlay string) *cluster {
-	t.Helper()
-	clusters.Lock()
-	defer clusters.Unlock()
-	if c := clusters.started[overlay]; c != nil {
-		return c
-	}
-	c := start(t)
-	clusters.started[overlay] = c
-	return c
 }
 
 // start starts a cluster with nothing of ours in it. Whoever does so stops its plane.

@@ -36,21 +36,17 @@ func overlays(t *testing.T) []string {
 }
 
 func TestAnOverlayIsAcceptedAsItIs(t *testing.T) {
-	for _, overlay := range overlays(t) {
-		t.Run(overlay, func(t *testing.T) {
-			c, objects := deployed(t, overlay)
-			before := c.versions(t, objects)
-			deployed(t, overlay)
-			require.Equal(t, before, c.versions(t, objects), "applying it again changes nothing")
-			require.Empty(t, c.warnings.all())
-		})
-	}
+	c, objects := deployed(t)
+	before := c.versions(t, objects)
+	deployed(t)
+	require.Equal(t, before, c.versions(t, objects), "applying it again changes nothing")
+	require.Empty(t, c.warnings.all())
 }
 
 func TestTheSampleOfAnOverlayIsAdmittedAndDefaulted(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		t.Run(overlay, func(t *testing.T) {
-			c, _ := deployed(t, overlay)
+			c, _ := deployed(t)
 			sample := read(t, samples[overlay])
 			require.Len(t, sample, 1)
 			admitted, err := c.try(t, sample[0])
@@ -76,7 +72,7 @@ func TestTheSampleOfAnOverlayIsAdmittedAndDefaulted(t *testing.T) {
 }
 
 func TestEverySampleAndExampleIsAdmitted(t *testing.T) {
-	c, _ := deployed(t, kindOverlay)
+	c, _ := deployed(t)
 	for _, pattern := range []string{"config/samples/*.yaml", "config/overlays/*/*.example.yaml"} {
 		files, err := filepath.Glob(path(pattern))
 		require.NoError(t, err)
@@ -95,7 +91,7 @@ func TestEverySampleAndExampleIsAdmitted(t *testing.T) {
 
 // Negative controls for the test above.
 func TestAChangeAndAWarningAreSeen(t *testing.T) {
-	c, objects := deployed(t, kindOverlay)
+	c, objects := deployed(t)
 	deployment := first(t, objects, "Deployment").DeepCopy()
 	before := c.versions(t, objects)
 	set(t, deployment.Object, int64(3), "spec", "replicas")
@@ -117,7 +113,7 @@ func TestAChangeAndAWarningAreSeen(t *testing.T) {
 
 // Negative controls: that everything is accepted proves something only if not everything would be.
 func TestATypingErrorIsRefused(t *testing.T) {
-	c, objects := deployed(t, kindOverlay)
+	c, objects := deployed(t)
 	objects = append(objects, read(t, samples[kindOverlay])...)
 	for kind, field := range map[string][]string{
 		"Deployment":         {"spec", "template", "spec", "serviceAccount_name"},
@@ -144,19 +140,15 @@ func first(t *testing.T, objects []*object, kind string) *object {
 
 // The namespace admits restricted pods only, of a priority class that there is; no Deployment is refused for that.
 func TestAPodOfTheDeploymentIsAdmitted(t *testing.T) {
-	for _, overlay := range overlays(t) {
-		t.Run(overlay, func(t *testing.T) {
-			c, objects := deployed(t, overlay)
-			pod := podOf(t, first(t, objects, "Deployment"))
-			_, err := c.try(t, pod)
-			require.NoError(t, err)
+	c, objects := deployed(t)
+	pod := podOf(t, first(t, objects, "Deployment"))
+	_, err := c.try(t, pod)
+	require.NoError(t, err)
 
-			// Negative control.
-			set(t, pod.Object, true, "spec", "hostNetwork")
-			_, err = c.try(t, pod)
-			require.True(t, apierrors.IsForbidden(err), "%v", err)
-		})
-	}
+	// Negative control.
+	set(t, pod.Object, true, "spec", "hostNetwork")
+	_, err = c.try(t, pod)
+	require.True(t, apierrors.IsForbidden(err), "%v", err)
 }
 
 // podOf is a pod as a Deployment makes them.

@@ -128,7 +128,7 @@ var writes = map[string][]write{
 // that the manager has, and many more.
 func guarded(t *testing.T) (admin, manager dynamic.Interface) {
 	t.Helper()
-	c, objects := deployed(t, kindOverlay)
+	c, objects := deployed(t)
 	manager, err := dynamic.NewForConfig(c.plane.UserConfig(policedUser(t, objects), "system:masters"))
 	require.NoError(t, err)
 	_, err = c.apply(t, read(t, samples[kindOverlay])[0])
@@ -274,5 +274,5 @@ func TestThePoliciesAreForTheManagerOnly(t *testing.T) {
 		_, err := admin.Resource(crd).Get(t.Context(), "routereflectorpools.rrpool.io", metav1.GetOptions{})
 		require.True(c, apierrors.IsNotFound(err))
 	}, policyLag, 100*time.Millisecond)
-	deployed(t, kindOverlay) // for whoever comes next
+	deployed(t) // for whoever comes next
 }

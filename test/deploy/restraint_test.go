@@ -45,16 +45,14 @@ func excess(t *testing.T, objects []*object) []string {
 }
 
 func TestAnOverlayAllowsNothingThatIsNeverNeeded(t *testing.T) {
-	for _, overlay := range overlays(t) {
-		require.Empty(t, excess(t, build(t, overlay)), overlay)
-	}
+	require.Empty(t, excess(t, build(t, iksOverlay)))
 	for want, spoil := range map[string]func(deployment, account map[string]any){
 		"a token for pods that do not ask for it": func(_, account map[string]any) { delete(account, "automountServiceAccountToken") },
 		"a volume": func(d, _ map[string]any) {
 			set(t, d, []any{map[string]any{"name": "tmp"}}, "spec", "template", "spec", "volumes")
 		},
 	} {
-		objects := build(t, kindOverlay)
+		objects := build(t, iksOverlay)
 		spoil(first(t, objects, "Deployment").Object, first(t, objects, "ServiceAccount").Object)
 		require.Equal(t, []string{want}, excess(t, objects), "negative control")
 	}
@@ -72,7 +70,7 @@ func TestTheTokenForATrustedProfile(t *testing.T) {
 	}}}, pod.Volumes[0].Projected.Sources)
 	require.Equal(t, []corev1.VolumeMount{{Name: pod.Volumes[0].Name, MountPath: filepath.Dir(wiring.TokenFile), ReadOnly: true}}, pod.Containers[0].VolumeMounts)
 	require.Equal(t, "sa-token", filepath.Base(wiring.TokenFile))
-	c, _ := deployed(t, iksOverlay)
+	c, _ := deployed(t)
 	_, err := c.try(t, deployment)
 	require.NoError(t, err)
 	_, err = c.try(t, podOf(t, deployment))
@@ -122,43 +120,37 @@ func ask(verb, group, resource, namespace, name string, subresource ...string) a
 
 // The service account that the Deployment names exists, and has these rights by the bindings of the overlay.
 func TestTheManagerMayDoItsWorkAndNoMore(t *testing.T) {
-	for _, overlay := range overlays(t) {
-		t.Run(overlay, func(t *testing.T) {
-			c, objects := deployed(t, overlay)
-			client, err := kubernetes.NewForConfig(c.plane.AdminConfig())
-			require.NoError(t, err)
-			user := policedUser(t, objects)
-			require.True(t, strings.HasSuffix(user, ":"+first(t, objects, "ServiceAccount").GetName()), user)
-			may := func(attributes authorizationv1.ResourceAttributes) bool {
-				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &attributes}}
-				review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
-				require.NoError(t, err)
-				return review.Status.Allowed
-			}
-			// Once all that is granted has been seen to be, nothing more is on its way.
-			for name, attributes := range granted {
-				require.Eventually(t, func() bool { return may(attributes) }, 2*time.Minute, 100*time.Millisecond, name)
-			}
-			for name, attributes := range denied {
-				require.False(t, may(attributes), name)
-			}
-		})
+	c, objects := deployed(t)
+	client, err := kubernetes.NewForConfig(c.plane.AdminConfig())
+	require.NoError(t, err)
+	user := policedUser(t, objects)
+	require.True(t, strings.HasSuffix(user, ":"+first(t, objects, "ServiceAccount").GetName()), user)
+	may := func(attributes authorizationv1.ResourceAttributes) bool {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &attributes}}
+		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		require.NoError(t, err)
+		return review.Status.Allowed
+	}
+	// Once all that is granted has been seen to be, nothing more is on its way.
+	for name, attributes := range granted {
+		require.Eventually(t, func() bool { return may(attributes) }, 2*time.Minute, 100*time.Millisecond, name)
+	}
+	for name, attributes := range denied {
+		require.False(t, may(attributes), name)
 	}
 }
 
 // The network policy is about the manager's pods, lets in no more than the metrics, and
 // never stands between the manager and the apiserver, the resolver or the cloud.
 func TestTheNetworkPolicyLetsInMetricsAndOutAll(t *testing.T) {
-	for _, overlay := range overlays(t) {
-		objects := build(t, overlay)
-		policy := convert[networkingv1.NetworkPolicy](t, first(t, objects, "NetworkPolicy")).Spec
-		pod := convert[appsv1.Deployment](t, first(t, objects, "Deployment")).Spec.Template
-		require.True(t, selects(&policy.PodSelector, pod.Labels))
-		require.Equal(t, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}, policy.PolicyTypes)
-		require.Len(t, policy.Ingress, 1)
-		require.NotEmpty(t, policy.Ingress[0].From, "not every pod comes in")
-		require.Len(t, policy.Ingress[0].Ports, 1)
-		require.Equal(t, "metrics", policy.Ingress[0].Ports[0].Port.StrVal)
-		require.Equal(t, "metrics", pod.Spec.Containers[0].Ports[0].Name)
-	}
+	objects := build(t, iksOverlay)
+	policy := convert[networkingv1.NetworkPolicy](t, first(t, objects, "NetworkPolicy")).Spec
+	pod := convert[appsv1.Deployment](t, first(t, objects, "Deployment")).Spec.Template
+	require.True(t, selects(&policy.PodSelector, pod.Labels))
+	require.Equal(t, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}, policy.PolicyTypes)
+	require.Len(t, policy.Ingress, 1)
+	require.NotEmpty(t, policy.Ingress[0].From, "not every pod comes in")
+	require.Len(t, policy.Ingress[0].Ports, 1)
+	require.Equal(t, "metrics", policy.Ingress[0].Ports[0].Port.StrVal)
+	require.Equal(t, "metrics", pod.Spec.Containers[0].Ports[0].Name)
 }

@@ -18,7 +18,7 @@ import (
 // dedicated is the taint of the dedicated pool, as the sample for IKS leaves it.
 func dedicated(t *testing.T) v1alpha1.Taint {
 	t.Helper()
-	c, _ := deployed(t, iksOverlay)
+	c, _ := deployed(t)
 	sample, err := c.try(t, read(t, samples[iksOverlay])[0])
 	require.NoError(t, err)
 	taint := convert[v1alpha1.RouteReflectorPool](t, sample).Spec.Provider.IKS.Taint
@@ -49,41 +49,39 @@ func leaves(pod corev1.PodSpec, key string) int64 {
 
 func TestManagersSurviveDrainsNodesAndZones(t *testing.T) {
 	reflectors := dedicated(t)
-	for _, overlay := range overlays(t) {
-		objects := build(t, overlay)
-		d := convert[appsv1.Deployment](t, first(t, objects, "Deployment"))
-		b := convert[policyv1.PodDisruptionBudget](t, first(t, objects, "PodDisruptionBudget"))
-		pod := d.Spec.Template
+	objects := build(t, iksOverlay)
+	d := convert[appsv1.Deployment](t, first(t, objects, "Deployment"))
+	b := convert[policyv1.PodDisruptionBudget](t, first(t, objects, "PodDisruptionBudget"))
+	pod := d.Spec.Template
 
-		require.GreaterOrEqual(t, *d.Spec.Replicas, int32(2))
-		require.True(t, selects(b.Spec.Selector, pod.Labels))
-		require.Equal(t, d.Namespace, b.Namespace)
-		require.Positive(t, b.Spec.MaxUnavailable.IntValue(), "a node with a manager can be drained")
-		require.Less(t, b.Spec.MaxUnavailable.IntValue(), int(*d.Spec.Replicas), "a drain does not take all managers at once")
-		require.Equal(t, policyv1.AlwaysAllow, *b.Spec.UnhealthyPodEvictionPolicy, "a manager that does not work does not hold up drains")
+	require.GreaterOrEqual(t, *d.Spec.Replicas, int32(2))
+	require.True(t, selects(b.Spec.Selector, pod.Labels))
+	require.Equal(t, d.Namespace, b.Namespace)
+	require.Positive(t, b.Spec.MaxUnavailable.IntValue(), "a node with a manager can be drained")
+	require.Less(t, b.Spec.MaxUnavailable.IntValue(), int(*d.Spec.Replicas), "a drain does not take all managers at once")
+	require.Equal(t, policyv1.AlwaysAllow, *b.Spec.UnhealthyPodEvictionPolicy, "a manager that does not work does not hold up drains")
 
-		var apart []string
-		for _, c := range pod.Spec.TopologySpreadConstraints {
-			require.Equal(t, corev1.ScheduleAnyway, c.WhenUnsatisfiable, "without %s it does not wait", c.TopologyKey)
-			require.EqualValues(t, 1, c.MaxSkew)
-			require.True(t, selects(c.LabelSelector, pod.Labels))
-			apart = append(apart, c.TopologyKey)
-		}
-		require.ElementsMatch(t, []string{corev1.LabelHostname, corev1.LabelTopologyZone}, apart)
-		require.Empty(t, pod.Spec.NodeSelector, "it wants no node that there may not be")
-		require.Nil(t, pod.Spec.Affinity.PodAntiAffinity)
-		nodes := pod.Spec.Affinity.NodeAffinity
-		require.Nil(t, nodes.RequiredDuringSchedulingIgnoredDuringExecution)
-		require.Equal(t, []corev1.NodeSelectorRequirement{{Key: v1alpha1.PoolLabel, Operator: corev1.NodeSelectorOpDoesNotExist}},
-			nodes.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference.MatchExpressions, "it would rather not run on a reflector")
+	var apart []string
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		require.Equal(t, corev1.ScheduleAnyway, c.WhenUnsatisfiable, "without %s it does not wait", c.TopologyKey)
+		require.EqualValues(t, 1, c.MaxSkew)
+		require.True(t, selects(c.LabelSelector, pod.Labels))
+		apart = append(apart, c.TopologyKey)
+	}
+	require.ElementsMatch(t, []string{corev1.LabelHostname, corev1.LabelTopologyZone}, apart)
+	require.Empty(t, pod.Spec.NodeSelector, "it wants no node that there may not be")
+	require.Nil(t, pod.Spec.Affinity.PodAntiAffinity)
+	nodes := pod.Spec.Affinity.NodeAffinity
+	require.Nil(t, nodes.RequiredDuringSchedulingIgnoredDuringExecution)
+	require.Equal(t, []corev1.NodeSelectorRequirement{{Key: v1alpha1.PoolLabel, Operator: corev1.NodeSelectorOpDoesNotExist}},
+		nodes.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference.MatchExpressions, "it would rather not run on a reflector")
 
-		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule} {
-			require.False(t, tolerates(pod.Spec, corev1.Taint{Key: reflectors.Key, Value: reflectors.Value, Effect: effect}))
-		}
-		require.True(t, tolerates(pod.Spec, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}))
-		for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-			require.GreaterOrEqual(t, leaves(pod.Spec, key), int64(10), key)
-			require.LessOrEqual(t, leaves(pod.Spec, key), int64(60), key)
-		}
+	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule} {
+		require.False(t, tolerates(pod.Spec, corev1.Taint{Key: reflectors.Key, Value: reflectors.Value, Effect: effect}))
+	}
+	require.True(t, tolerates(pod.Spec, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}))
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		require.GreaterOrEqual(t, leaves(pod.Spec, key), int64(10), key)
+		require.LessOrEqual(t, leaves(pod.Spec, key), int64(60), key)
 	}
 }

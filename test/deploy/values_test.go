@@ -91,7 +91,7 @@ var everything = []string{
 
 // Whatever values say, the apiserver takes it, and the pods under the profile restricted.
 func TestAllThatTheChartCanMakeIsAccepted(t *testing.T) {
-	c, _ := deployed(t, iksOverlay)
+	c, _ := deployed(t)
 	externalSecrets(t, c)
 	objects := rendered(t, everything...)
 	for _, o := range objects {
