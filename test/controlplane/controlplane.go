@@ -210,9 +210,6 @@ func (c *ControlPlane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Dir is the folder with the logs (etcd.log, kube-apiserver.log, audit.log) and the certificate.
-func (c *ControlPlane) Dir() string { return c.options.Dir }
-
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.options.Dir, name) }
 
 func (c *ControlPlane) apiserverFlags() []string {
