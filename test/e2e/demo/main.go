@@ -11,18 +11,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
-	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
 	"github.com/rrpool/rrpool/test/lab/probe"
 	"github.com/rrpool/rrpool/test/programs"
+)
+
+// patience is how long a command may take on a slow machine.
+const patience = 6 * time.Minute
+
+// The phases of which packets are counted.
+const (
+	phaseThere = "onto route reflectors"
+	phaseBack  = "back to the mesh"
 )
 
 func main() {
@@ -42,113 +50,97 @@ func run(ctx context.Context) error {
 	if err := lab.Isolate(ctx, os.Stdout); err != nil {
 		return err
 	}
-	return demonstrate(ctx, iostreams.System())
-}
-
-func demonstrate(ctx context.Context, to iostreams.Streams) error {
-	t := newConsole(to)
-	t.title("A Calico cluster on IKS: 6 nodes in 3 zones, BGP full mesh with a password")
-	t.say("network namespaces, real BIRD and confd, a real apiserver; the IBM Cloud is imitated over HTTP")
-	s, err := site.Start(ctx, site.Options{MeshPassword: "a mesh password", Generation: iksserver.VPC, Progress: t.say})
+	begun := time.Now()
+	d := demo{say: func(text string) { fmt.Printf("%6.1fs  %s\n", time.Since(begun).Seconds(), text) }}
+	title("A Calico cluster on IKS: 6 nodes in 3 zones, BGP full mesh with a password")
+	d.say("network namespaces, real BIRD and confd, a real apiserver; the IBM Cloud is imitated over HTTP")
+	var err error
+	d.Site, err = site.Start(ctx, site.Options{MeshPassword: "a mesh password", Generation: iksserver.VPC, Progress: d.say})
 	if err != nil {
 		return fmt.Errorf("building the cluster: %w", err)
 	}
-	defer func() { _ = s.Stop() }()
-	err = show(ctx, prompt{t, s})
-	if err != nil {
+	defer func() { _ = d.Stop() }()
+	if err = d.show(ctx); err != nil {
 		dir, dirErr := os.MkdirTemp("", "rrpool-demo-")
-		err = errors.Join(err, dirErr, s.Dump(dir), fmt.Errorf("everything about the failure is in %s", dir))
+		err = errors.Join(err, dirErr, d.Dump(dir), fmt.Errorf("everything about the failure is in %s", dir))
 	}
 	return err
+}
+
+// title begins a part.
+func title(text string) { fmt.Printf("\n== %s\n", text) }
+
+// demo is the cluster, and where commands are typed, as a user does.
+type demo struct {
+	*site.Site
+	// say is one line of what happens outside of the commands, with the seconds since the start.
+	say func(text string)
 }
 
 // show moves the cluster there and back. Lost packets are judged at the end.
-func show(ctx context.Context, p prompt) error {
-	p.say("every pair of pods exchanges a packet every 10 ms, from now on")
-	if err := p.prepare(ctx); err != nil {
+func (d demo) show(ctx context.Context) error {
+	d.say("every pair of pods exchanges a packet every 10 ms, from now on")
+	title("Is it fit, and what would happen?")
+	if err := d.rrpool(ctx, 0, "check --pre -o short"); err != nil {
 		return err
 	}
-	if err := p.migrate(ctx); err != nil {
+	if err := d.StartManager(); err != nil {
 		return err
 	}
-	there := p.packets(phaseThere)
-	if err := p.rollback(ctx); err != nil {
+	d.say("the manager is started: a process with the rights of config/rbac, and no more")
+	if err := d.rrpool(ctx, 2, "plan"); err != nil { // 2: there are changes
 		return err
 	}
-	ending, err := verdict(there, p.packets(phaseBack))
+	title("Onto route reflectors")
+	d.Lab.Checkpoint(phaseThere)
+	if err := d.rrpool(ctx, 0, "migrate --yes", "status", "cost --context rrpool --hourly-price 0.11"); err != nil {
+		return err
+	}
+	there := d.packets(phaseThere)
+	title("Back to the mesh")
+	d.Lab.Checkpoint(phaseBack)
+	if err := d.rrpool(ctx, 0, "rollback --yes"); err != nil {
+		return err
+	}
+	if err := d.Lab.WaitMesh(ctx); err != nil {
+		return err
+	}
+	d.say("BIRD has every mesh session Established, those of the former reflectors too")
+	if err := d.rrpool(ctx, 0, "status"); err != nil {
+		return err
+	}
+	ending, err := verdict(there, d.packets(phaseBack))
 	if err == nil {
-		p.title(ending)
+		title(ending)
 	}
 	return err
 }
 
-// The phases of which packets are counted.
-const (
-	phaseThere = "onto route reflectors"
-	phaseBack  = "back to the mesh"
-)
-
-// prepare asks before anything is changed.
-func (p prompt) prepare(ctx context.Context) error {
-	p.title("Is it fit, and what would happen?")
-	if err := p.rrpool(ctx, 0, 0, "check", "--pre", "-o", "short"); err != nil {
-		return err
-	}
-	if err := p.StartManager(); err != nil {
-		return err
-	}
-	p.write("")
-	p.say("the manager is started: a process with the rights of config/rbac, and no more")
-	return p.rrpool(ctx, changes, 0, "plan")
-}
-
-func (p prompt) migrate(ctx context.Context) error {
-	p.title("Onto route reflectors")
-	p.Lab.Checkpoint(phaseThere)
-	if err := p.rrpool(ctx, 0, 0, "migrate", "--yes"); err != nil {
-		return err
-	}
-	for _, command := range []struct {
-		words string
-		most  int
-	}{
-		{"status", 16},
-		{"cost --context rrpool --hourly-price 0.11", 15},
-	} {
-		if err := p.rrpool(ctx, 0, command.most, strings.Fields(command.words)...); err != nil {
-			return err
+// rrpool types commands, shows what they say, and holds them to their exit code.
+func (d demo) rrpool(ctx context.Context, code int, commands ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, command := range commands {
+		fmt.Printf("\n$ rrpool %s\n", command)
+		cmd := d.Command(ctx, strings.Fields(command)...)
+		cmd.Stdout = struct{ io.Writer }{os.Stdout} // a pipe: with a terminal it would draw over what we say meanwhile
+		cmd.Stderr = cmd.Stdout
+		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != code {
+			return errors.Join(fmt.Errorf("rrpool %s did not end with code %d", command, code), err)
 		}
 	}
 	return nil
 }
 
-func (p prompt) rollback(ctx context.Context) error {
-	p.title("Back to the mesh")
-	p.Lab.Checkpoint(phaseBack)
-	if err := p.rrpool(ctx, 0, 0, "rollback", "--yes"); err != nil {
-		return err
-	}
-	if err := p.Lab.WaitMesh(ctx); err != nil {
-		return err
-	}
-	p.write("")
-	p.say("BIRD has every mesh session Established, those of the former reflectors too")
-	return p.rrpool(ctx, 0, 8, "status")
-}
-
 // packets shows what the probes between workloads saw in a phase.
-func (p prompt) packets(phase string) probe.Report {
-	report := p.Lab.Report().Phase(phase).Only(p.Workers...)
+func (d demo) packets(phase string) probe.Report {
+	report := d.Lab.Report().Phase(phase).Only(d.Workers...)
 	sent, lost := report.Totals()
 	longest := 0
 	for _, pair := range report.Pairs {
 		longest = max(longest, pair.LongestRun)
 	}
-	w := iostreams.NewTable()
-	w.AppendHeader(table.Row{"PAIRS OF PODS", "PACKETS SENT", "LOST", "MOST LOST IN A ROW"})
-	w.AppendRow(table.Row{len(report.Pairs), sent, lost, longest})
-	w.SetColumnConfigs([]table.ColumnConfig{iostreams.Right(1), iostreams.Right(2), iostreams.Right(3), iostreams.Right(4)})
-	p.write(append([]string{""}, strings.Split(w.Render(), "\n")...)...)
+	fmt.Printf("\nPAIRS OF PODS  PACKETS SENT  LOST  MOST LOST IN A ROW\n%13d  %12d  %4d  %18d\n", len(report.Pairs), sent, lost, longest)
 	return report
 }
 
