@@ -3,20 +3,14 @@
 package walkthrough
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"crypto/tls"
-	"errors"
-	"io"
-	"net/http"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -49,26 +43,19 @@ func (o *operator) requireSeen() {
 // report is what the archive holds.
 func (o *operator) report() map[string]string {
 	o.Helper()
-	archives, err := filepath.Glob(filepath.Join(o.dir, "repository", "rrpool-report-*.tar.gz"))
-	require.NoError(o, err)
-	require.Len(o, archives, 1)
-	file, err := os.Open(archives[0])
-	require.NoError(o, err)
-	defer func() { _ = file.Close() }()
-	unzipped, err := gzip.NewReader(file)
-	require.NoError(o, err)
-	out := map[string]string{}
-	for archive := tar.NewReader(unzipped); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return out
+	folder := o.TempDir()
+	out, err := exec.CommandContext(o.ctx, "bash", "-c", "tar -xzf "+filepath.Join(o.dir, "repository", "rrpool-report-*.tar.gz")+" --strip-components=1 -C "+folder).CombinedOutput()
+	require.NoError(o, err, "%s", out)
+	files := map[string]string{}
+	require.NoError(o, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
 		}
-		require.NoError(o, err)
-		content, err := io.ReadAll(archive)
-		require.NoError(o, err)
-		_, name, _ := strings.Cut(header.Name, "/")
-		out[name] = string(content)
-	}
+		content, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, folder+"/")] = string(content)
+		return err
+	}))
+	return files
 }
 
 // pods are the manager's.
@@ -77,39 +64,6 @@ func (o *operator) pods() []corev1.Pod {
 	list, err := o.site.Lab.Kube().CoreV1().Pods(site.Namespace).List(o.ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=rrpool"})
 	require.NoError(o, err)
 	return list.Items
-}
-
-// requireScrape: Prometheus' service account gets the metrics of both managers, or of none.
-func (o *operator) requireScrape(may bool) {
-	o.Helper()
-	kube := o.site.Lab.Kube().CoreV1()
-	if !may {
-		_, err := kube.Namespaces().Create(o.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}}, metav1.CreateOptions{})
-		require.NoError(o, err)
-		_, err = kube.ServiceAccounts("monitoring").Create(o.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "prometheus-k8s"}}, metav1.CreateOptions{})
-		require.NoError(o, err)
-	}
-	token, err := kube.ServiceAccounts("monitoring").CreateToken(o.ctx, "prometheus-k8s", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(o, err)
-	scraper := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // it signs itself
-	defer scraper.CloseIdleConnections()
-	for _, pod := range o.pods() {
-		soon(o.T, func(c *assert.CollectT) { // what was refused is remembered for a while
-			request, err := http.NewRequestWithContext(o.ctx, http.MethodGet, "https://"+pod.Status.PodIP+":8443/metrics", http.NoBody)
-			require.NoError(c, err)
-			request.Header.Set("Authorization", "Bearer "+token.Status.Token)
-			response, err := scraper.Do(request)
-			require.NoError(c, err)
-			content, err := io.ReadAll(response.Body)
-			require.NoError(c, errors.Join(err, response.Body.Close()))
-			if !may {
-				require.Equal(c, http.StatusForbidden, response.StatusCode, pod.Name)
-				return
-			}
-			require.Equal(c, http.StatusOK, response.StatusCode, pod.Name)
-			require.Contains(c, string(content), "rrpool_")
-		})
-	}
 }
 
 // byHand is a reflection made without rrpool: the role, the BGPPeers, and when their sessions are up, no mesh.

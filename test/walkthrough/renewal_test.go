@@ -148,15 +148,30 @@ func (o *operator) requireRevoked() {
 func (o *operator) requireReads(secret string, may bool) {
 	o.Helper()
 	for _, verb := range []string{"get", "list", "watch"} {
-		review, err := o.site.Lab.Kube().AuthorizationV1().SubjectAccessReviews().Create(o.ctx, &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:               controlplane.ServiceAccountUser("kube-system", "calico-node"),
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "kube-system", Verb: verb, Resource: "secrets", Name: secret},
-			},
-		}, metav1.CreateOptions{})
-		require.NoError(o, err)
-		require.Equal(o, may, review.Status.Allowed, verb)
+		o.requireMay(may, authorizationv1.SubjectAccessReviewSpec{
+			User:               controlplane.ServiceAccountUser("kube-system", "calico-node"),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "kube-system", Verb: verb, Resource: "secrets", Name: secret},
+		})
 	}
+}
+
+// requireScrape: Prometheus' service account may, or may not, read the metrics. That the managers ask for that is their own test's business.
+func (o *operator) requireScrape(may bool) {
+	o.Helper()
+	o.requireMay(may, authorizationv1.SubjectAccessReviewSpec{
+		User:                  controlplane.ServiceAccountUser("monitoring", "prometheus-k8s"),
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
+	})
+}
+
+// requireMay asks the apiserver, to which a new binding is known after a moment.
+func (o *operator) requireMay(may bool, what authorizationv1.SubjectAccessReviewSpec) {
+	o.Helper()
+	soon(o.T, func(c *assert.CollectT) {
+		review, err := o.site.Lab.Kube().AuthorizationV1().SubjectAccessReviews().Create(o.ctx, &authorizationv1.SubjectAccessReview{Spec: what}, metav1.CreateOptions{})
+		require.NoError(c, err)
+		require.Equal(c, may, review.Status.Allowed, "%+v", what)
+	})
 }
 
 // requireRestarted gives a check that every session has begun anew since, with the password of this Secret.

@@ -33,12 +33,6 @@ func walk(t *testing.T, blocks ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestBlocksShareTheirShell(t *testing.T) {
-	out, err := walk(t, "a=1\nb() { echo \"b says $1\"; }", "b $a\ncd /", "pwd; read line || echo nothing to read", "rrpool plan 2")
-	require.NoError(t, err)
-	require.Equal(t, "b says 1\n/\nnothing to read\n", out)
-}
-
 func TestTheFirstFailureEndsTheWalk(t *testing.T) {
 	for name, tc := range map[string]struct{ block, says string }{
 		"a command that is not there":     {"ibmcloud login\necho on", "command not found"},
