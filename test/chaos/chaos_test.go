@@ -89,11 +89,11 @@ func newRun(t *testing.T, length time.Duration) *chaosRun {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &chaosRun{cluster: &cluster{Site: built, t: t, ctx: ctx}, seed: seed, length: length, begun: time.Now()}
 	s.before = s.configuration(ctx)
-	s.record = newRecord(s.Lab.Checkpoint, func(line string) { t.Log(line) })
+	s.record = newRecord(s.Lab.Checkpoint)
 	s.keeper = &keeper{site: built, note: s.note, away: true}
 	s.observer = s.startObserver(ctx)
 	s.watchers.Go(func() { s.keeper.run(ctx) })
-	s.watchers.Go(func() { s.observer.watch(ctx) })
+	s.watchers.Go(func() { s.observer.watchCloud(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		s.watchers.Wait()

@@ -86,27 +86,6 @@ func TestLossIsJudgedByItsCause(t *testing.T) {
 	}
 }
 
-// What is taken away is judged by what is left.
-func TestTakingAwayIsJudgedByWhatIsLeft(t *testing.T) {
-	for name, tc := range map[string]struct {
-		taken taking
-		wrong bool
-	}{
-		"the mesh, and all have three":            {taken: taking{what: "the mesh", fewest: 3, of: 3}},
-		"the mesh, and a client has one of three": {taken: taking{what: "the mesh", fewest: 1, of: 3}, wrong: true},
-		"the mesh, and there is no reflector":     {taken: taking{what: "the mesh"}, wrong: true},
-		"a role, and all have two":                {taken: taking{node: "a", fewest: 2, of: 2}},
-		"a role, and a client has one":            {taken: taking{node: "a", fewest: 1, of: 2}, wrong: true},
-		"a role under the mesh":                   {taken: taking{node: "a", mesh: true}},
-		"a role that a person took":               {taken: taking{node: "a", version: "7", fewest: 1, of: 2}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := &observer{taken: []taking{tc.taken}, others: map[string]bool{"7": true}}
-			require.Equal(t, tc.wrong, w.judge() != nil)
-		})
-	}
-}
-
 // This is the negative control of all the others: without the preparation, a
 // node with workloads that becomes a reflector while the mesh is on loses packets: about two seconds of them,
 // or less where the sides happen to connect at once. It is not the first one, which runs no pods.

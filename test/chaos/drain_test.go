@@ -24,14 +24,11 @@ var replicated, bare = []string{"infra-0", "infra-1"}, "infra-2"
 // byHand is a node that a person has cordoned.
 const byHand = "worker-0"
 
-// A cluster without zones gets its reflectors by draining them, one more by
-// staging, one less, and in the end loses all of them together.
+// A cluster without zones gets its reflectors by draining them, and loses all of them together.
 func TestDrainedReflectors(t *testing.T) {
 	c := start(t, site.Options{Nodes: infraAndWorkers(5)})
 	c.stages([]stage{
 		{"promotion is Drain", migrateDraining},
-		{"one more is wanted", growStaged},
-		{"one less is wanted", shrinkStaged},
 		{"all reflectors are shut down in the same second", shutDownTogether},
 	})
 }
@@ -75,31 +72,6 @@ func migrateDraining(c *cluster) {
 		events = append(events, []string{"NodeCordoned", n}, []string{"PodsEvicted", n}, []string{"NodeUncordoned", n})
 	}
 	c.requireEvents(e, events...)
-	c.requireLostNothing(e)
-}
-
-// growStaged: one more reflector, without loss.
-func growStaged(c *cluster) {
-	before := c.reflectors()
-	e := c.begin("one more, staged")
-	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
-		spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionStaged
-		spec.Sizing.Min = 4
-	})
-	after := c.waitReflectors("four reflectors", func(h []string) bool { return len(h) == 4 })
-	c.requireEvents(e, []string{"ReflectorAdded", newOne(before, after)})
-	require.Empty(c.t, c.meshWrites(e))
-	c.requireLostNothing(e)
-}
-
-// shrinkStaged: one reflector less, without loss.
-func shrinkStaged(c *cluster) {
-	e := c.begin("one less, staged")
-	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) { spec.Sizing.Min = 3 })
-	after := c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
-	require.Equal(c.t, append(slices.Clone(replicated), bare), after, "those that were there first stay")
-	c.requireEvents(e, []string{"ReflectorRemoved", "is more than the 3 wanted"})
-	require.Empty(c.t, c.meshWrites(e))
 	c.requireLostNothing(e)
 }
 

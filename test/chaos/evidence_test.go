@@ -5,8 +5,6 @@ package chaos_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -156,7 +154,7 @@ func (c *cluster) cordoned() []string {
 	return names
 }
 
-// finish puts everything into one report, in the log and in a folder, and says what did not hold.
+// finish puts everything into one report in the log, and says what did not hold.
 func (s *chaosRun) finish() error {
 	report := s.Lab.Report().Only(s.Workers...)
 	shares := s.record.shares(report)
@@ -175,7 +173,6 @@ func (s *chaosRun) finish() error {
 		}
 	}
 	fmt.Fprintf(&text, "%d faults; between nodes that were not cut off %d probes were sent, and %d lost\n", len(s.record.segments)/2, sent, lost)
-	fmt.Fprintln(&text, s.observer.summary())
 	total, longest := stood.total()
 	fmt.Fprintf(&text, "the machine stood still for %s in all and %s at most\n", total.Round(time.Millisecond), longest.Round(time.Millisecond))
 	for _, v := range []struct {
@@ -187,7 +184,6 @@ func (s *chaosRun) finish() error {
 	if !s.control {
 		s.t.Log("\n" + text.String())
 	}
-	s.keep(text.String())
 	return errors.Join(loss, broken, problems)
 }
 
@@ -196,19 +192,4 @@ func holds(err error) string {
 		return "yes"
 	}
 	return "NO\n  " + strings.ReplaceAll(err.Error(), "\n", "\n  ")
-}
-
-// keep writes the report, and what happened when.
-func (s *chaosRun) keep(text string) {
-	s.t.Helper()
-	dir := filepath.Join(os.TempDir(), "rrpool-chaos")
-	path := filepath.Join(dir, fmt.Sprintf("%s-seed-%d.txt", s.t.Name(), s.seed))
-	s.record.mu.Lock()
-	diary := strings.Join(s.record.diary, "\n")
-	s.record.mu.Unlock()
-	err := os.MkdirAll(dir, 0o750)
-	if err == nil {
-		err = os.WriteFile(path, []byte(text+"\n"+diary+"\n"), 0o600)
-	}
-	s.t.Logf("the report is in %s (%v)", path, err)
 }

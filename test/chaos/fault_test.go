@@ -31,9 +31,8 @@ type fault struct {
 	// bound is how long a pair may be out of reach at most, when a person takes away what all nodes depend on. That cannot be prevented;
 	// what counts is how soon it is repaired. Else no pair may lose anything.
 	bound time.Duration
-	// grave: it happens more rarely, and never together with another one. net: the mesh takes over, and stays for five
-	// minutes after the reflectors are back; it needs a long run.
-	grave, net bool
+	// grave: it happens more rarely, and never together with another one.
+	grave bool
 	// early: it may happen to a cluster that is on its way to reflectors, or back, as well.
 	early bool
 	// least and most is how long it lasts.

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
@@ -59,8 +57,6 @@ var hostile = []*fault{
 	},
 	{name: "a person deletes rrpool-clients", bound: 10 * time.Second, grave: true, begin: deletePeer("rrpool-clients")},
 	{name: "a person edits rrpool-clients", bound: 10 * time.Second, grave: true, begin: editPeer("rrpool-clients", "has(nothing)")},
-	{name: "two reflectors' hosts reboot together", grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(2), end: powerOnAll},
-	{name: "all reflectors' hosts reboot together", bound: 10 * time.Second, grave: true, net: true, least: 8 * time.Second, most: 15 * time.Second, begin: shutDownSome(100), end: powerOnAll},
 }
 
 func patch(body string) deed {
@@ -158,33 +154,4 @@ func notThere(err error) error {
 		return nil
 	}
 	return err
-}
-
-// shutDownSome shuts reflectors down in the same second.
-func shutDownSome(most int) deed {
-	return func(ctx context.Context, s *chaosRun, _ string) error {
-		now, err := s.look(ctx)
-		if err != nil {
-			return err
-		}
-		going := now.reflectors[:min(most, len(now.reflectors))]
-		errs := make([]error, len(going))
-		var all sync.WaitGroup
-		for i, n := range going {
-			all.Go(func() { errs[i] = s.Lab.Shutdown(ctx, n) })
-		}
-		all.Wait()
-		return errors.Join(errs...)
-	}
-}
-
-// powerOnAll starts every host that is down.
-func powerOnAll(ctx context.Context, s *chaosRun, _ string) error {
-	var errs []error
-	for _, n := range s.Lab.Nodes() {
-		if !slices.Contains(s.Workers, n) {
-			errs = append(errs, s.Lab.PowerOn(ctx, n))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -34,11 +34,7 @@ type observer struct {
 	roles  map[string]bool
 	others map[string]bool // versions of nodes that a person wrote
 	taken  []taking
-	pools  int // looks at the cloud
 	wrong  []error
-	// thin is since when some client has too few sessions without the mesh, longest for how long that was so.
-	thin    time.Time
-	longest time.Duration
 }
 
 // taking is something that was taken away: the mesh, or a reflector's role.
@@ -186,44 +182,19 @@ func (t taking) String() string {
 	return text
 }
 
-// watch looks at what has to be so all the time, twice a second.
-func (w *observer) watch(ctx context.Context) {
+// watchCloud looks at the pool twice a second.
+func (w *observer) watchCloud(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, 500*time.Millisecond)
-		w.watchSessions()
-		w.watchCloud()
-	}
-}
-
-func (w *observer) watchSessions() {
-	reflectors := w.reflectors("")
-	least, _ := w.fewest(reflectors)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.mesh || least >= min(enough, len(reflectors)) && least > 0:
-		w.thin = time.Time{}
-	case w.thin.IsZero():
-		w.thin = time.Now()
-	default:
-		w.longest = max(w.longest, time.Since(w.thin))
-	}
-}
-
-func (w *observer) watchCloud() {
-	if w.run.Cloud == nil {
-		return
-	}
-	pools := w.run.Cloud.Pools(site.ClusterID)
-	untainted := w.run.Cloud.Untainted(site.PoolName)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pools++
-	if len(pools) > 2 {
-		w.wrong = append(w.wrong, fmt.Errorf("a second pool: %s", strings.Join(pools, ", ")))
-	}
-	if len(untainted) > 0 {
-		w.wrong = append(w.wrong, fmt.Errorf("%d workers without a taint", len(untainted)))
+		pools, untainted := w.run.Cloud.Pools(site.ClusterID), w.run.Cloud.Untainted(site.PoolName)
+		w.mu.Lock()
+		if len(pools) > 2 {
+			w.wrong = append(w.wrong, fmt.Errorf("a second pool: %s", strings.Join(pools, ", ")))
+		}
+		if len(untainted) > 0 {
+			w.wrong = append(w.wrong, fmt.Errorf("%d workers without a taint", len(untainted)))
+		}
+		w.mu.Unlock()
 	}
 }
 
@@ -241,12 +212,4 @@ func (w *observer) judge() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// summary is what was seen of the invariants.
-func (w *observer) summary() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return fmt.Sprintf("%d times the mesh or a role went; some client had sessions with fewer than %d reflectors, without the mesh, for %s at most; %d looks at the cloud's pools",
-		len(w.taken), enough, w.longest.Round(100*time.Millisecond), w.pools)
 }

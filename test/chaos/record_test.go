@@ -20,8 +20,6 @@ type record struct {
 	active   []*occurrence
 	segments []*segment
 	events   map[*fault]int
-	diary    []string
-	log      func(string)
 }
 
 // segment is a time in which the same faults were felt.
@@ -33,8 +31,8 @@ type segment struct {
 	cut         map[string]bool // nodes that are off the network themselves
 }
 
-func newRecord(checkpoint, log func(string)) *record {
-	l := &record{checkpoint: checkpoint, log: log, events: map[*fault]int{}}
+func newRecord(checkpoint func(string)) *record {
+	l := &record{checkpoint: checkpoint, events: map[*fault]int{}}
 	l.open()
 	return l
 }
@@ -87,13 +85,6 @@ func (l *record) open() {
 	}
 	l.segments = append(l.segments, s)
 	l.checkpoint(s.phase)
-}
-
-func (l *record) note(line string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.diary = append(l.diary, line)
-	l.log(line)
 }
 
 // share is what the probes of one pair saw in one segment.

@@ -40,7 +40,7 @@ type chaosRun struct {
 	record   *record
 	observer *observer
 	keeper   *keeper
-	// control: what it loses is wanted, so its report is kept, and not shown: they would be taken for real ones.
+	// control: what it loses is wanted, so its report is not shown: it would be taken for a real one.
 	control bool
 
 	mu sync.Mutex
@@ -74,9 +74,6 @@ func (s *chaosRun) play(ctx, stop context.Context, script []planned, until time.
 		pause(stop, b.after)
 		if stop.Err() != nil || s.failed() {
 			break
-		}
-		if b.fault.net && time.Until(until) < netNeeds {
-			continue
 		}
 		node, ok := s.room(stop, b)
 		if !ok {
@@ -282,7 +279,7 @@ func (s *chaosRun) failed() bool {
 }
 
 func (s *chaosRun) note(format string, args ...any) {
-	s.record.note(fmt.Sprintf("%s %6.1f s  ", time.Now().Format("15:04:05.000"), time.Since(s.begun).Seconds()) + fmt.Sprintf(format, args...))
+	s.t.Logf("%s %6.1f s  "+format, append([]any{time.Now().Format("15:04:05.000"), time.Since(s.begun).Seconds()}, args...)...)
 }
 
 func pause(ctx context.Context, duration time.Duration) {
