@@ -20,7 +20,6 @@ type board struct {
 		Title       string `json:"title"`
 		Description string `json:"description"`
 		Datasource  source `json:"datasource"`
-		GridPos     struct{ X int }
 		Targets     []struct {
 			RefID      string `json:"refId"`
 			Expr       string `json:"expr"`
@@ -122,13 +121,4 @@ func TestABadDashboardIsFoundOut(t *testing.T) {
 	} {
 		require.Contains(t, strings.Join(faults(strings.Replace(text, spoilt[0], spoilt[1], 1), known), "\n"), problem)
 	}
-}
-
-// The first thing to see, without scrolling, is whether routing is safe.
-func TestTheFirstRowSaysWhetherRoutingIsSafe(t *testing.T) {
-	var b board
-	require.NoError(t, json.Unmarshal([]byte(content(t, manifest+"dashboard.json")), &b))
-	require.Equal(t, "Is routing safe?", b.Panels[0].Title)
-	require.Equal(t, "Routing", b.Panels[1].Title)
-	require.Zero(t, b.Panels[1].GridPos.X)
 }

@@ -68,15 +68,6 @@ func TestARunbookAnswersTheSameQuestions(t *testing.T) {
 	}
 }
 
-// What the operator reads is what Prometheus reads.
-func TestThePrometheusRuleHasTheSameRules(t *testing.T) {
-	var object monitoringv1.PrometheusRule
-	require.NoError(t, yaml.UnmarshalStrict([]byte(content(t, manifest+"prometheusrule.yaml")), &object))
-	require.Equal(t, metav1.TypeMeta{APIVersion: "monitoring.coreos.com/v1", Kind: "PrometheusRule"}, object.TypeMeta)
-	require.Equal(t, ruleFile(t), object.Spec.Groups[0].Rules)
-	require.Error(t, yaml.UnmarshalStrict([]byte(strings.Replace(content(t, manifest+"prometheusrule.yaml"), "keep_firing_for", "keep_fire_for", 1)), &object))
-}
-
 // From the operator's object to the manager's port: every name on the way is one that is there.
 func TestTheServiceMonitorLeadsToTheManagers(t *testing.T) {
 	var monitor monitoringv1.ServiceMonitor
