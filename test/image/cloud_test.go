@@ -72,12 +72,10 @@ func TestTheManagerTrustsTheCertificatesOfTheImageOnly(t *testing.T) {
 	t.Cleanup(web.Close)
 	admin, pool := wish(t, c)
 	run := func(until func() bool) {
-		b := newBox(t, root, c.secrets)
-		b.Args = image.command(manager)
-		b.Env = append(c.environment(t, image, manager), "IBMCLOUD_CS_API_ENDPOINT="+web.URL, "IBMCLOUD_IAM_API_ENDPOINT="+web.URL)
-		started := launch(t, b)
+		env := append(c.environment(t, image, manager), "IBMCLOUD_CS_API_ENDPOINT="+web.URL, "IBMCLOUD_IAM_API_ENDPOINT="+web.URL)
+		started, _ := launch(t, newBox(t, root, c.secrets), image.command(manager), env)
 		require.Eventually(t, until, patience, 50*time.Millisecond)
-		started.requireEnds(t, patience)
+		requireEnds(t, started, patience)
 	}
 	run(func() bool {
 		require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(pool), pool))

@@ -6,10 +6,10 @@ package image
 
 import (
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -31,9 +31,6 @@ const archiveVariable = "RRPOOL_IMAGE"
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // of clients that have nothing to say
-	if spec := os.Getenv(boxVariable); spec != "" {
-		os.Exit(enter(spec))
-	}
 	lab.Main(m, controlplane.StopShared)
 }
 
@@ -79,10 +76,9 @@ func TestTheImageRunsAsAnyoneOnAReadOnlyRoot(t *testing.T) {
 	i := 0
 	for ; i < starts || i < mostStarts && best >= soon; i++ {
 		b := newBox(t, root, c.secrets)
-		b.Args, b.Env = image.command(manager), c.environment(t, image, manager)
 		began := time.Now()
-		run := launch(t, b)
-		run.awaitReady(t, "http://"+ports["probes"]+manager.ReadinessProbe.HTTPGet.Path)
+		run, log := launch(t, b, image.command(manager), c.environment(t, image, manager))
+		awaitReady(t, run, "http://"+ports["probes"]+manager.ReadinessProbe.HTTPGet.Path)
 		if took := time.Since(began); i == 0 || took < best {
 			best = took
 		}
@@ -91,36 +87,37 @@ func TestTheImageRunsAsAnyoneOnAReadOnlyRoot(t *testing.T) {
 			requireLeads(t, c)
 			requireMetrics(t, "https://"+ports["metrics"]+"/metrics", c.token(t, scraper))
 		}
-		run.requireEnds(t, grace)
-		require.NotContains(t, run.log.String(), syscall.EROFS.Error(), "it tried to write")
+		requireEnds(t, run, grace)
+		require.NotContains(t, textOf(t, log), syscall.EROFS.Error(), "it tried to write")
 	}
 	t.Logf("ready after %s, the best of %d", best.Round(time.Millisecond), i)
 	require.Less(t, best, soon)
 }
 
-func launch(t *testing.T, b *box) *contained {
+func launch(t *testing.T, b *box, command, env []string) (run *controlplane.Process, log string) {
 	t.Helper()
-	run, err := b.start()
+	log = filepath.Join(t.TempDir(), "log")
+	run, err := b.start(command, env, log)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_ = run.cmd.Process.Kill()
+		run.Kill()
 		if t.Failed() {
-			t.Logf("what it said:\n%s", run.log)
+			t.Logf("what it said:\n%s", textOf(t, log))
 		}
 	})
-	return run
+	return run, log
 }
 
 // awaitReady asks until the answer is yes, or the program has ended.
-func (c *contained) awaitReady(t *testing.T, url string) {
+func awaitReady(t *testing.T, run *controlplane.Process, url string) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	deadline := time.After(patience)
 	for code := 0; code != http.StatusOK; {
 		select {
-		case err := <-c.done:
-			require.FailNow(t, "it ended before it was ready", "%v", err)
+		case <-run.Done():
+			require.FailNow(t, "it ended before it was ready", "%v", run.Err)
 		case <-deadline:
 			require.FailNow(t, "it did not become ready", "the last answer was %d", code)
 		case <-ticker.C:
@@ -149,19 +146,18 @@ func get(t *testing.T, url, token string) (int, string) {
 }
 
 // requirePowerless: the kernel says who it is, and that it may do nothing.
-func requirePowerless(t *testing.T, run *contained, b *box) {
+func requirePowerless(t *testing.T, run *controlplane.Process, b *box) {
 	t.Helper()
-	status := run.status(t)
+	status := status(t, run.Pid())
 	id := func(id int) string { return strings.TrimSpace(strings.Repeat(strconv.Itoa(id)+" ", 4)) }
-	if b.Groups {
-		require.Equal(t, id(b.UID), status["Uid"])
-		require.Equal(t, id(b.GID), status["Gid"])
+	sets := []string{"CapInh", "CapPrm", "CapEff", "CapAmb"}
+	if b.asRoot {
+		require.Equal(t, id(b.uid), status["Uid"])
+		require.Equal(t, id(b.gid), status["Gid"])
 		require.Empty(t, status["Groups"])
+		sets = append(sets, "CapBnd") // a user namespace begins with all
 	}
-	mapped, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", run.cmd.Process.Pid))
-	require.NoError(t, err)
-	require.Equal(t, strconv.Itoa(b.UID), strings.Fields(string(mapped))[0], "no other user is in there")
-	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+	for _, set := range sets {
 		require.Equal(t, "0000000000000000", status[set], set)
 	}
 	require.Equal(t, "1", status["NoNewPrivs"])
@@ -193,13 +189,13 @@ func requireMetrics(t *testing.T, url, token string) {
 }
 
 // requireEnds: as the kubelet ends it, in the time that the Deployment gives it.
-func (c *contained) requireEnds(t *testing.T, grace time.Duration) {
+func requireEnds(t *testing.T, run *controlplane.Process, grace time.Duration) {
 	t.Helper()
 	began := time.Now()
-	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, run.Signal(syscall.SIGTERM))
 	select {
-	case err := <-c.done:
-		require.NoError(t, err)
+	case <-run.Done():
+		require.NoError(t, run.Err)
 		t.Logf("ended %s after SIGTERM", time.Since(began).Round(time.Millisecond))
 	case <-time.After(grace):
 		require.FailNow(t, "it did not end on SIGTERM")
