@@ -1,10 +1,11 @@
-// Command metrics prints docs/metrics.md: a page with every metric, from what the manager registers.
+// Command metrics prints the rows of the table of docs/metrics.md: every metric that the manager registers.
 package main
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,37 +14,67 @@ import (
 )
 
 func main() {
-	registry := prometheus.NewPedanticRegistry()
-	wiring.Metrics(registry)
-	text, err := page(registered(registry))
-	if err = errors.Join(err, agree(registry)); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "metrics:", err)
 		os.Exit(1)
 	}
-	_, _ = fmt.Fprint(os.Stdout, text)
 }
 
-// agree holds the kinds to what is served, as far as it is from the start.
-func agree(registry prometheus.Gatherer) error {
+func run() error {
+	registry := prometheus.NewPedanticRegistry()
+	wiring.Metrics(registry)
 	families, err := registry.Gather()
-	for _, f := range families {
+	if err != nil {
+		return fmt.Errorf("gathering: %w", err)
+	}
+	for _, f := range families { // what is served from the start
 		if served := strings.ToLower(f.GetType().String()); served != kind(f.GetName()) {
-			err = errors.Join(err, fmt.Errorf("%s is a %s: name it as one", f.GetName(), served))
+			return fmt.Errorf("%s is a %s: name it as one", f.GetName(), served)
 		}
 	}
-	return err
+	descs := make(chan *prometheus.Desc, 1000)
+	registry.Describe(descs)
+	close(descs)
+	var rows []string
+	for desc := range descs {
+		r, err := row(desc)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, r)
+	}
+	plain := func(row string) string { return strings.ReplaceAll(row, "`", "") }
+	slices.SortFunc(rows, func(a, b string) int { return strings.Compare(plain(a), plain(b)) })
+	fmt.Println(strings.Join(rows, "\n"))
+	return nil
 }
 
-// registered are the descriptions of all that the manager registers.
-func registered(registry *prometheus.Registry) []*prometheus.Desc {
-	descs := make(chan *prometheus.Desc)
-	go func() {
-		defer close(descs)
-		registry.Describe(descs)
-	}()
-	var out []*prometheus.Desc
-	for desc := range descs {
-		out = append(out, desc)
+// row takes a description from the words into which client_golang puts it; it gives them in no other way.
+func row(desc *prometheus.Desc) (string, error) {
+	var name, help string
+	text := desc.String()
+	if _, err := fmt.Sscanf(text, "Desc{fqName: %q, help: %q", &name, &help); err != nil {
+		return "", fmt.Errorf("reading %s: client_golang describes metrics in another way now: %w", text, err)
 	}
-	return out
+	var labels []string
+	for _, list := range strings.SplitAfter(text, "Labels: {")[1:] {
+		list, _, _ = strings.Cut(list, "}")
+		for field := range strings.SplitSeq(list, ",") {
+			if label, _, _ := strings.Cut(field, "="); label != "" {
+				labels = append(labels, "`"+label+"`")
+			}
+		}
+	}
+	return fmt.Sprintf("| %#q | %s | %s | %s |", name, kind(name), cmp.Or(strings.Join(labels, ", "), "-"), help), nil
+}
+
+// kind follows from the name, by the rules of Prometheus' naming.
+func kind(name string) string {
+	switch {
+	case strings.HasSuffix(name, "_total"):
+		return "counter"
+	case strings.HasSuffix(name, "_duration_seconds"):
+		return "histogram"
+	}
+	return "gauge"
 }
