@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,28 +22,9 @@ const (
 	patience = 5 * time.Minute
 )
 
-// impossible is why BIRD cannot be measured here.
-var impossible error
-
-// TestMain runs the tests inside private namespaces.
-func TestMain(m *testing.M) {
-	if impossible = lab.Isolate(context.Background(), os.Stderr); impossible != nil {
-		fmt.Fprintln(os.Stderr, "bench:", impossible)
-	}
-	os.Exit(m.Run())
-}
-
-// needBIRD fails a test where a real BIRD cannot be measured; with RRPOOL_LAB=skip it is skipped, as those of the lab.
-func needBIRD(t *testing.T) {
-	t.Helper()
-	if impossible != nil && os.Getenv("RRPOOL_LAB") == "skip" {
-		t.Skipf("a real BIRD cannot be measured here: %v", impossible)
-	}
-	require.NoError(t, impossible, "a real BIRD cannot be measured here")
-}
+func TestMain(m *testing.M) { lab.Main(m) }
 
 func TestEveryClientOfARealBIRDGetsEveryPrefix(t *testing.T) {
-	needBIRD(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	dir := t.TempDir()
@@ -97,13 +77,12 @@ func requireCalicoReflector(t *testing.T, path string) {
 }
 
 func TestConvergenceIsNotReportedWhileOneClientWithholdsItsPrefix(t *testing.T) {
-	needBIRD(t)
 	const withholding = 3
 	const lacking = "1 of 20 clients have every prefix"
 	// A machine that is too slow to come that far in time is given twice the time.
 	for allowed := 2 * time.Second; ; allowed *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), allowed)
-		r, err := inFolder(ctx, few, func(number int) bool { return number == withholding })
+		r, err := measure(ctx, few, func(number int) bool { return number == withholding }, t.TempDir())
 		cancel()
 		require.Zero(t, r)
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "%v", err)
@@ -112,12 +91,5 @@ func TestConvergenceIsNotReportedWhileOneClientWithholdsItsPrefix(t *testing.T) 
 			return
 		}
 		require.Less(t, allowed, patience, "%v", err)
-	}
-}
-
-func TestSizes(t *testing.T) {
-	require.NoError(t, check([]int{2, mostClients}))
-	for _, size := range []int{1, 20000} {
-		require.ErrorContains(t, check([]int{100, size}), "is not from 2 to 16384")
 	}
 }

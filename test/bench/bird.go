@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/projectcalico/calico/confd/pkg/resource/template"
@@ -33,23 +32,11 @@ const (
 	askEvery = 100 * time.Millisecond
 	birdPort = 179
 	nodeName = "reflector" // in Calico's datastore
-	// spareFiles is what a process has open besides its sessions.
-	spareFiles = 200
 )
 
-// prepareHost gives loopback all addresses of the nodes, and this process and BIRD enough open files. Loopback needs no entries in the
-// kernel's table of neighbours, which all namespaces share.
-func prepareHost(clients int) error {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("reading the limit of open files: %w", err)
-	}
-	needed := uint64(clients + spareFiles) //nolint:gosec // G115: positive
-	limit.Max = max(limit.Max, needed)     // root may raise it
-	limit.Cur = limit.Max
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("%d clients need %d open files: raise the hard limit (ulimit -Hn) or measure fewer clients: %w", clients, needed, err)
-	}
+// prepareHost gives loopback all addresses of the nodes. Loopback needs no entries in the kernel's table of neighbours, which all
+// namespaces share.
+func prepareHost() error {
 	loopback, err := netlink.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("finding loopback: %w", err)

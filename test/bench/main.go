@@ -16,13 +16,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -46,58 +43,34 @@ func main() {
 	}
 }
 
-// run measures each size, on a new BIRD.
+// run measures each size, on a new BIRD, and prints a line of the table of docs/capacity.md for each.
 func run(ctx context.Context, sizes []int) error {
-	if err := check(sizes); err != nil {
-		return err
+	if i := slices.IndexFunc(sizes, func(n int) bool { return n < 2 || n > mostClients }); i >= 0 {
+		return fmt.Errorf("--sizes: %d is not from 2 to %d", sizes[i], mostClients)
 	}
 	if err := lab.Isolate(ctx, os.Stderr); err != nil {
 		return err
 	}
 	runtime.GOMAXPROCS(max(1, runtime.NumCPU()-1)) // BIRD needs a core of its own
-	var results []result
+	dir, err := os.MkdirTemp("", "rrbench-")
+	if err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary one
+	fmt.Println("| clients | sessions up | converged | BIRD CPU | routes sent | peak RSS | slowest answer | sessions lost " +
+		"| all at once: converged | BIRD CPU | one of them: converged | BIRD CPU | routes sent |")
 	for _, size := range sizes {
 		one, cancel := context.WithTimeout(ctx, timeout)
-		r, err := inFolder(one, size, func(int) bool { return false })
+		r, err := measure(one, size, func(int) bool { return false }, dir)
 		cancel()
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "%+v\n", r)
-		results = append(results, r)
-	}
-	fmt.Printf("One BIRD as Calico's route reflector; %s\n\n%s", machine(), table(results))
-	return nil
-}
-
-func check(sizes []int) error {
-	for _, size := range sizes {
-		if size < 2 || size > mostClients {
-			return fmt.Errorf("--sizes: %d is not from 2 to %d", size, mostClients)
-		}
+		fmt.Printf("| %d | %s | %s | %s | %d | %d MB | %s | %d | %s | %s | %s | %s | %d |\n", r.Clients,
+			digits(r.Sessions), digits(r.Restart.Converged), digits(r.Restart.CPU), r.Restart.RoutesSent, r.PeakMemory/1e6, digits(r.SlowestAnswer), r.Lost,
+			digits(r.AllReturn.Converged), digits(r.AllReturn.CPU), digits(r.Return.Converged), digits(r.Return.CPU), r.Return.RoutesSent)
 	}
 	return nil
-}
-
-// table is the report, as docs/capacity.md has it.
-func table(results []result) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(cells ...any) { fmt.Fprintf(w, strings.Repeat("%v\t", len(cells))+"\n", cells...) }
-	fmt.Fprint(w, "BIRD comes up with every client waiting\n\n")
-	row("CLIENTS", "SESSIONS UP", "CONVERGED", "BIRD CPU", "ROUTES SENT", "PEAK RSS", "SLOWEST ANSWER", "SESSIONS LOST")
-	for _, r := range results {
-		row(r.Clients, digits(r.Sessions), digits(r.Restart.Converged), digits(r.Restart.CPU), r.Restart.RoutesSent,
-			fmt.Sprintf("%d MB", r.PeakMemory/1e6), digits(r.SlowestAnswer), r.Lost)
-	}
-	fmt.Fprint(w, "\nClients vanish and come back to a BIRD that is up: all at once, and one while all others stay\n\n")
-	row("CLIENTS", "ALL: CONVERGED", "BIRD CPU", "ROUTES SENT", "ONE: CONVERGED", "BIRD CPU", "ROUTES SENT")
-	for _, r := range results {
-		row(r.Clients, digits(r.AllReturn.Converged), digits(r.AllReturn.CPU), r.AllReturn.RoutesSent,
-			digits(r.Return.Converged), digits(r.Return.CPU), r.Return.RoutesSent)
-	}
-	_ = w.Flush()
-	return text.String() + "\nSeconds and bytes are this machine's: another one's differ by a factor. How they grow is a property of BIRD.\n"
 }
 
 // digits keeps two or three of them.
@@ -107,19 +80,6 @@ func digits(d time.Duration) time.Duration {
 		unit *= 10
 	}
 	return d.Round(unit)
-}
-
-// machine describes what is measured on what.
-func machine() string {
-	processor := runtime.GOARCH
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if _, rest, found := strings.Cut(string(text), "model name\t: "); found {
-			processor, _, _ = strings.Cut(rest, "\n")
-		}
-	}
-	version, _ := exec.Command("bird", "--version").CombinedOutput() // empty without one: then nothing is measured
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	return fmt.Sprintf("%s, %d cores of %s, Linux %s", strings.TrimSpace(string(version)), runtime.NumCPU(), processor, strings.TrimSpace(string(kernel)))
 }
 
 // returns is how many clients come back, one after another; the median counts.
@@ -153,21 +113,11 @@ type figures struct {
 	RoutesSent int64
 }
 
-// inFolder measures with a folder that is removed afterwards.
-func inFolder(ctx context.Context, clients int, silent func(number int) bool) (result, error) {
-	dir, err := os.MkdirTemp("", "rrbench-")
-	if err != nil {
-		return result{}, fmt.Errorf("making a folder: %w", err)
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary one
-	return measure(ctx, clients, silent, dir)
-}
-
 // measure loads a BIRD with 2 to mostClients clients, until ctx ends at most: that the clients have not converged by then is an error
 // which names what is missing. Silent clients announce nothing: then no client can have every prefix. BIRD's configuration and log are in dir.
 func measure(ctx context.Context, clients int, silent func(number int) bool, dir string) (result, error) {
 	r := result{Clients: clients}
-	err := prepareHost(clients)
+	err := prepareHost()
 	var config string
 	if err == nil {
 		config, err = configure(ctx, dir, clients)
