@@ -84,7 +84,6 @@ chaos: packages assets ## Break everything at random in the lab for an hour, and
 .PHONY: soak
 soak: export RRPOOL_CHAOS = 1
 soak: export RRPOOL_E2E_FULL = 1
-soak: export RRPOOL_REST = 1m
 soak: CALICO ?= $(basename $(notdir $(wildcard test/programs/calico/*.mod)))
 soak: OLD = ^Test(AMigrationAllAtOnce|AGatedMigration|WhatTheSessionGate|TheSimulatorAgreesWithBIRDOnASample|MigrationAndReturn$$)
 soak: packages assets ## Run all that takes long (at most 90 minutes): single failures, every write and combination, properties, a cluster at rest, older Calico
@@ -107,7 +106,8 @@ fuzz: ## Run every fuzz target; TIME=30s for each, JOBS=2 at a time
 .PHONY: bench-reflector
 bench-reflector: SIZES ?= 100,500,1000,2000
 bench-reflector: packages assets ## Measure what one route reflector carries, on a real BIRD; SIZES=3000,5000 are other numbers of clients
-	@go run ./test/bench --sizes '$(SIZES)'
+	@bird --version; grep -m 1 'model name' /proc/cpuinfo || uname -m; nproc; uname -sr; echo
+	@ulimit -Sn hard; go run ./test/bench --sizes '$(SIZES)'
 
 .PHONY: lint
 lint: ## Run golangci-lint
@@ -150,7 +150,7 @@ manifests: ## Generate the CRD and the RBAC roles
 .PHONY: docs
 docs: ## Write docs/api.md from the API types, docs/cli.md from the commands, docs/metrics.md from the metrics
 	go run ./test/tools/reference -markdown docs/cli.md
-	go run ./test/tools/metrics >docs/metrics.md
+	f=docs/metrics.md; { sed '/^|---/q' $$f; go run ./test/tools/metrics; } >$$f.new; mv $$f.new $$f
 	f=config/monitoring/prometheusrule.yaml; { sed '/^spec:$$/q' $$f; sed -e '/^#/d' -e 's/./  &/' config/monitoring/rules.yaml; } >$$f.new; mv $$f.new $$f
 	$(call tool,crd-ref-docs) --source-path=config/api --config=test/tools/crd-ref-docs/config.yaml \
 		--renderer=markdown --output-path=docs/api.md --log-level=ERROR
