@@ -4,15 +4,14 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,9 +25,6 @@ import (
 // insideVariable says to a re-executed binary that it is inside its namespaces.
 const insideVariable = "RRPOOL_LAB_INSIDE"
 
-// policyVariable set to "skip" makes Main skip the tests of a binary where the lab cannot run, instead of failing.
-const policyVariable = "RRPOOL_LAB"
-
 // spareThreads is how many more threads may run Go code at a time than there are CPUs.
 const spareThreads = 6
 
@@ -40,10 +36,6 @@ const seldom = 400
 func Main(m *testing.M, cleanup ...func() error) {
 	if err := Isolate(context.Background(), os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
-		if os.Getenv(policyVariable) == "skip" {
-			fmt.Fprintln(os.Stderr, "lab: skipped, as "+policyVariable+"=skip says")
-			os.Exit(0)
-		}
 		os.Exit(1)
 	}
 	code := m.Run()
@@ -57,8 +49,8 @@ func Main(m *testing.M, cleanup ...func() error) {
 }
 
 // Isolate makes sure that the process runs in private network and mount namespaces with everything that a lab needs. Called outside,
-// it checks the prerequisites, builds what is missing, re-executes the binary inside with the same arguments, and ends the process
-// with the result: it returns only an error. Called inside, it returns nil. Call it first thing: what came before runs twice.
+// it checks the prerequisites, builds what is missing, and re-executes the binary inside with the same arguments: it returns only an
+// error. Called inside, it returns nil. Call it first thing: what came before runs twice.
 func Isolate(ctx context.Context, log io.Writer) error {
 	if os.Getenv(insideVariable) != "" {
 		// What has the CPU's favour, such as the sender of the probes, must not wait for a slot that a thread without it holds.
@@ -72,56 +64,32 @@ func Isolate(ctx context.Context, log io.Writer) error {
 	if err := programs.Build(ctx, log, "etcd", "kube-apiserver", "calico-node"); err != nil {
 		return fmt.Errorf("preparing the lab: %w", err)
 	}
-	code, err := reexecute()
-	if err != nil {
-		return err
-	}
-	os.Exit(code)
-	return nil
+	return reexecute()
 }
 
-// reexecute runs this binary in new namespaces, as root of a new user namespace unless we are root already.
-func reexecute() (int, error) {
+// reexecute makes this process one in new namespaces, as root of a new user namespace unless we are root already.
+func reexecute() error {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, fmt.Errorf("finding this binary: %w", err)
+		return fmt.Errorf("finding this binary: %w", err)
 	}
-	cmd := exec.Command(self, os.Args[1:]...) //nolint:gosec // G204: ourselves
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), insideVariable+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	arguments := []string{"--net", "--mount"}
 	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+		arguments = append(arguments, "--map-root-user")
 	}
-	// The terminal sends Ctrl-C to both of us; the inner one decides what to do about it. Ignoring it would be inherited.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
-	runtime.LockOSThread() // the child is to die with this thread, so it must not go before us
-	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("making private namespaces (needs root, or unprivileged user namespaces: "+
-			"sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces): %w", err)
+	unshare := func(program ...string) *exec.Cmd {
+		return exec.Command("unshare", slices.Concat(arguments, program)...) //nolint:gosec // G204: ourselves
 	}
-	terminate := make(chan os.Signal, 1)
-	signal.Notify(terminate, syscall.SIGTERM, syscall.SIGQUIT)
-	go func() {
-		for s := range terminate {
-			_ = cmd.Process.Signal(s)
-		}
-	}()
-	var exit *exec.ExitError
-	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
-		return 0, fmt.Errorf("running inside private namespaces: %w", err)
+	if out, err := unshare("true").CombinedOutput(); err != nil {
+		return fmt.Errorf("making private namespaces (needs root, or unprivileged user namespaces: "+
+			"sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces): %w: %s", err, out)
 	}
-	return max(cmd.ProcessState.ExitCode(), -1) & 0xff, nil
+	inside := unshare(append([]string{self}, os.Args[1:]...)...)
+	return syscall.Exec(inside.Path, inside.Args, append(os.Environ(), insideVariable+"=1")) //nolint:gosec // G204: ourselves
 }
 
-// settleIn prepares the namespaces: mounts that stay private, a writable run folder that hides the host's, and loopback.
+// settleIn prepares the namespaces: a writable run folder that hides the host's, and loopback. Mounts are private by unshare's default.
 func settleIn() error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("making mounts private: %w", err)
-	}
 	run, err := filepath.EvalSymlinks("/var/run")
 	if err != nil {
 		return fmt.Errorf("finding the run folder: %w", err)
@@ -139,7 +107,7 @@ func settleIn() error {
 func checkPrograms() error {
 	_ = os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
 	var missing []string
-	for _, program := range []string{"bird", "bird6", "birdc", "nice", "chrt"} {
+	for _, program := range []string{"bird", "bird6", "birdc", "nice", "chrt", "unshare"} {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, program)
 		}

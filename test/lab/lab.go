@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -293,12 +294,13 @@ func (l *Lab) Dump(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("dumping the lab: %w", err)
 	}
-	errs := []error{l.dumpReport(dir), l.dumpObjects(ctx, dir)}
-	for _, name := range []string{"etcd.log", "kube-apiserver.log", "audit.log"} {
-		errs = append(errs, copyFile(l.path("control-plane", name), filepath.Join(dir, name)))
+	out, err := exec.CommandContext(ctx, "bash", "-c", `cp -r "$0"/control-plane/*.log "$0"/nodes "$1"`, l.dir, dir).CombinedOutput() //nolint:gosec // G204: our own folders
+	if err != nil {
+		err = fmt.Errorf("copying the logs: %w: %s", err, out)
 	}
+	errs := []error{err, l.dumpReport(dir), l.dumpObjects(ctx, dir)}
 	for _, name := range l.Nodes() {
-		errs = append(errs, l.dumpNode(name, filepath.Join(dir, name)))
+		errs = append(errs, l.dumpNode(name, filepath.Join(dir, "nodes", name)))
 	}
 	return errors.Join(errs...)
 }
@@ -306,7 +308,7 @@ func (l *Lab) Dump(dir string) error {
 func (l *Lab) dumpReport(dir string) error {
 	report := l.Report()
 	var text bytes.Buffer
-	fmt.Fprintln(&text, report)
+	fmt.Fprintln(&text, report.Phases, report.ZeroLoss())
 	for _, pair := range report.Lossy() {
 		fmt.Fprintln(&text, pair)
 	}
@@ -339,15 +341,6 @@ func (l *Lab) dumpNode(name, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
-	var errs []error
-	for _, file := range []string{
-		"run/config/bird.cfg", "run/config/bird_aggr.cfg", "run/config/bird_ipam.cfg", "bird.log", "bird6.log", "calico-node.log",
-	} {
-		errs = append(errs, copyFile(n.path(file), filepath.Join(dir, filepath.Base(file))))
-	}
 	var text bytes.Buffer
 	for _, command := range []string{"show status", "show protocols all", "show route all"} {
 		answer, err := n.birdc(command)
@@ -361,17 +354,5 @@ func (l *Lab) dumpNode(name, dir string) error {
 	for _, route := range routes {
 		fmt.Fprintln(&text, route)
 	}
-	return errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "bird.txt"), text.Bytes(), 0o600))...)
-}
-
-// copyFile copies a file that may not exist yet.
-func copyFile(from, to string) error {
-	content, err := os.ReadFile(from) //nolint:gosec // G304: the lab's own folder
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, content, 0o600)
+	return os.WriteFile(filepath.Join(dir, "bird.txt"), text.Bytes(), 0o600)
 }

@@ -26,7 +26,7 @@ const never = 3600
 // These are the facts about Calico's node status reporter that the session gate is built on. They are Calico's, not ours: when one
 // of these tests fails after an update of Calico, the gate needs another look.
 func TestWhatTheSessionGateKnowsAboutTheReporter(t *testing.T) {
-	l := inMesh(t, shared.password)
+	l := inMesh(t, "")
 	const node = "worker-0"
 	sessions := len(l.Nodes()) - 1
 	agentAndBGP := []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeAgent, apiv3.NodeStatusClassTypeBGP}

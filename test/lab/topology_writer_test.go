@@ -50,7 +50,7 @@ func (w *writer) configure(c configuration) {
 	for _, p := range w.resolved(c.peers) {
 		w.write(p)
 	}
-	setMesh(w.t, w.l, c.mesh, nil)
+	setMesh(w.t, w.l, c.mesh)
 	w.now = c
 }
 

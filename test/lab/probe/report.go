@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -274,36 +273,6 @@ func (r Report) Totals() (sent, lost int) {
 		lost += pair.Lost
 	}
 	return sent, lost
-}
-
-// String is a table with a line for each phase name.
-func (r Report) String() string {
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PHASE\tSECONDS\tPAIRS\tSENT\tLOST\tLOSSY PAIRS\tLONGEST RUN\tLONGEST OUTAGE\tLONGEST SILENCE")
-	row := func(name string, took time.Duration, part Report) {
-		sent, lost := part.Totals()
-		run, silence := 0, time.Duration(0)
-		for _, pair := range part.Pairs {
-			run, silence = max(run, pair.LongestRun), max(silence, pair.LongestSilence)
-		}
-		fmt.Fprintf(table, "%s\t%.1f\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", name, took.Seconds(), len(part.Pairs), sent, lost,
-			len(part.Lossy()), run, part.LongestOutage().Round(time.Millisecond), silence.Round(time.Millisecond))
-	}
-	seconds := map[string]time.Duration{}
-	var order []string
-	for _, phase := range r.Phases {
-		if !slices.Contains(order, phase.Name) {
-			order = append(order, phase.Name)
-		}
-		seconds[phase.Name] += phase.Until.Sub(phase.From)
-	}
-	for _, name := range order {
-		row(name, seconds[name], r.Phase(name))
-	}
-	row("all", r.Until.Sub(r.From), r)
-	_ = table.Flush()
-	return text.String()
 }
 
 func bySilence(a, b Pair) int { return int(a.LongestSilence - b.LongestSilence) }

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -91,16 +90,6 @@ func TestAnOutageBelongsToThePhaseInWhichItBegan(t *testing.T) {
 	require.Equal(t, []int{11, 4, 3}, []int{report.Pairs[0].Sent, report.Pairs[0].Lost, report.Pairs[0].LongestRun})
 	require.Empty(t, report.Phase("never").Pairs)
 	require.ErrorContains(t, report.Phase("never").ZeroLoss(), "nothing was probed")
-	require.Contains(t, report.String(), "before")
-}
-
-func TestAReportCanBeNarrowedToEndpoints(t *testing.T) {
-	report := reportOf(nil, history("a", "b", ".xx."), history("a", "c", "...."), history("c", "a", "...."))
-	require.Error(t, report.ZeroLoss())
-	require.NoError(t, report.Without("b").ZeroLoss())
-	require.NoError(t, report.Only("a", "c").ZeroLoss())
-	require.Error(t, report.Only("a", "b").ZeroLoss())
-	require.Len(t, report.Lossy(), 1)
 }
 
 func TestASeriesCountsFromItsFirstAnswerAndForgetsWhatIsUnderWayAtItsEnd(t *testing.T) {
@@ -136,31 +125,4 @@ func TestASeriesCountsFromItsFirstAnswerAndForgetsWhatIsUnderWayAtItsEnd(t *test
 			require.Equal(t, test.want, got)
 		})
 	}
-}
-
-func TestWaitingEndsWithTheAnswerOrTheTimeout(t *testing.T) {
-	s := &series{}
-	first := s.begin(0)
-	require.True(t, s.waiting(time.Second))
-	s.answer(first, time.Millisecond)
-	require.False(t, s.waiting(time.Second))
-	s.begin(10 * time.Millisecond)
-	require.True(t, s.waiting(time.Second))
-	later := s.begin(20*time.Millisecond + replyTimeout)
-	s.answer(later, 21*time.Millisecond+replyTimeout)
-	require.False(t, s.waiting(time.Second))
-}
-
-func TestAnEchoReplyTellsWhichProbeItAnswers(t *testing.T) {
-	packet := make([]byte, packetSize)
-	encode(packet, 7, 1<<20, 1<<30)
-	require.Equal(t, byte(8), packet[0])
-	_, _, _, ok := decode(packet)
-	require.False(t, ok, "a request is no answer")
-	packet[0] = 0
-	id, number, sequence, ok := decode(packet)
-	require.True(t, ok)
-	require.Equal(t, "7 1048576 1073741824", fmt.Sprint(id, number, sequence))
-	_, _, _, ok = decode(packet[:8])
-	require.False(t, ok, "too short")
 }
