@@ -194,6 +194,5 @@ func requireNothingLost(t *testing.T, s *site.Site) {
 	t.Helper()
 	report := s.Lab.Report().Only(s.Workers...)
 	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1))
-	t.Logf("\n%s", report)
 	require.NoError(t, report.ZeroLoss())
 }
