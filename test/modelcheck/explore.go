@@ -30,11 +30,10 @@ type found struct {
 	depth int
 }
 
-// violation is a broken invariant: of a state, or (settles) of the fair run from there.
+// violation is a broken invariant: of a state, or of the fair run from there.
 type violation struct {
-	why     string
-	at      *found
-	settles bool
+	why string
+	at  *found
 }
 
 // Explore looks at every state of a scenario, breadth first, up to its limit, and stops at the first violation.
@@ -58,10 +57,10 @@ func Explore(sc Scenario) Result {
 func (x *explorer) expand(from *found) *violation {
 	s := &from.state
 	if why := x.run(*s); why != "" {
-		return &violation{why, from, true}
+		return &violation{why, from}
 	}
 	if why := x.brokenStep(s, x.next(s)); why != "" {
-		return &violation{why, &found{state: *s, from: from, move: move{kind: manages}}, false}
+		return &violation{why, &found{state: *s, from: from, move: move{kind: manages}}}
 	}
 	for _, mv := range x.moves(s) {
 		after := *s
@@ -77,7 +76,7 @@ func (x *explorer) expand(from *found) *violation {
 			x.seen[next.state] = true
 			x.queue = append(x.queue, next)
 			if why := x.broken(&next.state); why != "" {
-				return &violation{why, next, false}
+				return &violation{why, next}
 			}
 		}
 	}
@@ -92,24 +91,7 @@ func (x *explorer) trace(v violation) string {
 	}
 	slices.Reverse(lines)
 	lines = append(lines, "then:   "+x.cluster(&v.at.state).describe())
-	if v.settles {
-		lines = append(lines, "and undisturbed, in the end:")
-		lines = append(lines, x.describeRun(v.at.state)...)
-	}
 	return fmt.Sprintf("%s\n%s\nBROKEN: %s\n", x.Name, strings.Join(lines, "\n"), v.why)
-}
-
-// describeRun gives the last steps of a fair run that does not settle.
-func (x *explorer) describeRun(s state) (lines []string) {
-	for range longest {
-		lines = append(lines, x.describeStep(&s, move{kind: manages}))
-		next, changed := x.fair(&s)
-		if s = next; !changed {
-			break
-		}
-	}
-	lines = slices.Compact(lines)
-	return append(lines[max(0, len(lines)-12):], x.cluster(&s).describe())
 }
 
 // longest is more steps than any fair run takes.

@@ -4,7 +4,6 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -88,18 +87,6 @@ func TestExcusesEnd(t *testing.T) {
 	s = m.rest(s)
 	require.Zero(t, s.excused)
 	require.Equal(t, uint8(2), s.owed[0])
-}
-
-// The ages are where the package's documentation says, between the waits of rollout.
-func TestAgesLieBetweenTheWaits(t *testing.T) {
-	t.Parallel()
-	d := newModel(dedicated("", 2, 2, nil)).desired[0]
-	const quiet, timer = 15 * time.Second, 90 * time.Second
-	require.Greater(t, lately, quiet)
-	require.Less(t, lately, d.NetAfter)
-	require.Greater(t, earlier, timer)
-	require.Greater(t, earlier, max(d.RemovalDelay, d.NotReadyGrace))
-	require.Greater(t, longAgo, d.SessionTimeout)
 }
 
 // exceptions look like gates, and are not taken out by themselves.
