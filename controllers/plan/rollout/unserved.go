@@ -24,11 +24,11 @@ type unserved struct {
 	since time.Time
 }
 
-// findUnserved goes by the reports of all reflectors that may be alive: while one is missing nothing is known.
+// findUnserved goes by the reports of all reflectors that may be alive: while one is missing, or none answers, nothing is known.
 func (v *view) findUnserved() {
 	reflectors := filter(v.current, usable)
 	unknown := func(n plan.Node) bool { _, ok := v.Statuses[n.Name]; return !ok }
-	if v.d.Timer || len(reflectors) == 0 || slices.ContainsFunc(reflectors, unknown) {
+	if v.d.Timer || len(v.witnesses()) == 0 || slices.ContainsFunc(reflectors, unknown) {
 		return
 	}
 	v.unserved = []string{}

@@ -134,7 +134,14 @@ func TestWhoIsUnserved(t *testing.T) {
 		"no reflector has its second address family": {0, func(_ *world, o *rollout.Observed) { addIPv6(o, 1) }, []string{}},
 		"it has no session in the second one":        {0, func(_ *world, o *rollout.Observed) { addIPv6(o, 1, 7, 8, 9) }, []string{"client-01"}},
 		"a reflector has no report":                  {0, func(w *world, o *rollout.Observed) { delete(o.Statuses, w.reflectors()[0].Name) }, nil},
-		"sessions cannot be observed":                {0, func(w *world, _ *rollout.Observed) { w.d.Timer = true }, nil},
+		"no reflector answers": {0, func(w *world, o *rollout.Observed) {
+			for _, r := range w.reflectors() {
+				st := o.Statuses[r.Name]
+				st.Cleared = w.now.Add(-61 * time.Second)
+				o.Statuses[r.Name] = st
+			}
+		}, nil},
+		"sessions cannot be observed": {0, func(w *world, _ *rollout.Observed) { w.d.Timer = true }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, o := migrated(t)
