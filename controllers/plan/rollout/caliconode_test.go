@@ -300,3 +300,17 @@ func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	require.False(t, s.Reflectors[1].NotRunning)
 	require.Equal(t, "a, b, c and 2 more", rollout.NotRunning([]string{"a", "b", "c", "d", "e"}, 9)[len("calico-node is not running on 5 of 9 route reflectors: "):])
 }
+
+// The reporters of an older Calico are not heard once its CRDs are newer. The pod of one is away for as long as any may be while it restarts.
+func TestCalicoNodeMayRestartThatWasNotHeardBefore(t *testing.T) {
+	for limit, unheard := range map[time.Duration]int{20 * time.Second: 3, time.Minute: 1} {
+		w, o := migrated(t)
+		for _, r := range w.reflectors()[:unheard] {
+			editStatus(&o, r.Name, func(st *plan.Status) { st.Cleared = w.now.Add(-time.Hour) })
+		}
+		for _, away := range []time.Duration{limit - time.Second, limit} {
+			o.Nodes[6].CalicoNode = plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: w.now.Add(-away)}
+			require.Equal(t, away == limit, w.next(o).Reflectors[0].NotRunning, "%d are not heard, and one is away for %s", unheard, away)
+		}
+	}
+}

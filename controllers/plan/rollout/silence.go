@@ -95,12 +95,15 @@ func (v *view) restartsExplain(least int) bool {
 	return v.servingFor(either, least) >= least
 }
 
-// notRunning names the Ready reflectors whose calico-node has stopped, and not for an ordinary restart.
+// notRunning names the Ready reflectors whose calico-node has stopped, and not for an ordinary restart, heard before or not.
 func (v *view) notRunning() []string {
 	var names []string
-	noneRuns := v.noneWithout(v.stopped)
+	limit := silence
+	if v.noneWithout(v.stopped) {
+		limit = answerTime
+	}
 	for _, n := range v.current {
-		if n.Ready && n.CalicoNode.Failing() && v.stopped(n) && (v.unanswered(n, silence) || noneRuns) {
+		if n.Ready && n.CalicoNode.Failing() && v.unanswered(n, limit) && v.passed(n.CalicoNode.Since, limit) {
 			names = append(names, n.Name)
 		}
 	}

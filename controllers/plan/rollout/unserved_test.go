@@ -136,9 +136,7 @@ func TestWhoIsUnserved(t *testing.T) {
 		"a reflector has no report":                  {0, func(w *world, o *rollout.Observed) { delete(o.Statuses, w.reflectors()[0].Name) }, nil},
 		"no reflector answers": {0, func(w *world, o *rollout.Observed) {
 			for _, r := range w.reflectors() {
-				st := o.Statuses[r.Name]
-				st.Cleared = w.now.Add(-61 * time.Second)
-				o.Statuses[r.Name] = st
+				editStatus(o, r.Name, func(st *plan.Status) { st.Cleared = w.now.Add(-61 * time.Second) })
 			}
 		}, nil},
 		"sessions cannot be observed": {0, func(w *world, _ *rollout.Observed) { w.d.Timer = true }, nil},
