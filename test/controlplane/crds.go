@@ -60,6 +60,14 @@ spec:
 // NativeCRDs writes Calico's CustomResourceDefinitions into a folder as they are in group projectcalico.org/v3 of Calico 3.33, which our
 // version of Calico's module does not have: those of crd.projectcalico.org with what is different there for rrpool, and DatastoreMigration.
 func NativeCRDs(ctx context.Context, dir string) error {
+	if err := os.WriteFile(filepath.Join(dir, "migration.yaml"), []byte(migrationCRD), 0o600); err != nil {
+		return fmt.Errorf("writing Calico's CRDs: %w", err)
+	}
+	return NewerCRDs(ctx, dir, true)
+}
+
+// NewerCRDs writes those of Calico 3.33 in group crd.projectcalico.org/v1, or of the native group projectcalico.org/v3.
+func NewerCRDs(ctx context.Context, dir string, native bool) error {
 	from, err := CalicoCRDs(ctx)
 	if err != nil {
 		return err
@@ -68,24 +76,22 @@ func NativeCRDs(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("finding Calico's CRDs: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "migration.yaml"), []byte(migrationCRD), 0o600); err != nil {
-		return fmt.Errorf("writing Calico's CRDs: %w", err)
-	}
 	for _, file := range files {
 		content, err := os.ReadFile(file) //nolint:gosec // G304: of a module
 		if err != nil {
 			return fmt.Errorf("reading Calico's CRDs: %w", err)
 		}
-		text := strings.ReplaceAll(strings.ReplaceAll(string(content), "crd.projectcalico.org", "projectcalico.org"), "    - name: v1\n", "    - name: v3\n")
-		name := strings.TrimPrefix(filepath.Base(file), "crd.")
+		text, name := string(content), filepath.Base(file)
 		switch name {
-		case "projectcalico.org_caliconodestatuses.yaml":
+		case "crd.projectcalico.org_caliconodestatuses.yaml":
 			text = strings.Replace(text, "classes:\n", "classes:\n                  x-kubernetes-list-type: set\n", 1)
 			text += "      subresources:\n        status: {}\n"
-		case "projectcalico.org_blockaffinities.yaml":
-			text = strings.Replace(text, "deleted:\n                  type: string", "deleted:\n                  type: boolean\n                  default: false", 1)
-		case "projectcalico.org_bgpconfigurations.yaml":
+		case "crd.projectcalico.org_bgpconfigurations.yaml":
 			text = strings.Replace(text, "logSeverityScreen:\n", "logSeverityScreen:\n                  default: Info\n", 1)
+		}
+		if native {
+			text = strings.ReplaceAll(strings.ReplaceAll(text, "crd.projectcalico.org", "projectcalico.org"), "    - name: v1\n", "    - name: v3\n")
+			text = strings.Replace(text, "deleted:\n                  type: string", "deleted:\n                  type: boolean\n                  default: false", 1)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return fmt.Errorf("writing Calico's CRDs: %w", err)

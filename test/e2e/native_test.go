@@ -179,27 +179,19 @@ func move(t *testing.T, ctx context.Context, objects dynamic.Interface, resource
 // get is translated on the way. It returns the kubeconfig that leads them there.
 func native(t *testing.T, s *site.Site) string {
 	t.Helper()
-	config := s.Lab.ControlPlane().UserConfig("lab-calico-node", "system:masters")
-	target, err := url.Parse(config.Host)
-	require.NoError(t, err)
-	transport, err := rest.TransportFor(config)
-	require.NoError(t, err)
 	v1, v3 := "/apis/"+calico.GroupV1.String()+"/", "/apis/"+calico.GroupV3.String()+"/"
 	version := func(group schema.GroupVersion) []byte { return []byte(`"apiVersion":"` + group.String() + `"`) }
-	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		path, ours := strings.CutPrefix(r.Out.URL.Path, v1)
+	return through(t, s, func(r *http.Request) {
+		path, ours := strings.CutPrefix(r.URL.Path, v1)
 		if !ours {
 			return
 		}
-		if r.Out.URL.Path = v3 + path; r.Out.Method == http.MethodPut && strings.HasPrefix(path, "caliconodestatuses/") {
-			r.Out.URL.Path += "/status"
-		}
-		r.Out.Header.Del("Accept-Encoding")
-		body, _ := io.ReadAll(r.In.Body)
+		r.URL.Path = v3 + path
+		r.Header.Del("Accept-Encoding")
+		body, _ := io.ReadAll(r.Body)
 		body = bytes.ReplaceAll(body, version(calico.GroupV1), version(calico.GroupV3))
-		r.Out.Body, r.Out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}, ModifyResponse: func(r *http.Response) error {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}, func(r *http.Response) error {
 		if !strings.HasPrefix(r.Request.URL.Path, v3) {
 			return nil
 		}
@@ -220,6 +212,24 @@ func native(t *testing.T, s *site.Site) string {
 		r.Body, r.ContentLength = out, -1
 		r.Header.Del("Content-Length")
 		return nil
+	})
+}
+
+// through returns a kubeconfig for calico-node that leads to the apiserver through changes. On the way the reporter's Update becomes the
+// UpdateStatus that it is in Calico 3.33.
+func through(t *testing.T, s *site.Site, request func(*http.Request), response func(*http.Response) error) string {
+	t.Helper()
+	config := s.Lab.ControlPlane().UserConfig("lab-calico-node", "system:masters")
+	target, err := url.Parse(config.Host)
+	require.NoError(t, err)
+	transport, err := rest.TransportFor(config)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ModifyResponse: response, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		if r.Out.Method == http.MethodPut && strings.Contains(r.Out.URL.Path, "/caliconodestatuses/") {
+			r.Out.URL.Path += "/status"
+		}
+		request(r.Out)
 	}}
 	listener, err := net.Listen("tcp", net.JoinHostPort(target.Hostname(), "0"))
 	require.NoError(t, err)
