@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"time"
@@ -76,6 +77,7 @@ func configOf(o *apiv3.BGPConfiguration) (plan.BGPConfig, error) {
 	if o.Spec.ASNumber != nil {
 		out.ASN = uint32(*o.Spec.ASNumber)
 	}
+	out.Services = servicesOf(o.Spec)
 	before, err := saved(o)
 	if err != nil {
 		return plan.BGPConfig{}, err
@@ -88,6 +90,24 @@ func configOf(o *apiv3.BGPConfiguration) (plan.BGPConfig, error) {
 		out.Restored = timeOf(at)
 	}
 	return out, nil
+}
+
+func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix) {
+	add := func(cidr string) {
+		if p, err := netip.ParsePrefix(cidr); err == nil {
+			out = append(out, p.Masked())
+		}
+	}
+	for _, r := range spec.ServiceClusterIPs {
+		add(r.CIDR)
+	}
+	for _, r := range spec.ServiceExternalIPs {
+		add(r.CIDR)
+	}
+	for _, r := range spec.ServiceLoadBalancerIPs {
+		add(r.CIDR)
+	}
+	return out
 }
 
 // keep renders what a DisableMesh wants to be kept. Where have or before says the same, it is kept in those words.

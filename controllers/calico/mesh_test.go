@@ -2,6 +2,7 @@ package calico
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,8 @@ func withPassword(o *apiv3.BGPConfiguration) {
 	o.Spec.LogSeverityScreen = "Info"
 	o.Spec.ASNumber = ptr.To(numorstring.ASNumber(64999))
 	o.Spec.ServiceClusterIPs = []apiv3.ServiceClusterIPBlock{{CIDR: "172.21.0.0/16"}}
+	o.Spec.ServiceExternalIPs = []apiv3.ServiceExternalIPBlock{{CIDR: "198.51.100.200/32"}}
+	o.Spec.ServiceLoadBalancerIPs = []apiv3.ServiceLoadBalancerIPBlock{{CIDR: "203.0.113.0/25"}}
 	o.Spec.NodeToNodeMeshEnabled = ptr.To(true)
 	o.Spec.NodeMeshPassword = &apiv3.BGPPassword{SecretKeyRef: &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "bgp"}, Key: "password", Optional: ptr.To(false),
@@ -42,6 +45,7 @@ func TestAMeshWithAPasswordGoesOffAndComesBackAsItWas(t *testing.T) {
 		Exists: true, ASN: 64999, Mesh: plan.Mesh{
 			Enabled: ptr.To(true), Password: &plan.SecretRef{Name: "bgp", Key: "password"}, MaxRestartTime: ptr.To(200 * time.Second),
 		},
+		Services: []netip.Prefix{netip.MustParsePrefix("172.21.0.0/16"), netip.MustParsePrefix("198.51.100.200/32"), netip.MustParsePrefix("203.0.113.0/25")},
 	}, seen)
 
 	off := plan.DisableMesh{Saved: seen.Mesh}

@@ -185,6 +185,8 @@ type BGPConfig struct {
 	Mesh   Mesh
 	// ASN is the cluster's AS number (64512 where nothing else is written).
 	ASN uint32
+	// Services are the ranges of service addresses that every node announces, of a single address those with endpoints.
+	Services []netip.Prefix
 	// Saved is the mesh as it was before we switched it off, kept on the object
 	// itself; nil when we have not changed it. SavedAbsent: there was no object.
 	Saved       *Mesh

@@ -195,19 +195,22 @@ func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 			"KUBECONFIG=" + l.path("agent.kubeconfig"), "GOMAXPROCS=2",
 		},
 	}
-	var priority []string
-	if l.realTime {
-		priority = []string{"chrt", "-r", "10"}
-	}
-	n.bird = &daemon{
-		space: n.space, logPath: n.path("bird.log"),
-		command: append(priority, "bird", "-R", "-s", calicoRunDir+"/bird.ctl", "-d", "-c", configDir+"/bird.cfg"),
-	}
+	n.bird = n.newBIRD(l.realTime, "-R")
 	n.bird6 = &daemon{
 		space: n.space, logPath: n.path("bird6.log"),
 		command: []string{"bird6", "-R", "-s", calicoRunDir + "/bird6.ctl", "-d", "-c", configDir + "/bird6-empty.cfg"},
 	}
 	return n.boot(ctx)
+}
+
+// newBIRD is the host's BIRD, with further flags.
+func (n *node) newBIRD(realTime bool, flags ...string) *daemon {
+	var command []string
+	if realTime {
+		command = []string{"chrt", "-r", "10"}
+	}
+	command = append(append(command, "bird", "-s", calicoRunDir+"/bird.ctl", "-d", "-c", configDir+"/bird.cfg"), flags...)
+	return &daemon{space: n.space, logPath: n.path("bird.log"), command: command}
 }
 
 // boot starts the daemons in their order.

@@ -2,6 +2,7 @@ package modelcheck
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -299,7 +300,7 @@ func (m *model) arrived(s *state) string {
 	if !s.back {
 		return m.arrivedWith(s, reflectors)
 	}
-	if reflectors > 0 || c.BGP != untouched && s.spent == 0 {
+	if reflectors > 0 || s.spent == 0 && !reflect.DeepEqual(c.BGP, untouched) {
 		return fmt.Sprintf("4: at rest on the mesh, %d reflectors are left, or the BGPConfiguration is not what it was", reflectors)
 	}
 	return ""

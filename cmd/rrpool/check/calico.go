@@ -171,6 +171,47 @@ func peers(f facts) *Result {
 	return fine("no BGPPeers but rrpool's")
 }
 
+// outside are the BGPPeers of others to routers, those of them that select route reflectors only, and those by which
+// route reflectors announce what they learn with themselves as the next hop.
+func outside(f facts) (all, only, shared []string) {
+	c, role := f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel
+	for _, p := range c.Peers {
+		if p.Owned || rollout.InCluster(p, c.Nodes) {
+			continue
+		}
+		all = append(all, p.Name)
+		keeps := p.ASN == c.BGP.ASN || strings.Contains(p.Extra, `"keepOriginalNextHop":true`) || strings.Contains(p.Extra, `"nextHopMode":"Keep"`)
+		switch {
+		case !slices.ContainsFunc(clients(f), func(n plan.Node) bool { return !n.HoldsRole() && rollout.From(p, n, role) }):
+			only = append(only, p.Name)
+		case !keeps && slices.ContainsFunc(clients(f), func(n plan.Node) bool { n.RoleLabel = true; return rollout.From(p, n, role) }):
+			shared = append(shared, p.Name)
+		}
+	}
+	return all, only, shared
+}
+
+// routers: what a router outside learns changes where its sessions are with route reflectors.
+func routers(f facts) *Result {
+	all, only, shared := outside(f)
+	services, single := f.snapshot.Cluster.BGP.Services, []string{}
+	for _, r := range services {
+		if r.IsSingleIP() {
+			single = append(single, r.String())
+		}
+	}
+	switch {
+	case len(only) > 0 && len(clients(f)) > 0:
+		return warn("BGPPeers select route reflectors only, so on the mesh their routers learn nothing: %s", iostreams.Few(only)).do("let them select other nodes as well")
+	case len(single) > 0 && len(shared) > 0:
+		return warn("route reflectors pass on single addresses of serviceLoadBalancerIPs with themselves as the next hop: BGPPeers %s, addresses %s",
+			iostreams.Few(shared), iostreams.Few(single)).do("set keepOriginalNextHop: true in the BGPPeers, or the nodeSelector !has(%s)", f.object.Spec.BGP.NodeLabel)
+	case len(all) > 0 && len(services) > 0:
+		return fine("routers outside learn services from the nodes that have them: %s", iostreams.Few(all))
+	}
+	return nil
+}
+
 // routes: who writes the routes to pods into the kernel.
 func routes(f facts) *Result {
 	r := f.snapshot.Cluster.Routes

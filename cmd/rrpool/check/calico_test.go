@@ -1,6 +1,7 @@
 package check
 
 import (
+	"net/netip"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,40 @@ func TestCalico(t *testing.T) {
 		"our own peer": {id: "peers", edit: func(f *facts) {
 			f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", Owned: true, PeerSelector: "x"}}
 		}, want: OK, says: "no BGPPeers but rrpool's"},
+	})
+}
+
+func TestRouters(t *testing.T) {
+	const single = "203.0.113.200/32"
+	with := func(services []string, peers ...plan.Peer) func(*facts) {
+		return func(f *facts) {
+			for _, s := range services {
+				f.snapshot.Cluster.BGP.Services = append(f.snapshot.Cluster.BGP.Services, netip.MustParsePrefix(s))
+			}
+			f.snapshot.Cluster.BGP.ASN, f.snapshot.Cluster.Peers = 64512, peers
+		}
+	}
+	peer := func(as uint32, selector, extra string) plan.Peer {
+		return plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: as, NodeSelector: selector, Extra: extra}
+	}
+	const keeps, reflectors, others = `{"keepOriginalNextHop":true}`, "has(rrpool.io/route-reflector)", "!has(rrpool.io/route-reflector)"
+	try(t, existing, map[string]row{
+		"no router":                   {id: "routers", edit: with([]string{single}), unset: true},
+		"no services":                 {id: "routers", edit: with(nil, peer(65001, "", "")), unset: true},
+		"ranges":                      {id: "routers", edit: with([]string{"10.255.0.0/16"}, peer(65001, "", "")), want: OK, says: "tor"},
+		"route reflectors only":       {id: "routers", edit: with(nil, peer(65001, reflectors, "")), want: Warning, says: "learn nothing: tor"},
+		"a single address":            {id: "routers", edit: with([]string{single}, peer(65001, "all()", "")), want: Warning, says: "with themselves as the next hop"},
+		"and the next hop kept":       {id: "routers", edit: with([]string{single}, peer(65001, "all()", keeps)), want: OK},
+		"and the router in our AS":    {id: "routers", edit: with([]string{single}, peer(64512, "", "")), want: OK},
+		"and no route reflector":      {id: "routers", edit: with([]string{single}, peer(65001, others, "")), want: OK},
+		"and one node":                {id: "routers", edit: with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512, Node: "10.240.0.2"}), want: OK},
+		"a selector that is no":       {id: "routers", edit: with(nil, peer(65001, "((", "")), want: Warning, says: "learn nothing"},
+		"a cluster that has no nodes": {id: "routers", edit: func(f *facts) { with(nil, peer(65001, "all()", ""))(f); f.snapshot.Cluster.Nodes = nil }, unset: true},
+		"on reflectors": {id: "routers", edit: func(f *facts) {
+			with(nil, peer(64512, reflectors, ""))(f)
+			n := &f.snapshot.Cluster.Nodes[0]
+			n.Marked, n.RoleLabel, n.ClusterID = true, true, "244.0.0.1"
+		}, want: Warning, says: "learn nothing"},
 	})
 }
 

@@ -112,6 +112,7 @@ func groups() []part {
 			{"as-numbers", only(withCalico, asNumbers)},
 			{"reflectors", only(withCalico, reflectors)},
 			{"peers", only(withCalico, peers)},
+			{"routers", only(withCalico, routers)},
 			{"routes", only(withCalico, routes)},
 		}},
 		{"Cluster", []check{{"size", only(visibly, size)}, {"zones", only(visibly, zones)}}},

@@ -259,11 +259,19 @@ func (v *view) routesGate(g *gate, c plan.Node, routes bool) {
 func (v *view) learned(g *gate, st plan.Status, c plan.Node) {
 	for prefix, senders := range v.senders(st, c) {
 		for _, rr := range v.passing(prefix, c) {
-			if !senders.HasAny(common(c, rr)...) {
+			if !senders.HasAny(common(c, rr)...) && !v.ofServices(prefix) {
 				g.wait("%s to learn %s from %s", c.Name, prefix, rr.Name)
 			}
 		}
 	}
+}
+
+// ofServices reports whether a prefix is of services and of no pod: no node needs it from BGP, and Calico's route
+// reflectors do not pass on each (Calico issue 13341).
+func (v *view) ofServices(prefix netip.Prefix) bool {
+	holds := func(r netip.Prefix) bool { return r.Bits() <= prefix.Bits() && r.Contains(prefix.Addr()) }
+	return slices.ContainsFunc(v.BGP.Services, holds) &&
+		!slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return slices.ContainsFunc(n.Blocks, holds) })
 }
 
 // passing are the reflectors that are to pass a prefix on to c.

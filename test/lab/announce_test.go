@@ -1,0 +1,227 @@
+//go:build linux
+
+package lab_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/api/pkg/lib/numorstring"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/test/lab"
+)
+
+const (
+	// ownAS is that of the nodes, routerAS another.
+	ownAS, routerAS = 64512, 65001
+
+	// The services of the test, with the ranges that they are of: one of many addresses, the others of one.
+	clusterRange, balancerRange, localAddress = "10.255.0.0/16", "203.0.113.0/25", "203.0.113.1"
+	singleBalancer, singleExternal            = "203.0.113.200", "198.51.100.200"
+)
+
+// What routers outside learn of pods and services, in the mesh, on reflectors, and in the mesh again. Calico's rules, not ours: see docs/faq.md.
+func TestWhatRoutersOutsideLearn(t *testing.T) {
+	l := inMesh(t, "")
+	all, workers := l.Nodes(), l.Nodes()[:6]
+	block, single, external := l.Block("worker-0").String(), singleBalancer+"/32", singleExternal+"/32"
+	announceServices(t, l, "worker-0")
+	everyNode := addRouter(t, l, 3, routerAS, "", nil)
+	only := addRouter(t, l, 4, routerAS, "has("+roleLabel+")", nil)
+	kept := addRouter(t, l, 5, routerAS, "has("+roleLabel+")", func(s *apiv3.BGPPeerSpec) { s.KeepOriginalNextHop = true })
+	internal := addRouter(t, l, 6, ownAS, "has("+roleLabel+")", nil)
+	clients := addRouter(t, l, 7, routerAS, "!has("+roleLabel+")", nil)
+	origin := []string{"worker-0"}
+
+	inTheMesh := func() {
+		awaitNextHops(t, l, everyNode, map[string][]string{
+			clusterRange: all, balancerRange: all, localAddress + "/32": all, block: all, single: origin, external: origin,
+		})
+		for _, r := range []*lab.Router{only, kept, internal} {
+			awaitNextHops(t, l, r, map[string][]string{})
+		}
+	}
+	inTheMesh()
+	missed := watchRouter(t, l, everyNode)
+	defer missed()
+	makeReflectors(t, l)
+	createPeer(t, l, nil)
+	require.NoError(t, l.WaitReflected(t.Context(), reflectors...))
+	awaitPaths(t, l, fromReflectors)
+	setMesh(t, l, false, nil)
+	awaitNoSession(t, l, meshPrefix)
+	awaitNextHops(t, l, everyNode, map[string][]string{
+		clusterRange: all, balancerRange: all, localAddress + "/32": all, block: all, single: append(origin, reflectors...), external: origin,
+	})
+	awaitNextHops(t, l, only, map[string][]string{
+		clusterRange: reflectors, balancerRange: reflectors, localAddress + "/32": reflectors, block: reflectors, single: reflectors,
+	})
+	for _, r := range []*lab.Router{kept, internal} {
+		awaitNextHops(t, l, r, map[string][]string{clusterRange: reflectors, balancerRange: reflectors, localAddress + "/32": origin, block: origin, single: origin})
+	}
+	awaitNextHops(t, l, clients, map[string][]string{
+		clusterRange: workers, balancerRange: workers, localAddress + "/32": workers, block: workers, single: origin, external: origin,
+	})
+	awaitPathsOf(t, l, "worker-1", netip.MustParsePrefix(external), 0, 0) // reflectors do not pass it on to clients
+
+	// Reflectors that a label keeps from announcing services do not pass on those of cluster IPs either.
+	exclude := func(value string) {
+		patch := []byte(`{"metadata":{"labels":{"` + corev1.LabelNodeExcludeBalancers + `":` + value + `}}}`)
+		for _, name := range reflectors {
+			_, err := l.Kube().CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+			require.NoError(t, err)
+		}
+	}
+	exclude(`"true"`)
+	awaitNextHops(t, l, only, map[string][]string{balancerRange: reflectors, localAddress + "/32": reflectors, block: reflectors, single: reflectors})
+	exclude("null")
+
+	setMesh(t, l, true, nil)
+	awaitPaths(t, l, fromItself)
+	for _, name := range reflectors {
+		patchRole(t, l, name, "null", "null")
+	}
+	inTheMesh()
+	require.Empty(t, missed(), "a router that peers with every node lacks nothing in between")
+}
+
+// watchRouter looks all the time whether a router lacks one of the prefixes. What it returns ends that, and gives what was lacking.
+func watchRouter(t *testing.T, l *lab.Lab, r *lab.Router) (missed func() []string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	lacking := make(chan []string, 1)
+	want := known(l)
+	go func() {
+		var out []string
+		for ; ctx.Err() == nil; watch(ctx, 100*time.Millisecond) {
+			answer, err := r.Ask("show route")
+			for _, prefix := range want {
+				if err != nil || !strings.Contains(answer, prefix+" ") {
+					out = append(out, fmt.Sprint(prefix, err))
+				}
+			}
+		}
+		lacking <- out
+	}()
+	return sync.OnceValue(func() []string { stop(); return <-lacking })
+}
+
+// known are the prefixes that the test is about.
+func known(l *lab.Lab) []string {
+	return []string{clusterRange, balancerRange, localAddress + "/32", l.Block("worker-0").String(), singleBalancer + "/32", singleExternal + "/32"}
+}
+
+// awaitPathsOf waits until a node has so many paths to a block from each of so many neighbours.
+func awaitPathsOf(t *testing.T, l *lab.Lab, on string, block netip.Prefix, neighbours, each int) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		paths, err := l.Paths(on)
+		require.NoError(c, err)
+		require.Len(c, paths[block], neighbours, "%v", paths[block])
+		for from, n := range paths[block] {
+			require.Equal(c, each, n, "from %s", from)
+		}
+	}, patience, 100*time.Millisecond)
+}
+
+// addRouter adds a router of an AS, with a BGPPeer to it, for as long as the test lasts. It takes one path a prefix from each node.
+func addRouter(t *testing.T, l *lab.Lab, number byte, as uint32, selector string, edit func(*apiv3.BGPPeerSpec)) *lab.Router {
+	t.Helper()
+	address, name := netip.AddrFrom4([4]byte{172, 20, 0, number}), fmt.Sprintf("router-%d", number)
+	config := fmt.Sprintf("router id %s; protocol device {} protocol direct {}\n", address)
+	for i, node := range l.Nodes() {
+		config += fmt.Sprintf("protocol bgp n%d { local %s as %d; neighbor %s as %d; passive; multihop; import all; export none; }\n", i, address, as, l.Address(node), ownAS)
+	}
+	r, err := l.AddRouter(t.Context(), name, address, config)
+	require.NoError(t, err)
+	peer := apiv3.NewBGPPeer()
+	peer.Name, peer.Spec = name, apiv3.BGPPeerSpec{PeerIP: address.String(), ASNumber: numorstring.ASNumber(as), NodeSelector: selector}
+	if edit != nil {
+		edit(&peer.Spec)
+	}
+	_, err = l.Calico().BGPPeers().Create(t.Context(), peer, options.SetOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := l.Calico().BGPPeers().Delete(context.Background(), name, options.DeleteOptions{})
+		require.NoError(t, errors.Join(err, r.Remove()))
+	})
+	return r
+}
+
+// awaitNextHops waits until a router has exactly these nodes as next hops to what is asked for, and no other prefix of ours.
+func awaitNextHops(t *testing.T, l *lab.Lab, r *lab.Router, want map[string][]string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		for _, prefix := range known(l) {
+			answer, err := r.Ask("show route for " + prefix)
+			if err != nil {
+				answer = err.Error()
+			}
+			hops := []string{}
+			for _, name := range l.Nodes() {
+				if strings.Contains(answer, prefix) && strings.Contains(answer, "via "+l.Address(name).String()+" ") {
+					hops = append(hops, name)
+				}
+			}
+			require.ElementsMatch(c, append([]string{}, want[prefix]...), hops, "%s: %s", prefix, answer)
+		}
+	}, patience, 200*time.Millisecond)
+}
+
+// announceServices makes services with externalTrafficPolicy Local whose one endpoint is on a node, for as long as the test lasts.
+func announceServices(t *testing.T, l *lab.Lab, node string) {
+	t.Helper()
+	ranges := func(spec apiv3.BGPConfigurationSpec) {
+		config, err := l.Calico().BGPConfigurations().Get(context.Background(), "default", options.GetOptions{})
+		require.NoError(t, err)
+		config.Spec.ServiceClusterIPs, config.Spec.ServiceLoadBalancerIPs, config.Spec.ServiceExternalIPs = spec.ServiceClusterIPs, spec.ServiceLoadBalancerIPs, spec.ServiceExternalIPs
+		_, err = l.Calico().BGPConfigurations().Update(context.Background(), config, options.SetOptions{})
+		require.NoError(t, err)
+	}
+	setMesh(t, l, true, nil) // there is one then
+	ranges(apiv3.BGPConfigurationSpec{
+		ServiceClusterIPs:      []apiv3.ServiceClusterIPBlock{{CIDR: clusterRange}},
+		ServiceLoadBalancerIPs: []apiv3.ServiceLoadBalancerIPBlock{{CIDR: balancerRange}, {CIDR: singleBalancer + "/32"}},
+		ServiceExternalIPs:     []apiv3.ServiceExternalIPBlock{{CIDR: singleExternal + "/32"}},
+	})
+	t.Cleanup(func() { ranges(apiv3.BGPConfigurationSpec{}) })
+	services, slices := l.Kube().CoreV1().Services("default"), l.Kube().DiscoveryV1().EndpointSlices("default")
+	for name, addresses := range map[string][2]string{"one-of-many": {localAddress, ""}, "single": {singleBalancer, singleExternal}} {
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: []corev1.ServicePort{{Port: 80}},
+		}}
+		if addresses[1] != "" {
+			service.Spec.ExternalIPs = addresses[1:]
+		}
+		service, err := services.Create(t.Context(), service, metav1.CreateOptions{})
+		require.NoError(t, err)
+		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: addresses[0]}}
+		_, err = services.UpdateStatus(t.Context(), service, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		_, err = slices.Create(t.Context(), &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{l.Block(node).Addr().Next().String()}, NodeName: ptr.To(node)}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			require.NoError(t, errors.Join(
+				services.Delete(context.Background(), name, metav1.DeleteOptions{}), slices.Delete(context.Background(), name, metav1.DeleteOptions{}),
+			))
+		})
+	}
+}
