@@ -47,6 +47,7 @@ func (s routeSettings) of(p apiv3.IPPoolSpec) plan.PoolRoutes {
 		out.Encapsulation, out.Felix = "not encapsulated", felix == programsNoEncap || felix == programsAll && bgp != ""
 		out.BIRD = programs(bgp, programsNoEncap) || bgp == ""
 	}
+	out.Direct = out.Felix && !strings.HasSuffix(out.Encapsulation, " Always")
 	return out
 }
 

@@ -68,6 +68,9 @@ func TestWhoProgramsRoutes(t *testing.T) {
 			require.Equal(t, c.plain, who(c.settings, plain))
 			require.Equal(t, c.ipip, who(c.settings, ipip))
 			require.Equal(t, felix, who(c.settings, vxlan))
+			require.True(t, c.settings.of(vxlan).Direct)
+			require.False(t, c.settings.of(apiv3.IPPoolSpec{VXLANMode: "Always"}).Direct, "its routes are on the tunnel's interface")
+			require.Equal(t, c.ipip == felix || c.ipip == both, c.settings.of(ipip).Direct)
 		})
 	}
 }

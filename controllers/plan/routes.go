@@ -1,6 +1,9 @@
 package plan
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+)
 
 // Routes are who writes the routes to pods into the kernels of nodes. The zero value knows nothing.
 type Routes struct {
@@ -17,6 +20,17 @@ type PoolRoutes struct {
 	Encapsulation string
 	// BIRD learns them by BGP, Felix computes them.
 	BIRD, Felix bool
+	// Direct: Felix's are on the node's own interface, some at least. BIRD learns those, and each node announces the
+	// blocks of others too (Calico issue 13533).
+	Direct bool
+}
+
+// Direct reports whether every node may announce a block: a path to it does not prove that its own node does.
+func (r Routes) Direct(block netip.Prefix) bool {
+	return slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool {
+		cidr, err := netip.ParsePrefix(p.CIDR)
+		return p.Direct && err == nil && cidr.Contains(block.Addr())
+	})
 }
 
 func (p PoolRoutes) String() string { return p.CIDR + ": " + p.Encapsulation }

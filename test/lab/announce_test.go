@@ -4,8 +4,8 @@ package lab_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"sync"
@@ -17,10 +17,10 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/test/lab"
@@ -62,9 +62,9 @@ func TestWhatRoutersOutsideLearn(t *testing.T) {
 	makeReflectors(t, l)
 	createPeer(t, l, nil)
 	require.NoError(t, l.WaitReflected(t.Context(), reflectors...))
-	awaitPaths(t, l, fromReflectors)
-	setMesh(t, l, false, nil)
-	awaitNoSession(t, l, meshPrefix)
+	awaitPaths(t, l)
+	setMesh(t, l, false)
+	awaitNoMesh(t, l)
 	awaitNextHops(t, l, everyNode, map[string][]string{
 		clusterRange: all, balancerRange: all, localAddress + "/32": all, block: all, single: append(origin, reflectors...), external: origin,
 	})
@@ -81,21 +81,15 @@ func TestWhatRoutersOutsideLearn(t *testing.T) {
 
 	// Reflectors that a label keeps from announcing services do not pass on those of cluster IPs either.
 	exclude := func(value string) {
-		patch := []byte(`{"metadata":{"labels":{"` + corev1.LabelNodeExcludeBalancers + `":` + value + `}}}`)
-		for _, name := range reflectors {
-			_, err := l.Kube().CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
-			require.NoError(t, err)
-		}
+		patchReflectors(t, l, `{"metadata":{"labels":{"`+corev1.LabelNodeExcludeBalancers+`":`+value+`}}}`)
 	}
 	exclude(`"true"`)
 	awaitNextHops(t, l, only, map[string][]string{balancerRange: reflectors, localAddress + "/32": reflectors, block: reflectors, single: reflectors})
 	exclude("null")
 
-	setMesh(t, l, true, nil)
-	awaitPaths(t, l, fromItself)
-	for _, name := range reflectors {
-		patchRole(t, l, name, "null", "null")
-	}
+	setMesh(t, l, true)
+	awaitPathsOf(t, l, "worker-1", l.Block("worker-0"), 1+len(reflectors), 1)
+	patchReflectors(t, l, `{"metadata":{"labels":{"`+roleLabel+`":null},"annotations":{"projectcalico.org/RouteReflectorClusterID":null}}}`)
 	inTheMesh()
 	require.Empty(t, missed(), "a router that peers with every node lacks nothing in between")
 }
@@ -126,6 +120,62 @@ func known(l *lab.Lab) []string {
 	return []string{clusterRange, balancerRange, localAddress + "/32", l.Block("worker-0").String(), singleBalancer + "/32", singleExternal + "/32"}
 }
 
+// Felix's routes to the blocks of others, on a node's own interface, are learned by BIRD and announced as if they were the node's. Felix writes
+// them with CrossSubnet, and where programClusterRoutes says so; here they are written by hand, to one block.
+func TestNodesAnnounceBlocksThatFelixHasRoutesTo(t *testing.T) {
+	l := inMesh(t, "")
+	of, control := l.Block("worker-1"), l.Block("worker-2")
+	routeTo(t, l, "worker-1", 80)
+	others := len(l.Nodes()) - 1
+	awaitPathsOf(t, l, "worker-0", of, others, 1)
+	awaitPathsOf(t, l, "worker-0", control, 1, 1)
+
+	makeReflectors(t, l)
+	createPeer(t, l, nil)
+	require.NoError(t, l.WaitReflected(t.Context(), reflectors...))
+	setMesh(t, l, false)
+	awaitNoMesh(t, l)
+	awaitPathsOf(t, l, "worker-0", of, len(reflectors), others)
+	awaitPathsOf(t, l, "worker-0", control, len(reflectors), 1)
+
+	// What has a path to such a block from every reflector does not prove that its node has a session with one. It needs none.
+	const phase = "without BIRD"
+	l.Checkpoint(phase)
+	require.NoError(t, l.StopBIRD("worker-1"))
+	require.NoError(t, l.StopBIRD("worker-2"))
+	awaitPathsOf(t, l, "worker-0", control, 0, 0)
+	awaitPathsOf(t, l, "worker-0", of, len(reflectors), others-2)
+	watch(t.Context(), 2*time.Second)
+	requireNothingLost(t, l, phase, "worker-2")
+	for _, name := range []string{"worker-1", "worker-2"} {
+		require.NoError(t, l.StartBIRD(t.Context(), name))
+	}
+	awaitPaths(t, l)
+	routeTo(t, l, "worker-1", 12) // BIRD's own number: it takes it for its route
+	awaitPathsOf(t, l, "worker-0", of, len(reflectors), 1)
+}
+
+// routeTo writes the route to a node's block on all others as Felix does, or as BIRD does.
+func routeTo(t *testing.T, l *lab.Lab, to string, protocol netlink.RouteProtocol) {
+	t.Helper()
+	block := l.Block(to)
+	for _, on := range l.Nodes() {
+		if on == to {
+			continue
+		}
+		require.NoError(t, l.Enter(on, func() error {
+			link, err := netlink.LinkByName("eth0")
+			if err != nil {
+				return err
+			}
+			return netlink.RouteReplace(&netlink.Route{
+				LinkIndex: link.Attrs().Index, Gw: l.Address(to).AsSlice(), Protocol: protocol, Flags: int(netlink.FLAG_ONLINK),
+				Dst: &net.IPNet{IP: block.Addr().AsSlice(), Mask: net.CIDRMask(block.Bits(), 32)},
+			})
+		}))
+	}
+}
+
 // awaitPathsOf waits until a node has so many paths to a block from each of so many neighbours.
 func awaitPathsOf(t *testing.T, l *lab.Lab, on string, block netip.Prefix, neighbours, each int) {
 	t.Helper()
@@ -139,7 +189,7 @@ func awaitPathsOf(t *testing.T, l *lab.Lab, on string, block netip.Prefix, neigh
 	}, patience, 100*time.Millisecond)
 }
 
-// addRouter adds a router of an AS, with a BGPPeer to it, for as long as the test lasts. It takes one path a prefix from each node.
+// addRouter adds a router of an AS, with a BGPPeer to it: it takes one path a prefix from each node.
 func addRouter(t *testing.T, l *lab.Lab, number byte, as uint32, selector string, edit func(*apiv3.BGPPeerSpec)) *lab.Router {
 	t.Helper()
 	address, name := netip.AddrFrom4([4]byte{172, 20, 0, number}), fmt.Sprintf("router-%d", number)
@@ -156,10 +206,6 @@ func addRouter(t *testing.T, l *lab.Lab, number byte, as uint32, selector string
 	}
 	_, err = l.Calico().BGPPeers().Create(t.Context(), peer, options.SetOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := l.Calico().BGPPeers().Delete(context.Background(), name, options.DeleteOptions{})
-		require.NoError(t, errors.Join(err, r.Remove()))
-	})
 	return r
 }
 
@@ -183,23 +229,17 @@ func awaitNextHops(t *testing.T, l *lab.Lab, r *lab.Router, want map[string][]st
 	}, patience, 200*time.Millisecond)
 }
 
-// announceServices makes services with externalTrafficPolicy Local whose one endpoint is on a node, for as long as the test lasts.
+// announceServices makes services with externalTrafficPolicy Local whose one endpoint is on a node.
 func announceServices(t *testing.T, l *lab.Lab, node string) {
 	t.Helper()
-	ranges := func(spec apiv3.BGPConfigurationSpec) {
-		config, err := l.Calico().BGPConfigurations().Get(context.Background(), "default", options.GetOptions{})
-		require.NoError(t, err)
-		config.Spec.ServiceClusterIPs, config.Spec.ServiceLoadBalancerIPs, config.Spec.ServiceExternalIPs = spec.ServiceClusterIPs, spec.ServiceLoadBalancerIPs, spec.ServiceExternalIPs
-		_, err = l.Calico().BGPConfigurations().Update(context.Background(), config, options.SetOptions{})
-		require.NoError(t, err)
-	}
-	setMesh(t, l, true, nil) // there is one then
-	ranges(apiv3.BGPConfigurationSpec{
-		ServiceClusterIPs:      []apiv3.ServiceClusterIPBlock{{CIDR: clusterRange}},
-		ServiceLoadBalancerIPs: []apiv3.ServiceLoadBalancerIPBlock{{CIDR: balancerRange}, {CIDR: singleBalancer + "/32"}},
-		ServiceExternalIPs:     []apiv3.ServiceExternalIPBlock{{CIDR: singleExternal + "/32"}},
-	})
-	t.Cleanup(func() { ranges(apiv3.BGPConfigurationSpec{}) })
+	setMesh(t, l, true) // which makes the BGPConfiguration
+	config, err := l.Calico().BGPConfigurations().Get(t.Context(), "default", options.GetOptions{})
+	require.NoError(t, err)
+	config.Spec.ServiceClusterIPs = []apiv3.ServiceClusterIPBlock{{CIDR: clusterRange}}
+	config.Spec.ServiceLoadBalancerIPs = []apiv3.ServiceLoadBalancerIPBlock{{CIDR: balancerRange}, {CIDR: singleBalancer + "/32"}}
+	config.Spec.ServiceExternalIPs = []apiv3.ServiceExternalIPBlock{{CIDR: singleExternal + "/32"}}
+	_, err = l.Calico().BGPConfigurations().Update(t.Context(), config, options.SetOptions{})
+	require.NoError(t, err)
 	services, slices := l.Kube().CoreV1().Services("default"), l.Kube().DiscoveryV1().EndpointSlices("default")
 	for name, addresses := range map[string][2]string{"one-of-many": {localAddress, ""}, "single": {singleBalancer, singleExternal}} {
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
@@ -218,10 +258,5 @@ func announceServices(t *testing.T, l *lab.Lab, node string) {
 			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{l.Block(node).Addr().Next().String()}, NodeName: ptr.To(node)}},
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		t.Cleanup(func() {
-			require.NoError(t, errors.Join(
-				services.Delete(context.Background(), name, metav1.DeleteOptions{}), slices.Delete(context.Background(), name, metav1.DeleteOptions{}),
-			))
-		})
 	}
 }

@@ -125,8 +125,12 @@ func awaitNoMesh(t *testing.T, l *lab.Lab) {
 // makeReflectors gives the dedicated nodes the role label and the cluster ID.
 func makeReflectors(t *testing.T, l *lab.Lab) {
 	t.Helper()
+	patchReflectors(t, l, fmt.Sprintf(`{"metadata":{"labels":{%q:""},"annotations":{"projectcalico.org/RouteReflectorClusterID":%q}}}`, roleLabel, clusterID))
+}
+
+func patchReflectors(t *testing.T, l *lab.Lab, patch string) {
+	t.Helper()
 	for _, name := range reflectors {
-		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:""},"annotations":{"projectcalico.org/RouteReflectorClusterID":%q}}}`, roleLabel, clusterID)
 		_, err := l.Kube().CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}

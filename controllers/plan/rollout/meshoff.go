@@ -184,9 +184,15 @@ func (v *view) sampleGate(g *gate, routes bool) {
 
 // listed reports whether a client's report can list all paths that it holds, about.
 func (v *view) listed() bool {
-	prefixes := 0
+	prefixes, nodes := 0, len(v.clients)+len(v.wanted)
+	for _, r := range v.BGP.Services {
+		if !r.IsSingleIP() {
+			prefixes += nodes // each announces it
+		}
+	}
 	for _, n := range v.clients {
 		prefixes += max(len(n.Blocks), 1)
+		prefixes += nodes * len(slices.DeleteFunc(slices.Clone(n.Blocks), func(b netip.Prefix) bool { return !v.Routes.Direct(b) }))
 	}
 	return prefixes*(v.paths()+1) <= maxSampledPaths
 }

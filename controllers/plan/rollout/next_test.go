@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -288,6 +289,36 @@ func TestAnAddressOfServicesIsNotDemandedFromReflectors(t *testing.T) {
 		o.Nodes[1].Blocks = []netip.Prefix{netip.MustParsePrefix("198.51.100.192/26")}
 	})
 	require.Equal(t, "AwaitRoutes", s.Name, "a pod may have it")
+}
+
+// Where every node announces a prefix, a client has as many paths to it from each reflector.
+func TestPathsThatEveryNodeAnnouncesAreCounted(t *testing.T) {
+	const unlisted = "prefixes are not compared"
+	for name, c := range map[string]struct {
+		services, blocks int
+		direct           bool
+		want             string
+	}{
+		"some ranges of services":                     {services: 90},
+		"many ranges of services":                     {services: 120, want: unlisted},
+		"many blocks":                                 {blocks: 120, want: "to learn"},
+		"many blocks that Felix has direct routes to": {blocks: 120, direct: true, want: unlisted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := meshOn(t)
+			for i := range c.services {
+				o.BGP.Services = append(o.BGP.Services, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), 24))
+			}
+			for i := range c.blocks {
+				o.Nodes[1].Blocks = append(o.Nodes[1].Blocks, netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 30, byte(i), 0}), 26))
+			}
+			bird := plan.PoolRoutes{CIDR: "192.168.0.0/16", BIRD: true}
+			o.Routes = plan.Routes{Pools: []plan.PoolRoutes{bird, {CIDR: "172.30.0.0/16", BIRD: !c.direct, Felix: c.direct, Direct: c.direct}}}
+			s := w.next(o)
+			require.Contains(t, fmt.Sprint(s.Reason, s.WaitingFor), c.want)
+			require.Equal(t, c.want == unlisted, strings.Contains(s.Reason, unlisted))
+		})
+	}
 }
 
 func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
