@@ -234,6 +234,12 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 				Taints: []string{"x=:", "node.cloudprovider.kubernetes.io/shutdown=:"},
 			},
 		},
+		"taints of a node that stays": {
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+				{Key: "DeletionCandidateOfClusterAutoscaler"}, {Key: corev1.TaintNodeNotReady}, {Key: corev1.TaintNodeUnschedulable},
+			}}},
+			plan.Node{Name: "n", Taints: []string{"DeletionCandidateOfClusterAutoscaler=:", "node.kubernetes.io/not-ready=:", "node.kubernetes.io/unschedulable=:"}},
+		},
 		"a person has undone our cordon": {
 			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{cordonedAnnotation: ""}}},
 			plan.Node{Name: "n", CordonMark: true},

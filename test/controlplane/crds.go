@@ -90,6 +90,7 @@ func NewerCRDs(ctx context.Context, dir string, native bool) error {
 			text = strings.Replace(text, "logSeverityScreen:\n", "logSeverityScreen:\n                  default: Info\n", 1)
 		}
 		if native {
+			name = strings.TrimPrefix(name, "crd.")
 			text = strings.ReplaceAll(strings.ReplaceAll(text, "crd.projectcalico.org", "projectcalico.org"), "    - name: v1\n", "    - name: v3\n")
 			text = strings.Replace(text, "deleted:\n                  type: string", "deleted:\n                  type: boolean\n                  default: false", 1)
 		}
