@@ -59,6 +59,8 @@ func (w *profiled) provider(t *testing.T, profile v1alpha1.TrustedProfile) *iks.
 		c.Profile, c.TokenFile = profile, w.file
 		c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 			require.Empty(t, r.Header.Get("X-Auth-Refresh-Token"), "IAM gives none")
+			agent := r.Header.Get("User-Agent")
+			require.Equal(t, strings.TrimSpace(agent), agent, "servers of HTTP/2 may refuse a header that ends in a space")
 			if r.URL.Path == "/identity/token" {
 				body, err := io.ReadAll(r.Body)
 				require.NoError(t, err)

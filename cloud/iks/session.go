@@ -49,7 +49,7 @@ func (s *session) do(ctx context.Context, op, method string, at route, body, out
 			return err
 		}
 		request := rest.NewRequest(s.cfg.CSEndpoint+at.path).Method(method).Body(body).
-			Set("User-Agent", sdk.UserAgent()).Set("Authorization", s.token).Set("X-Auth-Refresh-Token", s.refresh)
+			Set("User-Agent", strings.TrimSpace(sdk.UserAgent())).Set("Authorization", s.token).Set("X-Auth-Refresh-Token", s.refresh)
 		if s.group != "" {
 			request.Set("X-Auth-Resource-Group", s.group)
 		}

@@ -53,7 +53,7 @@ func (c *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("reading an answer: %w", err)
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(content))
-	if strings.HasPrefix(r.URL.Path, "/identity/") {
+	if strings.HasSuffix(r.URL.Path, "/identity/token") {
 		c.learn(content)
 		return answer, nil
 	}

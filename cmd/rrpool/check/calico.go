@@ -171,20 +171,27 @@ func peers(f facts) *Result {
 	return fine("no BGPPeers but rrpool's")
 }
 
-// outside are the BGPPeers of others to routers, those of them that select route reflectors only, and those by which
+// outside are the BGPPeers of others to routers, those of them that on the mesh no node has, and those by which
 // route reflectors announce what they learn with themselves as the next hop.
 func outside(f facts) (all, only, shared []string) {
-	c, role := f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel
+	c, spec := f.snapshot.Cluster, f.object.Spec
+	ordinary := slices.DeleteFunc(clients(f), func(n plan.Node) bool { return n.Pooled && f.iks() })
 	for _, p := range c.Peers {
 		if p.Owned || rollout.InCluster(p, c.Nodes) {
 			continue
 		}
+		selects := func(nodes []plan.Node, asReflectors bool) bool {
+			return slices.ContainsFunc(nodes, func(n plan.Node) bool {
+				n.RoleLabel = asReflectors
+				return rollout.From(p, n, spec.BGP.NodeLabel)
+			})
+		}
 		all = append(all, p.Name)
 		keeps := p.ASN == c.BGP.ASN || strings.Contains(p.Extra, `"keepOriginalNextHop":true`) || strings.Contains(p.Extra, `"nextHopMode":"Keep"`)
-		switch {
-		case !slices.ContainsFunc(clients(f), func(n plan.Node) bool { return !n.HoldsRole() && rollout.From(p, n, role) }):
+		switch reflectors := selects(clients(f), true); {
+		case reflectors && !selects(ordinary, false):
 			only = append(only, p.Name)
-		case !keeps && slices.ContainsFunc(clients(f), func(n plan.Node) bool { n.RoleLabel = true; return rollout.From(p, n, role) }):
+		case reflectors && !keeps:
 			shared = append(shared, p.Name)
 		}
 	}
@@ -201,7 +208,7 @@ func routers(f facts) *Result {
 		}
 	}
 	switch {
-	case len(only) > 0 && len(clients(f)) > 0:
+	case len(only) > 0:
 		return warn("BGPPeers select route reflectors only, so on the mesh their routers learn nothing: %s", iostreams.Few(only)).do("let them select other nodes as well")
 	case len(single) > 0 && len(shared) > 0:
 		return warn("route reflectors pass on single addresses of serviceLoadBalancerIPs with themselves as the next hop: BGPPeers %s, addresses %s",

@@ -63,16 +63,25 @@ func TestRouters(t *testing.T) {
 	}
 	const keeps, reflectors, others = `{"keepOriginalNextHop":true}`, "has(rrpool.io/route-reflector)", "!has(rrpool.io/route-reflector)"
 	try(t, existing, map[string]row{
-		"no router":                   {id: "routers", edit: with([]string{single}), unset: true},
-		"no services":                 {id: "routers", edit: with(nil, peer(65001, "", "")), unset: true},
-		"ranges":                      {id: "routers", edit: with([]string{"10.255.0.0/16"}, peer(65001, "", "")), want: OK, says: "tor"},
-		"route reflectors only":       {id: "routers", edit: with(nil, peer(65001, reflectors, "")), want: Warning, says: "learn nothing: tor"},
-		"a single address":            {id: "routers", edit: with([]string{single}, peer(65001, "all()", "")), want: Warning, says: "with themselves as the next hop"},
-		"and the next hop kept":       {id: "routers", edit: with([]string{single}, peer(65001, "all()", keeps)), want: OK},
-		"and the router in our AS":    {id: "routers", edit: with([]string{single}, peer(64512, "", "")), want: OK},
-		"and no route reflector":      {id: "routers", edit: with([]string{single}, peer(65001, others, "")), want: OK},
-		"and one node":                {id: "routers", edit: with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512, Node: "10.240.0.2"}), want: OK},
-		"a selector that is no":       {id: "routers", edit: with(nil, peer(65001, "((", "")), want: Warning, says: "learn nothing"},
+		"no router":                {id: "routers", edit: with([]string{single}), unset: true},
+		"no services":              {id: "routers", edit: with(nil, peer(65001, "", "")), unset: true},
+		"ranges":                   {id: "routers", edit: with([]string{"10.255.0.0/16"}, peer(65001, "", "")), want: OK, says: "tor"},
+		"route reflectors only":    {id: "routers", edit: with(nil, peer(65001, reflectors, "")), want: Warning, says: "learn nothing: tor"},
+		"a single address":         {id: "routers", edit: with([]string{single}, peer(65001, "all()", "")), want: Warning, says: "with themselves as the next hop"},
+		"and the next hop kept":    {id: "routers", edit: with([]string{single}, peer(65001, "all()", keeps)), want: OK},
+		"and the router in our AS": {id: "routers", edit: with([]string{single}, peer(64512, "", "")), want: OK},
+		"and no route reflector":   {id: "routers", edit: with([]string{single}, peer(65001, others, "")), want: OK},
+		"and one node":             {id: "routers", edit: with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512, Node: "10.240.0.2"}), want: OK},
+		"a selector that is no":    {id: "routers", edit: with(nil, peer(65001, "((", "")), unset: true},
+		"a reflector by its name": {id: "routers", edit: func(f *facts) {
+			with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001, Node: f.snapshot.Cluster.Nodes[0].Name})(f)
+			n := &f.snapshot.Cluster.Nodes[0]
+			n.Pooled, n.Marked, n.RoleLabel, n.ClusterID = true, true, true, "244.0.0.1"
+		}, want: Warning, says: "with themselves as the next hop"},
+		"a dedicated node by its name": {id: "routers", edit: func(f *facts) {
+			with(nil, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001, Node: f.snapshot.Cluster.Nodes[0].Name})(f)
+			f.snapshot.Provider, f.snapshot.Cluster.Nodes[0].Pooled = "IKS", true
+		}, want: Warning, says: "learn nothing: tor"},
 		"a cluster that has no nodes": {id: "routers", edit: func(f *facts) { with(nil, peer(65001, "all()", ""))(f); f.snapshot.Cluster.Nodes = nil }, unset: true},
 		"on reflectors": {id: "routers", edit: func(f *facts) {
 			with(nil, peer(64512, reflectors, ""))(f)
