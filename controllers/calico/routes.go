@@ -58,10 +58,9 @@ func encapsulates(mode string) bool { return mode != "" && mode != "Never" }
 // routesKept is for how long it is not looked again who programs routes.
 const routesKept = time.Minute
 
-// readRoutes looks who programs routes, as long as the mesh carries the cluster: only then may the answer keep machines
-// from being ordered.
+// readRoutes looks who programs routes. The last answer counts until there is another.
 func (a *Adapter) readRoutes(ctx context.Context) {
-	if now := a.store.now(); now.Sub(a.routesRead) < routesKept || !a.store.meshOn() {
+	if now := a.store.now(); now.Sub(a.routesRead) < routesKept {
 		return
 	}
 	var routes plan.Routes
@@ -70,7 +69,7 @@ func (a *Adapter) readRoutes(ctx context.Context) {
 		routes, err = routesIn(&served{ctx: ctx, api: d.RESTClient()}, a.group.Group, a.group.Version)
 	}
 	if err != nil {
-		routes = plan.Routes{Unknown: err.Error()}
+		routes = plan.Routes{Pools: a.store.pools(), Unknown: err.Error()}
 	}
 	if err == nil {
 		a.routesRead = a.store.now()

@@ -130,11 +130,11 @@ func (s *store) freeze(why string) {
 	}
 }
 
-// meshOn: the node-to-node mesh is on, or not known.
-func (s *store) meshOn() bool {
+// pools are those of which it was last read who programs their routes.
+func (s *store) pools() []plan.PoolRoutes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.config == nil || ptr.Deref(s.config.Spec.NodeToNodeMeshEnabled, true)
+	return s.routes.Pools
 }
 
 // setRoutes sets who programs routes.

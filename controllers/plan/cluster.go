@@ -27,7 +27,7 @@ type Cluster struct {
 	Locked *Problem
 	// CalicoAPI is the API group and version in which Calico keeps its objects.
 	CalicoAPI string
-	// Routes are who writes the routes to pods into the kernel. They may be old while the mesh is off.
+	// Routes are who writes the routes to pods into the kernel.
 	Routes Routes
 }
 

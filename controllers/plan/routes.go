@@ -9,7 +9,7 @@ import (
 type Routes struct {
 	// Pools are the IPPools that are enabled for workloads.
 	Pools []PoolRoutes
-	// Unknown is why that is not known, "" where it is.
+	// Unknown is why the last attempt to read it failed, "" where it did not.
 	Unknown string
 }
 

@@ -37,6 +37,7 @@ const (
 
 // What routers outside learn of pods and services, in the mesh, on reflectors, and in the mesh again. Calico's rules, not ours: see docs/faq.md.
 func TestWhatRoutersOutsideLearn(t *testing.T) {
+	lab.SkipLong(t)
 	l := inMesh(t, "")
 	all, workers := l.Nodes(), l.Nodes()[:6]
 	block, single, external := l.Block("worker-0").String(), singleBalancer+"/32", singleExternal+"/32"
@@ -123,6 +124,7 @@ func known(l *lab.Lab) []string {
 // Felix's routes to the blocks of others, on a node's own interface, are learned by BIRD and announced as if they were the node's. Felix writes
 // them with CrossSubnet, and where programClusterRoutes says so; here they are written by hand, to one block.
 func TestNodesAnnounceBlocksThatFelixHasRoutesTo(t *testing.T) {
+	lab.SkipLong(t)
 	l := inMesh(t, "")
 	of, control := l.Block("worker-1"), l.Block("worker-2")
 	routeTo(t, l, "worker-1", 80)

@@ -11,6 +11,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // datastoreVariable names for calico-node where Calico keeps its objects; without it that is etcd.
@@ -182,7 +183,9 @@ func outside(f facts) (all, only, shared []string) {
 		}
 		selects := func(nodes []plan.Node, asReflectors bool) bool {
 			return slices.ContainsFunc(nodes, func(n plan.Node) bool {
-				n.RoleLabel = asReflectors
+				if n.RoleLabel = asReflectors; asReflectors {
+					n.Slot = cmp.Or(n.Slot, topology.SlotSingle)
+				}
 				return rollout.From(p, n, spec.BGP.NodeLabel)
 			})
 		}

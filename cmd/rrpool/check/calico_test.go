@@ -67,6 +67,7 @@ func TestRouters(t *testing.T) {
 		"no services":              {id: "routers", edit: with(nil, peer(65001, "", "")), unset: true},
 		"ranges":                   {id: "routers", edit: with([]string{"10.255.0.0/16"}, peer(65001, "", "")), want: OK, says: "tor"},
 		"route reflectors only":    {id: "routers", edit: with(nil, peer(65001, reflectors, "")), want: Warning, says: "learn nothing: tor"},
+		"one value of their label": {id: "routers", edit: with(nil, peer(65001, "rrpool.io/route-reflector == 'true'", "")), want: Warning, says: "learn nothing: tor"},
 		"a single address":         {id: "routers", edit: with([]string{single}, peer(65001, "all()", "")), want: Warning, says: "with themselves as the next hop"},
 		"and the next hop kept":    {id: "routers", edit: with([]string{single}, peer(65001, "all()", keeps)), want: OK},
 		"and the router in our AS": {id: "routers", edit: with([]string{single}, peer(64512, "", "")), want: OK},

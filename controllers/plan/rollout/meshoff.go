@@ -272,11 +272,11 @@ func (v *view) learned(g *gate, st plan.Status, c plan.Node) {
 	}
 }
 
-// ofServices reports whether a prefix is of services and of no pod: no node needs it from BGP, and Calico's route
-// reflectors do not pass on each (Calico issue 13341).
+// ofServices reports whether a prefix is a range or a single address of services and of no pod: no node needs it from
+// BGP, and Calico's route reflectors do not pass on each (Calico issue 13341).
 func (v *view) ofServices(prefix netip.Prefix) bool {
 	holds := func(r netip.Prefix) bool { return r.Bits() <= prefix.Bits() && r.Contains(prefix.Addr()) }
-	return slices.ContainsFunc(v.BGP.Services, holds) &&
+	return (prefix.IsSingleIP() && slices.ContainsFunc(v.BGP.Services, holds) || slices.Contains(v.BGP.Services, prefix)) &&
 		!slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return slices.ContainsFunc(n.Blocks, holds) })
 }
 

@@ -269,26 +269,28 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 
 // Calico's route reflectors do not pass on each address of services: see TestWhatRoutersOutsideLearn of the lab.
 func TestAnAddressOfServicesIsNotDemandedFromReflectors(t *testing.T) {
-	address := netip.MustParsePrefix("198.51.100.200/32")
-	offer := func(t *testing.T, services string, edit func(*rollout.Observed)) rollout.Step {
+	offer := func(t *testing.T, services, address string, edit func(*rollout.Observed)) rollout.Step {
 		t.Helper()
 		w, o := meshOn(t)
 		o.BGP.Services = []netip.Prefix{netip.MustParsePrefix(services)}
 		editStatus(&o, o.Nodes[0].Name, func(s *plan.Status) {
-			s.Routes = append(s.Routes, plan.Route{Prefix: address, From: o.Nodes[len(o.Nodes)-1].Addresses[0]})
+			s.Routes = append(s.Routes, plan.Route{Prefix: netip.MustParsePrefix(address), From: o.Nodes[len(o.Nodes)-1].Addresses[0]})
 		})
 		edit(&o)
 		return w.next(o)
 	}
-	s := offer(t, "198.51.100.200/32", func(*rollout.Observed) {})
+	some := func(*rollout.Observed) {}
+	s := offer(t, "198.51.100.200/32", "198.51.100.200/32", some)
 	require.Equal(t, "DisableMesh", s.Name)
-	s = offer(t, "198.51.101.0/24", func(*rollout.Observed) {})
+	s = offer(t, "198.51.101.0/24", "198.51.100.200/32", some)
 	require.Equal(t, "AwaitRoutes", s.Name, "no address of services")
 	require.Contains(t, s.WaitingFor[0], "to learn 198.51.100.200/32")
-	s = offer(t, "0.0.0.0/0", func(o *rollout.Observed) {
+	s = offer(t, "0.0.0.0/0", "198.51.100.200/32", func(o *rollout.Observed) {
 		o.Nodes[1].Blocks = []netip.Prefix{netip.MustParsePrefix("198.51.100.192/26")}
 	})
 	require.Equal(t, "AwaitRoutes", s.Name, "a pod may have it")
+	require.Equal(t, "DisableMesh", offer(t, "10.0.0.0/8", "10.0.0.0/8", some).Name)
+	require.Equal(t, "AwaitRoutes", offer(t, "10.0.0.0/8", "10.244.7.0/24", some).Name, "services are announced as ranges and single addresses: this may be a pod's")
 }
 
 // Where every node announces a prefix, a client has as many paths to it from each reflector.

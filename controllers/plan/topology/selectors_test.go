@@ -55,6 +55,10 @@ func requireOnePeerEach(t require.TestingT, peers []plan.Peer, nodes []plan.Node
 	}
 }
 
+func TestAValueThatNoTopologyWritesIsOfNone(t *testing.T) {
+	require.Empty(t, topology.KindOf("yes"))
+}
+
 // While a cluster moves from one topology to another both stand side by side. Single and
 // Quorum, which have the same cluster ID, may match the same pair and render the same.
 func TestPeersOfDifferentTopologiesNeverMatchTheSamePair(t *testing.T) {
