@@ -136,14 +136,14 @@ type cell struct {
 // untainted, and only workers that were named go; no change is made twice; each stage comes to its end by itself.
 //
 // With RRPOOL_CHAOS=1 that is in every stage that uses it, and both once and for some time; else in one of these
-// stages, for one of these times, and each endpoint has a third of the statuses.
+// stages, for one of these times, and each profile has half of the faults, of the statuses a sixth.
 func TestEveryEndpointMayFailInEveryWay(t *testing.T) {
 	for _, generation := range both {
-		for _, profile := range iksserver.Profiles {
+		for i, profile := range iksserver.Profiles {
 			t.Run(fmt.Sprintf("%s, %s", generation, profile), func(t *testing.T) {
 				t.Parallel()
 				clean := cleanRun(t, generation, profile)
-				cells := someCells(generation, clean)
+				cells := someCells(generation, i, clean)
 				if os.Getenv("RRPOOL_CHAOS") == "1" {
 					cells = allCells(generation, clean)
 				}
@@ -208,8 +208,8 @@ func allCells(generation string, clean []cleanStage) [][]cell {
 	return out
 }
 
-// someCells puts a fault on an endpoint into one stage, the one that has the fewest so far.
-func someCells(generation string, clean []cleanStage) [][]cell {
+// someCells puts a fault on an endpoint into one stage, the one that has the fewest so far. Each profile has some.
+func someCells(generation string, profile int, clean []cleanStage) [][]cell {
 	out := make([][]cell, len(clean))
 	use := func(e endpoint) (stages []int) {
 		for i, c := range clean {
@@ -223,11 +223,15 @@ func someCells(generation string, clean []cleanStage) [][]cell {
 	slices.SortStableFunc(sorted, func(a, b endpoint) int { return cmp.Compare(len(use(a)), len(use(b))) })
 	for i, e := range sorted {
 		for j, name := range faultNames {
-			if strings.ContainsAny(name, "0123456789") && (i+j)%3 > 0 {
-				continue // a status: the other endpoints have the others
+			every := 2
+			if strings.ContainsAny(name, "0123456789") {
+				every = 6 // a status: the other endpoints have the others
+			}
+			if (i+j+profile)%every > 0 {
+				continue
 			}
 			stage := slices.MinFunc(use(e), func(a, b int) int { return cmp.Compare(len(out[a]), len(out[b])) })
-			out[stage] = append(out[stage], newCell(e, name, slices.Sorted(maps.Keys(durations))[(i+j)%2]))
+			out[stage] = append(out[stage], newCell(e, name, slices.Sorted(maps.Keys(durations))[(i+j/2)%2]))
 		}
 	}
 	return out

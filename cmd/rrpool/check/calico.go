@@ -175,30 +175,30 @@ func peers(f facts) *Result {
 // outside are the BGPPeers of others to routers, those of them that on the mesh no node has, and those by which
 // route reflectors announce what they learn with themselves as the next hop.
 func outside(f facts) (all, only, shared []string) {
-	c, spec := f.snapshot.Cluster, f.object.Spec
+	c := f.snapshot.Cluster
 	ordinary := slices.DeleteFunc(clients(f), func(n plan.Node) bool { return n.Pooled && f.iks() })
 	for _, p := range c.Peers {
 		if p.Owned || rollout.InCluster(p, c.Nodes) {
 			continue
 		}
-		selects := func(nodes []plan.Node, asReflectors bool) bool {
-			return slices.ContainsFunc(nodes, func(n plan.Node) bool {
-				if n.RoleLabel = asReflectors; asReflectors {
-					n.Slot = cmp.Or(n.Slot, topology.SlotSingle)
-				}
-				return rollout.From(p, n, spec.BGP.NodeLabel)
-			})
-		}
 		all = append(all, p.Name)
 		keeps := p.ASN == c.BGP.ASN || strings.Contains(p.Extra, `"keepOriginalNextHop":true`) || strings.Contains(p.Extra, `"nextHopMode":"Keep"`)
-		switch reflectors := selects(clients(f), true); {
-		case reflectors && !selects(ordinary, false):
+		switch reflectors := selects(f, p, clients(f), true); {
+		case reflectors && !selects(f, p, ordinary, false):
 			only = append(only, p.Name)
 		case reflectors && !keeps:
 			shared = append(shared, p.Name)
 		}
 	}
 	return all, only, shared
+}
+
+// selects reports whether a BGPPeer makes sessions of one of these nodes, as reflectors or as ordinary nodes.
+func selects(f facts, p plan.Peer, nodes []plan.Node, reflectors bool) bool {
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool {
+		n.RoleLabel, n.Slot = reflectors, cmp.Or(n.Slot, topology.SlotSingle)
+		return rollout.From(p, n, f.object.Spec.BGP.NodeLabel)
+	})
 }
 
 // routers: what a router outside learns changes where its sessions are with route reflectors.
