@@ -464,6 +464,10 @@ func TestWhatATakeOverMustNotHoldUp(t *testing.T) {
 		step, err = poolplan.Pair{empty, growing}.Next(w)
 		require.NoError(t, err)
 		require.Equal(t, poolplan.Step{Kind: poolplan.DeletePool, Pool: "rr"}, step)
+		w.Retire = []string{"a-0"}
+		step, err = poolplan.Pair{empty, growing}.Next(w)
+		require.NoError(t, err)
+		require.Equal(t, "workers that are gone to be listed no more", step.Progress.WaitingFor, "whose caller counts one that is gone")
 	})
 	t.Run("a failed worker: what is wanted may be something that cannot be had", func(t *testing.T) {
 		former := former

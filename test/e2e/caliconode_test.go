@@ -27,6 +27,7 @@ const netTime = 75 * time.Second
 // calico-node goes from all reflectors at once while their nodes stay Ready, and the manager is killed a second later, before it can act.
 // The next one, which waits for the lease, knows nothing of what was before.
 func TestCalicoNodeGoesFromAllReflectorsAndTheManagerToo(t *testing.T) {
+	lab.SkipLong(t)
 	ctx, s := start(t, site.Options{})
 	gone := loseCalicoNode(t, ctx, s, true, func() {
 		time.Sleep(time.Second)
