@@ -245,6 +245,21 @@ func TestAFailedWorkerIsNotReplacedAtOnceAgain(t *testing.T) {
 	}
 }
 
+func TestARefusedReplacementHoldsUpNoOther(t *testing.T) {
+	s, w := whole(1, "a", "b"), want(1)
+	w.Replace = []string{"a-0", "b-0"}
+	for i := range w.Replace {
+		s.Workers[i].State = cloud.WorkerFailed
+	}
+	for _, id := range w.Replace {
+		step := next(t, s, w)
+		require.Equal(t, id, step.Worker)
+		s.Memory.Refused(step, &cloud.Error{Kind: cloud.InvalidInput, Message: "nothing left"}, s.Now)
+	}
+	_, err := poolplan.Next(s, w)
+	require.ErrorContains(t, err, "nothing left")
+}
+
 // TestAZoneThatHasAWorkerIsTriedEverMoreSlowly, one that has none is not.
 func TestAZoneThatHasAWorkerIsTriedEverMoreSlowly(t *testing.T) {
 	for size, pauses := range map[int][]int{1: {10, 10, 10, 10, 10, 10}, 2: {10, 20, 40, 80, 80, 80}} {
@@ -449,6 +464,7 @@ func TestWhatATakeOverMustNotHoldUp(t *testing.T) {
 	growing.Name, growing.Flavor = "rr-b", "large"
 	w := want(1)
 	w.Flavor = "large"
+	require.Equal(t, []string{"a"}, poolplan.Pair{former, growing}.Pool(w).Zones, "once, although both pools have it")
 	t.Run("the deletion of a pool that is empty: it may be refused for long", func(t *testing.T) {
 		empty := former
 		empty.Workers = nil
