@@ -323,6 +323,14 @@ func TestPathsThatEveryNodeAnnouncesAreCounted(t *testing.T) {
 	}
 }
 
+// Where the mesh is off, the reflector label of another node has no session that it could restart.
+func TestAStrayLabelGoesAtOnceWithoutTheMesh(t *testing.T) {
+	w, o := migrated(t)
+	o.Nodes[0].RoleLabel = true
+	withPeer(&o, o.Nodes[len(o.Nodes)-1].Name, o.Nodes[1].Addresses[0], func(s *plan.Session) { s.Established = false })
+	require.Equal(t, []plan.Action{plan.ClearReflector{Node: o.Nodes[0].Name}}, w.next(o).Actions)
+}
+
 func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
 	w, o := meshOn(t)
 	w.d.Timer = true
