@@ -38,13 +38,6 @@ func TestWhenSubstitutesAreOrdered(t *testing.T) {
 			o.Pool.Workers[0].Pending = true
 		}, 0},
 		"one while another reflector is away": {func(w *world, o *rollout.Observed) { cordon(w, o); unready(w, o, 1) }, 2},
-		"one in the place of one that is dead": {func(w *world, o *rollout.Observed) {
-			cordon(w, o)
-			dead := w.addNode("dead", seen(w, o, 0).Zone, true).Node
-			dead.Ready, dead.ReadyChanged = false, w.now.Add(-16*time.Minute)
-			o.Nodes, o.Pool.SizePerZone = append(o.Nodes, dead), 2
-			o.Pool.Workers = append(o.Pool.Workers, rollout.Worker{ID: "dead", Node: "dead", Zone: dead.Zone})
-		}, 2},
 		"none while the mesh is on": {func(w *world, o *rollout.Observed) {
 			cordon(w, o)
 			o.BGP.Mesh.Enabled, o.BGP.Restored = nil, w.now.Add(-time.Hour)
@@ -74,6 +67,23 @@ func TestWhenSubstitutesAreOrdered(t *testing.T) {
 			}
 			require.Equal(t, tc.want, size)
 		})
+	}
+}
+
+// A worker that is there for a while only, and dead, is replaced in the zone that needs it.
+func TestADeadSubstituteIsReplacedWhereOneIsNeeded(t *testing.T) {
+	for zone, replaced := range map[int][]string{0: {"dead"}, 1: nil} {
+		w, o := migrated(t)
+		reported(w, &o)
+		o.LeavingSince = w.now.Add(-90 * time.Second)
+		seen(w, &o, 0).Cordoned = true
+		dead := w.addNode("dead", seen(w, &o, zone).Zone, true).Node
+		dead.Ready, dead.ReadyChanged = false, w.now.Add(-16*time.Minute)
+		o.Nodes, o.Pool.SizePerZone = append(o.Nodes, dead), 2
+		o.Pool.Workers = append(o.Pool.Workers, rollout.Worker{ID: "dead", Node: "dead", Zone: dead.Zone})
+		want := w.d.Pool
+		want.SizePerZone, want.Replace = 2, replaced
+		require.Equal(t, []plan.Action{plan.EnsurePool{Want: want}}, w.next(o).Actions)
 	}
 }
 
