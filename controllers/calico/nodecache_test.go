@@ -94,7 +94,7 @@ func TestAWatchOfNodesThatStandsStillStopsEverythingButTheSafetyNet(t *testing.T
 	b.nodes = empty{}
 	stale("10.240.0.6", "one that is new")
 
-	b.nodes, b.live = exact{b.kube}, mute{}
+	b.nodes, b.live = b.kube, mute{}
 	b.clock.Move(nodesCheckAgain)
 	stale("10.240.0.6", "without an answer it is not over")
 	b.live = exact{b.kube}

@@ -11,7 +11,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-func TestWhoProgramsRoutesIsReadWhileTheMeshIsOn(t *testing.T) {
+func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 	b := newBench(t)
 	create := func(kind, name string, spec map[string]any) {
 		o := b.custom(kind, name)

@@ -28,8 +28,11 @@ type PoolRoutes struct {
 // Direct reports whether every node may announce a block: a path to it does not prove that its own node does.
 func (r Routes) Direct(block netip.Prefix) bool {
 	return slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool {
+		if !p.Direct {
+			return false
+		}
 		cidr, err := netip.ParsePrefix(p.CIDR)
-		return p.Direct && err == nil && cidr.Contains(block.Addr())
+		return err == nil && cidr.Contains(block.Addr())
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
-	"github.com/rrpool/rrpool/controllers/plan/topology"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 // datastoreVariable names for calico-node where Calico keeps its objects; without it that is etcd.
@@ -176,29 +176,33 @@ func peers(f facts) *Result {
 // route reflectors announce what they learn with themselves as the next hop.
 func outside(f facts) (all, only, shared []string) {
 	c := f.snapshot.Cluster
-	ordinary := slices.DeleteFunc(clients(f), func(n plan.Node) bool { return n.Pooled && f.iks() })
+	reflectors := labelled(clients(f), true)
+	ordinary := labelled(slices.DeleteFunc(clients(f), func(n plan.Node) bool { return n.Pooled && f.iks() }), false)
+	selects := func(p plan.Peer, nodes []plan.Node) bool {
+		return simulate.Selects(p, nodes, f.object.Spec.BGP.NodeLabel)
+	}
 	for _, p := range c.Peers {
 		if p.Owned || rollout.InCluster(p, c.Nodes) {
 			continue
 		}
 		all = append(all, p.Name)
 		keeps := p.ASN == c.BGP.ASN || strings.Contains(p.Extra, `"keepOriginalNextHop":true`) || strings.Contains(p.Extra, `"nextHopMode":"Keep"`)
-		switch reflectors := selects(f, p, clients(f), true); {
-		case reflectors && !selects(f, p, ordinary, false):
+		switch reflects := selects(p, reflectors); {
+		case reflects && !selects(p, ordinary):
 			only = append(only, p.Name)
-		case reflectors && !keeps:
+		case reflects && !keeps:
 			shared = append(shared, p.Name)
 		}
 	}
 	return all, only, shared
 }
 
-// selects reports whether a BGPPeer makes sessions of one of these nodes, as reflectors or as ordinary nodes.
-func selects(f facts, p plan.Peer, nodes []plan.Node, reflectors bool) bool {
-	return slices.ContainsFunc(nodes, func(n plan.Node) bool {
-		n.RoleLabel, n.Slot = reflectors, cmp.Or(n.Slot, topology.SlotSingle)
-		return rollout.From(p, n, f.object.Spec.BGP.NodeLabel)
-	})
+// labelled gives the nodes the role label, or none of them.
+func labelled(nodes []plan.Node, role bool) []plan.Node {
+	for i := range nodes {
+		nodes[i].RoleLabel = role
+	}
+	return nodes
 }
 
 // routers: what a router outside learns changes where its sessions are with route reflectors.

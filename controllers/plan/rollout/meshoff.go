@@ -192,7 +192,11 @@ func (v *view) listed() bool {
 	}
 	for _, n := range v.clients {
 		prefixes += max(len(n.Blocks), 1)
-		prefixes += nodes * len(slices.DeleteFunc(slices.Clone(n.Blocks), func(b netip.Prefix) bool { return !v.Routes.Direct(b) }))
+		for _, b := range n.Blocks {
+			if v.Routes.Direct(b) {
+				prefixes += nodes
+			}
+		}
 	}
 	return prefixes*(v.paths()+1) <= maxSampledPaths
 }

@@ -3,11 +3,8 @@ package rollout
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-
-	"github.com/projectcalico/calico/libcalico-go/lib/selector"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -116,20 +113,6 @@ func InCluster(p plan.Peer, nodes []plan.Node) bool {
 	}
 	addr := simulate.PeerAddress(p.PeerIP)
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, addr) })
-}
-
-// From reports whether a BGPPeer makes sessions of a node.
-func From(p plan.Peer, n plan.Node, roleLabel string) bool {
-	if p.NodeSelector == "" {
-		return p.Node == "" || p.Node == n.Name
-	}
-	labels := map[string]string{}
-	maps.Copy(labels, n.Labels)
-	if delete(labels, roleLabel); n.RoleLabel {
-		labels[roleLabel] = n.Slot
-	}
-	s, err := selector.Parse(p.NodeSelector)
-	return err == nil && s.Evaluate(labels)
 }
 
 // foreignLabel: the label the user chose for reflectors is already in use for

@@ -82,7 +82,7 @@ func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
 		here.Insert(nodes[i].Addresses...)
 	}
 	for _, p := range peers {
-		c := peering{Peer: p, global: p.NodeSelector == "" && p.Node == "", password: password(p.Password)}
+		c := peering{Peer: p, global: isGlobal(p), password: password(p.Password)}
 		if p.PeerSelector == "" {
 			if c.address = PeerAddress(p.PeerIP); !here.Has(c.address) {
 				continue
@@ -98,6 +98,14 @@ func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
 		)
 	})
 	return out
+}
+
+func isGlobal(p plan.Peer) bool { return p.NodeSelector == "" && p.Node == "" }
+
+// Selects reports whether a BGPPeer is for any of these nodes, whatever it connects them to.
+func Selects(p plan.Peer, nodes []plan.Node, roleLabel string) bool {
+	s := newSorter(roleLabel, []peering{{Peer: p, global: isGlobal(p)}})
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return s.kinds[s.kindOf(&n)].from.has(0) })
 }
 
 // PeerAddress reads a BGPPeer's peerIP: an address, address:port or [address]:port. What is
