@@ -28,6 +28,7 @@ func TestOldCalicoWithoutReversePeeringMigrates(t *testing.T) {
 func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 	for name, tc := range map[string]struct{ node, id string }{
 		"another one on the first in the order of peering": {"node-01", "244.0.0.9"},
+		"a lower one on the last in the order of peering":  {"node-03", "10.0.0.1"},
 		"none on the first in the order of peering":        {"node-01", ""},
 		"none on the second":                               {"node-02", ""},
 		"none on the last in the order of peering":         {"node-03", ""},

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -85,6 +86,29 @@ func TestADeadSubstituteIsReplacedWhereOneIsNeeded(t *testing.T) {
 		want.SizePerZone, want.Replace = 2, replaced
 		require.Equal(t, []plan.Action{plan.EnsurePool{Want: want}}, w.next(o).Actions)
 	}
+}
+
+// Of two reflectors of a zone one is dead and one is cordoned, and elsewhere a worker goes. The dead one is no substitute: it waits.
+func TestADeadReflectorIsNotReplacedAsASubstitute(t *testing.T) {
+	w, _ := migrated(t)
+	w.d.Pool.SizePerZone = 2
+	require.Empty(t, w.settle())
+	o := w.observe()
+	reported(w, &o)
+	o.LeavingSince = w.now.Add(-90 * time.Second)
+	cordoned := seen(w, &o, 0)
+	cordoned.Cordoned = true
+	dead := &o.Nodes[slices.IndexFunc(o.Nodes, func(n plan.Node) bool { return n.Pooled && n.Zone == cordoned.Zone && !n.Cordoned })]
+	dead.Ready, dead.ReadyChanged = false, w.now.Add(-16*time.Minute)
+	for name := range o.Statuses {
+		editStatus(&o, name, func(s *plan.Status) {
+			s.Sessions = slices.DeleteFunc(s.Sessions, func(p plan.Session) bool { return p.Peer == dead.Addresses[0] })
+		})
+	}
+	o.Pool.Workers = append(o.Pool.Workers, rollout.Worker{ID: "going", Zone: seen(w, &o, 1).Zone, Deleting: true})
+	want := w.d.Pool
+	want.SizePerZone = 3
+	require.Equal(t, []plan.Action{plan.EnsurePool{Want: want}}, w.next(o).Actions)
 }
 
 // Workers that come are as outdated as those that are there: no more are ordered than one for each zone, and none is removed.
