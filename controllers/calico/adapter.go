@@ -211,6 +211,8 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Actio
 		return a.forgetMesh(ctx)
 	case plan.RefreshStatus:
 		return a.refreshStatus(ctx, act.Node)
+	case plan.PutFilter, plan.PutIPPool, plan.DeletePeeringObject, plan.AnnounceServices:
+		return a.applyPeering(ctx, action)
 	default:
 		return a.applyToNode(ctx, scope, action)
 	}

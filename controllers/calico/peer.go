@@ -26,14 +26,16 @@ func peerOf(o *apiv3.BGPPeer) (plan.Peer, error) {
 		return plan.Peer{}, fmt.Errorf("reading BGPPeer %q: %w", o.Name, err)
 	}
 	out := plan.Peer{
-		Name: o.Name, Owned: o.Labels[managedByLabel] == managedByValue,
+		Name: o.Name, Peering: peeringOf(o),
 		Node: o.Spec.Node, NodeSelector: o.Spec.NodeSelector,
 		PeerIP: o.Spec.PeerIP, PeerSelector: o.Spec.PeerSelector,
 		ASN: uint32(o.Spec.ASNumber), Password: refOf(o.Spec.Password),
 		MaxRestartTime: durationOf(o.Spec.MaxRestartTime), Extra: extra,
-		Manual: o.Spec.ReversePeering != nil && *o.Spec.ReversePeering == apiv3.ReversePeeringManual,
+		Manual:  o.Spec.ReversePeering != nil && *o.Spec.ReversePeering == apiv3.ReversePeeringManual,
+		Filters: o.Spec.Filters, KeepNextHop: o.Spec.KeepOriginalNextHop || keepsNextHop(o.Spec.NextHopMode),
 	}
-	if out.Owned {
+	out.Owned = isOurs(o) && out.Peering == ""
+	if isOurs(o) {
 		out.Written = timeOf(o.Annotations[writtenAnnotation])
 	}
 	return out, nil
@@ -43,7 +45,7 @@ func peerOf(o *apiv3.BGPPeer) (plan.Peer, error) {
 // for none. A field that says what Calico does anyway says nothing.
 func extraOf(spec apiv3.BGPPeerSpec) (string, error) {
 	spec.Node, spec.NodeSelector, spec.PeerIP, spec.PeerSelector = "", "", "", ""
-	spec.ASNumber, spec.MaxRestartTime = 0, nil
+	spec.ASNumber, spec.MaxRestartTime, spec.Filters, spec.KeepOriginalNextHop = 0, nil, nil, false
 	if refOf(spec.Password) != nil && spec.Password.SecretKeyRef.Optional == nil {
 		spec.Password = nil
 	}
@@ -70,7 +72,7 @@ func extraOf(spec apiv3.BGPPeerSpec) (string, error) {
 func peerSpec(p plan.Peer) apiv3.BGPPeerSpec {
 	spec := apiv3.BGPPeerSpec{
 		Node: p.Node, NodeSelector: p.NodeSelector, PeerIP: p.PeerIP, PeerSelector: p.PeerSelector,
-		ASNumber: numorstring.ASNumber(p.ASN), Password: passwordOf(p.Password),
+		ASNumber: numorstring.ASNumber(p.ASN), Password: passwordOf(p.Password), Filters: p.Filters, KeepOriginalNextHop: p.KeepNextHop,
 	}
 	if p.MaxRestartTime != nil {
 		spec.MaxRestartTime = &metav1.Duration{Duration: *p.MaxRestartTime}
@@ -90,7 +92,7 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	if isMissing(err) {
 		peer := apiv3.NewBGPPeer()
 		peer.Name, peer.Spec = want.Name, peerSpec(want)
-		peer.Labels = map[string]string{managedByLabel: managedByValue}
+		peer.Labels = labelsFor(want.Peering)
 		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.now())}
 		return write(ctx, a.store, peer, a.calico.peers.Create)
 	}
@@ -101,7 +103,7 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !now.Owned {
+	if !isOurs(have) || now.Peering != want.Peering {
 		return false, &NameTakenError{Kind: apiv3.KindBGPPeer, Name: want.Name}
 	}
 	if plan.SamePeer(now, want) {
@@ -123,12 +125,14 @@ func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading BGPPeer %q: %w", name, err)
 	}
-	if have.Labels[managedByLabel] != managedByValue {
+	if !isOurs(have) {
 		a.store.put(have)
 		return false, nil
 	}
 	return a.deleteVersion(ctx, have)
 }
+
+func keepsNextHop(mode *apiv3.NextHopMode) bool { return mode != nil && string(*mode) == string(apiv3.NextHopModeKeep) }
 
 func refOf(p *apiv3.BGPPassword) *plan.SecretRef {
 	if p == nil || p.SecretKeyRef == nil {

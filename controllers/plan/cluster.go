@@ -201,8 +201,10 @@ func (b BGPConfig) MeshOn() bool { return b.Mesh.Enabled == nil || *b.Mesh.Enabl
 // Peer is a BGPPeer.
 type Peer struct {
 	Name string
-	// Owned: it carries our managed-by label.
+	// Owned: it carries our managed-by label, and is not of a ClusterPeering.
 	Owned bool
+	// Peering is the ClusterPeering that it was written for, "" for none.
+	Peering string
 	// Written is when we last wrote it, zero for those of others.
 	Written      time.Time
 	Node         string
@@ -215,6 +217,10 @@ type Peer struct {
 	MaxRestartTime *time.Duration
 	// Manual is reversePeering Manual: Calico adds no other side by itself.
 	Manual bool
+	// Filters are the names of the BGPFilters.
+	Filters []string
+	// KeepNextHop: what is passed on keeps its next hop. In iBGP it always does.
+	KeepNextHop bool
 	// Extra is the canonical JSON of every other field that is set, "" for none.
 	// Ours have none, so anything here is an edit by others.
 	Extra string

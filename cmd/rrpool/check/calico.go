@@ -186,7 +186,7 @@ func outside(f facts) (all, only, shared []string) {
 			continue
 		}
 		all = append(all, p.Name)
-		keeps := p.ASN == c.BGP.ASN || strings.Contains(p.Extra, `"keepOriginalNextHop":true`) || strings.Contains(p.Extra, `"nextHopMode":"Keep"`)
+		keeps := p.ASN == c.BGP.ASN || p.KeepNextHop
 		switch reflects := selects(p, reflectors); {
 		case reflects && !selects(p, ordinary):
 			only = append(only, p.Name)

@@ -1,0 +1,302 @@
+package calico
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/resources"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/peering"
+)
+
+// servicesAnnotation, of the default BGPConfiguration, has the ranges that are announced for ClusterPeerings, as a JSON list.
+const servicesAnnotation = "rrpool.io/peering-services"
+
+// isOurs reports whether rrpool made an object.
+func isOurs(o metav1.Object) bool { return o.GetLabels()[managedByLabel] == managedByValue }
+
+// peeringOf is the ClusterPeering that an object of ours was made for.
+func peeringOf(o metav1.Object) string {
+	if !isOurs(o) {
+		return ""
+	}
+	return o.GetLabels()[v1alpha1.PeeringLabel]
+}
+
+func labelsFor(name string) map[string]string {
+	out := map[string]string{managedByLabel: managedByValue}
+	if name != "" {
+		out[v1alpha1.PeeringLabel] = name
+	}
+	return out
+}
+
+// ObservePeering is Observe, and reads past any cache what only ClusterPeerings depend on.
+func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering.Observed, error) {
+	cluster, err := a.Observe(ctx, scope)
+	out := peering.Observed{Cluster: cluster}
+	if err != nil {
+		return out, err
+	}
+	err = a.list(ctx, peering.KindBGPFilter, func(raw *unstructured.Unstructured) error {
+		o := apiv3.NewBGPFilter()
+		err := a.parse(raw, o)
+		f := peering.Filter{Name: o.Name, Peering: peeringOf(o)}
+		if is := filterOf(o.Spec); reflect.DeepEqual(filterSpec(is), o.Spec) {
+			f.Is = &is
+		}
+		out.Filters = append(out.Filters, f)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	err = a.list(ctx, peering.KindIPPool, func(raw *unstructured.Unstructured) error {
+		o := apiv3.NewIPPool()
+		if err := a.parse(raw, o); err != nil {
+			return err
+		}
+		cidr, err := netip.ParsePrefix(o.Spec.CIDR)
+		if err != nil {
+			return fmt.Errorf("reading the CIDR of IPPool %q: %w", o.Name, err)
+		}
+		out.Pools = append(out.Pools, peering.IPPool{
+			Name: o.Name, CIDR: cidr.Masked(), Peering: peeringOf(o), Announced: !o.Spec.Disabled && !o.Spec.DisableBGPExport,
+		})
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	a.store.mu.Lock()
+	defer a.store.mu.Unlock()
+	if a.store.config == nil {
+		return out, nil
+	}
+	out.Services, err = announced(a.store.config)
+	for _, c := range servicesOf(a.store.config.Spec) {
+		if !slices.Contains(out.Services, c) {
+			out.OtherServices = append(out.OtherServices, c)
+		}
+	}
+	return out, err
+}
+
+// list reads all custom resources of a kind.
+func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured.Unstructured) error) error {
+	found := &unstructured.UnstructuredList{}
+	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
+	if err := a.writer.List(ctx, found); err != nil {
+		return fmt.Errorf("listing %ss: %w", kind, err)
+	}
+	for i := range found.Items {
+		if err := each(&found.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse reads a custom resource in Calico's words. In the first group libcalico-go keeps metadata in an annotation.
+func (a *Adapter) parse(raw *unstructured.Unstructured, into resources.Resource) error {
+	kind := raw.GetKind()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, into); err != nil {
+		return fmt.Errorf("parsing %s %q: %w", kind, raw.GetName(), err)
+	}
+	if raw.GroupVersionKind().GroupVersion() == GroupV3 {
+		return nil
+	}
+	if err := resources.ConvertK8sResourceToCalicoResource(into); err != nil {
+		return fmt.Errorf("parsing annotation %s of %s %q: %w", metadataAnnotation, kind, raw.GetName(), err)
+	}
+	return nil
+}
+
+// applyPeering makes one change of a ClusterPeering.
+func (a *Adapter) applyPeering(ctx context.Context, action plan.Action) (bool, error) {
+	switch act := action.(type) {
+	case plan.PutFilter:
+		return a.putObject(ctx, peering.KindBGPFilter, act.Name, act.Peering, filterSpec(act.Filter))
+	case plan.PutIPPool:
+		return a.putObject(ctx, peering.KindIPPool, act.Name, act.Peering, poolSpec(act.CIDR))
+	case plan.DeletePeeringObject:
+		return a.deleteObject(ctx, act)
+	case plan.AnnounceServices:
+		return a.announceServices(ctx, act.CIDRs)
+	default:
+		return false, fmt.Errorf("there is no action %T", action)
+	}
+}
+
+// putObject creates a custom resource of a ClusterPeering, or gives it that spec.
+func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any) (bool, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
+	if err != nil {
+		return false, fmt.Errorf("rendering %s %q: %w", kind, name, err)
+	}
+	o := a.custom(kind, name)
+	err = a.writer.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if isMissing(err) {
+		o = a.custom(kind, name)
+		o.SetLabels(labelsFor(of))
+		o.Object["spec"] = fields
+		if err := a.writer.Create(ctx, o); err != nil {
+			return false, fmt.Errorf("creating %s %q: %w", kind, name, err)
+		}
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %q: %w", kind, name, err)
+	}
+	if peeringOf(o) != of {
+		return false, &NameTakenError{Kind: kind, Name: name}
+	}
+	o.Object["spec"] = fields
+	if err := a.writer.Update(ctx, o); err != nil {
+		return false, fmt.Errorf("updating %s %q: %w", kind, name, err)
+	}
+	return true, nil
+}
+
+func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject) (bool, error) {
+	o := a.custom(act.Kind, act.Name)
+	err := a.writer.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if isMissing(err) || err == nil && peeringOf(o) != act.Peering {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %q: %w", act.Kind, act.Name, err)
+	}
+	return a.deleteVersion(ctx, o)
+}
+
+// filterSpec are the rules of a BGPFilter. What a node itself announces is left to Calico, which joins the addresses of
+// pods to blocks; of that only the ranges to be withheld are named.
+func filterSpec(f plan.PeeringFilter) apiv3.BGPFilterSpec {
+	out := apiv3.BGPFilterSpec{
+		ImportV4: []apiv3.BGPFilterRuleV4{}, ExportV4: []apiv3.BGPFilterRuleV4{}, ImportV6: []apiv3.BGPFilterRuleV6{}, ExportV6: []apiv3.BGPFilterRuleV6{},
+	}
+	in := func(cidrs []netip.Prefix, four *[]apiv3.BGPFilterRuleV4, six *[]apiv3.BGPFilterRuleV6, action apiv3.BGPFilterAction, source apiv3.BGPFilterMatchSource) {
+		for _, c := range cidrs {
+			if c.Addr().Is4() {
+				*four = append(*four, apiv3.BGPFilterRuleV4{CIDR: c.String(), MatchOperator: apiv3.In, Source: source, Action: action})
+			} else {
+				*six = append(*six, apiv3.BGPFilterRuleV6{CIDR: c.String(), MatchOperator: apiv3.In, Source: source, Action: action})
+			}
+		}
+	}
+	in(f.Import, &out.ImportV4, &out.ImportV6, apiv3.Accept, "")
+	out.ImportV4 = append(out.ImportV4, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
+	out.ImportV6 = append(out.ImportV6, apiv3.BGPFilterRuleV6{Action: apiv3.Reject})
+	in(f.Withhold, &out.ExportV4, &out.ExportV6, apiv3.Reject, "")
+	in(f.Export, &out.ExportV4, &out.ExportV6, apiv3.Accept, apiv3.BGPFilterSourceRemotePeers)
+	out.ExportV4 = append(out.ExportV4, apiv3.BGPFilterRuleV4{Source: apiv3.BGPFilterSourceRemotePeers, Action: apiv3.Reject})
+	out.ExportV6 = append(out.ExportV6, apiv3.BGPFilterRuleV6{Source: apiv3.BGPFilterSourceRemotePeers, Action: apiv3.Reject})
+	return out
+}
+
+// filterOf is the reverse of filterSpec, for rules that it has made. Ranges that cannot be parsed are left out.
+func filterOf(spec apiv3.BGPFilterSpec) plan.PeeringFilter {
+	var out plan.PeeringFilter
+	add := func(to *[]netip.Prefix, cidr string) {
+		if p, err := netip.ParsePrefix(cidr); err == nil {
+			*to = append(*to, p)
+		}
+	}
+	export := func(cidr string, action apiv3.BGPFilterAction) {
+		if action == apiv3.Accept {
+			add(&out.Export, cidr)
+		} else {
+			add(&out.Withhold, cidr)
+		}
+	}
+	for _, r := range spec.ImportV4 {
+		add(&out.Import, r.CIDR)
+	}
+	for _, r := range spec.ImportV6 {
+		add(&out.Import, r.CIDR)
+	}
+	for _, r := range spec.ExportV4 {
+		export(r.CIDR, r.Action)
+	}
+	for _, r := range spec.ExportV6 {
+		export(r.CIDR, r.Action)
+	}
+	return out
+}
+
+// poolSpec is a disabled IPPool: no address is ever taken from it. Calico wants a block size that fits.
+func poolSpec(cidr netip.Prefix) apiv3.IPPoolSpec {
+	size := 26
+	if cidr.Addr().Is6() {
+		size = 122
+	}
+	return apiv3.IPPoolSpec{
+		CIDR: cidr.String(), Disabled: true, BlockSize: max(size, cidr.Bits()), NodeSelector: "all()",
+		IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever,
+		AllowedUses: []apiv3.IPPoolAllowedUse{apiv3.IPPoolAllowedUseWorkload, apiv3.IPPoolAllowedUseTunnel},
+	}
+}
+
+// announced are the ranges that a BGPConfiguration announces for ClusterPeerings.
+func announced(o *apiv3.BGPConfiguration) ([]netip.Prefix, error) {
+	text, ok := o.Annotations[servicesAnnotation]
+	if !ok {
+		return nil, nil
+	}
+	var out []netip.Prefix
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return nil, fmt.Errorf("reading annotation %s=%.256q of %s: %s; it says which ranges of serviceClusterIPs are rrpool's, as %s: correct it",
+			servicesAnnotation, text, meshObject, plan.Plain(err.Error(), 256), `["10.96.0.0/12"]`)
+	}
+	return out, nil
+}
+
+// announceServices makes the ranges that are announced for ClusterPeerings exactly these. What others announce stays.
+func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (bool, error) {
+	o, err := a.liveConfig(ctx)
+	if err != nil {
+		return false, err
+	}
+	if o == nil {
+		if len(cidrs) == 0 {
+			return false, nil
+		}
+		return false, changed(meshObject, "it has been deleted")
+	}
+	ours, err := announced(o.typed)
+	if err != nil || slices.Equal(ours, cidrs) {
+		return false, err
+	}
+	var blocks []any
+	for _, b := range o.typed.Spec.ServiceClusterIPs {
+		if c, err := netip.ParsePrefix(b.CIDR); err != nil || !slices.Contains(ours, c) {
+			blocks = append(blocks, map[string]any{"cidr": b.CIDR})
+		}
+	}
+	for _, c := range cidrs {
+		blocks = append(blocks, map[string]any{"cidr": c.String()})
+	}
+	unstructured.RemoveNestedField(o.raw.Object, "spec", "serviceClusterIPs")
+	if len(blocks) > 0 {
+		err = unstructured.SetNestedSlice(o.raw.Object, blocks, "spec", "serviceClusterIPs")
+	}
+	err = errors.Join(err, o.drop("annotations", servicesAnnotation))
+	if len(cidrs) > 0 {
+		text, jsonErr := json.Marshal(cidrs)
+		err = errors.Join(err, jsonErr, o.note(servicesAnnotation, string(text)))
+	}
+	return a.updateConfig(ctx, o, err)
+}
