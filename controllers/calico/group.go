@@ -90,10 +90,14 @@ func (s *served) migration() GroupChoice {
 
 // get reads what is at a path, and says whether there is something.
 func (s *served) get(into any, elements ...string) bool {
+	return s.ask(into, path.Join(elements...), s.api.Get().AbsPath(elements...))
+}
+
+func (s *served) ask(into any, what string, request *rest.Request) bool {
 	if s.err != nil {
 		return false
 	}
-	result := s.api.Get().AbsPath(elements...).Do(s.ctx)
+	result := request.Do(s.ctx)
 	body, err := result.Raw()
 	if err != nil {
 		err = result.Error() // in the apiserver's own words
@@ -105,7 +109,7 @@ func (s *served) get(into any, elements ...string) bool {
 		err = json.Unmarshal(body, into)
 	}
 	if err != nil {
-		s.err = fmt.Errorf("reading %s: %w", path.Join(elements...), err)
+		s.err = fmt.Errorf("reading %s: %w", what, err)
 	}
 	return err == nil
 }

@@ -132,7 +132,9 @@ func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
 	return a.deleteVersion(ctx, have)
 }
 
-func keepsNextHop(mode *apiv3.NextHopMode) bool { return mode != nil && string(*mode) == string(apiv3.NextHopModeKeep) }
+func keepsNextHop(mode *apiv3.NextHopMode) bool {
+	return mode != nil && string(*mode) == string(apiv3.NextHopModeKeep)
+}
 
 func refOf(p *apiv3.BGPPassword) *plan.SecretRef {
 	if p == nil || p.SecretKeyRef == nil {

@@ -53,11 +53,7 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 	err = a.list(ctx, peering.KindBGPFilter, func(raw *unstructured.Unstructured) error {
 		o := apiv3.NewBGPFilter()
 		err := a.parse(raw, o)
-		f := peering.Filter{Name: o.Name, Peering: peeringOf(o)}
-		if is := filterOf(o.Spec); reflect.DeepEqual(filterSpec(is), o.Spec) {
-			f.Is = &is
-		}
-		out.Filters = append(out.Filters, f)
+		out.Filters = append(out.Filters, peering.Filter{Name: o.Name, Peering: peeringOf(o), Is: filterIn(o)})
 		return err
 	})
 	if err != nil {
@@ -124,13 +120,30 @@ func (a *Adapter) parse(raw *unstructured.Unstructured, into resources.Resource)
 	return nil
 }
 
+// peeringIn is peeringOf for a custom resource of any kind.
+func (a *Adapter) peeringIn(raw *unstructured.Unstructured) string {
+	o := apiv3.NewBGPFilter()
+	o.SetLabels(raw.GetLabels())
+	o.SetAnnotations(raw.GetAnnotations())
+	if a.group == GroupV1 && resources.ConvertK8sResourceToCalicoResource(o) != nil {
+		return ""
+	}
+	return peeringOf(o)
+}
+
 // applyPeering makes one change of a ClusterPeering.
 func (a *Adapter) applyPeering(ctx context.Context, action plan.Action) (bool, error) {
 	switch act := action.(type) {
 	case plan.PutFilter:
-		return a.putObject(ctx, peering.KindBGPFilter, act.Name, act.Peering, filterSpec(act.Filter))
+		text, err := json.Marshal(act.Filter)
+		if err != nil {
+			return false, fmt.Errorf("rendering BGPFilter %q: %w", act.Name, err)
+		}
+		spec := filterSpec(act.Filter)
+		return a.putObject(ctx, peering.KindBGPFilter, act.Name, act.Peering, &spec, map[string]string{filterAnnotation: string(text)})
 	case plan.PutIPPool:
-		return a.putObject(ctx, peering.KindIPPool, act.Name, act.Peering, poolSpec(act.CIDR))
+		spec := poolSpec(act.CIDR)
+		return a.putObject(ctx, peering.KindIPPool, act.Name, act.Peering, &spec, nil)
 	case plan.DeletePeeringObject:
 		return a.deleteObject(ctx, act)
 	case plan.AnnounceServices:
@@ -141,31 +154,34 @@ func (a *Adapter) applyPeering(ctx context.Context, action plan.Action) (bool, e
 }
 
 // putObject creates a custom resource of a ClusterPeering, or gives it that spec.
-func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any) (bool, error) {
+func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any, annotations map[string]string) (bool, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
 	if err != nil {
 		return false, fmt.Errorf("rendering %s %q: %w", kind, name, err)
 	}
-	o := a.custom(kind, name)
+	o, do := a.custom(kind, name), "updating"
 	err = a.writer.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if isMissing(err) {
-		o = a.custom(kind, name)
-		o.SetLabels(labelsFor(of))
-		o.Object["spec"] = fields
-		if err := a.writer.Create(ctx, o); err != nil {
-			return false, fmt.Errorf("creating %s %q: %w", kind, name, err)
-		}
-		return true, nil
-	}
-	if err != nil {
+	if err != nil && !isMissing(err) {
 		return false, fmt.Errorf("reading %s %q: %w", kind, name, err)
 	}
-	if peeringOf(o) != of {
+	if isMissing(err) {
+		do = "creating"
+	} else if a.peeringIn(o) != of {
 		return false, &NameTakenError{Kind: kind, Name: name}
 	}
+	o.SetLabels(labelsFor(of))
+	o.SetAnnotations(annotations)
 	o.Object["spec"] = fields
-	if err := a.writer.Update(ctx, o); err != nil {
-		return false, fmt.Errorf("updating %s %q: %w", kind, name, err)
+	if do == "creating" {
+		err = a.writer.Create(ctx, o)
+	} else {
+		err = a.writer.Update(ctx, o)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s %s %q: %w", do, kind, name, err)
+	}
+	if kind == peering.KindBGPFilter && !reflect.DeepEqual(o.Object["spec"], any(fields)) {
+		return true, fmt.Errorf("%s %s %q: the API has dropped fields of it: this Calico's BGPFilters know too little (source), upgrade it", do, kind, name)
 	}
 	return true, nil
 }
@@ -173,7 +189,7 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject) (bool, error) {
 	o := a.custom(act.Kind, act.Name)
 	err := a.writer.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if isMissing(err) || err == nil && peeringOf(o) != act.Peering {
+	if isMissing(err) || err == nil && a.peeringIn(o) != act.Peering {
 		return false, nil
 	}
 	if err != nil {
@@ -185,54 +201,48 @@ func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject
 // filterSpec are the rules of a BGPFilter. What a node itself announces is left to Calico, which joins the addresses of
 // pods to blocks; of that only the ranges to be withheld are named.
 func filterSpec(f plan.PeeringFilter) apiv3.BGPFilterSpec {
-	out := apiv3.BGPFilterSpec{
-		ImportV4: []apiv3.BGPFilterRuleV4{}, ExportV4: []apiv3.BGPFilterRuleV4{}, ImportV6: []apiv3.BGPFilterRuleV6{}, ExportV6: []apiv3.BGPFilterRuleV6{},
+	four, six := rulesFor(f, netip.Addr.Is4), rulesFor(f, netip.Addr.Is6)
+	out := apiv3.BGPFilterSpec{ImportV4: four.in, ExportV4: four.out}
+	for _, r := range six.in {
+		out.ImportV6 = append(out.ImportV6, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, MatchOperator: r.MatchOperator, Action: r.Action})
 	}
-	in := func(cidrs []netip.Prefix, four *[]apiv3.BGPFilterRuleV4, six *[]apiv3.BGPFilterRuleV6, action apiv3.BGPFilterAction, source apiv3.BGPFilterMatchSource) {
-		for _, c := range cidrs {
-			if c.Addr().Is4() {
-				*four = append(*four, apiv3.BGPFilterRuleV4{CIDR: c.String(), MatchOperator: apiv3.In, Source: source, Action: action})
-			} else {
-				*six = append(*six, apiv3.BGPFilterRuleV6{CIDR: c.String(), MatchOperator: apiv3.In, Source: source, Action: action})
-			}
-		}
+	for _, r := range six.out {
+		out.ExportV6 = append(out.ExportV6, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, MatchOperator: r.MatchOperator, Action: r.Action})
 	}
-	in(f.Import, &out.ImportV4, &out.ImportV6, apiv3.Accept, "")
-	out.ImportV4 = append(out.ImportV4, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
-	out.ImportV6 = append(out.ImportV6, apiv3.BGPFilterRuleV6{Action: apiv3.Reject})
-	in(f.Withhold, &out.ExportV4, &out.ExportV6, apiv3.Reject, "")
-	in(f.Export, &out.ExportV4, &out.ExportV6, apiv3.Accept, apiv3.BGPFilterSourceRemotePeers)
-	out.ExportV4 = append(out.ExportV4, apiv3.BGPFilterRuleV4{Source: apiv3.BGPFilterSourceRemotePeers, Action: apiv3.Reject})
-	out.ExportV6 = append(out.ExportV6, apiv3.BGPFilterRuleV6{Source: apiv3.BGPFilterSourceRemotePeers, Action: apiv3.Reject})
 	return out
 }
 
-// filterOf is the reverse of filterSpec, for rules that it has made. Ranges that cannot be parsed are left out.
-func filterOf(spec apiv3.BGPFilterSpec) plan.PeeringFilter {
-	var out plan.PeeringFilter
-	add := func(to *[]netip.Prefix, cidr string) {
-		if p, err := netip.ParsePrefix(cidr); err == nil {
-			*to = append(*to, p)
+// rules are those of one address family.
+type rules struct{ in, out []apiv3.BGPFilterRuleV4 }
+
+func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) rules {
+	const learned = apiv3.BGPFilterSourceRemotePeers
+	var r rules
+	add := func(to *[]apiv3.BGPFilterRuleV4, cidrs []netip.Prefix, rule apiv3.BGPFilterRuleV4) {
+		for _, c := range cidrs {
+			if family(c.Addr()) {
+				rule.CIDR = c.String()
+				*to = append(*to, rule)
+			}
 		}
 	}
-	export := func(cidr string, action apiv3.BGPFilterAction) {
-		if action == apiv3.Accept {
-			add(&out.Export, cidr)
-		} else {
-			add(&out.Withhold, cidr)
-		}
-	}
-	for _, r := range spec.ImportV4 {
-		add(&out.Import, r.CIDR)
-	}
-	for _, r := range spec.ImportV6 {
-		add(&out.Import, r.CIDR)
-	}
-	for _, r := range spec.ExportV4 {
-		export(r.CIDR, r.Action)
-	}
-	for _, r := range spec.ExportV6 {
-		export(r.CIDR, r.Action)
+	add(&r.in, f.Import, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
+	r.in = append(r.in, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
+	add(&r.out, f.Withhold, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Reject})
+	add(&r.out, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.Equal, Source: learned, Action: apiv3.Reject})
+	add(&r.out, slices.Concat(f.Pods, f.Services), apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Source: learned, Action: apiv3.Accept})
+	r.out = append(r.out, apiv3.BGPFilterRuleV4{Source: learned, Action: apiv3.Reject})
+	return r
+}
+
+// filterAnnotation, of a BGPFilter, has what it lets through: rules are compared with those that are made from it.
+const filterAnnotation = "rrpool.io/filter"
+
+// filterIn is what a BGPFilter lets through, nil where it has other rules than those we make.
+func filterIn(o *apiv3.BGPFilter) *plan.PeeringFilter {
+	out := &plan.PeeringFilter{}
+	if err := json.Unmarshal([]byte(o.Annotations[filterAnnotation]), out); err != nil || !reflect.DeepEqual(filterSpec(*out), o.Spec) {
+		return nil
 	}
 	return out
 }
@@ -246,7 +256,6 @@ func poolSpec(cidr netip.Prefix) apiv3.IPPoolSpec {
 	return apiv3.IPPoolSpec{
 		CIDR: cidr.String(), Disabled: true, BlockSize: max(size, cidr.Bits()), NodeSelector: "all()",
 		IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever,
-		AllowedUses: []apiv3.IPPoolAllowedUse{apiv3.IPPoolAllowedUseWorkload, apiv3.IPPoolAllowedUseTunnel},
 	}
 }
 

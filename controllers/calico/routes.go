@@ -101,7 +101,7 @@ func routesIn(s *served, group, version string) (plan.Routes, error) {
 	settings.felix, _ = setting("felixconfigurations")
 	settings.bgp, _ = setting("bgpconfigurations")
 	_, settings.version = setting("clusterinformations")
-	var out plan.Routes
+	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{})}
 	for _, p := range pools.Items {
 		if !p.Spec.Disabled && (p.Spec.AllowedUses == nil || slices.Contains(p.Spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload)) {
 			out.Pools = append(out.Pools, settings.of(p.Spec))

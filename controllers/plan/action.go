@@ -92,16 +92,19 @@ type DeletePeeringObject struct{ Kind, Name, Peering string }
 // others have written there stays.
 type AnnounceServices struct{ CIDRs []netip.Prefix }
 
-// PeeringFilter is what a ClusterPeering lets in and out: what lies in one of these ranges, and nothing else.
+// PeeringFilter is what a ClusterPeering lets in and out: what lies in these ranges, and nothing else.
 type PeeringFilter struct {
-	Import, Export []netip.Prefix
-	// Withhold are ranges that the node announces to others.
+	Import []netip.Prefix
+	// Pods and Services are let out. All nodes announce the range of services, and a reflector tells of it for itself only.
+	Pods, Services []netip.Prefix
+	// Withhold are other ranges that a node announces.
 	Withhold []netip.Prefix
 }
 
 // Equal reports whether both let the same through.
 func (f PeeringFilter) Equal(o PeeringFilter) bool {
-	return slices.Equal(f.Import, o.Import) && slices.Equal(f.Export, o.Export) && slices.Equal(f.Withhold, o.Withhold)
+	return slices.Equal(f.Import, o.Import) && slices.Equal(f.Pods, o.Pods) && slices.Equal(f.Services, o.Services) &&
+		slices.Equal(f.Withhold, o.Withhold)
 }
 
 func (a SetReflector) String() string {

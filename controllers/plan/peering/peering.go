@@ -3,14 +3,15 @@
 package peering
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/rrpool/rrpool/controllers/plan"
-	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
 // Side is one cluster as the other one sees it. All lists are sorted.
@@ -58,8 +59,6 @@ type Observed struct {
 type Desired struct {
 	// Name of the ClusterPeering.
 	Name string
-	// RoleLabel marks this cluster's route reflectors.
-	RoleLabel string
 	// NotReflecting is why this cluster has no route reflectors that last, "" where it has.
 	NotReflecting string
 	// Gone: everything of this ClusterPeering is to go.
@@ -79,9 +78,9 @@ type Step struct {
 	Actions []plan.Action
 	// Problem is why nothing new is written, nil for nothing. What is there stays.
 	Problem *plan.Problem
-	// Expected and Missing are the sessions between the reflectors of both sides.
+	// Expected are the sessions that there should be.
 	Expected []Session
-	// Kept names what is not taken away yet, and why.
+	// Kept are BGPPeers that go once all expected sessions are Established: by them others are.
 	Kept []string
 	// Advertised are the ranges of this cluster that the remote one may learn.
 	Advertised []netip.Prefix
@@ -110,42 +109,95 @@ func Next(o Observed, d Desired) Step {
 	if o.Remote == nil {
 		return Step{}
 	}
-	s := Step{Expected: sessions(o), Advertised: advertised(o, d)}
+	with := pairs(o)
+	let := filter(o, d)
+	s := Step{Expected: sessions(o, with), Advertised: slices.Concat(let.Pods, let.Services)}
 	if s.Problem = problem(o, d); s.Problem != nil {
 		return s
 	}
-	peers, pools := peers(o, d), pools(o, d)
-	s.Actions = put(o, d, peers, pools)
+	peers, pools := peers(o, d, with), pools(o, d)
+	s.Actions = put(o, d, let, peers, pools)
 	if len(s.Actions) > 0 {
 		return s // what takes its place comes first
 	}
 	var stay []plan.Peer
 	for _, p := range o.Cluster.Peers {
-		if p.Peering == d.Name && !named(peers, p.Name) && needed(o, p) {
+		if p.Peering == d.Name && !named(peers, p.Name) && isEstablished(o.Cluster, p) && missing(s.Expected) > 0 {
 			stay = append(stay, p)
-			s.Kept = append(s.Kept, fmt.Sprintf("BGPPeer %s: a session of it is Established, and not enough others are", p.Name))
+			s.Kept = append(s.Kept, p.Name)
 		}
 	}
 	s.Actions = remove(o, d, append(peers, stay...), pools)
 	return s
 }
 
-// reflectors are the nodes in the role.
+// reflectors are the nodes in the role. While one is not Ready, others have its sessions, as packets may go through it.
 func reflectors(c plan.Cluster) []plan.Node {
-	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
+	in := slices.DeleteFunc(slices.Clone(c.Nodes), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
+	if ready := slices.DeleteFunc(slices.Clone(in), func(n plan.Node) bool { return !n.Ready }); len(ready) > 0 {
+		return ready
+	}
+	return in
 }
 
-// sessions are those that there should be: each reflector here with each one there, in the families of both.
-func sessions(o Observed) []Session {
-	var out []Session
+// pair is a reflector here and one there that have a session.
+type pair struct {
+	node        plan.Node
+	here, there netip.Addr
+}
+
+// mostPairs is how many sessions two clusters have in each address family. Calico advertises every path that it knows: with
+// n sessions each client has n paths to a prefix for each reflector here and each one there, so all with all would be too many.
+const mostPairs = 3
+
+// pairs says which reflectors have sessions. Both clusters come to the same by themselves: it depends on nothing but the
+// addresses. Each reflector is taken once before one is taken again, and a change concerns few others.
+func pairs(o Observed) []pair {
+	var all, out []pair
 	for _, n := range reflectors(o.Cluster) {
-		st := o.Cluster.Statuses[n.Name]
-		for _, peer := range o.Remote.Reflectors {
-			if slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == peer.Is4() }) {
-				out = append(out, Session{Node: n.Name, Peer: peer, Established: established(st, peer), Received: received(st, peer)})
+		for _, here := range n.Addresses {
+			for _, there := range o.Remote.Reflectors {
+				if here.Is4() == there.Is4() {
+					all = append(all, pair{n, here, there})
+				}
 			}
 		}
 	}
+	slices.SortFunc(all, func(a, b pair) int { return bytes.Compare(a.rank(), b.rank()) })
+	for _, four := range []bool{true, false} {
+		taken, used := 0, map[netip.Addr]int{}
+		left := slices.DeleteFunc(slices.Clone(all), func(p pair) bool { return p.here.Is4() != four })
+		for ; taken < mostPairs && len(left) > 0; taken++ {
+			next := 0
+			for i, p := range left {
+				if used[p.here]+used[p.there] < used[left[next].here]+used[left[next].there] {
+					next = i
+				}
+			}
+			p := left[next]
+			used[p.here]++
+			used[p.there]++
+			out, left = append(out, p), slices.Delete(left, next, next+1)
+		}
+	}
+	return out
+}
+
+// rank is the same whichever side computes it.
+func (p pair) rank() []byte {
+	a, b := p.here.String(), p.there.String()
+	sum := sha256.Sum256([]byte(min(a, b) + " " + max(a, b)))
+	return sum[:]
+}
+
+// sessions are those that there should be.
+func sessions(o Observed, pairs []pair) []Session {
+	out := make([]Session, 0, len(pairs))
+	for _, p := range pairs {
+		st := o.Cluster.Statuses[p.node.Name]
+		out = append(out, Session{Node: p.node.Name, Peer: p.there, Established: established(st, p.there), Received: received(st, p.there)})
+	}
+	slices.SortFunc(out, func(a, b Session) int { return cmp.Or(strings.Compare(a.Node, b.Node), a.Peer.Compare(b.Peer)) })
 	return out
 }
 
@@ -166,18 +218,6 @@ func received(st plan.Status, peer netip.Addr) int {
 	return n
 }
 
-// advertised are the ranges that the filter lets out.
-func advertised(o Observed, d Desired) []netip.Prefix {
-	var out []netip.Prefix
-	if d.Pods {
-		out = append(out, ownPods(o)...)
-	}
-	if d.Services {
-		out = append(out, d.ServiceCIDRs...)
-	}
-	return sorted(out)
-}
-
 // ownPods are the ranges of this cluster's pods.
 func ownPods(o Observed) []netip.Prefix {
 	var out []netip.Prefix
@@ -191,9 +231,15 @@ func ownPods(o Observed) []netip.Prefix {
 
 // filter lets through what is declared. What this cluster announces beside that is withheld.
 func filter(o Observed, d Desired) plan.PeeringFilter {
-	out := plan.PeeringFilter{Import: sorted(o.Remote.CIDRs()), Export: advertised(o, d)}
+	out := plan.PeeringFilter{Import: sorted(o.Remote.CIDRs())}
+	if d.Pods {
+		out.Pods = sorted(ownPods(o))
+	}
+	if d.Services {
+		out.Services = sorted(d.ServiceCIDRs)
+	}
 	for _, c := range slices.Concat(ownPods(o), o.Services, o.OtherServices, d.Announce) {
-		if !slices.ContainsFunc(out.Export, c.Overlaps) {
+		if !slices.ContainsFunc(slices.Concat(out.Pods, out.Services), c.Overlaps) {
 			out.Withhold = append(out.Withhold, c)
 		}
 	}
@@ -211,31 +257,16 @@ func objectName(d Desired, of string) string {
 	return filterName(d) + "-" + strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(of)
 }
 
-// peers are one BGPPeer for each remote reflector of a family that a reflector here has.
-func peers(o Observed, d Desired) []plan.Peer {
-	var out []plan.Peer
-	selector := reflectorSelector(o, d)
-	for _, addr := range o.Remote.Reflectors {
-		if !hasFamily(o, addr) {
-			continue
-		}
+// peers are one BGPPeer for each pair.
+func peers(o Observed, d Desired, pairs []pair) []plan.Peer {
+	out := make([]plan.Peer, 0, len(pairs))
+	for _, p := range pairs {
 		out = append(out, plan.Peer{
-			Name: objectName(d, addr.StringExpanded()), Peering: d.Name, NodeSelector: selector, PeerIP: addr.String(),
+			Name: objectName(d, p.here.StringExpanded()+"-"+p.there.StringExpanded()), Peering: d.Name, Node: p.node.Name, PeerIP: p.there.String(),
 			ASN: o.Remote.ASN, Password: d.Password, Filters: []string{filterName(d)}, KeepNextHop: d.KeepNextHop,
 		})
 	}
 	return out
-}
-
-// reflectorSelector selects this cluster's reflectors, also while they get another label.
-func reflectorSelector(o Observed, d Desired) string {
-	out := []string{fmt.Sprintf("has(%s)", d.RoleLabel)}
-	for _, p := range o.Cluster.Peers {
-		if former := fmt.Sprintf("has(%s)", topology.RoleLabel(p, d.RoleLabel)); p.Owned && !slices.Contains(out, former) {
-			out = append(out, former)
-		}
-	}
-	return strings.Join(out, " || ")
 }
 
 func hasFamily(o Observed, addr netip.Addr) bool {
@@ -254,12 +285,11 @@ func pools(o Observed, d Desired) []IPPool {
 }
 
 // put writes what is missing or is not as it should be: nothing comes in before its filter is there.
-func put(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Action {
+func put(o Observed, d Desired, let plan.PeeringFilter, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
-	want := filter(o, d)
 	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) })
-	if at < 0 || o.Filters[at].Is == nil || !o.Filters[at].Is.Equal(want) {
-		out = append(out, plan.PutFilter{Name: filterName(d), Peering: d.Name, Filter: want})
+	if at < 0 || o.Filters[at].Is == nil || !o.Filters[at].Is.Equal(let) {
+		out = append(out, plan.PutFilter{Name: filterName(d), Peering: d.Name, Filter: let})
 	}
 	for _, p := range pools {
 		if !slices.Contains(o.Pools, p) {
@@ -307,36 +337,23 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 	return out
 }
 
-// enough is how many sessions with reflectors that stay a reflector must have before a session that is Established is ended.
-const enough = 2
+// isEstablished reports whether a BGPPeer of ours has an Established session.
+func isEstablished(c plan.Cluster, p plan.Peer) bool {
+	there, err := netip.ParseAddr(p.PeerIP)
+	return err == nil && slices.ContainsFunc(c.Nodes, func(n plan.Node) bool {
+		return n.Name == p.Node && n.Ready && established(c.Statuses[n.Name], there)
+	})
+}
 
-// needed: a reflector here has an Established session by a BGPPeer that is to go, and has not enough others.
-func needed(o Observed, p plan.Peer) bool {
-	gone, err := netip.ParseAddr(p.PeerIP)
-	if err != nil {
-		return false
-	}
-	others := 0
-	for _, addr := range o.Remote.Reflectors {
-		if addr.Is4() == gone.Is4() {
-			others++
+// missing counts the sessions that are not Established.
+func missing(expected []Session) int {
+	n := 0
+	for _, s := range expected {
+		if !s.Established {
+			n++
 		}
 	}
-	for _, n := range reflectors(o.Cluster) {
-		st, left := o.Cluster.Statuses[n.Name], 0
-		if !n.Ready {
-			continue
-		}
-		for _, addr := range o.Remote.Reflectors {
-			if addr.Is4() == gone.Is4() && established(st, addr) {
-				left++
-			}
-		}
-		if established(st, gone) && left < min(enough, others) {
-			return true
-		}
-	}
-	return false
+	return n
 }
 
 func named(peers []plan.Peer, name string) bool {

@@ -20,6 +20,9 @@ func problem(o Observed, d Desired) *plan.Problem {
 		return refuse("NotReflecting", "%s", d.NotReflecting)
 	case len(reflectors(o.Cluster)) == 0:
 		return refuse("NoReflectors", "no node of this cluster is a route reflector yet")
+	case o.Cluster.Routes.Plain.Encapsulation != "" && !o.Cluster.Routes.Plain.BIRD:
+		return refuse("RoutesNotProgrammed", "BIRD may not program routes without encapsulation, so nodes would not use what the remote cluster announces: "+
+			"set programClusterRoutes of BGPConfiguration default to EnabledNoEncapOnly or Enabled")
 	case len(o.Remote.Reflectors) == 0:
 		return refuse("NoRemoteReflectors", "the remote cluster has no route reflectors: it needs a RouteReflectorPool in mode RouteReflector")
 	case o.Remote.ASN == o.Cluster.BGP.ASN:
@@ -89,7 +92,7 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 			return taken(KindBGPFilter, f.Name)
 		}
 	}
-	want := peers(o, d)
+	want := peers(o, d, pairs(o))
 	for _, p := range o.Cluster.Peers {
 		if named(want, p.Name) && p.Peering != d.Name {
 			return taken("BGPPeer", p.Name)
