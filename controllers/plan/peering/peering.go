@@ -117,6 +117,9 @@ func Next(o Observed, d Desired) Step {
 	}
 	peers, pools := peers(o, d, with), pools(o, d)
 	s.Actions = put(o, d, let, peers, pools)
+	if len(s.Actions) == 0 {
+		s.Actions = change(o, peers, s.Expected)
+	}
 	if len(s.Actions) > 0 {
 		return s // what takes its place comes first
 	}
@@ -300,12 +303,34 @@ func put(o Observed, d Desired, let plan.PeeringFilter, peers []plan.Peer, pools
 		out = append(out, plan.AnnounceServices{CIDRs: want})
 	}
 	for _, p := range peers {
-		have := slices.IndexFunc(o.Cluster.Peers, func(h plan.Peer) bool { return h.Name == p.Name })
-		if have < 0 || !plan.SamePeer(o.Cluster.Peers[have], p) {
+		if _, there := existing(o, p); !there {
 			out = append(out, plan.PutPeer{Peer: p})
 		}
 	}
 	return out
+}
+
+func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
+	i := slices.IndexFunc(o.Cluster.Peers, func(h plan.Peer) bool { return h.Name == p.Name })
+	if i < 0 {
+		return plan.Peer{}, false
+	}
+	return o.Cluster.Peers[i], true
+}
+
+// change makes one BGPPeer as it should be, while all sessions but its own are Established: a change restarts its session.
+func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
+	for _, p := range peers {
+		have, there := existing(o, p)
+		if !there || plan.SamePeer(have, p) {
+			continue
+		}
+		own := func(s Session) bool { return s.Node == p.Node && s.Peer.String() == p.PeerIP }
+		if missing(slices.DeleteFunc(slices.Clone(expected), own)) == 0 || !isEstablished(o.Cluster, p) {
+			return []plan.Action{plan.PutPeer{Peer: p}}
+		}
+	}
+	return nil
 }
 
 // announce gives the ranges that Calico is to announce for ClusterPeerings, beside what it announces already.
