@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -40,15 +39,11 @@ func printTable(s iostreams.Streams, v view) {
 	}
 }
 
-// numbersWidth is what the columns of numbers take.
-const numbersWidth = 38
-
 func linesTable(s iostreams.Streams, v view) string {
 	row := func(zone, flavor string, sum cost.Sum) table.Row {
 		return table.Row{zone, flavor, sum.Workers, amount(sum, sum.Monthly), amount(sum, sum.Yearly)}
 	}
-	w := iostreams.NewTable()
-	w.AppendHeader(table.Row{"ZONE", "FLAVOR", "WORKERS", v.Currency + "/MONTH", v.Currency + "/YEAR"})
+	w := iostreams.NewTable(s.Width, 2, "ZONE", "FLAVOR", "WORKERS", v.Currency+"/MONTH", v.Currency+"/YEAR")
 	for _, line := range v.Lines {
 		w.AppendRow(row(cmp.Or(line.Zone, "-"), cmp.Or(line.Flavor, "-"), line.Sum))
 	}
@@ -57,13 +52,6 @@ func linesTable(s iostreams.Streams, v view) string {
 	if v.ClusterBill != nil {
 		w.AppendRow(row("All workers", "", *v.ClusterBill))
 	}
-	columns := []table.ColumnConfig{{Number: 1}, {Number: 2}, iostreams.Right(3), iostreams.Right(4), iostreams.Right(5)}
-	if s.Width > 0 {
-		for i := range 2 {
-			columns[i].WidthMax, columns[i].WidthMaxEnforcer = max((s.Width-numbersWidth)/2, len("us-south-1")), text.WrapText
-		}
-	}
-	w.SetColumnConfigs(columns)
 	return w.Render()
 }
 

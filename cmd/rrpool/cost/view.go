@@ -14,10 +14,8 @@ type view struct {
 	GeneratedAt   string `json:"generatedAt"`
 	// Subject is what the report is about, in words.
 	Subject string `json:"subject"`
-	// Cluster is the context that was read, empty when none was.
-	Cluster string `json:"cluster,omitempty"`
-	// Described: flags describe the pool.
-	Described     bool   `json:"described"`
+	// Cluster is the context that was read.
+	Cluster       string `json:"cluster"`
 	ExistingNodes bool   `json:"existingNodes"`
 	Currency      string `json:"currency"`
 	// WantedWorkers is the size of the complete pool, 0 when it is unknown.
@@ -31,12 +29,12 @@ type view struct {
 // newView adds the words to a report. called is how the user calls the command.
 func newView(called string, p facts, now time.Time) view {
 	v := view{
-		SchemaVersion: "rrpool.io/cost/v4", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster,
-		Described: p.described, ExistingNodes: p.Existing, Currency: p.currency, WantedWorkers: p.wanted,
+		SchemaVersion: "rrpool.io/cost/v5", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster.Name,
+		ExistingNodes: p.Existing, Currency: p.Prices[0].Currency, WantedWorkers: p.wanted,
 		Report: cost.Compute(p.Input), Warnings: []string{},
 	}
 	v.warn(now)
-	if p.cluster != "" && !p.stored {
+	if p.cluster.Pool == nil {
 		v.Notes = append(v.Notes, "The cluster has no RouteReflectorPool.")
 	}
 	if note := p.note(); note != "" {
@@ -45,10 +43,7 @@ func newView(called string, p facts, now time.Time) view {
 	v.Notes = append(v.Notes, "The full mesh costs nothing extra.",
 		fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. Rounded half up.", cost.HoursPerMonth))
 	if !p.Existing && len(v.Sizes) == 0 {
-		v.Next = called + " --hourly-price <price of one worker>"
-		if p.cluster != "" {
-			v.Next += " --context " + p.cluster
-		}
+		v.Next = called + " --hourly-price <price of one worker> --context " + v.Cluster
 	}
 	return v
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 	"syscall"
 
-	"sigs.k8s.io/yaml"
+	"github.com/spf13/cobra"
 )
 
 // WriteJSON writes a value, indented.
@@ -19,19 +19,21 @@ func WriteJSON(out io.Writer, value any) error {
 	return encoder.Encode(value) //nolint:wrapcheck // Run prints it
 }
 
-// Print renders a value as JSON or YAML, or as table does, into memory, then writes it to s.Out: a failure leaves no half
+// Output adds the flag for the format of a command's answer.
+func Output(cmd *cobra.Command) *Choice {
+	format := NewChoice("table", "json")
+	format.Register(cmd, "output", "o", "format: table or json")
+	return format
+}
+
+// Print renders a value as JSON, or as table does, into memory, then writes it to s.Out: a failure leaves no half
 // of the output. Errors call the output what, such as "report".
 func (s Streams) Print(what, format string, value any, table func(Streams)) error {
 	var buffer bytes.Buffer
 	var err error
-	switch format {
-	case "json":
+	if format == "json" {
 		err = WriteJSON(&buffer, value)
-	case "yaml":
-		var content []byte
-		content, err = yaml.Marshal(value)
-		buffer.Write(content)
-	default:
+	} else {
 		to := s
 		to.Out = &buffer
 		table(to)

@@ -36,12 +36,16 @@ func (s Streams) Fold(paragraph, indent string) string {
 	if s.Width <= 0 {
 		return paragraph
 	}
-	width := max(s.Width-len(indent), 20)
-	lines := strings.Split(text.WrapText(text.WrapSoft(paragraph, width), width), "\n")
+	lines := strings.Split(wrapped(paragraph, max(s.Width-len(indent), 20)), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	return strings.Join(lines, "\n"+indent)
+}
+
+// wrapped breaks between words, and words that are longer than the width.
+func wrapped(paragraph string, width int) string {
+	return text.WrapText(text.WrapSoft(paragraph, width), width)
 }
 
 // Say writes a paragraph to Out, in a colour after the space that it begins with; further lines are indented.
@@ -51,25 +55,30 @@ func (s Streams) Say(colour, indent, paragraph string) {
 	_, _ = fmt.Fprintln(s.Out, before+s.Paint(colour, s.Fold(words, indent)))
 }
 
-// Gap is between columns.
-const Gap = "  "
-
-// NewTable makes a table without a frame and with a line below the header.
-func NewTable() table.Writer {
+// NewTable makes a table without a frame and with a line below the header. The first columns, as many as names, are
+// wrapped where the terminal has a width; the others are numbers.
+func NewTable(width, names int, header ...any) table.Writer {
+	const gap, number = "  ", 12
 	w := table.NewWriter()
 	style := table.StyleDefault
 	style.Options = table.Options{SeparateHeader: true}
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", Gap
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", gap
 	style.Box.MiddleHorizontal = "-"
 	style.Format.Header = text.FormatDefault
 	w.SetStyle(style)
 	w.SuppressTrailingSpaces()
+	w.AppendHeader(header)
+	columns := make([]table.ColumnConfig, len(header))
+	for i := range columns {
+		columns[i] = table.ColumnConfig{Number: i + 1}
+		if i >= names {
+			columns[i].Align, columns[i].AlignHeader = text.AlignRight, text.AlignRight
+		} else if width > 0 {
+			columns[i].WidthMax, columns[i].WidthMaxEnforcer = (width-number*(len(header)-names))/names-len(gap), wrapped
+		}
+	}
+	w.SetColumnConfigs(columns)
 	return w
-}
-
-// Right aligns a column, counted from 1, to the right.
-func Right(column int) table.ColumnConfig {
-	return table.ColumnConfig{Number: column, Align: text.AlignRight, AlignHeader: text.AlignRight}
 }
 
 // Number counts something: "1 node", "3 nodes".

@@ -38,8 +38,7 @@ const as = "as-written"
 func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{
 		nodes: iostreams.Count{Least: 3, Most: 5000}, zones: iostreams.Count{Least: 1, Most: 100},
-		mode:   iostreams.NewChoice(as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh)),
-		output: iostreams.NewChoice("table", "json", "yaml"),
+		mode: iostreams.NewChoice(as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh)),
 	}
 	f.cmd = iostreams.Command(&cobra.Command{
 		Use:   "plan",
@@ -55,7 +54,7 @@ none; with -f about the one in a file; with --nodes about an invented cluster in
 Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the manager would stop.`,
 		Example: `  rrpool plan
   rrpool plan --mode FullMesh
-  rrpool plan -f pool.yaml -o yaml
+  rrpool plan -f pool.yaml -o json
   rrpool plan --nodes 500 --zones 3 --region us-south`,
 	}, func(cmd *cobra.Command) error {
 		if f.nodes.Value == 0 && f.zones.Value > 0 {
@@ -77,7 +76,7 @@ func (f *flags) register() {
 		f.region = value
 		return cost.CheckRegion(value)
 	})
-	f.output.Register(f.cmd, "output", "o", "format: table, json or yaml")
+	f.output = iostreams.Output(f.cmd)
 	f.Register(set)
 	f.cmd.MarkFlagsMutuallyExclusive("nodes", "kubeconfig")
 	f.cmd.MarkFlagsMutuallyExclusive("nodes", "context")

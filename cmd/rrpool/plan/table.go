@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -95,9 +94,7 @@ func (p *Plan) losses(say func(colour, text string)) {
 
 // shapes compares the cluster as it is with what becomes of it.
 func (p *Plan) shapes(width int) string {
-	w := iostreams.NewTable()
-	w.AppendHeader(table.Row{"", "NOW", "AFTER"})
-	b, a := p.Before, p.After
+	w, b, a := iostreams.NewTable(width, 3, "", "NOW", "AFTER"), p.Before, p.After
 	w.AppendRows([]table.Row{
 		{"routes", b.routes(), a.routes()},
 		{"BGP sessions", b.Sessions, a.Sessions},
@@ -106,13 +103,6 @@ func (p *Plan) shapes(width int) string {
 		{"pool", b.pool(), a.pool()},
 		{"cost", b.cost(), a.cost()},
 	})
-	if width > 0 {
-		room := max((width-len("  of a reflector")-3*len(iostreams.Gap))/2, 12)
-		w.SetColumnConfigs([]table.ColumnConfig{
-			{Number: 2, WidthMax: room, WidthMaxEnforcer: text.WrapSoft},
-			{Number: 3, WidthMax: room, WidthMaxEnforcer: text.WrapSoft},
-		})
-	}
 	return w.Render()
 }
 

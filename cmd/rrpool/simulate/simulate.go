@@ -22,7 +22,7 @@ type request struct {
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	r := &request{output: iostreams.NewChoice("table", "json", "yaml")}
+	r := &request{}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "simulate",
 		Short: "What a topology makes of a cluster of any size, and what it survives",
@@ -40,7 +40,7 @@ Exit codes: 0 there is an answer, 1 there is none, or the manager would refuse w
 	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
 	r.Register(cmd, "auto")
 	cmd.Flags().BoolVar(&r.compare, "compare", false, "all topologies beside each other, and which one Auto takes")
-	r.output.Register(cmd, "output", "o", "format: table, json or yaml")
+	r.output = iostreams.Output(cmd)
 	cmd.MarkFlagsMutuallyExclusive("compare", "topology")
 	return cmd
 }

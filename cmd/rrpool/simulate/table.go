@@ -31,18 +31,18 @@ func printTable(s iostreams.Streams, v view) {
 // rows has a row for each figure, and a column for each topology. Beside each other they
 // show the most that a node has; a single one shows the mean as well.
 func rows(v view) string {
-	w := iostreams.NewTable()
-	compared := len(v.Topologies) > 1
-	header, right := table.Row{""}, []table.ColumnConfig{}
-	for i, t := range v.Topologies {
+	compared, header := len(v.Topologies) > 1, []any{""}
+	for _, t := range v.Topologies {
 		if compared && t.Type == string(v1alpha1.TopologyMultiCluster) {
 			t.Type = "Multi-\nCluster"
 		}
-		header, right = append(header, t.Type), append(right, iostreams.Right(i+2))
+		header = append(header, t.Type)
 	}
-	if w.AppendHeader(header); compared {
-		w.SetColumnConfigs(right)
+	names := len(header)
+	if compared {
+		names = 1
 	}
+	w := iostreams.NewTable(0, names, header...)
 	kind := reflect.TypeFor[figures]()
 	for i := range kind.NumField() {
 		name := kind.Field(i).Tag.Get("row")

@@ -23,7 +23,7 @@ type flags struct {
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	f := &flags{output: iostreams.NewChoice("table", "json")}
+	f := &flags{}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "status",
 		Short: "Where the cluster is, and what it waits for",
@@ -42,7 +42,7 @@ sessions, the workers of the pool, and all conditions.`,
 	set.BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
 	set.DurationVar(&f.interval, "interval", 2*time.Second, "how often --watch looks")
 	set.BoolVarP(&f.verbose, "verbose", "v", false, "observe as the manager does and show everything")
-	f.output.Register(cmd, "output", "o", "format: table or json")
+	f.output = iostreams.Output(cmd)
 	f.Register(set)
 	return cmd
 }

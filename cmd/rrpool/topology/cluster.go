@@ -36,7 +36,7 @@ type observed struct {
 // their states by the reports of the reflectors.
 func networkOf(o observed) Network {
 	o.config = simulate.NewConfiguration(o.roleLabel, o.Nodes, o.BGP, o.Peers)
-	n := Network{Cluster: o.name, Live: !o.planned, Title: "BGP topology of cluster " + o.name}
+	n := Network{Live: !o.planned, Title: "BGP topology of cluster " + o.name}
 	silent, kinds := o.sort()
 	n.Topology, n.Mesh = strings.Join(kinds, " and "), o.mesh()
 	o.addReflectors(&n)

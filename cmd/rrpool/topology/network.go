@@ -5,37 +5,28 @@ import (
 	"slices"
 )
 
-// schema names the form of `topology -o json`. It changes when a field changes its meaning or goes away.
-const schema = "rrpool.io/topology/v1"
-
-// Network is what is drawn, and what -o json shows. Clients are counted in groups, so
-// their number does not change the size of the drawing.
+// Network is what is drawn. Clients are counted in groups, so their number does not change the size of the drawing.
 type Network struct {
-	SchemaVersion string `json:"schemaVersion"`
-	Title         string `json:"title"`
-	Subtitle      string `json:"subtitle"`
-	// Cluster is the context that was read, empty for a planned cluster, whose sessions
-	// have no states: then it is not Live.
-	Cluster string `json:"cluster,omitempty"`
-	Live    bool   `json:"live"`
+	Title, Subtitle string
+	// Live: the sessions have states, as those of a planned cluster have not.
+	Live bool
 	// Topology of the reflectors: "Single", or on the way to another "Quorum and Single".
-	Topology string `json:"topology,omitempty"`
-	Mesh     Mesh   `json:"mesh"`
+	Topology string
+	Mesh     Mesh
 	// Zones are the frames, which in a Hierarchy are racks.
-	Zones []Zone `json:"zones"`
+	Zones []Zone
 	// Links with at least one session, from a group of clients or a reflector to a reflector.
-	Links []Link `json:"links"`
+	Links []Link
 	// Notes name what the drawing leaves out; Warnings what is wrong.
-	Notes    []string `json:"notes,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
+	Notes    []string
+	Warnings []string
 }
 
 // Mesh is Calico's node-to-node mesh, with the nodes and sessions that it has, or would
 // have. The states of its sessions are not reported.
 type Mesh struct {
-	On       bool `json:"on"`
-	Nodes    int  `json:"nodes"`
-	Sessions int  `json:"sessions"`
+	On              bool
+	Nodes, Sessions int
 }
 
 // frameKind is what a frame stands for: a zone, or in a Hierarchy a rack or the spines.
@@ -49,61 +40,56 @@ const (
 
 // frame is one of a kind; its name is empty for nodes without a zone.
 type frame struct {
-	Name string    `json:"name"`
-	Kind frameKind `json:"kind,omitempty"`
+	Name string
+	Kind frameKind
 }
 
 // Zone holds what is in one frame.
 type Zone struct {
 	frame
-	Reflectors []Reflector `json:"reflectors,omitempty"`
-	Groups     []Group     `json:"groups,omitempty"`
+	Reflectors []Reflector
+	Groups     []Group
 }
 
 // Reflector is a route reflector, or without a cluster ID a node that is about to become one.
 type Reflector struct {
-	Name      string `json:"name"`
-	ClusterID string `json:"clusterID,omitempty"`
+	Name      string
+	ClusterID string
 	// Slot in the topology, where slots differ, and the zone, where the frame is none.
-	Slot string `json:"slot,omitempty"`
-	Zone string `json:"zone,omitempty"`
+	Slot string
+	Zone string
 	// Detail is what else is known ("not Ready"), and Sessions are those of all its links.
-	Detail string `json:"detail,omitempty"`
+	Detail string
 	Sessions
 }
 
 // Group are the clients of a frame that peer with as many reflectors in each frame.
 type Group struct {
 	// ID is unique in the network. Each is how many reflectors each client peers with.
-	ID      string `json:"id"`
-	Clients int    `json:"clients"`
-	Each    int    `json:"each,omitempty"`
+	ID      string
+	Clients int
+	Each    int
 	// NotReady counts the clients that Kubernetes reports as not Ready.
-	NotReady int `json:"notReady,omitempty"`
+	NotReady int
 	// All, Some and None count the clients by how many of their sessions are Established,
 	// NotKnown those with a session that is not reported and none that is down. A client
 	// without sessions is in None, or while the mesh is on in none of these.
-	All      int `json:"all"`
-	Some     int `json:"some"`
-	None     int `json:"none"`
-	NotKnown int `json:"notKnown,omitempty"`
+	All, Some, None, NotKnown int
 }
 
 // Link are all sessions of a Group of clients, or of a Reflector, with the reflector To.
 // Which of two reflectors comes first has no meaning.
 type Link struct {
-	Group     string `json:"group,omitempty"`
-	Reflector string `json:"reflector,omitempty"`
-	To        string `json:"to"`
+	Group     string
+	Reflector string
+	To        string
 	Sessions
 }
 
 // Sessions are counted, one for each pair of nodes and address family. Unknown are those
 // whose state is not reported.
 type Sessions struct {
-	Expected    int `json:"sessions"`
-	Established int `json:"established"`
-	Unknown     int `json:"unknown,omitempty"`
+	Expected, Established, Unknown int
 }
 
 func (s Sessions) plus(o Sessions) Sessions {
@@ -153,7 +139,6 @@ func (n *Network) zone(of frame) *Zone {
 // arrange sorts everything, so that the same network gives the same bytes, and sums up
 // the sessions of each reflector. Spines come before racks, and these before zones.
 func (n *Network) arrange() {
-	n.SchemaVersion = schema
 	sums := map[string]Sessions{}
 	for i := range n.Links {
 		l := &n.Links[i]

@@ -21,12 +21,11 @@ import (
 type request struct {
 	snapshot.Flags
 	planned invent.Flags
-	output  *iostreams.Choice
 }
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	r := &request{output: iostreams.NewChoice("dot", "json", "yaml")}
+	r := &request{}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "topology",
 		Short: "Draw the route reflectors, their clients and their sessions",
@@ -43,7 +42,6 @@ The same network gives the same bytes.`,
   rrpool topology -f pool.yaml --nodes 500 | dot -Tpdf > topology.pdf`,
 	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
 	r.planned.Register(cmd, "single")
-	r.output.Register(cmd, "output", "o", "format: dot, json or yaml")
 	r.Register(cmd.Flags())
 	for _, ofCluster := range []string{"kubeconfig", "context", "namespace"} {
 		cmd.MarkFlagsMutuallyExclusive("nodes", ofCluster)
@@ -56,7 +54,7 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := n.show(s, r.output.Value); err != nil {
+	if err := s.Print("drawing", "dot", nil, n.print); err != nil {
 		return err
 	}
 	for _, warning := range n.Warnings {
@@ -65,10 +63,7 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return nil
 }
 
-// show writes the network in one of the formats.
-func (n *Network) show(s iostreams.Streams, format string) error {
-	return s.Print("drawing", format, n, func(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) })
-}
+func (n *Network) print(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) }
 
 func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, error) {
 	if r.planned.Nodes.Value == 0 {
