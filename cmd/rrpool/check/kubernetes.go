@@ -5,14 +5,15 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/rbac"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // oldest is the first Kubernetes whose apiserver knows every field of our CRD:
@@ -46,8 +47,8 @@ func managerRights(f facts) *Result {
 		return unseen("whether the manager may do its work", a.hidden)
 	case len(a.lacking) > 0:
 		names := named(a.lacking)
-		return fail("the manager lacks %d of the %d rights that it needs: %s", len(a.lacking), a.asked, iostreams.Few(names)).
-			also(names[min(iostreams.Named, len(names)):]...).do("apply its roles again: kubectl apply --server-side -k config/rbac")
+		return fail("the manager lacks %d of the %d rights that it needs: %s", len(a.lacking), a.asked, plan.Few(names)).
+			also(names[min(plan.Named, len(names)):]...).do("apply its roles again: kubectl apply --server-side -k config/rbac")
 	}
 	return fine("the manager may do all %d things that it needs", a.asked)
 }
@@ -88,13 +89,7 @@ func (g *gatherer) lacks(ctx context.Context, rights []rbac.Right, who authoriza
 	if may[0], hidden[0] = g.may(ctx, rights[0], who); hidden[0] != "" {
 		return answer{asked: len(rights), hidden: hidden[0]}
 	}
-	for start := 1; start < len(rights); start += 8 {
-		var asking sync.WaitGroup
-		for i := start; i < min(start+8, len(rights)); i++ {
-			asking.Go(func() { may[i], hidden[i] = g.may(ctx, rights[i], who) })
-		}
-		asking.Wait()
-	}
+	workqueue.ParallelizeUntil(ctx, 8, len(rights)-1, func(i int) { may[i+1], hidden[i+1] = g.may(ctx, rights[i+1], who) })
 	for i, r := range rights {
 		out.hidden = cmp.Or(out.hidden, hidden[i])
 		if !may[i] && hidden[i] == "" {

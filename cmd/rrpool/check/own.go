@@ -6,10 +6,10 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -67,7 +67,7 @@ func definition(f facts) *Result {
 			continue
 		}
 		if missing := crd.Missing(v.Schema); len(missing) > 0 {
-			return fail("rrpool's CRD is of an older version: it does not have %s", iostreams.Few(missing)).do("install that of this version: %s", applyDefinition)
+			return fail("rrpool's CRD is of an older version: it does not have %s", plan.Few(missing)).do("install that of this version: %s", applyDefinition)
 		}
 		return fine("rrpool's CRD serves %s", v1alpha1.GroupVersion)
 	}

@@ -58,11 +58,11 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	read, err := connection.Read(cmd.Context())
+	object, nodes, err := connection.Read(cmd.Context())
 	if err != nil {
 		return err
 	}
-	p := factsOf(read)
+	p := factsOf(connection.Name, object, nodes)
 	p.Prices, p.Sizes = prices, sets.List(sets.New(1, 3, 6, 9, len(p.Pool), p.wanted).Delete(0))
 	if f.hourly != "" {
 		p.PoolPrice = &cost.Entry{

@@ -12,7 +12,6 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cloud/iks"
-	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
@@ -21,21 +20,23 @@ import (
 
 // facts are the pool of a cluster, and its other workers.
 type facts struct {
-	cluster *cluster.Cluster
-	// object is the cluster's, or all defaults.
+	// cluster is the context that was read.
+	cluster string
+	// object is all defaults where none is stored.
 	object *v1alpha1.RouteReflectorPool
+	stored bool
 	// Input is what is computed. Its Model is one worker that would be added.
 	cost.Input
 	// wanted is the size of the complete pool, 0 when it is unknown.
 	wanted int
 }
 
-func factsOf(c *cluster.Cluster) facts {
-	f := facts{cluster: c, object: cmp.Or(c.Pool, crd.Default())}
+func factsOf(name string, object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) facts {
+	f := facts{cluster: name, object: cmp.Or(object, crd.Default()), stored: object != nil}
 	f.Rest = []cost.Worker{}
-	f.Pool, f.Existing = PoolOf(f.object, c.Nodes)
+	f.Pool, f.Existing = PoolOf(f.object, nodes)
 	spec := f.object.Spec
-	for _, node := range c.Nodes {
+	for _, node := range nodes {
 		if !inPool(node, f.Existing, spec.Provider.IKS.PoolName) {
 			f.Rest = append(f.Rest, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
 		}
@@ -116,18 +117,18 @@ func (f *facts) String() string {
 	if f.Existing {
 		what = "route reflectors on " + iostreams.Number(len(f.Pool), "existing node")
 	}
-	return what + ", cluster " + f.cluster.Name
+	return what + ", cluster " + f.cluster
 }
 
 // note says what of the pool costs, or does not yet; "" for nothing.
 func (f *facts) note() string {
-	stored, missing, mesh := f.cluster.Pool != nil, f.wanted-len(f.Pool), f.object.Spec.Mode == v1alpha1.ModeFullMesh
+	missing, mesh := f.wanted-len(f.Pool), f.object.Spec.Mode == v1alpha1.ModeFullMesh
 	switch {
 	case f.Existing:
 		return "Existing nodes cost nothing extra."
-	case len(f.Pool) > 0 && (mesh || !stored):
+	case len(f.Pool) > 0 && (mesh || !f.stored):
 		return "The pool still exists, and costs until it is deleted."
-	case missing > 0 && !stored:
+	case missing > 0 && !f.stored:
 		return "With the defaults the pool would have " + iostreams.Number(f.wanted, "worker") + "."
 	case missing > 0:
 		return fmt.Sprintf("The pool gets %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",

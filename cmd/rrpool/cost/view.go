@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // view is the report as it is printed. Its schema version changes when a field changes its meaning or goes away.
@@ -29,12 +29,12 @@ type view struct {
 // newView adds the words to a report. called is how the user calls the command.
 func newView(called string, p facts, now time.Time) view {
 	v := view{
-		SchemaVersion: "rrpool.io/cost/v5", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster.Name,
+		SchemaVersion: "rrpool.io/cost/v5", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster,
 		ExistingNodes: p.Existing, Currency: p.Prices[0].Currency, WantedWorkers: p.wanted,
 		Report: cost.Compute(p.Input), Warnings: []string{},
 	}
 	v.warn(now)
-	if p.cluster.Pool == nil {
+	if !p.stored {
 		v.Notes = append(v.Notes, "The cluster has no RouteReflectorPool.")
 	}
 	if note := p.note(); note != "" {
@@ -51,7 +51,7 @@ func newView(called string, p facts, now time.Time) view {
 func (v *view) warn(now time.Time) {
 	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
 	if len(v.Unpriced) > 0 {
-		warn("no price is known of %s: sums with them are \"at least\" or unknown; --price-book can add it", iostreams.Few(v.Unpriced))
+		warn("no price is known of %s: sums with them are \"at least\" or unknown; --price-book can add it", plan.Few(v.Unpriced))
 	}
 	for _, e := range v.Prices {
 		if e.OlderThanAYear(now) {

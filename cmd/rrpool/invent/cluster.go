@@ -54,27 +54,23 @@ func (c Cluster) Check() error {
 	case c.Racks > 0 && c.Racks < zones:
 		return fmt.Errorf("--racks: %d racks in %d zones, and a rack is in one zone: give at least %d", c.Racks, zones, zones)
 	}
-	if c.Reflectors > 0 {
-		_, err := PerZone(c.Spec.Sizing, c.Nodes, c.Reflectors, zones)
-		return err
+	if below := c.Reflectors / zones * zones; below < c.Reflectors {
+		remedy := ""
+		if below > 0 {
+			remedy = fmt.Sprintf("%d or ", below)
+		}
+		return fmt.Errorf("--reflectors: %d reflectors cannot be the same number in each of %d zones, as rrpool has them: use %s%d, or other --zones",
+			c.Reflectors, zones, remedy, below+zones)
 	}
 	return nil
 }
 
-// PerZone is how many reflectors each zone has: as --reflectors says, else by the sizing.
-func PerZone(spec v1alpha1.SizingSpec, nodes, reflectors, zones int) (int, error) {
-	if reflectors%zones != 0 {
-		remedy, below := "", reflectors/zones*zones
-		if below > 0 {
-			remedy = fmt.Sprintf("%d or ", below)
-		}
-		return 0, fmt.Errorf("--reflectors: %d reflectors cannot be the same number in each of %d zones, as rrpool has them: use %s%d, or other --zones",
-			reflectors, zones, remedy, below+zones)
+// perZone is how many reflectors each zone has: as --reflectors says, else by the sizing.
+func (c Cluster) perZone() (int, error) {
+	if c.Reflectors > 0 {
+		return c.Reflectors / len(c.Zones), nil
 	}
-	if reflectors > 0 {
-		return reflectors / zones, nil
-	}
-	perZone, err := sizing.Reflectors(spec, nodes, zones)
+	perZone, err := sizing.Reflectors(c.Spec.Sizing, c.Nodes, len(c.Zones))
 	if err != nil {
 		return 0, fmt.Errorf("%w; or give --reflectors", err)
 	}
@@ -154,17 +150,21 @@ type Sized struct {
 
 // Size sizes the pool for a topology as the manager does.
 func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
-	kind, err := c.kind(kind)
+	if c.Existing() {
+		if kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
+			return Sized{}, fmt.Errorf("spec.topology.type: %s needs dedicated reflectors, and spec.provider.type is ExistingNodes: use Single", kind)
+		}
+		kind = v1alpha1.TopologySingle
+	}
+	perZone, err := c.perZone()
 	if err != nil {
 		return Sized{}, err
 	}
 	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing())}
 	out.Kind, out.RackLabel = kind, c.rackLabel()
 	zones, limit := len(c.Zones), int(c.Spec.Sizing.Max)
-	if out.PerZone, err = PerZone(c.Spec.Sizing, c.Nodes, c.Reflectors, zones); err != nil {
-		return Sized{}, err
-	}
-	asked := out.PerZone * zones
+	out.PerZone = perZone
+	asked := perZone * zones
 	spec, total, problem := topology.Size(out.Spec, c.Workloads(0), c.Zones, asked, "")
 	out.Spec, out.Problem = spec, problem
 	switch {
@@ -189,15 +189,4 @@ func (c Cluster) Arrange(s Sized) (topology.Layout, []plan.Node) {
 	pool, clients := c.Pool(s.PerZone), c.Workloads(s.PerZone*len(c.Zones))
 	layout := topology.Arrange(s.Spec, topology.Session{}, clients, pool, c.Zones, s.PerZone)
 	return layout, layout.Written(append(pool, clients...), s.RoleLabel)
-}
-
-// kind is the topology that is possible: on existing nodes, Single only.
-func (c Cluster) kind(kind v1alpha1.TopologyType) (v1alpha1.TopologyType, error) {
-	switch {
-	case !c.Existing():
-		return kind, nil
-	case kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto:
-		return "", fmt.Errorf("spec.topology.type: %s needs dedicated reflectors, and spec.provider.type is ExistingNodes: use Single", kind)
-	}
-	return v1alpha1.TopologySingle, nil
 }

@@ -11,14 +11,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// WriteJSON writes a value, indented.
-func WriteJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value) //nolint:wrapcheck // Run prints it
-}
-
 // Output adds the flag for the format of a command's answer.
 func Output(cmd *cobra.Command) *Choice {
 	format := NewChoice("table", "json")
@@ -30,16 +22,17 @@ func Output(cmd *cobra.Command) *Choice {
 // of the output. Errors call the output what, such as "report".
 func (s Streams) Print(what, format string, value any, table func(Streams)) error {
 	var buffer bytes.Buffer
-	var err error
-	if format == "json" {
-		err = WriteJSON(&buffer, value)
-	} else {
+	if format != "json" {
 		to := s
 		to.Out = &buffer
 		table(to)
-	}
-	if err != nil {
-		return fmt.Errorf("rendering the %s: %w", what, err)
+	} else {
+		encoder := json.NewEncoder(&buffer)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(value); err != nil {
+			return fmt.Errorf("rendering the %s: %w", what, err)
+		}
 	}
 	if _, err := io.WriteString(s.Out, Visible(buffer.String())); err != nil {
 		return fmt.Errorf("writing the %s: %w", what, err)

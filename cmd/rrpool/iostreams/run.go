@@ -18,19 +18,13 @@ const Program = "rrpool"
 // ErrInterrupted is the error after Ctrl-C.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitError is an error with an exit code of its own. Without Err nothing is printed.
-type ExitError struct {
-	Code int
-	Err  error
-}
+// ExitCode is the error of a command that has said all, and only ends with this code.
+type ExitCode int
 
 // Error implements error.
-func (e *ExitError) Error() string { return fmt.Sprint(e.Err) }
+func (c ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Unwrap gives what is printed.
-func (e *ExitError) Unwrap() error { return e.Err }
-
-// Run executes a command and returns the exit code: 0, the code of an ExitError, else 1.
+// Run executes a command and returns the exit code: 0, an ExitCode, else 1.
 // An error is one sentence on standard error.
 func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int {
 	root.SetIn(s.In)
@@ -42,17 +36,15 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 	})
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil || errors.Is(err, syscall.EPIPE) {
+	var code ExitCode
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE):
 		return 0
+	case errors.As(err, &code):
+		return int(code)
 	}
-	var exit *ExitError
-	if !errors.As(err, &exit) {
-		exit = &ExitError{Code: 1, Err: err}
-	}
-	if exit.Err != nil {
-		_, _ = fmt.Fprintf(s.Err, "%s: %s\n", Program, Sentence(err))
-	}
-	return exit.Code
+	_, _ = fmt.Fprintf(s.Err, "%s: %s\n", Program, Sentence(err))
+	return 1
 }
 
 // Sentence is the error in one line.

@@ -6,8 +6,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-
-	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // ANSI sequences.
@@ -88,9 +86,3 @@ func Number(n int, of string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, of)
 }
-
-// Named is how many items of a list Few names.
-const Named = plan.Named
-
-// Few names the first three of a list and counts the rest.
-func Few(items []string) string { return plan.Few(items) }

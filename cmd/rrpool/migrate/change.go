@@ -22,52 +22,33 @@ type change struct {
 	stored, want *v1alpha1.RouteReflectorPool
 }
 
-// dryRun lets the apiserver check the change without making it, so that a missing right
-// or a refusal is known before the question.
-func (c change) dryRun(ctx context.Context) error {
-	_, sent, err := c.write(ctx, client.NewDryRunClient(c.Client))
-	if !sent {
-		return err
-	}
-	return c.explain(err)
-}
-
-// do makes the change and gives the object as it is then.
-func (c change) do(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
-	out, sent, err := c.write(ctx, c.Client)
-	switch {
-	case !sent:
-		return out, err
-	case err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return nil, fmt.Errorf("whether spec.mode was set is not known, as the answer was lost (%w): rrpool status says it", c.explain(err))
-	}
-	return out, c.explain(err)
-}
-
 // attempts to write while the manager writes its status.
 const attempts = 10
 
-// write creates the object, or patches its mode and nothing else. If another client has changed
-// the object since it was shown, it fails: what was confirmed was about another object. Where
-// nothing was sent, the error is already explained.
-func (c change) write(ctx context.Context, to client.Client) (out *v1alpha1.RouteReflectorPool, sent bool, err error) {
-	to = client.WithFieldOwner(to, iostreams.Program)
+// write creates the object, or patches its mode and nothing else, and gives it as it is then. In a dry run the apiserver
+// only checks it, so that a missing right or a refusal is known before the question. If another client has changed the
+// object since it was shown, it fails: what was confirmed was about another object.
+func (c change) write(ctx context.Context, dryRun bool) (*v1alpha1.RouteReflectorPool, error) {
+	to := client.WithFieldOwner(c.Client, iostreams.Program)
+	if dryRun {
+		to = client.NewDryRunClient(to)
+	}
 	if c.stored == nil {
-		out = c.want.DeepCopy()
-		return out, true, to.Create(ctx, out) //nolint:wrapcheck // explain does
+		out := c.want.DeepCopy()
+		return out, c.explain(to.Create(ctx, out), dryRun)
 	}
 	for attempt := 1; ; attempt++ {
 		now, err := c.Pool(ctx)
 		switch {
 		case err != nil:
-			return nil, false, err
+			return nil, err
 		case now == nil || now.UID != c.stored.UID || now.Generation != c.stored.Generation || now.DeletionTimestamp != nil:
-			return nil, false, errOvertaken
+			return nil, errOvertaken
 		}
-		out, sent = withMode(now, c.want.Spec.Mode), true
+		out := withMode(now, c.want.Spec.Mode)
 		err = to.Patch(ctx, out, client.MergeFromWithOptions(now, client.MergeFromWithOptimisticLock{}))
 		if !apierrors.IsConflict(err) || attempt == attempts {
-			return out, sent, err //nolint:wrapcheck // explain does
+			return out, c.explain(err, dryRun)
 		}
 	}
 }
@@ -76,7 +57,7 @@ func (c change) write(ctx context.Context, to client.Client) (out *v1alpha1.Rout
 var errOvertaken = errors.New("another client has changed the RouteReflectorPool meanwhile: nothing was changed by this command; look at it (kubectl get rrp default --output yaml), then call this again")
 
 // explain says what the write failed of, and which role helps.
-func (c change) explain(err error) error {
+func (c change) explain(err error, dryRun bool) error {
 	const resource = "routereflectorpools.rrpool.io"
 	verb := "patch"
 	if c.stored == nil {
@@ -91,6 +72,8 @@ func (c change) explain(err error) error {
 		return fmt.Errorf("%w; docs/migrate.md has the ClusterRole", c.Explain(err, verb, resource))
 	case apierrors.IsAlreadyExists(err), c.stored != nil && cluster.IsMissing(err):
 		return errOvertaken
+	case !dryRun && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+		return fmt.Errorf("whether spec.mode was set is not known, as the answer was lost (%w): rrpool status says it", c.Explain(err, verb, resource))
 	}
 	return c.Explain(err, verb, resource)
 }

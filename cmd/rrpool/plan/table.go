@@ -12,6 +12,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // print renders for people.
@@ -64,7 +65,7 @@ func (p *Plan) outcome(say func(colour, text string)) {
 		say("", "Otherwise there is nothing to do.")
 	}
 	if len(p.LostAlready) > 0 {
-		say(iostreams.Red, "× As it is, pods cannot be reached: those on "+iostreams.Few(p.LostAlready)+".")
+		say(iostreams.Red, "× As it is, pods cannot be reached: those on "+plan.Few(p.LostAlready)+".")
 	}
 	if p.Settled {
 		p.losses(say)
@@ -83,7 +84,7 @@ func (p *Plan) losses(say func(colour, text string)) {
 	}
 	switch {
 	case len(lost) > 0:
-		say(iostreams.Yellow, "‼ Packets are lost: "+iostreams.Few(lost)+" (the reason of the step says for how long).")
+		say(iostreams.Yellow, "‼ Packets are lost: "+plan.Few(lost)+" (the reason of the step says for how long).")
 	case len(p.Steps) == 0:
 	case p.Assumes == "":
 		say(iostreams.Green, "√ No packet between pods is lost.")

@@ -201,7 +201,7 @@ func (p page) lacking() {
 		p.Say(iostreams.Bold, "", fmt.Sprintf("\nNodes short of sessions: %d", len(nodes)))
 	}
 	for _, node := range nodes[:min(len(nodes), most)] {
-		p.Say("", "    ", fmt.Sprintf("  %s: no session with %s", node, iostreams.Few(p.Lacking[node])))
+		p.Say("", "    ", fmt.Sprintf("  %s: no session with %s", node, plan.Few(p.Lacking[node])))
 	}
 	if left := len(nodes) - most; left > 0 {
 		p.Say("", "    ", fmt.Sprintf("  and %d more; -o json has all", left))

@@ -1,10 +1,11 @@
 package status
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 )
@@ -15,7 +16,8 @@ type watcher struct {
 	*flags
 	take func(context.Context) (*Status, error)
 
-	shown, problem string
+	shown   Status
+	problem string
 }
 
 func (w *watcher) run(ctx context.Context) error {
@@ -49,19 +51,15 @@ func (w *watcher) show(s *Status) error {
 
 // append writes the status below the last one when something other than the time has changed.
 func (w *watcher) append(s *Status) error {
-	var same bytes.Buffer
-	timeless := *s
-	timeless.GeneratedAt.Reset()
-	if err := iostreams.WriteJSON(&same, timeless); err != nil {
-		return fmt.Errorf("rendering the status: %w", err)
-	}
-	if same.String() == w.shown {
+	before := w.shown
+	w.shown = *s
+	w.shown.GeneratedAt.Reset()
+	if equality.Semantic.DeepEqual(before, w.shown) {
 		return nil
 	}
-	if w.shown != "" {
+	if before.SchemaVersion != "" { // not the first one
 		_, _ = fmt.Fprintln(w.Out)
 	}
-	w.shown = same.String()
 	return w.show(s)
 }
 
