@@ -2,16 +2,25 @@
 package cost
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan/sizing"
 )
 
 type flags struct {
@@ -91,4 +100,123 @@ func (f *flags) prices() (cost.Book, error) {
 		own = append(own, cost.Builtin()...)
 	}
 	return own, nil
+}
+
+// facts are the pool of a cluster, and its other workers.
+type facts struct {
+	// cluster is the context that was read.
+	cluster string
+	// object is all defaults where none is stored.
+	object *v1alpha1.RouteReflectorPool
+	stored bool
+	// Input is what is computed. Its Model is one worker that would be added.
+	cost.Input
+	// wanted is the size of the complete pool, 0 when it is unknown.
+	wanted int
+}
+
+func factsOf(name string, object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) facts {
+	f := facts{cluster: name, object: cmp.Or(object, crd.Default()), stored: object != nil}
+	f.Rest = []cost.Worker{}
+	f.Pool, f.Existing = PoolOf(f.object, nodes)
+	spec := f.object.Spec
+	for _, node := range nodes {
+		if !inPool(node, f.Existing, spec.Provider.IKS.PoolName) {
+			f.Rest = append(f.Rest, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
+		}
+	}
+	zones := sets.New(spec.Provider.IKS.Zones...)
+	if len(zones) == 0 || f.Existing {
+		zones = sets.New[string]()
+		for _, worker := range f.Rest {
+			zones.Insert(worker.Zone)
+		}
+	}
+	if spec.Mode != v1alpha1.ModeFullMesh {
+		f.wanted = wanted(f.object, len(f.Rest), len(zones))
+	}
+	f.Model = f.another(spec.Provider.IKS.Flavor, sets.List(zones))
+	return f
+}
+
+// PoolOf gives the workers of the pool. existing: they are existing nodes, which cost nothing extra.
+func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers []cost.Worker, existing bool) {
+	spec := object.Spec
+	switch {
+	case object.Status.Provider != "":
+		existing = object.Status.Provider == "existing"
+	case spec.Provider.Type != v1alpha1.ProviderAuto && spec.Provider.Type != "":
+		existing = spec.Provider.Type == v1alpha1.ProviderExistingNodes
+	default: // as the manager would resolve it
+		existing = !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return strings.HasPrefix(n.Spec.ProviderID, "ibm://") })
+	}
+	for _, node := range nodes {
+		if inPool(node, existing, spec.Provider.IKS.PoolName) {
+			workers = append(workers, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
+		}
+	}
+	return workers, existing
+}
+
+func inPool(node corev1.Node, existing bool, poolName string) bool {
+	pool := node.Labels[v1alpha1.PoolLabel]
+	return existing && pool != "" || pool == poolName
+}
+
+// wanted is the size in the status, else what spec.sizing gives for the nodes.
+func wanted(object *v1alpha1.RouteReflectorPool, nodes, zones int) int {
+	total := 0
+	for _, zone := range object.Status.Zones {
+		total += int(zone.Desired)
+	}
+	if total > 0 || zones == 0 {
+		return total
+	}
+	perZone, _ := sizing.Reflectors(object.Spec.Sizing, nodes, zones) // 0 is unknown
+	return perZone * zones
+}
+
+// classicZone is the form of a zone of classic infrastructure, such as dal10.
+var classicZone = regexp.MustCompile(`^[a-z]{3}\d{2}$`)
+
+// another is a worker like those of the pool, else as the spec or the provider has it.
+func (f *facts) another(flavor string, zones []string) cost.Worker {
+	var out cost.Worker
+	for _, worker := range slices.Concat(f.Pool, f.Rest) {
+		out.Region = cmp.Or(out.Region, worker.Region)
+	}
+	if len(f.Pool) > 0 && !f.Existing {
+		flavor = f.Pool[0].Flavor
+	}
+	out.Flavor = cmp.Or(flavor, iks.DefaultFlavorVPC)
+	if flavor == "" && slices.ContainsFunc(zones, classicZone.MatchString) {
+		out.Flavor = iks.DefaultFlavorClassic
+	}
+	return out
+}
+
+// String is what the report is about.
+func (f *facts) String() string {
+	what := "the pool of " + iostreams.Number(len(f.Pool), "worker")
+	if f.Existing {
+		what = "route reflectors on " + iostreams.Number(len(f.Pool), "existing node")
+	}
+	return what + ", cluster " + f.cluster
+}
+
+// note says what of the pool costs, or does not yet; "" for nothing.
+func (f *facts) note() string {
+	missing, mesh := f.wanted-len(f.Pool), f.object.Spec.Mode == v1alpha1.ModeFullMesh
+	switch {
+	case f.Existing:
+		return "Existing nodes cost nothing extra."
+	case len(f.Pool) > 0 && (mesh || !f.stored):
+		return "The pool still exists, and costs until it is deleted."
+	case missing > 0 && !f.stored:
+		return "With the defaults the pool would have " + iostreams.Number(f.wanted, "worker") + "."
+	case missing > 0:
+		return fmt.Sprintf("The pool gets %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
+			iostreams.Number(f.wanted, "worker"), missing)
+	}
+	return ""
 }
