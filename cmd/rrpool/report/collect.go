@@ -105,7 +105,7 @@ func (r *reader) logs(ctx context.Context) {
 }
 
 func (r *reader) log(ctx context.Context, pod, name string, options *corev1.PodLogOptions) {
-	options.TailLines, options.Timestamps = &r.lines, true
+	options.TailLines, options.Timestamps = new(int64(5000)), true
 	content, err := r.kube.CoreV1().Pods(r.namespace).GetLogs(pod, options).Do(ctx).Raw()
 	switch {
 	case err == nil:
@@ -207,7 +207,6 @@ type reader struct {
 	c         *cluster.Connection
 	kube      kubernetes.Interface
 	namespace string
-	lines     int64
 	now       time.Time
 	redact    *redactor
 	// warn reports at once what could not be read.
@@ -222,12 +221,12 @@ type reader struct {
 	first error
 }
 
-func newReader(c *cluster.Connection, namespace string, lines int64, now time.Time) (*reader, error) {
+func newReader(c *cluster.Connection, namespace string, now time.Time) (*reader, error) {
 	kube, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster of context %q: %w", c.Name, err)
 	}
-	r := &reader{c: c, kube: kube, namespace: namespace, lines: lines, now: now, redact: &redactor{}, warn: func(string) {}, files: map[string]string{}}
+	r := &reader{c: c, kube: kube, namespace: namespace, now: now, redact: &redactor{}, warn: func(string) {}, files: map[string]string{}}
 	for _, own := range []string{c.Config.BearerToken, c.Config.Password, string(c.Config.KeyData)} {
 		r.redact.learn(own, true)
 	}

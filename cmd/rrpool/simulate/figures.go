@@ -131,8 +131,7 @@ func (r *request) arrange(s invent.Sized) *arrangement {
 			a.slots[slot.Node] = slot
 		}
 	}
-	off := false
-	bgp := plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, ASN: 64512}
+	bgp := plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: new(false)}, ASN: 64512}
 	a.network = simulate.NewConfiguration(s.RoleLabel, all, bgp, a.Peers).Network(func(string) bool { return true })
 	return a
 }

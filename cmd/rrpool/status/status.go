@@ -19,7 +19,6 @@ import (
 type flags struct {
 	snapshot.Flags
 	watch, verbose bool
-	interval       time.Duration
 	output         *iostreams.Choice
 }
 
@@ -42,7 +41,6 @@ sessions, the workers of the pool, and all conditions.`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
 	set.BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
-	set.DurationVar(&f.interval, "interval", 2*time.Second, "how often --watch looks")
 	set.BoolVarP(&f.verbose, "verbose", "v", false, "observe as the manager does and show everything")
 	f.output = iostreams.Output(cmd)
 	f.Register(set)
@@ -128,6 +126,9 @@ func (p Phrase) next(s *Status) string {
 	return ""
 }
 
+// interval is how often --watch looks.
+const interval = 2 * time.Second
+
 // watcher reads the cluster once, or until Ctrl-C.
 type watcher struct {
 	iostreams.Streams
@@ -150,7 +151,7 @@ func (w *watcher) run(ctx context.Context) error {
 		if err := w.append(s); err != nil {
 			return err
 		}
-		w.Sleep(max(w.interval, time.Second), ctx.Done())
+		w.Sleep(interval, ctx.Done())
 		fresh, err := w.take(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -185,7 +186,7 @@ func (w *watcher) append(s *Status) error {
 func (w *watcher) failed(err error) {
 	problem := "what is shown is old: " + iostreams.Sentence(err)
 	if problem != w.problem {
-		_, _ = fmt.Fprintf(w.Err, "‼ %s; trying again every %s\n", problem, w.interval)
+		_, _ = fmt.Fprintf(w.Err, "‼ %s; trying again every %s\n", problem, interval)
 	}
 	w.problem = problem
 }

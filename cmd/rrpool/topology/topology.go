@@ -146,7 +146,6 @@ func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
 		}
 		o.Nodes = append(o.Nodes, n)
 	}
-	off := false
-	o.BGP.Mesh.Enabled, o.Peers = &off, layout.Peers
+	o.BGP.Mesh.Enabled, o.Peers = new(false), layout.Peers
 	return layout, nil
 }
