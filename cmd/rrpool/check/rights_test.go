@@ -42,7 +42,7 @@ func TestTheManagersOwnRole(t *testing.T) {
 		require.Contains(t, checks[id].Message, "may not", id)
 		require.Contains(t, checks[id].Message, resource, id)
 	}
-	got := cli.Ask(t, New, "check", "-o", "short", "--kubeconfig", w.kubeconfig("as-manager"))
+	got := cli.Ask(t, New, "check", "--kubeconfig", w.kubeconfig("as-manager"))
 	require.Zero(t, got.Code, "there is no ×")
 	require.Contains(t, got.Out, "\nFit, as far as could be seen: 0 ×, ")
 }

@@ -209,6 +209,7 @@ func shown(t *testing.T, f facts, format string, s iostreams.Streams) string {
 	t.Helper()
 	var out bytes.Buffer
 	s.Out = &out
-	require.NoError(t, show(cli.Defaults(s), format, judge(f, "rrpool")))
+	v := judge(f, "rrpool")
+	require.NoError(t, cli.Defaults(s).Print("answer", format, v, v.print))
 	return out.String()
 }

@@ -189,11 +189,17 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 	return out, nil
 }
 
-// Arrange places the nodes as the planner does, and gives them with what it writes to them.
-func (c Cluster) Arrange(s Sized) (topology.Layout, []plan.Node) {
+// InFullMesh is the cluster before anything is done to it.
+func (c Cluster) InFullMesh() plan.Cluster {
+	return plan.Cluster{BGP: plan.BGPConfig{ASN: 64512}, Nodes: c.Workloads(0), Statuses: map[string]plan.Status{}}
+}
+
+// Arrange places the nodes as the planner does, and gives the cluster with what is written to it then.
+func (c Cluster) Arrange(s Sized) (topology.Layout, plan.Cluster) {
 	pool, clients := c.Pool(s.PerZone), c.Workloads(s.PerZone*len(c.Zones))
 	layout := topology.Arrange(s.Spec, topology.Session{}, clients, pool, c.Zones, s.PerZone)
-	return layout, layout.Written(append(pool, clients...), s.RoleLabel)
+	bgp := plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: new(false)}, ASN: 64512}
+	return layout, plan.Cluster{BGP: bgp, Nodes: layout.Written(append(pool, clients...), s.RoleLabel), Peers: layout.Peers}
 }
 
 // Flags describe a cluster that does not exist.
@@ -203,23 +209,17 @@ type Flags struct {
 	file                            string
 }
 
-// kinds are the topologies by the words of --topology.
-var kinds = map[string]v1alpha1.TopologyType{
-	"single": v1alpha1.TopologySingle, "quorum": v1alpha1.TopologyQuorum, "hierarchy": v1alpha1.TopologyHierarchy,
-	"multicluster": v1alpha1.TopologyMultiCluster, "auto": v1alpha1.TopologyAuto,
-}
-
 // Register adds them to a command, which has that topology where no file is named.
-func (f *Flags) Register(cmd *cobra.Command, topology string) {
+func (f *Flags) Register(cmd *cobra.Command, topology v1alpha1.TopologyType) {
 	count := func(most int) iostreams.Count { return iostreams.Count{Least: 1, Most: most} }
 	f.Nodes, f.zones, f.reflectors, f.racks = count(50000), count(100), count(100), count(300)
-	f.topology = iostreams.NewChoice("auto", "single", "quorum", "hierarchy", "multicluster")
-	f.topology.Value = topology
+	f.topology = iostreams.NewChoice("Auto", "Single", "Quorum", "Hierarchy", "MultiCluster")
+	f.topology.Value = string(topology)
 	f.Nodes.Register(cmd, "nodes", "nodes that run workloads")
 	f.zones.Register(cmd, "zones", "zones of the cluster; default those in the file, else 1")
 	f.reflectors.Register(cmd, "reflectors", "size of the pool, all zones together; default as many as sizing and topology take")
 	f.racks.Register(cmd, "racks", "racks that the nodes are labelled with; default none")
-	f.topology.Register(cmd, "topology", "", "topology: auto, single, quorum, hierarchy or multicluster; default that of the file")
+	f.topology.Register(cmd, "topology", "", "topology: Auto, Single, Quorum, Hierarchy or MultiCluster; default that of the file")
 	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
 	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 }
@@ -232,7 +232,7 @@ func (f *Flags) Cluster(cmd *cobra.Command, s iostreams.Streams) (Cluster, error
 	}
 	c := Cluster{Spec: cmp.Or(object, crd.Default()).Spec, Nodes: f.Nodes.Value, Reflectors: f.reflectors.Value, Racks: f.racks.Value}
 	if f.file == "" || cmd.Flags().Changed("topology") {
-		c.Spec.Topology.Type = kinds[f.topology.Value]
+		c.Spec.Topology.Type = v1alpha1.TopologyType(f.topology.Value)
 	}
 	if c.Zones = Names("zone-", max(f.zones.Value, 1)); f.zones.Value == 0 && len(c.Spec.Provider.IKS.Zones) > 0 {
 		c.Zones = slices.Compact(slices.Sorted(slices.Values(c.Spec.Provider.IKS.Zones)))

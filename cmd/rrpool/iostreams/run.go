@@ -61,7 +61,7 @@ func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command 
 	return cmd
 }
 
-// Choice is a flag for one of some words. pflag names the flag and the value in front of
+// Choice is a flag for one of some words, in capitals or not. pflag names the flag and the value in front of
 // the errors of Choice and Count.
 type Choice struct {
 	Value   string
@@ -79,10 +79,11 @@ func (*Choice) Type() string { return "format" }
 
 // Set implements pflag.Value.
 func (c *Choice) Set(text string) error {
-	if !slices.Contains(c.choices, text) {
+	i := slices.IndexFunc(c.choices, func(choice string) bool { return strings.EqualFold(choice, text) })
+	if i < 0 {
 		return fmt.Errorf("use %s", strings.Join(c.choices, ", "))
 	}
-	c.Value = text
+	c.Value = c.choices[i]
 	return nil
 }
 

@@ -43,7 +43,8 @@ func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPo
 		}
 		left := deadline.Sub(m.Now())
 		if left <= 0 {
-			return m.expired(ctx)
+			return fmt.Errorf("--timeout: the cluster is not %s after %s: %s goes on without this command: %s shows it, %s watches it again",
+				m.place, duration.HumanDuration(m.timeout), m.action, m.phrase.Command("status --watch"), m.phrase.Command(m.name))
 		}
 		m.Sleep(min(interval, left), ctx.Done())
 		fresh, err := m.Pool(ctx)
@@ -147,17 +148,6 @@ func (m *migration) result(object *v1alpha1.RouteReflectorPool, already, took st
 	}
 	_, err := fmt.Fprintf(m.Out, "%s\n", m.Paint(iostreams.Green, m.Fold(line, "  ")))
 	return err //nolint:wrapcheck // iostreams.Run says it
-}
-
-// expired shows where the cluster is, as far as it answers.
-func (m *migration) expired(ctx context.Context) error {
-	if last, err := status.Take(ctx, m.Connection, m.phrase, m.Now()); err == nil {
-		if err := status.Show(m.Streams, last); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("--timeout: the cluster is not %s after %s: %s goes on without this command: %s shows it, %s watches it again",
-		m.place, duration.HumanDuration(m.timeout), m.action, m.phrase.Command("status --watch"), m.phrase.Command(m.name))
 }
 
 // progress is how far the manager is, in numbers, and what it waits for.

@@ -18,7 +18,6 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
-	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
@@ -151,11 +150,7 @@ func (f *flags) invent(object *v1alpha1.RouteReflectorPool) (*snapshot.Snapshot,
 		return nil, errors.New("--filename: spec.provider.iks.zones names zones, and those of an invented cluster are zone-1, zone-2, …: leave the field out, or --nodes")
 	}
 	c := invent.Cluster{Spec: object.Spec, Nodes: f.nodes.Value, Zones: invent.Names("zone-", cmp.Or(f.zones.Value, min(3, f.nodes.Value)))}
-	return &snapshot.Snapshot{Object: object, Scope: pool.Scope{Cluster: inFullMesh(c), Provider: provider}}, c.Check()
-}
-
-func inFullMesh(c invent.Cluster) plan.Cluster {
-	return plan.Cluster{BGP: plan.BGPConfig{ASN: 64512}, Nodes: c.Workloads(0), Statuses: map[string]plan.Status{}}
+	return &snapshot.Snapshot{Object: object, Scope: pool.Scope{Cluster: c.InFullMesh(), Provider: provider}}, c.Check()
 }
 
 // next is the command that follows from the plan.

@@ -29,7 +29,7 @@ import (
 func input(nodes, zones int, provider v1alpha1.ProviderType) Input {
 	object := crd.Default()
 	c := invent.Cluster{Spec: object.Spec, Nodes: nodes, Zones: invent.Names("zone-", zones)}
-	return Input{&snapshot.Snapshot{Object: object, Scope: pool.Scope{Provider: provider, Cluster: inFullMesh(c)}}, cli.Now}
+	return Input{&snapshot.Snapshot{Object: object, Scope: pool.Scope{Provider: provider, Cluster: c.InFullMesh()}}, cli.Now}
 }
 
 func planOf(t require.TestingT, in Input) *Plan {

@@ -46,7 +46,7 @@ Exit codes: 0 there is an answer, 1 there is none, or the manager would refuse w
   rrpool simulate --nodes 5000 --racks 10 --topology hierarchy
   rrpool simulate -f pool.yaml --nodes 500 -o json`,
 	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
-	r.Register(cmd, "auto")
+	r.Register(cmd, v1alpha1.TopologyAuto)
 	cmd.Flags().BoolVar(&r.compare, "compare", false, "all topologies beside each other, and which one Auto takes")
 	r.output = iostreams.Output(cmd)
 	cmd.MarkFlagsMutuallyExclusive("compare", "topology")

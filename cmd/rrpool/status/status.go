@@ -58,11 +58,6 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return w.run(cmd.Context())
 }
 
-// Show writes a status as a person reads it.
-func Show(s iostreams.Streams, status *Status) error {
-	return s.Print("status", "table", status, func(s iostreams.Streams) { page{Streams: s, Status: status}.render() })
-}
-
 // Phrase makes commands for the user, as the user calls this program.
 type Phrase struct {
 	// program is how it is called, and cluster the flags that chose the cluster, with a space before each.
@@ -98,7 +93,7 @@ func quoted(word string) string {
 // Command is a command of this program, about the same cluster.
 func (p Phrase) Command(words string) string {
 	out := p.program + " " + words + p.cluster
-	if p.namespace != snapshot.DefaultNamespace && (strings.HasPrefix(words, "status") || strings.HasPrefix(words, "migrate") || strings.HasPrefix(words, "rollback")) {
+	if p.namespace != snapshot.DefaultNamespace {
 		out += " --namespace " + quoted(p.namespace)
 	}
 	return out

@@ -214,8 +214,11 @@ func (n *Network) mutual() (all Sessions) {
 	return all
 }
 
-func joined(parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
+func joined(parts ...string) string { return strings.Join(filled(parts), ", ") }
+
+// filled are the parts that are not empty.
+func filled(parts []string) []string {
+	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
 
 // title of a frame.

@@ -41,7 +41,7 @@ The same network gives the same bytes.`,
   rrpool topology --nodes 5000 --zones 3 --topology hierarchy | dot -Tsvg > topology.svg
   rrpool topology -f pool.yaml --nodes 500 | dot -Tpdf > topology.pdf`,
 	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
-	r.planned.Register(cmd, "single")
+	r.planned.Register(cmd, v1alpha1.TopologySingle)
 	r.Register(cmd.Flags())
 	for _, ofCluster := range []string{"kubeconfig", "context", "namespace"} {
 		cmd.MarkFlagsMutuallyExclusive("nodes", ofCluster)
@@ -115,7 +115,7 @@ func plannedNetwork(c invent.Cluster) (Network, error) {
 	case mesh && c.Reflectors > 0:
 		return Network{}, fmt.Errorf("--reflectors: %d, but spec.mode is FullMesh, which has none: leave out one of them", c.Reflectors)
 	case mesh:
-		o.Nodes = c.Workloads(0)
+		o.Cluster = c.InFullMesh()
 	default:
 		layout, err := o.arrange(c)
 		if err != nil {
@@ -139,13 +139,12 @@ func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
 	if err != nil {
 		return topology.Layout{}, err
 	}
-	layout, all := c.Arrange(sized)
-	for _, n := range all {
-		if n.Slot != "" && n.Slot != topology.SlotSingle {
+	layout, arranged := c.Arrange(sized)
+	for i := range arranged.Nodes {
+		if n := &arranged.Nodes[i]; n.Slot != "" && n.Slot != topology.SlotSingle {
 			n.Name = n.Slot
 		}
-		o.Nodes = append(o.Nodes, n)
 	}
-	o.BGP.Mesh.Enabled, o.Peers = new(false), layout.Peers
+	o.Cluster = arranged
 	return layout, nil
 }
