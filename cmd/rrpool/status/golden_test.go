@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/docs/links"
 )
 
 // scenes are the clusters whose status is kept.
@@ -232,4 +236,151 @@ func TestTheManagersCostCounts(t *testing.T) {
 	(&Status{Object: o}).describe(clusterOf(2))
 	require.Equal(t, "720.00 EUR/month (a contract)", costText(o.Status.Cost))
 	require.Equal(t, "unknown: the manager does not know it", costText(&v1alpha1.CostStatus{}))
+}
+
+func TestAReaderThatHasSeenEnough(t *testing.T) {
+	require.Equal(t, cli.Answer{}, askIn(t, iostreams.Streams{Out: cli.Broken{Err: syscall.EPIPE}}, atRest(nil), "--watch"), "the watch ends")
+}
+
+func TestTheExampleOfTheDocs(t *testing.T) {
+	cli.RequireExamples(t, "status", func(args ...string) cli.Answer { return ask(t, migrating(), args[1:]...) })
+}
+
+// The docs name each state with its sign.
+func TestWhatTheDocsName(t *testing.T) {
+	page := cli.Page(t, "status")
+	for state, look := range signs {
+		require.Contains(t, page, "| `"+look.sign+" "+string(state)+"` |")
+	}
+}
+
+// Every problem leads to its page of the runbook.
+func TestTheLinksToTheConditions(t *testing.T) {
+	found := 0
+	for _, a := range scenes() {
+		if a.pool == nil {
+			continue
+		}
+		for _, problem := range Problems(a.pool) {
+			require.NoError(t, links.Leads(os.DirFS("../../.."), Page(problem.Reason, 1)))
+			found++
+		}
+	}
+	require.Greater(t, found, 3)
+	for _, reason := range []string{
+		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
+	} {
+		require.True(t, Passing(reason))
+		require.NoError(t, links.Leads(os.DirFS("../../.."), "docs/"+plan.Page(reason)))
+	}
+}
+
+// Whether the manager runs is read from its lease or Deployment, whatever may be read.
+func TestFindManager(t *testing.T) {
+	released := cli.Lease(0)
+	none := ""
+	released.Spec.HolderIdentity = &none
+	for name, tc := range map[string]struct {
+		api  *api
+		want ManagerStatus
+		says string
+	}{
+		"a lease that is renewed":              {&api{lease: cli.Lease(5 * time.Second)}, Running, "m1 holds the lease"},
+		"a clock that is a little off":         {&api{lease: cli.Lease(70 * time.Second)}, Running, "holds the lease"},
+		"a lease that ran out":                 {&api{lease: cli.Lease(2 * time.Minute)}, Stopped, "has not renewed the lease rrpool-manager in namespace rrpool-system since 2026-11-21 08:58:00Z"},
+		"a lease that was given back":          {&api{lease: released}, Stopped, "has no holder"},
+		"the lease counts, not the Deployment": {&api{lease: cli.Lease(time.Hour), deployment: replicas(2, 2)}, Stopped, "renewed"},
+		"a Deployment alone":                   {&api{deployment: replicas(2, 1)}, Running, "1 of 2 replicas"},
+		"a Deployment without replicas":        {&api{deployment: replicas(2, 0)}, Stopped, "0 of 2 replicas"},
+		"nothing there":                        {&api{}, ManagerUnknown, "there is neither a lease nor a Deployment rrpool-manager in namespace rrpool-system"},
+		"no rights":                            {(&api{lease: cli.Lease(0)}).refusing("/", 403, metav1.StatusReasonForbidden, "no"), ManagerUnknown, "can be read"},
+		"no right to the lease":                {(&api{deployment: replicas(1, 1)}).refusing("leases", 403, metav1.StatusReasonForbidden, "no"), Running, "1 of 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := FindManager(t.Context(), cli.Connect(t, tc.api), "rrpool-system", cli.Now)
+			require.Equal(t, tc.want, got.Status, got.Message)
+			require.Contains(t, got.Message, tc.says)
+		})
+	}
+}
+
+func TestTheMeshWithoutAnObject(t *testing.T) {
+	for name, tc := range map[string]struct {
+		api  *api
+		want string
+		says string
+	}{
+		"switched on":     {&api{mesh: `{"spec":{"nodeToNodeMeshEnabled":true}}`}, meshOn, ""},
+		"switched off":    {&api{mesh: `{"spec":{"nodeToNodeMeshEnabled":false}}`}, meshOff, ""},
+		"left open":       {&api{mesh: `{"spec":{}}`}, meshOn, ""},
+		"no right to ask": {(&api{}).refusing("bgp", http.StatusForbidden, metav1.StatusReasonForbidden, "no"), meshUnknown, "may not get bgpconfigurations.crd.projectcalico.org"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Take(t.Context(), cli.Connect(t, tc.api), Phrase{}, cli.Now)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got.Mesh)
+			require.Contains(t, strings.Join(got.Warnings, ""), tc.says)
+			require.Equal(t, tc.says == "", len(got.Warnings) == 0)
+		})
+	}
+}
+
+// watched calls the command with --watch while the cluster changes, and gives the waits as well.
+func watched(t *testing.T, changes []func(*api), args ...string) (cli.Answer, []time.Duration) {
+	t.Helper()
+	a := migrating()
+	t.Setenv("KUBECONFIG", cli.Serve(t, a))
+	return cli.Play(t, iostreams.Streams{}, cli.Root(New), a, changes, append([]string{"status", "--watch"}, args...)...)
+}
+
+func nothing(*api) {}
+
+// complete ends the migration.
+func complete(a *api) { a.pool = object(nil) }
+
+func fail(a *api) {
+	a.refusing("/", http.StatusInternalServerError, metav1.StatusReasonInternalError, "etcd has no leader")
+}
+
+func answerAgain(a *api) { a.refuse = nil }
+
+func TestAWatchShowsChangesOnly(t *testing.T) {
+	got, waits := watched(t, []func(*api){nothing, nothing, complete, nothing, fail, nothing, answerAgain, nothing})
+	require.Zero(t, got.Code, got.Err)
+	require.Equal(t, 1, strings.Count(got.Out, "… Progressing"), got.Out)
+	require.Equal(t, 1, strings.Count(got.Out, "√ Ready"), got.Out)
+	require.Equal(t, 2, strings.Count(got.Out, "Route reflectors of cluster"), "nothing else is shown twice")
+	require.Regexp(t, `^‼ what is shown is old: asking \S+ of context "rrpool" to get routereflectorpools.rrpool.io: etcd has no leader; trying again every 2s\n$`, got.Err, "once")
+	require.Equal(t, 2*time.Second, waits[0])
+
+	got, _ = watched(t, []func(*api){nothing, complete}, "-o", "json")
+	require.Zero(t, got.Code)
+	require.Equal(t, 2, strings.Count(got.Out, `"schemaVersion"`))
+}
+
+// A change that a running manager has not observed yet is no alarm.
+func TestAChangeOfJustNow(t *testing.T) {
+	deleted := func(a *api) {
+		gone := ago(2 * time.Second)
+		a.pool.DeletionTimestamp = &gone
+	}
+	for name, tc := range map[string]struct {
+		edit func(*api)
+		want State
+	}{
+		"the manager runs":              {nothing, Progressing},
+		"and it is a deletion":          {deleted, Deleting},
+		"the lease is not renewed":      {func(a *api) { a.lease = cli.Lease(time.Hour) }, Stale},
+		"nothing is known of a manager": {func(a *api) { a.lease = nil }, Stale},
+		"the manager has observed it":   {func(a *api) { a.pool.Generation = 3 }, Ready},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := atRest(func(o *v1alpha1.RouteReflectorPool) { o.Generation = 4 })
+			tc.edit(a)
+			got, err := Take(t.Context(), cli.Connect(t, a), Phrase{namespace: "rrpool-system"}, cli.Now)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got.State, got.Summary)
+			require.Equal(t, tc.want != Ready, strings.Contains(got.Summary, "has not yet observed the RouteReflectorPool as it is (generation 4, observed 3)"))
+		})
+	}
 }

@@ -19,33 +19,6 @@ import (
 
 func TestMain(m *testing.M) { cli.Main(m) }
 
-// world is a real apiserver, and a user of it who may do what the docs say.
-type world struct {
-	*cli.Apiserver
-	args []string
-}
-
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	a := cli.RealApiserver(t, "reader")
-	return &world{a, []string{"status", "--kubeconfig", a.Kubeconfig()}}
-}
-
-// grant gives the reader a role of the docs.
-func (w *world) grant(role rbacv1.Role) {
-	w.Helper()
-	if role.Namespace != "" {
-		w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: role.Namespace}})
-	}
-	w.Grant(role.ObjectMeta, role.Rules...)
-}
-
-// asking calls the command until its answer is as wanted: rights take a moment.
-func (w *world) asking(wanted func(cli.Answer) bool, more ...string) cli.Answer {
-	w.Helper()
-	return w.Eventually(func() cli.Answer { return cli.Ask(w.T, New, append(w.args, more...)...) }, wanted)
-}
-
 func shows(words string) func(cli.Answer) bool {
 	return func(a cli.Answer) bool { return a.Code == 0 && strings.Contains(a.Out, words) }
 }
@@ -53,15 +26,21 @@ func shows(words string) func(cli.Answer) bool {
 // What the other tests believe about apiservers, seen on a real one: each right of the
 // docs is needed, and enough for what the docs say it is for.
 func TestARealApiserver(t *testing.T) {
-	w := newWorld(t)
+	w := cli.RealApiserver(t, "reader")
+	args := []string{"status", "--kubeconfig", w.Kubeconfig()}
+	asking := func(wanted func(cli.Answer) bool, more ...string) cli.Answer {
+		return w.Eventually(func() cli.Answer { return cli.Ask(t, New, append(args, more...)...) }, wanted)
+	}
+	grant := func(role rbacv1.Role) { w.Grant(role.ObjectMeta, role.Rules...) }
+	w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "rrpool-system"}})
 	roles := cli.Roles(t, "status")
 	require.Len(t, roles, 4)
 	needed, events, manager, verbose := roles[0], roles[1], roles[2], roles[3]
-	got := w.asking(func(a cli.Answer) bool { return a.Code == 1 })
+	got := asking(func(a cli.Answer) bool { return a.Code == 1 })
 	cli.RequireSentence(t, got.Err, "may not get routereflectorpools.rrpool.io")
 
-	w.grant(needed)
-	got = w.asking(shows("NoPool"))
+	grant(needed)
+	got = asking(shows("NoPool"))
 	require.Contains(t, got.Out, "‼ the mesh is unknown: the user of context \"rrpool\" may not get bgpconfigurations.crd.projectcalico.org")
 	require.Contains(t, got.Out, "Next: rrpool plan --kubeconfig ")
 
@@ -75,7 +54,7 @@ func TestARealApiserver(t *testing.T) {
 			}
 		})
 	}
-	got = w.asking(shows("Stale"))
+	got = asking(shows("Stale"))
 	require.Contains(t, got.Out, "the manager has not yet observed the RouteReflectorPool")
 	require.Contains(t, got.Out, "‼ no events are shown: the user of context \"rrpool\" may not list events.events.k8s.io")
 
@@ -89,24 +68,24 @@ func TestARealApiserver(t *testing.T) {
 			Note: "something happened", ReportingController: "rrpool.io/manager", ReportingInstance: "m1",
 		})
 	}
-	w.grant(events)
-	got = w.asking(shows("Reason1"))
+	grant(events)
+	got = asking(shows("Reason1"))
 	require.Contains(t, got.Out, "Reason0")
 	require.NotContains(t, got.Out, "Reason2", "it is about something else")
 	require.Contains(t, got.Out, "√ Ready")
 
-	w.grant(manager)
-	got = w.asking(shows("Manager    unknown: there is neither a lease nor a Deployment"), "-v")
+	grant(manager)
+	got = asking(shows("Manager    unknown: there is neither a lease nor a Deployment"), "-v")
 	require.Contains(t, got.Out, "‼ neither workers nor single sessions are shown: ")
 
-	w.grant(verbose)
-	got = w.asking(func(a cli.Answer) bool { return a.Code == 0 && !strings.Contains(a.Out, "neither workers") }, "-v", "-o", "json")
+	grant(verbose)
+	got = asking(func(a cli.Answer) bool { return a.Code == 0 && !strings.Contains(a.Out, "neither workers") }, "-v", "-o", "json")
 	var v Status
 	require.NoError(t, json.Unmarshal([]byte(got.Out), &v))
 	require.Empty(t, v.Warnings)
 	require.Equal(t, []string{"n4", "n5"}, v.Lacking["n3"], "neither has reported any session")
 
 	require.NoError(t, w.Admin.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "routereflectorpools.rrpool.io"}}))
-	got = w.asking(func(a cli.Answer) bool { return a.Code == 1 })
+	got = asking(func(a cli.Answer) bool { return a.Code == 1 })
 	cli.RequireSentence(t, got.Err, "does not know routereflectorpools.rrpool.io", "install rrpool's CRD")
 }

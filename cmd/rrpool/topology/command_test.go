@@ -5,14 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,13 +27,10 @@ import (
 func TestBadInput(t *testing.T) {
 	calicoless := cli.API{cli.PoolPath: crd.Default(), cli.NodesPath: cli.NodeList(corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})}
 	for name, tc := range map[string]struct{ flags, says string }{
-		"no nodes":                          {"--nodes 0", `--nodes|"0"|use a whole number from 1 to 50000`},
-		"too many reflectors":               {"--nodes 9 --reflectors 99999", `--reflectors|"99999"|use a whole number from 1 to 100`},
 		"zones without nodes":               {"--zones 3", "--nodes: missing|--zones|such as --nodes 500"},
 		"a file without nodes":              {"-f x", "--nodes: missing|--filename|such as --nodes 500"},
 		"a topology without nodes":          {"--topology quorum", "--nodes: missing|--topology|such as --nodes 500"},
 		"a cluster and a planned one":       {"--nodes 9 --context x", "[context nodes] were all set"},
-		"an unknown topology":               {"--nodes 9 --topology star", `--topology|"star"|use auto, single, quorum, hierarchy, multicluster`},
 		"a topology with too many paths":    {"--nodes 500 --zones 3 --topology multicluster", "MultiCluster|maxPathsPerPrefix|64|set spec.topology.type to"},
 		"more racks than the sizing allows": {"--nodes 5000 --zones 3 --topology hierarchy --racks 10", "spec.sizing.max|33"},
 		"too few reflectors for the racks":  {"--nodes 5000 --zones 3 --topology hierarchy --racks 10 --reflectors 9", "--reflectors: 9|takes 33|give"},
@@ -49,18 +44,6 @@ func TestBadInput(t *testing.T) {
 			cli.RequireSentence(t, got.Err, strings.Split(tc.says, "|")...)
 		})
 	}
-}
-
-func TestAPlannedClusterNeedsNone(t *testing.T) {
-	var asked atomic.Bool
-	t.Setenv("KUBECONFIG", cli.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Store(true)
-		http.NotFound(w, r)
-	})))
-	require.Zero(t, ask(t, "topology", "--nodes", "3").Code)
-	require.False(t, asked.Load())
-	require.Equal(t, 1, ask(t, "topology").Code)
-	require.True(t, asked.Load(), "without --nodes it reads the cluster")
 }
 
 // --nodes are the nodes that run workloads, --reflectors the size of the pool.
