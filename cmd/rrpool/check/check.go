@@ -17,7 +17,7 @@ type flags struct {
 	snapshot.Flags
 	pre      bool
 	filename string
-	output   *iostreams.Choice
+	output   string
 }
 
 // New makes the command.
@@ -42,7 +42,7 @@ Exit code 0 when there is no ×, 1 when there is one, or no answer.`,
 	set := cmd.Flags()
 	set.BoolVar(&f.pre, "pre", false, "check whether rrpool can be installed")
 	set.StringVarP(&f.filename, "filename", "f", "", "check for the RouteReflectorPool in this file, - for standard input, instead of the cluster's")
-	f.output = iostreams.Output(cmd)
+	iostreams.Output(cmd, &f.output)
 	f.Register(set)
 	return cmd
 }
@@ -61,7 +61,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 		return err
 	}
 	v := judge(found, strings.TrimSuffix(cmd.CommandPath(), " "+cmd.Name()))
-	if err := s.Print("answer", f.output.Value, v, v.print); err != nil {
+	if err := s.Print("answer", f.output, v, v.print); err != nil {
 		return err
 	}
 	if !v.Fit {

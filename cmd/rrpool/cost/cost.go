@@ -26,7 +26,7 @@ import (
 type flags struct {
 	cluster.Access
 	hourly, priceBook string
-	output            *iostreams.Choice
+	output            string
 }
 
 // New makes the command.
@@ -53,7 +53,7 @@ unknown: give --hourly-price or --price-book.`,
 	})
 	iostreams.CompleteNothing(cmd, "hourly-price")
 	set.StringVar(&f.priceBook, "price-book", "", "`file` with prices that come before the built-in ones")
-	f.output = iostreams.Output(cmd)
+	iostreams.Output(cmd, &f.output)
 	f.Register(set)
 	return cmd
 }
@@ -80,7 +80,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 		}
 	}
 	v := newView(cmd.CommandPath(), p, s.Now())
-	return s.Print("report", f.output.Value, v, func(s iostreams.Streams) { printTable(s, v) })
+	return s.Print("report", f.output, v, func(s iostreams.Streams) { printTable(s, v) })
 }
 
 // prices are those of --price-book, and behind them the built-in ones, if they are in the same currency.

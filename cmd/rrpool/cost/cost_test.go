@@ -156,8 +156,6 @@ func TestColours(t *testing.T) {
 		require.Zero(t, got.Code, got.Err)
 		require.Equal(t, tc.want, strings.Contains(got.Out, "\x1b"), name)
 	}
-	narrow := ask(t, iostreams.Streams{Terminal: true, Width: 200, Getenv: cli.Environment("COLUMNS", "60", "NO_COLOR", "1")}, migrated())
-	cli.RequireWidth(t, narrow.Out, 60)
 }
 
 // Which nodes are paid for as the pool, and as what; `rrpool status` asks the same.

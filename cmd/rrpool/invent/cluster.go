@@ -204,22 +204,19 @@ func (c Cluster) Arrange(s Sized) (topology.Layout, plan.Cluster) {
 
 // Flags describe a cluster that does not exist.
 type Flags struct {
-	Nodes, zones, reflectors, racks iostreams.Count
-	topology                        *iostreams.Choice
-	file                            string
+	Nodes, zones, reflectors, racks int
+	topology, file                  string
 }
 
 // Register adds them to a command, which has that topology where no file is named.
 func (f *Flags) Register(cmd *cobra.Command, topology v1alpha1.TopologyType) {
-	count := func(most int) iostreams.Count { return iostreams.Count{Least: 1, Most: most} }
-	f.Nodes, f.zones, f.reflectors, f.racks = count(50000), count(100), count(100), count(300)
-	f.topology = iostreams.NewChoice("Auto", "Single", "Quorum", "Hierarchy", "MultiCluster")
-	f.topology.Value = string(topology)
-	f.Nodes.Register(cmd, "nodes", "nodes that run workloads")
-	f.zones.Register(cmd, "zones", "zones of the cluster; default those in the file, else 1")
-	f.reflectors.Register(cmd, "reflectors", "size of the pool, all zones together; default as many as sizing and topology take")
-	f.racks.Register(cmd, "racks", "racks that the nodes are labelled with; default none")
-	f.topology.Register(cmd, "topology", "", "topology: Auto, Single, Quorum, Hierarchy or MultiCluster; default that of the file")
+	iostreams.Count(cmd, &f.Nodes, "nodes", 1, 50000, "`number` of nodes that run workloads")
+	iostreams.Count(cmd, &f.zones, "zones", 1, 100, "`number` of zones; default those in the file, else 1")
+	iostreams.Count(cmd, &f.reflectors, "reflectors", 1, 100, "`number` of nodes in the pool, all zones together; default as many as sizing and topology take")
+	iostreams.Count(cmd, &f.racks, "racks", 1, 300, "`number` of racks that the nodes are labelled with; default none")
+	iostreams.Choice(cmd, &f.topology, "topology", "", "`topology`: Auto, Single, Quorum, Hierarchy or MultiCluster; default that of the file, else "+string(topology),
+		"Auto", "Single", "Quorum", "Hierarchy", "MultiCluster")
+	f.topology = string(topology)
 	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
 	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 }
@@ -230,11 +227,11 @@ func (f *Flags) Cluster(cmd *cobra.Command, s iostreams.Streams) (Cluster, error
 	if err != nil {
 		return Cluster{}, err
 	}
-	c := Cluster{Spec: cmp.Or(object, crd.Default()).Spec, Nodes: f.Nodes.Value, Reflectors: f.reflectors.Value, Racks: f.racks.Value}
+	c := Cluster{Spec: cmp.Or(object, crd.Default()).Spec, Nodes: f.Nodes, Reflectors: f.reflectors, Racks: f.racks}
 	if f.file == "" || cmd.Flags().Changed("topology") {
-		c.Spec.Topology.Type = v1alpha1.TopologyType(f.topology.Value)
+		c.Spec.Topology.Type = v1alpha1.TopologyType(f.topology)
 	}
-	if c.Zones = Names("zone-", max(f.zones.Value, 1)); f.zones.Value == 0 && len(c.Spec.Provider.IKS.Zones) > 0 {
+	if c.Zones = Names("zone-", max(f.zones, 1)); f.zones == 0 && len(c.Spec.Provider.IKS.Zones) > 0 {
 		c.Zones = slices.Compact(slices.Sorted(slices.Values(c.Spec.Provider.IKS.Zones)))
 	}
 	return c, c.Check()

@@ -61,66 +61,32 @@ func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command 
 	return cmd
 }
 
-// Choice is a flag for one of some words, in capitals or not. pflag names the flag and the value in front of
-// the errors of Choice and Count.
-type Choice struct {
-	Value   string
-	choices []string
+// Choice adds a flag for one of some words, in capitals or not; the first one is the default. pflag names the flag and the
+// value in front of the errors of Choice and Count.
+func Choice(cmd *cobra.Command, to *string, long, short, usage string, choices ...string) {
+	*to = choices[0]
+	cmd.Flags().FuncP(long, short, usage, func(text string) error {
+		i := slices.IndexFunc(choices, func(choice string) bool { return strings.EqualFold(choice, text) })
+		if i < 0 {
+			return fmt.Errorf("use %s", strings.Join(choices, ", "))
+		}
+		*to = choices[i]
+		return nil
+	})
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(long, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
 }
 
-// NewChoice has the first of the words as its default.
-func NewChoice(choices ...string) *Choice { return &Choice{Value: choices[0], choices: choices} }
-
-// String implements pflag.Value.
-func (c *Choice) String() string { return c.Value }
-
-// Type implements pflag.Value.
-func (*Choice) Type() string { return "format" }
-
-// Set implements pflag.Value.
-func (c *Choice) Set(text string) error {
-	i := slices.IndexFunc(c.choices, func(choice string) bool { return strings.EqualFold(choice, text) })
-	if i < 0 {
-		return fmt.Errorf("use %s", strings.Join(c.choices, ", "))
-	}
-	c.Value = c.choices[i]
-	return nil
-}
-
-// Register adds it to the flags of a command, with completion.
-func (c *Choice) Register(cmd *cobra.Command, long, short, usage string) {
-	cmd.Flags().VarP(c, long, short, usage)
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(long, cobra.FixedCompletions(c.choices, cobra.ShellCompDirectiveNoFileComp)))
-}
-
-// Count is a flag for a whole number within bounds.
-type Count struct{ Value, Least, Most int }
-
-// Register adds it to the flags of a command; nothing completes it.
-func (c *Count) Register(cmd *cobra.Command, name, usage string) {
-	cmd.Flags().Var(c, name, usage)
+// Count adds a flag for a whole number within bounds.
+func Count(cmd *cobra.Command, to *int, name string, least, most int, usage string) {
+	cmd.Flags().Func(name, usage, func(text string) error {
+		number, err := strconv.Atoi(text)
+		if err != nil || number < least || number > most {
+			return fmt.Errorf("use a whole number from %d to %d", least, most)
+		}
+		*to = number
+		return nil
+	})
 	CompleteNothing(cmd, name)
-}
-
-// String implements pflag.Value.
-func (c *Count) String() string {
-	if c.Value == 0 {
-		return ""
-	}
-	return strconv.Itoa(c.Value)
-}
-
-// Type implements pflag.Value.
-func (*Count) Type() string { return "number" }
-
-// Set implements pflag.Value.
-func (c *Count) Set(text string) error {
-	number, err := strconv.Atoi(text)
-	if err != nil || number < c.Least || number > c.Most {
-		return fmt.Errorf("use a whole number from %d to %d", c.Least, c.Most)
-	}
-	c.Value = number
-	return nil
 }
 
 // CompleteNothing keeps the shell from offering files for a flag.
@@ -129,10 +95,8 @@ func CompleteNothing(cmd *cobra.Command, flag string) {
 }
 
 // Output adds the flag for the format of a command's answer.
-func Output(cmd *cobra.Command) *Choice {
-	format := NewChoice("table", "json")
-	format.Register(cmd, "output", "o", "format: table or json")
-	return format
+func Output(cmd *cobra.Command, to *string) {
+	Choice(cmd, to, "output", "o", "`format`: table, the default, or json", "table", "json")
 }
 
 // Print renders a value as JSON, or as table does, into memory, then writes it to s.Out: a failure leaves no half

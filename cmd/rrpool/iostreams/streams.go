@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -49,11 +48,8 @@ func System() Streams {
 	return s.Settle()
 }
 
-// Settle applies COLUMNS, NO_COLOR and TERM.
+// Settle applies NO_COLOR and TERM.
 func (s Streams) Settle() Streams {
-	if columns, err := strconv.Atoi(s.Getenv("COLUMNS")); err == nil && columns > 0 && s.Terminal {
-		s.Width = columns
-	}
 	s.Colour = s.Terminal && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb"
 	return s
 }

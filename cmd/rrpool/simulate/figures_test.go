@@ -160,7 +160,7 @@ func TestBadInput(t *testing.T) {
 		"reflectors that zones cannot have": {[]string{"--nodes", "90", "--zones", "3", "--reflectors", "13"}, []string{"--reflectors", "13 reflectors", "3 zones", "use 12 or 15"}},
 		"fewer reflectors than zones":       {[]string{"--nodes", "90", "--zones", "3", "--reflectors", "2"}, []string{"--reflectors", "use 3, or other --zones"}},
 		"too many zones to size for":        {[]string{"--nodes", "90", "--zones", "30"}, []string{"spec.sizing.max: 25", "30 zones", "or give --reflectors"}},
-		"an unknown topology":               {[]string{"--nodes", "90", "--topology", "ring"}, []string{"--topology", `"ring"`, "auto, single, quorum, hierarchy, multicluster"}},
+		"an unknown topology":               {[]string{"--nodes", "90", "--topology", "ring"}, []string{"--topology", `"ring"`, "Auto, Single, Quorum, Hierarchy, MultiCluster"}},
 		"one of all":                        {[]string{"--nodes", "90", "--compare", "--topology", "quorum"}, []string{"[compare topology] were all set"}},
 		"a quorum on existing nodes":        {[]string{"--nodes", "90", "--topology", "quorum", "-f", existing}, []string{"spec.topology.type: Quorum", "ExistingNodes", "use Single"}},
 		"no client on existing nodes":       {[]string{"--nodes", "3", "-f", existing}, []string{"--nodes: 3 nodes would be 3 reflectors and no client", "give more"}},

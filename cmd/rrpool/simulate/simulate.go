@@ -22,7 +22,7 @@ import (
 // request is what the flags ask.
 type request struct {
 	invent.Flags
-	output  *iostreams.Choice
+	output  string
 	compare bool
 	// cluster is what they and the file come to.
 	cluster invent.Cluster
@@ -48,7 +48,7 @@ Exit codes: 0 there is an answer, 1 there is none, or the manager would refuse w
 	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
 	r.Register(cmd, v1alpha1.TopologyAuto)
 	cmd.Flags().BoolVar(&r.compare, "compare", false, "all topologies beside each other, and which one Auto takes")
-	r.output = iostreams.Output(cmd)
+	iostreams.Output(cmd, &r.output)
 	cmd.MarkFlagsMutuallyExclusive("compare", "topology")
 	return cmd
 }
@@ -62,7 +62,7 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Print("simulation", r.output.Value, v, func(s iostreams.Streams) { printTable(s, v) }); err != nil {
+	if err := s.Print("simulation", r.output, v, func(s iostreams.Streams) { printTable(s, v) }); err != nil {
 		return err
 	}
 	if refused := v.Topologies[0].Refused; !r.compare && refused != nil {

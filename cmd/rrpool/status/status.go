@@ -19,7 +19,7 @@ import (
 type flags struct {
 	snapshot.Flags
 	watch, verbose bool
-	output         *iostreams.Choice
+	output         string
 }
 
 // New makes the command.
@@ -42,7 +42,7 @@ sessions, the workers of the pool, and all conditions.`,
 	set := cmd.Flags()
 	set.BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
 	set.BoolVarP(&f.verbose, "verbose", "v", false, "observe as the manager does and show everything")
-	f.output = iostreams.Output(cmd)
+	iostreams.Output(cmd, &f.output)
 	f.Register(set)
 	return cmd
 }
@@ -160,7 +160,7 @@ func (w *watcher) run(ctx context.Context) error {
 }
 
 func (w *watcher) show(s *Status) error {
-	return w.Print("status", w.output.Value, s, func(to iostreams.Streams) { page{to, s, w.verbose}.render() })
+	return w.Print("status", w.output, s, func(to iostreams.Streams) { page{to, s, w.verbose}.render() })
 }
 
 // append writes the status below the last one when something other than the time has changed.

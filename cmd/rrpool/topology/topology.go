@@ -66,7 +66,7 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 func (n *Network) print(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) }
 
 func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, error) {
-	if r.planned.Nodes.Value == 0 {
+	if r.planned.Nodes == 0 {
 		ofPlan := []string{"zones", "topology", "racks", "reflectors", "filename"}
 		if i := slices.IndexFunc(ofPlan, cmd.Flags().Changed); i >= 0 {
 			return Network{}, fmt.Errorf("--nodes: missing, and --%s is about a planned cluster: say how many nodes run workloads, such as --nodes 500", ofPlan[i])
