@@ -212,9 +212,11 @@ type Flags struct {
 func (f *Flags) Register(cmd *cobra.Command, topology v1alpha1.TopologyType) {
 	iostreams.Count(cmd, &f.Nodes, "nodes", 1, 50000, "`number` of nodes that run workloads")
 	iostreams.Count(cmd, &f.zones, "zones", 1, 100, "`number` of zones; default those in the file, else 1")
-	iostreams.Count(cmd, &f.reflectors, "reflectors", 1, 100, "`number` of nodes in the pool, all zones together; default as many as sizing and topology take")
+	iostreams.Count(cmd, &f.reflectors, "reflectors", 1, 100,
+		"`number` of nodes in the pool, all zones together; default as many as sizing and topology take")
 	iostreams.Count(cmd, &f.racks, "racks", 1, 300, "`number` of racks that the nodes are labelled with; default none")
-	iostreams.Choice(cmd, &f.topology, "topology", "", "`topology`: Auto, Single, Quorum, Hierarchy or MultiCluster; default that of the file, else "+string(topology),
+	iostreams.Choice(cmd, &f.topology, "topology", "",
+		"`topology`: Auto, Single, Quorum, Hierarchy or MultiCluster; default that of the file, else "+string(topology),
 		"Auto", "Single", "Quorum", "Hierarchy", "MultiCluster")
 	f.topology = string(topology)
 	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")

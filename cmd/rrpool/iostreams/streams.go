@@ -154,7 +154,8 @@ func NewTable(width, names int, header ...any) table.Writer {
 		if i >= names {
 			columns[i].Align, columns[i].AlignHeader = text.AlignRight, text.AlignRight
 		} else if width > 0 {
-			columns[i].WidthMax, columns[i].WidthMaxEnforcer = (width-number*(len(header)-names))/names-len(gap), wrapped
+			room := (width-number*(len(header)-names))/names - len(gap)
+			columns[i].WidthMax, columns[i].WidthMaxEnforcer = max(room, len("us-south-1")), wrapped
 		}
 	}
 	w.SetColumnConfigs(columns)

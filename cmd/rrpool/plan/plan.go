@@ -65,9 +65,10 @@ Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the man
 func (f *flags) register() {
 	set := f.cmd.Flags()
 	set.StringVarP(&f.file, "filename", "f", "", "plan for the RouteReflectorPool in this file instead of the cluster's own")
-	iostreams.Choice(f.cmd, &f.mode, "mode", "", "plan for this `spec.mode`: RouteReflector or FullMesh; default as written",
+	iostreams.Choice(f.cmd, &f.mode, "mode", "", "plan for this spec.`mode`: RouteReflector or FullMesh; default as written",
 		as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh))
-	iostreams.Count(f.cmd, &f.nodes, "nodes", 3, 5000, "plan for an invented cluster in full mesh with this `number` of nodes that run workloads; no cluster is asked")
+	iostreams.Count(f.cmd, &f.nodes, "nodes", 3, 5000,
+		"plan for an invented cluster in full mesh with this `number` of nodes that run workloads; no cluster is asked")
 	iostreams.Count(f.cmd, &f.zones, "zones", 1, 100, "`number` of zones of the invented cluster; default 3")
 	set.Func("region", "`region` whose prices count, such as eu-de; default that of the nodes", func(value string) error {
 		f.region = value
