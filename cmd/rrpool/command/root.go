@@ -42,6 +42,7 @@ func New(called string, s iostreams.Streams) *cobra.Command {
   rrpool status --watch   where is it now?
   rrpool rollback         back to the full mesh`,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: called},
+		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
 		check.New(s), plan.New(s), migrate.New(s), migrate.NewRollback(s), status.New(s), cost.New(s),
