@@ -121,9 +121,9 @@ type arrangement struct {
 
 // arrange places the nodes as the planner does.
 func (r *request) arrange(s invent.Sized) *arrangement {
-	layout, all := r.cluster.Arrange(s)
+	layout, cluster := r.cluster.Arrange(s)
 	a := &arrangement{Layout: layout, zones: r.cluster.Zones, nodes: map[string]plan.Node{}, slots: map[string]topology.Slot{}}
-	for _, n := range all {
+	for _, n := range cluster.Nodes {
 		a.nodes[n.Name] = n
 	}
 	for _, slot := range a.Slots {
@@ -131,9 +131,7 @@ func (r *request) arrange(s invent.Sized) *arrangement {
 			a.slots[slot.Node] = slot
 		}
 	}
-	off := false
-	bgp := plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, ASN: 64512}
-	a.network = simulate.NewConfiguration(s.RoleLabel, all, bgp, a.Peers).Network(func(string) bool { return true })
+	a.network = simulate.NewConfiguration(s.RoleLabel, cluster.Nodes, cluster.BGP, cluster.Peers).Network(func(string) bool { return true })
 	return a
 }
 

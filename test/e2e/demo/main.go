@@ -81,7 +81,7 @@ type demo struct {
 func (d demo) show(ctx context.Context) error {
 	d.say("every pair of pods exchanges a packet every 10 ms, from now on")
 	title("Is it fit, and what would happen?")
-	if err := d.rrpool(ctx, 0, "check --pre -o short"); err != nil {
+	if err := d.rrpool(ctx, 0, "check --pre"); err != nil {
 		return err
 	}
 	if err := d.StartManager(); err != nil {
