@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -172,36 +171,3 @@ func TestNoSecretIsSaved(t *testing.T) {
 		}
 	})
 }
-
-// What was saved is a cloud for the same requests, and none for others.
-func TestWhatWasSavedIsReplayed(t *testing.T) {
-	var recorded string
-	dir, second := t.TempDir(), t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		var err error
-		recorded, err = ran(t.Context(), cloudOf(iksserver.VPC, iksserver.Strict).Transport(), dir, "")
-		require.NoError(t, err)
-	})
-	replay, err := iksserver.Replay(dir)
-	require.NoError(t, err)
-	carried := roundTrip(func(r *http.Request) (*http.Response, error) {
-		if r.Body == nil {
-			r.Body = http.NoBody
-		}
-		out := httptest.NewRecorder()
-		replay.ServeHTTP(out, r)
-		return out.Result(), nil
-	})
-	again, err := ran(t.Context(), carried, second, "")
-	require.NoError(t, err, again)
-	require.Equal(t, strings.ReplaceAll(recorded, dir, ""), strings.ReplaceAll(again, second, ""))
-	out := httptest.NewRecorder()
-	replay.ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/v2/getCluster?cluster=another", http.NoBody))
-	require.Equal(t, http.StatusNotImplemented, out.Code, "what was not saved is not invented")
-	_, err = iksserver.Replay(t.TempDir())
-	require.Error(t, err)
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

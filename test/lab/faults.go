@@ -58,7 +58,7 @@ func (l *Lab) ResumeAgent(name string) error {
 // otherwise.
 func (l *Lab) CutLink(name string) error {
 	return l.on(name, func(n *node) error {
-		n.pods.setOff(true)
+		n.pods.off.Store(true)
 		return setDown(l.fabric.link, n.port())
 	})
 }
@@ -66,7 +66,7 @@ func (l *Lab) CutLink(name string) error {
 // RestoreLink plugs the node's cable in again.
 func (l *Lab) RestoreLink(name string) error {
 	return l.on(name, func(n *node) error {
-		n.pods.setOff(false)
+		n.pods.off.Store(false)
 		return setUp(l.fabric.link, n.port())
 	})
 }
@@ -117,7 +117,7 @@ func readyCondition(status corev1.ConditionStatus) corev1.NodeCondition {
 // that the node is not Ready, and the host is silent. Its pods are still listed. PowerOn brings it back, RemoveNode takes it away.
 func (l *Lab) Shutdown(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
-		n.pods.setOff(true)
+		n.pods.off.Store(true)
 		if n.bird.running() {
 			if err := l.StopBIRD(name); err != nil {
 				return err
@@ -134,7 +134,7 @@ func (l *Lab) Shutdown(ctx context.Context, name string) error {
 // says otherwise. PowerOn brings it back, RemoveNode takes it away.
 func (l *Lab) Crash(name string) error {
 	return l.on(name, func(n *node) error {
-		n.pods.setOff(true)
+		n.pods.off.Store(true)
 		return l.powerOff(n)
 	})
 }
@@ -142,9 +142,7 @@ func (l *Lab) Crash(name string) error {
 // powerOff makes the host silent before its processes can say anything.
 func (l *Lab) powerOff(n *node) error {
 	err := setDown(l.fabric.link, n.port())
-	for _, d := range []*daemon{n.agent, n.bird, n.bird6} {
-		d.stop(syscall.SIGKILL)
-	}
+	n.kill()
 	return err
 }
 
@@ -160,7 +158,7 @@ func (l *Lab) PowerOn(ctx context.Context, name string) error {
 		if err := n.boot(ctx); err != nil {
 			return err
 		}
-		n.pods.setOff(false)
+		n.pods.off.Store(false)
 		return l.SetReady(ctx, name, true)
 	})
 }

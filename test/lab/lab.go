@@ -118,18 +118,19 @@ func (l *Lab) start(ctx context.Context) (err error) {
 }
 
 func (l *Lab) startControlPlane(ctx context.Context) error {
-	crds, err := l.crds(ctx)
+	calico, err := controlplane.CalicoCRDs(ctx)
 	if err != nil {
 		return err
+	}
+	crds := []string{calico}
+	if !l.options.Bare {
+		crds = append(crds, controlplane.OwnCRDs())
 	}
 	dir := l.path("control-plane")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
-	l.plane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds,
-	})
-	if err != nil {
+	if l.plane, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds}); err != nil {
 		return err
 	}
 	if err := controlplane.WriteKubeconfig(l.Kubeconfig(), l.plane.AdminConfig()); err != nil {
@@ -139,15 +140,6 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	return l.makeClients()
-}
-
-// crds are the folders with the kinds that the cluster begins with.
-func (l *Lab) crds(ctx context.Context) ([]string, error) {
-	calico, err := controlplane.CalicoCRDs(ctx)
-	if err != nil || l.options.Bare {
-		return []string{calico}, err
-	}
-	return []string{calico, controlplane.OwnCRDs()}, nil
 }
 
 func (l *Lab) makeClients() (err error) {
@@ -256,9 +248,7 @@ func (l *Lab) node(name string) (*node, error) {
 	return nil, fmt.Errorf("there is no node %q", name)
 }
 
-func (l *Lab) path(elements ...string) string {
-	return filepath.Join(append([]string{l.dir}, elements...)...)
-}
+func (l *Lab) path(name string) string { return filepath.Join(l.dir, name) }
 
 func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }
 
