@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -69,7 +71,7 @@ func (c *clientSet) start() {
 	for _, each := range c.clients {
 		each.launch(false)
 	}
-	c.running.Go(c.keepAlive)
+	c.running.Go(func() { wait.UntilWithContext(c.ends, c.keepAlive, keepaliveEvery) })
 }
 
 // restart ends clients as when their BIRDs are killed, and lets them connect again when all are gone: at the time returned.
@@ -92,24 +94,15 @@ func (c *clientSet) close() {
 	c.running.Wait()
 }
 
-// keepAlive sends a KEEPALIVE for every client from time to time.
-func (c *clientSet) keepAlive() {
-	ticker := time.NewTicker(keepaliveEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-c.ends.Done():
-			return
-		case <-ticker.C:
-		}
-		for _, each := range c.clients {
-			c.mu.Lock()
-			conn := each.conn
-			c.mu.Unlock()
-			if conn != nil {
-				_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // BIRD may not read
-				_, _ = conn.Write(keepalive)
-			}
+// keepAlive sends a KEEPALIVE for every client.
+func (c *clientSet) keepAlive(context.Context) {
+	for _, each := range c.clients {
+		c.mu.Lock()
+		conn := each.conn
+		c.mu.Unlock()
+		if conn != nil {
+			_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // BIRD may not read
+			_, _ = conn.Write(keepalive)
 		}
 	}
 }

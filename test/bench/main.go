@@ -117,21 +117,20 @@ type figures struct {
 // which names what is missing. Silent clients announce nothing: then no client can have every prefix. BIRD's configuration and log are in dir.
 func measure(ctx context.Context, clients int, silent func(number int) bool, dir string) (result, error) {
 	r := result{Clients: clients}
-	err := prepareHost()
-	var config string
-	if err == nil {
-		config, err = configure(ctx, dir, clients)
-	}
-	if err == nil {
-		err = r.measure(ctx, silent, dir, config)
-	}
-	if err != nil {
+	if err := r.measure(ctx, silent, dir); err != nil {
 		return result{}, fmt.Errorf("measuring %d clients: %w", clients, err)
 	}
 	return r, nil
 }
 
-func (r *result) measure(ctx context.Context, silent func(number int) bool, dir, config string) error {
+func (r *result) measure(ctx context.Context, silent func(number int) bool, dir string) error {
+	if err := prepareHost(); err != nil {
+		return err
+	}
+	config, err := configure(ctx, dir, r.Clients)
+	if err != nil {
+		return err
+	}
 	daemon, err := startBIRD(ctx, dir, config)
 	if err != nil {
 		return err

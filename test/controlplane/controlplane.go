@@ -158,7 +158,7 @@ func (c *ControlPlane) run(program string, args ...string) (*Process, error) {
 	return StartProcess(exec.Command(programs.Path(program), args...), c.path(program+".log"), nil) //nolint:gosec // G204: built by us
 }
 
-// StartAPIServer starts the apiserver after StopAPIServer, at the same address and with the same users, and waits until it is ready.
+// StartAPIServer starts the apiserver after KillAPIServer, at the same address and with the same users, and waits until it is ready.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	if c.apiserver, err = c.run("kube-apiserver", c.apiserverFlags()...); err != nil {
 		return err
@@ -166,30 +166,11 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	return c.waitReady(ctx)
 }
 
-// StopAPIServer takes the API away in order; etcd keeps the data. It fails when the apiserver has ended by itself before.
-func (c *ControlPlane) StopAPIServer() error {
-	if !c.apiserver.Running() {
-		return fmt.Errorf("kube-apiserver has ended by itself:\n%s", Tail(c.path("kube-apiserver.log")))
-	}
-	_ = c.apiserver.Stop(syscall.SIGTERM) // one that waits for clients that are cut off is killed
-	return nil
-}
-
-// KillAPIServer takes the API away as a crash does.
+// KillAPIServer takes the API away as a crash does; etcd keeps the data.
 func (c *ControlPlane) KillAPIServer() { c.apiserver.Kill() }
 
 // PauseEtcd lets etcd stand still, as on a disk that hangs: the apiserver runs on, and answers nothing that needs its data.
-func (c *ControlPlane) PauseEtcd() error {
-	if err := c.etcd.Signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	for end := time.Now().Add(stopTimeout); !c.etcd.paused(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			return fmt.Errorf("etcd did not stand still within %s", stopTimeout)
-		}
-	}
-	return nil
-}
+func (c *ControlPlane) PauseEtcd() error { return c.etcd.Signal(syscall.SIGSTOP) }
 
 // ResumeEtcd lets etcd go on after PauseEtcd.
 func (c *ControlPlane) ResumeEtcd() error { return c.etcd.Signal(syscall.SIGCONT) }
@@ -263,7 +244,7 @@ func (c *ControlPlane) waitReady(ctx context.Context) error {
 
 // shared is the one control plane of a test binary.
 var shared struct {
-	sync.Mutex
+	start sync.Once
 	plane *ControlPlane
 	err   error
 }
@@ -273,11 +254,12 @@ var shared struct {
 // test's own to name apart and to clean up; a test that stops the apiserver should Start its own.
 func ForTest(tb testing.TB) *ControlPlane {
 	tb.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.plane == nil && shared.err == nil {
-		shared.plane, shared.err = startShared(tb.Context())
-	}
+	shared.start.Do(func() {
+		var calico string
+		if calico, shared.err = CalicoCRDs(tb.Context()); shared.err == nil {
+			shared.plane, shared.err = Start(tb.Context(), Options{AuditReads: true, CRDs: []string{calico, OwnCRDs()}})
+		}
+	})
 	if shared.err != nil {
 		tb.Fatal(shared.err)
 	}
@@ -295,22 +277,10 @@ func Main(m *testing.M) {
 
 // StopShared stops what ForTest started, for a TestMain that has more to do than Main.
 func StopShared() error {
-	shared.Lock()
-	defer shared.Unlock()
 	if shared.plane == nil {
 		return nil
 	}
-	err := shared.plane.Stop()
-	shared.plane = nil
-	return err
-}
-
-func startShared(ctx context.Context) (*ControlPlane, error) {
-	calico, err := CalicoCRDs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return Start(ctx, Options{AuditReads: true, CRDs: []string{calico, OwnCRDs()}})
+	return shared.plane.Stop()
 }
 
 // AdminConfig returns a copy of the configuration of a user who may do everything, without a client-side rate limit.
@@ -345,8 +315,5 @@ func WriteKubeconfig(path string, config *rest.Config) error {
 	}
 	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	file.CurrentContext = name
-	if err := clientcmd.WriteToFile(*file, path); err != nil {
-		return fmt.Errorf("writing the kubeconfig: %w", err)
-	}
-	return nil
+	return clientcmd.WriteToFile(*file, path)
 }

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -82,16 +81,6 @@ func (p *Process) Signal(s syscall.Signal) error {
 		return fmt.Errorf("sending %s to %s: %w", s, filepath.Base(p.cmd.Path), err)
 	}
 	return nil
-}
-
-// paused reports whether each thread stands still: on a busy machine SIGSTOP takes a while.
-func (p *Process) paused() bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid()))
-	return len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
-		text, err := os.ReadFile(path) //nolint:gosec // G304: the kernel's
-		_, state, _ := strings.Cut(string(text), ") ")
-		return err == nil && !strings.HasPrefix(state, "T")
-	})
 }
 
 // Stop ends the process with a signal and waits for it, by force when it takes too long, and returns how it ended.

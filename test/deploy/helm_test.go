@@ -170,7 +170,7 @@ func (s site) shell(t *testing.T) (*walkthrough.Shell, *bytes.Buffer) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "my-api-key"), []byte("the key\n"), 0o600))
 	said := &bytes.Buffer{}
 	env := []string{"PATH=" + commands, "HOME=" + dir, "KUBECONFIG=" + s.kubeconfig}
-	shell, err := walkthrough.StartShell(walkthrough.Session{Scripts: t.TempDir(), Dir: dir, Env: env, Out: said})
+	shell, err := walkthrough.StartShell(t.TempDir(), dir, env, said)
 	require.NoError(t, err)
 	t.Cleanup(shell.Stop)
 	return shell, said

@@ -264,7 +264,7 @@ func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
 		return refuse(http.StatusConflict, "E9009", "Provisioning", "The worker pool is being deleted.")
 	case place == nil:
 		return refuse(http.StatusBadRequest, "E9005", "BadRequest", "The specified zone %s is not part of the region.", z.id)
-	case p.zone(z.id) != nil:
+	case p.has(z.id):
 		return refuse(http.StatusConflict, "E9006", "Provisioning", "The worker pool already has the zone %s.", z.id)
 	case c.Provider == VPC && !slices.ContainsFunc(place.Subnets, func(n Subnet) bool { return n.ID == z.subnet }):
 		return refuse(http.StatusBadRequest, "E9007", "BadRequest", "The subnet %q does not exist in zone %s.", z.subnet, z.id)
@@ -281,7 +281,7 @@ func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
 }
 
 func (s *Server) dropZone(p *pool, zone string) *refusal {
-	if p.zone(zone) == nil {
+	if !p.has(zone) {
 		return refuse(http.StatusNotFound, "E9004", "Provisioning", "The specified zone could not be found in the worker pool.")
 	}
 	p.zones = slices.DeleteFunc(p.zones, func(z *poolZone) bool { return z.id == zone })
@@ -328,7 +328,7 @@ func (s *Server) replaceWorker(c *cluster, p *pool, w *worker) *refusal {
 		return refuse(http.StatusConflict, "E9008", "Provisioning", "The worker node is being deleted.")
 	}
 	s.remove(w)
-	if p.balanced && p.zone(w.zone) != nil {
+	if p.balanced && p.has(w.zone) {
 		s.order(c, p, w.zone)
 	}
 	return nil

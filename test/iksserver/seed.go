@@ -191,13 +191,8 @@ func (c *cluster) pool(key string) *pool {
 // everyPool gives the deleted ones too.
 func (c *cluster) everyPool() []*pool { return slices.Concat(c.pools, c.gone) }
 
-func (p *pool) zone(id string) *poolZone {
-	for _, z := range p.zones {
-		if z.id == id {
-			return z
-		}
-	}
-	return nil
+func (p *pool) has(zone string) bool {
+	return slices.ContainsFunc(p.zones, func(z *poolZone) bool { return z.id == zone })
 }
 
 // operatingSystem that pools have when none is ordered.

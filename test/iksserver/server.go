@@ -54,6 +54,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Config of a Server. The zero value is usable: real time, no delays, no limits.
@@ -139,16 +141,7 @@ func (s *Server) Advance(d time.Duration) {
 // Run moves workers along in real time until ctx ends, so that they come up
 // without a request. Without it the state moves with every request.
 func (s *Server) Run(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.locked(func() {})
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) { s.locked(func() {}) }, every)
 }
 
 // locked runs fn on an up-to-date state and then announces what has happened.

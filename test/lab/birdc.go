@@ -151,10 +151,7 @@ func (l *Lab) BIRDConfig(node string) (string, error) {
 		return "", err
 	}
 	text, err := os.ReadFile(n.config("bird.cfg"))
-	if err != nil {
-		return "", fmt.Errorf("reading BIRD's configuration on %q: %w", node, err)
-	}
-	return string(text), nil
+	return string(text), err
 }
 
 // Paths counts the paths that a node's BIRD has to each address block by BGP, by the neighbour that it has them from: with add-path one
@@ -217,19 +214,14 @@ const (
 
 // WaitMesh waits until every two nodes with a running BIRD have an Established mesh session, seen from both sides, and WaitRoutes.
 func (l *Lab) WaitMesh(ctx context.Context) error {
-	return l.waitSessions(ctx, func(on, with *node, sessions map[string]Session) error {
-		return mustBeEstablished(on, with, sessions, "Mesh_")
-	})
+	return l.waitSessions(ctx, "Mesh_", func(string, string) bool { return true })
 }
 
 // WaitReflected waits until every node with a running BIRD has an Established Node_ session with each of the reflectors, seen from
 // both sides, and WaitRoutes.
 func (l *Lab) WaitReflected(ctx context.Context, reflectors ...string) error {
-	return l.waitSessions(ctx, func(on, with *node, sessions map[string]Session) error {
-		if !slices.Contains(reflectors, on.spec.Name) && !slices.Contains(reflectors, with.spec.Name) {
-			return nil
-		}
-		return mustBeEstablished(on, with, sessions, "Node_")
+	return l.waitSessions(ctx, "Node_", func(on, with string) bool {
+		return slices.Contains(reflectors, on) || slices.Contains(reflectors, with)
 	})
 }
 
@@ -250,11 +242,14 @@ func (l *Lab) WaitRoutes(ctx context.Context) error {
 }
 
 // waitSessions looks twice: where both sides have connected at once, a session may restart in its first moment.
-func (l *Lab) waitSessions(ctx context.Context, check func(on, with *node, sessions map[string]Session) error) error {
+func (l *Lab) waitSessions(ctx context.Context, prefix string, wanted func(on, with string) bool) error {
 	looks := 0
 	err := poll(ctx, func() error {
 		known := map[string]map[string]Session{}
 		err := l.eachTwo(func(on, with *node) error {
+			if !wanted(on.spec.Name, with.spec.Name) {
+				return nil
+			}
 			if known[on.spec.Name] == nil {
 				sessions, err := l.Sessions(on.spec.Name)
 				if err != nil {
@@ -266,7 +261,7 @@ func (l *Lab) waitSessions(ctx context.Context, check func(on, with *node, sessi
 				}
 				known[on.spec.Name] = byName
 			}
-			return check(on, with, known[on.spec.Name])
+			return mustBeEstablished(on, with, known[on.spec.Name], prefix)
 		})
 		if looks++; err != nil {
 			looks = 0

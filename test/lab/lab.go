@@ -30,6 +30,7 @@ import (
 	"github.com/vishvananda/netlink"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -113,7 +114,10 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.stopKubelets = cancel
-	l.kubelets.Go(func() { l.runKubelets(background) })
+	l.kubelets.Go(func() {
+		// The apiserver may be down on purpose: real kubelets try again as well.
+		wait.UntilWithContext(background, func(ctx context.Context) { _ = l.endDeleted(ctx) }, kubeletPeriod)
+	})
 	return nil
 }
 
@@ -151,10 +155,8 @@ func (l *Lab) makeClients() (err error) {
 	calico := apiconfig.NewCalicoAPIConfig()
 	calico.Spec.DatastoreType = apiconfig.Kubernetes
 	calico.Spec.Kubeconfig = l.Kubeconfig()
-	if l.calico, err = clientv3.New(*calico); err != nil {
-		return fmt.Errorf("making the Calico client: %w", err)
-	}
-	return nil
+	l.calico, err = clientv3.New(*calico)
+	return err
 }
 
 // Stop ends everything and removes the folder.

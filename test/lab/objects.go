@@ -74,10 +74,8 @@ func (l *Lab) createMeshPassword(ctx context.Context) error {
 	config := apiv3.NewBGPConfiguration()
 	config.Name = "default"
 	config.Spec.NodeToNodeMeshEnabled, config.Spec.NodeMeshPassword = ptr.To(true), PasswordRef()
-	if _, err := l.calico.BGPConfigurations().Create(ctx, config, options.SetOptions{}); err != nil {
-		return fmt.Errorf("creating the BGP configuration: %w", err)
-	}
-	return nil
+	_, err = l.calico.BGPConfigurations().Create(ctx, config, options.SetOptions{})
+	return err
 }
 
 // PasswordRef refers to the Secret that Options.MeshPassword makes, in calico-node's namespace.
@@ -126,10 +124,8 @@ func (l *Lab) createBlock(ctx context.Context, n *node) error {
 	affinity.Spec = libapiv3.BlockAffinitySpec{
 		State: string(model.StateConfirmed), Node: n.spec.Name, Type: "host", CIDR: block(n.number).String(), Deleted: "false",
 	}
-	if _, err := l.calico.BlockAffinities().Create(ctx, affinity, options.SetOptions{}); err != nil {
-		return fmt.Errorf("creating the block affinity: %w", err)
-	}
-	return nil
+	_, err := l.calico.BlockAffinities().Create(ctx, affinity, options.SetOptions{})
+	return err
 }
 
 // deleteNode removes what there is of a node: its object, its address block, and its pods. What is deleted already is

@@ -75,27 +75,11 @@ func (l *Lab) report(ctx context.Context, n *node, pod *corev1.Pod, address stri
 		Phase: corev1.PodRunning, HostIP: n.spec.Address.String(), PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}},
 	}
-	if _, err := l.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("reporting pod %q: %w", pod.Name, err)
-	}
-	return nil
+	_, err := l.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
 }
 
-// runKubelets ends pods that are evicted or deleted, at once, whatever their grace period, until ctx ends. The apiserver may be down on
-// purpose: the real ones try again as well.
-func (l *Lab) runKubelets(ctx context.Context) {
-	ticker := time.NewTicker(kubeletPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			_ = l.endDeleted(ctx)
-		}
-	}
-}
-
+// endDeleted does what kubelets do: it ends pods that are evicted or deleted, at once, whatever their grace period.
 func (l *Lab) endDeleted(ctx context.Context) error {
 	nodes, running := map[string]*node{}, map[string][]string{} // before the list: all of these are in it, if there are
 	for _, n := range l.upNodes() {
@@ -160,10 +144,7 @@ func (l *Lab) Uncordon(ctx context.Context, name string) error {
 func (l *Lab) setUnschedulable(ctx context.Context, name, value string) error {
 	patch := []byte(`{"spec":{"unschedulable":` + value + `}}`)
 	_, err := l.kube.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-cordon"})
-	if err != nil {
-		return fmt.Errorf("setting %q unschedulable to %s: %w", name, value, err)
-	}
-	return nil
+	return err
 }
 
 // Pods are the names of a node's pods that are not on their way out, from the API.
@@ -207,11 +188,7 @@ func (l *Lab) createCalicoNode(ctx context.Context, n *node) error {
 }
 
 func (l *Lab) deleteCalicoNode(ctx context.Context, n *node) error {
-	err := l.kube.CoreV1().Pods(calicoNodeNamespace).Delete(ctx, n.calicoNodePod(), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the pod of calico-node: %w", err)
-	}
-	return nil
+	return l.kube.CoreV1().Pods(calicoNodeNamespace).Delete(ctx, n.calicoNodePod(), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
 }
 
 // KillCalicoNode ends BIRD, confd and the reporter of a node that stays Ready, as a container's end does: peers keep the routes for the
@@ -290,13 +267,10 @@ func writeConfdTemplates(ctx context.Context, dir string) error {
 func rewrite(from, to string, change func(string) string) error {
 	text, err := os.ReadFile(from) //nolint:gosec // G304: Calico's files and ours
 	if err != nil {
-		return fmt.Errorf("reading a template of confd: %w", err)
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
-		return fmt.Errorf("making a folder of confd: %w", err)
+		return err
 	}
-	if err := os.WriteFile(to, []byte(change(string(text))), 0o600); err != nil {
-		return fmt.Errorf("writing a template of confd: %w", err)
-	}
-	return nil
+	return os.WriteFile(to, []byte(change(string(text))), 0o600)
 }

@@ -60,11 +60,7 @@ type Interceptor struct {
 func New() *Interceptor { return &Interceptor{} }
 
 // Rules replaces the rules. The first that does not let a request pass decides.
-func (i *Interceptor) Rules(rules ...Rule) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.rules = rules
-}
+func (i *Interceptor) Rules(rules ...Rule) { i.Swap(func() { i.rules = rules }) }
 
 // Swap changes what rules look at, between two requests.
 func (i *Interceptor) Swap(change func()) {
@@ -74,11 +70,7 @@ func (i *Interceptor) Swap(change func()) {
 }
 
 // Observe has fn called for every write that the far side has answered, before its answer goes on.
-func (i *Interceptor) Observe(fn func(Request)) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.observe = fn
-}
+func (i *Interceptor) Observe(fn func(Request)) { i.Swap(func() { i.observe = fn }) }
 
 // Requests gives all requests so far, in the order in which they came.
 func (i *Interceptor) Requests() []Request {
@@ -97,11 +89,7 @@ func (i *Interceptor) Work() []Request {
 }
 
 // Forget drops the record, and counts from 1 again.
-func (i *Interceptor) Forget() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.requests, i.serial = nil, 0
-}
+func (i *Interceptor) Forget() { i.Swap(func() { i.requests, i.serial = nil, 0 }) }
 
 // record notes a request and judges it, unless alive says that its line is cut.
 func (i *Interceptor) record(r *Request, alive func() bool) (verdict Verdict, passed bool) {

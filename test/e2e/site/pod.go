@@ -148,17 +148,11 @@ func (s *Site) probeURL(container *corev1.Container, node string) string {
 }
 
 // ready asks the readiness probe.
-func (p *pod) ready(ctx context.Context) bool {
+func (p *pod) ready() bool {
 	if !p.process.Running() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := (&http.Client{Timeout: time.Second}).Get(p.probe)
 	if err != nil {
 		return false
 	}

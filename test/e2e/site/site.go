@@ -243,20 +243,15 @@ func ForTest(tb testing.TB, options Options) (context.Context, *Site) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			tb.Error(err)
+		if log, err := s.ManagerLog(); err == nil && strings.Contains(log, APIKey) {
+			tb.Error("the manager's log holds the API key")
 		}
-	})
-	tb.Cleanup(func() {
 		if tb.Failed() {
 			dir := filepath.Join(os.TempDir(), "rrpool-failures", strings.ReplaceAll(tb.Name(), "/", "_"))
 			tb.Logf("everything about the failure is in %s (%v)", dir, s.Dump(dir))
 		}
-	})
-	tb.Cleanup(func() {
-		log, err := s.ManagerLog()
-		if err == nil && strings.Contains(log, APIKey) {
-			tb.Error("the manager's log holds the API key")
+		if err := s.Stop(); err != nil {
+			tb.Error(err)
 		}
 	})
 	return ctx, s
