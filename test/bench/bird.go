@@ -119,7 +119,6 @@ func (store) WatchPrefix(string, []string, uint64, chan bool) (string, error) {
 // GetCurrentRevision is always the same.
 func (store) GetCurrentRevision() uint64 { return 1 }
 
-// bird is a running BIRD.
 type bird struct {
 	*controlplane.Process
 	socket, log string
@@ -174,7 +173,6 @@ func (b *bird) slowest(ctx context.Context) time.Duration {
 	}
 }
 
-// cpu is the time that BIRD has spent on a processor.
 func (b *bird) cpu() (time.Duration, error) {
 	spent, err := b.seen.Schedstat()
 	return time.Duration(spent.RunningNanoseconds), err //nolint:gosec // G115: at most hours

@@ -30,7 +30,6 @@ const (
 	keepaliveEvery = 50 * time.Second
 )
 
-// clientSet is all clients of one BIRD.
 type clientSet struct {
 	clients  []*client
 	attempts chan struct{} // slots for connecting
@@ -294,7 +293,6 @@ var (
 	errShort = errors.New("the message ends early")
 )
 
-// clientAddress is the address of a client.
 func clientAddress(number int) netip.Addr { return nth(nodeNetwork.Addr(), firstClient+number) }
 
 // block is what a client announces.

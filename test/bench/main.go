@@ -85,7 +85,6 @@ func digits(d time.Duration) time.Duration {
 // returns is how many clients come back, one after another; the median counts.
 const returns = 5
 
-// result is what was measured.
 type result struct {
 	Clients int
 	// Restart is the worst case: BIRD has just started, and all clients connect at the same moment.
@@ -160,7 +159,6 @@ func (r *result) measure(ctx context.Context, silent func(number int) bool, dir 
 	return nil
 }
 
-// restart lets all clients connect to a BIRD that has just started.
 func (r *result) restart(ctx context.Context, daemon *bird, c *clientSet) error {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()

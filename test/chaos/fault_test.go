@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
@@ -111,7 +113,7 @@ func cutAndNoticed(ctx context.Context, s *chaosRun, node string) error {
 	if err := s.Lab.CutLink(node); err != nil {
 		return err
 	}
-	return s.Lab.SetUnknown(ctx, node)
+	return s.Lab.SetReady(ctx, node, corev1.ConditionUnknown)
 }
 
 // restore: a node that was replaced meanwhile is gone.
@@ -122,7 +124,7 @@ func restore(ctx context.Context, s *chaosRun, node string) error {
 	if err := s.Lab.RestoreLink(node); err != nil {
 		return err
 	}
-	return s.Lab.SetReady(ctx, node, true)
+	return s.Lab.SetReady(ctx, node, corev1.ConditionTrue)
 }
 
 // destroy: the machine is dead and does not come back, and the cloud says so. Only the manager can have it replaced.
@@ -138,7 +140,7 @@ func destroy(ctx context.Context, s *chaosRun, node string) error {
 			s.Cloud.Break(site.ClusterID, w.ID, "deploy_failed", "critical", "The machine is gone")
 		}
 	}
-	return s.Lab.SetUnknown(ctx, node)
+	return s.Lab.SetReady(ctx, node, corev1.ConditionUnknown)
 }
 
 // replace: as with ibmcloud ks worker replace.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -82,7 +83,7 @@ func cutLink(c *cluster) {
 	hit := before[len(before)-1]
 	e := c.begin("a reflector's link is cut")
 	require.NoError(c.t, c.Lab.CutLink(hit))
-	require.NoError(c.t, c.Lab.SetUnknown(c.ctx, hit))
+	require.NoError(c.t, c.Lab.SetReady(c.ctx, hit, corev1.ConditionUnknown))
 	after := c.waitReplaced(before, hit)
 	c.requireOnePerZone(after)
 	substitute := newOne(before, after)
@@ -90,7 +91,7 @@ func cutLink(c *cluster) {
 	c.requireEvents(e, []string{"ReflectorAdded", substitute}, []string{"ReflectorRemoved", hit, "it is not Ready"})
 
 	require.NoError(c.t, c.Lab.RestoreLink(hit))
-	require.NoError(c.t, c.Lab.SetReady(c.ctx, hit, true))
+	require.NoError(c.t, c.Lab.SetReady(c.ctx, hit, corev1.ConditionTrue))
 	require.NoError(c.t, c.Lab.WaitReflected(c.ctx, after...))
 	require.Equal(c.t, after, c.waitReflectors("calm", func([]string) bool { return true }), "a node that comes back is an ordinary one")
 	c.requireLostNothing(e, hit)
@@ -121,7 +122,7 @@ func cutZone(c *cluster) {
 		require.NoError(c.t, c.Lab.CutLink(n))
 	}
 	for _, n := range cut {
-		require.NoError(c.t, c.Lab.SetUnknown(c.ctx, n))
+		require.NoError(c.t, c.Lab.SetReady(c.ctx, n, corev1.ConditionUnknown))
 	}
 	lent := newOne(before, c.waitReplaced(before, hit))
 	require.NotEqual(c.t, zones[hit], zones[lent])
@@ -129,7 +130,7 @@ func cutZone(c *cluster) {
 
 	for _, n := range cut {
 		require.NoError(c.t, c.Lab.RestoreLink(n))
-		require.NoError(c.t, c.Lab.SetReady(c.ctx, n, true))
+		require.NoError(c.t, c.Lab.SetReady(c.ctx, n, corev1.ConditionTrue))
 	}
 	after := c.waitReflectors("the zone to have its share back", func(h []string) bool { return len(h) == 3 && c.onePerZone(h) })
 	require.NotContains(c.t, after, lent)

@@ -43,9 +43,8 @@ func (e AuditEvent) String() string {
 	return fmt.Sprintf("%s %s %s %s/%s/%s → %d", e.Time.Format(time.StampMilli), e.User, e.Verb, e.Resource, e.Namespace, e.Name, e.Code)
 }
 
-// Writes returns the writes received at or after since, in order, of one user ("" is everyone).
-// Leader election is included: see AuditEvent.Lease. Reviews (who is that, may they?) are not: they are made by a
-// create, and change nothing.
+// Writes returns the writes received at or after since, in order, of one user ("" is everyone). Leader election is included: see
+// AuditEvent.Lease. Reviews (who is that, may they?) are not: they are made by a create, and change nothing.
 func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error) {
 	events, err := c.Requests(user, since)
 	return slices.DeleteFunc(events, func(e AuditEvent) bool {

@@ -12,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -52,12 +54,12 @@ type Options struct {
 type ControlPlane struct {
 	options   Options
 	temporary bool
-	url       string // the apiserver's
+	port      string // the apiserver's
 	etcdURL   string
 	admin     *rest.Config
 	etcd      *Process
 	apiserver *Process
-	ports     []*port
+	sockets   []int // that hold ports
 }
 
 // Start runs a control plane and returns when it is ready to serve, its system namespaces and CRDs included.
@@ -91,11 +93,10 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	if err := programs.Build(ctx, os.Stderr, "etcd", "kube-apiserver"); err != nil {
 		return fmt.Errorf("preparing the control plane: %w", err)
 	}
-	port, err := c.port()
-	if err != nil {
+	if c.port, err = c.holdPort(); err != nil {
 		return err
 	}
-	c.url = "https://" + net.JoinHostPort(cmp.Or(o.Host, loopback), port)
+	o.Host = cmp.Or(o.Host, loopback)
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp("", "rrpool-controlplane-"); err != nil {
 			return fmt.Errorf("making a folder: %w", err)
@@ -105,18 +106,41 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	return nil
 }
 
-// port gives one that is ours until Stop.
-func (c *ControlPlane) port() (string, error) {
-	p, err := holdPort()
-	if err != nil {
-		return "", err
+// holdPort gives a TCP port on loopback that no other process gets until Stop. One that is merely free now could be taken before its server
+// listens, which takes an apiserver seconds, and again whenever that is restarted. It is bound, so that the kernel gives it to no other
+// process, and not listening, so that no connection comes here. A server that shares its port (SO_REUSEPORT) can listen there.
+func (c *ControlPlane) holdPort() (string, error) {
+	socket, err := newSocket()
+	if err == nil {
+		c.sockets = append(c.sockets, socket)
+		err = unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 	}
-	c.ports = append(c.ports, p)
-	return strconv.Itoa(p.number), nil
+	if err == nil {
+		err = unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+	}
+	var address unix.Sockaddr
+	if err == nil {
+		address, err = unix.Getsockname(socket)
+	}
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	return strconv.Itoa(address.(*unix.SockaddrInet4).Port), nil //nolint:forcetypeassert // as it was bound
+}
+
+// newSocket makes one that no child inherits: a child would hold the port longer than we do.
+func newSocket() (int, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(socket)
+	}
+	return socket, err
 }
 
 func (c *ControlPlane) writeFiles() error {
-	certificates, key, err := cert.GenerateSelfSignedCertKey(cmp.Or(c.options.Host, loopback), []net.IP{net.ParseIP(loopback)}, []string{"localhost", "kubernetes.default.svc"})
+	certificates, key, err := cert.GenerateSelfSignedCertKey(c.options.Host, []net.IP{net.ParseIP(loopback)}, []string{"localhost", "kubernetes.default.svc"})
 	if err != nil {
 		return fmt.Errorf("making the apiserver's certificate: %w", err)
 	}
@@ -133,16 +157,16 @@ func (c *ControlPlane) writeFiles() error {
 			return fmt.Errorf("writing %q: %w", name, err)
 		}
 	}
-	c.admin = &rest.Config{Host: c.url, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: certificates}, QPS: -1} // no limit on our side
+	c.admin = &rest.Config{Host: "https://" + net.JoinHostPort(c.options.Host, c.port), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: certificates}, QPS: -1} // no limit on our side
 	return nil
 }
 
 func (c *ControlPlane) startEtcd() error {
-	client, err := c.port()
+	client, err := c.holdPort()
 	if err != nil {
 		return err
 	}
-	peer, err := c.port()
+	peer, err := c.holdPort()
 	if err != nil {
 		return err
 	}
@@ -183,10 +207,10 @@ func (c *ControlPlane) Stop() error {
 		_ = c.etcd.Stop(syscall.SIGTERM)
 	}
 	var errs []error
-	for _, p := range c.ports {
-		errs = append(errs, p.release())
+	for _, socket := range c.sockets {
+		errs = append(errs, unix.Close(socket))
 	}
-	c.ports = nil
+	c.sockets = nil
 	if c.temporary {
 		errs = append(errs, os.RemoveAll(c.options.Dir))
 	}
@@ -196,12 +220,14 @@ func (c *ControlPlane) Stop() error {
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.options.Dir, name) }
 
 func (c *ControlPlane) apiserverFlags() []string {
-	o, listen := c.options, loopback
-	if o.Host != "" {
-		listen = "0.0.0.0"
+	o := c.options
+	listen, advertise := loopback, []string{"--advertise-address=192.0.2.1", "--endpoint-reconciler-type=none"}
+	if o.Host != loopback {
+		// In a network namespace without a default route the apiserver cannot guess what to advertise.
+		listen, advertise = "0.0.0.0", []string{"--advertise-address=" + o.Host}
 	}
 	flags := []string{
-		"--etcd-servers=" + c.etcdURL, "--bind-address=" + listen, "--secure-port=" + strconv.Itoa(c.ports[0].number), "--permit-port-sharing",
+		"--etcd-servers=" + c.etcdURL, "--bind-address=" + listen, "--secure-port=" + c.port, "--permit-port-sharing",
 		"--cert-dir=" + o.Dir, "--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"), "--audit-log-mode=blocking",
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--token-auth-file=" + c.path("tokens.csv"),
@@ -211,13 +237,7 @@ func (c *ControlPlane) apiserverFlags() []string {
 		// Without controllers there are no default service accounts, and new nodes would keep the not-ready taint.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}
-	// In a network namespace without a default route the apiserver cannot guess what to advertise.
-	if o.Host != "" {
-		flags = append(flags, "--advertise-address="+o.Host)
-	} else {
-		flags = append(flags, "--advertise-address=192.0.2.1", "--endpoint-reconciler-type=none")
-	}
-	return append(flags, o.APIServerFlags...)
+	return slices.Concat(flags, advertise, o.APIServerFlags)
 }
 
 // waitReady waits until the apiserver calls itself ready and has made the namespaces that every cluster has.

@@ -37,7 +37,6 @@ func main() {
 	}
 }
 
-// run does all that the variables ask for.
 func run(ctx context.Context, out io.Writer, wire http.RoundTripper, env func(string) string) error {
 	key := strings.TrimSpace(env("IBMCLOUD_API_KEY"))
 	c := &check{
@@ -73,7 +72,6 @@ func run(ctx context.Context, out io.Writer, wire http.RoundTripper, env func(st
 	return c.order(ctx)
 }
 
-// check is one run.
 type check struct {
 	out                io.Writer
 	wire               *recorder
@@ -91,8 +89,7 @@ func (c *check) compare(as bool, format string, args ...any) {
 	c.say(map[bool]string{true: "as assumed  ", false: "DIFFERS     "}[as]+format, args...)
 }
 
-// call makes one request with the provider's last token, and reads the answer into out unless that is nil. group nil
-// sends no header.
+// call makes one request with the provider's last token, and reads the answer into out unless that is nil. group nil sends no header.
 func (c *check) call(ctx context.Context, method, path string, group *string, body, out any) (status int, err error) {
 	var content []byte
 	if body != nil {
@@ -121,7 +118,6 @@ func (c *check) call(ctx context.Context, method, path string, group *string, bo
 	return answer.StatusCode, nil
 }
 
-// read compares what can be read.
 func (c *check) read(ctx context.Context) error {
 	_, observed := c.provider.Observe(ctx, cloud.PoolSpec{})
 	if c.wire.token == "" {

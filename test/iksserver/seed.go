@@ -285,8 +285,7 @@ func (s *Server) Pools(clusterID string) []string {
 	return out
 }
 
-// Untainted gives every worker that was ever ordered for a pool, by its name,
-// while the pool had no taint; seeded ones included.
+// Untainted gives every worker that was ever ordered for a pool, by its name, while the pool had no taint; seeded ones included.
 func (s *Server) Untainted(poolName string) []Worker {
 	var out []Worker
 	s.locked(func() {
@@ -321,8 +320,7 @@ func (s *Server) SetQuota(n int) {
 	s.locked(func() { s.quota = n })
 }
 
-// FailNext lets the next n workers that are ordered end in state
-// ("provision_failed", "deploy_failed") with message.
+// FailNext lets the next n workers that are ordered end in state ("provision_failed", "deploy_failed") with message.
 func (s *Server) FailNext(n int, state, message string) {
 	s.locked(func() {
 		for range n {

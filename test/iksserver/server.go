@@ -1,10 +1,8 @@
-// Package iksserver behaves as the IBM Cloud Kubernetes Service and IAM APIs, as
-// far as rrpool uses them, for VPC (v2) and classic (v1) clusters: an
-// asynchronous worker state machine, IBM's scale-down order, and faults.
+// Package iksserver behaves as the IBM Cloud Kubernetes Service and IAM APIs, as far as rrpool uses them, for VPC (v2) and classic (v1)
+// clusters: an asynchronous worker state machine, IBM's scale-down order, and faults.
 //
-// A Server is an http.Handler. It runs inside a test (httptest.NewServer(s)) or
-// for real in a process of its own (http.ListenAndServe(addr, s)). Point both the
-// containers and the IAM endpoint at it; a "/global" prefix is accepted.
+// A Server is an http.Handler. It runs inside a test (httptest.NewServer(s)) or for real in a process of its own (http.ListenAndServe(addr,
+// s)). Point both the containers and the IAM endpoint at it; a "/global" prefix is accepted.
 //
 // # What no source of IBM's backs
 //
@@ -66,14 +64,11 @@ type Config struct {
 	Delays Delays
 	// APIKeys that IAM accepts; none: any that is not empty. See SetAPIKeys.
 	APIKeys []string
-	// TokenLifetime is an hour when 0.
-	TokenLifetime time.Duration
 	// AllocateIP gives a new worker its private address, which is its node name.
 	// It is called with the server locked. nil: 10.<200+n>.x.y, counted up.
 	AllocateIP func(zone, workerID string) string
-	// OnDeployed and OnDeleted report that a worker has become a node, and that it
-	// is gone. They are called one at a time, in order, without any lock; seeded
-	// workers count as known and are not announced.
+	// OnDeployed and OnDeleted report that a worker has become a node, and that it is gone. They are called one at a time, in order,
+	// without any lock; seeded workers count as known and are not announced.
 	OnDeployed, OnDeleted func(Worker)
 	// Profile is Documented when empty.
 	Profile Profile
@@ -121,7 +116,6 @@ func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	cfg.TokenLifetime = cmp.Or(cfg.TokenLifetime, time.Hour)
 	s := &Server{cfg: cfg, tokens: map[string]time.Time{}, closed: make(chan struct{})}
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc("POST /identity/token", s.token)
@@ -209,8 +203,7 @@ func (s *Server) serve(r *http.Request, index int) *httptest.ResponseRecorder {
 	return own
 }
 
-// inGroup: the request names the resource group of the cluster that it is about, or
-// that of any cluster when it is about none.
+// inGroup: the request names the resource group of the cluster that it is about, or that of any cluster when it is about none.
 func (s *Server) inGroup(r *http.Request, index int) bool {
 	given, there := r.Header["X-Auth-Resource-Group"]
 	if s.cfg.Profile != Strict || r.URL.Path == "/identity/token" || !there && r.URL.Path == "/v2/getCluster" {
@@ -244,8 +237,7 @@ func (s *Server) address(zone, id string) string {
 	return fmt.Sprintf("10.%d.%d.%d", 200+n/65536, n/256%256, n%256)
 }
 
-// eventQueue hands events out in order, one at a time and without locks held, so
-// that a listener may call the server.
+// eventQueue hands events out in order, one at a time and without locks held, so that a listener may call the server.
 type eventQueue struct {
 	mu      sync.Mutex
 	pending []func()

@@ -303,7 +303,6 @@ func (l *Lab) eachTwo(check func(on, with *node) error) error {
 	return nil
 }
 
-// hasRoute asks the node's kernel.
 func (n *node) hasRoute(to netip.Addr) error {
 	routes, err := n.space.link.RouteGet(net.IP(to.AsSlice()))
 	if err != nil || len(routes) == 0 {

@@ -54,8 +54,7 @@ func (l *Lab) ResumeAgent(name string) error {
 	return l.on(name, func(n *node) error { return n.agent.signal(syscall.SIGCONT) })
 }
 
-// CutLink pulls the node's cable: no BGP, no pods, no apiserver. The node stays Ready for the API until SetReady or SetUnknown says
-// otherwise.
+// CutLink pulls the node's cable: no BGP, no pods, no apiserver. The node stays Ready for the API until SetReady says otherwise.
 func (l *Lab) CutLink(name string) error {
 	return l.on(name, func(n *node) error {
 		n.pods.off.Store(true)
@@ -71,21 +70,9 @@ func (l *Lab) RestoreLink(name string) error {
 	})
 }
 
-// SetReady makes the node Ready or not. It returns when the apiserver knows.
-func (l *Lab) SetReady(ctx context.Context, name string, ready bool) error {
-	if ready {
-		return l.setReadiness(ctx, name, corev1.ConditionTrue)
-	}
-	return l.setReadiness(ctx, name, corev1.ConditionFalse)
-}
-
-// SetUnknown makes the node's readiness Unknown, as the node controller does some 40 s after a node's last report.
-func (l *Lab) SetUnknown(ctx context.Context, name string) error {
-	return l.setReadiness(ctx, name, corev1.ConditionUnknown)
-}
-
-// setReadiness writes what a kubelet reports, or, for Unknown, what the node controller writes when a kubelet is silent.
-func (l *Lab) setReadiness(ctx context.Context, name string, status corev1.ConditionStatus) error {
+// SetReady writes what a kubelet reports, or, for Unknown, what the node controller writes some 40 s after a node's last report. It returns
+// when the apiserver knows.
+func (l *Lab) SetReady(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	return l.on(name, func(*node) error {
 		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			node, err := l.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -123,14 +110,14 @@ func (l *Lab) Shutdown(ctx context.Context, name string) error {
 				return err
 			}
 		}
-		if err := l.SetReady(ctx, name, false); err != nil {
+		if err := l.SetReady(ctx, name, corev1.ConditionFalse); err != nil {
 			return err
 		}
 		return l.powerOff(n)
 	})
 }
 
-// Crash powers a node off without notice: peers keep its routes for the graceful restart time. It stays Ready for the API until SetUnknown
+// Crash powers a node off without notice: peers keep its routes for the graceful restart time. It stays Ready for the API until SetReady
 // says otherwise. PowerOn brings it back, RemoveNode takes it away.
 func (l *Lab) Crash(name string) error {
 	return l.on(name, func(n *node) error {
@@ -159,6 +146,6 @@ func (l *Lab) PowerOn(ctx context.Context, name string) error {
 			return err
 		}
 		n.pods.off.Store(false)
-		return l.SetReady(ctx, name, true)
+		return l.SetReady(ctx, name, corev1.ConditionTrue)
 	})
 }

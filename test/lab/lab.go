@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -137,13 +138,10 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 	if l.plane, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds}); err != nil {
 		return err
 	}
-	if err := controlplane.WriteKubeconfig(l.Kubeconfig(), l.plane.AdminConfig()); err != nil {
-		return err
-	}
-	if err := controlplane.WriteKubeconfig(l.path("agent.kubeconfig"), l.plane.UserConfig(agentUser, "system:masters")); err != nil {
-		return err
-	}
-	return l.makeClients()
+	return errors.Join(
+		controlplane.WriteKubeconfig(l.Kubeconfig(), l.plane.AdminConfig()),
+		controlplane.WriteKubeconfig(l.path("agent.kubeconfig"), l.plane.UserConfig(agentUser, "system:masters")), l.makeClients(),
+	)
 }
 
 func (l *Lab) makeClients() (err error) {
@@ -210,9 +208,8 @@ func (l *Lab) Report() probe.Report { return l.prober.Report() }
 
 // Nodes are the names of the nodes that are up, in the order of their creation.
 func (l *Lab) Nodes() []string {
-	nodes := l.upNodes()
-	names := make([]string, 0, len(nodes))
-	for _, n := range nodes {
+	var names []string
+	for _, n := range l.upNodes() {
 		names = append(names, n.spec.Name)
 	}
 	return names
@@ -222,12 +219,7 @@ func (l *Lab) Nodes() []string {
 func (l *Lab) upNodes() []*node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var nodes []*node
-	for _, n := range l.nodes {
-		if n.up {
-			nodes = append(nodes, n)
-		}
-	}
+	nodes := slices.DeleteFunc(slices.Collect(maps.Values(l.nodes)), func(n *node) bool { return !n.up })
 	slices.SortFunc(nodes, func(a, b *node) int { return a.number - b.number })
 	return nodes
 }

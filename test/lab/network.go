@@ -45,12 +45,10 @@ const (
 	podDevice  = "cali0" // Calico's BIRD configuration takes no routes from cali*
 )
 
-// block is the address block of the node with this number.
 func block(number int) netip.Prefix {
 	return netip.PrefixFrom(nth(podNetwork.Addr(), number*blockSize), blockBits)
 }
 
-// nth is the address n after base.
 func nth(base netip.Addr, n int) netip.Addr {
 	b := base.As4()
 	value := binary.BigEndian.Uint32(b[:]) + uint32(n) //nolint:gosec // G115: a small number
@@ -99,16 +97,11 @@ func (f *fabric) plug(into *netlink.Handle, device, port string, address netip.A
 	if err != nil {
 		return fmt.Errorf("finding the bridge: %w", err)
 	}
-	if err := change(f.link, port, func(end netlink.Link) error { return f.link.LinkSetMaster(end, master) }); err != nil {
-		return err
-	}
-	if err := setUp(f.link, port); err != nil {
-		return err
-	}
-	if err := setUp(into, device); err != nil {
-		return err
-	}
-	if err := addAddress(into, device, netip.PrefixFrom(address, nodeNetwork.Bits())); err != nil {
+	err = errors.Join(
+		change(f.link, port, func(end netlink.Link) error { return f.link.LinkSetMaster(end, master) }),
+		setUp(f.link, port), setUp(into, device), addAddress(into, device, netip.PrefixFrom(address, nodeNetwork.Bits())),
+	)
+	if err != nil {
 		return err
 	}
 	return f.introduce(into, device, port, address)
@@ -151,15 +144,9 @@ func addPodDevice(s *space, address netip.Addr) error {
 	if err := s.link.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: podDevice}, PeerName: "pod0"}); err != nil {
 		return fmt.Errorf("making %s: %w", podDevice, err)
 	}
-	for _, device := range []string{"pod0", podDevice} {
-		if err := setUp(s.link, device); err != nil {
-			return err
-		}
-	}
-	return addAddress(s.link, podDevice, netip.PrefixFrom(address, 32))
+	return errors.Join(setUp(s.link, "pod0"), setUp(s.link, podDevice), addAddress(s.link, podDevice, netip.PrefixFrom(address, 32)))
 }
 
-// change finds a device and changes it.
 func change(handle *netlink.Handle, device string, do func(netlink.Link) error) error {
 	link, err := handle.LinkByName(device)
 	if err == nil {

@@ -147,7 +147,7 @@ func (l *Lab) bringUp(ctx context.Context, n *node) error {
 	l.mu.Lock()
 	n.up = true
 	l.mu.Unlock()
-	if err := l.setReadiness(ctx, n.spec.Name, corev1.ConditionTrue); err != nil {
+	if err := l.SetReady(ctx, n.spec.Name, corev1.ConditionTrue); err != nil {
 		return err
 	}
 	return l.createPods(ctx, n)
@@ -213,7 +213,6 @@ func (n *node) newBIRD(realTime bool, flags ...string) *daemon {
 	return &daemon{space: n.space, logPath: n.path("bird.log"), command: command}
 }
 
-// boot starts the daemons in their order.
 func (n *node) boot(ctx context.Context) error {
 	if err := n.agent.start(); err != nil {
 		return err
@@ -243,7 +242,6 @@ func (n *node) startBIRD(ctx context.Context) error {
 	})
 }
 
-// rendered are confd's files.
 var rendered = []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"}
 
 func (n *node) waitForConfig(ctx context.Context) error {
@@ -257,7 +255,6 @@ func (n *node) waitForConfig(ctx context.Context) error {
 	})
 }
 
-// destroy ends the host's processes and namespaces.
 func (n *node) destroy() {
 	n.kill()
 	if n.space != nil {

@@ -36,7 +36,6 @@ const (
 	agentUser = "lab-calico-node"
 )
 
-// createCluster makes what an installed Calico has made.
 func (l *Lab) createCluster(ctx context.Context) error {
 	pool := apiv3.NewIPPool()
 	pool.Name = "default-ipv4-ippool"
@@ -128,8 +127,7 @@ func (l *Lab) createBlock(ctx context.Context, n *node) error {
 	return err
 }
 
-// deleteNode removes what there is of a node: its object, its address block, and its pods. What is deleted already is
-// fine.
+// deleteNode removes what there is of a node: its object, its address block, and its pods. What is deleted already is fine.
 func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 	errs := []error{
 		l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{}),

@@ -53,7 +53,6 @@ func (l *Lab) createPods(ctx context.Context, n *node) error {
 	return l.prober.Add(n.spec.Name, n.podAddress(), n.space.enter)
 }
 
-// createPod makes a pod that runs on this node.
 func (l *Lab) createPod(ctx context.Context, n *node, address string) (string, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: podPrefix + n.spec.Name + "-", Labels: map[string]string{"app": "workload"}},

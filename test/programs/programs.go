@@ -58,15 +58,6 @@ var all = []program{
 	{"demo", "./test/e2e/demo", false},
 }
 
-// Names are those of all programs.
-func Names() []string {
-	names := make([]string, 0, len(all))
-	for _, p := range all {
-		names = append(names, p.name)
-	}
-	return names
-}
-
 // Calico is the release of Calico that the lab runs, and the file that says what it is built with.
 func Calico() (release, modfile string, err error) {
 	release = cmp.Or(os.Getenv(calicoVariable), CalicoRelease)
@@ -97,19 +88,21 @@ func binary(name string) string {
 	return name
 }
 
-// Build builds the programs that are named, and says on log which of how many. The first build of kube-apiserver takes
+// Build builds the programs that are named, all without a name, and says on log which of how many. The first build of kube-apiserver takes
 // minutes. KUBEBUILDER_ASSETS, where it is set, must hold etcd and kube-apiserver, which are then not built. What this process or
 // a parent has built is not built again.
 func Build(ctx context.Context, log io.Writer, names ...string) error {
 	built := paths()
 	var missing []program
 	for _, p := range all {
-		if slices.Contains(names, p.name) && built[binary(p.name)] == "" {
+		if (len(names) == 0 || slices.Contains(names, p.name)) && built[binary(p.name)] == "" {
 			missing = append(missing, p)
 		}
 	}
-	if unknown := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(Names(), n) }); len(unknown) > 0 {
-		return fmt.Errorf("building %q: no such program: there are %s", unknown[0], strings.Join(Names(), ", "))
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(p program) bool { return p.name == name }) {
+			return fmt.Errorf("building %q: no such program", name)
+		}
 	}
 	if len(missing) == 0 {
 		return nil
@@ -154,7 +147,6 @@ func paths() map[string]string {
 // patience is how long a build may take without a word.
 const patience = 2 * time.Second
 
-// builder knows where sources and programs are.
 type builder struct {
 	root, cache string
 	// kubernetes is the version of the servers.
@@ -181,7 +173,6 @@ func newBuilder(ctx context.Context, log io.Writer) (*builder, error) {
 	return b, nil
 }
 
-// build gives the path of an up-to-date program.
 func (b *builder) build(ctx context.Context, p program, title string) (string, error) {
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && (p.name == "etcd" || p.name == "kube-apiserver") {
 		path := filepath.Join(assets, p.name)

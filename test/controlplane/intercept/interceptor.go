@@ -1,7 +1,6 @@
-// Package intercept stands between managers and what they talk to, the apiserver and
-// the cloud: it counts, delays, refuses and loses their requests, and cuts a manager
-// off as its death would. All of a manager passes through it: controller-runtime,
-// libcalico-go, events and leader election.
+// Package intercept stands between managers and what they talk to, the apiserver and the cloud: it counts, delays, refuses and loses their
+// requests, and cuts a manager off as its death would. All of a manager passes through it: controller-runtime, libcalico-go, events and
+// leader election.
 package intercept
 
 import (
@@ -111,7 +110,6 @@ func (i *Interceptor) record(r *Request, alive func() bool) (verdict Verdict, pa
 	return verdict, true
 }
 
-// executed notes what the far side has answered.
 func (i *Interceptor) executed(r *Request, code int) {
 	i.mu.Lock()
 	r.Code = code
@@ -130,11 +128,9 @@ type Request struct {
 	Number int
 	// At is when it came.
 	At time.Time
-	// Verb is Kubernetes' (get, list, watch, create, update, patch, delete,
-	// deletecollection), or the method of a request to the cloud.
+	// Verb is Kubernetes' (get, list, watch, create, update, patch, delete, deletecollection), or the method of a request to the cloud.
 	Verb string
-	// Group, Resource (with the subresource: "nodes/status"), Namespace and Name of what
-	// it is about. For the cloud, Resource is the path.
+	// Group, Resource (with the subresource: "nodes/status"), Namespace and Name of what it is about. For the cloud, Resource is the path.
 	Group, Resource, Namespace, Name string
 	// Cloud: it goes to the cloud, not to the apiserver.
 	Cloud bool
@@ -294,7 +290,6 @@ func (l *Line) die() {
 	}
 }
 
-// serve lets one request meet its verdict.
 func (l *Line) serve(w http.ResponseWriter, r *http.Request, far http.Handler, seen Request) {
 	seen.Line = l.name
 	if seen.Write() {

@@ -22,7 +22,6 @@ import (
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// zone is the name of the i-th zone, from 0.
 func (s *Site) zone(i int) string {
 	if s.options.Generation == iksserver.Classic {
 		return fmt.Sprintf("dal1%d", 2*i)
@@ -101,7 +100,6 @@ func (s *Site) join(ctx context.Context, w iksserver.Worker) {
 	s.progress("worker %s is deployed in %s and joins as node %s", w.ID, w.Zone, w.IP)
 }
 
-// leave takes a deleted worker's host away.
 func (s *Site) leave(ctx context.Context, w iksserver.Worker) {
 	if err := s.Lab.RemoveNode(ctx, w.IP); err != nil {
 		s.progress("node %s could not leave: %v", w.IP, err)

@@ -46,20 +46,17 @@ func (s *Site) ManagerEnded() bool {
 	return true
 }
 
-func (s *Site) managerLog() string {
-	return filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "manager.log")
-}
+// file is one of the site's own.
+func (s *Site) file(name string) string { return filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), name) }
 
-// StartManager starts the manager with the rights of its service account and
-// nothing else; flags are added to its own. Its log goes on where an earlier
-// one's ended. One that is killed leaves its lease behind: --leader-elect=false
-// lets the next one go on at once.
+// StartManager starts the manager with the rights of its service account and nothing else; flags are added to its own. Its log goes on
+// where an earlier one's ended. One that is killed leaves its lease behind: --leader-elect=false lets the next one go on at once.
 func (s *Site) StartManager(flags ...string) (err error) {
 	config := s.Apiserver
 	if config == nil {
 		config = s.Lab.ControlPlane().ServiceAccountConfig(Namespace, ServiceAccount)
 	}
-	kubeconfig := filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "manager.kubeconfig")
+	kubeconfig := s.file("manager.kubeconfig")
 	if err := controlplane.WriteKubeconfig(kubeconfig, config); err != nil {
 		return err
 	}
@@ -67,7 +64,7 @@ func (s *Site) StartManager(flags ...string) (err error) {
 		"--metrics-bind-address="+Metrics, "--health-probe-bind-address="+Probes)
 	cmd.Args = append(cmd.Args, flags...)
 	cmd.Env = append(s.Environment(), "PATH=/nonexistent", "HOME=/nonexistent")
-	s.manager, err = controlplane.StartProcess(cmd, s.managerLog(), nil)
+	s.manager, err = controlplane.StartProcess(cmd, s.file("manager.log"), nil)
 	return err
 }
 
@@ -87,7 +84,7 @@ func (s *Site) KillManager() {
 
 // ManagerLog is everything that managers have said so far.
 func (s *Site) ManagerLog() (string, error) {
-	logs, err := filepath.Glob(filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "*manager*.log"))
+	logs, err := filepath.Glob(s.file("*manager*.log"))
 	var all strings.Builder
 	for _, log := range logs {
 		content, readErr := os.ReadFile(log) //nolint:gosec // G304: ours

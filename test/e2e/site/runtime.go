@@ -41,7 +41,7 @@ const (
 // A changed template replaces the pods one after the other, as far as maxUnavailable lets it; maxSurge is not used. With Options.Pods
 // they are Pods of the API as well, which can be listed, and whose logs can be read.
 //
-// It does not imitate: images (the manager is the one that BuildManager has built), the user, the read-only root, limits, affinity and
+// It does not imitate: images (the manager is the one that programs.Build has built), the user, the read-only root, limits, affinity and
 // spreading, probes other than the readiness probe, and NetworkPolicies. Of the environment it adds the apiserver's address, as a
 // kubelet does, and the cloud's, which is not IBM's here. A template that has what it does not know is not run, and Err says why.
 type Runtime struct {
@@ -117,8 +117,7 @@ func (r *Runtime) sync(ctx context.Context) error {
 	return errors.Join(r.grow(ctx, d), r.report(ctx, d))
 }
 
-// replace stops one that an older template has made, if those that are away already are fewer than may be. One that is not ready is
-// away.
+// replace stops one that an older template has made, if those that are away already are fewer than may be. One that is not ready is away.
 func (r *Runtime) replace(d *appsv1.Deployment) {
 	wanted, away, old, serves := int(ptr.Deref(d.Spec.Replicas, 1)), 0, -1, false
 	for i, p := range r.pods {

@@ -19,7 +19,6 @@ type series struct {
 	ended    bool
 }
 
-// sample is a copy of a series.
 type sample struct {
 	from, to string
 	sent     []time.Duration
