@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/rrpool/rrpool/test/lab"
 )
 
 const (
@@ -293,11 +295,11 @@ var (
 	errShort = errors.New("the message ends early")
 )
 
-func clientAddress(number int) netip.Addr { return nth(nodeNetwork.Addr(), firstClient+number) }
+func clientAddress(number int) netip.Addr { return lab.Nth(nodeNetwork.Addr(), firstClient+number) }
 
 // block is what a client announces.
 func block(number int) netip.Prefix {
-	return netip.PrefixFrom(nth(podNetwork.Addr(), number<<(32-blockBits)), blockBits)
+	return netip.PrefixFrom(lab.Nth(podNetwork.Addr(), number<<(32-blockBits)), blockBits)
 }
 
 // owner is the number of the client that announces the block.
@@ -306,12 +308,6 @@ func owner(prefix netip.Prefix) (int, error) {
 		return 0, fmt.Errorf("no client announces %s", prefix)
 	}
 	return int(number(prefix.Addr())-number(podNetwork.Addr())) >> (32 - blockBits), nil
-}
-
-func nth(base netip.Addr, n int) netip.Addr {
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], number(base)+uint32(n)) //nolint:gosec // G115: within our networks
-	return netip.AddrFrom4(b)
 }
 
 func number(a netip.Addr) uint32 {

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -108,13 +109,9 @@ func parseAuditEvent(line []byte) (AuditEvent, error) {
 	if err := json.Unmarshal(line, &raw); err != nil {
 		return AuditEvent{}, fmt.Errorf("reading an audit event: %w", err)
 	}
-	event := AuditEvent{
+	return AuditEvent{
 		Time: raw.RequestReceivedTimestamp, User: cmp.Or(raw.ImpersonatedUser.Username, raw.User.Username), Verb: raw.Verb,
-		Group: raw.ObjectRef.APIGroup, Resource: raw.ObjectRef.Resource,
+		Group: raw.ObjectRef.APIGroup, Resource: strings.TrimSuffix(raw.ObjectRef.Resource+"/"+raw.ObjectRef.Subresource, "/"),
 		Namespace: raw.ObjectRef.Namespace, Name: raw.ObjectRef.Name, Code: raw.ResponseStatus.Code,
-	}
-	if raw.ObjectRef.Subresource != "" {
-		event.Resource += "/" + raw.ObjectRef.Subresource
-	}
-	return event, nil
+	}, nil
 }

@@ -167,9 +167,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var fault *Fault
 	var index int
 	s.locked(func() {
-		index = s.record(r, body)
-		fault = s.takeFault(r)
-		s.requests[index].Faulty = fault != nil
+		index, fault = len(s.requests), s.takeFault(r)
+		request := Request{At: s.now(), Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Body: string(body), Faulty: fault != nil}
+		if request.Token() {
+			request.Body = ""
+		}
+		s.requests = append(s.requests, request)
 	})
 	status := 0
 	defer func() { s.locked(func() { s.requests[index].Status = status }) }()
@@ -296,15 +299,6 @@ func (r Request) Mutating() bool { return r.Method != http.MethodGet && !r.Token
 
 // Token reports whether the request was for an IAM token.
 func (r Request) Token() bool { return strings.HasPrefix(r.Path, "/identity/") }
-
-func (s *Server) record(r *http.Request, body []byte) int {
-	rec := Request{At: s.now(), Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Body: string(body)}
-	if rec.Token() {
-		rec.Body = ""
-	}
-	s.requests = append(s.requests, rec)
-	return len(s.requests) - 1
-}
 
 // Requests gives all requests so far.
 func (s *Server) Requests() []Request {

@@ -318,8 +318,5 @@ func poll(ctx context.Context, try func() error) error {
 		last = try()
 		return last == nil, nil
 	})
-	if err != nil {
-		return errors.Join(err, last)
-	}
-	return nil
+	return errors.Join(err, last)
 }

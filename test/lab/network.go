@@ -46,10 +46,11 @@ const (
 )
 
 func block(number int) netip.Prefix {
-	return netip.PrefixFrom(nth(podNetwork.Addr(), number*blockSize), blockBits)
+	return netip.PrefixFrom(Nth(podNetwork.Addr(), number*blockSize), blockBits)
 }
 
-func nth(base netip.Addr, n int) netip.Addr {
+// Nth is the IPv4 address n after base.
+func Nth(base netip.Addr, n int) netip.Addr {
 	b := base.As4()
 	value := binary.BigEndian.Uint32(b[:]) + uint32(n) //nolint:gosec // G115: a small number
 	binary.BigEndian.PutUint32(b[:], value)

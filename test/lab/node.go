@@ -116,7 +116,7 @@ func (l *Lab) reserve(spec NodeSpec) (*node, error) {
 	}
 	n := &node{spec: spec, number: l.created, dir: l.path("nodes/" + spec.Name)}
 	if !spec.Address.IsValid() {
-		n.spec.Address = nth(nodeNetwork.Addr(), firstHost+n.number)
+		n.spec.Address = Nth(nodeNetwork.Addr(), firstHost+n.number)
 	}
 	l.created++
 	l.nodes[spec.Name] = n

@@ -107,11 +107,8 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2", OperatingSystem: "linux", Architecture: "amd64"},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("creating the Node: %w", err)
-	}
-	if n.spec.Pods == 0 {
-		return nil
+	if err != nil || n.spec.Pods == 0 {
+		return err
 	}
 	return l.createBlock(ctx, n)
 }

@@ -41,7 +41,7 @@ func (l *Lab) createPods(ctx context.Context, n *node) error {
 	}
 	running := map[string]bool{}
 	for i := range n.spec.Pods {
-		name, err := l.createPod(ctx, n, nth(n.podAddress(), i).String())
+		name, err := l.createPod(ctx, n, Nth(n.podAddress(), i).String())
 		if err != nil {
 			return err
 		}
@@ -246,30 +246,22 @@ func writeConfdTemplates(ctx context.Context, dir string) error {
 	}
 	source := filepath.Join(calico, "confd", "etc", "calico", "confd")
 	for _, name := range []string{"bird", "bird_aggr", "bird_ipam"} {
-		err := rewrite(filepath.Join(source, "templates", name+".cfg.template"), filepath.Join(dir, "templates", name+".cfg.template"),
-			func(text string) string { return tunnelAttribute.ReplaceAllString(text, "") })
-		if err != nil {
-			return err
-		}
-		err = rewrite(filepath.Join(source, "conf.d", name+".toml"), filepath.Join(dir, "conf.d", name+".toml"),
-			func(text string) string {
+		for file, change := range map[string]func(string) string{
+			"templates/" + name + ".cfg.template": func(text string) string { return tunnelAttribute.ReplaceAllString(text, "") },
+			"conf.d/" + name + ".toml": func(text string) string {
 				text = destination.ReplaceAllString(checkCommand.ReplaceAllString(text, ""), `dest = "`+configDir+`/$1"`)
 				return reloadCommand.ReplaceAllString(text, `reload_cmd = "birdc -s `+calicoRunDir+`/bird.ctl configure || true"`)
-			})
-		if err != nil {
-			return err
+			},
+		} {
+			text, err := os.ReadFile(filepath.Join(source, file)) //nolint:gosec // G304: Calico's files
+			if err != nil {
+				return err
+			}
+			to := filepath.Join(dir, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o750), os.WriteFile(to, []byte(change(string(text))), 0o600)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-func rewrite(from, to string, change func(string) string) error {
-	text, err := os.ReadFile(from) //nolint:gosec // G304: Calico's files and ours
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
-		return err
-	}
-	return os.WriteFile(to, []byte(change(string(text))), 0o600)
 }
