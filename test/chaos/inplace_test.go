@@ -142,8 +142,7 @@ func cutZone(c *cluster) {
 	c.requireLostNothing(e, cut...)
 }
 
-// cordonFirst: a person cordons the reflector that is the client of no other. What that
-// may cost is said before, for exactly two nodes.
+// cordonFirst: a person cordons the reflector that is the client of no other. What that may cost is said before, for exactly two nodes.
 func cordonFirst(c *cluster) {
 	before := c.reflectors()
 	hit := before[0]
@@ -173,9 +172,9 @@ func cordonFirst(c *cluster) {
 // shutDownInTurn: the way a rolling update of workers does it. The grace is as it
 // is by default, so that nothing but the safety net can help.
 func shutDownInTurn(c *cluster) {
-	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+	require.NoError(c.t, c.Edit(c.ctx, func(spec *v1alpha1.RouteReflectorPoolSpec) {
 		spec.Rollout.NotReadyGrace = metav1.Duration{Duration: time.Minute}
-	})
+	}))
 	going := c.reflectors()
 	e := c.begin("reflectors shut down in turn")
 	last := c.shutDownEach(going)
@@ -244,9 +243,9 @@ func migrateDraining(c *cluster) {
 // shutDownTogether: no reflector is left, and every route is withdrawn. The mesh is switched on without a wait, and
 // carries everyone within seconds. The grace is as it is by default, so that nothing else happens meanwhile.
 func shutDownTogether(c *cluster) {
-	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+	require.NoError(c.t, c.Edit(c.ctx, func(spec *v1alpha1.RouteReflectorPoolSpec) {
 		spec.Rollout.NotReadyGrace = metav1.Duration{Duration: time.Minute}
-	})
+	}))
 	going := c.reflectors()
 	e := c.begin("all reflectors shut down together")
 	var all sync.WaitGroup
@@ -311,9 +310,9 @@ func migrateDedicated(c *cluster) {
 func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) func(*cluster) {
 	return func(c *cluster) {
 		e := c.begin(string(kind))
-		c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+		require.NoError(c.t, c.Edit(c.ctx, func(spec *v1alpha1.RouteReflectorPoolSpec) {
 			spec.Topology.Type, spec.Topology.Redundancy, spec.Sizing.Min = kind, redundancy, sized
-		})
+		}))
 		c.waitReflectors("the new slots", func(h []string) bool {
 			slots := c.slots()
 			if len(h) != reflectors || len(slots) != reflectors {
@@ -336,11 +335,11 @@ func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) f
 // slots are the reflectors' slots by node.
 func (c *cluster) slots() map[string]string {
 	c.t.Helper()
-	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{LabelSelector: roleLabel})
-	require.NoError(c.t, err)
 	out := map[string]string{}
-	for i := range list.Items {
-		out[list.Items[i].Name] = list.Items[i].Labels[roleLabel]
+	for _, n := range c.nodes() {
+		if slot, is := n.Labels[roleLabel]; is {
+			out[n.Name] = slot
+		}
 	}
 	return out
 }

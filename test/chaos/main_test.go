@@ -19,6 +19,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,19 +123,18 @@ func ready(o *v1alpha1.RouteReflectorPool) bool {
 // zones gives each node's zone.
 func (c *cluster) zones() map[string]string {
 	c.t.Helper()
-	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{})
-	require.NoError(c.t, err)
 	zones := map[string]string{}
-	for i := range list.Items {
-		zones[list.Items[i].Name] = list.Items[i].Labels["topology.kubernetes.io/zone"]
+	for _, n := range c.nodes() {
+		zones[n.Name] = n.Labels["topology.kubernetes.io/zone"]
 	}
 	return zones
 }
 
-// edit changes the pool's spec.
-func (c *cluster) edit(change func(*v1alpha1.RouteReflectorPoolSpec)) {
+func (c *cluster) nodes() []corev1.Node {
 	c.t.Helper()
-	require.NoError(c.t, c.Edit(c.ctx, change))
+	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{})
+	require.NoError(c.t, err)
+	return list.Items
 }
 
 // keeper starts the manager again whenever it ends, as a kubelet does. It runs with leader election, as it does in a cluster: one
@@ -195,8 +195,7 @@ func (c *cluster) begin(name string) event {
 	return event{name: name, from: time.Now()}
 }
 
-// requireEvents gives the events since e began. All parts of each want must be in one of
-// them, and the first part is its reason.
+// requireEvents gives the events since e began. All parts of each want must be in one of them, and the first part is its reason.
 func (c *cluster) requireEvents(e event, want ...[]string) []eventsv1.Event {
 	c.t.Helper()
 	events, err := c.Events(c.ctx, e.from)
@@ -213,8 +212,7 @@ func (c *cluster) requireEvents(e event, want ...[]string) []eventsv1.Event {
 	return events
 }
 
-// lost is what was lost between the workers since e began, but for pairs with
-// these. It checks that every other pair was probed.
+// lost is what was lost between the workers since e began, but for pairs with these. It checks that every other pair was probed.
 func (c *cluster) lost(e event, without ...string) probe.Report {
 	c.t.Helper()
 	report := c.Lab.Report().Phase(e.name).Without(without...)
@@ -303,15 +301,12 @@ func (c *cluster) inPeeringOrder(reflectors []string) []string {
 // cordoned are the nodes that take no pods.
 func (c *cluster) cordoned() []string {
 	c.t.Helper()
-	list, err := c.Lab.Kube().CoreV1().Nodes().List(c.ctx, metav1.ListOptions{})
-	require.NoError(c.t, err)
 	var names []string
-	for i := range list.Items {
-		if list.Items[i].Spec.Unschedulable {
-			names = append(names, list.Items[i].Name)
+	for _, n := range c.nodes() { // sorted by name
+		if n.Spec.Unschedulable {
+			names = append(names, n.Name)
 		}
 	}
-	slices.Sort(names)
 	return names
 }
 

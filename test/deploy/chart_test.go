@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,11 +22,6 @@ const (
 	namespace = "rrpool-system"
 	keep      = "helm.sh/resource-policy"
 )
-
-var helmTool = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "-C", path("test", "tools", "helm"), "tool", "-n", "helm").Output()
-	return strings.TrimSpace(string(out)), err
-})
 
 // helm runs the pinned helm with folders of its own, and gives what it says, in which order ever.
 func helm(t *testing.T, arguments ...string) (stdout, stderr string, err error) {
@@ -108,11 +102,6 @@ func differing(at string, have, want any) []string {
 	return out
 }
 
-func withExternalSecret(t *testing.T) string {
-	t.Helper()
-	return with(t, "external-secret")
-}
-
 // with is a kustomization as a user writes it, with a component in it.
 func with(t *testing.T, component string) string {
 	t.Helper()
@@ -140,7 +129,7 @@ func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 	made := rendered(t)
 	require.Empty(t, unequal(made, build(t, iksOverlay)))
 	require.Equal(t, "keep", first(t, made, "CustomResourceDefinition").GetAnnotations()[keep])
-	require.Empty(t, unequal(rendered(t, "--set", "credentials.externalSecret.enabled=true"), build(t, withExternalSecret(t))))
+	require.Empty(t, unequal(rendered(t, "--set", "credentials.externalSecret.enabled=true"), build(t, with(t, "external-secret"))))
 	require.Empty(t, unequal(rendered(t, "--set", "credentials.trustedProfile.name=a b"), build(t, with(t, "trusted-profile"))))
 	require.Empty(t, unequal(rendered(t, monitored...), append(build(t, iksOverlay), build(t, "config/monitoring")...)))
 }
@@ -170,7 +159,7 @@ func TestTheChartInAnotherNamespace(t *testing.T) {
 	require.NoError(t, err, said)
 	require.NotContains(t, out, namespace)
 	require.Empty(t, unequal(decode(t, []byte(strings.ReplaceAll(strings.ReplaceAll(out, "namespace: network", "namespace: "+namespace),
-		"system:serviceaccount:network:", "system:serviceaccount:"+namespace+":"))), build(t, withExternalSecret(t))))
+		"system:serviceaccount:network:", "system:serviceaccount:"+namespace+":"))), build(t, with(t, "external-secret"))))
 	policedUser(t, decode(t, []byte(out)))
 	for _, taken := range []string{"default", "kube-system"} {
 		_, said, err = helm(t, "template", "rrpool", path(chart), "--namespace", taken)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,20 +28,13 @@ var pages = []string{"docs/kind.md", "docs/existing-nodes.md", "docs/operations.
 // explained are pages that name fields and keys, and are mostly read.
 var explained = append([]string{"docs/concepts.md", "docs/faq.md", "docs/migrating.md"}, pages...)
 
-// page is what one of them says.
-func page(t *testing.T, name string) string {
-	t.Helper()
-	return text(t, path(name))
-}
-
 // written finds YAML: blocks of its own, and what commands are fed with.
 var written = []*regexp.Regexp{
 	regexp.MustCompile("(?s)\n *```yaml\n(.*?\n) *```\n"),
 	regexp.MustCompile(`(?s)<<'YAML'\n(.*?\n) *YAML\n`),
 }
 
-// objectsOf are those that a page has in full. That a key is given once only is
-// checked as well: the apiserver never sees the first of two.
+// objectsOf are those that a page has in full. That a key is given once only is checked as well: the apiserver never sees the first of two.
 func objectsOf(t *testing.T, text string) []*object {
 	t.Helper()
 	var out []*object
@@ -60,7 +54,7 @@ func objectsOf(t *testing.T, text string) []*object {
 func TestEveryObjectOfAPageIsAccepted(t *testing.T) {
 	c, _ := deployed(t)
 	for _, name := range pages {
-		objects := objectsOf(t, page(t, name))
+		objects := objectsOf(t, text(t, path(name)))
 		require.NotEmpty(t, objects, name)
 		for _, o := range objects {
 			_, err := c.try(t, o)
@@ -84,7 +78,7 @@ func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
 		return err
 	}
 	for _, name := range pages {
-		found := patch.FindAllStringSubmatch(page(t, name), -1)
+		found := patch.FindAllStringSubmatch(text(t, path(name)), -1)
 		require.NotEmpty(t, found, name)
 		for _, match := range found {
 			require.NoError(t, try(match[1]), "%s: %s", name, match[1])
@@ -97,9 +91,11 @@ func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
 var field = regexp.MustCompile("`((?:spec|status)\\.[\\w.]+)")
 
 func TestEveryFieldThatAPageNamesExists(t *testing.T) {
-	schema := ownSchema(t)
+	var crd apiextensionsv1.CustomResourceDefinition
+	require.NoError(t, yaml.UnmarshalStrict([]byte(text(t, path("config/crd/rrpool.io_routereflectorpools.yaml"))), &crd))
+	schema := *crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	for _, name := range explained {
-		found := field.FindAllStringSubmatch(page(t, name), -1)
+		found := field.FindAllStringSubmatch(text(t, path(name)), -1)
 		require.NotEmpty(t, found, name)
 		for _, match := range found {
 			// Of a node, and of Calico's Installation.
@@ -110,14 +106,6 @@ func TestEveryFieldThatAPageNamesExists(t *testing.T) {
 		}
 	}
 	require.False(t, has(schema, []string{"spec", "provider", "existingNodes", "promotions"}))
-}
-
-// ownSchema is that of the RouteReflectorPool.
-func ownSchema(t *testing.T) apiextensionsv1.JSONSchemaProps {
-	t.Helper()
-	var crd apiextensionsv1.CustomResourceDefinition
-	require.NoError(t, yaml.UnmarshalStrict([]byte(text(t, path("config/crd/rrpool.io_routereflectorpools.yaml"))), &crd))
-	return *crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 }
 
 func has(schema apiextensionsv1.JSONSchemaProps, names []string) bool {
@@ -150,7 +138,7 @@ func TestEveryKeyThatAPageNamesIsInTheCode(t *testing.T) {
 		return strings.Contains(code.String(), `"`+key+`"`) || strings.Contains(code.String(), "default="+key+"\n")
 	}
 	for _, name := range explained {
-		for _, found := range key.FindAllString(page(t, name), -1) {
+		for _, found := range key.FindAllString(text(t, path(name)), -1) {
 			require.True(t, quoted(found) || found == "rrpool.io/v1alpha1", "%s: %s", name, found)
 		}
 	}
@@ -182,18 +170,13 @@ func clusterFile(t *testing.T) (kindCluster, []string) {
 	var names []string
 	count := map[string]int{}
 	for _, node := range c.Nodes {
-		count[node.Role]++
-		names = append(names, c.Name+"-"+node.Role+suffix(count[node.Role]))
+		name := c.Name + "-" + node.Role
+		if count[node.Role]++; count[node.Role] > 1 {
+			name += strconv.Itoa(count[node.Role])
+		}
+		names = append(names, name)
 	}
 	return c, names
-}
-
-// suffix is what kind appends to the second and further nodes of a role.
-func suffix(number int) string {
-	if number == 1 {
-		return ""
-	}
-	return string(rune('0' + number))
 }
 
 func TestTheKindClusterHasThreeZonesWithANodeToSpare(t *testing.T) {
@@ -287,7 +270,7 @@ func misfits(said string, rules []rule) []string {
 }
 
 func TestTheCommandsOfTheKindPageFitTheFiles(t *testing.T) {
-	said, rules := page(t, "docs/kind.md"), kindRules(t)
+	said, rules := text(t, path("docs/kind.md")), kindRules(t)
 	require.Empty(t, misfits(said, rules))
 	for right, wrong := range map[string]string{"docker stop rrpool-worker3": "docker stop rrpool-worker9", "calico/v3.31.0/": "calico/v3.30.0/"} {
 		require.NotEmpty(t, misfits(strings.Replace(said, right, wrong, 1), rules), "negative control: %s", wrong)

@@ -73,8 +73,7 @@ func start(t *testing.T) *cluster {
 	return c
 }
 
-// operatorCRDs is a folder with what Calico's operator-crds.yaml installs: the
-// operator's own kinds and all of Calico's.
+// operatorCRDs is a folder with what Calico's operator-crds.yaml installs: the operator's own kinds and all of Calico's.
 func operatorCRDs(t *testing.T) string {
 	t.Helper()
 	const name = "operator-crds.yaml"
@@ -119,11 +118,15 @@ func path(parts ...string) string {
 
 type object = unstructured.Unstructured
 
-// kustomize is the pinned tool, as make verify uses it.
-var kustomize = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "-C", path("test", "tools", "kustomize"), "tool", "-n", "kustomize").Output()
-	return strings.TrimSpace(string(out)), err
-})
+// kustomize and helmTool are the pinned tools, as make verify uses them.
+var kustomize, helmTool = pinned("kustomize"), pinned("helm")
+
+func pinned(tool string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		out, err := exec.Command("go", "-C", path("test", "tools", tool), "tool", "-n", tool).Output()
+		return strings.TrimSpace(string(out)), err
+	})
+}
 
 // built are the outputs of kustomize by folder: nothing changes while the tests run.
 var built sync.Map
@@ -198,8 +201,7 @@ func options(dryRun ...string) metav1.PatchOptions {
 	return metav1.PatchOptions{FieldManager: "kubectl", FieldValidation: metav1.FieldValidationStrict, DryRun: dryRun}
 }
 
-// apply applies one object, server-side. It waits for the apiserver to serve what
-// a CustomResourceDefinition has just defined.
+// apply applies one object, server-side. It waits for the apiserver to serve what a CustomResourceDefinition has just defined.
 func (c *cluster) apply(t *testing.T, o *object, dryRun ...string) (*object, error) {
 	t.Helper()
 	content, err := json.Marshal(o)

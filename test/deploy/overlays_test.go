@@ -49,34 +49,6 @@ func TestAnOverlayIsAcceptedAsItIs(t *testing.T) {
 	require.Empty(t, c.warnings.all())
 }
 
-func TestTheSampleOfAnOverlayIsAdmittedAndDefaulted(t *testing.T) {
-	for _, overlay := range overlays(t) {
-		t.Run(overlay, func(t *testing.T) {
-			c, _ := deployed(t)
-			sample := read(t, samples[overlay])
-			require.Len(t, sample, 1)
-			admitted, err := c.try(t, sample[0])
-			require.NoError(t, err)
-			kept, err := c.apply(t, sample[0])
-			require.NoError(t, err)
-			require.Equal(t, admitted.Object["spec"], kept.Object["spec"])
-			again, err := c.apply(t, sample[0])
-			require.NoError(t, err)
-			require.Equal(t, kept.GetResourceVersion(), again.GetResourceVersion())
-			require.Empty(t, c.warnings.all())
-
-			pool := convert[v1alpha1.RouteReflectorPool](t, kept)
-			require.Equal(t, v1alpha1.SingletonName, pool.Name)
-			require.Equal(t, v1alpha1.ModeRouteReflector, pool.Spec.Mode)
-			require.Equal(t, "244.0.0.1", pool.Spec.Topology.ClusterID)
-			require.EqualValues(t, 2, pool.Spec.Rollout.SafetyNet.MinServing)
-			want := map[string]v1alpha1.ProviderType{kindOverlay: v1alpha1.ProviderExistingNodes, iksOverlay: v1alpha1.ProviderIKS}[overlay]
-			require.Equal(t, want, pool.Spec.Provider.Type)
-			require.Equal(t, v1alpha1.PromotionStaged, pool.Spec.Provider.ExistingNodes.Promotion)
-		})
-	}
-}
-
 func TestEverySampleAndExampleIsAdmitted(t *testing.T) {
 	c, _ := deployed(t)
 	for _, pattern := range []string{"config/samples/*.yaml", "config/overlays/*/*.example.yaml"} {
@@ -92,6 +64,10 @@ func TestEverySampleAndExampleIsAdmitted(t *testing.T) {
 				require.NoError(t, err, "%s: %s", file, o.GetName())
 			}
 		}
+	}
+	require.Empty(t, c.warnings.all())
+	for overlay, want := range map[string]v1alpha1.ProviderType{kindOverlay: v1alpha1.ProviderExistingNodes, iksOverlay: v1alpha1.ProviderIKS} {
+		require.Equal(t, want, convert[v1alpha1.RouteReflectorPool](t, read(t, samples[overlay])[0]).Spec.Provider.Type)
 	}
 }
 
@@ -169,8 +145,7 @@ func podOf(t *testing.T, deployment *object) *object {
 	return pod
 }
 
-// externalSecretsModule is a module of its own, which pins the operator's sources: they have
-// its CRDs, and nothing of it is built.
+// externalSecretsModule is a module of its own, which pins the operator's sources: they have its CRDs, and nothing of it is built.
 var externalSecretsModule = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "-C", path("test", "deploy", "external-secrets"), "mod", "download", "-json", "github.com/external-secrets/external-secrets").Output()
 	if err != nil {
@@ -204,7 +179,7 @@ func manifest(t *testing.T, o *object) string {
 func TestTheExternalSecretIsAccepted(t *testing.T) {
 	c, _ := deployed(t)
 	externalSecrets(t, c)
-	ours := first(t, build(t, withExternalSecret(t)), "ExternalSecret")
+	ours := first(t, build(t, with(t, "external-secret")), "ExternalSecret")
 	_, err := c.try(t, ours)
 	require.NoError(t, err)
 	sample := read(t, samples[iksOverlay])[0]

@@ -162,17 +162,6 @@ func TestTheNetworkPolicyLetsInMetricsAndOutAll(t *testing.T) {
 	require.Equal(t, "metrics", pod.Spec.Containers[0].Ports[0].Name)
 }
 
-// dedicated is the taint of the dedicated pool, as the sample for IKS leaves it.
-func dedicated(t *testing.T) v1alpha1.Taint {
-	t.Helper()
-	c, _ := deployed(t)
-	sample, err := c.try(t, read(t, samples[iksOverlay])[0])
-	require.NoError(t, err)
-	taint := convert[v1alpha1.RouteReflectorPool](t, sample).Spec.Provider.IKS.Taint
-	require.NotEmpty(t, taint.Key)
-	return taint
-}
-
 func selects(selector *metav1.LabelSelector, of map[string]string) bool {
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	return err == nil && !s.Empty() && s.Matches(labels.Set(of)) && !s.Matches(labels.Set{"app.kubernetes.io/name": "another"})
@@ -195,7 +184,11 @@ func leaves(pod corev1.PodSpec, key string) int64 {
 }
 
 func TestManagersSurviveDrainsNodesAndZones(t *testing.T) {
-	reflectors := dedicated(t)
+	c, _ := deployed(t)
+	sample, err := c.try(t, read(t, samples[iksOverlay])[0])
+	require.NoError(t, err)
+	reflectors := convert[v1alpha1.RouteReflectorPool](t, sample).Spec.Provider.IKS.Taint
+	require.NotEmpty(t, reflectors.Key)
 	objects := build(t, iksOverlay)
 	d := convert[appsv1.Deployment](t, first(t, objects, "Deployment"))
 	b := convert[policyv1.PodDisruptionBudget](t, first(t, objects, "PodDisruptionBudget"))
@@ -238,8 +231,7 @@ func TestManagersSurviveDrainsNodesAndZones(t *testing.T) {
 var unverified = regexp.MustCompile(`\b(?:InsecureSkipVerify|Insecure|InsecureSkipTLSVerify|SSLDisable|VerifyPeerCertificate|VerifyConnection)` +
 	`\b(?::| *=[^=]|\))`)
 
-// asTheUserSays is where the choice of a user's own kubeconfig is handed on, for the command
-// line. The manager takes no such kubeconfig.
+// asTheUserSays is where the choice of a user's own kubeconfig is handed on, for the command line. The manager takes no such kubeconfig.
 const asTheUserSays = "controllers/calico/client.go: InsecureSkipTLSVerify:"
 
 // No code of the product can be made to talk to a server that cannot prove who it is.

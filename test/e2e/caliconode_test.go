@@ -17,7 +17,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -33,7 +32,7 @@ const netTime = 75 * time.Second
 // The next one, which waits for the lease, knows nothing of what was before.
 func TestCalicoNodeGoesFromAllReflectorsAndTheManagerToo(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, s := start(t, site.Options{})
+	ctx, s := site.ForTest(t, site.Options{})
 	gone := loseCalicoNode(t, ctx, s, true, func() {
 		time.Sleep(time.Second)
 		s.KillManager()
@@ -51,7 +50,7 @@ func TestCalicoNodeGoesFromAllReflectorsAndTheManagerToo(t *testing.T) {
 // The same while the manager runs, with pods that stay and are not Ready; and until long after BIRD forgets the routes.
 func TestCalicoNodeGoesFromAllReflectors(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, s := start(t, site.Options{})
+	ctx, s := site.ForTest(t, site.Options{})
 	gone := loseCalicoNode(t, ctx, s, false, func() {})
 	requireMeshInTime(t, ctx, s, gone)
 	time.Sleep(time.Until(gone.Add(130 * time.Second)))
@@ -61,7 +60,7 @@ func TestCalicoNodeGoesFromAllReflectors(t *testing.T) {
 // A manager that may not watch pods has only the reports to go by, and asks for them: that takes longer, and is in time.
 func TestWithoutTheRightToWatchPodsTheReportsTell(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, s := start(t, site.Options{})
+	ctx, s := site.ForTest(t, site.Options{})
 	role := &rbacv1.ClusterRole{}
 	require.NoError(t, s.Client.Get(ctx, client.ObjectKey{Name: "rrpool-manager"}, role))
 	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Equal(r.Resources, []string{"pods"}) })
@@ -72,10 +71,7 @@ func TestWithoutTheRightToWatchPodsTheReportsTell(t *testing.T) {
 // loseCalicoNode moves the cluster onto reflectors and kills calico-node on all of them, within a moment, before it does what else happens.
 func loseCalicoNode(t *testing.T, ctx context.Context, s *site.Site, evicted bool, meanwhile func()) time.Time { //nolint:revive // t comes first in tests
 	t.Helper()
-	require.NoError(t, s.StartManager())
-	require.NoError(t, s.CreatePool(ctx, nil))
-	require.NoError(t, s.WaitReady(within(t, ctx)))
-	requireMigrated(t, ctx, s, 3)
+	migrate(t, ctx, s, nil)
 	s.Lab.Checkpoint("calico-node is gone")
 	gone := time.Now()
 	for _, name := range s.Reflectors() {
@@ -108,11 +104,8 @@ func meshOn(t *testing.T, ctx context.Context, s *site.Site) bool { //nolint:rev
 // takes the routes away. The mesh is requested spec.rollout.safetyNet.after later, and stays on until the sessions have lasted.
 func TestTheMeshCarriesANodeThatIsCutOffFromTheReflectors(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, s := start(t, site.Options{})
-	require.NoError(t, s.StartManager())
-	require.NoError(t, s.CreatePool(ctx, nil))
-	require.NoError(t, s.WaitReady(within(t, ctx)))
-	requireMigrated(t, ctx, s, 3)
+	ctx, s := site.ForTest(t, site.Options{})
+	migrate(t, ctx, s, nil)
 
 	hit := s.Workers[0]
 	block := func(change string) {
@@ -159,7 +152,7 @@ func TestTheMeshCarriesANodeThatIsCutOffFromTheReflectors(t *testing.T) {
 // last a person replaces all workers at the same time: their routes are withdrawn together, and the safety net answers.
 func TestTheWorkersOfThePoolAreUpdated(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, s := start(t, site.Options{})
+	ctx, s := site.ForTest(t, site.Options{})
 	require.NoError(t, s.StartManager())
 	require.NoError(t, s.CreatePool(ctx, func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Provider.IKS.UpdateWorkers = v1alpha1.UpdateRolling
@@ -180,12 +173,12 @@ func TestTheWorkersOfThePoolAreUpdated(t *testing.T) {
 
 	s.Lab.Checkpoint("cordoned")
 	hit := current(t, ctx, s)[0]
-	cordon(t, ctx, s, hit, "true")
+	require.NoError(t, s.Lab.Cordon(ctx, hit))
 	require.NoError(t, s.WaitFor(within(t, ctx), "another reflector in its place", func(o *v1alpha1.RouteReflectorPool) bool {
 		return isReady(o) && !slices.Contains(current(t, ctx, s), hit) && len(current(t, ctx, s)) == 3
 	}))
 	require.Len(t, workers(s), 6)
-	cordon(t, ctx, s, hit, "false")
+	require.NoError(t, s.Lab.Uncordon(ctx, hit))
 	require.NoError(t, s.WaitFor(within(t, ctx), "the pool to be as small as before", func(o *v1alpha1.RouteReflectorPool) bool {
 		return isReady(o) && len(workers(s)) == 3
 	}))
@@ -210,13 +203,10 @@ func TestTheWorkersOfThePoolAreUpdated(t *testing.T) {
 // Another flavor is asked for: a second pool takes over from the first, reflector by reflector, and nothing is lost.
 func TestThePoolGetsAnotherFlavor(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, s := start(t, site.Options{})
-	require.NoError(t, s.StartManager())
-	require.NoError(t, s.CreatePool(ctx, func(o *v1alpha1.RouteReflectorPool) {
+	ctx, s := site.ForTest(t, site.Options{})
+	migrate(t, ctx, s, func(o *v1alpha1.RouteReflectorPool) {
 		o.Spec.Rollout.RemovalDelay = metav1.Duration{Duration: 10 * time.Second}
-	}))
-	require.NoError(t, s.WaitReady(within(t, ctx)))
-	requireMigrated(t, ctx, s, 3)
+	})
 	s.Lab.Checkpoint("another flavor")
 	object, err := s.Pool(ctx)
 	require.NoError(t, err)
@@ -251,10 +241,4 @@ func workers(s *site.Site) []string {
 		out = append(out, w.ID)
 	}
 	return out
-}
-
-func cordon(t *testing.T, ctx context.Context, s *site.Site, node, unschedulable string) { //nolint:revive // t comes first in tests
-	t.Helper()
-	_, err := s.Lab.Kube().CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(`{"spec":{"unschedulable":`+unschedulable+`}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
 }

@@ -45,11 +45,8 @@ func TestCalicoIsUpgraded(t *testing.T) {
 	lab.SkipLong(t)
 	for name, late := range map[string]bool{"calico-node follows at once": false, "calico-node follows late": true} {
 		t.Run(name, func(t *testing.T) {
-			ctx, s := start(t, site.Options{})
-			require.NoError(t, s.StartManager())
-			require.NoError(t, s.CreatePool(ctx, nil))
-			require.NoError(t, s.WaitReady(within(t, ctx)))
-			requireMigrated(t, ctx, s, 3)
+			ctx, s := site.ForTest(t, site.Options{})
+			migrate(t, ctx, s, nil)
 			sessions := established(t, s)
 			time.Sleep(15 * time.Second) // the reports settle into their long period
 
@@ -143,13 +140,10 @@ func record(t *testing.T, ctx context.Context, s *site.Site) func() []moment { /
 // calico-node replaced node by node. The manager writes nothing meanwhile, and then goes on in the new group. Nothing is lost.
 func TestCalicoMovesItsObjectsToItsOtherGroup(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, s := start(t, site.Options{MeshPassword: "s3cret"})
+	ctx, s := site.ForTest(t, site.Options{MeshPassword: "s3cret"})
 	objects, err := dynamic.NewForConfig(s.Lab.AdminConfig())
 	require.NoError(t, err)
-	require.NoError(t, s.StartManager("--leader-elect=false"))
-	require.NoError(t, s.CreatePool(ctx, nil))
-	require.NoError(t, s.WaitReady(within(t, ctx)))
-	requireMigrated(t, ctx, s, 3)
+	migrate(t, ctx, s, nil, "--leader-elect=false")
 	sessions := established(t, s)
 
 	s.Lab.Checkpoint("move")

@@ -33,12 +33,6 @@ func TestMain(m *testing.M) {
 // limit is how long any one wait may take on a slow machine.
 const limit = 6 * time.Minute
 
-// start builds a site for one test.
-func start(t *testing.T, options site.Options) (context.Context, *site.Site) {
-	t.Helper()
-	return site.ForTest(t, options)
-}
-
 // within gives ctx a time limit.
 func within(t *testing.T, ctx context.Context) context.Context { //nolint:revive // t comes first in tests
 	t.Helper()
@@ -56,10 +50,8 @@ func isReady(o *v1alpha1.RouteReflectorPool) bool {
 func TestRest(t *testing.T) {
 	lab.SkipLong(t)
 	const duration = time.Minute
-	ctx, s := start(t, site.Options{})
-	require.NoError(t, s.StartManager())
-	require.NoError(t, s.CreatePool(ctx, nil))
-	require.NoError(t, s.WaitReady(within(t, ctx)))
+	ctx, s := site.ForTest(t, site.Options{})
+	migrate(t, ctx, s, nil)
 	migrating, err := s.Lab.ControlPlane().Writes(site.User(), time.Time{})
 	require.NoError(t, err)
 	require.Greater(t, len(migrating), 5, "the audit log sees the manager's writes")
@@ -109,7 +101,7 @@ func TestMigrationAndReturn(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(fmt.Sprintf("%d zones on %s, password %t", tc.zones, tc.generation, tc.password != ""), func(t *testing.T) {
-			ctx, s := start(t, site.Options{Zones: tc.zones, Generation: tc.generation, MeshPassword: tc.password})
+			ctx, s := site.ForTest(t, site.Options{Zones: tc.zones, Generation: tc.generation, MeshPassword: tc.password})
 			before := bgpConfiguration(t, ctx, s)
 
 			s.Lab.Checkpoint("migration")
@@ -144,7 +136,7 @@ func TestMigrationOnACloudThatIsHarder(t *testing.T) {
 		iksserver.Sparse: iksserver.Classic, iksserver.Slow: iksserver.VPC, iksserver.Strict: iksserver.VPC,
 	} {
 		t.Run(string(profile), func(t *testing.T) {
-			ctx, s := start(t, site.Options{Profile: profile, Generation: generation})
+			ctx, s := site.ForTest(t, site.Options{Profile: profile, Generation: generation})
 			ctx, cancel := context.WithTimeout(ctx, 25*time.Minute)
 			defer cancel()
 			before := bgpConfiguration(t, ctx, s)
@@ -162,6 +154,15 @@ func TestMigrationOnACloudThatIsHarder(t *testing.T) {
 			require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
 		})
 	}
+}
+
+// migrate moves a cluster onto three reflectors.
+func migrate(t *testing.T, ctx context.Context, s *site.Site, edit func(*v1alpha1.RouteReflectorPool), flags ...string) { //nolint:revive // t comes first in tests
+	t.Helper()
+	require.NoError(t, s.StartManager(flags...))
+	require.NoError(t, s.CreatePool(ctx, edit))
+	require.NoError(t, s.WaitReady(within(t, ctx)))
+	requireMigrated(t, ctx, s, 3)
 }
 
 // requireMigrated checks the cluster itself, not what the manager says of it.

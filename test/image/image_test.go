@@ -244,8 +244,7 @@ func wish(t *testing.T, c *cluster) (client.Client, *v1alpha1.RouteReflectorPool
 	return admin, pool
 }
 
-// The manager believes the cloud when the image's certificates vouch for it, and does not
-// give its API key to another.
+// The manager believes the cloud when the image's certificates vouch for it, and does not give its API key to another.
 func TestTheManagerTrustsTheCertificatesOfTheImageOnly(t *testing.T) {
 	image, root := unpacked(t)
 	c := install(t)

@@ -74,9 +74,7 @@ func everyNode(string) bool { return true }
 // requireControl demands that the comparison is not blind: the simulator is asked for a configuration with a BGPPeer less.
 func (w *writer) requireControl(c configuration) {
 	w.t.Helper()
-	now, err := measured(w.l)
-	require.NoError(w.t, err)
-	require.NotEqual(w.t, simulated(w.simulate(c, c.control).Network(everyNode), w.names()), now, "without %s", c.control)
+	require.NotEqual(w.t, simulated(w.simulate(c, c.control).Network(everyNode), w.names()), w.measured(), "without %s", c.control)
 }
 
 // cutOff are the pairs of nodes without a slot of which one has no route to the other.
@@ -101,8 +99,7 @@ func (w *writer) requireAgreement(n *simulate.Network, down ...string) table {
 	began := time.Now()
 	agreed := time.Time{}
 	for {
-		got, err := measured(w.l, down...)
-		require.NoError(w.t, err)
+		got := w.measured(down...)
 		switch equal := reflect.DeepEqual(got, want); {
 		case !equal && ctx.Err() != nil:
 			require.Equal(w.t, want, got, "the simulator expects, and the lab has")
@@ -232,30 +229,25 @@ type cell struct {
 }
 
 // measured reads the table of the nodes that are up from BIRD and the kernel.
-func measured(l *lab.Lab, down ...string) (table, error) {
+func (w *writer) measured(down ...string) table {
+	w.t.Helper()
 	names := map[string]string{}
-	for _, node := range l.Nodes() {
-		names[l.Address(node).String()] = node
+	for _, node := range w.l.Nodes() {
+		names[w.l.Address(node).String()] = node
 	}
 	out := table{}
-	for _, node := range l.Nodes() {
-		if slices.Contains(down, node) {
-			continue
+	for _, node := range w.l.Nodes() {
+		if !slices.Contains(down, node) {
+			out[node] = w.measuredRow(node, names)
 		}
-		r, err := measuredRow(l, node, names)
-		if err != nil {
-			return nil, err
-		}
-		out[node] = r
 	}
-	return out, nil
+	return out
 }
 
-func measuredRow(l *lab.Lab, node string, names map[string]string) (row, error) {
-	sessions, err := l.Sessions(node)
-	if err != nil {
-		return row{}, err
-	}
+func (w *writer) measuredRow(node string, names map[string]string) row {
+	w.t.Helper()
+	sessions, err := w.l.Sessions(node)
+	require.NoError(w.t, err)
 	var with []string
 	for _, s := range sessions {
 		if s.Established() {
@@ -263,29 +255,25 @@ func measuredRow(l *lab.Lab, node string, names map[string]string) (row, error) 
 		}
 	}
 	slices.Sort(with)
-	paths, err := l.Paths(node)
-	if err != nil {
-		return row{}, err
-	}
+	paths, err := w.l.Paths(node)
+	require.NoError(w.t, err)
 	out := row{sessions: strings.Join(with, " "), count: len(with), from: map[string]cell{}}
 	rib := 0
-	for _, from := range l.Nodes() {
+	for _, from := range w.l.Nodes() {
 		var senders []string
 		count := 0
-		for sender, n := range paths[l.Block(from)] {
+		for sender, n := range paths[w.l.Block(from)] {
 			senders = append(senders, names[sender.String()])
 			count += n
 		}
 		slices.Sort(senders)
-		reached, err := l.Reaches(node, from)
-		if err != nil {
-			return row{}, err
-		}
+		reached, err := w.l.Reaches(node, from)
+		require.NoError(w.t, err)
 		rib += count
 		out.from[from] = cell{paths: fmt.Sprint(count), senders: strings.Join(senders, " "), reached: reached || from == node}
 	}
 	out.rib = fmt.Sprint(rib)
-	return out, nil
+	return out
 }
 
 // simulated is the table that the simulator has for these nodes, some of which may be down.

@@ -43,8 +43,7 @@ func ruleFile(t *testing.T) []monitoringv1.Rule {
 	return spec.Groups[0].Rules
 }
 
-// metrics are the labels of each metric that the manager registers, as docs/metrics.md,
-// which is made from that, has them.
+// metrics are the labels of each metric that the manager registers, as docs/metrics.md, which is made from that, has them.
 func metrics(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
