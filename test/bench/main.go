@@ -178,9 +178,6 @@ func (r *result) restart(ctx context.Context, daemon *bird, c *clientSet) error 
 	return err
 }
 
-// look is how often it is seen whether the clients have converged.
-const look = 2 * time.Millisecond
-
 // event measures from the beginning, which cause returns, until every client has every prefix.
 func event(ctx context.Context, daemon *bird, c *clientSet, cause func() time.Time) (figures, error) {
 	before, err := daemon.cpu()
@@ -195,7 +192,7 @@ func event(ctx context.Context, daemon *bird, c *clientSet, cause func() time.Ti
 			return figures{}, fmt.Errorf("BIRD has ended: %s", controlplane.Tail(daemon.log))
 		case <-ctx.Done():
 			return figures{}, fmt.Errorf("%s: %w", c.lacking(), ctx.Err())
-		case <-time.After(look):
+		case <-time.After(2 * time.Millisecond):
 		}
 		if converged, routes := c.converged(); converged {
 			took := time.Since(began)

@@ -140,7 +140,8 @@ func newSocket() (int, error) {
 }
 
 func (c *ControlPlane) writeFiles() error {
-	certificates, key, err := cert.GenerateSelfSignedCertKey(c.options.Host, []net.IP{net.ParseIP(loopback)}, []string{"localhost", "kubernetes.default.svc"})
+	names := []string{"localhost", "kubernetes.default.svc"}
+	certificates, key, err := cert.GenerateSelfSignedCertKey(c.options.Host, []net.IP{net.ParseIP(loopback)}, names)
 	if err != nil {
 		return fmt.Errorf("making the apiserver's certificate: %w", err)
 	}
@@ -157,7 +158,10 @@ func (c *ControlPlane) writeFiles() error {
 			return fmt.Errorf("writing %q: %w", name, err)
 		}
 	}
-	c.admin = &rest.Config{Host: "https://" + net.JoinHostPort(c.options.Host, c.port), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: certificates}, QPS: -1} // no limit on our side
+	c.admin = &rest.Config{
+		Host: "https://" + net.JoinHostPort(c.options.Host, c.port), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: certificates},
+		QPS: -1, // no limit on our side
+	}
 	return nil
 }
 

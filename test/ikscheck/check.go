@@ -191,9 +191,6 @@ func (c *check) pools(ctx context.Context) error {
 	return nil
 }
 
-// taint is that of the pool, as rrpool's own.
-var taint = cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}
-
 // order takes a pool of one worker through its life, timed.
 func (c *check) order(ctx context.Context) (err error) {
 	c.flavor = cmp.Or(c.flavor, map[bool]string{true: iks.DefaultFlavorClassic, false: iks.DefaultFlavorVPC}[c.classic])
@@ -205,6 +202,7 @@ func (c *check) order(ctx context.Context) (err error) {
 	c.say("pool %s is made, and deleted at the end. Should this process be killed: %s", c.name, c.remedy())
 	defer func() { err = errors.Join(err, c.remove()) }()
 
+	taint := cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"} // as rrpool's own
 	want := cloud.PoolSpec{Flavor: c.flavor, Zones: []string{c.zone}, SizePerZone: 1, Taints: []cloud.Taint{taint}}
 	if err := c.until(ctx, "one worker is ready in a new pool", func(ctx context.Context) (cloud.Progress, error) { return c.provider.Ensure(ctx, want) }); err != nil {
 		return err

@@ -255,9 +255,6 @@ func (l *Lab) Block(name string) netip.Prefix {
 	return block(n.number)
 }
 
-// dumpTimeout keeps a dump of a broken lab from hanging.
-const dumpTimeout = 30 * time.Second
-
 // dumped are the kinds that matter for BGP.
 var dumped = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "nodes"},
@@ -273,7 +270,7 @@ var dumped = []schema.GroupVersionResource{
 // Dump writes everything that explains a failure into a folder: the report, objects, and for each node what confd has rendered, what
 // BIRD says, and all logs. It goes on after errors and returns them together.
 func (l *Lab) Dump(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), dumpTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a broken lab may hang
 	defer cancel()
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("dumping the lab: %w", err)

@@ -204,8 +204,9 @@ func requireNoAnswer(t *testing.T, l *lab.Lab, name string) {
 	require.True(t, getStatus(t, l, name).Status.LastUpdated.IsZero(), "it was answered")
 }
 
-// writes gives, by object, of each write of the reporters whether it says nothing new, until one of them has so often said nothing new. BIRD counts its own times from two
-// clocks whose seconds begin at different moments: the time of its start may change by a second and back, which is something new.
+// writes gives, by object, of each write of the reporters whether it says nothing new, until one of them has so often said nothing new. BIRD
+// counts its own times from two clocks whose seconds begin at different moments: the time of its start may change by a second and back,
+// which is something new.
 func writes(t *testing.T, l *lab.Lab, until string, times int) map[string][]bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

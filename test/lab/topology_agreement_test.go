@@ -52,7 +52,8 @@ func agreeOn(t *testing.T, configurations []configuration) {
 			w.configure(c)
 			network := w.simulate(c, "").Network(everyNode)
 			w.requireAgreement(network)
-			w.requireControl(c)
+			// The comparison is not blind: the simulator is asked for a configuration with a BGPPeer less.
+			require.NotEqual(t, simulated(w.simulate(c, c.control).Network(everyNode), w.names()), w.measured(), "without %s", c.control)
 			depth := network.Depth(len(c.slots)+1, func(name string) bool { return c.slots[name].name == "" })
 			if c.depth > 0 {
 				require.GreaterOrEqual(t, depth, c.depth, "rrpool says that it survives more than it does")
@@ -70,12 +71,6 @@ func agreeOn(t *testing.T, configurations []configuration) {
 }
 
 func everyNode(string) bool { return true }
-
-// requireControl demands that the comparison is not blind: the simulator is asked for a configuration with a BGPPeer less.
-func (w *writer) requireControl(c configuration) {
-	w.t.Helper()
-	require.NotEqual(w.t, simulated(w.simulate(c, c.control).Network(everyNode), w.names()), w.measured(), "without %s", c.control)
-}
 
 // cutOff are the pairs of nodes without a slot of which one has no route to the other.
 func (t table) cutOff(c configuration) []string {
@@ -127,7 +122,7 @@ func (w *writer) simulate(c configuration, without string) *simulate.Configurati
 	for _, spec := range w.specs {
 		s := c.slots[spec.Name]
 		nodes = append(nodes, plan.Node{
-			Name: spec.Name, Ready: true, Addresses: w.addresses(spec.Name), Labels: map[string]string{zone: spec.Zone}, Zone: spec.Zone,
+			Name: spec.Name, Ready: true, Addresses: []netip.Addr{w.l.Address(spec.Name)}, Labels: map[string]string{zone: spec.Zone}, Zone: spec.Zone,
 			RoleLabel: s.name != "", Slot: s.name, ClusterID: s.clusterID, Rack: c.racks[spec.Name],
 		})
 	}
@@ -327,12 +322,14 @@ func (w *writer) configure(c configuration) {
 			w.patch(name, fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, plan.RackLabel, orNull(c.racks[name])))
 		}
 		if s := c.slots[name]; w.now.slots[name] != s {
-			w.slot(name, s.name, s.clusterID)
+			w.patch(name, fmt.Sprintf(`{"metadata":{"labels":{%q:%s},"annotations":{"projectcalico.org/RouteReflectorClusterID":%s}}}`,
+				roleLabel, orNull(s.name), orNull(s.clusterID)))
 		}
 	}
 	for _, old := range w.now.peers {
 		if !slices.ContainsFunc(c.peers, func(p plan.Peer) bool { return p.Name == old.Name }) {
-			w.remove(old.Name)
+			_, err := w.l.Calico().BGPPeers().Delete(w.t.Context(), old.Name, options.DeleteOptions{})
+			require.NoError(w.t, err)
 		}
 	}
 	for _, p := range w.resolved(c.peers) {
@@ -358,8 +355,6 @@ func (w *writer) names() []string {
 	return names
 }
 
-func (w *writer) addresses(node string) []netip.Addr { return []netip.Addr{w.l.Address(node)} }
-
 // resolved are peers with addresses where they name nodes.
 func (w *writer) resolved(peers []plan.Peer) []plan.Peer {
 	peers = slices.Clone(peers)
@@ -369,12 +364,6 @@ func (w *writer) resolved(peers []plan.Peer) []plan.Peer {
 		}
 	}
 	return peers
-}
-
-// slot gives a node a slot and a cluster ID, or takes them away where they are empty.
-func (w *writer) slot(node, name, id string) {
-	w.t.Helper()
-	w.patch(node, fmt.Sprintf(`{"metadata":{"labels":{%q:%s},"annotations":{"projectcalico.org/RouteReflectorClusterID":%s}}}`, roleLabel, orNull(name), orNull(id)))
 }
 
 // orNull is a JSON string, or what takes a value away in a merge patch.
@@ -409,12 +398,6 @@ func (w *writer) write(p plan.Peer) {
 	} else {
 		_, err = w.l.Calico().BGPPeers().Update(w.t.Context(), peer, options.SetOptions{})
 	}
-	require.NoError(w.t, err)
-}
-
-func (w *writer) remove(name string) {
-	w.t.Helper()
-	_, err := w.l.Calico().BGPPeers().Delete(w.t.Context(), name, options.DeleteOptions{})
 	require.NoError(w.t, err)
 }
 

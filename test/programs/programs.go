@@ -169,7 +169,8 @@ func newBuilder(ctx context.Context, log io.Writer) (*builder, error) {
 		return nil, fmt.Errorf("finding the cache folder: %w", err)
 	}
 	b.kubernetes = kubernetes
-	b.cache = filepath.Join(user, "rrpool", fmt.Sprintf("kubernetes-%s-etcd-%s-calico-%s-%s-%s", kubernetes, etcd, CalicoRelease, runtime.GOOS, runtime.GOARCH))
+	b.cache = filepath.Join(user, "rrpool",
+		fmt.Sprintf("kubernetes-%s-etcd-%s-calico-%s-%s-%s", kubernetes, etcd, CalicoRelease, runtime.GOOS, runtime.GOARCH))
 	return b, nil
 }
 

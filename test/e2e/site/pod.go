@@ -66,7 +66,8 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 	if err := r.site.cloudOn(node); err != nil {
 		return nil, err
 	}
-	if p.process, err = controlplane.StartProcess(cmd, r.site.file("pod-"+p.name+".log"), func(start func() error) error { return r.site.Lab.Enter(node, start) }); err != nil {
+	enter := func(start func() error) error { return r.site.Lab.Enter(node, start) }
+	if p.process, err = controlplane.StartProcess(cmd, r.site.file("pod-"+p.name+".log"), enter); err != nil {
 		return nil, err
 	}
 	if err := r.site.register(ctx, d, p); err != nil {
