@@ -218,7 +218,7 @@ func promtool(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	program := os.Getenv(promtoolVariable)
 	if program == "" {
-		t.Skipf("%s names no promtool: make monitoring builds it", promtoolVariable)
+		t.Skipf("%s names no promtool: make alerts builds it", promtoolVariable)
 	}
 	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
 	return string(out), err
