@@ -12,6 +12,8 @@ import (
 	"time"
 )
 
+const tokenLifetime = time.Hour
+
 // TrustedProfile is one, and the service account that it is linked to.
 type TrustedProfile struct {
 	ID, Name           string
@@ -95,7 +97,7 @@ func (s *Server) grant(w http.ResponseWriter, refreshed bool) {
 	var body map[string]any
 	s.locked(func() {
 		token := fmt.Sprintf("token-%08d-secret", s.nextSerial())
-		expires := s.now().Add(s.cfg.TokenLifetime)
+		expires := s.now().Add(tokenLifetime)
 		s.tokens[token] = expires
 		second := "not_supported"
 		if refreshed {
@@ -103,7 +105,7 @@ func (s *Server) grant(w http.ResponseWriter, refreshed bool) {
 		}
 		body = map[string]any{
 			"access_token": token, "refresh_token": second, "token_type": "Bearer",
-			"expires_in": int(s.cfg.TokenLifetime.Seconds()), "expiration": expires.Unix(), "scope": "ibm openid",
+			"expires_in": int(tokenLifetime.Seconds()), "expiration": expires.Unix(), "scope": "ibm openid",
 		}
 	})
 	writeJSON(w, http.StatusOK, body)
