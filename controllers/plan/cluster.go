@@ -141,6 +141,13 @@ func (n Node) SpeaksBGP() bool { return len(n.Addresses) > 0 }
 // CordonedByOthers reports whether the node is cordoned, and not by us: a person may be at work on it.
 func (n Node) CordonedByOthers() bool { return n.Cordoned && !n.CordonedByUs }
 
+// Common gives the addresses of b in the families that a has too.
+func Common(a, b Node) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(b.Addresses), func(addr netip.Addr) bool {
+		return !slices.ContainsFunc(a.Addresses, func(x netip.Addr) bool { return x.Is4() == addr.Is4() })
+	})
+}
+
 // LacksTaint reports whether the node's taints were read and this one, written as they are, is not among them.
 func (n Node) LacksTaint(taint string) bool {
 	return n.Taints != nil && !slices.Contains(n.Taints, taint)

@@ -130,7 +130,7 @@ func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
 			continue
 		}
 		missing := r.Expected - r.Established
-		for _, a := range common(n, p) {
+		for _, a := range plan.Common(n, p) {
 			r.Expected++
 			switch {
 			case up.Has(a):
