@@ -130,7 +130,7 @@ func (v *view) scoped(layout topology.Layout) []plan.Peer {
 	return layout.Peers
 }
 
-// slot is where a reflector belongs, and its cluster ID. Without an arrangement all have the same.
+// slot is where a reflector belongs, and its cluster ID, in mode RouteReflector. Without an arrangement all have the same.
 func (v *view) slot(n plan.Node) (name, id string) {
 	if !v.arranged() {
 		return "", v.d.ClusterID

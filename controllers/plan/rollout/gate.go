@@ -54,21 +54,14 @@ func (g *gate) takeOver(all, left time.Duration) {
 }
 
 // in asks to look again after d.
-func (g *gate) in(d time.Duration) {
-	if g.again == 0 || d < g.again {
-		g.again = d
-	}
-}
+func (g *gate) in(d time.Duration) { g.again = sooner(g.again, d) }
 
 // step turns a closed gate into the step that waits for it.
 func (g *gate) step(name, reason string) *Step {
 	slices.Sort(g.waiting)
 	s := &Step{
-		Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: poll, Watch: g.watch, Proven: g.proven,
-		Awaits: AwaitsSessions, Timeout: g.least,
-	}
-	if g.again > 0 && g.again < poll {
-		s.Again = g.again
+		Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: sooner(poll, g.again), Watch: g.watch,
+		Proven: g.proven, Awaits: AwaitsSessions, Timeout: g.least,
 	}
 	for _, n := range g.refresh {
 		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
