@@ -258,14 +258,6 @@ func TestAPodThatIsNotReadyButReportsServes(t *testing.T) {
 func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	w, o := migrated(t)
 	gone := plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: w.now.Add(-time.Hour)}
-	at := func(name string) *plan.Node {
-		for i := range o.Nodes {
-			if o.Nodes[i].Name == name {
-				return &o.Nodes[i]
-			}
-		}
-		return nil
-	}
 	asks := func(s rollout.Step) (out []string) {
 		for _, a := range s.Actions {
 			if r, ok := a.(plan.RefreshStatus); ok {
@@ -276,7 +268,7 @@ func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	}
 	rs := w.reflectors()
 	for _, r := range rs {
-		at(r.Name).CalicoNode = gone
+		nodeOf(&o, r.Name).CalicoNode = gone
 	}
 	s := w.next(o)
 	require.Len(t, asks(s), 3, "the reports are older than that")

@@ -41,13 +41,11 @@ var disturbances = map[string]func(w *world, i int){
 	},
 	"reflector dies": func(w *world, _ int) {
 		if rs := w.reflectors(); len(rs) > 2 && w.intact() {
-			w.setAlive(rs[0].Name, false)
+			w.setAlive(false, rs[0])
 		}
 	},
 	"dead return": func(w *world, _ int) {
-		for _, m := range w.sorted() {
-			w.setAlive(m.Name, true)
-		}
+		w.setAlive(true, w.sorted()...)
 	},
 	"client joins": func(w *world, i int) { w.addNode(fmt.Sprintf("new-%02d", i), w.d.Pool.Zones[0], false) },
 	"client leaves": func(w *world, _ int) {

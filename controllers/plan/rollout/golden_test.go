@@ -41,9 +41,7 @@ func TestNarratives(t *testing.T) {
 			w.d.Pool.SizePerZone = 1
 		}},
 		"all-reflectors-lost": {event: func(w *world) {
-			for _, r := range w.reflectors() {
-				w.setAlive(r.Name, false)
-			}
+			w.setAlive(false, w.reflectors()...)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +80,7 @@ func TestNarrativesOfInPlaceNodes(t *testing.T) {
 		"in-place-back-to-the-mesh":  {event: func(w *world) { w.d.Mode = v1alpha1.ModeFullMesh }},
 		"in-place-first-cordoned":    {event: func(w *world) { first(w).Cordoned = true }},
 		"in-place-second-cordoned":   {event: func(w *world) { w.nodes["node-02"].Cordoned = true }},
-		"in-place-reflector-dies":    {event: func(w *world) { w.setAlive("node-02", false) }},
+		"in-place-reflector-dies":    {event: func(w *world) { w.setAlive(false, w.nodes["node-02"]) }},
 		"in-place-reflector-deleted": {event: func(w *world) { w.removeNode("node-02") }},
 		"in-place-label-removed":     {event: func(w *world) { w.nodes["node-02"].RoleLabel = false; w.changed() }},
 		"in-place-grow":              {event: func(w *world) { w.d.Pool.SizePerZone = 2 }},

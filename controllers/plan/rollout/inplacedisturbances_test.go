@@ -69,7 +69,7 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 		}
 		for _, m := range w.sorted() {
 			if m.Zone == zone {
-				w.setAlive(m.Name, false)
+				w.setAlive(false, m)
 			}
 		}
 	},

@@ -76,8 +76,8 @@ func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
 	t.Run("not those who replace the others", func(t *testing.T) {
 		w := dead(t)
 		w.runUnchecked(120)
-		w.setAlive("node-02", false)
-		w.setAlive("node-03", false)
+		w.setAlive(false, w.nodes["node-02"])
+		w.setAlive(false, w.nodes["node-03"])
 		w.runUnchecked(1800)
 		serving := 0
 		for _, r := range w.reflectors() {
@@ -102,7 +102,7 @@ func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
 		w.step()
 		left = slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.Pooled })
 	}
-	w.setAlive(left[0].Name, false)
+	w.setAlive(false, left[0])
 	w.runUnchecked(1800)
 	require.Empty(t, w.reflectors(), "the fourth fails when the others have been chosen: %s", w.story())
 }
@@ -156,7 +156,7 @@ func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
 			}
 			for _, m := range w.sorted() {
 				if m.Zone == "zone-3" {
-					w.setAlive(m.Name, false)
+					w.setAlive(false, m)
 				}
 			}
 			if w.d.Dedicated {

@@ -167,7 +167,7 @@ func (w *world) mend(t *rapid.T) {
 	w.problems, w.asleep = nil, time.Time{}
 	for _, m := range w.sorted() {
 		w.birdBack(m.Name)
-		w.setAlive(m.Name, true)
+		w.setAlive(true, m)
 	}
 	w.hold(t, w.run(60))
 	w.hold(t, w.settle())

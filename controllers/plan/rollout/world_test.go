@@ -180,17 +180,18 @@ func (w *world) removeNode(name string) {
 	w.changed()
 }
 
-// setAlive kills or revives a node; Kubernetes notices.
-func (w *world) setAlive(name string, alive bool) {
-	m := w.nodes[name]
-	if m.alive == alive {
-		return
+// setAlive kills or revives nodes; Kubernetes notices.
+func (w *world) setAlive(alive bool, machines ...*machine) {
+	for _, m := range machines {
+		if m.alive == alive {
+			continue
+		}
+		m.alive, m.Ready, m.ReadyChanged = alive, alive, w.now
+		if alive {
+			m.joined = w.now
+		}
+		w.nextLook = w.now
 	}
-	m.alive, m.Ready, m.ReadyChanged = alive, alive, w.now
-	if alive {
-		m.joined = w.now
-	}
-	w.nextLook = w.now
 }
 
 // changed lets every node render anew, each after a delay of its own.
