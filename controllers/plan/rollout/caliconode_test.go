@@ -101,8 +101,7 @@ var meanwhile = map[string]func(*world, func()){
 // pods shows that is "evicted", "not Ready", or "unseen".
 func goFromAll(t *testing.T, what string, change func(*world, func()), crowd int, pods string, most time.Duration) {
 	t.Helper()
-	w := newWorld(uint64(len(what)), 6, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(uint64(len(what)), 6, 3))
 	w.podsUnseen, w.crowd = pods == "unseen", crowd
 	for range 60 + w.rnd.IntN(60) {
 		w.step()
@@ -158,8 +157,7 @@ func TestTheMeshIsBackInTimeWhenCalicoNodeGoesFromAllReflectors(t *testing.T) {
 
 func TestTheMeshIsBackInTimeWithOtherReflectorsToo(t *testing.T) {
 	t.Run("existing nodes", func(t *testing.T) {
-		w := newInPlaceWorld(1, 7, 1, 3)
-		require.Empty(t, w.settle())
+		w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 		for _, r := range w.reflectors() {
 			w.stopCalicoNode(r.Name, true)
 		}
@@ -167,9 +165,7 @@ func TestTheMeshIsBackInTimeWithOtherReflectorsToo(t *testing.T) {
 		require.True(t, on, w.story())
 	})
 	t.Run("a rack of a Hierarchy", func(t *testing.T) {
-		w := newWorld(1, 12, 3)
-		require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
-		require.Empty(t, w.settle())
+		w := arrangedAs(t, newWorld(1, 12, 3), v1alpha1.TopologyHierarchy, 2, 3)
 		rack := w.reflectors()[0].ClusterID
 		for _, r := range w.reflectors() {
 			if r.ClusterID == rack {
@@ -234,8 +230,7 @@ func TestOneThatCrashesAgainAndAgainIsNotWaitedFor(t *testing.T) {
 // Felix is not Ready where Typha is gone, and BIRD runs all the same. A reporter that
 // answers is believed, and asked ever more seldom.
 func TestAPodThatIsNotReadyButReportsServes(t *testing.T) {
-	w := newWorld(1, 6, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(1, 6, 3))
 	w.step()
 	w.writes = 0
 	steps := map[string]bool{}

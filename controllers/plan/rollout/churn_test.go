@@ -86,7 +86,7 @@ func TestWithNodesThatComeAndGoEveryStepIsTaken(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, Timer %t", name, timer), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(1, tc.clients, 3)
-				w.d.Timer, w.d.Pool.SizePerZone, w.stamps = timer, 2, true
+				w.d.Timer, w.d.Pool.SizePerZone = timer, 2
 				require.Empty(t, w.settle())
 				w.churn = time.Duration(tc.every) * time.Second
 				w.runUnchecked(300)
@@ -108,7 +108,6 @@ func TestBetweenTwoDisturbancesTheClusterGetsWhereItShouldBe(t *testing.T) {
 			// A new zone would get reflectors that leave with their nodes, again and again.
 			e.names = slices.DeleteFunc(e.names, func(name string) bool { return name == "zone comes" })
 		}
-		w.stamps = true
 		w.hold(t, w.settle())
 		w.churn = time.Duration(rapid.SampledFrom([]int{60, 120, 290}).Draw(t, "churn")) * time.Second
 		w.suffer(t, e, func(int) string {

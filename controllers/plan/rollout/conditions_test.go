@@ -127,9 +127,7 @@ func TestAnotherPasswordOfTheMeshIsPutRightWhileReflectorsServe(t *testing.T) {
 			"a cluster ID is missing": func(w *world, o *rollout.Observed) { seen(w, o, 0).ClusterID = "" },
 		} {
 			t.Run(string(kind)+", "+name, func(t *testing.T) {
-				w := newWorld(1, 9, 3)
-				require.Empty(t, w.want(kind, 2, 3))
-				require.Empty(t, w.settle())
+				w := arrangedAs(t, newWorld(1, 9, 3), kind, 2, 3)
 				w.d.Mode = v1alpha1.ModeFullMesh
 				o := w.observe()
 				o.BGP.Mesh = *o.BGP.Saved
@@ -296,9 +294,7 @@ func TestTheFirstReflectorIsAnnounced(t *testing.T) {
 
 // In the middle of a move to racks the nodes still need the BGPPeers of Single: where one was deleted, the mesh takes over at once.
 func TestABGPPeerOfSingleThatIsDeletedDuringAMoveIsMissed(t *testing.T) {
-	w := newWorld(1, 12, 3)
-	require.Empty(t, w.want(v1alpha1.TopologySingle, 2, 9))
-	require.Empty(t, w.settle())
+	w := arrangedAs(t, newWorld(1, 12, 3), v1alpha1.TopologySingle, 2, 9)
 	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 9))
 	for !slices.ContainsFunc(w.reflectors(), func(r *machine) bool { return topology.KindOf(r.Slot) != v1alpha1.TopologySingle }) {
 		w.step()
@@ -321,9 +317,7 @@ func TestOnlyPeersDenyAReflector(t *testing.T) {
 
 // A label that a person has changed to one of Single's does not bring the BGPPeers of Single back.
 func TestAnEditedSlotBringsNoOtherTopologyBack(t *testing.T) {
-	w := newWorld(1, 12, 3)
-	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 9))
-	require.Empty(t, w.settle())
+	w := arrangedAs(t, newWorld(1, 12, 3), v1alpha1.TopologyHierarchy, 2, 9)
 	w.reflectors()[0].Slot = topology.SlotSingle
 	for _, a := range w.next(w.observe()).Actions {
 		p, _ := a.(plan.PutPeer)
@@ -450,8 +444,7 @@ func TestTheMeshAsItWasFoundIsKept(t *testing.T) {
 
 // Of two cluster IDs that as many in-place reflectors have, the spec's stays.
 func TestATieOfClusterIDsIsDecidedByTheSpec(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 1, 2)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 7, 1, 2))
 	rs := w.reflectors()
 	rs[1].ClusterID, rs[3].ClusterID = "244.0.0.9", "244.0.0.9"
 	for range 20 { // what goes by a map's order shows itself

@@ -2,7 +2,6 @@ package rollout_test
 
 import (
 	"maps"
-	"strings"
 	"testing"
 	"time"
 
@@ -87,7 +86,7 @@ func TestDisasters(t *testing.T) {
 			}
 			require.LessOrEqual(t, lost, 20*time.Second, "what docs/failure-modes.md says")
 			require.Empty(t, w.settle(), w.story())
-			require.True(t, strings.HasPrefix(w.narrative[0], tc.first+":"), w.story())
+			require.Contains(t, w.narrative[0], " "+tc.first+":", w.story())
 			require.False(t, w.bgp.MeshOn(), w.story())
 			require.Len(t, w.reflectors(), 3)
 		})

@@ -46,6 +46,7 @@ func TestNarratives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(1, 6, 3)
+			w.unstamped = true
 			if !tc.fresh {
 				require.Empty(t, w.settle())
 				w.narrative = nil
@@ -87,6 +88,7 @@ func TestNarrativesOfInPlaceNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newInPlaceWorld(1, 7, 1, 3)
+			w.unstamped = true
 			if !tc.fresh {
 				require.Empty(t, w.settle())
 				w.narrative = nil
@@ -180,7 +182,6 @@ func TestDoingItWrongIsCaught(t *testing.T) {
 
 func migratedPeers(t *testing.T) map[string]plan.Peer {
 	t.Helper()
-	w := newWorld(2, 2, 1)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(2, 2, 1))
 	return w.peers
 }

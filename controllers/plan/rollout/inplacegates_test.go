@@ -71,8 +71,7 @@ func TestACordonOfAPersonIsNeverUndone(t *testing.T) {
 
 // A cordon of ours ends when the node serves in its new role, or when it fails meanwhile.
 func TestWhenACordonOfOursEnds(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 1, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 	o := w.observe()
 	n, uncordon := &o.Nodes[1], plan.UncordonNode{Node: "node-02"}
 	n.Cordoned, n.CordonedByUs, n.CordonMark = true, true, true
@@ -86,8 +85,7 @@ func TestWhenACordonOfOursEnds(t *testing.T) {
 }
 
 func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 1, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 	o := w.observe()
 	o.Nodes[3].CordonMark = true // a person has uncordoned it since
 	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
@@ -124,8 +122,7 @@ func TestANodeThatIsNotReadyIsWaitedForWhileItMayBeAlive(t *testing.T) {
 		"nobody has it":                               {edit: down(80*time.Second, "node-01", "node-02", "node-03", "node-05"), goes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 1, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 			w.nodes["node-02"].Cordoned = true
 			o := w.until(t, "RemoveReflector")
 			n := nodeOf(&o, silent)

@@ -33,8 +33,7 @@ func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 		"none on the last in the order of peering":         {"node-03", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 0, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
 			w.nodes[tc.node].ClusterID = tc.id
 			w.asleep = w.now.Add(100 * time.Second) // too late to put it back before anybody has rendered it
 			w.excused[tc.node] = w.now.Add(60 * time.Second)
@@ -48,8 +47,7 @@ func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 }
 
 func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 0, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
 	for _, m := range w.sorted() {
 		m.Cordoned = true
 	}
@@ -61,8 +59,7 @@ func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
 func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
 	dead := func(t *testing.T) *world {
 		t.Helper()
-		w := newInPlaceWorld(1, 7, 0, 3)
-		require.Empty(t, w.settle())
+		w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
 		w.birdDies("node-01")
 		return w
 	}
@@ -110,8 +107,7 @@ func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
 // A node is cordoned to give its role back. Then nobody is left to replace it, so it
 // serves on, and must not stay cordoned for that.
 func TestNoCordonIsLeftOnAReflectorThatStays(t *testing.T) {
-	w := newInPlaceWorld(1, 6, 0, 1)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 6, 0, 1))
 	w.d.Promotion, w.pdb = v1alpha1.PromotionDrain, true
 	w.nodes["node-04"].pods = 0 // the substitute need not be drained
 	w.nodes["node-01"].Leaving = true
@@ -176,8 +172,7 @@ func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
 func TestALabelOnOneOfTwoClientsIsTakenAway(t *testing.T) {
 	for name, meshOn := range map[string]bool{"the mesh is off": false, "the mesh is on": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 5, 0, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 5, 0, 3))
 			if meshOn {
 				w.bgp.Mesh.Enabled = &meshOn
 			}
@@ -231,8 +226,7 @@ func TestTheCheapestReflectorLeavesLast(t *testing.T) {
 		"the one without pods is another than it": func(w *world) { w.nodes["node-01"].pods, w.nodes["node-03"].pods = 10, 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 1, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 			change(w)
 			w.changed()
 			w.runUnchecked(200)

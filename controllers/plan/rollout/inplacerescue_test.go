@@ -72,8 +72,7 @@ func TestAMissingPeeringIsPutBackWhateverElseWaits(t *testing.T) {
 	const sessionName = "rrpool.node-01.node-02.v4"
 	for name, hinder := range problems {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 1, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 			delete(w.peers, sessionName)
 			o := w.observe()
 			hinder(w, &o)
@@ -136,8 +135,7 @@ func TestABlockedDrainDoesNotKeepStrayPeerings(t *testing.T) {
 
 // The very second in which the grace ends must not be the one in which nobody looks.
 func TestTheGraceForAReflectorEndsWhenItSaysSo(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 0, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
 	w.setAlive(false, w.nodes["node-02"])
 	for early, why := range map[time.Duration]string{time.Second: "the control", 0: "on the second"} {
 		s := rollout.Next(w.observe(), w.d, w.now.Add(w.d.NotReadyGrace-early))

@@ -111,8 +111,7 @@ func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 
 func TestTheNetIsQuickerWhenOnlyOneReflectorServes(t *testing.T) {
 	for serving, want := range map[int]time.Duration{0: 0, 1: 5 * time.Second} {
-		w := newInPlaceWorld(1, 7, 1, 3)
-		require.Empty(t, w.settle())
+		w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 		w.setAlive(false, w.reflectors()[serving:]...)
 		dead := w.now
 		for w.next(w.observe()).Name != "RestoreMesh" {
@@ -153,8 +152,7 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 1, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 			w.d.MinServing = tc.least
 			o := w.observe()
 			o.ShortSince = w.now.Add(long)
@@ -247,8 +245,7 @@ func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
 // A reflector that has lost all its sessions says of the others that they are gone. Were it believed, nobody would
 // count as serving, and sessions that the cluster depends on would be restarted.
 func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
-	w := newWorld(1, 6, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(1, 6, 3))
 	w.now = w.now.Add(time.Hour)
 	o := w.observe()
 	rs := w.reflectors()

@@ -18,9 +18,15 @@ import (
 // migrated is the observation of a cluster at rest on its reflectors.
 func migrated(t *testing.T) (*world, rollout.Observed) {
 	t.Helper()
-	w := newWorld(1, 6, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(1, 6, 3))
 	return w, w.observe()
+}
+
+// atRest lets a world get where it should be.
+func atRest(t *testing.T, w *world) *world {
+	t.Helper()
+	require.Empty(t, w.settle(), w.story())
+	return w
 }
 
 func (w *world) next(o rollout.Observed) rollout.Step { return rollout.Next(o, w.d, w.clock()) }

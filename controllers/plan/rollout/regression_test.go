@@ -213,8 +213,7 @@ func TestAWaitForARouteIsOneWait(t *testing.T) {
 // A single Ready client tells nothing of the pairs among clients, but it does of a node
 // whose kubelet alone is down.
 func TestTheMeshStaysForTheOnlyOtherNodeThatIsNotReady(t *testing.T) {
-	w := newWorld(1, 2, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(1, 2, 3))
 	on := true
 	w.bgp.Mesh.Enabled = &on
 	w.changed()

@@ -73,7 +73,7 @@ type world struct {
 	oldCalico bool           // the apiserver drops what Calico before 3.30.3 does not know
 	problems  []plan.Problem // what the datastore refuses for
 	asleep    time.Time      // until when there is no manager
-	stamps    bool           // the narrative says when
+	unstamped bool           // the narrative does not say when
 	churn     time.Duration  // so often a node comes, and of those that came the fifth last goes
 	came      int
 	ahead     time.Duration // how far the manager's clock is ahead
