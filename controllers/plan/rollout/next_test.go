@@ -120,7 +120,7 @@ func TestWhatIsLeftOfAFormerPoolGoes(t *testing.T) {
 	pool.Workers = append(slices.Clone(pool.Workers), rollout.Worker{ID: "without-node", Zone: pool.Zones[0], Former: true})
 	s = w.next(o)
 	require.Equal(t, "RetireWorker", s.Name)
-	require.Equal(t, []string{"without-node"}, s.Actions[0].(plan.EnsurePool).Want.Retire) //nolint:forcetypeassert // the step's only action
+	require.Equal(t, []string{"without-node"}, ensured(s).Retire)
 }
 
 // Calico's objects are being moved, or have been: what is written to them reaches no node, but what is written to Nodes does.
@@ -152,17 +152,7 @@ func meshOn(t *testing.T) (*world, rollout.Observed) {
 	t.Helper()
 	w, _ := migrated(t)
 	disturbances["mesh switched on"](w, 0)
-	for range 600 {
-		w.tick()
-		w.nextLook = w.now
-		o := w.observe()
-		if s := w.next(o); s.Name == "DisableMesh" {
-			return w, o
-		}
-		w.manage(-1)
-	}
-	t.Fatal("never ready to switch the mesh off")
-	return nil, rollout.Observed{}
+	return w, w.until(t, "DisableMesh")
 }
 
 // Each gate before the mesh goes, closed by itself.
