@@ -73,24 +73,21 @@ var disturbances = map[string]func(w *world, i int){
 			}
 		}
 	},
-	"workers outdated": func(w *world, _ int) {
+	"workers outdated": set(func(w *world, _ int) {
 		for i := range w.pool.Workers {
 			w.pool.Workers[i].Outdated = true
 		}
-		w.nextLook = w.now
-	},
-	"another flavor": func(w *world, _ int) {
+	}),
+	"another flavor": set(func(w *world, _ int) {
 		for i := range w.pool.Workers {
 			w.pool.Workers[i].Outdated, w.pool.Workers[i].Former = true, true
 		}
-		w.nextLook = w.now
-	},
+	}),
 	"back to the mesh": func(w *world, _ int) { w.d.Mode = v1alpha1.ModeFullMesh; w.nextLook = w.now },
 	"onto reflectors":  func(w *world, _ int) { w.d.Mode = v1alpha1.ModeRouteReflector; w.nextLook = w.now },
-	"password added": func(w *world, i int) {
+	"password added": set(func(w *world, i int) {
 		w.d.Password = &plan.SecretRef{Name: fmt.Sprintf("secret-%d", i), Key: "password"}
-		w.nextLook = w.now
-	},
+	}),
 	"node label": func(w *world, i int) { w.relabel([]string{label, "rrpool.io/other"}[i%2]) },
 	// With the mesh on, the label alone restarts the node's sessions: the person's
 	// doing, before anybody could prevent it.

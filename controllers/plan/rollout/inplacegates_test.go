@@ -85,17 +85,14 @@ func TestWhenACordonOfOursEnds(t *testing.T) {
 }
 
 func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
-	w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
-	o := w.observe()
-	o.Nodes[3].CordonMark = true // a person has uncordoned it since
-	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
-	w.d.Mode = v1alpha1.ModeFullMesh
-	for w.next(w.observe()).Name != rollout.Steady {
-		w.step()
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
+		w := newInPlaceWorld(1, 7, 1, 3)
+		w.d.Mode = mode
+		require.Empty(t, w.settle())
+		o := w.observe()
+		o.Nodes[3].CordonMark = true // a person has uncordoned it since
+		require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
 	}
-	o = w.observe()
-	o.Nodes[3].CordonMark = true
-	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
 }
 
 // Node-06 is not Ready. Whether its host is cut off, or only its kubelet is down,
