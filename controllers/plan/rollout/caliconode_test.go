@@ -17,9 +17,6 @@ func (w *world) stopCalicoNode(name string, evicted bool) {
 	w.nodes[name].alive, w.nodes[name].evicted = false, evicted
 }
 
-// startCalicoNode starts it again.
-func (w *world) startCalicoNode(name string) { w.nodes[name].alive, w.nodes[name].joined = true, w.now }
-
 // step lets a second pass, with the manager.
 func (w *world) step() {
 	w.tick()
@@ -195,7 +192,7 @@ func TestARollingRestartOfCalicoNodeLeavesTheMeshOff(t *testing.T) {
 				w.stopCalicoNode(r.Name, false)
 				for i := range takes + pause + 1 { // it is Ready, and then the next is restarted
 					if i == takes {
-						w.startCalicoNode(r.Name)
+						w.birdBack(r.Name)
 					}
 					w.step()
 					require.False(t, w.bgp.MeshOn(), w.story())
@@ -220,7 +217,7 @@ func TestOneThatCrashesAgainAndAgainIsNotWaitedFor(t *testing.T) {
 		case 0:
 			w.stopCalicoNode(r, false)
 		case 38:
-			w.startCalicoNode(r)
+			w.birdBack(r)
 		}
 		w.step()
 	}

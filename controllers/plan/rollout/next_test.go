@@ -377,7 +377,8 @@ func TestHowLongAStepMayWait(t *testing.T) {
 	}
 }
 
-// A large cluster goes back to the mesh in batches: never more than 64 reports at a time, and every node once.
+// A large cluster goes back to the mesh in batches: never more than 64 reports at a time, and every node once. One that is replaced under its
+// old name has proven nothing.
 func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(3, 70, 3)
@@ -385,19 +386,23 @@ func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
 	require.False(t, w.bgp.MeshOn())
 	w.d.Mode = v1alpha1.ModeFullMesh
 	w.nextLook = w.now
-	looked, most := map[string]bool{}, 0
-	for range 900 {
+	looked, most, proven := map[string]bool{}, 0, false
+	for i := 0; len(w.reflectors()) > 0 && i < 900; i++ {
 		w.step()
 		require.Empty(t, w.violation())
 		most = max(most, len(w.watches))
 		for name := range w.watches {
 			looked[name] = true
 		}
-		if len(w.reflectors()) == 0 {
-			break
+		if len(w.proven) == 70 && len(w.reflectors()) == 3 {
+			proven = true
+			o := w.observe()
+			o.Nodes[0].UID, o.Nodes[0].Created, o.Nodes[0].ReadyChanged = "another", w.now, w.now
+			require.False(t, does(w.next(o), plan.ClearReflector{}))
 		}
 	}
 	require.Empty(t, w.reflectors())
+	require.True(t, proven, "the control")
 	require.Len(t, looked, 70+3)
 	require.Equal(t, 64+3, most, "as many at once as a batch has")
 }

@@ -174,24 +174,6 @@ func TestWaitsThatOnceHadNoEnd(t *testing.T) {
 	}
 }
 
-// A node that is replaced under its old name has proven nothing.
-func TestProofOfAnEarlierMachineDoesNotCount(t *testing.T) {
-	t.Parallel()
-	w := newWorld(3, 70, 3)
-	require.Empty(t, w.run(400))
-	w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
-	for range 900 {
-		w.step()
-		if len(w.proven) >= 70 {
-			break
-		}
-	}
-	require.NotEmpty(t, w.reflectors())
-	o := w.observe()
-	o.Nodes[0].UID, o.Nodes[0].Created, o.Nodes[0].ReadyChanged = "another", w.now, w.now
-	require.False(t, does(w.next(o), plan.ClearReflector{}))
-}
-
 // A wait for a route that never comes is one wait, however often reports are
 // asked for, so that it can be seen to last too long.
 func TestAWaitForARouteIsOneWait(t *testing.T) {
