@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -48,6 +49,14 @@ type Problem struct {
 	Reason string `json:"reason"`
 	// Message says what is wrong, with the value found, and what to do about it.
 	Message string `json:"message"`
+}
+
+// ProblemIf is a problem that was found, or nil.
+func ProblemIf(found bool, reason, message string, args ...any) *Problem {
+	if !found {
+		return nil
+	}
+	return &Problem{Reason: reason, Message: fmt.Sprintf(message, args...)}
 }
 
 // Node is one cluster node.

@@ -80,7 +80,7 @@ func TestDisasters(t *testing.T) {
 			struck, lost := w.now, time.Duration(0)
 			for range 120 {
 				_ = w.run(1)
-				if len(w.apart(func(m *machine) bool { return m.pods > 0 })) > 0 {
+				if len(w.apart(hasPods)) > 0 {
 					lost = w.now.Sub(struck)
 				}
 			}

@@ -88,7 +88,8 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 
 func init() {
 	for _, name := range []string{
-		"crash", "crash in a step", "mesh switched on", "reflector dies", "dead return", "grow", "shrink", "back to the mesh", "node label", "onto reflectors",
+		"crash", "crash in a step", "mesh switched on", "reflector dies", "dead return",
+		"grow", "shrink", "back to the mesh", "node label", "onto reflectors",
 	} {
 		inPlaceDisturbances[name] = disturbances[name]
 	}

@@ -234,7 +234,7 @@ func TestTheCheapestReflectorLeavesLast(t *testing.T) {
 			w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
 			for range 900 {
 				w.runUnchecked(1)
-				require.Empty(t, w.apart(func(m *machine) bool { return m.pods > 0 }), w.story())
+				require.Empty(t, w.apart(hasPods), w.story())
 			}
 			require.Empty(t, w.reflectors(), w.story())
 		})

@@ -210,7 +210,8 @@ func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
 	}{
 		"their nodes fail: it comes on once and stays on": {
 			newWorld(1, 6, 3), 180, 90,
-			func(w *world, r string) { w.setAlive(false, w.nodes[r]) }, func(w *world, r string) { w.setAlive(true, w.nodes[r]) }, 1,
+			func(w *world, r string) { w.setAlive(false, w.nodes[r]) },
+			func(w *world, r string) { w.setAlive(true, w.nodes[r]) }, 1,
 		},
 		"their BIRDs die on Ready nodes, minutes apart": {newInPlaceWorld(1, 8, 0, 3), 300, 100, (*world).birdDies, (*world).birdBack, 4},
 		"a client is cut off from them every four minutes": {

@@ -48,22 +48,14 @@ func mixedAS(v *view) *plan.Problem {
 	as := func(n plan.Node) uint32 { return cmp.Or(n.ASN, v.BGP.ASN) }
 	one, _ := first(v.Nodes, plan.Node.SpeaksBGP)
 	other, found := first(v.Nodes, func(n plan.Node) bool { return n.SpeaksBGP() && as(n) != as(one) })
-	return problem(found, "MixedASNumbers", "node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; "+
+	return plan.ProblemIf(found, "MixedASNumbers", "node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; "+
 		"remove the nodes' own AS numbers or keep the mesh", one.Name, as(one), other.Name, as(other))
-}
-
-// problem is one that is found, or nil.
-func problem(found bool, reason, message string, args ...any) *plan.Problem {
-	if !found {
-		return nil
-	}
-	return &plan.Problem{Reason: reason, Message: fmt.Sprintf(message, args...)}
 }
 
 // foreignReflector: route reflectors that are not ours.
 func foreignReflector(v *view) *plan.Problem {
 	n, found := first(v.Nodes, func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() })
-	return problem(found, "ForeignReflector", "node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
+	return plan.ProblemIf(found, "ForeignReflector", "node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
 		"remove its routeReflectorClusterID and the BGPPeers that belong to it first", n.Name, n.ClusterID)
 }
 
@@ -73,7 +65,7 @@ func nameTaken(v *view) *plan.Problem {
 	p, found := first(v.Peers, func(p plan.Peer) bool {
 		return !p.Owned && slices.ContainsFunc(ours, func(w plan.Peer) bool { return w.Name == p.Name })
 	})
-	return problem(found, "NameTaken", "BGPPeer %s exists but was not made by rrpool "+
+	return plan.ProblemIf(found, "NameTaken", "BGPPeer %s exists but was not made by rrpool "+
 		"(it lacks the label app.kubernetes.io/managed-by=rrpool): rename or delete it", p.Name)
 }
 
@@ -81,7 +73,7 @@ func nameTaken(v *view) *plan.Problem {
 // of the two Calico renders is not defined. Peers outside the cluster (a rack switch) are fine.
 func foreignPeer(v *view) *plan.Problem {
 	p, found := first(v.Peers, func(p plan.Peer) bool { return !p.Owned && InCluster(p, v.Nodes) })
-	return problem(found, "ForeignInClusterPeer", "BGPPeer %s makes sessions between nodes of this cluster and was not made by rrpool: "+
+	return plan.ProblemIf(found, "ForeignInClusterPeer", "BGPPeer %s makes sessions between nodes of this cluster and was not made by rrpool: "+
 		"delete it, or keep your own route reflection and set spec.mode to Paused", p.Name)
 }
 
@@ -98,14 +90,14 @@ func InCluster(p plan.Peer, nodes []plan.Node) bool {
 // something else. Our own default is not; see strayLabels.
 func foreignLabel(v *view) *plan.Problem {
 	n, found := first(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && !n.HoldsRole() })
-	return problem(found && !strings.HasPrefix(v.d.RoleLabel, ownPrefix), "ForeignLabel",
+	return plan.ProblemIf(found && !strings.HasPrefix(v.d.RoleLabel, ownPrefix), "ForeignLabel",
 		"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: choose another label or remove it", n.Name, v.d.RoleLabel)
 }
 
 // tooFewNodes: with no node left to be a client, the mesh could never go.
 func tooFewNodes(v *view) *plan.Problem {
 	found := !v.d.Dedicated && v.starting() && v.total > 0 && len(v.clients) > 0 && len(v.clients)+len(v.unready) <= v.total
-	return problem(found, "TooFewNodes", "all %d nodes that speak BGP would be route reflectors, and none their client, "+
+	return plan.ProblemIf(found, "TooFewNodes", "all %d nodes that speak BGP would be route reflectors, and none their client, "+
 		"which is what the full mesh is: add nodes, lower spec.sizing.min or spec.sizing.minPerZone, or delete this object", len(v.clients))
 }
 
@@ -115,13 +107,13 @@ func uselessReflectors(v *view) *plan.Problem {
 	switch {
 	case !v.starting() || !v.BGP.MeshOn():
 	case v.Routes.Unknown != "":
-		return problem(true, "RoutesUnknown", "whether BGP carries the routes to pods is not known: %s", v.Routes.Unknown)
+		return plan.ProblemIf(true, "RoutesUnknown", "whether BGP carries the routes to pods is not known: %s", v.Routes.Unknown)
 	case v.Routes.Useless():
 		pools := make([]string, len(v.Routes.Pools))
 		for i, p := range v.Routes.Pools {
 			pools[i] = p.String()
 		}
-		return problem(true, "NoRoutesOverBGP", "Felix programs the routes to all pods, not BGP (%s): route reflectors would change nothing, "+
+		return plan.ProblemIf(true, "NoRoutesOverBGP", "Felix programs the routes to all pods, not BGP (%s): route reflectors would change nothing, "+
 			"so none is ordered; keep the mesh and delete this object", plan.Few(pools))
 	}
 	return nil

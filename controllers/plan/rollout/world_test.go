@@ -359,6 +359,8 @@ func (w *world) apart(among func(*machine) bool) [][2]*machine {
 	return out
 }
 
+func hasPods(m *machine) bool { return m.pods > 0 }
+
 // reaches reports whether a has a route to b.
 func (w *world) reaches(b, a *machine) bool {
 	both := func(m *machine) bool { return m == a || m == b }
