@@ -34,7 +34,7 @@ func TestEveryFlag(t *testing.T) {
 	require.False(t, o.leaderElect)
 	require.Equal(t, "other", o.namespace)
 	require.Equal(t, file, o.kubeconfig)
-	require.Equal(t, "0", metricsServer(o).BindAddress)
+	require.Equal(t, "0", o.metrics)
 	require.Equal(t, "/token", o.tokenFile)
 	require.NotNil(t, o.zap.Level)
 }

@@ -147,19 +147,14 @@ func (r *Reconciler) send(s *Scope, e poolEvent) bool {
 	return allowed
 }
 
-// reportStep logs a new step, and reports a problem when it begins and when it ends.
+// reportStep logs a new step, and emits an event for a new problem, or for its end. When problems change more often than
+// the budget allows, the latest state is sent as soon as it may be: the last event never names a problem that is over.
 func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	if s.Step.Name != r.stepName {
 		log.FromContext(ctx).Info("next step", "step", s.Step.Name, "reason", s.Step.Reason, "waitingFor", few(s.Step.WaitingFor))
 		r.Metrics.steps.WithLabelValues(s.Step.Name).Inc()
 		r.stepName = s.Step.Name
 	}
-	r.reportProblem(ctx, s)
-}
-
-// reportProblem emits an event for a new problem, or for its end. When problems change more often than the budget
-// allows, the latest state is sent as soon as it may be: the last event never names a problem that is over.
-func (r *Reconciler) reportProblem(ctx context.Context, s *Scope) {
 	problem, reason := r.worstProblem(s), ""
 	if problem != nil {
 		reason = problem.Reason

@@ -155,14 +155,14 @@ func TestWhatIsWantedOfExistingNodes(t *testing.T) {
 	require.Empty(t, seen.Pool.Drifted, "existing nodes are never tainted")
 	require.EqualValues(t, 6, e.object().Status.Nodes, "a busy reflector is a client too")
 	require.Equal(t, []pool.ProviderConfig{{
-		Type: v1alpha1.ProviderExistingNodes, PoolName: "existing-nodes", Preferred: "infra=yes", Excluded: "spot", NotReadyGrace: time.Minute,
+		Type: v1alpha1.ProviderExistingNodes, PoolName: "existing-nodes", Preferred: d.Preferred, Excluded: d.Excluded, NotReadyGrace: time.Minute,
 		Scope: plan.Scope{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"},
 	}}, e.configs)
 
 	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.ExistingNodes.Excluded = metav1.LabelSelector{} })
 	e.settle(2)
 	require.Len(t, e.configs, 2, "another rule is another provider")
-	require.Empty(t, e.configs[1].Excluded)
+	require.True(t, e.configs[1].Excluded.Empty())
 }
 
 func TestASelectorThatIsNoneIsNamed(t *testing.T) {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"reflect"
 	"strconv"
 	"sync/atomic"
@@ -86,11 +87,6 @@ func (m *Metrics) objectAbsent() {
 	out.add("object_present", 0)
 	m.cluster.observedAt = time.Time{}
 	m.cluster.seen.Store(&out)
-}
-
-// unobserved notes that the cluster could not be observed.
-func (m *Metrics) unobserved(s *Scope, status v1alpha1.RouteReflectorPoolStatus) {
-	m.cluster.publish(s, status, "unknown", nil)
 }
 
 // observed notes what a reconciliation observed and what the status says of it.
@@ -277,11 +273,7 @@ func serving(step rollout.Step) int {
 // workerCounts is how many workers the pool should have, and has.
 func workerCounts(s *Scope, c *poolClient) (wanted, deployed int) {
 	deployed = count(c.last.Workers, func(w cloud.Worker) bool { return w.State == cloud.WorkerDeployed })
-	wanted = s.Desired.Pool.SizePerZone * len(s.Desired.Pool.Zones)
-	if wanted == 0 {
-		wanted = c.last.SizePerZone * len(c.last.Zones)
-	}
-	return wanted, deployed
+	return cmp.Or(s.Desired.Pool.SizePerZone*len(s.Desired.Pool.Zones), c.last.SizePerZone*len(c.last.Zones)), deployed
 }
 
 // netDue: the mesh is off, and fewer reflectors serve than should. On the way back to the
