@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -331,6 +332,13 @@ func (e *environment) settle(n int) {
 	}
 }
 
+// after reconciles once, that much later.
+func (e *environment) after(d time.Duration) {
+	e.Helper()
+	e.clock = e.clock.Add(d)
+	require.NoError(e, e.reconcile())
+}
+
 func (e *environment) object() *v1alpha1.RouteReflectorPool {
 	e.Helper()
 	object := &v1alpha1.RouteReflectorPool{}
@@ -396,6 +404,23 @@ func defaultObject() *v1alpha1.RouteReflectorPool {
 			Rollout:  v1alpha1.RolloutSpec{Gate: v1alpha1.GateSessions, SafetyNet: v1alpha1.SafetyNetSpec{MinServing: 2}},
 		},
 	}
+}
+
+func inMode(of v1alpha1.Mode) func(*v1alpha1.RouteReflectorPool) {
+	return func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = of }
+}
+
+// refusedSpec asks for more reflectors than it allows.
+func refusedSpec(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 }
+
+// inCloud is a test in a synctest bubble, of a cluster at IBM that has been migrated.
+func inCloud(t *testing.T, test func(*testing.T, *cloudEnvironment), change ...func(*v1alpha1.RouteReflectorPool)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t, change...)
+		o.migrate()
+		test(t, o)
+	})
 }
 
 func workloadNodes(n int) []plan.Node {

@@ -113,7 +113,7 @@ func TestExistingNodesThereAndBack(t *testing.T) {
 	e.settle(5)
 	require.Equal(t, writes, e.writes, "at rest nothing is written")
 
-	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	e.edit(inMode(v1alpha1.ModeFullMesh))
 	e.restart()
 	e.settle(2)
 	require.Equal(t, "existing-nodes", e.object().Status.Pool, "until the last has left")
@@ -178,7 +178,7 @@ func TestASelectorThatIsNoneIsNamed(t *testing.T) {
 	require.Empty(t, e.calico.applied)
 	require.Empty(t, e.members())
 
-	back := newInPlaceEnvironment(t, wrong, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	back := newInPlaceEnvironment(t, wrong, inMode(v1alpha1.ModeFullMesh))
 	back.calico.cluster.Nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
 	back.script = aBusyLife
 	back.settle(3)
@@ -239,8 +239,7 @@ func TestNodesThatAreNotTakenForAnHourAreNoCloudsFault(t *testing.T) {
 	e := newInPlaceEnvironment(t)
 	e.script = always(rollout.Step{Name: "EnsurePool", WaitingFor: []string{"node 10.0.0.1"}, Awaits: rollout.AwaitsWorkers, Timeout: time.Hour})
 	require.NoError(t, e.reconcile())
-	e.clock = e.clock.Add(time.Hour + time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(time.Hour + time.Second)
 	e.expect("Degraded True WorkersLate")
 	message := e.condition(v1alpha1.ConditionDegraded).Message
 	require.NotContains(t, message, "IBM Cloud")
@@ -285,7 +284,7 @@ func TestStrayPeersAreRememberedWhileTheyLast(t *testing.T) {
 func TestALabelThatCannotBeWrittenIsSaid(t *testing.T) {
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
 		t.Run(string(mode), func(t *testing.T) {
-			e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = mode })
+			e := newInPlaceEnvironment(t, inMode(mode))
 			e.calico.cluster.Nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
 			e.script = aBusyLife
 			e.provider = func(pool.ProviderConfig) (cloud.Provider, error) {

@@ -1,5 +1,9 @@
 package v1alpha1
 
+import (
+
+)
+
 // TopologyType is the arrangement of reflectors and clients.
 // +kubebuilder:validation:Enum=Single;MultiCluster;Quorum;Hierarchy;Auto
 type TopologyType string
@@ -86,3 +90,12 @@ type BGPSpec struct {
 	// +kubebuilder:default={}
 	PasswordSecretRef SecretKeyRef `json:"passwordSecretRef,omitzero"`
 }
+
+// How many clients a reflector serves where spec.topology.maxClientsPerReflector is left
+// out. Measured with one BIRD that comes up while all of them wait: docs/capacity.md.
+const (
+	// MaxClientsDedicated is for nodes that do nothing but reflect.
+	MaxClientsDedicated = 2000
+	// MaxClientsShared is for nodes that run workloads as well.
+	MaxClientsShared = 500
+)
