@@ -38,10 +38,7 @@ const writesBetweenKills = 14
 // Managers are killed again and again in the middle of a scenario, leadership changes in
 // the middle of another, and the apiserver refuses in a third.
 func TestFaultsInTheMiddleOfAScenario(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a kube-apiserver and waits for settle times")
-	}
-	t.Parallel()
+	besideOthers(t)
 	a := newEnvironment(t, v1alpha1.ProviderIKS)
 	a.subtest("killed", func() { a.killFrom(5) })
 	a.subtest("leaders replaced", func() { a.replaceLeaders(leaderChanges, 21, 28) })

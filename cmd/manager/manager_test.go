@@ -59,10 +59,7 @@ const (
 // The manager as it is deployed, with the rights of config/rbac and no others:
 // a cluster's migration there and back, but for the packets.
 func TestMigrationThereAndBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a kube-apiserver and waits for settle times")
-	}
-	t.Parallel()
+	besideOthers(t)
 	plane := controlplane.ForTest(t)
 	admin := adminOf(t, plane)
 	began := time.Now()

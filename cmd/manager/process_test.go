@@ -16,6 +16,15 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
+// besideOthers: the test starts a kube-apiserver, and runs at the same time as others do.
+func besideOthers(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a kube-apiserver")
+	}
+	t.Parallel()
+}
+
 // process is a manager that runs as its own process, as it does in a cluster.
 type process struct {
 	*controlplane.Process

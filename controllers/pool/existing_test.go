@@ -191,30 +191,6 @@ func TestASelectorThatIsNoneIsNamed(t *testing.T) {
 	ibm.expect("Degraded False AsExpected")
 }
 
-// Existing nodes and a worker pool have nothing to do with each other.
-func TestAnotherTypeOfProviderBeginsAnew(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(rollout.Step{Name: "AwaitNodes"})
-	e.cloud.pool.SizePerZone = 7
-	e.settle(1)
-	require.Equal(t, []string{"z1", "z2", "z3"}, e.wanted.Pool.Zones)
-	become := func(kind v1alpha1.ProviderType) {
-		e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = kind })
-		e.settle(1)
-	}
-	observed := e.cloud.observed
-	become(v1alpha1.ProviderExistingNodes)
-	require.Equal(t, observed, e.cloud.observed)
-	require.False(t, e.wanted.Dedicated)
-	require.Zero(t, e.lastSeen().Pool.SizePerZone)
-	require.Equal(t, "existing", e.object().Status.Provider)
-	become(v1alpha1.ProviderIKS)
-	require.True(t, e.wanted.Dedicated)
-	require.Equal(t, 7, e.lastSeen().Pool.SizePerZone)
-	require.Equal(t, "iks", e.object().Status.Provider)
-	require.Len(t, e.cloud.keys, 2, "connected anew")
-}
-
 // spec.provider.type cannot be changed while a pool exists, and a node that joins
 // the cluster must not do what its owner may not.
 func TestANodeThatJoinsDoesNotChangeWhatAutoMeans(t *testing.T) {

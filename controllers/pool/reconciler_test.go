@@ -386,16 +386,3 @@ func TestATimeLaterThanNowIsCorrectedBeforeTheDecision(t *testing.T) {
 	e.after(time.Minute)
 	require.Equal(t, first, e.lastSeen().BGP.Restored)
 }
-
-// While the mesh is off, a spec that is refused leaves the reports that show whether reflectors serve.
-func TestAnInvalidSpecKeepsTheReports(t *testing.T) {
-	for _, off := range []bool{true, false} {
-		e := newEnvironment(t, refusedSpec)
-		on := !off
-		e.calico.cluster.BGP.Mesh.Enabled = &on
-		e.script = always(rollout.Step{Name: rollout.Steady, Watch: []plan.StatusRequest{{Node: "10.0.0.1"}}})
-		require.NoError(t, e.reconcile())
-		e.expect("Degraded True SizingInvalid")
-		require.Equal(t, off, len(e.calico.watched) > 0)
-	}
-}

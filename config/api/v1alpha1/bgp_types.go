@@ -1,9 +1,5 @@
 package v1alpha1
 
-import (
-
-)
-
 // TopologyType is the arrangement of reflectors and clients.
 // +kubebuilder:validation:Enum=Single;MultiCluster;Quorum;Hierarchy;Auto
 type TopologyType string

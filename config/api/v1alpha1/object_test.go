@@ -178,43 +178,25 @@ func TestWhatIsLeftOutIsDefaultedByTheServer(t *testing.T) {
 }
 
 func TestThePoolsIdentityIsFixedOnlyWhileAPoolExists(t *testing.T) {
+	anotherType := func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.Type = v1alpha1.ProviderExistingNodes }
+	anotherName := func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.PoolName = "other" }
+	const fixedType, fixedName = "spec.provider.type cannot be changed while a pool exists", "spec.provider.iks.poolName cannot be changed while a worker pool exists"
 	cases := map[string]struct {
 		pool   string
 		change func(*v1alpha1.RouteReflectorPool)
 		want   string
 	}{
-		"the provider's type changes freely without a pool": {
-			change: func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.Type = v1alpha1.ProviderExistingNodes },
-		},
-		"the pool's name changes freely without a pool": {
-			change: func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.PoolName = "other" },
-		},
-		"the provider's type is fixed with a pool": {
-			pool:   "route-reflectors",
-			change: func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.Type = v1alpha1.ProviderExistingNodes },
-			want:   "spec.provider.type cannot be changed while a pool exists",
-		},
-		"the pool's name is fixed with a pool": {
-			pool:   "route-reflectors",
-			change: func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.PoolName = "other" },
-			want:   "spec.provider.iks.poolName cannot be changed while a worker pool exists",
-		},
-		"a status that comes with the change does not open the way": {
-			pool: "route-reflectors",
-			change: func(p *v1alpha1.RouteReflectorPool) {
-				p.Status.Pool = ""
-				p.Spec.Provider.IKS.PoolName = "other"
-			},
-			want: "spec.provider.iks.poolName cannot be changed while a worker pool exists",
-		},
-		"everything else changes with a pool": {
-			pool: "route-reflectors",
-			change: func(p *v1alpha1.RouteReflectorPool) {
-				p.Spec.Mode = v1alpha1.ModeFullMesh
-				p.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
-				p.Finalizers = []string{}
-			},
-		},
+		"the provider's type changes freely without a pool": {"", anotherType, ""},
+		"the pool's name changes freely without a pool":     {"", anotherName, ""},
+		"the provider's type is fixed with a pool":          {"route-reflectors", anotherType, fixedType},
+		"the pool's name is fixed with a pool":              {"route-reflectors", anotherName, fixedName},
+		"a status that comes with the change does not open the way": {"route-reflectors", func(p *v1alpha1.RouteReflectorPool) {
+			p.Status.Pool = ""
+			anotherName(p)
+		}, fixedName},
+		"everything else changes with a pool": {"route-reflectors", func(p *v1alpha1.RouteReflectorPool) {
+			p.Spec.Mode, p.Spec.Provider.IKS.DeletionPolicy, p.Finalizers = v1alpha1.ModeFullMesh, v1alpha1.DeletionDelete, []string{}
+		}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
