@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,16 +62,11 @@ func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 
 // racksLabelled is one event for all clients that a step labels, sent with the first: there may be thousands.
 func racksLabelled(action plan.SetRack, step rollout.Step) poolEvent {
-	var all []plan.SetRack
-	for _, other := range step.Actions {
-		if a, ok := other.(plan.SetRack); ok {
-			all = append(all, a)
-		}
-	}
-	if len(all) > 0 && all[0] != action {
+	if first := slices.IndexFunc(step.Actions, is[plan.SetRack]); first >= 0 && step.Actions[first] != action {
 		return poolEvent{}
 	}
-	note := fmt.Sprintf("write the label %s on %d clients, of which the first is %s: %s", plan.RackLabel, len(all), action.Node, step.Reason)
+	all := count(step.Actions, is[plan.SetRack])
+	note := fmt.Sprintf("write the label %s on %d clients, of which the first is %s: %s", plan.RackLabel, all, action.Node, step.Reason)
 	return poolEvent{corev1.EventTypeNormal, "RacksLabelled", step.Name, note, nodeRef(action.Node)}
 }
 

@@ -239,23 +239,6 @@ func TestWithoutAccessToTheCloudNothingIsTakenOverFromExistingNodes(t *testing.T
 	require.Empty(t, e.wanted.Pool.Zones, "a cloud has no zone without a name")
 }
 
-func TestStrayPeersAreRememberedWhileTheyLast(t *testing.T) {
-	e := newInPlaceEnvironment(t)
-	e.script = always(rollout.Step{Name: "DeletePeers", Stray: true})
-	e.settle(1)
-	require.Zero(t, e.lastSeen().StraySince)
-	began := e.clock
-	e.settle(2)
-	require.Less(t, e.lastSeen().StraySince, began)
-	require.NotZero(t, e.lastSeen().StraySince)
-	since := e.lastSeen().StraySince
-	e.settle(2)
-	require.Equal(t, since, e.lastSeen().StraySince)
-	e.script = always(steady)
-	e.settle(2)
-	require.Zero(t, e.lastSeen().StraySince)
-}
-
 // A label that cannot be written is the provider's problem, and reported in either mode.
 func TestALabelThatCannotBeWrittenIsSaid(t *testing.T) {
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {

@@ -139,22 +139,21 @@ func TestARefusalRemembersSinceWhenTooFewServe(t *testing.T) {
 	e.settle(3)
 	e.expect("Degraded True SizingInvalid")
 	require.Equal(t, began, e.lastSeen().ShortSince)
+	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Max = 25 })
+	e.script = always(rollout.Step{Name: "DeletePeers", Stray: true})
+	began = e.clock
+	e.settle(3)
+	require.Zero(t, e.lastSeen().ShortSince)
+	require.Equal(t, began, e.lastSeen().StraySince, "so are stray BGPPeers, while they last")
 	e.script = always(steady)
 	e.settle(2)
-	require.Zero(t, e.lastSeen().ShortSince)
+	require.Zero(t, e.lastSeen().StraySince)
 }
 
 var (
 	role  = plan.SetReflector{Node: "a", ClusterID: "1"}
 	sides = plan.PutPeer{Peer: plan.Peer{Name: "b"}}
 )
-
-func TestAPauseIsMadeBetweenTheActionsAroundIt(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(rollout.Step{Name: "X", Actions: []plan.Action{role, plan.Pause{For: 1200 * time.Millisecond}, sides}})
-	require.NoError(t, e.reconcile())
-	require.Equal(t, []string{role.String(), "wait for 1.2s", sides.String()}, e.calico.applied)
-}
 
 // obedient changes nothing for a manager that has been asked to stop.
 type obedient struct {
