@@ -71,21 +71,20 @@ type Reconciler struct {
 
 	// What follows is memory that may be lost at any time: it saves cloud
 	// requests and repeated events, and decides nothing about the data plane.
-	poolClient    poolClient
-	sized         int // workers per zone that were wanted last, 0: unknown
-	clusterID     string
-	observeErrors errorSeries
-	stepErrors    errorSeries
-	conflicts     int // lost in a row
-	stepName      string
+	poolClient poolClient
+	sized      int // workers per zone that were wanted last, 0: unknown
+	clusterID  string
+	errors     errorSeries
+	conflicts  int // lost in a row
+	stepName   string
 	// problem is the present one, reportedProblem the one of the last event.
 	problem, reportedProblem string
 	budget                   eventBudget
 	// known has what an observation does not show: Proven and the times, see rollout.Observed.
 	known rollout.Observed
-	// times corrects what is later than now; looked is the last look, see noticeClock.
+	// times corrects what is later than now; origin is where Elapsed began, by our clock at the last look.
 	times  rollout.Times
-	looked look
+	origin time.Time
 	// drained is the last attempt to empty a node, countAgain when pods may be counted again after that has failed.
 	drained    drainAttempt
 	countAgain time.Time
@@ -147,7 +146,6 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err != nil {
 		return r.observeFailed(ctx, s, err)
 	}
-	r.observeErrors = errorSeries{}
 	if s.paused() {
 		return r.reportPaused(ctx, s)
 	}
@@ -261,9 +259,9 @@ func (r *Reconciler) finish(ctx context.Context, s *Scope, err error) (reconcile
 	var shown error
 	switch {
 	case err == nil:
-		r.stepErrors, r.conflicts = errorSeries{}, 0
+		r.errors, r.conflicts = errorSeries{}, 0
 	case r.worthReporting(err):
-		shown = r.stepErrors.add(s.Step.Name, err)
+		shown = r.errors.add(s.Step.Name, err)
 	}
 	if patchErr := r.report(ctx, s, shown); err == nil {
 		err = patchErr
@@ -281,7 +279,7 @@ func (r *Reconciler) finish(ctx context.Context, s *Scope, err error) (reconcile
 
 // observeFailed reports that the cluster could not be observed; nothing was decided.
 func (r *Reconciler) observeFailed(ctx context.Context, s *Scope, err error) (reconcile.Result, error) {
-	if patchErr := r.reportUnknown(ctx, s, r.observeErrors.add("observe", err)); patchErr != nil {
+	if patchErr := r.reportUnknown(ctx, s, r.errors.add("observe", err)); patchErr != nil {
 		log.FromContext(ctx).V(1).Info("status not written", "reason", patchErr.Error())
 	}
 	return retry(err)
@@ -381,18 +379,11 @@ func (r *Reconciler) noticeClock(now time.Time) {
 	if r.Elapsed == nil {
 		return
 	}
-	looked := look{now.Round(0), r.Elapsed()}
-	step := looked.wall.Sub(r.looked.wall) - (looked.elapsed - r.looked.elapsed)
-	if !r.looked.wall.IsZero() && step.Abs() > clockStep {
+	origin := now.Round(0).Add(-r.Elapsed())
+	if !r.origin.IsZero() && origin.Sub(r.origin).Abs() > clockStep {
 		r.known.ClockSet = now
 	}
-	r.looked = looked
-}
-
-// look is when the cluster was looked at: by our clock, and by one that is never set.
-type look struct {
-	wall    time.Time
-	elapsed time.Duration
+	r.origin = origin
 }
 
 // complete fills in what is for callers.
