@@ -402,12 +402,12 @@ func inMode(of v1alpha1.Mode) func(*v1alpha1.RouteReflectorPool) {
 func refusedSpec(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 }
 
 // inCloud is a test in a synctest bubble, of a cluster at IBM that has been migrated.
-func inCloud(t *testing.T, test func(*testing.T, *cloudEnvironment), change ...func(*v1alpha1.RouteReflectorPool)) {
+func inCloud(t *testing.T, test func(*cloudEnvironment), change ...func(*v1alpha1.RouteReflectorPool)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o := newCloudEnvironment(t, change...)
 		o.migrate()
-		test(t, o)
+		test(o)
 	})
 }
 

@@ -277,7 +277,8 @@ func nothingDepends(t *testing.T, losses map[string]loss) {
 	for name, l := range losses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inCloud(t, func(t *testing.T, o *cloudEnvironment) {
+			inCloud(t, func(o *cloudEnvironment) {
+				t := o.TB
 				require.Empty(t, o.without(l, 3))
 			})
 		})
@@ -543,7 +544,8 @@ func TestACloudThatHangsHoldsTheSafetyNetUpForSeconds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inCloud(t, func(t *testing.T, o *cloudEnvironment) {
+			inCloud(t, func(o *cloudEnvironment) {
+				t := o.TB
 				o.pass(10 * time.Minute)
 				all := o.reflectors()
 				o.server.Inject(c.hang)

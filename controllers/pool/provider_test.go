@@ -64,7 +64,8 @@ func TestAccessLostAndRegained(t *testing.T) { nothingDepends(t, deprivations) }
 // TestAKeyIsRotated: with both keys valid for a moment nothing is noticed at all, and a
 // key that is stored anew with a line break is no new one.
 func TestAKeyIsRotated(t *testing.T) {
-	inCloud(t, func(t *testing.T, o *cloudEnvironment) {
+	inCloud(t, func(o *cloudEnvironment) {
+		t := o.TB
 		o.pass(10 * time.Minute)
 		writes, said, asked := o.writes, len(o.emitted), len(o.server.Requests())
 		store(apiKey + "\n")(o)
@@ -157,7 +158,8 @@ func TestACommandDoesNotLogInForATrustedProfile(t *testing.T) {
 
 // A list of workers that lacks one of the pool for a while takes no reflector away.
 func TestAWorkerThatIsNotListedStaysAReflector(t *testing.T) {
-	inCloud(t, func(t *testing.T, o *cloudEnvironment) {
+	inCloud(t, func(o *cloudEnvironment) {
+		t := o.TB
 		o.pass(10 * time.Minute)
 		applied, before := slices.Clone(o.applied), o.reflectors()
 		require.Len(t, before, 3)
@@ -203,7 +205,8 @@ func (o *cloudEnvironment) workers() []string {
 // A newer version is told. With Rolling all workers are replaced, and the pool is never smaller than wanted.
 func TestOutdatedWorkersAreReplacedOneAfterTheOther(t *testing.T) {
 	t.Setenv("RRPOOL_IKS_PROFILE", "") // it counts what a cloud with other faults, or without versions, does not show
-	inCloud(t, func(t *testing.T, o *cloudEnvironment) {
+	inCloud(t, func(o *cloudEnvironment) {
+		t := o.TB
 		before := o.workers()
 		o.server.SetVersion(clusterID, "1.32.1_1520")
 		o.pass(time.Hour)
@@ -235,7 +238,8 @@ func (o *cloudEnvironment) cordon(name string, cordoned bool) {
 
 // A reflector that a person has cordoned is relieved before it goes, and costs nothing more once it has gone.
 func TestACordonedReflectorIsRelievedBeforeItGoes(t *testing.T) {
-	inCloud(t, func(t *testing.T, o *cloudEnvironment) {
+	inCloud(t, func(o *cloudEnvironment) {
+		t := o.TB
 		first := o.server.Workers(clusterID, "route-reflectors")[0]
 		o.cordon(first.IP, true)
 		require.True(t, o.until(time.Hour, func() bool {
@@ -316,7 +320,8 @@ func TestSubstitutesBecomeOutdatedToo(t *testing.T) {
 // IBM refuses substitutes: nothing else is held up, only the zone that needs one is tried again, ever more slowly, and
 // nothing is left of it afterwards.
 func TestRefusedSubstitutesAreAFewOrders(t *testing.T) {
-	inCloud(t, func(t *testing.T, o *cloudEnvironment) {
+	inCloud(t, func(o *cloudEnvironment) {
+		t := o.TB
 		o.server.SetQuota(9)
 		before, first := maps.Clone(o.ordered), o.server.Workers(clusterID, "route-reflectors")[0]
 		o.cordon(first.IP, true)
@@ -364,7 +369,8 @@ func TestAnotherFlavorRollsThePool(t *testing.T) {
 		for name, flavors := range map[string][]string{"one change": {"bx2.4x16"}, "back under way": {"bx2.4x16", "bx2.2x8"}, "a third one": {"bx2.4x16", "bx2.8x32"}} {
 			t.Run(profile+", "+name, func(t *testing.T) {
 				t.Setenv("RRPOOL_IKS_PROFILE", profile)
-				inCloud(t, func(t *testing.T, o *cloudEnvironment) {
+				inCloud(t, func(o *cloudEnvironment) {
+					t := o.TB
 					fewest, most, turns := 99, 0, 0
 					all := func() (out []string) {
 						for _, p := range []string{"route-reflectors", "route-reflectors-b"} {

@@ -12,8 +12,6 @@ import (
 	"time"
 )
 
-const tokenLifetime = time.Hour
-
 // TrustedProfile is one, and the service account that it is linked to.
 type TrustedProfile struct {
 	ID, Name           string
@@ -97,7 +95,7 @@ func (s *Server) grant(w http.ResponseWriter, refreshed bool) {
 	var body map[string]any
 	s.locked(func() {
 		token := fmt.Sprintf("token-%08d-secret", s.nextSerial())
-		expires := s.now().Add(tokenLifetime)
+		expires := s.now().Add(s.cfg.TokenLifetime)
 		s.tokens[token] = expires
 		second := "not_supported"
 		if refreshed {
@@ -105,7 +103,7 @@ func (s *Server) grant(w http.ResponseWriter, refreshed bool) {
 		}
 		body = map[string]any{
 			"access_token": token, "refresh_token": second, "token_type": "Bearer",
-			"expires_in": int(tokenLifetime.Seconds()), "expiration": expires.Unix(), "scope": "ibm openid",
+			"expires_in": int(s.cfg.TokenLifetime.Seconds()), "expiration": expires.Unix(), "scope": "ibm openid",
 		}
 	})
 	writeJSON(w, http.StatusOK, body)

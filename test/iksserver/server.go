@@ -64,6 +64,8 @@ type Config struct {
 	Delays Delays
 	// APIKeys that IAM accepts; none: any that is not empty. See SetAPIKeys.
 	APIKeys []string
+	// TokenLifetime is an hour when 0.
+	TokenLifetime time.Duration
 	// AllocateIP gives a new worker its private address, which is its node name.
 	// It is called with the server locked. nil: 10.<200+n>.x.y, counted up.
 	AllocateIP func(zone, workerID string) string
@@ -110,6 +112,7 @@ type Server struct {
 // New makes a cloud without clusters. It panics when there is no such profile.
 func New(cfg Config) *Server {
 	cfg.Profile = cmp.Or(cfg.Profile, Documented)
+	cfg.TokenLifetime = cmp.Or(cfg.TokenLifetime, time.Hour)
 	if !slices.Contains(Profiles, cfg.Profile) {
 		panic(fmt.Sprintf("iksserver has no profile %q, only %q", cfg.Profile, Profiles))
 	}

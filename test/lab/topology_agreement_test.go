@@ -74,6 +74,18 @@ func agreeOn(t *testing.T, configurations []configuration) {
 
 func everyNode(string) bool { return true }
 
+// writer writes topologies by hand: slots, cluster IDs and BGPPeers.
+type writer struct {
+	t     *testing.T
+	l     *lab.Lab
+	specs []lab.NodeSpec
+	// now is what the cluster is configured as.
+	now configuration
+}
+
+// table is who has sessions with whom, and who knows whose prefixes: as it is in the lab, or as the simulator has it.
+type table map[string]row
+
 // cutOff are the pairs of nodes without a slot of which one has no route to the other.
 func (t table) cutOff(c configuration) []string {
 	var out []string
@@ -203,9 +215,6 @@ func (w *writer) changed(before map[string]lab.Session) simulate.Change {
 	return out
 }
 
-// table is who has sessions with whom, and who knows whose prefixes: as it is in the lab, or as the simulator has it.
-type table map[string]row
-
 // row is what a node has.
 type row struct {
 	// sessions are the nodes that it has one with, sorted; count is their number.
@@ -302,15 +311,6 @@ func count(c simulate.Count) string {
 		return fmt.Sprintf("≥%d", c.Paths)
 	}
 	return fmt.Sprint(c.Paths)
-}
-
-// writer writes topologies by hand: slots, cluster IDs and BGPPeers.
-type writer struct {
-	t     *testing.T
-	l     *lab.Lab
-	specs []lab.NodeSpec
-	// now is what the cluster is configured as.
-	now configuration
 }
 
 // anyReflector selects the nodes that have a slot.

@@ -99,10 +99,11 @@ func Build(ctx context.Context, log io.Writer, names ...string) error {
 			missing = append(missing, p)
 		}
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(all, func(p program) bool { return p.name == name }) {
-			return fmt.Errorf("building %q: no such program", name)
-		}
+	isProgram := func(name string) bool {
+		return slices.ContainsFunc(all, func(p program) bool { return p.name == name })
+	}
+	if i := slices.IndexFunc(names, func(name string) bool { return !isProgram(name) }); i >= 0 {
+		return fmt.Errorf("building %q: no such program", names[i])
 	}
 	if len(missing) == 0 {
 		return nil

@@ -65,7 +65,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 		return err
 	}
 	if !v.Fit {
-		return iostreams.ExitCode(1)
+		return iostreams.ExitError(1)
 	}
 	return nil
 }

@@ -308,7 +308,7 @@ func TestTheRightsOfTheDocs(t *testing.T) {
 // Bad input gets one sentence that names the field, the value and the remedy.
 func TestBadInput(t *testing.T) {
 	cli.RequireBad(t, New, "check", map[string]cli.Bad{
-		"an unknown format":            {[]string{"-o", "yaml"}, []string{"--output", `"yaml"`, "use table, json"}},
+		"an unknown format":            {[]string{"-o", "xml"}, []string{"--output", `"xml"`, "use table, json, yaml"}},
 		"a file that is a folder":      {[]string{"-f", "/"}, []string{"--filename", `"/"`, "is a directory"}},
 		"two mistakes in one file":     {[]string{"-f", cli.PoolFile(t, "{mode: Fast, sizing: {min: 0}}")}, []string{"spec.mode", "spec.sizing.min"}},
 		"standard input that is empty": {[]string{"-f", "-"}, []string{"--filename", "-: give a file with one RouteReflectorPool", "this has nothing"}},

@@ -70,7 +70,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	require.Equal(t, "table\njson\n:4\n", ask(t, "__complete", "cost", "-o", "").Out)
+	require.Equal(t, "table\njson\nyaml\n:4\n", ask(t, "__complete", "cost", "-o", "").Out)
 	require.Contains(t, ask(t, "__complete", "cost", "--").Out, "--hourly-price")
 	require.Contains(t, ask(t, "__complete", "").Out, "cost\tWhat the pool of route reflectors costs")
 }

@@ -167,26 +167,36 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 	}
 	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing())}
 	out.Kind, out.RackLabel = kind, c.rackLabel()
-	zones, limit := len(c.Zones), int(c.Spec.Sizing.Max)
+	zones := len(c.Zones)
 	out.PerZone = perZone
 	asked := perZone * zones
 	spec, total, problem := topology.Size(out.Spec, c.Workloads(0), c.Zones, asked, "")
 	out.Spec, out.Problem = spec, problem
-	switch {
-	case c.Reflectors > 0 && problem == nil && total > asked:
-		out.Problem = &plan.Problem{
-			Reason:  pool.ReasonSizingInvalid,
-			Message: fmt.Sprintf("--reflectors: %d, and topology %s takes %d here: give so many, or leave it out", asked, out.Kind, total),
-		}
-	case c.Reflectors == 0:
-		if out.PerZone = (total + zones - 1) / zones; problem == nil && total > max(limit, asked) {
-			out.Problem = pool.BeyondMax(out.Kind, limit, total, c.Nodes, zones)
-		}
+	if c.Reflectors == 0 {
+		out.PerZone = (total + zones - 1) / zones
+	}
+	if problem == nil {
+		out.Problem = c.tooMany(out.Kind, asked, total)
 	}
 	if all := out.PerZone * zones; c.Existing() && all >= c.Nodes {
 		return Sized{}, fmt.Errorf("--nodes: %d nodes would be %d reflectors and no client: give more", c.Nodes, all)
 	}
 	return out, nil
+}
+
+// tooMany: a topology takes more reflectors than were asked for, or than the spec allows.
+func (c Cluster) tooMany(kind v1alpha1.TopologyType, asked, total int) *plan.Problem {
+	limit := int(c.Spec.Sizing.Max)
+	switch {
+	case c.Reflectors > 0 && total > asked:
+		return &plan.Problem{
+			Reason:  pool.ReasonSizingInvalid,
+			Message: fmt.Sprintf("--reflectors: %d, and topology %s takes %d here: give so many, or leave it out", asked, kind, total),
+		}
+	case c.Reflectors == 0 && total > max(limit, asked):
+		return pool.BeyondMax(kind, limit, total, c.Nodes, len(c.Zones))
+	}
+	return nil
 }
 
 // InFullMesh is the cluster before anything is done to it.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 )
 
 // Program is the name before each error.
@@ -21,13 +22,13 @@ const Program = "rrpool"
 // ErrInterrupted is the error after Ctrl-C.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitCode is the error of a command that has said all, and only ends with this code.
-type ExitCode int
+// ExitError is the error of a command that has said all, and only ends with this code.
+type ExitError int
 
 // Error implements error.
-func (c ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+func (c ExitError) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Run executes a command and returns the exit code: 0, an ExitCode, else 1.
+// Run executes a command and returns the exit code: 0, an ExitError, else 1.
 // An error is one sentence on standard error.
 func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int {
 	root.SetIn(s.In)
@@ -39,7 +40,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 	})
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	var code ExitCode
+	var code ExitError
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE):
 		return 0
@@ -96,24 +97,31 @@ func CompleteNothing(cmd *cobra.Command, flag string) {
 
 // Output adds the flag for the format of a command's answer.
 func Output(cmd *cobra.Command, to *string) {
-	Choice(cmd, to, "output", "o", "`format`: table, the default, or json", "table", "json")
+	Choice(cmd, to, "output", "o", "`format`: table, the default, json or yaml", "table", "json", "yaml")
 }
 
-// Print renders a value as JSON, or as table does, into memory, then writes it to s.Out: a failure leaves no half
+// Print renders a value as JSON or YAML, or as table does, into memory, then writes it to s.Out: a failure leaves no half
 // of the output. Errors call the output what, such as "report".
 func (s Streams) Print(what, format string, value any, table func(Streams)) error {
 	var buffer bytes.Buffer
-	if format != "json" {
-		to := s
-		to.Out = &buffer
-		table(to)
-	} else {
+	var err error
+	switch format {
+	case "json":
 		encoder := json.NewEncoder(&buffer)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(value); err != nil {
-			return fmt.Errorf("rendering the %s: %w", what, err)
-		}
+		err = encoder.Encode(value)
+	case "yaml":
+		var content []byte
+		content, err = yaml.Marshal(value)
+		buffer.Write(content)
+	default:
+		to := s
+		to.Out = &buffer
+		table(to)
+	}
+	if err != nil {
+		return fmt.Errorf("rendering the %s: %w", what, err)
 	}
 	if _, err := io.WriteString(s.Out, Visible(buffer.String())); err != nil {
 		return fmt.Errorf("writing the %s: %w", what, err)

@@ -104,7 +104,7 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	case p.Problem != nil:
 		return errors.New(p.Problem.Reason + ": " + p.Problem.Message)
 	case p.Changes:
-		return iostreams.ExitCode(2)
+		return iostreams.ExitError(2)
 	}
 	return nil
 }

@@ -31,6 +31,25 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
+// reader reads a cluster into the files of an archive.
+type reader struct {
+	c         *cluster.Connection
+	kube      kubernetes.Interface
+	namespace string
+	now       time.Time
+	redact    *redactor
+	// warn reports at once what could not be read.
+	warn func(string)
+
+	// kubernetes is the version of the apiserver.
+	kubernetes string
+	// files are their contents by name.
+	files   map[string]string
+	missing []string
+	// first is why the first thing could not be read.
+	first error
+}
+
 // objects are what is kept as it is, but for fields that are long and of no use.
 func (r *reader) objects(ctx context.Context) {
 	own, ofCalicoNode := client.InNamespace(r.namespace), client.MatchingLabels{"k8s-app": "calico-node"}
@@ -200,25 +219,6 @@ func (r *reader) snapshot(ctx context.Context) {
 		return
 	}
 	r.render(file, []unstructured.Unstructured{{Object: fields}})
-}
-
-// reader reads a cluster into the files of an archive.
-type reader struct {
-	c         *cluster.Connection
-	kube      kubernetes.Interface
-	namespace string
-	now       time.Time
-	redact    *redactor
-	// warn reports at once what could not be read.
-	warn func(string)
-
-	// kubernetes is the version of the apiserver.
-	kubernetes string
-	// files are their contents by name.
-	files   map[string]string
-	missing []string
-	// first is why the first thing could not be read.
-	first error
 }
 
 func newReader(c *cluster.Connection, namespace string, now time.Time) (*reader, error) {
