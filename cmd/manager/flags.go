@@ -90,6 +90,11 @@ func (o options) validate() error {
 			return fmt.Errorf("--metrics-cert-dir: %w", err)
 		}
 	}
+	if o.kubeconfig != "" {
+		if _, err := os.Stat(o.kubeconfig); err != nil {
+			return fmt.Errorf("--kubeconfig: %w", err)
+		}
+	}
 	return nil
 }
 

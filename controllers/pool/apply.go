@@ -174,7 +174,11 @@ func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 		Name:   StepDeletePool,
 		Reason: "the node-to-node mesh carries the cluster, and spec.provider.iks.deletionPolicy is Delete",
 	}
-	if s.disconnected == nil && r.poolClient.foreign() {
+	if s.disconnected != nil {
+		s.Step.WaitingFor = []string{"access to the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
+		return false
+	}
+	if r.poolClient.foreign() {
 		return true
 	}
 	progress, err := r.poolClient.remove(ctx, s.now)
@@ -182,8 +186,8 @@ func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 		s.Changes++
 	}
 	switch {
-	case err != nil || s.disconnected != nil:
-		s.Step.WaitingFor = []string{"access to the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
+	case err != nil:
+		s.Step.WaitingFor = []string{"the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
 	case r.poolClient.awaits() != "":
 		s.Step.WaitingFor = []string{r.poolClient.awaits()}
 	}

@@ -74,7 +74,8 @@ type Reconciler struct {
 	poolClient poolClient
 	sized      int // workers per zone that were wanted last, 0: unknown
 	clusterID  string
-	errors     errorSeries
+	observeErrors errorSeries
+	stepErrors    errorSeries
 	conflicts  int // lost in a row
 	stepName   string
 	// problem is the present one, reportedProblem the one of the last event.
@@ -146,6 +147,7 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err != nil {
 		return r.observeFailed(ctx, s, err)
 	}
+	r.observeErrors = errorSeries{}
 	if s.paused() {
 		return r.reportPaused(ctx, s)
 	}
@@ -259,9 +261,9 @@ func (r *Reconciler) finish(ctx context.Context, s *Scope, err error) (reconcile
 	var shown error
 	switch {
 	case err == nil:
-		r.errors, r.conflicts = errorSeries{}, 0
+		r.stepErrors, r.conflicts = errorSeries{}, 0
 	case r.worthReporting(err):
-		shown = r.errors.add(s.Step.Name, err)
+		shown = r.stepErrors.add(s.Step.Name, err)
 	}
 	if patchErr := r.report(ctx, s, shown); err == nil {
 		err = patchErr
@@ -279,7 +281,7 @@ func (r *Reconciler) finish(ctx context.Context, s *Scope, err error) (reconcile
 
 // observeFailed reports that the cluster could not be observed; nothing was decided.
 func (r *Reconciler) observeFailed(ctx context.Context, s *Scope, err error) (reconcile.Result, error) {
-	if patchErr := r.reportUnknown(ctx, s, r.errors.add("observe", err)); patchErr != nil {
+	if patchErr := r.reportUnknown(ctx, s, r.observeErrors.add("observe", err)); patchErr != nil {
 		log.FromContext(ctx).V(1).Info("status not written", "reason", patchErr.Error())
 	}
 	return retry(err)
