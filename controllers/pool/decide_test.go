@@ -51,6 +51,14 @@ func nodes(ready, down int) []plan.Node {
 	return out
 }
 
+// A node without a providerID does not make a cluster of IBM Cloud another.
+func TestAutoIsIKSWhereAnyNodeIsOfIBM(t *testing.T) {
+	mixed := []plan.Node{{ProviderID: ""}, {ProviderID: "ibm://a///c/w"}}
+	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderAuto, mixed))
+	require.Equal(t, v1alpha1.ProviderExistingNodes, resolve(v1alpha1.ProviderAuto, mixed[:1]))
+	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderIKS, nil))
+}
+
 func TestAnOutageDoesNotShrinkThePool(t *testing.T) {
 	spec := v1alpha1.SizingSpec{Method: v1alpha1.SizingPerHundred, Min: 3, Max: 25, MinPerZone: 1}
 	owned := func(size int) *cloud.Pool { return &cloud.Pool{Exists: true, Owned: true, SizePerZone: size} }

@@ -27,7 +27,7 @@ var (
 		".":                {`Reason\w+ += "(\w+)"`},
 		"../calico":        {`Reason\w+ += "(\w+)"`},
 		"../plan/topology": {`Reason\w+ += "(\w+)"`},
-		"../plan/rollout":  {`Problem\{Reason: "(\w+)"`},
+		"../plan/rollout":  {`plan\.ProblemIf\([^"\n]*"(\w+)"`},
 	}
 )
 
@@ -36,6 +36,27 @@ func TestEveryConditionReasonAndStepIsExplained(t *testing.T) {
 	require.NoError(t, err)
 	grave := words(t, problems)
 	require.Empty(t, unexplained(string(page), slices.Concat(words(t, spelled), grave), grave))
+}
+
+// Negative control: what is missing from the page, or not of the code, is found.
+func TestAPageThatLacksAnythingIsFound(t *testing.T) {
+	const (
+		row     = "| <a id=\"steady\"></a>Steady | this | that | nothing |\n"
+		section = "\n### StepFailed\n\n- **Routing:** safe.\n- **Means:** this,\n  and that.\n- **Do:** nothing.\n"
+	)
+	explained := []string{"Steady", "StepFailed"}
+	require.Empty(t, unexplained(row+section, explained, explained[1:]))
+	for page, want := range map[string]string{
+		section:             "Steady is explained 0 times",
+		row + row + section: "Steady is explained 2 times",
+		strings.Replace(row, "that", "", 1) + section:                                          "Steady is explained 0 times",
+		strings.Replace(row, "=\"steady", "=\"study", 1) + section:                             "Steady is explained 0 times",
+		row + strings.Replace(section, "**Do:**", "", 1):                                       "StepFailed is explained 0 times",
+		row + strings.NewReplacer("steady", "stepfailed", "Steady", "StepFailed").Replace(row): "StepFailed is explained 0 times",
+		row + section + strings.Replace(section, "StepFailed", "Other", 1):                     "Other is no word of the code",
+	} {
+		require.Equal(t, []string{want}, unexplained(page, explained, explained[1:]), page)
+	}
 }
 
 var (

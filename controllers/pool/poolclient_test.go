@@ -128,7 +128,7 @@ func TestAClusterThatTheCloudRulesOutIsUnsupported(t *testing.T) {
 	e = newEnvironment(t, inMode(v1alpha1.ModeFullMesh))
 	e.cloud.observeErr = unsupported
 	e.settle(3)
-	e.expect("Ready True Steady")
+	e.expect("Ready True Steady", "Degraded False AsExpected")
 }
 
 func TestAMomentWithoutTheCloudIsNotReported(t *testing.T) {

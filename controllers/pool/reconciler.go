@@ -71,13 +71,13 @@ type Reconciler struct {
 
 	// What follows is memory that may be lost at any time: it saves cloud
 	// requests and repeated events, and decides nothing about the data plane.
-	poolClient poolClient
-	sized      int // workers per zone that were wanted last, 0: unknown
-	clusterID  string
+	poolClient    poolClient
+	sized         int // workers per zone that were wanted last, 0: unknown
+	clusterID     string
 	observeErrors errorSeries
 	stepErrors    errorSeries
-	conflicts  int // lost in a row
-	stepName   string
+	conflicts     int // lost in a row
+	stepName      string
 	// problem is the present one, reportedProblem the one of the last event.
 	problem, reportedProblem string
 	budget                   eventBudget

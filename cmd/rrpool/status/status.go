@@ -172,7 +172,7 @@ func (w *watcher) append(s *Status) error {
 		return nil
 	}
 	if before.SchemaVersion != "" { // not the first one
-		_, _ = fmt.Fprintln(w.Out)
+		_, _ = fmt.Fprintln(w.Out, map[string]string{"yaml": "---"}[w.output])
 	}
 	return w.show(s)
 }

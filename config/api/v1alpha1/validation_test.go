@@ -270,6 +270,7 @@ var rules = map[string]struct {
 			`{topology: {rackLabel: rrpool.io/route-reflector}}`:     "spec.topology.rackLabel must differ from spec.bgp.nodeLabel",
 			`{topology: {rackLabel: rr}, bgp: {nodeLabel: rr}}`:      "spec.topology.rackLabel must differ from spec.bgp.nodeLabel",
 			`{bgp: {nodeLabel: rack}, topology: {zoneLabel: rack}}`:  "spec.bgp.nodeLabel must differ from spec.topology.zoneLabel",
+			`{bgp: {nodeLabel: k8s.io/rr}}`:                          "have a meaning for Kubernetes",
 			`{bgp: {nodeLabel: node-role.kubernetes.io/worker}}`:     "have a meaning for Kubernetes",
 		},
 	},
@@ -287,6 +288,7 @@ var rules = map[string]struct {
 		},
 		refuses: map[string]string{
 			`{rollout: {gate: Hope}}`:                   unsupported,
+			`{rollout: {removalDelay: soon}}`:           badDuration,
 			`{rollout: {sessionTimeout: 0s}}`:           badDuration,
 			`{rollout: {sessionTimeout: "5"}}`:          badDuration,
 			`{rollout: {sessionTimeout: ""}}`:           badDuration,
