@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -48,6 +49,14 @@ type Problem struct {
 	Reason string `json:"reason"`
 	// Message says what is wrong, with the value found, and what to do about it.
 	Message string `json:"message"`
+}
+
+// ProblemIf is a problem that was found, or nil.
+func ProblemIf(found bool, reason, message string, args ...any) *Problem {
+	if !found {
+		return nil
+	}
+	return &Problem{Reason: reason, Message: fmt.Sprintf(message, args...)}
 }
 
 // Node is one cluster node.
@@ -140,6 +149,13 @@ func (n Node) SpeaksBGP() bool { return len(n.Addresses) > 0 }
 
 // CordonedByOthers reports whether the node is cordoned, and not by us: a person may be at work on it.
 func (n Node) CordonedByOthers() bool { return n.Cordoned && !n.CordonedByUs }
+
+// Common gives the addresses of b in the families that a has too.
+func Common(a, b Node) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(b.Addresses), func(addr netip.Addr) bool {
+		return !slices.ContainsFunc(a.Addresses, func(x netip.Addr) bool { return x.Is4() == addr.Is4() })
+	})
+}
 
 // LacksTaint reports whether the node's taints were read and this one, written as they are, is not among them.
 func (n Node) LacksTaint(taint string) bool {

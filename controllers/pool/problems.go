@@ -121,45 +121,34 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 		return problemf(ReasonSessionTimeout, "%s has been waiting for more than %s for %s: look at calico-node on these nodes (%s); "+
 			"nothing is removed meanwhile", step, limit, few(waiting), lookAtCalicoNode)
 	case rollout.AwaitsPods:
+		pods := few(waiting)
+		if len(s.blockedPods) > 0 { // that a budget keeps them says more than the wait
+			pods += ": " + few(s.blockedPods)
+		}
 		return problemf(ReasonDrainBlocked, "%s has been waiting for more than %s for %s: let the budget allow it (more replicas, "+
 			"or a smaller minAvailable), delete the pods named, or set spec.provider.existingNodes.promotion to Staged, which moves no pods; "+
-			"routing is left as it is meanwhile", step, limit, few(waiting)+blocked(s))
+			"routing is left as it is meanwhile", step, limit, pods)
 	case rollout.AwaitsWorkers:
+		where := "the workers of the pool in IBM Cloud (ibmcloud ks worker ls)"
+		if s.inPlace() {
+			where = "the nodes (kubectl get nodes --label-columns " + v1alpha1.PoolLabel + ")"
+		}
 		return problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
-			step, limit, few(waiting), whereWorkers(s))
+			step, limit, few(waiting), where)
 	}
 	return nil
-}
-
-// whereWorkers is where to look at nodes that do not come.
-func whereWorkers(s *Scope) string {
-	if s.inPlace() {
-		return "the nodes (kubectl get nodes --label-columns " + v1alpha1.PoolLabel + ")"
-	}
-	return "the workers of the pool in IBM Cloud (ibmcloud ks worker ls)"
-}
-
-// blocked names the pods that a budget keeps on a node: it says more than the wait.
-func blocked(s *Scope) string {
-	if len(s.blockedPods) == 0 {
-		return ""
-	}
-	return ": " + few(s.blockedPods)
 }
 
 // since is when this wait began. It is read from the status, so that
 // a restart does not begin it anew; what has been achieved does.
 func since(s *Scope) metav1.Time {
 	before := s.object.Status.Step
-	if before.Name != s.Step.Name || before.Since.IsZero() || s.advanced || batchDone(s) {
+	// All nodes of a batch were seen in order, and the next batch follows.
+	batchDone := len(s.Step.Proven) > 0 && len(s.Step.Proven)+len(s.Step.Reflectors) >= len(s.Step.Watch)
+	if before.Name != s.Step.Name || before.Since.IsZero() || s.advanced || batchDone {
 		return metav1.NewTime(s.now.Truncate(time.Second))
 	}
 	return before.Since
-}
-
-// batchDone: all nodes of a batch were seen in order, and the next batch follows.
-func batchDone(s *Scope) bool {
-	return len(s.Step.Proven) > 0 && len(s.Step.Proven)+len(s.Step.Reflectors) >= len(s.Step.Watch)
 }
 
 // advances: the action brings the step closer to its end.

@@ -48,10 +48,9 @@ type ProviderConfig struct {
 	// Profile takes the place of the key when it is set: it logs in with the token in TokenFile.
 	Profile   v1alpha1.TrustedProfile
 	TokenFile string
-	// Scope, Preferred and Excluded (selectors, "" for none) and NotReadyGrace are
-	// for choosing among existing nodes.
+	// Scope, Preferred, Excluded and NotReadyGrace are for choosing among existing nodes.
 	Scope               plan.Scope
-	Preferred, Excluded string
+	Preferred, Excluded labels.Selector
 	NotReadyGrace       time.Duration
 }
 
@@ -102,7 +101,7 @@ func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConf
 		preferred, excluded, _ := selectors(spec.ExistingNodes)
 		return ProviderConfig{
 			Type: s.Provider, PoolName: ExistingPool, Scope: scopeOf(s.object),
-			Preferred: preferred.String(), Excluded: excluded.String(), NotReadyGrace: s.object.Spec.Rollout.NotReadyGrace.Duration,
+			Preferred: preferred, Excluded: excluded, NotReadyGrace: s.object.Spec.Rollout.NotReadyGrace.Duration,
 		}, nil
 	}
 	config := ProviderConfig{

@@ -34,7 +34,7 @@ func (r *Reconciler) reportUnknown(ctx context.Context, s *Scope, failure error)
 	status := s.object.Status.DeepCopy()
 	unknown := linked(metav1.ConditionUnknown, problemf(ReasonObservationFailed, "%v", failure))
 	setConditions(status, s, slices.Repeat([]metav1.Condition{unknown}, len(conditionTypes))...)
-	r.Metrics.unobserved(s, *status)
+	r.Metrics.cluster.publish(s, *status, "unknown", nil)
 	return r.patchStatus(ctx, s.object, *status)
 }
 
@@ -285,11 +285,10 @@ func outdated(s *Scope, workers []cloud.Worker) string {
 
 func reflectorsEstablished(s *Scope) metav1.Condition {
 	if len(s.Step.Reflectors) == 0 {
-		reason, message := "NoReflectors", "no node is a route reflector"
 		if s.Step.Problem != nil {
-			reason, message = s.Step.Problem.Reason, s.Step.Problem.Message
+			return condition(metav1.ConditionFalse, s.Step.Problem.Reason, s.Step.Problem.Message)
 		}
-		return condition(metav1.ConditionFalse, reason, message)
+		return condition(metav1.ConditionFalse, "NoReflectors", "no node is a route reflector")
 	}
 	if s.Desired.Timer {
 		return condition(metav1.ConditionUnknown, "TimerGate", "spec.rollout.gate is Timer: sessions are not observed")
