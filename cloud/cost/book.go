@@ -142,8 +142,8 @@ var (
 	showing      = regexp.MustCompile(`^[\pL\pM\pN\pP\pS\p{Zs}]*$`)
 )
 
-// CheckFlavor says what to write instead of what is no flavor.
-func CheckFlavor(flavor string) error {
+// checkFlavor says what to write instead of what is no flavor.
+func checkFlavor(flavor string) error {
 	return form(flavorForm, flavor, "write it as the cloud does, such as bx2.2x8")
 }
 
@@ -163,7 +163,7 @@ func (e Entry) check() error {
 		name, value string
 		err         error
 	}{
-		{"flavor", e.Flavor, CheckFlavor(e.Flavor)},
+		{"flavor", e.Flavor, checkFlavor(e.Flavor)},
 		{"region", e.Region, CheckRegion(e.Region)},
 		{"price", string(e.Price), price},
 		{"hours", strconv.Itoa(e.Hours), form(hoursForm, strconv.Itoa(e.Hours), "write 1 or more, or leave it out for a price per hour")},

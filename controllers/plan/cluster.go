@@ -51,12 +51,17 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// ProblemIf is a problem that was found, or nil.
-func ProblemIf(found bool, reason, message string, args ...any) *Problem {
+// Problemf makes a problem with a message in the form of fmt.Sprintf.
+func Problemf(reason, format string, args ...any) *Problem {
+	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// ProblemIf is the same of a problem that was found, else nil.
+func ProblemIf(found bool, reason, format string, args ...any) *Problem {
 	if !found {
 		return nil
 	}
-	return &Problem{Reason: reason, Message: fmt.Sprintf(message, args...)}
+	return Problemf(reason, format, args...)
 }
 
 // Node is one cluster node.

@@ -186,7 +186,7 @@ func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	clients, zones := clientsOf(s), poolZones(s, known)
 	perZone, err := sizePerZone(spec.Sizing, clients, len(zones), known)
 	if err != nil {
-		return d, problemf(ReasonSizingInvalid, "%v", err)
+		return d, plan.Problemf(ReasonSizingInvalid, "%v", err)
 	}
 	topo, perZone, problem, serious := shape(s, known, clients, zones, perZone)
 	if serious {
@@ -312,7 +312,7 @@ func kindNow(nodes []plan.Node) (largest v1alpha1.TopologyType) {
 func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
 	spec = topology.Read(s.object.Spec.Topology, s.object.Spec.BGP.NodeLabel, !s.inPlace())
 	if kind := spec.Kind; s.inPlace() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
-		return spec, perZone, problemf(ReasonTopologyNotSupported, "spec.topology.type: %s needs nodes that do nothing but reflect "+
+		return spec, perZone, plan.Problemf(ReasonTopologyNotSupported, "spec.topology.type: %s needs nodes that do nothing but reflect "+
 			"(spec.provider.type: IKS), and here existing nodes reflect, which run workloads as well: use Single", kind), true
 	}
 	if s.inPlace() {
@@ -336,7 +336,7 @@ func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, per
 
 // BeyondMax refuses a topology that takes more reflectors than spec.sizing.max.
 func BeyondMax(kind v1alpha1.TopologyType, limit, total, clients, zones int) *plan.Problem {
-	return problemf(ReasonSizingInvalid,
+	return plan.Problemf(ReasonSizingInvalid,
 		"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
 		limit, kind, total, clients, zones, total)
 }

@@ -27,7 +27,7 @@ var (
 		".":                {`Reason\w+ += "(\w+)"`},
 		"../calico":        {`Reason\w+ += "(\w+)"`},
 		"../plan/topology": {`Reason\w+ += "(\w+)"`},
-		"../plan/rollout":  {`plan\.ProblemIf\([^"\n]*"(\w+)"`},
+		"../plan/rollout":  {`plan\.Problem(?:If|f)\([^"\n]*"(\w+)"`},
 	}
 )
 

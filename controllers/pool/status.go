@@ -32,7 +32,7 @@ func (r *Reconciler) report(ctx context.Context, s *Scope, failure error) error 
 // reportUnknown says that nothing is known at the moment; all else stays as it was.
 func (r *Reconciler) reportUnknown(ctx context.Context, s *Scope, failure error) error {
 	status := s.object.Status.DeepCopy()
-	unknown := linked(metav1.ConditionUnknown, problemf(ReasonObservationFailed, "%v", failure))
+	unknown := linked(metav1.ConditionUnknown, plan.Problemf(ReasonObservationFailed, "%v", failure))
 	setConditions(status, s, slices.Repeat([]metav1.Condition{unknown}, len(conditionTypes))...)
 	r.Metrics.cluster.publish(s, *status, "unknown", nil)
 	return r.patchStatus(ctx, s.object, *status)
@@ -355,7 +355,7 @@ func (r *Reconciler) worstProblem(s *Scope) *plan.Problem {
 func degraded(s *Scope, problem *plan.Problem, failure error) metav1.Condition {
 	switch {
 	case s.Step.Problem == nil && failure != nil:
-		return linked(metav1.ConditionTrue, problemf(ReasonStepFailed, "%v", failure))
+		return linked(metav1.ConditionTrue, plan.Problemf(ReasonStepFailed, "%v", failure))
 	case problem != nil:
 		return linked(metav1.ConditionTrue, problem)
 	}

@@ -165,10 +165,9 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 	if err != nil {
 		return Sized{}, err
 	}
-	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing())}
+	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing()), PerZone: perZone}
 	out.Kind, out.RackLabel = kind, c.rackLabel()
 	zones := len(c.Zones)
-	out.PerZone = perZone
 	asked := perZone * zones
 	spec, total, problem := topology.Size(out.Spec, c.Workloads(0), c.Zones, asked, "")
 	out.Spec, out.Problem = spec, problem
@@ -189,10 +188,7 @@ func (c Cluster) tooMany(kind v1alpha1.TopologyType, asked, total int) *plan.Pro
 	limit := int(c.Spec.Sizing.Max)
 	switch {
 	case c.Reflectors > 0 && total > asked:
-		return &plan.Problem{
-			Reason:  pool.ReasonSizingInvalid,
-			Message: fmt.Sprintf("--reflectors: %d, and topology %s takes %d here: give so many, or leave it out", asked, kind, total),
-		}
+		return plan.Problemf(pool.ReasonSizingInvalid, "--reflectors: %d, and topology %s takes %d here: give so many, or leave it out", asked, kind, total)
 	case c.Reflectors == 0 && total > max(limit, asked):
 		return pool.BeyondMax(kind, limit, total, c.Nodes, len(c.Zones))
 	}

@@ -171,8 +171,12 @@ func (w *watcher) append(s *Status) error {
 	if equality.Semantic.DeepEqual(before, w.shown) {
 		return nil
 	}
-	if before.SchemaVersion != "" { // not the first one
-		_, _ = fmt.Fprintln(w.Out, map[string]string{"yaml": "---"}[w.output])
+	switch {
+	case before.SchemaVersion == "": // it is the first one
+	case w.output == "yaml":
+		_, _ = fmt.Fprintln(w.Out, "---")
+	default:
+		_, _ = fmt.Fprintln(w.Out)
 	}
 	return w.show(s)
 }

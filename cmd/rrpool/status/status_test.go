@@ -344,6 +344,9 @@ func TestAWatchShowsChangesOnly(t *testing.T) {
 	got, _ = watched(t, []func(*api){nothing, complete}, "-o", "json")
 	require.Zero(t, got.Code)
 	require.Equal(t, 2, strings.Count(got.Out, `"schemaVersion"`))
+	got, _ = watched(t, []func(*api){nothing, complete}, "-o", "yaml")
+	require.Zero(t, got.Code)
+	require.Len(t, strings.Split(got.Out, "\n---\n"), 2, "a document for each change")
 }
 
 // A change that a running manager has not observed yet is no alarm.

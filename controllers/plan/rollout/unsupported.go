@@ -107,13 +107,13 @@ func uselessReflectors(v *view) *plan.Problem {
 	switch {
 	case !v.starting() || !v.BGP.MeshOn():
 	case v.Routes.Unknown != "":
-		return plan.ProblemIf(true, "RoutesUnknown", "whether BGP carries the routes to pods is not known: %s", v.Routes.Unknown)
+		return plan.Problemf("RoutesUnknown", "whether BGP carries the routes to pods is not known: %s", v.Routes.Unknown)
 	case v.Routes.Useless():
 		pools := make([]string, len(v.Routes.Pools))
 		for i, p := range v.Routes.Pools {
 			pools[i] = p.String()
 		}
-		return plan.ProblemIf(true, "NoRoutesOverBGP", "Felix programs the routes to all pods, not BGP (%s): route reflectors would change nothing, "+
+		return plan.Problemf("NoRoutesOverBGP", "Felix programs the routes to all pods, not BGP (%s): route reflectors would change nothing, "+
 			"so none is ordered; keep the mesh and delete this object", plan.Few(pools))
 	}
 	return nil

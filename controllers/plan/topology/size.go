@@ -165,7 +165,7 @@ func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Proble
 	case byLabel:
 	}
 	if racks > mostGroups {
-		return plan.ProblemIf(true, ReasonTooManyRacks, "%s: %s makes %d groups of %d nodes, and %d are possible: %s", field, value, racks, clients, mostGroups, advice)
+		return plan.Problemf(ReasonTooManyRacks, "%s: %s makes %d groups of %d nodes, and %d are possible: %s", field, value, racks, clients, mostGroups, advice)
 	}
 	return plan.ProblemIf(c.division == byLabel && needed > max(clients, 2*spec.Redundancy), ReasonTooManyRacks,
 		"%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
