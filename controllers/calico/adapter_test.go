@@ -3,8 +3,6 @@ package calico
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,8 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -46,29 +42,6 @@ func TestAnUnsupportedDatastoreIsRefusedByName(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		})
 	}
-}
-
-// libcalico-go reaches the cluster the way that the rest of the program does, with credentials that are read again.
-func TestCredentialsAndTheProxyReachLibcalico(t *testing.T) {
-	path := t.TempDir() + "/token"
-	require.NoError(t, os.WriteFile(path, []byte("rotated"), 0o600))
-	proxy, err := url.Parse("http://proxy.example:3128")
-	require.NoError(t, err)
-	text, err := inlineKubeconfig(&rest.Config{
-		Host: "https://[fd00::1]:6443", BearerToken: "stale", BearerTokenFile: path, Proxy: http.ProxyURL(proxy),
-		Impersonate:     rest.ImpersonationConfig{UserName: "u", Groups: []string{"g"}},
-		TLSClientConfig: rest.TLSClientConfig{ServerName: "kubernetes", CAData: []byte("ca")},
-	})
-	require.NoError(t, err)
-	require.Contains(t, text, "proxy-url: http://proxy.example:3128")
-	got, err := clientcmd.RESTConfigFromKubeConfig([]byte(text))
-	require.NoError(t, err)
-	require.Equal(t, "https://[fd00::1]:6443", got.Host)
-	require.Equal(t, path, got.BearerTokenFile)
-	require.Equal(t, "rotated", got.BearerToken)
-	require.Equal(t, "kubernetes", got.ServerName)
-	require.Equal(t, []byte("ca"), got.CAData)
-	require.Equal(t, "u", got.Impersonate.UserName)
 }
 
 func TestNothingIsKnownBeforeTheStart(t *testing.T) {
@@ -223,7 +196,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 
 	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), filepath.Dir(crds)))
 	b.await("all of Calico", func(c plan.Cluster) bool { return len(c.Problems) == 0 })
-	b.other = b.calico
+	b.other = othersOf(t, plane)
 	b.apply(plan.PutPeer{Peer: clients}, true)
 	b.giveConfig(func(*apiv3.BGPConfiguration) {})
 	b.await("what happens afterwards", func(c plan.Cluster) bool { return len(c.Peers) == 1 && c.BGP.Exists })

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -162,17 +162,17 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
 	moved, err := connect(own.AdminConfig(), GroupV3)
 	require.NoError(t, err)
-	_, err = moved.peers.Get(t.Context(), clients.Name, options.GetOptions{})
+	_, err = moved.peers.get(t.Context(), clients.Name)
 	require.NoError(t, err)
 	old, err := connect(own.AdminConfig(), GroupV1)
 	require.NoError(t, err)
-	_, err = old.configs.Get(t.Context(), defaultConfig, options.GetOptions{})
-	require.True(t, isMissing(err), "the mesh of the dead group is left alone")
+	_, err = old.configs.get(t.Context(), defaultConfig)
+	require.True(t, apierrors.IsNotFound(err), "the mesh of the dead group is left alone")
 
 	// The negative control: a manager that does not look writes where nobody reads.
 	b.Adapter = b.adapter()
 	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
-	_, err = old.configs.Get(t.Context(), defaultConfig, options.GetOptions{})
+	_, err = old.configs.get(t.Context(), defaultConfig)
 	require.NoError(t, err)
 
 	// Deleting the DatastoreMigration deletes the first group. While it is being deleted it does not count any more.

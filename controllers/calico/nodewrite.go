@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -182,7 +183,7 @@ func (a *Adapter) changeNode(ctx context.Context, name string, edit func(*corev1
 
 // ifThere takes a node that is gone for one where there is nothing to change.
 func ifThere(did bool, err error) (bool, error) {
-	if isMissing(err) {
+	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	return did, err
@@ -265,14 +266,14 @@ func (n Nodes) List(ctx context.Context) ([]plan.Node, error) {
 // is "". An error that IsConflict means that another machine bears the name now.
 func (n Nodes) SetPool(ctx context.Context, node plan.Node, pool string) error {
 	live, err := n.adapter.node(ctx, node.Name)
-	if isMissing(err) && pool == "" {
+	if apierrors.IsNotFound(err) && pool == "" {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if string(live.UID) != node.UID {
-		return changed("Node("+node.Name+")", "another machine bears the name now")
+		return changed("Node", node.Name, "another machine bears the name now")
 	}
 	if p := withLabel(live, v1alpha1.PoolLabel, pool); p != nil {
 		return n.adapter.patchNode(ctx, live, *p)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,10 +31,10 @@ func TestAPeerIsWrittenOnceCorrectedAndDeleted(t *testing.T) {
 	require.Empty(t, b.writes(func() { b.apply(plan.PutPeer{Peer: clients}, false) }))
 	require.Equal(t, []plan.Peer{want}, b.observe().Peers)
 
-	edited, err := b.other.peers.Get(t.Context(), clients.Name, options.GetOptions{})
+	edited, err := b.other.peers.get(t.Context(), clients.Name)
 	require.NoError(t, err)
 	edited.Spec.NextHopMode = ptr.To(apiv3.NextHopMode("Keep"))
-	_, err = b.other.peers.Update(t.Context(), edited, options.SetOptions{})
+	_, err = b.other.peers.write(t.Context(), edited)
 	require.NoError(t, err)
 	b.await("a person's edit", func(c plan.Cluster) bool { return c.Peers[0].Extra == `{"nextHopMode":"Keep"}` })
 	require.Len(t, b.writes(func() { b.apply(plan.PutPeer{Peer: clients}, true) }), 1)
@@ -81,7 +80,7 @@ func TestTheOtherSideOfAPeerIsHeldBackAndLetGo(t *testing.T) {
 	held.Manual = true
 	live := func() *apiv3.ReversePeering {
 		t.Helper()
-		out, err := b.other.peers.Get(t.Context(), clients.Name, options.GetOptions{})
+		out, err := b.other.peers.get(t.Context(), clients.Name)
 		require.NoError(t, err)
 		return out.Spec.ReversePeering
 	}
@@ -103,7 +102,7 @@ func TestAPeerOfSomebodyElseIsNeverTouched(t *testing.T) {
 	foreign := apiv3.NewBGPPeer()
 	foreign.Name = clients.Name
 	foreign.Spec = apiv3.BGPPeerSpec{PeerIP: "192.0.2.1", ASNumber: 65001}
-	before, err := b.other.peers.Create(t.Context(), foreign, options.SetOptions{})
+	before, err := b.other.peers.write(t.Context(), foreign)
 	require.NoError(t, err)
 	b.run()
 	require.Equal(t, []plan.Peer{{Name: clients.Name, PeerIP: "192.0.2.1", ASN: 65001}}, b.observe().Peers)
@@ -116,7 +115,7 @@ func TestAPeerOfSomebodyElseIsNeverTouched(t *testing.T) {
 		require.False(t, IsConflict(err), "trying again does not help")
 		b.apply(plan.DeletePeer{Name: clients.Name}, false)
 	}))
-	after, err := b.other.peers.Get(t.Context(), clients.Name, options.GetOptions{})
+	after, err := b.other.peers.get(t.Context(), clients.Name)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 }
@@ -124,16 +123,16 @@ func TestAPeerOfSomebodyElseIsNeverTouched(t *testing.T) {
 func TestAPeerThatSomebodyTakesOverMeanwhileIsNotDeleted(t *testing.T) {
 	b := newBench(t)
 	b.apply(plan.PutPeer{Peer: clients}, true)
-	stale, err := b.other.peers.Get(t.Context(), clients.Name, options.GetOptions{})
+	stale, err := b.other.peers.get(t.Context(), clients.Name)
 	require.NoError(t, err)
 	theirs := stale.DeepCopy()
 	theirs.Labels = map[string]string{"team": "network"}
-	_, err = b.other.peers.Update(t.Context(), theirs, options.SetOptions{})
+	_, err = b.other.peers.write(t.Context(), theirs)
 	require.NoError(t, err)
 	_, err = b.deleteVersion(t.Context(), stale)
 	require.True(t, IsConflict(err), "got %v", err)
 	b.apply(plan.DeletePeer{Name: clients.Name}, false)
-	_, err = b.other.peers.Get(t.Context(), clients.Name, options.GetOptions{})
+	_, err = b.other.peers.get(t.Context(), clients.Name)
 	require.NoError(t, err)
 }
 

@@ -12,7 +12,6 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -144,7 +143,7 @@ func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
 	b := newBench(t)
 	foreign := apiv3.NewCalicoNodeStatus()
 	foreign.Name, foreign.Spec = "debug", reportSpec(plan.StatusRequest{Node: "10.240.0.5", Period: time.Second})
-	_, err := b.other.reports.Create(t.Context(), foreign, options.SetOptions{})
+	_, err := b.other.reports.write(t.Context(), foreign)
 	require.NoError(t, err)
 	b.run()
 	watch := func(want ...plan.StatusRequest) (did bool, writes []string) {
@@ -190,7 +189,7 @@ func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
 	_, writes = watch()
 	require.Equal(t, []string{"delete caliconodestatuses/rrpool-10.240.0.5"}, writes)
 	require.Empty(t, b.observe().Statuses)
-	_, err = b.other.reports.Get(t.Context(), "debug", options.GetOptions{})
+	_, err = b.other.reports.get(t.Context(), "debug")
 	require.NoError(t, err)
 }
 
@@ -198,7 +197,7 @@ func TestAReportOfSomebodyElseUnderOurNameIsNotTouchedAndStopsNoOther(t *testing
 	b := newBench(t)
 	foreign := apiv3.NewCalicoNodeStatus()
 	foreign.Name, foreign.Spec = statusName("10.240.0.5"), reportSpec(plan.StatusRequest{Node: "10.240.0.5"})
-	_, err := b.other.reports.Create(t.Context(), foreign, options.SetOptions{})
+	_, err := b.other.reports.write(t.Context(), foreign)
 	require.NoError(t, err)
 	b.run()
 	did, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Routes: true}, {Node: "10.240.0.6"}})

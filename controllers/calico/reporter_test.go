@@ -10,10 +10,8 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/syncersv1/nodestatussyncer"
-	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/projectcalico/calico/node/pkg/status"
 	populator "github.com/projectcalico/calico/node/pkg/status/populators"
 	"github.com/stretchr/testify/require"
@@ -47,17 +45,12 @@ func (routes) Populate(s *apiv3.CalicoNodeStatus) error {
 // calicoNode runs the reporter of a real calico-node for one node.
 func calicoNode(b *bench, node string) *bird {
 	b.t.Helper()
-	kubeconfig, err := inlineKubeconfig(b.plane.AdminConfig())
-	require.NoError(b.t, err)
-	spec := apiconfig.NewCalicoAPIConfig()
-	spec.Spec.DatastoreType, spec.Spec.KubeconfigInline = apiconfig.Kubernetes, kubeconfig
-	client, err := clientv3.New(*spec)
-	require.NoError(b.t, err)
+	client := calicoctl(b.t, b.plane)
 	f := &bird{}
 	reporter := status.NewNodeStatusReporter(node, nil, client, status.PopulatorRegistry{
 		populator.IPFamilyV4: {apiv3.NodeStatusClassTypeBGP: f, apiv3.NodeStatusClassTypeRoutes: routes{}},
 	})
-	syncer := nodestatussyncer.New(b.other.backend, reporter)
+	syncer := nodestatussyncer.New(client.(interface{ Backend() api.Client }).Backend(), reporter)
 	go reporter.Run()
 	syncer.Start()
 	b.t.Cleanup(func() {
@@ -117,7 +110,7 @@ func TestTheRealReporterOverlooksARefreshThatDoesNotCountTheGenerationUp(t *test
 
 	o := b.report("10.240.0.5")
 	o.Status = apiv3.CalicoNodeStatusStatus{}
-	_, err = b.other.reports.Update(t.Context(), o, options.SetOptions{})
+	_, err = b.other.reports.write(t.Context(), o)
 	require.NoError(t, err)
 	askedAgain(t, f)
 	require.True(t, isCleared(b.report("10.240.0.5")), "if this fails, Calico has changed and bump is no longer needed")

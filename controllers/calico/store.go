@@ -18,6 +18,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -309,17 +310,17 @@ func (s *store) upsert(object any, found bool) bool {
 		return s.upsertReport(o, found)
 	case *apiv3.ClusterInformation:
 		s.lock(o)
-	case *libapiv3.BlockAffinity:
+	case *unstructured.Unstructured:
 		s.announce(o)
 	}
 	return true
 }
 
 // announce does not signal: blocks come and go with pods, and no step waits for one.
-func (s *store) announce(o *libapiv3.BlockAffinity) {
-	delete(s.blocks, o.Name)
+func (s *store) announce(o *unstructured.Unstructured) {
+	delete(s.blocks, o.GetName())
 	if b, ok := blockOf(o); ok {
-		s.blocks[o.Name] = b
+		s.blocks[o.GetName()] = b
 	}
 }
 
@@ -402,8 +403,9 @@ func (s *source) List(ctx context.Context, list model.ListInterface, _ string) (
 	kind := kindOf(list)
 	switch {
 	case ctx.Err() != nil:
-	case isMissing(err), err == nil && uninstalled(found):
+	case apierrors.IsNotFound(err):
 		s.store.setWatchStatus(kind, true, nil)
+		return &model.KVPairList{}, nil
 	case err != nil:
 		s.store.setWatchStatus(kind, false, err)
 	default:
@@ -431,10 +433,4 @@ func (s *source) Watch(ctx context.Context, list model.ListInterface, options ap
 func kindOf(list model.ListInterface) string {
 	options, _ := list.(model.ResourceListOptions)
 	return options.Kind
-}
-
-// uninstalled distinguishes a kind that the API does not know from one without objects:
-// libcalico-go hides the error, and the list has no revision.
-func uninstalled(found *model.KVPairList) bool {
-	return len(found.KVPairs) == 0 && (found.Revision == "" || found.Revision == "0")
 }
