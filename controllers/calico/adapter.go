@@ -54,19 +54,13 @@ type Config struct {
 
 // Adapter observes and changes a cluster's BGP. It is safe for concurrent use.
 type Adapter struct {
-	nodes  client.Reader
-	live   client.Reader
-	writer client.Client
-	log    logr.Logger
-	now    func() time.Time
-	permit func(context.Context) error
+	cfg Config
 
 	// calico is Calico's objects in group, which look chooses every groupCheck.
 	calico     *datastore
 	group      schema.GroupVersion
 	look       func(context.Context) (GroupChoice, error)
 	groupCheck time.Duration
-	config     *rest.Config
 	// routesRead is when it was last read who programs routes.
 	routesRead time.Time
 	// statusSubresource: the status of a CalicoNodeStatus is written apart from the rest, as far as we know.
@@ -89,18 +83,14 @@ func New(cfg Config) (*Adapter, error) {
 	if err := checkDatastore(); err != nil {
 		return nil, err
 	}
-	if cfg.RestConfig == nil || cfg.Nodes == nil || cfg.Writer == nil {
-		return nil, errors.New("creating the Calico adapter: RestConfig, Nodes and Writer are required")
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	if cfg.Permit == nil {
 		cfg.Permit = func(context.Context) error { return nil }
 	}
-	a := &Adapter{nodes: cfg.Nodes, live: cfg.Live, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, permit: cfg.Permit, config: cfg.RestConfig}
-	a.groupCheck, a.look = groupCheckEvery, func(ctx context.Context) (GroupChoice, error) { return ChooseGroup(ctx, cfg.RestConfig) }
-	a.store = newStore(cfg.Now)
+	a := &Adapter{cfg: cfg, groupCheck: groupCheckEvery, store: newStore(cfg.Now)}
+	a.look = func(ctx context.Context) (GroupChoice, error) { return ChooseGroup(ctx, cfg.RestConfig) }
 	a.store.fail(errors.New("choosing Calico's API group: not done yet"))
 	var err error
 	if a.pods, err = newCalicoPods(cfg.RestConfig, cfg.Now, a.store.signal); err != nil {
@@ -114,7 +104,7 @@ func (a *Adapter) use(group schema.GroupVersion) error {
 	if a.calico != nil && a.group == group {
 		return nil
 	}
-	calico, err := connect(a.config, group)
+	calico, err := connect(a.cfg.RestConfig, group)
 	if err == nil {
 		a.calico, a.group = calico, group
 		a.statusSubresource.Store(group == GroupV3)
@@ -141,7 +131,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 	pods := make(chan struct{})
 	go func() {
 		defer close(pods)
-		a.pods.run(watching, a.log)
+		a.pods.run(watching, a.cfg.Log)
 	}()
 	moved := a.followGroup(ctx)
 	// Stopping reports every object as deleted, which is not true.

@@ -62,7 +62,7 @@ func TestAtRestNothingIsAskedAndNothingSignaled(t *testing.T) {
 	b := newBench(t)
 	b.node("10.240.0.5", nil)
 	b.apply(plan.PutPeer{Peer: clients}, true)
-	b.nodes = &frozen{node: *b.liveNode("10.240.0.5")}
+	b.cfg.Nodes = &frozen{node: *b.liveNode("10.240.0.5")}
 	b.run()
 	b.await("the peer", func(c plan.Cluster) bool { return len(c.Peers) == 1 })
 	select {

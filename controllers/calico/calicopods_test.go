@@ -180,11 +180,11 @@ func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	require.NoError(t, b.kube.Status().Update(t.Context(), pod))
 	state(plan.CalicoNodeReady)
-	b.live, b.nodes = mute{}, b.kube
+	b.cfg.Live, b.cfg.Nodes = mute{}, b.kube
 	b.observe()
 	b.clock.Move(nodesUnknown)
 	state(plan.CalicoNodeUnknown) // where the watch of Nodes stands still, that of pods may as well
-	b.live = nil
+	b.cfg.Live = nil
 	b.nodeCheck.problem = nil
 	state(plan.CalicoNodeReady)
 	require.NoError(t, b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))

@@ -130,7 +130,7 @@ func (a *Adapter) choose(ctx context.Context) error {
 			err = a.use(choice.Group)
 		}
 		if err == nil {
-			a.log.Info("Calico's objects are in API group " + choice.Group.String())
+			a.cfg.Log.Info("Calico's objects are in API group " + choice.Group.String())
 			a.store.freeze(choice.Unfinished)
 			return nil
 		}
@@ -156,7 +156,7 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 		choice, err := a.look(ctx)
 		switch {
 		case err != nil: // the lock of the former group, which stays, is watched
-			a.log.V(1).Info("whether Calico's objects are being moved is not known", "error", err.Error())
+			a.cfg.Log.V(1).Info("whether Calico's objects are being moved is not known", "error", err.Error())
 			continue
 		case choice.Group == a.group:
 			a.store.freeze(choice.Unfinished)

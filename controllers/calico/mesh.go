@@ -159,7 +159,7 @@ func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
 // liveConfig reads the default BGPConfiguration past any cache, nil when there is none.
 func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	raw := a.custom(apiv3.KindBGPConfiguration, defaultConfig)
-	err := a.writer.Get(ctx, client.ObjectKeyFromObject(raw), raw)
+	err := a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(raw), raw)
 	if apierrors.IsNotFound(err) {
 		a.store.forget(apiv3.KindBGPConfiguration, defaultConfig)
 		return nil, nil
@@ -181,7 +181,7 @@ func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...erro
 	if err := errors.Join(changes...); err != nil {
 		return false, err
 	}
-	if err := a.writer.Update(ctx, o.raw); err != nil {
+	if err := a.cfg.Writer.Update(ctx, o.raw); err != nil {
 		return false, fmt.Errorf("updating %s: %w", meshObject, err)
 	}
 	out, err := configIn(o.raw)
@@ -327,7 +327,7 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 	if noted && reflect.DeepEqual(have, want) {
 		return false, nil
 	}
-	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.now())))
+	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.cfg.Now())))
 }
 
 // peerPassword is the one of our BGPPeers, in Calico's own words, nil where they have none. They took it over from
@@ -412,7 +412,7 @@ func (a *Adapter) deleteVersion(ctx context.Context, o client.Object) (bool, err
 
 func (a *Adapter) delete(ctx context.Context, o client.Object, only client.Preconditions) (bool, error) {
 	kind, name := o.GetObjectKind().GroupVersionKind().Kind, o.GetName()
-	err := a.writer.Delete(ctx, a.custom(kind, name), only)
+	err := a.cfg.Writer.Delete(ctx, a.custom(kind, name), only)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("deleting %s %q: %w", kind, name, err)
 	}

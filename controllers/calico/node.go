@@ -105,10 +105,10 @@ func timeOf(s string) time.Time {
 // observeNodes reads all nodes, sorted by name.
 func (a *Adapter) observeNodes(ctx context.Context, scope plan.Scope) ([]plan.Node, error) {
 	if err := a.readDoubted(ctx); err != nil {
-		a.log.Error(err, "what the last write to a node has done is not known") // the safety net goes on
+		a.cfg.Log.Error(err, "what the last write to a node has done is not known") // the safety net goes on
 	}
 	var list corev1.NodeList
-	if err := a.nodes.List(ctx, &list); err != nil {
+	if err := a.cfg.Nodes.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	out := make([]plan.Node, 0, len(list.Items))

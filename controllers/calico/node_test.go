@@ -109,7 +109,7 @@ func (f *frozen) List(_ context.Context, out client.ObjectList, _ ...client.List
 
 func TestWhatWasWrittenIsSeenBeforeTheCacheHasIt(t *testing.T) {
 	b := newBench(t)
-	b.nodes = &frozen{node: *b.node("10.240.0.5", nil)}
+	b.cfg.Nodes = &frozen{node: *b.node("10.240.0.5", nil)}
 	b.run()
 	set := plan.SetReflector{Node: "10.240.0.5", ClusterID: "244.0.0.1"}
 	b.apply(set, true)
@@ -126,19 +126,19 @@ func (d *deaf) Patch(ctx context.Context, o client.Object, p client.Patch, opts 
 
 func TestAWriteWhoseAnswerWasLostIsNotRepeated(t *testing.T) {
 	b := newBench(t)
-	b.nodes = &frozen{node: *b.node("10.240.0.5", nil)}
-	b.live = b.kube
+	b.cfg.Nodes = &frozen{node: *b.node("10.240.0.5", nil)}
+	b.cfg.Live = b.kube
 	b.run()
-	hearing := b.writer
-	b.writer = &deaf{hearing}
+	hearing := b.cfg.Writer
+	b.cfg.Writer = &deaf{hearing}
 	set := plan.SetReflector{Node: "10.240.0.5", ClusterID: "244.0.0.1"}
 	_, err := b.Apply(t.Context(), scope, set)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	b.writer = hearing
+	b.cfg.Writer = hearing
 	b.clock.Move(time.Minute)
 	require.True(t, b.observe().Nodes[0].Marked, "the cache does not show it")
 	require.Empty(t, b.writes(func() { b.apply(set, false) }))
-	require.Empty(t, b.recent.doubts())
+	b.recent.doubted.Range(func(name, _ any) bool { t.Errorf("%s is still doubted", name); return false })
 	b.observe()
 }
 
@@ -147,7 +147,7 @@ func TestANodeThatCameBackAsAnotherIsAConflict(t *testing.T) {
 	old := b.node("10.240.0.5", nil)
 	require.NoError(t, b.kube.Delete(t.Context(), old.DeepCopy()))
 	b.node("10.240.0.5", nil)
-	b.nodes = &frozen{node: *old}
+	b.cfg.Nodes = &frozen{node: *old}
 	_, err := b.Apply(t.Context(), scope, plan.SetReflector{Node: "10.240.0.5", ClusterID: "244.0.0.1"})
 	require.True(t, IsConflict(err), "got %v", err)
 	require.NotContains(t, b.liveNode("10.240.0.5").Labels, scope.RoleLabel)
@@ -336,7 +336,7 @@ func TestACordonOfAPersonIsTheirs(t *testing.T) {
 	})
 	t.Run("in the same moment", func(t *testing.T) {
 		b := newBench(t)
-		b.nodes = &frozen{node: *b.node(five, nil)}
+		b.cfg.Nodes = &frozen{node: *b.node(five, nil)}
 		b.person(`{"spec":{"unschedulable":true}}`)
 		_, err := b.Apply(t.Context(), scope, cordon)
 		require.True(t, IsConflict(err), "got %v", err)
@@ -361,7 +361,7 @@ func TestACordonOfAPersonIsTheirs(t *testing.T) {
 		b := newBench(t)
 		b.node(five, nil)
 		b.apply(cordon, true)
-		b.nodes = &frozen{node: *b.liveNode(five)}
+		b.cfg.Nodes = &frozen{node: *b.liveNode(five)}
 		b.person(`{"spec":{"unschedulable":null}}`)
 		b.person(`{"spec":{"unschedulable":true}}`)
 		_, err := b.Apply(t.Context(), scope, uncordon)
@@ -400,7 +400,7 @@ func TestAnotherMachineOfTheNameDoesNotJoin(t *testing.T) {
 			require.NoError(t, b.kube.Delete(t.Context(), old.DeepCopy()))
 			b.node(five, nil)
 			if cached {
-				b.nodes = &frozen{node: *old}
+				b.cfg.Nodes = &frozen{node: *old}
 			}
 			err := b.Nodes(scope).SetPool(t.Context(), plan.Node{Name: five, UID: string(old.UID)}, "existing-nodes")
 			require.True(t, IsConflict(err), "got %v", err)

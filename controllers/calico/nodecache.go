@@ -50,22 +50,22 @@ func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
 	if !due {
 		return before
 	}
-	began := a.now()
+	began := a.cfg.Now()
 	behind, err := a.nodesBehind(ctx, role, before == nil)
 	c := &a.nodeCheck
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	took := a.now().Sub(began)
-	c.next = a.now().Add(max(nodesCheckEvery, nodesRest*took))
+	took := a.cfg.Now().Sub(began)
+	c.next = a.cfg.Now().Add(max(nodesCheckEvery, nodesRest*took))
 	if err != nil || behind != "" {
-		c.next = a.now().Add(max(nodesCheckAgain, took))
+		c.next = a.cfg.Now().Add(max(nodesCheckAgain, took))
 	}
 	switch {
 	case err == nil:
 		c.failing = time.Time{}
 	case c.failing.IsZero():
-		a.log.Error(err, "whether the watch of Nodes goes on is not known")
-		c.failing = a.now()
+		a.cfg.Log.Error(err, "whether the watch of Nodes goes on is not known")
+		c.failing = a.cfg.Now()
 	}
 	switch {
 	case err == nil && behind == "":
@@ -73,7 +73,7 @@ func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
 	case c.problem != nil: // it stays as it was put first: a status is not to change all the time
 	case behind != "":
 		c.problem = standsStill(fmt.Sprintf("node %s is not as the apiserver has it", behind))
-	case a.now().Sub(c.failing) >= nodesUnknown:
+	case a.cfg.Now().Sub(c.failing) >= nodesUnknown:
 		c.problem = standsStill(fmt.Sprintf("what the apiserver has cannot be read: %v", err))
 	}
 	return c.problem
@@ -89,8 +89,8 @@ func (a *Adapter) nodesDue() (*plan.Problem, bool) {
 	c := &a.nodeCheck
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := a.now()
-	if a.live == nil || now.Before(c.next) {
+	now := a.cfg.Now()
+	if a.cfg.Live == nil || now.Before(c.next) {
 		return c.problem, false
 	}
 	c.next = now.Add(nodesCheckEvery)
@@ -104,12 +104,12 @@ func (a *Adapter) nodesBehind(ctx context.Context, role string, patient bool) (b
 	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	asking, cancel := context.WithTimeout(ctx, nodesAnswer)
 	defer cancel()
-	if err := a.live.List(asking, live, client.HasLabels{role}, fromCache); err != nil {
+	if err := a.cfg.Live.List(asking, live, client.HasLabels{role}, fromCache); err != nil {
 		return "", fmt.Errorf("listing the nodes with label %s: %w", role, err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, nodesCatchUp, true, func(ctx context.Context) (bool, error) {
 		var cached corev1.NodeList
-		if err := a.nodes.List(ctx, &cached, client.HasLabels{role}); err != nil {
+		if err := a.cfg.Nodes.List(ctx, &cached, client.HasLabels{role}); err != nil {
 			return false, fmt.Errorf("listing nodes: %w", err)
 		}
 		behind = behindOf(live, cached.Items)

@@ -40,7 +40,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	if err != nil {
 		return plan.Cluster{}, err
 	}
-	running, withoutBIRD := a.pods.on(nodes), a.pods.withoutBIRD(ctx, a.log)
+	running, withoutBIRD := a.pods.on(nodes), a.pods.withoutBIRD(ctx, a.cfg.Log)
 	for i := range nodes {
 		// Where one watch stands still the other may as well: a pod that looks Ready tells nothing, and reports are asked for.
 		if pod := running[nodes[i].Name]; stale == nil || pod.State != plan.CalicoNodeReady {

@@ -91,7 +91,7 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 		peer := apiv3.NewBGPPeer()
 		peer.Name, peer.Spec = want.Name, peerSpec(want)
 		peer.Labels = map[string]string{managedByLabel: managedByValue}
-		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.now())}
+		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.cfg.Now())}
 		return write(ctx, a.store, a.calico.peers, peer)
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 		return false, nil
 	}
 	have.Spec = peerSpec(want)
-	metav1.SetMetaDataAnnotation(&have.ObjectMeta, writtenAnnotation, rfc3339(a.now()))
+	metav1.SetMetaDataAnnotation(&have.ObjectMeta, writtenAnnotation, rfc3339(a.cfg.Now()))
 	return write(ctx, a.store, a.calico.peers, have)
 }
 

@@ -362,8 +362,8 @@ func TestAFailedWriteOfAReportChangesNothingThatIsKnown(t *testing.T) {
 	b.await("the report", func(c plan.Cluster) bool { return !c.Statuses[want.Node].Updated.IsZero() })
 	require.Zero(t, b.observe().Statuses[want.Node].Waiting)
 
-	permit := b.permit
-	b.permit = func(context.Context) error { return errors.New("refused once") }
+	permit := b.cfg.Permit
+	b.cfg.Permit = func(context.Context) error { return errors.New("refused once") }
 	want.Routes = false
 	hold := func(v bool) { b.store.mu.Lock(); b.store.stopped = v; b.store.mu.Unlock() }
 	hold(true) // the watch is slower than we are
@@ -374,7 +374,7 @@ func TestAFailedWriteOfAReportChangesNothingThatIsKnown(t *testing.T) {
 	hold(false)
 	key := model.ResourceKey{Kind: apiv3.KindCalicoNodeStatus, Name: live.Name}
 	b.store.OnUpdates([]api.Update{{KVPair: model.KVPair{Key: key, Value: live, Revision: live.ResourceVersion}}}) // now it brings it
-	b.permit = permit
+	b.cfg.Permit = permit
 
 	after := b.observe().Statuses[want.Node]
 	did, err := b.Watch(t.Context(), []plan.StatusRequest{want})

@@ -114,7 +114,7 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 // is deleted and created again. It is taken by writes that leave the report blank and find it otherwise: see clearedAt.
 // In the second group the apiserver counts, but only what changes the spec, and the time is an annotation.
 func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, clears bool) (bool, error) {
-	err := a.permit(ctx)
+	err := a.cfg.Permit(ctx)
 	if err == nil && clears && o.ResourceVersion != "" {
 		err = a.clearStatus(ctx, o)
 	}
@@ -137,13 +137,13 @@ func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, cl
 func (a *Adapter) renew(o *apiv3.CalicoNodeStatus, clears bool) {
 	o.Generation++
 	if clears {
-		o.Generation = max(o.Generation, a.now().Unix())
+		o.Generation = max(o.Generation, a.cfg.Now().Unix())
 	}
 	if o.ResourceVersion != "" {
 		slices.Reverse(o.Spec.Classes)
 	}
 	if clears && a.group == GroupV3 {
-		metav1.SetMetaDataAnnotation(&o.ObjectMeta, clearedAnnotation, rfc3339(a.now()))
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, clearedAnnotation, rfc3339(a.cfg.Now()))
 	}
 }
 
@@ -155,7 +155,7 @@ func (a *Adapter) clearStatus(ctx context.Context, o *apiv3.CalicoNodeStatus) er
 	}
 	raw := a.custom(apiv3.KindCalicoNodeStatus, o.Name)
 	body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":null}`, o.ResourceVersion)
-	err := a.writer.Status().Patch(ctx, raw, client.RawPatch(types.MergePatchType, []byte(body)))
+	err := a.cfg.Writer.Status().Patch(ctx, raw, client.RawPatch(types.MergePatchType, []byte(body)))
 	if apierrors.IsNotFound(err) {
 		a.statusSubresource.Store(false)
 		return nil
@@ -168,7 +168,7 @@ func (a *Adapter) clearStatus(ctx context.Context, o *apiv3.CalicoNodeStatus) er
 }
 
 func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (bool, error) {
-	if err := a.permit(ctx); err != nil {
+	if err := a.cfg.Permit(ctx); err != nil {
 		return false, err
 	}
 	return a.delete(ctx, o, client.Preconditions{UID: ptr.To(o.UID)})

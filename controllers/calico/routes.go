@@ -58,21 +58,20 @@ func encapsulates(mode string) bool { return mode != "" && mode != "Never" }
 // routesKept is for how long it is not looked again who programs routes.
 const routesKept = time.Minute
 
-// readRoutes looks who programs routes. The last answer counts until there is another.
+// readRoutes looks who programs routes.
 func (a *Adapter) readRoutes(ctx context.Context) {
 	if now := a.store.now(); now.Sub(a.routesRead) < routesKept {
 		return
 	}
 	var routes plan.Routes
-	d, err := discovery.NewDiscoveryClientForConfig(a.config)
+	d, err := discovery.NewDiscoveryClientForConfig(a.cfg.RestConfig)
 	if err == nil {
 		routes, err = routesIn(&served{ctx: ctx, api: d.RESTClient()}, a.group.Group, a.group.Version)
 	}
-	if err != nil {
-		routes = plan.Routes{Pools: a.store.pools(), Unknown: err.Error()}
-	}
 	if err == nil {
 		a.routesRead = a.store.now()
+	} else {
+		routes.Unknown = err.Error()
 	}
 	a.store.setRoutes(routes)
 }

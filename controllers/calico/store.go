@@ -131,17 +131,13 @@ func (s *store) freeze(why string) {
 	}
 }
 
-// pools are those of which it was last read who programs their routes.
-func (s *store) pools() []plan.PoolRoutes {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.routes.Pools
-}
-
-// setRoutes sets who programs routes.
+// setRoutes sets who programs routes. Of the pools the last answer counts until there is another.
 func (s *store) setRoutes(routes plan.Routes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if routes.Unknown != "" {
+		routes.Pools = s.routes.Pools
+	}
 	if !reflect.DeepEqual(s.routes, routes) {
 		s.routes = routes
 		s.signal()
