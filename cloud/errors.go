@@ -58,8 +58,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // KindOf gives the kind of err, or "" when err holds no Error.
 func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return ""
@@ -70,8 +69,7 @@ func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
 // RetryAfter gives the wait that err asks for, 0 when it asks for none.
 func RetryAfter(err error) time.Duration {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter
 	}
 	return 0

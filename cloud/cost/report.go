@@ -201,17 +201,15 @@ const (
 	Currency = "USD"
 )
 
-// Status is what a pool of these workers costs by the built-in book: status.cost, as the
+// Status is what a pool of these workers costs by b, which is the built-in book: status.cost, as the
 // manager reports it and the command line says it where none has; nil without workers.
 // It depends on the workers and nothing else, their order and the time neither. Amounts
 // are there when they are exact; if not, Source says what is known and what is lacking.
-func Status(pool []Worker) *v1alpha1.CostStatus { return statusBy(Builtin(), pool) }
-
-func statusBy(book Book, pool []Worker) *v1alpha1.CostStatus {
+func (b Book) Status(pool []Worker) *v1alpha1.CostStatus {
 	if len(pool) == 0 {
 		return nil
 	}
-	r := Compute(Input{Pool: pool, Prices: book})
+	r := Compute(Input{Pool: pool, Prices: b})
 	var dates, says []string
 	for _, price := range r.Prices {
 		dates = append(dates, price.Date)

@@ -170,7 +170,7 @@ func TestStatus(t *testing.T) {
 			Source: "no price is known of a in eu-de, b in eu-de, c in eu-de and 1 more; rrpool cost says how to give one",
 		}},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, cost.StatusBy(parse(t, page), tc.pool)) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, parse(t, page).Status(tc.pool)) })
 	}
 }
 
@@ -178,17 +178,16 @@ func TestEachDayOfAPriceIsNamedOnce(t *testing.T) {
 	book := parse(t, strings.Replace(strings.Replace(page, ", excludes: disk", "", 1), `"2026-02-19", source: https://example.com/a`, `"2022-01-31", source: https://example.com/a`, 1))
 	pool := slices.Concat(workers(1, "a", large), workers(1, "a", small))
 	pool = append(pool, cost.Worker{Region: "eu-gb", Flavor: small})
-	require.Equal(t, "the built-in prices of 2022-01-31, 2026-02-19; rrpool cost has the details", cost.StatusBy(book, pool).Source)
+	require.Equal(t, "the built-in prices of 2022-01-31, 2026-02-19; rrpool cost has the details", book.Status(pool).Source)
 }
 
 // The manager reports by the built-in book: one that cannot be read fails here, and not there.
 func TestStatusIsByTheBuiltInBook(t *testing.T) {
 	book := cost.Builtin()
-	require.Nil(t, cost.Status(nil))
+	require.Nil(t, book.Status(nil))
 	for _, e := range book {
 		pool := []cost.Worker{{Zone: "a", Region: e.Region, Flavor: e.Flavor}, {Zone: "b", Region: e.Region, Flavor: e.Flavor}}
-		said := cost.Status(pool)
-		require.Equal(t, cost.StatusBy(book, pool), said)
+		said := book.Status(pool)
 		if e.Excludes != "" {
 			require.Empty(t, said.Monthly, e.Flavor)
 			require.Contains(t, said.Source, e.Excludes)

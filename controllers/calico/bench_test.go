@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -143,7 +144,10 @@ func othersOf(t *testing.T, plane *controlplane.ControlPlane) others {
 		return others{ours.peers, ours.configs, ours.reports}
 	}
 	c := calicoctl(t, plane)
-	return others{libcalico[*apiv3.BGPPeer]{c.BGPPeers()}, libcalico[*apiv3.BGPConfiguration]{c.BGPConfigurations()}, libcalico[*apiv3.CalicoNodeStatus]{c.CalicoNodeStatus()}}
+	return others{
+		libcalico[*apiv3.BGPPeer]{c.BGPPeers()}, libcalico[*apiv3.BGPConfiguration]{c.BGPConfigurations()},
+		libcalico[*apiv3.CalicoNodeStatus]{c.CalicoNodeStatus()},
+	}
 }
 
 func calicoctl(t *testing.T, plane *controlplane.ControlPlane) clientv3.Interface {
@@ -314,6 +318,53 @@ func (b *bench) editConfig(change func(*apiv3.BGPConfiguration)) {
 	require.NoError(b.t, err)
 }
 
+// watch asks for exactly these reports, and says whether that changed anything.
+func (b *bench) watch(want ...plan.StatusRequest) bool {
+	b.t.Helper()
+	did, err := b.Watch(b.t.Context(), want)
+	require.NoError(b.t, err)
+	return did
+}
+
+// tryAll makes a write of each kind, and gives an error for each.
+func (b *bench) tryAll() []error {
+	_, peer := b.Apply(b.t.Context(), scope, plan.PutPeer{Peer: clients})
+	_, mesh := b.Apply(b.t.Context(), scope, plan.RestoreMesh{})
+	_, node := b.Apply(b.t.Context(), scope, plan.CordonNode{Node: five})
+	_, report := b.Watch(b.t.Context(), []plan.StatusRequest{{Node: five, Period: time.Second}})
+	return []error{peer, mesh, node, report}
+}
+
+// peer is the BGPPeer of clients.
+func (b *bench) peer() *apiv3.BGPPeer {
+	b.t.Helper()
+	o, err := b.other.peers.get(b.t.Context(), clients.Name)
+	require.NoError(b.t, err)
+	return o
+}
+
+func (b *bench) editPeer(change func(*apiv3.BGPPeer)) {
+	b.t.Helper()
+	o := b.peer()
+	change(o)
+	_, err := b.other.peers.write(b.t.Context(), o)
+	require.NoError(b.t, err)
+}
+
+// raw is a custom resource past libcalico-go.
+func (b *bench) raw(kind, name string) *unstructured.Unstructured {
+	b.t.Helper()
+	raw := b.custom(kind, name)
+	require.NoError(b.t, b.kube.Get(b.t.Context(), client.ObjectKeyFromObject(raw), raw))
+	return raw
+}
+
+// patch merges into an object as a person does with kubectl.
+func (b *bench) patch(o client.Object, body string) {
+	b.t.Helper()
+	require.NoError(b.t, b.kube.Patch(b.t.Context(), o, client.RawPatch(types.MergePatchType, []byte(body))))
+}
+
 func (b *bench) report(node string) *apiv3.CalicoNodeStatus {
 	b.t.Helper()
 	o, err := b.other.reports.get(b.t.Context(), statusName(node))
@@ -334,7 +385,8 @@ func (b *bench) fill(node string, change func(*apiv3.CalicoNodeStatusStatus)) {
 		status, err := json.Marshal(o.Status)
 		require.NoError(b.t, err)
 		body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":%s}`, o.ResourceVersion, status)
-		require.NoError(b.t, b.kube.Status().Patch(b.t.Context(), b.custom(apiv3.KindCalicoNodeStatus, o.Name), client.RawPatch(types.MergePatchType, []byte(body))))
+		raw := b.custom(apiv3.KindCalicoNodeStatus, o.Name)
+		require.NoError(b.t, b.kube.Status().Patch(b.t.Context(), raw, client.RawPatch(types.MergePatchType, []byte(body))))
 		return
 	}
 	_, err := b.other.reports.write(b.t.Context(), o)

@@ -10,11 +10,8 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -84,6 +81,14 @@ func TestTheGroupIsChosenAsCalicosOperatorDoes(t *testing.T) {
 	}
 }
 
+func named(apiVersion, kind, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetName(name)
+	return o
+}
+
 func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.T) {
 	onlyV1(t) // it passes through both
 	v1, err := controlplane.CalicoCRDs(t.Context())
@@ -94,13 +99,9 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, own.Stop()) })
 	b := &bench{t: t, plane: own, clock: newClock(), user: "migrated", groups: []string{"system:masters"}}
-	scheme := runtime.NewScheme()
-	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
-	definitions, err := client.New(own.AdminConfig(), client.Options{Scheme: scheme})
-	require.NoError(t, err)
 	b.kube, err = client.New(own.AdminConfig(), client.Options{})
 	require.NoError(t, err)
-	b.node("10.240.0.5", nil)
+	b.node(five, nil)
 
 	begin := func() <-chan error {
 		a := b.choosing()
@@ -112,18 +113,16 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 		require.NoError(t, a.WaitSynced(t.Context()))
 		return ended
 	}
+	migration := func() *unstructured.Unstructured {
+		return named("migration.projectcalico.org/v1", "DatastoreMigration", "v1-to-v3")
+	}
 	phase := func(p string) {
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "migration.projectcalico.org/v1", "kind": "DatastoreMigration"}}
-		o.SetName("v1-to-v3")
+		o := migration()
 		require.NoError(t, client.IgnoreAlreadyExists(b.kube.Create(t.Context(), o)))
-		require.NoError(t, b.kube.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"`+p+`"}}`))))
+		b.patch(o, `{"status":{"phase":"`+p+`"}}`)
 	}
 	refused := func() {
-		_, peer := b.Apply(t.Context(), scope, plan.PutPeer{Peer: clients})
-		_, mesh := b.Apply(t.Context(), scope, plan.RestoreMesh{})
-		_, node := b.Apply(t.Context(), scope, plan.CordonNode{Node: "10.240.0.5"})
-		_, report := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
-		for _, err := range []error{peer, mesh, node, report} {
+		for _, err := range b.tryAll() {
 			require.ErrorContains(t, err, "nothing is written")
 		}
 	}
@@ -177,11 +176,9 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 
 	// Deleting the DatastoreMigration deletes the first group. While it is being deleted it does not count any more.
 	hold := b.custom(apiv3.KindBGPPeer, clients.Name)
-	require.NoError(t, b.kube.Patch(t.Context(), hold, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`))))
-	migration := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "migration.projectcalico.org/v1", "kind": "DatastoreMigration"}}
-	migration.SetName("v1-to-v3")
-	require.NoError(t, definitions.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "bgppeers.crd.projectcalico.org"}}))
-	require.NoError(t, b.kube.Delete(t.Context(), migration))
+	b.patch(hold, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	require.NoError(t, b.kube.Delete(t.Context(), named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "bgppeers.crd.projectcalico.org")))
+	require.NoError(t, b.kube.Delete(t.Context(), migration()))
 	require.Eventually(t, func() bool {
 		choice, err := ChooseGroup(t.Context(), own.AdminConfig())
 		return err == nil && choice == GroupChoice{Group: GroupV3}
@@ -193,20 +190,18 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 func TestAReportIsClearedThroughItsSubresourceOnceTheCRDHasOne(t *testing.T) {
 	onlyV1(t)
 	b := newBench(t).run()
-	name := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
-	name.SetName("caliconodestatuses.crd.projectcalico.org")
 	status := func(subresources, path string, served bool) {
+		crd := named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "caliconodestatuses.crd.projectcalico.org")
 		body := `[{"op":"` + subresources + `","path":"/spec/versions/0/subresources","value":{"status":{}}}]`
-		require.NoError(t, b.kube.Patch(context.Background(), name.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(body))))
+		require.NoError(t, b.kube.Patch(context.Background(), crd, client.RawPatch(types.JSONPatchType, []byte(body))))
 		require.Eventually(t, func() bool {
 			raw := b.custom(apiv3.KindCalicoNodeStatus, path)
 			err := b.kube.Status().Patch(context.Background(), raw, client.RawPatch(types.MergePatchType, []byte(`{}`)))
 			return (err == nil) == served
 		}, time.Minute, 20*time.Millisecond)
 	}
-	request := plan.StatusRequest{Node: "10.240.0.5", Period: time.Second}
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{request})
-	require.NoError(t, err)
+	request := plan.StatusRequest{Node: five, Period: time.Second}
+	b.watch(request)
 	report := statusName(request.Node)
 	b.fill(request.Node, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 1 })
 	b.await("the report", func(c plan.Cluster) bool { return !c.Statuses[request.Node].Updated.IsZero() })
@@ -226,11 +221,9 @@ func TestAReportIsClearedThroughItsSubresourceOnceTheCRDHasOne(t *testing.T) {
 func TestAReportIsOursWithoutTheLabelThatAnOldReporterDrops(t *testing.T) {
 	onlyV1(t)
 	b := newBench(t).run()
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5"}})
-	require.NoError(t, err)
-	body := []byte(`{"metadata":{"annotations":{"projectcalico.org/metadata":"{}"}}}`)
-	require.NoError(t, b.kube.Patch(t.Context(), b.custom(apiv3.KindCalicoNodeStatus, statusName("10.240.0.5")), client.RawPatch(types.MergePatchType, body)))
-	require.NotContains(t, b.report("10.240.0.5").Labels, managedByLabel)
-	_, err = b.Apply(t.Context(), scope, plan.RefreshStatus{Node: "10.240.0.5"})
+	b.watch(plan.StatusRequest{Node: five})
+	b.patch(b.custom(apiv3.KindCalicoNodeStatus, statusName(five)), `{"metadata":{"annotations":{"projectcalico.org/metadata":"{}"}}}`)
+	require.NotContains(t, b.report(five).Labels, managedByLabel)
+	_, err := b.Apply(t.Context(), scope, plan.RefreshStatus{Node: five})
 	require.NoError(t, err)
 }

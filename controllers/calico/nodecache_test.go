@@ -52,7 +52,9 @@ func TestAWatchOfNodesThatStandsStillStopsEverythingButTheSafetyNet(t *testing.T
 	b.cfg.Live = exact{b.kube}
 	b.run()
 	still := func() { b.cfg.Nodes = &frozen{node: *b.liveNode(five)} }
-	edit := func() { b.person(`{"metadata":{"annotations":{"edited":"` + b.clock.Now().String() + `"}}}`) }
+	edit := func() {
+		b.patch(b.liveNode(five), `{"metadata":{"annotations":{"edited":"`+b.clock.Now().String()+`"}}}`)
+	}
 	fine := func(why string) {
 		t.Helper()
 		require.Empty(t, b.observe().Problems, why)

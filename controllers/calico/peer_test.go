@@ -9,7 +9,6 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
@@ -31,11 +30,7 @@ func TestAPeerIsWrittenOnceCorrectedAndDeleted(t *testing.T) {
 	require.Empty(t, b.writes(func() { b.apply(plan.PutPeer{Peer: clients}, false) }))
 	require.Equal(t, []plan.Peer{want}, b.observe().Peers)
 
-	edited, err := b.other.peers.get(t.Context(), clients.Name)
-	require.NoError(t, err)
-	edited.Spec.NextHopMode = ptr.To(apiv3.NextHopMode("Keep"))
-	_, err = b.other.peers.write(t.Context(), edited)
-	require.NoError(t, err)
+	b.editPeer(func(o *apiv3.BGPPeer) { o.Spec.NextHopMode = ptr.To(apiv3.NextHopMode("Keep")) })
 	b.await("a person's edit", func(c plan.Cluster) bool { return c.Peers[0].Extra == `{"nextHopMode":"Keep"}` })
 	require.Len(t, b.writes(func() { b.apply(plan.PutPeer{Peer: clients}, true) }), 1)
 	want.Written = b.clock.Now()
@@ -78,21 +73,15 @@ func TestTheOtherSideOfAPeerIsHeldBackAndLetGo(t *testing.T) {
 	b := newBench(t)
 	held := clients
 	held.Manual = true
-	live := func() *apiv3.ReversePeering {
-		t.Helper()
-		out, err := b.other.peers.get(t.Context(), clients.Name)
-		require.NoError(t, err)
-		return out.Spec.ReversePeering
-	}
 	b.apply(plan.PutPeer{Peer: held}, true)
 	b.apply(plan.PutPeer{Peer: held}, false)
-	require.Equal(t, apiv3.ReversePeeringManual, *live())
+	require.Equal(t, apiv3.ReversePeeringManual, *b.peer().Spec.ReversePeering)
 	b.run()
 	require.True(t, plan.SamePeer(held, b.observe().Peers[0]))
 	require.False(t, plan.SamePeer(clients, b.observe().Peers[0]))
 	b.apply(plan.PutPeer{Peer: clients}, true)
 	require.True(t, plan.SamePeer(clients, b.observe().Peers[0]))
-	if now := live(); now != nil {
+	if now := b.peer().Spec.ReversePeering; now != nil {
 		require.Equal(t, apiv3.ReversePeeringAuto, *now)
 	}
 }
@@ -115,25 +104,18 @@ func TestAPeerOfSomebodyElseIsNeverTouched(t *testing.T) {
 		require.False(t, IsConflict(err), "trying again does not help")
 		b.apply(plan.DeletePeer{Name: clients.Name}, false)
 	}))
-	after, err := b.other.peers.get(t.Context(), clients.Name)
-	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, before, b.peer())
 }
 
 func TestAPeerThatSomebodyTakesOverMeanwhileIsNotDeleted(t *testing.T) {
 	b := newBench(t)
 	b.apply(plan.PutPeer{Peer: clients}, true)
-	stale, err := b.other.peers.get(t.Context(), clients.Name)
-	require.NoError(t, err)
-	theirs := stale.DeepCopy()
-	theirs.Labels = map[string]string{"team": "network"}
-	_, err = b.other.peers.write(t.Context(), theirs)
-	require.NoError(t, err)
-	_, err = b.deleteVersion(t.Context(), stale)
+	stale := b.peer()
+	b.editPeer(func(o *apiv3.BGPPeer) { o.Labels = map[string]string{"team": "network"} })
+	_, err := b.deleteVersion(t.Context(), stale)
 	require.True(t, IsConflict(err), "got %v", err)
 	b.apply(plan.DeletePeer{Name: clients.Name}, false)
-	_, err = b.other.peers.get(t.Context(), clients.Name)
-	require.NoError(t, err)
+	require.NotNil(t, b.peer())
 }
 
 func TestOnlyWhatChangesSomethingIsExtra(t *testing.T) {
@@ -167,8 +149,7 @@ func TestOnlyWhatChangesSomethingIsExtra(t *testing.T) {
 func TestTheOwnerIsToBeSeenOnTheCustomResource(t *testing.T) {
 	b := newBench(t)
 	b.apply(plan.PutPeer{Peer: clients}, true)
-	raw := b.custom("BGPPeer", clients.Name)
-	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(raw), raw))
+	raw := b.raw(apiv3.KindBGPPeer, clients.Name)
 	if group == GroupV3 {
 		require.Equal(t, map[string]string{managedByLabel: managedByValue}, raw.GetLabels())
 		require.NotContains(t, raw.GetAnnotations(), metadataAnnotation)

@@ -70,10 +70,9 @@ func askedAgain(t *testing.T, f *bird) {
 func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 	onlyV1(t) // the reporter of this version does not know the other
 	b := newBench(t).run()
-	f := calicoNode(b, "10.240.0.5")
-	want := plan.StatusRequest{Node: "10.240.0.5", Period: 24 * time.Hour}
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{want})
-	require.NoError(t, err)
+	f := calicoNode(b, five)
+	want := plan.StatusRequest{Node: five, Period: 24 * time.Hour}
+	b.watch(want)
 	first := b.clock.Now()
 	b.await("the first report", func(c plan.Cluster) bool { return c.Statuses[want.Node].Updated.Equal(first) })
 
@@ -86,12 +85,10 @@ func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 
 	// Classes and period that are changed later reach the reporter as well.
 	want.Routes = true
-	_, err = b.Watch(t.Context(), []plan.StatusRequest{want})
-	require.NoError(t, err)
+	b.watch(want)
 	b.await("routes", func(c plan.Cluster) bool { return len(c.Statuses[want.Node].Routes) == 1 })
 	want.Period, want.Routes = time.Second, false
-	_, err = b.Watch(t.Context(), []plan.StatusRequest{want})
-	require.NoError(t, err)
+	b.watch(want)
 	b.await("no routes", func(c plan.Cluster) bool {
 		return !c.Statuses[want.Node].HasRoutes && !c.Statuses[want.Node].Updated.IsZero()
 	})
@@ -102,18 +99,17 @@ func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 func TestTheRealReporterOverlooksARefreshThatDoesNotCountTheGenerationUp(t *testing.T) {
 	onlyV1(t) // the reporter of this version does not know the other
 	b := newBench(t).run()
-	f := calicoNode(b, "10.240.0.5")
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
-	require.NoError(t, err)
-	b.await("the first report", func(c plan.Cluster) bool { return !c.Statuses["10.240.0.5"].Updated.IsZero() })
+	f := calicoNode(b, five)
+	b.watch(plan.StatusRequest{Node: five, Period: time.Second})
+	b.await("the first report", func(c plan.Cluster) bool { return !c.Statuses[five].Updated.IsZero() })
 	askedAgain(t, f)
 
-	o := b.report("10.240.0.5")
+	o := b.report(five)
 	o.Status = apiv3.CalicoNodeStatusStatus{}
-	_, err = b.other.reports.write(t.Context(), o)
+	_, err := b.other.reports.write(t.Context(), o)
 	require.NoError(t, err)
 	askedAgain(t, f)
-	require.True(t, isCleared(b.report("10.240.0.5")), "if this fails, Calico has changed and bump is no longer needed")
+	require.True(t, isCleared(b.report(five)), "if this fails, Calico has changed and bump is no longer needed")
 
-	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
+	b.apply(plan.RefreshStatus{Node: five}, false)
 }
