@@ -128,10 +128,6 @@ func keep(act plan.DisableMesh, have savedMesh, before *savedMesh) (string, erro
 	return string(text), nil
 }
 
-func sameMesh(a, b plan.Mesh) bool {
-	return ptr.Equal(a.Enabled, b.Enabled) && ptr.Equal(a.Password, b.Password) && ptr.Equal(a.MaxRestartTime, b.MaxRestartTime)
-}
-
 // rfc3339 is how times are written on objects.
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
@@ -277,7 +273,7 @@ func decidedOn(act plan.DisableMesh, have savedMesh, before *savedMesh) error {
 		return changed(apiv3.KindBGPConfiguration, defaultConfig, "the mesh is off already")
 	case before == nil && act.SavedAbsent:
 		return changed(apiv3.KindBGPConfiguration, defaultConfig, "it has been created")
-	case before == nil && !sameMesh(act.Saved, now),
+	case before == nil && !reflect.DeepEqual(act.Saved, now),
 		before != nil && now.Password != nil && !ptr.Equal(act.Saved.Password, now.Password):
 		return changed(apiv3.KindBGPConfiguration, defaultConfig, "the mesh has changed")
 	}
