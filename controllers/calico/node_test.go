@@ -137,7 +137,9 @@ func TestAWriteWhoseAnswerWasLostIsNotRepeated(t *testing.T) {
 	b.clock.Move(time.Minute)
 	require.True(t, b.observe().Nodes[0].Marked, "the cache does not show it")
 	require.Empty(t, b.writes(func() { b.apply(set, false) }))
-	b.recent.doubted.Range(func(name, _ any) bool { t.Errorf("%s is still doubted", name); return false })
+	for name := range b.recent.doubted.Range {
+		t.Errorf("%s is still doubted", name)
+	}
 	b.observe()
 }
 
