@@ -133,7 +133,7 @@ func requireCost(t *testing.T, cloud *iksserver.Server, object *v1alpha1.RouteRe
 		pool = append(pool, cost.Worker{Flavor: w.Flavor, Region: testRegion})
 	}
 	require.Len(t, pool, 3)
-	require.Equal(t, cost.Status(pool), object.Status.Cost)
+	require.Equal(t, cost.Builtin().Status(pool), object.Status.Cost)
 	require.NotEmpty(t, object.Status.Cost.Monthly)
 }
 

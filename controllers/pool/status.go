@@ -165,7 +165,7 @@ func costOf(s *Scope) *v1alpha1.CostStatus {
 			workers = append(workers, cost.WorkerOf(node.Labels, "")) // prices do not depend on the zone within a region
 		}
 	}
-	return cost.Status(workers)
+	return cost.Builtin().Status(workers)
 }
 
 // conditionTypes in the order in which they are reported.

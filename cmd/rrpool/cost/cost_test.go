@@ -216,13 +216,13 @@ func TestThePriceBookOfTheDocs(t *testing.T) {
 func TestWhatTheDocsSayTheManagerReports(t *testing.T) {
 	page := cli.Page(t, "cost")
 	worker := cost.Worker{Region: "us-south", Flavor: "bx2.2x8"}
-	reported := cost.Status([]cost.Worker{worker, worker, worker})
+	reported := cost.Builtin().Status([]cost.Worker{worker, worker, worker})
 	for field, value := range map[string]string{
 		"`currency`": reported.Currency, "`hourly`": reported.Hourly, "`monthly`, of 720 hours": reported.Monthly, "`source`": reported.Source,
 	} {
 		require.Contains(t, page, "| "+field+" | `"+value+"` |")
 	}
-	partly, _, _ := strings.Cut(cost.Status([]cost.Worker{worker, {Flavor: "odd.1x1"}}).Source, " the ")
+	partly, _, _ := strings.Cut(cost.Builtin().Status([]cost.Worker{worker, {Flavor: "odd.1x1"}}).Source, " the ")
 	require.Contains(t, page, "`"+partly+" …`")
 }
 

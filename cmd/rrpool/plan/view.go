@@ -174,7 +174,7 @@ func (p *Plan) price(region string) {
 		for count := range maps.Values(shape.Zones) {
 			workers = append(workers, slices.Repeat([]cost.Worker{worker}, count)...)
 		}
-		shape.Cost = cost.Status(workers)
+		shape.Cost = cost.Builtin().Status(workers)
 	}
 }
 

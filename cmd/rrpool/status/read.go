@@ -153,7 +153,7 @@ func (s *Status) describe(nodes []corev1.Node) {
 		}
 	}
 	if workers, existing := bill.PoolOf(s.Object, nodes); reported.Cost == nil && !existing {
-		reported.Cost = cost.Status(workers)
+		reported.Cost = cost.Builtin().Status(workers)
 	}
 }
 
