@@ -151,8 +151,17 @@ func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.
 		LeaseDuration:                       &pace.lease, // and the next two in client-go's own proportions
 		RenewDeadline:                       ptr.To(pace.lease * 2 / 3),
 		RetryPeriod:                         ptr.To(pace.lease * 2 / 15),
-		Metrics:                             metricsServer(o),
-		HealthProbeBindAddress:              o.probes,
+		Metrics: server.Options{ // TLS only, and only for those that may read the metrics
+			BindAddress:    o.metrics,
+			SecureServing:  true,
+			CertDir:        o.metricsCerts,
+			FilterProvider: onlyReaders,
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+				c.MinVersion = tls.VersionTLS12
+				c.NextProtos = []string{"http/1.1"} // of HTTP/2, nothing is needed but its flaws would be ours
+			}},
+		},
+		HealthProbeBindAddress: o.probes,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
@@ -162,20 +171,6 @@ func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.
 		},
 	}
 	return ctrl.NewManager(config, all) //nolint:wrapcheck // the caller wraps
-}
-
-// metricsServer speaks TLS only, and only to those that may read the metrics.
-func metricsServer(o options) server.Options {
-	return server.Options{
-		BindAddress:    o.metrics,
-		SecureServing:  true,
-		CertDir:        o.metricsCerts,
-		FilterProvider: onlyReaders,
-		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-			c.MinVersion = tls.VersionTLS12
-			c.NextProtos = []string{"http/1.1"} // of HTTP/2, nothing is needed but its flaws would be ours
-		}},
-	}
 }
 
 // onlyReaders lets those read the metrics who prove by a token that they may: RBAC's verb get on the path /metrics. What
@@ -217,7 +212,7 @@ func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 		Client:    mgr.GetClient(),
 		Live:      mgr.GetAPIReader(),
 		Datastore: adapter,
-		Providers: wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: version.UserAgent(program), Now: pace.now}.Connect,
+		Providers: wiring.Providers(adapter, pods, version.UserAgent(program), pace.now),
 		Workload:  pods,
 		Namespace: o.namespace,
 		TokenFile: o.tokenFile,

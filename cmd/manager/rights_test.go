@@ -97,10 +97,7 @@ const hold = 300 * time.Millisecond
 // said so by verb and resource, and nothing was removed meanwhile. What it has at the end of two migrations there
 // and back, with the policies of config/policy in force, is config/rbac: no right less, none more.
 func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a kube-apiserver and waits for settle times")
-	}
-	t.Parallel()
+	besideOthers(t)
 	for _, group := range []string{calico.GroupV1.Group, calico.GroupV3.Group} {
 		t.Run(group, func(t *testing.T) {
 			t.Parallel()

@@ -8,8 +8,8 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/api/pkg/lib/numorstring"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -88,13 +88,13 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	if want.Extra != "" {
 		return false, fmt.Errorf("writing BGPPeer %q: fields that rrpool does not set: %s", want.Name, want.Extra)
 	}
-	have, err := a.calico.peers.Get(ctx, want.Name, options.GetOptions{})
-	if isMissing(err) {
+	have, err := a.calico.peers.get(ctx, want.Name)
+	if apierrors.IsNotFound(err) {
 		peer := apiv3.NewBGPPeer()
 		peer.Name, peer.Spec = want.Name, peerSpec(want)
 		peer.Labels = labelsFor(want.Peering)
-		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.now())}
-		return write(ctx, a.store, peer, a.calico.peers.Create)
+		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.cfg.Now())}
+		return write(ctx, a.store, a.calico.peers, peer)
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading BGPPeer %q: %w", want.Name, err)
@@ -111,14 +111,14 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 		return false, nil
 	}
 	have.Spec = peerSpec(want)
-	metav1.SetMetaDataAnnotation(&have.ObjectMeta, writtenAnnotation, rfc3339(a.now()))
-	return write(ctx, a.store, have, a.calico.peers.Update)
+	metav1.SetMetaDataAnnotation(&have.ObjectMeta, writtenAnnotation, rfc3339(a.cfg.Now()))
+	return write(ctx, a.store, a.calico.peers, have)
 }
 
 // deletePeer deletes a BGPPeer of ours. One of others is left alone, and is no error: ours is gone.
 func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
-	have, err := a.calico.peers.Get(ctx, name, options.GetOptions{})
-	if isMissing(err) {
+	have, err := a.calico.peers.get(ctx, name)
+	if apierrors.IsNotFound(err) {
 		a.store.forget(apiv3.KindBGPPeer, name)
 		return false, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/resources"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,7 +94,7 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured.Unstructured) error) error {
 	found := &unstructured.UnstructuredList{}
 	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
-	if err := a.writer.List(ctx, found); err != nil {
+	if err := a.cfg.Writer.List(ctx, found); err != nil {
 		return fmt.Errorf("listing %ss: %w", kind, err)
 	}
 	for i := range found.Items {
@@ -106,18 +106,12 @@ func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured
 }
 
 // parse reads a custom resource in Calico's words. In the first group libcalico-go keeps metadata in an annotation.
-func (a *Adapter) parse(raw *unstructured.Unstructured, into resources.Resource) error {
+func (a *Adapter) parse(raw *unstructured.Unstructured, into resource) error {
 	kind := raw.GetKind()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, into); err != nil {
 		return fmt.Errorf("parsing %s %q: %w", kind, raw.GetName(), err)
 	}
-	if raw.GroupVersionKind().GroupVersion() == GroupV3 {
-		return nil
-	}
-	if err := resources.ConvertK8sResourceToCalicoResource(into); err != nil {
-		return fmt.Errorf("parsing annotation %s of %s %q: %w", metadataAnnotation, kind, raw.GetName(), err)
-	}
-	return nil
+	return fromStored(a.group, into)
 }
 
 // peeringIn is peeringOf for a custom resource of any kind.
@@ -125,7 +119,7 @@ func (a *Adapter) peeringIn(raw *unstructured.Unstructured) string {
 	o := apiv3.NewBGPFilter()
 	o.SetLabels(raw.GetLabels())
 	o.SetAnnotations(raw.GetAnnotations())
-	if a.group == GroupV1 && resources.ConvertK8sResourceToCalicoResource(o) != nil {
+	if fromStored(a.group, o) != nil {
 		return ""
 	}
 	return peeringOf(o)
@@ -160,11 +154,11 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 		return false, fmt.Errorf("rendering %s %q: %w", kind, name, err)
 	}
 	o, do := a.custom(kind, name), "updating"
-	err = a.writer.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if err != nil && !isMissing(err) {
+	err = a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("reading %s %q: %w", kind, name, err)
 	}
-	if isMissing(err) {
+	if apierrors.IsNotFound(err) {
 		do = "creating"
 	} else if a.peeringIn(o) != of {
 		return false, &NameTakenError{Kind: kind, Name: name}
@@ -173,9 +167,9 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	o.SetAnnotations(annotations)
 	o.Object["spec"] = fields
 	if do == "creating" {
-		err = a.writer.Create(ctx, o)
+		err = a.cfg.Writer.Create(ctx, o)
 	} else {
-		err = a.writer.Update(ctx, o)
+		err = a.cfg.Writer.Update(ctx, o)
 	}
 	if err != nil {
 		return false, fmt.Errorf("%s %s %q: %w", do, kind, name, err)
@@ -188,8 +182,8 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 
 func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject) (bool, error) {
 	o := a.custom(act.Kind, act.Name)
-	err := a.writer.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if isMissing(err) || err == nil && a.peeringIn(o) != act.Peering {
+	err := a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if apierrors.IsNotFound(err) || err == nil && a.peeringIn(o) != act.Peering {
 		return false, nil
 	}
 	if err != nil {
@@ -283,7 +277,7 @@ func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (b
 		if len(cidrs) == 0 {
 			return false, nil
 		}
-		return false, changed(meshObject, "it has been deleted")
+		return false, changed(apiv3.KindBGPConfiguration, defaultConfig, "it has been deleted")
 	}
 	ours, err := announced(o.typed)
 	if err != nil || slices.Equal(ours, cidrs) {

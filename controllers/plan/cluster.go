@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -48,6 +49,19 @@ type Problem struct {
 	Reason string `json:"reason"`
 	// Message says what is wrong, with the value found, and what to do about it.
 	Message string `json:"message"`
+}
+
+// Problemf makes a problem with a message in the form of fmt.Sprintf.
+func Problemf(reason, format string, args ...any) *Problem {
+	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// ProblemIf is the same of a problem that was found, else nil.
+func ProblemIf(found bool, reason, format string, args ...any) *Problem {
+	if !found {
+		return nil
+	}
+	return Problemf(reason, format, args...)
 }
 
 // Node is one cluster node.
@@ -140,6 +154,13 @@ func (n Node) SpeaksBGP() bool { return len(n.Addresses) > 0 }
 
 // CordonedByOthers reports whether the node is cordoned, and not by us: a person may be at work on it.
 func (n Node) CordonedByOthers() bool { return n.Cordoned && !n.CordonedByUs }
+
+// Common gives the addresses of b in the families that a has too.
+func Common(a, b Node) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(b.Addresses), func(addr netip.Addr) bool {
+		return !slices.ContainsFunc(a.Addresses, func(x netip.Addr) bool { return x.Is4() == addr.Is4() })
+	})
+}
 
 // LacksTaint reports whether the node's taints were read and this one, written as they are, is not among them.
 func (n Node) LacksTaint(taint string) bool {

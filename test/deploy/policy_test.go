@@ -124,8 +124,7 @@ var writes = map[string][]write{
 	"the spec": {{"patch", pools, "default", `{spec: {bgp: {nodeLabel: team}}}`, "does not change the spec"}},
 }
 
-// guarded is a cluster with the policies in force, and one who has all of the rights
-// that the manager has, and many more.
+// guarded is a cluster with the policies in force, and one who has all of the rights that the manager has, and many more.
 func guarded(t *testing.T) (admin, manager dynamic.Interface) {
 	t.Helper()
 	c, objects := deployed(t)

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -30,6 +31,7 @@ import (
 	"github.com/vishvananda/netlink"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -113,41 +115,33 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.stopKubelets = cancel
-	l.kubelets.Go(func() { l.runKubelets(background) })
+	l.kubelets.Go(func() {
+		// The apiserver may be down on purpose: real kubelets try again as well.
+		wait.UntilWithContext(background, func(ctx context.Context) { _ = l.endDeleted(ctx) }, kubeletPeriod)
+	})
 	return nil
 }
 
 func (l *Lab) startControlPlane(ctx context.Context) error {
-	crds, err := l.crds(ctx)
+	calico, err := controlplane.CalicoCRDs(ctx)
 	if err != nil {
 		return err
+	}
+	crds := []string{calico}
+	if !l.options.Bare {
+		crds = append(crds, controlplane.OwnCRDs())
 	}
 	dir := l.path("control-plane")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
-	l.plane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds,
-	})
-	if err != nil {
+	if l.plane, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds}); err != nil {
 		return err
 	}
-	if err := controlplane.WriteKubeconfig(l.Kubeconfig(), l.plane.AdminConfig()); err != nil {
-		return err
-	}
-	if err := controlplane.WriteKubeconfig(l.path("agent.kubeconfig"), l.plane.UserConfig(agentUser, "system:masters")); err != nil {
-		return err
-	}
-	return l.makeClients()
-}
-
-// crds are the folders with the kinds that the cluster begins with.
-func (l *Lab) crds(ctx context.Context) ([]string, error) {
-	calico, err := controlplane.CalicoCRDs(ctx)
-	if err != nil || l.options.Bare {
-		return []string{calico}, err
-	}
-	return []string{calico, controlplane.OwnCRDs()}, nil
+	return errors.Join(
+		controlplane.WriteKubeconfig(l.Kubeconfig(), l.plane.AdminConfig()),
+		controlplane.WriteKubeconfig(l.path("agent.kubeconfig"), l.plane.UserConfig(agentUser, "system:masters")), l.makeClients(),
+	)
 }
 
 func (l *Lab) makeClients() (err error) {
@@ -159,10 +153,8 @@ func (l *Lab) makeClients() (err error) {
 	calico := apiconfig.NewCalicoAPIConfig()
 	calico.Spec.DatastoreType = apiconfig.Kubernetes
 	calico.Spec.Kubeconfig = l.Kubeconfig()
-	if l.calico, err = clientv3.New(*calico); err != nil {
-		return fmt.Errorf("making the Calico client: %w", err)
-	}
-	return nil
+	l.calico, err = clientv3.New(*calico)
+	return err
 }
 
 // Stop ends everything and removes the folder.
@@ -216,9 +208,8 @@ func (l *Lab) Report() probe.Report { return l.prober.Report() }
 
 // Nodes are the names of the nodes that are up, in the order of their creation.
 func (l *Lab) Nodes() []string {
-	nodes := l.upNodes()
-	names := make([]string, 0, len(nodes))
-	for _, n := range nodes {
+	var names []string
+	for _, n := range l.upNodes() {
 		names = append(names, n.spec.Name)
 	}
 	return names
@@ -228,12 +219,7 @@ func (l *Lab) Nodes() []string {
 func (l *Lab) upNodes() []*node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var nodes []*node
-	for _, n := range l.nodes {
-		if n.up {
-			nodes = append(nodes, n)
-		}
-	}
+	nodes := slices.DeleteFunc(slices.Collect(maps.Values(l.nodes)), func(n *node) bool { return !n.up })
 	slices.SortFunc(nodes, func(a, b *node) int { return a.number - b.number })
 	return nodes
 }
@@ -256,9 +242,7 @@ func (l *Lab) node(name string) (*node, error) {
 	return nil, fmt.Errorf("there is no node %q", name)
 }
 
-func (l *Lab) path(elements ...string) string {
-	return filepath.Join(append([]string{l.dir}, elements...)...)
-}
+func (l *Lab) path(name string) string { return filepath.Join(l.dir, name) }
 
 func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }
 
@@ -270,9 +254,6 @@ func (l *Lab) Block(name string) netip.Prefix {
 	}
 	return block(n.number)
 }
-
-// dumpTimeout keeps a dump of a broken lab from hanging.
-const dumpTimeout = 30 * time.Second
 
 // dumped are the kinds that matter for BGP.
 var dumped = []schema.GroupVersionResource{
@@ -289,7 +270,7 @@ var dumped = []schema.GroupVersionResource{
 // Dump writes everything that explains a failure into a folder: the report, objects, and for each node what confd has rendered, what
 // BIRD says, and all logs. It goes on after errors and returns them together.
 func (l *Lab) Dump(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), dumpTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a broken lab may hang
 	defer cancel()
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("dumping the lab: %w", err)

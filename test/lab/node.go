@@ -114,9 +114,9 @@ func (l *Lab) reserve(spec NodeSpec) (*node, error) {
 	if _, exists := l.nodes[spec.Name]; exists {
 		return nil, errors.New("it exists")
 	}
-	n := &node{spec: spec, number: l.created, dir: l.path("nodes", spec.Name)}
+	n := &node{spec: spec, number: l.created, dir: l.path("nodes/" + spec.Name)}
 	if !spec.Address.IsValid() {
-		n.spec.Address = nth(nodeNetwork.Addr(), firstHost+n.number)
+		n.spec.Address = Nth(nodeNetwork.Addr(), firstHost+n.number)
 	}
 	l.created++
 	l.nodes[spec.Name] = n
@@ -147,7 +147,7 @@ func (l *Lab) bringUp(ctx context.Context, n *node) error {
 	l.mu.Lock()
 	n.up = true
 	l.mu.Unlock()
-	if err := l.setReadiness(ctx, n.spec.Name, corev1.ConditionTrue); err != nil {
+	if err := l.SetReady(ctx, n.spec.Name, corev1.ConditionTrue); err != nil {
 		return err
 	}
 	return l.createPods(ctx, n)
@@ -213,7 +213,6 @@ func (n *node) newBIRD(realTime bool, flags ...string) *daemon {
 	return &daemon{space: n.space, logPath: n.path("bird.log"), command: command}
 }
 
-// boot starts the daemons in their order.
 func (n *node) boot(ctx context.Context) error {
 	if err := n.agent.start(); err != nil {
 		return err
@@ -243,7 +242,6 @@ func (n *node) startBIRD(ctx context.Context) error {
 	})
 }
 
-// rendered are confd's files.
 var rendered = []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"}
 
 func (n *node) waitForConfig(ctx context.Context) error {
@@ -257,15 +255,19 @@ func (n *node) waitForConfig(ctx context.Context) error {
 	})
 }
 
-// destroy ends the host's processes and namespaces.
 func (n *node) destroy() {
-	for _, d := range []*daemon{n.agent, n.bird, n.bird6} {
+	n.kill()
+	if n.space != nil {
+		n.space.close()
+	}
+}
+
+// kill ends the processes that there are, BIRD before what could tell it something.
+func (n *node) kill() {
+	for _, d := range []*daemon{n.bird, n.bird6, n.agent} {
 		if d != nil {
 			d.stop(syscall.SIGKILL)
 		}
-	}
-	if n.space != nil {
-		n.space.close()
 	}
 }
 
@@ -274,12 +276,10 @@ func (n *node) podAddress() netip.Addr { return block(n.number).Addr().Next() }
 
 func (n *node) port() string { return fmt.Sprintf("port%d", n.number) }
 
-func (n *node) path(elements ...string) string {
-	return filepath.Join(append([]string{n.dir}, elements...)...)
-}
+func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
 // config is a file that is in configDir on the node.
-func (n *node) config(name string) string { return n.path("run", "config", name) }
+func (n *node) config(name string) string { return n.path("run/config/" + name) }
 
 // sessionName is the name of a session with the node, as confd forms it.
 func (n *node) sessionName(prefix string) string {
@@ -326,3 +326,25 @@ func Dedicated(n int) []NodeSpec {
 	}
 	return specs
 }
+
+// Router is a host outside the cluster that runs BIRD and nothing else, as a top-of-rack switch does.
+type Router struct{ node *node }
+
+// AddRouter adds one. Its address is below those of nodes.
+func (l *Lab) AddRouter(ctx context.Context, name string, address netip.Addr, config string) (*Router, error) {
+	n, err := l.reserve(NodeSpec{Name: name, Address: address})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.wire(n); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(n.config("bird.cfg"), []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	n.bird = n.newBIRD(l.realTime)
+	return &Router{n}, n.startBIRD(ctx)
+}
+
+// Ask asks it: see Ask.
+func (r *Router) Ask(command string) (string, error) { return r.node.birdc(command) }

@@ -126,9 +126,6 @@ func deleteEmptied(v *view) *Step {
 
 // shrinkPool asks the cloud for the smaller size when all surplus workers are gone.
 func (v *view) shrinkPool() *Step {
-	if !v.Pool.Exists {
-		return nil
-	}
 	reason := fmt.Sprintf("the worker pool is set to %d workers per zone, wanted are %d",
 		v.Pool.SizePerZone, v.pool.SizePerZone)
 	if v.Pool.SizePerZone <= v.pool.SizePerZone {
