@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
@@ -38,6 +39,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/wiring"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/peering"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/controllers/workload"
 )
@@ -141,7 +143,9 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 
 func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	utilruntime.Must(errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	utilruntime.Must(errors.Join(
+		corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
+	))
 	all := ctrl.Options{
 		Scheme:                              scheme,
 		LeaderElection:                      o.leaderElect,
@@ -224,6 +228,13 @@ func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 	}
 	if err := pool.SetupWithManager(mgr, reconciler, adapter); err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
+	}
+	err = peering.SetupWithManager(mgr, &peering.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Datastore: adapter, Namespace: o.namespace,
+		Recorder: mgr.GetEventRecorder(eventSource), Leading: leading, Wait: pace.wait,
+	})
+	if err != nil {
+		return fmt.Errorf("setting up ClusterPeerings: %w", err)
 	}
 	return errors.Join(
 		mgr.Add(adapter),

@@ -135,6 +135,7 @@ func everyRightIsNeeded(t *testing.T, group string) {
 	require.Len(t, m.object.Status.Reflectors, 3)
 	m.drift()
 	m.until("the BGPPeer is put right", m.repaired)
+	m.peer()
 	m.leave()
 	requireNothingLeft(t, m.admin)
 
@@ -154,7 +155,7 @@ func everyRightIsNeeded(t *testing.T, group string) {
 			unneeded = append(unneeded, r.String())
 		}
 	}
-	require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/pool/setup.go")
+	require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/*/setup.go")
 }
 
 // newMinimalRights has a cluster on IBM Cloud whose nodes run pods, and a manager that may do nothing.
@@ -355,6 +356,36 @@ func (m *minimalRights) repaired() bool {
 		}
 	}
 	return m.steady()
+}
+
+// peer makes a ClusterPeering, changes what is written for it as another writer does, and deletes it.
+func (m *minimalRights) peer() {
+	m.Helper()
+	peering := &v1alpha1.ClusterPeering{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	peering.Spec.Remote.Static = &v1alpha1.StaticRemote{ASNumber: 64513, Reflectors: []string{"10.9.0.1"}, PodCIDRs: []string{"10.210.0.0/16"}}
+	require.NoError(m, m.admin.Create(m.Context(), peering))
+	m.until("another cluster is peered with", func() bool {
+		require.NoError(m, m.admin.Get(m.Context(), client.ObjectKeyFromObject(peering), peering))
+		ready := meta.FindStatusCondition(peering.Status.Conditions, v1alpha1.ConditionReady)
+		return ready != nil && ready.Reason == "SessionsMissing"
+	})
+	for kind, field := range map[string]string{"BGPFilter": "exportV4", "IPPool": "disabled"} {
+		objects, err := written(m.Context(), m.admin, kind)
+		require.NoError(m, err)
+		require.Len(m, objects, 1)
+		unstructured.RemoveNestedField(objects[0].Object, "spec", field)
+		require.NoError(m, m.admin.Update(m.Context(), &objects[0]))
+		m.until("the "+kind+" is put right", func() bool {
+			objects, err = written(m.Context(), m.admin, kind)
+			require.NoError(m, err)
+			_, there, _ := unstructured.NestedFieldNoCopy(objects[0].Object, "spec", field)
+			return there
+		})
+	}
+	require.NoError(m, m.admin.Delete(m.Context(), peering))
+	m.until("the peering is gone", func() bool {
+		return apierrors.IsNotFound(m.admin.Get(m.Context(), client.ObjectKeyFromObject(peering), peering))
+	})
 }
 
 // repeat sends the same event twice about the same version of an object, as the manager.

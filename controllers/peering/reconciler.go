@@ -38,10 +38,10 @@ type Datastore interface {
 	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
 }
 
-// How soon to look again: after a change of our own, and otherwise. Nothing announces what changes in the remote cluster.
+// How soon to look again: after a change of our own, and otherwise.
 const (
 	again = time.Second
-	look  = 15 * time.Second
+	look  = 10 * time.Second
 )
 
 // remoteTimeout bounds one look at a remote cluster.
@@ -98,14 +98,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	after := look
 	if s.changes > 0 {
-		after = again
+		return reconcile.Result{RequeueAfter: r.wait(again)}, nil
 	}
-	if r.Wait != nil {
-		after = r.Wait(after)
-	}
-	return reconcile.Result{RequeueAfter: after}, nil
+	return reconcile.Result{}, nil
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
@@ -122,6 +118,13 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 	}
 	s.step = peering.Next(s.observed, s.desired)
 	return r.apply(ctx, s)
+}
+
+func (r *Reconciler) wait(d time.Duration) time.Duration {
+	if r.Wait == nil {
+		return d
+	}
+	return r.Wait(d)
 }
 
 func (r *Reconciler) leading(ctx context.Context) error {

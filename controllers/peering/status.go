@@ -127,4 +127,3 @@ func (s *scope) established(failure error) metav1.Condition {
 	}
 	return condition(kind, metav1.ConditionTrue, "AllEstablished", "%d of %d are", len(s.step.Expected), len(s.step.Expected))
 }
-
