@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -121,6 +122,55 @@ func TestWhatIsLeftOfAFormerPoolGoes(t *testing.T) {
 	s = w.next(o)
 	require.Equal(t, "RetireWorker", s.Name)
 	require.Equal(t, []string{"without-node"}, ensured(s).Retire)
+}
+
+// A reflector that holds the only session with another cluster keeps its role, and its worker, until others hold one.
+func TestAReflectorGoesAfterItsSessionsWithAnotherCluster(t *testing.T) {
+	w := newWorld(1, 6, 3)
+	w.d.Pool.SizePerZone = 2
+	atRest(t, w).d.Pool.SizePerZone = 1
+	there := netip.MustParseAddr("10.9.0.7")
+	var leaving, stays string
+	with := func(o rollout.Observed, established map[string]bool) rollout.Observed {
+		o.Peers, o.Statuses = slices.Clone(o.Peers), maps.Clone(o.Statuses)
+		for node, up := range established {
+			o.Peers = append(o.Peers, plan.Peer{Name: "rrpool-peering-b-" + node, Peering: "b", Node: node, PeerIP: there.String(), ASN: 64513})
+			editStatus(&o, node, func(st *plan.Status) {
+				st.Sessions = append(st.Sessions, plan.Session{Peer: there, Kind: plan.SessionNode, Established: up})
+			})
+		}
+		return o
+	}
+	o := w.until(t, "RemoveReflector")
+	leaving = w.next(o).Actions[0].(plan.ClearReflector).Node
+	for _, n := range o.Nodes {
+		if n.RoleLabel && n.Name != leaving {
+			stays = n.Name
+		}
+	}
+	for name, tc := range map[string]struct {
+		established map[string]bool
+		goes        bool
+	}{
+		"it has the only one":               {map[string]bool{leaving: true, stays: false}, false},
+		"nobody else has one":               {map[string]bool{leaving: true}, false},
+		"another has one as well":           {map[string]bool{leaving: true, stays: true}, true},
+		"its own is not Established anyway": {map[string]bool{leaving: false}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := w.next(with(o, tc.established))
+			require.Equal(t, tc.goes, len(s.Actions) > 0, "%s %v", s.Reason, s.WaitingFor)
+			if !tc.goes {
+				require.Contains(t, s.WaitingFor, "ClusterPeering b to have an Established session of another route reflector than "+leaving)
+			}
+		})
+	}
+	o = w.until(t, "RetireWorker")
+	s := w.next(with(o, map[string]bool{leaving: true}))
+	require.Empty(t, s.Actions)
+	require.Equal(t, []string{"ClusterPeering b to have no BGPPeer on " + leaving + " any more"}, s.WaitingFor)
+	nodeOf(&o, leaving).Ready = false
+	require.Len(t, ensured(w.next(with(o, map[string]bool{leaving: true}))).Retire, 1, "no packet goes through a node that is down")
 }
 
 // Calico's objects are being moved, or have been: what is written to them reaches no node, but what is written to Nodes does.
