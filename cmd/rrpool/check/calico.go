@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
@@ -156,7 +159,7 @@ func peers(f facts) *Result {
 	var inside, outside []string
 	for _, p := range f.snapshot.Cluster.Peers {
 		switch {
-		case p.Owned:
+		case p.Owned, p.Peering != "":
 		case rollout.InCluster(p, f.snapshot.Cluster.Nodes):
 			inside = append(inside, p.Name)
 		default:
@@ -172,6 +175,38 @@ func peers(f facts) *Result {
 	return fine("no BGPPeers but rrpool's")
 }
 
+// peerings: what is wrong with ClusterPeerings, and what is left of them where there is none.
+func peerings(f facts) *Result {
+	if f.peerings.hidden != "" {
+		return unseen("ClusterPeerings", f.peerings.hidden)
+	}
+	c, known, bad := f.snapshot.Cluster, map[string]bool{}, []string{}
+	for i := range f.peerings.value.Items {
+		o := &f.peerings.value.Items[i]
+		known[o.Name] = true
+		if ready := status.PeeringReady(o); ready.Status != metav1.ConditionTrue {
+			bad = append(bad, fmt.Sprintf("%s: %s: %s", o.Name, ready.Reason, ready.Message))
+		}
+	}
+	for _, p := range c.Peers {
+		reflects := func(n plan.Node) bool { return n.Name == p.Node && n.RoleLabel && n.ClusterID != "" }
+		switch {
+		case p.Peering == "":
+		case !known[p.Peering]:
+			bad = append(bad, fmt.Sprintf("BGPPeer %s is left of ClusterPeering %s, which is not there", p.Name, p.Peering))
+		case !slices.ContainsFunc(c.Nodes, reflects):
+			bad = append(bad, fmt.Sprintf("%s: its BGPPeer %s is of node %s, which is no route reflector", p.Peering, p.Name, p.Node))
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return warn("with ClusterPeerings %s", iostreams.Number(len(bad), "thing")+" is not as it should be").also(bad...).do("see what each reason means:")
+	case len(known) > 0:
+		return fine("%s: all sessions are Established", iostreams.Number(len(known), "ClusterPeering"))
+	}
+	return nil
+}
+
 // outside are the BGPPeers of others to routers, those of them that on the mesh no node has, and those by which
 // route reflectors announce what they learn with themselves as the next hop.
 func outside(f facts) (all, only, shared []string) {
@@ -182,7 +217,7 @@ func outside(f facts) (all, only, shared []string) {
 		return simulate.Selects(p, nodes, f.object.Spec.BGP.NodeLabel)
 	}
 	for _, p := range c.Peers {
-		if p.Owned || rollout.InCluster(p, c.Nodes) {
+		if p.Owned || p.Peering != "" || rollout.InCluster(p, c.Nodes) {
 			continue
 		}
 		all = append(all, p.Name)

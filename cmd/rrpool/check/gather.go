@@ -43,6 +43,7 @@ type facts struct {
 	object *v1alpha1.RouteReflectorPool
 
 	stored     seen[*v1alpha1.RouteReflectorPool]
+	peerings   seen[*v1alpha1.ClusterPeeringList]
 	definition seen[*apiextensionsv1.CustomResourceDefinition]
 	deployment seen[*appsv1.Deployment]
 	manager    status.Manager
@@ -125,6 +126,8 @@ func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alp
 	}}
 	g.definition = get(asking, g, &apiextensionsv1.CustomResourceDefinition{}, "", definitionName)
 	g.stored = get(asking, g, &v1alpha1.RouteReflectorPool{}, "", v1alpha1.SingletonName)
+	peerings := &v1alpha1.ClusterPeeringList{}
+	g.peerings = found(g, peerings, g.List(asking, peerings), "list")
 	g.deployment = get(asking, g, &appsv1.Deployment{}, g.namespace, status.ManagerName)
 	g.manager = status.FindManager(asking, c, g.namespace, now)
 	if g.stored.found {

@@ -112,6 +112,7 @@ func groups() []part {
 			{"as-numbers", only(withCalico, asNumbers)},
 			{"reflectors", only(withCalico, reflectors)},
 			{"peers", only(withCalico, peers)},
+			{"peerings", only(withCalico, peerings)},
 			{"routers", only(withCalico, routers)},
 			{"routes", only(withCalico, routes)},
 		}},

@@ -18,6 +18,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -156,6 +157,15 @@ func (c *Connection) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, er
 	return &object, nil
 }
 
+// Peerings gives all ClusterPeerings, none where the kind is not installed.
+func (c *Connection) Peerings(ctx context.Context) ([]v1alpha1.ClusterPeering, error) {
+	var list v1alpha1.ClusterPeeringList
+	if err := c.List(ctx, &list); client.IgnoreNotFound(err) != nil {
+		return nil, c.Explain(err, "list", "clusterpeerings.rrpool.io")
+	}
+	return list.Items, nil
+}
+
 // IsMissing reports that the kind is known and the object is not there. For an unknown kind the
 // apiserver answers "page not found", which the client marks as unexpected.
 func IsMissing(err error) bool {
@@ -205,12 +215,13 @@ func mapper() meta.RESTMapper {
 			m.Add(group.WithKind(kind), scope)
 		}
 	}
-	add(v1alpha1.GroupVersion, meta.RESTScopeRoot, "RouteReflectorPool")
+	add(v1alpha1.GroupVersion, meta.RESTScopeRoot, "RouteReflectorPool", "ClusterPeering")
 	add(corev1.SchemeGroupVersion, meta.RESTScopeRoot, "Node", "Namespace")
 	add(corev1.SchemeGroupVersion, meta.RESTScopeNamespace, "ConfigMap", "Pod", "Secret", "ServiceAccount")
 	add(appsv1.SchemeGroupVersion, meta.RESTScopeNamespace, "DaemonSet", "Deployment")
 	add(coordinationv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Lease")
 	add(eventsv1.SchemeGroupVersion, meta.RESTScopeNamespace, "Event")
+	add(rbacv1.SchemeGroupVersion, meta.RESTScopeRoot, "ClusterRole", "ClusterRoleBinding")
 	add(authorizationv1.SchemeGroupVersion, meta.RESTScopeRoot, "SelfSubjectAccessReview", "SubjectAccessReview")
 	for _, group := range []schema.GroupVersion{calico.GroupV1, calico.GroupV3} {
 		add(group, meta.RESTScopeRoot, "BGPConfiguration", "BGPFilter", "BGPPeer", "BlockAffinity", "CalicoNodeStatus", "ClusterInformation", "FelixConfiguration", "IPPool")

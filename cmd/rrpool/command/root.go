@@ -12,6 +12,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/migrate"
+	"github.com/rrpool/rrpool/cmd/rrpool/peering"
 	"github.com/rrpool/rrpool/cmd/rrpool/plan"
 	"github.com/rrpool/rrpool/cmd/rrpool/report"
 	"github.com/rrpool/rrpool/cmd/rrpool/simulate"
@@ -46,7 +47,7 @@ func New(called string, s iostreams.Streams) *cobra.Command {
 	}
 	root.AddCommand(
 		check.New(s), plan.New(s), migrate.New(s), migrate.NewRollback(s), status.New(s), cost.New(s),
-		topology.New(s), simulate.New(s), report.New(s), newVersion(s),
+		topology.New(s), simulate.New(s), peering.New(s), report.New(s), newVersion(s),
 	)
 	return root
 }

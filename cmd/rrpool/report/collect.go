@@ -54,6 +54,7 @@ type reader struct {
 func (r *reader) objects(ctx context.Context) {
 	own, ofCalicoNode := client.InNamespace(r.namespace), client.MatchingLabels{"k8s-app": "calico-node"}
 	r.keep(ctx, "routereflectorpools", v1alpha1.GroupVersion.WithKind("RouteReflectorPool"), nil)
+	r.keep(ctx, "clusterpeerings", v1alpha1.GroupVersion.WithKind("ClusterPeering"), nil)
 	r.keep(ctx, "nodes", corev1.SchemeGroupVersion.WithKind("Node"), []string{"status.images", "status.volumesAttached", "status.volumesInUse"})
 	if err := r.c.FindCalico(ctx); err != nil {
 		r.miss("the API group of Calico's objects", err)

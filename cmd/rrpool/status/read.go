@@ -51,7 +51,8 @@ type Status struct {
 	Events []Event `json:"events"`
 	// Object is nil while the cluster has no RouteReflectorPool. Its cost is filled in where
 	// the manager has not reported it.
-	Object *v1alpha1.RouteReflectorPool `json:"routeReflectorPool,omitempty"`
+	Object   *v1alpha1.RouteReflectorPool `json:"routeReflectorPool,omitempty"`
+	Peerings []v1alpha1.ClusterPeering    `json:"clusterPeerings,omitempty"`
 	// Lacking names, for each node that is short of sessions, the reflectors that lack one with
 	// it. Like Workers it is nil without -v.
 	Lacking map[string][]string `json:"lacking,omitzero"`
@@ -87,6 +88,7 @@ func Take(ctx context.Context, c *cluster.Connection, p Phrase, now time.Time) (
 		s.describe(nodes)
 		s.readEvents(ctx, c)
 	}
+	s.readPeerings(ctx, c)
 	if p.verbose {
 		s.observe(ctx, c, p.namespace)
 	}
@@ -177,6 +179,16 @@ func (s *Status) readEvents(ctx context.Context, c *cluster.Connection) {
 		s.Events = append(s.Events, Event{metav1.NewTime(last), e.Type, e.Reason, plan.Plain(e.Note, longest), count})
 	}
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return b.Time.Compare(a.Time.Time) })
+}
+
+func (s *Status) readPeerings(ctx context.Context, c *cluster.Connection) {
+	var err error
+	if s.Peerings, err = c.Peerings(ctx); err != nil {
+		s.warn("no ClusterPeerings are shown: %w", err)
+	}
+	for i := range s.Peerings {
+		s.Peerings[i].ManagedFields = nil
+	}
 }
 
 // longest is what is kept of an event's note, which can have any length.

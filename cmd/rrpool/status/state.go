@@ -62,6 +62,14 @@ func condition(object *v1alpha1.RouteReflectorPool, kind string) metav1.Conditio
 	return metav1.Condition{}
 }
 
+// PeeringReady is the condition Ready of a ClusterPeering as it is now.
+func PeeringReady(o *v1alpha1.ClusterPeering) metav1.Condition {
+	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.ObservedGeneration >= o.Generation {
+		return *c
+	}
+	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotReported", Message: "the manager has not yet observed it as it is"}
+}
+
 // Judge is the state, and the same in a sentence.
 func (s *Status) Judge() (State, string) {
 	o := s.Object

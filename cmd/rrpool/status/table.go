@@ -45,6 +45,7 @@ func (p page) render() {
 		}
 		p.events()
 	}
+	p.peerings()
 	for i, warning := range p.Warnings {
 		p.Say(iostreams.Yellow, "  ", strings.Repeat("\n", 1-min(i, 1))+"‼ "+warning)
 	}
@@ -155,6 +156,32 @@ func (p page) sessions(established, expected int) string {
 		return fmt.Sprintf("?/%d", expected)
 	}
 	return fmt.Sprintf("%d/%d", established, expected)
+}
+
+// peerings are the ClusterPeerings, and what those wait for that are not Ready.
+func (p page) peerings() {
+	var rows []table.Row
+	var waiting []string
+	for i := range p.Peerings {
+		o, established, as := &p.Peerings[i], 0, "-"
+		for _, s := range o.Status.Sessions {
+			if s.Established {
+				established++
+			}
+		}
+		if o.Status.Remote != nil {
+			as = fmt.Sprint(o.Status.Remote.ASNumber)
+		}
+		ready := PeeringReady(o)
+		rows = append(rows, table.Row{o.Name, ready.Reason, as, fmt.Sprintf("%d/%d", established, len(o.Status.Sessions))})
+		if ready.Status != metav1.ConditionTrue {
+			waiting = append(waiting, o.Name+": "+ready.Message)
+		}
+	}
+	p.table(2, rows, "CLUSTERPEERING", "READY", "REMOTE AS", "SESSIONS")
+	for _, text := range waiting {
+		p.Say(iostreams.Yellow, "  ", "‼ "+text)
+	}
 }
 
 // problems are the bad conditions, each with its page.

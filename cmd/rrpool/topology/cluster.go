@@ -41,6 +41,7 @@ func networkOf(o observed) Network {
 	n.Topology, n.Mesh = strings.Join(kinds, " and "), o.mesh()
 	o.addReflectors(&n)
 	o.addGroups(&n)
+	o.addRemotes(&n)
 	if silent > 0 {
 		n.Notes = append(n.Notes, iostreams.Number(silent, "node")+" without a BGP address: not drawn")
 	}
@@ -86,12 +87,29 @@ func (o *observed) isMember(n plan.Node) bool {
 func (o *observed) unconnected() []string {
 	var out []string
 	for _, p := range o.Peers {
-		if !p.Owned && !o.config.Connects(p.Name) {
+		if _, drawn := o.remote(p); !drawn && !p.Owned && !o.config.Connects(p.Name) {
 			out = append(out, p.Name)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+func (o *observed) addRemotes(n *Network) {
+	for _, p := range o.Peers {
+		if r, ok := o.remote(p); ok {
+			n.Remotes = append(n.Remotes, r)
+		}
+	}
+}
+
+// remote is the session of a ClusterPeering's BGPPeer, if a reflector here has it.
+func (o *observed) remote(p plan.Peer) (Remote, bool) {
+	i := slices.IndexFunc(o.members, func(m plan.Node) bool { return m.Name == p.Node })
+	if addr := simulate.PeerAddress(p.PeerIP); p.Peering != "" && i >= 0 && addr.IsValid() {
+		return Remote{p.Node, p.Peering, addr.String(), single[o.reported(o.members[i], addr)]}, true
+	}
+	return Remote{}, false
 }
 
 // mesh counts its sessions. Calico takes a node with a cluster ID out of it.
@@ -148,6 +166,9 @@ func detailOf(n plan.Node) string {
 	return joined(role[[2]bool{n.RoleLabel, n.ClusterID != ""}], ready[n.Ready])
 }
 
+// single is one session by its state.
+var single = map[state]Sessions{up: {1, 1, 0}, none: {1, 0, 0}, unknown: {1, 0, 1}, planned: {1, 0, 0}}
+
 // sessions of a reflector with a node. Of two reflectors both report: a session is up when neither reports it down.
 func (o *observed) sessions(r, n plan.Node) Sessions {
 	var out Sessions
@@ -162,7 +183,7 @@ func (o *observed) sessions(r, n plan.Node) Sessions {
 				is = other
 			}
 		}
-		out = out.plus(map[state]Sessions{up: {1, 1, 0}, none: {1, 0, 0}, unknown: {1, 0, 1}, planned: {1, 0, 0}}[is])
+		out = out.plus(single[is])
 	}
 	return out
 }

@@ -27,7 +27,7 @@ func dotGraph(n *Network) string {
 		"label", dotLabel(append([]string{n.Title, n.Subtitle + ", " + n.meshWords()}, n.Notes...)...))
 	g.NodeInitializer(func(one dot.Node) { one.Attrs("shape", "box", "style", "rounded", "fontname", font, "fontsize", 11) })
 	g.EdgeInitializer(func(e dot.Edge) { e.Attrs("fontname", font, "fontsize", 10) })
-	groups, pools, middles := map[string]dot.Node{}, make([]*dot.Graph, len(n.Zones)), make([]dot.Node, len(n.Zones))
+	groups, reflectors, pools, middles := map[string]dot.Node{}, map[string]dot.Node{}, make([]*dot.Graph, len(n.Zones)), make([]dot.Node, len(n.Zones))
 	for i, zone := range n.Zones {
 		frame := dotFrame(g, fmt.Sprint("zone ", i), "#b9c2cb", zone.title())
 		for _, group := range zone.Groups {
@@ -40,28 +40,34 @@ func dotGraph(n *Network) string {
 			look := looks[n.of(r.Sessions)]
 			node := pools[i].Node("reflector " + r.Name).Label(dotLabel(r.Name, n.reflectorWords(r), n.reflectorDetail(r)))
 			node.Attrs("color", look.colour, "style", "rounded,"+look.style)
+			reflectors[r.Name] = node
 			if j == (len(zone.Reflectors)-1)/2 {
 				middles[i] = node
 			}
 		}
 	}
 	n.dotEdges(g, groups, pools, middles)
+	for _, r := range n.Remotes {
+		there := g.Node("remote "+r.Peering+" "+r.Address).Attr("style", "filled").Attr("fillcolor", "#eaeef2").Label(dotLabel(r.Address, "ClusterPeering "+r.Peering))
+		n.dotEdge(g, reflectors[r.Reflector], there, r.Sessions, "")
+	}
 	if len(n.Zones) == 0 {
 		g.Node("nothing").Label("No node has a BGP address: there is nothing to draw.")
 	}
 	return g.String()
 }
 
+func (n *Network) dotEdge(g *dot.Graph, from, to dot.Node, s Sessions, label string) dot.Edge {
+	look, e := looks[n.of(s)], g.Edge(from, to)
+	e.Attrs("color", look.colour, "style", look.style, "penwidth", look.width, "label", label)
+	return e
+}
+
 func (n *Network) dotEdges(g *dot.Graph, groups map[string]dot.Node, pools []*dot.Graph, middles []dot.Node) {
-	edge := func(from, to dot.Node, s Sessions, label string) dot.Edge {
-		look, e := looks[n.of(s)], g.Edge(from, to)
-		e.Attrs("color", look.colour, "style", look.style, "penwidth", look.width, "label", label)
-		return e
-	}
 	for _, zone := range n.Zones {
 		for _, group := range zone.Groups {
 			for _, l := range n.lines(group) {
-				edge(groups[group.ID], middles[l.zone], l.Sessions, n.lineWords(l)).Attr("lhead", pools[l.zone].GetID())
+				n.dotEdge(g, groups[group.ID], middles[l.zone], l.Sessions, n.lineWords(l)).Attr("lhead", pools[l.zone].GetID())
 			}
 			if n.Mesh.On {
 				g.Edge(g.Node("mesh").Attr("shape", "ellipse").Label(n.meshWords()), groups[group.ID]).Attrs("color", "#7a3f9d", "style", "dashed")
@@ -70,7 +76,7 @@ func (n *Network) dotEdges(g *dot.Graph, groups map[string]dot.Node, pools []*do
 	}
 	for _, l := range n.lines(Group{}) {
 		all := g.Node("mutual").Attr("shape", "ellipse").Label("between reflectors: " + n.sessionWords(n.mutual()))
-		edge(middles[l.zone], all, l.Sessions, "").Attr("ltail", pools[l.zone].GetID())
+		n.dotEdge(g, middles[l.zone], all, l.Sessions, "").Attr("ltail", pools[l.zone].GetID())
 	}
 }
 

@@ -24,6 +24,8 @@ type Network struct {
 	Zones []Zone
 	// Links with at least one session, from a group of clients or a reflector to a reflector.
 	Links []Link
+	// Remotes are the sessions of ClusterPeerings.
+	Remotes []Remote
 	// Notes name what the drawing leaves out; Warnings what is wrong.
 	Notes    []string
 	Warnings []string
@@ -93,6 +95,12 @@ type Link struct {
 	Sessions
 }
 
+// Remote is a session of a Reflector with one of another cluster.
+type Remote struct {
+	Reflector, Peering, Address string
+	Sessions
+}
+
 // Sessions are counted, one for each pair of nodes and address family. Unknown are those
 // whose state is not reported.
 type Sessions struct {
@@ -158,6 +166,9 @@ func (n *Network) arrange() {
 	}
 	slices.SortFunc(n.Links, func(a, b Link) int {
 		return cmp.Or(cmp.Compare(a.Reflector, b.Reflector), cmp.Compare(a.Group, b.Group), cmp.Compare(a.To, b.To))
+	})
+	slices.SortFunc(n.Remotes, func(a, b Remote) int {
+		return cmp.Or(cmp.Compare(a.Peering, b.Peering), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Reflector, b.Reflector))
 	})
 	rank := map[frameKind]int{spineFrame: 0, rackFrame: 1, zoneFrame: 2}
 	slices.SortFunc(n.Zones, func(a, b Zone) int {

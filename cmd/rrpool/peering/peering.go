@@ -1,0 +1,165 @@
+// Package peering is the command `rrpool peering`, for what a ClusterPeering needs.
+package peering
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applyrbacv1 "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+)
+
+// New makes the command, which has others below it.
+func New(s iostreams.Streams) *cobra.Command {
+	cmd := iostreams.Command(&cobra.Command{
+		Use:     "peering",
+		Short:   "Let another cluster peer with this one",
+		Long:    "What a ClusterPeering in another cluster needs of this one.",
+		Example: "  rrpool peering kubeconfig --context b > b.kubeconfig",
+	}, func(cmd *cobra.Command) error { return cmd.Help() })
+	cmd.AddCommand(newKubeconfig(s))
+	return cmd
+}
+
+// remoteName is the ClusterRole in config/rbac, and what is made for it.
+const remoteName = "rrpool-remote"
+
+type flags struct {
+	snapshot.Flags
+	server string
+}
+
+func newKubeconfig(s iostreams.Streams) *cobra.Command {
+	f := &flags{}
+	cmd := iostreams.Command(&cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print a kubeconfig by which another cluster follows this one's route reflectors",
+		Long: `Prints a kubeconfig for a ClusterPeering of another cluster. It may read what that needs and nothing else:
+the nodes, the RouteReflectorPool, and Calico's BGPConfigurations and IPPools.
+
+For it the ServiceAccount rrpool-remote, a Secret with its token, and the binding to the ClusterRole of that name are
+made in this cluster, where they are not there yet. The token has no end: delete the Secret to end it.`,
+		Example: `  rrpool peering kubeconfig --context b |
+    kubectl --context a --namespace rrpool-system create secret generic cluster-b --from-file=kubeconfig=/dev/stdin`,
+	}, func(cmd *cobra.Command) error { return f.run(cmd.Context(), s) })
+	set := cmd.Flags()
+	set.StringVar(&f.server, "server", "", "`address` of this cluster's apiserver as the other cluster reaches it; default: that of the kubeconfig")
+	iostreams.CompleteNothing(cmd, "server")
+	f.Register(set)
+	return cmd
+}
+
+func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
+	server, err := url.Parse(f.server)
+	if err != nil || f.server != "" && (server.Scheme != "https" || server.Host == "") {
+		return fmt.Errorf("--server: %q is no address of an apiserver: use for example https://10.0.0.1:6443", f.server)
+	}
+	c, err := f.Connect()
+	if err != nil {
+		return err
+	}
+	if err := rest.LoadTLSFiles(c.Config); err != nil {
+		return fmt.Errorf("--kubeconfig: the certificate of context %q cannot be read: %w", c.Name, iostreams.Reason(err))
+	}
+	secret, err := f.token(ctx, c)
+	if err != nil {
+		return err
+	}
+	address := cmp.Or(f.server, c.Server)
+	content, err := kubeconfig(c.Config, address, secret)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Out.Write(content); err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	if isLoopback(address) {
+		_, _ = fmt.Fprintf(s.Err, "‼ %s can be reached from this machine only: call it again with --server and an address for the other cluster\n", address)
+	}
+	_, _ = fmt.Fprintf(s.Err, "Next: put this into a Secret in the other cluster: kubectl --namespace %s create secret generic <name> --from-file=kubeconfig=<file>\n", snapshot.DefaultNamespace)
+	return nil
+}
+
+// token makes what is not there yet, and waits for the token.
+func (f *flags) token(ctx context.Context, c *cluster.Connection) (*corev1.Secret, error) {
+	const kind = "clusterroles.rbac.authorization.k8s.io"
+	err := c.Get(ctx, client.ObjectKey{Name: remoteName}, &rbacv1.ClusterRole{})
+	if cluster.IsMissing(err) {
+		return nil, fmt.Errorf("the cluster of context %q has no ClusterRole %s: install rrpool there first (kubectl apply --server-side -k config/rbac)", c.Name, remoteName)
+	}
+	if err != nil {
+		return nil, c.Explain(err, "get", kind)
+	}
+	for _, made := range []struct {
+		resource string
+		object   runtime.ApplyConfiguration
+	}{
+		{"serviceaccounts", applycorev1.ServiceAccount(remoteName, f.Namespace)},
+		{"clusterrolebindings.rbac.authorization.k8s.io", applyrbacv1.ClusterRoleBinding(remoteName + "-" + f.Namespace).
+			WithRoleRef(applyrbacv1.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(remoteName)).
+			WithSubjects(applyrbacv1.Subject().WithKind(rbacv1.ServiceAccountKind).WithNamespace(f.Namespace).WithName(remoteName))},
+		{"secrets", applycorev1.Secret(remoteName, f.Namespace).WithType(corev1.SecretTypeServiceAccountToken).
+			WithAnnotations(map[string]string{corev1.ServiceAccountNameKey: remoteName})},
+	} {
+		if err := c.Apply(ctx, made.object, client.FieldOwner("rrpool-cli")); err != nil {
+			return nil, c.Explain(err, "patch", made.resource)
+		}
+	}
+	secret := &corev1.Secret{}
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, c.Timeout, true, func(ctx context.Context) (bool, error) {
+		err := c.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: remoteName}, secret)
+		return len(secret.Data[corev1.ServiceAccountTokenKey]) > 0, err //nolint:wrapcheck // it is explained below
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return nil, fmt.Errorf("secret %s/%s has got no token within %s: is it of another ServiceAccount, and does kube-controller-manager run?", f.Namespace, remoteName, c.Timeout)
+	}
+	if err != nil {
+		return nil, c.Explain(err, "get", "secrets")
+	}
+	return secret, nil
+}
+
+// kubeconfig holds all that it needs. The certificate is what the user's own kubeconfig trusts.
+func kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte, error) {
+	ca := user.CAData
+	if user.Insecure {
+		ca = secret.Data[corev1.ServiceAccountRootCAKey]
+	}
+	content, err := clientcmd.Write(clientcmdapi.Config{
+		CurrentContext: remoteName,
+		Contexts:       map[string]*clientcmdapi.Context{remoteName: {Cluster: remoteName, AuthInfo: remoteName}},
+		Clusters:       map[string]*clientcmdapi.Cluster{remoteName: {Server: server, CertificateAuthorityData: ca, TLSServerName: user.ServerName}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{remoteName: {Token: string(bytes.TrimSpace(secret.Data[corev1.ServiceAccountTokenKey]))}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rendering the kubeconfig: %w", err)
+	}
+	return content, nil
+}
+
+func isLoopback(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	address, _ := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || address.IsLoopback()
+}
