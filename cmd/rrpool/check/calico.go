@@ -200,7 +200,9 @@ func peerings(f facts) *Result {
 	}
 	switch {
 	case len(bad) > 0:
-		return warn("with ClusterPeerings %s", iostreams.Number(len(bad), "thing")+" is not as it should be").also(bad...).do("see what each reason means:")
+		r := warn("ClusterPeerings have %s", iostreams.Number(len(bad), "problem")).also(bad...).do("see what each reason means:")
+		r.Link = plan.Docs + "peering.md#conditions-and-reasons"
+		return r
 	case len(known) > 0:
 		return fine("%s: all sessions are Established", iostreams.Number(len(known), "ClusterPeering"))
 	}

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -235,6 +236,54 @@ func TestCalico(t *testing.T) {
 	})
 }
 
+// What a ClusterPeering has in Calico is no BGPPeer of others, for no check.
+func TestPeerings(t *testing.T) {
+	of := func(node string) plan.Peer {
+		return plan.Peer{Name: "rrpool-peering-b-1", Peering: "b", Node: node, PeerIP: "10.9.0.7", ASN: 64513, Filters: []string{"rrpool-peering-b"}}
+	}
+	reflecting := func(peers ...plan.Peer) func(*facts) {
+		return func(f *facts) {
+			n := &f.snapshot.Cluster.Nodes[0]
+			n.Pooled, n.Marked, n.RoleLabel, n.ClusterID = true, true, true, "244.0.0.1"
+			f.snapshot.Cluster.BGP.Services = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("203.0.113.200/32")}
+			f.snapshot.Cluster.BGP.ASN, f.snapshot.Cluster.Peers = 64512, peers
+			f.peerings = peeringList(metav1.ConditionTrue, 1)
+		}
+	}
+	const reflector = "10.240.0.1"
+	try(t, existing, map[string]row{
+		"no ClusterPeering":                        {id: "peerings", unset: true},
+		"one with all its sessions":                {id: "peerings", edit: reflecting(of(reflector)), want: OK, says: "1 ClusterPeering"},
+		"its BGPPeers are not those of others":     {id: "peers", edit: reflecting(of(reflector)), want: OK, says: "no BGPPeers but rrpool's"},
+		"they are no routers":                      {id: "routers", edit: reflecting(of(reflector)), unset: true},
+		"the manager refuses nothing for them":     {id: "decision", edit: reflecting(of(reflector)), want: OK},
+		"a BGPPeer on a node that is no reflector": {id: "peerings", edit: reflecting(of("10.240.0.2")), want: Warning, says: "b: its BGPPeer rrpool-peering-b-1 is of node 10.240.0.2, which is no route reflector", page: "peering.md#conditions-and-reasons"},
+		"a BGPPeer on a node that is gone":         {id: "peerings", edit: reflecting(of("10.240.9.9")), want: Warning, says: "10.240.9.9, which is no route reflector"},
+		"one that is not Ready": {id: "peerings", edit: func(f *facts) {
+			reflecting(of(reflector))(f)
+			f.peerings = peeringList(metav1.ConditionFalse, 1)
+		}, want: Warning, says: "b: SessionsMissing: not Established: x ↔ y"},
+		"one that has just been changed": {id: "peerings", edit: func(f *facts) {
+			reflecting(of(reflector))(f)
+			f.peerings = peeringList(metav1.ConditionTrue, 2)
+		}, want: Warning, says: "b: NotReported"},
+		"a BGPPeer without its ClusterPeering": {id: "peerings", edit: func(f *facts) {
+			reflecting(of(reflector))(f)
+			f.peerings = seen[*v1alpha1.ClusterPeeringList]{value: &v1alpha1.ClusterPeeringList{}}
+		}, want: Warning, says: "is left of ClusterPeering b"},
+		"no right to see them":       {id: "peerings", edit: func(f *facts) { f.peerings.hidden = "no" }, want: Warning, says: "could not be checked"},
+		"a BGPPeer of others is one": {id: "peers", edit: reflecting(plan.Peer{Name: "tor", Node: reflector, PeerIP: "10.9.0.7", ASN: 64513}), want: OK, says: "tor"},
+		"and its router too":         {id: "routers", edit: reflecting(plan.Peer{Name: "tor", Node: reflector, PeerIP: "10.9.0.7", ASN: 64513}), want: Warning, says: "tor"},
+	})
+}
+
+// peeringList is one ClusterPeering, b, whose condition is of its first generation.
+func peeringList(is metav1.ConditionStatus, generation int64) seen[*v1alpha1.ClusterPeeringList] {
+	p := v1alpha1.ClusterPeering{ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: generation}}
+	p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: is, Reason: "SessionsMissing", Message: "not Established: x ↔ y", ObservedGeneration: 1}}
+	return seen[*v1alpha1.ClusterPeeringList]{value: &v1alpha1.ClusterPeeringList{Items: []v1alpha1.ClusterPeering{p}}}
+}
+
 func TestRouters(t *testing.T) {
 	const single = "203.0.113.200/32"
 	with := func(services []string, peers ...plan.Peer) func(*facts) {
@@ -245,22 +294,24 @@ func TestRouters(t *testing.T) {
 			f.snapshot.Cluster.BGP.ASN, f.snapshot.Cluster.Peers = 64512, peers
 		}
 	}
-	peer := func(as uint32, selector, extra string) plan.Peer {
-		return plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: as, NodeSelector: selector, Extra: extra}
+	peer := func(as uint32, selector string) plan.Peer {
+		return plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: as, NodeSelector: selector}
 	}
-	const keeps, reflectors, others = `{"keepOriginalNextHop":true}`, "has(rrpool.io/route-reflector)", "!has(rrpool.io/route-reflector)"
+	keeps := peer(65001, "all()")
+	keeps.KeepNextHop = true
+	const reflectors, others = "has(rrpool.io/route-reflector)", "!has(rrpool.io/route-reflector)"
 	try(t, existing, map[string]row{
 		"no router":                {id: "routers", edit: with([]string{single}), unset: true},
-		"no services":              {id: "routers", edit: with(nil, peer(65001, "", "")), unset: true},
-		"ranges":                   {id: "routers", edit: with([]string{"10.255.0.0/16"}, peer(65001, "", "")), want: OK, says: "tor"},
-		"route reflectors only":    {id: "routers", edit: with(nil, peer(65001, reflectors, "")), want: Warning, says: "learn nothing: tor"},
-		"one value of their label": {id: "routers", edit: with(nil, peer(65001, "rrpool.io/route-reflector == 'true'", "")), want: Warning, says: "learn nothing: tor"},
-		"a single address":         {id: "routers", edit: with([]string{single}, peer(65001, "all()", "")), want: Warning, says: "with themselves as the next hop"},
-		"and the next hop kept":    {id: "routers", edit: with([]string{single}, peer(65001, "all()", keeps)), want: OK},
-		"and the router in our AS": {id: "routers", edit: with([]string{single}, peer(64512, "", "")), want: OK},
-		"and no route reflector":   {id: "routers", edit: with([]string{single}, peer(65001, others, "")), want: OK},
+		"no services":              {id: "routers", edit: with(nil, peer(65001, "")), unset: true},
+		"ranges":                   {id: "routers", edit: with([]string{"10.255.0.0/16"}, peer(65001, "")), want: OK, says: "tor"},
+		"route reflectors only":    {id: "routers", edit: with(nil, peer(65001, reflectors)), want: Warning, says: "learn nothing: tor"},
+		"one value of their label": {id: "routers", edit: with(nil, peer(65001, "rrpool.io/route-reflector == 'true'")), want: Warning, says: "learn nothing: tor"},
+		"a single address":         {id: "routers", edit: with([]string{single}, peer(65001, "all()")), want: Warning, says: "with themselves as the next hop"},
+		"and the next hop kept":    {id: "routers", edit: with([]string{single}, keeps), want: OK},
+		"and the router in our AS": {id: "routers", edit: with([]string{single}, peer(64512, "")), want: OK},
+		"and no route reflector":   {id: "routers", edit: with([]string{single}, peer(65001, others)), want: OK},
 		"and one node":             {id: "routers", edit: with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512, Node: "10.240.0.2"}), want: OK},
-		"a selector that is no":    {id: "routers", edit: with(nil, peer(65001, "((", "")), unset: true},
+		"a selector that is no":    {id: "routers", edit: with(nil, peer(65001, "((")), unset: true},
 		"a reflector by its name": {id: "routers", edit: func(f *facts) {
 			with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001, Node: f.snapshot.Cluster.Nodes[0].Name})(f)
 			n := &f.snapshot.Cluster.Nodes[0]
@@ -270,9 +321,9 @@ func TestRouters(t *testing.T) {
 			with(nil, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001, Node: f.snapshot.Cluster.Nodes[0].Name})(f)
 			f.snapshot.Provider, f.snapshot.Cluster.Nodes[0].Pooled = "IKS", true
 		}, want: Warning, says: "learn nothing: tor"},
-		"a cluster that has no nodes": {id: "routers", edit: func(f *facts) { with(nil, peer(65001, "all()", ""))(f); f.snapshot.Cluster.Nodes = nil }, unset: true},
+		"a cluster that has no nodes": {id: "routers", edit: func(f *facts) { with(nil, peer(65001, "all()"))(f); f.snapshot.Cluster.Nodes = nil }, unset: true},
 		"on reflectors": {id: "routers", edit: func(f *facts) {
-			with(nil, peer(64512, reflectors, ""))(f)
+			with(nil, peer(64512, reflectors))(f)
 			n := &f.snapshot.Cluster.Nodes[0]
 			n.Marked, n.RoleLabel, n.ClusterID = true, true, "244.0.0.1"
 		}, want: Warning, says: "learn nothing"},

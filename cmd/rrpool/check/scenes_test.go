@@ -69,6 +69,7 @@ func scene(t *testing.T, nodes []plan.Node) facts {
 			},
 			Provider: v1alpha1.ProviderExistingNodes,
 		}},
+		peerings:      seen[*v1alpha1.ClusterPeeringList]{value: &v1alpha1.ClusterPeeringList{}},
 		managerRights: answer{asked: len(rbac.Rights(snapshot.DefaultNamespace))},
 		stored:        seen[*v1alpha1.RouteReflectorPool]{value: &v1alpha1.RouteReflectorPool{}},
 		definition:    seen[*apiextensionsv1.CustomResourceDefinition]{value: ownDefinition(t), found: true},

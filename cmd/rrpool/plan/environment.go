@@ -71,8 +71,10 @@ func newEnvironment(in Input) *environment {
 	}
 	object.Spec.Provider.Type, object.Spec.Provider.IKS.ClusterID = in.Provider, cmp.Or(id, "model")
 	scope := plan.Scope{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
+	cluster := in.Cluster // without the BGPPeers of ClusterPeerings: another controller takes them from nodes that are to leave
+	cluster.Peers = slices.DeleteFunc(slices.Clone(cluster.Peers), func(p plan.Peer) bool { return p.Peering != "" })
 	e := &environment{
-		model: simulate.New(in.Cluster, scope, in.Now), since: in.Now, object: object, poolName: object.Spec.Provider.IKS.PoolName,
+		model: simulate.New(cluster, scope, in.Now), since: in.Now, object: object, poolName: object.Spec.Provider.IKS.PoolName,
 		pods: maps.Clone(in.Pods), cut: sets.New[string](), ordered: map[string]int{},
 		plan: &Plan{in: in, Steps: []Step{}, Loss: []Loss{}, Problem: strayZones(in)},
 	}

@@ -114,6 +114,48 @@ func TestAPlanNamesTheNodesThatLosePackets(t *testing.T) {
 	}
 }
 
+// The BGPPeers of a ClusterPeering, which another controller moves, neither stop a plan nor are in it.
+func TestAClusterPeeringChangesNoPlan(t *testing.T) {
+	for name, tc := range map[string]struct {
+		provider v1alpha1.ProviderType
+		mode     v1alpha1.Mode
+		least    int
+	}{
+		"to fewer workers":          {v1alpha1.ProviderIKS, v1alpha1.ModeRouteReflector, 3},
+		"to fewer existing nodes":   {v1alpha1.ProviderExistingNodes, v1alpha1.ModeRouteReflector, 3},
+		"at rest":                   {v1alpha1.ProviderIKS, v1alpha1.ModeRouteReflector, 6},
+		"back to the mesh":          {v1alpha1.ProviderIKS, v1alpha1.ModeFullMesh, 6},
+		"back, with existing nodes": {v1alpha1.ProviderExistingNodes, v1alpha1.ModeFullMesh, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := input(12, 3, tc.provider)
+			first.Object.Spec.Sizing.Min = 6
+			there := planOf(t, first)
+			require.True(t, there.Settled, there.Problem)
+			run := func(peered bool) *Plan {
+				in := after(there, tc.mode)
+				in.Object.Spec.Sizing.Min = int32(tc.least)
+				in.Cluster.Peers, in.Cluster.Statuses = slices.Clone(in.Cluster.Peers), maps.Clone(in.Cluster.Statuses)
+				for _, n := range in.Cluster.Nodes {
+					if peered && n.ClusterID != "" {
+						in.Cluster.Peers = append(in.Cluster.Peers, plan.Peer{
+							Name: "rrpool-peering-b-" + n.Name, Peering: "b", Node: n.Name, PeerIP: "10.9.0.7", ASN: 64513, Filters: []string{"rrpool-peering-b"},
+						})
+						st := in.Cluster.Statuses[n.Name]
+						st.Sessions = append(slices.Clone(st.Sessions), plan.Session{Peer: netip.MustParseAddr("10.9.0.7"), Kind: plan.SessionNode, Established: true})
+						in.Cluster.Statuses[n.Name] = st
+					}
+				}
+				return planOf(t, in)
+			}
+			got, want := run(true), run(false)
+			require.Nil(t, got.Problem)
+			require.True(t, got.Settled)
+			require.Equal(t, want.Steps, got.Steps)
+		})
+	}
+}
+
 // A pool that grows and shrinks, and one that is drained first.
 func TestPlansOfChanges(t *testing.T) {
 	there := planOf(t, input(9, 3, v1alpha1.ProviderIKS))

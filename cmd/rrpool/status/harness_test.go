@@ -44,6 +44,7 @@ type api struct {
 	pool       *v1alpha1.RouteReflectorPool
 	nodes      []corev1.Node
 	events     []eventsv1.Event
+	peerings   []v1alpha1.ClusterPeering
 	lease      *coordinationv1.Lease
 	deployment *appsv1.Deployment
 	// mesh is a BGPConfiguration as JSON; empty is a cluster without Calico.
@@ -58,6 +59,8 @@ func (a *api) answer(path string) (any, bool) {
 		return cli.NodeList(a.nodes...), true
 	case cli.PoolPath:
 		return a.pool, a.pool != nil
+	case "/apis/rrpool.io/v1alpha1/clusterpeerings":
+		return v1alpha1.ClusterPeeringList{Items: a.peerings}, a.peerings != nil
 	case "/apis/events.k8s.io/v1/namespaces/default/events":
 		return eventsv1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "events.k8s.io/v1"}, Items: a.events}, true
 	case "/apis/coordination.k8s.io/v1/namespaces/rrpool-system/leases/rrpool-manager":
@@ -200,6 +203,34 @@ func atRest(edit func(*v1alpha1.RouteReflectorPool)) *api {
 			event("b", 90*time.Minute, "Normal", "ReflectorAdded", "make node 10.1.9.1 a route reflector with cluster ID 224.0.0.1: all workers are there"),
 		},
 	}
+}
+
+// peered is a cluster that has a ClusterPeering with all its sessions, one without some, and one that was made just now.
+func peered() *api {
+	a := atRest(nil)
+	of := func(name string, as int64, reason, message string, established ...bool) v1alpha1.ClusterPeering {
+		p := v1alpha1.ClusterPeering{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}}
+		p.Status.Remote = &v1alpha1.RemoteStatus{ASNumber: as}
+		is := metav1.ConditionTrue
+		for i, up := range established {
+			p.Status.Sessions = append(p.Status.Sessions, v1alpha1.PeeringSession{Node: a.nodes[20+i].Name, Peer: "10.9.0.7", Established: up})
+			if !up {
+				is = metav1.ConditionFalse
+			}
+		}
+		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionReady, Status: is, Reason: reason, Message: message, ObservedGeneration: 1, LastTransitionTime: ago(time.Hour),
+		})
+		return p
+	}
+	changed := of("d", 64515, "Peered", "all sessions with the remote cluster are Established", true)
+	changed.Generation = 2
+	a.peerings = []v1alpha1.ClusterPeering{
+		of("b", 64513, "Peered", "all sessions with the remote cluster are Established", true, true),
+		of("c", 64514, "SessionsMissing", "not Established: 10.1.9.2 ↔ 10.9.0.7; the remote cluster needs a ClusterPeering for this one", true, false),
+		changed, {ObjectMeta: metav1.ObjectMeta{Name: "e", Generation: 1}},
+	}
+	return a
 }
 
 // migrating is a cluster that waits for sessions.

@@ -150,6 +150,30 @@ func TestTheTable(t *testing.T) {
 	require.Contains(t, ask(t, tables["no-pool"], "-o", "json").Out, `"events": []`, "a list is never null")
 }
 
+func TestClusterPeerings(t *testing.T) {
+	const section = `
+CLUSTERPEERING  READY            REMOTE AS  SESSIONS
+------------------------------------------------------
+b               Peered               64513       2/2
+c               SessionsMissing      64514       1/2
+d               NotReported          64515       1/1
+e               NotReported              -       0/0
+‼ c: not Established: 10.1.9.2 ↔ 10.9.0.7; the remote cluster needs a ClusterPeering for this one
+‼ d: the manager has not yet observed it as it is
+‼ e: the manager has not yet observed it as it is
+`
+	a := peered()
+	got := ask(t, a)
+	require.True(t, strings.HasSuffix(got.Out, section), got.Out)
+	cli.RequireWidth(t, askIn(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, a).Out, 60)
+	require.Contains(t, ask(t, a, "-o", "yaml").Out, "\nclusterPeerings:\n- metadata:\n    generation: 1\n    name: b\n")
+	a.pool = nil
+	require.Contains(t, ask(t, a).Out, section, "without a RouteReflectorPool as well")
+	got = ask(t, a.refusing("clusterpeerings", 403, metav1.StatusReasonForbidden, "no"))
+	require.Zero(t, got.Code)
+	require.Contains(t, got.Out, "‼ no ClusterPeerings are shown: the user of context \"rrpool\" may not list clusterpeerings.rrpool.io")
+}
+
 // The next command is about the same cluster.
 func TestTheNextCommandHasTheFlags(t *testing.T) {
 	kubeconfig := cli.Serve(t, migrating())

@@ -221,6 +221,26 @@ func TestBGPPeersOfOthers(t *testing.T) {
 	require.Contains(t, described(networkOf(d)), "a/1: 5 clients, 5 with all sessions up, with 1 of 4 reflectors; 5 × 1 sessions, all up")
 }
 
+// The sessions of a ClusterPeering are drawn, with their states, where a reflector here has them.
+func TestAClusterPeering(t *testing.T) {
+	o := inZones([]string{"a"}, 2, 2)
+	on := func(node, there string) plan.Peer {
+		return plan.Peer{Name: "rrpool-peering-b-" + node + there, Peering: "b", Node: node, PeerIP: there, ASN: 64513}
+	}
+	o.Peers = append(o.Peers, on("10.240.0.201", "192.0.2.8"), on("10.240.0.200", "192.0.2.7"), on("10.241.0.0", "192.0.2.7"))
+	st := o.Statuses["10.240.0.200"]
+	st.Sessions = append(st.Sessions, plan.Session{Peer: netip.MustParseAddr("192.0.2.7"), Kind: plan.SessionNode, Established: true})
+	o.Statuses["10.240.0.200"] = st
+	n := networkOf(o)
+	require.Equal(t, []Remote{{"10.240.0.200", "b", "192.0.2.7", Sessions{1, 1, 0}}, {"10.240.0.201", "b", "192.0.2.8", Sessions{1, 0, 0}}}, n.Remotes)
+	require.Equal(t, []string{"1 BGPPeer without nodes of the cluster on both sides: not drawn (rrpool-peering-b-10.241.0.0192.0.2.7)"}, n.Notes)
+	drawing := drawn(t, n)
+	require.Regexp(t, `fillcolor="#eaeef2".*label="192\.0\.2\.7\\nClusterPeering b"`, drawing)
+	require.Equal(t, 1, strings.Count(drawing, `color="#c22f0a",fontname="Helvetica",fontsize="10",label="",penwidth="3.5",style="dotted"`), drawing)
+	o.Peers = o.Peers[:2]
+	require.NotContains(t, drawn(t, networkOf(o)), "ClusterPeering")
+}
+
 // docs/topology.md names every look of a line.
 func TestWhatTheDocsName(t *testing.T) {
 	for _, l := range looks {
