@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
@@ -62,7 +63,7 @@ func connect(cfg *rest.Config, group schema.GroupVersion) (*datastore, error) {
 	if group == GroupV1 {
 		addTypes = calicoscheme.AddCalicoResourcesToScheme
 	}
-	for _, kind := range watched {
+	for _, kind := range slices.Concat(watched, []string{apiv3.KindBGPFilter, apiv3.KindIPPool}) {
 		mapper.Add(group.WithKind(kind), meta.RESTScopeRoot)
 	}
 	err := addTypes(scheme)
