@@ -3,6 +3,9 @@ package calico
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -42,6 +47,45 @@ func TestAnUnsupportedDatastoreIsRefusedByName(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		})
 	}
+}
+
+func TestTheProxyOfTheKubeconfigIsUsedForCalicosObjects(t *testing.T) {
+	var asked string
+	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r.URL.String() }))
+	defer proxy.Close()
+	through, err := url.Parse(proxy.URL)
+	require.NoError(t, err)
+	calico, err := connect(&rest.Config{Host: "http://apiserver.example", Proxy: http.ProxyURL(through)}, group)
+	require.NoError(t, err)
+	_, err = calico.peers.get(t.Context(), "any")
+	require.Error(t, err, "the proxy answers nothing")
+	require.Equal(t, "http://apiserver.example/apis/"+group.String()+"/bgppeers/any", asked)
+}
+
+// One object that somebody has spoiled neither hides another nor stops the watch, whether it is there at the start or comes later.
+func TestAnObjectThatCannotBeReadHidesNoOther(t *testing.T) {
+	onlyV1(t)
+	b := newBench(t)
+	create := func(name, metadata string) {
+		o := b.custom(apiv3.KindBGPPeer, name)
+		o.SetAnnotations(map[string]string{metadataAnnotation: metadata})
+		require.NoError(t, b.kube.Create(t.Context(), o))
+	}
+	has := func(names ...string) func(plan.Cluster) bool {
+		return func(c plan.Cluster) bool {
+			got := sets.New[string]()
+			for _, p := range c.Peers {
+				got.Insert(p.Name)
+			}
+			return got.Equal(sets.New(names...))
+		}
+	}
+	create("a-spoiled", "{")
+	create("b-good", "{}")
+	b.run().await("the good one", has("b-good"))
+	create("c-spoiled", "{")
+	create("d-good", "{}")
+	b.await("the one that came after a spoiled one", has("b-good", "d-good"))
 }
 
 func TestNothingIsKnownBeforeTheStart(t *testing.T) {

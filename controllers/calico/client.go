@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
@@ -27,7 +28,7 @@ import (
 // datastoreVariable is the ecosystem's own name for the choice of datastore.
 const datastoreVariable = "DATASTORE_TYPE"
 
-// qps is how many requests per second Calico's objects may take on average, twice as many at a time: client-go's own
+// qps is how many requests per second the objects of one kind may take on average, twice as many at a time: client-go's own
 // default of 5 would take minutes for what a migration writes.
 const qps = 50
 
@@ -51,6 +52,7 @@ type datastore struct {
 	reports objects[*apiv3.CalicoNodeStatus]
 	// backend lists and watches.
 	backend api.Client
+	client  client.Client
 }
 
 // connect makes a client for the objects in a group. It makes no request yet.
@@ -61,7 +63,7 @@ func connect(cfg *rest.Config, group schema.GroupVersion) (*datastore, error) {
 	if group == GroupV1 {
 		addTypes = calicoscheme.AddCalicoResourcesToScheme
 	}
-	for _, kind := range watched {
+	for _, kind := range slices.Concat(watched, []string{apiv3.KindBGPFilter, apiv3.KindIPPool}) {
 		mapper.Add(group.WithKind(kind), meta.RESTScopeRoot)
 	}
 	err := addTypes(scheme)
@@ -77,6 +79,7 @@ func connect(cfg *rest.Config, group schema.GroupVersion) (*datastore, error) {
 		configs: objects[*apiv3.BGPConfiguration]{c, group, apiv3.NewBGPConfiguration},
 		reports: objects[*apiv3.CalicoNodeStatus]{c, group, apiv3.NewCalicoNodeStatus},
 		backend: backend{client: c, group: group},
+		client:  c,
 	}, nil
 }
 
@@ -182,25 +185,34 @@ func (b backend) listOf(kind string) (client.ObjectList, error) {
 	return out.(client.ObjectList), nil //nolint:forcetypeassert // every list is one
 }
 
+// pageSize is how many objects are listed at a time, as libcalico-go does it: there may be tens of thousands of affinities.
+const pageSize = 500
+
 // List implements api.Client. As libcalico-go does, it leaves out what cannot be read.
 func (b backend) List(ctx context.Context, of model.ListInterface, _ string) (*model.KVPairList, error) {
-	list, err := b.listOf(kindOf(of))
-	if err != nil {
-		return nil, err
-	}
-	if err := b.client.List(ctx, list); err != nil {
-		return nil, err //nolint:wrapcheck // the syncer looks at the error's type
-	}
-	out := &model.KVPairList{Revision: list.GetResourceVersion()}
-	return out, meta.EachListItem(list, func(o runtime.Object) error { //nolint:wrapcheck // it is a list
-		pair, err := b.pairOf(kindOf(of), o)
-		if err != nil {
-			logrus.WithError(err).Warning("an object is left out")
-			return nil
+	out := &model.KVPairList{}
+	for next := ""; ; {
+		list, err := b.listOf(kindOf(of))
+		if err == nil {
+			err = b.client.List(ctx, list, client.Limit(pageSize), client.Continue(next))
 		}
-		out.KVPairs = append(out.KVPairs, pair)
-		return nil
-	})
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the syncer looks at the error's type
+		}
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			pair, err := b.pairOf(kindOf(of), o)
+			if err != nil {
+				logrus.WithError(err).Warning("an object is left out")
+				return nil
+			}
+			out.KVPairs = append(out.KVPairs, pair)
+			return nil
+		})
+		out.Revision, next = list.GetResourceVersion(), list.GetContinue()
+		if err != nil || next == "" {
+			return out, err //nolint:wrapcheck // it is a list
+		}
+	}
 }
 
 // Watch implements api.Client.
@@ -272,6 +284,7 @@ func (w *watcher) HasTerminated() bool { return false }
 // pairOf is an object as the syncer passes it on.
 func (b backend) pairOf(kind string, object runtime.Object) (pair *model.KVPair, err error) {
 	o := object.(client.Object) //nolint:forcetypeassert // what is listed and watched is one
+	o.SetManagedFields(nil)     // the largest part of a small object, and nothing reads it
 	o.GetObjectKind().SetGroupVersionKind(GroupV3.WithKind(kind))
 	if known, ok := o.(resource); ok {
 		err = fromStored(b.group, known)

@@ -408,7 +408,7 @@ func (a *Adapter) deleteVersion(ctx context.Context, o client.Object) (bool, err
 
 func (a *Adapter) delete(ctx context.Context, o client.Object, only client.Preconditions) (bool, error) {
 	kind, name := o.GetObjectKind().GroupVersionKind().Kind, o.GetName()
-	err := a.cfg.Writer.Delete(ctx, a.custom(kind, name), only)
+	err := a.calico.client.Delete(ctx, a.custom(kind, name), only)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("deleting %s %q: %w", kind, name, err)
 	}
