@@ -163,6 +163,9 @@ func (c *Connection) Peerings(ctx context.Context) ([]v1alpha1.ClusterPeering, e
 	if err := c.List(ctx, &list); client.IgnoreNotFound(err) != nil {
 		return nil, c.Explain(err, "list", "clusterpeerings.rrpool.io")
 	}
+	for i := range list.Items {
+		list.Items[i].ManagedFields = nil
+	}
 	return list.Items, nil
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -127,7 +128,7 @@ func TestAsAProcess(t *testing.T) {
 // which it does not have.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	pages := map[string][]string{"rollback": {"migrate"}, "version": {"cli"}, "simulate": {"simulate", "topologies"}}
-	others := []string{"--dry-run", "--selector", "--server-side"} // of kubectl
+	others := []string{"--dry-run", "--selector", "--server-side", "--from-file", "--for", "--timeout"} // of kubectl
 	docs := func(page string) string { return cli.Page(t, page) }
 	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		name := cmd.Name()
@@ -146,11 +147,27 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 		for _, page := range pages[name] {
 			for _, flag := range flagsIn.FindAllString(docs(page), -1) {
 				own := page == name || name == "simulate"
-				require.True(t, !own || slices.Contains(known, flag) || cmd.Flag(flag[2:]) != nil, "docs/%s.md names %s", page, flag)
+				has := func(c *cobra.Command) bool { return c.Flag(flag[2:]) != nil }
+				require.True(t, !own || slices.Contains(known, flag) || slices.ContainsFunc(append(cmd.Commands(), cmd), has), "docs/%s.md names %s", page, flag)
 			}
 		}
 	}
 	require.Greater(t, len(flagsIn.FindAllString(docs("simulate"), -1)), 10, "flags are found")
+}
+
+// What docs/peering.md has one type is what the program takes.
+func TestTheCommandsOfAPageAreTaken(t *testing.T) {
+	taken := func(line string) error {
+		words := strings.Fields(line)
+		cmd, flags, err := New("rrpool", iostreams.Streams{}).Find(words[1:])
+		return errors.Join(err, cmd.ParseFlags(flags), cmd.ValidateArgs(cmd.Flags().Args()))
+	}
+	typed := regexp.MustCompile(`(?m)^rrpool [^|\n]*`).FindAllString(strings.Join(cli.Blocks(t, "peering", "sh"), "\n"), -1)
+	require.Len(t, typed, 4)
+	for _, line := range typed {
+		require.NoError(t, taken(line), line)
+	}
+	require.Error(t, taken("rrpool peering kubeconfig b"))
 }
 
 var flagsIn = regexp.MustCompile("--[a-z][a-z-]+")
@@ -201,6 +218,7 @@ func TestEveryCommandWithoutACluster(t *testing.T) {
 			{"status", "--watch", "-o", "json"},
 			{"cost"},
 			{"topology"},
+			{"peering", "kubeconfig"},
 			{"report", "--output-file", filepath.Join(t.TempDir(), "report.tar.gz")},
 		} {
 			t.Run(name+": "+command[0], func(t *testing.T) {

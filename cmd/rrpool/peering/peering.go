@@ -68,13 +68,13 @@ made in this cluster, where they are not there yet. The token has no end: delete
 }
 
 func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
-	server, err := url.Parse(f.server)
-	if err != nil || f.server != "" && (server.Scheme != "https" || server.Host == "") {
-		return fmt.Errorf("--server: %q is no address of an apiserver: use for example https://10.0.0.1:6443", f.server)
-	}
 	c, err := f.Connect()
 	if err != nil {
 		return err
+	}
+	address, err := url.Parse(cmp.Or(f.server, c.Server))
+	if err != nil || f.server != "" && (address.Scheme != "https" || address.Host == "") {
+		return fmt.Errorf("--server: %q is no address of an apiserver: use for example https://10.0.0.1:6443", f.server)
 	}
 	if err := rest.LoadTLSFiles(c.Config); err != nil {
 		return fmt.Errorf("--kubeconfig: the certificate of context %q cannot be read: %w", c.Name, iostreams.Reason(err))
@@ -83,15 +83,14 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	address := cmp.Or(f.server, c.Server)
-	content, err := kubeconfig(c.Config, address, secret)
+	content, err := kubeconfig(c.Config, address.String(), secret)
 	if err != nil {
 		return err
 	}
 	if _, err := s.Out.Write(content); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
-	if isLoopback(address) {
+	if ip, _ := netip.ParseAddr(address.Hostname()); ip.IsLoopback() || address.Hostname() == "localhost" {
 		_, _ = fmt.Fprintf(s.Err, "‼ %s can be reached from this machine only: call it again with --server and an address for the other cluster\n", address)
 	}
 	_, _ = fmt.Fprintf(s.Err, "Next: put this into a Secret in the other cluster: kubectl --namespace %s create secret generic <name> --from-file=kubeconfig=<file>\n", snapshot.DefaultNamespace)
@@ -153,13 +152,4 @@ func kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte
 		return nil, fmt.Errorf("rendering the kubeconfig: %w", err)
 	}
 	return content, nil
-}
-
-func isLoopback(server string) bool {
-	u, err := url.Parse(server)
-	if err != nil {
-		return false
-	}
-	address, _ := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || address.IsLoopback()
 }

@@ -2,17 +2,22 @@ package peering
 
 import (
 	"context"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
@@ -106,10 +111,52 @@ func TestTheKubeconfig(t *testing.T) {
 	require.NotContains(t, got.Err, "‼")
 }
 
+// The page about peerings names every field of the spec, every reason, and what the command leaves in a cluster.
+func TestWhatTheDocsName(t *testing.T) {
+	page := cli.Page(t, "peering")
+	var definition apiextensionsv1.CustomResourceDefinition
+	require.NoError(t, yaml.Unmarshal(source(t, "config/crd/rrpool.io_clusterpeerings.yaml"), &definition))
+	schema := definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	for name, field := range schema.Properties {
+		if !strings.Contains(page, "| `spec."+name+"` |") {
+			for part := range field.Properties {
+				require.Contains(t, page, "`spec."+name+"."+part+"`")
+			}
+		}
+	}
+	for part := range schema.Properties["remote"].Properties["static"].Properties {
+		require.Contains(t, page, "`"+part+"`")
+	}
+	reasons := regexp.MustCompile(`"([A-Z][A-Za-z]+)"(?:,|$)`)
+	found := 0
+	for _, file := range []string{"controllers/plan/peering/problem.go", "controllers/peering/status.go"} {
+		for _, match := range reasons.FindAllStringSubmatch(strings.ReplaceAll(string(source(t, file)), "\n", ",\n"), -1) {
+			if match[1] != "BGPPeer" {
+				require.Contains(t, page, "`"+match[1]+"`", file)
+				found++
+			}
+		}
+	}
+	require.Greater(t, found, 15)
+	for _, left := range []string{"secret/" + remoteName, "serviceaccount/" + remoteName, "clusterrolebinding " + remoteName + "-" + namespace} {
+		require.Equal(t, 2, strings.Count(page, left), left)
+	}
+}
+
+func source(t *testing.T, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile("../../../" + name)
+	require.NoError(t, err)
+	return content
+}
+
 func TestBadInput(t *testing.T) {
+	with := func(server string) []string {
+		return []string{"kubeconfig", "--kubeconfig", cli.Kubeconfig(t, &rest.Config{Host: "https://203.0.113.7:6443"}), "--server", server}
+	}
 	cli.RequireBad(t, New, "peering", map[string]cli.Bad{
-		"an address without a scheme":    {[]string{"kubeconfig", "--server", "10.0.0.1"}, []string{"--server", `"10.0.0.1"`, "use for example https://"}},
-		"an address that is not private": {[]string{"kubeconfig", "--server", "http://10.0.0.1"}, []string{"--server", "no address of an apiserver"}},
+		"an address without a scheme":    {with("10.0.0.1"), []string{"--server", `"10.0.0.1"`, "use for example https://"}},
+		"an address that is not private": {with("http://10.0.0.1"), []string{"--server", "no address of an apiserver"}},
 		"a command that is none":         {[]string{"kubeconfigs"}, []string{`unknown command "kubeconfigs"`}},
 	})
 }

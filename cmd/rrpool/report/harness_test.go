@@ -73,7 +73,7 @@ type api struct {
 
 var kinds = map[string]string{
 	"nodes": "Node", "secrets": "Secret", "pods": "Pod", "deployments": "Deployment", "daemonsets": "DaemonSet", "leases": "Lease", "events": "Event",
-	"routereflectorpools": "RouteReflectorPool", "bgppeers": "BGPPeer", "bgpconfigurations": "BGPConfiguration", "caliconodestatuses": "CalicoNodeStatus",
+	"routereflectorpools": "RouteReflectorPool", "clusterpeerings": "ClusterPeering", "bgppeers": "BGPPeer", "bgpconfigurations": "BGPConfiguration", "caliconodestatuses": "CalicoNodeStatus",
 	"ippools": "IPPool", "felixconfigurations": "FelixConfiguration", "clusterinformations": "ClusterInformation", "blockaffinities": "BlockAffinity",
 }
 
@@ -202,6 +202,7 @@ func world() *api {
 		},
 		lists: map[string][]string{
 			"/apis/rrpool.io/v1alpha1/routereflectorpools": {`{metadata: {name: default}, spec: {mode: RouteReflector, sizing: {min: 3, max: 10, minPerZone: 1}, topology: {zoneLabel: zone}, bgp: {nodeLabel: x, passwordSecretRef: {name: bgp, key: password}}}}`},
+			"/apis/rrpool.io/v1alpha1/clusterpeerings":     {`{metadata: {name: cluster-b}, spec: {remote: {kubeconfigSecretRef: {name: cluster-b, key: kubeconfig}}}}`},
 			"/api/v1/nodes": {
 				`{metadata: {name: node-0, labels: {zone: a}, managedFields: [{manager: kubelet}], annotations: {projectcalico.org/IPv4Address: 10.0.0.1/24, note: "token=` + noteToken + `"}}, spec: {taints: [{key: a, effect: NoSchedule}]},
   status: {conditions: [{type: Ready, status: "True"}], addresses: [{type: InternalIP, address: 10.0.0.1}], images: [{names: [too-much]}]}}`,

@@ -88,7 +88,9 @@ func Take(ctx context.Context, c *cluster.Connection, p Phrase, now time.Time) (
 		s.describe(nodes)
 		s.readEvents(ctx, c)
 	}
-	s.readPeerings(ctx, c)
+	if s.Peerings, err = c.Peerings(ctx); err != nil {
+		s.warn("no ClusterPeerings are shown: %w", err)
+	}
 	if p.verbose {
 		s.observe(ctx, c, p.namespace)
 	}
@@ -179,16 +181,6 @@ func (s *Status) readEvents(ctx context.Context, c *cluster.Connection) {
 		s.Events = append(s.Events, Event{metav1.NewTime(last), e.Type, e.Reason, plan.Plain(e.Note, longest), count})
 	}
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return b.Time.Compare(a.Time.Time) })
-}
-
-func (s *Status) readPeerings(ctx context.Context, c *cluster.Connection) {
-	var err error
-	if s.Peerings, err = c.Peerings(ctx); err != nil {
-		s.warn("no ClusterPeerings are shown: %w", err)
-	}
-	for i := range s.Peerings {
-		s.Peerings[i].ManagedFields = nil
-	}
 }
 
 // longest is what is kept of an event's note, which can have any length.

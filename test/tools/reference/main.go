@@ -62,9 +62,13 @@ func page(root *cobra.Command) string {
 			shells = append(shells, shell.Name())
 		}
 		use := strings.TrimSpace(c.CommandPath() + " " + strings.Join(shells, "|"))
+		takes := c
+		if len(shells) == 1 { // its only command has the flags
+			takes = c.Commands()[0]
+		}
 		own := pflag.NewFlagSet("", pflag.ContinueOnError)
 		own.SortFlags = false
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		takes.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			switch {
 			case !slices.Contains(connection, f.Name):
 				own.AddFlag(f)
@@ -72,7 +76,7 @@ func page(root *cobra.Command) string {
 				shared.AddFlag(f)
 			}
 		})
-		if c.Flags().Lookup(connection[0]) != nil {
+		if takes.Flags().Lookup(connection[0]) != nil {
 			use += " [cluster flags]"
 		}
 		fmt.Fprintf(&out, "\n## %s\n\n%s.\n```text\n%s\n%s```\n", c.Name(), c.Short, use, own.FlagUsages())
