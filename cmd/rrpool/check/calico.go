@@ -175,12 +175,12 @@ func peers(f facts) *Result {
 	return fine("no BGPPeers but rrpool's")
 }
 
-// peerings: what is wrong with ClusterPeerings, and what is left of them where there is none.
+// peerings: what is wrong with ClusterPeerings, and what is left of those that are gone.
 func peerings(f facts) *Result {
 	if f.peerings.hidden != "" {
 		return unseen("ClusterPeerings", f.peerings.hidden)
 	}
-	c, known, bad := f.snapshot.Cluster, map[string]bool{}, []string{}
+	known, bad := map[string]bool{}, []string{}
 	for i := range f.peerings.value.Items {
 		o := &f.peerings.value.Items[i]
 		known[o.Name] = true
@@ -188,17 +188,7 @@ func peerings(f facts) *Result {
 			bad = append(bad, fmt.Sprintf("%s: %s: %s", o.Name, ready.Reason, ready.Message))
 		}
 	}
-	for _, p := range c.Peers {
-		reflects := func(n plan.Node) bool { return n.Name == p.Node && n.RoleLabel && n.ClusterID != "" }
-		switch {
-		case p.Peering == "":
-		case !known[p.Peering]:
-			bad = append(bad, fmt.Sprintf("BGPPeer %s is left of ClusterPeering %s, which is not there", p.Name, p.Peering))
-		case !slices.ContainsFunc(c.Nodes, reflects):
-			bad = append(bad, fmt.Sprintf("%s: its BGPPeer %s is of node %s, which is no route reflector", p.Peering, p.Name, p.Node))
-		}
-	}
-	switch {
+	switch bad = append(bad, strayPeers(f.snapshot.Cluster, known)...); {
 	case len(bad) > 0:
 		r := warn("ClusterPeerings have %s", iostreams.Number(len(bad), "problem")).also(bad...).do("see what each reason means:")
 		r.Link = plan.Docs + "peering.md#conditions-and-reasons"
@@ -207,6 +197,21 @@ func peerings(f facts) *Result {
 		return fine("%s: all sessions are Established", iostreams.Number(len(known), "ClusterPeering"))
 	}
 	return nil
+}
+
+// strayPeers are BGPPeers of ClusterPeerings that have no reflector here, or no ClusterPeering.
+func strayPeers(c plan.Cluster, known map[string]bool) (out []string) {
+	for _, p := range c.Peers {
+		reflects := func(n plan.Node) bool { return n.Name == p.Node && n.RoleLabel && n.ClusterID != "" }
+		switch {
+		case p.Peering == "":
+		case !known[p.Peering]:
+			out = append(out, fmt.Sprintf("BGPPeer %s is left of ClusterPeering %s, which is not there", p.Name, p.Peering))
+		case !slices.ContainsFunc(c.Nodes, reflects):
+			out = append(out, fmt.Sprintf("%s: its BGPPeer %s is of node %s, which is no route reflector", p.Peering, p.Name, p.Node))
+		}
+	}
+	return out
 }
 
 // outside are the BGPPeers of others to routers, those of them that on the mesh no node has, and those by which

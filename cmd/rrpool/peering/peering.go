@@ -72,9 +72,9 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	address, err := url.Parse(cmp.Or(f.server, c.Server))
-	if err != nil || f.server != "" && (address.Scheme != "https" || address.Host == "") {
-		return fmt.Errorf("--server: %q is no address of an apiserver: use for example https://10.0.0.1:6443", f.server)
+	address, err := f.address(c)
+	if err != nil {
+		return err
 	}
 	if err := rest.LoadTLSFiles(c.Config); err != nil {
 		return fmt.Errorf("--kubeconfig: the certificate of context %q cannot be read: %w", c.Name, iostreams.Reason(err))
@@ -95,6 +95,15 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	}
 	_, _ = fmt.Fprintf(s.Err, "Next: put this into a Secret in the other cluster: kubectl --namespace %s create secret generic <name> --from-file=kubeconfig=<file>\n", snapshot.DefaultNamespace)
 	return nil
+}
+
+// address is the apiserver's for the other cluster.
+func (f *flags) address(c *cluster.Connection) (*url.URL, error) {
+	out, err := url.Parse(cmp.Or(f.server, c.Server))
+	if err != nil || f.server != "" && (out.Scheme != "https" || out.Host == "") {
+		return nil, fmt.Errorf("--server: %q is no address of an apiserver: use for example https://10.0.0.1:6443", f.server)
+	}
+	return out, nil
 }
 
 // token makes what is not there yet, and waits for the token.

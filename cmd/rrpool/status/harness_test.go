@@ -228,7 +228,8 @@ func peered() *api {
 	a.peerings = []v1alpha1.ClusterPeering{
 		of("b", 64513, "Peered", "all sessions with the remote cluster are Established", true, true),
 		of("c", 64514, "SessionsMissing", "not Established: 10.1.9.2 ↔ 10.9.0.7; the remote cluster needs a ClusterPeering for this one", true, false),
-		changed, {ObjectMeta: metav1.ObjectMeta{Name: "e", Generation: 1}},
+		changed,
+		{ObjectMeta: metav1.ObjectMeta{Name: "e", Generation: 1}},
 	}
 	return a
 }
