@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -80,7 +81,7 @@ type Step struct {
 	Problem *plan.Problem
 	// Expected are the sessions that there should be.
 	Expected []Session
-	// Kept are BGPPeers that go once all expected sessions are Established: by them others are.
+	// Kept are BGPPeers that are no longer wanted, and go once the sessions in their place are Established.
 	Kept []string
 	// Advertised are the ranges of this cluster that the remote one may learn.
 	Advertised []netip.Prefix
@@ -125,7 +126,7 @@ func Next(o Observed, d Desired) Step {
 	}
 	var stay []plan.Peer
 	for _, p := range o.Cluster.Peers {
-		if p.Peering == d.Name && !named(peers, p.Name) && isEstablished(o.Cluster, p) && missing(s.Expected) > 0 {
+		if p.Peering == d.Name && !named(peers, p.Name) && stays(o, p, s.Expected) {
 			stay = append(stay, p)
 			s.Kept = append(s.Kept, p.Name)
 		}
@@ -278,10 +279,13 @@ func hasFamily(o Observed, addr netip.Addr) bool {
 	})
 }
 
-// pools are the disabled IPPools for what comes from the remote cluster: Calico passes on no other routes.
+// pools are the disabled IPPools for what comes from the remote cluster: Calico passes on no other routes. None lies in another.
 func pools(o Observed, d Desired) []IPPool {
 	var out []IPPool
 	for _, cidr := range sorted(o.Remote.CIDRs()) {
+		if len(out) > 0 && out[len(out)-1].CIDR.Overlaps(cidr) {
+			continue
+		}
 		out = append(out, IPPool{Name: objectName(d, cidr.Addr().StringExpanded()+"/"+fmt.Sprint(cidr.Bits())), CIDR: cidr, Peering: d.Name})
 	}
 	return out
@@ -318,6 +322,9 @@ func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
 	return o.Cluster.Peers[i], true
 }
 
+// takeOver is how long a node may need to do what a written BGPPeer says: a report from before may not show it.
+const takeOver = 10 * time.Second
+
 // change makes one BGPPeer as it should be, while all sessions but its own are Established: a change restarts its session.
 func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 	for _, p := range peers {
@@ -325,12 +332,44 @@ func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 		if !there || plan.SamePeer(have, p) {
 			continue
 		}
-		own := func(s Session) bool { return s.Node == p.Node && s.Peer.String() == p.PeerIP }
-		if missing(slices.DeleteFunc(slices.Clone(expected), own)) == 0 || !isEstablished(o.Cluster, p) {
+		if !isEstablished(o.Cluster, p) {
 			return []plan.Action{plan.PutPeer{Peer: p}}
 		}
+		own := func(s Session) bool { return s.Node == p.Node && s.Peer.String() == p.PeerIP }
+		if missing(slices.DeleteFunc(slices.Clone(expected), own)) > 0 {
+			continue
+		}
+		if ask := unproven(o.Cluster, peers); len(ask) > 0 {
+			return ask
+		}
+		return []plan.Action{plan.PutPeer{Peer: p}}
 	}
 	return nil
+}
+
+// unproven asks for new reports of the nodes whose last one may be from before a session was restarted by a write.
+func unproven(c plan.Cluster, peers []plan.Peer) []plan.Action {
+	var out []plan.Action
+	for _, p := range c.Peers {
+		ask := plan.RefreshStatus{Node: p.Node}
+		if named(peers, p.Name) && c.Statuses[p.Node].Updated.Before(p.Written.Add(takeOver)) && !slices.Contains(out, plan.Action(ask)) {
+			out = append(out, ask)
+		}
+	}
+	return out
+}
+
+// stays reports whether a BGPPeer that is no longer wanted is still needed, which it is until all sessions of its address
+// family are Established. One to a reflector that the remote cluster has no more goes as soon as there is another session:
+// that node may be dead, and BIRD would notice only after minutes.
+func stays(o Observed, p plan.Peer, expected []Session) bool {
+	there, err := netip.ParseAddr(p.PeerIP)
+	if err != nil || !isEstablished(o.Cluster, p) {
+		return false
+	}
+	family := slices.DeleteFunc(slices.Clone(expected), func(s Session) bool { return s.Peer.Is4() != there.Is4() })
+	lacking := missing(family)
+	return lacking > 0 && (lacking == len(family) || slices.Contains(o.Remote.Reflectors, there))
 }
 
 // announce gives the ranges that Calico is to announce for ClusterPeerings, beside what it announces already.
@@ -362,11 +401,12 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 	return out
 }
 
-// isEstablished reports whether a BGPPeer of ours has an Established session.
+// isEstablished reports whether a BGPPeer of ours has an Established session. Where no reflector is Ready, being so says nothing.
 func isEstablished(c plan.Cluster, p plan.Peer) bool {
 	there, err := netip.ParseAddr(p.PeerIP)
+	blind := !slices.ContainsFunc(reflectors(c), func(n plan.Node) bool { return n.Ready })
 	return err == nil && slices.ContainsFunc(c.Nodes, func(n plan.Node) bool {
-		return n.Name == p.Node && n.Ready && established(c.Statuses[n.Name], there)
+		return n.Name == p.Node && (n.Ready || blind) && established(c.Statuses[n.Name], there)
 	})
 }
 
