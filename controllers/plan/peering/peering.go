@@ -401,13 +401,11 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 	return out
 }
 
-// isEstablished reports whether a BGPPeer of ours has an Established session. Where no reflector is Ready, being so says nothing.
+// isEstablished reports whether a BGPPeer of ours has an Established session, also on a node that is not Ready: until others
+// have it, packets may still come by that one.
 func isEstablished(c plan.Cluster, p plan.Peer) bool {
 	there, err := netip.ParseAddr(p.PeerIP)
-	blind := !slices.ContainsFunc(reflectors(c), func(n plan.Node) bool { return n.Ready })
-	return err == nil && slices.ContainsFunc(c.Nodes, func(n plan.Node) bool {
-		return n.Name == p.Node && (n.Ready || blind) && established(c.Statuses[n.Name], there)
-	})
+	return err == nil && established(c.Statuses[p.Node], there)
 }
 
 // missing counts the sessions that are not Established.
