@@ -40,7 +40,7 @@ func (w *world) disturb(t *rapid.T, side int) {
 		c.o.Cluster.Nodes = slices.Delete(slices.Clone(nodes), i, i+1)
 	case kind == "flap" && !c.down[n.Name] && (!n.Ready || len(c.down) == 0):
 		n.Ready = !n.Ready
-	case kind == "next hop":
+	case kind == "next hop" && len(w.working(true)) > 1: // of one session, a change is a loss
 		c.d.KeepNextHop = !c.d.KeepNextHop
 	case kind == "pods":
 		more := peering.IPPool{Name: "more", CIDR: cidrs("10.220.0.0/16", "10.221.0.0/16")[side], Announced: true}
