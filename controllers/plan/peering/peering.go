@@ -81,8 +81,6 @@ type Step struct {
 	Problem *plan.Problem
 	// Expected are the sessions that there should be.
 	Expected []Session
-	// Kept are BGPPeers that are no longer wanted, and go once the sessions in their place are Established.
-	Kept []string
 	// Advertised are the ranges of this cluster that the remote one may learn.
 	Advertised []netip.Prefix
 }
@@ -128,7 +126,6 @@ func Next(o Observed, d Desired) Step {
 	for _, p := range o.Cluster.Peers {
 		if p.Peering == d.Name && !named(peers, p.Name) && stays(o, p, s.Expected) {
 			stay = append(stay, p)
-			s.Kept = append(s.Kept, p.Name)
 		}
 	}
 	s.Actions = remove(o, d, append(peers, stay...), pools)
@@ -198,15 +195,18 @@ func (p pair) rank() []byte {
 func sessions(o Observed, pairs []pair) []Session {
 	out := make([]Session, 0, len(pairs))
 	for _, p := range pairs {
-		st := o.Cluster.Statuses[p.node.Name]
-		out = append(out, Session{Node: p.node.Name, Peer: p.there, Established: established(st, p.there), Received: received(st, p.there)})
+		out = append(out, Session{
+			Node: p.node.Name, Peer: p.there, Established: established(o.Cluster, p.node.Name, p.there.String()),
+			Received: received(o.Cluster.Statuses[p.node.Name], p.there),
+		})
 	}
 	slices.SortFunc(out, func(a, b Session) int { return cmp.Or(strings.Compare(a.Node, b.Node), a.Peer.Compare(b.Peer)) })
 	return out
 }
 
-func established(st plan.Status, peer netip.Addr) bool {
-	return slices.ContainsFunc(st.Sessions, func(s plan.Session) bool { return s.Peer == peer && s.Established })
+// established says so of a node that is not Ready too: until others have its sessions, packets may come by them.
+func established(c plan.Cluster, node, peer string) bool {
+	return slices.ContainsFunc(c.Statuses[node].Sessions, func(s plan.Session) bool { return s.Peer.String() == peer && s.Established })
 }
 
 func received(st plan.Status, peer netip.Addr) int {
@@ -273,12 +273,6 @@ func peers(o Observed, d Desired, pairs []pair) []plan.Peer {
 	return out
 }
 
-func hasFamily(o Observed, addr netip.Addr) bool {
-	return slices.ContainsFunc(reflectors(o.Cluster), func(n plan.Node) bool {
-		return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == addr.Is4() })
-	})
-}
-
 // pools are the disabled IPPools for what comes from the remote cluster: Calico passes on no other routes. None lies in another.
 func pools(o Observed, d Desired) []IPPool {
 	var out []IPPool
@@ -332,7 +326,7 @@ func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 		if !there || plan.SamePeer(have, p) {
 			continue
 		}
-		if !isEstablished(o.Cluster, p) {
+		if !established(o.Cluster, p.Node, p.PeerIP) {
 			return []plan.Action{plan.PutPeer{Peer: p}}
 		}
 		own := func(s Session) bool { return s.Node == p.Node && s.Peer.String() == p.PeerIP }
@@ -364,12 +358,9 @@ func unproven(c plan.Cluster, peers []plan.Peer) []plan.Action {
 // that node may be dead, and BIRD would notice only after minutes.
 func stays(o Observed, p plan.Peer, expected []Session) bool {
 	there, err := netip.ParseAddr(p.PeerIP)
-	if err != nil || !isEstablished(o.Cluster, p) {
-		return false
-	}
 	family := slices.DeleteFunc(slices.Clone(expected), func(s Session) bool { return s.Peer.Is4() != there.Is4() })
 	lacking := missing(family)
-	return lacking > 0 && (lacking == len(family) || slices.Contains(o.Remote.Reflectors, there))
+	return err == nil && established(o.Cluster, p.Node, p.PeerIP) && lacking > 0 && (lacking == len(family) || slices.Contains(o.Remote.Reflectors, there))
 }
 
 // announce gives the ranges that Calico is to announce for ClusterPeerings, beside what it announces already.
@@ -399,13 +390,6 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 		}
 	}
 	return out
-}
-
-// isEstablished reports whether a BGPPeer of ours has an Established session, also on a node that is not Ready: until others
-// have it, packets may still come by that one.
-func isEstablished(c plan.Cluster, p plan.Peer) bool {
-	there, err := netip.ParseAddr(p.PeerIP)
-	return err == nil && established(c.Statuses[p.Node], there)
 }
 
 // missing counts the sessions that are not Established.

@@ -12,7 +12,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/peering"
 )
 
-// pairOf is a world whose clusters have that many reflectors.
+// worldOf is a world whose clusters have that many reflectors.
 func worldOf(here, there int) *world {
 	w := newWorld(false)
 	for range here {

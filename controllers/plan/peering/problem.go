@@ -26,7 +26,7 @@ func problem(o Observed, d Desired) *plan.Problem {
 		return plan.Problemf("NoRemoteReflectors", "the remote cluster has no route reflectors: it needs a RouteReflectorPool in mode RouteReflector")
 	case o.Remote.ASN == o.Cluster.BGP.ASN:
 		return plan.Problemf("SameASNumber", "both clusters have AS number %d: each needs one of its own (asNumber of BGPConfiguration default)", o.Remote.ASN)
-	case !slices.ContainsFunc(o.Remote.Reflectors, func(a netip.Addr) bool { return hasFamily(o, a) }):
+	case len(pairs(o)) == 0:
 		return plan.Problemf("NoCommonFamily", "the remote reflectors have addresses such as %s, and the reflectors here have none of that family", o.Remote.Reflectors[0])
 	case d.Services && len(d.ServiceCIDRs) == 0:
 		return plan.Problemf("ServiceCIDRUnknown", "the range of this cluster's services is not known: give spec.advertise.serviceCIDRs, or set spec.advertise.services to false")

@@ -122,8 +122,10 @@ func TestABrokenDecisionIsCaught(t *testing.T) {
 	}{
 		"a: what is no longer wanted goes at once": {"a: no session left", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
 			s := peering.Next(o, d)
-			for _, p := range s.Kept {
-				s.Actions = append(s.Actions, plan.DeletePeer{Name: p})
+			for _, p := range o.Cluster.Peers {
+				if p.Peering == d.Name && !slices.ContainsFunc(s.Expected, func(e peering.Session) bool { return e.Node == p.Node && e.Peer.String() == p.PeerIP }) {
+					s.Actions = append(s.Actions, plan.DeletePeer{Name: p.Name})
+				}
 			}
 			return s
 		}},
