@@ -42,12 +42,14 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 		if config.Spec.ASNumber != nil {
 			out.ASN = uint32(*config.Spec.ASNumber)
 		}
-		out.Services = servicesOf(apiv3.BGPConfigurationSpec{ServiceClusterIPs: config.Spec.ServiceClusterIPs})
+		out.Services = clusterIPs(config.Spec)
 	}
-	s.get(&ipPools, calico("ippools"))
+	if !s.get(&ipPools, calico("ippools")) && s.err == nil {
+		s.err = fmt.Errorf("it has no IPPools of group %s: is its network Calico, with the Kubernetes datastore?", group.Group)
+	}
 	for _, p := range ipPools.Items {
 		cidr, err := netip.ParsePrefix(p.Spec.CIDR)
-		if err == nil && !p.Spec.Disabled && !p.Spec.DisableBGPExport {
+		if err == nil && announces(p.Spec) {
 			out.Pods = append(out.Pods, cidr.Masked())
 		}
 	}
