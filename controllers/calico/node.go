@@ -163,7 +163,7 @@ type nodeCheck struct {
 // tells. Kubelets write their Nodes every five minutes at the latest, and what ends a reflector is written at once.
 func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
 	before, due := a.nodesDue()
-	if !due {
+	if !due || role == "" { // without a RouteReflectorPool no node has a role
 		return before
 	}
 	began := a.cfg.Now()

@@ -179,6 +179,7 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	} else if a.peeringIn(o) != of {
 		return false, &NameTakenError{Kind: kind, Name: name}
 	}
+	before := o.GetResourceVersion()
 	o.SetLabels(labelsFor(of))
 	o.SetAnnotations(annotations)
 	o.Object["spec"] = fields
@@ -190,7 +191,7 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	if err != nil {
 		return false, fmt.Errorf("%s %s %q: %w", do, kind, name, tooOld(err))
 	}
-	return true, nil
+	return o.GetResourceVersion() != before, nil
 }
 
 // allFields has the API refuse an object with a field that it does not know. It would drop the field: a filter would let through more.
