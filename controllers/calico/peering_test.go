@@ -192,7 +192,7 @@ func TestCalicoItselfWouldTakeWhatIsWritten(t *testing.T) {
 		pools = append(pools, pool)
 	}
 	small := pools[1].DeepCopy()
-	small.Spec.BlockSize = 0
+	small.Spec.BlockSize, small.Spec.Disabled = 0, false // of a disabled one the size of blocks is not looked at
 	require.Error(t, validator.Validate(small), "the check finds a block that does not fit")
 	broken := filter.DeepCopy()
 	broken.Spec.ImportV4[0].MatchOperator = ""
